@@ -124,7 +124,7 @@ void judge_lane(Estimate& estimate, const CostCurve& curve, const char* lane, do
              "a block of " + number_text(x, 6) + " " + std::string(to_string(curve.axis)) + " is outside the " +
                  subject + "'s measured range " + range_text(curve));
     else
-      weaken(estimate, provenance, "every block lies inside the measured range of both curves");
+      weaken(estimate, provenance, "every block lies inside the measured range");
   }
 }
 
