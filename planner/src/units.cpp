@@ -1,8 +1,6 @@
 #include "mc2/planner/units.hpp"
 
-#include <algorithm>
 #include <array>
-#include <cstddef>
 
 #include "mc2/planner/text.hpp"
 #include "names.hpp"
@@ -12,18 +10,7 @@ namespace {
 constexpr std::array kNames{Name<DType>{DType::F32, "f32"}, Name<DType>{DType::F16, "f16"},
                             Name<DType>{DType::Bf16, "bf16"}, Name<DType>{DType::I8, "i8"},
                             Name<DType>{DType::F8E4m3, "f8e4m3"}};
-
-/// 0.95 quantile of Student's t for 1, 2, ... degrees of freedom.
-constexpr std::array kStudentT95{6.314, 2.920, 2.353, 2.132, 2.015, 1.943, 1.895, 1.860, 1.833, 1.812,
-                                 1.796, 1.782, 1.771, 1.761, 1.753, 1.746, 1.740, 1.734, 1.729, 1.725};
 } // namespace
-
-double student_t95(int degrees) noexcept {
-  const auto row = static_cast<std::size_t>(std::max(degrees, 1) - 1);
-  if (row < kStudentT95.size()) return kStudentT95[row];
-  // First term of the expansion in 1 / degrees: (z^3 + z) / 4 (Abramowitz and Stegun 26.7.5).
-  return kNormal95 + (kNormal95 * kNormal95 * kNormal95 + kNormal95) / (4.0 * degrees);
-}
 
 std::string_view to_string(DType dtype) noexcept { return name_of<DType>(kNames, dtype); }
 

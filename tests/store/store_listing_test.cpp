@@ -105,6 +105,8 @@ TEST(StoreListing, RevisionRisesWithEveryChangeOfAnyConnection) {
   expect_risen();
   ASSERT_TRUE(two.remove_plan(kept).ok());
   expect_risen();
+  ASSERT_TRUE(two.add_measurement(examples::fingerprint(), examples::measurement(), kNow).ok());
+  expect_risen();
   EXPECT_EQ(one.revision().value(), last) << "reading changes nothing";
 }
 

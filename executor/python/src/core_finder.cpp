@@ -34,9 +34,9 @@ Kept kept_in(const std::shared_ptr<OpenStore>& open) {
             return models ? std::move(models).value() : std::vector<CostModel>();
           },
           [open](const Fingerprint& machine) {
-            auto times = open->ask(
+            auto ratios = open->ask(
                 [&](const store::Store& store) { return store.list_speed_ratios(machine, finder::kMostSpeedRatios); });
-            return times ? std::move(times).value() : std::vector<planner::SpeedRatio>();
+            return ratios ? std::move(ratios).value() : std::vector<planner::SpeedRatio>();
           }};
 }
 

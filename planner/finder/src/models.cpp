@@ -90,8 +90,8 @@ Kept kept_in_unnamed(const store::Store& store) {
             return models ? std::move(models).value() : std::vector<CostModel>();
           },
           [&store](const Fingerprint& machine) {
-            auto times = store.list_speed_ratios(machine, kMostSpeedRatios);
-            return times ? std::move(times).value() : std::vector<planner::SpeedRatio>();
+            auto ratios = store.list_speed_ratios(machine, kMostSpeedRatios);
+            return ratios ? std::move(ratios).value() : std::vector<planner::SpeedRatio>();
           }};
 }
 

@@ -1,6 +1,7 @@
 #include "fit/cross_validation.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstddef>
 
@@ -13,6 +14,10 @@ namespace {
 constexpr std::size_t kMaxFoldCount = 24;
 constexpr double kTwinGap = 0.1;
 constexpr double kLeastFreedom = 0.25;
+
+/// 0.95 quantile of Student's t for 1, 2, ... degrees of freedom.
+constexpr std::array kStudentT95{6.314, 2.920, 2.353, 2.132, 2.015, 1.943, 1.895, 1.860, 1.833, 1.812,
+                                 1.796, 1.782, 1.771, 1.761, 1.753, 1.746, 1.740, 1.734, 1.729, 1.725};
 
 /// rms of the residuals of a fold under the fit to all other points.
 std::optional<double> left_out_error(const Family& family, const FamilyInput& input, const Fold& fold) {
@@ -36,6 +41,14 @@ double fitted_error(const Family& family, const FamilyInput& input, const planne
 }
 
 } // namespace
+
+double student_t95(int degrees) noexcept {
+  const auto row = static_cast<std::size_t>(std::max(degrees, 1) - 1);
+  if (row < kStudentT95.size()) return kStudentT95[row];
+  // First term of the expansion in 1 / degrees: (z^3 + z) / 4 (Abramowitz and Stegun 26.7.5).
+  return planner::kNormal95 +
+         (planner::kNormal95 * planner::kNormal95 * planner::kNormal95 + planner::kNormal95) / (4.0 * degrees);
+}
 
 std::vector<double> relative_residuals(const planner::CostCurve& curve, std::span<const FitPoint> points) {
   std::vector<double> residuals;
@@ -105,7 +118,7 @@ double relative_interval(std::span<const double> residuals, int parameter_count,
   std::vector<double> spreads;
   for (const FitPoint& point : points) spreads.push_back(point.relative_spread);
   const double spread = quantile(spreads, 0.5);
-  return planner::student_t95(degrees) *
+  return student_t95(degrees) *
          std::sqrt(std::max(variance, cross_validated_rms * cross_validated_rms) + spread * spread);
 }
 

@@ -14,6 +14,9 @@ namespace mc2::profiler::fit {
 /// (fitted - measured) / measured, one per point.
 [[nodiscard]] std::vector<double> relative_residuals(const planner::CostCurve& curve, std::span<const FitPoint> points);
 
+/// 95 % quantile of Student's t: what a 90 % interval reaches to on either side. Degrees below 1 count as 1.
+[[nodiscard]] double student_t95(int degrees) noexcept;
+
 /// sqrt of the mean square; 0 for none.
 [[nodiscard]] double root_mean_square(std::span<const double> values) noexcept;
 

@@ -92,7 +92,7 @@ double anchored_interval(double relative_rms, std::size_t observation_count, dou
   const double square_sum =
       kPriorObservationCount * measurement_spread * measurement_spread + count * relative_rms * relative_rms;
   const int degrees = kPriorObservationCount + static_cast<int>(observation_count);
-  return planner::student_t95(degrees) * std::sqrt(square_sum / degrees);
+  return fit::student_t95(degrees) * std::sqrt(square_sum / degrees);
 }
 
 double mean_block_us(std::span<const RaceObservation> observations) {

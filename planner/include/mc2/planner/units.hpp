@@ -21,9 +21,6 @@ inline constexpr double kNsPerUs = 1000.0;
 /// The normal distribution's 95 % quantile: half a 90 % interval's width in standard deviations.
 inline constexpr double kNormal95 = 1.645;
 
-/// Student's 95 % quantile with so many degrees of freedom, at least 1: as kNormal95 where a deviation is estimated.
-[[nodiscard]] double student_t95(int degrees) noexcept;
-
 /// Times beyond this many us (31 years) are refused.
 inline constexpr double kMaxTimeUs = 1e15;
 

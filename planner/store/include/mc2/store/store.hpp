@@ -247,8 +247,9 @@ class Store {
   [[nodiscard]] Result<void> revoke_token(const std::string& id, const std::string& now);
   [[nodiscard]] Result<TokenList> list_tokens() const;
 
-  /// Rises whenever any program has added, replaced or removed a plan, model or token of this file. Throws SystemError
-  /// for a file of schema 1 that is open read-only: it does not count yet.
+  /// Rises whenever any program has added, replaced or removed a plan, model or token of this file, or added a
+  /// measurement, from which the finder learns how sure its plans are. Throws SystemError for a file of schema 1 that
+  /// is open read-only: it does not count yet.
   [[nodiscard]] Result<std::int64_t> revision() const;
 
   /// Returns the digest of its document. Errors: ReadOnly, InvalidSpec.
