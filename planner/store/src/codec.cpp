@@ -11,20 +11,17 @@
 namespace mc2::store {
 
 template <>
-planner::Fingerprint read_document<planner::Fingerprint>(const Node& node) {
-  check_schema(node, "fingerprint");
-  const Fields fields(node, {"fields", "schema"});
-  return read_fingerprint(fields["fields"]);
+inline constexpr auto kFields<planner::Fingerprint> = std::tuple(document("fingerprint"),
+                                                                 field("fields", &planner::Fingerprint::fields));
+
+template <>
+planner::Fingerprint read_document(const Node& node) {
+  return read_described<planner::Fingerprint>(node);
 }
 
+std::string encode(const planner::Fingerprint& fingerprint) { return dump(write_described(fingerprint)); }
 std::string encode(const planner::Plan& plan) { return dump(write_plan(plan)); }
-std::string encode(const planner::CostModel& model) { return dump(write_model(model)); }
-std::string encode(const planner::Profile& profile) { return dump(write_profile(profile)); }
-std::string encode(const planner::Fingerprint& fingerprint) {
-  return dump({{"fields", write_fingerprint(fingerprint)}, {"schema", schema_name("fingerprint")}});
-}
-
-std::string encode(const planner::OpSpec& op) { return dump(write_op(op)); }
+std::string encode(const planner::OpSpec& op) { return dump(write_described(op)); }
 
 Result<planner::Plan> decode_plan(std::string_view json) { return decode_document<planner::Plan>(json); }
 Result<planner::CostModel> decode_model(std::string_view json) { return decode_document<planner::CostModel>(json); }

@@ -1,103 +1,83 @@
 #include "codec_parts.hpp"
 #include "mc2/planner/explanation.hpp"
 
+/// Written for people and programs, never read back.
 namespace mc2::store {
+
+template <>
+inline constexpr auto kFields<planner::LaneUse> = std::tuple(field("busy_us", &planner::LaneUse::busy_us),
+                                                             field("before_us", &planner::LaneUse::before_us),
+                                                             field("between_us", &planner::LaneUse::between_us),
+                                                             field("after_us", &planner::LaneUse::after_us));
+
+template <>
+inline constexpr auto kFields<planner::TimelineUse> = std::tuple(field("first", &planner::TimelineUse::first),
+                                                                 field("second", &planner::TimelineUse::second),
+                                                                 field("overlap_us",
+                                                                       &planner::TimelineUse::overlap_us));
+
+template <>
+inline constexpr auto kFields<planner::Account> = std::tuple(field("lane", &planner::Account::lane),
+                                                             field("uncut_us", &planner::Account::uncut_us),
+                                                             field("cutting_us", &planner::Account::cutting_us),
+                                                             field("contention_us", &planner::Account::contention_us),
+                                                             field("before_us", &planner::Account::before_us),
+                                                             field("between_us", &planner::Account::between_us),
+                                                             field("after_us", &planner::Account::after_us));
+
+template <>
+inline constexpr auto kFields<planner::Loss> = std::tuple(field("lost_us", &planner::Loss::lost_us),
+                                                          field("difference", &planner::Loss::difference));
+
+template <>
+inline constexpr auto kFields<planner::Flip> = std::tuple(
+    field("kind", &planner::Flip::kind), field("value", &planner::Flip::value), field("cut", &planner::Flip::cut),
+    field("variant", &planner::Flip::variant), field("best_us", &planner::Flip::best_us),
+    field("kept_us", &planner::Flip::kept_us), field("text", &planner::Flip::text));
+
+template <>
+inline constexpr auto kFields<planner::Excursion> = std::tuple(field("end_value", &planner::Excursion::end_value),
+                                                               field("flips", &planner::Excursion::flips),
+                                                               field("one_percent_value",
+                                                                     &planner::Excursion::one_percent_value),
+                                                               field("end_loss", &planner::Excursion::end_loss));
+
+template <>
+inline constexpr auto kFields<planner::ParameterSensitivity> = std::tuple(
+    field("parameter", &planner::ParameterSensitivity::parameter),
+    field("value", &planner::ParameterSensitivity::value), field("unit", &planner::ParameterSensitivity::unit),
+    field("relative_interval", &planner::ParameterSensitivity::relative_interval),
+    field("lower", &planner::ParameterSensitivity::lower), field("higher", &planner::ParameterSensitivity::higher),
+    field("text", &planner::ParameterSensitivity::text));
+
+template <>
+inline constexpr auto kFields<planner::Sensitivity> = std::tuple(
+    field("best_cut", &planner::Sensitivity::best_cut), field("best_variant", &planner::Sensitivity::best_variant),
+    field("best_us", &planner::Sensitivity::best_us), field("kept_us", &planner::Sensitivity::kept_us),
+    field("parameters", &planner::Sensitivity::parameters));
+
+template <>
+inline constexpr auto kFields<planner::MeasuredRun> = std::tuple(field("timeline", &planner::MeasuredRun::timeline),
+                                                                 field("use", &planner::MeasuredRun::use));
+
 namespace {
 
-using planner::Account;
-using planner::CutAxis;
-using planner::Excursion;
-using planner::Explanation;
-using planner::Flip;
-using planner::LaneUse;
-using planner::Loss;
-using planner::ParameterSensitivity;
-using planner::Sensitivity;
-
-Json write_lane_use(const LaneUse& use) {
-  return {{"after_us", finite(use.after_us)},
-          {"before_us", finite(use.before_us)},
-          {"between_us", finite(use.between_us)},
-          {"busy_us", finite(use.busy_us)}};
-}
-
-Json write_use(const planner::TimelineUse& use) {
-  return {{"first", write_lane_use(use.first)},
-          {"overlap_us", finite(use.overlap_us)},
-          {"second", write_lane_use(use.second)}};
-}
-
-Json write_account(const Account& account) {
-  return {{"after_us", finite(account.after_us)},     {"before_us", finite(account.before_us)},
-          {"between_us", finite(account.between_us)}, {"contention_us", finite(account.contention_us)},
-          {"cutting_us", finite(account.cutting_us)}, {"lane", to_string(account.lane)},
-          {"uncut_us", finite(account.uncut_us)}};
-}
-
-Json write_losses(const std::vector<Loss>& losses) {
-  Json result = Json::array();
-  for (const Loss& loss : losses) {
-    Json each = {{"lost_us", finite(loss.lost_us)}};
-    if (loss.difference) each["difference"] = write_account(*loss.difference);
-    result.push_back(std::move(each));
-  }
-  return result;
-}
-
-Json write_flip(const Flip& flip, CutAxis axis) {
-  Json result = {{"best_us", finite(flip.best_us)}, {"cut", write_cut(flip.cut, axis)},
-                 {"kind", to_string(flip.kind)},    {"text", flip.text},
-                 {"value", finite(flip.value)},     {"variant", write_variant(flip.variant)}};
-  if (flip.kept_us) result["kept_us"] = finite(*flip.kept_us);
-  return result;
-}
-
-Json write_excursion(const Excursion& excursion, CutAxis axis) {
-  Json flips = Json::array();
-  for (const Flip& flip : excursion.flips) flips.push_back(write_flip(flip, axis));
-  Json result = {{"end_value", finite(excursion.end_value)}, {"flips", std::move(flips)}};
-  if (excursion.one_percent_value) result["one_percent_value"] = finite(*excursion.one_percent_value);
-  if (excursion.end_loss) result["end_loss"] = finite(*excursion.end_loss);
-  return result;
-}
-
-Json write_parameter(const ParameterSensitivity& parameter, CutAxis axis) {
-  return {{"higher", write_excursion(parameter.higher, axis)},
-          {"lower", write_excursion(parameter.lower, axis)},
-          {"parameter", to_string(parameter.parameter)},
-          {"relative_interval", finite(parameter.relative_interval)},
-          {"text", parameter.text},
-          {"unit", parameter.unit},
-          {"value", finite(parameter.value)}};
-}
-
-Json write_sensitivity(const Sensitivity& sensitivity, CutAxis axis) {
-  Json parameters = Json::array();
-  for (const ParameterSensitivity& parameter : sensitivity.parameters)
-    parameters.push_back(write_parameter(parameter, axis));
-  return {{"best_cut", write_cut(sensitivity.best_cut, axis)},
-          {"best_us", finite(sensitivity.best_us)},
-          {"best_variant", write_variant(sensitivity.best_variant)},
-          {"kept_us", finite(sensitivity.kept_us)},
-          {"parameters", std::move(parameters)}};
-}
+struct WholePlan {
+  [[nodiscard]] Json write(const planner::Plan& plan) const { return write_plan(plan); }
+};
 
 } // namespace
 
-std::string encode(const Explanation& explanation) {
-  Json result = {{"account", write_account(explanation.account)},
-                 {"bound_text", explanation.bound_text},
-                 {"losses", write_losses(explanation.losses)},
-                 {"notes", explanation.notes},
-                 {"plan", write_plan(explanation.plan)},
-                 {"schema", schema_name("explanation")},
-                 {"use", write_use(explanation.use)}};
-  if (explanation.sensitivity)
-    result["sensitivity"] = write_sensitivity(*explanation.sensitivity, cut_axis(explanation.plan.op));
-  if (explanation.measured)
-    result["measured"] = {{"timeline", write_timeline(explanation.measured->timeline)},
-                          {"use", write_use(explanation.measured->use)}};
-  return dump(result);
+template <>
+inline constexpr auto kFields<planner::Explanation> =
+    std::tuple(document("explanation"), field("plan", &planner::Explanation::plan, WholePlan{}),
+               field("use", &planner::Explanation::use), field("account", &planner::Explanation::account),
+               field("bound_text", &planner::Explanation::bound_text), field("losses", &planner::Explanation::losses),
+               field("sensitivity", &planner::Explanation::sensitivity),
+               field("measured", &planner::Explanation::measured), field("notes", &planner::Explanation::notes));
+
+std::string encode(const planner::Explanation& explanation) {
+  return dump(write_object<kFields<planner::Explanation>>(explanation, planner::cut_axis(explanation.plan.op)));
 }
 
 } // namespace mc2::store

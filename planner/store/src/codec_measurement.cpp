@@ -5,21 +5,6 @@
 namespace mc2::store {
 namespace {
 
-void read_times(const Fields& fields, Measurement& measurement) {
-  measurement.fused_us = fields["fused_us"].number();
-  measurement.serial_us = fields["serial_us"].number();
-  measurement.compute_us = fields["compute_us"].number();
-  measurement.communication_us = fields["communication_us"].number();
-  measurement.benefit = fields["benefit"].number();
-  measurement.benefit_low = fields["benefit_low"].number();
-  measurement.benefit_high = fields["benefit_high"].number();
-  measurement.predicted_us = fields["predicted_us"].number();
-  measurement.pair_count = fields["pair_count"].small_integer(0);
-  if (fields.has("predicted_compute_us")) measurement.predicted_compute_us = fields["predicted_compute_us"].number();
-  if (fields.has("predicted_communication_us"))
-    measurement.predicted_communication_us = fields["predicted_communication_us"].number();
-}
-
 Result<void> validate(const Measurement& measurement) {
   for (const auto& [field, us] : {std::pair{"fused_us", measurement.fused_us},
                                   {"serial_us", measurement.serial_us},
@@ -36,46 +21,32 @@ Result<void> validate(const Measurement& measurement) {
 
 } // namespace
 
-Json write_measurement(const MeasurementRecord& record) {
-  const Measurement& measurement = record.measurement;
-  Json result = {{"benefit", finite(measurement.benefit)},
-                 {"benefit_high", finite(measurement.benefit_high)},
-                 {"benefit_low", finite(measurement.benefit_low)},
-                 {"communication_us", finite(measurement.communication_us)},
-                 {"compute_us", finite(measurement.compute_us)},
-                 {"cut", write_cut(measurement.cut, planner::cut_axis(measurement.op))},
-                 {"fingerprint", write_fingerprint(record.fingerprint)},
-                 {"fused_us", finite(measurement.fused_us)},
-                 {"op", write_op(measurement.op)},
-                 {"pair_count", measurement.pair_count},
-                 {"predicted_us", finite(measurement.predicted_us)},
-                 {"schema", schema_name("measurement")},
-                 {"serial_us", finite(measurement.serial_us)},
-                 {"variant", write_variant(measurement.variant)}};
-  if (measurement.predicted_compute_us > 0) {
-    result["predicted_communication_us"] = finite(measurement.predicted_communication_us);
-    result["predicted_compute_us"] = finite(measurement.predicted_compute_us);
-  }
-  return result;
-}
+template <>
+inline constexpr auto kFields<Measurement> =
+    std::tuple(field("op", &Measurement::op), field("cut", &Measurement::cut), field("variant", &Measurement::variant),
+               field("fused_us", &Measurement::fused_us), field("serial_us", &Measurement::serial_us),
+               field("compute_us", &Measurement::compute_us), field("communication_us", &Measurement::communication_us),
+               field("benefit", &Measurement::benefit), field("benefit_low", &Measurement::benefit_low),
+               field("benefit_high", &Measurement::benefit_high), field("predicted_us", &Measurement::predicted_us),
+               field("pair_count", &Measurement::pair_count, at_least(0)),
+               field_if_set("predicted_compute_us", &Measurement::predicted_compute_us),
+               field_if_set("predicted_communication_us", &Measurement::predicted_communication_us));
+
+/// One object: the measurement's own fields, and the machine.
+template <>
+inline constexpr auto kFields<MeasurementRecord> =
+    std::tuple_cat(std::tuple(document("measurement")), within(&MeasurementRecord::measurement, kFields<Measurement>),
+                   std::tuple(field("fingerprint", &MeasurementRecord::fingerprint, Texts{})),
+                   std::tuple(checked([](const MeasurementRecord& record) -> Result<void> {
+                     MC2_TRY(check_cut(record.measurement.cut, record.measurement.op));
+                     return validate(record.measurement);
+                   })));
 
 template <>
-MeasurementRecord read_document<MeasurementRecord>(const Node& node) {
-  check_schema(node, "measurement");
-  const Fields fields(node,
-                      {"benefit", "benefit_high", "benefit_low", "communication_us", "compute_us", "cut", "fingerprint",
-                       "fused_us", "op", "pair_count", "predicted_us", "schema", "serial_us", "variant"},
-                      {"predicted_communication_us", "predicted_compute_us"});
-  MeasurementRecord record;
-  record.measurement.op = read_op(fields["op"]);
-  record.measurement.cut = read_cut(fields["cut"], record.measurement.op);
-  record.measurement.variant = read_variant(fields["variant"]);
-  record.fingerprint = read_fingerprint(fields["fingerprint"]);
-  read_times(fields, record.measurement);
-  if (node.is_ok()) node.check(validate(record.measurement));
-  return record;
+MeasurementRecord read_document(const Node& node) {
+  return read_described<MeasurementRecord>(node);
 }
 
-std::string encode(const MeasurementRecord& record) { return dump(write_measurement(record)); }
+std::string encode(const MeasurementRecord& record) { return dump(write_described(record)); }
 
 } // namespace mc2::store

@@ -1,75 +1,89 @@
 #pragma once
 
-#include <cstdint>
-#include <initializer_list>
-#include <map>
+#include <functional>
 #include <string>
 #include <string_view>
+#include <tuple>
 
-#include "json_reader.hpp"
+#include "document_fields.hpp"
 #include "mc2/planner/error.hpp"
 #include "mc2/planner/plan.hpp"
 #include "mc2/planner/profile.hpp"
 #include "mc2/store/codec.hpp"
 #include "mc2/store/store.hpp"
 
-/// The pieces that documents share: write_* makes the JSON of a value, read_* the value of a JSON node.
+/// The parts that documents share, and the documents that stand within others.
 namespace mc2::store {
 
-/// The value itself; a NaN or infinity has no JSON form, and the planner makes none.
-[[nodiscard]] double finite(double value);
+inline constexpr WholeNumber kSize{1, planner::kMaxSize};
 
-/// What an operator has beside kind, sizes, type and ranks; an empty object for most. Part of write_op's object.
-[[nodiscard]] Json write_op_options(const planner::OpSpec& op);
-inline const std::initializer_list<std::string_view> kOpOptionKeys{"epilogue", "tables"};
-void read_op_options(const Fields& fields, planner::OpSpec& op);
-[[nodiscard]] Json write_op(const planner::OpSpec& op);
-[[nodiscard]] planner::OpSpec read_op(const Node& node);
-[[nodiscard]] std::map<std::string, std::string> read_texts(const Node& node);
-[[nodiscard]] Json write_fingerprint(const planner::Fingerprint& fingerprint);
-[[nodiscard]] planner::Fingerprint read_fingerprint(const Node& node);
-[[nodiscard]] Json write_variant(const planner::Variant& variant);
-[[nodiscard]] planner::Variant read_variant(const Node& node);
-/// The key of block lengths: "block_rows" or "block_columns".
-[[nodiscard]] std::string_view block_key(planner::CutAxis axis) noexcept;
-/// Fails as Stale where an object counts rows although its blocks are columns: an earlier mc2 wrote it.
-void refuse_rows_for_columns(const Node& node, planner::CutAxis axis);
-[[nodiscard]] Json write_cut(const planner::Cut& cut, planner::CutAxis axis);
-/// Blocks positive.
-[[nodiscard]] planner::Cut read_cut(const Node& node, planner::CutAxis axis);
-/// Blocks positive, and summing to the operator's cut axis.
-[[nodiscard]] planner::Cut read_cut(const Node& node, const planner::OpSpec& op);
-[[nodiscard]] Json write_timeline(const planner::Timeline& timeline);
+template <>
+inline constexpr auto kFields<planner::EmbeddingTables> =
+    std::tuple(field("count", &planner::EmbeddingTables::table_count, kSize),
+               field("row_count", &planner::EmbeddingTables::row_count, kSize),
+               field("pooling", &planner::EmbeddingTables::pooling, &planner::parse_pooling));
 
-/// Whole documents, "schema" included. `read_document` checks the schema name before anything else.
-[[nodiscard]] Json write_plan(const planner::Plan& plan);
-[[nodiscard]] Json write_model(const planner::CostModel& model);
-[[nodiscard]] Json write_profile(const planner::Profile& profile);
-[[nodiscard]] Json write_measurement(const MeasurementRecord& record);
+/// What an operator has beside kind, sizes, type and ranks: none of it for most.
+inline constexpr auto kOpOptionFields =
+    std::tuple(field_if_set("epilogue", &planner::OpSpec::epilogue, &planner::parse_epilogue),
+               field("tables", &planner::OpSpec::tables));
 
+[[nodiscard]] Result<void> check_operator(const planner::OpSpec& op);
+
+template <>
+inline constexpr auto kFields<planner::OpSpec> = std::tuple_cat(
+    std::tuple(field("kind", &planner::OpSpec::kind, &planner::parse_op_kind), field("m", &planner::OpSpec::m),
+               field("n", &planner::OpSpec::n), field("k", &planner::OpSpec::k),
+               field("dtype", &planner::OpSpec::dtype, &planner::parse_dtype),
+               field("world_size", &planner::OpSpec::world_size)),
+    kOpOptionFields, std::tuple(checked(&check_operator)));
+
+template <>
+inline constexpr auto kFields<planner::Variant> = std::tuple(field("name", &planner::Variant::name, Name{}),
+                                                             field("fields", &planner::Variant::fields));
+
+template <>
+inline constexpr auto kFields<planner::Cut> = std::tuple(field(kBlockKey, &planner::Cut::block_rows, kSize));
+
+/// Part of a document as its texts alone; kFields<Fingerprint> is the document.
+struct Texts {
+  [[nodiscard]] Json write(const planner::Fingerprint& fingerprint) const { return fingerprint.fields; }
+  void read(const Node& node, planner::Fingerprint& fingerprint) const { fingerprint.fields = read_texts(node); }
+};
+
+template <>
+inline constexpr auto kFields<planner::Span> = std::tuple(field("start_us", &planner::Span::start_us),
+                                                          field("end_us", &planner::Span::end_us));
+
+template <>
+inline constexpr auto kFields<planner::Timeline> = std::tuple(field("first", &planner::Timeline::first),
+                                                              field("second", &planner::Timeline::second),
+                                                              field("makespan_us", &planner::Timeline::makespan_us),
+                                                              field("overlap_us", &planner::Timeline::overlap_us));
+
+/// What is wrong with a cut whose blocks are legal one by one: it must sum to the operator's cut axis.
+[[nodiscard]] Result<void> check_cut(const planner::Cut& cut, const planner::OpSpec& op);
+
+/// A whole document, "schema" included, which is checked before anything else.
 template <typename T>
 [[nodiscard]] T read_document(const Node& node);
 template <>
-planner::Plan read_document<planner::Plan>(const Node& node);
+planner::Plan read_document(const Node& node);
 template <>
-planner::CostModel read_document<planner::CostModel>(const Node& node);
+planner::CostModel read_document(const Node& node);
 template <>
-planner::Profile read_document<planner::Profile>(const Node& node);
+planner::Profile read_document(const Node& node);
 template <>
-planner::Fingerprint read_document<planner::Fingerprint>(const Node& node);
+planner::Fingerprint read_document(const Node& node);
 template <>
-PlanRequest read_document<PlanRequest>(const Node& node);
+PlanRequest read_document(const Node& node);
 template <>
-WhatIf read_document<WhatIf>(const Node& node);
+WhatIf read_document(const Node& node);
 template <>
-planner::Topology read_document<planner::Topology>(const Node& node);
+planner::Topology read_document(const Node& node);
 template <>
-MeasurementRecord read_document<MeasurementRecord>(const Node& node);
-
-/// Errors: NewerVersion when the number in "mc2.<kind>/<number>" is above 1, Malformed for another kind or none.
-void check_schema(const Node& node, std::string_view kind);
-/// "mc2.<kind>/1".
-[[nodiscard]] std::string schema_name(std::string_view kind);
+MeasurementRecord read_document(const Node& node);
+[[nodiscard]] Json write_plan(const planner::Plan& plan);
 
 /// Canonical bytes.
 [[nodiscard]] std::string dump(const Json& json);

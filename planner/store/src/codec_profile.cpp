@@ -1,69 +1,36 @@
-#include <chrono>
-#include <utility>
-
 #include "codec_parts.hpp"
 
 namespace mc2::store {
 namespace {
 
-using planner::Sample;
-
-constexpr std::int64_t kMaxTimeNs = static_cast<std::int64_t>(planner::kMaxTimeUs * planner::kNsPerUs);
-
-Json write_sample(const Sample& sample, planner::CutAxis axis) {
-  return {{"block_count", sample.block_count},
-          {std::string(block_key(axis)), sample.block_rows},
-          {"component", to_string(sample.component)},
-          {"context", to_string(sample.context)},
-          {"is_outlier", sample.is_outlier},
-          {"message_bytes", sample.message_bytes},
-          {"round", sample.round},
-          {"slowest_rank", sample.slowest_rank},
-          {"time_ns", sample.time.count()},
-          {"variant", sample.variant}};
-}
-
-Sample read_sample(const Node& node, planner::CutAxis axis) {
-  refuse_rows_for_columns(node, axis);
-  const Fields fields(node, {"block_count", block_key(axis), "component", "context", "is_outlier", "message_bytes",
-                             "round", "slowest_rank", "time_ns", "variant"});
-  Sample sample;
-  sample.component = fields["component"].name(planner::parse_component);
-  sample.context = fields["context"].name(planner::parse_context);
-  sample.variant = fields["variant"].name();
-  sample.block_rows = fields[block_key(axis)].integer(0, planner::kMaxSize);
-  sample.block_count = fields["block_count"].integer(1, planner::kMaxSize);
-  sample.message_bytes = fields["message_bytes"].integer(0);
-  // A clock that shows no time passing has measured nothing.
-  sample.time = std::chrono::nanoseconds(fields["time_ns"].integer(1, kMaxTimeNs));
-  sample.slowest_rank = fields["slowest_rank"].small_integer(0);
-  sample.round = fields["round"].small_integer(0);
-  sample.is_outlier = fields["is_outlier"].boolean();
-  return sample;
-}
+/// Of one block. A clock that shows no time passing has measured nothing.
+constexpr WholeNumber kSampleNs{1, static_cast<std::int64_t>(planner::kMaxTimeUs* planner::kNsPerUs)};
 
 } // namespace
 
-Json write_profile(const planner::Profile& profile) {
-  Json samples = Json::array();
-  for (const Sample& sample : profile.samples) samples.push_back(write_sample(sample, planner::cut_axis(profile.op)));
-  return {{"fingerprint", write_fingerprint(profile.fingerprint)},
-          {"op", write_op(profile.op)},
-          {"samples", std::move(samples)},
-          {"schema", schema_name("profile")}};
-}
+template <>
+inline constexpr auto kFields<planner::Sample> =
+    std::tuple(field("component", &planner::Sample::component, &planner::parse_component),
+               field("context", &planner::Sample::context, &planner::parse_context),
+               field("variant", &planner::Sample::variant, Name{}),
+               field(kBlockKey, &planner::Sample::block_rows, WholeNumber{0, planner::kMaxSize}),
+               field("block_count", &planner::Sample::block_count, WholeNumber{1, planner::kMaxSize}),
+               field("message_bytes", &planner::Sample::message_bytes, at_least(0)),
+               field("time_ns", &planner::Sample::time, kSampleNs),
+               field("slowest_rank", &planner::Sample::slowest_rank, at_least(0)),
+               field("round", &planner::Sample::round, at_least(0)), field("is_outlier", &planner::Sample::is_outlier));
 
 template <>
-planner::Profile read_document<planner::Profile>(const Node& node) {
-  check_schema(node, "profile");
-  const Fields fields(node, {"fingerprint", "op", "samples", "schema"});
-  planner::Profile profile;
-  profile.op = read_op(fields["op"]);
-  profile.fingerprint = read_fingerprint(fields["fingerprint"]);
-  if (!node.is_ok()) return profile;
-  const auto axis = planner::cut_axis(profile.op);
-  profile.samples = fields["samples"].list([axis](const Node& sample) { return read_sample(sample, axis); });
-  return profile;
+inline constexpr auto kFields<planner::Profile> = std::tuple(document("profile"), field("op", &planner::Profile::op),
+                                                             field("fingerprint", &planner::Profile::fingerprint,
+                                                                   Texts{}),
+                                                             field("samples", &planner::Profile::samples));
+
+std::string encode(const planner::Profile& profile) { return dump(write_described(profile)); }
+
+template <>
+planner::Profile read_document(const Node& node) {
+  return read_described<planner::Profile>(node);
 }
 
 } // namespace mc2::store

@@ -5,43 +5,49 @@ namespace {
 
 using planner::PlanOptions;
 
-Json write_options(const PlanRequest& request) {
-  const PlanOptions& options = request.options;
-  Json json{{"formula_contention", finite(options.formula_contention)},
-            {"formula_short_block", to_string(options.formula_short_block)},
-            {"max_block_count", options.max_block_count},
-            {"objective_quantile", finite(options.objective_quantile)},
-            {"require_significant_gain", options.require_significant_gain},
-            {"runner_up_count", options.runner_up_count},
-            {"strategy", options.strategy}};
-  if (request.has_alignment) json["alignment"] = options.alignment;
-  if (request.has_min_block_rows) json["min_block_rows"] = options.min_block_rows;
-  return json;
+/// An option that is the machine's where a request does not say it.
+struct MachinesOption {
+  bool PlanRequest::*is_given;
+  std::int64_t PlanOptions::*option;
+  [[nodiscard]] bool is_written(const PlanRequest& request) const { return request.*is_given; }
+  [[nodiscard]] Json write(const PlanRequest& request) const { return request.options.*option; }
+  void read(const Node& node, PlanRequest& request) const {
+    request.*is_given = true;
+    request.options.*option = node.integer();
+  }
+};
+
+template <typename Member, typename Form = AsItIs>
+constexpr auto option(std::string_view key, Member PlanOptions::*member, Form form = {}) {
+  return field(
+      key, [member](auto& request) -> auto& { return request.options.*member; }, form, Presence::Given);
 }
 
 /// Every option may be left out: a request says only what differs from the defaults.
-void read_options(const Node& node, PlanRequest& request) {
-  const Fields fields(node, {},
-                      {"alignment", "formula_contention", "formula_short_block", "max_block_count", "min_block_rows",
-                       "objective_quantile", "require_significant_gain", "runner_up_count", "strategy"});
-  PlanOptions& options = request.options;
-  request.has_alignment = fields.has("alignment");
-  request.has_min_block_rows = fields.has("min_block_rows");
-  if (fields.has("strategy")) options.strategy = fields["strategy"].text();
-  if (fields.has("alignment")) options.alignment = fields["alignment"].integer();
-  if (fields.has("min_block_rows")) options.min_block_rows = fields["min_block_rows"].integer();
-  if (fields.has("max_block_count")) options.max_block_count = fields["max_block_count"].integer();
-  if (fields.has("objective_quantile")) options.objective_quantile = fields["objective_quantile"].number();
-  if (fields.has("require_significant_gain"))
-    options.require_significant_gain = fields["require_significant_gain"].boolean();
-  if (fields.has("runner_up_count")) options.runner_up_count = fields["runner_up_count"].small_integer();
-  if (fields.has("formula_contention")) options.formula_contention = fields["formula_contention"].number();
-  if (fields.has("formula_short_block"))
-    options.formula_short_block = fields["formula_short_block"].name(planner::parse_short_block_rule);
-  if (node.is_ok()) node.check(options.validate());
-}
+constexpr auto kOptionFields = std::tuple(
+    field("alignment", std::identity{}, MachinesOption{&PlanRequest::has_alignment, &PlanOptions::alignment}),
+    field("min_block_rows", std::identity{},
+          MachinesOption{&PlanRequest::has_min_block_rows, &PlanOptions::min_block_rows}),
+    option("strategy", &PlanOptions::strategy), option("max_block_count", &PlanOptions::max_block_count),
+    option("objective_quantile", &PlanOptions::objective_quantile),
+    option("require_significant_gain", &PlanOptions::require_significant_gain),
+    option("runner_up_count", &PlanOptions::runner_up_count),
+    option("formula_contention", &PlanOptions::formula_contention),
+    option("formula_short_block", &PlanOptions::formula_short_block, &planner::parse_short_block_rule),
+    checked([](const PlanRequest& request) { return request.options.validate(); }));
+
+struct Options {
+  [[nodiscard]] Json write(const PlanRequest& request) const {
+    return write_object<kOptionFields>(request, CutAxis::Rows);
+  }
+  void read(const Node& node, PlanRequest& request) const { read_object<kOptionFields>(node, request, CutAxis::Rows); }
+};
 
 } // namespace
+
+template <>
+inline constexpr auto kFields<PlanRequest> = std::tuple(document("request"), field("op", &PlanRequest::op),
+                                                        field("options", std::identity{}, Options{}, Presence::Given));
 
 PlanOptions PlanRequest::options_with(std::int64_t alignment) const {
   PlanOptions result = options;
@@ -50,21 +56,17 @@ PlanOptions PlanRequest::options_with(std::int64_t alignment) const {
   return result;
 }
 
-std::string encode(const PlanRequest& request) {
-  return dump({{"op", write_op(request.op)}, {"options", write_options(request)}, {"schema", schema_name("request")}});
-}
+std::string encode(const PlanRequest& request) { return dump(write_described(request)); }
 
 template <>
-PlanRequest read_document<PlanRequest>(const Node& node) {
-  check_schema(node, "request");
-  const Fields fields(node, {"op", "schema"}, {"options"});
-  PlanRequest request = PlanRequest::usual(read_op(fields["op"]));
-  if (fields.has("options")) read_options(fields["options"], request);
+PlanRequest read_document(const Node& node) {
+  PlanRequest request = PlanRequest::usual({});
+  read_object<kFields<PlanRequest>>(node, request, CutAxis::Rows);
   return request;
 }
 
 template <>
-WhatIf read_document<WhatIf>(const Node& node) {
+WhatIf read_document(const Node& node) {
   const Fields fields(node, {"model", "request"}, {"schema"});
   if (fields.has("schema")) check_schema(node, "what_if");
   return {read_document<planner::CostModel>(fields["model"]), read_document<PlanRequest>(fields["request"])};

@@ -50,7 +50,7 @@ std::string hashed(std::initializer_list<std::string_view> parts) {
 /// What stands in the column `kind`: the kind's name, followed by the operator's options as canonical JSON where it has
 /// any, so that they are part of every key.
 std::string kind_column(const planner::OpSpec& op) {
-  const Json options = write_op_options(op);
+  const Json options = write_object<kOpOptionFields>(op, planner::CutAxis::Rows);
   return std::string(to_string(op.kind)) + (options.empty() ? "" : " " + dump(options));
 }
 
@@ -63,7 +63,7 @@ Result<planner::OpSpec> read_kind_column(const std::string& column) {
   if (space == std::string::npos) return op;
   MC2_ASSIGN(const auto json, parse_json(std::string_view(column).substr(space + 1)));
   ReadStatus status;
-  read_op_options(Fields(Node(json, status), {}, kOpOptionKeys), op);
+  read_object<kOpOptionFields>(Node(json, status), op, planner::CutAxis::Rows);
   if (status.error) return *status.error;
   return op;
 }

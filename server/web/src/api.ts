@@ -1,4 +1,9 @@
-import type {Answer, Curves, Exploration, Explanation, List, Machine, Model, Plan, Problem, Races} from "./types";
+import type {
+  Answer, Curves, Exploration, Explanation, List, MachineList, Model, Plan, Problem as Refusal, Races,
+} from "./types";
+
+/** What went wrong, as the service says it, or as much as is known without its word. */
+export type Problem = Pick<Refusal, "status" | "title" | "detail"> & Partial<Refusal>;
 
 /** A refusal, or no answer at all (status 0). */
 export class ApiError extends Error {
@@ -58,7 +63,7 @@ export const api = {
   curves: (digest: string, variant?: string) => get<Curves>(`/v1/models/${id(digest)}/curves${query({variant})}`),
   exploration: (digest: string, change: Parameters) =>
     get<Exploration>(`/v1/models/${id(digest)}/exploration${query(change)}`),
-  machines: async () => (await get<{items: Machine[]}>("/v1/fingerprints")).items,
+  machines: async () => (await get<MachineList>("/v1/fingerprints")).items,
   readiness: () => get<{status: string; revision: number}>("/readyz"),
   version: () => get<{version: string; api: string}>("/version"),
   metrics: async () => (await ask("/metrics", "text/plain")).text(),

@@ -1,6 +1,5 @@
 import {useEffect, useRef, useState} from "preact/hooks";
-import {ApiError} from "./api";
-import type {Problem} from "./types";
+import {ApiError, type Problem} from "./api";
 
 export interface Loaded<T> {
   value?: T;

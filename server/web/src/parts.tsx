@@ -1,6 +1,6 @@
 import type {ComponentChildren} from "preact";
 import type {Loaded} from "./hooks";
-import type {Problem} from "./types";
+import type {Problem} from "./api";
 
 export function ProblemBox({problem}: {problem: Problem}) {
   return (

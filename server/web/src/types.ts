@@ -1,128 +1,54 @@
-// The answers of the service, as schemas/ describes them; only what the dashboard shows.
+// Written by write_types.py from schemas/; change those.
 
-export interface Op {
-  kind: string;
-  m: number;
-  n: number;
-  k: number;
-  dtype: string;
-  world_size: number;
-  epilogue?: string;
-  tables?: {count: number; row_count: number; pooling: string};
+export interface Account {
+  after_us: number;
+  before_us: number;
+  between_us: number;
+  contention_us: number;
+  cutting_us: number;
+  lane: "compute" | "communication";
+  uncut_us: number;
 }
 
-export interface Variant {
-  name: string;
-  fields: Record<string, string>;
-}
-
-export interface Cut {
-  block_rows?: number[];
-  block_columns?: number[];
-}
-
-export interface Span {
-  start_us: number;
-  end_us: number;
-}
-
-export interface Timeline {
-  first: Span[];
-  second: Span[];
-  makespan_us: number;
-  overlap_us: number;
-}
-
-export type Lane = "compute" | "communication";
-
-export interface Plan {
-  op: Op;
-  fingerprint: Record<string, string>;
-  strategy: string;
-  variant: Variant;
-  cut: Cut;
-  is_local_first?: boolean;
-  benefit_interval?: {low: number; high: number};
-  makespan: {us: number; low_us: number; high_us: number; provenance: string; reason: string};
-  serial_us: number;
-  compute_us: number;
-  communication_us: number;
-  ideal_us: number;
-  bound: Lane;
-  timeline: Timeline;
-  runners_up: {cut: Cut; variant: Variant; makespan_us: number; reason: string}[];
-  certificate?: {text: string};
-  validation?: {
-    fused_us: number;
-    serial_us: number;
-    benefit: number;
-    benefit_low: number;
-    benefit_high: number;
-    pair_count: number;
-    measured_at?: string;
-    spread?: {
-      fused_low_us: number;
-      fused_high_us: number;
-      serial_low_us: number;
-      serial_high_us: number;
-      speed_range: number;
-    };
-  };
-  reason: string;
+export interface Affine {
+  alpha_us: number;
+  beta_us_per_x: number;
+  family: "affine";
 }
 
 export interface Answer {
-  plan: Plan;
-  source: string;
-  provenance: string;
-  digest: string;
+  schema: "mc2.answer/1";
+  digest: Digest;
   epoch: number;
+  source: "stored" | "model" | "what_if";
+  provenance: "measured" | "interpolated" | "extrapolated" | "analytic";
   created_at: string | null;
+  plan: Plan;
 }
 
-export interface Listed {
-  digest: string;
-  machine: string;
-  op: Op;
-  purpose?: string;
-  created_at: string;
+export interface Certificate {
+  bounded_count: number;
+  candidate_count: number;
+  restriction_cost?: number;
+  simulated_count: number;
+  text: string;
 }
 
-export interface List {
-  items: Listed[];
-  next: number | null;
-}
-
-export interface Machine {
-  digest: string;
-  label: string;
-  fields: Record<string, string>;
-}
-
-export interface LengthEntry {
-  block_length: number;
-  block_count: number;
-  cut: string;
-  variant: string;
-  makespan_us: number;
-  low_us: number;
-  high_us: number;
-}
-
-export interface Exploration {
-  axis: "rows" | "columns";
-  axis_length: number;
-  first_lane: Lane;
-  block_length: number;
-  best: Plan;
-  chosen: Plan;
-  lengths: LengthEntry[];
-}
-
-export interface Model {
-  op: Op;
-  fingerprint: Record<string, string>;
-  source: string;
+export interface Curve {
+  lane: "compute" | "communication" | "local_compute";
+  axis: "rows" | "bytes" | "columns";
+  family: string;
+  formula: string;
+  fixed_us: number;
+  slowdown: number;
+  relative_interval: number;
+  is_analytic: boolean;
+  valid_min_x: number;
+  valid_max_x: number;
+  quality: Quality;
+  points: CurvePoint[];
+  sample_count: number;
+  samples: CurveSample[];
 }
 
 export interface CurvePoint {
@@ -140,58 +66,287 @@ export interface CurveSample {
   is_outlier: boolean;
 }
 
-export interface Curve {
-  lane: string;
-  axis: "rows" | "columns" | "bytes";
-  family: string;
-  formula: string;
-  fixed_us: number;
-  slowdown: number;
-  relative_interval: number;
-  is_analytic: boolean;
-  valid_min_x: number;
-  valid_max_x: number;
-  quality: {
-    point_count: number;
-    relative_rms: number;
-    relative_worst: number;
-    cross_validated_rms: number;
-    reason: string;
-  };
-  points: CurvePoint[];
-  samples: CurveSample[];
-  sample_count: number;
-}
-
 export interface Curves {
+  schema: "mc2.curves/1";
   variant: string;
   variants: string[];
   curves: Curve[];
 }
 
-export interface Account {
-  lane: Lane;
-  uncut_us: number;
-  before_us: number;
-  between_us: number;
-  after_us: number;
-  contention_us: number;
-  cutting_us: number;
+export interface Cut {
+  block_rows?: number[];
+  block_columns?: number[];
+}
+
+export type Digest = string;
+
+export type Drift = null | {
+  has_drifted: boolean;
+  lanes: LaneDrifts;
+};
+
+export interface Estimate {
+  high_us: number;
+  low_us: number;
+  provenance: Provenance;
+  reason: string;
+  us: number;
+}
+
+export interface Excursion {
+  end_loss?: number;
+  end_value: number;
+  flips: Flip[];
+  one_percent_value?: number;
 }
 
 export interface Explanation {
-  plan: Plan;
   account: Account;
   bound_text: string;
-  losses: {lost_us: number}[];
+  losses: Loss[];
+  measured?: {
+    timeline: Timeline;
+    use: Use;
+  };
   notes: string[];
-  sensitivity?: {parameters: {parameter: string; text: string}[]};
+  plan: Plan;
+  schema: "mc2.explanation/1";
+  sensitivity?: Sensitivity;
+  use: Use;
+}
+
+export interface Exploration {
+  schema: "mc2.exploration/1";
+  axis: "rows" | "columns";
+  axis_length: number;
+  first_lane: Lane;
+  best: Plan;
+  chosen: Plan;
+  block_length: number;
+  lengths: LengthEntry[];
+}
+
+export type Fingerprint = Record<string, string>;
+
+export interface Flip {
+  best_us: number;
+  cut: Cut;
+  kept_us?: number;
+  kind: "other_lengths" | "other_count" | "cut_or_uncut";
+  text: string;
+  value: number;
+  variant: Variant;
+}
+
+export interface ImportReport {
+  schema: "mc2.import_report/1";
+  format: string;
+  took_count: number;
+  skipped_count: number;
+  bad_count: number;
+  lines: {
+    verdict: "took" | "skipped" | "bad";
+    what: string;
+    count: number;
+    runs: number[][];
+    last_line: number;
+  }[];
+  every_line?: ([number, "took" | "skipped" | "bad", string])[];
+  left_out_count?: number;
+  questions: string[];
+  notes: string[];
+  drift: Drift;
+  samples: null | {
+    digests: Digest[];
+    op: Op;
+    machine: Digest;
+    device: string;
+    sample_count: number;
+  };
+}
+
+export interface Interpolated {
+  family: "interpolated";
+  knots: {
+    time_us: number;
+    x: number;
+  }[];
+}
+
+export type Lane = "compute" | "communication";
+
+export type LaneDrifts = {
+  variant: string;
+  component: "matmul" | "collective";
+  sample_count: number;
+  median_residual: number;
+  limit: number;
+  has_drifted: boolean;
+}[];
+
+export interface LaneUse {
+  after_us: number;
+  before_us: number;
+  between_us: number;
+  busy_us: number;
+}
+
+export interface LengthEntry {
+  block_length: number;
+  block_count: number;
+  cut: string;
+  variant: string;
+  makespan_us: number;
+  low_us: number;
+  high_us: number;
+}
+
+export interface List {
+  schema: "mc2.plan_list/1" | "mc2.model_list/1" | "mc2.sample_list/1" | "mc2.measurement_list/1";
+  next: number | null;
+  items: Listed[];
+}
+
+export interface Listed {
+  digest: Digest;
+  machine: string;
+  op: Op;
+  purpose?: string;
+  created_at: string;
+}
+
+export interface Loss {
+  difference?: Account;
+  lost_us: number;
+}
+
+export interface Machine {
+  digest: Digest;
+  label: string;
+  fields: Record<string, string>;
+}
+
+export interface MachineList {
+  schema: "mc2.fingerprint_list/1";
+  items: Machine[];
+}
+
+export interface Model {
+  anchored_interval?: number;
+  fingerprint: Fingerprint;
+  op: Op;
+  schema: "mc2.cost_model/1";
+  source: string;
+  variants: VariantCost[];
+}
+
+export interface ModelCurve {
+  axis: "rows" | "bytes" | "columns";
+  is_analytic: boolean;
+  quality: Quality;
+  relative_interval: number;
+  shape: Affine | Piecewise | Segments | Staircase | Interpolated;
+  valid_max_x: number;
+  valid_min_x: number;
+}
+
+export interface ModelLane {
+  curve: ModelCurve;
+  fixed_us: number;
+  slowdown: number;
+}
+
+export interface Op {
+  dtype: "f32" | "f16" | "bf16" | "i8" | "f8e4m3";
+  epilogue?: "bias" | "residual" | "bias+residual";
+  k: number;
+  kind: "matmul_all_reduce" | "matmul_reduce_scatter" | "all_gather_matmul" | "matmul_all_to_all" | "all_to_all_matmul"
+    | "embedding_all_to_all";
+  m: number;
+  n: number;
+  tables?: {
+    count: number;
+    pooling: "sum" | "mean";
+    row_count: number;
+  };
+  world_size: number;
+}
+
+export interface Parameter {
+  higher: Excursion;
+  lower: Excursion;
+  parameter: "compute_time" | "communication_time" | "communication_latency" | "compute_slowdown" |
+    "communication_slowdown" | "compute_block_fixed" | "communication_block_fixed" | "rows" | "columns";
+  relative_interval: number;
+  text: string;
+  unit: "x" | "us" | "rows" | "columns";
+  value: number;
+}
+
+export interface Piecewise {
+  family: "piecewise";
+  knot_x: number;
+  l0: number;
+  l1: number;
+  q0: number;
+  q1: number;
+  q2: number;
+  scale_x: number;
+}
+
+export interface Plan {
+  benefit_interval?: {
+    high: number;
+    low: number;
+  };
+  bound: "compute" | "communication";
+  certificate?: Certificate;
+  communication_us: number;
+  compute_us: number;
+  cut: Cut;
+  fingerprint: Fingerprint;
+  ideal_us: number;
+  is_local_first?: boolean;
+  is_serial?: boolean;
+  makespan: Estimate;
+  op: Op;
+  reason: string;
+  recipe: RecipeStep[];
+  runners_up: RunnerUp[];
+  schema: "mc2.plan/1";
+  serial_us: number;
+  slowdown: Slowdown;
+  strategy: string;
+  timeline: Timeline;
+  validation?: Validation;
+  variant: Variant;
+}
+
+export interface Problem {
+  type: "about:blank";
+  title: string;
+  status: number;
+  detail: string;
+  code: string;
+  field?: string;
+  report?: ImportReport;
+  request_id: string;
+}
+
+export type Provenance = "measured" | "interpolated" | "extrapolated" | "analytic";
+
+export interface Quality {
+  cross_validated_rms: number;
+  point_count: number;
+  reason: string;
+  relative_rms: number;
+  relative_worst: number;
 }
 
 export interface Race {
-  is_of_plan: boolean;
   cut: string;
   variant: string;
+  is_of_plan: boolean;
   fused_us: number;
   serial_us: number;
   compute_us: number;
@@ -204,16 +359,107 @@ export interface Race {
 }
 
 export interface Races {
+  schema: "mc2.race_list/1";
   anchored: Plan | null;
   first_lane: Lane;
+  machine: Digest;
   items: Race[];
-  machine: string;
 }
 
-export interface Problem {
-  status: number;
-  title: string;
-  detail: string;
-  field?: string;
-  request_id?: string;
+export interface RecipeStep {
+  name: string;
+  text: string;
+  unit: string;
+  value: number;
+}
+
+export interface RunnerUp {
+  cut: Cut;
+  makespan_us: number;
+  reason: string;
+  variant: Variant;
+}
+
+export interface Segments {
+  family: "segments";
+  knots_x: number[];
+  pieces: {
+    q0: number;
+    q1: number;
+    q2: number;
+  }[];
+  scale_x: number;
+}
+
+export interface Sensitivity {
+  best_cut: Cut;
+  best_us: number;
+  best_variant: Variant;
+  kept_us: number;
+  parameters: Parameter[];
+}
+
+export interface Slowdown {
+  first: number;
+  second: number;
+}
+
+export interface Span {
+  end_us: number;
+  start_us: number;
+}
+
+export interface Spread {
+  fused_high_us: number;
+  fused_low_us: number;
+  serial_high_us: number;
+  serial_low_us: number;
+  speed_range: number;
+}
+
+export interface Staircase {
+  alpha_us: number;
+  beta_us_per_x: number;
+  family: "staircase";
+  period_source: string;
+  period_x: number;
+  step_us: number;
+}
+
+export type Texts = Record<string, string>;
+
+export interface Timeline {
+  first: Span[];
+  makespan_us: number;
+  overlap_us: number;
+  second: Span[];
+}
+
+export interface Use {
+  first: LaneUse;
+  overlap_us: number;
+  second: LaneUse;
+}
+
+export interface Validation {
+  benefit: number;
+  benefit_high: number;
+  benefit_low: number;
+  fused_us: number;
+  measured_at?: string;
+  pair_count: number;
+  serial_us: number;
+  spread?: Spread;
+}
+
+export interface Variant {
+  fields: Texts;
+  name: string;
+}
+
+export interface VariantCost {
+  communication: ModelLane;
+  compute: ModelLane;
+  local_compute?: ModelCurve;
+  variant: Variant;
 }

@@ -1,15 +1,47 @@
-"""The type stubs say what the modules have."""
+"""The type stubs say what the modules have, and the modules have what the documents say."""
 
 import importlib.util
+import json
+import pathlib
 import tempfile
 import unittest
 
-import mc2  # noqa: F401  (stubtest passes over a package that it does not find)
+import mc2  # also: stubtest passes over a package that it does not find
 
 try:
     from mypy import stubtest
 except ImportError:  # python3-mypy
     stubtest = None
+
+SCHEMAS = pathlib.Path(__file__).resolve().parents[3] / "schemas"
+# Where the object of a document stands in schemas/, its class, and its keys that no property of that name has, with what
+# gives them instead. to_dict() gives every key.
+DOCUMENTS = [
+    ("plan", mc2.Plan, {"certificate": "to_dict", "recipe": "to_dict", "slowdown": "to_dict", "is_local_first": "schedule",
+                        "is_serial": "schedule"}),
+    ("plan#estimate", mc2.Estimate, {}),
+    ("plan#validation", mc2.Validation, {"spread": "serial_interval_us"}),
+    ("plan#runner_up", mc2.RunnerUp, {"cut": "blocks"}),
+    ("cost_model", mc2.CostModel, {"anchored_interval": "to_dict"}),
+    ("common#op", mc2.OpSpec, {"world_size": "ranks"}),
+    ("common#variant", mc2.Variant, {}),
+    ("profile", mc2.Profile, {}),
+    ("profile#sample", mc2.Sample, {"block_columns": "block_rows", "slowest_rank": None, "time_ns": "time_us"}),
+    ("fingerprint", mc2.Fingerprint, {}),
+]
+
+
+class DocumentsTest(unittest.TestCase):
+    def test_every_key_of_a_document_is_reached(self):
+        for place, made, others in DOCUMENTS:
+            name, _, part = place.partition("#")
+            schema = json.loads((SCHEMAS / f"{name}.schema.json").read_text())
+            keys = set((schema["$defs"][part] if part else schema)["properties"]) - {"schema"}
+            for key in sorted(keys):
+                given_by = others.get(key, key)
+                with self.subTest(document=place, key=key):
+                    self.assertTrue(given_by is None or hasattr(made, given_by), f"{made.__name__} has no {given_by}")
+            self.assertLessEqual(set(others), keys, f"{place} has these keys no more")
 
 
 @unittest.skipUnless(stubtest, "python3-mypy is not installed")

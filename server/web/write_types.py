@@ -1,0 +1,137 @@
+#!/usr/bin/env python3
+"""Writes src/types.ts, what the dashboard reads of the service's answers, from schemas/.
+
+usage: write_types.py [--check]
+
+--check writes nothing, and fails where types.ts is not what the schemas give.
+"""
+
+import json
+import pathlib
+import re
+import sys
+import textwrap
+
+import yaml
+
+HERE = pathlib.Path(__file__).resolve().parent
+SCHEMAS = HERE.parents[1] / "schemas"
+TARGET = HERE / "src" / "types.ts"
+
+# Name of a type, and where its schema stands; other names follow from the schemas that these refer to.
+ROOTS = {
+    "Plan": "plan.schema.json",
+    "Explanation": "explanation.schema.json",
+    "Answer": "openapi.yaml#/components/schemas/Answer",
+    "List": "openapi.yaml#/components/schemas/List",
+    "Problem": "openapi.yaml#/components/schemas/Problem",
+    "Curves": "openapi.yaml#/paths/~1v1~1models~1{id}~1curves",
+    "Exploration": "openapi.yaml#/paths/~1v1~1models~1{id}~1exploration",
+    "MachineList": "openapi.yaml#/paths/~1v1~1fingerprints",
+    "Races": "openapi.yaml#/paths/~1v1~1plans~1{id}~1races",
+    "Model": "cost_model.schema.json",
+}
+# Types of their own for what stands within others.
+PARTS = {
+    "Listed": "List.items",
+    "Machine": "MachineList.items",
+    "Race": "Races.items",
+    "CurvePoint": "Curve.points",
+    "CurveSample": "Curve.samples",
+    "LengthEntry": "Exploration.lengths",
+}
+BASIC = {"string": "string", "number": "number", "integer": "number", "boolean": "boolean", "null": "null"}
+
+
+def load(name):
+    text = (SCHEMAS / name).read_text()
+    return yaml.safe_load(text) if name.endswith(".yaml") else json.loads(text)
+
+
+class Types:
+    """Interfaces by name, written as schemas are met."""
+
+    def __init__(self):
+        self.files, self.texts, self.names = {}, {}, {}
+        for name, reference in ROOTS.items():
+            self.names[reference] = name
+        for name, reference in ROOTS.items():
+            self.define(name, reference)
+
+    def resolve(self, reference):
+        """The schema that an absolute reference names: of a path, what its GET answers."""
+        name, _, pointer = reference.partition("#")
+        schema = self.files.setdefault(name, load(name))
+        for key in pointer.split("/")[1:]:
+            schema = schema[key.replace("~1", "/")]
+        return schema["get"]["responses"]["200"]["content"]["application/json"]["schema"] if "get" in schema else schema
+
+    def define(self, name, reference):
+        if name not in self.texts:
+            self.texts[name] = None  # a type may refer to itself
+            self.texts[name] = self.declaration(name, self.resolve(reference), reference.partition("#")[0])
+
+    def declaration(self, name, schema, file):
+        text = self.text(schema, file, name, "")
+        return f"export interface {name} {text}" if "properties" in schema else f"export type {name} = {text};"
+
+    def named(self, reference, file):
+        reference = reference if not reference.startswith("#") else file + reference
+        name = self.names.get(reference)
+        if name is None:
+            name = "".join(part.capitalize() for part in re.split("_|(?=[A-Z])", reference.rpartition("/")[2]))
+            if name in self.names.values():  # as others call something else
+                name = self.names[reference.partition("#")[0]] + name
+            self.names[reference] = name
+        self.define(name, reference)
+        return name
+
+    def text(self, schema, file, place, indent):
+        """TypeScript of a schema; `place` is the type and key that it stands at."""
+        if "$ref" in schema:
+            return self.named(schema["$ref"], file)
+        for name, part in PARTS.items():
+            if part == place and schema.get("type") != "array":
+                if name not in self.texts:
+                    self.texts[name] = None
+                    self.texts[name] = self.declaration(name, schema, file)
+                return name
+        if "const" in schema:
+            return json.dumps(schema["const"])
+        if "enum" in schema:
+            return " | ".join(json.dumps(value) for value in schema["enum"])
+        if "oneOf" in schema and "properties" not in schema:
+            return " | ".join(self.text(each, file, place, indent) for each in schema["oneOf"])
+        kinds = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
+        return " | ".join(self.of_kind(kind, schema, file, place, indent) for kind in kinds)
+
+    def of_kind(self, kind, schema, file, place, indent):
+        if kind == "array" and "prefixItems" in schema:
+            return "[" + ", ".join(self.text(each, file, place, indent) for each in schema["prefixItems"]) + "]"
+        if kind == "array":
+            item = self.text(schema["items"], file, place, indent)
+            return f"({item})[]" if " | " in item and not item.startswith("{") else f"{item}[]"
+        if kind != "object":
+            return BASIC[kind]
+        if "properties" not in schema:
+            return f"Record<string, {self.text(schema['additionalProperties'], file, place, indent)}>"
+        lines = []
+        for key, value in schema["properties"].items():
+            mark = "" if key in schema.get("required", []) else "?"
+            line = f"{indent}  {key}{mark}: {self.text(value, file, place + '.' + key, indent + '  ')};"
+            lines += textwrap.wrap(line, 120, subsequent_indent=indent + "    ") if "\n" not in line else [line]
+        return "{\n" + "\n".join(lines) + f"\n{indent}}}"
+
+
+def main():
+    types = Types()
+    text = "// Written by write_types.py from schemas/; change those.\n\n"
+    text += "\n\n".join(types.texts[name] for name in sorted(types.texts)) + "\n"
+    if "--check" not in sys.argv[1:]:
+        TARGET.write_text(text)
+    elif TARGET.read_text() != text:
+        sys.exit(f"{TARGET.relative_to(HERE.parents[1])} is not what schemas/ give; run server/web/write_types.py")
+
+
+if __name__ == "__main__":
+    main()
