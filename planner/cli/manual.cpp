@@ -127,9 +127,15 @@ std::string man_page(const NamedCommand& command) {
 
 std::string shell_quoted(const std::string& text) { return "'" + replaced(text, "'", "'\\''") + "'"; }
 
-std::string bash_completion(const std::vector<NamedCommand>& commands) {
+/// What bash completes: commands, options that take a file, and cases of a `case` statement.
+struct BashWords {
   std::vector<std::string> names, files;
   std::string words_of_options, options_of_commands;
+};
+
+BashWords bash_words(const std::vector<NamedCommand>& commands) {
+  BashWords result;
+  auto& [names, files, words_of_options, options_of_commands] = result;
   for (const auto& [words, app] : commands) {
     if (!words.empty()) names.push_back(shell_quoted(words));
     std::vector<std::string> words_here = names_below(*app);
@@ -143,6 +149,11 @@ std::string bash_completion(const std::vector<NamedCommand>& commands) {
       if (!values_of(*option).empty() && words_of_options.find(line) == std::string::npos) words_of_options += line;
     }
   }
+  return result;
+}
+
+std::string bash_completion(const std::vector<NamedCommand>& commands) {
+  const auto [names, files, words_of_options, options_of_commands] = bash_words(commands);
   return "# Completes mc2 in bash.\n_mc2() {\n"
          "  local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]} command='' words='' word\n"
          "  for word in \"${COMP_WORDS[@]:1:COMP_CWORD-1}\"; do\n"

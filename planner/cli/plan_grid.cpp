@@ -137,6 +137,21 @@ std::vector<OpFamily> PlanGrid::families() const {
   return result;
 }
 
+namespace {
+
+void append(Chunk chunk, PlannedGrid& grid) {
+  grid.rows.push_back(std::move(chunk.text));
+  grid.cells.insert(grid.cells.end(), chunk.cells.begin(), chunk.cells.end());
+  for (auto& [code, alike] : chunk.refusals) {
+    Refusals& all = grid.refusals[code];
+    if (all.count == 0) all.example = std::move(alike.example);
+    all.count += alike.count;
+  }
+  grid.counts.add(chunk.counts);
+}
+
+} // namespace
+
 Result<PlannedGrid> plan_grid(const PlanGrid& grid, const ModelSources& sources, const GridRun& run) {
   MC2_TRY(grid.row_count());
   const std::vector<DividedLayer> divided = grid.divided_layers();
@@ -159,16 +174,7 @@ Result<PlannedGrid> plan_grid(const PlanGrid& grid, const ModelSources& sources,
   };
   for_each_index(chunk_count, run.thread_count, plan_chunk, is_interrupted, watch);
   PlannedGrid result;
-  for (Chunk& chunk : chunks) {
-    result.rows.push_back(std::move(chunk.text));
-    result.cells.insert(result.cells.end(), chunk.cells.begin(), chunk.cells.end());
-    for (auto& [code, alike] : chunk.refusals) {
-      Refusals& all = result.refusals[code];
-      if (all.count == 0) all.example = std::move(alike.example);
-      all.count += alike.count;
-    }
-    result.counts.add(chunk.counts);
-  }
+  for (Chunk& chunk : chunks) append(std::move(chunk), result);
   if (is_interrupted())
     return Error{ErrorCode::Cancelled, "",
                  "interrupted after " + std::to_string(result.counts.total()) + " of " +

@@ -3,30 +3,42 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <ranges>
 #include <utility>
 #include <vector>
+
+#include "mc2/planner/planner.hpp"
 
 namespace mc2::planner {
 namespace {
 
-constexpr double kCoverage = 0.9;
+constexpr double kMissShare = 0.1;
+/// How fast the share that is left out adapts, and the largest one (Gibbs and Candes try 0.005 to 0.05).
+constexpr double kMissStep = 0.05, kMostMissShare = 0.3;
 /// Of the absolute value of a standard normal variable, at 5, 15, ... 95 %.
 constexpr std::array kHalfNormalQuantiles{0.0627, 0.1891, 0.3186, 0.4538, 0.5978,
                                           0.7554, 0.9346, 1.1503, 1.4395, 1.9600};
+/// What a run counts beside the next newer one, and the profile beside the newest run.
+constexpr double kOlderWeight = 0.5, kProfileWeight = 0.5;
 
-/// The smallest value that covers its share of the others and of one more to come.
-double conformal_quantile(std::vector<double> values) {
-  std::ranges::sort(values);
-  const auto rank = static_cast<std::size_t>(std::ceil(kCoverage * static_cast<double>(values.size() + 1)));
-  return values[std::min(rank, values.size()) - 1];
+/// Of ascending values, the smallest that covers its share of them and of one more to come.
+double conformal_quantile(std::span<const double> ascending, double miss_share) {
+  const auto rank = static_cast<std::size_t>(std::ceil((1 - miss_share) * static_cast<double>(ascending.size() + 1)));
+  return ascending[std::min(rank, ascending.size()) - 1];
 }
 
-double half_width(std::span<const SpeedRatio> ratios, double SpeedRatio::*which, double prior_deviation) {
+double half_width(std::span<const SpeedRatio> newest_first, double SpeedRatio::*which, double prior_deviation) {
   std::vector<double> deviations;
   for (const double quantile : kHalfNormalQuantiles) deviations.push_back(prior_deviation * quantile);
-  for (const SpeedRatio& one : ratios)
-    if (one.*which > 0) deviations.push_back(std::abs(std::log(one.*which)));
-  return conformal_quantile(std::move(deviations));
+  double miss_share = kMissShare;
+  for (const SpeedRatio& one : newest_first | std::views::reverse) {
+    if (!(one.*which > 0)) continue;
+    const double deviation = std::abs(std::log(one.*which));
+    const bool is_missed = deviation > conformal_quantile(deviations, miss_share);
+    miss_share = std::clamp(miss_share + kMissStep * (kMissShare - (is_missed ? 1 : 0)), 0.0, kMostMissShare);
+    deviations.insert(std::ranges::upper_bound(deviations, deviation), deviation);
+  }
+  return conformal_quantile(deviations, miss_share);
 }
 
 CostCurve in_any_session(CostCurve curve, double half_width) {
@@ -40,6 +52,36 @@ SpeedSpread speed_spread(std::span<const SpeedRatio> ratios) {
   return {half_width(ratios, &SpeedRatio::compute, kPriorSpeedDeviation),
           half_width(ratios, &SpeedRatio::communication, kPriorSpeedDeviation),
           half_width(ratios, &SpeedRatio::overlap, kPriorOverlapDeviation)};
+}
+
+SpeedLevel speed_level(const CostModel& model, std::span<const UncutRun> runs) {
+  double compute = 0, communication = 0, weight = 1, weights = kProfileWeight;
+  SpeedLevel level;
+  for (const UncutRun& run : runs) {
+    if (!has_same_block_costs(model.op, run.op) || !(run.compute_us > 0) || !(run.communication_us > 0)) continue;
+    const auto predicted = serial_plan(run.op, model, run.variant);
+    if (!predicted) continue;
+    compute += weight * std::log(run.compute_us / predicted.value().compute_us);
+    communication += weight * std::log(run.communication_us / predicted.value().communication_us);
+    weights += weight;
+    weight *= kOlderWeight;
+    ++level.run_count;
+  }
+  level.compute = std::exp(compute / weights);
+  level.communication = std::exp(communication / weights);
+  return level;
+}
+
+CostModel with_level(CostModel model, const SpeedLevel& level) {
+  const auto at = [](CostCurve curve, double factor) {
+    return curve.is_analytic ? curve : scaled(std::move(curve), factor);
+  };
+  for (VariantCost& cost : model.variants) {
+    cost.compute.curve = at(std::move(cost.compute.curve), level.compute);
+    cost.communication.curve = at(std::move(cost.communication.curve), level.communication);
+    if (cost.local_compute) cost.local_compute = at(*std::move(cost.local_compute), level.compute);
+  }
+  return model;
 }
 
 namespace {

@@ -77,6 +77,9 @@ struct Metrics::Impl {
       gauges(registry, "mc2_models_drifted", "Kept models that the samples which came last disagree with.").Add({});
   Gauge& raced_plans =
       gauges(registry, "mc2_plans_raced", "Kept plans with a measured makespan, of the newest 500.").Add({});
+  Gauge& covered_plans =
+      gauges(registry, "mc2_plans_covered", "Of those plans, whose measured makespan lies in the predicted interval.")
+          .Add({});
   Family<Gauge>& prediction_errors = gauges(registry, "mc2_plan_prediction_error_ratio",
                                             "Measured / predicted makespan - 1 of those plans, by quantile.");
   Gauge& connections =
@@ -123,6 +126,7 @@ void Metrics::count_drift(std::string_view component) {
   impl_->drifts.Add({{"component", std::string(component)}}).Increment();
 }
 void Metrics::set_drifted_models(std::size_t count) { impl_->drifted_models.Set(static_cast<double>(count)); }
+void Metrics::set_covered_plans(std::size_t count) { impl_->covered_plans.Set(static_cast<double>(count)); }
 void Metrics::set_raced_plans(std::size_t count) { impl_->raced_plans.Set(static_cast<double>(count)); }
 void Metrics::set_prediction_error(std::string_view quantile, double ratio) {
   impl_->prediction_errors.Add({{"quantile", std::string(quantile)}}).Set(ratio);

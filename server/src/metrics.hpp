@@ -26,6 +26,8 @@ class Metrics {
   void count_drift(std::string_view component);
   void set_drifted_models(std::size_t count);
   void set_raced_plans(std::size_t count);
+  /// Of those, whose measured makespan lies in the predicted interval.
+  void set_covered_plans(std::size_t count);
   /// @param quantile  "0.5": the median of measured / predicted makespan - 1 of the kept plans that were raced
   void set_prediction_error(std::string_view quantile, double ratio);
   void connection_opened();

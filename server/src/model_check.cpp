@@ -2,9 +2,58 @@
 
 #include <nlohmann/json.hpp>
 
+#include "mc2/store/codec.hpp"
+
 namespace mc2::server {
 
 using nlohmann::json;
+
+namespace {
+
+constexpr int kMostModels = 500;
+constexpr int kMostListed = 100; ///< batches that are looked through, of any operator of a kind on a machine
+
+Result<std::vector<planner::CostModel>> drifted_models(const store::Store& store) {
+  MC2_ASSIGN(const auto listed, store.list_models({.limit = kMostModels}));
+  std::vector<planner::CostModel> drifted;
+  for (const store::Listed& one : listed) {
+    const auto kept = store.find_model(one.digest);
+    if (!kept) continue; // removed meanwhile
+    MC2_ASSIGN(const auto last, samples_since(store, kept.value(), 1));
+    if (profiler::find_drift(kept.value().model, last).has_drifted()) drifted.push_back(kept.value().model);
+  }
+  return drifted;
+}
+
+} // namespace
+
+Result<std::vector<planner::Sample>> samples_since(const store::Store& store, const store::StoredModel& kept,
+                                                   int most_batches) {
+  const planner::CostModel& model = kept.model;
+  MC2_ASSIGN(const auto listed,
+             store.list_samples({.kind = model.op.kind,
+                                 .dtype = model.op.dtype,
+                                 .world_size = model.op.world_size,
+                                 .fingerprint_digest = store::digest(model.fingerprint.canonical_text()),
+                                 .limit = kMostListed}));
+  std::vector<planner::Sample> samples;
+  for (const store::Listed& batch : listed) {
+    if (batch.created_at <= kept.created_at || most_batches == 0) break; // newest first
+    if (!planner::has_same_block_costs(batch.key.op, model.op)) continue;
+    const auto found = store.find_samples(batch.digest);
+    if (!found) continue; // removed meanwhile
+    const auto& more = found.value().profile.samples;
+    samples.insert(samples.end(), more.begin(), more.end());
+    --most_batches;
+  }
+  return samples;
+}
+
+Result<void> find_drifted_models(StoreGate& store, DriftWatch& drift) {
+  MC2_ASSIGN(const auto drifted, store.read(&drifted_models));
+  for (const planner::CostModel& model : drifted) drift.set(model, true);
+  return {};
+}
 
 json drift_json(const profiler::ModelDrift& drift) {
   json lanes = json::array();

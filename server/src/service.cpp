@@ -9,6 +9,7 @@
 #include "gatekeeper.hpp"
 #include "http/content_coding.hpp"
 #include "http/header_list.hpp"
+#include "model_check.hpp"
 #include "router.hpp"
 #include "routes/routes.hpp"
 
@@ -78,8 +79,10 @@ Result<std::unique_ptr<Service>> Service::open(const Config& config, Surrounding
     return {};
   };
   MC2_ASSIGN(auto gate, StoreGate::open(config.store, read_tokens));
-  return std::unique_ptr<Service>(
+  std::unique_ptr<Service> service(
       new Service(std::make_unique<Impl>(config, std::move(keeper), std::move(gate), std::move(surroundings))));
+  MC2_TRY(find_drifted_models(*service->impl_->store, service->impl_->drift));
+  return service;
 }
 
 bool Service::has_tokens() const noexcept { return impl_->keeper->has_tokens(); }

@@ -35,7 +35,7 @@ PlanQuestion question(const OpSpec& op = op_of(1024)) { return {.op = op, .machi
 struct Shelf {
   std::vector<store::StoredPlan> plans;
   std::vector<CostModel> models;
-  std::vector<planner::SpeedRatio> ratios;
+  planner::SpeedRecord record;
   std::optional<ErrorCode> plan_damage, model_damage;
 
   void tuned(const OpSpec& op, std::int64_t rows, const std::string& purpose = "tuned") {
@@ -60,7 +60,7 @@ struct Shelf {
               return Error{ErrorCode::NotFound, "", "no model"};
             },
             [this](const OpSpec&, const planner::Fingerprint&) { return models; },
-            [this](const planner::Fingerprint&) { return ratios; }};
+            [this](const OpSpec&, const planner::Fingerprint&) { return record; }};
   }
 
   [[nodiscard]] std::vector<PlanSource> sources(std::vector<CostModel> given = {}) const {
@@ -215,8 +215,8 @@ TEST(FindModel, IsAsSureAsTheMachinesEarlierPredictionsWere) {
   Shelf steady;
   steady.models = {model_of(op_of(1024))};
   Shelf unsteady = steady;
-  steady.ratios.assign(50, {1.001, 1.001, 1.001});
-  unsteady.ratios.assign(50, {1.5, 1.001, 1.001});
+  steady.record.ratios.assign(50, {1.001, 1.001, 1.001});
+  unsteady.record.ratios.assign(50, {1.5, 1.001, 1.001});
   EXPECT_LT(width(steady, question()), 0.1);
   EXPECT_GT(width(unsteady, question()), 0.3);
   // What is timed now needs no record of how the speed has changed.
@@ -227,6 +227,42 @@ TEST(FindModel, IsAsSureAsTheMachinesEarlierPredictionsWere) {
   EXPECT_LT(width(unsteady, now), 0.1);
   const auto anchored = find_model({.given = {}, .kept = unsteady.kept()}, now).value();
   EXPECT_DOUBLE_EQ(plan_with(anchored, now).value().compute_us, 2000);
+}
+
+TEST(FindModel, IsAsFastAsTheOperatorsLaterRuns) {
+  Shelf shelf;
+  shelf.models = {model_of(op_of(1024))};
+  const auto plan_of = [&] {
+    const auto found = find_model({.given = {}, .kept = shelf.kept()}, question()).value();
+    EXPECT_EQ(found.model, shelf.models.front());
+    return plan_with(found, question()).value();
+  };
+  const planner::Plan before = plan_of();
+  EXPECT_EQ(before.makespan.reason.find("at the speed of"), std::string::npos);
+  shelf.record.runs.assign(1, {op_of(1024), before.variant, 8 * before.compute_us, before.communication_us});
+  const planner::Plan after = plan_of();
+  EXPECT_NEAR(after.compute_us, 4 * before.compute_us, 1e-6); // 8 to the power of 2/3
+  EXPECT_NEAR(after.communication_us, before.communication_us, 1e-6);
+  EXPECT_NE(after.makespan.reason.find(
+                "at the speed of its last run: compute took 4.00x, communication 1.00x what was profiled"),
+            std::string::npos)
+      << after.makespan.reason;
+}
+
+TEST(FindModel, SaysWhatAKeptPlanLosesSinceItsOperatorChangedItsSpeed) {
+  Shelf shelf;
+  shelf.models = {model_of(op_of(1024))};
+  const ModelPlaces places{.given = {}, .kept = shelf.kept()};
+  const planner::Plan kept = plan_with(find_model(places, question()).value(), question()).value();
+  ASSERT_TRUE(kept.is_cut());
+  EXPECT_FALSE(staleness_of(places, kept)); // nothing ran
+  shelf.record.runs.assign(1, {kept.op, kept.variant, kept.compute_us, kept.communication_us});
+  EXPECT_FALSE(staleness_of(places, kept));
+  shelf.record.runs.assign(4, {kept.op, kept.variant, kept.compute_us, 12 * kept.communication_us});
+  const auto stale = staleness_of(places, kept);
+  ASSERT_TRUE(stale);
+  EXPECT_GT(stale->loss, kStaleLoss);
+  EXPECT_NE(stale->best.cut, kept.cut);
 }
 
 TEST(FindPlan, WhatIsAskedOfNowPassesOverWhatWasTuned) {

@@ -90,6 +90,8 @@ class KindsLists(unittest.TestCase):
 
     def test_dashboard_reads_the_schema(self):
         for source in sorted((SOURCE / "server/web/src").rglob("*.ts*")):
+            if source.name == "types.ts":  # written from the schema
+                continue
             for name in self.names:
                 self.assertNotIn(name, source.read_text(), source)
 

@@ -98,16 +98,18 @@ class ResultsTest(ServiceTest):
 
     def test_prediction_error_is_of_measured_to_predicted(self):
         plan = self.service.json("GET", f"/v1/plan?{SHAPE_QUERY}")["plan"]
-        plan["makespan"]["us"] = 100.0
+        plan["makespan"].update({"us": 100.0, "low_us": 90.0, "high_us": 110.0})
         plan["validation"] = {"benefit": 0.1, "benefit_high": 0.2, "benefit_low": 0.05, "fused_us": 125.0, "pair_count": 9, "serial_us": 150.0}
         self.service.json("POST", "/v1/plans", plan, status=201)  # takes the place of the only one
         self.assertEqual(self.gauge("mc2_plans_raced"), 1)
+        self.assertEqual(self.gauge("mc2_plans_covered"), 0)
         for quantile in ("0.5", "0.9", "1"):  # 125 / 100 - 1
             self.assertAlmostEqual(self.gauge(f'mc2_plan_prediction_error_ratio{{quantile="{quantile}"}}'), 0.25)
         plan["op"]["m"] = 96  # a second one, predicted exactly: the median lies half way
         plan["validation"]["fused_us"] = 100.0
         self.service.json("POST", "/v1/plans?purpose=tuned%20direct", plan, status=201)
         self.assertEqual(self.gauge("mc2_plans_raced"), 2)
+        self.assertEqual(self.gauge("mc2_plans_covered"), 1)
         self.assertAlmostEqual(self.gauge('mc2_plan_prediction_error_ratio{quantile="0.5"}'), 0.125)
 
     def test_samples_that_agree_raise_no_alarm(self):
@@ -130,7 +132,13 @@ class ResultsTest(ServiceTest):
         since = self.service.json("GET", f"/v1/models/{kept}/drift")
         self.assertTrue(since["has_drifted"])
         self.assertEqual(since["sample_count"], 20)
+        self.service.stop()
+        self.service = self.start()  # what was kept still disagrees
+        self.assertEqual(self.gauge("mc2_models_drifted"), 1)
         self.service.json("POST", "/v1/models", self.service.json("GET", f"/v1/models/{kept}"), status=201)
+        self.assertEqual(self.gauge("mc2_models_drifted"), 0)
+        self.service.stop()
+        self.service = self.start()
         self.assertEqual(self.gauge("mc2_models_drifted"), 0)
 
     def test_samples_without_a_model_have_nothing_to_disagree_with(self):

@@ -327,17 +327,43 @@ TEST(Store, SpeedRatiosAreOfTheNewestMeasurementsWithAPrediction) {
   ASSERT_TRUE(store.add_measurement(fingerprint, examples::measurement(), kNow).ok()); // of nothing predicted before
   predicted.compute_us = 20;
   ASSERT_TRUE(store.add_measurement(fingerprint, predicted, kNow).ok());
-  const auto ratios = store.list_speed_ratios(fingerprint, 10).value();
+  const auto ratios = store.speed_record(examples::op(), fingerprint).value().ratios;
   ASSERT_EQ(ratios.size(), 2U);
   EXPECT_EQ(ratios.front().compute, 0.5);
   EXPECT_EQ(ratios.back().compute, 2);
   EXPECT_EQ(ratios.back().communication, 0.5);
   // Fused took 0.75 of serial; predicted were 90.5 of 160 us.
   EXPECT_DOUBLE_EQ(ratios.back().overlap, 0.75 * 160 / 90.5);
-  EXPECT_EQ(store.list_speed_ratios(fingerprint, 1).value().size(), 1U);
-  EXPECT_TRUE(store.list_speed_ratios({}, 10).value().empty());
+  EXPECT_TRUE(store.speed_record(examples::op(), {}).value().ratios.empty());
   predicted.predicted_communication_us = 0;
   EXPECT_EQ(store.add_measurement(fingerprint, predicted, kNow).error().code, ErrorCode::InvalidSpec);
+}
+
+TEST(Store, UncutRunsAreOfTheOperatorAtAnyLengthNewestFirst) {
+  const TemporaryDirectory directory;
+  Store store = open_new(directory / "mc2.db");
+  const auto fingerprint = examples::fingerprint();
+  const auto add = [&](const planner::OpSpec& op, double compute_us, double predicted_us = 40) {
+    Measurement one = examples::measurement();
+    one.op = op;
+    one.cut = {{op.m}};
+    one.compute_us = compute_us;
+    one.predicted_compute_us = one.predicted_communication_us = predicted_us;
+    ASSERT_TRUE(store.add_measurement(fingerprint, one, kNow).ok());
+  };
+  planner::OpSpec wider = examples::op();
+  wider.n *= 2;
+  add(examples::op(), 50);
+  add(wider, 99);
+  add(examples::op(), 77, 0); // in the race that made the model
+  add(examples::op(4096), 200);
+  const auto runs = store.speed_record(examples::op(2048), fingerprint).value().runs;
+  ASSERT_EQ(runs.size(), 2U);
+  EXPECT_EQ(runs.front().op, examples::op(4096));
+  EXPECT_EQ(runs.front().compute_us, 200);
+  EXPECT_EQ(runs.back().compute_us, 50);
+  for (int i = 0; i < kMostUncutRuns; ++i) add(examples::op(), 60);
+  EXPECT_EQ(store.speed_record(examples::op(), fingerprint).value().runs.size(), std::size_t{kMostUncutRuns});
 }
 
 TEST(Store, ValueThatCouldNotBeReadBackIsNotKept) {

@@ -33,10 +33,9 @@ Kept kept_in(const std::shared_ptr<OpenStore>& open) {
             auto models = open->ask([&](const store::Store& store) { return store.list_models(op, machine); });
             return models ? std::move(models).value() : std::vector<CostModel>();
           },
-          [open](const Fingerprint& machine) {
-            auto ratios = open->ask(
-                [&](const store::Store& store) { return store.list_speed_ratios(machine, finder::kMostSpeedRatios); });
-            return ratios ? std::move(ratios).value() : std::vector<planner::SpeedRatio>();
+          [open](const OpSpec& op, const Fingerprint& machine) {
+            auto record = open->ask([&](const store::Store& store) { return store.speed_record(op, machine); });
+            return record ? std::move(record).value() : planner::SpeedRecord();
           }};
 }
 

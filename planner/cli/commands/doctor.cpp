@@ -56,6 +56,18 @@ nlohmann::ordered_json DoctorCommand::examine_backends() const {
   return result;
 }
 
+void tell_health(const store::Store& opened, nlohmann::ordered_json& result) {
+  const auto report = opened.check();
+  const auto stats = opened.stats();
+  result["healthy"] = report.is_healthy;
+  result["reason"] = report.is_healthy ? "every row matches its checksum"
+                                       : std::to_string(report.damages.size()) + " damaged rows; run mc2 db check";
+  if (!stats) return;
+  result["plans"] = stats.value().plan_count;
+  result["models"] = stats.value().model_count;
+  result["samples"] = stats.value().sample_count;
+}
+
 nlohmann::ordered_json DoctorCommand::examine_store() const {
   const auto path = store.writable_path();
   nlohmann::ordered_json result{{"path", path ? path.value().string() : ""},
@@ -78,15 +90,7 @@ nlohmann::ordered_json DoctorCommand::examine_store() const {
     result["reason"] = opened.error().text();
     return result;
   }
-  const auto report = opened.value().check();
-  const auto stats = opened.value().stats();
-  result["healthy"] = report.is_healthy;
-  result["reason"] = report.is_healthy ? "every row matches its checksum"
-                                       : std::to_string(report.damages.size()) + " damaged rows; run mc2 db check";
-  if (!stats) return result;
-  result["plans"] = stats.value().plan_count;
-  result["models"] = stats.value().model_count;
-  result["samples"] = stats.value().sample_count;
+  tell_health(opened.value(), result);
   return result;
 }
 

@@ -49,6 +49,8 @@ struct RunCommand {
   [[nodiscard]] Result<void> check_asked() const;
   [[nodiscard]] Result<store::Layers> open_asked(const planner::Fingerprint& here) const;
   [[nodiscard]] Error with_advice_on_counts(const Error& missing) const;
+  [[nodiscard]] Result<std::optional<planner::Plan>> named_plan() const;
+  [[nodiscard]] Result<void> check_runs_here(const planner::Plan& plan, const planner::Fingerprint& here) const;
   [[nodiscard]] Result<ExitCode> run() const;
   [[nodiscard]] Result<ExitCode> measure(embed::Workbench& bench, const planner::Plan& plan,
                                          store::Layers* layers) const;
@@ -152,17 +154,34 @@ Result<ExitCode> RunCommand::measure(embed::Workbench& bench, const planner::Pla
   return ExitCode::Success;
 }
 
+/// The plan that --plan names; none where the operator is asked for by its options.
+Result<std::optional<planner::Plan>> RunCommand::named_plan() const {
+  if (plan_name.empty()) {
+    MC2_TRY(check_asked());
+    return std::optional<planner::Plan>();
+  }
+  MC2_TRY(op.given.none_beside("--plan", "operator"));
+  if (!blocks.empty() || variant.is_given())
+    return Error{ErrorCode::InvalidSpec, "--plan", "names blocks and variant; leave out --blocks and --variant"};
+  MC2_ASSIGN(auto loaded, load_plan(plan_name, "--plan", store, *server));
+  return std::optional(std::move(loaded).plan);
+}
+
+Result<void> RunCommand::check_runs_here(const planner::Plan& plan, const planner::Fingerprint& here) const {
+  const int ranks = plan.op.world_size;
+  if (!counts.rows.empty() && counts.ranks != ranks)
+    return Error{ErrorCode::InvalidSpec, "--counts",
+                 "are of " + std::to_string(counts.ranks) + " ranks; the plan is of " + std::to_string(ranks)};
+  if (!(plan.fingerprint == here) && !accept_other_machine)
+    return Error{ErrorCode::Stale, "plan",
+                 "was made for another machine (" + here.differences(plan.fingerprint).front() +
+                     "); plan again here, pass the same --link, or add --accept-other-machine"};
+  return {};
+}
+
 Result<ExitCode> RunCommand::run() const {
   MC2_ASSIGN(const auto backend, machine.find());
-  std::optional<planner::Plan> named;
-  if (!plan_name.empty()) {
-    MC2_TRY(op.given.none_beside("--plan", "operator"));
-    if (!blocks.empty() || variant.is_given())
-      return Error{ErrorCode::InvalidSpec, "--plan", "names blocks and variant; leave out --blocks and --variant"};
-    MC2_ASSIGN(auto loaded, load_plan(plan_name, "--plan", store, *server));
-    named = std::move(loaded).plan;
-  } else
-    MC2_TRY(check_asked());
+  MC2_ASSIGN(const auto named, named_plan());
   const int ranks = named ? named->op.world_size : op.ranks;
   MC2_ASSIGN(const auto options, machine.communicator_options(ranks));
   std::vector<planner::Variant> variants;
@@ -176,13 +195,7 @@ Result<ExitCode> RunCommand::run() const {
   store::Layers* const kept = layers ? &layers.value() : nullptr;
   const auto plan = named ? Result<planner::Plan>(*named) : find_plan(kept, here, variants);
   if (!plan) return with_advice_on_counts(plan.error());
-  if (!counts.rows.empty() && counts.ranks != ranks)
-    return Error{ErrorCode::InvalidSpec, "--counts",
-                 "are of " + std::to_string(counts.ranks) + " ranks; the plan is of " + std::to_string(ranks)};
-  if (!(plan.value().fingerprint == here) && !accept_other_machine)
-    return Error{ErrorCode::Stale, "plan",
-                 "was made for another machine (" + here.differences(plan.value().fingerprint).front() +
-                     "); plan again here, pass the same --link, or add --accept-other-machine"};
+  MC2_TRY(check_runs_here(plan.value(), here));
   MC2_ASSIGN(auto bench,
              embed::Workbench::open(*backend, options, plan.value().op, {seed, counts.rows}, std::move(variants)));
   if (!counts.rows.empty()) bench->keep_variants({plan.value().variant}); // others may take equal splits only

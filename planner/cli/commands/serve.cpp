@@ -273,6 +273,24 @@ std::string monotonic_us() {
           .count());
 }
 
+/// Ends the listener or reloads its settings as signals ask, until `ends`.
+void obey(const BlockedSignals& signals, const std::stop_token& ends, server::Listener& listener,
+          const std::function<void()>& reload) {
+  const auto stop = [&] {
+    notify_supervisor("STOPPING=1");
+    listener.stop();
+  };
+  signals.wait(ends, stop, [&] {
+    notify_supervisor("RELOADING=1\nMONOTONIC_USEC=" + monotonic_us());
+    try {
+      reload();
+    } catch (const std::exception& error) { // what runs is not ended by what cannot be read
+      std::cerr << std::string("mc2: not reloaded: ") + error.what() + "\n";
+    }
+    notify_supervisor("READY=1");
+  });
+}
+
 Result<ExitCode> ServeCommand::run() {
   MC2_ASSIGN(const auto config, complete());
   in_force = texts_of(*options);
@@ -285,21 +303,8 @@ Result<ExitCode> ServeCommand::run() {
                                     {config.has_access_log ? make_access_log() : server::AccessLog(), tell}));
   server::Listener& listener = *opened;
   {
-    const std::jthread waiter([&](const std::stop_token& ends) {
-      const auto stop = [&] {
-        notify_supervisor("STOPPING=1");
-        listener.stop();
-      };
-      signals.wait(ends, stop, [&] {
-        notify_supervisor("RELOADING=1\nMONOTONIC_USEC=" + monotonic_us());
-        try {
-          reload(listener);
-        } catch (const std::exception& error) { // what runs is not ended by what cannot be read
-          std::cerr << std::string("mc2: not reloaded: ") + error.what() + "\n";
-        }
-        notify_supervisor("READY=1");
-      });
-    });
+    const std::jthread waiter(
+        [&](const std::stop_token& ends) { obey(signals, ends, listener, [&] { reload(listener); }); });
     std::cerr << "mc2: serving " + config.store.string() + " on " + url_of(config, listener.port()) + "\n";
     notify_supervisor("READY=1");
     listener.run();

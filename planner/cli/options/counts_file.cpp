@@ -53,6 +53,27 @@ std::int64_t ExchangeCounts::received_by(int rank) const noexcept {
 }
 std::int64_t ExchangeCounts::total() const noexcept { return std::reduce(rows.begin(), rows.end(), std::int64_t{0}); }
 
+namespace {
+
+/// Errors: Malformed for a row that cannot be the next one of these counts.
+Result<void> check_row(const ExchangeCounts& counts, const std::vector<std::int64_t>& row, int rank,
+                       const std::filesystem::path& path, int line) {
+  const std::string ranks = std::to_string(counts.ranks);
+  if (row.size() != static_cast<std::size_t>(counts.ranks))
+    return line_error(path, line,
+                      "has " + std::to_string(row.size()) + " numbers and the first line " + ranks +
+                          "; every line needs one for each rank");
+  if (rank >= counts.ranks)
+    return line_error(path, line,
+                      "is one line too many; " + ranks + " numbers a line mean " + ranks + " ranks, a line each");
+  if (std::ranges::count(row, 0) == counts.ranks)
+    return line_error(path, line,
+                      "rank " + std::to_string(rank) + " sends no row at all; every rank needs at least one");
+  return {};
+}
+
+} // namespace
+
 Result<ExchangeCounts> read_counts(const std::filesystem::path& path) {
   MC2_ASSIGN(const auto content, read_file(path));
   ExchangeCounts counts;
@@ -64,17 +85,7 @@ Result<ExchangeCounts> read_counts(const std::filesystem::path& path) {
     if (text.empty() || text.front() == '#') continue;
     MC2_ASSIGN(auto row, read_line(path, line, text));
     if (line_count == 0) counts.ranks = static_cast<int>(row.size());
-    const std::string ranks = std::to_string(counts.ranks);
-    if (row.size() != static_cast<std::size_t>(counts.ranks))
-      return line_error(path, line,
-                        "has " + std::to_string(row.size()) + " numbers and the first line " + ranks +
-                            "; every line needs one for each rank");
-    if (++line_count > counts.ranks)
-      return line_error(path, line,
-                        "is one line too many; " + ranks + " numbers a line mean " + ranks + " ranks, a line each");
-    if (std::ranges::count(row, 0) == counts.ranks)
-      return line_error(
-          path, line, "rank " + std::to_string(line_count - 1) + " sends no row at all; every rank needs at least one");
+    MC2_TRY(check_row(counts, row, line_count++, path, line));
     counts.rows.insert(counts.rows.end(), row.begin(), row.end());
   }
   if (counts.ranks < 2 || line_count != counts.ranks)

@@ -38,7 +38,7 @@ struct SweepSettings {
     auto* active =
         app.add_flag("--active", is_active, "measure only what the plan depends on, and stop when it is sure enough");
     app.add_option("--measurements", max_measurements,
-                   "most timed visits of --active, earlier ones included (default: 48)")
+                   "most timed visits of --active, earlier ones included (default: 128)")
         ->check(whole_number(profiler::kMinActiveMeasurements, 10'000))
         ->needs(active);
     app.add_option("--regret", tolerated_regret_percent,

@@ -143,18 +143,27 @@ void added_panel(Markup& out, double top, const std::vector<ParameterSensitivity
   for (std::size_t i = 0; i < parameters.size(); ++i) sensitivity_row(out, rows, i, parameters[i], 1);
 }
 
+struct Part {
+  std::string name;
+  double us;
+};
+
+std::array<Part, 6> parts_of(const planner::Account& a) {
+  const std::string lane(to_string(a.lane));
+  const std::string other(to_string(a.lane == Lane::Compute ? Lane::Communication : Lane::Compute));
+  return {{{lane + ", uncut", a.uncut_us},
+           {"cutting it", a.cutting_us},
+           {"slowed by " + other, a.contention_us},
+           {"waits at the start", a.before_us},
+           {"waits between blocks", a.between_us},
+           {"waits at the end", a.after_us}}};
+}
+
 } // namespace
 
 Markup account_chart(const Explanation& explanation) {
   const planner::Account& a = explanation.account;
-  const std::string lane(to_string(a.lane));
-  const std::string other(to_string(a.lane == Lane::Compute ? Lane::Communication : Lane::Compute));
-  const std::array parts{std::pair{lane + ", uncut", a.uncut_us},
-                         std::pair{std::string("cutting it"), a.cutting_us},
-                         std::pair{"slowed by " + other, a.contention_us},
-                         std::pair{std::string("waits at the start"), a.before_us},
-                         std::pair{std::string("waits between blocks"), a.between_us},
-                         std::pair{std::string("waits at the end"), a.after_us}};
+  const std::array parts = parts_of(a);
   const planner::Plan& plan = explanation.plan;
   const double makespan_us = plan.timeline.makespan_us;
   const double most = std::max({makespan_us, plan.serial_us, a.uncut_us, a.uncut_us + a.cutting_us, 1e-6});

@@ -6,6 +6,7 @@
 
 #include "mc2/planner/cutting.hpp"
 #include "mc2/planner/planner.hpp"
+#include "mc2/planner/text.hpp"
 
 namespace mc2::finder {
 namespace {
@@ -76,9 +77,8 @@ Kept kept_in(SharedLayers& layers) {
           [&layers](const OpSpec& op, const Fingerprint& machine) {
             return layers.use([&](const store::Layers& stores) { return stores.list_models(op, machine); });
           },
-          [&layers](const Fingerprint& machine) {
-            return layers.use(
-                [&](const store::Layers& stores) { return stores.list_speed_ratios(machine, kMostSpeedRatios); });
+          [&layers](const OpSpec& op, const Fingerprint& machine) {
+            return layers.use([&](const store::Layers& stores) { return stores.speed_record(op, machine); });
           }};
 }
 
@@ -89,9 +89,9 @@ Kept kept_in_unnamed(const store::Store& store) {
             auto models = store.list_models(op, machine);
             return models ? std::move(models).value() : std::vector<CostModel>();
           },
-          [&store](const Fingerprint& machine) {
-            auto ratios = store.list_speed_ratios(machine, kMostSpeedRatios);
-            return ratios ? std::move(ratios).value() : std::vector<planner::SpeedRatio>();
+          [&store](const OpSpec& op, const Fingerprint& machine) {
+            auto record = store.speed_record(op, machine);
+            return record ? std::move(record).value() : planner::SpeedRecord();
           }};
 }
 
@@ -107,17 +107,31 @@ Result<FoundModel> find_model(const ModelPlaces& places, const PlanQuestion& que
   if (question.variant) {
     MC2_ASSIGN(model, planner::restricted_to(*question.variant, std::move(model)));
   }
+  const auto record = places.kept ? places.kept->speed_record(question.op, question.machine) : planner::SpeedRecord();
   planner::SpeedSpread& spread = found.value().spread;
-  spread = planner::speed_spread(places.kept ? places.kept->list_speed_ratios(question.machine)
-                                             : std::vector<planner::SpeedRatio>());
-  if (!question.time_uncut) return found;
+  spread = planner::speed_spread(record.ratios);
+  if (!question.time_uncut) {
+    found.value().level = planner::speed_level(model, record.runs);
+    return found;
+  }
   MC2_ASSIGN(const auto now, question.time_uncut(model));
   MC2_ASSIGN(model, planner::at_speed(std::move(model), question.op, now));
   spread.compute = spread.communication = 0;
   return found;
 }
 
+std::string level_text(const planner::SpeedLevel& level) {
+  const std::string runs = level.run_count == 1 ? "last run" : "last " + std::to_string(level.run_count) + " runs";
+  const auto times = [](double factor) { return number(factor, "%.2f") + "x"; };
+  return "at the speed of its " + runs + ": compute took " + times(level.compute) + ", communication " +
+         times(level.communication) + " what was profiled";
+}
+
 namespace {
+
+CostModel as_it_is_now(const FoundModel& found) {
+  return planner::with_spread(planner::with_level(found.model, found.level), found.spread);
+}
 
 /// What the model was made from, and how its interval is meant.
 planner::Plan labelled(planner::Plan plan, const FoundModel& found, const PlanQuestion& question) {
@@ -126,6 +140,8 @@ planner::Plan labelled(planner::Plan plan, const FoundModel& found, const PlanQu
   if (question.time_uncut) {
     plan = planner::with_wider_makespan(found.model.anchored_interval.value_or(0), std::move(plan));
     plan.makespan.reason += "; at the speed that the uncut parts have now";
+  } else if (found.level.run_count > 0) {
+    plan.makespan.reason += "; " + level_text(found.level);
   }
   return found.transfer ? planner::as_transferred(std::move(plan), *found.transfer) : plan;
 }
@@ -135,13 +151,27 @@ planner::Plan labelled(planner::Plan plan, const FoundModel& found, const PlanQu
 Result<planner::Plan> plan_with(const FoundModel& found, const PlanQuestion& question) {
   planner::PlanOptions options = question.options.value_or(planner::default_options_on(question.machine));
   if (!found.can_require_significance) options.require_significant_gain = false;
-  MC2_ASSIGN(auto plan, planner::make_plan(question.op, planner::with_spread(found.model, found.spread), options));
+  MC2_ASSIGN(auto plan, planner::make_plan(question.op, as_it_is_now(found), options));
   return labelled(std::move(plan), found, question);
 }
 
 Result<planner::Plan> predict_with(const FoundModel& found, const PlanQuestion& question, const planner::Cut& cut) {
-  MC2_ASSIGN(auto plan, planner::predict_cut(question.op, planner::with_spread(found.model, found.spread), cut));
+  MC2_ASSIGN(auto plan, planner::predict_cut(question.op, as_it_is_now(found), cut));
   return labelled(std::move(plan), found, question);
+}
+
+std::optional<Staleness> staleness_of(const ModelPlaces& places, const planner::Plan& kept) {
+  const PlanQuestion question{.op = kept.op, .machine = kept.fingerprint, .may_transfer = false};
+  const auto found = find_model(places, question);
+  if (!found || found.value().level.run_count == 0) return std::nullopt;
+  const CostModel now = as_it_is_now(found.value());
+  auto best = plan_with(found.value(), question);
+  const auto still = kept.overlaps() ? planner::predict_cut(kept.op, now, kept.variant, kept.cut)
+                                     : planner::serial_plan(kept.op, now, kept.variant);
+  if (!best || !still) return std::nullopt;
+  const double loss = still.value().makespan.us / best.value().makespan.us - 1;
+  if (loss <= kStaleLoss) return std::nullopt;
+  return Staleness{loss, std::move(best).value(), found.value().level};
 }
 
 } // namespace mc2::finder

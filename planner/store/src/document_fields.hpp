@@ -188,6 +188,14 @@ template <const auto& kList, typename T>
 template <const auto& kList, typename T>
 void read_object(const Node& node, T& value, CutAxis axis);
 
+/// Within the limits of its type, too.
+template <typename T>
+[[nodiscard]] T whole_number(const Node& node, const WholeNumber& form) {
+  using Limits = std::numeric_limits<T>;
+  return T(
+      node.integer(std::max<std::int64_t>(form.low, Limits::min()), std::min<std::int64_t>(form.high, Limits::max())));
+}
+
 template <typename T, typename Form = AsItIs>
 void read_value(const Node& node, T& value, CutAxis axis, const Form& form = {}) {
   if constexpr (requires { form.read(node, value); })
@@ -207,8 +215,7 @@ void read_value(const Node& node, T& value, CutAxis axis, const Form& form = {})
   else if constexpr (std::is_same_v<T, std::chrono::nanoseconds>)
     value = T(node.integer(form.low, form.high));
   else if constexpr (std::is_same_v<Form, WholeNumber>)
-    value = T(node.integer(std::max<std::int64_t>(form.low, std::numeric_limits<T>::min()),
-                           std::min<std::int64_t>(form.high, std::numeric_limits<T>::max())));
+    value = whole_number<T>(node, form);
   else if constexpr (std::is_integral_v<T>)
     read_value(node, value, axis, WholeNumber{});
   else if constexpr (std::is_floating_point_v<T>)

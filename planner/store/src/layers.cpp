@@ -75,12 +75,15 @@ std::vector<planner::CostModel> Layers::list_models(const planner::OpSpec& op,
   return models;
 }
 
-std::vector<planner::SpeedRatio> Layers::list_speed_ratios(const planner::Fingerprint& fingerprint, int limit) const {
-  std::vector<planner::SpeedRatio> times;
+planner::SpeedRecord Layers::speed_record(const planner::OpSpec& op, const planner::Fingerprint& fingerprint) const {
+  planner::SpeedRecord record;
   for (const Store& store : stores_)
-    if (const auto listed = store.list_speed_ratios(fingerprint, limit))
-      times.insert(times.end(), listed.value().begin(), listed.value().end());
-  return times;
+    if (const auto kept = store.speed_record(op, fingerprint)) {
+      const auto& [ratios, runs] = kept.value();
+      record.ratios.insert(record.ratios.end(), ratios.begin(), ratios.end());
+      record.runs.insert(record.runs.end(), runs.begin(), runs.end());
+    }
+  return record;
 }
 
 std::vector<PlanKey> Layers::list_plan_keys(const std::string& fingerprint_digest) const {

@@ -1,6 +1,7 @@
 #include <SQLiteCpp/Column.h>
 
 #include <algorithm>
+#include <functional>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -29,15 +30,18 @@ Result<StoredPlan> to_stored_plan(const Record& record) {
   return StoredPlan{record.key, std::move(plan).value(), record.document, record.digest, record.created_at};
 }
 
-/// Which models answer for an operator (planner::has_same_block_costs), the one to prefer first.
-std::string model_query(const planner::OpSpec& op) {
+/// Whose blocks cost what the operator's do (planner::has_same_block_costs).
+std::string same_block_costs(const planner::OpSpec& op) {
   const std::string same = "WHERE fingerprint_digest = ?1 AND kind = ?2 AND k = ?5 AND dtype = ?6 AND world_size = ?7 ";
-  const std::string newest = "created_at DESC, id DESC";
-  if (planner::cut_axis(op) == planner::CutAxis::Columns)
-    return select_sql(Table::Model, same + "AND m = ?3 ORDER BY n >= ?4 DESC, abs(n - ?4), " + newest);
-  return select_sql(Table::Model, same + "AND n = ?4 AND m > " +
-                                      std::to_string(planner::traits_of(op.kind).max_column_cut_m) +
-                                      " ORDER BY m >= ?3 DESC, abs(m - ?3), " + newest);
+  if (planner::cut_axis(op) == planner::CutAxis::Columns) return same + "AND m = ?3 ";
+  return same + "AND n = ?4 AND m > " + std::to_string(planner::traits_of(op.kind).max_column_cut_m) + " ";
+}
+
+/// Which models answer for an operator, the one to prefer first.
+std::string model_query(const planner::OpSpec& op) {
+  const bool is_by_columns = planner::cut_axis(op) == planner::CutAxis::Columns;
+  const std::string nearest = is_by_columns ? "n >= ?4 DESC, abs(n - ?4)" : "m >= ?3 DESC, abs(m - ?3)";
+  return select_sql(Table::Model, same_block_costs(op) + "ORDER BY " + nearest + ", created_at DESC, id DESC");
 }
 
 /// The operator names of a query over "kind, m, n, k, dtype, world_size", without repetition.
@@ -93,6 +97,24 @@ planner::SpeedRatio ratios_of(const Measurement& one) {
   const bool is_cut = one.cut.block_rows.size() > 1 && one.predicted_us > 0;
   return {one.compute_us / one.predicted_compute_us, one.communication_us / one.predicted_communication_us,
           is_cut ? (1 - one.benefit) * serial_us / one.predicted_us : 0};
+}
+
+/// Rows of runs of plans that a model had made before; the race that made a model says nothing of its speed later.
+const std::string kIsPredicted =
+    "json_valid(document) AND json_extract(document, '$.predicted_compute_us') IS NOT NULL ";
+
+/// The newest of a machine, among its last rows: older ones are not searched for predictions.
+const std::string kPredictedOnMachine =
+    "WHERE id IN (SELECT id FROM measurement WHERE fingerprint_digest = ?1 ORDER BY id DESC LIMIT " +
+    std::to_string(10 * kMostSpeedRatios) + ") AND " + kIsPredicted + "ORDER BY id DESC LIMIT " +
+    std::to_string(kMostSpeedRatios);
+
+void each_measurement(SQLite::Statement& statement, const std::function<void(const Measurement&)>& use) {
+  while (statement.executeStep()) {
+    const auto record = current_record(statement, Table::Measurement);
+    if (!record) continue;
+    if (const auto kept = decode_document<MeasurementRecord>(record.value().document)) use(kept.value().measurement);
+  }
 }
 
 } // namespace
@@ -243,25 +265,21 @@ Result<std::vector<Measurement>> Store::list_measurements(const planner::OpSpec&
   });
 }
 
-Result<std::vector<planner::SpeedRatio>> Store::list_speed_ratios(const planner::Fingerprint& fingerprint,
-                                                                  int limit) const {
-  return impl_->read("Store::list_speed_ratios", [&]() -> Result<std::vector<planner::SpeedRatio>> {
-    SQLite::Statement statement(
-        impl_->database, select_sql(Table::Measurement,
-                                    "WHERE fingerprint_digest = ?1 AND json_valid(document) AND json_extract(document, "
-                                    "'$.predicted_compute_us') IS NOT NULL ORDER BY id DESC LIMIT ?2"));
-    statement.bind(1, fingerprint_digest(fingerprint));
-    statement.bind(2, limit);
-    std::vector<planner::SpeedRatio> result;
-    while (statement.executeStep()) {
-      const auto record = current_record(statement, Table::Measurement);
-      if (!record) continue;
-      const auto kept = decode_document<MeasurementRecord>(record.value().document);
-      if (!kept) continue;
-      const Measurement& one = kept.value().measurement;
-      result.push_back(ratios_of(one));
-    }
-    return result;
+Result<planner::SpeedRecord> Store::speed_record(const planner::OpSpec& op,
+                                                 const planner::Fingerprint& fingerprint) const {
+  return impl_->read("Store::speed_record", [&]() -> Result<planner::SpeedRecord> {
+    const PlanKey key{op, fingerprint_digest(fingerprint), ""};
+    planner::SpeedRecord record;
+    SQLite::Statement predicted(impl_->database, select_sql(Table::Measurement, kPredictedOnMachine));
+    predicted.bind(1, key.fingerprint_digest);
+    each_measurement(predicted, [&](const Measurement& one) { record.ratios.push_back(ratios_of(one)); });
+    const std::string newest = "AND " + kIsPredicted + "ORDER BY id DESC LIMIT " + std::to_string(kMostUncutRuns);
+    SQLite::Statement own(impl_->database, select_sql(Table::Measurement, same_block_costs(op) + newest));
+    bind_key(own, Table::Measurement, key);
+    each_measurement(own, [&](const Measurement& one) {
+      record.runs.push_back({one.op, one.variant, one.compute_us, one.communication_us});
+    });
+    return record;
   });
 }
 

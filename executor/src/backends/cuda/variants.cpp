@@ -222,20 +222,36 @@ std::vector<Variant> cuda_variants(const planner::OpSpec& op, const GpuTraits& g
   return variants;
 }
 
+namespace {
+
+/// What a variant is by its name, where the operator allows it.
+struct NamedAs {
+  bool is_direct, sums_tiles, is_copy, is_persistent, is_window, is_nccl_copy;
+};
+
+/// Errors: UnknownName.
+Result<NamedAs> named_as(const planner::OpSpec& op, const Variant& variant) {
+  const bool sums_tiles = is_tiled(variant) && has_tiles(op);
+  const NamedAs read{.is_direct = variant.name == kDirect || (variant.name == kLowLatency && is_all_reduce(op)),
+                     .sums_tiles = sums_tiles,
+                     .is_copy = sums_tiles || (variant.name == kCopyEngine && has_copies(op)),
+                     .is_persistent = variant.name == kPersistent && has_persistent(op),
+                     .is_window = variant.name == kNcclWindow && has_windows(op),
+                     .is_nccl_copy = variant.name == kNcclCopyEngine && has_nccl_copies(op)};
+  const bool is_known = read.is_direct || read.is_copy || read.is_persistent || read.is_window || read.is_nccl_copy;
+  if (is_known || variant.name == kNccl) return read;
+  return Error{ErrorCode::UnknownName, "variant",
+               "the cuda backend has no variant \"" + variant.name + "\" for " + std::string(to_string(op.kind)) +
+                   "; it has: " + legal_names(op)};
+}
+
+} // namespace
+
 Result<CudaVariant> read_variant(const planner::OpSpec& op, const Variant& variant, const GpuTraits& gpu) {
   const int sm_count = gpu.sm_count;
   CudaVariant read;
-  const bool is_direct = variant.name == kDirect || (variant.name == kLowLatency && is_all_reduce(op));
-  const bool sums_tiles = is_tiled(variant) && has_tiles(op);
-  const bool is_copy = sums_tiles || (variant.name == kCopyEngine && has_copies(op));
-  const bool is_persistent = variant.name == kPersistent && has_persistent(op);
-  const bool is_window = variant.name == kNcclWindow && has_windows(op);
-  const bool is_nccl_copy = variant.name == kNcclCopyEngine && has_nccl_copies(op);
-  if (!is_direct && !is_persistent && !is_copy && !is_window && !is_nccl_copy && variant.name != kNccl) {
-    return Error{ErrorCode::UnknownName, "variant",
-                 "the cuda backend has no variant \"" + variant.name + "\" for " + std::string(to_string(op.kind)) +
-                     "; it has: " + legal_names(op)};
-  }
+  MC2_ASSIGN(const auto kind, named_as(op, variant));
+  const auto& [is_direct, sums_tiles, is_copy, is_persistent, is_window, is_nccl_copy] = kind;
   MC2_TRY(check_fields(op, variant));
   if (sums_tiles) {
     MC2_TRY(check_tiles(op, gpu));

@@ -2,6 +2,7 @@
 
 #include <span>
 #include <string>
+#include <vector>
 
 #include "mc2/planner/cost_model.hpp"
 #include "mc2/planner/op_spec.hpp"
@@ -17,16 +18,47 @@ struct SpeedRatio {
   double overlap = 0;                    ///< fused / serial of a plan that overlaps
 };
 
+/// What the uncut parts of an operator took in an earlier run, each alone.
+struct UncutRun {
+  OpSpec op;
+  Variant variant;
+  double compute_us = 0, communication_us = 0;
+};
+
+/// What is known of a machine's speed from the runs that were kept, newest first.
+struct SpeedRecord {
+  std::vector<SpeedRatio> ratios; ///< of any operator
+  std::vector<UncutRun> runs;     ///< of the operator that is asked about, at any length of the cut axis
+};
+
+/// The speed of an operator's lanes over what its model says: factors on times.
+struct SpeedLevel {
+  double compute = 1, communication = 1;
+  int run_count = 0; ///< that it is from
+  bool operator==(const SpeedLevel&) const = default;
+};
+
+/// A profile is taken within seconds, at the speed of that moment; later runs of the operator tell of others. The mean
+/// of their log ratios to the model, where a run counts half as much as the next newer one, and the profile itself half
+/// as much as the newest. Runs of other operators and of variants that the model does not know are left out. Source:
+/// docs/cost_model.md §14.
+[[nodiscard]] SpeedLevel speed_level(const CostModel& model, std::span<const UncutRun> runs);
+
+/// The model with every measured curve's times multiplied by its lane's level.
+[[nodiscard]] CostModel with_level(CostModel model, const SpeedLevel& level);
+
 /// How far off predictions are because a machine changes: half-widths of 90 % intervals of those ratios, relative.
 struct SpeedSpread {
   double compute = 0, communication = 0, overlap = 0;
   bool operator==(const SpeedSpread&) const = default;
 };
 
-/// Of the machine's earlier predictions: the split conformal quantile of their absolute log ratios (Lei et al., JASA
-/// 113, 2018), which holds whatever their distribution. A prior stands in for the ratios that are not there yet: ten of
-/// a normal distribution with the deviation kPriorSpeedDeviation, or kPriorOverlapDeviation. Source:
+/// Of the machine's earlier predictions: a quantile of their absolute log ratios, at a level that adapts so that nine
+/// of ten of them were covered by what was known before, whatever their distribution and however the machine changes
+/// (adaptive conformal inference: Gibbs and Candes, NeurIPS 2021). A prior stands in for the ratios that are not there
+/// yet: ten of a normal distribution with the deviation kPriorSpeedDeviation, or kPriorOverlapDeviation. Source:
 /// docs/cost_model.md §14.
+/// @param ratios  newest first
 [[nodiscard]] SpeedSpread speed_spread(std::span<const SpeedRatio> ratios);
 
 inline constexpr double kPriorSpeedDeviation = 0.03;

@@ -20,6 +20,22 @@ std::string comment_line(const std::string& text) {
   return line;
 }
 
+/// " (90 % interval 10.2 % to 14.0 %)".
+std::string interval_text(const char* level, double low, double high) {
+  return " (" + std::string(level) + " interval " + percent_text(low) + " to " + percent_text(high) + ")";
+}
+
+/// What a plan of an mc2 before 0.2 lacks is left out, so that what that one exported still reads back.
+std::string measured_line(const planner::Validation& v) {
+  std::string line = "measured: fused " + time_text(v.fused_us);
+  if (v.spread) line += " (" + time_text(v.spread->fused_low_us) + " to " + time_text(v.spread->fused_high_us) + ")";
+  line += ", one after the other " + time_text(v.serial_us);
+  if (v.spread) line += " (" + time_text(v.spread->serial_low_us) + " to " + time_text(v.spread->serial_high_us) + ")";
+  line += ", gain " + percent_text(v.benefit);
+  if (v.spread) line += interval_text("95 %", v.benefit_low, v.benefit_high);
+  return line + " in " + std::to_string(v.pair_count) + " pairs" + (v.measured_at.empty() ? "" : ", " + v.measured_at);
+}
+
 } // namespace
 
 std::vector<BlockGroup> block_groups(const planner::Cut& cut) {
@@ -39,14 +55,12 @@ std::vector<std::string> provenance_lines(const planner::Plan& plan) {
           plan.variant.text(),
       "predicted " + time_text(makespan.us) + " (90 % interval " + time_text(makespan.low_us) + " to " +
           time_text(makespan.high_us) + "), one after the other " + time_text(plan.serial_us) + ", gain " +
-          percent_text(plan.benefit()),
+          percent_text(plan.benefit()) +
+          (plan.benefit_interval ? interval_text("90 %", plan.benefit_interval->low, plan.benefit_interval->high) : ""),
       std::string(to_string(makespan.provenance)) + (makespan.reason.empty() ? "" : ": " + makespan.reason) +
           "; strategy " + plan.strategy,
       "machine: " + plan.fingerprint.label()};
-  if (plan.validation)
-    lines.push_back("measured: fused " + time_text(plan.validation->fused_us) + ", one after the other " +
-                    time_text(plan.validation->serial_us) + ", gain " + percent_text(plan.validation->benefit) +
-                    " in " + std::to_string(plan.validation->pair_count) + " pairs");
+  if (plan.validation) lines.push_back(measured_line(*plan.validation));
   std::transform(lines.begin(), lines.end(), lines.begin(), comment_line);
   return lines;
 }

@@ -15,9 +15,9 @@
 namespace mc2::profiler {
 
 struct ActiveOptions {
-  ActiveQuestion question;        ///< its incumbent is replaced by the plan of the model fitted so far
-  int max_measurement_count = 48; ///< timed visits, earlier ones included; the round that passes it is cut short
-  int warmup_count = 1;           ///< untimed runs of a case before its first visit
+  ActiveQuestion question;         ///< its incumbent is replaced by the plan of the model fitted so far
+  int max_measurement_count = 128; ///< timed visits, earlier ones included; the round that passes it is cut short
+  int warmup_count = 1;            ///< untimed runs of a case before its first visit
   std::chrono::milliseconds budget{60'000}; ///< no new round starts after this, except the first
   FitOptions fit;
 

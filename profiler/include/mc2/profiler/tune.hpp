@@ -23,7 +23,7 @@ namespace mc2::profiler {
 
 /// How many measurements an active profile may take, and when the plan is good enough.
 struct ActiveSettings {
-  int max_measurement_count = 48;
+  int max_measurement_count = 128;
   double tolerated_regret = 0.005;
 };
 

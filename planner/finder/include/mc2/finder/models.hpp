@@ -18,16 +18,13 @@
 
 namespace mc2::finder {
 
-/// What the spread of a machine's speed is estimated from, at most: reading one takes tens of microseconds.
-inline constexpr int kMostSpeedRatios = 100;
-
 /// What one or more stores have kept, as the finder asks for it. Threads: as whoever made it says.
 struct Kept {
   std::function<Result<store::StoredPlan>(const store::PlanKey&)> find_plan;
   std::function<Result<planner::CostModel>(const planner::OpSpec&, const planner::Fingerprint&)> find_model;
   std::function<std::vector<planner::CostModel>(const planner::OpSpec&, const planner::Fingerprint&)> list_models;
-  /// Of the machine, the newest, at least kMostSpeedRatios.
-  std::function<std::vector<planner::SpeedRatio>(const planner::Fingerprint&)> list_speed_ratios;
+  /// As store::Store::speed_record; empty where it cannot be read.
+  std::function<planner::SpeedRecord(const planner::OpSpec&, const planner::Fingerprint&)> speed_record;
 };
 
 /// The layers must outlive it. Threads: may be asked by several at once.
@@ -53,6 +50,8 @@ struct FoundModel {
   /// How far off the machine's earlier predictions were; its plans are less sure by that. 0 of the uncut parts where
   /// they were timed.
   planner::SpeedSpread spread = {};
+  /// How fast the operator's later runs were; its plans are as fast. The model itself is as it was profiled.
+  planner::SpeedLevel level = {};
 };
 
 /// Why no model of another n and k answers the question: "; ..."; empty where there is none, or where one does.
@@ -73,6 +72,23 @@ struct FoundModel {
 /// The same for blocks that somebody chose. Errors: as planner::predict_cut.
 [[nodiscard]] Result<planner::Plan> predict_with(const FoundModel& found, const PlanQuestion& question,
                                                  const planner::Cut& cut);
+
+/// What a kept plan is predicted to lose to another cut at the speed that its operator's later runs had.
+struct Staleness {
+  double loss = 0; ///< kept / best - 1
+  planner::Plan best;
+  planner::SpeedLevel level;
+};
+
+/// "at the speed of its last 3 runs: compute took 1.12x, communication 0.99x what was profiled".
+[[nodiscard]] std::string level_text(const planner::SpeedLevel& level);
+
+/// Losing more than this is worth tuning again.
+inline constexpr double kStaleLoss = 0.02;
+
+/// None where the operator has not run since it was profiled, its own model is not at hand, or the loss is at most
+/// kStaleLoss. Plans anew, which takes milliseconds.
+[[nodiscard]] std::optional<Staleness> staleness_of(const ModelPlaces& places, const planner::Plan& kept);
 
 } // namespace mc2::finder
 

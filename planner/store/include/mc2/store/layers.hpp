@@ -41,9 +41,9 @@ class Layers {
   /// Of every layer that can be read, stronger layers first. As Store::list_models.
   [[nodiscard]] std::vector<planner::CostModel> list_models(const planner::OpSpec& op,
                                                             const planner::Fingerprint& fingerprint) const;
-  /// Of every layer that can be read, stronger layers first, `limit` of each. As Store::list_speed_ratios.
-  [[nodiscard]] std::vector<planner::SpeedRatio> list_speed_ratios(const planner::Fingerprint& fingerprint,
-                                                                   int limit) const;
+  /// Of every layer that can be read, stronger layers first. As Store::speed_record.
+  [[nodiscard]] planner::SpeedRecord speed_record(const planner::OpSpec& op,
+                                                  const planner::Fingerprint& fingerprint) const;
   /// Of the plans for a machine, of every layer that can be read, stronger layers first; several may be alike.
   [[nodiscard]] std::vector<PlanKey> list_plan_keys(const std::string& fingerprint_digest) const;
   /// Of every layer that can be read, stronger layers first. As Store::list_profiles.

@@ -66,6 +66,9 @@ struct MeasurementRecord {
   bool operator==(const MeasurementRecord&) const = default;
 };
 
+/// Reading one takes tens of microseconds.
+inline constexpr int kMostSpeedRatios = 100, kMostUncutRuns = 8;
+
 /// A kept document, as a listing names it.
 struct Listed {
   std::int64_t row_id = 0;
@@ -259,10 +262,11 @@ class Store {
   [[nodiscard]] Result<std::vector<Measurement>> list_measurements(const planner::OpSpec& op,
                                                                    const planner::Fingerprint& fingerprint) const;
 
-  /// Of the newest measurements on this machine that say what was predicted of their uncut parts, newest first; damaged
-  /// ones are left out.
-  [[nodiscard]] Result<std::vector<planner::SpeedRatio>> list_speed_ratios(const planner::Fingerprint& fingerprint,
-                                                                           int limit) const;
+  /// What the newest undamaged measurements tell of the machine's speed, those that say what had been predicted of
+  /// their uncut parts: ratios of up to kMostSpeedRatios, and the last kMostUncutRuns of the operator, of any length of
+  /// its cut axis.
+  [[nodiscard]] Result<planner::SpeedRecord> speed_record(const planner::OpSpec& op,
+                                                          const planner::Fingerprint& fingerprint) const;
 
   /// SQLite's integrity check and every document's checksum.
   [[nodiscard]] CheckReport check() const;
