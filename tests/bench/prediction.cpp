@@ -72,7 +72,8 @@ Result<Outcome> predict_and_race(const planner::OpSpec& op, const std::string& l
   MC2_ASSIGN(const auto now, finder::find_model(places, question));
   MC2_ASSIGN(auto anchored, finder::predict_with(now, question, printed.cut));
   MC2_ASSIGN(const auto raced, shown_race(*bench, {printed}, settings, "race " + op.text()));
-  const store::Measurement measured = embed::measurement_of(raced, printed);
+  MC2_ASSIGN(const auto uncut, finder::predict_uncut_with(found, op, printed.variant));
+  const store::Measurement measured = embed::measurement_of(raced.contenders.front(), printed, uncut);
   MC2_TRY(store.add_measurement(bench->fingerprint(), measured, utc_now()));
   return Outcome{op, link, printed, std::move(anchored), measured};
 }
@@ -118,7 +119,7 @@ void print_scores(const std::vector<Outcome>& outcomes) {
     add_time(anchored, one.anchored, one.measured);
     add_benefit(printed_benefit, one.printed, one.measured);
     add_benefit(anchored_benefit, one.anchored, one.measured);
-    ratios.push_back(one.measured.compute_us / one.printed.compute_us);
+    ratios.push_back(one.measured.compute_us / one.measured.predicted_compute_us);
     slower_count += one.printed.overlaps() && one.measured.benefit_high < 0 ? 1 : 0;
   }
   std::cout << render::table({{"", "error, median", "90 %", "worst", "inside the 90 % interval", "its width, median"},
@@ -141,7 +142,7 @@ std::string csv_line(const Outcome& one, const std::string& session) {
   for (const double us :
        {one.measured.fused_us, one.printed.makespan.us, one.printed.makespan.low_us, one.printed.makespan.high_us,
         one.anchored.makespan.us, one.anchored.makespan.low_us, one.anchored.makespan.high_us, one.measured.compute_us,
-        one.printed.compute_us, one.measured.communication_us, one.printed.communication_us})
+        one.measured.predicted_compute_us, one.measured.communication_us, one.measured.predicted_communication_us})
     line += "," + number(us, "%.1f");
   const auto interval = one.printed.benefit_interval.value_or(planner::BenefitInterval{});
   for (const double share : {one.measured.benefit, one.printed.benefit(), interval.low, interval.high})

@@ -129,6 +129,7 @@ int main(int argc, char** argv) {
   Measurement predicted = examples::measurement();
   predicted.predicted_compute_us = 72;
   predicted.predicted_communication_us = 49;
+  predicted.predicted_serial_us = 120;
   write(directory / "measurement_predicted.json", encode(MeasurementRecord{examples::fingerprint(), predicted}));
   write(directory / "explanation.json", encode(explanation(true)));
   write(directory / "explanation_bare.json", pretty(encode(explanation(false))));

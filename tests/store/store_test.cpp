@@ -335,7 +335,13 @@ TEST(Store, SpeedRatiosAreOfTheNewestMeasurementsWithAPrediction) {
   // Fused took 0.75 of serial; predicted were 90.5 of 160 us.
   EXPECT_DOUBLE_EQ(ratios.back().overlap, 0.75 * 160 / 90.5);
   EXPECT_TRUE(store.speed_record(examples::op(), {}).value().ratios.empty());
-  predicted.predicted_communication_us = 0;
+  // Where serial is of another variant than the plan, whose parts are predicted.
+  predicted.predicted_serial_us = 150;
+  ASSERT_TRUE(store.add_measurement(fingerprint, predicted, kNow).ok());
+  EXPECT_DOUBLE_EQ(store.speed_record(examples::op(), fingerprint).value().ratios.front().overlap, 0.75 * 150 / 90.5);
+  predicted.predicted_compute_us = predicted.predicted_communication_us = 0;
+  EXPECT_EQ(store.add_measurement(fingerprint, predicted, kNow).error().field, "predicted_serial_us");
+  predicted.predicted_compute_us = 40;
   EXPECT_EQ(store.add_measurement(fingerprint, predicted, kNow).error().code, ErrorCode::InvalidSpec);
 }
 

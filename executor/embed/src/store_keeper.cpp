@@ -27,11 +27,12 @@ store::Measurement measurement_of(const profiler::Contender& contender, const pl
   return measurement;
 }
 
-store::Measurement measurement_of(const profiler::Race& race, const planner::Plan& plan) {
-  store::Measurement measurement = measurement_of(race.contenders.front(), plan);
-  if (race.serial_variant != plan.variant) return measurement; // the plan predicts serial's parts
-  measurement.predicted_compute_us = plan.compute_us;
-  measurement.predicted_communication_us = plan.communication_us;
+store::Measurement measurement_of(const profiler::Contender& contender, const planner::Plan& plan,
+                                  const planner::Plan& uncut) {
+  store::Measurement measurement = measurement_of(contender, plan);
+  measurement.predicted_compute_us = uncut.compute_us;
+  measurement.predicted_communication_us = uncut.communication_us;
+  measurement.predicted_serial_us = plan.serial_us;
   return measurement;
 }
 

@@ -50,6 +50,8 @@ struct RunCommand {
   [[nodiscard]] Result<store::Layers> open_asked(const planner::Fingerprint& here) const;
   [[nodiscard]] Error with_advice_on_counts(const Error& missing) const;
   [[nodiscard]] Result<std::optional<planner::Plan>> named_plan() const;
+  [[nodiscard]] store::Measurement measurement_of(const profiler::Contender& raced, const planner::Plan& plan,
+                                                  store::Layers* layers) const;
   [[nodiscard]] Result<void> check_runs_here(const planner::Plan& plan, const planner::Fingerprint& here) const;
   [[nodiscard]] Result<ExitCode> run() const;
   [[nodiscard]] Result<ExitCode> measure(embed::Workbench& bench, const planner::Plan& plan,
@@ -127,6 +129,18 @@ Error RunCommand::with_advice_on_counts(const Error& missing) const {
   return {missing.code, missing.field, missing.message + ", --m " + std::to_string(*op.m) + " in place of --counts"};
 }
 
+/// Beside what is predicted of the uncut parts now, where the operator's model is at hand.
+store::Measurement RunCommand::measurement_of(const profiler::Contender& raced, const planner::Plan& plan,
+                                              store::Layers* layers) const {
+  if (layers == nullptr) return embed::measurement_of(raced, plan);
+  finder::SharedLayers shared(*layers);
+  const auto found = finder::find_model({.given = {}, .kept = finder::kept_in(shared)},
+                                        {.op = plan.op, .machine = plan.fingerprint, .may_transfer = !no_transfer});
+  if (!found) return embed::measurement_of(raced, plan);
+  const auto uncut = finder::predict_uncut_with(found.value(), plan.op, plan.variant);
+  return uncut ? embed::measurement_of(raced, plan, uncut.value()) : embed::measurement_of(raced, plan);
+}
+
 Result<ExitCode> RunCommand::measure(embed::Workbench& bench, const planner::Plan& plan, store::Layers* layers) const {
   MC2_ASSIGN(auto checked, bench.check(plan));
   profiler::RaceSettings settings = race;
@@ -137,7 +151,7 @@ Result<ExitCode> RunCommand::measure(embed::Workbench& bench, const planner::Pla
   if (!raced) return raced.error();
   MC2_ASSIGN(auto ready, bench.ready(plan));
   const executor::RunRecord& record = ready->run(executor::RunMode::Fused);
-  const store::Measurement measurement = embed::measurement_of(raced.value(), plan);
+  const store::Measurement measurement = measurement_of(raced.value().contenders.front(), plan, layers);
   if (!counts.rows.empty())
     std::cerr << "mc2: note: " << counts.total() << " of at most " << plan.op.m * plan.op.world_size
               << " rows were exchanged; predictions are of the most, and the measurement was not kept\n";

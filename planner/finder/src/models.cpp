@@ -160,6 +160,10 @@ Result<planner::Plan> predict_with(const FoundModel& found, const PlanQuestion& 
   return labelled(std::move(plan), found, question);
 }
 
+Result<planner::Plan> predict_uncut_with(const FoundModel& found, const OpSpec& op, const planner::Variant& variant) {
+  return planner::serial_plan(op, as_it_is_now(found), variant);
+}
+
 std::optional<Staleness> staleness_of(const ModelPlaces& places, const planner::Plan& kept) {
   const PlanQuestion question{.op = kept.op, .machine = kept.fingerprint, .may_transfer = false};
   const auto found = find_model(places, question);
@@ -167,7 +171,7 @@ std::optional<Staleness> staleness_of(const ModelPlaces& places, const planner::
   const CostModel now = as_it_is_now(found.value());
   auto best = plan_with(found.value(), question);
   const auto still = kept.overlaps() ? planner::predict_cut(kept.op, now, kept.variant, kept.cut)
-                                     : planner::serial_plan(kept.op, now, kept.variant);
+                                     : predict_uncut_with(found.value(), kept.op, kept.variant);
   if (!best || !still) return std::nullopt;
   const double loss = still.value().makespan.us / best.value().makespan.us - 1;
   if (loss <= kStaleLoss) return std::nullopt;

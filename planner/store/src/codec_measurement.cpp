@@ -12,10 +12,13 @@ Result<void> validate(const Measurement& measurement) {
                                   {"communication_us", measurement.communication_us},
                                   {"predicted_us", measurement.predicted_us},
                                   {"predicted_compute_us", measurement.predicted_compute_us},
-                                  {"predicted_communication_us", measurement.predicted_communication_us}})
+                                  {"predicted_communication_us", measurement.predicted_communication_us},
+                                  {"predicted_serial_us", measurement.predicted_serial_us}})
     MC2_TRY(planner::validate_time(field, us));
   if ((measurement.predicted_compute_us > 0) != (measurement.predicted_communication_us > 0))
     return Error{ErrorCode::InvalidSpec, "predicted_compute_us", "needs predicted_communication_us, and the reverse"};
+  if (measurement.predicted_serial_us > 0 && !(measurement.predicted_compute_us > 0))
+    return Error{ErrorCode::InvalidSpec, "predicted_serial_us", "needs predicted_compute_us"};
   return planner::validate_interval("benefit_low", measurement.benefit_low, measurement.benefit_high);
 }
 
@@ -30,7 +33,8 @@ inline constexpr auto kFields<Measurement> =
                field("benefit_high", &Measurement::benefit_high), field("predicted_us", &Measurement::predicted_us),
                field("pair_count", &Measurement::pair_count, at_least(0)),
                field_if_set("predicted_compute_us", &Measurement::predicted_compute_us),
-               field_if_set("predicted_communication_us", &Measurement::predicted_communication_us));
+               field_if_set("predicted_communication_us", &Measurement::predicted_communication_us),
+               field_if_set("predicted_serial_us", &Measurement::predicted_serial_us));
 
 /// One object: the measurement's own fields, and the machine.
 template <>

@@ -22,9 +22,11 @@ using StoreAccess = std::function<void(const std::function<void(store::Store&)>&
 /// @param plan  that raced, with what was predicted of it
 [[nodiscard]] store::Measurement measurement_of(const profiler::Contender& contender, const planner::Plan& plan);
 
-/// The same of a race of one plan that was made before, not for the race: with what was predicted of the uncut parts,
-/// from which the finder learns how the machine's speed changes.
-[[nodiscard]] store::Measurement measurement_of(const profiler::Race& race, const planner::Plan& plan);
+/// The same of a plan that was made before, not for the race: with what was predicted of the uncut parts, from which
+/// the finder learns how the machine's speed changes.
+/// @param uncut  finder::predict_uncut_with() of the plan's variant
+[[nodiscard]] store::Measurement measurement_of(const profiler::Contender& contender, const planner::Plan& plan,
+                                                const planner::Plan& uncut);
 
 /// Keeps in a store what tuning finds. Errors: as store::Store.
 class StoreKeeper final : public profiler::Keeper {

@@ -73,6 +73,10 @@ struct FoundModel {
 [[nodiscard]] Result<planner::Plan> predict_with(const FoundModel& found, const PlanQuestion& question,
                                                  const planner::Cut& cut);
 
+/// Serial by one variant, whose uncut parts it tells. Errors: as planner::serial_plan.
+[[nodiscard]] Result<planner::Plan> predict_uncut_with(const FoundModel& found, const planner::OpSpec& op,
+                                                       const planner::Variant& variant);
+
 /// What a kept plan is predicted to lose to another cut at the speed that its operator's later runs had.
 struct Staleness {
   double loss = 0; ///< kept / best - 1
