@@ -99,7 +99,7 @@ void tell_where_from(const finder::FoundPlan& found, bool asked_service) {
 void tell_staleness(const finder::ModelPlaces& places, const finder::FoundPlan& found) {
   if (found.origin != finder::Origin::Kept) return;
   if (const auto stale = finder::staleness_of(places, found.stored.plan))
-    std::cerr << "mc2: note: the kept plan is stale: " << finder::level_text(stale->level) << "; so "
+    std::cerr << "mc2: note: the kept plan is stale " << finder::level_text(stale->level) << "; so "
               << stale->best.cut.text() << " is predicted " << percent_text(stale->loss)
               << " faster; run mc2 tune again\n";
 }

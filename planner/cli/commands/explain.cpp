@@ -67,7 +67,7 @@ void ExplainCommand::add_served_model(Evidence& evidence, const planner::Plan& p
 }
 
 Result<Evidence> ExplainCommand::gather(const store::StoredPlan& stored) const {
-  Evidence evidence{stored.digest, stored.created_at, {}, {}, {}, {}};
+  Evidence evidence = evidence_of(stored);
   if (!model_file.empty()) {
     MC2_ASSIGN(evidence.model, read_model(model_file));
   }
@@ -129,7 +129,7 @@ Result<ExitCode> ExplainCommand::run() const {
   MC2_ASSIGN(const auto stored, find());
   const planner::Plan& plan = stored.plan;
   MC2_ASSIGN(const auto evidence, gather(stored));
-  const auto& model = evidence.model;
+  const auto model = model_of_plan(evidence);
   auto explained = planner::explain(plan, model ? &*model : nullptr, planner::likely_limits(plan, limits));
   if (!explained) {
     if (!plan_name.empty()) return Error{explained.error().code, plan_name, explained.error().text()};

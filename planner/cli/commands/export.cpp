@@ -122,11 +122,13 @@ Result<ExitCode> ExportCommand::write_picture() const {
   MC2_ASSIGN(auto model, load_model());
   MC2_ASSIGN(const auto stored, load_one(model));
   const planner::Plan& plan = stored.plan;
-  Evidence evidence{stored.digest, stored.created_at, std::move(model), {}, {}, {}};
+  Evidence evidence = evidence_of(stored);
+  evidence.model = std::move(model);
   if (auto layers = store.open(StoreUse::Read)) look_up(evidence, plan, layers.value());
   drop_foreign(evidence, plan);
+  const auto made_from = model_of_plan(evidence);
   MC2_ASSIGN(const auto explained,
-             planner::explain(plan, evidence.model ? &*evidence.model : nullptr, planner::likely_limits(plan)));
+             planner::explain(plan, made_from ? &*made_from : nullptr, planner::likely_limits(plan)));
   if (format == "trace") return write_text(render::chrome_trace(plan, {}, plan.fingerprint));
   if (format == "html") return write_text(explain_html(explained, evidence));
   const auto curves = curve_evidence(plan, evidence);

@@ -32,6 +32,18 @@ const planner::VariantCost* find_cost(const planner::CostModel& model, const pla
 
 } // namespace
 
+Evidence evidence_of(const store::StoredPlan& stored) {
+  Evidence evidence;
+  evidence.digest = stored.digest;
+  evidence.kept_at = stored.created_at;
+  return evidence;
+}
+
+std::optional<planner::CostModel> model_of_plan(const Evidence& evidence) {
+  if (!evidence.model) return std::nullopt;
+  return planner::with_level(*evidence.model, evidence.level);
+}
+
 void note_missing(Evidence& evidence, const std::string& why) {
   if (!evidence.model) note_missing_model(evidence, why);
   if (!evidence.profile) note_missing_samples(evidence, why);
@@ -44,9 +56,10 @@ void look_up(Evidence& evidence, const planner::Plan& plan, store::Layers& layer
     finder::SharedLayers shared(layers);
     auto model = finder::find_model({.given = {}, .kept = finder::kept_in(shared)},
                                     {.op = plan.op, .machine = plan.fingerprint, .may_transfer = is_transferred});
-    if (model)
+    if (model) {
+      if (!plan.validation) evidence.level = model.value().level; // a raced plan was made as the model was
       evidence.model = std::move(model.value().model);
-    else
+    } else
       note_missing_model(evidence, model.error().message);
   }
   if (!evidence.profile) {

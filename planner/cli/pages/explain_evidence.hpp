@@ -7,6 +7,7 @@
 #include "context.hpp"
 #include "mc2/planner/explanation.hpp"
 #include "mc2/planner/profile.hpp"
+#include "mc2/planner/speed_spread.hpp"
 #include "mc2/store/store.hpp"
 #include "pages/explain_curves.hpp"
 
@@ -14,13 +15,20 @@ namespace mc2::cli {
 
 /// Everything that a report shows beside the explanation itself.
 struct Evidence {
-  std::string digest;  ///< of the plan as a document
-  std::string kept_at; ///< empty for a plan that is not kept
-  std::optional<planner::CostModel> model;
+  std::string digest;                            ///< of the plan as a document
+  std::string kept_at;                           ///< empty for a plan that is not kept
+  std::optional<planner::CostModel> model;       ///< as it was profiled
+  planner::SpeedLevel level = {};                ///< that the plan was made at
   std::optional<planner::Profile> profile;       ///< of the model's operator
   std::optional<store::Measurement> measurement; ///< the last race of this cut
   std::vector<std::string> notes;                ///< what was looked for and not found
 };
+
+/// Digest and date of a plan, before anything is looked up.
+[[nodiscard]] Evidence evidence_of(const store::StoredPlan& stored);
+
+/// The model at the speed that the plan was made at.
+[[nodiscard]] std::optional<planner::CostModel> model_of_plan(const Evidence& evidence);
 
 /// Fills what `evidence` does not have yet from the store: model, samples and the last race of the plan's cut.
 void look_up(Evidence& evidence, const planner::Plan& plan, store::Layers& layers);

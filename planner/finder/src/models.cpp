@@ -123,8 +123,8 @@ Result<FoundModel> find_model(const ModelPlaces& places, const PlanQuestion& que
 std::string level_text(const planner::SpeedLevel& level) {
   const std::string runs = level.run_count == 1 ? "last run" : "last " + std::to_string(level.run_count) + " runs";
   const auto times = [](double factor) { return number(factor, "%.2f") + "x"; };
-  return "at the speed of its " + runs + ": compute took " + times(level.compute) + ", communication " +
-         times(level.communication) + " what was profiled";
+  return "by its " + runs + ": compute " + times(level.compute) + ", communication " + times(level.communication) +
+         " the profiled time";
 }
 
 namespace {

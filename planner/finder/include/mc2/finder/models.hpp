@@ -84,7 +84,7 @@ struct Staleness {
   planner::SpeedLevel level;
 };
 
-/// "at the speed of its last 3 runs: compute took 1.12x, communication 0.99x what was profiled".
+/// "by its last 3 runs: compute 1.12x, communication 0.99x the profiled time".
 [[nodiscard]] std::string level_text(const planner::SpeedLevel& level);
 
 /// Losing more than this is worth tuning again.
