@@ -1,6 +1,8 @@
 #include "model_check.hpp"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "mc2/store/codec.hpp"
 
@@ -11,7 +13,9 @@ using nlohmann::json;
 namespace {
 
 constexpr int kMostModels = 500;
-constexpr int kMostListed = 100; ///< batches that are looked through, of any operator of a kind on a machine
+constexpr int kMostListed = 100; ///< batches that are looked through: each is read and checked
+/// For each that is wanted: rows of an operator are listed beside those that are cut along another axis.
+constexpr int kListedForOne = 8;
 
 Result<std::vector<planner::CostModel>> drifted_models(const store::Store& store) {
   MC2_ASSIGN(const auto listed, store.list_models({.limit = kMostModels}));
@@ -30,12 +34,16 @@ Result<std::vector<planner::CostModel>> drifted_models(const store::Store& store
 Result<std::vector<planner::Sample>> samples_since(const store::Store& store, const store::StoredModel& kept,
                                                    int most_batches) {
   const planner::CostModel& model = kept.model;
+  const bool is_by_columns = planner::cut_axis(model.op) == planner::CutAxis::Columns;
   MC2_ASSIGN(const auto listed,
              store.list_samples({.kind = model.op.kind,
+                                 .m = is_by_columns ? std::optional(model.op.m) : std::nullopt,
+                                 .n = is_by_columns ? std::nullopt : std::optional(model.op.n),
+                                 .k = model.op.k,
                                  .dtype = model.op.dtype,
                                  .world_size = model.op.world_size,
                                  .fingerprint_digest = store::digest(model.fingerprint.canonical_text()),
-                                 .limit = kMostListed}));
+                                 .limit = std::min(kMostListed, kListedForOne * most_batches)}));
   std::vector<planner::Sample> samples;
   for (const store::Listed& batch : listed) {
     if (batch.created_at <= kept.created_at || most_batches == 0) break; // newest first

@@ -81,7 +81,9 @@ Result<std::unique_ptr<Service>> Service::open(const Config& config, Surrounding
   MC2_ASSIGN(auto gate, StoreGate::open(config.store, read_tokens));
   std::unique_ptr<Service> service(
       new Service(std::make_unique<Impl>(config, std::move(keeper), std::move(gate), std::move(surroundings))));
-  MC2_TRY(find_drifted_models(*service->impl_->store, service->impl_->drift));
+  const auto& event = service->impl_->context.surroundings.event;
+  if (const auto found = find_drifted_models(*service->impl_->store, service->impl_->drift); !found && event)
+    event("which kept models drift is not known: " + found.error().text());
   return service;
 }
 

@@ -51,7 +51,7 @@ struct RunCommand {
   [[nodiscard]] Error with_advice_on_counts(const Error& missing) const;
   [[nodiscard]] Result<std::optional<planner::Plan>> named_plan() const;
   [[nodiscard]] store::Measurement measurement_of(const profiler::Contender& raced, const planner::Plan& plan,
-                                                  store::Layers* layers) const;
+                                                  store::Layers& layers) const;
   [[nodiscard]] Result<void> check_runs_here(const planner::Plan& plan, const planner::Fingerprint& here) const;
   [[nodiscard]] Result<ExitCode> run() const;
   [[nodiscard]] Result<ExitCode> measure(embed::Workbench& bench, const planner::Plan& plan,
@@ -131,9 +131,8 @@ Error RunCommand::with_advice_on_counts(const Error& missing) const {
 
 /// Beside what is predicted of the uncut parts now, where the operator's model is at hand.
 store::Measurement RunCommand::measurement_of(const profiler::Contender& raced, const planner::Plan& plan,
-                                              store::Layers* layers) const {
-  if (layers == nullptr) return embed::measurement_of(raced, plan);
-  finder::SharedLayers shared(*layers);
+                                              store::Layers& layers) const {
+  finder::SharedLayers shared(layers);
   const auto found = finder::find_model({.given = {}, .kept = finder::kept_in(shared)},
                                         {.op = plan.op, .machine = plan.fingerprint, .may_transfer = !no_transfer});
   if (!found) return embed::measurement_of(raced, plan);
@@ -151,12 +150,13 @@ Result<ExitCode> RunCommand::measure(embed::Workbench& bench, const planner::Pla
   if (!raced) return raced.error();
   MC2_ASSIGN(auto ready, bench.ready(plan));
   const executor::RunRecord& record = ready->run(executor::RunMode::Fused);
-  const store::Measurement measurement = measurement_of(raced.value().contenders.front(), plan, layers);
   if (!counts.rows.empty())
     std::cerr << "mc2: note: " << counts.total() << " of at most " << plan.op.m * plan.op.world_size
               << " rows were exchanged; predictions are of the most, and the measurement was not kept\n";
   else if (plan.makespan.us > 0 && layers != nullptr) // a measurement is kept beside its prediction
-    if (auto kept = layers->writable().add_measurement(bench.fingerprint(), measurement, utc_now()); !kept)
+    if (auto kept = layers->writable().add_measurement(
+            bench.fingerprint(), measurement_of(raced.value().contenders.front(), plan, *layers), utc_now());
+        !kept)
       std::cerr << "mc2: note: the measurement was not kept: " << kept.error().text() << "\n";
   if (is_json)
     print_report("mc2.run/1", run_report(plan, raced.value(), checked, bench.fingerprint()));
