@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <ranges>
 #include <utility>
 #include <vector>
 
@@ -29,11 +28,13 @@ double conformal_quantile(std::span<const double> ascending, double miss_share) 
 
 double half_width(std::span<const SpeedRatio> newest_first, double SpeedRatio::*which, double prior_deviation) {
   std::vector<double> deviations;
+  deviations.reserve(kHalfNormalQuantiles.size() + newest_first.size());
   for (const double quantile : kHalfNormalQuantiles) deviations.push_back(prior_deviation * quantile);
   double miss_share = kMissShare;
-  for (const SpeedRatio& one : newest_first | std::views::reverse) {
-    if (!(one.*which > 0)) continue;
-    const double deviation = std::abs(std::log(one.*which));
+  for (auto one = newest_first.rbegin(); one != newest_first.rend(); ++one) {
+    const double ratio = (*one).*which;
+    if (!(ratio > 0)) continue;
+    const double deviation = std::abs(std::log(ratio));
     const bool is_missed = deviation > conformal_quantile(deviations, miss_share);
     miss_share = std::clamp(miss_share + kMissStep * (kMissShare - (is_missed ? 1 : 0)), 0.0, kMostMissShare);
     deviations.insert(std::ranges::upper_bound(deviations, deviation), deviation);
@@ -103,7 +104,7 @@ CostModel alone_at_speed(CostModel model, const OpSpec& op, const UncutTimes& ti
 
 } // namespace
 
-Result<CostModel> at_speed(CostModel model, const OpSpec& op, std::span<const UncutTimes> times) {
+Result<CostModel> at_speed(const CostModel& model, const OpSpec& op, std::span<const UncutTimes> times) {
   CostModel result = model;
   result.variants.clear();
   for (const UncutTimes& one : times) {

@@ -62,10 +62,11 @@ json shape_json(const PeerRace& shape) {
                        {"ideal_us", shape.ideal_us()},
                        {"ideal_benefit", shape.ideal_benefit()},
                        {"serial_over_mc2", interval_json(shape.speedup())}};
-  result["prediction"] = {{"predicted_us", shape.predicted_us},
-                          {"anchored_us", shape.anchored_us},
-                          {"error", shape.prediction_error()},
-                          {"tuned_error", shape.tuned_prediction_error()}};
+  if (shape.prediction)
+    result["prediction"] = {{"predicted_us", shape.prediction->tuned_us},
+                            {"anchored_us", shape.prediction->anchored_us},
+                            {"error", shape.prediction_error()},
+                            {"tuned_error", shape.tuned_prediction_error()}};
   result["verified_error_ratio"] = shape.verified_error_ratio;
   result["torch"] = torch_json(shape.torch);
   return result;
@@ -77,6 +78,7 @@ json summary_json(const PeerSummary& summary) {
           {"serial_over_mc2_geomean", summary.speedup_geomean},
           {"overlap_efficiency_geomean", summary.efficiency_geomean},
           {"serial_over_mc2_worst", summary.worst_speedup},
+          {"predicted_shapes", summary.predicted_count},
           {"prediction_error_median", summary.prediction_error_median},
           {"prediction_error_worst", summary.prediction_error_worst},
           {"tuned_error_median", summary.tuned_error_median},

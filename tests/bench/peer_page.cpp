@@ -66,8 +66,8 @@ std::vector<std::string> row_of(const PeerRace& shape) {
           ratio_text(speedup.value),
           interval_text(speedup),
           shape.is_cut ? percent_text(shape.race.overlap_efficiency(shape.contender()).value) : "-",
-          signed_percent(shape.prediction_error()),
-          signed_percent(shape.tuned_prediction_error()),
+          shape.prediction ? signed_percent(shape.prediction_error()) : "no model",
+          shape.prediction ? signed_percent(shape.tuned_prediction_error()) : "-",
           form_text(shape.torch, "fused_eager"),
           form_text(shape.torch, "fused_graph"),
           form_text(shape.torch, "unfused_eager"),
@@ -84,9 +84,10 @@ std::string summary_text(const PeerSummary& summary) {
   text += " over " + std::to_string(summary.promising_count) + " of " + std::to_string(summary.shape_count) +
           " shapes with ideal benefit of " + percent_text(kPromisingBenefit) + " or more\n";
   text += "  worst serial/mc2 of all shapes: " + ratio_text(summary.worst_speedup) + "\n";
-  text += "  prediction error: median " + percent_text(summary.prediction_error_median) + ", worst " +
-          percent_text(summary.prediction_error_worst) + "; as tuned: median " +
-          percent_text(summary.tuned_error_median) + ", worst " + percent_text(summary.tuned_error_worst) + "\n";
+  if (summary.predicted_count > 0)
+    text += "  prediction error: median " + percent_text(summary.prediction_error_median) + ", worst " +
+            percent_text(summary.prediction_error_worst) + "; as tuned: median " +
+            percent_text(summary.tuned_error_median) + ", worst " + percent_text(summary.tuned_error_worst) + "\n";
   if (summary.torch_count == 0) return text + "  torch/mc2: not measured\n";
   return text + "  torch/mc2, the better of eager and graph: geometric mean " + ratio_text(summary.torch_geomean) +
          ", worst " + ratio_text(summary.torch_worst) + " over " + std::to_string(summary.torch_count) + " shapes\n";
@@ -144,8 +145,10 @@ PeerSummary summarize(std::span<const PeerRace> shapes) {
   for (const auto& shape : shapes) {
     if (shape.error) continue;
     all_speedups.push_back(shape.speedup().value);
-    errors.push_back(std::abs(shape.prediction_error()));
-    tuned_errors.push_back(std::abs(shape.tuned_prediction_error()));
+    if (shape.prediction) {
+      errors.push_back(std::abs(shape.prediction_error()));
+      tuned_errors.push_back(std::abs(shape.tuned_prediction_error()));
+    }
     if (const std::string peer = shape.torch.peer(); !peer.empty()) ratios.push_back(shape.torch.ratio(peer).value);
     if (shape.ideal_benefit() < kPromisingBenefit) continue;
     speedups.push_back(all_speedups.back());
@@ -161,6 +164,8 @@ PeerSummary summarize(std::span<const PeerRace> shapes) {
   if (!ratios.empty()) summary.torch_worst = std::ranges::min(ratios);
   if (all_speedups.empty()) return summary;
   summary.worst_speedup = std::ranges::min(all_speedups);
+  summary.predicted_count = static_cast<int>(errors.size());
+  if (errors.empty()) return summary;
   summary.prediction_error_median = median(errors);
   summary.prediction_error_worst = std::ranges::max(errors);
   summary.tuned_error_median = median(tuned_errors);

@@ -26,7 +26,8 @@ struct PeerSummary {
   double speedup_geomean = 0;    ///< serial / mc2 over the promising
   double efficiency_geomean = 0; ///< over the promising; efficiencies below 0.01 count as that
   double worst_speedup = 0;      ///< over all
-  double prediction_error_median = 0, prediction_error_worst = 0; ///< of the size, over all
+  int predicted_count = 0;
+  double prediction_error_median = 0, prediction_error_worst = 0; ///< of the size, over all that have a model
   double tuned_error_median = 0, tuned_error_worst = 0;           ///< the same, not anchored
   int torch_count = 0;
   double torch_geomean = 0; ///< PeerTimes::peer() / mc2, over all that PyTorch ran

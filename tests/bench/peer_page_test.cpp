@@ -26,7 +26,7 @@ PeerRace shape(double compute_us, double communication_us, double mc2_us) {
   result.race.communication_us = times(communication_us);
   result.race.contenders = {{result.plan.cut, result.plan.variant, times(mc2_us), times(compute_us + communication_us),
                              times(compute_us), times(communication_us)}};
-  result.anchored_us = mc2_us;
+  result.prediction = {0, mc2_us};
   return result;
 }
 
@@ -51,10 +51,11 @@ TEST(PeerSummary, CountsOnlyPromisingShapesInTheMeans) {
 
 TEST(PeerSummary, TakesErrorsBySize) {
   std::vector<PeerRace> shapes(3, shape(100, 100, 100));
-  shapes[0].anchored_us = 90;
-  shapes[1].anchored_us = 104;
-  shapes[0].predicted_us = shapes[1].predicted_us = 102;
-  shapes[2].predicted_us = 97;
+  shapes[0].prediction = {102, 90};
+  shapes[1].prediction = {102, 104};
+  shapes[2].prediction = {97, 100};
+  shapes.push_back(shape(100, 100, 100));
+  shapes[3].prediction = {};                     // the samples could not be fitted
   const PeerSummary summary = summarize(shapes); // 10 %, 4 %, 0
   EXPECT_NEAR(summary.prediction_error_median, 0.04, 1e-12);
   EXPECT_NEAR(summary.prediction_error_worst, 0.1, 1e-12);

@@ -47,17 +47,17 @@ Result<void> race_serial_with_itself(Workbench& bench, PeerRace& shape) {
   return {};
 }
 
-Result<void> race_serial(Workbench& bench, const planner::CostModel& model, const RaceSettings& settings,
-                         PeerRace& shape) {
+Result<void> race_serial(Workbench& bench, const RaceSettings& settings, PeerRace& shape) {
   MC2_ASSIGN(shape.race, shown_race(bench, {shape.plan}, settings, "race kept plan"));
-  if (!shape.is_cut) MC2_TRY(race_serial_with_itself(bench, shape));
-  MC2_ASSIGN(const auto anchored, shape.is_cut ? anchored_prediction(shape.contender(), shape.op, model)
-                                               : Result<planner::Plan>(shape.plan));
+  return shape.is_cut ? Result<void>{} : race_serial_with_itself(bench, shape);
+}
+
+Result<PeerPrediction> prediction_of(const PeerRace& shape, const planner::CostModel& model) {
   // Serial is the sum of its parts; where a local part overlaps them, the model's uncut plan is not serial.
-  shape.predicted_us = shape.is_cut ? shape.plan.makespan.us : shape.plan.serial_us;
-  shape.anchored_us =
-      shape.is_cut ? anchored.makespan.us : median(shape.race.compute_us) + median(shape.race.communication_us);
-  return {};
+  if (!shape.is_cut)
+    return PeerPrediction{shape.plan.serial_us, median(shape.race.compute_us) + median(shape.race.communication_us)};
+  MC2_ASSIGN(const auto anchored, anchored_prediction(shape.contender(), shape.op, model));
+  return PeerPrediction{shape.plan.makespan.us, anchored.makespan.us};
 }
 
 /// One round: mc2, PyTorch, mc2.
@@ -108,11 +108,11 @@ void race_torch_if_there(Workbench& bench, TorchSeat& seat, PeerRace& shape) {
 
 /// What cannot be fitted was spoilt by something else on the machine: measured once more.
 Result<Tuned> tune_with_second_chance(Workbench& bench, const TuneSettings& settings, store::Store& store) {
-  auto tuned = tune_to_model(bench, settings, store);
-  if (tuned || tuned.error().code != ErrorCode::CannotFit) return tuned;
-  std::cerr << "mc2: measuring again: " << tuned.error().text() << "\n";
+  auto tuned = tune_operator(bench, settings, store);
+  if (!tuned || tuned.value().model) return tuned;
+  std::cerr << "mc2: measuring again: " << tuned.value().plan.makespan.reason << "\n";
   MC2_TRY(store.remove_samples(bench.op(), bench.fingerprint()));
-  return tune_to_model(bench, settings, store);
+  return tune_operator(bench, settings, store);
 }
 
 Result<void> take_turn(const PeerArena& arena, PeerRace& shape) {
@@ -122,7 +122,10 @@ Result<void> take_turn(const PeerArena& arena, PeerRace& shape) {
   shape.plan = tuned.plan;
   shape.is_cut = shape.plan.schedule != planner::Schedule::Serial;
   shape.tuning_s = seconds_since(start);
-  MC2_TRY(race_serial(*bench, *tuned.model, arena.race, shape));
+  MC2_TRY(race_serial(*bench, arena.race, shape));
+  if (tuned.model) {
+    MC2_ASSIGN(shape.prediction, prediction_of(shape, *tuned.model));
+  }
   MC2_ASSIGN(const auto verified, bench->check(shape.plan));
   shape.verified_error_ratio = verified.worst_error_ratio;
   race_torch_if_there(*bench, arena.torch, shape);

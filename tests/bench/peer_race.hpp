@@ -26,16 +26,21 @@ struct PeerTimes {
   [[nodiscard]] profiler::Interval ratio(const std::string& form) const;
 };
 
+/// What the model says of the kept plan.
+struct PeerPrediction {
+  double tuned_us = 0;    ///< by the model as tuning left it
+  double anchored_us = 0; ///< the same, anchored at the uncut parts as the final race measured them
+};
+
 /// Everything that one shape's turn found.
 struct PeerRace {
   planner::OpSpec op;
-  std::optional<Error> error;      ///< what ended its turn; what follows is then not all there
-  planner::Plan plan;              ///< kept by tuning
-  bool is_cut = false;             ///< false: do not cut; the plan is then serial itself
-  Race race;                       ///< one contender: the kept plan, or serial against itself
-  double predicted_us = 0;         ///< by the model as tuning left it, of the kept plan
-  double anchored_us = 0;          ///< the same, anchored at the uncut parts as the final race measured them
-  double verified_error_ratio = 0; ///< of the kept plan's result; <= 1
+  std::optional<Error> error;               ///< what ended its turn; what follows is then not all there
+  planner::Plan plan;                       ///< kept by tuning
+  bool is_cut = false;                      ///< false: do not cut; the plan is then serial itself
+  Race race;                                ///< one contender: the kept plan, or serial against itself
+  std::optional<PeerPrediction> prediction; ///< none where the samples could not be fitted
+  double verified_error_ratio = 0;          ///< of the kept plan's result; <= 1
   PeerTimes torch;
   double tuning_s = 0;
   double whole_s = 0;
@@ -48,10 +53,10 @@ struct PeerRace {
   [[nodiscard]] double ideal_us() const;
   /// Of a plan that hides the shorter of serial's two parts completely.
   [[nodiscard]] double ideal_benefit() const;
-  /// Anchored prediction / measured - 1.
-  [[nodiscard]] double prediction_error() const { return anchored_us / mc2_us() - 1; }
-  /// The model's own prediction, as tuning left it / measured - 1.
-  [[nodiscard]] double tuned_prediction_error() const { return predicted_us / mc2_us() - 1; }
+  /// Anchored prediction / measured - 1; there is a prediction.
+  [[nodiscard]] double prediction_error() const { return prediction->anchored_us / mc2_us() - 1; }
+  /// The model's own prediction, as tuning left it / measured - 1; there is a prediction.
+  [[nodiscard]] double tuned_prediction_error() const { return prediction->tuned_us / mc2_us() - 1; }
 };
 
 /// Where PyTorch runs: started when it is first needed, and again after a failure, a few times.

@@ -41,7 +41,7 @@ Kept kept_in(const std::shared_ptr<OpenStore>& open) {
 
 /// What a Python function raised, as the error of a place. With the interpreter's lock.
 Error raised(const py::error_already_set& error) {
-  const py::object value = error.value();
+  const py::object& value = error.value();
   const auto name = py::hasattr(value, "code") ? py::str(value.attr("code")).cast<std::string>() : std::string();
   return {parse_error_code(name).value_or(ErrorCode::Unsupported), "", py::str(value).cast<std::string>()};
 }
@@ -74,6 +74,7 @@ FoundPlan find_among(const OpSpec& op, const Fingerprint& machine, const std::ve
     question.time_uncut = [anchor](const CostModel& model) { return profiler::time_uncut_parts(*anchor, model); };
   if (!words.empty()) question.options = to_options(words, planner::default_options_on(machine));
   std::vector<PlanSource> sources;
+  sources.reserve(plans.size());
   for (const Plan& plan : plans) sources.push_back(finder::given_plan("given plan", plan));
   if (asked_service) sources.push_back(service(*asked_service));
   finder::ModelPlaces places{.given = std::move(models)};

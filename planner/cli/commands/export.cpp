@@ -136,6 +136,7 @@ Result<ExitCode> ExportCommand::write_picture() const {
   if (!model_file.empty() && curves.empty())
     for (const auto& note : evidence.notes) std::cerr << "mc2: note: " << note << "\n";
   std::vector<render::Markup> charts;
+  charts.reserve(curves.size());
   for (const auto& curve : curves) charts.push_back(curve_chart(curve));
   const std::string svg = render::plan_drawing(explained, charts);
   if (format == "svg") return write_text(svg);

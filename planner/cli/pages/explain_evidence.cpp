@@ -12,6 +12,7 @@ using planner::Component;
 std::vector<double> block_sizes(const planner::Plan& plan, double x_per_row) {
   const std::set<std::int64_t> rows(plan.cut.block_rows.begin(), plan.cut.block_rows.end());
   std::vector<double> sizes;
+  sizes.reserve(rows.size());
   for (const auto length : rows) sizes.push_back(static_cast<double>(length) * x_per_row);
   return sizes;
 }

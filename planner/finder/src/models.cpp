@@ -115,7 +115,7 @@ Result<FoundModel> find_model(const ModelPlaces& places, const PlanQuestion& que
     return found;
   }
   MC2_ASSIGN(const auto now, question.time_uncut(model));
-  MC2_ASSIGN(model, planner::at_speed(std::move(model), question.op, now));
+  MC2_ASSIGN(model, planner::at_speed(model, question.op, now));
   spread.compute = spread.communication = 0;
   return found;
 }

@@ -40,8 +40,8 @@ std::string pretty(std::string_view json) {
 }
 
 std::string digest(std::string_view bytes) {
-  static const int initialised = sodium_init();
-  MC2_CHECK(initialised >= 0, "libsodium cannot be initialised");
+  static const int kInitialised = sodium_init();
+  MC2_CHECK(kInitialised >= 0, "libsodium cannot be initialised");
   std::array<unsigned char, crypto_hash_sha256_BYTES> hash{};
   crypto_hash_sha256(hash.data(), reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size());
   std::string result(hash.size() * 2 + 1, '\0');

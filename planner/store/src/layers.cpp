@@ -2,7 +2,6 @@
 
 #include <iterator>
 #include <limits>
-#include <ranges>
 #include <utility>
 
 namespace mc2::store {
@@ -41,8 +40,8 @@ Result<Layers> Layers::open(const LayerPaths& paths) {
   if (!writable) return writable.error();
   Layers layers;
   layers.stores_.push_back(std::move(writable).value());
-  for (const auto& path : std::views::reverse(paths.read_only)) {
-    auto store = open_read_only(path);
+  for (auto path = paths.read_only.rbegin(); path != paths.read_only.rend(); ++path) {
+    auto store = open_read_only(*path);
     if (store)
       layers.stores_.push_back(std::move(store).value());
     else if (store.error().code != ErrorCode::NotFound)

@@ -243,6 +243,7 @@ Result<std::vector<StoredPlan>> Store::list_plans() const {
       return std::tie(left.second.created_at, left.first) > std::tie(right.second.created_at, right.first);
     });
     std::vector<StoredPlan> result;
+    result.reserve(plans.size());
     for (auto& [row_id, plan] : plans) result.push_back(std::move(plan));
     return result;
   });

@@ -79,7 +79,7 @@ struct UncutTimes {
 /// timed, without variants that were not. Intervals are those of the times, joined with what the curves leave open -
 /// or, of a model with an anchored interval, with nothing: its plans are widened by that.
 /// Errors: NotFound where none was timed; InvalidSpec for a time that is not positive and finite.
-[[nodiscard]] Result<CostModel> at_speed(CostModel model, const OpSpec& op, std::span<const UncutTimes> times);
+[[nodiscard]] Result<CostModel> at_speed(const CostModel& model, const OpSpec& op, std::span<const UncutTimes> times);
 
 /// The plan with its makespan's interval joined with another one, relative to the makespan, as squares.
 [[nodiscard]] Plan with_wider_makespan(double relative_interval, Plan plan);
