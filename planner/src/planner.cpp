@@ -55,29 +55,6 @@ Result<void> validate_strategy(const std::string& name) {
   return Error{ErrorCode::UnknownName, "strategy", "unknown name '" + name.substr(0, 64) + "'; legal: " + legal};
 }
 
-/// A model answers for every length of its operator's cut axis, but for no other operator.
-Result<void> match(const OpSpec& op, const OpSpec& model) {
-  if (has_same_block_costs(model, op)) return {};
-  const CutAxis axis = cut_axis(model);
-  return Error{ErrorCode::OutOfRange, "model",
-               "describes " + model.text() + " and answers only for other " + (axis == CutAxis::Rows ? "m" : "n") +
-                   " of it that is cut into " + std::string(to_string(axis)) + ", not for " + op.text() +
-                   "; profile that operator"};
-}
-
-Result<void> validate_question(const OpSpec& op, const CostModel& model) {
-  MC2_TRY(op.validate());
-  if (auto valid = model.validate(); !valid)
-    return Error{valid.error().code, "model." + valid.error().field, valid.error().message};
-  return match(op, model.op);
-}
-
-strategies::Problem make_problem(const OpSpec& op, const CostModel& model, const PlanOptions& options) {
-  const OpTraits& traits = traits_of(op.kind);
-  return {
-      op, model, options, traits, traits.cut_axis_length(op), static_cast<double>(traits.message_bytes_per_unit(op))};
-}
-
 /// A plan is served and kept as a document, in which every number has to be finite.
 Result<Plan> require_finite(Plan plan) {
   const auto is_finite_loser = [](const RunnerUp& loser) { return std::isfinite(loser.makespan_us); };
@@ -89,14 +66,14 @@ Result<Plan> require_finite(Plan plan) {
 }
 
 Result<void> validate_given(const OpSpec& op, const CostModel& model, const Cut& cut) {
-  MC2_TRY(validate_question(op, model));
+  MC2_TRY(strategies::check_question(op, model));
   return validate_cut(op, cut);
 }
 
 /// After validate_given().
 Result<Plan> predict_given(const OpSpec& op, const CostModel& model, const VariantCost& cost, const Cut& cut) {
   const PlanOptions options;
-  Plan plan = strategies::predict(make_problem(op, model, options), cost, cut, "given");
+  Plan plan = strategies::predict(strategies::make_problem(op, model, options), cost, cut, "given");
   plan.reason = "blocks given by the caller";
   return require_finite(std::move(plan));
 }
@@ -134,8 +111,8 @@ Result<void> PlanOptions::validate() const {
 
 Result<Plan> make_plan(const OpSpec& op, const CostModel& model, const PlanOptions& options) {
   MC2_TRY(options.validate());
-  MC2_TRY(validate_question(op, model));
-  const strategies::Problem problem = make_problem(op, model, options);
+  MC2_TRY(strategies::check_question(op, model));
+  const strategies::Problem problem = strategies::make_problem(op, model, options);
   const auto strategy = std::find_if(kStrategies.begin(), kStrategies.end(),
                                      [&](const Strategy& each) { return each.name == options.strategy; });
   auto plan = strategy->plan(problem);
@@ -152,7 +129,7 @@ Result<Plan> predict_cut(const OpSpec& op, const CostModel& model, const Variant
 Result<Plan> predict_cut(const OpSpec& op, const CostModel& model, const Cut& cut) {
   MC2_TRY(validate_given(op, model, cut));
   const PlanOptions options;
-  const strategies::Problem problem = make_problem(op, model, options);
+  const strategies::Problem problem = strategies::make_problem(op, model, options);
   const auto makespan_us = [&](const VariantCost& cost) {
     return strategies::simulate_cut(problem, cost, cut).makespan_us;
   };
@@ -210,8 +187,8 @@ Result<Plan> predict_anchored(const OpSpec& op, const CostModel& model, const Va
 Result<std::vector<LengthChoice>> compare_lengths(const OpSpec& op, const CostModel& model,
                                                   const PlanOptions& options) {
   MC2_TRY(options.validate());
-  MC2_TRY(validate_question(op, model));
-  std::vector<LengthChoice> choices = strategies::sweep_lengths(make_problem(op, model, options));
+  MC2_TRY(strategies::check_question(op, model));
+  std::vector<LengthChoice> choices = strategies::sweep_lengths(strategies::make_problem(op, model, options));
   for (const LengthChoice& choice : choices) MC2_TRY(require_finite(choice.plan));
   return choices;
 }
@@ -221,8 +198,7 @@ Result<std::vector<Cut>> enumerate_cuts(const OpSpec& op, const PlanOptions& opt
   MC2_TRY(options.validate());
   const std::int64_t rows = traits_of(op.kind).cut_axis_length(op);
   std::vector<Cut> cuts{Cut{{rows}}};
-  strategies::for_each_member(rows, options,
-                              [&](const strategies::FamilyMember& member) { cuts.push_back(to_cut(member)); });
+  strategies::for_each_member(rows, options, [&](const BlockSplit& member) { cuts.push_back(member.cut()); });
   return cuts;
 }
 

@@ -31,7 +31,7 @@ class Fastest {
 };
 
 /// Whether as many long blocks are in it as fit: no odd block could be cut once more.
-bool is_full(const FamilyMember& member, std::int64_t min_block_rows) {
+bool is_full(const BlockSplit& member, std::int64_t min_block_rows) {
   return member.odd_rows < member.long_rows + min_block_rows;
 }
 
@@ -52,8 +52,8 @@ std::vector<LengthChoice> sweep_lengths(const Problem& problem) {
   Fastest fastest(problem);
   for (const VariantCost& cost : problem.model.variants) {
     fastest.offer(problem.rows, cost, Cut{{problem.rows}});
-    for_each_member(problem.rows, options, [&](const FamilyMember& member) {
-      if (is_full(member, options.min_block_rows)) fastest.offer(member.long_rows, cost, to_cut(member));
+    for_each_member(problem.rows, options, [&](const BlockSplit& member) {
+      if (is_full(member, options.min_block_rows)) fastest.offer(member.long_rows, cost, member.cut());
     });
   }
   std::vector<LengthChoice> choices;

@@ -11,20 +11,22 @@ double objective_us(const Problem& problem, const Plan& plan) {
          interval_multiple(problem.options.objective_quantile) * (plan.makespan.high_us - plan.makespan.us);
 }
 
+double uncut_objective_us(const Problem& problem, const VariantCost& cost) {
+  const Cut whole{{problem.rows}};
+  if (interval_multiple(problem.options.objective_quantile) == 0) return simulate_cut(problem, cost, whole).makespan_us;
+  return objective_us(problem, predict(problem, cost, whole, ""));
+}
+
 const VariantCost& best_uncut_variant(const Problem& problem) {
-  const auto& variants = problem.model.variants;
-  if (variants.size() == 1) return variants.front();
-  const auto uncut_us = [&](const VariantCost& cost) {
-    return objective_us(problem, predict(problem, cost, Cut{{problem.rows}}, ""));
-  };
-  return *std::min_element(variants.begin(), variants.end(),
-                           [&](const VariantCost& a, const VariantCost& b) { return uncut_us(a) < uncut_us(b); });
+  return *std::ranges::min_element(problem.model.variants, {},
+                                   [&](const VariantCost& cost) { return uncut_objective_us(problem, cost); });
 }
 
 Plan require_significance(const Problem& problem, Plan plan, Plan uncut) {
   const double gain_us = uncut.makespan.us - plan.makespan.us;
   if (!problem.options.require_significant_gain || !plan.is_cut()) return plan;
-  const double explained_us = explained_gain_us(problem, plan, cost_of(problem, uncut.variant));
+  const double explained_us = explained_gain_us(problem, cost_of(problem, plan.variant), plan.cut, plan.makespan.us,
+                                                cost_of(problem, uncut.variant));
   if (gain_us > explained_us) return plan;
   uncut.reason = std::string(uncut.timeline.overlap_us > 0 ? "uncut, the lanes overlap as it is" : "do not cut") +
                  ": the best cut, " + plan.cut.text() + ", is predicted " + percent_text(gain_us / uncut.makespan.us) +

@@ -29,6 +29,9 @@ class Objective {
 /// The same of a plan that is already predicted.
 [[nodiscard]] double objective_us(const Problem& problem, const Plan& plan);
 
+/// The same of a variant's uncut plan.
+[[nodiscard]] double uncut_objective_us(const Problem& problem, const VariantCost& cost);
+
 /// The variant whose uncut plan has the best objective: it need not be the best cut's.
 [[nodiscard]] const VariantCost& best_uncut_variant(const Problem& problem);
 

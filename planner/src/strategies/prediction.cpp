@@ -82,9 +82,10 @@ BenefitInterval benefit_interval_of(const Problem& problem, const VariantCost& c
   const Slowdown speed = problem.in_lane_order(speed_part(cost.compute.curve), speed_part(cost.communication.curve));
   const double expected = ratio(1, 1);
   const double by_speed = std::hypot(ratio(1 + speed.first, 1) - expected, ratio(1, 1 + speed.second) - expected);
-  const double by_shape = plan.schedule == Schedule::Serial
-                              ? 0
-                              : explained_gain_us(problem, plan, best_serial_variant(problem)) / plan.serial_us;
+  const double by_shape =
+      plan.schedule == Schedule::Serial
+          ? 0
+          : explained_gain_us(problem, cost, plan.cut, plan.makespan.us, best_serial_variant(problem)) / plan.serial_us;
   const double half_width = std::hypot(by_speed, by_shape);
   return {1 - expected - half_width, 1 - expected + half_width};
 }
@@ -143,7 +144,30 @@ Estimate judged_estimate(const Problem& problem, const VariantCost& cost, const 
   return estimate;
 }
 
+/// A model answers for every length of its operator's cut axis, but for no other operator.
+Result<void> match(const OpSpec& op, const OpSpec& model) {
+  if (has_same_block_costs(model, op)) return {};
+  const CutAxis axis = cut_axis(model);
+  return Error{ErrorCode::OutOfRange, "model",
+               "describes " + model.text() + " and answers only for other " + (axis == CutAxis::Rows ? "m" : "n") +
+                   " of it that is cut into " + std::string(to_string(axis)) + ", not for " + op.text() +
+                   "; profile that operator"};
+}
+
 } // namespace
+
+Result<void> check_question(const OpSpec& op, const CostModel& model) {
+  MC2_TRY(op.validate());
+  if (auto valid = model.validate(); !valid)
+    return Error{valid.error().code, "model." + valid.error().field, valid.error().message};
+  return match(op, model.op);
+}
+
+Problem make_problem(const OpSpec& op, const CostModel& model, const PlanOptions& options) {
+  const OpTraits& traits = traits_of(op.kind);
+  return {
+      op, model, options, traits, traits.cut_axis_length(op), static_cast<double>(traits.message_bytes_per_unit(op))};
+}
 
 double Problem::lane_us(const VariantCost& cost, bool is_first_lane, std::int64_t block_rows,
                         bool hands_over) const noexcept {
@@ -177,10 +201,10 @@ double curve_half_width_us(const Problem& problem, const VariantCost& cost, cons
   return effect_us(problem, cost, block_times(problem, cost, cut), interval, +1);
 }
 
-double explained_gain_us(const Problem& problem, const Plan& plan, const VariantCost& uncut) {
-  if (const auto& interval = problem.model.anchored_interval) return *interval * plan.makespan.us;
-  return std::hypot(curve_half_width_us(problem, cost_of(problem, plan.variant), plan.cut),
-                    curve_half_width_us(problem, uncut, Cut{{problem.rows}}));
+double explained_gain_us(const Problem& problem, const VariantCost& cost, const Cut& cut, double makespan_us,
+                         const VariantCost& uncut) {
+  if (const auto& interval = problem.model.anchored_interval) return *interval * makespan_us;
+  return std::hypot(curve_half_width_us(problem, cost, cut), curve_half_width_us(problem, uncut, Cut{{problem.rows}}));
 }
 
 bool has_overlap(const Problem& problem, const VariantCost& cost, bool is_cut) {

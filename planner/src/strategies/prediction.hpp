@@ -42,6 +42,13 @@ struct Problem {
   [[nodiscard]] Slowdown relative_intervals(const VariantCost& cost) const noexcept;
 };
 
+/// Errors: as OpSpec::validate, as CostModel::validate under "model."; OutOfRange where the model answers for other
+/// operators only.
+[[nodiscard]] Result<void> check_question(const OpSpec& op, const CostModel& model);
+
+/// After check_question(). All three must outlive it.
+[[nodiscard]] Problem make_problem(const OpSpec& op, const CostModel& model, const PlanOptions& options);
+
 /// The variant with the shortest uncut matmul + collective: what a plan has to beat.
 [[nodiscard]] const VariantCost& best_serial_variant(const Problem& problem) noexcept;
 
@@ -62,11 +69,12 @@ template <typename StretchedUs>
 /// How much longer a cut may take when each lane's curve is off by its curve_interval.
 [[nodiscard]] double curve_half_width_us(const Problem& problem, const VariantCost& cost, const Cut& cut);
 
-/// How much of a plan's gain over the uncut operator of a variant the model's errors explain, once the machine's speed
+/// How much of a cut's gain over the uncut operator of a variant the model's errors explain, once the machine's speed
 /// is known: the anchored interval of a model that was recalibrated; else what the curves leave open of both, where
 /// errors at different block lengths count as independent, which errs on the side of not cutting. docs/cost_model.md
 /// §5.
-[[nodiscard]] double explained_gain_us(const Problem& problem, const Plan& plan, const VariantCost& uncut);
+[[nodiscard]] double explained_gain_us(const Problem& problem, const VariantCost& cost, const Cut& cut,
+                                       double makespan_us, const VariantCost& uncut);
 
 /// Whether the lanes overlap: in every cut plan, and in an uncut one whose kind has a local part or whose variant has
 /// slices, unless contention and hand-overs make plain serial faster.

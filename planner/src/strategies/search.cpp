@@ -5,44 +5,15 @@
 
 #include "mc2/planner/text.hpp"
 #include "strategies/family.hpp"
+#include "strategies/member_score.hpp"
 #include "strategies/objective.hpp"
-#include "strategies/path_share.hpp"
 
 namespace mc2::planner::strategies {
 namespace {
 
-/// Times of every length that a family member can have, so that scoring a candidate reads four numbers.
-class CostTable {
- public:
-  CostTable(const Problem& problem, const VariantCost& cost) : step_(family_step(problem.rows, problem.options)) {
-    const std::int64_t rest = problem.rows % step_;
-    for (std::int64_t unit = 0; unit * step_ <= problem.rows; ++unit) {
-      add(problem, cost, unit * step_, long_first_us_, long_second_us_);
-      add(problem, cost, unit * step_ + rest, odd_first_us_, odd_second_us_);
-    }
-  }
-
-  [[nodiscard]] double long_first_us(const FamilyMember& m) const { return long_first_us_[index(m.long_rows)]; }
-  [[nodiscard]] double long_second_us(const FamilyMember& m) const { return long_second_us_[index(m.long_rows)]; }
-  // Odd lengths are rows - count * long, so they share the remainder of rows; dividing drops it.
-  [[nodiscard]] double odd_first_us(const FamilyMember& m) const { return odd_first_us_[index(m.odd_rows)]; }
-  [[nodiscard]] double odd_second_us(const FamilyMember& m) const { return odd_second_us_[index(m.odd_rows)]; }
-
- private:
-  static void add(const Problem& problem, const VariantCost& cost, std::int64_t rows, std::vector<double>& first,
-                  std::vector<double>& second) {
-    first.push_back(problem.lane_us(cost, true, rows, true));
-    second.push_back(problem.lane_us(cost, false, rows, true));
-  }
-  [[nodiscard]] std::size_t index(std::int64_t rows) const { return static_cast<std::size_t>(rows / step_); }
-
-  std::int64_t step_;
-  std::vector<double> long_first_us_, long_second_us_, odd_first_us_, odd_second_us_;
-};
-
 struct Scored {
   double score_us = 0; ///< the objective: the makespan or its upper quantile
-  FamilyMember member; ///< long_count 0: uncut
+  BlockSplit member;   ///< long_count 0: uncut
   const VariantCost* cost = nullptr;
 };
 
@@ -77,64 +48,21 @@ class Shortlist {
   std::vector<Scored> entries_;
 };
 
-/// Scores all members of one variant.
-class VariantSearch {
- public:
-  VariantSearch(const Problem& problem, const VariantCost& cost)
-      : problem_(problem),
-        cost_(cost),
-        table_(problem, cost),
-        contention_(problem.slowdown(cost)),
-        objective_(problem, cost),
-        local_us_(cost.local_us(problem.op)),
-        slices_(slices_of(cost.variant)) {}
-
-  /// How many there are; each is offered to the shortlist.
-  std::int64_t run(Shortlist& shortlist) const {
-    std::int64_t count = 0;
-    for_each_member(problem_.rows, problem_.options, [&](const FamilyMember& member) {
-      ++count;
-      const double score_us =
-          objective_.score_us([&](double first, double second) { return makespan_us(member, first, second); });
-      shortlist.offer({score_us, member, &cost_});
-    });
-    return count;
-  }
-
- private:
-  /// Makespan with every block of a lane stretched: the longest path through the pipeline (the shortest where overlap
-  /// gains nothing). A path follows the first lane to one block, changes lanes there and follows the second; among
-  /// equal blocks the change belongs at one of the two ends, so a member takes O(1). docs/cost_model.md §5.
-  [[nodiscard]] double makespan_us(const FamilyMember& m, double first, double second) const noexcept {
-    const PathShare each(first * table_.long_first_us(m), second * table_.long_second_us(m), contention_, slices_);
-    const auto others = static_cast<double>(m.long_count - 1);
-    const double local_us = second * local_us_, start_us = contention_.kappa * local_us;
-    // The change of lanes in the first or in the last of the long blocks.
-    const double early_us = each.change + others * each.behind, late_us = others * each.before + each.change;
-    const double behind_us = others * each.behind + each.behind;
-    if (m.odd_rows == 0) return extreme(local_us + behind_us, start_us + extreme(early_us, late_us));
-    const PathShare odd(first * table_.odd_first_us(m), second * table_.odd_second_us(m), contention_, slices_);
-    const double stay_us = local_us + odd.behind + behind_us;
-    if (m.odd_first)
-      return extreme(stay_us, start_us + extreme(odd.change + behind_us, odd.before + extreme(early_us, late_us)));
-    const double before_us = others * each.before + each.before;
-    return extreme(stay_us, start_us + extreme(extreme(early_us, late_us) + odd.behind, before_us + odd.change));
-  }
-  [[nodiscard]] double extreme(double a, double b) const noexcept {
-    return contention_.is_overlap_useful ? std::max(a, b) : std::min(a, b);
-  }
-
-  const Problem& problem_;
-  const VariantCost& cost_;
-  CostTable table_;
-  Contention contention_;
-  Objective objective_;
-  double local_us_;
-  Slices slices_;
-};
+/// Offers all members of one variant to the shortlist. Returns how many there are.
+std::int64_t search_variant(const Problem& problem, const VariantCost& cost, Shortlist& shortlist) {
+  const CostTable table(problem, cost, family_step(problem.rows, problem.options));
+  const MemberScore scores(problem, cost, table);
+  const double local_us = cost.local_us(problem.op);
+  std::int64_t count = 0;
+  for_each_member(problem.rows, problem.options, [&](const BlockSplit& member) {
+    ++count;
+    shortlist.offer({scores.score_us(member, local_us), member, &cost});
+  });
+  return count;
+}
 
 Cut cut_of(const Problem& problem, const Scored& scored) {
-  return scored.member.long_count == 0 ? Cut{{problem.rows}} : to_cut(scored.member);
+  return scored.member.long_count == 0 ? Cut{{problem.rows}} : scored.member.cut();
 }
 
 /// Time before the second lane starts and after the first lane ends: what a cut leaves exposed.
@@ -206,9 +134,9 @@ Plan plan_by_search(const Problem& problem) {
   Shortlist shortlist(static_cast<std::size_t>(problem.options.runner_up_count) + 1);
   const VariantCost& uncut_cost = best_uncut_variant(problem);
   const Plan uncut = predict(problem, uncut_cost, Cut{{problem.rows}}, "search");
-  shortlist.offer({objective_us(problem, uncut), FamilyMember{}, &uncut_cost});
+  shortlist.offer({objective_us(problem, uncut), BlockSplit{}, &uncut_cost});
   std::int64_t candidate_count = 1;
-  for (const auto& cost : problem.model.variants) candidate_count += VariantSearch(problem, cost).run(shortlist);
+  for (const auto& cost : problem.model.variants) candidate_count += search_variant(problem, cost, shortlist);
 
   const Scored& best = shortlist.entries().front();
   Plan plan = predict(problem, *best.cost, cut_of(problem, best), "search");

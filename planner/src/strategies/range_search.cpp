@@ -1,0 +1,128 @@
+#include "strategies/range_search.hpp"
+
+#include <algorithm>
+#include <limits>
+
+namespace mc2::planner::strategies {
+namespace {
+
+/// A bound that rounding alone lifts above the best must not leave it out.
+constexpr double kBoundRounding = 1 + 1e-9;
+
+Schedule uncut_schedule(const Problem& problem, const VariantCost& cost) {
+  if (!has_overlap(problem, cost, false)) return Schedule::Serial;
+  return overlapping_schedule(problem.op, cost.variant, Cut{{problem.rows}});
+}
+
+} // namespace
+
+RangeSearch::Candidate::Candidate(const Problem& problem, const VariantCost& variant_cost)
+    : cost(&variant_cost), table(problem, variant_cost, 1), score(problem, variant_cost, table) {
+  double before = std::numeric_limits<double>::infinity(), behind = before;
+  for (std::int64_t rows = 0; rows <= problem.rows; ++rows) {
+    const PathShare share = score.long_share(rows);
+    shares.push_back(share);
+    if (rows >= problem.options.min_block_rows) {
+      before = std::min(before, share.before / static_cast<double>(rows));
+      behind = std::min(behind, share.behind / static_cast<double>(rows));
+    }
+    before_us_per_row.push_back(before);
+    behind_us_per_row.push_back(behind);
+  }
+}
+
+// Every path through a cut is no longer than its makespan: the one that follows one lane as far as it can, and the one
+// that changes lanes in a given block. Before and behind that block each row takes what the best block's row takes.
+double RangeSearch::Candidate::least_us_per_row(std::int64_t rows) const {
+  if (!score.is_overlap_useful()) return 0;
+  return std::min(before_us_per_row[static_cast<std::size_t>(rows)], behind_us_per_row[static_cast<std::size_t>(rows)]);
+}
+
+double RangeSearch::Candidate::bound_us(std::int64_t rows) const {
+  if (!score.is_overlap_useful()) return 0;
+  const auto at = static_cast<std::size_t>(rows);
+  return static_cast<double>(rows) * std::max(before_us_per_row[at], behind_us_per_row[at]);
+}
+
+CutRule Choice::rule(std::int64_t min_odd_rows) const {
+  if (!is_cut()) return {cost->variant, schedule};
+  return {cost->variant, schedule, split.long_rows, min_odd_rows, split.is_odd_first};
+}
+
+RangeSearch::Case::Case(const RangeSearch& search, std::int64_t m)
+    : op(search.longest_), problem((op.m = m, make_problem(op, search.model_, search.options_))) {}
+
+RangeSearch::RangeSearch(const OpSpec& longest, const CostModel& model, const PlanOptions& options)
+    : longest_(longest),
+      model_(model),
+      options_(options),
+      is_expected_(interval_multiple(options.objective_quantile) == 0) {
+  const Problem problem = make_problem(longest, model, options);
+  for (const VariantCost& cost : model.variants) candidates_.emplace_back(problem, cost);
+}
+
+Choice RangeSearch::best(std::int64_t m, const Choice* near) const {
+  const Case at(*this, m);
+  const Choice uncut = best_uncut(at.problem);
+  Choice best = uncut;
+  if (near != nullptr && near->is_cut()) {
+    const auto here = apply(near->rule(near->odd_length()), *near->cost, m);
+    if (here && here->score_us < best.score_us) best = *here;
+  }
+  for (const Candidate& candidate : candidates_) offer_cuts(at.problem, candidate, best);
+  if (!best.is_cut()) return uncut;
+  best.schedule = overlapping_schedule(at.op, best.cost->variant, best.split.cut());
+  return is_significant(at.problem, best, uncut) ? best : uncut;
+}
+
+Choice RangeSearch::best_uncut(const Problem& problem) const {
+  const VariantCost& cost = best_uncut_variant(problem);
+  return {&cost, uncut_schedule(problem, cost), {problem.rows, 1}, uncut_objective_us(problem, cost)};
+}
+
+void RangeSearch::offer_cuts(const Problem& problem, const Candidate& candidate, Choice& best) const {
+  if (candidate.bound_us(problem.rows) > best.score_us * kBoundRounding) return;
+  const double local_us = candidate.cost->local_us(problem.op);
+  const auto visit = [&](const BlockSplit& split) {
+    const double score_us = candidate.score_us(split, local_us, is_expected_);
+    if (score_us < best.score_us) best = {candidate.cost, Schedule::Pipelined, split, score_us};
+  };
+  // No cut with a block of such a length is faster.
+  const double other_us_per_row = candidate.least_us_per_row(problem.rows);
+  const auto is_hopeless = [&](std::int64_t block_rows) {
+    const double bound_us =
+        candidate.share(block_rows).change + static_cast<double>(problem.rows - block_rows) * other_us_per_row;
+    return candidate.score.is_overlap_useful() && bound_us > best.score_us * kBoundRounding;
+  };
+  for_each_member(problem.rows, options_, visit, is_hopeless);
+}
+
+bool RangeSearch::is_significant(const Problem& problem, const Choice& cut, const Choice& uncut) const {
+  if (!options_.require_significant_gain) return true;
+  const double cut_us = candidate_of(*cut.cost).score.makespan_us(cut.split, cut.cost->local_us(problem.op));
+  const double uncut_us = simulate_cut(problem, *uncut.cost, Cut{{problem.rows}}).makespan_us;
+  return uncut_us - cut_us > explained_gain_us(problem, *cut.cost, cut.split.cut(), cut_us, *uncut.cost);
+}
+
+std::optional<Choice> RangeSearch::apply(const CutRule& rule, const VariantCost& cost, std::int64_t m) const {
+  const Case at(*this, m);
+  const BlockSplit split = rule.split(at.problem.rows);
+  if (!rule.is_cut()) {
+    if (uncut_schedule(at.problem, cost) != rule.schedule) return std::nullopt;
+    return Choice{&cost, rule.schedule, split, uncut_objective_us(at.problem, cost)};
+  }
+  if (split.block_count() < 2 || split.block_count() > options_.max_block_count) return std::nullopt;
+  const double score_us = candidate_of(cost).score_us(split, cost.local_us(at.op), is_expected_);
+  return Choice{&cost, rule.schedule, split, score_us};
+}
+
+Plan RangeSearch::plan(const Choice& choice, std::int64_t m) const {
+  const Case at(*this, m);
+  return predict(at.problem, *choice.cost, choice.split.cut(), "search");
+}
+
+const RangeSearch::Candidate& RangeSearch::candidate_of(const VariantCost& cost) const {
+  return candidates_[static_cast<std::size_t>(&cost - model_.variants.data())];
+}
+
+} // namespace mc2::planner::strategies
