@@ -90,13 +90,26 @@ bool GivenOptions::has(const char* name) const {
       options_, [&](const CLI::Option* option) { return option->get_name() == name && option->count() > 0; });
 }
 
-void OpOptions::add_to(CLI::App& app, bool is_required) {
+void OpOptions::add_to(CLI::App& app, bool is_required, bool takes_range) {
   const std::size_t first_option = app.get_options().size();
   app.add_option("--op", kind, legal_kinds())->capture_default_str();
-  const auto add_size = [&](const char* name, std::optional<std::int64_t>& size, const char* help) {
+  const auto add_size = [&](const char* name, std::optional<std::int64_t>& size, const std::string& help) {
     app.add_option(name, size, help)->required(is_required)->check(whole_number(1, planner::kMaxSize));
   };
-  add_size("--m", m, "rows of one rank's product; embedding_all_to_all: samples of the batch");
+  const std::string rows = "rows of one rank's product; embedding_all_to_all: samples of the batch";
+  if (takes_range)
+    app.add_option_function<std::string>(
+           "--m",
+           [this](const std::string& text) {
+             const NumberRange range = read_range(text);
+             m = range.last;
+             if (range.first < range.last) first_m = range.first;
+           },
+           rows + "; first:last plans all of them as few ranges")
+        ->required(is_required)
+        ->check(number_or_range(1, planner::kMaxSize));
+  else
+    add_size("--m", m, rows);
   add_size("--n", n, "columns of one rank's product; embedding_all_to_all: features of a rank's tables");
   add_size("--k", k, "inner length of one rank's matmul; embedding_all_to_all: mean length of a bag");
   app.add_option("--dtype", dtype, "element type of A and B: f32, f16, bf16; i8 or f8e4m3 with scales (bf16 product)")
@@ -151,6 +164,7 @@ Result<planner::OpSpec> OpOptions::spec() const {
        {std::tuple("m", &m, &op.m), std::tuple("n", &n, &op.n), std::tuple("k", &k, &op.k)})
     MC2_TRY(set_size(field, *given, *size));
   op.world_size = ranks;
+  if (first_m) op.m = std::max(planner::align_down(op.m, planner::m_step(op)), std::int64_t{1});
   MC2_ASSIGN(op.tables, embedding_tables());
   op.epilogue = epilogue;
   MC2_TRY(op.validate());

@@ -64,6 +64,7 @@ class GivenOptions {
 struct OpOptions {
   std::string kind = "matmul_all_reduce";
   std::optional<std::int64_t> m, n, k; ///< unset until given
+  std::optional<std::int64_t> first_m; ///< of a range that ends with m; unset: m alone
   std::string dtype = "f32";
   int ranks = 2;
   std::optional<std::int64_t> tables, table_rows; ///< of embedding_all_to_all
@@ -71,8 +72,9 @@ struct OpOptions {
   planner::Epilogue epilogue = {};
   GivenOptions given;
 
-  /// @param is_required whether --m, --n and --k must be given
-  void add_to(CLI::App& app, bool is_required);
+  /// @param is_required  whether --m, --n and --k must be given
+  /// @param takes_range  whether --m may be first:last
+  void add_to(CLI::App& app, bool is_required, bool takes_range = false);
   [[nodiscard]] bool is_given() const noexcept { return m || n || k; }
   /// What was left out becomes as in `op`.
   void complete_with(const planner::OpSpec& op);

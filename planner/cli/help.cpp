@@ -44,6 +44,7 @@ constexpr auto kOptions = std::to_array<OptionPage>({
     {"--fresh", kInput, {}, kMostUsed, "import"},
 
     {"--op", kOperator, "KIND", kMostUsed},
+    {"--m", kOperator, "ROWS|RANGE", kMostUsed, "plan"},
     {"--m", kOperator, "ROWS", kMostUsed},
     {"--n", kOperator, "COLUMNS", kMostUsed},
     {"--k", kOperator, "LENGTH", kMostUsed},

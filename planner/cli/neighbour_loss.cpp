@@ -21,7 +21,7 @@ Result<double> loss_at(std::int64_t m, const planner::Plan& plan, const planner:
 /// The largest loss between the item's m and the middle to a neighbour's.
 Result<double> loss_towards(std::int64_t neighbour_m, const planner::Plan& plan, const planner::CostModel& model,
                             const planner::PlanOptions& options) {
-  const std::int64_t step = planner::traits_of(plan.op.kind).has_row_shards ? plan.op.world_size : 1;
+  const std::int64_t step = planner::m_step(plan.op);
   double worst = 0;
   for (int i = 1; i <= kProbeCount; ++i) {
     const double m =

@@ -1,5 +1,6 @@
 #include "mc2/planner/op_spec.hpp"
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -93,6 +94,8 @@ Result<Collective> parse_collective(std::string_view text) {
 std::string_view to_string(Pooling pooling) noexcept { return name_of<Pooling>(kPoolingNames, pooling); }
 Result<Pooling> parse_pooling(std::string_view text) { return parse_name<Pooling>(kPoolingNames, text, "pooling"); }
 
+std::int64_t m_step(const OpSpec& op) { return traits_of(op.kind).has_row_shards ? std::max(op.world_size, 1) : 1; }
+
 Result<void> OpSpec::validate() const {
   const std::array sizes{std::pair{"m", m}, std::pair{"n", n}, std::pair{"k", k}};
   for (const auto& [field, value] : sizes)
@@ -100,7 +103,7 @@ Result<void> OpSpec::validate() const {
   if (world_size < 2 || world_size > kMaxWorldSize)
     return Error{ErrorCode::InvalidSpec, "ranks",
                  "is " + std::to_string(world_size) + "; legal: 2 to " + std::to_string(kMaxWorldSize)};
-  if (traits_of(kind).has_row_shards && m % world_size != 0)
+  if (m % m_step(*this) != 0)
     return Error{ErrorCode::InvalidSpec, "m",
                  "is " + std::to_string(m) + "; " + std::string(to_string(kind)) +
                      " divides the rows equally among the ranks, so m must be a multiple of the " +

@@ -16,8 +16,6 @@ using strategies::RangeSearch;
 /// Neighbouring m have nearly the same best cut: rules are taken from every m that is so much larger than the last.
 constexpr double kRuleSpacing = 1.005;
 
-std::int64_t step_of(const OpSpec& op) { return traits_of(op.kind).has_row_shards ? op.world_size : 1; }
-
 OpSpec with_m(OpSpec op, std::int64_t m) {
   op.m = m;
   return op;
@@ -27,24 +25,6 @@ Error m_error(const std::string& message) { return {ErrorCode::InvalidSpec, "m",
 
 std::string m_text(std::int64_t first, std::int64_t last) {
   return first == last ? std::to_string(first) : std::to_string(first) + " to " + std::to_string(last);
-}
-
-Result<void> validate_question(const OpSpec& op, std::int64_t first_m, std::int64_t last_m,
-                               const PlanOptions& options) {
-  MC2_TRY(with_m(op, std::max(op.world_size, 1)).validate()); // m itself is not asked for
-  const std::int64_t most = kMaxRangeAxis * step_of(op);
-  if (first_m < 1 || last_m > most || first_m > last_m)
-    return m_error("range is " + std::to_string(first_m) + " to " + std::to_string(last_m) +
-                   "; legal: a first and a last m of 1 to " + std::to_string(most) + ", the first not above the last");
-  const std::int64_t count = last_m / step_of(op) - (first_m - 1) / step_of(op);
-  if (count < 1)
-    return m_error("none from " + m_text(first_m, last_m) + " is a multiple of the " + std::to_string(op.world_size) +
-                   " ranks, which divide the rows of " + std::string(to_string(op.kind)));
-  MC2_TRY(options.validate());
-  if (options.strategy != "search")
-    return Error{ErrorCode::InvalidSpec, "strategy",
-                 "is " + options.strategy + "; ranges of m are planned by strategy search"};
-  return {};
 }
 
 /// A rule, and the cost of its variant in the model.
@@ -113,29 +93,18 @@ class Cover {
 
   [[nodiscard]] PlanRange described(const PricedRule& priced, std::size_t first, std::size_t end,
                                     const std::function<Plan(Plan)>& label) const {
-    PlanRange range{m_[first], m_[end - 1], priced.rule};
+    PlanRange range;
     for (std::size_t i = first; i < end; ++i) {
       const Choice choice = *stand_in(priced, i);
       Plan plan = search_.plan(choice, m_[i]);
       if (label) plan = label(std::move(plan));
-      add(range, plan, i == first);
-      range.loss = std::max(range.loss, choice.score_us / best_[i].score_us - 1);
+      PlanRange one = range_of(plan);
+      one.rule = priced.rule;
+      one.loss = std::max(0.0, choice.score_us / best_[i].score_us - 1);
+      i == first ? void(range = std::move(one)) : range.extend(one);
     }
     return range;
   }
-  static void add(PlanRange& range, const Plan& plan, bool is_first) {
-    const PlanRange one = range_of(plan);
-    range.least_benefit = is_first ? one.least_benefit : std::min(range.least_benefit, one.least_benefit);
-    range.most_benefit = is_first ? one.most_benefit : std::max(range.most_benefit, one.most_benefit);
-    range.provenance = is_first ? one.provenance : std::max(range.provenance, one.provenance);
-    if (is_first || !range.benefit_interval || !one.benefit_interval) {
-      range.benefit_interval = is_first ? one.benefit_interval : std::nullopt;
-      return;
-    }
-    range.benefit_interval->low = std::min(range.benefit_interval->low, one.benefit_interval->low);
-    range.benefit_interval->high = std::max(range.benefit_interval->high, one.benefit_interval->high);
-  }
-
   const RangeSearch& search_;
   std::vector<std::int64_t> m_;
   const PlanOptions& options_;
@@ -155,11 +124,16 @@ Result<void> require_finite(const std::vector<PlanRange>& ranges) {
 /// The first m that is cut by rows.
 std::int64_t first_row_cut_m(const OpSpec& op) { return traits_of(op.kind).max_column_cut_m + 1; }
 
+Result<void> validate_place(const OpSpec& op, std::int64_t first_m, std::int64_t last_m, std::int64_t after_m,
+                            const std::string& place) {
+  if (first_m > after_m && last_m >= first_m && last_m <= op.m) return {};
+  return Error{ErrorCode::InvalidSpec, place,
+               "is m of " + m_text(first_m, last_m) + "; they ascend, each behind the one before it, up to " +
+                   std::to_string(op.m)};
+}
+
 Result<void> validate_range(const OpSpec& op, const PlanRange& range, std::int64_t after_m, const std::string& place) {
-  if (range.first_m <= after_m || range.last_m < range.first_m || range.last_m > op.m)
-    return Error{
-        ErrorCode::InvalidSpec, place,
-        "is m of " + m_text(range.first_m, range.last_m) + "; ranges ascend and end at " + std::to_string(op.m)};
+  MC2_TRY(validate_place(op, range.first_m, range.last_m, after_m, place));
   const CutRule& rule = range.rule;
   if (rule.long_rows < 0 || rule.long_rows > kMaxSize || rule.min_odd_rows < 0 || rule.min_odd_rows > kMaxSize ||
       rule.is_cut() != (rule.min_odd_rows > 0))
@@ -181,19 +155,37 @@ Cut BlockSplit::cut() const {
 
 std::string CutRule::text() const {
   if (!is_cut()) return schedule == Schedule::Serial ? "do not cut" : "uncut, the lanes overlap as it is";
-  return "blocks of " + std::to_string(long_rows) + ", the " + (is_odd_first ? "first" : "last") + " of " +
-         std::to_string(min_odd_rows) + " to " + std::to_string(min_odd_rows + long_rows - 1);
+  const std::string odd = std::to_string(min_odd_rows) + " to " + std::to_string(min_odd_rows + long_rows - 1);
+  const std::string each = std::to_string(long_rows) + " each";
+  return is_odd_first ? odd + ", then " + each : each + ", then " + odd;
+}
+
+void PlanRange::extend(const PlanRange& next) noexcept {
+  last_m = next.last_m;
+  least_benefit = std::min(least_benefit, next.least_benefit);
+  most_benefit = std::max(most_benefit, next.most_benefit);
+  provenance = std::max(provenance, next.provenance);
+  loss = std::max(loss, next.loss);
+  if (!next.benefit_interval) benefit_interval.reset();
+  if (!benefit_interval) return;
+  benefit_interval->low = std::min(benefit_interval->low, next.benefit_interval->low);
+  benefit_interval->high = std::max(benefit_interval->high, next.benefit_interval->high);
 }
 
 const PlanRange* PlanRanges::find(std::int64_t m) const noexcept {
   const auto range = std::ranges::lower_bound(ranges, m, {}, &PlanRange::last_m);
-  return range != ranges.end() && range->first_m <= m && is_legal_m(op, m) ? &*range : nullptr;
+  return range != ranges.end() && range->first_m <= m && m % m_step(op) == 0 ? &*range : nullptr;
 }
 
 double PlanRanges::loss() const noexcept {
   double most = 0;
   for (const PlanRange& range : ranges) most = std::max(most, range.loss);
   return most;
+}
+
+Provenance PlanRanges::provenance() const noexcept {
+  if (ranges.empty()) return Provenance::Analytic;
+  return std::ranges::max_element(ranges, {}, &PlanRange::provenance)->provenance;
 }
 
 Result<void> PlanRanges::validate() const {
@@ -205,15 +197,35 @@ Result<void> PlanRanges::validate() const {
     MC2_TRY(validate_range(op, ranges[i], after_m, "ranges[" + std::to_string(i) + "]"));
     after_m = ranges[i].last_m;
   }
+  after_m = first_m - 1;
+  for (std::size_t i = 0; i < gaps.size(); ++i) {
+    MC2_TRY(validate_place(op, gaps[i].first_m, gaps[i].last_m, after_m, "gaps[" + std::to_string(i) + "]"));
+    after_m = gaps[i].last_m;
+  }
   return {};
 }
 
-bool is_legal_m(const OpSpec& op, std::int64_t m) noexcept { return m >= 1 && m % step_of(op) == 0; }
+Result<void> check_range(const OpSpec& op, std::int64_t first_m, std::int64_t last_m, const PlanOptions& options) {
+  MC2_TRY(with_m(op, std::max(op.world_size, 1)).validate()); // m itself is not asked for
+  const std::int64_t most = kMaxRangeAxis * m_step(op);
+  if (first_m < 1 || last_m > most || first_m > last_m)
+    return m_error("range is " + std::to_string(first_m) + " to " + std::to_string(last_m) +
+                   "; legal: a first and a last m of 1 to " + std::to_string(most) + ", the first not above the last");
+  const std::int64_t count = last_m / m_step(op) - (first_m - 1) / m_step(op);
+  if (count < 1)
+    return m_error("none from " + m_text(first_m, last_m) + " is a multiple of the " + std::to_string(op.world_size) +
+                   " ranks, which divide the rows of " + std::string(to_string(op.kind)));
+  MC2_TRY(options.validate());
+  if (options.strategy != "search")
+    return Error{ErrorCode::InvalidSpec, "strategy",
+                 "is " + options.strategy + "; ranges of m are planned by strategy search"};
+  return {};
+}
 
 Result<PlanRanges> plan_ranges(const OpSpec& op, std::int64_t first_m, std::int64_t last_m, const CostModel& model,
                                const PlanOptions& options, const std::function<Plan(Plan)>& label) {
-  MC2_TRY(validate_question(op, first_m, last_m, options));
-  const std::int64_t step = step_of(op);
+  MC2_TRY(check_range(op, first_m, last_m, options));
+  const std::int64_t step = m_step(op);
   PlanRanges result{with_m(op, last_m / step * step), model.fingerprint, first_m};
   std::vector<std::int64_t> all;
   for (std::int64_t m = ceil_div(std::max(first_m, first_row_cut_m(op)), step) * step; m <= last_m; m += step)

@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "mc2/finder/find_ranges.hpp"
 #include "mc2/finder/plan_source.hpp"
 #include "mc2/planner/cutting.hpp"
 #include "mc2/store/codec.hpp"
@@ -62,17 +63,41 @@ Result<SourcedPlan> make(const store::Store& store, const PlanQuestion& question
   return sourced(is_kept ? "stored" : "model", plan.plan, std::move(plan.document), std::move(plan.created_at));
 }
 
+/// The document itself, whose ETag has the epoch.
+Result<Answer> make_ranges(Context& context, const store::Store& store, const PlanQuestion& question,
+                           std::int64_t epoch) {
+  MC2_ASSIGN(const auto machine, find_machine(store, question.machine));
+  const auto usual = planner::default_options_on(machine.fingerprint);
+  MC2_ASSIGN(const auto ranges, finder::find_ranges({.given = {}, .kept = finder::kept_in_unnamed(store)},
+                                                    {.op = question.request.op,
+                                                     .machine = machine.fingerprint,
+                                                     .options = question.request.options_with(usual.alignment),
+                                                     .may_transfer = question.may_transfer},
+                                                    *question.first_m));
+  context.metrics.count_answer("model", to_string(ranges.provenance()));
+  auto body = std::make_shared<const std::string>(store::encode(ranges));
+  const std::string digest = store::digest(*body);
+  return Answer{digest, epoch, std::move(body), "\"" + digest + "-" + std::to_string(epoch) + "\""};
+}
+
+Result<Answer> make_plan_answer(Context& context, const store::Store& store, const PlanQuestion& question,
+                                std::int64_t epoch) {
+  MC2_ASSIGN(const auto plan, make(store, question));
+  context.metrics.count_answer(plan.source, plan.provenance);
+  return to_answer(plan, epoch);
+}
+
 /// Made while the store stood still, so that what an epoch's answer is does not depend on who asks.
 Result<Answer> make_settled(Context& context, const KeyedQuestion& keyed) {
   return context.store.read([&](const store::Store& store) -> Result<Answer> {
     for (int attempt = 0; attempt < kMaxTries; ++attempt) {
       MC2_ASSIGN(const auto before, store.revision());
-      const auto plan = make(store, keyed.question);
+      auto answer = keyed.question.first_m ? make_ranges(context, store, keyed.question, before)
+                                           : make_plan_answer(context, store, keyed.question, before);
       MC2_ASSIGN(const auto after, store.revision());
       if (after != before) continue;
-      if (!plan) return plan.error();
-      context.metrics.count_answer(plan.value().source, plan.value().provenance);
-      return context.answers.keep(keyed.key, after, to_answer(plan.value(), after));
+      if (!answer) return answer.error();
+      return context.answers.keep(keyed.key, after, std::move(answer).value());
     }
     return Error{ErrorCode::Cancelled, "", "the store changed all the time while the plan was made; ask again"};
   });
@@ -95,6 +120,7 @@ Answer to_answer(const SourcedPlan& plan, std::int64_t epoch) {
 KeyedQuestion with_key(PlanQuestion question) {
   std::string key = question.machine + " " + store::encode(question.request);
   if (!question.may_transfer) key += " no transfer";
+  if (question.first_m) key += " from m=" + std::to_string(*question.first_m);
   return {std::move(question), std::move(key)};
 }
 

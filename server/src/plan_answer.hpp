@@ -18,10 +18,11 @@ struct SourcedPlan {
 
 [[nodiscard]] KeyedQuestion with_key(PlanQuestion question);
 
-/// The tuned plan that is kept for the operator and machine, unless planning options ask for another; else one from
-/// the kept model. Equal questions get equal bytes until the store's revision moves.
-/// Errors: NotFound saying what the store has; InvalidSpec for a machine that is not said or not unique; Stale for an
-/// epoch whose answer is no longer known; as planner::make_plan.
+/// The plans of all m of a range, for a question that has a first m (finder/find_ranges.hpp); the plan of one m for any
+/// other. That is the tuned plan that is kept for the operator and machine, unless planning options ask for another;
+/// else one from the kept model. Equal questions get equal bytes until the store's revision moves. Errors: NotFound
+/// saying what the store has; InvalidSpec for a machine that is not said or not unique; Stale for an epoch whose answer
+/// is no longer known; as planner::make_plan.
 [[nodiscard]] Result<Answer> answer_plan(Context& context, const KeyedQuestion& question);
 
 } // namespace mc2::server

@@ -100,6 +100,14 @@ Result<PlanQuestion> read_plan_question(const Query& query) {
   return to_plan_question(query, std::move(request));
 }
 
+Result<PlanQuestion> read_ranges_question(const Query& query) {
+  MC2_ASSIGN(const auto first_m, query.integer("first_m"));
+  if (!first_m) return Error{ErrorCode::InvalidSpec, "first_m", "is missing; m is the last one"};
+  MC2_ASSIGN(auto question, read_plan_question(query));
+  question.first_m = first_m;
+  return question;
+}
+
 Result<PlanQuestion> to_plan_question(const Query& query, store::PlanRequest request) {
   PlanQuestion question;
   question.request = std::move(request);

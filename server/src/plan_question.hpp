@@ -16,6 +16,8 @@ struct PlanQuestion {
   std::string machine;               ///< digest of a fingerprint, or a prefix; empty: the only one there is
   std::optional<std::int64_t> epoch; ///< of an answer that another rank has got
   bool may_transfer = true;          ///< whether a model of another n and k may answer
+  /// Of a range of m that ends with the operator's, whose plans are asked for; unset: its own plan.
+  std::optional<std::int64_t> first_m = std::nullopt;
 };
 
 /// Reads the parameters of a GET: op, m, n, k, dtype, ranks, bias, residual, tables, table_rows, pooling; strategy,
@@ -23,7 +25,10 @@ struct PlanQuestion {
 /// transfer. Errors: InvalidSpec, UnknownName, naming the parameter.
 [[nodiscard]] Result<PlanQuestion> read_plan_question(const Query& query);
 
-/// As above, the request from a document; machine, epoch and transfer are parameters.
+/// The parameters of a GET of ranges: as above, with first_m beside m, the last one.
+[[nodiscard]] Result<PlanQuestion> read_ranges_question(const Query& query);
+
+/// As read_plan_question(), the request from a document; machine, epoch and transfer are parameters.
 [[nodiscard]] Result<PlanQuestion> to_plan_question(const Query& query, store::PlanRequest request);
 
 } // namespace mc2::server

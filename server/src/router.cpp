@@ -23,6 +23,7 @@ constexpr std::array kRoutes{
     Route{"GET", "/openapi.yaml", &answer_openapi, Access::Read},
     Route{"GET", "/v1/plan", &answer_plan_get, Access::Read},
     Route{"POST", "/v1/plan", &answer_plan_post, Access::Read},
+    Route{"GET", "/v1/plan/ranges", &answer_plan_ranges, Access::Read, kTime},
     Route{"POST", "/v1/plan/batch", &answer_plan_batch, Access::Read, kTime},
     Route{"POST", "/v1/what-if", &answer_what_if, Access::Read, kTime},
     Route{"GET", "/v1/plans", &list_plans, Access::Read},

@@ -14,7 +14,7 @@ struct Route {
   std::string_view pattern; ///< at most one "{id}", a whole segment
   Result<Response> (*answer)(Context& context, const Call& call);
   Access access = Access::Admin; ///< what it takes; Open: nothing of the store is answered
-  Needs needs = {};              ///< of POST only; `writer` follows from `access`
+  Needs needs = {};              ///< `writer` follows from `access`
 };
 
 /// Every route, in the order of schemas/openapi.yaml.

@@ -100,7 +100,6 @@ void Service::count_refused_connection(std::string_view reason) noexcept { impl_
 void Service::start_draining() noexcept { impl_->is_draining = true; }
 
 Needs Service::needs(std::string_view method, std::string_view target) noexcept {
-  if (is_reading(method)) return {}; // no such route has any
   const Match match = find_route(method, target.substr(0, target.find('?')));
   if (match.route == nullptr) return {};
   Needs needs = match.route->needs;

@@ -1,5 +1,6 @@
 """mc2 export: every format is written, the C++ snippets compile and set the plan's numbers, two-way formats come back."""
 
+import csv
 import json
 import os
 import shutil
@@ -55,6 +56,52 @@ class ExportTest(ProgramTest):
                      "--out", self.directory / "again.json")
         again, plan = (json.loads(file.read_text()) for file in (self.directory / "again.json", self.plan))
         self.assertEqual((again["cut"], again["makespan"]["us"]), (plan["cut"], plan["makespan"]["us"]))
+
+    @unittest.skipUnless(COMPILER, "no C++ compiler")
+    def test_ranges_become_a_function_of_m(self):
+        for kind, divisor in (("matmul_all_reduce", 1), ("all_gather_matmul", 8)):
+            with self.subTest(kind=kind):
+                model, ranges, header = (self.directory / f"{kind}.{part}" for part in ("model", "ranges", "h"))
+                model.write_text(MODEL.read_text().replace("matmul_all_reduce", kind))
+                self.succeed("plan", "--model", model, "--m", "1:16384", "--out", ranges)
+                self.succeed("export", ranges, "--format", "ascendc", "--out", header)
+                source, binary = self.directory / "by_m.cpp", self.directory / "by_m"
+                source.write_text(stub_program(header, "for (unsigned m = 1; m <= 17000; ++m) { const bool is_set = set_mc2_tiling(tiling, m);"
+                                               ' std::printf("%u %d %u %u %u %u %u\\n", m, is_set, tiling.tileM, tiling.tileNum, tiling.tailM,'
+                                               " tiling.tailNum, tiling.rankM); }"))
+                subprocess.run([COMPILER, "-std=c++17", "-Wall", "-Wextra", "-Werror", source, "-o", binary], check=True)
+                lines = subprocess.run([binary], capture_output=True, text=True, check=True).stdout.splitlines()[:17000]
+                found = {int(m): list(map(int, rest)) for m, *rest in map(str.split, lines)}
+                expected = dict(self.tilings(json.loads(ranges.read_text()), divisor))
+                self.assertEqual({m for m, (is_set, *_) in found.items() if is_set}, set(expected))
+                for m, tiling in expected.items():
+                    self.assertEqual(found[m][1:5], tiling, f"m={m}")
+                    self.assertEqual(found[m][5], m // divisor)
+
+    @staticmethod
+    def tilings(ranges, divisor):
+        """m and its [tileM, tileNum, tailM, tailNum], as schemas/plan_ranges.schema.json says."""
+        for one in ranges["ranges"]:
+            rule = one["rule"]
+            for m in range(one["first_m"], one["last_m"] + 1, divisor):
+                rows, length = m // divisor, rule["block_length"]
+                count = (rows - rule["min_odd_length"]) // length if length else 0
+                odd = rows - count * length
+                if not count:
+                    yield m, [rows, 1, 0, 0]
+                else:
+                    yield m, [odd, 1, length, count] if rule["is_odd_first"] else [length, count, odd, 1]
+
+    def test_ranges_become_tables(self):
+        ranges = self.directory / "ranges.json"
+        self.succeed("plan", "--model", MODEL, "--m", "65:4096", "--out", ranges)
+        count = len(json.loads(ranges.read_text())["ranges"])
+        rows = list(csv.DictReader(self.succeed("export", ranges, "--format", "csv").splitlines()))
+        self.assertEqual((len(rows), rows[0]["rule"], rows[0]["last_m"]), (count, "do not cut", "255"))
+        self.assertEqual(self.succeed("export", ranges, "--format", "markdown").count("\n| "), count + 1)
+        self.refuse(UNSUPPORTED, ["export", ranges, "--format", "vllm"], "--format: vllm holds plans of one m each")
+        ranges.write_text(ranges.read_text().replace('"first_m": 65', '"first_m": 0', 1))
+        self.refuse(USAGE, ["export", ranges, "--format", "csv"], "ranges.json", "first_m")
 
     def test_two_way_formats_give_the_same_bytes(self):
         for name in ("ascendc", "ascendc-lib", "csv", "vllm"):

@@ -230,6 +230,43 @@ TEST(CContext, FindsAPlanFromAModelAndSaysWhereAndWhyNotElsewhere) {
   EXPECT_EQ(mc2_free_machine(machine), MC2_OK);
 }
 
+TEST(CPlanRanges, AreFoundKeptAsADocumentAndLookedUp) {
+  const std::string json =
+      R"({"schema":"mc2.fingerprint/1","fields":{"backend":"host","cpu_model":"an invented machine"}})";
+  mc2_machine* machine = nullptr;
+  MC2_ASSERT_OK(mc2_machine_from_json(json.data(), json.size(), &machine));
+  const mc2_model* models[] = {model()};
+  Lines lines;
+  auto options = offline(lines);
+  options.models = models;
+  options.model_count = 1;
+  mc2_context* context = nullptr;
+  MC2_ASSERT_OK(mc2_context_create(&options, &context));
+  const auto spec = op();
+  mc2_plan_ranges* found = nullptr;
+  MC2_ASSERT_OK(mc2_find_plan_ranges(context, &spec, spec.m / 2, machine, &found));
+  const char* text = nullptr;
+  size_t length = 0;
+  MC2_ASSERT_OK(mc2_plan_ranges_to_json(found, &text, &length));
+  mc2_plan_ranges* ranges = nullptr;
+  MC2_ASSERT_OK(mc2_plan_ranges_from_json(text, length, &ranges));
+  mc2_block_split split = MC2_INIT(mc2_block_split);
+  MC2_ASSERT_OK(mc2_plan_ranges_split(ranges, spec.m, &split));
+  EXPECT_EQ(split.cut_axis, MC2_CUT_ROWS);
+  EXPECT_EQ(split.block_count * split.block_length + split.odd_length, spec.m);
+  mc2_plan* plan = nullptr;
+  MC2_ASSERT_OK(mc2_plan_ranges_plan(ranges, spec.m, &plan));
+  mc2_plan_summary summary = MC2_INIT(mc2_plan_summary);
+  MC2_ASSERT_OK(mc2_plan_summarize(plan, &summary));
+  EXPECT_EQ(summary.block_count, split.block_count + (split.odd_length > 0 ? 1 : 0));
+  EXPECT_EQ(mc2_plan_ranges_split(ranges, spec.m + 1, &split), MC2_ERROR_NOT_FOUND);
+  EXPECT_EQ(mc2_plan_ranges_plan(ranges, 0, &plan), MC2_ERROR_INVALID_SPEC);
+  EXPECT_EQ(mc2_find_plan_ranges(context, &spec, spec.m + 1, machine, &found), MC2_ERROR_INVALID_SPEC);
+  EXPECT_EQ(mc2_plan_ranges_from_json("{}", 2, &ranges), MC2_ERROR_MALFORMED);
+  EXPECT_EQ(mc2_free_plan_ranges(ranges), MC2_OK);
+  EXPECT_EQ(mc2_plan_ranges_split(ranges, spec.m, &split), MC2_ERROR_HANDLE);
+}
+
 /// The fields of a machine document, or of a model's fingerprint: what stands in the braces behind this name.
 std::string fields_of(const std::string& json, const std::string& name) {
   const auto begin = json.find('{', json.find("\"" + name + "\""));

@@ -98,6 +98,19 @@ class RoutesTest(ServiceTest):
         validator(described["content"][media]["schema"]).validate(document)
         return document
 
+    def exercise_ranges(self):
+        query = SHAPE_QUERY.replace("m=", "first_m=1&m=", 1)
+        ranges = self.ask("GET", f"/v1/plan/ranges?{query}", 200)
+        self.assertEqual(ranges["first_m"], 1)
+        self.assertGreater(ranges["planned_count"], 0)
+        epoch = self.service.json("GET", f"/v1/plan?{SHAPE_QUERY}")["epoch"]
+        self.assertEqual(self.ask("GET", f"/v1/plan/ranges?{query}&epoch={epoch}", 200), ranges)
+        self.ask("GET", f"/v1/plan/ranges?{query}&epoch={epoch - 1}", 409)
+        self.ask("GET", f"/v1/plan/ranges?{query}", 304, headers={"If-None-Match": "*"})
+        self.ask("GET", f"/v1/plan/ranges?{SHAPE_QUERY}", 400)
+        self.ask("GET", f"/v1/plan?{query}", 400)
+        self.ask("GET", "/v1/plan/ranges?first_m=66&m=96&n=65&k=64&transfer=no", 404)
+
     def exercise_reading(self):
         """Everything that changes nothing."""
         for path in ("/livez", "/readyz", "/version", "/metrics", "/openapi.yaml", "/v1/fingerprints"):
@@ -108,6 +121,7 @@ class RoutesTest(ServiceTest):
         transferred = self.ask("GET", "/v1/plan?m=96&n=65&k=64", 200)
         self.assertEqual((transferred["source"], transferred["provenance"]), ("model", "extrapolated"))
         self.ask("GET", "/v1/plan?m=96&n=64&k=64&transfer=maybe", 400)
+        self.exercise_ranges()
         self.ask("GET", f"/v1/plan?{SHAPE_QUERY}&epoch=1234567", 409)
         self.ask("GET", f"/v1/plan?{SHAPE_QUERY}&strategy=formula&max_block_count=1", 422)
         self.ask("POST", "/v1/plan", 400, "{}")

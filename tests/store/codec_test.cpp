@@ -40,6 +40,8 @@ std::vector<DocumentCase> every_document() {
       {"fingerprint", encode(examples::fingerprint()),
        [](std::string_view text) { return reencoded(decode_fingerprint(text)); }},
       {"request", encode(examples::request()), [](std::string_view text) { return reencoded(decode_request(text)); }},
+      {"plan_ranges", encode(examples::plan_ranges()),
+       [](std::string_view text) { return reencoded(decode_plan_ranges(text)); }},
       {"topology", encode(planner::examples::topology()),
        [](std::string_view text) { return reencoded(decode_topology(text)); }}};
 }

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "mc2/planner/plan.hpp"
+#include "mc2/planner/plan_ranges.hpp"
 #include "mc2/planner/planner.hpp"
 #include "mc2/planner/profile.hpp"
 #include "mc2/store/codec.hpp"
@@ -30,6 +31,28 @@ inline planner::Fingerprint fingerprint(const std::string& cpu_model = "Example 
 }
 
 inline planner::Variant variant() { return {"direct", {{"chunk_rows", "64"}}}; }
+
+/// Every schedule, a rule of each kind, and m that have none.
+inline planner::PlanRanges plan_ranges() {
+  using planner::Schedule;
+  planner::PlanRanges ranges;
+  ranges.op = op(4096);
+  ranges.fingerprint = fingerprint();
+  ranges.first_m = 1;
+  ranges.ranges = {{65, 255, {variant(), Schedule::Serial}, 0, 0, planner::BenefitInterval{0, 0}},
+                   {256, 2000, {variant(), Schedule::Pipelined, 512, 128, true}, 0.02, 0.25},
+                   {2001,
+                    4096,
+                    {variant(), Schedule::LocalFirst, 896, 300, false},
+                    0.25,
+                    0.3,
+                    planner::BenefitInterval{-0.05, 0.4},
+                    planner::Provenance::Extrapolated,
+                    0.0097}};
+  ranges.gaps = {{1, 64, "each such m has a model of its own"}};
+  ranges.planned_count = 4032;
+  return ranges;
+}
 
 inline planner::Plan plan(std::int64_t m = 1024, const std::string& cpu_model = "Example CPU") {
   planner::Plan plan;

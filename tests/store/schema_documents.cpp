@@ -124,6 +124,7 @@ int main(int argc, char** argv) {
   write(directory / "request_tables.json", encode(PlanRequest{examples::pooled_op(), {}}));
   write(directory / "request_default.json", encode(PlanRequest{examples::op(), {}}));
   write(directory / "fingerprint.json", encode(examples::fingerprint()));
+  write(directory / "plan_ranges.json", encode(examples::plan_ranges()));
   write(directory / "topology.json", encode(planner::examples::topology()));
   write(directory / "measurement.json", encode(MeasurementRecord{examples::fingerprint(), examples::measurement()}));
   Measurement predicted = examples::measurement();

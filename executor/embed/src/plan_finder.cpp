@@ -43,6 +43,21 @@ PlanSource uncut_source() {
           }};
 }
 
+/// What a program that is told to use no mc2 does.
+Result<planner::PlanRanges> uncut_ranges(const PlanQuestion& question, std::int64_t first_m) {
+  MC2_TRY(planner::check_range(question.op, first_m, question.op.m, planner::PlanOptions()));
+  MC2_ASSIGN(const auto plan, uncut_plan(question.op, question.machine));
+  planner::PlanRange all = planner::range_of(plan);
+  all.first_m = first_m;
+  planner::PlanRanges ranges{question.op, question.machine, first_m};
+  ranges.ranges.push_back(std::move(all));
+  return ranges;
+}
+
+Error inherited() {
+  return {ErrorCode::Unsupported, "plan finder", "was opened before fork(); open another one in the child"};
+}
+
 Result<void> validate(const FinderOptions& options) {
   if (options.cached_plan_count < 1)
     return Error{ErrorCode::InvalidSpec, "cached_plan_count", "is 0; at least 1 plan is remembered"};
@@ -93,6 +108,7 @@ struct PlanFinder::Impl {
   const executor::ProcessMark process;
   std::optional<store::Layers> layers;
   std::optional<finder::SharedLayers> shared_layers;
+  finder::ModelPlaces models;
   PlanCache cache;
   std::optional<executor::FailureLog> failures; ///< where a log is
   std::vector<PlanSource> sources;              ///< last: the service's thread uses the store
@@ -125,12 +141,12 @@ Result<void> PlanFinder::Impl::open_places() {
     if (!service) return service.error();
     sources.push_back(client::plan_service(service.value(), options.waiting, kept, &store::utc_now));
   }
-  finder::ModelPlaces models{.given = options.models};
+  models.given = options.models;
   if (kept != nullptr) {
     models.kept = finder::kept_in(*kept);
     sources.push_back(finder::kept_plans(*models.kept));
   }
-  sources.push_back(finder::own_planner(std::move(models)));
+  sources.push_back(finder::own_planner(models));
   return {};
 }
 
@@ -186,8 +202,7 @@ Result<PlanFinder> PlanFinder::open(FinderOptions options) {
 
 template <typename Ask>
 Result<FoundPlanPtr> PlanFinder::Impl::find(const QuestionView& view, const Ask& question) {
-  if (process.is_inherited())
-    return Error{ErrorCode::Unsupported, "plan finder", "was opened before fork(); open another one in the child"};
+  if (process.is_inherited()) return inherited();
   const PlanCache::Entry known = cache.find(view);
   if (!known.plan) return look_up(question());
   if (PlanCache::Clock::now() - known.found_at < options.refresh) return known.plan;
@@ -197,6 +212,14 @@ Result<FoundPlanPtr> PlanFinder::Impl::find(const QuestionView& view, const Ask&
 Result<FoundPlanPtr> PlanFinder::find(const PlanQuestion& question) const {
   if (question.time_uncut && !impl_->process.is_inherited()) return impl_->ask(question);
   return impl_->find(question, [&]() -> const PlanQuestion& { return question; });
+}
+
+Result<planner::PlanRanges> PlanFinder::find_ranges(const PlanQuestion& question, std::int64_t first_m) const {
+  if (impl_->process.is_inherited()) return inherited();
+  if (impl_->options.is_disabled) return uncut_ranges(question, first_m);
+  PlanQuestion asked = question;
+  asked.may_transfer = asked.may_transfer && impl_->options.may_transfer;
+  return finder::find_ranges(impl_->models, asked, first_m);
 }
 
 Result<FoundPlanPtr> PlanFinder::find(const planner::OpSpec& op, const planner::Fingerprint& machine) const {

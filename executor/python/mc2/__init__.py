@@ -14,6 +14,7 @@ from ._core import (
     Bench,
     Contender,
     CostModel,
+    CutRule,
     EmbeddingTables,
     Estimate,
     Fingerprint,
@@ -22,6 +23,9 @@ from ._core import (
     LaneCost,
     OpSpec,
     Plan,
+    PlanGap,
+    PlanRange,
+    PlanRanges,
     Profile,
     Race,
     RaceObservation,
@@ -37,6 +41,7 @@ from ._core import (
     VariantCost,
     default_options,
     find_plan,
+    find_plan_ranges,
     fit,
     paired_ratio,
     plan,
@@ -91,11 +96,12 @@ def __getattr__(name: str) -> typing.Any:
 
 
 __all__ = [
-    "Bench", "Client", "Communicator", "Contender", "CostModel", "EmbeddingTables", "Error", "Estimate",
+    "Bench", "Client", "Communicator", "Contender", "CostModel", "CutRule", "EmbeddingTables", "Error", "Estimate",
     "Fingerprint", "FitSummary", "FoundPlan", "LaneCost", "NativeError", "OpSpec", "Plan", "PlanAnswer", "PlanFinder",
+    "PlanGap", "PlanRange", "PlanRanges",
     "Prepared", "Problem", "Profile", "Race", "RaceObservation", "RankTimes", "Recalibration", "RunRecord",
     "RunnerUp", "Sample", "Store", "StoredPlan", "Timeline", "Tuned", "Validation", "Variant", "VariantCost",
-    "backends", "default_options", "find_plan", "fit", "paired_ratio", "plan", "predict", "profile", "profile_on",
+    "backends", "default_options", "find_plan", "find_plan_ranges", "fit", "paired_ratio", "plan", "predict", "profile", "profile_on",
     "race_on", "recalibrate", "run", "sweep", "sweep_block_rows", "timeline_of", "transfer", "tune", "tune_on",
     "uncut_plan", "winner_of",
 ]  # fmt: skip

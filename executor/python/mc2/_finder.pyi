@@ -3,7 +3,7 @@
 import os
 import typing
 
-from ._core import CostModel, Fingerprint, FoundPlan as FoundPlan, OpSpec, Plan, Variant
+from ._core import CostModel, Fingerprint, FoundPlan as FoundPlan, OpSpec, Plan, PlanRanges, Variant
 
 _Path = str | os.PathLike[str]
 
@@ -12,5 +12,6 @@ class PlanFinder:
     @staticmethod
     def from_environment() -> PlanFinder: ...
     def find(self, op: OpSpec, fingerprint: Fingerprint, *, variant: Variant | None = ..., may_transfer: bool = ...) -> FoundPlan: ...
+    def find_ranges(self, op: OpSpec, fingerprint: Fingerprint, first_m: int) -> PlanRanges: ...
 
 def uncut_plan(op: OpSpec, fingerprint: Fingerprint) -> Plan: ...

@@ -43,6 +43,12 @@ void translate_errors();
 /// A canonical document as Python's dicts and lists.
 [[nodiscard]] py::object to_dict(const std::string& document);
 
+/// (low, high), or None.
+template <typename Interval>
+[[nodiscard]] std::optional<std::pair<double, double>> pair_of(const std::optional<Interval>& interval) {
+  return interval ? std::optional(std::pair(interval->low, interval->high)) : std::nullopt;
+}
+
 /// A table for notebooks, its first row the heading; every cell is escaped.
 [[nodiscard]] std::string html_table(const std::vector<std::vector<std::string>>& rows);
 /// A time with one decimal.

@@ -134,6 +134,7 @@ PYBIND11_MODULE(_core, module) {
   mc2::python::bind_values(module);
   mc2::python::bind_models(module);
   mc2::python::bind_plans(module);
+  mc2::python::bind_ranges(module);
   mc2::python::bind_measuring(module);
   mc2::python::bind_store(module);
   mc2::python::bind_tuning(module);

@@ -11,6 +11,7 @@ namespace mc2::python {
 void bind_values(py::module_& module);    ///< operators, fingerprints, variants
 void bind_models(py::module_& module);    ///< cost models and what they are fitted to
 void bind_plans(py::module_& module);     ///< plans, timelines, planning
+void bind_ranges(py::module_& module);    ///< plans as a function of m
 void bind_measuring(py::module_& module); ///< sweeps, fits, recalibration, statistics
 void bind_tuning(py::module_& module);    ///< benches, races, the tuner
 void bind_store(py::module_& module);

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "core.hpp"
+#include "mc2/finder/find_ranges.hpp"
 #include "mc2/finder/plan_source.hpp"
 #include "mc2/planner/cutting.hpp"
 #include "mc2/profiler/anchor.hpp"
@@ -87,6 +88,17 @@ FoundPlan find_among(const OpSpec& op, const Fingerprint& machine, const std::ve
   return unwrap(finder::find_plan(sources, std::move(question)));
 }
 
+planner::PlanRanges find_ranges(const OpSpec& op, const Fingerprint& machine, std::int64_t first_m,
+                                const std::shared_ptr<OpenStore>& open, std::vector<CostModel> models,
+                                std::optional<planner::Variant> variant, bool may_transfer, const py::kwargs& words) {
+  PlanQuestion question{.op = op, .machine = machine, .variant = std::move(variant), .may_transfer = may_transfer};
+  if (!words.empty()) question.options = to_options(words, planner::default_options_on(machine));
+  finder::ModelPlaces places{.given = std::move(models)};
+  if (open) places.kept = kept_in(open);
+  const py::gil_scoped_release released;
+  return unwrap(finder::find_ranges(places, question, first_m));
+}
+
 py::dict default_options(const Fingerprint& machine) {
   const auto options = planner::default_options_on(machine);
   py::dict result;
@@ -114,6 +126,10 @@ void bind_finder(py::module_& module) {
              "variant"_a = py::none(), "may_transfer"_a = true, "anchor"_a = py::none(),
              "The first plan among given ones, a service's, those kept in a store, and those that models give. With a "
              "bench as `anchor`, of a model that is first brought to the speed that the bench has now.");
+  module.def("find_plan_ranges", &find_ranges, "op"_a, "fingerprint"_a, "first_m"_a, py::kw_only(),
+             "store"_a = py::none(), "models"_a = std::vector<CostModel>{}, "variant"_a = py::none(),
+             "may_transfer"_a = true,
+             "The plans of every m from first_m to op.m, by the models given and kept: few ranges with one rule each.");
   module.def("default_options", &default_options, "fingerprint"_a,
              "How cuts are planned on a machine unless one says.");
 }

@@ -156,12 +156,7 @@ void bind_plan(py::module_& module) {
       .def_readonly("ideal_us", &Plan::ideal_us)
       .def_property_readonly("bound", [](const Plan& p) { return to_string(p.bound); })
       .def_property_readonly("benefit", &Plan::benefit)
-      .def_property_readonly("benefit_interval",
-                             [](const Plan& p) {
-                               return p.benefit_interval
-                                          ? std::optional(std::pair(p.benefit_interval->low, p.benefit_interval->high))
-                                          : std::nullopt;
-                             })
+      .def_property_readonly("benefit_interval", [](const Plan& p) { return pair_of(p.benefit_interval); })
       .def_property_readonly("overlap_efficiency", &Plan::overlap_efficiency)
       .def_readonly("timeline", &Plan::timeline)
       .def_readonly("runners_up", &Plan::runners_up)

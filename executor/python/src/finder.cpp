@@ -68,7 +68,12 @@ PYBIND11_MODULE(_finder, module) {
              std::optional<mc2::planner::Variant> variant, bool may_transfer) {
             return std::const_pointer_cast<FoundPlan>(find(self, op, machine, std::move(variant), may_transfer));
           },
-          "op"_a, "fingerprint"_a, py::kw_only(), "variant"_a = py::none(), "may_transfer"_a = true, NoGil());
+          "op"_a, "fingerprint"_a, py::kw_only(), "variant"_a = py::none(), "may_transfer"_a = true, NoGil())
+      .def(
+          "find_ranges",
+          [](const PlanFinder& self, const mc2::planner::OpSpec& op, const mc2::planner::Fingerprint& machine,
+             std::int64_t first_m) { return unwrap(self.find_ranges({.op = op, .machine = machine}, first_m)); },
+          "op"_a, "fingerprint"_a, "first_m"_a, NoGil(), "As mc2.find_plan_ranges, by the finder's own models.");
   module.def(
       "uncut_plan",
       [](const mc2::planner::OpSpec& op, const mc2::planner::Fingerprint& machine) {

@@ -37,6 +37,8 @@ struct ExportCommand {
 
   [[nodiscard]] Result<std::optional<planner::CostModel>> load_model() const;
   [[nodiscard]] Result<std::vector<store::ExportItem>> load_items(const std::optional<planner::CostModel>& model) const;
+  /// The document of `mc2 plan --m first:last`, where it is what is to be exported.
+  [[nodiscard]] Result<std::optional<planner::PlanRanges>> load_ranges() const;
   /// The only plan of a format that takes one.
   [[nodiscard]] Result<store::StoredPlan> load_one(const std::optional<planner::CostModel>& model) const;
   [[nodiscard]] Error not_one(std::size_t count) const;
@@ -106,7 +108,25 @@ Result<ExitCode> ExportCommand::write_text(const std::string& text) const {
   return ExitCode::Success;
 }
 
+Result<std::optional<planner::PlanRanges>> ExportCommand::load_ranges() const {
+  if (plans.size() != 1 || !std::filesystem::exists(plans.front())) return std::optional<planner::PlanRanges>();
+  MC2_ASSIGN(const auto content, read_file(plans.front()));
+  auto ranges = store::decode_plan_ranges(content);
+  if (ranges) return std::optional(std::move(ranges).value());
+  // Any other document is read as a plan.
+  if (content.find("mc2.plan_ranges/") != std::string::npos) return document_error(plans.front(), ranges.error());
+  return std::optional<planner::PlanRanges>();
+}
+
 Result<ExitCode> ExportCommand::write_document(const store::Exporter& exporter) const {
+  MC2_ASSIGN(const auto ranges, load_ranges());
+  if (ranges) {
+    if (exporter.write_ranges == nullptr)
+      return Error{ErrorCode::Unsupported, "--format",
+                   format + " holds plans of one m each, not ranges of m; use ascendc, csv or markdown"};
+    MC2_ASSIGN(const auto text, exporter.write_ranges(*ranges));
+    return write_text(text);
+  }
   MC2_ASSIGN(const auto model, load_model());
   MC2_ASSIGN(auto items, load_items(model));
   if (!exporter.takes_many && items.size() > 1) return not_one(items.size());
@@ -219,6 +239,7 @@ Command add_export(CLI::App& app) {
   sub->footer(
       "Examples:\n  mc2 export plan.json --format ascendc --out tiling.h\n"
       "  mc2 export --model model.json --rows 512:8192:512 --format vllm \\\n             --out plans.json\n"
+      "  mc2 export by_m.json --format ascendc --out tiling_by_m.h\n"
       "  mc2 export plan.json --format nccl-tuner --algorithm nvls --protocol simple\n"
       "  mc2 export tiling.h --format ascendc --read --out plan.json");
   return {sub, [command] { return command->run(); }};

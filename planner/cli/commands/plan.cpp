@@ -7,6 +7,7 @@
 #include "device_plan.hpp"
 #include "kept_plan.hpp"
 #include "mc2/embed/workbench.hpp"
+#include "mc2/finder/find_ranges.hpp"
 #include "mc2/planner/cutting.hpp"
 #include "mc2/planner/planner.hpp"
 #include "mc2/planner/text.hpp"
@@ -18,6 +19,7 @@
 #include "options/server_options.hpp"
 #include "options/topology_files.hpp"
 #include "options/variant_option.hpp"
+#include "pages/ranges_page.hpp"
 #include "pages/render.hpp"
 #include "pages/report.hpp"
 #include "pages/terminal.hpp"
@@ -75,8 +77,14 @@ struct PlanCommand {
   [[nodiscard]] Result<void> check_server() const;
   /// That the backend has the variant asked for. Errors: as MachineOptions and VariantOption::choose.
   [[nodiscard]] Result<void> check_variant(const planner::OpSpec& spec) const;
+  /// The plans of the range of m that --m names. Errors: InvalidSpec beside what is of one m; as finder::find_ranges.
+  [[nodiscard]] Result<planner::PlanRanges> ranges(const store::PlanRequest& request,
+                                                   const std::optional<planner::CostModel>& model) const;
+  [[nodiscard]] Result<planner::PlanRanges> ranges_here(const store::PlanRequest& request) const;
   /// What to do with the plan, for people.
   [[nodiscard]] std::string next_step(const planner::Plan& plan, bool is_tuned) const;
+  /// Prints and writes what was asked for.
+  [[nodiscard]] ExitCode show(const std::string& document, const std::string& page) const;
   [[nodiscard]] Result<ExitCode> run() const;
 };
 
@@ -185,16 +193,48 @@ Result<finder::FoundModel> PlanCommand::model_elsewhere(const planner::OpSpec& s
   return finder::FoundModel{.model = std::move(described), .can_require_significance = false};
 }
 
+/// As the finder finds it.
+Result<finder::FoundModel> at_hand(const finder::FoundModel& named, const finder::PlanQuestion& question) {
+  MC2_ASSIGN(auto found, finder::find_model({.given = {named.model}}, question));
+  found.can_require_significance = named.can_require_significance;
+  return found;
+}
+
 Result<planner::Plan> PlanCommand::plan_elsewhere(const store::PlanRequest& request,
                                                   const std::optional<planner::CostModel>& model, About& about) const {
   MC2_ASSIGN(const auto named, model_elsewhere(request.op, model, about));
   MC2_ASSIGN(const auto question, question_on(named.model.fingerprint, request));
-  MC2_ASSIGN(auto found, finder::find_model({.given = {named.model}}, question));
-  found.can_require_significance = named.can_require_significance;
+  MC2_ASSIGN(const auto found, at_hand(named, question));
   const bool is_recipe = request.options.strategy == "formula" || !blocks.empty();
   if (!device.empty() && !found.can_require_significance && !is_recipe)
     about.notes.push_back(recipe_note(question, found));
   return plan_with(found, question);
+}
+
+Result<planner::PlanRanges> PlanCommand::ranges_here(const store::PlanRequest& request) const {
+  MC2_ASSIGN(const auto here, machine.fingerprint(request.op.world_size));
+  MC2_TRY(check_variant(request.op));
+  MC2_ASSIGN(const auto question, question_on(here, request));
+  MC2_ASSIGN(auto layers, open_to_look_up(store, *server, request.op, here));
+  return finder::find_ranges([&](const finder::PlanQuestion& each) { return find_kept_model(each, layers); }, question,
+                             *op.first_m);
+}
+
+Result<planner::PlanRanges> PlanCommand::ranges(const store::PlanRequest& request,
+                                                const std::optional<planner::CostModel>& model) const {
+  for (const auto& [is_given, option] : {std::pair(!blocks.empty(), "--blocks"), {is_anchored, "--anchor"}})
+    if (is_given)
+      return Error{ErrorCode::InvalidSpec, option, "is of one m; leave it out, or name one m instead of a range"};
+  MC2_TRY(server->refuse_beside("--m first:last", "is answered here"));
+  if (!is_elsewhere()) return ranges_here(request);
+  About about;
+  MC2_ASSIGN(const auto named, model_elsewhere(request.op, model, about));
+  MC2_ASSIGN(const auto question, question_on(named.model.fingerprint, request));
+  const auto find = [&](const finder::PlanQuestion& each) -> Result<finder::FoundModel> {
+    MC2_ASSIGN(const auto its_own, model_elsewhere(each.op, model, about));
+    return at_hand(its_own, each);
+  };
+  return finder::find_ranges(find, question, *op.first_m);
 }
 
 std::string PlanCommand::next_step(const planner::Plan& plan, bool is_tuned) const {
@@ -208,20 +248,27 @@ std::string PlanCommand::next_step(const planner::Plan& plan, bool is_tuned) con
   return "mc2 tune races it on this machine; --verbose shows why it was chosen";
 }
 
+ExitCode PlanCommand::show(const std::string& document, const std::string& page) const {
+  std::cout << (is_json ? document : page);
+  if (!out.empty()) write_file(out, document);
+  return ExitCode::Success;
+}
+
 Result<ExitCode> PlanCommand::run() const {
   MC2_TRY(check_output("--out", out, {model_file, topology_file, request_file}));
   MC2_TRY(check_server());
   MC2_ASSIGN(const auto model, given_model());
   MC2_ASSIGN(const auto asked, request(model));
+  if (op.first_m) {
+    MC2_ASSIGN(const auto found, ranges(asked, model));
+    return show(store::pretty(store::encode(found)), ranges_page(found, terminal_width()));
+  }
   About about;
   MC2_ASSIGN(const auto plan, is_elsewhere() ? plan_elsewhere(asked, model, about) : plan_here(asked, about));
-  const std::string document = store::pretty(store::encode(plan));
-  std::cout << (is_json      ? document
-                : is_verbose ? plan_page(plan, terminal_width(), has_color())
-                             : render::answer(plan, next_step(plan, about.is_tuned), terminal_width()));
-  if (!is_json) std::cout << notes_text(about.notes);
-  if (!out.empty()) write_file(out, document);
-  return ExitCode::Success;
+  return show(store::pretty(store::encode(plan)),
+              (is_verbose ? plan_page(plan, terminal_width(), has_color())
+                          : render::answer(plan, next_step(plan, about.is_tuned), terminal_width())) +
+                  notes_text(about.notes));
 }
 
 } // namespace
@@ -230,7 +277,7 @@ Command add_plan(CLI::App& app, ServerOptions& server) {
   auto command = std::make_shared<PlanCommand>();
   command->server = &server;
   auto* sub = app.add_subcommand("plan", "the kept plan of an operator, or one from a model");
-  command->op.add_to(*sub, false);
+  command->op.add_to(*sub, false, true);
   command->machine.add_to(*sub);
   command->store.add_to(*sub);
   command->planning.add_to(*sub);
@@ -253,9 +300,9 @@ Command add_plan(CLI::App& app, ServerOptions& server) {
   sub->add_flag("--verbose", command->is_verbose, "also print the timeline, the runners-up and how the plan was found");
   sub->footer(
       "Examples:\n  mc2 plan --m 1024 --n 1024 --k 1024 --ranks 2 --link 2.5Gbit,20us\n"
+      "  mc2 plan --m 1:16384 --n 1024 --k 1024 --link 2.5Gbit,20us --out by_m.json\n"
       "  mc2 plan --device ascend-910b --m 4096 --n 8192 --k 3072 --dtype f16 --ranks 8\n"
-      "  mc2 plan --topology data/topologies/dgx_h100.json --ranks 256 \\\n"
-      "           --m 8192 --n 8192 --k 8192 --dtype bf16");
+      "  mc2 plan --topology dgx_h100.json --ranks 256 --m 8192 --n 8192 --k 8192");
   return {sub, [command] { return command->run(); }, true};
 }
 

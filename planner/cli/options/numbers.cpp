@@ -33,6 +33,25 @@ CLI::Validator whole_number(std::int64_t low, std::int64_t high) {
   return {[low, high](std::string& text) { return complaint_about(text, low, high, "whole number"); }, ""};
 }
 
+CLI::Validator number_or_range(std::int64_t low, std::int64_t high) {
+  return {
+      [low, high](std::string& text) {
+        const std::size_t colon = text.find(':');
+        for (const std::string& part : {text.substr(0, colon), text.substr(colon == std::string::npos ? 0 : colon + 1)})
+          if (std::string complaint = complaint_about(part, low, high, "whole number"); !complaint.empty())
+            return complaint + (colon == std::string::npos ? ", or a range first:last" : "");
+        const NumberRange range = read_range(text);
+        return range.first <= range.last ? std::string() : "is " + text.substr(0, 32) + "; the first is above the last";
+      },
+      ""};
+}
+
+NumberRange read_range(const std::string& text) {
+  const std::size_t colon = text.find(':');
+  const std::int64_t first = std::stoll(text);
+  return {first, colon == std::string::npos ? first : std::stoll(text.substr(colon + 1))};
+}
+
 CLI::Validator real_number(double low, double high) {
   return {[low, high](std::string& text) { return complaint_about(text, low, high, "number"); }, ""};
 }

@@ -127,13 +127,10 @@ std::string level_text(const planner::SpeedLevel& level) {
          " the profiled time";
 }
 
-namespace {
-
 CostModel as_it_is_now(const FoundModel& found) {
   return planner::with_spread(planner::with_level(found.model, found.level), found.spread);
 }
 
-/// What the model was made from, and how its interval is meant.
 planner::Plan labelled(planner::Plan plan, const FoundModel& found, const PlanQuestion& question) {
   if (plan.makespan.provenance != planner::Provenance::Analytic)
     plan = planner::with_wider_overlap(found.spread.overlap, std::move(plan));
@@ -146,12 +143,14 @@ planner::Plan labelled(planner::Plan plan, const FoundModel& found, const PlanQu
   return found.transfer ? planner::as_transferred(std::move(plan), *found.transfer) : plan;
 }
 
-} // namespace
-
-Result<planner::Plan> plan_with(const FoundModel& found, const PlanQuestion& question) {
+planner::PlanOptions options_for(const FoundModel& found, const PlanQuestion& question) {
   planner::PlanOptions options = question.options.value_or(planner::default_options_on(question.machine));
   if (!found.can_require_significance) options.require_significant_gain = false;
-  MC2_ASSIGN(auto plan, planner::make_plan(question.op, as_it_is_now(found), options));
+  return options;
+}
+
+Result<planner::Plan> plan_with(const FoundModel& found, const PlanQuestion& question) {
+  MC2_ASSIGN(auto plan, planner::make_plan(question.op, as_it_is_now(found), options_for(found, question)));
   return labelled(std::move(plan), found, question);
 }
 

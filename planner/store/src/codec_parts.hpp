@@ -82,6 +82,8 @@ WhatIf read_document(const Node& node);
 template <>
 planner::Topology read_document(const Node& node);
 template <>
+planner::PlanRanges read_document(const Node& node);
+template <>
 MeasurementRecord read_document(const Node& node);
 [[nodiscard]] Json write_plan(const planner::Plan& plan);
 

@@ -92,6 +92,44 @@ inline constexpr auto kFields<planner::Plan> = std::tuple(
       return plan.validate();
     }));
 
+template <>
+inline constexpr auto kFields<planner::PlanGap> = std::tuple(field("first_m", &planner::PlanGap::first_m, kSize),
+                                                             field("last_m", &planner::PlanGap::last_m, kSize),
+                                                             field("reason", &planner::PlanGap::reason));
+
+template <>
+inline constexpr auto kFields<planner::CutRule> =
+    std::tuple(field("variant", &planner::CutRule::variant),
+               field("is_local_first", &planner::CutRule::schedule, ScheduleFlag{Schedule::LocalFirst}),
+               field("is_serial", &planner::CutRule::schedule, ScheduleFlag{Schedule::Serial}),
+               field("block_length", &planner::CutRule::long_rows, WholeNumber{0, planner::kMaxSize}),
+               field("min_odd_length", &planner::CutRule::min_odd_rows, WholeNumber{0, planner::kMaxSize}),
+               field("is_odd_first", &planner::CutRule::is_odd_first));
+
+template <>
+inline constexpr auto kFields<planner::PlanRange> = std::tuple(
+    field("first_m", &planner::PlanRange::first_m, kSize), field("last_m", &planner::PlanRange::last_m, kSize),
+    field("rule", &planner::PlanRange::rule), field("least_benefit", &planner::PlanRange::least_benefit),
+    field("most_benefit", &planner::PlanRange::most_benefit),
+    field("benefit_interval", &planner::PlanRange::benefit_interval),
+    field("provenance", &planner::PlanRange::provenance, &planner::parse_provenance),
+    field("loss", &planner::PlanRange::loss));
+
+template <>
+inline constexpr auto kFields<planner::PlanRanges> = std::tuple(
+    document("plan_ranges"), field("op", &planner::PlanRanges::op),
+    field("fingerprint", &planner::PlanRanges::fingerprint, Texts{}),
+    field("first_m", &planner::PlanRanges::first_m, kSize), field("ranges", &planner::PlanRanges::ranges),
+    field("gaps", &planner::PlanRanges::gaps), field("planned_count", &planner::PlanRanges::planned_count, at_least(0)),
+    checked([](const planner::PlanRanges& ranges) { return ranges.validate(); }));
+
+std::string encode(const planner::PlanRanges& ranges) { return dump(write_described(ranges)); }
+
+template <>
+planner::PlanRanges read_document(const Node& node) {
+  return read_described<planner::PlanRanges>(node);
+}
+
 Json write_plan(const planner::Plan& plan) { return write_described(plan); }
 
 template <>

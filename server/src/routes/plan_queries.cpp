@@ -41,6 +41,11 @@ Result<Response> answer_plan_question(Context& context, const KeyedQuestion& que
   return to_response(answer);
 }
 
+Result<Response> answer_plan_ranges(Context& context, const Call& call) {
+  MC2_ASSIGN(auto question, read_ranges_question(call.query));
+  return answer_plan_question(context, with_key(std::move(question)));
+}
+
 Result<Response> answer_plan_post(Context& context, const Call& call) {
   MC2_ASSIGN(const auto answer, answer_request(context, call, store::decode_request(call.request.body)));
   return to_response(answer);

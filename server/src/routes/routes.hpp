@@ -16,6 +16,7 @@ namespace mc2::server {
 [[nodiscard]] Result<Response> answer_plan_get(Context& context, const Call& call);
 /// The question of a GET that was read before.
 [[nodiscard]] Result<Response> answer_plan_question(Context& context, const KeyedQuestion& question);
+[[nodiscard]] Result<Response> answer_plan_ranges(Context& context, const Call& call);
 [[nodiscard]] Result<Response> answer_plan_post(Context& context, const Call& call);
 [[nodiscard]] Result<Response> answer_plan_batch(Context& context, const Call& call);
 [[nodiscard]] Result<Response> answer_what_if(Context& context, const Call& call);

@@ -246,6 +246,36 @@ class FinderTest(Refusals):
             self.assertEqual(mc2.uncut_plan(op, world.fingerprint).blocks, [512])
 
 
+class PlanRangesTest(Refusals):
+    def test_each_m_has_a_plan_nearly_as_good_as_its_own(self):
+        model = mc2.CostModel.from_json(EXAMPLE)
+        ranges = mc2.find_plan_ranges(OP, model.fingerprint, 1, models=[model])
+        self.assertEqual((ranges.first_m, ranges.op.m, ranges.planned_count), (1, 4096, 4032))
+        self.assertEqual([(gap.first_m, gap.last_m) for gap in ranges.gaps], [(1, 64)])
+        self.assertLessEqual(ranges.loss, 0.01)
+        for m in (65, 200, 777, 4096):
+            plan = ranges.plan_at(m)
+            one = ranges.find(m)
+            self.assertEqual((plan.blocks, plan.schedule), (one.rule.blocks(m), one.rule.schedule))
+            own = mc2.plan(OP.replace(m=m), model)
+            predicted = mc2.predict(OP.replace(m=m), model, plan.blocks)
+            self.assertLessEqual(predicted.makespan_us, own.makespan_us * 1.01 * (1 + 1e-9))
+            self.assertLessEqual(one.least_benefit, predicted.benefit + 1e-9)
+            self.assertEqual(plan.is_serial, not one.rule.block_length)
+        self.assertIsNone(ranges.find(64))
+        self.assertEqual(mc2.PlanRanges.from_json(ranges.to_json()), ranges)
+        self.assertIn("<table", ranges._repr_html_())
+        finder = mc2.PlanFinder(models=[model])
+        self.assertEqual(finder.find_ranges(OP, model.fingerprint, 1), ranges)
+
+    def test_what_cannot_be_asked(self):
+        model = mc2.CostModel.from_json(EXAMPLE)
+        self.refused("invalid_spec", "m", mc2.find_plan_ranges, OP, model.fingerprint, 0, models=[model])
+        self.refused("not_found", "", mc2.find_plan_ranges, OP, model.fingerprint, 100)
+        ranges = mc2.find_plan_ranges(OP, model.fingerprint, 4000, models=[model])
+        self.refused("not_found", "m", ranges.plan_at, 3999)
+
+
 class ClientTest(Refusals):
     def test_a_service_that_is_away_is_named(self):
         client = mc2.Client("http://127.0.0.1:1", deadline_s=2)

@@ -85,6 +85,18 @@ mc2_status mc2_find_plan(const mc2_context* context, const mc2_op_spec* op, cons
   });
 }
 
+mc2_status mc2_find_plan_ranges(const mc2_context* context, const mc2_op_spec* op, int64_t first_m,
+                                const mc2_machine* machine, mc2_plan_ranges** ranges) {
+  return call([&] {
+    given(ranges, "ranges");
+    const Pinned<ContextObject> in(context);
+    check_process(in->process, "context");
+    const Pinned<MachineObject> on(machine);
+    auto found = in->finder.find_ranges({.op = read_op(op), .machine = on->fingerprint}, first_m);
+    hand_out(std::make_unique<PlanRangesObject>(take(std::move(found))), ranges);
+  });
+}
+
 mc2_status mc2_free_context(mc2_context* context) { return free_handle<ContextObject>(context); }
 
 } // extern "C"

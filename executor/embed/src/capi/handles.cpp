@@ -25,6 +25,7 @@ const char* name_of(Kind kind) noexcept {
     case Kind::Machine: return "machine";
     case Kind::Model: return "model";
     case Kind::Plan: return "plan";
+    case Kind::PlanRanges: return "plan ranges";
     case Kind::Prepared: return "prepared";
     case Kind::Store: return "store";
   }

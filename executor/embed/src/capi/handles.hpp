@@ -11,7 +11,7 @@
 
 namespace mc2::capi {
 
-enum class Kind : std::uint8_t { Communicator = 1, Context, Machine, Model, Plan, Prepared, Store };
+enum class Kind : std::uint8_t { Communicator = 1, Context, Machine, Model, Plan, PlanRanges, Prepared, Store };
 
 /// What a handle stands for.
 class Object {

@@ -19,6 +19,8 @@ PlanObject::PlanObject(std::shared_ptr<const finder::FoundPlan> of)
 PlanObject::PlanObject(planner::Plan of)
     : PlanObject(std::make_shared<const finder::FoundPlan>(finder::FoundPlan{finder::unkept(std::move(of)), {}})) {}
 
+PlanRangesObject::PlanRangesObject(planner::PlanRanges of) : ranges(std::move(of)), json(store::encode(ranges)) {}
+
 // Threads, connections and devices stayed in the parent: a child that closed them would wait for ever, or close the
 // parent's.
 

@@ -14,6 +14,7 @@
 #include "mc2/finder/plan_source.hpp"
 #include "mc2/planner/cost_model.hpp"
 #include "mc2/planner/fingerprint.hpp"
+#include "mc2/planner/plan_ranges.hpp"
 #include "mc2/store/store.hpp"
 
 namespace mc2::capi {
@@ -44,6 +45,13 @@ struct PlanObject final : Object {
   [[nodiscard]] const planner::Plan& plan() const noexcept { return found->stored.plan; }
   const std::shared_ptr<const finder::FoundPlan> found;
   const std::string variant;
+};
+
+struct PlanRangesObject final : Object {
+  static constexpr Kind kKind = Kind::PlanRanges;
+  explicit PlanRangesObject(planner::PlanRanges ranges);
+  const planner::PlanRanges ranges;
+  const std::string json;
 };
 
 struct ContextObject final : Object {

@@ -33,6 +33,18 @@ mc2_plan_summary summary_of(const PlanObject& object) {
   return summary;
 }
 
+mc2_block_split split_of(const planner::PlanRange& range, planner::OpSpec op, std::int64_t m) {
+  op.m = m;
+  const auto split = range.rule.split(planner::traits_of(op.kind).cut_axis_length(op));
+  mc2_block_split result{};
+  result.cut_axis = static_cast<std::int32_t>(planner::cut_axis(op));
+  result.is_odd_first = split.is_odd_first ? 1 : 0;
+  result.block_length = split.long_rows;
+  result.block_count = split.long_count;
+  result.odd_length = split.odd_rows;
+  return result;
+}
+
 } // namespace
 } // namespace mc2::capi
 
@@ -94,6 +106,37 @@ mc2_status mc2_plan_blocks(const mc2_plan* plan, int64_t* lengths, size_t capaci
 mc2_status mc2_plan_op(const mc2_plan* plan, mc2_op_spec* op) {
   return call([&] { write_struct(op, write_op(Pinned<PlanObject>(plan)->plan().op), "op"); });
 }
+
+mc2_status mc2_plan_ranges_from_json(const char* json, size_t length, mc2_plan_ranges** ranges) {
+  return call([&] {
+    given(ranges, "ranges");
+    auto decoded = take(store::decode_plan_ranges(read_document(json, length)));
+    hand_out(std::make_unique<PlanRangesObject>(std::move(decoded)), ranges);
+  });
+}
+
+mc2_status mc2_plan_ranges_to_json(const mc2_plan_ranges* ranges, const char** json, size_t* length) {
+  return call([&] { hand_out_text(Pinned<PlanRangesObject>(ranges)->json, json, length); });
+}
+
+mc2_status mc2_plan_ranges_split(const mc2_plan_ranges* ranges, int64_t m, mc2_block_split* split) {
+  return call([&] {
+    const Pinned<PlanRangesObject> of(ranges);
+    const planner::PlanRange* const range = of->ranges.find(m);
+    if (range == nullptr) fail(MC2_ERROR_NOT_FOUND, "m", "is " + std::to_string(m) + ", which no range covers");
+    write_struct(split, split_of(*range, of->ranges.op, m), "split");
+  });
+}
+
+mc2_status mc2_plan_ranges_plan(const mc2_plan_ranges* ranges, int64_t m, mc2_plan** plan) {
+  return call([&] {
+    given(plan, "plan");
+    const Pinned<PlanRangesObject> of(ranges);
+    hand_out(std::make_unique<PlanObject>(take(planner::plan_at(of->ranges, m))), plan);
+  });
+}
+
+mc2_status mc2_free_plan_ranges(mc2_plan_ranges* ranges) { return free_handle<PlanRangesObject>(ranges); }
 
 mc2_status mc2_plan_miss(const mc2_plan* plan, size_t index, const char** reason) {
   return call([&] {

@@ -156,6 +156,10 @@ struct OpTraits {
 /// "matmul_all_to_all and all_to_all_matmul": the kinds of which something is true, for messages.
 [[nodiscard]] std::string kinds_with(bool (*has_trait)(const OpTraits&));
 
+/// Every m is a multiple of it: the number of ranks where they hold shards of the rows, else 1. The operator may be
+/// illegal.
+[[nodiscard]] std::int64_t m_step(const OpSpec& op);
+
 /// Element type of the product, C, bias and residual: the operator's, bf16 for i8, whose products are sums of 32 bits
 /// times scales.
 [[nodiscard]] DType product_type(const OpSpec& op) noexcept;

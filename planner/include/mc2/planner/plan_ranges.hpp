@@ -30,7 +30,7 @@ struct BlockSplit {
 /// rest and has at least `min_odd_rows`.
 struct CutRule {
   Variant variant;
-  Schedule schedule = Schedule::Serial;
+  Schedule schedule = Schedule::Pipelined;
   std::int64_t long_rows = 0;    ///< rows or columns of the cut axis; 0: uncut
   std::int64_t min_odd_rows = 0; ///< 0 when uncut
   bool is_odd_first = false;
@@ -42,7 +42,7 @@ struct CutRule {
     if (long_count < 1) return {axis_length, 1, 0, false};
     return {long_rows, long_count, axis_length - long_count * long_rows, is_odd_first};
   }
-  /// "do not cut", "uncut, the lanes overlap as it is", "blocks of 512, the last of 128 to 639".
+  /// "do not cut", "uncut, the lanes overlap as it is", "512 each, then 128 to 639", "128 to 639, then 512 each".
   [[nodiscard]] std::string text() const;
   bool operator==(const CutRule&) const = default;
 };
@@ -56,6 +56,9 @@ struct PlanRange {
   std::optional<BenefitInterval> benefit_interval = std::nullopt;
   Provenance provenance = Provenance::Analytic; ///< the weakest of any m
   double loss = 0;                              ///< how much longer at most than planning each m alone, relative
+
+  /// By the next range, of the same rule.
+  void extend(const PlanRange& next) noexcept;
   bool operator==(const PlanRange&) const = default;
 };
 
@@ -80,6 +83,8 @@ struct PlanRanges {
   [[nodiscard]] const PlanRange* find(std::int64_t m) const noexcept;
   /// How much longer at most any m of any range takes than its own plan, relative.
   [[nodiscard]] double loss() const noexcept;
+  /// The weakest of any range; Analytic without ranges.
+  [[nodiscard]] Provenance provenance() const noexcept;
   /// Errors: InvalidSpec naming a range that is empty, out of order, outside what was asked or illegal as a rule.
   [[nodiscard]] Result<void> validate() const;
   bool operator==(const PlanRanges&) const = default;
@@ -91,8 +96,11 @@ inline constexpr std::int64_t kMaxRangeAxis = 65'536;
 /// A range's plan may take so much longer than the m's own plan.
 inline constexpr double kRangeTolerance = 0.01;
 
-/// Whether the operator can have an m, as far as m is concerned: ranks that hold shards of rows divide it.
-[[nodiscard]] bool is_legal_m(const OpSpec& op, std::int64_t m) noexcept;
+/// Whether ranges can be asked for, whatever the model. Errors: InvalidSpec for the operator, whose m does not matter,
+/// for m below 1, first above last, a last m whose cut axis is longer than kMaxRangeAxis, no m that the operator can
+/// have, options, another strategy than search.
+[[nodiscard]] Result<void> check_range(const OpSpec& op, std::int64_t first_m, std::int64_t last_m,
+                                       const PlanOptions& options);
 
 /// Few ranges of m with one rule each, so that at every m the rule's cut is predicted to take at most kRangeTolerance
 /// longer than make_plan()'s, and is uncut wherever that one is uncut. Every legal m is planned alone to compare with;
@@ -101,8 +109,7 @@ inline constexpr double kRangeTolerance = 0.01;
 /// @param op       its m does not matter
 /// @param options  of strategy search
 /// @param label    what is told of a plan besides what was predicted: widens its intervals
-/// Errors: as make_plan; InvalidSpec for m below 1, first above last, a last m whose cut axis is longer than
-/// kMaxRangeAxis, another strategy; OutOfRange where the model answers for no m of them.
+/// Errors: as check_range and make_plan.
 [[nodiscard]] Result<PlanRanges> plan_ranges(const OpSpec& op, std::int64_t first_m, std::int64_t last_m,
                                              const CostModel& model, const PlanOptions& options,
                                              const std::function<Plan(Plan)>& label = nullptr);

@@ -3,6 +3,7 @@
 
 #include "exporters/parts.hpp"
 #include "mc2/planner/op_spec.hpp"
+#include "mc2/planner/text.hpp"
 #include "mc2/store/codec.hpp"
 
 namespace mc2::store {
@@ -39,6 +40,16 @@ std::vector<Field> operator_fields(const planner::OpSpec& op) {
           {"dataType", hccl_type_code(op.dtype)}};
 }
 
+/// Errors: Infeasible for what the tiling's fields cannot say.
+Result<void> check_fields(const planner::OpSpec& op) {
+  if (op.dtype == planner::DType::F8E4m3)
+    return Error{ErrorCode::Infeasible, "dtype", "is f8e4m3; the tiling knows int8, fp16, fp32 and bfp16"};
+  for (const Field& field : operator_fields(op))
+    if (field.value > std::numeric_limits<std::uint32_t>::max())
+      return Error{ErrorCode::Infeasible, field.name, "does not fit into the tiling's 32 bits"};
+  return {};
+}
+
 /// The two groups of a plan: what runs first, and the rest. Errors: Infeasible for more of them.
 Result<std::array<BlockGroup, 2>> two_groups(const planner::Plan& plan) {
   const auto groups = block_groups(plan.cut);
@@ -48,11 +59,7 @@ Result<std::array<BlockGroup, 2>> two_groups(const planner::Plan& plan) {
     return Error{ErrorCode::Infeasible, "",
                  "the tiling has two groups of blocks, and this plan has " + std::to_string(groups.size()) + " (" +
                      plan.cut.text() + "); plan with --strategy search"};
-  if (plan.op.dtype == planner::DType::F8E4m3)
-    return Error{ErrorCode::Infeasible, "dtype", "is f8e4m3; the tiling knows int8, fp16, fp32 and bfp16"};
-  for (const Field& field : operator_fields(plan.op))
-    if (field.value > std::numeric_limits<std::uint32_t>::max())
-      return Error{ErrorCode::Infeasible, field.name, "does not fit into the tiling's 32 bits"};
+  MC2_TRY(check_fields(plan.op));
   return std::array{groups[0], groups.size() == 2 ? groups[1] : BlockGroup{}};
 }
 
@@ -63,19 +70,39 @@ Result<const planner::Plan*> only_plan(std::span<const ExportItem> items) {
                "a tiling is of one plan; give one, not " + std::to_string(items.size())};
 }
 
+constexpr std::string_view kFieldNote =
+    "// dataType is HCCL's HcclDataType: 0 int8, 3 fp16, 4 fp32, 11 bfp16. rankM counts the rows of A of one rank.\n";
+
 std::string heading(const planner::Plan& plan, const char* form) {
   std::string text = "// Tiling by mc2, " + std::string(form) + ".\n";
   for (const auto& line : provenance_lines(plan)) text += "// " + line + "\n";
-  text +=
-      "// dataType is HCCL's HcclDataType: 0 int8, 3 fp16, 4 fp32, 11 bfp16. rankM counts the rows of A of one "
-      "rank.\n";
-  return text + std::string(kMarker) + encode(plan) + "\n#include <cstdint>\n\n";
+  return text + std::string(kFieldNote) + std::string(kMarker) + encode(plan) + "\n#include <cstdint>\n\n";
 }
 
 std::string assignments(const std::vector<Field>& fields) {
   std::string text;
   for (const Field& field : fields)
     text += "  tiling." + std::string(field.name) + " = " + std::to_string(field.value) + ";\n";
+  return text;
+}
+
+/// One line of the table: first and last m, block length, shortest odd block, and whether that is the first one.
+std::string table_row(const planner::PlanRange& range) {
+  const planner::CutRule& rule = range.rule;
+  return "      {" + std::to_string(range.first_m) + ", " + std::to_string(range.last_m) + ", " +
+         std::to_string(rule.long_rows) + ", " + std::to_string(rule.min_odd_rows) + ", " +
+         (rule.is_odd_first ? "true" : "false") + "},  // " + rule.variant.text() + ", " + rule.text() + ", gain " +
+         percent_text(range.least_benefit) + " to " + percent_text(range.most_benefit) + "\n";
+}
+
+/// Those that are cut by rows: the tiling knows no other blocks.
+std::string row_cut_table(const planner::PlanRanges& ranges) {
+  std::string text;
+  planner::OpSpec op = ranges.op;
+  for (const auto& range : ranges.ranges) {
+    op.m = range.first_m;
+    if (planner::cut_axis(op) == planner::CutAxis::Rows) text += table_row(range);
+  }
   return text;
 }
 
@@ -96,6 +123,43 @@ Result<std::string> write_ascendc(std::span<const ExportItem> items, const Expor
   return heading(*plan,
                  "in the form of the Ascend C sample: tileNum blocks of tileM rows first, then tailNum of tailM") +
          "template <typename Tiling>\nvoid set_mc2_tiling(Tiling& tiling) {\n" + assignments(fields) + "}\n";
+}
+
+Result<std::string> write_ascendc_ranges(const planner::PlanRanges& ranges) {
+  MC2_TRY(check_fields(ranges.op));
+  const std::string rows = row_cut_table(ranges);
+  if (rows.empty()) return Error{ErrorCode::Infeasible, "", "the tiling cuts rows, and no range of these does"};
+  std::vector<Field> fields = operator_fields(ranges.op);
+  std::erase_if(fields, [](const Field& field) { return std::string_view(field.name) == "rankM"; });
+  const std::string shards = std::to_string(planner::m_step(ranges.op));
+  const bool gathers_rows = planner::traits_of(ranges.op.kind).first_lane == planner::Lane::Communication;
+  std::string text =
+      "// Tiling by mc2 for every m of a range, in the form of the Ascend C sample: tileNum blocks of tileM "
+      "rows first, then\n// tailNum of tailM.\n";
+  for (const auto& line : provenance_lines(ranges)) text += "// " + line + "\n";
+  return text + std::string(kFieldNote) + "#include <cstdint>\n\n" +
+         "// False: there is no plan for this m, and nothing is set.\n"
+         "template <typename Tiling>\nbool set_mc2_tiling(Tiling& tiling, std::uint32_t m) {\n"
+         "  struct Range {\n    std::uint32_t first_m, last_m, block, least_odd;\n    bool is_odd_first;\n  };\n"
+         "  static constexpr Range kRanges[] = {\n" +
+         rows +
+         "  };\n"
+         "  const Range* range = nullptr;\n"
+         "  for (const Range& each : kRanges)\n"
+         "    if (m >= each.first_m && m <= each.last_m) range = &each;\n"
+         "  if (range == nullptr || m % " +
+         shards + " != 0) return false;\n" + assignments(fields) + "  tiling.rankM = m" +
+         (gathers_rows ? " / " + std::to_string(ranges.op.world_size) : "") + ";\n" +
+         "  const std::uint32_t rows = m / " + shards +
+         ";\n"
+         "  const std::uint32_t count = range->block == 0 ? 0 : (rows - range->least_odd) / range->block;\n"
+         "  const std::uint32_t odd = rows - count * range->block;\n"
+         "  const bool is_odd_first = count == 0 || range->is_odd_first;\n"
+         "  tiling.tileM = is_odd_first ? odd : range->block;\n"
+         "  tiling.tileNum = is_odd_first ? 1 : count;\n"
+         "  tiling.tailM = count == 0 ? 0 : is_odd_first ? range->block : odd;\n"
+         "  tiling.tailNum = count == 0 ? 0 : is_odd_first ? count : 1;\n"
+         "  return true;\n}\n";
 }
 
 Result<std::vector<ExportItem>> read_ascendc(std::string_view text) { return read_snippet(text, "ascendc"); }

@@ -9,14 +9,15 @@ namespace {
 
 // In the order in which they are listed.
 constexpr std::array kExporters{
-    Exporter{"ascendc", "C++ that sets the tiling of the Ascend C sample", false, write_ascendc, read_ascendc},
+    Exporter{"ascendc", "C++ that sets the tiling of the Ascend C sample", false, write_ascendc, read_ascendc,
+             write_ascendc_ranges},
     Exporter{"ascendc-lib", "C++ that sets the tiling of the operator library", false, write_ascendc_lib,
              read_ascendc_lib},
     Exporter{"nccl-tuner", "CSV of NCCL's example tuner plugin", true, write_nccl_tuner, nullptr},
     Exporter{"hccl-tuner", "JSON of HCCL's example tuner plugin", true, write_hccl_tuner, nullptr},
     Exporter{"vllm", "JSON table of plans by m for one device", true, write_vllm, read_vllm},
-    Exporter{"csv", "table of plans", true, write_csv, read_csv},
-    Exporter{"markdown", "table of plans", true, write_markdown, nullptr}};
+    Exporter{"csv", "table of plans", true, write_csv, read_csv, write_csv_ranges},
+    Exporter{"markdown", "table of plans", true, write_markdown, nullptr, write_markdown_ranges}};
 
 } // namespace
 

@@ -65,6 +65,16 @@ std::vector<std::string> provenance_lines(const planner::Plan& plan) {
   return lines;
 }
 
+std::vector<std::string> provenance_lines(const planner::PlanRanges& ranges) {
+  std::vector<std::string> lines{ranges.op.text() + ", from m=" + std::to_string(ranges.first_m) + " on",
+                                 "predicted: none of " + std::to_string(ranges.planned_count) + " m more than " +
+                                     percent_text(ranges.loss(), 2) + " slower than by a plan of its own; " +
+                                     std::string(to_string(ranges.provenance())),
+                                 "machine: " + ranges.fingerprint.label()};
+  std::transform(lines.begin(), lines.end(), lines.begin(), comment_line);
+  return lines;
+}
+
 std::string number_cell(double value) {
   std::array<char, 32> text{};
   return {text.data(), std::to_chars(text.data(), text.data() + text.size(), value).ptr};

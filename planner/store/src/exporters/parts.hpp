@@ -22,6 +22,9 @@ struct BlockGroup {
 /// each, short enough for a reader with lines of 256 characters.
 [[nodiscard]] std::vector<std::string> provenance_lines(const planner::Plan& plan);
 
+/// The operator with its range of m, what the ranges cost, and the machine.
+[[nodiscard]] std::vector<std::string> provenance_lines(const planner::PlanRanges& ranges);
+
 /// A number with its shortest digits that read back to the same bits.
 [[nodiscard]] std::string number_cell(double value);
 
@@ -35,6 +38,9 @@ struct BlockGroup {
 
 [[nodiscard]] Result<std::string> write_ascendc(std::span<const ExportItem> items, const ExportOptions& options);
 [[nodiscard]] Result<std::vector<ExportItem>> read_ascendc(std::string_view text);
+[[nodiscard]] Result<std::string> write_ascendc_ranges(const planner::PlanRanges& ranges);
+[[nodiscard]] Result<std::string> write_csv_ranges(const planner::PlanRanges& ranges);
+[[nodiscard]] Result<std::string> write_markdown_ranges(const planner::PlanRanges& ranges);
 [[nodiscard]] Result<std::string> write_ascendc_lib(std::span<const ExportItem> items, const ExportOptions& options);
 [[nodiscard]] Result<std::vector<ExportItem>> read_ascendc_lib(std::string_view text);
 [[nodiscard]] Result<std::string> write_nccl_tuner(std::span<const ExportItem> items, const ExportOptions& options);

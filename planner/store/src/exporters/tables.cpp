@@ -38,11 +38,62 @@ constexpr std::array kColumns{
              return item.neighbour_loss ? number_cell(*item.neighbour_loss) : std::string();
            }}};
 
+struct RangeColumn {
+  const char* name;
+  std::string (*cell)(const planner::PlanRange&);
+};
+
+constexpr std::array kRangeColumns{
+    RangeColumn{"first_m", [](const planner::PlanRange& range) { return std::to_string(range.first_m); }},
+    RangeColumn{"last_m", [](const planner::PlanRange& range) { return std::to_string(range.last_m); }},
+    RangeColumn{"rule", [](const planner::PlanRange& range) { return range.rule.text(); }},
+    RangeColumn{"block_length", [](const planner::PlanRange& range) { return std::to_string(range.rule.long_rows); }},
+    RangeColumn{"min_odd_length",
+                [](const planner::PlanRange& range) { return std::to_string(range.rule.min_odd_rows); }},
+    RangeColumn{"odd_block",
+                [](const planner::PlanRange& range) {
+                  return std::string(!range.rule.is_cut() ? "" : range.rule.is_odd_first ? "first" : "last");
+                }},
+    RangeColumn{"schedule",
+                [](const planner::PlanRange& range) { return std::string(to_string(range.rule.schedule)); }},
+    RangeColumn{"variant", [](const planner::PlanRange& range) { return range.rule.variant.text(); }},
+    RangeColumn{"least_benefit", [](const planner::PlanRange& range) { return number_cell(range.least_benefit); }},
+    RangeColumn{"most_benefit", [](const planner::PlanRange& range) { return number_cell(range.most_benefit); }},
+    RangeColumn{"benefit_low",
+                [](const planner::PlanRange& range) {
+                  return range.benefit_interval ? number_cell(range.benefit_interval->low) : std::string();
+                }},
+    RangeColumn{"benefit_high",
+                [](const planner::PlanRange& range) {
+                  return range.benefit_interval ? number_cell(range.benefit_interval->high) : std::string();
+                }},
+    RangeColumn{"loss", [](const planner::PlanRange& range) { return number_cell(range.loss); }},
+    RangeColumn{"provenance",
+                [](const planner::PlanRange& range) { return std::string(to_string(range.provenance)); }}};
+
 std::string csv_cell(const std::string& text) {
   if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
   std::string cell = "\"";
   for (const char c : text) cell.append(c == '"' ? 2 : 1, c);
   return cell + "\"";
+}
+
+template <typename Columns, typename Rows>
+std::string markdown_table(const Columns& columns, const Rows& rows) {
+  std::string text = "|", line = "|";
+  for (const auto& column : columns) text += " " + std::string(column.name) + " |", line += "---|";
+  text += "\n" + line + "\n";
+  for (const auto& row : rows) {
+    text += "|";
+    for (const auto& column : columns) {
+      std::string cell = one_line(column.cell(row));
+      for (std::size_t at = cell.find('|'); at != std::string::npos; at = cell.find('|', at + 2))
+        cell.replace(at, 1, "\\|");
+      text += " " + cell + " |";
+    }
+    text += "\n";
+  }
+  return text;
 }
 
 /// The text of a cell that csv_cell quoted.
@@ -127,20 +178,26 @@ Result<std::vector<ExportItem>> read_csv(std::string_view text) {
   return require_unedited(std::move(items), text, "csv");
 }
 
-Result<std::string> write_markdown(std::span<const ExportItem> items, const ExportOptions&) {
-  std::string text = "|", line = "|";
-  for (const Column& column : kColumns) text += " " + std::string(column.name) + " |", line += "---|";
-  text += "\n" + line + "\n";
-  for (const ExportItem& item : items) {
-    text += "|";
-    for (const Column& column : kColumns) {
-      std::string cell = one_line(column.cell(item));
-      for (std::size_t at = cell.find('|'); at != std::string::npos; at = cell.find('|', at + 2))
-        cell.replace(at, 1, "\\|");
-      text += " " + cell + " |";
-    }
+Result<std::string> write_csv_ranges(const planner::PlanRanges& ranges) {
+  std::string text = "operator";
+  for (const RangeColumn& column : kRangeColumns) text += "," + std::string(column.name);
+  text += "\n";
+  for (const auto& range : ranges.ranges) {
+    text += csv_cell(ranges.op.text());
+    for (const RangeColumn& column : kRangeColumns) text += "," + csv_cell(column.cell(range));
     text += "\n";
   }
+  return text;
+}
+
+Result<std::string> write_markdown_ranges(const planner::PlanRanges& ranges) {
+  std::string text;
+  for (const auto& line : provenance_lines(ranges)) text += one_line(line) + "\n";
+  return text + "\n" + markdown_table(std::span(kRangeColumns), std::span(ranges.ranges));
+}
+
+Result<std::string> write_markdown(std::span<const ExportItem> items, const ExportOptions&) {
+  std::string text = markdown_table(std::span(kColumns), items);
   text +=
       "\nneighbour_loss: largest predicted loss, relative, of an m to which the row is the nearest; empty where it "
       "was not computed.\n";

@@ -11,6 +11,7 @@
 #include "mc2/client/client.hpp"
 #include "mc2/client/plan_service.hpp"
 #include "mc2/embed/environment.hpp"
+#include "mc2/finder/find_ranges.hpp"
 #include "mc2/finder/plan_source.hpp"
 #include "mc2/planner/cost_model.hpp"
 #include "mc2/planner/error.hpp"
@@ -72,6 +73,12 @@ class PlanFinder {
   /// As above, of a question without options, which is copied only where the plan is not remembered.
   [[nodiscard]] Result<std::shared_ptr<const finder::FoundPlan>> find(const planner::OpSpec& op,
                                                                       const planner::Fingerprint& machine) const;
+
+  /// The plans of all m from first_m to the question's, by the models given and kept: some 0.5 s for 16,384 m, so a
+  /// program asks once and then looks each m up in the answer (planner::PlanRanges::find). Not remembered.
+  /// Errors: as finder::find_ranges. Unsupported in a child of the process that opened it.
+  [[nodiscard]] Result<planner::PlanRanges> find_ranges(const finder::PlanQuestion& question,
+                                                        std::int64_t first_m) const;
 
  private:
   struct Impl;

@@ -65,6 +65,16 @@ struct FoundModel {
 /// could not be read.
 [[nodiscard]] Result<FoundModel> find_model(const ModelPlaces& places, const PlanQuestion& question);
 
+/// The model as fast and as unsure as later runs say.
+[[nodiscard]] planner::CostModel as_it_is_now(const FoundModel& found);
+
+/// What is told of a plan by that model besides what was predicted: what the model was made from, and how far off
+/// earlier predictions were.
+[[nodiscard]] planner::Plan labelled(planner::Plan plan, const FoundModel& found, const PlanQuestion& question);
+
+/// The question's options, or the machine's, as far as the model can answer them.
+[[nodiscard]] planner::PlanOptions options_for(const FoundModel& found, const PlanQuestion& question);
+
 /// The plan that a model gives, marked where the model was measured for another operator.
 /// Errors: as planner::make_plan.
 [[nodiscard]] Result<planner::Plan> plan_with(const FoundModel& found, const PlanQuestion& question);

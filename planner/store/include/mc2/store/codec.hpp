@@ -10,6 +10,7 @@
 #include "mc2/planner/error.hpp"
 #include "mc2/planner/explanation.hpp"
 #include "mc2/planner/plan.hpp"
+#include "mc2/planner/plan_ranges.hpp"
 #include "mc2/planner/planner.hpp"
 #include "mc2/planner/profile.hpp"
 #include "mc2/planner/topology.hpp"
@@ -59,6 +60,7 @@ struct WhatIf {
 [[nodiscard]] std::string encode(const PlanRequest& request);
 [[nodiscard]] std::string encode(const MeasurementRecord& record);
 [[nodiscard]] std::string encode(const planner::Topology& topology);
+[[nodiscard]] std::string encode(const planner::PlanRanges& ranges);
 /// Written for people and programs, never read back: it follows from the plan and the model.
 [[nodiscard]] std::string encode(const planner::Explanation& explanation);
 [[nodiscard]] Result<planner::Plan> decode_plan(std::string_view json);
@@ -68,6 +70,7 @@ struct WhatIf {
 [[nodiscard]] Result<PlanRequest> decode_request(std::string_view json);
 [[nodiscard]] Result<MeasurementRecord> decode_measurement(std::string_view json);
 [[nodiscard]] Result<planner::Topology> decode_topology(std::string_view json);
+[[nodiscard]] Result<planner::PlanRanges> decode_plan_ranges(std::string_view json);
 /// Bodies of requests to the service, whose "schema" may be left out (schemas/openapi.yaml).
 [[nodiscard]] Result<WhatIf> decode_what_if(std::string_view json);
 /// Every request of a batch is read by itself, so that one that is wrong does not spoil the others.

@@ -8,6 +8,7 @@
 
 #include "mc2/planner/error.hpp"
 #include "mc2/planner/plan.hpp"
+#include "mc2/planner/plan_ranges.hpp"
 
 #pragma GCC visibility push(default)
 
@@ -39,6 +40,8 @@ struct Exporter {
   /// Reads back what `write` wrote, the same to the byte; null where the format does not hold the plan.
   /// Errors: Malformed when the text is not what the plans in it give: it was edited.
   Result<std::vector<ExportItem>> (*read)(std::string_view text);
+  /// The plans of all m of a range; null where the format has no place for rules. Errors: Infeasible as `write`.
+  Result<std::string> (*write_ranges)(const planner::PlanRanges& ranges) = nullptr;
 };
 
 [[nodiscard]] std::span<const Exporter> exporter_registry() noexcept;

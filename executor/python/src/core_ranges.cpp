@@ -1,0 +1,83 @@
+#include <pybind11/stl.h>
+
+#include "core.hpp"
+#include "mc2/planner/plan_ranges.hpp"
+#include "mc2/planner/text.hpp"
+#include "mc2/store/codec.hpp"
+
+namespace mc2::python {
+namespace {
+
+using namespace py::literals;
+using planner::CutRule;
+using planner::PlanGap;
+using planner::PlanRange;
+using planner::PlanRanges;
+using planner::Schedule;
+
+std::optional<PlanRange> find(const PlanRanges& ranges, std::int64_t m) {
+  const PlanRange* const range = ranges.find(m);
+  return range == nullptr ? std::nullopt : std::optional(*range);
+}
+
+std::string range_table(const PlanRanges& ranges) {
+  std::vector<std::vector<std::string>> rows{{"m", "plan", "variant", "predicted benefit"}};
+  for (const PlanRange& range : ranges.ranges)
+    rows.push_back({std::to_string(range.first_m) + " to " + std::to_string(range.last_m), range.rule.text(),
+                    range.rule.variant.text(),
+                    percent_text(range.least_benefit) + " to " + percent_text(range.most_benefit)});
+  return html_table(rows);
+}
+
+void bind_range(py::module_& module) {
+  py::class_<CutRule>(module, "CutRule", "How a cut axis of any length is cut; block_length 0: not.")
+      .def_readonly("variant", &CutRule::variant)
+      .def_property_readonly("schedule", [](const CutRule& rule) { return to_string(rule.schedule); })
+      .def_readonly("block_length", &CutRule::long_rows)
+      .def_readonly("min_odd_length", &CutRule::min_odd_rows)
+      .def_readonly("is_odd_first", &CutRule::is_odd_first)
+      .def(
+          "blocks", [](const CutRule& rule, std::int64_t length) { return rule.split(length).cut().block_rows; },
+          "axis_length"_a)
+      .def("__repr__", [](const CutRule& rule) { return "<mc2.CutRule " + rule.text() + ">"; });
+  py::class_<PlanRange>(module, "PlanRange", "One rule for every m from first_m to last_m.")
+      .def_readonly("first_m", &PlanRange::first_m)
+      .def_readonly("last_m", &PlanRange::last_m)
+      .def_readonly("rule", &PlanRange::rule)
+      .def_readonly("least_benefit", &PlanRange::least_benefit)
+      .def_readonly("most_benefit", &PlanRange::most_benefit)
+      .def_property_readonly("benefit_interval", [](const PlanRange& range) { return pair_of(range.benefit_interval); })
+      .def_property_readonly("provenance", [](const PlanRange& range) { return to_string(range.provenance); })
+      .def_readonly("loss", &PlanRange::loss);
+  py::class_<PlanGap>(module, "PlanGap", "m without a plan, and why.")
+      .def_readonly("first_m", &PlanGap::first_m)
+      .def_readonly("last_m", &PlanGap::last_m)
+      .def_readonly("reason", &PlanGap::reason);
+}
+
+} // namespace
+
+void bind_ranges(py::module_& module) {
+  bind_range(module);
+  py::class_<PlanRanges>(module, "PlanRanges", "The decision for one operator on one machine as a function of m.")
+      .def_readonly("op", &PlanRanges::op)
+      .def_readonly("fingerprint", &PlanRanges::fingerprint)
+      .def_readonly("first_m", &PlanRanges::first_m)
+      .def_readonly("ranges", &PlanRanges::ranges)
+      .def_readonly("gaps", &PlanRanges::gaps)
+      .def_readonly("planned_count", &PlanRanges::planned_count)
+      .def_property_readonly("loss", &PlanRanges::loss)
+      .def("find", &find, "m"_a, "The range of an m; None in a gap and outside.")
+      .def(
+          "plan_at", [](const PlanRanges& ranges, std::int64_t m) { return unwrap(planner::plan_at(ranges, m)); },
+          "m"_a, "The plan of one m, without times.")
+      .def("to_json", [](const PlanRanges& ranges) { return store::encode(ranges); })
+      .def("to_dict", [](const PlanRanges& ranges) { return to_dict(store::encode(ranges)); })
+      .def_static(
+          "from_json", [](const std::string& json) { return unwrap(store::decode_plan_ranges(json)); }, "json"_a)
+      .def("_repr_html_", [](const PlanRanges& ranges) { return range_table(ranges); })
+      .def(
+          "__eq__", [](const PlanRanges& a, const PlanRanges& b) { return a == b; }, py::is_operator());
+}
+
+} // namespace mc2::python

@@ -1,0 +1,66 @@
+#include "pages/ranges_page.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "mc2/planner/text.hpp"
+#include "mc2/render/text.hpp"
+
+namespace mc2::cli {
+namespace {
+
+using planner::PlanRange;
+using planner::PlanRanges;
+using planner::Provenance;
+
+std::string m_text(std::int64_t first, std::int64_t last) {
+  return first == last ? std::to_string(first) : std::to_string(first) + " to " + std::to_string(last);
+}
+
+/// Whole per cent: a range says no more.
+std::string span_text(double low, double high) {
+  const auto whole = [](double ratio) { return std::to_string(std::lround(ratio * 100)); };
+  const std::string first = whole(low), last = whole(high);
+  return first == last ? first + " %" : first + " to " + last + " %";
+}
+
+std::string interval_text(const PlanRange& range) {
+  const auto& interval = range.benefit_interval;
+  return interval ? span_text(interval->low, interval->high) : "-";
+}
+
+std::string table_of(const PlanRanges& ranges, int width) {
+  std::vector<std::vector<std::string>> rows{{"m", "plan", "variant", "gain", "90 %", "basis"}};
+  for (const PlanRange& range : ranges.ranges)
+    rows.push_back({m_text(range.first_m, range.last_m), range.rule.text(), range.rule.variant.text(),
+                    span_text(range.least_benefit, range.most_benefit), interval_text(range),
+                    std::string(to_string(range.provenance))});
+  const bool all_alike = std::ranges::all_of(
+      ranges.ranges, [&](const PlanRange& range) { return range.provenance == ranges.ranges.front().provenance; });
+  if (all_alike)
+    for (auto& row : rows) row.pop_back();
+  return render::table(rows, width);
+}
+
+std::string line(const std::string& text, int width) {
+  return render::hanging("  ", text, static_cast<std::size_t>(width)) + "\n";
+}
+
+} // namespace
+
+std::string ranges_page(const PlanRanges& ranges, int width) {
+  const std::string last_m = std::to_string(ranges.op.m);
+  std::string title = ranges.op.text();
+  title.replace(title.find("m=" + last_m), 2 + last_m.size(), "m=" + m_text(ranges.first_m, ranges.op.m));
+  std::string page =
+      title + "\n" + line("machine  " + ranges.fingerprint.label(), width) + "\n" + table_of(ranges, width) + "\n";
+  for (const planner::PlanGap& gap : ranges.gaps)
+    page += line("no plan for m of " + m_text(gap.first_m, gap.last_m) + ": " + gap.reason, width);
+  return page +
+         line("gain: less time than serial, predicted; none of the " + std::to_string(ranges.planned_count) +
+                  " m is predicted more than " + percent_text(ranges.loss(), 2) + " slower than by a plan of its own",
+              width);
+}
+
+} // namespace mc2::cli

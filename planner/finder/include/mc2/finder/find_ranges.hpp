@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+
+#include "mc2/finder/models.hpp"
+#include "mc2/finder/question.hpp"
+#include "mc2/planner/plan_ranges.hpp"
+
+#pragma GCC visibility push(default)
+
+namespace mc2::finder {
+
+/// The plans of all m from first_m to the question's (planner/plan_ranges.hpp): each m by the model that answers for it
+/// alone. m whose blocks are cut from n have a model each; those without one are a gap that says so. Plans that tuning
+/// kept do not matter: each is measured, and of one m.
+/// @param find  as find_model() finds the model of one m
+/// Errors: as planner::plan_ranges; as `find` where no m has a model; InvalidSpec for a question that has the uncut
+/// parts timed, which are of one m.
+[[nodiscard]] Result<planner::PlanRanges> find_ranges(
+    const std::function<Result<FoundModel>(const PlanQuestion&)>& find, const PlanQuestion& question,
+    std::int64_t first_m);
+
+/// By find_model().
+[[nodiscard]] Result<planner::PlanRanges> find_ranges(const ModelPlaces& places, const PlanQuestion& question,
+                                                      std::int64_t first_m);
+
+} // namespace mc2::finder
+
+#pragma GCC visibility pop

@@ -1,0 +1,112 @@
+#include "mc2/finder/find_ranges.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "support/models.hpp"
+
+namespace mc2::finder {
+namespace {
+
+using planner::CostModel;
+using planner::OpSpec;
+using planner::PlanRanges;
+using ::testing::HasSubstr;
+
+OpSpec op_of(std::int64_t m) { return mc2::testing::all_reduce_op(m, 1024, 1024, planner::DType::F32, 2); }
+
+/// 1 us for each 4 KiB of the link, a row of matmul as said.
+CostModel model_of(std::int64_t m, double us_per_row) {
+  const auto axis = planner::compute_axis(op_of(m));
+  return mc2::testing::model_of(op_of(m), mc2::testing::affine(axis, 10, us_per_row),
+                                mc2::testing::affine(planner::CurveAxis::Bytes, 20, 1.0 / 4096));
+}
+
+/// Models as a store finds them: the next longer one, else the longest; by columns that of the same m alone.
+struct Models {
+  std::map<std::int64_t, CostModel> by_m;
+
+  void add(std::int64_t m, double us_per_row) { by_m[m] = model_of(m, us_per_row); }
+  [[nodiscard]] Result<FoundModel> find(const PlanQuestion& question) const {
+    auto found = by_m.lower_bound(question.op.m);
+    if (found == by_m.end() && !by_m.empty()) found = std::prev(found);
+    if (found == by_m.end() || !planner::has_same_block_costs(found->second.op, question.op))
+      return Error{ErrorCode::NotFound, "", "no model of m=" + std::to_string(question.op.m)};
+    return FoundModel{.model = found->second};
+  }
+  [[nodiscard]] auto finder() const {
+    return [this](const PlanQuestion& question) { return find(question); };
+  }
+};
+
+PlanQuestion question(std::int64_t last_m) { return {.op = op_of(last_m), .machine = model_of(1024, 1).fingerprint}; }
+
+TEST(FindRanges, TakeEachMByTheModelThatAnswersForItAlone) {
+  Models models;
+  models.add(1024, 1);
+  models.add(2048, 0.2); // another matmul of the library
+  const PlanRanges ranges = find_ranges(models.finder(), question(3000), 100).value();
+  ASSERT_TRUE(ranges.validate());
+  EXPECT_EQ(ranges.planned_count, 2901);
+  EXPECT_TRUE(ranges.gaps.empty());
+  for (std::int64_t m = 100; m <= 3000; ++m) {
+    PlanQuestion asked = question(m);
+    const auto found = models.find(asked).value();
+    const auto own = plan_with(found, asked).value();
+    const auto plan = planner::plan_at(ranges, m).value();
+    const double us = plan.overlaps() ? planner::predict_cut(plan.op, found.model, plan.cut).value().makespan.us
+                                      : predict_uncut_with(found, plan.op, plan.variant).value().makespan.us;
+    ASSERT_LE(us, own.makespan.us * (1 + planner::kRangeTolerance) * (1 + 1e-9)) << m << ": " << plan.cut.text();
+  }
+}
+
+TEST(FindRanges, PlanMThatAreCutByColumnsOneByOne) {
+  Models models;
+  models.add(2, 1);
+  models.add(3, 1);
+  models.add(64, 1);
+  models.add(1024, 1);
+  const PlanRanges ranges = find_ranges(models.finder(), question(1024), 1).value();
+  ASSERT_TRUE(ranges.validate());
+  for (const std::int64_t m : {2, 3, 64}) {
+    PlanQuestion asked = question(m);
+    EXPECT_EQ(planner::plan_at(ranges, m).value().cut, plan_with(models.find(asked).value(), asked).value().cut);
+  }
+  ASSERT_EQ(ranges.gaps.size(), 2U); // 1, and 4 to 63
+  EXPECT_EQ(ranges.gaps[1].first_m, 4);
+  EXPECT_EQ(ranges.gaps[1].last_m, 63);
+  EXPECT_THAT(ranges.gaps[1].reason, HasSubstr("each needs a profile of its own"));
+  EXPECT_EQ(ranges.planned_count, 960 + 3);
+}
+
+TEST(FindRanges, AreLessSureAsLaterRunsSay) {
+  Models models;
+  models.add(1024, 1);
+  const auto unsure = [&](const PlanQuestion& asked) {
+    auto found = models.find(asked);
+    found.value().spread.overlap = 0.3;
+    return found;
+  };
+  const PlanRanges sure = find_ranges(models.finder(), question(1024), 1024).value();
+  const PlanRanges wide = find_ranges(unsure, question(1024), 1024).value();
+  EXPECT_LT(wide.ranges[0].benefit_interval->low, sure.ranges[0].benefit_interval->low - 0.1);
+}
+
+TEST(FindRanges, WhatCannotBeAsked) {
+  Models models;
+  EXPECT_EQ(find_ranges(models.finder(), question(2000), 1000).error().code, ErrorCode::NotFound);
+  models.add(1024, 1);
+  EXPECT_THAT(find_ranges(models.finder(), question(2000), 2001).error().text(), HasSubstr("range is 2001 to 2000"));
+  PlanQuestion anchored = question(2000);
+  anchored.time_uncut = [](const CostModel&) { return std::vector<planner::UncutTimes>(); };
+  EXPECT_EQ(find_ranges(models.finder(), anchored, 1000).error().field, "anchor");
+  const auto cancelled = [](const PlanQuestion&) -> Result<FoundModel> {
+    return Error{ErrorCode::Cancelled, "", "stopped"};
+  };
+  EXPECT_EQ(find_ranges(cancelled, question(2000), 1000).error().code, ErrorCode::Cancelled);
+}
+
+} // namespace
+} // namespace mc2::finder
