@@ -42,6 +42,12 @@ double half_width(std::span<const SpeedRatio> newest_first, double SpeedRatio::*
   return conformal_quantile(deviations, miss_share);
 }
 
+/// The shorter cut axis over the longer.
+double nearness(const OpSpec& a, const OpSpec& b) {
+  const auto length = [](const OpSpec& op) { return static_cast<double>(traits_of(op.kind).cut_axis_length(op)); };
+  return std::min(length(a), length(b)) / std::max(length(a), length(b));
+}
+
 CostCurve in_any_session(CostCurve curve, double half_width) {
   if (!curve.is_analytic) curve.relative_interval = std::hypot(curve.relative_interval, half_width);
   return curve;
@@ -55,17 +61,18 @@ SpeedSpread speed_spread(std::span<const SpeedRatio> ratios) {
           half_width(ratios, &SpeedRatio::overlap, kPriorOverlapDeviation)};
 }
 
-SpeedLevel speed_level(const CostModel& model, std::span<const UncutRun> runs) {
-  double compute = 0, communication = 0, weight = 1, weights = kProfileWeight;
+SpeedLevel speed_level(const CostModel& model, const OpSpec& op, std::span<const UncutRun> runs) {
+  double compute = 0, communication = 0, age_weight = 1, weights = kProfileWeight;
   SpeedLevel level;
   for (const UncutRun& run : runs) {
     if (!has_same_block_costs(model.op, run.op) || !(run.compute_us > 0) || !(run.communication_us > 0)) continue;
     const auto predicted = serial_plan(run.op, model, run.variant);
     if (!predicted) continue;
+    const double weight = age_weight * nearness(run.op, op);
     compute += weight * std::log(run.compute_us / predicted.value().compute_us);
     communication += weight * std::log(run.communication_us / predicted.value().communication_us);
     weights += weight;
-    weight *= kOlderWeight;
+    age_weight *= kOlderWeight;
     ++level.run_count;
   }
   level.compute = std::exp(compute / weights);

@@ -29,9 +29,9 @@ class RangesTest(ProgramTest):
 
     def test_a_page_says_what_each_range_gains(self):
         page = self.succeed("plan", "--m", "1:4096", "--model", MODEL)
-        self.assertIn("m=1 to 4096 n=8192", page)
-        self.assertRegex(page, r"65 to 255 +do not cut +direct +0 %")
-        self.assertIn("no plan for m of 1 to 64: blocks of so few rows are cut from n", page)
+        self.assertIn("m=1:4096 n=8192", page)
+        self.assertRegex(page, r"65:255 +do not cut +direct +0 %")
+        self.assertIn("no plan for m of 1:64: blocks of so few rows are cut from n", page)
         self.assertIn("of the 4032 m is predicted more", page)
         self.assertLessEqual(max(map(len, page.splitlines())), 80)
 

@@ -94,6 +94,28 @@ TEST(FindRanges, AreLessSureAsLaterRunsSay) {
   EXPECT_LT(wide.ranges[0].benefit_interval->low, sure.ranges[0].benefit_interval->low - 0.1);
 }
 
+TEST(FindRanges, TakeEachOctaveAtTheSpeedOfItsMiddle) {
+  Models models;
+  models.add(1024, 1);
+  const auto faster = [&](const PlanQuestion& asked) {
+    auto found = models.find(asked);
+    found.value().level = {.compute = asked.op.m < 300 ? 3.0 : 1.0, .communication = 1, .run_count = 1};
+    return found;
+  };
+  const PlanRanges ranges = find_ranges(faster, question(1000), 100).value(); // 100:199, 200:399, 400:799, 800:1000
+  ASSERT_TRUE(ranges.validate());
+  EXPECT_EQ(ranges.planned_count, 901);
+  EXPECT_TRUE(ranges.gaps.empty());
+  for (const auto& [m, middle_m] : {std::pair{100, 141}, {399, 282}, {400, 565}, {1000, 894}}) {
+    const auto there = faster(question(middle_m)).value();
+    const auto own = plan_with(there, question(m)).value();
+    const auto plan = planner::plan_at(ranges, m).value();
+    const double us = plan.overlaps() ? predict_with(there, question(m), plan.cut).value().makespan.us
+                                      : predict_uncut_with(there, plan.op, plan.variant).value().makespan.us;
+    EXPECT_LE(us, own.makespan.us * (1 + planner::kRangeTolerance) * (1 + 1e-9)) << m;
+  }
+}
+
 TEST(FindRanges, WhatCannotBeAsked) {
   Models models;
   EXPECT_EQ(find_ranges(models.finder(), question(2000), 1000).error().code, ErrorCode::NotFound);

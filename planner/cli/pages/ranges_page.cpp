@@ -14,8 +14,9 @@ using planner::PlanRange;
 using planner::PlanRanges;
 using planner::Provenance;
 
+/// As --m takes it.
 std::string m_text(std::int64_t first, std::int64_t last) {
-  return first == last ? std::to_string(first) : std::to_string(first) + " to " + std::to_string(last);
+  return first == last ? std::to_string(first) : std::to_string(first) + ":" + std::to_string(last);
 }
 
 /// Whole per cent: a range says no more.
@@ -31,16 +32,20 @@ std::string interval_text(const PlanRange& range) {
 }
 
 std::string table_of(const PlanRanges& ranges, int width) {
-  std::vector<std::vector<std::string>> rows{{"m", "plan", "variant", "gain", "90 %", "basis"}};
+  std::vector<std::vector<std::string>> rows{{"m", "plan", "variant", "gain", "90 %"}};
   for (const PlanRange& range : ranges.ranges)
     rows.push_back({m_text(range.first_m, range.last_m), range.rule.text(), range.rule.variant.text(),
-                    span_text(range.least_benefit, range.most_benefit), interval_text(range),
-                    std::string(to_string(range.provenance))});
-  const bool all_alike = std::ranges::all_of(
-      ranges.ranges, [&](const PlanRange& range) { return range.provenance == ranges.ranges.front().provenance; });
-  if (all_alike)
-    for (auto& row : rows) row.pop_back();
+                    span_text(range.least_benefit, range.most_benefit), interval_text(range)});
   return render::table(rows, width);
+}
+
+/// "65:360, 8192:16384": the m whose blocks lie outside what was measured; empty where there are none.
+std::string extrapolated_text(const PlanRanges& ranges) {
+  std::string text;
+  for (const PlanRange& range : ranges.ranges)
+    if (range.provenance == Provenance::Extrapolated)
+      text += (text.empty() ? "" : ", ") + m_text(range.first_m, range.last_m);
+  return text;
 }
 
 std::string line(const std::string& text, int width) {
@@ -54,9 +59,11 @@ std::string ranges_page(const PlanRanges& ranges, int width) {
   std::string title = ranges.op.text();
   title.replace(title.find("m=" + last_m), 2 + last_m.size(), "m=" + m_text(ranges.first_m, ranges.op.m));
   std::string page =
-      title + "\n" + line("machine  " + ranges.fingerprint.label(), width) + "\n" + table_of(ranges, width) + "\n";
+      title + "\n" + line("machine  " + ranges.fingerprint.label(), width) + table_of(ranges, width) + "\n";
   for (const planner::PlanGap& gap : ranges.gaps)
     page += line("no plan for m of " + m_text(gap.first_m, gap.last_m) + ": " + gap.reason, width);
+  if (const std::string m = extrapolated_text(ranges); !m.empty())
+    page += line("EXTRAPOLATED, blocks lie outside what was measured: m of " + m, width);
   return page +
          line("gain: less time than serial, predicted; none of the " + std::to_string(ranges.planned_count) +
                   " m is predicted more than " + percent_text(ranges.loss(), 2) + " slower than by a plan of its own",

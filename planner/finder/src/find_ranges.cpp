@@ -1,6 +1,7 @@
 #include "mc2/finder/find_ranges.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 #include <string>
 #include <utility>
@@ -86,7 +87,20 @@ class Segments {
     ++result_.planned_count;
     return {};
   }
+  /// The speed of later runs is learned for each m: that of its middle stands for an octave.
   Result<void> plan_rows(const FoundModel& found, std::int64_t last_m) {
+    if (found.level.run_count == 0) return plan_at_one_speed(found, last_m);
+    while (next_m_ <= last_m) {
+      const std::int64_t end_m = std::min(2 * next_m_ - 1, last_m);
+      const auto middle_m = static_cast<std::int64_t>(std::sqrt(static_cast<double>(next_m_ * end_m)));
+      MC2_ASSIGN(const auto there, find_(at_m(question_, std::max(middle_m / step_ * step_, next_m_))));
+      MC2_TRY(plan_at_one_speed(there, end_m));
+      next_m_ = end_m + 1;
+      skip_to_legal();
+    }
+    return {};
+  }
+  Result<void> plan_at_one_speed(const FoundModel& found, std::int64_t last_m) {
     const auto label = [&](planner::Plan plan) { return labelled(std::move(plan), found, question_); };
     MC2_ASSIGN(auto part, planner::plan_ranges(question_.op, next_m_, last_m, as_it_is_now(found),
                                                options_for(found, question_), label));

@@ -111,7 +111,7 @@ Result<FoundModel> find_model(const ModelPlaces& places, const PlanQuestion& que
   planner::SpeedSpread& spread = found.value().spread;
   spread = planner::speed_spread(record.ratios);
   if (!question.time_uncut) {
-    found.value().level = planner::speed_level(model, record.runs);
+    found.value().level = planner::speed_level(model, question.op, record.runs);
     return found;
   }
   MC2_ASSIGN(const auto now, question.time_uncut(model));

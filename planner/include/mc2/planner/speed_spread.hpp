@@ -39,10 +39,12 @@ struct SpeedLevel {
 };
 
 /// A profile is taken within seconds, at the speed of that moment; later runs of the operator tell of others. The mean
-/// of their log ratios to the model, where a run counts half as much as the next newer one, and the profile itself half
-/// as much as the newest. Runs of other operators and of variants that the model does not know are left out. Source:
+/// of their log ratios to the model, where a run counts half as much as the next newer one, and as much less as its cut
+/// axis is longer or shorter than the one that is asked about; the profile itself counts half as much as the newest run
+/// at the same length. Runs of other operators and of variants that the model does not know are left out. Source:
 /// docs/cost_model.md §14.
-[[nodiscard]] SpeedLevel speed_level(const CostModel& model, std::span<const UncutRun> runs);
+/// @param op  one that the model answers for
+[[nodiscard]] SpeedLevel speed_level(const CostModel& model, const OpSpec& op, std::span<const UncutRun> runs);
 
 /// The model with every measured curve's times multiplied by its lane's level.
 [[nodiscard]] CostModel with_level(CostModel model, const SpeedLevel& level);

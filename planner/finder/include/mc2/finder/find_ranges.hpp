@@ -12,8 +12,9 @@
 namespace mc2::finder {
 
 /// The plans of all m from first_m to the question's (planner/plan_ranges.hpp): each m by the model that answers for it
-/// alone. m whose blocks are cut from n have a model each; those without one are a gap that says so. Plans that tuning
-/// kept do not matter: each is measured, and of one m.
+/// alone; at the speed of later runs, where there are some, that is learned for the middle of each octave of m. m whose
+/// blocks are cut from n have a model each; those without one are a gap that says so. Plans that tuning kept do not
+/// matter: each is measured, and of one m.
 /// @param find  as find_model() finds the model of one m
 /// Errors: as planner::plan_ranges; as `find` where no m has a model; InvalidSpec for a question that has the uncut
 /// parts timed, which are of one m.
