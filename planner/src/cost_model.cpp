@@ -85,6 +85,9 @@ CurveAxis compute_axis(const OpSpec& op) {
 Result<void> CostModel::validate() const {
   MC2_TRY(op.validate());
   if (variants.empty()) return Error{ErrorCode::InvalidSpec, "variants", "is empty; a model needs at least one"};
+  if (variants.size() > kMaxVariantCount)
+    return Error{ErrorCode::InvalidSpec, "variants",
+                 "are " + std::to_string(variants.size()) + "; at most " + std::to_string(kMaxVariantCount)};
   if (anchored_interval && !(std::isfinite(*anchored_interval) && *anchored_interval > 0))
     return Error{ErrorCode::InvalidSpec, "anchored_interval", "must be finite and above 0"};
   for (std::size_t i = 0; i < variants.size(); ++i) {

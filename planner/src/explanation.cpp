@@ -120,10 +120,12 @@ void add_losses(Explanation& explanation, const CostModel* model) {
   }
 }
 
-void add_sensitivity(Explanation& explanation, const CostModel* model, const PlanOptions& options) {
+/// Errors: Cancelled.
+Result<void> add_sensitivity(Explanation& explanation, const CostModel* model, const PlanOptions& options,
+                             const StopCheck& is_stopped) {
   if (model == nullptr) {
     explanation.notes.push_back("no cost model: sensitivity, curves and what each runner-up lost by are left out");
-    return;
+    return {};
   }
   compare_with_model(explanation, *model);
   const Plan& plan = explanation.plan;
@@ -132,13 +134,15 @@ void add_sensitivity(Explanation& explanation, const CostModel* model, const Pla
     explanation.notes.push_back(
         "sensitivity is left out: a race decided against overlapping, and the model only knows the uncut operator that "
         "overlaps");
-    return;
+    return {};
   }
-  auto sensitivity = analyse_sensitivity(explanation.plan, *model, options);
+  auto sensitivity = analyse_sensitivity(explanation.plan, *model, options, is_stopped);
+  if (!sensitivity && sensitivity.error().code == ErrorCode::Cancelled) return sensitivity.error();
   if (sensitivity)
     explanation.sensitivity = std::move(sensitivity).value();
   else
     explanation.notes.push_back("sensitivity: " + sensitivity.error().text());
+  return {};
 }
 
 } // namespace
@@ -158,7 +162,8 @@ TimelineUse timeline_use(const Timeline& timeline) noexcept {
           overlap_us(timeline.first, timeline.second)};
 }
 
-Result<Explanation> explain(const Plan& plan, const CostModel* model, const PlanOptions& options) {
+Result<Explanation> explain(const Plan& plan, const CostModel* model, const PlanOptions& options,
+                            const StopCheck& is_stopped) {
   MC2_TRY(plan.validate());
   MC2_TRY(validate_timeline(plan.timeline, plan.span_count()));
   MC2_TRY(options.validate());
@@ -168,7 +173,7 @@ Result<Explanation> explain(const Plan& plan, const CostModel* model, const Plan
   explanation.account = account_of(plan);
   explanation.bound_text = bound_text(plan, explanation.use);
   add_losses(explanation, model);
-  add_sensitivity(explanation, model, options);
+  MC2_TRY(add_sensitivity(explanation, model, options, is_stopped));
   return explanation;
 }
 

@@ -36,10 +36,15 @@ struct PricedRule {
 /// Covers m from the first on by ranges, each as long as any rule lets it be.
 class Cover {
  public:
+  /// Every m planned, unless it is stopped.
   Cover(const RangeSearch& search, std::vector<std::int64_t> m, const PlanOptions& options)
       : search_(search), m_(std::move(m)), options_(options) {
     best_.reserve(m_.size());
-    for (const std::int64_t one : m_) best_.push_back(search_.best(one, best_.empty() ? nullptr : &best_.back()));
+    for (const std::int64_t one : m_) {
+      if (search_.is_stopped()) break;
+      best_.push_back(search_.best(one, best_.empty() ? nullptr : &best_.back()));
+    }
+    m_.resize(best_.size());
     double next = 0;
     for (std::size_t i = 0; i < m_.size(); ++i) {
       if (static_cast<double>(m_[i]) < next) continue;
@@ -51,7 +56,7 @@ class Cover {
   /// @param label  as of plan_ranges()
   [[nodiscard]] std::vector<PlanRange> ranges(const std::function<Plan(Plan)>& label) {
     std::vector<PlanRange> result;
-    for (std::size_t first = 0; first < m_.size();) {
+    for (std::size_t first = 0; first < m_.size() && !search_.is_stopped();) {
       add_rules(best_[first]);
       const auto [rule, end] = longest_from(first);
       result.push_back(described(rule, first, end, label));
@@ -223,7 +228,8 @@ Result<void> check_range(const OpSpec& op, std::int64_t first_m, std::int64_t la
 }
 
 Result<PlanRanges> plan_ranges(const OpSpec& op, std::int64_t first_m, std::int64_t last_m, const CostModel& model,
-                               const PlanOptions& options, const std::function<Plan(Plan)>& label) {
+                               const PlanOptions& options, const std::function<Plan(Plan)>& label,
+                               const StopCheck& is_stopped) {
   MC2_TRY(check_range(op, first_m, last_m, options));
   const std::int64_t step = m_step(op);
   PlanRanges result{with_m(op, last_m / step * step), model.fingerprint, first_m};
@@ -236,9 +242,10 @@ Result<PlanRanges> plan_ranges(const OpSpec& op, std::int64_t first_m, std::int6
   if (all.empty()) return result;
   const OpSpec longest = with_m(op, all.back());
   MC2_TRY(strategies::check_question(longest, model));
-  const RangeSearch search(longest, model, options);
+  const RangeSearch search(longest, model, options, &is_stopped);
   result.planned_count = std::ssize(all);
   result.ranges = Cover(search, std::move(all), options).ranges(label);
+  if (search.is_stopped()) return strategies::stopped_error();
   MC2_TRY(require_finite(result.ranges));
   return result;
 }

@@ -109,13 +109,15 @@ Result<void> PlanOptions::validate() const {
   return {};
 }
 
-Result<Plan> make_plan(const OpSpec& op, const CostModel& model, const PlanOptions& options) {
+Result<Plan> make_plan(const OpSpec& op, const CostModel& model, const PlanOptions& options,
+                       const StopCheck& is_stopped) {
   MC2_TRY(options.validate());
   MC2_TRY(strategies::check_question(op, model));
-  const strategies::Problem problem = strategies::make_problem(op, model, options);
+  const strategies::Problem problem = strategies::make_problem(op, model, options, &is_stopped);
   const auto strategy = std::find_if(kStrategies.begin(), kStrategies.end(),
                                      [&](const Strategy& each) { return each.name == options.strategy; });
   auto plan = strategy->plan(problem);
+  if (problem.is_stopped()) return strategies::stopped_error();
   return plan ? require_finite(std::move(plan).value()) : plan;
 }
 
@@ -184,11 +186,13 @@ Result<Plan> predict_anchored(const OpSpec& op, const CostModel& model, const Va
   return plan;
 }
 
-Result<std::vector<LengthChoice>> compare_lengths(const OpSpec& op, const CostModel& model,
-                                                  const PlanOptions& options) {
+Result<std::vector<LengthChoice>> compare_lengths(const OpSpec& op, const CostModel& model, const PlanOptions& options,
+                                                  const StopCheck& is_stopped) {
   MC2_TRY(options.validate());
   MC2_TRY(strategies::check_question(op, model));
-  std::vector<LengthChoice> choices = strategies::sweep_lengths(strategies::make_problem(op, model, options));
+  const strategies::Problem problem = strategies::make_problem(op, model, options, &is_stopped);
+  std::vector<LengthChoice> choices = strategies::sweep_lengths(problem);
+  if (problem.is_stopped()) return strategies::stopped_error();
   for (const LengthChoice& choice : choices) MC2_TRY(require_finite(choice.plan));
   return choices;
 }

@@ -58,8 +58,8 @@ const std::vector<double>& changes() {
 /// Asks the search with one parameter at another value.
 class Study {
  public:
-  Study(const Plan& plan, const CostModel& model, PlanOptions options)
-      : plan_(plan), model_(model), options_(std::move(options)) {
+  Study(const Plan& plan, const CostModel& model, PlanOptions options, const StopCheck& is_stopped)
+      : plan_(plan), model_(model), options_(std::move(options)), is_stopped_(is_stopped) {
     options_.strategy = "search";
     options_.runner_up_count = 0;
   }
@@ -77,7 +77,7 @@ class Study {
 
  private:
   [[nodiscard]] Result<Answer> ask(const OpSpec& op, const CostModel& model) const {
-    MC2_ASSIGN(auto best, make_plan(op, model, options_));
+    MC2_ASSIGN(auto best, make_plan(op, model, options_, is_stopped_));
     Answer answer{best.cut, best.variant, best.makespan.us, std::nullopt};
     if (op != plan_.op) return answer;
     MC2_ASSIGN(const auto kept, predict_cut(op, model, plan_.variant, plan_.cut));
@@ -88,6 +88,7 @@ class Study {
   const Plan& plan_;
   const CostModel& model_;
   PlanOptions options_;
+  const StopCheck& is_stopped_;
 };
 
 /// 0: the same decision. For another m or n the lengths cannot stay, so only their number counts.
@@ -214,12 +215,13 @@ ParameterSensitivity study_parameter(const Study& study, const Knob& knob, const
 std::string_view to_string(Parameter parameter) noexcept { return name_of<Parameter>(kParameterNames, parameter); }
 std::string_view to_string(FlipKind kind) noexcept { return name_of<FlipKind>(kFlipNames, kind); }
 
-Result<Sensitivity> analyse_sensitivity(const Plan& plan, const CostModel& model, const PlanOptions& options) {
+Result<Sensitivity> analyse_sensitivity(const Plan& plan, const CostModel& model, const PlanOptions& options,
+                                        const StopCheck& is_stopped) {
   if (std::ssize(plan.cut.block_rows) > kMaxBlockCount)
     return Error{ErrorCode::Infeasible, "cut",
                  "has " + std::to_string(plan.cut.block_rows.size()) + " blocks; sensitivity is studied for at most " +
                      std::to_string(kMaxBlockCount)};
-  const Study study(plan, model, options);
+  const Study study(plan, model, options, is_stopped);
   MC2_ASSIGN(const auto today, study.today());
   Sensitivity result;
   result.best_cut = today.cut;
@@ -228,6 +230,7 @@ Result<Sensitivity> analyse_sensitivity(const Plan& plan, const CostModel& model
   result.kept_us = today.kept_us.value_or(0);
   for (const Knob& knob : knobs_of(plan, model, options))
     result.parameters.push_back(study_parameter(study, knob, today));
+  MC2_TRY(study.today()); // an answer that was not waited for looks like a question without one
   return result;
 }
 

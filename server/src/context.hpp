@@ -8,6 +8,7 @@
 #include "answer_cache.hpp"
 #include "drift_watch.hpp"
 #include "http/target.hpp"
+#include "mc2/planner/planner.hpp"
 #include "mc2/server/config.hpp"
 #include "mc2/server/message.hpp"
 #include "mc2/server/service.hpp"
@@ -35,7 +36,8 @@ struct Context {
 struct Call {
   const Request& request;
   const Query& query;
-  std::string id; ///< what the route's "{id}" stands for
+  std::string id;                     ///< what the route's "{id}" stands for
+  planner::StopCheck is_stopped = {}; ///< of a route that plans: whether to give up
 };
 
 /// A JSON answer.

@@ -47,7 +47,8 @@ SourcedPlan sourced(std::string_view source, const Plan& plan, std::string docum
 }
 
 /// Errors: as answer_plan.
-Result<SourcedPlan> make(const store::Store& store, const PlanQuestion& question) {
+Result<SourcedPlan> make(const store::Store& store, const PlanQuestion& question,
+                         const planner::StopCheck& is_stopped) {
   MC2_ASSIGN(const auto machine, find_machine(store, question.machine));
   const planner::Fingerprint& fingerprint = machine.fingerprint;
   const auto usual = planner::default_options_on(fingerprint);
@@ -57,7 +58,8 @@ Result<SourcedPlan> make(const store::Store& store, const PlanQuestion& question
   MC2_ASSIGN(auto found, finder::find_plan(sources, {.op = question.request.op,
                                                      .machine = fingerprint,
                                                      .options = question.request.options_with(usual.alignment),
-                                                     .may_transfer = question.may_transfer}));
+                                                     .may_transfer = question.may_transfer,
+                                                     .is_stopped = is_stopped}));
   store::StoredPlan& plan = found.stored;
   const bool is_kept = found.origin == finder::Origin::Kept;
   return sourced(is_kept ? "stored" : "model", plan.plan, std::move(plan.document), std::move(plan.created_at));
@@ -65,14 +67,15 @@ Result<SourcedPlan> make(const store::Store& store, const PlanQuestion& question
 
 /// The document itself, whose ETag has the epoch.
 Result<Answer> make_ranges(Context& context, const store::Store& store, const PlanQuestion& question,
-                           std::int64_t epoch) {
+                           std::int64_t epoch, const planner::StopCheck& is_stopped) {
   MC2_ASSIGN(const auto machine, find_machine(store, question.machine));
   const auto usual = planner::default_options_on(machine.fingerprint);
   MC2_ASSIGN(const auto ranges, finder::find_ranges({.given = {}, .kept = finder::kept_in_unnamed(store)},
                                                     {.op = question.request.op,
                                                      .machine = machine.fingerprint,
                                                      .options = question.request.options_with(usual.alignment),
-                                                     .may_transfer = question.may_transfer},
+                                                     .may_transfer = question.may_transfer,
+                                                     .is_stopped = is_stopped},
                                                     *question.first_m));
   context.metrics.count_answer("model", to_string(ranges.provenance()));
   auto body = std::make_shared<const std::string>(store::encode(ranges));
@@ -81,19 +84,19 @@ Result<Answer> make_ranges(Context& context, const store::Store& store, const Pl
 }
 
 Result<Answer> make_plan_answer(Context& context, const store::Store& store, const PlanQuestion& question,
-                                std::int64_t epoch) {
-  MC2_ASSIGN(const auto plan, make(store, question));
+                                std::int64_t epoch, const planner::StopCheck& is_stopped) {
+  MC2_ASSIGN(const auto plan, make(store, question, is_stopped));
   context.metrics.count_answer(plan.source, plan.provenance);
   return to_answer(plan, epoch);
 }
 
 /// Made while the store stood still, so that what an epoch's answer is does not depend on who asks.
-Result<Answer> make_settled(Context& context, const KeyedQuestion& keyed) {
+Result<Answer> make_settled(Context& context, const KeyedQuestion& keyed, const planner::StopCheck& is_stopped) {
   return context.store.read([&](const store::Store& store) -> Result<Answer> {
     for (int attempt = 0; attempt < kMaxTries; ++attempt) {
       MC2_ASSIGN(const auto before, store.revision());
-      auto answer = keyed.question.first_m ? make_ranges(context, store, keyed.question, before)
-                                           : make_plan_answer(context, store, keyed.question, before);
+      auto answer = keyed.question.first_m ? make_ranges(context, store, keyed.question, before, is_stopped)
+                                           : make_plan_answer(context, store, keyed.question, before, is_stopped);
       MC2_ASSIGN(const auto after, store.revision());
       if (after != before) continue;
       if (!answer) return answer.error();
@@ -124,18 +127,38 @@ KeyedQuestion with_key(PlanQuestion question) {
   return {std::move(question), std::move(key)};
 }
 
-Result<Answer> answer_plan(Context& context, const KeyedQuestion& keyed) {
+namespace {
+
+std::optional<Answer> kept_answer(Context& context, const KeyedQuestion& keyed) {
   const auto& [question, key] = keyed;
   const std::int64_t revision = context.store.revision();
   if (question.epoch) {
-    if (auto known = context.answers.find_epoch(key, *question.epoch)) return *known;
+    if (auto known = context.answers.find_epoch(key, *question.epoch)) return known;
   }
-  auto answer = context.answers.find(key, revision);
+  return context.answers.find(key, revision);
+}
+
+bool is_of_its_epoch(const PlanQuestion& question, const Answer& answer) {
+  return !question.epoch || answer.epoch == *question.epoch;
+}
+
+} // namespace
+
+std::optional<Answer> known_answer(Context& context, const KeyedQuestion& keyed) {
+  auto answer = kept_answer(context, keyed);
+  if (!answer || !is_of_its_epoch(keyed.question, *answer)) return std::nullopt;
+  context.metrics.count_cache(true);
+  return answer;
+}
+
+Result<Answer> answer_plan(Context& context, const KeyedQuestion& keyed, const planner::StopCheck& is_stopped) {
+  const PlanQuestion& question = keyed.question;
+  auto answer = kept_answer(context, keyed);
   context.metrics.count_cache(answer.has_value());
   if (!answer) {
-    MC2_ASSIGN(answer, make_settled(context, keyed));
+    MC2_ASSIGN(answer, make_settled(context, keyed, is_stopped));
   }
-  if (question.epoch && answer->epoch != *question.epoch)
+  if (!is_of_its_epoch(question, *answer))
     return Error{ErrorCode::Stale, "epoch",
                  "the answer of epoch " + std::to_string(*question.epoch) + " is no longer known; it is " +
                      std::to_string(answer->epoch) +

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <optional>
+
 #include "context.hpp"
 #include "plan_question.hpp"
 
@@ -23,6 +25,10 @@ struct SourcedPlan {
 /// else one from the kept model. Equal questions get equal bytes until the store's revision moves. Errors: NotFound
 /// saying what the store has; InvalidSpec for a machine that is not said or not unique; Stale for an epoch whose answer
 /// is no longer known; as planner::make_plan.
-[[nodiscard]] Result<Answer> answer_plan(Context& context, const KeyedQuestion& question);
+[[nodiscard]] Result<Answer> answer_plan(Context& context, const KeyedQuestion& question,
+                                         const planner::StopCheck& is_stopped);
+
+/// The same where it need not be made: kept, and of the question's epoch. Does not wait.
+[[nodiscard]] std::optional<Answer> known_answer(Context& context, const KeyedQuestion& question);
 
 } // namespace mc2::server

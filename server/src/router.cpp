@@ -10,8 +10,10 @@ namespace {
 
 constexpr std::string_view kCapture = "{id}";
 
-constexpr Needs kUpload{.upload = true};
-constexpr Needs kTime{.time = true}; // plans more than once, or from a model that the request brings
+constexpr Needs kReads{Work::Read};
+constexpr Needs kPlans{Work::Plan};
+constexpr Needs kWrites{Work::Write};
+constexpr Needs kUploads{Work::Write, true};
 
 constexpr std::array kRoutes{
     Route{"GET", "/", &answer_dashboard, Access::Open},
@@ -19,33 +21,33 @@ constexpr std::array kRoutes{
     Route{"GET", "/livez", &answer_livez, Access::Open},
     Route{"GET", "/readyz", &answer_readyz, Access::Open},
     Route{"GET", "/version", &answer_version, Access::Read},
-    Route{"GET", "/metrics", &answer_metrics, Access::Read},
+    Route{"GET", "/metrics", &answer_metrics, Access::Read, kReads},
     Route{"GET", "/openapi.yaml", &answer_openapi, Access::Read},
-    Route{"GET", "/v1/plan", &answer_plan_get, Access::Read},
-    Route{"POST", "/v1/plan", &answer_plan_post, Access::Read},
-    Route{"GET", "/v1/plan/ranges", &answer_plan_ranges, Access::Read, kTime},
-    Route{"POST", "/v1/plan/batch", &answer_plan_batch, Access::Read, kTime},
-    Route{"POST", "/v1/what-if", &answer_what_if, Access::Read, kTime},
-    Route{"GET", "/v1/plans", &list_plans, Access::Read},
-    Route{"POST", "/v1/plans", &add_plan, Access::Write},
-    Route{"GET", "/v1/plans/{id}", &answer_plan, Access::Read},
-    Route{"DELETE", "/v1/plans/{id}", &remove_plan, Access::Admin},
-    Route{"GET", "/v1/plans/{id}/explanation", &answer_explanation, Access::Read},
-    Route{"GET", "/v1/plans/{id}/races", &list_races, Access::Read},
-    Route{"GET", "/v1/models", &list_models, Access::Read},
-    Route{"POST", "/v1/models", &add_model, Access::Write, kUpload},
-    Route{"GET", "/v1/models/{id}", &answer_model, Access::Read},
-    Route{"GET", "/v1/models/{id}/curves", &answer_curves, Access::Read},
-    Route{"GET", "/v1/models/{id}/exploration", &explore_model, Access::Read},
-    Route{"GET", "/v1/models/{id}/drift", &answer_model_drift, Access::Read},
-    Route{"GET", "/v1/samples", &list_samples, Access::Read},
-    Route{"POST", "/v1/samples", &add_samples, Access::Write, kUpload},
-    Route{"GET", "/v1/samples/{id}", &answer_samples, Access::Read},
-    Route{"POST", "/v1/imports", &import_log, Access::Write, kUpload},
-    Route{"GET", "/v1/measurements", &list_measurements, Access::Read},
-    Route{"POST", "/v1/measurements", &add_measurement, Access::Write},
-    Route{"GET", "/v1/measurements/{id}", &answer_measurement, Access::Read},
-    Route{"GET", "/v1/fingerprints", &list_fingerprints, Access::Read},
+    Route{"GET", "/v1/plan", &answer_plan_get, Access::Read, kPlans, &known_plan},
+    Route{"POST", "/v1/plan", &answer_plan_post, Access::Read, kPlans},
+    Route{"GET", "/v1/plan/ranges", &answer_plan_ranges, Access::Read, kPlans},
+    Route{"POST", "/v1/plan/batch", &answer_plan_batch, Access::Read, kPlans},
+    Route{"POST", "/v1/what-if", &answer_what_if, Access::Read, kPlans},
+    Route{"GET", "/v1/plans", &list_plans, Access::Read, kReads},
+    Route{"POST", "/v1/plans", &add_plan, Access::Write, kWrites},
+    Route{"GET", "/v1/plans/{id}", &answer_plan, Access::Read, kReads},
+    Route{"DELETE", "/v1/plans/{id}", &remove_plan, Access::Admin, kWrites},
+    Route{"GET", "/v1/plans/{id}/explanation", &answer_explanation, Access::Read, kPlans},
+    Route{"GET", "/v1/plans/{id}/races", &list_races, Access::Read, kReads},
+    Route{"GET", "/v1/models", &list_models, Access::Read, kReads},
+    Route{"POST", "/v1/models", &add_model, Access::Write, kUploads},
+    Route{"GET", "/v1/models/{id}", &answer_model, Access::Read, kReads},
+    Route{"GET", "/v1/models/{id}/curves", &answer_curves, Access::Read, kReads},
+    Route{"GET", "/v1/models/{id}/exploration", &explore_model, Access::Read, kPlans},
+    Route{"GET", "/v1/models/{id}/drift", &answer_model_drift, Access::Read, kReads},
+    Route{"GET", "/v1/samples", &list_samples, Access::Read, kReads},
+    Route{"POST", "/v1/samples", &add_samples, Access::Write, kUploads},
+    Route{"GET", "/v1/samples/{id}", &answer_samples, Access::Read, kReads},
+    Route{"POST", "/v1/imports", &import_log, Access::Write, kUploads},
+    Route{"GET", "/v1/measurements", &list_measurements, Access::Read, kReads},
+    Route{"POST", "/v1/measurements", &add_measurement, Access::Write, kWrites},
+    Route{"GET", "/v1/measurements/{id}", &answer_measurement, Access::Read, kReads},
+    Route{"GET", "/v1/fingerprints", &list_fingerprints, Access::Read, kReads},
 };
 
 /// What "{id}" stands for when the path has this form.
@@ -73,6 +75,11 @@ Match find_route(std::string_view method, std::string_view path) {
         (found.allowed.empty() ? "" : ", ") + std::string(route.method) + (route.method == "GET" ? ", HEAD" : "");
   }
   return found;
+}
+
+Match route_of(std::string_view method, std::string_view target) {
+  const auto path = decoded_path(target);
+  return path ? find_route(method, path.value()) : Match{};
 }
 
 } // namespace mc2::server

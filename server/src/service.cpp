@@ -4,6 +4,7 @@
 #include <exception>
 
 #include "context.hpp"
+#include "deadline.hpp"
 #include "error_map.hpp"
 #include "first_clients.hpp"
 #include "gatekeeper.hpp"
@@ -17,9 +18,7 @@ namespace mc2::server {
 
 namespace {
 
-/// What is asked most: a target of it that was read before is not read again.
-constexpr std::size_t kShownHost = 64; ///< characters, in messages
-constexpr std::string_view kPlanPattern = "/v1/plan";
+constexpr std::size_t kShownHost = 64;        ///< characters, in messages
 constexpr std::string_view kNoRoute = "none"; ///< in what is counted
 
 bool is_reading(std::string_view method) { return method == "GET" || method == "HEAD"; }
@@ -55,6 +54,10 @@ struct Service::Impl {
   void tell(std::string_view request_id, const std::exception& fault) const noexcept;
   /// Throws what the store throws.
   [[nodiscard]] Response answer(const Request& request, std::string_view& route_pattern);
+  [[nodiscard]] Result<Response> answer_by(const Route& route, const Request& request, const Match& match,
+                                           const Query& query);
+  /// Fits an answer to what the client reads.
+  void finish(const Request& request, Response& response);
 };
 
 Response json_response(std::string body, int status) {
@@ -100,20 +103,24 @@ void Service::count_refused_connection(std::string_view reason) noexcept { impl_
 void Service::start_draining() noexcept { impl_->is_draining = true; }
 
 Needs Service::needs(std::string_view method, std::string_view target) noexcept {
-  const Match match = find_route(method, target.substr(0, target.find('?')));
-  if (match.route == nullptr) return {};
-  Needs needs = match.route->needs;
-  needs.writer = match.route->access >= Access::Write;
-  return needs;
+  try {
+    const Match match = route_of(method, target);
+    return match.route != nullptr ? match.route->needs : Needs{};
+  } catch (const std::bad_alloc&) {
+    return {}; // answer() says so
+  }
+}
+
+Result<Response> Service::Impl::answer_by(const Route& route, const Request& request, const Match& match,
+                                          const Query& query) {
+  if (route.needs.work != Work::Plan) return route.answer(context, {request, query, match.id});
+  MC2_ASSIGN(const auto deadline, Deadline::read(query, request, is_draining));
+  auto answered = route.answer(context, {request, query, match.id, [&deadline] { return deadline.is_over(); }});
+  if (!answered && answered.error().code == ErrorCode::Cancelled && deadline.is_over()) return deadline.error();
+  return answered;
 }
 
 Response Service::Impl::answer(const Request& request, std::string_view& route_pattern) {
-  if (const auto known = is_reading(request.method) ? questions.find(request.target) : nullptr;
-      known && request.granted >= Access::Read) {
-    route_pattern = kPlanPattern;
-    auto answered = answer_plan_question(context, *known);
-    return answered ? std::move(answered).value() : problem_of(answered.error(), request.id);
-  }
   const auto target = parse_target(request.target);
   if (!target) return problem_of(target.error(), request.id);
   const Match match = find_route(request.method, target.value().path);
@@ -125,9 +132,9 @@ Response Service::Impl::answer(const Request& request, std::string_view& route_p
     return refused;
   }
   route_pattern = match.route->pattern;
-  if (request.granted < match.route->access) // of a path that was written so that admit() did not know it
+  if (request.granted < match.route->access) // admit() was not asked
     return problem(403, "this token, or none, is not enough for this", request.id);
-  auto answered = match.route->answer(context, {request, target.value().query, match.id});
+  auto answered = answer_by(*match.route, request, match, target.value().query);
   return answered ? std::move(answered).value() : problem_of(answered.error(), request.id);
 }
 
@@ -140,7 +147,7 @@ void Service::Impl::tell(std::string_view request_id, const std::exception& faul
 }
 
 Admission Service::Impl::admit(const RequestHead& head) {
-  const Match match = find_route(head.method, head.target.substr(0, head.target.find('?')));
+  const Match match = route_of(head.method, head.target);
   // What is not there is not told to everybody either.
   const Access needed = match.route != nullptr ? match.route->access : Access::Read;
   const Bearer bearer = keeper->identify(head.authorization, context.surroundings.utc_now);
@@ -174,7 +181,7 @@ Admission Service::admit(const RequestHead& head) noexcept {
 }
 
 void Service::count_refusal(std::string_view method, std::string_view target, int status) {
-  const Match match = find_route(method, target.substr(0, target.find('?')));
+  const Match match = route_of(method, target);
   impl_->metrics.count_request(method, match.route != nullptr ? match.route->pattern : kNoRoute, status, {});
 }
 
@@ -200,16 +207,37 @@ void become_not_modified(Response& response) {
 
 } // namespace
 
+void Service::Impl::finish(const Request& request, Response& response) {
+  if (is_first_client(request)) response = as_first_clients_read(std::move(response));
+  if (response.status == 200) compressor.encode(response, request.accept_encoding);
+  if (response.status == 200 && !response.etag.empty() && names_tag(request.if_none_match, response.etag))
+    become_not_modified(response);
+}
+
+std::optional<Response> Service::known(const Request& request) noexcept {
+  const auto start = std::chrono::steady_clock::now();
+  try {
+    const Match match = route_of(request.method, request.target);
+    if (match.route == nullptr || match.route->known == nullptr || request.granted < match.route->access)
+      return std::nullopt;
+    auto response = match.route->known(impl_->context, request);
+    if (!response) return response;
+    impl_->finish(request, *response);
+    impl_->metrics.count_request(request.method, match.route->pattern, response->status,
+                                 std::chrono::steady_clock::now() - start);
+    return response;
+  } catch (const std::exception&) { // of memory: answer() says so
+    return std::nullopt;
+  }
+}
+
 Response Service::answer(const Request& request) noexcept {
   const auto start = std::chrono::steady_clock::now();
   std::string_view route = kNoRoute;
   Response response;
   try {
     response = impl_->answer(request, route);
-    if (is_first_client(request)) response = as_first_clients_read(std::move(response));
-    if (response.status == 200) impl_->compressor.encode(response, request.accept_encoding);
-    if (response.status == 200 && !response.etag.empty() && names_tag(request.if_none_match, response.etag))
-      become_not_modified(response);
+    impl_->finish(request, response);
   } catch (const SystemError& fault) {
     impl_->tell(request.id, fault);
     response = problem(503, "the store could not be read or written; the log says why", request.id);

@@ -41,6 +41,23 @@ TEST(Router, OnlyWhatTellsNothingOfTheStoreIsOpen) {
   }
 }
 
+TEST(Router, APathIsTheSameHoweverItIsWritten) {
+  EXPECT_EQ(route_of("POST", "/v1/sample%73?x=1").route, route_of("POST", "/v1/samples").route);
+  EXPECT_TRUE(route_of("POST", "/v1/sample%73").route->needs.upload);
+  EXPECT_EQ(route_of("POST", "/v1/what%2Dif").route->needs.work, Work::Plan);
+  EXPECT_EQ(route_of("GET", "/v1/plans/%61bc").id, "abc");
+  EXPECT_EQ(route_of("GET", "/v1/plan%").route, nullptr);
+}
+
+TEST(Router, WhatReadsTheStoreOrPlansKeepsNobodyWaiting) {
+  for (const Route& route : routes()) {
+    const bool is_quick =
+        route.access == Access::Open || route.pattern == "/version" || route.pattern == "/openapi.yaml";
+    EXPECT_EQ(route.needs.work == Work::Quick, is_quick) << route.pattern;
+    EXPECT_EQ(route.needs.work == Work::Write, route.access >= Access::Write) << route.pattern;
+  }
+}
+
 TEST(Router, HeadIsAnsweredAsGet) { EXPECT_NE(find_route("HEAD", "/livez").route, nullptr); }
 
 } // namespace

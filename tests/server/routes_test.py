@@ -244,7 +244,8 @@ class RoutesTest(ServiceTest):
                      for pattern, operations in OPENAPI["paths"].items()
                      for method, operation in operations.items() if method != "parameters"
                      for status in operation["responses"]}
-        unseen = described - self.seen - elsewhere - {("GET", "/readyz", "503"), ("POST", "/v1/plan", "422")}
+        elsewhere |= {row for row in described if row[2] == "503"}  # a store that is gone; deadlines_test.py
+        unseen = described - self.seen - elsewhere - {("POST", "/v1/plan", "422")}
         self.assertEqual(unseen, set(), "described, but not seen here")
 
     def test_the_description_is_served_and_has_every_route(self):

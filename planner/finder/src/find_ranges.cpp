@@ -103,7 +103,7 @@ class Segments {
   Result<void> plan_at_one_speed(const FoundModel& found, std::int64_t last_m) {
     const auto label = [&](planner::Plan plan) { return labelled(std::move(plan), found, question_); };
     MC2_ASSIGN(auto part, planner::plan_ranges(question_.op, next_m_, last_m, as_it_is_now(found),
-                                               options_for(found, question_), label));
+                                               options_for(found, question_), label, question_.is_stopped));
     for (PlanRange& range : part.ranges) add(result_, std::move(range));
     result_.planned_count += part.planned_count;
     return {};

@@ -150,7 +150,8 @@ planner::PlanOptions options_for(const FoundModel& found, const PlanQuestion& qu
 }
 
 Result<planner::Plan> plan_with(const FoundModel& found, const PlanQuestion& question) {
-  MC2_ASSIGN(auto plan, planner::make_plan(question.op, as_it_is_now(found), options_for(found, question)));
+  MC2_ASSIGN(auto plan,
+             planner::make_plan(question.op, as_it_is_now(found), options_for(found, question), question.is_stopped));
   return labelled(std::move(plan), found, question);
 }
 

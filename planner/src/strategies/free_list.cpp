@@ -127,6 +127,7 @@ class FreeListSearch {
     int best_parent = -1, best_point = -1;
     for (std::size_t at = 0; at < last(); ++at) {
       for (std::size_t i = 0; i < states_[at].size(); ++i) {
+        if (problem_.is_stopped()) return {};
         const State state = states_[at][i];
         if (is_count_capped && state.count >= problem_.options.max_block_count) continue;
         for (std::size_t to = at + 1; to <= last(); ++to) {
@@ -241,11 +242,11 @@ std::vector<RunnerUp> runners_up(const Problem& problem, const Found& found, con
 Plan plan_by_free_list(const Problem& problem) {
   PlanOptions options = problem.options;
   options.require_significant_gain = false; // judged once, at the end
-  const Problem family_problem{problem.op,     problem.model, options,
-                               problem.traits, problem.rows,  problem.message_bytes_per_unit};
+  const Problem family_problem = make_problem(problem.op, problem.model, options, problem.stop_check);
   const Plan restricted = plan_by_search(family_problem);
   Found found{{}, nullptr, restricted.makespan.us * (1 - kRounding)};
-  for (const auto& cost : problem.model.variants) search_variant(problem, cost, found);
+  for (const auto& cost : problem.model.variants)
+    if (!problem.is_stopped()) search_variant(problem, cost, found);
 
   Plan plan = restricted;
   if (found.cost != nullptr) {

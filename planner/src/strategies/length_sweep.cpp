@@ -51,14 +51,17 @@ std::vector<LengthChoice> sweep_lengths(const Problem& problem) {
   options.alignment = coarsened_step(problem.rows, family_step(problem.rows, options), kMaxLengthCount);
   Fastest fastest(problem);
   for (const VariantCost& cost : problem.model.variants) {
+    if (problem.is_stopped()) break;
     fastest.offer(problem.rows, cost, Cut{{problem.rows}});
     for_each_member(problem.rows, options, [&](const BlockSplit& member) {
       if (is_full(member, options.min_block_rows)) fastest.offer(member.long_rows, cost, member.cut());
     });
   }
   std::vector<LengthChoice> choices;
-  for (const auto& [long_rows, candidate] : fastest.by_length())
+  for (const auto& [long_rows, candidate] : fastest.by_length()) {
+    if (problem.is_stopped()) break;
     choices.push_back({long_rows, predict_choice(problem, long_rows, candidate)});
+  }
   return choices;
 }
 

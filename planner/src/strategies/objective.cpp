@@ -13,8 +13,9 @@ double objective_us(const Problem& problem, const Plan& plan) {
 
 double uncut_objective_us(const Problem& problem, const VariantCost& cost) {
   const Cut whole{{problem.rows}};
-  if (interval_multiple(problem.options.objective_quantile) == 0) return simulate_cut(problem, cost, whole).makespan_us;
-  return objective_us(problem, predict(problem, cost, whole, ""));
+  const double us = simulate_cut(problem, cost, whole).makespan_us;
+  const double multiple = interval_multiple(problem.options.objective_quantile);
+  return multiple == 0 ? us : us + multiple * upper_half_width_us(problem, cost, whole);
 }
 
 const VariantCost& best_uncut_variant(const Problem& problem) {

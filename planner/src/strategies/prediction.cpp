@@ -163,11 +163,14 @@ Result<void> check_question(const OpSpec& op, const CostModel& model) {
   return match(op, model.op);
 }
 
-Problem make_problem(const OpSpec& op, const CostModel& model, const PlanOptions& options) {
+Problem make_problem(const OpSpec& op, const CostModel& model, const PlanOptions& options,
+                     const StopCheck* stop_check) {
   const OpTraits& traits = traits_of(op.kind);
-  return {
-      op, model, options, traits, traits.cut_axis_length(op), static_cast<double>(traits.message_bytes_per_unit(op))};
+  const auto message_bytes = static_cast<double>(traits.message_bytes_per_unit(op));
+  return {op, model, options, traits, traits.cut_axis_length(op), message_bytes, stop_check};
 }
+
+Error stopped_error() { return {ErrorCode::Cancelled, "", "planning was stopped before it had ended"}; }
 
 double Problem::lane_us(const VariantCost& cost, bool is_first_lane, std::int64_t block_rows,
                         bool hands_over) const noexcept {
@@ -193,6 +196,10 @@ const VariantCost& best_serial_variant(const Problem& problem) noexcept {
 
 const VariantCost& cost_of(const Problem& problem, const Variant& variant) {
   return *std::ranges::find(problem.model.variants, variant, &VariantCost::variant);
+}
+
+double upper_half_width_us(const Problem& problem, const VariantCost& cost, const Cut& cut) {
+  return effect_us(problem, cost, block_times(problem, cost, cut), problem.relative_intervals(cost), +1);
 }
 
 double curve_half_width_us(const Problem& problem, const VariantCost& cost, const Cut& cut) {

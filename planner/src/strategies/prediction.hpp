@@ -17,6 +17,10 @@ struct Problem {
   const OpTraits& traits;
   std::int64_t rows; ///< length of the cut axis
   double message_bytes_per_unit;
+  const StopCheck* stop_check = nullptr; ///< null: nobody may stop it
+
+  /// What has searched until now may be left as it is: its result is thrown away.
+  [[nodiscard]] bool is_stopped() const { return stop_check != nullptr && *stop_check && (*stop_check)(); }
 
   [[nodiscard]] double compute_us(const VariantCost& cost, std::int64_t block_rows) const noexcept {
     return cost.compute.curve.time_us(static_cast<double>(block_rows));
@@ -46,8 +50,12 @@ struct Problem {
 /// operators only.
 [[nodiscard]] Result<void> check_question(const OpSpec& op, const CostModel& model);
 
-/// After check_question(). All three must outlive it.
-[[nodiscard]] Problem make_problem(const OpSpec& op, const CostModel& model, const PlanOptions& options);
+/// After check_question(). All must outlive it.
+[[nodiscard]] Problem make_problem(const OpSpec& op, const CostModel& model, const PlanOptions& options,
+                                   const StopCheck* stop_check = nullptr);
+
+/// What a question that was stopped is answered with.
+[[nodiscard]] Error stopped_error();
 
 /// The variant with the shortest uncut matmul + collective: what a plan has to beat.
 [[nodiscard]] const VariantCost& best_serial_variant(const Problem& problem) noexcept;
@@ -65,6 +73,9 @@ template <typename StretchedUs>
   return std::hypot(stretched_us(1 + sign * interval.first, 1.0) - us,
                     stretched_us(1.0, 1 + sign * interval.second) - us);
 }
+
+/// How far the 90 % interval of a cut's makespan reaches above it.
+[[nodiscard]] double upper_half_width_us(const Problem& problem, const VariantCost& cost, const Cut& cut);
 
 /// How much longer a cut may take when each lane's curve is off by its curve_interval.
 [[nodiscard]] double curve_half_width_us(const Problem& problem, const VariantCost& cost, const Cut& cut);

@@ -52,13 +52,16 @@ CutRule Choice::rule(std::int64_t min_odd_rows) const {
 RangeSearch::Case::Case(const RangeSearch& search, std::int64_t m)
     : op(search.longest_), problem((op.m = m, make_problem(op, search.model_, search.options_))) {}
 
-RangeSearch::RangeSearch(const OpSpec& longest, const CostModel& model, const PlanOptions& options)
+RangeSearch::RangeSearch(const OpSpec& longest, const CostModel& model, const PlanOptions& options,
+                         const StopCheck* stop_check)
     : longest_(longest),
       model_(model),
       options_(options),
+      stop_check_(stop_check),
       is_expected_(interval_multiple(options.objective_quantile) == 0) {
   const Problem problem = make_problem(longest, model, options);
-  for (const VariantCost& cost : model.variants) candidates_.emplace_back(problem, cost);
+  for (const VariantCost& cost : model.variants)
+    if (!is_stopped()) candidates_.emplace_back(problem, cost);
 }
 
 Choice RangeSearch::best(std::int64_t m, const Choice* near) const {

@@ -30,7 +30,10 @@ struct Choice {
 class RangeSearch {
  public:
   /// @param longest  the operator with the largest m that is asked for. All must outlive the search.
-  RangeSearch(const OpSpec& longest, const CostModel& model, const PlanOptions& options);
+  RangeSearch(const OpSpec& longest, const CostModel& model, const PlanOptions& options, const StopCheck* stop_check);
+
+  /// As Problem::is_stopped().
+  [[nodiscard]] bool is_stopped() const { return stop_check_ != nullptr && *stop_check_ && (*stop_check_)(); }
 
   /// The fastest decision, uncut where the best cut's gain is not significant. m is one that the operator can have.
   /// @param near  the decision for an m close by: the nearer to the best one, the less is searched; may be null
@@ -78,6 +81,7 @@ class RangeSearch {
   const OpSpec& longest_;
   const CostModel& model_;
   const PlanOptions& options_;
+  const StopCheck* stop_check_;
   const bool is_expected_;           ///< what is minimised is the expected makespan
   std::deque<Candidate> candidates_; ///< in place: each score refers to its table
 };

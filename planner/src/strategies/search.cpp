@@ -136,7 +136,8 @@ Plan plan_by_search(const Problem& problem) {
   const Plan uncut = predict(problem, uncut_cost, Cut{{problem.rows}}, "search");
   shortlist.offer({objective_us(problem, uncut), BlockSplit{}, &uncut_cost});
   std::int64_t candidate_count = 1;
-  for (const auto& cost : problem.model.variants) candidate_count += search_variant(problem, cost, shortlist);
+  for (const auto& cost : problem.model.variants)
+    if (!problem.is_stopped()) candidate_count += search_variant(problem, cost, shortlist);
 
   const Scored& best = shortlist.entries().front();
   Plan plan = predict(problem, *best.cost, cut_of(problem, best), "search");

@@ -85,6 +85,7 @@ Grouping best_grouping(const Problem& problem) {
   const auto smallest = smallest_groups(problem);
   Grouping best;
   for (const auto& cost : problem.model.variants) {
+    if (best.cost != nullptr && problem.is_stopped()) break;
     const Predictor predictor(problem, cost);
     for (unsigned composition = 0; composition < 1U << (smallest.size() - 1); ++composition) {
       Cut cut = composed(smallest, composition);

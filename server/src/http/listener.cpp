@@ -65,7 +65,8 @@ struct Listener::Impl {
   UploadRoom uploads;
   net::thread_pool upload_pool{1};  // one at a time bounds the memory for what is read of them
   net::thread_pool writing_pool{1}; // the store has one writer
-  net::thread_pool planning_pool{std::max(1U, std::thread::hardware_concurrency() / 2)};
+  net::thread_pool reading_pool{2};
+  net::thread_pool planning_pool{std::max(2U, std::thread::hardware_concurrency() / 2)}; // none waits for one alone
   net::io_context io;
   Acceptor<net::ip::tcp> tcp{io};
   Acceptor<net::local::stream_protocol> local{io};
@@ -80,7 +81,8 @@ struct Listener::Impl {
         uploads(given.store.parent_path(), given.limits.upload_count) {}
 
   [[nodiscard]] SessionContext session_context() {
-    return {service, limits, logs.access, sessions, rates, uploads, upload_pool, writing_pool, planning_pool};
+    return {service, limits,      logs.access,  sessions,     rates,
+            uploads, upload_pool, writing_pool, reading_pool, planning_pool};
   }
   [[nodiscard]] Result<void> require_guarded(const Config& wanted) const;
   [[nodiscard]] Result<void> open_tcp();
@@ -316,6 +318,7 @@ void Listener::run() {
   threads.clear();
   impl.upload_pool.join();
   impl.writing_pool.join();
+  impl.reading_pool.join();
   impl.planning_pool.join();
 }
 

@@ -2,6 +2,7 @@
 
 #include <openssl/err.h>
 #include <openssl/ssl.h>
+#include <poll.h>
 
 #include <algorithm>
 #include <atomic>
@@ -58,6 +59,12 @@ class BodyParser : public http::request_parser<Body> {
   std::size_t trailer_room_; ///< bytes
 };
 using Parser = BodyParser<http::string_body>;
+
+/// Whether the other end sends nothing more, as clients do that have gone. Threads: any, while the socket is open.
+bool has_hung_up(int socket) {
+  pollfd state{.fd = socket, .events = POLLRDHUP, .revents = 0};
+  return poll(&state, 1, 0) > 0 && (state.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
+}
 
 /// Suspends the coroutine; what went wrong is in `error` afterwards.
 auto into(error_code& error) { return net::redirect_error(net::use_awaitable, error); }
@@ -357,11 +364,8 @@ class Connection {
     error = co_await read(parser, Part::Whole);
     if (error) co_return co_await refuse(error, request);
     request.body = std::move(parser.get().body());
-    net::thread_pool* const pool = is_upload      ? &context_.upload_pool
-                                   : needs.writer ? &context_.writing_pool
-                                   : needs.time   ? &context_.planning_pool
-                                                  : nullptr;
-    co_return co_await answer(parser, std::move(request), admission.token_id, pool);
+    co_return co_await answer(parser, std::move(request), admission.token_id,
+                              is_upload ? &context_.upload_pool : pool_for(needs.work));
   }
 
   net::awaitable<bool> read_upload(Parser&& header, Request request, const std::string& token_id) {
@@ -413,19 +417,33 @@ class Connection {
     co_return is_written&& goes_on;
   }
 
-  /// @param pool  where the answer is made; null: here
+  /// Where such work is done; null: here.
+  net::thread_pool* pool_for(Work work) const {
+    switch (work) {
+      case Work::Read: return &context_.reading_pool;
+      case Work::Plan: return &context_.planning_pool;
+      case Work::Write: return &context_.writing_pool;
+      case Work::Quick: break;
+    }
+    return nullptr;
+  }
+
+  /// @param pool  where the answer is made, unless it is known; null: here
   template <typename AnyParser>
   net::awaitable<bool> answer(const AnyParser& parser, Request request, const std::string& token_id,
                               net::thread_pool* pool) {
-    const auto start = Clock::now();
+    request.arrived = Clock::now();
+    request.is_given_up = [socket = lowest_.socket().native_handle()] { return has_hung_up(socket); };
     const auto work = [&]() -> net::awaitable<Response> { co_return context_.service.answer(request); };
     // Named: GCC 12 destroys temporaries of such expressions too early.
     Response response;
-    if (pool != nullptr)
+    if (auto known = pool != nullptr ? context_.service.known(request) : std::nullopt)
+      response = *std::move(known);
+    else if (pool != nullptr)
       response = co_await net::co_spawn(*pool, work, net::use_awaitable); // and goes on here
     else
       response = context_.service.answer(request);
-    log(request, response, token_id, Clock::now() - start);
+    log(request, response, token_id, Clock::now() - request.arrived);
     request.body = {}; // its place is free before the answer has gone
     const bool goes_on = keeps_alive(parser);
     co_return co_await write(to_message(response, request, parser.get().version(), goes_on)) && goes_on;

@@ -70,10 +70,9 @@ struct SessionContext {
   SessionList& sessions;
   RateLimiter& rates;
   UploadRoom& uploads;
-  net::thread_pool& upload_pool; ///< reads large documents, so that small answers need not wait for them
-  /// changes the store, so that small answers need not wait for another process that does
-  net::thread_pool& writing_pool;
-  net::thread_pool& planning_pool; ///< makes many plans, or one of a model that came along, likewise
+  net::thread_pool& upload_pool;                 ///< reads large documents
+  net::thread_pool &writing_pool, &reading_pool; ///< change the store, and read it
+  net::thread_pool& planning_pool;
 };
 
 /// TCP or Unix: one type, because what serves it takes long to compile.

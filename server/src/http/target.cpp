@@ -98,9 +98,11 @@ Result<void> Query::require_all_known() const {
   return {};
 }
 
+Result<std::string> decoded_path(std::string_view target) { return decoded(target.substr(0, target.find('?')), false); }
+
 Result<Target> parse_target(std::string_view target) {
   const std::size_t end = std::min(target.find('?'), target.size());
-  MC2_ASSIGN(auto path, decoded(target.substr(0, end), false));
+  MC2_ASSIGN(auto path, decoded_path(target));
   MC2_ASSIGN(auto query, Query::parse(target.substr(std::min(end + 1, target.size()))));
   return Target{std::move(path), std::move(query)};
 }

@@ -41,6 +41,9 @@ struct Target {
   Query query;
 };
 
+/// What stands before the query, decoded. Errors: Malformed, as Query::parse.
+[[nodiscard]] Result<std::string> decoded_path(std::string_view target);
+
 /// Errors: Malformed, as Query::parse.
 [[nodiscard]] Result<Target> parse_target(std::string_view target);
 

@@ -103,8 +103,8 @@ Result<Response> explore_model(Context& context, const Call& call) {
   const planner::OpSpec& op = change.op;
   const planner::CostModel model = with_speeds(kept.model, change);
   const auto options = options_of(model.fingerprint, change);
-  MC2_ASSIGN(const auto best, planner::make_plan(op, model, options));
-  MC2_ASSIGN(const auto choices, planner::compare_lengths(op, model, options));
+  MC2_ASSIGN(const auto best, planner::make_plan(op, model, options, call.is_stopped));
+  MC2_ASSIGN(const auto choices, planner::compare_lengths(op, model, options, call.is_stopped));
   return to_response(change, best, choices);
 }
 

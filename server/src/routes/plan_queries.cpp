@@ -16,7 +16,7 @@ Response to_response(const Answer& answer) { return {.body = answer.body, .etag 
 Result<Answer> answer_request(Context& context, const Call& call, const Result<store::PlanRequest>& request) {
   if (!request) return request.error();
   MC2_ASSIGN(auto question, to_plan_question(call.query, request.value()));
-  return answer_plan(context, with_key(std::move(question)));
+  return answer_plan(context, with_key(std::move(question)), call.is_stopped);
 }
 
 /// What one question of a batch gets: {"status": 200, "answer": ...} or {"status": 404, "problem": ...}.
@@ -33,17 +33,20 @@ Result<Response> answer_plan_get(Context& context, const Call& call) {
   // shared with the cache
   const auto keyed = std::make_shared<const KeyedQuestion>(with_key(std::move(question)));
   context.questions.keep(call.request.target, keyed);
-  return answer_plan_question(context, *keyed);
+  MC2_ASSIGN(const auto answer, answer_plan(context, *keyed, call.is_stopped));
+  return to_response(answer);
 }
 
-Result<Response> answer_plan_question(Context& context, const KeyedQuestion& question) {
-  MC2_ASSIGN(const auto answer, answer_plan(context, question));
-  return to_response(answer);
+std::optional<Response> known_plan(Context& context, const Request& request) {
+  const auto question = context.questions.find(request.target);
+  const auto answer = question ? known_answer(context, *question) : std::nullopt;
+  return answer ? std::optional(to_response(*answer)) : std::nullopt;
 }
 
 Result<Response> answer_plan_ranges(Context& context, const Call& call) {
   MC2_ASSIGN(auto question, read_ranges_question(call.query));
-  return answer_plan_question(context, with_key(std::move(question)));
+  MC2_ASSIGN(const auto answer, answer_plan(context, with_key(std::move(question)), call.is_stopped));
+  return to_response(answer);
 }
 
 Result<Response> answer_plan_post(Context& context, const Call& call) {
@@ -57,8 +60,11 @@ Result<Response> answer_plan_batch(Context& context, const Call& call) {
     return Error{ErrorCode::Malformed, "requests",
                  "are " + std::to_string(requests.size()) + "; must be at most " + std::to_string(kMaxBatchSize)};
   std::string entries;
-  for (const auto& request : requests)
-    entries += (entries.empty() ? "" : ",") + batch_entry(answer_request(context, call, request), call.request.id);
+  for (const auto& request : requests) {
+    const auto answered = answer_request(context, call, request);
+    if (call.is_stopped && call.is_stopped()) return answered ? Error{ErrorCode::Cancelled, "", ""} : answered.error();
+    entries += (entries.empty() ? "" : ",") + batch_entry(answered, call.request.id);
+  }
   return json_response(R"({"answers":[)" + entries + R"(],"schema":"mc2.batch_answer/1"})");
 }
 
@@ -69,7 +75,8 @@ Result<Response> answer_what_if(Context& context, const Call& call) {
   const planner::CostModel& model = what_if.model;
   MC2_ASSIGN(const auto plan,
              planner::make_plan(request.op, model,
-                                request.options_with(planner::default_options_on(model.fingerprint).alignment)));
+                                request.options_with(planner::default_options_on(model.fingerprint).alignment),
+                                call.is_stopped));
   const SourcedPlan sourced{"what_if", store::encode(plan), std::string(to_string(plan.makespan.provenance)), {}};
   context.metrics.count_answer(sourced.source, sourced.provenance);
   return json_response(*to_answer(sourced, 0).body);

@@ -17,10 +17,11 @@ Result<store::StoredPlan> find_plan(Context& context, const Call& call) {
 }
 
 /// The plan's own model, if it is still kept.
-Result<planner::Explanation> explain(Context& context, const planner::Plan& plan) {
+Result<planner::Explanation> explain(Context& context, const planner::Plan& plan,
+                                     const planner::StopCheck& is_stopped) {
   const auto model =
       context.store.read([&](const store::Store& store) { return store.find_model(plan.op, plan.fingerprint); });
-  return planner::explain(plan, model ? &model.value() : nullptr, planner::likely_limits(plan));
+  return planner::explain(plan, model ? &model.value() : nullptr, planner::likely_limits(plan), is_stopped);
 }
 
 /// What a plan is kept as: "tuned", or "tuned VARIANT" where only that one raced. Errors: InvalidSpec.
@@ -65,7 +66,7 @@ Result<Response> remove_plan(Context& context, const Call& call) {
 
 Result<Response> answer_explanation(Context& context, const Call& call) {
   MC2_ASSIGN(const auto plan, find_plan(context, call));
-  MC2_ASSIGN(const auto explanation, explain(context, plan.plan));
+  MC2_ASSIGN(const auto explanation, explain(context, plan.plan, call.is_stopped));
   return json_response(store::encode(explanation));
 }
 

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <optional>
+
 #include "context.hpp"
 
 /// The answers of every route, a file for each resource. What a route refuses becomes a problem document.
@@ -14,8 +16,8 @@ namespace mc2::server {
 
 // plan_queries.cpp
 [[nodiscard]] Result<Response> answer_plan_get(Context& context, const Call& call);
-/// The question of a GET that was read before.
-[[nodiscard]] Result<Response> answer_plan_question(Context& context, const KeyedQuestion& question);
+/// Of a GET that was read before, and whose answer is kept.
+[[nodiscard]] std::optional<Response> known_plan(Context& context, const Request& request);
 [[nodiscard]] Result<Response> answer_plan_ranges(Context& context, const Call& call);
 [[nodiscard]] Result<Response> answer_plan_post(Context& context, const Call& call);
 [[nodiscard]] Result<Response> answer_plan_batch(Context& context, const Call& call);

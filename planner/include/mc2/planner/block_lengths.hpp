@@ -26,7 +26,8 @@ inline constexpr std::int64_t kMaxLengthCount = 128;
 /// @param options  alignment, min_block_rows and max_block_count; what else it holds does not matter
 /// Errors: as make_plan.
 [[nodiscard]] Result<std::vector<LengthChoice>> compare_lengths(const OpSpec& op, const CostModel& model,
-                                                                const PlanOptions& options);
+                                                                const PlanOptions& options,
+                                                                const StopCheck& is_stopped = {});
 
 } // namespace mc2::planner
 

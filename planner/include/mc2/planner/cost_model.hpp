@@ -62,6 +62,9 @@ struct VariantCost {
 /// What a compute curve of the operator counts: rows, or columns where blocks are cut from n.
 [[nodiscard]] CurveAxis compute_axis(const OpSpec& op);
 
+/// No model may have more variants: backends offer a few dozen.
+inline constexpr std::size_t kMaxVariantCount = 1024;
+
 /// What the planner knows of one operator on one machine. Valid for every length of the cut axis: for every m of the
 /// given n, k, dtype and ranks that is cut by rows too, or for every n of the given m, k, dtype and ranks.
 struct CostModel {
@@ -73,8 +76,8 @@ struct CostModel {
   /// a drift of the machine's speed cancels. Learned from raced cuts; empty before any race.
   std::optional<double> anchored_interval = std::nullopt;
 
-  /// Errors: InvalidSpec for no variants, an invalid curve, a slow-down below 1, a fixed cost below 0, a local
-  /// curve for a kind without a local part, slices that Slices::parse() does not take, or an anchored interval
+  /// Errors: InvalidSpec for no variants or too many, an invalid curve, a slow-down below 1, a fixed cost below 0, a
+  /// local curve for a kind without a local part, slices that Slices::parse() does not take, or an anchored interval
   /// that is not finite and above 0. Stale for a compute curve over rows of an operator whose blocks are
   /// columns: it was profiled by an earlier mc2.
   [[nodiscard]] Result<void> validate() const;

@@ -83,8 +83,9 @@ struct Explanation {
 /// Explains a plan from any source. Without a model the parts that need one are named in `notes`.
 /// @param model    the model that the plan was made from, or nullptr
 /// @param options  the limits within which the plan was made; used for the sensitivity
-/// Errors: InvalidSpec for a plan that contradicts itself: as Plan::validate, or has no timeline.
-[[nodiscard]] Result<Explanation> explain(const Plan& plan, const CostModel* model, const PlanOptions& options);
+/// Errors: InvalidSpec for a plan that contradicts itself: as Plan::validate, or has no timeline. Cancelled.
+[[nodiscard]] Result<Explanation> explain(const Plan& plan, const CostModel* model, const PlanOptions& options,
+                                          const StopCheck& is_stopped = {});
 
 } // namespace mc2::planner
 

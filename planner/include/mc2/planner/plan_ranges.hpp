@@ -112,7 +112,8 @@ inline constexpr double kRangeTolerance = 0.01;
 /// Errors: as check_range and make_plan.
 [[nodiscard]] Result<PlanRanges> plan_ranges(const OpSpec& op, std::int64_t first_m, std::int64_t last_m,
                                              const CostModel& model, const PlanOptions& options,
-                                             const std::function<Plan(Plan)>& label = nullptr);
+                                             const std::function<Plan(Plan)>& label = nullptr,
+                                             const StopCheck& is_stopped = {});
 
 /// A plan as the range of its own m alone.
 [[nodiscard]] PlanRange range_of(const Plan& plan);

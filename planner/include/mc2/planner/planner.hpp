@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -49,10 +50,16 @@ struct PlanOptions {
 /// Every strategy's name, in order of preference.
 [[nodiscard]] std::span<const std::string_view> strategy_names() noexcept;
 
+/// Asked from time to time by what may take long: whether to give up. Once it says so, it goes on saying so. Empty:
+/// never.
+using StopCheck = std::function<bool()>;
+
 /// Decides how to cut `op` on the machine that `model` describes. Pure: same arguments, same plan, to the bit.
 /// Errors: InvalidSpec (op, options, model), UnknownName (strategy), OutOfRange (n, k, dtype, kind or ranks differ
-/// from the model's), Infeasible (strategy formula cannot cut this shape and says which step failed).
-[[nodiscard]] Result<Plan> make_plan(const OpSpec& op, const CostModel& model, const PlanOptions& options);
+/// from the model's), Infeasible (strategy formula cannot cut this shape and says which step failed), Cancelled
+/// (is_stopped said so).
+[[nodiscard]] Result<Plan> make_plan(const OpSpec& op, const CostModel& model, const PlanOptions& options,
+                                     const StopCheck& is_stopped = {});
 
 /// Predicts a cut that the caller chose. The plan's strategy is "given" and it has no runners-up.
 /// Errors: as make_plan, and InvalidSpec when the blocks are not positive or do not sum to the cut axis.

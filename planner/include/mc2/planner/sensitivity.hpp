@@ -100,7 +100,7 @@ inline constexpr double kMaxSensitivityFactor = 4;
 /// @param options  strategy and runner_up_count are ignored
 /// Errors: as make_plan and predict_cut; Infeasible for more than kMaxBlockCount blocks.
 [[nodiscard]] Result<Sensitivity> analyse_sensitivity(const Plan& plan, const CostModel& model,
-                                                      const PlanOptions& options);
+                                                      const PlanOptions& options, const StopCheck& is_stopped = {});
 
 } // namespace mc2::planner
 

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -44,6 +46,8 @@ struct Request {
   std::string user_agent;
   std::string id;                ///< the client's X-Request-Id, or one of ours
   Access granted = Access::Open; ///< by Service::admit
+  std::chrono::steady_clock::time_point arrived = std::chrono::steady_clock::now(); ///< complete
+  std::function<bool()> is_given_up = {}; ///< whether nobody waits for the answer any more; empty: somebody does
 };
 
 using Header = std::pair<std::string, std::string>;

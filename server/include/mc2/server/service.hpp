@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -27,11 +28,17 @@ struct Admission {
   std::string token_id = {}; ///< of the token that was shown; empty: none that counts
 };
 
-/// What a request takes beyond what most do.
+/// What answering a request takes, and with whom it therefore shares its threads: none waits for those of another kind.
+enum class Work : std::uint8_t {
+  Quick, ///< nothing that may wait
+  Read,  ///< reads the store, which waits while another process writes to it
+  Plan,  ///< may plan; at most for the question's deadline
+  Write, ///< changes the store: one at a time
+};
+
 struct Needs {
+  Work work = Work::Quick;
   bool upload = false; ///< its body may have Limits::upload_bytes
-  bool time = false;   ///< answering may take much longer than reading the store does
-  bool writer = false; ///< it changes the store, and waits for whoever is changing it, in another process too
 };
 
 /// What a service needs of the world.
@@ -61,6 +68,9 @@ class Service {
 
   /// Threads: safe to share. Every failure becomes a problem document (RFC 9457).
   [[nodiscard]] Response answer(const Request& request) noexcept;
+
+  /// The answer that is known already, made without waiting; none where answer() has to make it. Threads: as answer().
+  [[nodiscard]] std::optional<Response> known(const Request& request) noexcept;
 
   /// What a request of this target needs.
   [[nodiscard]] static Needs needs(std::string_view method, std::string_view target) noexcept;
