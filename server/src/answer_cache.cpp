@@ -4,6 +4,15 @@
 
 namespace mc2::server {
 
+namespace {
+
+std::size_t bytes_of(const std::string& question) { return AnswerCache::kQuestionBytes + question.size(); }
+std::size_t bytes_of(const Answer& answer) {
+  return AnswerCache::kAnswerBytes + answer.identity.size() + answer.etag.size() + answer.body->size();
+}
+
+} // namespace
+
 AnswerCache::Entry* AnswerCache::touch(Shard& shard, const std::string& question) {
   const auto found = shard.by_question.find(question);
   if (found == shard.by_question.end()) return nullptr;
@@ -27,16 +36,17 @@ Answer AnswerCache::keep(const std::string& question, std::int64_t revision, Ans
     shard.entries.push_front({question, revision, {}});
     entry = &shard.entries.front();
     shard.by_question.emplace(entry->question, shard.entries.begin());
+    shard.bytes += bytes_of(question);
   }
   const bool is_late = revision < entry->revision; // somebody else has seen a newer state of the store
   if (is_late) return made;
   entry->revision = revision;
   const bool is_same = !entry->answers.empty() && entry->answers.front().identity == made.identity;
   if (!is_same) {
-    shard.body_bytes += made.body->size();
+    shard.bytes += bytes_of(made);
     entry->answers.insert(entry->answers.begin(), std::move(made));
     if (entry->answers.size() > kHistoryLength) {
-      shard.body_bytes -= entry->answers.back().body->size();
+      shard.bytes -= bytes_of(entry->answers.back());
       entry->answers.pop_back();
     }
     shrink(shard);
@@ -45,10 +55,10 @@ Answer AnswerCache::keep(const std::string& question, std::int64_t revision, Ans
 }
 
 void AnswerCache::shrink(Shard& shard) const {
-  while (shard.entries.size() > 1 &&
-         (shard.entries.size() > shard_capacity_ || shard.body_bytes > shard_capacity_bytes_)) {
+  while (shard.entries.size() > 1 && (shard.entries.size() > shard_capacity_ || shard.bytes > shard_capacity_bytes_)) {
     Entry& last = shard.entries.back();
-    for (const Answer& answer : last.answers) shard.body_bytes -= answer.body->size();
+    shard.bytes -= bytes_of(last.question);
+    for (const Answer& answer : last.answers) shard.bytes -= bytes_of(answer);
     shard.by_question.erase(last.question);
     shard.entries.pop_back();
   }

@@ -29,8 +29,11 @@ struct Answer {
 /// meanwhile. Threads: safe to share; two that miss at once both make the answer, and the first one's is kept.
 class AnswerCache {
  public:
-  /// @param capacity       answers kept
-  /// @param capacity_bytes  of their bodies
+  /// What an answer, and a question, takes in memory besides its texts.
+  static constexpr std::size_t kAnswerBytes = 256, kQuestionBytes = 256;
+
+  /// @param capacity        questions whose answers are kept
+  /// @param capacity_bytes  of all that is kept
   AnswerCache(std::size_t capacity, std::size_t capacity_bytes)
       : shard_capacity_(capacity / kShardCount + 1), shard_capacity_bytes_(capacity_bytes / kShardCount) {}
 
@@ -56,7 +59,7 @@ class AnswerCache {
     std::mutex mutex;
     std::list<Entry> entries;                                                     ///< most recently asked first
     std::unordered_map<std::string_view, std::list<Entry>::iterator> by_question; ///< into the entries' texts
-    std::size_t body_bytes = 0;                                                   ///< of all entries
+    std::size_t bytes = 0;                                                        ///< of all entries
   };
 
   [[nodiscard]] Shard& shard_of(const std::string& question) {

@@ -23,13 +23,6 @@ struct Route {
 /// Every route, in the order of schemas/openapi.yaml.
 [[nodiscard]] std::span<const Route> routes() noexcept;
 
-/// The route of a request; where there is none, the methods that the path does have.
-struct Match {
-  const Route* route = nullptr;
-  std::string id;
-  std::string allowed; ///< "GET, HEAD, POST"; empty: no such path
-};
-
 /// @param path  decoded
 [[nodiscard]] Match find_route(std::string_view method, std::string_view path);
 

@@ -43,9 +43,9 @@ struct Service::Impl {
       : config(given),
         keeper(std::move(gatekeeper)),
         store(std::move(gate)),
-        answers(config.cached_answer_count, config.cached_answer_bytes),
-        questions(config.cached_answer_count),
-        compressor(config.cached_answer_count),
+        answers(config.cached_answer_count, config.cached_answer_bytes / 2),
+        questions(config.cached_answer_bytes / 4),
+        compressor(config.cached_answer_bytes / 4),
         context{config, *store, answers, questions, metrics, is_draining, drift, predictions, std::move(surroundings)} {
   }
 
@@ -102,15 +102,6 @@ void Service::count_refused_connection(std::string_view reason) noexcept { impl_
 
 void Service::start_draining() noexcept { impl_->is_draining = true; }
 
-Needs Service::needs(std::string_view method, std::string_view target) noexcept {
-  try {
-    const Match match = route_of(method, target);
-    return match.route != nullptr ? match.route->needs : Needs{};
-  } catch (const std::bad_alloc&) {
-    return {}; // answer() says so
-  }
-}
-
 Result<Response> Service::Impl::answer_by(const Route& route, const Request& request, const Match& match,
                                           const Query& query) {
   if (route.needs.work != Work::Plan) return route.answer(context, {request, query, match.id});
@@ -123,7 +114,7 @@ Result<Response> Service::Impl::answer_by(const Route& route, const Request& req
 Response Service::Impl::answer(const Request& request, std::string_view& route_pattern) {
   const auto target = parse_target(request.target);
   if (!target) return problem_of(target.error(), request.id);
-  const Match match = find_route(request.method, target.value().path);
+  const Match match = request.match ? *request.match : find_route(request.method, target.value().path);
   if (match.route == nullptr && match.allowed.empty())
     return problem(404, "there is no such resource; GET /openapi.yaml lists them", request.id);
   if (match.route == nullptr) {
@@ -147,11 +138,13 @@ void Service::Impl::tell(std::string_view request_id, const std::exception& faul
 }
 
 Admission Service::Impl::admit(const RequestHead& head) {
-  const Match match = route_of(head.method, head.target);
+  Match match = route_of(head.method, head.target);
   // What is not there is not told to everybody either.
   const Access needed = match.route != nullptr ? match.route->access : Access::Read;
+  const Needs needs = match.route != nullptr ? match.route->needs : Needs{};
   const Bearer bearer = keeper->identify(head.authorization, context.surroundings.utc_now);
-  Admission admission{.granted = bearer.granted, .token_id = bearer.token_id};
+  Admission admission{
+      .granted = bearer.granted, .token_id = bearer.token_id, .match = std::move(match), .needs = needs};
   if (bearer.granted < needed)
     admission.refusal =
         keeper->refuse(bearer, needed, std::string(head.client), std::chrono::steady_clock::now(), head.id);
@@ -217,13 +210,12 @@ void Service::Impl::finish(const Request& request, Response& response) {
 std::optional<Response> Service::known(const Request& request) noexcept {
   const auto start = std::chrono::steady_clock::now();
   try {
-    const Match match = route_of(request.method, request.target);
-    if (match.route == nullptr || match.route->known == nullptr || request.granted < match.route->access)
-      return std::nullopt;
-    auto response = match.route->known(impl_->context, request);
+    const Route* const route = request.match ? request.match->route : nullptr;
+    if (route == nullptr || route->known == nullptr || request.granted < route->access) return std::nullopt;
+    auto response = route->known(impl_->context, request);
     if (!response) return response;
     impl_->finish(request, *response);
-    impl_->metrics.count_request(request.method, match.route->pattern, response->status,
+    impl_->metrics.count_request(request.method, route->pattern, response->status,
                                  std::chrono::steady_clock::now() - start);
     return response;
   } catch (const std::exception&) { // of memory: answer() says so

@@ -1,6 +1,12 @@
 #include "answer_cache.hpp"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <fstream>
+
+#include "http/content_coding.hpp"
+#include "question_cache.hpp"
 
 namespace mc2::server {
 namespace {
@@ -53,7 +59,7 @@ TEST(AnswerCache, LateAnswerDoesNotReplaceANewerOne) {
 
 TEST(AnswerCache, HoldsNoMoreBytesThanItMay) {
   constexpr std::size_t kBodyBytes = 1000;
-  AnswerCache cache(100'000, 16 * 10 * kBodyBytes); // ten bodies in each of its 16 parts
+  AnswerCache cache(100'000, 16 * 10 * (kBodyBytes + 600)); // ten bodies in each of its 16 parts
   int known_count = 0;
   for (int i = 0; i < 2000; ++i) {
     Answer large = answer("a", 1);
@@ -76,6 +82,41 @@ TEST(AnswerCache, ForgetsWhatWasNotAskedForLongest) {
   int kept = 0;
   for (int i = 0; i < 1000; ++i) kept += cache.find(std::to_string(i), 1) ? 1 : 0;
   EXPECT_LE(kept, 16);
+}
+
+/// Of this process, resident.
+std::size_t resident_bytes() {
+  std::ifstream statm("/proc/self/statm");
+  std::size_t total = 0, resident = 0;
+  statm >> total >> resident;
+  return resident * static_cast<std::size_t>(getpagesize());
+}
+
+TEST(Caches, AMillionQuestionsTakeNoMoreThanTheyMay) {
+  constexpr std::size_t kBytes = 8 << 20;
+  constexpr int kQuestions = 1'000'000, kOneIsCompressedOf = 250;
+  AnswerCache answers(1 << 20, kBytes);
+  QuestionCache questions(kBytes);
+  Compressor compressor(kBytes);
+  std::size_t before = 0;
+  std::string filling; // of 64 different bytes in no order, so that it hardly shrinks
+  for (std::uint32_t at = 0, state = 1; at < 1500; ++at)
+    filling += static_cast<char>('0' + (state = state * 1664525 + 1013904223) / (1U << 26));
+  for (int i = 0; i < kQuestions; ++i) {
+    const std::string text = "?m=" + std::to_string(i);
+    std::string body = text + filling;
+    questions.keep(text, std::make_shared<const KeyedQuestion>(KeyedQuestion{{}, text}));
+    const Answer kept =
+        answers.keep(text, 1, {text, 1, std::make_shared<const std::string>(std::move(body)), "\"" + text + "\""});
+    if (i % kOneIsCompressedOf == 0) {
+      Response response{.body = kept.body, .etag = kept.etag};
+      compressor.encode(response, "gzip");
+    }
+    if (i == kQuestions / 10) before = resident_bytes(); // all are full
+  }
+  EXPECT_LT(resident_bytes(), before + kBytes);
+  EXPECT_LT(before, 16 * kBytes);
+  EXPECT_TRUE(answers.find("?m=" + std::to_string(kQuestions - 1), 1));
 }
 
 } // namespace

@@ -97,7 +97,7 @@ void ServeCommand::add_to(CLI::App& app) {
   add(app, "store", settings.store.path, "the store to serve");
   add(app, "threads", config.thread_count, "threads that answer; 0: as many as cores");
   add(app, "cached-answers", config.cached_answer_count, "answers kept in memory");
-  add(app, "cached-answer-bytes", config.cached_answer_bytes, "most bytes of answers kept in memory");
+  add(app, "cached-answer-bytes", config.cached_answer_bytes, "most bytes kept of answers, compressed copies and questions");
   add(app, "access-log", config.has_access_log, "a JSON line on standard error for every answer");
   add_access_to(app);
   add_limits_to(app);

@@ -70,10 +70,25 @@ Compressor::Bytes Compressor::compressed(const Bytes& plain) {
   bytes.shrink_to_fit();
   auto result = std::make_shared<const std::string>(std::move(bytes));
   const std::lock_guard lock(mutex_);
-  if (kept_.size() >= capacity_) std::erase_if(kept_, [](const auto& entry) { return entry.second.plain.expired(); });
-  if (kept_.size() >= capacity_) kept_.clear();
-  kept_[plain.get()] = {plain, result};
+  const std::size_t entry_bytes = kEntryBytes + result->size();
+  make_room(entry_bytes);
+  Kept& kept = kept_[plain.get()];
+  if (kept.compressed) bytes_ -= kEntryBytes + kept.compressed->size();
+  kept = {plain, result};
+  bytes_ += entry_bytes;
   return result;
+}
+
+void Compressor::make_room(std::size_t bytes) {
+  if (bytes_ + bytes <= capacity_bytes_) return;
+  std::erase_if(kept_, [this](const auto& entry) {
+    if (!entry.second.plain.expired()) return false;
+    bytes_ -= kEntryBytes + entry.second.compressed->size();
+    return true;
+  });
+  if (bytes_ + bytes <= capacity_bytes_ / 2) return; // else the next one would look again
+  kept_.clear();
+  bytes_ = 0;
 }
 
 void Compressor::encode(Response& response, std::string_view accept_encoding) {

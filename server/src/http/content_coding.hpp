@@ -22,8 +22,8 @@ namespace mc2::server {
 /// Threads: safe to share; two that meet a new answer at once both compress it.
 class Compressor {
  public:
-  /// @param capacity  compressed answers kept
-  explicit Compressor(std::size_t capacity) : capacity_(capacity) {}
+  /// @param capacity_bytes  of the compressed answers that are kept
+  explicit Compressor(std::size_t capacity_bytes) : capacity_bytes_(capacity_bytes) {}
 
   /// Compresses the answer where the client prefers that, its bytes are worth it and the answer names no coding yet.
   /// Adds Vary wherever another client could get other bytes, and tells the entity tags of both forms apart.
@@ -36,9 +36,14 @@ class Compressor {
     Bytes compressed;
   };
 
-  [[nodiscard]] Bytes compressed(const Bytes& plain);
+  static constexpr std::size_t kEntryBytes = 256; ///< besides the compressed bytes
 
-  std::size_t capacity_;
+  [[nodiscard]] Bytes compressed(const Bytes& plain);
+  /// What it is kept for may have gone: forgets such copies, or all, where there is no room. mutex_ is held.
+  void make_room(std::size_t bytes);
+
+  std::size_t capacity_bytes_;
+  std::size_t bytes_ = 0; ///< under mutex_
   std::mutex mutex_;
   std::unordered_map<const std::string*, Kept> kept_; ///< under mutex_
 };

@@ -34,7 +34,7 @@ struct Config {
   std::filesystem::path store;
   int thread_count = 0; ///< that answer requests; 0: as many as cores
   std::size_t cached_answer_count = 65'536;
-  std::size_t cached_answer_bytes = 256 << 20;    ///< of their bodies
+  std::size_t cached_answer_bytes = 256 << 20;    ///< of them, their compressed copies and their questions together
   bool has_access_log = true;                     ///< JSON lines on standard error
   std::filesystem::path tls_certificate, tls_key; ///< PEM; both or neither
   std::optional<bool> requires_tokens;            ///< unset: as soon as the store has one

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -17,6 +18,28 @@ enum class Access : std::uint8_t {
   Read,  ///< ask
   Write, ///< add to the store
   Admin, ///< remove from it
+};
+
+/// What answering a request takes, and with whom it therefore shares its threads: none waits for those of another kind.
+enum class Work : std::uint8_t {
+  Quick, ///< nothing that may wait
+  Read,  ///< reads the store, which waits while another process writes to it
+  Plan,  ///< may plan; at most for the question's deadline
+  Write, ///< changes the store: one at a time
+};
+
+struct Needs {
+  Work work = Work::Quick;
+  bool upload = false; ///< its body may have Limits::upload_bytes
+};
+
+struct Route;
+
+/// The route of a request; where there is none, the methods that the path does have.
+struct Match {
+  const Route* route = nullptr;
+  std::string id;
+  std::string allowed; ///< "GET, HEAD, POST"; empty: no such path
 };
 
 /// Bytes of a request, in memory or in a file that is mapped. Copies share them.
@@ -44,8 +67,10 @@ struct Request {
   std::string if_none_match;
   std::string accept_encoding;
   std::string user_agent;
-  std::string id;                ///< the client's X-Request-Id, or one of ours
-  Access granted = Access::Open; ///< by Service::admit
+  std::string id;                  ///< the client's X-Request-Id, or one of ours
+  Access granted = Access::Open;   ///< by Service::admit, as the next two
+  std::optional<Match> match = {}; ///< unset: nobody has looked
+  Needs needs = {};
   std::chrono::steady_clock::time_point arrived = std::chrono::steady_clock::now(); ///< complete
   std::function<bool()> is_given_up = {}; ///< whether nobody waits for the answer any more; empty: somebody does
 };

@@ -26,19 +26,8 @@ struct Admission {
   std::optional<Response> refusal = std::nullopt; ///< 401, 403, 415, 429
   Access granted = Access::Open;
   std::string token_id = {}; ///< of the token that was shown; empty: none that counts
-};
-
-/// What answering a request takes, and with whom it therefore shares its threads: none waits for those of another kind.
-enum class Work : std::uint8_t {
-  Quick, ///< nothing that may wait
-  Read,  ///< reads the store, which waits while another process writes to it
-  Plan,  ///< may plan; at most for the question's deadline
-  Write, ///< changes the store: one at a time
-};
-
-struct Needs {
-  Work work = Work::Quick;
-  bool upload = false; ///< its body may have Limits::upload_bytes
+  Match match = {};          ///< of the request, refused or not
+  Needs needs = {};
 };
 
 /// What a service needs of the world.
@@ -71,9 +60,6 @@ class Service {
 
   /// The answer that is known already, made without waiting; none where answer() has to make it. Threads: as answer().
   [[nodiscard]] std::optional<Response> known(const Request& request) noexcept;
-
-  /// What a request of this target needs.
-  [[nodiscard]] static Needs needs(std::string_view method, std::string_view target) noexcept;
 
   /// Counts the answer to a request that was not handed to answer(): what admit() refused, and what could not be read.
   void count_refusal(std::string_view method, std::string_view target, int status);
