@@ -20,12 +20,17 @@ constexpr std::array kProvenanceNames{
     Name<Provenance>{Provenance::Extrapolated, "extrapolated"}, Name<Provenance>{Provenance::Analytic, "analytic"}};
 
 constexpr double kInverseTolerance = 1e-12;
+/// A curve transferred from another n and k counts in rows of that one, which may be shorter than one row here.
+constexpr double kLeastSize = 1e-6;
 
 Result<void> validate_range(const CostCurve& curve) {
-  if (!std::isfinite(curve.valid_min_x) || curve.valid_min_x < 0)
-    return Error{ErrorCode::InvalidSpec, "valid_min_x", "must be finite and >= 0"};
-  if (!std::isfinite(curve.valid_max_x) || curve.valid_max_x < curve.valid_min_x)
-    return Error{ErrorCode::InvalidSpec, "valid_max_x", "must be finite and >= valid_min_x"};
+  if (!std::isfinite(curve.valid_min_x) || (curve.valid_min_x < kLeastSize && curve.valid_min_x != 0))
+    return Error{ErrorCode::InvalidSpec, "valid_min_x",
+                 "is " + number_text(curve.valid_min_x) + "; must be 0, or finite and >= " + number_text(kLeastSize)};
+  if (!std::isfinite(curve.valid_max_x) || curve.valid_max_x < std::max(curve.valid_min_x, kLeastSize))
+    return Error{
+        ErrorCode::InvalidSpec, "valid_max_x",
+        "is " + number_text(curve.valid_max_x) + "; must be finite, >= valid_min_x and >= " + number_text(kLeastSize)};
   if (!std::isfinite(curve.relative_interval) || curve.relative_interval < 0)
     return Error{ErrorCode::InvalidSpec, "relative_interval", "must be finite and >= 0"};
   return {};

@@ -10,6 +10,7 @@
 namespace mc2::server {
 namespace {
 
+using planner::OpSpec;
 using planner::Plan;
 using store::StoredFingerprint;
 
@@ -25,18 +26,42 @@ std::string named(const std::vector<StoredFingerprint>& machines) {
   return names;
 }
 
+/// Those with a plan or a model of the operator, whatever its m.
+Result<std::vector<StoredFingerprint>> with_operator(const store::Store& store, const OpSpec& op,
+                                                     const std::vector<StoredFingerprint>& machines) {
+  std::vector<StoredFingerprint> found;
+  for (const auto& machine : machines) {
+    const store::ListFilter filter{.kind = op.kind,
+                                   .n = op.n,
+                                   .k = op.k,
+                                   .dtype = op.dtype,
+                                   .world_size = op.world_size,
+                                   .fingerprint_digest = machine.digest,
+                                   .limit = 1};
+    MC2_ASSIGN(const auto models, store.list_models(filter));
+    MC2_ASSIGN(const auto plans, store.list_plans(filter));
+    if (!models.empty() || !plans.empty()) found.push_back(machine);
+  }
+  return found;
+}
+
+/// Whose digest begins like this, in lower case; for an empty prefix the only one there is, or that has the operator.
 /// Errors: as answer_plan.
-Result<StoredFingerprint> find_machine(const store::Store& store, const std::string& prefix) {
+Result<StoredFingerprint> find_machine(const store::Store& store, const OpSpec& op, const std::string& prefix) {
   MC2_ASSIGN(auto all, store.list_fingerprints());
   if (all.empty())
     return Error{ErrorCode::NotFound, "machine", "the store knows no machine yet; tune or profile on one"};
   std::vector<StoredFingerprint> matching;
   for (const auto& machine : all)
     if (machine.digest.starts_with(prefix)) matching.push_back(machine);
-  if (matching.size() == 1) return matching.front();
   if (matching.empty())
     return Error{ErrorCode::NotFound, "machine",
                  "no machine's digest begins with \"" + prefix.substr(0, 64) + "\"; there are " + named(all)};
+  if (matching.size() > 1 && prefix.empty()) {
+    MC2_ASSIGN(auto knowing, with_operator(store, op, matching));
+    if (!knowing.empty()) matching = std::move(knowing);
+  }
+  if (matching.size() == 1) return matching.front();
   return Error{ErrorCode::InvalidSpec, "machine",
                (prefix.empty() ? "is missing, and" : "is not unique:") + std::string(" there are ") + named(matching) +
                    "; give more digits of one"};
@@ -49,7 +74,7 @@ SourcedPlan sourced(std::string_view source, const Plan& plan, std::string docum
 /// Errors: as answer_plan.
 Result<SourcedPlan> make(const store::Store& store, const PlanQuestion& question,
                          const planner::StopCheck& is_stopped) {
-  MC2_ASSIGN(const auto machine, find_machine(store, question.machine));
+  MC2_ASSIGN(const auto machine, find_machine(store, question.request.op, question.machine));
   const planner::Fingerprint& fingerprint = machine.fingerprint;
   const auto usual = planner::default_options_on(fingerprint);
   const finder::Kept kept = finder::kept_in_unnamed(store);
@@ -68,7 +93,7 @@ Result<SourcedPlan> make(const store::Store& store, const PlanQuestion& question
 /// The document itself, whose ETag has the epoch.
 Result<Answer> make_ranges(Context& context, const store::Store& store, const PlanQuestion& question,
                            std::int64_t epoch, const planner::StopCheck& is_stopped) {
-  MC2_ASSIGN(const auto machine, find_machine(store, question.machine));
+  MC2_ASSIGN(const auto machine, find_machine(store, question.request.op, question.machine));
   const auto usual = planner::default_options_on(machine.fingerprint);
   MC2_ASSIGN(const auto ranges, finder::find_ranges({.given = {}, .kept = finder::kept_in_unnamed(store)},
                                                     {.op = question.request.op,

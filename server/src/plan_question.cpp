@@ -1,5 +1,7 @@
 #include "plan_question.hpp"
 
+#include <algorithm>
+#include <cctype>
 #include <utility>
 
 namespace mc2::server {
@@ -112,6 +114,8 @@ Result<PlanQuestion> to_plan_question(const Query& query, store::PlanRequest req
   PlanQuestion question;
   question.request = std::move(request);
   question.machine = query.text("machine").value_or("");
+  std::ranges::transform(question.machine, question.machine.begin(),
+                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   MC2_ASSIGN(question.epoch, query.integer("epoch"));
   const std::string transfer = query.text("transfer").value_or("yes");
   if (transfer != "yes" && transfer != "no")

@@ -13,7 +13,7 @@ namespace mc2::server {
 /// What a plan query asks.
 struct PlanQuestion {
   store::PlanRequest request;
-  std::string machine;               ///< digest of a fingerprint, or a prefix; empty: the only one there is
+  std::string machine; ///< digest of a fingerprint, or a prefix; empty: the only one there is, or that has the operator
   std::optional<std::int64_t> epoch; ///< of an answer that another rank has got
   bool may_transfer = true;          ///< whether a model of another n and k may answer
   /// Of a range of m that ends with the operator's, whose plans are asked for; unset: its own plan.

@@ -80,5 +80,17 @@ TEST(CostCurve, OwnIntervalLeavesTheSpreadOfSingleTimingsOut) {
   EXPECT_EQ(curve.curve_interval(), 0.2);
 }
 
+TEST(CostCurve, RangesOfNoSizeThatABlockCanHaveAreRefused) {
+  CostCurve curve;
+  curve.shape = AffineCurve{1, 1};
+  curve.valid_max_x = 1024;
+  curve.valid_min_x = 5e-324;
+  EXPECT_EQ(curve.validate().error().field, "valid_min_x");
+  curve.valid_min_x = 0;
+  EXPECT_TRUE(curve.validate());
+  curve.valid_max_x = 5e-324;
+  EXPECT_EQ(curve.validate().error().field, "valid_max_x");
+}
+
 } // namespace
 } // namespace mc2::planner::cost_curve_test

@@ -384,6 +384,25 @@ class RoutesTest(ServiceTest):
         self.assertNotIn(str(self.directory), body.decode())
         self.assertNotIn("field", json.loads(body))
 
+    def test_a_machine_is_named_only_where_several_have_the_operator(self):
+        (listed,) = self.service.json("GET", "/v1/models")["items"]
+        model = self.service.json("GET", f"/v1/models/{listed['digest']}")
+        model["fingerprint"]["memory"] = "another machine's"
+        model["op"]["n"] *= 2
+        self.service.json("POST", "/v1/models", model, status=201)
+        machine = self.service.json("GET", f"/v1/plan?{SHAPE_QUERY}")["plan"]["fingerprint"]
+        other = self.service.json("GET", "/v1/plan?m=96&n=128&k=64")["plan"]["fingerprint"]
+        self.assertNotEqual(machine, other)
+        model["op"]["n"] //= 2
+        self.service.json("POST", "/v1/models", model, status=201)
+        problem = self.service.json("GET", f"/v1/plan?{SHAPE_QUERY}", status=400)
+        self.assertEqual(problem["field"], "machine")
+        self.assertIn("there are", problem["detail"])
+        for row in self.service.json("GET", "/v1/fingerprints")["items"]:
+            for name in (row["digest"], row["digest"].upper()[:12]):
+                answer = self.service.json("GET", f"/v1/plan?{SHAPE_QUERY}&machine={name}")
+                self.assertEqual(answer["plan"]["fingerprint"], row["fields"])
+
     def answer_after(self, target, source):
         """The answer from this source, or the last one: what others write to the store is seen 50 ms later."""
         deadline = time.monotonic() + 10
