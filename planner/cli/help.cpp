@@ -140,6 +140,7 @@ constexpr auto kOptions = std::to_array<OptionPage>({
     {"--cached-answer-bytes", kLimits, "BYTES"},
     {"--cached-answers", kLimits, "N"},
     {"--connections", kLimits, "N"},
+    {"--connections-of-address", kLimits, "N"},
     {"--drain-timeout", kLimits, "SECONDS"},
     {"--header-bytes", kLimits, "BYTES"},
     {"--header-timeout", kLimits, "SECONDS"},

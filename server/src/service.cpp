@@ -145,7 +145,12 @@ Admission Service::Impl::admit(const RequestHead& head) {
   const Bearer bearer = keeper->identify(head.authorization, context.surroundings.utc_now);
   Admission admission{
       .granted = bearer.granted, .token_id = bearer.token_id, .match = std::move(match), .needs = needs};
-  if (bearer.granted < needed)
+  if (has_token(head.target))
+    admission.refusal = problem(400,
+                                "has a token in its query, where logs would keep it: send it as header Authorization: "
+                                "Bearer TOKEN, and revoke this one",
+                                head.id);
+  else if (bearer.granted < needed)
     admission.refusal =
         keeper->refuse(bearer, needed, std::string(head.client), std::chrono::steady_clock::now(), head.id);
   else if (needed != Access::Open && bearer.token_id.empty() &&

@@ -74,6 +74,21 @@ class LimitsTest(ServiceTest):
             time.sleep(0.02)
         self.fail("no connection is let in again")
 
+    def test_one_address_does_not_take_all_connections(self):
+        service = self.start("--connections-of-address", 2)
+        held = [service.connect() for _ in range(2)]
+        for connection in held:
+            connection.sendall(b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n")
+            connection.recv(65536)
+        self.assertIn(b"503 Service Unavailable", service.raw(b""))
+        with socket.socket() as other:
+            other.bind(("127.0.0.2", 0))
+            other.connect(("127.0.0.1", service.port))
+            other.sendall(b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+            self.assertIn(b'mc2_connections_refused_total{reason="address"} 1\n', read_all(other))
+        for connection in held:
+            connection.close()
+
     def test_a_client_that_asks_too_often_is_told_so(self):
         service = self.start("--requests-per-s", 5)
         statuses = [service.request("GET", "/livez")[0] for _ in range(20)]

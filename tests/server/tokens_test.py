@@ -201,6 +201,18 @@ class TokensTest(ServiceTest):
         self.assertEqual([(line["status"], line.get("token")) for line in lines], [(200, read[4:12]), (401, None)])
         self.assertNotIn(read[13:], service.log.read_text())
 
+    def test_a_token_in_a_query_is_refused_and_not_logged(self):
+        read = self.token("read")
+        service = self.start()
+        for name in ("token", "access_token", "Access%5FToken", "authorization"):
+            for target in (f"{PLAN}&{name}={read}", f"/livez?{name}={read}"):
+                status, _, body = service.request("GET", target)
+                self.assertEqual(status, 400, target)
+                self.assertIn(b"Authorization: Bearer", body)
+        service.stop()
+        self.assertNotIn(read, service.log.read_text())
+        self.assertIn('/livez?..."', service.log.read_text())
+
     def test_the_network_is_let_in_only_on_purpose(self):
         self.refuse(program.USAGE, ["serve", "--address", "0.0.0.0", "--port", 0, "--store", self.store], "address: 0.0.0.0", "token",
                     "--insecure-network")

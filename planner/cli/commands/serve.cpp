@@ -97,7 +97,8 @@ void ServeCommand::add_to(CLI::App& app) {
   add(app, "store", settings.store.path, "the store to serve");
   add(app, "threads", config.thread_count, "threads that answer; 0: as many as cores");
   add(app, "cached-answers", config.cached_answer_count, "answers kept in memory");
-  add(app, "cached-answer-bytes", config.cached_answer_bytes, "most bytes kept of answers, compressed copies and questions");
+  add(app, "cached-answer-bytes", config.cached_answer_bytes,
+      "most bytes kept of answers, compressed copies and questions");
   add(app, "access-log", config.has_access_log, "a JSON line on standard error for every answer");
   add_access_to(app);
   add_limits_to(app);
@@ -130,6 +131,8 @@ void ServeCommand::add_limits_to(CLI::App& app) {
   add(app, "upload-bytes", limits.upload_bytes, "most bytes of models, samples and logs that are sent to be kept");
   add(app, "uploads", limits.upload_count, "most of them at a time that are above --body-bytes; more are answered 503");
   add(app, "connections", limits.connection_count, "most connections at a time; more are answered 503");
+  add(app, "connections-of-address", limits.connection_count_of_address,
+      "most of them of one client address; 0: no limit");
   add(app, "requests-per-s", limits.requests_per_s, "most requests of one client address; 0: no limit");
   add(app, "refused-tokens-per-s", limits.refused_tokens_per_s,
       "most answers 401 to one client address, then 429; 0: no limit");

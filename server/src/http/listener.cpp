@@ -180,15 +180,18 @@ template <typename Socket, typename Name>
 void Listener::Impl::take(const net::any_io_executor& strand, Socket socket, Name name_of) {
   constexpr bool kIsTcp = std::is_same_v<typename Socket::protocol_type, net::ip::tcp>;
   const bool has_tls = kIsTcp && tls != nullptr;
-  if (std::cmp_greater_equal(sessions.size(), limits.get()->connection_count)) {
-    service.count_refused_connection("limit");
+  std::string client = name_of(socket);
+  const auto now = limits.get();
+  const bool is_greedy = kIsTcp && now->connection_count_of_address > 0 &&
+                         std::cmp_greater_equal(sessions.size_of(client), now->connection_count_of_address);
+  if (is_greedy || std::cmp_greater_equal(sessions.size(), now->connection_count)) {
+    service.count_refused_connection(is_greedy ? "address" : "limit");
     if (turned_away_count < kMostTurnedAway)
       begin_refusal(strand, PlainStream(GenericSocket(std::move(socket))), has_tls);
     return;
   }
   error_code ignored;
   if constexpr (kIsTcp) socket.set_option(net::ip::tcp::no_delay(true), ignored); // answers are written at once
-  std::string client = name_of(socket);
   begin_session(strand, PlainStream(GenericSocket(std::move(socket))), std::move(client), has_tls);
 }
 

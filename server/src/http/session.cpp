@@ -237,7 +237,7 @@ class Connection {
         buffer_(kMaxHeaderBytes + kReadAhead) {
     idle_->stream = &lowest_;
     context_.service.count_connection(true);
-    place_ = context_.sessions.add([idle = idle_, executor = stream_.get_executor()] {
+    place_ = context_.sessions.add(client_, [idle = idle_, executor = stream_.get_executor()] {
       net::post(executor, [idle] {
         if (idle->stream != nullptr && idle->is_waiting) idle->stream->cancel();
       });
@@ -456,7 +456,7 @@ class Connection {
 
   void log(const Request& request, const Response& response, const std::string& token_id, Clock::duration took) const {
     if (!context_.log) return;
-    context_.log({client_, request.method, request.target, request.id, token_id, response.status,
+    context_.log({client_, request.method, without_tokens(request.target), request.id, token_id, response.status,
                   response.body ? response.body->size() : 0, std::chrono::duration<double, std::micro>(took).count()});
   }
 
@@ -525,25 +525,33 @@ class Connection {
 
 } // namespace
 
-SessionList::Place SessionList::add(Interrupt interrupt) {
+SessionList::Place SessionList::add(std::string client, Interrupt interrupt) {
   const std::lock_guard lock(mutex_);
-  return interrupts_.insert(interrupts_.end(), std::move(interrupt));
+  ++count_of_[client];
+  return open_.insert(open_.end(), Open{std::move(client), std::move(interrupt)});
 }
 
 void SessionList::remove(Place place) {
   const std::lock_guard lock(mutex_);
-  interrupts_.erase(place);
+  if (const auto count = count_of_.find(place->client); --count->second == 0) count_of_.erase(count);
+  open_.erase(place);
 }
 
 std::size_t SessionList::size() const {
   const std::lock_guard lock(mutex_);
-  return interrupts_.size();
+  return open_.size();
+}
+
+std::size_t SessionList::size_of(const std::string& client) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = count_of_.find(client);
+  return found == count_of_.end() ? 0 : found->second;
 }
 
 void SessionList::stop() {
   is_stopping_ = true;
   const std::lock_guard lock(mutex_);
-  for (const Interrupt& interrupt : interrupts_) interrupt();
+  for (const Open& one : open_) one.interrupt();
 }
 
 template <typename Stream>

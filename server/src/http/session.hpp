@@ -27,18 +27,25 @@ class SessionList {
  public:
   /// Ends one connection's wait for its next request. Called on any thread.
   using Interrupt = std::function<void()>;
-  using Place = std::list<Interrupt>::iterator;
+  struct Open {
+    std::string client;
+    Interrupt interrupt;
+  };
+  using Place = std::list<Open>::iterator;
 
-  [[nodiscard]] Place add(Interrupt interrupt);
+  [[nodiscard]] Place add(std::string client, Interrupt interrupt);
   void remove(Place place);
   [[nodiscard]] std::size_t size() const;
+  /// Of one client address.
+  [[nodiscard]] std::size_t size_of(const std::string& client) const;
   [[nodiscard]] bool is_stopping() const noexcept { return is_stopping_; }
   /// Interrupts all, those added later included.
   void stop();
 
  private:
   mutable std::mutex mutex_;
-  std::list<Interrupt> interrupts_;
+  std::list<Open> open_;
+  std::unordered_map<std::string, std::size_t> count_of_; ///< by client, none of 0
   std::atomic<bool> is_stopping_{false};
 };
 

@@ -1,5 +1,7 @@
 #include "http/target.hpp"
 
+#include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <cmath>
 
@@ -96,6 +98,25 @@ Result<void> Query::require_all_known() const {
     if (!value.is_known)
       return Error{ErrorCode::InvalidSpec, name.substr(0, 64), "is no parameter of this resource; leave it out"};
   return {};
+}
+
+bool has_token(std::string_view target) {
+  const std::size_t query = target.find('?');
+  if (query == std::string_view::npos) return false;
+  for (std::string_view rest = target.substr(query + 1); !rest.empty();) {
+    const std::string_view pair = rest.substr(0, rest.find('&'));
+    rest.remove_prefix(std::min(pair.size() + 1, rest.size()));
+    const auto name = decoded(pair.substr(0, pair.find('=')), true);
+    if (!name) continue;
+    std::string lower = name.value();
+    std::ranges::transform(lower, lower.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+    if (lower == "token" || lower == "access_token" || lower == "authorization") return true;
+  }
+  return false;
+}
+
+std::string without_tokens(std::string_view target) {
+  return has_token(target) ? std::string(target.substr(0, target.find('?'))) + "?..." : std::string(target);
 }
 
 Result<std::string> decoded_path(std::string_view target) { return decoded(target.substr(0, target.find('?')), false); }

@@ -41,6 +41,12 @@ struct Target {
   Query query;
 };
 
+/// Whether a parameter is a token. There it would stand in the logs of whatever passes it on, and in the address that a
+/// browser remembers (RFC 6750 §2.3).
+[[nodiscard]] bool has_token(std::string_view target);
+/// The target as a log may have it: where it has a token, without the query.
+[[nodiscard]] std::string without_tokens(std::string_view target);
+
 /// What stands before the query, decoded. Errors: Malformed, as Query::parse.
 [[nodiscard]] Result<std::string> decoded_path(std::string_view target);
 

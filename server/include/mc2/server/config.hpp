@@ -22,6 +22,7 @@ struct Limits {
   std::chrono::milliseconds idle_timeout{30'000};  ///< between requests of one connection
   std::chrono::milliseconds drain_timeout{5'000};  ///< for requests in flight when the service stops
   int connection_count = 1024;                     ///< more are answered 503
+  int connection_count_of_address = 512;           ///< likewise, of one client address; 0: no limit
   double requests_per_s = 0;                       ///< of one client address; 0: no limit
   double refused_tokens_per_s = 10;                ///< answered 401; more of one client address are 429. 0: no limit
 };

@@ -66,7 +66,7 @@ class Service {
 
   /// What /metrics says of connections. Threads: safe to share.
   void count_connection(bool is_opened) noexcept;
-  /// @param reason  "limit", "timeout", "tls": text that stays
+  /// @param reason  "limit", "address", "timeout", "tls": text that stays
   void count_refused_connection(std::string_view reason) noexcept;
 
   /// From here on /readyz says no, so that no new requests are sent here.
