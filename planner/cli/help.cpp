@@ -145,6 +145,7 @@ constexpr auto kOptions = std::to_array<OptionPage>({
     {"--header-bytes", kLimits, "BYTES"},
     {"--header-timeout", kLimits, "SECONDS"},
     {"--idle-timeout", kLimits, "SECONDS"},
+    {"--least-free-bytes", kLimits, "BYTES"},
     {"--refused-tokens-per-s", kLimits, "N"},
     {"--requests-per-s", kLimits, "N"},
     {"--upload-bytes", kLimits, "BYTES"},

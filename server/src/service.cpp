@@ -81,7 +81,10 @@ Result<std::unique_ptr<Service>> Service::open(const Config& config, Surrounding
     raw->set_tokens(tokens);
     return {};
   };
-  MC2_ASSIGN(auto gate, StoreGate::open(config.store, read_tokens));
+  const auto tell_state = [event = surroundings.event](StoreState state) {
+    if (event) event(state == StoreState::Well ? "the store is well again" : std::string(advice(state)));
+  };
+  MC2_ASSIGN(auto gate, StoreGate::open(config.store, config.limits.least_free_bytes, read_tokens, tell_state));
   std::unique_ptr<Service> service(
       new Service(std::make_unique<Impl>(config, std::move(keeper), std::move(gate), std::move(surroundings))));
   const auto& event = service->impl_->context.surroundings.event;

@@ -1,8 +1,10 @@
 #include "store_gate.hpp"
 
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 
 #include <condition_variable>
+#include <limits>
 
 namespace mc2::server {
 
@@ -14,17 +16,40 @@ FileIdentity identity_of(const std::filesystem::path& path) {
   return {status.st_dev, status.st_ino};
 }
 
+/// On the disk of an open file's path; all where nobody knows.
+std::uint64_t free_bytes(const std::filesystem::path& path) {
+  struct statvfs status {};
+  if (::statvfs(path.c_str(), &status) != 0) return std::numeric_limits<std::uint64_t>::max();
+  return std::uint64_t{status.f_bavail} * status.f_frsize;
+}
+
 } // namespace
 
-StoreGate::StoreGate(std::filesystem::path path, store::Store writer, OnChange on_change)
+std::string_view advice(StoreState state) noexcept {
+  switch (state) {
+    case StoreState::Well: break;
+    case StoreState::Gone:
+      return "the store's file was deleted, moved or replaced; put it back, or start the service anew";
+    case StoreState::Unreadable: return "the store cannot be read; mc2 db check says what is wrong";
+    case StoreState::DiskFull: return "the store's disk is full; make room, or lower --least-free-bytes";
+  }
+  return {};
+}
+
+StoreGate::StoreGate(std::filesystem::path path, std::uint64_t least_free_bytes, store::Store writer,
+                     OnChange on_change, OnState on_state)
     : path_(std::move(path)),
+      least_free_bytes_(least_free_bytes),
       opened_file_(identity_of(path_)),
       writer_(std::move(writer)),
-      on_change_(std::move(on_change)) {}
+      on_change_(std::move(on_change)),
+      on_state_(std::move(on_state)) {}
 
-Result<std::unique_ptr<StoreGate>> StoreGate::open(const std::filesystem::path& path, OnChange on_change) {
+Result<std::unique_ptr<StoreGate>> StoreGate::open(const std::filesystem::path& path, std::uint64_t least_free_bytes,
+                                                   OnChange on_change, OnState on_state) {
   MC2_ASSIGN(auto writer, store::Store::open(path, store::OpenMode::ReadWrite));
-  std::unique_ptr<StoreGate> gate(new StoreGate(path, std::move(writer), std::move(on_change)));
+  std::unique_ptr<StoreGate> gate(
+      new StoreGate(path, least_free_bytes, std::move(writer), std::move(on_change), std::move(on_state)));
   MC2_TRY(gate->look());
   gate->watcher_ = std::jthread([raw = gate.get()](const std::stop_token& ends) { raw->watch(ends); });
   return gate;
@@ -70,16 +95,26 @@ Result<void> StoreGate::look() {
   });
 }
 
+StoreState StoreGate::look_at_file() {
+  if (identity_of(path_) != opened_file_) return StoreState::Gone;
+  try {
+    if (!look().ok()) return StoreState::Unreadable;
+  } catch (const std::exception&) { // a file that is locked too long, e.g.; a request that reads it is told
+    return StoreState::Unreadable;
+  }
+  return free_bytes(path_) < least_free_bytes_ ? StoreState::DiskFull : StoreState::Well;
+}
+
 void StoreGate::watch(const std::stop_token& ends) {
   std::mutex mutex;
   std::condition_variable_any never;
   std::unique_lock lock(mutex);
   while (!never.wait_for(lock, ends, kStaleness, [&] { return ends.stop_requested(); })) {
-    is_gone_ = identity_of(path_) != opened_file_;
+    const StoreState seen = look_at_file();
+    if (state_.exchange(seen) == seen) continue;
     try {
-      is_readable_ = look().ok();
-    } catch (const std::exception&) { // a file that is locked too long, or gone; a request that reads it is told
-      is_readable_ = false;
+      on_state_(seen);
+    } catch (const std::exception&) { // no memory to say so
     }
   }
 }

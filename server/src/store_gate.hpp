@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -21,14 +22,30 @@ struct FileIdentity {
   bool operator==(const FileIdentity&) const = default;
 };
 
+/// What becomes of the store's file.
+enum class StoreState : std::uint8_t {
+  Well,
+  Gone,       ///< another file, or none, stands in its place: open connections go on with what nobody else sees
+  Unreadable, ///< when it was last looked at
+  DiskFull,   ///< less room than was asked for: the next document might not be kept
+};
+
+/// What to do about it; empty for Well.
+[[nodiscard]] std::string_view advice(StoreState state) noexcept;
+
 /// The one way to the store: a single writer, and a connection for everyone who reads at a time.
 class StoreGate {
  public:
   /// Told at once and after every change of the store, on a thread of the gate's own: one call at a time.
   using OnChange = std::function<Result<void>(const store::Store&)>;
+  /// Told when the state has become another one, on the same thread.
+  using OnState = std::function<void(StoreState)>;
 
+  /// @param least_free_bytes  of the file's disk, below which it counts as full
   /// Errors: as store::Store::open, and those of the first call of `on_change`. Throws SystemError.
-  [[nodiscard]] static Result<std::unique_ptr<StoreGate>> open(const std::filesystem::path& path, OnChange on_change);
+  [[nodiscard]] static Result<std::unique_ptr<StoreGate>> open(const std::filesystem::path& path,
+                                                               std::uint64_t least_free_bytes, OnChange on_change,
+                                                               OnState on_state);
 
   /// Runs `body` on a connection of its own. Errors: those of `body`, and of opening one.
   template <typename Body>
@@ -52,15 +69,14 @@ class StoreGate {
   /// to know wait neither for it nor for one another. Own writes show at once.
   [[nodiscard]] std::int64_t revision() const noexcept { return revision_; }
 
-  /// Whether the file could be read when it was last looked at.
-  [[nodiscard]] bool is_readable() const noexcept { return is_readable_; }
-  /// Whether another file, or none, stood in the file's place then: open connections go on with what nobody else sees.
-  [[nodiscard]] bool is_gone() const noexcept { return is_gone_; }
+  /// When it was last looked at.
+  [[nodiscard]] StoreState state() const noexcept { return state_; }
 
   static constexpr std::chrono::milliseconds kStaleness{50};
 
  private:
-  StoreGate(std::filesystem::path path, store::Store writer, OnChange on_change);
+  StoreGate(std::filesystem::path path, std::uint64_t least_free_bytes, store::Store writer, OnChange on_change,
+            OnState on_state);
   [[nodiscard]] Result<std::unique_ptr<store::Store>> borrow();
   void give_back(std::unique_ptr<store::Store> reader);
   void raise_revision(std::int64_t seen);
@@ -68,18 +84,20 @@ class StoreGate {
   void refresh_now();
   /// Errors: those of reading, and of `on_change`.
   [[nodiscard]] Result<void> look();
+  [[nodiscard]] StoreState look_at_file();
   void watch(const std::stop_token& ends);
 
   std::filesystem::path path_;
+  std::uint64_t least_free_bytes_;
   FileIdentity opened_file_; ///< what path_ led to when the writer opened it
   std::mutex writer_mutex_;
   store::Store writer_; ///< under writer_mutex_
   std::mutex readers_mutex_;
   std::vector<std::unique_ptr<store::Store>> readers_; ///< idle; under readers_mutex_
   std::atomic<std::int64_t> revision_{0};
-  std::atomic<bool> is_readable_{true};
-  std::atomic<bool> is_gone_{false};
+  std::atomic<StoreState> state_{StoreState::Well};
   OnChange on_change_;
+  OnState on_state_;
   std::int64_t told_revision_ = -1; ///< the watcher's own, once it runs
   std::jthread watcher_;            ///< last, so that it ends first
 };

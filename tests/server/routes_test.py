@@ -68,6 +68,14 @@ class RoutesTest(ServiceTest):
         self.assertIn("was deleted, moved or replaced", self.wait_for_ready(503)["detail"])
         away.rename(self.store)
         self.assertEqual(self.wait_for_ready(200)["status"], "ready")
+        log = self.service.log.read_text()
+        self.assertEqual((log.count("was deleted, moved or replaced"), log.count("the store is well again")), (1, 1), log)
+
+    def test_a_disk_that_is_full_is_not_ready(self):
+        self.service = self.start("--least-free-bytes", 10**18)
+        self.assertIn("disk is full", self.wait_for_ready(503)["detail"])
+        self.assertEqual(self.service.request("GET", f"/v1/plan?{SHAPE_QUERY}")[0], 200)
+        self.assertIn("disk is full", self.service.log.read_text())
 
     def varies_on(self, target, accept):
         """Every header Vary of an answer."""

@@ -11,11 +11,8 @@ Result<Response> answer_livez(Context&, const Call&) { return json_response(R"({
 Result<Response> answer_readyz(Context& context, const Call& call) {
   if (context.is_draining) return problem(503, "the service is stopping; ask another one", call.request.id);
   // Anybody may ask, so the store itself is not asked.
-  if (context.store.is_gone())
-    return problem(503, "the store's file was deleted, moved or replaced; put it back, or start the service anew",
-                   call.request.id);
-  if (!context.store.is_readable())
-    return problem(503, "the store cannot be read; mc2 db check says what is wrong", call.request.id);
+  if (const StoreState state = context.store.state(); state != StoreState::Well)
+    return problem(503, advice(state), call.request.id);
   return json_response(nlohmann::json{{"status", "ready"}, {"revision", context.store.revision()}}.dump());
 }
 
