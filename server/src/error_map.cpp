@@ -40,6 +40,7 @@ std::string_view code_of(int status) {
     case 406: return "not_acceptable";
     case 408: return "timeout";
     case 411: return "length_required";
+    case 412: return "precondition_failed";
     case 413: return "too_large";
     case 415: return "unsupported_media_type";
     case 429: return "too_many_requests";
@@ -87,6 +88,7 @@ std::string_view reason_phrase(int status) noexcept {
     case 406: return "Not Acceptable";
     case 408: return "Request Timeout";
     case 409: return "Conflict";
+    case 412: return "Precondition Failed";
     case 413: return "Content Too Large";
     case 415: return "Unsupported Media Type";
     case 422: return "Unprocessable Content";

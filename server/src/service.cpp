@@ -200,7 +200,12 @@ bool names_tag(std::string_view if_none_match, std::string_view tag) {
   return false;
 }
 
-void become_not_modified(Response& response) {
+/// What If-None-Match makes of an answer whose tag it names (RFC 9110 §13.2.2).
+void become_not_modified(const Request& request, Response& response) {
+  if (!is_reading(request.method)) {
+    response = problem(412, "the answer is the one that If-None-Match names", request.id);
+    return;
+  }
   response.status = 304;
   response.body = nullptr;
   std::erase_if(response.headers, [](const Header& header) { return header.first == "Content-Encoding"; });
@@ -212,7 +217,7 @@ void Service::Impl::finish(const Request& request, Response& response) {
   if (is_first_client(request)) response = as_first_clients_read(std::move(response));
   if (response.status == 200) compressor.encode(response, request.accept_encoding);
   if (response.status == 200 && !response.etag.empty() && names_tag(request.if_none_match, response.etag))
-    become_not_modified(response);
+    become_not_modified(request, response);
 }
 
 std::optional<Response> Service::known(const Request& request) noexcept {

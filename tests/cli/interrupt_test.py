@@ -57,7 +57,6 @@ class InterruptTest(ProgramTest):
         self.assertGreater(kept, 0)
         self.succeed("profile", *SHAPE, *MACHINE, *QUICK, "--store", self.store)
         self.assertGreaterEqual(self.sample_count(), kept)
-        self.succeed("fit", *SHAPE, *MACHINE, "--store", self.store)
 
     def test_what_is_measured_afresh_replaces_nothing_until_it_is_whole(self):
         asked = ["tune", *SHAPE, *MACHINE, "--store", self.store]

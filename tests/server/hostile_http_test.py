@@ -4,7 +4,12 @@ The first case is the reason why the bytes on the wire are read by Boost.Beast: 
 listens with cpprestsdk 2.10.18 (docs/adr/0008-beast-on-the-wire.md).
 """
 
-from serving import ServiceTest, program, read_all
+import json
+import time
+from datetime import datetime, timezone
+from email.utils import parsedate_to_datetime
+
+from serving import SHAPE_QUERY, ServiceTest, program, read_all
 
 CHUNKED = b"POST /v1/plan HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n"
 GET = b"GET /livez HTTP/1.1\r\nHost: x\r\n"
@@ -18,6 +23,7 @@ CASES = (
     ("length and chunks", b"POST /v1/plan HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n{}", 400),
     ("length, and a coding that is none", b"POST /v1/plan HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\nTransfer-Encoding: gzip\r\n\r\n{}", 400),
     ("chunks of HTTP/1.0", b"POST /v1/plan HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400),
+    ("no host", b"GET /livez HTTP/1.1\r\nConnection: close\r\n\r\n", 400),
     ("two hosts", GET + b"Host: y\r\n\r\n", 400),
     ("body announced too large", b"POST /v1/plan HTTP/1.1\r\nHost: x\r\nContent-Length: 1048577\r\n\r\n", 413),
     ("upload announced too large", b"POST /v1/models HTTP/1.1\r\nHost: x\r\nContent-Length: 67108865\r\n\r\n", 413),
@@ -89,6 +95,32 @@ class HostileHttpTest(ServiceTest):
                 self.assertTrue(connection.recv(4096).startswith(b"HTTP/1.1 100 "))
                 connection.sendall(b"{")
                 self.assertEqual(status_of(read_all(connection)), 400)
+
+    def test_who_speaks_an_older_http_is_told_nothing_before_the_answer(self):
+        service = self.start()
+        with service.connect() as connection:
+            connection.sendall(b"POST /v1/plan HTTP/1.0\r\nContent-Length: 1\r\nExpect: 100-continue\r\n\r\n")
+            time.sleep(0.2)
+            connection.sendall(b"{")
+            self.assertTrue(read_all(connection).startswith(b"HTTP/1.0 400 "))
+
+    def test_every_answer_says_when_it_was_made(self):
+        service = self.start()
+        for target in ("/livez", "/nothing", "/v1/plan?m=x"):
+            date = parsedate_to_datetime(service.request("GET", target)[1]["Date"])
+            self.assertLess(abs((datetime.now(timezone.utc) - date).total_seconds()), 60)
+
+    def test_preconditions_in_several_headers_and_of_other_methods(self):
+        service = self.start()
+        target = f"/v1/plan?{SHAPE_QUERY}"
+        tag = service.request("GET", target)[1]["ETag"]
+        head = f"GET {target} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nIf-None-Match: \"x\"\r\n"
+        for more, status in ((f"If-None-Match: {tag}\r\n", 304), ('If-None-Match: "y"\r\n', 200)):
+            self.assertEqual(status_of(service.raw((head + more + "\r\n").encode())), status)
+        op = service.json("GET", target)["plan"]["op"]
+        body = json.dumps({"schema": "mc2.request/1", "op": op})
+        for given, status in ((tag, 412), ('"x"', 200)):
+            self.assertEqual(service.request("POST", "/v1/plan", body, {"If-None-Match": given})[0], status)
 
     def test_requests_that_end_early(self):
         service = self.start()

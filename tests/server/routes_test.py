@@ -180,6 +180,7 @@ class RoutesTest(ServiceTest):
         other["op"]["n"] = 64 * 64  # too far from what is kept
         self.ask("POST", "/v1/plan", 404, other)
         self.ask("POST", "/v1/plan?epoch=1234567", 409, request)
+        self.ask("POST", "/v1/plan", 412, request, {"If-None-Match": "*"})
         batch = self.ask("POST", "/v1/plan/batch", 200, {"requests": [request, other, {}]})
         self.assertEqual([entry["status"] for entry in batch["answers"]], [200, 404, 400])
         self.ask("POST", "/v1/plan/batch", 400, {"requests": 7})

@@ -110,7 +110,7 @@ class TlsTest(RunningTest):
         service = self.start(*self.options(files))
         idle = self.connect(service, files[0])
         cut = self.connect(service, files[0])
-        cut.sendall(b"POST /v1/plan HTTP/1.1\r\nContent-Length: 10\r\n\r\n{")
+        cut.sendall(b"POST /v1/plan HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n{")
         socket.socket(fileno=cut.detach()).close()
         started = time.monotonic()
         self.assertEqual(service.stop(), 0)

@@ -5,6 +5,7 @@
 #include <poll.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/post.hpp>
@@ -17,6 +18,8 @@
 #include <boost/beast/http/span_body.hpp>
 #include <cctype>
 #include <charconv>
+#include <cstdio>
+#include <ctime>
 #include <limits>
 #include <optional>
 #include <type_traits>
@@ -110,7 +113,7 @@ Request to_request(const Parser::value_type& message) {
           .body = {},
           .content_type = std::string(view(message[http::field::content_type])),
           .accept = joined(message, http::field::accept),
-          .if_none_match = std::string(view(message[http::field::if_none_match])),
+          .if_none_match = joined(message, http::field::if_none_match),
           .accept_encoding = joined(message, http::field::accept_encoding),
           .user_agent = std::string(view(message[http::field::user_agent])),
           .id = request_id(message)};
@@ -138,6 +141,8 @@ std::string_view try_append(Upload& upload, std::string_view bytes) {
 std::optional<Response> refuse_framing(const Parser& parser, std::string_view request_id) {
   const auto& header = parser.get();
   if (header.count(http::field::host) > 1) return problem(400, "has two headers Host; send one", request_id);
+  if (header.version() >= 11 && header.count(http::field::host) == 0)
+    return problem(400, "has no header Host, which HTTP/1.1 requires", request_id);
   if (header.count(http::field::transfer_encoding) == 0) return std::nullopt;
   if (header.version() < 11)
     return problem(400, "HTTP/1.0 has no Transfer-Encoding; send a Content-Length", request_id);
@@ -162,9 +167,23 @@ Response busy(std::string_view detail, std::string_view request_id) {
   return response;
 }
 
+/// "Sun, 06 Nov 1994 08:49:37 GMT" (RFC 9110 §5.6.7), whatever the locale.
+std::string http_date(std::time_t now) {
+  constexpr std::array kDays{"Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"};
+  constexpr std::array kMonths{"Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};
+  std::tm t{};
+  gmtime_r(&now, &t);
+  char text[40];
+  std::snprintf(text, sizeof text, "%s, %02d %s %04d %02d:%02d:%02d GMT", kDays[static_cast<std::size_t>(t.tm_wday)],
+                t.tm_mday, kMonths[static_cast<std::size_t>(t.tm_mon)], t.tm_year + 1900, t.tm_hour, t.tm_min,
+                t.tm_sec);
+  return text;
+}
+
 Message to_message(const Response& response, const Request& request, unsigned version, bool keeps_alive) {
   Message message{static_cast<http::status>(response.status), version};
   message.set(http::field::server, "mc2");
+  message.set(http::field::date, http_date(std::time(nullptr)));
   message.set("X-Request-Id", request.id);
   if (!response.content_type.empty()) message.set(http::field::content_type, response.content_type);
   if (!response.etag.empty()) message.set(http::field::etag, response.etag);
@@ -355,7 +374,8 @@ class Connection {
       co_return co_await turn_away(parser, request, full);
     }
     lowest_.expires_after(limits_->body_timeout);
-    if (beast::iequals(header[http::field::expect], "100-continue") && !parser.is_done()) {
+    const bool asks_first = header.version() >= 11 && beast::iequals(header[http::field::expect], "100-continue");
+    if (asks_first && !parser.is_done()) {
       http::response<http::empty_body> go_on{http::status::continue_, header.version()};
       co_await http::async_write(stream_, go_on, into(error));
       if (error) co_return false;
