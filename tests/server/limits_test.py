@@ -49,12 +49,17 @@ class LimitsTest(ServiceTest):
         self.assertTrue(took_ms)
         self.assertLess(mib, stall.LIMIT_MIB)
 
-    def test_connections_above_the_limit_are_told_to_come_back(self):
-        service = self.start("--connections", 2)
-        held = [service.connect() for _ in range(2)]
-        for connection in held:
+    def served_connections(self, service, count):
+        """That stay open."""
+        connections = [service.connect() for _ in range(count)]
+        for connection in connections:
             connection.sendall(b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n")
             connection.recv(65536)
+        return connections
+
+    def test_connections_above_the_limit_are_told_to_come_back(self):
+        service = self.start("--connections", 2)
+        held = self.served_connections(service, 2)
         for request in (b"", b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n"):
             with service.connect() as refused:
                 refused.sendall(request)
@@ -76,10 +81,7 @@ class LimitsTest(ServiceTest):
 
     def test_one_address_does_not_take_all_connections(self):
         service = self.start("--connections-of-address", 2)
-        held = [service.connect() for _ in range(2)]
-        for connection in held:
-            connection.sendall(b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n")
-            connection.recv(65536)
+        held = self.served_connections(service, 2)
         self.assertIn(b"503 Service Unavailable", service.raw(b""))
         with socket.socket() as other:
             other.bind(("127.0.0.2", 0))
