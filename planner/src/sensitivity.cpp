@@ -9,6 +9,7 @@
 #include "mc2/planner/text.hpp"
 #include "names.hpp"
 #include "sensitivity_knobs.hpp"
+#include "strategies/prediction.hpp"
 
 namespace mc2::planner {
 namespace {
@@ -230,7 +231,8 @@ Result<Sensitivity> analyse_sensitivity(const Plan& plan, const CostModel& model
   result.kept_us = today.kept_us.value_or(0);
   for (const Knob& knob : knobs_of(plan, model, options))
     result.parameters.push_back(study_parameter(study, knob, today));
-  MC2_TRY(study.today()); // an answer that was not waited for looks like a question without one
+  // An answer that was not waited for looks like a question without one.
+  if (strategies::says_stop(&is_stopped)) return strategies::stopped_error();
   return result;
 }
 

@@ -12,12 +12,12 @@ Result<Deadline> Deadline::read(const Query& query, const Request& request, cons
   return Deadline(request, given ? std::chrono::milliseconds(*given) : kUsual, is_draining);
 }
 
-bool Deadline::is_over() const {
+bool Deadline::is_over() {
   if (reason_ == Reason::None) reason_ = look();
   return reason_ != Reason::None;
 }
 
-Deadline::Reason Deadline::look() const {
+Deadline::Reason Deadline::look() {
   constexpr std::chrono::milliseconds kBetweenLooks{100};
   const auto now = std::chrono::steady_clock::now();
   if (now - request_->arrived >= allowed_) return Reason::Time;

@@ -2,7 +2,7 @@
 
 #include <atomic>
 #include <chrono>
-#include <functional>
+#include <cstdint>
 
 #include "http/target.hpp"
 #include "mc2/planner/error.hpp"
@@ -23,7 +23,7 @@ class Deadline {
                                              const std::atomic<bool>& is_draining);
 
   /// A planner::StopCheck.
-  [[nodiscard]] bool is_over() const;
+  [[nodiscard]] bool is_over();
   /// What to say where planning was given up: why, and what would fit. Of Cancelled.
   [[nodiscard]] Error error() const;
 
@@ -31,13 +31,13 @@ class Deadline {
   enum class Reason : std::uint8_t { None, Time, GivenUp, Draining };
   Deadline(const Request& request, std::chrono::milliseconds allowed, const std::atomic<bool>& is_draining)
       : request_(&request), allowed_(allowed), is_draining_(&is_draining), next_look_(request.arrived + kFirstLook) {}
-  [[nodiscard]] Reason look() const;
+  [[nodiscard]] Reason look();
 
   const Request* request_;
   std::chrono::milliseconds allowed_; ///< from when the request arrived
   const std::atomic<bool>* is_draining_;
-  mutable Reason reason_ = Reason::None;
-  mutable std::chrono::steady_clock::time_point next_look_; ///< whether somebody waits, which is a system call
+  Reason reason_ = Reason::None;
+  std::chrono::steady_clock::time_point next_look_; ///< whether somebody waits, which is a system call
 };
 
 } // namespace mc2::server

@@ -71,20 +71,26 @@ SourcedPlan sourced(std::string_view source, const Plan& plan, std::string docum
   return {source, std::move(document), std::string(to_string(plan.makespan.provenance)), std::move(created_at)};
 }
 
+/// As the finder takes it. Errors: as answer_plan.
+Result<finder::PlanQuestion> on_its_machine(const store::Store& store, const PlanQuestion& question,
+                                            const planner::StopCheck& is_stopped) {
+  MC2_ASSIGN(auto machine, find_machine(store, question.request.op, question.machine));
+  const auto usual = planner::default_options_on(machine.fingerprint);
+  return finder::PlanQuestion{.op = question.request.op,
+                              .machine = std::move(machine.fingerprint),
+                              .options = question.request.options_with(usual.alignment),
+                              .may_transfer = question.may_transfer,
+                              .is_stopped = is_stopped};
+}
+
 /// Errors: as answer_plan.
 Result<SourcedPlan> make(const store::Store& store, const PlanQuestion& question,
                          const planner::StopCheck& is_stopped) {
-  MC2_ASSIGN(const auto machine, find_machine(store, question.request.op, question.machine));
-  const planner::Fingerprint& fingerprint = machine.fingerprint;
-  const auto usual = planner::default_options_on(fingerprint);
+  MC2_ASSIGN(const auto asked, on_its_machine(store, question, is_stopped));
   const finder::Kept kept = finder::kept_in_unnamed(store);
   const std::vector<finder::PlanSource> sources{finder::kept_plans(kept),
                                                 finder::own_planner({.given = {}, .kept = kept})};
-  MC2_ASSIGN(auto found, finder::find_plan(sources, {.op = question.request.op,
-                                                     .machine = fingerprint,
-                                                     .options = question.request.options_with(usual.alignment),
-                                                     .may_transfer = question.may_transfer,
-                                                     .is_stopped = is_stopped}));
+  MC2_ASSIGN(auto found, finder::find_plan(sources, asked));
   store::StoredPlan& plan = found.stored;
   const bool is_kept = found.origin == finder::Origin::Kept;
   return sourced(is_kept ? "stored" : "model", plan.plan, std::move(plan.document), std::move(plan.created_at));
@@ -93,15 +99,9 @@ Result<SourcedPlan> make(const store::Store& store, const PlanQuestion& question
 /// The document itself, whose ETag has the epoch.
 Result<Answer> make_ranges(Context& context, const store::Store& store, const PlanQuestion& question,
                            std::int64_t epoch, const planner::StopCheck& is_stopped) {
-  MC2_ASSIGN(const auto machine, find_machine(store, question.request.op, question.machine));
-  const auto usual = planner::default_options_on(machine.fingerprint);
-  MC2_ASSIGN(const auto ranges, finder::find_ranges({.given = {}, .kept = finder::kept_in_unnamed(store)},
-                                                    {.op = question.request.op,
-                                                     .machine = machine.fingerprint,
-                                                     .options = question.request.options_with(usual.alignment),
-                                                     .may_transfer = question.may_transfer,
-                                                     .is_stopped = is_stopped},
-                                                    *question.first_m));
+  MC2_ASSIGN(const auto asked, on_its_machine(store, question, is_stopped));
+  MC2_ASSIGN(const auto ranges,
+             finder::find_ranges({.given = {}, .kept = finder::kept_in_unnamed(store)}, asked, *question.first_m));
   context.metrics.count_answer("model", to_string(ranges.provenance()));
   auto body = std::make_shared<const std::string>(store::encode(ranges));
   const std::string digest = store::digest(*body);

@@ -70,7 +70,7 @@ Match find_route(std::string_view method, std::string_view path) {
   for (const Route& route : kRoutes) {
     const auto id = match(route.pattern, path);
     if (!id) continue;
-    if (route.method == method || (method == "HEAD" && route.method == "GET")) return {&route, *id, {}};
+    if (route.method == method || (method == "HEAD" && route.method == "GET")) return {&route, route.needs, *id, {}};
     found.allowed +=
         (found.allowed.empty() ? "" : ", ") + std::string(route.method) + (route.method == "GET" ? ", HEAD" : "");
   }

@@ -108,7 +108,7 @@ void Service::start_draining() noexcept { impl_->is_draining = true; }
 Result<Response> Service::Impl::answer_by(const Route& route, const Request& request, const Match& match,
                                           const Query& query) {
   if (route.needs.work != Work::Plan) return route.answer(context, {request, query, match.id});
-  MC2_ASSIGN(const auto deadline, Deadline::read(query, request, is_draining));
+  MC2_ASSIGN(auto deadline, Deadline::read(query, request, is_draining));
   auto answered = route.answer(context, {request, query, match.id, [&deadline] { return deadline.is_over(); }});
   if (!answered && answered.error().code == ErrorCode::Cancelled && deadline.is_over()) return deadline.error();
   return answered;
@@ -144,10 +144,8 @@ Admission Service::Impl::admit(const RequestHead& head) {
   Match match = route_of(head.method, head.target);
   // What is not there is not told to everybody either.
   const Access needed = match.route != nullptr ? match.route->access : Access::Read;
-  const Needs needs = match.route != nullptr ? match.route->needs : Needs{};
   const Bearer bearer = keeper->identify(head.authorization, context.surroundings.utc_now);
-  Admission admission{
-      .granted = bearer.granted, .token_id = bearer.token_id, .match = std::move(match), .needs = needs};
+  Admission admission{.granted = bearer.granted, .token_id = bearer.token_id, .match = std::move(match)};
   if (has_token(head.target))
     admission.refusal = problem(400,
                                 "has a token in its query, where logs would keep it: send it as header Authorization: "

@@ -12,7 +12,7 @@ HOSTILE = {"strategy": "free", "alignment": 1, "min_block_rows": 1}
 
 
 def hostile_model(model, variant_count):
-    """Variants with stairs of many lengths on two lanes that are equally long: hardly a list of blocks rules another out."""
+    """Variants with stairs on two lanes that are equally long: hardly a list of blocks rules another out."""
     bytes_per_row = model["op"]["n"] * 4
     first = model["variants"][0]
     model["variants"] = []
@@ -59,7 +59,8 @@ class DeadlinesTest(ServiceTest):
     def test_a_batch_has_one_for_all_its_questions(self):
         service = self.start_with_hostile_model()
         op = {**self.model(service)["op"], "m": 10**6}
-        requests = [{"op": op, "options": {**HOSTILE, "runner_up_count": i}, "schema": "mc2.request/1"} for i in range(20)]
+        requests = [{"op": op, "options": {**HOSTILE, "runner_up_count": i}, "schema": "mc2.request/1"}
+                    for i in range(20)]
         start = time.monotonic()
         status, _, body = service.request("POST", "/v1/plan/batch",
                                           json.dumps({"requests": requests, "schema": "mc2.batch/1"}))

@@ -111,11 +111,11 @@ Result<ExitCode> ExportCommand::write_text(const std::string& text) const {
 Result<std::optional<planner::PlanRanges>> ExportCommand::load_ranges() const {
   if (plans.size() != 1 || !std::filesystem::exists(plans.front())) return std::optional<planner::PlanRanges>();
   MC2_ASSIGN(const auto content, read_file(plans.front()));
-  auto ranges = store::decode_plan_ranges(content);
-  if (ranges) return std::optional(std::move(ranges).value());
   // Any other document is read as a plan.
-  if (content.find("mc2.plan_ranges/") != std::string::npos) return document_error(plans.front(), ranges.error());
-  return std::optional<planner::PlanRanges>();
+  if (content.find("mc2.plan_ranges/") == std::string::npos) return std::optional<planner::PlanRanges>();
+  auto ranges = store::decode_plan_ranges(content);
+  if (!ranges) return document_error(plans.front(), ranges.error());
+  return std::optional(std::move(ranges).value());
 }
 
 Result<ExitCode> ExportCommand::write_document(const store::Exporter& exporter) const {

@@ -9,6 +9,9 @@
 
 namespace mc2::planner::strategies {
 
+/// Null: nobody may stop it.
+[[nodiscard]] inline bool says_stop(const StopCheck* check) { return check != nullptr && *check && (*check)(); }
+
 /// One question with everything that every strategy needs, checked.
 struct Problem {
   const OpSpec& op;
@@ -20,7 +23,7 @@ struct Problem {
   const StopCheck* stop_check = nullptr; ///< null: nobody may stop it
 
   /// What has searched until now may be left as it is: its result is thrown away.
-  [[nodiscard]] bool is_stopped() const { return stop_check != nullptr && *stop_check && (*stop_check)(); }
+  [[nodiscard]] bool is_stopped() const { return says_stop(stop_check); }
 
   [[nodiscard]] double compute_us(const VariantCost& cost, std::int64_t block_rows) const noexcept {
     return cost.compute.curve.time_us(static_cast<double>(block_rows));

@@ -33,7 +33,7 @@ class RangeSearch {
   RangeSearch(const OpSpec& longest, const CostModel& model, const PlanOptions& options, const StopCheck* stop_check);
 
   /// As Problem::is_stopped().
-  [[nodiscard]] bool is_stopped() const { return stop_check_ != nullptr && *stop_check_ && (*stop_check_)(); }
+  [[nodiscard]] bool is_stopped() const { return says_stop(stop_check_); }
 
   /// The fastest decision, uncut where the best cut's gain is not significant. m is one that the operator can have.
   /// @param near  the decision for an m close by: the nearer to the best one, the less is searched; may be null

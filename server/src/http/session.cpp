@@ -207,8 +207,9 @@ std::optional<Response> refusal(const error_code& error, const Request& request,
   if (error == http::error::header_limit)
     return refuse(431, too_large("the headers are", limits.header_bytes, "--header-bytes"));
   if (error == http::error::body_limit)
-    return refuse(413, request.needs.upload ? too_large("the body is", limits.upload_bytes, "--upload-bytes")
-                                            : too_large("the body is", limits.body_bytes, "--body-bytes"));
+    return refuse(413, request.match && request.match->needs.upload
+                           ? too_large("the body is", limits.upload_bytes, "--upload-bytes")
+                           : too_large("the body is", limits.body_bytes, "--body-bytes"));
   // for the log: Beast has closed the connection
   if (error == beast::error::timeout) return refuse(408, "the request did not arrive in time");
   const bool is_of_http = error.category() == make_error_code(http::error::bad_method).category();
@@ -359,9 +360,9 @@ class Connection {
     Admission admission = admit(header, request);
     if (admission.refusal) co_return co_await turn_away(parser, request, admission);
     request.granted = admission.granted;
+    const Needs needs = admission.match.needs;
     request.match = std::move(admission.match);
-    request.needs = admission.needs;
-    const bool is_upload = !parser.is_done() && request.needs.upload;
+    const bool is_upload = !parser.is_done() && needs.upload;
     const std::size_t limit = is_upload ? limits_->upload_bytes : limits_->body_bytes;
     if (parser.content_length() && *parser.content_length() > limit)
       co_return co_await refuse(http::error::body_limit, request);
@@ -385,7 +386,7 @@ class Connection {
     if (error) co_return co_await refuse(error, request);
     request.body = std::move(parser.get().body());
     co_return co_await answer(parser, std::move(request), admission.token_id,
-                              is_upload ? &context_.upload_pool : pool_for(admission.needs.work));
+                              is_upload ? &context_.upload_pool : pool_for(needs.work));
   }
 
   net::awaitable<bool> read_upload(Parser&& header, Request request, const std::string& token_id) {

@@ -1,9 +1,10 @@
 #include "http/target.hpp"
 
 #include <algorithm>
-#include <cctype>
 #include <charconv>
 #include <cmath>
+
+#include "http/header_list.hpp"
 
 namespace mc2::server {
 namespace {
@@ -43,6 +44,10 @@ std::optional<Number> parsed(const std::string& text) {
 
 Error bad_value(const std::string& name, const std::string& value, const std::string& legal) {
   return {ErrorCode::InvalidSpec, name, "is \"" + value.substr(0, 64) + "\"; must be " + legal};
+}
+
+bool names_token(std::string_view parameter) {
+  return is_word(parameter, "token") || is_word(parameter, "access_token") || is_word(parameter, "authorization");
 }
 
 } // namespace
@@ -101,16 +106,15 @@ Result<void> Query::require_all_known() const {
 }
 
 bool has_token(std::string_view target) {
-  const std::size_t query = target.find('?');
-  if (query == std::string_view::npos) return false;
-  for (std::string_view rest = target.substr(query + 1); !rest.empty();) {
-    const std::string_view pair = rest.substr(0, rest.find('&'));
-    rest.remove_prefix(std::min(pair.size() + 1, rest.size()));
-    const auto name = decoded(pair.substr(0, pair.find('=')), true);
-    if (!name) continue;
-    std::string lower = name.value();
-    std::ranges::transform(lower, lower.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-    if (lower == "token" || lower == "access_token" || lower == "authorization") return true;
+  std::string_view query = target;
+  static_cast<void>(take_part(query, '?'));
+  while (!query.empty()) {
+    std::string_view pair = take_part(query, '&');
+    const std::string_view written = take_part(pair, '=');
+    if (names_token(written)) return true;
+    if (written.find('%') == std::string_view::npos) continue; // on the way of every request
+    const auto name = decoded(written, true);
+    if (name && names_token(name.value())) return true;
   }
   return false;
 }

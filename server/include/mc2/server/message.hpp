@@ -38,6 +38,7 @@ struct Route;
 /// The route of a request; where there is none, the methods that the path does have.
 struct Match {
   const Route* route = nullptr;
+  Needs needs = {};
   std::string id;
   std::string allowed; ///< "GET, HEAD, POST"; empty: no such path
 };
@@ -68,9 +69,8 @@ struct Request {
   std::string accept_encoding;
   std::string user_agent;
   std::string id;                  ///< the client's X-Request-Id, or one of ours
-  Access granted = Access::Open;   ///< by Service::admit, as the next two
+  Access granted = Access::Open;   ///< by Service::admit, as the next
   std::optional<Match> match = {}; ///< unset: nobody has looked
-  Needs needs = {};
   std::chrono::steady_clock::time_point arrived = std::chrono::steady_clock::now(); ///< complete
   std::function<bool()> is_given_up = {}; ///< whether nobody waits for the answer any more; empty: somebody does
 };

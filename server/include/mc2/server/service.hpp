@@ -27,7 +27,6 @@ struct Admission {
   Access granted = Access::Open;
   std::string token_id = {}; ///< of the token that was shown; empty: none that counts
   Match match = {};          ///< of the request, refused or not
-  Needs needs = {};
 };
 
 /// What a service needs of the world.
