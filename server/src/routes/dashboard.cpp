@@ -51,10 +51,12 @@ constexpr std::string_view kIndex = "index.html";
 Result<Response> answer_dashboard(Context&, const Call& call) {
   const DashboardFile* index = find_file(kIndex);
   if (index == nullptr)
-    return problem(404,
-                   "this mc2 was built without the dashboard: build it where node 18 or later and npm are installed; "
-                   "GET /openapi.yaml lists the resources",
-                   call.request.id);
+    return problem(
+        404,
+        "this mc2 was built without the dashboard: " MC2_DASHBOARD_MISSING
+        "; './dev build' builds it where node 18 or later, npm and its registry are there; GET /openapi.yaml "
+        "lists the resources",
+        call.request.id);
   return to_response(*index, "no-cache");
 }
 
