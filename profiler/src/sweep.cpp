@@ -78,6 +78,9 @@ class Sweep {
   [[nodiscard]] double remaining_s() const;
   [[nodiscard]] bool is_cancelled() const { return hooks_.is_cancelled && hooks_.is_cancelled(); }
   [[nodiscard]] bool is_budget_spent() const { return hooks_.now() - start_ >= options_.budget; }
+  [[nodiscard]] int measurement_count() const;
+  /// Visits that are left.
+  [[nodiscard]] std::size_t measurements_left() const;
   [[nodiscard]] bool is_warm_up_spent() const { return hooks_.now() - start_ >= options_.budget / kWarmUpShare; }
   [[nodiscard]] std::ptrdiff_t finished_count() const {
     return std::count_if(states_.begin(), states_.end(), [](const CaseState& state) { return state.is_finished; });
@@ -119,7 +122,11 @@ void Sweep::adopt(std::span<const Sample> earlier) {
 
 Result<SweepSummary> Sweep::run() {
   if (!is_finished() && !warm_up()) return cancelled();
-  while (!is_finished() && (round_count_ == 0 || !is_budget_spent())) {
+  const auto is_spent = [&] {
+    if (options_.max_round_count > 0 && round_count_ >= options_.max_round_count) return true;
+    return measurements_left() == 0 || (round_count_ > 0 && is_budget_spent());
+  };
+  while (!is_finished() && !is_spent()) {
     if (!run_round()) return cancelled();
   }
   mark_outliers();
@@ -127,6 +134,7 @@ Result<SweepSummary> Sweep::run() {
   for (std::size_t i = 0; i < cases_.size(); ++i) summary.cases.push_back(summarise(i));
   summary.samples = std::move(samples_);
   summary.round_count = round_count_;
+  summary.measurement_count = measurement_count();
   summary.termination = termination();
   return summary;
 }
@@ -272,8 +280,20 @@ std::vector<std::size_t> Sweep::next_order() {
     if (!states_[i].is_finished) order.push_back(i);
   }
   std::sort(order.begin(), order.end());
-  shuffle(order, random_);
+  if (options_.max_measurement_count == 0) shuffle(order, random_);
+  order.resize(std::min(order.size(), measurements_left()));
   return order;
+}
+
+int Sweep::measurement_count() const {
+  std::size_t count = 0;
+  for (const CaseState& state : states_) count += state.watched.size();
+  return static_cast<int>(count);
+}
+
+std::size_t Sweep::measurements_left() const {
+  if (options_.max_measurement_count == 0) return std::numeric_limits<std::size_t>::max();
+  return static_cast<std::size_t>(std::max(options_.max_measurement_count - measurement_count(), 0));
 }
 
 /// A case that has not run yet is expected to cost what the others do on average.
@@ -320,8 +340,8 @@ Error Sweep::cancelled() const {
 std::string Sweep::termination() const {
   const auto unfinished = std::ssize(states_) - finished_count();
   if (unfinished > 0) {
-    return "time budget spent with " + std::to_string(unfinished) + " of " + std::to_string(cases_.size()) +
-           " sizes unsettled";
+    const std::string spent = measurements_left() == 0 ? "all measurements used" : "time budget spent";
+    return spent + " with " + std::to_string(unfinished) + " of " + std::to_string(cases_.size()) + " sizes unsettled";
   }
   const auto unsettled =
       std::count_if(states_.begin(), states_.end(), [](const CaseState& state) { return !state.is_settled; });
@@ -368,6 +388,9 @@ Result<void> check_arguments(std::span<const SweepCase> cases, const SweepOption
 Result<void> SweepOptions::validate() const {
   if (warmup_rounds < 0) return Error{ErrorCode::InvalidSpec, "warmup_rounds", "must be 0 or more"};
   if (budget.count() < 0) return Error{ErrorCode::InvalidSpec, "budget", "must be 0 ms or more"};
+  if (max_round_count < 0) return Error{ErrorCode::InvalidSpec, "max_round_count", "must be 0, for no limit, or more"};
+  if (max_measurement_count < 0)
+    return Error{ErrorCode::InvalidSpec, "max_measurement_count", "must be 0, for no limit, or more"};
   if (reference_case_count < 0) return Error{ErrorCode::InvalidSpec, "reference_case_count", "must be 0 or more"};
   return stopping.validate();
 }

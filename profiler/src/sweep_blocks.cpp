@@ -2,6 +2,7 @@
 #include <array>
 #include <cstddef>
 #include <set>
+#include <utility>
 
 #include "mc2/planner/units.hpp"
 #include "mc2/profiler/sweep.hpp"
@@ -62,6 +63,21 @@ std::vector<std::int64_t> sweep_block_rows(std::int64_t rows, std::int64_t align
   }
   fill_up(rows, alignment, lengths);
   return {lengths.begin(), lengths.end()};
+}
+
+std::vector<std::int64_t> coarse_to_fine(std::span<const std::int64_t> ascending) {
+  if (ascending.size() < 2) return {ascending.begin(), ascending.end()};
+  std::vector<std::int64_t> order{ascending.back(), ascending.front()};
+  std::vector<std::pair<std::size_t, std::size_t>> gaps{{0, ascending.size() - 1}};
+  for (std::size_t i = 0; i < gaps.size(); ++i) {
+    const auto [low, high] = gaps[i];
+    if (high - low < 2) continue;
+    const std::size_t middle = (low + high) / 2;
+    order.push_back(ascending[middle]);
+    gaps.emplace_back(low, middle);
+    gaps.emplace_back(middle, high);
+  }
+  return order;
 }
 
 } // namespace mc2::profiler

@@ -1,4 +1,4 @@
-"""mc2-bench active --chart: the picture beside the table, as SVG and as PNG."""
+"""mc2-bench profiling --chart: the picture beside the table, as SVG and as PNG."""
 
 import shutil
 import struct
@@ -8,14 +8,14 @@ import xml.etree.ElementTree
 from bench_program import SUCCESS, SYSTEM, UNSUPPORTED, USAGE, BenchTest, environment, main
 
 SVG = "{http://www.w3.org/2000/svg}"
-ACTIVE = ["active", "--truths", 1]
-METHODS = ["active", "grid", "coarse to fine", "random", "brute force"]
+PROFILING = ["profiling", "--truths", 1]
+METHODS = ["profile", "grid alone", "grid at random", "brute force"]
 
 
 class ChartTest(BenchTest):
     def test_svg_shows_every_row_of_the_table(self):
         chart = self.directory / "quality.svg"
-        page = self.succeed(*ACTIVE, "--chart", chart)
+        page = self.succeed(*PROFILING, "--chart", chart)
         counts = [int(line.split()[0]) for line in page.splitlines() if line.split()[0].isdigit()]
         drawing = xml.etree.ElementTree.parse(chart).getroot()
         self.assertEqual(drawing.tag, SVG + "svg")
@@ -29,8 +29,8 @@ class ChartTest(BenchTest):
     @unittest.skipUnless(shutil.which("rsvg-convert"), "needs rsvg-convert")
     def test_png_is_twice_the_drawing(self):
         drawing, picture = self.directory / "quality.svg", self.directory / "quality.png"
-        self.succeed(*ACTIVE, "--chart", drawing)
-        self.succeed(*ACTIVE, "--chart", picture)
+        self.succeed(*PROFILING, "--chart", drawing)
+        self.succeed(*PROFILING, "--chart", picture)
         root = xml.etree.ElementTree.parse(drawing).getroot()
         content = picture.read_bytes()
         self.assertEqual(content[:8], b"\x89PNG\r\n\x1a\n")
@@ -39,7 +39,7 @@ class ChartTest(BenchTest):
         self.assertEqual(sorted(path.name for path in self.directory.iterdir()), ["quality.png", "quality.svg"])
 
     def test_png_without_the_converter_is_refused_before_the_work(self):
-        done = self.bench(*ACTIVE, "--chart", self.directory / "quality.png",
+        done = self.bench(*PROFILING, "--chart", self.directory / "quality.png",
                         env={**environment(self.directory), "PATH": str(self.directory)})
         self.assert_refused(done, UNSUPPORTED, "--chart", "rsvg-convert", ".svg")
         self.assertEqual(done.stdout, "")
@@ -49,7 +49,7 @@ class ChartTest(BenchTest):
         converter.write_text("#!/bin/sh\n[ \"$1\" = --version ]\n")
         converter.chmod(0o755)
         picture.write_bytes(b"old")
-        done = self.bench(*ACTIVE, "--chart", picture, env={**environment(self.directory), "PATH": f"{self.directory}:/bin"})
+        done = self.bench(*PROFILING, "--chart", picture, env={**environment(self.directory), "PATH": f"{self.directory}:/bin"})
         self.assert_refused(done, SYSTEM, "quality.png", "nothing was changed")
         self.assertEqual(picture.read_bytes(), b"old")
         self.assertEqual(sorted(path.name for path in self.directory.iterdir()), ["quality.png", "rsvg-convert"])
@@ -57,12 +57,11 @@ class ChartTest(BenchTest):
     def test_refuses_names_it_cannot_draw_into(self):
         for name, text in (("chart.jpg", ".svg or .png"), ("chart", ".svg or .png"), ("", ".svg or .png"),
                            ("no/such/chart.svg", "is no directory")):
-            done = self.refuse(USAGE, [*ACTIVE, "--chart", name], "--chart", text, cwd=self.directory)
+            done = self.refuse(USAGE, [*PROFILING, "--chart", name], "--chart", text, cwd=self.directory)
             self.assertEqual(done.stdout, "")
-        self.refuse(USAGE, [*ACTIVE, "--chart", "a.svg", "--measured"], "--measured", "--chart")
 
     def test_without_a_chart_nothing_is_written(self):
-        self.assertEqual(self.bench(*ACTIVE, cwd=self.directory).returncode, SUCCESS)
+        self.assertEqual(self.bench(*PROFILING, cwd=self.directory).returncode, SUCCESS)
         self.assertEqual(list(self.directory.iterdir()), [])
 
 

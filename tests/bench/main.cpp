@@ -3,11 +3,11 @@
 #include <iostream>
 #include <string>
 
-#include "active.hpp"
 #include "all_reduce.hpp"
 #include "benches.hpp"
 #include "peers.hpp"
 #include "prediction.hpp"
+#include "profiling.hpp"
 #include "program.hpp"
 #include "regret.hpp"
 #include "support.hpp"
@@ -98,7 +98,7 @@ class Benchmarks {
     add_with_options("prediction",
                      "printed and anchored predictions beside what was measured; about 8 minutes a session",
                      prediction_);
-    add_with_options("active", "plan quality against number of measurements, active and fixed grid", active_);
+    add_with_options("profiling", "plan quality against number of measurements, on simulated machines", profiling_);
   }
 
   void add_on_any_backend() {
@@ -127,11 +127,11 @@ class Benchmarks {
   int embedding_pairs_ = 401;
   std::string data_folder_ = "data";
   std::string cases_file_ = "data/ascend_910b_cases.csv";
-  ActiveBench active_;
   AllReduceBench all_reduce_;
   CollectivesBench collectives_;
   PeersBench peers_;
   PredictionBench prediction_;
+  ProfilingBench profiling_;
   RegretBench regret_;
   Action action_; ///< of the benchmark that was asked for
   bool is_peers_ = false;

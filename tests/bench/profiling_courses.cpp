@@ -2,19 +2,19 @@
 
 #include <algorithm>
 #include <chrono>
+#include <set>
 #include <utility>
 
 #include "mc2/planner/planner.hpp"
-#include "mc2/profiler/active_sweep.hpp"
 #include "mc2/profiler/fit.hpp"
-#include "mc2/profiler/sweep.hpp"
+#include "mc2/profiler/tune.hpp"
 
 namespace mc2::cli {
 namespace {
 
 using planner::Sample;
-using profiler::ActiveCase;
-using profiler::ActiveTarget;
+using profiler::CaseTarget;
+using profiler::ProfileCase;
 
 constexpr int kMostMeasurements = kMeasurementCounts.back();
 
@@ -50,85 +50,75 @@ class Judge {
   Course course_;
 };
 
-/// The sweep's cases for a length: both lanes, and both together where plausible plans lie (measure.cpp).
-void add_cases(std::vector<ActiveCase>& cases, std::int64_t rows, std::int64_t length) {
-  cases.push_back({ActiveTarget::Matmul, length});
-  cases.push_back({ActiveTarget::Collective, length});
-  if (length * 3 <= rows && length * 17 >= rows) cases.push_back({ActiveTarget::BothLanes, length});
+/// The sweep's cases for a length: both lanes, and both together where plausible plans lie (tune/profile.cpp).
+void add_cases(std::vector<ProfileCase>& cases, std::int64_t rows, std::int64_t length) {
+  cases.push_back({CaseTarget::Matmul, length});
+  cases.push_back({CaseTarget::Collective, length});
+  if (length * 3 <= rows && length * 17 >= rows) cases.push_back({CaseTarget::BothLanes, length});
 }
 
-/// Halves the longest stretch that is left, breadth first.
-std::vector<std::int64_t> coarse_to_fine(const std::vector<std::int64_t>& lengths) {
-  std::vector<std::int64_t> order{lengths.back(), lengths.front()};
-  std::vector<std::pair<std::size_t, std::size_t>> gaps{{0, lengths.size() - 1}};
-  for (std::size_t i = 0; i < gaps.size(); ++i) {
-    const auto [low, high] = gaps[i];
-    if (high - low < 2) continue;
-    const std::size_t middle = (low + high) / 2;
-    order.push_back(lengths[middle]);
-    gaps.emplace_back(low, middle);
-    gaps.emplace_back(middle, high);
-  }
-  return order;
-}
-
-std::vector<ActiveCase> grid_cases(const SimulatedMachine& machine, GridOrder order) {
-  auto lengths = profiler::sweep_block_rows(machine.op().m, machine.options().alignment);
-  if (order == GridOrder::CoarseToFine) lengths = coarse_to_fine(lengths);
-  std::vector<ActiveCase> cases;
-  for (const auto length : lengths) add_cases(cases, machine.op().m, length);
+std::vector<ProfileCase> grid_cases(const SimulatedMachine& machine) {
+  const auto lengths = profiler::sweep_block_rows(machine.op().m, machine.options().alignment);
+  std::vector<ProfileCase> cases;
+  for (const auto length : profiler::coarse_to_fine(lengths)) add_cases(cases, machine.op().m, length);
   return cases;
 }
 
-profiler::ActiveOptions active_options(const SimulatedMachine& machine, std::uint64_t seed) {
-  profiler::ActiveOptions options;
-  options.question.op = machine.op();
-  options.question.plan = machine.options();
-  options.question.variant = "direct";
-  options.question.sweep_alignment = machine.options().alignment;
-  options.question.seed = seed;
-  options.max_measurement_count = kMostMeasurements;
-  options.warmup_count = 0;
-  return options;
-}
+/// Profiling sees the machine through this; whenever it should be, the plan is judged.
+class SimulatedBench final : public profiler::Bench {
+ public:
+  explicit SimulatedBench(const SimulatedMachine& machine)
+      : Bench({machine.op(), machine.fingerprint(), {{"direct", {}}}, false}), machine_(machine), judge_(machine_) {}
+
+  [[nodiscard]] Result<std::size_t> prepare(const planner::Plan& /*plan*/) override { return std::size_t{0}; }
+  [[nodiscard]] Result<void> verify(const planner::Plan& /*plan*/) override { return {}; }
+  [[nodiscard]] double time_us(std::size_t /*prepared*/, profiler::RunPart /*part*/) override { return 1; }
+  [[nodiscard]] Result<profiler::Measure> prepare_case(const ProfileCase& one, const planner::Variant&) override {
+    return profiler::Measure([this, one] {
+      auto measured = machine_.measure(one, round_of(one));
+      judge_.add(measured);
+      return measured;
+    });
+  }
+  [[nodiscard]] std::chrono::steady_clock::time_point now() override { return {}; }
+  [[nodiscard]] const Judge& judge() const noexcept { return judge_; }
+
+ private:
+  /// A case is visited once a round.
+  int round_of(const ProfileCase& one) {
+    if (!visited_.insert(one).second) {
+      ++round_;
+      visited_ = {one};
+    }
+    return round_;
+  }
+
+  SimulatedMachine machine_;
+  Judge judge_;
+  std::set<ProfileCase> visited_;
+  int round_ = 0;
+};
 
 } // namespace
 
-Result<ActiveCourse> active_course(SimulatedMachine machine, std::uint64_t seed) {
-  using Clock = std::chrono::steady_clock;
-  Judge judge(machine);
-  ActiveCourse result;
-  int round = 0;
-  profiler::ActiveHooks hooks;
-  hooks.now = [] { return Clock::time_point{}; };
-  hooks.make_case = [&](const ActiveCase& one) -> Result<profiler::SweepCase> {
-    return profiler::SweepCase{one.text(planner::cut_axis(machine.op())),
-                               [&machine, &round, &judge, one] {
-                                 auto measured = machine.measure(one, round);
-                                 judge.add(measured);
-                                 return measured;
-                               },
-                               {}};
-  };
-  auto last_step = Clock::now();
-  hooks.is_cancelled = [&] {
-    const std::chrono::duration<double, std::milli> waited = Clock::now() - last_step;
-    result.longest_decision_ms = std::max(result.longest_decision_ms, waited.count());
-    return false;
-  };
-  hooks.on_progress = [&](const auto&) { last_step = Clock::now(); };
-  hooks.on_round = [&](const auto&) { ++round; };
-  MC2_ASSIGN(auto summary, profiler::run_active_sweep(active_options(machine, seed), hooks, machine.fingerprint(), {}));
-  result.measurement_count = summary.measurement_count;
-  result.course = judge.course();
+Result<Course> profile_course(const SimulatedMachine& machine) {
+  SimulatedBench bench(machine);
+  profiler::ProfileSettings settings;
+  settings.alignment = machine.options().alignment;
+  settings.plan = machine.options();
+  settings.max_measurement_count = kMostMeasurements;
+  settings.sweep.warmup_rounds = 0;
+  profiler::Keeper keeper;
+  MC2_ASSIGN(const auto summary, profiler::profile(bench, settings, keeper));
+  Course course = bench.judge().course();
   const double last = regret_of(machine, summary.samples);
   for (const int count : kMeasurementCounts)
-    if (count > result.measurement_count) result.course[count] = last;
-  return result;
+    if (count > summary.measurement_count) course[count] = last;
+  return course;
 }
 
 Course grid_course(SimulatedMachine machine, GridOrder order, std::mt19937_64& random) {
-  auto cases = grid_cases(machine, order);
+  auto cases = grid_cases(machine);
   Judge judge(machine);
   for (int round = 0; !judge.is_done(); ++round) {
     if (order == GridOrder::Random) std::shuffle(cases.begin(), cases.end(), random);
@@ -155,8 +145,6 @@ Course brute_force_course(SimulatedMachine machine, std::mt19937_64& random) {
   return course;
 }
 
-int grid_size(const SimulatedMachine& machine) {
-  return static_cast<int>(grid_cases(machine, GridOrder::Sweep).size());
-}
+int grid_size(const SimulatedMachine& machine) { return static_cast<int>(grid_cases(machine).size()); }
 
 } // namespace mc2::cli

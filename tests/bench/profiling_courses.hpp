@@ -9,19 +9,11 @@
 
 namespace mc2::cli {
 
-/// What an active profile led to. The plan it stopped at stays its answer for every larger number of measurements.
-struct ActiveCourse {
-  Course course;
-  int measurement_count = 0;      ///< when it stopped of its own accord, or the largest of kMeasurementCounts
-  double longest_decision_ms = 0; ///< between two measurements
-};
-
-/// Errors: as profiler::run_active_sweep.
-[[nodiscard]] Result<ActiveCourse> active_course(SimulatedMachine machine, std::uint64_t seed);
+/// What mc2 profiles, as `mc2 profile --measurements` would. Errors: as profiler::profile.
+[[nodiscard]] Result<Course> profile_course(const SimulatedMachine& machine);
 
 /// In which order the cases of the default sweep are visited, round after round.
 enum class GridOrder : std::uint8_t {
-  Sweep,        ///< the sweep's own
   CoarseToFine, ///< the longest, the shortest, the middle, then the middles of what is left
   Random,       ///< another order in every round
 };

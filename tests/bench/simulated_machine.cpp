@@ -10,7 +10,7 @@
 
 namespace mc2::cli {
 
-using profiler::ActiveTarget;
+using profiler::CaseTarget;
 
 SimulatedMachine::SimulatedMachine(Truth truth, std::uint64_t seed) : random_(seed), truth_(truth) {
   constexpr std::array<std::int64_t, 6> kRows{768, 1024, 1500, 2048, 4096, 8192};
@@ -41,9 +41,9 @@ double SimulatedMachine::normal() {
   return std::sqrt(-2 * std::log(uniform(1e-12, 1))) * std::cos(2 * std::numbers::pi * uniform(0, 1));
 }
 
-double SimulatedMachine::time_us(ActiveTarget lane, std::int64_t rows) const {
+double SimulatedMachine::time_us(CaseTarget lane, std::int64_t rows) const {
   const auto x = static_cast<double>(rows), all = static_cast<double>(op_.m);
-  const bool is_compute = lane == ActiveTarget::Matmul;
+  const bool is_compute = lane == CaseTarget::Matmul;
   const double fixed = is_compute ? compute_fixed_ : communication_fixed_;
   double share = x / all;
   // Waves are filled step by step; the ragged part of a wave costs most of a whole one.
@@ -61,8 +61,8 @@ double SimulatedMachine::time_us(ActiveTarget lane, std::int64_t rows) const {
 double SimulatedMachine::makespan_us(const planner::Cut& cut) const {
   std::vector<double> compute, communication;
   for (const auto rows : cut.block_rows) {
-    compute.push_back(time_us(ActiveTarget::Matmul, rows));
-    communication.push_back(time_us(ActiveTarget::Collective, rows));
+    compute.push_back(time_us(CaseTarget::Matmul, rows));
+    communication.push_back(time_us(CaseTarget::Collective, rows));
   }
   return planner::makespan_us(compute, communication, slowdown_);
 }
@@ -73,14 +73,14 @@ double SimulatedMachine::measure_cut_us(const planner::Cut& cut) {
 
 double SimulatedMachine::regret(const planner::Cut& cut) const { return makespan_us(cut) / best_us_ - 1; }
 
-planner::Sample SimulatedMachine::sample(ActiveTarget lane, std::int64_t rows, planner::Context context, double us,
+planner::Sample SimulatedMachine::sample(CaseTarget lane, std::int64_t rows, planner::Context context, double us,
                                          int round) {
   if (round != drift_round_) {
     drift_round_ = round;
     drift_factor_ = std::exp(drift_ * normal());
   }
   planner::Sample result;
-  result.component = lane == ActiveTarget::Matmul ? planner::Component::Matmul : planner::Component::Collective;
+  result.component = lane == CaseTarget::Matmul ? planner::Component::Matmul : planner::Component::Collective;
   result.context = context;
   result.variant = "direct";
   result.block_rows = rows;
@@ -94,15 +94,14 @@ planner::Sample SimulatedMachine::sample(ActiveTarget lane, std::int64_t rows, p
   return result;
 }
 
-std::vector<planner::Sample> SimulatedMachine::measure(const profiler::ActiveCase& one, int round) {
+std::vector<planner::Sample> SimulatedMachine::measure(const profiler::ProfileCase& one, int round) {
   using planner::Context;
   const std::int64_t rows = one.block_rows;
-  if (one.target != ActiveTarget::BothLanes)
+  if (one.target != CaseTarget::BothLanes)
     return {sample(one.target, rows, Context::Alone, time_us(one.target, rows), round)};
-  return {
-      sample(ActiveTarget::Matmul, rows, Context::CoRun, slowdown_.first * time_us(ActiveTarget::Matmul, rows), round),
-      sample(ActiveTarget::Collective, rows, Context::CoRun, slowdown_.second * time_us(ActiveTarget::Collective, rows),
-             round)};
+  return {sample(CaseTarget::Matmul, rows, Context::CoRun, slowdown_.first * time_us(CaseTarget::Matmul, rows), round),
+          sample(CaseTarget::Collective, rows, Context::CoRun, slowdown_.second * time_us(CaseTarget::Collective, rows),
+                 round)};
 }
 
 } // namespace mc2::cli

@@ -7,7 +7,7 @@
 
 #include "mc2/planner/cost_model.hpp"
 #include "mc2/planner/planner.hpp"
-#include "mc2/profiler/active.hpp"
+#include "mc2/profiler/profile_case.hpp"
 
 namespace mc2::cli {
 
@@ -25,7 +25,7 @@ class SimulatedMachine {
   [[nodiscard]] planner::Fingerprint fingerprint() const { return {{{"backend", "simulated"}, {"emulation", "all"}}}; }
 
   /// What one visit would measure.
-  [[nodiscard]] std::vector<planner::Sample> measure(const profiler::ActiveCase& one, int round);
+  [[nodiscard]] std::vector<planner::Sample> measure(const profiler::ProfileCase& one, int round);
 
   /// What a run of a whole cut would measure: noise but no drift, which a paired race takes out.
   [[nodiscard]] double measure_cut_us(const planner::Cut& cut);
@@ -34,11 +34,11 @@ class SimulatedMachine {
   [[nodiscard]] double regret(const planner::Cut& cut) const;
 
  private:
-  [[nodiscard]] double time_us(profiler::ActiveTarget lane, std::int64_t rows) const;
+  [[nodiscard]] double time_us(profiler::CaseTarget lane, std::int64_t rows) const;
   [[nodiscard]] double makespan_us(const planner::Cut& cut) const;
   [[nodiscard]] double uniform(double low, double high);
   [[nodiscard]] double normal();
-  [[nodiscard]] planner::Sample sample(profiler::ActiveTarget lane, std::int64_t rows, planner::Context context,
+  [[nodiscard]] planner::Sample sample(profiler::CaseTarget lane, std::int64_t rows, planner::Context context,
                                        double us, int round);
 
   std::mt19937_64 random_;

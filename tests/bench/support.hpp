@@ -17,7 +17,6 @@ namespace mc2::cli {
 
 using embed::Workbench;
 using planner::to_us;
-using profiler::ActiveSettings;
 using profiler::Contender;
 using profiler::median;
 using profiler::ProfileSettings;

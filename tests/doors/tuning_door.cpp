@@ -53,7 +53,7 @@ class UncheckedBench final : public profiler::Bench {
   Result<std::size_t> prepare(const planner::Plan& plan) override { return bench_->prepare(plan); }
   Result<void> verify(const planner::Plan& /*plan*/) override { return {}; }
   double time_us(std::size_t prepared, profiler::RunPart part) override { return bench_->time_us(prepared, part); }
-  Result<profiler::Measure> prepare_case(const profiler::ActiveCase& one, const planner::Variant& variant) override {
+  Result<profiler::Measure> prepare_case(const profiler::ProfileCase& one, const planner::Variant& variant) override {
     return bench_->prepare_case(one, variant);
   }
   std::chrono::steady_clock::time_point now() override { return bench_->now(); }

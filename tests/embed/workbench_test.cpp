@@ -41,10 +41,10 @@ class WorkbenchOfTwoVariants : public ::testing::Test {
   std::unique_ptr<Workbench> bench_ = Workbench::open(kBackend, {}, op(), 1).value();
 };
 
-planner::CostModel profiled(Workbench& bench, store::Store& store, bool is_active) {
+planner::CostModel profiled(Workbench& bench, store::Store& store, int max_measurement_count) {
   profiler::ProfileSettings settings;
   settings.alignment = 64;
-  if (is_active) settings.active = profiler::ActiveSettings{};
+  settings.max_measurement_count = max_measurement_count;
   StoreKeeper keeper(access_to(store), bench.op(), bench.fingerprint());
   const auto swept = profiler::profile(bench, settings, keeper).value();
   EXPECT_EQ(store.find_profile(bench.op(), bench.fingerprint()).value().samples, swept.samples);
@@ -63,12 +63,12 @@ void expect_both_variants(const planner::CostModel& model) {
 
 TEST_F(WorkbenchOfTwoVariants, AProfileTimesBothAndTheFitKeepsTheirSettings) {
   auto store = open_store();
-  expect_both_variants(profiled(*bench_, store, false));
+  expect_both_variants(profiled(*bench_, store, 0));
 }
 
-TEST_F(WorkbenchOfTwoVariants, AnActiveProfileTimesBothToo) {
+TEST_F(WorkbenchOfTwoVariants, AProfileOfFewMeasurementsTimesBothToo) {
   auto store = open_store();
-  expect_both_variants(profiled(*bench_, store, true));
+  expect_both_variants(profiled(*bench_, store, 20));
 }
 
 TEST_F(WorkbenchOfTwoVariants, ThoseThatDifferInSettingsOnlyArePreparedApart) {
@@ -98,7 +98,7 @@ TEST(Workbench, BlocksOfEveryLengthCostOneHandOver) {
   // 1 us + 0.01 us a row, and 4 us between blocks, of which a run of two has one and a run of one none.
   const test::InventedBackend backend({{kFew, {1, 0.01, 1, 0.01, 4}}});
   const auto bench = Workbench::open(backend, {}, op(), 1).value();
-  for (const auto target : {profiler::ActiveTarget::Matmul, profiler::ActiveTarget::Collective})
+  for (const auto target : {profiler::CaseTarget::Matmul, profiler::CaseTarget::Collective})
     for (const std::int64_t rows : {128, 512, 640, 1024}) {
       const auto measure = bench->prepare_case({target, rows}, kFew).value();
       EXPECT_NEAR(planner::to_us(measure().front().time), 1 + 0.01 * static_cast<double>(rows) + 4, 0.001) << rows;

@@ -55,5 +55,12 @@ TEST(SweepBlockRows, AscendsToTheWholeAxisWithEnoughLengthsAndNotTooMany) {
   }));
 }
 
+TEST(CoarseToFine, TakesTheEndsThenTheMiddlesOfWhatIsLeft) {
+  using Lengths = std::vector<std::int64_t>;
+  EXPECT_EQ(coarse_to_fine(Lengths{}), Lengths{});
+  EXPECT_EQ(coarse_to_fine(Lengths{7}), Lengths{7});
+  EXPECT_EQ(coarse_to_fine(Lengths{1, 2, 3, 4, 5, 6, 7}), (Lengths{7, 1, 4, 2, 5, 3, 6}));
+}
+
 } // namespace
 } // namespace mc2::profiler::sweep_blocks_test

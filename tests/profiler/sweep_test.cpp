@@ -224,6 +224,26 @@ TEST(Sweep, RunsOneRoundEvenWithoutBudget) {
   EXPECT_EQ(machine.measured.size(), 2u); // warm-up costs budget too
 }
 
+TEST(Sweep, OfFewMeasurementsTakesTheFirstCases) {
+  FakeMachine machine;
+  const auto cases = machine.matmuls({400, 100, 200, 300});
+  SweepOptions options;
+  options.warmup_rounds = 0;
+  options.max_measurement_count = 6;
+  const auto summary = run_sweep(cases, options, machine.hooks(), {}).value();
+  EXPECT_EQ(machine.measured, (std::vector<std::int64_t>{400, 100, 200, 300, 400, 100}));
+  EXPECT_EQ(summary.measurement_count, 6);
+  EXPECT_THAT(summary.termination, HasSubstr("all measurements used"));
+  EXPECT_EQ(run_sweep(cases, options, machine.hooks(), summary.samples).value().samples, summary.samples);
+}
+
+TEST(Sweep, EndsAfterItsRounds) {
+  FakeMachine machine;
+  SweepOptions options;
+  options.max_round_count = 2;
+  EXPECT_EQ(run_sweep(machine.matmuls({100, 200}), options, machine.hooks(), {}).value().round_count, 2);
+}
+
 TEST(Sweep, MarksOutliersPerCaseAndLane) {
   FakeMachine machine;
   machine.time_us = [](std::int64_t rows, int measurement) {

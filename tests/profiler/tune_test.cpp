@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "mc2/profiler/fit.hpp"
 #include "support/invented_bench.hpp"
 
 namespace mc2::profiler::tune_test {
@@ -231,17 +232,43 @@ TEST(Tune, TellsWhatItDoes) {
   };
   hooks.on_line = [&](const std::string& line) { lines.push_back(line); };
   auto asked = settings();
-  asked.profile.active = ActiveSettings{};
   ASSERT_TRUE(tune(bench, asked, notebook, hooks));
   EXPECT_THAT(labels, ElementsAre(HasSubstr("profile matmul_all_reduce"), "race 1"));
-  EXPECT_THAT(lines.back(), HasSubstr("stopped: "));
+  EXPECT_THAT(lines.front(), HasSubstr("of the plan so far"));
+}
+
+TEST(Profile, TimesTheBlocksOfThePlanThatItLeadsTo) {
+  InventedBench bench(small_op(), {{kDirect, {}}});
+  Notebook notebook;
+  const auto asked = settings();
+  const auto summary = profile(bench, asked.profile, notebook).value();
+  auto options = asked.profile.plan;
+  options.require_significant_gain = false;
+  const auto model = fit_cost_model({bench.op(), bench.fingerprint(), summary.samples}).value().model;
+  const auto plan = planner::make_plan(bench.op(), model, options).value();
+  for (const auto length : plan.cut.block_rows)
+    for (const auto component : {planner::Component::Matmul, planner::Component::Collective})
+      EXPECT_TRUE(std::ranges::any_of(summary.samples, [&](const auto& sample) {
+        return sample.block_rows == length && sample.component == component;
+      })) << length;
+}
+
+TEST(Profile, OfFewMeasurementsTakesTheMostTellingOnesAndNoMore) {
+  InventedBench bench(small_op(), {{kDirect, {}}});
+  Notebook notebook;
+  auto asked = settings().profile;
+  asked.max_measurement_count = kMinMeasurementCount;
+  const auto summary = profile(bench, asked, notebook).value();
+  EXPECT_EQ(summary.measurement_count, kMinMeasurementCount);
+  EXPECT_TRUE(fit_cost_model({bench.op(), bench.fingerprint(), summary.samples}).ok());
+  EXPECT_EQ(profile(bench, asked, notebook).value().samples.size(), summary.samples.size()); // the budget is spent
 }
 
 /// Samples fall with size by half: no curve is fitted to them.
 class Erratic final : public InventedBench {
  public:
   explicit Erratic(double overlap) : InventedBench(small_op(), {{kDirect, {}}, {kRing, {}}}), overlap_(overlap) {}
-  Result<Measure> prepare_case(const ActiveCase& one, const Variant& variant) override {
+  Result<Measure> prepare_case(const ProfileCase& one, const Variant& variant) override {
     auto measure = InventedBench::prepare_case(one, variant).value();
     return Measure([measure] {
       auto samples = measure();
@@ -317,7 +344,7 @@ TEST(Profile, VariantsThatNeverWinAreLeftOutAndReleased) {
   hooks.on_line = [&](const std::string& line) { lines.push_back(line); };
   ASSERT_TRUE(profile(bench, settings().profile, notebook, hooks));
   EXPECT_THAT(bench.released(), ElementsAre("ring"));
-  EXPECT_THAT(lines, ElementsAre(HasSubstr("left out: ring")));
+  EXPECT_THAT(lines.front(), HasSubstr("left out: ring"));
   for (const auto& sample : notebook.samples) EXPECT_EQ(sample.variant, "direct");
 }
 

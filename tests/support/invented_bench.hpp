@@ -68,7 +68,7 @@ class InventedBench : public profiler::Bench {
     if (part == RunPart::Serial) return timed(compute_us + communication_us);
     return timed(part == RunPart::Communication ? communication_us : compute_us);
   }
-  [[nodiscard]] Result<profiler::Measure> prepare_case(const profiler::ActiveCase& one,
+  [[nodiscard]] Result<profiler::Measure> prepare_case(const profiler::ProfileCase& one,
                                                        const planner::Variant& variant) override {
     return profiler::Measure([this, one, variant] { return measure(one, variant); });
   }
@@ -98,12 +98,12 @@ class InventedBench : public profiler::Bench {
     return names;
   }
 
-  std::vector<planner::Sample> measure(const profiler::ActiveCase& one, const planner::Variant& variant) {
-    using profiler::ActiveTarget;
-    const bool is_pair = one.target == ActiveTarget::BothLanes;
+  std::vector<planner::Sample> measure(const profiler::ProfileCase& one, const planner::Variant& variant) {
+    using profiler::CaseTarget;
+    const bool is_pair = one.target == CaseTarget::BothLanes;
     std::vector<planner::Sample> samples;
     for (const bool is_compute : {true, false}) {
-      if (!is_pair && is_compute != (one.target == ActiveTarget::Matmul)) continue;
+      if (!is_pair && is_compute != (one.target == CaseTarget::Matmul)) continue;
       planner::Sample& sample = samples.emplace_back();
       sample.component = is_compute ? planner::Component::Matmul : planner::Component::Collective;
       sample.context = is_pair ? planner::Context::CoRun : planner::Context::Alone;

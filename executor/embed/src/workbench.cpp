@@ -16,7 +16,7 @@ using executor::RunMode;
 using planner::Component;
 using planner::Context;
 using planner::Sample;
-using profiler::ActiveTarget;
+using profiler::CaseTarget;
 
 std::string key_of(const planner::Variant& variant, const planner::Cut& cut, planner::Schedule schedule) {
   return variant.text() + ": " + cut.text() + ", " + std::string(to_string(schedule));
@@ -94,9 +94,9 @@ struct PreparedBench::CaseRun {
     return {contended(Component::Matmul, matmul), contended(Component::Collective, collective)};
   }
 
-  [[nodiscard]] std::vector<Sample> measure(ActiveTarget target) const {
-    if (target == ActiveTarget::BothLanes) return measure_together();
-    return measure_alone(target == ActiveTarget::Matmul ? Component::Matmul : Component::Collective);
+  [[nodiscard]] std::vector<Sample> measure(CaseTarget target) const {
+    if (target == CaseTarget::BothLanes) return measure_together();
+    return measure_alone(target == CaseTarget::Matmul ? Component::Matmul : Component::Collective);
   }
 };
 
@@ -156,7 +156,7 @@ double PreparedBench::time_us(std::size_t prepared, profiler::RunPart part) {
   return planner::to_us(slots_[prepared].prepared->run(mode_of(part), executor::RunDetail::Makespan).wall);
 }
 
-Result<profiler::Measure> PreparedBench::prepare_case(const profiler::ActiveCase& one,
+Result<profiler::Measure> PreparedBench::prepare_case(const profiler::ProfileCase& one,
                                                       const planner::Variant& variant) {
   MC2_ASSIGN(auto prepared, ready(planner::equal_blocks(op(), one.block_rows), variant));
   return profiler::Measure(

@@ -25,14 +25,14 @@ using planner::Variant;
 using profiler::Bench;
 using profiler::Race;
 
-std::string to_text(profiler::ActiveTarget target) {
-  if (target == profiler::ActiveTarget::BothLanes) return "both";
-  return target == profiler::ActiveTarget::Matmul ? "matmul" : "collective";
+std::string to_text(profiler::CaseTarget target) {
+  if (target == profiler::CaseTarget::BothLanes) return "both";
+  return target == profiler::CaseTarget::Matmul ? "matmul" : "collective";
 }
 
-profiler::ActiveTarget parse_target(const std::string& name) {
-  using profiler::ActiveTarget;
-  for (const auto target : {ActiveTarget::Matmul, ActiveTarget::Collective, ActiveTarget::BothLanes})
+profiler::CaseTarget parse_target(const std::string& name) {
+  using profiler::CaseTarget;
+  for (const auto target : {CaseTarget::Matmul, CaseTarget::Collective, CaseTarget::BothLanes})
     if (to_text(target) == name) return target;
   throw Failure({ErrorCode::UnknownName, "target", "'" + name + "' is none; there are matmul, collective, both"});
 }
@@ -68,7 +68,7 @@ class PythonBench final : public Bench {
     if (us > 0 && us <= planner::kMaxTimeUs) return us;
     throw Failure({ErrorCode::InvalidSpec, "time_us", "returned " + std::to_string(us) + "; times are above 0 us"});
   }
-  [[nodiscard]] Result<profiler::Measure> prepare_case(const profiler::ActiveCase& one,
+  [[nodiscard]] Result<profiler::Measure> prepare_case(const profiler::ProfileCase& one,
                                                        const Variant& variant) override {
     const py::gil_scoped_acquire acquired;
     auto measure = function("prepare_case")(to_text(one.target), one.block_rows, variant)

@@ -207,7 +207,7 @@ class WorldBench final : public profiler::Bench {
   [[nodiscard]] double time_us(std::size_t prepared, profiler::RunPart part) override {
     return in_turn([&] { return bench_->time_us(prepared, part); });
   }
-  [[nodiscard]] Result<profiler::Measure> prepare_case(const profiler::ActiveCase& one,
+  [[nodiscard]] Result<profiler::Measure> prepare_case(const profiler::ProfileCase& one,
                                                        const Variant& variant) override {
     auto measure = in_turn([&] { return bench_->prepare_case(one, variant); });
     if (!measure) return measure;

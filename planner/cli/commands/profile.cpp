@@ -87,7 +87,7 @@ Command add_profile(CLI::App& app) {
   sub->add_option("--out", command->out, "also write the profile to this JSON file");
   sub->footer(
       "Examples:\n  mc2 profile --m 1024 --n 1024 --k 1024 --ranks 2 --link 2.5Gbit,20us\n"
-      "  mc2 profile --active --m 1024 --n 1024 --k 1024 --link 2.5Gbit,20us\n"
+      "  mc2 profile --measurements 20 --m 1024 --n 1024 --k 1024 --link 2.5Gbit,20us\n"
       "Interrupted work resumes: run the same command again.");
   return {sub, [command] { return command->run(); }};
 }

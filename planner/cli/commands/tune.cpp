@@ -234,7 +234,7 @@ Command add_tune(CLI::App& app, ServerOptions& server) {
   sub->add_flag("--verbose", command->is_verbose, "also print the model, the races, the timeline and the runners-up");
   sub->footer(
       "Examples:\n  mc2 tune --m 1024 --n 1024 --k 1024 --ranks 2 --link 2.5Gbit,20us\n"
-      "  mc2 tune --active --m 1024 --n 1024 --k 1024 --link 2.5Gbit,20us\n"
+      "  mc2 tune --measurements 20 --m 1024 --n 1024 --k 1024 --link 2.5Gbit,20us\n"
       "  mc2 tune --shapes data/shapes.csv --link 2.5Gbit,20us\n"
       "Interrupted work resumes: run the same command again.");
   return {sub, [command] { return command->run(); }, true};

@@ -18,9 +18,7 @@ struct SweepSettings {
   int max_samples = 40;
   std::optional<std::int64_t> alignment;
   std::uint64_t seed = 1;
-  bool is_active = false;
   std::optional<int> max_measurements;
-  double tolerated_regret_percent = 0.5;
 
   void add_to(CLI::App& app, bool with_alignment = true) {
     app.add_option("--budget", budget_s, "seconds after which nothing new starts but the few rounds that are needed")
@@ -35,17 +33,9 @@ struct SweepSettings {
     app.add_option("--seed", seed, "of the random matrices and of the order of sizes")
         ->capture_default_str()
         ->check(whole_number(0, kMaxSeed));
-    auto* active =
-        app.add_flag("--active", is_active, "measure only what the plan depends on, and stop when it is sure enough");
     app.add_option("--measurements", max_measurements,
-                   "most timed visits of --active, earlier ones included (default: 128)")
-        ->check(whole_number(profiler::kMinActiveMeasurements, 10'000))
-        ->needs(active);
-    app.add_option("--regret", tolerated_regret_percent,
-                   "expected loss to the best plan, in %, at which --active stops")
-        ->capture_default_str()
-        ->check(real_number(0, 100))
-        ->needs(active);
+                   "time no more than N cases of a variant, the most telling first (default: until they are settled)")
+        ->check(whole_number(profiler::kMinMeasurementCount, 100'000));
     if (with_alignment)
       app.add_option("--align", alignment, "shortest block length worth measuring, in rows (default: the backend's)")
           ->check(whole_number(1, planner::kMaxSize));
@@ -55,9 +45,7 @@ struct SweepSettings {
     profiler::ProfileSettings result;
     result.alignment = alignment.value_or(default_alignment);
     result.plan.alignment = result.plan.min_block_rows = result.alignment;
-    if (is_active)
-      result.active = profiler::ActiveSettings{
-          max_measurements.value_or(profiler::ActiveSettings{}.max_measurement_count), tolerated_regret_percent / 100};
+    result.max_measurement_count = max_measurements.value_or(0);
     result.sweep.seed = seed;
     result.sweep.budget = std::chrono::milliseconds(static_cast<std::int64_t>(budget_s * 1000));
     result.sweep.stopping.relative_half_width = precision;

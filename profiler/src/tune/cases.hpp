@@ -8,10 +8,10 @@
 namespace mc2::profiler {
 
 /// A case of a variant as a sweep takes it, named for people. Errors: as Bench::prepare_case.
-[[nodiscard]] Result<SweepCase> make_case(Bench& bench, const ActiveCase& one, const planner::Variant& variant);
+[[nodiscard]] Result<SweepCase> make_case(Bench& bench, const ProfileCase& one, const planner::Variant& variant);
 
 /// What a sample is of.
-[[nodiscard]] ActiveCase case_of(const planner::Sample& sample);
+[[nodiscard]] ProfileCase case_of(const planner::Sample& sample);
 
 /// Hands samples to a keeper while a sweep runs, which ends when one could not be kept.
 class KeepingSamples {
@@ -28,9 +28,5 @@ class KeepingSamples {
   const TuneHooks& hooks_;
   std::optional<Error> error_;
 };
-
-/// profile() of what settings.active chooses, one variant after the other; each round is told.
-[[nodiscard]] Result<SweepSummary> profile_actively(Bench& bench, const ProfileSettings& settings, Keeper& keeper,
-                                                    const TuneHooks& hooks, std::span<const planner::Sample> earlier);
 
 } // namespace mc2::profiler

@@ -1,5 +1,13 @@
+#include <algorithm>
 #include <chrono>
+#include <functional>
+#include <string>
+#include <tuple>
+#include <utility>
 
+#include "mc2/planner/planner.hpp"
+#include "mc2/planner/units.hpp"
+#include "mc2/profiler/fit.hpp"
 #include "mc2/profiler/tune.hpp"
 #include "tune/cases.hpp"
 #include "tune/screening.hpp"
@@ -10,50 +18,177 @@ namespace {
 
 using planner::Sample;
 
+/// How often the plan that the samples lead to may be asked for lengths of its own.
+constexpr int kMostFollowUps = 8;
+
 /// The lengths at which both lanes are also timed together: those near typical plans of 4 to 16 blocks.
 bool is_co_run_length(std::int64_t rows, std::int64_t length) { return length * 3 <= rows && length * 17 >= rows; }
 
-Result<std::vector<SweepCase>> sweep_cases(Bench& bench, std::int64_t alignment) {
-  const std::int64_t rows = planner::traits_of(bench.op().kind).cut_axis_length(bench.op());
-  std::vector<ActiveCase> sizes;
-  for (const std::int64_t length : sweep_block_rows(rows, alignment))
-    for (const auto target : {ActiveTarget::Matmul, ActiveTarget::Collective, ActiveTarget::BothLanes})
-      if (target != ActiveTarget::BothLanes || is_co_run_length(rows, length)) sizes.push_back({target, length});
-  std::vector<SweepCase> cases;
-  for (const planner::Variant& variant : bench.variants())
-    for (const auto& size : sizes) {
-      MC2_ASSIGN(auto made, make_case(bench, size, variant));
-      cases.push_back(std::move(made));
-    }
-  return cases;
+/// One profile: a round over a grid of lengths, rounds with those of the plan that this leads to while it has others,
+/// and then rounds until all are settled.
+class Profiling {
+ public:
+  Profiling(Bench& bench, const ProfileSettings& settings, Keeper& keeper, const TuneHooks& hooks)
+      : bench_(bench),
+        settings_(settings),
+        keeping_(keeper, hooks),
+        on_line_(hooks.on_line),
+        end_(bench.now() + settings.sweep.budget) {
+    sweep_hooks_.now = [&] { return bench_.now(); };
+    if (hooks.on_progress)
+      sweep_hooks_.on_progress = [&hooks, label = "profile " + bench_.op().text()](const SweepProgress& p) {
+        hooks.on_progress(
+            {label, p.fraction, p.remaining,
+             std::to_string(p.finished_case_count) + " of " + std::to_string(p.case_count) + " cases settled"});
+      };
+    sweep_hooks_.on_samples = [this](std::span<const Sample> samples) { keeping_.append(samples); };
+    sweep_hooks_.is_cancelled = [this] { return keeping_.is_cancelled(); };
+  }
+
+  [[nodiscard]] Result<SweepSummary> run(std::span<const Sample> earlier);
+
+ private:
+  struct Timed {
+    planner::Variant variant;
+    ProfileCase what;
+  };
+
+  [[nodiscard]] bool has(const planner::Variant& variant, std::int64_t length) const;
+  [[nodiscard]] Result<SweepCase> make(const Timed& one) const;
+  [[nodiscard]] Result<void> add_grid();
+  /// Those of the plan's blocks that are not there yet, in front of the others. False where there are none.
+  [[nodiscard]] Result<bool> add_lengths_of_plan(std::span<const Sample> samples);
+  /// Those that were timed, by variant and length.
+  [[nodiscard]] std::vector<CaseSummary> in_order(std::vector<CaseSummary> cases) const;
+  /// @param max_round_count  0 for no limit
+  [[nodiscard]] Result<SweepSummary> sweep(int max_round_count, std::span<const Sample> earlier);
+  [[nodiscard]] int most_measurements() const {
+    return settings_.max_measurement_count * static_cast<int>(bench_.variants().size());
+  }
+  [[nodiscard]] bool is_spent(const SweepSummary& summary) const {
+    const bool are_measurements_spent = most_measurements() > 0 && summary.measurement_count >= most_measurements();
+    return are_measurements_spent || time_left().count() == 0;
+  }
+  [[nodiscard]] std::chrono::milliseconds time_left() const {
+    return std::max(std::chrono::duration_cast<std::chrono::milliseconds>(end_ - bench_.now()),
+                    std::chrono::milliseconds(0));
+  }
+
+  Bench& bench_;
+  const ProfileSettings& settings_;
+  KeepingSamples keeping_;
+  SweepHooks sweep_hooks_;
+  std::function<void(const std::string&)> on_line_; ///< may be empty
+  std::chrono::steady_clock::time_point end_;
+  bool is_warm_ = false;
+  std::vector<Timed> timed_;
+  std::vector<SweepCase> cases_; ///< of timed_
+};
+
+bool Profiling::has(const planner::Variant& variant, std::int64_t length) const {
+  return std::ranges::any_of(timed_,
+                             [&](const Timed& one) { return one.variant == variant && one.what.block_rows == length; });
 }
 
-Result<SweepSummary> profile_all(Bench& bench, const ProfileSettings& settings, Keeper& keeper, const TuneHooks& hooks,
-                                 std::span<const Sample> earlier) {
-  MC2_ASSIGN(auto cases, sweep_cases(bench, settings.alignment));
-  KeepingSamples keeping(keeper, hooks);
-  SweepHooks sweep_hooks;
-  sweep_hooks.now = [&] { return bench.now(); };
-  if (hooks.on_progress)
-    sweep_hooks.on_progress = [&, label = "profile " + bench.op().text()](const SweepProgress& p) {
-      hooks.on_progress(
-          {label, p.fraction, p.remaining,
-           std::to_string(p.finished_case_count) + " of " + std::to_string(p.case_count) + " cases settled"});
-    };
-  sweep_hooks.on_samples = [&](std::span<const Sample> samples) { keeping.append(samples); };
-  sweep_hooks.is_cancelled = [&] { return keeping.is_cancelled(); };
-  auto summary = run_sweep(cases, settings.sweep, sweep_hooks, earlier);
-  if (keeping.error()) return *keeping.error();
+Result<SweepCase> Profiling::make(const Timed& one) const { return make_case(bench_, one.what, one.variant); }
+
+Result<void> Profiling::add_grid() {
+  const std::int64_t rows = planner::traits_of(bench_.op().kind).cut_axis_length(bench_.op());
+  for (const std::int64_t length : coarse_to_fine(sweep_block_rows(rows, settings_.alignment)))
+    for (const planner::Variant& variant : bench_.variants())
+      for (const auto target : {CaseTarget::Matmul, CaseTarget::Collective, CaseTarget::BothLanes}) {
+        if (target == CaseTarget::BothLanes && !is_co_run_length(rows, length)) continue;
+        timed_.push_back({variant, {target, length}});
+        MC2_ASSIGN(auto made, make(timed_.back()));
+        cases_.push_back(std::move(made));
+      }
+  return {};
+}
+
+Result<bool> Profiling::add_lengths_of_plan(std::span<const Sample> samples) {
+  const auto fitted = fit_cost_model({bench_.op(), bench_.fingerprint(), {samples.begin(), samples.end()}});
+  if (!fitted) return false;
+  planner::PlanOptions options = settings_.plan;
+  options.require_significant_gain = false; // what is not sure yet is what is worth timing
+  const auto plan = planner::make_plan(bench_.op(), fitted.value().model, options);
+  if (!plan) return false;
+  const planner::Variant& variant = plan.value().variant;
+  const auto& blocks = plan.value().cut.block_rows;
+  const std::size_t known_count = cases_.size();
+  std::string told;
+  for (const std::int64_t length : {blocks.front(), blocks.back()}) {
+    if (has(variant, length)) continue;
+    for (const auto target : {CaseTarget::Collective, CaseTarget::Matmul}) {
+      timed_.insert(timed_.begin(), {variant, {target, length}});
+      MC2_ASSIGN(auto made, make(timed_.front()));
+      if (std::ranges::none_of(samples, made.owns)) {
+        for (int i = 0; i < settings_.sweep.warmup_rounds; ++i) static_cast<void>(made.measure());
+        if (target == CaseTarget::Matmul) told += (told.empty() ? "" : " and ") + std::to_string(length);
+      }
+      cases_.insert(cases_.begin(), std::move(made));
+    }
+  }
+  if (on_line_ && !told.empty())
+    on_line_("profile " + bench_.op().text() + ": also blocks of " + told +
+             ", of the plan so far: " + plan.value().cut.text());
+  return cases_.size() > known_count;
+}
+
+Result<SweepSummary> Profiling::sweep(int max_round_count, std::span<const Sample> earlier) {
+  SweepOptions options = settings_.sweep;
+  options.budget = time_left();
+  options.max_measurement_count = most_measurements();
+  options.max_round_count = max_round_count;
+  if (is_warm_) options.warmup_rounds = 0;
+  is_warm_ = true;
+  auto summary = run_sweep(cases_, options, sweep_hooks_, earlier);
+  if (keeping_.error()) return *keeping_.error();
+  return summary;
+}
+
+std::vector<CaseSummary> Profiling::in_order(std::vector<CaseSummary> cases) const {
+  std::vector<std::size_t> order;
+  for (std::size_t i = 0; i < cases.size(); ++i)
+    if (cases[i].sample_count > 0) order.push_back(i);
+  std::ranges::sort(order, {}, [&](std::size_t i) {
+    const auto variant = std::ranges::find(bench_.variants(), timed_[i].variant) - bench_.variants().begin();
+    return std::tuple(variant, timed_[i].what.block_rows, timed_[i].what.target);
+  });
+  std::vector<CaseSummary> result;
+  for (const std::size_t i : order) result.push_back(std::move(cases[i]));
+  return result;
+}
+
+Result<SweepSummary> Profiling::run(std::span<const Sample> earlier) {
+  MC2_TRY(add_grid());
+  MC2_ASSIGN(auto summary, sweep(1, earlier));
+  int round_count = summary.round_count;
+  bool is_settled = false;
+  for (int i = 0; i < kMostFollowUps && !is_spent(summary); ++i) {
+    MC2_ASSIGN(const bool is_more, add_lengths_of_plan(summary.samples));
+    if (!is_more && is_settled) break;
+    is_settled = !is_more || i + 1 == kMostFollowUps;
+    MC2_ASSIGN(summary, sweep(is_settled ? 0 : 1, summary.samples));
+    round_count += summary.round_count;
+  }
+  summary.round_count = round_count;
+  summary.cases = in_order(std::move(summary.cases));
   return summary;
 }
 
 } // namespace
 
-Result<SweepCase> make_case(Bench& bench, const ActiveCase& one, const planner::Variant& variant) {
+std::string ProfileCase::text(planner::CutAxis axis) const {
+  constexpr std::string_view kNames[] = {"compute", "collective", "both lanes"};
+  return std::string(kNames[static_cast<std::size_t>(target) - 1]) + " " + std::to_string(block_rows) + " " +
+         std::string(to_string(axis));
+}
+
+Result<SweepCase> make_case(Bench& bench, const ProfileCase& one, const planner::Variant& variant) {
   MC2_ASSIGN(auto measure, bench.prepare_case(one, variant));
   const planner::CutAxis axis = planner::cut_axis(bench.op());
   std::string name = one.text(axis);
-  if (one.target == ActiveTarget::Matmul) // by what the operator computes
+  if (one.target == CaseTarget::Matmul) // by what the operator computes
     name = std::string(to_string(planner::traits_of(bench.op().kind).work)) + " " + std::to_string(one.block_rows) +
            " " + std::string(to_string(axis));
   if (bench.variants().size() > 1) name = variant.text() + " " + name;
@@ -61,10 +196,10 @@ Result<SweepCase> make_case(Bench& bench, const ActiveCase& one, const planner::
                    [one, text = variant.text()](const Sample& s) { return s.variant == text && case_of(s) == one; }};
 }
 
-ActiveCase case_of(const Sample& sample) {
-  if (sample.context == planner::Context::CoRun) return {ActiveTarget::BothLanes, sample.block_rows};
+ProfileCase case_of(const Sample& sample) {
+  if (sample.context == planner::Context::CoRun) return {CaseTarget::BothLanes, sample.block_rows};
   const bool is_matmul = sample.component == planner::Component::Matmul;
-  return {is_matmul ? ActiveTarget::Matmul : ActiveTarget::Collective, sample.block_rows};
+  return {is_matmul ? CaseTarget::Matmul : CaseTarget::Collective, sample.block_rows};
 }
 
 void KeepingSamples::append(std::span<const Sample> samples) {
@@ -78,8 +213,7 @@ Result<SweepSummary> profile(Bench& bench, const ProfileSettings& settings, Keep
   const std::vector<Sample> earlier = keeper.earlier_samples();
   MC2_ASSIGN(const auto screened, screen_variants(bench, settings, earlier, hooks));
   if (hooks.on_line && !screened.empty()) hooks.on_line("profile " + bench.op().text() + ": " + screened);
-  MC2_ASSIGN(auto summary, settings.active ? profile_actively(bench, settings, keeper, hooks, earlier)
-                                           : profile_all(bench, settings, keeper, hooks, earlier));
+  MC2_ASSIGN(auto summary, Profiling(bench, settings, keeper, hooks).run(earlier));
   // Outliers can be told only once every sample is there.
   MC2_TRY(keeper.replace_samples(summary.samples));
   return summary;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "mc2/profiler/fit.hpp"
 #include "mc2/profiler/recalibrate.hpp"
 #include "tune/judge.hpp"
 #include "tune/without_model.hpp"

@@ -17,16 +17,16 @@ namespace mc2::capi {
 namespace {
 
 using planner::Sample;
-using profiler::ActiveTarget;
+using profiler::CaseTarget;
 
 static_assert(MC2_PART_FUSED == static_cast<int>(profiler::RunPart::Fused));
 static_assert(MC2_PART_SERIAL == static_cast<int>(profiler::RunPart::Serial));
 static_assert(MC2_PART_SERIAL_COMPUTE == static_cast<int>(profiler::RunPart::SerialCompute));
 static_assert(MC2_PART_COMPUTE == static_cast<int>(profiler::RunPart::Compute));
 static_assert(MC2_PART_COMMUNICATION == static_cast<int>(profiler::RunPart::Communication));
-static_assert(MC2_TIME_MATMUL == static_cast<int>(ActiveTarget::Matmul));
-static_assert(MC2_TIME_COLLECTIVE == static_cast<int>(ActiveTarget::Collective));
-static_assert(MC2_TIME_BOTH_LANES == static_cast<int>(ActiveTarget::BothLanes));
+static_assert(MC2_TIME_MATMUL == static_cast<int>(CaseTarget::Matmul));
+static_assert(MC2_TIME_COLLECTIVE == static_cast<int>(CaseTarget::Collective));
+static_assert(MC2_TIME_BOTH_LANES == static_cast<int>(CaseTarget::BothLanes));
 
 /// A handle that ends with *this.
 class LentPlan {
@@ -65,7 +65,7 @@ class CallersBench final : public profiler::Bench {
     done(functions_.time_us(functions_.user, prepared, static_cast<std::int32_t>(part), &us), "bench.time_us");
     return checked(us, "bench.time_us");
   }
-  [[nodiscard]] Result<profiler::Measure> prepare_case(const profiler::ActiveCase& one,
+  [[nodiscard]] Result<profiler::Measure> prepare_case(const profiler::ProfileCase& one,
                                                        const planner::Variant& variant) override {
     return profiler::Measure([this, one, variant = variant.text()] { return measure(one, variant); });
   }
@@ -89,12 +89,12 @@ class CallersBench final : public profiler::Bench {
     if (us > 0 && us <= planner::kMaxTimeUs) return us;
     fail(MC2_ERROR_INVALID_SPEC, function, "gave " + std::to_string(us) + " us; times are above 0");
   }
-  [[nodiscard]] Sample sample(const profiler::ActiveCase& one, const std::string& variant, bool is_matmul,
+  [[nodiscard]] Sample sample(const profiler::ProfileCase& one, const std::string& variant, bool is_matmul,
                               double us) const {
     const std::int64_t unit_bytes = planner::traits_of(op().kind).message_bytes_per_unit(op());
     Sample sample;
     sample.component = is_matmul ? planner::Component::Matmul : planner::Component::Collective;
-    sample.context = one.target == ActiveTarget::BothLanes ? planner::Context::CoRun : planner::Context::Alone;
+    sample.context = one.target == CaseTarget::BothLanes ? planner::Context::CoRun : planner::Context::Alone;
     sample.variant = variant;
     sample.block_rows = one.block_rows;
     sample.message_bytes = is_matmul ? 0 : one.block_rows * unit_bytes;
@@ -102,14 +102,14 @@ class CallersBench final : public profiler::Bench {
         std::max<std::int64_t>(1, std::llround(checked(us, "bench.time_blocks") * planner::kNsPerUs)));
     return sample;
   }
-  std::vector<Sample> measure(const profiler::ActiveCase& one, const std::string& variant) {
+  std::vector<Sample> measure(const profiler::ProfileCase& one, const std::string& variant) {
     double matmul_us = 0, collective_us = 0;
     done(functions_.time_blocks(functions_.user, variant.c_str(), static_cast<std::int32_t>(one.target), one.block_rows,
                                 &matmul_us, &collective_us),
          "bench.time_blocks");
     std::vector<Sample> samples;
-    if (one.target != ActiveTarget::Collective) samples.push_back(sample(one, variant, true, matmul_us));
-    if (one.target != ActiveTarget::Matmul) samples.push_back(sample(one, variant, false, collective_us));
+    if (one.target != CaseTarget::Collective) samples.push_back(sample(one, variant, true, matmul_us));
+    if (one.target != CaseTarget::Matmul) samples.push_back(sample(one, variant, false, collective_us));
     return samples;
   }
 

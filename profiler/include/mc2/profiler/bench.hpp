@@ -12,7 +12,8 @@
 #include "mc2/planner/cost_model.hpp"
 #include "mc2/planner/error.hpp"
 #include "mc2/planner/plan.hpp"
-#include "mc2/profiler/active.hpp"
+#include "mc2/planner/profile.hpp"
+#include "mc2/profiler/profile_case.hpp"
 
 #pragma GCC visibility push(default)
 
@@ -67,7 +68,7 @@ class Bench {
   /// Runs what has this number once and returns what a caller waits for, in us, above 0.
   [[nodiscard]] virtual double time_us(std::size_t prepared, RunPart part) = 0;
   /// What times one case of a variant: the cut axis in blocks of one length. Errors: as prepare.
-  [[nodiscard]] virtual Result<Measure> prepare_case(const ActiveCase& one, const planner::Variant& variant) = 0;
+  [[nodiscard]] virtual Result<Measure> prepare_case(const ProfileCase& one, const planner::Variant& variant) = 0;
   /// The bench's clock, which budgets are counted by.
   [[nodiscard]] virtual std::chrono::steady_clock::time_point now() = 0;
   /// The day and time for people, ISO 8601 UTC; empty where nobody wants to know.

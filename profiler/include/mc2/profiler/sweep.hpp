@@ -29,6 +29,10 @@ struct SweepOptions {
   StoppingOptions stopping;
   std::chrono::milliseconds budget{60'000}; ///< no new round starts after this, except the first
   std::uint64_t seed = 1;                   ///< of the order of cases within a round
+  /// Timed visits to cases, earlier ones included, after which it ends; 0 for no limit. With one, rounds take the cases
+  /// in the order given: those that come first matter most.
+  int max_measurement_count = 0;
+  int max_round_count = 0; ///< recorded rounds after which it ends; 0 for no limit
   /// Settled cases, the cheapest of each component, that stay in every round while a case of that component is
   /// unsettled: without them the drift of late rounds could not be told from the size of what is still timed.
   /// Default: what estimate_drift needs.
@@ -72,11 +76,12 @@ struct CaseSummary {
 struct SweepSummary {
   std::vector<planner::Sample> samples; ///< all earlier ones, then the new ones; outliers of every case marked anew
   std::vector<CaseSummary> cases;
-  int round_count = 0;     ///< recorded rounds of this call
-  std::string termination; ///< "every size settled", "time budget spent", ...
+  int round_count = 0;       ///< recorded rounds of this call
+  int measurement_count = 0; ///< timed visits to cases, earlier ones included
+  std::string termination;   ///< "every size settled", "time budget spent", ...
 };
 
-/// Times all cases in rounds, in a new random order each round, until every case's stopping rule is satisfied or the
+/// Times all cases in rounds, in a new random order each round, until every case's stopping rule is satisfied or a
 /// budget is spent: sizes are interleaved so that the machine's drift falls on all of them alike. A settled case
 /// drops out unless it serves as a reference. The stopping rules and the outlier marks judge times divided by the
 /// drift factor of their round (drift.hpp). The order depends on the seed and the first round's number only: the same
@@ -93,6 +98,10 @@ struct SweepSummary {
 /// Short axes are filled up with finer steps, below the alignment if need be, to 6 lengths: enough for the piecewise
 /// family. Fewer only when rows < 6; empty when rows < 1. An alignment below 1 counts as 1.
 [[nodiscard]] std::vector<std::int64_t> sweep_block_rows(std::int64_t rows, std::int64_t alignment);
+
+/// Ascending values in the order in which few of them say most: the last, the first, the middle one, then the middles
+/// of what is left.
+[[nodiscard]] std::vector<std::int64_t> coarse_to_fine(std::span<const std::int64_t> ascending);
 
 } // namespace mc2::profiler
 

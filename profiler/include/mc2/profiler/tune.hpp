@@ -11,7 +11,6 @@
 #include "mc2/planner/error.hpp"
 #include "mc2/planner/plan.hpp"
 #include "mc2/planner/planner.hpp"
-#include "mc2/profiler/active_sweep.hpp"
 #include "mc2/profiler/bench.hpp"
 #include "mc2/profiler/race.hpp"
 #include "mc2/profiler/sweep.hpp"
@@ -21,17 +20,13 @@
 
 namespace mc2::profiler {
 
-/// How many measurements an active profile may take, and when the plan is good enough.
-struct ActiveSettings {
-  int max_measurement_count = 128;
-  double tolerated_regret = 0.005;
-};
-
 struct ProfileSettings {
   SweepOptions sweep;
-  std::int64_t alignment = 128;         ///< shortest block worth timing
-  std::optional<ActiveSettings> active; ///< measure what the plan depends on, instead of the whole sweep
-  planner::PlanOptions plan;            ///< whose regret an active profile lowers
+  std::int64_t alignment = 128; ///< shortest block worth timing
+  /// Timed visits to a variant, earlier ones included: the longest, the shortest and the middle length first, then
+  /// the middles of what is left. 0 for no limit.
+  int max_measurement_count = 0;
+  planner::PlanOptions plan; ///< of the plan whose own block lengths are timed, too
 };
 
 struct TuneSettings {
@@ -46,6 +41,9 @@ struct TuneSettings {
   std::shared_ptr<const planner::CostModel> known_model = nullptr; ///< taken instead of profiling
 };
 
+/// The fewest measurements that a model can be fitted to: three lengths of two lanes, and both lanes together.
+inline constexpr int kMinMeasurementCount = 7;
+
 /// What tuning one operator found.
 struct Tuned {
   planner::Plan plan; ///< the winner, with its validation; "do not cut" when no cut was faster beyond noise
@@ -57,9 +55,9 @@ struct Tuned {
 };
 
 /// Leaves out variants that a few runs show to be dominated, then times both lanes of the others, alone and together,
-/// over a sweep of block lengths, or over those that `settings.active` chooses. Samples go to `keeper` after every
-/// round, and earlier ones count. Errors: as Bench, Keeper, run_sweep and run_active_sweep; Cancelled keeps what was
-/// measured.
+/// over a sweep of block lengths, and then at those lengths of the plan they lead to that were not among them, until
+/// the plan has none. Samples go to `keeper` after every round, and earlier ones count. Errors: as Bench, Keeper and
+/// run_sweep; Cancelled keeps what was measured.
 [[nodiscard]] Result<SweepSummary> profile(Bench& bench, const ProfileSettings& settings, Keeper& keeper,
                                            const TuneHooks& hooks = {});
 

@@ -47,7 +47,7 @@ class PreparedBench : public profiler::Bench {
   [[nodiscard]] Result<std::size_t> prepare(const planner::Plan& plan) override;
   /// The caller's wait, wake-ups included.
   [[nodiscard]] double time_us(std::size_t prepared, profiler::RunPart part) override;
-  [[nodiscard]] Result<profiler::Measure> prepare_case(const profiler::ActiveCase& one,
+  [[nodiscard]] Result<profiler::Measure> prepare_case(const profiler::ProfileCase& one,
                                                        const planner::Variant& variant) override;
   [[nodiscard]] std::chrono::steady_clock::time_point now() override { return std::chrono::steady_clock::now(); }
   [[nodiscard]] std::string date() override { return store::utc_now(); }
