@@ -4,6 +4,8 @@
 #include <cmath>
 #include <optional>
 
+#include "gpu_matmul.hpp"
+
 namespace mc2::planner {
 namespace {
 
@@ -101,6 +103,17 @@ Result<void> CostModel::validate() const {
   return {};
 }
 
+double serial_compute_ratio(const OpSpec& op, const Fingerprint& machine) {
+  const OpTraits& traits = traits_of(op.kind);
+  const auto rates = traits.has_local_part ? gpu_rates(machine, op.dtype) : std::nullopt;
+  if (!rates) return 1;
+  const GpuMatmul others = matmul_of_block(*rates, op, {}, static_cast<double>(traits.cut_axis_length(op)));
+  GpuMatmul local = others, all = others;
+  local.batch = all.batch = 1;
+  all.rows *= op.world_size;
+  return matmul_us(*rates, all) / (matmul_us(*rates, local) + matmul_us(*rates, others));
+}
+
 const VariantCost* CostModel::cost_of(const Variant& variant) const {
   const auto found = std::ranges::find(variants, variant, &VariantCost::variant);
   return found == variants.end() ? nullptr : &*found;
@@ -125,10 +138,11 @@ CostModel anchored(CostModel model, const OpSpec& op, double compute_us, double 
   const OpTraits& traits = traits_of(op.kind);
   const auto rows = static_cast<double>(traits.cut_axis_length(op));
   const double bytes = rows * static_cast<double>(traits.message_bytes_per_unit(op));
+  const double ratio = serial_compute_ratio(op, model.fingerprint);
   for (auto& variant : model.variants) {
     LaneCost& compute = variant.compute;
     LaneCost& communication = variant.communication;
-    const double compute_factor = compute_us / (compute.curve.time_us(rows) + variant.local_us(op));
+    const double compute_factor = compute_us / (ratio * (compute.curve.time_us(rows) + variant.local_us(op)));
     compute.curve = scaled(compute.curve, compute_factor);
     if (variant.local_compute) variant.local_compute = scaled(*variant.local_compute, compute_factor);
     communication.curve = scaled(communication.curve, communication_us / communication.curve.time_us(bytes));

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "mc2/planner/planner.hpp"
+#include "mc2/planner/transfer.hpp"
 
 namespace mc2::planner {
 namespace {
@@ -66,7 +67,7 @@ SpeedLevel speed_level(const CostModel& model, const OpSpec& op, std::span<const
   SpeedLevel level;
   for (const UncutRun& run : runs) {
     if (!has_same_block_costs(model.op, run.op) || !(run.compute_us > 0) || !(run.communication_us > 0)) continue;
-    const auto predicted = serial_plan(run.op, model, run.variant);
+    const auto predicted = serial_plan(run.op, with_waves(model, run.op), run.variant);
     if (!predicted) continue;
     const double weight = age_weight * nearness(run.op, op);
     compute += weight * std::log(run.compute_us / predicted.value().compute_us);

@@ -6,11 +6,15 @@
 #include <optional>
 #include <variant>
 
+#include "gpu_matmul.hpp"
 #include "mc2/planner/text.hpp"
 #include "mc2/planner/units.hpp"
 
 namespace mc2::planner {
 namespace {
+
+constexpr int kWaveKnotCount = 48;
+constexpr double kKnotReach = 32;
 
 SizeRatios ratios_of(const OpSpec& source, const OpSpec& target) {
   return {cut_axis(target) == CutAxis::Columns ? 1 : static_cast<double>(target.n) / static_cast<double>(source.n),
@@ -31,6 +35,28 @@ CostCurve with_dearer_rows(CostCurve curve, const SizeRatios& ratios) {
   const double size_doublings = std::abs(std::log2(ratios.flops()));
   const double aspect_doublings = std::abs(std::log2(ratios.n / ratios.k)) / 2;
   return widened(std::move(curve), kComputeTransferSpread * std::max(size_doublings + aspect_doublings, 1.0));
+}
+
+/// The curve at the same rows, as many times as dear as waves and memory make them; below the fewest that were
+/// measured, as waves make those. Knots lie beyond what was measured on either side, too: there waves know more than a
+/// straight line.
+CostCurve with_rows_of_waves(const CostCurve& curve, const OpSpec& source, const OpSpec& target, const Variant& variant,
+                             const GpuRates& rates) {
+  const auto waves_us = [&](const OpSpec& op, double x) {
+    return matmul_us(rates, matmul_of_block(rates, op, variant, x));
+  };
+  InterpolatedCurve shape;
+  const double first_x = curve.valid_min_x / kKnotReach, last_x = curve.valid_max_x * kKnotReach;
+  for (int i = 0; i < kWaveKnotCount; ++i) {
+    const double x = first_x * std::pow(last_x / first_x, i / (kWaveKnotCount - 1.0));
+    const double from_x = std::max(x, curve.valid_min_x);
+    const double us = curve.time_us(from_x) * waves_us(target, x) / waves_us(source, from_x);
+    const double least_us = shape.knots.empty() ? 0 : shape.knots.back().time_us;
+    if (us > 0) shape.knots.push_back({x, std::max(us, least_us)});
+  }
+  CostCurve result = curve;
+  result.shape = std::move(shape);
+  return result;
 }
 
 Result<void> check_ratio(const char* field, double ratio) {
@@ -133,9 +159,14 @@ Result<Transfer> transfer(const CostModel& model, const OpSpec& target, const Fi
   if (result.is_same) return result;
   result.model.anchored_interval.reset(); // raced cuts of one shape say nothing of another's
   const SizeRatios ratios = ratios_of(model.op, target);
+  const auto rates = cut_axis(target) == CutAxis::Rows ? gpu_rates(fingerprint, target.dtype) : std::nullopt;
   for (auto& variant : result.model.variants) {
-    variant.compute.curve = with_dearer_rows(std::move(variant.compute.curve), ratios);
-    if (variant.local_compute) variant.local_compute = with_dearer_rows(std::move(*variant.local_compute), ratios);
+    const auto transferred = [&](const CostCurve& curve) {
+      if (!rates) return with_dearer_rows(curve, ratios);
+      return widened(with_rows_of_waves(curve, model.op, target, variant.variant, *rates), kWaveTransferSpread);
+    };
+    variant.compute.curve = transferred(variant.compute.curve);
+    if (variant.local_compute) variant.local_compute = transferred(*variant.local_compute);
     variant.communication.curve = widened(std::move(variant.communication.curve), kCommunicationTransferSpread);
   }
   const OpTraits& traits = traits_of(target.kind);
@@ -144,7 +175,8 @@ Result<Transfer> transfer(const CostModel& model, const OpSpec& target, const Fi
   const bool cuts_rows = cut_axis(target) == CutAxis::Rows;
   result.reason = "transferred from " + (cuts_rows ? "n=" + std::to_string(model.op.n) + " " : std::string()) +
                   "k=" + std::to_string(model.op.k) + ": a " + (cuts_rows ? "row" : "column") + " has " +
-                  number_text(ratios.flops()) + " x the FLOPs and " + number_text(byte_ratio) + " x the bytes";
+                  number_text(ratios.flops()) + " x the FLOPs and " + number_text(byte_ratio) + " x the bytes" +
+                  (rates ? ", by waves of this GPU's tiles" : "");
   result.model.source = result.reason + "; " + model.source;
   if (auto valid = result.model.validate(); !valid)
     return Error{ErrorCode::OutOfRange, "model." + valid.error().field,
@@ -171,6 +203,25 @@ Result<Transfer> transfer_from_nearest(std::span<const CostModel> models, const 
   if (nearest) return *nearest;
   if (refusal) return *refusal;
   return Error{ErrorCode::NotFound, "model", "there is none to transfer from; profile this operator"};
+}
+
+CostModel with_waves(CostModel model, const OpSpec& op) {
+  const auto rates = cut_axis(op) == CutAxis::Rows ? gpu_rates(model.fingerprint, op.dtype) : std::nullopt;
+  if (!rates) return model;
+  const auto rows = static_cast<double>(traits_of(op.kind).cut_axis_length(op));
+  for (auto& variant : model.variants) {
+    CostCurve& curve = variant.compute.curve;
+    if (curve.is_analytic) continue;
+    if (variant.variant.name == kTileStoreVariant) {
+      curve = scaled(std::move(curve), whole_waves_ratio(*rates, op, variant.variant));
+      continue;
+    }
+    if (rows / std::max(op.world_size - 1, 1) >= curve.valid_min_x) continue;
+    const bool is_below = rows < curve.valid_min_x;
+    curve = with_rows_of_waves(curve, op, op, variant.variant, *rates);
+    if (is_below) curve = widened(std::move(curve), kWaveTransferSpread);
+  }
+  return model;
 }
 
 Plan as_transferred(Plan plan, const Transfer& transfer) {

@@ -78,6 +78,76 @@ TEST(Transfer, ShortensTheWavesOfAWiderProduct) {
   EXPECT_DOUBLE_EQ(compute_us(wider.model, 129), 5 + 0.1 * 4 * 129 + 120);
 }
 
+/// A gather of two ranks on an H100, profiled from 128 to 4096 rows.
+CostModel gpu_model() {
+  CostModel model = source_model();
+  model.op = {OpKind::AllGatherMatmul, 8192, 8192, 4096, DType::Bf16, 2};
+  model.fingerprint = {{{"backend", "cuda"}, {"gpu_model", "NVIDIA H100 80GB HBM3"}, {"sm_count", "132"}}};
+  auto& curve = model.variants.front().compute.curve;
+  curve.shape = AffineCurve{8, 0.095};
+  curve.valid_min_x = 128;
+  curve.valid_max_x = 4096;
+  return model;
+}
+
+TEST(Transfer, OnAGpuCountsWavesOfTiles) {
+  const CostModel model = gpu_model();
+  OpSpec target = model.op;
+  target.n = 14336;
+  target.k = 8192;
+  const auto answered = transferred(model, target);
+  const auto& curve = answered.model.variants.front().compute.curve;
+  // 3.5 times the FLOPs: what many rows cost, but few rows of so wide a product do not fill a wave either way.
+  EXPECT_NEAR(curve.time_us(4096) / model.variants.front().compute.curve.time_us(4096), 3.5, 0.2);
+  EXPECT_LT(curve.time_us(300) / curve.time_us(256), 1.25);
+  EXPECT_TRUE(curve.validate()) << curve.validate().error().message;
+  EXPECT_EQ(curve.valid_max_x, 4096);
+  EXPECT_NEAR(curve.relative_interval, 0.02 + kWaveTransferSpread, 1e-12);
+  EXPECT_TRUE(answered.reason.ends_with(", by waves of this GPU's tiles"));
+}
+
+TEST(Transfer, OnOtherGpusAndOfOtherTypesCountsFlops) {
+  CostModel model = gpu_model();
+  OpSpec target = model.op;
+  target.k = 8192;
+  model.fingerprint.fields["gpu_model"] = "NVIDIA A100";
+  EXPECT_DOUBLE_EQ(compute_us(transferred(model, target).model, 100), 8 + 0.095 * 200);
+  model = gpu_model();
+  model.op.dtype = target.dtype = DType::F8E4m3;
+  EXPECT_DOUBLE_EQ(compute_us(transferred(model, target).model, 100), 8 + 0.095 * 200);
+}
+
+TEST(Transfer, OnAGpuFewRowsCostAWave) {
+  const CostModel model = gpu_model();
+  OpSpec few = model.op;
+  few.m = 64; // 32 rows of the cut axis, where 128 is the fewest that were measured
+  const CostModel answered = with_waves(model, few);
+  const auto &curve = answered.variants.front().compute.curve, &before = model.variants.front().compute.curve;
+  EXPECT_GT(curve.time_us(32), 0.8 * before.time_us(128));
+  EXPECT_NEAR(curve.time_us(1000), before.time_us(1000), 0.01 * before.time_us(1000));
+  EXPECT_GT(curve.relative_interval, before.relative_interval + 0.1);
+  EXPECT_EQ(curve.provenance(32), Provenance::Extrapolated);
+  EXPECT_TRUE(answered.validate());
+  EXPECT_EQ(with_waves(model, model.op), model);
+  CostModel host = model;
+  host.fingerprint = {};
+  EXPECT_EQ(with_waves(host, few), host);
+}
+
+TEST(Transfer, OnAGpuAKernelOfAllBlocksTakesWholeWaves) {
+  // Two shards of 65 rows are one row of tiles each, 16 tiles wide: 32 of 132 SMs have one, for as long as if all had.
+  CostModel model = gpu_model();
+  model.op = {OpKind::MatmulReduceScatter, 130, 4096, 5504, DType::Bf16, 2};
+  model.variants.front().variant = {std::string(kTileStoreVariant), {}};
+  const double stretch = 132 / (2 * 65 / 128.0 * 16);
+  EXPECT_NEAR(compute_us(with_waves(model, model.op), 65), stretch * compute_us(model, 65), 1e-9);
+  model.variants.front().variant.fields["tile"] = "128x128"; // twice as many
+  EXPECT_NEAR(compute_us(with_waves(model, model.op), 65), stretch / 2 * compute_us(model, 65), 1e-9);
+  model.op.m = 1300; // 12 rows of tiles, 192 tiles, two waves
+  model.variants.front().variant.fields.clear();
+  EXPECT_NEAR(compute_us(with_waves(model, model.op), 650), 264 / (1300 / 128.0 * 16) * compute_us(model, 650), 1e-9);
+}
+
 TEST(Transfer, WidensTheIntervalByTheDistance) {
   const Transfer twice = transferred(source_model(), shaped(1024, 2048));
   // One doubling of n k, half a doubling of the aspect n / k measured as log2(2) / 2.

@@ -115,8 +115,9 @@ Result<FoundModel> find_model(const ModelPlaces& places, const PlanQuestion& que
     return found;
   }
   MC2_ASSIGN(const auto now, question.time_uncut(model));
-  MC2_ASSIGN(model, planner::at_speed(model, question.op, now));
+  MC2_ASSIGN(model, planner::at_speed(planner::with_waves(model, question.op), question.op, now));
   spread.compute = spread.communication = 0;
+  found.value().is_at_speed = true;
   return found;
 }
 
@@ -129,6 +130,11 @@ std::string level_text(const planner::SpeedLevel& level) {
 
 CostModel as_it_is_now(const FoundModel& found) {
   return planner::with_spread(planner::with_level(found.model, found.level), found.spread);
+}
+
+CostModel as_it_is_now(const FoundModel& found, const OpSpec& op) {
+  CostModel model = as_it_is_now(found);
+  return found.is_at_speed ? model : planner::with_waves(std::move(model), op);
 }
 
 planner::Plan labelled(planner::Plan plan, const FoundModel& found, const PlanQuestion& question) {
@@ -150,25 +156,25 @@ planner::PlanOptions options_for(const FoundModel& found, const PlanQuestion& qu
 }
 
 Result<planner::Plan> plan_with(const FoundModel& found, const PlanQuestion& question) {
-  MC2_ASSIGN(auto plan,
-             planner::make_plan(question.op, as_it_is_now(found), options_for(found, question), question.is_stopped));
+  MC2_ASSIGN(auto plan, planner::make_plan(question.op, as_it_is_now(found, question.op), options_for(found, question),
+                                           question.is_stopped));
   return labelled(std::move(plan), found, question);
 }
 
 Result<planner::Plan> predict_with(const FoundModel& found, const PlanQuestion& question, const planner::Cut& cut) {
-  MC2_ASSIGN(auto plan, planner::predict_cut(question.op, as_it_is_now(found), cut));
+  MC2_ASSIGN(auto plan, planner::predict_cut(question.op, as_it_is_now(found, question.op), cut));
   return labelled(std::move(plan), found, question);
 }
 
 Result<planner::Plan> predict_uncut_with(const FoundModel& found, const OpSpec& op, const planner::Variant& variant) {
-  return planner::serial_plan(op, as_it_is_now(found), variant);
+  return planner::serial_plan(op, as_it_is_now(found, op), variant);
 }
 
 std::optional<Staleness> staleness_of(const ModelPlaces& places, const planner::Plan& kept) {
   const PlanQuestion question{.op = kept.op, .machine = kept.fingerprint, .may_transfer = false};
   const auto found = find_model(places, question);
   if (!found || found.value().level.run_count == 0) return std::nullopt;
-  const CostModel now = as_it_is_now(found.value());
+  const CostModel now = as_it_is_now(found.value(), kept.op);
   auto best = plan_with(found.value(), question);
   const auto still = kept.overlaps() ? planner::predict_cut(kept.op, now, kept.variant, kept.cut)
                                      : predict_uncut_with(found.value(), kept.op, kept.variant);

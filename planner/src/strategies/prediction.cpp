@@ -44,7 +44,8 @@ BlockTimes block_times(const Problem& problem, const VariantCost& cost, const Cu
     times.second_us.push_back(problem.lane_us(cost, false, rows, hands_over));
   }
   // Without overlap the local part is just more matmul after the collective.
-  if (problem.traits.has_local_part && !is_local_first) times.second_us.front() += cost.local_us(problem.op);
+  if (problem.traits.has_local_part && !is_local_first)
+    times.second_us.front() += problem.serial_compute_us(cost) - problem.compute_us(cost, problem.rows);
   return times;
 }
 
@@ -167,7 +168,14 @@ Problem make_problem(const OpSpec& op, const CostModel& model, const PlanOptions
                      const StopCheck* stop_check) {
   const OpTraits& traits = traits_of(op.kind);
   const auto message_bytes = static_cast<double>(traits.message_bytes_per_unit(op));
-  return {op, model, options, traits, traits.cut_axis_length(op), message_bytes, stop_check};
+  return {op,
+          model,
+          options,
+          traits,
+          traits.cut_axis_length(op),
+          message_bytes,
+          stop_check,
+          serial_compute_ratio(op, model.fingerprint)};
 }
 
 Error stopped_error() { return {ErrorCode::Cancelled, "", "planning was stopped before it had ended"}; }
@@ -242,7 +250,7 @@ Plan predict(const Problem& problem, const VariantCost& cost, const Cut& cut, st
   plan.cut = cut;
   plan.schedule = times.schedule;
   plan.slowdown = problem.slowdown(cost);
-  plan.compute_us = serial.local_us(problem.op) + problem.compute_us(serial, problem.rows);
+  plan.compute_us = problem.serial_compute_us(serial);
   plan.communication_us = problem.communication_us(serial, problem.rows);
   plan.serial_us = plan.compute_us + plan.communication_us;
   plan.ideal_us = std::max(plan.compute_us, plan.communication_us);

@@ -21,6 +21,7 @@ struct Problem {
   std::int64_t rows; ///< length of the cut axis
   double message_bytes_per_unit;
   const StopCheck* stop_check = nullptr; ///< null: nobody may stop it
+  double serial_compute_ratio = 1;       ///< planner::serial_compute_ratio()
 
   /// What has searched until now may be left as it is: its result is thrown away.
   [[nodiscard]] bool is_stopped() const { return says_stop(stop_check); }
@@ -31,9 +32,13 @@ struct Problem {
   [[nodiscard]] double communication_us(const VariantCost& cost, std::int64_t block_rows) const noexcept {
     return cost.communication.curve.time_us(static_cast<double>(block_rows) * message_bytes_per_unit);
   }
-  /// Uncut matmul, the local part included, then the uncut collective.
+  /// Uncut matmul, the local part included.
+  [[nodiscard]] double serial_compute_us(const VariantCost& cost) const {
+    return serial_compute_ratio * (cost.local_us(op) + compute_us(cost, rows));
+  }
+  /// That, then the uncut collective.
   [[nodiscard]] double serial_us(const VariantCost& cost) const {
-    return cost.local_us(op) + compute_us(cost, rows) + communication_us(cost, rows);
+    return serial_compute_us(cost) + communication_us(cost, rows);
   }
   /// Time of a block on the kind's first or second lane, with the lane's fixed cost where the lanes hand work over: in
   /// a cut plan, and in one whose blocks pass in slices.

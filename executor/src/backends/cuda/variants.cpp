@@ -22,10 +22,10 @@ constexpr const char* kNccl = "nccl";
 constexpr const char* kNcclWindow = "nccl_window";
 constexpr const char* kNcclCopyEngine = "nccl_copy_engine";
 constexpr const char* kCopyEngine = "copy_engine";
-constexpr const char* kTileStore = "tile_store";
+constexpr const char* kTileStore = planner::kTileStoreVariant.data();
 constexpr const char* kCtas = "ctas";
-constexpr const char* kGemmSms = "gemm_sms";
-constexpr const char* kTile = "tile";
+constexpr const char* kGemmSms = planner::kMatmulSmsSetting.data();
+constexpr const char* kTile = planner::kTileSetting.data();
 
 int rank_slice_count(const planner::OpSpec& op) {
   const bool is_own_included = planner::traits_of(op.kind).first_lane == planner::Lane::Compute;

@@ -35,6 +35,14 @@ struct Variant {
 /// Slices::parse() takes them.
 inline constexpr std::string_view kSlicesSetting = "slices";
 
+/// SMs that a matmul on a GPU may count on; all where a variant does not say.
+inline constexpr std::string_view kMatmulSmsSetting = "gemm_sms";
+
+/// The variant whose blocks share waves: one kernel multiplies the tiles of all of them, of 128 rows and as many
+/// columns as its setting says after an x, 256 where it does not say.
+inline constexpr std::string_view kTileStoreVariant = "tile_store";
+inline constexpr std::string_view kTileSetting = "tile";
+
 /// Of every block. One without the setting, and for a value that CostModel::validate() refuses.
 [[nodiscard]] Slices slices_of(const Variant& variant);
 
@@ -58,6 +66,11 @@ struct VariantCost {
   [[nodiscard]] double local_us(const OpSpec& op) const;
   bool operator==(const VariantCost&) const = default;
 };
+
+/// A serial run multiplies the own shard's rows and the others' after they have arrived; on a GPU whose rates are
+/// known, all at once. What that takes over the one after the other: 1 elsewhere and for kinds without a local part.
+/// Source: docs/cost_model.md §12.
+[[nodiscard]] double serial_compute_ratio(const OpSpec& op, const Fingerprint& machine);
 
 /// What a compute curve of the operator counts: rows, or columns where blocks are cut from n.
 [[nodiscard]] CurveAxis compute_axis(const OpSpec& op);

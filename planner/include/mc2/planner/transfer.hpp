@@ -21,6 +21,9 @@ inline constexpr std::int64_t kMinTransferLength = 64;
 /// Added to the relative interval of a transferred compute curve, for each doubling or halving of n k and for each
 /// of the aspect n / k. Held against leave-one-shape-out errors, `mc2-bench transfer`, docs/benchmarks.md.
 inline constexpr double kComputeTransferSpread = 0.06;
+/// The same for GPUs whose waves are known, whatever the distance: 90 % of the matmuls of docs/cost_model.md §12 are
+/// within it.
+inline constexpr double kWaveTransferSpread = 0.18;
 /// Added to the relative interval of a transferred communication curve: its bytes were measured in other blocks.
 inline constexpr double kCommunicationTransferSpread = 0.06;
 
@@ -35,7 +38,8 @@ struct Transfer {
 
 /// The model with its compute curve asked at equal FLOPs and its communication curve at equal bytes:
 ///   compute'(rows) = compute(rows n'k' / (n k)), a staircase with its wave shortened by n'/n and its step scaled by
-///   k'/k communication'(bytes) = communication(bytes)
+///   k'/k; on a GPU whose rates are known compute(rows) W(rows, n', k') / W(rows, n, k), W by waves of tiles
+///   communication'(bytes) = communication(bytes)
 /// Slow-downs and fixed costs stay. Fixed parts of a curve are kept, parts per row are scaled. Where blocks are
 /// columns, a column has k'/k times the FLOPs and bytes of B, and n does not matter. Errors: Stale (another machine),
 /// OutOfRange naming what makes it unsound: another kind, element type or number of ranks, another cut axis, another m
@@ -47,6 +51,13 @@ struct Transfer {
 /// Errors: NotFound without models; the nearest one's refusal when none is sound.
 [[nodiscard]] Result<Transfer> transfer_from_nearest(std::span<const CostModel> models, const OpSpec& target,
                                                      const Fingerprint& fingerprint);
+
+/// The model for one length of the cut axis, on a GPU whose rates are known. Of fewer rows than were measured compute
+/// curves follow waves of tiles instead of a straight line, and their intervals grow. A kernel that multiplies all
+/// blocks takes whole waves for them together: its curve, that of a block among others, is stretched by that. Elsewhere
+/// the model as it was.
+/// @param op  one that the model answers for
+[[nodiscard]] CostModel with_waves(CostModel model, const OpSpec& op);
 
 /// The plan, marked Extrapolated with the transfer's reason (Analytic stays Analytic). Unchanged for the same n and k.
 [[nodiscard]] Plan as_transferred(Plan plan, const Transfer& transfer);

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <optional>
+
+#include "mc2/planner/cost_model.hpp"
+#include "mc2/planner/fingerprint.hpp"
+#include "mc2/planner/op_spec.hpp"
+
+namespace mc2::planner {
+
+/// What sets the time of a matmul of 16-bit numbers on a GPU, in us. Source: docs/cost_model.md §12.
+struct GpuRates {
+  double launch_us = 0;          ///< of a matmul, whatever its size
+  double multiply_us = 0;        ///< of an SM, for each element of its tile and 64 of k
+  double load_us = 0;            ///< of an SM, for each row of A and column of B of its tile and 64 of k
+  double element_us = 0;         ///< of a tile's element, once
+  double wave_us = 0;            ///< of a wave, whatever its tiles
+  double memory_us_per_byte = 0; ///< of what is read and written once
+  int sm_count = 0;
+};
+
+/// Products of the same B: `batch` times [rows, k] x [k, n], on `sm_count` SMs.
+struct GpuMatmul {
+  double rows = 0;
+  double batch = 1;
+  double n = 0;
+  double k = 0;
+  int sm_count = 0;
+};
+
+/// Of the devices that were measured; empty for others and for other types than f16 and bf16.
+[[nodiscard]] std::optional<GpuRates> gpu_rates(const Fingerprint& fingerprint, DType dtype);
+
+/// What a variant multiplies for blocks of the cut axis, in rows of which there are so many.
+[[nodiscard]] GpuMatmul matmul_of_block(const GpuRates& rates, const OpSpec& op, const Variant& variant,
+                                        double block_rows);
+
+/// What the waves of one kernel that multiplies all blocks of `op` take over the tiles in them: the last wave takes as
+/// long as a full one, and so does a ragged tile. `variant` is kTileStoreVariant.
+[[nodiscard]] double whole_waves_ratio(const GpuRates& rates, const OpSpec& op, const Variant& variant);
+
+/// The library's matmul with the tile that suits the shape best: waves of tiles, one tile to an SM, or what memory
+/// takes, whichever is longer. Never falls with rows.
+[[nodiscard]] double matmul_us(const GpuRates& rates, const GpuMatmul& matmul);
+
+} // namespace mc2::planner

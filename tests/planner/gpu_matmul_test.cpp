@@ -1,0 +1,93 @@
+#include "gpu_matmul.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "mc2/planner/planner.hpp"
+#include "support/models.hpp"
+
+namespace mc2::planner::gpu_matmul_test {
+namespace {
+
+const Fingerprint kH100{{{"gpu_model", "NVIDIA H100 80GB HBM3"}, {"sm_count", "132"}}};
+
+/// |model / measured - 1| of each matmul of data/gpu/matmuls_h100.csv, by whether all SMs were its own.
+std::vector<double> errors_of_measured(bool has_all_sms) {
+  const GpuRates rates = gpu_rates(kH100, DType::Bf16).value();
+  std::ifstream file(MC2_SOURCE_DIR "/data/gpu/matmuls_h100.csv");
+  std::vector<double> errors;
+  for (std::string line; std::getline(file, line);) {
+    double rows = 0, n = 0, k = 0, us = 0;
+    int sm_count = 0;
+    if (std::sscanf(line.c_str(), "%lf,%lf,%lf,%d,%lf", &rows, &n, &k, &sm_count, &us) != 5) continue;
+    if ((sm_count == 0) != has_all_sms) continue;
+    const GpuMatmul matmul{rows, 1, n, k, sm_count == 0 ? rates.sm_count : sm_count};
+    errors.push_back(std::abs(matmul_us(rates, matmul) / us - 1));
+  }
+  std::ranges::sort(errors);
+  return errors;
+}
+
+TEST(GpuMatmul, IsNearToWhatWasMeasured) {
+  const auto errors = errors_of_measured(true);
+  ASSERT_EQ(errors.size(), 880U);
+  EXPECT_LT(errors[errors.size() / 2], 0.04);
+  EXPECT_LT(errors[errors.size() * 9 / 10], 0.18);
+}
+
+TEST(GpuMatmul, OnPartOfTheSmsIsNearToWhatWasMeasured) {
+  const auto errors = errors_of_measured(false);
+  ASSERT_EQ(errors.size(), 240U);
+  EXPECT_LT(errors[errors.size() / 2], 0.08);
+}
+
+TEST(GpuMatmul, NeverFallsWithRowsAndTakesLongerOnFewerSms) {
+  const GpuRates rates = gpu_rates(kH100, DType::F16).value();
+  double before_us = 0;
+  for (double rows = 1; rows < 20'000; rows = std::ceil(rows * 1.07)) {
+    const double us = matmul_us(rates, {rows, 1, 5504, 4096, 132});
+    EXPECT_GE(us, before_us) << rows;
+    EXPECT_GE(matmul_us(rates, {rows, 1, 5504, 4096, 66}), us) << rows;
+    before_us = us;
+  }
+}
+
+TEST(GpuMatmul, AllRowsAtOnceCostHalfOfFewRowsTwice) {
+  OpSpec op{OpKind::AllGatherMatmul, 64, 14336, 8192, DType::Bf16, 2};
+  EXPECT_NEAR(serial_compute_ratio(op, kH100), 0.5, 0.02);
+  op.m = 16384;
+  EXPECT_NEAR(serial_compute_ratio(op, kH100), 1, 0.05);
+  EXPECT_EQ(serial_compute_ratio(op, {}), 1);
+  op.kind = OpKind::MatmulReduceScatter;
+  EXPECT_EQ(serial_compute_ratio(op, kH100), 1);
+}
+
+TEST(GpuMatmul, FewRowsOfAGatherAreNotMultipliedTwice) {
+  const OpSpec op{OpKind::AllGatherMatmul, 64, 14336, 8192, DType::Bf16, 2};
+  CostModel model = testing::model_of(op, testing::affine(CurveAxis::Rows, 80, 0.2),
+                                      testing::affine(CurveAxis::Bytes, 4, 1e-5), 1, 1);
+  EXPECT_EQ(make_plan(op, model, {}).value().schedule, Schedule::LocalFirst);
+  model.fingerprint = kH100;
+  const Plan plan = make_plan(op, model, {}).value();
+  EXPECT_EQ(plan.schedule, Schedule::Serial);
+  EXPECT_NEAR(plan.compute_us, 80 + 0.2 * 32, 4);
+  EXPECT_DOUBLE_EQ(plan.makespan.us, plan.serial_us);
+}
+
+TEST(GpuMatmul, KnowsWhatWasMeasuredOnly) {
+  EXPECT_TRUE(gpu_rates({{{"gpu_model", "NVIDIA H200"}, {"sm_count", "132"}}}, DType::F16));
+  EXPECT_FALSE(gpu_rates(kH100, DType::F32));
+  EXPECT_FALSE(gpu_rates(kH100, DType::F8E4m3));
+  EXPECT_FALSE(gpu_rates({{{"gpu_model", "NVIDIA H100 80GB HBM3"}}}, DType::F16));
+  EXPECT_FALSE(gpu_rates({{{"gpu_model", "NVIDIA H100 80GB HBM3"}, {"sm_count", "none"}}}, DType::F16));
+  EXPECT_FALSE(gpu_rates({}, DType::F16));
+}
+
+} // namespace
+} // namespace mc2::planner::gpu_matmul_test
