@@ -105,7 +105,7 @@ Result<void> CostModel::validate() const {
 
 double serial_compute_ratio(const OpSpec& op, const Fingerprint& machine) {
   const OpTraits& traits = traits_of(op.kind);
-  const auto rates = traits.has_local_part ? gpu_rates(machine, op.dtype) : std::nullopt;
+  const auto rates = traits.has_local_part ? gpu_rates(machine, op) : std::nullopt;
   if (!rates) return 1;
   const GpuMatmul others = matmul_of_block(*rates, op, {}, static_cast<double>(traits.cut_axis_length(op)));
   GpuMatmul local = others, all = others;

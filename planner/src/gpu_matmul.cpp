@@ -54,8 +54,9 @@ int count_in(const std::map<std::string, std::string>& fields, std::string_view 
 
 } // namespace
 
-std::optional<GpuRates> gpu_rates(const Fingerprint& fingerprint, DType dtype) {
-  if (dtype != DType::F16 && dtype != DType::Bf16) return std::nullopt;
+std::optional<GpuRates> gpu_rates(const Fingerprint& fingerprint, const OpSpec& op) {
+  if (op.dtype != DType::F16 && op.dtype != DType::Bf16) return std::nullopt;
+  if (traits_of(op.kind).work != Work::Matmul || cut_axis(op) != CutAxis::Rows) return std::nullopt;
   const auto model = fingerprint.fields.find("gpu_model");
   if (model == fingerprint.fields.end()) return std::nullopt;
   const auto device =

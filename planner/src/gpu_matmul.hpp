@@ -28,8 +28,9 @@ struct GpuMatmul {
   int sm_count = 0;
 };
 
-/// Of the devices that were measured; empty for others and for other types than f16 and bf16.
-[[nodiscard]] std::optional<GpuRates> gpu_rates(const Fingerprint& fingerprint, DType dtype);
+/// Of the devices that were measured; empty for others, for what multiplies nothing, for blocks of columns and for
+/// other types than f16 and bf16.
+[[nodiscard]] std::optional<GpuRates> gpu_rates(const Fingerprint& fingerprint, const OpSpec& op);
 
 /// What a variant multiplies for blocks of the cut axis, in rows of which there are so many.
 [[nodiscard]] GpuMatmul matmul_of_block(const GpuRates& rates, const OpSpec& op, const Variant& variant,

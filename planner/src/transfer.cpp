@@ -159,7 +159,7 @@ Result<Transfer> transfer(const CostModel& model, const OpSpec& target, const Fi
   if (result.is_same) return result;
   result.model.anchored_interval.reset(); // raced cuts of one shape say nothing of another's
   const SizeRatios ratios = ratios_of(model.op, target);
-  const auto rates = cut_axis(target) == CutAxis::Rows ? gpu_rates(fingerprint, target.dtype) : std::nullopt;
+  const auto rates = gpu_rates(fingerprint, target);
   for (auto& variant : result.model.variants) {
     const auto transferred = [&](const CostCurve& curve) {
       if (!rates) return with_dearer_rows(curve, ratios);
@@ -206,7 +206,7 @@ Result<Transfer> transfer_from_nearest(std::span<const CostModel> models, const 
 }
 
 CostModel with_waves(CostModel model, const OpSpec& op) {
-  const auto rates = cut_axis(op) == CutAxis::Rows ? gpu_rates(model.fingerprint, op.dtype) : std::nullopt;
+  const auto rates = gpu_rates(model.fingerprint, op);
   if (!rates) return model;
   const auto rows = static_cast<double>(traits_of(op.kind).cut_axis_length(op));
   for (auto& variant : model.variants) {

@@ -19,7 +19,7 @@ const Fingerprint kH100{{{"gpu_model", "NVIDIA H100 80GB HBM3"}, {"sm_count", "1
 
 /// |model / measured - 1| of each matmul of data/gpu/matmuls_h100.csv, by whether all SMs were its own.
 std::vector<double> errors_of_measured(bool has_all_sms) {
-  const GpuRates rates = gpu_rates(kH100, DType::Bf16).value();
+  const GpuRates rates = gpu_rates(kH100, testing::all_reduce_op(4096, 8192, 4096, DType::Bf16, 2)).value();
   std::ifstream file(MC2_SOURCE_DIR "/data/gpu/matmuls_h100.csv");
   std::vector<double> errors;
   for (std::string line; std::getline(file, line);) {
@@ -48,7 +48,7 @@ TEST(GpuMatmul, OnPartOfTheSmsIsNearToWhatWasMeasured) {
 }
 
 TEST(GpuMatmul, NeverFallsWithRowsAndTakesLongerOnFewerSms) {
-  const GpuRates rates = gpu_rates(kH100, DType::F16).value();
+  const GpuRates rates = gpu_rates(kH100, testing::all_reduce_op(4096, 8192, 4096, DType::F16, 2)).value();
   double before_us = 0;
   for (double rows = 1; rows < 20'000; rows = std::ceil(rows * 1.07)) {
     const double us = matmul_us(rates, {rows, 1, 5504, 4096, 132});
@@ -81,12 +81,17 @@ TEST(GpuMatmul, FewRowsOfAGatherAreNotMultipliedTwice) {
 }
 
 TEST(GpuMatmul, KnowsWhatWasMeasuredOnly) {
-  EXPECT_TRUE(gpu_rates({{{"gpu_model", "NVIDIA H200"}, {"sm_count", "132"}}}, DType::F16));
-  EXPECT_FALSE(gpu_rates(kH100, DType::F32));
-  EXPECT_FALSE(gpu_rates(kH100, DType::F8E4m3));
-  EXPECT_FALSE(gpu_rates({{{"gpu_model", "NVIDIA H100 80GB HBM3"}}}, DType::F16));
-  EXPECT_FALSE(gpu_rates({{{"gpu_model", "NVIDIA H100 80GB HBM3"}, {"sm_count", "none"}}}, DType::F16));
-  EXPECT_FALSE(gpu_rates({}, DType::F16));
+  const auto op = [](DType dtype) { return testing::all_reduce_op(4096, 8192, 4096, dtype, 2); };
+  EXPECT_TRUE(gpu_rates({{{"gpu_model", "NVIDIA H200"}, {"sm_count", "132"}}}, op(DType::F16)));
+  EXPECT_FALSE(gpu_rates(kH100, op(DType::F32)));
+  EXPECT_FALSE(gpu_rates(kH100, op(DType::F8E4m3)));
+  EXPECT_FALSE(gpu_rates(kH100, testing::all_reduce_op(32, 8192, 4096, DType::F16, 2))); // columns
+  EXPECT_FALSE(gpu_rates({{{"gpu_model", "NVIDIA H100 80GB HBM3"}}}, op(DType::F16)));
+  EXPECT_FALSE(gpu_rates({{{"gpu_model", "NVIDIA H100 80GB HBM3"}, {"sm_count", "none"}}}, op(DType::F16)));
+  EXPECT_FALSE(gpu_rates({}, op(DType::F16)));
+  OpSpec pooled = op(DType::F16);
+  pooled.kind = OpKind::EmbeddingAllToAll;
+  EXPECT_FALSE(gpu_rates(kH100, pooled));
 }
 
 } // namespace
