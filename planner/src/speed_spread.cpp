@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <iterator>
 #include <utility>
 #include <vector>
 
@@ -56,10 +57,14 @@ CostCurve in_any_session(CostCurve curve, double half_width) {
 
 } // namespace
 
-SpeedSpread speed_spread(std::span<const SpeedRatio> ratios) {
-  return {half_width(ratios, &SpeedRatio::compute, kPriorSpeedDeviation),
-          half_width(ratios, &SpeedRatio::communication, kPriorSpeedDeviation),
-          half_width(ratios, &SpeedRatio::overlap, kPriorOverlapDeviation)};
+SpeedSpread speed_spread(std::span<const SpeedRatio> ratios, double serial_us) {
+  std::vector<SpeedRatio> near;
+  std::ranges::copy_if(ratios, std::back_inserter(near), [&](const SpeedRatio& one) {
+    return !(serial_us > 0) || (one.serial_us <= kSpreadReach * serial_us && one.serial_us * kSpreadReach >= serial_us);
+  });
+  return {half_width(near, &SpeedRatio::compute, kPriorSpeedDeviation),
+          half_width(near, &SpeedRatio::communication, kPriorSpeedDeviation),
+          half_width(near, &SpeedRatio::overlap, kPriorOverlapDeviation)};
 }
 
 SpeedLevel speed_level(const CostModel& model, const OpSpec& op, std::span<const UncutRun> runs) {

@@ -59,6 +59,15 @@ double coverage(int count, const Draw& draw) {
   return 100.0 * covered / count;
 }
 
+TEST(SpeedSpread, ShortRunsTellNothingOfLongOnes) {
+  std::vector<SpeedRatio> ratios(30, {3, 3, 0, 30}); // a start that no profile sees
+  EXPECT_EQ(speed_spread(ratios, 1000), speed_spread({}));
+  EXPECT_GT(speed_spread(ratios, 40).compute, 1);
+  EXPECT_GT(speed_spread(ratios).compute, 1);
+  ratios.push_back({1.5, 1.5, 0, 250}); // within a factor of 4
+  EXPECT_EQ(speed_spread(ratios, 1000), speed_spread(std::vector<SpeedRatio>{{1.5, 1.5, 0, 250}}));
+}
+
 TEST(SpeedSpread, CoversNinetyPercentOfANewTimeWhateverTheDistribution) {
   // Heavy tails: one time in eight is 1.6 times as long, for minutes at a time elsewhere.
   std::mt19937 random(7);

@@ -16,6 +16,7 @@ namespace mc2::planner {
 struct SpeedRatio {
   double compute = 0, communication = 0; ///< times of the uncut parts
   double overlap = 0;                    ///< fused / serial of a plan that overlaps
+  double serial_us = 0;                  ///< what the uncut parts took together
 };
 
 /// What the uncut parts of an operator took in an earlier run, each alone.
@@ -61,8 +62,13 @@ struct SpeedSpread {
 /// (adaptive conformal inference: Gibbs and Candes, NeurIPS 2021). A prior stands in for the ratios that are not there
 /// yet: ten of a normal distribution with the deviation kPriorSpeedDeviation, or kPriorOverlapDeviation. Source:
 /// docs/cost_model.md §14.
-/// @param ratios  newest first
-[[nodiscard]] SpeedSpread speed_spread(std::span<const SpeedRatio> ratios);
+/// @param ratios     newest first
+/// @param serial_us  what the operator that is asked about takes: only runs within kSpreadReach of it tell of it,
+/// because
+///                   what a model lacks of short runs, such as their start, is not the machine's speed. 0: all do
+[[nodiscard]] SpeedSpread speed_spread(std::span<const SpeedRatio> ratios, double serial_us = 0);
+
+inline constexpr double kSpreadReach = 4;
 
 inline constexpr double kPriorSpeedDeviation = 0.03;
 inline constexpr double kPriorOverlapDeviation = 0.01; ///< what disturbs one lane disturbs serial, too
