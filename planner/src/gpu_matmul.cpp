@@ -76,17 +76,13 @@ GpuMatmul matmul_of_block(const GpuRates& rates, const OpSpec& op, const Variant
 
 double whole_waves_ratio(const GpuRates& rates, const OpSpec& op, const Variant& variant) {
   constexpr double kRows = 128, kDefaultColumns = 256;
-  const auto tile = variant.fields.find(std::string(kTileSetting));
-  double columns = kDefaultColumns;
-  if (tile != variant.fields.end() && tile->second.find('x') != std::string::npos) {
-    const std::string_view text = std::string_view(tile->second).substr(tile->second.find('x') + 1);
-    if (const int given = number_in(text); given > 0) columns = given;
-  }
+  const int given = count_in(variant.fields, kTileSetting); // up to the x
+  const double columns = given > 0 ? given : kDefaultColumns;
   const auto rows = static_cast<double>(traits_of(op.kind).cut_axis_length(op));
   const GpuMatmul all = matmul_of_block(rates, op, variant, rows);
   const double tiles = all.batch * std::ceil(rows / kRows) * std::ceil(all.n / columns);
   const double filled = all.batch * rows / kRows * all.n / columns;
-  return std::ceil(tiles / rates.sm_count) * rates.sm_count / filled;
+  return std::ceil(tiles / all.sm_count) * all.sm_count / filled;
 }
 
 double matmul_us(const GpuRates& rates, const GpuMatmul& matmul) {

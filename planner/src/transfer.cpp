@@ -59,6 +59,12 @@ CostCurve with_rows_of_waves(const CostCurve& curve, const OpSpec& source, const
   return result;
 }
 
+/// What whole waves make of one operator over what they made of the one that was profiled, whose times hold them: a
+/// run's time is shared among its blocks.
+double waves_over(const GpuRates& rates, const OpSpec& op, const OpSpec& profiled, const Variant& variant) {
+  return whole_waves_ratio(rates, op, variant) / whole_waves_ratio(rates, profiled, variant);
+}
+
 Result<void> check_ratio(const char* field, double ratio) {
   if (ratio <= kMaxTransferRatio && ratio >= 1 / kMaxTransferRatio) return {};
   return Error{ErrorCode::OutOfRange, field,
@@ -162,7 +168,9 @@ Result<Transfer> transfer(const CostModel& model, const OpSpec& target, const Fi
   const auto rates = gpu_rates(fingerprint, target);
   for (auto& variant : result.model.variants) {
     const auto transferred = [&](const CostCurve& curve) {
-      if (!rates) return with_dearer_rows(curve, ratios);
+      if (!rates || curve.is_analytic || !(curve.valid_min_x > 0)) return with_dearer_rows(curve, ratios);
+      if (variant.variant.name == kTileStoreVariant)
+        return scaled(with_dearer_rows(curve, ratios), waves_over(*rates, target, model.op, variant.variant));
       return widened(with_rows_of_waves(curve, model.op, target, variant.variant, *rates), kWaveTransferSpread);
     };
     variant.compute.curve = transferred(variant.compute.curve);
@@ -208,18 +216,20 @@ Result<Transfer> transfer_from_nearest(std::span<const CostModel> models, const 
 CostModel with_waves(CostModel model, const OpSpec& op) {
   const auto rates = gpu_rates(model.fingerprint, op);
   if (!rates) return model;
-  const auto rows = static_cast<double>(traits_of(op.kind).cut_axis_length(op));
-  for (auto& variant : model.variants) {
-    CostCurve& curve = variant.compute.curve;
-    if (curve.is_analytic) continue;
-    if (variant.variant.name == kTileStoreVariant) {
-      curve = scaled(std::move(curve), whole_waves_ratio(*rates, op, variant.variant));
-      continue;
-    }
-    if (rows / std::max(op.world_size - 1, 1) >= curve.valid_min_x) continue;
+  const OpTraits& traits = traits_of(op.kind);
+  const auto rows = static_cast<double>(traits.cut_axis_length(op));
+  const double fewest_rows = traits.has_local_part ? rows / (op.world_size - 1) : rows;
+  const auto waved = [&](CostCurve curve, const Variant& variant) {
+    if (curve.is_analytic || !(curve.valid_min_x > 0)) return curve;
+    if (variant.name == kTileStoreVariant) return scaled(std::move(curve), waves_over(*rates, op, model.op, variant));
+    if (fewest_rows >= curve.valid_min_x) return curve;
     const bool is_below = rows < curve.valid_min_x;
-    curve = with_rows_of_waves(curve, op, op, variant.variant, *rates);
-    if (is_below) curve = widened(std::move(curve), kWaveTransferSpread);
+    curve = with_rows_of_waves(curve, op, op, variant, *rates);
+    return is_below ? widened(std::move(curve), kWaveTransferSpread) : curve;
+  };
+  for (auto& cost : model.variants) {
+    cost.compute.curve = waved(std::move(cost.compute.curve), cost.variant);
+    if (cost.local_compute) cost.local_compute = waved(*std::move(cost.local_compute), cost.variant);
   }
   return model;
 }

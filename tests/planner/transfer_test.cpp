@@ -135,17 +135,35 @@ TEST(Transfer, OnAGpuFewRowsCostAWave) {
 }
 
 TEST(Transfer, OnAGpuAKernelOfAllBlocksTakesWholeWaves) {
-  // Two shards of 65 rows are one row of tiles each, 16 tiles wide: 32 of 132 SMs have one, for as long as if all had.
   CostModel model = gpu_model();
-  model.op = {OpKind::MatmulReduceScatter, 130, 4096, 5504, DType::Bf16, 2};
+  model.op = {OpKind::MatmulReduceScatter, 2112, 4096, 5504, DType::Bf16, 2}; // 18 rows of 16 tiles: 3 waves
+  auto& variant = model.variants.front().variant = {std::string(kTileStoreVariant), {}};
+  const auto tiles_of = [](double m, double columns) { return m / 128 * 4096 / columns; };
+  const auto stretch = [&](std::int64_t m) {
+    OpSpec op = model.op;
+    op.m = m;
+    return compute_us(with_waves(model, op), 65) / compute_us(model, 65);
+  };
+  EXPECT_DOUBLE_EQ(stretch(2112), 1); // a profile's times hold their own waves
+  const double own = 3 * 132 / tiles_of(2112, 256);
+  EXPECT_NEAR(stretch(130), 132 / tiles_of(130, 256) / own, 1e-9);   // 32 of 132 SMs have a tile
+  EXPECT_NEAR(stretch(1300), 264 / tiles_of(1300, 256) / own, 1e-9); // 12 rows of 16
+  variant.fields["tile"] = "256x128";                                // as without
+  EXPECT_NEAR(stretch(130), 132 / tiles_of(130, 256) / own, 1e-9);
+  variant.fields = {{"gemm_sms", "16"}}; // 32 tiles: two waves of 16
+  EXPECT_NEAR(stretch(130), 32 / tiles_of(130, 256) / (18 * 16 / tiles_of(2112, 256)), 1e-9);
+}
+
+TEST(Transfer, OfAKernelOfAllBlocksCountsFlopsAndWholeWaves) {
+  CostModel model = gpu_model();
+  model.op = {OpKind::MatmulReduceScatter, 2112, 4096, 5504, DType::Bf16, 2};
   model.variants.front().variant = {std::string(kTileStoreVariant), {}};
-  const double stretch = 132 / (2 * 65 / 128.0 * 16);
-  EXPECT_NEAR(compute_us(with_waves(model, model.op), 65), stretch * compute_us(model, 65), 1e-9);
-  model.variants.front().variant.fields["tile"] = "128x128"; // twice as many
-  EXPECT_NEAR(compute_us(with_waves(model, model.op), 65), stretch / 2 * compute_us(model, 65), 1e-9);
-  model.op.m = 1300; // 12 rows of tiles, 192 tiles, two waves
-  model.variants.front().variant.fields.clear();
-  EXPECT_NEAR(compute_us(with_waves(model, model.op), 650), 264 / (1300 / 128.0 * 16) * compute_us(model, 650), 1e-9);
+  OpSpec target = model.op;
+  target.n = 8192; // 18 rows of 32 tiles: 5 waves
+  const CostModel answered = transferred(model, target).model;
+  const double waves = (5 * 132 / 2.0) / (3 * 132); // of twice the tiles
+  EXPECT_NEAR(compute_us(answered, 100), waves * (8 + 0.095 * 200), 1e-9);
+  EXPECT_EQ(with_waves(answered, target), answered);
 }
 
 TEST(Transfer, WidensTheIntervalByTheDistance) {

@@ -264,6 +264,37 @@ TEST(Profile, OfFewMeasurementsTakesTheMostTellingOnesAndNoMore) {
   EXPECT_EQ(profile(bench, asked, notebook).value().samples.size(), summary.samples.size()); // the budget is spent
 }
 
+TEST(Profile, OfFewMeasurementsThatIsTakenUpAgainMeasuresNoMore) {
+  InventedBench bench(small_op(), {{kDirect, {}}});
+  Notebook notebook;
+  auto asked = settings().profile;
+  asked.max_measurement_count = 40; // the grid, and blocks of the plan
+  const auto summary = profile(bench, asked, notebook).value();
+  EXPECT_EQ(summary.measurement_count, 40);
+  const auto again = profile(bench, asked, notebook).value();
+  EXPECT_EQ(again.samples.size(), summary.samples.size());
+  EXPECT_EQ(again.measurement_count, 40);
+}
+
+TEST(Profile, OfFewMeasurementsFitsEveryVariant) {
+  InventedBench bench(small_op(), {{kDirect, {}}, {kRing, {}}});
+  Notebook notebook;
+  auto asked = settings().profile;
+  asked.max_measurement_count = kMinMeasurementCount;
+  const auto summary = profile(bench, asked, notebook).value();
+  EXPECT_EQ(fit_cost_model({bench.op(), bench.fingerprint(), summary.samples}).value().model.variants.size(), 2U);
+}
+
+TEST(Profile, FollowsPlansOfTheBenchsVariantsOnly) {
+  Notebook notebook;
+  InventedBench fast(small_op(), {{kRing, {1, 0.1, 1, 0.1}}});
+  ASSERT_TRUE(profile(fast, settings().profile, notebook).ok());
+  InventedBench slow(small_op(), {{kDirect, {}}});
+  const std::size_t before = notebook.samples.size();
+  const auto summary = profile(slow, settings().profile, notebook).value();
+  for (std::size_t i = before; i < summary.samples.size(); ++i) EXPECT_EQ(summary.samples[i].variant, "direct");
+}
+
 /// Samples fall with size by half: no curve is fitted to them.
 class Erratic final : public InventedBench {
  public:

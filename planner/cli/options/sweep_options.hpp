@@ -33,8 +33,9 @@ struct SweepSettings {
     app.add_option("--seed", seed, "of the random matrices and of the order of sizes")
         ->capture_default_str()
         ->check(whole_number(0, kMaxSeed));
-    app.add_option("--measurements", max_measurements,
-                   "time no more than N cases of a variant, the most telling first (default: until they are settled)")
+    app.add_option(
+           "--measurements", max_measurements,
+           "time no more than N cases for each variant, the most telling first (default: until they are settled)")
         ->check(whole_number(profiler::kMinMeasurementCount, 100'000));
     if (with_alignment)
       app.add_option("--align", alignment, "shortest block length worth measuring, in rows (default: the backend's)")

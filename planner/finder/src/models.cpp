@@ -108,7 +108,8 @@ Result<FoundModel> find_model(const ModelPlaces& places, const PlanQuestion& que
     MC2_ASSIGN(model, planner::restricted_to(*question.variant, std::move(model)));
   }
   const auto record = places.kept ? places.kept->speed_record(question.op, question.machine) : planner::SpeedRecord();
-  const auto uncut = planner::predict_cut(question.op, model, planner::uncut(question.op));
+  const auto uncut =
+      planner::predict_cut(question.op, planner::with_waves(model, question.op), planner::uncut(question.op));
   planner::SpeedSpread& spread = found.value().spread;
   spread = planner::speed_spread(record.ratios, uncut ? uncut.value().serial_us : 0);
   if (!question.time_uncut) {

@@ -1,6 +1,8 @@
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <functional>
+#include <span>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -20,6 +22,9 @@ using planner::Sample;
 
 /// How often the plan that the samples lead to may be asked for lengths of its own.
 constexpr int kMostFollowUps = 8;
+
+constexpr std::array kLanes{CaseTarget::Matmul, CaseTarget::Collective, CaseTarget::BothLanes};
+constexpr std::span<const CaseTarget> kEachLane = std::span(kLanes).first(2), kBothLanes = std::span(kLanes).last(1);
 
 /// The lengths at which both lanes are also timed together: those near typical plans of 4 to 16 blocks.
 bool is_co_run_length(std::int64_t rows, std::int64_t length) { return length * 3 <= rows && length * 17 >= rows; }
@@ -51,11 +56,18 @@ class Profiling {
   struct Timed {
     planner::Variant variant;
     ProfileCase what;
+    bool operator==(const Timed&) const = default;
   };
 
   [[nodiscard]] bool has(const planner::Variant& variant, std::int64_t length) const;
-  [[nodiscard]] Result<SweepCase> make(const Timed& one) const;
+  [[nodiscard]] bool is_offered(const planner::Variant& variant) const {
+    return std::ranges::find(bench_.variants(), variant) != bench_.variants().end();
+  }
+  /// Behind the others. Errors: as Bench::prepare_case.
+  [[nodiscard]] Result<void> add(const Timed& one);
   [[nodiscard]] Result<void> add_grid();
+  /// Those of earlier samples that the grid lacks, so that they count where measurements are limited.
+  [[nodiscard]] Result<void> add_earlier(std::span<const Sample> earlier);
   /// Those of the plan's blocks that are not there yet, in front of the others. False where there are none.
   [[nodiscard]] Result<bool> add_lengths_of_plan(std::span<const Sample> samples);
   /// Those that were timed, by variant and length.
@@ -90,24 +102,40 @@ bool Profiling::has(const planner::Variant& variant, std::int64_t length) const 
                              [&](const Timed& one) { return one.variant == variant && one.what.block_rows == length; });
 }
 
-Result<SweepCase> Profiling::make(const Timed& one) const { return make_case(bench_, one.what, one.variant); }
-
 Result<void> Profiling::add_grid() {
   const std::int64_t rows = planner::traits_of(bench_.op().kind).cut_axis_length(bench_.op());
   for (const std::int64_t length : coarse_to_fine(sweep_block_rows(rows, settings_.alignment)))
-    for (const planner::Variant& variant : bench_.variants())
-      for (const auto target : {CaseTarget::Matmul, CaseTarget::Collective, CaseTarget::BothLanes}) {
-        if (target == CaseTarget::BothLanes && !is_co_run_length(rows, length)) continue;
-        timed_.push_back({variant, {target, length}});
-        MC2_ASSIGN(auto made, make(timed_.back()));
-        cases_.push_back(std::move(made));
-      }
+    for (const auto targets : {kEachLane, kBothLanes})
+      for (const planner::Variant& variant : bench_.variants())
+        for (const auto target : targets)
+          if (target != CaseTarget::BothLanes || is_co_run_length(rows, length))
+            MC2_TRY(add({variant, {target, length}}));
+  return {};
+}
+
+Result<void> Profiling::add(const Timed& one) {
+  MC2_ASSIGN(auto made, make_case(bench_, one.what, one.variant));
+  timed_.push_back(one);
+  cases_.push_back(std::move(made));
+  return {};
+}
+
+Result<void> Profiling::add_earlier(std::span<const Sample> earlier) {
+  const std::int64_t rows = planner::traits_of(bench_.op().kind).cut_axis_length(bench_.op());
+  for (const Sample& sample : earlier) {
+    const Timed one{planner::parse_variant(sample.variant), case_of(sample)};
+    const bool is_legal = sample.block_rows >= 1 && sample.block_rows <= rows && is_offered(one.variant);
+    if (is_legal && std::ranges::find(timed_, one) == timed_.end()) MC2_TRY(add(one));
+  }
   return {};
 }
 
 Result<bool> Profiling::add_lengths_of_plan(std::span<const Sample> samples) {
-  const auto fitted = fit_cost_model({bench_.op(), bench_.fingerprint(), {samples.begin(), samples.end()}});
+  auto fitted = fit_cost_model({bench_.op(), bench_.fingerprint(), {samples.begin(), samples.end()}});
   if (!fitted) return false;
+  auto& variants = fitted.value().model.variants;
+  std::erase_if(variants, [&](const planner::VariantCost& cost) { return !is_offered(cost.variant); });
+  if (variants.empty()) return false;
   planner::PlanOptions options = settings_.plan;
   options.require_significant_gain = false; // what is not sure yet is what is worth timing
   const auto plan = planner::make_plan(bench_.op(), fitted.value().model, options);
@@ -119,13 +147,13 @@ Result<bool> Profiling::add_lengths_of_plan(std::span<const Sample> samples) {
   for (const std::int64_t length : {blocks.front(), blocks.back()}) {
     if (has(variant, length)) continue;
     for (const auto target : {CaseTarget::Collective, CaseTarget::Matmul}) {
-      timed_.insert(timed_.begin(), {variant, {target, length}});
-      MC2_ASSIGN(auto made, make(timed_.front()));
-      if (std::ranges::none_of(samples, made.owns)) {
-        for (int i = 0; i < settings_.sweep.warmup_rounds; ++i) static_cast<void>(made.measure());
-        if (target == CaseTarget::Matmul) told += (told.empty() ? "" : " and ") + std::to_string(length);
-      }
-      cases_.insert(cases_.begin(), std::move(made));
+      MC2_TRY(add({variant, {target, length}}));
+      std::ranges::rotate(timed_, timed_.end() - 1);
+      std::ranges::rotate(cases_, cases_.end() - 1);
+      if (std::ranges::any_of(samples, cases_.front().owns)) continue;
+      for (int i = 0; i < settings_.sweep.warmup_rounds && !keeping_.is_cancelled() && time_left().count() > 0; ++i)
+        static_cast<void>(cases_.front().measure());
+      if (target == CaseTarget::Matmul) told += (told.empty() ? "" : " and ") + std::to_string(length);
     }
   }
   if (on_line_ && !told.empty())
@@ -161,12 +189,13 @@ std::vector<CaseSummary> Profiling::in_order(std::vector<CaseSummary> cases) con
 
 Result<SweepSummary> Profiling::run(std::span<const Sample> earlier) {
   MC2_TRY(add_grid());
+  if (most_measurements() > 0) MC2_TRY(add_earlier(earlier));
   MC2_ASSIGN(auto summary, sweep(1, earlier));
   int round_count = summary.round_count;
   bool is_settled = false;
   for (int i = 0; i < kMostFollowUps && !is_spent(summary); ++i) {
     MC2_ASSIGN(const bool is_more, add_lengths_of_plan(summary.samples));
-    if (!is_more && is_settled) break;
+    if ((!is_more && is_settled) || is_spent(summary)) break;
     is_settled = !is_more || i + 1 == kMostFollowUps;
     MC2_ASSIGN(summary, sweep(is_settled ? 0 : 1, summary.samples));
     round_count += summary.round_count;

@@ -39,7 +39,7 @@ inline constexpr std::string_view kSlicesSetting = "slices";
 inline constexpr std::string_view kMatmulSmsSetting = "gemm_sms";
 
 /// The variant whose blocks share waves: one kernel multiplies the tiles of all of them, of 128 rows and as many
-/// columns as its setting says after an x, 256 where it does not say.
+/// columns as its setting says before an x (cuBLASLt's rows are our columns), 256 where it does not say.
 inline constexpr std::string_view kTileStoreVariant = "tile_store";
 inline constexpr std::string_view kTileSetting = "tile";
 

@@ -81,11 +81,11 @@ struct SweepSummary {
   std::string termination;   ///< "every size settled", "time budget spent", ...
 };
 
-/// Times all cases in rounds, in a new random order each round, until every case's stopping rule is satisfied or a
-/// budget is spent: sizes are interleaved so that the machine's drift falls on all of them alike. A settled case
-/// drops out unless it serves as a reference. The stopping rules and the outlier marks judge times divided by the
-/// drift factor of their round (drift.hpp). The order depends on the seed and the first round's number only: the same
-/// on every standard library.
+/// Times all cases in rounds, in a new random order each round unless measurements are limited, until every case's
+/// stopping rule is satisfied or a budget is spent: sizes are interleaved so that the machine's drift falls on all of
+/// them alike. A settled case drops out unless it serves as a reference. The stopping rules and the outlier marks judge
+/// times divided by the drift factor of their round (drift.hpp). The order depends on the seed and the first round's
+/// number only: the same on every standard library.
 /// @param earlier samples of the same operator and fingerprint from interrupted work; they count, and new rounds are
 ///                numbered after them
 /// Errors: InvalidSpec (no cases, a case without `measure` or `owns`, no `now`, bad options), Cancelled (after

@@ -23,8 +23,8 @@ namespace mc2::profiler {
 struct ProfileSettings {
   SweepOptions sweep;
   std::int64_t alignment = 128; ///< shortest block worth timing
-  /// Timed visits to a variant, earlier ones included: the longest, the shortest and the middle length first, then
-  /// the middles of what is left. 0 for no limit.
+  /// Timed visits for each variant, in all as many times that, earlier ones included: the longest, the shortest and the
+  /// middle length of all variants first, then the middles of what is left. 0 for no limit.
   int max_measurement_count = 0;
   planner::PlanOptions plan; ///< of the plan whose own block lengths are timed, too
 };
@@ -55,9 +55,9 @@ struct Tuned {
 };
 
 /// Leaves out variants that a few runs show to be dominated, then times both lanes of the others, alone and together,
-/// over a sweep of block lengths, and then at those lengths of the plan they lead to that were not among them, until
-/// the plan has none. Samples go to `keeper` after every round, and earlier ones count. Errors: as Bench, Keeper and
-/// run_sweep; Cancelled keeps what was measured.
+/// over a sweep of block lengths, and then at those lengths of the plan they lead to that were not among them, while it
+/// has such, at most eight times. Samples go to `keeper` after every round, and earlier ones count. Errors: as Bench,
+/// Keeper and run_sweep; Cancelled keeps what was measured.
 [[nodiscard]] Result<SweepSummary> profile(Bench& bench, const ProfileSettings& settings, Keeper& keeper,
                                            const TuneHooks& hooks = {});
 
