@@ -215,10 +215,14 @@ TEST(FindModel, IsAsSureAsTheMachinesEarlierPredictionsWere) {
   Shelf steady;
   steady.models = {model_of(op_of(1024))};
   Shelf unsteady = steady;
-  steady.record.ratios.assign(50, {1.001, 1.001, 1.001});
-  unsteady.record.ratios.assign(50, {1.5, 1.001, 1.001});
+  const auto model = find_model({.given = {}, .kept = steady.kept()}, question()).value();
+  const double serial_us = plan_with(model, question()).value().serial_us;
+  steady.record.ratios.assign(50, {1.001, 1.001, 1.001, serial_us});
+  unsteady.record.ratios.assign(50, {1.5, 1.001, 1.001, serial_us});
   EXPECT_LT(width(steady, question()), 0.1);
   EXPECT_GT(width(unsteady, question()), 0.3);
+  steady.record.ratios.assign(50, {1.5, 1.001, 1.001, serial_us / 10}); // runs so short tell nothing
+  EXPECT_LT(width(steady, question()), 0.15);
   // What is timed now needs no record of how the speed has changed.
   PlanQuestion now = question();
   now.time_uncut = [](const CostModel& model) -> Result<std::vector<planner::UncutTimes>> {
