@@ -49,7 +49,8 @@ class ChartTest(BenchTest):
         converter.write_text("#!/bin/sh\n[ \"$1\" = --version ]\n")
         converter.chmod(0o755)
         picture.write_bytes(b"old")
-        done = self.bench(*PROFILING, "--chart", picture, env={**environment(self.directory), "PATH": f"{self.directory}:/bin"})
+        done = self.bench(*PROFILING, "--chart", picture,
+                          env={**environment(self.directory), "PATH": f"{self.directory}:/bin"})
         self.assert_refused(done, SYSTEM, "quality.png", "nothing was changed")
         self.assertEqual(picture.read_bytes(), b"old")
         self.assertEqual(sorted(path.name for path in self.directory.iterdir()), ["quality.png", "rsvg-convert"])
