@@ -230,9 +230,12 @@ void PlanningOptions::add_to(CLI::App& app) {
       ->check(real_number(planner::kMinObjectiveQuantile, planner::kMaxObjectiveQuantile));
   app.add_flag("!--allow-small-gain", values.require_significant_gain,
                "cut even when the curves' intervals can explain the gain");
-  app.add_option("--contention", values.formula_contention, "the recipe's contention factor (strategy formula)")
-      ->capture_default_str()
-      ->check(real_number(planner::kMinFormulaContention, planner::kMaxFormulaContention));
+  app.add_option("--contention", contention,
+                 "how many times longer a lane takes while the other is busy: one factor, or compute,communication "
+                 "(default: as the model has it; strategy formula 1.15)");
+  app.add_option("--block-overhead", values.block_overhead_us,
+                 "fixed cost of every block on each lane, in us (default: as the model has it)")
+      ->check(real_number(0, planner::kMaxTimeUs));
   app.add_option("--short-block", short_block, "the recipe's short block: largest or smallest (strategy formula)")
       ->capture_default_str();
   given.set(app, first_option);
@@ -243,6 +246,9 @@ Result<store::PlanRequest> PlanningOptions::request(planner::OpSpec op) const {
   request.options.alignment = alignment.value_or(values.alignment);
   request.options.min_block_rows = min_block_rows.value_or(request.options.alignment);
   MC2_ASSIGN(request.options.formula_short_block, planner::parse_short_block_rule(short_block));
+  if (contention) {
+    MC2_ASSIGN(request.options.contention, planner::parse_contention(*contention));
+  }
   MC2_TRY(request.options.validate());
   return request;
 }

@@ -84,7 +84,8 @@ constexpr auto kOptions = std::to_array<OptionPage>({
     {"--anchor", kPlanning},
     {"--plan", kPlanning, "FILE", kMostUsed},
     {"--request", kPlanning, "FILE"},
-    {"--contention", kAdvanced, "FACTOR"},
+    {"--contention", kPlanning, "FACTORS"},
+    {"--block-overhead", kPlanning, "US"},
     {"--short-block", kAdvanced, "WHICH"},
 
     {"--budget", kMeasuring, "SECONDS", kMostUsed},
@@ -104,9 +105,11 @@ constexpr auto kOptions = std::to_array<OptionPage>({
     {"--rows", kInput, "MEANING"},
     {"--algorithm", kInput, "NAME"},
     {"--protocol", kInput, "NAME"},
+    {"--channels", kInput, "N"},
     {"--keep-good", kInput},
     {"--read", kInput},
     {"--calibrate", kInput, "FILE"},
+    {"--cuts", kInput, "FILE", kMostUsed},
     {"--dry-run", kInput},
 
     {"--json", kOutput, {}, kMostUsed},

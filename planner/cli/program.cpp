@@ -36,9 +36,10 @@ std::string option_of(const std::string& field) {
                                 std::pair{"max_block_count", "--max-blocks"},
                                 std::pair{"runner_up_count", "--runners-up"},
                                 std::pair{"objective_quantile", "--objective"},
-                                std::pair{"formula_contention", "--contention"}};
-  constexpr std::array kSameNames{"m",       "n",    "k",        "op",     "dtype",  "ranks",
-                                  "backend", "link", "strategy", "blocks", "tables", "pooling"};
+                                std::pair{"formula_contention", "--contention"},
+                                std::pair{"block_overhead_us", "--block-overhead"}};
+  constexpr std::array kSameNames{"m",    "n",        "k",      "op",     "dtype",   "ranks",     "backend",
+                                  "link", "strategy", "blocks", "tables", "pooling", "contention"};
   for (const auto& [name, option] : kOptions)
     if (field == name) return option;
   return std::find(kSameNames.begin(), kSameNames.end(), field) == kSameNames.end() ? field : "--" + field;

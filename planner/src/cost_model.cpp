@@ -38,6 +38,8 @@ Result<void> validate_lane(const LaneCost& lane, CurveAxis axis, const std::stri
     return Error{ErrorCode::InvalidSpec, field + ".fixed_us", "must be finite and >= 0"};
   if (!std::isfinite(lane.slowdown) || lane.slowdown < 1)
     return Error{ErrorCode::InvalidSpec, field + ".slowdown", "must be finite and >= 1"};
+  if (!(lane.slowdown_interval >= 0 && lane.slowdown_interval < 1))
+    return Error{ErrorCode::InvalidSpec, field + ".slowdown_interval", "must be at least 0 and below 1"};
   return {};
 }
 

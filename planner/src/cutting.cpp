@@ -65,6 +65,8 @@ PlanOptions likely_limits(const Plan& plan, const CutLimits& said) {
   options.min_block_rows = said.min_block_rows.value_or(std::min(options.alignment, shortest));
   const auto count = std::min<std::int64_t>(std::ssize(plan.cut.block_rows), kMaxBlockCount);
   options.max_block_count = said.max_block_count.value_or(std::max(options.max_block_count, count));
+  options.contention = said.contention;
+  options.block_overhead_us = said.block_overhead_us ? said.block_overhead_us : plan.block_overhead_us;
   return options;
 }
 

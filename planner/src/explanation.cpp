@@ -167,6 +167,10 @@ Result<Explanation> explain(const Plan& plan, const CostModel* model, const Plan
   MC2_TRY(plan.validate());
   MC2_TRY(validate_timeline(plan.timeline, plan.span_count()));
   MC2_TRY(options.validate());
+  if (model != nullptr && options.has_assumptions()) {
+    const Assumed assumed = assume(*model, options);
+    return explain(plan, &assumed.model, assumed.options, is_stopped);
+  }
   Explanation explanation;
   explanation.plan = plan;
   explanation.use = timeline_use(plan.timeline);

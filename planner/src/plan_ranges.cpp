@@ -231,6 +231,10 @@ Result<PlanRanges> plan_ranges(const OpSpec& op, std::int64_t first_m, std::int6
                                const PlanOptions& options, const std::function<Plan(Plan)>& label,
                                const StopCheck& is_stopped) {
   MC2_TRY(check_range(op, first_m, last_m, options));
+  if (options.has_assumptions()) {
+    const Assumed assumed = assume(model, options);
+    return plan_ranges(op, first_m, last_m, assumed.model, assumed.options, label, is_stopped);
+  }
   const std::int64_t step = m_step(op);
   PlanRanges result{with_m(op, last_m / step * step), model.fingerprint, first_m};
   std::vector<std::int64_t> all;

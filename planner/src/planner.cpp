@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cmath>
 #include <numeric>
 
@@ -41,6 +42,11 @@ constexpr auto kStrategyNames = [] {
   return names;
 }();
 
+Result<void> validate_contention(const char* field, double factor) {
+  if (factor >= kMinContention && factor <= kMaxContention) return {};
+  return Error{ErrorCode::InvalidSpec, field, "is " + number_text(factor) + "; legal: 1 to 10"};
+}
+
 Error range_error(const char* field, std::int64_t value, std::int64_t low, std::int64_t high) {
   return {ErrorCode::InvalidSpec, field,
           "is " + std::to_string(value) + "; legal: " + std::to_string(low) + " to " + std::to_string(high)};
@@ -65,6 +71,20 @@ Result<Plan> require_finite(Plan plan) {
   return Error{ErrorCode::OutOfRange, "model", "gives a time that is not a finite number for " + plan.op.text()};
 }
 
+std::string assumptions_text(const PlanOptions& options) {
+  std::string text;
+  if (options.contention)
+    text = "slow-downs of " + number_text(options.contention->compute) + " (compute) and " +
+           number_text(options.contention->communication) + " (communication)";
+  if (options.block_overhead_us)
+    text += (text.empty() ? "" : " and ") + number_text(*options.block_overhead_us) + " us per block";
+  return "assumed as asked: " + text;
+}
+
+Error unknown_variant(const Variant& variant) {
+  return {ErrorCode::UnknownName, "variant", "the model has no variant '" + variant.name.substr(0, 64) + "'"};
+}
+
 Result<void> validate_given(const OpSpec& op, const CostModel& model, const Cut& cut) {
   MC2_TRY(strategies::check_question(op, model));
   return validate_cut(op, cut);
@@ -87,6 +107,24 @@ Result<ShortBlockRule> parse_short_block_rule(std::string_view text) {
 
 std::span<const std::string_view> strategy_names() noexcept { return kStrategyNames; }
 
+Result<LaneContention> parse_contention(std::string_view text) {
+  const std::size_t comma = text.find(',');
+  const std::string_view parts[]{text.substr(0, comma),
+                                 comma == std::string_view::npos ? text : text.substr(comma + 1)};
+  double factors[2]{};
+  for (const int lane : {0, 1}) {
+    const std::string_view part = parts[lane];
+    const auto [end, failure] = std::from_chars(part.data(), part.data() + part.size(), factors[lane]);
+    const std::string shown = std::string(part.substr(0, 32)),
+                      legal = "; legal: 1 to 10, or two such factors as 1.1,1.3";
+    if (end == part.data() || end != part.data() + part.size() || failure == std::errc::invalid_argument)
+      return Error{ErrorCode::InvalidSpec, "contention", "'" + shown + "' is no factor" + legal};
+    if (failure != std::errc() || !(factors[lane] >= kMinContention && factors[lane] <= kMaxContention))
+      return Error{ErrorCode::InvalidSpec, "contention", "is " + shown + legal};
+  }
+  return LaneContention{factors[0], factors[1]};
+}
+
 Result<void> PlanOptions::validate() const {
   MC2_TRY(validate_strategy(strategy));
   if (alignment < 1 || alignment > kMaxSize) return range_error("alignment", alignment, 1, kMaxSize);
@@ -96,9 +134,12 @@ Result<void> PlanOptions::validate() const {
     return range_error("max_block_count", max_block_count, 1, kMaxBlockCount);
   if (runner_up_count < 0 || runner_up_count > kMaxRunnerUpCount)
     return range_error("runner_up_count", runner_up_count, 0, kMaxRunnerUpCount);
-  if (!(formula_contention >= kMinFormulaContention && formula_contention <= kMaxFormulaContention))
-    return Error{ErrorCode::InvalidSpec, "formula_contention",
-                 "is " + number_text(formula_contention) + "; legal: 1 to 10"};
+  MC2_TRY(validate_contention("formula_contention", formula_contention));
+  if (contention) {
+    MC2_TRY(validate_contention("contention", contention->compute));
+    MC2_TRY(validate_contention("contention", contention->communication));
+  }
+  if (block_overhead_us) MC2_TRY(validate_time("block_overhead_us", *block_overhead_us));
   if (!(objective_quantile >= kMinObjectiveQuantile && objective_quantile <= kMaxObjectiveQuantile))
     return Error{ErrorCode::InvalidSpec, "objective_quantile",
                  "is " + number_text(objective_quantile) + "; legal: 0.5 to 0.999"};
@@ -109,9 +150,32 @@ Result<void> PlanOptions::validate() const {
   return {};
 }
 
+Assumed assume(CostModel model, PlanOptions options) {
+  for (VariantCost& cost : model.variants) {
+    if (options.contention) {
+      cost.compute.slowdown = options.contention->compute;
+      cost.communication.slowdown = options.contention->communication;
+      cost.compute.slowdown_interval = cost.communication.slowdown_interval = 0;
+    }
+    if (options.block_overhead_us) cost.compute.fixed_us = cost.communication.fixed_us = *options.block_overhead_us;
+  }
+  if (options.contention)
+    options.formula_contention = std::max(options.contention->compute, options.contention->communication);
+  options.contention.reset();
+  options.block_overhead_us.reset();
+  return {std::move(model), std::move(options)};
+}
+
 Result<Plan> make_plan(const OpSpec& op, const CostModel& model, const PlanOptions& options,
                        const StopCheck& is_stopped) {
   MC2_TRY(options.validate());
+  if (options.has_assumptions()) {
+    const Assumed assumed = assume(model, options);
+    MC2_ASSIGN(auto plan, make_plan(op, assumed.model, assumed.options, is_stopped));
+    plan.block_overhead_us = options.block_overhead_us;
+    plan.reason += "; " + assumptions_text(options);
+    return plan;
+  }
   MC2_TRY(strategies::check_question(op, model));
   const strategies::Problem problem = strategies::make_problem(op, model, options, &is_stopped);
   const auto strategy = std::find_if(kStrategies.begin(), kStrategies.end(),
@@ -125,7 +189,7 @@ Result<Plan> predict_cut(const OpSpec& op, const CostModel& model, const Variant
   MC2_TRY(validate_given(op, model, cut));
   for (const auto& cost : model.variants)
     if (cost.variant == variant) return predict_given(op, model, cost, cut);
-  return Error{ErrorCode::UnknownName, "variant", "the model has no variant '" + variant.name.substr(0, 64) + "'"};
+  return unknown_variant(variant);
 }
 
 Result<Plan> predict_cut(const OpSpec& op, const CostModel& model, const Cut& cut) {
@@ -186,9 +250,37 @@ Result<Plan> predict_anchored(const OpSpec& op, const CostModel& model, const Va
   return plan;
 }
 
+Result<std::vector<double>> predict_makespans(const OpSpec& op, const CostModel& model, const Variant& variant,
+                                              std::span<const Cut> cuts) {
+  MC2_TRY(strategies::check_question(op, model));
+  const VariantCost* cost = model.cost_of(variant);
+  if (cost == nullptr) return unknown_variant(variant);
+  const PlanOptions options;
+  const strategies::Problem problem = strategies::make_problem(op, model, options);
+  std::vector<double> result;
+  for (const Cut& cut : cuts) {
+    MC2_TRY(validate_cut(op, cut));
+    result.push_back(strategies::simulate_cut(problem, *cost, cut).makespan_us);
+  }
+  return result;
+}
+
+Result<std::vector<LengthSensitivity>> length_sensitivities(const OpSpec& op, const CostModel& model,
+                                                            const Variant& variant, const Cut& cut) {
+  MC2_TRY(validate_given(op, model, cut));
+  const VariantCost* cost = model.cost_of(variant);
+  if (cost == nullptr) return unknown_variant(variant);
+  const PlanOptions options;
+  return strategies::length_sensitivities(strategies::make_problem(op, model, options), *cost, cut);
+}
+
 Result<std::vector<LengthChoice>> compare_lengths(const OpSpec& op, const CostModel& model, const PlanOptions& options,
                                                   const StopCheck& is_stopped) {
   MC2_TRY(options.validate());
+  if (options.has_assumptions()) {
+    const Assumed assumed = assume(model, options);
+    return compare_lengths(op, assumed.model, assumed.options, is_stopped);
+  }
   MC2_TRY(strategies::check_question(op, model));
   const strategies::Problem problem = strategies::make_problem(op, model, options, &is_stopped);
   std::vector<LengthChoice> choices = strategies::sweep_lengths(problem);

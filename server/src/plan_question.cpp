@@ -88,6 +88,10 @@ Result<void> read_options(const Query& query, Reader& reader, store::PlanRequest
   reader.read("runner_up_count", options.runner_up_count);
   reader.read("objective_quantile", options.objective_quantile);
   options.require_significant_gain = !reader.flag("allow_small_gain");
+  if (const auto contention = query.text("contention")) {
+    MC2_ASSIGN(options.contention, planner::parse_contention(*contention));
+  }
+  options.block_overhead_us = reader.take(query.real("block_overhead_us"));
   if (reader.error()) return *reader.error();
   return options.validate();
 }

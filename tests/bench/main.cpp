@@ -9,6 +9,7 @@
 #include "prediction.hpp"
 #include "profiling.hpp"
 #include "program.hpp"
+#include "refining.hpp"
 #include "regret.hpp"
 #include "support.hpp"
 
@@ -99,6 +100,7 @@ class Benchmarks {
                      "printed and anchored predictions beside what was measured; about 8 minutes a session",
                      prediction_);
     add_with_options("profiling", "plan quality against number of measurements, on simulated machines", profiling_);
+    add_with_options("refining", "plan quality after each round of measured cuts, on simulated NPUs", refining_);
   }
 
   void add_on_any_backend() {
@@ -132,6 +134,7 @@ class Benchmarks {
   PeersBench peers_;
   PredictionBench prediction_;
   ProfilingBench profiling_;
+  RefiningBench refining_;
   RegretBench regret_;
   Action action_; ///< of the benchmark that was asked for
   bool is_peers_ = false;

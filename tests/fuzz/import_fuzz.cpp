@@ -19,18 +19,21 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
                .world_size = 8,
                .message_bytes = 4096};
     answers.m = answers.n = answers.k = 64;
+    answers.blocks = "16,3x16";
   }
   profiler::TimingSet timings;
   const auto source = profiler::memory_log(bytes);
   const auto summary = profiler::import_log(*source, MC2_FUZZ_FORMAT, answers, timings);
   if (!summary) return 0;
-  std::int64_t count = 0;
+  auto count = static_cast<std::int64_t>(timings.fused().size());
   for (const auto& [key, group] : timings.groups()) count += group.count;
   if (count != summary.value().took_count) std::abort();
   const auto profile = profiler::assemble_profile(timings, summary.value().facts,
                                                   {.kind = planner::OpKind::MatmulAllReduce, .device = "fuzz"});
-  if (profile)
-    for (const auto& sample : profile.value().profile.samples)
-      if (sample.time.count() <= 0 || sample.block_rows < 1) std::abort();
+  if (!profile) return 0;
+  for (const auto& cut : profile.value().cuts)
+    if (!(cut.fused_us > 0) || cut.run_count < 1 || !(cut.relative_error >= 0)) std::abort();
+  for (const auto& sample : profile.value().profile.samples)
+    if (sample.time.count() <= 0 || sample.block_rows < 1) std::abort();
   return 0;
 }

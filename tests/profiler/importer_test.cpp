@@ -127,7 +127,8 @@ std::string nccl_log(const std::string& program, int count) {
          "# size count type redop root time algbw busbw #wrong time algbw busbw #wrong\n# (B) (elements) (us) (GB/s) "
          "(GB/s) (us) (GB/s) (GB/s)\n"
          "1024 " +
-         std::to_string(count) + " float sum -1 2.5 1 1 0 2.5 1 1 0\n# Out of bounds values : 0 OK\n";
+         std::to_string(count) + (program.find("reduce") != std::string::npos ? " float sum" : " float none") +
+         " -1 2.5 0.4 0.4 0 2.5 0.4 0.4 0\n# Out of bounds values : 0 OK\n";
 }
 std::string osu_log(const std::string& name) {
   return "# OSU MPI " + name + " Latency Test v7.4\n# Size       Avg Latency(us)\n1024                      2.50\n";
@@ -315,6 +316,49 @@ TEST(Importer, RefusesDatabasesWithoutPlainCommunicationRows) {
   cut.resize(cut.size() / 2);
   const ImportedLog imported = import_text(cut);
   ASSERT_TRUE(!imported.summary || imported.summary.value().bad_count > 0);
+}
+
+constexpr const char* kFusedHeading = "Op Name,OP Type,Task Duration(us),Input Shapes,Input Data Types,Output Shapes\n";
+
+TEST(Importer, ReadsATableOfMeasuredCuts) {
+  const ImportedLog imported = import_text(read_log("cuts.csv"));
+  EXPECT_EQ(imported.summary.value().format, "cuts");
+  ASSERT_EQ(imported.timings.fused().size(), 3U);
+  const FusedTiming& first = imported.timings.fused()[0];
+  EXPECT_EQ(first.blocks, "512+4x896");
+  EXPECT_EQ(first.fused_us, 1262);
+  EXPECT_EQ(first.serial_us, 1874);
+  EXPECT_EQ(imported.timings.fused()[2].blocks, "640,3x1152");
+  EXPECT_EQ(imported.timings.fused()[2].compute_us, 0);
+}
+
+TEST(Importer, ABadCutIsNamed) {
+  for (const auto& [row, why] : {std::pair{"512+4x896,-1", "no time above 0 us"},
+                                 {"512+x,1262", "cannot read 'x'"},
+                                 {"512", "has 1 cells"},
+                                 {"512,1e30", "no time above 0 us"}})
+    EXPECT_THAT(import_text(std::string("blocks,fused_us\n") + row + "\n").first(Verdict::Bad), HasSubstr(why)) << row;
+}
+
+TEST(Importer, AFusedOperatorIsARunOfTheCutThatIsNamed) {
+  const std::string log = std::string(kFusedHeading) +
+                          "a,MatmulReduceScatter,900,\"4096,3072;3072,8192\",FLOAT16;FLOAT16,\"512,8192\"\n"
+                          "b,AllGatherMatmul,950,\"512,3072;8192,3072\",DT_BF16;DT_BF16,\"4096,8192\"\n"
+                          "c,MatmulAllReduce,1000,\"4096,3072;999,8192\",FLOAT16;FLOAT16,\"4096,8192\"\n";
+  const ImportedLog unnamed = import_text(log);
+  EXPECT_THAT(unnamed.first(Verdict::Skipped), HasSubstr("heading"));
+  EXPECT_EQ(unnamed.summary.value().skipped_count, 4);
+  EXPECT_THAT(unnamed.summary.value().questions.front(), HasSubstr("--blocks"));
+  const ImportedLog named = import_text(log, {.blocks = "512,4x896"});
+  ASSERT_EQ(named.timings.fused().size(), 2U);
+  for (const FusedTiming& timing : named.timings.fused()) {
+    EXPECT_EQ(timing.m, 4096);
+    EXPECT_EQ(timing.n, 8192);
+    EXPECT_EQ(timing.k, 3072);
+    EXPECT_EQ(timing.blocks, "512,4x896");
+  }
+  EXPECT_EQ(named.timings.fused()[1].collective, Collective::AllGather);
+  EXPECT_EQ(named.timings.fused()[1].dtype, DType::Bf16);
 }
 
 TEST(Importer, NamesEveryFormatItKnows) {

@@ -51,6 +51,28 @@ class ImportsTest(ServiceTest):
         document = json.loads(self.succeed("db", "export", "--store", other))["samples"][0]["document"]
         self.assertEqual(self.service.json("GET", f"/v1/samples/{report['samples']['digests'][0]}"), document)
 
+    def test_measured_cuts_become_measurements(self):
+        log = (LOGS / "cuts.csv").read_bytes()
+        query = "op=matmul_all_reduce&m=4096&n=8192&k=3072&dtype=f16&ranks=8&device=npu"
+        report = self.take(log, query, 201)
+        self.assertEqual((report["format"], report["took_count"]), ("cuts", 3))
+        kept = report["samples"]
+        self.assertEqual((kept["sample_count"], len(kept["measurements"])), (0, 2))
+        measured = self.service.json("GET", f"/v1/measurements/{kept['measurements'][0]}")
+        self.assertEqual(measured["cut"]["block_rows"], [512] + 4 * [896])
+        self.assertEqual((measured["fused_us"], measured["pair_count"]), (1260.75, 2))
+        self.assertEqual(self.take(log, query, 200)["samples"]["measurements"], [])
+        problem = self.take(b"blocks,fused_us\n512,1262\n", query, 400)
+        self.assertIn("4096", problem["detail"])
+
+    def test_fused_operators_of_a_log_are_measured_cuts(self):
+        row = 'x,MatmulAllReduce,1262,"""4096,3072;3072,8192""",FLOAT16;FLOAT16,"""4096,8192"""\n'
+        query = "op=matmul_all_reduce&ranks=8&device=npu"
+        self.assertIn("blocks", self.take(KERNELS + row, query, 400)["detail"])
+        report = self.take(KERNELS + row, query + "&blocks=512,4x896", 201)
+        self.assertEqual(len(report["samples"]["measurements"]), 1)
+        self.assertIn("blocks", self.take(KERNELS + row, query + "&blocks=512,x", 400)["detail"])
+
     def test_a_log_that_comes_again_adds_nothing(self):
         log = (LOGS / "nccl_tests.log").read_bytes()
         self.take(log, SAID, 201)

@@ -6,6 +6,7 @@
 #include "core.hpp"
 #include "mc2/profiler/fit.hpp"
 #include "mc2/profiler/recalibrate.hpp"
+#include "mc2/profiler/refine.hpp"
 #include "mc2/profiler/statistics.hpp"
 #include "mc2/profiler/sweep.hpp"
 
@@ -80,6 +81,65 @@ void bind_fit(py::module_& module) {
       "model"_a, "observations"_a, NoGil(), "Learns slow-downs and the fixed cost of a block from raced cuts.");
 }
 
+/// Value, low, high.
+using Sure = std::tuple<double, double, double>;
+
+void bind_refine(py::module_& module) {
+  using profiler::CutBelief;
+  using profiler::LearnedFactor;
+  using profiler::MeasuredCut;
+  using profiler::Refinement;
+  py::class_<MeasuredCut>(module, "MeasuredCut",
+                          "A cut as somebody's executor ran it; uncut times beside it, 0: not timed.")
+      .def(py::init([](planner::Variant variant, std::vector<std::int64_t> blocks, double fused_us, double serial_us,
+                       double compute_us, double communication_us, double relative_error) {
+             return MeasuredCut{std::move(variant), {std::move(blocks)}, fused_us,      serial_us,
+                                compute_us,         communication_us,    relative_error};
+           }),
+           "variant"_a, "blocks"_a, "fused_us"_a, py::kw_only(), "serial_us"_a = 0.0, "compute_us"_a = 0.0,
+           "communication_us"_a = 0.0, "relative_error"_a = 0.0);
+  py::class_<CutBelief>(module, "CutBelief", "What is believed of a cut; the interval is of 90 %.")
+      .def_readonly("variant", &CutBelief::variant)
+      .def_property_readonly("blocks", [](const CutBelief& cut) { return cut.cut.block_rows; })
+      .def_readonly("us", &CutBelief::us)
+      .def_readonly("low_us", &CutBelief::low_us)
+      .def_readonly("high_us", &CutBelief::high_us)
+      .def_readonly("profiled_us", &CutBelief::profiled_us)
+      .def_readonly("measured_us", &CutBelief::measured_us)
+      .def_readonly("expected_gain", &CutBelief::expected_gain);
+  py::class_<LearnedFactor>(module, "LearnedFactor", "What neither lane shows alone: value, low and high.")
+      .def_property_readonly("name", [](const LearnedFactor& factor) { return std::string(to_string(factor.what)); })
+      .def_property_readonly("before",
+                             [](const LearnedFactor& f) {
+                               return Sure{f.before, f.before_low, f.before_high};
+                             })
+      .def_property_readonly("after",
+                             [](const LearnedFactor& f) {
+                               return Sure{f.after, f.after_low, f.after_high};
+                             })
+      .def_readonly("is_determined", &LearnedFactor::is_determined);
+  py::class_<Refinement>(module, "Refinement")
+      .def_readonly("model", &Refinement::model)
+      .def_readonly("plan", &Refinement::plan)
+      .def_readonly("text", &Refinement::text)
+      .def_readonly("factors", &Refinement::factors)
+      .def_readonly("serial_us", &Refinement::serial_us)
+      .def_readonly("measured", &Refinement::measured)
+      .def_readonly("next", &Refinement::next)
+      .def_readonly("noise", &Refinement::noise)
+      .def_readonly("expected_gain", &Refinement::expected_gain);
+  module.def(
+      "refine",
+      [](const planner::OpSpec& op, const planner::CostModel& model, const std::vector<MeasuredCut>& measured,
+         int next_count, const py::kwargs& options) {
+        profiler::RefineSettings settings{to_options(options), next_count};
+        const py::gil_scoped_release release;
+        return unwrap(profiler::refine(op, model, measured, settings));
+      },
+      "op"_a, "model"_a, "measured"_a, py::kw_only(), "next_count"_a = 3,
+      "Learns from cuts that were run somewhere else, and says which to run next.");
+}
+
 std::tuple<double, double, double> paired_ratio(const std::vector<double>& numerators,
                                                 const std::vector<double>& denominators, double confidence) {
   if (numerators.empty() || numerators.size() != denominators.size())
@@ -96,6 +156,7 @@ std::tuple<double, double, double> paired_ratio(const std::vector<double>& numer
 
 void bind_measuring(py::module_& module) {
   bind_fit(module);
+  bind_refine(module);
   module.def("sweep", &sweep, "cases"_a, py::kw_only(), "budget_s"_a = 120.0, "max_count"_a = 40, "seed"_a = 1,
              "Times named callables in interleaved rounds until each has settled. Each returns its samples.");
   module.def("sweep_block_rows", &profiler::sweep_block_rows, "rows"_a, "alignment"_a);

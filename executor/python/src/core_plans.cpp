@@ -157,6 +157,7 @@ void bind_plan(py::module_& module) {
       .def_property_readonly("bound", [](const Plan& p) { return to_string(p.bound); })
       .def_property_readonly("benefit", &Plan::benefit)
       .def_property_readonly("benefit_interval", [](const Plan& p) { return pair_of(p.benefit_interval); })
+      .def_readonly("block_overhead_us", &Plan::block_overhead_us)
       .def_property_readonly("overlap_efficiency", &Plan::overlap_efficiency)
       .def_readonly("timeline", &Plan::timeline)
       .def_readonly("runners_up", &Plan::runners_up)
@@ -205,6 +206,14 @@ int checked_page_width(int width) {
   return width;
 }
 
+/// One factor, or those of compute and communication.
+std::optional<planner::LaneContention> to_contention(const py::handle& value) {
+  if (value.is_none()) return std::nullopt;
+  if (!py::isinstance<py::sequence>(value)) return planner::LaneContention{value.cast<double>(), value.cast<double>()};
+  const auto [compute, communication] = value.cast<std::pair<double, double>>();
+  return planner::LaneContention{compute, communication};
+}
+
 PlanOptions to_options(const py::kwargs& words, PlanOptions options) {
   const std::map<std::string, std::function<void(const py::handle&)>> setters{
       {"strategy", [&](const py::handle& v) { options.strategy = v.cast<std::string>(); }},
@@ -214,6 +223,8 @@ PlanOptions to_options(const py::kwargs& words, PlanOptions options) {
       {"runner_up_count", [&](const py::handle& v) { options.runner_up_count = v.cast<int>(); }},
       {"objective_quantile", [&](const py::handle& v) { options.objective_quantile = v.cast<double>(); }},
       {"require_significant_gain", [&](const py::handle& v) { options.require_significant_gain = v.cast<bool>(); }},
+      {"contention", [&](const py::handle& v) { options.contention = to_contention(v); }},
+      {"block_overhead_us", [&](const py::handle& v) { options.block_overhead_us = v.cast<double>(); }},
       {"formula_contention", [&](const py::handle& v) { options.formula_contention = v.cast<double>(); }},
       {"formula_short_block", [&](const py::handle& v) {
          options.formula_short_block = unwrap(planner::parse_short_block_rule(v.cast<std::string>()));

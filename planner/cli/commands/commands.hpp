@@ -32,6 +32,7 @@ struct ServerOptions;
 [[nodiscard]] Command add_plan(CLI::App& app, ServerOptions& server);
 [[nodiscard]] Command add_profile(CLI::App& app);
 [[nodiscard]] Command add_push(CLI::App& app, ServerOptions& server);
+[[nodiscard]] Command add_refine(CLI::App& app);
 [[nodiscard]] Command add_run(CLI::App& app, ServerOptions& server);
 [[nodiscard]] Command add_serve(CLI::App& app);
 [[nodiscard]] Command add_sweep(CLI::App& app);

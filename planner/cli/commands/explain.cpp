@@ -29,6 +29,7 @@ struct ExplainCommand {
   const ServerOptions* server = nullptr;
   std::string plan_name, model_file, profile_file, html_file;
   planner::CutLimits limits;
+  std::optional<std::string> contention; ///< that the plan assumed
   bool is_json = false, is_full = false, is_measuring = false, accept_other_machine = false, no_transfer = false;
 
   [[nodiscard]] Result<store::StoredPlan> find() const;
@@ -130,7 +131,11 @@ Result<ExitCode> ExplainCommand::run() const {
   const planner::Plan& plan = stored.plan;
   MC2_ASSIGN(const auto evidence, gather(stored));
   const auto model = model_of_plan(evidence);
-  auto explained = planner::explain(plan, model ? &*model : nullptr, planner::likely_limits(plan, limits));
+  planner::CutLimits made_with = limits;
+  if (contention) {
+    MC2_ASSIGN(made_with.contention, planner::parse_contention(*contention));
+  }
+  auto explained = planner::explain(plan, model ? &*model : nullptr, planner::likely_limits(plan, made_with));
   if (!explained) {
     if (!plan_name.empty()) return Error{explained.error().code, plan_name, explained.error().text()};
     return explained.error();
@@ -178,6 +183,10 @@ Command add_explain(CLI::App& app, ServerOptions& server) {
       ->check(whole_number(1, planner::kMaxSize));
   sub->add_option("--max-blocks", command->limits.max_block_count, "most blocks that it could have (default: 64)")
       ->check(whole_number(1, planner::kMaxBlockCount));
+  sub->add_option("--contention", command->contention, "that the plan assumed: one factor, or compute,communication");
+  sub->add_option("--block-overhead", command->limits.block_overhead_us,
+                  "that the plan assumed, in us (default: as the plan says)")
+      ->check(real_number(0, planner::kMaxTimeUs));
   sub->footer(
       "Examples:\n  mc2 explain --m 1024 --n 1024 --k 1024 --link 2.5Gbit,20us --html why.html\n"
       "  mc2 explain 3f9c2a --html why.html\n"

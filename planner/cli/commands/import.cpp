@@ -37,6 +37,7 @@ void add_terms(CLI::App& app, profiler::ImportTerms& terms) {
   app.add_option(
       "--bytes", terms.bytes,
       "full array of communication rows without a size: a number, or 'neighbour' for that of the matmul beside");
+  app.add_option("--blocks", terms.blocks, "take fused operators of msprof logs as runs of this cut, e.g. 512,4x896");
   app.add_option("--buffers", terms.buffers, "of nccl-tests: out-of-place, in-place or both")->capture_default_str();
   app.add_option("--device", terms.device,
                  "name of the machine, for mc2 fit and plan --device (default: as the logs say)");
@@ -56,7 +57,7 @@ struct ImportCommand {
   [[nodiscard]] Result<profiler::LogSummary> read_file(const std::string& file, const profiler::ImportAnswers& answers,
                                                        profiler::TimingSet& timings, OutputFile* every_line) const;
   [[nodiscard]] Result<void> read_files(const profiler::ImportAnswers& answers, profiler::ImportedLogs& imported) const;
-  [[nodiscard]] Result<void> keep(const planner::Profile& profile) const;
+  [[nodiscard]] Result<void> keep(const profiler::ImportedProfile& imported) const;
   [[nodiscard]] Result<ExitCode> run() const;
 };
 
@@ -149,6 +150,8 @@ std::string size_text(const planner::Sample& sample, const planner::OpSpec& op) 
 }
 
 std::string profile_page(const planner::Profile& profile) {
+  const std::string head = profile.op.text() + "\n" + profile.fingerprint.label() + "\n\n";
+  if (profile.samples.empty()) return head;
   std::vector<std::vector<std::string>> rows{{"  component", "size", "samples", "median", "outliers"}};
   for (std::size_t i = 0; i < profile.samples.size();) {
     const auto& first = profile.samples[i];
@@ -166,23 +169,37 @@ std::string profile_page(const planner::Profile& profile) {
                     std::to_string(times.size()), time_text(profiler::quantile(times, 0.5)),
                     std::to_string(outlier_count)});
   }
-  return profile.op.text() + "\n" + profile.fingerprint.label() + "\n\n" + table(rows);
+  return head + table(rows);
 }
 
-Result<void> ImportCommand::keep(const planner::Profile& profile) const {
+/// One line for each cut.
+std::string cuts_page(const std::vector<planner::CutRuns>& cuts) {
+  if (cuts.empty()) return {};
+  std::vector<std::vector<std::string>> rows{{"  cut", "runs", "median", "serial"}};
+  for (const auto& cut : cuts)
+    rows.push_back({"  " + cut.blocks, std::to_string(cut.run_count), time_text(cut.fused_us),
+                    cut.serial_us > 0 ? time_text(cut.serial_us) : "-"});
+  return table(rows);
+}
+
+Result<void> ImportCommand::keep(const profiler::ImportedProfile& imported) const {
+  const planner::Profile& profile = imported.profile;
   MC2_ASSIGN(auto layers, store.open(StoreUse::Write));
   MC2_ASSIGN(const auto machine, find_imported(layers, profile.fingerprint.fields.at("device")));
   store::Store& writable = layers.writable();
-  const auto kept = store::keep_imported(writable, machine, profile, utc_now());
+  const std::string& device = profile.fingerprint.fields.at("device");
+  const auto cuts = store::keep_measured_cuts(writable, device, profile.op, imported.cuts, utc_now());
+  if (!cuts) return as_option(cuts.error());
+  const auto kept = profile.samples.empty() ? Result<std::vector<std::string>>(std::vector<std::string>())
+                                            : store::keep_imported(writable, machine, profile, utc_now());
   if (!kept) return kept.error().field == "device" ? as_option(kept.error()) : kept.error();
-  if (kept.value().empty()) {
-    std::cout << "  note: every one of these samples is kept already; nothing was added\n";
+  if (kept.value().empty() && cuts.value().empty()) {
+    std::cout << "  note: all of it is kept already; nothing was added\n";
     return {};
   }
+  const std::string next = cuts.value().empty() ? "mc2 fit or mc2 plan" : "mc2 refine";
   std::cout << "  kept in " << writable.path().string() << "\n"
-            << render::hanging("  ",
-                               "next: mc2 fit or mc2 plan with --device '" + profile.fingerprint.fields.at("device") +
-                                   "' and the operator",
+            << render::hanging("  ", "next: " + next + " with --device '" + device + "' and the operator",
                                static_cast<std::size_t>(terminal_width()));
   return {};
 }
@@ -204,10 +221,10 @@ Result<ExitCode> ImportCommand::run() const {
   if (is_dry) return ExitCode::Success;
   MC2_ASSIGN(const auto assembled, profiler::assemble_profile(imported.timings, imported.facts, question.value()));
   const auto& profile = assembled.profile;
-  std::cout << profile_page(profile) << "\n";
+  std::cout << profile_page(profile) << cuts_page(assembled.cuts) << "\n";
   std::cout << notes_text(assembled.notes);
   if (!out.empty()) write_file(out, store::pretty(store::encode(profile)));
-  MC2_TRY(keep(profile));
+  MC2_TRY(keep(assembled));
   return ExitCode::Success;
 }
 

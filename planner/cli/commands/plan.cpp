@@ -13,7 +13,6 @@
 #include "mc2/planner/text.hpp"
 #include "mc2/profiler/anchor.hpp"
 #include "mc2/store/codec.hpp"
-#include "options/blocks.hpp"
 #include "options/document_file.hpp"
 #include "options/model_file.hpp"
 #include "options/server_options.hpp"
@@ -30,7 +29,8 @@ namespace {
 /// What a person should know beside a plan.
 struct About {
   std::vector<std::string> notes;
-  bool is_tuned = false; ///< here, or where a service has it from
+  bool is_tuned = false;                 ///< here, or where a service has it from
+  std::optional<planner::Plan> measured; ///< the best of the cuts that were run on a device
 };
 
 struct PlanCommand {
@@ -53,7 +53,7 @@ struct PlanCommand {
   /// Whether a document or a device answers, whose machine need not be this one.
   [[nodiscard]] bool is_elsewhere() const { return !model_file.empty() || !topology_file.empty() || !device.empty(); }
   /// The model that the options name. @param model given_model()
-  [[nodiscard]] Result<finder::FoundModel> model_elsewhere(const planner::OpSpec& spec,
+  [[nodiscard]] Result<finder::FoundModel> model_elsewhere(const store::PlanRequest& request,
                                                            const std::optional<planner::CostModel>& model,
                                                            About& about) const;
   /// For the machine of that model: what the finder makes of it.
@@ -64,7 +64,7 @@ struct PlanCommand {
   [[nodiscard]] Result<finder::PlanQuestion> question_on(const planner::Fingerprint& machine,
                                                          const store::PlanRequest& request) const;
   /// Errors: as device_costs; InvalidSpec beside another document.
-  [[nodiscard]] Result<DeviceCosts> device_model(const planner::OpSpec& spec) const;
+  [[nodiscard]] Result<DeviceCosts> device_model(const store::PlanRequest& request) const;
   /// What --anchor measures. Errors: Stale for a model of another machine; as profiler::time_uncut_parts.
   [[nodiscard]] Result<std::vector<planner::UncutTimes>> time_uncut(const planner::OpSpec& spec,
                                                                     const planner::CostModel& model) const;
@@ -109,7 +109,7 @@ Result<store::PlanRequest> PlanCommand::request(const std::optional<planner::Cos
 Result<planner::Plan> PlanCommand::plan_with(const finder::FoundModel& found,
                                              const finder::PlanQuestion& question) const {
   if (blocks.empty()) return finder::plan_with(found, question);
-  MC2_ASSIGN(const auto cut, parse_blocks(blocks));
+  MC2_ASSIGN(const auto cut, planner::parse_cut(blocks));
   return finder::predict_with(found, question, cut);
 }
 
@@ -175,21 +175,24 @@ std::string recipe_note(finder::PlanQuestion question, const finder::FoundModel&
          " (--strategy formula)";
 }
 
-Result<DeviceCosts> PlanCommand::device_model(const planner::OpSpec& spec) const {
-  if (model_file.empty() && topology_file.empty()) return device_costs(device, spec, store);
+Result<DeviceCosts> PlanCommand::device_model(const store::PlanRequest& request) const {
+  if (model_file.empty() && topology_file.empty())
+    return device_costs(device, request.op, request.options_with(planner::PlanOptions().alignment), store);
   return Error{ErrorCode::InvalidSpec, "--device", "cannot be combined with --model or --topology; give one of them"};
 }
 
-Result<finder::FoundModel> PlanCommand::model_elsewhere(const planner::OpSpec& spec,
+Result<finder::FoundModel> PlanCommand::model_elsewhere(const store::PlanRequest& request,
                                                         const std::optional<planner::CostModel>& model,
                                                         About& about) const {
   if (!device.empty()) {
-    MC2_ASSIGN(auto costs, device_model(spec));
+    MC2_ASSIGN(auto costs, device_model(request));
     about.notes = std::move(costs.notes);
+    if (!costs.recalibration.empty()) about.notes.push_back(std::move(costs.recalibration));
+    if (costs.refinement) about.measured = std::move(costs.refinement->plan);
     return finder::FoundModel{.model = std::move(costs.model), .can_require_significance = !costs.is_analytic};
   }
   if (model) return finder::FoundModel{*model};
-  MC2_ASSIGN(auto described, read_analytic_model(topology_file, model_file, spec));
+  MC2_ASSIGN(auto described, read_analytic_model(topology_file, model_file, request.op));
   return finder::FoundModel{.model = std::move(described), .can_require_significance = false};
 }
 
@@ -202,10 +205,12 @@ Result<finder::FoundModel> at_hand(const finder::FoundModel& named, const finder
 
 Result<planner::Plan> PlanCommand::plan_elsewhere(const store::PlanRequest& request,
                                                   const std::optional<planner::CostModel>& model, About& about) const {
-  MC2_ASSIGN(const auto named, model_elsewhere(request.op, model, about));
+  MC2_ASSIGN(const auto named, model_elsewhere(request, model, about));
   MC2_ASSIGN(const auto question, question_on(named.model.fingerprint, request));
   MC2_ASSIGN(const auto found, at_hand(named, question));
   const bool is_recipe = request.options.strategy == "formula" || !blocks.empty();
+  const bool asks_for_best = request.options.strategy == planner::PlanOptions().strategy && blocks.empty();
+  if (about.measured && asks_for_best && !request.options.has_assumptions()) return *about.measured;
   if (!device.empty() && !found.can_require_significance && !is_recipe)
     about.notes.push_back(recipe_note(question, found));
   return plan_with(found, question);
@@ -228,10 +233,12 @@ Result<planner::PlanRanges> PlanCommand::ranges(const store::PlanRequest& reques
   MC2_TRY(server->refuse_beside("--m first:last", "is answered here"));
   if (!is_elsewhere()) return ranges_here(request);
   About about;
-  MC2_ASSIGN(const auto named, model_elsewhere(request.op, model, about));
+  MC2_ASSIGN(const auto named, model_elsewhere(request, model, about));
   MC2_ASSIGN(const auto question, question_on(named.model.fingerprint, request));
   const auto find = [&](const finder::PlanQuestion& each) -> Result<finder::FoundModel> {
-    MC2_ASSIGN(const auto its_own, model_elsewhere(each.op, model, about));
+    store::PlanRequest its_request = request;
+    its_request.op = each.op;
+    MC2_ASSIGN(const auto its_own, model_elsewhere(its_request, model, about));
     return at_hand(its_own, each);
   };
   return finder::find_ranges(find, question, *op.first_m);

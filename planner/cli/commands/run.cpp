@@ -9,7 +9,6 @@
 #include "mc2/embed/workbench.hpp"
 #include "mc2/planner/planner.hpp"
 #include "mc2/store/codec.hpp"
-#include "options/blocks.hpp"
 #include "options/counts_file.hpp"
 #include "options/numbers.hpp"
 #include "pages/race_page.hpp"
@@ -87,7 +86,7 @@ Result<finder::FoundModel> RunCommand::model_of_blocks(const finder::PlanQuestio
 /// Without a kept model nothing is predicted, and the first of the variants runs them.
 Result<planner::Plan> RunCommand::plan_of_blocks(const finder::PlanQuestion& question, store::Layers* layers,
                                                  std::span<const planner::Variant> variants) const {
-  MC2_ASSIGN(const auto cut, parse_blocks(blocks));
+  MC2_ASSIGN(const auto cut, planner::parse_cut(blocks));
   auto model = model_of_blocks(question, layers);
   if (!model && model.error().code == ErrorCode::NotFound) {
     if (server->is_given()) std::cerr << "mc2: note: " << model.error().text() << "\n";

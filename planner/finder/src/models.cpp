@@ -164,7 +164,10 @@ Result<planner::Plan> plan_with(const FoundModel& found, const PlanQuestion& que
 }
 
 Result<planner::Plan> predict_with(const FoundModel& found, const PlanQuestion& question, const planner::Cut& cut) {
-  MC2_ASSIGN(auto plan, planner::predict_cut(question.op, as_it_is_now(found, question.op), cut));
+  const planner::PlanOptions options = options_for(found, question);
+  const auto assumed = planner::assume(as_it_is_now(found, question.op), options);
+  MC2_ASSIGN(auto plan, planner::predict_cut(question.op, assumed.model, cut));
+  plan.block_overhead_us = options.block_overhead_us;
   return labelled(std::move(plan), found, question);
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "mc2/planner/text.hpp"
 
@@ -58,10 +59,24 @@ double effect_us(const Problem& problem, const VariantCost& cost, const BlockTim
   return stretch_effect_us(stretched_us, stretched_us(1, 1), interval, sign);
 }
 
+/// How far assumed slow-downs move the makespan when they are off by their intervals, both together.
+double contention_effect_us(const Problem& problem, const VariantCost& cost, const BlockTimes& times, double sign) {
+  const auto moved = [sign](const LaneCost& lane) {
+    return std::max(1.0, lane.slowdown * (1 + sign * lane.slowdown_interval));
+  };
+  if (cost.compute.slowdown_interval == 0 && cost.communication.slowdown_interval == 0) return 0;
+  const double us = times.stretched_us(1, 1, problem.slowdown(cost));
+  return times.stretched_us(1, 1, problem.in_lane_order(moved(cost.compute), moved(cost.communication))) - us;
+}
+
 void fill_interval(const Problem& problem, const VariantCost& cost, const BlockTimes& times, Estimate& estimate) {
   const Slowdown interval = problem.relative_intervals(cost);
-  estimate.low_us = std::max(0.0, estimate.us - effect_us(problem, cost, times, interval, -1));
-  estimate.high_us = estimate.us + effect_us(problem, cost, times, interval, +1);
+  const auto half_width_us = [&](double sign) {
+    return std::hypot(effect_us(problem, cost, times, interval, sign),
+                      contention_effect_us(problem, cost, times, sign));
+  };
+  estimate.low_us = std::max(0.0, estimate.us - half_width_us(-1));
+  estimate.high_us = estimate.us + half_width_us(+1);
 }
 
 /// What a lane's interval holds beyond the curve's own error: noise, and how the machine's speed changes.
@@ -207,7 +222,9 @@ const VariantCost& cost_of(const Problem& problem, const Variant& variant) {
 }
 
 double upper_half_width_us(const Problem& problem, const VariantCost& cost, const Cut& cut) {
-  return effect_us(problem, cost, block_times(problem, cost, cut), problem.relative_intervals(cost), +1);
+  const BlockTimes times = block_times(problem, cost, cut);
+  return std::hypot(effect_us(problem, cost, times, problem.relative_intervals(cost), +1),
+                    contention_effect_us(problem, cost, times, +1));
 }
 
 double curve_half_width_us(const Problem& problem, const VariantCost& cost, const Cut& cut) {
@@ -219,7 +236,9 @@ double curve_half_width_us(const Problem& problem, const VariantCost& cost, cons
 double explained_gain_us(const Problem& problem, const VariantCost& cost, const Cut& cut, double makespan_us,
                          const VariantCost& uncut) {
   if (const auto& interval = problem.model.anchored_interval) return *interval * makespan_us;
-  return std::hypot(curve_half_width_us(problem, cost, cut), curve_half_width_us(problem, uncut, Cut{{problem.rows}}));
+  const double by_contention_us = contention_effect_us(problem, cost, block_times(problem, cost, cut), +1);
+  return std::hypot(curve_half_width_us(problem, cost, cut), curve_half_width_us(problem, uncut, Cut{{problem.rows}}),
+                    by_contention_us);
 }
 
 bool has_overlap(const Problem& problem, const VariantCost& cost, bool is_cut) {
@@ -232,6 +251,26 @@ bool has_overlap(const Problem& problem, const VariantCost& cost, bool is_cut) {
   state.pass(problem.lane_us(cost, true, problem.rows, hands_over),
              problem.lane_us(cost, false, problem.rows, hands_over), contention, slices);
   return state.second_path_us < problem.serial_us(cost);
+}
+
+std::vector<LengthSensitivity> length_sensitivities(const Problem& problem, const VariantCost& cost, const Cut& cut) {
+  constexpr double kStretch = 0.01;
+  const BlockTimes times = block_times(problem, cost, cut);
+  const Slowdown slowdown = problem.slowdown(cost);
+  const double us = times.stretched_us(1, 1, slowdown);
+  const std::size_t local_count = times.first_us.size() - cut.block_rows.size(); // the local part is block 0
+  const Lane second_lane = problem.traits.first_lane == Lane::Compute ? Lane::Communication : Lane::Compute;
+  std::vector<LengthSensitivity> result;
+  for (const std::int64_t rows : std::set(cut.block_rows.begin(), cut.block_rows.end()))
+    for (const bool is_first : {true, false}) {
+      BlockTimes changed = times;
+      auto& lane_us = is_first ? changed.first_us : changed.second_us;
+      for (std::size_t i = 0; i < cut.block_rows.size(); ++i)
+        if (cut.block_rows[i] == rows) lane_us[local_count + i] *= 1 + kStretch;
+      result.push_back({rows, is_first ? problem.traits.first_lane : second_lane,
+                        (changed.stretched_us(1, 1, slowdown) / us - 1) / kStretch});
+    }
+  return result;
 }
 
 Timeline simulate_cut(const Problem& problem, const VariantCost& cost, const Cut& cut) {

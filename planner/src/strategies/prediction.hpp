@@ -99,6 +99,10 @@ template <typename StretchedUs>
 /// slices, unless contention and hand-overs make plain serial faster.
 [[nodiscard]] bool has_overlap(const Problem& problem, const VariantCost& cost, bool is_cut);
 
+/// One for each length and lane.
+[[nodiscard]] std::vector<LengthSensitivity> length_sensitivities(const Problem& problem, const VariantCost& cost,
+                                                                  const Cut& cut);
+
 /// When every block of a cut would be on each lane. With the local part first, it is block 0: no time on the first
 /// lane, its matmul on the second.
 [[nodiscard]] Timeline simulate_cut(const Problem& problem, const VariantCost& cost, const Cut& cut);

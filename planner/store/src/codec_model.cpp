@@ -86,7 +86,9 @@ inline constexpr auto kFields<CostCurve> = std::tuple(field("axis", &CostCurve::
 template <>
 inline constexpr auto kFields<planner::LaneCost> = std::tuple(field("curve", &planner::LaneCost::curve),
                                                               field("fixed_us", &planner::LaneCost::fixed_us),
-                                                              field("slowdown", &planner::LaneCost::slowdown));
+                                                              field("slowdown", &planner::LaneCost::slowdown),
+                                                              field_if_set("slowdown_interval",
+                                                                           &planner::LaneCost::slowdown_interval));
 
 template <>
 inline constexpr auto kFields<planner::VariantCost> =

@@ -84,10 +84,10 @@ inline constexpr auto kFields<planner::Plan> = std::tuple(
     field("benefit_interval", &planner::Plan::benefit_interval), field("serial_us", &planner::Plan::serial_us),
     field("compute_us", &planner::Plan::compute_us), field("communication_us", &planner::Plan::communication_us),
     field("ideal_us", &planner::Plan::ideal_us), field("bound", &planner::Plan::bound, &planner::parse_bound),
-    field("slowdown", &planner::Plan::slowdown), field("timeline", &planner::Plan::timeline),
-    field("runners_up", &planner::Plan::runners_up), field("recipe", &planner::Plan::recipe),
-    field("certificate", &planner::Plan::certificate), field("validation", &planner::Plan::validation),
-    checked([](const planner::Plan& plan) -> Result<void> {
+    field("slowdown", &planner::Plan::slowdown), field("block_overhead_us", &planner::Plan::block_overhead_us),
+    field("timeline", &planner::Plan::timeline), field("runners_up", &planner::Plan::runners_up),
+    field("recipe", &planner::Plan::recipe), field("certificate", &planner::Plan::certificate),
+    field("validation", &planner::Plan::validation), checked([](const planner::Plan& plan) -> Result<void> {
       MC2_TRY(check_cut(plan.cut, plan.op));
       return plan.validate();
     }));

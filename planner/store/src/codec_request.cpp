@@ -1,6 +1,12 @@
 #include "codec_parts.hpp"
 
 namespace mc2::store {
+
+template <>
+inline constexpr auto kFields<planner::LaneContention> = std::tuple(field("compute", &planner::LaneContention::compute),
+                                                                    field("communication",
+                                                                          &planner::LaneContention::communication));
+
 namespace {
 
 using planner::PlanOptions;
@@ -32,7 +38,8 @@ constexpr auto kOptionFields = std::tuple(
     option("objective_quantile", &PlanOptions::objective_quantile),
     option("require_significant_gain", &PlanOptions::require_significant_gain),
     option("runner_up_count", &PlanOptions::runner_up_count),
-    option("formula_contention", &PlanOptions::formula_contention),
+    option("formula_contention", &PlanOptions::formula_contention), option("contention", &PlanOptions::contention),
+    option("block_overhead_us", &PlanOptions::block_overhead_us),
     option("formula_short_block", &PlanOptions::formula_short_block, &planner::parse_short_block_rule),
     checked([](const PlanRequest& request) { return request.options.validate(); }));
 

@@ -13,6 +13,9 @@ using planner::Fingerprint;
 using planner::Profile;
 using planner::Sample;
 
+/// Rounds of refining add a few each.
+constexpr int kMostMeasuredCuts = 1000;
+
 bool answers_for(const Profile& profile, const Sample& sample, const planner::OpSpec& op) {
   if (sample.component == planner::Component::Matmul) return planner::has_same_block_costs(profile.op, op);
   return profile.op.world_size == op.world_size &&
@@ -82,6 +85,85 @@ Result<std::vector<std::string>> keep_imported(Store& store, const ImportedMachi
   MC2_TRY(joined(machine.fingerprint, fresh.fingerprint));
   if (is_known(machine.profile_for(fresh.op), fresh)) return std::vector<std::string>();
   return store.append_samples(fresh.op, fresh.fingerprint, fresh.samples, created_at);
+}
+
+namespace {
+
+/// Of a normal error: half-width of a 95 % interval over its standard deviation.
+constexpr double kNormal95 = 1.96;
+
+/// The measurement's interval of the benefit carries the error of its time.
+Result<Measurement> measurement_of(const Store& store, const planner::OpSpec& op, const planner::CutRuns& runs) {
+  Measurement measured;
+  measured.op = op;
+  measured.variant = {"imported", {}};
+  auto cut = planner::parse_cut(runs.blocks);
+  if (!cut) {
+    MC2_ASSIGN(const auto stored, store.find_plan(runs.blocks));
+    if (stored.plan.op != op)
+      return Error{ErrorCode::InvalidSpec, "blocks",
+                   "'" + runs.blocks + "' is a plan of " + stored.plan.op.text() + ", not of " + op.text()};
+    cut = stored.plan.cut;
+  }
+  measured.cut = std::move(cut).value();
+  MC2_TRY(planner::validate_cut(op, measured.cut));
+  measured.fused_us = runs.fused_us;
+  measured.serial_us = runs.serial_us;
+  measured.compute_us = runs.compute_us;
+  measured.communication_us = runs.communication_us;
+  measured.pair_count = runs.run_count;
+  if (!(runs.serial_us > 0)) return measured;
+  const double ratio = runs.fused_us / runs.serial_us;
+  measured.benefit = 1 - ratio;
+  measured.benefit_low = 1 - ratio * (1 + kNormal95 * runs.relative_error);
+  measured.benefit_high = 1 - ratio * (1 - kNormal95 * runs.relative_error);
+  return measured;
+}
+
+} // namespace
+
+Result<std::vector<std::string>> keep_measured_cuts(Store& store, const std::string& device, const planner::OpSpec& op,
+                                                    std::span<const planner::CutRuns> cuts,
+                                                    const std::string& created_at) {
+  MC2_ASSIGN(const auto known, list_measured_cuts(store, device, op));
+  std::vector<Measurement> fresh;
+  for (const auto& runs : cuts) {
+    MC2_ASSIGN(auto measured, measurement_of(store, op, runs));
+    if (std::ranges::find(known, measured) == known.end()) fresh.push_back(std::move(measured));
+  }
+  std::vector<std::string> digests;
+  for (const auto& measured : fresh) {
+    MC2_ASSIGN(auto digest, store.add_measurement({imported_fields(device)}, measured, created_at));
+    digests.push_back(std::move(digest));
+  }
+  return digests;
+}
+
+Result<std::vector<Measurement>> list_measured_cuts(const Store& store, const std::string& device,
+                                                    const planner::OpSpec& op) {
+  const Fingerprint machine{imported_fields(device)};
+  ListFilter filter{.kind = op.kind,
+                    .k = op.k,
+                    .dtype = op.dtype,
+                    .world_size = op.world_size,
+                    .fingerprint_digest = digest(machine.canonical_text()),
+                    .limit = kMostMeasuredCuts};
+  (planner::cut_axis(op) == planner::CutAxis::Rows ? filter.n : filter.m) =
+      planner::cut_axis(op) == planner::CutAxis::Rows ? op.n : op.m;
+  MC2_ASSIGN(const auto listed, store.list_measurements(filter));
+  std::vector<Measurement> measured;
+  for (const Listed& item : listed) {
+    MC2_ASSIGN(auto found, store.find_measurement(item.digest));
+    if (planner::has_same_block_costs(found.record.measurement.op, op))
+      measured.push_back(std::move(found.record.measurement));
+  }
+  std::ranges::reverse(measured);
+  return measured;
+}
+
+double relative_error(const Measurement& measured) {
+  if (!(measured.serial_us > 0)) return 0;
+  return (measured.benefit_high - measured.benefit_low) * measured.serial_us / (2 * kNormal95 * measured.fused_us);
 }
 
 } // namespace mc2::store

@@ -129,8 +129,25 @@ void note_samples(const Profile& profile, const Series& series, std::span<const 
   }
 }
 
-/// Co-run over alone, median; 1 where nothing was paired.
-double fit_slowdown(const Profile& profile, const Series& series, std::vector<std::string>& notes) {
+/// What is assumed where nothing was paired: logs of other tools never time the lanes side by side.
+void assume_slowdown(const Profile& profile, const Series& series, planner::LaneCost& lane,
+                     std::vector<std::string>& notes) {
+  const auto backend = profile.fingerprint.fields.find("backend");
+  const bool is_imported = backend != profile.fingerprint.fields.end() && backend->second == "imported";
+  if (!is_imported) {
+    notes.push_back(series.text() + ": slow-down 1 assumed, no co-run sample has an alone one of its size and round");
+    return;
+  }
+  lane.slowdown = planner::kPublishedContention;
+  lane.slowdown_interval = planner::kContentionInterval;
+  notes.push_back(series.text() + ": slow-down " + number_text(lane.slowdown) +
+                  " while the other lane is busy ASSUMED, the published recipe's (90 % interval 1 to 1.3); a measured "
+                  "cut replaces it (mc2 refine)");
+}
+
+/// Co-run over alone, median, at least 1.
+void fit_slowdown(const Profile& profile, const Series& series, planner::LaneCost& lane,
+                  std::vector<std::string>& notes) {
   std::map<std::pair<std::int64_t, int>, std::vector<double>> alone;
   for (const Sample& sample : profile.samples) {
     if (is_of(sample, series, Context::Alone)) alone[{sample.size(), sample.round}].push_back(sample.time_us());
@@ -144,15 +161,12 @@ double fit_slowdown(const Profile& profile, const Series& series, std::vector<st
     co_run_us.push_back(sample.time_us());
     alone_us.push_back(quantile(pair->second, 0.5));
   }
-  if (co_run_us.empty()) {
-    notes.push_back(series.text() + ": slow-down 1 assumed, no co-run sample has an alone one of its size and round");
-    return 1;
-  }
+  if (co_run_us.empty()) return assume_slowdown(profile, series, lane, notes);
   const Interval ratio = paired_ratio(co_run_us, alone_us, kFactorConfidence);
   notes.push_back(series.text() + ": slow-down " + number_text(ratio.value) + " while the other lane is busy (" +
                   number_text(ratio.low) + " to " + number_text(ratio.high) + ", median of " +
                   std::to_string(co_run_us.size()) + " pairs)" + (ratio.value < 1 ? ", taken as 1" : ""));
-  return std::max(ratio.value, 1.0);
+  lane.slowdown = std::max(ratio.value, 1.0);
 }
 
 /// Whether the operator has fewer block lengths than a fit needs: a short cut axis, or columns on a backend that does
@@ -171,7 +185,9 @@ Result<planner::LaneCost> fit_lane(const Profile& profile, const Series& series,
   auto curve = has_few_lengths(profile) ? meet_points(points, axis) : fit_curve(points, axis, options);
   if (!curve) return Error{curve.error().code, series.text(), curve.error().message};
   note_samples(profile, series, points, notes);
-  return planner::LaneCost{std::move(curve).value(), 0, fit_slowdown(profile, series, notes)};
+  planner::LaneCost lane{std::move(curve).value()};
+  fit_slowdown(profile, series, lane, notes);
+  return lane;
 }
 
 Result<planner::VariantCost> fit_variant(const Profile& profile, const std::string& name,

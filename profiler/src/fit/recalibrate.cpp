@@ -26,6 +26,7 @@ CostModel with_parameters(CostModel model, const planner::Variant& variant, cons
     // Numeric differentiation steps over the bounds, where the model is not defined.
     cost.compute.slowdown = std::max(parameters[0], 1.0);
     cost.communication.slowdown = std::max(parameters[1], 1.0);
+    cost.compute.slowdown_interval = cost.communication.slowdown_interval = 0;
     const bool compute_first = planner::traits_of(model.op.kind).first_lane == planner::Lane::Compute;
     (compute_first ? cost.communication : cost.compute).fixed_us = std::max(parameters[2], 0.0);
   }

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <optional>
 #include <set>
 #include <string>
@@ -16,6 +17,10 @@ using planner::OpSpec;
 using planner::Sample;
 
 constexpr std::size_t kMaxListedShapes = 6;
+/// Runs of a cut that tell how much they vary.
+constexpr std::size_t kFewestForError = 5;
+/// Of normal runs: standard error of their median over that of their mean, standard deviation over median deviation.
+constexpr double kMedianError = 1.2533, kMadToDeviation = 1.4826;
 
 /// What the logs say of themselves.
 struct Seen {
@@ -36,6 +41,12 @@ Seen evidence_of(const TimingSet& timings, const ImportQuestion& question) {
     found.shapes.insert({key.n, key.k});
     if (key.dtype) found.dtypes.insert(*key.dtype);
     found.largest_m = std::max(found.largest_m, key.m);
+  }
+  for (const FusedTiming& timing : timings.fused()) {
+    if (timing.n == 0 || (question.n && timing.n != *question.n) || (question.k && timing.k != *question.k)) continue;
+    found.shapes.insert({timing.n, timing.k});
+    if (timing.dtype) found.dtypes.insert(*timing.dtype);
+    found.largest_m = std::max(found.largest_m, timing.m);
   }
   return found;
 }
@@ -148,6 +159,53 @@ void append_samples(const Sample& shape, const TimingGroup& group, std::vector<S
   }
 }
 
+bool is_run_of(const OpSpec& op, const FusedTiming& timing) {
+  if (timing.collective && *timing.collective != planner::collective_of(op.kind)) return false;
+  if (timing.dtype && *timing.dtype != op.dtype) return false;
+  return timing.n == 0 || (timing.m == op.m && timing.n == op.n && timing.k == op.k);
+}
+
+/// Median of those that are not 0.
+double median_us(const std::vector<const FusedTiming*>& runs, double FusedTiming::*time_us) {
+  std::vector<double> times;
+  for (const FusedTiming* run : runs)
+    if (run->*time_us > 0) times.push_back(run->*time_us);
+  return times.empty() ? 0 : quantile(times, 0.5);
+}
+
+planner::CutRuns cut_of(const std::string& blocks, const std::vector<const FusedTiming*>& runs) {
+  planner::CutRuns cut{blocks,
+                       median_us(runs, &FusedTiming::fused_us),
+                       median_us(runs, &FusedTiming::serial_us),
+                       median_us(runs, &FusedTiming::compute_us),
+                       median_us(runs, &FusedTiming::communication_us),
+                       static_cast<int>(runs.size()),
+                       0};
+  if (runs.size() < kFewestForError) return cut;
+  std::vector<double> deviations;
+  for (const FusedTiming* run : runs) deviations.push_back(std::abs(run->fused_us / cut.fused_us - 1));
+  cut.relative_error =
+      kMedianError * kMadToDeviation * quantile(deviations, 0.5) / std::sqrt(static_cast<double>(runs.size()));
+  return cut;
+}
+
+/// Of the operator; `other` is how many were of another one.
+std::vector<planner::CutRuns> cuts_of(const OpSpec& op, const TimingSet& timings, std::size_t& other_count) {
+  std::vector<std::pair<std::string, std::vector<const FusedTiming*>>> groups;
+  for (const FusedTiming& timing : timings.fused()) {
+    if (!is_run_of(op, timing)) {
+      ++other_count;
+      continue;
+    }
+    const auto group = std::ranges::find(groups, timing.blocks, &decltype(groups)::value_type::first);
+    (group == groups.end() ? groups.emplace_back(timing.blocks, std::vector<const FusedTiming*>()) : *group)
+        .second.push_back(&timing);
+  }
+  std::vector<planner::CutRuns> cuts;
+  for (const auto& [blocks, runs] : groups) cuts.push_back(cut_of(blocks, runs));
+  return cuts;
+}
+
 planner::Fingerprint fingerprint_of(const std::map<std::string, std::string>& facts, const std::string& device) {
   planner::Fingerprint fingerprint;
   fingerprint.fields = facts;
@@ -187,7 +245,11 @@ Result<ImportedProfile> assemble_profile(const TimingSet& timings, const std::ma
   }
   if (other_count > 0)
     imported.notes.push_back(std::to_string(other_count) + " sizes are of another operator, e.g. " + other);
-  if (imported.profile.samples.empty())
+  std::size_t other_run_count = 0;
+  imported.cuts = cuts_of(op, timings, other_run_count);
+  if (other_run_count > 0)
+    imported.notes.push_back(std::to_string(other_run_count) + " fused runs are of another operator or m");
+  if (imported.profile.samples.empty() && imported.cuts.empty())
     return Error{ErrorCode::CannotFit, "",
                  "nothing in the logs is of " + op.text() + (other.empty() ? "" : "; they hold " + other)};
   return imported;

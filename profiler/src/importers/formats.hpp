@@ -7,6 +7,8 @@
 namespace mc2::profiler {
 
 /// One pair of functions per format; the table is in importer_registry.cpp.
+[[nodiscard]] bool detect_cuts(std::string_view head);
+[[nodiscard]] Result<void> read_cuts(LogReader& reader, const ImportAnswers& answers, LogSink& sink);
 [[nodiscard]] bool detect_hccl_test(std::string_view head);
 [[nodiscard]] Result<void> read_hccl_test(LogReader& reader, const ImportAnswers& answers, LogSink& sink);
 [[nodiscard]] bool detect_msprof_db(std::string_view head);

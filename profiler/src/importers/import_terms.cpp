@@ -3,6 +3,7 @@
 #include <charconv>
 
 #include "fields.hpp"
+#include "mc2/planner/plan.hpp"
 
 namespace mc2::profiler {
 namespace {
@@ -66,6 +67,10 @@ Result<ImportAnswers> ImportTerms::answers() const {
   MC2_TRY(read_name("dtype", dtype, planner::parse_dtype, answers.dtype));
   MC2_ASSIGN(answers.buffers, parse_buffers(buffers));
   MC2_TRY(read_bytes(bytes, answers));
+  if (!blocks.empty()) {
+    MC2_TRY(planner::parse_cut(blocks));
+    answers.blocks = blocks;
+  }
   return answers;
 }
 

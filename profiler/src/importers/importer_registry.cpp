@@ -9,6 +9,8 @@ namespace {
 constexpr std::array kImporters{
     Importer{"msprof_db", "msprof_*.db, table COMMUNICATION_OP", detect_msprof_db, read_msprof_db},
     Importer{"nccl_tests_json", "nccl-tests -J", detect_nccl_tests_json, read_nccl_tests_json},
+    Importer{"cuts", "CSV of measured cuts: blocks,fused_us[,serial_us,compute_us,communication_us]", detect_cuts,
+             read_cuts},
     Importer{"msprof_statistic", "msprof communication_statistic*.csv, op_statistic*.csv", detect_msprof_statistic,
              read_msprof_statistic},
     Importer{"msprof", "msprof op_summary_*.csv, kernel_details.csv", detect_msprof_kernels, read_msprof_kernels},

@@ -65,6 +65,21 @@ void LogSink::take(std::int64_t line, const Timing& timing, std::string_view tex
   tell(line, Verdict::Took, text);
 }
 
+bool TimingSet::add(FusedTiming timing) {
+  if (fused_.size() >= kMaxFusedTimings) return false;
+  fused_.push_back(std::move(timing));
+  return true;
+}
+
+void LogSink::take(std::int64_t line, FusedTiming timing, std::string_view text) {
+  for (const double us : {timing.fused_us, timing.serial_us, timing.compute_us, timing.communication_us})
+    if (us * planner::kNsPerUs > static_cast<double>(kMaxTimeNs))
+      return bad(line, std::string(text) + ": its time is above 11 days");
+  if (!timings_.add(std::move(timing))) return skip(line, "one of more than 65536 fused runs");
+  ++summary_.took_count;
+  tell(line, Verdict::Took, text);
+}
+
 void LogSink::skip(std::int64_t line, std::string_view why) {
   ++summary_.skipped_count;
   tell(line, Verdict::Skipped, why);

@@ -16,6 +16,8 @@ class LogSink {
 
   /// A timing; `text` says what it is. Bad instead when it has no positive time or size.
   void take(std::int64_t line, const Timing& timing, std::string_view text);
+  /// Bad where its time is not usable.
+  void take(std::int64_t line, FusedTiming timing, std::string_view text);
   void skip(std::int64_t line, std::string_view why);
   void bad(std::int64_t line, std::string_view why);
   /// For the fingerprint; a second value of the same key joins the first.

@@ -1,5 +1,6 @@
 #include "matmul_shape.hpp"
 
+#include <algorithm>
 #include <vector>
 
 #include "fields.hpp"
@@ -58,6 +59,18 @@ std::optional<MatmulShape> find_matmul_shape(std::string_view inputs, std::strin
       !has_size(*b, shape.n, *k))
     return std::nullopt;
   shape.k = *k;
+  return shape;
+}
+
+std::optional<MatmulShape> find_fused_shape(std::string_view inputs, std::string_view outputs) {
+  const auto in = split(bare(inputs), ';'), out = split(bare(outputs), ';');
+  if (in.size() < 2) return std::nullopt;
+  const auto a = read_tensor(in[0]), b = read_tensor(in[1]), c = read_tensor(out[0]);
+  if (!a || !b || !c) return std::nullopt;
+  const MatmulShape shape{std::max(a->rows(), c->rows()), c->columns(), a->columns()};
+  const bool are_shards = shape.m % std::min(a->rows(), c->rows()) == 0;
+  if (!are_shards || shape.m > planner::kMaxSize || shape.n > kMaxElements / shape.k || !has_size(*b, shape.n, shape.k))
+    return std::nullopt;
   return shape;
 }
 

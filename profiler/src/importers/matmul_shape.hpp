@@ -15,4 +15,8 @@ struct MatmulShape {
 /// Nothing when the shapes do not multiply.
 [[nodiscard]] std::optional<MatmulShape> find_matmul_shape(std::string_view inputs, std::string_view outputs);
 
+/// The same of a fused matmul and collective, whose A or product may be one rank's shard: rows of the whole product.
+/// A is not transposed.
+[[nodiscard]] std::optional<MatmulShape> find_fused_shape(std::string_view inputs, std::string_view outputs);
+
 } // namespace mc2::profiler

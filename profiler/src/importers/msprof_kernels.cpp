@@ -48,11 +48,17 @@ const std::vector<WantedColumn>& columns() {
 }
 
 constexpr std::size_t kMaxDevices = 1024;
+/// A collective more rows behind a matmul than this is of another operator.
+constexpr std::int64_t kMaxNeighbourRows = 64;
+/// No link of a device moves more of a full array: a size that says so is of another operator.
+constexpr double kMostBytesPerUs = 2e6;
 constexpr const char* kNoShapes = "has no shapes and element type that give its size";
 constexpr const char* kUnreadable = "may be on a row that cannot be read";
 
 /// What stands beside a communication row on its device.
 struct Neighbours {
+  std::int64_t row_count = 0;                                       ///< of the device until now
+  std::int64_t before_row = 0;                                      ///< where `before` stands
   std::optional<Timing> before;                                     ///< the matmul before it
   std::string why_none = "no matmul stands before this collective"; ///< where `before` is empty
   std::vector<std::pair<std::int64_t, Timing>> waiting_gathers;     ///< by line: their matmul comes behind them
@@ -80,14 +86,13 @@ class KernelLog {
     if (trimmed(line.text).empty()) return sink_.skip(line.number, "blank");
     if (row_.is_heading(line.text)) return begin_again(line.number);
     if (const auto fault = row_.read_row(line)) return read_no_row(line.number, *fault);
+    ++neighbours().row_count;
     const std::string_view type = is_missing(row_.cell(kType)) ? std::string_view() : row_.cell(kType);
     const MsprofOperator found = find_msprof_operator(type, row_.cell(kName));
     switch (found.work) {
       case MsprofWork::Other: return sink_.skip(line.number, "another operator");
       case MsprofWork::OtherCollective: return sink_.skip(line.number, "no collective that mc2 plans");
-      case MsprofWork::FusedMatmul:
-        forget(neighbours(), kNoShapes);
-        return sink_.skip(line.number, "a fused operator: its parts cannot be told apart");
+      case MsprofWork::FusedMatmul: forget(neighbours(), kNoShapes); return read_fused(line.number, found.collective);
       case MsprofWork::OtherMatmul:
         forget(neighbours(), kNoShapes);
         return sink_.skip(line.number, "a batched, grouped or quantised matmul");
@@ -152,6 +157,24 @@ class KernelLog {
                    std::string(planner::to_string(*matmul->dtype)));
   }
 
+  /// Its parts cannot be told apart: it is the run of a whole cut, which only the user knows.
+  void read_fused(std::int64_t line, Collective collective) {
+    if (is_repeated()) return sink_.skip(line, "the same event as the row before");
+    if (answers_.blocks.empty()) {
+      sink_.ask("which blocks the fused operators ran (--blocks 512,4x896), to take them as measured cuts");
+      return sink_.skip(line, "a fused operator whose cut is not known");
+    }
+    const auto time = duration(line);
+    if (!time) return;
+    const auto shape = find_fused_shape(row_.cell(kInputShapes), row_.cell(kOutputShapes));
+    if (!shape) return sink_.skip(line, "a fused operator without shapes: profile with --task-time=l1");
+    FusedTiming timing{
+        .blocks = answers_.blocks, .collective = collective, .m = shape->m, .n = shape->n, .k = shape->k};
+    timing.dtype = is_missing(element_type()) ? answers_.dtype : find_dtype(element_type());
+    timing.fused_us = static_cast<double>(time->count()) / planner::kNsPerUs;
+    sink_.take(line, std::move(timing), "a fused operator, as a run of the cut that was named");
+  }
+
   [[nodiscard]] std::string_view element_type() const {
     const std::string_view types = row_.cell(kInputTypes);
     return bare(types.substr(0, types.find(';')));
@@ -184,6 +207,7 @@ class KernelLog {
       take_collective(line, gather, bytes_beside(Collective::AllGather, matmul));
     beside.waiting_gathers.clear();
     beside.before = matmul;
+    beside.before_row = beside.row_count;
   }
 
   /// Where the matmul that is met does not tell its size: an earlier or a later one's would be wrong.
@@ -216,6 +240,8 @@ class KernelLog {
     Neighbours& beside = neighbours();
     if (collective == Collective::AllGather) return wait_for_matmul(beside, line, timing);
     if (!beside.before) return sink_.skip(line, beside.why_none);
+    if (beside.row_count - beside.before_row > kMaxNeighbourRows)
+      return sink_.skip(line, "the matmul before this collective stands more than 64 rows away");
     take_collective(line, timing, bytes_beside(collective, *beside.before));
   }
 
@@ -228,6 +254,10 @@ class KernelLog {
 
   void take_collective(std::int64_t line, Timing timing, std::optional<std::int64_t> bytes) {
     timing.message_bytes = bytes.value_or(0);
+    const double us = static_cast<double>(timing.time.count()) / planner::kNsPerUs;
+    if (!answers_.message_bytes && static_cast<double>(timing.message_bytes) > kMostBytesPerUs * us)
+      return sink_.skip(line, "too short for the matmul beside it: " + std::to_string(timing.message_bytes) +
+                                  " B would move at more than 2 TB/s");
     sink_.take(line, timing,
                std::string(planner::to_string(timing.collective)) +
                    (answers_.message_bytes ? ", size as said" : ", size of the matmul beside it"));

@@ -1,11 +1,15 @@
 #include "msprof_names.hpp"
 
+#include <array>
 #include <string>
+#include <utility>
 
 #include "fields.hpp"
 
 namespace mc2::profiler {
 namespace {
+
+using planner::Collective;
 
 /// Cheap: most rows of a log are other operators, and this is asked of each.
 bool can_matter(std::string_view text) {
@@ -29,8 +33,11 @@ MsprofOperator classify(std::string_view text) {
   if (word.starts_with("aclnn")) word.erase(0, 5);
   const bool is_matmul = has(word, "matmul") || word.starts_with("gemm");
   if (!is_matmul) return {};
-  for (const char* collective : {"allreduce", "allgather", "reducescatter", "alltoall"})
-    if (has(word, collective)) return {MsprofWork::FusedMatmul};
+  constexpr std::array kFused{
+      std::pair{"allreduce", Collective::AllReduce}, std::pair{"allgather", Collective::AllGather},
+      std::pair{"reducescatter", Collective::ReduceScatter}, std::pair{"alltoall", Collective::AllToAll}};
+  for (const auto& [name, collective] : kFused)
+    if (has(word, name)) return {MsprofWork::FusedMatmul, collective};
   if (word.starts_with("matmul") || word.starts_with("gemm")) return {MsprofWork::Matmul};
   return {MsprofWork::OtherMatmul};
 }

@@ -46,8 +46,8 @@ Result<ImportRequest> read_request(const Query& query) {
   profiler::ImportTerms& terms = request.terms;
   for (const auto& [name, value] :
        {std::pair{"op", &terms.op}, std::pair{"dtype", &terms.dtype}, std::pair{"collective", &terms.collective},
-        std::pair{"bytes", &terms.bytes}, std::pair{"buffers", &terms.buffers}, std::pair{"device", &terms.device},
-        std::pair{"format", &request.format}})
+        std::pair{"bytes", &terms.bytes}, std::pair{"blocks", &terms.blocks}, std::pair{"buffers", &terms.buffers},
+        std::pair{"device", &terms.device}, std::pair{"format", &request.format}})
     *value = query.text(name).value_or(*value);
   for (const auto& [name, value] : {std::pair{"m", &terms.m}, std::pair{"n", &terms.n}, std::pair{"k", &terms.k},
                                     std::pair{"ranks", &terms.ranks}}) {
@@ -93,18 +93,29 @@ std::string text_of(const json& document) {
   return document.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
-/// Errors: Stale; as Store::append_samples.
-Result<std::vector<std::string>> keep(Context& context, const planner::Profile& profile) {
-  const std::string device = profile.fingerprint.fields.at("device");
-  return context.store.write([&](store::Store& store) -> Result<std::vector<std::string>> {
+/// Digests of what was added.
+struct Added {
+  std::vector<std::string> samples, measurements;
+};
+
+/// Errors: Stale; as Store::append_samples and store::keep_measured_cuts.
+Result<Added> keep(Context& context, const profiler::ImportedProfile& imported) {
+  const planner::Profile& profile = imported.profile;
+  const std::string device = profile.fingerprint.fields.at("device"), now = context.surroundings.utc_now();
+  return context.store.write([&](store::Store& store) -> Result<Added> {
+    Added added;
+    MC2_ASSIGN(added.measurements, store::keep_measured_cuts(store, device, profile.op, imported.cuts, now));
+    if (profile.samples.empty()) return added;
     MC2_ASSIGN(auto profiles, store.list_profiles(store::imported_fields(device)));
     MC2_ASSIGN(const auto machine, store::join_imported(device, std::move(profiles)));
-    return store::keep_imported(store, machine, profile, context.surroundings.utc_now());
+    MC2_ASSIGN(added.samples, store::keep_imported(store, machine, profile, now));
+    return added;
   });
 }
 
-json kept_of(const planner::Profile& profile, const std::vector<std::string>& digests) {
-  return {{"digests", digests},
+json kept_of(const planner::Profile& profile, const Added& added) {
+  return {{"digests", added.samples},
+          {"measurements", added.measurements},
           {"op", json::parse(store::encode(profile.op))},
           {"machine", store::digest(profile.fingerprint.canonical_text())},
           {"device", profile.fingerprint.fields.at("device")},
@@ -121,13 +132,11 @@ Result<int> finish(Context& context, const ImportRequest& request, const profile
   MC2_ASSIGN(const auto assembled, profiler::assemble_profile(logs.timings, logs.facts, question));
   report["notes"] = assembled.notes;
   const planner::Profile& profile = assembled.profile;
-  MC2_ASSIGN(const auto kept, keep(context, profile));
-  report["samples"] = kept_of(profile, kept);
-  if (!kept.empty()) {
-    report["drift"] = check_against_model(context, profile);
-    return 201;
-  }
-  report["notes"].push_back("every one of these samples is kept already; nothing was added");
+  MC2_ASSIGN(const auto added, keep(context, assembled));
+  report["samples"] = kept_of(profile, added);
+  if (!added.samples.empty()) report["drift"] = check_against_model(context, profile);
+  if (!added.samples.empty() || !added.measurements.empty()) return 201;
+  report["notes"].push_back("all of it is kept already; nothing was added");
   return 200;
 }
 

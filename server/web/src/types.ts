@@ -162,6 +162,7 @@ export interface ImportReport {
     machine: Digest;
     device: string;
     sample_count: number;
+    measurements: Digest[];
   };
 }
 
@@ -254,6 +255,7 @@ export interface ModelLane {
   curve: ModelCurve;
   fixed_us: number;
   slowdown: number;
+  slowdown_interval?: number;
 }
 
 export interface Op {
@@ -316,6 +318,7 @@ export interface Plan {
   schema: "mc2.plan/1";
   serial_us: number;
   slowdown: Slowdown;
+  block_overhead_us?: number;
   strategy: string;
   timeline: Timeline;
   validation?: Validation;

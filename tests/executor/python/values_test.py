@@ -148,6 +148,26 @@ class FitTest(Refusals):
                 self.refused("invalid_spec", "time_us", mc2.Sample, "matmul", 1, us)
         self.refused("unknown_name", "component", mc2.Sample, "gemm", 1, 1.0)
 
+    def test_measured_cuts_say_what_to_run_next(self):
+        model = mc2.CostModel.from_json(EXAMPLE)
+        op, variant = model.op, model.variants[0].variant
+        begin = mc2.refine(op, model, [])
+        self.assertEqual((len(begin.next), begin.measured), (3, []))
+        cut = mc2.MeasuredCut(variant, [512] + 4 * [896], 1262, compute_us=803, communication_us=1071)
+        learnt = mc2.refine(op, model, [cut], next_count=1)
+        self.assertEqual(learnt.plan.blocks, [512] + 4 * [896])
+        self.assertAlmostEqual(learnt.serial_us, 1874, delta=1)
+        self.assertAlmostEqual(learnt.measured[0].us, 1262, delta=25)
+        self.assertEqual([factor.name for factor in learnt.factors], ["compute_slowdown", "communication_slowdown", "block_overhead_us"])
+        self.assertLessEqual(learnt.next[0].low_us, learnt.next[0].high_us)
+        self.refused("cannot_fit", "cut", mc2.refine, op, model, [mc2.MeasuredCut(variant, [2048, 2048], 0)])
+
+    def test_contention_may_be_of_one_lane_or_both(self):
+        model = mc2.CostModel.from_json(EXAMPLE)
+        both = mc2.plan(model.op, model, contention=1.3, block_overhead_us=5.0)
+        self.assertEqual(both, mc2.plan(model.op, model, contention=(1.3, 1.3), block_overhead_us=5.0))
+        self.refused("invalid_spec", "contention", mc2.plan, model.op, model, contention=0.5)
+
     def test_a_sweep_interleaves_and_hears_what_a_case_raises(self):
         order = []
 

@@ -51,6 +51,8 @@ struct LaneCost {
   CostCurve curve;     ///< over compute_axis() for compute, over bytes of the full array for communication
   double fixed_us = 0; ///< added to every block of a cut plan: hand-over between the lanes
   double slowdown = 1; ///< >= 1; duration multiplier while the other lane is busy
+  /// Relative half-width of the 90 % interval of a slow-down that was assumed; 0 for one that was measured.
+  double slowdown_interval = 0;
   bool operator==(const LaneCost&) const = default;
 };
 
@@ -77,6 +79,10 @@ struct VariantCost {
 
 /// No model may have more variants: backends offer a few dozen.
 inline constexpr std::size_t kMaxVariantCount = 1024;
+
+/// The published recipe's factor for bandwidth contention, and how far off it may be: what is assumed of lanes that
+/// were never timed side by side.
+inline constexpr double kPublishedContention = 1.15, kContentionInterval = 0.15;
 
 /// What the planner knows of one operator on one machine. Valid for every length of the cut axis: for every m of the
 /// given n, k, dtype and ranks that is cut by rows too, or for every n of the given m, k, dtype and ranks.

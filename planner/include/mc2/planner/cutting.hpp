@@ -33,6 +33,8 @@ struct BackendAlignment {
 /// What somebody says of the cuts that a plan was chosen from.
 struct CutLimits {
   std::optional<std::int64_t> alignment, min_block_rows, max_block_count;
+  std::optional<LaneContention> contention = std::nullopt; ///< that it assumed
+  std::optional<double> block_overhead_us = std::nullopt;  ///< likewise; the plan says it where it did
 };
 
 /// The cuts that a plan was probably chosen from: as said, else as its own backend cuts, else as its blocks show.

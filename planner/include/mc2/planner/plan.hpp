@@ -33,6 +33,10 @@ struct Cut {
   bool operator==(const Cut&) const = default;
 };
 
+/// "512,4x896", also as Cut::text() writes it. Errors: InvalidSpec (blocks) for what is no list of 1 to 1024 positive
+/// lengths.
+[[nodiscard]] Result<Cut> parse_cut(std::string_view text);
+
 /// The whole cut axis as one block. `op` is legal.
 [[nodiscard]] Cut uncut(const OpSpec& op);
 
@@ -149,7 +153,9 @@ struct Plan {
   /// max(compute_us, communication_us), serial's longer part: only a faster variant of that part can beat it
   double ideal_us = 0;
   Bound bound = Bound::Compute;
-  Slowdown slowdown; ///< {compute, communication} factors used
+  Slowdown slowdown; ///< of the kind's first and second lane, as used
+  std::optional<double> block_overhead_us =
+      std::nullopt; ///< of every block on each lane, where the question assumed one
   /// predicted; first = the kind's first lane; block 0 is the local part where it comes first; may be empty
   Timeline timeline;
   std::vector<RunnerUp> runners_up;       ///< best first; of a search, the best of each variant and number of blocks

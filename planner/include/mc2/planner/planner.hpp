@@ -26,7 +26,15 @@ enum class ShortBlockRule : std::uint8_t { Largest = 1, Smallest = 2 };
 inline constexpr std::int64_t kMaxBlockCount = 1024;
 inline constexpr int kMaxRunnerUpCount = 100;
 inline constexpr double kMinObjectiveQuantile = 0.5, kMaxObjectiveQuantile = 0.999;
-inline constexpr double kMinFormulaContention = 1, kMaxFormulaContention = 10;
+inline constexpr double kMinContention = 1, kMaxContention = 10;
+
+/// How many times longer a lane takes while the other one is busy: kMinContention to kMaxContention.
+struct LaneContention {
+  double compute = 1, communication = 1;
+  bool operator==(const LaneContention&) const = default;
+};
+/// "1.2" of both lanes, or "1.1,1.3" of compute and communication. Errors: InvalidSpec.
+[[nodiscard]] Result<LaneContention> parse_contention(std::string_view text);
 
 struct PlanOptions {
   std::string strategy = "search";
@@ -39,9 +47,14 @@ struct PlanOptions {
   double objective_quantile = 0.5;
   /// Cut only when the gain over not cutting exceeds what the curves' intervals can explain.
   bool require_significant_gain = true;
-  double formula_contention = 1.15; ///< the recipe's bandwidth contention factor; strategy formula only
+  /// The recipe's bandwidth contention factor, where `contention` says nothing; strategy formula only.
+  double formula_contention = kPublishedContention;
   ShortBlockRule formula_short_block = ShortBlockRule::Largest;
+  std::optional<LaneContention> contention = std::nullopt; ///< in place of the model's slow-downs
+  std::optional<double> block_overhead_us =
+      std::nullopt; ///< of every block on each lane, in place of the model's fixed costs
 
+  [[nodiscard]] bool has_assumptions() const noexcept { return contention || block_overhead_us; }
   /// Errors: InvalidSpec naming the option; UnknownName for the strategy.
   [[nodiscard]] Result<void> validate() const;
   bool operator==(const PlanOptions&) const = default;
@@ -60,6 +73,29 @@ using StopCheck = std::function<bool()>;
 /// (is_stopped said so).
 [[nodiscard]] Result<Plan> make_plan(const OpSpec& op, const CostModel& model, const PlanOptions& options,
                                      const StopCheck& is_stopped = {});
+
+/// A question whose assumptions of contention and block overhead stand in its model, in place of the model's own. The
+/// recipe's factor becomes the larger of both lanes'.
+struct Assumed {
+  CostModel model;
+  PlanOptions options; ///< without assumptions
+};
+[[nodiscard]] Assumed assume(CostModel model, PlanOptions options);
+
+/// Predicted makespans in us of many cuts of one variant: predict_cut() of each, without the plans around them.
+/// Errors: as predict_cut.
+[[nodiscard]] Result<std::vector<double>> predict_makespans(const OpSpec& op, const CostModel& model,
+                                                            const Variant& variant, std::span<const Cut> cuts);
+
+/// How a cut's makespan answers to the time that blocks of one length take on one lane.
+struct LengthSensitivity {
+  std::int64_t rows = 0;
+  Lane lane = Lane::Compute;
+  double share = 0; ///< relative change of the makespan over that of the blocks' time
+};
+/// One for each length and lane. Errors: as predict_cut.
+[[nodiscard]] Result<std::vector<LengthSensitivity>> length_sensitivities(const OpSpec& op, const CostModel& model,
+                                                                          const Variant& variant, const Cut& cut);
 
 /// Predicts a cut that the caller chose. The plan's strategy is "given" and it has no runners-up.
 /// Errors: as make_plan, and InvalidSpec when the blocks are not positive or do not sum to the cut axis.

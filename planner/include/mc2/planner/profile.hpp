@@ -57,6 +57,16 @@ struct Profile {
   bool operator==(const Profile&) const = default;
 };
 
+/// All runs of one cut of a fused operator, as somebody's executor took them. Medians in us; an uncut one is 0 where no
+/// run says.
+struct CutRuns {
+  std::string blocks; ///< as parse_cut() reads them, or the digest of a kept plan
+  double fused_us = 0;
+  double serial_us = 0, compute_us = 0, communication_us = 0; ///< uncut
+  int run_count = 1;
+  double relative_error = 0; ///< standard error of fused_us; 0 where the runs do not tell
+};
+
 } // namespace mc2::planner
 
 #pragma GCC visibility pop

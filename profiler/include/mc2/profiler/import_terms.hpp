@@ -17,6 +17,7 @@ struct ImportTerms {
   std::string op = {}, dtype = {}, collective = {};
   std::string bytes = {};               ///< a number up to 2^50, or "neighbour"
   std::string buffers = "out-of-place"; ///< or "in-place", "both"
+  std::string blocks = {};              ///< of the fused operators in a log
   std::string device = {};
   std::optional<std::int64_t> m = std::nullopt, n = std::nullopt, k = std::nullopt; ///< up to planner::kMaxSize
   std::optional<std::int64_t> ranks = std::nullopt;                                 ///< up to planner::kMaxWorldSize

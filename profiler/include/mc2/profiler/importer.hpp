@@ -51,6 +51,7 @@ struct ImportAnswers {
   bool bytes_from_neighbour = false;           ///< those rows' size is the product or the A of the matmul beside them
   std::optional<std::int64_t> m{}, n{}, k{};   ///< of matmul rows that carry no shape (statistics)
   Buffers buffers = Buffers::OutOfPlace;
+  std::string blocks{}; ///< that the fused operators of a log ran; empty: they are left out
 };
 
 /// One timing of a log. Bytes are normalised to the full array (docs/importing.md).
@@ -74,6 +75,16 @@ struct TimingKey {
   auto operator<=>(const TimingKey&) const = default;
 };
 
+/// One run of a fused operator. What the log leaves open is 0; times in us.
+struct FusedTiming {
+  std::string blocks; ///< as planner::parse_cut reads it, or the digest of a plan
+  std::optional<planner::Collective> collective{};
+  std::int64_t m = 0, n = 0, k = 0; ///< of its matmul, as for planner::OpSpec
+  std::optional<planner::DType> dtype{};
+  double fused_us = 0;
+  double serial_us = 0, compute_us = 0, communication_us = 0; ///< uncut, beside it
+};
+
 struct TimedRound {
   std::chrono::nanoseconds time{0};
   int round = 0;
@@ -88,19 +99,24 @@ struct TimingGroup {
 
 inline constexpr std::size_t kMaxTimingsPerSize = 512;
 inline constexpr std::size_t kMaxTimingSizes = 4096;
+inline constexpr std::size_t kMaxFusedTimings = 65536;
 
 /// Timings of any number of logs in bounded memory.
 class TimingSet {
  public:
   /// False when it is of a new size beyond kMaxTimingSizes.
   [[nodiscard]] bool add(const Timing& timing);
+  /// False beyond kMaxFusedTimings.
+  [[nodiscard]] bool add(FusedTiming timing);
   /// Timings added from now on were taken at another time than those before.
   void next_round() noexcept { ++round_; }
   [[nodiscard]] const std::map<TimingKey, TimingGroup>& groups() const noexcept { return groups_; }
+  [[nodiscard]] const std::vector<FusedTiming>& fused() const noexcept { return fused_; }
 
  private:
   std::map<TimingKey, TimingGroup> groups_;
   std::map<TimingKey, TimingGroup>::iterator last_ = groups_.end();
+  std::vector<FusedTiming> fused_;
   std::uint64_t draw_ = 0;
   int round_ = 0;
 };
@@ -165,7 +181,8 @@ struct ImportQuestion {
 
 struct ImportedProfile {
   planner::Profile profile;
-  std::vector<std::string> notes; ///< what was left out and why
+  std::vector<planner::CutRuns> cuts; ///< in the order of their first run
+  std::vector<std::string> notes;     ///< what was left out and why
 };
 
 /// The name that imported samples give their variant: both lanes of a plan may come from different logs.

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -36,6 +37,21 @@ struct ImportedMachine {
 [[nodiscard]] Result<std::vector<std::string>> keep_imported(Store& store, const ImportedMachine& machine,
                                                              const planner::Profile& fresh,
                                                              const std::string& created_at);
+
+/// Keeps cuts that were run on a machine of this name as measurements. Returns the digests of those that were not
+/// known. Errors: InvalidSpec for blocks that do not fit the operator, NotFound for a digest of no kept plan, and one
+/// of a plan of another operator; nothing is kept then. As Store::add_measurement.
+[[nodiscard]] Result<std::vector<std::string>> keep_measured_cuts(Store& store, const std::string& device,
+                                                                  const planner::OpSpec& op,
+                                                                  std::span<const planner::CutRuns> cuts,
+                                                                  const std::string& created_at);
+
+/// Those cuts, oldest first: of this operator at any length of its cut axis.
+[[nodiscard]] Result<std::vector<Measurement>> list_measured_cuts(const Store& store, const std::string& device,
+                                                                  const planner::OpSpec& op);
+
+/// What runs of one cut tell of the error of its time: 0 where the measurement does not say.
+[[nodiscard]] double relative_error(const Measurement& measured);
 
 } // namespace mc2::store
 

@@ -1,0 +1,136 @@
+#include <CLI/CLI.hpp>
+#include <iostream>
+#include <memory>
+
+#include "commands/commands.hpp"
+#include "device_plan.hpp"
+#include "mc2/planner/cutting.hpp"
+#include "mc2/profiler/import_report.hpp"
+#include "mc2/store/codec.hpp"
+#include "options/model_file.hpp"
+#include "pages/refine_page.hpp"
+#include "pages/render.hpp"
+#include "pages/report.hpp"
+#include "pages/terminal.hpp"
+
+namespace mc2::cli {
+namespace {
+
+struct RefineCommand {
+  OpOptions op;
+  StoreOptions store;
+  PlanningOptions planning;
+  std::string device, model_file, cuts_file, out;
+  bool is_json = false;
+
+  [[nodiscard]] Result<void> check() const;
+  [[nodiscard]] planner::PlanOptions limits(const store::PlanRequest& request) const;
+  /// From the model document and the table of cuts, of which nothing is kept.
+  [[nodiscard]] Result<profiler::Refinement> refine_files(const planner::CostModel& model,
+                                                          const store::PlanRequest& request) const;
+  /// From what was imported for the device.
+  [[nodiscard]] Result<profiler::Refinement> refine_device(const store::PlanRequest& request,
+                                                           std::string& machine) const;
+  [[nodiscard]] Result<std::vector<profiler::MeasuredCut>> read_cuts(const planner::CostModel& model,
+                                                                     const planner::OpSpec& spec) const;
+  [[nodiscard]] Result<ExitCode> run() const;
+};
+
+Result<void> RefineCommand::check() const {
+  MC2_TRY(check_output("--out", out, {model_file, cuts_file}));
+  if (device.empty() == model_file.empty())
+    return Error{ErrorCode::InvalidSpec, device.empty() ? "--device" : "--model",
+                 device.empty() ? "is missing: name the machine that cuts were imported for, or give --model FILE and "
+                                  "--cuts FILE"
+                                : "cannot be combined with --device; give one of them"};
+  if (!device.empty() && !cuts_file.empty())
+    return Error{ErrorCode::InvalidSpec, "--cuts",
+                 "goes with --model; import it for the device: mc2 import " + cuts_file + " --device " + device};
+  return {};
+}
+
+planner::PlanOptions RefineCommand::limits(const store::PlanRequest& request) const {
+  planner::PlanOptions options = request.options_with(planner::PlanOptions().alignment);
+  options.require_significant_gain = false; // a measurement decides
+  return options;
+}
+
+Result<std::vector<profiler::MeasuredCut>> RefineCommand::read_cuts(const planner::CostModel& model,
+                                                                    const planner::OpSpec& spec) const {
+  std::vector<profiler::MeasuredCut> measured;
+  if (cuts_file.empty()) return measured;
+  MC2_ASSIGN(const auto source, profiler::open_log(cuts_file));
+  profiler::ImportedLogs logs;
+  auto read = profiler::import_log(*source, "cuts", {}, logs.timings);
+  if (!read) return Error{read.error().code, cuts_file, read.error().message};
+  MC2_TRY(logs.add(cuts_file, read.value(), "cuts"));
+  if (!logs.first_bad.empty()) return Error{ErrorCode::Malformed, "", logs.first_bad};
+  MC2_ASSIGN(const auto assembled, profiler::assemble_profile(logs.timings, {},
+                                                              {spec.kind, spec.dtype, spec.world_size, spec.m, spec.n,
+                                                               spec.k, std::string("cuts")}));
+  for (const auto& runs : assembled.cuts) {
+    MC2_ASSIGN(auto cut, planner::parse_cut(runs.blocks));
+    measured.push_back({model.variants.front().variant, std::move(cut), runs.fused_us, runs.serial_us, runs.compute_us,
+                        runs.communication_us, runs.relative_error, runs.run_count});
+  }
+  return measured;
+}
+
+Result<profiler::Refinement> RefineCommand::refine_files(const planner::CostModel& model,
+                                                         const store::PlanRequest& request) const {
+  MC2_ASSIGN(const auto measured, read_cuts(model, request.op));
+  return profiler::refine(request.op, model, measured, {limits(request)});
+}
+
+Result<profiler::Refinement> RefineCommand::refine_device(const store::PlanRequest& request,
+                                                          std::string& machine) const {
+  MC2_ASSIGN(auto costs, device_costs(device, request.op, limits(request), store));
+  machine = costs.model.fingerprint.label();
+  for (const auto& note : costs.notes) std::cerr << "mc2: note: " << note << "\n";
+  if (costs.refinement) return *std::move(costs.refinement);
+  return profiler::refine(request.op, costs.model, {}, {limits(request)});
+}
+
+Result<ExitCode> RefineCommand::run() const {
+  MC2_TRY(check());
+  OpOptions asked = op;
+  std::optional<planner::CostModel> model;
+  if (!model_file.empty()) {
+    MC2_ASSIGN(model, read_model(model_file));
+    asked.complete_with(model->op);
+  }
+  MC2_ASSIGN(auto spec, asked.spec());
+  MC2_ASSIGN(const auto request, planning.request(std::move(spec)));
+  std::string machine = model ? model->fingerprint.label() : "";
+  MC2_ASSIGN(const auto refinement, model ? refine_files(*model, request) : refine_device(request, machine));
+  if (is_json)
+    print_report("mc2.refinement/1", refine_report(request.op, refinement));
+  else
+    std::cout << refine_page(request.op, machine, refinement, terminal_width());
+  if (!out.empty()) write_file(out, store::pretty(store::encode(refinement.plan)));
+  return ExitCode::Success;
+}
+
+} // namespace
+
+Command add_refine(CLI::App& app) {
+  auto command = std::make_shared<RefineCommand>();
+  auto* sub = app.add_subcommand("refine", "learn from cuts that another program ran");
+  command->op.add_to(*sub, false);
+  command->store.add_to(*sub);
+  command->planning.add_to(*sub);
+  sub->add_option("--device", command->device, "machine that samples and cuts were imported for (mc2 import --device)");
+  sub->add_option("--model", command->model_file, "use this model document instead, with --cuts; nothing is kept");
+  sub->add_option("--cuts", command->cuts_file, "measured cuts: a CSV file with blocks,fused_us[,serial_us,...]");
+  sub->add_option("--out", command->out, "also write the plan to use to this JSON file");
+  add_json(*sub, command->is_json, "what was learnt");
+  sub->footer(
+      "Examples:\n"
+      "  mc2 import cuts.csv --device my-npu --op matmul_all_reduce \\\n"
+      "             --m 4096 --n 8192 --k 3072 --dtype f16 --ranks 8\n"
+      "  mc2 refine --device my-npu --m 4096 --n 8192 --k 3072 --dtype f16 --ranks 8\n"
+      "  mc2 refine --model model.json --cuts cuts.csv");
+  return {sub, [command] { return command->run(); }};
+}
+
+} // namespace mc2::cli

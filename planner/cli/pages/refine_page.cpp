@@ -1,0 +1,160 @@
+#include "pages/refine_page.hpp"
+
+#include <array>
+#include <utility>
+#include <vector>
+
+#include "mc2/planner/text.hpp"
+#include "mc2/store/codec.hpp"
+#include "pages/render.hpp"
+
+namespace mc2::cli {
+namespace {
+
+using profiler::CutBelief;
+using profiler::LearnedFactor;
+using profiler::MeasuredAccount;
+using profiler::Refinement;
+
+std::string gain_text(double us, double serial_us) { return percent_text(1 - us / serial_us); }
+
+std::string range_text(const CutBelief& cut) { return time_text(cut.low_us) + " .. " + time_text(cut.high_us); }
+
+std::string measured_table(const Refinement& refinement) {
+  std::vector<std::vector<std::string>> rows{{"  cut", "by the parts", "foretold", "measured", "gain"}};
+  for (const CutBelief& cut : refinement.measured)
+    rows.push_back({"  " + cut.cut.text() + (refinement.plan.cut == cut.cut ? " *" : ""), time_text(cut.profiled_us),
+                    cut.foretold_us > 0 ? time_text(cut.foretold_us) : "-", time_text(cut.measured_us),
+                    gain_text(cut.measured_us, refinement.serial_us)});
+  rows.push_back(
+      {"  serial", "", "", (refinement.is_serial_measured ? "" : "predicted ") + time_text(refinement.serial_us), ""});
+  return table(rows);
+}
+
+std::string account_table(const MeasuredAccount& account) {
+  const bool is_compute = account.lane == planner::Lane::Compute;
+  const std::array parts{
+      std::pair{is_compute ? "matmul of all rows, by its curve" : "collective of all rows, by its curve",
+                account.uncut_us},
+      std::pair{"its blocks cost more than the whole", account.small_block_us},
+      std::pair{"fixed cost of its blocks", account.overhead_us},
+      std::pair{"slowed by the other lane", account.contention_us},
+      std::pair{"waiting for the other lane", account.waiting_us},
+      std::pair{"not explained", account.unexplained_us}};
+  std::vector<std::vector<std::string>> rows{
+      {"  where its time goes", is_compute ? "compute lane, which bounds it" : "communication lane, which bounds it"}};
+  for (const auto& [name, us] : parts) rows.push_back({std::string("  ") + name, time_text(us)});
+  return table(rows);
+}
+
+std::string name_of(LearnedFactor::What what) {
+  switch (what) {
+    case LearnedFactor::What::ComputeSlowdown: return "slow-down of compute";
+    case LearnedFactor::What::CommunicationSlowdown: return "slow-down of communication";
+    case LearnedFactor::What::BlockOverhead: break;
+  }
+  return "fixed cost of a block";
+}
+
+std::string value_text(LearnedFactor::What what, double value, double low, double high) {
+  if (what == LearnedFactor::What::BlockOverhead)
+    return time_text(value) + " (" + time_text(low) + " .. " + time_text(high) + ")";
+  return number_text(value, 3) + " (" + number_text(low, 3) + " .. " + number_text(high, 3) + ")";
+}
+
+std::string factor_table(const Refinement& refinement) {
+  std::vector<std::vector<std::string>> rows{{"  what cutting costs", "before", "now", ""}};
+  for (const LearnedFactor& factor : refinement.factors)
+    rows.push_back({"  " + name_of(factor.what),
+                    value_text(factor.what, factor.before, factor.before_low, factor.before_high),
+                    value_text(factor.what, factor.after, factor.after_low, factor.after_high),
+                    factor.is_determined ? "" : "not told"});
+  return table(rows);
+}
+
+std::string next_table(const Refinement& refinement) {
+  std::vector<std::vector<std::string>> rows{{"  run next", "expected", "90 % interval", "gain"}};
+  for (const CutBelief& cut : refinement.next)
+    rows.push_back(
+        {"  " + cut.cut.text(), time_text(cut.us), range_text(cut), gain_text(cut.us, refinement.serial_us)});
+  return table(rows);
+}
+
+std::string use_text(const Refinement& refinement) {
+  if (refinement.measured.empty()) return "nothing was measured yet: run these cuts, and import their times";
+  if (!refinement.plan.is_cut()) return "use: do not cut; no cut that was measured is faster than serial";
+  return "use: " + refinement.plan.cut.text() + ", the fastest that was measured";
+}
+
+std::string verdict_text(const Refinement& refinement) {
+  if (refinement.next.empty())
+    return "settled: no other cut is expected to gain more than " + percent_text(refinement.expected_gain, 2) +
+           ", and times are known to " + percent_text(refinement.noise, 2);
+  return "the first teaches most; import their times (mc2 import cuts.csv), then run mc2 refine again";
+}
+
+nlohmann::ordered_json json_of(const CutBelief& cut) {
+  nlohmann::ordered_json json{{"cut", {{"block_rows", cut.cut.block_rows}}},
+                              {"variant", {{"name", cut.variant.name}, {"fields", cut.variant.fields}}},
+                              {"profiled_us", cut.profiled_us},
+                              {"expected_us", cut.us},
+                              {"low_us", cut.low_us},
+                              {"high_us", cut.high_us},
+                              {"expected_gain", cut.expected_gain}};
+  if (cut.measured_us > 0) json["measured_us"] = cut.measured_us;
+  if (cut.foretold_us > 0) json["foretold_us"] = cut.foretold_us;
+  return json;
+}
+
+nlohmann::ordered_json json_of(const LearnedFactor& factor) {
+  return {{"factor", to_string(factor.what)},
+          {"before", {{"value", factor.before}, {"low", factor.before_low}, {"high", factor.before_high}}},
+          {"after", {{"value", factor.after}, {"low", factor.after_low}, {"high", factor.after_high}}},
+          {"is_determined", factor.is_determined}};
+}
+
+nlohmann::ordered_json json_of(const MeasuredAccount& account) {
+  return {{"lane", account.lane == planner::Lane::Compute ? "compute" : "communication"},
+          {"uncut_us", account.uncut_us},
+          {"small_block_us", account.small_block_us},
+          {"overhead_us", account.overhead_us},
+          {"contention_us", account.contention_us},
+          {"waiting_us", account.waiting_us},
+          {"unexplained_us", account.unexplained_us}};
+}
+
+template <typename Items>
+nlohmann::ordered_json list_of(const Items& items) {
+  auto list = nlohmann::ordered_json::array();
+  for (const auto& item : items) list.push_back(json_of(item));
+  return list;
+}
+
+} // namespace
+
+std::string refine_page(const planner::OpSpec& op, const std::string& machine, const Refinement& refinement,
+                        int width) {
+  std::string page = op.text() + "\n" + machine + "\n\n";
+  if (!refinement.measured.empty()) page += measured_table(refinement) + "\n";
+  page += render::hanging("  ", use_text(refinement), static_cast<std::size_t>(width)) + "\n";
+  if (refinement.account) page += account_table(*refinement.account) + "\n";
+  if (!refinement.factors.empty()) page += factor_table(refinement) + "\n";
+  if (!refinement.next.empty()) page += next_table(refinement);
+  return page + render::hanging("  ", verdict_text(refinement), static_cast<std::size_t>(width));
+}
+
+nlohmann::ordered_json refine_report(const planner::OpSpec& op, const Refinement& refinement) {
+  nlohmann::ordered_json report{{"op", nlohmann::json::parse(store::encode(op))},
+                                {"serial_us", refinement.serial_us},
+                                {"is_serial_measured", refinement.is_serial_measured},
+                                {"measured", list_of(refinement.measured)},
+                                {"factors", list_of(refinement.factors)},
+                                {"next", list_of(refinement.next)},
+                                {"expected_gain", refinement.expected_gain},
+                                {"noise", refinement.noise},
+                                {"plan", nlohmann::json::parse(store::encode(refinement.plan))}};
+  if (refinement.account) report["cut_account"] = json_of(*refinement.account);
+  return report;
+}
+
+} // namespace mc2::cli

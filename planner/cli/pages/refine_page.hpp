@@ -1,0 +1,17 @@
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "mc2/planner/op_spec.hpp"
+#include "mc2/profiler/refine.hpp"
+
+namespace mc2::cli {
+
+/// The readable page of `mc2 refine`, and the same as mc2.refinement/1.
+/// @param machine  its label
+[[nodiscard]] std::string refine_page(const planner::OpSpec& op, const std::string& machine,
+                                      const profiler::Refinement& refinement, int width);
+[[nodiscard]] nlohmann::ordered_json refine_report(const planner::OpSpec& op, const profiler::Refinement& refinement);
+
+} // namespace mc2::cli

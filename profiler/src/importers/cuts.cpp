@@ -1,0 +1,106 @@
+#include <algorithm>
+#include <array>
+#include <string>
+#include <vector>
+
+#include "csv_columns.hpp"
+#include "fields.hpp"
+#include "formats.hpp"
+#include "log_reader.hpp"
+#include "log_sink.hpp"
+#include "mc2/planner/plan.hpp"
+
+namespace mc2::profiler {
+namespace cuts {
+namespace {
+
+enum Column : std::size_t { kBlocks, kFused, kSerial, kCompute, kCommunication };
+
+const std::vector<WantedColumn>& columns() {
+  static const std::vector<WantedColumn> kColumns{{{"blocks", "plan"}, "'blocks' or 'plan'", true},
+                                                  {{"fusedus", "fused"}, "'fused_us'", true},
+                                                  {{"serialus", "serial"}, ""},
+                                                  {{"computeus", "compute"}, ""},
+                                                  {{"communicationus", "communication"}, ""}};
+  return kColumns;
+}
+
+/// Blank, or a comment.
+bool is_remark(std::string_view line) { return trimmed(line).empty() || trimmed(line).front() == '#'; }
+
+bool is_digest(std::string_view text) {
+  return text.size() >= 6 && text.find_first_not_of("0123456789abcdef") == std::string_view::npos &&
+         text.find_first_of("abcdef") != std::string_view::npos;
+}
+
+class CutTable {
+ public:
+  explicit CutTable(LogSink& sink) : sink_(sink), row_(columns()) {}
+
+  [[nodiscard]] Result<void> begin(std::string_view heading) { return row_.read_heading(heading); }
+
+  void read(const Line& line) {
+    if (trimmed(line.text).empty()) return sink_.skip(line.number, "blank");
+    if (trimmed(line.text).front() == '#') return sink_.skip(line.number, "a comment");
+    if (row_.is_heading(line.text)) return sink_.skip(line.number, "the heading again");
+    if (const auto fault = row_.read_row(line)) return sink_.bad(line.number, *fault);
+    FusedTiming timing;
+    timing.blocks = std::string(bare(row_.cell(kBlocks)));
+    if (!is_digest(timing.blocks))
+      if (const auto cut = planner::parse_cut(timing.blocks); !cut) return sink_.bad(line.number, cut.error().message);
+    for (const auto& [column, us] :
+         {std::pair{kFused, &timing.fused_us}, std::pair{kSerial, &timing.serial_us},
+          std::pair{kCompute, &timing.compute_us}, std::pair{kCommunication, &timing.communication_us}})
+      if (!read_time(line.number, column, *us)) return;
+    sink_.take(line.number, std::move(timing), "a measured cut");
+  }
+
+ private:
+  /// False where the cell is bad, which the sink is told.
+  [[nodiscard]] bool read_time(std::int64_t line, Column column, double& us) {
+    const std::string_view cell = bare(row_.cell(column));
+    if (column != kFused && is_missing(cell)) return true;
+    const auto time = parse_us(cell);
+    if (!time || time->count() <= 0) {
+      sink_.bad(line, "'" + shown(cell) + "' is no time above 0 us");
+      return false;
+    }
+    us = static_cast<double>(time->count()) / planner::kNsPerUs;
+    return true;
+  }
+
+  LogSink& sink_;
+  CsvColumns row_;
+};
+
+} // namespace
+} // namespace cuts
+
+bool detect_cuts(std::string_view head) {
+  std::string_view first = head.substr(0, head.find('\n'));
+  while (cuts::is_remark(first) && first.size() < head.size()) {
+    head.remove_prefix(first.size() + 1);
+    first = head.substr(0, head.find('\n'));
+  }
+  if (first.find(',') == std::string_view::npos) return false;
+  const auto cells = split(first, ',');
+  const auto has = [&](auto... names) {
+    return std::ranges::any_of(cells, [&](std::string_view cell) { return ((plain(bare(cell)) == names) || ...); });
+  };
+  return has("blocks", "plan") && has("fusedus", "fused");
+}
+
+Result<void> read_cuts(LogReader& reader, const ImportAnswers& /*answers*/, LogSink& sink) {
+  cuts::CutTable table(sink);
+  Line line;
+  while (reader.next(line) && cuts::is_remark(line.text)) sink.skip(line.number, "a comment before the heading");
+  if (auto begun = table.begin(line.text); !begun) {
+    sink.bad(line.number, begun.error().message);
+    return {};
+  }
+  sink.skip(line.number, "heading");
+  while (reader.next(line)) table.read(line);
+  return {};
+}
+
+} // namespace mc2::profiler

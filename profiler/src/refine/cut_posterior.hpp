@@ -1,0 +1,80 @@
+#pragma once
+
+#include <Eigen/Dense>
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "mc2/planner/cost_model.hpp"
+#include "mc2/planner/plan.hpp"
+#include "mc2/profiler/recalibrate.hpp"
+
+namespace mc2::profiler {
+
+/// What recalibration fits, in its order: both slow-downs and the fixed cost of a block.
+inline constexpr int kFactorCount = 3;
+using FactorVector = Eigen::Matrix<double, kFactorCount, 1>;
+
+/// The factors of a variant, in units of their prior's standard deviations from what was profiled.
+struct FactorScale {
+  double compute = 1, communication = 1, fixed_us = 0; ///< as profiled
+  double slowdown_spread = 0.1;                        ///< standard deviation of a slow-down's logarithm
+  double fixed_scale_us = 1;
+
+  [[nodiscard]] FactorVector standard(const planner::CostModel& model, const planner::Variant& variant) const;
+  /// The model with the factors so many standard deviations from what was profiled.
+  [[nodiscard]] planner::CostModel model_at(planner::CostModel model, const planner::Variant& variant,
+                                            const FactorVector& standard) const;
+};
+
+/// A Gaussian process over the cuts of one variant, in logarithms of their times; see refine().
+class CutPosterior {
+ public:
+  struct Belief {
+    double log_us = 0, deviation = 0;
+  };
+  struct Observation {
+    std::size_t cut = 0;  ///< its index
+    double log_ratio = 0; ///< measured over what the recalibrated model predicts for it
+    double variance = 0;
+  };
+
+  /// @param model  recalibrated; `scale` says from where
+  /// Errors: as planner::predict_makespans.
+  [[nodiscard]] static Result<CutPosterior> make(const planner::OpSpec& op, const planner::CostModel& model,
+                                                 const planner::Variant& variant, std::vector<planner::Cut> cuts,
+                                                 const FactorScale& scale);
+
+  void observe(const Observation& seen);
+  /// As if this cut had been run and had come out as expected.
+  void pretend(std::size_t cut, double variance);
+
+  [[nodiscard]] std::span<const planner::Cut> cuts() const noexcept { return cuts_; }
+  [[nodiscard]] double predicted_us(std::size_t cut) const { return std::exp(log_us_[static_cast<Eigen::Index>(cut)]); }
+  [[nodiscard]] Belief belief(std::size_t cut) const;
+  /// Of each factor: the standard deviation that is left of 1.
+  [[nodiscard]] FactorVector factor_deviations() const;
+
+ private:
+  /// How the time of a cut answers to an error of a lane's curve at one block length, times that error's spread.
+  struct LengthWeight {
+    double log_rows = 0;
+    bool is_compute = false;
+    double weight = 0;
+  };
+
+  [[nodiscard]] double covariance(std::size_t a, std::size_t b) const;
+  void solve();
+
+  std::vector<planner::Cut> cuts_;
+  Eigen::VectorXd log_us_;                                     ///< by the recalibrated model
+  Eigen::Matrix<double, Eigen::Dynamic, kFactorCount> slopes_; ///< of log_us_, per standard deviation
+  std::vector<Eigen::Vector3d> shapes_;
+  std::vector<std::vector<LengthWeight>> lengths_;
+  FactorVector at_; ///< where it is linear around
+  std::vector<Observation> seen_;
+  Eigen::LLT<Eigen::MatrixXd> factored_;
+  Eigen::VectorXd weights_;
+};
+
+} // namespace mc2::profiler

@@ -1,0 +1,525 @@
+#include "mc2/profiler/refine.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <numbers>
+#include <utility>
+
+#include "mc2/planner/explanation.hpp"
+#include "mc2/profiler/recalibrate.hpp"
+#include "mc2/profiler/statistics.hpp"
+#include "refine/cut_posterior.hpp"
+
+namespace mc2::profiler {
+namespace {
+
+using planner::CostModel;
+using planner::Cut;
+using planner::Variant;
+
+constexpr double kNormal95 = 1.96;   ///< of a 95 % interval
+constexpr double kNormal90 = 1.6449; ///< half-width of a 90 % interval in standard deviations
+/// Standard deviations of a slow-down's logarithm, and of the fixed cost of a block relative to a block's time.
+constexpr double kSlowdownSpread = 0.15, kFixedSpread = 0.03;
+/// What recalibration leaves to the process over cuts beside the measurement's own error.
+constexpr double kResidualSpread = 0.015;
+/// A factor is told to be determined when its deviation has shrunk to this share of what was assumed.
+constexpr double kDeterminedShare = 0.7;
+/// Of a measurement's error: an expected gain below it is not worth a run.
+constexpr double kSettledShare = 0.05;
+/// Serial beside a cut tells of another speed of the machine when it is off by more than so many errors.
+constexpr double kDriftErrors = 4;
+/// A fit's error against another's that is taken instead.
+constexpr double kClearlyBetter = 0.5;
+constexpr std::size_t kMostForetold = 32;
+constexpr std::size_t kMaxCandidateCount = 4096;
+
+double relative_error(const MeasuredCut& cut) { return cut.relative_error > 0 ? cut.relative_error : kUsualError; }
+
+bool is_time(double us) { return us > 0 && std::isfinite(us); }
+
+Result<void> validate(const MeasuredCut& cut) {
+  for (const double us : {cut.serial_us, cut.compute_us, cut.communication_us})
+    if (us != 0 && !is_time(us))
+      return Error{ErrorCode::CannotFit, "cut", cut.cut.text() + " has an uncut time that is not positive and finite"};
+  if (!is_time(cut.fused_us))
+    return Error{ErrorCode::CannotFit, "cut", cut.cut.text() + " has a time that is not positive and finite"};
+  if (!(cut.relative_error >= 0 && cut.relative_error < 1))
+    return Error{ErrorCode::InvalidSpec, "relative_error", "of " + cut.cut.text() + " must be at least 0 and below 1"};
+  return {};
+}
+
+/// Runs of one cut as one, weighted by how sure they are.
+MeasuredCut merged(const MeasuredCut& left, const MeasuredCut& right) {
+  const double left_weight = 1 / std::pow(relative_error(left), 2),
+               right_weight = 1 / std::pow(relative_error(right), 2);
+  const double share = left_weight / (left_weight + right_weight);
+  const auto mean = [share](double a, double b) {
+    return a > 0 && b > 0 ? share * a + (1 - share) * b : std::max(a, b);
+  };
+  MeasuredCut both = left;
+  both.fused_us = mean(left.fused_us, right.fused_us);
+  both.serial_us = mean(left.serial_us, right.serial_us);
+  both.compute_us = mean(left.compute_us, right.compute_us);
+  both.communication_us = mean(left.communication_us, right.communication_us);
+  both.relative_error = 1 / std::sqrt(left_weight + right_weight);
+  both.run_count = left.run_count + right.run_count;
+  return both;
+}
+
+/// The uncut parts of a variant, by the model.
+struct UncutParts {
+  double compute_us = 0, communication_us = 0;
+  [[nodiscard]] double serial_us() const noexcept { return compute_us + communication_us; }
+};
+
+/// How much slower the uncut parts ran beside a cut than the model has them; 0 where that was not timed.
+struct SpeedRatios {
+  double compute = 0, communication = 0;
+};
+
+/// A measured cut with what it is compared by.
+struct Observed {
+  MeasuredCut given;
+  UncutParts parts;  ///< by the model
+  SpeedRatios drift; ///< of its own uncut parts against those of the others
+  RaceObservation race;
+};
+
+SpeedRatios speed_ratios(const MeasuredCut& cut, const UncutParts& parts) {
+  const double serial = cut.serial_us / parts.serial_us();
+  return {cut.compute_us > 0 ? cut.compute_us / parts.compute_us : serial,
+          cut.communication_us > 0 ? cut.communication_us / parts.communication_us : serial};
+}
+
+/// The model with every lane's times at another speed.
+CostModel at_speed(CostModel model, const SpeedRatios& ratios) {
+  for (auto& cost : model.variants) {
+    cost.compute.curve = planner::scaled(std::move(cost.compute.curve), ratios.compute);
+    if (cost.local_compute) cost.local_compute = planner::scaled(*std::move(cost.local_compute), ratios.compute);
+    cost.communication.curve = planner::scaled(std::move(cost.communication.curve), ratios.communication);
+  }
+  return model;
+}
+
+Result<UncutParts> uncut_parts(const planner::OpSpec& op, const CostModel& model, const Variant& variant) {
+  MC2_ASSIGN(const auto alone, planner::restricted_to(variant, model));
+  MC2_ASSIGN(const auto plan, planner::serial_plan(op, alone, variant));
+  return UncutParts{plan.compute_us, plan.communication_us};
+}
+
+planner::Validation validation_of(const MeasuredCut& cut, double serial_us) {
+  const double ratio = cut.fused_us / (cut.serial_us > 0 ? cut.serial_us : serial_us);
+  const double half_width = kNormal95 * relative_error(cut) * ratio;
+  planner::Validation validation;
+  validation.fused_us = cut.fused_us;
+  validation.serial_us = cut.serial_us > 0 ? cut.serial_us : serial_us;
+  validation.benefit = 1 - ratio;
+  validation.benefit_low = 1 - ratio - half_width;
+  validation.benefit_high = 1 - ratio + half_width;
+  validation.pair_count = cut.run_count;
+  return validation;
+}
+
+/// One refinement: its steps in order.
+class Refiner {
+ public:
+  Refiner(const planner::OpSpec& op, const CostModel& model, const RefineSettings& settings)
+      : op_(op), model_(model), settings_(settings) {}
+
+  [[nodiscard]] Result<Refinement> run(std::span<const MeasuredCut> measured);
+
+ private:
+  /// One variant's process, and its candidates' times before anything was measured.
+  struct Family {
+    Variant variant;
+    CutPosterior posterior;
+    std::vector<double> profiled_us;
+    FactorScale scale;
+    std::size_t measured_count = 0; ///< its first cuts are those that were measured
+  };
+
+  [[nodiscard]] Result<void> take(std::span<const MeasuredCut> measured);
+  [[nodiscard]] Result<void> find_speeds();
+  [[nodiscard]] Result<void> take_serial(const Variant& variant, double us);
+  void take_speed(const SpeedRatios& speed);
+  [[nodiscard]] Result<void> recalibrate_model();
+  [[nodiscard]] Result<Recalibration> recalibrated(std::span<const Observed> seen) const;
+  [[nodiscard]] double foretold_us(std::size_t at) const;
+  void find_serial();
+  [[nodiscard]] Result<void> add_families();
+  [[nodiscard]] Result<Family> family_of(const Variant& variant) const;
+  [[nodiscard]] Result<std::vector<Cut>> candidates(const Variant& variant) const;
+  [[nodiscard]] FactorScale scale_of(const Variant& variant) const;
+  void observe_all(Family& family) const;
+  void learn_factors(const Family& family);
+  [[nodiscard]] CutBelief belief_of(const Family& family, std::size_t cut) const;
+  [[nodiscard]] const Observed& observed(const CutBelief& belief) const;
+  [[nodiscard]] double error_of(const CutBelief& measured) const;
+  void judge_measured();
+  [[nodiscard]] Result<void> decide();
+  [[nodiscard]] Result<MeasuredAccount> account_of(const CutBelief& best) const;
+  void choose_next();
+  /// The best so far: of what was measured, and serial.
+  [[nodiscard]] double best_us() const;
+  [[nodiscard]] double expected_gain(const CutPosterior::Belief& belief) const;
+
+  const planner::OpSpec& op_;
+  const CostModel& model_; ///< as profiled
+  const RefineSettings& settings_;
+  std::vector<Observed> seen_;
+  std::vector<double> serial_ratios_; ///< of serial as it was measured, over the model's
+  std::vector<Family> families_;
+  SpeedRatios usual_{1, 1}; ///< of the uncut parts as they were measured
+  CostModel now_;           ///< the model with its blocks at the speed that was measured
+  const CutBelief* best_ = nullptr;
+  Refinement result_;
+};
+
+Result<void> Refiner::take(std::span<const MeasuredCut> measured) {
+  for (const MeasuredCut& cut : measured) {
+    MC2_TRY(validate(cut));
+    MC2_TRY(planner::validate_cut(op_, cut.cut));
+    if (planner::overlapping_schedule(op_, cut.variant, cut.cut) == planner::Schedule::Serial) {
+      MC2_TRY(take_serial(cut.variant, cut.fused_us));
+      continue;
+    }
+    const auto known = std::ranges::find_if(
+        seen_, [&](const Observed& other) { return other.given.cut == cut.cut && other.given.variant == cut.variant; });
+    if (known == seen_.end())
+      seen_.push_back({cut, {}, {}, {}});
+    else
+      known->given = merged(known->given, cut);
+  }
+  return {};
+}
+
+/// The usual speed is the median; a cut is taken at its own where that differs by more than measuring explains, else
+/// the error of one timing of serial would join the error of the cut's.
+Result<void> Refiner::find_speeds() {
+  std::vector<double> compute = serial_ratios_, communication = serial_ratios_;
+  for (Observed& seen : seen_) {
+    MC2_ASSIGN(seen.parts, uncut_parts(op_, model_, seen.given.variant));
+    const SpeedRatios ratios = speed_ratios(seen.given, seen.parts);
+    if (ratios.compute > 0) compute.push_back(ratios.compute);
+    if (ratios.communication > 0) communication.push_back(ratios.communication);
+  }
+  const auto usual = [](const std::vector<double>& ratios) { return ratios.empty() ? 1.0 : quantile(ratios, 0.5); };
+  const SpeedRatios usual_ratios{usual(compute), usual(communication)};
+  result_.is_serial_measured = !compute.empty() && !communication.empty();
+  for (Observed& seen : seen_) {
+    const SpeedRatios own = speed_ratios(seen.given, seen.parts);
+    const auto drift = [&](double ratio, double usual_ratio) {
+      const bool has_drifted =
+          ratio > 0 && std::abs(ratio / usual_ratio - 1) > kDriftErrors * relative_error(seen.given);
+      return has_drifted ? ratio / usual_ratio : 1.0;
+    };
+    seen.drift = {drift(own.compute, usual_ratios.compute), drift(own.communication, usual_ratios.communication)};
+  }
+  usual_ = usual_ratios;
+  take_speed(usual_ratios);
+  return {};
+}
+
+/// The model's blocks, and each cut's uncut parts, at this speed.
+void Refiner::take_speed(const SpeedRatios& speed) {
+  now_ = at_speed(model_, speed);
+  now_.op = op_; // recalibration asks the model about its own operator
+  for (Observed& seen : seen_)
+    seen.race = {seen.given.variant, seen.given.cut, seen.given.fused_us,
+                 seen.drift.compute * speed.compute * seen.parts.compute_us,
+                 seen.drift.communication * speed.communication * seen.parts.communication_us};
+}
+
+Result<void> Refiner::take_serial(const Variant& variant, double us) {
+  MC2_ASSIGN(const auto parts, uncut_parts(op_, model_, variant));
+  serial_ratios_.push_back(us / parts.serial_us());
+  return {};
+}
+
+/// Uncut parts that ran slower than the model has them mean a slower machine, whose blocks are as much slower, or a
+/// curve that is wrong at the whole length alone: the cuts decide, for each lane, in doubt for the machine.
+Result<void> Refiner::recalibrate_model() {
+  if (seen_.empty()) {
+    result_.model = now_;
+    return {};
+  }
+  std::optional<Recalibration> best;
+  SpeedRatios best_speed;
+  for (const double compute : {usual_.compute, 1.0})
+    for (const double communication : {usual_.communication, 1.0}) {
+      take_speed({compute, communication});
+      MC2_ASSIGN(auto learned, recalibrated(seen_));
+      if (best && learned.error_after > kClearlyBetter * best->error_after) continue;
+      best = std::move(learned);
+      best_speed = {compute, communication};
+    }
+  take_speed(best_speed);
+  result_.model = std::move(best->model);
+  result_.text = std::move(best->text);
+  return {};
+}
+
+Result<Recalibration> Refiner::recalibrated(std::span<const Observed> all) const {
+  std::vector<RaceObservation> races;
+  double square_sum = 0;
+  for (const Observed& seen : all) {
+    races.push_back(seen.race);
+    square_sum += std::pow(relative_error(seen.given), 2);
+  }
+  const double noise = std::sqrt(square_sum / static_cast<double>(all.size()));
+  return recalibrate(now_, races, {kSlowdownSpread, kFixedSpread, std::hypot(kResidualSpread, noise)});
+}
+
+/// From the cuts before it; 0 for one of the last kMostForetold.
+double Refiner::foretold_us(std::size_t at) const {
+  if (at > kMostForetold) return 0;
+  const Observed& seen = seen_[at];
+  const auto before =
+      at == 0 ? Result<Recalibration>(Recalibration{now_, 0, 0, ""}) : recalibrated(std::span(seen_).first(at));
+  if (!before) return 0;
+  const auto us = planner::predict_makespans(op_, before.value().model, seen.given.variant, {&seen.given.cut, 1});
+  return us ? us.value().front() : 0;
+}
+
+/// The fastest variant's, at the speed that was measured.
+void Refiner::find_serial() {
+  double serial_us = 0;
+  for (const auto& cost : model_.variants)
+    if (const auto parts = uncut_parts(op_, model_, cost.variant)) {
+      const double us =
+          usual_.compute * parts.value().compute_us + usual_.communication * parts.value().communication_us;
+      serial_us = serial_us == 0 ? us : std::min(serial_us, us);
+    }
+  result_.serial_us = serial_us;
+}
+
+FactorScale Refiner::scale_of(const Variant& variant) const {
+  const auto& cost = *model_.cost_of(variant);
+  double sum_us = 0;
+  int count = 0;
+  for (const Observed& seen : seen_) {
+    if (seen.given.variant != variant) continue;
+    sum_us += seen.given.fused_us / static_cast<double>(seen.given.cut.block_rows.size());
+    ++count;
+  }
+  constexpr double kUsualBlockCount = 6;
+  const double block_us = count > 0 ? sum_us / count : result_.serial_us / kUsualBlockCount;
+  const bool compute_first = planner::traits_of(op_.kind).first_lane == planner::Lane::Compute;
+  return {cost.compute.slowdown, cost.communication.slowdown,
+          (compute_first ? cost.communication : cost.compute).fixed_us, kSlowdownSpread, kFixedSpread * block_us};
+}
+
+/// What was measured of a variant, then the cuts that are predicted fastest.
+Result<std::vector<Cut>> Refiner::candidates(const Variant& variant) const {
+  std::vector<Cut> result;
+  for (const Observed& seen : seen_)
+    if (seen.given.variant == variant) result.push_back(seen.given.cut);
+  const std::size_t measured_count = result.size();
+  MC2_ASSIGN(auto all, planner::enumerate_cuts(op_, settings_.plan));
+  std::erase_if(all, [&](const Cut& cut) {
+    return cut.block_rows.size() < 2 ||
+           std::find(result.begin(), result.begin() + static_cast<std::ptrdiff_t>(measured_count), cut) !=
+               result.begin() + static_cast<std::ptrdiff_t>(measured_count);
+  });
+  MC2_ASSIGN(const auto us, planner::predict_makespans(op_, result_.model, variant, all));
+  std::vector<std::size_t> order(all.size());
+  for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
+  std::ranges::stable_sort(order, {}, [&](std::size_t i) { return us[i]; });
+  order.resize(std::min(order.size(), kMaxCandidateCount));
+  for (const std::size_t i : order) result.push_back(std::move(all[i]));
+  return result;
+}
+
+Result<Refiner::Family> Refiner::family_of(const Variant& variant) const {
+  MC2_ASSIGN(auto cuts, candidates(variant));
+  MC2_ASSIGN(auto profiled_us, planner::predict_makespans(op_, model_, variant, cuts));
+  const FactorScale scale = scale_of(variant);
+  MC2_ASSIGN(auto posterior, CutPosterior::make(op_, result_.model, variant, std::move(cuts), scale));
+  return Family{variant, std::move(posterior), std::move(profiled_us), scale};
+}
+
+/// Each beside what the recalibrated model predicts at the speed that its uncut parts had.
+void Refiner::observe_all(Family& family) const {
+  for (const Observed& seen : seen_) {
+    if (seen.given.variant != family.variant) continue;
+    const auto expected = planner::predict_anchored(op_, result_.model, family.variant, seen.given.cut,
+                                                    seen.race.compute_us, seen.race.communication_us);
+    const double expected_us = expected ? expected.value().makespan.us : seen.race.fused_us;
+    family.posterior.observe(
+        {family.measured_count++, std::log(seen.race.fused_us / expected_us), std::pow(relative_error(seen.given), 2)});
+  }
+}
+
+/// Of every variant that was measured, and of the one that the model prefers.
+Result<void> Refiner::add_families() {
+  std::vector<Variant> variants;
+  for (const Observed& seen : seen_)
+    if (std::ranges::find(variants, seen.given.variant) == variants.end()) variants.push_back(seen.given.variant);
+  MC2_ASSIGN(const auto preferred, planner::make_plan(op_, result_.model, settings_.plan));
+  if (std::ranges::find(variants, preferred.variant) == variants.end()) variants.push_back(preferred.variant);
+  for (const Variant& variant : variants) {
+    MC2_ASSIGN(auto family, family_of(variant));
+    observe_all(family);
+    families_.push_back(std::move(family));
+  }
+  return {};
+}
+
+/// Of the variant that was measured first.
+void Refiner::learn_factors(const Family& family) {
+  const FactorVector after = family.scale.standard(result_.model, family.variant);
+  const FactorVector deviations = family.posterior.factor_deviations();
+  const auto slowdown = [&](LearnedFactor::What what, double before, int at) {
+    const auto value = [&](double standard) {
+      return std::max(1.0, before * std::exp(family.scale.slowdown_spread * standard));
+    };
+    result_.factors.push_back({what, before, value(-kNormal90), value(kNormal90), value(after[at]),
+                               value(after[at] - kNormal90 * deviations[at]),
+                               value(after[at] + kNormal90 * deviations[at]), deviations[at] < kDeterminedShare});
+  };
+  slowdown(LearnedFactor::What::ComputeSlowdown, family.scale.compute, 0);
+  slowdown(LearnedFactor::What::CommunicationSlowdown, family.scale.communication, 1);
+  const auto us = [&](double standard) {
+    return std::max(0.0, family.scale.fixed_us + family.scale.fixed_scale_us * standard);
+  };
+  result_.factors.push_back({LearnedFactor::What::BlockOverhead, us(0), us(-kNormal90), us(kNormal90), us(after[2]),
+                             us(after[2] - kNormal90 * deviations[2]), us(after[2] + kNormal90 * deviations[2]),
+                             deviations[2] < kDeterminedShare});
+}
+
+CutBelief Refiner::belief_of(const Family& family, std::size_t cut) const {
+  const CutPosterior::Belief belief = family.posterior.belief(cut);
+  const auto us = [&](double multiple) { return std::exp(belief.log_us + multiple * belief.deviation); };
+  return {.variant = family.variant,
+          .cut = family.posterior.cuts()[cut],
+          .profiled_us = family.profiled_us[cut],
+          .us = us(0),
+          .low_us = us(-kNormal90),
+          .high_us = us(kNormal90)};
+}
+
+const Observed& Refiner::observed(const CutBelief& belief) const {
+  return *std::ranges::find_if(
+      seen_, [&](const Observed& one) { return one.given.cut == belief.cut && one.given.variant == belief.variant; });
+}
+
+double Refiner::error_of(const CutBelief& measured) const { return relative_error(observed(measured).given); }
+
+void Refiner::judge_measured() {
+  for (const Family& family : families_)
+    for (std::size_t cut = 0; cut < family.measured_count; ++cut) {
+      result_.measured.push_back(belief_of(family, cut));
+      CutBelief& one = result_.measured.back();
+      const Observed& seen = observed(one);
+      one.measured_us = seen.given.fused_us;
+      one.foretold_us = foretold_us(static_cast<std::size_t>(&seen - seen_.data()));
+    }
+  const auto best = std::ranges::min_element(result_.measured, {}, &CutBelief::us);
+  // A cut has to be faster than serial by more than what measuring it is wrong by.
+  if (best != result_.measured.end() && best->us * (1 + error_of(*best)) < result_.serial_us) best_ = &*best;
+}
+
+double Refiner::best_us() const { return best_ == nullptr ? result_.serial_us : best_->us; }
+
+double Refiner::expected_gain(const CutPosterior::Belief& belief) const {
+  if (belief.deviation <= 0) return 0;
+  const double gain = std::log(best_us()) - belief.log_us, z = gain / belief.deviation;
+  const double density = std::exp(-z * z / 2) / std::sqrt(2 * std::numbers::pi);
+  return gain * std::erfc(-z / std::numbers::sqrt2) / 2 + belief.deviation * density;
+}
+
+Result<MeasuredAccount> Refiner::account_of(const CutBelief& best) const {
+  const Observed& seen = observed(best);
+  MC2_ASSIGN(const auto plan, planner::predict_anchored(op_, result_.model, best.variant, best.cut,
+                                                        seen.race.compute_us, seen.race.communication_us));
+  MC2_ASSIGN(const auto explained, planner::explain(plan, nullptr, settings_.plan));
+  const planner::Account& account = explained.account;
+  const auto& cost = *result_.model.cost_of(best.variant);
+  const double fixed_us = account.lane == planner::Lane::Compute ? cost.compute.fixed_us : cost.communication.fixed_us;
+  MeasuredAccount result;
+  result.lane = account.lane;
+  result.uncut_us = account.uncut_us;
+  result.overhead_us = fixed_us * static_cast<double>(best.cut.block_rows.size());
+  result.small_block_us = account.cutting_us - result.overhead_us;
+  result.contention_us = account.contention_us;
+  result.waiting_us = account.waits_us();
+  result.unexplained_us = seen.given.fused_us - account.sum_us();
+  return result;
+}
+
+/// The best cut that was measured as a plan, or "do not cut".
+Result<void> Refiner::decide() {
+  if (best_ == nullptr) {
+    MC2_ASSIGN(const auto preferred, planner::make_plan(op_, result_.model, settings_.plan));
+    MC2_ASSIGN(result_.plan, planner::serial_plan(op_, result_.model, preferred.variant));
+    result_.plan.reason = "do not cut: no cut that was measured is faster than serial";
+    return {};
+  }
+  result_.noise = error_of(*best_);
+  MC2_ASSIGN(result_.plan, planner::predict_cut(op_, result_.model, best_->variant, best_->cut));
+  result_.plan.strategy = "refined";
+  result_.plan.reason = result_.measured.size() == 1
+                            ? "the cut that was measured"
+                            : "fastest of " + std::to_string(result_.measured.size()) + " cuts that were measured";
+  if (result_.is_serial_measured) result_.plan.validation = validation_of(observed(*best_).given, result_.serial_us);
+  MC2_ASSIGN(result_.account, account_of(*best_));
+  return {};
+}
+
+void Refiner::choose_next() {
+  const double noise = result_.noise > 0 ? result_.noise : kUsualError;
+  std::vector<std::vector<bool>> is_taken;
+  for (const Family& family : families_) is_taken.emplace_back(family.posterior.cuts().size(), false);
+  while (std::ssize(result_.next) < settings_.next_count) {
+    std::size_t best_family = 0, best_cut = 0;
+    double best_gain = 0;
+    for (std::size_t f = 0; f < families_.size(); ++f)
+      for (std::size_t cut = families_[f].measured_count; cut < families_[f].posterior.cuts().size(); ++cut) {
+        if (is_taken[f][cut]) continue;
+        const double gain = expected_gain(families_[f].posterior.belief(cut));
+        if (gain > best_gain) best_family = f, best_cut = cut, best_gain = gain;
+      }
+    if (result_.next.empty()) result_.expected_gain = best_gain;
+    if (best_gain <= kSettledShare * noise) return;
+    Family& family = families_[best_family];
+    result_.next.push_back(belief_of(family, best_cut));
+    result_.next.back().expected_gain = best_gain;
+    is_taken[best_family][best_cut] = true;
+    family.posterior.pretend(best_cut, noise * noise);
+  }
+}
+
+Result<Refinement> Refiner::run(std::span<const MeasuredCut> measured) {
+  MC2_TRY(settings_.plan.validate());
+  if (settings_.next_count < 0) return Error{ErrorCode::InvalidSpec, "next_count", "must not be negative"};
+  MC2_TRY(take(measured));
+  MC2_TRY(find_speeds());
+  MC2_TRY(recalibrate_model());
+  find_serial();
+  MC2_TRY(add_families());
+  if (!seen_.empty()) learn_factors(families_.front());
+  judge_measured();
+  MC2_TRY(decide());
+  choose_next();
+  return std::move(result_);
+}
+
+} // namespace
+
+std::string_view to_string(LearnedFactor::What what) noexcept {
+  switch (what) {
+    case LearnedFactor::What::ComputeSlowdown: return "compute_slowdown";
+    case LearnedFactor::What::CommunicationSlowdown: return "communication_slowdown";
+    case LearnedFactor::What::BlockOverhead: break;
+  }
+  return "block_overhead_us";
+}
+
+Result<Refinement> refine(const planner::OpSpec& op, const CostModel& model, std::span<const MeasuredCut> measured,
+                          const RefineSettings& settings) {
+  return Refiner(op, model, settings).run(measured);
+}
+
+} // namespace mc2::profiler

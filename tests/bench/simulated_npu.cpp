@@ -1,0 +1,149 @@
+#include "simulated_npu.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <numbers>
+
+#include "mc2/profiler/statistics.hpp"
+#include "mc2/profiler/sweep.hpp"
+
+namespace mc2::cli {
+namespace {
+
+/// Hidden costs are stated of a block of this share of the rows.
+constexpr double kUsualShare = 1.0 / 8;
+constexpr int kSampleCount = 5;
+
+} // namespace
+
+SimulatedNpu::SimulatedNpu(std::uint64_t seed) : random_(seed), truth_(static_cast<Truth>(seed % 3)) {
+  constexpr std::array<std::int64_t, 6> kRows{1024, 2048, 3072, 4096, 8192, 16384};
+  const std::int64_t m = kRows[random_() % kRows.size()];
+  op_ = {planner::OpKind::MatmulAllReduce, m, 8192, 3072, planner::DType::F16, 8};
+  options_.max_block_count = 32;
+  options_.require_significant_gain = false;
+  compute_us_ = std::exp(uniform(std::log(200.0), std::log(5000.0)));
+  communication_us_ = compute_us_ * std::exp(uniform(-std::log(3.0), std::log(3.0)));
+  compute_fixed_ = std::exp(uniform(std::log(0.003), std::log(0.05)));
+  communication_fixed_ = std::exp(uniform(std::log(0.003), std::log(0.08)));
+  bend_ = uniform(0.1, 0.5);
+  bend_rows_ = static_cast<double>(m) * uniform(0.1, 0.5);
+  step_rows_ = static_cast<double>(m) / uniform(6, 20);
+  noise_ = uniform(0.01, 0.05);
+  compute_ = hidden();
+  communication_ = hidden();
+  handover_us_ = uniform(0, 0.01) * serial_us();
+  best_us_ = std::numeric_limits<double>::infinity();
+  for (const auto& cut : planner::enumerate_cuts(op_, options_).value()) best_us_ = std::min(best_us_, fused_us(cut));
+}
+
+SimulatedNpu::Hidden SimulatedNpu::hidden() {
+  constexpr std::array<double, 3> kPowers{0.5, 1, 2};
+  Hidden result;
+  result.expansion = uniform(0, 0.15);
+  result.expansion_power = kPowers[random_() % kPowers.size()];
+  result.contention = uniform(0, 0.4);
+  result.contention_power = uniform(-0.5, 0.5);
+  result.fixed_us = uniform(0, 0.005) * (compute_us_ + communication_us_);
+  return result;
+}
+
+double SimulatedNpu::uniform(double low, double high) {
+  return low + (high - low) * static_cast<double>(random_() >> 11) * 0x1p-53;
+}
+
+double SimulatedNpu::normal() {
+  return std::sqrt(-2 * std::log(uniform(1e-12, 1))) * std::cos(2 * std::numbers::pi * uniform(0, 1));
+}
+
+double SimulatedNpu::lane_us(bool is_compute, std::int64_t rows) const {
+  const auto x = static_cast<double>(rows), all = static_cast<double>(op_.m);
+  double share = x / all;
+  if (is_compute && truth_ == Truth::Staircase)
+    share = (0.3 * x + 0.7 * step_rows_ * std::ceil(x / step_rows_)) /
+            (0.3 * all + 0.7 * step_rows_ * std::ceil(all / step_rows_));
+  if (!is_compute && truth_ == Truth::Bent) {
+    const double u = std::min(x / bend_rows_, 1.0);
+    share += bend_ * bend_rows_ / all * u * (2 - u);
+  }
+  const double fixed = is_compute ? compute_fixed_ : communication_fixed_;
+  return (is_compute ? compute_us_ : communication_us_) * (fixed + (1 - fixed) * share);
+}
+
+double SimulatedNpu::block_us(bool is_compute, std::int64_t rows) const {
+  const Hidden& lane = is_compute ? compute_ : communication_;
+  const double usual = kUsualShare * static_cast<double>(op_.m) / static_cast<double>(rows);
+  // Twice the usual block's expansion at an eighth of its length, whatever the power.
+  const double expansion = 2 * lane.expansion * std::pow(usual / 8, lane.expansion_power);
+  return lane_us(is_compute, rows) * (1 + expansion) + lane.fixed_us;
+}
+
+double SimulatedNpu::slowdown(bool is_compute, std::int64_t rows) const {
+  const Hidden& lane = is_compute ? compute_ : communication_;
+  const double usual = kUsualShare * static_cast<double>(op_.m) / static_cast<double>(rows);
+  return 1 + lane.contention * std::pow(usual, lane.contention_power);
+}
+
+double SimulatedNpu::fused_us(const planner::Cut& cut) const {
+  if (cut.block_rows.size() == 1) return serial_us();
+  const std::size_t count = cut.block_rows.size();
+  constexpr double kNever = std::numeric_limits<double>::infinity(), kDone = 1e-9;
+  std::vector<double> left_us[2], handed_over_us(count, kNever);
+  for (const auto rows : cut.block_rows)
+    for (const bool is_compute : {true, false}) left_us[is_compute ? 0 : 1].push_back(block_us(is_compute, rows));
+  double now_us = 0;
+  for (std::size_t first = 0, second = 0; second < count;) {
+    const bool computes = first < count, communicates = handed_over_us[second] <= now_us + kDone;
+    const double compute_rate = communicates && computes ? 1 / slowdown(true, cut.block_rows[first]) : 1;
+    const double communication_rate = communicates && computes ? 1 / slowdown(false, cut.block_rows[second]) : 1;
+    double step_us = kNever;
+    if (computes) step_us = std::min(step_us, left_us[0][first] / compute_rate);
+    if (communicates) step_us = std::min(step_us, left_us[1][second] / communication_rate);
+    if (!communicates && handed_over_us[second] < kNever) step_us = std::min(step_us, handed_over_us[second] - now_us);
+    now_us += step_us;
+    if (computes && (left_us[0][first] -= step_us * compute_rate) <= kDone)
+      handed_over_us[first++] = now_us + handover_us_;
+    if (communicates && (left_us[1][second] -= step_us * communication_rate) <= kDone) ++second;
+  }
+  return now_us;
+}
+
+double SimulatedNpu::median_us(double us) {
+  std::vector<double> runs;
+  for (int run = 0; run < kRunCount; ++run) runs.push_back(us * std::exp(noise_ * normal()));
+  return profiler::quantile(runs, 0.5);
+}
+
+planner::Profile SimulatedNpu::samples() {
+  planner::Profile profile{op_, {{{"backend", "imported"}, {"device", "simulated"}}}, {}};
+  for (int round = 0; round < kSampleCount; ++round)
+    for (const auto rows : profiler::sweep_block_rows(op_.m, options_.alignment))
+      for (const auto component : {planner::Component::Matmul, planner::Component::Collective}) {
+        planner::Sample sample;
+        sample.component = component;
+        sample.variant = "imported";
+        sample.block_rows = rows;
+        sample.round = round;
+        const bool is_compute = component == planner::Component::Matmul;
+        if (!is_compute) sample.message_bytes = rows * planner::traits_of(op_.kind).message_bytes_per_unit(op_);
+        const double us = lane_us(is_compute, rows) * std::exp(noise_ * normal());
+        sample.time = std::chrono::nanoseconds(std::llround(us * 1000));
+        profile.samples.push_back(std::move(sample));
+      }
+  return profile;
+}
+
+profiler::MeasuredCut SimulatedNpu::measure(const planner::Cut& cut) {
+  // The standard error of a median of many normal runs is 1.25 times that of their mean.
+  return {{"imported", {}},
+          cut,
+          median_us(fused_us(cut)),
+          median_us(serial_us()),
+          0,
+          0,
+          1.25 * noise_ / std::sqrt(kRunCount)};
+}
+
+} // namespace mc2::cli

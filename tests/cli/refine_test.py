@@ -1,0 +1,132 @@
+"""Cuts that another program ran: mc2 import takes their times, mc2 refine learns from them, mc2 plan answers with them."""
+
+import json
+
+import program
+from program import SOURCE_DIRECTORY, USAGE, ProgramTest
+
+MODEL = SOURCE_DIRECTORY / "data" / "worked_example_model.json"
+OPERATOR = ["--op", "matmul_all_reduce", "--m", 4096, "--n", 8192, "--k", 3072, "--dtype", "f16", "--ranks", 8]
+DEVICE = ["--device", "ascend-910b"]
+HEADING = "Op Name,OP Type,Task Duration(us),Input Shapes,Input Data Types,Output Shapes\n"
+FUSED = 'x,MatmulAllReduce,{us},"""4096,3072;3072,8192""",FLOAT16;FLOAT16,"""4096,8192"""\n'
+
+
+class RefineTest(ProgramTest):
+    def setUp(self):
+        super().setUp()
+        self.make_empty_store()
+        self.cuts = self.directory / "cuts.csv"
+
+    def bring(self, text, *more):
+        self.cuts.write_text(text)
+        return self.succeed("import", self.cuts, *DEVICE, *OPERATOR, *more, "--store", self.store)
+
+    def refine(self, *more):
+        done = self.mc2("refine", *DEVICE, *OPERATOR, *more, "--store", self.store, "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        document = json.loads(done.stdout)
+        program.validators()["mc2.refinement/1"].validate(document)
+        program.keep_document(document)
+        return document
+
+    def test_from_the_first_cut_to_a_plan(self):
+        begin = self.refine()
+        self.assertEqual((begin["measured"], len(begin["next"])), ([], 3))
+        said = self.bring("blocks,fused_us,compute_us,communication_us\n512+4x896,1262,803,1071\n")
+        self.assertIn("next: mc2 refine", said)
+        learnt = self.refine()
+        self.assertEqual([cut["measured_us"] for cut in learnt["measured"]], [1262])
+        self.assertAlmostEqual(learnt["serial_us"], 1874, delta=1)
+        self.assertAlmostEqual(learnt["measured"][0]["expected_us"], 1262, delta=0.02 * 1262)
+        plan = learnt["plan"]
+        self.assertEqual(plan["cut"]["block_rows"], [512] + 4 * [896])
+        self.assertAlmostEqual(plan["validation"]["benefit"], 0.327, delta=0.001)
+        answer = json.loads(self.succeed("plan", *DEVICE, *OPERATOR, "--store", self.store, "--json"))
+        self.assertEqual(answer, plan)
+        page = self.succeed("refine", *DEVICE, *OPERATOR, "--store", self.store)
+        self.assertIn("use: 512 + 4 x 896, the fastest that was measured", page)
+        self.assertIn("where its time goes", page)
+
+    def test_a_faster_cut_replaces_the_first(self):
+        self.bring("blocks,fused_us,serial_us\n512+4x896,1262,1874\n")
+        self.bring("blocks,fused_us,serial_us\n640+3x1152,1228,1874\n")
+        learnt = self.refine()
+        self.assertEqual(learnt["plan"]["cut"]["block_rows"], [640] + 3 * [1152])
+        self.assertEqual(len(learnt["measured"]), 2)
+
+    def test_the_same_file_again_adds_nothing(self):
+        table = "blocks,fused_us,serial_us\n512+4x896,1262,1874\n"
+        self.bring(table)
+        self.assertIn("all of it is kept already", self.bring(table))
+        self.assertEqual(len(self.refine()["measured"]), 1)
+
+    def test_other_m_are_planned_by_what_the_cuts_told(self):
+        other = [8192 if value == 4096 else value for value in OPERATOR]
+        plan = ["plan", *DEVICE, *other, "--store", self.store]
+        before = json.loads(self.succeed(*plan, "--json"))["makespan"]["us"]
+        self.bring("blocks,fused_us,compute_us,communication_us\n512+4x896,1500,803,931\n")
+        self.assertIn("recalibrated from 1 measured cut of m=4096", self.succeed(*plan))
+        self.assertGreater(json.loads(self.succeed(*plan, "--json"))["makespan"]["us"], before)
+
+    def test_fused_operators_of_a_log_are_runs_of_the_cut_that_is_named(self):
+        log = HEADING + "".join(FUSED.format(us=us) for us in (1255, 1262, 1263, 1264, 1270))
+        self.cuts.write_text(log)
+        told = self.succeed("import", "--dry-run", self.cuts, *DEVICE, *OPERATOR, "--blocks", "512,4x896")
+        self.assertIn("5 timings taken", told)
+        refused = self.refuse(USAGE, ["import", self.cuts, *DEVICE, *OPERATOR, "--store", self.store])
+        self.assertIn("--blocks", refused.stdout + refused.stderr)
+        self.bring(log, "--blocks", "512,4x896")
+        self.assertEqual(self.refine()["measured"][0]["measured_us"], 1263)
+
+    def test_a_plan_is_named_by_its_digest(self):
+        plan = self.directory / "plan.json"
+        self.succeed("plan", *DEVICE, *OPERATOR, "--blocks", "1024,3x1024", "--store", self.store, "--out", plan)
+        self.refuse(3, ["import", self.write("blocks,fused_us\nabcdef0123,1262\n"), *DEVICE, *OPERATOR, "--store", self.store], "abcdef0123")
+
+    def test_from_files_alone(self):
+        self.cuts.write_text("blocks,fused_us,compute_us,communication_us\n512+4x896,1262,803,1071\n")
+        plan = self.directory / "plan.json"
+        page = self.succeed("refine", "--model", MODEL, "--cuts", self.cuts, "--out", plan)
+        self.assertIn("run next", page)
+        self.assertEqual(json.loads(plan.read_text())["cut"]["block_rows"], [512] + 4 * [896])
+
+    def write(self, text):
+        self.cuts.write_text(text)
+        return self.cuts
+
+    def test_bad_input_is_named(self):
+        store = ["--store", self.store]
+        bring = lambda text: ["import", self.write(text), *DEVICE, *OPERATOR, *store]
+        self.refuse(USAGE, bring("blocks,fused_us\n512+4x896,-3\n"), "'-3' is no time above 0 us")
+        self.refuse(USAGE, bring("blocks,fused_us\n512+x,1262\n"), "cannot read 'x'")
+        self.refuse(USAGE, bring("blocks,fused_us\n512+4x800,1262\n"), "4096")
+        self.refuse(USAGE, bring("blocks,fused_us\n512+4x896\n"), ":2: the row has 1 cells")
+        self.refuse(USAGE, ["refine", *OPERATOR, *store], "--device: is missing")
+        self.refuse(USAGE, ["refine", "--model", MODEL, *DEVICE, *store], "--model: cannot be combined with --device")
+        self.refuse(USAGE, ["refine", *DEVICE, *OPERATOR, "--cuts", self.cuts, *store], "--cuts: goes with --model", "mc2 import")
+
+    def test_contention_and_block_overhead_are_assumed_as_asked(self):
+        ask = ["plan", "--model", MODEL, "--json"]
+        plain = json.loads(self.succeed(*ask))
+        slowed = json.loads(self.succeed(*ask, "--contention", "1.1,1.4", "--block-overhead", "20"))
+        self.assertEqual(slowed["slowdown"], {"first": 1.1, "second": 1.4})
+        self.assertEqual(slowed["block_overhead_us"], 20)
+        self.assertIn("assumed as asked", slowed["reason"])
+        self.assertGreater(slowed["makespan"]["us"], plain["makespan"]["us"])
+        blocks = [*ask, "--blocks", "512,4x896"]
+        given = json.loads(self.succeed(*blocks))["makespan"]["us"]
+        self.assertGreater(json.loads(self.succeed(*blocks, "--contention", 1.4))["makespan"]["us"], given)
+        self.assertAlmostEqual(json.loads(self.succeed(*blocks, "--block-overhead", 20))["makespan"]["us"], given + 6 * 20, delta=1)
+        plan = self.write(json.dumps(slowed))
+        explained = json.loads(self.succeed("explain", plan, "--model", MODEL, "--contention", "1.1,1.4", "--json"))
+        self.assertEqual(explained["sensitivity"]["best_cut"], slowed["cut"])
+        recipe = json.loads(self.succeed(*ask, "--strategy", "formula", "--contention", "1.15"))
+        self.assertEqual(recipe["cut"]["block_rows"], [512] + 4 * [896])
+        self.refuse(USAGE, [*ask, "--contention", "fast"], "--contention: 'fast'", "1.1,1.3")
+        self.refuse(USAGE, [*ask, "--contention", "0.5"], "--contention: is 0.5; legal: 1 to 10")
+        self.refuse(USAGE, [*ask, "--block-overhead", "-1"], "--block-overhead")
+
+
+if __name__ == "__main__":
+    program.main()
