@@ -18,7 +18,7 @@ def kernel_rows(lengths):
 
 
 def nccl_log(sizes):
-    rows = "".join(f"{size} {size // 4} float sum -1 {20 + size / 1e5} 1 1 0 {19 + size / 1e5} 1 1 0\n" for size in sizes)
+    rows = "".join(f"{size} {size // 4} float sum -1 {20 + size / 1e5} 1 1.5 0 {19 + size / 1e5} 1 1.5 0\n" for size in sizes)
     ranks = "".join(f"#  Rank  {rank} Group  0 Pid 1 on a device 0 [0] NPU\n" for rank in range(4))
     return ("# nccl-tests version 2.17.8\n# Collective test starting: all_reduce_perf\n# nThread 1 nGpus 4 minBytes 1\n" + ranks +
             "# size count type redop root time algbw busbw #wrong time algbw busbw #wrong\n" + rows +

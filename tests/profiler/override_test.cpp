@@ -1,5 +1,6 @@
 #include "mc2/profiler/override.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -88,6 +89,16 @@ TEST(Override, FitsWhereThereAreSizesEnough) {
   EXPECT_FALSE(variant.compute.curve.is_analytic);
   EXPECT_NEAR(variant.compute.curve.time_us(3072), 10 + 3072 / 4.0, 1);
   EXPECT_TRUE(variant.communication.curve.is_analytic);
+}
+
+TEST(Override, RefusesWhatIsFarFromWhatIsPublished) {
+  // An all-reduce of a profiled program that waited 88 ms for the slowest rank, where 931 us are published.
+  const auto waited = override_model(published(4096), {operator_of(4096), {}, {all_reduce(64 << 20, 88'750)}});
+  EXPECT_EQ(waited.error().code, ErrorCode::CannotFit);
+  EXPECT_THAT(waited.error().text(), ::testing::AllOf(::testing::HasSubstr("collective: of 67108864 B took 88.75 ms"),
+                                                      ::testing::HasSubstr("waited for other ranks")));
+  const auto wrong_size = override_model(published(4096), {operator_of(4096), {}, {all_reduce(64 << 20, 6)}});
+  EXPECT_THAT(wrong_size.error().text(), ::testing::HasSubstr("its size is wrong"));
 }
 
 TEST(Override, LeavesOutliersOutAndRefusesNonsense) {

@@ -20,6 +20,8 @@ using planner::CurveKnot;
 
 constexpr std::size_t kFittedSizes = 3;
 constexpr double kFadeOctaves = 2;
+/// Published and measured times of one device differ by less.
+constexpr double kMostRatio = 4;
 constexpr double kKnotsPerOctave = 8;
 constexpr double kLeastBytes = 1 << 14, kMostBytes = 1 << 30; ///< of the knots that a corrected curve has at least
 
@@ -83,6 +85,24 @@ CostCurve corrected_near(const CostCurve& curve, const std::vector<FitPoint>& po
   return result;
 }
 
+/// Errors: CannotFit for samples that are not of what is published.
+Result<void> check_against(const CostCurve& curve, const std::vector<FitPoint>& points) {
+  for (const FitPoint& point : points) {
+    const double published_us = curve.time_us(point.x), ratio = point.time_us / published_us;
+    if (ratio <= kMostRatio && ratio >= 1 / kMostRatio) continue;
+    const bool is_compute = curve.axis != CurveAxis::Bytes;
+    return Error{
+        ErrorCode::CannotFit, is_compute ? "matmul" : "collective",
+        "of " + number_text(point.x, 12) + (is_compute ? " rows" : " B") + " took " + time_text(point.time_us) +
+            " where " + time_text(published_us) + " is published: " +
+            (ratio < 1    ? "its size is wrong, or it is of another device"
+             : is_compute ? "it is of another device, or the device was busy"
+                          : "it waited for other ranks, which is no time of the collective, or is of another device") +
+            "; import other logs, or these under another name"};
+  }
+  return {};
+}
+
 /// The lane's curve with the samples' word on it, and a note.
 CostCurve overridden(const CostCurve& curve, const std::vector<FitPoint>& points, std::vector<std::string>& notes) {
   const bool is_compute = curve.axis != CurveAxis::Bytes;
@@ -110,6 +130,8 @@ Result<FitSummary> override_model(planner::CostModel model, const planner::Profi
       if (!(point.x > 0) || !(point.time_us > 0))
         return Error{ErrorCode::InvalidSpec, "samples", "a size or time is not above 0"};
   for (auto& variant : model.variants) {
+    MC2_TRY(check_against(variant.compute.curve, compute));
+    MC2_TRY(check_against(variant.communication.curve, communication));
     if (!compute.empty()) variant.compute.curve = overridden(variant.compute.curve, compute, summary.notes);
     if (!communication.empty())
       variant.communication.curve = overridden(variant.communication.curve, communication, summary.notes);

@@ -82,10 +82,30 @@ std::string_view bare(std::string_view text) noexcept {
   return text;
 }
 
+namespace {
+
+/// Without the "[pod/worker-0/nccl] " and the "2026-11-21T00:18:30.123456789Z " of kubectl logs --prefix --timestamps.
+std::string_view without_kubectl_tag(std::string_view text) noexcept {
+  constexpr std::string_view kDate = "0000-00-00T00:00:00";
+  if (text.starts_with("[pod/"))
+    if (const std::size_t end = text.find("] "); end != std::string_view::npos) text.remove_prefix(end + 2);
+  if (text.size() <= kDate.size()) return text;
+  for (std::size_t i = 0; i < kDate.size(); ++i) {
+    const bool is_digit = text[i] >= '0' && text[i] <= '9';
+    if (kDate[i] == '0' ? !is_digit : text[i] != kDate[i]) return text;
+  }
+  const std::size_t end = text.find_first_of(" \t");
+  return end == std::string_view::npos ? text : text.substr(end + 1);
+}
+
+} // namespace
+
 std::string_view without_launcher_tag(std::string_view line) noexcept {
   const std::size_t first = line.find_first_not_of(' ');
   if (first == std::string_view::npos) return line;
-  const std::string_view text = line.substr(first);
+  const std::string_view text = without_kubectl_tag(line.substr(first));
+  if (text.empty()) return text;
+  if (text.data() != line.data() + first) return without_launcher_tag(text);
   if (text.front() == '[') {
     const std::size_t end = text.find_first_not_of("0123456789,", 1);
     for (const std::string_view stream : {"]<stdout>:", "]<stderr>:"})

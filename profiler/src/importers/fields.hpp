@@ -19,7 +19,8 @@ inline constexpr std::int64_t kMaxMessageBytes = std::int64_t{1} << 50;
 [[nodiscard]] std::string_view bare(std::string_view text) noexcept;
 /// Without white space at either end.
 [[nodiscard]] std::string_view trimmed(std::string_view text) noexcept;
-/// Without what a launcher writes before every line: "[1,0]<stdout>:" of mpirun --tag-output, "0: " of srun -l.
+/// Without what a launcher writes before every line: "[1,0]<stdout>:" of mpirun --tag-output, "0: " of srun -l, pod and
+/// time stamp of kubectl logs.
 [[nodiscard]] std::string_view without_launcher_tag(std::string_view line) noexcept;
 /// Words between white space.
 [[nodiscard]] std::vector<std::string_view> words(std::string_view text);

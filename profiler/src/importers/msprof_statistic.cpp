@@ -15,6 +15,8 @@ namespace {
 using planner::Component;
 
 enum Column : std::size_t { kType, kCount, kTotal, kMin, kAvg, kMax };
+/// Calls of one shape vary by less between the fastest and the slowest, unless they wait for peers.
+constexpr double kMixedShapes = 3;
 constexpr double kRoundingError = 0.01; ///< of total / count against the mean: the tool rounds both
 
 const std::vector<WantedColumn>& columns() {
@@ -62,6 +64,11 @@ class StatisticLog {
         static_cast<double>(total->count()) / static_cast<double>(*count) / static_cast<double>(mean->count());
     if (ratio < 1 - kRoundingError || ratio > 1 + kRoundingError)
       return refuse("total time / count is not the average time");
+    if (static_cast<double>(high->count()) > kMixedShapes * static_cast<double>(low->count())) {
+      sink_.skip(line, "times from " + std::string(row_.cell(kMin)) + " to " + std::string(row_.cell(kMax)) +
+                           " us: calls of several shapes, whose mean is of none; import op_summary_*.csv instead");
+      return std::nullopt;
+    }
     return mean;
   }
 

@@ -6,6 +6,7 @@
 #include "formats.hpp"
 #include "log_reader.hpp"
 #include "log_sink.hpp"
+#include "nccl_row.hpp"
 
 namespace mc2::profiler {
 namespace nccl_tests {
@@ -22,12 +23,15 @@ struct Row {
   Timing timing;
   bool is_in_place = false;
   bool is_checked = false;
+  std::string redop;
+  NcclRow says; ///< without redop
 };
 
 /// Where a table has what.
 struct Table {
   std::size_t cell_count = 0;
-  std::size_t size = kNone, count = kNone, type = kNone;
+  std::size_t size = kNone, count = kNone, type = kNone, redop = kNone;
+  std::size_t alg_bandwidth[2] = {kNone, kNone}, bus_bandwidth[2] = {kNone, kNone};
   std::size_t time[2] = {kNone, kNone};  ///< out of place, in place
   std::size_t wrong[2] = {kNone, kNone}; ///< number of wrong elements
   std::size_t error[2] = {kNone, kNone}; ///< of old versions: largest error, with an asterisk where it is too large
@@ -51,13 +55,22 @@ class NcclTestsLog {
     if (is_comment) text = trimmed(text.substr(1));
     if (text.empty()) return sink_.skip(line.number, "comment");
     if (table_.cell_count > 0 && !is_comment)
-      if (const auto parts = words(text); is_row(parts, table_)) return read_row(line, parts);
+      if (const auto parts = whole_row(words(text)); is_row(parts, table_)) return read_row(line, parts);
     read_comment(line.number, text);
   }
 
   void finish(std::int64_t last_line) { end_test(last_line, false); }
 
  private:
+  /// Old all-to-all logs leave the operation's column empty.
+  [[nodiscard]] std::vector<std::string_view> whole_row(std::vector<std::string_view> parts) const {
+    if (table_.redop == kNone || parts.size() + 1 != table_.cell_count || table_.redop > parts.size()) return parts;
+    const bool has_operation = table_.redop < parts.size() && parts[table_.redop].find_first_of("0123456789.") != 0 &&
+                               !parts[table_.redop].starts_with('-');
+    if (!has_operation) parts.insert(parts.begin() + static_cast<std::ptrdiff_t>(table_.redop), "none");
+    return parts;
+  }
+
   void read_comment(std::int64_t line, std::string_view text) {
     if (text.starts_with("Collective test starting:"))
       return begin_heading(line, find_program(words(text).back()), words(text).back());
@@ -118,11 +131,14 @@ class NcclTestsLog {
     if (table_.cell_count > 0 && !rows_.empty()) end_test(line, false);
     const auto names = words(text);
     table_ = {};
-    std::size_t times = 0, wrongs = 0, errors = 0;
+    std::size_t times = 0, wrongs = 0, errors = 0, algs = 0, buses = 0;
     for (std::size_t i = 0; i < names.size(); ++i) {
       if (names[i] == "size") table_.size = i;
       if (names[i] == "count") table_.count = i;
       if (names[i] == "type") table_.type = i;
+      if (names[i] == "redop") table_.redop = i;
+      if (names[i] == "algbw" && algs < 2) table_.alg_bandwidth[algs++] = i;
+      if (names[i] == "busbw" && buses < 2) table_.bus_bandwidth[buses++] = i;
       if (names[i] == "time" && times < 2) table_.time[times++] = i;
       if (names[i] == "#wrong" && wrongs < 2) table_.wrong[wrongs++] = i;
       if (names[i] == "error" && errors < 2) table_.error[errors++] = i;
@@ -186,9 +202,29 @@ class NcclTestsLog {
     if (!time) return sink_.bad(line, where + "'" + shown(parts[at]) + "' is no time");
     if (size == 0) return sink_.skip(line, "a message of 0 bytes");
     if (rows_.size() == kMaxPendingRows) return sink_.bad(line, "the test has more than 100000 rows");
-    rows_.push_back(
-        {line, {.message_bytes = size, .time = *time}, is_in_place, wrong != kNone && parts[wrong] != "N/A"});
+    rows_.push_back({line,
+                     {.message_bytes = size, .time = *time},
+                     is_in_place,
+                     wrong != kNone && parts[wrong] != "N/A",
+                     table_.redop == kNone ? std::string() : std::string(parts[table_.redop]),
+                     said_of(parts, size, is_in_place ? 1 : 0)});
     if (ranks_.empty()) find_ranks(parts, size);
+  }
+
+  [[nodiscard]] NcclRow said_of(const std::vector<std::string_view>& parts, std::int64_t size, std::size_t side) const {
+    const auto number = [&](std::size_t at) {
+      const auto parsed = at == kNone ? std::nullopt : parse_us(parts[at]);
+      return parsed ? static_cast<double>(parsed->count()) / planner::kNsPerUs : 0.0;
+    };
+    NcclRow row;
+    row.size_bytes = size;
+    if (table_.count != kNone && table_.type != kNone) {
+      row.count = parse_whole(parts[table_.count]).value_or(0);
+      row.element_bytes = find_element_bytes(parts[table_.type]).value_or(0);
+    }
+    row.alg_bandwidth = number(table_.alg_bandwidth[side]);
+    row.bus_bandwidth = number(table_.bus_bandwidth[side]);
+    return row;
   }
 
   /// Where the ranks are not listed: the size is that of all ranks, the count of one, unless the collective is
@@ -233,6 +269,11 @@ class NcclTestsLog {
     Timing timing = row.timing;
     timing.collective = *collective;
     timing.world_size = ranks_.empty() ? derived_ranks_ : static_cast<int>(ranks_.size());
+    NcclRow says = row.says;
+    says.redop = row.redop;
+    const int ranks = timing.world_size > 1 ? timing.world_size : answers_.world_size.value_or(0);
+    if (const std::string why = contradiction(*collective, ranks, says); !why.empty())
+      return sink_.bad(row.line, std::string(planner::to_string(*collective)) + ": " + why);
     sink_.take(row.line, timing,
                std::string(planner::to_string(*collective)) + (row.is_in_place ? ", in place" : ", out of place") +
                    (row.is_checked ? "" : ", results not checked"));

@@ -11,6 +11,7 @@
 #include "formats.hpp"
 #include "log_reader.hpp"
 #include "log_sink.hpp"
+#include "nccl_row.hpp"
 
 namespace mc2::profiler {
 namespace nccl_tests_json {
@@ -94,7 +95,8 @@ struct Scalar {
 struct Entry {
   std::optional<std::int64_t> size, count;
   std::string type;
-  Scalar time[2], wrong[2];
+  std::string redop;
+  Scalar time[2], wrong[2], alg_bandwidth[2], bus_bandwidth[2];
   bool has_time[2] = {false, false};
 };
 
@@ -159,12 +161,20 @@ class Handler : public nlohmann::json_sax<json> {
     const std::string path = path_text();
     if (path.starts_with("results/[]/"))
       read_result(std::string_view(path).substr(11), value);
-    else if (path == "args/[]" && !collective_)
-      collective_ = find_program(value.text);
+    else if (path == "args/[]")
+      read_argument(value.text);
     else if (path == "env/[]")
       read_setting(value.text);
     else if (path == "nccl_version")
       sink_.fact("nccl", value.text);
+    else if (path == "config/nthreads")
+      thread_count_ = parse_whole(value.text).value_or(0);
+    else if (path == "config/ngpus")
+      gpu_count_ = parse_whole(value.text).value_or(0);
+    else if (path == "config/devices/[]/pid")
+      pid_ = value.text;
+    else if (path == "config/devices/[]/hostname")
+      processes_.insert(value.text + " " + pid_);
     else if (path == "config/devices/[]/rank")
       ranks_.insert(value.text);
     else if (path == "config/devices/[]/device_info")
@@ -172,6 +182,23 @@ class Handler : public nlohmann::json_sax<json> {
     else if (path == "out_of_bounds/okay")
       is_out_of_bounds_ = value.text == "false";
     return true;
+  }
+
+  /// The program, whether mc2 plans its collective or not.
+  void read_argument(const std::string& text) {
+    if (collective_ || !other_program_.empty()) return;
+    collective_ = find_program(text);
+    const std::string name = text.substr(text.find_last_of('/') + 1);
+    if (!collective_ && (name.ends_with("_perf") || name.ends_with("_perf_mpi"))) other_program_ = name;
+  }
+
+  /// Processes times threads times GPUs; a short list of devices names some of them only. 0: not known.
+  [[nodiscard]] int world_size() const {
+    const std::int64_t count = std::max<std::int64_t>(static_cast<std::int64_t>(ranks_.size()),
+                                                      static_cast<std::int64_t>(processes_.size()) *
+                                                          std::clamp<std::int64_t>(thread_count_, 0, 1024) *
+                                                          std::clamp<std::int64_t>(gpu_count_, 0, 1024));
+    return count >= 2 && count <= planner::kMaxWorldSize ? static_cast<int>(count) : 0;
   }
 
   void read_setting(const std::string& text) {
@@ -187,11 +214,14 @@ class Handler : public nlohmann::json_sax<json> {
     if (field == "size") entry_.size = parse_whole(value.text);
     if (field == "count") entry_.count = parse_whole(value.text);
     if (field == "type") entry_.type = value.text;
+    if (field == "redop") entry_.redop = value.text;
     const bool is_in_place = field.starts_with("in_place/");
     if (!is_in_place && !field.starts_with("out_of_place/")) return;
     const std::size_t side = is_in_place ? 1 : 0;
     if (field.ends_with("/time")) entry_.time[side] = value, entry_.has_time[side] = true;
     if (field.ends_with("/nwrong")) entry_.wrong[side] = value;
+    if (field.ends_with("/alg_bw")) entry_.alg_bandwidth[side] = value;
+    if (field.ends_with("/bus_bw")) entry_.bus_bandwidth[side] = value;
   }
 
   void take_entry() {
@@ -218,22 +248,35 @@ class Handler : public nlohmann::json_sax<json> {
     pending_.push_back(
         {line_,
          {.message_bytes = *entry.size, .time = *time},
-         std::string(side == 1 ? ", in place" : ", out of place") + (is_checked ? "" : ", results not checked")});
+         std::string(side == 1 ? ", in place" : ", out of place") + (is_checked ? "" : ", results not checked"),
+         row_of(entry, side),
+         entry.redop});
     if (pending_.size() == 1000) flush();
   }
 
   /// Ranks and program may stand behind the results of a short file only, so that few wait for them.
   void flush() {
     const auto collective = collective_ ? collective_ : answers_.collective;
-    if (!collective && !pending_.empty()) sink_.ask("which collective was timed (--collective)");
-    for (auto& [line, timing, text] : pending_) {
+    if (!collective && !pending_.empty() && other_program_.empty())
+      sink_.ask("which collective was timed (--collective)");
+    for (auto& [line, timing, text, row, redop] : pending_) {
+      if (!other_program_.empty()) {
+        sink_.skip(line, shown(other_program_) + " is no collective that mc2 plans");
+        continue;
+      }
       if (!collective) {
         sink_.skip(line, "the log does not name its collective");
         continue;
       }
       timing.collective = *collective;
-      timing.world_size =
-          ranks_.size() >= 2 && ranks_.size() <= planner::kMaxWorldSize ? static_cast<int>(ranks_.size()) : 0;
+      row.redop = redop;
+      timing.world_size = world_size();
+      if (timing.world_size == 0 && !answers_.world_size) timing.world_size = ranks_by_bandwidth(*collective, row);
+      const int ranks = timing.world_size > 0 ? timing.world_size : answers_.world_size.value_or(0);
+      if (const std::string why = contradiction(*collective, ranks, row); !why.empty()) {
+        sink_.bad(line, std::string(planner::to_string(*collective)) + text + ": " + why);
+        continue;
+      }
       sink_.take(line, timing, std::string(planner::to_string(*collective)) + text);
     }
     pending_.clear();
@@ -243,14 +286,33 @@ class Handler : public nlohmann::json_sax<json> {
     std::int64_t line;
     Timing timing;
     std::string text;
+    NcclRow row; ///< without redop
+    std::string redop;
   };
+
+  [[nodiscard]] static NcclRow row_of(const Entry& entry, std::size_t side) {
+    const auto number = [](const Scalar& value) {
+      const auto parsed = parse_us(value.text);
+      return parsed ? static_cast<double>(parsed->count()) / planner::kNsPerUs : 0.0;
+    };
+    NcclRow row;
+    row.size_bytes = entry.size.value_or(0);
+    row.count = entry.count.value_or(0);
+    row.element_bytes = find_element_bytes(entry.type).value_or(0);
+    row.alg_bandwidth = number(entry.alg_bandwidth[side]);
+    row.bus_bandwidth = number(entry.bus_bandwidth[side]);
+    return row;
+  }
 
   const ImportAnswers& answers_;
   LogSink& sink_;
   const std::int64_t& line_;
   std::vector<std::string> path_;
   std::optional<Collective> collective_;
-  std::set<std::string> ranks_;
+  std::string other_program_; ///< that mc2 does not plan
+  std::set<std::string> ranks_, processes_;
+  std::string pid_; ///< of the device that is read
+  std::int64_t thread_count_ = 0, gpu_count_ = 0;
   Entry entry_;
   std::vector<Pending> pending_;
   std::int64_t entry_count_ = 0;

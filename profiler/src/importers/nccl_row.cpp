@@ -1,0 +1,62 @@
+#include "nccl_row.hpp"
+
+#include <cmath>
+
+#include "fields.hpp"
+#include "mc2/planner/text.hpp"
+
+namespace mc2::profiler {
+namespace {
+
+using planner::Collective;
+
+/// The tool prints two decimals of bandwidths that may be below 1 GB/s.
+constexpr double kBandwidthError = 0.03, kLeastBandwidth = 1;
+constexpr int kMostDerivedRanks = 16; ///< beyond, (R - 1)/R tells them no longer apart
+
+std::optional<double> bandwidth_factor(const NcclRow& row) {
+  if (row.alg_bandwidth < kLeastBandwidth || !std::isfinite(row.bus_bandwidth)) return std::nullopt;
+  return row.bus_bandwidth / row.alg_bandwidth;
+}
+
+double expected_factor(Collective collective, int ranks) {
+  const double others = static_cast<double>(ranks - 1) / ranks;
+  return collective == Collective::AllReduce ? 2 * others : others;
+}
+
+bool reduces(Collective collective) {
+  return collective == Collective::AllReduce || collective == Collective::ReduceScatter;
+}
+
+} // namespace
+
+std::string contradiction(Collective collective, int ranks, const NcclRow& row) {
+  const std::string name(planner::to_string(collective));
+  if (!row.redop.empty() && (row.redop == "none") == reduces(collective))
+    return "its redop is '" + shown(row.redop) + "', which no " + name + " has";
+  if (row.count > 0 && row.element_bytes > 0 && row.size_bytes > 0) {
+    const bool counts_all = row.count * row.element_bytes == row.size_bytes;
+    if (collective == Collective::AllReduce && !counts_all)
+      return "its count is not of its size, as that of an all_reduce is";
+  }
+  const auto factor = bandwidth_factor(row);
+  if (!factor) return {};
+  const bool is_possible = collective == Collective::AllReduce ? *factor > 1 - kBandwidthError && *factor < 2
+                                                               : *factor < 1 && *factor > 0.5 - kBandwidthError;
+  const bool is_expected = ranks < 2 || std::abs(*factor / expected_factor(collective, ranks) - 1) < kBandwidthError;
+  if (is_possible && is_expected) return {};
+  return "its busbw/algbw is " + number_text(*factor, 3) + ", which " + name +
+         (ranks < 2 ? std::string(" never has") : " of " + std::to_string(ranks) + " ranks does not have");
+}
+
+int ranks_by_bandwidth(Collective collective, const NcclRow& row) {
+  const auto factor = bandwidth_factor(row);
+  if (!factor) return 0;
+  const double others = collective == Collective::AllReduce ? *factor / 2 : *factor;
+  if (!(others > 0 && others < 1)) return 0;
+  const double ranks = 1 / (1 - others);
+  const int whole = static_cast<int>(std::lround(ranks));
+  return whole >= 2 && whole <= kMostDerivedRanks && std::abs(ranks / whole - 1) < kBandwidthError ? whole : 0;
+}
+
+} // namespace mc2::profiler
