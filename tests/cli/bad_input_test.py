@@ -138,7 +138,7 @@ class OptionTest(ProgramTest):
         for command in (["plan", *SHAPE, "--model", file, "--out", link], ["plan", *SHAPE, "--topology", file, "--out", file],
                         ["plan", "--request", file, "--out", file], ["fit", "--profile", file, "--out", file],
                         ["export", file, "--format", "html", "--out", file],
-                        ["export", "--format", "vllm", "--model", file, "--rows", 64, "--out", file],
+                        ["export", "--format", "m-table", "--model", file, "--rows", 64, "--out", file],
                         ["export", file, "--format", "ascendc", "--read", "--out", file],
                         ["explain", file, "--html", file], ["explain", *SHAPE, "--model", file, "--html", file],
                         ["explain", *SHAPE, "--profile", file, "--html", file], ["run", "--plan", file, "--trace", file],

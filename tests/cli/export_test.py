@@ -99,12 +99,12 @@ class ExportTest(ProgramTest):
         rows = list(csv.DictReader(self.succeed("export", ranges, "--format", "csv").splitlines()))
         self.assertEqual((len(rows), rows[0]["rule"], rows[0]["last_m"]), (count, "do not cut", "255"))
         self.assertEqual(self.succeed("export", ranges, "--format", "markdown").count("\n| "), count + 1)
-        self.refuse(UNSUPPORTED, ["export", ranges, "--format", "vllm"], "--format: vllm holds plans of one m each")
+        self.refuse(UNSUPPORTED, ["export", ranges, "--format", "m-table"], "--format: m-table holds plans of one m each")
         ranges.write_text(ranges.read_text().replace('"first_m": 65', '"first_m": 0', 1))
         self.refuse(USAGE, ["export", ranges, "--format", "csv"], "ranges.json", "first_m")
 
     def test_two_way_formats_give_the_same_bytes(self):
-        for name in ("ascendc", "ascendc-lib", "csv", "vllm"):
+        for name in ("ascendc", "ascendc-lib", "csv", "m-table"):
             with self.subTest(format=name):
                 file, back = self.export(name), self.directory / "back.json"
                 self.succeed("export", file, "--format", name, "--read", "--out", back)
@@ -112,16 +112,16 @@ class ExportTest(ProgramTest):
 
     def test_tables_say_what_a_neighbour_costs(self):
         file = self.directory / "plans.json"
-        self.succeed("export", "--model", MODEL, "--rows", "1024:4096:1024", "--format", "vllm", "--out", file)
+        self.succeed("export", "--model", MODEL, "--rows", "1024:4096:1024", "--format", "m-table", "--out", file)
         table = json.loads(file.read_text())
         program.validators()["mc2.plan_table/1"].validate(table)
         self.assertEqual(set(table["plans"]), {"1024", "2048", "3072", "4096"})
         for entry in table["plans"].values():
             self.assertGreater(entry["neighbour_loss"], 0)
             self.assertLess(entry["neighbour_loss"], 0.5)
-        one = self.succeed("export", file, "--format", "vllm", "--read", "--m", 2048)
+        one = self.succeed("export", file, "--format", "m-table", "--read", "--m", 2048)
         self.assertEqual(json.loads(one), table["plans"]["2048"]["plan"])
-        self.refuse(USAGE, ["export", file, "--format", "vllm", "--read"], "--m: is missing: the file holds 4 plans")
+        self.refuse(USAGE, ["export", file, "--format", "m-table", "--read"], "--m: is missing: the file holds 4 plans")
 
     def test_pictures_open_offline(self):
         html = self.export("html", "--model", MODEL).read_text()

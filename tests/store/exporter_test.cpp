@@ -137,16 +137,37 @@ TEST(Exporter, NcclRowsCarryTheBlocksBytes) {
 
 TEST(Exporter, OurKernelsThreadBlocksAreNotNcclsChannels) {
   ExportItem item = short_first();
+  const auto* nccl = find_exporter("nccl-tuner").value();
   for (const char* name : {"persistent", "low_latency", "direct"}) {
     item.plan.variant = {name, {{"ctas", "16"}}};
-    EXPECT_THAT(written("nccl-tuner", {item}, {"ring", "simple"}), HasSubstr(",ring,simple,-1,-1,")) << name;
+    EXPECT_THAT(written("nccl-tuner", {item}, {"ring", "simple", 8}), HasSubstr(",ring,simple,8,-1,")) << name;
+    EXPECT_EQ(nccl->write(std::span(&item, 1), {"ring", "simple"}).error().field, "--channels") << name;
+    item.plan.fingerprint.fields = {{"backend", "cuda"}};
+    EXPECT_THAT(nccl->write(std::span(&item, 1), {"ring", "simple", 8}).error().message, HasSubstr("never calls NCCL"));
+    item.plan.fingerprint.fields.clear();
   }
+}
+
+TEST(Exporter, WhatNcclHasNoKernelsOfIsRefused) {
+  ExportItem item = short_first();
+  item.plan.variant = {"nccl", {{"ctas", "16"}}};
+  const auto* nccl = find_exporter("nccl-tuner").value();
+  const auto field = [&](const char* algorithm, const char* protocol) {
+    return nccl->write(std::span(&item, 1), {algorithm, protocol}).error().field;
+  };
+  for (const char* algorithm : {"nvls", "nvls_tree", "collnet_direct", "collnet_chain"})
+    for (const char* protocol : {"ll", "ll128"}) EXPECT_EQ(field(algorithm, protocol), "--protocol") << algorithm;
+  EXPECT_EQ(field("pat", "simple"), "--algorithm");
+  item.plan.op.kind = planner::OpKind::MatmulReduceScatter;
+  for (const char* algorithm : {"tree", "nvls_tree", "collnet_chain"})
+    EXPECT_EQ(field(algorithm, "simple"), "--algorithm") << algorithm;
+  EXPECT_TRUE(nccl->write(std::span(&item, 1), {"pat", "simple"}));
 }
 
 TEST(Exporter, TunersHaveOneRuleForAMessage) {
   // Blocks of 128 and 448 rows, and of 448 alone: two messages, whatever the plans' m.
   const std::vector<ExportItem> items{short_first(), {plan_of({448, 448}, 896), {}}};
-  const std::string text = written("nccl-tuner", items, {"ring", "simple"});
+  const std::string text = written("nccl-tuner", items, {"ring", "simple", 4});
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n') - std::count(text.begin(), text.end(), '#'), 2) << text;
   const auto config = nlohmann::json::parse(written("hccl-tuner", items, {"aicpu:sole:nhr", ""}));
   EXPECT_EQ(config["op_types"]["allreduce"]["rules"].size(), 2);
@@ -188,12 +209,12 @@ TEST(Exporter, EightBitFloatsAreRefusedWhereHcclHasNone) {
 }
 
 TEST(Exporter, TablesByMAreOfOneOperator) {
-  const auto* vllm = find_exporter("vllm").value();
+  const auto* m_table = find_exporter("m-table").value();
   ExportItem other = short_first();
   other.plan.op.k += 1;
-  EXPECT_THAT(vllm->write(std::vector{short_first(), other}, {}).error().message,
+  EXPECT_THAT(m_table->write(std::vector{short_first(), other}, {}).error().message,
               HasSubstr("one operator on one machine"));
-  EXPECT_THAT(vllm->write(std::vector{short_first(), short_first()}, {}).error().message,
+  EXPECT_THAT(m_table->write(std::vector{short_first(), short_first()}, {}).error().message,
               HasSubstr("two plans are of m=1024"));
 }
 

@@ -195,8 +195,10 @@ Result<void> ExportCommand::check_options() const {
   if (!options.algorithm.empty() && !has_algorithm)
     return Error{ErrorCode::InvalidSpec, "--algorithm",
                  "is of nccl-tuner and hccl-tuner, not of " + format + "; leave it out"};
-  if (!options.protocol.empty() && !is_nccl)
-    return Error{ErrorCode::InvalidSpec, "--protocol", "is of nccl-tuner, not of " + format + "; leave it out"};
+  for (const auto& [is_given, option] :
+       {std::pair(!options.protocol.empty(), "--protocol"), {options.channels.has_value(), "--channels"}})
+    if (is_given && !is_nccl)
+      return Error{ErrorCode::InvalidSpec, option, "is of nccl-tuner, not of " + format + "; leave it out"};
   return {};
 }
 
@@ -233,12 +235,14 @@ Command add_export(CLI::App& app) {
   sub->add_option("--algorithm", command->options.algorithm,
                   "of nccl-tuner, e.g. ring, or hccl-tuner, e.g. aicpu:sole:nhr");
   sub->add_option("--protocol", command->options.protocol, "of nccl-tuner: ll, ll128 or simple");
+  sub->add_option("--channels", command->options.channels, "of nccl-tuner, for plans that do not say: 1 to 64")
+      ->check(whole_number(1, 64));
   sub->add_flag("--read", command->reads_back, "turn an exported file back into the plan document");
   sub->add_option("--m", command->m, "which plan of a table --read takes")->check(whole_number(1, planner::kMaxSize));
   command->store.add_to(*sub);
   sub->footer(
       "Examples:\n  mc2 export plan.json --format ascendc --out tiling.h\n"
-      "  mc2 export --model model.json --rows 512:8192:512 --format vllm \\\n             --out plans.json\n"
+      "  mc2 export --model model.json --rows 512:8192:512 --format m-table \\\n             --out plans.json\n"
       "  mc2 export by_m.json --format ascendc --out tiling_by_m.h\n"
       "  mc2 export plan.json --format nccl-tuner --algorithm nvls --protocol simple\n"
       "  mc2 export tiling.h --format ascendc --read --out plan.json");

@@ -15,7 +15,7 @@ constexpr std::array kExporters{
              read_ascendc_lib},
     Exporter{"nccl-tuner", "CSV of NCCL's example tuner plugin", true, write_nccl_tuner, nullptr},
     Exporter{"hccl-tuner", "JSON of HCCL's example tuner plugin", true, write_hccl_tuner, nullptr},
-    Exporter{"vllm", "JSON table of plans by m for one device", true, write_vllm, read_vllm},
+    Exporter{"m-table", "JSON table of plans by m for one device", true, write_m_table, read_m_table},
     Exporter{"csv", "table of plans", true, write_csv, read_csv, write_csv_ranges},
     Exporter{"markdown", "table of plans", true, write_markdown, nullptr, write_markdown_ranges}};
 

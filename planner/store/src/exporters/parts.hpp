@@ -45,8 +45,8 @@ struct BlockGroup {
 [[nodiscard]] Result<std::vector<ExportItem>> read_ascendc_lib(std::string_view text);
 [[nodiscard]] Result<std::string> write_nccl_tuner(std::span<const ExportItem> items, const ExportOptions& options);
 [[nodiscard]] Result<std::string> write_hccl_tuner(std::span<const ExportItem> items, const ExportOptions& options);
-[[nodiscard]] Result<std::string> write_vllm(std::span<const ExportItem> items, const ExportOptions& options);
-[[nodiscard]] Result<std::vector<ExportItem>> read_vllm(std::string_view text);
+[[nodiscard]] Result<std::string> write_m_table(std::span<const ExportItem> items, const ExportOptions& options);
+[[nodiscard]] Result<std::vector<ExportItem>> read_m_table(std::string_view text);
 [[nodiscard]] Result<std::string> write_csv(std::span<const ExportItem> items, const ExportOptions& options);
 [[nodiscard]] Result<std::vector<ExportItem>> read_csv(std::string_view text);
 [[nodiscard]] Result<std::string> write_markdown(std::span<const ExportItem> items, const ExportOptions& options);

@@ -117,7 +117,7 @@ Result<std::optional<double>> last_number(std::string_view cells) {
 }
 
 /// An entry of the table by m, as people read it; the document behind it is what is read back.
-json vllm_entry(const ExportItem& item) {
+json m_table_entry(const ExportItem& item) {
   const Plan& plan = item.plan;
   json blocks = json::array();
   for (const auto& group : block_groups(plan.cut)) blocks.push_back({{"rows", group.rows}, {"count", group.count}});
@@ -204,7 +204,7 @@ Result<std::string> write_markdown(std::span<const ExportItem> items, const Expo
   return text;
 }
 
-Result<std::string> write_vllm(std::span<const ExportItem> items, const ExportOptions&) {
+Result<std::string> write_m_table(std::span<const ExportItem> items, const ExportOptions&) {
   MC2_TRY(require_one_operator(items));
   const planner::OpSpec& op = items.front().plan.op;
   const auto device = items.front().plan.fingerprint.fields.find("device");
@@ -219,14 +219,14 @@ Result<std::string> write_vllm(std::span<const ExportItem> items, const ExportOp
       {"ranks", op.world_size}};
   std::map<std::int64_t, json> by_m;
   for (const ExportItem& item : items)
-    if (!by_m.try_emplace(item.plan.op.m, vllm_entry(item)).second)
+    if (!by_m.try_emplace(item.plan.op.m, m_table_entry(item)).second)
       return Error{ErrorCode::InvalidSpec, "PLAN", "two plans are of m=" + std::to_string(item.plan.op.m)};
   json& plans = table["plans"] = json::object();
   for (auto& [m, entry] : by_m) plans[std::to_string(m)] = std::move(entry);
   return table.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
 }
 
-Result<std::vector<ExportItem>> read_vllm(std::string_view text) {
+Result<std::vector<ExportItem>> read_m_table(std::string_view text) {
   const json table = json::parse(text, nullptr, false);
   if (!table.is_object() || !table.contains("plans") || !table["plans"].is_object())
     return Error{ErrorCode::Malformed, "", "is no table of plans by m ('plans')"};
@@ -244,7 +244,7 @@ Result<std::vector<ExportItem>> read_vllm(std::string_view text) {
   std::vector<ExportItem> items;
   for (auto& [m, item] : by_m) items.push_back(std::move(item));
   if (items.empty()) return Error{ErrorCode::Malformed, "plans", "is empty"};
-  return require_unedited(std::move(items), text, "vllm");
+  return require_unedited(std::move(items), text, "m-table");
 }
 
 } // namespace mc2::store

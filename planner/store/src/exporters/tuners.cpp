@@ -14,8 +14,6 @@ namespace {
 
 using planner::Collective;
 
-constexpr std::array<std::string_view, 7> kNcclAlgorithms{
-    "tree", "ring", "collnet_direct", "collnet_chain", "nvls", "nvls_tree", "pat"};
 constexpr std::array<std::string_view, 3> kNcclProtocols{"ll", "ll128", "simple"};
 constexpr std::array<std::string_view, 5> kHcclEngines{"aicpu", "ccums", "ccusched", "aiv", "dpu"};
 constexpr std::array<std::string_view, 5> kHcclExecutors{"sole", "sequence", "parallel", "pipeline", "concur"};
@@ -39,12 +37,18 @@ std::set<std::int64_t> message_sizes(const planner::Plan& plan) {
   return sizes;
 }
 
-/// The thread blocks of other variants are those of mc2's own kernels.
-std::string nccl_channels(const planner::Variant& variant) {
+/// The plan's, of an NCCL variant that says so; else as asked. 0: neither says.
+int nccl_channels(const planner::Variant& variant, const ExportOptions& options) {
   const auto ctas = variant.fields.find("ctas");
-  const bool is_number = ctas != variant.fields.end() && !ctas->second.empty() &&
+  const bool is_number = ctas != variant.fields.end() && !ctas->second.empty() && ctas->second.size() < 4 &&
                          ctas->second.find_first_not_of("0123456789") == std::string::npos;
-  return is_number && variant.name.starts_with("nccl") ? ctas->second : "-1";
+  return is_number && variant.name.starts_with("nccl") ? std::stoi(ctas->second) : options.channels.value_or(0);
+}
+
+/// mc2's own kernels exchange the blocks of other variants of its GPU backend.
+bool calls_nccl(const planner::Plan& plan) {
+  const auto backend = plan.fingerprint.fields.find("backend");
+  return backend == plan.fingerprint.fields.end() || backend->second != "cuda" || plan.variant.name.starts_with("nccl");
 }
 
 /// NCCL's name; empty for a collective that it does not tune.
@@ -100,23 +104,68 @@ Result<std::array<std::string, 3>> hccl_algorithm(const std::string& text) {
   return parts;
 }
 
+/// What NCCL has kernels of: its table of functions, src/device/generate.py of commit 081eafa.
+struct NcclAlgorithm {
+  std::string_view name;
+  std::array<Collective, 3> collectives; ///< the first again where there are fewer
+  bool has_all_protocols = false;
+};
+constexpr std::array kNcclAlgorithms{
+    NcclAlgorithm{"tree", {Collective::AllReduce, Collective::AllReduce, Collective::AllReduce}, true},
+    NcclAlgorithm{"ring", {Collective::AllReduce, Collective::ReduceScatter, Collective::AllGather}, true},
+    NcclAlgorithm{"collnet_direct", {Collective::AllReduce, Collective::ReduceScatter, Collective::AllGather}},
+    NcclAlgorithm{"collnet_chain", {Collective::AllReduce, Collective::AllReduce, Collective::AllReduce}},
+    NcclAlgorithm{"nvls", {Collective::AllReduce, Collective::ReduceScatter, Collective::AllGather}},
+    NcclAlgorithm{"nvls_tree", {Collective::AllReduce, Collective::AllReduce, Collective::AllReduce}},
+    NcclAlgorithm{"pat", {Collective::ReduceScatter, Collective::AllGather, Collective::AllGather}}};
+
+/// Errors: InvalidSpec naming the option.
+Result<void> require_kernels(Collective collective, const ExportOptions& options) {
+  constexpr auto kNames = [] {
+    std::array<std::string_view, kNcclAlgorithms.size()> names;
+    for (std::size_t i = 0; i < names.size(); ++i) names[i] = kNcclAlgorithms[i].name;
+    return names;
+  }();
+  MC2_TRY(require_name(kNames, options.algorithm, "--algorithm"));
+  MC2_TRY(require_name(kNcclProtocols, options.protocol, "--protocol"));
+  const auto& algorithm = *std::ranges::find(kNcclAlgorithms, options.algorithm, &NcclAlgorithm::name);
+  if (std::ranges::find(algorithm.collectives, collective) == algorithm.collectives.end())
+    return Error{ErrorCode::InvalidSpec, "--algorithm",
+                 "is " + options.algorithm + ", by which NCCL has no " + std::string(to_string(collective))};
+  if (!algorithm.has_all_protocols && options.protocol != "simple")
+    return Error{ErrorCode::InvalidSpec, "--protocol",
+                 "is " + options.protocol + ", which NCCL has for ring and tree only; by " + options.algorithm +
+                     " it runs simple"};
+  return {};
+}
+
 /// What NCCL's plugin tells messages apart by: collective, ranks and bytes of the full array.
 using NcclMessage = std::tuple<std::string_view, int, std::int64_t>;
 using NcclLines = std::map<NcclMessage, const planner::Plan*>;
 
 std::string plan_text(const planner::Plan& plan) { return plan.op.text() + " with " + plan.variant.text(); }
 
-/// Errors: InvalidSpec for a message that another plan gives other channels.
-Result<void> add_nccl_lines(const planner::Plan& plan, NcclLines& lines) {
+/// Errors: InvalidSpec for a plan that NCCL does not run or whose channels nobody says, and for a message that another
+/// plan gives other channels.
+Result<void> add_nccl_lines(const planner::Plan& plan, const ExportOptions& options, NcclLines& lines) {
+  if (!calls_nccl(plan))
+    return Error{
+        ErrorCode::InvalidSpec, "PLAN",
+        plan_text(plan) + " never calls NCCL: mc2's own kernels exchange its blocks; plan with --variant nccl"};
+  const int channels = nccl_channels(plan.variant, options);
+  if (channels == 0)
+    return Error{
+        ErrorCode::InvalidSpec, "--channels",
+        "is missing: " + plan_text(plan) + " does not say, and the plugin takes one channel where its file says none"};
   for (const std::int64_t bytes : message_sizes(plan)) {
     const NcclMessage message{nccl_name(planner::collective_of(plan.op.kind)), plan.op.world_size, bytes};
     const planner::Plan& other = *lines.try_emplace(message, &plan).first->second;
-    const std::string channels = nccl_channels(plan.variant), other_channels = nccl_channels(other.variant);
+    const int other_channels = nccl_channels(other.variant, options);
     if (channels == other_channels) continue;
     return Error{ErrorCode::InvalidSpec, "PLAN",
                  plan_text(other) + " and " + plan_text(plan) + " both exchange messages of " + std::to_string(bytes) +
-                     " bytes, over " + other_channels + " and " + channels +
-                     " channels (-1: NCCL's choice); export one of them"};
+                     " bytes, over " + std::to_string(other_channels) + " and " + std::to_string(channels) +
+                     " channels; export one of them"};
   }
   return {};
 }
@@ -126,8 +175,6 @@ Result<void> add_nccl_lines(const planner::Plan& plan, NcclLines& lines) {
 /// The file of NCCL's example tuner plugin:
 /// collective,min,max,algorithm,protocol,channels,nNodes,nRanks,numPipeOps,regBuff.
 Result<std::string> write_nccl_tuner(std::span<const ExportItem> items, const ExportOptions& options) {
-  MC2_TRY(require_name(kNcclAlgorithms, options.algorithm, "--algorithm"));
-  MC2_TRY(require_name(kNcclProtocols, options.protocol, "--protocol"));
   std::string text =
       "# NCCL tuner configuration by mc2: the messages of these plans' blocks, in bytes of the full array.\n";
   NcclLines lines;
@@ -135,14 +182,15 @@ Result<std::string> write_nccl_tuner(std::span<const ExportItem> items, const Ex
     if (nccl_name(planner::collective_of(item.plan.op.kind)).empty())
       return Error{ErrorCode::Infeasible, "",
                    "NCCL's tuner knows no all-to-all, which " + std::string(to_string(item.plan.op.kind)) + " needs"};
+    MC2_TRY(require_kernels(planner::collective_of(item.plan.op.kind), options));
     for (const auto& line : provenance_lines(item.plan)) text += "# " + line + "\n";
-    MC2_TRY(add_nccl_lines(item.plan, lines));
+    MC2_TRY(add_nccl_lines(item.plan, options, lines));
   }
   for (const auto& [message, plan] : lines) {
     const auto& [collective, ranks, bytes] = message;
     text += std::string(collective) + "," + std::to_string(bytes) + "," + std::to_string(bytes) + "," +
-            options.algorithm + "," + options.protocol + "," + nccl_channels(plan->variant) + ",-1," +
-            std::to_string(ranks) + ",-1,-1\n";
+            options.algorithm + "," + options.protocol + "," + std::to_string(nccl_channels(plan->variant, options)) +
+            ",-1," + std::to_string(ranks) + ",-1,-1\n";
   }
   return text;
 }

@@ -27,6 +27,7 @@ struct ExportItem {
 struct ExportOptions {
   std::string algorithm; ///< NCCL's ("ring", "nvls", ...), or HCCL's engine:executor:template ("aicpu:sole:nhr")
   std::string protocol;  ///< NCCL's: ll, ll128 or simple
+  std::optional<int> channels = std::nullopt; ///< NCCL's, where a plan does not say; 1 to 64
 };
 
 /// One row of the table in src/exporters/exporter_registry.cpp.
