@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "mc2/planner/units.hpp"
+#include "mc2/profiler/profile_case.hpp"
 #include "mc2/profiler/sweep.hpp"
 
 namespace mc2::profiler {
@@ -78,6 +79,16 @@ std::vector<std::int64_t> coarse_to_fine(std::span<const std::int64_t> ascending
     gaps.emplace_back(middle, high);
   }
   return order;
+}
+
+std::vector<ProfileCase> grid_cases(std::int64_t rows, std::int64_t alignment) {
+  std::vector<ProfileCase> cases;
+  for (const std::int64_t length : coarse_to_fine(sweep_block_rows(rows, alignment))) {
+    cases.push_back({CaseTarget::Matmul, length});
+    cases.push_back({CaseTarget::Collective, length});
+    if (length * 3 <= rows && length * 17 >= rows) cases.push_back({CaseTarget::BothLanes, length});
+  }
+  return cases;
 }
 
 } // namespace mc2::profiler

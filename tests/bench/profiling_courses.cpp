@@ -50,18 +50,8 @@ class Judge {
   Course course_;
 };
 
-/// The sweep's cases for a length: both lanes, and both together where plausible plans lie (tune/profile.cpp).
-void add_cases(std::vector<ProfileCase>& cases, std::int64_t rows, std::int64_t length) {
-  cases.push_back({CaseTarget::Matmul, length});
-  cases.push_back({CaseTarget::Collective, length});
-  if (length * 3 <= rows && length * 17 >= rows) cases.push_back({CaseTarget::BothLanes, length});
-}
-
 std::vector<ProfileCase> grid_cases(const SimulatedMachine& machine) {
-  const auto lengths = profiler::sweep_block_rows(machine.op().m, machine.options().alignment);
-  std::vector<ProfileCase> cases;
-  for (const auto length : profiler::coarse_to_fine(lengths)) add_cases(cases, machine.op().m, length);
-  return cases;
+  return profiler::grid_cases(machine.op().m, machine.options().alignment);
 }
 
 /// Profiling sees the machine through this; whenever it should be, the plan is judged.

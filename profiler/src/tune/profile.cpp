@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <functional>
 #include <span>
@@ -22,12 +21,6 @@ using planner::Sample;
 
 /// How often the plan that the samples lead to may be asked for lengths of its own.
 constexpr int kMostFollowUps = 8;
-
-constexpr std::array kLanes{CaseTarget::Matmul, CaseTarget::Collective, CaseTarget::BothLanes};
-constexpr std::span<const CaseTarget> kEachLane = std::span(kLanes).first(2), kBothLanes = std::span(kLanes).last(1);
-
-/// The lengths at which both lanes are also timed together: those near typical plans of 4 to 16 blocks.
-bool is_co_run_length(std::int64_t rows, std::int64_t length) { return length * 3 <= rows && length * 17 >= rows; }
 
 /// One profile: a round over a grid of lengths, rounds with those of the plan that this leads to while it has others,
 /// and then rounds until all are settled.
@@ -104,12 +97,8 @@ bool Profiling::has(const planner::Variant& variant, std::int64_t length) const 
 
 Result<void> Profiling::add_grid() {
   const std::int64_t rows = planner::traits_of(bench_.op().kind).cut_axis_length(bench_.op());
-  for (const std::int64_t length : coarse_to_fine(sweep_block_rows(rows, settings_.alignment)))
-    for (const auto targets : {kEachLane, kBothLanes})
-      for (const planner::Variant& variant : bench_.variants())
-        for (const auto target : targets)
-          if (target != CaseTarget::BothLanes || is_co_run_length(rows, length))
-            MC2_TRY(add({variant, {target, length}}));
+  for (const ProfileCase& one : grid_cases(rows, settings_.alignment))
+    for (const planner::Variant& variant : bench_.variants()) MC2_TRY(add({variant, one}));
   return {};
 }
 

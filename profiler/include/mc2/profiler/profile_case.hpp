@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "mc2/planner/op_spec.hpp"
 
@@ -21,6 +22,11 @@ struct ProfileCase {
   [[nodiscard]] std::string text(planner::CutAxis axis) const;
   auto operator<=>(const ProfileCase&) const = default;
 };
+
+/// What one round of a profile times of an operator with so many rows or columns to cut, the most telling lengths
+/// first: each lane alone, and both at once where typical plans of 4 to 16 blocks lie (sweep_block_rows(),
+/// coarse_to_fine()).
+[[nodiscard]] std::vector<ProfileCase> grid_cases(std::int64_t rows, std::int64_t alignment);
 
 } // namespace mc2::profiler
 
