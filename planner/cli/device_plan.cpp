@@ -63,15 +63,20 @@ Result<void> learn_from_cuts(const std::vector<store::Measurement>& cuts, const 
   for (const auto& cut : cuts)
     measured.push_back({costs.model.variants.front().variant, cut.cut, cut.fused_us, cut.serial_us, cut.compute_us,
                         cut.communication_us, store::relative_error(cut), std::max(cut.pair_count, 1)});
+  if (measured.size() > profiler::kMaxMeasuredCuts) // the newest
+    measured.erase(measured.begin(), measured.end() - static_cast<std::ptrdiff_t>(profiler::kMaxMeasuredCuts));
   const planner::OpSpec& measured_op = cuts.front().op;
   MC2_ASSIGN(auto refinement, profiler::refine(measured_op, costs.model, measured, {limits}));
   const planner::OpSpec asked = costs.model.op;
   costs.model = refinement.model;
   costs.model.op = asked;
-  costs.recalibration = "recalibrated from " + std::to_string(refinement.measured.size()) + " measured " +
-                        (refinement.measured.size() == 1 ? "cut" : "cuts") +
-                        (measured_op == op ? "" : " of m=" + std::to_string(measured_op.m)) +
-                        "; mc2 refine says what they tell";
+  if (refinement.measured.empty())
+    costs.recalibration = "at the speed of serial as it was measured";
+  else
+    costs.recalibration = "recalibrated from " + std::to_string(refinement.measured.size()) + " measured " +
+                          (refinement.measured.size() == 1 ? "cut" : "cuts") +
+                          (measured_op == op ? "" : " of m=" + std::to_string(measured_op.m)) +
+                          "; mc2 refine says what they tell";
   if (measured_op == op) costs.refinement = std::move(refinement);
   return {};
 }

@@ -79,9 +79,21 @@ class RefineTest(ProgramTest):
         self.bring(log, "--blocks", "512,4x896")
         self.assertEqual(self.refine()["measured"][0]["measured_us"], 1263)
 
-    def test_a_plan_is_named_by_its_digest(self):
-        plan = self.directory / "plan.json"
-        self.succeed("plan", *DEVICE, *OPERATOR, "--blocks", "1024,3x1024", "--store", self.store, "--out", plan)
+    def test_what_was_measured_does_not_outweigh_what_is_asked(self):
+        self.bring("blocks,fused_us,serial_us\n512+4x896,1262,1874\n640+3x1152,1250,1876\n")
+        plan = ["plan", *DEVICE, *OPERATOR, "--store", self.store, "--json"]
+        self.assertEqual(json.loads(self.succeed(*plan))["strategy"], "refined")
+        few = json.loads(self.succeed(*plan, "--max-blocks", 2))
+        self.assertLessEqual(len(few["cut"]["block_rows"]), 2)
+        self.assertEqual(few["strategy"], "search")
+
+    def test_serial_alone_is_no_cut(self):
+        self.bring("blocks,fused_us\n4096,1874\n")
+        plan = json.loads(self.succeed("plan", *DEVICE, *OPERATOR, "--allow-small-gain", "--store", self.store, "--json"))
+        self.assertGreater(len(plan["cut"]["block_rows"]), 1)
+        self.assertTrue(self.refine()["next"])
+
+    def test_a_digest_of_no_plan_is_named(self):
         self.refuse(3, ["import", self.write("blocks,fused_us\nabcdef0123,1262\n"), *DEVICE, *OPERATOR, "--store", self.store], "abcdef0123")
 
     def test_from_files_alone(self):

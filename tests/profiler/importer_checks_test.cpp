@@ -69,6 +69,23 @@ TEST(NcclTests, WhatIsSaidIsCheckedAgainstTheRow) {
               HasSubstr("all_reduce: its busbw/algbw is 0.875"));
 }
 
+TEST(NcclTests, RoundedBandwidthsOfManyRanksAreNoContradiction) {
+  const auto taken = [](const std::string& program, int ranks, const std::string& cells) {
+    const std::string text =
+        "# size count type redop root time algbw busbw #wrong\n# (B) (elements) (us) (GB/s) (GB/s)\n" + cells +
+        "\n# Out of bounds values : 0 OK\n";
+    return import_text("# Collective test starting: " + program + "\n" + text, {.world_size = ranks}, "nccl_tests");
+  };
+  for (const auto& imported : {taken("all_gather_perf", 256, "1048576 1024 float none -1 1000 1.00 1.00 0"),
+                               taken("all_reduce_perf", 512, "1048576 262144 float sum -1 1000 1.00 2.00 0"),
+                               taken("reduce_scatter_perf", 128, "1048576 2048 float sum -1 1000 1.00 0.99 0")})
+    EXPECT_EQ(imported.summary.value().took_count, 1) << imported.first(Verdict::Bad);
+  // A count beyond any size is no overflow.
+  EXPECT_THAT(
+      taken("all_reduce_perf", 8, "1048576 9223372036854775807 float sum -1 1000 1.00 1.75 0").first(Verdict::Bad),
+      HasSubstr("its count is not of its size"));
+}
+
 TEST(NcclTests, OldAllToAllRowsHaveNoOperation) {
   const std::string text =
       "# nThread 1 nGpus 8 minBytes 8388608\n# Collective test starting: alltoall_perf\n"

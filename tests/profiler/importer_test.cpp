@@ -357,6 +357,14 @@ TEST(Importer, AFusedOperatorIsARunOfTheCutThatIsNamed) {
     EXPECT_EQ(timing.k, 3072);
     EXPECT_EQ(timing.blocks, "512,4x896");
   }
+  EXPECT_EQ(named.timings.fused()[0].shards, 8);
+  for (const char* types : {"DT_FLOAT8_E4M3FN;DT_FLOAT8_E4M3FN", "FLOAT16;INT8"}) {
+    const std::string other =
+        std::string(kFusedHeading) + "a,MatmulAllReduce,900,\"4096,3072;3072,8192\"," + types + ",\"4096,8192\"\n";
+    const ImportedLog imported = import_text(other, {.blocks = "512,4x896"});
+    EXPECT_TRUE(imported.timings.fused().empty()) << types;
+    EXPECT_THAT(imported.lines.back().text, HasSubstr("which mc2 does not plan"));
+  }
   EXPECT_EQ(named.timings.fused()[1].collective, Collective::AllGather);
   EXPECT_EQ(named.timings.fused()[1].dtype, DType::Bf16);
 }

@@ -136,13 +136,43 @@ TEST(Refine, RunsOfOneCutCountAsOne) {
   EXPECT_EQ(refined.plan.validation->pair_count, 2);
 }
 
-TEST(Refine, ManyMeasuredCutsAreSettled) {
+TEST(Refine, IsSettledWhenNothingElseIsWorthARun) {
   const CostModel model = model_with(1.15, 1.15, 0);
   std::vector<MeasuredCut> measured;
-  const auto cuts = planner::enumerate_cuts(model.op, settings().plan).value();
-  for (std::size_t i = 1; i < cuts.size(); ++i) measured.push_back(measure(model, cuts[i]));
-  const auto refined = refine(model.op, model, measured, settings()).value();
-  EXPECT_TRUE(refined.next.empty());
+  bool is_settled = false;
+  for (int round = 0; round < 20 && !is_settled; ++round) {
+    const auto refined = refine(model.op, model, measured, settings()).value();
+    for (const auto& next : refined.next) measured.push_back(measure(model, next.cut));
+    is_settled = refined.next.empty();
+  }
+  EXPECT_TRUE(is_settled);
+  EXPECT_LT(measured.size(), 50U); // of hundreds
+}
+
+TEST(Refine, NoCutIsBelievedFasterThanItsLanesAllow) {
+  const CostModel model = model_with(1, 1, 0);
+  // Thirty-two short blocks cannot be that fast: each pays 20 and 30 us.
+  MeasuredCut wrong = measure(model, {std::vector<std::int64_t>(32, 128)});
+  wrong.fused_us *= 0.6;
+  const auto refined = refine(model.op, model, std::vector{wrong}, settings()).value();
+  const double ideal_us = 30 + 0.5 * 4096;
+  for (const auto& next : refined.next) EXPECT_GT(next.us, 0.94 * ideal_us) << next.cut.text();
+}
+
+TEST(Refine, AssumptionsStandInThePlaceOfTheModels) {
+  const CostModel model = model_with(1.15, 1.15, 0), slow = model_with(2, 2, 0);
+  RefineSettings asked = settings();
+  asked.plan.contention = planner::LaneContention{2, 2};
+  EXPECT_EQ(refine(model.op, model, {}, asked).value().next.front().us,
+            refine(slow.op, slow, {}, settings()).value().next.front().us);
+}
+
+TEST(Refine, TooManyCutsAreRefusedAtOnce) {
+  const CostModel model = model_with(1.15, 1.15, 0);
+  std::vector<MeasuredCut> measured;
+  for (std::int64_t first = 1; first <= 300; ++first)
+    measured.push_back({model.variants[0].variant, {{first, 4096 - first}}, 3000.0});
+  EXPECT_EQ(refine(model.op, model, measured, settings()).error().code, ErrorCode::InvalidSpec);
 }
 
 TEST(Refine, RefusesWhatIsNoMeasurement) {

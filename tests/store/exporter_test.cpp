@@ -140,11 +140,14 @@ TEST(Exporter, OurKernelsThreadBlocksAreNotNcclsChannels) {
   const auto* nccl = find_exporter("nccl-tuner").value();
   for (const char* name : {"persistent", "low_latency", "direct"}) {
     item.plan.variant = {name, {{"ctas", "16"}}};
+    item.plan.fingerprint.fields = {{"backend", "imported"}};
     EXPECT_THAT(written("nccl-tuner", {item}, {"ring", "simple", 8}), HasSubstr(",ring,simple,8,-1,")) << name;
     EXPECT_EQ(nccl->write(std::span(&item, 1), {"ring", "simple"}).error().field, "--channels") << name;
-    item.plan.fingerprint.fields = {{"backend", "cuda"}};
-    EXPECT_THAT(nccl->write(std::span(&item, 1), {"ring", "simple", 8}).error().message, HasSubstr("never calls NCCL"));
-    item.plan.fingerprint.fields.clear();
+    for (const char* backend : {"cuda", "mpi", "host"}) {
+      item.plan.fingerprint.fields = {{"backend", backend}};
+      EXPECT_THAT(nccl->write(std::span(&item, 1), {"ring", "simple", 8}).error().message,
+                  HasSubstr("never calls NCCL"));
+    }
   }
 }
 
@@ -166,7 +169,8 @@ TEST(Exporter, WhatNcclHasNoKernelsOfIsRefused) {
 
 TEST(Exporter, TunersHaveOneRuleForAMessage) {
   // Blocks of 128 and 448 rows, and of 448 alone: two messages, whatever the plans' m.
-  const std::vector<ExportItem> items{short_first(), {plan_of({448, 448}, 896), {}}};
+  std::vector<ExportItem> items{short_first(), {plan_of({448, 448}, 896), {}}};
+  for (ExportItem& item : items) item.plan.fingerprint.fields = {{"backend", "imported"}};
   const std::string text = written("nccl-tuner", items, {"ring", "simple", 4});
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n') - std::count(text.begin(), text.end(), '#'), 2) << text;
   const auto config = nlohmann::json::parse(written("hccl-tuner", items, {"aicpu:sole:nhr", ""}));

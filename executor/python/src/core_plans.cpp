@@ -224,7 +224,7 @@ PlanOptions to_options(const py::kwargs& words, PlanOptions options) {
       {"objective_quantile", [&](const py::handle& v) { options.objective_quantile = v.cast<double>(); }},
       {"require_significant_gain", [&](const py::handle& v) { options.require_significant_gain = v.cast<bool>(); }},
       {"contention", [&](const py::handle& v) { options.contention = to_contention(v); }},
-      {"block_overhead_us", [&](const py::handle& v) { options.block_overhead_us = v.cast<double>(); }},
+      {"block_overhead_us", [&](const py::handle& v) { options.block_overhead_us = v.cast<std::optional<double>>(); }},
       {"formula_contention", [&](const py::handle& v) { options.formula_contention = v.cast<double>(); }},
       {"formula_short_block", [&](const py::handle& v) {
          options.formula_short_block = unwrap(planner::parse_short_block_rule(v.cast<std::string>()));

@@ -188,11 +188,13 @@ Result<void> ImportCommand::keep(const profiler::ImportedProfile& imported) cons
   MC2_ASSIGN(const auto machine, find_imported(layers, profile.fingerprint.fields.at("device")));
   store::Store& writable = layers.writable();
   const std::string& device = profile.fingerprint.fields.at("device");
-  const auto cuts = store::keep_measured_cuts(writable, device, profile.op, imported.cuts, utc_now());
-  if (!cuts) return as_option(cuts.error());
+  const auto measured = store::to_measurements(writable, profile.op, imported.cuts);
+  if (!measured) return Error{measured.error().code, "", "measured cut " + measured.error().message};
   const auto kept = profile.samples.empty() ? Result<std::vector<std::string>>(std::vector<std::string>())
                                             : store::keep_imported(writable, machine, profile, utc_now());
   if (!kept) return kept.error().field == "device" ? as_option(kept.error()) : kept.error();
+  const auto cuts = store::keep_measured_cuts(writable, device, measured.value(), utc_now());
+  if (!cuts) return cuts.error();
   if (kept.value().empty() && cuts.value().empty()) {
     std::cout << "  note: all of it is kept already; nothing was added\n";
     return {};

@@ -188,7 +188,7 @@ Result<finder::FoundModel> PlanCommand::model_elsewhere(const store::PlanRequest
     MC2_ASSIGN(auto costs, device_model(request));
     about.notes = std::move(costs.notes);
     if (!costs.recalibration.empty()) about.notes.push_back(std::move(costs.recalibration));
-    if (costs.refinement) about.measured = std::move(costs.refinement->plan);
+    if (costs.refinement && !costs.refinement->measured.empty()) about.measured = std::move(costs.refinement->plan);
     return finder::FoundModel{.model = std::move(costs.model), .can_require_significance = !costs.is_analytic};
   }
   if (model) return finder::FoundModel{*model};
@@ -209,8 +209,8 @@ Result<planner::Plan> PlanCommand::plan_elsewhere(const store::PlanRequest& requ
   MC2_ASSIGN(const auto question, question_on(named.model.fingerprint, request));
   MC2_ASSIGN(const auto found, at_hand(named, question));
   const bool is_recipe = request.options.strategy == "formula" || !blocks.empty();
-  const bool asks_for_best = request.options.strategy == planner::PlanOptions().strategy && blocks.empty();
-  if (about.measured && asks_for_best && !request.options.has_assumptions()) return *about.measured;
+  const bool asks_freely = planning.given.none_beside("", "").ok() && request_file.empty() && !variant.is_given();
+  if (about.measured && asks_freely && blocks.empty()) return *about.measured;
   if (!device.empty() && !found.can_require_significance && !is_recipe)
     about.notes.push_back(recipe_note(question, found));
   return plan_with(found, question);
@@ -236,6 +236,7 @@ Result<planner::PlanRanges> PlanCommand::ranges(const store::PlanRequest& reques
   MC2_ASSIGN(const auto named, model_elsewhere(request, model, about));
   MC2_ASSIGN(const auto question, question_on(named.model.fingerprint, request));
   const auto find = [&](const finder::PlanQuestion& each) -> Result<finder::FoundModel> {
+    if (planner::has_same_block_costs(named.model.op, each.op)) return at_hand(named, each);
     store::PlanRequest its_request = request;
     its_request.op = each.op;
     MC2_ASSIGN(const auto its_own, model_elsewhere(its_request, model, about));

@@ -68,10 +68,19 @@ Result<std::vector<profiler::MeasuredCut>> RefineCommand::read_cuts(const planne
   MC2_ASSIGN(const auto assembled, profiler::assemble_profile(logs.timings, {},
                                                               {spec.kind, spec.dtype, spec.world_size, spec.m, spec.n,
                                                                spec.k, std::string("cuts")}));
+  if (model.variants.size() > 1)
+    return Error{ErrorCode::InvalidSpec, "--model",
+                 "has " + std::to_string(model.variants.size()) +
+                     " variants, and a table of cuts does not say which ran; leave one in the document"};
   for (const auto& runs : assembled.cuts) {
-    MC2_ASSIGN(auto cut, planner::parse_cut(runs.blocks));
-    measured.push_back({model.variants.front().variant, std::move(cut), runs.fused_us, runs.serial_us, runs.compute_us,
-                        runs.communication_us, runs.relative_error, runs.run_count});
+    auto cut = planner::parse_cut(runs.blocks);
+    if (!cut)
+      return Error{ErrorCode::InvalidSpec, cuts_file,
+                   "'" + runs.blocks + "' is the digest of a kept plan; name its blocks, or import the file"};
+    if (const auto fits = planner::validate_cut(spec, cut.value()); !fits)
+      return Error{ErrorCode::InvalidSpec, cuts_file, "'" + runs.blocks + "': " + fits.error().message};
+    measured.push_back({model.variants.front().variant, std::move(cut).value(), runs.fused_us, runs.serial_us,
+                        runs.compute_us, runs.communication_us, runs.relative_error, runs.run_count});
   }
   return measured;
 }
@@ -119,15 +128,15 @@ Command add_refine(CLI::App& app) {
   command->op.add_to(*sub, false);
   command->store.add_to(*sub);
   command->planning.add_to(*sub);
-  sub->add_option("--device", command->device, "machine that samples and cuts were imported for (mc2 import --device)");
+  sub->add_option("--device", command->device, "machine whose matmul, collective and cuts were imported (mc2 import)");
   sub->add_option("--model", command->model_file, "use this model document instead, with --cuts; nothing is kept");
   sub->add_option("--cuts", command->cuts_file, "measured cuts: a CSV file with blocks,fused_us[,serial_us,...]");
   sub->add_option("--out", command->out, "also write the plan to use to this JSON file");
   add_json(*sub, command->is_json, "what was learnt");
   sub->footer(
       "Examples:\n"
-      "  mc2 import cuts.csv --device my-npu --op matmul_all_reduce \\\n"
-      "             --m 4096 --n 8192 --k 3072 --dtype f16 --ranks 8\n"
+      "  mc2 import op_summary.csv all_reduce.log cuts.csv --device my-npu \\\n"
+      "             --op matmul_all_reduce --m 4096 --n 8192 --k 3072 --ranks 8\n"
       "  mc2 refine --device my-npu --m 4096 --n 8192 --k 3072 --dtype f16 --ranks 8\n"
       "  mc2 refine --model model.json --cuts cuts.csv");
   return {sub, [command] { return command->run(); }};

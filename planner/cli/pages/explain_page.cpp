@@ -43,7 +43,7 @@ std::string share_text(double us, double makespan_us) {
 
 void add_measured(Facts& facts, const planner::Plan& plan, const Evidence& evidence) {
   auto measured = plan.validation;
-  if (!measured && evidence.measurement) {
+  if (!measured && evidence.measurement && evidence.measurement->serial_us > 0) {
     const auto& m = *evidence.measurement;
     measured = {m.fused_us, m.serial_us, m.benefit, m.benefit_low, m.benefit_high, m.pair_count};
   }

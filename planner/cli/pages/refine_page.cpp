@@ -89,7 +89,7 @@ std::string use_text(const Refinement& refinement) {
 std::string verdict_text(const Refinement& refinement) {
   if (refinement.next.empty())
     return "settled: no other cut is expected to gain more than " + percent_text(refinement.expected_gain, 2) +
-           ", and times are known to " + percent_text(refinement.noise, 2);
+           (refinement.noise > 0 ? ", and times are known to " + percent_text(refinement.noise, 2) : "");
   return "the first teaches most; import their times (mc2 import cuts.csv), then run mc2 refine again";
 }
 

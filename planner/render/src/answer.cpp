@@ -54,6 +54,9 @@ std::string time_line(const planner::Plan& plan) {
 }
 
 std::string sure_text(const planner::Plan& plan) {
+  if (plan.validation && plan.strategy == "refined")
+    return "measured: imported, " + std::to_string(plan.validation->pair_count) +
+           (plan.validation->pair_count == 1 ? " run" : " runs");
   if (plan.validation)
     return "measured: raced on this machine, " + std::to_string(plan.validation->pair_count) + " pairs" +
            (plan.validation->measured_at.empty() ? "" : ", " + plan.validation->measured_at.substr(0, 16) + "Z");

@@ -14,7 +14,7 @@ using planner::Profile;
 using planner::Sample;
 
 /// Rounds of refining add a few each.
-constexpr int kMostMeasuredCuts = 1000;
+constexpr int kMostListedCuts = 1000;
 
 bool answers_for(const Profile& profile, const Sample& sample, const planner::OpSpec& op) {
   if (sample.component == planner::Component::Matmul) return planner::has_same_block_costs(profile.op, op);
@@ -91,6 +91,8 @@ namespace {
 
 /// Of a normal error: half-width of a 95 % interval over its standard deviation.
 constexpr double kNormal95 = 1.96;
+/// Of a time that few runs tell.
+constexpr double kUntoldError = 0.01;
 
 /// The measurement's interval of the benefit carries the error of its time.
 Result<Measurement> measurement_of(const Store& store, const planner::OpSpec& op, const planner::CutRuns& runs) {
@@ -114,25 +116,37 @@ Result<Measurement> measurement_of(const Store& store, const planner::OpSpec& op
   measured.pair_count = runs.run_count;
   if (!(runs.serial_us > 0)) return measured;
   const double ratio = runs.fused_us / runs.serial_us;
+  const double error = runs.relative_error > 0 ? runs.relative_error : kUntoldError;
   measured.benefit = 1 - ratio;
-  measured.benefit_low = 1 - ratio * (1 + kNormal95 * runs.relative_error);
-  measured.benefit_high = 1 - ratio * (1 - kNormal95 * runs.relative_error);
+  measured.benefit_low = 1 - ratio * (1 + kNormal95 * error);
+  measured.benefit_high = 1 - ratio * (1 - kNormal95 * error);
   return measured;
 }
 
 } // namespace
 
-Result<std::vector<std::string>> keep_measured_cuts(Store& store, const std::string& device, const planner::OpSpec& op,
-                                                    std::span<const planner::CutRuns> cuts,
-                                                    const std::string& created_at) {
-  MC2_ASSIGN(const auto known, list_measured_cuts(store, device, op));
-  std::vector<Measurement> fresh;
+Result<std::vector<Measurement>> to_measurements(const Store& store, const planner::OpSpec& op,
+                                                 std::span<const planner::CutRuns> cuts) {
+  if (cuts.size() > kMostMeasuredCuts)
+    return Error{ErrorCode::InvalidSpec, "blocks",
+                 "are of " + std::to_string(cuts.size()) + " different cuts; at most " +
+                     std::to_string(kMostMeasuredCuts) + " at a time"};
+  std::vector<Measurement> measured;
   for (const auto& runs : cuts) {
-    MC2_ASSIGN(auto measured, measurement_of(store, op, runs));
-    if (std::ranges::find(known, measured) == known.end()) fresh.push_back(std::move(measured));
+    auto one = measurement_of(store, op, runs);
+    if (!one) return Error{one.error().code, "blocks", "'" + runs.blocks.substr(0, 64) + "': " + one.error().message};
+    measured.push_back(std::move(one).value());
   }
+  return measured;
+}
+
+Result<std::vector<std::string>> keep_measured_cuts(Store& store, const std::string& device,
+                                                    std::span<const Measurement> cuts, const std::string& created_at) {
   std::vector<std::string> digests;
-  for (const auto& measured : fresh) {
+  if (cuts.empty()) return digests;
+  MC2_ASSIGN(const auto known, list_measured_cuts(store, device, cuts.front().op));
+  for (const auto& measured : cuts) {
+    if (std::ranges::find(known, measured) != known.end()) continue;
     MC2_ASSIGN(auto digest, store.add_measurement({imported_fields(device)}, measured, created_at));
     digests.push_back(std::move(digest));
   }
@@ -147,7 +161,7 @@ Result<std::vector<Measurement>> list_measured_cuts(const Store& store, const st
                     .dtype = op.dtype,
                     .world_size = op.world_size,
                     .fingerprint_digest = digest(machine.canonical_text()),
-                    .limit = kMostMeasuredCuts};
+                    .limit = kMostListedCuts};
   (planner::cut_axis(op) == planner::CutAxis::Rows ? filter.n : filter.m) =
       planner::cut_axis(op) == planner::CutAxis::Rows ? op.n : op.m;
   MC2_ASSIGN(const auto listed, store.list_measurements(filter));

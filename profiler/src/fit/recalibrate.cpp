@@ -36,8 +36,8 @@ CostModel with_parameters(CostModel model, const planner::Variant& variant, cons
 Result<double> predicted_us(const CostModel& model, const RaceObservation& seen, const double* parameters) {
   const CostModel anchored = planner::anchored(with_parameters(model, seen.variant, parameters), model.op,
                                                seen.compute_us, seen.communication_us);
-  MC2_ASSIGN(const auto plan, planner::predict_cut(model.op, anchored, seen.variant, seen.cut));
-  return plan.makespan.us;
+  MC2_ASSIGN(const auto us, planner::predict_makespans(model.op, anchored, seen.variant, {&seen.cut, 1}));
+  return us.front();
 }
 
 /// log(predicted / measured) / spread of one raced cut.

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -162,6 +163,9 @@ void append_samples(const Sample& shape, const TimingGroup& group, std::vector<S
 bool is_run_of(const OpSpec& op, const FusedTiming& timing) {
   if (timing.collective && *timing.collective != planner::collective_of(op.kind)) return false;
   if (timing.dtype && *timing.dtype != op.dtype) return false;
+  const planner::Collective collective = planner::collective_of(op.kind);
+  const std::int64_t shards = collective == planner::Collective::AllReduce ? 1 : op.world_size;
+  if (timing.shards > 0 && collective != planner::Collective::AllToAll && timing.shards != shards) return false;
   return timing.n == 0 || (timing.m == op.m && timing.n == op.n && timing.k == op.k);
 }
 
@@ -192,14 +196,15 @@ planner::CutRuns cut_of(const std::string& blocks, const std::vector<const Fused
 /// Of the operator; `other` is how many were of another one.
 std::vector<planner::CutRuns> cuts_of(const OpSpec& op, const TimingSet& timings, std::size_t& other_count) {
   std::vector<std::pair<std::string, std::vector<const FusedTiming*>>> groups;
+  std::map<std::string, std::size_t> places;
   for (const FusedTiming& timing : timings.fused()) {
     if (!is_run_of(op, timing)) {
       ++other_count;
       continue;
     }
-    const auto group = std::ranges::find(groups, timing.blocks, &decltype(groups)::value_type::first);
-    (group == groups.end() ? groups.emplace_back(timing.blocks, std::vector<const FusedTiming*>()) : *group)
-        .second.push_back(&timing);
+    const auto [place, is_new] = places.try_emplace(timing.blocks, groups.size());
+    if (is_new) groups.emplace_back(timing.blocks, std::vector<const FusedTiming*>());
+    groups[place->second].second.push_back(&timing);
   }
   std::vector<planner::CutRuns> cuts;
   for (const auto& [blocks, runs] : groups) cuts.push_back(cut_of(blocks, runs));

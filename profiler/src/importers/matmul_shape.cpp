@@ -53,7 +53,7 @@ std::optional<MatmulShape> find_matmul_shape(std::string_view inputs, std::strin
   if (in.size() < 2) return std::nullopt;
   const auto a = read_tensor(in[0]), b = read_tensor(in[1]), c = read_tensor(out[0]);
   if (!a || !b || !c) return std::nullopt;
-  MatmulShape shape{c->rows(), c->columns(), 0};
+  MatmulShape shape{c->rows(), c->columns(), 0, 1};
   const auto k = inner_length(*a, shape.m);
   if (!k || *k > planner::kMaxSize || shape.m > planner::kMaxSize || shape.n > kMaxElements / *k ||
       !has_size(*b, shape.n, *k))
@@ -67,8 +67,10 @@ std::optional<MatmulShape> find_fused_shape(std::string_view inputs, std::string
   if (in.size() < 2) return std::nullopt;
   const auto a = read_tensor(in[0]), b = read_tensor(in[1]), c = read_tensor(out[0]);
   if (!a || !b || !c) return std::nullopt;
-  const MatmulShape shape{std::max(a->rows(), c->rows()), c->columns(), a->columns()};
-  const bool are_shards = shape.m % std::min(a->rows(), c->rows()) == 0;
+  const std::int64_t part = std::min(a->rows(), c->rows());
+  const MatmulShape shape{std::max(a->rows(), c->rows()), c->columns(), a->columns(),
+                          std::max(a->rows(), c->rows()) / part};
+  const bool are_shards = shape.m % part == 0;
   if (!are_shards || shape.m > planner::kMaxSize || shape.n > kMaxElements / shape.k || !has_size(*b, shape.n, shape.k))
     return std::nullopt;
   return shape;

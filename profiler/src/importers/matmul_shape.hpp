@@ -8,6 +8,7 @@ namespace mc2::profiler {
 
 struct MatmulShape {
   std::int64_t m = 0, n = 0, k = 0;
+  std::int64_t shards = 1; ///< that the whole product's rows are of those of A, or of the product's
 };
 
 /// What the shapes of a matmul row say: tensors between ';', sizes between ','. Leading dimensions of a product of

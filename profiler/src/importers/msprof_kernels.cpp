@@ -170,7 +170,13 @@ class KernelLog {
     if (!shape) return sink_.skip(line, "a fused operator without shapes: profile with --task-time=l1");
     FusedTiming timing{
         .blocks = answers_.blocks, .collective = collective, .m = shape->m, .n = shape->n, .k = shape->k};
+    timing.shards = shape->shards;
+    const auto types = split(bare(row_.cell(kInputTypes)), ';');
     timing.dtype = is_missing(element_type()) ? answers_.dtype : find_dtype(element_type());
+    const bool is_planned =
+        is_missing(element_type()) || (timing.dtype && (types.size() < 2 || bare(types[1]) == element_type()));
+    if (!is_planned)
+      return sink_.skip(line, "a fused operator of " + shown(row_.cell(kInputTypes)) + ", which mc2 does not plan");
     timing.fused_us = static_cast<double>(time->count()) / planner::kNsPerUs;
     sink_.take(line, std::move(timing), "a fused operator, as a run of the cut that was named");
   }

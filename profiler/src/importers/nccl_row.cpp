@@ -11,12 +11,18 @@ namespace {
 using planner::Collective;
 
 /// The tool prints two decimals of bandwidths that may be below 1 GB/s.
-constexpr double kBandwidthError = 0.03, kLeastBandwidth = 1;
+constexpr double kBandwidthError = 0.03, kLeastBandwidth = 1, kRounding = 0.005;
 constexpr int kMostDerivedRanks = 16; ///< beyond, (R - 1)/R tells them no longer apart
 
-std::optional<double> bandwidth_factor(const NcclRow& row) {
+/// Bus over algorithm bandwidth, as far as two printed decimals tell it.
+struct FactorRange {
+  double low = 0, high = 0;
+};
+
+std::optional<FactorRange> bandwidth_factor(const NcclRow& row) {
   if (row.alg_bandwidth < kLeastBandwidth || !std::isfinite(row.bus_bandwidth)) return std::nullopt;
-  return row.bus_bandwidth / row.alg_bandwidth;
+  return FactorRange{(row.bus_bandwidth - kRounding) / (row.alg_bandwidth + kRounding),
+                     (row.bus_bandwidth + kRounding) / (row.alg_bandwidth - kRounding)};
 }
 
 double expected_factor(Collective collective, int ranks) {
@@ -35,24 +41,29 @@ std::string contradiction(Collective collective, int ranks, const NcclRow& row) 
   if (!row.redop.empty() && (row.redop == "none") == reduces(collective))
     return "its redop is '" + shown(row.redop) + "', which no " + name + " has";
   if (row.count > 0 && row.element_bytes > 0 && row.size_bytes > 0) {
-    const bool counts_all = row.count * row.element_bytes == row.size_bytes;
+    std::int64_t bytes = 0;
+    const bool counts_all = !__builtin_mul_overflow(row.count, row.element_bytes, &bytes) && bytes == row.size_bytes;
     if (collective == Collective::AllReduce && !counts_all)
       return "its count is not of its size, as that of an all_reduce is";
   }
   const auto factor = bandwidth_factor(row);
   if (!factor) return {};
-  const bool is_possible = collective == Collective::AllReduce ? *factor > 1 - kBandwidthError && *factor < 2
-                                                               : *factor < 1 && *factor > 0.5 - kBandwidthError;
-  const bool is_expected = ranks < 2 || std::abs(*factor / expected_factor(collective, ranks) - 1) < kBandwidthError;
+  const double least = collective == Collective::AllReduce ? 1 : 0.5, most = 2 * least; // of 2 and of many ranks
+  const auto reaches = [&](double low, double high) {
+    return factor->high > low * (1 - kBandwidthError) && factor->low < high * (1 + kBandwidthError);
+  };
+  const double expected = ranks < 2 ? least : expected_factor(collective, ranks);
+  const bool is_possible = reaches(least, most), is_expected = ranks < 2 || reaches(expected, expected);
   if (is_possible && is_expected) return {};
-  return "its busbw/algbw is " + number_text(*factor, 3) + ", which " + name +
+  return "its busbw/algbw is " + number_text(row.bus_bandwidth / row.alg_bandwidth, 3) + ", which " + name +
          (ranks < 2 ? std::string(" never has") : " of " + std::to_string(ranks) + " ranks does not have");
 }
 
 int ranks_by_bandwidth(Collective collective, const NcclRow& row) {
   const auto factor = bandwidth_factor(row);
   if (!factor) return 0;
-  const double others = collective == Collective::AllReduce ? *factor / 2 : *factor;
+  const double middle = (factor->low + factor->high) / 2;
+  const double others = collective == Collective::AllReduce ? middle / 2 : middle;
   if (!(others > 0 && others < 1)) return 0;
   const double ranks = 1 / (1 - others);
   const int whole = static_cast<int>(std::lround(ranks));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <utility>
 
 #include "mc2/planner/planner.hpp"
@@ -17,6 +18,8 @@ using planner::Variant;
 constexpr double kDiscrepancy = 0.015, kShapeDistance = 0.7;
 /// Block lengths within this of each other, in logarithms, share most of their curve's error.
 constexpr double kLengthDistance = 0.06;
+/// How much faster than its lanes' curves a cut may be.
+constexpr double kLaneError = 0.05;
 constexpr double kSlopeStep = 0.1;
 
 double square_kernel(double squared_distance, double scale) {
@@ -50,6 +53,30 @@ planner::VariantCost& cost_in(CostModel& model, const Variant& variant) {
   return *std::ranges::find(model.variants, variant, &planner::VariantCost::variant);
 }
 
+/// Lanes that do not disturb each other, and hand over for nothing.
+CostModel undisturbed(CostModel model, const Variant& variant) {
+  auto& cost = cost_in(model, variant);
+  cost.compute.slowdown = cost.communication.slowdown = 1;
+  cost.compute.fixed_us = cost.communication.fixed_us = 0;
+  return model;
+}
+
+/// Relative standard deviation of a block's time around the curve. A published curve has no samples to tell by.
+double error_of(const planner::CostCurve& curve) {
+  if (curve.quality.cross_validated_rms > 0) return curve.quality.cross_validated_rms;
+  constexpr double kNormal90 = 1.6449, kUntold = 0.05;
+  return curve.relative_interval > 0 ? std::min(curve.relative_interval / kNormal90, kUntold) : kUntold;
+}
+
+/// Few block lengths carry a cut's time; of the others there may be hundreds.
+template <typename Weights>
+void keep_heaviest(Weights& weights) {
+  constexpr std::size_t kMostLengths = 8;
+  if (weights.size() <= kMostLengths) return;
+  std::ranges::sort(weights, std::greater<>(), [](const auto& one) { return std::abs(one.weight); });
+  weights.resize(kMostLengths);
+}
+
 } // namespace
 
 FactorVector FactorScale::standard(const CostModel& model, const Variant& variant) const {
@@ -80,6 +107,8 @@ Result<CutPosterior> CutPosterior::make(const planner::OpSpec& op, const CostMod
     MC2_ASSIGN(const auto log_us, log_makespans(op, scale.model_at(model, variant, moved), variant, cuts));
     result.slopes_.col(factor) = (log_us - result.log_us_) / kSlopeStep;
   }
+  MC2_ASSIGN(const auto least, log_makespans(op, undisturbed(model, variant), variant, cuts));
+  result.least_log_us_ = least.array() - kLaneError;
   const auto& cost = *model.cost_of(variant);
   for (const Cut& cut : cuts) {
     result.shapes_.push_back(shape_of(cut));
@@ -88,9 +117,9 @@ Result<CutPosterior> CutPosterior::make(const planner::OpSpec& op, const CostMod
     for (const auto& one : sensitivities) {
       const bool is_compute = one.lane == planner::Lane::Compute;
       const auto& curve = (is_compute ? cost.compute : cost.communication).curve;
-      weights.push_back(
-          {std::log(static_cast<double>(one.rows)), is_compute, one.share * curve.quality.cross_validated_rms});
+      weights.push_back({std::log(static_cast<double>(one.rows)), is_compute, one.share * error_of(curve)});
     }
+    keep_heaviest(weights);
   }
   result.cuts_ = std::move(cuts);
   return result;
@@ -122,24 +151,25 @@ void CutPosterior::solve() {
   weights_ = factored_.solve(residuals);
 }
 
-void CutPosterior::observe(const Observation& seen) {
-  seen_.push_back(seen);
+void CutPosterior::observe(std::span<const Observation> seen) {
+  seen_.insert(seen_.end(), seen.begin(), seen.end());
   solve();
 }
 
 void CutPosterior::pretend(std::size_t cut, double variance) {
   const double log_ratio = belief(cut).log_us - log_us_[static_cast<Eigen::Index>(cut)];
-  observe({cut, log_ratio, variance});
+  const Observation expected{cut, log_ratio, variance};
+  observe({&expected, 1});
 }
 
 CutPosterior::Belief CutPosterior::belief(std::size_t cut) const {
   const auto row = static_cast<Eigen::Index>(cut);
   const double prior_variance = covariance(cut, cut), prior = log_us_[row] - slopes_.row(row).dot(at_);
-  if (seen_.empty()) return {prior, std::sqrt(prior_variance)};
+  if (seen_.empty()) return {std::max(prior, least_log_us_[row]), std::sqrt(prior_variance)};
   Eigen::VectorXd beside(static_cast<Eigen::Index>(seen_.size()));
   for (std::size_t i = 0; i < seen_.size(); ++i) beside[static_cast<Eigen::Index>(i)] = covariance(cut, seen_[i].cut);
   const double variance = prior_variance - beside.dot(factored_.solve(beside));
-  return {prior + beside.dot(weights_), std::sqrt(std::max(variance, 0.0))};
+  return {std::max(prior + beside.dot(weights_), least_log_us_[row]), std::sqrt(std::max(variance, 0.0))};
 }
 
 FactorVector CutPosterior::factor_deviations() const {

@@ -45,7 +45,7 @@ class CutPosterior {
                                                  const planner::Variant& variant, std::vector<planner::Cut> cuts,
                                                  const FactorScale& scale);
 
-  void observe(const Observation& seen);
+  void observe(std::span<const Observation> seen);
   /// As if this cut had been run and had come out as expected.
   void pretend(std::size_t cut, double variance);
 
@@ -67,6 +67,7 @@ class CutPosterior {
   void solve();
 
   std::vector<planner::Cut> cuts_;
+  Eigen::VectorXd least_log_us_;                               ///< no time of a cut is believed to be shorter
   Eigen::VectorXd log_us_;                                     ///< by the recalibrated model
   Eigen::Matrix<double, Eigen::Dynamic, kFactorCount> slopes_; ///< of log_us_, per standard deviation
   std::vector<Eigen::Vector3d> shapes_;

@@ -32,7 +32,8 @@ constexpr double kSettledShare = 0.05;
 constexpr double kDriftErrors = 4;
 /// A fit's error against another's that is taken instead.
 constexpr double kClearlyBetter = 0.5;
-constexpr std::size_t kMostForetold = 32;
+constexpr int kMaxNextCount = 64;
+constexpr std::size_t kMostForetold = 12;
 constexpr std::size_t kMaxCandidateCount = 4096;
 
 double relative_error(const MeasuredCut& cut) { return cut.relative_error > 0 ? cut.relative_error : kUsualError; }
@@ -187,6 +188,9 @@ Result<void> Refiner::take(std::span<const MeasuredCut> measured) {
     }
     const auto known = std::ranges::find_if(
         seen_, [&](const Observed& other) { return other.given.cut == cut.cut && other.given.variant == cut.variant; });
+    if (known == seen_.end() && seen_.size() == kMaxMeasuredCuts)
+      return Error{ErrorCode::InvalidSpec, "cuts",
+                   "are more than " + std::to_string(kMaxMeasuredCuts) + " different ones; leave out the slowest"};
     if (known == seen_.end())
       seen_.push_back({cut, {}, {}, {}});
     else
@@ -238,6 +242,12 @@ Result<void> Refiner::take_serial(const Variant& variant, double us) {
   return {};
 }
 
+/// A lane's speed as its uncut part tells it, or as the model has it, where these differ.
+std::vector<double> either(double told) {
+  constexpr double kSame = 1e-3;
+  return std::abs(told - 1) < kSame ? std::vector{told} : std::vector{told, 1.0};
+}
+
 /// Uncut parts that ran slower than the model has them mean a slower machine, whose blocks are as much slower, or a
 /// curve that is wrong at the whole length alone: the cuts decide, for each lane, in doubt for the machine.
 Result<void> Refiner::recalibrate_model() {
@@ -247,8 +257,8 @@ Result<void> Refiner::recalibrate_model() {
   }
   std::optional<Recalibration> best;
   SpeedRatios best_speed;
-  for (const double compute : {usual_.compute, 1.0})
-    for (const double communication : {usual_.communication, 1.0}) {
+  for (const double compute : either(usual_.compute))
+    for (const double communication : either(usual_.communication)) {
       take_speed({compute, communication});
       MC2_ASSIGN(auto learned, recalibrated(seen_));
       if (best && learned.error_after > kClearlyBetter * best->error_after) continue;
@@ -272,7 +282,7 @@ Result<Recalibration> Refiner::recalibrated(std::span<const Observed> all) const
   return recalibrate(now_, races, {kSlowdownSpread, kFixedSpread, std::hypot(kResidualSpread, noise)});
 }
 
-/// From the cuts before it; 0 for one of the last kMostForetold.
+/// From the cuts before it, at the speed that all of them tell; 0 behind the first kMostForetold.
 double Refiner::foretold_us(std::size_t at) const {
   if (at > kMostForetold) return 0;
   const Observed& seen = seen_[at];
@@ -342,14 +352,16 @@ Result<Refiner::Family> Refiner::family_of(const Variant& variant) const {
 
 /// Each beside what the recalibrated model predicts at the speed that its uncut parts had.
 void Refiner::observe_all(Family& family) const {
+  std::vector<CutPosterior::Observation> observed;
   for (const Observed& seen : seen_) {
     if (seen.given.variant != family.variant) continue;
     const auto expected = planner::predict_anchored(op_, result_.model, family.variant, seen.given.cut,
                                                     seen.race.compute_us, seen.race.communication_us);
     const double expected_us = expected ? expected.value().makespan.us : seen.race.fused_us;
-    family.posterior.observe(
+    observed.push_back(
         {family.measured_count++, std::log(seen.race.fused_us / expected_us), std::pow(relative_error(seen.given), 2)});
   }
+  if (!observed.empty()) family.posterior.observe(observed);
 }
 
 /// Of every variant that was measured, and of the one that the model prefers.
@@ -460,6 +472,8 @@ Result<void> Refiner::decide() {
   result_.noise = error_of(*best_);
   MC2_ASSIGN(result_.plan, planner::predict_cut(op_, result_.model, best_->variant, best_->cut));
   result_.plan.strategy = "refined";
+  result_.plan.makespan.low_us = std::min(result_.plan.makespan.us, best_->low_us);
+  result_.plan.makespan.high_us = std::max(result_.plan.makespan.us, best_->high_us);
   result_.plan.reason = result_.measured.size() == 1
                             ? "the cut that was measured"
                             : "fastest of " + std::to_string(result_.measured.size()) + " cuts that were measured";
@@ -493,7 +507,9 @@ void Refiner::choose_next() {
 
 Result<Refinement> Refiner::run(std::span<const MeasuredCut> measured) {
   MC2_TRY(settings_.plan.validate());
-  if (settings_.next_count < 0) return Error{ErrorCode::InvalidSpec, "next_count", "must not be negative"};
+  if (settings_.next_count < 0 || settings_.next_count > kMaxNextCount)
+    return Error{ErrorCode::InvalidSpec, "next_count",
+                 "is " + std::to_string(settings_.next_count) + "; legal: 0 to " + std::to_string(kMaxNextCount)};
   MC2_TRY(take(measured));
   MC2_TRY(find_speeds());
   MC2_TRY(recalibrate_model());
@@ -519,7 +535,10 @@ std::string_view to_string(LearnedFactor::What what) noexcept {
 
 Result<Refinement> refine(const planner::OpSpec& op, const CostModel& model, std::span<const MeasuredCut> measured,
                           const RefineSettings& settings) {
-  return Refiner(op, model, settings).run(measured);
+  if (!settings.plan.has_assumptions()) return Refiner(op, model, settings).run(measured);
+  const planner::Assumed assumed = planner::assume(model, settings.plan);
+  const RefineSettings rest{assumed.options, settings.next_count};
+  return Refiner(op, assumed.model, rest).run(measured);
 }
 
 } // namespace mc2::profiler

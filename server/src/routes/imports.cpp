@@ -104,11 +104,13 @@ Result<Added> keep(Context& context, const profiler::ImportedProfile& imported) 
   const std::string device = profile.fingerprint.fields.at("device"), now = context.surroundings.utc_now();
   return context.store.write([&](store::Store& store) -> Result<Added> {
     Added added;
-    MC2_ASSIGN(added.measurements, store::keep_measured_cuts(store, device, profile.op, imported.cuts, now));
-    if (profile.samples.empty()) return added;
-    MC2_ASSIGN(auto profiles, store.list_profiles(store::imported_fields(device)));
-    MC2_ASSIGN(const auto machine, store::join_imported(device, std::move(profiles)));
-    MC2_ASSIGN(added.samples, store::keep_imported(store, machine, profile, now));
+    MC2_ASSIGN(const auto measured, store::to_measurements(store, profile.op, imported.cuts));
+    if (!profile.samples.empty()) {
+      MC2_ASSIGN(auto profiles, store.list_profiles(store::imported_fields(device)));
+      MC2_ASSIGN(const auto machine, store::join_imported(device, std::move(profiles)));
+      MC2_ASSIGN(added.samples, store::keep_imported(store, machine, profile, now));
+    }
+    MC2_ASSIGN(added.measurements, store::keep_measured_cuts(store, device, measured, now));
     return added;
   });
 }

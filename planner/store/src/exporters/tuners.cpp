@@ -14,6 +14,7 @@ namespace {
 
 using planner::Collective;
 
+constexpr int kMostNcclChannels = 64;
 constexpr std::array<std::string_view, 3> kNcclProtocols{"ll", "ll128", "simple"};
 constexpr std::array<std::string_view, 5> kHcclEngines{"aicpu", "ccums", "ccusched", "aiv", "dpu"};
 constexpr std::array<std::string_view, 5> kHcclExecutors{"sole", "sequence", "parallel", "pipeline", "concur"};
@@ -42,13 +43,15 @@ int nccl_channels(const planner::Variant& variant, const ExportOptions& options)
   const auto ctas = variant.fields.find("ctas");
   const bool is_number = ctas != variant.fields.end() && !ctas->second.empty() && ctas->second.size() < 4 &&
                          ctas->second.find_first_not_of("0123456789") == std::string::npos;
-  return is_number && variant.name.starts_with("nccl") ? std::stoi(ctas->second) : options.channels.value_or(0);
+  const int own = is_number && variant.name.starts_with("nccl") ? std::stoi(ctas->second) : 0;
+  return own >= 1 && own <= kMostNcclChannels ? own : options.channels.value_or(0);
 }
 
-/// mc2's own kernels exchange the blocks of other variants of its GPU backend.
+/// mc2's other backends, and its own kernels on GPUs, exchange blocks themselves.
 bool calls_nccl(const planner::Plan& plan) {
   const auto backend = plan.fingerprint.fields.find("backend");
-  return backend == plan.fingerprint.fields.end() || backend->second != "cuda" || plan.variant.name.starts_with("nccl");
+  if (backend == plan.fingerprint.fields.end() || plan.variant.name.starts_with("nccl")) return true;
+  return backend->second != "cuda" && backend->second != "mpi" && backend->second != "host";
 }
 
 /// NCCL's name; empty for a collective that it does not tune.

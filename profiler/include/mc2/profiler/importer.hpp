@@ -80,6 +80,7 @@ struct FusedTiming {
   std::string blocks; ///< as planner::parse_cut reads it, or the digest of a plan
   std::optional<planner::Collective> collective{};
   std::int64_t m = 0, n = 0, k = 0; ///< of its matmul, as for planner::OpSpec
+  std::int64_t shards = 0;          ///< that the rows of one rank's A or result are of m
   std::optional<planner::DType> dtype{};
   double fused_us = 0;
   double serial_us = 0, compute_us = 0, communication_us = 0; ///< uncut, beside it

@@ -27,6 +27,8 @@ struct MeasuredCut {
 };
 
 inline constexpr double kUsualError = 0.01;
+/// Different ones that one refinement learns from.
+inline constexpr std::size_t kMaxMeasuredCuts = 256;
 
 struct RefineSettings {
   planner::PlanOptions plan; ///< the family of cuts: alignment, shortest block, most blocks
@@ -90,7 +92,8 @@ struct Refinement {
 /// had come out as expected. Settled: none is expected to gain a twentieth of what a measurement is wrong by.
 /// docs/cost_model.md §6.
 /// @param measured  may be empty: then `next` is where to begin. What does not overlap counts as a measurement of
-/// serial Errors: InvalidSpec (settings), CannotFit (a time that is not positive and finite), and as
+///                  serial
+/// Errors: InvalidSpec (settings, too many cuts), CannotFit (a time that is not positive and finite), and as
 /// planner::predict_cut.
 [[nodiscard]] Result<Refinement> refine(const planner::OpSpec& op, const planner::CostModel& model,
                                         std::span<const MeasuredCut> measured, const RefineSettings& settings = {});

@@ -38,12 +38,18 @@ struct ImportedMachine {
                                                              const planner::Profile& fresh,
                                                              const std::string& created_at);
 
-/// Keeps cuts that were run on a machine of this name as measurements. Returns the digests of those that were not
-/// known. Errors: InvalidSpec for blocks that do not fit the operator, NotFound for a digest of no kept plan, and one
-/// of a plan of another operator; nothing is kept then. As Store::add_measurement.
+/// That one import may bring.
+inline constexpr std::size_t kMostMeasuredCuts = 256;
+
+/// Cuts of an operator that somebody ran, as measurements. Errors: InvalidSpec (blocks) for too many cuts, blocks that
+/// do not fit the operator or a plan of another one; NotFound (blocks) for a digest of no kept plan.
+[[nodiscard]] Result<std::vector<Measurement>> to_measurements(const Store& store, const planner::OpSpec& op,
+                                                               std::span<const planner::CutRuns> cuts);
+
+/// Keeps them under the machine's name. Returns the digests of those that were not known. Errors: as
+/// Store::add_measurement.
 [[nodiscard]] Result<std::vector<std::string>> keep_measured_cuts(Store& store, const std::string& device,
-                                                                  const planner::OpSpec& op,
-                                                                  std::span<const planner::CutRuns> cuts,
+                                                                  std::span<const Measurement> cuts,
                                                                   const std::string& created_at);
 
 /// Those cuts, oldest first: of this operator at any length of its cut axis.
