@@ -62,7 +62,7 @@ Result<void> learn_from_cuts(const std::vector<store::Measurement>& cuts, const 
   std::vector<profiler::MeasuredCut> measured;
   for (const auto& cut : cuts)
     measured.push_back({costs.model.variants.front().variant, cut.cut, cut.fused_us, cut.serial_us, cut.compute_us,
-                        cut.communication_us, store::relative_error(cut), std::max(cut.pair_count, 1)});
+                        cut.communication_us, cut.relative_error, std::max(cut.pair_count, 1)});
   if (measured.size() > profiler::kMaxMeasuredCuts) // the newest
     measured.erase(measured.begin(), measured.end() - static_cast<std::ptrdiff_t>(profiler::kMaxMeasuredCuts));
   const planner::OpSpec& measured_op = cuts.front().op;

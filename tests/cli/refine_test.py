@@ -93,6 +93,10 @@ class RefineTest(ProgramTest):
         self.assertGreater(len(plan["cut"]["block_rows"]), 1)
         self.assertTrue(self.refine()["next"])
 
+    def test_repeated_runs_tell_their_error(self):
+        self.bring("blocks,fused_us\n" + "".join(f"512+4x896,{us}\n" for us in (1262, 1500, 1100, 1320, 1200)))
+        self.assertGreater(self.refine()["noise"], 0.02)
+
     def test_a_digest_of_no_plan_is_named(self):
         self.refuse(3, ["import", self.write("blocks,fused_us\nabcdef0123,1262\n"), *DEVICE, *OPERATOR, "--store", self.store], "abcdef0123")
 

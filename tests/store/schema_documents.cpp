@@ -131,6 +131,7 @@ int main(int argc, char** argv) {
   predicted.predicted_compute_us = 72;
   predicted.predicted_communication_us = 49;
   predicted.predicted_serial_us = 120;
+  predicted.relative_error = 0.01;
   write(directory / "measurement_predicted.json", encode(MeasurementRecord{examples::fingerprint(), predicted}));
   write(directory / "explanation.json", encode(explanation(true)));
   write(directory / "explanation_bare.json", pretty(encode(explanation(false))));

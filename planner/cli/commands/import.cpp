@@ -189,7 +189,7 @@ Result<void> ImportCommand::keep(const profiler::ImportedProfile& imported) cons
   store::Store& writable = layers.writable();
   const std::string& device = profile.fingerprint.fields.at("device");
   const auto measured = store::to_measurements(writable, profile.op, imported.cuts);
-  if (!measured) return Error{measured.error().code, "", "measured cut " + measured.error().message};
+  if (!measured) return Error{measured.error().code, "", "measured cuts: " + measured.error().message};
   const auto kept = profile.samples.empty() ? Result<std::vector<std::string>>(std::vector<std::string>())
                                             : store::keep_imported(writable, machine, profile, utc_now());
   if (!kept) return kept.error().field == "device" ? as_option(kept.error()) : kept.error();

@@ -19,6 +19,8 @@ Result<void> validate(const Measurement& measurement) {
     return Error{ErrorCode::InvalidSpec, "predicted_compute_us", "needs predicted_communication_us, and the reverse"};
   if (measurement.predicted_serial_us > 0 && !(measurement.predicted_compute_us > 0))
     return Error{ErrorCode::InvalidSpec, "predicted_serial_us", "needs predicted_compute_us"};
+  if (!(measurement.relative_error >= 0 && measurement.relative_error < 1))
+    return Error{ErrorCode::InvalidSpec, "relative_error", "must be at least 0 and below 1"};
   return planner::validate_interval("benefit_low", measurement.benefit_low, measurement.benefit_high);
 }
 
@@ -34,7 +36,8 @@ inline constexpr auto kFields<Measurement> =
                field("pair_count", &Measurement::pair_count, at_least(0)),
                field_if_set("predicted_compute_us", &Measurement::predicted_compute_us),
                field_if_set("predicted_communication_us", &Measurement::predicted_communication_us),
-               field_if_set("predicted_serial_us", &Measurement::predicted_serial_us));
+               field_if_set("predicted_serial_us", &Measurement::predicted_serial_us),
+               field_if_set("relative_error", &Measurement::relative_error));
 
 /// One object: the measurement's own fields, and the machine.
 template <>

@@ -93,8 +93,9 @@ namespace {
 constexpr double kNormal95 = 1.96;
 /// Of a time that few runs tell.
 constexpr double kUntoldError = 0.01;
+/// Runs that vary by more tell nothing.
+constexpr double kMostError = 0.9;
 
-/// The measurement's interval of the benefit carries the error of its time.
 Result<Measurement> measurement_of(const Store& store, const planner::OpSpec& op, const planner::CutRuns& runs) {
   Measurement measured;
   measured.op = op;
@@ -114,6 +115,7 @@ Result<Measurement> measurement_of(const Store& store, const planner::OpSpec& op
   measured.compute_us = runs.compute_us;
   measured.communication_us = runs.communication_us;
   measured.pair_count = runs.run_count;
+  measured.relative_error = std::min(runs.relative_error, kMostError);
   if (!(runs.serial_us > 0)) return measured;
   const double ratio = runs.fused_us / runs.serial_us;
   const double error = runs.relative_error > 0 ? runs.relative_error : kUntoldError;
@@ -129,7 +131,7 @@ Result<std::vector<Measurement>> to_measurements(const Store& store, const plann
                                                  std::span<const planner::CutRuns> cuts) {
   if (cuts.size() > kMostMeasuredCuts)
     return Error{ErrorCode::InvalidSpec, "blocks",
-                 "are of " + std::to_string(cuts.size()) + " different cuts; at most " +
+                 "are " + std::to_string(cuts.size()) + " different ones; at most " +
                      std::to_string(kMostMeasuredCuts) + " at a time"};
   std::vector<Measurement> measured;
   for (const auto& runs : cuts) {
@@ -173,11 +175,6 @@ Result<std::vector<Measurement>> list_measured_cuts(const Store& store, const st
   }
   std::ranges::reverse(measured);
   return measured;
-}
-
-double relative_error(const Measurement& measured) {
-  if (!(measured.serial_us > 0)) return 0;
-  return (measured.benefit_high - measured.benefit_low) * measured.serial_us / (2 * kNormal95 * measured.fused_us);
 }
 
 } // namespace mc2::store

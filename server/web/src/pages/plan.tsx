@@ -142,11 +142,14 @@ function RaceTable({races}: {races: Race[]}) {
           {name: "Blocks", of: (race) => race.cut},
           {name: "Variant", of: (race) => race.variant},
           {name: "Fused", of: (race) => time(race.fused_us), isNumber: true},
-          {name: "Predicted", of: (race) => time(race.predicted_us), isNumber: true},
-          {name: "Serial", of: (race) => time(race.serial_us), isNumber: true},
+          {name: "Predicted", of: (race) => (race.predicted_us > 0 ? time(race.predicted_us) : "-"), isNumber: true},
+          {name: "Serial", of: (race) => (race.serial_us > 0 ? time(race.serial_us) : "not timed"), isNumber: true},
           {
             name: "Gain",
-            of: (race) => `${percent(race.benefit)} (${percent(race.benefit_low)} to ${percent(race.benefit_high)})`,
+            of: (race) =>
+              race.serial_us > 0
+                ? `${percent(race.benefit)} (${percent(race.benefit_low)} to ${percent(race.benefit_high)})`
+                : "-",
             isNumber: true,
           },
           {name: "Pairs", of: (race) => race.pair_count, isNumber: true},

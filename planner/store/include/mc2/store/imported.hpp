@@ -56,9 +56,6 @@ inline constexpr std::size_t kMostMeasuredCuts = 256;
 [[nodiscard]] Result<std::vector<Measurement>> list_measured_cuts(const Store& store, const std::string& device,
                                                                   const planner::OpSpec& op);
 
-/// What runs of one cut tell of the error of its time: 0 where the measurement does not say.
-[[nodiscard]] double relative_error(const Measurement& measured);
-
 } // namespace mc2::store
 
 #pragma GCC visibility pop

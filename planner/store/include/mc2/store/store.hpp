@@ -57,6 +57,7 @@ struct Measurement {
   /// Of the uncut parts, by a model that was made before; 0 where there was none, as in the race that made it
   double predicted_compute_us = 0, predicted_communication_us = 0;
   double predicted_serial_us = 0; ///< likewise of the fastest uncut variant; 0 in what was kept before 0.2
+  double relative_error = 0;      ///< standard error of fused_us where it was run elsewhere; 0 where nobody said
   bool operator==(const Measurement&) const = default;
 };
 
