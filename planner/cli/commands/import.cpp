@@ -188,18 +188,16 @@ Result<void> ImportCommand::keep(const profiler::ImportedProfile& imported) cons
   MC2_ASSIGN(const auto machine, find_imported(layers, profile.fingerprint.fields.at("device")));
   store::Store& writable = layers.writable();
   const std::string& device = profile.fingerprint.fields.at("device");
-  const auto measured = store::to_measurements(writable, profile.op, imported.cuts);
-  if (!measured) return Error{measured.error().code, "", "measured cuts: " + measured.error().message};
-  const auto kept = profile.samples.empty() ? Result<std::vector<std::string>>(std::vector<std::string>())
-                                            : store::keep_imported(writable, machine, profile, utc_now());
+  const auto kept = store::keep_imported(writable, machine, profile, imported.cuts, utc_now());
+  if (!kept && kept.error().field == "blocks")
+    return Error{kept.error().code, "", "measured cuts: " + kept.error().message};
   if (!kept) return kept.error().field == "device" ? as_option(kept.error()) : kept.error();
-  const auto cuts = store::keep_measured_cuts(writable, device, measured.value(), utc_now());
-  if (!cuts) return cuts.error();
-  if (kept.value().empty() && cuts.value().empty()) {
+  const auto& [samples, measurements] = kept.value();
+  if (samples.empty() && measurements.empty()) {
     std::cout << "  note: all of it is kept already; nothing was added\n";
     return {};
   }
-  const std::string next = cuts.value().empty() ? "mc2 fit or mc2 plan" : "mc2 refine";
+  const std::string next = measurements.empty() ? "mc2 fit or mc2 plan" : "mc2 refine";
   std::cout << "  kept in " << writable.path().string() << "\n"
             << render::hanging("  ", "next: " + next + " with --device '" + device + "' and the operator",
                                static_cast<std::size_t>(terminal_width()));

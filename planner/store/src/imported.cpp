@@ -80,13 +80,6 @@ Result<ImportedMachine> join_imported(const std::string& device, std::vector<Pro
   return machine;
 }
 
-Result<std::vector<std::string>> keep_imported(Store& store, const ImportedMachine& machine, const Profile& fresh,
-                                               const std::string& created_at) {
-  MC2_TRY(joined(machine.fingerprint, fresh.fingerprint));
-  if (is_known(machine.profile_for(fresh.op), fresh)) return std::vector<std::string>();
-  return store.append_samples(fresh.op, fresh.fingerprint, fresh.samples, created_at);
-}
-
 namespace {
 
 /// Of a normal error: half-width of a 95 % interval over its standard deviation.
@@ -125,8 +118,7 @@ Result<Measurement> measurement_of(const Store& store, const planner::OpSpec& op
   return measured;
 }
 
-} // namespace
-
+/// Errors: as keep_imported.
 Result<std::vector<Measurement>> to_measurements(const Store& store, const planner::OpSpec& op,
                                                  std::span<const planner::CutRuns> cuts) {
   if (cuts.size() > kMostMeasuredCuts)
@@ -142,6 +134,7 @@ Result<std::vector<Measurement>> to_measurements(const Store& store, const plann
   return measured;
 }
 
+/// Returns the digests of those that were not known.
 Result<std::vector<std::string>> keep_measured_cuts(Store& store, const std::string& device,
                                                     std::span<const Measurement> cuts, const std::string& created_at) {
   std::vector<std::string> digests;
@@ -153,6 +146,20 @@ Result<std::vector<std::string>> keep_measured_cuts(Store& store, const std::str
     digests.push_back(std::move(digest));
   }
   return digests;
+}
+
+} // namespace
+
+Result<KeptImport> keep_imported(Store& store, const ImportedMachine& machine, const Profile& fresh,
+                                 std::span<const planner::CutRuns> cuts, const std::string& created_at) {
+  if (!fresh.samples.empty()) MC2_TRY(joined(machine.fingerprint, fresh.fingerprint));
+  MC2_ASSIGN(const auto measured, to_measurements(store, fresh.op, cuts));
+  KeptImport kept;
+  if (!is_known(machine.profile_for(fresh.op), fresh)) {
+    MC2_ASSIGN(kept.samples, store.append_samples(fresh.op, fresh.fingerprint, fresh.samples, created_at));
+  }
+  MC2_ASSIGN(kept.measurements, keep_measured_cuts(store, fresh.fingerprint.fields.at("device"), measured, created_at));
+  return kept;
 }
 
 Result<std::vector<Measurement>> list_measured_cuts(const Store& store, const std::string& device,

@@ -93,29 +93,18 @@ std::string text_of(const json& document) {
   return document.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
-/// Digests of what was added.
-struct Added {
-  std::vector<std::string> samples, measurements;
-};
-
-/// Errors: Stale; as Store::append_samples and store::keep_measured_cuts.
-Result<Added> keep(Context& context, const profiler::ImportedProfile& imported) {
+/// Errors: as store::keep_imported.
+Result<store::KeptImport> keep(Context& context, const profiler::ImportedProfile& imported) {
   const planner::Profile& profile = imported.profile;
-  const std::string device = profile.fingerprint.fields.at("device"), now = context.surroundings.utc_now();
-  return context.store.write([&](store::Store& store) -> Result<Added> {
-    Added added;
-    MC2_ASSIGN(const auto measured, store::to_measurements(store, profile.op, imported.cuts));
-    if (!profile.samples.empty()) {
-      MC2_ASSIGN(auto profiles, store.list_profiles(store::imported_fields(device)));
-      MC2_ASSIGN(const auto machine, store::join_imported(device, std::move(profiles)));
-      MC2_ASSIGN(added.samples, store::keep_imported(store, machine, profile, now));
-    }
-    MC2_ASSIGN(added.measurements, store::keep_measured_cuts(store, device, measured, now));
-    return added;
+  const std::string device = profile.fingerprint.fields.at("device");
+  return context.store.write([&](store::Store& store) -> Result<store::KeptImport> {
+    MC2_ASSIGN(auto profiles, store.list_profiles(store::imported_fields(device)));
+    MC2_ASSIGN(const auto machine, store::join_imported(device, std::move(profiles)));
+    return store::keep_imported(store, machine, profile, imported.cuts, context.surroundings.utc_now());
   });
 }
 
-json kept_of(const planner::Profile& profile, const Added& added) {
+json kept_of(const planner::Profile& profile, const store::KeptImport& added) {
   return {{"digests", added.samples},
           {"measurements", added.measurements},
           {"op", json::parse(store::encode(profile.op))},

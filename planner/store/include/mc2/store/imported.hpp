@@ -31,28 +31,24 @@ struct ImportedMachine {
 /// Errors: Stale (device) when logs of the machine contradict each other, naming what they disagree in.
 [[nodiscard]] Result<ImportedMachine> join_imported(const std::string& device, std::vector<planner::Profile> profiles);
 
-/// Adds imported samples to what is known of their machine, unless every one of them is known already: the same log
-/// again. Returns the digests of what was added; none when nothing was. Errors: Stale (device) when they contradict the
-/// machine's other logs; as Store::append_samples.
-[[nodiscard]] Result<std::vector<std::string>> keep_imported(Store& store, const ImportedMachine& machine,
-                                                             const planner::Profile& fresh,
-                                                             const std::string& created_at);
-
 /// That one import may bring.
 inline constexpr std::size_t kMostMeasuredCuts = 256;
 
-/// Cuts of an operator that somebody ran, as measurements. Errors: InvalidSpec (blocks) for too many cuts, blocks that
-/// do not fit the operator or a plan of another one; NotFound (blocks) for a digest of no kept plan.
-[[nodiscard]] Result<std::vector<Measurement>> to_measurements(const Store& store, const planner::OpSpec& op,
-                                                               std::span<const planner::CutRuns> cuts);
+/// Digests of what an import added.
+struct KeptImport {
+  std::vector<std::string> samples, measurements;
+};
 
-/// Keeps them under the machine's name. Returns the digests of those that were not known. Errors: as
-/// Store::add_measurement.
-[[nodiscard]] Result<std::vector<std::string>> keep_measured_cuts(Store& store, const std::string& device,
-                                                                  std::span<const Measurement> cuts,
-                                                                  const std::string& created_at);
+/// Adds imported samples to what is known of their machine, unless every one of them is known already: the same log
+/// again; and cuts of the operator that were run there, as measurements, those that are not known. Both are checked
+/// before either is kept. Errors: Stale (device) when the samples contradict the machine's other logs; InvalidSpec
+/// (blocks) for too many cuts, blocks that do not fit the operator or a plan of another one; NotFound (blocks) for a
+/// digest of no kept plan; as Store::append_samples and Store::add_measurement.
+[[nodiscard]] Result<KeptImport> keep_imported(Store& store, const ImportedMachine& machine,
+                                               const planner::Profile& fresh, std::span<const planner::CutRuns> cuts,
+                                               const std::string& created_at);
 
-/// Those cuts, oldest first: of this operator at any length of its cut axis.
+/// Cuts that were run on a machine of this name, oldest first: of this operator at any length of its cut axis.
 [[nodiscard]] Result<std::vector<Measurement>> list_measured_cuts(const Store& store, const std::string& device,
                                                                   const planner::OpSpec& op);
 
