@@ -4,7 +4,6 @@
 #include <array>
 #include <cmath>
 #include <limits>
-#include <numbers>
 
 #include "mc2/planner/pipeline.hpp"
 
@@ -12,50 +11,30 @@ namespace mc2::cli {
 
 using profiler::CaseTarget;
 
-SimulatedMachine::SimulatedMachine(Truth truth, std::uint64_t seed) : random_(seed), truth_(truth) {
-  constexpr std::array<std::int64_t, 6> kRows{768, 1024, 1500, 2048, 4096, 8192};
-  const std::int64_t m = kRows[random_() % kRows.size()];
-  op_ = {planner::OpKind::MatmulAllReduce, m, 4096, 4096, planner::DType::F16, 8};
-  options_.alignment = options_.min_block_rows = m <= 1500 ? 32 : 128;
+namespace {
+
+constexpr std::array<std::int64_t, 6> kRows{768, 1024, 1500, 2048, 4096, 8192};
+constexpr double kBalance = 4;
+
+} // namespace
+
+SimulatedMachine::SimulatedMachine(Truth truth, std::uint64_t seed)
+    : draw_(seed),
+      op_{planner::OpKind::MatmulAllReduce, kRows[draw_.index(kRows.size())], 4096, 4096, planner::DType::F16, 8},
+      lanes_(draw_, truth, op_.m, kBalance) {
+  options_.alignment = options_.min_block_rows = op_.m <= 1500 ? 32 : 128;
   options_.max_block_count = 32;
-  compute_us_ = std::exp(uniform(std::log(200.0), std::log(5000.0)));
-  communication_us_ = compute_us_ * std::exp(uniform(-std::log(4.0), std::log(4.0)));
-  compute_fixed_ = std::exp(uniform(std::log(0.003), std::log(0.05)));
-  communication_fixed_ = std::exp(uniform(std::log(0.003), std::log(0.08)));
-  bend_ = uniform(0.1, 0.5);
-  bend_rows_ = static_cast<double>(m) * uniform(0.1, 0.5);
-  step_rows_ = static_cast<double>(m) / uniform(6, 20);
-  slowdown_ = {uniform(1, 1.3), uniform(1, 1.5)};
-  noise_ = uniform(0.01, 0.05);
-  drift_ = random_() % 3 == 0 ? 0.05 : 0;
+  slowdown_.first = draw_.uniform(1, 1.3);
+  slowdown_.second = draw_.uniform(1, 1.5);
+  noise_ = draw_.uniform(0.01, 0.05);
+  drift_ = draw_.index(3) == 0 ? 0.05 : 0;
   best_us_ = std::numeric_limits<double>::infinity();
   for (const auto& cut : planner::enumerate_cuts(op_, options_).value())
     best_us_ = std::min(best_us_, makespan_us(cut));
 }
 
-double SimulatedMachine::uniform(double low, double high) {
-  return low + (high - low) * static_cast<double>(random_() >> 11) * 0x1p-53;
-}
-
-double SimulatedMachine::normal() {
-  return std::sqrt(-2 * std::log(uniform(1e-12, 1))) * std::cos(2 * std::numbers::pi * uniform(0, 1));
-}
-
 double SimulatedMachine::time_us(CaseTarget lane, std::int64_t rows) const {
-  const auto x = static_cast<double>(rows), all = static_cast<double>(op_.m);
-  const bool is_compute = lane == CaseTarget::Matmul;
-  const double fixed = is_compute ? compute_fixed_ : communication_fixed_;
-  double share = x / all;
-  // Waves are filled step by step; the ragged part of a wave costs most of a whole one.
-  if (is_compute && truth_ == Truth::Staircase)
-    share = (0.3 * x + 0.7 * step_rows_ * std::ceil(x / step_rows_)) /
-            (0.3 * all + 0.7 * step_rows_ * std::ceil(all / step_rows_));
-  // Concave up to the bend, as published all-reduce curves are, and affine beyond it.
-  if (!is_compute && truth_ == Truth::Bent) {
-    const double u = std::min(x / bend_rows_, 1.0);
-    share += bend_ * bend_rows_ / all * u * (2 - u);
-  }
-  return (is_compute ? compute_us_ : communication_us_) * (fixed + (1 - fixed) * share);
+  return lanes_.time_us(lane == CaseTarget::Matmul, rows);
 }
 
 double SimulatedMachine::makespan_us(const planner::Cut& cut) const {
@@ -68,7 +47,7 @@ double SimulatedMachine::makespan_us(const planner::Cut& cut) const {
 }
 
 double SimulatedMachine::measure_cut_us(const planner::Cut& cut) {
-  return makespan_us(cut) * std::exp(noise_ * normal());
+  return makespan_us(cut) * std::exp(noise_ * draw_.normal());
 }
 
 double SimulatedMachine::regret(const planner::Cut& cut) const { return makespan_us(cut) / best_us_ - 1; }
@@ -77,7 +56,7 @@ planner::Sample SimulatedMachine::sample(CaseTarget lane, std::int64_t rows, pla
                                          int round) {
   if (round != drift_round_) {
     drift_round_ = round;
-    drift_factor_ = std::exp(drift_ * normal());
+    drift_factor_ = std::exp(drift_ * draw_.normal());
   }
   planner::Sample result;
   result.component = lane == CaseTarget::Matmul ? planner::Component::Matmul : planner::Component::Collective;
@@ -88,7 +67,7 @@ planner::Sample SimulatedMachine::sample(CaseTarget lane, std::int64_t rows, pla
   result.message_bytes = result.component == planner::Component::Collective
                              ? rows * planner::traits_of(op_.kind).message_bytes_per_unit(op_)
                              : 0;
-  const double measured_us = us * drift_factor_ * std::exp(noise_ * normal());
+  const double measured_us = us * drift_factor_ * std::exp(noise_ * draw_.normal());
   result.time = std::chrono::nanoseconds(std::max<std::int64_t>(std::llround(measured_us * 1000), 1));
   result.round = round;
   return result;

@@ -1,10 +1,10 @@
 #pragma once
 
 #include <cstdint>
-#include <random>
 #include <string>
 #include <vector>
 
+#include "made_up_lanes.hpp"
 #include "mc2/planner/cost_model.hpp"
 #include "mc2/planner/planner.hpp"
 #include "mc2/profiler/profile_case.hpp"
@@ -14,8 +14,7 @@ namespace mc2::cli {
 /// A made-up machine whose costs are known, so that a plan's regret can be computed exactly.
 class SimulatedMachine {
  public:
-  /// Kinds of truth that are drawn in turn.
-  enum class Truth : std::uint8_t { Affine, Bent, Staircase };
+  using Truth = MadeUpLanes::Truth;
 
   /// Sizes, costs, slow-downs, noise of 1 to 5 % and, for one in three, drift of 5 % between rounds, all by the seed.
   SimulatedMachine(Truth truth, std::uint64_t seed);
@@ -36,21 +35,15 @@ class SimulatedMachine {
  private:
   [[nodiscard]] double time_us(profiler::CaseTarget lane, std::int64_t rows) const;
   [[nodiscard]] double makespan_us(const planner::Cut& cut) const;
-  [[nodiscard]] double uniform(double low, double high);
-  [[nodiscard]] double normal();
   [[nodiscard]] planner::Sample sample(profiler::CaseTarget lane, std::int64_t rows, planner::Context context,
                                        double us, int round);
 
-  std::mt19937_64 random_;
+  Draw draw_;
   planner::OpSpec op_;
   planner::PlanOptions options_;
-  Truth truth_;
-  double compute_us_ = 0, communication_us_ = 0;       ///< uncut
-  double compute_fixed_ = 0, communication_fixed_ = 0; ///< share of it that every block pays
-  double bend_ = 0, bend_rows_ = 1;                    ///< Bent: how much dearer small messages are, and up to where
-  double step_rows_ = 1;                               ///< Staircase: rows of a wave
-  planner::Slowdown slowdown_;                         ///< compute, communication
-  double noise_ = 0, drift_ = 0;                       ///< relative standard deviations
+  MadeUpLanes lanes_;
+  planner::Slowdown slowdown_;   ///< compute, communication
+  double noise_ = 0, drift_ = 0; ///< relative standard deviations
   int drift_round_ = -1;
   double drift_factor_ = 1;
   double best_us_ = 0;

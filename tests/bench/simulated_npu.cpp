@@ -4,7 +4,6 @@
 #include <array>
 #include <cmath>
 #include <limits>
-#include <numbers>
 
 #include "mc2/profiler/statistics.hpp"
 #include "mc2/profiler/sweep.hpp"
@@ -15,26 +14,21 @@ namespace {
 /// Hidden costs are stated of a block of this share of the rows.
 constexpr double kUsualShare = 1.0 / 8;
 constexpr int kSampleCount = 5;
+constexpr std::array<std::int64_t, 6> kNpuRows{1024, 2048, 3072, 4096, 8192, 16384};
+constexpr double kNpuBalance = 3;
 
 } // namespace
 
-SimulatedNpu::SimulatedNpu(std::uint64_t seed) : random_(seed), truth_(static_cast<Truth>(seed % 3)) {
-  constexpr std::array<std::int64_t, 6> kRows{1024, 2048, 3072, 4096, 8192, 16384};
-  const std::int64_t m = kRows[random_() % kRows.size()];
-  op_ = {planner::OpKind::MatmulAllReduce, m, 8192, 3072, planner::DType::F16, 8};
+SimulatedNpu::SimulatedNpu(std::uint64_t seed)
+    : draw_(seed),
+      op_{planner::OpKind::MatmulAllReduce, kNpuRows[draw_.index(kNpuRows.size())], 8192, 3072, planner::DType::F16, 8},
+      lanes_(draw_, static_cast<MadeUpLanes::Truth>(seed % 3), op_.m, kNpuBalance) {
   options_.max_block_count = 32;
   options_.require_significant_gain = false;
-  compute_us_ = std::exp(uniform(std::log(200.0), std::log(5000.0)));
-  communication_us_ = compute_us_ * std::exp(uniform(-std::log(3.0), std::log(3.0)));
-  compute_fixed_ = std::exp(uniform(std::log(0.003), std::log(0.05)));
-  communication_fixed_ = std::exp(uniform(std::log(0.003), std::log(0.08)));
-  bend_ = uniform(0.1, 0.5);
-  bend_rows_ = static_cast<double>(m) * uniform(0.1, 0.5);
-  step_rows_ = static_cast<double>(m) / uniform(6, 20);
-  noise_ = uniform(0.01, 0.05);
+  noise_ = draw_.uniform(0.01, 0.05);
   compute_ = hidden();
   communication_ = hidden();
-  handover_us_ = uniform(0, 0.01) * serial_us();
+  handover_us_ = draw_.uniform(0, 0.01) * serial_us();
   best_us_ = std::numeric_limits<double>::infinity();
   for (const auto& cut : planner::enumerate_cuts(op_, options_).value()) best_us_ = std::min(best_us_, fused_us(cut));
 }
@@ -42,34 +36,12 @@ SimulatedNpu::SimulatedNpu(std::uint64_t seed) : random_(seed), truth_(static_ca
 SimulatedNpu::Hidden SimulatedNpu::hidden() {
   constexpr std::array<double, 3> kPowers{0.5, 1, 2};
   Hidden result;
-  result.expansion = uniform(0, 0.15);
-  result.expansion_power = kPowers[random_() % kPowers.size()];
-  result.contention = uniform(0, 0.4);
-  result.contention_power = uniform(-0.5, 0.5);
-  result.fixed_us = uniform(0, 0.005) * (compute_us_ + communication_us_);
+  result.expansion = draw_.uniform(0, 0.15);
+  result.expansion_power = kPowers[draw_.index(kPowers.size())];
+  result.contention = draw_.uniform(0, 0.4);
+  result.contention_power = draw_.uniform(-0.5, 0.5);
+  result.fixed_us = draw_.uniform(0, 0.005) * (lanes_.compute_us() + lanes_.communication_us());
   return result;
-}
-
-double SimulatedNpu::uniform(double low, double high) {
-  return low + (high - low) * static_cast<double>(random_() >> 11) * 0x1p-53;
-}
-
-double SimulatedNpu::normal() {
-  return std::sqrt(-2 * std::log(uniform(1e-12, 1))) * std::cos(2 * std::numbers::pi * uniform(0, 1));
-}
-
-double SimulatedNpu::lane_us(bool is_compute, std::int64_t rows) const {
-  const auto x = static_cast<double>(rows), all = static_cast<double>(op_.m);
-  double share = x / all;
-  if (is_compute && truth_ == Truth::Staircase)
-    share = (0.3 * x + 0.7 * step_rows_ * std::ceil(x / step_rows_)) /
-            (0.3 * all + 0.7 * step_rows_ * std::ceil(all / step_rows_));
-  if (!is_compute && truth_ == Truth::Bent) {
-    const double u = std::min(x / bend_rows_, 1.0);
-    share += bend_ * bend_rows_ / all * u * (2 - u);
-  }
-  const double fixed = is_compute ? compute_fixed_ : communication_fixed_;
-  return (is_compute ? compute_us_ : communication_us_) * (fixed + (1 - fixed) * share);
 }
 
 double SimulatedNpu::block_us(bool is_compute, std::int64_t rows) const {
@@ -77,7 +49,7 @@ double SimulatedNpu::block_us(bool is_compute, std::int64_t rows) const {
   const double usual = kUsualShare * static_cast<double>(op_.m) / static_cast<double>(rows);
   // Twice the usual block's expansion at an eighth of its length, whatever the power.
   const double expansion = 2 * lane.expansion * std::pow(usual / 8, lane.expansion_power);
-  return lane_us(is_compute, rows) * (1 + expansion) + lane.fixed_us;
+  return lanes_.time_us(is_compute, rows) * (1 + expansion) + lane.fixed_us;
 }
 
 double SimulatedNpu::slowdown(bool is_compute, std::int64_t rows) const {
@@ -112,7 +84,7 @@ double SimulatedNpu::fused_us(const planner::Cut& cut) const {
 
 double SimulatedNpu::median_us(double us) {
   std::vector<double> runs;
-  for (int run = 0; run < kRunCount; ++run) runs.push_back(us * std::exp(noise_ * normal()));
+  for (int run = 0; run < kRunCount; ++run) runs.push_back(us * std::exp(noise_ * draw_.normal()));
   return profiler::quantile(runs, 0.5);
 }
 
@@ -128,7 +100,7 @@ planner::Profile SimulatedNpu::samples() {
         sample.round = round;
         const bool is_compute = component == planner::Component::Matmul;
         if (!is_compute) sample.message_bytes = rows * planner::traits_of(op_.kind).message_bytes_per_unit(op_);
-        const double us = lane_us(is_compute, rows) * std::exp(noise_ * normal());
+        const double us = lanes_.time_us(is_compute, rows) * std::exp(noise_ * draw_.normal());
         sample.time = std::chrono::nanoseconds(std::llround(us * 1000));
         profile.samples.push_back(std::move(sample));
       }

@@ -1,8 +1,8 @@
 #pragma once
 
 #include <cstdint>
-#include <random>
 
+#include "made_up_lanes.hpp"
 #include "mc2/planner/planner.hpp"
 #include "mc2/planner/profile.hpp"
 #include "mc2/profiler/refine.hpp"
@@ -24,7 +24,7 @@ class SimulatedNpu {
   /// The median of kRunCount runs, with its standard error; of serial beside it.
   [[nodiscard]] profiler::MeasuredCut measure(const planner::Cut& cut);
 
-  [[nodiscard]] double serial_us() const { return lane_us(true, op_.m) + lane_us(false, op_.m); }
+  [[nodiscard]] double serial_us() const { return lanes_.time_us(true, op_.m) + lanes_.time_us(false, op_.m); }
   [[nodiscard]] double fused_us(const planner::Cut& cut) const;
   /// Loss against the best of all legal cuts: exact, by enumeration.
   [[nodiscard]] double regret(const planner::Cut& cut) const { return fused_us(cut) / best_us_ - 1; }
@@ -32,8 +32,6 @@ class SimulatedNpu {
   static constexpr int kRunCount = 100;
 
  private:
-  enum class Truth : std::uint8_t { Affine, Bent, Staircase };
-
   /// What cutting costs a lane.
   struct Hidden {
     double expansion = 0, expansion_power = 1;   ///< of short blocks
@@ -41,21 +39,15 @@ class SimulatedNpu {
     double fixed_us = 0;
   };
 
-  [[nodiscard]] double lane_us(bool is_compute, std::int64_t rows) const;
   [[nodiscard]] double block_us(bool is_compute, std::int64_t rows) const;
   [[nodiscard]] double slowdown(bool is_compute, std::int64_t rows) const;
   [[nodiscard]] Hidden hidden();
   [[nodiscard]] double median_us(double us);
-  [[nodiscard]] double uniform(double low, double high);
-  [[nodiscard]] double normal();
 
-  std::mt19937_64 random_;
+  Draw draw_;
   planner::OpSpec op_;
   planner::PlanOptions options_;
-  Truth truth_ = Truth::Affine;
-  double compute_us_ = 0, communication_us_ = 0;       ///< uncut
-  double compute_fixed_ = 0, communication_fixed_ = 0; ///< share of it that every block pays
-  double bend_ = 0, bend_rows_ = 1, step_rows_ = 1;
+  MadeUpLanes lanes_;
   Hidden compute_, communication_;
   double handover_us_ = 0;
   double noise_ = 0; ///< relative standard deviation of one run
