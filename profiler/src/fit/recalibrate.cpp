@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "fit/cross_validation.hpp"
+#include "fit/second_lane.hpp"
 #include "mc2/planner/planner.hpp"
 #include "mc2/planner/text.hpp"
 
@@ -27,8 +28,7 @@ CostModel with_parameters(CostModel model, const planner::Variant& variant, cons
     cost.compute.slowdown = std::max(parameters[0], 1.0);
     cost.communication.slowdown = std::max(parameters[1], 1.0);
     cost.compute.slowdown_interval = cost.communication.slowdown_interval = 0;
-    const bool compute_first = planner::traits_of(model.op.kind).first_lane == planner::Lane::Compute;
-    (compute_first ? cost.communication : cost.compute).fixed_us = std::max(parameters[2], 0.0);
+    second_lane(cost, model.op.kind).fixed_us = std::max(parameters[2], 0.0);
   }
   return model;
 }
@@ -127,21 +127,15 @@ void solve(const CostModel& model, std::span<const RaceObservation> observations
   ceres::Solve(solver, &problem, &summary);
 }
 
-const planner::VariantCost* find_variant(const CostModel& model, const planner::Variant& variant) {
-  const auto found = std::ranges::find(model.variants, variant, &planner::VariantCost::variant);
-  return found == model.variants.end() ? nullptr : &*found;
-}
-
 /// One variant's share of a recalibration; every observation is of that variant.
 Result<Recalibration> recalibrate_variant(const CostModel& model, const std::vector<RaceObservation>& observations,
                                           const RecalibrateOptions& options) {
   const planner::Variant& variant = observations.front().variant;
-  const auto* cost = find_variant(model, variant);
+  const auto* cost = model.cost_of(variant);
   if (cost == nullptr)
     return Error{ErrorCode::UnknownName, "variant", "the model has no variant '" + variant.text() + "'"};
-  const bool compute_first = planner::traits_of(model.op.kind).first_lane == planner::Lane::Compute;
   double parameters[kParameterCount] = {cost->compute.slowdown, cost->communication.slowdown,
-                                        (compute_first ? cost->communication : cost->compute).fixed_us};
+                                        second_lane(*cost, model.op.kind).fixed_us};
   MC2_ASSIGN(const auto before, relative_rms(model, observations, parameters));
   solve(model, observations, options, parameters);
   MC2_ASSIGN(const auto after, relative_rms(model, observations, parameters));

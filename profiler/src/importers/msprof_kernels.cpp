@@ -225,10 +225,14 @@ class KernelLog {
     beside.why_none = "the matmul before this collective " + std::string(fault);
   }
 
+  /// Asked of every row, and most are of the same device as the one before.
   [[nodiscard]] Neighbours& neighbours() {
-    std::string device(row_.cell(kDevice));
-    if (neighbours_.size() >= kMaxDevices && !neighbours_.contains(device)) device.clear();
-    return neighbours_[device];
+    const std::string_view device = row_.cell(kDevice);
+    if (last_neighbours_ != nullptr && device == last_device_) return *last_neighbours_;
+    last_device_ = device;
+    const bool is_one_too_many = neighbours_.size() >= kMaxDevices && !neighbours_.contains(last_device_);
+    last_neighbours_ = &neighbours_[is_one_too_many ? std::string() : last_device_];
+    return *last_neighbours_;
   }
 
   void read_collective(std::int64_t line, Collective collective) {
@@ -274,6 +278,8 @@ class KernelLog {
   CsvColumns row_;
   std::string last_event_;
   std::map<std::string, Neighbours> neighbours_; ///< by device
+  std::string last_device_;
+  Neighbours* last_neighbours_ = nullptr; ///< of last_device_; a map's values stay where they are
 };
 
 } // namespace

@@ -5,6 +5,7 @@
 #include <functional>
 #include <utility>
 
+#include "fit/second_lane.hpp"
 #include "mc2/planner/planner.hpp"
 
 namespace mc2::profiler {
@@ -44,10 +45,6 @@ Result<Eigen::VectorXd> log_makespans(const planner::OpSpec& op, const CostModel
   return logs;
 }
 
-planner::LaneCost& second_lane(planner::VariantCost& cost, const planner::OpSpec& op) {
-  return planner::traits_of(op.kind).first_lane == planner::Lane::Compute ? cost.communication : cost.compute;
-}
-
 /// The variant's cost, in a model that has it.
 planner::VariantCost& cost_in(CostModel& model, const Variant& variant) {
   return *std::ranges::find(model.variants, variant, &planner::VariantCost::variant);
@@ -80,18 +77,17 @@ void keep_heaviest(Weights& weights) {
 } // namespace
 
 FactorVector FactorScale::standard(const CostModel& model, const Variant& variant) const {
-  CostModel copy = model;
-  auto& cost = cost_in(copy, variant);
+  const auto& cost = *model.cost_of(variant);
   return {std::log(cost.compute.slowdown / compute) / slowdown_spread,
           std::log(cost.communication.slowdown / communication) / slowdown_spread,
-          (second_lane(cost, model.op).fixed_us - fixed_us) / fixed_scale_us};
+          (second_lane(cost, model.op.kind).fixed_us - fixed_us) / fixed_scale_us};
 }
 
 CostModel FactorScale::model_at(CostModel model, const Variant& variant, const FactorVector& standard) const {
   auto& cost = cost_in(model, variant);
   cost.compute.slowdown = std::max(1.0, compute * std::exp(slowdown_spread * standard[0]));
   cost.communication.slowdown = std::max(1.0, communication * std::exp(slowdown_spread * standard[1]));
-  second_lane(cost, model.op).fixed_us = std::max(0.0, fixed_us + fixed_scale_us * standard[2]);
+  second_lane(cost, model.op.kind).fixed_us = std::max(0.0, fixed_us + fixed_scale_us * standard[2]);
   return model;
 }
 

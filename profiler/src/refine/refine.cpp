@@ -6,6 +6,7 @@
 #include <numbers>
 #include <utility>
 
+#include "fit/second_lane.hpp"
 #include "mc2/planner/explanation.hpp"
 #include "mc2/profiler/recalibrate.hpp"
 #include "mc2/profiler/statistics.hpp"
@@ -316,9 +317,8 @@ FactorScale Refiner::scale_of(const Variant& variant) const {
   }
   constexpr double kUsualBlockCount = 6;
   const double block_us = count > 0 ? sum_us / count : result_.serial_us / kUsualBlockCount;
-  const bool compute_first = planner::traits_of(op_.kind).first_lane == planner::Lane::Compute;
-  return {cost.compute.slowdown, cost.communication.slowdown,
-          (compute_first ? cost.communication : cost.compute).fixed_us, kSlowdownSpread, kFixedSpread * block_us};
+  return {cost.compute.slowdown, cost.communication.slowdown, second_lane(cost, op_.kind).fixed_us, kSlowdownSpread,
+          kFixedSpread * block_us};
 }
 
 /// What was measured of a variant, then the cuts that are predicted fastest.
@@ -326,12 +326,10 @@ Result<std::vector<Cut>> Refiner::candidates(const Variant& variant) const {
   std::vector<Cut> result;
   for (const Observed& seen : seen_)
     if (seen.given.variant == variant) result.push_back(seen.given.cut);
-  const std::size_t measured_count = result.size();
+  const std::vector<Cut> measured = result;
   MC2_ASSIGN(auto all, planner::enumerate_cuts(op_, settings_.plan));
   std::erase_if(all, [&](const Cut& cut) {
-    return cut.block_rows.size() < 2 ||
-           std::find(result.begin(), result.begin() + static_cast<std::ptrdiff_t>(measured_count), cut) !=
-               result.begin() + static_cast<std::ptrdiff_t>(measured_count);
+    return cut.block_rows.size() < 2 || std::ranges::find(measured, cut) != measured.end();
   });
   MC2_ASSIGN(const auto us, planner::predict_makespans(op_, result_.model, variant, all));
   std::vector<std::size_t> order(all.size());
