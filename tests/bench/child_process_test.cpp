@@ -6,7 +6,7 @@
 #include <csignal>
 #include <fstream>
 
-namespace mc2::cli {
+namespace mc2::cli::child_process_test {
 namespace {
 
 using std::chrono::milliseconds;
@@ -75,4 +75,4 @@ TEST(ChildProcess, EndsWithWhatItStarted) {
 }
 
 } // namespace
-} // namespace mc2::cli
+} // namespace mc2::cli::child_process_test

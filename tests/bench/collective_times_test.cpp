@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace mc2::cli {
+namespace mc2::cli::collective_times_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -44,4 +44,4 @@ TEST(CollectiveTimes, ChartNamesEveryVariantAndTheSpeedOfLight) {
 }
 
 } // namespace
-} // namespace mc2::cli
+} // namespace mc2::cli::collective_times_test

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-namespace mc2::cli {
+namespace mc2::cli::overlap_chart_test {
 namespace {
 
 using planner::OpKind;
@@ -58,4 +58,4 @@ TEST(OverlapChart, DrawsWhatIsFarOffAtTheEdge) {
 }
 
 } // namespace
-} // namespace mc2::cli
+} // namespace mc2::cli::overlap_chart_test

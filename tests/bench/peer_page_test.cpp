@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-namespace mc2::cli {
+namespace mc2::cli::peer_page_test {
 namespace {
 
 using testing::HasSubstr;
@@ -112,4 +112,4 @@ TEST(PeerDocument, IsWrittenForShapesThatFailedToo) {
 }
 
 } // namespace
-} // namespace mc2::cli
+} // namespace mc2::cli::peer_page_test

@@ -7,7 +7,7 @@
 #include "mc2/render/plot.hpp"
 #include "profiling_quality.hpp"
 
-namespace mc2::cli {
+namespace mc2::cli::quality_chart_test {
 namespace {
 
 /// The same regret after every number of measurements, one machine per regret.
@@ -83,4 +83,4 @@ TEST(QualityChartTest, NoRegretIsDrawnAtTheLowerEdge) {
 }
 
 } // namespace
-} // namespace mc2::cli
+} // namespace mc2::cli::quality_chart_test

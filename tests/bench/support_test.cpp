@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace mc2::cli {
+namespace mc2::cli::support_test {
 namespace {
 
 using ::testing::AllOf;
@@ -45,4 +45,4 @@ TEST(BenchRows, PrintNothingWhereNoneWasFinished) {
 }
 
 } // namespace
-} // namespace mc2::cli
+} // namespace mc2::cli::support_test

@@ -8,7 +8,7 @@
 #include <fstream>
 #include <sstream>
 
-namespace mc2::cli {
+namespace mc2::cli::torch_peer_test {
 namespace {
 
 using testing::HasSubstr;
@@ -126,4 +126,4 @@ TEST(OperandFiles, RefuseMoreThanThereIsRoomFor) {
 }
 
 } // namespace
-} // namespace mc2::cli
+} // namespace mc2::cli::torch_peer_test

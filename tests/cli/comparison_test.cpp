@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace mc2::cli {
+namespace mc2::cli::comparison_test {
 namespace {
 
 TEST(Comparison, NeedsTheIntervalToExcludeEquality) {
@@ -84,4 +84,4 @@ TEST(Comparison, OfPlansIsOfOneOperator) {
 }
 
 } // namespace
-} // namespace mc2::cli
+} // namespace mc2::cli::comparison_test

@@ -13,7 +13,7 @@
 
 #include "mc2/planner/error.hpp"
 
-namespace mc2::cli {
+namespace mc2::cli::output_file_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -124,4 +124,4 @@ TEST_F(OutputFiles, AreNoStoresAndNoDirectories) {
 }
 
 } // namespace
-} // namespace mc2::cli
+} // namespace mc2::cli::output_file_test

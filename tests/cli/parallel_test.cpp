@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-namespace mc2::cli {
+namespace mc2::cli::parallel_test {
 namespace {
 
 bool never() { return false; }
@@ -68,4 +68,4 @@ TEST(ForEachIndex, WatchRunsOnTheCallingThread) {
 }
 
 } // namespace
-} // namespace mc2::cli
+} // namespace mc2::cli::parallel_test

@@ -14,7 +14,7 @@
 #include "mc2/server/service.hpp"
 #include "support/models.hpp"
 
-namespace mc2::client {
+namespace mc2::client::client_test {
 namespace {
 
 using examples::answer_document;
@@ -295,4 +295,4 @@ TEST(FindPlanAsWorld, AnEpochThatIsUnknownAndARankThatFailsAreTold) {
 }
 
 } // namespace
-} // namespace mc2::client
+} // namespace mc2::client::client_test

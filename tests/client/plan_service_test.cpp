@@ -10,7 +10,7 @@
 
 #include "client/examples.hpp"
 
-namespace mc2::client {
+namespace mc2::client::plan_service_test {
 namespace {
 
 using examples::client_of;
@@ -22,8 +22,8 @@ using finder::PlanSource;
 using finder::SharedLayers;
 using support::DeadPort;
 using support::FakeService;
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 PlanSource local(std::int64_t short_rows = 512) {
   return {"own planner", [=](const PlanQuestion& question) -> Result<FoundPlan> {
@@ -39,7 +39,7 @@ ServiceOptions quick() {
   return {.patience = std::chrono::milliseconds(30), .refresh = std::chrono::hours(1), .retry = std::chrono::hours(1)};
 }
 
-class PlanSources : public testing::Test {
+class PlanSources : public ::testing::Test {
  protected:
   void SetUp() override {
     std::filesystem::create_directories(directory_);
@@ -241,4 +241,4 @@ TEST_F(PlanSources, ManyThreadsAskAtOnce) {
 }
 
 } // namespace
-} // namespace mc2::client
+} // namespace mc2::client::plan_service_test

@@ -5,7 +5,7 @@
 
 #include <map>
 
-namespace mc2::embed {
+namespace mc2::embed::environment_test {
 namespace {
 
 using testing::HasSubstr;
@@ -83,4 +83,4 @@ TEST(StderrLog, TellsLinesUpToItsLevel) {
 }
 
 } // namespace
-} // namespace mc2::embed
+} // namespace mc2::embed::environment_test

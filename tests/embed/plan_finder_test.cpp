@@ -17,7 +17,7 @@
 #include "mc2/store/layers.hpp"
 #include "support/models.hpp"
 
-namespace mc2::embed {
+namespace mc2::embed::plan_finder_test {
 namespace {
 
 using finder::PlanQuestion;
@@ -264,4 +264,4 @@ TEST(UncutPlan, RefusesMachinesThatThisBuildDoesNotKnow) {
 }
 
 } // namespace
-} // namespace mc2::embed
+} // namespace mc2::embed::plan_finder_test

@@ -10,7 +10,7 @@
 #include "store/place.hpp"
 #include "support/invented_backend.hpp"
 
-namespace mc2::embed {
+namespace mc2::embed::workbench_test {
 namespace {
 
 using planner::Variant;
@@ -121,4 +121,4 @@ TEST_F(WorkbenchOfTwoVariants, KeepsWhatTuningFindsInAStore) {
 }
 
 } // namespace
-} // namespace mc2::embed
+} // namespace mc2::embed::workbench_test

@@ -5,7 +5,7 @@
 
 #include "mc2/executor/processes.hpp"
 
-namespace mc2::executor {
+namespace mc2::executor::launched_process_test {
 namespace {
 
 using Variables = std::map<std::string, std::string>;
@@ -80,4 +80,4 @@ TEST(LaunchedProcess, RefusesRanksOfSeveralMachines) {
 }
 
 } // namespace
-} // namespace mc2::executor
+} // namespace mc2::executor::launched_process_test

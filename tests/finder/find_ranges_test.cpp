@@ -7,7 +7,7 @@
 
 #include "support/models.hpp"
 
-namespace mc2::finder {
+namespace mc2::finder::find_ranges_test {
 namespace {
 
 using planner::CostModel;
@@ -131,4 +131,4 @@ TEST(FindRanges, WhatCannotBeAsked) {
 }
 
 } // namespace
-} // namespace mc2::finder
+} // namespace mc2::finder::find_ranges_test

@@ -10,7 +10,7 @@
 #include "mc2/planner/cutting.hpp"
 #include "support/models.hpp"
 
-namespace mc2::finder {
+namespace mc2::finder::plan_source_test {
 namespace {
 
 using planner::CostModel;
@@ -313,4 +313,4 @@ TEST_F(PlanFiles, AnswerForTheirOwnOperatorAndMachine) {
 }
 
 } // namespace
-} // namespace mc2::finder
+} // namespace mc2::finder::plan_source_test

@@ -8,7 +8,7 @@
 #include "http/content_coding.hpp"
 #include "question_cache.hpp"
 
-namespace mc2::server {
+namespace mc2::server::answer_cache_test {
 namespace {
 
 Answer answer(const std::string& digest, std::int64_t epoch) {
@@ -120,4 +120,4 @@ TEST(Caches, AMillionQuestionsTakeNoMoreThanTheyMay) {
 }
 
 } // namespace
-} // namespace mc2::server
+} // namespace mc2::server::answer_cache_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace mc2::server {
+namespace mc2::server::router_test {
 namespace {
 
 TEST(Router, FindsEveryRouteByItsOwnPattern) {
@@ -61,4 +61,4 @@ TEST(Router, WhatReadsTheStoreOrPlansKeepsNobodyWaiting) {
 TEST(Router, HeadIsAnsweredAsGet) { EXPECT_NE(find_route("HEAD", "/livez").route, nullptr); }
 
 } // namespace
-} // namespace mc2::server
+} // namespace mc2::server::router_test

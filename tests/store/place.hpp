@@ -18,7 +18,7 @@ namespace mc2::store::place {
 class TemporaryDirectory {
  public:
   /// @param parent  with a final slash
-  explicit TemporaryDirectory(const std::string& parent = testing::TempDir()) {
+  explicit TemporaryDirectory(const std::string& parent = ::testing::TempDir()) {
     std::string pattern = parent + "mc2-store-XXXXXX";
     if (::mkdtemp(pattern.data()) == nullptr) std::abort();
     path_ = pattern;

@@ -1,10 +1,7 @@
 #pragma once
 
-#include <bit>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <span>
 #include <vector>
 
@@ -16,237 +13,27 @@
 namespace mc2::testing {
 
 /// Element `index` of a packed matrix as a double. Written apart from the library's own conversions, on purpose.
-inline double element(planner::DType dtype, std::span<const std::byte> bytes, std::int64_t index) {
-  if (dtype == planner::DType::F32) {
-    float value = 0;
-    std::memcpy(&value, bytes.data() + index * 4, sizeof value);
-    return value;
-  }
-  if (dtype == planner::DType::I8) return static_cast<signed char>(bytes[static_cast<std::size_t>(index)]);
-  if (dtype == planner::DType::F8E4m3) {
-    const int byte = std::to_integer<int>(bytes[static_cast<std::size_t>(index)]);
-    const int exponent = (byte >> 3) & 15, fraction = byte & 7;
-    if (exponent == 15 && fraction == 7) return std::nan("");
-    return (byte >= 128 ? -1 : 1) *
-           (exponent == 0 ? std::ldexp(fraction, -9) : std::ldexp(8 + fraction, exponent - 10));
-  }
-  std::uint16_t bits = 0;
-  std::memcpy(&bits, bytes.data() + index * 2, sizeof bits);
-  if (dtype == planner::DType::Bf16) return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16U);
-  const int exponent = (bits >> 10) & 31, fraction = bits & 1023;
-  const double sign = (bits & 0x8000) != 0 ? -1 : 1;
-  if (exponent == 31) return fraction == 0 ? sign * HUGE_VAL : std::nan("");
-  return sign * (exponent == 0 ? std::ldexp(fraction, -24) : std::ldexp(1024 + fraction, exponent - 25));
-}
+double element(planner::DType dtype, std::span<const std::byte> bytes, std::int64_t index);
 
-inline std::vector<double> elements(planner::DType dtype, std::span<const std::byte> bytes) {
-  std::vector<double> values(bytes.size() / static_cast<std::size_t>(planner::size_bytes(dtype)));
-  for (std::size_t i = 0; i < values.size(); ++i) values[i] = element(dtype, bytes, static_cast<std::int64_t>(i));
-  return values;
-}
-
-/// A rank's B, i8 with its scales.
-inline std::vector<double> b_elements(const planner::OpSpec& op, const executor::RankBuffers& rank) {
-  auto b = elements(op.dtype, rank.b);
-  if (rank.b_scales.empty()) return b;
-  const auto scales = elements(planner::DType::F32, rank.b_scales);
-  for (std::size_t i = 0; i < b.size(); ++i) b[i] *= scales[i % scales.size()];
-  return b;
-}
-
-/// A rank's A, i8 with its scale: its own where products travel, what the others are told where A does.
-inline std::vector<double> a_elements(const planner::OpSpec& op, std::span<const executor::RankBuffers> buffers,
-                                      std::size_t rank) {
-  auto a = elements(op.dtype, buffers[rank].a);
-  if (buffers[rank].a_scales.empty()) return a;
-  const auto scales = elements(planner::DType::F32, buffers[rank].a_scales);
-  for (double& element : a) element *= scales.size() == 1 ? scales[0] : scales[rank];
-  return a;
-}
+std::vector<double> elements(planner::DType dtype, std::span<const std::byte> bytes);
 
 /// What the gathered A must be.
-inline std::vector<std::byte> everybodys_a(std::span<const executor::RankBuffers> buffers) {
-  std::vector<std::byte> all;
-  for (const executor::RankBuffers& rank : buffers) all.insert(all.end(), rank.a.begin(), rank.a.end());
-  return all;
-}
+std::vector<std::byte> everybodys_a(std::span<const executor::RankBuffers> buffers);
 
 /// Asks for the gathered A where the kind has one.
-inline executor::ProblemExtras with_gathered_a(const planner::OpSpec& op) {
-  return {.counts = {}, .wants_gathered_a = op.kind == planner::OpKind::AllGatherMatmul};
-}
-
-/// rows x columns of `a` [rows, k] times `b` [k, n], added to `result` [rows, n].
-inline void add_product(std::span<const double> a, std::span<const double> b, std::size_t k, std::size_t n,
-                        std::span<double> result) {
-  for (std::size_t i = 0; i * n < result.size(); ++i) {
-    for (std::size_t l = 0; l < k; ++l) {
-      for (std::size_t j = 0; j < n; ++j) result[i * n + j] += a[i * k + l] * b[l * n + j];
-    }
-  }
-}
+executor::ProblemExtras with_gathered_a(const planner::OpSpec& op);
 
 /// The definition: result[i, j] = sum over ranks r and l of A_r[i, l] B_r[l, j], row-major, in double.
-inline std::vector<double> naive_matmul_all_reduce(const planner::OpSpec& op,
-                                                   std::span<const executor::RankBuffers> buffers) {
-  std::vector<double> result(static_cast<std::size_t>(op.m * op.n));
-  for (std::size_t rank = 0; rank < buffers.size(); ++rank) {
-    add_product(a_elements(op, buffers, rank), b_elements(op, buffers[rank]), static_cast<std::size_t>(op.k),
-                static_cast<std::size_t>(op.n), result);
-  }
-  return result;
-}
-
-/// Rows of one matrix, each plus the bias.
-inline void add_bias(const planner::OpSpec& op, std::span<const std::byte> bias, std::span<double> rows) {
-  const auto addends = elements(planner::product_type(op), bias);
-  for (std::size_t i = 0; i < rows.size() && !addends.empty(); ++i) rows[i] += addends[i % addends.size()];
-}
-
-/// Each rank's matrix of so many rows [rows, k] times its own B, plus its bias if it has one.
-inline std::vector<std::vector<double>> naive_products(const planner::OpSpec& op,
-                                                       const std::vector<std::vector<double>>& a,
-                                                       std::span<const executor::RankBuffers> buffers) {
-  std::vector<std::vector<double>> products;
-  for (std::size_t rank = 0; rank < buffers.size(); ++rank) {
-    const auto n = static_cast<std::size_t>(op.n), k = static_cast<std::size_t>(op.k);
-    products.emplace_back(a[rank].size() / k * n);
-    add_product(a[rank], b_elements(op, buffers[rank]), k, n, products.back());
-    add_bias(op, buffers[rank].bias, products.back());
-  }
-  return products;
-}
-
-/// MPI_Alltoallv of matrices with so many columns, packed by receiver: to the receivers, packed by sender. m / R rows
-/// each where the ranks have no counts.
-inline std::vector<std::vector<double>> naive_all_to_all(const planner::OpSpec& op,
-                                                         const std::vector<std::vector<double>>& sent,
-                                                         std::span<const executor::RankBuffers> buffers,
-                                                         std::int64_t columns) {
-  std::vector<std::vector<double>> received(sent.size());
-  for (std::size_t from = 0; from < sent.size(); ++from) {
-    auto at = sent[from].begin();
-    const auto counts = buffers[from].send_counts;
-    for (std::size_t to = 0; to < sent.size(); ++to) {
-      const std::int64_t rows = counts.empty() ? op.m / op.world_size : counts[to];
-      const auto end = at + static_cast<std::ptrdiff_t>(rows * columns);
-      received[to].insert(received[to].end(), at, end);
-      at = end;
-    }
-  }
-  return received;
-}
-
-/// One rank's pooled features [m, n] by the definition of torch.nn.EmbeddingBag: offsets and row numbers as int64.
-inline std::vector<double> naive_pooled(const planner::OpSpec& op, const executor::RankBuffers& rank) {
-  const auto number = [](std::span<const std::byte> from, std::int64_t index) {
-    std::int64_t value = 0;
-    std::memcpy(&value, from.data() + index * 8, sizeof value);
-    return value;
-  };
-  const std::int64_t width = op.n / op.tables->table_count;
-  std::vector<double> pooled(static_cast<std::size_t>(op.m * op.n));
-  for (std::int64_t bag = 0; bag < op.tables->table_count * op.m; ++bag) {
-    const std::int64_t table = bag / op.m, sample = bag % op.m;
-    const std::int64_t first = number(rank.bags.offsets, bag), end = number(rank.bags.offsets, bag + 1);
-    for (std::int64_t at = first; at < end; ++at) {
-      const std::int64_t row = table * op.tables->row_count + number(rank.bags.indices, at);
-      for (std::int64_t j = 0; j < width; ++j) {
-        const double share = element(op.dtype, rank.b, row * width + j);
-        pooled[static_cast<std::size_t>(sample * op.n + table * width + j)] +=
-            op.tables->pooling == planner::Pooling::Mean ? share / static_cast<double>(end - first) : share;
-      }
-    }
-  }
-  return pooled;
-}
-
-/// Rank r's samples with the features of rank 0's tables first: [m / R, R n].
-inline std::vector<std::vector<double>> naive_embedding_all_to_all(const planner::OpSpec& op,
-                                                                   std::span<const executor::RankBuffers> buffers) {
-  std::vector<std::vector<double>> pooled, results(buffers.size());
-  for (const auto& rank : buffers) pooled.push_back(naive_pooled(op, rank));
-  for (std::int64_t sample = 0; sample < op.m; ++sample) {
-    auto& result = results[static_cast<std::size_t>(sample / (op.m / op.world_size))];
-    for (const auto& from : pooled) {
-      const auto row = from.begin() + static_cast<std::ptrdiff_t>(sample * op.n);
-      result.insert(result.end(), row, row + static_cast<std::ptrdiff_t>(op.n));
-    }
-  }
-  return results;
-}
-
-/// The definition of every kind without residual, and without the bias of kinds that sum or gather: C of each rank,
-/// row-major, in double.
-///   matmul_all_reduce      the sum of all A_r B_r
-///   matmul_reduce_scatter  rank r's m / R rows of that sum
-///   all_gather_matmul      all ranks' rows of A, one below the other, times the rank's own B
-///   matmul_all_to_all      the r-th m / R rows of every A_q B_q, one below the other
-///   all_to_all_matmul      the r-th m / R rows of every A_q, one below the other, times the rank's own B
-///   embedding_all_to_all   the r-th m / R samples of every rank's pooled features, side by side
-inline std::vector<std::vector<double>> naive_plain_results(const planner::OpSpec& op,
-                                                            std::span<const executor::RankBuffers> buffers) {
-  if (op.kind == planner::OpKind::EmbeddingAllToAll) return naive_embedding_all_to_all(op, buffers);
-  if (op.kind == planner::OpKind::AllGatherMatmul) {
-    std::vector<double> gathered;
-    for (std::size_t rank = 0; rank < buffers.size(); ++rank) {
-      const auto shard = a_elements(op, buffers, rank);
-      gathered.insert(gathered.end(), shard.begin(), shard.end());
-    }
-    std::vector<std::vector<double>> results;
-    for (const auto& rank : buffers) {
-      results.emplace_back(static_cast<std::size_t>(op.m * op.n));
-      add_product(gathered, b_elements(op, rank), static_cast<std::size_t>(op.k), static_cast<std::size_t>(op.n),
-                  results.back());
-    }
-    return results;
-  }
-  if (op.kind == planner::OpKind::MatmulAllToAll || op.kind == planner::OpKind::AllToAllMatmul) {
-    std::vector<std::vector<double>> a;
-    for (std::size_t rank = 0; rank < buffers.size(); ++rank) a.push_back(a_elements(op, buffers, rank));
-    if (op.kind == planner::OpKind::MatmulAllToAll)
-      return naive_all_to_all(op, naive_products(op, a, buffers), buffers, op.n);
-    return naive_products(op, naive_all_to_all(op, a, buffers, op.k), buffers);
-  }
-  const auto sum = naive_matmul_all_reduce(op, buffers);
-  if (op.kind == planner::OpKind::MatmulAllReduce) return {buffers.size(), sum};
-  std::vector<std::vector<double>> shards;
-  const auto length = static_cast<std::ptrdiff_t>(op.m / op.world_size * op.n);
-  for (std::ptrdiff_t rank = 0; rank < op.world_size; ++rank) {
-    shards.emplace_back(sum.begin() + rank * length, sum.begin() + (rank + 1) * length);
-  }
-  return shards;
-}
+std::vector<double> naive_matmul_all_reduce(const planner::OpSpec& op, std::span<const executor::RankBuffers> buffers);
 
 /// C of each rank: naive_plain_results() + bias + residual. All-to-all kinds: a row's bias is that of who multiplied
 /// it.
-inline std::vector<std::vector<double>> naive_results(const planner::OpSpec& op,
-                                                      std::span<const executor::RankBuffers> buffers) {
-  auto results = naive_plain_results(op, buffers);
-  for (std::size_t rank = 0; rank < results.size(); ++rank) {
-    const std::span<double> c(results[rank]);
-    const bool has_bias_already =
-        op.kind == planner::OpKind::MatmulAllToAll || op.kind == planner::OpKind::AllToAllMatmul;
-    if (!has_bias_already) add_bias(op, buffers[rank].bias, c);
-    const auto residual = elements(planner::product_type(op), buffers[rank].residual);
-    for (std::size_t i = 0; i < residual.size(); ++i) c[i] += residual[i];
-  }
-  return results;
-}
+std::vector<std::vector<double>> naive_results(const planner::OpSpec& op,
+                                               std::span<const executor::RankBuffers> buffers);
 
 /// How far one element may be from the oracle for numbers in [-1, 1): every one of the R k additions loses at most
 /// half a unit of a sum that is at most R k, a wide bound; short types round R partial products and the sum. Bias and
 /// residual are two terms more; i8 elements times random scales stay below 128 * 3/256 = 1.5, so products below 2.25.
-inline double allowed_error(const planner::OpSpec& op) {
-  const double terms = static_cast<double>(op.k) * op.world_size + (op.epilogue.is_empty() ? 0 : 2);
-  switch (op.dtype) {
-    case planner::DType::F32: return 0x1p-24 * terms * 4;
-    case planner::DType::F16: return 0x1p-11 * terms;
-    case planner::DType::I8: return 0x1p-8 * terms * 2.25;
-    case planner::DType::F8E4m3: return 0x1p-8 * terms * 0x9p-16; // two scales below 3/256
-    case planner::DType::Bf16: break;
-  }
-  return 0x1p-8 * terms;
-}
+double allowed_error(const planner::OpSpec& op);
 
 } // namespace mc2::testing

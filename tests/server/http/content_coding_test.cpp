@@ -5,7 +5,7 @@
 
 #include <string>
 
-namespace mc2::server {
+namespace mc2::server::content_coding_test {
 namespace {
 
 std::string unzipped(const std::string& bytes) {
@@ -100,4 +100,4 @@ TEST(ContentCoding, WhatIsKeptIsCompressedOnce) {
 }
 
 } // namespace
-} // namespace mc2::server
+} // namespace mc2::server::content_coding_test

@@ -17,7 +17,7 @@
 #include "store/examples.hpp"
 #include "store/place.hpp"
 
-namespace mc2::server {
+namespace mc2::server::listener_test {
 namespace {
 
 namespace examples = store::examples;
@@ -146,4 +146,4 @@ TEST(Listener, StopEndsIdleConnections) {
 }
 
 } // namespace
-} // namespace mc2::server
+} // namespace mc2::server::listener_test

@@ -4,7 +4,7 @@
 
 #include <array>
 
-namespace mc2::server {
+namespace mc2::server::media_test {
 namespace {
 
 constexpr std::array kForms{Form{"json", "application/json"}, Form{"svg", "image/svg+xml"}, Form{"text", "text/plain"}};
@@ -42,4 +42,4 @@ TEST(Media, NothingIsChosenWhereNothingIsWanted) {
 }
 
 } // namespace
-} // namespace mc2::server
+} // namespace mc2::server::media_test

@@ -4,7 +4,7 @@
 
 #include <string>
 
-namespace mc2::server {
+namespace mc2::server::rate_limiter_test {
 namespace {
 
 using std::chrono::milliseconds;
@@ -56,4 +56,4 @@ TEST(RateLimiter, ClientsBeyondThoseThatCanBeToldApartShareOneBucket) {
 }
 
 } // namespace
-} // namespace mc2::server
+} // namespace mc2::server::rate_limiter_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace mc2::server {
+namespace mc2::server::target_test {
 namespace {
 
 TEST(Target, IsTakenApartAndDecoded) {
@@ -53,4 +53,4 @@ TEST(Query, NamesAParameterThatNobodyAskedFor) {
 }
 
 } // namespace
-} // namespace mc2::server
+} // namespace mc2::server::target_test

@@ -7,7 +7,7 @@
 
 #include "store/place.hpp"
 
-namespace mc2::server {
+namespace mc2::server::upload_file_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -73,4 +73,4 @@ TEST(UploadFile, DirectoryThatIsGoneIsASystemErrorAndTakesNoPlace) {
 }
 
 } // namespace
-} // namespace mc2::server
+} // namespace mc2::server::upload_file_test
