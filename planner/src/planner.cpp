@@ -4,6 +4,7 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <map>
 #include <numeric>
 
 #include "mc2/planner/block_lengths.hpp"
@@ -274,19 +275,38 @@ Result<std::vector<LengthSensitivity>> length_sensitivities(const OpSpec& op, co
   return strategies::length_sensitivities(strategies::make_problem(op, model, options), *cost, cut);
 }
 
-Result<std::vector<LengthChoice>> compare_lengths(const OpSpec& op, const CostModel& model, const PlanOptions& options,
-                                                  const StopCheck& is_stopped) {
-  MC2_TRY(options.validate());
-  if (options.has_assumptions()) {
-    const Assumed assumed = assume(model, options);
-    return compare_lengths(op, assumed.model, assumed.options, is_stopped);
-  }
-  MC2_TRY(strategies::check_question(op, model));
-  const strategies::Problem problem = strategies::make_problem(op, model, options, &is_stopped);
+std::int64_t long_rows_of(const Cut& cut) {
+  std::map<std::int64_t, std::size_t> counts;
+  for (const std::int64_t rows : cut.block_rows) ++counts[rows];
+  const auto is_rarer = [](const auto& a, const auto& b) {
+    return std::pair(a.second, a.first) < std::pair(b.second, b.first);
+  };
+  return counts.empty() ? 0 : std::ranges::max_element(counts, is_rarer)->first;
+}
+
+namespace {
+
+/// In place of its length's choice, which has the same cut or a slower one, or between two lengths that were compared.
+LengthComparison with_best(std::vector<LengthChoice> choices, Plan best) {
+  const std::int64_t long_rows = long_rows_of(best.cut);
+  auto place = std::ranges::lower_bound(choices, long_rows, {}, &LengthChoice::long_rows);
+  if (place == choices.end() || place->long_rows != long_rows) place = choices.insert(place, LengthChoice{});
+  *place = {long_rows, std::move(best)};
+  const auto best_index = static_cast<std::size_t>(place - choices.begin());
+  return {std::move(choices), best_index};
+}
+
+} // namespace
+
+Result<LengthComparison> compare_lengths(const OpSpec& op, const CostModel& model, const PlanOptions& options,
+                                         const StopCheck& is_stopped) {
+  MC2_ASSIGN(auto best, make_plan(op, model, options, is_stopped));
+  const Assumed assumed = assume(model, options);
+  const strategies::Problem problem = strategies::make_problem(op, assumed.model, assumed.options, &is_stopped);
   std::vector<LengthChoice> choices = strategies::sweep_lengths(problem);
   if (problem.is_stopped()) return strategies::stopped_error();
   for (const LengthChoice& choice : choices) MC2_TRY(require_finite(choice.plan));
-  return choices;
+  return with_best(std::move(choices), std::move(best));
 }
 
 Result<std::vector<Cut>> enumerate_cuts(const OpSpec& op, const PlanOptions& options) {

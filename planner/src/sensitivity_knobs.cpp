@@ -50,6 +50,13 @@ const char* subject(Parameter parameter) {
   return "";
 }
 
+/// "1.32x slower", and below 1 %, which three digits would not show, "0.4 % faster".
+std::string factor_text(double factor) {
+  const double change = std::max(factor, 1 / factor);
+  return (change < 1.01 ? percent_text(change - 1) : number_text(change, 3) + "x") +
+         (factor >= 1 ? " slower" : " faster");
+}
+
 bool is_time_factor(Parameter parameter) {
   return parameter == Parameter::ComputeTime || parameter == Parameter::CommunicationTime;
 }
@@ -112,9 +119,7 @@ void Knob::turn(OpSpec& op, CostModel& model, double new_value) const {
 }
 
 std::string Knob::value_text(double new_value) const {
-  if (is_time_factor(parameter))
-    return number_text(std::max(new_value / value, value / new_value), 3) + "x " +
-           (new_value >= value ? "slower" : "faster");
+  if (is_time_factor(parameter)) return factor_text(new_value / value);
   if (is_size(parameter)) return std::to_string(static_cast<std::int64_t>(new_value));
   return is_slowdown(parameter) ? number_text(new_value) : time_text(new_value);
 }

@@ -2,20 +2,11 @@
 
 #include <algorithm>
 #include <boost/asio/ip/address.hpp>
-#include <cctype>
 
+#include "http/header_list.hpp"
 #include "mc2/server/service.hpp"
 
 namespace mc2::server {
-namespace {
-
-bool equals_ignoring_case(std::string_view one, std::string_view other) {
-  return std::ranges::equal(one, other, [](char a, char b) {
-    return std::tolower(static_cast<unsigned char>(a)) == std::tolower(static_cast<unsigned char>(b));
-  });
-}
-
-} // namespace
 
 void Gatekeeper::set_rules(const Config& config) {
   failures_.set_rate(config.limits.refused_tokens_per_s);

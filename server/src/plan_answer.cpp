@@ -1,7 +1,9 @@
 #include "plan_answer.hpp"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "http/header_list.hpp"
 #include "mc2/finder/find_ranges.hpp"
 #include "mc2/finder/plan_source.hpp"
 #include "mc2/planner/cutting.hpp"
@@ -45,26 +47,43 @@ Result<std::vector<StoredFingerprint>> with_operator(const store::Store& store, 
   return found;
 }
 
-/// Whose digest begins like this, in lower case; for an empty prefix the only one there is, or that has the operator.
-/// Errors: as answer_plan.
-Result<StoredFingerprint> find_machine(const store::Store& store, const OpSpec& op, const std::string& prefix) {
+bool is_asked_for(const StoredFingerprint& machine, const PlanQuestion& question) {
+  const auto& fields = machine.fingerprint.fields;
+  const auto has = [&](const auto& asked) {
+    const auto found = fields.find(asked.first);
+    return found != fields.end() && equals_ignoring_case(found->second, asked.second);
+  };
+  return machine.digest.starts_with(question.machine) && std::ranges::all_of(question.machine_fields, has);
+}
+
+/// What of a machine was asked for: 'digest "0a1b...", link "2.5Gbit,20us"'.
+std::string asked_text(const PlanQuestion& question) {
+  constexpr std::size_t kShown = 64;
+  std::string text = question.machine.empty() ? "" : "digest \"" + question.machine.substr(0, kShown) + "...\"";
+  for (const auto& [field, value] : question.machine_fields)
+    text += (text.empty() ? "" : ", ") + field + " \"" + value.substr(0, kShown) + "\"";
+  return text;
+}
+
+/// The machine that is asked for; of several the only one that has the operator. Errors: as answer_plan.
+Result<StoredFingerprint> find_machine(const store::Store& store, const PlanQuestion& question) {
   MC2_ASSIGN(auto all, store.list_fingerprints());
   if (all.empty())
     return Error{ErrorCode::NotFound, "machine", "the store knows no machine yet; tune or profile on one"};
   std::vector<StoredFingerprint> matching;
   for (const auto& machine : all)
-    if (machine.digest.starts_with(prefix)) matching.push_back(machine);
+    if (is_asked_for(machine, question)) matching.push_back(machine);
+  const std::string asked = asked_text(question);
   if (matching.empty())
-    return Error{ErrorCode::NotFound, "machine",
-                 "no machine's digest begins with \"" + prefix.substr(0, 64) + "\"; there are " + named(all)};
-  if (matching.size() > 1 && prefix.empty()) {
-    MC2_ASSIGN(auto knowing, with_operator(store, op, matching));
+    return Error{ErrorCode::NotFound, "machine", "no machine has " + asked + "; there are " + named(all)};
+  if (matching.size() > 1) {
+    MC2_ASSIGN(auto knowing, with_operator(store, question.request.op, matching));
     if (!knowing.empty()) matching = std::move(knowing);
   }
   if (matching.size() == 1) return matching.front();
   return Error{ErrorCode::InvalidSpec, "machine",
-               (prefix.empty() ? "is missing, and" : "is not unique:") + std::string(" there are ") + named(matching) +
-                   "; give more digits of one"};
+               (asked.empty() ? "is missing: " : "is not unique: with " + asked + " ") + "there are " +
+                   named(matching) + "; give more digits of one, or its backend, device or link"};
 }
 
 SourcedPlan sourced(std::string_view source, const Plan& plan, std::string document, std::string created_at) {
@@ -74,7 +93,7 @@ SourcedPlan sourced(std::string_view source, const Plan& plan, std::string docum
 /// As the finder takes it. Errors: as answer_plan.
 Result<finder::PlanQuestion> on_its_machine(const store::Store& store, const PlanQuestion& question,
                                             const planner::StopCheck& is_stopped) {
-  MC2_ASSIGN(auto machine, find_machine(store, question.request.op, question.machine));
+  MC2_ASSIGN(auto machine, find_machine(store, question));
   const auto usual = planner::default_options_on(machine.fingerprint);
   return finder::PlanQuestion{.op = question.request.op,
                               .machine = std::move(machine.fingerprint),
@@ -147,6 +166,8 @@ Answer to_answer(const SourcedPlan& plan, std::int64_t epoch) {
 
 KeyedQuestion with_key(PlanQuestion question) {
   std::string key = question.machine + " " + store::encode(question.request);
+  for (const auto& [field, value] : question.machine_fields)
+    key += " " + field + "=" + std::to_string(value.size()) + ":" + value;
   if (!question.may_transfer) key += " no transfer";
   if (question.first_m) key += " from m=" + std::to_string(*question.first_m);
   return {std::move(question), std::move(key)};

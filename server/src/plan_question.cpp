@@ -120,6 +120,8 @@ Result<PlanQuestion> to_plan_question(const Query& query, store::PlanRequest req
   question.machine = query.text("machine").value_or("");
   std::ranges::transform(question.machine, question.machine.begin(),
                          [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  for (const char* field : {"backend", "device", "link"})
+    if (const auto value = query.text(field)) question.machine_fields[field] = *value;
   MC2_ASSIGN(question.epoch, query.integer("epoch"));
   const std::string transfer = query.text("transfer").value_or("yes");
   if (transfer != "yes" && transfer != "no")

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 
@@ -14,21 +15,22 @@ namespace mc2::server {
 struct PlanQuestion {
   store::PlanRequest request;
   std::string machine; ///< digest of a fingerprint, or a prefix; empty: the only one there is, or that has the operator
-  std::optional<std::int64_t> epoch; ///< of an answer that another rank has got
-  bool may_transfer = true;          ///< whether a model of another n and k may answer
+  std::map<std::string, std::string> machine_fields; ///< values that its fingerprint has, in any case of letters
+  std::optional<std::int64_t> epoch;                 ///< of an answer that another rank has got
+  bool may_transfer = true;                          ///< whether a model of another n and k may answer
   /// Of a range of m that ends with the operator's, whose plans are asked for; unset: its own plan.
   std::optional<std::int64_t> first_m = std::nullopt;
 };
 
 /// Reads the parameters of a GET: op, m, n, k, dtype, ranks, bias, residual, tables, table_rows, pooling; strategy,
-/// alignment, min_block_rows, max_block_count, runner_up_count, objective_quantile, allow_small_gain; machine, epoch,
-/// transfer. Errors: InvalidSpec, UnknownName, naming the parameter.
+/// alignment, min_block_rows, max_block_count, runner_up_count, objective_quantile, allow_small_gain; machine, or
+/// its backend, device, link; epoch, transfer. Errors: InvalidSpec, UnknownName, naming the parameter.
 [[nodiscard]] Result<PlanQuestion> read_plan_question(const Query& query);
 
 /// The parameters of a GET of ranges: as above, with first_m beside m, the last one.
 [[nodiscard]] Result<PlanQuestion> read_ranges_question(const Query& query);
 
-/// As read_plan_question(), the request from a document; machine, epoch and transfer are parameters.
+/// As read_plan_question(), the request from a document; the machine, epoch and transfer are parameters.
 [[nodiscard]] Result<PlanQuestion> to_plan_question(const Query& query, store::PlanRequest request);
 
 } // namespace mc2::server

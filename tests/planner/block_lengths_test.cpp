@@ -22,16 +22,17 @@ PlanOptions steps_of(std::int64_t rows) {
   return options;
 }
 
-std::vector<std::int64_t> lengths_of(const std::vector<LengthChoice>& choices) {
+std::vector<std::int64_t> lengths_of(const LengthComparison& comparison) {
   std::vector<std::int64_t> lengths;
-  for (const auto& choice : choices) lengths.push_back(choice.long_rows);
+  for (const auto& choice : comparison.choices) lengths.push_back(choice.long_rows);
   return lengths;
 }
 
 TEST(CompareLengths, HasEveryMultipleOfTheAlignmentAndUncutLast) {
   const CostModel model = thousand_rows();
-  const auto choices = compare_lengths(model.op, model, steps_of(250)).value();
-  EXPECT_EQ(lengths_of(choices), (std::vector<std::int64_t>{250, 500, 750, 1000}));
+  const auto comparison = compare_lengths(model.op, model, steps_of(250)).value();
+  const auto& choices = comparison.choices;
+  EXPECT_EQ(lengths_of(comparison), (std::vector<std::int64_t>{250, 500, 750, 1000}));
   // Compute bound, no fixed costs: n equal blocks take 100 + 40 / n us. 750 rows' collective takes from 75 to 105 us,
   // and that of the 250 after them, whose matmul ends at 100, another 10.
   EXPECT_DOUBLE_EQ(choices[0].plan.makespan.us, 110);
@@ -42,10 +43,28 @@ TEST(CompareLengths, HasEveryMultipleOfTheAlignmentAndUncutLast) {
   EXPECT_FALSE(choices[3].plan.is_cut());
 }
 
+TEST(CompareLengths, NamesTheBestPlanByTheLengthOfMostOfItsBlocks) {
+  EXPECT_EQ(long_rows_of(Cut{{448, 64, 64, 64}}), 64);
+  EXPECT_EQ(long_rows_of(Cut{{250, 750}}), 750);
+  EXPECT_EQ(long_rows_of(Cut{{1000}}), 1000);
+  EXPECT_EQ(long_rows_of(Cut{}), 0);
+}
+
+TEST(CompareLengths, HasTheBestPlanItselfAtItsLength) {
+  const CostModel model = thousand_rows();
+  for (const std::int64_t step : {64, 100, 250}) {
+    const PlanOptions options = steps_of(step);
+    const auto comparison = compare_lengths(model.op, model, options).value();
+    const LengthChoice& choice = comparison.choices[comparison.best_index];
+    EXPECT_EQ(comparison.best(), make_plan(model.op, model, options).value());
+    EXPECT_EQ(choice.long_rows, long_rows_of(comparison.best().cut));
+  }
+}
+
 TEST(CompareLengths, PutsARestThatIsTooShortIntoOneBlock) {
   // 3 x 300 leaves 100 rows, fewer than a block may have: 2 x 300 and one of 400.
   const CostModel model = thousand_rows();
-  const auto choices = compare_lengths(model.op, model, steps_of(300)).value();
+  const auto choices = compare_lengths(model.op, model, steps_of(300)).value().choices;
   EXPECT_EQ(choices[0].long_rows, 300);
   auto blocks = choices[0].plan.cut.block_rows;
   std::ranges::sort(blocks);
@@ -56,9 +75,10 @@ TEST(CompareLengths, LeavesOutLengthsThatNeedTooManyBlocks) {
   const CostModel model = thousand_rows();
   PlanOptions options = steps_of(100);
   options.max_block_count = 3;
-  // 3 x 400 - one of 200 short, 2 x 500, and two blocks of whatever is longer; 300 needs four.
-  EXPECT_EQ(lengths_of(compare_lengths(model.op, model, options).value()),
-            (std::vector<std::int64_t>{400, 500, 600, 700, 800, 900, 1000}));
+  // 2 x 300 and 400, and so on; two of 200 are less than half of what is cut, but the best cut has them.
+  const auto comparison = compare_lengths(model.op, model, options).value();
+  EXPECT_EQ(comparison.best().cut, (Cut{{600, 200, 200}}));
+  EXPECT_EQ(lengths_of(comparison), (std::vector<std::int64_t>{200, 300, 400, 500, 600, 700, 800, 900, 1000}));
 }
 
 TEST(CompareLengths, TakesLengthsOfTheSearchWhereThatTakesCoarserSteps) {
@@ -66,8 +86,10 @@ TEST(CompareLengths, TakesLengthsOfTheSearchWhereThatTakesCoarserSteps) {
   CostModel model = testing::worked_example_model();
   OpSpec op = model.op;
   op.m = 5975;
-  const auto lengths = lengths_of(compare_lengths(op, model, steps_of(1)).value());
-  for (std::size_t i = 0; i + 1 < lengths.size(); ++i) EXPECT_EQ(lengths[i] % 48, 0) << lengths[i];
+  const auto comparison = compare_lengths(op, model, steps_of(1)).value();
+  const auto lengths = lengths_of(comparison);
+  for (std::size_t i = 0; i + 1 < lengths.size(); ++i)
+    EXPECT_TRUE(i == comparison.best_index || lengths[i] % 48 == 0) << lengths[i];
 }
 
 TEST(CompareLengths, RefusesWhatMakePlanRefuses) {
@@ -84,11 +106,15 @@ RC_GTEST_PROP(CompareLengths, NeverBeatsTheSearchAndStaysWithinItsBounds, ()) {
   op.m = *rc::gen::inRange<std::int64_t>(65, 100'000); // fewer are cut by columns
   PlanOptions options = steps_of(*rc::gen::inRange<std::int64_t>(1, 512));
   options.require_significant_gain = false;
-  const auto choices = compare_lengths(op, model, options).value();
-  RC_ASSERT(choices.size() <= static_cast<std::size_t>(kMaxLengthCount) + 1);
-  RC_ASSERT(std::ranges::is_sorted(lengths_of(choices)));
+  const auto comparison = compare_lengths(op, model, options).value();
+  const auto& choices = comparison.choices;
+  RC_ASSERT(choices.size() <= static_cast<std::size_t>(kMaxLengthCount) + 2);
+  const auto lengths = lengths_of(comparison);
+  RC_ASSERT(std::ranges::is_sorted(lengths));
+  RC_ASSERT(std::ranges::adjacent_find(lengths) == lengths.end());
   RC_ASSERT(choices.back().long_rows == op.m);
   const Plan best = make_plan(op, model, options).value();
+  RC_ASSERT(comparison.best() == best);
   for (const auto& choice : choices) {
     RC_ASSERT(choice.plan.makespan.us >= best.makespan.us * (1 - 1e-9));
     RC_ASSERT(predict_cut(op, model, choice.plan.variant, choice.plan.cut).value().makespan == choice.plan.makespan);

@@ -149,7 +149,8 @@ describe("the dashboard", {skip: !browserPath && "there is no Chromium here"}, (
     await open(question);
     const {plan, digest} = await api(`/v1/plan${question}`);
     const card = await textOf("[aria-labelledby=answer-title]");
-    for (const expected of [time(plan.makespan.us), time(plan.serial_us), plan.reason, digest.slice(0, 12)])
+    const {fused_us, serial_us} = plan.validation;
+    for (const expected of [time(plan.makespan.us), time(plan.serial_us), time(fused_us), time(serial_us), plan.reason, digest.slice(0, 12)])
       assert.ok(card.includes(expected), `${expected} is not in: ${card}`);
     // Another question, typed and sent with the keyboard alone, which stays where it was.
     await page.getByLabel("m", {exact: true}).first().fill("4096");
@@ -162,7 +163,10 @@ describe("the dashboard", {skip: !browserPath && "there is no Chromium here"}, (
     await page.getByText(plan.reason).first().waitFor();
     assert.equal(await page.getByLabel("m", {exact: true}).first().inputValue(), "8192");
     // A kept one fills in the whole form.
-    await page.getByLabel("A kept operator").selectOption("matmul_all_reduce m=96 n=64 k=64 f32 ×2");
+    const kept = await page.getByRole("option", {name: "matmul_all_reduce m=96 n=64 k=64 f32 ×2"}).textContent();
+    const {label} = (await api("/v1/fingerprints")).items.find(({fields}) => fields.emulation);
+    assert.ok(kept.endsWith(label), "machines are told apart");
+    await page.getByLabel("A kept operator").selectOption(kept);
     await page.getByRole("button", {name: "Take it"}).click();
     await page.waitForFunction(() => location.hash.includes("op=matmul_all_reduce&m=96&n=64&k=64"));
     await page.waitForFunction(() => document.querySelector("form.question input").value === "96");
@@ -206,7 +210,18 @@ describe("the dashboard", {skip: !browserPath && "there is no Chromium here"}, (
     const cut = await explore(`?link_speed=${speed}&m=8704&block_length=${shortest.block_length}`);
     const bars = await page.locator(".timeline").first().locator("g[data-row=communication] rect").count();
     assert.equal(bars, cut.chosen.cut.block_rows.length);
-    assert.equal(await length.getAttribute("aria-valuetext"), String(shortest.block_length));
+    const odd = shortest.odd_blocks.length ? `, odd block ${shortest.odd_blocks}` : "";
+    assert.equal(await length.getAttribute("aria-valuetext"), `${shortest.block_length}${odd}`);
+
+    // There and back again is what was before; the best is one of the places.
+    const at = longer.lengths.findIndex(({block_length}) => block_length === longer.best_length);
+    for (let step = 0; step < at; ++step) await page.keyboard.press("ArrowRight");
+    await waitForMakespan(longer.best.makespan.us);
+    assert.ok((await length.getAttribute("aria-valuetext")).endsWith(", the best"));
+    await page.keyboard.press("ArrowRight");
+    await waitForMakespan(longer.lengths[at + 1].makespan_us);
+    await page.keyboard.press("ArrowLeft");
+    await waitForMakespan(longer.best.makespan.us);
 
     await page.getByRole("button", {name: "Reset"}).click();
     await waitForMakespan(kept.chosen.makespan.us);
@@ -223,8 +238,8 @@ describe("the dashboard", {skip: !browserPath && "there is no Chromium here"}, (
     assert.ok((await table.locator("tbody tr").first().innerText()).includes(time(lengths[0].makespan_us)));
   });
 
-  it("draws the curve of the makespan", async () => {
-    const {question} = await gatherModel();
+  it("draws the curve of the makespan and tells what is pointed at", async () => {
+    const {digest, question} = await gatherModel();
     await open(question);
     const paintedPixels = () => page.locator(".chart canvas").first().evaluate((canvas) => {
       const {data} = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
@@ -233,6 +248,25 @@ describe("the dashboard", {skip: !browserPath && "there is no Chromium here"}, (
       return painted;
     });
     assert.ok((await paintedPixels()) > 5000);
+    const chart = page.locator(".chart").first(), timeline = page.locator(".timeline").first();
+    await chart.locator(".u-over").hover({position: {x: 1, y: 100}});
+    const {lengths} = await api(`/v1/models/${digest}/exploration`);
+    const first = `block length, rows ${lengths[0].block_length}: makespan ${time(lengths[0].makespan_us)}`;
+    await chart.getByText(first).waitFor();
+    await timeline.locator("rect").first().dispatchEvent("pointerdown");
+    await timeline.getByText(/^\w+: block \d+ of \d+: .+, 0 µs to /).first().waitFor();
+    const units = await timeline.locator(".tick").evaluateAll((ticks) => ticks.map((tick) => tick.textContent.split(" ")[1]));
+    assert.equal(new Set(units).size, 1, `one unit on an axis: ${units}`);
+  });
+
+  it("says where there is no page", async () => {
+    for (const hash of ["nope", "machines/x", "plans/a/b", "%"]) {
+      await open(hash);
+      assert.equal(await textOf("h1"), "No such page", hash);
+    }
+    assert.deepEqual(complaints, []);
+    await open("plans/%");
+    assert.ok((await textOf("[role=alert]")).includes("'%' is no digest"));
   });
 
   it("searches, sorts and pages plans", async () => {
@@ -244,6 +278,12 @@ describe("the dashboard", {skip: !browserPath && "there is no Chromium here"}, (
     const smallest = Math.min(...first.items.map((item) => item.op.m));
     assert.equal(await rows.first().locator("td").nth(2).innerText(), String(smallest));
     assert.equal(await page.locator("th[aria-sort]").innerText(), "m ▲");
+    await page.getByRole("button", {name: "Gain"}).click();
+    await page.getByRole("button", {name: "Gain"}).click();
+    const best = first.items.reduce((a, b) => (b.result.benefit > a.result.benefit ? b : a));
+    const shown = await rows.first().innerText();
+    for (const expected of [best.result.cut, `${(100 * best.result.benefit).toFixed(1)} %`, best.digest.slice(0, 12)])
+      assert.ok(shown.includes(expected), `${expected} is not in ${shown}`);
     await page.getByRole("link", {name: "Older"}).click();
     const second = await api(`/v1/plans?limit=50&before=${first.next}`);
     await page.waitForFunction((count) => document.querySelectorAll("tbody tr").length === count, second.items.length);
@@ -263,8 +303,15 @@ describe("the dashboard", {skip: !browserPath && "there is no Chromium here"}, (
     const text = await textOf("main");
     const race = races.items.filter((item) => item.is_of_plan).pop();
     for (const expected of [explanation.bound_text, ...explanation.notes, plan.runners_up[0].reason, time(race.fused_us),
-      time(plan.timeline.makespan_us), time(races.anchored.makespan.us), explanation.sensitivity.parameters[0].text])
+      time(plan.timeline.makespan_us), time(races.anchored.makespan.us)])
       assert.ok(text.includes(expected), `${expected} is not on the page`);
+    const {parameters} = explanation.sensitivity;
+    assert.ok(!text.includes(parameters[0].text));
+    await page.getByText("In words").click();
+    assert.ok((await textOf("main")).includes(parameters[0].text));
+    assert.equal(await page.locator("[data-parameter]").count(), parameters.length);
+    const flips = parameters.reduce((sum, {lower, higher}) => sum + lower.flips.length + higher.flips.length, 0);
+    assert.equal(await page.locator("circle.flip").count(), flips);
     const table = page.getByRole("table", {name: "Every measured cut"});
     assert.equal(await table.locator("tbody tr").count(), races.items.length);
     assert.deepEqual(complaints, []);

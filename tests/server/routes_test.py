@@ -1,4 +1,4 @@
-"""Every route of `mc2 serve`, each answer held against schemas/openapi.yaml."""
+"""Every route of `mc2 serve`, each answer held against the description that it serves."""
 
 import copy
 import gzip
@@ -8,15 +8,13 @@ import re
 import shutil
 import sqlite3
 import time
-import warnings
 
 import jsonschema
 import yaml
 
 from serving import SHAPE_QUERY, ServiceTest, program
 
-SCHEMAS = program.SOURCE_DIRECTORY / "schemas"
-OPENAPI = yaml.safe_load((SCHEMAS / "openapi.yaml").read_text())
+OPENAPI = {}  # as served
 
 
 def resolved(node):
@@ -30,12 +28,16 @@ def resolved(node):
 
 
 def validator(schema):
-    files = {path.name: json.loads(path.read_text()) for path in SCHEMAS.glob("*.schema.json")}
-    whole = {**schema, "components": OPENAPI["components"]}  # so that "#/components/..." resolves
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)
-        resolver = jsonschema.RefResolver("openapi.yaml", whole, store=files)
-    return jsonschema.Draft202012Validator(whole, resolver=resolver)
+    return jsonschema.Draft202012Validator({**schema, "components": OPENAPI["components"]})
+
+
+def references(node):
+    """Of a description, everywhere."""
+    for key, value in node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ():
+        if key == "$ref":
+            yield value
+        else:
+            yield from references(value)
 
 
 def pattern_of(path):
@@ -50,6 +52,7 @@ class RoutesTest(ServiceTest):
     def setUp(self):
         super().setUp()
         self.service = self.start()
+        OPENAPI.update(yaml.safe_load(self.service.request("GET", "/openapi.yaml")[2]))
         self.seen = set()
 
     def wait_for_ready(self, status):
@@ -259,7 +262,12 @@ class RoutesTest(ServiceTest):
         self.assertEqual(unseen, set(), "described, but not seen here")
 
     def test_the_description_is_served_and_has_every_route(self):
-        self.assertEqual(yaml.safe_load(self.ask("GET", "/openapi.yaml", 200)), OPENAPI)
+        self.ask("GET", "/openapi.yaml", 200)
+        kept = yaml.safe_load((program.SOURCE_DIRECTORY / "schemas/openapi.yaml").read_text())
+        self.assertEqual(OPENAPI["paths"].keys(), kept["paths"].keys())
+        for reference in references(OPENAPI):  # it is whole by itself
+            self.assertTrue(reference.startswith("#/components/"), reference)
+            self.assertTrue(resolved({"$ref": reference}), reference)
         source = (program.SOURCE_DIRECTORY / "server/src/router.cpp").read_text()
         for pattern, operations in OPENAPI["paths"].items():
             for method in operations:
@@ -372,7 +380,14 @@ class RoutesTest(ServiceTest):
                 break
             before = f"&before={page['next']}"
         self.assertEqual(found, [144, 128, 112, 96])
-        self.assertEqual(len(self.service.json("GET", "/v1/plans?m=112")["items"]), 1)
+        listed, = self.service.json("GET", "/v1/plans?m=112")["items"]
+        plan = self.service.json("GET", f"/v1/plans/{listed['digest']}")
+        result = listed["result"]
+        self.assertEqual((result["is_measured"], result["fused_us"], result["serial_us"]),
+                         (False, plan["makespan"]["us"], plan["serial_us"]))
+        tuned = self.service.json("GET", "/v1/plans?m=96")["items"][0]
+        validation = self.service.json("GET", f"/v1/plans/{tuned['digest']}")["validation"]
+        self.assertEqual((tuned["result"]["is_measured"], tuned["result"]["benefit"]), (True, validation["benefit"]))
         self.assertEqual(self.service.json("GET", "/v1/plans?op=all_gather_matmul")["items"], [])
 
     def test_refusals_name_the_parameter_and_no_path(self):
@@ -383,7 +398,8 @@ class RoutesTest(ServiceTest):
                                    (f"{SHAPE_QUERY}&mm=1", "mm", "no parameter"),
                                    (f"{SHAPE_QUERY}&m=96", "m", "twice"),
                                    (f"{SHAPE_QUERY}&strategy=x", "strategy", "search"),
-                                   (f"{SHAPE_QUERY}&machine=ffff", "machine", "no machine")):
+                                   (f"{SHAPE_QUERY}&machine=ffff", "machine", "no machine"),
+                                   (f"{SHAPE_QUERY}&link=9Gbit", "machine", 'no machine has link "9Gbit"; there are ')):
             status, _, body = self.service.request("GET", f"/v1/plan?{query}")
             problem = json.loads(body)
             self.assertIn(status, (400, 404), problem)
@@ -397,7 +413,8 @@ class RoutesTest(ServiceTest):
     def test_a_machine_is_named_only_where_several_have_the_operator(self):
         (listed,) = self.service.json("GET", "/v1/models")["items"]
         model = self.service.json("GET", f"/v1/models/{listed['digest']}")
-        model["fingerprint"]["memory"] = "another machine's"
+        link = model["fingerprint"]["link"]
+        model["fingerprint"].update(memory="another machine's", link="9Gbit,1us")
         model["op"]["n"] *= 2
         self.service.json("POST", "/v1/models", model, status=201)
         machine = self.service.json("GET", f"/v1/plan?{SHAPE_QUERY}")["plan"]["fingerprint"]
@@ -412,6 +429,11 @@ class RoutesTest(ServiceTest):
             for name in (row["digest"], row["digest"].upper()[:12]):
                 answer = self.service.json("GET", f"/v1/plan?{SHAPE_QUERY}&machine={name}")
                 self.assertEqual(answer["plan"]["fingerprint"], row["fields"])
+        for named, fields in ((link.upper(), machine), ("9Gbit,1us", other)):
+            answer = self.service.json("GET", f"/v1/plan?{SHAPE_QUERY}&backend=host&link={named}")
+            self.assertEqual(answer["plan"]["fingerprint"], fields)
+        problem = self.service.json("GET", f"/v1/plan?{SHAPE_QUERY}&backend=host", status=400)
+        self.assertIn('is not unique: with backend "host" there are', problem["detail"])
 
     def answer_after(self, target, source):
         """The answer from this source, or the last one: what others write to the store is seen 50 ms later."""
@@ -474,7 +496,18 @@ class RoutesTest(ServiceTest):
         self.assertEqual(given["chosen"]["makespan"]["us"],
                          [entry["makespan_us"] for entry in given["lengths"] if entry["block_length"] == 32][0])
         self.assertEqual(explore("&m=192")["axis_length"], 192)
-        self.assertLessEqual(len(explore("&m=1000000000")["lengths"]), 129)
+        self.assertLessEqual(len(explore("&m=1000000000")["lengths"]), 130)
+
+    def test_the_best_plan_is_one_of_the_lengths(self):
+        model = self.service.json("GET", "/v1/models")["items"][0]["digest"]
+        for change in ("alignment=16", "m=1000&alignment=8", "m=999&alignment=1&link_speed=4", "m=4096&compute_speed=0.1"):
+            answer = self.service.json("GET", f"/v1/models/{model}/exploration?{change}")
+            best, rows = answer["best"], answer["best"]["cut"]["block_rows"]
+            entry, = (one for one in answer["lengths"] if one["block_length"] == answer["best_length"])
+            self.assertEqual(entry["makespan_us"], best["makespan"]["us"], change)
+            self.assertEqual(entry["odd_blocks"], [length for length in rows if length != entry["block_length"]])
+            again = self.service.json("GET", f"/v1/models/{model}/exploration?{change}&block_length={answer['best_length']}")
+            self.assertEqual(again["chosen"], best)
 
     def test_curves_have_their_samples_and_residuals(self):
         model = self.service.json("GET", "/v1/models")["items"][0]["digest"]

@@ -30,10 +30,8 @@ class Fastest {
   std::map<std::int64_t, Candidate> by_length_;
 };
 
-/// Whether as many long blocks are in it as fit: no odd block could be cut once more.
-bool is_full(const BlockSplit& member, std::int64_t min_block_rows) {
-  return member.odd_rows < member.long_rows + min_block_rows;
-}
+/// Whether its long blocks are what it is made of.
+bool is_named_by_length(const BlockSplit& member) { return member.long_count * member.long_rows >= member.odd_rows; }
 
 Plan predict_choice(const Problem& problem, std::int64_t long_rows, const Candidate& candidate) {
   Plan plan = predict(problem, *candidate.cost, candidate.cut, "given");
@@ -54,7 +52,7 @@ std::vector<LengthChoice> sweep_lengths(const Problem& problem) {
     if (problem.is_stopped()) break;
     fastest.offer(problem.rows, cost, Cut{{problem.rows}});
     for_each_member(problem.rows, options, [&](const BlockSplit& member) {
-      if (is_full(member, options.min_block_rows)) fastest.offer(member.long_rows, cost, member.cut());
+      if (is_named_by_length(member)) fastest.offer(member.long_rows, cost, member.cut());
     });
   }
   std::vector<LengthChoice> choices;

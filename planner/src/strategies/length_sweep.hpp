@@ -7,7 +7,7 @@
 
 namespace mc2::planner::strategies {
 
-/// As compare_lengths(), for a question that was checked.
+/// compare_lengths()' choices but for the best plan, for a question that was checked.
 [[nodiscard]] std::vector<LengthChoice> sweep_lengths(const Problem& problem);
 
 } // namespace mc2::planner::strategies

@@ -31,10 +31,10 @@ bool prefers_gzip(std::string_view accept_encoding) noexcept {
   while (!accept_encoding.empty()) {
     std::string_view parameters = take_part(accept_encoding, ',');
     const std::string_view coding = take_part(parameters, ';');
-    auto& found = is_word(coding, "gzip") || is_word(coding, "x-gzip") ? gzip : identity;
-    if (is_word(coding, "*"))
+    auto& found = equals_ignoring_case(coding, "gzip") || equals_ignoring_case(coding, "x-gzip") ? gzip : identity;
+    if (equals_ignoring_case(coding, "*"))
       others = weight_of(parameters);
-    else if (&found == &gzip || is_word(coding, "identity"))
+    else if (&found == &gzip || equals_ignoring_case(coding, "identity"))
       found = weight_of(parameters);
   }
   const double of_gzip = gzip.value_or(others.value_or(0));

@@ -14,16 +14,15 @@ std::string_view take_part(std::string_view& rest, char separator) noexcept {
   return part;
 }
 
-bool is_word(std::string_view text, std::string_view lower_case) noexcept {
-  return std::ranges::equal(text, lower_case, [](char a, char b) {
-    return (a >= 'A' && a <= 'Z' ? static_cast<char>(a - 'A' + 'a') : a) == b;
-  });
+bool equals_ignoring_case(std::string_view one, std::string_view other) noexcept {
+  const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; };
+  return std::ranges::equal(one, other, {}, lower, lower);
 }
 
 double weight_of(std::string_view parameters) noexcept {
   while (!parameters.empty()) {
     std::string_view value = take_part(parameters, ';');
-    if (!is_word(take_part(value, '='), "q")) continue;
+    if (!equals_ignoring_case(take_part(value, '='), "q")) continue;
     double weight = 0;
     const auto [end, error] =
         std::from_chars(value.data(), value.data() + value.size(), weight, std::chars_format::fixed);

@@ -8,8 +8,8 @@ namespace mc2::server {
 /// along with the separator.
 [[nodiscard]] std::string_view take_part(std::string_view& rest, char separator) noexcept;
 
-/// Whether a word of a header is this one, however its letters are written.
-[[nodiscard]] bool is_word(std::string_view text, std::string_view lower_case) noexcept;
+/// Whether two words are the same, however their (ASCII) letters are written.
+[[nodiscard]] bool equals_ignoring_case(std::string_view one, std::string_view other) noexcept;
 
 /// The weight `q` among parameters (RFC 9110 §12.4.2): 1 where there is none, 0 where it is no number of 0 to 1.
 [[nodiscard]] double weight_of(std::string_view parameters) noexcept;

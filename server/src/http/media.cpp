@@ -7,10 +7,10 @@ namespace {
 
 /// 0: does not match; the closer a range names the type, the more it counts.
 int closeness(std::string_view range, std::string_view type) {
-  if (is_word(range, type)) return 3;
+  if (equals_ignoring_case(range, type)) return 3;
   if (range == "*/*") return 1;
   const bool is_group = range.size() > 2 && range.ends_with("/*");
-  return is_group && is_word(range.substr(0, range.size() - 1), type.substr(0, range.size() - 1)) ? 2 : 0;
+  return is_group && equals_ignoring_case(range.substr(0, range.size() - 1), type.substr(0, range.size() - 1)) ? 2 : 0;
 }
 
 /// How much a client wants a type: the weight of the range that names it most closely.

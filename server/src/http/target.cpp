@@ -47,7 +47,8 @@ Error bad_value(const std::string& name, const std::string& value, const std::st
 }
 
 bool names_token(std::string_view parameter) {
-  return is_word(parameter, "token") || is_word(parameter, "access_token") || is_word(parameter, "authorization");
+  return equals_ignoring_case(parameter, "token") || equals_ignoring_case(parameter, "access_token") ||
+         equals_ignoring_case(parameter, "authorization");
 }
 
 } // namespace

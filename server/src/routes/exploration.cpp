@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "mc2/finder/models.hpp"
 #include "mc2/planner/block_lengths.hpp"
 #include "mc2/planner/cutting.hpp"
 #include "mc2/store/codec.hpp"
@@ -68,18 +69,26 @@ const planner::LengthChoice& nearest(const std::vector<planner::LengthChoice>& c
   return *std::ranges::min_element(choices, {}, distance);
 }
 
-nlohmann::json entry_of(const planner::LengthChoice& choice) {
-  const planner::Plan& plan = choice.plan;
-  return {{"block_length", choice.long_rows}, {"block_count", plan.cut.block_rows.size()},
-          {"cut", plan.cut.text()},           {"variant", plan.variant.text()},
-          {"makespan_us", plan.makespan.us},  {"low_us", plan.makespan.low_us},
-          {"high_us", plan.makespan.high_us}};
+/// The blocks of another length than the long ones: [] or one number, but for plans of other families.
+nlohmann::json odd_blocks_of(const planner::LengthChoice& choice) {
+  nlohmann::json odd = nlohmann::json::array();
+  for (const std::int64_t rows : choice.plan.cut.block_rows)
+    if (rows != choice.long_rows) odd.push_back(rows);
+  return odd;
 }
 
-Response to_response(const Change& change, const planner::Plan& best,
-                     const std::vector<planner::LengthChoice>& choices) {
-  const auto wanted = change.block_length.value_or(*std::ranges::max_element(best.cut.block_rows));
-  const planner::LengthChoice& choice = nearest(choices, wanted);
+nlohmann::json entry_of(const planner::LengthChoice& choice) {
+  const planner::Plan& plan = choice.plan;
+  return {{"block_length", choice.long_rows},    {"block_count", plan.cut.block_rows.size()},
+          {"odd_blocks", odd_blocks_of(choice)}, {"cut", plan.cut.text()},
+          {"variant", plan.variant.text()},      {"makespan_us", plan.makespan.us},
+          {"low_us", plan.makespan.low_us},      {"high_us", plan.makespan.high_us}};
+}
+
+Response to_response(const Change& change, const planner::LengthComparison& comparison) {
+  const auto& [choices, best_index] = comparison;
+  const planner::LengthChoice& choice =
+      change.block_length ? nearest(choices, *change.block_length) : choices[best_index];
   nlohmann::json lengths = nlohmann::json::array();
   for (const auto& each : choices) lengths.push_back(entry_of(each));
   const planner::OpTraits& traits = planner::traits_of(change.op.kind);
@@ -87,25 +96,46 @@ Response to_response(const Change& change, const planner::Plan& best,
                             {"axis_length", traits.cut_axis_length(change.op)},
                             {"first_lane", to_string(traits.first_lane)},
                             {"block_length", choice.long_rows},
+                            {"best_length", choices[best_index].long_rows},
                             {"lengths", std::move(lengths)},
                             {"schema", "mc2.exploration/1"}};
   std::string body = head.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-  const planner::Plan& chosen = change.block_length ? choice.plan : best;
-  body.insert(1, R"("best":)" + store::encode(best) + R"(,"chosen":)" + store::encode(chosen) + ",");
+  body.insert(1, R"("best":)" + store::encode(comparison.best()) + R"(,"chosen":)" + store::encode(choice.plan) + ",");
   return json_response(std::move(body));
+}
+
+/// What is explored, and the model as the finder would answer from it.
+struct Explored {
+  Change change;
+  finder::PlanQuestion question;
+  finder::FoundModel found;
+};
+
+Result<Explored> find_explored(const store::Store& store, const Call& call) {
+  MC2_ASSIGN(auto kept, store.find_model(call.id));
+  MC2_ASSIGN(const auto change, read_change(call.query, kept.model.op));
+  finder::PlanQuestion question{.op = change.op,
+                                .machine = kept.model.fingerprint,
+                                .options = options_of(kept.model.fingerprint, change),
+                                .may_transfer = false,
+                                .is_stopped = call.is_stopped};
+  auto found = finder::find_model({.given = {kept.model}, .kept = finder::kept_in_unnamed(store)}, question);
+  // Of another operator than the model's the planner says best why it has no answer.
+  finder::FoundModel explored = found ? std::move(found).value() : finder::FoundModel{std::move(kept.model)};
+  return Explored{change, std::move(question), std::move(explored)};
 }
 
 } // namespace
 
 Result<Response> explore_model(Context& context, const Call& call) {
-  MC2_ASSIGN(const auto kept, context.store.read([&](const store::Store& store) { return store.find_model(call.id); }));
-  MC2_ASSIGN(const auto change, read_change(call.query, kept.model.op));
-  const planner::OpSpec& op = change.op;
-  const planner::CostModel model = with_speeds(kept.model, change);
-  const auto options = options_of(model.fingerprint, change);
-  MC2_ASSIGN(const auto best, planner::make_plan(op, model, options, call.is_stopped));
-  MC2_ASSIGN(const auto choices, planner::compare_lengths(op, model, options, call.is_stopped));
-  return to_response(change, best, choices);
+  MC2_ASSIGN(const auto explored,
+             context.store.read([&](const store::Store& store) { return find_explored(store, call); }));
+  const auto& [change, question, found] = explored;
+  const planner::CostModel model = with_speeds(finder::as_it_is_now(found, change.op), change);
+  MC2_ASSIGN(auto comparison, planner::compare_lengths(change.op, model, *question.options, call.is_stopped));
+  for (planner::LengthChoice& choice : comparison.choices)
+    choice.plan = finder::labelled(std::move(choice.plan), found, question);
+  return to_response(change, comparison);
 }
 
 } // namespace mc2::server

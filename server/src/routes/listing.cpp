@@ -14,11 +14,11 @@ std::string quoted(const std::string& text) {
   return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-/// Canonical, as every document: keys in order, no blanks.
-std::string entry_of(const store::Listed& item) {
+/// No blanks, as in every document.
+std::string entry_of(const store::Listed& item, const std::string& details) {
   return R"({"created_at":)" + quoted(item.created_at) + R"(,"digest":)" + quoted(item.digest) + R"(,"machine":)" +
          quoted(item.key.fingerprint_digest) + R"(,"op":)" + store::encode(item.key.op) +
-         (item.key.purpose.empty() ? "" : R"(,"purpose":)" + quoted(item.key.purpose)) + "}";
+         (item.key.purpose.empty() ? "" : R"(,"purpose":)" + quoted(item.key.purpose)) + details + "}";
 }
 
 template <typename T>
@@ -60,30 +60,28 @@ Result<store::ListFilter> read_filter(const Query& query) {
   return filter;
 }
 
-Result<Response> list_documents(Context& context, const Call& call, std::string_view schema,
-                                Result<std::vector<store::Listed>> (store::Store::*list)(const store::ListFilter&)
-                                    const) {
+Result<Response> list_documents(Context& context, const Call& call, std::string_view schema, List list,
+                                const Details& details) {
   MC2_ASSIGN(const auto filter, read_filter(call.query));
   store::ListFilter asked = filter;
   ++asked.limit; // one more than is shown tells whether another page follows
-  MC2_ASSIGN(auto items, context.store.read([&](const store::Store& store) { return (store.*list)(asked); }));
-  return list_response(schema, std::move(items), filter.limit);
+  return context.store.read([&](const store::Store& store) -> Result<Response> {
+    MC2_ASSIGN(auto items, (store.*list)(asked));
+    const bool has_more = std::cmp_greater(items.size(), filter.limit);
+    if (has_more) items.pop_back();
+    std::string entries;
+    for (const store::Listed& item : items)
+      entries += (entries.empty() ? "" : ",") + entry_of(item, details ? details(store, item) : "");
+    return json_response(R"({"items":[)" + entries + R"(],"next":)" +
+                         (has_more ? std::to_string(items.back().row_id) : "null") + R"(,"schema":")" +
+                         std::string(schema) + "\"}");
+  });
 }
 
 Response document_response(std::string document, const std::string& digest) {
   Response response = json_response(std::move(document));
   response.etag = "\"" + digest + "\"";
   return response;
-}
-
-Response list_response(std::string_view schema, std::vector<store::Listed> items, int limit) {
-  const bool has_more = std::cmp_greater(items.size(), limit);
-  if (has_more) items.resize(static_cast<std::size_t>(limit));
-  std::string entries;
-  for (const store::Listed& item : items) entries += (entries.empty() ? "" : ",") + entry_of(item);
-  return json_response(R"({"items":[)" + entries + R"(],"next":)" +
-                       (has_more ? std::to_string(items.back().row_id) : "null") + R"(,"schema":")" +
-                       std::string(schema) + "\"}");
 }
 
 } // namespace mc2::server

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -11,14 +12,15 @@ namespace mc2::server {
 /// before. Errors: InvalidSpec, UnknownName, naming the parameter.
 [[nodiscard]] Result<store::ListFilter> read_filter(const Query& query);
 
-/// {"schema": SCHEMA, "items": [...], "next": row or null}: ask again with before=next for the page that follows.
-/// @param items  one more than the page holds, if there are more
-[[nodiscard]] Response list_response(std::string_view schema, std::vector<store::Listed> items, int limit);
+/// Lists documents of one sort.
+using List = Result<std::vector<store::Listed>> (store::Store::*)(const store::ListFilter&) const;
+/// Members of an entry that one sort of documents has besides, ',"NAME":VALUE' each.
+using Details = std::function<std::string(const store::Store&, const store::Listed&)>;
 
-/// A list of documents that the store keeps. Errors: as read_filter.
-[[nodiscard]] Result<Response> list_documents(
-    Context& context, const Call& call, std::string_view schema,
-    Result<std::vector<store::Listed>> (store::Store::*list)(const store::ListFilter&) const);
+/// {"schema": SCHEMA, "items": [...], "next": row or null} of documents that the store keeps: ask again with
+/// before=next for the page that follows. Errors: as read_filter.
+[[nodiscard]] Result<Response> list_documents(Context& context, const Call& call, std::string_view schema, List list,
+                                              const Details& details = {});
 
 /// A kept document with its digest as ETag.
 [[nodiscard]] Response document_response(std::string document, const std::string& digest);

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "mc2/planner/cutting.hpp"
 #include "mc2/planner/explanation.hpp"
@@ -36,10 +37,25 @@ Result<std::string> read_purpose(const Query& query) {
                "must be \"tuned\", or \"tuned VARIANT\" where only that variant raced"};
 }
 
+/// What a table of plans shows of one, as measured where it was; nothing of a plan that is gone or damaged.
+std::string result_member(const store::Store& store, const store::Listed& item) {
+  const auto kept = store.find_plan(item.digest);
+  if (!kept) return "";
+  const planner::Plan& plan = kept.value().plan;
+  const auto& measured = plan.validation;
+  const nlohmann::json result{{"cut", plan.cut.text()},
+                              {"variant", plan.variant.text()},
+                              {"is_measured", measured.has_value()},
+                              {"fused_us", measured ? measured->fused_us : plan.makespan.us},
+                              {"serial_us", measured ? measured->serial_us : plan.serial_us},
+                              {"benefit", measured ? measured->benefit : plan.benefit()}};
+  return R"(,"result":)" + result.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
 } // namespace
 
 Result<Response> list_plans(Context& context, const Call& call) {
-  return list_documents(context, call, "mc2.plan_list/1", &store::Store::list_plans);
+  return list_documents(context, call, "mc2.plan_list/1", &store::Store::list_plans, result_member);
 }
 
 Result<Response> add_plan(Context& context, const Call& call) {

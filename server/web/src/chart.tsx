@@ -1,4 +1,4 @@
-import {useEffect, useLayoutEffect, useRef} from "preact/hooks";
+import {useEffect, useLayoutEffect, useRef, useState} from "preact/hooks";
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
 import {useDark} from "./hooks";
@@ -21,6 +21,8 @@ export interface ChartProps {
   xName: string;
   xText: (value: number) => string;
   yText: (value: number) => string;
+  /** The marks of the axis, where each by itself would not do: times have one unit. */
+  yMarks?: (values: number[]) => string[];
   logarithmic?: "x" | "xy";
   height?: number;
   onPick?: (index: number) => void;
@@ -46,6 +48,17 @@ function powersOfTwo(low: number, high: number): number[] {
   return powers;
 }
 
+/** What stands at one place of the axis, the ends of a band as an interval. */
+function valuesAt(props: ChartProps, index: number): string {
+  const at = (name: string) => props.series.find((series) => series.name === name)?.values[index] ?? null;
+  const shown = props.series
+    .filter((series) => series.kind !== "edge" && series.values[index] != null)
+    .map((series) => `${series.name} ${props.yText(series.values[index]!)}`);
+  const [high, low] = (props.band ?? []).map(at);
+  if (low != null && high != null) shown.push(`90 % interval ${props.yText(low)} to ${props.yText(high)}`);
+  return `${props.xName} ${props.xText(props.x[index]!)}: ${shown.join(", ")}`;
+}
+
 function options(props: ChartProps, width: number): uPlot.Options {
   const find = (name: string) => props.series.findIndex((series) => series.name === name) + 1;
   const axis = {
@@ -54,8 +67,10 @@ function options(props: ChartProps, width: number): uPlot.Options {
     grid: {stroke: colorOf("grid"), width: 1},
     ticks: {stroke: colorOf("grid"), width: 1},
   };
-  const texts = (format: (value: number) => string) => (_: uPlot, splits: (number | null)[]) =>
-    splits.map((value) => (value === null ? "" : format(value)));
+  const texts = (format: (values: number[]) => string[]) => (_: uPlot, splits: (number | null)[]) => {
+    const written = format(splits.filter((value) => value !== null));
+    return splits.map((value) => (value === null ? "" : (written.shift() ?? "")));
+  };
   const isLogarithmic = (axis: string) => props.logarithmic?.includes(axis) ?? false;
   const xScale: uPlot.Scale = isLogarithmic("x")
     ? {distr: 3, log: 2, range: (_, low, high) => [low / 1.05, high * 1.05]}
@@ -71,11 +86,11 @@ function options(props: ChartProps, width: number): uPlot.Options {
         label: props.xName,
         labelFont: axis.font,
         labelSize: 20,
-        values: texts(props.xText),
+        values: texts((values) => values.map(props.xText)),
         space: 70,
         ...(isLogarithmic("x") ? {splits: (_: uPlot, __: number, low: number, high: number) => powersOfTwo(low, high)} : {}),
       },
-      {...axis, size: 74, values: texts(props.yText)},
+      {...axis, size: 74, values: texts(props.yMarks ?? ((values) => values.map(props.yText)))},
     ],
     ...(props.band ? {bands: [{series: [find(props.band[0]), find(props.band[1])], fill: colorOf("band")}]} : {}),
     legend: {show: false},
@@ -83,19 +98,21 @@ function options(props: ChartProps, width: number): uPlot.Options {
   };
 }
 
-/** Lines and points over one axis. Every chart has its numbers in a table beside it. */
+/** Lines and points over one axis; what is pointed at or touched is told below. Every chart has its numbers in a table beside it. */
 export function Chart(props: ChartProps) {
   const host = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot | null>(null);
   const pick = useRef(props.onPick);
   pick.current = props.onPick;
   const isDark = useDark();
+  const [pointed, setPointed] = useState<number | null>(null);
   const data: uPlot.AlignedData = [props.x, ...props.series.map((series) => series.values)];
   const form = JSON.stringify([isDark, props.label, props.logarithmic, props.series.map((series) => series.name)]);
 
   useLayoutEffect(() => {
     const element = host.current!;
-    const made = new uPlot(options(props, element.clientWidth), data, element);
+    const hooks = {setCursor: [(of: uPlot) => setPointed(of.cursor.idx ?? null)]};
+    const made = new uPlot({...options(props, element.clientWidth), hooks}, data, element);
     plot.current = made;
     const onClick = () => made.cursor.idx != null && pick.current?.(made.cursor.idx);
     made.over.addEventListener("click", onClick);
@@ -122,6 +139,9 @@ export function Chart(props: ChartProps) {
           ))}
         {props.band && <span class="key band">90 % interval</span>}
       </figcaption>
+      <p class="pointed" aria-hidden="true">
+        {pointed !== null && pointed < props.x.length ? valuesAt(props, pointed) : "Point at the chart for its values."}
+      </p>
     </figure>
   );
 }

@@ -1,14 +1,30 @@
-import type {Cut, Op, Plan, Variant} from "./types";
+import type {Cut, Op, Plan, PlanResult, Variant} from "./types";
 
 const rounded = (value: number, digits: number) =>
   value.toLocaleString("en", {maximumSignificantDigits: digits, useGrouping: false});
 
-/** Four digits, in the unit that suits. */
-export function time(us: number): string {
-  if (us >= 1e6) return `${rounded(us / 1e6, 4)} s`;
-  if (us >= 1e4) return `${rounded(us / 1e3, 4)} ms`;
-  return `${rounded(us, 4)} µs`;
+interface Unit {
+  name: string;
+  us: number;
 }
+
+const unitOf = (us: number): Unit =>
+  us >= 1e6 ? {name: "s", us: 1e6} : us >= 1e4 ? {name: "ms", us: 1e3} : {name: "µs", us: 1};
+
+const inUnit = (us: number, unit: Unit): string => `${rounded(us / unit.us, 4)} ${unit.name}`;
+
+/** Four digits, in the unit that suits; what rounding left of nothing is nothing. */
+export const time = (us: number): string => inUnit(Math.abs(us) < 1e-6 ? 0 : us, unitOf(us));
+
+/** The marks of one axis, all in the unit that suits the largest; what is nothing beside that is 0. */
+export function timeMarks(marks: number[]): string[] {
+  const largest = Math.max(0, ...marks);
+  return marks.map((us) => inUnit(Math.abs(us) < 1e-9 * largest ? 0 : us, unitOf(largest)));
+}
+
+/** A kept plan's cut, for lists. */
+export const gainText = ({benefit, is_measured}: PlanResult): string =>
+  `${percent(benefit)}${is_measured ? "" : " predicted"}`;
 
 export const percent = (ratio: number): string => `${(100 * ratio).toFixed(1)} %`;
 
@@ -52,3 +68,5 @@ export const benefit = (plan: Plan): number => (plan.serial_us > 0 ? 1 - plan.ma
 export const shortDigest = (digest: string): string => digest.slice(0, 12);
 
 export const date = (iso: string): string => iso.replace("T", " ").replace("Z", " UTC");
+
+export const day = (iso: string): string => iso.slice(0, "2026-01-31".length);

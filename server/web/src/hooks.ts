@@ -70,7 +70,16 @@ export interface Place {
 
 function currentPlace(): Place {
   const [path = "", search = ""] = location.hash.replace(/^#\/?/, "").split("?");
-  return {path: path.split("/").filter(Boolean).map(decodeURIComponent), parameters: new URLSearchParams(search)};
+  return {path: path.split("/").filter(Boolean).map(decoded), parameters: new URLSearchParams(search)};
+}
+
+/** As it stands where it is not percent-encoded as it should be: no page is called so. */
+function decoded(part: string): string {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
 }
 
 export function usePlace(): Place {

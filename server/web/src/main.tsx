@@ -10,22 +10,43 @@ import {PlanPage} from "./pages/plan";
 import {PlansPage} from "./pages/plans";
 import {QueryPage} from "./pages/query";
 
+/** An address of no page: followed from an old link, or typed. */
+function NoPage() {
+  return (
+    <>
+      <h1>No such page</h1>
+      <p>
+        The part of the address behind "#" names no page of this dashboard. Its pages are above; a plan or a model has its
+        digest behind <code>#/plans/</code> or <code>#/models/</code>.
+      </p>
+    </>
+  );
+}
+
+const noPage = {path: null, title: "No such page", depth: 0, show: () => <NoPage />};
+
+/** With how many parts an address may have beyond the page's own name. */
 const pages = [
-  {path: "", title: "Ask", show: (place: Place) => <QueryPage given={place.parameters} />},
+  {path: "", title: "Ask", depth: 0, show: (place: Place) => <QueryPage given={place.parameters} />},
   {
     path: "plans",
     title: "Plans",
+    depth: 1,
     show: ({path, parameters}: Place) =>
       path[1] ? <PlanPage key={path[1]} digest={path[1]} /> : <PlansPage key={parameters.toString()} given={parameters} />,
   },
   {
     path: "models",
     title: "Models",
+    depth: 1,
     show: ({path}: Place) => (path[1] ? <ModelPage key={path[1]} digest={path[1]} /> : <ModelsPage />),
   },
-  {path: "machines", title: "Machines", show: () => <MachinesPage />},
-  {path: "health", title: "Health", show: () => <HealthPage />},
+  {path: "machines", title: "Machines", depth: 0, show: () => <MachinesPage />},
+  {path: "health", title: "Health", depth: 0, show: () => <HealthPage />},
 ];
+
+const pageAt = ({path}: Place) =>
+  pages.find((page) => page.path === (path[0] ?? "") && path.length <= page.depth + 1) ?? noPage;
 
 function TokenForm({onChange}: {onChange: () => void}) {
   const save = (event: Event) => {
@@ -53,7 +74,7 @@ function App() {
   const [visit, setVisit] = useState(0); // a token changes every answer
   const main = useRef<HTMLElement>(null);
   const isFirst = useRef(true);
-  const current = pages.find((page) => page.path === (place.path[0] ?? "")) ?? pages[0]!;
+  const current = pageAt(place);
   const address = place.path.join("/");
 
   useEffect(() => {

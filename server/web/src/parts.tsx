@@ -1,12 +1,20 @@
 import type {ComponentChildren} from "preact";
 import type {Loaded} from "./hooks";
 import type {Problem} from "./api";
+import {shortDigest} from "./format";
+import type {Machine} from "./types";
+
+/** Begins with its subject: "ranks is 1; legal: 2 to 1024", "machine: no machine has ...". */
+function problemText({field, detail}: Problem): string {
+  if (!field) return detail;
+  return /^(is|are|has|have|must|needs|differs|does|cannot|takes|names|ends)\b/.test(detail) ? `${field} ${detail}` : `${field}: ${detail}`;
+}
 
 export function ProblemBox({problem}: {problem: Problem}) {
   return (
     <div class="problem" role="alert">
       <strong>{problem.title}</strong>
-      <p>{problem.field ? `${problem.field}: ${problem.detail}` : problem.detail}</p>
+      <p>{problemText(problem)}</p>
       {problem.status === 401 && <p>Enter a token at the top of the page.</p>}
     </div>
   );
@@ -17,6 +25,13 @@ export function Shown<T>({loaded, children}: {loaded: Loaded<T>; children: (valu
   if (loaded.problem) return <ProblemBox problem={loaded.problem} />;
   if (loaded.value === undefined) return <p class="muted">{loaded.isLoading ? "Loading …" : ""}</p>;
   return <>{children(loaded.value)}</>;
+}
+
+/** A machine's label, with its digest where another one has the same. */
+export function machineName(machines: Machine[], digest: string): string {
+  const label = machines.find((machine) => machine.digest === digest)?.label;
+  const isAlone = machines.filter((machine) => machine.label === label).length === 1;
+  return label && isAlone ? label : `${label ?? "machine"} (${shortDigest(digest)})`;
 }
 
 /** Names with their values. */
@@ -37,6 +52,8 @@ export interface Column<Row> {
   name: string;
   of: (row: Row) => ComponentChildren;
   isNumber?: boolean;
+  /** Not to be wrapped: a wide table scrolls instead. */
+  isOneLine?: boolean;
   /** By what rows are sorted when the column's name is pressed. */
   key?: (row: Row) => string | number;
 }
@@ -77,8 +94,8 @@ export function Table<Row>({caption, columns, rows, sorted, onSort, isCaptionHid
         <tbody>
           {rows.map((row, i) => (
             <tr key={i}>
-              {columns.map(({name, of, isNumber}) => (
-                <td key={name} class={isNumber ? "number" : ""}>
+              {columns.map(({name, of, isNumber, isOneLine}) => (
+                <td key={name} class={isNumber ? "number" : isOneLine ? "one-line" : ""}>
                   {of(row)}
                 </td>
               ))}

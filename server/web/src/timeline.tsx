@@ -1,5 +1,6 @@
 import {ticks} from "d3-array";
-import {blocksOf, time} from "./format";
+import {useState} from "preact/hooks";
+import {blocksOf, time, timeMarks} from "./format";
 import {TableOf} from "./parts";
 import type {Lane, Plan, Span} from "./types";
 
@@ -52,15 +53,20 @@ const rowHeight = 44, barTop = 17, barHeight = 22;
 const textWidth = 7; // of a digit, pixels
 const wideWidth = 640, narrowWidth = 300; // of the rows, pixels: at least that, on a desk and in a hand
 
-/** Rows of bars over one axis of time. */
+const barText = (bar: Bar) => `${bar.name}, ${time(bar.start_us)} to ${time(bar.end_us)}`;
+
+/** Rows of bars over one axis of time; the bar that is pointed at or touched is told below. */
 export function TimelineChart({rows, label}: {rows: Row[]; label: string}) {
   const end_us = Math.max(1e-9, ...rows.flatMap((row) => row.bars.map((bar) => bar.end_us)));
   const height = rows.length * rowHeight + 22;
   const at = (us: number) => `${((100 * us) / end_us).toFixed(3)}%`;
   const fits = (bar: Bar, width: number) =>
     ((bar.end_us - bar.start_us) / end_us) * width > textWidth * (bar.text?.length ?? 0) + 6;
+  const [pointed, setPointed] = useState<{row: string; name: string} | null>(null);
   const marks = ticks(0, end_us, 5).filter((us) => us < 0.94 * end_us);
+  const markTexts = timeMarks(marks);
   const visible = rows.map((row) => ({...row, bars: row.bars.filter((bar) => bar.end_us > bar.start_us)}));
+  const told = visible.find((row) => row.name === pointed?.row)?.bars.find((bar) => bar.name === pointed?.name);
   return (
     <figure class="timeline">
       <svg role="img" aria-label={label} width="100%" height={height}>
@@ -68,7 +74,7 @@ export function TimelineChart({rows, label}: {rows: Row[]; label: string}) {
           <g key={us} class={i % 2 ? "between" : ""}>
             <line class="grid" x1={at(us)} x2={at(us)} y1="0" y2={height - 18} />
             <text class="tick" x={at(us)} y={height - 4} text-anchor={us === 0 ? "start" : "middle"}>
-              {time(us)}
+              {markTexts[i]}
             </text>
           </g>
         ))}
@@ -86,8 +92,10 @@ export function TimelineChart({rows, label}: {rows: Row[]; label: string}) {
                   width={at(bar.end_us - bar.start_us)}
                   height={barHeight}
                   rx="2"
+                  onPointerEnter={() => setPointed({row: row.name, name: bar.name})}
+                  onPointerDown={() => setPointed({row: row.name, name: bar.name})}
                 >
-                  <title>{`${bar.name}, ${time(bar.start_us)} to ${time(bar.end_us)}`}</title>
+                  <title>{barText(bar)}</title>
                 </rect>
                 {bar.text && fits(bar, wideWidth) && (
                   <text
@@ -105,6 +113,9 @@ export function TimelineChart({rows, label}: {rows: Row[]; label: string}) {
           </g>
         ))}
       </svg>
+      <p class="pointed" aria-hidden="true">
+        {told ? `${pointed!.row}: ${barText(told)}` : "Point at a bar for its times."}
+      </p>
       <TableOf
         caption={label}
         rows={visible.flatMap((row) => row.bars.map((bar) => ({row: row.name, bar})))}

@@ -123,6 +123,7 @@ export interface Exploration {
   best: Plan;
   chosen: Plan;
   block_length: number;
+  best_length: number;
   lengths: LengthEntry[];
 }
 
@@ -194,6 +195,7 @@ export interface LaneUse {
 
 export interface LengthEntry {
   block_length: number;
+  odd_blocks: number[];
   block_count: number;
   cut: string;
   variant: string;
@@ -214,6 +216,7 @@ export interface Listed {
   op: Op;
   purpose?: string;
   created_at: string;
+  result?: PlanResult;
 }
 
 export interface Loss {
@@ -323,6 +326,15 @@ export interface Plan {
   timeline: Timeline;
   validation?: Validation;
   variant: Variant;
+}
+
+export interface PlanResult {
+  cut: string;
+  variant: string;
+  is_measured: boolean;
+  fused_us: number;
+  serial_us: number;
+  benefit: number;
 }
 
 export interface Problem {

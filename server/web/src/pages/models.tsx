@@ -1,7 +1,7 @@
 import {useState} from "preact/hooks";
 import {api, query} from "../api";
 import {Chart} from "../chart";
-import {bytes, count, date, opText, percent, shortDigest, size, time} from "../format";
+import {bytes, count, date, opText, percent, shortDigest, size, time, timeMarks} from "../format";
 import {useLoaded} from "../hooks";
 import {Facts, Shown, Table, TableOf} from "../parts";
 import type {Curve, CurvePoint, CurveSample} from "../types";
@@ -62,6 +62,7 @@ function CurveCharts({curve}: {curve: Curve}) {
         xName={axisName(curve)}
         xText={xText(curve)}
         yText={time}
+        yMarks={timeMarks}
         logarithmic="xy"
         band={["upper end", "lower end"]}
         series={[

@@ -1,47 +1,12 @@
 import {api, query} from "../api";
-import {benefit, cutText, opText, percent, time, variantText} from "../format";
+import {Decisions} from "../decisions";
+import {cutText, opText, percent, time, variantText} from "../format";
 import {useLoaded} from "../hooks";
-import {Facts, Shown, Table} from "../parts";
+import {Facts, machineName, Shown, Table} from "../parts";
+import {measuredOf, planFacts} from "../summary";
 import {planRows, serialRow, TimelineChart, wholeRow} from "../timeline";
 import type {Account, Explanation, Plan, Race, Races} from "../types";
 import {questionOf} from "./query";
-
-function range(ends: {low: number; high: number} | undefined, text: (value: number) => string): string {
-  return ends ? ` (${text(ends.low)} to ${text(ends.high)})` : "";
-}
-
-function measuredText({fused_us, serial_us, spread, measured_at}: NonNullable<Plan["validation"]>): string {
-  const fused = spread && {low: spread.fused_low_us, high: spread.fused_high_us};
-  const serial = spread && {low: spread.serial_low_us, high: spread.serial_high_us};
-  const when = measured_at ? `, ${measured_at}` : "";
-  return `${time(fused_us)}${range(fused, time)} of ${time(serial_us)}${range(serial, time)} serial${when}`;
-}
-
-function Summary({plan}: {plan: Plan}) {
-  const measured = plan.validation;
-  return (
-    <Facts
-      facts={[
-        ["Operator", opText(plan.op)],
-        ["Blocks", cutText(plan.cut)],
-        ["Variant", variantText(plan.variant)],
-        ["Strategy", plan.strategy],
-        ["Bound", plan.bound],
-        ["Predicted", `${time(plan.makespan.us)} (${time(plan.makespan.low_us)} to ${time(plan.makespan.high_us)})`],
-        ["Predicted serial", time(plan.serial_us)],
-        ["Predicted gain", `${percent(benefit(plan))}${range(plan.benefit_interval, percent)}`],
-        ["Measured", measured ? measuredText(measured) : "not run yet"],
-        [
-          "Measured gain",
-          measured
-            ? `${percent(measured.benefit)} (${percent(measured.benefit_low)} to ${percent(measured.benefit_high)}, ${measured.pair_count} pairs)`
-            : "–",
-        ],
-        ["Prediction", `${plan.makespan.provenance}: ${plan.makespan.reason}`],
-      ]}
-    />
-  );
-}
 
 function Timelines({plan, races}: {plan: Plan; races: Races}) {
   const {anchored, first_lane: lane} = races;
@@ -116,16 +81,7 @@ function Why({explanation}: {explanation: Explanation}) {
           {name: "Why", of: (row) => row.reason},
         ]}
       />
-      {explanation.sensitivity && (
-        <>
-          <h3>What would change the decision</h3>
-          <ul>
-            {explanation.sensitivity.parameters.map(({parameter, text}) => (
-              <li key={parameter}>{text}</li>
-            ))}
-          </ul>
-        </>
-      )}
+      {explanation.sensitivity && <Decisions sensitivity={explanation.sensitivity} />}
     </section>
   );
 }
@@ -172,10 +128,17 @@ export function PlanPage({digest}: {digest: string}) {
         {(kept) => (
           <>
             <section aria-label="Summary" class="card">
-              <Summary plan={kept} />
+              <Facts
+                facts={[
+                  ["Operator", opText(kept.op)],
+                  ...planFacts(kept, measuredOf(kept, races.value?.items)),
+                  ["Strategy", kept.strategy],
+                  ["Bound", kept.bound],
+                ]}
+              />
               {races.value && (
                 <p>
-                  Made on {machines.value?.find((one) => one.digest === races.value!.machine)?.label ?? "a machine"}.{" "}
+                  Made on {machineName(machines.value ?? [], races.value.machine)}.{" "}
                   <a href={`#/${query(questionOf(kept.op, races.value.machine))}`}>Ask and explore</a>
                 </p>
               )}

@@ -1,16 +1,22 @@
 import {useState} from "preact/hooks";
 import {api, query} from "../api";
-import {date, shortDigest} from "../format";
+import {date, day, gainText, shortDigest} from "../format";
 import {useLoaded} from "../hooks";
 import {dtypes, kinds} from "../kinds";
-import {Shown, Table} from "../parts";
+import {machineName, Shown, Table} from "../parts";
 import type {Column} from "../parts";
 import type {Listed, Machine} from "../types";
 
 const pageSize = 50;
 const fields = ["op", "m", "n", "k", "dtype", "ranks", "machine"];
 
-const columns: Column<Listed>[] = [
+const madeFor: Column<Listed> = {
+  name: "Made for",
+  of: ({purpose}) => (purpose?.length === 64 ? "asked options" : purpose),
+  key: ({purpose}) => purpose ?? "",
+};
+
+const columnsFor = (machines: Machine[], plans: Listed[]): Column<Listed>[] => [
   {name: "Plan", of: (plan) => <a href={`#/plans/${plan.digest}`}>{shortDigest(plan.digest)}</a>},
   {name: "Operator", of: ({op}) => op.kind + (op.epilogue ? ` +${op.epilogue}` : ""), key: ({op}) => op.kind},
   {name: "m", of: ({op}) => op.m, key: ({op}) => op.m, isNumber: true},
@@ -18,11 +24,29 @@ const columns: Column<Listed>[] = [
   {name: "k", of: ({op}) => op.k, key: ({op}) => op.k, isNumber: true},
   {name: "Type", of: ({op}) => op.dtype, key: ({op}) => op.dtype},
   {name: "Ranks", of: ({op}) => op.world_size, key: ({op}) => op.world_size, isNumber: true},
-  {name: "Made for", of: (plan) => (plan.purpose?.length === 64 ? "asked options" : plan.purpose), key: (plan) => plan.purpose ?? ""},
-  {name: "Kept", of: (plan) => date(plan.created_at), key: (plan) => plan.created_at},
+  {name: "Cut", of: ({result}) => result?.cut ?? "unreadable", key: ({result}) => result?.cut ?? "", isOneLine: true},
+  {
+    name: "Gain",
+    of: ({result}) => result && gainText(result),
+    key: ({result}) => result?.benefit ?? -Infinity,
+    isNumber: true,
+  },
+  {
+    name: "Kept",
+    of: ({created_at}) => <span title={date(created_at)}>{day(created_at)}</span>,
+    key: ({created_at}) => created_at,
+    isOneLine: true,
+  },
+  ...(plans.every(({purpose}) => purpose === "tuned") ? [] : [madeFor]),
+  {
+    name: "Machine",
+    of: ({machine}) => machineName(machines, machine),
+    key: ({machine}) => machineName(machines, machine),
+    isOneLine: true,
+  },
 ];
 
-function sortedBy(rows: Listed[], name: string, isDescending: boolean): Listed[] {
+function sortedBy(rows: Listed[], columns: Column<Listed>[], name: string, isDescending: boolean): Listed[] {
   const key = columns.find((column) => column.name === name)?.key;
   if (!key) return rows;
   const compare = (a: Listed, b: Listed) => {
@@ -67,7 +91,7 @@ function SearchForm({given, machines}: {given: URLSearchParams; machines: Machin
         </label>
       ))}
       {choice("dtype", "Element type", dtypes.map((dtype) => [dtype, dtype]))}
-      {choice("machine", "Machine", machines.map((machine) => [machine.digest, machine.label]))}
+      {choice("machine", "Machine", machines.map(({digest}) => [digest, machineName(machines, digest)]))}
       <button type="submit">Search</button>
     </form>
   );
@@ -79,6 +103,7 @@ export function PlansPage({given}: {given: URLSearchParams}) {
   const [sorted, setSorted] = useState({name: "Kept", isDescending: true});
   const loaded = useLoaded(given.toString(), () => api.plans({...filter, before, limit: pageSize}));
   const machines = useLoaded("machines", () => api.machines());
+  const columns = columnsFor(machines.value ?? [], loaded.value?.items ?? []);
   const sort = (name: string) =>
     setSorted({name, isDescending: sorted.name === name ? !sorted.isDescending : false});
   return (
@@ -95,7 +120,7 @@ export function PlansPage({given}: {given: URLSearchParams}) {
                 <Table
                   caption={`${items.length} plans${before || next !== null ? " of this page" : ""}, sorted by ${sorted.name}`}
                   columns={columns}
-                  rows={sorted.name === "Kept" && sorted.isDescending ? items : sortedBy(items, sorted.name, sorted.isDescending)}
+                  rows={sorted.name === "Kept" && sorted.isDescending ? items : sortedBy(items, columns, sorted.name, sorted.isDescending)}
                   sorted={sorted}
                   onSort={sort}
                 />

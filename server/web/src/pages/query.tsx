@@ -1,10 +1,11 @@
 import {useEffect, useState} from "preact/hooks";
 import {api, query} from "../api";
 import type {Parameters} from "../api";
-import {benefit, count, cutText, opText, percent, shortDigest, time, variantText} from "../format";
+import {count, cutText, opText, shortDigest} from "../format";
 import {useLoaded} from "../hooks";
 import {dtypes, kinds, pools} from "../kinds";
-import {Facts, ProblemBox, Shown} from "../parts";
+import {Facts, machineName, ProblemBox, Shown} from "../parts";
+import {measuredOf, planFacts} from "../summary";
 import type {Answer, List, Listed, Machine, Op} from "../types";
 import {WhatIf} from "./what_if";
 
@@ -44,7 +45,7 @@ const ask = (question: Question) => {
 };
 
 /** Fills in the form and asks at once; not on change, because who goes through the list by keyboard changes it at every step. */
-function KeptOperators({models}: {models: Listed[]}) {
+function KeptOperators({models, machines}: {models: Listed[]; machines: Machine[]}) {
   const submit = (event: Event) => {
     event.preventDefault();
     const model = models[Number(new FormData(event.target as HTMLFormElement).get("kept"))];
@@ -58,7 +59,7 @@ function KeptOperators({models}: {models: Listed[]}) {
         <select name="kept">
           {models.map((model, i) => (
             <option key={model.digest} value={String(i)}>
-              {opText(model.op)}
+              {opText(model.op) + (machines.length > 1 ? ` · ${machineName(machines, model.machine)}` : "")}
             </option>
           ))}
         </select>
@@ -126,7 +127,7 @@ function QuestionForm({question, machines}: {question: Question; machines: Machi
       {number("ranks")}
       {choice("machine", "Machine", [
         ["", "the only one"],
-        ...machines.map((machine): [string, string] => [machine.digest, `${machine.label} (${shortDigest(machine.digest)})`]),
+        ...machines.map(({digest}): [string, string] => [digest, machineName(machines, digest)]),
       ])}
       {!hasTables && ["bias", "residual"].map(flag)}
       <button type="submit">Ask for the plan</button>
@@ -140,20 +141,18 @@ const sources: Record<string, string> = {
   what_if: "what if",
 };
 
-function AnswerCard({answer}: {answer: Answer}) {
+function AnswerCard({answer, machines}: {answer: Answer; machines: Machine[]}) {
   const {plan} = answer;
+  const machine = machineOf(plan.fingerprint, machines);
   return (
     <section aria-labelledby="answer-title" class="card">
       <h2 id="answer-title">{cutText(plan.cut)}</h2>
       <p>{plan.reason}</p>
       <Facts
         facts={[
-          ["Makespan", `${time(plan.makespan.us)} (${time(plan.makespan.low_us)} to ${time(plan.makespan.high_us)})`],
-          ["Serial", time(plan.serial_us)],
-          ["Gain", percent(benefit(plan))],
-          ["Variant", variantText(plan.variant)],
+          ...planFacts(plan, measuredOf(plan)),
           ["From", sources[answer.source] ?? answer.source],
-          ["Prediction", answer.provenance],
+          ["Machine", machine ? machineName(machines, machine.digest) : "no machine that is kept"],
           [
             "Digest",
             answer.source === "stored" ? (
@@ -169,6 +168,11 @@ function AnswerCard({answer}: {answer: Answer}) {
   );
 }
 
+const sorted = (fields: Record<string, string>) => JSON.stringify(Object.entries(fields).sort());
+
+const machineOf = (fingerprint: Record<string, string>, machines: Machine[]): Machine | undefined =>
+  machines.find((machine) => sorted(machine.fields) === sorted(fingerprint));
+
 /** The kept model that answers for the operator: the service says which others of n or m it answers for. */
 function modelFor(op: Op, models: Listed[]): Listed | undefined {
   const near = (model: Listed) => Number(model.op.n === op.n) * 2 + Number(model.op.m === op.m);
@@ -183,8 +187,7 @@ function Explorer({answer}: {answer: Answer}) {
   const filter = {op: op.kind, k: op.k, dtype: op.dtype, ranks: op.world_size, limit: 1000};
   const found = useLoaded(JSON.stringify([filter, machine]), async () => {
     const [models, machines] = await Promise.all([api.models(filter), api.machines()]);
-    const same = (one: Machine) => JSON.stringify(sorted(one.fields)) === JSON.stringify(sorted(machine));
-    const digest = machines.find(same)?.digest;
+    const digest = machineOf(machine, machines)?.digest;
     return {model: modelFor(op, models.items.filter((model) => model.machine === digest))};
   });
   return (
@@ -199,8 +202,6 @@ function Explorer({answer}: {answer: Answer}) {
     </Shown>
   );
 }
-
-const sorted = (fields: Record<string, string>) => Object.entries(fields).sort();
 
 const noQuestion: Question = {op: kinds[0]!, m: "", n: "", k: "", dtype: "f32", ranks: "2", machine: ""};
 
@@ -219,7 +220,7 @@ export function QueryPage({given}: {given: URLSearchParams}) {
       <Shown loaded={loaded}>
         {({models, machines}) => (
           <>
-            <KeptOperators models={models} />
+            <KeptOperators models={models} machines={machines} />
             <QuestionForm question={question ?? noQuestion} machines={machines} />
             {!question && (
               <p class="muted">
@@ -230,7 +231,7 @@ export function QueryPage({given}: {given: URLSearchParams}) {
         )}
       </Shown>
       <div aria-live="polite" aria-busy={answer.isLoading}>
-        {answer.problem ? <ProblemBox problem={answer.problem} /> : answer.value && <AnswerCard answer={answer.value} />}
+        {answer.problem ? <ProblemBox problem={answer.problem} /> : answer.value && <AnswerCard answer={answer.value} machines={loaded.value?.machines ?? []} />}
       </div>
       {answer.value && <Explorer key={`${key} ${answer.value.digest}`} answer={answer.value} />}
     </>

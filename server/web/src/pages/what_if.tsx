@@ -1,11 +1,11 @@
 import {useId, useState} from "preact/hooks";
 import {api} from "../api";
 import {Chart} from "../chart";
-import {benefit, cutText, percent, time, variantText} from "../format";
+import {benefit, cutText, percent, time, timeMarks, variantText} from "../format";
 import {useLoaded} from "../hooks";
 import {Facts, ProblemBox, TableOf} from "../parts";
 import {planRows, serialRow, TimelineChart} from "../timeline";
-import type {Exploration, Listed, Op} from "../types";
+import type {Exploration, LengthEntry, Listed, Op} from "../types";
 
 interface SliderProps {
   label: string;
@@ -45,6 +45,14 @@ function sizeRange(op: Op, axis: "m" | "n") {
   return {min: step, max: 4 * op[axis], step};
 }
 
+/** "64, odd block 448, the best" */
+function lengthText(entry: LengthEntry, {axis_length, best_length}: Exploration): string {
+  const parts = [entry.block_length === axis_length ? `${axis_length}, uncut` : String(entry.block_length)];
+  if (entry.odd_blocks.length > 0) parts.push(`odd block ${entry.odd_blocks.join(", ")}`);
+  if (entry.block_length === best_length) parts.push("the best");
+  return parts.join(", ");
+}
+
 function LengthChart({answer, onPick}: {answer: Exploration; onPick: (length: number) => void}) {
   const {lengths, chosen, axis} = answer;
   const only = (at: number, us: number) => lengths.map((entry) => (entry.block_length === at ? us : null));
@@ -57,6 +65,7 @@ function LengthChart({answer, onPick}: {answer: Exploration; onPick: (length: nu
         xName={`block length, ${axis}`}
         xText={(value) => String(Math.round(value))}
         yText={time}
+        yMarks={timeMarks}
         band={["upper end", "lower end"]}
         onPick={(index) => lengths[index] && onPick(lengths[index].block_length)}
         series={[
@@ -73,6 +82,7 @@ function LengthChart({answer, onPick}: {answer: Exploration; onPick: (length: nu
         rows={lengths}
         columns={[
           {name: "Block length", of: (entry) => entry.block_length, isNumber: true},
+          {name: "Odd block", of: (entry) => entry.odd_blocks.join(", ") || "none", isNumber: true},
           {name: "Blocks", of: (entry) => entry.block_count, isNumber: true},
           {name: "Cut", of: (entry) => entry.cut},
           {name: "Makespan", of: (entry) => time(entry.makespan_us), isNumber: true},
@@ -130,7 +140,10 @@ export function WhatIf({model, op}: {model: Listed; op: Op}) {
   const axis = shown?.axis === "columns" ? "n" : "m";
   const range = sizeRange(op, axis);
   const lengths = shown?.lengths ?? [];
-  const index = Math.max(0, lengths.findIndex((entry) => entry.block_length === shown?.block_length));
+  // Where the slider was moved to, though the answer for it may be on its way: it must not jump back meanwhile.
+  const at = lengths.findIndex((entry) => entry.block_length === (length ?? shown?.block_length));
+  const index = Math.max(0, at < 0 ? lengths.findIndex((entry) => entry.block_length === shown?.block_length) : at);
+  const entry = lengths[index];
   const isChanged = size.m !== op.m || size.n !== op.n || compute !== 0 || link !== 0 || length !== null || alignment !== "";
   const reset = () => {
     setSize({m: op.m, n: op.n});
@@ -154,7 +167,7 @@ export function WhatIf({model, op}: {model: Listed; op: Op}) {
         <Slider label="Compute speed" text={speedText(2 ** compute)} value={compute} min={-4} max={4} step={0.25} onInput={setCompute} />
         <Slider
           label="Block length"
-          text={shown ? `${shown.block_length}${length === null ? ", the best" : ""}` : "…"}
+          text={shown && entry ? lengthText(entry, shown) : "…"}
           value={index}
           min={0}
           max={Math.max(1, lengths.length - 1)}
