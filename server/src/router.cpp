@@ -14,6 +14,7 @@ constexpr Needs kReads{Work::Read};
 constexpr Needs kPlans{Work::Plan};
 constexpr Needs kWrites{Work::Write};
 constexpr Needs kUploads{Work::Write, true};
+constexpr Needs kLogs{Work::Write, true, true};
 
 constexpr std::array kRoutes{
     Route{"GET", "/", &answer_dashboard, Access::Open},
@@ -43,7 +44,7 @@ constexpr std::array kRoutes{
     Route{"GET", "/v1/samples", &list_samples, Access::Read, kReads},
     Route{"POST", "/v1/samples", &add_samples, Access::Write, kUploads},
     Route{"GET", "/v1/samples/{id}", &answer_samples, Access::Read, kReads},
-    Route{"POST", "/v1/imports", &import_log, Access::Write, kUploads},
+    Route{"POST", "/v1/imports", &import_log, Access::Write, kLogs},
     Route{"GET", "/v1/measurements", &list_measurements, Access::Read, kReads},
     Route{"POST", "/v1/measurements", &add_measurement, Access::Write, kWrites},
     Route{"GET", "/v1/measurements/{id}", &answer_measurement, Access::Read, kReads},

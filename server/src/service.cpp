@@ -10,6 +10,7 @@
 #include "gatekeeper.hpp"
 #include "http/content_coding.hpp"
 #include "http/header_list.hpp"
+#include "http/media.hpp"
 #include "model_check.hpp"
 #include "router.hpp"
 #include "routes/routes.hpp"
@@ -140,6 +141,14 @@ void Service::Impl::tell(std::string_view request_id, const std::exception& faul
   }
 }
 
+namespace {
+
+bool takes_json(const Match& match) noexcept {
+  return match.route != nullptr && match.route->method == "POST" && !match.needs.log;
+}
+
+} // namespace
+
 Admission Service::Impl::admit(const RequestHead& head) {
   Match match = route_of(head.method, head.target);
   // What is not there is not told to everybody either.
@@ -166,6 +175,9 @@ Admission Service::Impl::admit(const RequestHead& head) {
   else if (!head.content_encoding.empty() && head.content_encoding != "identity") {
     admission.refusal = problem(415, "bodies are taken as they are, without Content-Encoding", head.id);
     admission.refusal->headers.emplace_back("Accept-Encoding", "identity"); // RFC 9110 §12.5.3
+  } else if (takes_json(admission.match) && !may_be_json(head.content_type)) {
+    admission.refusal = problem(415, "takes JSON: send it with Content-Type: application/json, or with none", head.id);
+    admission.refusal->headers.emplace_back("Accept", "application/json"); // RFC 9110 §12.5.1
   }
   return admission;
 }

@@ -58,6 +58,14 @@ class CodingTest(ServiceTest):
             if status == 415:
                 self.assertEqual(headers["Accept-Encoding"], "identity")
 
+    def test_bodies_that_say_they_are_no_json_are_refused(self):
+        for type_, status in (("text/plain", 415), ("application/json; charset=utf-8", 400), ("", 400)):
+            headers = {"Content-Type": type_} if type_ else {}
+            found, headers, body = self.service.request("POST", "/v1/plan", b"{", headers)
+            self.assertEqual(found, status, body)
+        found, headers, _ = self.service.request("POST", "/v1/models", b"{}", {"Content-Type": "application/yaml"})
+        self.assertEqual((found, headers["Accept"]), (415, "application/json"))
+
 
 if __name__ == "__main__":
     program.main()

@@ -181,6 +181,31 @@ TEST(Store, SamplesAccumulateInOrderUntilRemoved) {
   expect_error(store.find_profile(op, fingerprint), ErrorCode::NotFound, "has no samples for matmul_all_reduce m=1024");
 }
 
+TEST(Store, KeepsTheSameSamplesOnce) {
+  const TemporaryDirectory directory;
+  Store store = open_new(directory / "mc2.db");
+  const auto profile = examples::profile();
+  const auto first = store.append_samples(profile.op, profile.fingerprint, profile.samples, kNow).value();
+  const auto again =
+      store.append_samples(profile.op, profile.fingerprint, profile.samples, "2030-01-01T00:00:00Z").value();
+  EXPECT_EQ(first, again);
+  EXPECT_EQ(store.find_profile(profile.op, profile.fingerprint).value().samples, profile.samples);
+}
+
+TEST(Store, DatesSamplesAfterTheirModelThoughTheClockStepsBack) {
+  const TemporaryDirectory directory;
+  Store store = open_new(directory / "mc2.db");
+  const auto model = examples::model();
+  ASSERT_TRUE(store.put_model(model, "2026-06-01T23:59:59Z").ok());
+  const auto profile = examples::profile();
+  const planner::Sample& sample = profile.samples.front();
+  const auto kept = store.append_samples(model.op, model.fingerprint, {&sample, 1}, "2026-05-31T00:00:00Z").value();
+  EXPECT_EQ(store.find_samples(kept[0]).value().created_at, "2026-06-02T00:00:00Z");
+  // And a model that is made from them not before them.
+  const auto digest = store.put_model(model, "2026-05-31T00:00:01Z").value();
+  EXPECT_EQ(store.find_model(digest).value().created_at, "2026-06-02T00:00:00Z");
+}
+
 TEST(Store, ReplacedSamplesTakeThePlaceOfAllEarlierOnes) {
   const TemporaryDirectory directory;
   Store store = open_new(directory / "mc2.db");

@@ -4,7 +4,9 @@
 
 #include <SQLiteCpp/Column.h>
 #include <algorithm>
+#include <array>
 #include <cstdint>
+#include <ctime>
 #include <filesystem>
 #include <string>
 #include <utility>
@@ -153,10 +155,47 @@ Result<std::vector<Record>> sample_records(const planner::OpSpec& op, const plan
   return records;
 }
 
-void put_samples(SQLite::Database& database, const planner::Fingerprint& fingerprint,
-                 const std::vector<Record>& records) {
-  if (!records.empty()) put_fingerprint(database, fingerprint);
-  for (const Record& record : records) put_record(database, Table::SampleBatch, record);
+/// The newest date in a table among documents of the machine and kind, whatever their m and n; empty: there are none.
+std::string newest_date(SQLite::Database& database, Table table, const PlanKey& key) {
+  SQLite::Statement newest(database, "SELECT coalesce(max(created_at), '') FROM " + std::string(traits_of(table).name) +
+                                         " WHERE fingerprint_digest = ?1 AND kind = ?2 AND k = ?5 AND dtype = ?6 AND "
+                                         "world_size = ?7");
+  bind_key(newest, table, key);
+  newest.executeStep();
+  return newest.getColumn(0).getString();
+}
+
+/// A second later than an ISO 8601 date; the date itself where it is none.
+std::string second_after(const std::string& date) {
+  constexpr const char* kForm = "%Y-%m-%dT%H:%M:%SZ";
+  std::tm utc{};
+  if (strptime(date.c_str(), kForm, &utc) == nullptr) return date;
+  const std::time_t next = timegm(&utc) + 1;
+  std::array<char, 32> text{};
+  gmtime_r(&next, &utc);
+  std::strftime(text.data(), text.size(), kForm, &utc);
+  return text.data();
+}
+
+bool is_kept(SQLite::Database& database, const Record& record) {
+  SQLite::Statement same(database,
+                         "SELECT 1 FROM sample_batch WHERE " + key_condition(Table::SampleBatch) + " AND digest = ?9");
+  bind_key(same, Table::SampleBatch, record.key);
+  same.bind(9, record.digest);
+  return same.executeStep();
+}
+
+/// Batches that are there already are kept once. Others are dated after the models that they come after, also where the
+/// clock stepped back meanwhile: drift is looked for among samples that are newer than a model.
+void put_samples(SQLite::Database& database, const planner::Fingerprint& fingerprint, std::vector<Record> records) {
+  if (records.empty()) return;
+  put_fingerprint(database, fingerprint);
+  const std::string newest_model = newest_date(database, Table::Model, records.front().key);
+  for (Record& record : records) {
+    if (is_kept(database, record)) continue;
+    if (record.created_at <= newest_model) record.created_at = second_after(newest_model);
+    put_record(database, Table::SampleBatch, record);
+  }
 }
 
 void delete_samples(SQLite::Database& database, const PlanKey& key) {
@@ -240,9 +279,15 @@ Result<std::int64_t> Store::remove_samples(const planner::OpSpec& op, const plan
 }
 
 Result<std::string> Store::put_model(const planner::CostModel& model, const std::string& created_at) {
-  const Record record = make_record(model.op, model.fingerprint, encode(model), created_at);
+  Record record = make_record(model.op, model.fingerprint, encode(model), created_at);
   MC2_TRY(require_readable_back(model, record.document));
-  return impl_->put("Store::put_model", Table::Model, model.fingerprint, record);
+  return impl_->write("Store::put_model", [&]() -> Result<std::string> {
+    put_fingerprint(impl_->database, model.fingerprint);
+    // Not older than the samples that it was made from, whatever the clock says.
+    record.created_at = std::max(created_at, newest_date(impl_->database, Table::SampleBatch, record.key));
+    put_record(impl_->database, Table::Model, record);
+    return record.digest;
+  });
 }
 
 Result<std::string> Store::put_plan(const planner::Plan& plan, const std::string& purpose,

@@ -30,6 +30,14 @@ double wanted(std::string_view accept, std::string_view type) {
 
 } // namespace
 
+bool may_be_json(std::string_view content_type) noexcept {
+  const std::string_view type = take_part(content_type, ';');
+  constexpr std::string_view kSuffix = "+json"; // RFC 6839
+  return type.empty() || equals_ignoring_case(type, "application/json") ||
+         equals_ignoring_case(type, "application/x-www-form-urlencoded") ||
+         (type.size() > kSuffix.size() && equals_ignoring_case(type.substr(type.size() - kSuffix.size()), kSuffix));
+}
+
 const Form* choose_form(std::string_view accept, std::span<const Form> forms) noexcept {
   if (accept.find_first_not_of(" \t") == std::string_view::npos) return &forms.front();
   const Form* best = nullptr;

@@ -17,4 +17,7 @@ struct Form {
 /// @param accept  empty: anything
 [[nodiscard]] const Form* choose_form(std::string_view accept, std::span<const Form> forms) noexcept;
 
+/// Whether a body of this Content-Type may be JSON: one that says so, or nothing, or what curl says of every body.
+[[nodiscard]] bool may_be_json(std::string_view content_type) noexcept;
+
 } // namespace mc2::server

@@ -427,6 +427,7 @@ class Connection {
                                    .origin = view(header[http::field::origin]),
                                    .host = view(header[http::field::host]),
                                    .content_encoding = view(header[http::field::content_encoding]),
+                                   .content_type = view(header[http::field::content_type]),
                                    .id = request.id});
   }
 

@@ -41,5 +41,13 @@ TEST(Media, NothingIsChosenWhereNothingIsWanted) {
     EXPECT_EQ(chosen(accept), "none") << accept;
 }
 
+TEST(Media, JsonMayBeCalledJsonOrNothing) {
+  for (const char* type : {"", "application/json", "Application/JSON; charset=utf-8", "application/problem+json",
+                           "application/x-www-form-urlencoded"})
+    EXPECT_TRUE(may_be_json(type)) << type;
+  for (const char* type : {"text/plain", "multipart/form-data; boundary=x", "application/yaml", "+json", "json"})
+    EXPECT_FALSE(may_be_json(type)) << type;
+}
+
 } // namespace
 } // namespace mc2::server::media_test

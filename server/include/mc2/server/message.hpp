@@ -31,6 +31,7 @@ enum class Work : std::uint8_t {
 struct Needs {
   Work work = Work::Quick;
   bool upload = false; ///< its body may have Limits::upload_bytes
+  bool log = false;    ///< its body is what another program wrote; others are JSON
 };
 
 struct Route;

@@ -17,7 +17,7 @@ namespace mc2::server {
 struct RequestHead {
   std::string_view client; ///< its address; several may share one
   std::string_view method, target;
-  std::string_view authorization, origin, host, content_encoding; ///< headers; empty: absent
+  std::string_view authorization, origin, host, content_encoding, content_type; ///< headers; empty: absent
   std::string_view id;
 };
 

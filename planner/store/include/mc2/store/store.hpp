@@ -176,7 +176,8 @@ class Store {
   [[nodiscard]] OpenMode mode() const noexcept;
 
   /// Adds samples to those kept for the operator (m included) and fingerprint, in one transaction. Returns the digests
-  /// of the batches that they are kept as.
+  /// of the batches that they are kept as. A batch that is there already is kept once. One that comes after a model is
+  /// dated after it, and a model not before its samples, also where the clock stepped back.
   /// Errors: ReadOnly; InvalidSpec for a value that could not be read back, here and wherever a value is kept.
   [[nodiscard]] Result<std::vector<std::string>> append_samples(const planner::OpSpec& op,
                                                                 const planner::Fingerprint& fingerprint,
