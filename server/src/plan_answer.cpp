@@ -17,7 +17,7 @@ using planner::Plan;
 using store::StoredFingerprint;
 
 constexpr std::size_t kNamedDigits = 12; ///< of a digest, in messages
-constexpr int kMaxTries = 5;
+constexpr int kMaxTries = 100; ///< a store that is imported into changes every few milliseconds
 
 /// The machines whose digest begins like this; all for an empty prefix.
 std::string named(const std::vector<StoredFingerprint>& machines) {
@@ -137,7 +137,7 @@ Result<Answer> make_plan_answer(Context& context, const store::Store& store, con
 /// Made while the store stood still, so that what an epoch's answer is does not depend on who asks.
 Result<Answer> make_settled(Context& context, const KeyedQuestion& keyed, const planner::StopCheck& is_stopped) {
   return context.store.read([&](const store::Store& store) -> Result<Answer> {
-    for (int attempt = 0; attempt < kMaxTries; ++attempt) {
+    for (int attempt = 0; attempt < kMaxTries && !(is_stopped && is_stopped()); ++attempt) {
       MC2_ASSIGN(const auto before, store.revision());
       auto answer = keyed.question.first_m ? make_ranges(context, store, keyed.question, before, is_stopped)
                                            : make_plan_answer(context, store, keyed.question, before, is_stopped);

@@ -41,7 +41,7 @@ async function startService() {
 }
 
 async function api(path, body) {
-  const response = await fetch(base + path, body && {method: "POST", body: JSON.stringify(body)});
+  const response = await fetch(base + path, body && {method: "POST", headers: {"Content-Type": "application/json"}, body: JSON.stringify(body)});
   assert.ok(response.ok, `${path}: ${response.status} ${response.ok ? "" : await response.text()}`);
   return response.json();
 }

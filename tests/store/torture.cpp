@@ -153,7 +153,7 @@ std::int64_t write_for(const fs::path& path, int process, int thread_count, std:
         auto store = Store::open(path, OpenMode::ReadWrite);
         if (!store) fail(store.error().text());
         for (int version = 0; std::chrono::steady_clock::now() < end; ++version) {
-          const auto sample = examples::sample(version);
+          const auto sample = examples::sample(1'000'000 * writer + version); // equal ones are kept once
           if (auto kept =
                   store.value().append_samples(examples::op(), examples::fingerprint(), {&sample, 1}, examples::kNow);
               !kept)

@@ -114,6 +114,8 @@ Result<SQLite::Database> open_read_write(const fs::path& path, const fs::path& f
   SQLite::Database database = connect(file, OpenMode::ReadWrite);
   // EXTRA also flushes the directory when the journal goes, without which a power cut could bring it back.
   database.exec("PRAGMA synchronous = EXTRA");
+  // A transaction that outgrows the cache would shut readers out from there to its end; now only its commit does.
+  database.exec("PRAGMA cache_spill = OFF");
   MC2_TRY(leave_wal(database, path));
   MC2_TRY(require_whole(database, path, file, bytes_before));
   MC2_TRY(migrate(database, path, migrations()));

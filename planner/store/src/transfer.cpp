@@ -1,5 +1,5 @@
 #include <SQLiteCpp/Column.h>
-
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <type_traits>
@@ -109,11 +109,23 @@ void add(SQLite::Database& database, const Entry& entry, MergeReport& report) {
   ++report.added_count;
 }
 
-MergeReport add_all(SQLite::Database& database, const Contents& contents) {
+/// Adds in transactions of their own so many documents at a time: who reads, or writes a single one, waits no longer
+/// than for one of them. What an end in between leaves out is added the next time.
+constexpr std::size_t kEntriesPerWrite = 256;
+
+template <typename Impl>
+Result<MergeReport> add_all(Impl& store, const char* call, const Contents& contents) {
   MergeReport report;
-  for (const Entry& entry : contents.entries) add(database, entry, report);
   for (const Damage& damage : contents.damages) report.damaged.push_back(damage_text(damage));
   report.refused = contents.refused;
+  for (std::size_t first = 0; first == 0 || first < contents.entries.size(); first += kEntriesPerWrite) {
+    MC2_ASSIGN(report, store.write(call, [&]() -> Result<MergeReport> {
+      MergeReport longer = report;
+      const std::size_t end = std::min(first + kEntriesPerWrite, contents.entries.size());
+      for (std::size_t i = first; i < end; ++i) add(store.database, contents.entries[i], longer);
+      return longer;
+    }));
+  }
   return report;
 }
 
@@ -256,8 +268,7 @@ Result<std::string> Store::export_json() const {
 
 Result<MergeReport> Store::import_json(std::string_view json) {
   MC2_ASSIGN(const auto contents, decode_export(json));
-  return impl_->write("Store::import_json",
-                      [&]() -> Result<MergeReport> { return add_all(impl_->database, contents); });
+  return add_all(*impl_, "Store::import_json", contents);
 }
 
 Result<MergeReport> Store::merge(const Store& other) {
@@ -265,7 +276,7 @@ Result<MergeReport> Store::merge(const Store& other) {
   MC2_ASSIGN(const auto contents, other.impl_->read("Store::merge", [&]() -> Result<Contents> {
     return read_contents(other.impl_->database);
   }));
-  return impl_->write("Store::merge", [&]() -> Result<MergeReport> { return add_all(impl_->database, contents); });
+  return add_all(*impl_, "Store::merge", contents);
 }
 
 } // namespace mc2::store

@@ -283,7 +283,8 @@ class Store {
   /// Errors: Malformed and NewerVersion of the export itself, and ReadOnly; nothing is kept then. At most 1 GiB.
   [[nodiscard]] Result<MergeReport> import_json(std::string_view json);
   /// Adds every undamaged document of another store; a damaged one of ours gives way to theirs.
-  /// Errors: ReadOnly; all or nothing.
+  /// Errors: ReadOnly. Documents are added some at a time, each whole: what an end in between leaves out, the next
+  /// merge adds.
   [[nodiscard]] Result<MergeReport> merge(const Store& other);
 
  private:
