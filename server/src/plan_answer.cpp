@@ -17,7 +17,7 @@ using planner::Plan;
 using store::StoredFingerprint;
 
 constexpr std::size_t kNamedDigits = 12; ///< of a digest, in messages
-constexpr int kMaxTries = 100; ///< a store that is imported into changes every few milliseconds
+constexpr int kMaxTries = 100;           ///< a store that is imported into changes every few milliseconds
 
 /// The machines whose digest begins like this; all for an empty prefix.
 std::string named(const std::vector<StoredFingerprint>& machines) {
