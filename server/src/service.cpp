@@ -198,18 +198,6 @@ void Service::count_refusal(std::string_view method, std::string_view target, in
 
 namespace {
 
-/// Whether a header If-None-Match names the tag. Lists and "*" as in RFC 9110 §13.1.2; weak tags compare by their
-/// value.
-bool names_tag(std::string_view if_none_match, std::string_view tag) {
-  if (if_none_match == "*") return true;
-  while (!if_none_match.empty()) {
-    std::string_view one = take_part(if_none_match, ',');
-    if (one.starts_with("W/")) one.remove_prefix(2);
-    if (one == tag) return true;
-  }
-  return false;
-}
-
 /// What If-None-Match makes of an answer whose tag it names (RFC 9110 §13.2.2).
 void become_not_modified(const Request& request, Response& response) {
   if (!is_reading(request.method)) {
@@ -226,7 +214,7 @@ void become_not_modified(const Request& request, Response& response) {
 void Service::Impl::finish(const Request& request, Response& response) {
   if (is_first_client(request)) response = as_first_clients_read(std::move(response));
   if (response.status == 200) compressor.encode(response, request.accept_encoding);
-  if (response.status == 200 && !response.etag.empty() && names_tag(request.if_none_match, response.etag))
+  if (response.status == 200 && !response.etag.empty() && names_tag(request.if_none_match, response.etag, Tags::Weak))
     become_not_modified(request, response);
 }
 

@@ -200,6 +200,13 @@ class RoutesTest(ServiceTest):
             kept = self.service.json("GET", path)["items"][0]["digest"]
             self.assertEqual(self.ask("GET", f"{path}/{kept}", 200), document)
             self.ask("GET", f"{path}/{kept}", 304, headers={"If-None-Match": f'"{kept}"'})
+            self.exercise_removing(path, kept)
+
+    def exercise_removing(self, path, kept):
+        self.ask("DELETE", f"{path}/{kept}", 412, headers={"If-Match": '"other"'})
+        self.ask("DELETE", f"{path}/{kept[:12]}", 204, headers={"If-Match": f'"{kept}"'})
+        self.ask("DELETE", f"{path}/{kept}", 404)
+        self.ask("DELETE", f"{path}/xyz", 400)
 
     def exercise_imports(self):
         """Their answers in detail: imports_test.py."""
@@ -249,9 +256,11 @@ class RoutesTest(ServiceTest):
         self.ask("GET", f"/v1/models/{model}", 304, headers={"If-None-Match": "*"})
         tag = self.service.request("GET", f"/v1/plan?{SHAPE_QUERY}")[1]["ETag"]
         self.ask("GET", f"/v1/plan?{SHAPE_QUERY}", 304, headers={"If-None-Match": f'"x", W/{tag}'})
-        self.ask("DELETE", f"/v1/plans/{kept}", 204)
-        self.ask("DELETE", f"/v1/plans/{kept}", 404)
-        self.ask("DELETE", "/v1/plans/xyz", 400)
+        self.ask("POST", "/v1/plans", 412, plan, {"If-Match": '"other"'})
+        self.exercise_removing("/v1/plans", kept)
+        document = self.ask("GET", f"/v1/models/{model}", 200)
+        self.ask("POST", "/v1/models", 412, document, {"If-None-Match": "*"})
+        self.exercise_removing("/v1/models", model)
         self.exercise_imports()
         described = {(method.upper(), pattern, status)
                      for pattern, operations in OPENAPI["paths"].items()
@@ -260,6 +269,36 @@ class RoutesTest(ServiceTest):
         elsewhere |= {row for row in described if row[2] == "503"}  # a store that is gone; deadlines_test.py
         unseen = described - self.seen - elsewhere - {("POST", "/v1/plan", "422")}
         self.assertEqual(unseen, set(), "described, but not seen here")
+
+    def test_writes_compare_with_what_is_kept(self):
+        plan = self.stored_plan()
+        kept = self.service.json("GET", "/v1/plans")["items"][0]["digest"]
+        other = copy.deepcopy(plan)
+        other["reason"] = "another"
+
+        def post(document, **headers):
+            status, _, body = self.service.request("POST", "/v1/plans", json.dumps(document), {
+                name.replace("_", "-"): value for name, value in headers.items()})
+            return status, json.loads(body)
+
+        for wrong in ('"0123"', f'W/"{kept}"', f'"{kept[:12]}"'):
+            status, problem = post(other, If_Match=wrong)
+            self.assertEqual((status, problem["code"]), (412, "precondition_failed"), wrong)
+            self.assertIn(kept, problem["detail"])
+        self.assertEqual(post(other, If_None_Match="*")[0], 412)
+        self.assertEqual(self.service.json("GET", "/v1/plans")["items"][0]["digest"], kept)  # it stays
+        # As it was read, plain or compressed.
+        status, headers, _ = self.service.request("GET", f"/v1/plans/{kept}", headers={"Accept-Encoding": "gzip"})
+        self.assertNotEqual(headers["ETag"], f'"{kept}"')
+        status, answer = post(other, If_Match=f'"x", {headers["ETag"]}')
+        self.assertEqual(status, 201)
+        self.assertEqual(post(plan, If_Match=f'"{kept}"')[0], 412)  # somebody else was first
+        self.assertEqual(post(plan, If_Match=f'"{answer["digest"]}"')[0], 201)
+        new = copy.deepcopy(plan)
+        new["op"]["k"] = 128
+        self.assertEqual(post(new, If_Match="*")[0], 412)
+        self.assertEqual(post(new, If_None_Match="*")[0], 201)
+        self.assertEqual(post(new, If_None_Match="*")[0], 412)
 
     def test_the_description_is_served_and_has_every_route(self):
         self.ask("GET", "/openapi.yaml", 200)

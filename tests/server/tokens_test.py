@@ -57,6 +57,9 @@ class TokensTest(ServiceTest):
                  ("POST", "/v1/imports", 401, 403, 400, 400),
                  ("POST", "/v1/measurements", 401, 403, 400, 400),
                  ("DELETE", "/v1/plans/ffffffff", 401, 403, 403, 404),
+                 ("DELETE", "/v1/models/ffffffff", 401, 403, 403, 404),
+                 ("DELETE", "/v1/samples/ffffffff", 401, 403, 403, 404),
+                 ("DELETE", "/v1/measurements/ffffffff", 401, 403, 403, 404),
                  ("GET", "/nothing", 401, 404, 404, 404),
                  ("PUT", "/v1/plan", 401, 405, 405, 405),
                  # Written so that only decoding shows what they are.

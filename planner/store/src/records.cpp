@@ -235,10 +235,10 @@ void put_record(SQLite::Database& database, Table table, const Record& record) {
   statement.bind(11, record.document);
   statement.bind(12, checksum(table, record));
   statement.exec();
-  // As triggers do for plans and models (002_revision.sql): how sure a plan is depends on measurements, too. Not a
-  // trigger, which would be a schema that an earlier mc2 refuses.
-  if (table == Table::Measurement) database.exec("UPDATE revision SET value = value + 1");
+  if (table == Table::Measurement) raise_revision(database);
 }
+
+void raise_revision(SQLite::Database& database) { database.exec("UPDATE revision SET value = value + 1"); }
 
 std::string select_sql(Table table, std::string_view tail) {
   const TableTraits& traits = traits_of(table);

@@ -57,6 +57,10 @@ void put_fingerprint(SQLite::Database& database, const planner::Fingerprint& fin
 /// Inserts, replacing the row under the same key where a table has unique keys.
 void put_record(SQLite::Database& database, Table table, const Record& record);
 
+/// As triggers do for plans and models (002_revision.sql): how sure a plan is depends on measurements, too. Not a
+/// trigger, which would be a schema that an earlier mc2 refuses.
+void raise_revision(SQLite::Database& database);
+
 /// "SELECT <columns> FROM <table> " + tail, for next_record.
 [[nodiscard]] std::string select_sql(Table table, std::string_view tail);
 /// "fingerprint_digest = ?1 AND ..." over the whole key, for bind_key.

@@ -235,9 +235,18 @@ Result<Store> Store::open(const fs::path& path, OpenMode mode) {
 const fs::path& Store::path() const noexcept { return impl_->path; }
 OpenMode Store::mode() const noexcept { return impl_->mode; }
 
+Result<void> Store::Impl::require_replaceable(Table table, const PlanKey& key, const MayReplace& may_replace) const {
+  if (!may_replace) return {};
+  const auto kept = find_record(database, table, key);
+  const bool is_there = kept && kept.value();
+  if (may_replace(is_there ? std::optional(kept.value()->digest) : std::nullopt)) return {};
+  return error(ErrorCode::Stale, "keeps another document for the same operator and machine than the one to replace");
+}
+
 Result<std::string> Store::Impl::put(const char* call, Table table, const planner::Fingerprint& fingerprint,
-                                     const Record& record) {
+                                     const Record& record, const MayReplace& may_replace) {
   return write(call, [&]() -> Result<std::string> {
+    MC2_TRY(require_replaceable(table, record.key, may_replace));
     put_fingerprint(database, fingerprint);
     put_record(database, table, record);
     return record.digest;
@@ -280,10 +289,12 @@ Result<std::int64_t> Store::remove_samples(const planner::OpSpec& op, const plan
   });
 }
 
-Result<std::string> Store::put_model(const planner::CostModel& model, const std::string& created_at) {
+Result<std::string> Store::put_model(const planner::CostModel& model, const std::string& created_at,
+                                     const MayReplace& may_replace) {
   Record record = make_record(model.op, model.fingerprint, encode(model), created_at);
   MC2_TRY(require_readable_back(model, record.document));
   return impl_->write("Store::put_model", [&]() -> Result<std::string> {
+    MC2_TRY(impl_->require_replaceable(Table::Model, record.key, may_replace));
     put_fingerprint(impl_->database, model.fingerprint);
     // Not older than the samples that it was made from, whatever the clock says.
     record.created_at = std::max(created_at, newest_date(impl_->database, Table::SampleBatch, record.key));
@@ -293,12 +304,12 @@ Result<std::string> Store::put_model(const planner::CostModel& model, const std:
 }
 
 Result<std::string> Store::put_plan(const planner::Plan& plan, const std::string& purpose,
-                                    const std::string& created_at) {
+                                    const std::string& created_at, const MayReplace& may_replace) {
   MC2_TRY(require_fit_purpose(purpose));
   Record record = make_record(plan.op, plan.fingerprint, encode(plan), created_at);
   record.key.purpose = purpose;
   MC2_TRY(require_readable_back(plan, record.document));
-  return impl_->put("Store::put_plan", Table::Plan, plan.fingerprint, record);
+  return impl_->put("Store::put_plan", Table::Plan, plan.fingerprint, record, may_replace);
 }
 
 Result<std::string> Store::add_measurement(const planner::Fingerprint& fingerprint, const Measurement& measurement,

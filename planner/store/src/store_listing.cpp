@@ -169,13 +169,37 @@ Result<std::int64_t> Store::revision() const {
   });
 }
 
-Result<void> Store::remove_plan(const std::string& digest) {
-  return impl_->write("Store::remove_plan", [&]() -> Result<void> {
-    SQLite::Statement remove(impl_->database, "DELETE FROM plan WHERE digest = ?1");
-    remove.bind(1, digest);
-    if (remove.exec() == 0) return impl_->error(ErrorCode::NotFound, "has no plan with digest " + digest);
+namespace {
+
+template <typename Impl>
+Result<void> remove(Impl& store, const char* call, Table table, const std::string& digest) {
+  const TableTraits& traits = traits_of(table);
+  return store.write(call, [&]() -> Result<void> {
+    SQLite::Statement statement(store.database, "DELETE FROM " + std::string(traits.name) + " WHERE digest = ?1");
+    statement.bind(1, digest);
+    if (statement.exec() == 0)
+      return store.error(ErrorCode::NotFound, "has no " + std::string(traits.noun) + " with digest " + digest);
+    if (table == Table::Measurement) raise_revision(store.database);
     return {};
   });
+}
+
+} // namespace
+
+Result<void> Store::remove_plan(const std::string& digest) {
+  return remove(*impl_, "Store::remove_plan", Table::Plan, digest);
+}
+
+Result<void> Store::remove_model(const std::string& digest) {
+  return remove(*impl_, "Store::remove_model", Table::Model, digest);
+}
+
+Result<void> Store::remove_batch(const std::string& digest) {
+  return remove(*impl_, "Store::remove_batch", Table::SampleBatch, digest);
+}
+
+Result<void> Store::remove_measurement(const std::string& digest) {
+  return remove(*impl_, "Store::remove_measurement", Table::Measurement, digest);
 }
 
 } // namespace mc2::store

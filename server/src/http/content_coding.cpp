@@ -26,6 +26,11 @@ bool is_worth_it(const Response& response) {
 
 } // namespace
 
+std::string gzip_tag(std::string tag) {
+  if (tag.ends_with('"')) tag.insert(tag.size() - 1, "-gzip");
+  return tag;
+}
+
 bool prefers_gzip(std::string_view accept_encoding) noexcept {
   std::optional<double> gzip, identity, others;
   while (!accept_encoding.empty()) {
@@ -97,7 +102,7 @@ void Compressor::encode(Response& response, std::string_view accept_encoding) {
   if (!prefers_gzip(accept_encoding)) return;
   response.body = compressed(response.body);
   response.headers.emplace_back("Content-Encoding", "gzip");
-  if (response.etag.ends_with('"')) response.etag.insert(response.etag.size() - 1, "-gzip");
+  if (!response.etag.empty()) response.etag = gzip_tag(std::move(response.etag));
 }
 
 } // namespace mc2::server

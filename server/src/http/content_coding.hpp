@@ -11,6 +11,9 @@
 
 namespace mc2::server {
 
+/// The tag of a document as gzip, which is another representation than the document as it is (RFC 9110 §8.8.3.3).
+[[nodiscard]] std::string gzip_tag(std::string tag);
+
 /// Whether a client would rather have gzip than plain bytes (RFC 9110 §12.5.3): weights, "*", "x-gzip" and "identity"
 /// count.
 [[nodiscard]] bool prefers_gzip(std::string_view accept_encoding) noexcept;

@@ -19,6 +19,16 @@ bool equals_ignoring_case(std::string_view one, std::string_view other) noexcept
   return std::ranges::equal(one, other, {}, lower, lower);
 }
 
+bool names_tag(std::string_view header, std::string_view tag, Tags comparison) noexcept {
+  if (header == "*") return true;
+  while (!header.empty()) {
+    std::string_view one = take_part(header, ',');
+    if (comparison == Tags::Weak && one.starts_with("W/")) one.remove_prefix(2);
+    if (one == tag) return true;
+  }
+  return false;
+}
+
 double weight_of(std::string_view parameters) noexcept {
   while (!parameters.empty()) {
     std::string_view value = take_part(parameters, ';');

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "mc2/store/codec.hpp"
+#include "routes/precondition.hpp"
 
 namespace mc2::server {
 namespace {
@@ -76,6 +77,14 @@ Result<Response> list_documents(Context& context, const Call& call, std::string_
                          (has_more ? std::to_string(items.back().row_id) : "null") + R"(,"schema":")" +
                          std::string(schema) + "\"}");
   });
+}
+
+Result<Response> remove_document(Context& context, const Call& call, const std::string& digest,
+                                 Result<void> (store::Store::*remove)(const std::string&)) {
+  Precondition precondition(call.request);
+  if (!precondition.allows(digest)) return *precondition.refusal();
+  MC2_TRY(context.store.write([&](store::Store& store) { return (store.*remove)(digest); }));
+  return Response{.status = 204, .content_type = {}, .body = nullptr, .etag = {}};
 }
 
 Response document_response(std::string document, const std::string& digest) {

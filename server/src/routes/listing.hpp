@@ -22,6 +22,10 @@ using Details = std::function<std::string(const store::Store&, const store::List
 [[nodiscard]] Result<Response> list_documents(Context& context, const Call& call, std::string_view schema, List list,
                                               const Details& details = {});
 
+/// Removes a kept document, 204; 412 where a precondition does not hold. Errors: as `remove`.
+[[nodiscard]] Result<Response> remove_document(Context& context, const Call& call, const std::string& digest,
+                                               Result<void> (store::Store::*remove)(const std::string&));
+
 /// A kept document with its digest as ETag.
 [[nodiscard]] Response document_response(std::string document, const std::string& digest);
 

@@ -26,4 +26,11 @@ Result<Response> answer_measurement(Context& context, const Call& call) {
   return document_response(std::move(found.document), found.digest);
 }
 
+Result<Response> remove_measurement(Context& context, const Call& call) {
+  MC2_TRY(call.query.require_all_known());
+  MC2_ASSIGN(const auto kept,
+             context.store.read([&](const store::Store& store) { return store.find_measurement(call.id); }));
+  return remove_document(context, call, kept.digest, &store::Store::remove_measurement);
+}
+
 } // namespace mc2::server

@@ -2,6 +2,7 @@
 
 #include "mc2/store/codec.hpp"
 #include "routes/listing.hpp"
+#include "routes/precondition.hpp"
 #include "routes/routes.hpp"
 
 namespace mc2::server {
@@ -13,11 +14,23 @@ Result<Response> list_models(Context& context, const Call& call) {
 Result<Response> add_model(Context& context, const Call& call) {
   MC2_TRY(call.query.require_all_known());
   MC2_ASSIGN(const auto model, store::decode_model(call.request.body));
-  MC2_ASSIGN(const auto kept, context.store.write([&](store::Store& store) {
-    return store.put_model(model, context.surroundings.utc_now());
-  }));
+  Precondition precondition(call.request);
+  const auto kept = context.store.write([&](store::Store& store) {
+    return store.put_model(model, context.surroundings.utc_now(),
+                           [&](const auto& digest) { return precondition.allows(digest); });
+  });
+  if (auto refusal = precondition.refusal()) return *refusal;
+  if (!kept) return kept.error();
   context.drift.forget(model);
-  return kept_response("/v1/models/", kept);
+  return kept_response("/v1/models/", kept.value());
+}
+
+Result<Response> remove_model(Context& context, const Call& call) {
+  MC2_TRY(call.query.require_all_known());
+  MC2_ASSIGN(const auto kept, context.store.read([&](const store::Store& store) { return store.find_model(call.id); }));
+  MC2_ASSIGN(auto response, remove_document(context, call, kept.digest, &store::Store::remove_model));
+  if (response.status == 204) context.drift.forget(kept.model);
+  return response;
 }
 
 Result<Response> answer_model(Context& context, const Call& call) {

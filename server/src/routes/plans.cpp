@@ -7,6 +7,7 @@
 #include "plan_answer.hpp"
 #include "routes/listing.hpp"
 #include "routes/plan_forms.hpp"
+#include "routes/precondition.hpp"
 #include "routes/routes.hpp"
 
 namespace mc2::server {
@@ -61,10 +62,14 @@ Result<Response> list_plans(Context& context, const Call& call) {
 Result<Response> add_plan(Context& context, const Call& call) {
   MC2_ASSIGN(const auto purpose, read_purpose(call.query));
   MC2_ASSIGN(const auto plan, store::decode_plan(call.request.body));
-  MC2_ASSIGN(const auto kept, context.store.write([&](store::Store& store) {
-    return store.put_plan(plan, purpose, context.surroundings.utc_now());
-  }));
-  return kept_response("/v1/plans/", kept);
+  Precondition precondition(call.request);
+  const auto kept = context.store.write([&](store::Store& store) {
+    return store.put_plan(plan, purpose, context.surroundings.utc_now(),
+                          [&](const auto& digest) { return precondition.allows(digest); });
+  });
+  if (auto refusal = precondition.refusal()) return *refusal;
+  if (!kept) return kept.error();
+  return kept_response("/v1/plans/", kept.value());
 }
 
 Result<Response> answer_plan(Context& context, const Call& call) {
@@ -76,8 +81,7 @@ Result<Response> answer_plan(Context& context, const Call& call) {
 Result<Response> remove_plan(Context& context, const Call& call) {
   // a prefix names one plan, or none
   MC2_ASSIGN(const auto plan, find_plan(context, call));
-  MC2_TRY(context.store.write([&](store::Store& store) { return store.remove_plan(plan.digest); }));
-  return Response{.status = 204, .content_type = {}, .body = nullptr, .etag = {}};
+  return remove_document(context, call, plan.digest, &store::Store::remove_plan);
 }
 
 Result<Response> answer_explanation(Context& context, const Call& call) {

@@ -37,6 +37,7 @@ namespace mc2::server {
 [[nodiscard]] Result<Response> list_models(Context& context, const Call& call);
 [[nodiscard]] Result<Response> add_model(Context& context, const Call& call);
 [[nodiscard]] Result<Response> answer_model(Context& context, const Call& call);
+[[nodiscard]] Result<Response> remove_model(Context& context, const Call& call);
 [[nodiscard]] Result<Response> list_fingerprints(Context& context, const Call& call);
 
 // curves.cpp
@@ -56,11 +57,13 @@ namespace mc2::server {
 [[nodiscard]] Result<Response> list_samples(Context& context, const Call& call);
 [[nodiscard]] Result<Response> add_samples(Context& context, const Call& call);
 [[nodiscard]] Result<Response> answer_samples(Context& context, const Call& call);
+[[nodiscard]] Result<Response> remove_samples(Context& context, const Call& call);
 
 // measurements.cpp
 [[nodiscard]] Result<Response> list_measurements(Context& context, const Call& call);
 [[nodiscard]] Result<Response> add_measurement(Context& context, const Call& call);
 [[nodiscard]] Result<Response> answer_measurement(Context& context, const Call& call);
+[[nodiscard]] Result<Response> remove_measurement(Context& context, const Call& call);
 
 // imports.cpp
 [[nodiscard]] Result<Response> import_log(Context& context, const Call& call);

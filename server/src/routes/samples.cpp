@@ -28,4 +28,11 @@ Result<Response> answer_samples(Context& context, const Call& call) {
   return document_response(std::move(samples.document), samples.digest);
 }
 
+Result<Response> remove_samples(Context& context, const Call& call) {
+  MC2_TRY(call.query.require_all_known());
+  MC2_ASSIGN(const auto kept,
+             context.store.read([&](const store::Store& store) { return store.find_samples(call.id); }));
+  return remove_document(context, call, kept.digest, &store::Store::remove_batch);
+}
+
 } // namespace mc2::server

@@ -66,7 +66,7 @@ struct Request {
   Body body;
   std::string content_type;
   std::string accept;
-  std::string if_none_match;
+  std::string if_match, if_none_match;
   std::string accept_encoding;
   std::string user_agent;
   std::string id;                  ///< the client's X-Request-Id, or one of ours

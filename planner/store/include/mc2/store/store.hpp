@@ -105,6 +105,10 @@ struct StoredSamples {
   std::string created_at;
 };
 
+/// Asked before a document is kept, within the transaction: whether it may take the place of the one with this digest;
+/// none: there is no readable one.
+using MayReplace = std::function<bool(const std::optional<std::string>& kept_digest)>;
+
 struct StoredMeasurement {
   MeasurementRecord record;
   std::string document; ///< canonical JSON, exactly as kept
@@ -199,8 +203,9 @@ class Store {
       const std::map<std::string, std::string>& fields) const;
 
   /// Keeps a model under its operator and fingerprint, replacing an earlier one. Returns its digest.
-  /// Errors: ReadOnly, InvalidSpec.
-  [[nodiscard]] Result<std::string> put_model(const planner::CostModel& model, const std::string& created_at);
+  /// Errors: ReadOnly, InvalidSpec; Stale where `may_replace` says no.
+  [[nodiscard]] Result<std::string> put_model(const planner::CostModel& model, const std::string& created_at,
+                                              const MayReplace& may_replace = {});
   /// The model fitted for exactly this operator, or else for another length of its cut axis
   /// (planner::has_same_block_costs): the next larger one, whose blocks were measured up to this size, else the
   /// largest. Errors: NotFound naming what the store does have, Corrupt.
@@ -214,9 +219,9 @@ class Store {
 
   /// Keeps a plan under its key, replacing an earlier one. Returns its digest.
   /// @param purpose  UTF-8 without control characters
-  /// Errors: ReadOnly, InvalidSpec.
+  /// Errors: ReadOnly, InvalidSpec; Stale where `may_replace` says no.
   [[nodiscard]] Result<std::string> put_plan(const planner::Plan& plan, const std::string& purpose,
-                                             const std::string& created_at);
+                                             const std::string& created_at, const MayReplace& may_replace = {});
   /// Errors: NotFound; Stale for blocks of rows of an operator that is cut along n since; Corrupt when the checksum
   /// does not match.
   [[nodiscard]] Result<StoredPlan> find_plan(const PlanKey& key) const;
@@ -228,6 +233,12 @@ class Store {
 
   /// Removes every plan with exactly this digest. Errors: NotFound, ReadOnly.
   [[nodiscard]] Result<void> remove_plan(const std::string& digest);
+  /// As above.
+  [[nodiscard]] Result<void> remove_model(const std::string& digest);
+  /// As above, of a batch of samples.
+  [[nodiscard]] Result<void> remove_batch(const std::string& digest);
+  /// As above.
+  [[nodiscard]] Result<void> remove_measurement(const std::string& digest);
 
   /// Undamaged plans, newest row first. Errors: none but Corrupt.
   [[nodiscard]] Result<std::vector<Listed>> list_plans(const ListFilter& filter) const;
