@@ -286,7 +286,8 @@ std::int64_t long_rows_of(const Cut& cut) {
 
 namespace {
 
-/// In place of its length's choice, which has the same cut or a slower one, or between two lengths that were compared.
+/// In place of its length's choice, which has the same cut, a slower one or a less certain one, or between two lengths
+/// that were compared.
 LengthComparison with_best(std::vector<LengthChoice> choices, Plan best) {
   const std::int64_t long_rows = long_rows_of(best.cut);
   auto place = std::ranges::lower_bound(choices, long_rows, {}, &LengthChoice::long_rows);

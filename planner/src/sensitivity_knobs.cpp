@@ -53,7 +53,7 @@ const char* subject(Parameter parameter) {
 /// "1.32x slower", and below 1 %, which three digits would not show, "0.4 % faster".
 std::string factor_text(double factor) {
   const double change = std::max(factor, 1 / factor);
-  return (change < 1.01 ? percent_text(change - 1) : number_text(change, 3) + "x") +
+  return (change < 1.01 ? number_text(100 * (change - 1), 2) + " %" : number_text(change, 3) + "x") +
          (factor >= 1 ? " slower" : " faster");
 }
 

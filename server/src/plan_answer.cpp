@@ -56,16 +56,17 @@ bool is_asked_for(const StoredFingerprint& machine, const PlanQuestion& question
   return machine.digest.starts_with(question.machine) && std::ranges::all_of(question.machine_fields, has);
 }
 
-/// What of a machine was asked for: 'digest "0a1b...", link "2.5Gbit,20us"'.
+/// What of a machine was asked for: 'digest "0a1b", link "2.5Gbit,20us"'.
 std::string asked_text(const PlanQuestion& question) {
   constexpr std::size_t kShown = 64;
-  std::string text = question.machine.empty() ? "" : "digest \"" + question.machine.substr(0, kShown) + "...\"";
+  std::string text = question.machine.empty() ? "" : "digest \"" + question.machine.substr(0, kShown) + "\"";
   for (const auto& [field, value] : question.machine_fields)
     text += (text.empty() ? "" : ", ") + field + " \"" + value.substr(0, kShown) + "\"";
   return text;
 }
 
-/// The machine that is asked for; of several the only one that has the operator. Errors: as answer_plan.
+/// The machine that is asked for; where no digest is, of several the only one that has the operator. Errors: as
+/// answer_plan.
 Result<StoredFingerprint> find_machine(const store::Store& store, const PlanQuestion& question) {
   MC2_ASSIGN(auto all, store.list_fingerprints());
   if (all.empty())
@@ -76,7 +77,7 @@ Result<StoredFingerprint> find_machine(const store::Store& store, const PlanQues
   const std::string asked = asked_text(question);
   if (matching.empty())
     return Error{ErrorCode::NotFound, "machine", "no machine has " + asked + "; there are " + named(all)};
-  if (matching.size() > 1) {
+  if (matching.size() > 1 && question.machine.empty()) {
     MC2_ASSIGN(auto knowing, with_operator(store, question.request.op, matching));
     if (!knowing.empty()) matching = std::move(knowing);
   }

@@ -146,8 +146,11 @@ class ResultsTest(ServiceTest):
         self.assertEqual(self.gauge("mc2_models_drifted"), 0)
 
     def test_samples_sent_twice_are_kept_once(self):
-        first, again = (self.service.json("POST", "/v1/samples", self.samples(1.0), status=201) for _ in range(2))
+        first, again = (self.service.json("POST", "/v1/samples", self.samples(3.0), status=status) for status in (201, 200))
         self.assertEqual(first["digests"], again["digests"])
+        self.assertTrue(first["drift"]["has_drifted"])
+        self.assertIsNone(again["drift"])
+        self.assertEqual(self.gauge('mc2_model_drift_alarms_total{component="matmul"}'), 1)
         listed = [item["digest"] for item in self.service.json("GET", "/v1/samples")["items"]]
         self.assertEqual(listed.count(first["digests"][0]), 1)
 

@@ -1,7 +1,7 @@
 """How long questions wait while another process imports thousands of plans into the store that is served.
 
 Usage: python3 waiting.py MC2 [--plans N] [--csv FILE]
-Prints a line for each sort of question; writes nothing that is kept but the CSV.
+Prints a line for each sort of question, and exits with 1 where one was refused.
 """
 
 import argparse
@@ -27,7 +27,7 @@ class Asker(threading.Thread):
     """Asks one sort of question again and again, each time another `number`."""
 
     def __init__(self, name, port, target):
-        super().__init__(name=name)
+        super().__init__(name=name, daemon=True)
         self.port, self.target, self.is_over = port, target, threading.Event()
         self.times_ms, self.refused_count = [], 0
 
@@ -65,7 +65,12 @@ def main():
     arguments = ARGUMENTS.parse_args()
     sys.argv = [sys.argv[0], arguments.mc2]  # where the tests' helper looks for the program
     import serving  # noqa: E402
-    directory = pathlib.Path(tempfile.mkdtemp(prefix="mc2-waiting-"))
+    with tempfile.TemporaryDirectory(prefix="mc2-waiting-") as directory:
+        sys.exit(measure(arguments, serving, pathlib.Path(directory)))
+
+
+def measure(arguments, serving, directory):
+    """1 where a question was refused, else 0."""
     store = serving.make_store(directory)
     service = serving.Service(store, directory)
     export, digest = many_plans(service, arguments.plans)
@@ -95,6 +100,7 @@ def main():
             writer = csv.DictWriter(file, rows[0].keys(), lineterminator="\n")
             writer.writeheader()
             writer.writerows(rows)
+    return int(any(row["refused"] for row in rows))
 
 
 if __name__ == "__main__":

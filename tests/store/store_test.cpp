@@ -181,15 +181,22 @@ TEST(Store, SamplesAccumulateInOrderUntilRemoved) {
   expect_error(store.find_profile(op, fingerprint), ErrorCode::NotFound, "has no samples for matmul_all_reduce m=1024");
 }
 
-TEST(Store, KeepsTheSameSamplesOnce) {
+TEST(Store, KeepsTheSameSamplesOnceWhereAsked) {
   const TemporaryDirectory directory;
   Store store = open_new(directory / "mc2.db");
   const auto profile = examples::profile();
-  const auto first = store.append_samples(profile.op, profile.fingerprint, profile.samples, kNow).value();
-  const auto again =
-      store.append_samples(profile.op, profile.fingerprint, profile.samples, "2030-01-01T00:00:00Z").value();
-  EXPECT_EQ(first, again);
+  const auto add = [&] {
+    return store.add_new_samples(profile.op, profile.fingerprint, profile.samples, kNow).value();
+  };
+  const auto first = add(), again = add();
+  EXPECT_EQ(first.digests, again.digests);
+  EXPECT_EQ(first.new_count, 1U);
+  EXPECT_EQ(again.new_count, 0U);
   EXPECT_EQ(store.find_profile(profile.op, profile.fingerprint).value().samples, profile.samples);
+  // A damaged batch is no batch.
+  execute(directory / "mc2.db", "UPDATE sample_batch SET document = '{}'");
+  EXPECT_EQ(add().new_count, 1U);
+  EXPECT_TRUE(store.find_samples(first.digests[0]).ok());
 }
 
 TEST(Store, DatesSamplesAfterTheirModelThoughTheClockStepsBack) {
@@ -199,11 +206,16 @@ TEST(Store, DatesSamplesAfterTheirModelThoughTheClockStepsBack) {
   ASSERT_TRUE(store.put_model(model, "2026-06-01T23:59:59Z").ok());
   const auto profile = examples::profile();
   const planner::Sample& sample = profile.samples.front();
-  const auto kept = store.append_samples(model.op, model.fingerprint, {&sample, 1}, "2026-05-31T00:00:00Z").value();
+  const auto kept = store.append_samples(model.op, model.fingerprint, {&sample, 1}, "2026-06-01T08:00:00Z").value();
   EXPECT_EQ(store.find_samples(kept[0]).value().created_at, "2026-06-02T00:00:00Z");
   // And a model that is made from them not before them.
-  const auto digest = store.put_model(model, "2026-05-31T00:00:01Z").value();
+  const auto digest = store.put_model(model, "2026-06-01T08:00:01Z").value();
   EXPECT_EQ(store.find_model(digest).value().created_at, "2026-06-02T00:00:00Z");
+  // A date that no clock steps back from is passed over.
+  const auto odd = examples::model(4096);
+  ASSERT_TRUE(store.put_model(odd, "2036-01-01T00:00:00Z").ok());
+  const auto later = store.append_samples(odd.op, odd.fingerprint, {&sample, 1}, "2026-06-10T00:00:00Z").value();
+  EXPECT_EQ(store.find_samples(later[0]).value().created_at, "2026-06-10T00:00:00Z");
 }
 
 TEST(Store, ReplacedSamplesTakeThePlaceOfAllEarlierOnes) {

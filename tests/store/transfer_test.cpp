@@ -48,6 +48,28 @@ TEST(Transfer, ExportThenImportGivesTheSameStore) {
   EXPECT_TRUE(into.check().is_healthy);
 }
 
+TEST(Transfer, KeepsTheCommittedPartsOfAnImportThatFails) {
+  const TemporaryDirectory directory;
+  Store from = open_new(directory / "from.db"), into = open_new(directory / "into.db");
+  const auto sample = examples::sample();
+  for (int m = 1; m <= 600; ++m)
+    ASSERT_TRUE(from.append_samples(examples::op(m), examples::fingerprint(), {&sample, 1}, kNow).ok());
+  const std::string exported = from.export_json().value();
+  RawConnection raw(directory / "into.db");
+  raw.execute(
+      "CREATE TRIGGER full BEFORE INSERT ON sample_batch WHEN (SELECT count(*) FROM sample_batch) = 300 "
+      "BEGIN SELECT RAISE(ABORT, 'full'); END");
+  const auto failed = into.import_json(exported);
+  ASSERT_FALSE(failed.ok());
+  EXPECT_NE(failed.error().message.find("256 documents were added before"), std::string::npos) << failed.error().text();
+  EXPECT_EQ(into.stats().value().sample_count, 256); // the first part
+  raw.execute("DROP TRIGGER full");
+  const auto rest = into.import_json(exported).value();
+  EXPECT_EQ(rest.added_count, 344);
+  EXPECT_EQ(rest.same_count, 256);
+  EXPECT_EQ(into.import_json(exported).value().same_count, 600);
+}
+
 TEST(Transfer, ExportIsCanonicalJson) {
   const TemporaryDirectory directory;
   Store store = open_new(directory / "mc2.db");

@@ -157,47 +157,60 @@ Result<std::vector<Record>> sample_records(const planner::OpSpec& op, const plan
   return records;
 }
 
-/// The newest date in a table among documents of the machine and kind, whatever their m and n; empty: there are none.
-std::string newest_date(SQLite::Database& database, Table table, const PlanKey& key) {
+constexpr std::time_t kDay_s = 24 * 60 * 60;
+constexpr const char* kDateForm = "%Y-%m-%dT%H:%M:%SZ";
+
+/// So much later than an ISO 8601 date; empty where it is none.
+std::string later(const std::string& date, std::time_t seconds) {
+  std::tm utc{};
+  if (strptime(date.c_str(), kDateForm, &utc) == nullptr) return "";
+  const std::time_t moved = timegm(&utc) + seconds;
+  std::array<char, 32> text{};
+  gmtime_r(&moved, &utc);
+  std::strftime(text.data(), text.size(), kDateForm, &utc);
+  return text.data();
+}
+
+/// The newest date in a table among documents that a model of the key may have to do with: of the same m or n. Later
+/// ones than a day after `now` are no clock's that stepped back, but wrong. Empty: there are none.
+std::string newest_date(SQLite::Database& database, Table table, const PlanKey& key, const std::string& now) {
   SQLite::Statement newest(database, "SELECT coalesce(max(created_at), '') FROM " + std::string(traits_of(table).name) +
-                                         " WHERE fingerprint_digest = ?1 AND kind = ?2 AND k = ?5 AND dtype = ?6 AND "
-                                         "world_size = ?7");
+                                         " WHERE fingerprint_digest = ?1 AND kind = ?2 AND (m = ?3 OR n = ?4) AND "
+                                         "k = ?5 AND dtype = ?6 AND world_size = ?7 AND created_at <= ?9");
   bind_key(newest, table, key);
+  newest.bind(9, later(now, kDay_s));
   newest.executeStep();
   return newest.getColumn(0).getString();
 }
 
-/// A second later than an ISO 8601 date; the date itself where it is none.
-std::string second_after(const std::string& date) {
-  constexpr const char* kForm = "%Y-%m-%dT%H:%M:%SZ";
-  std::tm utc{};
-  if (strptime(date.c_str(), kForm, &utc) == nullptr) return date;
-  const std::time_t next = timegm(&utc) + 1;
-  std::array<char, 32> text{};
-  gmtime_r(&next, &utc);
-  std::strftime(text.data(), text.size(), kForm, &utc);
-  return text.data();
-}
-
+/// Whether a sound row holds the same samples.
 bool is_kept(SQLite::Database& database, const Record& record) {
-  SQLite::Statement same(database,
-                         "SELECT 1 FROM sample_batch WHERE " + key_condition(Table::SampleBatch) + " AND digest = ?9");
+  const auto where = "WHERE " + key_condition(Table::SampleBatch) + " AND digest = ?9";
+  SQLite::Statement same(database, select_sql(Table::SampleBatch, where));
   bind_key(same, Table::SampleBatch, record.key);
   same.bind(9, record.digest);
-  return same.executeStep();
+  while (same.executeStep())
+    if (current_record(same, Table::SampleBatch)) return true;
+  return false;
 }
 
-/// Batches that are there already are kept once. Others are dated after the models that they come after, also where the
-/// clock stepped back meanwhile: drift is looked for among samples that are newer than a model.
+/// Dated after the models that they come after, also where the clock stepped back meanwhile: drift is looked for among
+/// samples that are newer than a model.
 void put_samples(SQLite::Database& database, const planner::Fingerprint& fingerprint, std::vector<Record> records) {
   if (records.empty()) return;
   put_fingerprint(database, fingerprint);
-  const std::string newest_model = newest_date(database, Table::Model, records.front().key);
+  const Record& first = records.front();
+  const std::string newest_model = newest_date(database, Table::Model, first.key, first.created_at);
   for (Record& record : records) {
-    if (is_kept(database, record)) continue;
-    if (record.created_at <= newest_model) record.created_at = second_after(newest_model);
+    if (record.created_at <= newest_model) record.created_at = later(newest_model, 1);
     put_record(database, Table::SampleBatch, record);
   }
+}
+
+std::vector<std::string> digests_of(const std::vector<Record>& records) {
+  std::vector<std::string> digests;
+  for (const Record& record : records) digests.push_back(record.digest);
+  return digests;
 }
 
 void delete_samples(SQLite::Database& database, const PlanKey& key) {
@@ -260,9 +273,19 @@ Result<std::vector<std::string>> Store::append_samples(const planner::OpSpec& op
   MC2_ASSIGN(const auto records, sample_records(op, fingerprint, samples, created_at));
   return impl_->write("Store::append_samples", [&]() -> Result<std::vector<std::string>> {
     put_samples(impl_->database, fingerprint, records);
-    std::vector<std::string> digests;
-    for (const Record& record : records) digests.push_back(record.digest);
-    return digests;
+    return digests_of(records);
+  });
+}
+
+Result<AddedSamples> Store::add_new_samples(const planner::OpSpec& op, const planner::Fingerprint& fingerprint,
+                                            std::span<const planner::Sample> samples, const std::string& created_at) {
+  MC2_ASSIGN(auto records, sample_records(op, fingerprint, samples, created_at));
+  return impl_->write("Store::add_new_samples", [&]() -> Result<AddedSamples> {
+    AddedSamples added{.digests = digests_of(records)};
+    std::erase_if(records, [&](const Record& record) { return is_kept(impl_->database, record); });
+    added.new_count = records.size();
+    put_samples(impl_->database, fingerprint, std::move(records));
+    return added;
   });
 }
 
@@ -297,7 +320,7 @@ Result<std::string> Store::put_model(const planner::CostModel& model, const std:
     MC2_TRY(impl_->require_replaceable(Table::Model, record.key, may_replace));
     put_fingerprint(impl_->database, model.fingerprint);
     // Not older than the samples that it was made from, whatever the clock says.
-    record.created_at = std::max(created_at, newest_date(impl_->database, Table::SampleBatch, record.key));
+    record.created_at = std::max(created_at, newest_date(impl_->database, Table::SampleBatch, record.key, created_at));
     put_record(impl_->database, Table::Model, record);
     return record.digest;
   });

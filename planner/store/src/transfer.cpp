@@ -109,23 +109,41 @@ void add(SQLite::Database& database, const Entry& entry, MergeReport& report) {
   ++report.added_count;
 }
 
-/// Adds in transactions of their own so many documents at a time: who reads, or writes a single one, waits no longer
-/// than for one of them. What an end in between leaves out is added the next time.
-constexpr std::size_t kEntriesPerWrite = 256;
+/// Documents are added in transactions of so many of them, or bytes, whichever is less: who reads, or writes a single
+/// one, waits no longer than for one of them. What an end in between leaves out is added the next time.
+constexpr std::size_t kEntriesPerWrite = 256, kBytesPerWrite = 8U << 20U;
+
+/// Where the transaction ends that begins with this entry.
+std::size_t end_of_part(const std::vector<Entry>& entries, std::size_t first) {
+  std::size_t end = first, bytes = 0;
+  while (end < entries.size() && end - first < kEntriesPerWrite && bytes < kBytesPerWrite)
+    bytes += entries[end++].record.document.size();
+  return end;
+}
+
+Error after_some(const Error& error, const MergeReport& report) {
+  return {error.code, error.field,
+          error.message + "; " + std::to_string(report.added_count) +
+              " documents were added before, and adding the same again adds the rest"};
+}
 
 template <typename Impl>
 Result<MergeReport> add_all(Impl& store, const char* call, const Contents& contents) {
   MergeReport report;
   for (const Damage& damage : contents.damages) report.damaged.push_back(damage_text(damage));
   report.refused = contents.refused;
-  for (std::size_t first = 0; first == 0 || first < contents.entries.size(); first += kEntriesPerWrite) {
-    MC2_ASSIGN(report, store.write(call, [&]() -> Result<MergeReport> {
-      MergeReport longer = report;
-      const std::size_t end = std::min(first + kEntriesPerWrite, contents.entries.size());
-      for (std::size_t i = first; i < end; ++i) add(store.database, contents.entries[i], longer);
-      return longer;
-    }));
-  }
+  std::size_t next = 0;
+  do { // also where there is nothing, so that a store that cannot be written is told
+    const std::size_t end = end_of_part(contents.entries, next);
+    auto longer = store.write(call, [&]() -> Result<MergeReport> {
+      MergeReport sum = report;
+      for (std::size_t i = next; i < end; ++i) add(store.database, contents.entries[i], sum);
+      return sum;
+    });
+    if (!longer) return next == 0 ? longer.error() : after_some(longer.error(), report);
+    report = std::move(longer).value();
+    next = end;
+  } while (next < contents.entries.size());
   return report;
 }
 

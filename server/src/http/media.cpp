@@ -33,7 +33,7 @@ double wanted(std::string_view accept, std::string_view type) {
 bool may_be_json(std::string_view content_type) noexcept {
   const std::string_view type = take_part(content_type, ';');
   constexpr std::string_view kSuffix = "+json"; // RFC 6839
-  return type.empty() || equals_ignoring_case(type, "application/json") ||
+  return type.empty() || equals_ignoring_case(type, "application/json") || equals_ignoring_case(type, "text/json") ||
          equals_ignoring_case(type, "application/x-www-form-urlencoded") ||
          (type.size() > kSuffix.size() && equals_ignoring_case(type.substr(type.size() - kSuffix.size()), kSuffix));
 }

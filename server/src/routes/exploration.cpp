@@ -23,7 +23,7 @@ Result<double> read_speed(const Query& query, const std::string& name) {
   MC2_ASSIGN(const auto given, query.real(name));
   const double speed = given.value_or(1);
   if (speed >= kMinSpeed && speed <= kMaxSpeed) return speed;
-  return Error{ErrorCode::InvalidSpec, name, "must be 0.01 to 100; 2 means twice as fast as it was measured"};
+  return Error{ErrorCode::InvalidSpec, name, "must be 0.01 to 100; 2 means twice as fast as now"};
 }
 
 Result<Change> read_change(const Query& query, const planner::OpSpec& op) {
@@ -119,7 +119,10 @@ Result<Explored> find_explored(const store::Store& store, const Call& call) {
                                 .options = options_of(kept.model.fingerprint, change),
                                 .may_transfer = false,
                                 .is_stopped = call.is_stopped};
-  auto found = finder::find_model({.given = {kept.model}, .kept = finder::kept_in_unnamed(store)}, question);
+  finder::Kept of_runs = finder::kept_in_unnamed(store); // how fast its runs were, but no other model
+  of_runs.find_model = [](const auto&, const auto&) { return Error{ErrorCode::NotFound, "", ""}; };
+  of_runs.list_models = [](const auto&, const auto&) { return std::vector<planner::CostModel>(); };
+  auto found = finder::find_model({.given = {kept.model}, .kept = of_runs}, question);
   // Of another operator than the model's the planner says best why it has no answer.
   finder::FoundModel explored = found ? std::move(found).value() : finder::FoundModel{std::move(kept.model)};
   return Explored{change, std::move(question), std::move(explored)};

@@ -15,11 +15,13 @@ Result<Response> add_samples(Context& context, const Call& call) {
   MC2_TRY(call.query.require_all_known());
   MC2_ASSIGN(const planner::Profile profile, store::decode_profile(call.request.body));
   MC2_ASSIGN(const auto kept, context.store.write([&](store::Store& store) {
-    return store.append_samples(profile.op, profile.fingerprint, profile.samples, context.surroundings.utc_now());
+    return store.add_new_samples(profile.op, profile.fingerprint, profile.samples, context.surroundings.utc_now());
   }));
-  const nlohmann::json answer{
-      {"digests", kept}, {"sample_count", profile.samples.size()}, {"drift", check_against_model(context, profile)}};
-  return json_response(answer.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace), 201);
+  const bool is_new = kept.new_count > 0; // what is sent again raises no alarm again
+  const nlohmann::json answer{{"digests", kept.digests},
+                              {"sample_count", profile.samples.size()},
+                              {"drift", is_new ? check_against_model(context, profile) : nullptr}};
+  return json_response(answer.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace), is_new ? 201 : 200);
 }
 
 Result<Response> answer_samples(Context& context, const Call& call) {

@@ -1,10 +1,11 @@
 import {percent, time} from "./format";
+import type {ComponentChildren} from "preact";
 import {TableOf} from "./parts";
 import type {Excursion, Flip, Parameter, Sensitivity} from "./types";
 
 const names: Record<string, string> = {
-  compute_time: "compute",
-  communication_time: "communication",
+  compute_time: "compute time",
+  communication_time: "communication time",
   communication_latency: "latency of a message",
   compute_slowdown: "compute slow-down",
   communication_slowdown: "communication slow-down",
@@ -19,7 +20,8 @@ const nameOf = ({parameter}: Parameter) => names[parameter] ?? parameter.replace
 function valueText({unit}: Parameter, value: number): string {
   if (unit === "us") return time(value);
   if (unit !== "x") return String(Math.round(value));
-  const rounded = value.toLocaleString("en", {maximumSignificantDigits: 3, useGrouping: false});
+  const digits = Math.abs(value - 1) < 0.01 ? 6 : 3; // a change of less than 1 % is one, too
+  const rounded = value.toLocaleString("en", {maximumSignificantDigits: digits, useGrouping: false});
   return `× ${rounded}`;
 }
 
@@ -40,7 +42,14 @@ const rowHeight = 52, barTop = 18, barHeight = 14;
 const goodUntil = ({parameter}: Parameter, {one_percent_value, flips, end_value}: Excursion) =>
   one_percent_value ?? (parameter === "rows" || parameter === "columns" ? flips[0]?.value : undefined) ?? end_value;
 
-function Range({parameter, y}: {parameter: Parameter; y: number}) {
+/** Told apart by their form as well as by colour. */
+const shapes: Record<Flip["kind"], ComponentChildren> = {
+  other_lengths: <circle r="5" />,
+  other_count: <rect x="-5" y="-5" width="10" height="10" />,
+  cut_or_uncut: <path d="M 0 -7 L 7 6 L -7 6 Z" />,
+};
+
+function Range({parameter, isGood, y}: {parameter: Parameter; isGood: boolean; y: number}) {
   const {lower, higher, value} = parameter;
   const at = (of: number) => `${(100 * placeOf(parameter, of)).toFixed(2)}%`;
   const low = goodUntil(parameter, lower), high = goodUntil(parameter, higher);
@@ -51,14 +60,15 @@ function Range({parameter, y}: {parameter: Parameter; y: number}) {
         {nameOf(parameter)}, {valueText(parameter, value)} today
       </text>
       <rect class="tried" x="0" width="100%" y={y + barTop} height={barHeight} rx="2" />
-      <rect class="near" x={at(low)} width={`${(100 * width).toFixed(2)}%`} y={y + barTop} height={barHeight} rx="2">
-        <title>{`good from ${valueText(parameter, low)} to ${valueText(parameter, high)}`}</title>
-      </rect>
+      {isGood && <rect class="near" x={at(low)} width={`${(100 * width).toFixed(2)}%`} y={y + barTop} height={barHeight} rx="2" />}
       <line class="today" x1={at(value)} x2={at(value)} y1={y + barTop - 3} y2={y + barTop + barHeight + 3} />
       {[...lower.flips, ...higher.flips].map((flip) => (
-        <circle key={flip.text} class={`flip ${flip.kind}`} cx={at(flip.value)} cy={y + barTop + barHeight / 2} r="5">
-          <title>{flip.text}</title>
-        </circle>
+        <svg key={flip.text} x={at(flip.value)} y={y + barTop + barHeight / 2} overflow="visible">
+          <g class={`flip ${flip.kind}`}>
+            {shapes[flip.kind]}
+            <title>{flip.text}</title>
+          </g>
+        </svg>
       ))}
       <text class="tick" x="0" y={y + 44}>
         {valueText(parameter, lower.end_value)}
@@ -70,28 +80,31 @@ function Range({parameter, y}: {parameter: Parameter; y: number}) {
   );
 }
 
-const flipRows = (parameters: Parameter[]) =>
-  parameters.flatMap((parameter) => [...parameter.lower.flips, ...parameter.higher.flips].map((flip) => ({parameter, flip})));
-
 /** How far each thing that a plan was made from may be off before another plan is better. */
 export function Decisions({sensitivity}: {sensitivity: Sensitivity}) {
-  const {parameters} = sensitivity;
+  const {parameters, kept_us, best_us} = sensitivity;
+  const loss = best_us > 0 ? kept_us / best_us - 1 : 0;
+  const isGood = loss < 0.01;
   const label = "How far each value may be off before another plan is better";
   return (
     <>
       <h3>What would change the decision</h3>
+      {!isGood && <p>By the model as it is, this plan already loses {percent(loss)} to the best one: no value makes it good to within 1 %.</p>}
       <figure class="decisions">
         <svg role="img" aria-label={label} width="100%" height={parameters.length * rowHeight}>
           {parameters.map((parameter, i) => (
-            <Range key={parameter.parameter} parameter={parameter} y={i * rowHeight} />
+            <Range key={parameter.parameter} parameter={parameter} isGood={isGood} y={i * rowHeight} />
           ))}
         </svg>
         <figcaption>
-          <span class="key near">this plan is within 1 % of the best</span>
+          {isGood && <span class="key near">this plan is within 1 % of the best</span>}
           <span class="key tried">tried</span>
           <span class="key today">today</span>
           {Object.entries(marks).map(([kind, text]) => (
-            <span key={kind} class={`key flip ${kind}`}>
+            <span key={kind} class="mark">
+              <svg width="16" height="16" viewBox="-8 -8 16 16" aria-hidden="true">
+                <g class={`flip ${kind}`}>{shapes[kind as Flip["kind"]]}</g>
+              </svg>{" "}
               from here on best: {text}
             </span>
           ))}
@@ -99,12 +112,14 @@ export function Decisions({sensitivity}: {sensitivity: Sensitivity}) {
       </figure>
       <TableOf
         caption="Decisions that would change"
-        rows={flipRows(parameters)}
+        rows={parameters}
         columns={[
-          {name: "Value", of: ({parameter}) => nameOf(parameter)},
-          {name: "From", of: ({parameter, flip}) => valueText(parameter, flip.value), isNumber: true},
-          {name: "Keeping the plan costs", of: ({flip}) => (flip.kept_us ? percent(flip.kept_us / flip.best_us - 1) : "–"), isNumber: true},
-          {name: "What", of: ({flip}) => flip.text},
+          {name: "Value", of: nameOf},
+          {name: "Today", of: (row) => valueText(row, row.value), isNumber: true},
+          {name: "Good from", of: (row) => (isGood ? valueText(row, goodUntil(row, row.lower)) : "–"), isNumber: true},
+          {name: "to", of: (row) => (isGood ? valueText(row, goodUntil(row, row.higher)) : "–"), isNumber: true},
+          {name: "Next decision below", of: ({lower}) => lower.flips[0]?.text ?? "none"},
+          {name: "above", of: ({higher}) => higher.flips[0]?.text ?? "none"},
         ]}
       />
       <details class="numbers">

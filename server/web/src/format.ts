@@ -22,7 +22,7 @@ export function timeMarks(marks: number[]): string[] {
   return marks.map((us) => inUnit(Math.abs(us) < 1e-9 * largest ? 0 : us, unitOf(largest)));
 }
 
-/** A kept plan's cut, for lists. */
+/** What a kept plan gains, for lists. */
 export const gainText = ({benefit, is_measured}: PlanResult): string =>
   `${percent(benefit)}${is_measured ? "" : " predicted"}`;
 
@@ -69,4 +69,5 @@ export const shortDigest = (digest: string): string => digest.slice(0, 12);
 
 export const date = (iso: string): string => iso.replace("T", " ").replace("Z", " UTC");
 
-export const day = (iso: string): string => iso.slice(0, "2026-01-31".length);
+/** UTC, as every time here. */
+export const minute = (iso: string): string => iso.slice(0, "2026-01-31T23:59".length).replace("T", " ");

@@ -26,15 +26,19 @@ function measuredText({fused_us, serial_us, spread, measured_at}: Measured): str
   return serial_us > 0 ? `${fused}, serial ${serial}${when}` : `${fused}${when}`;
 }
 
-/** What a plan does, as predicted and as measured. */
-export function planFacts(plan: Plan, measured: Measured | undefined): [name: string, value: ComponentChildren][] {
+/** What a plan does, as predicted and as measured; `otherwise` where it was not. */
+export function planFacts(
+  plan: Plan,
+  measured: Measured | undefined,
+  otherwise = "not run yet",
+): [name: string, value: ComponentChildren][] {
   const {makespan, benefit_interval: gains} = plan;
   const hasGain = measured && measured.serial_us > 0;
   return [
     ["Blocks", cutText(plan.cut)],
     ["Variant", variantText(plan.variant)],
     ["Predicted", time(makespan.us) + interval(makespan.low_us, makespan.high_us, time)],
-    ["Measured", measured ? measuredText(measured) : "not run yet"],
+    ["Measured", measured ? measuredText(measured) : otherwise],
     ["Predicted serial", time(plan.serial_us)],
     ["Predicted gain", percent(benefit(plan)) + (gains ? interval(gains.low, gains.high, percent) : "")],
     [

@@ -43,7 +43,7 @@ TEST(Media, NothingIsChosenWhereNothingIsWanted) {
 
 TEST(Media, JsonMayBeCalledJsonOrNothing) {
   for (const char* type : {"", "application/json", "Application/JSON; charset=utf-8", "application/problem+json",
-                           "application/x-www-form-urlencoded"})
+                           "text/json", "application/x-www-form-urlencoded"})
     EXPECT_TRUE(may_be_json(type)) << type;
   for (const char* type : {"text/plain", "multipart/form-data; boundary=x", "application/yaml", "+json", "json"})
     EXPECT_FALSE(may_be_json(type)) << type;

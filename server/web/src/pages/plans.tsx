@@ -1,6 +1,6 @@
 import {useState} from "preact/hooks";
 import {api, query} from "../api";
-import {date, day, gainText, shortDigest} from "../format";
+import {gainText, minute, shortDigest} from "../format";
 import {useLoaded} from "../hooks";
 import {dtypes, kinds} from "../kinds";
 import {machineName, Shown, Table} from "../parts";
@@ -10,13 +10,7 @@ import type {Listed, Machine} from "../types";
 const pageSize = 50;
 const fields = ["op", "m", "n", "k", "dtype", "ranks", "machine"];
 
-const madeFor: Column<Listed> = {
-  name: "Made for",
-  of: ({purpose}) => (purpose?.length === 64 ? "asked options" : purpose),
-  key: ({purpose}) => purpose ?? "",
-};
-
-const columnsFor = (machines: Machine[], plans: Listed[]): Column<Listed>[] => [
+const columnsFor = (machines: Machine[]): Column<Listed>[] => [
   {name: "Plan", of: (plan) => <a href={`#/plans/${plan.digest}`}>{shortDigest(plan.digest)}</a>},
   {name: "Operator", of: ({op}) => op.kind + (op.epilogue ? ` +${op.epilogue}` : ""), key: ({op}) => op.kind},
   {name: "m", of: ({op}) => op.m, key: ({op}) => op.m, isNumber: true},
@@ -33,15 +27,20 @@ const columnsFor = (machines: Machine[], plans: Listed[]): Column<Listed>[] => [
   },
   {
     name: "Kept",
-    of: ({created_at}) => <span title={date(created_at)}>{day(created_at)}</span>,
+    of: ({created_at}) => <time dateTime={created_at}>{minute(created_at)}</time>,
     key: ({created_at}) => created_at,
     isOneLine: true,
   },
-  ...(plans.every(({purpose}) => purpose === "tuned") ? [] : [madeFor]),
   {
     name: "Machine",
     of: ({machine}) => machineName(machines, machine),
     key: ({machine}) => machineName(machines, machine),
+    isOneLine: true,
+  },
+  {
+    name: "Made for",
+    of: ({purpose}) => (purpose?.length === 64 ? "asked options" : purpose),
+    key: ({purpose}) => purpose ?? "",
     isOneLine: true,
   },
 ];
@@ -103,7 +102,7 @@ export function PlansPage({given}: {given: URLSearchParams}) {
   const [sorted, setSorted] = useState({name: "Kept", isDescending: true});
   const loaded = useLoaded(given.toString(), () => api.plans({...filter, before, limit: pageSize}));
   const machines = useLoaded("machines", () => api.machines());
-  const columns = columnsFor(machines.value ?? [], loaded.value?.items ?? []);
+  const columns = columnsFor(machines.value ?? []);
   const sort = (name: string) =>
     setSorted({name, isDescending: sorted.name === name ? !sorted.isDescending : false});
   return (

@@ -150,7 +150,7 @@ function AnswerCard({answer, machines}: {answer: Answer; machines: Machine[]}) {
       <p>{plan.reason}</p>
       <Facts
         facts={[
-          ...planFacts(plan, measuredOf(plan)),
+          ...planFacts(plan, measuredOf(plan), answer.source === "stored" ? undefined : "nothing: the plan was made just now"),
           ["From", sources[answer.source] ?? answer.source],
           ["Machine", machine ? machineName(machines, machine.digest) : "no machine that is kept"],
           [

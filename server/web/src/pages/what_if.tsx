@@ -34,7 +34,7 @@ function Slider({label, text, onInput, ...range}: SliderProps) {
   );
 }
 
-const speedText = (speed: number) => (speed === 1 ? "as measured" : `× ${speed.toLocaleString("en", {maximumSignificantDigits: 3})}`);
+const speedText = (speed: number) => (speed === 1 ? "as now" : `× ${speed.toLocaleString("en", {maximumSignificantDigits: 3})}`);
 
 const alignments = ["16", "32", "64", "128", "256", "512"];
 

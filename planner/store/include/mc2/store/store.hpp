@@ -105,6 +105,12 @@ struct StoredSamples {
   std::string created_at;
 };
 
+/// What became of samples that may have been there.
+struct AddedSamples {
+  std::vector<std::string> digests; ///< of their batches, whether or not they were there
+  std::size_t new_count = 0;        ///< of those that were not
+};
+
 /// Asked before a document is kept, within the transaction: whether it may take the place of the one with this digest;
 /// none: there is no readable one.
 using MayReplace = std::function<bool(const std::optional<std::string>& kept_digest)>;
@@ -180,13 +186,17 @@ class Store {
   [[nodiscard]] OpenMode mode() const noexcept;
 
   /// Adds samples to those kept for the operator (m included) and fingerprint, in one transaction. Returns the digests
-  /// of the batches that they are kept as. A batch that is there already is kept once. One that comes after a model is
-  /// dated after it, and a model not before its samples, also where the clock stepped back.
+  /// of the batches that they are kept as. Batches that come after a model are dated after it, and a model not before
+  /// its samples, also where the clock stepped back by up to a day.
   /// Errors: ReadOnly; InvalidSpec for a value that could not be read back, here and wherever a value is kept.
   [[nodiscard]] Result<std::vector<std::string>> append_samples(const planner::OpSpec& op,
                                                                 const planner::Fingerprint& fingerprint,
                                                                 std::span<const planner::Sample> samples,
                                                                 const std::string& created_at);
+  /// As above, but a batch that is there already is kept once. It takes the longer, the more batches there are.
+  [[nodiscard]] Result<AddedSamples> add_new_samples(const planner::OpSpec& op, const planner::Fingerprint& fingerprint,
+                                                     std::span<const planner::Sample> samples,
+                                                     const std::string& created_at);
   /// Keeps these samples in place of all kept for the operator and fingerprint, in one transaction.
   /// Errors: ReadOnly, InvalidSpec.
   [[nodiscard]] Result<void> replace_samples(const planner::OpSpec& op, const planner::Fingerprint& fingerprint,
