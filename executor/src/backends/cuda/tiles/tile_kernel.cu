@@ -111,14 +111,30 @@ class Tickets {
   Place<kTickets> at_;
 };
 
+constexpr int kABits = kTileRows / kBitRows, kABitBytes = kABytes / kABits;
+
+/// Of a tile's rows of A, in boxes of kBitRows, how many are there. Rows beyond A's last are not loaded: a box of them
+/// takes longer than one of rows that are there, and than the products of a narrow tile. What they give is not stored.
+__device__ inline int a_bit_count(const TileRun& run, const Tile& tile) {
+  return min(kABits, (run.a_row_count - tile.a_row + kBitRows - 1) / kBitRows);
+}
+
 /// A and B of one step. B of [n, k] comes in two boxes of kTileRows rows, else in columns of boxes.
-template <typename Shape, bool kIsBTransposed>
-__device__ void load_step(const TileRun& run, const Tile& tile, int step, const Shared<Shape>& shared,
+/// @param a_bits  looked at only where not all rows are there: whole tiles have no time to ask
+template <typename Shape, bool kIsBTransposed, bool kIsWhole>
+__device__ void load_step(const TileRun& run, const Tile& tile, int a_bits, int step, const Shared<Shape>& shared,
                           const typename Shared<Shape>::Slot& at) {
   const std::uint32_t a = shared.slot(at), b = a + kABytes, full = shared.full(at);
   const int k = step * kDepth;
-  hopper::arrive_expecting(full, Shape::kSlotBytes);
-  hopper::load_box(a, &run.a, k, tile.a_row, full);
+  if constexpr (kIsWhole) {
+    hopper::arrive_expecting(full, Shape::kSlotBytes);
+    hopper::load_box(a, &run.a, k, tile.a_row, full);
+  } else {
+    hopper::arrive_expecting(full, Shape::kBBytes + a_bits * kABitBytes);
+#pragma unroll 1
+    for (int i = 0; i < a_bits; ++i)
+      hopper::load_box(a + i * kABitBytes, &run.a_bits, k, tile.a_row + i * kBitRows, full);
+  }
   constexpr int kBoxes = kIsBTransposed ? Shape::kTileColumns / kTileRows : Shape::kTileBoxes;
 #pragma unroll
   for (int i = 0; i < kBoxes; ++i) {
@@ -126,6 +142,16 @@ __device__ void load_step(const TileRun& run, const Tile& tile, int step, const 
       hopper::load_box(b + i * Shape::kBBytes / kBoxes, &run.b, k, tile.column + i * kTileRows, full);
     else
       hopper::load_box(b + i * Shape::kBBytes / kBoxes, &run.b, tile.column + i * kBoxColumns, k, full);
+  }
+}
+
+template <typename Shape, bool kIsBTransposed, bool kIsWhole>
+__device__ void load_steps(const TileRun& run, const Tile& tile, int a_bits, bool is_backwards,
+                           const Shared<Shape>& shared, typename Shared<Shape>::Slot& at) {
+  for (int step = 0; step < run.depth_steps; ++step, at.next()) {
+    hopper::wait(shared.empty(at), at.phase ^ 1U);
+    load_step<Shape, kIsBTransposed, kIsWhole>(run, tile, a_bits, is_backwards ? run.depth_steps - 1 - step : step,
+                                               shared, at);
   }
 }
 
@@ -162,12 +188,13 @@ __device__ void load_tiles(const TileRun& run, const Shared<Shape>& shared) {
   bool is_aborted = false;
   for (int i = tickets.take(); i < run.tile_count; i = tickets.take()) {
     const Tile tile = run.tiles[i];
+    const int a_bits = a_bit_count(run, tile);
     // what the wave before has read of A and B last is still in the L2 cache
     const bool is_backwards = i / gridDim.x % 2 == 1;
-    for (int step = 0; step < run.depth_steps; ++step, at.next()) {
-      hopper::wait(shared.empty(at), at.phase ^ 1U);
-      load_step<Shape, kIsBTransposed>(run, tile, is_backwards ? run.depth_steps - 1 - step : step, shared, at);
-    }
+    if (a_bits == kABits)
+      load_steps<Shape, kIsBTransposed, true>(run, tile, a_bits, is_backwards, shared, at);
+    else
+      load_steps<Shape, kIsBTransposed, false>(run, tile, a_bits, is_backwards, shared, at);
     if (tile.distance == 0) load_pieces(run, tile, shared, at, is_aborted);
   }
 }

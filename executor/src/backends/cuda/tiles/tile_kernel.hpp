@@ -19,8 +19,10 @@ inline constexpr int kNarrowTile = 128;
 constexpr int tile_bytes(int columns) { return kTileRows * columns * 2; } ///< bf16, f16
 /// A tile's boxes, as CUtensorMap counts them, in elements: 128 bytes wide, which is what its swizzle takes.
 inline constexpr int kBoxColumns = 64;
-inline constexpr int kBitRows = 32; ///< of a box: what is sent or stored at a time while another tile is multiplied
-inline constexpr int kDepth = 64;   ///< of A and B that is loaded at a time
+/// Of a box: what is sent or stored at a time while another tile is multiplied, and what of A is loaded of a tile that
+/// reaches beyond its last row.
+inline constexpr int kBitRows = 32;
+inline constexpr int kDepth = 64; ///< of A and B that is loaded at a time
 
 /// In the order in which tiles are multiplied.
 struct Tile {
@@ -35,6 +37,8 @@ struct Tile {
 /// Flags and pieces: [peer][tile that the rank sums]; peers from the next rank on. Flags are 0 between runs.
 struct TileRun {
   CUtensorMap a, b;
+  CUtensorMap a_bits; ///< A in boxes of kBitRows rows
+  int a_row_count = 0;
   /// Each of matrices of as many rows: where what the rank has summed goes, the own first.
   struct Target {
     CUtensorMap bits;  ///< in boxes of kBitRows rows

@@ -145,6 +145,8 @@ void TileReduction::upload_tiles(std::vector<Tile> tiles, DevicePool& pool) {
 void TileReduction::bind(const Matrices& matrices) {
   const bool is_half = op_.dtype == planner::DType::F16;
   products_run_.a = run_.a = tensor_map({matrices.a, op_.m, op_.k, kTileRows}, is_half);
+  products_run_.a_bits = run_.a_bits = tensor_map({matrices.a, op_.m, op_.k, kBitRows}, is_half);
+  products_run_.a_row_count = run_.a_row_count = static_cast<int>(op_.m);
   products_run_.b = run_.b = tensor_map(
       options_.b_is_transposed ? Matrix{matrices.b, op_.n, op_.k, kTileRows} : Matrix{matrices.b, op_.k, op_.n, kDepth},
       is_half);
