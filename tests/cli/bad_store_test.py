@@ -337,7 +337,7 @@ class BadStoreTest(ProgramTest):
                   f"cat /dev/zero > {file_system}/filler 2> {self.directory}/full\n"
                   f"{program.MC2} profile --m 80 --n 64 --k 64 {quick} {place}; code=$?\n"
                   f"rm {file_system}/filler; {program.MC2} db check {place} || exit 79\n"
-                  f"{program.MC2} fit --m 96 --n 64 --k 64 {' '.join(MACHINE)} {place} || exit 80\n"
+                  f"{program.MC2} db export {place} | grep -q '\"samples\":.{{\"created_at\"' || exit 80\n"
                   f"exit $code\n")
         if os.geteuid() != 0 or unshare is None:
             self.skipTest("only root can mount a small file system")
