@@ -276,6 +276,12 @@ Result<Record> current_record(const SQLite::Statement& statement, Table table, c
   return record;
 }
 
+bool has_sound_row(SQLite::Statement& rows, Table table) {
+  while (rows.executeStep())
+    if (current_record(rows, table)) return true;
+  return false;
+}
+
 Result<std::optional<Record>> find_record(const SQLite::Database& database, Table table, const PlanKey& key) {
   SQLite::Statement statement(database, select_sql(table, "WHERE " + key_condition(table)));
   bind_key(statement, table, key);

@@ -74,6 +74,9 @@ void bind_key(SQLite::Statement& statement, Table table, const PlanKey& key);
 /// As above, and Corrupt when the row stands under another key than the one that was asked for: an index is damaged.
 [[nodiscard]] Result<Record> current_record(const SQLite::Statement& statement, Table table, const PlanKey& key);
 
+/// Whether a select_sql statement gives a row that is as it was kept.
+[[nodiscard]] bool has_sound_row(SQLite::Statement& rows, Table table);
+
 /// The row under a key of a table with unique keys; nothing when there is none. Errors: Corrupt.
 [[nodiscard]] Result<std::optional<Record>> find_record(const SQLite::Database& database, Table table,
                                                         const PlanKey& key);

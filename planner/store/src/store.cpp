@@ -189,9 +189,7 @@ bool is_kept(SQLite::Database& database, const Record& record) {
   SQLite::Statement same(database, select_sql(Table::SampleBatch, where));
   bind_key(same, Table::SampleBatch, record.key);
   same.bind(9, record.digest);
-  while (same.executeStep())
-    if (current_record(same, Table::SampleBatch)) return true;
-  return false;
+  return has_sound_row(same, Table::SampleBatch);
 }
 
 /// Dated after the models that they come after, also where the clock stepped back meanwhile: drift is looked for among
@@ -257,9 +255,12 @@ Result<void> Store::Impl::require_replaceable(Table table, const PlanKey& key, c
 }
 
 Result<std::string> Store::Impl::put(const char* call, Table table, const planner::Fingerprint& fingerprint,
-                                     const Record& record, const MayReplace& may_replace) {
+                                     Record record, const MayReplace& may_replace) {
   return write(call, [&]() -> Result<std::string> {
     MC2_TRY(require_replaceable(table, record.key, may_replace));
+    if (table == Table::Model) // not older than the samples that it was made from, whatever the clock says
+      record.created_at =
+          std::max(record.created_at, newest_date(database, Table::SampleBatch, record.key, record.created_at));
     put_fingerprint(database, fingerprint);
     put_record(database, table, record);
     return record.digest;
@@ -316,14 +317,7 @@ Result<std::string> Store::put_model(const planner::CostModel& model, const std:
                                      const MayReplace& may_replace) {
   Record record = make_record(model.op, model.fingerprint, encode(model), created_at);
   MC2_TRY(require_readable_back(model, record.document));
-  return impl_->write("Store::put_model", [&]() -> Result<std::string> {
-    MC2_TRY(impl_->require_replaceable(Table::Model, record.key, may_replace));
-    put_fingerprint(impl_->database, model.fingerprint);
-    // Not older than the samples that it was made from, whatever the clock says.
-    record.created_at = std::max(created_at, newest_date(impl_->database, Table::SampleBatch, record.key, created_at));
-    put_record(impl_->database, Table::Model, record);
-    return record.digest;
-  });
+  return impl_->put("Store::put_model", Table::Model, model.fingerprint, std::move(record), may_replace);
 }
 
 Result<std::string> Store::put_plan(const planner::Plan& plan, const std::string& purpose,
@@ -332,7 +326,7 @@ Result<std::string> Store::put_plan(const planner::Plan& plan, const std::string
   Record record = make_record(plan.op, plan.fingerprint, encode(plan), created_at);
   record.key.purpose = purpose;
   MC2_TRY(require_readable_back(plan, record.document));
-  return impl_->put("Store::put_plan", Table::Plan, plan.fingerprint, record, may_replace);
+  return impl_->put("Store::put_plan", Table::Plan, plan.fingerprint, std::move(record), may_replace);
 }
 
 Result<std::string> Store::add_measurement(const planner::Fingerprint& fingerprint, const Measurement& measurement,

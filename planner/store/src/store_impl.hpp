@@ -57,7 +57,7 @@ struct Store::Impl {
 
   /// Keeps one document in its own transaction. Returns its digest.
   [[nodiscard]] Result<std::string> put(const char* call, Table table, const planner::Fingerprint& fingerprint,
-                                        const Record& record, const MayReplace& may_replace = {});
+                                        Record record, const MayReplace& may_replace = {});
   /// Within a transaction. Errors: Stale.
   [[nodiscard]] Result<void> require_replaceable(Table table, const PlanKey& key, const MayReplace& may_replace) const;
 };

@@ -1,6 +1,7 @@
 #include <SQLiteCpp/Column.h>
 #include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -81,9 +82,7 @@ std::string conflict_text(Table table, const Record& ours, const Record& theirs)
 bool has_same_row(const SQLite::Database& database, Table table, const Record& record) {
   SQLite::Statement statement(database, select_sql(table, "WHERE checksum = ?1"));
   statement.bind(1, checksum(table, record));
-  while (statement.executeStep())
-    if (current_record(statement, table)) return true;
-  return false;
+  return has_sound_row(statement, table);
 }
 
 void add(SQLite::Database& database, const Entry& entry, MergeReport& report) {
@@ -121,6 +120,13 @@ std::size_t end_of_part(const std::vector<Entry>& entries, std::size_t first) {
   return end;
 }
 
+/// Of what one part came to.
+void append(MergeReport& report, MergeReport part) {
+  report.added_count += part.added_count;
+  report.same_count += part.same_count;
+  std::ranges::move(part.conflicts, std::back_inserter(report.conflicts));
+}
+
 Error after_some(const Error& error, const MergeReport& report) {
   return {error.code, error.field,
           error.message + "; " + std::to_string(report.added_count) +
@@ -135,13 +141,13 @@ Result<MergeReport> add_all(Impl& store, const char* call, const Contents& conte
   std::size_t next = 0;
   do { // also where there is nothing, so that a store that cannot be written is told
     const std::size_t end = end_of_part(contents.entries, next);
-    auto longer = store.write(call, [&]() -> Result<MergeReport> {
-      MergeReport sum = report;
-      for (std::size_t i = next; i < end; ++i) add(store.database, contents.entries[i], sum);
-      return sum;
+    auto part = store.write(call, [&]() -> Result<MergeReport> {
+      MergeReport added;
+      for (std::size_t i = next; i < end; ++i) add(store.database, contents.entries[i], added);
+      return added;
     });
-    if (!longer) return next == 0 ? longer.error() : after_some(longer.error(), report);
-    report = std::move(longer).value();
+    if (!part) return next == 0 ? part.error() : after_some(part.error(), report);
+    append(report, std::move(part).value());
     next = end;
   } while (next < contents.entries.size());
   return report;

@@ -79,6 +79,16 @@ Result<Response> list_documents(Context& context, const Call& call, std::string_
   });
 }
 
+Result<Response> keep_document(Context& context, const Call& call, const std::string& folder,
+                               const std::function<Result<std::string>(store::Store&, const store::MayReplace&)>& put) {
+  Precondition precondition(call.request);
+  const auto kept = context.store.write(
+      [&](store::Store& store) { return put(store, [&](const auto& digest) { return precondition.allows(digest); }); });
+  if (auto refusal = precondition.refusal()) return *refusal;
+  if (!kept) return kept.error();
+  return kept_response(folder, kept.value());
+}
+
 Result<Response> remove_document(Context& context, const Call& call, const std::string& digest,
                                  Result<void> (store::Store::*remove)(const std::string&)) {
   Precondition precondition(call.request);

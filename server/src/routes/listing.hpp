@@ -22,6 +22,12 @@ using Details = std::function<std::string(const store::Store&, const store::List
 [[nodiscard]] Result<Response> list_documents(Context& context, const Call& call, std::string_view schema, List list,
                                               const Details& details = {});
 
+/// Keeps a document, 201; 412 where a precondition does not hold. Errors: as `put`.
+/// @param folder  e.g. "/v1/plans/"
+[[nodiscard]] Result<Response> keep_document(
+    Context& context, const Call& call, const std::string& folder,
+    const std::function<Result<std::string>(store::Store&, const store::MayReplace&)>& put);
+
 /// Removes a kept document, 204; 412 where a precondition does not hold. Errors: as `remove`.
 [[nodiscard]] Result<Response> remove_document(Context& context, const Call& call, const std::string& digest,
                                                Result<void> (store::Store::*remove)(const std::string&));

@@ -2,7 +2,6 @@
 
 #include "mc2/store/codec.hpp"
 #include "routes/listing.hpp"
-#include "routes/precondition.hpp"
 #include "routes/routes.hpp"
 
 namespace mc2::server {
@@ -14,15 +13,12 @@ Result<Response> list_models(Context& context, const Call& call) {
 Result<Response> add_model(Context& context, const Call& call) {
   MC2_TRY(call.query.require_all_known());
   MC2_ASSIGN(const auto model, store::decode_model(call.request.body));
-  Precondition precondition(call.request);
-  const auto kept = context.store.write([&](store::Store& store) {
-    return store.put_model(model, context.surroundings.utc_now(),
-                           [&](const auto& digest) { return precondition.allows(digest); });
-  });
-  if (auto refusal = precondition.refusal()) return *refusal;
-  if (!kept) return kept.error();
-  context.drift.forget(model);
-  return kept_response("/v1/models/", kept.value());
+  MC2_ASSIGN(auto response, keep_document(context, call, "/v1/models/",
+                                          [&](store::Store& store, const store::MayReplace& may_replace) {
+                                            return store.put_model(model, context.surroundings.utc_now(), may_replace);
+                                          }));
+  if (response.status == 201) context.drift.forget(model);
+  return response;
 }
 
 Result<Response> remove_model(Context& context, const Call& call) {

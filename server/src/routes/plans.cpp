@@ -7,7 +7,6 @@
 #include "plan_answer.hpp"
 #include "routes/listing.hpp"
 #include "routes/plan_forms.hpp"
-#include "routes/precondition.hpp"
 #include "routes/routes.hpp"
 
 namespace mc2::server {
@@ -62,14 +61,9 @@ Result<Response> list_plans(Context& context, const Call& call) {
 Result<Response> add_plan(Context& context, const Call& call) {
   MC2_ASSIGN(const auto purpose, read_purpose(call.query));
   MC2_ASSIGN(const auto plan, store::decode_plan(call.request.body));
-  Precondition precondition(call.request);
-  const auto kept = context.store.write([&](store::Store& store) {
-    return store.put_plan(plan, purpose, context.surroundings.utc_now(),
-                          [&](const auto& digest) { return precondition.allows(digest); });
+  return keep_document(context, call, "/v1/plans/", [&](store::Store& store, const store::MayReplace& may_replace) {
+    return store.put_plan(plan, purpose, context.surroundings.utc_now(), may_replace);
   });
-  if (auto refusal = precondition.refusal()) return *refusal;
-  if (!kept) return kept.error();
-  return kept_response("/v1/plans/", kept.value());
 }
 
 Result<Response> answer_plan(Context& context, const Call& call) {
