@@ -8,6 +8,8 @@
 #include <string>
 #include <string_view>
 
+#include "mc2/planner/tile_waves.hpp"
+
 namespace mc2::planner {
 namespace {
 
@@ -61,7 +63,7 @@ std::optional<GpuRates> gpu_rates(const Fingerprint& fingerprint, const OpSpec& 
   if (model == fingerprint.fields.end()) return std::nullopt;
   const auto device =
       std::ranges::find_if(kMeasuredGpus, [&](const MeasuredGpu& one) { return model->second.starts_with(one.model); });
-  const int sm_count = count_in(fingerprint.fields, "sm_count");
+  const int sm_count = sm_count_of(fingerprint);
   if (device == kMeasuredGpus.end() || sm_count < 1) return std::nullopt;
   return GpuRates{4.27, 2.24e-5, 9.05e-4, 1.32e-5, 2.40, device->memory_us_per_byte, sm_count};
 }
@@ -69,15 +71,26 @@ std::optional<GpuRates> gpu_rates(const Fingerprint& fingerprint, const OpSpec& 
 GpuMatmul matmul_of_block(const GpuRates& rates, const OpSpec& op, const Variant& variant, double block_rows) {
   const OpTraits& traits = traits_of(op.kind);
   const int shards = traits.has_row_shards ? op.world_size - (traits.has_local_part ? 1 : 0) : 1;
-  const int given = count_in(variant.fields, kMatmulSmsSetting);
   return {block_rows, static_cast<double>(shards), static_cast<double>(op.n), static_cast<double>(op.k),
-          given > 0 ? std::min(given, rates.sm_count) : rates.sm_count};
+          matmul_sms(variant, rates.sm_count)};
+}
+
+int sm_count_of(const Fingerprint& fingerprint) { return count_in(fingerprint.fields, "sm_count"); }
+
+int matmul_sms(const Variant& variant, int sm_count) {
+  const int given = count_in(variant.fields, kMatmulSmsSetting);
+  return given > 0 ? std::min(given, sm_count) : sm_count;
+}
+
+int tile_store_columns(const Variant& variant) {
+  constexpr int kDefaultColumns = 256;
+  const int given = count_in(variant.fields, kTileSetting); // up to the x
+  return given > 0 ? given : kDefaultColumns;
 }
 
 double whole_waves_ratio(const GpuRates& rates, const OpSpec& op, const Variant& variant) {
-  constexpr double kRows = 128, kDefaultColumns = 256;
-  const int given = count_in(variant.fields, kTileSetting); // up to the x
-  const double columns = given > 0 ? given : kDefaultColumns;
+  constexpr double kRows = TileWaves::kTileRows;
+  const double columns = tile_store_columns(variant);
   const auto rows = static_cast<double>(traits_of(op.kind).cut_axis_length(op));
   const GpuMatmul all = matmul_of_block(rates, op, variant, rows);
   const double tiles = all.batch * std::ceil(rows / kRows) * std::ceil(all.n / columns);

@@ -36,6 +36,15 @@ struct GpuMatmul {
 [[nodiscard]] GpuMatmul matmul_of_block(const GpuRates& rates, const OpSpec& op, const Variant& variant,
                                         double block_rows);
 
+/// 0 where it does not say.
+[[nodiscard]] int sm_count_of(const Fingerprint& fingerprint);
+
+/// What a variant leaves to the matmul of a GPU's so many.
+[[nodiscard]] int matmul_sms(const Variant& variant, int sm_count);
+
+/// Of each tile; of kTileStoreVariant.
+[[nodiscard]] int tile_store_columns(const Variant& variant);
+
 /// What the waves of one kernel that multiplies all blocks of `op` take over the tiles in them: the last wave takes as
 /// long as a full one, and so does a ragged tile. `variant` is kTileStoreVariant.
 [[nodiscard]] double whole_waves_ratio(const GpuRates& rates, const OpSpec& op, const Variant& variant);

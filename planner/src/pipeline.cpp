@@ -52,18 +52,25 @@ void advance(LaneState& lane, int index, double elapsed_us, double rate, bool is
   ++lane.next;
 }
 
-std::vector<double> sliced(std::span<const double> blocks_us, const Slices& slices) {
+/// Of all blocks, or one for each.
+const Slices& slices_at(std::span<const Slices> slices, std::size_t block) {
+  return slices.size() == 1 ? slices.front() : slices[block];
+}
+
+std::vector<double> sliced(std::span<const double> blocks_us, std::span<const Slices> slices) {
   std::vector<double> slices_us;
-  for (const double us : blocks_us)
-    for (const double share : slices.shares()) slices_us.push_back(us * share);
+  for (std::size_t i = 0; i < blocks_us.size(); ++i)
+    for (const double share : slices_at(slices, i).shares()) slices_us.push_back(blocks_us[i] * share);
   return slices_us;
 }
 
-std::vector<Span> merged(const std::vector<Span>& spans, const Slices& slices) {
-  const std::size_t step = slices.shares().size();
+std::vector<Span> merged(const std::vector<Span>& spans, std::span<const Slices> slices) {
   std::vector<Span> blocks;
-  for (std::size_t i = 0; i < spans.size(); i += step)
-    blocks.push_back({spans[i].start_us, spans[i + step - 1].end_us});
+  for (std::size_t first = 0; first < spans.size();) {
+    const std::size_t end = first + slices_at(slices, blocks.size()).shares().size();
+    blocks.push_back({spans[first].start_us, spans[end - 1].end_us});
+    first = end;
+  }
   return blocks;
 }
 
@@ -92,6 +99,11 @@ double run_pipeline(std::span<const double> first_us, std::span<const double> se
 
 Timeline simulate(std::span<const double> first_us, std::span<const double> second_us, const Slowdown& slowdown,
                   const Slices& slices) {
+  return simulate(first_us, second_us, slowdown, std::span(&slices, 1));
+}
+
+Timeline simulate(std::span<const double> first_us, std::span<const double> second_us, const Slowdown& slowdown,
+                  std::span<const Slices> slices) {
   const auto first = sliced(first_us, slices), second = sliced(second_us, slices);
   Timeline timeline;
   timeline.first.resize(first.size());

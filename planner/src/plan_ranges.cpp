@@ -67,7 +67,7 @@ class Cover {
 
  private:
   void add_rules(const Choice& choice) {
-    for (const std::int64_t least : {options_.min_block_rows, choice.odd_length()})
+    for (const std::int64_t least : {search_.min_block_rows(*choice.cost), choice.odd_length()})
       add_rule(choice.rule(least), choice.cost);
   }
   void add_rule(const CutRule& rule, const VariantCost* cost) {

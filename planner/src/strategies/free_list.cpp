@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "mc2/planner/text.hpp"
+#include "strategies/block_passing.hpp"
 #include "strategies/family.hpp"
 #include "strategies/objective.hpp"
 #include "strategies/path_share.hpp"
@@ -41,7 +42,8 @@ class FreeListSearch {
         cost_(cost),
         contention_(problem.slowdown(cost)),
         local_us_(cost.local_us(problem.op)),
-        slices_(slices_of(cost.variant)) {
+        passing_(problem, cost),
+        min_block_rows_(passing_.options().min_block_rows) {
     const std::int64_t step = free_step(problem);
     for (std::int64_t at = is_rest_first ? problem.rows % step : 0; at < problem.rows; at += step)
       points_.push_back(at);
@@ -71,9 +73,12 @@ class FreeListSearch {
   [[nodiscard]] double second_us(std::size_t from, std::size_t to) const {
     return second_us_[from * points_.size() + to];
   }
+  [[nodiscard]] const Slices& slices(std::size_t from, std::size_t to) const {
+    return passing_.slices(points_[to] - points_[from]);
+  }
   [[nodiscard]] bool is_legal(std::size_t from, std::size_t to) const {
     const std::int64_t rows = points_[to] - points_[from];
-    return rows >= problem_.options.min_block_rows && rows < problem_.rows;
+    return rows >= min_block_rows_ && rows < problem_.rows;
   }
 
   /// Block times between any two cut points. Lengths repeat, so each is priced once.
@@ -104,7 +109,7 @@ class FreeListSearch {
     for (std::size_t from = last(); from-- > 0;)
       for (std::size_t to = from + 1; to <= last(); ++to) {
         if (!is_legal(from, to)) continue;
-        const PathShare block(first_us(from, to), second_us(from, to), contention_, slices_);
+        const PathShare block(first_us(from, to), second_us(from, to), contention_, slices(from, to));
         behind_us_[from] = std::min(behind_us_[from], block.behind + behind_us_[to]);
         early_us_[from] = std::min(early_us_[from], block.change + behind_us_[to]);
         late_us_[from] = std::min(late_us_[from], to == last() ? block.change : block.before + late_us_[to]);
@@ -133,7 +138,7 @@ class FreeListSearch {
         for (std::size_t to = at + 1; to <= last(); ++to) {
           if (!is_legal(at, to)) continue;
           State next{state.paths, state.count + 1, static_cast<std::int32_t>(at), static_cast<std::int32_t>(i)};
-          next.paths.pass(first_us(at, to), second_us(at, to), contention_, slices_);
+          next.paths.pass(first_us(at, to), second_us(at, to), contention_, slices(at, to));
           if (to == last()) {
             if (next.paths.second_path_us >= best_us_) continue;
             best_us_ = next.paths.second_path_us;
@@ -178,7 +183,8 @@ class FreeListSearch {
   const VariantCost& cost_;
   Contention contention_;
   double local_us_;
-  Slices slices_;
+  BlockPassing passing_;
+  std::int64_t min_block_rows_;
   std::vector<std::int64_t> points_;         ///< cut points, 0 and the axis' length included
   std::vector<double> first_us_, second_us_; ///< [from, to]
   std::vector<double> late_us_, early_us_, behind_us_;

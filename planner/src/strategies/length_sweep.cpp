@@ -2,6 +2,7 @@
 
 #include <map>
 
+#include "strategies/block_passing.hpp"
 #include "strategies/family.hpp"
 
 namespace mc2::planner::strategies {
@@ -44,13 +45,13 @@ Plan predict_choice(const Problem& problem, std::int64_t long_rows, const Candid
 } // namespace
 
 std::vector<LengthChoice> sweep_lengths(const Problem& problem) {
-  PlanOptions options = problem.options;
-  // Of the lengths that the search tries, so that none of these beats it.
-  options.alignment = coarsened_step(problem.rows, family_step(problem.rows, options), kMaxLengthCount);
   Fastest fastest(problem);
   for (const VariantCost& cost : problem.model.variants) {
     if (problem.is_stopped()) break;
     fastest.offer(problem.rows, cost, Cut{{problem.rows}});
+    PlanOptions options = BlockPassing(problem, cost).options();
+    // Of the lengths that the search tries, so that none of these beats it.
+    options.alignment = coarsened_step(problem.rows, family_step(problem.rows, options), kMaxLengthCount);
     for_each_member(problem.rows, options, [&](const BlockSplit& member) {
       if (is_named_by_length(member)) fastest.offer(member.long_rows, cost, member.cut());
     });

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "mc2/planner/slices.hpp"
+#include "strategies/block_passing.hpp"
 #include "strategies/family.hpp"
 #include "strategies/objective.hpp"
 #include "strategies/path_share.hpp"
@@ -47,10 +47,9 @@ class CostTable {
 class MemberScore {
  public:
   MemberScore(const Problem& problem, const VariantCost& cost, const CostTable& table)
-      : table_(table),
-        contention_(problem.slowdown(cost)),
-        objective_(problem, cost),
-        slices_(slices_of(cost.variant)) {}
+      : table_(table), contention_(problem.slowdown(cost)), objective_(problem, cost), passing_(problem, cost) {}
+
+  [[nodiscard]] const BlockPassing& passing() const noexcept { return passing_; }
 
   /// @param local_us  of the variant's local part
   [[nodiscard]] double score_us(const BlockSplit& member, double local_us) const {
@@ -63,10 +62,12 @@ class MemberScore {
   /// equal blocks the change belongs at one of the two ends, so a member takes O(1). docs/cost_model.md §5.
   [[nodiscard]] double makespan_us(const BlockSplit& m, double local_us, double first = 1,
                                    double second = 1) const noexcept {
-    const PathShare each = share(table_.long_first_us(m.long_rows), table_.long_second_us(m.long_rows), first, second);
+    const PathShare each =
+        share(m.long_rows, first * table_.long_first_us(m.long_rows), second * table_.long_second_us(m.long_rows));
     if (m.odd_rows == 0) return makespan_us(m, second * local_us, each, each);
-    return makespan_us(m, second * local_us, each,
-                       share(table_.odd_first_us(m.odd_rows), table_.odd_second_us(m.odd_rows), first, second));
+    return makespan_us(
+        m, second * local_us, each,
+        share(m.odd_rows, first * table_.odd_first_us(m.odd_rows), second * table_.odd_second_us(m.odd_rows)));
   }
 
   /// The same by the shares of a long block and of the odd one.
@@ -87,14 +88,14 @@ class MemberScore {
 
   /// The part of a long block in the length of a path.
   [[nodiscard]] PathShare long_share(std::int64_t rows) const noexcept {
-    return share(table_.long_first_us(rows), table_.long_second_us(rows), 1, 1);
+    return share(rows, table_.long_first_us(rows), table_.long_second_us(rows));
   }
   /// Whether a member's time is its longest path, not its shortest.
   [[nodiscard]] bool is_overlap_useful() const noexcept { return contention_.is_overlap_useful; }
 
  private:
-  [[nodiscard]] PathShare share(double first_us, double second_us, double first, double second) const noexcept {
-    return {first * first_us, second * second_us, contention_, slices_};
+  [[nodiscard]] PathShare share(std::int64_t rows, double first_us, double second_us) const noexcept {
+    return {first_us, second_us, contention_, passing_.slices(rows)};
   }
   [[nodiscard]] double extreme(double a, double b) const noexcept {
     return contention_.is_overlap_useful ? std::max(a, b) : std::min(a, b);
@@ -103,7 +104,7 @@ class MemberScore {
   const CostTable& table_;
   Contention contention_;
   Objective objective_;
-  Slices slices_;
+  BlockPassing passing_;
 };
 
 } // namespace mc2::planner::strategies

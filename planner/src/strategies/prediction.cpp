@@ -5,15 +5,17 @@
 #include <set>
 
 #include "mc2/planner/text.hpp"
+#include "strategies/block_passing.hpp"
 
 namespace mc2::planner::strategies {
 namespace {
 
-/// Both lanes' undisturbed block times.
+/// Both lanes' undisturbed times of the blocks that pass.
 struct BlockTimes {
-  std::vector<double> first_us;
+  std::vector<std::int64_t> rows;
+  std::vector<double> first_us; ///< with the local part one more than there are blocks
   std::vector<double> second_us;
-  Slices slices;
+  std::vector<Slices> slices;           ///< one for each
   Schedule schedule = Schedule::Serial; ///< LocalFirst: the local part is block 0
 
   /// Makespan with every block of a lane stretched.
@@ -21,26 +23,25 @@ struct BlockTimes {
     const Contention contention(slowdown);
     PipelineState state;
     for (std::size_t i = 0; i < first_us.size(); ++i)
-      state.pass(std::max(0.0, first) * first_us[i], std::max(0.0, second) * second_us[i], contention, slices);
+      state.pass(std::max(0.0, first) * first_us[i], std::max(0.0, second) * second_us[i], contention, slices[i]);
     return state.second_path_us;
   }
 };
 
-BlockTimes block_times(const Problem& problem, const VariantCost& cost, const Cut& cut) {
-  const bool is_cut = cut.block_rows.size() > 1;
-  const bool overlaps = has_overlap(problem, cost, is_cut);
+BlockTimes block_times(const Problem& problem, const VariantCost& cost, const BlockPassing& passing, const Cut& cut) {
+  const bool overlaps = has_overlap(problem, cost, cut.block_rows.size() > 1);
   BlockTimes times;
-  if (overlaps) {
-    times.slices = slices_of(cost.variant);
-    times.schedule = overlapping_schedule(problem.op, cost.variant, cut);
-  }
-  const bool hands_over = is_cut || times.slices.count() > 1;
+  times.rows = passing.passing_rows(cut);
+  if (overlaps) times.schedule = overlapping_schedule(problem.op, cost.variant, cut);
   const bool is_local_first = times.schedule == Schedule::LocalFirst;
   if (is_local_first) {
     times.first_us.push_back(0);
     times.second_us.push_back(cost.local_us(problem.op));
+    times.slices.push_back(overlaps ? passing.slices(problem.rows) : Slices::whole());
   }
-  for (const auto rows : cut.block_rows) {
+  for (const auto rows : times.rows) {
+    times.slices.push_back(overlaps ? passing.slices(rows) : Slices::whole());
+    const bool hands_over = times.rows.size() > 1 || times.slices.back().count() > 1;
     times.first_us.push_back(problem.lane_us(cost, true, rows, hands_over));
     times.second_us.push_back(problem.lane_us(cost, false, rows, hands_over));
   }
@@ -48,6 +49,20 @@ BlockTimes block_times(const Problem& problem, const VariantCost& cost, const Cu
   if (problem.traits.has_local_part && !is_local_first)
     times.second_us.front() += problem.serial_compute_us(cost) - problem.compute_us(cost, problem.rows);
   return times;
+}
+
+BlockTimes block_times(const Problem& problem, const VariantCost& cost, const Cut& cut) {
+  return block_times(problem, cost, BlockPassing(problem, cost), cut);
+}
+
+/// When each of the cut's blocks is on each lane.
+Timeline timeline_of(const Problem& problem, const VariantCost& cost, const BlockPassing& passing,
+                     const BlockTimes& times, const Cut& cut) {
+  Timeline timeline = simulate(times.first_us, times.second_us, problem.slowdown(cost), times.slices);
+  if (times.rows.size() == cut.block_rows.size()) return timeline;
+  timeline.first = passing.spans_of_blocks(cut, timeline.first);
+  timeline.second = passing.spans_of_blocks(cut, timeline.second);
+  return timeline;
 }
 
 /// @param sign +1 for what both lanes' intervals may add, -1 for what they may take away
@@ -242,8 +257,9 @@ double explained_gain_us(const Problem& problem, const VariantCost& cost, const 
 }
 
 bool has_overlap(const Problem& problem, const VariantCost& cost, bool is_cut) {
-  const Slices slices = slices_of(cost.variant);
   if (is_cut) return true;
+  const BlockPassing passing(problem, cost);
+  const Slices& slices = passing.slices(problem.rows);
   if (!problem.traits.has_local_part && slices.count() == 1) return false;
   const Contention contention(problem.slowdown(cost));
   PipelineState state = PipelineState::start(cost.local_us(problem.op), contention);
@@ -258,15 +274,15 @@ std::vector<LengthSensitivity> length_sensitivities(const Problem& problem, cons
   const BlockTimes times = block_times(problem, cost, cut);
   const Slowdown slowdown = problem.slowdown(cost);
   const double us = times.stretched_us(1, 1, slowdown);
-  const std::size_t local_count = times.first_us.size() - cut.block_rows.size(); // the local part is block 0
+  const std::size_t local_count = times.first_us.size() - times.rows.size(); // the local part is block 0
   const Lane second_lane = problem.traits.first_lane == Lane::Compute ? Lane::Communication : Lane::Compute;
   std::vector<LengthSensitivity> result;
-  for (const std::int64_t rows : std::set(cut.block_rows.begin(), cut.block_rows.end()))
+  for (const std::int64_t rows : std::set(times.rows.begin(), times.rows.end()))
     for (const bool is_first : {true, false}) {
       BlockTimes changed = times;
       auto& lane_us = is_first ? changed.first_us : changed.second_us;
-      for (std::size_t i = 0; i < cut.block_rows.size(); ++i)
-        if (cut.block_rows[i] == rows) lane_us[local_count + i] *= 1 + kStretch;
+      for (std::size_t i = 0; i < times.rows.size(); ++i)
+        if (times.rows[i] == rows) lane_us[local_count + i] *= 1 + kStretch;
       result.push_back({rows, is_first ? problem.traits.first_lane : second_lane,
                         (changed.stretched_us(1, 1, slowdown) / us - 1) / kStretch});
     }
@@ -274,13 +290,14 @@ std::vector<LengthSensitivity> length_sensitivities(const Problem& problem, cons
 }
 
 Timeline simulate_cut(const Problem& problem, const VariantCost& cost, const Cut& cut) {
-  const BlockTimes times = block_times(problem, cost, cut);
-  return simulate(times.first_us, times.second_us, problem.slowdown(cost), times.slices);
+  const BlockPassing passing(problem, cost);
+  return timeline_of(problem, cost, passing, block_times(problem, cost, passing, cut), cut);
 }
 
 Plan predict(const Problem& problem, const VariantCost& cost, const Cut& cut, std::string strategy) {
   const VariantCost& serial = best_serial_variant(problem);
-  const BlockTimes times = block_times(problem, cost, cut);
+  const BlockPassing passing(problem, cost);
+  const BlockTimes times = block_times(problem, cost, passing, cut);
   Plan plan;
   plan.op = problem.op;
   plan.fingerprint = problem.model.fingerprint;
@@ -294,7 +311,7 @@ Plan predict(const Problem& problem, const VariantCost& cost, const Cut& cut, st
   plan.serial_us = plan.compute_us + plan.communication_us;
   plan.ideal_us = std::max(plan.compute_us, plan.communication_us);
   plan.bound = plan.communication_us > plan.compute_us ? Bound::Communication : Bound::Compute;
-  plan.timeline = simulate(times.first_us, times.second_us, plan.slowdown, times.slices);
+  plan.timeline = timeline_of(problem, cost, passing, times, cut);
   plan.makespan = judged_estimate(problem, cost, cut);
   plan.makespan.us = plan.timeline.makespan_us;
   fill_interval(problem, cost, times, plan.makespan);

@@ -17,12 +17,15 @@ Schedule uncut_schedule(const Problem& problem, const VariantCost& cost) {
 } // namespace
 
 RangeSearch::Candidate::Candidate(const Problem& problem, const VariantCost& variant_cost)
-    : cost(&variant_cost), table(problem, variant_cost, 1), score(problem, variant_cost, table) {
+    : cost(&variant_cost),
+      table(problem, variant_cost, 1),
+      score(problem, variant_cost, table),
+      options(score.passing().options()) {
   double before = std::numeric_limits<double>::infinity(), behind = before;
   for (std::int64_t rows = 0; rows <= problem.rows; ++rows) {
     const PathShare share = score.long_share(rows);
     shares.push_back(share);
-    if (rows >= problem.options.min_block_rows) {
+    if (rows >= options.min_block_rows) {
       before = std::min(before, share.before / static_cast<double>(rows));
       behind = std::min(behind, share.behind / static_cast<double>(rows));
     }
@@ -97,7 +100,7 @@ void RangeSearch::offer_cuts(const Problem& problem, const Candidate& candidate,
         candidate.share(block_rows).change + static_cast<double>(problem.rows - block_rows) * other_us_per_row;
     return candidate.score.is_overlap_useful() && bound_us > best.score_us * kBoundRounding;
   };
-  for_each_member(problem.rows, options_, visit, is_hopeless);
+  for_each_member(problem.rows, candidate.options, visit, is_hopeless);
 }
 
 bool RangeSearch::is_significant(const Problem& problem, const Choice& cut, const Choice& uncut) const {
@@ -122,6 +125,10 @@ std::optional<Choice> RangeSearch::apply(const CutRule& rule, const VariantCost&
 Plan RangeSearch::plan(const Choice& choice, std::int64_t m) const {
   const Case at(*this, m);
   return predict(at.problem, *choice.cost, choice.split.cut(), "search");
+}
+
+std::int64_t RangeSearch::min_block_rows(const VariantCost& cost) const {
+  return candidate_of(cost).options.min_block_rows;
 }
 
 const RangeSearch::Candidate& RangeSearch::candidate_of(const VariantCost& cost) const {

@@ -40,6 +40,8 @@ class RangeSearch {
   [[nodiscard]] Choice best(std::int64_t m, const Choice* near) const;
   /// What a rule gives at an m; none where it gives no legal cut, or its schedule is not the uncut plan's there.
   [[nodiscard]] std::optional<Choice> apply(const CutRule& rule, const VariantCost& cost, std::int64_t m) const;
+  /// Of the variant.
+  [[nodiscard]] std::int64_t min_block_rows(const VariantCost& cost) const;
   /// The plan of a choice.
   [[nodiscard]] Plan plan(const Choice& choice, std::int64_t m) const;
 
@@ -61,6 +63,7 @@ class RangeSearch {
     const VariantCost* cost;
     CostTable table;
     MemberScore score;
+    PlanOptions options;           ///< of this variant
     std::vector<PathShare> shares; ///< by length of the block
     /// By length: the least of any block up to it on a path's first and second lane, per row.
     std::vector<double> before_us_per_row, behind_us_per_row;

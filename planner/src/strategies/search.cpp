@@ -54,7 +54,7 @@ std::int64_t search_variant(const Problem& problem, const VariantCost& cost, Sho
   const MemberScore scores(problem, cost, table);
   const double local_us = cost.local_us(problem.op);
   std::int64_t count = 0;
-  for_each_member(problem.rows, problem.options, [&](const BlockSplit& member) {
+  for_each_member(problem.rows, scores.passing().options(), [&](const BlockSplit& member) {
     ++count;
     shortlist.offer({scores.score_us(member, local_us), member, &cost});
   });

@@ -35,7 +35,9 @@ struct Timeline {
 /// as block i has left the first and block i-1 the second. While both lanes are busy each runs slower by its factor.
 /// Exact for these assumptions: rates are piecewise constant and every change of rate is an event.
 /// Source: docs/cost_model.md §4. Both spans have the same length; times in us, >= 0.
-/// @param slices each block passes as so many blocks one behind the other
+/// @param slices each block passes as so many blocks one behind the other; of all blocks, or one for each
+[[nodiscard]] Timeline simulate(std::span<const double> first_us, std::span<const double> second_us,
+                                const Slowdown& slowdown, std::span<const Slices> slices);
 [[nodiscard]] Timeline simulate(std::span<const double> first_us, std::span<const double> second_us,
                                 const Slowdown& slowdown, const Slices& slices = Slices::whole());
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "mc2/planner/tile_waves.hpp"
 #include "mc2/planner/units.hpp"
 
 namespace mc2::executor::cuda {
@@ -10,6 +11,7 @@ namespace {
 using planner::ceil_div;
 
 constexpr std::size_t kRasterRows = 16; ///< of tiles
+static_assert(kTileRows == planner::TileWaves::kTileRows);
 
 } // namespace
 
@@ -25,25 +27,15 @@ std::int64_t most_summed_tiles(const StageList& stages, int tile_columns) noexce
 }
 
 TileOrder::TileOrder(const StageList& stages, int tile_columns, int cta_count)
-    : op_(stages.op), tile_columns_(tile_columns), cta_count_(cta_count) {
-  for (const Stage& block : stages.stages) {
-    if (blocks_.empty() || is_wave(blocks_.back()))
-      blocks_.push_back(block);
-    else
-      blocks_.back().row_count += block.row_count;
-  }
-  if (blocks_.size() > 1 && !is_wave(blocks_.back())) {
-    const std::int64_t rest = blocks_.back().row_count;
-    blocks_.pop_back();
-    blocks_.back().row_count += rest;
+    : op_(stages.op), tile_columns_(tile_columns) {
+  std::vector<std::int64_t> block_rows;
+  for (const Stage& block : stages.stages) block_rows.push_back(block.row_count);
+  std::int64_t first_row = 0;
+  for (const std::int64_t rows : planner::TileWaves(op_, tile_columns, cta_count).taken_together(block_rows)) {
+    blocks_.push_back({first_row, rows});
+    first_row += rows;
   }
   if (is_dealt(op_)) deal();
-}
-
-/// Of all SMs or nearly.
-bool TileOrder::is_wave(const Stage& block) const noexcept {
-  const std::int64_t rows = block.row_count * (op_.m / summed_rows(op_)); // of all shards
-  return 10 * rows * ceil_div(op_.n, tile_columns_) >= 9 * kTileRows * std::int64_t{cta_count_};
 }
 
 /// In groups of rows, so that the tiles of a time share rows of A and columns of B in the L2 cache.

@@ -32,7 +32,6 @@ class TileOrder {
   struct Part {
     std::size_t first, count;
   };
-  [[nodiscard]] bool is_wave(const Stage& block) const noexcept;
   void deal();
   [[nodiscard]] Part part_of(int owner, std::size_t block) const noexcept;
   [[nodiscard]] std::vector<Tile> raster(std::span<const Row> rows) const;
@@ -41,7 +40,6 @@ class TileOrder {
 
   planner::OpSpec op_;
   int tile_columns_;
-  int cta_count_;
   std::vector<Stage> blocks_;
   std::vector<Tile> dealt_; ///< all of is_dealt()
 };
