@@ -82,6 +82,16 @@ double VariantCost::local_us(const OpSpec& op) const {
   return local_compute ? local_compute->time_us(rows) : compute.curve.time_us(rows / (op.world_size - 1));
 }
 
+double VariantCost::uncut_compute_us(const OpSpec& op) const {
+  return local_us(op) + compute.curve.time_us(static_cast<double>(traits_of(op.kind).cut_axis_length(op)));
+}
+
+double VariantCost::uncut_communication_us(const OpSpec& op) const {
+  const OpTraits& traits = traits_of(op.kind);
+  return communication.curve.time_us(static_cast<double>(traits.cut_axis_length(op)) *
+                                     static_cast<double>(traits.message_bytes_per_unit(op)));
+}
+
 CurveAxis compute_axis(const OpSpec& op) {
   return cut_axis(op) == CutAxis::Rows ? CurveAxis::Rows : CurveAxis::Columns;
 }
@@ -137,17 +147,12 @@ CostCurve scaled(CostCurve curve, double factor) {
 }
 
 CostModel anchored(CostModel model, const OpSpec& op, double compute_us, double communication_us) {
-  const OpTraits& traits = traits_of(op.kind);
-  const auto rows = static_cast<double>(traits.cut_axis_length(op));
-  const double bytes = rows * static_cast<double>(traits.message_bytes_per_unit(op));
-  const double ratio = serial_compute_ratio(op, model.fingerprint);
   for (auto& variant : model.variants) {
-    LaneCost& compute = variant.compute;
-    LaneCost& communication = variant.communication;
-    const double compute_factor = compute_us / (ratio * (compute.curve.time_us(rows) + variant.local_us(op)));
-    compute.curve = scaled(compute.curve, compute_factor);
+    const double compute_factor = compute_us / variant.uncut_compute_us(op);
+    const double communication_factor = communication_us / variant.uncut_communication_us(op);
+    variant.compute.curve = scaled(variant.compute.curve, compute_factor);
     if (variant.local_compute) variant.local_compute = scaled(*variant.local_compute, compute_factor);
-    communication.curve = scaled(communication.curve, communication_us / communication.curve.time_us(bytes));
+    variant.communication.curve = scaled(variant.communication.curve, communication_factor);
   }
   return model;
 }

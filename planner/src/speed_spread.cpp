@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "mc2/planner/planner.hpp"
-#include "mc2/planner/transfer.hpp"
 
 namespace mc2::planner {
 namespace {
@@ -67,16 +66,18 @@ SpeedSpread speed_spread(std::span<const SpeedRatio> ratios, double serial_us) {
           half_width(near, &SpeedRatio::overlap, kPriorOverlapDeviation)};
 }
 
-SpeedLevel speed_level(const CostModel& model, const OpSpec& op, std::span<const UncutRun> runs) {
+SpeedLevel speed_level(const CostModel& model, const MessageTimes& messages, const OpSpec& op,
+                       std::span<const UncutRun> runs) {
   double compute = 0, communication = 0, age_weight = 1, weights = kProfileWeight;
   SpeedLevel level;
   for (const UncutRun& run : runs) {
     if (!has_same_block_costs(model.op, run.op) || !(run.compute_us > 0) || !(run.communication_us > 0)) continue;
-    const auto predicted = serial_plan(run.op, with_waves(model, run.op), run.variant);
-    if (!predicted) continue;
+    const CostModel predicted = at_length(model, messages, run.op);
+    const VariantCost* cost = predicted.cost_of(run.variant);
+    if (cost == nullptr) continue;
     const double weight = age_weight * nearness(run.op, op);
-    compute += weight * std::log(run.compute_us / predicted.value().compute_us);
-    communication += weight * std::log(run.communication_us / predicted.value().communication_us);
+    compute += weight * std::log(run.compute_us / cost->uncut_compute_us(run.op));
+    communication += weight * std::log(run.communication_us / cost->uncut_communication_us(run.op));
     weights += weight;
     age_weight *= kOlderWeight;
     ++level.run_count;

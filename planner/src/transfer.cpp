@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
+#include <numeric>
 #include <optional>
 #include <variant>
 
@@ -117,9 +119,14 @@ Result<void> check_soundness(const CostModel& model, const OpSpec& target, const
   return check_length("k", model.op.k, target.k);
 }
 
-double distance(const OpSpec& a, const OpSpec& b) {
-  const SizeRatios ratios = ratios_of(a, b);
-  return std::hypot(std::log2(ratios.n), std::log2(ratios.k));
+/// In doublings. A length counts half, because curves answer for many, and in full where it is shorter than what is
+/// asked for: the longest blocks lie beyond what was measured.
+double distance(const OpSpec& source, const OpSpec& target) {
+  const SizeRatios ratios = ratios_of(source, target);
+  const auto length = [](const OpSpec& op) { return static_cast<double>(traits_of(op.kind).cut_axis_length(op)); };
+  const double doublings = std::log2(length(source) / length(target));
+  const double length_distance = doublings >= 0 ? doublings / 2 : -doublings;
+  return std::hypot(std::log2(ratios.n), std::log2(ratios.k), length_distance);
 }
 
 /// What a model of `a` answers for: the same n and k where rows are cut, the same m and k where columns are.
@@ -230,6 +237,56 @@ CostModel with_waves(CostModel model, const OpSpec& op) {
   for (auto& cost : model.variants) {
     cost.compute.curve = waved(std::move(cost.compute.curve), cost.variant);
     if (cost.local_compute) cost.local_compute = waved(*std::move(cost.local_compute), cost.variant);
+  }
+  return model;
+}
+
+namespace {
+
+double message_bytes(const OpSpec& op) {
+  const OpTraits& traits = traits_of(op.kind);
+  return static_cast<double>(traits.cut_axis_length(op)) * static_cast<double>(traits.message_bytes_per_unit(op));
+}
+
+/// Of messages whose times are known, over the curve's; at least one of them.
+double time_ratio(std::span<const MessageTimes::Point> known, const CostCurve& curve, double bytes) {
+  const auto ratio = [&](const MessageTimes::Point& point) { return point.us / curve.time_us(point.bytes); };
+  const auto after = std::ranges::lower_bound(known, bytes, {}, &MessageTimes::Point::bytes);
+  if (after == known.begin()) return ratio(known.front());
+  if (after == known.end()) return ratio(known.back());
+  const auto before = after - 1;
+  const double share = std::log(bytes / before->bytes) / std::log(after->bytes / before->bytes);
+  return ratio(*before) * std::pow(ratio(*after) / ratio(*before), share);
+}
+
+} // namespace
+
+MessageTimes message_times(std::span<const CostModel> models, OpSpec profiled) {
+  MessageTimes times{profiled, {}};
+  std::map<std::string, std::map<double, std::vector<double>>> seen_us;
+  for (const CostModel& model : models)
+    for (const VariantCost& cost : model.variants) {
+      const double bytes = message_bytes(model.op), us = cost.uncut_communication_us(model.op);
+      if (!cost.communication.curve.is_analytic && us > 0) seen_us[cost.variant.text()][bytes].push_back(us);
+    }
+  for (const auto& [variant, by_bytes] : seen_us)
+    for (const auto& [bytes, us] : by_bytes) {
+      const auto add_log = [](double sum, double one) { return sum + std::log(one); };
+      const double mean_log = std::accumulate(us.begin(), us.end(), 0.0, add_log) / static_cast<double>(us.size());
+      times.by_variant[variant].push_back({bytes, std::exp(mean_log)});
+    }
+  return times;
+}
+
+CostModel at_length(CostModel model, const MessageTimes& messages, const OpSpec& op) {
+  model = with_waves(std::move(model), op);
+  if (op == messages.profiled) return model;
+  for (VariantCost& cost : model.variants) {
+    const auto known = messages.by_variant.find(cost.variant.text());
+    CostCurve& curve = cost.communication.curve;
+    if (curve.is_analytic || known == messages.by_variant.end()) continue;
+    const double ratio = time_ratio(known->second, curve, message_bytes(op));
+    if (std::isfinite(ratio) && ratio > 0) curve = scaled(std::move(curve), ratio);
   }
   return model;
 }

@@ -72,8 +72,8 @@ Result<Outcome> predict_and_race(const planner::OpSpec& op, const std::string& l
   MC2_ASSIGN(const auto now, finder::find_model(places, question));
   MC2_ASSIGN(auto anchored, finder::predict_with(now, question, printed.cut));
   MC2_ASSIGN(const auto raced, shown_race(*bench, {printed}, settings, "race " + op.text()));
-  MC2_ASSIGN(const auto uncut, finder::predict_uncut_with(found, op, printed.variant));
-  const store::Measurement measured = embed::measurement_of(raced.contenders.front(), printed, uncut);
+  const store::Measurement measured =
+      embed::measurement_of(raced.contenders.front(), printed, finder::as_it_is_now(found, op));
   MC2_TRY(store.add_measurement(bench->fingerprint(), measured, utc_now()));
   return Outcome{op, link, printed, std::move(anchored), measured};
 }

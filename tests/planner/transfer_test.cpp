@@ -3,6 +3,9 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
+#include <cmath>
+#include <vector>
+
 #include "mc2/planner/planner.hpp"
 #include "support/models.hpp"
 
@@ -164,6 +167,43 @@ TEST(Transfer, OfAKernelOfAllBlocksCountsFlopsAndWholeWaves) {
   const double waves = (5 * 132 / 2.0) / (3 * 132); // of twice the tiles
   EXPECT_NEAR(compute_us(answered, 100), waves * (8 + 0.095 * 200), 1e-9);
   EXPECT_EQ(with_waves(answered, target), answered);
+}
+
+TEST(Transfer, OfEquallyNearWidthsTheNearestLengthAnswers) {
+  std::vector<CostModel> models(3, source_model());
+  models[0].op = shaped(1024, 1024, 512);
+  models[1].op = shaped(1024, 1024, 8192);
+  models[2].op = shaped(1024, 1024, 65536);
+  const auto source_of = [&](std::int64_t m) {
+    return transfer_from_nearest(models, shaped(2048, 1024, m), models[0].fingerprint).value().source.m;
+  };
+  EXPECT_EQ(source_of(512), 512);
+  EXPECT_EQ(source_of(700), 512);
+  EXPECT_EQ(source_of(4096), 8192); // 512 rows say little of blocks of 4096
+  EXPECT_EQ(source_of(20000), 65536);
+}
+
+TEST(MessageTimes, MessagesOfOtherModelsCorrectTheUncutCollective) {
+  CostModel model = source_model(); // 20 us + 1 us a KB; a row has 4 KiB
+  CostModel shorter = model, longer = model;
+  shorter.op = shaped(2048, 512, 128); // 1 MiB, twice as long as by the model's curve
+  shorter.variants.front().communication.curve = affine(CurveAxis::Bytes, 20 + 20 + 1048.576, 1e-3);
+  longer.op = shaped(1024, 4096, 4096); // 16 MiB, as the curve says
+  const MessageTimes messages = message_times(std::vector{model, shorter, longer}, model.op);
+  const auto ratio = [&](std::int64_t m) {
+    const OpSpec op = shaped(1024, 1024, m);
+    return at_length(model, messages, op).variants.front().uncut_communication_us(op) /
+           model.variants.front().uncut_communication_us(op);
+  };
+  EXPECT_NEAR(ratio(256), 2, 1e-9);
+  EXPECT_NEAR(ratio(64), 2, 1e-9);             // beyond the shortest as there
+  EXPECT_NEAR(ratio(512), std::sqrt(2), 1e-9); // 2 MiB, halfway to the model's own 4
+  EXPECT_NEAR(ratio(2048), 1, 1e-9);           // between two that the curve knows
+  EXPECT_EQ(at_length(model, messages, model.op), model);
+  CostModel analytic = model;
+  analytic.variants.front().communication.curve.is_analytic = true;
+  EXPECT_EQ(at_length(analytic, messages, shaped(1024, 1024, 256)), analytic);
+  EXPECT_TRUE(message_times(std::vector{analytic}, model.op).by_variant.empty());
 }
 
 TEST(Transfer, WidensTheIntervalByTheDistance) {

@@ -263,8 +263,9 @@ TEST(Store, ModelAnswersForItsOperatorAndOtherRowCounts) {
   ASSERT_TRUE(store.put_model(examples::model(2048), "2025-01-03T00:00:00Z").ok());
   ASSERT_TRUE(store.put_model(examples::model(4096), "2025-01-02T00:00:00Z").ok());
   EXPECT_EQ(store.find_model(examples::op(1024), fingerprint).value(), examples::model(1024));
-  // Blocks of up to 3000 rows were measured for 4096 only, those of 512 for every one: the nearest larger answers.
+  // Blocks of up to 3000 rows were measured for 4096 only, and a shorter model is twice as far.
   EXPECT_EQ(store.find_model(examples::op(3000), fingerprint).value().op.m, 4096);
+  EXPECT_EQ(store.find_model(examples::op(2400), fingerprint).value().op.m, 2048);
   EXPECT_EQ(store.find_model(examples::op(512), fingerprint).value().op.m, 1024);
   // Beyond all of them the largest extrapolates least.
   EXPECT_EQ(store.find_model(examples::op(8192), fingerprint).value().op.m, 4096);

@@ -28,10 +28,12 @@ store::Measurement measurement_of(const profiler::Contender& contender, const pl
 }
 
 store::Measurement measurement_of(const profiler::Contender& contender, const planner::Plan& plan,
-                                  const planner::Plan& uncut) {
+                                  const planner::CostModel& now) {
   store::Measurement measurement = measurement_of(contender, plan);
-  measurement.predicted_compute_us = uncut.compute_us;
-  measurement.predicted_communication_us = uncut.communication_us;
+  const planner::VariantCost* cost = now.cost_of(plan.variant);
+  if (cost == nullptr) return measurement;
+  measurement.predicted_compute_us = cost->uncut_compute_us(plan.op);
+  measurement.predicted_communication_us = cost->uncut_communication_us(plan.op);
   measurement.predicted_serial_us = plan.serial_us;
   return measurement;
 }

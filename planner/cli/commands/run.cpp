@@ -135,8 +135,7 @@ store::Measurement RunCommand::measurement_of(const profiler::Contender& raced, 
   const auto found = finder::find_model({.given = {}, .kept = finder::kept_in(shared)},
                                         {.op = plan.op, .machine = plan.fingerprint, .may_transfer = !no_transfer});
   if (!found) return embed::measurement_of(raced, plan);
-  const auto uncut = finder::predict_uncut_with(found.value(), plan.op, plan.variant);
-  return uncut ? embed::measurement_of(raced, plan, uncut.value()) : embed::measurement_of(raced, plan);
+  return embed::measurement_of(raced, plan, finder::as_it_is_now(found.value(), plan.op));
 }
 
 Result<ExitCode> RunCommand::measure(embed::Workbench& bench, const planner::Plan& plan, store::Layers* layers) const {

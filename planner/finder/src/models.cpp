@@ -42,8 +42,7 @@ std::vector<CostModel> neighbours(const ModelPlaces& places, const PlanQuestion&
 }
 
 /// Errors: NotFound, without words where there is no model of another n and k.
-Result<planner::Transfer> transferred(const ModelPlaces& places, const PlanQuestion& question) {
-  const auto near = neighbours(places, question);
+Result<planner::Transfer> transferred(const std::vector<CostModel>& near, const PlanQuestion& question) {
   const auto refused = [](const std::string& why) { return Error{ErrorCode::NotFound, "", why}; };
   if (near.empty()) return refused("");
   if (!question.may_transfer) return refused("; a model of another n and k might answer, but transfer is ruled out");
@@ -54,15 +53,23 @@ Result<planner::Transfer> transferred(const ModelPlaces& places, const PlanQuest
 
 Result<FoundModel> find_any(const ModelPlaces& places, const PlanQuestion& question) {
   auto own = find_own(places, question);
-  if (own) return FoundModel{std::move(own).value()};
+  if (own) {
+    FoundModel found{std::move(own).value()};
+    if (found.model.op != question.op)
+      found.messages = planner::message_times(neighbours(places, question), found.model.op);
+    return found;
+  }
   if (own.error().code == ErrorCode::InvalidSpec) return own.error();
   const auto refused = [&](const std::string& why) {
     return Error{own.error().code, own.error().field, own.error().message + why};
   };
-  auto transfer = transferred(places, question);
+  const auto near = neighbours(places, question);
+  auto transfer = transferred(near, question);
   if (!transfer) return refused(transfer.error().message);
+  auto messages = planner::message_times(near, transfer.value().source);
   CostModel model = transfer.value().model;
-  return FoundModel{std::move(model), std::move(transfer).value()};
+  return FoundModel{
+      .model = std::move(model), .transfer = std::move(transfer).value(), .messages = std::move(messages)};
 }
 
 } // namespace
@@ -96,7 +103,7 @@ Kept kept_in_unnamed(const store::Store& store) {
 }
 
 std::string why_not_transferred(const ModelPlaces& places, const PlanQuestion& question) {
-  const auto transfer = transferred(places, question);
+  const auto transfer = transferred(neighbours(places, question), question);
   return transfer ? "" : transfer.error().message;
 }
 
@@ -104,20 +111,21 @@ Result<FoundModel> find_model(const ModelPlaces& places, const PlanQuestion& que
   auto found = find_any(places, question);
   if (!found) return found;
   CostModel& model = found.value().model;
+  const planner::MessageTimes& messages = found.value().messages;
   if (question.variant) {
     MC2_ASSIGN(model, planner::restricted_to(*question.variant, std::move(model)));
   }
   const auto record = places.kept ? places.kept->speed_record(question.op, question.machine) : planner::SpeedRecord();
   const auto uncut =
-      planner::predict_cut(question.op, planner::with_waves(model, question.op), planner::uncut(question.op));
+      planner::predict_cut(question.op, planner::at_length(model, messages, question.op), planner::uncut(question.op));
   planner::SpeedSpread& spread = found.value().spread;
   spread = planner::speed_spread(record.ratios, uncut ? uncut.value().serial_us : 0);
   if (!question.time_uncut) {
-    found.value().level = planner::speed_level(model, question.op, record.runs);
+    found.value().level = planner::speed_level(model, messages, question.op, record.runs);
     return found;
   }
   MC2_ASSIGN(const auto now, question.time_uncut(model));
-  MC2_ASSIGN(model, planner::at_speed(planner::with_waves(model, question.op), question.op, now));
+  MC2_ASSIGN(model, planner::at_speed(planner::at_length(model, messages, question.op), question.op, now));
   spread.compute = spread.communication = 0;
   found.value().is_at_speed = true;
   return found;
@@ -136,7 +144,7 @@ CostModel as_it_is_now(const FoundModel& found) {
 
 CostModel as_it_is_now(const FoundModel& found, const OpSpec& op) {
   CostModel model = as_it_is_now(found);
-  return found.is_at_speed ? model : planner::with_waves(std::move(model), op);
+  return found.is_at_speed ? model : planner::at_length(std::move(model), found.messages, op);
 }
 
 planner::Plan labelled(planner::Plan plan, const FoundModel& found, const PlanQuestion& question) {

@@ -37,10 +37,12 @@ std::string same_block_costs(const planner::OpSpec& op) {
   return same + "AND n = ?4 AND m > " + std::to_string(planner::traits_of(op.kind).max_column_cut_m) + " ";
 }
 
-/// Which models answer for an operator, the one to prefer first.
+/// Which models answer for an operator, the one to prefer first: of the nearest length of the cut axis, in proportion.
+/// A shorter one is twice as far, as the longest blocks lie beyond what it measured.
 std::string model_query(const planner::OpSpec& op) {
   const bool is_by_columns = planner::cut_axis(op) == planner::CutAxis::Columns;
-  const std::string nearest = is_by_columns ? "n >= ?4 DESC, abs(n - ?4)" : "m >= ?3 DESC, abs(m - ?3)";
+  const std::string nearest = is_by_columns ? "iif(n >= ?4, 1.0 * n / ?4, 1.0 * ?4 / n * ?4 / n)"
+                                            : "iif(m >= ?3, 1.0 * m / ?3, 1.0 * ?3 / m * ?3 / m)";
   return select_sql(Table::Model, same_block_costs(op) + "ORDER BY " + nearest + ", created_at DESC, id DESC");
 }
 

@@ -57,7 +57,7 @@ BlockExchange BoundPlan::exchange_of(std::size_t stage, RunMode mode) const {
   BlockExchange exchange{.element_count = block.row_count * unit_elements,
                          .meets_before = !gathers_first,
                          .meets_after = block.first_row + block.row_count == whole(list).row_count,
-                         .leaves_sum = carries_at_once(mode),
+                         .leaves_sum = variant.stores_tiles && mode == RunMode::Independent,
                          .copies_own = traits.moves_products() || (gathers_first && mode == RunMode::Serial)};
   // In the exchange memory a block's pieces touch, unless it holds all tiles' products; in A and C they are a shard
   // apart.

@@ -66,6 +66,9 @@ struct VariantCost {
 
   /// Time of the local part of `op` in us; 0 for a kind without one.
   [[nodiscard]] double local_us(const OpSpec& op) const;
+  /// What the lanes of the uncut `op` take alone, in us: the local part is a matmul of its own.
+  [[nodiscard]] double uncut_compute_us(const OpSpec& op) const;
+  [[nodiscard]] double uncut_communication_us(const OpSpec& op) const;
   bool operator==(const VariantCost&) const = default;
 };
 
@@ -113,8 +116,8 @@ struct CostModel {
 /// The curve with every time multiplied by `factor` > 0; sizes, range and relative interval stay.
 [[nodiscard]] CostCurve scaled(CostCurve curve, double factor);
 
-/// The model with each variant's curves scaled so that the uncut parts of `op` take the given times: what remains of a
-/// model when the machine's speed has drifted since it was profiled. Times > 0.
+/// The model with each variant's curves scaled so that the uncut lanes of `op` take the given times, each alone: what
+/// remains of a model when the machine's speed has drifted since it was profiled. Times > 0.
 [[nodiscard]] CostModel anchored(CostModel model, const OpSpec& op, double compute_us, double communication_us);
 
 } // namespace mc2::planner

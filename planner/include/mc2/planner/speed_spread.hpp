@@ -7,6 +7,7 @@
 #include "mc2/planner/cost_model.hpp"
 #include "mc2/planner/op_spec.hpp"
 #include "mc2/planner/plan.hpp"
+#include "mc2/planner/transfer.hpp"
 
 #pragma GCC visibility push(default)
 
@@ -44,9 +45,11 @@ struct SpeedLevel {
 /// axis is longer or shorter than the one that is asked about; the profile itself counts half as much as the newest run
 /// at the same length. Runs of other operators and of variants that the model does not know are left out. Source:
 /// docs/cost_model.md §14.
-/// @param model  without with_waves(), which each run has its own of
-/// @param op     one that the model answers for
-[[nodiscard]] SpeedLevel speed_level(const CostModel& model, const OpSpec& op, std::span<const UncutRun> runs);
+/// @param model     without at_length(), which each run has its own of
+/// @param messages  for that
+/// @param op        one that the model answers for
+[[nodiscard]] SpeedLevel speed_level(const CostModel& model, const MessageTimes& messages, const OpSpec& op,
+                                     std::span<const UncutRun> runs);
 
 /// The model with every measured curve's times multiplied by its lane's level.
 [[nodiscard]] CostModel with_level(CostModel model, const SpeedLevel& level);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <span>
 #include <string>
 #include <vector>
@@ -47,7 +48,8 @@ struct Transfer {
 /// InvalidSpec (model or target).
 [[nodiscard]] Result<Transfer> transfer(const CostModel& model, const OpSpec& target, const Fingerprint& fingerprint);
 
-/// transfer() from the model nearest in (log n, log k); of equally near ones the first.
+/// transfer() from the model nearest in log n, log k and, at half weight, the log of the cut axis' length; of equally
+/// near ones the first.
 /// Errors: NotFound without models; the nearest one's refusal when none is sound.
 [[nodiscard]] Result<Transfer> transfer_from_nearest(std::span<const CostModel> models, const OpSpec& target,
                                                      const Fingerprint& fingerprint);
@@ -57,6 +59,26 @@ struct Transfer {
 /// operator, is stretched by what they make of `op` over that. Elsewhere the model as it was.
 /// @param op  one that the model answers for
 [[nodiscard]] CostModel with_waves(CostModel model, const OpSpec& op);
+
+/// What a kind's uncut collectives took on one machine, at every message that a model of it has: the same bytes take as
+/// long whatever n and k are, and a profile's blocks, taken back to back, do not say what a shorter message takes
+/// alone.
+struct MessageTimes {
+  struct Point {
+    double bytes = 0, us = 0;
+  };
+  OpSpec profiled;                                      ///< what the model to be corrected is from
+  std::map<std::string, std::vector<Point>> by_variant; ///< Variant::text(); sizes ascend
+};
+
+/// Analytic curves say nothing. @param models  of one kind, type, number of ranks and machine
+[[nodiscard]] MessageTimes message_times(std::span<const CostModel> models, OpSpec profiled);
+
+/// The model for one length of the cut axis: with_waves(), and each variant's communication times the
+/// ratio of what messages took to what its curve says of them, between the nearest two messages on a line in the
+/// message's logarithm, beyond the last as there. As it was for the operator that was profiled. Source:
+/// docs/cost_model.md §12.
+[[nodiscard]] CostModel at_length(CostModel model, const MessageTimes& messages, const OpSpec& op);
 
 /// The plan, marked Extrapolated with the transfer's reason (Analytic stays Analytic). Unchanged for the same n and k.
 [[nodiscard]] Plan as_transferred(Plan plan, const Transfer& transfer);

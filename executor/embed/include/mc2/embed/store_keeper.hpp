@@ -24,9 +24,9 @@ using StoreAccess = std::function<void(const std::function<void(store::Store&)>&
 
 /// The same of a plan that was made before, not for the race: with what was predicted of the uncut parts, from which
 /// the finder learns how the machine's speed changes.
-/// @param uncut  finder::predict_uncut_with() of the plan's variant
+/// @param now  the model that is predicted with; where it does not know the plan's variant, nothing is added
 [[nodiscard]] store::Measurement measurement_of(const profiler::Contender& contender, const planner::Plan& plan,
-                                                const planner::Plan& uncut);
+                                                const planner::CostModel& now);
 
 /// Keeps in a store what tuning finds. Errors: as store::Store.
 class StoreKeeper final : public profiler::Keeper {

@@ -52,6 +52,8 @@ struct FoundModel {
   planner::SpeedSpread spread = {};
   /// How fast the operator's later runs were; its plans are as fast. The model itself is as it was profiled.
   planner::SpeedLevel level = {};
+  /// What the machine's other models say of messages as long as the operator's; empty for the operator of the model.
+  planner::MessageTimes messages = {};
   bool is_at_speed = false; ///< by PlanQuestion::time_uncut: the uncut parts take what was timed just now
 };
 
@@ -69,7 +71,7 @@ struct FoundModel {
 /// The model as fast and as unsure as later runs say.
 [[nodiscard]] planner::CostModel as_it_is_now(const FoundModel& found);
 
-/// The same for one length of the cut axis: planner::with_waves().
+/// The same for one length of the cut axis: planner::at_length().
 [[nodiscard]] planner::CostModel as_it_is_now(const FoundModel& found, const planner::OpSpec& op);
 
 /// What is told of a plan by that model besides what was predicted: what the model was made from, and how far off
