@@ -33,14 +33,6 @@ double blended(double a, double b) { return std::sqrt(std::sqrt(a * a * a * a + 
 /// The same of compute and memory, which meet more sharply.
 double longer_of(double a, double b) { return std::cbrt(std::sqrt(std::pow(a, 6) + std::pow(b, 6))); }
 
-/// Of all tiles, each of these many rows and columns.
-double tiles_us(const GpuRates& rates, const GpuMatmul& matmul, double rows, double columns) {
-  const double count = std::ceil(matmul.rows / rows) * matmul.batch * std::ceil(matmul.n / columns);
-  const double waves = std::ceil(count / matmul.sm_count);
-  const double step_us = blended(rates.multiply_us * rows * columns, rates.load_us * (rows + columns));
-  return waves * (std::ceil(matmul.k / kDepth) * step_us + rates.wave_us) + rates.element_us * rows * columns;
-}
-
 /// 0 where it is none.
 int number_in(std::string_view text) {
   int number = 0;
@@ -98,15 +90,42 @@ double whole_waves_ratio(const GpuRates& rates, const OpSpec& op, const Variant&
   return std::ceil(tiles / all.sm_count) * all.sm_count / filled;
 }
 
-double matmul_us(const GpuRates& rates, const GpuMatmul& matmul) {
-  double compute_us = std::numeric_limits<double>::infinity();
+MatmulTimes::MatmulTimes(const GpuRates& rates, double n, double k, int sm_count)
+    : n_(n), k_(k), launch_us_(rates.launch_us), memory_us_per_byte_(rates.memory_us_per_byte), sm_count_(sm_count) {
   for (const int rows : kTileRows)
-    for (const int columns : kTileColumns)
-      if (rows * columns <= kMostElements && !((columns == 160 || columns == 224) && rows < 64))
-        compute_us = std::min(compute_us, tiles_us(rates, matmul, rows, columns));
-  const double all_rows = matmul.rows * matmul.batch;
-  const double elements = all_rows * matmul.k + matmul.k * matmul.n + all_rows * matmul.n;
-  return rates.launch_us + longer_of(compute_us, 2 * elements * rates.memory_us_per_byte);
+    for (const int columns : kTileColumns) {
+      if (rows * columns > kMostElements || ((columns == 160 || columns == 224) && rows < 64)) continue;
+      const double step_us = blended(rates.multiply_us * rows * columns, rates.load_us * (rows + columns));
+      tiles_.push_back({static_cast<double>(rows), std::ceil(n / columns),
+                        std::ceil(k / kDepth) * step_us + rates.wave_us, rates.element_us * rows * columns});
+    }
+}
+
+double MatmulTimes::us(double rows, double batch) const {
+  double compute_us = std::numeric_limits<double>::infinity();
+  for (const Tile& tile : tiles_) {
+    const double count = std::ceil(rows / tile.rows) * batch * tile.columns_count;
+    compute_us = std::min(compute_us, std::ceil(count / sm_count_) * tile.wave_us + tile.once_us);
+  }
+  const double all_rows = rows * batch, elements = all_rows * k_ + k_ * n_ + all_rows * n_;
+  return launch_us_ + longer_of(compute_us, 2 * elements * memory_us_per_byte_);
+}
+
+double matmul_us(const GpuRates& rates, const GpuMatmul& matmul) {
+  return MatmulTimes(rates, matmul.n, matmul.k, matmul.sm_count).us(matmul.rows, matmul.batch);
+}
+
+BlockWaves::BlockWaves(const GpuRates& rates, const OpSpec& op, const Variant& variant)
+    : times_(rates, static_cast<double>(op.n), static_cast<double>(op.k), matmul_sms(variant, rates.sm_count)) {
+  const double shards = matmul_of_block(rates, op, variant, 1).batch;
+  const Slices slices = slices_of(variant);
+  for (const double share : slices.shares()) ++slices_[share * shards];
+}
+
+double BlockWaves::us(double block_rows) const {
+  double sum_us = 0;
+  for (const auto& [shards, count] : slices_) sum_us += count * times_.us(block_rows, shards);
+  return sum_us;
 }
 
 } // namespace mc2::planner

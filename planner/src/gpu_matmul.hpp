@@ -1,6 +1,8 @@
 #pragma once
 
+#include <map>
 #include <optional>
+#include <vector>
 
 #include "mc2/planner/cost_model.hpp"
 #include "mc2/planner/fingerprint.hpp"
@@ -51,6 +53,33 @@ struct GpuMatmul {
 
 /// The library's matmul with the tile that suits the shape best: waves of tiles, one tile to an SM, or what memory
 /// takes, whichever is longer. Never falls with rows.
+class MatmulTimes {
+ public:
+  MatmulTimes(const GpuRates& rates, double n, double k, int sm_count);
+  /// Of `batch` times so many rows.
+  [[nodiscard]] double us(double rows, double batch) const;
+
+ private:
+  struct Tile {
+    double rows, columns_count, wave_us, once_us;
+  };
+  double n_, k_, launch_us_, memory_us_per_byte_, sm_count_;
+  std::vector<Tile> tiles_;
+};
 [[nodiscard]] double matmul_us(const GpuRates& rates, const GpuMatmul& matmul);
+
+/// What a variant multiplies for a block of the cut axis: all other shards' rows at once or, where it hands a block
+/// over in slices, each slice's by itself.
+class BlockWaves {
+ public:
+  BlockWaves(const GpuRates& rates, const OpSpec& op, const Variant& variant);
+  [[nodiscard]] double us(double block_rows) const;
+  /// Of the own shard.
+  [[nodiscard]] double local_us(double rows) const { return times_.us(rows, 1); }
+
+ private:
+  MatmulTimes times_;
+  std::map<double, int> slices_; ///< how many there are of each number of shards
+};
 
 } // namespace mc2::planner

@@ -72,9 +72,10 @@ SpeedLevel speed_level(const CostModel& model, const MessageTimes& messages, con
   SpeedLevel level;
   for (const UncutRun& run : runs) {
     if (!has_same_block_costs(model.op, run.op) || !(run.compute_us > 0) || !(run.communication_us > 0)) continue;
-    const CostModel predicted = at_length(model, messages, run.op);
-    const VariantCost* cost = predicted.cost_of(run.variant);
-    if (cost == nullptr) continue;
+    auto alone = restricted_to(run.variant, model);
+    if (!alone) continue;
+    const CostModel predicted = at_length(std::move(alone).value(), messages, run.op);
+    const VariantCost* cost = &predicted.variants.front();
     const double weight = age_weight * nearness(run.op, op);
     compute += weight * std::log(run.compute_us / cost->uncut_compute_us(run.op));
     communication += weight * std::log(run.communication_us / cost->uncut_communication_us(run.op));

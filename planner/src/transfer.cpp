@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <map>
 #include <numeric>
@@ -15,8 +16,9 @@
 namespace mc2::planner {
 namespace {
 
-constexpr int kWaveKnotCount = 48;
-constexpr double kKnotReach = 32;
+/// Knots of a curve that follows waves: each tile's rows, up to a length beyond which a wave is a small part of a
+/// block.
+constexpr double kTileStep = 128, kCoarseTileStep = 512, kFineRows = 8192;
 
 SizeRatios ratios_of(const OpSpec& source, const OpSpec& target) {
   return {cut_axis(target) == CutAxis::Columns ? 1 : static_cast<double>(target.n) / static_cast<double>(source.n),
@@ -39,26 +41,60 @@ CostCurve with_dearer_rows(CostCurve curve, const SizeRatios& ratios) {
   return widened(std::move(curve), kComputeTransferSpread * std::max(size_doublings + aspect_doublings, 1.0));
 }
 
-/// The curve at the same rows, as many times as dear as waves and memory make them; below the fewest that were
-/// measured, as waves make those. Knots lie beyond what was measured on either side, too: there waves know more than a
-/// straight line.
-CostCurve with_rows_of_waves(const CostCurve& curve, const OpSpec& source, const OpSpec& target, const Variant& variant,
-                             const GpuRates& rates) {
-  const auto waves_us = [&](const OpSpec& op, double x) {
-    return matmul_us(rates, matmul_of_block(rates, op, variant, x));
+/// Of blocks of any rows, in us.
+using TimesOfRows = std::function<double(double)>;
+
+/// A straight line through waves' times at the sizes that a profile takes, relative errors being alike.
+AffineCurve line_through(const TimesOfRows& waves_us, double first_x, double last_x) {
+  double ones = 0, xs = 0, squares = 0, left = 0, right = 0; // of 1/t, x/t and their products
+  const auto add = [&](double x) {
+    const double one = 1 / waves_us(x), slope = x * one;
+    ones += one * one, xs += one * slope, squares += slope * slope, left += one, right += slope;
   };
+  for (double x = first_x; x < last_x; x *= 2) add(x);
+  add(last_x);
+  const double determinant = ones * squares - xs * xs;
+  const double alpha_us = determinant > 0 ? (left * squares - right * xs) / determinant : 0;
+  const double beta_us = determinant > 0 ? (ones * right - xs * left) / determinant : 0;
+  if (alpha_us > 0 && beta_us > 0) return {alpha_us, beta_us};
+  return alpha_us > 0 ? AffineCurve{left / ones, 0} : AffineCurve{0, right / squares};
+}
+
+std::vector<double> wave_knots(double first_x, double last_x) {
+  std::vector<double> knots;
+  for (double x = first_x; x < kTileStep; x *= 2) knots.push_back(x);
+  for (double x = kTileStep; x < last_x; x += x < kFineRows ? kTileStep : kCoarseTileStep) knots.push_back(x);
+  if (knots.size() >= kMaxCurveKnots) knots.resize(kMaxCurveKnots - 1);
+  knots.push_back(last_x);
+  return knots;
+}
+
+/// The curve bent by waves of tiles: at the sizes that were measured it holds their waves, but a straight line through
+/// them has lost where waves end. What a size takes over that line, or over waves where the curve is none, goes on as
+/// it is beyond what was measured. `source_us` and `target_us` are what waves say of the operator that was measured and
+/// of the one that is asked for.
+CostCurve with_rows_of_waves(const CostCurve& curve, const TimesOfRows& source_us, const TimesOfRows& target_us,
+                             double last_x) {
+  const bool is_line = std::holds_alternative<AffineCurve>(curve.shape);
+  const AffineCurve line = is_line ? line_through(source_us, curve.valid_min_x, curve.valid_max_x) : AffineCurve{};
   InterpolatedCurve shape;
-  const double first_x = curve.valid_min_x / kKnotReach, last_x = curve.valid_max_x * kKnotReach;
-  for (int i = 0; i < kWaveKnotCount; ++i) {
-    const double x = first_x * std::pow(last_x / first_x, i / (kWaveKnotCount - 1.0));
-    const double from_x = std::max(x, curve.valid_min_x);
-    const double us = curve.time_us(from_x) * waves_us(target, x) / waves_us(source, from_x);
+  constexpr double kFewestRows = 4;
+  for (const double x : wave_knots(std::min(kFewestRows, curve.valid_min_x), std::max(last_x, curve.valid_max_x))) {
+    const double from_x = std::clamp(x, curve.valid_min_x, curve.valid_max_x);
+    const double us = curve.time_us(from_x) * target_us(x) / (is_line ? line.time_us(from_x) : source_us(from_x));
     const double least_us = shape.knots.empty() ? 0 : shape.knots.back().time_us;
     if (us > 0) shape.knots.push_back({x, std::max(us, least_us)});
   }
   CostCurve result = curve;
   result.shape = std::move(shape);
   return result;
+}
+
+/// What waves say of a variant's blocks, or of the own shard.
+TimesOfRows times_of_rows(const GpuRates& rates, const OpSpec& op, const Variant& variant, bool is_local) {
+  return [times = BlockWaves(rates, op, variant), is_local](double rows) {
+    return is_local ? times.local_us(rows) : times.us(rows);
+  };
 }
 
 /// What whole waves make of one operator over what they made of the one that was profiled, whose times hold them: a
@@ -173,15 +209,18 @@ Result<Transfer> transfer(const CostModel& model, const OpSpec& target, const Fi
   result.model.anchored_interval.reset(); // raced cuts of one shape say nothing of another's
   const SizeRatios ratios = ratios_of(model.op, target);
   const auto rates = gpu_rates(fingerprint, target);
+  const auto last_x = static_cast<double>(traits_of(target.kind).cut_axis_length(target));
   for (auto& variant : result.model.variants) {
-    const auto transferred = [&](const CostCurve& curve) {
+    const auto transferred = [&](const CostCurve& curve, bool is_local) {
       if (!rates || curve.is_analytic || !(curve.valid_min_x > 0)) return with_dearer_rows(curve, ratios);
       if (variant.variant.name == kTileStoreVariant)
         return scaled(with_dearer_rows(curve, ratios), waves_over(*rates, target, model.op, variant.variant));
-      return widened(with_rows_of_waves(curve, model.op, target, variant.variant, *rates), kWaveTransferSpread);
+      return widened(with_rows_of_waves(curve, times_of_rows(*rates, model.op, variant.variant, is_local),
+                                        times_of_rows(*rates, target, variant.variant, is_local), last_x),
+                     kWaveTransferSpread);
     };
-    variant.compute.curve = transferred(variant.compute.curve);
-    if (variant.local_compute) variant.local_compute = transferred(*variant.local_compute);
+    variant.compute.curve = transferred(variant.compute.curve, false);
+    if (variant.local_compute) variant.local_compute = transferred(*variant.local_compute, true);
     variant.communication.curve = widened(std::move(variant.communication.curve), kCommunicationTransferSpread);
   }
   const OpTraits& traits = traits_of(target.kind);
@@ -226,17 +265,19 @@ CostModel with_waves(CostModel model, const OpSpec& op) {
   const OpTraits& traits = traits_of(op.kind);
   const auto rows = static_cast<double>(traits.cut_axis_length(op));
   const double fewest_rows = traits.has_local_part ? rows / (op.world_size - 1) : rows;
-  const auto waved = [&](CostCurve curve, const Variant& variant) {
+  const auto waved = [&](CostCurve curve, const Variant& variant, bool is_local) {
     if (curve.is_analytic || !(curve.valid_min_x > 0)) return curve;
     if (variant.name == kTileStoreVariant) return scaled(std::move(curve), waves_over(*rates, op, model.op, variant));
-    if (fewest_rows >= curve.valid_min_x) return curve;
+    const bool is_line = std::holds_alternative<AffineCurve>(curve.shape);
+    if (!is_line && fewest_rows >= curve.valid_min_x) return curve;
     const bool is_below = rows < curve.valid_min_x;
-    curve = with_rows_of_waves(curve, op, op, variant, *rates);
+    const TimesOfRows waves_us = times_of_rows(*rates, op, variant, is_local);
+    curve = with_rows_of_waves(curve, waves_us, waves_us, rows);
     return is_below ? widened(std::move(curve), kWaveTransferSpread) : curve;
   };
   for (auto& cost : model.variants) {
-    cost.compute.curve = waved(std::move(cost.compute.curve), cost.variant);
-    if (cost.local_compute) cost.local_compute = waved(*std::move(cost.local_compute), cost.variant);
+    cost.compute.curve = waved(std::move(cost.compute.curve), cost.variant, false);
+    if (cost.local_compute) cost.local_compute = waved(*std::move(cost.local_compute), cost.variant, true);
   }
   return model;
 }

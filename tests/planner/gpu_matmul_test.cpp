@@ -6,10 +6,13 @@
 #include <cmath>
 #include <cstdio>
 #include <fstream>
+#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "mc2/planner/planner.hpp"
+#include "mc2/planner/transfer.hpp"
 #include "support/models.hpp"
 
 namespace mc2::planner::gpu_matmul_test {
@@ -39,6 +42,68 @@ TEST(GpuMatmul, IsNearToWhatWasMeasured) {
   ASSERT_EQ(errors.size(), 880U);
   EXPECT_LT(errors[errors.size() / 2], 0.04);
   EXPECT_LT(errors[errors.size() * 9 / 10], 0.18);
+}
+
+/// Times of data/gpu/matmuls_h100.csv on all SMs, by rows, of each n and k.
+std::map<std::pair<double, double>, std::map<double, double>> measured_us() {
+  std::map<std::pair<double, double>, std::map<double, double>> result;
+  std::ifstream file(MC2_SOURCE_DIR "/data/gpu/matmuls_h100.csv");
+  for (std::string line; std::getline(file, line);) {
+    double rows = 0, n = 0, k = 0, us = 0;
+    int sm_count = 0;
+    if (std::sscanf(line.c_str(), "%lf,%lf,%lf,%d,%lf", &rows, &n, &k, &sm_count, &us) == 5 && sm_count == 0)
+      result[{n, k}][rows] = us;
+  }
+  return result;
+}
+
+/// The least squares of relative errors.
+AffineCurve fitted_line(const std::vector<std::pair<double, double>>& points) {
+  double aa = 0, ab = 0, bb = 0, a = 0, b = 0;
+  for (const auto& [x, us] : points) {
+    const double one = 1 / us, slope = x / us;
+    aa += one * one, ab += one * slope, bb += slope * slope, a += one, b += slope;
+  }
+  const double determinant = aa * bb - ab * ab;
+  const AffineCurve line{(a * bb - b * ab) / determinant, (aa * b - ab * a) / determinant};
+  return line.alpha_us >= 0 ? line : AffineCurve{0, b / bb};
+}
+
+TEST(GpuMatmul, BendsALineThroughSomeSizesTowardsTheOthers) {
+  std::vector<double> plain, bent;
+  for (const auto& [shape, us_of] : measured_us()) {
+    OpSpec op = testing::all_reduce_op(1024, 0, 0, DType::Bf16, 2);
+    op.n = static_cast<std::int64_t>(shape.first), op.k = static_cast<std::int64_t>(shape.second);
+    for (const std::int64_t most : {1024, 4096}) {
+      op.m = most;
+      std::vector<std::pair<double, double>> profiled;
+      for (const double rows : {128, 256, 512, 768, 1024, 2048, 4096})
+        if (rows <= static_cast<double>(most) && us_of.contains(rows)) profiled.emplace_back(rows, us_of.at(rows));
+      CostModel model = testing::model_of(op, testing::affine(CurveAxis::Rows, 0, 1, static_cast<double>(most)),
+                                          testing::affine(CurveAxis::Bytes, 4, 1e-5));
+      model.fingerprint = kH100;
+      CostCurve& curve = model.variants.front().compute.curve;
+      curve.shape = fitted_line(profiled);
+      curve.valid_min_x = 128;
+      for (const auto& [rows, us] : us_of) {
+        const bool is_profiled = std::ranges::find(profiled, std::pair(rows, us)) != profiled.end();
+        if (rows < 96 || rows > 2 * static_cast<double>(most) || is_profiled) continue;
+        op.m = static_cast<std::int64_t>(rows);
+        plain.push_back(std::abs(curve.time_us(rows) / us - 1));
+        bent.push_back(std::abs(with_waves(model, op).variants.front().compute.curve.time_us(rows) / us - 1));
+      }
+    }
+  }
+  std::ranges::sort(plain);
+  std::ranges::sort(bent);
+  const auto at = [](const std::vector<double>& errors, double share) {
+    return errors[static_cast<std::size_t>(share * static_cast<double>(errors.size()))];
+  };
+  RecordProperty("sizes", static_cast<int>(bent.size()));
+  RecordProperty("straight", std::to_string(at(plain, 0.5)) + " " + std::to_string(at(plain, 0.9)));
+  RecordProperty("bent", std::to_string(at(bent, 0.5)) + " " + std::to_string(at(bent, 0.9)));
+  EXPECT_LT(at(bent, 0.5), 0.75 * at(plain, 0.5));
+  EXPECT_LT(at(bent, 0.9), 0.9 * at(plain, 0.9));
 }
 
 TEST(GpuMatmul, OnPartOfTheSmsIsNearToWhatWasMeasured) {

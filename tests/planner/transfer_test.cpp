@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
@@ -131,10 +132,41 @@ TEST(Transfer, OnAGpuFewRowsCostAWave) {
   EXPECT_GT(curve.relative_interval, before.relative_interval + 0.1);
   EXPECT_EQ(curve.provenance(32), Provenance::Extrapolated);
   EXPECT_TRUE(answered.validate());
-  EXPECT_EQ(with_waves(model, model.op), model);
   CostModel host = model;
   host.fingerprint = {};
   EXPECT_EQ(with_waves(host, few), host);
+}
+
+TEST(Transfer, OnAGpuALineIsBentByWaves) {
+  const CostModel model = gpu_model();
+  const auto us = [&](const CostModel& asked, double rows) { return compute_us(asked, rows); };
+  const CostModel answered = with_waves(model, model.op);
+  for (const double rows : {128, 384, 512, 640, 1024, 4096})
+    EXPECT_NEAR(us(answered, rows), us(model, rows), 0.25 * us(model, rows)) << rows;
+  std::vector<double> steps_us; // of as many rows each
+  for (double rows = 256; rows <= 2048; rows += 128) steps_us.push_back(us(answered, rows) - us(answered, rows - 128));
+  const auto [least_us, most_us] = std::ranges::minmax(steps_us);
+  EXPECT_GT(most_us, 1.5 * std::max(0.0, least_us)) << "where another wave begins";
+  EXPECT_EQ(answered.variants.front().compute.curve.relative_interval, 0.02);
+  // What was not fitted by a line has its steps already.
+  CostModel stepped = model;
+  stepped.variants.front().compute.curve.shape = StaircaseCurve{5, 0.05, 20, 512, "fitted"};
+  EXPECT_EQ(with_waves(stepped, model.op), stepped);
+}
+
+TEST(Transfer, OnAGpuSlicesAreMatmulsOfTheirOwn) {
+  CostModel model = gpu_model();
+  model.op = {OpKind::AllGatherMatmul, 4096, 2560, 8192, DType::Bf16, 4};
+  OpSpec wider = model.op;
+  wider.n = 5120;
+  const auto ratio = [&](const char* slices) {
+    CostModel sliced = model;
+    if (*slices != 0) sliced.variants.front().variant.fields["slices"] = slices;
+    return compute_us(transferred(sliced, wider).model, 512) / compute_us(sliced, 512);
+  };
+  // At n = 2560, 4 x 10 tiles of one slice leave most SMs idle; three slices at once do not.
+  EXPECT_LT(ratio("3"), 0.85 * ratio(""));
+  EXPECT_LT(ratio("1+2"), ratio(""));
 }
 
 TEST(Transfer, OnAGpuAKernelOfAllBlocksTakesWholeWaves) {

@@ -53,10 +53,11 @@ struct Transfer {
 /// Errors: NotFound without models; the nearest one's refusal when none is sound.
 [[nodiscard]] Result<Transfer> transfer_from_nearest(std::span<const CostModel> models, const OpSpec& target,
                                                      const Fingerprint& fingerprint);
-/// The model for one length of the cut axis, on a GPU whose rates are known. Below the fewest rows that were measured
-/// compute curves follow waves of tiles instead of a straight line; where all blocks lie there, intervals grow. A
-/// kernel that multiplies all blocks takes whole waves for them together: its curve, a share of a run of the model's
-/// operator, is stretched by what they make of `op` over that. Elsewhere the model as it was.
+/// The model for one length of the cut axis, on a GPU whose rates are known. A compute curve that is a straight line is
+/// bent by waves of tiles, which it has lost; so is every curve below the fewest rows that were measured; where all
+/// blocks lie there, intervals grow. A kernel that multiplies all blocks takes whole waves for them together: its
+/// curve, a share of a run of the model's operator, is stretched by what they make of `op` over that. Elsewhere the
+/// model as it was.
 /// @param op  one that the model answers for
 [[nodiscard]] CostModel with_waves(CostModel model, const OpSpec& op);
 
