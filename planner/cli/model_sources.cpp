@@ -94,17 +94,24 @@ class TopologySource : public ModelSource {
   std::vector<Named> topologies_;
 };
 
-/// What the finder finds in the store, and for which other m it is the answer, too.
-Result<SourcedModel> kept_model(const finder::Kept& kept, const planner::Fingerprint& machine, const OpSpec& op,
-                                bool may_transfer) {
-  MC2_ASSIGN(auto answer, finder::find_model({.given = {}, .kept = kept},
-                                             {.op = op, .machine = machine, .may_transfer = may_transfer}));
-  const std::int64_t model_m = answer.model.op.m;
+/// What the finder finds in the store for one m, and up to which of `all_m`, which ascend, it is the answer.
+Result<SourcedModel> kept_model(const finder::Kept& kept, const finder::PlanQuestion& asked,
+                                std::span<const std::int64_t> all_m) {
+  const auto find = [&](std::int64_t m) {
+    finder::PlanQuestion question = asked;
+    question.op.m = m;
+    return finder::find_model({.given = {}, .kept = kept}, question);
+  };
+  MC2_ASSIGN(auto answer, find(all_m.front()));
+  const auto answers = [&](std::int64_t i) {
+    const auto there = find(all_m[static_cast<std::size_t>(i)]);
+    return there && finder::is_same_answer(there.value(), answer);
+  };
+  const auto last = static_cast<std::size_t>(finder::last_where(0, std::ssize(all_m) - 1, answers));
   const auto& transfer = answer.transfer;
-  const std::string origin = "kept model " + (transfer ? transfer->reason : "of m=" + std::to_string(model_m));
-  // The store prefers the next larger model; without a larger one the largest answers for all further m.
-  const bool is_largest = transfer || model_m < op.m;
-  return sourced(std::move(answer), origin, is_largest ? planner::kMaxSize : model_m);
+  const std::string origin =
+      "kept model " + (transfer ? transfer->reason : "of m=" + std::to_string(answer.model.op.m));
+  return sourced(std::move(answer), origin, all_m[last]);
 }
 
 std::string any_length(const OpSpec& op) {
@@ -148,15 +155,18 @@ class StoreSource : public ModelSource {
   /// Asks the store for one operator's models, as rarely as its answers allow.
   void load_models(const finder::Kept& stores, const Result<planner::Fingerprint>& machine, const OpFamily& family,
                    bool may_transfer) {
-    for (const std::int64_t m : family.all_m) {
+    std::vector<std::int64_t> all_m = family.all_m;
+    std::ranges::sort(all_m);
+    for (std::size_t i = 0; i < all_m.size(); ++i) {
       OpSpec op = family.op;
-      op.m = m;
+      op.m = all_m[i];
       Kept& kept = kept_[key_of(op)]; // layers of equal shape are one operator
-      const bool is_known = !kept.models.empty() && m <= kept.models.back().valid_to_m;
+      const bool is_known = !kept.models.empty() && op.m <= kept.models.back().valid_to_m;
       // Which length is asked decides which model answers, but not whether one does.
       if (is_known || kept.failure) continue;
-      auto answer =
-          machine ? kept_model(stores, machine.value(), op, may_transfer) : Result<SourcedModel>(machine.error());
+      auto answer = machine ? kept_model(stores, {.op = op, .machine = machine.value(), .may_transfer = may_transfer},
+                                         std::span(all_m).subspan(i))
+                            : Result<SourcedModel>(machine.error());
       if (answer)
         kept.models.push_back(std::move(answer).value());
       else

@@ -75,10 +75,12 @@ SpeedLevel speed_level(const CostModel& model, const MessageTimes& messages, con
     auto alone = restricted_to(run.variant, model);
     if (!alone) continue;
     const CostModel predicted = at_length(std::move(alone).value(), messages, run.op);
-    const VariantCost* cost = &predicted.variants.front();
+    const double compute_us = predicted.variants.front().uncut_compute_us(run.op);
+    const double communication_us = predicted.variants.front().uncut_communication_us(run.op);
+    if (!(compute_us > 0 && communication_us > 0 && std::isfinite(compute_us * communication_us))) continue;
     const double weight = age_weight * nearness(run.op, op);
-    compute += weight * std::log(run.compute_us / cost->uncut_compute_us(run.op));
-    communication += weight * std::log(run.communication_us / cost->uncut_communication_us(run.op));
+    compute += weight * std::log(run.compute_us / compute_us);
+    communication += weight * std::log(run.communication_us / communication_us);
     weights += weight;
     age_weight *= kOlderWeight;
     ++level.run_count;

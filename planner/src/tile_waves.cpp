@@ -42,8 +42,11 @@ std::vector<std::int64_t> TileWaves::taken_together(const std::vector<std::int64
 }
 
 std::optional<TileWaves> tile_waves(const OpSpec& op, const Variant& variant, const Fingerprint& machine) {
+  const OpTraits& traits = traits_of(op.kind);
+  const bool is_summed = traits.sums() && traits.work == Work::Matmul;
   const int sm_count = matmul_sms(variant, sm_count_of(machine));
-  if (variant.name != kTileStoreVariant || sm_count < 1) return std::nullopt;
+  if (variant.name != kTileStoreVariant || !is_summed || cut_axis(op) != CutAxis::Rows || sm_count < 1)
+    return std::nullopt;
   return TileWaves(op, tile_store_columns(variant), sm_count);
 }
 

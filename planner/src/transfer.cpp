@@ -18,7 +18,7 @@ namespace {
 
 /// Knots of a curve that follows waves: each tile's rows, up to a length beyond which a wave is a small part of a
 /// block.
-constexpr double kTileStep = 128, kCoarseTileStep = 512, kFineRows = 8192;
+constexpr double kTileStep = 128, kFineRows = 8192, kCoarseShare = 1.0 / 16;
 
 SizeRatios ratios_of(const OpSpec& source, const OpSpec& target) {
   return {cut_axis(target) == CutAxis::Columns ? 1 : static_cast<double>(target.n) / static_cast<double>(source.n),
@@ -46,6 +46,7 @@ using TimesOfRows = std::function<double(double)>;
 
 /// A straight line through waves' times at the sizes that a profile takes, relative errors being alike.
 AffineCurve line_through(const TimesOfRows& waves_us, double first_x, double last_x) {
+  constexpr double kLeastDeterminant = 1e-9; // of the products in it; a single size says nothing of a slope
   double ones = 0, xs = 0, squares = 0, left = 0, right = 0; // of 1/t, x/t and their products
   const auto add = [&](double x) {
     const double one = 1 / waves_us(x), slope = x * one;
@@ -54,17 +55,19 @@ AffineCurve line_through(const TimesOfRows& waves_us, double first_x, double las
   for (double x = first_x; x < last_x; x *= 2) add(x);
   add(last_x);
   const double determinant = ones * squares - xs * xs;
-  const double alpha_us = determinant > 0 ? (left * squares - right * xs) / determinant : 0;
-  const double beta_us = determinant > 0 ? (ones * right - xs * left) / determinant : 0;
+  if (determinant <= kLeastDeterminant * ones * squares) return {left / ones, 0};
+  const double alpha_us = (left * squares - right * xs) / determinant;
+  const double beta_us = (ones * right - xs * left) / determinant;
   if (alpha_us > 0 && beta_us > 0) return {alpha_us, beta_us};
   return alpha_us > 0 ? AffineCurve{left / ones, 0} : AffineCurve{0, right / squares};
 }
 
 std::vector<double> wave_knots(double first_x, double last_x) {
   std::vector<double> knots;
-  for (double x = first_x; x < kTileStep; x *= 2) knots.push_back(x);
-  for (double x = kTileStep; x < last_x; x += x < kFineRows ? kTileStep : kCoarseTileStep) knots.push_back(x);
-  if (knots.size() >= kMaxCurveKnots) knots.resize(kMaxCurveKnots - 1);
+  for (double x = first_x; x < std::min(kTileStep, last_x); x *= 2) knots.push_back(x);
+  for (double x = kTileStep; x < last_x && knots.size() + 1 < kMaxCurveKnots;
+       x += x < kFineRows ? kTileStep : kCoarseShare * x)
+    knots.push_back(x);
   knots.push_back(last_x);
   return knots;
 }
@@ -87,7 +90,7 @@ CostCurve with_rows_of_waves(const CostCurve& curve, const TimesOfRows& source_u
   }
   CostCurve result = curve;
   result.shape = std::move(shape);
-  return result;
+  return result.validate() ? result : curve; // of no cost, or of one beyond all bounds
 }
 
 /// What waves say of a variant's blocks, or of the own shard.
@@ -155,14 +158,11 @@ Result<void> check_soundness(const CostModel& model, const OpSpec& target, const
   return check_length("k", model.op.k, target.k);
 }
 
-/// In doublings. A length counts half, because curves answer for many, and in full where it is shorter than what is
-/// asked for: the longest blocks lie beyond what was measured.
+/// In doublings. A length counts half, because curves answer for many.
 double distance(const OpSpec& source, const OpSpec& target) {
   const SizeRatios ratios = ratios_of(source, target);
-  const auto length = [](const OpSpec& op) { return static_cast<double>(traits_of(op.kind).cut_axis_length(op)); };
-  const double doublings = std::log2(length(source) / length(target));
-  const double length_distance = doublings >= 0 ? doublings / 2 : -doublings;
-  return std::hypot(std::log2(ratios.n), std::log2(ratios.k), length_distance);
+  const auto length = [](const OpSpec& op) { return traits_of(op.kind).cut_axis_length(op); };
+  return std::hypot(std::log2(ratios.n), std::log2(ratios.k), length_distance(length(source), length(target)) / 2);
 }
 
 /// What a model of `a` answers for: the same n and k where rows are cut, the same m and k where columns are.
@@ -238,23 +238,24 @@ Result<Transfer> transfer(const CostModel& model, const OpSpec& target, const Fi
   return result;
 }
 
+double length_distance(std::int64_t profiled, std::int64_t asked) {
+  const double doublings = std::log2(static_cast<double>(profiled) / static_cast<double>(asked));
+  return doublings >= 0 ? doublings : -2 * doublings;
+}
+
 Result<Transfer> transfer_from_nearest(std::span<const CostModel> models, const OpSpec& target,
                                        const Fingerprint& fingerprint) {
-  std::optional<Transfer> nearest;
+  MC2_TRY(target.validate());
+  std::vector<std::pair<double, const CostModel*>> by_distance;
+  for (const CostModel& model : models)
+    if (model.op.validate()) by_distance.emplace_back(distance(model.op, target), &model);
+  std::ranges::stable_sort(by_distance, {}, [](const auto& one) { return one.first; });
   std::optional<Error> refusal;
-  double nearest_distance = std::numeric_limits<double>::infinity(), refusal_distance = nearest_distance;
-  for (const CostModel& model : models) {
-    auto transferred = transfer(model, target, fingerprint);
-    const double far = distance(model.op, target);
-    if (transferred && far < nearest_distance) {
-      nearest = std::move(transferred).value();
-      nearest_distance = far;
-    } else if (!transferred && !(far >= refusal_distance)) {
-      refusal = transferred.error();
-      refusal_distance = far;
-    }
+  for (const auto& [far, model] : by_distance) {
+    auto transferred = transfer(*model, target, fingerprint);
+    if (transferred) return transferred;
+    if (!refusal) refusal = transferred.error();
   }
-  if (nearest) return *nearest;
   if (refusal) return *refusal;
   return Error{ErrorCode::NotFound, "model", "there is none to transfer from; profile this operator"};
 }
@@ -305,11 +306,15 @@ double time_ratio(std::span<const MessageTimes::Point> known, const CostCurve& c
 MessageTimes message_times(std::span<const CostModel> models, OpSpec profiled) {
   MessageTimes times{profiled, {}};
   std::map<std::string, std::map<double, std::vector<double>>> seen_us;
-  for (const CostModel& model : models)
+  for (const CostModel& model : models) {
+    OpSpec resized = model.op;
+    resized.m = profiled.m, resized.n = profiled.n, resized.k = profiled.k;
+    if (resized != profiled) continue;
     for (const VariantCost& cost : model.variants) {
       const double bytes = message_bytes(model.op), us = cost.uncut_communication_us(model.op);
       if (!cost.communication.curve.is_analytic && us > 0) seen_us[cost.variant.text()][bytes].push_back(us);
     }
+  }
   for (const auto& [variant, by_bytes] : seen_us)
     for (const auto& [bytes, us] : by_bytes) {
       const auto add_log = [](double sum, double one) { return sum + std::log(one); };

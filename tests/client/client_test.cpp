@@ -206,7 +206,7 @@ TEST(Client, KeepsPlansModelsAndSamplesAtTheService) {
     model.op.m = m;
     ASSERT_TRUE(client.put_model(model).ok()) << client.put_model(model).error().text();
   }
-  EXPECT_EQ(client.find_model(asked.op, asked.machine).value().op.m, 2048) << "the next larger one";
+  EXPECT_EQ(client.find_model(asked.op, asked.machine).value().op.m, 2048) << "the nearest";
   EXPECT_EQ(client.find_model(examples::question(9999).op, asked.machine).value().op.m, 4096) << "the largest";
 }
 

@@ -24,17 +24,19 @@ CostModel model_of(std::int64_t m, double us_per_row) {
                                 mc2::testing::affine(planner::CurveAxis::Bytes, 20, 1.0 / 4096));
 }
 
-/// Models as a store finds them: the next longer one, else the longest; by columns that of the same m alone.
+/// Models as a store finds them: the nearest one; by columns that of the same m alone.
 struct Models {
   std::map<std::int64_t, CostModel> by_m;
 
   void add(std::int64_t m, double us_per_row) { by_m[m] = model_of(m, us_per_row); }
   [[nodiscard]] Result<FoundModel> find(const PlanQuestion& question) const {
-    auto found = by_m.lower_bound(question.op.m);
-    if (found == by_m.end() && !by_m.empty()) found = std::prev(found);
-    if (found == by_m.end() || !planner::has_same_block_costs(found->second.op, question.op))
-      return Error{ErrorCode::NotFound, "", "no model of m=" + std::to_string(question.op.m)};
-    return FoundModel{.model = found->second};
+    const CostModel* nearest = nullptr;
+    const auto far = [&](std::int64_t m) { return planner::length_distance(m, question.op.m); };
+    for (const auto& [m, model] : by_m)
+      if (planner::has_same_block_costs(model.op, question.op) && (!nearest || far(m) < far(nearest->op.m)))
+        nearest = &model;
+    if (!nearest) return Error{ErrorCode::NotFound, "", "no model of m=" + std::to_string(question.op.m)};
+    return FoundModel{.model = *nearest};
   }
   [[nodiscard]] auto finder() const {
     return [this](const PlanQuestion& question) { return find(question); };

@@ -6,6 +6,7 @@
 #include <limits>
 #include <vector>
 
+#include "mc2/planner/cutting.hpp"
 #include "mc2/planner/planner.hpp"
 #include "support/models.hpp"
 
@@ -64,6 +65,9 @@ TEST(TileWaves, AreOfTilesThatShareAKernelOnAKnownNumberOfSms) {
   EXPECT_EQ(tile_waves(model.op, variant, model.fingerprint)->least_rows(), 238);
   EXPECT_FALSE(tile_waves(model.op, variant, Fingerprint{}));
   EXPECT_FALSE(tile_waves(model.op, {"direct", {}}, model.fingerprint));
+  OpSpec few = model.op;
+  few.m = 16; // blocks of columns
+  EXPECT_FALSE(tile_waves(few, variant, model.fingerprint));
 }
 
 TEST(TileWaves, ShortBlocksTakeAsLongAsTheWavesThatTheyMake) {
@@ -87,6 +91,14 @@ TEST(TileWaves, AReduceScatterPassesWaveByWaveHoweverItIsCut) {
   CostModel few = model;
   few.op.m = 512; // less than a wave: nothing overlaps
   EXPECT_NEAR(makespan_us(few, {{128}}), 0.04 * 512 + 0.05 * 512, 1e-9);
+}
+
+TEST(TileWaves, OnlyAVariantWithSlicesOverlapsUncut) {
+  CostModel model = tile_model(OpKind::MatmulReduceScatter);
+  model.variants.front().variant.fields.clear();
+  const Plan plan = predict_cut(model.op, model, {{2112}}).value();
+  EXPECT_EQ(plan.schedule, Schedule::Serial);
+  EXPECT_NEAR(plan.makespan.us, plan.serial_us, 1e-9);
 }
 
 TEST(TileWaves, ThePlanIsTheFastestCutAndHasNoBlockOfLessThanAWave) {

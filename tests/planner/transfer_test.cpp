@@ -154,6 +154,36 @@ TEST(Transfer, OnAGpuALineIsBentByWaves) {
   EXPECT_EQ(with_waves(stepped, model.op), stepped);
 }
 
+TEST(Transfer, OnAGpuABentCurveIsLegalWhateverWasMeasured) {
+  for (const double most : {1.0, 4.0, 48.0, 64.0, 65.0, 128.0, 8200.0, 1e6, 1e17})
+    for (const double least : {1e-6, 0.5, most})
+      for (const auto& [alpha_us, beta_us] : {std::pair{8.0, 0.095}, {0.0, 0.0}, {0.0, 1e9}, {100.0, 0.0}})
+        for (const std::int64_t m : {2, 96, 16384}) {
+          CostModel model = gpu_model();
+          auto& curve = model.variants.front().compute.curve;
+          curve.shape = AffineCurve{alpha_us, beta_us};
+          curve.valid_min_x = std::min(least, most);
+          curve.valid_max_x = most;
+          if (!model.validate()) continue;
+          OpSpec op = model.op;
+          op.m = m;
+          const CostModel answered = with_waves(model, op);
+          EXPECT_TRUE(answered.validate()) << most << " " << least << " " << alpha_us << " " << m;
+          op.n = 1000;
+          EXPECT_TRUE(transfer(model, op, model.fingerprint)) << most << " " << least << " " << alpha_us << " " << m;
+        }
+}
+
+TEST(Transfer, OnAGpuASingleSizeSaysNothingOfASlope) {
+  CostModel model = gpu_model();
+  auto& curve = model.variants.front().compute.curve;
+  curve.shape = AffineCurve{0, 0.1};
+  for (const double rows : {100, 333, 2048}) {
+    curve.valid_min_x = curve.valid_max_x = rows;
+    EXPECT_NEAR(compute_us(with_waves(model, model.op), rows), 0.1 * rows, 0.05 * rows);
+  }
+}
+
 TEST(Transfer, OnAGpuSlicesAreMatmulsOfTheirOwn) {
   CostModel model = gpu_model();
   model.op = {OpKind::AllGatherMatmul, 4096, 2560, 8192, DType::Bf16, 4};

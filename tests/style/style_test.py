@@ -51,7 +51,20 @@ def includes(path):
     return re.findall(r'^#include ["<]([^">]+)[">]', (ROOT / path).read_text(), re.MULTILINE)
 
 
+def is_registered(test):
+    """Whether the lists of tests of its folder, or of one above it, name the file's test."""
+    name = re.compile(r"\b" + re.escape(test.name.rsplit("_test.", 1)[0]) + r"(_test)?\b")
+    folders = [folder for folder in test.parents if folder.is_relative_to(ROOT / "tests")]
+    lists = [path for folder in folders for path in [*folder.glob("CMakeLists.txt"), *folder.glob("*.cmake")]]
+    return any(name.search(path.read_text()) for path in lists)
+
+
 class StyleTest(unittest.TestCase):
+    def test_every_test_is_in_a_list_of_tests(self):
+        tests = [path for path in (ROOT / "tests").rglob("*_test.*") if path.suffix in (".cpp", ".py", ".mjs")]
+        self.assertGreater(len(tests), 100)
+        self.assertEqual([str(path.relative_to(ROOT)) for path in tests if not is_registered(path)], [])
+
     def test_layout_is_clang_formats(self):
         program = shutil.which(f"clang-format-{CLANG_FORMAT_VERSION}") or shutil.which("clang-format")
         version = subprocess.run([program, "--version"], capture_output=True, text=True).stdout if program else "none"

@@ -166,8 +166,7 @@ Result<planner::CostModel> Client::find_model(const std::string& digest_prefix) 
 namespace {
 
 /// How well a model of one length of the cut axis answers for another: less is better; nothing where it does not.
-/// The next larger one, whose blocks were measured up to this size, before the largest.
-std::optional<std::int64_t> distance(const json& item, const planner::OpSpec& op) {
+std::optional<double> distance(const json& item, const planner::OpSpec& op) {
   const bool cuts_rows = planner::cut_axis(op) == planner::CutAxis::Rows;
   planner::OpSpec listed = op;
   const auto size = [&](const char* key) {
@@ -179,8 +178,7 @@ std::optional<std::int64_t> distance(const json& item, const planner::OpSpec& op
   listed.m = size("m");
   listed.n = size("n");
   if (!listed.validate() || !planner::has_same_block_costs(listed, op)) return std::nullopt;
-  const std::int64_t over = cuts_rows ? listed.m - op.m : listed.n - op.n;
-  return over >= 0 ? over : planner::kMaxSize - over;
+  return cuts_rows ? planner::length_distance(listed.m, op.m) : planner::length_distance(listed.n, op.n);
 }
 
 } // namespace
@@ -198,7 +196,7 @@ Result<planner::CostModel> Client::find_model(const planner::OpSpec& op, const p
   const json list = parse_small(body);
   if (!list.is_object() || !list.contains("items") || !list["items"].is_array())
     return impl_->unreadable({ErrorCode::Malformed, "items", "is missing"});
-  std::optional<std::int64_t> least;
+  std::optional<double> least;
   std::string digest;
   for (const json& item : list["items"]) {
     const auto one = distance(item, op);

@@ -36,8 +36,7 @@ void add_gap(PlanRanges& all, std::int64_t first_m, std::int64_t last_m, const s
     all.gaps.push_back({first_m, last_m, reason});
 }
 
-/// The store prefers the next longer model of an operator, and the longest where none is longer: m is taken part by
-/// part, each by one model.
+/// The nearest model answers: m is taken part by part, each by one model.
 class Segments {
  public:
   Segments(const std::function<Result<FoundModel>(const PlanQuestion&)>& find, const PlanQuestion& question,
@@ -73,13 +72,13 @@ class Segments {
     skip_to_legal();
     return {};
   }
-  /// The last m that the model answers for from the next one on, also as the longest of all models.
+  /// The last m that the model answers for, from the next one on.
   [[nodiscard]] std::int64_t last_of(const FoundModel& found) const {
-    const std::int64_t own_m = found.model.op.m / step_ * step_;
-    const bool is_longer = !found.transfer && own_m >= next_m_ && own_m < result_.op.m;
-    if (!is_longer) return result_.op.m;
-    const auto next = find_(at_m(question_, own_m + step_));
-    return next && next.value().model == found.model ? result_.op.m : own_m;
+    const auto answers = [&](std::int64_t steps) {
+      const auto there = find_(at_m(question_, steps * step_));
+      return there && is_same_answer(there.value(), found);
+    };
+    return last_where(next_m_ / step_, result_.op.m / step_, answers) * step_;
   }
   Result<void> plan_one(const FoundModel& found) {
     MC2_ASSIGN(const auto plan, plan_with(found, at_m(question_, next_m_)));

@@ -55,8 +55,7 @@ Result<FoundModel> find_any(const ModelPlaces& places, const PlanQuestion& quest
   auto own = find_own(places, question);
   if (own) {
     FoundModel found{std::move(own).value()};
-    if (found.model.op != question.op)
-      found.messages = planner::message_times(neighbours(places, question), found.model.op);
+    found.messages = planner::message_times(neighbours(places, question), found.model.op);
     return found;
   }
   if (own.error().code == ErrorCode::InvalidSpec) return own.error();
@@ -129,6 +128,11 @@ Result<FoundModel> find_model(const ModelPlaces& places, const PlanQuestion& que
   spread.compute = spread.communication = 0;
   found.value().is_at_speed = true;
   return found;
+}
+
+bool is_same_answer(const FoundModel& one, const FoundModel& other) {
+  if (one.transfer.has_value() != other.transfer.has_value()) return false;
+  return one.transfer ? one.transfer->source == other.transfer->source : one.model.op == other.model.op;
 }
 
 std::string level_text(const planner::SpeedLevel& level) {

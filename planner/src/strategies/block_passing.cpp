@@ -6,25 +6,31 @@
 namespace mc2::planner::strategies {
 namespace {
 
-/// Of a block in more waves, none is a sixtieth of it.
-constexpr std::int64_t kMostWaves = 60;
+/// Blocks of more waves pass in as many slices: each is a small part of the block.
+constexpr int kMostWaves = 60;
+
+/// Of 1, 2, ... equal slices.
+const std::vector<Slices>& equal_slices() {
+  static const std::vector<Slices> all = [] {
+    std::vector<Slices> slices;
+    for (int count = 1; count <= kMostWaves; ++count) slices.push_back(Slices::equal(count));
+    return slices;
+  }();
+  return all;
+}
 
 } // namespace
 
 BlockPassing::BlockPassing(const Problem& problem, const VariantCost& cost)
-    : options_(problem.options), waves_(tile_waves(problem.op, cost.variant, problem.model.fingerprint)) {
-  if (!waves_ || !problem.traits.has_row_shards) {
-    by_wave_count_.push_back(slices_of(cost.variant));
-    return;
-  }
-  const std::int64_t most = std::min(waves_->wave_count(problem.rows), kMostWaves);
-  for (int count = 1; count <= most; ++count) by_wave_count_.push_back(Slices::equal(count));
-}
+    : options_(problem.options),
+      waves_(tile_waves(problem.op, cost.variant, problem.model.fingerprint)),
+      slices_(slices_of(cost.variant)),
+      passes_by_wave_(waves_ && problem.traits.has_row_shards && slices_.count() > 1) {}
 
 const Slices& BlockPassing::slices(std::int64_t block_rows) const noexcept {
-  if (by_wave_count_.size() == 1) return by_wave_count_.front();
-  const auto count = static_cast<std::size_t>(waves_->wave_count(block_rows));
-  return by_wave_count_[std::min(count, by_wave_count_.size()) - 1];
+  if (!passes_by_wave_) return slices_;
+  const std::int64_t count = std::min<std::int64_t>(waves_->wave_count(block_rows), kMostWaves);
+  return equal_slices()[static_cast<std::size_t>(count - 1)];
 }
 
 std::vector<std::int64_t> BlockPassing::passing_rows(const Cut& cut) const {

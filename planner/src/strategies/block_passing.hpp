@@ -10,7 +10,8 @@
 
 namespace mc2::planner::strategies {
 
-/// How blocks of one variant go from lane to lane. The problem must outlive it. Source: docs/cost_model.md §4.
+/// How blocks of one variant go from lane to lane. The problem's options must outlive it. Source: docs/cost_model.md
+/// §4.
 class BlockPassing {
  public:
   BlockPassing(const Problem& problem, const VariantCost& cost);
@@ -28,7 +29,8 @@ class BlockPassing {
  private:
   const PlanOptions& options_;
   std::optional<TileWaves> waves_;
-  std::vector<Slices> by_wave_count_; ///< a single one where waves do not count
+  Slices slices_;       ///< of the variant
+  bool passes_by_wave_; ///< not in those, but in one for each wave
 };
 
 } // namespace mc2::planner::strategies

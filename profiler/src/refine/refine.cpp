@@ -70,10 +70,9 @@ MeasuredCut merged(const MeasuredCut& left, const MeasuredCut& right) {
   return both;
 }
 
-/// The uncut parts of a variant, by the model.
+/// The uncut lanes of a variant, each alone, and one after the other, by the model.
 struct UncutParts {
-  double compute_us = 0, communication_us = 0;
-  [[nodiscard]] double serial_us() const noexcept { return compute_us + communication_us; }
+  double compute_us = 0, communication_us = 0, serial_us = 0;
 };
 
 /// How much slower the uncut parts ran beside a cut than the model has them; 0 where that was not timed.
@@ -90,7 +89,7 @@ struct Observed {
 };
 
 SpeedRatios speed_ratios(const MeasuredCut& cut, const UncutParts& parts) {
-  const double serial = cut.serial_us / parts.serial_us();
+  const double serial = cut.serial_us / parts.serial_us;
   return {cut.compute_us > 0 ? cut.compute_us / parts.compute_us : serial,
           cut.communication_us > 0 ? cut.communication_us / parts.communication_us : serial};
 }
@@ -108,7 +107,8 @@ CostModel at_speed(CostModel model, const SpeedRatios& ratios) {
 Result<UncutParts> uncut_parts(const planner::OpSpec& op, const CostModel& model, const Variant& variant) {
   MC2_ASSIGN(const auto alone, planner::restricted_to(variant, model));
   MC2_ASSIGN(const auto plan, planner::serial_plan(op, alone, variant));
-  return UncutParts{plan.compute_us, plan.communication_us};
+  const planner::VariantCost& cost = alone.variants.front();
+  return UncutParts{cost.uncut_compute_us(op), cost.uncut_communication_us(op), plan.serial_us};
 }
 
 planner::Validation validation_of(const MeasuredCut& cut, double serial_us) {
@@ -239,7 +239,7 @@ void Refiner::take_speed(const SpeedRatios& speed) {
 
 Result<void> Refiner::take_serial(const Variant& variant, double us) {
   MC2_ASSIGN(const auto parts, uncut_parts(op_, model_, variant));
-  serial_ratios_.push_back(us / parts.serial_us());
+  serial_ratios_.push_back(us / parts.serial_us);
   return {};
 }
 

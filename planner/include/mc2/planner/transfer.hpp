@@ -39,7 +39,7 @@ struct Transfer {
 
 /// The model with its compute curve asked at equal FLOPs and its communication curve at equal bytes:
 ///   compute'(rows) = compute(rows n'k' / (n k)), a staircase with its wave shortened by n'/n and its step scaled by
-///   k'/k; on a GPU whose rates are known compute(rows) W(rows, n', k') / W(rows, n, k), W by waves of tiles
+///   k'/k; on a GPU whose rates are known compute(rows) W(rows, n', k') / L(rows), W by waves of tiles
 ///   communication'(bytes) = communication(bytes)
 /// Slow-downs and fixed costs stay. Fixed parts of a curve are kept, parts per row are scaled. Where blocks are
 /// columns, a column has k'/k times the FLOPs and bytes of B, and n does not matter. Errors: Stale (another machine),
@@ -48,8 +48,12 @@ struct Transfer {
 /// InvalidSpec (model or target).
 [[nodiscard]] Result<Transfer> transfer(const CostModel& model, const OpSpec& target, const Fingerprint& fingerprint);
 
-/// transfer() from the model nearest in log n, log k and, at half weight, the log of the cut axis' length; of equally
-/// near ones the first.
+/// How far a model that was profiled at one length of the cut axis is from another, in doublings; where it is shorter,
+/// twice as far: the longest blocks lie beyond what it measured. Both above 0.
+[[nodiscard]] double length_distance(std::int64_t profiled, std::int64_t asked);
+
+/// transfer() from the nearest model that is sound: in log n, log k and half of length_distance(); of equally near ones
+/// the first.
 /// Errors: NotFound without models; the nearest one's refusal when none is sound.
 [[nodiscard]] Result<Transfer> transfer_from_nearest(std::span<const CostModel> models, const OpSpec& target,
                                                      const Fingerprint& fingerprint);
@@ -72,7 +76,8 @@ struct MessageTimes {
   std::map<std::string, std::vector<Point>> by_variant; ///< Variant::text(); sizes ascend
 };
 
-/// Analytic curves say nothing. @param models  of one kind, type, number of ranks and machine
+/// Of those that differ from what was profiled in m, n and k alone. Analytic curves say nothing.
+/// @param models  of one machine
 [[nodiscard]] MessageTimes message_times(std::span<const CostModel> models, OpSpec profiled);
 
 /// The model for one length of the cut axis: with_waves(), and each variant's communication times the

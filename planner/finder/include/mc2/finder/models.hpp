@@ -1,5 +1,7 @@
 #pragma once
 
+#include <algorithm>
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
@@ -52,7 +54,7 @@ struct FoundModel {
   planner::SpeedSpread spread = {};
   /// How fast the operator's later runs were; its plans are as fast. The model itself is as it was profiled.
   planner::SpeedLevel level = {};
-  /// What the machine's other models say of messages as long as the operator's; empty for the operator of the model.
+  /// What all of the machine's models say of messages as long as the operator's.
   planner::MessageTimes messages = {};
   bool is_at_speed = false; ///< by PlanQuestion::time_uncut: the uncut parts take what was timed just now
 };
@@ -67,6 +69,22 @@ struct FoundModel {
 /// Errors: NotFound, with every reason in one line, also where no model knows the variant; the kept one's code where it
 /// could not be read.
 [[nodiscard]] Result<FoundModel> find_model(const ModelPlaces& places, const PlanQuestion& question);
+
+/// Whether both are of the same measurements. Of questions that differ in m alone, each model answers for the m between
+/// two bounds.
+[[nodiscard]] bool is_same_answer(const FoundModel& one, const FoundModel& other);
+
+/// The last of `first`, `first` + 1, ... `last` for which `holds`, which holds for the first and, once it does not, no
+/// more.
+template <typename Holds>
+[[nodiscard]] std::int64_t last_where(std::int64_t first, std::int64_t last, const Holds& holds) {
+  if (first >= last || holds(last)) return std::max(first, last);
+  while (last - first > 1) {
+    const std::int64_t middle = first + (last - first) / 2;
+    (holds(middle) ? first : last) = middle;
+  }
+  return first;
+}
 
 /// The model as fast and as unsure as later runs say.
 [[nodiscard]] planner::CostModel as_it_is_now(const FoundModel& found);

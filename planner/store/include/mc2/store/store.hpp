@@ -217,8 +217,8 @@ class Store {
   [[nodiscard]] Result<std::string> put_model(const planner::CostModel& model, const std::string& created_at,
                                               const MayReplace& may_replace = {});
   /// The model fitted for exactly this operator, or else for another length of its cut axis
-  /// (planner::has_same_block_costs): the next larger one, whose blocks were measured up to this size, else the
-  /// largest. Errors: NotFound naming what the store does have, Corrupt.
+  /// (planner::has_same_block_costs): the nearest by planner::length_distance().
+  /// Errors: NotFound naming what the store does have, Corrupt.
   [[nodiscard]] Result<planner::CostModel> find_model(const planner::OpSpec& op,
                                                       const planner::Fingerprint& fingerprint) const;
 
