@@ -119,11 +119,9 @@ double serial_compute_ratio(const OpSpec& op, const Fingerprint& machine) {
   const OpTraits& traits = traits_of(op.kind);
   const auto rates = traits.has_local_part ? gpu_rates(machine, op) : std::nullopt;
   if (!rates) return 1;
-  const GpuMatmul others = matmul_of_block(*rates, op, {}, static_cast<double>(traits.cut_axis_length(op)));
-  GpuMatmul local = others, all = others;
-  local.batch = all.batch = 1;
-  all.rows *= op.world_size;
-  return matmul_us(*rates, all) / (matmul_us(*rates, local) + matmul_us(*rates, others));
+  const BlockWaves waves(*rates, op, {});
+  const auto rows = static_cast<double>(traits.cut_axis_length(op));
+  return waves.at_once_us(op.world_size * rows) / (waves.at_once_us(rows) + waves.us(rows));
 }
 
 const VariantCost* CostModel::cost_of(const Variant& variant) const {

@@ -8,8 +8,6 @@
 #include <string>
 #include <string_view>
 
-#include "mc2/planner/tile_waves.hpp"
-
 namespace mc2::planner {
 namespace {
 
@@ -60,13 +58,6 @@ std::optional<GpuRates> gpu_rates(const Fingerprint& fingerprint, const OpSpec& 
   return GpuRates{4.27, 2.24e-5, 9.05e-4, 1.32e-5, 2.40, device->memory_us_per_byte, sm_count};
 }
 
-GpuMatmul matmul_of_block(const GpuRates& rates, const OpSpec& op, const Variant& variant, double block_rows) {
-  const OpTraits& traits = traits_of(op.kind);
-  const int shards = traits.has_row_shards ? op.world_size - (traits.has_local_part ? 1 : 0) : 1;
-  return {block_rows, static_cast<double>(shards), static_cast<double>(op.n), static_cast<double>(op.k),
-          matmul_sms(variant, rates.sm_count)};
-}
-
 int sm_count_of(const Fingerprint& fingerprint) { return count_in(fingerprint.fields, "sm_count"); }
 
 int matmul_sms(const Variant& variant, int sm_count) {
@@ -78,16 +69,6 @@ int tile_store_columns(const Variant& variant) {
   constexpr int kDefaultColumns = 256;
   const int given = count_in(variant.fields, kTileSetting); // up to the x
   return given > 0 ? given : kDefaultColumns;
-}
-
-double whole_waves_ratio(const GpuRates& rates, const OpSpec& op, const Variant& variant) {
-  constexpr double kRows = TileWaves::kTileRows;
-  const double columns = tile_store_columns(variant);
-  const auto rows = static_cast<double>(traits_of(op.kind).cut_axis_length(op));
-  const GpuMatmul all = matmul_of_block(rates, op, variant, rows);
-  const double tiles = all.batch * std::ceil(rows / kRows) * std::ceil(all.n / columns);
-  const double filled = all.batch * rows / kRows * all.n / columns;
-  return std::ceil(tiles / all.sm_count) * all.sm_count / filled;
 }
 
 MatmulTimes::MatmulTimes(const GpuRates& rates, double n, double k, int sm_count)
@@ -104,20 +85,17 @@ MatmulTimes::MatmulTimes(const GpuRates& rates, double n, double k, int sm_count
 double MatmulTimes::us(double rows, double batch) const {
   double compute_us = std::numeric_limits<double>::infinity();
   for (const Tile& tile : tiles_) {
-    const double count = std::ceil(rows / tile.rows) * batch * tile.columns_count;
+    const double count = std::ceil(rows / tile.rows) * batch * tile.side_by_side;
     compute_us = std::min(compute_us, std::ceil(count / sm_count_) * tile.wave_us + tile.once_us);
   }
   const double all_rows = rows * batch, elements = all_rows * k_ + k_ * n_ + all_rows * n_;
   return launch_us_ + longer_of(compute_us, 2 * elements * memory_us_per_byte_);
 }
 
-double matmul_us(const GpuRates& rates, const GpuMatmul& matmul) {
-  return MatmulTimes(rates, matmul.n, matmul.k, matmul.sm_count).us(matmul.rows, matmul.batch);
-}
-
 BlockWaves::BlockWaves(const GpuRates& rates, const OpSpec& op, const Variant& variant)
     : times_(rates, static_cast<double>(op.n), static_cast<double>(op.k), matmul_sms(variant, rates.sm_count)) {
-  const double shards = matmul_of_block(rates, op, variant, 1).batch;
+  const OpTraits& traits = traits_of(op.kind);
+  const int shards = traits.has_row_shards ? op.world_size - (traits.has_local_part ? 1 : 0) : 1;
   const Slices slices = slices_of(variant);
   for (const double share : slices.shares()) ++slices_[share * shards];
 }

@@ -21,22 +21,9 @@ struct GpuRates {
   int sm_count = 0;
 };
 
-/// Products of the same B: `batch` times [rows, k] x [k, n], on `sm_count` SMs.
-struct GpuMatmul {
-  double rows = 0;
-  double batch = 1;
-  double n = 0;
-  double k = 0;
-  int sm_count = 0;
-};
-
 /// Of the devices that were measured; empty for others, for what multiplies nothing, for blocks of columns and for
 /// other types than f16 and bf16.
 [[nodiscard]] std::optional<GpuRates> gpu_rates(const Fingerprint& fingerprint, const OpSpec& op);
-
-/// What a variant multiplies for blocks of the cut axis, in rows of which there are so many.
-[[nodiscard]] GpuMatmul matmul_of_block(const GpuRates& rates, const OpSpec& op, const Variant& variant,
-                                        double block_rows);
 
 /// 0 where it does not say.
 [[nodiscard]] int sm_count_of(const Fingerprint& fingerprint);
@@ -47,26 +34,21 @@ struct GpuMatmul {
 /// Of each tile; of kTileStoreVariant.
 [[nodiscard]] int tile_store_columns(const Variant& variant);
 
-/// What the waves of one kernel that multiplies all blocks of `op` take over the tiles in them: the last wave takes as
-/// long as a full one, and so does a ragged tile. `variant` is kTileStoreVariant.
-[[nodiscard]] double whole_waves_ratio(const GpuRates& rates, const OpSpec& op, const Variant& variant);
-
 /// The library's matmul with the tile that suits the shape best: waves of tiles, one tile to an SM, or what memory
 /// takes, whichever is longer. Never falls with rows.
 class MatmulTimes {
  public:
   MatmulTimes(const GpuRates& rates, double n, double k, int sm_count);
-  /// Of `batch` times so many rows.
+  /// Of `batch` products of the same B, of so many rows each.
   [[nodiscard]] double us(double rows, double batch) const;
 
  private:
   struct Tile {
-    double rows, columns_count, wave_us, once_us;
+    double rows, side_by_side, wave_us, once_us;
   };
   double n_, k_, launch_us_, memory_us_per_byte_, sm_count_;
   std::vector<Tile> tiles_;
 };
-[[nodiscard]] double matmul_us(const GpuRates& rates, const GpuMatmul& matmul);
 
 /// What a variant multiplies for a block of the cut axis: all other shards' rows at once or, where it hands a block
 /// over in slices, each slice's by itself.
@@ -74,8 +56,8 @@ class BlockWaves {
  public:
   BlockWaves(const GpuRates& rates, const OpSpec& op, const Variant& variant);
   [[nodiscard]] double us(double block_rows) const;
-  /// Of the own shard.
-  [[nodiscard]] double local_us(double rows) const { return times_.us(rows, 1); }
+  /// Of rows that touch, such as the own shard's.
+  [[nodiscard]] double at_once_us(double rows) const { return times_.us(rows, 1); }
 
  private:
   MatmulTimes times_;

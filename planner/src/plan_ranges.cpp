@@ -37,8 +37,7 @@ struct PricedRule {
 class Cover {
  public:
   /// Every m planned, unless it is stopped.
-  Cover(const RangeSearch& search, std::vector<std::int64_t> m, const PlanOptions& options)
-      : search_(search), m_(std::move(m)), options_(options) {
+  Cover(const RangeSearch& search, std::vector<std::int64_t> m) : search_(search), m_(std::move(m)) {
     best_.reserve(m_.size());
     for (const std::int64_t one : m_) {
       if (search_.is_stopped()) break;
@@ -112,7 +111,6 @@ class Cover {
   }
   const RangeSearch& search_;
   std::vector<std::int64_t> m_;
-  const PlanOptions& options_;
   std::vector<Choice> best_;
   std::vector<PricedRule> rules_;
   std::set<std::tuple<const VariantCost*, Schedule, std::int64_t, std::int64_t, bool>> known_;
@@ -248,7 +246,7 @@ Result<PlanRanges> plan_ranges(const OpSpec& op, std::int64_t first_m, std::int6
   MC2_TRY(strategies::check_question(longest, model));
   const RangeSearch search(longest, model, options, &is_stopped);
   result.planned_count = std::ssize(all);
-  result.ranges = Cover(search, std::move(all), options).ranges(label);
+  result.ranges = Cover(search, std::move(all)).ranges(label);
   if (search.is_stopped()) return strategies::stopped_error();
   MC2_TRY(require_finite(result.ranges));
   return result;

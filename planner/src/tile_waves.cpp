@@ -7,9 +7,11 @@
 
 namespace mc2::planner {
 
-TileWaves::TileWaves(const OpSpec& op, int tile_columns, int sm_count) noexcept
-    : tiles_per_tile_row_(ceil_div(op.n, tile_columns) * (traits_of(op.kind).has_row_shards ? op.world_size : 1)),
-      sm_count_(sm_count) {}
+TileWaves::TileWaves(const OpSpec& op, int tile_columns, int sm_count) noexcept : sm_count_(sm_count) {
+  const int shards = traits_of(op.kind).has_row_shards ? op.world_size : 1;
+  tiles_per_tile_row_ = ceil_div(op.n, tile_columns) * shards;
+  filled_per_tile_row_ = static_cast<double>(op.n) / tile_columns * shards;
+}
 
 // Nine tenths of a wave count as one.
 bool TileWaves::is_wave(std::int64_t block_rows) const noexcept {
@@ -23,6 +25,11 @@ std::int64_t TileWaves::wave_count(std::int64_t block_rows) const noexcept {
 
 std::int64_t TileWaves::least_rows() const noexcept {
   return ceil_div(9 * kTileRows * sm_count_, 10 * tiles_per_tile_row_);
+}
+
+double TileWaves::whole_waves_ratio(std::int64_t rows) const noexcept {
+  const std::int64_t waves = ceil_div(tiles_per_tile_row_ * ceil_div(rows, kTileRows), sm_count_);
+  return static_cast<double>(waves * sm_count_) / (filled_per_tile_row_ * static_cast<double>(rows) / kTileRows);
 }
 
 std::vector<std::int64_t> TileWaves::taken_together(const std::vector<std::int64_t>& block_rows) const {

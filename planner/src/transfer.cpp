@@ -11,6 +11,7 @@
 
 #include "gpu_matmul.hpp"
 #include "mc2/planner/text.hpp"
+#include "mc2/planner/tile_waves.hpp"
 #include "mc2/planner/units.hpp"
 
 namespace mc2::planner {
@@ -96,14 +97,18 @@ CostCurve with_rows_of_waves(const CostCurve& curve, const TimesOfRows& source_u
 /// What waves say of a variant's blocks, or of the own shard.
 TimesOfRows times_of_rows(const GpuRates& rates, const OpSpec& op, const Variant& variant, bool is_local) {
   return [times = BlockWaves(rates, op, variant), is_local](double rows) {
-    return is_local ? times.local_us(rows) : times.us(rows);
+    return is_local ? times.at_once_us(rows) : times.us(rows);
   };
 }
 
 /// What whole waves make of one operator over what they made of the one that was profiled, whose times hold them: a
 /// run's time is shared among its blocks.
 double waves_over(const GpuRates& rates, const OpSpec& op, const OpSpec& profiled, const Variant& variant) {
-  return whole_waves_ratio(rates, op, variant) / whole_waves_ratio(rates, profiled, variant);
+  const auto ratio = [&](const OpSpec& of) {
+    return TileWaves(of, tile_store_columns(variant), matmul_sms(variant, rates.sm_count))
+        .whole_waves_ratio(traits_of(of.kind).cut_axis_length(of));
+  };
+  return ratio(op) / ratio(profiled);
 }
 
 Result<void> check_ratio(const char* field, double ratio) {

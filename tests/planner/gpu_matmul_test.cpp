@@ -30,8 +30,8 @@ std::vector<double> errors_of_measured(bool has_all_sms) {
     int sm_count = 0;
     if (std::sscanf(line.c_str(), "%lf,%lf,%lf,%d,%lf", &rows, &n, &k, &sm_count, &us) != 5) continue;
     if ((sm_count == 0) != has_all_sms) continue;
-    const GpuMatmul matmul{rows, 1, n, k, sm_count == 0 ? rates.sm_count : sm_count};
-    errors.push_back(std::abs(matmul_us(rates, matmul) / us - 1));
+    const MatmulTimes times(rates, n, k, sm_count == 0 ? rates.sm_count : sm_count);
+    errors.push_back(std::abs(times.us(rows, 1) / us - 1));
   }
   std::ranges::sort(errors);
   return errors;
@@ -116,9 +116,9 @@ TEST(GpuMatmul, NeverFallsWithRowsAndTakesLongerOnFewerSms) {
   const GpuRates rates = gpu_rates(kH100, testing::all_reduce_op(4096, 8192, 4096, DType::F16, 2)).value();
   double before_us = 0;
   for (double rows = 1; rows < 20'000; rows = std::ceil(rows * 1.07)) {
-    const double us = matmul_us(rates, {rows, 1, 5504, 4096, 132});
+    const double us = MatmulTimes(rates, 5504, 4096, 132).us(rows, 1);
     EXPECT_GE(us, before_us) << rows;
-    EXPECT_GE(matmul_us(rates, {rows, 1, 5504, 4096, 66}), us) << rows;
+    EXPECT_GE(MatmulTimes(rates, 5504, 4096, 66).us(rows, 1), us) << rows;
     before_us = us;
   }
 }

@@ -115,8 +115,8 @@ Result<FoundModel> find_model(const ModelPlaces& places, const PlanQuestion& que
     MC2_ASSIGN(model, planner::restricted_to(*question.variant, std::move(model)));
   }
   const auto record = places.kept ? places.kept->speed_record(question.op, question.machine) : planner::SpeedRecord();
-  const auto uncut =
-      planner::predict_cut(question.op, planner::at_length(model, messages, question.op), planner::uncut(question.op));
+  const CostModel asked = planner::at_length(model, messages, question.op);
+  const auto uncut = planner::predict_cut(question.op, asked, planner::uncut(question.op));
   planner::SpeedSpread& spread = found.value().spread;
   spread = planner::speed_spread(record.ratios, uncut ? uncut.value().serial_us : 0);
   if (!question.time_uncut) {
@@ -124,7 +124,7 @@ Result<FoundModel> find_model(const ModelPlaces& places, const PlanQuestion& que
     return found;
   }
   MC2_ASSIGN(const auto now, question.time_uncut(model));
-  MC2_ASSIGN(model, planner::at_speed(planner::at_length(model, messages, question.op), question.op, now));
+  MC2_ASSIGN(model, planner::at_speed(asked, question.op, now));
   spread.compute = spread.communication = 0;
   found.value().is_at_speed = true;
   return found;

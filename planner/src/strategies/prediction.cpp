@@ -29,7 +29,7 @@ struct BlockTimes {
 };
 
 BlockTimes block_times(const Problem& problem, const VariantCost& cost, const BlockPassing& passing, const Cut& cut) {
-  const bool overlaps = has_overlap(problem, cost, cut.block_rows.size() > 1);
+  const bool overlaps = cut.block_rows.size() > 1 || overlaps_uncut(problem, cost, passing);
   BlockTimes times;
   times.rows = passing.passing_rows(cut);
   if (overlaps) times.schedule = overlapping_schedule(problem.op, cost.variant, cut);
@@ -37,7 +37,7 @@ BlockTimes block_times(const Problem& problem, const VariantCost& cost, const Bl
   if (is_local_first) {
     times.first_us.push_back(0);
     times.second_us.push_back(cost.local_us(problem.op));
-    times.slices.push_back(overlaps ? passing.slices(problem.rows) : Slices::whole());
+    times.slices.push_back(passing.slices(problem.rows));
   }
   for (const auto rows : times.rows) {
     times.slices.push_back(overlaps ? passing.slices(rows) : Slices::whole());
@@ -256,9 +256,7 @@ double explained_gain_us(const Problem& problem, const VariantCost& cost, const 
                     by_contention_us);
 }
 
-bool has_overlap(const Problem& problem, const VariantCost& cost, bool is_cut) {
-  if (is_cut) return true;
-  const BlockPassing passing(problem, cost);
+bool overlaps_uncut(const Problem& problem, const VariantCost& cost, const BlockPassing& passing) {
   const Slices& slices = passing.slices(problem.rows);
   if (!problem.traits.has_local_part && slices.count() == 1) return false;
   const Contention contention(problem.slowdown(cost));

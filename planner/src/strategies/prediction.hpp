@@ -12,6 +12,8 @@ namespace mc2::planner::strategies {
 /// Null: nobody may stop it.
 [[nodiscard]] inline bool says_stop(const StopCheck* check) { return check != nullptr && *check && (*check)(); }
 
+class BlockPassing;
+
 /// One question with everything that every strategy needs, checked.
 struct Problem {
   const OpSpec& op;
@@ -95,9 +97,9 @@ template <typename StretchedUs>
 [[nodiscard]] double explained_gain_us(const Problem& problem, const VariantCost& cost, const Cut& cut,
                                        double makespan_us, const VariantCost& uncut);
 
-/// Whether the lanes overlap: in every cut plan, and in an uncut one whose kind has a local part or whose variant has
-/// slices, unless contention and hand-overs make plain serial faster.
-[[nodiscard]] bool has_overlap(const Problem& problem, const VariantCost& cost, bool is_cut);
+/// Whether the lanes of an uncut plan overlap, as those of every cut one do: where its kind has a local part or its
+/// blocks pass in slices, unless contention and hand-overs make plain serial faster.
+[[nodiscard]] bool overlaps_uncut(const Problem& problem, const VariantCost& cost, const BlockPassing& passing);
 
 /// One for each length and lane.
 [[nodiscard]] std::vector<LengthSensitivity> length_sensitivities(const Problem& problem, const VariantCost& cost,

@@ -10,7 +10,7 @@ namespace {
 constexpr double kBoundRounding = 1 + 1e-9;
 
 Schedule uncut_schedule(const Problem& problem, const VariantCost& cost) {
-  if (!has_overlap(problem, cost, false)) return Schedule::Serial;
+  if (!overlaps_uncut(problem, cost, BlockPassing(problem, cost))) return Schedule::Serial;
   return overlapping_schedule(problem.op, cost.variant, Cut{{problem.rows}});
 }
 

@@ -27,12 +27,16 @@ class TileWaves {
   [[nodiscard]] std::int64_t wave_count(std::int64_t block_rows) const noexcept;
   /// The fewest rows that are a wave.
   [[nodiscard]] std::int64_t least_rows() const noexcept;
+  /// What a run of so many rows takes over the tiles in them: the last wave takes as long as a full one, and so does a
+  /// ragged tile. Source: docs/cost_model.md §12.
+  [[nodiscard]] double whole_waves_ratio(std::int64_t rows) const noexcept;
   /// Blocks as the kernel takes them: each with those behind it until they have a wave together; a rest that has none
   /// goes with the last.
   [[nodiscard]] std::vector<std::int64_t> taken_together(const std::vector<std::int64_t>& block_rows) const;
 
  private:
   std::int64_t tiles_per_tile_row_; ///< of all shards
+  double filled_per_tile_row_;      ///< the same without what ragged tiles lack
   std::int64_t sm_count_;
 };
 
