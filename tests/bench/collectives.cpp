@@ -153,6 +153,18 @@ Result<CollectiveTimes> SizeBench::run(std::int64_t message_bytes) const {
   return result;
 }
 
+/// What is proposed for the largest message and for the smallest one: a row has a time of every variant.
+std::vector<planner::Variant> variants_of_all_sizes(const executor::Backend& backend,
+                                                    const executor::CommunicatorOptions& options,
+                                                    const planner::OpSpec& largest, const planner::OpSpec& smallest) {
+  auto variants = backend.variants(largest, options);
+  const auto of_smallest = backend.variants(smallest, options);
+  std::erase_if(variants, [](const auto& variant) { return variant.fields.contains("tile"); }); // of the matmul alone
+  std::erase_if(variants,
+                [&](const auto& variant) { return std::ranges::find(of_smallest, variant) == of_smallest.end(); });
+  return variants;
+}
+
 /// One row per size: time of every variant, in throughput mode with its share of the copy's bandwidth, and the winner.
 std::string mode_table(std::span<const CollectiveTimes> sizes, std::span<const std::string> variants, TimingMode mode,
                        double bus_factor) {
@@ -206,7 +218,7 @@ Result<ExitCode> CollectivesBench::run() const {
     MC2_ASSIGN(chart, ImageFile::open(chart_file, "--chart"));
   }
   MC2_ASSIGN(auto communicator, backend->open(options));
-  const auto variants = backend->variants(largest, options);
+  const auto variants = variants_of_all_sizes(*backend, options, largest, carrier(kFirstBytes, 1, type, ranks));
   std::vector<std::string> names;
   for (const auto& variant : variants) names.push_back(variant.text());
   std::vector<CollectiveTimes> sizes;
