@@ -219,6 +219,30 @@ TEST_F(PlanSources, AnAnswerOutlivesTheProcessInTheStore) {
   EXPECT_EQ(later.find(with_options).error().code, kUnavailable) << "another question";
 }
 
+TEST_F(PlanSources, ATunedAnswerFromBeforeIsPreferredHoweverFarItsPredictionReached) {
+  planner::Plan tuned = examples::plan(examples::question());
+  tuned.makespan.provenance = planner::Provenance::Extrapolated;
+  const auto now = [] { return std::string("2025-06-07T08:09:10Z"); };
+  const auto answer_of_a_service_that_is_gone = [&](const planner::Plan& plan) {
+    std::atomic<bool> is_well{true};
+    FakeService service([&](const std::string&) {
+      return is_well ? support::http_answer(examples::answer_document(plan, 5)) : support::http_answer("", "500 Oops");
+    });
+    ServiceOptions patient = quick();
+    patient.patience = std::chrono::seconds(20);
+    {
+      const PlanSource source = plan_service(client_of(service.url()), patient, &*shared_, now);
+      EXPECT_TRUE(source.find(examples::question()).ok());
+    } // keeps what it has
+    is_well = false;
+    const std::vector<PlanSource> places{plan_service(client_of(service.url()), patient, &*shared_, now), local()};
+    return find_plan(places, examples::question()).value().source;
+  };
+  EXPECT_EQ(answer_of_a_service_that_is_gone(tuned), "own planner") << "never run";
+  tuned.validation = planner::Validation{.fused_us = 80, .serial_us = 120, .benefit = 0.3, .pair_count = 9};
+  EXPECT_THAT(answer_of_a_service_that_is_gone(tuned), HasSubstr("answered at"));
+}
+
 TEST_F(PlanSources, ManyThreadsAskAtOnce) {
   std::atomic<int> count{0};
   FakeService service(

@@ -58,7 +58,7 @@ PlanSource service(const py::function& ask) {
             const py::gil_scoped_acquire acquired;
             try {
               auto plan = (*held)(question.op, question.machine, question.may_transfer).cast<Plan>();
-              const bool is_stopgap = plan.makespan.provenance == planner::Provenance::Extrapolated;
+              const bool is_stopgap = finder::is_stopgap(plan);
               return FoundPlan{finder::unkept(std::move(plan)), "service", finder::Origin::Service, is_stopgap};
             } catch (const py::error_already_set& error) {
               return raised(error);

@@ -15,7 +15,6 @@ namespace {
 using finder::FoundPlan;
 using finder::Origin;
 using finder::SharedLayers;
-using planner::Provenance;
 using Clock = std::chrono::steady_clock;
 
 /// Whether a service that is well has said no: that is its answer, and the next source's turn.
@@ -114,7 +113,7 @@ FoundPlan to_found(const store::PlanAnswer& answer, const PlanQuestion& question
                      .created_at = answer.created_at},
           .source = std::move(source),
           .origin = Origin::Service,
-          .is_stopgap = answer.source == "model" && answer.plan.makespan.provenance == Provenance::Extrapolated};
+          .is_stopgap = answer.source == "model" && finder::is_stopgap(answer.plan)};
 }
 
 std::string what_of(const store::PlanAnswer& answer) {
@@ -210,7 +209,7 @@ Result<FoundPlan> ServiceSource::recall(const PlanQuestion& question, const Erro
     return layers.find_plan({question.op, store::digest(question.machine.canonical_text()), purpose(question)});
   });
   if (!kept) return failed;
-  const bool is_stopgap = kept.value().plan.makespan.provenance == Provenance::Extrapolated;
+  const bool is_stopgap = finder::is_stopgap(kept.value().plan);
   FoundPlan found{std::move(kept).value(), {}, Origin::Service, is_stopgap, {"service: " + failed.text()}};
   found.source = "what service " + client_.url() + " answered at " + found.stored.created_at;
   return found;

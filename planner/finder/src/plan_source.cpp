@@ -83,6 +83,10 @@ std::string_view to_string(Origin origin) noexcept {
   return "model";
 }
 
+bool is_stopgap(const planner::Plan& plan) noexcept {
+  return plan.makespan.provenance == planner::Provenance::Extrapolated && !plan.validation;
+}
+
 store::StoredPlan unkept(planner::Plan plan) {
   store::StoredPlan stored;
   stored.document = store::encode(plan);

@@ -41,6 +41,9 @@ struct FoundPlan {
 /// A plan that no store holds, as one would hold it: with its document and digest, without a date.
 [[nodiscard]] store::StoredPlan unkept(planner::Plan plan);
 
+/// Of a plan that a service made, as far as the plan tells: predicted outside what was measured, and never run.
+[[nodiscard]] bool is_stopgap(const planner::Plan& plan) noexcept;
+
 /// A place where plans come from. Threads: `find` may be called by several at once.
 struct PlanSource {
   std::string name;
