@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <deque>
 #include <set>
+#include <tuple>
 #include <utility>
 
 #include "strategies/range_search.hpp"
@@ -27,94 +29,136 @@ std::string m_text(std::int64_t first, std::int64_t last) {
   return first == last ? std::to_string(first) : std::to_string(first) + " to " + std::to_string(last);
 }
 
-/// A rule, and the cost of its variant in the model.
+/// A rule, and which of a model's variants it is of.
 struct PricedRule {
   CutRule rule;
-  const VariantCost* cost = nullptr;
+  std::size_t variant = 0;
 };
 
 /// Covers m from the first on by ranges, each as long as any rule lets it be.
 class Cover {
  public:
-  /// Every m planned, unless it is stopped.
-  Cover(const RangeSearch& search, std::vector<std::int64_t> m) : search_(search), m_(std::move(m)) {
-    best_.reserve(m_.size());
-    for (const std::int64_t one : m_) {
-      if (search_.is_stopped()) break;
-      best_.push_back(search_.best(one, best_.empty() ? nullptr : &best_.back()));
-    }
-    m_.resize(best_.size());
-    double next = 0;
-    for (std::size_t i = 0; i < m_.size(); ++i) {
-      if (static_cast<double>(m_[i]) < next) continue;
-      next = static_cast<double>(m_[i]) * kRuleSpacing;
-      add_rules(best_[i]);
-    }
+  /// @param label  as of plan_ranges()
+  Cover(const PlanOptions& options, const std::function<Plan(Plan)>& label, const StopCheck& is_stopped)
+      : options_(options), label_(label), is_stopped_(is_stopped) {}
+
+  /// The next m, ascending, of operators that one model answers for; it has the variants of the models before.
+  Result<void> add(OpSpec op, CostModel model, const std::vector<std::int64_t>& all_m) {
+    op.m = all_m.back();
+    MC2_TRY(strategies::check_question(op, model));
+    const CostModel& kept = models_.emplace_back(std::move(model));
+    const RangeSearch search(op, kept, options_, &is_stopped_);
+    const auto best = best_of(search, kept, all_m);
+    for (std::size_t i = 0; i < best.size() && !search.is_stopped(); ++i)
+      go_on({with_m(op, all_m[i]), &kept}, search, best[i]);
+    if (search.is_stopped()) return strategies::stopped_error();
+    return {};
   }
 
-  /// @param label  as of plan_ranges()
-  [[nodiscard]] std::vector<PlanRange> ranges(const std::function<Plan(Plan)>& label) {
-    std::vector<PlanRange> result;
-    for (std::size_t first = 0; first < m_.size() && !search_.is_stopped();) {
-      add_rules(best_[first]);
-      const auto [rule, end] = longest_from(first);
-      result.push_back(described(rule, first, end, label));
-      first = end;
-    }
-    return result;
+  [[nodiscard]] std::vector<PlanRange> finish() {
+    close();
+    return std::move(ranges_);
   }
 
  private:
-  void add_rules(const Choice& choice) {
-    for (const std::int64_t least : {search_.min_block_rows(*choice.cost), choice.odd_length()})
-      add_rule(choice.rule(least), choice.cost);
-  }
-  void add_rule(const CutRule& rule, const VariantCost* cost) {
-    const auto key = std::tuple(cost, rule.schedule, rule.long_rows, rule.min_odd_rows, rule.is_odd_first);
-    if (known_.insert(key).second) rules_.push_back({rule, cost});
-  }
+  struct Asked {
+    OpSpec op;
+    const CostModel* model;
+  };
+  /// A rule that covers the open range so far.
+  struct Standing {
+    PricedRule priced;
+    double loss = 0; ///< the most of any m
+  };
 
-  /// The rule's choice at an m where it may stand for the best one.
-  [[nodiscard]] std::optional<Choice> stand_in(const PricedRule& priced, std::size_t i) const {
-    const Choice& best = best_[i];
-    if (priced.rule.is_cut() && !best.is_cut()) return std::nullopt;
-    const auto choice = search_.apply(priced.rule, *priced.cost, m_[i]);
-    if (!choice || choice->score_us > best.score_us * (1 + kRangeTolerance)) return std::nullopt;
-    return choice;
-  }
-  [[nodiscard]] std::size_t end_of(const PricedRule& priced, std::size_t first) const {
-    std::size_t end = first;
-    while (end < m_.size() && stand_in(priced, end)) ++end;
-    return end;
-  }
-  /// The best choice's own rule covers its m, so there is one.
-  [[nodiscard]] std::pair<PricedRule, std::size_t> longest_from(std::size_t first) const {
-    std::pair<PricedRule, std::size_t> longest{{}, first};
-    for (const PricedRule& priced : rules_)
-      if (const std::size_t end = end_of(priced, first); end > longest.second) longest = {priced, end};
-    return longest;
-  }
-
-  [[nodiscard]] PlanRange described(const PricedRule& priced, std::size_t first, std::size_t end,
-                                    const std::function<Plan(Plan)>& label) const {
-    PlanRange range;
-    for (std::size_t i = first; i < end; ++i) {
-      const Choice choice = *stand_in(priced, i);
-      Plan plan = search_.plan(choice, m_[i]);
-      if (label) plan = label(std::move(plan));
-      PlanRange one = range_of(plan);
-      one.rule = priced.rule;
-      one.loss = std::max(0.0, choice.score_us / best_[i].score_us - 1);
-      i == first ? void(range = std::move(one)) : range.extend(one);
+  /// Every m planned, unless it is stopped, and their rules known.
+  std::vector<Choice> best_of(const RangeSearch& search, const CostModel& model,
+                              const std::vector<std::int64_t>& all_m) {
+    std::vector<Choice> best;
+    double next = 0;
+    for (const std::int64_t m : all_m) {
+      if (search.is_stopped()) break;
+      best.push_back(search.best(m, best.empty() ? nullptr : &best.back()));
+      if (static_cast<double>(m) < next) continue;
+      next = static_cast<double>(m) * kRuleSpacing;
+      add_rules(search, model, best.back());
     }
-    return range;
+    return best;
   }
-  const RangeSearch& search_;
-  std::vector<std::int64_t> m_;
-  std::vector<Choice> best_;
+  void add_rules(const RangeSearch& search, const CostModel& model, const Choice& choice) {
+    const auto variant = static_cast<std::size_t>(choice.cost - model.variants.data());
+    for (const std::int64_t least : {search.min_block_rows(*choice.cost), choice.odd_length()})
+      add_rule({choice.rule(least), variant});
+  }
+  void add_rule(const PricedRule& priced) {
+    const CutRule& rule = priced.rule;
+    const auto key = std::tuple(priced.variant, rule.schedule, rule.long_rows, rule.min_odd_rows, rule.is_odd_first);
+    if (known_.insert(key).second) rules_.push_back(priced);
+  }
+
+  /// How much longer the rule's choice takes than the best one, where it may stand for that.
+  [[nodiscard]] static std::optional<double> loss_of(const PricedRule& priced, const Asked& asked,
+                                                     const RangeSearch& search, const Choice& best) {
+    if (priced.rule.is_cut() && !best.is_cut()) return std::nullopt;
+    const auto choice = search.apply(priced.rule, asked.model->variants[priced.variant], asked.op.m);
+    if (!choice || choice->score_us > best.score_us * (1 + kRangeTolerance)) return std::nullopt;
+    return std::max(0.0, choice->score_us / best.score_us - 1);
+  }
+  /// The open range takes the next m if any rule that covers it does; else the next range begins there.
+  void go_on(const Asked& asked, const RangeSearch& search, const Choice& best) {
+    std::vector<Standing> left;
+    for (const Standing& standing : standing_)
+      if (const auto loss = loss_of(standing.priced, asked, search, best))
+        left.push_back({standing.priced, std::max(standing.loss, *loss)});
+    if (left.empty()) {
+      close();
+      add_rules(search, *asked.model, best); // covers its own m
+      for (const PricedRule& priced : rules_)
+        if (const auto loss = loss_of(priced, asked, search, best)) left.push_back({priced, *loss});
+    }
+    standing_ = std::move(left);
+    open_.push_back(asked);
+  }
+
+  void close() {
+    if (open_.empty()) return;
+    const auto& [priced, loss] = standing_.front();
+    std::optional<PlanRange> range;
+    for (const Asked& asked : open_) {
+      const PlanRange one = range_of(planned(priced, asked));
+      range ? range->extend(one) : void(range = one);
+    }
+    range->rule = priced.rule;
+    range->loss = loss;
+    ranges_.push_back(*std::move(range));
+    open_.clear();
+    standing_.clear();
+  }
+  [[nodiscard]] Plan planned(const PricedRule& priced, const Asked& asked) const {
+    const auto problem = strategies::make_problem(asked.op, *asked.model, options_);
+    Plan plan = strategies::predict(problem, asked.model->variants[priced.variant],
+                                    priced.rule.split(problem.rows).cut(), "search");
+    return label_ ? label_(std::move(plan)) : plan;
+  }
+
+  const PlanOptions& options_;
+  const std::function<Plan(Plan)>& label_;
+  const StopCheck& is_stopped_;
+  std::deque<CostModel> models_;
   std::vector<PricedRule> rules_;
-  std::set<std::tuple<const VariantCost*, Schedule, std::int64_t, std::int64_t, bool>> known_;
+  std::set<std::tuple<std::size_t, Schedule, std::int64_t, std::int64_t, bool>> known_;
+  std::vector<Asked> open_;        ///< every m of the range that is not ended
+  std::vector<Standing> standing_; ///< as old as rules_; none where nothing is open
+  std::vector<PlanRange> ranges_;
 };
+
+/// All m from first to last that the operator can have and whose blocks are rows.
+std::vector<std::int64_t> legal_m(const OpSpec& op, std::int64_t first_m, std::int64_t last_m) {
+  const std::int64_t step = m_step(op);
+  std::vector<std::int64_t> all;
+  for (std::int64_t m = ceil_div(first_m, step) * step; m <= last_m; m += step) all.push_back(m);
+  return all;
+}
 
 Result<void> require_finite(const std::vector<PlanRange>& ranges) {
   for (const PlanRange& range : ranges)
@@ -225,30 +269,39 @@ Result<void> check_range(const OpSpec& op, std::int64_t first_m, std::int64_t la
   return {};
 }
 
-Result<PlanRanges> plan_ranges(const OpSpec& op, std::int64_t first_m, std::int64_t last_m, const CostModel& model,
+Result<PlanRanges> plan_ranges(const OpSpec& op, std::int64_t first_m, std::int64_t last_m, const ModelFrom& model_from,
                                const PlanOptions& options, const std::function<Plan(Plan)>& label,
                                const StopCheck& is_stopped) {
   MC2_TRY(check_range(op, first_m, last_m, options));
-  if (options.has_assumptions()) {
-    const Assumed assumed = assume(model, options);
-    return plan_ranges(op, first_m, last_m, assumed.model, assumed.options, label, is_stopped);
-  }
-  const std::int64_t step = m_step(op);
-  PlanRanges result{with_m(op, last_m / step * step), model.fingerprint, first_m};
-  std::vector<std::int64_t> all;
-  for (std::int64_t m = ceil_div(std::max(first_m, first_row_cut_m(op)), step) * step; m <= last_m; m += step)
-    all.push_back(m);
-  if (first_m < first_row_cut_m(op))
-    result.gaps.push_back({first_m, std::min(last_m, first_row_cut_m(op) - 1),
+  std::int64_t next_m = std::max(first_m, first_row_cut_m(op));
+  PlanRanges result{with_m(op, last_m / m_step(op) * m_step(op)), {}, first_m};
+  if (next_m > first_m)
+    result.gaps.push_back({first_m, std::min(last_m, next_m - 1),
                            "blocks of so few rows are cut from n; each such m has a model of its own"});
-  if (all.empty()) return result;
-  const OpSpec longest = with_m(op, all.back());
-  MC2_TRY(strategies::check_question(longest, model));
-  const RangeSearch search(longest, model, options, &is_stopped);
-  result.planned_count = std::ssize(all);
-  result.ranges = Cover(search, std::move(all)).ranges(label);
-  if (search.is_stopped()) return strategies::stopped_error();
+  PlanOptions assumed_options = options;
+  Cover cover(assumed_options, label, is_stopped);
+  while (next_m <= last_m) {
+    auto [until_m, model] = model_from(next_m);
+    result.fingerprint = model.fingerprint;
+    const auto all_m = legal_m(op, next_m, std::min(until_m, last_m));
+    next_m = until_m + 1;
+    if (all_m.empty()) continue;
+    Assumed assumed = assume(std::move(model), options);
+    assumed_options = assumed.options;
+    MC2_TRY(cover.add(op, std::move(assumed.model), all_m));
+    result.planned_count += std::ssize(all_m);
+  }
+  result.ranges = cover.finish();
   MC2_TRY(require_finite(result.ranges));
+  return result;
+}
+
+Result<PlanRanges> plan_ranges(const OpSpec& op, std::int64_t first_m, std::int64_t last_m, const CostModel& model,
+                               const PlanOptions& options, const std::function<Plan(Plan)>& label,
+                               const StopCheck& is_stopped) {
+  const auto of_all = [&](std::int64_t) { return ModelUntil{last_m, model}; };
+  auto result = plan_ranges(op, first_m, last_m, of_all, options, label, is_stopped);
+  if (result) result.value().fingerprint = model.fingerprint;
   return result;
 }
 

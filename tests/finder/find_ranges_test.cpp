@@ -118,6 +118,36 @@ TEST(FindRanges, TakeEachOctaveAtTheSpeedOfItsMiddle) {
   }
 }
 
+TEST(FindRanges, TakeMessagesOfEachLengthAsThatMAlone) {
+  Models models;
+  models.add(1024, 1);
+  const auto of_row = static_cast<double>(planner::traits_of(op_of(1024).kind).message_bytes_per_unit(op_of(1024)));
+  const auto found_at = [&](const PlanQuestion& asked) {
+    auto found = models.find(asked);
+    const planner::VariantCost& cost = found.value().model.variants.front();
+    const auto times_of_curve = [&](double rows, double factor) {
+      return planner::MessageTimes::Point{rows * of_row, factor * cost.communication.curve.time_us(rows * of_row)};
+    };
+    found.value().messages = {
+        found.value().model.op,
+        {{cost.variant.text(), {times_of_curve(128, 8), times_of_curve(1024, 1), times_of_curve(8192, 0.125)}}}};
+    return found;
+  };
+  const PlanRanges ranges = find_ranges(found_at, question(8192), 72).value();
+  ASSERT_TRUE(ranges.validate());
+  EXPECT_EQ(ranges.planned_count, 8121);
+  for (std::int64_t m = 72; m <= 8192; m += m % 7 + 1) {
+    const auto found = found_at(question(m)).value();
+    const auto own = plan_with(found, question(m)).value();
+    const auto plan = planner::plan_at(ranges, m).value();
+    const double us = plan.overlaps() ? predict_with(found, question(m), plan.cut).value().makespan.us
+                                      : predict_uncut_with(found, plan.op, plan.variant).value().makespan.us;
+    const double alike = m == 1024 ? 0 : 0.02; // neighbours' messages take nearly as long
+    ASSERT_LE(us, own.makespan.us * (1 + planner::kRangeTolerance + alike) * (1 + 1e-9))
+        << m << ": " << plan.cut.text();
+  }
+}
+
 TEST(FindRanges, WhatCannotBeAsked) {
   Models models;
   EXPECT_EQ(find_ranges(models.finder(), question(2000), 1000).error().code, ErrorCode::NotFound);

@@ -221,8 +221,9 @@ Result<planner::PlanRanges> PlanCommand::ranges_here(const store::PlanRequest& r
   MC2_TRY(check_variant(request.op));
   MC2_ASSIGN(const auto question, question_on(here, request));
   MC2_ASSIGN(auto layers, open_to_look_up(store, *server, request.op, here));
-  return finder::find_ranges([&](const finder::PlanQuestion& each) { return find_kept_model(each, layers); }, question,
-                             *op.first_m);
+  finder::SharedLayers shared(layers);
+  auto ranges = finder::find_ranges({.given = {}, .kept = finder::kept_in(shared)}, question, *op.first_m);
+  return ranges ? std::move(ranges) : with_advice(ranges.error(), question.op, here);
 }
 
 Result<planner::PlanRanges> PlanCommand::ranges(const store::PlanRequest& request,

@@ -2,17 +2,24 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace mc2::finder {
 namespace {
 
+using planner::CostModel;
 using planner::CutAxis;
 using planner::OpSpec;
 using planner::PlanRange;
 using planner::PlanRanges;
+
+/// What messages and waves of m take per row changes little up to so much more.
+constexpr double kAlike = 1.06;
+constexpr std::int64_t kTileRows = 128;
 
 PlanQuestion at_m(PlanQuestion question, std::int64_t m) {
   question.op.m = m;
@@ -34,6 +41,15 @@ void add_gap(PlanRanges& all, std::int64_t first_m, std::int64_t last_m, const s
     all.gaps.back().last_m = last_m;
   else
     all.gaps.push_back({first_m, last_m, reason});
+}
+
+/// Models are the same for every m, and many to read.
+decltype(Kept::list_models) asked_once(const decltype(Kept::list_models)& list) {
+  auto known = std::make_shared<std::optional<std::vector<CostModel>>>(); // shared by copies of the function
+  return [known, list](const OpSpec& op, const planner::Fingerprint& machine) {
+    if (!*known) *known = list(op, machine);
+    return **known;
+  };
 }
 
 /// The nearest model answers: m is taken part by part, each by one model.
@@ -101,12 +117,35 @@ class Segments {
   }
   Result<void> plan_at_one_speed(const FoundModel& found, std::int64_t last_m) {
     const auto label = [&](planner::Plan plan) { return labelled(std::move(plan), found, question_); };
-    MC2_ASSIGN(auto part, planner::plan_ranges(question_.op, next_m_, last_m, as_it_is_now(found),
-                                               options_for(found, question_), label, question_.is_stopped));
+    const auto model_from = [&](std::int64_t m) { return model_until(found, m, last_m); };
+    MC2_ASSIGN(auto part, planner::plan_ranges(question_.op, next_m_, last_m, model_from, options_for(found, question_),
+                                               label, question_.is_stopped));
     for (PlanRange& range : part.ranges) add(result_, std::move(range));
     result_.planned_count += part.planned_count;
     return {};
   }
+  /// The model as it is for m from one on: as long as it is the same, else as for the last of some that are alike.
+  /// What was profiled stands for itself alone.
+  [[nodiscard]] planner::ModelUntil model_until(const FoundModel& found, std::int64_t first_m,
+                                                std::int64_t last_m) const {
+    const auto model_at = [&](std::int64_t m) {
+      return as_it_is_now(found, at_m(question_, std::max(m / step_ * step_, first_m)).op);
+    };
+    const std::int64_t profiled_m = found.messages.profiled.m;
+    if (first_m == profiled_m) return {first_m, model_at(first_m)};
+    if (first_m < profiled_m) last_m = std::min(last_m, profiled_m - 1);
+    CostModel model = model_at(last_m);
+    if (model == model_at(first_m)) return {last_m, std::move(model)};
+    last_m = std::min(last_m, last_alike(first_m));
+    return {last_m, model_at(last_m)};
+  }
+  /// Where whole tiles of rows end, if any does: a kernel takes the rows of a tile at once.
+  [[nodiscard]] std::int64_t last_alike(std::int64_t first_m) const {
+    const auto last_m = static_cast<std::int64_t>(kAlike * static_cast<double>(first_m));
+    const std::int64_t tile = kTileRows * step_, tiles_end = last_m / tile * tile;
+    return tiles_end >= first_m ? tiles_end : last_m;
+  }
+
   /// Rows without a model have none for any further m.
   Result<void> leave_out(const OpSpec& op, const Error& error) {
     if (!failure_) failure_ = error;
@@ -141,7 +180,9 @@ Result<PlanRanges> find_ranges(const std::function<Result<FoundModel>(const Plan
 }
 
 Result<PlanRanges> find_ranges(const ModelPlaces& places, const PlanQuestion& question, std::int64_t first_m) {
-  return find_ranges([&](const PlanQuestion& each) { return find_model(places, each); }, question, first_m);
+  ModelPlaces once = places;
+  if (once.kept) once.kept->list_models = asked_once(places.kept->list_models);
+  return find_ranges([&](const PlanQuestion& each) { return find_model(once, each); }, question, first_m);
 }
 
 } // namespace mc2::finder

@@ -21,6 +21,10 @@ RangeSearch::Candidate::Candidate(const Problem& problem, const VariantCost& var
       table(problem, variant_cost, 1),
       score(problem, variant_cost, table),
       options(score.passing().options()) {
+  const auto length_count = static_cast<std::size_t>(problem.rows) + 1;
+  shares.reserve(length_count);
+  before_us_per_row.reserve(length_count);
+  behind_us_per_row.reserve(length_count);
   double before = std::numeric_limits<double>::infinity(), behind = before;
   for (std::int64_t rows = 0; rows <= problem.rows; ++rows) {
     const PathShare share = score.long_share(rows);
@@ -120,11 +124,6 @@ std::optional<Choice> RangeSearch::apply(const CutRule& rule, const VariantCost&
   if (split.block_count() < 2 || split.block_count() > options_.max_block_count) return std::nullopt;
   const double score_us = candidate_of(cost).score_us(split, cost.local_us(at.op), is_expected_);
   return Choice{&cost, rule.schedule, split, score_us};
-}
-
-Plan RangeSearch::plan(const Choice& choice, std::int64_t m) const {
-  const Case at(*this, m);
-  return predict(at.problem, *choice.cost, choice.split.cut(), "search");
 }
 
 std::int64_t RangeSearch::min_block_rows(const VariantCost& cost) const {

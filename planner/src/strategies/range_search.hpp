@@ -42,8 +42,6 @@ class RangeSearch {
   [[nodiscard]] std::optional<Choice> apply(const CutRule& rule, const VariantCost& cost, std::int64_t m) const;
   /// Of the variant.
   [[nodiscard]] std::int64_t min_block_rows(const VariantCost& cost) const;
-  /// The plan of a choice.
-  [[nodiscard]] Plan plan(const Choice& choice, std::int64_t m) const;
 
  private:
   /// One variant with its tables over all block lengths. The bounds leave out what cannot be the best.

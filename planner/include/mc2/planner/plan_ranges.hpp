@@ -102,6 +102,15 @@ inline constexpr double kRangeTolerance = 0.01;
 [[nodiscard]] Result<void> check_range(const OpSpec& op, std::int64_t first_m, std::int64_t last_m,
                                        const PlanOptions& options);
 
+/// A model, and the last m that it is to be asked for.
+struct ModelUntil {
+  std::int64_t last_m = 0;
+  CostModel model;
+};
+
+/// The model from an m on. All have the same variants, and are of one machine.
+using ModelFrom = std::function<ModelUntil(std::int64_t first_m)>;
+
 /// Few ranges of m with one rule each, so that at every m the rule's cut is predicted to take at most kRangeTolerance
 /// longer than make_plan()'s, and is uncut wherever that one is uncut. Every legal m is planned alone to compare with;
 /// pure, and below a second for 16,384 m and ten variants. Kinds whose few rows are cut by columns have no range there:
@@ -110,6 +119,12 @@ inline constexpr double kRangeTolerance = 0.01;
 /// @param options  of strategy search
 /// @param label    what is told of a plan besides what was predicted: widens its intervals
 /// Errors: as check_range and make_plan.
+[[nodiscard]] Result<PlanRanges> plan_ranges(const OpSpec& op, std::int64_t first_m, std::int64_t last_m,
+                                             const ModelFrom& model_from, const PlanOptions& options,
+                                             const std::function<Plan(Plan)>& label = nullptr,
+                                             const StopCheck& is_stopped = {});
+
+/// By one model for every m.
 [[nodiscard]] Result<PlanRanges> plan_ranges(const OpSpec& op, std::int64_t first_m, std::int64_t last_m,
                                              const CostModel& model, const PlanOptions& options,
                                              const std::function<Plan(Plan)>& label = nullptr,

@@ -12,7 +12,8 @@
 namespace mc2::finder {
 
 /// The plans of all m from first_m to the question's (planner/plan_ranges.hpp): each m by the model that answers for it
-/// alone; at the speed of later runs, where there are some, that is learned for the middle of each octave of m. m whose
+/// alone; at the speed of later runs, where there are some, that is learned for the middle of each octave of m; waves
+/// and messages as of one m that is at most 6 % longer. m whose
 /// blocks are cut from n have a model each; those without one are a gap that says so. Plans that tuning kept do not
 /// matter: each is measured, and of one m.
 /// @param find  as find_model() finds the model of one m
@@ -22,7 +23,7 @@ namespace mc2::finder {
     const std::function<Result<FoundModel>(const PlanQuestion&)>& find, const PlanQuestion& question,
     std::int64_t first_m);
 
-/// By find_model().
+/// By find_model(), of models that are listed once.
 [[nodiscard]] Result<planner::PlanRanges> find_ranges(const ModelPlaces& places, const PlanQuestion& question,
                                                       std::int64_t first_m);
 
