@@ -96,11 +96,10 @@ void tell_where_from(const finder::FoundPlan& found, bool asked_service) {
               << "; intervals are wider, mc2 profile measures it\n";
 }
 
-void tell_staleness(const finder::ModelPlaces& places, const finder::FoundPlan& found) {
-  if (found.origin != finder::Origin::Kept) return;
-  if (const auto stale = finder::staleness_of(places, found.stored.plan))
-    std::cerr << "mc2: note: the kept plan is stale " << finder::level_text(stale->level) << "; so "
-              << stale->best.cut.text() << " is predicted " << percent_text(stale->loss)
+void tell_staleness(const finder::FoundPlan& found) {
+  if (const auto& stale = found.staleness)
+    std::cerr << "mc2: note: the kept plan is stale " << stale->why << "; so " << stale->best_blocks << " by "
+              << stale->best_variant << " is predicted " << percent_text(stale->loss)
               << " faster; run mc2 tune again\n";
 }
 
@@ -118,13 +117,13 @@ Result<finder::FoundPlan> find_plan_for(const finder::PlanQuestion& question, st
   }
   sources.push_back(finder::kept_plans(finder::kept_in(shared)));
   sources.push_back(finder::own_planner({.given = {}, .kept = finder::kept_in(shared)}));
-  const finder::ModelPlaces places{.given = {}, .kept = finder::kept_in(shared)};
   auto found = finder::find_plan(sources, question);
   if (found) {
     tell_where_from(found.value(), asks_service);
-    tell_staleness(places, found.value());
+    tell_staleness(found.value());
     return found;
   }
+  const finder::ModelPlaces places{.given = {}, .kept = finder::kept_in(shared)};
   const auto model = finder::find_model(places, {.op = question.op, .machine = question.machine});
   if (found.error().code == ErrorCode::NotFound && !asks_service && !model)
     return no_plan(question.op, question.machine, &layers.writable(), finder::why_not_transferred(places, question));

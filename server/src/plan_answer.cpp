@@ -113,7 +113,9 @@ Result<SourcedPlan> make(const store::Store& store, const PlanQuestion& question
   MC2_ASSIGN(auto found, finder::find_plan(sources, asked));
   store::StoredPlan& plan = found.stored;
   const bool is_kept = found.origin == finder::Origin::Kept;
-  return sourced(is_kept ? "stored" : "model", plan.plan, std::move(plan.document), std::move(plan.created_at));
+  auto answer = sourced(is_kept ? "stored" : "model", plan.plan, std::move(plan.document), std::move(plan.created_at));
+  answer.staleness = std::move(found.staleness);
+  return answer;
 }
 
 /// The document itself, whose ETag has the epoch.
@@ -155,13 +157,14 @@ Result<Answer> make_settled(Context& context, const KeyedQuestion& keyed, const 
 
 Answer to_answer(const SourcedPlan& plan, std::int64_t epoch) {
   const std::string digest = store::digest(plan.document);
+  const std::string stale = plan.staleness ? store::encode(*plan.staleness) : "";
   // Canonical, as every document: keys in order, no blanks.
-  std::string body = R"({"created_at":)" +
-                     (plan.created_at.empty() ? std::string("null") : nlohmann::json(plan.created_at).dump()) +
-                     R"(,"digest":")" + digest + R"(","epoch":)" + std::to_string(epoch) + R"(,"plan":)" +
-                     plan.document + R"(,"provenance":")" + plan.provenance +
-                     R"(","schema":"mc2.answer/1","source":")" + std::string(plan.source) + "\"}";
-  return {digest + ' ' + std::string(plan.source) + ' ' + plan.created_at, epoch,
+  std::string body =
+      R"({"created_at":)" + (plan.created_at.empty() ? std::string("null") : nlohmann::json(plan.created_at).dump()) +
+      R"(,"digest":")" + digest + R"(","epoch":)" + std::to_string(epoch) + R"(,"plan":)" + plan.document +
+      R"(,"provenance":")" + plan.provenance + R"(","schema":"mc2.answer/1","source":")" + std::string(plan.source) +
+      '"' + (stale.empty() ? "" : R"(,"stale":)" + stale) + "}";
+  return {digest + ' ' + std::string(plan.source) + ' ' + plan.created_at + ' ' + stale, epoch,
           std::make_shared<const std::string>(std::move(body)), "\"" + digest + "-" + std::to_string(epoch) + "\""};
 }
 

@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "context.hpp"
+#include "mc2/store/answer.hpp"
 #include "plan_question.hpp"
 
 namespace mc2::server {
@@ -12,7 +13,8 @@ struct SourcedPlan {
   std::string_view source; ///< "stored", "model" or "what_if"
   std::string document;    ///< mc2.plan/1, canonical
   std::string provenance;
-  std::string created_at; ///< of a stored plan
+  std::string created_at;                                   ///< of a stored plan
+  std::optional<store::Staleness> staleness = std::nullopt; ///< likewise
 };
 
 /// {"schema": "mc2.answer/1", ...} around a plan.

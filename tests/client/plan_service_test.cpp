@@ -65,6 +65,17 @@ TEST(PlanService, AnswersAndThenAnswersFromMemory) {
   EXPECT_EQ(service.request_count(), 1);
 }
 
+TEST(PlanService, PassesOnThatAPlanIsWorthTuningAgain) {
+  const store::Staleness stale{0.07, "4 x 256", "ring(chunks=2)", "by its last run: compute 2.00x"};
+  std::string document = examples::answer_document(examples::plan(examples::question()), 5);
+  document.pop_back();
+  FakeService service(
+      [&](const std::string&) { return support::http_answer(document + R"(,"stale":)" + store::encode(stale) + "}"); });
+  ServiceOptions patient = quick();
+  patient.patience = std::chrono::seconds(20);
+  EXPECT_EQ(plan_service(client_of(service.url()), patient).find(examples::question()).value().staleness, stale);
+}
+
 TEST(PlanService, IsNotAskedForAVariant) {
   FakeService service([](const std::string&) { return good_answer(7); });
   PlanQuestion of_variant = examples::question();

@@ -258,14 +258,20 @@ TEST(FindModel, SaysWhatAKeptPlanLosesSinceItsOperatorChangedItsSpeed) {
   const ModelPlaces places{.given = {}, .kept = shelf.kept()};
   const planner::Plan kept = plan_with(find_model(places, question()).value(), question()).value();
   ASSERT_TRUE(kept.is_cut());
-  EXPECT_FALSE(staleness_of(places, kept)); // nothing ran
+  EXPECT_FALSE(staleness_of(shelf.kept(), kept)); // nothing ran
   shelf.record.runs.assign(1, {kept.op, kept.variant, kept.compute_us, kept.communication_us});
-  EXPECT_FALSE(staleness_of(places, kept));
+  EXPECT_FALSE(staleness_of(shelf.kept(), kept));
   shelf.record.runs.assign(4, {kept.op, kept.variant, kept.compute_us, 12 * kept.communication_us});
-  const auto stale = staleness_of(places, kept);
+  const auto stale = staleness_of(shelf.kept(), kept);
   ASSERT_TRUE(stale);
   EXPECT_GT(stale->loss, kStaleLoss);
-  EXPECT_NE(stale->best.cut, kept.cut);
+  EXPECT_NE(stale->best_blocks, kept.cut.text());
+  EXPECT_EQ(stale->why.find("by its last 4 runs: "), 0U) << stale->why;
+  shelf.tuned(op_of(1024), 320);
+  const auto found = find_plan(shelf.sources(), question()).value();
+  EXPECT_EQ(found.origin, Origin::Kept);
+  ASSERT_TRUE(found.staleness);
+  EXPECT_EQ(found.staleness->best_blocks, stale->best_blocks);
 }
 
 TEST(FindPlan, WhatIsAskedOfNowPassesOverWhatWasTuned) {

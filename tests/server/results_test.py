@@ -101,6 +101,23 @@ class ResultsTest(ServiceTest):
         kept = self.service.json("POST", "/v1/measurements", alone, status=201)
         self.assertEqual(self.service.json("GET", f"/v1/measurements/{kept['digest']}"), alone)
 
+    def test_a_plan_whose_operator_runs_at_another_speed_is_worth_tuning_again(self):
+        before = self.service.json("GET", f"/v1/plan?{SHAPE_QUERY}")
+        self.assertNotIn("stale", before)
+        plan, race = before["plan"], self.exported()["measurements"][0]["document"]
+        predicted = {f"predicted_{name}": plan[name] for name in ("compute_us", "communication_us", "serial_us")}
+        slow = 30 * plan["communication_us"]
+        for i in range(4):  # the link has become slow
+            run = {"compute_us": plan["compute_us"], "communication_us": slow, "serial_us": plan["compute_us"] + slow, "fused_us": slow + i}
+            self.service.json("POST", "/v1/measurements", {**race, **predicted, "predicted_us": plan["makespan"]["us"], **run}, status=201)
+        after = self.service.json("GET", f"/v1/plan?{SHAPE_QUERY}")
+        self.assertEqual((after["source"], after["digest"]), ("stored", before["digest"]))
+        self.assertGreater(after["epoch"], before["epoch"])
+        stale = after["stale"]
+        self.assertGreater(stale["loss"], 0.02)
+        self.assertEqual((stale["best_blocks"], stale["best_variant"]), ("uncut", "direct"))
+        self.assertRegex(stale["why"], "^by its last 4 runs: compute 1.00x, communication [0-9.]+x the profiled time$")
+
     def test_prediction_error_is_of_measured_to_predicted(self):
         plan = self.service.json("GET", f"/v1/plan?{SHAPE_QUERY}")["plan"]
         plan["makespan"].update({"us": 100.0, "low_us": 90.0, "high_us": 110.0})

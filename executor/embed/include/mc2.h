@@ -225,6 +225,9 @@ typedef struct mc2_plan_summary {
   const char* source;     /* where mc2_find_plan() found it; "" of others */
   const char* digest;     /* of its document */
   size_t miss_count;      /* places asked before the one that had it */
+  /* of a kept plan whose operator has run at another speed since: what it is predicted to lose to another cut, e.g.
+   * 0.03; else 0 */
+  double stale_loss;
 } mc2_plan_summary;
 
 MC2_API mc2_status mc2_plan_summarize(const mc2_plan* plan, mc2_plan_summary* summary);

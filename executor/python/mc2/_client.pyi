@@ -2,7 +2,7 @@
 
 import os
 
-from ._core import CostModel, Fingerprint, OpSpec, Plan, Profile
+from ._core import CostModel, Fingerprint, OpSpec, Plan, Profile, Staleness
 
 class Client:
     def __init__(self, url: str, *, token: str = ..., ca_file: str | os.PathLike[str] = ..., deadline_s: float = ...) -> None: ...
@@ -30,3 +30,5 @@ class PlanAnswer:
     def provenance(self) -> str: ...
     @property
     def source(self) -> str: ...
+    @property
+    def staleness(self) -> Staleness | None: ...

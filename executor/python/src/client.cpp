@@ -42,6 +42,7 @@ void bind_answer(py::module_& module) {
       .def_readonly("source", &PlanAnswer::source)
       .def_readonly("provenance", &PlanAnswer::provenance)
       .def_readonly("created_at", &PlanAnswer::created_at)
+      .def_readonly("staleness", &PlanAnswer::staleness)
       .def("_repr_html_", [](const PlanAnswer& answer) { return py::cast(answer.plan).attr("_repr_html_")(); });
 }
 

@@ -111,6 +111,12 @@ py::dict default_options(const Fingerprint& machine) {
 } // namespace
 
 void bind_finder(py::module_& module) {
+  py::class_<store::Staleness>(module, "Staleness",
+                               "What a kept plan is predicted to lose at the speed of its operator's later runs.")
+      .def_readonly("loss", &store::Staleness::loss)
+      .def_readonly("best_blocks", &store::Staleness::best_blocks)
+      .def_readonly("best_variant", &store::Staleness::best_variant)
+      .def_readonly("why", &store::Staleness::why);
   py::class_<FoundPlan, std::shared_ptr<FoundPlan>>(module, "FoundPlan",
                                                     "A plan, where it is from, and why other places had none.")
       .def_property_readonly("plan", [](const FoundPlan& found) { return found.stored.plan; })
@@ -120,6 +126,7 @@ void bind_finder(py::module_& module) {
       .def_readonly("is_stopgap", &FoundPlan::is_stopgap)
       .def_readonly("misses", &FoundPlan::misses)
       .def_readonly("passed_over_damage", &FoundPlan::passed_over_damage)
+      .def_readonly("staleness", &FoundPlan::staleness)
       .def("_repr_html_", [](const FoundPlan& found) { return py::cast(found.stored.plan).attr("_repr_html_")(); });
   module.def("find_plan", &find_among, "op"_a, "fingerprint"_a, py::kw_only(), "plans"_a = std::vector<Plan>{},
              "service"_a = py::none(), "store"_a = py::none(), "models"_a = std::vector<CostModel>{},

@@ -113,7 +113,8 @@ FoundPlan to_found(const store::PlanAnswer& answer, const PlanQuestion& question
                      .created_at = answer.created_at},
           .source = std::move(source),
           .origin = Origin::Service,
-          .is_stopgap = answer.source == "model" && finder::is_stopgap(answer.plan)};
+          .is_stopgap = answer.source == "model" && finder::is_stopgap(answer.plan),
+          .staleness = answer.staleness};
 }
 
 std::string what_of(const store::PlanAnswer& answer) {

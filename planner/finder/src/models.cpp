@@ -187,18 +187,19 @@ Result<planner::Plan> predict_uncut_with(const FoundModel& found, const OpSpec& 
   return planner::serial_plan(op, as_it_is_now(found, op), variant);
 }
 
-std::optional<Staleness> staleness_of(const ModelPlaces& places, const planner::Plan& kept) {
-  const PlanQuestion question{.op = kept.op, .machine = kept.fingerprint, .may_transfer = false};
-  const auto found = find_model(places, question);
+std::optional<store::Staleness> staleness_of(const Kept& kept, const planner::Plan& plan) {
+  if (kept.speed_record(plan.op, plan.fingerprint).runs.empty()) return std::nullopt;
+  const PlanQuestion question{.op = plan.op, .machine = plan.fingerprint, .may_transfer = false};
+  const auto found = find_model({.given = {}, .kept = kept}, question);
   if (!found || found.value().level.run_count == 0) return std::nullopt;
-  const CostModel now = as_it_is_now(found.value(), kept.op);
-  auto best = plan_with(found.value(), question);
-  const auto still = kept.overlaps() ? planner::predict_cut(kept.op, now, kept.variant, kept.cut)
-                                     : predict_uncut_with(found.value(), kept.op, kept.variant);
+  const CostModel now = as_it_is_now(found.value(), plan.op);
+  const auto best = plan_with(found.value(), question);
+  const auto still = plan.overlaps() ? planner::predict_cut(plan.op, now, plan.variant, plan.cut)
+                                     : predict_uncut_with(found.value(), plan.op, plan.variant);
   if (!best || !still) return std::nullopt;
   const double loss = still.value().makespan.us / best.value().makespan.us - 1;
   if (loss <= kStaleLoss) return std::nullopt;
-  return Staleness{loss, std::move(best).value(), found.value().level};
+  return store::Staleness{loss, best.value().cut.text(), best.value().variant.text(), level_text(found.value().level)};
 }
 
 } // namespace mc2::finder

@@ -134,7 +134,9 @@ PlanSource kept_plans(Kept kept) {
             if (question.time_uncut) return Error{ErrorCode::NotFound, "", "are as they were raced, not of now"};
             MC2_ASSIGN(auto plan, kept.find_plan({question.op, store::digest(question.machine.canonical_text()),
                                                   tuned_purpose(question.variant)}));
-            return FoundPlan{std::move(plan), name, Origin::Kept};
+            FoundPlan found{std::move(plan), name, Origin::Kept};
+            if (!question.variant) found.staleness = staleness_of(kept, found.stored.plan);
+            return found;
           }};
 }
 

@@ -14,7 +14,19 @@ Node required(const Node& object, std::string_view key) {
   return object.member(key, kNull);
 }
 
+Staleness staleness(const Node& node) {
+  return {required(node, "loss").number(), required(node, "best_blocks").text(), required(node, "best_variant").text(),
+          required(node, "why").text()};
+}
+
 } // namespace
+
+std::string encode(const Staleness& stale) {
+  return dump({{"loss", stale.loss},
+               {"best_blocks", stale.best_blocks},
+               {"best_variant", stale.best_variant},
+               {"why", stale.why}});
+}
 
 Result<PlanAnswer> decode_answer(std::string_view json) {
   MC2_ASSIGN(const auto parsed, parse_json(json));
@@ -31,6 +43,8 @@ Result<PlanAnswer> decode_answer(std::string_view json) {
                     .created_at = {}};
   if (const auto created = node.json().find("created_at"); created != node.json().end() && !created->is_null())
     answer.created_at = node.member("created_at", *created).text();
+  if (const auto stale = node.json().find("stale"); stale != node.json().end() && !stale->is_null())
+    answer.staleness = staleness(node.member("stale", *stale));
   if (status.error) return *status.error;
   answer.document = dump(node.json().at("plan"));
   if (const std::string found = digest(answer.document); found != answer.digest)

@@ -24,6 +24,12 @@ export interface Answer {
   provenance: "measured" | "interpolated" | "extrapolated" | "analytic";
   created_at: string | null;
   plan: Plan;
+  stale?: {
+    loss: number;
+    best_blocks: string;
+    best_variant: string;
+    why: string;
+  };
 }
 
 export interface Certificate {

@@ -1,7 +1,7 @@
 import {useEffect, useState} from "preact/hooks";
 import {api, query} from "../api";
 import type {Parameters} from "../api";
-import {count, cutText, opText, shortDigest} from "../format";
+import {count, cutText, opText, percent, shortDigest} from "../format";
 import {useLoaded} from "../hooks";
 import {dtypes, kinds, pools} from "../kinds";
 import {Facts, machineName, ProblemBox, Shown} from "../parts";
@@ -148,6 +148,12 @@ function AnswerCard({answer, machines}: {answer: Answer; machines: Machine[]}) {
     <section aria-labelledby="answer-title" class="card">
       <h2 id="answer-title">{cutText(plan.cut)}</h2>
       <p>{plan.reason}</p>
+      {answer.stale && (
+        <p>
+          <strong>Worth tuning again</strong>: {answer.stale.why}. So {answer.stale.best_blocks} by {answer.stale.best_variant} is
+          predicted {percent(answer.stale.loss)} faster.
+        </p>
+      )}
       <Facts
         facts={[
           ...planFacts(plan, measuredOf(plan), answer.source === "stored" ? undefined : "nothing: the plan was made just now"),

@@ -14,6 +14,7 @@
 #include "mc2/planner/plan.hpp"
 #include "mc2/planner/speed_spread.hpp"
 #include "mc2/planner/transfer.hpp"
+#include "mc2/store/answer.hpp"
 #include "mc2/store/store.hpp"
 
 #pragma GCC visibility push(default)
@@ -111,22 +112,16 @@ template <typename Holds>
 [[nodiscard]] Result<planner::Plan> predict_uncut_with(const FoundModel& found, const planner::OpSpec& op,
                                                        const planner::Variant& variant);
 
-/// What a kept plan is predicted to lose to another cut at the speed that its operator's later runs had.
-struct Staleness {
-  double loss = 0; ///< kept / best - 1
-  planner::Plan best;
-  planner::SpeedLevel level;
-};
-
 /// "by its last 3 runs: compute 1.12x, communication 0.99x the profiled time".
 [[nodiscard]] std::string level_text(const planner::SpeedLevel& level);
 
 /// Losing more than this is worth tuning again.
 inline constexpr double kStaleLoss = 0.02;
 
-/// None where the operator has not run since it was profiled, its own model is not at hand, or the loss is at most
-/// kStaleLoss. Plans anew, which takes milliseconds.
-[[nodiscard]] std::optional<Staleness> staleness_of(const ModelPlaces& places, const planner::Plan& kept);
+/// What a kept plan is predicted to lose to another cut at the speed that its operator's later runs had. None where it
+/// has not run since it was profiled, its own model is not at hand, or the loss is at most kStaleLoss. Plans anew where
+/// it has run, which takes milliseconds.
+[[nodiscard]] std::optional<store::Staleness> staleness_of(const Kept& kept, const planner::Plan& plan);
 
 } // namespace mc2::finder
 

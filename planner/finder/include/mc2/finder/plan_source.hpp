@@ -12,6 +12,7 @@
 #include "mc2/finder/question.hpp"
 #include "mc2/finder/shared_layers.hpp"
 
+#include "mc2/store/answer.hpp"
 #pragma GCC visibility push(default)
 
 namespace mc2::finder {
@@ -34,8 +35,9 @@ struct FoundPlan {
   /// Predicted from what was measured for another operator, or outside what was measured: any place that has a plan of
   /// its own is preferred.
   bool is_stopgap = false;
-  std::vector<std::string> misses = {}; ///< "NAME: reason", in the order in which they were asked
-  bool passed_over_damage = false;      ///< one of the misses is a document that could not be read: tell people
+  std::vector<std::string> misses = {};                     ///< "NAME: reason", in the order in which they were asked
+  std::optional<store::Staleness> staleness = std::nullopt; ///< of a kept plan: worth tuning again
+  bool passed_over_damage = false; ///< one of the misses is a document that could not be read: tell people
 };
 
 /// A plan that no store holds, as one would hold it: with its document and digest, without a date.
