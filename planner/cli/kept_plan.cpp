@@ -98,9 +98,9 @@ void tell_where_from(const finder::FoundPlan& found, bool asked_service) {
 
 void tell_staleness(const finder::FoundPlan& found) {
   if (const auto& stale = found.staleness)
-    std::cerr << "mc2: note: the kept plan is stale " << stale->why << "; so " << stale->best_blocks << " by "
-              << stale->best_variant << " is predicted " << percent_text(stale->loss)
-              << " faster; run mc2 tune again\n";
+    std::cerr << "mc2: note: the " << (found.origin == finder::Origin::Service ? "service's" : "kept")
+              << " plan is stale " << stale->why << "; so " << stale->best_blocks << " by " << stale->best_variant
+              << " is predicted " << percent_text(stale->loss) << " faster; run mc2 tune again\n";
 }
 
 } // namespace
@@ -117,7 +117,9 @@ Result<finder::FoundPlan> find_plan_for(const finder::PlanQuestion& question, st
   }
   sources.push_back(finder::kept_plans(finder::kept_in(shared)));
   sources.push_back(finder::own_planner({.given = {}, .kept = finder::kept_in(shared)}));
-  auto found = finder::find_plan(sources, question);
+  finder::PlanQuestion asked = question;
+  asked.asks_staleness = true;
+  auto found = finder::find_plan(sources, std::move(asked));
   if (found) {
     tell_where_from(found.value(), asks_service);
     tell_staleness(found.value());

@@ -35,7 +35,8 @@ struct PricedRule {
   std::size_t variant = 0;
 };
 
-/// Covers m from the first on by ranges, each as long as any rule lets it be.
+/// Covers m from the first on by ranges, each as long as any rule lets it be that m so far and those of the same model
+/// gave.
 class Cover {
  public:
   /// @param label  as of plan_ranges()
@@ -46,6 +47,8 @@ class Cover {
   Result<void> add(OpSpec op, CostModel model, const std::vector<std::int64_t>& all_m) {
     op.m = all_m.back();
     MC2_TRY(strategies::check_question(op, model));
+    if (!models_.empty() && !has_same_variants(model, models_.front()))
+      return Error{ErrorCode::InvalidSpec, "model", "has other variants from some m on; all have the same"};
     const CostModel& kept = models_.emplace_back(std::move(model));
     const RangeSearch search(op, kept, options_, &is_stopped_);
     const auto best = best_of(search, kept, all_m);
@@ -71,6 +74,9 @@ class Cover {
     double loss = 0; ///< the most of any m
   };
 
+  [[nodiscard]] static bool has_same_variants(const CostModel& one, const CostModel& other) {
+    return std::ranges::equal(one.variants, other.variants, {}, &VariantCost::variant, &VariantCost::variant);
+  }
   /// Every m planned, unless it is stopped, and their rules known.
   std::vector<Choice> best_of(const RangeSearch& search, const CostModel& model,
                               const std::vector<std::int64_t>& all_m) {
@@ -125,6 +131,7 @@ class Cover {
     const auto& [priced, loss] = standing_.front();
     std::optional<PlanRange> range;
     for (const Asked& asked : open_) {
+      if (strategies::says_stop(&is_stopped_)) return; // what is made is thrown away
       const PlanRange one = range_of(planned(priced, asked));
       range ? range->extend(one) : void(range = one);
     }
@@ -281,7 +288,9 @@ Result<PlanRanges> plan_ranges(const OpSpec& op, std::int64_t first_m, std::int6
   PlanOptions assumed_options = options;
   Cover cover(assumed_options, label, is_stopped);
   while (next_m <= last_m) {
+    if (strategies::says_stop(&is_stopped)) return strategies::stopped_error();
     auto [until_m, model] = model_from(next_m);
+    if (until_m < next_m) return m_error("models end at " + std::to_string(until_m) + ", before the one asked for");
     result.fingerprint = model.fingerprint;
     const auto all_m = legal_m(op, next_m, std::min(until_m, last_m));
     next_m = until_m + 1;
@@ -292,6 +301,7 @@ Result<PlanRanges> plan_ranges(const OpSpec& op, std::int64_t first_m, std::int6
     result.planned_count += std::ssize(all_m);
   }
   result.ranges = cover.finish();
+  if (strategies::says_stop(&is_stopped)) return strategies::stopped_error();
   MC2_TRY(require_finite(result.ranges));
   return result;
 }

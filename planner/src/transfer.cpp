@@ -329,6 +329,11 @@ MessageTimes message_times(std::span<const CostModel> models, OpSpec profiled) {
   return times;
 }
 
+bool depends_on_length(const CostModel& model, const MessageTimes& messages) {
+  const auto has_several = [](const auto& one) { return one.second.size() > 1; };
+  return gpu_rates(model.fingerprint, model.op) || std::ranges::any_of(messages.by_variant, has_several);
+}
+
 CostModel at_length(CostModel model, const MessageTimes& messages, const OpSpec& op) {
   model = with_waves(std::move(model), op);
   if (op == messages.profiled) return model;

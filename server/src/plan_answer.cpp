@@ -100,6 +100,7 @@ Result<finder::PlanQuestion> on_its_machine(const store::Store& store, const Pla
                               .machine = std::move(machine.fingerprint),
                               .options = question.request.options_with(usual.alignment),
                               .may_transfer = question.may_transfer,
+                              .asks_staleness = true,
                               .is_stopped = is_stopped};
 }
 
@@ -157,6 +158,9 @@ Result<Answer> make_settled(Context& context, const KeyedQuestion& keyed, const 
 
 Answer to_answer(const SourcedPlan& plan, std::int64_t epoch) {
   const std::string digest = store::digest(plan.document);
+  // How much it loses changes with each run; that alone makes no other answer.
+  const std::string better =
+      plan.staleness ? ' ' + plan.staleness->best_blocks + ' ' + plan.staleness->best_variant : "";
   const std::string stale = plan.staleness ? store::encode(*plan.staleness) : "";
   // Canonical, as every document: keys in order, no blanks.
   std::string body =
@@ -164,7 +168,7 @@ Answer to_answer(const SourcedPlan& plan, std::int64_t epoch) {
       R"(,"digest":")" + digest + R"(","epoch":)" + std::to_string(epoch) + R"(,"plan":)" + plan.document +
       R"(,"provenance":")" + plan.provenance + R"(","schema":"mc2.answer/1","source":")" + std::string(plan.source) +
       '"' + (stale.empty() ? "" : R"(,"stale":)" + stale) + "}";
-  return {digest + ' ' + std::string(plan.source) + ' ' + plan.created_at + ' ' + stale, epoch,
+  return {digest + ' ' + std::string(plan.source) + ' ' + plan.created_at + better, epoch,
           std::make_shared<const std::string>(std::move(body)), "\"" + digest + "-" + std::to_string(epoch) + "\""};
 }
 

@@ -48,6 +48,11 @@ planner::OpSpec carrier(std::int64_t message_bytes, std::int64_t count, planner:
   return op;
 }
 
+/// How many messages a run in throughput mode has.
+std::int64_t back_to_back(std::int64_t message_bytes) {
+  return std::clamp<std::int64_t>(kBackToBackBytes / message_bytes, 1, kMostBackToBack);
+}
+
 /// One operator in equal blocks, ready to run with every variant, each checked.
 class Rig {
  public:
@@ -120,7 +125,7 @@ struct SizeBench {
 
 Result<CollectiveTimes> SizeBench::run(std::int64_t message_bytes) const {
   const int ranks = communicator.world_size();
-  const std::int64_t count = std::clamp<std::int64_t>(kBackToBackBytes / message_bytes, 1, kMostBackToBack);
+  const std::int64_t count = back_to_back(message_bytes);
   Rig single(carrier(message_bytes, 1, dtype, ranks), communicator);
   Rig many(carrier(message_bytes, count, dtype, ranks), communicator);
   for (const auto& variant : variants) {
@@ -153,15 +158,21 @@ Result<CollectiveTimes> SizeBench::run(std::int64_t message_bytes) const {
   return result;
 }
 
-/// What is proposed for the largest message and for the smallest one: a row has a time of every variant.
-std::vector<planner::Variant> variants_of_all_sizes(const executor::Backend& backend,
-                                                    const executor::CommunicatorOptions& options,
-                                                    const planner::OpSpec& largest, const planner::OpSpec& smallest) {
-  auto variants = backend.variants(largest, options);
-  const auto of_smallest = backend.variants(smallest, options);
+/// What is proposed for every message, alone and back to back: a row has a time of every variant.
+/// Errors: Unsupported where there is none.
+Result<std::vector<planner::Variant>> variants_of_all_sizes(const executor::Backend& backend,
+                                                            const executor::CommunicatorOptions& options,
+                                                            planner::DType dtype, int ranks, std::int64_t last_bytes) {
+  auto variants = backend.variants(carrier(last_bytes, 1, dtype, ranks), options);
   std::erase_if(variants, [](const auto& variant) { return variant.fields.contains("tile"); }); // of the matmul alone
-  std::erase_if(variants,
-                [&](const auto& variant) { return std::ranges::find(of_smallest, variant) == of_smallest.end(); });
+  for (std::int64_t bytes = kFirstBytes; bytes <= last_bytes; bytes *= 2)
+    for (const std::int64_t count : {std::int64_t{1}, back_to_back(bytes)}) {
+      const auto proposed = backend.variants(carrier(bytes, count, dtype, ranks), options);
+      std::erase_if(variants,
+                    [&](const auto& variant) { return std::ranges::find(proposed, variant) == proposed.end(); });
+    }
+  if (variants.empty())
+    return Error{ErrorCode::Unsupported, "--to", "no variant takes messages of every size up to it; try a smaller one"};
   return variants;
 }
 
@@ -218,7 +229,7 @@ Result<ExitCode> CollectivesBench::run() const {
     MC2_ASSIGN(chart, ImageFile::open(chart_file, "--chart"));
   }
   MC2_ASSIGN(auto communicator, backend->open(options));
-  const auto variants = variants_of_all_sizes(*backend, options, largest, carrier(kFirstBytes, 1, type, ranks));
+  MC2_ASSIGN(const auto variants, variants_of_all_sizes(*backend, options, type, ranks, last_bytes));
   std::vector<std::string> names;
   for (const auto& variant : variants) names.push_back(variant.text());
   std::vector<CollectiveTimes> sizes;

@@ -219,7 +219,6 @@ TEST(CContext, FindsAPlanFromAModelAndSaysWhereAndWhyNotElsewhere) {
     MC2_ASSERT_OK(mc2_plan_summarize(plan, &summary));
     EXPECT_THAT(summary.source, HasSubstr("own planner"));
     ASSERT_EQ(summary.miss_count, 1U);
-    EXPECT_EQ(summary.stale_loss, 0);
     const char* reason = nullptr;
     MC2_ASSERT_OK(mc2_plan_miss(plan, 0, &reason));
     EXPECT_THAT(reason, HasSubstr("kept plans"));

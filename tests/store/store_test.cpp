@@ -397,7 +397,10 @@ TEST(Store, UncutRunsAreOfTheOperatorAtAnyLengthNewestFirst) {
   };
   planner::OpSpec wider = examples::op();
   wider.n *= 2;
+  EXPECT_FALSE(store.has_run(examples::op(), fingerprint).value());
   add(examples::op(), 50);
+  EXPECT_TRUE(store.has_run(examples::op(2048), fingerprint).value());
+  EXPECT_FALSE(store.has_run(wider, fingerprint).value());
   add(wider, 99);
   add(examples::op(), 77, 0); // in the race that made the model
   add(examples::op(4096), 200);

@@ -225,9 +225,6 @@ typedef struct mc2_plan_summary {
   const char* source;     /* where mc2_find_plan() found it; "" of others */
   const char* digest;     /* of its document */
   size_t miss_count;      /* places asked before the one that had it */
-  /* of a kept plan whose operator has run at another speed since: what it is predicted to lose to another cut, e.g.
-   * 0.03; else 0 */
-  double stale_loss;
 } mc2_plan_summary;
 
 MC2_API mc2_status mc2_plan_summarize(const mc2_plan* plan, mc2_plan_summary* summary);
@@ -288,7 +285,7 @@ MC2_API mc2_status mc2_free_context(mc2_context* context);
 typedef struct mc2_plan_ranges mc2_plan_ranges;
 
 /* The plans of every m from first_m to op->m, by the models of the context: some 0.5 s for 16384 m. No m is predicted
- * more than 1 % slower than by a plan of its own. Never measures; tuned plans, each of one m, are passed over. */
+ * more than 1 % slower than by its best cut. Never measures; tuned plans, each of one m, are passed over. */
 MC2_API mc2_status mc2_find_plan_ranges(const mc2_context* context, const mc2_op_spec* op, int64_t first_m,
                                         const mc2_machine* machine, mc2_plan_ranges** ranges);
 /* What `mc2 plan --m first:last --out FILE` writes. */

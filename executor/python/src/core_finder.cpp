@@ -35,6 +35,10 @@ Kept kept_in(const std::shared_ptr<OpenStore>& open) {
             return models ? std::move(models).value() : std::vector<CostModel>();
           },
           [open](const OpSpec& op, const Fingerprint& machine) {
+            const auto has_run = open->ask([&](const store::Store& store) { return store.has_run(op, machine); });
+            return has_run && has_run.value();
+          },
+          [open](const OpSpec& op, const Fingerprint& machine) {
             auto record = open->ask([&](const store::Store& store) { return store.speed_record(op, machine); });
             return record ? std::move(record).value() : planner::SpeedRecord();
           }};
@@ -47,6 +51,18 @@ Error raised(const py::error_already_set& error) {
   return {parse_error_code(name).value_or(ErrorCode::Unsupported), "", py::str(value).cast<std::string>()};
 }
 
+FoundPlan served(Plan plan) {
+  const bool is_stopgap = finder::is_stopgap(plan);
+  return {finder::unkept(std::move(plan)), "service", finder::Origin::Service, is_stopgap};
+}
+
+FoundPlan served(const store::PlanAnswer& answer) {
+  FoundPlan found = served(answer.plan);
+  found.is_stopgap = found.is_stopgap && answer.source == "model";
+  found.staleness = answer.staleness;
+  return found;
+}
+
 /// A service, asked by a Python function of operator, machine and whether models of other operators may answer.
 PlanSource service(const py::function& ask) {
   // Shared by the copies of the place; deleted with the interpreter's lock.
@@ -57,9 +73,9 @@ PlanSource service(const py::function& ask) {
   return {"service", [held](const PlanQuestion& question) -> Result<FoundPlan> {
             const py::gil_scoped_acquire acquired;
             try {
-              auto plan = (*held)(question.op, question.machine, question.may_transfer).cast<Plan>();
-              const bool is_stopgap = finder::is_stopgap(plan);
-              return FoundPlan{finder::unkept(std::move(plan)), "service", finder::Origin::Service, is_stopgap};
+              const py::object answer = (*held)(question.op, question.machine, question.may_transfer);
+              return py::isinstance<Plan>(answer) ? served(answer.cast<Plan>())
+                                                  : served(answer.cast<store::PlanAnswer>());
             } catch (const py::error_already_set& error) {
               return raised(error);
             }
@@ -70,7 +86,11 @@ FoundPlan find_among(const OpSpec& op, const Fingerprint& machine, const std::ve
                      const std::optional<py::function>& asked_service, const std::shared_ptr<OpenStore>& open,
                      std::vector<CostModel> models, std::optional<planner::Variant> variant, bool may_transfer,
                      profiler::Bench* anchor, const py::kwargs& words) {
-  PlanQuestion question{.op = op, .machine = machine, .variant = std::move(variant), .may_transfer = may_transfer};
+  PlanQuestion question{.op = op,
+                        .machine = machine,
+                        .variant = std::move(variant),
+                        .may_transfer = may_transfer,
+                        .asks_staleness = true};
   if (anchor != nullptr)
     question.time_uncut = [anchor](const CostModel& model) { return profiler::time_uncut_parts(*anchor, model); };
   if (!words.empty()) question.options = to_options(words, planner::default_options_on(machine));

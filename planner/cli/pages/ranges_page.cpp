@@ -64,10 +64,9 @@ std::string ranges_page(const PlanRanges& ranges, int width) {
     page += line("no plan for m of " + m_text(gap.first_m, gap.last_m) + ": " + gap.reason, width);
   if (const std::string m = extrapolated_text(ranges); !m.empty())
     page += line("EXTRAPOLATED, blocks lie outside what was measured: m of " + m, width);
-  return page +
-         line("gain: less time than serial, predicted; none of the " + std::to_string(ranges.planned_count) +
-                  " m is predicted more than " + percent_text(ranges.loss(), 2) + " slower than by a plan of its own",
-              width);
+  return page + line("gain: less time than serial, predicted; none of the " + std::to_string(ranges.planned_count) +
+                         " m is predicted more than " + percent_text(ranges.loss(), 2) + " slower than by its best cut",
+                     width);
 }
 
 } // namespace mc2::cli

@@ -124,7 +124,7 @@ class Segments {
     result_.planned_count += part.planned_count;
     return {};
   }
-  /// The model as it is for m from one on: as long as it is the same, else as for the last of some that are alike.
+  /// The model as it is for m from one on: for all, or where it depends on m for the last of some that are alike.
   /// What was profiled stands for itself alone.
   [[nodiscard]] planner::ModelUntil model_until(const FoundModel& found, std::int64_t first_m,
                                                 std::int64_t last_m) const {
@@ -134,9 +134,8 @@ class Segments {
     const std::int64_t profiled_m = found.messages.profiled.m;
     if (first_m == profiled_m) return {first_m, model_at(first_m)};
     if (first_m < profiled_m) last_m = std::min(last_m, profiled_m - 1);
-    CostModel model = model_at(last_m);
-    if (model == model_at(first_m)) return {last_m, std::move(model)};
-    last_m = std::min(last_m, last_alike(first_m));
+    if (!found.is_at_speed && planner::depends_on_length(found.model, found.messages))
+      last_m = std::min(last_m, last_alike(first_m));
     return {last_m, model_at(last_m)};
   }
   /// Where whole tiles of rows end, if any does: a kernel takes the rows of a tile at once.

@@ -1,6 +1,7 @@
 #include "mc2/finder/models.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
 #include <utility>
 
@@ -84,6 +85,9 @@ Kept kept_in(SharedLayers& layers) {
             return layers.use([&](const store::Layers& stores) { return stores.list_models(op, machine); });
           },
           [&layers](const OpSpec& op, const Fingerprint& machine) {
+            return layers.use([&](const store::Layers& stores) { return stores.has_run(op, machine); });
+          },
+          [&layers](const OpSpec& op, const Fingerprint& machine) {
             return layers.use([&](const store::Layers& stores) { return stores.speed_record(op, machine); });
           }};
 }
@@ -94,6 +98,10 @@ Kept kept_in_unnamed(const store::Store& store) {
           [&store](const OpSpec& op, const Fingerprint& machine) {
             auto models = store.list_models(op, machine);
             return models ? std::move(models).value() : std::vector<CostModel>();
+          },
+          [&store](const OpSpec& op, const Fingerprint& machine) {
+            const auto has_run = store.has_run(op, machine);
+            return has_run && has_run.value();
           },
           [&store](const OpSpec& op, const Fingerprint& machine) {
             auto record = store.speed_record(op, machine);
@@ -187,9 +195,11 @@ Result<planner::Plan> predict_uncut_with(const FoundModel& found, const OpSpec& 
   return planner::serial_plan(op, as_it_is_now(found, op), variant);
 }
 
-std::optional<store::Staleness> staleness_of(const Kept& kept, const planner::Plan& plan) {
-  if (kept.speed_record(plan.op, plan.fingerprint).runs.empty()) return std::nullopt;
-  const PlanQuestion question{.op = plan.op, .machine = plan.fingerprint, .may_transfer = false};
+std::optional<store::Staleness> staleness_of(const Kept& kept, const planner::Plan& plan,
+                                             const planner::StopCheck& is_stopped) {
+  if (!kept.has_run(plan.op, plan.fingerprint)) return std::nullopt;
+  const PlanQuestion question{
+      .op = plan.op, .machine = plan.fingerprint, .may_transfer = false, .is_stopped = is_stopped};
   const auto found = find_model({.given = {}, .kept = kept}, question);
   if (!found || found.value().level.run_count == 0) return std::nullopt;
   const CostModel now = as_it_is_now(found.value(), plan.op);
@@ -198,7 +208,7 @@ std::optional<store::Staleness> staleness_of(const Kept& kept, const planner::Pl
                                      : predict_uncut_with(found.value(), plan.op, plan.variant);
   if (!best || !still) return std::nullopt;
   const double loss = still.value().makespan.us / best.value().makespan.us - 1;
-  if (loss <= kStaleLoss) return std::nullopt;
+  if (!(loss > kStaleLoss) || !std::isfinite(loss)) return std::nullopt;
   return store::Staleness{loss, best.value().cut.text(), best.value().variant.text(), level_text(found.value().level)};
 }
 

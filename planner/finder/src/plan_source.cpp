@@ -135,7 +135,8 @@ PlanSource kept_plans(Kept kept) {
             MC2_ASSIGN(auto plan, kept.find_plan({question.op, store::digest(question.machine.canonical_text()),
                                                   tuned_purpose(question.variant)}));
             FoundPlan found{std::move(plan), name, Origin::Kept};
-            if (!question.variant) found.staleness = staleness_of(kept, found.stored.plan);
+            if (question.asks_staleness && !question.variant)
+              found.staleness = staleness_of(kept, found.stored.plan, question.is_stopped);
             return found;
           }};
 }

@@ -74,6 +74,13 @@ std::vector<planner::CostModel> Layers::list_models(const planner::OpSpec& op,
   return models;
 }
 
+bool Layers::has_run(const planner::OpSpec& op, const planner::Fingerprint& fingerprint) const {
+  return std::ranges::any_of(stores_, [&](const Store& store) {
+    const auto has_run = store.has_run(op, fingerprint);
+    return has_run && has_run.value();
+  });
+}
+
 planner::SpeedRecord Layers::speed_record(const planner::OpSpec& op, const planner::Fingerprint& fingerprint) const {
   planner::SpeedRecord record;
   for (const Store& store : stores_)

@@ -269,6 +269,15 @@ Result<std::vector<Measurement>> Store::list_measurements(const planner::OpSpec&
   });
 }
 
+Result<bool> Store::has_run(const planner::OpSpec& op, const planner::Fingerprint& fingerprint) const {
+  return impl_->read("Store::has_run", [&]() -> Result<bool> {
+    SQLite::Statement own(impl_->database,
+                          select_sql(Table::Measurement, same_block_costs(op) + "AND " + kIsPredicted + "LIMIT 1"));
+    bind_key(own, Table::Measurement, {op, fingerprint_digest(fingerprint), ""});
+    return own.executeStep();
+  });
+}
+
 Result<planner::SpeedRecord> Store::speed_record(const planner::OpSpec& op,
                                                  const planner::Fingerprint& fingerprint) const {
   return impl_->read("Store::speed_record", [&]() -> Result<planner::SpeedRecord> {

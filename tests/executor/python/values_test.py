@@ -321,6 +321,25 @@ class ClientTest(Refusals):
         answer = client.find_plan(OP, model.fingerprint)
         self.assertEqual((answer.source, answer.plan.op, answer.plan.digest), ("model", OP, answer.digest))
         self.assertEqual(client.find_model(OP, model.fingerprint), model)
+        kept = mc2.predict(OP, model, [OP.m // 2] * 2)
+        client.put_plan(kept)
+        run = {"schema": "mc2.measurement/1", "pair_count": 9, "benefit": 0, "benefit_low": 0, "benefit_high": 0,
+               **{key: kept.to_dict()[key] for key in ("op", "fingerprint", "cut", "variant")}}  # fmt: skip
+        predicted = {part: getattr(kept, part) for part in ("compute_us", "communication_us", "serial_us")}
+        slow = {**predicted, "compute_us": 30 * predicted["compute_us"]}
+        for _ in range(4):
+            service.json("POST", "/v1/measurements", {
+                **run, **slow, **{f"predicted_{part}": us for part, us in predicted.items()}, "fused_us": slow["compute_us"],
+                "predicted_us": kept.makespan.us}, status=201)  # fmt: skip
+        served = client.find_plan(OP, model.fingerprint)
+        self.assertEqual((served.source, served.digest), ("stored", kept.digest))
+        self.assertGreater(served.staleness.loss, 0.02)
+        self.assertTrue(served.staleness.best_blocks)
+        self.assertTrue(served.staleness.why.startswith("by its last 4 runs: "), served.staleness.why)
+        for reply, loss in ((served, served.staleness.loss), (served.plan, None)):
+            found = mc2.find_plan(OP, model.fingerprint, service=lambda *_, reply=reply: reply)
+            self.assertEqual((found.origin, found.digest), ("service", kept.digest))
+            self.assertEqual(found.staleness and found.staleness.loss, loss)
 
 
 if __name__ == "__main__":

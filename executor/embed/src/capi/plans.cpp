@@ -30,7 +30,6 @@ mc2_plan_summary summary_of(const PlanObject& object) {
   summary.source = object.found->source.c_str();
   summary.digest = object.found->stored.digest.c_str();
   summary.miss_count = object.found->misses.size();
-  summary.stale_loss = object.found->staleness ? object.found->staleness->loss : 0;
   return summary;
 }
 

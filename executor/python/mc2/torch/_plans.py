@@ -16,6 +16,9 @@ from ._groups import CAPTURED, EAGER, Calls, Group, fingerprint, held
 from ._passes import PASSES, Pass, unfused
 from ._settings import log, settings, warn
 
+if typing.TYPE_CHECKING:
+    from .._client import PlanAnswer
+
 MAX_BLOCK_COUNT = _core.default_options(_core.Fingerprint({"backend": "torch/"}))["max_block_count"]
 _SERVICE_DEADLINE_S = 0.05
 DTYPES = {torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16"}
@@ -185,11 +188,11 @@ def _store() -> _core.Store | None:
     return _stores[settings.store]
 
 
-def _service(op: OpSpec, machine: _core.Fingerprint, may_transfer: bool) -> Plan:
+def _service(op: OpSpec, machine: _core.Fingerprint, may_transfer: bool) -> PlanAnswer:
     from .._client import Client
 
     client = Client(settings.server, deadline_s=_SERVICE_DEADLINE_S)
-    return client.find_plan(op, machine, may_transfer=may_transfer).plan
+    return client.find_plan(op, machine, may_transfer=may_transfer)
 
 
 def _find(problem: Problem) -> _core.FoundPlan:

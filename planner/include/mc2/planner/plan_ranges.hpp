@@ -55,7 +55,7 @@ struct PlanRange {
   /// From the lowest to the highest end of the benefit's 90 % interval at any m of the range.
   std::optional<BenefitInterval> benefit_interval = std::nullopt;
   Provenance provenance = Provenance::Analytic; ///< the weakest of any m
-  double loss = 0;                              ///< how much longer at most than planning each m alone, relative
+  double loss = 0; ///< how much longer at most than each m's best cut by the same model, relative
 
   /// By the next range, of the same rule.
   void extend(const PlanRange& next) noexcept;
@@ -81,7 +81,7 @@ struct PlanRanges {
 
   /// The range of an m; null in a gap and outside. A binary search that allocates nothing.
   [[nodiscard]] const PlanRange* find(std::int64_t m) const noexcept;
-  /// How much longer at most any m of any range takes than its own plan, relative.
+  /// How much longer at most any m of any range takes than its best cut by the same model, relative.
   [[nodiscard]] double loss() const noexcept;
   /// The weakest of any range; Analytic without ranges.
   [[nodiscard]] Provenance provenance() const noexcept;
@@ -93,7 +93,7 @@ struct PlanRanges {
 /// The longest cut axis that ranges are planned to: block times are tabulated for every length up to it.
 inline constexpr std::int64_t kMaxRangeAxis = 65'536;
 
-/// A range's plan may take so much longer than the m's own plan.
+/// A range's plan may take so much longer than the m's own by the same model.
 inline constexpr double kRangeTolerance = 0.01;
 
 /// Whether ranges can be asked for, whatever the model. Errors: InvalidSpec for the operator, whose m does not matter,
@@ -113,8 +113,8 @@ using ModelFrom = std::function<ModelUntil(std::int64_t first_m)>;
 
 /// Few ranges of m with one rule each, so that at every m the rule's cut is predicted to take at most kRangeTolerance
 /// longer than make_plan()'s, and is uncut wherever that one is uncut. Every legal m is planned alone to compare with;
-/// pure, and below a second for 16,384 m and ten variants. Kinds whose few rows are cut by columns have no range there:
-/// a model answers for one such m alone.
+/// pure, and below a second for 16,384 m and ten variants by one model, twice that by one for each 6 % of m. Kinds
+/// whose few rows are cut by columns have no range there: a model answers for one such m alone.
 /// @param op       its m does not matter
 /// @param options  of strategy search
 /// @param label    what is told of a plan besides what was predicted: widens its intervals

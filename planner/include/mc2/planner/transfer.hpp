@@ -80,6 +80,9 @@ struct MessageTimes {
 /// @param models  of one machine
 [[nodiscard]] MessageTimes message_times(std::span<const CostModel> models, OpSpec profiled);
 
+/// Whether at_length() gives different curves for different lengths, but for what was profiled.
+[[nodiscard]] bool depends_on_length(const CostModel& model, const MessageTimes& messages);
+
 /// The model for one length of the cut axis: with_waves(), and each variant's communication times the
 /// ratio of what messages took to what its curve says of them, between the nearest two messages on a line in the
 /// message's logarithm, beyond the last as there. As it was for the operator that was profiled. Source:

@@ -26,6 +26,8 @@ struct Kept {
   std::function<Result<store::StoredPlan>(const store::PlanKey&)> find_plan;
   std::function<Result<planner::CostModel>(const planner::OpSpec&, const planner::Fingerprint&)> find_model;
   std::function<std::vector<planner::CostModel>(const planner::OpSpec&, const planner::Fingerprint&)> list_models;
+  /// As store::Store::has_run; false where it cannot be read.
+  std::function<bool(const planner::OpSpec&, const planner::Fingerprint&)> has_run;
   /// As store::Store::speed_record; empty where it cannot be read.
   std::function<planner::SpeedRecord(const planner::OpSpec&, const planner::Fingerprint&)> speed_record;
 };
@@ -121,7 +123,8 @@ inline constexpr double kStaleLoss = 0.02;
 /// What a kept plan is predicted to lose to another cut at the speed that its operator's later runs had. None where it
 /// has not run since it was profiled, its own model is not at hand, or the loss is at most kStaleLoss. Plans anew where
 /// it has run, which takes milliseconds.
-[[nodiscard]] std::optional<store::Staleness> staleness_of(const Kept& kept, const planner::Plan& plan);
+[[nodiscard]] std::optional<store::Staleness> staleness_of(const Kept& kept, const planner::Plan& plan,
+                                                           const planner::StopCheck& is_stopped = nullptr);
 
 } // namespace mc2::finder
 

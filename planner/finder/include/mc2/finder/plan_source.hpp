@@ -36,7 +36,7 @@ struct FoundPlan {
   /// its own is preferred.
   bool is_stopgap = false;
   std::vector<std::string> misses = {};                     ///< "NAME: reason", in the order in which they were asked
-  std::optional<store::Staleness> staleness = std::nullopt; ///< of a kept plan: worth tuning again
+  std::optional<store::Staleness> staleness = std::nullopt; ///< of a kept plan, where it was asked
   bool passed_over_damage = false; ///< one of the misses is a document that could not be read: tell people
 };
 

@@ -28,6 +28,8 @@ struct PlanQuestion {
   /// Times the uncut parts on the machine (profiler::time_uncut_parts): the plan is made from a model that is first
   /// brought to the speed that the machine has now. Unset: nothing is measured.
   std::function<Result<std::vector<planner::UncutTimes>>(const planner::CostModel&)> time_uncut = nullptr;
+  /// Whether a kept plan says if it is worth tuning again (FoundPlan::staleness), which may take milliseconds.
+  bool asks_staleness = false;
   /// Whether to give up planning: the error is Cancelled then.
   planner::StopCheck is_stopped = nullptr;
 

@@ -41,6 +41,8 @@ class Layers {
   /// Of every layer that can be read, stronger layers first. As Store::list_models.
   [[nodiscard]] std::vector<planner::CostModel> list_models(const planner::OpSpec& op,
                                                             const planner::Fingerprint& fingerprint) const;
+  /// As Store::has_run, of any store that can be read.
+  [[nodiscard]] bool has_run(const planner::OpSpec& op, const planner::Fingerprint& fingerprint) const;
   /// Of every layer that can be read, stronger layers first. As Store::speed_record.
   [[nodiscard]] planner::SpeedRecord speed_record(const planner::OpSpec& op,
                                                   const planner::Fingerprint& fingerprint) const;

@@ -286,6 +286,9 @@ class Store {
   [[nodiscard]] Result<std::vector<Measurement>> list_measurements(const planner::OpSpec& op,
                                                                    const planner::Fingerprint& fingerprint) const;
 
+  /// Whether speed_record() tells of runs of the operator, as far as their damage is not looked for.
+  [[nodiscard]] Result<bool> has_run(const planner::OpSpec& op, const planner::Fingerprint& fingerprint) const;
+
   /// What the newest undamaged measurements tell of the machine's speed, those that say what had been predicted of
   /// their uncut parts: ratios of up to kMostSpeedRatios, and the last kMostUncutRuns of the operator, of any length of
   /// its cut axis.
