@@ -99,8 +99,8 @@ void tell_where_from(const finder::FoundPlan& found, bool asked_service) {
 void tell_staleness(const finder::FoundPlan& found) {
   if (const auto& stale = found.staleness)
     std::cerr << "mc2: note: the " << (found.origin == finder::Origin::Service ? "service's" : "kept")
-              << " plan is stale " << stale->why << "; so " << stale->best_blocks << " by " << stale->best_variant
-              << " is predicted " << percent_text(stale->loss) << " faster; run mc2 tune again\n";
+              << " plan is stale " << stale->why << "; so it is predicted " << percent_text(stale->loss)
+              << " slower than " << stale->best_blocks << " with " << stale->best_variant << "; run mc2 tune again\n";
 }
 
 } // namespace

@@ -150,8 +150,8 @@ function AnswerCard({answer, machines}: {answer: Answer; machines: Machine[]}) {
       <p>{plan.reason}</p>
       {answer.stale && (
         <p>
-          <strong>Worth tuning again</strong>: {answer.stale.why}. So {answer.stale.best_blocks} by {answer.stale.best_variant} is
-          predicted {percent(answer.stale.loss)} faster.
+          <strong>Worth tuning again</strong>: {answer.stale.why}. So it is predicted {percent(answer.stale.loss)} slower than{" "}
+          {answer.stale.best_blocks} with {answer.stale.best_variant}.
         </p>
       )}
       <Facts
