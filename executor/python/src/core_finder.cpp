@@ -51,16 +51,10 @@ Error raised(const py::error_already_set& error) {
   return {parse_error_code(name).value_or(ErrorCode::Unsupported), "", py::str(value).cast<std::string>()};
 }
 
+/// Of a plan without the service's words about it.
 FoundPlan served(Plan plan) {
   const bool is_stopgap = finder::is_stopgap(plan);
   return {finder::unkept(std::move(plan)), "service", finder::Origin::Service, is_stopgap};
-}
-
-FoundPlan served(const store::PlanAnswer& answer) {
-  FoundPlan found = served(answer.plan);
-  found.is_stopgap = found.is_stopgap && answer.source == "model";
-  found.staleness = answer.staleness;
-  return found;
 }
 
 /// A service, asked by a Python function of operator, machine and whether models of other operators may answer.
@@ -75,7 +69,7 @@ PlanSource service(const py::function& ask) {
             try {
               const py::object answer = (*held)(question.op, question.machine, question.may_transfer);
               return py::isinstance<Plan>(answer) ? served(answer.cast<Plan>())
-                                                  : served(answer.cast<store::PlanAnswer>());
+                                                  : finder::served_plan(answer.cast<store::PlanAnswer>(), "service");
             } catch (const py::error_already_set& error) {
               return raised(error);
             }

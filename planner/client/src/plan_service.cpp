@@ -105,18 +105,6 @@ std::string key_of(const PlanQuestion& question) {
          (question.may_transfer ? "" : "\nno transfer");
 }
 
-FoundPlan to_found(const store::PlanAnswer& answer, const PlanQuestion& question, std::string source) {
-  return {.stored = {.key = {question.op, store::digest(question.machine.canonical_text())},
-                     .plan = answer.plan,
-                     .document = answer.document,
-                     .digest = answer.digest,
-                     .created_at = answer.created_at},
-          .source = std::move(source),
-          .origin = Origin::Service,
-          .is_stopgap = answer.source == "model" && finder::is_stopgap(answer.plan),
-          .staleness = answer.staleness};
-}
-
 std::string what_of(const store::PlanAnswer& answer) {
   return (answer.source == "stored" ? "tuned plan of epoch " : "plan from its model of epoch ") +
          std::to_string(answer.epoch);
@@ -140,9 +128,8 @@ void ServiceSource::queue(const std::string& key, Entry& entry) {
 Result<FoundPlan> ServiceSource::cached(const Entry& entry) const {
   if (!*entry.answer) return entry.answer->error();
   const store::PlanAnswer& answer = entry.answer->value();
-  FoundPlan found = to_found(answer, entry.question,
-                             "service " + client_.url() + ", " + what_of(answer) + ", asked " +
-                                 age_text(Clock::now() - entry.answered_at) + " ago");
+  FoundPlan found = finder::served_plan(answer, "service " + client_.url() + ", " + what_of(answer) + ", asked " +
+                                                    age_text(Clock::now() - entry.answered_at) + " ago");
   if (failure_) found.misses.push_back("service: " + failure_->error.text());
   return found;
 }
@@ -172,7 +159,7 @@ Result<FoundPlan> ServiceSource::find(const PlanQuestion& question) {
 Result<FoundPlan> ServiceSource::take(const std::string& key, const PlanQuestion& question,
                                       const Result<store::PlanAnswer>& answer) {
   learn(key, question, answer);
-  if (answer) return to_found(answer.value(), question, "service " + client_.url() + ", " + what_of(answer.value()));
+  if (answer) return finder::served_plan(answer.value(), "service " + client_.url() + ", " + what_of(answer.value()));
   if (is_refusal(answer.error().code)) return answer.error();
   {
     const std::lock_guard lock(mutex_);

@@ -134,8 +134,7 @@ class Segments {
     const std::int64_t profiled_m = found.messages.profiled.m;
     if (first_m == profiled_m) return {first_m, model_at(first_m)};
     if (first_m < profiled_m) last_m = std::min(last_m, profiled_m - 1);
-    if (!found.is_at_speed && planner::depends_on_length(found.model, found.messages))
-      last_m = std::min(last_m, last_alike(first_m));
+    if (planner::depends_on_length(found.model, found.messages)) last_m = std::min(last_m, last_alike(first_m));
     return {last_m, model_at(last_m)};
   }
   /// Where whole tiles of rows end, if any does: a kernel takes the rows of a tile at once.

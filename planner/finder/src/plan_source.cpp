@@ -95,6 +95,18 @@ store::StoredPlan unkept(planner::Plan plan) {
   return stored;
 }
 
+FoundPlan served_plan(const store::PlanAnswer& answer, std::string source) {
+  return {.stored = {.key = {answer.plan.op, store::digest(answer.plan.fingerprint.canonical_text())},
+                     .plan = answer.plan,
+                     .document = answer.document,
+                     .digest = answer.digest,
+                     .created_at = answer.created_at},
+          .source = std::move(source),
+          .origin = Origin::Service,
+          .is_stopgap = answer.source == "model" && is_stopgap(answer.plan),
+          .staleness = answer.staleness};
+}
+
 Result<FoundPlan> find_plan(std::span<const PlanSource> places, PlanQuestion question) {
   if (question.options == planner::default_options_on(question.machine)) question.options.reset();
   Search search;

@@ -74,8 +74,8 @@ class PlanFinder {
   [[nodiscard]] Result<std::shared_ptr<const finder::FoundPlan>> find(const planner::OpSpec& op,
                                                                       const planner::Fingerprint& machine) const;
 
-  /// The plans of all m from first_m to the question's, by the models given and kept: some 0.5 s for 16,384 m, so a
-  /// program asks once and then looks each m up in the answer (planner::PlanRanges::find). Not remembered.
+  /// The plans of all m from first_m to the question's, by the models given and kept: some 0.2 to 1.4 s for 16,384 m,
+  /// so a program asks once and then looks each m up in the answer (planner::PlanRanges::find). Not remembered.
   /// Errors: as finder::find_ranges. Unsupported in a child of the process that opened it.
   [[nodiscard]] Result<planner::PlanRanges> find_ranges(const finder::PlanQuestion& question,
                                                         std::int64_t first_m) const;

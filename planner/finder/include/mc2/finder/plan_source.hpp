@@ -46,6 +46,9 @@ struct FoundPlan {
 /// Of a plan that a service made, as far as the plan tells: predicted outside what was measured, and never run.
 [[nodiscard]] bool is_stopgap(const planner::Plan& plan) noexcept;
 
+/// What a service answered, which is of the operator and machine that were asked for.
+[[nodiscard]] FoundPlan served_plan(const store::PlanAnswer& answer, std::string source);
+
 /// A place where plans come from. Threads: `find` may be called by several at once.
 struct PlanSource {
   std::string name;
