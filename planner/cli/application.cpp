@@ -35,10 +35,10 @@ Application::Application()
   app.footer(kStartAndExitCodes);
   server.add_to(app);
   commands = {add_tune(app, server), add_profile(app),         add_fit(app),    add_plan(app, server),
-              add_run(app, server),  add_explain(app, server), add_sweep(app),  add_db(app),
-              add_doctor(app),       add_import(app),          add_refine(app), add_export(app),
-              add_compare(app),      add_serve(app),           add_token(app),  add_topology(app),
-              add_push(app, server)};
+              add_run(app, server),  add_explain(app, server), add_sweep(app),  add_model(app),
+              add_db(app),           add_doctor(app),          add_import(app), add_refine(app),
+              add_export(app),       add_compare(app),         add_serve(app),  add_token(app),
+              add_topology(app),     add_push(app, server)};
   for (const auto& command : commands)
     if (!command.takes_server) hide_server_option(*command.app, server);
   set_help_format(app);

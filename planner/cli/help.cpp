@@ -117,6 +117,7 @@ constexpr auto kOptions = std::to_array<OptionPage>({
     {"--verbose", kOutput, {}, kMostUsed},
     {"--all", kOutput, {}, kMostUsed},
     {"--out", kOutput, "FILE", kMostUsed},
+    {"--shapes-out", kOutput, "FILE", kMostUsed, "model"},
     {"--format", kOutput, "NAME", kMostUsed},
     {"--html", kOutput, "FILE", kMostUsed},
     {"--trace", kOutput, "FILE", kMostUsed},

@@ -98,16 +98,13 @@ Result<CostCurve> analytic_curve(const Topology& topology, Collective collective
   return communication_curve(topology, algorithm, found->second);
 }
 
-namespace {
-
-/// Errors: Infeasible for an operator whose compute lane no topology tells.
-Result<void> check_matmul_is_known(const OpSpec& op) {
+Result<void> check_topology_tells(const OpSpec& op) {
   const Work work = traits_of(op.kind).work;
   if (work != Work::Matmul)
     return Error{ErrorCode::Infeasible, "op",
                  "a topology tells how fast its ranks multiply, not their " + std::string(to_string(work)) +
                      "; give a model of " + std::string(to_string(op.kind)) + " whose compute lane was measured"};
-  if (cut_axis(op) == CutAxis::Columns)
+  if (op.m <= kFewRows)
     return Error{ErrorCode::Infeasible, "m",
                  "is " + std::to_string(op.m) +
                      "; a matmul of so few rows waits for memory, of which a topology says "
@@ -119,11 +116,9 @@ Result<void> check_matmul_is_known(const OpSpec& op) {
   return {};
 }
 
-} // namespace
-
 Result<CostModel> analytic_model(const Topology& topology, const OpSpec& op, const std::optional<CostCurve>& compute) {
   MC2_TRY(op.validate());
-  if (!compute) MC2_TRY(check_matmul_is_known(op));
+  if (!compute) MC2_TRY(check_topology_tells(op));
   const Collective collective = collective_of(op.kind);
   MC2_ASSIGN(const auto samples, sample_times(topology, collective, op.world_size));
   const LaneCost matmul{compute.value_or(compute_curve(topology, op)), 0, topology.compute_slowdown};

@@ -7,9 +7,6 @@
 namespace mc2::planner {
 namespace {
 
-/// One tile of rows: the matmul reads all of B for any number of rows up to it, so there is nothing to gain from rows.
-constexpr std::int64_t kMaxColumnCutM = 64;
-
 std::int64_t rows_or_columns(const OpSpec& op) { return cut_axis(op) == CutAxis::Rows ? op.m : op.n; }
 std::int64_t row_or_column_bytes(const OpSpec& op) {
   return (cut_axis(op) == CutAxis::Rows ? op.n : op.m) * size_bytes(product_type(op));
@@ -33,7 +30,7 @@ constexpr std::array kKinds{
         .first_lane = Lane::Compute,
         .has_row_shards = false,
         .has_local_part = false,
-        .max_column_cut_m = kMaxColumnCutM,
+        .max_column_cut_m = kFewRows, // there is nothing to gain from rows
         .cut_axis_length = rows_or_columns,
         .message_bytes_per_unit = row_or_column_bytes,
     },

@@ -29,8 +29,8 @@ namespace mc2::cli {
 [[nodiscard]] Result<ExitCode> bench_published_cases(const std::string& file);
 
 /// `mc2-bench sweep`: how long a sweep of 10,000 plans takes on one and on two threads. The layers of
-/// data/llm_layers.csv at 2, 4 and 8 ranks, m in steps up to 16384, models that cost nothing to find, the table
-/// included. Errors: Cancelled.
+/// the models of data/llm/ at 2, 4 and 8 ranks, m in steps up to 16384, cost models that cost nothing to find, the
+/// table included. Errors: Cancelled.
 [[nodiscard]] Result<ExitCode> bench_sweep();
 
 /// `mc2-bench transfer`: leave-one-shape-out errors of models that answer for another n and k, profiled on this

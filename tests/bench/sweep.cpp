@@ -42,7 +42,7 @@ class RateSource : public ModelSource {
 /// The grid with as many m as give at least kPlanCount plans.
 Result<PlanGrid> make_grid() {
   PlanGrid grid;
-  MC2_ASSIGN(grid.layers, parse_layer_shapes(built_in_layers(), "llm_layers.csv"));
+  MC2_ASSIGN(grid.layers, built_in_layers());
   grid.ranks = {2, 4, 8};
   for (const auto& traits : planner::op_registry()) grid.kinds.push_back(traits.kind);
   std::int64_t plans_per_m = 0;
@@ -105,7 +105,7 @@ Result<ExitCode> bench_sweep() {
                       fixed_text(static_cast<double>(plan_count) / median(seconds), 0),
                       fixed_text(static_cast<double>(last.bytes) / planner::kBytesPerMib, 1) + " MiB"});
     }
-  std::cout << "Sweep over the layers of data/llm_layers.csv, 2, 4 and 8 ranks, m up to 16384, strategy search, "
+  std::cout << "Sweep over the layers of the models of data/llm/, 2, 4 and 8 ranks, m up to 16384, strategy search, "
                "table included\n"
             << render::table(rows, render::kAnyWidth) << "\n";
   return ExitCode::Success;

@@ -7,7 +7,7 @@ import subprocess
 import program
 from program import USAGE, ProgramTest
 
-COMMANDS = (["tune"], ["profile"], ["fit"], ["plan"], ["run"], ["explain"], ["sweep"], ["doctor"], ["topology"],
+COMMANDS = (["tune"], ["profile"], ["fit"], ["plan"], ["run"], ["explain"], ["sweep"], ["model"], ["doctor"], ["topology"],
             ["db"], ["db", "check"],
             ["db", "stats"], ["db", "list"], ["db", "export"], ["db", "import"], ["db", "merge"], ["db", "backup"],
             ["token"], ["token", "create"], ["token", "list"], ["token", "revoke"], ["import"], ["export"], ["compare"], ["serve"], ["push"])

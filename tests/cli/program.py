@@ -134,10 +134,10 @@ def is_progress(line):
     return line.startswith(("profile ", "race ", "run "))
 
 
-def keep_document(document):
+def keep_document(document, what=""):
     """For store/schemas.ValidateDocuments, which also tries what is not valid; only where the test's environment says so."""
     if place := os.environ.get("MC2_SCHEMA_DOCUMENTS"):
-        name = document["schema"].replace("mc2.", "cli_").replace("/1", ".json")
+        name = document["schema"].replace("mc2.", "cli_").replace("/1", f"_{what}.json" if what else ".json")
         pathlib.Path(place, name).write_text(json.dumps(document), encoding="utf-8")
 
 

@@ -29,6 +29,7 @@ struct ServerOptions;
 [[nodiscard]] Command add_export(CLI::App& app);
 [[nodiscard]] Command add_fit(CLI::App& app);
 [[nodiscard]] Command add_import(CLI::App& app);
+[[nodiscard]] Command add_model(CLI::App& app);
 [[nodiscard]] Command add_plan(CLI::App& app, ServerOptions& server);
 [[nodiscard]] Command add_profile(CLI::App& app);
 [[nodiscard]] Command add_push(CLI::App& app, ServerOptions& server);

@@ -170,7 +170,7 @@ Result<ExitCode> DoctorCommand::run() const {
 
 Command add_doctor(CLI::App& app) {
   auto command = std::make_shared<DoctorCommand>();
-  auto* sub = app.add_subcommand("doctor", "say what this machine can do, and if the store is healthy");
+  auto* sub = app.add_subcommand("doctor", "what this machine can do, and is the store healthy");
   command->store.add_to(*sub);
   add_json(*sub, command->is_json, "what was found");
   sub->footer("Example:\n  mc2 doctor");

@@ -8,6 +8,7 @@
 #include "kept_plan.hpp"
 #include "mc2/embed/workbench.hpp"
 #include "mc2/finder/find_ranges.hpp"
+#include "mc2/planner/analytic_model.hpp"
 #include "mc2/planner/cutting.hpp"
 #include "mc2/planner/planner.hpp"
 #include "mc2/planner/text.hpp"
@@ -237,6 +238,7 @@ Result<planner::PlanRanges> PlanCommand::ranges(const store::PlanRequest& reques
   MC2_ASSIGN(const auto named, model_elsewhere(request, model, about));
   MC2_ASSIGN(const auto question, question_on(named.model.fingerprint, request));
   const auto find = [&](const finder::PlanQuestion& each) -> Result<finder::FoundModel> {
+    if (!topology_file.empty() && model_file.empty()) MC2_TRY(planner::check_topology_tells(each.op));
     if (planner::has_same_block_costs(named.model.op, each.op)) return at_hand(named, each);
     store::PlanRequest its_request = request;
     its_request.op = each.op;

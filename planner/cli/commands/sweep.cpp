@@ -23,7 +23,6 @@ namespace mc2::cli {
 namespace {
 
 constexpr int kMaxThreadCount = 1024;
-constexpr const char* kBuiltInName = "llm_layers.csv"; ///< in messages
 
 struct SweepCommand {
   MachineOptions machine;
@@ -49,7 +48,7 @@ struct SweepCommand {
 };
 
 Result<std::vector<LayerShape>> read_layers(const std::string& file) {
-  if (file.empty()) return parse_layer_shapes(built_in_layers(), kBuiltInName);
+  if (file.empty()) return built_in_layers();
   MC2_ASSIGN(const auto content, read_file(file));
   return parse_layer_shapes(content, file);
 }
@@ -193,7 +192,7 @@ Command add_sweep(CLI::App& app) {
   auto command = std::make_shared<SweepCommand>();
   auto* sub = app.add_subcommand("sweep", "a table of plans: layers x kinds x ranks x m");
   sub->add_option("--shapes", command->shapes_file,
-                  "CSV of layers: model,layer,parallel,n,k[,units,dtype] (default: common LLMs, data/llm_layers.csv)");
+                  "CSV of layers: model,layer,parallel,n,k[,units,dtype,count] (default: published LLMs, data/llm/)");
   sub->add_option("--models", command->models, "only the layers of these models")->delimiter(',');
   sub->add_option("--m", command->all_m, "rows (tokens), as numbers and first:last:step")->capture_default_str();
   sub->add_option("--ranks", command->ranks, "ranks, as numbers and first:last:step")->capture_default_str();

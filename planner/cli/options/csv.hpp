@@ -67,4 +67,7 @@ class CsvRow {
 [[nodiscard]] Result<void> read_csv(std::string_view text, const std::string& file, const CsvFormat& format,
                                     const std::function<Result<void>(const CsvRow&)>& visit);
 
+/// The text as a cell, in double quotes where it needs them (RFC 4180).
+[[nodiscard]] std::string csv_cell(const std::string& text);
+
 } // namespace mc2::cli

@@ -4,36 +4,22 @@
 #include <map>
 #include <utility>
 
+#include "mc2/store/llm_config.hpp"
 #include "options/csv.hpp"
 
 namespace mc2::cli {
 namespace layer_table {
 namespace {
 
-constexpr std::size_t kMaxLayerCount = 10'000;
+using planner::Parallelism;
+
+constexpr std::int64_t kMaxLayerCount = 10'000;
 constexpr std::size_t kMaxNameBytes = 64;
 
-enum Column : std::size_t { kModel, kLayer, kParallel, kN, kK, kUnits, kDtype };
+enum Column : std::size_t { kModel, kLayer, kParallel, kN, kK, kUnits, kDtype, kCount };
 constexpr std::array kColumns{CsvColumn{"model", true}, CsvColumn{"layer", true}, CsvColumn{"parallel", true},
                               CsvColumn{"n", true},     CsvColumn{"k", true},     CsvColumn{"units"},
-                              CsvColumn{"dtype"}};
-
-struct ParallelismTraits {
-  Parallelism parallelism;
-  std::string_view name;
-  std::array<std::optional<planner::OpKind>, 2> kinds; ///< without and with sequence parallelism
-};
-
-constexpr std::array kParallelisms{
-    ParallelismTraits{
-        Parallelism::Row, "row", {planner::OpKind::MatmulAllReduce, planner::OpKind::MatmulReduceScatter}},
-    ParallelismTraits{Parallelism::Column, "column", {std::nullopt, planner::OpKind::AllGatherMatmul}},
-    ParallelismTraits{Parallelism::Dispatch, "dispatch", {planner::OpKind::AllToAllMatmul, std::nullopt}},
-    ParallelismTraits{Parallelism::Combine, "combine", {planner::OpKind::MatmulAllToAll, std::nullopt}}};
-
-bool divides_an_axis(Parallelism parallelism) {
-  return parallelism == Parallelism::Row || parallelism == Parallelism::Column;
-}
+                              CsvColumn{"dtype"},       CsvColumn{"count"}};
 
 Result<std::string> read_name(const CsvRow& row, std::size_t column) {
   std::string name = row.text(column);
@@ -44,17 +30,16 @@ Result<std::string> read_name(const CsvRow& row, std::size_t column) {
                        : "has " + std::to_string(name.size()) + " bytes; legal: 1 to " + std::to_string(kMaxNameBytes));
 }
 
-Result<Parallelism> read_parallelism(const CsvRow& row) {
-  const std::string text = row.text(kParallel);
-  for (const auto& traits : kParallelisms)
-    if (traits.name == text) return traits.parallelism;
-  return Error{ErrorCode::UnknownName, row.place(kParallel),
-               "parallel: unknown name '" + text.substr(0, 32) + "'; legal: row, column, dispatch, combine"};
+/// The parser's error at its place in the file.
+template <typename T>
+Result<T> at_place(const CsvRow& row, std::size_t column, Result<T> parsed) {
+  if (parsed) return parsed;
+  return Error{parsed.error().code, row.place(column), parsed.error().text()};
 }
 
 /// Errors: Malformed where the parts could not be equally long, or nothing is divided into parts.
 Result<std::int64_t> read_units(const CsvRow& row, const LayerShape& shape) {
-  if (!divides_an_axis(shape.parallelism)) {
+  if (!planner::divides_an_axis(shape.parallelism)) {
     if (row.text(kUnits).empty()) return std::int64_t{0};
     return row.error(kUnits, kColumns[kUnits].name, "is given, but every rank has a whole expert; leave it empty");
   }
@@ -80,43 +65,22 @@ Result<LayerShape> read_layer(const CsvRow& row) {
   LayerShape shape;
   MC2_ASSIGN(auto model, read_name(row, kModel));
   MC2_ASSIGN(auto layer, read_name(row, kLayer));
-  MC2_ASSIGN(const auto parallelism, read_parallelism(row));
+  MC2_ASSIGN(const auto parallelism, at_place(row, kParallel, planner::parse_parallelism(row.text(kParallel))));
   shape.model = std::move(model);
   shape.layer = std::move(layer);
   shape.parallelism = parallelism;
   MC2_TRY(read_sizes(row, shape));
-  if (row.text(kDtype).empty()) return shape;
-  const auto dtype = planner::parse_dtype(row.text(kDtype));
-  if (!dtype) return Error{dtype.error().code, row.place(kDtype), dtype.error().text()};
-  shape.dtype = dtype.value();
+  if (!row.text(kCount).empty()) {
+    MC2_ASSIGN(shape.count, row.whole_number(kCount, kColumns[kCount].name, 1, kMaxLayerCount));
+  }
+  if (!row.text(kDtype).empty()) {
+    MC2_ASSIGN(shape.dtype, at_place(row, kDtype, planner::parse_dtype(row.text(kDtype))));
+  }
   return shape;
 }
 
 } // namespace
 } // namespace layer_table
-
-std::vector<planner::OpKind> LayerShape::kinds() const {
-  using namespace layer_table;
-  std::vector<planner::OpKind> result;
-  for (const auto& traits : kParallelisms)
-    if (traits.parallelism == parallelism)
-      for (const auto& kind : traits.kinds)
-        if (kind) result.push_back(*kind);
-  return result;
-}
-
-Result<planner::OpSpec> LayerShape::op(planner::OpKind kind, std::int64_t m, int ranks) const {
-  const bool is_row = parallelism == Parallelism::Row, is_column = parallelism == Parallelism::Column;
-  const std::int64_t axis = is_row ? k : n;
-  if (units % ranks != 0) // 0 where nothing is divided
-    return Error{ErrorCode::Infeasible, "ranks",
-                 std::to_string(ranks) + " ranks do not divide " + (is_row ? "k = " : "n = ") + std::to_string(axis) +
-                     (units == axis ? "" : " into whole parts, of which it has " + std::to_string(units)) +
-                     "; give a number of ranks that divides " + std::to_string(units)};
-  planner::OpSpec op{kind, m, is_column ? n / ranks : n, is_row ? k / ranks : k, dtype, ranks};
-  MC2_TRY(op.validate());
-  return op;
-}
 
 Result<std::vector<LayerShape>> parse_layer_shapes(std::string_view text, const std::string& file) {
   using namespace layer_table;
@@ -132,7 +96,16 @@ Result<std::vector<LayerShape>> parse_layer_shapes(std::string_view text, const 
     layers.push_back(std::move(layer));
     return {};
   };
-  MC2_TRY(read_csv(text, file, {kColumns, "layer", kMaxLayerCount}, take));
+  MC2_TRY(read_csv(text, file, {kColumns, "layer", static_cast<std::size_t>(kMaxLayerCount)}, take));
+  return layers;
+}
+
+Result<std::vector<LayerShape>> built_in_layers() {
+  std::vector<LayerShape> layers;
+  for (const auto& llm : store::built_in_llms()) {
+    MC2_ASSIGN(const auto config, store::find_built_in_llm(llm.name));
+    for (auto& layer : config.layers()) layers.push_back(std::move(layer));
+  }
   return layers;
 }
 

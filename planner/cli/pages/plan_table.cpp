@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "mc2/store/codec.hpp"
+#include "options/csv.hpp"
 
 namespace mc2::cli {
 namespace plan_table {
@@ -87,16 +88,6 @@ constexpr std::array kColumns{
            [](const PlanRow& row) { return row.plan ? "" : std::string(to_string(row.plan.error().code)); }},
     Column{"reason", false, reason}};
 
-void append_csv_cell(const std::string& cell, std::string& text) {
-  if (cell.find_first_of(",\"\r\n") == std::string::npos) {
-    text += cell;
-    return;
-  }
-  text += '"';
-  for (const char c : cell) text.append(c == '"' ? 2 : 1, c);
-  text += '"';
-}
-
 std::string json_text(const std::string& value) {
   return nlohmann::json(value).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
@@ -104,7 +95,7 @@ std::string json_text(const std::string& value) {
 void append_csv_row(const PlanRow& row, std::string& text) {
   for (const Column& column : kColumns) {
     if (&column != kColumns.data()) text += ',';
-    append_csv_cell(column.cell(row), text);
+    text += csv_cell(column.cell(row));
   }
   text += '\n';
 }

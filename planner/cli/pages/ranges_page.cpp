@@ -6,6 +6,7 @@
 
 #include "mc2/planner/text.hpp"
 #include "mc2/render/text.hpp"
+#include "pages/text.hpp"
 
 namespace mc2::cli {
 namespace {
@@ -13,18 +14,6 @@ namespace {
 using planner::PlanRange;
 using planner::PlanRanges;
 using planner::Provenance;
-
-/// As --m takes it.
-std::string m_text(std::int64_t first, std::int64_t last) {
-  return first == last ? std::to_string(first) : std::to_string(first) + ":" + std::to_string(last);
-}
-
-/// Whole per cent: a range says no more.
-std::string span_text(double low, double high) {
-  const auto whole = [](double ratio) { return std::to_string(std::lround(ratio * 100)); };
-  const std::string first = whole(low), last = whole(high);
-  return first == last ? first + " %" : first + " to " + last + " %";
-}
 
 std::string interval_text(const PlanRange& range) {
   const auto& interval = range.benefit_interval;
@@ -48,25 +37,32 @@ std::string extrapolated_text(const PlanRanges& ranges) {
   return text;
 }
 
-std::string line(const std::string& text, int width) {
-  return render::hanging("  ", text, static_cast<std::size_t>(width)) + "\n";
+} // namespace
+
+std::string m_text(std::int64_t first, std::int64_t last) {
+  return first == last ? std::to_string(first) : std::to_string(first) + ":" + std::to_string(last);
 }
 
-} // namespace
+std::string span_text(double low, double high) {
+  const auto whole = [](double ratio) { return std::to_string(std::lround(ratio * 100)); };
+  const std::string first = whole(low), last = whole(high);
+  return first == last ? first + " %" : first + " to " + last + " %";
+}
 
 std::string ranges_page(const PlanRanges& ranges, int width) {
   const std::string last_m = std::to_string(ranges.op.m);
   std::string title = ranges.op.text();
   title.replace(title.find("m=" + last_m), 2 + last_m.size(), "m=" + m_text(ranges.first_m, ranges.op.m));
   std::string page =
-      title + "\n" + line("machine  " + ranges.fingerprint.label(), width) + table_of(ranges, width) + "\n";
+      title + "\n" + remark("machine  " + ranges.fingerprint.label(), width) + "\n" + table_of(ranges, width) + "\n";
   for (const planner::PlanGap& gap : ranges.gaps)
-    page += line("no plan for m of " + m_text(gap.first_m, gap.last_m) + ": " + gap.reason, width);
+    page += remark("no plan for m of " + m_text(gap.first_m, gap.last_m) + ": " + gap.reason, width);
   if (const std::string m = extrapolated_text(ranges); !m.empty())
-    page += line("EXTRAPOLATED, blocks lie outside what was measured: m of " + m, width);
-  return page + line("gain: less time than serial, predicted; none of the " + std::to_string(ranges.planned_count) +
-                         " m is predicted more than " + percent_text(ranges.loss(), 2) + " slower than by its best cut",
-                     width);
+    page += remark("EXTRAPOLATED, blocks lie outside what was measured: m of " + m, width);
+  return page +
+         remark("gain: less time than serial, predicted; none of the " + std::to_string(ranges.planned_count) +
+                    " m is predicted more than " + percent_text(ranges.loss(), 2) + " slower than by its best cut",
+                width);
 }
 
 } // namespace mc2::cli

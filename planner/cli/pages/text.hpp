@@ -14,4 +14,7 @@ inline constexpr std::size_t kPageColumns = 80;
 /// Without white space at either end.
 [[nodiscard]] std::string_view trimmed(std::string_view text) noexcept;
 
+/// A paragraph two columns in: what a page says beside its tables.
+[[nodiscard]] std::string remark(const std::string& text, int width);
+
 } // namespace mc2::cli

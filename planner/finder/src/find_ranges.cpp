@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
@@ -43,20 +44,10 @@ void add_gap(PlanRanges& all, std::int64_t first_m, std::int64_t last_m, const s
     all.gaps.push_back({first_m, last_m, reason});
 }
 
-/// Models are the same for every m, and many to read.
-decltype(Kept::list_models) asked_once(const decltype(Kept::list_models)& list) {
-  auto known = std::make_shared<std::optional<std::vector<CostModel>>>(); // shared by copies of the function
-  return [known, list](const OpSpec& op, const planner::Fingerprint& machine) {
-    if (!*known) *known = list(op, machine);
-    return **known;
-  };
-}
-
 /// The nearest model answers: m is taken part by part, each by one model.
 class Segments {
  public:
-  Segments(const std::function<Result<FoundModel>(const PlanQuestion&)>& find, const PlanQuestion& question,
-           std::int64_t first_m)
+  Segments(const FindModel& find, const PlanQuestion& question, std::int64_t first_m)
       : find_(find), question_(question), next_m_(first_m), step_(planner::m_step(question.op)) {
     result_.op = question.op;
     result_.op.m = question.op.m / step_ * step_;
@@ -144,7 +135,7 @@ class Segments {
     return tiles_end >= first_m ? tiles_end : last_m;
   }
 
-  /// Rows without a model have none for any further m.
+  /// A model that has no answer for few rows may have one for more: those up to the first that it answers are left out.
   Result<void> leave_out(const OpSpec& op, const Error& error) {
     if (!failure_) failure_ = error;
     if (planner::cut_axis(op) == CutAxis::Columns) {
@@ -154,12 +145,15 @@ class Segments {
       ++next_m_;
       return {};
     }
-    add_gap(result_, next_m_, result_.op.m, error.text());
-    next_m_ = result_.op.m + 1;
+    const auto fails = [&](std::int64_t steps) { return !find_(at_m(question_, steps * step_)); };
+    const std::int64_t last_m = last_where(next_m_ / step_, result_.op.m / step_, fails) * step_;
+    add_gap(result_, next_m_, last_m, error.text());
+    next_m_ = last_m + 1;
+    skip_to_legal();
     return {};
   }
 
-  const std::function<Result<FoundModel>(const PlanQuestion&)>& find_;
+  const FindModel& find_;
   const PlanQuestion& question_;
   PlanRanges result_;
   std::int64_t next_m_;
@@ -169,8 +163,7 @@ class Segments {
 
 } // namespace
 
-Result<PlanRanges> find_ranges(const std::function<Result<FoundModel>(const PlanQuestion&)>& find,
-                               const PlanQuestion& question, std::int64_t first_m) {
+Result<PlanRanges> find_ranges(const FindModel& find, const PlanQuestion& question, std::int64_t first_m) {
   if (question.time_uncut)
     return Error{ErrorCode::InvalidSpec, "anchor", "times the uncut parts of one m; leave it out for a range of m"};
   MC2_TRY(planner::check_range(question.op, first_m, question.op.m, question.options.value_or(planner::PlanOptions())));
@@ -178,9 +171,23 @@ Result<PlanRanges> find_ranges(const std::function<Result<FoundModel>(const Plan
 }
 
 Result<PlanRanges> find_ranges(const ModelPlaces& places, const PlanQuestion& question, std::int64_t first_m) {
-  ModelPlaces once = places;
-  if (once.kept) once.kept->list_models = asked_once(places.kept->list_models);
-  return find_ranges([&](const PlanQuestion& each) { return find_model(once, each); }, question, first_m);
+  return find_ranges(finding_often(places), question, first_m);
+}
+
+FindModel finding_often(ModelPlaces places) {
+  if (!places.kept) return [places](const PlanQuestion& each) { return find_model(places, each); };
+  struct Known {
+    std::mutex mutex;
+    std::optional<std::vector<CostModel>> models;
+  };
+  auto known = std::make_shared<Known>(); // shared by copies of the function
+  places.kept->list_models = [known, list = places.kept->list_models](const OpSpec& op,
+                                                                      const planner::Fingerprint& machine) {
+    const std::lock_guard lock(known->mutex);
+    if (!known->models) known->models = list(op, machine);
+    return *known->models;
+  };
+  return [places](const PlanQuestion& each) { return find_model(places, each); };
 }
 
 } // namespace mc2::finder

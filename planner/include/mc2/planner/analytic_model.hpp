@@ -10,14 +10,17 @@
 
 namespace mc2::planner {
 
+/// Whether a topology's ComputeRate tells the time of the operator's compute lane. Errors: Infeasible for pooling, for
+/// a matmul of at most kFewRows rows, which waits for memory, and for types with scales.
+[[nodiscard]] Result<void> check_topology_tells(const OpSpec& op);
+
 /// A cost model of `op` on a cluster that nobody can measure: a variant for each algorithm of the topology that does
 /// the operator's collective, the collective's time sampled from collective_times() and joined by straight lines, and
 /// the matmul from `compute` or, without one, from the topology's ComputeRate. Communication curves are analytic;
 /// `compute` keeps its own provenance.
 /// @param compute  cost of the matmul over compute_axis(op), e.g. of a model that was measured on one such device
 /// Errors: InvalidSpec (op, topology, ranks that the topology does not have, a curve over another axis),
-/// Infeasible (no algorithm does the collective; few rows, cut along n, or i8, without a
-/// measured matmul).
+/// Infeasible (no algorithm does the collective; without a measured matmul as check_topology_tells).
 [[nodiscard]] Result<CostModel> analytic_model(const Topology& topology, const OpSpec& op,
                                                const std::optional<CostCurve>& compute = std::nullopt);
 

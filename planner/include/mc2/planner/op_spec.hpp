@@ -110,6 +110,9 @@ inline constexpr int kMaxWorldSize = 1024;
 inline constexpr std::int64_t kMaxI8K = ((std::int64_t{1} << 31) - 1) / (128 * 128); ///< of products of -128 and -128
 inline constexpr std::int64_t kMaxOperandBytes = std::int64_t{1} << 46;
 
+/// One tile of rows: a matmul reads all of B for any number of rows up to it, and waits for memory.
+inline constexpr std::int64_t kFewRows = 64;
+
 /// All that is known of an operator kind, in planner and executor: one row of the table in src/kinds.cpp.
 struct OpTraits {
   OpKind kind;

@@ -9,6 +9,7 @@
 #include "mc2/planner/cost_model.hpp"
 #include "mc2/planner/error.hpp"
 #include "mc2/planner/explanation.hpp"
+#include "mc2/planner/llm_plan.hpp"
 #include "mc2/planner/plan.hpp"
 #include "mc2/planner/plan_ranges.hpp"
 #include "mc2/planner/planner.hpp"
@@ -61,8 +62,9 @@ struct WhatIf {
 [[nodiscard]] std::string encode(const MeasurementRecord& record);
 [[nodiscard]] std::string encode(const planner::Topology& topology);
 [[nodiscard]] std::string encode(const planner::PlanRanges& ranges);
-/// Written for people and programs, never read back: it follows from the plan and the model.
+/// Written for people and programs, never read back: they follow from plans and models.
 [[nodiscard]] std::string encode(const planner::Explanation& explanation);
+[[nodiscard]] std::string encode(const planner::LlmPlan& plan);
 [[nodiscard]] Result<planner::Plan> decode_plan(std::string_view json);
 [[nodiscard]] Result<planner::CostModel> decode_model(std::string_view json);
 [[nodiscard]] Result<planner::Profile> decode_profile(std::string_view json);

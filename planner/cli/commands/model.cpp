@@ -1,0 +1,259 @@
+#include <CLI/CLI.hpp>
+
+#include <algorithm>
+#include <iostream>
+#include <memory>
+#include <thread>
+
+#include "commands/commands.hpp"
+#include "kept_plan.hpp"
+#include "mc2/finder/plan_llm.hpp"
+#include "mc2/planner/analytic_model.hpp"
+#include "mc2/planner/cutting.hpp"
+#include "mc2/store/codec.hpp"
+#include "mc2/store/llm_config.hpp"
+#include "options/layer_shapes.hpp"
+#include "options/model_file.hpp"
+#include "options/numbers.hpp"
+#include "options/topology_files.hpp"
+#include "pages/model_page.hpp"
+#include "pages/report.hpp"
+#include "pages/terminal.hpp"
+#include "parallel.hpp"
+
+namespace mc2::cli {
+namespace {
+
+using finder::FindModel;
+using finder::LlmQuestion;
+using planner::LlmSite;
+
+/// Finds models for each operator, and the machine that they are of.
+struct CostsOfLayers {
+  planner::Fingerprint machine;
+  std::function<FindModel(const planner::OpSpec&)> find_for;
+};
+
+bool has_op(const LlmSite& site) { return site.op.has_value(); }
+
+struct ModelCommand {
+  MachineOptions machine;
+  StoreOptions store;
+  PlanningOptions planning;
+  std::string name, dtype, topology_file, out, shapes_out;
+  std::string tokens = "1:16384";
+  std::vector<std::string> model_files;
+  int ranks = 8;
+  bool no_transfer = false, is_csv = false, is_json = false;
+
+  [[nodiscard]] bool is_csv_file() const { return name.size() > 4 && name.ends_with(".csv"); }
+  /// The model's layers, and its name.
+  [[nodiscard]] Result<LlmQuestion> layers() const;
+  [[nodiscard]] Result<LlmQuestion> described_layers() const;
+  [[nodiscard]] Result<LlmQuestion> question() const;
+  /// Of the one place that the options name. Errors: InvalidSpec for several, or documents of two machines.
+  [[nodiscard]] Result<CostsOfLayers> described_costs(const std::vector<LlmSite>& sites) const;
+  [[nodiscard]] Result<CostsOfLayers> document_costs() const;
+  [[nodiscard]] Result<CostsOfLayers> topology_costs(const std::vector<LlmSite>& sites) const;
+  /// Plans every site, on all cores. Errors: the first site's.
+  [[nodiscard]] Result<void> plan(const CostsOfLayers& costs, LlmQuestion& asked, std::vector<LlmSite>& sites) const;
+  [[nodiscard]] Result<void> plan_here(LlmQuestion& asked, std::vector<LlmSite>& sites) const;
+  [[nodiscard]] Result<void> show(const planner::LlmPlan& plan) const;
+  [[nodiscard]] Result<ExitCode> run() const;
+};
+
+Result<LlmQuestion> ModelCommand::described_layers() const {
+  MC2_ASSIGN(const auto content, read_file(name));
+  LlmQuestion asked;
+  MC2_ASSIGN(asked.layers, parse_layer_shapes(content, name));
+  if (asked.layers.empty()) return Error{ErrorCode::InvalidSpec, name, "names no layer"};
+  asked.name = asked.layers.front().model;
+  for (const auto& layer : asked.layers)
+    if (layer.model != asked.name)
+      return Error{ErrorCode::InvalidSpec, name,
+                   "has layers of " + asked.name + " and of " + layer.model + "; give one model's"};
+  return asked;
+}
+
+Result<planner::LlmConfig> read_config(const std::string& name) {
+  const std::filesystem::path path(name);
+  const bool is_file = path.has_parent_path() || path.extension() == ".json" || std::filesystem::exists(path);
+  if (!is_file) return store::find_built_in_llm(name);
+  MC2_ASSIGN(const auto content, read_file(path));
+  auto config = store::decode_llm_config(content, path.stem().string());
+  if (config) return config;
+  return Error{config.error().code, name, config.error().text()};
+}
+
+Result<LlmQuestion> ModelCommand::layers() const {
+  if (is_csv_file()) return described_layers();
+  MC2_ASSIGN(auto config, read_config(name));
+  return LlmQuestion{.name = config.name, .layers = config.layers(), .config = config};
+}
+
+Result<LlmQuestion> ModelCommand::question() const {
+  MC2_ASSIGN(auto asked, layers());
+  if (!dtype.empty()) {
+    MC2_ASSIGN(const auto type, planner::parse_dtype(dtype));
+    for (auto& layer : asked.layers) layer.dtype = type;
+    if (asked.config) asked.config->dtype = type;
+  }
+  const NumberRange range = read_range(tokens);
+  asked.first_tokens = range.first;
+  asked.last_tokens = range.last;
+  asked.ranks = ranks;
+  asked.plan.may_transfer = !no_transfer;
+  asked.plan.is_stopped = [] { return is_interrupted(); };
+  return asked;
+}
+
+Result<CostsOfLayers> ModelCommand::document_costs() const {
+  finder::ModelPlaces places;
+  for (const auto& file : model_files) {
+    MC2_ASSIGN(auto model, read_model(file));
+    if (!places.given.empty() && model.fingerprint != places.given.front().fingerprint)
+      return Error{ErrorCode::InvalidSpec, "--model",
+                   file + " is of another machine than " + model_files.front() + "; give documents of one machine"};
+    places.given.push_back(std::move(model));
+  }
+  const planner::Fingerprint of_all = places.given.front().fingerprint;
+  return CostsOfLayers{of_all, [places](const planner::OpSpec&) { return finder::finding_often(places); }};
+}
+
+Result<finder::FoundModel> described(const planner::Topology& topology, const planner::OpSpec& op) {
+  MC2_ASSIGN(auto model, planner::analytic_model(topology, op));
+  return finder::FoundModel{.model = std::move(model), .can_require_significance = false};
+}
+
+/// The cluster's model of an operator, made once; where blocks are cut from n each m has its own.
+FindModel found_in(const std::shared_ptr<const planner::Topology>& topology, const planner::OpSpec& op) {
+  auto of_all_m = std::make_shared<const Result<finder::FoundModel>>(described(*topology, op)); // by its copies
+  return [topology, of_all_m](const finder::PlanQuestion& question) -> Result<finder::FoundModel> {
+    MC2_TRY(planner::check_topology_tells(question.op));
+    const bool is_its_own = *of_all_m && planner::has_same_block_costs(of_all_m->value().model.op, question.op);
+    return is_its_own ? *of_all_m : described(*topology, question.op);
+  };
+}
+
+Result<CostsOfLayers> ModelCommand::topology_costs(const std::vector<LlmSite>& sites) const {
+  MC2_ASSIGN(auto read, read_topology(topology_file));
+  const auto topology = std::make_shared<const planner::Topology>(std::move(read)); // of every layer's function
+  const auto legal = std::ranges::find_if(sites, has_op);
+  MC2_ASSIGN(const auto model, planner::analytic_model(*topology, *legal->op));
+  return CostsOfLayers{model.fingerprint, [topology](const planner::OpSpec& op) { return found_in(topology, op); }};
+}
+
+Result<CostsOfLayers> ModelCommand::described_costs(const std::vector<LlmSite>& sites) const {
+  if (!model_files.empty() && !topology_file.empty())
+    return Error{ErrorCode::InvalidSpec, "--topology", "cannot be combined with --model; give one of them"};
+  return model_files.empty() ? topology_costs(sites) : document_costs();
+}
+
+Result<void> ModelCommand::plan(const CostsOfLayers& costs, LlmQuestion& asked, std::vector<LlmSite>& sites) const {
+  MC2_ASSIGN(const auto request, planning.request({}));
+  asked.plan.machine = costs.machine;
+  asked.plan.options = request.options_with(planner::default_options_on(costs.machine).alignment);
+  std::vector<Result<void>> done(sites.size());
+  const auto plan_one = [&](std::size_t i) {
+    if (sites[i].op) done[i] = finder::plan_site(costs.find_for(*sites[i].op), asked, sites[i]);
+  };
+  const int thread_count = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  for_each_index(sites.size(), thread_count, plan_one, is_interrupted, [](std::size_t) {});
+  if (is_interrupted()) return Error{ErrorCode::Cancelled, "", "interrupted; nothing was written"};
+  for (const auto& each : done) MC2_TRY(each);
+  return {};
+}
+
+/// No layer has a plan.
+Error nothing_planned(const std::string& name, const std::string& reason) {
+  return {ErrorCode::NotFound, "",
+          "no plan for any layer of " + name + ": " + reason +
+              "\n  next: --topology FILE plans for a described cluster; or --shapes-out FILE writes the layers' "
+              "shapes, and\n  mc2 tune --shapes FILE measures them here"};
+}
+
+Result<void> ModelCommand::plan_here(LlmQuestion& asked, std::vector<LlmSite>& sites) const {
+  MC2_ASSIGN(const auto here, machine.fingerprint(ranks));
+  auto layers = store.open(StoreUse::Read);
+  if (!layers && layers.error().code == ErrorCode::NotFound) return nothing_planned(asked.name, layers.error().text());
+  if (!layers) return layers.error();
+  finder::SharedLayers shared(layers.value());
+  const finder::ModelPlaces places{.given = {}, .kept = finder::kept_in(shared)};
+  return plan({here, [&](const planner::OpSpec&) { return finder::finding_often(places); }}, asked, sites);
+}
+
+Result<void> ModelCommand::show(const planner::LlmPlan& plan) const {
+  const std::string text = is_json  ? store::pretty(store::encode(plan))
+                           : is_csv ? model_csv(plan)
+                                    : model_page(plan, terminal_width());
+  if (out.empty())
+    std::cout << text;
+  else
+    write_file(out, text);
+  return {};
+}
+
+Result<ExitCode> ModelCommand::run() const {
+  std::vector<std::string> read = model_files;
+  read.insert(read.end(), {topology_file, name});
+  MC2_TRY(check_output("--out", out, read));
+  MC2_TRY(check_output("--shapes-out", shapes_out, read));
+  MC2_ASSIGN(auto asked, question());
+  auto sites = finder::sites_of(asked);
+  if (std::ranges::none_of(sites, has_op)) return Error{ErrorCode::Infeasible, "", sites.front().reason};
+  if (!shapes_out.empty()) {
+    write_file(shapes_out, model_shapes(sites));
+    return ExitCode::Success;
+  }
+  if (model_files.empty() && topology_file.empty()) {
+    MC2_TRY(plan_here(asked, sites));
+  } else {
+    MC2_ASSIGN(const auto costs, described_costs(sites));
+    MC2_TRY(plan(costs, asked, sites));
+  }
+  if (std::ranges::none_of(sites, [](const LlmSite& site) { return site.ranges.has_value(); }))
+    return nothing_planned(asked.name, sites.front().reason);
+  MC2_TRY(show(finder::llm_plan_of(asked, std::move(sites))));
+  return ExitCode::Success;
+}
+
+} // namespace
+
+Command add_model(CLI::App& app) {
+  auto command = std::make_shared<ModelCommand>();
+  auto* sub = app.add_subcommand("model", "which layers of a language model to fuse at which m");
+  sub->add_option("model", command->name,
+                  "a config.json as published beside a model's weights, the name of a built-in model, or a CSV of "
+                  "layers: model,layer,parallel,n,k[,units,dtype,count]")
+      ->required();
+  sub->add_option("--ranks", command->ranks, "ranks that share every layer")
+      ->capture_default_str()
+      ->check(whole_number(2, planner::kMaxWorldSize));
+  sub->add_option("--m", command->tokens, "tokens of a step, first:last: sequences of a decode step, or of a prefill")
+      ->capture_default_str()
+      ->check(number_or_range(1, planner::kMaxSize));
+  sub->add_option("--dtype", command->dtype, "element type instead of the model's: f32, f16, bf16, i8, f8e4m3");
+  sub->add_option("--model", command->model_files,
+                  "cost model document to plan with instead of kept ones; may be given several times");
+  sub->add_option("--topology", command->topology_file,
+                  "plan without measurements for the cluster that this document describes");
+  sub->add_flag("--no-transfer", command->no_transfer, "refuse rather than answer from a model of another n and k");
+  command->machine.add_to(*sub);
+  command->store.add_to(*sub);
+  command->planning.add_to(*sub);
+  sub->remove_option(sub->get_option("--runners-up"));
+  auto* csv = sub->add_flag("--csv", command->is_csv, "print every range of every layer as CSV");
+  add_json(*sub, command->is_json, "ranges, steps and sizes");
+  csv->excludes("--json");
+  sub->add_option("--out", command->out, "write it to this file instead");
+  sub->add_option("--shapes-out", command->shapes_out,
+                  "only write what mc2 tune --shapes takes, a shape for each layer and kind, to this file");
+  sub->footer(
+      "Examples:\n  mc2 model Llama-3-70B --ranks 8 --topology data/topologies/dgx_h100.json\n"
+      "  mc2 model config.json --ranks 2 --m 1:4096 --link 2.5Gbit,20us\n"
+      "  mc2 model config.json --ranks 4 --backend cuda --json --out fuse.json\n"
+      "Costs come from kept models of this machine, or from --model or --topology.");
+  return {sub, [command] { return command->run(); }};
+}
+
+} // namespace mc2::cli

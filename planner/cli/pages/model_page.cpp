@@ -1,0 +1,253 @@
+#include "pages/model_page.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <vector>
+
+#include "mc2/planner/text.hpp"
+#include "mc2/render/text.hpp"
+#include "options/csv.hpp"
+#include "pages/ranges_page.hpp"
+#include "pages/text.hpp"
+
+namespace mc2::cli {
+namespace {
+
+using planner::LlmForm;
+using planner::LlmPlan;
+using planner::LlmSite;
+using planner::LlmStep;
+using planner::PlanRange;
+using planner::Provenance;
+
+constexpr std::size_t kMostParts = 3; ///< runs of m that a line names
+
+bool overlaps(const planner::CutRule& rule) { return rule.is_cut() || rule.schedule != planner::Schedule::Serial; }
+
+/// Tokens of the steps whose rows are those of a range; of experts, about.
+std::int64_t tokens_of(const LlmSite& site, std::int64_t m, int ranks) {
+  return site.layer.experts ? std::max<std::int64_t>(m * ranks / site.layer.experts->per_token, 1) : m;
+}
+
+/// Ranges whose rule overlaps anything, those that touch as one.
+std::vector<PlanRange> fused_runs(const LlmSite& site) {
+  std::vector<PlanRange> runs;
+  std::int64_t last_m = -1;
+  for (const PlanRange& range : site.ranges->ranges) {
+    if (!overlaps(range.rule)) continue;
+    if (!runs.empty() && range.first_m - last_m <= planner::m_step(site.ranges->op))
+      runs.back().extend(range);
+    else
+      runs.push_back(range);
+    last_m = range.last_m;
+  }
+  return runs;
+}
+
+std::string runs_text(const LlmPlan& plan, const LlmSite& site, const std::vector<PlanRange>& runs) {
+  if (runs.empty()) return "nowhere";
+  std::string text;
+  for (std::size_t i = 0; i < std::min(runs.size(), kMostParts); ++i)
+    text += (i > 0 ? ", " : "") +
+            m_text(tokens_of(site, runs[i].first_m, plan.ranks), tokens_of(site, runs[i].last_m, plan.ranks));
+  return text + (runs.size() > kMostParts ? ", ..." : "");
+}
+
+std::string gain_text(const std::vector<PlanRange>& runs) {
+  if (runs.empty()) return "-";
+  PlanRange all = runs.front();
+  for (const PlanRange& run : runs) all.extend(run);
+  return span_text(all.least_benefit, all.most_benefit);
+}
+
+std::string size_text(const LlmSite& site) { return std::to_string(site.op->n) + "x" + std::to_string(site.op->k); }
+
+std::string layers_table(const LlmPlan& plan, int width) {
+  std::vector<std::vector<std::string>> rows{{"layer", "collective", "nxk", "times", "fuse at m", "gain"}};
+  for (const LlmSite& site : plan.sites) {
+    if (!site.ranges) continue;
+    const auto runs = fused_runs(site);
+    rows.push_back({site.layer.layer, std::string(to_string(planner::traits_of(site.kind).collective)), size_text(site),
+                    std::to_string(site.layer.count), runs_text(plan, site, runs), gain_text(runs)});
+  }
+  return render::table(rows, width);
+}
+
+std::string form_title(LlmForm form) { return form == LlmForm::AllReduce ? "all-reduce" : "sequence parallel"; }
+
+const LlmStep* step_at(const LlmPlan& plan, std::int64_t tokens, LlmForm form) {
+  for (const LlmStep& step : plan.steps)
+    if (step.tokens == tokens && step.form == form) return &step;
+  return nullptr;
+}
+
+/// "3.2 % (2 to 5 %)", of nothing to save "0 %".
+std::string saved_text(const LlmStep& step) {
+  const auto& interval = step.benefit_interval;
+  return percent_text(step.benefit()) + (interval ? " (" + span_text(interval->low, interval->high) + ")" : "");
+}
+
+void add_cells(const LlmStep* step, std::vector<std::string>& row) {
+  if (step == nullptr) {
+    row.insert(row.end(), {"-", "-"});
+    return;
+  }
+  row.push_back(time_text(step->fused.us) + (step->missing.empty() ? "" : " *"));
+  row.push_back(saved_text(*step));
+}
+
+std::string steps_table(const LlmPlan& plan, int width) {
+  std::vector<std::vector<std::string>> rows{{"m"}};
+  for (const LlmForm form : planner::kLlmForms) rows[0].insert(rows[0].end(), {form_title(form), "saved (90 %)"});
+  std::int64_t last = 0;
+  for (const LlmStep& step : plan.steps) {
+    if (step.tokens == last) continue;
+    last = step.tokens;
+    std::vector<std::string> row{std::to_string(step.tokens)};
+    for (const LlmForm form : planner::kLlmForms) add_cells(step_at(plan, step.tokens, form), row);
+    rows.push_back(std::move(row));
+  }
+  return render::table(rows, width);
+}
+
+/// "all-reduce takes less time at m of 128:1024, sequence parallel at 2048:16384".
+std::string faster_text(const LlmPlan& plan) {
+  struct Run {
+    LlmForm form;
+    std::int64_t first, last;
+  };
+  std::vector<Run> runs;
+  for (const LlmStep& step : plan.steps) {
+    const auto faster = planner::faster_form(plan.steps, step.tokens);
+    if (!faster || step.form != *faster) continue;
+    if (!runs.empty() && runs.back().form == *faster)
+      runs.back().last = step.tokens;
+    else
+      runs.push_back({*faster, step.tokens, step.tokens});
+  }
+  std::string text;
+  for (const Run& run : runs)
+    text += (text.empty() ? "" : ", ") + form_title(run.form) + (text.empty() ? " takes less time at m of " : " at ") +
+            m_text(run.first, run.last);
+  return text;
+}
+
+Provenance weakest(const LlmPlan& plan) {
+  Provenance result = Provenance::Measured;
+  for (const LlmStep& step : plan.steps) result = std::max(result, step.fused.provenance);
+  return result;
+}
+
+std::string provenance_text(Provenance provenance) {
+  switch (provenance) {
+    case Provenance::Analytic: return "ANALYTIC, from published constants: nothing was measured";
+    case Provenance::Extrapolated: return "EXTRAPOLATED in part: blocks or sizes lie outside what was measured";
+    default: return "predicted from what was measured on this machine";
+  }
+}
+
+/// Layers without a plan by their reason, each reason once.
+std::string refusals_text(const LlmPlan& plan, int width) {
+  std::vector<std::pair<std::string, std::string>> by_reason;
+  for (const LlmSite& site : plan.sites) {
+    if (site.ranges) continue;
+    const std::string name = site.layer.layer + " (" + std::string(to_string(site.kind)) + ")";
+    const auto known = std::ranges::find(by_reason, site.reason, &std::pair<std::string, std::string>::first);
+    if (known == by_reason.end())
+      by_reason.emplace_back(site.reason, name);
+    else
+      known->second += ", " + name;
+  }
+  std::string text;
+  for (const auto& [reason, names] : by_reason) text += remark("not planned: " + names + ": " + reason, width);
+  return text;
+}
+
+std::string missing_text(const LlmPlan& plan, int width) {
+  std::set<std::string> names;
+  for (const LlmStep& step : plan.steps) names.insert(step.missing.begin(), step.missing.end());
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
+  return text.empty() ? "" : remark("* without layers that have no plan there: " + text, width);
+}
+
+/// Steps that no layer was planned for, with the reason of the first one.
+std::string untimed_text(const LlmPlan& plan, int width) {
+  std::string all_m;
+  for (const std::int64_t tokens : planner::steps_between(plan.first_tokens, plan.last_tokens))
+    if (std::ranges::find(plan.steps, tokens, &LlmStep::tokens) == plan.steps.end())
+      all_m += (all_m.empty() ? "" : ", ") + std::to_string(tokens);
+  if (all_m.empty()) return "";
+  std::string reason;
+  for (const LlmSite& site : plan.sites)
+    if (reason.empty() && site.ranges && !site.ranges->gaps.empty()) reason = site.ranges->gaps.front().reason;
+  return remark("no plan of any layer at m of " + all_m + (reason.empty() ? "" : ": " + reason), width);
+}
+
+std::string title(const LlmPlan& plan) {
+  std::string text = plan.name;
+  if (plan.config) text += ", " + plan.config->architecture + ": " + plan.config->text();
+  return text;
+}
+
+} // namespace
+
+std::string model_page(const LlmPlan& plan, int width) {
+  const std::string dtype(to_string(plan.sites.front().layer.dtype));
+  std::string page = render::hanging("", title(plan), static_cast<std::size_t>(width)) +
+                     remark(std::to_string(plan.ranks) + " ranks, " + dtype + ", " + plan.fingerprint.label(), width) +
+                     "\n" + layers_table(plan, width) + refusals_text(plan, width);
+  if (plan.steps.empty()) return page;
+  page += "\n" + remark("time of these layers, all of them, in one step of m tokens, and what fusing saves:", width) +
+          "\n" + steps_table(plan, width) + missing_text(plan, width) + untimed_text(plan, width) + "\n";
+  if (const std::string faster = faster_text(plan); !faster.empty()) page += remark(faster, width);
+  page += remark(provenance_text(weakest(plan)), width);
+  page += remark(
+      "a step is a decode step of m sequences, or a prefill of m tokens. Attention, norms and all else are "
+      "not in the time. (90 %): all layers faster or slower together",
+      width);
+  for (const auto& rest : plan.rest) page += remark("not fused: " + rest.what + ": " + rest.why, width);
+  return page;
+}
+
+std::string model_csv(const LlmPlan& plan) {
+  std::string text =
+      "model,layer,kind,count,ranks,n,k,dtype,first_m,last_m,plan,variant,least_gain,most_gain,gain_low,gain_high,"
+      "provenance,reason\n";
+  for (const LlmSite& site : plan.sites) {
+    const std::string shape = csv_cell(plan.name) + "," + csv_cell(site.layer.layer) + "," +
+                              std::string(to_string(site.kind)) + "," + std::to_string(site.layer.count) + "," +
+                              std::to_string(plan.ranks) + "," +
+                              (site.op ? std::to_string(site.op->n) + "," + std::to_string(site.op->k) : ",") + "," +
+                              std::string(to_string(site.layer.dtype)) + ",";
+    if (!site.ranges) text += shape + ",,,,,,,,," + csv_cell(site.reason) + "\n";
+    if (!site.ranges) continue;
+    for (const PlanRange& range : site.ranges->ranges) {
+      const auto& interval = range.benefit_interval;
+      text += shape + std::to_string(range.first_m) + "," + std::to_string(range.last_m) + "," +
+              csv_cell(range.rule.text()) + "," + csv_cell(range.rule.variant.text()) + "," +
+              number(range.least_benefit, "%.4f") + "," + number(range.most_benefit, "%.4f") + "," +
+              (interval ? number(interval->low, "%.4f") + "," + number(interval->high, "%.4f") : ",") + "," +
+              std::string(to_string(range.provenance)) + ",\n";
+    }
+    for (const auto& gap : site.ranges->gaps)
+      text += shape + std::to_string(gap.first_m) + "," + std::to_string(gap.last_m) + ",,,,,,,," +
+              csv_cell(gap.reason) + "\n";
+  }
+  return text;
+}
+
+std::string model_shapes(std::span<const LlmSite> sites) {
+  std::set<planner::OpSpec> known;
+  std::string text = "op,m,n,k,dtype,ranks\n";
+  for (const LlmSite& site : sites) {
+    if (!site.op || !known.insert(*site.op).second) continue;
+    text += std::string(to_string(site.kind)) + "," + std::to_string(site.op->m) + "," + std::to_string(site.op->n) +
+            "," + std::to_string(site.op->k) + "," + std::string(to_string(site.op->dtype)) + "," +
+            std::to_string(site.op->world_size) + "\n";
+  }
+  return text;
+}
+
+} // namespace mc2::cli

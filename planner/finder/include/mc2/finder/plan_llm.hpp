@@ -1,0 +1,38 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "mc2/finder/find_ranges.hpp"
+#include "mc2/finder/question.hpp"
+#include "mc2/planner/llm_plan.hpp"
+
+#pragma GCC visibility push(default)
+
+namespace mc2::finder {
+
+/// What is asked of a whole model.
+struct LlmQuestion {
+  std::string name;                                        ///< of the model
+  std::vector<planner::LayerShape> layers;                 ///< in the order of a pass
+  std::optional<planner::LlmConfig> config = std::nullopt; ///< that the layers are of
+  int ranks = 2;
+  std::int64_t first_tokens = 1, last_tokens = 1; ///< of a step
+  PlanQuestion plan = {};                         ///< machine, options and the like; its operator does not matter
+};
+
+/// The layers of the model as all the kinds that they can be, not planned yet: the order of a pass.
+[[nodiscard]] std::vector<planner::LlmSite> sites_of(const LlmQuestion& question);
+
+/// Plans one of them for every m, and for the steps of planner::steps_between(). A site that has no plan says why.
+/// Threads: sites may be planned by several at once if `find` may.
+/// Errors: InvalidSpec and Cancelled as find_ranges.
+[[nodiscard]] Result<void> plan_site(const FindModel& find, const LlmQuestion& question, planner::LlmSite& site);
+
+/// The answer of planned sites.
+[[nodiscard]] planner::LlmPlan llm_plan_of(const LlmQuestion& question, std::vector<planner::LlmSite> sites);
+
+} // namespace mc2::finder
+
+#pragma GCC visibility pop

@@ -1,0 +1,135 @@
+#include "mc2/planner/llm_plan.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "names.hpp"
+
+namespace mc2::planner {
+namespace {
+
+constexpr std::array kFormNames{Name<LlmForm>{LlmForm::AllReduce, "all_reduce"},
+                                Name<LlmForm>{LlmForm::SequenceParallel, "sequence_parallel"}};
+
+const LlmPoint* point_at(const LlmSite& site, std::int64_t tokens) {
+  const auto found = std::ranges::find(site.points, tokens, &LlmPoint::tokens);
+  return found == site.points.end() ? nullptr : &*found;
+}
+
+/// Adds layers up to a step.
+class Sum {
+ public:
+  Sum(std::int64_t tokens, LlmForm form) {
+    step_.tokens = tokens;
+    step_.form = form;
+    step_.fused.provenance = Provenance::Measured;
+  }
+
+  void add(const LlmSite& site) {
+    const LlmPoint* point = point_at(site, step_.tokens);
+    if (point == nullptr) return miss(site);
+    has_any_ = true;
+    const auto count = static_cast<double>(site.layer.count);
+    step_.serial_us += count * point->serial_us;
+    add(count, point->fused);
+    const auto& interval = point->benefit_interval;
+    has_interval_ = has_interval_ && interval.has_value();
+    if (!interval) return;
+    saved_low_us_ += count * point->serial_us * interval->low;
+    saved_high_us_ += count * point->serial_us * interval->high;
+  }
+  /// A matmul that has no collective in this form: no time is saved. Its part of the operator's time is as unsure.
+  void add_matmul(const LlmSite& site) {
+    const LlmPoint* point = point_at(site, step_.tokens);
+    if (point == nullptr) return miss(site);
+    const auto count = static_cast<double>(site.layer.count);
+    const double share = point->fused.us > 0 ? point->compute_us / point->fused.us : 0;
+    step_.serial_us += count * point->compute_us;
+    Estimate matmul = point->fused;
+    matmul.us = point->compute_us;
+    matmul.low_us *= share;
+    matmul.high_us *= share;
+    add(count, matmul);
+  }
+  /// Nothing where no layer of the form was planned.
+  std::optional<LlmStep> step() && {
+    if (!has_any_) return std::nullopt;
+    if (has_interval_)
+      step_.benefit_interval = BenefitInterval{saved_low_us_ / step_.serial_us, saved_high_us_ / step_.serial_us};
+    return std::move(step_);
+  }
+
+ private:
+  void add(double count, const Estimate& one) {
+    Estimate& all = step_.fused;
+    all.us += count * one.us;
+    all.low_us += count * one.low_us;
+    all.high_us += count * one.high_us;
+    all.provenance = std::max(all.provenance, one.provenance);
+  }
+  void miss(const LlmSite& site) { step_.missing.push_back(site.layer.layer); }
+
+  LlmStep step_;
+  double saved_low_us_ = 0, saved_high_us_ = 0;
+  bool has_any_ = false, has_interval_ = true;
+};
+
+std::optional<LlmStep> step_of(std::span<const LlmSite> sites, std::int64_t tokens, LlmForm form) {
+  Sum sum(tokens, form);
+  for (const LlmSite& site : sites) {
+    if (!site.op) continue; // what these ranks cannot be given
+    if (has_kind(form, site.kind))
+      sum.add(site);
+    else if (site.layer.parallelism == Parallelism::Column) // whose only kind is the other form's
+      sum.add_matmul(site);
+  }
+  return std::move(sum).step();
+}
+
+} // namespace
+
+std::string_view to_string(LlmForm form) noexcept { return name_of(std::span<const Name<LlmForm>>(kFormNames), form); }
+
+bool has_kind(LlmForm form, OpKind kind) {
+  const OpTraits& traits = traits_of(kind);
+  if (traits.collective == Collective::AllToAll) return true;
+  return (traits.collective == Collective::AllReduce) == (form == LlmForm::AllReduce);
+}
+
+std::vector<std::int64_t> steps_between(std::int64_t first_tokens, std::int64_t last_tokens) {
+  std::vector<std::int64_t> result{first_tokens};
+  for (std::int64_t tokens = 1; tokens < last_tokens; tokens *= 2)
+    if (tokens > first_tokens) result.push_back(tokens);
+  if (last_tokens > first_tokens) result.push_back(last_tokens);
+  return result;
+}
+
+std::vector<LlmStep> steps_of(std::span<const LlmSite> sites, std::span<const std::int64_t> all_tokens) {
+  std::vector<LlmStep> result;
+  for (const std::int64_t tokens : all_tokens)
+    for (const LlmForm form : kLlmForms)
+      if (auto step = step_of(sites, tokens, form)) result.push_back(std::move(*step));
+  return result;
+}
+
+std::optional<LlmForm> faster_form(std::span<const LlmStep> steps, std::int64_t tokens) {
+  std::array<const LlmStep*, kLlmForms.size()> by_form{};
+  for (const LlmStep& step : steps)
+    if (step.tokens == tokens && step.missing.empty()) by_form[step.form == LlmForm::AllReduce ? 0 : 1] = &step;
+  const auto [one, other] = by_form;
+  if (one == nullptr || other == nullptr) return std::nullopt;
+  const LlmStep& faster = one->fused.us < other->fused.us ? *one : *other;
+  const LlmStep& slower = &faster == one ? *other : *one;
+  if (slower.fused.us <= faster.fused.us * (1 + kFormTolerance)) return std::nullopt;
+  return faster.form;
+}
+
+std::vector<LlmRest> rest_of(const LlmConfig& config) {
+  std::vector<LlmRest> result{{"embedding", "rows of a table, then an all-reduce: no matmul to hide it behind"},
+                              {"logits", "a matmul, then an all-gather: none of mc2's operators, and once in a step"}};
+  if (config.latent) result.push_back({"projections to latent vectors", "every rank holds them whole: no collective"});
+  if (config.experts) result.push_back({"router of experts", "every rank holds it whole: no collective"});
+  return result;
+}
+
+} // namespace mc2::planner

@@ -1,0 +1,283 @@
+#include "mc2/store/llm_config.hpp"
+
+#include <algorithm>
+#include <array>
+#include <initializer_list>
+#include <optional>
+#include <utility>
+
+#include "json_reader.hpp"
+#include "mc2/store/text.hpp"
+
+namespace mc2::store {
+namespace {
+
+using planner::ExpertLayers;
+using planner::LlmConfig;
+
+/// By which keys a configuration tells its layers with experts.
+enum class ExpertKeys : std::uint8_t { None, Mixtral, Qwen, DeepSeek, Llama4 };
+
+/// What an architecture's name says that its keys do not. Sizes: what transformers takes where the key is missing;
+/// 0 where it takes none, or hidden / heads for a head's columns.
+struct Architecture {
+  std::string_view name;
+  ExpertKeys experts = ExpertKeys::None;
+  bool is_nested = false; ///< the sizes stand under text_config, beside those of an image encoder
+  bool has_gate = true;
+  bool is_latent = false;
+  std::int64_t head_columns = 0, heads = 0, key_value_heads = 0;
+};
+
+constexpr std::int64_t kGemmaColumns = 256;
+
+constexpr std::array kArchitectures{
+    Architecture{.name = "LlamaForCausalLM"},
+    Architecture{.name = "MistralForCausalLM"},
+    Architecture{.name = "Qwen2ForCausalLM"},
+    Architecture{.name = "Qwen3ForCausalLM"},
+    Architecture{.name = "PhiForCausalLM", .has_gate = false},
+    Architecture{.name = "Phi3ForCausalLM"},
+    Architecture{.name = "GemmaForCausalLM", .head_columns = kGemmaColumns},
+    Architecture{.name = "Gemma2ForCausalLM", .head_columns = kGemmaColumns},
+    Architecture{.name = "Gemma3ForCausalLM", .head_columns = kGemmaColumns, .heads = 8, .key_value_heads = 4},
+    Architecture{.name = "Gemma3ForConditionalGeneration",
+                 .is_nested = true,
+                 .head_columns = kGemmaColumns,
+                 .heads = 8,
+                 .key_value_heads = 4},
+    Architecture{.name = "MixtralForCausalLM", .experts = ExpertKeys::Mixtral},
+    Architecture{.name = "PhiMoEForCausalLM", .experts = ExpertKeys::Mixtral},
+    Architecture{.name = "PhimoeForCausalLM", .experts = ExpertKeys::Mixtral},
+    Architecture{.name = "Qwen2MoeForCausalLM", .experts = ExpertKeys::Qwen},
+    Architecture{.name = "Qwen3MoeForCausalLM", .experts = ExpertKeys::Qwen},
+    Architecture{.name = "DeepseekV2ForCausalLM", .experts = ExpertKeys::DeepSeek, .is_latent = true},
+    Architecture{.name = "DeepseekV3ForCausalLM", .experts = ExpertKeys::DeepSeek, .is_latent = true},
+    Architecture{.name = "Llama4ForCausalLM", .experts = ExpertKeys::Llama4},
+    Architecture{.name = "Llama4ForConditionalGeneration", .experts = ExpertKeys::Llama4, .is_nested = true},
+};
+
+constexpr std::int64_t kMaxValue = 10'000'000;
+constexpr std::size_t kMaxConfigBytes = std::size_t{1} << 20U;
+
+struct ElementType {
+  std::string_view name; ///< PyTorch's
+  planner::DType dtype;
+};
+constexpr std::array kElementTypes{ElementType{"bfloat16", planner::DType::Bf16},
+                                   ElementType{"float16", planner::DType::F16},
+                                   ElementType{"float32", planner::DType::F32}};
+
+/// An object of which some keys are read. A null is a missing key.
+class Keys {
+ public:
+  explicit Keys(const Node& node) : node_(node) { node.require(node.json().is_object(), "an object"); }
+
+  [[nodiscard]] const Json* find(std::string_view key) const {
+    if (!node_.json().is_object()) return nullptr;
+    const auto found = node_.json().find(key);
+    return found == node_.json().end() || found->is_null() ? nullptr : &*found;
+  }
+  [[nodiscard]] bool has(std::string_view key) const { return find(key) != nullptr; }
+  /// A missing one is an error.
+  [[nodiscard]] std::int64_t size(std::string_view key, std::int64_t low = 1) const {
+    const Json* value = find(key);
+    if (value != nullptr) return node_.member(key, *value).integer(low, kMaxValue);
+    node_.fail(ErrorCode::Malformed, "has no key '" + std::string(key) + "', which this architecture needs");
+    return 0;
+  }
+  [[nodiscard]] std::int64_t size_or(std::string_view key, std::int64_t fallback, std::int64_t low = 1) const {
+    return has(key) ? size(key, low) : fallback;
+  }
+  /// A null is 0; a missing one is an error, as for transformers it is another size in each version.
+  [[nodiscard]] std::int64_t size_or_null(std::string_view key) const {
+    const bool is_null = node_.json().is_object() && node_.json().contains(key) && !has(key);
+    return is_null ? 0 : size(key);
+  }
+  /// Of the first key that is there.
+  [[nodiscard]] std::int64_t size_of(std::initializer_list<std::string_view> keys) const {
+    const auto known = std::ranges::find_if(keys, [&](std::string_view key) { return has(key); });
+    return size(known == keys.end() ? *keys.begin() : *known);
+  }
+  /// Empty where it is missing.
+  [[nodiscard]] std::string text(std::string_view key) const {
+    const Json* value = find(key);
+    return value == nullptr ? std::string() : node_.member(key, *value).text();
+  }
+  [[nodiscard]] std::vector<std::int64_t> sizes(std::string_view key) const {
+    const Json* value = find(key);
+    if (value == nullptr) return {};
+    return node_.member(key, *value).list([](const Node& each) { return each.integer(0, kMaxValue); });
+  }
+  [[nodiscard]] const Node& node() const noexcept { return node_; }
+
+ private:
+  Node node_;
+};
+
+/// Null after a failure, which is recorded.
+const Architecture* read_architecture(const Keys& keys) {
+  const Json* names = keys.find("architectures");
+  if (names == nullptr || !names->is_array() || names->empty() || !names->front().is_string()) {
+    keys.node().fail(ErrorCode::Malformed,
+                     "has no key 'architectures' with a name such as LlamaForCausalLM; is this a model's config.json?");
+    return nullptr;
+  }
+  const auto& name = names->front().get_ref<const std::string&>();
+  const auto* found = std::ranges::find(kArchitectures, name, &Architecture::name);
+  if (found != kArchitectures.end()) return found;
+  keys.node().fail(ErrorCode::UnknownName,
+                   "unknown architecture " + in_quotes(name) + "; known: " + llm_architectures() +
+                       ". Describe another one's layers as CSV: " + "model,layer,parallel,n,k[,units,dtype,count]");
+  return nullptr;
+}
+
+planner::DType read_dtype(const Keys& sizes, const Keys& whole) {
+  std::string name;
+  for (const Keys* keys : {&sizes, &whole})
+    for (const char* key : {"torch_dtype", "dtype"})
+      if (name.empty()) name = keys->text(key);
+  if (name.empty()) return planner::DType::Bf16;
+  const auto* found = std::ranges::find(kElementTypes, name, &ElementType::name);
+  if (found != kElementTypes.end()) return found->dtype;
+  whole.node().fail(ErrorCode::UnknownName,
+                    "unknown torch_dtype " + in_quotes(name) + "; legal: bfloat16, float16, float32");
+  return planner::DType::Bf16;
+}
+
+void read_attention(const Keys& keys, const Architecture& architecture, LlmConfig& config) {
+  config.heads = architecture.heads > 0 ? keys.size_or("num_attention_heads", architecture.heads)
+                                        : keys.size("num_attention_heads");
+  if (architecture.is_latent) {
+    const std::int64_t nope = keys.size("qk_nope_head_dim");
+    config.latent = {.query_rank = keys.size_or_null("q_lora_rank"),
+                     .key_value_rank = keys.size("kv_lora_rank"),
+                     .query_columns = nope + keys.size("qk_rope_head_dim"),
+                     .key_columns = nope,
+                     .value_columns = keys.size("v_head_dim")};
+    return;
+  }
+  config.key_value_heads = keys.size_or("num_key_value_heads",
+                                        architecture.key_value_heads > 0 ? architecture.key_value_heads : config.heads);
+  if (architecture.head_columns > 0 || keys.has("head_dim")) {
+    config.head_columns = keys.size_or("head_dim", architecture.head_columns);
+    return;
+  }
+  if (config.heads > 0 && config.hidden % config.heads == 0)
+    config.head_columns = config.hidden / config.heads;
+  else
+    keys.node().fail(ErrorCode::InvalidSpec, "num_attention_heads do not divide hidden_size, and head_dim is missing");
+}
+
+std::int64_t count_layers(std::int64_t layer_count, const auto& holds) {
+  std::int64_t count = 0;
+  for (std::int64_t layer = 0; layer < layer_count; ++layer) count += holds(layer) ? 1 : 0;
+  return count;
+}
+
+ExpertLayers read_mixtral(const Keys& keys, std::int64_t layer_count) {
+  return {layer_count,
+          {keys.size("num_local_experts"), keys.size("num_experts_per_tok")},
+          keys.size("intermediate_size"),
+          0};
+}
+
+ExpertLayers read_qwen(const Keys& keys, std::int64_t layer_count) {
+  const std::int64_t step = keys.size_or("decoder_sparse_step", 1);
+  const std::vector<std::int64_t> dense = keys.sizes("mlp_only_layers");
+  const auto has_experts = [&](std::int64_t layer) {
+    return (layer + 1) % step == 0 && std::ranges::find(dense, layer) == dense.end();
+  };
+  return {count_layers(layer_count, has_experts),
+          {keys.size_of({"num_experts", "num_local_experts"}), keys.size("num_experts_per_tok")},
+          keys.size("moe_intermediate_size"),
+          keys.size_or("shared_expert_intermediate_size", 0, 0)};
+}
+
+ExpertLayers read_deep_seek(const Keys& keys, std::int64_t layer_count) {
+  const std::int64_t first = keys.size_or("first_k_dense_replace", 0, 0), step = keys.size_or("moe_layer_freq", 1);
+  const auto has_experts = [&](std::int64_t layer) { return layer >= first && layer % step == 0; };
+  const std::int64_t inner = keys.size("moe_intermediate_size");
+  return {count_layers(layer_count, has_experts),
+          {keys.size("n_routed_experts"), keys.size("num_experts_per_tok")},
+          inner,
+          inner * keys.size_or("n_shared_experts", 0, 0)};
+}
+
+ExpertLayers read_llama_4(const Keys& keys, std::int64_t layer_count) {
+  const std::int64_t inner = keys.size("intermediate_size"); // of the one shared expert, too
+  const std::int64_t listed = std::ssize(keys.sizes("moe_layers"));
+  return {listed > 0 ? listed : layer_count / keys.size_or("interleave_moe_layer_step", 1),
+          {keys.size("num_local_experts"), keys.size("num_experts_per_tok")},
+          inner,
+          inner};
+}
+
+std::optional<ExpertLayers> read_experts(const Keys& keys, ExpertKeys style, std::int64_t layer_count) {
+  switch (style) {
+    case ExpertKeys::Mixtral: return read_mixtral(keys, layer_count);
+    case ExpertKeys::Qwen: return read_qwen(keys, layer_count);
+    case ExpertKeys::DeepSeek:
+      if (keys.has("n_routed_experts")) return read_deep_seek(keys, layer_count);
+      break;
+    case ExpertKeys::Llama4: return read_llama_4(keys, layer_count);
+    case ExpertKeys::None: break;
+  }
+  return std::nullopt;
+}
+
+void read_sizes(const Keys& keys, const Architecture& architecture, LlmConfig& config) {
+  config.layer_count = keys.size("num_hidden_layers");
+  config.hidden = keys.size("hidden_size");
+  config.has_gate = architecture.has_gate;
+  read_attention(keys, architecture, config);
+  config.experts = read_experts(keys, architecture.experts, config.layer_count);
+  config.dense_layer_count = config.layer_count - (config.experts ? config.experts->layer_count : 0);
+  if (config.experts && config.experts->layer_count == 0) config.experts.reset();
+  if (config.dense_layer_count <= 0) return;
+  config.mlp_inner =
+      keys.size(architecture.experts == ExpertKeys::Llama4 ? "intermediate_size_mlp" : "intermediate_size");
+}
+
+LlmConfig read_llm_config(const Node& node, std::string name) {
+  LlmConfig config;
+  config.name = std::move(name);
+  const Keys whole(node);
+  const Architecture* architecture = node.is_ok() ? read_architecture(whole) : nullptr;
+  if (architecture == nullptr) return config;
+  config.architecture = architecture->name;
+  const Json* nested = architecture->is_nested ? whole.find("text_config") : nullptr;
+  const Keys sizes(nested != nullptr ? node.member("text_config", *nested) : node);
+  config.dtype = read_dtype(sizes, whole);
+  read_sizes(sizes, *architecture, config);
+  if (node.is_ok()) node.check(config.validate());
+  return config;
+}
+
+} // namespace
+
+Result<LlmConfig> decode_llm_config(std::string_view json, std::string name) {
+  MC2_ASSIGN(const Json document, parse_json(json, {.max_bytes = kMaxConfigBytes}));
+  ReadStatus status;
+  LlmConfig config = read_llm_config(Node(document, status), std::move(name));
+  if (status.error) return *status.error;
+  return config;
+}
+
+std::string llm_architectures() {
+  std::string names;
+  for (const auto& each : kArchitectures) names += (names.empty() ? "" : ", ") + std::string(each.name);
+  return names;
+}
+
+Result<LlmConfig> find_built_in_llm(std::string_view name) {
+  std::string legal;
+  for (const auto& each : built_in_llms()) {
+    if (each.name == name) return decode_llm_config(each.json, std::string(name));
+    legal += (legal.empty() ? "" : ", ") + std::string(each.name);
+  }
+  return Error{ErrorCode::UnknownName, "model",
+               "unknown model '" + std::string(name.substr(0, 64)) + "'; legal: " + legal};
+}
+
+} // namespace mc2::store

@@ -1,0 +1,171 @@
+"""mc2 model: the layers of a language model, planned for every m."""
+
+import csv
+import io
+import json
+
+from program import MACHINE, NO_ANSWER, SOURCE_DIRECTORY, USAGE, ProgramTest, keep_document, main
+
+TOPOLOGY = SOURCE_DIRECTORY / "data" / "topologies" / "dgx_h100.json"
+CONFIG = {"architectures": ["LlamaForCausalLM"], "torch_dtype": "float32", "hidden_size": 512, "num_hidden_layers": 3,
+          "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 1024}
+
+
+class ModelTest(ProgramTest):
+    def config(self, **changes):
+        file = self.directory / "config.json"
+        file.write_text(json.dumps({**CONFIG, **changes}))
+        return file
+
+    def answer(self, model, *arguments):
+        return json.loads(self.succeed("model", model, *arguments, "--topology", TOPOLOGY, "--json"))
+
+    def plan(self, site, m):
+        op = site["op"]
+        return json.loads(self.succeed("plan", "--op", op["kind"], "--m", m, "--n", op["n"], "--k", op["k"], "--dtype", op["dtype"],
+                                       "--ranks", op["world_size"], "--topology", TOPOLOGY, "--json"))
+
+
+class AnswerTest(ModelTest):
+    def test_every_number_is_that_of_the_operators_own_plan(self):
+        answer = self.answer("Llama-3-8B", "--ranks", 8, "--m", "512:2048")
+        keep_document(answer)
+        self.assertEqual([(site["layer"], site["kind"], site["count"]) for site in answer["sites"]], [
+            ("attention_qkv", "all_gather_matmul", 32), ("attention_output", "matmul_all_reduce", 32),
+            ("attention_output", "matmul_reduce_scatter", 32), ("mlp_gate_up", "all_gather_matmul", 32),
+            ("mlp_down", "matmul_all_reduce", 32), ("mlp_down", "matmul_reduce_scatter", 32)])
+        for site in answer["sites"]:
+            self.assertEqual([point["tokens"] for point in site["points"]], [512, 1024, 2048])
+            for point in site["points"][-1:]:
+                plan = self.plan(site, point["m"])
+                self.assertEqual((plan["makespan"], plan["serial_us"], plan["cut"]), (point["fused"], point["serial_us"], point["cut"]))
+
+    def test_a_step_adds_up_its_layers(self):
+        answer = self.answer(self.config(torch_dtype="bfloat16"), "--ranks", 2, "--m", "4096")
+        def total(form, key):
+            return sum(3 * key(site["points"][0]) for site in answer["sites"] if form(site["kind"]))
+        steps = {step["form"]: step for step in answer["steps"]}
+        sequence = total(lambda kind: kind != "matmul_all_reduce", lambda point: point["fused"]["us"])
+        self.assertAlmostEqual(steps["sequence_parallel"]["fused"]["us"], sequence, places=6)
+        reduced = total(lambda kind: kind == "matmul_all_reduce", lambda point: point["fused"]["us"])
+        gathered = total(lambda kind: kind == "all_gather_matmul", lambda point: point["compute_us"])
+        self.assertAlmostEqual(steps["all_reduce"]["fused"]["us"], reduced + gathered, places=6)
+
+    def test_experts_are_planned_where_each_rank_has_one(self):
+        answer = self.answer("Mixtral-8x7B", "--ranks", 8, "--m", "4096")
+        keep_document(answer, "experts")
+        experts = {site["layer"]: site for site in answer["sites"] if site["layer"].startswith("expert")}
+        self.assertEqual(experts["expert_gate_up"]["op"]["kind"], "all_to_all_matmul")
+        self.assertEqual(experts["expert_down"]["op"]["m"], 4096 * 2 // 8)  # 2 of 8 experts a token
+        answer = self.answer("Mixtral-8x7B", "--ranks", 4, "--m", "4096")
+        keep_document(answer, "refused_experts")
+        for site in answer["sites"]:
+            self.assertEqual("8 experts on 4 ranks" in site.get("reason", ""), site["layer"].startswith("expert"))
+
+    def test_latent_attention(self):
+        answer = self.answer("DeepSeek-V3", "--ranks", 8, "--m", "2048")
+        keep_document(answer, "latent")
+        self.assertEqual(answer["sites"][0]["layer"], "attention_query_up")
+        self.assertEqual(answer["sites"][0]["op"]["n"], 128 * 192 // 8)
+
+    def test_described_layers(self):
+        file = self.directory / "layers.csv"
+        file.write_text("model,layer,parallel,n,k,count\nMine,up,column,1024,512,7\nMine,down,row,512,1024,7\n")
+        answer = self.answer(file, "--ranks", 2, "--m", "1024")
+        keep_document(answer, "described")
+        self.assertEqual([(site["layer"], site["count"]) for site in answer["sites"]], [("up", 7), ("down", 7), ("down", 7)])
+        self.assertNotIn("config", answer)
+
+    def test_few_rows_have_no_time_from_a_topology(self):
+        answer = self.answer("Llama-3-8B", "--ranks", 8, "--m", "1:256")
+        keep_document(answer, "few_rows")
+        self.assertEqual(sorted({step["tokens"] for step in answer["steps"]}), [128, 256])
+        for site in answer["sites"]:
+            self.assertEqual(site["ranges"]["gaps"][-1]["last_m"], 64)
+
+
+class PageTest(ModelTest):
+    def test_a_page_is_readable(self):
+        page = self.succeed("model", "Llama-3-70B", "--ranks", 8, "--topology", TOPOLOGY)
+        self.assertLessEqual(max(map(len, page.splitlines())), 80)
+        self.assertLessEqual(len(page.splitlines()), 45)
+        self.assertIn("80 layers, hidden 8192, 64 heads of 128 (8 of", page)
+        self.assertRegex(page, r"mlp_down +all_reduce +8192x3584 +80 +\d+:16384 +1 to \d+ %")
+        self.assertIn("ANALYTIC, from published constants", page)
+        self.assertIn("no plan of any layer at m of 1, 2, 4, 8, 16, 32, 64: ", page)
+        self.assertIn("not fused: logits", page)
+
+    def test_a_page_says_which_layers_the_ranks_cannot_share(self):
+        page = self.succeed("model", "Qwen2-7B", "--ranks", 8, "--topology", TOPOLOGY)
+        self.assertIn("not planned: attention_qkv", page)
+        self.assertIn("28", page)
+
+    def test_csv_has_a_row_for_each_range(self):
+        rows = list(csv.DictReader(io.StringIO(self.succeed("model", "Mixtral-8x7B", "--ranks", 4, "--topology", TOPOLOGY, "--csv"))))
+        refused = [row for row in rows if row["reason"] and not row["first_m"]]
+        self.assertEqual({row["layer"] for row in refused}, {"expert_gate_up", "expert_down"})
+        self.assertEqual({row["model"] for row in rows}, {"Mixtral-8x7B"})
+        gaps = [row for row in rows if row["reason"] and row["first_m"]]
+        self.assertEqual({row["last_m"] for row in gaps}, {"64"})
+        planned = [row for row in rows if not row["reason"]]
+        self.assertTrue(all(float(row["least_gain"]) <= float(row["most_gain"]) for row in planned))
+        self.assertEqual(max(int(row["last_m"]) for row in planned), 16384)
+
+    def test_an_answer_is_written(self):
+        out = self.directory / "answer.json"
+        self.succeed("model", "Llama-3-8B", "--topology", TOPOLOGY, "--json", "--out", out)
+        self.assertEqual(json.loads(out.read_text()), self.answer("Llama-3-8B"))
+
+
+class ShapesTest(ModelTest):
+    def test_shapes_are_those_that_tune_takes(self):
+        file = self.directory / "shapes.csv"
+        self.succeed("model", self.config(), "--ranks", 2, "--m", "1:96", "--shapes-out", file)
+        # 4 heads and 2 x 2 of keys and values, of 128 columns: (4 + 4) * 128 / 2 = 512
+        self.assertEqual(file.read_text().splitlines(), [
+            "op,m,n,k,dtype,ranks", "all_gather_matmul,96,512,512,f32,2", "matmul_all_reduce,96,512,256,f32,2",
+            "matmul_reduce_scatter,96,512,256,f32,2", "all_gather_matmul,96,1024,512,f32,2", "matmul_all_reduce,96,512,512,f32,2",
+            "matmul_reduce_scatter,96,512,512,f32,2"])
+
+    def test_kept_models_of_this_machine_answer(self):
+        self.profiled_and_fitted()  # of one all-reduce
+        file = self.directory / "layers.csv"
+        file.write_text("model,layer,parallel,n,k,dtype\nMine,down,row,64,256,f32\n")
+        answer = json.loads(self.succeed("model", file, "--ranks", 2, "--m", "70:96", *MACHINE, "--json", "--store", self.store))
+        by_kind = {site["kind"]: site for site in answer["sites"]}
+        self.assertTrue(by_kind["matmul_all_reduce"]["ranges"]["ranges"])
+        self.assertIn("no cost model", by_kind["matmul_reduce_scatter"]["reason"])
+        self.assertEqual([step["form"] for step in answer["steps"]], ["all_reduce"] * 2)
+
+    def test_without_models_it_says_what_to_do(self):
+        done = self.mc2("model", self.config(), "--ranks", 2, *MACHINE)
+        self.assertEqual((done.returncode, done.stdout), (NO_ANSWER, ""))
+        for text in ("no plan for any layer of config", "--topology FILE", "--shapes-out FILE", "mc2 tune --shapes"):
+            self.assertIn(text, done.stderr)
+
+
+class RefusalTest(ModelTest):
+    def test_models_that_it_does_not_know(self):
+        self.refuse(USAGE, ["model", "Llama-9"], "unknown model 'Llama-9'; legal: DeepSeek-V2-Lite")
+        self.refuse(USAGE, ["model", self.config(architectures=["MambaForCausalLM"])], "config.json: unknown architecture 'MambaForCausalLM'",
+                    "model,layer,parallel,n,k")
+        self.refuse(USAGE, ["model", self.directory / "absent.json"], "absent.json")
+
+    def test_sizes_that_are_absurd(self):
+        self.refuse(USAGE, ["model", self.config(hidden_size=-1)], "config.json: hidden_size: expected")
+        self.refuse(USAGE, ["model", self.config(num_key_value_heads=3)], "3 do not divide the 4 heads")
+
+    def test_descriptions_of_two_models(self):
+        file = self.directory / "layers.csv"
+        file.write_text("model,layer,parallel,n,k\nMine,up,column,1024,512\nYours,down,row,512,1024\n")
+        self.refuse(USAGE, ["model", file], "has layers of Mine and of Yours; give one model's")
+
+    def test_two_places_for_costs(self):
+        model = SOURCE_DIRECTORY / "data" / "worked_example_model.json"
+        self.refuse(USAGE, ["model", "Llama-3-8B", "--model", model, "--topology", TOPOLOGY], "--topology: cannot be combined with --model")
+
+    def test_ranks_that_no_layer_can_be_shared_by(self):
+        self.refuse(NO_ANSWER, ["model", self.config(), "--ranks", 3, "--topology", TOPOLOGY], "ranks: 3 ranks do not divide n = 512")
+
+
+main()

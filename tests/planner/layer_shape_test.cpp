@@ -1,0 +1,64 @@
+#include "mc2/planner/layer_shape.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace mc2::planner::layer_shape_test {
+namespace {
+
+using ::testing::HasSubstr;
+
+const LayerShape kQkv{.model = "Toy",
+                      .layer = "attention_qkv",
+                      .parallelism = Parallelism::Column,
+                      .n = 1536, // 8 heads and 2 x 2 of keys and values, of 128 columns
+                      .k = 1024,
+                      .units = 8,
+                      .shared = SharedColumns{512, 2}};
+
+std::int64_t columns_at(int ranks) { return kQkv.op(OpKind::AllGatherMatmul, 64, ranks).value().n; }
+
+TEST(LayerShape, RanksHoldAKeyValueHeadTogetherWhereThereAreMoreRanksThanHeads) {
+  EXPECT_EQ(columns_at(2), 4 * 128 + 2 * 128); // a key and a value head each
+  EXPECT_EQ(columns_at(4), 2 * 128 + 2 * 128); // the same head on two ranks
+  EXPECT_EQ(columns_at(8), 1 * 128 + 2 * 128);
+}
+
+TEST(LayerShape, RefusesRanksThatWouldBreakAHead) {
+  const auto of_heads = kQkv.op(OpKind::AllGatherMatmul, 48, 16);
+  EXPECT_EQ(of_heads.error().code, ErrorCode::Infeasible);
+  EXPECT_THAT(of_heads.error().text(),
+              HasSubstr("16 ranks do not divide n = 1024 into whole parts, of which it has 8"));
+  LayerShape three = kQkv; // 6 heads, 4 of keys and values
+  three.n = 6 * 128 + 1024;
+  three.units = 6;
+  three.shared = SharedColumns{1024, 4};
+  EXPECT_THAT(three.op(OpKind::AllGatherMatmul, 48, 3).error().text(), HasSubstr("neither divide the 4 parts"));
+}
+
+TEST(LayerShape, HasOneExpertOnEveryRank) {
+  const LayerShape expert{.model = "Toy",
+                          .layer = "expert_down",
+                          .parallelism = Parallelism::Combine,
+                          .n = 1024,
+                          .k = 512,
+                          .experts = ExpertCount{8, 2}};
+  EXPECT_EQ(expert.op(OpKind::MatmulAllToAll, 64, 8).value().n, 1024);
+  EXPECT_THAT(expert.op(OpKind::MatmulAllToAll, 64, 4).error().text(), HasSubstr("8 experts on 4 ranks"));
+  // 1000 tokens to 2 of 8 experts each: 250 rows reach one, which 8 ranks share as 8 x 32.
+  EXPECT_EQ(expert.rows_of(1000, OpKind::MatmulAllToAll, 8), 256);
+}
+
+TEST(LayerShape, RowsAreTokensThatTheRanksCanShare) {
+  EXPECT_EQ(kQkv.rows_of(13, OpKind::MatmulAllReduce, 4), 13);
+  EXPECT_EQ(kQkv.rows_of(13, OpKind::AllGatherMatmul, 4), 16);
+}
+
+TEST(LayerShape, ParallelismsHaveNames) {
+  for (const auto parallelism : {Parallelism::Row, Parallelism::Column, Parallelism::Dispatch, Parallelism::Combine})
+    EXPECT_EQ(parse_parallelism(to_string(parallelism)).value(), parallelism);
+  EXPECT_THAT(parse_parallelism("diagonal").error().text(), HasSubstr("legal: row, column, dispatch, combine"));
+}
+
+} // namespace
+} // namespace mc2::planner::layer_shape_test

@@ -1,0 +1,143 @@
+#include "mc2/planner/llm_plan.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace mc2::planner::llm_plan_test {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+LlmSite site(std::string layer, Parallelism parallelism, OpKind kind, std::int64_t count, LlmPoint point) {
+  LlmSite result;
+  result.layer.layer = std::move(layer);
+  result.layer.parallelism = parallelism;
+  result.layer.count = count;
+  result.kind = kind;
+  result.op = OpSpec{kind, point.m, 64, 64, DType::Bf16, 2};
+  result.points.push_back(std::move(point));
+  return result;
+}
+
+LlmPoint point(double serial_us, double compute_us, double fused_us, double saved_low, double saved_high,
+               Provenance provenance) {
+  return {512,
+          512,
+          {{256, 256}},
+          {"direct", {}},
+          serial_us,
+          compute_us,
+          {fused_us, 0.9 * fused_us, 1.2 * fused_us, provenance, ""},
+          BenefitInterval{saved_low, saved_high}};
+}
+
+/// Two layers of a model, each twice: gathered or not before the first, summed by either collective after the second.
+std::vector<LlmSite> two_layers() {
+  return {site("up", Parallelism::Column, OpKind::AllGatherMatmul, 2,
+               point(100, 60, 80, 0.1, 0.3, Provenance::Interpolated)),
+          site("down", Parallelism::Row, OpKind::MatmulAllReduce, 2,
+               point(200, 120, 150, 0.2, 0.3, Provenance::Extrapolated)),
+          site("down", Parallelism::Row, OpKind::MatmulReduceScatter, 2,
+               point(160, 120, 130, 0.1, 0.2, Provenance::Interpolated))};
+}
+
+TEST(LlmPlan, AStepIsTheSumOfItsLayersInBothForms) {
+  const std::vector<std::int64_t> all_tokens{512};
+  const auto steps = steps_of(two_layers(), all_tokens);
+  ASSERT_EQ(steps.size(), 2U);
+  const LlmStep& all_reduce = steps[0];
+  EXPECT_EQ(all_reduce.form, LlmForm::AllReduce);
+  EXPECT_DOUBLE_EQ(all_reduce.serial_us, 2 * (60 + 200)); // the first layer has no collective
+  EXPECT_DOUBLE_EQ(all_reduce.fused.us, 2 * (60 + 150));
+  EXPECT_DOUBLE_EQ(all_reduce.fused.low_us, 0.9 * 2 * (60 + 150)); // the matmul is as unsure as its operator
+  EXPECT_DOUBLE_EQ(all_reduce.fused.high_us, 1.2 * 2 * (60 + 150));
+  EXPECT_EQ(all_reduce.fused.provenance, Provenance::Extrapolated);
+  EXPECT_DOUBLE_EQ(all_reduce.benefit_interval->low, 2 * 200 * 0.2 / 520); // nothing is saved in the matmul
+  EXPECT_DOUBLE_EQ(all_reduce.benefit_interval->high, 2 * 200 * 0.3 / 520);
+  const LlmStep& sequence = steps[1];
+  EXPECT_EQ(sequence.form, LlmForm::SequenceParallel);
+  EXPECT_DOUBLE_EQ(sequence.serial_us, 2 * (100 + 160));
+  EXPECT_DOUBLE_EQ(sequence.saved_us(), 2 * (20 + 30));
+  EXPECT_EQ(sequence.fused.provenance, Provenance::Interpolated);
+  EXPECT_THAT(sequence.missing, IsEmpty());
+}
+
+TEST(LlmPlan, ALayerWithoutAPlanIsNamed) {
+  auto sites = two_layers();
+  sites[0].points.clear();
+  const std::vector<std::int64_t> all_tokens{512, 1024};
+  const auto steps = steps_of(sites, all_tokens);
+  ASSERT_EQ(steps.size(), 2U); // nothing was planned for 1024
+  EXPECT_THAT(steps[0].missing, ElementsAre("up"));
+  EXPECT_THAT(steps[1].missing, ElementsAre("up"));
+  EXPECT_FALSE(faster_form(steps, 512));
+}
+
+TEST(LlmPlan, ALayerThatTheRanksCannotHaveIsLeftOut) {
+  auto sites = two_layers();
+  sites[0].op.reset();
+  const std::vector<std::int64_t> all_tokens{512};
+  const auto steps = steps_of(sites, all_tokens);
+  EXPECT_THAT(steps[0].missing, IsEmpty());
+  EXPECT_DOUBLE_EQ(steps[0].serial_us, 2 * 200);
+}
+
+TEST(LlmPlan, TheFasterFormIsNamedBeyondTheTolerance) {
+  const std::vector<std::int64_t> all_tokens{512};
+  auto sites = two_layers(); // 420 us either way
+  EXPECT_FALSE(faster_form(steps_of(sites, all_tokens), 512));
+  sites[1].points[0].fused.us = 155; // 430, 2.4 % more
+  EXPECT_EQ(faster_form(steps_of(sites, all_tokens), 512), LlmForm::SequenceParallel);
+  EXPECT_FALSE(faster_form(steps_of(sites, all_tokens), 1024));
+}
+
+TEST(LlmPlan, StepsArePowersOfTwoBetweenTheEnds) {
+  EXPECT_THAT(steps_between(1, 8), ElementsAre(1, 2, 4, 8));
+  EXPECT_THAT(steps_between(3, 20), ElementsAre(3, 4, 8, 16, 20));
+  EXPECT_THAT(steps_between(7, 7), ElementsAre(7));
+}
+
+LlmConfig toy() {
+  LlmConfig config;
+  config.name = "Toy";
+  config.layer_count = 3;
+  config.hidden = 512;
+  config.heads = 4;
+  config.key_value_heads = 2;
+  config.head_columns = 128;
+  config.dense_layer_count = 1;
+  config.mlp_inner = 1024;
+  config.experts = ExpertLayers{2, {8, 2}, 256, 256};
+  return config;
+}
+
+TEST(LlmConfig, NamesItsLayersInTheOrderOfAPass) {
+  ASSERT_TRUE(toy().validate());
+  std::vector<std::string> names;
+  for (const auto& layer : toy().layers()) names.push_back(layer.layer);
+  EXPECT_THAT(names, ElementsAre("attention_qkv", "attention_output", "mlp_gate_up", "mlp_down", "expert_gate_up",
+                                 "expert_down", "shared_expert_gate_up", "shared_expert_down"));
+  EXPECT_EQ(toy().text(),
+            "3 layers, hidden 512, 4 heads of 128 (2 of keys and values), MLP 1024 in 1, 2 of 8 experts of 256 and a "
+            "shared one of 256 in 2");
+}
+
+TEST(LlmConfig, RefusesWhatDoesNotAddUp) {
+  auto config = toy();
+  config.dense_layer_count = 2;
+  EXPECT_THAT(config.validate().error().text(), HasSubstr("layers: are 3, of which 4 have"));
+  config = toy();
+  config.key_value_heads = 3;
+  EXPECT_THAT(config.validate().error().text(), HasSubstr("3 do not divide the 4 heads"));
+  config = toy();
+  config.experts->experts.per_token = 9;
+  EXPECT_THAT(config.validate().error().text(), HasSubstr("are 9, more than the 8 that there are"));
+  config = toy();
+  config.hidden = 0;
+  EXPECT_THAT(config.validate().error().text(), HasSubstr("hidden size: is 0; legal: 1 to"));
+}
+
+} // namespace
+} // namespace mc2::planner::llm_plan_test

@@ -1,0 +1,140 @@
+#include "mc2/store/llm_config.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+
+namespace mc2::store::llm_config_test {
+namespace {
+
+using ::testing::HasSubstr;
+using Json = nlohmann::json;
+
+Json llama() {
+  return {{"architectures", {"LlamaForCausalLM"}},
+          {"torch_dtype", "float16"},
+          {"hidden_size", 512},
+          {"num_hidden_layers", 3},
+          {"num_attention_heads", 4},
+          {"intermediate_size", 1024},
+          {"rope_theta", 500000.0}}; // one of the many keys that do not matter
+}
+
+Result<planner::LlmConfig> decode(const Json& json) { return decode_llm_config(json.dump(), "Toy"); }
+
+std::string refusal(const std::string& key, const Json& value) {
+  Json json = llama();
+  json[key] = value;
+  const auto config = decode(json);
+  return config ? "" : config.error().text();
+}
+
+/// One line for each layer of each model, as tests/store/llm_layers.csv has them.
+std::string layers_text() {
+  std::ostringstream text;
+  text << "model,layer,parallel,n,k,units,count,experts,experts_per_token\n";
+  for (const auto& llm : built_in_llms())
+    for (const auto& layer : find_built_in_llm(llm.name).value().layers()) {
+      text << layer.model << ',' << layer.layer << ',' << to_string(layer.parallelism) << ',' << layer.n << ','
+           << layer.k << ',' << (layer.units > 0 ? std::to_string(layer.units) : "") << ',' << layer.count << ',';
+      if (layer.experts) text << layer.experts->total;
+      text << ',';
+      if (layer.experts) text << layer.experts->per_token;
+      text << '\n';
+    }
+  return text.str();
+}
+
+std::vector<std::string> sorted_lines(std::istream& text) {
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(text, line);)
+    if (!line.empty() && line.front() != '#') lines.push_back(line);
+  std::ranges::sort(lines);
+  return lines;
+}
+
+// The file was worked out from the published sizes by hand, apart from this code (its head says how).
+TEST(LlmConfig, BuiltInModelsHaveTheLayersThatWereCountedByHand) {
+  std::ifstream file(MC2_SOURCE_DIR "/tests/store/llm_layers.csv");
+  ASSERT_TRUE(file);
+  std::istringstream found(layers_text());
+  EXPECT_EQ(sorted_lines(found), sorted_lines(file));
+  EXPECT_EQ(built_in_llms().size(), 35U);
+}
+
+TEST(LlmConfig, MissingSizesAreWhatTransformersTakes) {
+  const auto config = decode(llama()).value();
+  EXPECT_EQ(config.key_value_heads, 4); // as many as heads
+  EXPECT_EQ(config.head_columns, 128);  // 512 / 4
+  EXPECT_EQ(config.dtype, planner::DType::F16);
+  EXPECT_EQ(config.dense_layer_count, 3);
+  Json gemma = llama();
+  gemma["architectures"] = {"GemmaForCausalLM"};
+  EXPECT_EQ(decode(gemma).value().head_columns, 256);
+}
+
+TEST(LlmConfig, ANullIsAMissingKey) {
+  Json json = llama();
+  json["num_key_value_heads"] = nullptr;
+  json["head_dim"] = nullptr;
+  EXPECT_EQ(decode(json).value(), decode(llama()).value());
+}
+
+TEST(LlmConfig, LayersWithExpertsFollowTheirKeys) {
+  Json qwen = llama();
+  qwen["architectures"] = {"Qwen2MoeForCausalLM"};
+  qwen.update(Json{{"num_hidden_layers", 8},
+                   {"num_experts", 16},
+                   {"num_experts_per_tok", 4},
+                   {"moe_intermediate_size", 128},
+                   {"shared_expert_intermediate_size", 256},
+                   {"decoder_sparse_step", 2},
+                   {"mlp_only_layers", {3}}});
+  const auto config = decode(qwen).value();
+  EXPECT_EQ(config.experts->layer_count, 3); // 1, 5 and 7: every other one but 3
+  EXPECT_EQ(config.dense_layer_count, 5);
+  Json llama4 = llama();
+  llama4["architectures"] = {"Llama4ForCausalLM"};
+  llama4.update(Json{
+      {"num_local_experts", 16}, {"num_experts_per_tok", 1}, {"intermediate_size_mlp", 2048}, {"moe_layers", {0, 2}}});
+  EXPECT_EQ(decode(llama4).value().experts->layer_count, 2);
+  EXPECT_EQ(decode(llama4).value().mlp_inner, 2048);
+}
+
+TEST(LlmConfig, RefusesWhatItDoesNotKnow) {
+  EXPECT_THAT(refusal("architectures", {"MambaForCausalLM"}),
+              AllOf(HasSubstr("unknown architecture 'MambaForCausalLM'; known: LlamaForCausalLM, Mistral"),
+                    HasSubstr("as CSV: model,layer,parallel,n,k")));
+  EXPECT_THAT(refusal("architectures", nullptr), HasSubstr("is this a model's config.json?"));
+  EXPECT_THAT(refusal("torch_dtype", "int3"), HasSubstr("unknown torch_dtype 'int3'; legal: bfloat16"));
+}
+
+TEST(LlmConfig, RefusesAbsurdSizesByTheirKey) {
+  EXPECT_THAT(refusal("hidden_size", 0), HasSubstr("hidden_size: expected"));
+  EXPECT_THAT(refusal("hidden_size", "wide"), HasSubstr("hidden_size: expected"));
+  EXPECT_THAT(refusal("num_hidden_layers", 1e300), HasSubstr("num_hidden_layers: expected"));
+  EXPECT_THAT(refusal("hidden_size", nullptr), HasSubstr("has no key 'hidden_size'"));
+  EXPECT_THAT(refusal("num_attention_heads", 3), HasSubstr("do not divide hidden_size"));
+  EXPECT_THAT(refusal("num_key_value_heads", 3), HasSubstr("3 do not divide the 4 heads"));
+  for (const char* text : {"", "[]", "{", "7", "\"config\""}) EXPECT_FALSE(decode_llm_config(text, "Toy")) << text;
+}
+
+TEST(LlmConfig, LatentAttentionNeedsToBeToldOfItsQueries) {
+  Json json = Json::parse(find_built_in_llm("DeepSeek-V2-Lite") ? built_in_llms()[0].json : "{}");
+  ASSERT_TRUE(json["q_lora_rank"].is_null()); // queries are made from the hidden state
+  EXPECT_EQ(decode(json).value().latent->query_rank, 0);
+  json.erase("q_lora_rank");
+  EXPECT_THAT(decode(json).error().text(), HasSubstr("has no key 'q_lora_rank'"));
+}
+
+TEST(LlmConfig, ANameThatIsNotBuiltInIsRefusedWithThoseThatAre) {
+  EXPECT_THAT(find_built_in_llm("Llama-9").error().text(),
+              AllOf(HasSubstr("unknown model 'Llama-9'"), HasSubstr("Llama-3-8B")));
+}
+
+} // namespace
+} // namespace mc2::store::llm_config_test
