@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "http/header_list.hpp"
-#include "mc2/finder/find_ranges.hpp"
+#include "mc2/finder/plan_llm.hpp"
 #include "mc2/finder/plan_source.hpp"
 #include "mc2/planner/cutting.hpp"
 #include "mc2/store/codec.hpp"
@@ -120,15 +120,40 @@ Result<SourcedPlan> make(const store::Store& store, const PlanQuestion& question
 }
 
 /// The document itself, whose ETag has the epoch.
+Answer to_document(std::string document, std::int64_t epoch) {
+  auto body = std::make_shared<const std::string>(std::move(document));
+  const std::string digest = store::digest(*body);
+  return Answer{digest, epoch, std::move(body), "\"" + digest + "-" + std::to_string(epoch) + "\""};
+}
+
 Result<Answer> make_ranges(Context& context, const store::Store& store, const PlanQuestion& question,
                            std::int64_t epoch, const planner::StopCheck& is_stopped) {
   MC2_ASSIGN(const auto asked, on_its_machine(store, question, is_stopped));
   MC2_ASSIGN(const auto ranges,
              finder::find_ranges({.given = {}, .kept = finder::kept_in_unnamed(store)}, asked, *question.first_m));
   context.metrics.count_answer("model", to_string(ranges.provenance()));
-  auto body = std::make_shared<const std::string>(store::encode(ranges));
-  const std::string digest = store::digest(*body);
-  return Answer{digest, epoch, std::move(body), "\"" + digest + "-" + std::to_string(epoch) + "\""};
+  return to_document(store::encode(ranges), epoch);
+}
+
+/// Errors: as answer_plan; NotFound where no layer has a plan, with the first one's reason.
+Result<Answer> make_llm_plan(Context& context, const store::Store& store, const PlanQuestion& question,
+                             std::int64_t epoch, const planner::StopCheck& is_stopped) {
+  finder::LlmQuestion asked = question.llm->question;
+  MC2_ASSIGN(asked.plan, on_its_machine(store, question, is_stopped));
+  const finder::ModelPlaces places{.given = {}, .kept = finder::kept_in_unnamed(store)};
+  auto sites = finder::sites_of(asked);
+  planner::Provenance weakest = planner::Provenance::Measured;
+  bool has_any = false;
+  for (auto& site : sites) {
+    MC2_TRY(finder::plan_site(finder::finding_often(places), asked, site));
+    if (!site.ranges) continue;
+    has_any = true;
+    weakest = std::max(weakest, site.ranges->provenance());
+  }
+  if (!has_any)
+    return Error{ErrorCode::NotFound, "", "no plan for any layer of " + asked.name + ": " + sites.front().reason};
+  context.metrics.count_answer("model", to_string(weakest));
+  return to_document(store::encode(finder::llm_plan_of(asked, std::move(sites))), epoch);
 }
 
 Result<Answer> make_plan_answer(Context& context, const store::Store& store, const PlanQuestion& question,
@@ -138,13 +163,18 @@ Result<Answer> make_plan_answer(Context& context, const store::Store& store, con
   return to_answer(plan, epoch);
 }
 
+Result<Answer> make_any(Context& context, const store::Store& store, const PlanQuestion& question, std::int64_t epoch,
+                        const planner::StopCheck& is_stopped) {
+  const auto make = question.llm ? &make_llm_plan : question.first_m ? &make_ranges : &make_plan_answer;
+  return make(context, store, question, epoch, is_stopped);
+}
+
 /// Made while the store stood still, so that what an epoch's answer is does not depend on who asks.
 Result<Answer> make_settled(Context& context, const KeyedQuestion& keyed, const planner::StopCheck& is_stopped) {
   return context.store.read([&](const store::Store& store) -> Result<Answer> {
     for (int attempt = 0; attempt < kMaxTries && !(is_stopped && is_stopped()); ++attempt) {
       MC2_ASSIGN(const auto before, store.revision());
-      auto answer = keyed.question.first_m ? make_ranges(context, store, keyed.question, before, is_stopped)
-                                           : make_plan_answer(context, store, keyed.question, before, is_stopped);
+      auto answer = make_any(context, store, keyed.question, before, is_stopped);
       MC2_ASSIGN(const auto after, store.revision());
       if (after != before) continue;
       if (!answer) return answer.error();
@@ -177,6 +207,10 @@ KeyedQuestion with_key(PlanQuestion question) {
   for (const auto& [field, value] : question.machine_fields)
     key += " " + field + "=" + std::to_string(value.size()) + ":" + value;
   if (!question.may_transfer) key += " no transfer";
+  if (question.llm)
+    key += " all layers of " + std::to_string(question.llm->sizes.size()) + ":" + question.llm->sizes +
+           " from m=" + std::to_string(question.llm->question.first_tokens) + " to " +
+           std::to_string(question.llm->question.last_tokens) + " as " + question.llm->question.name;
   if (question.first_m) key += " from m=" + std::to_string(*question.first_m);
   return {std::move(question), std::move(key)};
 }

@@ -6,10 +6,17 @@
 #include <string>
 
 #include "http/target.hpp"
+#include "mc2/finder/plan_llm.hpp"
 #include "mc2/planner/error.hpp"
 #include "mc2/store/codec.hpp"
 
 namespace mc2::server {
+
+/// A whole model that is asked for.
+struct LlmAsked {
+  finder::LlmQuestion question; ///< but for the machine
+  std::string sizes;            ///< tells models of one name apart
+};
 
 /// What a plan query asks.
 struct PlanQuestion {
@@ -20,6 +27,8 @@ struct PlanQuestion {
   bool may_transfer = true;                          ///< whether a model of another n and k may answer
   /// Of a range of m that ends with the operator's, whose plans are asked for; unset: its own plan.
   std::optional<std::int64_t> first_m = std::nullopt;
+  /// Of all layers of a model, of which the operator is one; unset: of the operator.
+  std::optional<LlmAsked> llm = std::nullopt;
 };
 
 /// Reads the parameters of a GET: op, m, n, k, dtype, ranks, bias, residual, tables, table_rows, pooling; strategy,

@@ -27,6 +27,9 @@ ROOTS = {
     "Problem": "openapi.yaml#/components/schemas/Problem",
     "Curves": "openapi.yaml#/paths/~1v1~1models~1{id}~1curves",
     "Exploration": "openapi.yaml#/paths/~1v1~1models~1{id}~1exploration",
+    "PlanRanges": "plan_ranges.schema.json",
+    "LlmPlan": "llm_plan.schema.json",
+    "LlmList": "openapi.yaml#/paths/~1v1~1llms",
     "MachineList": "openapi.yaml#/paths/~1v1~1fingerprints",
     "Races": "openapi.yaml#/paths/~1v1~1plans~1{id}~1races",
     "Model": "cost_model.schema.json",
@@ -34,6 +37,7 @@ ROOTS = {
 # Types of their own for what stands within others.
 PARTS = {
     "Listed": "List.items",
+    "Llm": "LlmList.items",
     "Machine": "MachineList.items",
     "Race": "Races.items",
     "CurvePoint": "Curve.points",

@@ -117,7 +117,9 @@ async function gatherModel() {
 const allPages = async () => {
   const plan = (await api("/v1/plans?op=all_gather_matmul&limit=1")).items[0].digest;
   const model = (await api("/v1/models?op=all_gather_matmul&limit=1")).items[0].digest;
-  return ["", "plans", `plans/${plan}`, "models", `models/${model}`, "machines", "health"];
+  const {machine} = (await api("/v1/models?op=all_gather_matmul&limit=1")).items[0];
+  const whole = `llms?llm=Llama-3-8B&ranks=4&first_m=1024&m=2048&machine=${machine}`;
+  return ["", "plans", `plans/${plan}`, "models", `models/${model}`, whole, "machines", "health"];
 };
 
 describe("the dashboard", {skip: !browserPath && "there is no Chromium here"}, () => {
@@ -332,6 +334,25 @@ describe("the dashboard", {skip: !browserPath && "there is no Chromium here"}, (
       assert.equal(await samples.locator("tbody tr").count(), curves[i].samples.length);
     }
     assert.equal(await page.locator(".chart canvas").count(), 4); // a curve and its residuals for each lane
+    assert.deepEqual(complaints, []);
+  });
+
+  it("plans a whole model, built in or the reader's own", async () => {
+    const {machine} = (await api("/v1/models?op=all_gather_matmul&m=8192&n=7168&k=8192")).items[0];
+    const question = `first_m=1024&m=4096&ranks=4&machine=${machine}&deadline_ms=60000`;
+    await open(`llms?llm=Llama-3-8B&${question}`);
+    await page.getByRole("heading", {name: "Llama-3-8B on 4 ranks"}).waitFor();
+    const {sites, steps} = await api(`/v1/llms/Llama-3-8B/plan?${question}`);
+    const layers = page.getByRole("table", {name: "Layers that ranks share"}).locator("tbody tr");
+    assert.equal(await layers.count(), sites.filter((site) => site.ranges).length);
+    const last = (await page.getByRole("table", {name: "Steps"}).locator("tbody tr").last().innerText()).split("\t");
+    assert.deepEqual([last[0], last[1], last[3]], ["4 096", ...steps.slice(-2).map((step) => time(step.fused.us))]);
+    const config = {architectures: ["LlamaForCausalLM"], torch_dtype: "bfloat16", hidden_size: 4096, num_hidden_layers: 7,
+      num_attention_heads: 32, num_key_value_heads: 8, intermediate_size: 14336};
+    await page.getByLabel("or a config.json").setInputFiles({name: "mine.json", mimeType: "application/json",
+      buffer: Buffer.from(JSON.stringify(config))});
+    await page.getByRole("heading", {name: "mine on 4 ranks"}).waitFor();
+    assert.match(await layers.first().innerText(), /\t7\t/); // as often as it has layers
     assert.deepEqual(complaints, []);
   });
 

@@ -123,6 +123,39 @@ class RoutesTest(ServiceTest):
         self.ask("GET", f"/v1/plan?{query}", 400)
         self.ask("GET", "/v1/plan/ranges?first_m=66&m=96&n=65&k=64&transfer=no", 404)
 
+    def exercise_llms(self):
+        """A model whose layers are the kept operator, and one that is built in."""
+        self.assertIn("Llama-3-8B", [llm["name"] for llm in self.ask("GET", "/v1/llms", 200)["items"]])
+        self.ask("GET", "/v1/llms?page=1", 400)
+        config = {"architectures": ["LlamaForCausalLM"], "torch_dtype": "float32", "hidden_size": 64, "head_dim": 64,
+                  "num_hidden_layers": 3, "num_attention_heads": 2, "intermediate_size": 128}
+        query = "ranks=2&first_m=70&m=96"
+        posted = self.ask("POST", f"/v1/llms/plan?{query}&name=Toy", 200, config)
+        self.assertEqual(posted["name"], "Toy")
+        planned = [site["layer"] for site in posted["sites"] if site["kind"] == "matmul_all_reduce" and "ranges" in site]
+        self.assertEqual(planned, ["attention_output", "mlp_down"])
+        self.ask("POST", f"/v1/llms/plan?{query}", 400, {**config, "hidden_size": 0})
+        self.ask("POST", f"/v1/llms/plan?{query}&transfer=no", 404, {**config, "hidden_size": 96})
+        self.ask("POST", "/v1/llms/plan?ranks=3", 422, config)
+        self.ask("POST", f"/v1/llms/plan?{query}", 412, config, {"If-None-Match": "*"})
+        model = self.service.json("GET", "/v1/models")["items"][0]["digest"]
+        document = self.service.json("GET", f"/v1/models/{model}")
+        document["op"].update(n=4096, k=2048)  # attention_output of Llama-3-8B on two ranks
+        kept = self.ask("POST", "/v1/models", 201, document)["digest"]
+        epoch = self.service.json("GET", "/readyz")["revision"]
+        self.ask("POST", f"/v1/llms/plan?{query}&epoch={epoch - 2}", 409, config)
+        plan = f"/v1/llms/Llama-3-8B/plan?{query}&dtype=f32&transfer=no"
+        answer = self.ask("GET", plan, 200)
+        self.assertEqual([site["layer"] for site in answer["sites"] if "ranges" in site], ["attention_output"])
+        self.assertEqual({step["tokens"] for step in answer["steps"]}, {70, 96})
+        self.assertEqual(self.ask("GET", f"{plan}&epoch={epoch}", 200), answer)
+        self.ask("GET", f"{plan}&epoch={epoch - 2}", 409)
+        self.ask("GET", plan, 304, headers={"If-None-Match": "*"})
+        self.ask("GET", "/v1/llms/Llama-3-8B/plan?ranks=1", 400)
+        self.ask("GET", "/v1/llms/Llama-9/plan", 404)
+        self.ask("GET", "/v1/llms/Llama-3-8B/plan?ranks=3", 422)
+        self.service.request("DELETE", f"/v1/models/{kept}")
+
     def exercise_reading(self):
         """Everything that changes nothing."""
         for path in ("/livez", "/readyz", "/version", "/metrics", "/openapi.yaml", "/v1/fingerprints"):
@@ -233,6 +266,7 @@ class RoutesTest(ServiceTest):
         self.exercise_reading()
         self.exercise_documents()
         self.exercise_exploring()
+        self.exercise_llms()
         elsewhere = self.exercise_dashboard()
         plan = self.stored_plan()
         kept = self.ask("POST", "/v1/plans", 201, plan)["digest"]

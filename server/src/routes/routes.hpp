@@ -23,6 +23,11 @@ namespace mc2::server {
 [[nodiscard]] Result<Response> answer_plan_batch(Context& context, const Call& call);
 [[nodiscard]] Result<Response> answer_what_if(Context& context, const Call& call);
 
+// llms.cpp
+[[nodiscard]] Result<Response> list_llms(Context& context, const Call& call);
+[[nodiscard]] Result<Response> answer_llm_plan(Context& context, const Call& call);
+[[nodiscard]] Result<Response> answer_llm_plan_post(Context& context, const Call& call);
+
 // plans.cpp
 [[nodiscard]] Result<Response> list_plans(Context& context, const Call& call);
 [[nodiscard]] Result<Response> add_plan(Context& context, const Call& call);

@@ -1,5 +1,5 @@
 import type {
-  Answer, Curves, Exploration, Explanation, List, MachineList, Model, Plan, Problem as Refusal, Races,
+  Answer, Curves, Exploration, Explanation, List, LlmList, LlmPlan, MachineList, Model, Plan, Problem as Refusal, Races,
 } from "./types";
 
 /** What went wrong, as the service says it, or as much as is known without its word. */
@@ -36,12 +36,13 @@ async function problemOf(response: Response): Promise<Problem> {
   }
 }
 
-async function ask(path: string, accept: string): Promise<Response> {
+async function ask(path: string, accept: string, body?: string): Promise<Response> {
   const headers: Record<string, string> = {Accept: accept};
+  if (body !== undefined) headers["Content-Type"] = "application/json";
   if (token.get()) headers.Authorization = `Bearer ${token.get()}`;
   let response: Response;
   try {
-    response = await fetch(path, {headers, cache: "no-cache"});
+    response = await fetch(path, {headers, cache: "no-cache", ...(body === undefined ? {} : {method: "POST", body})});
   } catch {
     throw new ApiError({status: 0, title: "No answer", detail: "the service does not answer; is mc2 serve still running?"});
   }
@@ -50,6 +51,8 @@ async function ask(path: string, accept: string): Promise<Response> {
 }
 
 const get = async <T>(path: string): Promise<T> => (await (await ask(path, "application/json")).json()) as T;
+const post = async <T>(path: string, body: string): Promise<T> =>
+  (await (await ask(path, "application/json", body)).json()) as T;
 const id = encodeURIComponent;
 
 export const api = {
@@ -63,6 +66,9 @@ export const api = {
   curves: (digest: string, variant?: string) => get<Curves>(`/v1/models/${id(digest)}/curves${query({variant})}`),
   exploration: (digest: string, change: Parameters) =>
     get<Exploration>(`/v1/models/${id(digest)}/exploration${query(change)}`),
+  llms: async () => (await get<LlmList>("/v1/llms")).items,
+  llmPlan: (name: string, question: Parameters) => get<LlmPlan>(`/v1/llms/${id(name)}/plan${query(question)}`),
+  ownLlmPlan: (config: string, question: Parameters) => post<LlmPlan>(`/v1/llms/plan${query(question)}`, config),
   machines: async () => (await get<MachineList>("/v1/fingerprints")).items,
   readiness: () => get<{status: string; revision: number}>("/readyz"),
   version: () => get<{version: string; api: string}>("/version"),

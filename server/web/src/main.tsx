@@ -4,6 +4,7 @@ import {token} from "./api";
 import {usePlace} from "./hooks";
 import type {Place} from "./hooks";
 import {HealthPage} from "./pages/health";
+import {LlmPage} from "./pages/llms";
 import {MachinesPage} from "./pages/machines";
 import {ModelPage, ModelsPage} from "./pages/models";
 import {PlanPage} from "./pages/plan";
@@ -41,6 +42,7 @@ const pages = [
     depth: 1,
     show: ({path}: Place) => (path[1] ? <ModelPage key={path[1]} digest={path[1]} /> : <ModelsPage />),
   },
+  {path: "llms", title: "Whole models", depth: 0, show: ({parameters}: Place) => <LlmPage given={parameters} />},
   {path: "machines", title: "Machines", depth: 0, show: () => <MachinesPage />},
   {path: "health", title: "Health", depth: 0, show: () => <HealthPage />},
 ];

@@ -106,6 +106,16 @@ export interface Excursion {
   one_percent_value?: number;
 }
 
+export interface Experts {
+  experts: {
+    per_token: number;
+    total: number;
+  };
+  inner: number;
+  layer_count: number;
+  shared_inner: number;
+}
+
 export interface Explanation {
   account: Account;
   bound_text: string;
@@ -181,6 +191,13 @@ export interface Interpolated {
   }[];
 }
 
+export interface Interval {
+  high: number;
+  low: number;
+}
+
+export type Kind = "matmul_all_reduce" | "matmul_reduce_scatter" | "all_gather_matmul" | "matmul_all_to_all" | "all_to_all_matmul" | "embedding_all_to_all";
+
 export type Lane = "compute" | "communication";
 
 export type LaneDrifts = {
@@ -197,6 +214,14 @@ export interface LaneUse {
   before_us: number;
   between_us: number;
   busy_us: number;
+}
+
+export interface Latent {
+  key_columns: number;
+  key_value_rank: number;
+  query_columns: number;
+  query_rank: number;
+  value_columns: number;
 }
 
 export interface LengthEntry {
@@ -223,6 +248,80 @@ export interface Listed {
   purpose?: string;
   created_at: string;
   result?: PlanResult;
+}
+
+export interface Llm {
+  architecture: string;
+  name: string;
+  text: string;
+}
+
+export interface LlmConfig {
+  architecture: string;
+  dense_layer_count: number;
+  dtype: "f32" | "f16" | "bf16" | "i8" | "f8e4m3";
+  experts?: Experts;
+  has_gate: boolean;
+  head_columns?: number;
+  heads: number;
+  hidden: number;
+  key_value_heads?: number;
+  latent?: Latent;
+  layer_count: number;
+  mlp_inner?: number;
+}
+
+export interface LlmList {
+  schema: "mc2.llm_list/1";
+  items: Llm[];
+}
+
+export interface LlmPlan {
+  config?: LlmConfig;
+  fingerprint: Fingerprint;
+  first_tokens: number;
+  last_tokens: number;
+  name: string;
+  ranks: number;
+  rest: LlmRest[];
+  schema: "mc2.llm_plan/1";
+  sites: LlmSite[];
+  steps: LlmStep[];
+}
+
+export interface LlmPoint {
+  benefit_interval?: Interval;
+  compute_us: number;
+  cut: Cut;
+  fused: Estimate;
+  m: number;
+  serial_us: number;
+  tokens: number;
+  variant: Variant;
+}
+
+export interface LlmRest {
+  what: string;
+  why: string;
+}
+
+export interface LlmSite {
+  count: number;
+  kind: Kind;
+  layer: string;
+  op?: Op;
+  points: LlmPoint[];
+  ranges?: PlanRanges;
+  reason?: string;
+}
+
+export interface LlmStep {
+  benefit_interval?: Interval;
+  form: "all_reduce" | "sequence_parallel";
+  fused: Estimate;
+  missing: string[];
+  serial_us: number;
+  tokens: number;
 }
 
 export interface Loss {
@@ -334,6 +433,20 @@ export interface Plan {
   variant: Variant;
 }
 
+export interface PlanRanges {
+  fingerprint: Fingerprint;
+  first_m: number;
+  gaps: {
+    first_m: number;
+    last_m: number;
+    reason: string;
+  }[];
+  op: Op;
+  planned_count: number;
+  ranges: Range[];
+  schema: "mc2.plan_ranges/1";
+}
+
 export interface PlanResult {
   cut: string;
   variant: string;
@@ -387,11 +500,34 @@ export interface Races {
   items: Race[];
 }
 
+export interface Range {
+  benefit_interval?: {
+    high: number;
+    low: number;
+  };
+  first_m: number;
+  last_m: number;
+  least_benefit: number;
+  loss: number;
+  most_benefit: number;
+  provenance: Provenance;
+  rule: Rule;
+}
+
 export interface RecipeStep {
   name: string;
   text: string;
   unit: string;
   value: number;
+}
+
+export interface Rule {
+  block_length: number;
+  is_local_first?: boolean;
+  is_odd_first: boolean;
+  is_serial?: boolean;
+  min_odd_length: number;
+  variant: Variant;
 }
 
 export interface RunnerUp {

@@ -1,0 +1,78 @@
+#include <algorithm>
+#include <utility>
+
+#include "mc2/finder/plan_llm.hpp"
+#include "mc2/store/llm_config.hpp"
+#include "plan_answer.hpp"
+#include "routes/routes.hpp"
+
+namespace mc2::server {
+namespace {
+
+constexpr int kUsualRanks = 8;
+constexpr std::int64_t kUsualTokens = 16'384;
+
+/// Errors: InvalidSpec naming the parameter.
+Result<std::int64_t> number_or(const Query& query, const std::string& name, std::int64_t usual, std::int64_t low,
+                               std::int64_t high) {
+  MC2_ASSIGN(const auto given, query.integer(name));
+  const std::int64_t value = given.value_or(usual);
+  if (value >= low && value <= high) return value;
+  return Error{ErrorCode::InvalidSpec, name,
+               "is " + std::to_string(value) + "; legal: " + std::to_string(low) + " to " + std::to_string(high)};
+}
+
+/// Ranks, steps and element type, as parameters say.
+Result<finder::LlmQuestion> llm_question(const Query& query, planner::LlmConfig config) {
+  if (const auto dtype = query.text("dtype")) {
+    MC2_ASSIGN(config.dtype, planner::parse_dtype(*dtype));
+  }
+  MC2_ASSIGN(const auto ranks, number_or(query, "ranks", kUsualRanks, 2, planner::kMaxWorldSize));
+  MC2_ASSIGN(const auto first, number_or(query, "first_m", 1, 1, planner::kMaxRangeAxis));
+  MC2_ASSIGN(const auto last, number_or(query, "m", kUsualTokens, first, planner::kMaxRangeAxis));
+  return finder::LlmQuestion{.name = config.name,
+                             .layers = config.layers(),
+                             .config = config,
+                             .ranks = static_cast<int>(ranks),
+                             .first_tokens = first,
+                             .last_tokens = last};
+}
+
+/// @param named  the model, so that another of the same name is another question
+Result<Response> answer_llm(Context& context, const Call& call, planner::LlmConfig config, const std::string& named) {
+  MC2_ASSIGN(auto asked, llm_question(call.query, std::move(config)));
+  const auto sites = finder::sites_of(asked);
+  const auto legal = std::ranges::find_if(sites, [](const auto& site) { return site.op.has_value(); });
+  if (legal == sites.end()) return Error{ErrorCode::Infeasible, "", sites.front().reason};
+  MC2_ASSIGN(auto question, to_plan_question(call.query, store::PlanRequest::usual(*legal->op)));
+  question.llm = LlmAsked{std::move(asked), named};
+  MC2_ASSIGN(const auto answer, answer_plan(context, with_key(std::move(question)), call.is_stopped));
+  return Response{.body = answer.body, .etag = answer.etag};
+}
+
+} // namespace
+
+Result<Response> list_llms(Context& /*context*/, const Call& call) {
+  MC2_TRY(call.query.require_all_known());
+  std::string items;
+  for (const auto& llm : store::built_in_llms()) {
+    MC2_ASSIGN(const auto config, store::find_built_in_llm(llm.name));
+    items += (items.empty() ? "" : ",") + (R"({"architecture":")" + config.architecture) + R"(","name":")" +
+             config.name + R"(","text":")" + config.text() + R"("})";
+  }
+  return json_response(R"({"items":[)" + items + R"(],"schema":"mc2.llm_list/1"})");
+}
+
+Result<Response> answer_llm_plan(Context& context, const Call& call) {
+  auto config = store::find_built_in_llm(call.id);
+  if (!config)
+    return Error{ErrorCode::NotFound, "", config.error().text() + "; POST /v1/llms/plan takes any config.json"};
+  return answer_llm(context, call, std::move(config).value(), call.id);
+}
+
+Result<Response> answer_llm_plan_post(Context& context, const Call& call) {
+  MC2_ASSIGN(auto config, store::decode_llm_config(call.request.body, call.query.text("name").value_or("posted")));
+  return answer_llm(context, call, std::move(config), store::digest(call.request.body));
+}
+
+} // namespace mc2::server

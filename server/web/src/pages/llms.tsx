@@ -1,0 +1,273 @@
+import {useEffect, useState} from "preact/hooks";
+import {api, query} from "../api";
+import type {Parameters} from "../api";
+import {Chart} from "../chart";
+import {count, percent, time} from "../format";
+import {useLoaded} from "../hooks";
+import {dtypes} from "../kinds";
+import {machineName, ProblemBox, Shown, Table} from "../parts";
+import type {Llm, LlmPlan, LlmSite, LlmStep, Machine, Range} from "../types";
+
+/** What the form holds; every field but `llm` is a parameter of the question. */
+type Question = Record<"llm" | "ranks" | "first_m" | "m" | "dtype" | "machine", string>;
+
+const usual: Question = {llm: "", ranks: "8", first_m: "1", m: "16384", dtype: "", machine: ""};
+const fieldNames = Object.keys(usual) as (keyof Question)[];
+
+const fromParameters = (given: URLSearchParams): Question =>
+  Object.fromEntries(fieldNames.map((name) => [name, given.get(name) ?? usual[name]])) as Question;
+
+/** A configuration that was chosen from the reader's own files; it is in no address. */
+interface OwnConfig {
+  name: string;
+  text: string;
+}
+
+/** Ranges of all of its operators take longer than one plan may. */
+const deadlineMs = 30_000;
+
+const ask = ({llm, ...parameters}: Question, own: OwnConfig | null): Promise<LlmPlan> => {
+  const given: Parameters = {...parameters, deadline_ms: deadlineMs};
+  return own ? api.ownLlmPlan(own.text, {...given, name: own.name}) : api.llmPlan(llm, given);
+};
+
+interface FormProps {
+  question: Question;
+  own: OwnConfig | null;
+  llms: Llm[];
+  machines: Machine[];
+  onOwn: (own: OwnConfig | null) => void;
+}
+
+function QuestionForm({question, own, llms, machines, onOwn}: FormProps) {
+  const [draft, setDraft] = useState(question);
+  useEffect(() => setDraft(question), [query(question)]);
+  const set = (name: keyof Question, value: string) => setDraft({...draft, [name]: value});
+  const submit = (event: Event) => {
+    event.preventDefault();
+    location.hash = `#/llms${query(draft)}`;
+  };
+  const takeFile = async (file: File | undefined) => {
+    if (file) onOwn({name: file.name.replace(/\.json$/, ""), text: await file.text()});
+  };
+  const number = (name: keyof Question, label: string) => (
+    <label>
+      {label}
+      <input
+        type="number"
+        min="1"
+        step="1"
+        required
+        inputMode="numeric"
+        value={draft[name]}
+        onInput={(event) => set(name, event.currentTarget.value)}
+      />
+    </label>
+  );
+  const choice = (name: keyof Question, label: string, values: [value: string, text: string][]) => (
+    <label>
+      {label}
+      <select value={draft[name]} onChange={(event) => set(name, event.currentTarget.value)}>
+        {values.map(([value, text]) => (
+          <option key={value} value={value}>
+            {text}
+          </option>
+        ))}
+      </select>
+    </label>
+  );
+  return (
+    <form class="question" aria-label="Question" onSubmit={submit}>
+      {own ? (
+        <button type="button" onClick={() => onOwn(null)}>
+          {own.name}: take a built-in model instead
+        </button>
+      ) : (
+        choice("llm", "Model", llms.map(({name}): [string, string] => [name, name]))
+      )}
+      <label>
+        or a config.json
+        <input
+          type="file"
+          accept="application/json,.json"
+          onChange={(event) => void takeFile(event.currentTarget.files?.[0])}
+        />
+      </label>
+      {number("ranks", "ranks")}
+      {number("first_m", "m from")}
+      {number("m", "to")}
+      {choice("dtype", "Element type", [["", "the model's"], ...dtypes.map((name): [string, string] => [name, name])])}
+      {choice("machine", "Machine", [
+        ["", "the only one"],
+        ...machines.map(({digest}): [string, string] => [digest, machineName(machines, digest)]),
+      ])}
+      <button type="submit">Ask for its layers</button>
+    </form>
+  );
+}
+
+const overlaps = ({rule}: Range) => rule.block_length > 0 || !rule.is_serial;
+
+/** Runs of m that are fused, those that touch as one. */
+function fusedText({ranges, op}: LlmSite): string {
+  const runs: [first: number, last: number][] = [];
+  const step = op?.kind === "matmul_all_reduce" ? 1 : (op?.world_size ?? 1);
+  for (const range of (ranges?.ranges ?? []).filter(overlaps)) {
+    const last = runs[runs.length - 1];
+    if (last && range.first_m - last[1] <= step) last[1] = range.last_m;
+    else runs.push([range.first_m, range.last_m]);
+  }
+  const texts = runs.map(([first, last]) => `${count(first)} to ${count(last)}`);
+  return runs.length === 0 ? "nowhere" : texts.slice(0, 3).join(", ") + (runs.length > 3 ? ", …" : "");
+}
+
+function gainText({ranges}: LlmSite): string {
+  const fused = (ranges?.ranges ?? []).filter(overlaps);
+  if (fused.length === 0) return "";
+  const least = Math.min(...fused.map((range) => range.least_benefit));
+  const most = Math.max(...fused.map((range) => range.most_benefit));
+  return `${percent(least)} to ${percent(most)}`;
+}
+
+const forms = {all_reduce: "all-reduce", sequence_parallel: "sequence parallel"};
+
+const benefit = ({serial_us, fused}: LlmStep) => (serial_us > 0 ? 1 - fused.us / serial_us : 0);
+
+function savedText(step: LlmStep | undefined): string {
+  if (!step) return "";
+  const interval = step.benefit_interval;
+  return percent(benefit(step)) + (interval ? ` (${percent(interval.low)} to ${percent(interval.high)})` : "");
+}
+
+/** Steps of both forms side by side, by tokens. */
+function rowsOf(steps: LlmStep[]) {
+  const at = (tokens: number, form: LlmStep["form"]) => steps.find((step) => step.tokens === tokens && step.form === form);
+  return [...new Set(steps.map((step) => step.tokens))].map((tokens) => ({
+    tokens,
+    all_reduce: at(tokens, "all_reduce"),
+    sequence_parallel: at(tokens, "sequence_parallel"),
+  }));
+}
+
+const timeText = (step: LlmStep | undefined) =>
+  step ? time(step.fused.us) + (step.missing.length > 0 ? ` without ${step.missing.join(", ")}` : "") : "";
+
+function Steps({plan}: {plan: LlmPlan}) {
+  const rows = rowsOf(plan.steps);
+  if (rows.length === 0) return null;
+  return (
+    <>
+      <h3>What fusing saves in a step</h3>
+      <p>
+        Predicted time of these layers, all of them, in one step of m tokens: a decode step of m sequences, or a prefill of m
+        tokens. Attention, norms and all else are not in it. In brackets the 90 % interval, all layers fast or slow together.
+      </p>
+      <Chart
+        label="Share of the time that fusing saves, by tokens of a step"
+        x={rows.map((row) => row.tokens)}
+        xName="m"
+        xText={count}
+        yText={percent}
+        logarithmic="x"
+        series={[
+          {
+            name: forms.all_reduce,
+            values: rows.map(({all_reduce}) => (all_reduce ? benefit(all_reduce) : null)),
+            color: "compute",
+            kind: "line",
+          },
+          {
+            name: forms.sequence_parallel,
+            values: rows.map(({sequence_parallel}) => (sequence_parallel ? benefit(sequence_parallel) : null)),
+            color: "communication",
+            kind: "line",
+          },
+        ]}
+      />
+      <Table
+        caption="Steps"
+        rows={rows}
+        columns={[
+          {name: "m", of: ({tokens}) => count(tokens), isNumber: true},
+          {name: forms.all_reduce, of: ({all_reduce}) => timeText(all_reduce), isNumber: true},
+          {name: "saved", of: ({all_reduce}) => savedText(all_reduce), isNumber: true},
+          {name: forms.sequence_parallel, of: ({sequence_parallel}) => timeText(sequence_parallel), isNumber: true},
+          {name: "saved ", of: ({sequence_parallel}) => savedText(sequence_parallel), isNumber: true},
+        ]}
+      />
+    </>
+  );
+}
+
+function AnswerCard({plan}: {plan: LlmPlan}) {
+  const planned = plan.sites.filter((site) => site.ranges);
+  const refused = plan.sites.filter((site) => !site.ranges);
+  return (
+    <section aria-labelledby="answer-title" class="card">
+      <h2 id="answer-title">
+        {plan.name} on {plan.ranks} ranks
+      </h2>
+      <Table
+        caption="Layers that ranks share, and where fusing pays"
+        rows={planned}
+        columns={[
+          {name: "layer", of: ({layer}) => layer, isOneLine: true},
+          {name: "operator", of: ({kind}) => kind, isOneLine: true},
+          {name: "n x k", of: ({op}) => (op ? `${count(op.n)} x ${count(op.k)}` : ""), isNumber: true},
+          {name: "times", of: (site) => count(site.count), isNumber: true},
+          {name: "fuse at m", of: fusedText, isOneLine: true},
+          {name: "gain", of: gainText, isNumber: true},
+        ]}
+      />
+      {refused.length > 0 && (
+        <ul>
+          {refused.map(({layer, kind, reason}) => (
+            <li key={layer + kind}>
+              Not planned: {layer} ({kind}): {reason}
+            </li>
+          ))}
+        </ul>
+      )}
+      <Steps plan={plan} />
+      <ul class="muted">
+        {plan.rest.map(({what, why}) => (
+          <li key={what}>
+            Not fused: {what}: {why}
+          </li>
+        ))}
+      </ul>
+    </section>
+  );
+}
+
+export function LlmPage({given}: {given: URLSearchParams}) {
+  const [own, setOwn] = useState<OwnConfig | null>(null);
+  const loaded = useLoaded("llms", async () => {
+    const [llms, machines] = await Promise.all([api.llms(), api.machines()]);
+    return {llms, machines};
+  });
+  const question = fromParameters(given);
+  const isAsked = given.has("llm") || own !== null;
+  const key = isAsked ? JSON.stringify([question, own]) : null;
+  const answer = useLoaded(key, () => ask(question, own));
+  return (
+    <>
+      <h1>Plan a whole model</h1>
+      <p>Which layers of a language model to fuse at which m, and what that saves, by the cost models that are kept here.</p>
+      <Shown loaded={loaded}>
+        {({llms, machines}) => (
+          <QuestionForm
+            question={{...question, llm: question.llm || llms[0]!.name}}
+            own={own}
+            llms={llms}
+            machines={machines}
+            onOwn={setOwn}
+          />
+        )}
+      </Shown>
+      <div aria-live="polite" aria-busy={answer.isLoading}>
+        {answer.problem ? <ProblemBox problem={answer.problem} /> : answer.value && <AnswerCard plan={answer.value} />}
+      </div>
+    </>
+  );
+}
