@@ -29,7 +29,7 @@ constexpr std::array kRoutes{
     Route{"GET", "/v1/plan/ranges", &answer_plan_ranges, Access::Read, kPlans},
     Route{"POST", "/v1/plan/batch", &answer_plan_batch, Access::Read, kPlans},
     Route{"POST", "/v1/what-if", &answer_what_if, Access::Read, kPlans},
-    Route{"GET", "/v1/llms", &list_llms, Access::Read},
+    Route{"GET", "/v1/llms", &list_llms, Access::Read, kReads},
     Route{"GET", "/v1/llms/{id}/plan", &answer_llm_plan, Access::Read, kPlans},
     Route{"POST", "/v1/llms/plan", &answer_llm_plan_post, Access::Read, kPlans},
     Route{"GET", "/v1/plans", &list_plans, Access::Read, kReads},

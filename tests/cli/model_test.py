@@ -111,6 +111,16 @@ class PageTest(ModelTest):
         self.assertTrue(all(float(row["least_gain"]) <= float(row["most_gain"]) for row in planned))
         self.assertEqual(max(int(row["last_m"]) for row in planned), 16384)
 
+    def test_a_report_is_one_file_that_needs_no_other(self):
+        html = self.directory / "report.html"
+        page = self.succeed("model", "Llama-3-8B", "--topology", TOPOLOGY, "--html", html)
+        self.assertIn(f"report written to {html}", page)
+        report = html.read_text()
+        for text in ("<h1>Llama-3-8B, LlamaForCausalLM", "<svg", "mlp_down: matmul_all_reduce m=16384 n=4096 k=1792", "not fused: logits"):
+            self.assertIn(text, report)
+        for outside in ("http:", "https:", "src=", "@import"):
+            self.assertNotIn(outside, report)
+
     def test_an_answer_is_written(self):
         out = self.directory / "answer.json"
         self.succeed("model", "Llama-3-8B", "--topology", TOPOLOGY, "--json", "--out", out)

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iostream>
 #include <memory>
+#include <numeric>
 #include <thread>
 
 #include "commands/commands.hpp"
@@ -16,6 +17,7 @@
 #include "options/model_file.hpp"
 #include "options/numbers.hpp"
 #include "options/topology_files.hpp"
+#include "pages/model_html.hpp"
 #include "pages/model_page.hpp"
 #include "pages/report.hpp"
 #include "pages/terminal.hpp"
@@ -40,7 +42,7 @@ struct ModelCommand {
   MachineOptions machine;
   StoreOptions store;
   PlanningOptions planning;
-  std::string name, dtype, topology_file, out, shapes_out;
+  std::string name, dtype, topology_file, out, shapes_out, html_file;
   std::string tokens = "1:16384";
   std::vector<std::string> model_files;
   int ranks = 8;
@@ -149,12 +151,23 @@ Result<CostsOfLayers> ModelCommand::described_costs(const std::vector<LlmSite>& 
   return model_files.empty() ? topology_costs(sites) : document_costs();
 }
 
+/// Sites with the most m to plan first, so that no thread ends long after the others.
+std::vector<std::size_t> longest_first(const std::vector<LlmSite>& sites) {
+  std::vector<std::size_t> order(sites.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  const auto step = [&](std::size_t i) { return sites[i].op ? planner::m_step(*sites[i].op) : planner::kMaxSize; };
+  std::ranges::stable_sort(order, {}, step);
+  return order;
+}
+
 Result<void> ModelCommand::plan(const CostsOfLayers& costs, LlmQuestion& asked, std::vector<LlmSite>& sites) const {
   MC2_ASSIGN(const auto request, planning.request({}));
   asked.plan.machine = costs.machine;
   asked.plan.options = request.options_with(planner::default_options_on(costs.machine).alignment);
   std::vector<Result<void>> done(sites.size());
-  const auto plan_one = [&](std::size_t i) {
+  const std::vector<std::size_t> order = longest_first(sites);
+  const auto plan_one = [&](std::size_t place) {
+    const std::size_t i = order[place];
     if (sites[i].op) done[i] = finder::plan_site(costs.find_for(*sites[i].op), asked, sites[i]);
   };
   const int thread_count = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
@@ -190,6 +203,9 @@ Result<void> ModelCommand::show(const planner::LlmPlan& plan) const {
     std::cout << text;
   else
     write_file(out, text);
+  if (html_file.empty()) return {};
+  write_file(html_file, model_html(plan));
+  if (!is_json && !is_csv) std::cout << "\n  report written to " << html_file << " (opens in any browser, offline)\n";
   return {};
 }
 
@@ -198,6 +214,7 @@ Result<ExitCode> ModelCommand::run() const {
   read.insert(read.end(), {topology_file, name});
   MC2_TRY(check_output("--out", out, read));
   MC2_TRY(check_output("--shapes-out", shapes_out, read));
+  MC2_TRY(check_output("--html", html_file, read));
   MC2_ASSIGN(auto asked, question());
   auto sites = finder::sites_of(asked);
   if (std::ranges::none_of(sites, has_op)) return Error{ErrorCode::Infeasible, "", sites.front().reason};
@@ -246,6 +263,7 @@ Command add_model(CLI::App& app) {
   add_json(*sub, command->is_json, "ranges, steps and sizes");
   csv->excludes("--json");
   sub->add_option("--out", command->out, "write it to this file instead");
+  sub->add_option("--html", command->html_file, "also write a report with a chart and every range to this HTML file");
   sub->add_option("--shapes-out", command->shapes_out,
                   "only write what mc2 tune --shapes takes, a shape for each layer and kind, to this file");
   sub->footer(

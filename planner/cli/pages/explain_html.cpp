@@ -1,12 +1,13 @@
 #include "pages/explain_html.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "mc2/planner/text.hpp"
 #include "mc2/render/timeline_chart.hpp"
 #include "pages/explain_charts.hpp"
 #include "pages/explain_page.hpp"
-#include "pages/explain_style.hpp"
+#include "pages/html.hpp"
 #include "pages/render.hpp"
 
 namespace mc2::cli {
@@ -15,62 +16,6 @@ namespace {
 using planner::Explanation;
 using render::clipped;
 using render::Markup;
-
-struct Swatch {
-  const char* style;
-  const char* meaning;
-};
-
-void paragraph(Markup& out, const std::string& text) {
-  if (!text.empty()) out.element("p", {}, text);
-}
-
-void plot(Markup& out, const Markup& chart) { out.open("div", {{"class", "plot"}}).add(chart).close(); }
-
-/// What the colours of the chart above mean.
-void legend(Markup& out, std::initializer_list<Swatch> swatches) {
-  out.open("p", {{"class", "legend"}});
-  for (const auto& [style, meaning] : swatches) {
-    out.open("span");
-    out.open("svg", {{"width", "18"}, {"height", "12"}, {"viewBox", "0 0 18 12"}, {"aria-hidden", "true"}});
-    const std::string name = style;
-    if (name == "alone" || name == "corun")
-      out.leaf("circle", {{"class", name}, {"cx", "9"}, {"cy", "6"}, {"r", "3.5"}});
-    else if (name == "outlier")
-      out.leaf("path", {{"class", name}, {"d", "M5 2L13 10M5 10L13 2"}});
-    else if (name == "fit" || name == "slowed")
-      out.leaf("line", {{"class", name}, {"x1", "0"}, {"y1", "6"}, {"x2", "18"}, {"y2", "6"}});
-    else if (name == "blocksize" || name == "onepercent" || name == "today")
-      out.leaf("line", {{"class", name}, {"x1", "9"}, {"y1", "0"}, {"x2", "9"}, {"y2", "12"}});
-    else
-      out.leaf("rect", {{"class", name}, {"x", "0"}, {"y", "0"}, {"width", "18"}, {"height", "12"}});
-    out.close().text(meaning).close();
-  }
-  out.close();
-}
-
-void html_table(Markup& out, const Cells& cells) {
-  out.open("div", {{"class", "plot"}}).open("table");
-  for (std::size_t row = 0; row < cells.size(); ++row) {
-    out.open("tr");
-    for (const auto& cell : cells[row]) out.element(row == 0 ? "th" : "td", {}, cell);
-    out.close();
-  }
-  out.close().close();
-}
-
-void facts_table(Markup& out, const Facts& facts) {
-  out.open("table", {{"class", "facts"}});
-  for (const auto& [name, value] : facts)
-    out.open("tr").element("th", {{"scope", "row"}}, name).element("td", {}, value).close();
-  out.close();
-}
-
-void card(Markup& out, const std::string& name, const std::string& value, const std::string& detail) {
-  out.open("div", {{"class", "card"}});
-  out.element("div", {{"class", "name"}}, name).element("div", {{"class", "value"}}, value);
-  out.element("div", {{"class", "detail"}}, detail).close();
-}
 
 void cards(Markup& out, const Explanation& explanation, const Evidence& evidence) {
   const planner::Plan& plan = explanation.plan;
@@ -195,14 +140,7 @@ void notes_section(Markup& out, const Explanation& explanation, const Evidence& 
 
 std::string explain_html(const Explanation& explanation, const Evidence& evidence) {
   const planner::Plan& plan = explanation.plan;
-  Markup out;
-  out.open("html", {{"lang", "en"}}).open("head").leaf("meta", {{"charset", "utf-8"}});
-  out.leaf("meta", {{"name", "viewport"}, {"content", "width=device-width, initial-scale=1"}});
-  out.leaf("meta", {{"name", "color-scheme"}, {"content", "light dark"}});
-  out.element("title", {}, "mc2: " + plan.op.text()).style(kExplainStyle).close();
-  out.open("body").open("main").element("h1", {}, plan.op.text());
-  out.element("p", {{"class", plan.fingerprint.is_emulated() ? "machine emulated" : "machine"}},
-              clipped(plan.fingerprint.label(), 300));
+  Markup out = html_report(plan.op.text(), plan.fingerprint);
   cards(out, explanation, evidence);
   facts_table(out, summary_facts(explanation, evidence));
   timeline_section(out, explanation);
@@ -211,8 +149,7 @@ std::string explain_html(const Explanation& explanation, const Evidence& evidenc
   curves_section(out, curve_evidence(plan, evidence));
   recipe_section(out, plan);
   notes_section(out, explanation, evidence);
-  out.close().close().close();
-  return "<!DOCTYPE html>\n" + out.str();
+  return html_text(std::move(out));
 }
 
 } // namespace mc2::cli

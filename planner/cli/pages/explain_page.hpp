@@ -1,16 +1,13 @@
 #pragma once
 
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "mc2/planner/explanation.hpp"
 #include "pages/explain_evidence.hpp"
+#include "pages/text.hpp"
 
 namespace mc2::cli {
-
-using Facts = std::vector<std::pair<std::string, std::string>>; ///< name, value
-using Cells = std::vector<std::vector<std::string>>;            ///< rows of a table, heading first
 
 /// The parts that the terminal page and the HTML report share. Long texts and lists from documents are clipped.
 [[nodiscard]] Facts summary_facts(const planner::Explanation& explanation, const Evidence& evidence);

@@ -21,6 +21,8 @@ using planner::LlmStep;
 using planner::PlanRange;
 using planner::Provenance;
 
+using Lines = std::vector<std::string>;
+
 constexpr std::size_t kMostParts = 3; ///< runs of m that a line names
 
 bool overlaps(const planner::CutRule& rule) { return rule.is_cut() || rule.schedule != planner::Schedule::Serial; }
@@ -63,17 +65,6 @@ std::string gain_text(const std::vector<PlanRange>& runs) {
 
 std::string size_text(const LlmSite& site) { return std::to_string(site.op->n) + "x" + std::to_string(site.op->k); }
 
-std::string layers_table(const LlmPlan& plan, int width) {
-  std::vector<std::vector<std::string>> rows{{"layer", "collective", "nxk", "times", "fuse at m", "gain"}};
-  for (const LlmSite& site : plan.sites) {
-    if (!site.ranges) continue;
-    const auto runs = fused_runs(site);
-    rows.push_back({site.layer.layer, std::string(to_string(planner::traits_of(site.kind).collective)), size_text(site),
-                    std::to_string(site.layer.count), runs_text(plan, site, runs), gain_text(runs)});
-  }
-  return render::table(rows, width);
-}
-
 std::string form_title(LlmForm form) { return form == LlmForm::AllReduce ? "all-reduce" : "sequence parallel"; }
 
 const LlmStep* step_at(const LlmPlan& plan, std::int64_t tokens, LlmForm form) {
@@ -95,20 +86,6 @@ void add_cells(const LlmStep* step, std::vector<std::string>& row) {
   }
   row.push_back(time_text(step->fused.us) + (step->missing.empty() ? "" : " *"));
   row.push_back(saved_text(*step));
-}
-
-std::string steps_table(const LlmPlan& plan, int width) {
-  std::vector<std::vector<std::string>> rows{{"m"}};
-  for (const LlmForm form : planner::kLlmForms) rows[0].insert(rows[0].end(), {form_title(form), "saved (90 %)"});
-  std::int64_t last = 0;
-  for (const LlmStep& step : plan.steps) {
-    if (step.tokens == last) continue;
-    last = step.tokens;
-    std::vector<std::string> row{std::to_string(step.tokens)};
-    for (const LlmForm form : planner::kLlmForms) add_cells(step_at(plan, step.tokens, form), row);
-    rows.push_back(std::move(row));
-  }
-  return render::table(rows, width);
 }
 
 /// "all-reduce takes less time at m of 128:1024, sequence parallel at 2048:16384".
@@ -148,7 +125,7 @@ std::string provenance_text(Provenance provenance) {
 }
 
 /// Layers without a plan by their reason, each reason once.
-std::string refusals_text(const LlmPlan& plan, int width) {
+Lines refusals(const LlmPlan& plan) {
   std::vector<std::pair<std::string, std::string>> by_reason;
   for (const LlmSite& site : plan.sites) {
     if (site.ranges) continue;
@@ -159,21 +136,21 @@ std::string refusals_text(const LlmPlan& plan, int width) {
     else
       known->second += ", " + name;
   }
-  std::string text;
-  for (const auto& [reason, names] : by_reason) text += remark("not planned: " + names + ": " + reason, width);
-  return text;
+  Lines lines;
+  for (const auto& [reason, names] : by_reason) lines.push_back("not planned: " + names + ": " + reason);
+  return lines;
 }
 
-std::string missing_text(const LlmPlan& plan, int width) {
+std::string missing_text(const LlmPlan& plan) {
   std::set<std::string> names;
   for (const LlmStep& step : plan.steps) names.insert(step.missing.begin(), step.missing.end());
   std::string text;
   for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
-  return text.empty() ? "" : remark("* without layers that have no plan there: " + text, width);
+  return text.empty() ? "" : "* without layers that have no plan there: " + text;
 }
 
 /// Steps that no layer was planned for, with the reason of the first one.
-std::string untimed_text(const LlmPlan& plan, int width) {
+std::string untimed_text(const LlmPlan& plan) {
   std::string all_m;
   for (const std::int64_t tokens : planner::steps_between(plan.first_tokens, plan.last_tokens))
     if (std::ranges::find(plan.steps, tokens, &LlmStep::tokens) == plan.steps.end())
@@ -182,33 +159,73 @@ std::string untimed_text(const LlmPlan& plan, int width) {
   std::string reason;
   for (const LlmSite& site : plan.sites)
     if (reason.empty() && site.ranges && !site.ranges->gaps.empty()) reason = site.ranges->gaps.front().reason;
-  return remark("no plan of any layer at m of " + all_m + (reason.empty() ? "" : ": " + reason), width);
+  return "no plan of any layer at m of " + all_m + (reason.empty() ? "" : ": " + reason);
 }
 
-std::string title(const LlmPlan& plan) {
-  std::string text = plan.name;
-  if (plan.config) text += ", " + plan.config->architecture + ": " + plan.config->text();
+Lines without_empty(Lines lines) {
+  std::erase(lines, "");
+  return lines;
+}
+
+std::string remarks(const Lines& lines, int width) {
+  std::string text;
+  for (const auto& line : lines) text += remark(line, width);
   return text;
 }
 
 } // namespace
 
+Cells layer_cells(const LlmPlan& plan) {
+  Cells rows{{"layer", "collective", "nxk", "times", "fuse at m", "gain"}};
+  for (const LlmSite& site : plan.sites) {
+    if (!site.ranges) continue;
+    const auto runs = fused_runs(site);
+    rows.push_back({site.layer.layer, std::string(to_string(planner::traits_of(site.kind).collective)), size_text(site),
+                    std::to_string(site.layer.count), runs_text(plan, site, runs), gain_text(runs)});
+  }
+  return rows;
+}
+
+Cells step_cells(const LlmPlan& plan) {
+  Cells rows{{"m"}};
+  for (const LlmForm form : planner::kLlmForms) rows[0].insert(rows[0].end(), {form_title(form), "saved (90 %)"});
+  std::int64_t last = 0;
+  for (const LlmStep& step : plan.steps) {
+    if (step.tokens == last) continue;
+    last = step.tokens;
+    std::vector<std::string> row{std::to_string(step.tokens)};
+    for (const LlmForm form : planner::kLlmForms) add_cells(step_at(plan, step.tokens, form), row);
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+std::string model_title(const LlmPlan& plan) {
+  return plan.name + (plan.config ? ", " + plan.config->architecture + ": " + plan.config->text() : "");
+}
+
+std::string model_facts(const LlmPlan& plan) {
+  return std::to_string(plan.ranks) + " ranks, " + std::string(to_string(plan.sites.front().layer.dtype));
+}
+
+LlmNotes model_notes(const LlmPlan& plan) {
+  LlmNotes notes{.layers = refusals(plan), .steps = without_empty({missing_text(plan), untimed_text(plan)}), .all = {}};
+  notes.all = without_empty(
+      {faster_text(plan), provenance_text(weakest(plan)),
+       "a step is a decode step of m sequences, or a prefill of m tokens. Attention, norms and all else are not in the "
+       "time. (90 %): all layers faster or slower together"});
+  for (const auto& rest : plan.rest) notes.all.push_back("not fused: " + rest.what + ": " + rest.why);
+  return notes;
+}
+
 std::string model_page(const LlmPlan& plan, int width) {
-  const std::string dtype(to_string(plan.sites.front().layer.dtype));
-  std::string page = render::hanging("", title(plan), static_cast<std::size_t>(width)) +
-                     remark(std::to_string(plan.ranks) + " ranks, " + dtype + ", " + plan.fingerprint.label(), width) +
-                     "\n" + layers_table(plan, width) + refusals_text(plan, width);
+  const LlmNotes notes = model_notes(plan);
+  std::string page = render::hanging("", model_title(plan), static_cast<std::size_t>(width)) +
+                     remark(model_facts(plan) + ", " + plan.fingerprint.label(), width) + "\n" +
+                     render::table(layer_cells(plan), width) + remarks(notes.layers, width);
   if (plan.steps.empty()) return page;
-  page += "\n" + remark("time of these layers, all of them, in one step of m tokens, and what fusing saves:", width) +
-          "\n" + steps_table(plan, width) + missing_text(plan, width) + untimed_text(plan, width) + "\n";
-  if (const std::string faster = faster_text(plan); !faster.empty()) page += remark(faster, width);
-  page += remark(provenance_text(weakest(plan)), width);
-  page += remark(
-      "a step is a decode step of m sequences, or a prefill of m tokens. Attention, norms and all else are "
-      "not in the time. (90 %): all layers faster or slower together",
-      width);
-  for (const auto& rest : plan.rest) page += remark("not fused: " + rest.what + ": " + rest.why, width);
-  return page;
+  return page + "\n" + remark(std::string(kStepsTitle) + ":", width) + "\n" + render::table(step_cells(plan), width) +
+         remarks(notes.steps, width) + "\n" + remarks(notes.all, width);
 }
 
 std::string model_csv(const LlmPlan& plan) {

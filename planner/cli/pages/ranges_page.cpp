@@ -2,11 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <vector>
 
 #include "mc2/planner/text.hpp"
 #include "mc2/render/text.hpp"
-#include "pages/text.hpp"
 
 namespace mc2::cli {
 namespace {
@@ -18,14 +16,6 @@ using planner::Provenance;
 std::string interval_text(const PlanRange& range) {
   const auto& interval = range.benefit_interval;
   return interval ? span_text(interval->low, interval->high) : "-";
-}
-
-std::string table_of(const PlanRanges& ranges, int width) {
-  std::vector<std::vector<std::string>> rows{{"m", "plan", "variant", "gain", "90 %"}};
-  for (const PlanRange& range : ranges.ranges)
-    rows.push_back({m_text(range.first_m, range.last_m), range.rule.text(), range.rule.variant.text(),
-                    span_text(range.least_benefit, range.most_benefit), interval_text(range)});
-  return render::table(rows, width);
 }
 
 /// "65:360, 8192:16384": the m whose blocks lie outside what was measured; empty where there are none.
@@ -49,12 +39,20 @@ std::string span_text(double low, double high) {
   return first == last ? first + " %" : first + " to " + last + " %";
 }
 
+Cells range_cells(const PlanRanges& ranges) {
+  Cells rows{{"m", "plan", "variant", "gain", "90 %"}};
+  for (const PlanRange& range : ranges.ranges)
+    rows.push_back({m_text(range.first_m, range.last_m), range.rule.text(), range.rule.variant.text(),
+                    span_text(range.least_benefit, range.most_benefit), interval_text(range)});
+  return rows;
+}
+
 std::string ranges_page(const PlanRanges& ranges, int width) {
   const std::string last_m = std::to_string(ranges.op.m);
   std::string title = ranges.op.text();
   title.replace(title.find("m=" + last_m), 2 + last_m.size(), "m=" + m_text(ranges.first_m, ranges.op.m));
-  std::string page =
-      title + "\n" + remark("machine  " + ranges.fingerprint.label(), width) + "\n" + table_of(ranges, width) + "\n";
+  std::string page = title + "\n" + remark("machine  " + ranges.fingerprint.label(), width) + "\n" +
+                     render::table(range_cells(ranges), width) + "\n";
   for (const planner::PlanGap& gap : ranges.gaps)
     page += remark("no plan for m of " + m_text(gap.first_m, gap.last_m) + ": " + gap.reason, width);
   if (const std::string m = extrapolated_text(ranges); !m.empty())

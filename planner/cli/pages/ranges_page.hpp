@@ -4,11 +4,15 @@
 #include <string>
 
 #include "mc2/planner/plan_ranges.hpp"
+#include "pages/text.hpp"
 
 namespace mc2::cli {
 
 /// The plans of a range of m: one row per range, what no range covers, and how much the ranges cost.
 [[nodiscard]] std::string ranges_page(const planner::PlanRanges& ranges, int width);
+
+/// One row per range.
+[[nodiscard]] Cells range_cells(const planner::PlanRanges& ranges);
 
 /// As --m takes it: "512", "512:1024".
 [[nodiscard]] std::string m_text(std::int64_t first, std::int64_t last);

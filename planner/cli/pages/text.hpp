@@ -2,8 +2,13 @@
 
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 namespace mc2::cli {
+
+using Facts = std::vector<std::pair<std::string, std::string>>; ///< name, value
+using Cells = std::vector<std::vector<std::string>>;            ///< rows of a table, heading first
 
 /// How wide pages are that do not ask for the terminal's width.
 inline constexpr std::size_t kPageColumns = 80;

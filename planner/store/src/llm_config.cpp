@@ -4,6 +4,7 @@
 #include <array>
 #include <initializer_list>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "json_reader.hpp"
@@ -57,7 +58,7 @@ constexpr std::array kArchitectures{
     Architecture{.name = "Llama4ForConditionalGeneration", .experts = ExpertKeys::Llama4, .is_nested = true},
 };
 
-constexpr std::int64_t kMaxValue = 10'000'000;
+constexpr std::int64_t kMaxValue = 10'000'000, kMaxLayerCount = 10'000;
 constexpr std::size_t kMaxConfigBytes = std::size_t{1} << 20U;
 
 struct ElementType {
@@ -80,9 +81,9 @@ class Keys {
   }
   [[nodiscard]] bool has(std::string_view key) const { return find(key) != nullptr; }
   /// A missing one is an error.
-  [[nodiscard]] std::int64_t size(std::string_view key, std::int64_t low = 1) const {
+  [[nodiscard]] std::int64_t size(std::string_view key, std::int64_t low = 1, std::int64_t high = kMaxValue) const {
     const Json* value = find(key);
-    if (value != nullptr) return node_.member(key, *value).integer(low, kMaxValue);
+    if (value != nullptr) return node_.member(key, *value).integer(low, high);
     node_.fail(ErrorCode::Malformed, "has no key '" + std::string(key) + "', which this architecture needs");
     return 0;
   }
@@ -184,9 +185,10 @@ ExpertLayers read_mixtral(const Keys& keys, std::int64_t layer_count) {
 
 ExpertLayers read_qwen(const Keys& keys, std::int64_t layer_count) {
   const std::int64_t step = keys.size_or("decoder_sparse_step", 1);
-  const std::vector<std::int64_t> dense = keys.sizes("mlp_only_layers");
+  const std::vector<std::int64_t> listed = keys.sizes("mlp_only_layers");
+  const std::set<std::int64_t> dense(listed.begin(), listed.end());
   const auto has_experts = [&](std::int64_t layer) {
-    return (layer + 1) % step == 0 && std::ranges::find(dense, layer) == dense.end();
+    return (layer + 1) % step == 0 && !dense.contains(layer);
   };
   return {count_layers(layer_count, has_experts),
           {keys.size_of({"num_experts", "num_local_experts"}), keys.size("num_experts_per_tok")},
@@ -227,7 +229,7 @@ std::optional<ExpertLayers> read_experts(const Keys& keys, ExpertKeys style, std
 }
 
 void read_sizes(const Keys& keys, const Architecture& architecture, LlmConfig& config) {
-  config.layer_count = keys.size("num_hidden_layers");
+  config.layer_count = keys.size("num_hidden_layers", 1, kMaxLayerCount);
   config.hidden = keys.size("hidden_size");
   config.has_gate = architecture.has_gate;
   read_attention(keys, architecture, config);

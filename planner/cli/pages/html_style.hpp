@@ -2,8 +2,8 @@
 
 namespace mc2::cli {
 
-/// Style sheet of the HTML report: colours of the page and class names of the charts, light and dark.
-inline constexpr const char* kExplainStyle = R"css(
+/// Style sheet of HTML reports: colours of the page and class names of the charts, light and dark.
+inline constexpr const char* kReportStyle = R"css(
 :root { color-scheme: light dark;
   --page: #fbfbfa; --card: #ffffff; --ink: #1d2126; --soft: #5b636d; --edge: #d9dde2; --grid: #e8ebee;
   --compute: #2b6cb0; --compute2: #4687c7; --comm: #b4540a; --comm2: #cf7427; --onblock: #ffffff;
@@ -55,6 +55,8 @@ svg .outlier { stroke: var(--bad); stroke-width: 1.3; }
 svg .blocksize { stroke: var(--mark); stroke-width: 1.4; stroke-dasharray: 2 3; } svg .blocktext { fill: var(--mark); }
 svg .samecut { fill: var(--same); } svg .samecount { fill: var(--count); } svg .tried { fill: var(--tried); }
 svg .onepercent { stroke: var(--bad); stroke-width: 2; } svg .today { stroke: var(--ink); stroke-width: 2; }
+svg .lineone, svg .linetwo { fill: none; stroke: var(--compute); stroke-width: 2; } svg .linetwo { stroke: var(--comm); }
+svg .bandone, svg .bandtwo { fill: var(--compute); fill-opacity: .15; } svg .bandtwo { fill: var(--comm); }
 svg .flip { font-size: 11px; }
 @media print { body { background: #fff; } .plot { overflow: visible; } }
 )css";

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <initializer_list>
+#include <string>
+
+#include "mc2/planner/fingerprint.hpp"
+#include "mc2/render/markup.hpp"
+#include "pages/text.hpp"
+
+/// What HTML reports are made of: one file each, that opens in any browser, offline, light and dark.
+namespace mc2::cli {
+
+/// What a class of the style sheet means in a chart.
+struct Swatch {
+  const char* style;
+  const char* meaning;
+};
+
+/// A page up to its title and machine; html_text() ends it.
+[[nodiscard]] render::Markup html_report(const std::string& title, const planner::Fingerprint& machine);
+[[nodiscard]] std::string html_text(render::Markup report);
+
+void paragraph(render::Markup& out, const std::string& text);
+void plot(render::Markup& out, const render::Markup& chart);
+/// What the colours of the chart above mean.
+void legend(render::Markup& out, std::initializer_list<Swatch> swatches);
+void html_table(render::Markup& out, const Cells& cells);
+void facts_table(render::Markup& out, const Facts& facts);
+/// A number that stands out, with what it is and a few words.
+void card(render::Markup& out, const std::string& name, const std::string& value, const std::string& detail);
+
+} // namespace mc2::cli
