@@ -78,15 +78,15 @@ CostCurve compute_curve(const Topology& topology, const OpSpec& op) {
   return curve;
 }
 
-Fingerprint fingerprint_of(const Topology& topology, int world_size) {
+} // namespace
+
+Fingerprint analytic_fingerprint(const Topology& topology, int world_size) {
   return {{{"backend", "analytic"},
            {"device", topology.name},
            {"link", std::string(to_string(topology.transport))},
            {"ranks", std::to_string(world_size)},
            {"constants", topology.calibration.empty() ? "published" : "calibrated"}}};
 }
-
-} // namespace
 
 Result<CostCurve> analytic_curve(const Topology& topology, Collective collective, int world_size, Algorithm algorithm) {
   MC2_ASSIGN(const auto samples, sample_times(topology, collective, world_size));
@@ -104,15 +104,15 @@ Result<void> check_topology_tells(const OpSpec& op) {
     return Error{ErrorCode::Infeasible, "op",
                  "a topology tells how fast its ranks multiply, not their " + std::string(to_string(work)) +
                      "; give a model of " + std::string(to_string(op.kind)) + " whose compute lane was measured"};
-  if (op.m <= kFewRows)
-    return Error{ErrorCode::Infeasible, "m",
-                 "is " + std::to_string(op.m) +
-                     "; a matmul of so few rows waits for memory, of which a topology says "
-                     "nothing, so add a model with its measured matmul"};
   if (has_scales(op.dtype))
     return Error{ErrorCode::Infeasible, "dtype",
                  "is " + std::string(to_string(op.dtype)) +
                      ", whose rate no topology says; add a model with its measured matmul"};
+  if (op.m <= kFewRows)
+    return Error{ErrorCode::Infeasible, "m",
+                 "is " + std::to_string(op.m) + "; a matmul of up to " + std::to_string(kFewRows) +
+                     " rows waits for memory, of which a topology says nothing, so add a model with its measured "
+                     "matmul"};
   return {};
 }
 
@@ -124,7 +124,7 @@ Result<CostModel> analytic_model(const Topology& topology, const OpSpec& op, con
   const LaneCost matmul{compute.value_or(compute_curve(topology, op)), 0, topology.compute_slowdown};
   CostModel model;
   model.op = op;
-  model.fingerprint = fingerprint_of(topology, op.world_size);
+  model.fingerprint = analytic_fingerprint(topology, op.world_size);
   model.source = "topology " + topology.name + ": " + topology.source + "; " + basis(topology);
   for (const Algorithm algorithm : topology.algorithms.at(collective)) {
     const std::string name(to_string(algorithm));

@@ -69,7 +69,8 @@ Result<OpSpec> LayerShape::op(OpKind kind, std::int64_t m, int ranks) const {
   const bool is_row = parallelism == Parallelism::Row, is_column = parallelism == Parallelism::Column;
   const std::int64_t axis = is_row ? k : n - (shared ? shared->n : 0);
   if (units % ranks != 0) // 0 where nothing is divided
-    return not_divided(ranks, (is_row ? "k = " : "n = ") + std::to_string(axis), units, units != axis);
+    return not_divided(ranks, (is_row ? "k = " : "n = ") + std::to_string(axis) + (shared ? " of queries" : ""), units,
+                       units != axis);
   if (experts && experts->total != ranks)
     return Error{ErrorCode::Infeasible, "ranks",
                  std::to_string(experts->total) + " experts on " + std::to_string(ranks) +

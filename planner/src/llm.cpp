@@ -6,9 +6,6 @@
 namespace mc2::planner {
 namespace {
 
-/// Far above any published model, and low enough that no product of two overflows.
-constexpr std::int64_t kMaxLlmSize = 10'000'000;
-
 struct NamedSize {
   const char* name;
   std::int64_t value;

@@ -51,6 +51,7 @@ class Sum {
     matmul.high_us *= share;
     add(count, matmul);
   }
+  void miss(const LlmSite& site) { step_.missing.push_back(site.layer.layer); }
   /// Nothing where no layer of the form was planned.
   std::optional<LlmStep> step() && {
     if (!has_any_) return std::nullopt;
@@ -67,8 +68,6 @@ class Sum {
     all.high_us += count * one.high_us;
     all.provenance = std::max(all.provenance, one.provenance);
   }
-  void miss(const LlmSite& site) { step_.missing.push_back(site.layer.layer); }
-
   LlmStep step_;
   double saved_low_us_ = 0, saved_high_us_ = 0;
   bool has_any_ = false, has_interval_ = true;
@@ -77,11 +76,12 @@ class Sum {
 std::optional<LlmStep> step_of(std::span<const LlmSite> sites, std::int64_t tokens, LlmForm form) {
   Sum sum(tokens, form);
   for (const LlmSite& site : sites) {
-    if (!site.op) continue; // what these ranks cannot be given
     if (has_kind(form, site.kind))
       sum.add(site);
     else if (site.layer.parallelism == Parallelism::Column) // whose only kind is the other form's
       sum.add_matmul(site);
+    else if (!divides_an_axis(site.layer.parallelism))
+      sum.miss(site);
   }
   return std::move(sum).step();
 }
@@ -91,9 +91,32 @@ std::optional<LlmStep> step_of(std::span<const LlmSite> sites, std::int64_t toke
 std::string_view to_string(LlmForm form) noexcept { return name_of(std::span<const Name<LlmForm>>(kFormNames), form); }
 
 bool has_kind(LlmForm form, OpKind kind) {
-  const OpTraits& traits = traits_of(kind);
-  if (traits.collective == Collective::AllToAll) return true;
-  return (traits.collective == Collective::AllReduce) == (form == LlmForm::AllReduce);
+  return (traits_of(kind).collective == Collective::AllReduce) == (form == LlmForm::AllReduce);
+}
+
+LlmRun tokens_of(const LlmSite& site, const PlanRange& range, std::int64_t first_tokens, std::int64_t last_tokens) {
+  const std::int64_t ranks = site.op->world_size, step = m_step(*site.op);
+  const std::int64_t per_token = site.layer.experts ? site.layer.experts->per_token : ranks; // rows: per_token / ranks
+  const std::int64_t first = (range.first_m - step) * ranks / per_token + 1, last = range.last_m * ranks / per_token;
+  return {std::clamp(first, first_tokens, last_tokens), std::clamp(last, first_tokens, last_tokens),
+          range.least_benefit, range.most_benefit};
+}
+
+std::vector<LlmRun> fused_runs(const LlmSite& site, std::int64_t first_tokens, std::int64_t last_tokens) {
+  std::vector<LlmRun> runs;
+  for (const PlanRange& range : site.ranges->ranges) {
+    if (!range.rule.is_cut() && range.rule.schedule == Schedule::Serial) continue;
+    const LlmRun run = tokens_of(site, range, first_tokens, last_tokens);
+    if (runs.empty() || run.first_tokens > runs.back().last_tokens + 1) {
+      runs.push_back(run);
+      continue;
+    }
+    LlmRun& last = runs.back();
+    last.last_tokens = run.last_tokens;
+    last.least_benefit = std::min(last.least_benefit, run.least_benefit);
+    last.most_benefit = std::max(last.most_benefit, run.most_benefit);
+  }
+  return runs;
 }
 
 std::vector<std::int64_t> steps_between(std::int64_t first_tokens, std::int64_t last_tokens) {
@@ -128,7 +151,10 @@ std::vector<LlmRest> rest_of(const LlmConfig& config) {
   std::vector<LlmRest> result{{"embedding", "rows of a table, then an all-reduce: no matmul to hide it behind"},
                               {"logits", "a matmul, then an all-gather: none of mc2's operators, and once in a step"}};
   if (config.latent) result.push_back({"projections to latent vectors", "every rank holds them whole: no collective"});
-  if (config.experts) result.push_back({"router of experts", "every rank holds it whole: no collective"});
+  if (config.latent) result.push_back({"rotated columns of keys", "gathered beside the latent vectors: no matmul"});
+  if (!config.experts) return result;
+  result.push_back({"router of experts", "every rank holds it whole: no collective"});
+  result.push_back({"experts with all-reduces", "a grouped matmul on every rank, which is none of mc2's operators"});
   return result;
 }
 

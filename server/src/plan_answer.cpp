@@ -135,23 +135,33 @@ Result<Answer> make_ranges(Context& context, const store::Store& store, const Pl
   return to_document(store::encode(ranges), epoch);
 }
 
+/// Of several machines the one that has any layer. Errors: as answer_plan.
+Result<finder::PlanQuestion> on_the_machine_of_a_layer(const store::Store& store, const PlanQuestion& question,
+                                                       const std::vector<planner::LlmSite>& sites,
+                                                       const planner::StopCheck& is_stopped) {
+  auto found = on_its_machine(store, question, is_stopped);
+  PlanQuestion other = question;
+  for (const auto& site : sites) {
+    if (found || !site.op) continue;
+    other.request.op = *site.op;
+    if (auto of_layer = on_its_machine(store, other, is_stopped)) found = std::move(of_layer);
+  }
+  return found;
+}
+
 /// Errors: as answer_plan; NotFound where no layer has a plan, with the first one's reason.
 Result<Answer> make_llm_plan(Context& context, const store::Store& store, const PlanQuestion& question,
                              std::int64_t epoch, const planner::StopCheck& is_stopped) {
   finder::LlmQuestion asked = question.llm->question;
-  MC2_ASSIGN(asked.plan, on_its_machine(store, question, is_stopped));
-  const finder::ModelPlaces places{.given = {}, .kept = finder::kept_in_unnamed(store)};
   auto sites = finder::sites_of(asked);
+  MC2_ASSIGN(asked.plan, on_the_machine_of_a_layer(store, question, sites, is_stopped));
+  const finder::ModelPlaces places{.given = {}, .kept = finder::kept_in_unnamed(store)};
   planner::Provenance weakest = planner::Provenance::Measured;
-  bool has_any = false;
   for (auto& site : sites) {
     MC2_TRY(finder::plan_site(finder::finding_often(places), asked, site));
-    if (!site.ranges) continue;
-    has_any = true;
-    weakest = std::max(weakest, site.ranges->provenance());
+    if (site.ranges) weakest = std::max(weakest, site.ranges->provenance());
   }
-  if (!has_any)
-    return Error{ErrorCode::NotFound, "", "no plan for any layer of " + asked.name + ": " + sites.front().reason};
+  MC2_TRY(finder::check_any_planned(asked.name, sites));
   context.metrics.count_answer("model", to_string(weakest));
   return to_document(store::encode(finder::llm_plan_of(asked, std::move(sites))), epoch);
 }

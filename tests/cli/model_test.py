@@ -4,7 +4,8 @@ import csv
 import io
 import json
 
-from program import MACHINE, NO_ANSWER, SOURCE_DIRECTORY, USAGE, ProgramTest, keep_document, main
+import program
+from program import MACHINE, NO_ANSWER, QUICK, SOURCE_DIRECTORY, USAGE, ProgramTest, keep_document, main
 
 TOPOLOGY = SOURCE_DIRECTORY / "data" / "topologies" / "dgx_h100.json"
 CONFIG = {"architectures": ["LlamaForCausalLM"], "torch_dtype": "float32", "hidden_size": 512, "num_hidden_layers": 3,
@@ -37,8 +38,10 @@ class AnswerTest(ModelTest):
         for site in answer["sites"]:
             self.assertEqual([point["tokens"] for point in site["points"]], [512, 1024, 2048])
             for point in site["points"][-1:]:
-                plan = self.plan(site, point["m"])
+                plan = self.plan(site, point["op"]["m"])
                 self.assertEqual((plan["makespan"], plan["serial_us"], plan["cut"]), (point["fused"], point["serial_us"], point["cut"]))
+            for run in site["fused"]:
+                self.assertTrue(512 <= run["first_tokens"] <= run["last_tokens"] <= 2048, run)
 
     def test_a_step_adds_up_its_layers(self):
         answer = self.answer(self.config(torch_dtype="bfloat16"), "--ranks", 2, "--m", "4096")
@@ -59,6 +62,8 @@ class AnswerTest(ModelTest):
         self.assertEqual(experts["expert_down"]["op"]["m"], 4096 * 2 // 8)  # 2 of 8 experts a token
         answer = self.answer("Mixtral-8x7B", "--ranks", 4, "--m", "4096")
         keep_document(answer, "refused_experts")
+        for step in answer["steps"]:
+            self.assertEqual(step["missing"], ["expert_gate_up", "expert_down"])
         for site in answer["sites"]:
             self.assertEqual("8 experts on 4 ranks" in site.get("reason", ""), site["layer"].startswith("expert"))
 
@@ -92,13 +97,15 @@ class PageTest(ModelTest):
         self.assertIn("80 layers, hidden 8192, 64 heads of 128 (8 of", page)
         self.assertRegex(page, r"mlp_down +all_reduce +8192x3584 +80 +\d+:16384 +1 to \d+ %")
         self.assertIn("ANALYTIC, from published constants", page)
-        self.assertIn("no plan of any layer at m of 1, 2, 4, 8, 16, 32, 64: ", page)
+        self.assertIn("all-reduce: no plan of any layer at m of 1, 2, 4, 8, 16, 32, 64; the first:", program.unwrapped(page))
         self.assertIn("not fused: logits", page)
 
     def test_a_page_says_which_layers_the_ranks_cannot_share(self):
         page = self.succeed("model", "Qwen2-7B", "--ranks", 8, "--topology", TOPOLOGY)
         self.assertIn("not planned: attention_qkv", page)
         self.assertIn("28", page)
+        self.assertRegex(page, r"\n +1024 +\S+ ms \* ")
+        self.assertNotIn("takes less time", page)
 
     def test_csv_has_a_row_for_each_range(self):
         rows = list(csv.DictReader(io.StringIO(self.succeed("model", "Mixtral-8x7B", "--ranks", 4, "--topology", TOPOLOGY, "--csv"))))
@@ -106,8 +113,12 @@ class PageTest(ModelTest):
         self.assertEqual({row["layer"] for row in refused}, {"expert_gate_up", "expert_down"})
         self.assertEqual({row["model"] for row in rows}, {"Mixtral-8x7B"})
         gaps = [row for row in rows if row["reason"] and row["first_m"]]
-        self.assertEqual({row["last_m"] for row in gaps}, {"64"})
         planned = [row for row in rows if not row["reason"]]
+        self.assertEqual({row["last_m"] for row in gaps}, {"64"})
+        for row in planned:  # 4 ranks hold quarters of the rows
+            step = 1 if row["kind"] == "matmul_all_reduce" else 4
+            self.assertEqual(int(row["first_tokens"]), int(row["first_m"]) - step + 1)
+            self.assertEqual(row["last_tokens"], row["last_m"])
         self.assertTrue(all(float(row["least_gain"]) <= float(row["most_gain"]) for row in planned))
         self.assertEqual(max(int(row["last_m"]) for row in planned), 16384)
 
@@ -130,12 +141,24 @@ class PageTest(ModelTest):
 class ShapesTest(ModelTest):
     def test_shapes_are_those_that_tune_takes(self):
         file = self.directory / "shapes.csv"
-        self.succeed("model", self.config(), "--ranks", 2, "--m", "1:96", "--shapes-out", file)
-        # 4 heads and 2 x 2 of keys and values, of 128 columns: (4 + 4) * 128 / 2 = 512
+        self.succeed("model", self.config(), "--ranks", 2, "--m", "32:96", "--shapes-out", file)
+        # 4 heads and 2 x 2 of keys and values, of 128 columns: (4 + 4) * 128 / 2 = 512. Steps are 32, 64 and 96, and
+        # of the first two an all-reduce's rows are cut by columns.
         self.assertEqual(file.read_text().splitlines(), [
-            "op,m,n,k,dtype,ranks", "all_gather_matmul,96,512,512,f32,2", "matmul_all_reduce,96,512,256,f32,2",
-            "matmul_reduce_scatter,96,512,256,f32,2", "all_gather_matmul,96,1024,512,f32,2", "matmul_all_reduce,96,512,512,f32,2",
+            "op,m,n,k,dtype,ranks", "all_gather_matmul,96,512,512,f32,2",
+            *(f"matmul_all_reduce,{m},512,256,f32,2" for m in (96, 32, 64)), "matmul_reduce_scatter,96,512,256,f32,2",
+            "all_gather_matmul,96,1024,512,f32,2", *(f"matmul_all_reduce,{m},512,512,f32,2" for m in (96, 32, 64)),
             "matmul_reduce_scatter,96,512,512,f32,2"])
+        self.refuse(USAGE, ["model", self.config(), "--shapes-out", file, "--json"], "--shapes-out")
+
+    def test_few_rows_are_cut_by_columns(self):
+        self.tuned("--op", "matmul_all_reduce", "--m", 16, "--n", 192, "--k", 64, "--ranks", 2, *MACHINE, *QUICK, "--align", 16, "--store", self.store)
+        file = self.directory / "layers.csv"
+        file.write_text("model,layer,parallel,n,k,dtype\nMine,down,row,192,128,f32\n")
+        answer = json.loads(self.succeed("model", file, "--ranks", 2, "--m", "16", *MACHINE, "--json", "--store", self.store))
+        keep_document(answer, "columns")
+        (reduced,) = (site for site in answer["sites"] if site["kind"] == "matmul_all_reduce")
+        self.assertEqual(list(reduced["points"][0]["cut"]), ["block_columns"])
 
     def test_kept_models_of_this_machine_answer(self):
         self.profiled_and_fitted()  # of one all-reduce
@@ -173,6 +196,16 @@ class RefusalTest(ModelTest):
     def test_two_places_for_costs(self):
         model = SOURCE_DIRECTORY / "data" / "worked_example_model.json"
         self.refuse(USAGE, ["model", "Llama-3-8B", "--model", model, "--topology", TOPOLOGY], "--topology: cannot be combined with --model")
+
+    def test_names_that_a_terminal_would_obey(self):
+        file = self.directory / "x\x1b[31mred.json"
+        file.write_text(json.dumps(CONFIG))
+        done = self.mc2("model", file, "--topology", TOPOLOGY)
+        self.assertEqual(done.returncode, USAGE)
+        self.assertNotIn("\x1b", done.stderr)
+
+    def test_more_tokens_than_ranges_are_planned_for(self):
+        self.refuse(USAGE, ["model", "Llama-3-8B", "--m", "1:65537", "--topology", TOPOLOGY], "--m: is 65537; legal: 1 to 65536")
 
     def test_ranks_that_no_layer_can_be_shared_by(self):
         self.refuse(NO_ANSWER, ["model", self.config(), "--ranks", 3, "--topology", TOPOLOGY], "ranks: 3 ranks do not divide n = 512")

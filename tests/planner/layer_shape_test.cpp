@@ -28,7 +28,7 @@ TEST(LayerShape, RefusesRanksThatWouldBreakAHead) {
   const auto of_heads = kQkv.op(OpKind::AllGatherMatmul, 48, 16);
   EXPECT_EQ(of_heads.error().code, ErrorCode::Infeasible);
   EXPECT_THAT(of_heads.error().text(),
-              HasSubstr("16 ranks do not divide n = 1024 into whole parts, of which it has 8"));
+              HasSubstr("16 ranks do not divide n = 1024 of queries into whole parts, of which it has 8"));
   LayerShape three = kQkv; // 6 heads, 4 of keys and values
   three.n = 6 * 128 + 1024;
   three.units = 6;

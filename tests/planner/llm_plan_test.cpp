@@ -16,7 +16,8 @@ LlmSite site(std::string layer, Parallelism parallelism, OpKind kind, std::int64
   result.layer.parallelism = parallelism;
   result.layer.count = count;
   result.kind = kind;
-  result.op = OpSpec{kind, point.m, 64, 64, DType::Bf16, 2};
+  point.op = {kind, 512, 64, 64, DType::Bf16, 2};
+  result.op = point.op;
   result.points.push_back(std::move(point));
   return result;
 }
@@ -24,7 +25,7 @@ LlmSite site(std::string layer, Parallelism parallelism, OpKind kind, std::int64
 LlmPoint point(double serial_us, double compute_us, double fused_us, double saved_low, double saved_high,
                Provenance provenance) {
   return {512,
-          512,
+          {},
           {{256, 256}},
           {"direct", {}},
           serial_us,
@@ -75,13 +76,70 @@ TEST(LlmPlan, ALayerWithoutAPlanIsNamed) {
   EXPECT_FALSE(faster_form(steps, 512));
 }
 
-TEST(LlmPlan, ALayerThatTheRanksCannotHaveIsLeftOut) {
+TEST(LlmPlan, ALayerThatTheRanksCannotHaveIsNamedToo) {
   auto sites = two_layers();
   sites[0].op.reset();
+  sites[0].points.clear();
   const std::vector<std::int64_t> all_tokens{512};
   const auto steps = steps_of(sites, all_tokens);
-  EXPECT_THAT(steps[0].missing, IsEmpty());
+  EXPECT_THAT(steps[0].missing, ElementsAre("up"));
   EXPECT_DOUBLE_EQ(steps[0].serial_us, 2 * 200);
+}
+
+TEST(LlmPlan, ExpertsHaveTheirPartInTheSequenceParallelForm) {
+  auto sites = two_layers();
+  sites.push_back(site("expert_up", Parallelism::Dispatch, OpKind::AllToAllMatmul, 3,
+                       point(90, 50, 80, 0.1, 0.2, Provenance::Interpolated)));
+  const std::vector<std::int64_t> all_tokens{512};
+  const auto steps = steps_of(sites, all_tokens);
+  EXPECT_THAT(steps[0].missing, ElementsAre("expert_up")); // every rank has all tokens: there is nothing to dispatch
+  EXPECT_DOUBLE_EQ(steps[0].serial_us, 2 * (60 + 200));
+  EXPECT_THAT(steps[1].missing, IsEmpty());
+  EXPECT_DOUBLE_EQ(steps[1].serial_us, 2 * (100 + 160) + 3 * 90);
+  EXPECT_FALSE(faster_form(steps, 512));
+}
+
+PlanRange range(std::int64_t first_m, std::int64_t last_m, Schedule schedule, std::int64_t long_rows, double least,
+                double most) {
+  PlanRange result;
+  result.first_m = first_m;
+  result.last_m = last_m;
+  result.rule = {{"direct", {}}, schedule, long_rows, long_rows > 0 ? 64 : 0};
+  result.least_benefit = least;
+  result.most_benefit = most;
+  return result;
+}
+
+LlmSite planned(OpKind kind, int ranks, std::vector<PlanRange> ranges) {
+  LlmSite result;
+  result.kind = kind;
+  result.op = OpSpec{kind, 4096, 64, 64, DType::Bf16, ranks};
+  result.ranges = PlanRanges{*result.op, {}, 1, std::move(ranges)};
+  return result;
+}
+
+TEST(LlmPlan, RunsThatTouchAreOne) {
+  const auto site =
+      planned(OpKind::MatmulAllReduce, 4,
+              {range(1, 99, Schedule::Serial, 0, 0, 0), range(100, 200, Schedule::Pipelined, 64, 0.1, 0.2),
+               range(201, 300, Schedule::LocalFirst, 0, 0.05, 0.15), range(301, 400, Schedule::Serial, 0, 0, 0),
+               range(401, 500, Schedule::Pipelined, 128, 0.3, 0.4)});
+  EXPECT_THAT(fused_runs(site, 1, 480), ElementsAre(LlmRun{100, 300, 0.05, 0.2}, LlmRun{401, 480, 0.3, 0.4}));
+}
+
+TEST(LlmPlan, TokensOfARangeAreThoseWhoseRowsItHas) {
+  auto site = planned(OpKind::MatmulAllToAll, 8, {range(72, 1024, Schedule::Pipelined, 8, 0.1, 0.2)});
+  site.layer.experts = ExpertCount{8, 2};
+  site.layer.parallelism = Parallelism::Combine;
+  const LlmRun run = tokens_of(site, site.ranges->ranges[0], 1, 100'000);
+  for (const std::int64_t tokens : {run.first_tokens, run.last_tokens}) {
+    EXPECT_GE(site.layer.rows_of(tokens, site.kind, 8), 72) << tokens;
+    EXPECT_LE(site.layer.rows_of(tokens, site.kind, 8), 1024) << tokens;
+  }
+  EXPECT_LT(site.layer.rows_of(run.first_tokens - 1, site.kind, 8), 72);
+  EXPECT_GT(site.layer.rows_of(run.last_tokens + 1, site.kind, 8), 1024);
+  EXPECT_EQ(tokens_of(site, site.ranges->ranges[0], 300, 4000).first_tokens, 300);
+  EXPECT_EQ(tokens_of(site, site.ranges->ranges[0], 300, 4000).last_tokens, 4000);
 }
 
 TEST(LlmPlan, TheFasterFormIsNamedBeyondTheTolerance) {

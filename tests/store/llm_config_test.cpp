@@ -116,11 +116,48 @@ TEST(LlmConfig, RefusesWhatItDoesNotKnow) {
 TEST(LlmConfig, RefusesAbsurdSizesByTheirKey) {
   EXPECT_THAT(refusal("hidden_size", 0), HasSubstr("hidden_size: expected"));
   EXPECT_THAT(refusal("hidden_size", "wide"), HasSubstr("hidden_size: expected"));
+  EXPECT_THAT(refusal("num_hidden_layers", 10'001), HasSubstr("num_hidden_layers: expected"));
   EXPECT_THAT(refusal("num_hidden_layers", 1e300), HasSubstr("num_hidden_layers: expected"));
   EXPECT_THAT(refusal("hidden_size", nullptr), HasSubstr("has no key 'hidden_size'"));
   EXPECT_THAT(refusal("num_attention_heads", 3), HasSubstr("do not divide hidden_size"));
   EXPECT_THAT(refusal("num_key_value_heads", 3), HasSubstr("3 do not divide the 4 heads"));
   for (const char* text : {"", "[]", "{", "7", "\"config\""}) EXPECT_FALSE(decode_llm_config(text, "Toy")) << text;
+}
+
+TEST(LlmConfig, RefusesEveryKeyOfExpertsThatIsAbsurd) {
+  const Json experts{{"num_experts", 8},         {"num_local_experts", 8},      {"n_routed_experts", 8},
+                     {"num_experts_per_tok", 2}, {"moe_intermediate_size", 64}, {"intermediate_size_mlp", 64},
+                     {"qk_nope_head_dim", 64},   {"qk_rope_head_dim", 32},      {"v_head_dim", 64},
+                     {"kv_lora_rank", 128},      {"q_lora_rank", nullptr}};
+  const std::pair<const char*, const char*> keys[]{
+      {"Qwen3MoeForCausalLM", "decoder_sparse_step"},     {"Qwen3MoeForCausalLM", "mlp_only_layers"},
+      {"DeepseekV2ForCausalLM", "moe_layer_freq"},        {"DeepseekV2ForCausalLM", "first_k_dense_replace"},
+      {"Llama4ForCausalLM", "interleave_moe_layer_step"}, {"Llama4ForCausalLM", "moe_layers"}};
+  for (const auto& [architecture, key] : keys)
+    for (const Json& value : {Json(0.5), Json(-1), Json("x"), Json{{"a", 1}}, Json{"x"}}) {
+      Json json = llama();
+      json.update(experts);
+      json["architectures"] = {architecture};
+      ASSERT_TRUE(decode(json)) << architecture << ": " << decode(json).error().text();
+      json[key] = value;
+      ASSERT_FALSE(decode(json)) << key << " " << value;
+      EXPECT_THAT(decode(json).error().text(), HasSubstr(key));
+    }
+}
+
+TEST(LlmConfig, ALayerThatIsListedTwiceIsOne) {
+  Json json = llama();
+  json["architectures"] = {"Llama4ForCausalLM"};
+  json.update(Json{{"num_local_experts", 16},
+                   {"num_experts_per_tok", 1},
+                   {"intermediate_size_mlp", 2048},
+                   {"moe_layers", {1, 1, 1, 7}}}); // of three layers
+  EXPECT_EQ(decode(json).value().experts->layer_count, 1);
+}
+
+TEST(LlmConfig, RefusesNamesThatATerminalWouldObey) {
+  for (const std::string& name : {std::string(), std::string("a\x1b[31m"), std::string("a\nb"), std::string(129, 'a')})
+    EXPECT_THAT(decode_llm_config(llama().dump(), name).error().text(), HasSubstr("name: is"));
 }
 
 TEST(LlmConfig, LatentAttentionNeedsToBeToldOfItsQueries) {

@@ -13,6 +13,7 @@
 #include "mc2/planner/cutting.hpp"
 #include "mc2/store/codec.hpp"
 #include "mc2/store/llm_config.hpp"
+#include "mc2/store/text.hpp"
 #include "options/layer_shapes.hpp"
 #include "options/model_file.hpp"
 #include "options/numbers.hpp"
@@ -54,9 +55,9 @@ struct ModelCommand {
   [[nodiscard]] Result<LlmQuestion> described_layers() const;
   [[nodiscard]] Result<LlmQuestion> question() const;
   /// Of the one place that the options name. Errors: InvalidSpec for several, or documents of two machines.
-  [[nodiscard]] Result<CostsOfLayers> described_costs(const std::vector<LlmSite>& sites) const;
+  [[nodiscard]] Result<CostsOfLayers> described_costs() const;
   [[nodiscard]] Result<CostsOfLayers> document_costs() const;
-  [[nodiscard]] Result<CostsOfLayers> topology_costs(const std::vector<LlmSite>& sites) const;
+  [[nodiscard]] Result<CostsOfLayers> topology_costs() const;
   /// Plans every site, on all cores. Errors: the first site's.
   [[nodiscard]] Result<void> plan(const CostsOfLayers& costs, LlmQuestion& asked, std::vector<LlmSite>& sites) const;
   [[nodiscard]] Result<void> plan_here(LlmQuestion& asked, std::vector<LlmSite>& sites) const;
@@ -77,6 +78,8 @@ Result<LlmQuestion> ModelCommand::described_layers() const {
   return asked;
 }
 
+constexpr std::size_t kShownPathBytes = 256;
+
 Result<planner::LlmConfig> read_config(const std::string& name) {
   const std::filesystem::path path(name);
   const bool is_file = path.has_parent_path() || path.extension() == ".json" || std::filesystem::exists(path);
@@ -84,7 +87,7 @@ Result<planner::LlmConfig> read_config(const std::string& name) {
   MC2_ASSIGN(const auto content, read_file(path));
   auto config = store::decode_llm_config(content, path.stem().string());
   if (config) return config;
-  return Error{config.error().code, name, config.error().text()};
+  return Error{config.error().code, store::one_line(name, kShownPathBytes), config.error().text()};
 }
 
 Result<LlmQuestion> ModelCommand::layers() const {
@@ -137,18 +140,17 @@ FindModel found_in(const std::shared_ptr<const planner::Topology>& topology, con
   };
 }
 
-Result<CostsOfLayers> ModelCommand::topology_costs(const std::vector<LlmSite>& sites) const {
+Result<CostsOfLayers> ModelCommand::topology_costs() const {
   MC2_ASSIGN(auto read, read_topology(topology_file));
   const auto topology = std::make_shared<const planner::Topology>(std::move(read)); // of every layer's function
-  const auto legal = std::ranges::find_if(sites, has_op);
-  MC2_ASSIGN(const auto model, planner::analytic_model(*topology, *legal->op));
-  return CostsOfLayers{model.fingerprint, [topology](const planner::OpSpec& op) { return found_in(topology, op); }};
+  return CostsOfLayers{planner::analytic_fingerprint(*topology, ranks),
+                       [topology](const planner::OpSpec& op) { return found_in(topology, op); }};
 }
 
-Result<CostsOfLayers> ModelCommand::described_costs(const std::vector<LlmSite>& sites) const {
+Result<CostsOfLayers> ModelCommand::described_costs() const {
   if (!model_files.empty() && !topology_file.empty())
     return Error{ErrorCode::InvalidSpec, "--topology", "cannot be combined with --model; give one of them"};
-  return model_files.empty() ? topology_costs(sites) : document_costs();
+  return model_files.empty() ? topology_costs() : document_costs();
 }
 
 /// Sites with the most m to plan first, so that no thread ends long after the others.
@@ -177,10 +179,10 @@ Result<void> ModelCommand::plan(const CostsOfLayers& costs, LlmQuestion& asked, 
   return {};
 }
 
-/// No layer has a plan.
-Error nothing_planned(const std::string& name, const std::string& reason) {
+/// With what to do next, where nothing is kept.
+Error with_next_step(const std::string& missing) {
   return {ErrorCode::NotFound, "",
-          "no plan for any layer of " + name + ": " + reason +
+          missing +
               "\n  next: --topology FILE plans for a described cluster; or --shapes-out FILE writes the layers' "
               "shapes, and\n  mc2 tune --shapes FILE measures them here"};
 }
@@ -188,11 +190,14 @@ Error nothing_planned(const std::string& name, const std::string& reason) {
 Result<void> ModelCommand::plan_here(LlmQuestion& asked, std::vector<LlmSite>& sites) const {
   MC2_ASSIGN(const auto here, machine.fingerprint(ranks));
   auto layers = store.open(StoreUse::Read);
-  if (!layers && layers.error().code == ErrorCode::NotFound) return nothing_planned(asked.name, layers.error().text());
+  if (!layers && layers.error().code == ErrorCode::NotFound)
+    return with_next_step("no plan for any layer of " + asked.name + ": " + layers.error().text());
   if (!layers) return layers.error();
   finder::SharedLayers shared(layers.value());
   const finder::ModelPlaces places{.given = {}, .kept = finder::kept_in(shared)};
-  return plan({here, [&](const planner::OpSpec&) { return finder::finding_often(places); }}, asked, sites);
+  MC2_TRY(plan({here, [&](const planner::OpSpec&) { return finder::finding_often(places); }}, asked, sites));
+  const auto planned = finder::check_any_planned(asked.name, sites);
+  return planned ? planned : with_next_step(planned.error().text());
 }
 
 Result<void> ModelCommand::show(const planner::LlmPlan& plan) const {
@@ -219,17 +224,16 @@ Result<ExitCode> ModelCommand::run() const {
   auto sites = finder::sites_of(asked);
   if (std::ranges::none_of(sites, has_op)) return Error{ErrorCode::Infeasible, "", sites.front().reason};
   if (!shapes_out.empty()) {
-    write_file(shapes_out, model_shapes(sites));
+    write_file(shapes_out, model_shapes(asked, sites));
     return ExitCode::Success;
   }
   if (model_files.empty() && topology_file.empty()) {
     MC2_TRY(plan_here(asked, sites));
   } else {
-    MC2_ASSIGN(const auto costs, described_costs(sites));
+    MC2_ASSIGN(const auto costs, described_costs());
     MC2_TRY(plan(costs, asked, sites));
   }
-  if (std::ranges::none_of(sites, [](const LlmSite& site) { return site.ranges.has_value(); }))
-    return nothing_planned(asked.name, sites.front().reason);
+  MC2_TRY(finder::check_any_planned(asked.name, sites));
   MC2_TRY(show(finder::llm_plan_of(asked, std::move(sites))));
   return ExitCode::Success;
 }
@@ -248,7 +252,7 @@ Command add_model(CLI::App& app) {
       ->check(whole_number(2, planner::kMaxWorldSize));
   sub->add_option("--m", command->tokens, "tokens of a step, first:last: sequences of a decode step, or of a prefill")
       ->capture_default_str()
-      ->check(number_or_range(1, planner::kMaxSize));
+      ->check(number_or_range(1, planner::kMaxRangeAxis));
   sub->add_option("--dtype", command->dtype, "element type instead of the model's: f32, f16, bf16, i8, f8e4m3");
   sub->add_option("--model", command->model_files,
                   "cost model document to plan with instead of kept ones; may be given several times");
@@ -264,8 +268,10 @@ Command add_model(CLI::App& app) {
   csv->excludes("--json");
   sub->add_option("--out", command->out, "write it to this file instead");
   sub->add_option("--html", command->html_file, "also write a report with a chart and every range to this HTML file");
-  sub->add_option("--shapes-out", command->shapes_out,
-                  "only write what mc2 tune --shapes takes, a shape for each layer and kind, to this file");
+  auto* shapes = sub->add_option("--shapes-out", command->shapes_out,
+                                 "only write what mc2 tune --shapes takes to this file: a shape for each layer and "
+                                 "kind, and one for each step of few rows that are cut by columns");
+  for (const char* other : {"--csv", "--json", "--out", "--html", "--topology", "--model"}) shapes->excludes(other);
   sub->footer(
       "Examples:\n  mc2 model Llama-3-70B --ranks 8 --topology data/topologies/dgx_h100.json\n"
       "  mc2 model config.json --ranks 2 --m 1:4096 --link 2.5Gbit,20us\n"

@@ -16,10 +16,12 @@ using planner::Parallelism;
 constexpr std::int64_t kMaxLayerCount = 10'000;
 constexpr std::size_t kMaxNameBytes = 64;
 
-enum Column : std::size_t { kModel, kLayer, kParallel, kN, kK, kUnits, kDtype, kCount };
-constexpr std::array kColumns{CsvColumn{"model", true}, CsvColumn{"layer", true}, CsvColumn{"parallel", true},
-                              CsvColumn{"n", true},     CsvColumn{"k", true},     CsvColumn{"units"},
-                              CsvColumn{"dtype"},       CsvColumn{"count"}};
+enum Column : std::size_t { kModel, kLayer, kParallel, kN, kK, kUnits, kDtype, kCount, kExperts, kPerToken };
+constexpr std::array kColumns{CsvColumn{"model", true},    CsvColumn{"layer", true},
+                              CsvColumn{"parallel", true}, CsvColumn{"n", true},
+                              CsvColumn{"k", true},        CsvColumn{"units"},
+                              CsvColumn{"dtype"},          CsvColumn{"count"},
+                              CsvColumn{"experts"},        CsvColumn{"experts_per_token"}};
 
 Result<std::string> read_name(const CsvRow& row, std::size_t column) {
   std::string name = row.text(column);
@@ -61,6 +63,16 @@ Result<void> read_sizes(const CsvRow& row, LayerShape& shape) {
   return {};
 }
 
+/// Of a line that tells both. Errors: Malformed for one of them, or beside a layer that is divided.
+Result<std::optional<planner::ExpertCount>> read_experts(const CsvRow& row, Parallelism parallelism) {
+  if (row.text(kExperts).empty() && row.text(kPerToken).empty()) return std::optional<planner::ExpertCount>();
+  if (planner::divides_an_axis(parallelism))
+    return row.error(kExperts, kColumns[kExperts].name, "are given, but the layer is divided; leave them empty");
+  MC2_ASSIGN(const auto total, row.whole_number(kExperts, kColumns[kExperts].name, 1, planner::kMaxSize));
+  MC2_ASSIGN(const auto per_token, row.whole_number(kPerToken, kColumns[kPerToken].name, 1, total));
+  return std::optional(planner::ExpertCount{total, per_token});
+}
+
 Result<LayerShape> read_layer(const CsvRow& row) {
   LayerShape shape;
   MC2_ASSIGN(auto model, read_name(row, kModel));
@@ -70,6 +82,7 @@ Result<LayerShape> read_layer(const CsvRow& row) {
   shape.layer = std::move(layer);
   shape.parallelism = parallelism;
   MC2_TRY(read_sizes(row, shape));
+  MC2_ASSIGN(shape.experts, read_experts(row, parallelism));
   if (!row.text(kCount).empty()) {
     MC2_ASSIGN(shape.count, row.whole_number(kCount, kColumns[kCount].name, 1, kMaxLayerCount));
   }

@@ -11,9 +11,10 @@ namespace mc2::cli {
 using planner::LayerShape;
 
 /// Reads named layers: CSV with columns model, layer, parallel (row, column, dispatch or combine), n, k and
-/// optionally units (default: the divided axis; none for dispatch and combine), dtype (default bf16) and count (how
-/// often the model has the layer, default 1). No two lines name the same model and layer. Errors: Malformed or
-/// UnknownName with "file:line:column" as the field; at most 10000 layers.
+/// optionally units (default: the divided axis; none for dispatch and combine), dtype (default bf16), count (how
+/// often the model has the layer, default 1), and for dispatch and combine experts (of all ranks) and experts_per_token
+/// (default: all of them, so that an expert gets every token). No two lines name the same model and layer. Errors:
+/// Malformed or UnknownName with "file:line:column" as the field; at most 10000 layers.
 [[nodiscard]] Result<std::vector<LayerShape>> parse_layer_shapes(std::string_view text, const std::string& file);
 
 /// The layers of the published models that are part of this program (data/llm/).

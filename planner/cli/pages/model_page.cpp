@@ -16,6 +16,7 @@ namespace {
 
 using planner::LlmForm;
 using planner::LlmPlan;
+using planner::LlmRun;
 using planner::LlmSite;
 using planner::LlmStep;
 using planner::PlanRange;
@@ -25,42 +26,19 @@ using Lines = std::vector<std::string>;
 
 constexpr std::size_t kMostParts = 3; ///< runs of m that a line names
 
-bool overlaps(const planner::CutRule& rule) { return rule.is_cut() || rule.schedule != planner::Schedule::Serial; }
-
-/// Tokens of the steps whose rows are those of a range; of experts, about.
-std::int64_t tokens_of(const LlmSite& site, std::int64_t m, int ranks) {
-  return site.layer.experts ? std::max<std::int64_t>(m * ranks / site.layer.experts->per_token, 1) : m;
-}
-
-/// Ranges whose rule overlaps anything, those that touch as one.
-std::vector<PlanRange> fused_runs(const LlmSite& site) {
-  std::vector<PlanRange> runs;
-  std::int64_t last_m = -1;
-  for (const PlanRange& range : site.ranges->ranges) {
-    if (!overlaps(range.rule)) continue;
-    if (!runs.empty() && range.first_m - last_m <= planner::m_step(site.ranges->op))
-      runs.back().extend(range);
-    else
-      runs.push_back(range);
-    last_m = range.last_m;
-  }
-  return runs;
-}
-
-std::string runs_text(const LlmPlan& plan, const LlmSite& site, const std::vector<PlanRange>& runs) {
+std::string runs_text(const std::vector<LlmRun>& runs) {
   if (runs.empty()) return "nowhere";
   std::string text;
   for (std::size_t i = 0; i < std::min(runs.size(), kMostParts); ++i)
-    text += (i > 0 ? ", " : "") +
-            m_text(tokens_of(site, runs[i].first_m, plan.ranks), tokens_of(site, runs[i].last_m, plan.ranks));
+    text += (i > 0 ? ", " : "") + m_text(runs[i].first_tokens, runs[i].last_tokens);
   return text + (runs.size() > kMostParts ? ", ..." : "");
 }
 
-std::string gain_text(const std::vector<PlanRange>& runs) {
+std::string gain_text(const std::vector<LlmRun>& runs) {
   if (runs.empty()) return "-";
-  PlanRange all = runs.front();
-  for (const PlanRange& run : runs) all.extend(run);
-  return span_text(all.least_benefit, all.most_benefit);
+  const auto least = std::ranges::min(runs, {}, &LlmRun::least_benefit).least_benefit;
+  const auto most = std::ranges::max(runs, {}, &LlmRun::most_benefit).most_benefit;
+  return span_text(least, most);
 }
 
 std::string size_text(const LlmSite& site) { return std::to_string(site.op->n) + "x" + std::to_string(site.op->k); }
@@ -95,13 +73,15 @@ std::string faster_text(const LlmPlan& plan) {
     std::int64_t first, last;
   };
   std::vector<Run> runs;
+  bool is_going_on = false;
   for (const LlmStep& step : plan.steps) {
+    if (step.form != LlmForm::AllReduce) continue; // once for each number of tokens
     const auto faster = planner::faster_form(plan.steps, step.tokens);
-    if (!faster || step.form != *faster) continue;
-    if (!runs.empty() && runs.back().form == *faster)
+    if (faster && is_going_on && runs.back().form == *faster)
       runs.back().last = step.tokens;
-    else
+    else if (faster)
       runs.push_back({*faster, step.tokens, step.tokens});
+    is_going_on = faster.has_value();
   }
   std::string text;
   for (const Run& run : runs)
@@ -118,9 +98,11 @@ Provenance weakest(const LlmPlan& plan) {
 
 std::string provenance_text(Provenance provenance) {
   switch (provenance) {
-    case Provenance::Analytic: return "ANALYTIC, from published constants: nothing was measured";
+    case Provenance::Analytic:
+      return "ANALYTIC, from published constants: nothing was measured; of memory they say nothing, so that few rows "
+             "may take longer";
     case Provenance::Extrapolated: return "EXTRAPOLATED in part: blocks or sizes lie outside what was measured";
-    default: return "predicted from what was measured on this machine";
+    default: return "predicted from what was measured on that machine";
   }
 }
 
@@ -146,25 +128,42 @@ std::string missing_text(const LlmPlan& plan) {
   for (const LlmStep& step : plan.steps) names.insert(step.missing.begin(), step.missing.end());
   std::string text;
   for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
-  return text.empty() ? "" : "* without layers that have no plan there: " + text;
+  return text.empty() ? "" : "* without layers that have no plan there or are none of that form: " + text;
 }
 
-/// Steps that no layer was planned for, with the reason of the first one.
-std::string untimed_text(const LlmPlan& plan) {
-  std::string all_m;
-  for (const std::int64_t tokens : planner::steps_between(plan.first_tokens, plan.last_tokens))
-    if (std::ranges::find(plan.steps, tokens, &LlmStep::tokens) == plan.steps.end())
-      all_m += (all_m.empty() ? "" : ", ") + std::to_string(tokens);
+/// Of the first layer of the form that has one at these tokens.
+std::string gap_reason(const LlmPlan& plan, LlmForm form, std::int64_t tokens) {
+  for (const LlmSite& site : plan.sites) {
+    if (!site.ranges || !planner::has_kind(form, site.kind)) continue;
+    const std::int64_t m = site.layer.rows_of(tokens, site.kind, plan.ranks);
+    for (const auto& gap : site.ranges->gaps)
+      if (gap.first_m <= m && m <= gap.last_m) return gap.reason;
+  }
+  return "";
+}
+
+/// Steps of a form that no layer was planned for, with the reason of the first one.
+std::string untimed_text(const LlmPlan& plan, LlmForm form) {
+  std::string all_m, reason;
+  for (const std::int64_t tokens : planner::steps_between(plan.first_tokens, plan.last_tokens)) {
+    if (step_at(plan, tokens, form) != nullptr) continue;
+    if (all_m.empty()) reason = gap_reason(plan, form, tokens);
+    all_m += (all_m.empty() ? "" : ", ") + std::to_string(tokens);
+  }
   if (all_m.empty()) return "";
-  std::string reason;
-  for (const LlmSite& site : plan.sites)
-    if (reason.empty() && site.ranges && !site.ranges->gaps.empty()) reason = site.ranges->gaps.front().reason;
-  return "no plan of any layer at m of " + all_m + (reason.empty() ? "" : ": " + reason);
+  return form_title(form) + ": no plan of any layer at m of " + all_m +
+         (reason.empty() ? "" : "; the first: " + reason);
 }
 
 Lines without_empty(Lines lines) {
   std::erase(lines, "");
   return lines;
+}
+
+/// "first,last," of a range in tokens.
+std::string tokens_cells(const LlmPlan& plan, const LlmSite& site, const PlanRange& range) {
+  const LlmRun run = planner::tokens_of(site, range, plan.first_tokens, plan.last_tokens);
+  return std::to_string(run.first_tokens) + "," + std::to_string(run.last_tokens) + ",";
 }
 
 std::string remarks(const Lines& lines, int width) {
@@ -179,9 +178,8 @@ Cells layer_cells(const LlmPlan& plan) {
   Cells rows{{"layer", "collective", "nxk", "times", "fuse at m", "gain"}};
   for (const LlmSite& site : plan.sites) {
     if (!site.ranges) continue;
-    const auto runs = fused_runs(site);
     rows.push_back({site.layer.layer, std::string(to_string(planner::traits_of(site.kind).collective)), size_text(site),
-                    std::to_string(site.layer.count), runs_text(plan, site, runs), gain_text(runs)});
+                    std::to_string(site.layer.count), runs_text(site.fused), gain_text(site.fused)});
   }
   return rows;
 }
@@ -205,15 +203,23 @@ std::string model_title(const LlmPlan& plan) {
 }
 
 std::string model_facts(const LlmPlan& plan) {
-  return std::to_string(plan.ranks) + " ranks, " + std::string(to_string(plan.sites.front().layer.dtype));
+  std::set<std::string> dtypes;
+  for (const LlmSite& site : plan.sites) dtypes.emplace(to_string(site.layer.dtype));
+  std::string text = std::to_string(plan.ranks) + " ranks";
+  for (const std::string& dtype : dtypes) text += ", " + dtype;
+  return text;
 }
 
 LlmNotes model_notes(const LlmPlan& plan) {
-  LlmNotes notes{.layers = refusals(plan), .steps = without_empty({missing_text(plan), untimed_text(plan)}), .all = {}};
+  LlmNotes notes{.layers = refusals(plan),
+                 .steps = without_empty({missing_text(plan), untimed_text(plan, LlmForm::AllReduce),
+                                         untimed_text(plan, LlmForm::SequenceParallel)}),
+                 .all = {}};
   notes.all = without_empty(
       {faster_text(plan), provenance_text(weakest(plan)),
-       "a step is a decode step of m sequences, or a prefill of m tokens. Attention, norms and all else are not in the "
-       "time. (90 %): all layers faster or slower together"});
+       "a step is a decode step of m sequences, or a prefill of m tokens; where ranks have m / ranks rows, m is padded "
+       "to what they divide. Attention, norms and all else are not in the time. (90 %): all layers faster or slower "
+       "together"});
   for (const auto& rest : plan.rest) notes.all.push_back("not fused: " + rest.what + ": " + rest.why);
   return notes;
 }
@@ -230,7 +236,8 @@ std::string model_page(const LlmPlan& plan, int width) {
 
 std::string model_csv(const LlmPlan& plan) {
   std::string text =
-      "model,layer,kind,count,ranks,n,k,dtype,first_m,last_m,plan,variant,least_gain,most_gain,gain_low,gain_high,"
+      "model,layer,kind,count,ranks,n,k,dtype,first_tokens,last_tokens,first_m,last_m,plan,variant,least_gain,most_"
+      "gain,gain_low,gain_high,"
       "provenance,reason\n";
   for (const LlmSite& site : plan.sites) {
     const std::string shape = csv_cell(plan.name) + "," + csv_cell(site.layer.layer) + "," +
@@ -238,31 +245,40 @@ std::string model_csv(const LlmPlan& plan) {
                               std::to_string(plan.ranks) + "," +
                               (site.op ? std::to_string(site.op->n) + "," + std::to_string(site.op->k) : ",") + "," +
                               std::string(to_string(site.layer.dtype)) + ",";
-    if (!site.ranges) text += shape + ",,,,,,,,," + csv_cell(site.reason) + "\n";
+    if (!site.ranges) text += shape + ",,,,,,,,,,," + csv_cell(site.reason) + "\n";
     if (!site.ranges) continue;
     for (const PlanRange& range : site.ranges->ranges) {
       const auto& interval = range.benefit_interval;
-      text += shape + std::to_string(range.first_m) + "," + std::to_string(range.last_m) + "," +
-              csv_cell(range.rule.text()) + "," + csv_cell(range.rule.variant.text()) + "," +
-              number(range.least_benefit, "%.4f") + "," + number(range.most_benefit, "%.4f") + "," +
+      text += shape + tokens_cells(plan, site, range) + std::to_string(range.first_m) + "," +
+              std::to_string(range.last_m) + "," + csv_cell(range.rule.text()) + "," +
+              csv_cell(range.rule.variant.text()) + "," + number(range.least_benefit, "%.4f") + "," +
+              number(range.most_benefit, "%.4f") + "," +
               (interval ? number(interval->low, "%.4f") + "," + number(interval->high, "%.4f") : ",") + "," +
               std::string(to_string(range.provenance)) + ",\n";
     }
     for (const auto& gap : site.ranges->gaps)
-      text += shape + std::to_string(gap.first_m) + "," + std::to_string(gap.last_m) + ",,,,,,,," +
-              csv_cell(gap.reason) + "\n";
+      text += shape + tokens_cells(plan, site, {.first_m = gap.first_m, .last_m = gap.last_m, .rule = {}}) +
+              std::to_string(gap.first_m) + "," + std::to_string(gap.last_m) + ",,,,,,,," + csv_cell(gap.reason) + "\n";
   }
   return text;
 }
 
-std::string model_shapes(std::span<const LlmSite> sites) {
+std::string model_shapes(const finder::LlmQuestion& asked, std::span<const LlmSite> sites) {
   std::set<planner::OpSpec> known;
   std::string text = "op,m,n,k,dtype,ranks\n";
+  const auto add = [&](const planner::OpSpec& op) {
+    if (!known.insert(op).second) return;
+    text += std::string(to_string(op.kind)) + "," + std::to_string(op.m) + "," + std::to_string(op.n) + "," +
+            std::to_string(op.k) + "," + std::string(to_string(op.dtype)) + "," + std::to_string(op.world_size) + "\n";
+  };
   for (const LlmSite& site : sites) {
-    if (!site.op || !known.insert(*site.op).second) continue;
-    text += std::string(to_string(site.kind)) + "," + std::to_string(site.op->m) + "," + std::to_string(site.op->n) +
-            "," + std::to_string(site.op->k) + "," + std::string(to_string(site.op->dtype)) + "," +
-            std::to_string(site.op->world_size) + "\n";
+    if (!site.op) continue;
+    add(*site.op);
+    for (const std::int64_t tokens : planner::steps_between(asked.first_tokens, asked.last_tokens)) {
+      planner::OpSpec op = *site.op;
+      op.m = site.layer.rows_of(tokens, site.kind, asked.ranks);
+      if (planner::cut_axis(op) == planner::CutAxis::Columns) add(op); // each such m has a model of its own
+    }
   }
   return text;
 }

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "mc2/finder/plan_llm.hpp"
 #include "mc2/planner/llm_plan.hpp"
 #include "pages/text.hpp"
 
@@ -27,7 +28,8 @@ struct LlmNotes {
 /// One row for each range of each layer (RFC 4180), and for each layer without one its reason.
 [[nodiscard]] std::string model_csv(const planner::LlmPlan& plan);
 
-/// As mc2 tune --shapes reads it: every legal site's operator, equal ones once.
-[[nodiscard]] std::string model_shapes(std::span<const planner::LlmSite> sites);
+/// As mc2 tune --shapes reads it: every legal site's operator at the longest step, and at each step of few rows that
+/// are cut by columns; equal ones once.
+[[nodiscard]] std::string model_shapes(const finder::LlmQuestion& asked, std::span<const planner::LlmSite> sites);
 
 } // namespace mc2::cli

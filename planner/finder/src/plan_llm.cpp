@@ -1,5 +1,6 @@
 #include "mc2/finder/plan_llm.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace mc2::finder {
@@ -9,7 +10,7 @@ using planner::LlmPoint;
 using planner::LlmSite;
 
 LlmPoint point_of(const planner::Plan& plan, std::int64_t tokens) {
-  return {tokens,         plan.op.m,       plan.cut,      plan.variant,
+  return {tokens,         plan.op,         plan.cut,      plan.variant,
           plan.serial_us, plan.compute_us, plan.makespan, plan.benefit_interval};
 }
 
@@ -44,6 +45,7 @@ Result<void> plan_site(const FindModel& find, const LlmQuestion& question, LlmSi
     return {};
   }
   site.ranges = std::move(ranges).value();
+  site.fused = planner::fused_runs(site, question.first_tokens, question.last_tokens);
   for (const std::int64_t tokens : planner::steps_between(question.first_tokens, question.last_tokens)) {
     each.op.m = rows(tokens);
     if (site.ranges->find(each.op.m) == nullptr) continue; // a gap, which says why
@@ -52,6 +54,14 @@ Result<void> plan_site(const FindModel& find, const LlmQuestion& question, LlmSi
     site.points.push_back(point_of(plan, tokens));
   }
   return {};
+}
+
+Result<void> check_any_planned(const std::string& name, const std::vector<LlmSite>& sites) {
+  const auto planned = std::ranges::find_if(sites, [](const LlmSite& site) { return site.ranges.has_value(); });
+  if (planned != sites.end()) return {};
+  const auto legal = std::ranges::find_if(sites, [](const LlmSite& site) { return site.op.has_value(); });
+  return Error{ErrorCode::NotFound, "",
+               "no plan for any layer of " + name + ": " + (legal == sites.end() ? sites.front() : *legal).reason};
 }
 
 planner::LlmPlan llm_plan_of(const LlmQuestion& question, std::vector<LlmSite> sites) {

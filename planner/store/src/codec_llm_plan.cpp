@@ -37,7 +37,13 @@ inline constexpr auto kFields<LlmConfig> = std::tuple(
     field("has_gate", &LlmConfig::has_gate), field("experts", &LlmConfig::experts));
 
 template <>
-inline constexpr auto kFields<LlmPoint> = std::tuple(field("tokens", &LlmPoint::tokens), field("m", &LlmPoint::m),
+inline constexpr auto kFields<planner::LlmRun> = std::tuple(field("first_tokens", &planner::LlmRun::first_tokens),
+                                                            field("last_tokens", &planner::LlmRun::last_tokens),
+                                                            field("least_benefit", &planner::LlmRun::least_benefit),
+                                                            field("most_benefit", &planner::LlmRun::most_benefit));
+
+template <>
+inline constexpr auto kFields<LlmPoint> = std::tuple(field("tokens", &LlmPoint::tokens), field("op", &LlmPoint::op),
                                                      field("cut", &LlmPoint::cut), field("variant", &LlmPoint::variant),
                                                      field("serial_us", &LlmPoint::serial_us),
                                                      field("compute_us", &LlmPoint::compute_us),
@@ -54,7 +60,7 @@ constexpr auto count_of = [](auto& site) -> auto& { return site.layer.count; };
 template <>
 inline constexpr auto kFields<LlmSite> = std::tuple(field("layer", layer_of), field("kind", &LlmSite::kind),
                                                     field("count", count_of), field("op", &LlmSite::op),
-                                                    field("ranges", &LlmSite::ranges),
+                                                    field("ranges", &LlmSite::ranges), field("fused", &LlmSite::fused),
                                                     field("points", &LlmSite::points),
                                                     field_if_set("reason", &LlmSite::reason));
 

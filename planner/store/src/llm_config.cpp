@@ -58,7 +58,8 @@ constexpr std::array kArchitectures{
     Architecture{.name = "Llama4ForConditionalGeneration", .experts = ExpertKeys::Llama4, .is_nested = true},
 };
 
-constexpr std::int64_t kMaxValue = 10'000'000, kMaxLayerCount = 10'000;
+constexpr std::int64_t kMaxLayerCount = 10'000;
+constexpr std::size_t kMaxLlmNameBytes = 128;
 constexpr std::size_t kMaxConfigBytes = std::size_t{1} << 20U;
 
 struct ElementType {
@@ -81,11 +82,13 @@ class Keys {
   }
   [[nodiscard]] bool has(std::string_view key) const { return find(key) != nullptr; }
   /// A missing one is an error.
-  [[nodiscard]] std::int64_t size(std::string_view key, std::int64_t low = 1, std::int64_t high = kMaxValue) const {
+  [[nodiscard]] std::int64_t size(std::string_view key, std::int64_t low = 1,
+                                  std::int64_t high = planner::kMaxLlmSize) const {
     const Json* value = find(key);
-    if (value != nullptr) return node_.member(key, *value).integer(low, high);
+    if (value != nullptr)
+      return std::max(node_.member(key, *value).integer(low, high), low); // to go on after a failure
     node_.fail(ErrorCode::Malformed, "has no key '" + std::string(key) + "', which this architecture needs");
-    return 0;
+    return low;
   }
   [[nodiscard]] std::int64_t size_or(std::string_view key, std::int64_t fallback, std::int64_t low = 1) const {
     return has(key) ? size(key, low) : fallback;
@@ -105,10 +108,13 @@ class Keys {
     const Json* value = find(key);
     return value == nullptr ? std::string() : node_.member(key, *value).text();
   }
-  [[nodiscard]] std::vector<std::int64_t> sizes(std::string_view key) const {
+  /// Numbers of layers, from 0.
+  [[nodiscard]] std::set<std::int64_t> layers(std::string_view key) const {
     const Json* value = find(key);
     if (value == nullptr) return {};
-    return node_.member(key, *value).list([](const Node& each) { return each.integer(0, kMaxValue); });
+    const auto listed =
+        node_.member(key, *value).list([](const Node& each) { return each.integer(0, kMaxLayerCount); });
+    return {listed.begin(), listed.end()};
   }
   [[nodiscard]] const Node& node() const noexcept { return node_; }
 
@@ -185,11 +191,8 @@ ExpertLayers read_mixtral(const Keys& keys, std::int64_t layer_count) {
 
 ExpertLayers read_qwen(const Keys& keys, std::int64_t layer_count) {
   const std::int64_t step = keys.size_or("decoder_sparse_step", 1);
-  const std::vector<std::int64_t> listed = keys.sizes("mlp_only_layers");
-  const std::set<std::int64_t> dense(listed.begin(), listed.end());
-  const auto has_experts = [&](std::int64_t layer) {
-    return (layer + 1) % step == 0 && !dense.contains(layer);
-  };
+  const std::set<std::int64_t> dense = keys.layers("mlp_only_layers");
+  const auto has_experts = [&](std::int64_t layer) { return (layer + 1) % step == 0 && !dense.contains(layer); };
   return {count_layers(layer_count, has_experts),
           {keys.size_of({"num_experts", "num_local_experts"}), keys.size("num_experts_per_tok")},
           keys.size("moe_intermediate_size"),
@@ -208,8 +211,10 @@ ExpertLayers read_deep_seek(const Keys& keys, std::int64_t layer_count) {
 
 ExpertLayers read_llama_4(const Keys& keys, std::int64_t layer_count) {
   const std::int64_t inner = keys.size("intermediate_size"); // of the one shared expert, too
-  const std::int64_t listed = std::ssize(keys.sizes("moe_layers"));
-  return {listed > 0 ? listed : layer_count / keys.size_or("interleave_moe_layer_step", 1),
+  const std::set<std::int64_t> listed = keys.layers("moe_layers");
+  const std::int64_t step = keys.size_or("interleave_moe_layer_step", 1);
+  return {listed.empty() ? layer_count / step
+                         : count_layers(layer_count, [&](std::int64_t layer) { return listed.contains(layer); }),
           {keys.size("num_local_experts"), keys.size("num_experts_per_tok")},
           inner,
           inner};
@@ -259,6 +264,10 @@ LlmConfig read_llm_config(const Node& node, std::string name) {
 } // namespace
 
 Result<LlmConfig> decode_llm_config(std::string_view json, std::string name) {
+  if (name.empty() || name.size() > kMaxLlmNameBytes || has_control(name))
+    return Error{ErrorCode::InvalidSpec, "name",
+                 "is " + in_quotes(name.substr(0, kMaxLlmNameBytes)) + "; a model's name has 1 to " +
+                     std::to_string(kMaxLlmNameBytes) + " bytes without control characters"};
   MC2_ASSIGN(const Json document, parse_json(json, {.max_bytes = kMaxConfigBytes}));
   ReadStatus status;
   LlmConfig config = read_llm_config(Node(document, status), std::move(name));

@@ -294,7 +294,7 @@ export interface LlmPoint {
   compute_us: number;
   cut: Cut;
   fused: Estimate;
-  m: number;
+  op: Op;
   serial_us: number;
   tokens: number;
   variant: Variant;
@@ -305,8 +305,16 @@ export interface LlmRest {
   why: string;
 }
 
+export interface LlmRun {
+  first_tokens: number;
+  last_tokens: number;
+  least_benefit: number;
+  most_benefit: number;
+}
+
 export interface LlmSite {
   count: number;
+  fused: LlmRun[];
   kind: Kind;
   layer: string;
   op?: Op;

@@ -14,6 +14,9 @@ namespace mc2::planner {
 /// a matmul of at most kFewRows rows, which waits for memory, and for types with scales.
 [[nodiscard]] Result<void> check_topology_tells(const OpSpec& op);
 
+/// Of the models that analytic_model() makes.
+[[nodiscard]] Fingerprint analytic_fingerprint(const Topology& topology, int world_size);
+
 /// A cost model of `op` on a cluster that nobody can measure: a variant for each algorithm of the topology that does
 /// the operator's collective, the collective's time sampled from collective_times() and joined by straight lines, and
 /// the matmul from `compute` or, without one, from the topology's ComputeRate. Communication curves are analytic;

@@ -31,6 +31,9 @@ struct ExpertLayers {
   bool operator==(const ExpertLayers&) const = default;
 };
 
+/// Of any size: far above any published model, and low enough that no product of two overflows.
+inline constexpr std::int64_t kMaxLlmSize = 10'000'000;
+
 /// Sizes of a decoder-only language model, as its configuration publishes them.
 struct LlmConfig {
   std::string name;         ///< what it is called here, e.g. "Llama-3-70B"

@@ -25,13 +25,14 @@ inline constexpr std::array kLlmForms{LlmForm::AllReduce, LlmForm::SequenceParal
 
 /// "all_reduce", "sequence_parallel".
 [[nodiscard]] std::string_view to_string(LlmForm form) noexcept;
-/// Whether a model in that form has such operators: those of experts are in both.
+/// Whether a model in that form has such operators. Experts get their rows from all ranks, and send them back, where
+/// a rank holds m / ranks rows: in the sequence-parallel form.
 [[nodiscard]] bool has_kind(LlmForm form, OpKind kind);
 
 /// One layer's operator in one step.
 struct LlmPoint {
   std::int64_t tokens = 0; ///< of the step
-  std::int64_t m = 0;      ///< rows of the operator
+  OpSpec op;               ///< m is a step's, or more where the operator can have no such m
   Cut cut;
   Variant variant;
   double serial_us = 0;
@@ -41,12 +42,20 @@ struct LlmPoint {
   bool operator==(const LlmPoint&) const = default;
 };
 
+/// Tokens of steps in which a layer's rule overlaps anything, and what that is predicted to save.
+struct LlmRun {
+  std::int64_t first_tokens = 0, last_tokens = 0;
+  double least_benefit = 0, most_benefit = 0;
+  bool operator==(const LlmRun&) const = default;
+};
+
 /// One layer as one operator, planned for all m.
 struct LlmSite {
   LayerShape layer;
   OpKind kind = OpKind::MatmulAllReduce;
   std::optional<OpSpec> op = std::nullopt; ///< m is that of the last number of tokens; absent where it is not legal
   std::optional<PlanRanges> ranges = std::nullopt;
+  std::vector<LlmRun> fused = {};    ///< ascending; fused_runs()
   std::vector<LlmPoint> points = {}; ///< of the steps that a plan was found for, ascending
   std::string reason = {};           ///< why there are no ranges
   bool operator==(const LlmSite&) const = default;
@@ -61,7 +70,7 @@ struct LlmStep {
   /// The layers' intervals added end to end: what makes one slow makes all slow. Provenance: the weakest.
   Estimate fused;
   std::optional<BenefitInterval> benefit_interval = std::nullopt; ///< of serial_us likewise
-  std::vector<std::string> missing = {};                          ///< layers of this form without a plan at this m
+  std::vector<std::string> missing = {}; ///< layers that have no part in it: without a plan at this m, or in this form
 
   [[nodiscard]] double saved_us() const noexcept { return serial_us - fused.us; }
   [[nodiscard]] double benefit() const noexcept { return serial_us > 0 ? saved_us() / serial_us : 0; }
@@ -88,6 +97,13 @@ struct LlmPlan {
 
 /// Predictions of two operators of one machine are good to about as much.
 inline constexpr double kFormTolerance = 0.02;
+
+/// The tokens of steps whose rows are those of a range of a planned site, among those asked for.
+[[nodiscard]] LlmRun tokens_of(const LlmSite& site, const PlanRange& range, std::int64_t first_tokens,
+                               std::int64_t last_tokens);
+
+/// Of a site with ranges; those that touch are one.
+[[nodiscard]] std::vector<LlmRun> fused_runs(const LlmSite& site, std::int64_t first_tokens, std::int64_t last_tokens);
 
 /// Numbers of tokens to show steps of: the first, the powers of two between, and the last.
 [[nodiscard]] std::vector<std::int64_t> steps_between(std::int64_t first_tokens, std::int64_t last_tokens);

@@ -6,7 +6,7 @@ import {count, percent, time} from "../format";
 import {useLoaded} from "../hooks";
 import {dtypes} from "../kinds";
 import {machineName, ProblemBox, Shown, Table} from "../parts";
-import type {Llm, LlmPlan, LlmSite, LlmStep, Machine, Range} from "../types";
+import type {Llm, LlmPlan, LlmSite, LlmStep, Machine} from "../types";
 
 /** What the form holds; every field but `llm` is a parameter of the question. */
 type Question = Record<"llm" | "ranks" | "first_m" | "m" | "dtype" | "machine", string>;
@@ -22,6 +22,8 @@ interface OwnConfig {
   name: string;
   text: string;
 }
+
+const longestStep = 65_536;
 
 /** Ranges of all of its operators take longer than one plan may. */
 const deadlineMs = 30_000;
@@ -48,14 +50,17 @@ function QuestionForm({question, own, llms, machines, onOwn}: FormProps) {
     location.hash = `#/llms${query(draft)}`;
   };
   const takeFile = async (file: File | undefined) => {
-    if (file) onOwn({name: file.name.replace(/\.json$/, ""), text: await file.text()});
+    if (!file) return;
+    onOwn({name: file.name.replace(/\.json$/, ""), text: await file.text()});
+    location.hash = `#/llms${query(draft)}`;
   };
-  const number = (name: keyof Question, label: string) => (
+  const number = (name: keyof Question, label: string, least: number, most: number) => (
     <label>
       {label}
       <input
         type="number"
-        min="1"
+        min={least}
+        max={most}
         step="1"
         required
         inputMode="numeric"
@@ -93,9 +98,9 @@ function QuestionForm({question, own, llms, machines, onOwn}: FormProps) {
           onChange={(event) => void takeFile(event.currentTarget.files?.[0])}
         />
       </label>
-      {number("ranks", "ranks")}
-      {number("first_m", "m from")}
-      {number("m", "to")}
+      {number("ranks", "ranks", 2, 1024)}
+      {number("first_m", "m from", 1, longestStep)}
+      {number("m", "to", 1, longestStep)}
       {choice("dtype", "Element type", [["", "the model's"], ...dtypes.map((name): [string, string] => [name, name])])}
       {choice("machine", "Machine", [
         ["", "the only one"],
@@ -106,26 +111,15 @@ function QuestionForm({question, own, llms, machines, onOwn}: FormProps) {
   );
 }
 
-const overlaps = ({rule}: Range) => rule.block_length > 0 || !rule.is_serial;
-
-/** Runs of m that are fused, those that touch as one. */
-function fusedText({ranges, op}: LlmSite): string {
-  const runs: [first: number, last: number][] = [];
-  const step = op?.kind === "matmul_all_reduce" ? 1 : (op?.world_size ?? 1);
-  for (const range of (ranges?.ranges ?? []).filter(overlaps)) {
-    const last = runs[runs.length - 1];
-    if (last && range.first_m - last[1] <= step) last[1] = range.last_m;
-    else runs.push([range.first_m, range.last_m]);
-  }
-  const texts = runs.map(([first, last]) => `${count(first)} to ${count(last)}`);
-  return runs.length === 0 ? "nowhere" : texts.slice(0, 3).join(", ") + (runs.length > 3 ? ", …" : "");
+function fusedText({fused}: LlmSite): string {
+  const texts = fused.map(({first_tokens, last_tokens}) => `${count(first_tokens)} to ${count(last_tokens)}`);
+  return texts.length === 0 ? "nowhere" : texts.slice(0, 3).join(", ") + (texts.length > 3 ? ", …" : "");
 }
 
-function gainText({ranges}: LlmSite): string {
-  const fused = (ranges?.ranges ?? []).filter(overlaps);
+function gainText({fused}: LlmSite): string {
   if (fused.length === 0) return "";
-  const least = Math.min(...fused.map((range) => range.least_benefit));
-  const most = Math.max(...fused.map((range) => range.most_benefit));
+  const least = Math.min(...fused.map((run) => run.least_benefit));
+  const most = Math.max(...fused.map((run) => run.most_benefit));
   return `${percent(least)} to ${percent(most)}`;
 }
 
@@ -160,7 +154,7 @@ function Steps({plan}: {plan: LlmPlan}) {
       <h3>What fusing saves in a step</h3>
       <p>
         Predicted time of these layers, all of them, in one step of m tokens: a decode step of m sequences, or a prefill of m
-        tokens. Attention, norms and all else are not in it. In brackets the 90 % interval, all layers fast or slow together.
+        tokens; where ranks have m / ranks rows, m is padded to what they divide. Attention, norms and all else are not in it. In brackets the 90 % interval, all layers fast or slow together.
       </p>
       <Chart
         label="Share of the time that fusing saves, by tokens of a step"

@@ -30,6 +30,9 @@ struct LlmQuestion {
 /// Errors: InvalidSpec and Cancelled as find_ranges.
 [[nodiscard]] Result<void> plan_site(const FindModel& find, const LlmQuestion& question, planner::LlmSite& site);
 
+/// Errors: NotFound where none of them has a plan, with the reason of the first that the ranks can share.
+[[nodiscard]] Result<void> check_any_planned(const std::string& name, const std::vector<planner::LlmSite>& sites);
+
 /// The answer of planned sites.
 [[nodiscard]] planner::LlmPlan llm_plan_of(const LlmQuestion& question, std::vector<planner::LlmSite> sites);
 

@@ -12,9 +12,9 @@ namespace mc2::store {
 
 /// Reads the configuration that is published beside a model's weights, `config.json` as Hugging Face's transformers
 /// writes it; its other keys do not matter. A size that is missing is what transformers takes for it, if anything.
-/// @param name  what the model is to be called
-/// Errors: Malformed naming the JSON path and what was expected; UnknownName for an architecture that is none of
-/// llm_architectures(), or an element type; InvalidSpec as LlmConfig::validate.
+/// @param name  what the model is to be called: 1 to 128 bytes without control characters
+/// Errors: InvalidSpec for another name; Malformed naming the JSON path and what was expected; UnknownName for an
+/// architecture that is none of llm_architectures(), or an element type; InvalidSpec as LlmConfig::validate.
 [[nodiscard]] Result<planner::LlmConfig> decode_llm_config(std::string_view json, std::string name);
 
 /// "LlamaForCausalLM, MistralForCausalLM, ...": those that decode_llm_config() reads.
