@@ -55,7 +55,8 @@ svg .outlier { stroke: var(--bad); stroke-width: 1.3; }
 svg .blocksize { stroke: var(--mark); stroke-width: 1.4; stroke-dasharray: 2 3; } svg .blocktext { fill: var(--mark); }
 svg .samecut { fill: var(--same); } svg .samecount { fill: var(--count); } svg .tried { fill: var(--tried); }
 svg .onepercent { stroke: var(--bad); stroke-width: 2; } svg .today { stroke: var(--ink); stroke-width: 2; }
-svg .lineone, svg .linetwo { fill: none; stroke: var(--compute); stroke-width: 2; } svg .linetwo { stroke: var(--comm); }
+svg .lineone, svg .linetwo { fill: none; stroke: var(--compute); stroke-width: 2; }
+svg .linetwo { stroke: var(--comm); }
 svg .bandone, svg .bandtwo { fill: var(--compute); fill-opacity: .15; } svg .bandtwo { fill: var(--comm); }
 svg .flip { font-size: 11px; }
 @media print { body { background: #fff; } .plot { overflow: visible; } }

@@ -48,6 +48,54 @@ export function Facts({facts}: {facts: [name: string, value: ComponentChildren][
   );
 }
 
+/** A whole number of a form. */
+export function NumberField(props: {label: string; value: string; min?: number; max?: number; onInput: (value: string) => void}) {
+  const {label, value, min = 1, max, onInput} = props;
+  return (
+    <label>
+      {label}
+      <input
+        type="number"
+        min={min}
+        max={max}
+        step="1"
+        required
+        inputMode="numeric"
+        value={value}
+        onInput={(event) => onInput(event.currentTarget.value)}
+      />
+    </label>
+  );
+}
+
+/** One of some values of a form. */
+export function Choice(props: {
+  label: string;
+  value: string;
+  values: [value: string, text: string][];
+  onChange: (value: string) => void;
+}) {
+  const {label, value: chosen, values, onChange} = props;
+  return (
+    <label>
+      {label}
+      <select value={chosen} onChange={(event) => onChange(event.currentTarget.value)}>
+        {values.map(([value, text]) => (
+          <option key={value} value={value}>
+            {text}
+          </option>
+        ))}
+      </select>
+    </label>
+  );
+}
+
+/** Machines to choose from, or none where there is only one. */
+export const machineChoices = (machines: Machine[]): [value: string, text: string][] => [
+  ["", "the only one"],
+  ...machines.map(({digest}): [string, string] => [digest, machineName(machines, digest)]),
+];
+
 export interface Column<Row> {
   name: string;
   of: (row: Row) => ComponentChildren;

@@ -5,7 +5,7 @@ import {Chart} from "../chart";
 import {count, percent, time} from "../format";
 import {useLoaded} from "../hooks";
 import {dtypes} from "../kinds";
-import {machineName, ProblemBox, Shown, Table} from "../parts";
+import {Choice, machineChoices, NumberField, ProblemBox, Shown, Table} from "../parts";
 import type {Llm, LlmPlan, LlmSite, LlmStep, Machine} from "../types";
 
 /** What the form holds; every field but `llm` is a parameter of the question. */
@@ -54,32 +54,11 @@ function QuestionForm({question, own, llms, machines, onOwn}: FormProps) {
     onOwn({name: file.name.replace(/\.json$/, ""), text: await file.text()});
     location.hash = `#/llms${query(draft)}`;
   };
-  const number = (name: keyof Question, label: string, least: number, most: number) => (
-    <label>
-      {label}
-      <input
-        type="number"
-        min={least}
-        max={most}
-        step="1"
-        required
-        inputMode="numeric"
-        value={draft[name]}
-        onInput={(event) => set(name, event.currentTarget.value)}
-      />
-    </label>
+  const number = (name: keyof Question, label: string, min: number, max: number) => (
+    <NumberField label={label} value={draft[name]} min={min} max={max} onInput={(value) => set(name, value)} />
   );
   const choice = (name: keyof Question, label: string, values: [value: string, text: string][]) => (
-    <label>
-      {label}
-      <select value={draft[name]} onChange={(event) => set(name, event.currentTarget.value)}>
-        {values.map(([value, text]) => (
-          <option key={value} value={value}>
-            {text}
-          </option>
-        ))}
-      </select>
-    </label>
+    <Choice label={label} value={draft[name]} values={values} onChange={(value) => set(name, value)} />
   );
   return (
     <form class="question" aria-label="Question" onSubmit={submit}>
@@ -102,10 +81,7 @@ function QuestionForm({question, own, llms, machines, onOwn}: FormProps) {
       {number("first_m", "m from", 1, longestStep)}
       {number("m", "to", 1, longestStep)}
       {choice("dtype", "Element type", [["", "the model's"], ...dtypes.map((name): [string, string] => [name, name])])}
-      {choice("machine", "Machine", [
-        ["", "the only one"],
-        ...machines.map(({digest}): [string, string] => [digest, machineName(machines, digest)]),
-      ])}
+      {choice("machine", "Machine", machineChoices(machines))}
       <button type="submit">Ask for its layers</button>
     </form>
   );

@@ -4,7 +4,7 @@ import type {Parameters} from "../api";
 import {count, cutText, opText, percent, shortDigest} from "../format";
 import {useLoaded} from "../hooks";
 import {dtypes, kinds, pools} from "../kinds";
-import {Facts, machineName, ProblemBox, Shown} from "../parts";
+import {Choice, Facts, machineChoices, machineName, NumberField, ProblemBox, Shown} from "../parts";
 import {measuredOf, planFacts} from "../summary";
 import type {Answer, List, Listed, Machine, Op} from "../types";
 import {WhatIf} from "./what_if";
@@ -78,20 +78,6 @@ function QuestionForm({question, machines}: {question: Question; machines: Machi
     event.preventDefault();
     ask(draft);
   };
-  const number = (name: string) => (
-    <label>
-      {name}
-      <input
-        type="number"
-        min="1"
-        step="1"
-        required
-        inputMode="numeric"
-        value={draft[name]}
-        onInput={(event) => set(name, event.currentTarget.value)}
-      />
-    </label>
-  );
   const flag = (name: string) => (
     <label class="flag">
       <input
@@ -102,17 +88,11 @@ function QuestionForm({question, machines}: {question: Question; machines: Machi
       {name}
     </label>
   );
+  const number = (name: string) => (
+    <NumberField key={name} label={name} value={draft[name] ?? ""} onInput={(value) => set(name, value)} />
+  );
   const choice = (name: string, label: string, values: [value: string, text: string][]) => (
-    <label>
-      {label}
-      <select value={draft[name]} onChange={(event) => set(name, event.currentTarget.value)}>
-        {values.map(([value, text]) => (
-          <option key={value} value={value}>
-            {text}
-          </option>
-        ))}
-      </select>
-    </label>
+    <Choice label={label} value={draft[name] ?? ""} values={values} onChange={(value) => set(name, value)} />
   );
   const same = (values: string[]): [string, string][] => values.map((value) => [value, value]);
   const ofTables = ["tables", "table_rows", "pooling"];
@@ -125,10 +105,7 @@ function QuestionForm({question, machines}: {question: Question; machines: Machi
       {hasTables && choice("pooling", "pooling", same(["", "sum", "mean"]))}
       {choice("dtype", "Element type", same(dtypes))}
       {number("ranks")}
-      {choice("machine", "Machine", [
-        ["", "the only one"],
-        ...machines.map(({digest}): [string, string] => [digest, machineName(machines, digest)]),
-      ])}
+      {choice("machine", "Machine", machineChoices(machines))}
       {!hasTables && ["bias", "residual"].map(flag)}
       <button type="submit">Ask for the plan</button>
     </form>
