@@ -90,8 +90,9 @@ void draw_legend(Markup& out, const std::string& peer_name, bool has_peer) {
 }
 
 std::string shape_text(const planner::OpSpec& op) {
-  return std::to_string(op.m) + " x " + std::to_string(op.n) + " x " + std::to_string(op.k) + " " +
-         std::string(to_string(op.dtype)) + " x" + std::to_string(op.world_size);
+  const std::string sizes = std::to_string(op.m) + " x " + std::to_string(op.n) + " x " + std::to_string(op.k);
+  if (op.world_size == 0) return sizes;
+  return sizes + " " + std::string(to_string(op.dtype)) + " x" + std::to_string(op.world_size);
 }
 
 void draw_row(Markup& out, const Scale& x, double y, const OverlapRow& row) {
@@ -124,7 +125,8 @@ std::string overlap_chart(const std::string& title, const std::string& peer_name
   rectangle(out, {0, 0, kWidth, bottom + kFoot}, "page");
   label(out, 24, 28, "start", "heading", title);
   draw_legend(out, peer_name, has_peer);
-  label(out, kLeft - 12, kTop - 12, "end", "note", "m x n x k, type, ranks");
+  label(out, kLeft - 12, kTop - 12, "end", "note",
+        rows.front().op.world_size == 0 ? "m x n x k" : "m x n x k, type, ranks");
   label(out, kSerialEnd, kTop - 12, "end", "note", "serial");
   label(out, kRatioEnd, kTop - 12, "end", "note", "serial/mc2");
   if (has_peer) label(out, kPeerEnd, kTop - 12, "end", "note", peer_name + "/mc2");

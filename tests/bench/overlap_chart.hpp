@@ -10,7 +10,7 @@ namespace mc2::cli {
 
 /// What one operator takes beside its serial. Ratios are of times that were taken in turn.
 struct OverlapRow {
-  planner::OpSpec op;
+  planner::OpSpec op; ///< of 0 ranks where type and ranks are those of the title
   double serial_us = 0;
   double ideal_us = 0;
   double serial_over_mc2 = 0;

@@ -18,6 +18,7 @@
 #include "pages/image_file.hpp"
 #include "pages/render.hpp"
 #include "pages/terminal.hpp"
+#include "peer_table.hpp"
 #include "support.hpp"
 
 namespace mc2::cli {
@@ -95,6 +96,7 @@ void PeersBench::add_to(CLI::App& app) {
   app.add_option("--store", store_path, "keep profiles and plans in this store (default: nowhere)");
   app.add_option("--json", json_file, "also write everything into this file, after every shape");
   app.add_option("--chart", chart_file, "also draw every shape's times beside its serial's to this .svg or .png file");
+  app.add_option("--table", table_file, "only draw --chart, of results that are kept as CSV: data/gpu/peers_x4.csv");
   app.add_option("--torch", torch, "auto: python3 if it has PyTorch; off; or an interpreter that has it")
       ->capture_default_str();
   app.footer("Example:\n  mc2-bench peers --backend cuda --shapes data/gpu_shapes.csv --json peers.json");
@@ -156,7 +158,22 @@ void PeersBench::race_all(const std::vector<planner::OpSpec>& list, store::Store
   }
 }
 
+Result<ExitCode> PeersBench::draw_table() const {
+  if (chart_file.empty()) return Error{ErrorCode::InvalidSpec, "--table", "is drawn into --chart; name that file, too"};
+  MC2_TRY(check_output("--chart", chart_file, {table_file}));
+  MC2_ASSIGN(const auto content, read_file(table_file));
+  MC2_ASSIGN(const auto rows, read_peer_table(content, table_file));
+  MC2_ASSIGN(auto chart, ImageFile::open(chart_file, "--chart"));
+  const bool has_peer = std::ranges::any_of(rows, [](const OverlapRow& row) { return row.peer_over_mc2.has_value(); });
+  const std::string machine = machine_of_table(content);
+  chart.write(overlap_chart(
+      std::string("mc2 beside serial") + (has_peer ? " and PyTorch" : "") + (machine.empty() ? "" : ", " + machine),
+      "PyTorch", rows));
+  return ExitCode::Success;
+}
+
 Result<ExitCode> PeersBench::run() const {
+  if (!table_file.empty()) return draw_table();
   MC2_TRY(check_output("--json", json_file.value_or(""), {shapes_file}));
   std::optional<ImageFile> chart;
   if (!chart_file.empty()) {

@@ -20,6 +20,7 @@ struct PeersBench {
   std::string store_path;
   std::optional<std::string> json_file;
   std::string chart_file; ///< empty: none
+  std::string table_file; ///< kept results to draw instead of measuring; empty: none
   std::string torch = "auto";
 
   PeersBench() { machine.backend = "cuda"; }
@@ -30,6 +31,8 @@ struct PeersBench {
 
  private:
   [[nodiscard]] Result<std::vector<planner::OpSpec>> shapes() const;
+  /// Errors: as read_peer_table and ImageFile::open.
+  [[nodiscard]] Result<ExitCode> draw_table() const;
   [[nodiscard]] Result<PeerRace> race_one(const planner::OpSpec& op, store::Store& store, TorchSeat& seat) const;
   void race_all(const std::vector<planner::OpSpec>& list, store::Store& store, TorchSeat& seat, PeerRun& run) const;
 };

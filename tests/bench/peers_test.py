@@ -119,6 +119,22 @@ class PeersTest(BenchTest):
         shapes = self.shapes.rename(both)
         self.refuse(USAGE, [*bench, "--shapes", shapes, "--chart", both], "--chart", "would replace")
 
+    def test_the_picture_in_the_docs_is_of_the_table(self):
+        table, chart = SOURCE_DIRECTORY / "data" / "gpu" / "peers_x4.csv", self.directory / "chart.svg"
+        self.assertEqual(self.bench("peers", "--table", table, "--chart", chart).returncode, SUCCESS)
+        self.assertEqual(chart.read_text(), (SOURCE_DIRECTORY / "docs" / "figures" / "gpu_peers.svg").read_text(),
+                         "mc2-bench peers --table data/gpu/peers_x4.csv --chart docs/figures/gpu_peers.svg makes it anew")
+
+    def test_refuses_tables_that_cannot_be_drawn(self):
+        table, chart = self.directory / "table.csv", self.directory / "chart.svg"
+        head = "kind,m,n,k,serial_us,ideal_us,serial/mc2\n"
+        for text, *expected in (("", "heading"), (head, "no shape"), (head + "matmul,1,1,1,1,1,1\n", "table.csv:2:1", "unknown operator"),
+                                (head + "matmul_all_reduce,1,1,1,0,1,1\n", "table.csv:2:25", "not above 0")):
+            table.write_text(text)
+            self.refuse(USAGE, ["peers", "--table", table, "--chart", chart], *expected)
+        self.refuse(USAGE, ["peers", "--table", table], "--table", "--chart")
+        self.assertFalse(chart.exists())
+
     def test_every_shipped_shape_is_legal(self):
         """No time to run any."""
         lines = (SOURCE_DIRECTORY / "data" / "gpu_shapes.csv").read_text().splitlines()
