@@ -6,6 +6,7 @@
 
 #include "mc2/store/answer.hpp"
 #include "mc2/store/codec.hpp"
+#include "mc2/store/llm_config.hpp"
 
 namespace {
 
@@ -20,6 +21,19 @@ void check(mc2::Result<Value> (*decode)(std::string_view), std::string_view json
   const auto again = decode(document);
   if (!again || !(again.value() == value.value()) || store::encode(again.value()) != document) std::abort();
   if (store::pretty(document).empty()) std::abort();
+}
+
+/// What is read of a language model can be divided among any ranks, or not, with a reason.
+void check_llm(std::string_view json) {
+  const auto config = store::decode_llm_config(json, "fuzzed");
+  if (!config) return;
+  if (!config.value().validate() || config.value().text().empty()) std::abort();
+  for (const auto& layer : config.value().layers())
+    for (const auto kind : layer.kinds())
+      for (const int ranks : {2, 3, 8, 1024}) {
+        const auto op = layer.op(kind, layer.rows_of(4096, kind, ranks), ranks);
+        if (op ? !op.value().validate() : op.error().text().empty()) std::abort();
+      }
 }
 
 } // namespace
@@ -40,6 +54,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     case 'r': check(&store::decode_request, json); break;
     case 't': check(&store::decode_topology, json); break;
     case 'a': (void)store::decode_answer(json); break;
+    case 'l': check_llm(json); break;
     case 'w': (void)store::decode_what_if(json); break;
     default: (void)store::decode_batch(json); break;
   }
