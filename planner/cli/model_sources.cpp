@@ -8,7 +8,6 @@
 
 #include "mc2/finder/models.hpp"
 #include "mc2/finder/plan_source.hpp"
-#include "mc2/planner/analytic_model.hpp"
 #include "mc2/store/codec.hpp"
 #include "options/model_file.hpp"
 #include "options/topology_files.hpp"
@@ -77,11 +76,9 @@ class TopologySource : public ModelSource {
   [[nodiscard]] Result<SourcedModel> find(const OpSpec& op) const override {
     std::string reasons;
     for (const auto& [file, topology] : topologies_) {
-      auto model = planner::analytic_model(topology, op);
-      if (model)
-        return sourced({.model = std::move(model).value(), .can_require_significance = false}, "topology " + file,
-                       planner::kMaxSize);
-      reasons += (reasons.empty() ? "" : "; ") + file + ": " + model.error().text();
+      auto found = found_in_topology(topology, op);
+      if (found) return sourced(std::move(found).value(), "topology " + file, planner::kMaxSize);
+      reasons += (reasons.empty() ? "" : "; ") + file + ": " + found.error().text();
     }
     return Error{ErrorCode::NotFound, "", "--topology: " + reasons};
   }

@@ -68,6 +68,7 @@ class Sum {
     all.high_us += count * one.high_us;
     all.provenance = std::max(all.provenance, one.provenance);
   }
+
   LlmStep step_;
   double saved_low_us_ = 0, saved_high_us_ = 0;
   bool has_any_ = false, has_interval_ = true;

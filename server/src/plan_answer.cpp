@@ -153,7 +153,7 @@ Result<finder::PlanQuestion> on_the_machine_of_a_layer(const store::Store& store
 Result<Answer> make_llm_plan(Context& context, const store::Store& store, const PlanQuestion& question,
                              std::int64_t epoch, const planner::StopCheck& is_stopped) {
   finder::LlmQuestion asked = question.llm->question;
-  auto sites = finder::sites_of(asked);
+  MC2_ASSIGN(auto sites, finder::sites_of(asked));
   MC2_ASSIGN(asked.plan, on_the_machine_of_a_layer(store, question, sites, is_stopped));
   const finder::ModelPlaces places{.given = {}, .kept = finder::kept_in_unnamed(store)};
   planner::Provenance weakest = planner::Provenance::Measured;

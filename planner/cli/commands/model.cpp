@@ -37,8 +37,6 @@ struct CostsOfLayers {
   std::function<FindModel(const planner::OpSpec&)> find_for;
 };
 
-bool has_op(const LlmSite& site) { return site.op.has_value(); }
-
 struct ModelCommand {
   MachineOptions machine;
   StoreOptions store;
@@ -125,18 +123,13 @@ Result<CostsOfLayers> ModelCommand::document_costs() const {
   return CostsOfLayers{of_all, [places](const planner::OpSpec&) { return finder::finding_often(places); }};
 }
 
-Result<finder::FoundModel> described(const planner::Topology& topology, const planner::OpSpec& op) {
-  MC2_ASSIGN(auto model, planner::analytic_model(topology, op));
-  return finder::FoundModel{.model = std::move(model), .can_require_significance = false};
-}
-
 /// The cluster's model of an operator, made once; where blocks are cut from n each m has its own.
 FindModel found_in(const std::shared_ptr<const planner::Topology>& topology, const planner::OpSpec& op) {
-  auto of_all_m = std::make_shared<const Result<finder::FoundModel>>(described(*topology, op)); // by its copies
+  auto of_all_m = std::make_shared<const Result<finder::FoundModel>>(found_in_topology(*topology, op)); // by its copies
   return [topology, of_all_m](const finder::PlanQuestion& question) -> Result<finder::FoundModel> {
     MC2_TRY(planner::check_topology_tells(question.op));
     const bool is_its_own = *of_all_m && planner::has_same_block_costs(of_all_m->value().model.op, question.op);
-    return is_its_own ? *of_all_m : described(*topology, question.op);
+    return is_its_own ? *of_all_m : found_in_topology(*topology, question.op);
   };
 }
 
@@ -195,9 +188,7 @@ Result<void> ModelCommand::plan_here(LlmQuestion& asked, std::vector<LlmSite>& s
   if (!layers) return layers.error();
   finder::SharedLayers shared(layers.value());
   const finder::ModelPlaces places{.given = {}, .kept = finder::kept_in(shared)};
-  MC2_TRY(plan({here, [&](const planner::OpSpec&) { return finder::finding_often(places); }}, asked, sites));
-  const auto planned = finder::check_any_planned(asked.name, sites);
-  return planned ? planned : with_next_step(planned.error().text());
+  return plan({here, [&](const planner::OpSpec&) { return finder::finding_often(places); }}, asked, sites);
 }
 
 Result<void> ModelCommand::show(const planner::LlmPlan& plan) const {
@@ -221,19 +212,20 @@ Result<ExitCode> ModelCommand::run() const {
   MC2_TRY(check_output("--shapes-out", shapes_out, read));
   MC2_TRY(check_output("--html", html_file, read));
   MC2_ASSIGN(auto asked, question());
-  auto sites = finder::sites_of(asked);
-  if (std::ranges::none_of(sites, has_op)) return Error{ErrorCode::Infeasible, "", sites.front().reason};
+  MC2_ASSIGN(auto sites, finder::sites_of(asked));
   if (!shapes_out.empty()) {
     write_file(shapes_out, model_shapes(asked, sites));
     return ExitCode::Success;
   }
-  if (model_files.empty() && topology_file.empty()) {
+  const bool is_here = model_files.empty() && topology_file.empty();
+  if (is_here) {
     MC2_TRY(plan_here(asked, sites));
   } else {
     MC2_ASSIGN(const auto costs, described_costs());
     MC2_TRY(plan(costs, asked, sites));
   }
-  MC2_TRY(finder::check_any_planned(asked.name, sites));
+  if (const auto planned = finder::check_any_planned(asked.name, sites); !planned)
+    return is_here ? with_next_step(planned.error().text()) : planned.error();
   MC2_TRY(show(finder::llm_plan_of(asked, std::move(sites))));
   return ExitCode::Success;
 }
@@ -243,9 +235,11 @@ Result<ExitCode> ModelCommand::run() const {
 Command add_model(CLI::App& app) {
   auto command = std::make_shared<ModelCommand>();
   auto* sub = app.add_subcommand("model", "which layers of a language model to fuse at which m");
-  sub->add_option("model", command->name,
-                  "a config.json as published beside a model's weights, the name of a built-in model, or a CSV of "
-                  "layers: model,layer,parallel,n,k[,units,dtype,count]")
+  sub->add_option(
+         "model", command->name,
+         std::string("a config.json as published beside a model's weights, the name of a built-in model, or a CSV "
+                     "of layers: ") +
+             kLayerColumns)
       ->required();
   sub->add_option("--ranks", command->ranks, "ranks that share every layer")
       ->capture_default_str()

@@ -88,4 +88,9 @@ Result<planner::CostModel> read_analytic_model(const std::filesystem::path& topo
   return planner::analytic_model(topology, op, matmul);
 }
 
+Result<finder::FoundModel> found_in_topology(const planner::Topology& topology, const planner::OpSpec& op) {
+  MC2_ASSIGN(auto model, planner::analytic_model(topology, op));
+  return finder::FoundModel{.model = std::move(model), .can_require_significance = false};
+}
+
 } // namespace mc2::cli

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "context.hpp"
+#include "mc2/finder/models.hpp"
 #include "mc2/planner/cost_model.hpp"
 #include "mc2/planner/topology.hpp"
 #include "mc2/profiler/calibrate_topology.hpp"
@@ -23,5 +24,9 @@ namespace mc2::cli {
 [[nodiscard]] Result<planner::CostModel> read_analytic_model(const std::filesystem::path& topology_file,
                                                              const std::filesystem::path& model_file,
                                                              const planner::OpSpec& op);
+
+/// What a topology alone tells of an operator. Errors: as planner::analytic_model.
+[[nodiscard]] Result<finder::FoundModel> found_in_topology(const planner::Topology& topology,
+                                                           const planner::OpSpec& op);
 
 } // namespace mc2::cli

@@ -236,9 +236,8 @@ std::string model_page(const LlmPlan& plan, int width) {
 
 std::string model_csv(const LlmPlan& plan) {
   std::string text =
-      "model,layer,kind,count,ranks,n,k,dtype,first_tokens,last_tokens,first_m,last_m,plan,variant,least_gain,most_"
-      "gain,gain_low,gain_high,"
-      "provenance,reason\n";
+      "model,layer,kind,count,ranks,n,k,dtype,first_tokens,last_tokens,first_m,last_m,plan,variant,"
+      "least_gain,most_gain,gain_low,gain_high,provenance,reason\n";
   for (const LlmSite& site : plan.sites) {
     const std::string shape = csv_cell(plan.name) + "," + csv_cell(site.layer.layer) + "," +
                               std::string(to_string(site.kind)) + "," + std::to_string(site.layer.count) + "," +

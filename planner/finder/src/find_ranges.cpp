@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
@@ -176,16 +175,11 @@ Result<PlanRanges> find_ranges(const ModelPlaces& places, const PlanQuestion& qu
 
 FindModel finding_often(ModelPlaces places) {
   if (!places.kept) return [places](const PlanQuestion& each) { return find_model(places, each); };
-  struct Known {
-    std::mutex mutex;
-    std::optional<std::vector<CostModel>> models;
-  };
-  auto known = std::make_shared<Known>(); // shared by copies of the function
+  auto known = std::make_shared<std::optional<std::vector<CostModel>>>(); // shared by copies of the function
   places.kept->list_models = [known, list = places.kept->list_models](const OpSpec& op,
                                                                       const planner::Fingerprint& machine) {
-    const std::lock_guard lock(known->mutex);
-    if (!known->models) known->models = list(op, machine);
-    return *known->models;
+    if (!*known) *known = list(op, machine);
+    return **known;
   };
   return [places](const PlanQuestion& each) { return find_model(places, each); };
 }

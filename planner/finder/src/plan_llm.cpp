@@ -16,9 +16,11 @@ LlmPoint point_of(const planner::Plan& plan, std::int64_t tokens) {
 
 bool ends_all(const Error& error) { return error.code == ErrorCode::InvalidSpec || error.code == ErrorCode::Cancelled; }
 
+bool has_op(const LlmSite& site) { return site.op.has_value(); }
+
 } // namespace
 
-std::vector<LlmSite> sites_of(const LlmQuestion& question) {
+Result<std::vector<LlmSite>> sites_of(const LlmQuestion& question) {
   std::vector<LlmSite> sites;
   for (const auto& layer : question.layers)
     for (const planner::OpKind kind : layer.kinds()) {
@@ -30,6 +32,7 @@ std::vector<LlmSite> sites_of(const LlmQuestion& question) {
         site.reason = op.error().text();
       sites.push_back(std::move(site));
     }
+  if (std::ranges::none_of(sites, has_op)) return Error{ErrorCode::Infeasible, "", sites.front().reason};
   return sites;
 }
 
@@ -57,11 +60,9 @@ Result<void> plan_site(const FindModel& find, const LlmQuestion& question, LlmSi
 }
 
 Result<void> check_any_planned(const std::string& name, const std::vector<LlmSite>& sites) {
-  const auto planned = std::ranges::find_if(sites, [](const LlmSite& site) { return site.ranges.has_value(); });
-  if (planned != sites.end()) return {};
-  const auto legal = std::ranges::find_if(sites, [](const LlmSite& site) { return site.op.has_value(); });
+  if (std::ranges::any_of(sites, [](const LlmSite& site) { return site.ranges.has_value(); })) return {};
   return Error{ErrorCode::NotFound, "",
-               "no plan for any layer of " + name + ": " + (legal == sites.end() ? sites.front() : *legal).reason};
+               "no plan for any layer of " + name + ": " + std::ranges::find_if(sites, has_op)->reason};
 }
 
 planner::LlmPlan llm_plan_of(const LlmQuestion& question, std::vector<LlmSite> sites) {

@@ -135,7 +135,8 @@ const Architecture* read_architecture(const Keys& keys) {
   if (found != kArchitectures.end()) return found;
   keys.node().fail(ErrorCode::UnknownName,
                    "unknown architecture " + in_quotes(name) + "; known: " + llm_architectures() +
-                       ". Describe another one's layers as CSV: " + "model,layer,parallel,n,k[,units,dtype,count]");
+                       ". Describe another one's layers as CSV: "
+                       "model,layer,parallel,n,k[,units,dtype,count,experts,experts_per_token]");
   return nullptr;
 }
 
@@ -170,7 +171,7 @@ void read_attention(const Keys& keys, const Architecture& architecture, LlmConfi
     config.head_columns = keys.size_or("head_dim", architecture.head_columns);
     return;
   }
-  if (config.heads > 0 && config.hidden % config.heads == 0)
+  if (config.hidden % config.heads == 0)
     config.head_columns = config.hidden / config.heads;
   else
     keys.node().fail(ErrorCode::InvalidSpec, "num_attention_heads do not divide hidden_size, and head_dim is missing");

@@ -41,9 +41,8 @@ Result<finder::LlmQuestion> llm_question(const Query& query, planner::LlmConfig 
 /// @param named  the model, so that another of the same name is another question
 Result<Response> answer_llm(Context& context, const Call& call, planner::LlmConfig config, const std::string& named) {
   MC2_ASSIGN(auto asked, llm_question(call.query, std::move(config)));
-  const auto sites = finder::sites_of(asked);
+  MC2_ASSIGN(const auto sites, finder::sites_of(asked));
   const auto legal = std::ranges::find_if(sites, [](const auto& site) { return site.op.has_value(); });
-  if (legal == sites.end()) return Error{ErrorCode::Infeasible, "", sites.front().reason};
   MC2_ASSIGN(auto question, to_plan_question(call.query, store::PlanRequest::usual(*legal->op)));
   question.llm = LlmAsked{std::move(asked), named};
   MC2_ASSIGN(const auto answer, answer_plan(context, with_key(std::move(question)), call.is_stopped));

@@ -49,7 +49,13 @@ export function Facts({facts}: {facts: [name: string, value: ComponentChildren][
 }
 
 /** A whole number of a form. */
-export function NumberField(props: {label: string; value: string; min?: number; max?: number; onInput: (value: string) => void}) {
+export function NumberField(props: {
+  label: string;
+  value: string;
+  min?: number;
+  max?: number;
+  onInput: (value: string) => void;
+}) {
   const {label, value, min = 1, max, onInput} = props;
   return (
     <label>

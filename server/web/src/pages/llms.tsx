@@ -111,7 +111,8 @@ function savedText(step: LlmStep | undefined): string {
 
 /** Steps of both forms side by side, by tokens. */
 function rowsOf(steps: LlmStep[]) {
-  const at = (tokens: number, form: LlmStep["form"]) => steps.find((step) => step.tokens === tokens && step.form === form);
+  const at = (tokens: number, form: LlmStep["form"]) =>
+    steps.find((step) => step.tokens === tokens && step.form === form);
   return [...new Set(steps.map((step) => step.tokens))].map((tokens) => ({
     tokens,
     all_reduce: at(tokens, "all_reduce"),
@@ -129,8 +130,9 @@ function Steps({plan}: {plan: LlmPlan}) {
     <>
       <h3>What fusing saves in a step</h3>
       <p>
-        Predicted time of these layers, all of them, in one step of m tokens: a decode step of m sequences, or a prefill of m
-        tokens; where ranks have m / ranks rows, m is padded to what they divide. Attention, norms and all else are not in it. In brackets the 90 % interval, all layers fast or slow together.
+        Predicted time of these layers, all of them, in one step of m tokens: a decode step of m sequences, or a prefill
+        of m tokens; where ranks have m / ranks rows, m is padded to what they divide. Attention, norms and all else are
+        not in it. In brackets the 90 % interval, all layers fast or slow together.
       </p>
       <Chart
         label="Share of the time that fusing saves, by tokens of a step"
@@ -223,7 +225,9 @@ export function LlmPage({given}: {given: URLSearchParams}) {
   return (
     <>
       <h1>Plan a whole model</h1>
-      <p>Which layers of a language model to fuse at which m, and what that saves, by the cost models that are kept here.</p>
+      <p>
+        Which layers of a language model to fuse at which m, and what that saves, by the cost models that are kept here.
+      </p>
       <Shown loaded={loaded}>
         {({llms, machines}) => (
           <QuestionForm

@@ -15,7 +15,7 @@ namespace mc2::finder {
 using FindModel = std::function<Result<FoundModel>(const PlanQuestion&)>;
 
 /// find_model() for questions of one machine and kind that differ in sizes: the models of other sizes, many to read,
-/// are listed once. Threads: as the places.
+/// are listed once. Threads: one at a time; each makes its own.
 [[nodiscard]] FindModel finding_often(ModelPlaces places);
 
 /// The plans of all m from first_m to the question's (planner/plan_ranges.hpp): each m by the model that answers for it

@@ -22,15 +22,17 @@ struct LlmQuestion {
   PlanQuestion plan = {};                         ///< machine, options and the like; its operator does not matter
 };
 
-/// The layers of the model as all the kinds that they can be, not planned yet: the order of a pass.
-[[nodiscard]] std::vector<planner::LlmSite> sites_of(const LlmQuestion& question);
+/// The layers of the model as all the kinds that they can be, not planned yet: the order of a pass. Those that the
+/// ranks cannot share say why. Errors: Infeasible where they can share none.
+[[nodiscard]] Result<std::vector<planner::LlmSite>> sites_of(const LlmQuestion& question);
 
 /// Plans one of them for every m, and for the steps of planner::steps_between(). A site that has no plan says why.
-/// Threads: sites may be planned by several at once if `find` may.
+/// Threads: sites may be planned by several at once, each by a `find` of its own.
 /// Errors: InvalidSpec and Cancelled as find_ranges.
 [[nodiscard]] Result<void> plan_site(const FindModel& find, const LlmQuestion& question, planner::LlmSite& site);
 
-/// Errors: NotFound where none of them has a plan, with the reason of the first that the ranks can share.
+/// Of sites_of(). Errors: NotFound where none of them has a plan, with the reason of the first that the ranks can
+/// share.
 [[nodiscard]] Result<void> check_any_planned(const std::string& name, const std::vector<planner::LlmSite>& sites);
 
 /// The answer of planned sites.
