@@ -32,6 +32,13 @@ class Refusals(unittest.TestCase):
 
 
 class ValuesTest(Refusals):
+    def test_planning_loads_no_executor(self):
+        program = "import mc2; mc2.OpSpec('matmul_all_reduce', m=64, n=64, k=64); print(open('/proc/self/maps').read())"
+        maps = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60).stdout
+        self.assertIn("_core.", maps)
+        for library in ("libdnnl", "libmpi", "libnccl", "libcudart", "libcpprest", "_executor.", "_client."):
+            self.assertNotIn(library, maps)
+
     def test_an_operator_says_what_it_is(self):
         self.assertEqual((OP.kind, OP.m, OP.n, OP.k, OP.dtype, OP.ranks), ("matmul_all_reduce", 4096, 8192, 3072, "f16", 8))
         self.assertEqual((OP.cut_axis, OP.cut_axis_length, OP.first_lane), ("rows", 4096, "compute"))
