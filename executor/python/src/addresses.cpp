@@ -14,6 +14,12 @@ using planner::Variant;
 // NOLINTNEXTLINE: how Python names memory
 std::byte* at(std::uintptr_t address) { return reinterpret_cast<std::byte*>(address); }
 
+std::span<std::byte> gathered_at(const OpSpec& op, std::uintptr_t address) {
+  if (address == 0) return {};
+  const auto count = executor::gathered_a_shape(op).element_count();
+  return {at(address), static_cast<std::size_t>(count * planner::size_bytes(op.dtype))};
+}
+
 std::unique_ptr<Binding> prepare_at(const std::shared_ptr<World>& world, const OpSpec& op,
                                     std::vector<std::int64_t> blocks, const std::optional<Variant>& variant,
                                     const Addresses& addresses, py::object keep_alive, bool allow_independent,
@@ -49,13 +55,16 @@ executor::RankBuffers buffers_at(const OpSpec& op, const Addresses& addresses, b
   return {.a = {at(addresses[0]), bytes(shapes.a, op.dtype)},
           .b = {at(addresses[1]), bytes(shapes.b, op.dtype)},
           .c = {at(addresses[2]), bytes(shapes.c, planner::product_type(op))},
+          .gathered_a = gathered_at(op, addresses[3]),
           .b_is_transposed = b_is_transposed};
 }
 
 void bind_addresses(py::class_<World, std::shared_ptr<World>>& world, py::class_<Binding>& prepared) {
-  world.def("prepare_at", &prepare_at, "op"_a, "blocks"_a, "variant"_a, "addresses"_a, "keep_alive"_a,
-            "allow_independent"_a = false, "b_is_transposed"_a = false, "schedule"_a = py::none(),
-            "This rank's part of a plan on its A, B and C by address: device memory that keep_alive owns. Collective.");
+  world.def(
+      "prepare_at", &prepare_at, "op"_a, "blocks"_a, "variant"_a, "addresses"_a, "keep_alive"_a,
+      "allow_independent"_a = false, "b_is_transposed"_a = false, "schedule"_a = py::none(),
+      "This rank's part of a plan on its A, B, C and gathered A (0: none) by address: device memory that keep_alive "
+      "owns. Collective.");
   prepared
       .def("rebind", &Binding::rebind, "addresses"_a, "keep_alive"_a,
            "Other matrices for the calls that follow; what peers reach must stay.")

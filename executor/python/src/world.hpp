@@ -59,8 +59,8 @@ class World {
                                                const std::optional<planner::Variant>& variant,
                                                const std::optional<std::string>& schedule = std::nullopt);
 
-/// Of A, B and C of one rank, in memory of its device.
-using Addresses = std::array<std::uintptr_t, 3>;
+/// Of A, B, C and the gathered A (0 where it is not wanted) of one rank, in memory of its device.
+using Addresses = std::array<std::uintptr_t, 4>;
 
 /// Why addresses are refused: they are of one rank.
 [[nodiscard]] Error not_one_rank();

@@ -62,9 +62,9 @@ def cut_axis(kind, m=M):
     return m if kind == "matmul_all_reduce" else m // RANKS
 
 
-def fuse(kind, blocks, m=M, n=N, k=K, dtype=None):
+def fuse(kind, blocks, m=M, n=N, k=K, dtype=None, group=None):
     """From now on the shape runs with these blocks, as if they had won a race."""
-    group = _groups.resolve(None)
+    group = _groups.resolve(group)
     problem = _plans.Problem(kind, group, torch.device("cpu"), dtype or torch.float32, m, n, k)
     op = problem.op()
     lengths = (1, 2, 4, 8, 16, 32)
@@ -389,7 +389,7 @@ class RanksTest(Refusals):
         _plans.keep(problem, _plans._models[_plans.model_key(problem)], plan.with_variant(mc2.Variant(_symmetric.NAME)))
         calls, original = [], _symmetric.operator
         self.addCleanup(setattr, _symmetric, "operator", original)
-        _symmetric.operator = lambda kind, group: lambda x, w: calls.append(kind) or _passes.unfused(kind, group, x, w)
+        _symmetric.operator = lambda kind, group: lambda x, w, rows=None: calls.append(kind) or _passes.unfused(kind, group, x, w)
         x, w = matrices(kind)
         self.assert_near(mc2.torch.matmul_reduce_scatter(x, w), oracle(kind, x, w))
         self.assertEqual(calls, [kind])
@@ -402,7 +402,7 @@ class RanksTest(Refusals):
         problem = _plans.Problem("all_gather_matmul", _groups.resolve(None), torch.device("cpu"), torch.float32, M, N, K)
         fuse(problem.kind, [cut_axis(problem.kind)])
         calls, model = tuning._Calls(problem), _plans._models[_plans.model_key(problem)]
-        works = lambda kind, group: lambda x, w: _passes.unfused(kind, group, x, w)  # noqa: E731
+        works = lambda kind, group: lambda x, w, rows=None: _passes.unfused(kind, group, x, w)  # noqa: E731
         for operator, count in ((works, 1), (works if RANK else lambda *_: None, 0)):
             _symmetric.operator = operator
 
@@ -459,14 +459,15 @@ class RanksTest(Refusals):
         self.assert_near(mc2.torch.matmul_all_reduce(x, w, alone), (x @ w).double())
 
 
-@unittest.skipUnless(torch is not None and RANK < 0 and dist.is_available(), "python3-torch is not installed, or this is a rank")
-class JobsTest(unittest.TestCase):
+class Jobs(unittest.TestCase):
+    SCRIPT = __file__  # whose tests run in every rank
+
     def run_job(self, ranks, *arguments):
         with tempfile.TemporaryDirectory() as folder:
             environment = {**os.environ, "MC2_TEST_RANKS": str(ranks), "MC2_TEST_MEETING": folder + "/meeting",
                            "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}  # fmt: skip
             processes = [
-                subprocess.Popen([sys.executable, __file__, *arguments], env={**environment, "MC2_TEST_RANK": str(rank)},
+                subprocess.Popen([sys.executable, self.SCRIPT, *arguments], env={**environment, "MC2_TEST_RANK": str(rank)},
                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)  # fmt: skip
                 for rank in range(ranks)
             ]
@@ -475,6 +476,21 @@ class JobsTest(unittest.TestCase):
             self.assertEqual(process.returncode, 0, f"rank {rank} of {ranks}:\n{output}")
             self.assertRegex(output, r"Ran [1-9]\d* tests")
 
+
+def run_ranks():
+    """The tests of the main module, in a rank of a job or as what starts jobs."""
+    if RANK >= 0:
+        dist.init_process_group("gloo", init_method="file://" + os.environ["MC2_TEST_MEETING"], rank=RANK, world_size=RANKS,
+                                timeout=datetime.timedelta(seconds=60))  # fmt: skip
+    outcome = unittest.main(exit=False).result
+    if RANK >= 0:  # groups have threads, which the end of the interpreter may find at work
+        dist.destroy_process_group()
+        mc2.torch.forget()
+    sys.exit(not outcome.wasSuccessful())
+
+
+@unittest.skipUnless(torch is not None and RANK < 0 and dist.is_available(), "python3-torch is not installed, or this is a rank")
+class JobsTest(Jobs):
     def test_two_ranks(self):
         self.run_job(2)
 
@@ -499,11 +515,4 @@ class JobsTest(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    if RANK >= 0:
-        dist.init_process_group("gloo", init_method="file://" + os.environ["MC2_TEST_MEETING"], rank=RANK, world_size=RANKS,
-                                timeout=datetime.timedelta(seconds=60))  # fmt: skip
-    outcome = unittest.main(exit=False).result
-    if RANK >= 0:  # groups have threads, which the end of the interpreter may find at work
-        dist.destroy_process_group()
-        mc2.torch.forget()
-    sys.exit(not outcome.wasSuccessful())
+    run_ranks()

@@ -5,6 +5,7 @@ Without a plan, and where mc2 cannot help, the operators are the unfused calls o
 
 import atexit
 
+from . import inductor
 from ._groups import forget as _forget_groups
 from ._plans import forget as _forget_plans
 from .functional import forget as _forget_arguments
@@ -20,7 +21,7 @@ from .layers import ColumnParallelLinear, RowParallelLinear
 from .tuning import Tuned, tune, tune_seen
 
 __all__ = [
-    "ColumnParallelLinear", "RowParallelLinear", "Tuned", "all_gather_matmul", "all_to_all_matmul", "forget",
+    "ColumnParallelLinear", "RowParallelLinear", "Tuned", "all_gather_matmul", "all_to_all_matmul", "forget", "inductor",
     "matmul_all_reduce", "matmul_all_to_all", "matmul_reduce_scatter", "replicated_matmul", "tune", "tune_seen",
 ]  # fmt: skip
 
@@ -30,6 +31,7 @@ def forget() -> None:
     _forget_arguments()
     _forget_groups()
     _forget_plans()
+    inductor.forget()
 
 
 atexit.register(forget)  # groups have threads, which must not outlive what they work on

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import functools
 import pathlib
 import typing
@@ -20,6 +21,7 @@ if typing.TYPE_CHECKING:
     from ._plans import Problem
 
 _ALIGNMENT_BYTES = 256  # PyTorch's allocator gives this; views into a tensor may not
+EAGER_HOST_US = 50.0  # of a call that is not captured, docs/python.md
 _TUNING_SAMPLE_COUNT = 9
 _NO_BUDGET_S = 1e6  # rounds are counted
 
@@ -122,27 +124,43 @@ def _shapes(problem: Problem) -> tuple[tuple[int, int], tuple[int, int]]:
     return (x_rows, problem.k), (y_rows, problem.n)
 
 
+def _allocated_for_long(shapes: list[tuple[int, int]], like: torch.Tensor) -> list[torch.Tensor]:
+    """In a thread of its own: torch.compile runs the first calls with the memory pool of its CUDA graphs, by thread, and refuses what
+    stays there."""
+    with concurrent.futures.ThreadPoolExecutor(1) as executor:
+        return list(executor.map(like.new_empty, shapes))
+
+
+def _address(tensor: torch.Tensor | None) -> int:
+    return 0 if tensor is None else tensor.data_ptr()
+
+
 class Native:
     """A plan of one shape. x, w and y are the caller's wherever they lie, but for what other ranks reach at a fixed address: that
     is copied to or from memory of its own."""
 
-    def __init__(self, problem: Problem, blocks: list[int], variant: Variant, schedule: str, w: torch.Tensor) -> None:
+    def __init__(
+        self, problem: Problem, blocks: list[int], variant: Variant, schedule: str, w: torch.Tensor, keeps_rows: bool = False,
+    ) -> None:  # fmt: skip
         """Collective."""
         x_shape, self._y_shape = _shapes(problem)
-        self._x, self._y = w.new_empty(x_shape), w.new_empty(self._y_shape)
+        rows_shapes = [(problem.m, problem.k)] if keeps_rows else []
+        self._x, self._y, *rows = _allocated_for_long([x_shape, self._y_shape, *rows_shapes], w)
+        self._rows = rows[0] if rows else None
         self._is_transposed = not w.is_contiguous()
         stored = _aligned(w.t() if self._is_transposed else w)
-        self._bound = (self._x.data_ptr(), stored.data_ptr(), self._y.data_ptr())
+        self._bound = (self._x.data_ptr(), stored.data_ptr(), self._y.data_ptr(), _address(self._rows))
         self._prepared: Prepared = _world(problem.group).prepare_at(
             problem.op(), blocks, variant, self._bound, (self._x, stored, self._y), False, self._is_transposed, schedule)  # fmt: skip
         self._reaches_x, self._reaches_y = self._prepared.peer_reach
 
-    def __call__(self, x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    def __call__(self, x: torch.Tensor, w: torch.Tensor, rows: torch.Tensor | None = None) -> torch.Tensor:
+        """rows [m, k]: where the gathered x goes, given if and only if the plan was prepared to keep it."""
         x, w = _aligned(x), _aligned(w.t() if self._is_transposed else w)
         if self._reaches_x:
             x = self._x.copy_(x)
         y = self._y if self._reaches_y else x.new_empty(self._y_shape)
-        addresses = (x.data_ptr(), w.data_ptr(), y.data_ptr())
+        addresses = (x.data_ptr(), w.data_ptr(), y.data_ptr(), _address(rows))
         if addresses != self._bound:
             self._prepared.rebind(addresses, (self._x, self._y))
             self._bound = addresses
@@ -154,10 +172,12 @@ class Native:
         return y.clone() if self._reaches_y else y
 
 
-def ready(problem: Problem, blocks: list[int], variant: str, schedule: str, w: torch.Tensor, are_all_plain: bool) -> Native:
+def ready(
+    problem: Problem, blocks: list[int], variant: str, schedule: str, w: torch.Tensor, are_all_plain: bool, keeps_rows: bool,
+) -> Native:  # fmt: skip
     """A plan, ready to run with weights that lie as w does. Collective. Raises Error or NativeError, on all ranks."""
-    tuned = _tuned.get((problem, tuple(blocks), variant, schedule)) if are_all_plain else None
-    return tuned or Native(problem, blocks, Variant(variant), schedule, w)
+    tuned = _tuned.get((problem, tuple(blocks), variant, schedule)) if are_all_plain and not keeps_rows else None
+    return tuned or Native(problem, blocks, Variant(variant), schedule, w, keeps_rows)
 
 
 class _RankSteps:
@@ -175,7 +195,7 @@ class _RankSteps:
             run()
             calls.check("a plan on mc2's own backend", y)
 
-        addresses = (calls.x.data_ptr(), calls.w.data_ptr(), y.data_ptr())
+        addresses = (calls.x.data_ptr(), calls.w.data_ptr(), y.data_ptr(), 0)
         self._bench = world.bench_at(calls.op, addresses, (calls.x, calls.w, y), check)
         self._plans: dict[int, tuple[Plan, int]] = {}
         self._cases: dict[int, typing.Callable[[], list[Sample]]] = {}

@@ -29,6 +29,12 @@ def run(kind: str, group: Group, x: torch.Tensor, w: torch.Tensor, bias: torch.T
     return y if bias is None else y.add_(bias)
 
 
+def run_with_rows(group: Group, x: torch.Tensor, w: torch.Tensor, bias: torch.Tensor | None) -> tuple[torch.Tensor, torch.Tensor]:
+    """all_gather_matmul, and what was gathered."""
+    y, rows = _plans.execute_with_rows(group, x, w)
+    return y if bias is None else y.add_(bias), rows
+
+
 def _real(kind: str) -> typing.Callable[..., torch.Tensor]:
     return lambda x, w, bias, group_name: run(kind, _groups.by_name(group_name), x, w, bias)
 
@@ -38,6 +44,11 @@ def _fake(kind: str) -> typing.Callable[..., torch.Tensor]:
         return x.new_empty((_result_rows(kind, _groups.by_name(group_name), x.shape[0]), w.shape[1]))
 
     return shape
+
+
+def _fake_rows(x: torch.Tensor, w: torch.Tensor, bias: torch.Tensor | None, group_name: str) -> tuple[torch.Tensor, torch.Tensor]:
+    m = x.shape[0] * _groups.by_name(group_name).size
+    return x.new_empty((m, w.shape[1])), x.new_empty((m, x.shape[1]))
 
 
 def _matmul(x: torch.Tensor, w: torch.Tensor, bias: torch.Tensor | None, group_name: str) -> torch.Tensor:
@@ -143,8 +154,8 @@ def _register_gradient_before_2_4(op: str, set_up: typing.Any, backward: typing.
     _library.impl(op, function.apply, "Autograd")
 
 
-def _register(name: str, signature: str, real: typing.Any, fake: typing.Any) -> None:
-    _library.define(f"{name}({signature}) -> Tensor")
+def _register(name: str, signature: str, real: typing.Any, fake: typing.Any, result: str = "Tensor") -> None:
+    _library.define(f"{name}({signature}) -> {result}")
     for key in ("CPU", "CUDA"):
         _library.impl(name, real, key)
     _library.impl(name, fake, "Meta")
@@ -164,6 +175,8 @@ def _register_all() -> None:
         _register_gradient(kind, gradient)
     _register("replicated_matmul", signature, _matmul, _fake_matmul)
     _register_gradient("replicated_matmul", _of_replicated)
+    rows = "all_gather_matmul_rows"  # for compiled graphs, whose gradients are there already
+    _register(rows, signature, lambda x, w, bias, name: run_with_rows(_groups.by_name(name), x, w, bias), _fake_rows, "(Tensor, Tensor)")
     _register("all_gather", "Tensor x, str group_name", _alone(_passes.all_gather), _gathered)
     _register("all_reduce", "Tensor x, str group_name", _alone(_passes.all_reduce), _same)
     _register("all_to_all", "Tensor x, str group_name", _alone(_passes.all_to_all), _same)

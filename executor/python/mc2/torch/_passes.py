@@ -86,8 +86,11 @@ class Pass:
     local: typing.Callable[[], None] | None = None
     y: torch.Tensor
 
-    def __init__(self, group: Group, x: torch.Tensor, w: torch.Tensor, blocks: list[int], is_batched: bool) -> None:
-        self.group, self.x, self.w, self.is_batched = group, x, w, is_batched
+    def __init__(
+        self, group: Group, x: torch.Tensor, w: torch.Tensor, blocks: list[int], is_batched: bool, rows: torch.Tensor | None = None,
+    ) -> None:  # fmt: skip
+        """rows [m, k], of all_gather_matmul: where to leave what was gathered."""
+        self.group, self.x, self.w, self.is_batched, self.rows = group, x, w, is_batched, rows
         self.shape(blocks)
 
     def shape(self, blocks: list[int]) -> None:
@@ -211,11 +214,20 @@ class AllGatherMatmul(_Arriving):
         self.block_count = len(blocks)
         self.y = self.new(self.x.shape[0] * self.group.size, self.w.shape[1])
         self._own, self._sent, self._c = self.x, self.x.split(blocks), self.shards(self.y, blocks)
-        self._arrived = [self.new(self.group.size, b, self.x.shape[1]) for b in blocks]
+        self._kept = self.shards(self.rows, blocks) if self.rows is not None else []
+        is_in_place = bool(self._kept) and not _is_native(self.group, self.x)  # lists of tensors may lie anywhere
+        self._arrived = list(self._kept) if is_in_place else [self.new(self.group.size, b, self.x.shape[1]) for b in blocks]
         self.local = self.own_product
 
     def communicate(self, i: int) -> typing.Any:
         return _all_gather(self.group, self._arrived[i], self._sent[i])
+
+    def run(self) -> torch.Tensor:
+        y = super().run()
+        for kept, arrived in zip(self._kept, self._arrived):
+            if kept is not arrived:
+                kept.copy_(arrived)
+        return y
 
 
 class AllToAllMatmul(_Arriving):
@@ -267,8 +279,10 @@ def all_to_all(group: Group, x: torch.Tensor) -> torch.Tensor:
     return y
 
 
-def unfused(kind: str, group: Group, x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
-    """What a program without mc2 does."""
+def unfused(kind: str, group: Group, x: torch.Tensor, w: torch.Tensor, rows: torch.Tensor | None = None) -> torch.Tensor:
+    """What a program without mc2 does. rows [m, k], of all_gather_matmul: where to leave what was gathered."""
+    if rows is not None:
+        return torch.mm(rows.copy_(all_gather(group, x)), w)
     if kind == "matmul_all_reduce":
         y = torch.mm(x, w)
         _all_reduce(group, y).wait()

@@ -13,7 +13,7 @@ from .._core import CostModel, OpSpec, Plan
 from ..errors import Error, NativeError
 from . import _native, _settings, _symmetric
 from ._groups import CAPTURED, EAGER, Calls, Group, fingerprint, held
-from ._passes import PASSES, Pass, unfused
+from ._passes import PASSES, Pass, all_gather, unfused
 from ._settings import log, settings, warn
 
 if typing.TYPE_CHECKING:
@@ -115,35 +115,57 @@ def give_up(problem: Problem) -> None:
 
 def execute(kind: str, group: Group, x: torch.Tensor, w: torch.Tensor, m: int) -> torch.Tensor:
     """The kind on matrices x and w; m counts rows of the product."""
-    key = (kind, group.name, x.device, x.dtype, m, w.shape[1], w.shape[0], w.is_contiguous() or _native.layout(w))
+    return _run_chosen(kind, group, x, w, _chosen(kind, group, x, w, m))
+
+
+def execute_with_rows(group: Group, x: torch.Tensor, w: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """all_gather_matmul, and the gathered rows [m, k]."""
+    kind, m = "all_gather_matmul", x.shape[0] * group.size
+    chosen = _chosen(kind, group, x, w, m, True)
+    if chosen is None:
+        rows = all_gather(group, x)
+        return torch.mm(rows, w), rows
+    rows = x.new_empty((m, x.shape[1]))
+    return _run_chosen(kind, group, x, w, chosen, rows), rows
+
+
+def _chosen(
+    kind: str, group: Group, x: torch.Tensor, w: torch.Tensor, m: int, keeps_rows: bool = False,
+) -> Schedule | _native.Native | None:  # fmt: skip
+    """None: unfused. Collective on the first call of a shape."""
+    key = (kind, group.name, x.device, x.dtype, m, w.shape[1], w.shape[0], w.is_contiguous() or _native.layout(w), keeps_rows)
     choice = _choices.get(key)
     is_captured = x.is_cuda and torch.cuda.is_current_stream_capturing()
     if choice is None:
         if settings.is_disabled:
-            return unfused(kind, group, x, w)
+            return None
         if is_captured:
             warn("capture", f"{kind} m={m} is captured into a graph before its first call, so it runs unfused: call it once before")
-            return unfused(kind, group, x, w)
-        choice = _choose(Problem(kind, group, x.device, x.dtype, m, w.shape[1], w.shape[0]), w)
+            return None
+        choice = _choose(Problem(kind, group, x.device, x.dtype, m, w.shape[1], w.shape[0]), w, keeps_rows)
         if choice.captured is not choice.eager:  # opens what it needs, which no capture may
-            _run_chosen(kind, group, x, w, choice.captured)
+            _run_chosen(kind, group, x, w, choice.captured, x.new_empty((m, w.shape[0])) if keeps_rows else None)
         _choices[key] = choice
-    return _run_chosen(kind, group, x, w, choice.captured if is_captured else choice.eager)
+    return choice.captured if is_captured else choice.eager
 
 
-def _run_chosen(kind: str, group: Group, x: torch.Tensor, w: torch.Tensor, chosen: Schedule | _native.Native | None) -> torch.Tensor:
+def _run_chosen(
+    kind: str, group: Group, x: torch.Tensor, w: torch.Tensor, chosen: Schedule | _native.Native | None, rows: torch.Tensor | None = None,
+) -> torch.Tensor:  # fmt: skip
     if chosen is None:
-        return unfused(kind, group, x, w)
+        return unfused(kind, group, x, w, rows)
     if chosen.__class__ is _native.Native:
-        return typing.cast(_native.Native, chosen)(x, w)
-    return run(kind, group, x.contiguous(), w, typing.cast(Schedule, chosen))
+        return typing.cast(_native.Native, chosen)(x, w, rows)
+    return run(kind, group, x.contiguous(), w, typing.cast(Schedule, chosen), rows)
 
 
-def run(kind: str, group: Group, x: torch.Tensor, w: torch.Tensor, schedule: Schedule) -> torch.Tensor:
+def run(
+    kind: str, group: Group, x: torch.Tensor, w: torch.Tensor, schedule: Schedule, rows: torch.Tensor | None = None,
+) -> torch.Tensor:  # fmt: skip
     if schedule.variant == _symmetric.NAME:
         operator = _symmetric.operator(kind, group)
-        return operator(x, w) if operator else unfused(kind, group, x, w)
-    return schedule.pass_type(group, x, w, schedule.blocks, schedule.variant == BATCHED).run()
+        return operator(x, w, rows) if operator else unfused(kind, group, x, w, rows)
+    return schedule.pass_type(group, x, w, schedule.blocks, schedule.variant == BATCHED, rows).run()
 
 
 def unsupported(problem: Problem) -> str:
@@ -177,6 +199,42 @@ def is_fused(problem: Problem, plan: Plan) -> bool:
     return plan.is_cut or (may_overlap(problem, plan) and has_won)
 
 
+class Prospect(typing.NamedTuple):
+    """What a rank that asks nobody else would run a shape with."""
+
+    gain_us: float  # of the unfused time
+    cut: str
+    fault: str  # why it would be run unfused; empty: it would be fused
+    is_untuned: bool = False  # no plan of it was measured
+
+
+def prospect(problem: Problem) -> Prospect:
+    """Of eager calls. A plan for mc2's own backend has to gain more than what its eager calls cost the host: in a compiled program the host may be
+    what is waited for."""
+    reason = "MC2_DISABLE is 1" if settings.is_disabled else unsupported(problem)
+    if reason:
+        return Prospect(0, "", reason)
+    try:
+        found = _find(problem)
+    except (Error, NativeError) as error:
+        return Prospect(0, "", str(error), getattr(error, "code", "") == "not_found")
+    plan = found.plan
+    raced = plan.validation  # measured before what is predicted
+    gain_us = raced.serial_us - raced.fused_us if raced else plan.serial_us - plan.makespan_us
+    fault = "" if is_fused(problem, plan) else f"its plan is not to fuse ({found.source})"
+    if is_native(problem, plan):
+        fault = _native.fault(problem)
+        if not fault and gain_us < _native.EAGER_HOST_US:
+            fault = f"its plan gains {gain_us:.0f} us, and a call outside a CUDA graph costs the host {_native.EAGER_HOST_US:.0f}"
+    return Prospect(gain_us, f"{plan.cut}, {plan.variant}", fault, not _is_tuned(found))
+
+
+def note_untuned(problem: Problem) -> None:
+    """For tune_seen(); all ranks note the same ones in the same order."""
+    if problem not in _given_up:
+        _untuned[problem] = None
+
+
 # What rank 0 finds.
 
 
@@ -197,7 +255,8 @@ def _service(op: OpSpec, machine: _core.Fingerprint, may_transfer: bool) -> Plan
 
 def _find(problem: Problem) -> _core.FoundPlan:
     """For eager calls: what mc2's finder finds among the plan that was tuned here, the service, the store, and models of this
-    process; a plan that mc2 tune kept for mc2's own backend before any that a model gives. Errors: every place's reason."""
+    process; a plan that was kept for mc2's own backend before any that a model gives, and of two models the faster plan. Errors:
+    every place's reason."""
     tuned = _plans.get((problem, EAGER))
     store, model = _found(_store), _models.get(model_key(problem))
     try:
@@ -205,21 +264,25 @@ def _find(problem: Problem) -> _core.FoundPlan:
             problem.op(), problem.fingerprint(), plans=[tuned] if tuned else [], service=_service if settings.server else None,
             store=store, models=[model] if model else [], may_transfer=settings.may_transfer)  # fmt: skip
     except Error as error:
-        native = _kept_natively(problem, store)
+        native = _found_natively(problem, store)
         if native is None:
             missing = f"store {settings.store}: there is none; " if settings.store and store is None else ""
             raise Error(error.code, "plan", f"{missing}{error}; mc2.torch.tune() measures this shape") from error
         return native
-    return found if found.origin != "model" else _kept_natively(problem, store) or found
+    if found.origin != "model":
+        return found
+    native = _found_natively(problem, store)
+    is_better = native is not None and (native.origin == "kept" or native.plan.makespan_us < found.plan.makespan_us)
+    return typing.cast(_core.FoundPlan, native) if is_better else found
 
 
-def _kept_natively(problem: Problem, store: _core.Store | None) -> _core.FoundPlan | None:
-    """What mc2 tune kept for mc2's own backend."""
+def _found_natively(problem: Problem, store: _core.Store | None) -> _core.FoundPlan | None:
+    """What is kept for mc2's own backend, or what a model of it says of this n and k: if that is to gain something."""
     if store is None or _native.fault(problem):
         return None
     machine = _native.fingerprint(problem.group)
     found = _found(lambda: _core.find_plan(problem.op(), machine, store=store, may_transfer=False))
-    return found if found is not None and found.origin == "kept" else None
+    return found if found is not None and (found.origin == "kept" or found.plan.benefit > 0) else None
 
 
 def _is_tuned(found: _core.FoundPlan) -> bool:
@@ -302,7 +365,7 @@ def _find_both(problem: Problem) -> tuple[_core.FoundPlan, Plan]:
     return eager, captured
 
 
-def _choose(problem: Problem, w: torch.Tensor) -> Choice:
+def _choose(problem: Problem, w: torch.Tensor, keeps_rows: bool = False) -> Choice:
     """Every rank gets rank 0's cuts. Collective; once per shape. Raises Error (mismatch), on all ranks."""
     own, reason = _offer(problem, w)
     offers = _exchange(problem, own)
@@ -311,14 +374,16 @@ def _choose(problem: Problem, w: torch.Tensor) -> Choice:
             raise Error("mismatch", "x", f"rank {rank} calls with another shape, type or kind than rank 0; this rank has {problem.text()}")
     if reason:
         warn("none", f"{problem.text()} runs unfused: {reason}")
-    if not offers[0].is_tuned and not unsupported(problem) and problem not in _given_up:
-        _untuned[problem] = None
+    if not offers[0].is_tuned and not unsupported(problem):
+        note_untuned(problem)
     eager, captured = offers[0].eager, offers[0].captured
-    chosen = _ready(problem, w, offers, eager)
-    return Choice(chosen, chosen if captured == eager else _ready(problem, w, offers, captured))
+    chosen = _ready(problem, w, offers, eager, keeps_rows)
+    return Choice(chosen, chosen if captured == eager else _ready(problem, w, offers, captured, keeps_rows))
 
 
-def _ready(problem: Problem, w: torch.Tensor, offers: list[_Offer], cut: _Cut | None) -> Schedule | _native.Native | None:
+def _ready(
+    problem: Problem, w: torch.Tensor, offers: list[_Offer], cut: _Cut | None, keeps_rows: bool,
+) -> Schedule | _native.Native | None:  # fmt: skip
     """Collective."""
     if cut is None:
         return None
@@ -328,7 +393,8 @@ def _ready(problem: Problem, w: torch.Tensor, offers: list[_Offer], cut: _Cut | 
     fault = _native.common_fault([(offer.machine, offer.fault, offer.layout) for offer in offers])
     if not fault:
         try:
-            return _native.ready(problem, blocks, variant, schedule, w, all(offer.layout == _native.PLAIN for offer in offers))
+            are_all_plain = all(offer.layout == _native.PLAIN for offer in offers)
+            return _native.ready(problem, blocks, variant, schedule, w, are_all_plain, keeps_rows)
         except (Error, NativeError) as error:
             fault = str(error)  # what one rank is refused, all are
     warn("native", f"{problem.text()} runs unfused, its plan for mc2's own backend does not: {fault}")

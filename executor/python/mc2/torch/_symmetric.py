@@ -12,7 +12,7 @@ import torch
 from ._groups import Group
 
 NAME = "torch_symm_mem"
-_Operator = typing.Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
+_Operator = typing.Callable[..., torch.Tensor]
 _in_graphs: dict[int, torch.Tensor] = {}  # by address
 
 
@@ -53,9 +53,13 @@ def operator(kind: str, group: Group) -> _Operator | None:
     except (ImportError, AttributeError, RuntimeError):
         return None
 
-    def call(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
-        is_gather = kind == "all_gather_matmul"
-        y = gather(x, [w], 0, group.name, return_A=False)[1][0] if is_gather else scatter(x, w, "sum", 0, group.name)
+    def call(x: torch.Tensor, w: torch.Tensor, rows: torch.Tensor | None = None) -> torch.Tensor:
+        if kind == "all_gather_matmul":
+            gathered, (y,) = gather(x, [w], 0, group.name, return_A=rows is not None)
+            if rows is not None:
+                rows.copy_(gathered)
+        else:
+            y = scatter(x, w, "sum", 0, group.name)
         if torch.cuda.is_current_stream_capturing():
             _hold_workspace(group)
         return typing.cast(torch.Tensor, y)

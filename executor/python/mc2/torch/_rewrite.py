@@ -1,0 +1,373 @@
+"""Where a graph of aten operators and functional collectives has a matmul next to a collective, and mc2's operator in their place.
+
+Asks for no plan, so that any graph of torch.fx can be read and rewritten.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import operator
+import typing
+
+import torch
+from torch.fx import Graph, Node
+
+from . import _ops  # noqa: F401 - registers what is put into graphs
+
+_Size = typing.Any  # int, or torch.SymInt where a size is dynamic
+_Views = typing.List[Node]
+
+_AFTER_MATMUL = {"all_reduce": "matmul_all_reduce", "reduce_scatter_tensor": "matmul_reduce_scatter", "all_to_all_single": "matmul_all_to_all"}
+_BEFORE_MATMUL = {"all_gather_into_tensor": "all_gather_matmul", "all_to_all_single": "all_to_all_matmul"}
+
+
+class Site(typing.NamedTuple):
+    """A collective and a matmul that one operator can do."""
+
+    kind: str
+    collective: Node
+    result: Node  # the collective's, once all of it is there and in its order
+    product: Node  # the matmul's
+    x: Node  # what the operator takes, [..., k]
+    bias: Node | None  # what is added to the result once
+    shape: tuple[_Size, ...]  # what is scattered or gathered along `dim`: the whole, or the rank's share
+    dim: int
+    keeps_rows: bool = False  # others than the matmul take the gathered rows, too
+
+    @property
+    def w(self) -> Node:
+        return _operands(self.product)[2]
+
+
+def collectives(graph: Graph) -> list[Node]:
+    """Those that a site may have, in the graph's order, which is the same on all ranks of a group."""
+    return [node for node in graph.nodes if _collective(node)]
+
+
+def group_name(collective: Node) -> typing.Any:
+    return collective.args[-1]
+
+
+def signature(collective: Node) -> str:
+    """What ranks that meet in it have in common; sizes may be dynamic and shares uneven."""
+    taken = value(typing.cast(Node, collective.args[0]))
+    return f"{_collective(collective)} {taken.dtype} {taken.dim()}"
+
+
+def read(collective: Node, ranks: int) -> Site | str:
+    """The site of a collective, or why there is none."""
+    name = _collective(collective)
+    waits = list(collective.users)
+    if len(waits) != 1 or _name(waits[0]) != "wait_tensor":
+        return "its result is not waited for in one place"
+    if name == "all_gather_into_tensor":
+        return _read_gather(collective, waits[0], ranks)
+    if name == "all_to_all_single":
+        if not _is_even(collective, ranks):
+            return "it exchanges unequal parts"
+        before = _read_exchanged(collective, waits[0])
+        return before if isinstance(before, Site) else _read_product(collective, waits[0], ranks)
+    if collective.args[1] != "sum":
+        return f"it reduces by {collective.args[1]}; sums are fused"
+    return _read_product(collective, waits[0], ranks)
+
+
+def replace(site: Site) -> None:
+    """Puts mc2's operator in the place of the site."""
+    if site.kind in _AFTER_MATMUL.values():
+        _replace_product(site)
+    else:
+        _replace_gather(site)
+
+
+def value(node: Node) -> torch.Tensor:
+    """A fake tensor of the node's shape."""
+    return typing.cast(torch.Tensor, node.meta["val"])
+
+
+# What nodes are.
+
+
+def _name(node: Node) -> str:
+    """Of an operator: mm, view, all_reduce, ..."""
+    return getattr(getattr(node.target, "overloadpacket", None), "__name__", "")
+
+
+def _collective(node: Node) -> str:
+    name = _name(node)
+    return name if (name in _AFTER_MATMUL or name in _BEFORE_MATMUL) and str(node.target).startswith("_c10d_functional") else ""
+
+
+def _is_view(node: Node) -> bool:
+    return _name(node) in ("view", "reshape", "_unsafe_view")
+
+
+def _is_same(a: _Size, b: _Size) -> bool:
+    """Whether sizes are known to be equal. Comparing dynamic ones would make them fixed ones."""
+    return str(a) == str(b)
+
+
+def _dynamic_count(sizes: typing.Iterable[_Size]) -> int:
+    return sum(not isinstance(size, int) for size in sizes)
+
+
+def _is_even(exchange: Node, ranks: int) -> bool:
+    splits = [*typing.cast("list[typing.Any]", exchange.args[1]), *typing.cast("list[typing.Any]", exchange.args[2])]
+    return len(splits) == 2 * ranks and len({str(size.meta["val"]) if isinstance(size, Node) else str(size) for size in splits}) == 1
+
+
+def _operands(product: Node) -> tuple[Node | None, Node, Node]:
+    """Bias, x and w."""
+    args = typing.cast("tuple[Node, ...]", product.args)
+    return (args[0], args[1], args[2]) if _name(product) == "addmm" else (None, args[0], args[1])
+
+
+def _is_matmul(node: Node) -> bool:
+    """x @ w, or x @ w + bias [n], in one type."""
+    if _name(node) not in ("mm", "addmm") or any(factor != 1 for factor in node.kwargs.values()):
+        return False
+    bias, x, w = _operands(node)
+    values = [value(given) for given in (x, w, bias) if given is not None]
+    is_one_type = all(each.dtype == values[0].dtype and each.device == values[0].device for each in values)
+    return is_one_type and (bias is None or value(bias).dim() == 1)
+
+
+# Matmul, then collective.
+
+
+def _read_product(collective: Node, wait: Node, ranks: int) -> Site | str:
+    kind = _AFTER_MATMUL[_collective(collective)]
+    source, dim = typing.cast(Node, collective.args[0]), 0
+    if kind == "matmul_reduce_scatter":
+        source, dim = _unsplit(source, ranks) or (source, 0)
+    shape, product = tuple(value(source).shape), _below_views(source)
+    if not _is_matmul(product):
+        return "what it takes is no matmul's result"
+    if any(len(node.users) != 1 for node in [*_views(source, product), product]):
+        return f"the matmul's result {product.name} is taken elsewhere, too"
+    if kind != "matmul_all_reduce":
+        if dim == len(shape) - 1 or not _is_same(shape[-1], value(product).shape[1]):
+            return "it scatters columns; rows are cut"
+        if _dynamic_count(shape) > 1:
+            return "several of its dimensions are dynamic"
+    bias, x, _ = _operands(product)
+    if bias is not None:
+        bias = _summed(bias, ranks) if kind != "matmul_all_to_all" else None
+        if bias is None:
+            return f"the matmul {product.name} adds a bias that is no share of one for all ranks"
+    return Site(kind, collective, wait, product, x, bias, shape, dim)
+
+
+def _below_views(node: Node) -> Node:
+    while _is_view(node):
+        node = typing.cast(Node, node.args[0])
+    return node
+
+
+def _views(last: Node, first: Node) -> _Views:
+    """Those that lead from `first` to `last`, in this order."""
+    found: _Views = []
+    while last is not first:
+        found.insert(0, last)
+        last = typing.cast(Node, last.args[0])
+    return found
+
+
+def _unsplit(joined: Node, ranks: int) -> tuple[Node, int] | None:
+    """What is split along a dimension, the parts put one below the other; and that dimension."""
+    if _name(joined) != "cat" or len(joined.users) != 1 or (len(joined.args) > 1 and joined.args[1] != 0):
+        return None
+    split = _split_of(joined, ranks)
+    if split is None or len(split.args) < 3 or len(typing.cast(Node, split.args[0]).users) != 1:
+        return None
+    return typing.cast(Node, split.args[0]), typing.cast(int, split.args[2]) % value(joined).dim()
+
+
+def _split_of(joined: Node, ranks: int) -> Node | None:
+    """The split whose parts, which nobody else takes, are joined in their order."""
+    parts = typing.cast("list[Node]", joined.args[0])
+    split = parts[0].args[0] if parts[0].args else None
+    if not isinstance(split, Node) or _name(split) != "split" or not len(parts) == len(split.users) == ranks:
+        return None
+    is_whole = all(part.args == (split, i) and len(part.users) == 1 for i, part in enumerate(parts))
+    return split if is_whole else None
+
+
+def _summed(bias: Node, ranks: int) -> Node | None:
+    """b where every rank adds b / ranks, as DTensor does."""
+    is_share = (_name(bias) == "div" and bias.args[1] == ranks) or (_name(bias) == "mul" and bias.args[1] == 1 / ranks)
+    return typing.cast(Node, bias.args[0]) if is_share else None
+
+
+# Collective, then matmul.
+
+
+def _read_gather(collective: Node, wait: Node, ranks: int) -> Site | str:
+    share = typing.cast(Node, collective.args[0])
+    shape = tuple(value(share).shape)
+    whole, dim = _joined(wait, ranks) or (wait, 0)
+    if len(shape) < 2 or dim == len(shape) - 1:
+        return "it gathers columns; rows are cut"
+    if _dynamic_count(shape) > 1:
+        return "several of its dimensions are dynamic"
+    products, keeps_rows = _products(whole, shape[-1])
+    if not products:
+        return "what it gathers is no matmul's left operand"
+    product = max(products, key=lambda node: int(value(node).shape[1]))  # hides most
+    return _collected("all_gather_matmul", collective, whole, product, shape, dim, keeps_rows or len(products) > 1)
+
+
+def _joined(wait: Node, ranks: int) -> tuple[Node, int] | None:
+    """What is gathered along a dimension that is not the first, and that dimension."""
+    split = next(iter(wait.users), wait)
+    part = next(iter(split.users), None)
+    joined = next(iter(part.users), None) if part is not None else None
+    if joined is None or _name(joined) != "cat" or len(joined.args) < 2 or len(wait.users) != 1 or _split_of(joined, ranks) is not split:
+        return None
+    is_first = len(split.args) < 3 or split.args[2] == 0
+    return (joined, typing.cast(int, joined.args[1]) % value(joined).dim()) if is_first else None
+
+
+def _read_exchanged(collective: Node, wait: Node) -> Site | str:
+    shape = tuple(value(typing.cast(Node, collective.args[0])).shape)
+    products, is_elsewhere = _products(wait, shape[-1])
+    if len(products) != 1 or is_elsewhere:
+        return "what it exchanges is not one matmul's left operand"
+    return _collected("all_to_all_matmul", collective, wait, products[0], shape, 0, False)
+
+
+def _collected(kind: str, collective: Node, whole: Node, product: Node, shape: tuple[_Size, ...], dim: int, keeps_rows: bool) -> Site | str:
+    bias, _, w = _operands(product)
+    late = _later(w, collective)
+    return late if isinstance(late, str) else Site(kind, collective, whole, product, typing.cast(Node, collective.args[0]), bias, shape, dim, keeps_rows)
+
+
+def _products(whole: Node, k: _Size) -> tuple[list[Node], bool]:
+    """Matmuls whose left operand it is, seen as a matrix; and whether it is taken otherwise, too."""
+    products: list[Node] = []
+    is_elsewhere = False
+    for user in whole.users:
+        if _is_matmul(user) and _operands(user)[1] is whole and [*user.args].count(whole) == 1:
+            products.append(user)
+        elif _is_view(user) and _is_same(value(user).shape[-1], k):
+            found, also = _products(user, k)
+            products += found
+            is_elsewhere = is_elsewhere or also
+        else:
+            is_elsewhere = True
+    return products, is_elsewhere
+
+
+_MOVABLE = ("view", "reshape", "_unsafe_view", "permute", "t", "transpose", "convert_element_type", "_to_copy", "detach", "alias")
+
+
+def _later(wanted: Node, point: Node) -> list[Node] | str:
+    """What the wanted node needs and comes after the point, in order; all of it may be moved before the point."""
+    order = {node: i for i, node in enumerate(point.graph.nodes)}
+    found: set[Node] = set()
+    pending = [wanted]
+    while pending:
+        node = pending.pop()
+        if order[node] < order[point] or node in found:
+            continue
+        if _name(node) not in _MOVABLE:
+            return f"its matmul's weight is computed after it, by {node.name}"
+        found.add(node)
+        pending += node.all_input_nodes
+    return sorted(found, key=order.__getitem__)
+
+
+# Putting the operator in.
+
+
+class _Emitter:
+    """New nodes before one, with the values that fake tensors give and the place in the program that it has."""
+
+    def __init__(self, point: Node) -> None:
+        self._point = point
+
+    def __call__(self, target: typing.Any, *args: typing.Any) -> Node:
+        graph = self._point.graph
+        with graph.inserting_before(self._point):
+            node = graph.call_function(target, args)
+        with _fake_mode(self._point):
+            node.meta["val"] = target(*torch.fx.node.map_arg(args, lambda arg: arg.meta["val"]))
+        for key in ("nn_module_stack", "fwd_nn_module_stack", "stack_trace"):
+            if key in self._point.meta:
+                node.meta[key] = self._point.meta[key]
+        return node
+
+    def reshape(self, node: Node, sizes: typing.Sequence[_Size]) -> Node:
+        """At most one size may be dynamic."""
+        return self(torch.ops.aten.reshape.default, node, [size if isinstance(size, int) else -1 for size in sizes])
+
+    def moved(self, node: Node, source: int, target: int) -> Node:
+        order = [i for i in range(value(node).dim()) if i != source]
+        return self(torch.ops.aten.permute.default, node, [*order[:target], source, *order[target:]])
+
+    def operator(self, name: str, site: Site, x: Node) -> Node:
+        return self(getattr(torch.ops.mc2, name).default, x, site.w, None, group_name(site.collective))
+
+    def added(self, y: Node, bias: Node | None) -> Node:
+        return y if bias is None else self(torch.ops.aten.add.Tensor, y, bias)
+
+
+def _fake_mode(node: Node) -> typing.ContextManager[typing.Any]:
+    mode = getattr(value(typing.cast(Node, node.args[0])), "fake_mode", None)
+    return mode if mode is not None else contextlib.nullcontext()
+
+
+def _replace_product(site: Site) -> None:
+    emit, x, k = _Emitter(site.collective), site.x, value(site.w).shape[0]
+    if site.dim > 0:  # each rank's rows together
+        ranks = int(typing.cast(int, site.collective.args[-2]))
+        length = site.shape[site.dim]
+        parts = emit.reshape(x, [*site.shape[: site.dim], ranks, length // ranks, *site.shape[site.dim + 1 : -1], k])
+        x = emit.reshape(emit.moved(parts, site.dim, 0), [-1, k])
+    y = emit.added(emit.operator(site.kind, site, x), site.bias)
+    if site.kind == "matmul_all_reduce":
+        for view in _views(typing.cast(Node, site.collective.args[0]), site.product):
+            y = emit(view.target, y, *view.args[1:])
+    else:
+        y = emit.reshape(y, value(site.result).shape)
+    _take_over(site.result, y)
+
+
+def _replace_gather(site: Site) -> None:
+    emit = _Emitter(site.collective)
+    for node in _later(site.w, site.collective):
+        site.collective.prepend(typing.cast(Node, node))
+    x = site.x if value(site.x).dim() == 2 else emit.reshape(site.x, [-1, value(site.x).shape[-1]])
+    if not site.keeps_rows:
+        y = _ordered(emit, site, emit.operator(site.kind, site, x))
+        _take_over(site.product, _Emitter(site.product).added(y, site.bias))
+        return
+    both = emit.operator("all_gather_matmul_rows", site, x)
+    y, rows = (_ordered(emit, site, emit(operator.getitem, both, i)) for i in range(2))
+    whole, y = emit.reshape(rows, value(site.result).shape), _Emitter(site.product).added(y, site.bias)
+    _take_over(site.product, y)
+    _take_over(site.result, whole)
+
+
+def _ordered(emit: _Emitter, site: Site, matrix: Node) -> Node:
+    """Rank after rank's rows [rows, c], in the order of what is gathered along another dimension."""
+    if site.dim == 0:
+        return matrix
+    columns = value(matrix).shape[1]
+    parts = emit.reshape(matrix, [int(typing.cast(int, site.collective.args[-2])), *site.shape[:-1], columns])
+    return emit.reshape(emit.moved(parts, 0, site.dim), [-1, columns])
+
+
+def _take_over(old: Node, new: Node) -> None:
+    old.replace_all_uses_with(new)
+    _erase(old)
+
+
+def _erase(node: Node) -> None:
+    """The node, which nobody takes any more, and what only it has taken."""
+    if node.users or node.op != "call_function":
+        return
+    inputs = node.all_input_nodes
+    node.graph.erase_node(node)
+    for given in inputs:
+        _erase(given)

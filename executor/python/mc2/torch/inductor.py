@@ -1,0 +1,221 @@
+"""mc2 behind torch.compile: matmuls that meet a collective become mc2's operators, where a plan says that it pays.
+
+    mc2.torch.inductor.enable()          # before the model is compiled, on all ranks
+    model = torch.compile(model)
+    ...
+    print(mc2.torch.inductor.report())   # what was fused, and why the rest was not
+
+The model stays as it is. The functional collectives of tensor-parallel plans (parallelize_module), of DTensor and of
+torch.distributed._functional_collectives are found; graphs of which nothing is fused are compiled as without mc2.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import importlib
+import re
+import typing
+
+import torch
+from torch.fx import Graph, Node
+
+from ..errors import Error
+from . import _agreement, _groups, _plans, _rewrite
+from ._settings import log, warn
+
+_OLDEST = (2, 6)
+_MAX_DYNAMIC_ROWS = 1 << 16
+
+
+class Site(typing.NamedTuple):
+    """A collective of a compiled graph, and what has become of it."""
+
+    name: str  # of the module, "layers.0.attn.wo"; of backward graphs with " (backward)"
+    op: str  # "matmul_all_reduce m=4096 n=4096 k=3584 torch.bfloat16 x2", or the collective's name
+    is_fused: bool
+    reason: str  # why not, or the cut that is put there
+    gain_us: float  # of the unfused time, as the plan has it; of a dynamic m for the m that was compiled first
+
+
+class _Options(typing.NamedTuple):
+    exclude: tuple[str, ...]
+    wait_s: float
+    previous: typing.Any  # the pass that was there before
+
+
+_options: _Options | None = None
+_sites: list[Site] = []
+
+
+def enable(*, exclude: typing.Iterable[str] = (), wait_s: float = 300) -> None:
+    """From now on compiled graphs use mc2, on all ranks, which call this alike.
+
+    exclude  names of sites to leave alone, as sites() tells them; * and ? stand for any text and any character
+    wait_s   how long a rank waits for the others to compile the same graph; after that it is left alone on all of them
+
+    Compiled graphs are not taken from PyTorch's cache meanwhile, as plans may have changed. A pass that is set already runs first.
+    Raises Error (unsupported) before PyTorch 2.6, (invalid_spec) for arguments of other types.
+    """
+    global _options
+    config = _config()
+    names = tuple(exclude) if not isinstance(exclude, str) else (exclude,)
+    if not all(isinstance(name, str) for name in names):
+        raise Error("invalid_spec", "exclude", f"is {names!r}; needs names of sites, such as 'layers.0.*'")
+    if isinstance(wait_s, bool) or not isinstance(wait_s, (int, float)) or not wait_s > 0:
+        raise Error("invalid_spec", "wait_s", f"is {wait_s!r}; needs seconds above 0")
+    previous = _options.previous if _options is not None else config.post_grad_custom_pre_pass
+    _options = _Options(names, wait_s, previous)
+    config.post_grad_custom_pre_pass = _pass(previous)
+    _sites.clear()
+
+
+def disable() -> None:
+    """Graphs that are compiled from now on are as without mc2."""
+    global _options
+    if _options is not None:
+        _config().post_grad_custom_pre_pass = _options.previous
+    _options = None
+
+
+def sites() -> list[Site]:
+    """Every collective that was compiled since enable(), in the order of compilation."""
+    return list(_sites)
+
+
+def report() -> str:
+    """sites() as text."""
+    fused = [site for site in _sites if site.is_fused]
+    gain = sum(site.gain_us for site in fused)
+    lines = [f"mc2.torch.inductor: {len(fused)} of {len(_sites)} collectives fused; by their plans {gain:.0f} us less in one pass over all"]
+    width = max((len(site.name) for site in _sites), default=0)
+    for site in _sites:
+        what = f"fused, {site.gain_us:.0f} us less: {site.reason}" if site.is_fused else f"as it was: {site.reason}"
+        lines.append(f"  {site.name:{width}}  {site.op}  {what}")
+    return "\n".join(lines)
+
+
+def forget() -> None:
+    """What sites() tells."""
+    _sites.clear()
+
+
+def _config() -> typing.Any:
+    if tuple(int(part) for part in re.findall(r"\d+", torch.__version__)[:2]) < _OLDEST:
+        raise Error("unsupported", "torch", f"is {torch.__version__}; mc2.torch.inductor needs 2.6 or later")
+    return importlib.import_module("torch._inductor.config")
+
+
+def _pass(previous: typing.Any) -> typing.Any:
+    def run(_: typing.Any, graph: Graph) -> None:
+        if previous is not None:
+            previous(graph)
+        fuse(graph)
+
+    base = importlib.import_module("torch._inductor.custom_graph_pass").CustomGraphPass
+    # No identity, so no cache: what is compiled depends on plans and on other ranks.
+    return type("Pass", (base,), {"__call__": run, "uuid": lambda _: None})()
+
+
+def fuse(graph: Graph) -> None:
+    """Rewrites a graph after gradients were taken. Ranks of its groups that compile the same graph do the same."""
+    options = _options or _Options((), 300, None)
+    by_group: dict[typing.Any, list[Node]] = {}
+    for collective in _rewrite.collectives(graph):
+        by_group.setdefault(_rewrite.group_name(collective), []).append(collective)
+    for name, found in by_group.items():
+        try:
+            _fuse_group(name, found, options)
+        except Exception as error:  # the program's graph matters more
+            warn("inductor", f"collectives of group {name} are left as they were: {error}")
+
+
+class _Candidate(typing.NamedTuple):
+    site: _rewrite.Site
+    problems: list[_plans.Problem]  # of each m that is asked for
+    is_dynamic: bool
+
+
+def _fuse_group(name: typing.Any, found: list[Node], options: _Options) -> None:
+    if not isinstance(name, str):
+        raise Error("unsupported", "group", "is not known when the graph is compiled")
+    group = _groups.by_name(name)
+    read = [_candidate(collective, group) for collective in found]
+    offers = [_offer(collective, candidate, group, options) for collective, candidate in zip(found, read)]
+    verdicts = _agreement.agree(group, [_rewrite.signature(collective) for collective in found], offers, options.wait_s)
+    for collective, candidate, verdict in zip(found, read, verdicts):
+        _sites.append(Site(_site_name(collective, candidate), _op_text(collective, candidate), *verdict[:3]))
+        log.info("torch.compile: %s", _sites[-1])
+        if isinstance(candidate, _Candidate):
+            if verdict.is_untuned:
+                _plans.note_untuned(candidate.problems[0])
+            if verdict.is_fused:
+                _rewrite.replace(candidate.site)
+
+
+def _candidate(collective: Node, group: _groups.Group) -> _Candidate | str:
+    site = _rewrite.read(collective, group.size)
+    if isinstance(site, str):
+        return site
+    rows, columns = _rewrite.value(site.product).shape
+    x, k = _rewrite.value(site.x), _rewrite.value(site.w).shape[0]
+    if not isinstance(columns, int) or not isinstance(k, int):
+        return "columns of its matmul are dynamic"
+    lengths = _lengths(rows, group.size)
+    problems = [_plans.Problem(site.kind, group, x.device, x.dtype, m, columns, k) for m in lengths]
+    return _Candidate(site, problems, not isinstance(rows, int))
+
+
+def _lengths(rows: typing.Any, ranks: int) -> list[int]:
+    """m, of which a dynamic one is asked for at several, that of the first call first."""
+    if isinstance(rows, int):
+        return [rows]
+    bounds = rows.node.shape_env.bound_sympy(rows.node.expr)
+    low, high = (int(min(max(bound, 1), _MAX_DYNAMIC_ROWS)) for bound in (bounds.lower, bounds.upper))
+    powers = [ranks << i for i in range(20) if low <= ranks << i <= high]
+    hint = rows.node.hint if rows.node.has_hint() else None
+    return [*([int(hint)] if hint is not None else []), *reversed(powers)] or [high]
+
+
+def _offer(collective: Node, candidate: _Candidate | str, group: _groups.Group, options: _Options) -> _agreement.Offer:
+    fault = candidate if isinstance(candidate, str) else ""
+    name = _site_name(collective, candidate)
+    if not fault and any(fnmatch.fnmatchcase(name, pattern) for pattern in options.exclude):
+        fault = "it is excluded by name"
+    if fault or group.rank != 0:
+        return _agreement.Offer(fault, "", "", 0, False)
+    return _wish(typing.cast(_Candidate, candidate))
+
+
+def _wish(candidate: _Candidate) -> _agreement.Offer:
+    """Of rank 0: fused where a plan of any m says so, as each m is decided anew when it is met."""
+    if candidate.problems[0].device.type == "cuda" and _config().triton.cudagraphs:
+        return _agreement.Offer("", "the compiler puts it into CUDA graphs, which mc2's operators are not tested in", "", 0, False)
+    prospects = [_plans.prospect(candidate.problems[0])]
+    for problem in candidate.problems[1:]:
+        if not prospects[-1].fault:
+            break
+        prospects.append(_plans.prospect(problem))
+    last = prospects[-1]
+    wish = prospects[0].fault if last.fault else ""
+    of = f" at m={candidate.problems[len(prospects) - 1].m}" if candidate.is_dynamic else ""
+    return _agreement.Offer("", wish, f"{last.cut}{of}", 0 if wish else last.gain_us, prospects[0].is_untuned)
+
+
+# What it is called.
+
+
+def _site_name(collective: Node, candidate: _Candidate | str) -> str:
+    node = candidate.site.product if isinstance(candidate, _Candidate) else collective
+    for key, ending in (("nn_module_stack", ""), ("fwd_nn_module_stack", " (backward)")):
+        stack = node.meta.get(key)
+        if stack:
+            path = list(stack.values())[-1][0]
+            return re.sub(r"^L\['\w+'\]\.?", "", path) + ending
+    return node.name
+
+
+def _op_text(collective: Node, candidate: _Candidate | str) -> str:
+    if isinstance(candidate, str):
+        return _rewrite.signature(collective)
+    text = candidate.problems[0].text()
+    return text.replace(" n=", " (dynamic) n=") if candidate.is_dynamic else text
