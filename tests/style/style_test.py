@@ -25,6 +25,7 @@ ROOMS = {
     "profiler": ("profiler", {"planner"}),
     "executor": ("executor", {"planner"}),
     "embed": ("executor/embed", {"planner", "store", "finder", "client", "profiler", "executor"}),
+    "nccl_tuner": ("executor/nccl_tuner", {"planner", "store"}),
     "server": ("server", {"planner", "render", "profiler", "store", "finder"}),
     # The programs and the Python package wire the others together; nothing includes them.
     "python": ("executor/python", {"planner", "render", "profiler", "store", "finder", "client", "executor", "embed"}),

@@ -217,6 +217,17 @@ class RanksTest(Refusals):
         self.assertEqual(operators(module), [])
         self.assertEqual([(site.name, site.reason) for site in inductor.sites()], [("layers.0.down", "it is excluded by name")])
 
+    def test_layers_alike_are_one_line_of_the_report(self):
+        site = inductor.Site("layers.0.ffn.w2", "matmul_all_reduce m=288 n=40 k=24 torch.float32 x2", True, "2 x 144", 12.0)
+        names = ("layers.0.ffn.w2", "layers.1.ffn.w2", "layers.10.ffn.w2", "layers.1.ffn.w3", "head2")
+        inductor._sites.extend(site._replace(name=name) for name in names)
+        inductor._sites.append(site._replace(is_fused=False, reason="its plan is not to fuse", gain_us=0))
+        lines = inductor.report().splitlines()
+        self.assertIn("5 of 6 collectives fused; by their plans 60 us less", lines[0])
+        self.assertEqual([line.split()[:3] for line in lines[1:]], [
+            ["3", "x", "layers.*.ffn.w2"], ["1", "x", "layers.*.ffn.w3"], ["1", "x", "head2"], ["1", "x", "layers.*.ffn.w2"]])  # fmt: skip
+        self.assertIn("as it was: its plan is not to fuse", lines[4])
+
     def test_what_one_rank_cannot_replace_is_left_on_all(self):
         def taken_twice(x, w):
             y = linear(x, w)

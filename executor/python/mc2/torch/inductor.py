@@ -11,6 +11,7 @@ torch.distributed._functional_collectives are found; graphs of which nothing is 
 
 from __future__ import annotations
 
+import collections
 import fnmatch
 import importlib
 import re
@@ -83,14 +84,15 @@ def sites() -> list[Site]:
 
 
 def report() -> str:
-    """sites() as text."""
+    """sites() as text, those that differ by a layer's number in one line."""
     fused = [site for site in _sites if site.is_fused]
     gain = sum(site.gain_us for site in fused)
     lines = [f"mc2.torch.inductor: {len(fused)} of {len(_sites)} collectives fused; by their plans {gain:.0f} us less in one pass over all"]
-    width = max((len(site.name) for site in _sites), default=0)
-    for site in _sites:
+    counts = collections.Counter(site._replace(name=re.sub(r"\.\d+\.", ".*.", site.name)) for site in _sites)
+    width = max((len(site.name) for site in counts), default=0)
+    for site, count in counts.items():
         what = f"fused, {site.gain_us:.0f} us less: {site.reason}" if site.is_fused else f"as it was: {site.reason}"
-        lines.append(f"  {site.name:{width}}  {site.op}  {what}")
+        lines.append(f"{count:4} x {site.name:{width}}  {site.op}  {what}")
     return "\n".join(lines)
 
 

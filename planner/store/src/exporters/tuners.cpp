@@ -5,6 +5,7 @@
 #include <set>
 #include <tuple>
 
+#include "exporters/nccl.hpp"
 #include "exporters/parts.hpp"
 #include "mc2/planner/collective.hpp"
 #include "mc2/planner/op_spec.hpp"
@@ -14,8 +15,6 @@ namespace {
 
 using planner::Collective;
 
-constexpr int kMostNcclChannels = 64;
-constexpr std::array<std::string_view, 3> kNcclProtocols{"ll", "ll128", "simple"};
 constexpr std::array<std::string_view, 5> kHcclEngines{"aicpu", "ccums", "ccusched", "aiv", "dpu"};
 constexpr std::array<std::string_view, 5> kHcclExecutors{"sole", "sequence", "parallel", "pipeline", "concur"};
 
@@ -30,21 +29,10 @@ Result<void> require_name(const std::array<std::string_view, N>& legal, std::str
                    "; legal: " + names};
 }
 
-/// Full-array bytes of every block length of the plan, ascending.
-std::set<std::int64_t> message_sizes(const planner::Plan& plan) {
-  std::set<std::int64_t> sizes;
-  for (const std::int64_t rows : plan.cut.block_rows)
-    sizes.insert(rows * planner::traits_of(plan.op.kind).message_bytes_per_unit(plan.op));
-  return sizes;
-}
-
 /// The plan's, of an NCCL variant that says so; else as asked. 0: neither says.
 int nccl_channels(const planner::Variant& variant, const ExportOptions& options) {
-  const auto ctas = variant.fields.find("ctas");
-  const bool is_number = ctas != variant.fields.end() && !ctas->second.empty() && ctas->second.size() < 4 &&
-                         ctas->second.find_first_not_of("0123456789") == std::string::npos;
-  const int own = is_number && variant.name.starts_with("nccl") ? std::stoi(ctas->second) : 0;
-  return own >= 1 && own <= kMostNcclChannels ? own : options.channels.value_or(0);
+  const int own = own_nccl_channels(variant);
+  return own > 0 ? own : options.channels.value_or(0);
 }
 
 /// mc2's other backends, and its own kernels on GPUs, exchange blocks themselves.
@@ -52,17 +40,6 @@ bool calls_nccl(const planner::Plan& plan) {
   const auto backend = plan.fingerprint.fields.find("backend");
   if (backend == plan.fingerprint.fields.end() || plan.variant.name.starts_with("nccl")) return true;
   return backend->second != "cuda" && backend->second != "mpi" && backend->second != "host";
-}
-
-/// NCCL's name; empty for a collective that it does not tune.
-std::string_view nccl_name(Collective collective) {
-  switch (collective) {
-    case Collective::AllReduce: return "allreduce";
-    case Collective::ReduceScatter: return "reducescatter";
-    case Collective::AllGather: return "allgather";
-    case Collective::AllToAll: return "";
-  }
-  return "";
 }
 
 std::string_view hccl_name(Collective collective) {
@@ -124,12 +101,7 @@ constexpr std::array kNcclAlgorithms{
 
 /// Errors: InvalidSpec naming the option.
 Result<void> require_kernels(Collective collective, const ExportOptions& options) {
-  constexpr auto kNames = [] {
-    std::array<std::string_view, kNcclAlgorithms.size()> names;
-    for (std::size_t i = 0; i < names.size(); ++i) names[i] = kNcclAlgorithms[i].name;
-    return names;
-  }();
-  MC2_TRY(require_name(kNames, options.algorithm, "--algorithm"));
+  MC2_TRY(require_name(kNcclAlgorithmNames, options.algorithm, "--algorithm"));
   MC2_TRY(require_name(kNcclProtocols, options.protocol, "--protocol"));
   const auto& algorithm = *std::ranges::find(kNcclAlgorithms, options.algorithm, &NcclAlgorithm::name);
   if (std::ranges::find(algorithm.collectives, collective) == algorithm.collectives.end())
