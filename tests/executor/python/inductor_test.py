@@ -110,7 +110,7 @@ class RanksTest(Refusals):
         module = traced(function, *inputs)
         expected = module(*inputs)
         rewrite(module)
-        module.graph.lint()
+        module.graph.lint()  # nothing is used before it is there
         module.recompile()
         found = module(*inputs)
         torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
@@ -182,6 +182,7 @@ class RanksTest(Refusals):
         x, w, b = random(M, K), random(N, K), random(N, is_same=True)
         self.left(lambda x, w: reduced(linear(x, w), "avg"), (x, w), "it reduces by avg; sums are fused")
         self.left(lambda x: reduced(x), (x,), "what it takes is no matmul's result")
+        self.left(lambda x, w: reduced(linear(x, w) + linear(x, w)), (x, w), "it takes the sum of several matmuls")
         self.left(lambda x, w, b: reduced(linear(x, w, b)), (x, w, b), "adds a bias that is no share of one for all ranks")
 
         def twice(x, w):
@@ -241,7 +242,7 @@ class RanksTest(Refusals):
         self.assertIn("is taken elsewhere, too", inductor.report())
 
     def test_ranks_that_compile_nothing_keep_the_others_from_fusing(self):
-        inputs = random(M, K), random(N, K)
+        inputs = random(3 * M, K), random(N, K)
         module = traced(lambda x, w: reduced(linear(x, w)), *inputs)
         dist.barrier()
         inductor._options = inductor._Options((), 0.3, None)
@@ -252,6 +253,51 @@ class RanksTest(Refusals):
             rewrite(module)
         self.assertEqual(operators(module), [])
         self.assertRegex(inductor.report(), r"rank 1.* of the group did not compile this graph within 0.3 s")
+
+    def test_a_rank_that_compiles_again_by_itself_does_what_the_others_run(self):
+        m = 4 * M
+        fuse("matmul_all_reduce", [m // 2, m // 2], m=m)
+        function, inputs = lambda x, w: reduced(linear(x, w)), (random(m, K), random(N, K))
+        module, again = traced(function, *inputs), traced(function, *inputs)
+        rewrite(module)
+        self.assertEqual(operators(module), ["matmul_all_reduce"])
+        inductor._options = inductor._Options((), 0.3, None)
+        if RANK == 0:
+            rewrite(again)
+            self.assertEqual(operators(again), ["matmul_all_reduce"])
+        dist.barrier()
+        if RANK != 0:
+            rewrite(again)
+
+    def test_sites_that_feed_each_other(self):
+        x, w = random(M, K), random(K, K)
+        fuse("matmul_all_reduce", [M // 2, M // 2], n=K)
+        self.fused(lambda x, w: reduced(torch.mm(reduced(torch.mm(x, w)), w)), (x, w), ["matmul_all_reduce"] * 2)
+        fuse("matmul_reduce_scatter", [M // RANKS // 2] * 2, n=K)
+        fuse("all_gather_matmul", [M // RANKS // 2] * 2, n=K)
+        self.fused(lambda x, w: torch.mm(gathered(scattered(torch.mm(x, w))), w), (x, w), ["matmul_reduce_scatter", "all_gather_matmul"])
+        self.fused(lambda x, w: scattered(torch.mm(gathered(x), w)), (random(M // RANKS, K), w), ["all_gather_matmul"])
+        self.assertIn("its matmul is fused with all_gather_into_tensor", inductor.report())
+
+    def test_columns_that_differ_by_rank_are_left(self):
+        x, w = random(M // RANKS, K), random(N - RANK, K)
+        fuse("all_gather_matmul", [M // RANKS // 2] * 2)
+        self.left(lambda x, w: linear(gathered(x), w), (x, w), "rank 1 has all_gather_matmul m=288 n=39 dim=0, rank 0 all_gather_matmul m=288 n=40 dim=0")
+
+    def test_gradients_of_weights_are_left(self):
+        self.left(lambda x, w: reduced(torch.mm(x.t(), w)), (random(M, K), random(M, N)), "it sums gradients of a weight")
+
+    def test_what_fails_on_one_rank_is_left_on_all_at_once(self):
+        def failing(*_):
+            raise ValueError("no plan today")
+
+        inputs = random(M, K), random(N, K)
+        with unittest.mock.patch.object(_plans, "prospect", failing):
+            self.left(lambda x, w: reduced(linear(x, w)), inputs, "its plan could not be looked up: no plan today")
+
+    def test_nothing_is_summed_as_without_mc2(self):
+        y = torch.ops.mc2.matmul_all_reduce(torch.empty(0, K), random(K, N), None, group_name())
+        self.assertEqual(tuple(y.shape), (0, N))
 
     def test_the_same_graph_compiled_again_is_judged_anew(self):
         function, inputs = lambda x, w: reduced(linear(x, w)), (random(M, K), random(N, K))
@@ -451,7 +497,7 @@ class FakeGroupTest(unittest.TestCase):
                 "all_gather_matmul m=4096 n=512 k=4096", "matmul_reduce_scatter m=4096 n=4096 k=512",
                 "all_gather_matmul m=4096 n=1792 k=4096", "matmul_reduce_scatter m=4096 n=4096 k=1792"],
         }  # fmt: skip
-        pays = lambda problem: _plans.Prospect(10, "2 x 2048", "")
+        pays = lambda problem, w_layout: _plans.Prospect(10, "2 x 2048", "")
         for shard, ops in expected.items():
             for batch in (1, 2):
                 with self.subTest(shard.__name__, batch=batch), unittest.mock.patch.object(_plans, "prospect", pays), \

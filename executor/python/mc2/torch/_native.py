@@ -67,13 +67,17 @@ def layout(w: torch.Tensor) -> str:
     return PLAIN if w.is_contiguous() else TRANSPOSED if w.t().is_contiguous() else STRIDED
 
 
+def layout_fault(w_layout: str) -> str:
+    return "w is neither contiguous nor the transpose of what is" if w_layout == STRIDED else ""
+
+
 def common_fault(ranks: list[tuple[str, str, str]]) -> str:
     """The first reason why these ranks cannot run the backend together, of each one's machine, fault and layout of w; "" if none."""
     if any(entry[0] != ranks[0][0] for entry in ranks):
         return "the ranks are on several machines"
     for rank, (_, own, w_layout) in enumerate(ranks):
-        if own or w_layout == STRIDED:
-            return f"rank {rank}: {own or 'w is neither contiguous nor the transpose of what is'}"
+        if own or layout_fault(w_layout):
+            return f"rank {rank}: {own or layout_fault(w_layout)}"
     return ""
 
 
@@ -163,7 +167,7 @@ class Native:
         addresses = (x.data_ptr(), w.data_ptr(), y.data_ptr(), _address(rows))
         if addresses != self._bound:
             self._prepared.rebind(addresses, (self._x, self._y))
-            self._bound = addresses
+            self._bound, self._rows = addresses, None  # peers do not reach rows
         # What the caller frees afterwards is used again in the order of this stream, so after the run.
         stream, is_captured = torch.cuda.current_stream(x.device).cuda_stream, torch.cuda.is_current_stream_capturing()
         if is_captured:

@@ -20,6 +20,7 @@ if typing.TYPE_CHECKING:
     from .._client import PlanAnswer
 
 MAX_BLOCK_COUNT = _core.default_options(_core.Fingerprint({"backend": "torch/"}))["max_block_count"]
+MAX_NATIVE_LENGTHS = 16
 _SERVICE_DEADLINE_S = 0.05
 DTYPES = {torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16"}
 LOOPED, BATCHED = "looped", "batched"  # matmuls of a block of several ranks' rows: one each, or one batched
@@ -70,6 +71,7 @@ _choices: dict[tuple[typing.Any, ...], Choice] = {}
 _models: dict[tuple[typing.Any, ...], CostModel] = {}
 _plans: dict[tuple[Problem, Calls], Plan] = {}
 _untuned: dict[Problem, None] = {}  # a set in the order of the first calls
+_native_lengths: dict[tuple[typing.Any, ...], set[int]] = {}  # m that models of mc2's own backend have planned, on rank 0
 _given_up: set[Problem] = set()  # what tuning has failed for
 _stores: dict[str, _core.Store] = {}  # opened for reading once, which takes longer than a look into them
 
@@ -80,6 +82,7 @@ def forget() -> None:
     _models.clear()
     _plans.clear()
     _untuned.clear()
+    _native_lengths.clear()
     _given_up.clear()
     _stores.clear()
     _native.forget()
@@ -137,7 +140,7 @@ def _chosen(
     choice = _choices.get(key)
     is_captured = x.is_cuda and torch.cuda.is_current_stream_capturing()
     if choice is None:
-        if settings.is_disabled:
+        if settings.is_disabled or m == 0 or w.numel() == 0:  # no plan is of nothing
             return None
         if is_captured:
             warn("capture", f"{kind} m={m} is captured into a graph before its first call, so it runs unfused: call it once before")
@@ -174,9 +177,11 @@ def unsupported(problem: Problem) -> str:
         return f"{problem.dtype} is none of {', '.join(map(str, DTYPES))}"
     if problem.group.backend not in ("gloo", "nccl", "undefined"):
         return f"process groups of backend '{problem.group.backend}' are not cut; gloo and nccl are"
-    if problem.op().cut_axis != "rows":
-        return f"{problem.m} rows are too few to cut"
-    return ""
+    try:
+        has_rows = problem.op().cut_axis == "rows"
+    except Error as error:  # a shape of which there is no operator
+        return str(error)
+    return "" if has_rows else f"{problem.m} rows are too few to cut"
 
 
 def is_native(problem: Problem, plan: Plan) -> bool:
@@ -208,9 +213,9 @@ class Prospect(typing.NamedTuple):
     is_untuned: bool = False  # no plan of it was measured
 
 
-def prospect(problem: Problem) -> Prospect:
-    """Of eager calls. A plan for mc2's own backend has to gain more than what its eager calls cost the host: in a compiled program the host may be
-    what is waited for."""
+def prospect(problem: Problem, w_layout: str) -> Prospect:
+    """Of eager calls. A plan for mc2's own backend has to gain more than what its eager calls cost the host: in a compiled program
+    the host may be what is waited for."""
     reason = "MC2_DISABLE is 1" if settings.is_disabled else unsupported(problem)
     if reason:
         return Prospect(0, "", reason)
@@ -223,7 +228,7 @@ def prospect(problem: Problem) -> Prospect:
     gain_us = raced.serial_us - raced.fused_us if raced else plan.serial_us - plan.makespan_us
     fault = "" if is_fused(problem, plan) else f"its plan is not to fuse ({found.source})"
     if is_native(problem, plan):
-        fault = _native.fault(problem)
+        fault = _native.fault(problem) or _native.layout_fault(w_layout)
         if not fault and gain_us < _native.EAGER_HOST_US:
             fault = f"its plan gains {gain_us:.0f} us, and a call outside a CUDA graph costs the host {_native.EAGER_HOST_US:.0f}"
     return Prospect(gain_us, f"{plan.cut}, {plan.variant}", fault, not _is_tuned(found))
@@ -277,12 +282,19 @@ def _find(problem: Problem) -> _core.FoundPlan:
 
 
 def _found_natively(problem: Problem, store: _core.Store | None) -> _core.FoundPlan | None:
-    """What is kept for mc2's own backend, or what a model of it says of this n and k: if that is to gain something."""
+    """What is kept for mc2's own backend, or what a model of it says of this n and k: if that is to gain more than a call costs the
+    host, and for some lengths only, as each has memory as large as its operands."""
     if store is None or _native.fault(problem):
         return None
     machine = _native.fingerprint(problem.group)
     found = _found(lambda: _core.find_plan(problem.op(), machine, store=store, may_transfer=False))
-    return found if found is not None and (found.origin == "kept" or found.plan.benefit > 0) else None
+    if found is None or found.origin == "kept":
+        return found
+    lengths = _native_lengths.setdefault(model_key(problem), set())
+    if found.plan.serial_us - found.plan.makespan_us < _native.EAGER_HOST_US or len(lengths | {problem.m}) > MAX_NATIVE_LENGTHS:
+        return None
+    lengths.add(problem.m)
+    return found
 
 
 def _is_tuned(found: _core.FoundPlan) -> bool:

@@ -28,11 +28,15 @@ class Site(typing.NamedTuple):
     collective: Node
     result: Node  # the collective's, once all of it is there and in its order
     product: Node  # the matmul's
-    x: Node  # what the operator takes, [..., k]
     bias: Node | None  # what is added to the result once
     shape: tuple[_Size, ...]  # what is scattered or gathered along `dim`: the whole, or the rank's share
     dim: int
     keeps_rows: bool = False  # others than the matmul take the gathered rows, too
+
+    @property
+    def x(self) -> Node:
+        """What the operator takes, [..., k]. As the graph has it now: another site may have given it."""
+        return typing.cast(Node, self.collective.args[0]) if self.kind in _BEFORE_MATMUL.values() else _operands(self.product)[1]
 
     @property
     def w(self) -> Node:
@@ -49,9 +53,10 @@ def group_name(collective: Node) -> typing.Any:
 
 
 def signature(collective: Node) -> str:
-    """What ranks that meet in it have in common; sizes may be dynamic and shares uneven."""
+    """What ranks that meet in it have in common: name, type and sizes, those that are dynamic left out."""
     taken = value(typing.cast(Node, collective.args[0]))
-    return f"{_collective(collective)} {taken.dtype} {taken.dim()}"
+    sizes = " x ".join(str(size) if isinstance(size, int) else "?" for size in taken.shape)
+    return f"{_collective(collective)} of {sizes} {taken.dtype}"
 
 
 def read(collective: Node, ranks: int) -> Site | str:
@@ -89,8 +94,9 @@ def value(node: Node) -> torch.Tensor:
 
 
 def _name(node: Node) -> str:
-    """Of an operator: mm, view, all_reduce, ..."""
-    return getattr(getattr(node.target, "overloadpacket", None), "__name__", "")
+    """Of an operator: mm, view, all_reduce, ...; not of overloads that do more, such as mm.dtype and view.dtype."""
+    is_usual = getattr(node.target, "_overloadname", "") in ("default", "Tensor", "int")
+    return getattr(getattr(node.target, "overloadpacket", None), "__name__", "") if is_usual else ""
 
 
 def _collective(node: Node) -> str:
@@ -127,7 +133,7 @@ def _is_matmul(node: Node) -> bool:
     if _name(node) not in ("mm", "addmm") or any(factor != 1 for factor in node.kwargs.values()):
         return False
     bias, x, w = _operands(node)
-    values = [value(given) for given in (x, w, bias) if given is not None]
+    values = [value(node), *(value(given) for given in (x, w, bias) if given is not None)]
     is_one_type = all(each.dtype == values[0].dtype and each.device == values[0].device for each in values)
     return is_one_type and (bias is None or value(bias).dim() == 1)
 
@@ -142,7 +148,7 @@ def _read_product(collective: Node, wait: Node, ranks: int) -> Site | str:
         source, dim = _unsplit(source, ranks) or (source, 0)
     shape, product = tuple(value(source).shape), _below_views(source)
     if not _is_matmul(product):
-        return "what it takes is no matmul's result"
+        return _why_no_product(product)
     if any(len(node.users) != 1 for node in [*_views(source, product), product]):
         return f"the matmul's result {product.name} is taken elsewhere, too"
     if kind != "matmul_all_reduce":
@@ -151,11 +157,20 @@ def _read_product(collective: Node, wait: Node, ranks: int) -> Site | str:
         if _dynamic_count(shape) > 1:
             return "several of its dimensions are dynamic"
     bias, x, _ = _operands(product)
+    if _name(x) in ("permute", "t", "transpose"):
+        return "it sums gradients of a weight, over rows that may be others on each rank"
     if bias is not None:
         bias = _summed(bias, ranks) if kind != "matmul_all_to_all" else None
         if bias is None:
             return f"the matmul {product.name} adds a bias that is no share of one for all ranks"
-    return Site(kind, collective, wait, product, x, bias, shape, dim)
+    return Site(kind, collective, wait, product, bias, shape, dim)
+
+
+def _why_no_product(node: Node) -> str:
+    summed = [_below_views(given) for given in node.all_input_nodes] if _name(node) == "add" else []
+    if any(_is_matmul(given) or _name(given) == "add" for given in summed):
+        return "it takes the sum of several matmuls"
+    return "what it takes is no matmul's result"
 
 
 def _below_views(node: Node) -> Node:
@@ -194,7 +209,7 @@ def _split_of(joined: Node, ranks: int) -> Node | None:
 
 
 def _summed(bias: Node, ranks: int) -> Node | None:
-    """b where every rank adds b / ranks, as DTensor does."""
+    """b where every rank adds b / ranks, as DTensor does of what is the same on all ranks."""
     is_share = (_name(bias) == "div" and bias.args[1] == ranks) or (_name(bias) == "mul" and bias.args[1] == 1 / ranks)
     return typing.cast(Node, bias.args[0]) if is_share else None
 
@@ -213,7 +228,9 @@ def _read_gather(collective: Node, wait: Node, ranks: int) -> Site | str:
     products, keeps_rows = _products(whole, shape[-1])
     if not products:
         return "what it gathers is no matmul's left operand"
-    product = max(products, key=lambda node: int(value(node).shape[1]))  # hides most
+    if _dynamic_count(value(product).shape[1] for product in products):
+        return "columns of its matmul are dynamic"
+    product = max(products, key=lambda node: value(node).shape[1])  # hides most
     return _collected("all_gather_matmul", collective, whole, product, shape, dim, keeps_rows or len(products) > 1)
 
 
@@ -239,7 +256,7 @@ def _read_exchanged(collective: Node, wait: Node) -> Site | str:
 def _collected(kind: str, collective: Node, whole: Node, product: Node, shape: tuple[_Size, ...], dim: int, keeps_rows: bool) -> Site | str:
     bias, _, w = _operands(product)
     late = _later(w, collective)
-    return late if isinstance(late, str) else Site(kind, collective, whole, product, typing.cast(Node, collective.args[0]), bias, shape, dim, keeps_rows)
+    return late if isinstance(late, str) else Site(kind, collective, whole, product, bias, shape, dim, keeps_rows)
 
 
 def _products(whole: Node, k: _Size) -> tuple[list[Node], bool]:

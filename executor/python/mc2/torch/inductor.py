@@ -21,7 +21,7 @@ import torch
 from torch.fx import Graph, Node
 
 from ..errors import Error
-from . import _agreement, _groups, _plans, _rewrite
+from . import _agreement, _groups, _native, _plans, _rewrite
 from ._settings import log, warn
 
 _OLDEST = (2, 6)
@@ -32,7 +32,7 @@ class Site(typing.NamedTuple):
     """A collective of a compiled graph, and what has become of it."""
 
     name: str  # of the module, "layers.0.attn.wo"; of backward graphs with " (backward)"
-    op: str  # "matmul_all_reduce m=4096 n=4096 k=3584 torch.bfloat16 x2", or the collective's name
+    op: str  # "matmul_all_reduce m=4096 n=4096 k=3584 torch.bfloat16 x2"; of no site "all_reduce of 2 x 96 torch.float32"
     is_fused: bool
     reason: str  # why not, or the cut that is put there
     gain_us: float  # of the unfused time, as the plan has it; of a dynamic m for the m that was compiled first
@@ -64,7 +64,8 @@ def enable(*, exclude: typing.Iterable[str] = (), wait_s: float = 300) -> None:
         raise Error("invalid_spec", "exclude", f"is {names!r}; needs names of sites, such as 'layers.0.*'")
     if isinstance(wait_s, bool) or not isinstance(wait_s, (int, float)) or not wait_s > 0:
         raise Error("invalid_spec", "wait_s", f"is {wait_s!r}; needs seconds above 0")
-    previous = _options.previous if _options is not None else config.post_grad_custom_pre_pass
+    current = config.post_grad_custom_pre_pass
+    previous = _options.previous if _options is not None and getattr(current, "is_mc2", False) else current
     _options = _Options(names, wait_s, previous)
     config.post_grad_custom_pre_pass = _pass(previous)
     _sites.clear()
@@ -73,7 +74,7 @@ def enable(*, exclude: typing.Iterable[str] = (), wait_s: float = 300) -> None:
 def disable() -> None:
     """Graphs that are compiled from now on are as without mc2."""
     global _options
-    if _options is not None:
+    if _options is not None and getattr(_config().post_grad_custom_pre_pass, "is_mc2", False):  # another one since is left
         _config().post_grad_custom_pre_pass = _options.previous
     _options = None
 
@@ -97,7 +98,7 @@ def report() -> str:
 
 
 def forget() -> None:
-    """What sites() tells."""
+    """Forgets what sites() tells."""
     _sites.clear()
 
 
@@ -115,56 +116,102 @@ def _pass(previous: typing.Any) -> typing.Any:
 
     base = importlib.import_module("torch._inductor.custom_graph_pass").CustomGraphPass
     # No identity, so no cache: what is compiled depends on plans and on other ranks.
-    return type("Pass", (base,), {"__call__": run, "uuid": lambda _: None})()
+    return type("Pass", (base,), {"__call__": run, "uuid": lambda _: None, "is_mc2": True})()
+
+
+class _Candidate(typing.NamedTuple):
+    """A collective of a graph, and its site."""
+
+    collective: Node
+    fault: str  # why it has none that can be replaced
+    site: _rewrite.Site | None = None
+    problems: tuple[_plans.Problem, ...] = ()  # of each m that is asked for
+    is_dynamic: bool = False
+
+    @property
+    def name(self) -> str:
+        """The module's, with " (backward)" in a backward graph; else the node's."""
+        node = self.site.product if self.site else self.collective
+        for key, ending in (("nn_module_stack", ""), ("fwd_nn_module_stack", " (backward)")):
+            stack = node.meta.get(key)
+            if stack:
+                return re.sub(r"^L\['\w+'\]\.?", "", list(stack.values())[-1][0]) + ending
+        return node.name
+
+    @property
+    def op(self) -> str:
+        if not self.problems:
+            return _rewrite.signature(self.collective)
+        text = self.problems[0].text()
+        return text.replace(" n=", " (dynamic) n=") if self.is_dynamic else text
 
 
 def fuse(graph: Graph) -> None:
     """Rewrites a graph after gradients were taken. Ranks of its groups that compile the same graph do the same."""
     options = _options or _Options((), 300, None)
-    by_group: dict[typing.Any, list[Node]] = {}
-    for collective in _rewrite.collectives(graph):
-        by_group.setdefault(_rewrite.group_name(collective), []).append(collective)
-    for name, found in by_group.items():
+    met: list[tuple[_agreement.Meeting, list[_Candidate]]] = []
+    for name, candidates in _candidates(graph, options).items():
         try:
-            _fuse_group(name, found, options)
-        except Exception as error:  # the program's graph matters more
+            met.append((_meet(name, candidates), candidates))
+        except Exception as error:  # nobody fuses what this rank makes no offer of
             warn("inductor", f"collectives of group {name} are left as they were: {error}")
+    # From here on what fails must fail loudly: the other ranks may have fused.
+    for meeting, candidates in met:
+        for candidate, verdict in zip(candidates, meeting.verdicts(options.wait_s)):
+            _take(candidate, verdict)
 
 
-class _Candidate(typing.NamedTuple):
-    site: _rewrite.Site
-    problems: list[_plans.Problem]  # of each m that is asked for
-    is_dynamic: bool
+def _take(candidate: _Candidate, verdict: _agreement.Verdict) -> None:
+    site = Site(candidate.name, candidate.op, *verdict[:3])
+    if verdict.is_untuned and candidate.problems:
+        _plans.note_untuned(candidate.problems[0])
+    if verdict.is_fused:
+        if candidate.site is None:
+            raise Error("mismatch", "torch.compile", f"other ranks have fused {site.name}, which this rank cannot: {candidate.fault}")
+        _rewrite.replace(candidate.site)
+    _sites.append(site)
+    log.info("torch.compile: %s", site)
 
 
-def _fuse_group(name: typing.Any, found: list[Node], options: _Options) -> None:
+def _candidates(graph: Graph, options: _Options) -> dict[typing.Any, list[_Candidate]]:
+    """By name of the group, in the graph's order."""
+    found: dict[typing.Any, list[_Candidate]] = {}
+    products: dict[Node, str] = {}
+    for collective in _rewrite.collectives(graph):
+        try:
+            candidate = _candidate(collective, options)
+        except Exception as error:
+            candidate = _Candidate(collective, f"it could not be read: {error}")
+        if candidate.site and not candidate.fault:
+            other = products.setdefault(candidate.site.product, collective.name)
+            if other != collective.name:
+                candidate = candidate._replace(fault=f"its matmul is fused with {other}")
+        found.setdefault(_rewrite.group_name(collective), []).append(candidate)
+    return found
+
+
+def _candidate(collective: Node, options: _Options) -> _Candidate:
+    name = _rewrite.group_name(collective)
     if not isinstance(name, str):
-        raise Error("unsupported", "group", "is not known when the graph is compiled")
+        return _Candidate(collective, "its group is not known when the graph is compiled")
     group = _groups.by_name(name)
-    read = [_candidate(collective, group) for collective in found]
-    offers = [_offer(collective, candidate, group, options) for collective, candidate in zip(found, read)]
-    verdicts = _agreement.agree(group, [_rewrite.signature(collective) for collective in found], offers, options.wait_s)
-    for collective, candidate, verdict in zip(found, read, verdicts):
-        _sites.append(Site(_site_name(collective, candidate), _op_text(collective, candidate), *verdict[:3]))
-        log.info("torch.compile: %s", _sites[-1])
-        if isinstance(candidate, _Candidate):
-            if verdict.is_untuned:
-                _plans.note_untuned(candidate.problems[0])
-            if verdict.is_fused:
-                _rewrite.replace(candidate.site)
-
-
-def _candidate(collective: Node, group: _groups.Group) -> _Candidate | str:
+    if group.size == 1:
+        return _Candidate(collective, "its group has one rank")
     site = _rewrite.read(collective, group.size)
     if isinstance(site, str):
-        return site
+        return _Candidate(collective, site)
     rows, columns = _rewrite.value(site.product).shape
     x, k = _rewrite.value(site.x), _rewrite.value(site.w).shape[0]
     if not isinstance(columns, int) or not isinstance(k, int):
-        return "columns of its matmul are dynamic"
+        return _Candidate(collective, "columns of its matmul are dynamic")
+    if 0 in (rows if isinstance(rows, int) else 1, columns, k):
+        return _Candidate(collective, "its matmul is empty")
     lengths = _lengths(rows, group.size)
-    problems = [_plans.Problem(site.kind, group, x.device, x.dtype, m, columns, k) for m in lengths]
-    return _Candidate(site, problems, not isinstance(rows, int))
+    problems = tuple(_plans.Problem(site.kind, group, x.device, x.dtype, m, columns, k) for m in lengths)
+    candidate = _Candidate(collective, "", site, problems, not isinstance(rows, int))
+    if any(fnmatch.fnmatchcase(candidate.name, pattern) for pattern in options.exclude):
+        return candidate._replace(fault="it is excluded by name")
+    return candidate
 
 
 def _lengths(rows: typing.Any, ranks: int) -> list[int]:
@@ -178,46 +225,36 @@ def _lengths(rows: typing.Any, ranks: int) -> list[int]:
     return [*([int(hint)] if hint is not None else []), *reversed(powers)] or [high]
 
 
-def _offer(collective: Node, candidate: _Candidate | str, group: _groups.Group, options: _Options) -> _agreement.Offer:
-    fault = candidate if isinstance(candidate, str) else ""
-    name = _site_name(collective, candidate)
-    if not fault and any(fnmatch.fnmatchcase(name, pattern) for pattern in options.exclude):
-        fault = "it is excluded by name"
-    if fault or group.rank != 0:
-        return _agreement.Offer(fault, "", "", 0, False)
-    return _wish(typing.cast(_Candidate, candidate))
+def _meet(name: typing.Any, candidates: list[_Candidate]) -> _agreement.Meeting:
+    group = _groups.by_name(name)
+    signature = [_rewrite.signature(candidate.collective) for candidate in candidates]
+    return _agreement.Meeting(group, signature, [_offer(candidate, group) for candidate in candidates])
 
 
-def _wish(candidate: _Candidate) -> _agreement.Offer:
+def _offer(candidate: _Candidate, group: _groups.Group) -> _agreement.Offer:
+    if candidate.fault or candidate.site is None:
+        return _agreement.Offer(candidate.fault)
+    first, site = candidate.problems[0], candidate.site
+    rows = "dynamic" if candidate.is_dynamic else first.m
+    call = [first.kind, f"m={rows}", f"n={first.n}", f"dim={site.dim}", *(["rows kept"] if site.keeps_rows else [])]
+    try:
+        return _wish(candidate, call) if group.rank == 0 else _agreement.Offer("", call)
+    except Exception as error:
+        return _agreement.Offer(f"its plan could not be looked up: {error}")
+
+
+def _wish(candidate: _Candidate, call: list[typing.Any]) -> _agreement.Offer:
     """Of rank 0: fused where a plan of any m says so, as each m is decided anew when it is met."""
-    if candidate.problems[0].device.type == "cuda" and _config().triton.cudagraphs:
-        return _agreement.Offer("", "the compiler puts it into CUDA graphs, which mc2's operators are not tested in", "", 0, False)
-    prospects = [_plans.prospect(candidate.problems[0])]
+    first, site = candidate.problems[0], typing.cast(_rewrite.Site, candidate.site)
+    if first.device.type == "cuda" and _config().triton.cudagraphs:
+        return _agreement.Offer("", call, "the compiler puts it into CUDA graphs, which mc2's operators are not tested in")
+    layout = _native.layout(_rewrite.value(site.w))
+    prospects = [_plans.prospect(first, layout)]
     for problem in candidate.problems[1:]:
         if not prospects[-1].fault:
             break
-        prospects.append(_plans.prospect(problem))
+        prospects.append(_plans.prospect(problem, layout))
     last = prospects[-1]
     wish = prospects[0].fault if last.fault else ""
-    of = f" at m={candidate.problems[len(prospects) - 1].m}" if candidate.is_dynamic else ""
-    return _agreement.Offer("", wish, f"{last.cut}{of}", 0 if wish else last.gain_us, prospects[0].is_untuned)
-
-
-# What it is called.
-
-
-def _site_name(collective: Node, candidate: _Candidate | str) -> str:
-    node = candidate.site.product if isinstance(candidate, _Candidate) else collective
-    for key, ending in (("nn_module_stack", ""), ("fwd_nn_module_stack", " (backward)")):
-        stack = node.meta.get(key)
-        if stack:
-            path = list(stack.values())[-1][0]
-            return re.sub(r"^L\['\w+'\]\.?", "", path) + ending
-    return node.name
-
-
-def _op_text(collective: Node, candidate: _Candidate | str) -> str:
-    if isinstance(candidate, str):
-        return _rewrite.signature(collective)
-    text = candidate.problems[0].text()
-    return text.replace(" n=", " (dynamic) n=") if candidate.is_dynamic else text
+    at = f" at m={candidate.problems[len(prospects) - 1].m}" if candidate.is_dynamic else ""
+    return _agreement.Offer("", call, wish, f"{last.cut}{at}", 0 if wish else last.gain_us, prospects[0].is_untuned)
