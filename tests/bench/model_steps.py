@@ -1,0 +1,182 @@
+#!/usr/bin/env python3
+"""What mc2 model promises of a whole step, against the step: a stack of Llama-like blocks on two ranks in network namespaces.
+
+    MC2_PROGRAM=build/ci/planner/cli/mc2 PYTHONPATH=build/ci/executor/python python3 tests/bench/model_steps.py 1gbit
+
+Each rank has one core. Two lengths are tuned for every layer; the steps are of those and of others. For each length it prints the time of
+the unfused step, of the step by mc2.torch, and what mc2 model says that fusing saves. Needs root, iproute2 and PyTorch with gloo.
+docs/python.md has the last results.
+"""
+
+import argparse
+import csv
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = pathlib.Path(__file__).resolve()
+sys.path.insert(0, str(HERE.parents[1] / "cli"))
+LAYERS, WIDTH, HEADS, HIDDEN, RANKS = 8, 1024, 16, 2816, 2
+TUNED, OTHERS = (256, 512), (320, 384, 448, 640)
+SITES = (("attention_out", WIDTH, WIDTH), ("mlp_down", WIDTH, HIDDEN))  # name, n, k of the whole layer: matmul, all-reduce
+
+
+class Stack:
+    """Blocks with random weights, sharded as Megatron-LM does it: an all-reduce behind attention, one behind the MLP."""
+
+    def __init__(self):
+        torch.manual_seed(dist.get_rank())
+        share, inner = WIDTH // RANKS, HIDDEN // RANKS
+        shapes = {"qkv": (WIDTH, 3 * share), "out": (share, WIDTH), "up": (WIDTH, 2 * inner), "down": (inner, WIDTH)}
+        self.blocks = [{name: torch.randn(shape) / shape[0] ** 0.5 for name, shape in shapes.items()} for _ in range(LAYERS)]
+
+    @staticmethod
+    def norm(x):
+        return x * torch.rsqrt(x.square().mean(-1, keepdim=True) + 1e-5)
+
+    @staticmethod
+    def attention(x, w):
+        q, k, v = (part.view(len(x), -1, WIDTH // HEADS).transpose(0, 1) for part in (Stack.norm(x) @ w["qkv"]).chunk(3, -1))
+        scores = (q @ k.transpose(1, 2)) * (WIDTH // HEADS) ** -0.5
+        mask = torch.full(scores.shape[1:], float("-inf")).triu(1)
+        return (torch.softmax(scores + mask, -1) @ v).transpose(0, 1).reshape(len(x), -1)
+
+    def __call__(self, x, reduced_product):
+        for w in self.blocks:
+            x = x + reduced_product(self.attention(x, w), w["out"])
+            gate, up = (self.norm(x) @ w["up"]).chunk(2, -1)
+            x = x + reduced_product(torch.nn.functional.silu(gate) * up, w["down"])
+        return x
+
+
+def unfused(x, w):
+    y = torch.mm(x, w)
+    dist.all_reduce(y)
+    return y
+
+
+def step_us(stack, x, reduced_product):
+    """Of the slowest rank."""
+    dist.barrier()
+    start = time.perf_counter()
+    stack(x, reduced_product)
+    taken = torch.tensor([(time.perf_counter() - start) * 1e6])
+    dist.all_reduce(taken, dist.ReduceOp.MAX)
+    return taken.item()
+
+
+def pair_us(stack, x, is_fused_first):
+    """Unfused and by mc2."""
+    fused = step_us(stack, x, mc2.torch.matmul_all_reduce) if is_fused_first else None
+    without = step_us(stack, x, unfused)
+    return without, fused or step_us(stack, x, mc2.torch.matmul_all_reduce)
+
+
+def run_rank(options):
+    torch.set_num_threads(1)
+    os.sched_setaffinity(0, {options.rank % os.cpu_count()})
+    dist.init_process_group("gloo", init_method=f"tcp://{options.address}:29511", rank=options.rank, world_size=RANKS)
+    for m in TUNED:
+        for _, n, k in SITES:
+            found = mc2.torch.tune("matmul_all_reduce", m=m, n=n, k=k // RANKS, dtype=torch.float32)
+            if options.rank == 0:
+                print("#", found.text, flush=True)
+    stack = Stack()
+    with torch.no_grad():
+        for m in (*TUNED, *OTHERS):
+            torch.manual_seed(7)
+            x = torch.randn(m, WIDTH)
+            difference = (stack(x, mc2.torch.matmul_all_reduce) - stack(x, unfused)).norm() / stack(x, unfused).norm()
+            pairs = [pair_us(stack, x, is_fused_first=i % 2 == 1) for i in range(options.rounds)]
+            if options.rank == 0:
+                print(json.dumps({"m": m, "pairs": pairs, "difference": float(difference)}), flush=True)
+    dist.destroy_process_group()
+    mc2.torch.forget()
+
+
+def promised(store, folder):
+    """By m: what mc2 model says of the step's fused layers, us: serial, fused, low, high."""
+    layers = folder / "layers.csv"
+    layers.write_text("model,layer,parallel,n,k,units,dtype,count\n" + "".join(f"stack,{name},row,{n},{k},,f32,{LAYERS}\n" for name, n, k in SITES))
+    documents = []
+    with mc2.Store(store, read_only=True) as kept:
+        fingerprint = kept.list_plans()[0].plan.fingerprint
+        for _, n, k in SITES:
+            op = mc2.OpSpec("matmul_all_reduce", m=TUNED[-1], n=n, k=k // RANKS, dtype="f32", ranks=RANKS)
+            for i, model in enumerate(kept.list_models(op, fingerprint)):
+                if (model.op.n, model.op.k) == (n, k // RANKS):
+                    path = folder / f"{k}-{i}.json"
+                    path.write_text(model.to_json())
+                    documents += ["--model", str(path)]
+    found = {}
+    for m in (*TUNED, *OTHERS):
+        done = subprocess.run([os.environ["MC2_PROGRAM"], "model", layers, "--ranks", str(RANKS), "--m", str(m), "--json", *documents],
+                              capture_output=True, text=True, check=False, timeout=60)  # fmt: skip
+        if done.returncode != 0:
+            sys.exit(f"model_steps.py: mc2 model failed: {done.stderr}")
+        step = next(step for step in json.loads(done.stdout)["steps"] if step["form"] == "all_reduce")
+        found[m] = (step["serial_us"], step["fused"]["us"], step["fused"]["low_us"], step["fused"]["high_us"])
+    return found
+
+
+def launch(options):
+    import two_hosts
+
+    fault = two_hosts.make_places(options.rate)
+    if fault:
+        sys.exit(f"model_steps.py: {fault}")
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        environment = {**os.environ, "MC2_STORE": str(folder / "store.db"), "GLOO_SOCKET_IFNAME": "eth0", "OMP_NUM_THREADS": "1",
+                       # glibc gives large blocks back to the kernel, and each step fetches them again, fused or not: up to a quarter of it
+                       "MALLOC_TRIM_THRESHOLD_": "4000000000", "MALLOC_MMAP_THRESHOLD_": "4000000000", "MALLOC_ARENA_MAX": "1"}  # fmt: skip
+        try:
+            ranks = [subprocess.Popen(["ip", "netns", "exec", place, sys.executable, __file__, options.rate, "--rank", str(rank), "--address",
+                                       two_hosts.ADDRESSES[0], "--rounds", str(options.rounds)], env=environment,
+                                      stdout=subprocess.PIPE if rank == 0 else None, text=True)
+                     for rank, place in enumerate(two_hosts.PLACES)]  # fmt: skip
+            lines = []
+            for line in ranks[0].stdout:
+                print(line, end="", file=sys.stderr, flush=True)
+                lines.append(line)
+            if any(rank.wait() for rank in ranks):
+                sys.exit("model_steps.py: a rank failed")
+        finally:
+            two_hosts.remove_places()
+        measured = [json.loads(line) for line in lines if line.startswith("{")]
+        model = promised(folder / "store.db", folder)
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer.writerow("rate m is_tuned unfused_us mc2_us saved_us promised_us promised_low_us promised_high_us predicted_us error slower_rounds difference".split())
+    for entry in measured:
+        m, pairs = entry["m"], entry["pairs"]
+        serial, fused, low, high = model[m]
+        without, with_it = (statistics.median(times) for times in zip(*pairs))
+        saved = statistics.median(a - b for a, b in pairs)
+        predicted = without - (serial - fused)  # the rest of the step as it was measured, unfused
+        writer.writerow([options.rate, m, int(m in TUNED), *(round(value) for value in (without, with_it, saved, serial - fused, serial - high, serial - low, predicted)),
+                         round(predicted / with_it - 1, 4), sum(b > a for a, b in pairs), f"{entry['difference']:.1e}"])  # fmt: skip
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("rate", help="of the link, each direction, as tc names it: 1gbit")
+    parser.add_argument("--rounds", type=int, default=21)
+    parser.add_argument("--rank", type=int)
+    parser.add_argument("--address")
+    given = parser.parse_args()
+    import mc2
+
+    if given.rank is None:
+        launch(given)
+    else:
+        import torch
+        import torch.distributed as dist
+
+        import mc2.torch
+
+        run_rank(given)
