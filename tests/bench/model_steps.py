@@ -4,8 +4,8 @@
     MC2_PROGRAM=build/ci/planner/cli/mc2 PYTHONPATH=build/ci/executor/python python3 tests/bench/model_steps.py 1gbit
 
 Each rank has one core. Two lengths are tuned for every layer; the steps are of those and of others. For each length it prints the time of
-the unfused step, of the step by mc2.torch, and what mc2 model says that fusing saves. Needs root, iproute2 and PyTorch with gloo.
-docs/python.md has the last results.
+the unfused step, of the step by mc2.torch, and what mc2 model says that fusing saves, as data/bench/model_steps.csv has it. Needs root,
+iproute2 and PyTorch with gloo. docs/benchmarks.md has the last results.
 """
 
 import argparse
@@ -91,10 +91,13 @@ def run_rank(options):
         for m in (*TUNED, *OTHERS):
             torch.manual_seed(7)
             x = torch.randn(m, WIDTH)
-            difference = (stack(x, mc2.torch.matmul_all_reduce) - stack(x, unfused)).norm() / stack(x, unfused).norm()
+            expected = stack(x, unfused)
+            difference = (stack(x, mc2.torch.matmul_all_reduce) - expected).norm() / expected.norm()
+            if difference > 1e-5:
+                sys.exit(f"model_steps.py: results differ by {difference:.1e} in the 2-norm at m={m}")
             pairs = [pair_us(stack, x, is_fused_first=i % 2 == 1) for i in range(options.rounds)]
             if options.rank == 0:
-                print(json.dumps({"m": m, "pairs": pairs, "difference": float(difference)}), flush=True)
+                print(json.dumps({"m": m, "pairs": pairs}), flush=True)
     dist.destroy_process_group()
     mc2.torch.forget()
 
@@ -151,15 +154,17 @@ def launch(options):
         measured = [json.loads(line) for line in lines if line.startswith("{")]
         model = promised(folder / "store.db", folder)
     writer = csv.writer(sys.stdout, lineterminator="\n")
-    writer.writerow("rate m is_tuned unfused_us mc2_us saved_us promised_us promised_low_us promised_high_us predicted_us error slower_rounds difference".split())
+    writer.writerow(["link", "m", "m was", "unfused ms", "with mc2 ms", "saved ms", "promised ms", "promised from ms", "to ms",
+                     "predicted step ms", "error", f"rounds slower of {options.rounds}"])  # fmt: skip
     for entry in measured:
         m, pairs = entry["m"], entry["pairs"]
         serial, fused, low, high = model[m]
         without, with_it = (statistics.median(times) for times in zip(*pairs))
         saved = statistics.median(a - b for a, b in pairs)
         predicted = without - (serial - fused)  # the rest of the step as it was measured, unfused
-        writer.writerow([options.rate, m, int(m in TUNED), *(round(value) for value in (without, with_it, saved, serial - fused, serial - high, serial - low, predicted)),
-                         round(predicted / with_it - 1, 4), sum(b > a for a, b in pairs), f"{entry['difference']:.1e}"])  # fmt: skip
+        times_us = (without, with_it, saved, serial - fused, serial - high, serial - low, predicted)
+        writer.writerow([options.rate, m, "tuned" if m in TUNED else "planned", *(f"{time_us / 1000:.0f}" for time_us in times_us),
+                         f"{100 * (predicted / with_it - 1):+.1f} %", sum(b > a for a, b in pairs)])  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -14,9 +14,11 @@ namespace mc2::nccl_tuner {
 namespace {
 
 constexpr const char* kName = "mc2";
-constexpr const char* kFunctionNames[] = {"broadcast", "reduce", "allgather", "reducescatter", "allreduce"};
-
-const char* function_name(int function) { return function >= 0 && function < 5 ? kFunctionNames[function] : "other"; }
+/// Ends with a zero, as literals do.
+const char* function_name(int function) {
+  const auto number = static_cast<std::size_t>(function);
+  return number < store::kNcclFunctions.size() ? store::kNcclFunctions[number].data() : "other";
+}
 
 /// One communicator's.
 struct Tuner {

@@ -25,7 +25,7 @@ class RuleTable {
     std::int64_t first_bytes = 0;
     std::vector<std::uint32_t> rules;
   };
-  static constexpr std::size_t kFunctionCount = 5;
+  static constexpr std::size_t kFunctionCount = store::kNcclFunctions.size();
 
   [[nodiscard]] std::vector<Part> parts_of(int function) const;
 

@@ -35,9 +35,10 @@ _held: collections.deque[torch.Tensor] = collections.deque(maxlen=_HELD_COUNT)
 
 
 def held(tensor: torch.Tensor) -> torch.Tensor:
-    """A small tensor on its way through a collective, which stays alive for a while if it is the CPU's. Gloo's threads let go of it after the call has
-    returned; before PyTorch 2.8 the last reference of all, let go by them, can deadlock with destroy_process_group(), which joins them
-    without giving up the interpreter's lock (https://github.com/pytorch/pytorch/pull/154976)."""
+    """A small tensor on its way through a collective, which stays alive for a while if it is the CPU's. Gloo's threads let go of it
+    after the call has returned; before PyTorch 2.8 the last reference of all, let go by them, can deadlock with
+    destroy_process_group(), which joins them without giving up the interpreter's lock
+    (https://github.com/pytorch/pytorch/pull/154976)."""
     if not tensor.is_cuda:
         _held.append(tensor)
     return tensor

@@ -259,11 +259,11 @@ def all_reduce(group: Group, x: torch.Tensor) -> torch.Tensor:
     return y
 
 
-def all_gather(group: Group, x: torch.Tensor) -> torch.Tensor:
-    """Every rank's rows, one below the other."""
-    y = x.new_empty((group.size, *x.shape))
-    _all_gather(group, y, x.contiguous()).wait()
-    return y.view(-1, *x.shape[1:])
+def all_gather(group: Group, x: torch.Tensor, rows: torch.Tensor | None = None) -> torch.Tensor:
+    """Every rank's rows, one below the other; in `rows` if it is given."""
+    y = x.new_empty((group.size * x.shape[0], *x.shape[1:])) if rows is None else rows
+    _all_gather(group, y.view(group.size, *x.shape), x.contiguous()).wait()
+    return y
 
 
 def reduce_scatter(group: Group, x: torch.Tensor) -> torch.Tensor:
@@ -281,8 +281,6 @@ def all_to_all(group: Group, x: torch.Tensor) -> torch.Tensor:
 
 def unfused(kind: str, group: Group, x: torch.Tensor, w: torch.Tensor, rows: torch.Tensor | None = None) -> torch.Tensor:
     """What a program without mc2 does. rows [m, k], of all_gather_matmul: where to leave what was gathered."""
-    if rows is not None:
-        return torch.mm(rows.copy_(all_gather(group, x)), w)
     if kind == "matmul_all_reduce":
         y = torch.mm(x, w)
         _all_reduce(group, y).wait()
@@ -292,7 +290,7 @@ def unfused(kind: str, group: Group, x: torch.Tensor, w: torch.Tensor, rows: tor
     if kind == "matmul_all_to_all":
         return all_to_all(group, torch.mm(x, w))
     if kind == "all_gather_matmul":
-        return torch.mm(all_gather(group, x), w)
+        return torch.mm(all_gather(group, x, rows), w)
     if kind == "all_to_all_matmul":
         return torch.mm(all_to_all(group, x), w)
     raise Error("unknown_name", "kind", f"'{kind}' is none of {', '.join(PASSES)}")

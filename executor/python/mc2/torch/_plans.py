@@ -13,7 +13,7 @@ from .._core import CostModel, OpSpec, Plan
 from ..errors import Error, NativeError
 from . import _native, _settings, _symmetric
 from ._groups import CAPTURED, EAGER, Calls, Group, fingerprint, held
-from ._passes import PASSES, Pass, all_gather, unfused
+from ._passes import PASSES, Pass, unfused
 from ._settings import log, settings, warn
 
 if typing.TYPE_CHECKING:
@@ -71,7 +71,7 @@ _choices: dict[tuple[typing.Any, ...], Choice] = {}
 _models: dict[tuple[typing.Any, ...], CostModel] = {}
 _plans: dict[tuple[Problem, Calls], Plan] = {}
 _untuned: dict[Problem, None] = {}  # a set in the order of the first calls
-_native_lengths: dict[tuple[typing.Any, ...], set[int]] = {}  # m that models of mc2's own backend have planned, on rank 0
+_native_lengths: dict[tuple[typing.Any, ...], set[int]] = {}  # run by models of mc2's own backend, on rank 0
 _given_up: set[Problem] = set()  # what tuning has failed for
 _stores: dict[str, _core.Store] = {}  # opened for reading once, which takes longer than a look into them
 
@@ -124,12 +124,8 @@ def execute(kind: str, group: Group, x: torch.Tensor, w: torch.Tensor, m: int) -
 def execute_with_rows(group: Group, x: torch.Tensor, w: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """all_gather_matmul, and the gathered rows [m, k]."""
     kind, m = "all_gather_matmul", x.shape[0] * group.size
-    chosen = _chosen(kind, group, x, w, m, True)
-    if chosen is None:
-        rows = all_gather(group, x)
-        return torch.mm(rows, w), rows
     rows = x.new_empty((m, x.shape[1]))
-    return _run_chosen(kind, group, x, w, chosen, rows), rows
+    return _run_chosen(kind, group, x, w, _chosen(kind, group, x, w, m, True), rows), rows
 
 
 def _chosen(
@@ -223,15 +219,20 @@ def prospect(problem: Problem, w_layout: str) -> Prospect:
         found = _find(problem)
     except (Error, NativeError) as error:
         return Prospect(0, "", str(error), getattr(error, "code", "") == "not_found")
-    plan = found.plan
-    raced = plan.validation  # measured before what is predicted
-    gain_us = raced.serial_us - raced.fused_us if raced else plan.serial_us - plan.makespan_us
+    plan, gain_us = found.plan, _gain_us(found.plan)
     fault = "" if is_fused(problem, plan) else f"its plan is not to fuse ({found.source})"
     if is_native(problem, plan):
         fault = _native.fault(problem) or _native.layout_fault(w_layout)
         if not fault and gain_us < _native.EAGER_HOST_US:
-            fault = f"its plan gains {gain_us:.0f} us, and a call outside a CUDA graph costs the host {_native.EAGER_HOST_US:.0f}"
+            cost = f"{_native.EAGER_HOST_US:.0f}"
+            fault = f"its plan gains {gain_us:.0f} us, and a call outside a CUDA graph costs the host {cost}"
     return Prospect(gain_us, f"{plan.cut}, {plan.variant}", fault, not _is_tuned(found))
+
+
+def _gain_us(plan: Plan) -> float:
+    """Of the unfused time: measured before what is predicted."""
+    raced = plan.validation
+    return raced.serial_us - raced.fused_us if raced else plan.serial_us - plan.makespan_us
 
 
 def note_untuned(problem: Problem) -> None:
@@ -290,11 +291,8 @@ def _found_natively(problem: Problem, store: _core.Store | None) -> _core.FoundP
     found = _found(lambda: _core.find_plan(problem.op(), machine, store=store, may_transfer=False))
     if found is None or found.origin == "kept":
         return found
-    lengths = _native_lengths.setdefault(model_key(problem), set())
-    if found.plan.serial_us - found.plan.makespan_us < _native.EAGER_HOST_US or len(lengths | {problem.m}) > MAX_NATIVE_LENGTHS:
-        return None
-    lengths.add(problem.m)
-    return found
+    lengths = _native_lengths.get(model_key(problem), set()) | {problem.m}
+    return found if _gain_us(found.plan) >= _native.EAGER_HOST_US and len(lengths) <= MAX_NATIVE_LENGTHS else None
 
 
 def _is_tuned(found: _core.FoundPlan) -> bool:
@@ -368,8 +366,10 @@ def _cut(problem: Problem, plan: Plan) -> _Cut | None:
 
 
 def _find_both(problem: Problem) -> tuple[_core.FoundPlan, Plan]:
-    """For eager and for captured calls."""
+    """For eager and for captured calls, which are about to be made."""
     eager = _find(problem)
+    if eager.origin == "model" and is_native(problem, eager.plan):
+        _native_lengths.setdefault(model_key(problem), set()).add(problem.m)
     captured = _find_captured(problem, eager)
     for calls, plan in ((EAGER, eager.plan), (CAPTURED, captured)):
         log.debug("plan op=%s calls=%s cut=%s variant=%s source=%s predicted_us=%.1f",

@@ -15,9 +15,10 @@ from torch.fx import Graph, Node
 from . import _ops  # noqa: F401 - registers what is put into graphs
 
 _Size = typing.Any  # int, or torch.SymInt where a size is dynamic
-_Views = typing.List[Node]
 
-_AFTER_MATMUL = {"all_reduce": "matmul_all_reduce", "reduce_scatter_tensor": "matmul_reduce_scatter", "all_to_all_single": "matmul_all_to_all"}
+_AFTER_MATMUL = {
+    "all_reduce": "matmul_all_reduce", "reduce_scatter_tensor": "matmul_reduce_scatter", "all_to_all_single": "matmul_all_to_all",
+}  # fmt: skip
 _BEFORE_MATMUL = {"all_gather_into_tensor": "all_gather_matmul", "all_to_all_single": "all_to_all_matmul"}
 
 
@@ -36,11 +37,17 @@ class Site(typing.NamedTuple):
     @property
     def x(self) -> Node:
         """What the operator takes, [..., k]. As the graph has it now: another site may have given it."""
-        return typing.cast(Node, self.collective.args[0]) if self.kind in _BEFORE_MATMUL.values() else _operands(self.product)[1]
+        is_given_first = self.kind in _BEFORE_MATMUL.values()
+        return typing.cast(Node, self.collective.args[0]) if is_given_first else _operands(self.product)[1]
 
     @property
     def w(self) -> Node:
         return _operands(self.product)[2]
+
+    @property
+    def ranks(self) -> int:
+        """Of collectives that gather or scatter, which name it."""
+        return typing.cast(int, self.collective.args[-2])
 
 
 def collectives(graph: Graph) -> list[Node]:
@@ -179,9 +186,9 @@ def _below_views(node: Node) -> Node:
     return node
 
 
-def _views(last: Node, first: Node) -> _Views:
+def _views(last: Node, first: Node) -> list[Node]:
     """Those that lead from `first` to `last`, in this order."""
-    found: _Views = []
+    found: list[Node] = []
     while last is not first:
         found.insert(0, last)
         last = typing.cast(Node, last.args[0])
@@ -337,9 +344,8 @@ def _fake_mode(node: Node) -> typing.ContextManager[typing.Any]:
 def _replace_product(site: Site) -> None:
     emit, x, k = _Emitter(site.collective), site.x, value(site.w).shape[0]
     if site.dim > 0:  # each rank's rows together
-        ranks = int(typing.cast(int, site.collective.args[-2]))
-        length = site.shape[site.dim]
-        parts = emit.reshape(x, [*site.shape[: site.dim], ranks, length // ranks, *site.shape[site.dim + 1 : -1], k])
+        length = site.shape[site.dim] // site.ranks
+        parts = emit.reshape(x, [*site.shape[: site.dim], site.ranks, length, *site.shape[site.dim + 1 : -1], k])
         x = emit.reshape(emit.moved(parts, site.dim, 0), [-1, k])
     y = emit.added(emit.operator(site.kind, site, x), site.bias)
     if site.kind == "matmul_all_reduce":
@@ -371,7 +377,7 @@ def _ordered(emit: _Emitter, site: Site, matrix: Node) -> Node:
     if site.dim == 0:
         return matrix
     columns = value(matrix).shape[1]
-    parts = emit.reshape(matrix, [int(typing.cast(int, site.collective.args[-2])), *site.shape[:-1], columns])
+    parts = emit.reshape(matrix, [site.ranks, *site.shape[:-1], columns])
     return emit.reshape(emit.moved(parts, 0, site.dim), [-1, columns])
 
 

@@ -26,6 +26,7 @@ from ._settings import log, warn
 
 _OLDEST = (2, 6)
 _MAX_DYNAMIC_ROWS = 1 << 16
+_WAIT_S = 300.0
 
 
 class Site(typing.NamedTuple):
@@ -48,11 +49,12 @@ _options: _Options | None = None
 _sites: list[Site] = []
 
 
-def enable(*, exclude: typing.Iterable[str] = (), wait_s: float = 300) -> None:
+def enable(*, exclude: typing.Iterable[str] = (), wait_s: float = _WAIT_S) -> None:
     """From now on compiled graphs use mc2, on all ranks, which call this alike.
 
     exclude  names of sites to leave alone, as sites() tells them; * and ? stand for any text and any character
-    wait_s   how long a rank waits for the others to compile the same graph; after that it is left alone on all of them
+    wait_s   how long a rank waits for the others to compile the same graph; after that it is left alone on all of them, or is what it
+             was the last time
 
     Compiled graphs are not taken from PyTorch's cache meanwhile, as plans may have changed. A pass that is set already runs first.
     Raises Error (unsupported) before PyTorch 2.6, (invalid_spec) for arguments of other types.
@@ -148,7 +150,7 @@ class _Candidate(typing.NamedTuple):
 
 def fuse(graph: Graph) -> None:
     """Rewrites a graph after gradients were taken. Ranks of its groups that compile the same graph do the same."""
-    options = _options or _Options((), 300, None)
+    options = _options or _Options((), _WAIT_S, None)
     met: list[tuple[_agreement.Meeting, list[_Candidate]]] = []
     for name, candidates in _candidates(graph, options).items():
         try:

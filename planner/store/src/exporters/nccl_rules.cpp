@@ -6,6 +6,7 @@
 
 #include "exporters/nccl.hpp"
 #include "mc2/planner/op_spec.hpp"
+#include "mc2/store/text.hpp"
 
 namespace mc2::store {
 namespace {
@@ -28,8 +29,6 @@ std::vector<std::string_view> fields_of(std::string_view line) {
   }
 }
 
-std::string shown(std::string_view text) { return "'" + std::string(text.substr(0, 32)) + "'"; }
-
 /// Reads one field after another; the first that is wrong is the error.
 class Fields {
  public:
@@ -45,7 +44,7 @@ class Fields {
     if (found != names.end()) return static_cast<int>(found - names.begin());
     std::string legal;
     for (const std::string_view each : names) legal += (legal.empty() ? "" : ", ") + std::string(each);
-    return fail(std::string(what) + " is " + shown(text) + "; legal: " + legal);
+    return fail(std::string(what) + " is " + in_quotes(text) + "; legal: " + legal);
   }
 
   /// -1: any. Fields that a line may leave out are that.
@@ -56,7 +55,7 @@ class Fields {
     T value = 0;
     const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
     if (code == std::errc{} && end == text.data() + text.size() && value >= first && value <= last) return value;
-    return fail(std::string(what) + " is " + shown(text) + "; needs " + std::to_string(first) + " to " +
+    return fail(std::string(what) + " is " + in_quotes(text) + "; needs " + std::to_string(first) + " to " +
                 std::to_string(last));
   }
 

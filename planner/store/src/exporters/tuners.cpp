@@ -84,21 +84,6 @@ Result<std::array<std::string, 3>> hccl_algorithm(const std::string& text) {
   return parts;
 }
 
-/// What NCCL has kernels of: its table of functions, src/device/generate.py of commit 081eafa.
-struct NcclAlgorithm {
-  std::string_view name;
-  std::array<Collective, 3> collectives; ///< the first again where there are fewer
-  bool has_all_protocols = false;
-};
-constexpr std::array kNcclAlgorithms{
-    NcclAlgorithm{"tree", {Collective::AllReduce, Collective::AllReduce, Collective::AllReduce}, true},
-    NcclAlgorithm{"ring", {Collective::AllReduce, Collective::ReduceScatter, Collective::AllGather}, true},
-    NcclAlgorithm{"collnet_direct", {Collective::AllReduce, Collective::ReduceScatter, Collective::AllGather}},
-    NcclAlgorithm{"collnet_chain", {Collective::AllReduce, Collective::AllReduce, Collective::AllReduce}},
-    NcclAlgorithm{"nvls", {Collective::AllReduce, Collective::ReduceScatter, Collective::AllGather}},
-    NcclAlgorithm{"nvls_tree", {Collective::AllReduce, Collective::AllReduce, Collective::AllReduce}},
-    NcclAlgorithm{"pat", {Collective::ReduceScatter, Collective::AllGather, Collective::AllGather}}};
-
 /// Errors: InvalidSpec naming the option.
 Result<void> require_kernels(Collective collective, const ExportOptions& options) {
   MC2_TRY(require_name(kNcclAlgorithmNames, options.algorithm, "--algorithm"));

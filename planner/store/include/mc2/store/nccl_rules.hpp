@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string_view>
 #include <vector>
@@ -11,9 +12,13 @@
 
 namespace mc2::store {
 
+/// NCCL's names of collectives, in the order of its numbers.
+inline constexpr std::array<std::string_view, 5> kNcclFunctions{"broadcast", "reduce", "allgather", "reducescatter",
+                                                                "allreduce"};
+
 /// What NCCL is told of messages, in the words of its tuner interface. -1: any, or left to NCCL.
 struct NcclRule {
-  int function = 0;           ///< 0 broadcast, 1 reduce, 2 allgather, 3 reducescatter, 4 allreduce
+  int function = 0;           ///< of kNcclFunctions
   std::int64_t min_bytes = 0; ///< of the full array
   std::int64_t max_bytes = 0;
   int algorithm = -1; ///< 0 tree, 1 ring, 2 collnet_direct, 3 collnet_chain, 4 nvls, 5 nvls_tree, 6 pat
