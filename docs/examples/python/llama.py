@@ -3,6 +3,8 @@
     torchrun --nproc-per-node 2 llama.py                            on GPUs if there are enough, else on the CPU
     torchrun --nproc-per-node 2 llama.py --sequence --length 8192   sequence parallel: gathers and reduce-scatters
 
+    torchrun --nproc-per-node 2 llama.py --graphs                   both programs in CUDA graphs
+
 It compiles the model, tunes the shapes that the compiler has met (MC2_STORE keeps them), compiles it again with mc2 and times both in turn.
 Needs PyTorch 2.6 or later.
 """
@@ -101,6 +103,7 @@ def arguments():
         parser.add_argument(f"--{name}", type=int, default=value)
     parser.add_argument("--tune", type=float, default=60, metavar="SECONDS", help="for shapes without a plan")
     parser.add_argument("--sequence", action="store_true", help="sequence parallel")
+    parser.add_argument("--graphs", action="store_true", help='both as CUDA graphs, as mode="reduce-overhead" makes them')
     return parser.parse_args()
 
 
@@ -129,13 +132,14 @@ def compare(options, device, dtype):
     model = (shard_sequence if options.sequence else shard)(model, mesh)
     x = distribute_tensor(x, mesh, [Shard(1)]) if options.sequence else x
 
-    unfused = torch.compile(model)
-    expected = unfused(x)
+    graphs = {"triton.cudagraphs": options.graphs}
+    unfused = torch.compile(model, options=graphs)
+    expected = unfused(x).clone()
 
     def with_mc2():
         mc2.torch.inductor.enable()
-        compiled = torch.compile(model, options={"debug": False})  # other options, so that both stay compiled
-        y = compiled(x)
+        compiled = torch.compile(model, options={**graphs, "debug": False})  # other options, so that both stay compiled
+        y = compiled(x).clone()  # the next call may have its result where this one's is
         mc2.torch.inductor.disable()
         return compiled, y
 
@@ -164,4 +168,5 @@ if __name__ == "__main__":
     device = torch.device("cuda", int(os.environ["LOCAL_RANK"])) if has_gpus else torch.device("cpu")
     dist.init_process_group("nccl" if has_gpus else "gloo")
     compare(arguments(), device, torch.bfloat16 if has_gpus else torch.float32)
+    torch.compiler.reset()  # CUDA graphs with NCCL's collectives go before its communicators
     dist.destroy_process_group()

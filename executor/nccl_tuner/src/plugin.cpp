@@ -14,10 +14,12 @@ namespace mc2::nccl_tuner {
 namespace {
 
 constexpr const char* kName = "mc2";
+
 /// Ends with a zero, as literals do.
-const char* function_name(int function) {
-  const auto number = static_cast<std::size_t>(function);
-  return number < store::kNcclFunctions.size() ? store::kNcclFunctions[number].data() : "other";
+template <std::size_t kCount>
+const char* name_of(const std::array<std::string_view, kCount>& names, int number, const char* other) {
+  const auto index = static_cast<std::size_t>(number);
+  return index < kCount ? names[index].data() : other;
 }
 
 /// One communicator's.
@@ -36,18 +38,9 @@ void say(Log log, LogLevel level, const std::string& text) {
   if (log != nullptr) log(level, kAboutTuning, __FILE__, __LINE__, "TUNER/mc2: %s", text.c_str());
 }
 
-/// None where the environment's rules cannot be had, which is told.
-Rules rules_or_none(Log log) {
-  auto rules = rules_of_environment();
-  if (!rules) {
-    say(log, kWarn, rules.error().text() + "; NCCL chooses by itself");
-    return {};
-  }
-  return std::move(rules).value();
-}
-
 std::unique_ptr<Tuner> open(std::size_t ranks, std::size_t nodes, Log log) {
-  const Rules found = rules_or_none(log);
+  const auto rules = rules_of_environment();
+  const Rules found = rules ? rules.value() : Rules{};
   const std::span<const store::NcclRule> all = found.rules;
   if (all.size() > kMostRules)
     say(log, kWarn,
@@ -55,11 +48,16 @@ std::unique_ptr<Tuner> open(std::size_t ranks, std::size_t nodes, Log log) {
             std::to_string(kMostRules) + " are taken");
   auto tuner = std::make_unique<Tuner>(RuleTable(all.first(std::min(all.size(), kMostRules)), ranks, nodes), ranks,
                                        wants_decisions() ? log : nullptr);
-  const std::string where = std::to_string(ranks) + " ranks on " + std::to_string(nodes) + " nodes";
-  say(log, kInfo,
-      found.source.empty()
-          ? "neither NCCL_TUNER_CONFIG_FILE nor MC2_STORE is set; NCCL chooses by itself"
-          : std::to_string(tuner->table.rule_count()) + " rules for " + where + " from " + found.source);
+  const std::size_t count = tuner->table.rule_count();
+  const std::string where =
+      std::to_string(ranks) + " ranks on " + std::to_string(nodes) + (nodes == 1 ? " node" : " nodes");
+  if (!rules)
+    say(log, kWarn, rules.error().text() + "; NCCL chooses by itself");
+  else if (found.source.empty())
+    say(log, kInfo, "neither NCCL_TUNER_CONFIG_FILE nor MC2_STORE is set; NCCL chooses by itself");
+  else
+    say(log, kInfo,
+        std::to_string(count) + (count == 1 ? " rule for " : " rules for ") + where + " from " + found.source);
   return tuner;
 }
 
@@ -89,6 +87,21 @@ bool choose(const store::NcclRule& rule, float** costs, int algorithms, int prot
   return true;
 }
 
+void show(const Tuner& tuner, const char* function, std::size_t bytes, const store::NcclRule* rule, bool is_possible) {
+  const auto say = [&](const char* format, auto... values) {
+    tuner.shows_decisions(kInfo, kAboutTuning, __FILE__, __LINE__, format, function, bytes, tuner.ranks, values...);
+  };
+  constexpr const char* kOwn = "NCCL's";
+  if (rule == nullptr)
+    say("TUNER/mc2: %s of %zu bytes on %zu ranks: NCCL's choice: no rule");
+  else if (!is_possible)
+    say("TUNER/mc2: %s of %zu bytes on %zu ranks: NCCL's choice: its rule names what NCCL excludes here");
+  else
+    say("TUNER/mc2: %s of %zu bytes on %zu ranks: by rule, channels %d (-1: NCCL's), algorithm %s, protocol %s",
+        rule->channels, name_of(store::kNcclAlgorithms, rule->algorithm, kOwn),
+        name_of(store::kNcclProtocols, rule->protocol, kOwn));
+}
+
 Status get_coll_info(void* context, int function, std::size_t bytes, int grouped_ops, float** costs, int algorithms,
                      int protocols, int has_registered_buffers, int* channels) noexcept {
   if (context == nullptr) return kSuccess; // it could not be opened, which init has told
@@ -97,14 +110,7 @@ Status get_coll_info(void* context, int function, std::size_t bytes, int grouped
   const bool is_possible = rule != nullptr && choose(*rule, costs, algorithms, protocols);
   if (is_possible && rule->channels > 0 && channels != nullptr) *channels = rule->channels;
   if (tuner.shows_decisions == nullptr) return kSuccess;
-  const char* verdict = rule == nullptr ? "NCCL's choice: no rule"
-                        : is_possible   ? "by rule"
-                                        : "NCCL's choice: its rule names what NCCL excludes here";
-  tuner.shows_decisions(
-      kInfo, kAboutTuning, __FILE__, __LINE__,
-      "TUNER/mc2: %s of %zu bytes on %zu ranks: %s, %d channels, algorithm %d, protocol %d (-1: NCCL's)",
-      function_name(function), bytes, tuner.ranks, verdict, is_possible ? rule->channels : -1,
-      is_possible ? rule->algorithm : -1, is_possible ? rule->protocol : -1);
+  show(tuner, name_of(store::kNcclFunctions, function, "other"), bytes, rule, is_possible);
   return kSuccess;
 }
 

@@ -208,6 +208,30 @@ class RanksTest(Refusals):
         fuse("matmul_all_reduce", [M])
         self.left(lambda x, w: reduced(linear(x, w)), (random(M, K), random(N, K)), "its plan is not to fuse")
 
+    def test_what_collectives_take_alone_is_rank_0s_estimate_on_all(self):
+        """By fuse(), a message of x rows takes 10 + x us, up to 32 of them; rows of twice the columns take twice as long."""
+        fuse("matmul_all_reduce", [M])
+        if RANK != 0:
+            _plans._models.clear()
+        for rows, columns, us in ((24, N, 34), (12, 2 * N, 34), (96, N, 106), (M, N, None)):
+            with self.subTest(rows=rows, columns=columns):
+                module = traced(lambda x: reduced(x), random(rows, columns))
+                rewrite(module)
+                node = next(node for node in module.graph.nodes if "all_reduce" in str(node.target))
+                found = inductor.sites()[-1].collective_us
+                self.assertEqual(found is None, us is None, found)
+                if us is not None:
+                    self.assertAlmostEqual(found, us, delta=0.02 * us)
+                    self.assertAlmostEqual(inductor.estimate_ms(node), found / 1e3)
+                    self.assertAlmostEqual(inductor.estimate_ms(node, 2 * 2 * rows * columns * 4), (2 * found - 11) / 1e3, delta=1e-3)
+                    self.assertAlmostEqual(inductor.estimate_ms(node, 0), 11 / 1e3, delta=1e-3)
+        self.assertIn(f"its collective alone takes 106 us", inductor.report())
+
+    def test_a_type_that_is_not_planned_has_no_estimate(self):
+        fuse("matmul_all_reduce", [M])
+        self.left(lambda x: reduced(x), (random(M, N).double(),), "what it takes is no matmul's result")
+        self.assertIsNone(inductor.sites()[-1].collective_us)
+
     def test_sites_are_excluded_by_name(self):
         inputs = random(M, K), random(N, K)
         module = traced(lambda x, w: reduced(linear(x, w)), *inputs)
@@ -444,6 +468,36 @@ class CompiledTest(unittest.TestCase):
         inductor.disable()
         self.assertEqual(self.code(model, x), without)
 
+    def test_the_overlap_scheduler_is_given_estimates(self):
+        import torch._inductor.config as config
+
+        options = config.aten_distributed_optimizations
+        self.assertIs(options.custom_runtime_estimation, inductor.estimate_ms)
+        asked = []
+
+        def recorded(node, size_bytes=None):
+            asked.append((str(node.target), inductor.estimate_ms(node, size_bytes)))
+            return asked[-1][1]
+
+        self.plan_all()
+        inductor.enable(exclude=["*"], wait_s=120)
+        for shard, name in ((llama.shard, "all_reduce"), (llama.shard_sequence, "all_gather_into_tensor")):
+            model, x = self.model(shard), self.input(shard, m=96)  # as many rows as fuse()'s models answer for
+            with torch.no_grad(), config.patch({"aten_distributed_optimizations.enable_overlap_scheduling": True,
+                                                "aten_distributed_optimizations.custom_runtime_estimation": recorded}):  # fmt: skip
+                torch.testing.assert_close(self.compiled(model)(x), model(x), rtol=1e-4, atol=1e-5)
+            times = [ms for target, ms in asked if name in target]
+            self.assertTrue(times and None not in times, asked)
+        self.assertTrue(any(ms is not None for target, ms in asked if target.startswith("aten.")), asked)
+        inductor.disable()
+        self.assertIsNone(options.custom_runtime_estimation)
+        options.custom_runtime_estimation = recorded
+        self.addCleanup(setattr, options, "custom_runtime_estimation", None)
+        inductor.enable(wait_s=120)
+        self.assertIs(options.custom_runtime_estimation, recorded)  # somebody's own is left
+        inductor.disable()
+        self.assertIs(options.custom_runtime_estimation, recorded)
+
     def test_what_is_met_untuned_is_noted(self):
         model, x = self.model(llama.shard), self.input(llama.shard)
         with torch.no_grad():
@@ -497,7 +551,7 @@ class FakeGroupTest(unittest.TestCase):
                 "all_gather_matmul m=4096 n=512 k=4096", "matmul_reduce_scatter m=4096 n=4096 k=512",
                 "all_gather_matmul m=4096 n=1792 k=4096", "matmul_reduce_scatter m=4096 n=4096 k=1792"],
         }  # fmt: skip
-        pays = lambda problem, w_layout: _plans.Prospect(10, "2 x 2048", "")
+        pays = lambda problem, w_layout, calls: _plans.Prospect(10, "2 x 2048", "")
         for shard, ops in expected.items():
             for batch in (1, 2):
                 with self.subTest(shard.__name__, batch=batch), unittest.mock.patch.object(_plans, "prospect", pays), \

@@ -29,6 +29,7 @@ class Offer(typing.NamedTuple):
     detail: str = ""  # of what rank 0 would put there
     gain_us: float = 0
     is_untuned: bool = False
+    estimate: list[float] | None = None  # of rank 0: what it takes alone, and its part that no size shortens, in us
 
 
 class Verdict(typing.NamedTuple):
@@ -36,6 +37,7 @@ class Verdict(typing.NamedTuple):
     reason: str  # why not, or what is put there
     gain_us: float = 0
     is_untuned: bool = False
+    estimate: list[float] | None = None
 
 
 class Meeting:
@@ -83,6 +85,10 @@ def _judged(ranks: list[list[Offer]]) -> list[Verdict]:
 
 
 def _judge(offers: typing.Sequence[Offer]) -> Verdict:
+    return _verdict(offers)._replace(estimate=offers[0].estimate)
+
+
+def _verdict(offers: typing.Sequence[Offer]) -> Verdict:
     first = offers[0]
     for rank, offer in enumerate(offers):
         if offer.fault:

@@ -94,6 +94,11 @@ def model_key(problem: Problem) -> tuple[typing.Any, ...]:
     return (problem.kind, problem.group.name, problem.device, problem.dtype, problem.n, problem.k)
 
 
+def models(kind: str, group: Group, device: torch.device, dtype: torch.dtype) -> list[CostModel]:
+    """Those of this process, of any n and k."""
+    return [model for key, model in _models.items() if key[:4] == (kind, group.name, device, dtype)]
+
+
 def keep(problem: Problem, model: CostModel | None, eager: Plan, captured: Plan | None = None) -> None:
     """From now on the shape runs by these plans, and other lengths of its cut axis by plans of the model."""
     if model is not None:
@@ -209,9 +214,9 @@ class Prospect(typing.NamedTuple):
     is_untuned: bool = False  # no plan of it was measured
 
 
-def prospect(problem: Problem, w_layout: str) -> Prospect:
-    """Of eager calls. A plan for mc2's own backend has to gain more than what its eager calls cost the host: in a compiled program
-    the host may be what is waited for."""
+def prospect(problem: Problem, w_layout: str, calls: Calls) -> Prospect:
+    """A plan for mc2's own backend has to gain more than what its eager calls cost the host: in a compiled program the host may be what
+    is waited for."""
     reason = "MC2_DISABLE is 1" if settings.is_disabled else unsupported(problem)
     if reason:
         return Prospect(0, "", reason)
@@ -219,11 +224,12 @@ def prospect(problem: Problem, w_layout: str) -> Prospect:
         found = _find(problem)
     except (Error, NativeError) as error:
         return Prospect(0, "", str(error), getattr(error, "code", "") == "not_found")
-    plan, gain_us = found.plan, _gain_us(found.plan)
+    plan = found.plan if calls == EAGER else _find_captured(problem, found)
+    gain_us = _gain_us(plan)
     fault = "" if is_fused(problem, plan) else f"its plan is not to fuse ({found.source})"
     if is_native(problem, plan):
         fault = _native.fault(problem) or _native.layout_fault(w_layout)
-        if not fault and gain_us < _native.EAGER_HOST_US:
+        if not fault and calls == EAGER and gain_us < _native.EAGER_HOST_US:
             cost = f"{_native.EAGER_HOST_US:.0f}"
             fault = f"its plan gains {gain_us:.0f} us, and a call outside a CUDA graph costs the host {cost}"
     return Prospect(gain_us, f"{plan.cut}, {plan.variant}", fault, not _is_tuned(found))
@@ -244,7 +250,8 @@ def note_untuned(problem: Problem) -> None:
 # What rank 0 finds.
 
 
-def _store() -> _core.Store | None:
+def store() -> _core.Store | None:
+    """MC2_STORE, for reading; None without one. Raises Error or NativeError."""
     if not settings.store:
         return None
     if settings.store not in _stores:
@@ -264,31 +271,31 @@ def _find(problem: Problem) -> _core.FoundPlan:
     process; a plan that was kept for mc2's own backend before any that a model gives, and of two models the faster plan. Errors:
     every place's reason."""
     tuned = _plans.get((problem, EAGER))
-    store, model = _found(_store), _models.get(model_key(problem))
+    kept, model = _found(store), _models.get(model_key(problem))
     try:
         found = _core.find_plan(
             problem.op(), problem.fingerprint(), plans=[tuned] if tuned else [], service=_service if settings.server else None,
-            store=store, models=[model] if model else [], may_transfer=settings.may_transfer)  # fmt: skip
+            store=kept, models=[model] if model else [], may_transfer=settings.may_transfer)  # fmt: skip
     except Error as error:
-        native = _found_natively(problem, store)
+        native = _found_natively(problem, kept)
         if native is None:
-            missing = f"store {settings.store}: there is none; " if settings.store and store is None else ""
+            missing = f"store {settings.store}: there is none; " if settings.store and kept is None else ""
             raise Error(error.code, "plan", f"{missing}{error}; mc2.torch.tune() measures this shape") from error
         return native
     if found.origin != "model":
         return found
-    native = _found_natively(problem, store)
+    native = _found_natively(problem, kept)
     is_better = native is not None and (native.origin == "kept" or native.plan.makespan_us < found.plan.makespan_us)
     return typing.cast(_core.FoundPlan, native) if is_better else found
 
 
-def _found_natively(problem: Problem, store: _core.Store | None) -> _core.FoundPlan | None:
+def _found_natively(problem: Problem, kept: _core.Store | None) -> _core.FoundPlan | None:
     """What is kept for mc2's own backend, or what a model of it says of this n and k: if that is to gain more than a call costs the
     host, and for some lengths only, as each has memory as large as its operands."""
-    if store is None or _native.fault(problem):
+    if kept is None or _native.fault(problem):
         return None
     machine = _native.fingerprint(problem.group)
-    found = _found(lambda: _core.find_plan(problem.op(), machine, store=store, may_transfer=False))
+    found = _found(lambda: _core.find_plan(problem.op(), machine, store=kept, may_transfer=False))
     if found is None or found.origin == "kept":
         return found
     lengths = _native_lengths.get(model_key(problem), set()) | {problem.m}
@@ -305,10 +312,9 @@ def _find_captured(problem: Problem, eager: _core.FoundPlan) -> Plan:
         return eager.plan
     if (problem, CAPTURED) in _plans:
         return _plans[problem, CAPTURED]
-    store = _found(_store)
-    machine = problem.fingerprint(CAPTURED)
-    kept = _found(lambda: _core.find_plan(problem.op(), machine, store=store, may_transfer=False)) if store is not None else None
-    return kept.plan if kept is not None and kept.origin == "kept" else eager.plan
+    kept, machine = _found(store), problem.fingerprint(CAPTURED)
+    found = _found(lambda: _core.find_plan(problem.op(), machine, store=kept, may_transfer=False)) if kept is not None else None
+    return found.plan if found is not None and found.origin == "kept" else eager.plan
 
 
 def _found(find: typing.Callable[[], typing.Any]) -> typing.Any:

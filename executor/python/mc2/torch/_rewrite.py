@@ -52,7 +52,13 @@ class Site(typing.NamedTuple):
 
 def collectives(graph: Graph) -> list[Node]:
     """Those that a site may have, in the graph's order, which is the same on all ranks of a group."""
-    return [node for node in graph.nodes if _collective(node)]
+    return [node for node in graph.nodes if collective_name(node)]
+
+
+def collective_name(node: Node) -> str:
+    """ "" for other nodes."""
+    name = _name(node)
+    return name if (name in _AFTER_MATMUL or name in _BEFORE_MATMUL) and str(node.target).startswith("_c10d_functional") else ""
 
 
 def group_name(collective: Node) -> typing.Any:
@@ -63,12 +69,30 @@ def signature(collective: Node) -> str:
     """What ranks that meet in it have in common: name, type and sizes, those that are dynamic left out."""
     taken = value(typing.cast(Node, collective.args[0]))
     sizes = " x ".join(str(size) if isinstance(size, int) else "?" for size in taken.shape)
-    return f"{_collective(collective)} of {sizes} {taken.dtype}"
+    return f"{collective_name(collective)} of {sizes} {taken.dtype}"
+
+
+def message_bytes(collective: Node, ranks: int) -> int | None:
+    """Of the whole array: what is reduced or exchanged, and of a gather what all ranks give. Dynamic sizes as they were when the graph
+    was compiled; None if there were none."""
+    whole = _bytes(value(typing.cast(Node, collective.args[0])))
+    return whole if whole is None or collective_name(collective) != "all_gather_into_tensor" else whole * ranks
+
+
+def bytes_taken_and_given(collective: Node) -> int:
+    return sum(_bytes(value(node)) or 0 for node in (typing.cast(Node, collective.args[0]), collective))
+
+
+def _bytes(tensor: torch.Tensor) -> int | None:
+    count = tensor.numel()
+    if not isinstance(count, int):
+        count = count.node.hint if count.node.has_hint() else None
+    return None if count is None else int(count) * tensor.element_size()
 
 
 def read(collective: Node, ranks: int) -> Site | str:
     """The site of a collective, or why there is none."""
-    name = _collective(collective)
+    name = collective_name(collective)
     waits = list(collective.users)
     if len(waits) != 1 or _name(waits[0]) != "wait_tensor":
         return "its result is not waited for in one place"
@@ -104,11 +128,6 @@ def _name(node: Node) -> str:
     """Of an operator: mm, view, all_reduce, ...; not of overloads that do more, such as mm.dtype and view.dtype."""
     is_usual = getattr(node.target, "_overloadname", "") in ("default", "Tensor", "int")
     return getattr(getattr(node.target, "overloadpacket", None), "__name__", "") if is_usual else ""
-
-
-def _collective(node: Node) -> str:
-    name = _name(node)
-    return name if (name in _AFTER_MATMUL or name in _BEFORE_MATMUL) and str(node.target).startswith("_c10d_functional") else ""
 
 
 def _is_view(node: Node) -> bool:
@@ -149,7 +168,7 @@ def _is_matmul(node: Node) -> bool:
 
 
 def _read_product(collective: Node, wait: Node, ranks: int) -> Site | str:
-    kind = _AFTER_MATMUL[_collective(collective)]
+    kind = _AFTER_MATMUL[collective_name(collective)]
     source, dim = typing.cast(Node, collective.args[0]), 0
     if kind == "matmul_reduce_scatter":
         source, dim = _unsplit(source, ranks) or (source, 0)

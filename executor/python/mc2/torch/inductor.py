@@ -21,12 +21,13 @@ import torch
 from torch.fx import Graph, Node
 
 from ..errors import Error
-from . import _agreement, _groups, _native, _plans, _rewrite
+from . import _agreement, _estimates, _groups, _native, _plans, _rewrite
 from ._settings import log, warn
 
 _OLDEST = (2, 6)
 _MAX_DYNAMIC_ROWS = 1 << 16
 _WAIT_S = 300.0
+_ESTIMATE = "mc2_estimate"  # what a node of a collective carries, for estimate_ms()
 
 
 class Site(typing.NamedTuple):
@@ -37,12 +38,13 @@ class Site(typing.NamedTuple):
     is_fused: bool
     reason: str  # why not, or the cut that is put there
     gain_us: float  # of the unfused time, as the plan has it; of a dynamic m for the m that was compiled first
+    collective_us: float | None = None  # what the collective takes alone by mc2's models, where they have messages of its size
 
 
 class _Options(typing.NamedTuple):
     exclude: tuple[str, ...]
     wait_s: float
-    previous: typing.Any  # the pass that was there before
+    previous: typing.Any = None  # the pass that was there before
 
 
 _options: _Options | None = None
@@ -57,6 +59,8 @@ def enable(*, exclude: typing.Iterable[str] = (), wait_s: float = _WAIT_S) -> No
              was the last time
 
     Compiled graphs are not taken from PyTorch's cache meanwhile, as plans may have changed. A pass that is set already runs first.
+    Where Inductor's overlap scheduler is on, it takes what mc2's models say of collectives, unless it has another
+    custom_runtime_estimation.
     Raises Error (unsupported) before PyTorch 2.6, (invalid_spec) for arguments of other types.
     """
     global _options
@@ -70,6 +74,7 @@ def enable(*, exclude: typing.Iterable[str] = (), wait_s: float = _WAIT_S) -> No
     previous = _options.previous if _options is not None and getattr(current, "is_mc2", False) else current
     _options = _Options(names, wait_s, previous)
     config.post_grad_custom_pre_pass = _pass(previous)
+    _exchange_estimation(None, estimate_ms)
     _sites.clear()
 
 
@@ -78,6 +83,8 @@ def disable() -> None:
     global _options
     if _options is not None and getattr(_config().post_grad_custom_pre_pass, "is_mc2", False):  # another one since is left
         _config().post_grad_custom_pre_pass = _options.previous
+    if _options is not None:
+        _exchange_estimation(estimate_ms, None)
     _options = None
 
 
@@ -95,6 +102,7 @@ def report() -> str:
     width = max((len(site.name) for site in counts), default=0)
     for site, count in counts.items():
         what = f"fused, {site.gain_us:.0f} us less: {site.reason}" if site.is_fused else f"as it was: {site.reason}"
+        what += "" if site.collective_us is None else f"; its collective alone takes {site.collective_us:.0f} us"
         lines.append(f"{count:4} x {site.name:{width}}  {site.op}  {what}")
     return "\n".join(lines)
 
@@ -102,6 +110,30 @@ def report() -> str:
 def forget() -> None:
     """Forgets what sites() tells."""
     _sites.clear()
+
+
+def estimate_ms(node: Node, size_bytes: int | None = None) -> float | None:
+    """What enable() gives Inductor's overlap scheduler as custom_runtime_estimation: of collectives what rank 0's models say, on all
+    ranks; of what needs only memory, PyTorch's own estimate, which the scheduler leaves out where it has a custom one. None is no
+    opinion: PyTorch estimates or times it. Nothing is hidden behind mc2's operators, which communicate themselves.
+
+    size_bytes  another size of the collective, counted as PyTorch does: all that it takes and gives
+    """
+    estimate = node.meta.get(_ESTIMATE)
+    if estimate is not None:
+        us, fixed_us = estimate
+        share = 1.0 if size_bytes is None else size_bytes / max(_rewrite.bytes_taken_and_given(node), 1)
+        return float(fixed_us + (us - fixed_us) * share) / 1e3
+    scheduling = importlib.import_module("torch._inductor.fx_passes.overlap_scheduling")
+    needs_memory = getattr(scheduling, "estimate_mem_bound_runtime_ms", None)
+    is_other = node.op != "call_function" or scheduling.is_compute_node(node) or str(node.target).startswith(("_c10d_functional", "mc2"))
+    return None if needs_memory is None or is_other else float(needs_memory(node))
+
+
+def _exchange_estimation(old: typing.Any, new: typing.Any) -> None:
+    options = getattr(_config(), "aten_distributed_optimizations", None)
+    if options is not None and getattr(options, "custom_runtime_estimation", new) is old:
+        options.custom_runtime_estimation = new
 
 
 def _config() -> typing.Any:
@@ -150,7 +182,7 @@ class _Candidate(typing.NamedTuple):
 
 def fuse(graph: Graph) -> None:
     """Rewrites a graph after gradients were taken. Ranks of its groups that compile the same graph do the same."""
-    options = _options or _Options((), _WAIT_S, None)
+    options = _options or _Options((), _WAIT_S)
     met: list[tuple[_agreement.Meeting, list[_Candidate]]] = []
     for name, candidates in _candidates(graph, options).items():
         try:
@@ -164,7 +196,9 @@ def fuse(graph: Graph) -> None:
 
 
 def _take(candidate: _Candidate, verdict: _agreement.Verdict) -> None:
-    site = Site(candidate.name, candidate.op, *verdict[:3])
+    site = Site(candidate.name, candidate.op, *verdict[:3], verdict.estimate[0] if verdict.estimate else None)
+    if verdict.estimate:
+        candidate.collective.meta[_ESTIMATE] = verdict.estimate
     if verdict.is_untuned and candidate.problems:
         _plans.note_untuned(candidate.problems[0])
     if verdict.is_fused:
@@ -230,7 +264,18 @@ def _lengths(rows: typing.Any, ranks: int) -> list[int]:
 def _meet(name: typing.Any, candidates: list[_Candidate]) -> _agreement.Meeting:
     group = _groups.by_name(name)
     signature = [_rewrite.signature(candidate.collective) for candidate in candidates]
-    return _agreement.Meeting(group, signature, [_offer(candidate, group) for candidate in candidates])
+    estimates = _estimates.Estimates()
+    offers = [_offer(candidate, group)._replace(estimate=_estimate(candidate.collective, group, estimates)) for candidate in candidates]
+    return _agreement.Meeting(group, signature, offers)
+
+
+def _estimate(collective: Node, group: _groups.Group, estimates: _estimates.Estimates) -> list[float] | None:
+    """Of rank 0, whose word holds."""
+    taken, message_bytes = _rewrite.value(typing.cast(Node, collective.args[0])), _rewrite.message_bytes(collective, group.size)
+    if group.rank != 0 or message_bytes is None:
+        return None
+    found = estimates.of(_rewrite.collective_name(collective), group, taken.device, taken.dtype, message_bytes)
+    return list(found) if found is not None else None
 
 
 def _offer(candidate: _Candidate, group: _groups.Group) -> _agreement.Offer:
@@ -248,14 +293,13 @@ def _offer(candidate: _Candidate, group: _groups.Group) -> _agreement.Offer:
 def _wish(candidate: _Candidate, call: list[typing.Any]) -> _agreement.Offer:
     """Of rank 0: fused where a plan of any m says so, as each m is decided anew when it is met."""
     first, site = candidate.problems[0], typing.cast(_rewrite.Site, candidate.site)
-    if first.device.type == "cuda" and _config().triton.cudagraphs:
-        return _agreement.Offer("", call, "the compiler puts it into CUDA graphs, which mc2's operators are not tested in")
+    calls = _groups.CAPTURED if first.device.type == "cuda" and _config().triton.cudagraphs else _groups.EAGER
     layout = _native.layout(_rewrite.value(site.w))
-    prospects = [_plans.prospect(first, layout)]
+    prospects = [_plans.prospect(first, layout, calls)]
     for problem in candidate.problems[1:]:
         if not prospects[-1].fault:
             break
-        prospects.append(_plans.prospect(problem, layout))
+        prospects.append(_plans.prospect(problem, layout, calls))
     last = prospects[-1]
     wish = prospects[0].fault if last.fault else ""
     at = f" at m={candidate.problems[len(prospects) - 1].m}" if candidate.is_dynamic else ""

@@ -7,34 +7,28 @@
 
 #include "mc2/planner/collective.hpp"
 #include "mc2/planner/plan.hpp"
+#include "mc2/store/nccl_rules.hpp"
 
 /// NCCL's words, which the exporter and the tuner plug-in share.
 namespace mc2::store {
 
 inline constexpr int kMostNcclChannels = 64;
 /// What NCCL has kernels of: its table of functions, src/device/generate.py of commit 081eafa.
-struct NcclAlgorithm {
-  std::string_view name;
+struct NcclKernels {
   std::array<planner::Collective, 3> collectives; ///< the first again where there are fewer
   bool has_all_protocols = false;
 };
-/// In the order of its numbers, as the protocols.
-inline constexpr auto kNcclAlgorithms = [] {
+/// Of each of kNcclAlgorithms.
+inline constexpr auto kNcclKernels = [] {
   using enum planner::Collective;
-  return std::array{NcclAlgorithm{"tree", {AllReduce, AllReduce, AllReduce}, true},
-                    NcclAlgorithm{"ring", {AllReduce, ReduceScatter, AllGather}, true},
-                    NcclAlgorithm{"collnet_direct", {AllReduce, ReduceScatter, AllGather}},
-                    NcclAlgorithm{"collnet_chain", {AllReduce, AllReduce, AllReduce}},
-                    NcclAlgorithm{"nvls", {AllReduce, ReduceScatter, AllGather}},
-                    NcclAlgorithm{"nvls_tree", {AllReduce, AllReduce, AllReduce}},
-                    NcclAlgorithm{"pat", {ReduceScatter, AllGather, AllGather}}};
+  return std::array<NcclKernels, kNcclAlgorithms.size()>{{{{AllReduce, AllReduce, AllReduce}, true},
+                                                          {{AllReduce, ReduceScatter, AllGather}, true},
+                                                          {{AllReduce, ReduceScatter, AllGather}},
+                                                          {{AllReduce, AllReduce, AllReduce}},
+                                                          {{AllReduce, ReduceScatter, AllGather}},
+                                                          {{AllReduce, AllReduce, AllReduce}},
+                                                          {{ReduceScatter, AllGather, AllGather}}}};
 }();
-inline constexpr auto kNcclAlgorithmNames = [] {
-  std::array<std::string_view, kNcclAlgorithms.size()> names;
-  for (std::size_t i = 0; i < names.size(); ++i) names[i] = kNcclAlgorithms[i].name;
-  return names;
-}();
-inline constexpr std::array<std::string_view, 3> kNcclProtocols{"ll", "ll128", "simple"};
 
 /// NCCL's name; empty for a collective that it does not tune.
 [[nodiscard]] std::string_view nccl_name(planner::Collective collective);

@@ -82,7 +82,7 @@ Result<NcclRule> read_rule(std::string_view line) {
   rule.function = fields.name(kNcclFunctions, "the collective");
   rule.min_bytes = fields.number<std::int64_t>(0, kMostBytes, "the smallest size");
   rule.max_bytes = fields.number<std::int64_t>(0, kMostBytes, "the largest size");
-  rule.algorithm = fields.name(kNcclAlgorithmNames, "the algorithm");
+  rule.algorithm = fields.name(kNcclAlgorithms, "the algorithm");
   rule.protocol = fields.name(kNcclProtocols, "the protocol");
   rule.channels = fields.number(-1, kMostNcclChannels, "the number of channels");
   rule.nodes = fields.number(-1, kMost, "the number of nodes");

@@ -86,9 +86,10 @@ Result<std::array<std::string, 3>> hccl_algorithm(const std::string& text) {
 
 /// Errors: InvalidSpec naming the option.
 Result<void> require_kernels(Collective collective, const ExportOptions& options) {
-  MC2_TRY(require_name(kNcclAlgorithmNames, options.algorithm, "--algorithm"));
+  MC2_TRY(require_name(kNcclAlgorithms, options.algorithm, "--algorithm"));
   MC2_TRY(require_name(kNcclProtocols, options.protocol, "--protocol"));
-  const auto& algorithm = *std::ranges::find(kNcclAlgorithms, options.algorithm, &NcclAlgorithm::name);
+  const auto number = std::ranges::find(kNcclAlgorithms, options.algorithm) - kNcclAlgorithms.begin();
+  const NcclKernels& algorithm = kNcclKernels[static_cast<std::size_t>(number)];
   if (std::ranges::find(algorithm.collectives, collective) == algorithm.collectives.end())
     return Error{ErrorCode::InvalidSpec, "--algorithm",
                  "is " + options.algorithm + ", by which NCCL has no " + std::string(to_string(collective))};

@@ -15,14 +15,17 @@ namespace mc2::store {
 /// NCCL's names of collectives, in the order of its numbers.
 inline constexpr std::array<std::string_view, 5> kNcclFunctions{"broadcast", "reduce", "allgather", "reducescatter",
                                                                 "allreduce"};
+inline constexpr std::array<std::string_view, 7> kNcclAlgorithms{
+    "tree", "ring", "collnet_direct", "collnet_chain", "nvls", "nvls_tree", "pat"};
+inline constexpr std::array<std::string_view, 3> kNcclProtocols{"ll", "ll128", "simple"};
 
 /// What NCCL is told of messages, in the words of its tuner interface. -1: any, or left to NCCL.
 struct NcclRule {
   int function = 0;           ///< of kNcclFunctions
   std::int64_t min_bytes = 0; ///< of the full array
   std::int64_t max_bytes = 0;
-  int algorithm = -1; ///< 0 tree, 1 ring, 2 collnet_direct, 3 collnet_chain, 4 nvls, 5 nvls_tree, 6 pat
-  int protocol = -1;  ///< 0 ll, 1 ll128, 2 simple
+  int algorithm = -1; ///< of kNcclAlgorithms
+  int protocol = -1;  ///< of kNcclProtocols
   int channels = -1;
   int nodes = -1;
   int ranks = -1;
