@@ -7,7 +7,7 @@ import os
 import pathlib
 import subprocess
 
-PACKAGES = {"packages": ["mc2", "mc2.torch"], "package_data": {"mc2": ["py.typed", "*.pyi", "*.so"]}}
+PACKAGES = {"packages": ["mc2", "mc2.torch"], "py_modules": ["mc2_vllm"], "package_data": {"mc2": ["py.typed", "*.pyi", "*.so"]}}
 
 
 def setup_from_build_tree(build_dir):

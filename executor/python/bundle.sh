@@ -5,6 +5,7 @@ set -eu
 package=$1/executor/python/mc2 out=$2/mc2
 mkdir -p "$out/lib"
 cp -r "$package"/*.py "$package"/*.pyi "$package"/py.typed "$package"/torch "$out"
+cp "$package"/../mc2_vllm.py "$out/.."
 cp "$package"/_core.*.so "$out"
 strip --strip-unneeded "$out"/_core.*.so
 ldd "$package"/_core.*.so | awk '$3 ~ /^\// {print $1, $3}' | while read -r name path; do

@@ -20,11 +20,11 @@ bool has_analytic_curve(const planner::CostModel& model) {
 }
 
 /// Why nothing is known of the operator on a device that nothing is published of either.
-Error unknown_costs(const std::string& device, const planner::OpSpec& op, const store::Layers& layers,
+Error unknown_costs(const std::string& device, const planner::OpSpec& op, const store::Layers* layers,
                     Error unpublished) {
-  if (unpublished.code != ErrorCode::UnknownName) return unpublished;
+  if (unpublished.code != ErrorCode::UnknownName || layers == nullptr) return unpublished;
   std::set<std::string> imported;
-  for (const auto& profile : layers.list_profiles({{"backend", "imported"}}))
+  for (const auto& profile : layers->list_profiles({{"backend", "imported"}}))
     if (const auto name = profile.fingerprint.fields.find("device"); name != profile.fingerprint.fields.end())
       imported.insert(name->second);
   if (imported.contains(device)) return nothing_imported(op, device);
@@ -81,9 +81,9 @@ Result<void> learn_from_cuts(const std::vector<store::Measurement>& cuts, const 
   return {};
 }
 
-/// Before any cut.
-Result<DeviceCosts> costs_of_parts(const std::string& device, const planner::OpSpec& op, const store::Layers& layers) {
-  MC2_ASSIGN(const auto imported, find_imported(layers, device));
+/// Before any cut. @param layers  null: there is no store, and so nothing imported
+Result<DeviceCosts> costs_of_parts(const std::string& device, const planner::OpSpec& op, const store::Layers* layers) {
+  MC2_ASSIGN(const auto imported, layers ? find_imported(*layers, device) : store::join_imported(device, {}));
   const planner::Profile profile = imported.profile_for(op);
   auto published = planner::device_model(device, op);
   if (!published && profile.samples.empty()) return unknown_costs(device, op, layers, published.error());
@@ -106,9 +106,11 @@ Result<DeviceCosts> costs_of_parts(const std::string& device, const planner::OpS
 
 Result<DeviceCosts> device_costs(const std::string& device, const planner::OpSpec& op,
                                  const planner::PlanOptions& limits, const StoreOptions& store) {
-  MC2_ASSIGN(auto layers, store.open(StoreUse::Read));
-  MC2_ASSIGN(auto costs, costs_of_parts(device, op, layers));
-  MC2_ASSIGN(auto cuts, store::list_measured_cuts(layers.writable(), device, op));
+  auto layers = store.open(StoreUse::Read);
+  if (!layers && (layers.error().code != ErrorCode::NotFound || store.is_named())) return layers.error();
+  MC2_ASSIGN(auto costs, costs_of_parts(device, op, layers ? &layers.value() : nullptr));
+  if (!layers) return costs; // who has measured nothing yet
+  MC2_ASSIGN(auto cuts, store::list_measured_cuts(layers.value().writable(), device, op));
   MC2_TRY(learn_from_cuts(nearest_cuts(std::move(cuts), op), op, limits, costs));
   return costs;
 }

@@ -118,6 +118,7 @@ constexpr auto kOptions = std::to_array<OptionPage>({
     {"--all", kOutput, {}, kMostUsed},
     {"--out", kOutput, "FILE", kMostUsed},
     {"--shapes-out", kOutput, "FILE", kMostUsed, "model"},
+    {"--settings", kOutput, "PROGRAM", kMostUsed, "model"},
     {"--format", kOutput, "NAME", kMostUsed},
     {"--html", kOutput, "FILE", kMostUsed},
     {"--trace", kOutput, "FILE", kMostUsed},

@@ -1,6 +1,7 @@
 #include "mc2/planner/llm_plan.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "names.hpp"
@@ -87,6 +88,27 @@ std::optional<LlmStep> step_of(std::span<const LlmSite> sites, std::int64_t toke
   return std::move(sum).step();
 }
 
+const LlmStep* find_step(std::span<const LlmStep> steps, std::int64_t tokens, LlmForm form) {
+  const auto found =
+      std::ranges::find_if(steps, [&](const LlmStep& step) { return step.tokens == tokens && step.form == form; });
+  return found == steps.end() ? nullptr : &*found;
+}
+
+/// One that has all layers.
+const LlmStep* whole_step(std::span<const LlmStep> steps, std::int64_t tokens, LlmForm form) {
+  const LlmStep* step = find_step(steps, tokens, form);
+  return step != nullptr && step->missing.empty() ? step : nullptr;
+}
+
+Result<void> check_whole(std::span<const LlmStep> steps, std::int64_t tokens, LlmForm form) {
+  const LlmStep* step = find_step(steps, tokens, form);
+  if (step != nullptr && step->missing.empty()) return {};
+  const std::string where = " in the form " + std::string(to_string(form)) + " at m=" + std::to_string(tokens) +
+                            ", so that the two forms do not compare";
+  if (step == nullptr) return Error{ErrorCode::Infeasible, "", "no layer has a plan" + where};
+  return Error{ErrorCode::Infeasible, step->missing.front(), "has no plan" + where};
+}
+
 } // namespace
 
 std::string_view to_string(LlmForm form) noexcept { return name_of(std::span<const Name<LlmForm>>(kFormNames), form); }
@@ -120,10 +142,13 @@ std::vector<LlmRun> fused_runs(const LlmSite& site, std::int64_t first_tokens, s
   return runs;
 }
 
-std::vector<std::int64_t> steps_between(std::int64_t first_tokens, std::int64_t last_tokens) {
+std::vector<std::int64_t> steps_between(std::int64_t first_tokens, std::int64_t last_tokens, int per_doubling) {
   std::vector<std::int64_t> result{first_tokens};
-  for (std::int64_t tokens = 1; tokens < last_tokens; tokens *= 2)
-    if (tokens > first_tokens) result.push_back(tokens);
+  for (int i = 0;; ++i) {
+    const std::int64_t tokens = std::llround(std::exp2(i / static_cast<double>(per_doubling)));
+    if (tokens >= last_tokens) break;
+    if (tokens > result.back()) result.push_back(tokens);
+  }
   if (last_tokens > first_tokens) result.push_back(last_tokens);
   return result;
 }
@@ -137,15 +162,27 @@ std::vector<LlmStep> steps_of(std::span<const LlmSite> sites, std::span<const st
 }
 
 std::optional<LlmForm> faster_form(std::span<const LlmStep> steps, std::int64_t tokens) {
-  std::array<const LlmStep*, kLlmForms.size()> by_form{};
-  for (const LlmStep& step : steps)
-    if (step.tokens == tokens && step.missing.empty()) by_form[step.form == LlmForm::AllReduce ? 0 : 1] = &step;
-  const auto [one, other] = by_form;
+  const LlmStep* one = whole_step(steps, tokens, LlmForm::AllReduce);
+  const LlmStep* other = whole_step(steps, tokens, LlmForm::SequenceParallel);
   if (one == nullptr || other == nullptr) return std::nullopt;
   const LlmStep& faster = one->fused.us < other->fused.us ? *one : *other;
   const LlmStep& slower = &faster == one ? *other : *one;
   if (slower.fused.us <= faster.fused.us * (1 + kFormTolerance)) return std::nullopt;
   return faster.form;
+}
+
+Result<std::optional<std::int64_t>> sequence_parallel_from(std::span<const LlmStep> steps) {
+  if (steps.empty()) return Error{ErrorCode::Infeasible, "", "no step of the model has a plan"};
+  const std::int64_t last = steps.back().tokens;
+  for (const LlmForm form : kLlmForms) MC2_TRY(check_whole(steps, last, form));
+  std::optional<std::int64_t> result;
+  for (auto step = steps.rbegin(); step != steps.rend(); ++step) {
+    const LlmStep* one = whole_step(steps, step->tokens, LlmForm::AllReduce);
+    const LlmStep* other = whole_step(steps, step->tokens, LlmForm::SequenceParallel);
+    if (one == nullptr || other == nullptr || other->fused.us * (1 + kFormTolerance) >= one->serial_us) break;
+    result = step->tokens;
+  }
+  return result;
 }
 
 std::vector<LlmRest> rest_of(const LlmConfig& config) {

@@ -56,6 +56,13 @@ class DeviceTest(ProgramTest):
         self.refuse(NO_ANSWER, ["plan", "--device", "ascend-910b", *SHAPE[:-1], 16, "--k", 64, "--store", self.store], "--ranks: costs on ascend-910b")
         self.refuse(USAGE, ["plan", "--device", "ascend-910b", "--model", MODEL, *SHAPE, "--k", 64], "--device: cannot be combined with --model")
 
+    def test_published_constants_answer_who_has_no_store_yet(self):
+        ask = ["plan", "--device", "ascend-910b", *SHAPE, "--k", 3072, "--json"]
+        with_store = json.loads(self.succeed(*ask, "--store", self.store))
+        self.assertEqual(json.loads(self.succeed(*ask)), with_store)
+        self.assertFalse((self.directory / "mc2").exists())
+        self.refuse(USAGE, ["plan", "--device", "tpu", *SHAPE, "--k", 64], "--device: 'tpu'", "legal: ascend-910b")
+
     def test_a_store_that_is_not_there_is_refused_and_not_made(self):
         missing = self.directory / "typo.db"
         for asked in (["plan", "--device", "ascend-910b", *SHAPE, "--k", 3072], ["sweep", "--m", 1024],

@@ -177,6 +177,84 @@ class ShapesTest(ModelTest):
             self.assertIn(text, done.stderr)
 
 
+class SettingsTest(ModelTest):
+    """What other programs are told."""
+
+    # add_ub() and the tables of initialize_ub(), transformer_engine/pytorch/module/base.py of commit d0067d0.
+    GATHERS = {"qkv_fprop", "fc1_fprop", "proj_dgrad", "fc2_dgrad"}
+    SCATTERS = {"proj_fprop", "fc2_fprop"}
+    FIELDS = {"method": str, "num_sm": int, "cga_size": int, "set_sm_margin": bool, "num_splits": int, "use_ce": bool}
+
+    def settings(self, program, model, *arguments):
+        return self.succeed("model", model, *arguments, "--topology", TOPOLOGY, "--settings", program)
+
+    def vllm(self, model, *arguments):
+        passes = json.loads(self.settings("vllm", model, *arguments))["pass_config"]
+        # PassConfig forbids other fields; vllm/config/compilation.py of commit 002284d, sp_min_token_num later.
+        self.assertLessEqual(set(passes), {"enable_sp", "fuse_gemm_comms", "sp_min_token_num", "fi_allreduce_fusion_max_size_mb"})
+        return passes
+
+    def gain_of_sequence_parallel(self, model, tokens, *arguments):
+        steps = {step["form"]: step for step in self.answer(model, *arguments, "--m", tokens)["steps"]}
+        return steps["all_reduce"]["serial_us"] / steps["sequence_parallel"]["fused"]["us"]
+
+    def test_vllm_takes_sequence_parallelism_from_where_it_pays(self):
+        passes = self.vllm("Llama-3-70B", "--ranks", 8, "--m", "65:16384")
+        least = passes["sp_min_token_num"]
+        self.assertEqual(passes, {"enable_sp": True, "fuse_gemm_comms": True, "sp_min_token_num": least})
+        for tokens in (least, 2 * least, 16384):
+            self.assertGreater(self.gain_of_sequence_parallel("Llama-3-70B", tokens, "--ranks", 8), 1.02)
+        self.assertLess(self.gain_of_sequence_parallel("Llama-3-70B", round(least / 2 ** (1 / 8)), "--ranks", 8), 1.02)
+
+    def test_vllm_is_told_where_it_does_not_pay(self):
+        passes = self.vllm("Llama-3-70B", "--ranks", 8, "--m", "65:512")
+        self.assertEqual(passes, {"enable_sp": False, "fuse_gemm_comms": False})
+
+    def test_vllm_ends_its_fused_norms_where_sequence_parallelism_begins(self):
+        documents = [argument for kind in ("matmul_reduce_scatter", "matmul_all_reduce", "all_gather_matmul")
+                     for file in sorted((SOURCE_DIRECTORY / "data" / "h200_x2" / "models").glob(f"{kind}_*.json")) for argument in ("--model", file)]
+        text = self.succeed("model", "Llama-3-8B", "--ranks", 2, "--m", "256:8192", *documents, "--settings", "vllm")
+        passes = json.loads(text)["pass_config"]
+        self.assertTrue(passes["enable_sp"])
+        self.assertEqual(passes["fi_allreduce_fusion_max_size_mb"], passes["sp_min_token_num"] * 4096 * 2 / 2**20)
+
+    def test_transformer_engine_reads_its_settings(self):
+        import yaml
+
+        for model, ranks in (("Llama-3-70B", 8), ("Llama-2-7B", 4), ("Gemma-2-9B", 2), ("Mixtral-8x7B", 8)):
+            text = self.settings("transformer-engine", model, "--ranks", ranks, "--m", 8192)
+            settings = yaml.safe_load(text)
+            self.assertTrue(settings, text)
+            for name, chosen in settings.items():
+                with self.subTest(model, name=name):
+                    self.assertIn(name, self.GATHERS | self.SCATTERS)
+                    for field, value in chosen.items():
+                        self.assertIs(type(value), self.FIELDS[field], field)
+                    self.assertIn(chosen["method"], ("ring_exchange", "pipeline"))
+                    if chosen["method"] == "pipeline":
+                        self.assertIn(name, self.SCATTERS)
+                        self.assertEqual(8192 // ranks % chosen["num_splits"], 0)
+                    self.assertEqual(chosen.get("use_ce", False), not chosen["set_sm_margin"])
+                    self.assertIn(f"{name}: {{method", text)
+
+    def test_what_saves_nothing_is_a_remark(self):
+        text = self.settings("transformer-engine", "Mixtral-8x7B", "--ranks", 8, "--m", 4096)
+        self.assertIn("# proj_fprop: ", text)
+        self.assertIn("nothing is saved: give this layer ub_overlap_rs=False", text)
+
+    def test_refusals_name_what_is_wrong(self):
+        describe = ["model", "Llama-3-70B", "--topology", TOPOLOGY]
+        self.refuse(USAGE, [*describe, "--settings", "sglang"], "--settings: is 'sglang'; legal: vllm, transformer-engine")
+        self.refuse(USAGE, [*describe, "--settings", "transformer-engine"], "--m: is 1:16384; transformer-engine is set for one number of tokens")
+        self.refuse(USAGE, [*describe, "--settings", "vllm", "--csv"], "--settings")
+        self.refuse(NO_ANSWER, ["model", "Mixtral-8x7B", "--topology", TOPOLOGY, "--settings", "vllm"],
+                    "expert_gate_up: has no plan in the form all_reduce at m=16384")
+        file = self.directory / "layers.csv"
+        file.write_text("model,layer,parallel,n,k,count\nmine,up,column,4096,1024,24\n")
+        self.refuse(NO_ANSWER, ["model", file, "--m", 8192, "--topology", TOPOLOGY, "--settings", "transformer-engine"],
+                    "mine: has none of the layers that transformer-engine overlaps")
+
+
 class RefusalTest(ModelTest):
     def test_models_that_it_does_not_know(self):
         self.refuse(USAGE, ["model", "Llama-9"], "unknown model 'Llama-9'; legal: DeepSeek-V2-Lite")

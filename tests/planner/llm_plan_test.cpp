@@ -151,10 +151,37 @@ TEST(LlmPlan, TheFasterFormIsNamedBeyondTheTolerance) {
   EXPECT_FALSE(faster_form(steps_of(sites, all_tokens), 1024));
 }
 
+LlmStep step(std::int64_t tokens, LlmForm form, double serial_us, double fused_us) {
+  LlmStep result;
+  result.tokens = tokens, result.form = form, result.serial_us = serial_us, result.fused.us = fused_us;
+  return result;
+}
+
+TEST(LlmPlan, SequenceParallelismPaysFromTheLastStepAtWhichItDoesNot) {
+  std::vector<LlmStep> steps;
+  for (const auto& [tokens, fused_us] :
+       std::vector<std::pair<std::int64_t, double>>{{64, 90}, {128, 99}, {256, 97}, {512, 50}}) {
+    steps.push_back(step(tokens, LlmForm::AllReduce, 100, 60)); // nobody fuses it there
+    steps.push_back(step(tokens, LlmForm::SequenceParallel, 110, fused_us));
+  }
+  EXPECT_EQ(sequence_parallel_from(steps).value(), 256); // 128: within the tolerance
+  steps.back().fused.us = 99;
+  EXPECT_EQ(sequence_parallel_from(steps).value(), std::nullopt);
+  steps.back().fused.us = 50;
+  steps[4].missing = {"mlp_down"};
+  EXPECT_EQ(sequence_parallel_from(steps).value(), 512);
+  steps.back().missing = {"mlp_up"};
+  EXPECT_EQ(sequence_parallel_from(steps).error().field, "mlp_up");
+  steps.pop_back();
+  EXPECT_EQ(sequence_parallel_from(steps).error().code, ErrorCode::Infeasible);
+  EXPECT_EQ(sequence_parallel_from({}).error().code, ErrorCode::Infeasible);
+}
+
 TEST(LlmPlan, StepsArePowersOfTwoBetweenTheEnds) {
   EXPECT_THAT(steps_between(1, 8), ElementsAre(1, 2, 4, 8));
   EXPECT_THAT(steps_between(3, 20), ElementsAre(3, 4, 8, 16, 20));
   EXPECT_THAT(steps_between(7, 7), ElementsAre(7));
+  EXPECT_THAT(steps_between(2, 8, 2), ElementsAre(2, 3, 4, 6, 8));
 }
 
 LlmConfig toy() {

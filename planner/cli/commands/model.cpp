@@ -13,6 +13,7 @@
 #include "mc2/planner/cutting.hpp"
 #include "mc2/store/codec.hpp"
 #include "mc2/store/llm_config.hpp"
+#include "mc2/store/llm_settings.hpp"
 #include "mc2/store/text.hpp"
 #include "options/layer_shapes.hpp"
 #include "options/model_file.hpp"
@@ -41,7 +42,7 @@ struct ModelCommand {
   MachineOptions machine;
   StoreOptions store;
   PlanningOptions planning;
-  std::string name, dtype, topology_file, out, shapes_out, html_file;
+  std::string name, dtype, topology_file, out, shapes_out, html_file, settings;
   std::string tokens = "1:16384";
   std::vector<std::string> model_files;
   int ranks = 8;
@@ -52,6 +53,8 @@ struct ModelCommand {
   [[nodiscard]] Result<LlmQuestion> layers() const;
   [[nodiscard]] Result<LlmQuestion> described_layers() const;
   [[nodiscard]] Result<LlmQuestion> question() const;
+  /// As the program that settings are for needs it.
+  [[nodiscard]] Result<void> ask_for_settings(LlmQuestion& asked) const;
   /// Of the one place that the options name. Errors: InvalidSpec for several, or documents of two machines.
   [[nodiscard]] Result<CostsOfLayers> described_costs() const;
   [[nodiscard]] Result<CostsOfLayers> document_costs() const;
@@ -59,6 +62,7 @@ struct ModelCommand {
   /// Plans every site, on all cores. Errors: the first site's.
   [[nodiscard]] Result<void> plan(const CostsOfLayers& costs, LlmQuestion& asked, std::vector<LlmSite>& sites) const;
   [[nodiscard]] Result<void> plan_here(LlmQuestion& asked, std::vector<LlmSite>& sites) const;
+  [[nodiscard]] Result<std::string> text_of(const planner::LlmPlan& plan) const;
   [[nodiscard]] Result<void> show(const planner::LlmPlan& plan) const;
   [[nodiscard]] Result<ExitCode> run() const;
 };
@@ -107,7 +111,21 @@ Result<LlmQuestion> ModelCommand::question() const {
   asked.ranks = ranks;
   asked.plan.may_transfer = !no_transfer;
   asked.plan.is_stopped = [] { return is_interrupted(); };
+  MC2_TRY(ask_for_settings(asked));
   return asked;
+}
+
+Result<void> ModelCommand::ask_for_settings(LlmQuestion& asked) const {
+  if (settings.empty()) return {};
+  MC2_ASSIGN(const auto* program, store::find_llm_settings(settings));
+  if (program->is_of_one_step && asked.first_tokens != asked.last_tokens)
+    return Error{ErrorCode::InvalidSpec, "--m",
+                 "is " + tokens + "; " + settings + " is set for one number of tokens, such as --m 8192"};
+  constexpr int kDenseSteps = 8; // to within 9 % of where a decision changes
+  if (!program->is_of_one_step) asked.steps_per_doubling = kDenseSteps;
+  asked.layers = program->layers(asked.layers);
+  if (!asked.layers.empty()) return {};
+  return Error{ErrorCode::Infeasible, asked.name, "has none of the layers that " + settings + " overlaps"};
 }
 
 Result<CostsOfLayers> ModelCommand::document_costs() const {
@@ -191,10 +209,16 @@ Result<void> ModelCommand::plan_here(LlmQuestion& asked, std::vector<LlmSite>& s
   return plan({here, [&](const planner::OpSpec&) { return finder::finding_often(places); }}, asked, sites);
 }
 
+Result<std::string> ModelCommand::text_of(const planner::LlmPlan& plan) const {
+  if (is_json) return store::pretty(store::encode(plan));
+  if (is_csv) return model_csv(plan);
+  if (settings.empty()) return model_page(plan, terminal_width());
+  MC2_ASSIGN(const auto* program, store::find_llm_settings(settings));
+  return program->write(plan);
+}
+
 Result<void> ModelCommand::show(const planner::LlmPlan& plan) const {
-  const std::string text = is_json  ? store::pretty(store::encode(plan))
-                           : is_csv ? model_csv(plan)
-                                    : model_page(plan, terminal_width());
+  MC2_ASSIGN(const std::string text, text_of(plan));
   if (out.empty())
     std::cout << text;
   else
@@ -260,12 +284,19 @@ Command add_model(CLI::App& app) {
   auto* csv = sub->add_flag("--csv", command->is_csv, "print every range of every layer as CSV");
   add_json(*sub, command->is_json, "ranges, steps and sizes");
   csv->excludes("--json");
+  std::string programs;
+  for (const auto& each : store::llm_settings())
+    programs += (programs.empty() ? "" : "; ") + std::string(each.name) + ": " + std::string(each.text);
+  auto* settings = sub->add_option("--settings", command->settings,
+                                   "print what a program is told of where to fuse instead: " + programs);
+  for (const char* other : {"--csv", "--json"}) settings->excludes(other);
   sub->add_option("--out", command->out, "write it to this file instead");
   sub->add_option("--html", command->html_file, "also write a report with a chart and every range to this HTML file");
   auto* shapes = sub->add_option("--shapes-out", command->shapes_out,
                                  "only write what mc2 tune --shapes takes to this file: a shape for each layer and "
                                  "kind, and one for each step of few rows that are cut by columns");
   for (const char* other : {"--csv", "--json", "--out", "--html", "--topology", "--model"}) shapes->excludes(other);
+  settings->excludes("--html");
   sub->footer(
       "Examples:\n  mc2 model Llama-3-70B --ranks 8 --topology data/topologies/dgx_h100.json\n"
       "  mc2 model config.json --ranks 2 --m 1:4096 --link 2.5Gbit,20us\n"

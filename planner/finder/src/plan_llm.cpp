@@ -16,6 +16,10 @@ LlmPoint point_of(const planner::Plan& plan, std::int64_t tokens) {
 
 bool ends_all(const Error& error) { return error.code == ErrorCode::InvalidSpec || error.code == ErrorCode::Cancelled; }
 
+std::vector<std::int64_t> steps_of(const LlmQuestion& asked) {
+  return planner::steps_between(asked.first_tokens, asked.last_tokens, asked.steps_per_doubling);
+}
+
 bool has_op(const LlmSite& site) { return site.op.has_value(); }
 
 } // namespace
@@ -49,7 +53,7 @@ Result<void> plan_site(const FindModel& find, const LlmQuestion& question, LlmSi
   }
   site.ranges = std::move(ranges).value();
   site.fused = planner::fused_runs(site, question.first_tokens, question.last_tokens);
-  for (const std::int64_t tokens : planner::steps_between(question.first_tokens, question.last_tokens)) {
+  for (const std::int64_t tokens : steps_of(question)) {
     each.op.m = rows(tokens);
     if (site.ranges->find(each.op.m) == nullptr) continue; // a gap, which says why
     MC2_ASSIGN(const auto found, find(each));
@@ -72,9 +76,8 @@ planner::LlmPlan llm_plan_of(const LlmQuestion& question, std::vector<LlmSite> s
                         .ranks = question.ranks,
                         .first_tokens = question.first_tokens,
                         .last_tokens = question.last_tokens};
-  const auto all_tokens = planner::steps_between(question.first_tokens, question.last_tokens);
   plan.sites = std::move(sites);
-  plan.steps = planner::steps_of(plan.sites, all_tokens);
+  plan.steps = planner::steps_of(plan.sites, steps_of(question));
   if (question.config) plan.rest = planner::rest_of(*question.config);
   return plan;
 }

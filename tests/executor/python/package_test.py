@@ -56,7 +56,7 @@ class PackageTest(unittest.TestCase):
         wheel = next(self.place.glob("mc2-*.whl"))
         self.assertIn("linux", wheel.name)  # of this kind of machine only
         names = zipfile.ZipFile(wheel).namelist()
-        for name in ("mc2/__init__.py", "mc2/_core.pyi", "mc2/py.typed", "mc2/torch/layers.py"):
+        for name in ("mc2/__init__.py", "mc2/_core.pyi", "mc2/py.typed", "mc2/torch/layers.py", "mc2_vllm.py"):
             self.assertIn(name, names)
         self.assertEqual(sum(name.endswith(".so") for name in names), 4)
         self.assertFalse([name for name in names if not name.startswith("mc2")])

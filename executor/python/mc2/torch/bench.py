@@ -1,6 +1,7 @@
 """Times the linear layers of Llama 3 in tensor-parallel form: mc2.torch, the unfused calls and PyTorch's own fused operators.
 
     torchrun --nproc-per-node 4 -m mc2.torch.bench --rows 1024,4096,8192
+    python3 -m mc2.torch.bench --ranks 2 --shrink 8                       starts its two processes itself
 
 NCCL and bf16 where there is a GPU for every rank, else gloo and f32 on the CPU. Each shape is tuned first, which is not timed. The
 competitors run in turn, in alternating order; a time is the slowest rank's, and a cell the median of the rounds.
@@ -8,11 +9,13 @@ competitors run in turn, in alternating order; a time is the slowest rank's, and
 
 import argparse
 import os
+import socket
 import statistics
 import sys
 
 import torch
 import torch.distributed as dist
+import torch.multiprocessing
 
 from .. import _core
 from . import _groups, _passes, _symmetric, functional
@@ -72,6 +75,20 @@ def line(m, n, k, tuned, times, is_captured):
             f"{ratio:5.3f} ({low:5.3f} to {high:5.3f})  {cut}")  # fmt: skip
 
 
+def start(ranks, arguments):
+    """As torchrun would, on this machine."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    torch.multiprocessing.spawn(run_rank, (ranks, port, arguments), ranks)
+
+
+def run_rank(rank, ranks, port, arguments):
+    os.environ.update({"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(ranks), "LOCAL_WORLD_SIZE": str(ranks),
+                       "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)})  # fmt: skip
+    run(arguments)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--models", default="llama-3-8b", help=", ".join(MODELS))
@@ -79,9 +96,17 @@ def main():
     parser.add_argument("--kinds", default="matmul_all_reduce,matmul_reduce_scatter,all_gather_matmul")
     parser.add_argument("--rounds", type=int, default=31)
     parser.add_argument("--shrink", type=int, default=1, help="divides the widths of the layers, for slow machines")
+    parser.add_argument("--ranks", type=int, default=2, help="processes to start where torchrun has started none")
     parser.add_argument("--graph", action="store_true", help="replay CUDA graphs instead of calling")
     parser.add_argument("--back-to-back", action="store_true", help="mean of calls one behind the other, so that launching counts")
     arguments = parser.parse_args()
+    if "RANK" in os.environ:
+        run(arguments)
+    else:
+        start(arguments.ranks, arguments)
+
+
+def run(arguments):
     has_gpus = torch.cuda.is_available() and torch.cuda.device_count() >= int(os.environ.get("LOCAL_WORLD_SIZE", 1))
     device = torch.device("cuda", int(os.environ["LOCAL_RANK"])) if has_gpus else torch.device("cpu")
     if has_gpus:

@@ -105,8 +105,10 @@ inline constexpr double kFormTolerance = 0.02;
 /// Of a site with ranges; those that touch are one.
 [[nodiscard]] std::vector<LlmRun> fused_runs(const LlmSite& site, std::int64_t first_tokens, std::int64_t last_tokens);
 
-/// Numbers of tokens to show steps of: the first, the powers of two between, and the last.
-[[nodiscard]] std::vector<std::int64_t> steps_between(std::int64_t first_tokens, std::int64_t last_tokens);
+/// Numbers of tokens to show steps of: the first, the powers of two between, and the last; or more of them, in equal
+/// ratios, rounded.
+[[nodiscard]] std::vector<std::int64_t> steps_between(std::int64_t first_tokens, std::int64_t last_tokens,
+                                                      int per_doubling = 1);
 
 /// Adds up the layers. @param all_tokens ascending
 [[nodiscard]] std::vector<LlmStep> steps_of(std::span<const LlmSite> sites, std::span<const std::int64_t> all_tokens);
@@ -114,6 +116,11 @@ inline constexpr double kFormTolerance = 0.02;
 /// The form in which all layers take less time at so many tokens; nothing where a layer of either is missing, or the
 /// two are within kFormTolerance of each other.
 [[nodiscard]] std::optional<LlmForm> faster_form(std::span<const LlmStep> steps, std::int64_t tokens);
+
+/// The fewest tokens of a step, of those given, from which on all layers fused in the sequence-parallel form take less
+/// than those of the other form one after the other, by more than kFormTolerance. Nothing where the largest step does
+/// not. Errors: Infeasible where the largest step lacks a form, or a layer of one, which it names.
+[[nodiscard]] Result<std::optional<std::int64_t>> sequence_parallel_from(std::span<const LlmStep> steps);
 
 /// Collectives and weights of such a model that no operator of mc2 is for.
 [[nodiscard]] std::vector<LlmRest> rest_of(const LlmConfig& config);

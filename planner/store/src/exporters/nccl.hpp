@@ -33,6 +33,8 @@ inline constexpr auto kNcclKernels = [] {
 /// NCCL's name; empty for a collective that it does not tune.
 [[nodiscard]] std::string_view nccl_name(planner::Collective collective);
 
+/// Blocks of threads, each on an SM, that a variant exchanges with. 0: it does not say.
+[[nodiscard]] int exchanging_sms(const planner::Variant& variant);
 /// That an NCCL variant was tuned with. 0: it does not say.
 [[nodiscard]] int own_nccl_channels(const planner::Variant& variant);
 

@@ -106,11 +106,15 @@ std::string_view nccl_name(planner::Collective collective) {
   return "";
 }
 
-int own_nccl_channels(const planner::Variant& variant) {
+int exchanging_sms(const planner::Variant& variant) {
   const auto ctas = variant.fields.find("ctas");
   const bool is_number = ctas != variant.fields.end() && !ctas->second.empty() && ctas->second.size() < 4 &&
                          ctas->second.find_first_not_of("0123456789") == std::string::npos;
-  const int own = is_number && variant.name.starts_with("nccl") ? std::stoi(ctas->second) : 0;
+  return is_number ? std::stoi(ctas->second) : 0;
+}
+
+int own_nccl_channels(const planner::Variant& variant) {
+  const int own = variant.name.starts_with("nccl") ? exchanging_sms(variant) : 0;
   return own <= kMostNcclChannels ? own : 0;
 }
 

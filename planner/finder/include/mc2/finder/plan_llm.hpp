@@ -19,6 +19,7 @@ struct LlmQuestion {
   std::optional<planner::LlmConfig> config = std::nullopt; ///< that the layers are of
   int ranks = 2;
   std::int64_t first_tokens = 1, last_tokens = 1; ///< of a step
+  int steps_per_doubling = 1;                     ///< that whole times are wanted of: planner::steps_between()
   PlanQuestion plan = {};                         ///< machine, options and the like; its operator does not matter
 };
 
