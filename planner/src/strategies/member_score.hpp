@@ -21,21 +21,28 @@ class CostTable {
     const std::int64_t rest = problem.rows % step_;
     for (std::int64_t unit = 0; unit * step_ <= problem.rows; ++unit) {
       add(problem, cost, unit * step_, long_first_us_, long_second_us_);
-      add(problem, cost, unit * step_ + rest, odd_first_us_, odd_second_us_);
+      if (rest > 0) add(problem, cost, unit * step_ + rest, odd_first_us_, odd_second_us_);
     }
   }
 
   [[nodiscard]] double long_first_us(std::int64_t rows) const { return long_first_us_[index(rows)]; }
   [[nodiscard]] double long_second_us(std::int64_t rows) const { return long_second_us_[index(rows)]; }
   // Odd lengths are rows - count * long, so they share the remainder of rows; dividing drops it.
-  [[nodiscard]] double odd_first_us(std::int64_t rows) const { return odd_first_us_[index(rows)]; }
-  [[nodiscard]] double odd_second_us(std::int64_t rows) const { return odd_second_us_[index(rows)]; }
+  [[nodiscard]] double odd_first_us(std::int64_t rows) const { return odd(odd_first_us_, long_first_us_)[index(rows)]; }
+  [[nodiscard]] double odd_second_us(std::int64_t rows) const {
+    return odd(odd_second_us_, long_second_us_)[index(rows)];
+  }
 
  private:
   static void add(const Problem& problem, const VariantCost& cost, std::int64_t rows, std::vector<double>& first,
                   std::vector<double>& second) {
     first.push_back(problem.lane_us(cost, true, rows, true));
     second.push_back(problem.lane_us(cost, false, rows, true));
+  }
+  /// Without a remainder odd blocks have the lengths of long ones.
+  [[nodiscard]] static const std::vector<double>& odd(const std::vector<double>& own,
+                                                      const std::vector<double>& of_long) {
+    return own.empty() ? of_long : own;
   }
   [[nodiscard]] std::size_t index(std::int64_t rows) const { return static_cast<std::size_t>(rows / step_); }
 

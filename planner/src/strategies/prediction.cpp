@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <set>
 
 #include "mc2/planner/text.hpp"
@@ -92,6 +93,18 @@ void fill_interval(const Problem& problem, const VariantCost& cost, const BlockT
   };
   estimate.low_us = std::max(0.0, estimate.us - half_width_us(-1));
   estimate.high_us = estimate.us + half_width_us(+1);
+}
+
+/// The uncut plan with its lanes overlapped; without end where nothing can.
+double overlapped_us(const Problem& problem, const VariantCost& cost, const BlockPassing& passing) {
+  const Slices& slices = passing.slices(problem.rows);
+  if (!problem.traits.has_local_part && slices.count() == 1) return std::numeric_limits<double>::infinity();
+  const Contention contention(problem.slowdown(cost));
+  PipelineState state = PipelineState::start(cost.local_us(problem.op), contention);
+  const bool hands_over = slices.count() > 1;
+  state.pass(problem.lane_us(cost, true, problem.rows, hands_over),
+             problem.lane_us(cost, false, problem.rows, hands_over), contention, slices);
+  return state.second_path_us;
 }
 
 /// What a lane's interval holds beyond the curve's own error: noise, and how the machine's speed changes.
@@ -257,14 +270,11 @@ double explained_gain_us(const Problem& problem, const VariantCost& cost, const 
 }
 
 bool overlaps_uncut(const Problem& problem, const VariantCost& cost, const BlockPassing& passing) {
-  const Slices& slices = passing.slices(problem.rows);
-  if (!problem.traits.has_local_part && slices.count() == 1) return false;
-  const Contention contention(problem.slowdown(cost));
-  PipelineState state = PipelineState::start(cost.local_us(problem.op), contention);
-  const bool hands_over = slices.count() > 1;
-  state.pass(problem.lane_us(cost, true, problem.rows, hands_over),
-             problem.lane_us(cost, false, problem.rows, hands_over), contention, slices);
-  return state.second_path_us < problem.serial_us(cost);
+  return overlapped_us(problem, cost, passing) < problem.serial_us(cost);
+}
+
+double uncut_makespan_us(const Problem& problem, const VariantCost& cost, const BlockPassing& passing) {
+  return std::min(overlapped_us(problem, cost, passing), problem.serial_us(cost));
 }
 
 std::vector<LengthSensitivity> length_sensitivities(const Problem& problem, const VariantCost& cost, const Cut& cut) {

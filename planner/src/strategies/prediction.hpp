@@ -101,6 +101,9 @@ template <typename StretchedUs>
 /// blocks pass in slices, unless contention and hand-overs make plain serial faster.
 [[nodiscard]] bool overlaps_uncut(const Problem& problem, const VariantCost& cost, const BlockPassing& passing);
 
+/// simulate_cut() of the whole axis, its makespan alone: equal but for rounding, and allocates nothing.
+[[nodiscard]] double uncut_makespan_us(const Problem& problem, const VariantCost& cost, const BlockPassing& passing);
+
 /// One for each length and lane.
 [[nodiscard]] std::vector<LengthSensitivity> length_sensitivities(const Problem& problem, const VariantCost& cost,
                                                                   const Cut& cut);

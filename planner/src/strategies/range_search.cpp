@@ -1,6 +1,7 @@
 #include "strategies/range_search.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 namespace mc2::planner::strategies {
@@ -8,11 +9,8 @@ namespace {
 
 /// A bound that rounding alone lifts above the best must not leave it out.
 constexpr double kBoundRounding = 1 + 1e-9;
-
-Schedule uncut_schedule(const Problem& problem, const VariantCost& cost) {
-  if (!overlaps_uncut(problem, cost, BlockPassing(problem, cost))) return Schedule::Serial;
-  return overlapping_schedule(problem.op, cost.variant, Cut{{problem.rows}});
-}
+/// Lengths of blocks that a floor is taken from, each so much longer than the last; and what curves may fall between.
+constexpr double kFloorSpacing = 1.03, kFloorMargin = 1.05;
 
 } // namespace
 
@@ -65,10 +63,29 @@ RangeSearch::RangeSearch(const OpSpec& longest, const CostModel& model, const Pl
       model_(model),
       options_(options),
       stop_check_(stop_check),
-      is_expected_(interval_multiple(options.objective_quantile) == 0) {
-  const Problem problem = make_problem(longest, model, options);
-  for (const VariantCost& cost : model.variants)
-    if (!is_stopped()) candidates_.emplace_back(problem, cost);
+      is_expected_(interval_multiple(options.objective_quantile) == 0),
+      longest_problem_(make_problem(longest, model, options)),
+      candidates_(model.variants.size()) {
+  for (const VariantCost& cost : model.variants) passings_.emplace_back(longest_problem_, cost);
+  for (const VariantCost& cost : model.variants) floors_us_per_row_.push_back(floor_us_per_row(cost));
+}
+
+// A path that stays on a lane passes every block there. Blocks between two lengths take no less than the shorter one.
+double RangeSearch::floor_us_per_row(const VariantCost& cost) const {
+  const Contention contention(longest_problem_.slowdown(cost));
+  if (!contention.is_overlap_useful || !is_expected_) return 0;
+  double before = std::numeric_limits<double>::infinity(), behind = before;
+  auto rows = static_cast<double>(min_block_rows(cost));
+  for (const auto most = static_cast<double>(longest_problem_.rows); rows <= most;) {
+    const double longer = std::max(std::floor(rows * kFloorSpacing), rows + 1);
+    const PathShare share(longest_problem_.lane_us(cost, true, static_cast<std::int64_t>(rows), true),
+                          longest_problem_.lane_us(cost, false, static_cast<std::int64_t>(rows), true), contention,
+                          Slices::whole());
+    before = std::min(before, share.before / (longer - 1));
+    behind = std::min(behind, share.behind / (longer - 1));
+    rows = longer;
+  }
+  return std::max(before, behind) / kFloorMargin;
 }
 
 Choice RangeSearch::best(std::int64_t m, const Choice* near) const {
@@ -79,15 +96,30 @@ Choice RangeSearch::best(std::int64_t m, const Choice* near) const {
     const auto here = apply(near->rule(near->odd_length()), *near->cost, m);
     if (here && here->score_us < best.score_us) best = *here;
   }
-  for (const Candidate& candidate : candidates_) offer_cuts(at.problem, candidate, best);
+  for (std::size_t i = 0; i < floors_us_per_row_.size(); ++i)
+    if (static_cast<double>(at.problem.rows) * floors_us_per_row_[i] <= best.score_us)
+      offer_cuts(at.problem, candidate_of(model_.variants[i]), best);
   if (!best.is_cut()) return uncut;
   best.schedule = overlapping_schedule(at.op, best.cost->variant, best.split.cut());
   return is_significant(at.problem, best, uncut) ? best : uncut;
 }
 
+double RangeSearch::uncut_us(const Problem& problem, const VariantCost& cost) const {
+  return is_expected_ ? uncut_makespan_us(problem, cost, passings_[place_of(cost)]) : uncut_objective_us(problem, cost);
+}
+
+Schedule RangeSearch::uncut_schedule(const Problem& problem, const VariantCost& cost) const {
+  if (!overlaps_uncut(problem, cost, passings_[place_of(cost)])) return Schedule::Serial;
+  return overlapping_schedule(problem.op, cost.variant, Cut{{problem.rows}});
+}
+
 Choice RangeSearch::best_uncut(const Problem& problem) const {
-  const VariantCost& cost = best_uncut_variant(problem);
-  return {&cost, uncut_schedule(problem, cost), {problem.rows, 1}, uncut_objective_us(problem, cost)};
+  Choice best{nullptr, Schedule::Serial, {problem.rows, 1}, std::numeric_limits<double>::infinity()};
+  for (const VariantCost& cost : model_.variants)
+    if (const double us = uncut_us(problem, cost); best.cost == nullptr || us < best.score_us)
+      best.cost = &cost, best.score_us = us;
+  best.schedule = uncut_schedule(problem, *best.cost);
+  return best;
 }
 
 void RangeSearch::offer_cuts(const Problem& problem, const Candidate& candidate, Choice& best) const {
@@ -119,7 +151,7 @@ std::optional<Choice> RangeSearch::apply(const CutRule& rule, const VariantCost&
   const BlockSplit split = rule.split(at.problem.rows);
   if (!rule.is_cut()) {
     if (uncut_schedule(at.problem, cost) != rule.schedule) return std::nullopt;
-    return Choice{&cost, rule.schedule, split, uncut_objective_us(at.problem, cost)};
+    return Choice{&cost, rule.schedule, split, uncut_us(at.problem, cost)};
   }
   if (split.block_count() < 2 || split.block_count() > options_.max_block_count) return std::nullopt;
   const double score_us = candidate_of(cost).score_us(split, cost.local_us(at.op), is_expected_);
@@ -127,11 +159,13 @@ std::optional<Choice> RangeSearch::apply(const CutRule& rule, const VariantCost&
 }
 
 std::int64_t RangeSearch::min_block_rows(const VariantCost& cost) const {
-  return candidate_of(cost).options.min_block_rows;
+  return passings_[place_of(cost)].options().min_block_rows;
 }
 
 const RangeSearch::Candidate& RangeSearch::candidate_of(const VariantCost& cost) const {
-  return candidates_[static_cast<std::size_t>(&cost - model_.variants.data())];
+  auto& candidate = candidates_[place_of(cost)];
+  if (!candidate) candidate.emplace(longest_problem_, cost);
+  return *candidate;
 }
 
 } // namespace mc2::planner::strategies

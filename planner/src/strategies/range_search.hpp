@@ -74,6 +74,15 @@ class RangeSearch {
     Problem problem;
   };
 
+  /// What a row of any cut takes at least, about, from few block lengths: most variants are slower at every m by more
+  /// than that is unsure, and need no tables. 0: not known.
+  [[nodiscard]] double floor_us_per_row(const VariantCost& cost) const;
+  [[nodiscard]] std::size_t place_of(const VariantCost& cost) const {
+    return static_cast<std::size_t>(&cost - model_.variants.data());
+  }
+  /// What is minimised, of the uncut plan, and whether its lanes overlap.
+  [[nodiscard]] double uncut_us(const Problem& problem, const VariantCost& cost) const;
+  [[nodiscard]] Schedule uncut_schedule(const Problem& problem, const VariantCost& cost) const;
   [[nodiscard]] Choice best_uncut(const Problem& problem) const;
   void offer_cuts(const Problem& problem, const Candidate& candidate, Choice& best) const;
   [[nodiscard]] bool is_significant(const Problem& problem, const Choice& cut, const Choice& uncut) const;
@@ -83,8 +92,12 @@ class RangeSearch {
   const CostModel& model_;
   const PlanOptions& options_;
   const StopCheck* stop_check_;
-  const bool is_expected_;           ///< what is minimised is the expected makespan
-  std::deque<Candidate> candidates_; ///< in place: each score refers to its table
+  const bool is_expected_; ///< what is minimised is the expected makespan
+  const Problem longest_problem_;
+  std::vector<BlockPassing> passings_;    ///< of each variant
+  std::vector<double> floors_us_per_row_; ///< of each variant: floor_us_per_row()
+  /// Of each variant, made when it is first asked for. In place: each score refers to its table.
+  mutable std::deque<std::optional<Candidate>> candidates_;
 };
 
 } // namespace mc2::planner::strategies
