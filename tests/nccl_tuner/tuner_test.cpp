@@ -250,9 +250,36 @@ TEST_P(NcclTuner, AStoresPlansGiveTheirChannels) {
   EXPECT_EQ(damaged.ask(kAllReduce, 256 * 256 * 2).channels, 0);
 }
 
+TEST_P(NcclTuner, APlanOrAStoresExportServesAsAFile) {
+  const auto ask = [&](const std::string& text, std::size_t ranks, int expected) {
+    use_file(text);
+    Communicator communicator(GetParam(), ranks, 1);
+    EXPECT_EQ(communicator.ask(kAllReduce, 256 * 256 * 2).channels, expected) << said();
+    return said();
+  };
+  const std::string plan = store::encode(plan_of("nccl(ctas=8)", 8, "GPU X"));
+  EXPECT_THAT(ask("\n" + plan, 8, 8), HasSubstr("2 rules for 8 ranks on 1 node from " + file_.string()));
+  ask(plan, 4, 0);
+  EXPECT_THAT(ask(store::encode(plan_of("tile_store(gemm_sms=132)", 8, "GPU X")), 8, 0),
+              HasSubstr("variant: is tile_store(gemm_sms=132), which sets no channels of NCCL's"));
+  EXPECT_THAT(ask(plan.substr(0, 100), 8, 0), HasSubstr("; NCCL chooses by itself"));
+  EXPECT_THAT(ask("{}", 8, 0), HasSubstr(file_.string() + ": key 'schema' is missing; expected \"mc2.plan/1\""));
+
+  auto store = store::Store::open(scratch_ / "store.db", store::OpenMode::ReadWrite).value();
+  ASSERT_TRUE(store.put_plan(plan_of("nccl(ctas=8)", 8, "GPU X"), "tuned", "2026-11-26T00:00:00Z"));
+  ASSERT_TRUE(store.put_plan(plan_of("nccl(ctas=16)", 2, "GPU Y"), "tuned", "2026-11-26T00:00:00Z"));
+  const std::string exported = store.export_json().value();
+  setenv("MC2_GPU_MODEL", "GPU X", 1);
+  EXPECT_THAT(ask(exported, 8, 8), HasSubstr("plans of GPU X"));
+  ask(exported, 2, 0);
+  EXPECT_THAT(ask(exported.substr(0, exported.size() - 9), 8, 0), HasSubstr("; NCCL chooses by itself"));
+}
+
 TEST_P(NcclTuner, AGpuThatNobodyNamesGivesNoPlans) {
   if (std::filesystem::exists("/proc/driver/nvidia/gpus")) GTEST_SKIP() << "this machine has a GPU";
-  setenv("MC2_STORE", (scratch_ / "store.db").c_str(), 1);
+  const auto path = scratch_ / "store.db";
+  static_cast<void>(store::Store::open(path, store::OpenMode::ReadWrite).value());
+  setenv("MC2_STORE", path.c_str(), 1);
   Communicator communicator(GetParam(), 8, 1);
   EXPECT_THAT(said(), HasSubstr("MC2_GPU_MODEL: is not set, and no GPU is seen in /proc/driver/nvidia"));
 }

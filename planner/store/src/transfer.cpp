@@ -290,6 +290,18 @@ Result<std::string> Store::export_json() const {
   return std::move(exported).json;
 }
 
+Result<std::vector<StoredPlan>> plans_of_export(std::string_view json) {
+  MC2_ASSIGN(auto contents, decode_export(json));
+  std::vector<StoredPlan> plans;
+  for (Entry& entry : contents.entries) {
+    if (entry.table != Table::Plan) continue;
+    Record& record = entry.record;
+    auto plan = decode_document<planner::Plan>(record.document).value(); // read before
+    plans.push_back({record.key, std::move(plan), std::move(record.document), record.digest, record.created_at});
+  }
+  return plans;
+}
+
 Result<MergeReport> Store::import_json(std::string_view json) {
   MC2_ASSIGN(const auto contents, decode_export(json));
   return add_all(*impl_, "Store::import_json", contents);

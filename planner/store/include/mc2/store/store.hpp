@@ -45,6 +45,10 @@ struct StoredPlan {
   std::string created_at; ///< ISO 8601 UTC
 };
 
+/// The plans in what Store::export_json() gave, in its order; those that cannot be read are left out.
+/// Errors: Malformed and NewerVersion of the export itself.
+[[nodiscard]] Result<std::vector<StoredPlan>> plans_of_export(std::string_view json);
+
 /// Result of one race on the hardware, kept for recalibration and reports.
 struct Measurement {
   planner::OpSpec op;
