@@ -163,6 +163,12 @@ Result<profiler::Measure> PreparedBench::prepare_case(const profiler::ProfileCas
       [run = CaseRun{*this, *prepared, one.block_rows, variant}, target = one.target] { return run.measure(target); });
 }
 
+Result<void> check_holds_every_rank(const executor::Communicator& communicator) {
+  if (communicator.local_ranks().size() == static_cast<std::size_t>(communicator.world_size())) return {};
+  return Error{ErrorCode::Unsupported, "communicator",
+               "holds one rank of several processes; measure on one that holds every rank, or by mpirun mc2 tune"};
+}
+
 Result<profiler::BenchFacts> bench_facts(const executor::Communicator& communicator, const executor::Backend& backend,
                                          const executor::CommunicatorOptions& options, const planner::OpSpec& op,
                                          std::vector<planner::Variant> variants) {
@@ -201,6 +207,7 @@ Result<std::unique_ptr<Workbench>> Workbench::on(executor::Communicator& communi
                                                  const planner::OpSpec& op, const Workload& workload,
                                                  std::vector<planner::Variant> variants) {
   MC2_ASSIGN(auto facts, bench_facts(communicator, backend, options, op, std::move(variants)));
+  MC2_TRY(check_holds_every_rank(communicator));
   return std::unique_ptr<Workbench>(
       new Workbench(std::move(facts), communicator, options.virtual_compute.has_value(), workload));
 }

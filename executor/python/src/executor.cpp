@@ -72,6 +72,7 @@ class Problem {
       throw Failure({ErrorCode::InvalidSpec, "ranks",
                      std::to_string(op.world_size) + ", but the communicator has " +
                          std::to_string(world_->communicator().world_size())});
+    unwrap(embed::check_holds_every_rank(world_->communicator()));
     return op;
   }
 

@@ -3,6 +3,8 @@
 import json
 import os
 import pathlib
+import shutil
+import subprocess
 import sys
 import tempfile
 import threading
@@ -306,6 +308,36 @@ class MeasuringTest(Refusals):
         with mc2.Communicator(RANKS, **VIRTUAL) as world:
             problem = world.random_problem(self.OP)
             self.refused("unsupported", "virtual_compute", problem.verify, problem.prepare([96]), [96])
+
+
+@unittest.skipUnless(shutil.which("mpirun"), "mpirun is missing (openmpi-bin)")
+class MpiTest(unittest.TestCase):
+    """One process per rank."""
+
+    SCRIPT = """
+import sys
+import mc2, numpy as np
+world = mc2.Communicator(ranks=2, backend="mpi")
+op = mc2.OpSpec("matmul_all_reduce", m=96, n=32, k=16, ranks=2)
+for measure in (lambda: world.random_problem(op), lambda: world.bench(op), lambda: mc2.tune(op, world, budget_s=1)):
+    try:
+        measure()
+    except mc2.Error as error:
+        assert error.code == "unsupported" and "mpirun mc2 tune" in str(error), error
+    else:
+        sys.exit("measured")
+from mc2 import _core
+plan = _core.unpredicted(op, world.fingerprint, [64, 32], world.variants(op)[0])
+a, b = np.full((96, 16), 2, np.float32), np.ones((16, 32), np.float32)
+prepared = world.prepare(plan, [a], [b])
+prepared.run()
+assert (prepared.c[0] == 2 * 16 * 2).all(), prepared.c[0]
+"""
+
+    def test_plans_run_and_measuring_is_refused(self):
+        command = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-np", "2", sys.executable, "-c", self.SCRIPT]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=90, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
 
 
 if __name__ == "__main__":

@@ -184,14 +184,10 @@ extern "C" {
 
 namespace {
 
-/// Random matrices of the operator on the communicator, whose turn it is. Fails where other processes hold ranks of it.
+/// Random matrices of the operator on the communicator, whose turn it is.
 std::unique_ptr<embed::Workbench> bench_on(SharedCommunicator& shared, const planner::OpSpec& op) {
-  executor::Communicator& ranks = shared.get();
-  if (ranks.local_ranks().size() != static_cast<std::size_t>(ranks.world_size()))
-    fail(MC2_ERROR_UNSUPPORTED, "communicator",
-         "holds one rank of several processes; measure on one that holds every rank");
   constexpr std::uint64_t kSeed = 1;
-  return take(embed::Workbench::on(ranks, shared.backend(), shared.options(), op, kSeed));
+  return take(embed::Workbench::on(shared.get(), shared.backend(), shared.options(), op, kSeed));
 }
 
 } // namespace

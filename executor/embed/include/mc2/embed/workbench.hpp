@@ -84,6 +84,9 @@ class PreparedBench : public profiler::Bench {
                                                        const planner::OpSpec& op,
                                                        std::vector<planner::Variant> variants = {});
 
+/// Errors: Unsupported where other processes hold ranks of it, so that nobody here can fill and check their matrices.
+[[nodiscard]] Result<void> check_holds_every_rank(const executor::Communicator& communicator);
+
 /// One operator's random matrices on one communicator, with every plan that was asked for ready to run.
 class Workbench final : public PreparedBench {
  public:
@@ -92,7 +95,7 @@ class Workbench final : public PreparedBench {
                                                                const executor::CommunicatorOptions& options,
                                                                const planner::OpSpec& op, const Workload& workload,
                                                                std::vector<planner::Variant> variants = {});
-  /// The same on an open communicator.
+  /// The same on an open communicator, which holds every rank.
   [[nodiscard]] static Result<std::unique_ptr<Workbench>> on(executor::Communicator& communicator,
                                                              const executor::Backend& backend,
                                                              const executor::CommunicatorOptions& options,
