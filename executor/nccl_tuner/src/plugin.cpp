@@ -1,8 +1,11 @@
+#include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <exception>
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "interface.hpp"
 #include "rule_sources.hpp"

@@ -121,6 +121,11 @@ Result<void> ModelCommand::ask_for_settings(LlmQuestion& asked) const {
   if (program->is_of_one_step && asked.first_tokens != asked.last_tokens)
     return Error{ErrorCode::InvalidSpec, "--m",
                  "is " + tokens + "; " + settings + " is set for one number of tokens, such as --m 8192"};
+  if (program->is_of_one_step && asked.first_tokens % ranks != 0)
+    return Error{ErrorCode::InvalidSpec, "--m",
+                 "is " + tokens + ", which " + std::to_string(ranks) +
+                     " ranks do not divide; the next that they do is " +
+                     std::to_string(planner::ceil_div(asked.first_tokens, std::int64_t{ranks}) * ranks)};
   constexpr int kDenseSteps = 8; // to within 9 % of where a decision changes
   if (!program->is_of_one_step) asked.steps_per_doubling = kDenseSteps;
   asked.layers = program->layers(asked.layers);

@@ -19,6 +19,8 @@ class CostTable {
   /// @param step  divides the long blocks' lengths; with 1 the table answers for every shorter axis, too
   CostTable(const Problem& problem, const VariantCost& cost, std::int64_t step) : step_(step) {
     const std::int64_t rest = problem.rows % step_;
+    for (auto* times : {&long_first_us_, &long_second_us_, &odd_first_us_, &odd_second_us_})
+      if (rest > 0 || times == &long_first_us_ || times == &long_second_us_) times->reserve(index(problem.rows) + 1);
     for (std::int64_t unit = 0; unit * step_ <= problem.rows; ++unit) {
       add(problem, cost, unit * step_, long_first_us_, long_second_us_);
       if (rest > 0) add(problem, cost, unit * step_ + rest, odd_first_us_, odd_second_us_);

@@ -33,6 +33,22 @@ class ExamplesTest(unittest.TestCase):
     def test_the_mlp_has_equal_losses(self):
         self.assertIn("losses are equal", self.run_example("mlp.py"))
 
+    @unittest.skipUnless(importlib.util.find_spec("torch"), "python3-torch is not installed")
+    def test_the_benchmark_starts_its_ranks_and_refuses_nonsense(self):
+        command = [sys.executable, "-m", "mc2.torch.bench"]
+        for given, started, text in (
+            (["--ranks", "1"], {}, "--ranks: is 1; legal: 2 to 1024"),
+            (["--ranks", "3"], {"RANK": "0", "WORLD_SIZE": "2"}, "--ranks: is 3, but 2 processes were started"),
+            (["--kinds", "all_reduce"], {}, "--kinds: all_reduce: legal are matmul_all_reduce"),
+        ):
+            done = subprocess.run([*command, *given], capture_output=True, text=True, timeout=60, check=False, env={**os.environ, **started})
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertIn(text, done.stderr)
+        done = subprocess.run([*command, "--ranks", "2", "--shrink", "32", "--rows", "128", "--rounds", "3", "--kinds", "matmul_all_reduce"],
+                              capture_output=True, text=True, timeout=100, check=False, env={**os.environ, "OMP_NUM_THREADS": "1"})  # fmt: skip
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("llama-3-8b mlp down, matmul_all_reduce", done.stdout)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -3,6 +3,7 @@
 import pathlib
 import re
 import sys
+import types
 import unittest
 import unittest.mock
 import warnings
@@ -19,6 +20,7 @@ if torch is not None and RANK >= 0:
     from torch.fx.experimental.proxy_tensor import make_fx
 
     import functional_collectives
+    import mc2
     import mc2.torch
     from mc2.torch import _groups, _ops, _plans, inductor
 
@@ -225,11 +227,35 @@ class RanksTest(Refusals):
                     self.assertAlmostEqual(inductor.estimate_ms(node), found / 1e3)
                     self.assertAlmostEqual(inductor.estimate_ms(node, 2 * 2 * rows * columns * 4), (2 * found - 11) / 1e3, delta=1e-3)
                     self.assertAlmostEqual(inductor.estimate_ms(node, 0), 11 / 1e3, delta=1e-3)
-        self.assertIn(f"its collective alone takes 106 us", inductor.report())
+        self.assertIn("its collective alone takes 106 us", inductor.report())
 
     def test_a_type_that_is_not_planned_has_no_estimate(self):
         fuse("matmul_all_reduce", [M])
         self.left(lambda x: reduced(x), (random(M, N).double(),), "what it takes is no matmul's result")
+        self.assertIsNone(inductor.sites()[-1].collective_us)
+
+    def test_small_gains_count_where_calls_cost_the_host_nothing(self):
+        fuse("matmul_all_reduce", [M // 2, M // 2])
+        (kept,) = (plan for (_, calls), plan in _plans._plans.items() if calls == _groups.EAGER)
+        plan = kept.with_variant(mc2.Variant("tile_store")).with_validation(mc2.Validation(90, 100, (0.1, 0.05, 0.15), 5), "gains 10 us")
+        problem = _plans.Problem("matmul_all_reduce", _groups.resolve(None), torch.device("cuda", 0), torch.bfloat16, M, N, K)
+        for origin in ("kept", "model"):
+            found = types.SimpleNamespace(plan=plan, origin=origin, source="a test")
+            with unittest.mock.patch.object(_plans._native, "fault", lambda _: ""), \
+                    unittest.mock.patch.object(_plans._native, "fingerprint", lambda _: None), \
+                    unittest.mock.patch.object(_plans._core, "find_plan", lambda *_, **options: found), \
+                    unittest.mock.patch.object(_plans, "store", lambda: self), \
+                    unittest.mock.patch.object(_plans.Problem, "fingerprint", lambda *_: None):  # fmt: skip
+                eager, captured = (_plans.prospect(problem, _plans._native.PLAIN, calls) for calls in (_groups.EAGER, _groups.CAPTURED))
+                self.assertIn("its plan gains 10 us, and a call outside a CUDA graph costs the host 50", eager.fault)
+                self.assertEqual((captured.fault, captured.gain_us), ("", 10))
+                natively = [_plans._found_natively(problem, self, calls) for calls in (_groups.EAGER, _groups.CAPTURED)]
+                self.assertEqual(natively, [found if origin == "kept" else None, found])
+
+    def test_what_is_disabled_estimates_nothing(self):
+        fuse("matmul_all_reduce", [M])
+        with unittest.mock.patch.object(_plans.settings, "is_disabled", True):
+            self.left(lambda x: reduced(x), (random(24, N),), "what it takes is no matmul's result")
         self.assertIsNone(inductor.sites()[-1].collective_us)
 
     def test_sites_are_excluded_by_name(self):

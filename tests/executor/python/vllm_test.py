@@ -12,7 +12,6 @@ if torch is not None and RANK >= 0:
     import torch.distributed as dist
 
     import functional_collectives
-    import inductor_test
     import mc2.torch
     import mc2_vllm
     from inductor_test import linear, operators, random, traced

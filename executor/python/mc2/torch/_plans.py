@@ -221,7 +221,7 @@ def prospect(problem: Problem, w_layout: str, calls: Calls) -> Prospect:
     if reason:
         return Prospect(0, "", reason)
     try:
-        found = _find(problem)
+        found = _find(problem, calls)
     except (Error, NativeError) as error:
         return Prospect(0, "", str(error), getattr(error, "code", "") == "not_found")
     plan = found.plan if calls == EAGER else _find_captured(problem, found)
@@ -266,10 +266,10 @@ def _service(op: OpSpec, machine: _core.Fingerprint, may_transfer: bool) -> Plan
     return client.find_plan(op, machine, may_transfer=may_transfer)
 
 
-def _find(problem: Problem) -> _core.FoundPlan:
-    """For eager calls: what mc2's finder finds among the plan that was tuned here, the service, the store, and models of this
-    process; a plan that was kept for mc2's own backend before any that a model gives, and of two models the faster plan. Errors:
-    every place's reason."""
+def _find(problem: Problem, calls: Calls = EAGER) -> _core.FoundPlan:
+    """What mc2's finder finds among the plan that was tuned here for eager calls, the service, the store, and models of this process;
+    a plan that was kept for mc2's own backend before any that a model gives, and of two models the faster plan. Errors: every place's
+    reason."""
     tuned = _plans.get((problem, EAGER))
     kept, model = _found(store), _models.get(model_key(problem))
     try:
@@ -277,21 +277,21 @@ def _find(problem: Problem) -> _core.FoundPlan:
             problem.op(), problem.fingerprint(), plans=[tuned] if tuned else [], service=_service if settings.server else None,
             store=kept, models=[model] if model else [], may_transfer=settings.may_transfer)  # fmt: skip
     except Error as error:
-        native = _found_natively(problem, kept)
+        native = _found_natively(problem, kept, calls)
         if native is None:
             missing = f"store {settings.store}: there is none; " if settings.store and kept is None else ""
             raise Error(error.code, "plan", f"{missing}{error}; mc2.torch.tune() measures this shape") from error
         return native
     if found.origin != "model":
         return found
-    native = _found_natively(problem, kept)
+    native = _found_natively(problem, kept, calls)
     is_better = native is not None and (native.origin == "kept" or native.plan.makespan_us < found.plan.makespan_us)
     return typing.cast(_core.FoundPlan, native) if is_better else found
 
 
-def _found_natively(problem: Problem, kept: _core.Store | None) -> _core.FoundPlan | None:
-    """What is kept for mc2's own backend, or what a model of it says of this n and k: if that is to gain more than a call costs the
-    host, and for some lengths only, as each has memory as large as its operands."""
+def _found_natively(problem: Problem, kept: _core.Store | None, calls: Calls) -> _core.FoundPlan | None:
+    """What is kept for mc2's own backend, or what a model of it says of this n and k: if that is to gain more than an eager call costs
+    the host, and for some lengths only, as each has memory as large as its operands."""
     if kept is None or _native.fault(problem):
         return None
     machine = _native.fingerprint(problem.group)
@@ -299,7 +299,8 @@ def _found_natively(problem: Problem, kept: _core.Store | None) -> _core.FoundPl
     if found is None or found.origin == "kept":
         return found
     lengths = _native_lengths.get(model_key(problem), set()) | {problem.m}
-    return found if _gain_us(found.plan) >= _native.EAGER_HOST_US and len(lengths) <= MAX_NATIVE_LENGTHS else None
+    pays = calls == CAPTURED or _gain_us(found.plan) >= _native.EAGER_HOST_US
+    return found if pays and len(lengths) <= MAX_NATIVE_LENGTHS else None
 
 
 def _is_tuned(found: _core.FoundPlan) -> bool:
@@ -307,9 +308,11 @@ def _is_tuned(found: _core.FoundPlan) -> bool:
 
 
 def _find_captured(problem: Problem, eager: _core.FoundPlan) -> Plan:
-    """For captured calls: what was tuned for them, else the same."""
-    if problem.device.type != "cuda" or not _is_tuned(eager):
+    """For captured calls: what was tuned for them, else the same; from a model anew, as these calls cost the host nothing."""
+    if problem.device.type != "cuda":
         return eager.plan
+    if not _is_tuned(eager):
+        return _find(problem, CAPTURED).plan
     if (problem, CAPTURED) in _plans:
         return _plans[problem, CAPTURED]
     kept, machine = _found(store), problem.fingerprint(CAPTURED)
@@ -374,9 +377,9 @@ def _cut(problem: Problem, plan: Plan) -> _Cut | None:
 def _find_both(problem: Problem) -> tuple[_core.FoundPlan, Plan]:
     """For eager and for captured calls, which are about to be made."""
     eager = _find(problem)
-    if eager.origin == "model" and is_native(problem, eager.plan):
-        _native_lengths.setdefault(model_key(problem), set()).add(problem.m)
     captured = _find_captured(problem, eager)
+    if eager.origin == "model" and (is_native(problem, eager.plan) or is_native(problem, captured)):
+        _native_lengths.setdefault(model_key(problem), set()).add(problem.m)
     for calls, plan in ((EAGER, eager.plan), (CAPTURED, captured)):
         log.debug("plan op=%s calls=%s cut=%s variant=%s source=%s predicted_us=%.1f",
                   problem.text(), calls, plan.cut, plan.variant, eager.source, plan.makespan_us)  # fmt: skip

@@ -22,6 +22,7 @@ from . import _groups, _passes, _symmetric, functional
 from ._plans import Problem
 from .tuning import Clock, captured, interleaved, tune
 
+KINDS = ("matmul_all_reduce", "matmul_reduce_scatter", "all_gather_matmul")
 MODELS = {"llama-3-8b": (4096, 14336, 6144), "llama-3-70b": (8192, 28672, 10240)}  # hidden, mlp, q + k + v
 
 
@@ -93,17 +94,25 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--models", default="llama-3-8b", help=", ".join(MODELS))
     parser.add_argument("--rows", default="1024,4096,8192", help="tokens of a step")
-    parser.add_argument("--kinds", default="matmul_all_reduce,matmul_reduce_scatter,all_gather_matmul")
+    parser.add_argument("--kinds", default=",".join(KINDS))
     parser.add_argument("--rounds", type=int, default=31)
     parser.add_argument("--shrink", type=int, default=1, help="divides the widths of the layers, for slow machines")
-    parser.add_argument("--ranks", type=int, default=2, help="processes to start where torchrun has started none")
+    parser.add_argument("--ranks", type=int, help="processes to start where torchrun has started none (default: 2)")
     parser.add_argument("--graph", action="store_true", help="replay CUDA graphs instead of calling")
     parser.add_argument("--back-to-back", action="store_true", help="mean of calls one behind the other, so that launching counts")
     arguments = parser.parse_args()
-    if "RANK" in os.environ:
-        run(arguments)
+    unknown = [kind for kind in arguments.kinds.split(",") if kind not in KINDS]
+    if unknown:
+        parser.error(f"--kinds: {', '.join(unknown)}: legal are {', '.join(KINDS)}")
+    started = os.environ.get("WORLD_SIZE") if "RANK" in os.environ else None
+    if started is None and arguments.ranks is not None and not 2 <= arguments.ranks <= 1024:
+        parser.error(f"--ranks: is {arguments.ranks}; legal: 2 to 1024")
+    if started is not None and arguments.ranks not in (None, int(started)):
+        parser.error(f"--ranks: is {arguments.ranks}, but {started} processes were started; leave it out")
+    if started is None:
+        start(arguments.ranks or 2, arguments)
     else:
-        start(arguments.ranks, arguments)
+        run(arguments)
 
 
 def run(arguments):

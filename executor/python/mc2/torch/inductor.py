@@ -6,7 +6,8 @@
     print(mc2.torch.inductor.report())   # what was fused, and why the rest was not
 
 The model stays as it is. The functional collectives of tensor-parallel plans (parallelize_module), of DTensor and of
-torch.distributed._functional_collectives are found; graphs of which nothing is fused are compiled as without mc2.
+torch.distributed._functional_collectives are found; graphs of which nothing is fused are compiled as without mc2, unless Inductor's
+overlap scheduler is on, which then reckons with mc2's times of collectives.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from torch.fx import Graph, Node
 
 from ..errors import Error
 from . import _agreement, _estimates, _groups, _native, _plans, _rewrite
-from ._settings import log, warn
+from ._settings import log, settings, warn
 
 _OLDEST = (2, 6)
 _MAX_DYNAMIC_ROWS = 1 << 16
@@ -272,7 +273,7 @@ def _meet(name: typing.Any, candidates: list[_Candidate]) -> _agreement.Meeting:
 def _estimate(collective: Node, group: _groups.Group, estimates: _estimates.Estimates) -> list[float] | None:
     """Of rank 0, whose word holds."""
     taken, message_bytes = _rewrite.value(typing.cast(Node, collective.args[0])), _rewrite.message_bytes(collective, group.size)
-    if group.rank != 0 or message_bytes is None:
+    if group.rank != 0 or message_bytes is None or settings.is_disabled:
         return None
     found = estimates.of(_rewrite.collective_name(collective), group, taken.device, taken.dtype, message_bytes)
     return list(found) if found is not None else None

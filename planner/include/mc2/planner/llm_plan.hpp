@@ -106,7 +106,7 @@ inline constexpr double kFormTolerance = 0.02;
 [[nodiscard]] std::vector<LlmRun> fused_runs(const LlmSite& site, std::int64_t first_tokens, std::int64_t last_tokens);
 
 /// Numbers of tokens to show steps of: the first, the powers of two between, and the last; or more of them, in equal
-/// ratios, rounded.
+/// ratios, rounded. @param per_doubling  1 to 64
 [[nodiscard]] std::vector<std::int64_t> steps_between(std::int64_t first_tokens, std::int64_t last_tokens,
                                                       int per_doubling = 1);
 

@@ -48,11 +48,17 @@ std::optional<double> norm_fusion_limit_mib(const LlmPlan& plan) {
 double hidden_mib(const LlmPlan& plan, std::int64_t tokens) {
   for (const LlmSite& site : plan.sites)
     if (site.kind == OpKind::MatmulAllReduce)
-      return static_cast<double>(tokens * site.layer.n * planner::size_bytes(site.layer.dtype)) / kMib;
+      return static_cast<double>(tokens * site.layer.n * planner::size_bytes(planner::product_type(site.layer.dtype))) /
+             kMib;
   return 0;
 }
 
 Result<std::string> write_vllm(const LlmPlan& plan) {
+  for (const LlmSite& site : plan.sites)
+    if (!planner::divides_an_axis(site.layer.parallelism))
+      return Error{
+          ErrorCode::Infeasible, site.layer.layer,
+          "is of experts, which have the sequence-parallel form alone; vllm is told of models without experts"};
   MC2_ASSIGN(const auto least, planner::sequence_parallel_from(plan.steps));
   nlohmann::ordered_json passes{{"enable_sp", least.has_value()}, {"fuse_gemm_comms", least.has_value()}};
   if (least) {
@@ -97,18 +103,22 @@ std::vector<LayerShape> with_gradients(const std::vector<LayerShape>& of_model) 
   return layers;
 }
 
-/// The most parts, of those that are no more than asked for, that rows of all ranks divide into.
-std::int64_t even_parts(std::int64_t rows, std::int64_t parts) {
-  while (parts > 1 && rows % parts != 0) --parts;
+/// Columns of a part that Transformer Engine's pipeline multiplies, whose address its GEMM wants aligned.
+constexpr std::int64_t kColumnStep = 16;
+
+/// The most parts, of those that are no more than asked for, that the columns divide into. Transformer Engine computes
+/// nothing of a remainder. Source: split_overlap_rs() in comm_gemm_overlap.cpp.
+std::int64_t even_parts(std::int64_t columns, std::int64_t parts) {
+  while (parts > 1 && columns % (parts * kColumnStep) != 0) --parts;
   return parts;
 }
 
 /// A plan that scatters in several blocks is the pipeline with as many parts. All else of a plan that fuses is the
-/// ring, whose parts are the ranks' shards, by copy engines unless the plan's variant exchanges by SMs.
+/// ring, whose parts are the ranks' shards, as Transformer Engine has it, or by as many SMs as the plan's variant
+/// names.
 std::string overlap_text(const LlmSite& site, const LlmPoint& point) {
-  const auto blocks = static_cast<std::int64_t>(point.cut.block_rows.size());
   const int sms = exchanging_sms(point.variant);
-  const std::int64_t parts = even_parts(point.op.m / point.op.world_size, blocks);
+  const std::int64_t parts = even_parts(site.layer.n, std::ssize(point.cut.block_rows));
   if (site.kind == OpKind::MatmulReduceScatter && parts > 1)
     return "{method: pipeline, num_splits: " + std::to_string(parts) + ", num_sm: " + std::to_string(sms ? sms : 16) +
            ", cga_size: 2, set_sm_margin: true}";
@@ -118,18 +128,16 @@ std::string overlap_text(const LlmSite& site, const LlmPoint& point) {
   return "{method: ring_exchange, num_sm: 1, cga_size: 1, set_sm_margin: false, use_ce: true}";
 }
 
-bool is_fused(const LlmPoint& point) { return point.cut.block_rows.size() > 1 || point.serial_us > point.fused.us; }
-
 std::string line_of(const Gemm& gemm, const LlmSite& site) {
   const LlmPoint& point = site.points.front();
-  const double saved = point.serial_us - point.fused.us;
+  const double saved_us = point.serial_us - point.fused.us;
   const std::string what = std::to_string(std::llround(point.serial_us)) + " us one after the other, ";
   const std::string name(gemm.name);
-  if (!is_fused(point))
-    return "# " + name + ": " + what + "nothing is saved: give this layer " +
-           (site.kind == OpKind::MatmulReduceScatter ? "ub_overlap_rs" : "ub_overlap_ag") + "=False\n";
-  return name + ": " + overlap_text(site, point) + "\n  # " + what + std::to_string(std::llround(saved)) + " less by " +
-         point.cut.text() + " " + point.variant.text() + "\n";
+  if (saved_us <= planner::kFormTolerance * point.serial_us) return "# " + name + ": " + what + "nothing is saved\n";
+  const bool is_sure = point.fused.provenance < planner::Provenance::Extrapolated;
+  return name + ": " + overlap_text(site, point) + "\n  # " + what + std::to_string(std::llround(saved_us)) +
+         " less by " + point.cut.text() + " " + point.variant.text() +
+         (is_sure ? "" : ", " + std::string(to_string(point.fused.provenance))) + "\n";
 }
 
 Result<std::string> write_transformer_engine(const LlmPlan& plan) {

@@ -1,11 +1,11 @@
 #pragma once
 
-#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "mc2/planner/error.hpp"
 #include "mc2/planner/llm_plan.hpp"
 
 #pragma GCC visibility push(default)
