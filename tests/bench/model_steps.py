@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """What mc2 model promises of a whole step, against the step: a stack of Llama-like blocks on two ranks in network namespaces.
 
-    MC2_PROGRAM=build/ci/planner/cli/mc2 PYTHONPATH=build/ci/executor/python python3 tests/bench/model_steps.py 1gbit
+    MC2_PROGRAM=build/ci/planner/cli/mc2 PYTHONPATH=build/ci/executor/python python3 tests/bench/model_steps.py 1gbit [--over mpi]
 
 Each rank has one core. Two lengths are tuned for every layer; the steps are of those and of others. For each length it prints the time of
-the unfused step, of the step by mc2.torch, and what mc2 model says that fusing saves, as data/bench/model_steps.csv has it. Needs root,
-iproute2 and PyTorch with gloo. docs/benchmarks.md has the last results.
+the unfused step, of the step by mc2, and what mc2 model says that fusing saves, as data/bench/model_steps.csv has it. Over gloo the steps
+call torch.distributed and mc2.torch; over mpi both run mc2's backend mpi, unfused by the variant that the model says is the fastest serial.
+Needs root, iproute2, PyTorch with gloo, and Open MPI. docs/benchmarks.md has the last results.
 """
 
 import argparse
@@ -13,11 +14,13 @@ import csv
 import json
 import os
 import pathlib
+import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
+import types
 
 HERE = pathlib.Path(__file__).resolve()
 sys.path.insert(0, str(HERE.parents[1] / "cli"))
@@ -29,8 +32,8 @@ SITES = (("attention_out", WIDTH, WIDTH), ("mlp_down", WIDTH, HIDDEN))  # name, 
 class Stack:
     """Blocks with random weights, sharded as Megatron-LM does it: an all-reduce behind attention, one behind the MLP."""
 
-    def __init__(self):
-        torch.manual_seed(dist.get_rank())
+    def __init__(self, rank):
+        torch.manual_seed(rank)
         share, inner = WIDTH // RANKS, HIDDEN // RANKS
         shapes = {"qkv": (WIDTH, 3 * share), "out": (share, WIDTH), "up": (WIDTH, 2 * inner), "down": (inner, WIDTH)}
         self.blocks = [{name: torch.randn(shape) / shape[0] ** 0.5 for name, shape in shapes.items()} for _ in range(LAYERS)]
@@ -86,7 +89,7 @@ def run_rank(options):
             found = mc2.torch.tune("matmul_all_reduce", m=m, n=n, k=k // RANKS, dtype=torch.float32)
             if options.rank == 0:
                 print("#", found.text, flush=True)
-    stack = Stack()
+    stack = Stack(options.rank)
     with torch.no_grad():
         for m in (*TUNED, *OTHERS):
             torch.manual_seed(7)
@@ -100,6 +103,107 @@ def run_rank(options):
                 print(json.dumps({"m": m, "pairs": pairs}), flush=True)
     dist.destroy_process_group()
     mc2.torch.forget()
+
+
+class MpiStep:
+    """Steps of one length over mc2's backend mpi: of every layer the kept or planned cut, and the fastest serial one."""
+
+    def __init__(self, world, store, stack, m):
+        self.stack, self.x, self.prepared = stack, torch.randn(m, WIDTH, generator=torch.Generator().manual_seed(7)), {}
+        for block in stack.blocks:
+            for name in ("out", "down"):
+                self.prepared[id(block[name])] = self.prepare(world, store, block[name].numpy(), m)
+
+    @staticmethod
+    def prepare(world, store, w, m):
+        op = mc2.OpSpec("matmul_all_reduce", m=m, n=w.shape[1], k=w.shape[0], dtype="f32", ranks=RANKS)
+        plan = mc2.find_plan(op, world.fingerprint, store=store).plan
+        model = next(each for each in store.list_models(op, world.fingerprint) if (each.op.n, each.op.k) == (op.n, op.k))
+        serial = min((mc2.predict(op, model, [m], variant.variant) for variant in model.variants), key=lambda each: each.serial_us)
+        a, c = np.empty((m, op.k), np.float32), np.empty((m, op.n), np.float32)
+        return a, c, world.prepare(plan, [a], [w], [c]), world.prepare(serial, [a], [w], [c])
+
+    def run(self, is_fused):
+        def product(x, w):
+            a, c, fused, serial = self.prepared[id(w)]
+            torch.from_numpy(a).copy_(x)
+            (fused if is_fused else serial).run("fused" if is_fused else "serial")
+            return torch.from_numpy(c)
+
+        return self.stack(self.x, product)
+
+    def pair_us(self, meet, is_fused_first):
+        times = {}
+        for is_fused in (is_fused_first, not is_fused_first):
+            meet()
+            start = time.perf_counter()
+            self.run(is_fused)
+            times[is_fused] = (time.perf_counter() - start) * 1e6
+        return times[False], times[True]
+
+
+def run_mpi_rank(options):
+    """Prints this rank's times; two ranks' are joined by the launcher."""
+    torch.set_num_threads(1)
+    world, rank = mc2.Communicator(ranks=RANKS, backend="mpi"), int(os.environ["OMPI_COMM_WORLD_RANK"])
+    stack = Stack(rank)
+    with mc2.Store(options.store, read_only=True) as store, torch.no_grad():
+        a, w = np.ones((2, 8), np.float32), np.ones((8, 8), np.float32)
+        op = mc2.OpSpec("matmul_all_reduce", m=2, n=8, k=8, dtype="f32", ranks=RANKS)
+        barrier = world.prepare(_core.unpredicted(op, world.fingerprint, [op.n], world.variants(op)[0]), [a], [w])
+        for m in (*TUNED, *OTHERS):
+            step = MpiStep(world, store, stack, m)
+            expected = step.run(False).clone()
+            difference = (step.run(True) - expected).norm() / expected.norm()
+            if difference > 1e-5:
+                sys.exit(f"model_steps.py: results differ by {difference:.1e} in the 2-norm at m={m}")
+            pairs = [step.pair_us(barrier.run, i % 2 == 1) for i in range(options.rounds)]
+            pathlib.Path(f"{options.store}.{rank}.{m}").write_text(json.dumps(pairs))
+
+
+def mpi_pairs(options, folder, environment):
+    """By m, of the slowest rank. Tunes first, by the program."""
+    import mpi_hosts_figures
+
+    jobs = mpi_hosts_figures.Figures(types.SimpleNamespace(mc2=pathlib.Path(os.environ["MC2_PROGRAM"])), folder)
+    store = folder / "store.db"
+    for m in TUNED:
+        for _, n, k in SITES:
+            done = jobs.mc2("tune", "--backend", "mpi", "--op", "matmul_all_reduce", "--m", m, "--n", n, "--k", k // RANKS, "--ranks", RANKS,
+                            "--dtype", "f32", "--store", store, "--budget", 5)  # fmt: skip
+            print(f"# m={m} n={n} k={k // RANKS}:", " ".join(done.stdout.split()), file=sys.stderr, flush=True)
+            if done.returncode != 0:
+                sys.exit(f"model_steps.py: mc2 tune failed: {done.stderr}")
+    command = [*two_hosts_command(jobs), sys.executable, __file__, options.rate, "--over", "mpi", "--store", store, "--rounds", options.rounds]
+    if subprocess.run([*map(str, command)], env=environment, stdin=subprocess.DEVNULL, timeout=1200, check=False).returncode != 0:
+        sys.exit("model_steps.py: a rank failed")
+    by_rank = {m: [json.loads(pathlib.Path(f"{store}.{rank}.{m}").read_text()) for rank in range(RANKS)] for m in (*TUNED, *OTHERS)}
+    return [{"m": m, "pairs": [tuple(map(max, *both)) for both in zip(*pairs)]} for m, pairs in by_rank.items()]
+
+
+def two_hosts_command(jobs):
+    import two_hosts
+
+    exported = [word for name in ("PYTHONPATH", "OMP_NUM_THREADS", "MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_", "MALLOC_ARENA_MAX")
+                for word in ("-x", name)]  # fmt: skip
+    return [*two_hosts.launch_command(shutil.which("mpirun"), jobs.agent), *exported, str(jobs.on_own_cores)]
+
+
+def gloo_pairs(options, folder, environment):
+    """By m, of the slowest rank."""
+    import two_hosts
+
+    ranks = [subprocess.Popen(["ip", "netns", "exec", place, sys.executable, __file__, options.rate, "--rank", str(rank), "--address",
+                               two_hosts.ADDRESSES[0], "--rounds", str(options.rounds)], env=environment,
+                              stdout=subprocess.PIPE if rank == 0 else None, text=True)
+             for rank, place in enumerate(two_hosts.PLACES)]  # fmt: skip
+    lines = []
+    for line in ranks[0].stdout:
+        print(line, end="", file=sys.stderr, flush=True)
+        lines.append(line)
+    if any(rank.wait() for rank in ranks):
+        sys.exit("model_steps.py: a rank failed")
+    return [json.loads(line) for line in lines if line.startswith("{")]
 
 
 def promised(store, folder):
@@ -139,22 +243,12 @@ def launch(options):
                        # glibc gives large blocks back to the kernel, and each step fetches them again, fused or not: up to a quarter of it
                        "MALLOC_TRIM_THRESHOLD_": "4000000000", "MALLOC_MMAP_THRESHOLD_": "4000000000", "MALLOC_ARENA_MAX": "1"}  # fmt: skip
         try:
-            ranks = [subprocess.Popen(["ip", "netns", "exec", place, sys.executable, __file__, options.rate, "--rank", str(rank), "--address",
-                                       two_hosts.ADDRESSES[0], "--rounds", str(options.rounds)], env=environment,
-                                      stdout=subprocess.PIPE if rank == 0 else None, text=True)
-                     for rank, place in enumerate(two_hosts.PLACES)]  # fmt: skip
-            lines = []
-            for line in ranks[0].stdout:
-                print(line, end="", file=sys.stderr, flush=True)
-                lines.append(line)
-            if any(rank.wait() for rank in ranks):
-                sys.exit("model_steps.py: a rank failed")
+            measured = (mpi_pairs if options.over == "mpi" else gloo_pairs)(options, folder, environment)
         finally:
             two_hosts.remove_places()
-        measured = [json.loads(line) for line in lines if line.startswith("{")]
         model = promised(folder / "store.db", folder)
     writer = csv.writer(sys.stdout, lineterminator="\n")
-    writer.writerow(["link", "m", "m was", "unfused ms", "with mc2 ms", "saved ms", "promised ms", "promised from ms", "to ms",
+    writer.writerow(["link", "over", "m", "m was", "unfused ms", "with mc2 ms", "saved ms", "promised ms", "promised from ms", "to ms",
                      "predicted step ms", "error", f"rounds slower of {options.rounds}"])  # fmt: skip
     for entry in measured:
         m, pairs = entry["m"], entry["pairs"]
@@ -163,21 +257,29 @@ def launch(options):
         saved = statistics.median(a - b for a, b in pairs)
         predicted = without - (serial - fused)  # the rest of the step as it was measured, unfused
         times_us = (without, with_it, saved, serial - fused, serial - high, serial - low, predicted)
-        writer.writerow([options.rate, m, "tuned" if m in TUNED else "planned", *(f"{time_us / 1000:.0f}" for time_us in times_us),
+        writer.writerow([options.rate, options.over, m, "tuned" if m in TUNED else "planned", *(f"{time_us / 1000:.0f}" for time_us in times_us),
                          f"{100 * (predicted / with_it - 1):+.1f} %", sum(b > a for a, b in pairs)])  # fmt: skip
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("rate", help="of the link, each direction, as tc names it: 1gbit")
+    parser.add_argument("--over", choices=("gloo", "mpi"), default="gloo", help="what joins the ranks (default: gloo)")
     parser.add_argument("--rounds", type=int, default=21)
+    parser.add_argument("--store", help=argparse.SUPPRESS)
     parser.add_argument("--rank", type=int)
     parser.add_argument("--address")
     given = parser.parse_args()
     import mc2
+    from mc2 import _core
 
-    if given.rank is None:
+    if given.rank is None and given.store is None:
         launch(given)
+    elif given.store is not None:
+        import numpy as np
+        import torch
+
+        run_mpi_rank(given)
     else:
         import torch
         import torch.distributed as dist
