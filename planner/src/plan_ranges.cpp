@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <deque>
+#include <memory_resource>
 #include <set>
 #include <tuple>
 #include <utility>
@@ -17,6 +18,8 @@ using strategies::RangeSearch;
 
 /// Neighbouring m have nearly the same best cut: rules are taken from every m that is so much larger than the last.
 constexpr double kRuleSpacing = 1.005;
+/// In bytes; larger tables are given back to the system after each search.
+constexpr std::size_t kLargestTable = std::size_t{1} << 20;
 
 OpSpec with_m(OpSpec op, std::int64_t m) {
   op.m = m;
@@ -50,7 +53,7 @@ class Cover {
     if (!models_.empty() && !has_same_variants(model, models_.front()))
       return Error{ErrorCode::InvalidSpec, "model", "has other variants from some m on; all have the same"};
     const CostModel& kept = models_.emplace_back(std::move(model));
-    const RangeSearch search(op, kept, options_, &is_stopped_);
+    const RangeSearch search(op, kept, options_, &is_stopped_, tables_memory_);
     const auto best = best_of(search, kept, all_m);
     for (std::size_t i = 0; i < best.size() && !search.is_stopped(); ++i)
       go_on({with_m(op, all_m[i]), &kept}, search, best[i]);
@@ -151,6 +154,7 @@ class Cover {
   const PlanOptions& options_;
   const std::function<Plan(Plan)>& label_;
   const StopCheck& is_stopped_;
+  std::pmr::unsynchronized_pool_resource tables_memory_{{0, kLargestTable}}; ///< of one search after the other
   std::deque<CostModel> models_;
   std::vector<PricedRule> rules_;
   std::set<std::tuple<std::size_t, Schedule, std::int64_t, std::int64_t, bool>> known_;

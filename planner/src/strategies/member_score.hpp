@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <memory_resource>
 #include <vector>
 
 #include "strategies/block_passing.hpp"
@@ -16,8 +17,11 @@ namespace mc2::planner::strategies {
 /// Times of every length that a family member of the problem can have, so that scoring one reads four numbers.
 class CostTable {
  public:
-  /// @param step  divides the long blocks' lengths; with 1 the table answers for every shorter axis, too
-  CostTable(const Problem& problem, const VariantCost& cost, std::int64_t step) : step_(step) {
+  /// @param step    divides the long blocks' lengths; with 1 the table answers for every shorter axis, too
+  /// @param memory  outlives the table
+  CostTable(const Problem& problem, const VariantCost& cost, std::int64_t step,
+            std::pmr::memory_resource* memory = std::pmr::get_default_resource())
+      : step_(step), long_first_us_(memory), long_second_us_(memory), odd_first_us_(memory), odd_second_us_(memory) {
     const std::int64_t rest = problem.rows % step_;
     for (auto* times : {&long_first_us_, &long_second_us_, &odd_first_us_, &odd_second_us_})
       if (rest > 0 || times == &long_first_us_ || times == &long_second_us_) times->reserve(index(problem.rows) + 1);
@@ -36,20 +40,18 @@ class CostTable {
   }
 
  private:
-  static void add(const Problem& problem, const VariantCost& cost, std::int64_t rows, std::vector<double>& first,
-                  std::vector<double>& second) {
+  using Times = std::pmr::vector<double>;
+
+  static void add(const Problem& problem, const VariantCost& cost, std::int64_t rows, Times& first, Times& second) {
     first.push_back(problem.lane_us(cost, true, rows, true));
     second.push_back(problem.lane_us(cost, false, rows, true));
   }
   /// Without a remainder odd blocks have the lengths of long ones.
-  [[nodiscard]] static const std::vector<double>& odd(const std::vector<double>& own,
-                                                      const std::vector<double>& of_long) {
-    return own.empty() ? of_long : own;
-  }
+  [[nodiscard]] static const Times& odd(const Times& own, const Times& of_long) { return own.empty() ? of_long : own; }
   [[nodiscard]] std::size_t index(std::int64_t rows) const { return static_cast<std::size_t>(rows / step_); }
 
   std::int64_t step_;
-  std::vector<double> long_first_us_, long_second_us_, odd_first_us_, odd_second_us_;
+  Times long_first_us_, long_second_us_, odd_first_us_, odd_second_us_;
 };
 
 /// The objective of any member of one variant. The table must outlive it.

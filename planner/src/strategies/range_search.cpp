@@ -14,11 +14,15 @@ constexpr double kFloorSpacing = 1.03, kFloorMargin = 1.05;
 
 } // namespace
 
-RangeSearch::Candidate::Candidate(const Problem& problem, const VariantCost& variant_cost)
+RangeSearch::Candidate::Candidate(const Problem& problem, const VariantCost& variant_cost,
+                                  std::pmr::memory_resource& memory)
     : cost(&variant_cost),
-      table(problem, variant_cost, 1),
+      table(problem, variant_cost, 1, &memory),
       score(problem, variant_cost, table),
-      options(score.passing().options()) {
+      options(score.passing().options()),
+      shares(&memory),
+      before_us_per_row(&memory),
+      behind_us_per_row(&memory) {
   const auto length_count = static_cast<std::size_t>(problem.rows) + 1;
   shares.reserve(length_count);
   before_us_per_row.reserve(length_count);
@@ -58,11 +62,12 @@ RangeSearch::Case::Case(const RangeSearch& search, std::int64_t m)
     : op(search.longest_), problem((op.m = m, make_problem(op, search.model_, search.options_))) {}
 
 RangeSearch::RangeSearch(const OpSpec& longest, const CostModel& model, const PlanOptions& options,
-                         const StopCheck* stop_check)
+                         const StopCheck* stop_check, std::pmr::memory_resource& memory)
     : longest_(longest),
       model_(model),
       options_(options),
       stop_check_(stop_check),
+      memory_(memory),
       is_expected_(interval_multiple(options.objective_quantile) == 0),
       longest_problem_(make_problem(longest, model, options)),
       candidates_(model.variants.size()) {
@@ -164,7 +169,7 @@ std::int64_t RangeSearch::min_block_rows(const VariantCost& cost) const {
 
 const RangeSearch::Candidate& RangeSearch::candidate_of(const VariantCost& cost) const {
   auto& candidate = candidates_[place_of(cost)];
-  if (!candidate) candidate.emplace(longest_problem_, cost);
+  if (!candidate) candidate.emplace(longest_problem_, cost, memory_);
   return *candidate;
 }
 

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <memory_resource>
 #include <optional>
 #include <vector>
 
@@ -30,7 +31,9 @@ struct Choice {
 class RangeSearch {
  public:
   /// @param longest  the operator with the largest m that is asked for. All must outlive the search.
-  RangeSearch(const OpSpec& longest, const CostModel& model, const PlanOptions& options, const StopCheck* stop_check);
+  /// @param memory   of its tables: searches that follow each other use it again
+  RangeSearch(const OpSpec& longest, const CostModel& model, const PlanOptions& options, const StopCheck* stop_check,
+              std::pmr::memory_resource& memory);
 
   /// As Problem::is_stopped().
   [[nodiscard]] bool is_stopped() const { return says_stop(stop_check_); }
@@ -46,7 +49,7 @@ class RangeSearch {
  private:
   /// One variant with its tables over all block lengths. The bounds leave out what cannot be the best.
   struct Candidate {
-    Candidate(const Problem& problem, const VariantCost& variant_cost);
+    Candidate(const Problem& problem, const VariantCost& variant_cost, std::pmr::memory_resource& memory);
 
     [[nodiscard]] const PathShare& share(std::int64_t rows) const { return shares[static_cast<std::size_t>(rows)]; }
     [[nodiscard]] double score_us(const BlockSplit& split, double local_us, bool is_expected) const {
@@ -61,10 +64,10 @@ class RangeSearch {
     const VariantCost* cost;
     CostTable table;
     MemberScore score;
-    PlanOptions options;           ///< of this variant
-    std::vector<PathShare> shares; ///< by length of the block
+    PlanOptions options;                ///< of this variant
+    std::pmr::vector<PathShare> shares; ///< by length of the block
     /// By length: the least of any block up to it on a path's first and second lane, per row.
-    std::vector<double> before_us_per_row, behind_us_per_row;
+    std::pmr::vector<double> before_us_per_row, behind_us_per_row;
   };
 
   /// The problem of one m, which holds references to its operator.
@@ -92,6 +95,7 @@ class RangeSearch {
   const CostModel& model_;
   const PlanOptions& options_;
   const StopCheck* stop_check_;
+  std::pmr::memory_resource& memory_;
   const bool is_expected_; ///< what is minimised is the expected makespan
   const Problem longest_problem_;
   std::vector<BlockPassing> passings_;    ///< of each variant
