@@ -2,6 +2,7 @@
 
 import datetime
 import gc
+import importlib.util
 import json
 import os
 import subprocess
@@ -333,7 +334,8 @@ class RanksTest(Refusals):
         with tempfile.NamedTemporaryFile() as broken:
             broken.write(b"no database at all" * 100)
             broken.flush()
-            for store, server, word in ((broken.name, "", "database"), ("", "http://127.0.0.1:1", "127.0.0.1")):
+            place = "127.0.0.1" if importlib.util.find_spec("mc2._client") else "mc2._client"  # which bundle.sh leaves out
+            for store, server, word in ((broken.name, "", "database"), ("", "http://127.0.0.1:1", place)):
                 mc2.torch.forget()
                 _plans.settings.store, _plans.settings.server = store, server
                 x, w = matrices("matmul_all_reduce")
