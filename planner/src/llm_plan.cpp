@@ -88,12 +88,6 @@ std::optional<LlmStep> step_of(std::span<const LlmSite> sites, std::int64_t toke
   return std::move(sum).step();
 }
 
-const LlmStep* find_step(std::span<const LlmStep> steps, std::int64_t tokens, LlmForm form) {
-  const auto found =
-      std::ranges::find_if(steps, [&](const LlmStep& step) { return step.tokens == tokens && step.form == form; });
-  return found == steps.end() ? nullptr : &*found;
-}
-
 /// One that has all layers.
 const LlmStep* whole_step(std::span<const LlmStep> steps, std::int64_t tokens, LlmForm form) {
   const LlmStep* step = find_step(steps, tokens, form);
@@ -159,6 +153,12 @@ std::vector<LlmStep> steps_of(std::span<const LlmSite> sites, std::span<const st
     for (const LlmForm form : kLlmForms)
       if (auto step = step_of(sites, tokens, form)) result.push_back(std::move(*step));
   return result;
+}
+
+const LlmStep* find_step(std::span<const LlmStep> steps, std::int64_t tokens, LlmForm form) {
+  const auto found =
+      std::ranges::find_if(steps, [&](const LlmStep& step) { return step.tokens == tokens && step.form == form; });
+  return found == steps.end() ? nullptr : &*found;
 }
 
 std::optional<LlmForm> faster_form(std::span<const LlmStep> steps, std::int64_t tokens) {

@@ -14,7 +14,6 @@ import csv
 import json
 import os
 import pathlib
-import shutil
 import statistics
 import subprocess
 import sys
@@ -27,6 +26,8 @@ sys.path.insert(0, str(HERE.parents[1] / "cli"))
 LAYERS, WIDTH, HEADS, HIDDEN, RANKS = 8, 1024, 16, 2816, 2
 TUNED, OTHERS = (256, 512), (320, 384, 448, 640)
 SITES = (("attention_out", WIDTH, WIDTH), ("mlp_down", WIDTH, HIDDEN))  # name, n, k of the whole layer: matmul, all-reduce
+# glibc gives large blocks back to the kernel, and each step fetches them again, fused or not: up to a quarter of it.
+MALLOC = {"MALLOC_TRIM_THRESHOLD_": "4000000000", "MALLOC_MMAP_THRESHOLD_": "4000000000", "MALLOC_ARENA_MAX": "1"}
 
 
 class Stack:
@@ -143,7 +144,7 @@ class MpiStep:
 
 
 def run_mpi_rank(options):
-    """Prints this rank's times; two ranks' are joined by the launcher."""
+    """Leaves this rank's times beside the store; two ranks' are joined by the launcher."""
     torch.set_num_threads(1)
     world, rank = mc2.Communicator(ranks=RANKS, backend="mpi"), int(os.environ["OMPI_COMM_WORLD_RANK"])
     stack = Stack(rank)
@@ -174,19 +175,11 @@ def mpi_pairs(options, folder, environment):
             print(f"# m={m} n={n} k={k // RANKS}:", " ".join(done.stdout.split()), file=sys.stderr, flush=True)
             if done.returncode != 0:
                 sys.exit(f"model_steps.py: mc2 tune failed: {done.stderr}")
-    command = [*two_hosts_command(jobs), sys.executable, __file__, options.rate, "--over", "mpi", "--store", store, "--rounds", options.rounds]
+    command = [*jobs.command("PYTHONPATH", "OMP_NUM_THREADS", *MALLOC), sys.executable, __file__, options.rate, "--over", "mpi", "--store", store, "--rounds", options.rounds]
     if subprocess.run([*map(str, command)], env=environment, stdin=subprocess.DEVNULL, timeout=1200, check=False).returncode != 0:
         sys.exit("model_steps.py: a rank failed")
     by_rank = {m: [json.loads(pathlib.Path(f"{store}.{rank}.{m}").read_text()) for rank in range(RANKS)] for m in (*TUNED, *OTHERS)}
     return [{"m": m, "pairs": [tuple(map(max, *both)) for both in zip(*pairs)]} for m, pairs in by_rank.items()]
-
-
-def two_hosts_command(jobs):
-    import two_hosts
-
-    exported = [word for name in ("PYTHONPATH", "OMP_NUM_THREADS", "MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_", "MALLOC_ARENA_MAX")
-                for word in ("-x", name)]  # fmt: skip
-    return [*two_hosts.launch_command(shutil.which("mpirun"), jobs.agent), *exported, str(jobs.on_own_cores)]
 
 
 def gloo_pairs(options, folder, environment):
@@ -239,9 +232,7 @@ def launch(options):
         sys.exit(f"model_steps.py: {fault}")
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
-        environment = {**os.environ, "MC2_STORE": str(folder / "store.db"), "GLOO_SOCKET_IFNAME": "eth0", "OMP_NUM_THREADS": "1",
-                       # glibc gives large blocks back to the kernel, and each step fetches them again, fused or not: up to a quarter of it
-                       "MALLOC_TRIM_THRESHOLD_": "4000000000", "MALLOC_MMAP_THRESHOLD_": "4000000000", "MALLOC_ARENA_MAX": "1"}  # fmt: skip
+        environment = {**os.environ, "MC2_STORE": str(folder / "store.db"), "GLOO_SOCKET_IFNAME": "eth0", "OMP_NUM_THREADS": "1", **MALLOC}
         try:
             measured = (mpi_pairs if options.over == "mpi" else gloo_pairs)(options, folder, environment)
         finally:

@@ -48,9 +48,13 @@ class Figures:
             f"{rank}) exec taskset -c {','.join(map(str, half))} \"$@\";;\n" for rank, half in enumerate(halves)) + "esac\n")
         self.on_own_cores.chmod(0o755)
 
+    def command(self, *exported):
+        """What starts a program on both hosts, with these variables of the environment."""
+        settings = [word for name in exported for word in ("-x", name)]
+        return [*two_hosts.launch_command(shutil.which("mpirun"), self.agent), *settings, str(self.on_own_cores)]
+
     def mc2(self, *arguments):
-        command = [*two_hosts.launch_command(shutil.which("mpirun"), self.agent), str(self.on_own_cores),
-                   str(self.arguments.mc2.resolve()), *map(str, arguments)]
+        command = [*self.command(), str(self.arguments.mc2.resolve()), *map(str, arguments)]
         return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=300)
 
     def measure(self, kind, m, n, k):

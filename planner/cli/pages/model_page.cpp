@@ -45,12 +45,6 @@ std::string size_text(const LlmSite& site) { return std::to_string(site.op->n) +
 
 std::string form_title(LlmForm form) { return form == LlmForm::AllReduce ? "all-reduce" : "sequence parallel"; }
 
-const LlmStep* step_at(const LlmPlan& plan, std::int64_t tokens, LlmForm form) {
-  for (const LlmStep& step : plan.steps)
-    if (step.tokens == tokens && step.form == form) return &step;
-  return nullptr;
-}
-
 /// "3.2 % (2 to 5 %)", of nothing to save "0 %".
 std::string saved_text(const LlmStep& step) {
   const auto& interval = step.benefit_interval;
@@ -146,7 +140,7 @@ std::string gap_reason(const LlmPlan& plan, LlmForm form, std::int64_t tokens) {
 std::string untimed_text(const LlmPlan& plan, LlmForm form) {
   std::string all_m, reason;
   for (const std::int64_t tokens : planner::steps_between(plan.first_tokens, plan.last_tokens)) {
-    if (step_at(plan, tokens, form) != nullptr) continue;
+    if (planner::find_step(plan.steps, tokens, form) != nullptr) continue;
     if (all_m.empty()) reason = gap_reason(plan, form, tokens);
     all_m += (all_m.empty() ? "" : ", ") + std::to_string(tokens);
   }
@@ -192,7 +186,7 @@ Cells step_cells(const LlmPlan& plan) {
     if (step.tokens == last) continue;
     last = step.tokens;
     std::vector<std::string> row{std::to_string(step.tokens)};
-    for (const LlmForm form : planner::kLlmForms) add_cells(step_at(plan, step.tokens, form), row);
+    for (const LlmForm form : planner::kLlmForms) add_cells(planner::find_step(plan.steps, step.tokens, form), row);
     rows.push_back(std::move(row));
   }
   return rows;

@@ -23,8 +23,9 @@ class CostTable {
             std::pmr::memory_resource* memory = std::pmr::get_default_resource())
       : step_(step), long_first_us_(memory), long_second_us_(memory), odd_first_us_(memory), odd_second_us_(memory) {
     const std::int64_t rest = problem.rows % step_;
-    for (auto* times : {&long_first_us_, &long_second_us_, &odd_first_us_, &odd_second_us_})
-      if (rest > 0 || times == &long_first_us_ || times == &long_second_us_) times->reserve(index(problem.rows) + 1);
+    const std::size_t length_count = index(problem.rows) + 1;
+    long_first_us_.reserve(length_count), long_second_us_.reserve(length_count);
+    if (rest > 0) odd_first_us_.reserve(length_count), odd_second_us_.reserve(length_count);
     for (std::int64_t unit = 0; unit * step_ <= problem.rows; ++unit) {
       add(problem, cost, unit * step_, long_first_us_, long_second_us_);
       if (rest > 0) add(problem, cost, unit * step_ + rest, odd_first_us_, odd_second_us_);

@@ -101,9 +101,11 @@ Choice RangeSearch::best(std::int64_t m, const Choice* near) const {
     const auto here = apply(near->rule(near->odd_length()), *near->cost, m);
     if (here && here->score_us < best.score_us) best = *here;
   }
-  for (std::size_t i = 0; i < floors_us_per_row_.size(); ++i)
-    if (static_cast<double>(at.problem.rows) * floors_us_per_row_[i] <= best.score_us)
-      offer_cuts(at.problem, candidate_of(model_.variants[i]), best);
+  for (std::size_t i = 0; i < floors_us_per_row_.size(); ++i) {
+    if (static_cast<double>(at.problem.rows) * floors_us_per_row_[i] > best.score_us) continue;
+    if (!candidates_[i] && is_stopped()) break; // before tables that take long; what is found is thrown away
+    offer_cuts(at.problem, candidate_of(model_.variants[i]), best);
+  }
   if (!best.is_cut()) return uncut;
   best.schedule = overlapping_schedule(at.op, best.cost->variant, best.split.cut());
   return is_significant(at.problem, best, uncut) ? best : uncut;

@@ -10,13 +10,9 @@ import torch
 from .. import _core
 from .._core import CostModel, OpSpec
 from ..errors import Error, NativeError
-from . import _plans, _symmetric
+from . import _plans, _rewrite, _symmetric
 from ._groups import Group, fingerprint
 
-_KINDS = {
-    "all_reduce": ("matmul_all_reduce",), "reduce_scatter_tensor": ("matmul_reduce_scatter",),
-    "all_gather_into_tensor": ("all_gather_matmul",), "all_to_all_single": ("matmul_all_to_all", "all_to_all_matmul"),
-}  # fmt: skip
 _MAX_BEYOND = 4  # what was measured, where time grows as the message does
 _LENGTH = 256  # of an operator that stands for those of all lengths
 
@@ -50,7 +46,7 @@ class Estimates:
     def _curves_of(self, collective: str, group: Group, device: torch.device, dtype: torch.dtype) -> list[_core.LaneCost]:
         key = (collective, group.name, device, dtype)
         if key not in self._curves:
-            models = [model for kind in _KINDS.get(collective, ()) for model in _models(kind, group, device, dtype)]
+            models = [model for kind in _rewrite.kinds(collective) for model in _models(kind, group, device, dtype)]
             variants = [variant for model in models for variant in model.variants if variant.variant.name != _symmetric.NAME]
             self._curves[key] = [variant.communication for variant in variants]
         return self._curves[key]

@@ -224,7 +224,7 @@ def prospect(problem: Problem, w_layout: str, calls: Calls) -> Prospect:
         found = _find(problem, calls)
     except (Error, NativeError) as error:
         return Prospect(0, "", str(error), getattr(error, "code", "") == "not_found")
-    plan = found.plan if calls == EAGER else _find_captured(problem, found)
+    plan = _find_captured(problem, found) if calls == CAPTURED and _is_tuned(found) else found.plan
     gain_us = _gain_us(plan)
     fault = "" if is_fused(problem, plan) else f"its plan is not to fuse ({found.source})"
     if is_native(problem, plan):
@@ -282,6 +282,11 @@ def _find(problem: Problem, calls: Calls = EAGER) -> _core.FoundPlan:
             missing = f"store {settings.store}: there is none; " if settings.store and kept is None else ""
             raise Error(error.code, "plan", f"{missing}{error}; mc2.torch.tune() measures this shape") from error
         return native
+    return _or_natively(problem, found, kept, calls)
+
+
+def _or_natively(problem: Problem, found: _core.FoundPlan, kept: _core.Store | None, calls: Calls) -> _core.FoundPlan:
+    """What was found; for what a model says, what is better of mc2's own backend."""
     if found.origin != "model":
         return found
     native = _found_natively(problem, kept, calls)
@@ -308,14 +313,14 @@ def _is_tuned(found: _core.FoundPlan) -> bool:
 
 
 def _find_captured(problem: Problem, eager: _core.FoundPlan) -> Plan:
-    """For captured calls: what was tuned for them, else the same; from a model anew, as these calls cost the host nothing."""
+    """For captured calls: what was tuned for them, else the same; of a model's, what gains less than an eager call costs the host, too."""
     if problem.device.type != "cuda":
         return eager.plan
+    kept, machine = _found(store), problem.fingerprint(CAPTURED)
     if not _is_tuned(eager):
-        return _find(problem, CAPTURED).plan
+        return _or_natively(problem, eager, kept, CAPTURED).plan
     if (problem, CAPTURED) in _plans:
         return _plans[problem, CAPTURED]
-    kept, machine = _found(store), problem.fingerprint(CAPTURED)
     found = _found(lambda: _core.find_plan(problem.op(), machine, store=kept, may_transfer=False)) if kept is not None else None
     return found.plan if found is not None and found.origin == "kept" else eager.plan
 

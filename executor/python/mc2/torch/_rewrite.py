@@ -58,7 +58,12 @@ def collectives(graph: Graph) -> list[Node]:
 def collective_name(node: Node) -> str:
     """ "" for other nodes."""
     name = _name(node)
-    return name if (name in _AFTER_MATMUL or name in _BEFORE_MATMUL) and str(node.target).startswith("_c10d_functional") else ""
+    return name if kinds(name) and str(node.target).startswith("_c10d_functional") else ""
+
+
+def kinds(name: str) -> list[str]:
+    """The operators that have such a collective."""
+    return [of_collective[name] for of_collective in (_AFTER_MATMUL, _BEFORE_MATMUL) if name in of_collective]
 
 
 def group_name(collective: Node) -> typing.Any:

@@ -113,6 +113,9 @@ inline constexpr double kFormTolerance = 0.02;
 /// Adds up the layers. @param all_tokens ascending
 [[nodiscard]] std::vector<LlmStep> steps_of(std::span<const LlmSite> sites, std::span<const std::int64_t> all_tokens);
 
+/// Null where no layer of the form was planned for so many tokens.
+[[nodiscard]] const LlmStep* find_step(std::span<const LlmStep> steps, std::int64_t tokens, LlmForm form);
+
 /// The form in which all layers take less time at so many tokens; nothing where a layer of either is missing, or the
 /// two are within kFormTolerance of each other.
 [[nodiscard]] std::optional<LlmForm> faster_form(std::span<const LlmStep> steps, std::int64_t tokens);

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "mc2/store/text.hpp"
 #include "nccl.hpp"
 
 namespace mc2::store {
@@ -173,7 +174,7 @@ Result<const LlmSettings*> find_llm_settings(std::string_view name) {
     if (each.name == name) return &each;
     legal += (legal.empty() ? "" : ", ") + std::string(each.name);
   }
-  return Error{ErrorCode::UnknownName, "--settings", "is '" + std::string(name) + "'; legal: " + legal};
+  return Error{ErrorCode::UnknownName, "--settings", "is " + in_quotes(name) + "; legal: " + legal};
 }
 
 } // namespace mc2::store
