@@ -153,11 +153,13 @@ constexpr auto kOptions = std::to_array<OptionPage>({
     {"--requests-per-s", kLimits, "N"},
     {"--upload-bytes", kLimits, "BYTES"},
     {"--uploads", kLimits, "N"},
+    {"--watchers", kLimits, "N"},
     {"--access-log", kOutput, "YES"},
 
     {"--name", kOther, "NAME"},
     {"--role", kOther, "ROLE"},
     {"--expires", kOther, "WHEN"},
+    {"--since", kOther, "EPOCH"},
     {"--help", kOther, {}, kMostUsed},
     {"--version", kOther, {}, kMostUsed},
     {"--help-all", kOther, {}, kMostUsed},

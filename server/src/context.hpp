@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "answer_cache.hpp"
+#include "change_signal.hpp"
 #include "drift_watch.hpp"
 #include "http/target.hpp"
 #include "mc2/planner/planner.hpp"
@@ -23,6 +24,7 @@ namespace mc2::server {
 struct Context {
   const Config& config;
   StoreGate& store;
+  const ChangeSignal& changes;
   AnswerCache& answers;
   QuestionCache& questions;
   Metrics& metrics;

@@ -75,6 +75,7 @@ struct Metrics::Impl {
                                      "Arrivals of samples that disagree with the kept model, by component.");
   Gauge& drifted_models =
       gauges(registry, "mc2_models_drifted", "Kept models that the samples which came last disagree with.").Add({});
+  Gauge& watchers = gauges(registry, "mc2_watchers", "Clients that wait for changes of the store.").Add({});
   Gauge& raced_plans =
       gauges(registry, "mc2_plans_raced", "Kept plans with a measured makespan, of the newest 500.").Add({});
   Gauge& covered_plans =
@@ -131,6 +132,7 @@ void Metrics::set_raced_plans(std::size_t count) { impl_->raced_plans.Set(static
 void Metrics::set_prediction_error(std::string_view quantile, double ratio) {
   impl_->prediction_errors.Add({{"quantile", std::string(quantile)}}).Set(ratio);
 }
+void Metrics::set_watchers(std::size_t count) { impl_->watchers.Set(static_cast<double>(count)); }
 void Metrics::connection_opened() { impl_->connections.Increment(); }
 void Metrics::connection_closed() { impl_->connections.Decrement(); }
 void Metrics::connection_refused(std::string_view reason) {

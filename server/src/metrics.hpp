@@ -30,6 +30,7 @@ class Metrics {
   void set_covered_plans(std::size_t count);
   /// @param quantile  "0.5": the median of measured / predicted makespan - 1 of the kept plans that were raced
   void set_prediction_error(std::string_view quantile, double ratio);
+  void set_watchers(std::size_t count);
   void connection_opened();
   void connection_closed();
   /// Closed without an answer, or with 408 or 503. @param reason  "limit", "timeout", "tls"

@@ -25,7 +25,7 @@ constexpr std::array kRoutes{
     Route{"GET", "/metrics", &answer_metrics, Access::Read, kReads},
     Route{"GET", "/openapi.yaml", &answer_openapi, Access::Read},
     Route{"GET", "/v1/plan", &answer_plan_get, Access::Read, kPlans, &known_plan},
-    Route{"POST", "/v1/plan", &answer_plan_post, Access::Read, kPlans},
+    Route{"POST", "/v1/plan", &answer_plan_post, Access::Read, kPlans, &known_plan},
     Route{"GET", "/v1/plan/ranges", &answer_plan_ranges, Access::Read, kPlans},
     Route{"POST", "/v1/plan/batch", &answer_plan_batch, Access::Read, kPlans},
     Route{"POST", "/v1/what-if", &answer_what_if, Access::Read, kPlans},
@@ -54,6 +54,7 @@ constexpr std::array kRoutes{
     Route{"POST", "/v1/measurements", &add_measurement, Access::Write, kWrites},
     Route{"GET", "/v1/measurements/{id}", &answer_measurement, Access::Read, kReads},
     Route{"DELETE", "/v1/measurements/{id}", &remove_measurement, Access::Admin, kWrites},
+    Route{"GET", "/v1/changes", &answer_changes, Access::Read, kReads},
     Route{"GET", "/v1/fingerprints", &list_fingerprints, Access::Read, kReads},
 };
 

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <exception>
 
+#include "change_signal.hpp"
 #include "context.hpp"
 #include "deadline.hpp"
 #include "error_map.hpp"
@@ -29,7 +30,8 @@ bool is_reading(std::string_view method) { return method == "GET" || method == "
 struct Service::Impl {
   Config config;
   std::unique_ptr<Gatekeeper> keeper;
-  std::unique_ptr<StoreGate> store; ///< tells the keeper, which therefore outlives it
+  ChangeSignal changes;
+  std::unique_ptr<StoreGate> store; ///< tells those above, which therefore outlive it
   AnswerCache answers;
   QuestionCache questions;
   Compressor compressor;
@@ -39,16 +41,17 @@ struct Service::Impl {
   std::atomic<bool> is_draining{false};
   Context context;
 
-  Impl(const Config& given, std::unique_ptr<Gatekeeper> gatekeeper, std::unique_ptr<StoreGate> gate,
-       Surroundings surroundings)
+  Impl(const Config& given, std::unique_ptr<Gatekeeper> gatekeeper, ChangeSignal signal,
+       std::unique_ptr<StoreGate> gate, Surroundings surroundings)
       : config(given),
         keeper(std::move(gatekeeper)),
+        changes(std::move(signal)),
         store(std::move(gate)),
         answers(config.cached_answer_count, config.cached_answer_bytes / 2),
         questions(config.cached_answer_bytes / 4),
         compressor(config.cached_answer_bytes / 4),
-        context{config, *store, answers, questions, metrics, is_draining, drift, predictions, std::move(surroundings)} {
-  }
+        context{config,  *store,      changes, answers,     questions,
+                metrics, is_draining, drift,   predictions, std::move(surroundings)} {}
 
   [[nodiscard]] Admission admit(const RequestHead& head);
   /// What no answer tells, as it names files.
@@ -85,9 +88,11 @@ Result<std::unique_ptr<Service>> Service::open(const Config& config, Surrounding
   const auto tell_state = [event = surroundings.event](StoreState state) {
     if (event) event(state == StoreState::Well ? "the store is well again" : std::string(advice(state)));
   };
-  MC2_ASSIGN(auto gate, StoreGate::open(config.store, config.limits.least_free_bytes, read_tokens, tell_state));
-  std::unique_ptr<Service> service(
-      new Service(std::make_unique<Impl>(config, std::move(keeper), std::move(gate), std::move(surroundings))));
+  const ChangeSignal changes;
+  MC2_ASSIGN(auto gate, StoreGate::open(config.store, config.limits.least_free_bytes, read_tokens, tell_state,
+                                        [changes] { changes.fire(); }));
+  std::unique_ptr<Service> service(new Service(
+      std::make_unique<Impl>(config, std::move(keeper), changes, std::move(gate), std::move(surroundings))));
   const auto& event = service->impl_->context.surroundings.event;
   if (const auto found = find_drifted_models(*service->impl_->store, service->impl_->drift); !found && event)
     event("which kept models drift is not known: " + found.error().text());
@@ -104,7 +109,18 @@ void Service::count_connection(bool is_opened) noexcept {
 
 void Service::count_refused_connection(std::string_view reason) noexcept { impl_->metrics.connection_refused(reason); }
 
-void Service::start_draining() noexcept { impl_->is_draining = true; }
+bool Service::has_news(std::int64_t revision) const noexcept {
+  return impl_->is_draining || impl_->store->revision() != revision;
+}
+
+std::shared_ptr<void> Service::subscribe(std::function<void()> wake, int most) {
+  return impl_->changes.subscribe(std::move(wake), static_cast<std::size_t>(most));
+}
+
+void Service::start_draining() noexcept {
+  impl_->is_draining = true;
+  impl_->changes.fire();
+}
 
 Result<Response> Service::Impl::answer_by(const Route& route, const Request& request, const Match& match,
                                           const Query& query) {
@@ -213,7 +229,7 @@ void become_not_modified(const Request& request, Response& response) {
 
 void Service::Impl::finish(const Request& request, Response& response) {
   if (is_first_client(request)) response = as_first_clients_read(std::move(response));
-  if (response.status == 200) compressor.encode(response, request.accept_encoding);
+  if (response.status == 200 && !response.watch) compressor.encode(response, request.accept_encoding);
   if (response.status == 200 && !response.etag.empty() && names_tag(request.if_none_match, response.etag, Tags::Weak))
     become_not_modified(request, response);
 }
@@ -251,7 +267,9 @@ Response Service::answer(const Request& request) noexcept {
     impl_->tell(request.id, fault);
     response = problem(500, "an internal error; the log says what", request.id);
   }
-  impl_->metrics.count_request(request.method, route, response.status, std::chrono::steady_clock::now() - start);
+  const bool goes_on = request.told.has_value(); // one that was counted
+  if (!goes_on)
+    impl_->metrics.count_request(request.method, route, response.status, std::chrono::steady_clock::now() - start);
   return response;
 }
 

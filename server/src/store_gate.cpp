@@ -37,19 +37,20 @@ std::string_view advice(StoreState state) noexcept {
 }
 
 StoreGate::StoreGate(std::filesystem::path path, std::uint64_t least_free_bytes, store::Store writer,
-                     OnChange on_change, OnState on_state)
+                     OnChange on_change, OnState on_state, OnRise on_rise)
     : path_(std::move(path)),
       least_free_bytes_(least_free_bytes),
       opened_file_(identity_of(path_)),
       writer_(std::move(writer)),
       on_change_(std::move(on_change)),
-      on_state_(std::move(on_state)) {}
+      on_state_(std::move(on_state)),
+      on_rise_(std::move(on_rise)) {}
 
 Result<std::unique_ptr<StoreGate>> StoreGate::open(const std::filesystem::path& path, std::uint64_t least_free_bytes,
-                                                   OnChange on_change, OnState on_state) {
+                                                   OnChange on_change, OnState on_state, OnRise on_rise) {
   MC2_ASSIGN(auto writer, store::Store::open(path, store::OpenMode::ReadWrite));
-  std::unique_ptr<StoreGate> gate(
-      new StoreGate(path, least_free_bytes, std::move(writer), std::move(on_change), std::move(on_state)));
+  std::unique_ptr<StoreGate> gate(new StoreGate(path, least_free_bytes, std::move(writer), std::move(on_change),
+                                                std::move(on_state), std::move(on_rise)));
   MC2_TRY(gate->look());
   gate->watcher_ = std::jthread([raw = gate.get()](const std::stop_token& ends) { raw->watch(ends); });
   return gate;
@@ -77,6 +78,7 @@ void StoreGate::raise_revision(std::int64_t seen) {
   std::int64_t known = revision_.load();
   while (known < seen && !revision_.compare_exchange_weak(known, seen)) {
   }
+  if (known < seen) on_rise_();
 }
 
 void StoreGate::refresh_now() {

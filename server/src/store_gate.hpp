@@ -40,12 +40,14 @@ class StoreGate {
   using OnChange = std::function<Result<void>(const store::Store&)>;
   /// Told when the state has become another one, on the same thread.
   using OnState = std::function<void(StoreState)>;
+  /// Told as soon as revision() rises, on whatever thread has seen it.
+  using OnRise = std::function<void()>;
 
   /// @param least_free_bytes  of the file's disk, below which it counts as full
   /// Errors: as store::Store::open, and those of the first call of `on_change`. Throws SystemError.
   [[nodiscard]] static Result<std::unique_ptr<StoreGate>> open(const std::filesystem::path& path,
                                                                std::uint64_t least_free_bytes, OnChange on_change,
-                                                               OnState on_state);
+                                                               OnState on_state, OnRise on_rise);
 
   /// Runs `body` on a connection of its own. Errors: those of `body`, and of opening one.
   template <typename Body>
@@ -76,7 +78,7 @@ class StoreGate {
 
  private:
   StoreGate(std::filesystem::path path, std::uint64_t least_free_bytes, store::Store writer, OnChange on_change,
-            OnState on_state);
+            OnState on_state, OnRise on_rise);
   [[nodiscard]] Result<std::unique_ptr<store::Store>> borrow();
   void give_back(std::unique_ptr<store::Store> reader);
   void raise_revision(std::int64_t seen);
@@ -98,6 +100,7 @@ class StoreGate {
   std::atomic<StoreState> state_{StoreState::Well};
   OnChange on_change_;
   OnState on_state_;
+  OnRise on_rise_;
   std::int64_t told_revision_ = -1; ///< the watcher's own, once it runs
   std::jthread watcher_;            ///< last, so that it ends first
 };

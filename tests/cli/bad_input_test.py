@@ -120,6 +120,8 @@ class OptionTest(ProgramTest):
         self.refuse(USAGE, ["db", "frob"], "'frob'", "check, stats, list, export, import, merge")
         self.refuse(USAGE, ["db", "import"], "file", "mc2 db import --help")
         self.refuse(USAGE, ["db", "check", "extra"], "extra")
+        self.refuse(USAGE, ["db", "watch", "--since", "-1"], "--since")
+        self.refuse(NO_ANSWER, ["db", "watch", "--store", self.directory / "none.db"], "none.db")
 
     def test_two_sources_of_the_operator(self):
         for command, option in (("run", "--plan"), ("plan", "--request"), ("fit", "--profile")):

@@ -4,8 +4,10 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <thread>
 
 #include "client/examples.hpp"
@@ -36,7 +38,10 @@ PlanSource local(std::int64_t short_rows = 512) {
 
 /// Short waits, and none that a test would have to sit out.
 ServiceOptions quick() {
-  return {.patience = std::chrono::milliseconds(30), .refresh = std::chrono::hours(1), .retry = std::chrono::hours(1)};
+  return {.patience = std::chrono::milliseconds(30),
+          .refresh = std::chrono::hours(1),
+          .retry = std::chrono::hours(1),
+          .watches = false};
 }
 
 class PlanSources : public ::testing::Test {
@@ -208,6 +213,104 @@ TEST(PlanService, AnAnswerIsRefreshedInTheBackgroundAndKeptWhileTheServiceIsAway
   EXPECT_THAT(found.value().misses[0], HasSubstr("500"));
 }
 
+/// A service whose plan is of `epoch`, and that tells of changes once there is a later one than is asked for.
+class ChangingService {
+ public:
+  /// @param refusal  what is said to those who ask for changes instead
+  explicit ChangingService(std::function<std::string(const std::string& request)> refusal = {})
+      : refusal_(std::move(refusal)), service_([this](const std::string& request) { return answer(request); }) {}
+
+  std::atomic<std::int64_t> epoch{5};
+  std::atomic<int> asked_count{0};   ///< for a plan
+  std::atomic<int> watched_count{0}; ///< for changes
+  [[nodiscard]] std::string url() const { return service_.url(); }
+
+ private:
+  std::string answer(const std::string& request) {
+    if (request.find("/v1/changes") == std::string::npos) {
+      ++asked_count;
+      return good_answer(epoch);
+    }
+    ++watched_count;
+    if (const std::string said = refusal_ ? refusal_(request) : ""; !said.empty()) return said;
+    const auto since = request.find("since=");
+    const std::int64_t told = since == std::string::npos ? 0 : std::stoll(request.substr(since + 6));
+    for (int i = 0; i < 5000 && epoch <= told; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    store::Changes changes{{}, epoch};
+    if (epoch > told && told > 0) changes.changes.push_back(change(epoch));
+    return support::http_answer(store::encode(changes));
+  }
+  /// Of the operator for even epochs, else of another one.
+  static store::Change change(std::int64_t epoch) {
+    store::Change made{.revision = epoch,
+                       .document = "plan",
+                       .op = examples::question().op,
+                       .fingerprint_digest = store::digest(examples::question().machine.canonical_text()),
+                       .purpose = "tuned",
+                       .digest = store::digest("a plan")};
+    if (epoch % 2 != 0) made.op.kind = planner::OpKind::AllGatherMatmul;
+    return made;
+  }
+
+  std::function<std::string(const std::string&)> refusal_;
+  FakeService service_; ///< last: its threads use what stands above
+};
+
+ServiceOptions watching() {
+  ServiceOptions options = quick();
+  options.patience = std::chrono::seconds(20);
+  options.watches = true;
+  return options;
+}
+
+TEST(PlanService, WhatChangesIsAskedForAtOnce) {
+  ChangingService service;
+  const PlanSource source = plan_service(client_of(service.url()), watching());
+  EXPECT_THAT(source.find(examples::question()).value().source, HasSubstr("epoch 5"));
+  service.epoch = 6;
+  EXPECT_TRUE(comes_from(source, "epoch 6"));
+  EXPECT_EQ(service.asked_count, 2);
+  service.epoch = 7; // of another operator
+  for (int i = 0; i < 5000 && service.watched_count < 3; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  EXPECT_EQ(service.asked_count, 2);
+  service.epoch = 8;
+  EXPECT_TRUE(comes_from(source, "epoch 8"));
+}
+
+TEST(PlanService, WhoHasMissedChangesAsksForEverythingAnew) {
+  std::atomic<bool> is_stale{true};
+  ChangingService service([&](const std::string& request) {
+    return request.find("since=") != std::string::npos && is_stale.exchange(false)
+               ? support::http_answer(R"({"code":"stale","detail":"too long ago"})", "409 Conflict",
+                                      "application/problem+json")
+               : std::string();
+  });
+  const PlanSource source = plan_service(client_of(service.url()), watching());
+  EXPECT_THAT(source.find(examples::question()).value().source, HasSubstr("epoch 5"));
+  for (int i = 0; i < 5000 && service.asked_count < 2; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  EXPECT_EQ(service.asked_count, 2);
+  service.epoch = 6;
+  EXPECT_TRUE(comes_from(source, "epoch 6"));
+}
+
+TEST(PlanService, AServiceThatCannotBeWatchedIsNotBesieged) {
+  for (const std::string& said :
+       {support::http_answer(R"({"code":"not_found","detail":"no such resource"})", "404 Not Found",
+                             "application/problem+json"),
+        support::http_answer("", "503 Busy"), support::http_answer("nonsense"),
+        support::http_answer(R"({"changes":[],"epoch":5,"schema":"mc2.changes/1"})"), // without having waited
+        support::http_answer(R"({"code":"stale","detail":"always"})", "409 Conflict", "application/problem+json")}) {
+    ChangingService service([&](const std::string&) { return said; });
+    const PlanSource source = plan_service(client_of(service.url()), watching());
+    ASSERT_TRUE(source.find(examples::question()).ok());
+    for (int i = 0; i < 5000 && service.watched_count < 1; ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    EXPECT_LE(service.watched_count, 2) << said;
+    EXPECT_LE(service.asked_count, 2) << said;
+  }
+}
+
 TEST_F(PlanSources, AnAnswerOutlivesTheProcessInTheStore) {
   std::atomic<bool> is_well{true};
   FakeService service(
@@ -261,7 +364,8 @@ TEST_F(PlanSources, ManyThreadsAskAtOnce) {
   ServiceOptions options{.patience = std::chrono::milliseconds(20),
                          .refresh = std::chrono::milliseconds(1),
                          .retry = std::chrono::milliseconds(1),
-                         .cached_answer_count = 2};
+                         .cached_answer_count = 2,
+                         .watches = false};
   const std::vector<PlanSource> sources{
       plan_service(client_of(service.url()), options, &*shared_, [] { return std::string("2025-06-07T08:09:10Z"); }),
       kept_plans(finder::kept_in(*shared_)), local()};

@@ -60,6 +60,8 @@ def is_free(path):
 def is_optional(path):
     if path[0] == "sites" and len(path) == 3 and path[-1] in OPTIONAL_OF_SITES:
         return True
+    if path[0] == "changes" and path[-1] == "purpose":  # of plans
+        return True
     return path[-1] in OPTIONAL_KEYS or "options" in path[:-1] or is_free(path[:-1])
 
 

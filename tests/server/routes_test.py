@@ -195,6 +195,16 @@ class RoutesTest(ServiceTest):
         self.ask("GET", files[0], 304, headers={"If-None-Match": "*"})
         return {("GET", "/", "404")}
 
+    def exercise_changes(self):
+        start = self.ask("GET", "/v1/changes", 200)
+        self.assertEqual(self.ask("GET", f"/v1/changes?since={start['epoch']}&wait_ms=1", 200), start)
+        self.ask("GET", "/v1/changes?since=x", 400)
+        self.ask("GET", "/v1/changes", 406, headers={"Accept": "text/html"})
+        self.ask("GET", f"/v1/changes?since={start['epoch'] + 1}", 409)
+        self.ask("POST", "/v1/plans", 201, self.stored_plan())
+        told = self.ask("GET", f"/v1/changes?since={start['epoch']}", 200)
+        self.assertEqual([change["document"] for change in told["changes"]], ["plan"])
+
     def exercise_exploring(self):
         model = self.service.json("GET", "/v1/models")["items"][0]["digest"]
         plan = self.service.json("GET", "/v1/plans")["items"][0]["digest"]
@@ -267,6 +277,7 @@ class RoutesTest(ServiceTest):
         self.exercise_documents()
         self.exercise_exploring()
         self.exercise_llms()
+        self.exercise_changes()
         elsewhere = self.exercise_dashboard()
         plan = self.stored_plan()
         kept = self.ask("POST", "/v1/plans", 201, plan)["digest"]

@@ -47,6 +47,7 @@ class TokensTest(ServiceTest):
                  ("GET", "/readyz", 200, 200, 200, 200),
                  ("GET", "/metrics", 401, 200, 200, 200),
                  ("GET", "/openapi.yaml", 401, 200, 200, 200),
+                 ("GET", "/v1/changes", 401, 200, 200, 200),
                  ("GET", PLAN, 401, 200, 200, 200),
                  ("HEAD", PLAN, 401, 200, 200, 200),
                  ("POST", "/v1/plan", 401, 400, 400, 400),

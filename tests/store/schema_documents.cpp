@@ -126,6 +126,18 @@ int main(int argc, char** argv) {
   write(directory / "fingerprint.json", encode(examples::fingerprint()));
   write(directory / "plan_ranges.json", encode(examples::plan_ranges()));
   write(directory / "topology.json", encode(planner::examples::topology()));
+  const Change kept{.revision = 7,
+                    .document = "plan",
+                    .is_removal = false,
+                    .op = examples::op(),
+                    .fingerprint_digest = digest(examples::fingerprint().canonical_text()),
+                    .purpose = "tuned",
+                    .digest = digest("a plan")};
+  Change removed = kept;
+  removed.document = "samples";
+  removed.is_removal = true;
+  removed.purpose.clear();
+  write(directory / "changes.json", encode(Changes{{kept, removed}, 8}));
   write(directory / "measurement.json", encode(MeasurementRecord{examples::fingerprint(), examples::measurement()}));
   Measurement predicted = examples::measurement();
   predicted.predicted_compute_us = 72;

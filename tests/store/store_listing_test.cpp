@@ -110,6 +110,59 @@ TEST(StoreListing, RevisionRisesWithEveryChangeOfAnyConnection) {
   EXPECT_EQ(one.revision().value(), last) << "reading changes nothing";
 }
 
+TEST(StoreListing, ChangesTellWhatBecameOfEveryDocument) {
+  const TemporaryDirectory directory;
+  Store one = open_new(directory), two = open_new(directory);
+  const auto since = one.revision().value();
+  const planner::Profile profile = examples::profile();
+  const std::string plan = two.put_plan(examples::plan(), "tuned", kNow).value();
+  const std::string model = two.put_model(examples::model(), kNow).value();
+  const std::string samples =
+      two.append_samples(profile.op, profile.fingerprint, profile.samples, kNow).value().front();
+  const std::string run = two.add_measurement(examples::fingerprint(), examples::measurement(), kNow).value();
+  ASSERT_TRUE(two.put_plan(examples::plan(), "tuned", kNow).ok()); // replaced by the same
+  ASSERT_TRUE(two.remove_plan(plan).ok());
+  ASSERT_TRUE(two.remove_batch(samples).ok());
+
+  const Changes all = one.changes_since(since, 100).value();
+  std::string told;
+  for (const Change& change : all.changes)
+    told += (change.is_removal ? " -" : " +") + change.document + ":" + change.purpose + ":" + change.digest;
+  EXPECT_EQ(told, " +plan:tuned:" + plan + " +model::" + model + " +samples::" + samples + " +measurement::" + run +
+                      " +plan:tuned:" + plan + " -plan:tuned:" + plan + " -samples::" + samples);
+  EXPECT_EQ(all.revision, one.revision().value());
+  EXPECT_EQ(all.changes.front().op, examples::plan().op);
+  EXPECT_EQ(all.changes.front().fingerprint_digest, digest(examples::fingerprint().canonical_text()));
+  EXPECT_EQ(decode_changes(encode(all)).value(), all);
+
+  const Changes first = one.changes_since(since, 3).value();
+  EXPECT_EQ(first.changes.size(), 3U);
+  EXPECT_EQ(first.revision, first.changes.back().revision) << "where to go on";
+  EXPECT_EQ(one.changes_since(first.revision, 100).value().changes.size(), 4U);
+  const Changes none = one.changes_since(all.revision, 100).value();
+  EXPECT_TRUE(none.changes.empty());
+  EXPECT_EQ(none.revision, all.revision);
+}
+
+TEST(StoreListing, ChangesOfLongAgoOrOfAnotherStoreAreRefused) {
+  const TemporaryDirectory directory;
+  Store store = open_new(directory);
+  const auto first = store.revision().value();
+  EXPECT_EQ(store.changes_since(first - 1, 10).error().code, ErrorCode::Stale) << "before they were taken note of";
+  EXPECT_TRUE(store.changes_since(first, 10).value().changes.empty());
+  EXPECT_EQ(store.changes_since(first + 1, 10).error().code, ErrorCode::Stale) << "never reached";
+  const std::string kept = store.put_plan(examples::plan(), "tuned", kNow).value();
+  execute(directory / "mc2.db",
+          "WITH RECURSIVE turn(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM turn WHERE i < 16400) "
+          "INSERT OR REPLACE INTO plan SELECT p.* FROM plan AS p, turn");
+  const auto now = store.revision().value();
+  EXPECT_EQ(store.changes_since(first, 10).error().code, ErrorCode::Stale);
+  const Changes last = store.changes_since(now - 2, 10).value();
+  ASSERT_EQ(last.changes.size(), 2U);
+  EXPECT_EQ(last.changes.back().digest, kept);
+  EXPECT_EQ(store.changes_since(now - 16'383, 20'000).value().changes.size(), 16'383U) << "as many are kept";
+}
+
 TEST(StoreListing, NamesEveryMachine) {
   const TemporaryDirectory directory;
   Store store = open_new(directory);

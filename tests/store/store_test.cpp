@@ -43,7 +43,7 @@ TEST(Store, CreatesPrivateFileAndDirectories) {
   EXPECT_EQ(mode_of(directory / "a/b"), 0700);
   EXPECT_EQ(mode_of(directory / "a/b/mc2.db"), 0600);
   EXPECT_TRUE(store.check().is_healthy);
-  EXPECT_EQ(store.stats().value().schema_version, 3);
+  EXPECT_EQ(store.stats().value().schema_version, 4);
 }
 
 TEST(Store, UsesARollbackJournalAndLeavesNoneBehind) {
@@ -517,30 +517,30 @@ TEST(Store, UnreadableFileIsThereButRefused) {
 TEST(Store, NewerSchemaIsRefusedInBothModes) {
   const TemporaryDirectory directory;
   { const Store created = open_new(directory / "mc2.db"); }
-  execute(directory / "mc2.db", "PRAGMA user_version = 4");
+  execute(directory / "mc2.db", "PRAGMA user_version = 5");
   for (const OpenMode mode : {OpenMode::ReadOnly, OpenMode::ReadWrite})
-    expect_error(Store::open(directory / "mc2.db", mode), ErrorCode::NewerVersion, "schema 4, this one knows 3");
+    expect_error(Store::open(directory / "mc2.db", mode), ErrorCode::NewerVersion, "schema 5, this one knows 4");
 }
 
 TEST(Store, OlderSchemaCanBeReadAndIsBroughtUpToDateByAWriter) {
   const TemporaryDirectory directory;
   const fs::path file = directory / "mc2.db";
   const std::string kept = open_new(file).put_plan(examples::plan(), "tuned", kNow).value();
-  // Schema 1 had neither a count of changes nor tokens.
+  // Schema 1 had neither a count of changes nor tokens, nor the changes themselves.
+  for (const std::string table : {"plan", "model", "sample_batch", "measurement"})
+    for (const std::string event : {"kept", "changed", "removed"}) execute(file, "DROP TRIGGER " + table + "_" + event);
   execute(file,
-          "DROP TABLE token; DROP TRIGGER plan_added; DROP TRIGGER plan_replaced; DROP TRIGGER plan_removed; DROP "
-          "TRIGGER model_added; "
-          "DROP TRIGGER model_replaced; DROP TRIGGER model_removed; DROP TABLE revision; DROP INDEX model_digest; "
-          "PRAGMA user_version = 1");
+          "DROP TABLE change; DROP TABLE token; DROP TABLE revision; DROP INDEX model_digest; PRAGMA user_version = 1");
   {
     const auto read_only = Store::open(file, OpenMode::ReadOnly);
     ASSERT_TRUE(read_only.ok()) << read_only.error().text();
     EXPECT_EQ(read_only.value().find_plan(kept).value().digest, kept);
     EXPECT_TRUE(read_only.value().list_tokens().value().is_empty());
     EXPECT_TRUE(read_only.value().check().is_healthy);
+    expect_error(read_only.value().changes_since(0, 1), ErrorCode::ReadOnly, "takes no note of changes");
   }
   Store writer = open_new(file);
-  EXPECT_EQ(writer.stats().value().schema_version, 3);
+  EXPECT_EQ(writer.stats().value().schema_version, 4);
   EXPECT_EQ(writer.find_plan(kept).value().digest, kept);
   EXPECT_TRUE(writer.revision().ok());
 }

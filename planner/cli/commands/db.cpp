@@ -1,15 +1,21 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <chrono>
 #include <iostream>
 #include <iterator>
 #include <memory>
+#include <optional>
+#include <thread>
 
 #include "commands/commands.hpp"
 #include "mc2/planner/text.hpp"
 #include "mc2/store/backup.hpp"
+#include "mc2/store/codec.hpp"
 #include "mc2/store/store.hpp"
+#include "mc2/store/text.hpp"
 #include "pages/render.hpp"
 #include "pages/report.hpp"
+#include "pages/terminal.hpp"
 
 namespace mc2::cli {
 namespace {
@@ -17,6 +23,7 @@ namespace {
 struct DbCommand {
   StoreOptions store;
   std::string file;
+  std::optional<std::int64_t> since;
   bool is_json = false;
   Action action; ///< of the subcommand that was parsed
 
@@ -28,6 +35,7 @@ struct DbCommand {
   [[nodiscard]] Result<ExitCode> import_from() const;
   [[nodiscard]] Result<ExitCode> merge_from() const;
   [[nodiscard]] Result<ExitCode> back_up_to() const;
+  [[nodiscard]] Result<ExitCode> watch() const;
   [[nodiscard]] Result<ExitCode> report_merge(const Result<store::MergeReport>& merged) const;
 };
 
@@ -195,6 +203,35 @@ Result<ExitCode> DbCommand::back_up_to() const {
   return report.is_healthy ? ExitCode::Success : ExitCode::Negative;
 }
 
+/// A line at a time, so that a program that reads them has each at once.
+void print_change(const store::Change& change, bool is_json) {
+  if (is_json) {
+    std::cout << store::encode(change) << std::endl;
+    return;
+  }
+  std::string what = change.document;
+  what.resize(std::string_view("measurement").size(), ' ');
+  std::cout << change.revision << "  " << what << (change.is_removal ? "  removed  " : "  kept     ")
+            << change.digest.substr(0, 12) << "  " << change.op.text()
+            << (change.purpose.empty() ? "" : "  " + store::one_line(change.purpose, 24)) << std::endl;
+}
+
+Result<ExitCode> DbCommand::watch() const {
+  constexpr int kMostAtOnce = 1000;
+  constexpr std::chrono::milliseconds kPause{50};
+  MC2_ASSIGN(auto opened, open(store::OpenMode::ReadOnly));
+  MC2_ASSIGN(const auto now, opened.revision());
+  std::int64_t told = since.value_or(now);
+  if (!since) std::cerr << "mc2: changes of " << opened.path().string() << " after epoch " << told << "; Ctrl-C ends\n";
+  while (!is_interrupted()) {
+    MC2_ASSIGN(const auto changes, opened.changes_since(told, kMostAtOnce));
+    for (const store::Change& change : changes.changes) print_change(change, is_json);
+    if (changes.changes.empty()) std::this_thread::sleep_for(kPause);
+    told = changes.revision;
+  }
+  return ExitCode::Success;
+}
+
 using Member = Result<ExitCode> (DbCommand::*)() const;
 
 CLI::App* add(CLI::App& db, const std::shared_ptr<DbCommand>& command, const char* name, const char* help,
@@ -203,7 +240,8 @@ CLI::App* add(CLI::App& db, const std::shared_ptr<DbCommand>& command, const cha
   sub->footer("Example:\n  mc2 db " + example);
   sub->callback([raw = command.get(), member] { raw->action = [raw, member] { return (raw->*member)(); }; });
   command->store.add_to(*sub);
-  if (member != &DbCommand::export_to) add_json(*sub, command->is_json, "what was found"); // an export is JSON anyway
+  const char* const printed = member == &DbCommand::watch ? "each change as a line" : "what was found";
+  if (member != &DbCommand::export_to) add_json(*sub, command->is_json, printed); // an export is JSON anyway
   return sub;
 }
 
@@ -227,6 +265,9 @@ Command add_db(CLI::App& app) {
   add(*db, command, "backup", "copy the store while others use it", "backup plans-monday.db", &DbCommand::back_up_to)
       ->add_option("file", command->file, "the copy, which must not exist yet")
       ->required();
+  add(*db, command, "watch", "tell of every change, as it happens", "watch --since 120", &DbCommand::watch)
+      ->add_option("--since", command->since, "begin with what came after this epoch; default: with the next change")
+      ->check(CLI::NonNegativeNumber);
   db->footer("Examples:\n  mc2 db check\n  mc2 db export plans.json\n  mc2 db merge colleague.db");
   return {db, [command] { return command->action(); }};
 }

@@ -133,6 +133,7 @@ void ServeCommand::add_limits_to(CLI::App& app) {
   add(app, "connections", limits.connection_count, "most connections at a time; more are answered 503");
   add(app, "connections-of-address", limits.connection_count_of_address,
       "most of them of one client address; 0: no limit");
+  add(app, "watchers", limits.watcher_count, "most clients that wait for changes at a time; more are answered 503");
   add(app, "least-free-bytes", limits.least_free_bytes, "room on the store's disk, below which /readyz says no");
   add(app, "requests-per-s", limits.requests_per_s, "most requests of one client address; 0: no limit");
   add(app, "refused-tokens-per-s", limits.refused_tokens_per_s,

@@ -211,6 +211,15 @@ Result<planner::CostModel> Client::find_model(const planner::OpSpec& op, const p
   return model;
 }
 
+Result<store::Changes> Client::changes_since(std::optional<std::int64_t> epoch, std::chrono::milliseconds patience,
+                                             const std::stop_token& stop) const {
+  const std::string since = epoch ? "&since=" + std::to_string(*epoch) : "";
+  MC2_ASSIGN(const auto body,
+             impl_->ask({.target = "/v1/changes?wait_ms=" + std::to_string(patience.count()) + since, .body = {}},
+                        {.deadline = impl_->options.deadline + patience, .stop = stop}));
+  return impl_->decoded(store::decode_changes(body));
+}
+
 Result<std::string> Client::put_plan(const planner::Plan& plan) const {
   return impl_->put("/v1/plans", store::encode(plan));
 }

@@ -42,9 +42,12 @@ class ServiceSource {
         options_(options),
         keeper_(keeper),
         utc_now_(std::move(utc_now)),
-        background_([this](const std::stop_token& stop) { work(stop); }) {}
+        background_([this](const std::stop_token& stop) { work(stop); }),
+        watcher_(options.watches ? std::jthread([this](const std::stop_token& stop) { watch(stop); })
+                                 : std::jthread()) {}
   ~ServiceSource() {
     background_.request_stop();
+    watcher_.request_stop();
     changed_.notify_all();
   }
   ServiceSource(const ServiceSource&) = delete;
@@ -56,6 +59,7 @@ class ServiceSource {
  private:
   struct Entry {
     PlanQuestion question;
+    std::string machine;                             ///< its fingerprint's digest
     std::optional<Result<store::PlanAnswer>> answer; ///< an answer, or a refusal
     Clock::time_point answered_at;
     Clock::time_point used_at;
@@ -85,6 +89,14 @@ class ServiceSource {
   [[nodiscard]] std::optional<std::string> next_question(const std::stop_token& stop);
   void keep_all();
 
+  /// Follows the service's changes until it cannot be watched at all.
+  void watch(const std::stop_token& stop);
+  /// The epoch to watch from, once there is an answer; none when it stops, or the answer was a refusal.
+  [[nodiscard]] std::optional<std::int64_t> first_epoch(const std::stop_token& stop);
+  /// Asks anew what may have another answer by these changes.
+  void take_note(const store::Changes& changes);
+  void ask_all_anew();
+
   const Client client_;
   const ServiceOptions options_;
   SharedLayers* const keeper_;
@@ -95,9 +107,10 @@ class ServiceSource {
   std::map<std::string, Entry> entries_;
   std::deque<std::string> queue_; ///< keys
   std::deque<std::pair<PlanQuestion, store::PlanAnswer>> to_be_kept_;
-  std::optional<Failure> failure_; ///< the last, unless the service has answered since
+  std::optional<Failure> failure_;                   ///< the last, unless the service has answered since
+  std::optional<Result<std::int64_t>> first_answer_; ///< its epoch, or a refusal
 
-  std::jthread background_; ///< last: it works with what stands above
+  std::jthread background_, watcher_; ///< last: they work with what stands above
 };
 
 std::string key_of(const PlanQuestion& question) {
@@ -115,6 +128,7 @@ ServiceSource::Entry& ServiceSource::touch(const std::string& key, const PlanQue
     entries_.erase(std::ranges::min_element(entries_, {}, [](const auto& each) { return each.second.used_at; }));
   Entry& entry = entries_[key];
   entry.question = question;
+  if (entry.machine.empty()) entry.machine = store::digest(question.machine.canonical_text());
   entry.used_at = Clock::now();
   return entry;
 }
@@ -176,6 +190,8 @@ void ServiceSource::learn(const std::string& key, const PlanQuestion& question,
     return;
   }
   failure_.reset();
+  if (!first_answer_)
+    first_answer_ = answer ? Result<std::int64_t>(answer.value().epoch) : Result<std::int64_t>(answer.error());
   Entry& entry = touch(key, question);
   entry.answer = answer;
   entry.answered_at = Clock::now();
@@ -263,6 +279,48 @@ void ServiceSource::work(const std::stop_token& stop) {
     queue(*key, touch(*key, *question));
   }
   keep_all();
+}
+
+std::optional<std::int64_t> ServiceSource::first_epoch(const std::stop_token& stop) {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, stop, [this] { return first_answer_.has_value(); });
+  return first_answer_ && *first_answer_ ? std::optional(first_answer_->value()) : std::nullopt;
+}
+
+void ServiceSource::take_note(const store::Changes& changes) {
+  const std::lock_guard lock(mutex_);
+  for (auto& [key, entry] : entries_)
+    if (std::ranges::any_of(changes.changes, [&entry = entry](const store::Change& change) {
+          return change.fingerprint_digest == entry.machine && change.op.kind == entry.question.op.kind;
+        }))
+      queue(key, entry);
+}
+
+void ServiceSource::ask_all_anew() {
+  const std::lock_guard lock(mutex_);
+  for (auto& [key, entry] : entries_) queue(key, entry);
+}
+
+void ServiceSource::watch(const std::stop_token& stop) {
+  constexpr std::chrono::seconds kPatience{25};
+  auto epoch = first_epoch(stop);
+  while (!stop.stop_requested()) {
+    const bool has_begun = epoch.has_value();
+    const auto asked_at = Clock::now();
+    const auto changes = client_.changes_since(epoch, has_begun ? kPatience : std::chrono::seconds(0), stop);
+    if (changes) {
+      epoch = changes.value().revision;
+      has_begun ? take_note(changes.value()) : ask_all_anew(); // what came before is not known
+      const bool has_waited = Clock::now() - asked_at > kPatience / 2;
+      if (!has_begun || !changes.value().changes.empty() || has_waited) continue;
+    } else {
+      if (changes.error().code == ErrorCode::NotFound) return; // an earlier service, which knows of no changes
+      if (changes.error().code == ErrorCode::Stale) epoch.reset();
+      if (changes.error().code == ErrorCode::Stale && has_begun) continue;
+    }
+    std::unique_lock lock(mutex_); // it fails, or does not wait
+    changed_.wait_for(lock, stop, options_.retry, [] { return false; });
+  }
 }
 
 } // namespace

@@ -4,11 +4,11 @@
 #include <cpprest/http_client.h>
 #include <pplx/threadpool.h>
 
-#include <algorithm>
 #include <boost/asio/ssl/context.hpp>
+#include <condition_variable>
 #include <cstdint>
-#include <future>
 #include <mutex>
+#include <optional>
 #include <stdexcept>
 #include <utility>
 #include <vector>
@@ -18,8 +18,6 @@ namespace {
 
 namespace http = web::http;
 using Bytes = std::vector<std::uint8_t>;
-
-constexpr std::chrono::milliseconds kStopCheck{20};
 
 /// The pool would have 40 threads; a few calls at a time need two.
 void size_pool_once() {
@@ -61,6 +59,28 @@ class BodyGuard {
 
  private:
   utility::size64_t max_bytes_, last_ = 0;
+};
+
+/// Where an answer arrives, whether or not somebody still waits for it.
+class Arrival {
+ public:
+  void set(Result<HttpAnswer> answer) {
+    const std::lock_guard lock(mutex_);
+    answer_ = std::move(answer);
+    arrived_.notify_all();
+  }
+  /// Nothing where none came before `end`, or `stop`.
+  [[nodiscard]] std::optional<Result<HttpAnswer>> wait(std::chrono::steady_clock::time_point end,
+                                                       const std::stop_token& stop) {
+    std::unique_lock lock(mutex_);
+    arrived_.wait_until(lock, stop, end, [this] { return answer_.has_value(); });
+    return std::move(answer_);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable_any arrived_;
+  std::optional<Result<HttpAnswer>> answer_; ///< under mutex_
 };
 
 std::string reason_of(const std::exception_ptr& failure) {
@@ -109,9 +129,7 @@ Transport::Transport(const Options& options) {
 Result<HttpAnswer> Transport::call(const HttpRequest& request, std::chrono::milliseconds deadline,
                                    const std::stop_token& stop) const {
   const auto end = std::chrono::steady_clock::now() + deadline;
-  using Outcome = Result<HttpAnswer>;
-  const auto promise = std::make_shared<std::promise<Outcome>>();
-  auto outcome = promise->get_future();
+  const auto arrival = std::make_shared<Arrival>();
   const concurrency::streams::container_buffer<Bytes> body;
   pplx::cancellation_token_source cancel;
   try {
@@ -120,22 +138,20 @@ Result<HttpAnswer> Transport::call(const HttpRequest& request, std::chrono::mill
     // The continuation owns all that it touches: it may run after this call has given up.
     impl_->client.request(message, cancel.get_token())
         .then([](const http::http_response& response) { return response.content_ready(); })
-        .then([promise, body, keep = impl_](const pplx::task<http::http_response>& task) mutable {
+        .then([arrival, body, keep = impl_](const pplx::task<http::http_response>& task) mutable {
           try {
             const http::http_response response = task.get();
             const Bytes& bytes = body.collection();
-            promise->set_value(
+            arrival->set(
                 HttpAnswer{response.status_code(), response.headers().content_type(), {bytes.begin(), bytes.end()}});
           } catch (...) {
-            promise->set_value(Error{kUnavailable, "", reason_of(std::current_exception())});
+            arrival->set(Error{kUnavailable, "", reason_of(std::current_exception())});
           }
         });
   } catch (...) {
     return Error{kUnavailable, "", reason_of(std::current_exception())};
   }
-  while (!stop.stop_requested() && std::chrono::steady_clock::now() < end)
-    if (outcome.wait_until(std::min(end, std::chrono::steady_clock::now() + kStopCheck)) == std::future_status::ready)
-      return outcome.get();
+  if (auto answer = arrival->wait(end, stop)) return *std::move(answer);
   cancel.cancel();
   return Error{kUnavailable, "", "has not answered within " + std::to_string(deadline.count()) + " ms"};
 }

@@ -78,6 +78,8 @@ planner::Fingerprint read_document(const Node& node);
 template <>
 PlanRequest read_document(const Node& node);
 template <>
+Changes read_document(const Node& node);
+template <>
 WhatIf read_document(const Node& node);
 template <>
 planner::Topology read_document(const Node& node);

@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "mc2/planner/collective.hpp"
+#include "mc2/store/codec.hpp"
 
 namespace mc2::store {
 namespace {

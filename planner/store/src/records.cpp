@@ -3,6 +3,7 @@
 #include <SQLiteCpp/Column.h>
 #include <SQLiteCpp/Exception.h>
 
+#include <algorithm>
 #include <initializer_list>
 #include <limits>
 #include <set>
@@ -94,24 +95,40 @@ RawRow to_row(Table table, const Record& record) {
   return row;
 }
 
-RawRow read_row(const SQLite::Statement& statement) {
-  int index = 0;
-  const auto number = [&] { return statement.getColumn(index++).getInt64(); };
-  const auto text = [&] { return statement.getColumn(index++).getString(); };
+/// A row's values from left to right.
+class Columns {
+ public:
+  explicit Columns(const SQLite::Statement& statement) : statement_(statement) {}
+  [[nodiscard]] std::int64_t number() { return statement_.getColumn(index_++).getInt64(); }
+  [[nodiscard]] std::string text() { return statement_.getColumn(index_++).getString(); }
+
+ private:
+  const SQLite::Statement& statement_;
+  int index_ = 0;
+};
+
+/// Of its number and key.
+RawRow read_key(Columns& columns) {
   RawRow row;
-  row.id = number();
-  row.fingerprint_digest = text();
-  row.kind = text();
-  row.m = number();
-  row.n = number();
-  row.k = number();
-  row.dtype = text();
-  row.world_size = number();
-  row.purpose = text();
-  row.created_at = text();
-  row.digest = text();
-  row.document = text();
-  row.checksum = text();
+  row.id = columns.number();
+  row.fingerprint_digest = columns.text();
+  row.kind = columns.text();
+  row.m = columns.number();
+  row.n = columns.number();
+  row.k = columns.number();
+  row.dtype = columns.text();
+  row.world_size = columns.number();
+  row.purpose = columns.text();
+  return row;
+}
+
+RawRow read_row(const SQLite::Statement& statement) {
+  Columns columns(statement);
+  RawRow row = read_key(columns);
+  row.created_at = columns.text();
+  row.digest = columns.text();
+  row.document = columns.text();
+  row.checksum = columns.text();
   return row;
 }
 
@@ -121,21 +138,26 @@ Error damaged(Table table, std::int64_t row_id, const std::string& why) {
               "); make it anew, or restore the store from an export"};
 }
 
-/// Errors: Corrupt.
-Result<Record> verified(Table table, RawRow&& row) {
-  if (digest(row.document) != row.digest) return damaged(table, row.id, "its document fails its checksum");
-  if (checksum(table, row) != row.checksum) return damaged(table, row.id, "its key fails its checksum");
+/// Nothing for an operator that this mc2 does not know.
+std::optional<PlanKey> key_in(const RawRow& row) {
   auto op = read_kind_column(row.kind);
   const auto dtype = planner::parse_dtype(row.dtype);
-  if (!op || !dtype || !std::in_range<int>(row.world_size))
-    return damaged(table, row.id, "its key names an operator that this mc2 does not know");
+  if (!op || !dtype || !std::in_range<int>(row.world_size)) return std::nullopt;
   op.value().m = row.m;
   op.value().n = row.n;
   op.value().k = row.k;
   op.value().dtype = dtype.value();
   op.value().world_size = static_cast<int>(row.world_size);
-  return Record{row.id, PlanKey{op.value(), std::move(row.fingerprint_digest), std::move(row.purpose)},
-                std::move(row.created_at), std::move(row.digest), std::move(row.document)};
+  return PlanKey{op.value(), row.fingerprint_digest, row.purpose};
+}
+
+/// Errors: Corrupt.
+Result<Record> verified(Table table, RawRow&& row) {
+  if (digest(row.document) != row.digest) return damaged(table, row.id, "its document fails its checksum");
+  if (checksum(table, row) != row.checksum) return damaged(table, row.id, "its key fails its checksum");
+  auto key = key_in(row);
+  if (!key) return damaged(table, row.id, "its key names an operator that this mc2 does not know");
+  return Record{row.id, *std::move(key), std::move(row.created_at), std::move(row.digest), std::move(row.document)};
 }
 
 /// What SQLite says of damage that stops it in `read`; nothing where none does.
@@ -235,10 +257,7 @@ void put_record(SQLite::Database& database, Table table, const Record& record) {
   statement.bind(11, record.document);
   statement.bind(12, checksum(table, record));
   statement.exec();
-  if (table == Table::Measurement) raise_revision(database);
 }
-
-void raise_revision(SQLite::Database& database) { database.exec("UPDATE revision SET value = value + 1"); }
 
 std::string select_sql(Table table, std::string_view tail) {
   const TableTraits& traits = traits_of(table);
@@ -274,6 +293,30 @@ Result<Record> current_record(const SQLite::Statement& statement, Table table, c
   if (record && record.value().key != key)
     return damaged(table, record.value().row_id, "its key is not the one that led to it");
   return record;
+}
+
+Changes read_changes(const SQLite::Database& database, std::int64_t since, std::int64_t newest, int limit) {
+  SQLite::Statement statement(database,
+                              "SELECT revision, fingerprint_digest, kind, m, n, k, dtype, world_size, purpose, digest, "
+                              "table_name, is_removal FROM change WHERE revision > ?1 ORDER BY revision LIMIT ?2");
+  statement.bind(1, since);
+  statement.bind(2, limit);
+  Changes result{{}, newest};
+  int row_count = 0;
+  for (; statement.executeStep(); ++row_count) {
+    Columns columns(statement);
+    const RawRow row = read_key(columns);
+    result.revision = row.id;
+    std::string document_digest = columns.text();
+    const auto* const traits = std::ranges::find(kTables, columns.text(), &TableTraits::name);
+    const bool is_removal = columns.number() != 0;
+    auto key = key_in(row);
+    if (!key || traits == kTables.end()) continue;
+    result.changes.push_back({row.id, std::string(traits->noun), is_removal, std::move(key->op),
+                              std::move(key->fingerprint_digest), std::move(key->purpose), std::move(document_digest)});
+  }
+  if (row_count < limit) result.revision = newest; // tokens are no documents, but raise it
+  return result;
 }
 
 bool has_sound_row(SQLite::Statement& rows, Table table) {

@@ -57,10 +57,6 @@ void put_fingerprint(SQLite::Database& database, const planner::Fingerprint& fin
 /// Inserts, replacing the row under the same key where a table has unique keys.
 void put_record(SQLite::Database& database, Table table, const Record& record);
 
-/// As triggers do for plans and models (002_revision.sql): how sure a plan is depends on measurements, too. Not a
-/// trigger, which would be a schema that an earlier mc2 refuses.
-void raise_revision(SQLite::Database& database);
-
 /// "SELECT <columns> FROM <table> " + tail, for next_record.
 [[nodiscard]] std::string select_sql(Table table, std::string_view tail);
 /// "fingerprint_digest = ?1 AND ..." over the whole key, for bind_key.
@@ -73,6 +69,11 @@ void bind_key(SQLite::Statement& statement, Table table, const PlanKey& key);
 
 /// As above, and Corrupt when the row stands under another key than the one that was asked for: an index is damaged.
 [[nodiscard]] Result<Record> current_record(const SQLite::Statement& statement, Table table, const PlanKey& key);
+
+/// Changes after `since`, of a store that has the revision `newest`; without those of operators that this mc2 does not
+/// know.
+[[nodiscard]] Changes read_changes(const SQLite::Database& database, std::int64_t since, std::int64_t newest,
+                                   int limit);
 
 /// Whether a select_sql statement gives a row that is as it was kept.
 [[nodiscard]] bool has_sound_row(SQLite::Statement& rows, Table table);

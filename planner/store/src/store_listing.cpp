@@ -8,6 +8,7 @@
 #include "digest_lookup.hpp"
 #include "mc2/store/codec.hpp"
 #include "mc2/store/store.hpp"
+#include "migrations.hpp"
 #include "store_impl.hpp"
 
 namespace mc2::store {
@@ -161,11 +162,47 @@ Result<std::vector<StoredFingerprint>> Store::list_fingerprints() const {
   });
 }
 
+namespace {
+
+/// Errors: Corrupt.
+template <typename Impl>
+Result<std::int64_t> revision_of(const Impl& store) {
+  SQLite::Statement statement(store.database, "SELECT value FROM revision WHERE id = 1");
+  if (!statement.executeStep()) return store.error(ErrorCode::Corrupt, "has lost its revision");
+  return statement.getColumn(0).getInt64();
+}
+
+/// Errors: Stale.
+Result<void> require_told(SQLite::Database& database, std::int64_t since, std::int64_t newest) {
+  if (since > newest)
+    return Error{ErrorCode::Stale, "since",
+                 "is " + std::to_string(since) + ", but the store is at " + std::to_string(newest) +
+                     ": it is another one, or an earlier copy. Take its documents anew, and go on from there"};
+  SQLite::Statement statement(database, "SELECT coalesce(min(revision), 0) FROM change");
+  statement.executeStep();
+  const std::int64_t oldest = statement.getColumn(0).getInt64();
+  if (since >= oldest) return {};
+  return Error{ErrorCode::Stale, "since",
+               "is " + std::to_string(since) + ", and changes are known since " + std::to_string(oldest) +
+                   " only. Take the store's documents anew, and go on from " + std::to_string(newest)};
+}
+
+} // namespace
+
 Result<std::int64_t> Store::revision() const {
-  return impl_->read("Store::revision", [&]() -> Result<std::int64_t> {
-    SQLite::Statement statement(impl_->database, "SELECT value FROM revision WHERE id = 1");
-    if (!statement.executeStep()) return impl_->error(ErrorCode::Corrupt, "has lost its revision");
-    return statement.getColumn(0).getInt64();
+  return impl_->read("Store::revision", [&] { return revision_of(*impl_); });
+}
+
+Result<Changes> Store::changes_since(std::int64_t revision, int limit) const {
+  return impl_->read("Store::changes_since", [&]() -> Result<Changes> {
+    constexpr int kNotesChanges = 4; // 004_change.sql
+    if (read_schema_state(impl_->database).version < kNotesChanges)
+      return impl_->error(ErrorCode::ReadOnly,
+                          "was written by an older mc2 and takes no note of changes; whatever is kept "
+                          "in it next brings it up to date");
+    MC2_ASSIGN(const auto newest, revision_of(*impl_));
+    MC2_TRY(require_told(impl_->database, revision, newest));
+    return read_changes(impl_->database, revision, newest, limit);
   });
 }
 
@@ -179,7 +216,6 @@ Result<void> remove(Impl& store, const char* call, Table table, const std::strin
     statement.bind(1, digest);
     if (statement.exec() == 0)
       return store.error(ErrorCode::NotFound, "has no " + std::string(traits.noun) + " with digest " + digest);
-    if (table == Table::Measurement) raise_revision(store.database);
     return {};
   });
 }

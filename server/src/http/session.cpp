@@ -1,4 +1,5 @@
 #include "http/session.hpp"
+#include "http/waiter.hpp"
 
 #include <openssl/err.h>
 #include <openssl/ssl.h>
@@ -117,6 +118,7 @@ Request to_request(const Parser::value_type& message) {
           .if_none_match = joined(message, http::field::if_none_match),
           .accept_encoding = joined(message, http::field::accept_encoding),
           .user_agent = std::string(view(message[http::field::user_agent])),
+          .last_event_id = std::string(view(message["Last-Event-ID"])),
           .id = request_id(message)};
 }
 
@@ -235,6 +237,7 @@ Request nameless() {
           .if_none_match = {},
           .accept_encoding = {},
           .user_agent = {},
+          .last_event_id = {},
           .id = "-"};
 }
 
@@ -422,15 +425,19 @@ class Connection {
       response.headers.emplace_back("Retry-After", "1");
       return {.refusal = std::move(response)};
     }
-    return context_.service.admit({.client = client_,
-                                   .method = request.method,
-                                   .target = request.target,
-                                   .authorization = only_one(header, http::field::authorization),
-                                   .origin = view(header[http::field::origin]),
-                                   .host = view(header[http::field::host]),
-                                   .content_encoding = view(header[http::field::content_encoding]),
-                                   .content_type = view(header[http::field::content_type]),
-                                   .id = request.id});
+    return context_.service.admit(head_of(header, request));
+  }
+
+  [[nodiscard]] RequestHead head_of(const Parser::value_type& header, const Request& request) const {
+    return {.client = client_,
+            .method = request.method,
+            .target = request.target,
+            .authorization = only_one(header, http::field::authorization),
+            .origin = view(header[http::field::origin]),
+            .host = view(header[http::field::host]),
+            .content_encoding = view(header[http::field::content_encoding]),
+            .content_type = view(header[http::field::content_type]),
+            .id = request.id};
   }
 
   net::awaitable<bool> turn_away(const Parser& parser, const Request& request, const Admission& admission) {
@@ -458,19 +465,115 @@ class Connection {
                               net::thread_pool* pool) {
     request.arrived = Clock::now();
     request.is_given_up = [socket = lowest_.socket().native_handle()] { return has_hung_up(socket); };
-    const auto work = [&]() -> net::awaitable<Response> { co_return context_.service.answer(request); };
-    // Named: GCC 12 destroys temporaries of such expressions too early.
     Response response;
     if (auto known = pool != nullptr ? context_.service.known(request) : std::nullopt)
       response = *std::move(known);
-    else if (pool != nullptr)
-      response = co_await net::co_spawn(*pool, work, net::use_awaitable); // and goes on here
     else
-      response = context_.service.answer(request);
+      response = co_await make(request, pool);
+    if constexpr (std::is_same_v<AnyParser, Parser>) {
+      if (response.watch && response.watch->is_stream)
+        co_return co_await stream(parser, std::move(request), std::move(response), token_id, pool);
+      if (response.watch) response = co_await wait_for_more(parser, request, std::move(response), pool);
+    }
     log(request, response, token_id, Clock::now() - request.arrived);
     request.body = {}; // its place is free before the answer has gone
     const bool goes_on = keeps_alive(parser);
     co_return co_await write(to_message(response, request, parser.get().version(), goes_on)) && goes_on;
+  }
+
+  net::awaitable<Response> make(const Request& request, net::thread_pool* pool) {
+    if (pool == nullptr) co_return context_.service.answer(request);
+    const auto work = [&]() -> net::awaitable<Response> { co_return context_.service.answer(request); };
+    // Named: GCC 12 destroys temporaries of such expressions too early.
+    Response response = co_await net::co_spawn(*pool, work, net::use_awaitable); // and goes on here
+    co_return response;
+  }
+
+  /// How often it is looked whether a client that waits is still there, and still may.
+  static constexpr std::chrono::milliseconds kBetweenLooks{1'000};
+
+  /// What ends a wait before there is more to tell: a refusal, e.g. of a token that was revoked meanwhile.
+  std::optional<Response> refuse_to_wait(const Waiter& waiter, const Parser& parser, const Request& request) const {
+    if (waiter.is_turned_away())
+      return busy("too many clients wait for changes (mc2 serve --watchers); ask without waiting, or again in a second",
+                  request.id);
+    return context_.service.admit(head_of(parser.get(), request)).refusal;
+  }
+
+  /// The answer, made anew as soon as there is more to tell, or as it is once its patience has ended.
+  net::awaitable<Response> wait_for_more(const Parser& parser, Request& request, Response response,
+                                         net::thread_pool* pool) {
+    Waiter waiter(stream_.get_executor(), context_.service, limits_->watcher_count);
+    const auto until = request.arrived + response.watch->patience;
+    while (response.watch) {
+      if (auto refusal = refuse_to_wait(waiter, parser, request)) co_return *std::move(refusal);
+      const auto left = until - Clock::now();
+      if (left <= Clock::duration::zero() || request.is_given_up()) break;
+      co_await waiter.wait(response.watch->told, std::min<Clock::duration>(left, kBetweenLooks));
+      if (!context_.service.has_news(response.watch->told)) continue;
+      request.told = response.watch->told;
+      response = co_await make(request, pool);
+    }
+    co_return response;
+  }
+
+  /// Tells on and on, until the client goes or may no longer listen, or the service stops. The connection ends with it.
+  net::awaitable<bool> stream(const Parser& parser, Request request, Response response, const std::string& token_id,
+                              net::thread_pool* pool) {
+    Waiter waiter(stream_.get_executor(), context_.service, limits_->watcher_count);
+    if (const auto refusal = refuse_to_wait(waiter, parser, request)) co_return co_await refuse(*refusal, request);
+    const bool is_chunked = parser.get().version() >= 11;
+    std::size_t byte_count = response.body->size();
+    bool is_heard = co_await write_head(response, request, parser.get().version()) &&
+                    co_await write_piece(*response.body, is_chunked);
+    auto told_at = Clock::now();
+    while (is_heard && response.watch && !request.is_given_up() && !refuse_to_wait(waiter, parser, request)) {
+      co_await waiter.wait(response.watch->told, kBetweenLooks);
+      std::string piece;
+      if (context_.service.has_news(response.watch->told)) {
+        request.told = response.watch->told;
+        response = co_await make(request, pool);
+        if (response.status != 200) break; // the client comes again, and is told why
+        piece = *response.body;
+      } else if (Clock::now() - told_at >= kLongestSilence) {
+        piece = ":\n\n"; // a comment, so that nobody in between takes the connection for dead
+      }
+      if (piece.empty()) continue;
+      is_heard = co_await write_piece(piece, is_chunked);
+      told_at = Clock::now();
+      byte_count += piece.size();
+    }
+    if (is_heard && is_chunked) co_await write_piece({}, is_chunked);
+    log(request, 200, byte_count, token_id, Clock::now() - request.arrived);
+    co_return false;
+  }
+  static constexpr std::chrono::seconds kLongestSilence{15};
+
+  /// Of an answer whose end nobody knows yet.
+  net::awaitable<bool> write_head(const Response& response, const Request& request, unsigned version) {
+    Message message = to_message(response, request, version, false);
+    message.content_length(boost::none);
+    if (version >= 11) message.chunked(true);
+    http::response_serializer<http::span_body<const char>> serializer(message);
+    error_code error;
+    lowest_.expires_after(limits_->body_timeout);
+    co_await http::async_write_header(stream_, serializer, into(error));
+    co_return !error;
+  }
+
+  /// @param text  empty: the end of what is chunked
+  net::awaitable<bool> write_piece(std::string_view text, bool is_chunked) {
+    if (text.empty() && !is_chunked) co_return true;
+    std::string bytes(text);
+    if (is_chunked) {
+      std::array<char, 24> size{};
+      std::snprintf(size.data(), size.size(), "%zx\r\n", text.size());
+      bytes = size.data() + bytes + "\r\n";
+    }
+    error_code error;
+    lowest_.expires_after(limits_->body_timeout);
+    co_await net::async_write(stream_, net::buffer(bytes), into(error));
+    co_return !error;
   }
 
   template <typename AnyParser>
@@ -479,9 +582,13 @@ class Connection {
   }
 
   void log(const Request& request, const Response& response, const std::string& token_id, Clock::duration took) const {
+    log(request, response.status, response.body ? response.body->size() : 0, token_id, took);
+  }
+  void log(const Request& request, int status, std::size_t byte_count, const std::string& token_id,
+           Clock::duration took) const {
     if (!context_.log) return;
-    context_.log({client_, request.method, without_tokens(request.target), request.id, token_id, response.status,
-                  response.body ? response.body->size() : 0, std::chrono::duration<double, std::micro>(took).count()});
+    context_.log({client_, request.method, without_tokens(request.target), request.id, token_id, status, byte_count,
+                  std::chrono::duration<double, std::micro>(took).count()});
   }
 
   /// Of a request that the service was not asked to answer.

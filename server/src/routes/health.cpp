@@ -22,6 +22,7 @@ Result<Response> answer_version(Context&, const Call&) {
 
 Result<Response> answer_metrics(Context& context, const Call&) {
   context.predictions.refresh(context.store, context.metrics);
+  context.metrics.set_watchers(context.changes.subscriber_count());
   context.metrics.set_drifted_models(context.drift.drifted_count());
   return Response{.content_type = "text/plain; version=0.0.4; charset=utf-8",
                   .body = std::make_shared<const std::string>(context.metrics.text()),

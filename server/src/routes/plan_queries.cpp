@@ -10,7 +10,21 @@ namespace {
 
 constexpr std::size_t kMaxBatchSize = 1000;
 
+/// What a question is known by before it is read: a target has no line breaks. Empty for one that is too long for that.
+std::string text_of(const Request& request) {
+  if (std::string_view(request.body).size() > QuestionCache::kLongestText) return {};
+  return request.method == "POST" ? request.target + "\n" + std::string(request.body) : request.target;
+}
+
 Response to_response(const Answer& answer) { return {.body = answer.body, .etag = answer.etag}; }
+
+/// Of a question that stands alone, so that it need not be read the next time. Errors: as answer_plan.
+Result<Response> answer_and_remember(Context& context, const Call& call, PlanQuestion question) {
+  const auto keyed = std::make_shared<const KeyedQuestion>(with_key(std::move(question))); // shared with the cache
+  context.questions.keep(text_of(call.request), keyed);
+  MC2_ASSIGN(const auto answer, answer_plan(context, *keyed, call.is_stopped));
+  return to_response(answer);
+}
 
 /// Errors: those of the request, and as answer_plan.
 Result<Answer> answer_request(Context& context, const Call& call, const Result<store::PlanRequest>& request) {
@@ -30,15 +44,11 @@ std::string batch_entry(const Result<Answer>& answered, const std::string& reque
 
 Result<Response> answer_plan_get(Context& context, const Call& call) {
   MC2_ASSIGN(auto question, read_plan_question(call.query));
-  // shared with the cache
-  const auto keyed = std::make_shared<const KeyedQuestion>(with_key(std::move(question)));
-  context.questions.keep(call.request.target, keyed);
-  MC2_ASSIGN(const auto answer, answer_plan(context, *keyed, call.is_stopped));
-  return to_response(answer);
+  return answer_and_remember(context, call, std::move(question));
 }
 
 std::optional<Response> known_plan(Context& context, const Request& request) {
-  const auto question = context.questions.find(request.target);
+  const auto question = context.questions.find(text_of(request));
   const auto answer = question ? known_answer(context, *question) : std::nullopt;
   return answer ? std::optional(to_response(*answer)) : std::nullopt;
 }
@@ -50,8 +60,9 @@ Result<Response> answer_plan_ranges(Context& context, const Call& call) {
 }
 
 Result<Response> answer_plan_post(Context& context, const Call& call) {
-  MC2_ASSIGN(const auto answer, answer_request(context, call, store::decode_request(call.request.body)));
-  return to_response(answer);
+  MC2_ASSIGN(const auto request, store::decode_request(call.request.body));
+  MC2_ASSIGN(auto question, to_plan_question(call.query, request));
+  return answer_and_remember(context, call, std::move(question));
 }
 
 Result<Response> answer_plan_batch(Context& context, const Call& call) {

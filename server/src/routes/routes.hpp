@@ -16,7 +16,7 @@ namespace mc2::server {
 
 // plan_queries.cpp
 [[nodiscard]] Result<Response> answer_plan_get(Context& context, const Call& call);
-/// Of a GET that was read before, and whose answer is kept.
+/// Of a question that was read before, and whose answer is kept.
 [[nodiscard]] std::optional<Response> known_plan(Context& context, const Request& request);
 [[nodiscard]] Result<Response> answer_plan_ranges(Context& context, const Call& call);
 [[nodiscard]] Result<Response> answer_plan_post(Context& context, const Call& call);
@@ -44,6 +44,9 @@ namespace mc2::server {
 [[nodiscard]] Result<Response> answer_model(Context& context, const Call& call);
 [[nodiscard]] Result<Response> remove_model(Context& context, const Call& call);
 [[nodiscard]] Result<Response> list_fingerprints(Context& context, const Call& call);
+
+// changes.cpp
+[[nodiscard]] Result<Response> answer_changes(Context& context, const Call& call);
 
 // curves.cpp
 [[nodiscard]] Result<Response> answer_curves(Context& context, const Call& call);

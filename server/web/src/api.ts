@@ -36,10 +36,13 @@ async function problemOf(response: Response): Promise<Problem> {
   }
 }
 
+function headersFor(accept: string): Record<string, string> {
+  return {Accept: accept, ...(token.get() ? {Authorization: `Bearer ${token.get()}`} : {})};
+}
+
 async function ask(path: string, accept: string, body?: string): Promise<Response> {
-  const headers: Record<string, string> = {Accept: accept};
+  const headers = headersFor(accept);
   if (body !== undefined) headers["Content-Type"] = "application/json";
-  if (token.get()) headers.Authorization = `Bearer ${token.get()}`;
   let response: Response;
   try {
     response = await fetch(path, {headers, cache: "no-cache", ...(body === undefined ? {} : {method: "POST", body})});
@@ -48,6 +51,37 @@ async function ask(path: string, accept: string, body?: string): Promise<Respons
   }
   if (!response.ok) throw new ApiError(await problemOf(response));
   return response;
+}
+
+/** Calls `tell` with the last id of each part of a stream of events, the moment it arrives, until the stream ends. */
+async function readIds(stream: ReadableStream<Uint8Array>, tell: (id: number) => void): Promise<void> {
+  const reader = stream.getReader(), decoder = new TextDecoder();
+  for (let rest = ""; ; ) {
+    const {done, value} = await reader.read();
+    if (done) return;
+    const lines = (rest + decoder.decode(value, {stream: true})).split("\n");
+    rest = lines.pop()!;
+    const last = lines.reverse().find((line) => line.startsWith("id: "));
+    if (last) tell(Number(last.slice("id: ".length)));
+  }
+}
+
+/**
+ * Calls `tell` with the store's epoch now and after every change, until it is stopped. An EventSource would do, but for
+ * the token, which it cannot send.
+ */
+export async function followEpochs(tell: (epoch: number) => void, stop: AbortSignal): Promise<void> {
+  const pauseMs = 5000;
+  while (!stop.aborted) {
+    try {
+      const response = await fetch("/v1/changes", {headers: headersFor("text/event-stream"), cache: "no-store", signal: stop});
+      if (response.status === 401 || response.status === 403) return; // until there is another token
+      if (response.ok && response.body) await readIds(response.body, tell);
+    } catch {
+      // the service has gone, or nobody listens any more
+    }
+    if (!stop.aborted) await new Promise((next) => setTimeout(next, pauseMs));
+  }
 }
 
 const get = async <T>(path: string): Promise<T> => (await (await ask(path, "application/json")).json()) as T;

@@ -1,5 +1,6 @@
-import {useEffect, useRef, useState} from "preact/hooks";
-import {ApiError, type Problem} from "./api";
+import {createContext} from "preact";
+import {useContext, useEffect, useRef, useState} from "preact/hooks";
+import {ApiError, followEpochs, type Problem} from "./api";
 
 export interface Loaded<T> {
   value?: T;
@@ -48,6 +49,42 @@ export function useLoaded<T>(key: string | null, load: () => Promise<T>): Loaded
     void run();
   }, [key]);
   return state;
+}
+
+const ChangeCount = createContext(0);
+export const ChangesProvider = ChangeCount.Provider;
+/** How often the store has changed since the page was opened: part of the key of whatever shows what it holds now. */
+export const useChanges = (): number => useContext(ChangeCount);
+
+/** Counts for ChangesProvider. Tabs that nobody looks at keep no connection: browsers have six for a service. */
+export function useChangeCount(visit: number): number {
+  const gatherMs = 300; // changes come by the hundred
+  const [count, setCount] = useState(0);
+  useEffect(() => {
+    let known: number | undefined, timer: ReturnType<typeof setTimeout> | undefined, stop = new AbortController();
+    const tell = (epoch: number) => {
+      const isNews = known !== undefined && epoch !== known;
+      known = epoch;
+      if (!isNews || timer !== undefined) return;
+      timer = setTimeout(() => {
+        timer = undefined;
+        setCount((before) => before + 1);
+      }, gatherMs);
+    };
+    const follow = () => {
+      stop.abort();
+      stop = new AbortController();
+      if (!document.hidden) void followEpochs(tell, stop.signal);
+    };
+    follow();
+    document.addEventListener("visibilitychange", follow);
+    return () => {
+      document.removeEventListener("visibilitychange", follow);
+      stop.abort();
+      clearTimeout(timer);
+    };
+  }, [visit]);
+  return count;
 }
 
 /** True while the reader prefers dark. */

@@ -1,7 +1,7 @@
 import {render} from "preact";
 import {useEffect, useRef, useState} from "preact/hooks";
 import {token} from "./api";
-import {usePlace} from "./hooks";
+import {ChangesProvider, useChangeCount, usePlace} from "./hooks";
 import type {Place} from "./hooks";
 import {HealthPage} from "./pages/health";
 import {LlmPage} from "./pages/llms";
@@ -74,6 +74,7 @@ function TokenForm({onChange}: {onChange: () => void}) {
 function App() {
   const place = usePlace();
   const [visit, setVisit] = useState(0); // a token changes every answer
+  const changes = useChangeCount(visit);
   const main = useRef<HTMLElement>(null);
   const isFirst = useRef(true);
   const current = pageAt(place);
@@ -103,7 +104,7 @@ function App() {
         <TokenForm key={visit} onChange={() => setVisit(visit + 1)} />
       </header>
       <main id="main" ref={main} tabIndex={-1} key={visit}>
-        {current.show(place)}
+        <ChangesProvider value={changes}>{current.show(place)}</ChangesProvider>
       </main>
     </>
   );

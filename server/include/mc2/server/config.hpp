@@ -23,6 +23,7 @@ struct Limits {
   std::chrono::milliseconds drain_timeout{5'000};  ///< for requests in flight when the service stops
   int connection_count = 1024;                     ///< more are answered 503
   int connection_count_of_address = 512;           ///< likewise, of one client address; 0: no limit
+  int watcher_count = 256;                         ///< who wait for changes at a time; more are answered 503
   std::size_t least_free_bytes = 16 << 20;         ///< of the store's disk; with less, /readyz says no
   double requests_per_s = 0;                       ///< of one client address; 0: no limit
   double refused_tokens_per_s = 10;                ///< answered 401; more of one client address are 429. 0: no limit

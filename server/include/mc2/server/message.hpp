@@ -69,11 +69,20 @@ struct Request {
   std::string if_match, if_none_match;
   std::string accept_encoding;
   std::string user_agent;
+  std::string last_event_id;       ///< of a stream of events that goes on
   std::string id;                  ///< the client's X-Request-Id, or one of ours
   Access granted = Access::Open;   ///< by Service::admit, as the next
   std::optional<Match> match = {}; ///< unset: nobody has looked
   std::chrono::steady_clock::time_point arrived = std::chrono::steady_clock::now(); ///< complete
   std::function<bool()> is_given_up = {}; ///< whether nobody waits for the answer any more; empty: somebody does
+  std::optional<std::int64_t> told = {};  ///< Watch::told of the answer before, where more of it is asked for
+};
+
+/// An answer that goes on, or waits, until there is more to tell of what happens to the store.
+struct Watch {
+  std::int64_t told = 0;                 ///< the store's revision up to which it tells
+  bool is_stream = false;                ///< what is told later follows on this; else it takes the place of this
+  std::chrono::milliseconds patience{0}; ///< how long to wait for it, unless it is a stream
 };
 
 using Header = std::pair<std::string, std::string>;
@@ -84,6 +93,7 @@ struct Response {
   std::shared_ptr<const std::string> body; ///< shared with the cache of answers; null: none
   std::string etag;                        ///< quoted; empty: none
   std::vector<Header> headers = {};
+  std::optional<Watch> watch = std::nullopt;
 };
 
 } // namespace mc2::server

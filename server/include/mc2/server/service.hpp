@@ -68,7 +68,16 @@ class Service {
   /// @param reason  "limit", "address", "timeout", "tls": text that stays
   void count_refused_connection(std::string_view reason) noexcept;
 
-  /// From here on /readyz says no, so that no new requests are sent here.
+  /// Whether an answer that would tell of what comes after `revision` of the store (Watch) can tell more, or ends: the
+  /// store has another revision, or the service stops. Threads: safe to share.
+  [[nodiscard]] bool has_news(std::int64_t revision) const noexcept;
+
+  /// @param wake  called, on any thread, whenever has_news() may have become true, until what is returned is gone; must
+  ///              neither wait nor throw
+  /// @param most  null is returned where so many have subscribed
+  [[nodiscard]] std::shared_ptr<void> subscribe(std::function<void()> wake, int most);
+
+  /// From here on /readyz says no, so that no new requests are sent here, and nobody waits for changes any more.
   void start_draining() noexcept;
 
  private:

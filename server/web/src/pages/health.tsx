@@ -1,7 +1,7 @@
 import {useEffect, useState} from "preact/hooks";
 import {api} from "../api";
 import {count, percent, time} from "../format";
-import {useLoaded} from "../hooks";
+import {useChanges, useLoaded} from "../hooks";
 import {parseMetrics, total} from "../metrics";
 import type {Metric} from "../metrics";
 import {Facts, Shown, Table} from "../parts";
@@ -46,6 +46,7 @@ function Counters({metrics}: {metrics: Metric[]}) {
       facts={[
         ["Plan questions from memory", asked > 0 ? `${count(hits)} of ${count(asked)}, ${percent(hits / asked)}` : "none yet"],
         ["Open connections", count(total(metrics, "mc2_connections"))],
+        ["Waiting for changes", count(total(metrics, "mc2_watchers"))],
         ...answers.map((metric): [string, string] => [
           `Plans: ${metric.labels.source}, ${metric.labels.provenance}`,
           count(metric.value),
@@ -61,7 +62,7 @@ export function HealthPage() {
     const timer = setInterval(() => setRound((n) => n + 1), refreshMs);
     return () => clearInterval(timer);
   }, []);
-  const ready = useLoaded(`ready ${round}`, () => api.readiness());
+  const ready = useLoaded(`ready ${round} ${useChanges()}`, () => api.readiness());
   const version = useLoaded("version", () => api.version());
   const metrics = useLoaded(`metrics ${round}`, async () => parseMetrics(await api.metrics()));
   return (

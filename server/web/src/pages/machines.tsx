@@ -1,9 +1,9 @@
 import {api, query} from "../api";
-import {useLoaded} from "../hooks";
+import {useChanges, useLoaded} from "../hooks";
 import {Facts, Shown} from "../parts";
 
 export function MachinesPage() {
-  const loaded = useLoaded("machines", () => api.machines());
+  const loaded = useLoaded(`machines ${useChanges()}`, () => api.machines());
   return (
     <>
       <h1>Machines</h1>

@@ -2,12 +2,12 @@ import {useState} from "preact/hooks";
 import {api, query} from "../api";
 import {Chart} from "../chart";
 import {bytes, count, date, opText, percent, shortDigest, size, time, timeMarks} from "../format";
-import {useLoaded} from "../hooks";
+import {useChanges, useLoaded} from "../hooks";
 import {Facts, Shown, Table, TableOf} from "../parts";
 import type {Curve, CurvePoint, CurveSample} from "../types";
 
 export function ModelsPage() {
-  const loaded = useLoaded("models", () => api.models({limit: 1000}));
+  const loaded = useLoaded(`models ${useChanges()}`, () => api.models({limit: 1000}));
   return (
     <>
       <h1>Cost models</h1>

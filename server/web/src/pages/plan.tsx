@@ -1,7 +1,7 @@
 import {api, query} from "../api";
 import {Decisions} from "../decisions";
 import {cutText, opText, percent, time, variantText} from "../format";
-import {useLoaded} from "../hooks";
+import {useChanges, useLoaded} from "../hooks";
 import {Facts, machineName, Shown, Table} from "../parts";
 import {measuredOf, planFacts} from "../summary";
 import {planRows, serialRow, TimelineChart, wholeRow} from "../timeline";
@@ -118,7 +118,7 @@ function RaceTable({races}: {races: Race[]}) {
 export function PlanPage({digest}: {digest: string}) {
   const plan = useLoaded(digest, () => api.keptPlan(digest));
   const explanation = useLoaded(digest, () => api.explanation(digest));
-  const races = useLoaded(digest, () => api.races(digest));
+  const races = useLoaded(`${digest} ${useChanges()}`, () => api.races(digest));
   const machines = useLoaded("machines", () => api.machines());
   return (
     <>

@@ -1,7 +1,7 @@
 import {useState} from "preact/hooks";
 import {api, query} from "../api";
 import {gainText, minute, shortDigest} from "../format";
-import {useLoaded} from "../hooks";
+import {useChanges, useLoaded} from "../hooks";
 import {dtypes, kinds} from "../kinds";
 import {machineName, Shown, Table} from "../parts";
 import type {Column} from "../parts";
@@ -100,8 +100,9 @@ export function PlansPage({given}: {given: URLSearchParams}) {
   const filter = Object.fromEntries(fields.filter((name) => given.get(name)).map((name) => [name, given.get(name)!]));
   const before = given.get("before");
   const [sorted, setSorted] = useState({name: "Kept", isDescending: true});
-  const loaded = useLoaded(given.toString(), () => api.plans({...filter, before, limit: pageSize}));
-  const machines = useLoaded("machines", () => api.machines());
+  const changes = useChanges();
+  const loaded = useLoaded(`${given} ${changes}`, () => api.plans({...filter, before, limit: pageSize}));
+  const machines = useLoaded(`machines ${changes}`, () => api.machines());
   const columns = columnsFor(machines.value ?? []);
   const sort = (name: string) =>
     setSorted({name, isDescending: sorted.name === name ? !sorted.isDescending : false});

@@ -2,7 +2,7 @@ import {useEffect, useState} from "preact/hooks";
 import {api, query} from "../api";
 import type {Parameters} from "../api";
 import {count, cutText, opText, percent, shortDigest} from "../format";
-import {useLoaded} from "../hooks";
+import {useChanges, useLoaded} from "../hooks";
 import {dtypes, kinds, pools} from "../kinds";
 import {Choice, Facts, machineChoices, machineName, NumberField, ProblemBox, Shown} from "../parts";
 import {measuredOf, planFacts} from "../summary";
@@ -196,7 +196,8 @@ export function QueryPage({given}: {given: URLSearchParams}) {
   const newest = loaded.value?.models[0];
   const question = fromParameters(given) ?? (newest ? questionOf(newest.op, newest.machine) : null);
   const key = question && loaded.value ? query(question) : null;
-  const answer = useLoaded(key, () => api.plan(question as Parameters));
+  const changes = useChanges();
+  const answer = useLoaded(key && `${key} ${changes}`, () => api.plan(question as Parameters));
   return (
     <>
       <h1>Ask for a plan</h1>

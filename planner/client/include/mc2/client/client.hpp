@@ -79,6 +79,13 @@ class Client {
   [[nodiscard]] Result<planner::CostModel> find_model(const planner::OpSpec& op,
                                                       const planner::Fingerprint& machine) const;
 
+  /// What became of the service's documents since its store had this epoch; where nothing has yet, waits for `patience`
+  /// (at most a minute). Without an epoch: no changes, and the epoch to begin with. Errors: Stale for an epoch that is
+  /// too long ago, or of another store: ask for everything anew.
+  [[nodiscard]] Result<store::Changes> changes_since(std::optional<std::int64_t> epoch,
+                                                     std::chrono::milliseconds patience,
+                                                     const std::stop_token& stop = {}) const;
+
   /// Each keeps a document at the service in place of an earlier one; returns its digest.
   [[nodiscard]] Result<std::string> put_plan(const planner::Plan& plan) const;
   [[nodiscard]] Result<std::string> put_model(const planner::CostModel& model) const;

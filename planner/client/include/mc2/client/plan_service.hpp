@@ -19,13 +19,15 @@ struct ServiceOptions {
   std::chrono::milliseconds refresh{30'000}; ///< an answer of this age is asked for anew, in the background
   std::chrono::milliseconds retry{5'000};    ///< after a failure nobody waits for the service for so long
   std::size_t cached_answer_count = 4096;
+  bool watches = true; ///< asks anew as soon as the service says that something has changed, by one connection more
 };
 
 /// The plans of a service. Answers are cached in memory, and in `keeper` if there is one; a cached answer is given at
-/// once, however the service is. A question without one waits for `patience`; what came too late, or failed, is asked
-/// again in the background and cached for the next time. After a failure the service is waited for once per `retry` at
-/// most. Everything that a service can do wrong is a miss with its reason; so is a question that names a variant, by
-/// which no service chooses.
+/// once, however the service is. Once there is one, the service is watched for changes, and what may have another
+/// answer by them is asked for anew, in the background; a service that cannot be watched is asked once per `refresh`. A
+/// question without one waits for `patience`; what came too late, or failed, is asked again in the background and
+/// cached for the next time. After a failure the service is waited for once per `retry` at most. Everything that a
+/// service can do wrong is a miss with its reason; so is a question that names a variant, by which no service chooses.
 /// @param keeper   keeps answers beyond the process, under the purpose "served by URL"; null or outlives the place
 /// @param utc_now  the time as ISO 8601, for what is kept
 /// Threads: safe to share; the last copy of the place ends its thread, after keeping what it has.

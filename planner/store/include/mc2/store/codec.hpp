@@ -62,6 +62,9 @@ struct WhatIf {
 [[nodiscard]] std::string encode(const MeasurementRecord& record);
 [[nodiscard]] std::string encode(const planner::Topology& topology);
 [[nodiscard]] std::string encode(const planner::PlanRanges& ranges);
+[[nodiscard]] std::string encode(const Changes& changes);
+/// A part of the one above: without a schema name of its own.
+[[nodiscard]] std::string encode(const Change& change);
 /// Written for people and programs, never read back: they follow from plans and models.
 [[nodiscard]] std::string encode(const planner::Explanation& explanation);
 [[nodiscard]] std::string encode(const planner::LlmPlan& plan);
@@ -73,6 +76,7 @@ struct WhatIf {
 [[nodiscard]] Result<MeasurementRecord> decode_measurement(std::string_view json);
 [[nodiscard]] Result<planner::Topology> decode_topology(std::string_view json);
 [[nodiscard]] Result<planner::PlanRanges> decode_plan_ranges(std::string_view json);
+[[nodiscard]] Result<Changes> decode_changes(std::string_view json);
 /// Bodies of requests to the service, whose "schema" may be left out (schemas/openapi.yaml).
 [[nodiscard]] Result<WhatIf> decode_what_if(std::string_view json);
 /// Every request of a batch is read by itself, so that one that is wrong does not spoil the others.

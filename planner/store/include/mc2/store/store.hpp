@@ -126,6 +126,25 @@ struct StoredMeasurement {
   std::string created_at;
 };
 
+/// What became of one document.
+struct Change {
+  std::int64_t revision = 0; ///< of the store, after it
+  std::string document;      ///< "plan", "model", "samples" or "measurement"
+  bool is_removal = false;   ///< else it was kept, in place of one under the same key if there was one
+  planner::OpSpec op;
+  std::string fingerprint_digest;
+  std::string purpose; ///< of a plan, as PlanKey::purpose; else empty
+  std::string digest;
+  bool operator==(const Change&) const = default;
+};
+
+/// Changes in their order.
+struct Changes {
+  std::vector<Change> changes;
+  std::int64_t revision = 0; ///< up to which these are all: where to go on
+  bool operator==(const Changes&) const = default;
+};
+
 struct StoredFingerprint {
   std::string digest; ///< of the canonical text
   planner::Fingerprint fingerprint;
@@ -278,10 +297,13 @@ class Store {
   [[nodiscard]] Result<void> revoke_token(const std::string& id, const std::string& now);
   [[nodiscard]] Result<TokenList> list_tokens() const;
 
-  /// Rises whenever any program has added, replaced or removed a plan, model or token of this file, or added a
-  /// measurement, from which the finder learns how sure its plans are. Throws SystemError for a file of schema 1 that
-  /// is open read-only: it does not count yet.
+  /// Rises whenever any program has added, replaced or removed a document or a token of this file. Throws SystemError
+  /// for a file of schema 1 that is open read-only: it does not count yet.
   [[nodiscard]] Result<std::int64_t> revision() const;
+  /// What became of documents since the store had this revision, by whatever program; at most `limit` (positive), the
+  /// oldest first. Errors: Stale for a revision that is too long ago (16384 changes) or that the store never had.
+  /// ReadOnly for a file of a schema before 4 that is open read-only: it takes no note of changes yet.
+  [[nodiscard]] Result<Changes> changes_since(std::int64_t revision, int limit) const;
 
   /// Returns the digest of its document. Errors: ReadOnly, InvalidSpec.
   [[nodiscard]] Result<std::string> add_measurement(const planner::Fingerprint& fingerprint,

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+
+#include "mc2/server/service.hpp"
+
+namespace mc2::server {
+
+/// Lets a connection's coroutine wait until the service has more to tell. Used on one executor, which runs one handler
+/// at a time.
+class Waiter {
+ public:
+  /// @param most  who wait at a time
+  Waiter(const boost::asio::any_io_executor& executor, Service& service, int most);
+  ~Waiter();
+  Waiter(const Waiter&) = delete;
+  Waiter& operator=(const Waiter&) = delete;
+
+  /// Whether so many waited already; then this one does not.
+  [[nodiscard]] bool is_turned_away() const noexcept { return subscription_ == nullptr; }
+
+  /// Returns once Service::has_news(told), and after `patience` at the latest.
+  [[nodiscard]] boost::asio::awaitable<void> wait(std::int64_t told, std::chrono::steady_clock::duration patience);
+
+ private:
+  struct Alarm;
+  Service& service_;
+  std::shared_ptr<Alarm> alarm_;
+  std::shared_ptr<void> subscription_;
+};
+
+} // namespace mc2::server

@@ -1,0 +1,88 @@
+#include <array>
+#include <charconv>
+
+#include "http/media.hpp"
+#include "mc2/store/codec.hpp"
+#include "routes/routes.hpp"
+
+namespace mc2::server {
+namespace {
+
+constexpr int kMostChanges = 1000; ///< of one answer
+constexpr std::chrono::milliseconds kLongestWait{60'000};
+constexpr std::array kFeedForms{Form{"json", "application/json"}, Form{"events", "text/event-stream"}};
+
+/// What a client has seen so far; none: nothing, and it begins with now.
+struct Start {
+  std::optional<std::int64_t> revision;
+  std::string_view field; ///< that said so
+};
+
+/// Errors: InvalidSpec.
+Result<Start> read_start(const Request& request, const Query& query) {
+  MC2_ASSIGN(const auto since, query.integer("since"));
+  if (request.told) return Start{request.told, "since"};
+  if (since && *since < 0) return Error{ErrorCode::InvalidSpec, "since", "must be an epoch, such as 12, or left out"};
+  if (request.last_event_id.empty()) return Start{since, "since"};
+  const std::string& id = request.last_event_id; // of a stream that was cut: later than what its query says
+  std::int64_t last = 0;
+  const auto [end, fault] = std::from_chars(id.data(), id.data() + id.size(), last);
+  if (fault != std::errc() || end != id.data() + id.size() || last < 0)
+    return Error{ErrorCode::InvalidSpec, "Last-Event-ID", "must be the id of an event of this stream"};
+  return Start{last, "Last-Event-ID"};
+}
+
+/// Errors: InvalidSpec.
+Result<std::chrono::milliseconds> read_patience(const Query& query) {
+  MC2_ASSIGN(const auto given, query.integer("wait_ms"));
+  if (given && (*given < 0 || *given > kLongestWait.count()))
+    return Error{ErrorCode::InvalidSpec, "wait_ms",
+                 "is " + std::to_string(*given) + "; legal: 0 to " + std::to_string(kLongestWait.count())};
+  return std::chrono::milliseconds(given.value_or(0));
+}
+
+/// As events; one says where the stream begins, so that a client that saw no change can go on from there.
+std::string events_of(const store::Changes& changes, bool is_beginning) {
+  std::string text;
+  const auto add = [&text](std::int64_t id, const char* type, const std::string& data) {
+    text += "id: " + std::to_string(id) + "\nevent: " + type + "\ndata: " + data + "\n\n";
+  };
+  if (is_beginning)
+    add(changes.changes.empty() ? changes.revision : changes.changes.front().revision - 1, "start",
+        R"({"schema":"mc2.changes/1"})");
+  for (const store::Change& change : changes.changes) add(change.revision, "change", store::encode(change));
+  return text;
+}
+
+/// Errors: as Store::changes_since.
+Result<store::Changes> find_changes(Context& context, const Start& start) {
+  return context.store.read([&](const store::Store& store) -> Result<store::Changes> {
+    if (start.revision) return store.changes_since(*start.revision, kMostChanges);
+    MC2_ASSIGN(const auto now, store.revision());
+    return store::Changes{{}, now};
+  });
+}
+
+} // namespace
+
+Result<Response> answer_changes(Context& context, const Call& call) {
+  const Request& request = call.request;
+  MC2_ASSIGN(const auto start, read_start(request, call.query));
+  MC2_ASSIGN(const auto patience, read_patience(call.query));
+  MC2_TRY(call.query.require_all_known());
+  const Form* const form = choose_form(request.accept, kFeedForms);
+  if (form == nullptr)
+    return problem(406, "this has application/json and text/event-stream only; send it with one of them as Accept",
+                   request.id);
+  const bool is_stream = form == &kFeedForms[1];
+  MC2_ASSIGN(const auto changes, find_changes(context, start));
+  Response response = json_response(is_stream ? events_of(changes, !request.told) : store::encode(changes));
+  response.content_type = form->media_type;
+  response.headers = {{"Cache-Control", "no-store"}, {"Vary", "Accept"}};
+  const bool waits = is_stream || (changes.changes.empty() && patience.count() > 0);
+  if (waits && request.method != "HEAD" && !context.is_draining)
+    response.watch = Watch{.told = changes.revision, .is_stream = is_stream, .patience = patience};
+  return response;
+}
+
+} // namespace mc2::server
