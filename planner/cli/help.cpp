@@ -34,6 +34,9 @@ struct OptionPage {
 constexpr bool kMostUsed = true;
 
 constexpr auto kOptions = std::to_array<OptionPage>({
+    {"--samples", kOther, "AGE", kMostUsed, "prune"},
+    {"--models", kOther, "AGE", kMostUsed, "prune"},
+    {"--measurements", kOther, "AGE", kMostUsed, "prune"},
     {"--m", kOperator, "LIST", kMostUsed, "sweep"},
     {"--ranks", kOperator, "LIST", kMostUsed, "sweep"},
     {"--ranks", kOther, "N", kMostUsed, "topology"},
@@ -147,7 +150,11 @@ constexpr auto kOptions = std::to_array<OptionPage>({
     {"--drain-timeout", kLimits, "SECONDS"},
     {"--header-bytes", kLimits, "BYTES"},
     {"--header-timeout", kLimits, "SECONDS"},
+    {"--history-interval", kLimits, "SECONDS"},
     {"--idle-timeout", kLimits, "SECONDS"},
+    {"--keep-measurements", kLimits, "TIME"},
+    {"--keep-models", kLimits, "TIME"},
+    {"--keep-samples", kLimits, "TIME"},
     {"--least-free-bytes", kLimits, "BYTES"},
     {"--refused-tokens-per-s", kLimits, "N"},
     {"--requests-per-s", kLimits, "N"},

@@ -31,6 +31,8 @@ Result<void> Config::validate() const {
       check(is_within(limits.body_timeout), "body_timeout", "1 ms to 1 h"),
       check(is_within(limits.idle_timeout), "idle_timeout", "1 ms to 1 h"),
       check(is_within(limits.drain_timeout), "drain_timeout", "1 ms to 1 h"),
+      check(history_interval.count() >= 0 && history_interval.count() <= 86'400, "history-interval",
+            "0 to 86400 seconds"),
       check(limits.watcher_count >= 0 && limits.watcher_count <= 65'536, "watchers", "0 to 65536"),
       check(limits.connection_count >= 1 && limits.connection_count <= 65'536, "connections", "1 to 65536"),
       check(limits.connection_count_of_address >= 0 && limits.connection_count_of_address <= 65'536,

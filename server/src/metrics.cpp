@@ -75,6 +75,13 @@ struct Metrics::Impl {
                                      "Arrivals of samples that disagree with the kept model, by component.");
   Gauge& drifted_models =
       gauges(registry, "mc2_models_drifted", "Kept models that the samples which came last disagree with.").Add({});
+  Gauge& gain = gauges(registry, "mc2_plan_gain_ratio", "Median measured benefit over serial of those plans.").Add({});
+  Gauge& stale_plans =
+      gauges(registry, "mc2_plans_stale", "Kept plans that another cut beats at their machines' present speed.")
+          .Add({});
+  Gauge& worst_loss =
+      gauges(registry, "mc2_plan_worst_loss_ratio", "What the worst of those loses, predicted: kept / best - 1.")
+          .Add({});
   Gauge& watchers = gauges(registry, "mc2_watchers", "Clients that wait for changes of the store.").Add({});
   Gauge& raced_plans =
       gauges(registry, "mc2_plans_raced", "Kept plans with a measured makespan, of the newest 500.").Add({});
@@ -137,6 +144,24 @@ void Metrics::connection_opened() { impl_->connections.Increment(); }
 void Metrics::connection_closed() { impl_->connections.Decrement(); }
 void Metrics::connection_refused(std::string_view reason) {
   impl_->refused.Add({{"reason", std::string(reason)}}).Increment();
+}
+
+void Metrics::set_gain(double benefit) { impl_->gain.Set(benefit); }
+void Metrics::set_stale_plans(std::size_t count, double worst_loss) {
+  impl_->stale_plans.Set(static_cast<double>(count));
+  impl_->worst_loss.Set(worst_loss);
+}
+
+Metrics::Totals Metrics::totals() const {
+  constexpr int kFailed = 500;
+  Totals totals{.questions = impl_->cache_hits.Value() + impl_->cache_misses.Value(),
+                .questions_from_memory = impl_->cache_hits.Value()};
+  const std::shared_lock lock(impl_->children_mutex);
+  for (const auto& [labels, counted] : impl_->children) {
+    totals.requests += counted.count->Value();
+    if (labels.status >= kFailed) totals.failed_requests += counted.count->Value();
+  }
+  return totals;
 }
 
 std::string Metrics::text() const { return prometheus::TextSerializer().Serialize(impl_->registry.Collect()); }

@@ -31,6 +31,18 @@ class Metrics {
   /// @param quantile  "0.5": the median of measured / predicted makespan - 1 of the kept plans that were raced
   void set_prediction_error(std::string_view quantile, double ratio);
   void set_watchers(std::size_t count);
+  /// @param benefit  the median of what the raced plans were measured to save
+  void set_gain(double benefit);
+  /// Kept plans that another cut is predicted to beat at the speed that their machines have now.
+  void set_stale_plans(std::size_t count, double worst_loss);
+
+  /// Since the service started.
+  struct Totals {
+    double requests = 0, failed_requests = 0; ///< answered, and of those with 500 and above
+    double questions = 0, questions_from_memory = 0;
+  };
+  [[nodiscard]] Totals totals() const;
+
   void connection_opened();
   void connection_closed();
   /// Closed without an answer, or with 408 or 503. @param reason  "limit", "timeout", "tls"

@@ -55,6 +55,11 @@ constexpr std::array kRoutes{
     Route{"GET", "/v1/measurements/{id}", &answer_measurement, Access::Read, kReads},
     Route{"DELETE", "/v1/measurements/{id}", &remove_measurement, Access::Admin, kWrites},
     Route{"GET", "/v1/changes", &answer_changes, Access::Read, kReads},
+    Route{"GET", "/v1/history", &answer_history, Access::Read, kReads},
+    Route{"GET", "/v1/tokens", &list_tokens, Access::Admin, kReads},
+    Route{"POST", "/v1/tokens", &add_token, Access::Admin, kWrites},
+    Route{"DELETE", "/v1/tokens/{id}", &revoke_token, Access::Admin, kWrites},
+    Route{"GET", "/v1/backup", &answer_backup, Access::Admin, kReads},
     Route{"GET", "/v1/fingerprints", &list_fingerprints, Access::Read, kReads},
 };
 

@@ -9,10 +9,12 @@
 #include "error_map.hpp"
 #include "first_clients.hpp"
 #include "gatekeeper.hpp"
+#include "history_keeper.hpp"
 #include "http/content_coding.hpp"
 #include "http/header_list.hpp"
 #include "http/media.hpp"
 #include "model_check.hpp"
+#include "retention_keeper.hpp"
 #include "router.hpp"
 #include "routes/routes.hpp"
 
@@ -40,6 +42,8 @@ struct Service::Impl {
   PredictionGauges predictions;
   std::atomic<bool> is_draining{false};
   Context context;
+  RetentionKeeper retention; ///< last, as the next: they work with what stands above
+  HistoryKeeper history;
 
   Impl(const Config& given, std::unique_ptr<Gatekeeper> gatekeeper, ChangeSignal signal,
        std::unique_ptr<StoreGate> gate, Surroundings surroundings)
@@ -51,7 +55,9 @@ struct Service::Impl {
         questions(config.cached_answer_bytes / 4),
         compressor(config.cached_answer_bytes / 4),
         context{config,  *store,      changes, answers,     questions,
-                metrics, is_draining, drift,   predictions, std::move(surroundings)} {}
+                metrics, is_draining, drift,   predictions, std::move(surroundings)},
+        retention(config.retention, *store, context.surroundings),
+        history(config.history_interval, *store, metrics, drift, context.surroundings) {}
 
   [[nodiscard]] Admission admit(const RequestHead& head);
   /// What no answer tells, as it names files.

@@ -33,6 +33,7 @@ ROOTS = {
     "MachineList": "openapi.yaml#/paths/~1v1~1fingerprints",
     "Races": "openapi.yaml#/paths/~1v1~1plans~1{id}~1races",
     "Model": "cost_model.schema.json",
+    "History": "history.schema.json",
 }
 # Types of their own for what stands within others.
 PARTS = {
@@ -43,6 +44,7 @@ PARTS = {
     "CurvePoint": "Curve.points",
     "CurveSample": "Curve.samples",
     "LengthEntry": "Exploration.lengths",
+    "HistoryPoint": "History.points",
 }
 BASIC = {"string": "string", "number": "number", "integer": "number", "boolean": "boolean", "null": "null"}
 

@@ -121,6 +121,8 @@ class OptionTest(ProgramTest):
         self.refuse(USAGE, ["db", "import"], "file", "mc2 db import --help")
         self.refuse(USAGE, ["db", "check", "extra"], "extra")
         self.refuse(USAGE, ["db", "watch", "--since", "-1"], "--since")
+        self.refuse(USAGE, ["db", "prune", "--store", self.store], "say what to remove")
+        self.refuse(USAGE, ["db", "prune", "--samples", "12", "--store", self.store], "--samples", '"12"', "30d")
         self.refuse(NO_ANSWER, ["db", "watch", "--store", self.directory / "none.db"], "none.db")
 
     def test_two_sources_of_the_operator(self):

@@ -9,7 +9,7 @@ from program import USAGE, ProgramTest
 
 COMMANDS = (["tune"], ["profile"], ["fit"], ["plan"], ["run"], ["explain"], ["sweep"], ["model"], ["doctor"], ["topology"],
             ["db"], ["db", "check"],
-            ["db", "stats"], ["db", "list"], ["db", "export"], ["db", "import"], ["db", "merge"], ["db", "backup"], ["db", "watch"],
+            ["db", "stats"], ["db", "list"], ["db", "export"], ["db", "import"], ["db", "merge"], ["db", "backup"], ["db", "watch"], ["db", "prune"],
             ["token"], ["token", "create"], ["token", "list"], ["token", "revoke"], ["import"], ["export"], ["compare"], ["serve"], ["push"])
 MANUAL = pathlib.Path(program.MC2).parent / "manual"
 
@@ -42,7 +42,7 @@ class HelpTest(ProgramTest):
         for command in COMMANDS:
             page = self.succeed(*command, "--help-all")
             rest = page.partition("\nOptions:\n")[2].partition("\n\n")[0]
-            known = {"--help", "--help-all", "--config", "--name", "--role", "--expires", "--ranks", "--since"}
+            known = {"--help", "--help-all", "--config", "--name", "--role", "--expires", "--ranks", "--since", "--samples", "--models", "--measurements"}
             self.assertLessEqual(set(re.findall(r"^  (?:-h, )?(--[a-z-]+)", rest, re.M)), known, command)
 
     def test_man_pages_say_what_help_says(self):

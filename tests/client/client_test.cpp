@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <sys/wait.h>
+
 #include <barrier>
 #include <cctype>
 #include <filesystem>
@@ -21,12 +23,19 @@ using examples::answer_document;
 using examples::client_of;
 using support::DeadPort;
 using support::FakeService;
+using support::FakeSocketService;
 using support::http_answer;
 using ::testing::HasSubstr;
 
-TEST(Client, ReadsAPlanAndSendsTheToken) {
+/// What both wires must do.
+template <typename Service>
+class ClientOf : public ::testing::Test {};
+using Wires = ::testing::Types<FakeService, FakeSocketService>;
+TYPED_TEST_SUITE(ClientOf, Wires);
+
+TYPED_TEST(ClientOf, ReadsAPlanAndSendsTheToken) {
   std::string seen;
-  FakeService service([&](const std::string& request) {
+  TypeParam service([&](const std::string& request) {
     seen = request;
     return examples::good_answer(7);
   });
@@ -37,7 +46,7 @@ TEST(Client, ReadsAPlanAndSendsTheToken) {
   EXPECT_EQ(answer.value().epoch, 7);
   EXPECT_EQ(answer.value().source, "stored");
   EXPECT_THAT(seen, HasSubstr("POST /v1/plan?machine=" + store::digest(examples::question().machine.canonical_text())));
-  EXPECT_THAT(seen, HasSubstr("Authorization:Bearer s3cret\r\n"));
+  EXPECT_THAT(seen, ::testing::ContainsRegex("Authorization: ?Bearer s3cret\r\n"));
 }
 
 struct Bad {
@@ -60,7 +69,7 @@ std::vector<Bad> bad_answers() {
     return http_answer(problem, status, "application/problem+json");
   };
   std::vector<Bad> all{
-      {"no HTTP", "hello world\r\n\r\n", kUnavailable, "status line"},
+      {"no HTTP", "hello world\r\n\r\n", kUnavailable, ""},
       {"binary", std::string(100'000, '\xff') + "\r\n\r\n", kUnavailable, ""},
       {"closes in the headers", whole.substr(0, 20), kUnavailable, ""},
       {"closes in the body", whole.substr(0, whole.size() - 10), kUnavailable, ""},
@@ -97,10 +106,10 @@ std::vector<Bad> bad_answers() {
   return all;
 }
 
-TEST(Client, WhatAServiceMaySendEndsInOneLineThatNamesIt) {
+TYPED_TEST(ClientOf, WhatAServiceMaySendEndsInOneLineThatNamesIt) {
   for (const Bad& bad : bad_answers()) {
     SCOPED_TRACE(bad.name);
-    FakeService service([&](const std::string&) { return bad.bytes; });
+    TypeParam service([&](const std::string&) { return bad.bytes; });
     const auto answer = client_of(service.url()).find_plan(examples::question());
     ASSERT_FALSE(answer.ok());
     EXPECT_EQ(answer.error().code, bad.code) << answer.error().text();
@@ -110,14 +119,19 @@ TEST(Client, WhatAServiceMaySendEndsInOneLineThatNamesIt) {
   }
 }
 
-TEST(Client, ADeadPortIsRefusedAndABlackHoleEndsAtTheDeadline) {
+TEST(Client, ADeadPortIsRefused) {
   const DeadPort dead;
-  const auto refused = client_of(dead.url()).find_plan(examples::question());
-  ASSERT_FALSE(refused.ok());
-  EXPECT_EQ(refused.error().code, kUnavailable);
-  EXPECT_THAT(refused.error().text(), HasSubstr("mc2 serve runs there"));
+  const support::SocketFile deaf; // nobody listens on it
+  for (const std::string& url : {dead.url(), deaf.url(), std::string("unix:/nowhere/mc2.sock")}) {
+    const auto refused = client_of(url).find_plan(examples::question());
+    ASSERT_FALSE(refused.ok());
+    EXPECT_EQ(refused.error().code, kUnavailable);
+    EXPECT_THAT(refused.error().text(), HasSubstr("mc2 serve runs there"));
+  }
+}
 
-  FakeService black_hole([](const std::string&) { return std::string(); });
+TYPED_TEST(ClientOf, ABlackHoleEndsAtTheDeadline) {
+  TypeParam black_hole([](const std::string&) { return std::string(); });
   const auto late =
       client_of(black_hole.url()).find_plan(examples::question(), {.deadline = std::chrono::milliseconds(30)});
   ASSERT_FALSE(late.ok());
@@ -125,9 +139,22 @@ TEST(Client, ADeadPortIsRefusedAndABlackHoleEndsAtTheDeadline) {
   EXPECT_THAT(late.error().message, HasSubstr("within 30 ms"));
 }
 
-TEST(Client, AnAnswerThatTricklesEndsAtTheDeadlineToo) {
+TYPED_TEST(ClientOf, ACallEndsWhenItIsGivenUp) {
+  TypeParam black_hole([](const std::string&) { return std::string(); });
+  const Client client = client_of(black_hole.url());
+  std::stop_source stop;
+  const std::jthread ending([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    stop.request_stop();
+  });
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_FALSE(client.changes_since(1, std::chrono::seconds(50), stop.get_token()).ok());
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20));
+}
+
+TYPED_TEST(ClientOf, AnAnswerThatTricklesEndsAtTheDeadlineToo) {
   // Each byte restarts cpprestsdk's own timeout; the deadline is of the whole.
-  FakeService service([](const std::string&) {
+  TypeParam service([](const std::string&) {
     std::this_thread::sleep_for(std::chrono::milliseconds(200));
     return examples::good_answer();
   });
@@ -139,13 +166,15 @@ TEST(Client, AnAnswerThatTricklesEndsAtTheDeadlineToo) {
 
 TEST(Client, OptionsThatNameNoServiceAreRefused) {
   for (const char* url : {"", "plans:8471", "ftp://plans", "http://", "http://u:p@plans", "http://plans/?x=1",
-                          "http://a b", "http://plans:99999999"}) {
+                          "http://a b", "http://plans:99999999", "unix:", "unix:mc2.sock"}) {
     SCOPED_TRACE(url);
     const auto refused = Client::open({.url = url, .token = {}, .ca_file = {}});
     ASSERT_FALSE(refused.ok());
     EXPECT_EQ(refused.error().code, ErrorCode::InvalidSpec);
     EXPECT_EQ(refused.error().field, "server");
   }
+  EXPECT_FALSE(Client::open({.url = "unix:/" + std::string(107, 'x'), .token = {}, .ca_file = {}}).ok());
+  EXPECT_TRUE(Client::open({.url = "unix:/run/mc2.sock", .token = {}, .ca_file = {}}).ok()) << "nobody is asked yet";
   EXPECT_EQ(Client::open({.url = "http://x", .token = "a\r\nb", .ca_file = {}}).error().field, "token");
   EXPECT_EQ(Client::open({.url = "https://x", .token = {}, .ca_file = "/nowhere.pem"}).error().field, "/nowhere.pem");
 }
@@ -156,6 +185,7 @@ class RunningService {
   RunningService() : directory_(std::filesystem::temp_directory_path() / ("mc2-client-" + std::to_string(::getpid()))) {
     config_.store = directory_ / "store.db";
     config_.port = 0;
+    config_.unix_socket = directory_ / "mc2.sock";
     service_ =
         server::Service::open(config_, {.utc_now = [] { return std::string("2025-01-02T03:04:05Z"); }, .event = {}})
             .value();
@@ -171,6 +201,7 @@ class RunningService {
   RunningService& operator=(const RunningService&) = delete;
 
   [[nodiscard]] std::string url() const { return "http://127.0.0.1:" + std::to_string(listener_->port()); }
+  [[nodiscard]] std::string socket_url() const { return "unix:" + config_.unix_socket.string(); }
 
  private:
   std::filesystem::path directory_;
@@ -180,9 +211,8 @@ class RunningService {
   std::jthread thread_;
 };
 
-TEST(Client, KeepsPlansModelsAndSamplesAtTheService) {
-  const RunningService service;
-  const Client client = client_of(service.url());
+void expect_to_keep_documents_at(const std::string& url) {
+  const Client client = client_of(url);
   const auto asked = examples::question();
   const auto plan = examples::plan(asked);
   const auto digest = client.put_plan(plan);
@@ -208,6 +238,52 @@ TEST(Client, KeepsPlansModelsAndSamplesAtTheService) {
   }
   EXPECT_EQ(client.find_model(asked.op, asked.machine).value().op.m, 2048) << "the nearest";
   EXPECT_EQ(client.find_model(examples::question(9999).op, asked.machine).value().op.m, 4096) << "the largest";
+}
+
+TEST(Client, KeepsPlansModelsAndSamplesAtTheService) {
+  const RunningService service;
+  expect_to_keep_documents_at(service.url());
+}
+
+TEST(Client, KeepsThemThroughAUnixSocketToo) {
+  const RunningService service;
+  expect_to_keep_documents_at(service.socket_url());
+}
+
+TEST(Client, ManyThreadsAskThroughOneSocketAndGetTheirOwnAnswers) {
+  const RunningService service;
+  const Client client = client_of(service.socket_url());
+  for (int i = 1; i <= 4; ++i) ASSERT_TRUE(client.put_plan(examples::plan(examples::question(1024 * i))).ok());
+  std::vector<std::jthread> threads;
+  for (int i = 1; i <= 4; ++i)
+    threads.emplace_back([&client, i] {
+      for (int turn = 0; turn < 200; ++turn)
+        EXPECT_EQ(client.find_plan(examples::question(1024 * i)).value().plan.op.m, 1024 * i);
+    });
+}
+
+TEST(Client, AChildThatWasForkedOffHasConnectionsOfItsOwn) {
+  const RunningService service;
+  const Client client = client_of(service.socket_url());
+  ASSERT_TRUE(client.put_plan(examples::plan(examples::question())).ok()); // leaves a connection
+  const pid_t child = ::fork();
+  if (child == 0) {
+    for (int turn = 0; turn < 100; ++turn)
+      if (!client.find_plan(examples::question())) ::_exit(1);
+    ::_exit(0);
+  }
+  for (int turn = 0; turn < 100; ++turn) EXPECT_TRUE(client.find_plan(examples::question()).ok());
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
+}
+
+TEST(Client, AConnectionThatTheServiceHasEndedIsMadeAnew) {
+  std::string answer = examples::good_answer(7);
+  answer.erase(answer.find("Connection: close\r\n"), std::string_view("Connection: close\r\n").size());
+  FakeSocketService service([&](const std::string&) { return answer; }); // and closes without a word
+  const Client client = client_of(service.url());
+  for (int turn = 0; turn < 20; ++turn) EXPECT_TRUE(client.find_plan(examples::question()).ok());
 }
 
 /// What MPI_Bcast does among threads.

@@ -20,7 +20,7 @@ OPTIONAL_KEYS = {"certificate", "validation", "options", "sensitivity", "measure
                  "slowdown_interval", "block_overhead_us", "measured_us", "foretold_us", "cut_account", "relative_error",
                  "config", "experts", "head_columns", "key_value_heads", "latent", "mlp_inner"}
 OPTIONAL_OF_SITES = {"op", "ranges", "reason"}
-FREE_OBJECTS = {"fingerprint", "fields", "sources", "dtypes", "algorithms"}  # any key
+FREE_OBJECTS = {"fingerprint", "numbers", "fields", "sources", "dtypes", "algorithms"}  # any key
 
 
 def load_validators(directory):

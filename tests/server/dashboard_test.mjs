@@ -30,7 +30,7 @@ function mc2(...options) {
 }
 
 async function startService() {
-  service = spawn(MC2, ["serve", "--port", "0", "--access-log", "false", "--store", store], {stdio: ["ignore", "ignore", "pipe"]});
+  service = spawn(MC2, ["serve", "--port", "0", "--access-log", "false", "--history-interval", "1", "--store", store], {stdio: ["ignore", "ignore", "pipe"]});
   let said = "";
   for await (const part of service.stderr) {
     said += part;
@@ -277,7 +277,7 @@ describe("the dashboard", {skip: !browserPath && "there is no Chromium here"}, (
   it("searches, sorts and pages plans", async () => {
     await open("plans");
     const first = await api("/v1/plans?limit=50");
-    const rows = page.locator("tbody tr");
+    const rows = page.locator("[aria-live] tbody tr");
     assert.equal(await rows.count(), 50);
     await page.getByRole("button", {name: "m", exact: true}).click();
     const smallest = Math.min(...first.items.map((item) => item.op.m));
@@ -291,12 +291,12 @@ describe("the dashboard", {skip: !browserPath && "there is no Chromium here"}, (
       assert.ok(shown.includes(expected), `${expected} is not in ${shown}`);
     await page.getByRole("link", {name: "Older"}).click();
     const second = await api(`/v1/plans?limit=50&before=${first.next}`);
-    await page.waitForFunction((count) => document.querySelectorAll("tbody tr").length === count, second.items.length);
+    await page.waitForFunction((count) => document.querySelectorAll("[aria-live] tbody tr").length === count, second.items.length);
     await open("plans");
     await page.getByLabel("Operator").selectOption("matmul_reduce_scatter");
     await page.getByRole("button", {name: "Search"}).click();
     const found = await api("/v1/plans?op=matmul_reduce_scatter");
-    await page.waitForFunction((count) => document.querySelectorAll("tbody tr").length === count, found.items.length);
+    await page.waitForFunction((count) => document.querySelectorAll("[aria-live] tbody tr").length === count, found.items.length);
     assert.deepEqual(complaints, []);
   });
 
@@ -379,6 +379,22 @@ describe("the dashboard", {skip: !browserPath && "there is no Chromium here"}, (
     const {version} = await api("/version");
     const text = await textOf("main");
     assert.ok(text.includes("ready") && text.includes(version) && text.includes("/v1/fingerprints"), text);
+    assert.deepEqual(complaints, []);
+  });
+
+  it("draws how the service did over time", async () => {
+    for (const [where, chart, series] of [["health", "Questions for plans, each interval", "questions"], ["plans", "Gain of the raced plans", "gain"]]) {
+      let points = [];
+      for (let tries = 0; tries < 100 && points.length < 3; ++tries) {
+        ({points} = await api("/v1/history"));
+        await new Promise((next) => setTimeout(next, 100));
+      }
+      assert.ok(points.at(-1).numbers[series] !== undefined, `${series} is kept`);
+      await open(where);
+      await page.getByRole("img", {name: new RegExp(`^${chart}`)}).waitFor();
+      await page.getByText(new RegExp(`${chart}.* as a table`)).click();
+      assert.match(await textOf(`[aria-label="History"] tbody tr`), /20\d\d-\d\d-\d\d/);
+    }
     assert.deepEqual(complaints, []);
   });
 

@@ -205,6 +205,16 @@ class RoutesTest(ServiceTest):
         told = self.ask("GET", f"/v1/changes?since={start['epoch']}", 200)
         self.assertEqual([change["document"] for change in told["changes"]], ["plan"])
 
+    def exercise_keeping(self):
+        self.assertEqual(self.ask("GET", "/v1/history?after=2026-01-01", 200)["points"], [])
+        self.ask("GET", "/v1/history?after=yesterday", 400)
+        self.assertEqual(self.ask("GET", "/v1/tokens", 200)["tokens"], [])
+        self.ask("POST", "/v1/tokens", 400, {"role": "owner"})
+        self.ask("POST", "/v1/tokens", 409, {"role": "admin"})
+        self.ask("DELETE", "/v1/tokens/ffffffff", 404)
+        self.assertEqual(self.service.request("GET", "/v1/backup")[0], 200)  # bytes; tokens_test.py has them
+        self.seen |= {("GET", "/v1/backup", "200"), ("POST", "/v1/tokens", "201"), ("DELETE", "/v1/tokens/{id}", "204")}
+
     def exercise_exploring(self):
         model = self.service.json("GET", "/v1/models")["items"][0]["digest"]
         plan = self.service.json("GET", "/v1/plans")["items"][0]["digest"]
@@ -278,6 +288,7 @@ class RoutesTest(ServiceTest):
         self.exercise_exploring()
         self.exercise_llms()
         self.exercise_changes()
+        self.exercise_keeping()
         elsewhere = self.exercise_dashboard()
         plan = self.stored_plan()
         kept = self.ask("POST", "/v1/plans", 201, plan)["digest"]
@@ -621,6 +632,30 @@ class RoutesTest(ServiceTest):
         # The anchored parts are those that were measured.
         self.assertAlmostEqual(races["anchored"]["compute_us"], own["compute_us"])
         self.assertAlmostEqual(races["anchored"]["communication_us"], own["communication_us"])
+
+    def test_the_history_tells_how_the_service_did(self):
+        self.service = self.start("--history-interval", 1)
+        for _ in range(3):
+            self.service.json("GET", f"/v1/plan?{SHAPE_QUERY}")
+        points = []
+        for _ in range(400):
+            points = self.ask("GET", "/v1/history", 200)["points"]
+            if sum(point["numbers"]["questions"] for point in points) >= 3 and len(points) > 1:
+                break
+            time.sleep(0.05)
+        self.assertEqual(sum(point["numbers"]["questions"] for point in points), 3)
+        self.assertEqual(sum(point["numbers"]["questions_from_memory"] for point in points), 2)
+        last = points[-1]["numbers"]
+        validation = self.stored_plan()["validation"]
+        self.assertEqual((last["plans"], last["raced_plans"], last["failed_requests"]), (1, 1, 0))
+        self.assertAlmostEqual(last["gain"], validation["benefit"])
+        self.assertAlmostEqual(last["prediction_error"], validation["fused_us"] / self.stored_plan()["makespan"]["us"] - 1)
+        later = self.ask("GET", f"/v1/history?after={points[-2]['moment']}", 200)["points"]
+        self.assertEqual(later[0], points[-1])
+        self.assertIn("mc2_plan_gain_ratio", self.service.request("GET", "/metrics")[2].decode())
+        self.assertEqual(self.service.stop(), 0)
+        self.service = self.start("--history-interval", 0)
+        self.assertGreaterEqual(len(self.ask("GET", "/v1/history", 200)["points"]), len(points), "kept over a restart")
 
     def test_metrics_count_requests_by_route(self):
         for _ in range(3):

@@ -34,6 +34,67 @@ class TokensTest(ServiceTest):
             time.sleep(0.02)
         self.assertEqual(found, expected)
 
+    def test_tokens_are_made_and_revoked_by_admins(self):
+        admin = self.token("admin")
+        service = self.start("--refused-tokens-per-s", 0)
+
+        def ask(method, target, body=None, token=admin):
+            status, headers, answer = service.request(method, target, body and json.dumps(body), bearer(token))
+            return status, headers, json.loads(answer) if answer else None
+
+        status, headers, made = ask("POST", "/v1/tokens", {"role": "write", "name": "ci", "expires": "30d"})
+        self.assertEqual((status, made["role"]), (201, "write"))
+        self.assertEqual((headers["Location"], headers["Cache-Control"]), (f"/v1/tokens/{made['token']}", "no-store"))
+        self.eventually(200, lambda: self.status(service, "GET", PLAN, made["text"]))
+        self.assertEqual(self.status(service, "GET", "/v1/tokens", made["text"]), 403)
+        listed = ask("GET", "/v1/tokens")[2]["tokens"]
+        # By date; of one second, by their random identifiers.
+        self.assertCountEqual([(token["role"], token["name"]) for token in listed], [("admin", ""), ("write", "ci")])
+        self.assertNotIn(made["text"][13:], json.dumps(listed))
+        printed = json.loads(self.succeed("token", "list", "--json", "--store", self.store))
+        self.assertEqual(printed["tokens"], listed)
+        self.assertEqual(ask("DELETE", f"/v1/tokens/{made['token']}")[0], 204)
+        self.eventually(401, lambda: self.status(service, "GET", PLAN, made["text"]))
+        for wrong, field in (({"role": "owner"}, "role"), ({"name": "x"}, "role"), ({"role": "read", "expires": "-3d"}, "expires"),
+                             ({"role": "read", "colour": "red"}, "colour"), ({"role": 7}, "role"), ({"role": "read", "name": "x" * 65}, "name")):
+            status, _, problem = ask("POST", "/v1/tokens", wrong)
+            self.assertEqual((status, problem["field"]), (400, field), wrong)
+        self.assertNotIn(made["text"], service.log.read_text())
+
+    def test_the_first_token_is_made_where_the_store_is(self):
+        service = self.start()
+        status, _, body = service.request("POST", "/v1/tokens", json.dumps({"role": "admin"}))
+        self.assertEqual(status, 409)
+        self.assertIn("mc2 token create", json.loads(body)["detail"])
+        self.assertEqual(service.json("GET", "/v1/tokens")["tokens"], [])
+
+    def test_a_backup_is_a_store_of_its_own(self):
+        service = self.start()
+        status, headers, answer = service.request("GET", "/v1/backup")
+        self.assertEqual((status, headers["Content-Type"]), (200, "application/vnd.sqlite3"))
+        self.assertRegex(headers["Content-Disposition"], r'^attachment; filename="mc2-\d{4}-\d\d-\d\d\.db"$')
+        copy = self.directory / "copy.db"
+        copy.write_bytes(answer)
+        self.assertIn("healthy", self.succeed("db", "check", "--store", copy))
+        self.assertEqual(self.succeed("db", "export", "--store", copy), self.succeed("db", "export", "--store", self.store))
+        self.assertEqual([path.name for path in self.store.parent.glob(".mc2-backup*")], [], "nothing is left behind")
+        self.assertEqual(int(service.request("HEAD", "/v1/backup")[1]["Content-Length"]), len(answer))
+
+    def test_old_documents_are_removed_as_the_service_is_told(self):
+        counts = lambda: json.loads(self.succeed("db", "stats", "--json", "--store", self.store))  # noqa: E731
+        before = counts()
+        self.assertGreater(min(before["samples"], before["models"], before["plans"], before["measurements"]), 0)
+        service = self.start("--keep-samples", "1s", "--keep-measurements", "52w", "--keep-models", "5200w")
+        self.eventually(0, lambda: counts()["samples"])
+        after = counts()
+        self.assertEqual((after["models"], after["plans"]), (before["models"], before["plans"]))
+        self.assertRegex(service.log.read_text(), r"removed \d+ batches of samples of before 20")
+        self.assertEqual(service.stop(), 0)
+        done = self.mc2("serve", "--keep-samples", "long", "--store", self.store)
+        self.assertIn("--keep-samples", done.stderr)
+        self.succeed("db", "prune", "--measurements", "1s", "--models", "1s", "--store", self.store)
+        self.assertEqual((counts()["models"], counts()["measurements"], counts()["plans"]), (0, 0, before["plans"]))
+
     def test_without_tokens_everybody_on_this_machine_may(self):
         service = self.start()
         self.assertEqual(self.status(service, "GET", PLAN), 200)
@@ -48,6 +109,10 @@ class TokensTest(ServiceTest):
                  ("GET", "/metrics", 401, 200, 200, 200),
                  ("GET", "/openapi.yaml", 401, 200, 200, 200),
                  ("GET", "/v1/changes", 401, 200, 200, 200),
+                 ("GET", "/v1/tokens", 401, 403, 403, 200),
+                 ("POST", "/v1/tokens", 401, 403, 403, 400),
+                 ("DELETE", "/v1/tokens/ffffffff", 401, 403, 403, 404),
+                 ("GET", "/v1/backup", 401, 403, 403, 200),
                  ("GET", PLAN, 401, 200, 200, 200),
                  ("HEAD", PLAN, 401, 200, 200, 200),
                  ("POST", "/v1/plan", 401, 400, 400, 400),

@@ -126,6 +126,8 @@ int main(int argc, char** argv) {
   write(directory / "fingerprint.json", encode(examples::fingerprint()));
   write(directory / "plan_ranges.json", encode(examples::plan_ranges()));
   write(directory / "topology.json", encode(planner::examples::topology()));
+  write(directory / "history.json",
+        encode(std::vector{HistoryPoint{"2026-01-01T00:00:00Z", {{"gain", 0.25}, {"questions", 7}}}}));
   const Change kept{.revision = 7,
                     .document = "plan",
                     .is_removal = false,

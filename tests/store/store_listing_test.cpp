@@ -163,6 +163,31 @@ TEST(StoreListing, ChangesOfLongAgoOrOfAnotherStoreAreRefused) {
   EXPECT_EQ(store.changes_since(now - 16'383, 20'000).value().changes.size(), 16'383U) << "as many are kept";
 }
 
+TEST(StoreListing, HistoryIsKeptInItsOrderAndBounded) {
+  const TemporaryDirectory directory;
+  Store store = open_new(directory);
+  const auto revision = store.revision().value();
+  const HistoryPoint first{"2026-01-01T00:00:00Z", {{"gain", 0.25}, {"questions", 7}}};
+  const HistoryPoint second{"2026-01-01T00:05:00Z", {{"questions", 9}}};
+  ASSERT_TRUE(store.add_history(second).ok());
+  ASSERT_TRUE(store.add_history(first).ok());
+  ASSERT_TRUE(store.add_history(second).ok()); // again
+  EXPECT_EQ(store.history_after("", 10).value(), (std::vector{first, second}));
+  EXPECT_EQ(store.history_after("", 1).value(), std::vector{second}) << "the newest";
+  EXPECT_EQ(store.history_after(first.moment, 10).value(), std::vector{second});
+  EXPECT_EQ(encode(std::vector{first}),
+            R"({"points":[{"moment":"2026-01-01T00:00:00Z","numbers":{"gain":0.25,"questions":7.0}}],)"
+            R"("schema":"mc2.history/1"})");
+  EXPECT_EQ(store.revision().value(), revision) << "no document has changed";
+  execute(directory / "mc2.db",
+          "WITH RECURSIVE turn(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM turn WHERE i < 8200) "
+          "INSERT INTO history SELECT printf('2027-%08d', i), '{\"x\": \"no number\"}' FROM turn");
+  const auto last = store.history_after("", 10'000).value();
+  ASSERT_EQ(last.size(), 8192U);
+  EXPECT_EQ(last.back().moment, "2027-00008200");
+  EXPECT_TRUE(last.back().numbers.empty());
+}
+
 TEST(StoreListing, NamesEveryMachine) {
   const TemporaryDirectory directory;
   Store store = open_new(directory);

@@ -4,9 +4,11 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <filesystem>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -38,27 +40,56 @@ class DeadPort {
   sockaddr_in address_{};
 };
 
-/// Answers every request on a loopback port with the bytes that `answer` makes of it, then closes.
-class FakeService {
+/// A Unix socket in the folder for temporary files, as long as it lives.
+class SocketFile {
+ public:
+  SocketFile() {
+    static std::atomic<int> count{0};
+    path_ = std::filesystem::temp_directory_path() /
+            ("mc2-fake-" + std::to_string(::getpid()) + "-" + std::to_string(++count) + ".sock");
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    path_.string().copy(static_cast<char*>(address.sun_path), sizeof address.sun_path - 1);
+    ::unlink(path_.c_str());
+    if (::bind(socket_, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0) std::abort();
+  }
+  ~SocketFile() {
+    ::close(socket_);
+    ::unlink(path_.c_str());
+  }
+  SocketFile(const SocketFile&) = delete;
+  SocketFile& operator=(const SocketFile&) = delete;
+
+  [[nodiscard]] int socket() const { return socket_; }
+  [[nodiscard]] std::string url() const { return "unix:" + path_.string(); }
+
+ private:
+  int socket_ = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  std::filesystem::path path_;
+};
+
+/// Answers every request on a loopback port, or a Unix socket, with the bytes that `answer` makes of it, then closes.
+template <typename Place>
+class FakeServiceAt {
  public:
   /// @param answer  called by the service's threads, with the request's headers and body; empty: never answers
   using Answer = std::function<std::string(const std::string& request)>;
 
-  explicit FakeService(Answer answer) : answer_(std::move(answer)) {
-    ::listen(port_.socket(), 64);
+  explicit FakeServiceAt(Answer answer) : answer_(std::move(answer)) {
+    ::listen(place_.socket(), 64);
     acceptor_ = std::jthread([this](const std::stop_token& stop) { accept_all(stop); });
   }
 
-  [[nodiscard]] std::string url() const { return port_.url(); }
+  [[nodiscard]] std::string url() const { return place_.url(); }
   [[nodiscard]] int request_count() const { return request_count_; }
 
  private:
   void accept_all(const std::stop_token& stop) {
     std::vector<std::jthread> connections;
     while (!stop.stop_requested()) {
-      pollfd ready{.fd = port_.socket(), .events = POLLIN, .revents = 0};
+      pollfd ready{.fd = place_.socket(), .events = POLLIN, .revents = 0};
       if (::poll(&ready, 1, 10) <= 0) continue;
-      const int connection = ::accept4(port_.socket(), nullptr, nullptr, SOCK_CLOEXEC);
+      const int connection = ::accept4(place_.socket(), nullptr, nullptr, SOCK_CLOEXEC);
       connections.emplace_back([this, connection](const std::stop_token& end) { serve(connection, end); });
     }
   }
@@ -105,11 +136,14 @@ class FakeService {
     }
   }
 
-  DeadPort port_;
+  Place place_;
   Answer answer_;
   std::atomic<int> request_count_{0};
   std::jthread acceptor_; ///< last: it works with what stands above
 };
+
+using FakeService = FakeServiceAt<DeadPort>;
+using FakeSocketService = FakeServiceAt<SocketFile>;
 
 /// An HTTP answer with its length.
 inline std::string http_answer(const std::string& body, const std::string& status = "200 OK",

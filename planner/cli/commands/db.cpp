@@ -1,5 +1,6 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <iostream>
 #include <iterator>
@@ -11,6 +12,7 @@
 #include "mc2/planner/text.hpp"
 #include "mc2/store/backup.hpp"
 #include "mc2/store/codec.hpp"
+#include "mc2/store/dates.hpp"
 #include "mc2/store/store.hpp"
 #include "mc2/store/text.hpp"
 #include "pages/render.hpp"
@@ -24,6 +26,7 @@ struct DbCommand {
   StoreOptions store;
   std::string file;
   std::optional<std::int64_t> since;
+  std::string samples_age, models_age, measurements_age; ///< of what is removed, e.g. "180d"; empty: nothing is
   bool is_json = false;
   Action action; ///< of the subcommand that was parsed
 
@@ -36,6 +39,7 @@ struct DbCommand {
   [[nodiscard]] Result<ExitCode> merge_from() const;
   [[nodiscard]] Result<ExitCode> back_up_to() const;
   [[nodiscard]] Result<ExitCode> watch() const;
+  [[nodiscard]] Result<ExitCode> prune() const;
   [[nodiscard]] Result<ExitCode> report_merge(const Result<store::MergeReport>& merged) const;
 };
 
@@ -232,6 +236,36 @@ Result<ExitCode> DbCommand::watch() const {
   return ExitCode::Success;
 }
 
+struct Pruned {
+  const std::string& age;
+  const char *name, *what;
+  Result<std::int64_t> (store::Store::*remove_before)(const std::string&);
+};
+
+Result<ExitCode> DbCommand::prune() const {
+  const std::array kinds{
+      Pruned{samples_age, "samples", "batches of samples", &store::Store::remove_batches_before},
+      Pruned{models_age, "models", "models", &store::Store::remove_models_before},
+      Pruned{measurements_age, "measurements", "measurements", &store::Store::remove_measurements_before}};
+  if (std::ranges::all_of(kinds, [](const Pruned& kind) { return kind.age.empty(); }))
+    return Error{ErrorCode::InvalidSpec, "--samples", "is missing: say what to remove, e.g. --samples 180d"};
+  std::vector<std::pair<const Pruned*, std::string>> moments; // all are read before anything is removed
+  for (const Pruned& kind : kinds) {
+    if (kind.age.empty()) continue;
+    MC2_ASSIGN(const auto age_s, store::parse_duration_s(kind.age, std::string("--") + kind.name));
+    moments.emplace_back(&kind, store::later(utc_now(), -age_s));
+  }
+  MC2_ASSIGN(auto opened, open(store::OpenMode::ReadWrite));
+  nlohmann::json report = nlohmann::json::object();
+  for (const auto& [kind, moment] : moments) {
+    MC2_ASSIGN(const auto count, (opened.*kind->remove_before)(moment));
+    report[kind->name] = {{"before", moment}, {"removed_count", count}};
+    if (!is_json) std::cout << "removed " << count << " " << kind->what << " of before " << moment << "\n";
+  }
+  if (is_json) print_report("mc2.pruned/1", report);
+  return ExitCode::Success;
+}
+
 using Member = Result<ExitCode> (DbCommand::*)() const;
 
 CLI::App* add(CLI::App& db, const std::shared_ptr<DbCommand>& command, const char* name, const char* help,
@@ -268,6 +302,11 @@ Command add_db(CLI::App& app) {
   add(*db, command, "watch", "tell of every change, as it happens", "watch --since 120", &DbCommand::watch)
       ->add_option("--since", command->since, "begin with what came after this epoch; default: with the next change")
       ->check(CLI::NonNegativeNumber);
+  auto* prune =
+      add(*db, command, "prune", "remove documents that were kept long ago", "prune --samples 180d", &DbCommand::prune);
+  prune->add_option("--samples", command->samples_age, "batches of samples that are older than this, e.g. 180d");
+  prune->add_option("--models", command->models_age, "models likewise");
+  prune->add_option("--measurements", command->measurements_age, "results of races and runs likewise");
   db->footer("Examples:\n  mc2 db check\n  mc2 db export plans.json\n  mc2 db merge colleague.db");
   return {db, [command] { return command->action(); }};
 }

@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
@@ -19,12 +20,14 @@
 #include <set>
 #include <string>
 #include <thread>
+#include <tuple>
 #include <utility>
 #include <vector>
 
 #include "access_log.hpp"
 #include "commands/commands.hpp"
 #include "mc2/server/listener.hpp"
+#include "mc2/store/dates.hpp"
 #include "options/numbers.hpp"
 #include "options/seconds.hpp"
 
@@ -36,6 +39,8 @@ struct ServeSettings {
   server::Config config;
   StoreOptions store;
   double header_timeout_s = 5, body_timeout_s = 10, idle_timeout_s = 30, drain_timeout_s = 5;
+  double history_interval_s = 300;
+  std::string keep_samples, keep_models, keep_measurements; ///< how long, e.g. "180d"; empty: for ever
 };
 
 struct ServeCommand {
@@ -138,6 +143,13 @@ void ServeCommand::add_limits_to(CLI::App& app) {
   add(app, "requests-per-s", limits.requests_per_s, "most requests of one client address; 0: no limit");
   add(app, "refused-tokens-per-s", limits.refused_tokens_per_s,
       "most answers 401 to one client address, then 429; 0: no limit");
+  add(app, "keep-samples", settings.keep_samples,
+      "remove samples that were kept longer ago, e.g. 180d; default: never");
+  add(app, "keep-models", settings.keep_models, "likewise of models");
+  add(app, "keep-measurements", settings.keep_measurements, "likewise of measurements");
+  add(app, "history-interval", settings.history_interval_s,
+      "seconds between points of the store's history; 0: none is kept")
+      ->check(real_number(0, 86'400));
   const auto add_time = [&app](const std::string& name, double& value, const std::string& help) {
     add(app, name, value, help)->check(real_number(0.001, 3600));
   };
@@ -177,6 +189,15 @@ Result<server::Config> ServeCommand::complete() {
   server::Config result = settings.config;
   MC2_ASSIGN(const auto path, settings.store.writable_path());
   result.store = std::filesystem::absolute(path);
+  for (const auto& [text, name, kept_for] :
+       {std::tuple(&settings.keep_samples, "keep-samples", &result.retention.samples),
+        {&settings.keep_models, "keep-models", &result.retention.models},
+        {&settings.keep_measurements, "keep-measurements", &result.retention.measurements}}) {
+    if (text->empty()) continue;
+    MC2_ASSIGN(const auto seconds, store::parse_duration_s(*text, std::string("--") + name));
+    *kept_for = std::chrono::seconds(seconds);
+  }
+  result.history_interval = std::chrono::seconds(std::llround(settings.history_interval_s));
   result.limits.header_timeout = to_ms(settings.header_timeout_s);
   result.limits.body_timeout = to_ms(settings.body_timeout_s);
   result.limits.idle_timeout = to_ms(settings.idle_timeout_s);
@@ -199,8 +220,10 @@ void ServeCommand::reload(server::Listener& listener) {
     std::cerr << "mc2: not reloaded, everything stays as it is: " + taken.error().text() + "\n";
     return;
   }
-  static const std::set<std::string> kFixed{"--address", "--port",           "--unix-socket",         "--store",
-                                            "--threads", "--cached-answers", "--cached-answer-bytes", "--access-log"};
+  static const std::set<std::string> kFixed{
+      "--address",          "--port",           "--unix-socket",         "--store",
+      "--threads",          "--cached-answers", "--cached-answer-bytes", "--access-log",
+      "--history-interval", "--keep-samples",   "--keep-models",         "--keep-measurements"};
   std::string changes, later;
   const auto before = std::exchange(in_force, texts_of(*options));
   for (const auto& [name, text] : in_force) {

@@ -1,15 +1,11 @@
-#include <sodium.h>
-
 #include <CLI/CLI.hpp>
-#include <chrono>
 #include <iostream>
 #include <memory>
 
 #include "commands/commands.hpp"
+#include "mc2/store/codec.hpp"
 #include "mc2/store/store.hpp"
-#include "options/expiry.hpp"
 #include "pages/render.hpp"
-#include "pages/report.hpp"
 
 namespace mc2::cli {
 namespace {
@@ -33,21 +29,13 @@ Result<store::Store> TokenCommand::open(store::OpenMode mode) const {
 
 Result<ExitCode> TokenCommand::create() const {
   MC2_ASSIGN(const auto parsed_role, store::parse_role(role));
-  const auto now = std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
-  std::string expires_at;
-  if (!expires.empty()) {
-    MC2_ASSIGN(const auto expiry, parse_expiry(expires, now));
-    expires_at = utc_text(expiry);
-  }
+  const auto made = store::make_token(parsed_role, name, expires, utc_now());
+  if (!made) return Error{made.error().code, "--" + made.error().field, made.error().message};
+  const auto& [text, token] = made.value();
   MC2_ASSIGN(auto opened, open(store::OpenMode::ReadWrite));
-  store::TokenRandomness random{};
-  randombytes_buf(random.data(), random.size());
-  const std::string text = store::token_text(random);
-  const store::Token token{
-      std::string(store::token_id(text)), name, parsed_role, utc_text(now), expires_at, {}, store::token_hash(text)};
   MC2_TRY(opened.add_token(token));
   std::cerr << "mc2: token " + token.id + " (" + role + ", " +
-                   (expires_at.empty() ? "never expires" : "until " + expires_at) +
+                   (token.expires_at.empty() ? "never expires" : "until " + token.expires_at) +
                    ") follows; it is shown this once\n";
   std::cout << text << "\n";
   return ExitCode::Success;
@@ -66,26 +54,11 @@ std::string tokens_page(const store::TokenList& listed, const std::string& now) 
   return table(rows);
 }
 
-nlohmann::json tokens_report(const store::TokenList& listed, const std::string& now) {
-  auto tokens = nlohmann::json::array();
-  for (const store::Token& token : listed.tokens) {
-    nlohmann::json entry{{"token", token.id},
-                         {"role", to_string(token.role)},
-                         {"name", token.name},
-                         {"created_at", token.created_at},
-                         {"is_valid", store::is_valid_at(token, now)}};
-    if (!token.expires_at.empty()) entry["expires_at"] = token.expires_at;
-    if (!token.revoked_at.empty()) entry["revoked_at"] = token.revoked_at;
-    tokens.push_back(std::move(entry));
-  }
-  return {{"damaged_count", listed.damaged_count}, {"tokens", std::move(tokens)}};
-}
-
 Result<ExitCode> TokenCommand::list() const {
   MC2_ASSIGN(auto opened, open(store::OpenMode::ReadOnly));
   MC2_ASSIGN(const auto listed, opened.list_tokens());
   if (is_json)
-    print_report("mc2.token_list/1", tokens_report(listed, utc_now()));
+    std::cout << store::pretty(store::encode(listed, utc_now()));
   else
     std::cout << tokens_page(listed, utc_now());
   if (listed.damaged_count > 0)

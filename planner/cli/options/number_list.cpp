@@ -7,7 +7,7 @@
 namespace mc2::cli {
 namespace {
 
-struct NumberRange {
+struct SteppedRange {
   std::int64_t first, last, step;
   [[nodiscard]] std::int64_t count() const noexcept { return (last - first) / step + 1; }
 };
@@ -20,17 +20,17 @@ std::optional<std::int64_t> to_number(std::string_view text) {
 }
 
 /// "a" or "a:b:c" with low <= a <= b <= high and c >= 1.
-std::optional<NumberRange> to_range(std::string_view text, const NumberListLimits& limits) {
+std::optional<SteppedRange> to_range(std::string_view text, const NumberListLimits& limits) {
   const std::size_t colon = text.find(':');
   const auto first = to_number(text.substr(0, colon));
   if (!first || *first < limits.low || *first > limits.high) return std::nullopt;
-  if (colon == std::string_view::npos) return NumberRange{*first, *first, 1};
+  if (colon == std::string_view::npos) return SteppedRange{*first, *first, 1};
   const std::string_view rest = text.substr(colon + 1);
   const std::size_t second_colon = rest.find(':');
   if (second_colon == std::string_view::npos) return std::nullopt;
   const auto last = to_number(rest.substr(0, second_colon)), step = to_number(rest.substr(second_colon + 1));
   if (!last || !step || *last < *first || *last > limits.high || *step < 1) return std::nullopt;
-  return NumberRange{*first, *last, *step};
+  return SteppedRange{*first, *last, *step};
 }
 
 } // namespace

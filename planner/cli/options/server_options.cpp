@@ -61,7 +61,9 @@ void ServerOptions::add_hidden_to(CLI::App& app) {
 void ServerOptions::add_to(CLI::App& app) {
   add_hidden_to(app);
   app.get_option("--server")
-      ->description("ask this plan service (mc2 serve), e.g. http://plans:8471; default: MC2_SERVER in the environment")
+      ->description(
+          "ask this plan service (mc2 serve), e.g. http://plans:8471 or unix:/run/mc2.sock; default: MC2_SERVER in the "
+          "environment")
       ->group("Service");
   app.add_option("--token-file", token_file,
                  "file with the service's token; default: MC2_SERVER_TOKEN in the environment")

@@ -1,8 +1,11 @@
 #include "mc2/client/client.hpp"
 
 #include <algorithm>
+#include <memory>
+#include <mutex>
 #include <nlohmann/json.hpp>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 
 #include "mc2/store/codec.hpp"
@@ -32,9 +35,10 @@ bool may_stand_in_a_header(const std::string& token) {
 } // namespace
 
 Result<void> Options::validate() const {
-  if (const std::string fault = url_fault(url); !fault.empty())
+  const std::string fault = url.starts_with(kSocketScheme) ? socket_url_fault(url) : network_url_fault(url);
+  if (!fault.empty())
     return Error{ErrorCode::InvalidSpec, "server",
-                 "'" + said(url) + "' " + fault + "; give e.g. http://127.0.0.1:8471"};
+                 "'" + said(url) + "' " + fault + "; give e.g. http://127.0.0.1:8471 or unix:/run/mc2/mc2.sock"};
   if (!may_stand_in_a_header(token))
     return Error{ErrorCode::InvalidSpec, "token",
                  "has blanks or letters that no token has; copy it as mc2 token printed it"};
@@ -51,17 +55,48 @@ json parse_small(const std::string& body) {
   return body.size() <= kMostBytes ? json::parse(body, nullptr, false) : json();
 }
 
+/// Answers that were read before: reading one takes longer than asking for it. Threads: safe to share.
+class KnownAnswers {
+ public:
+  /// Errors: as store::decode_answer.
+  [[nodiscard]] Result<store::PlanAnswer> read(const std::string& body) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (const auto known = by_body_.find(body); known != by_body_.end()) return *known->second;
+    }
+    auto answer = store::decode_answer(body);
+    if (answer && body.size() <= kMostBytes) {
+      const std::lock_guard lock(mutex_);
+      if (by_body_.size() >= kMostAnswers) by_body_.clear();
+      by_body_.emplace(body, std::make_shared<const store::PlanAnswer>(answer.value()));
+    }
+    return answer;
+  }
+
+ private:
+  static constexpr std::size_t kMostAnswers = 64, kMostBytes = 64 << 10;
+  std::mutex mutex_;
+  std::unordered_map<std::string, std::shared_ptr<const store::PlanAnswer>> by_body_; ///< under mutex_
+};
+
+Error too_late(std::chrono::milliseconds deadline) {
+  return {kUnavailable, "", "has not answered within " + std::to_string(deadline.count()) + " ms"};
+}
+
 struct Client::Impl {
   Options options;
-  Transport transport;
+  std::unique_ptr<Transport> transport;
+  mutable KnownAnswers answers;
 
-  explicit Impl(const Options& given) : options(given), transport(given) {}
+  explicit Impl(const Options& given)
+      : options(given),
+        transport(given.url.starts_with(kSocketScheme) ? socket_transport(given) : network_transport(given)) {}
 
   [[nodiscard]] Error error(ErrorCode code, const std::string& message) const { return {code, options.url, message}; }
 
   /// The body of an answer of success.
   [[nodiscard]] Result<std::string> ask(const HttpRequest& request, const AskOptions& how = {}) const {
-    auto answer = transport.call(request, how.deadline.value_or(options.deadline), how.stop);
+    auto answer = transport->call(request, how.deadline.value_or(options.deadline), how.stop);
     if (!answer)
       return error(kUnavailable,
                    said(answer.error().message) + "; check that mc2 serve runs there" +
@@ -139,7 +174,7 @@ Result<store::PlanAnswer> Client::find_plan(const PlanQuestion& question, const 
                              (question.may_transfer ? "" : "&transfer=no");
   MC2_ASSIGN(const auto body,
              impl_->ask({.method = "POST", .target = target, .body = store::encode(question.request())}, ask));
-  MC2_ASSIGN(auto answer, impl_->decoded(store::decode_answer(body)));
+  MC2_ASSIGN(auto answer, impl_->decoded(impl_->answers.read(body)));
   const planner::Plan& plan = answer.plan;
   if (plan.op != question.op || plan.fingerprint != question.machine || (ask.epoch && answer.epoch != *ask.epoch))
     return impl_->unreadable({ErrorCode::Mismatch, "plan", "is for another operator, machine or epoch than was asked"});

@@ -21,22 +21,36 @@ struct HttpAnswer {
   std::string body;
 };
 
-/// The wire. The only code that includes cpprestsdk.
+/// The wire to one service. Threads: safe to share.
 class Transport {
  public:
-  /// Options are valid.
-  explicit Transport(const Options& options);
+  Transport() = default;
+  virtual ~Transport() = default;
+  Transport(const Transport&) = delete;
+  Transport& operator=(const Transport&) = delete;
 
   /// Errors: kUnavailable, its message saying what happened.
-  [[nodiscard]] Result<HttpAnswer> call(const HttpRequest& request, std::chrono::milliseconds deadline,
-                                        const std::stop_token& stop = {}) const;
-
- private:
-  struct Impl;
-  std::shared_ptr<Impl> impl_; ///< shared with calls that were given up and still end in the background
+  [[nodiscard]] virtual Result<HttpAnswer> call(const HttpRequest& request, std::chrono::milliseconds deadline,
+                                                const std::stop_token& stop) const = 0;
 };
 
-/// Why a URL names no service, or nothing.
-[[nodiscard]] std::string url_fault(const std::string& url);
+/// What every request names as its User-Agent. Services take those who name no mc2 for the clients before 0.2, which
+/// read less.
+inline constexpr const char* kUserAgent = "mc2/" MC2_VERSION;
+
+/// What a call that was not answered in time says.
+[[nodiscard]] Error too_late(std::chrono::milliseconds deadline);
+
+/// By cpprestsdk, for http and https. The only code that includes it. Options are valid.
+[[nodiscard]] std::unique_ptr<Transport> network_transport(const Options& options);
+/// By connections to a Unix socket that are kept for the next call. Options are valid.
+[[nodiscard]] std::unique_ptr<Transport> socket_transport(const Options& options);
+
+/// Why a URL of http or https names no service, or nothing.
+[[nodiscard]] std::string network_url_fault(const std::string& url);
+/// Likewise of one that begins with kSocketScheme.
+[[nodiscard]] std::string socket_url_fault(const std::string& url);
+
+inline constexpr std::string_view kSocketScheme = "unix:";
 
 } // namespace mc2::client

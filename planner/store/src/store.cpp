@@ -4,9 +4,7 @@
 
 #include <SQLiteCpp/Column.h>
 #include <algorithm>
-#include <array>
 #include <cstdint>
-#include <ctime>
 #include <filesystem>
 #include <string>
 #include <utility>
@@ -14,6 +12,7 @@
 #include "codec_parts.hpp"
 #include "file_place.hpp"
 #include "mc2/store/codec.hpp"
+#include "mc2/store/dates.hpp"
 #include "migrations.hpp"
 #include "store_impl.hpp"
 #include "waiting.hpp"
@@ -157,19 +156,7 @@ Result<std::vector<Record>> sample_records(const planner::OpSpec& op, const plan
   return records;
 }
 
-constexpr std::time_t kDay_s = 24 * 60 * 60;
-constexpr const char* kDateForm = "%Y-%m-%dT%H:%M:%SZ";
-
-/// So much later than an ISO 8601 date; empty where it is none.
-std::string later(const std::string& date, std::time_t seconds) {
-  std::tm utc{};
-  if (strptime(date.c_str(), kDateForm, &utc) == nullptr) return "";
-  const std::time_t moved = timegm(&utc) + seconds;
-  std::array<char, 32> text{};
-  gmtime_r(&moved, &utc);
-  std::strftime(text.data(), text.size(), kDateForm, &utc);
-  return text.data();
-}
+constexpr std::int64_t kDay_s = 24 * 60 * 60;
 
 /// The newest date in a table among documents that a model of the key may have to do with: of the same m or n. Later
 /// ones than a day after `now` are no clock's that stepped back, but wrong. Empty: there are none.

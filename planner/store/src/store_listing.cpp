@@ -220,7 +220,38 @@ Result<void> remove(Impl& store, const char* call, Table table, const std::strin
   });
 }
 
+/// In parts, for whose time others wait.
+template <typename Impl>
+Result<std::int64_t> remove_before(Impl& store, const char* call, Table table, const std::string& moment) {
+  constexpr int kRowsPerWrite = 256;
+  const std::string name(traits_of(table).name);
+  std::int64_t removed_count = 0;
+  for (;;) {
+    MC2_ASSIGN(const int count, store.write(call, [&]() -> Result<int> {
+      SQLite::Statement statement(store.database, "DELETE FROM " + name + " WHERE id IN (SELECT id FROM " + name +
+                                                      " WHERE created_at < ?1 LIMIT ?2)");
+      statement.bind(1, moment);
+      statement.bind(2, kRowsPerWrite);
+      return statement.exec();
+    }));
+    removed_count += count;
+    if (count < kRowsPerWrite) return removed_count;
+  }
+}
+
 } // namespace
+
+Result<std::int64_t> Store::remove_batches_before(const std::string& moment) {
+  return remove_before(*impl_, "Store::remove_batches_before", Table::SampleBatch, moment);
+}
+
+Result<std::int64_t> Store::remove_models_before(const std::string& moment) {
+  return remove_before(*impl_, "Store::remove_models_before", Table::Model, moment);
+}
+
+Result<std::int64_t> Store::remove_measurements_before(const std::string& moment) {
+  return remove_before(*impl_, "Store::remove_measurements_before", Table::Measurement, moment);
+}
 
 Result<void> Store::remove_plan(const std::string& digest) {
   return remove(*impl_, "Store::remove_plan", Table::Plan, digest);

@@ -7,8 +7,10 @@
 #include <algorithm>
 #include <utility>
 
+#include "codec_parts.hpp"
 #include "mc2/planner/error.hpp"
 #include "mc2/store/codec.hpp"
+#include "mc2/store/dates.hpp"
 #include "mc2/store/text.hpp"
 #include "records.hpp"
 #include "store_impl.hpp"
@@ -116,6 +118,35 @@ bool is_text_of(const Token& token, std::string_view text) {
 
 bool is_valid_at(const Token& token, std::string_view now) noexcept {
   return token.revoked_at.empty() && (token.expires_at.empty() || now < token.expires_at);
+}
+
+Result<NewToken> make_token(Role role, std::string name, const std::string& expires, const std::string& now) {
+  std::string expires_at;
+  if (!expires.empty()) {
+    MC2_ASSIGN(expires_at, parse_end(expires, "expires", now));
+  }
+  initialise_sodium();
+  TokenRandomness random{};
+  randombytes_buf(random.data(), random.size());
+  std::string text = token_text(random);
+  Token token{std::string(token_id(text)), std::move(name), role, now, std::move(expires_at), {}, token_hash(text)};
+  return NewToken{std::move(text), std::move(token)};
+}
+
+std::string encode(const TokenList& list, const std::string& now) {
+  Json tokens = Json::array();
+  for (const Token& token : list.tokens) {
+    Json entry{{"token", token.id},
+               {"role", to_string(token.role)},
+               {"name", token.name},
+               {"created_at", token.created_at},
+               {"is_valid", is_valid_at(token, now)}};
+    if (!token.expires_at.empty()) entry["expires_at"] = token.expires_at;
+    if (!token.revoked_at.empty()) entry["revoked_at"] = token.revoked_at;
+    tokens.push_back(std::move(entry));
+  }
+  return dump(
+      {{"damaged_count", list.damaged_count}, {"schema", schema_name("token_list")}, {"tokens", std::move(tokens)}});
 }
 
 Result<void> Store::add_token(const Token& token) {

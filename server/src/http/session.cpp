@@ -193,8 +193,9 @@ Message to_message(const Response& response, const Request& request, unsigned ve
   for (const auto& [name, value] : response.headers) message.insert(name, value); // Vary may come twice
   message.keep_alive(keeps_alive);
   const bool has_no_body = response.status == 204 || response.status == 304;
-  if (response.body && request.method != "HEAD") message.body() = {response.body->data(), response.body->size()};
-  if (!has_no_body) message.content_length(response.body ? response.body->size() : 0);
+  const std::string_view bytes = response.bytes();
+  if (request.method != "HEAD") message.body() = {bytes.data(), bytes.size()};
+  if (!has_no_body) message.content_length(bytes.size());
   return message;
 }
 
@@ -582,7 +583,7 @@ class Connection {
   }
 
   void log(const Request& request, const Response& response, const std::string& token_id, Clock::duration took) const {
-    log(request, response.status, response.body ? response.body->size() : 0, token_id, took);
+    log(request, response.status, response.bytes().size(), token_id, took);
   }
   void log(const Request& request, int status, std::size_t byte_count, const std::string& token_id,
            Clock::duration took) const {
@@ -619,12 +620,18 @@ class Connection {
     co_await drain();
   }
 
+  /// A part at a time, each of which has the time for an answer: a large one takes long on a slow line.
   net::awaitable<bool> write(Message message) {
     error_code error;
-    lowest_.expires_after(limits_->body_timeout);
-    co_await http::async_write(stream_, message, into(error));
+    http::response_serializer<http::span_body<const char>> serializer(message);
+    serializer.limit(kPartBytes);
+    while (!error && !serializer.is_done()) {
+      lowest_.expires_after(limits_->body_timeout);
+      co_await http::async_write_some(stream_, serializer, into(error));
+    }
     co_return !error;
   }
+  static constexpr std::size_t kPartBytes = 256 << 10;
 
   /// Reads on for a moment: closing with bytes unread would take the answer from a client that is still sending.
   net::awaitable<void> drain() {

@@ -28,7 +28,27 @@ int create_file(const std::filesystem::path& directory) {
   return named;
 }
 
+/// The bytes of an open file. @param kept  lives as long
+Body map_whole(int file, std::shared_ptr<void> kept) {
+  struct stat status {};
+  if (fstat(file, &status) != 0) fail("fstat");
+  const auto size = static_cast<std::size_t>(status.st_size);
+  if (size == 0) return {};
+  void* const place = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file, 0);
+  if (place == MAP_FAILED) fail("mmap");
+  const std::shared_ptr<const void> owner(place, [size, kept = std::move(kept)](void* bytes) { munmap(bytes, size); });
+  return {owner, {static_cast<const char*>(place), size}};
+}
+
 } // namespace
+
+Body take_file(const std::filesystem::path& path) {
+  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0) fail("open");
+  const std::shared_ptr<void> closed(nullptr, [file](void*) { close(file); });
+  unlink(path.c_str());
+  return map_whole(file, nullptr);
+}
 
 Body::Body(std::string bytes) {
   auto kept = std::make_shared<const std::string>(std::move(bytes));
@@ -52,16 +72,7 @@ void UploadFile::append(std::string_view bytes) {
   }
 }
 
-Body UploadFile::finish() {
-  struct stat status {};
-  if (fstat(file_, &status) != 0) fail("fstat");
-  const auto size = static_cast<std::size_t>(status.st_size);
-  if (size == 0) return {};
-  void* const place = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file_, 0);
-  if (place == MAP_FAILED) fail("mmap");
-  const std::shared_ptr<const void> owner(place, [size, kept = place_](void* bytes) { munmap(bytes, size); });
-  return {owner, {static_cast<const char*>(place), size}};
-}
+Body UploadFile::finish() { return map_whole(file_, place_); }
 
 std::optional<UploadFile> UploadRoom::enter() {
   if (count_.fetch_add(1) >= most_) {

@@ -48,6 +48,9 @@ namespace mc2::server {
 // changes.cpp
 [[nodiscard]] Result<Response> answer_changes(Context& context, const Call& call);
 
+// history.cpp
+[[nodiscard]] Result<Response> answer_history(Context& context, const Call& call);
+
 // curves.cpp
 [[nodiscard]] Result<Response> answer_curves(Context& context, const Call& call);
 
@@ -72,6 +75,14 @@ namespace mc2::server {
 [[nodiscard]] Result<Response> add_measurement(Context& context, const Call& call);
 [[nodiscard]] Result<Response> answer_measurement(Context& context, const Call& call);
 [[nodiscard]] Result<Response> remove_measurement(Context& context, const Call& call);
+
+// tokens.cpp
+[[nodiscard]] Result<Response> list_tokens(Context& context, const Call& call);
+[[nodiscard]] Result<Response> add_token(Context& context, const Call& call);
+[[nodiscard]] Result<Response> revoke_token(Context& context, const Call& call);
+
+// backup.cpp
+[[nodiscard]] Result<Response> answer_backup(Context& context, const Call& call);
 
 // imports.cpp
 [[nodiscard]] Result<Response> import_log(Context& context, const Call& call);

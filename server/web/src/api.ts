@@ -1,5 +1,5 @@
 import type {
-  Answer, Curves, Exploration, Explanation, List, LlmList, LlmPlan, MachineList, Model, Plan, Problem as Refusal, Races,
+  Answer, Curves, Exploration, Explanation, History, List, LlmList, LlmPlan, MachineList, Model, Plan, Problem as Refusal, Races,
 } from "./types";
 
 /** What went wrong, as the service says it, or as much as is known without its word. */
@@ -104,6 +104,7 @@ export const api = {
   llmPlan: (name: string, question: Parameters) => get<LlmPlan>(`/v1/llms/${id(name)}/plan${query(question)}`),
   ownLlmPlan: (config: string, question: Parameters) => post<LlmPlan>(`/v1/llms/plan${query(question)}`, config),
   machines: async () => (await get<MachineList>("/v1/fingerprints")).items,
+  history: () => get<History>("/v1/history"),
   readiness: () => get<{status: string; revision: number}>("/readyz"),
   version: () => get<{version: string; api: string}>("/version"),
   metrics: async () => (await ask("/metrics", "text/plain")).text(),

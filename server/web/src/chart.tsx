@@ -24,6 +24,8 @@ export interface ChartProps {
   /** The marks of the axis, where each by itself would not do: times have one unit. */
   yMarks?: (values: number[]) => string[];
   logarithmic?: "x" | "xy";
+  /** x counts seconds since 1970. */
+  isOverTime?: boolean;
   height?: number;
   onPick?: (index: number) => void;
 }
@@ -46,6 +48,13 @@ function powersOfTwo(low: number, high: number): number[] {
   const powers = [];
   for (let power = first; power <= last; power += step) powers.push(2 ** power);
   return powers;
+}
+
+/** Of moments that are so many seconds apart, UTC: what tells them apart. */
+function timeMarks(seconds: number[], step: number): string[] {
+  const day = 86400, minute = 60;
+  const [from, to] = step >= day ? [5, 10] : step >= minute ? [11, 16] : [11, 19]; // of 2026-01-31T23:59:59
+  return seconds.map((second) => new Date(second * 1000).toISOString().slice(from, to));
 }
 
 /** What stands at one place of the axis, the ends of a band as an interval. */
@@ -78,7 +87,8 @@ function options(props: ChartProps, width: number): uPlot.Options {
   return {
     width,
     height: props.height ?? 260,
-    scales: {x: {time: false, ...xScale}, y: isLogarithmic("y") ? {distr: 3} : {}},
+    tzDate: (second) => uPlot.tzDate(new Date(second * 1000), "Etc/UTC"),
+    scales: {x: props.isOverTime ? {time: true} : {time: false, ...xScale}, y: isLogarithmic("y") ? {distr: 3} : {}},
     series: [{label: props.xName, value: (_, v) => (v === null ? "" : props.xText(v))}, ...props.series.map(uplotSeries)],
     axes: [
       {
@@ -86,7 +96,9 @@ function options(props: ChartProps, width: number): uPlot.Options {
         label: props.xName,
         labelFont: axis.font,
         labelSize: 20,
-        values: texts((values) => values.map(props.xText)),
+        values: props.isOverTime
+          ? (_, splits, __, ___, step) => timeMarks(splits, step)
+          : texts((values) => values.map(props.xText)),
         space: 70,
         ...(isLogarithmic("x") ? {splits: (_: uPlot, __: number, low: number, high: number) => powersOfTwo(low, high)} : {}),
       },

@@ -155,6 +155,16 @@ export interface Flip {
   variant: Variant;
 }
 
+export interface History {
+  points: HistoryPoint[];
+  schema: "mc2.history/1";
+}
+
+export interface HistoryPoint {
+  moment: string;
+  numbers: Record<string, number>;
+}
+
 export interface ImportReport {
   schema: "mc2.import_report/1";
   format: string;

@@ -29,6 +29,11 @@ struct Limits {
   double refused_tokens_per_s = 10;                ///< answered 401; more of one client address are 429. 0: no limit
 };
 
+/// How long documents are kept; unset: for ever. Plans stay until another takes their place.
+struct Retention {
+  std::optional<std::chrono::seconds> samples, models, measurements;
+};
+
 /// How a service runs. docs/service.md has every setting with its names in file, environment and on the command line.
 struct Config {
   std::string address = "127.0.0.1"; ///< loopback, because there are no tokens until some are made
@@ -44,6 +49,8 @@ struct Config {
   bool has_public_read = false;                   ///< what only asks needs no token
   bool allows_insecure_network = false;           ///< others than loopback, though without tokens or without TLS
   Limits limits;
+  Retention retention;
+  std::chrono::seconds history_interval{300}; ///< between points of the store's history; 0: none is kept
 
   [[nodiscard]] bool has_tls() const noexcept { return !tls_certificate.empty(); }
 

@@ -90,10 +90,13 @@ using Header = std::pair<std::string, std::string>;
 struct Response {
   int status = 200;
   std::string content_type = "application/json";
-  std::shared_ptr<const std::string> body; ///< shared with the cache of answers; null: none
+  std::shared_ptr<const std::string> body; ///< shared with the cache of answers; null: none, or a file
   std::string etag;                        ///< quoted; empty: none
   std::vector<Header> headers = {};
   std::optional<Watch> watch = std::nullopt;
+  Body file = {}; ///< in place of `body`
+
+  [[nodiscard]] std::string_view bytes() const noexcept { return body ? std::string_view(*body) : file; }
 };
 
 } // namespace mc2::server

@@ -1,12 +1,13 @@
 import {useEffect, useState} from "preact/hooks";
 import {api} from "../api";
 import {count, percent, time} from "../format";
+import {History, serviceCharts} from "../history";
 import {useChanges, useLoaded} from "../hooks";
 import {parseMetrics, total} from "../metrics";
 import type {Metric} from "../metrics";
 import {Facts, Shown, Table} from "../parts";
 
-const refreshMs = 5000;
+const refreshMs = 5000, historyRounds = 12;
 
 const unique = (values: (string | undefined)[]) => [...new Set(values.filter((value) => value !== undefined))].sort() as string[];
 
@@ -89,6 +90,7 @@ export function HealthPage() {
           </section>
         )}
       </Shown>
+      <History charts={serviceCharts} round={Math.floor(round / historyRounds)} />
     </>
   );
 }

@@ -1,6 +1,7 @@
 import {useState} from "preact/hooks";
 import {api, query} from "../api";
 import {gainText, minute, shortDigest} from "../format";
+import {History, planCharts} from "../history";
 import {useChanges, useLoaded} from "../hooks";
 import {dtypes, kinds} from "../kinds";
 import {machineName, Shown, Table} from "../parts";
@@ -133,6 +134,7 @@ export function PlansPage({given}: {given: URLSearchParams}) {
           }
         </Shown>
       </div>
+      <History charts={planCharts} round={changes} />
     </>
   );
 }

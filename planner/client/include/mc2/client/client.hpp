@@ -32,7 +32,9 @@ inline constexpr ErrorCode kUnavailable = ErrorCode::Unsupported;
 
 /// Where a service is and how it is spoken to.
 struct Options {
-  std::string url;                             ///< "http://host:port" or "https://..."; a path before /v1 is kept
+  /// "http://host:port" or "https://..."; a path before /v1 is kept. "unix:/run/mc2/mc2.sock" for a service of this
+  /// machine (mc2 serve --unix-socket), which is asked by connections that stay open: several times faster
+  std::string url;
   std::string token;                           ///< bearer token; empty: none is sent
   std::filesystem::path ca_file;               ///< trusted certificates (PEM) for https; empty: those of the system
   std::chrono::milliseconds deadline{10'000};  ///< for a whole call, from resolving the name to the last byte
@@ -51,14 +53,14 @@ struct AskOptions {
   std::stop_token stop = {};                                        ///< gives the call up
 };
 
-/// One plan service (`mc2 serve`), asked through cpprestsdk's http_client. Documents are read by the store's codec and
-/// their digests are verified.
-/// Errors of every call, all naming the URL and what to do: kUnavailable (refused, late, cut short, too large, 5xx, not
-/// this service); InvalidSpec (the service does not take the token); Malformed, NewerVersion and Mismatch for what
-/// cannot be read; otherwise the code that the service's problem document names. Memory: a body takes at most
-/// Options::max_answer_bytes; cpprestsdk holds headers, and each chunk of a body, whole before it hands them on, so
-/// those are bounded by what arrives within the deadline only. Threads: safe to share. cpprestsdk runs its I/O on a
-/// pool that the process has once; it gets 2 threads here unless the program has sized it before.
+/// One plan service (`mc2 serve`), asked through cpprestsdk's http_client, or over its Unix socket. Documents are read
+/// by the store's codec and their digests are verified. Errors of every call, all naming the URL and what to do:
+/// kUnavailable (refused, late, cut short, too large, 5xx, not this service); InvalidSpec (the service does not take
+/// the token); Malformed, NewerVersion and Mismatch for what cannot be read; otherwise the code that the service's
+/// problem document names. Memory: a body takes at most Options::max_answer_bytes; cpprestsdk holds headers, and each
+/// chunk of a body, whole before it hands them on, so those are bounded by what arrives within the deadline only.
+/// Threads: safe to share. cpprestsdk runs its I/O on a pool that the process has once; it gets 2 threads here unless
+/// the program has sized it before.
 class Client {
  public:
   /// Connects to nothing yet. Errors: as Options::validate.

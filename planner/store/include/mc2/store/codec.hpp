@@ -65,6 +65,8 @@ struct WhatIf {
 [[nodiscard]] std::string encode(const Changes& changes);
 /// A part of the one above: without a schema name of its own.
 [[nodiscard]] std::string encode(const Change& change);
+/// As schemas/history.schema.json has it.
+[[nodiscard]] std::string encode(const std::vector<HistoryPoint>& points);
 /// Written for people and programs, never read back: they follow from plans and models.
 [[nodiscard]] std::string encode(const planner::Explanation& explanation);
 [[nodiscard]] std::string encode(const planner::LlmPlan& plan);

@@ -126,6 +126,13 @@ struct StoredMeasurement {
   std::string created_at;
 };
 
+/// How a service did until a moment.
+struct HistoryPoint {
+  std::string moment;                    ///< ISO 8601 UTC
+  std::map<std::string, double> numbers; ///< by name, finite
+  bool operator==(const HistoryPoint&) const = default;
+};
+
 /// What became of one document.
 struct Change {
   std::int64_t revision = 0; ///< of the store, after it
@@ -272,6 +279,13 @@ class Store {
   [[nodiscard]] Result<void> remove_batch(const std::string& digest);
   /// As above.
   [[nodiscard]] Result<void> remove_measurement(const std::string& digest);
+  /// Removes every batch of samples that was kept before `moment` (ISO 8601 UTC), and returns how many. Some at a time:
+  /// what an end in between leaves, the next call removes. Errors: ReadOnly.
+  [[nodiscard]] Result<std::int64_t> remove_batches_before(const std::string& moment);
+  /// As above.
+  [[nodiscard]] Result<std::int64_t> remove_models_before(const std::string& moment);
+  /// As above.
+  [[nodiscard]] Result<std::int64_t> remove_measurements_before(const std::string& moment);
 
   /// Undamaged plans, newest row first. Errors: none but Corrupt.
   [[nodiscard]] Result<std::vector<Listed>> list_plans(const ListFilter& filter) const;
@@ -304,6 +318,12 @@ class Store {
   /// oldest first. Errors: Stale for a revision that is too long ago (16384 changes) or that the store never had.
   /// ReadOnly for a file of a schema before 4 that is open read-only: it takes no note of changes yet.
   [[nodiscard]] Result<Changes> changes_since(std::int64_t revision, int limit) const;
+
+  /// Keeps a point of the history, in place of one of the same moment; the last 8192 stay. Errors: ReadOnly.
+  [[nodiscard]] Result<void> add_history(const HistoryPoint& point);
+  /// Points after a moment, the oldest first; of more than `limit` (positive) the newest. None in a store of a schema
+  /// before 5.
+  [[nodiscard]] Result<std::vector<HistoryPoint>> history_after(const std::string& moment, int limit) const;
 
   /// Returns the digest of its document. Errors: ReadOnly, InvalidSpec.
   [[nodiscard]] Result<std::string> add_measurement(const planner::Fingerprint& fingerprint,

@@ -43,6 +43,22 @@ struct TokenList {
   [[nodiscard]] bool is_empty() const noexcept { return tokens.empty() && damaged_count == 0; }
 };
 
+/// A token that was just made, with what its bearer shows: kept nowhere.
+struct NewToken {
+  std::string text;
+  Token token;
+};
+
+/// Makes one from the system's randomness, to be kept by Store::add_token.
+/// @param expires  as parse_end() takes it; empty: never
+/// @param now      ISO 8601 UTC
+/// Errors: those of parse_end(), with the field "expires".
+[[nodiscard]] Result<NewToken> make_token(Role role, std::string name, const std::string& expires,
+                                          const std::string& now);
+
+/// As schemas/token_list.schema.json has it.
+[[nodiscard]] std::string encode(const TokenList& list, const std::string& now);
+
 /// 4 bytes for the identifier, 32 for the secret.
 using TokenRandomness = std::array<std::uint8_t, 36>;
 

@@ -1,13 +1,13 @@
-#include "options/expiry.hpp"
+#include "mc2/store/dates.hpp"
 
 #include <array>
 #include <charconv>
-#include <cstdint>
+#include <chrono>
 #include <cstdio>
 #include <optional>
 #include <utility>
 
-namespace mc2::cli {
+namespace mc2::store {
 namespace {
 
 using std::chrono::seconds;
@@ -44,9 +44,7 @@ std::optional<sys_seconds> moment(const std::string& text) {
   return sys_days(date) + std::chrono::hours(hour) + std::chrono::minutes(minute) + seconds(second);
 }
 
-} // namespace
-
-std::string utc_text(sys_seconds time) {
+std::string text_of(sys_seconds time) {
   const auto day = std::chrono::floor<std::chrono::days>(time);
   const std::chrono::year_month_day date(day);
   const std::chrono::hh_mm_ss clock(time - day);
@@ -58,16 +56,31 @@ std::string utc_text(sys_seconds time) {
   return text.data();
 }
 
-Result<sys_seconds> parse_expiry(const std::string& text, sys_seconds now) {
-  const auto refuse = [&](const std::string& what) {
-    return Error{ErrorCode::InvalidSpec, "--expires", "is \"" + text.substr(0, 64) + "\"; " + what};
-  };
-  const auto from_now_s = duration_s(text);
-  const auto at = from_now_s ? std::optional(now + seconds(*from_now_s)) : moment(text);
-  if (!at) return refuse("must be a time from now such as 12h or 30d, or a date such as 2027-01-31 (UTC)");
-  if (*at <= now) return refuse("that is not in the future");
-  if (*at > kLatest) return refuse("must be before the year 10000; leave it out for a token that does not expire");
-  return *at;
+} // namespace
+
+Result<std::int64_t> parse_duration_s(const std::string& text, const std::string& field) {
+  const auto found = duration_s(text);
+  if (found) return *found;
+  return Error{ErrorCode::InvalidSpec, field,
+               "is \"" + text.substr(0, 64) + "\"; must be a time such as 12h, 30d or 52w"};
 }
 
-} // namespace mc2::cli
+std::string later(const std::string& text, std::int64_t further_s) {
+  const auto at = moment(text);
+  return at ? text_of(*at + seconds(further_s)) : std::string();
+}
+
+Result<std::string> parse_end(const std::string& text, const std::string& field, const std::string& now) {
+  const auto refuse = [&](const std::string& what) {
+    return Error{ErrorCode::InvalidSpec, field, "is \"" + text.substr(0, 64) + "\"; " + what};
+  };
+  const auto begin = moment(now);
+  const auto from_now_s = duration_s(text);
+  const auto at = from_now_s && begin ? std::optional(*begin + seconds(*from_now_s)) : moment(text);
+  if (!at) return refuse("must be a time from now such as 12h or 30d, or a date such as 2027-01-31 (UTC)");
+  if (begin && *at <= *begin) return refuse("that is not in the future");
+  if (*at > kLatest) return refuse("must be before the year 10000; leave it out for what does not end");
+  return text_of(*at);
+}
+
+} // namespace mc2::store

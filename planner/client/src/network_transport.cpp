@@ -93,52 +93,50 @@ std::string reason_of(const std::exception_ptr& failure) {
   }
 }
 
-} // namespace
+class NetworkTransport : public Transport {
+ public:
+  explicit NetworkTransport(const Options& options)
+      : client_(std::make_shared<http::client::http_client>(options.url, config_of(options))),
+        token_(options.token),
+        max_answer_bytes_(options.max_answer_bytes) {}
 
-/// Services take those who name no mc2 for the clients before 0.2, which read less.
-constexpr const char* kUserAgent = "mc2/" MC2_VERSION;
+  Result<HttpAnswer> call(const HttpRequest& request, std::chrono::milliseconds deadline,
+                          const std::stop_token& stop) const override;
 
-struct Transport::Impl {
-  http::client::http_client client;
-  std::string token;
-  std::size_t max_answer_bytes;
-
-  explicit Impl(const Options& options)
-      : client(options.url, config_of(options)), token(options.token), max_answer_bytes(options.max_answer_bytes) {}
-
+ private:
   [[nodiscard]] http::http_request to_request(const HttpRequest& request) const {
     http::http_request message(request.method);
     message.set_request_uri(request.target);
     message.headers().add(http::header_names::user_agent, kUserAgent);
-    if (!token.empty()) message.headers().add(http::header_names::authorization, "Bearer " + token);
+    if (!token_.empty()) message.headers().add(http::header_names::authorization, "Bearer " + token_);
     if (!request.body.empty()) {
       message.headers().set_content_type("application/json");
       // Not the string itself: cpprestsdk would read it through a reference to a stream of another type.
       message.set_body(Bytes(request.body.begin(), request.body.end()));
     }
-    message.set_progress_handler(BodyGuard(max_answer_bytes));
+    message.set_progress_handler(BodyGuard(max_answer_bytes_));
     return message;
   }
+
+  std::shared_ptr<http::client::http_client>
+      client_; ///< shared with calls that were given up and end in the background
+  std::string token_;
+  std::size_t max_answer_bytes_;
 };
 
-Transport::Transport(const Options& options) {
-  size_pool_once();
-  impl_ = std::make_shared<Impl>(options);
-}
-
-Result<HttpAnswer> Transport::call(const HttpRequest& request, std::chrono::milliseconds deadline,
-                                   const std::stop_token& stop) const {
+Result<HttpAnswer> NetworkTransport::call(const HttpRequest& request, std::chrono::milliseconds deadline,
+                                          const std::stop_token& stop) const {
   const auto end = std::chrono::steady_clock::now() + deadline;
   const auto arrival = std::make_shared<Arrival>();
   const concurrency::streams::container_buffer<Bytes> body;
   pplx::cancellation_token_source cancel;
   try {
-    http::http_request message = impl_->to_request(request);
+    http::http_request message = to_request(request);
     message.set_response_stream(body.create_ostream());
     // The continuation owns all that it touches: it may run after this call has given up.
-    impl_->client.request(message, cancel.get_token())
+    client_->request(message, cancel.get_token())
         .then([](const http::http_response& response) { return response.content_ready(); })
-        .then([arrival, body, keep = impl_](const pplx::task<http::http_response>& task) mutable {
+        .then([arrival, body, keep = client_](const pplx::task<http::http_response>& task) mutable {
           try {
             const http::http_response response = task.get();
             const Bytes& bytes = body.collection();
@@ -153,13 +151,20 @@ Result<HttpAnswer> Transport::call(const HttpRequest& request, std::chrono::mill
   }
   if (auto answer = arrival->wait(end, stop)) return *std::move(answer);
   cancel.cancel();
-  return Error{kUnavailable, "", "has not answered within " + std::to_string(deadline.count()) + " ms"};
+  return too_late(deadline);
 }
 
-std::string url_fault(const std::string& url) {
+} // namespace
+
+std::unique_ptr<Transport> network_transport(const Options& options) {
+  size_pool_once();
+  return std::make_unique<NetworkTransport>(options);
+}
+
+std::string network_url_fault(const std::string& url) {
   if (!web::uri::validate(url)) return "is no URL";
   const web::uri uri(url);
-  if (uri.scheme() != "http" && uri.scheme() != "https") return "is neither http nor https";
+  if (uri.scheme() != "http" && uri.scheme() != "https") return "is neither http, https nor unix";
   if (uri.host().empty()) return "names no host";
   if (uri.port() > 65535) return "names a port above 65535";
   if (!uri.user_info().empty()) return "holds a user name, which would be seen; use a token";

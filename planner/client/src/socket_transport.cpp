@@ -1,0 +1,216 @@
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <boost/beast/core/flat_buffer.hpp>
+#include <boost/beast/http/parser.hpp>
+#include <boost/beast/http/string_body.hpp>
+#include <cerrno>
+#include <cstring>
+#include <mutex>
+#include <optional>
+#include <system_error>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "transport.hpp"
+
+namespace mc2::client {
+namespace {
+
+namespace wire = boost::beast::http;
+using Clock = std::chrono::steady_clock;
+using Parser = wire::response_parser<wire::string_body>;
+
+Error failed(const std::string& what) {
+  return {kUnavailable, "", what + ": " + std::generic_category().message(errno)};
+}
+
+/// A file descriptor that is closed with it.
+class Socket {
+ public:
+  explicit Socket(int descriptor) : descriptor_(descriptor) {}
+  ~Socket() {
+    if (descriptor_ >= 0) ::close(descriptor_);
+  }
+  Socket(Socket&& from) noexcept : descriptor_(std::exchange(from.descriptor_, -1)) {}
+  Socket& operator=(Socket&& from) noexcept {
+    std::swap(descriptor_, from.descriptor_);
+    return *this;
+  }
+
+  [[nodiscard]] int get() const noexcept { return descriptor_; }
+  /// Whether a service that has nothing to say just now still holds the other end.
+  [[nodiscard]] bool is_open() const {
+    pollfd state{.fd = descriptor_, .events = POLLIN, .revents = 0};
+    return ::poll(&state, 1, 0) == 0;
+  }
+  /// Looks again and again, for less time than it takes to be woken, whether there is something to read: an answer that
+  /// is known comes that soon. Others may run meanwhile, such as a service on the only processor.
+  void look_out() const {
+    constexpr std::chrono::microseconds kMostTime{50};
+    const auto end = Clock::now() + kMostTime;
+    char first = 0;
+    while (::recv(descriptor_, &first, 1, MSG_PEEK) < 0 && errno == EAGAIN && Clock::now() < end)
+      std::this_thread::yield();
+  }
+  /// Waits for room to write, or for something to read. False once the time is up.
+  [[nodiscard]] bool wait(short events, Clock::time_point end) const {
+    pollfd state{.fd = descriptor_, .events = events, .revents = 0};
+    for (;;) {
+      const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - Clock::now());
+      if (left.count() <= 0) return false;
+      const int ready = ::poll(&state, 1, static_cast<int>(std::min<std::int64_t>(left.count(), 60'000)));
+      if (ready > 0) return true;
+    }
+  }
+
+ private:
+  int descriptor_;
+};
+
+/// Errors: kUnavailable.
+Result<Socket> connect_to(const std::string& path, Clock::time_point end) {
+  Socket socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (socket.get() < 0) return failed("cannot make a socket");
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  path.copy(static_cast<char*>(address.sun_path), sizeof address.sun_path - 1);
+  while (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
+    if (errno != EAGAIN || Clock::now() >= end) return failed("cannot connect"); // EAGAIN: many connect at once
+    ::poll(nullptr, 0, 1);
+  }
+  return socket;
+}
+
+class SocketTransport : public Transport {
+ public:
+  explicit SocketTransport(const Options& options)
+      : path_(options.url.substr(kSocketScheme.size())),
+        token_(options.token),
+        max_answer_bytes_(options.max_answer_bytes) {}
+
+  Result<HttpAnswer> call(const HttpRequest& request, std::chrono::milliseconds deadline,
+                          const std::stop_token& stop) const override;
+
+ private:
+  [[nodiscard]] std::string to_bytes(const HttpRequest& request) const;
+  [[nodiscard]] std::optional<Socket> idle_connection() const;
+  [[nodiscard]] Result<HttpAnswer> exchange(Socket socket, const std::string& bytes, std::chrono::milliseconds deadline,
+                                            Clock::time_point end, const std::stop_token& stop) const;
+  [[nodiscard]] static Result<void> send(const Socket& socket, std::string_view bytes,
+                                         std::chrono::milliseconds deadline, Clock::time_point end);
+
+  std::string path_, token_;
+  std::size_t max_answer_bytes_;
+  mutable std::mutex mutex_;
+  mutable std::vector<Socket> idle_; ///< under mutex_
+  mutable pid_t owner_ = ::getpid(); ///< of those, under mutex_
+};
+
+std::string SocketTransport::to_bytes(const HttpRequest& request) const {
+  std::string bytes =
+      request.method + ' ' + request.target + " HTTP/1.1\r\nHost: localhost\r\nUser-Agent: " + kUserAgent;
+  if (!token_.empty()) bytes += "\r\nAuthorization: Bearer " + token_;
+  if (!request.body.empty())
+    bytes += "\r\nContent-Type: application/json\r\nContent-Length: " + std::to_string(request.body.size());
+  return bytes + "\r\n\r\n" + request.body;
+}
+
+std::optional<Socket> SocketTransport::idle_connection() const {
+  const std::lock_guard lock(mutex_);
+  // A process that was forked off shares its parent's connections, on which answers would get mixed up.
+  if (std::exchange(owner_, ::getpid()) != ::getpid()) idle_.clear();
+  while (!idle_.empty()) {
+    Socket socket = std::move(idle_.back());
+    idle_.pop_back();
+    if (socket.is_open()) return socket;
+  }
+  return std::nullopt;
+}
+
+/// Errors: kUnavailable.
+Result<void> SocketTransport::send(const Socket& socket, std::string_view bytes, std::chrono::milliseconds deadline,
+                                   Clock::time_point end) {
+  while (!bytes.empty()) {
+    const auto count = ::send(socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    if (count < 0 && errno != EAGAIN && errno != EINTR) return failed("cannot be sent to");
+    if (count > 0) bytes.remove_prefix(static_cast<std::size_t>(count));
+    if (!bytes.empty() && !socket.wait(POLLOUT, end)) return too_late(deadline);
+  }
+  return {};
+}
+
+Result<HttpAnswer> SocketTransport::exchange(Socket socket, const std::string& bytes,
+                                             std::chrono::milliseconds deadline, Clock::time_point end,
+                                             const std::stop_token& stop) const {
+  constexpr std::size_t kPieceBytes = 64 << 10;
+  const std::stop_callback cut(stop, [kept = socket.get()] { ::shutdown(kept, SHUT_RDWR); }); // ends waiting for it
+  MC2_TRY(send(socket, bytes, deadline, end));
+  socket.look_out();
+  Parser parser;
+  parser.body_limit(max_answer_bytes_);
+  boost::beast::flat_buffer buffer;
+  boost::system::error_code error;
+  while (!parser.is_done()) {
+    if (buffer.size() > 0) {
+      buffer.consume(parser.put(buffer.data(), error));
+      const bool is_too_large = parser.is_header_done() && parser.content_length().value_or(0) > max_answer_bytes_;
+      if (is_too_large || error == wire::error::body_limit)
+        return Error{kUnavailable, "", "answers with more than " + std::to_string(max_answer_bytes_) + " bytes"};
+      if (error && error != wire::error::need_more)
+        return Error{kUnavailable, "", "answers with what is no HTTP: " + error.message()};
+      parser.eager(parser.is_header_done()); // so that the room for a body is made only for one that may come
+      if (!error) continue;
+      error = {};
+    }
+    const auto piece = buffer.prepare(kPieceBytes);
+    const auto count = ::recv(socket.get(), piece.data(), piece.size(), 0);
+    if (count < 0 && (errno == EAGAIN || errno == EINTR)) {
+      if (!socket.wait(POLLIN, end) || stop.stop_requested()) return too_late(deadline);
+      continue;
+    }
+    if (count < 0) return failed("cannot be read from");
+    if (count == 0) return Error{kUnavailable, "", "has ended the connection before its answer"};
+    buffer.commit(static_cast<std::size_t>(count));
+  }
+  auto& answer = parser.get();
+  const auto type = answer[wire::field::content_type];
+  HttpAnswer result{static_cast<int>(answer.result_int()), {type.data(), type.size()}, std::move(answer.body())};
+  if (answer.keep_alive() && buffer.size() == 0 && !stop.stop_requested()) {
+    const std::lock_guard lock(mutex_);
+    idle_.push_back(std::move(socket));
+  }
+  return result;
+}
+
+Result<HttpAnswer> SocketTransport::call(const HttpRequest& request, std::chrono::milliseconds deadline,
+                                         const std::stop_token& stop) const {
+  const auto end = Clock::now() + deadline;
+  const std::string bytes = to_bytes(request);
+  if (auto kept = idle_connection()) {
+    auto answer = exchange(*std::move(kept), bytes, deadline, end, stop);
+    // The service may have ended it at this very moment; all that it is asked may be asked twice.
+    if (answer || stop.stop_requested() || Clock::now() >= end) return answer;
+  }
+  MC2_ASSIGN(auto socket, connect_to(path_, end));
+  return exchange(std::move(socket), bytes, deadline, end, stop);
+}
+
+} // namespace
+
+std::unique_ptr<Transport> socket_transport(const Options& options) {
+  return std::make_unique<SocketTransport>(options);
+}
+
+std::string socket_url_fault(const std::string& url) {
+  const std::string_view path = std::string_view(url).substr(kSocketScheme.size());
+  if (!path.starts_with('/')) return "names no absolute path of a socket";
+  if (path.size() >= sizeof(sockaddr_un::sun_path)) return "is longer than the path of a socket may be (107 bytes)";
+  if (path.find('\0') != std::string_view::npos) return "has a zero byte";
+  return {};
+}
+
+} // namespace mc2::client

@@ -1,0 +1,96 @@
+#include "history_keeper.hpp"
+
+#include <algorithm>
+#include <condition_variable>
+#include <exception>
+#include <mutex>
+#include <vector>
+
+#include "kept_plans.hpp"
+#include "mc2/finder/models.hpp"
+#include "mc2/profiler/statistics.hpp"
+
+namespace mc2::server {
+namespace {
+
+/// Planning anew takes milliseconds a plan; what is left out is looked at the next time no sooner.
+constexpr std::chrono::seconds kMostPlanning{2};
+
+/// What the kept plans are predicted to lose at the speed of their machines now, of those that lose.
+std::vector<double> losses_of(const store::Store& store, const std::vector<planner::Plan>& plans,
+                              const std::stop_token& ends) {
+  const auto end = std::chrono::steady_clock::now() + kMostPlanning;
+  const auto is_over = [&] { return ends.stop_requested() || std::chrono::steady_clock::now() >= end; };
+  const finder::Kept kept = finder::kept_in_unnamed(store);
+  std::vector<double> losses;
+  for (const planner::Plan& plan : plans) {
+    if (is_over()) break;
+    if (const auto stale = finder::staleness_of(kept, plan, is_over)) losses.push_back(stale->loss);
+  }
+  return losses;
+}
+
+} // namespace
+
+HistoryKeeper::HistoryKeeper(std::chrono::seconds interval, StoreGate& store, Metrics& metrics, const DriftWatch& drift,
+                             Surroundings surroundings)
+    : interval_(interval),
+      store_(store),
+      metrics_(metrics),
+      drift_(drift),
+      surroundings_(std::move(surroundings)),
+      before_(metrics.totals()) {
+  if (interval.count() > 0) thread_ = std::jthread([this](const std::stop_token& ends) { watch(ends); });
+}
+
+Result<store::HistoryPoint> HistoryKeeper::look(const std::stop_token& ends) {
+  return store_.read([&](const store::Store& store) -> Result<store::HistoryPoint> {
+    MC2_ASSIGN(const auto plans, newest_plans(store));
+    const PlanFigures figures = figures_of(plans);
+    const auto losses = losses_of(store, plans, ends);
+    metrics_.set_stale_plans(losses.size(), losses.empty() ? 0 : std::ranges::max(losses));
+    const Metrics::Totals now = metrics_.totals();
+    store::HistoryPoint point{surroundings_.utc_now(),
+                              {{"requests", now.requests - before_.requests},
+                               {"failed_requests", now.failed_requests - before_.failed_requests},
+                               {"questions", now.questions - before_.questions},
+                               {"questions_from_memory", now.questions_from_memory - before_.questions_from_memory},
+                               {"plans", static_cast<double>(plans.size())},
+                               {"raced_plans", static_cast<double>(figures.errors.size())},
+                               {"covered_plans", static_cast<double>(figures.covered_count)},
+                               {"stale_plans", static_cast<double>(losses.size())},
+                               {"drifted_models", static_cast<double>(drift_.drifted_count())}}};
+    if (!figures.errors.empty()) {
+      point.numbers["prediction_error"] = profiler::quantile(figures.errors, 0.5);
+      point.numbers["prediction_error_p90"] = profiler::quantile(figures.errors, 0.9);
+      point.numbers["gain"] = profiler::quantile(figures.gains, 0.5);
+    }
+    if (!losses.empty()) point.numbers["worst_loss"] = std::ranges::max(losses);
+    before_ = now;
+    return point;
+  });
+}
+
+void HistoryKeeper::keep(const std::stop_token& ends) {
+  const auto tell = [&](const std::string& why) {
+    if (surroundings_.event) surroundings_.event("a point of the history was not kept: " + why);
+  };
+  try {
+    const auto point = look(ends);
+    if (ends.stop_requested()) return;
+    const auto kept = point ? store_.write([&](store::Store& store) { return store.add_history(point.value()); })
+                            : Result<void>(point.error());
+    if (!kept) tell(kept.error().text());
+  } catch (const std::exception& fault) { // a store that is locked too long, a full disk
+    tell(fault.what());
+  }
+}
+
+void HistoryKeeper::watch(const std::stop_token& ends) {
+  std::mutex mutex;
+  std::condition_variable_any never;
+  std::unique_lock lock(mutex);
+  while (!never.wait_for(lock, ends, interval_, [&] { return ends.stop_requested(); })) keep(ends);
+}
+
+} // namespace mc2::server

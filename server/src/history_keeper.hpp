@@ -1,0 +1,35 @@
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <thread>
+
+#include "drift_watch.hpp"
+#include "mc2/server/service.hpp"
+#include "metrics.hpp"
+#include "store_gate.hpp"
+
+namespace mc2::server {
+
+/// Keeps a point of the store's history (schemas/history.schema.json) every interval, as long as it lives.
+class HistoryKeeper {
+ public:
+  /// @param interval  0: no history is kept
+  HistoryKeeper(std::chrono::seconds interval, StoreGate& store, Metrics& metrics, const DriftWatch& drift,
+                Surroundings surroundings);
+
+ private:
+  [[nodiscard]] Result<store::HistoryPoint> look(const std::stop_token& ends);
+  void keep(const std::stop_token& ends);
+  void watch(const std::stop_token& ends);
+
+  std::chrono::seconds interval_;
+  StoreGate& store_;
+  Metrics& metrics_;
+  const DriftWatch& drift_;
+  Surroundings surroundings_;
+  Metrics::Totals before_; ///< at the point before
+  std::jthread thread_;    ///< last: it works with what stands above
+};
+
+} // namespace mc2::server

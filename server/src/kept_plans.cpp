@@ -1,0 +1,27 @@
+#include "kept_plans.hpp"
+
+namespace mc2::server {
+
+Result<std::vector<planner::Plan>> newest_plans(const store::Store& store) {
+  constexpr int kMostPlans = 500; // reading one takes tens of microseconds
+  MC2_ASSIGN(const auto listed, store.list_plans({.limit = kMostPlans}));
+  std::vector<planner::Plan> plans;
+  for (const store::Listed& item : listed)
+    if (auto found = store.find_plan(item.key)) plans.push_back(std::move(found.value().plan)); // else just removed
+  return plans;
+}
+
+PlanFigures figures_of(const std::vector<planner::Plan>& plans) {
+  PlanFigures figures;
+  for (const planner::Plan& plan : plans) {
+    const planner::Estimate& predicted = plan.makespan;
+    if (!plan.validation || !(predicted.us > 0) || !(plan.validation->fused_us > 0)) continue;
+    const double measured_us = plan.validation->fused_us;
+    figures.errors.push_back(measured_us / predicted.us - 1);
+    figures.gains.push_back(plan.validation->benefit);
+    figures.covered_count += predicted.low_us <= measured_us && measured_us <= predicted.high_us ? 1 : 0;
+  }
+  return figures;
+}
+
+} // namespace mc2::server

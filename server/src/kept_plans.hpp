@@ -1,0 +1,21 @@
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "mc2/store/store.hpp"
+
+namespace mc2::server {
+
+/// The newest 500 kept plans, without damaged ones. Errors: as Store::list_plans.
+[[nodiscard]] Result<std::vector<planner::Plan>> newest_plans(const store::Store& store);
+
+/// What those of them tell that were raced.
+struct PlanFigures {
+  std::vector<double> errors;    ///< measured / predicted makespan - 1
+  std::vector<double> gains;     ///< measured benefit over serial
+  std::size_t covered_count = 0; ///< whose measured time lies in its predicted interval
+};
+[[nodiscard]] PlanFigures figures_of(const std::vector<planner::Plan>& plans);
+
+} // namespace mc2::server

@@ -1,0 +1,60 @@
+#include "retention_keeper.hpp"
+
+#include <chrono>
+#include <condition_variable>
+#include <exception>
+#include <mutex>
+#include <optional>
+
+#include "mc2/store/dates.hpp"
+
+namespace mc2::server {
+namespace {
+
+constexpr std::chrono::hours kInterval{1};
+
+struct Rule {
+  std::optional<std::chrono::seconds> kept_for;
+  Result<std::int64_t> (store::Store::*remove_before)(const std::string&);
+  const char* what;
+};
+
+} // namespace
+
+RetentionKeeper::RetentionKeeper(const Retention& retention, StoreGate& store, Surroundings surroundings)
+    : retention_(retention), store_(store), surroundings_(std::move(surroundings)) {
+  if (retention.samples || retention.models || retention.measurements)
+    thread_ = std::jthread([this](const std::stop_token& ends) { watch(ends); });
+}
+
+void RetentionKeeper::remove_all() {
+  const std::string now = surroundings_.utc_now();
+  for (const Rule& rule : {Rule{retention_.samples, &store::Store::remove_batches_before, "batches of samples"},
+                           Rule{retention_.models, &store::Store::remove_models_before, "models"},
+                           Rule{retention_.measurements, &store::Store::remove_measurements_before, "measurements"}}) {
+    if (!rule.kept_for) continue;
+    const std::string moment = store::later(now, -rule.kept_for->count());
+    const auto removed = store_.write([&](store::Store& store) { return (store.*rule.remove_before)(moment); });
+    if (!surroundings_.event) continue;
+    if (!removed)
+      surroundings_.event(std::string(rule.what) + " of before " + moment +
+                          " were not removed: " + removed.error().text());
+    else if (removed.value() > 0)
+      surroundings_.event("removed " + std::to_string(removed.value()) + " " + rule.what + " of before " + moment);
+  }
+}
+
+void RetentionKeeper::watch(const std::stop_token& ends) {
+  std::mutex mutex;
+  std::condition_variable_any never;
+  std::unique_lock lock(mutex);
+  do {
+    try {
+      remove_all();
+    } catch (const std::exception& fault) { // a store that is locked too long, a full disk: in an hour it may be well
+      if (surroundings_.event) surroundings_.event(std::string("old documents were not removed: ") + fault.what());
+    }
+  } while (!never.wait_for(lock, ends, kInterval, [&] { return ends.stop_requested(); }));
+}
+
+} // namespace mc2::server

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <functional>
+#include <string>
+#include <thread>
+
+#include "mc2/server/config.hpp"
+#include "mc2/server/service.hpp"
+#include "store_gate.hpp"
+
+namespace mc2::server {
+
+/// Removes what has been kept for longer than it is to be: at once, and every hour as long as it lives.
+class RetentionKeeper {
+ public:
+  RetentionKeeper(const Retention& retention, StoreGate& store, Surroundings surroundings);
+
+ private:
+  void remove_all();
+  void watch(const std::stop_token& ends);
+
+  Retention retention_;
+  StoreGate& store_;
+  Surroundings surroundings_;
+  std::jthread thread_; ///< last: it works with what stands above; none where everything is kept for ever
+};
+
+} // namespace mc2::server

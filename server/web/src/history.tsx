@@ -1,0 +1,120 @@
+import {api} from "./api";
+import {Chart} from "./chart";
+import {count, minute, percent} from "./format";
+import {useLoaded} from "./hooks";
+import {Shown, TableOf} from "./parts";
+import type {HistoryPoint} from "./types";
+
+interface Line {
+  name: string;
+  of: string;
+  color: string;
+  kind: "line" | "dashed";
+}
+
+interface HistoryChart {
+  title: string;
+  lines: Line[];
+  text: (value: number) => string;
+}
+
+/** Of a table: the newest; the answer of /v1/history has all. */
+const shownRows = 300;
+
+const secondsOf = (point: HistoryPoint) => Date.parse(point.moment) / 1000;
+const momentOf = (seconds: number) => minute(new Date(seconds * 1000).toISOString());
+
+function OverTime({chart, points}: {chart: HistoryChart; points: HistoryPoint[]}) {
+  const has = ({of}: Line) => points.some((point) => point.numbers[of] !== undefined);
+  const lines = chart.lines.filter(has);
+  const known = points.filter((point) => lines.some(({of}) => point.numbers[of] !== undefined));
+  if (known.length < 2) return null;
+  const shown = (point: HistoryPoint, {of}: Line) => (point.numbers[of] === undefined ? "–" : chart.text(point.numbers[of]!));
+  return (
+    <>
+      <h3>{chart.title}</h3>
+      <Chart
+        label={`${chart.title} over time`}
+        x={known.map(secondsOf)}
+        series={lines.map((line) => ({...line, values: known.map((point) => point.numbers[line.of] ?? null)}))}
+        xName="time, UTC"
+        xText={momentOf}
+        yText={chart.text}
+        isOverTime
+        height={180}
+      />
+      <TableOf
+        caption={chart.title}
+        rows={[...known].reverse().slice(0, shownRows)}
+        columns={[
+          {name: "Until", of: (point) => minute(point.moment)},
+          ...lines.map((line) => ({name: line.name, of: (point: HistoryPoint) => shown(point, line), isNumber: true})),
+        ]}
+      />
+    </>
+  );
+}
+
+/** What the service has kept of how it did, at most four weeks. */
+export function History({charts, round}: {charts: HistoryChart[]; round: number | string}) {
+  const loaded = useLoaded(`history ${round}`, () => api.history());
+  return (
+    <section aria-label="History" class="card">
+      <h2>History</h2>
+      <Shown loaded={loaded}>
+        {({points}) =>
+          points.length < 2 ? (
+            <p class="muted">
+              A point is kept every five minutes (<code>mc2 serve --history-interval</code>); there are {points.length} yet.
+            </p>
+          ) : (
+            <>
+              {charts.map((chart) => (
+                <OverTime key={chart.title} chart={chart} points={points} />
+              ))}
+            </>
+          )
+        }
+      </Shown>
+    </section>
+  );
+}
+
+export const serviceCharts: HistoryChart[] = [
+  {
+    title: "Questions for plans, each interval",
+    text: count,
+    lines: [
+      {name: "asked", of: "questions", color: "compute", kind: "line"},
+      {name: "answered from memory", of: "questions_from_memory", color: "communication", kind: "dashed"},
+    ],
+  },
+  {
+    title: "Models that drift, plans that are stale, requests that failed",
+    text: count,
+    lines: [
+      {name: "drifted models", of: "drifted_models", color: "compute", kind: "line"},
+      {name: "stale plans", of: "stale_plans", color: "communication", kind: "line"},
+      {name: "failed requests", of: "failed_requests", color: "muted", kind: "dashed"},
+    ],
+  },
+];
+
+export const planCharts: HistoryChart[] = [
+  {
+    title: "Gain of the raced plans, and what stale ones lose",
+    text: percent,
+    lines: [
+      {name: "gain over serial, median", of: "gain", color: "compute", kind: "line"},
+      {name: "predicted loss of the worst stale plan", of: "worst_loss", color: "communication", kind: "line"},
+    ],
+  },
+  {
+    title: "Measured time against the predicted",
+    text: percent,
+    lines: [
+      {name: "median", of: "prediction_error", color: "compute", kind: "line"},
+      {name: "0.9 quantile", of: "prediction_error_p90", color: "communication", kind: "dashed"},
+    ],
+  },
+];
