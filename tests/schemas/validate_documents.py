@@ -57,10 +57,12 @@ def is_free(path):
     return bool(path) and path[-1] in FREE_OBJECTS
 
 
-def is_optional(path):
+def is_optional(path, document):
     if path[0] == "sites" and len(path) == 3 and path[-1] in OPTIONAL_OF_SITES:
         return True
     if path[0] == "changes" and path[-1] == "purpose":  # of plans
+        return True
+    if path in (("samples",), ("models",), ("measurements",)) and document.get("schema") == "mc2.pruned/1":  # as asked
         return True
     return path[-1] in OPTIONAL_KEYS or "options" in path[:-1] or is_free(path[:-1])
 
@@ -86,7 +88,7 @@ def mutations(document, known):
             changed = copy.deepcopy(document)
             parent_of(changed, path)[path[-1]] = wrong
             yield f"{path} replaced by {wrong}", changed
-        if isinstance(path[-1], str) and not is_optional(path):
+        if isinstance(path[-1], str) and not is_optional(path, document):
             changed = copy.deepcopy(document)
             del parent_of(changed, path)[path[-1]]
             yield f"{path} removed", changed

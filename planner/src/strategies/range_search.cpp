@@ -99,7 +99,11 @@ Choice RangeSearch::best(std::int64_t m, const Choice* near) const {
   Choice best = uncut;
   if (near != nullptr && near->is_cut()) {
     const auto here = apply(near->rule(near->odd_length()), *near->cost, m);
-    if (here && here->score_us < best.score_us) best = *here;
+    if (here && here->score_us < best.score_us) {
+      best = *here;
+      // Of equal ones the first that is met stands, as it does where nothing is near: its gain may not be significant.
+      best.score_us = std::nextafter(best.score_us, std::numeric_limits<double>::infinity());
+    }
   }
   for (std::size_t i = 0; i < floors_us_per_row_.size(); ++i) {
     if (static_cast<double>(at.problem.rows) * floors_us_per_row_[i] > best.score_us) continue;
