@@ -66,7 +66,7 @@ Result<store::HistoryPoint> HistoryKeeper::look(const std::stop_token& ends) {
       point.numbers["gain"] = profiler::quantile(figures.gains, 0.5);
     }
     if (!losses.empty()) point.numbers["worst_loss"] = std::ranges::max(losses);
-    before_ = now;
+    now_ = now;
     return point;
   });
 }
@@ -80,7 +80,8 @@ void HistoryKeeper::keep(const std::stop_token& ends) {
     if (ends.stop_requested()) return;
     const auto kept = point ? store_.write([&](store::Store& store) { return store.add_history(point.value()); })
                             : Result<void>(point.error());
-    if (!kept) tell(kept.error().text());
+    if (!kept) return tell(kept.error().text());
+    before_ = now_;                       // else the next point has what this one lacks
   } catch (const std::exception& fault) { // a store that is locked too long, a full disk
     tell(fault.what());
   }

@@ -28,8 +28,8 @@ class HistoryKeeper {
   Metrics& metrics_;
   const DriftWatch& drift_;
   Surroundings surroundings_;
-  Metrics::Totals before_; ///< at the point before
-  std::jthread thread_;    ///< last: it works with what stands above
+  Metrics::Totals before_, now_; ///< at the point that was kept last, and at this one
+  std::jthread thread_;          ///< last: it works with what stands above
 };
 
 } // namespace mc2::server

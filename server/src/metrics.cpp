@@ -76,12 +76,10 @@ struct Metrics::Impl {
   Gauge& drifted_models =
       gauges(registry, "mc2_models_drifted", "Kept models that the samples which came last disagree with.").Add({});
   Gauge& gain = gauges(registry, "mc2_plan_gain_ratio", "Median measured benefit over serial of those plans.").Add({});
-  Gauge& stale_plans =
-      gauges(registry, "mc2_plans_stale", "Kept plans that another cut beats at their machines' present speed.")
-          .Add({});
-  Gauge& worst_loss =
-      gauges(registry, "mc2_plan_worst_loss_ratio", "What the worst of those loses, predicted: kept / best - 1.")
-          .Add({});
+  Family<Gauge>& stale_plans = // without a value until it is known
+      gauges(registry, "mc2_plans_stale", "Kept plans that another cut beats at their machines' present speed.");
+  Family<Gauge>& worst_loss =
+      gauges(registry, "mc2_plan_worst_loss_ratio", "What the worst of those loses, predicted: kept / best - 1.");
   Gauge& watchers = gauges(registry, "mc2_watchers", "Clients that wait for changes of the store.").Add({});
   Gauge& raced_plans =
       gauges(registry, "mc2_plans_raced", "Kept plans with a measured makespan, of the newest 500.").Add({});
@@ -148,8 +146,8 @@ void Metrics::connection_refused(std::string_view reason) {
 
 void Metrics::set_gain(double benefit) { impl_->gain.Set(benefit); }
 void Metrics::set_stale_plans(std::size_t count, double worst_loss) {
-  impl_->stale_plans.Set(static_cast<double>(count));
-  impl_->worst_loss.Set(worst_loss);
+  impl_->stale_plans.Add({}).Set(static_cast<double>(count));
+  impl_->worst_loss.Add({}).Set(worst_loss);
 }
 
 Metrics::Totals Metrics::totals() const {

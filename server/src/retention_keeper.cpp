@@ -27,20 +27,24 @@ RetentionKeeper::RetentionKeeper(const Retention& retention, StoreGate& store, S
     thread_ = std::jthread([this](const std::stop_token& ends) { watch(ends); });
 }
 
-void RetentionKeeper::remove_all() {
+/// In parts, between which others write.
+void RetentionKeeper::remove_all(const std::stop_token& ends) {
   const std::string now = surroundings_.utc_now();
   for (const Rule& rule : {Rule{retention_.samples, &store::Store::remove_batches_before, "batches of samples"},
                            Rule{retention_.models, &store::Store::remove_models_before, "models"},
                            Rule{retention_.measurements, &store::Store::remove_measurements_before, "measurements"}}) {
     if (!rule.kept_for) continue;
     const std::string moment = store::later(now, -rule.kept_for->count());
-    const auto removed = store_.write([&](store::Store& store) { return (store.*rule.remove_before)(moment); });
+    std::int64_t removed_count = 0;
+    Result<std::int64_t> removed = std::int64_t{store::kMostRemoved};
+    while (removed && removed.value() == store::kMostRemoved && !ends.stop_requested()) {
+      removed = store_.write([&](store::Store& store) { return (store.*rule.remove_before)(moment); });
+      removed_count += removed ? removed.value() : 0;
+    }
     if (!surroundings_.event) continue;
-    if (!removed)
-      surroundings_.event(std::string(rule.what) + " of before " + moment +
-                          " were not removed: " + removed.error().text());
-    else if (removed.value() > 0)
-      surroundings_.event("removed " + std::to_string(removed.value()) + " " + rule.what + " of before " + moment);
+    if (!removed) surroundings_.event(std::string(rule.what) + " of before " + moment + ": " + removed.error().text());
+    if (removed_count > 0)
+      surroundings_.event("removed " + std::to_string(removed_count) + " " + rule.what + " of before " + moment);
   }
 }
 
@@ -50,7 +54,7 @@ void RetentionKeeper::watch(const std::stop_token& ends) {
   std::unique_lock lock(mutex);
   do {
     try {
-      remove_all();
+      remove_all(ends);
     } catch (const std::exception& fault) { // a store that is locked too long, a full disk: in an hour it may be well
       if (surroundings_.event) surroundings_.event(std::string("old documents were not removed: ") + fault.what());
     }

@@ -16,7 +16,7 @@ class RetentionKeeper {
   RetentionKeeper(const Retention& retention, StoreGate& store, Surroundings surroundings);
 
  private:
-  void remove_all();
+  void remove_all(const std::stop_token& ends);
   void watch(const std::stop_token& ends);
 
   Retention retention_;

@@ -13,6 +13,7 @@ constexpr std::string_view kCapture = "{id}";
 constexpr Needs kReads{Work::Read};
 constexpr Needs kPlans{Work::Plan};
 constexpr Needs kWrites{Work::Write};
+constexpr Needs kCopies{Work::Copy};
 constexpr Needs kUploads{Work::Write, true};
 constexpr Needs kLogs{Work::Write, true, true};
 
@@ -59,7 +60,7 @@ constexpr std::array kRoutes{
     Route{"GET", "/v1/tokens", &list_tokens, Access::Admin, kReads},
     Route{"POST", "/v1/tokens", &add_token, Access::Admin, kWrites},
     Route{"DELETE", "/v1/tokens/{id}", &revoke_token, Access::Admin, kWrites},
-    Route{"GET", "/v1/backup", &answer_backup, Access::Admin, kReads},
+    Route{"GET", "/v1/backup", &answer_backup, Access::Admin, kCopies},
     Route{"GET", "/v1/fingerprints", &list_fingerprints, Access::Read, kReads},
 };
 

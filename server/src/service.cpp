@@ -99,6 +99,7 @@ Result<std::unique_ptr<Service>> Service::open(const Config& config, Surrounding
                                         [changes] { changes.fire(); }));
   std::unique_ptr<Service> service(new Service(
       std::make_unique<Impl>(config, std::move(keeper), changes, std::move(gate), std::move(surroundings))));
+  remove_old_backups(config.store.parent_path());
   const auto& event = service->impl_->context.surroundings.event;
   if (const auto found = find_drifted_models(*service->impl_->store, service->impl_->drift); !found && event)
     event("which kept models drift is not known: " + found.error().text());
@@ -191,7 +192,8 @@ Admission Service::Impl::admit(const RequestHead& head) {
                                 "without a token this is asked as localhost or by its IP address, not as " +
                                     std::string(head.host.substr(0, kShownHost)),
                                 head.id);
-  else if (!is_reading(head.method) && is_of_another_site(head.origin, head.host))
+  else if ((!is_reading(head.method) || needed == Access::Admin) &&
+           (is_of_another_site(head.origin, head.host) || head.fetch_site == "cross-site"))
     admission.refusal = problem(
         403, "pages of other sites may not send this; ask from a program, or from this service's own page", head.id);
   else if (!head.content_encoding.empty() && head.content_encoding != "identity") {
@@ -213,7 +215,7 @@ Admission Service::admit(const RequestHead& head) noexcept {
   }
 }
 
-void Service::count_refusal(std::string_view method, std::string_view target, int status) {
+void Service::count_elsewhere(std::string_view method, std::string_view target, int status) {
   const Match match = route_of(method, target);
   impl_->metrics.count_request(method, match.route != nullptr ? match.route->pattern : kNoRoute, status, {});
 }
@@ -273,8 +275,8 @@ Response Service::answer(const Request& request) noexcept {
     impl_->tell(request.id, fault);
     response = problem(500, "an internal error; the log says what", request.id);
   }
-  const bool goes_on = request.told.has_value(); // one that was counted
-  if (!goes_on)
+  const bool waits = response.watch || request.told; // counted once, when it ends
+  if (!waits)
     impl_->metrics.count_request(request.method, route, response.status, std::chrono::steady_clock::now() - start);
   return response;
 }

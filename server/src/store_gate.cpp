@@ -31,6 +31,7 @@ std::string_view advice(StoreState state) noexcept {
     case StoreState::Gone:
       return "the store's file was deleted, moved or replaced; put it back, or start the service anew";
     case StoreState::Unreadable: return "the store cannot be read; mc2 db check says what is wrong";
+    case StoreState::Rewound: return "the store's file was replaced by an earlier copy of it; start the service anew";
     case StoreState::DiskFull: return "the store's disk is full; make room, or lower --least-free-bytes";
   }
   return {};
@@ -88,7 +89,11 @@ void StoreGate::refresh_now() {
 
 Result<void> StoreGate::look() {
   return read([this](const store::Store& store) -> Result<void> {
+    const std::int64_t known = revision_;
     MC2_ASSIGN(const auto seen, store.revision());
+    // Once: the file was read just before a write that shows here already.
+    looks_behind_ = seen < known ? looks_behind_ + 1 : 0;
+    is_rewound_ = is_rewound_ || looks_behind_ > 1;
     raise_revision(seen);
     if (seen == told_revision_) return {};
     MC2_TRY(on_change_(store)); // and again the next time
@@ -104,6 +109,7 @@ StoreState StoreGate::look_at_file() {
   } catch (const std::exception&) { // a file that is locked too long, e.g.; a request that reads it is told
     return StoreState::Unreadable;
   }
+  if (is_rewound_) return StoreState::Rewound; // answers of both are kept under the same epochs
   return free_bytes(path_) < least_free_bytes_ ? StoreState::DiskFull : StoreState::Well;
 }
 

@@ -27,6 +27,7 @@ enum class StoreState : std::uint8_t {
   Well,
   Gone,       ///< another file, or none, stands in its place: open connections go on with what nobody else sees
   Unreadable, ///< when it was last looked at
+  Rewound,    ///< an earlier copy was written over it
   DiskFull,   ///< less room than was asked for: the next document might not be kept
 };
 
@@ -102,6 +103,8 @@ class StoreGate {
   OnState on_state_;
   OnRise on_rise_;
   std::int64_t told_revision_ = -1; ///< the watcher's own, once it runs
+  int looks_behind_ = 0;            ///< likewise: in a row that saw an earlier revision than was known before
+  bool is_rewound_ = false;         ///< likewise
   std::jthread watcher_;            ///< last, so that it ends first
 };
 

@@ -122,7 +122,8 @@ class OptionTest(ProgramTest):
         self.refuse(USAGE, ["db", "check", "extra"], "extra")
         self.refuse(USAGE, ["db", "watch", "--since", "-1"], "--since")
         self.refuse(USAGE, ["db", "prune", "--store", self.store], "say what to remove")
-        self.refuse(USAGE, ["db", "prune", "--samples", "12", "--store", self.store], "--samples", '"12"', "30d")
+        for age in ("12", "0d", "-3d", "9999999999d"):
+            self.refuse(USAGE, ["db", "prune", "--samples", age, "--store", self.store], "--samples", f'"{age}"', "30d")
         self.refuse(NO_ANSWER, ["db", "watch", "--store", self.directory / "none.db"], "none.db")
 
     def test_two_sources_of_the_operator(self):

@@ -44,7 +44,7 @@ class JsonTest(ProgramTest):
         copy = self.directory / "copy.db"
         self.document("mc2.store_check/1", "db", "backup", copy, *store)
         self.assertEqual(self.document("mc2.merge/1", "db", "merge", copy, *store)["added_count"], 0)
-        pruned = self.document("mc2.pruned/1", "db", "prune", "--samples", "52w", "--models", "0s", "--store", copy)
+        pruned = self.document("mc2.pruned/1", "db", "prune", "--samples", "52w", "--models", "1s", "--store", copy)
         self.assertEqual(pruned["samples"]["removed_count"], 0)
         self.assertNotIn("measurements", pruned)
         exported = self.directory / "exported.json"

@@ -152,6 +152,17 @@ TYPED_TEST(ClientOf, ACallEndsWhenItIsGivenUp) {
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20));
 }
 
+TYPED_TEST(ClientOf, ChangesAreWaitedForLongerThanOtherAnswers) {
+  TypeParam service([](const std::string&) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(900));
+    return http_answer(R"({"changes":[],"epoch":7,"schema":"mc2.changes/1"})");
+  });
+  const Options options{.url = service.url(), .token = {}, .ca_file = {}, .deadline = std::chrono::milliseconds(600)};
+  const auto changes = Client::open(options).value().changes_since(7, std::chrono::seconds(20));
+  ASSERT_TRUE(changes.ok()) << changes.error().text();
+  EXPECT_EQ(changes.value().revision, 7);
+}
+
 TYPED_TEST(ClientOf, AnAnswerThatTricklesEndsAtTheDeadlineToo) {
   // Each byte restarts cpprestsdk's own timeout; the deadline is of the whole.
   TypeParam service([](const std::string&) {

@@ -277,6 +277,29 @@ TEST(PlanService, WhatChangesIsAskedForAtOnce) {
   EXPECT_TRUE(comes_from(source, "epoch 8"));
 }
 
+TEST(PlanService, TellsThatAnAnswerHasTakenAnothersPlace) {
+  std::atomic<int> told_count{0};
+  std::atomic<std::int64_t> short_rows{128};
+  FakeService service([&](const std::string&) { return good_answer(7, short_rows); });
+  ServiceOptions options = quick();
+  options.patience = std::chrono::seconds(20);
+  options.refresh = std::chrono::milliseconds(1);
+  options.on_change = [&] { ++told_count; };
+  const PlanSource source = plan_service(client_of(service.url()), options);
+  ASSERT_TRUE(source.find(examples::question()).ok());
+  for (int i = 0; i < 20; ++i) {
+    ASSERT_TRUE(source.find(examples::question()).ok()); // the same, asked for anew
+    std::this_thread::sleep_for(std::chrono::milliseconds(3));
+  }
+  EXPECT_EQ(told_count, 0);
+  short_rows = 256;
+  for (int i = 0; i < 5000 && told_count == 0; ++i) {
+    ASSERT_TRUE(source.find(examples::question()).ok());
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  EXPECT_EQ(told_count, 1);
+}
+
 TEST(PlanService, WhoHasMissedChangesAsksForEverythingAnew) {
   std::atomic<bool> is_stale{true};
   ChangingService service([&](const std::string& request) {
@@ -301,13 +324,15 @@ TEST(PlanService, AServiceThatCannotBeWatchedIsNotBesieged) {
         support::http_answer(R"({"changes":[],"epoch":5,"schema":"mc2.changes/1"})"), // without having waited
         support::http_answer(R"({"code":"stale","detail":"always"})", "409 Conflict", "application/problem+json")}) {
     ChangingService service([&](const std::string&) { return said; });
-    const PlanSource source = plan_service(client_of(service.url()), watching());
+    ServiceOptions options = watching();
+    options.retry = std::chrono::milliseconds(20); // which grows: 20, 40, ... and half of that at random
+    const PlanSource source = plan_service(client_of(service.url()), options);
     ASSERT_TRUE(source.find(examples::question()).ok());
     for (int i = 0; i < 5000 && service.watched_count < 1; ++i)
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    std::this_thread::sleep_for(std::chrono::milliseconds(100));
-    EXPECT_LE(service.watched_count, 2) << said;
-    EXPECT_LE(service.asked_count, 2) << said;
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    EXPECT_LE(service.watched_count, 6) << said;
+    EXPECT_LE(service.asked_count, 6) << said;
   }
 }
 

@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 
 import yaml
 
@@ -37,8 +38,12 @@ class MonitoringTest(ServiceTest):
         service = self.start("--history-interval", 1)
         for target in (f"/v1/plan?{SHAPE_QUERY}", "/v1/plans/ffffffff"):
             service.request("GET", target)
-        described = {}
-        text = service.request("GET", "/metrics")[2].decode()
+        described, text = {}, ""
+        for _ in range(400):  # until the first point of the history, before which some are not known
+            text = service.request("GET", "/metrics")[2].decode()
+            if "\nmc2_plans_stale " in text:
+                break
+            time.sleep(0.02)
         for family, kind in re.findall(r"^# TYPE (\w+) (\w+)$", text, re.M):
             described[family] = set()
             if kind == "histogram":

@@ -91,7 +91,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   static const LiveLimits limits{Limits{}};
   static const AccessLog log;
   static RateLimiter rates(0);
-  static net::thread_pool upload_pool{1}, writing_pool{1}, reading_pool{1}, planning_pool{1};
+  static net::thread_pool upload_pool{1}, writing_pool{1}, reading_pool{1}, planning_pool{1}, copying_pool{1};
   SessionList sessions;
   net::io_context io;
   const net::any_io_executor executor = io.get_executor();
@@ -101,7 +101,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   net::co_spawn(executor,
                 serve_connection(PlainStream(PlainStream::socket_type(std::move(here))), "unix",
                                  SessionContext{served->service(), limits, log, sessions, rates, served->uploads(),
-                                                upload_pool, writing_pool, reading_pool, planning_pool}),
+                                                upload_pool, writing_pool, reading_pool, planning_pool, copying_pool}),
                 net::detached);
   net::co_spawn(executor, talk(std::move(there), {reinterpret_cast<const char*>(data), size}, answer), net::detached);
   io.run();

@@ -212,6 +212,8 @@ class RoutesTest(ServiceTest):
         self.ask("POST", "/v1/tokens", 400, {"role": "owner"})
         self.ask("POST", "/v1/tokens", 409, {"role": "admin"})
         self.ask("DELETE", "/v1/tokens/ffffffff", 404)
+        for method, target in (("GET", "/v1/tokens"), ("DELETE", "/v1/tokens/ffffffff"), ("GET", "/v1/backup")):
+            self.ask(method, f"{target}?colour=red", 400)
         self.assertEqual(self.service.request("GET", "/v1/backup")[0], 200)  # bytes; tokens_test.py has them
         self.seen |= {("GET", "/v1/backup", "200"), ("POST", "/v1/tokens", "201"), ("DELETE", "/v1/tokens/{id}", "204")}
 

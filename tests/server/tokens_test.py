@@ -56,7 +56,7 @@ class TokensTest(ServiceTest):
         self.assertEqual(ask("DELETE", f"/v1/tokens/{made['token']}")[0], 204)
         self.eventually(401, lambda: self.status(service, "GET", PLAN, made["text"]))
         for wrong, field in (({"role": "owner"}, "role"), ({"name": "x"}, "role"), ({"role": "read", "expires": "-3d"}, "expires"),
-                             ({"role": "read", "colour": "red"}, "colour"), ({"role": 7}, "role"), ({"role": "read", "name": "x" * 65}, "name")):
+                             ({"role": "read", "expires": ""}, "expires"), ({"role": "read", "colour": "red"}, "colour"), ({"role": 7}, "role"), ({"role": "read", "name": "x" * 65}, "name")):
             status, _, problem = ask("POST", "/v1/tokens", wrong)
             self.assertEqual((status, problem["field"]), (400, field), wrong)
         self.assertNotIn(made["text"], service.log.read_text())
@@ -78,6 +78,13 @@ class TokensTest(ServiceTest):
         self.assertIn("healthy", self.succeed("db", "check", "--store", copy))
         self.assertEqual(self.succeed("db", "export", "--store", copy), self.succeed("db", "export", "--store", self.store))
         self.assertEqual([path.name for path in self.store.parent.glob(".mc2-backup*")], [], "nothing is left behind")
+        for header in ({"Origin": "http://evil.example"}, {"Sec-Fetch-Site": "cross-site"}):
+            self.assertEqual(service.request("GET", "/v1/backup", headers=header)[0], 403, "a page of another site")
+        self.assertEqual(service.request("GET", "/v1/backup", headers={"Sec-Fetch-Site": "none"})[0], 200)
+        full = self.start("--least-free-bytes", 10**18)
+        status, headers, body = full.request("GET", "/v1/backup")
+        self.assertEqual((status, headers["Retry-After"]), (503, "10"))
+        self.assertIn("no room", json.loads(body)["detail"])
         self.assertEqual(int(service.request("HEAD", "/v1/backup")[1]["Content-Length"]), len(answer))
 
     def test_old_documents_are_removed_as_the_service_is_told(self):
@@ -90,8 +97,10 @@ class TokensTest(ServiceTest):
         self.assertEqual((after["models"], after["plans"]), (before["models"], before["plans"]))
         self.assertRegex(service.log.read_text(), r"removed \d+ batches of samples of before 20")
         self.assertEqual(service.stop(), 0)
-        done = self.mc2("serve", "--keep-samples", "long", "--store", self.store)
-        self.assertIn("--keep-samples", done.stderr)
+        for wrong in ("long", "0d"):
+            self.assertIn("--keep-samples", self.mc2("serve", "--keep-samples", wrong, "--store", self.store).stderr)
+        self.succeed("db", "prune", "--models", "15000000d", "--store", self.store)  # before there were years
+        self.assertEqual(counts()["models"], before["models"])
         self.succeed("db", "prune", "--measurements", "1s", "--models", "1s", "--store", self.store)
         self.assertEqual((counts()["models"], counts()["measurements"], counts()["plans"]), (0, 0, before["plans"]))
 

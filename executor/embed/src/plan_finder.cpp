@@ -1,5 +1,6 @@
 #include "mc2/embed/plan_finder.hpp"
 
+#include <atomic>
 #include <utility>
 
 #include "mc2/executor/failure_log.hpp"
@@ -110,8 +111,9 @@ struct PlanFinder::Impl {
   std::optional<finder::SharedLayers> shared_layers;
   finder::ModelPlaces models;
   PlanCache cache;
-  std::optional<executor::FailureLog> failures; ///< where a log is
-  std::vector<PlanSource> sources;              ///< last: the service's thread uses the store
+  std::atomic<PlanCache::Clock::time_point> changed_at{}; ///< when the service last had another answer
+  std::optional<executor::FailureLog> failures;           ///< where a log is
+  std::vector<PlanSource> sources;                        ///< last: the service's thread uses the store
 };
 
 Result<void> PlanFinder::Impl::open_store() {
@@ -139,7 +141,12 @@ Result<void> PlanFinder::Impl::open_places() {
   if (options.service) {
     const auto service = client::Client::open(*options.service);
     if (!service) return service.error();
-    sources.push_back(client::plan_service(service.value(), options.waiting, kept, &store::utc_now));
+    client::ServiceOptions waiting = options.waiting;
+    waiting.on_change = [this, told = options.waiting.on_change] {
+      changed_at = PlanCache::Clock::now();
+      if (told) told();
+    };
+    sources.push_back(client::plan_service(service.value(), waiting, kept, &store::utc_now));
   }
   models.given = options.models;
   if (kept != nullptr) {
@@ -205,7 +212,8 @@ Result<FoundPlanPtr> PlanFinder::Impl::find(const QuestionView& view, const Ask&
   if (process.is_inherited()) return inherited();
   const PlanCache::Entry known = cache.find(view);
   if (!known.plan) return look_up(question());
-  if (PlanCache::Clock::now() - known.found_at < options.refresh) return known.plan;
+  if (PlanCache::Clock::now() - known.found_at < options.refresh && known.found_at > changed_at.load())
+    return known.plan;
   return renew(question(), known.plan);
 }
 

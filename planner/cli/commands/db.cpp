@@ -1,3 +1,5 @@
+#include <sys/stat.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
@@ -220,20 +222,33 @@ void print_change(const store::Change& change, bool is_json) {
             << (change.purpose.empty() ? "" : "  " + store::one_line(change.purpose, 24)) << std::endl;
 }
 
+/// 0 where there is no file.
+ino_t inode_of(const std::filesystem::path& path) {
+  struct stat status {};
+  return ::stat(path.c_str(), &status) == 0 ? status.st_ino : 0;
+}
+
 Result<ExitCode> DbCommand::watch() const {
   constexpr int kMostAtOnce = 1000;
   constexpr std::chrono::milliseconds kPause{50};
   MC2_ASSIGN(auto opened, open(store::OpenMode::ReadOnly));
   MC2_ASSIGN(const auto now, opened.revision());
+  const auto inode = inode_of(opened.path());
   std::int64_t told = since.value_or(now);
-  if (!since) std::cerr << "mc2: changes of " << opened.path().string() << " after epoch " << told << "; Ctrl-C ends\n";
-  while (!is_interrupted()) {
-    MC2_ASSIGN(const auto changes, opened.changes_since(told, kMostAtOnce));
-    for (const store::Change& change : changes.changes) print_change(change, is_json);
-    if (changes.changes.empty()) std::this_thread::sleep_for(kPause);
-    told = changes.revision;
+  for (bool is_first = true; !is_interrupted() && std::cout; is_first = false) {
+    const auto changes = opened.changes_since(told, kMostAtOnce);
+    if (!changes && changes.error().field == "since")
+      return Error{changes.error().code, "--since", changes.error().message};
+    if (!changes) return changes.error();
+    if (is_first && !since)
+      std::cerr << "mc2: changes of " << opened.path().string() << " after epoch " << told << "; Ctrl-C ends\n";
+    for (const store::Change& change : changes.value().changes) print_change(change, is_json);
+    told = changes.value().revision;
+    if (inode_of(opened.path()) != inode)
+      return Error{ErrorCode::NotFound, opened.path().string(), "was deleted, moved or replaced while it was watched"};
+    if (changes.value().changes.empty()) std::this_thread::sleep_for(kPause);
   }
-  return ExitCode::Success;
+  return is_interrupted() ? ExitCode::Interrupted : ExitCode::Success;
 }
 
 struct Pruned {
@@ -258,7 +273,10 @@ Result<ExitCode> DbCommand::prune() const {
   MC2_ASSIGN(auto opened, open(store::OpenMode::ReadWrite));
   nlohmann::json report = nlohmann::json::object();
   for (const auto& [kind, moment] : moments) {
-    MC2_ASSIGN(const auto count, (opened.*kind->remove_before)(moment));
+    std::int64_t count = 0, last = store::kMostRemoved;
+    for (; last == store::kMostRemoved && !is_interrupted(); count += last) {
+      MC2_ASSIGN(last, (opened.*kind->remove_before)(moment));
+    }
     report[kind->name] = {{"before", moment}, {"removed_count", count}};
     if (!is_json) std::cout << "removed " << count << " " << kind->what << " of before " << moment << "\n";
   }
@@ -305,7 +323,7 @@ Command add_db(CLI::App& app) {
   auto* prune =
       add(*db, command, "prune", "remove documents that were kept long ago", "prune --samples 180d", &DbCommand::prune);
   prune->add_option("--samples", command->samples_age, "batches of samples that are older than this, e.g. 180d");
-  prune->add_option("--models", command->models_age, "models likewise");
+  prune->add_option("--models", command->models_age, "models likewise, in use or not");
   prune->add_option("--measurements", command->measurements_age, "results of races and runs likewise");
   db->footer("Examples:\n  mc2 db check\n  mc2 db export plans.json\n  mc2 db merge colleague.db");
   return {db, [command] { return command->action(); }};

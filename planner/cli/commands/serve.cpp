@@ -6,7 +6,6 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
@@ -39,7 +38,7 @@ struct ServeSettings {
   server::Config config;
   StoreOptions store;
   double header_timeout_s = 5, body_timeout_s = 10, idle_timeout_s = 30, drain_timeout_s = 5;
-  double history_interval_s = 300;
+  int history_interval_s = 300;
   std::string keep_samples, keep_models, keep_measurements; ///< how long, e.g. "180d"; empty: for ever
 };
 
@@ -145,11 +144,11 @@ void ServeCommand::add_limits_to(CLI::App& app) {
       "most answers 401 to one client address, then 429; 0: no limit");
   add(app, "keep-samples", settings.keep_samples,
       "remove samples that were kept longer ago, e.g. 180d; default: never");
-  add(app, "keep-models", settings.keep_models, "likewise of models");
+  add(app, "keep-models", settings.keep_models, "likewise of models, in use or not");
   add(app, "keep-measurements", settings.keep_measurements, "likewise of measurements");
   add(app, "history-interval", settings.history_interval_s,
       "seconds between points of the store's history; 0: none is kept")
-      ->check(real_number(0, 86'400));
+      ->check(whole_number(0, 86'400));
   const auto add_time = [&app](const std::string& name, double& value, const std::string& help) {
     add(app, name, value, help)->check(real_number(0.001, 3600));
   };
@@ -197,7 +196,7 @@ Result<server::Config> ServeCommand::complete() {
     MC2_ASSIGN(const auto seconds, store::parse_duration_s(*text, std::string("--") + name));
     *kept_for = std::chrono::seconds(seconds);
   }
-  result.history_interval = std::chrono::seconds(std::llround(settings.history_interval_s));
+  result.history_interval = std::chrono::seconds(settings.history_interval_s);
   result.limits.header_timeout = to_ms(settings.header_timeout_s);
   result.limits.body_timeout = to_ms(settings.body_timeout_s);
   result.limits.idle_timeout = to_ms(settings.idle_timeout_s);

@@ -106,6 +106,7 @@ Result<finder::PlanSource> ServerOptions::source(finder::SharedLayers& layers) c
   MC2_ASSIGN(const auto client, open());
   client::ServiceOptions options;
   options.patience = std::chrono::milliseconds(static_cast<std::int64_t>(std::ceil(wait_s * 1000)));
+  options.watches = false; // a command asks once
   return client::plan_service(client, options, &layers, &utc_now);
 }
 

@@ -33,8 +33,8 @@ void size_pool_once() {
 
 http::client::http_client_config config_of(const Options& options) {
   http::client::http_client_config config;
-  config.set_timeout(options.deadline); // of silence; call() bounds the whole
-  config.set_max_redirects(0);          // a token must not follow one
+  config.set_timeout(options.deadline + kLongestPatience); // of silence; call() bounds the whole
+  config.set_max_redirects(0);                             // a token must not follow one
   const std::string ca_file = options.ca_file.string();
   config.set_ssl_context_callback([ca_file](boost::asio::ssl::context& context) {
     using Context = boost::asio::ssl::context;

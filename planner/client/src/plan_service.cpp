@@ -3,6 +3,7 @@
 #include <deque>
 #include <map>
 #include <optional>
+#include <random>
 #include <thread>
 #include <utility>
 
@@ -184,7 +185,7 @@ Result<FoundPlan> ServiceSource::take(const std::string& key, const PlanQuestion
 
 void ServiceSource::learn(const std::string& key, const PlanQuestion& question,
                           const Result<store::PlanAnswer>& answer) {
-  const std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
   if (!answer && !is_refusal(answer.error().code)) {
     failure_ = Failure{{kUnavailable, answer.error().field, answer.error().message}, Clock::now()};
     return;
@@ -193,10 +194,14 @@ void ServiceSource::learn(const std::string& key, const PlanQuestion& question,
   if (!first_answer_)
     first_answer_ = answer ? Result<std::int64_t>(answer.value().epoch) : Result<std::int64_t>(answer.error());
   Entry& entry = touch(key, question);
+  const bool is_another = entry.answer && (entry.answer->ok() != answer.ok() ||
+                                           (answer && entry.answer->value().digest != answer.value().digest));
   entry.answer = answer;
   entry.answered_at = Clock::now();
   if (answer && keeper_ != nullptr) to_be_kept_.emplace_back(question, answer.value());
   changed_.notify_all();
+  lock.unlock();
+  if (is_another && options_.on_change) options_.on_change();
 }
 
 std::string ServiceSource::purpose(const PlanQuestion& question) const {
@@ -303,6 +308,9 @@ void ServiceSource::ask_all_anew() {
 
 void ServiceSource::watch(const std::stop_token& stop) {
   constexpr std::chrono::seconds kPatience{25};
+  constexpr std::chrono::milliseconds kLongestPause{60'000};
+  std::minstd_rand random{std::random_device()()}; // so that the programs of a job do not come all at once
+  std::chrono::milliseconds pause = options_.retry;
   auto epoch = first_epoch(stop);
   while (!stop.stop_requested()) {
     const bool has_begun = epoch.has_value();
@@ -312,14 +320,18 @@ void ServiceSource::watch(const std::stop_token& stop) {
       epoch = changes.value().revision;
       has_begun ? take_note(changes.value()) : ask_all_anew(); // what came before is not known
       const bool has_waited = Clock::now() - asked_at > kPatience / 2;
-      if (!has_begun || !changes.value().changes.empty() || has_waited) continue;
+      if (!has_begun || !changes.value().changes.empty() || has_waited) {
+        pause = options_.retry;
+        continue;
+      }
     } else {
       if (changes.error().code == ErrorCode::NotFound) return; // an earlier service, which knows of no changes
       if (changes.error().code == ErrorCode::Stale) epoch.reset();
       if (changes.error().code == ErrorCode::Stale && has_begun) continue;
     }
     std::unique_lock lock(mutex_); // it fails, or does not wait
-    changed_.wait_for(lock, stop, options_.retry, [] { return false; });
+    changed_.wait_for(lock, stop, pause + pause * (random() % 64) / 128, [] { return false; });
+    pause = std::max(pause, std::min(2 * pause, kLongestPause));
   }
 }
 

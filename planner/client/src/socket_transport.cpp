@@ -72,17 +72,44 @@ class Socket {
 };
 
 /// Errors: kUnavailable.
-Result<Socket> connect_to(const std::string& path, Clock::time_point end) {
+Result<Socket> connect_to(const std::string& path, Clock::time_point end, const std::stop_token& stop) {
   Socket socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (socket.get() < 0) return failed("cannot make a socket");
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   path.copy(static_cast<char*>(address.sun_path), sizeof address.sun_path - 1);
   while (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
-    if (errno != EAGAIN || Clock::now() >= end) return failed("cannot connect"); // EAGAIN: many connect at once
+    // EAGAIN: many connect at once
+    if (errno != EAGAIN || Clock::now() >= end || stop.stop_requested()) return failed("cannot connect");
     ::poll(nullptr, 0, 1);
   }
   return socket;
+}
+
+/// One request under way.
+struct Call {
+  const std::string& bytes;
+  std::chrono::milliseconds deadline;
+  Clock::time_point end;
+  const std::stop_token& stop;
+  bool& has_answer_begun; ///< becomes true with its first byte
+};
+
+struct Received {
+  HttpAnswer answer;
+  bool may_go_on = false; ///< whether the connection is good for another request
+};
+
+/// Errors: kUnavailable.
+Result<void> send(const Socket& socket, const Call& call) {
+  std::string_view rest = call.bytes;
+  while (!rest.empty()) {
+    const auto count = ::send(socket.get(), rest.data(), rest.size(), MSG_NOSIGNAL);
+    if (count < 0 && errno != EAGAIN && errno != EINTR) return failed("cannot be sent to");
+    if (count > 0) rest.remove_prefix(static_cast<std::size_t>(count));
+    if (!rest.empty() && !socket.wait(POLLOUT, call.end)) return too_late(call.deadline);
+  }
+  return {};
 }
 
 class SocketTransport : public Transport {
@@ -98,10 +125,8 @@ class SocketTransport : public Transport {
  private:
   [[nodiscard]] std::string to_bytes(const HttpRequest& request) const;
   [[nodiscard]] std::optional<Socket> idle_connection() const;
-  [[nodiscard]] Result<HttpAnswer> exchange(Socket socket, const std::string& bytes, std::chrono::milliseconds deadline,
-                                            Clock::time_point end, const std::stop_token& stop) const;
-  [[nodiscard]] static Result<void> send(const Socket& socket, std::string_view bytes,
-                                         std::chrono::milliseconds deadline, Clock::time_point end);
+  [[nodiscard]] Result<HttpAnswer> exchange(Socket socket, const Call& call) const;
+  [[nodiscard]] Result<Received> talk(const Socket& socket, const Call& call) const;
 
   std::string path_, token_;
   std::size_t max_answer_bytes_;
@@ -131,24 +156,9 @@ std::optional<Socket> SocketTransport::idle_connection() const {
   return std::nullopt;
 }
 
-/// Errors: kUnavailable.
-Result<void> SocketTransport::send(const Socket& socket, std::string_view bytes, std::chrono::milliseconds deadline,
-                                   Clock::time_point end) {
-  while (!bytes.empty()) {
-    const auto count = ::send(socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
-    if (count < 0 && errno != EAGAIN && errno != EINTR) return failed("cannot be sent to");
-    if (count > 0) bytes.remove_prefix(static_cast<std::size_t>(count));
-    if (!bytes.empty() && !socket.wait(POLLOUT, end)) return too_late(deadline);
-  }
-  return {};
-}
-
-Result<HttpAnswer> SocketTransport::exchange(Socket socket, const std::string& bytes,
-                                             std::chrono::milliseconds deadline, Clock::time_point end,
-                                             const std::stop_token& stop) const {
+Result<Received> SocketTransport::talk(const Socket& socket, const Call& call) const {
   constexpr std::size_t kPieceBytes = 64 << 10;
-  const std::stop_callback cut(stop, [kept = socket.get()] { ::shutdown(kept, SHUT_RDWR); }); // ends waiting for it
-  MC2_TRY(send(socket, bytes, deadline, end));
+  MC2_TRY(send(socket, call));
   socket.look_out();
   Parser parser;
   parser.body_limit(max_answer_bytes_);
@@ -169,34 +179,50 @@ Result<HttpAnswer> SocketTransport::exchange(Socket socket, const std::string& b
     const auto piece = buffer.prepare(kPieceBytes);
     const auto count = ::recv(socket.get(), piece.data(), piece.size(), 0);
     if (count < 0 && (errno == EAGAIN || errno == EINTR)) {
-      if (!socket.wait(POLLIN, end) || stop.stop_requested()) return too_late(deadline);
+      if (!socket.wait(POLLIN, call.end) || call.stop.stop_requested()) return too_late(call.deadline);
       continue;
     }
     if (count < 0) return failed("cannot be read from");
     if (count == 0) return Error{kUnavailable, "", "has ended the connection before its answer"};
+    call.has_answer_begun = true;
     buffer.commit(static_cast<std::size_t>(count));
   }
   auto& answer = parser.get();
   const auto type = answer[wire::field::content_type];
-  HttpAnswer result{static_cast<int>(answer.result_int()), {type.data(), type.size()}, std::move(answer.body())};
-  if (answer.keep_alive() && buffer.size() == 0 && !stop.stop_requested()) {
+  return Received{{static_cast<int>(answer.result_int()), {type.data(), type.size()}, std::move(answer.body())},
+                  answer.keep_alive() && buffer.size() == 0};
+}
+
+Result<HttpAnswer> SocketTransport::exchange(Socket socket, const Call& call) const {
+  auto received = [&] {
+    const std::stop_callback cut(call.stop, [&socket] { ::shutdown(socket.get(), SHUT_RDWR); }); // ends waiting for it
+    return talk(socket, call);
+  }();
+  if (!received) return received.error();
+  if (received.value().may_go_on && !call.stop.stop_requested()) {
     const std::lock_guard lock(mutex_);
     idle_.push_back(std::move(socket));
   }
-  return result;
+  return std::move(received).value().answer;
+}
+
+/// Whether asking twice leaves what asking once does.
+bool may_be_repeated(const HttpRequest& request) {
+  return request.method == "GET" || !request.target.starts_with("/v1/measurements");
 }
 
 Result<HttpAnswer> SocketTransport::call(const HttpRequest& request, std::chrono::milliseconds deadline,
                                          const std::stop_token& stop) const {
-  const auto end = Clock::now() + deadline;
+  bool has_answer_begun = false;
   const std::string bytes = to_bytes(request);
+  const Call call{bytes, deadline, Clock::now() + deadline, stop, has_answer_begun};
   if (auto kept = idle_connection()) {
-    auto answer = exchange(*std::move(kept), bytes, deadline, end, stop);
-    // The service may have ended it at this very moment; all that it is asked may be asked twice.
-    if (answer || stop.stop_requested() || Clock::now() >= end) return answer;
-  }
-  MC2_ASSIGN(auto socket, connect_to(path_, end));
-  return exchange(std::move(socket), bytes, deadline, end, stop);
+    auto answer = exchange(*std::move(kept), call);
+    const bool is_over = answer.ok() || stop.stop_requested() || Clock::now() >= call.end;
+    if (is_over || has_answer_begun || !may_be_repeated(request)) return answer;
+  } // else the service has ended it at this very moment
+  MC2_ASSIGN(auto socket, connect_to(path_, call.end, stop));
+  return exchange(std::move(socket), call);
 }
 
 } // namespace

@@ -51,6 +51,9 @@ inline constexpr const char* kUserAgent = "mc2/" MC2_VERSION;
 /// Likewise of one that begins with kSocketScheme.
 [[nodiscard]] std::string socket_url_fault(const std::string& url);
 
+/// The longest that a service may be silent because nothing has changed (Client::changes_since).
+inline constexpr std::chrono::seconds kLongestPatience{60};
+
 inline constexpr std::string_view kSocketScheme = "unix:";
 
 } // namespace mc2::client

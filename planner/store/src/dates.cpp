@@ -1,5 +1,6 @@
 #include "mc2/store/dates.hpp"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <chrono>
@@ -14,6 +15,7 @@ using std::chrono::seconds;
 using std::chrono::sys_days;
 using std::chrono::sys_seconds;
 
+constexpr sys_seconds kEarliest = sys_days(std::chrono::year(0) / 1 / 1);
 constexpr sys_seconds kLatest = sys_days(std::chrono::year(9999) / 12 / 31);
 
 /// "30d" as a number of seconds; nothing for another form.
@@ -60,14 +62,14 @@ std::string text_of(sys_seconds time) {
 
 Result<std::int64_t> parse_duration_s(const std::string& text, const std::string& field) {
   const auto found = duration_s(text);
-  if (found) return *found;
+  if (found && *found > 0) return *found;
   return Error{ErrorCode::InvalidSpec, field,
-               "is \"" + text.substr(0, 64) + "\"; must be a time such as 12h, 30d or 52w"};
+               "is \"" + text.substr(0, 64) + "\"; must be a time above 0 such as 12h, 30d or 52w"};
 }
 
 std::string later(const std::string& text, std::int64_t further_s) {
   const auto at = moment(text);
-  return at ? text_of(*at + seconds(further_s)) : std::string();
+  return at ? text_of(std::clamp(*at + seconds(further_s), kEarliest, kLatest)) : std::string();
 }
 
 Result<std::string> parse_end(const std::string& text, const std::string& field, const std::string& now) {

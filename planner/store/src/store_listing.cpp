@@ -220,23 +220,16 @@ Result<void> remove(Impl& store, const char* call, Table table, const std::strin
   });
 }
 
-/// In parts, for whose time others wait.
 template <typename Impl>
 Result<std::int64_t> remove_before(Impl& store, const char* call, Table table, const std::string& moment) {
-  constexpr int kRowsPerWrite = 256;
   const std::string name(traits_of(table).name);
-  std::int64_t removed_count = 0;
-  for (;;) {
-    MC2_ASSIGN(const int count, store.write(call, [&]() -> Result<int> {
-      SQLite::Statement statement(store.database, "DELETE FROM " + name + " WHERE id IN (SELECT id FROM " + name +
-                                                      " WHERE created_at < ?1 LIMIT ?2)");
-      statement.bind(1, moment);
-      statement.bind(2, kRowsPerWrite);
-      return statement.exec();
-    }));
-    removed_count += count;
-    if (count < kRowsPerWrite) return removed_count;
-  }
+  return store.write(call, [&]() -> Result<std::int64_t> {
+    SQLite::Statement statement(store.database, "DELETE FROM " + name + " WHERE id IN (SELECT id FROM " + name +
+                                                    " WHERE created_at < ?1 LIMIT ?2)");
+    statement.bind(1, moment);
+    statement.bind(2, kMostRemoved);
+    return statement.exec();
+  });
 }
 
 } // namespace

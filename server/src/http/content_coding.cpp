@@ -19,9 +19,10 @@ bool is_worth_it(const Response& response) {
   const std::string_view type = response.content_type;
   const bool is_text = type.starts_with("text/") || type.find("json") != type.npos || type.find("xml") != type.npos ||
                        type.find("yaml") != type.npos || type.find("javascript") != type.npos;
+  const bool goes_on = type.starts_with("text/event-stream"); // in parts, under headers that are sent already
   const bool is_coded =
       std::ranges::any_of(response.headers, [](const Header& header) { return header.first == "Content-Encoding"; });
-  return response.body && response.body->size() >= kLeastBytes && is_text && !is_coded;
+  return response.body && response.body->size() >= kLeastBytes && is_text && !goes_on && !is_coded;
 }
 
 } // namespace

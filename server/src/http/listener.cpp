@@ -67,6 +67,7 @@ struct Listener::Impl {
   net::thread_pool writing_pool{1}; // the store has one writer
   net::thread_pool reading_pool{2};
   net::thread_pool planning_pool{std::max(2U, std::thread::hardware_concurrency() / 2)}; // none waits for one alone
+  net::thread_pool copying_pool{1};
   net::io_context io;
   Acceptor<net::ip::tcp> tcp{io};
   Acceptor<net::local::stream_protocol> local{io};
@@ -81,8 +82,8 @@ struct Listener::Impl {
         uploads(given.store.parent_path(), given.limits.upload_count) {}
 
   [[nodiscard]] SessionContext session_context() {
-    return {service, limits,      logs.access,  sessions,     rates,
-            uploads, upload_pool, writing_pool, reading_pool, planning_pool};
+    return {service,     limits,       logs.access,  sessions,      rates,       uploads,
+            upload_pool, writing_pool, reading_pool, planning_pool, copying_pool};
   }
   [[nodiscard]] Result<void> require_guarded(const Config& wanted) const;
   [[nodiscard]] Result<void> open_tcp();
@@ -323,6 +324,7 @@ void Listener::run() {
   impl.writing_pool.join();
   impl.reading_pool.join();
   impl.planning_pool.join();
+  impl.copying_pool.join();
 }
 
 void Listener::stop() noexcept {

@@ -11,6 +11,7 @@
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/redirect_error.hpp>
+#include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/asio/write.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
@@ -438,6 +439,7 @@ class Connection {
             .host = view(header[http::field::host]),
             .content_encoding = view(header[http::field::content_encoding]),
             .content_type = view(header[http::field::content_type]),
+            .fetch_site = view(header["Sec-Fetch-Site"]),
             .id = request.id};
   }
 
@@ -455,6 +457,7 @@ class Connection {
       case Work::Read: return &context_.reading_pool;
       case Work::Plan: return &context_.planning_pool;
       case Work::Write: return &context_.writing_pool;
+      case Work::Copy: return &context_.copying_pool;
       case Work::Quick: break;
     }
     return nullptr;
@@ -490,6 +493,20 @@ class Connection {
     co_return response;
   }
 
+  /// Of a request that waits. Where it tells nothing more, as of a store that was replaced by an earlier copy, the next
+  /// look has time.
+  net::awaitable<Response> make_anew(Request& request, Response before, net::thread_pool* pool) {
+    constexpr std::chrono::milliseconds kPause{100};
+    request.told = before.watch->told;
+    Response response = co_await make(request, pool);
+    if (response.watch && response.watch->told == *request.told) {
+      net::steady_timer pause(stream_.get_executor(), kPause);
+      error_code ignored;
+      co_await pause.async_wait(into(ignored));
+    }
+    co_return response;
+  }
+
   /// How often it is looked whether a client that waits is still there, and still may.
   static constexpr std::chrono::milliseconds kBetweenLooks{1'000};
 
@@ -507,14 +524,17 @@ class Connection {
     Waiter waiter(stream_.get_executor(), context_.service, limits_->watcher_count);
     const auto until = request.arrived + response.watch->patience;
     while (response.watch) {
-      if (auto refusal = refuse_to_wait(waiter, parser, request)) co_return *std::move(refusal);
+      if (auto refusal = refuse_to_wait(waiter, parser, request)) {
+        response = *std::move(refusal);
+        break;
+      }
       const auto left = until - Clock::now();
       if (left <= Clock::duration::zero() || request.is_given_up()) break;
       co_await waiter.wait(response.watch->told, std::min<Clock::duration>(left, kBetweenLooks));
       if (!context_.service.has_news(response.watch->told)) continue;
-      request.told = response.watch->told;
-      response = co_await make(request, pool);
+      response = co_await make_anew(request, std::move(response), pool);
     }
+    context_.service.count_elsewhere(request.method, request.target, response.status);
     co_return response;
   }
 
@@ -525,6 +545,7 @@ class Connection {
     if (const auto refusal = refuse_to_wait(waiter, parser, request)) co_return co_await refuse(*refusal, request);
     const bool is_chunked = parser.get().version() >= 11;
     std::size_t byte_count = response.body->size();
+    context_.service.count_elsewhere(request.method, request.target, 200);
     bool is_heard = co_await write_head(response, request, parser.get().version()) &&
                     co_await write_piece(*response.body, is_chunked);
     auto told_at = Clock::now();
@@ -532,8 +553,7 @@ class Connection {
       co_await waiter.wait(response.watch->told, kBetweenLooks);
       std::string piece;
       if (context_.service.has_news(response.watch->told)) {
-        request.told = response.watch->told;
-        response = co_await make(request, pool);
+        response = co_await make_anew(request, std::move(response), pool);
         if (response.status != 200) break; // the client comes again, and is told why
         piece = *response.body;
       } else if (Clock::now() - told_at >= kLongestSilence) {
@@ -594,7 +614,7 @@ class Connection {
 
   /// Of a request that the service was not asked to answer.
   void note_refusal(const Request& request, const Response& response, const std::string& token_id) const {
-    context_.service.count_refusal(request.method, request.target, response.status);
+    context_.service.count_elsewhere(request.method, request.target, response.status);
     log(request, response, token_id, {});
   }
 
@@ -620,14 +640,18 @@ class Connection {
     co_await drain();
   }
 
-  /// A part at a time, each of which has the time for an answer: a large one takes long on a slow line.
+  /// A part at a time, each of which has the time for an answer as a whole: a large one takes long on a slow line.
   net::awaitable<bool> write(Message message) {
     error_code error;
     http::response_serializer<http::span_body<const char>> serializer(message);
     serializer.limit(kPartBytes);
+    std::size_t part_bytes = 0;
+    lowest_.expires_after(limits_->body_timeout);
     while (!error && !serializer.is_done()) {
+      part_bytes += co_await http::async_write_some(stream_, serializer, into(error));
+      if (part_bytes < kPartBytes) continue;
+      part_bytes = 0;
       lowest_.expires_after(limits_->body_timeout);
-      co_await http::async_write_some(stream_, serializer, into(error));
     }
     co_return !error;
   }

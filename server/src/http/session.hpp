@@ -80,6 +80,7 @@ struct SessionContext {
   net::thread_pool& upload_pool;                 ///< reads large documents
   net::thread_pool &writing_pool, &reading_pool; ///< change the store, and read it
   net::thread_pool& planning_pool;
+  net::thread_pool& copying_pool;
 };
 
 /// TCP or Unix: one type, because what serves it takes long to compile.

@@ -42,12 +42,11 @@ Body map_whole(int file, std::shared_ptr<void> kept) {
 
 } // namespace
 
-Body take_file(const std::filesystem::path& path) {
+Body map_file(const std::filesystem::path& path, std::shared_ptr<void> kept) {
   const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (file < 0) fail("open");
   const std::shared_ptr<void> closed(nullptr, [file](void*) { close(file); });
-  unlink(path.c_str());
-  return map_whole(file, nullptr);
+  return map_whole(file, std::move(kept));
 }
 
 Body::Body(std::string bytes) {

@@ -34,8 +34,8 @@ class UploadFile {
   std::shared_ptr<void> place_; ///< of the room; shared with the body that comes of it
 };
 
-/// The bytes of a file that loses its name: gone with the last copy of the body. Throws SystemError.
-[[nodiscard]] Body take_file(const std::filesystem::path& path);
+/// The bytes of a file, which may lose its name meanwhile. @param kept  lives as long. Throws SystemError.
+[[nodiscard]] Body map_file(const std::filesystem::path& path, std::shared_ptr<void> kept);
 
 /// How many large bodies may be there at a time, and where they are.
 /// Threads: safe to share.

@@ -1,27 +1,87 @@
-#include <unistd.h>
-
 #include <atomic>
+#include <memory>
+#include <random>
 
 #include "http/upload_file.hpp"
+#include "mc2/server/service.hpp"
 #include "mc2/store/backup.hpp"
 #include "routes/routes.hpp"
 
 namespace mc2::server {
+namespace {
+
+constexpr int kMostCopies = 2; ///< alive at a time: each is as large as the store
+
+/// One of them, as long as it lives; null where there are so many.
+std::shared_ptr<void> take_place() {
+  static std::atomic<int> count{0};
+  if (count.fetch_add(1) >= kMostCopies) {
+    --count;
+    return nullptr;
+  }
+  return {&count, [](void*) { --count; }};
+}
+
+/// A name that nobody else has, and no file of it, or of the draft beside it, once it goes.
+class CopyName {
+ public:
+  explicit CopyName(const std::filesystem::path& folder) {
+    std::random_device random;
+    path_ = folder / (std::string(kBackupPrefix) + std::to_string(random()) + std::to_string(random()));
+  }
+  ~CopyName() {
+    std::error_code ignored;
+    std::filesystem::remove(path_, ignored);
+    std::filesystem::remove(path_.string() + ".part", ignored);
+  }
+  CopyName(const CopyName&) = delete;
+  CopyName& operator=(const CopyName&) = delete;
+  [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+Response come_again(std::string_view why, const Call& call) {
+  Response response = problem(503, why, call.request.id);
+  response.headers.emplace_back("Retry-After", "10");
+  return response;
+}
+
+} // namespace
+
+void remove_old_backups(const std::filesystem::path& folder) {
+  constexpr std::chrono::hours kOld{1}; // a younger one may be another service's
+  std::error_code failed;
+  const auto now = std::filesystem::file_time_type::clock::now();
+  for (const auto& entry : std::filesystem::directory_iterator(folder, failed)) {
+    std::error_code ignored;
+    const bool is_ours = entry.path().filename().string().starts_with(kBackupPrefix);
+    if (is_ours && now - entry.last_write_time(ignored) > kOld && !ignored)
+      std::filesystem::remove(entry.path(), ignored);
+  }
+}
 
 /// In the store's own folder, whose disk has room for large files; without a name as soon as it is whole.
 Result<Response> answer_backup(Context& context, const Call& call) {
-  static std::atomic<std::uint64_t> count{0};
   MC2_TRY(call.query.require_all_known());
   const auto& store = context.config.store;
-  const auto copy = store.parent_path() / (".mc2-backup-" + std::to_string(::getpid()) + "-" + std::to_string(++count));
-  MC2_TRY(store::back_up(store, copy));
+  const auto place = take_place();
+  if (!place) return come_again("two copies are on their way already; come back when they have arrived", call);
+  std::error_code failed;
+  const auto room = std::filesystem::space(store.parent_path(), failed);
+  const auto store_bytes = failed ? 0 : std::filesystem::file_size(store, failed);
+  if (!failed && room.available < store_bytes + context.config.limits.least_free_bytes)
+    return come_again("the store's disk has no room for a copy of it", call);
+  const CopyName copy(store.parent_path());
+  MC2_TRY(store::back_up(store, copy.path()));
   const std::string name = "mc2-" + context.surroundings.utc_now().substr(0, 10) + ".db";
   return Response{
       .content_type = "application/vnd.sqlite3",
       .body = nullptr,
       .etag = {},
       .headers = {{"Content-Disposition", "attachment; filename=\"" + name + "\""}, {"Cache-Control", "no-store"}},
-      .file = take_file(copy)};
+      .file = map_file(copy.path(), place)};
 }
 
 } // namespace mc2::server

@@ -1,5 +1,6 @@
 #include <nlohmann/json.hpp>
 
+#include "mc2/store/text.hpp"
 #include "mc2/store/token.hpp"
 #include "routes/routes.hpp"
 
@@ -12,6 +13,8 @@ struct Wanted {
   std::string name, expires;
 };
 
+constexpr std::size_t kShownKey = 64; ///< bytes, in messages
+
 /// Errors: Malformed, UnknownName.
 Result<Wanted> read_wanted(std::string_view body) {
   const auto document = nlohmann::json::parse(body, nullptr, false);
@@ -20,15 +23,17 @@ Result<Wanted> read_wanted(std::string_view body) {
                  R"(must be an object such as {"role": "read", "name": "ci", "expires": "90d"})"};
   Wanted wanted;
   for (const auto& [key, value] : document.items()) {
-    if (!value.is_string()) return Error{ErrorCode::Malformed, key.substr(0, 64), "must be a text"};
+    if (!value.is_string()) return Error{ErrorCode::Malformed, store::one_line(key, kShownKey), "must be a text"};
     const auto& text = value.get_ref<const std::string&>();
     if (key == "role") {
       MC2_ASSIGN(wanted.role, store::parse_role(text));
     } else if (key == "name" || key == "expires") {
       (key == "name" ? wanted.name : wanted.expires) = text;
     } else {
-      return Error{ErrorCode::Malformed, key.substr(0, 64), "is not known; known: role, name, expires"};
+      return Error{ErrorCode::Malformed, store::one_line(key, kShownKey), "is not known; known: role, name, expires"};
     }
+    if (key == "expires" && text.empty())
+      return Error{ErrorCode::Malformed, "expires", "is empty; leave it out for a token that does not end"};
   }
   if (!document.contains("role")) return Error{ErrorCode::Malformed, "role", "is missing; legal: read, write, admin"};
   return wanted;

@@ -1,3 +1,4 @@
+import {useEffect, useState} from "preact/hooks";
 import {api} from "./api";
 import {Chart} from "./chart";
 import {count, minute, percent} from "./format";
@@ -55,9 +56,16 @@ function OverTime({chart, points}: {chart: HistoryChart; points: HistoryPoint[]}
   );
 }
 
-/** What the service has kept of how it did, at most four weeks. */
-export function History({charts, round}: {charts: HistoryChart[]; round: number | string}) {
-  const loaded = useLoaded(`history ${round}`, () => api.history());
+/** What the service has kept of how it did in the last week. */
+export function History({charts}: {charts: HistoryChart[]}) {
+  const refreshMs = 60_000, weekMs = 7 * 24 * 3600 * 1000;
+  const [round, setRound] = useState(0);
+  useEffect(() => {
+    const timer = setInterval(() => setRound((n) => n + 1), refreshMs);
+    return () => clearInterval(timer);
+  }, []);
+  const after = () => new Date(Date.now() - weekMs).toISOString().replace(/\.\d+Z/, "Z");
+  const loaded = useLoaded(`history ${round}`, () => api.history(after()));
   return (
     <section aria-label="History" class="card">
       <h2>History</h2>

@@ -71,9 +71,11 @@ TEST(ContentCoding, LeavesPlainWhatTheClientWantsPlainAndSaysThatItVaries) {
 TEST(ContentCoding, LeavesAloneWhatIsSmallOrCodedOrNoText) {
   Compressor compressor(1 << 20);
   Response small = answer(1023), coded = answer(5000), picture = answer(5000), none{.body = nullptr, .etag = {}};
+  Response events = answer(5000);
+  events.content_type = "text/event-stream";
   coded.headers.emplace_back("Content-Encoding", "gzip");
   picture.content_type = "image/png";
-  for (Response* response : {&small, &coded, &picture, &none}) {
+  for (Response* response : {&small, &coded, &picture, &events, &none}) {
     compressor.encode(*response, "gzip");
     EXPECT_EQ(header(*response, "Vary"), "-");
   }

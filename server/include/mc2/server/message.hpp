@@ -26,6 +26,7 @@ enum class Work : std::uint8_t {
   Read,  ///< reads the store, which waits while another process writes to it
   Plan,  ///< may plan; at most for the question's deadline
   Write, ///< changes the store: one at a time
+  Copy,  ///< copies all of the store: one at a time
 };
 
 struct Needs {

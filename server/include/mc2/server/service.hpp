@@ -17,7 +17,7 @@ namespace mc2::server {
 struct RequestHead {
   std::string_view client; ///< its address; several may share one
   std::string_view method, target;
-  std::string_view authorization, origin, host, content_encoding, content_type; ///< headers; empty: absent
+  std::string_view authorization, origin, host, content_encoding, content_type, fetch_site; ///< headers; empty: absent
   std::string_view id;
 };
 
@@ -60,8 +60,9 @@ class Service {
   /// The answer that is known already, made without waiting; none where answer() has to make it. Threads: as answer().
   [[nodiscard]] std::optional<Response> known(const Request& request) noexcept;
 
-  /// Counts the answer to a request that was not handed to answer(): what admit() refused, and what could not be read.
-  void count_refusal(std::string_view method, std::string_view target, int status);
+  /// Counts an answer that answer() does not: what admit() refused, what could not be read, and the last of those to a
+  /// request that waits.
+  void count_elsewhere(std::string_view method, std::string_view target, int status);
 
   /// What /metrics says of connections. Threads: safe to share.
   void count_connection(bool is_opened) noexcept;

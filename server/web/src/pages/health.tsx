@@ -7,7 +7,7 @@ import {parseMetrics, total} from "../metrics";
 import type {Metric} from "../metrics";
 import {Facts, Shown, Table} from "../parts";
 
-const refreshMs = 5000, historyRounds = 12;
+const refreshMs = 5000;
 
 const unique = (values: (string | undefined)[]) => [...new Set(values.filter((value) => value !== undefined))].sort() as string[];
 
@@ -90,7 +90,7 @@ export function HealthPage() {
           </section>
         )}
       </Shown>
-      <History charts={serviceCharts} round={Math.floor(round / historyRounds)} />
+      <History charts={serviceCharts} />
     </>
   );
 }

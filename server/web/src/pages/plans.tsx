@@ -134,7 +134,7 @@ export function PlansPage({given}: {given: URLSearchParams}) {
           }
         </Shown>
       </div>
-      <History charts={planCharts} round={changes} />
+      <History charts={planCharts} />
     </>
   );
 }

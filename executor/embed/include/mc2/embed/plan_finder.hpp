@@ -41,7 +41,8 @@ struct FinderOptions {
   bool is_disabled = false; ///< every answer is the uncut plan
   LogSink log = {};         ///< debug: every chosen plan; warning: what is passed over; error: failures of devices
                             ///< that are closed (executor::FailureLog). Empty: nothing is told
-  /// A found plan of this age is looked up anew: what was tuned or served meanwhile takes its place.
+  /// A found plan of this age is looked up anew: what was tuned or served meanwhile takes its place. So is one that is
+  /// older than the last change of what the service answers, which is watched (ServiceOptions::watches).
   std::chrono::milliseconds refresh{30'000};
   std::size_t cached_plan_count = 4096; ///< at least 1; when there are more, all are forgotten
 };
@@ -65,7 +66,8 @@ class PlanFinder {
   PlanFinder& operator=(PlanFinder&&) noexcept;
   ~PlanFinder();
 
-  /// The first plan found, never null. The same question gives the same plan until `refresh` has passed;
+  /// The first plan found, never null. The same question gives the same plan until `refresh` has passed
+  /// or the service has another one;
   /// one that has the uncut parts timed is answered anew each time.
   /// Errors: InvalidSpec (question); as finder::find_plan, with every place's reason in one line: a caller without a
   /// plan runs uncut_plan(). Unsupported in a child of the process that opened it.

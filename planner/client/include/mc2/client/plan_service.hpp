@@ -19,6 +19,7 @@ struct ServiceOptions {
   std::chrono::milliseconds refresh{30'000}; ///< an answer of this age is asked for anew, in the background
   std::chrono::milliseconds retry{5'000};    ///< after a failure nobody waits for the service for so long
   std::size_t cached_answer_count = 4096;
+  std::function<void()> on_change = {}; ///< told, on any thread, that an answer has taken another one's place
   bool watches = true; ///< asks anew as soon as the service says that something has changed, by one connection more
 };
 

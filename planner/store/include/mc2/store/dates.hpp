@@ -10,10 +10,11 @@
 /// Moments as documents have them: ISO 8601, UTC, in whole seconds ("2027-01-31T12:00:00Z"), which sort as they follow.
 namespace mc2::store {
 
-/// A time as people write it: "90s", "15m", "12h", "30d" or "52w". Errors: InvalidSpec naming `field`.
+/// A time above 0 as people write it: "90s", "15m", "12h", "30d" or "52w". Errors: InvalidSpec naming `field`.
 [[nodiscard]] Result<std::int64_t> parse_duration_s(const std::string& text, const std::string& field);
 
-/// So many seconds later, or earlier; empty where `moment` is none.
+/// So many seconds later, or earlier, at most at an end of the years 0 to 9999, outside of which moments do not sort;
+/// empty where `moment` is none.
 [[nodiscard]] std::string later(const std::string& moment, std::int64_t further_s);
 
 /// When something ends that people write as a time from now ("30d"), a date ("2027-01-31": as it begins, UTC) or a

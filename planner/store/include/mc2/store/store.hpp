@@ -72,6 +72,8 @@ struct MeasurementRecord {
   bool operator==(const MeasurementRecord&) const = default;
 };
 
+inline constexpr int kMostRemoved = 256;
+
 /// Reading one takes tens of microseconds.
 inline constexpr int kMostSpeedRatios = 100, kMostUncutRuns = 8;
 
@@ -279,8 +281,8 @@ class Store {
   [[nodiscard]] Result<void> remove_batch(const std::string& digest);
   /// As above.
   [[nodiscard]] Result<void> remove_measurement(const std::string& digest);
-  /// Removes every batch of samples that was kept before `moment` (ISO 8601 UTC), and returns how many. Some at a time:
-  /// what an end in between leaves, the next call removes. Errors: ReadOnly.
+  /// Removes batches of samples that were kept before `moment` (ISO 8601 UTC), at most kMostRemoved at a time, for
+  /// which others wait. Returns how many; fewer than that: all. Errors: ReadOnly.
   [[nodiscard]] Result<std::int64_t> remove_batches_before(const std::string& moment);
   /// As above.
   [[nodiscard]] Result<std::int64_t> remove_models_before(const std::string& moment);
