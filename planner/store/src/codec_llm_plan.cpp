@@ -1,5 +1,5 @@
-#include "codec_parts.hpp"
 #include "mc2/planner/llm_plan.hpp"
+#include "plan_parts.hpp"
 
 /// Written for people and programs, never read back.
 namespace mc2::store {

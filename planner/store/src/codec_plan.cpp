@@ -1,18 +1,10 @@
 #include <string>
 
-#include "codec_parts.hpp"
+#include "plan_parts.hpp"
 
 namespace mc2::store {
 
 using planner::Schedule;
-
-template <>
-inline constexpr auto kFields<planner::Estimate> = std::tuple(field("us", &planner::Estimate::us),
-                                                              field("low_us", &planner::Estimate::low_us),
-                                                              field("high_us", &planner::Estimate::high_us),
-                                                              field("provenance", &planner::Estimate::provenance,
-                                                                    &planner::parse_provenance),
-                                                              field("reason", &planner::Estimate::reason));
 
 template <>
 inline constexpr auto kFields<planner::RunnerUp> = std::tuple(field("cut", &planner::RunnerUp::cut),
@@ -50,28 +42,8 @@ inline constexpr auto kFields<planner::Validation> = std::tuple(
     field_if_set("measured_at", &planner::Validation::measured_at), field("spread", &planner::Validation::spread));
 
 template <>
-inline constexpr auto kFields<planner::BenefitInterval> = std::tuple(field("low", &planner::BenefitInterval::low),
-                                                                     field("high", &planner::BenefitInterval::high));
-
-template <>
 inline constexpr auto kFields<planner::Slowdown> = std::tuple(field("first", &planner::Slowdown::first),
                                                               field("second", &planner::Slowdown::second));
-
-namespace {
-
-/// Documents name a schedule by one flag or none, as the first ones did.
-struct ScheduleFlag {
-  Schedule schedule;
-  [[nodiscard]] bool is_written(Schedule found) const noexcept { return found == schedule; }
-  [[nodiscard]] Json write(Schedule) const { return true; }
-  void read(const Node& node, Schedule& found) const {
-    if (!node.boolean()) return;
-    if (found != Schedule::Pipelined) node.fail(ErrorCode::InvalidSpec, "excludes is_local_first");
-    found = schedule;
-  }
-};
-
-} // namespace
 
 template <>
 inline constexpr auto kFields<planner::Plan> = std::tuple(
@@ -91,37 +63,6 @@ inline constexpr auto kFields<planner::Plan> = std::tuple(
       MC2_TRY(check_cut(plan.cut, plan.op));
       return plan.validate();
     }));
-
-template <>
-inline constexpr auto kFields<planner::PlanGap> = std::tuple(field("first_m", &planner::PlanGap::first_m, kSize),
-                                                             field("last_m", &planner::PlanGap::last_m, kSize),
-                                                             field("reason", &planner::PlanGap::reason));
-
-template <>
-inline constexpr auto kFields<planner::CutRule> =
-    std::tuple(field("variant", &planner::CutRule::variant),
-               field("is_local_first", &planner::CutRule::schedule, ScheduleFlag{Schedule::LocalFirst}),
-               field("is_serial", &planner::CutRule::schedule, ScheduleFlag{Schedule::Serial}),
-               field("block_length", &planner::CutRule::long_rows, WholeNumber{0, planner::kMaxSize}),
-               field("min_odd_length", &planner::CutRule::min_odd_rows, WholeNumber{0, planner::kMaxSize}),
-               field("is_odd_first", &planner::CutRule::is_odd_first));
-
-template <>
-inline constexpr auto kFields<planner::PlanRange> = std::tuple(
-    field("first_m", &planner::PlanRange::first_m, kSize), field("last_m", &planner::PlanRange::last_m, kSize),
-    field("rule", &planner::PlanRange::rule), field("least_benefit", &planner::PlanRange::least_benefit),
-    field("most_benefit", &planner::PlanRange::most_benefit),
-    field("benefit_interval", &planner::PlanRange::benefit_interval),
-    field("provenance", &planner::PlanRange::provenance, &planner::parse_provenance),
-    field("loss", &planner::PlanRange::loss));
-
-template <>
-inline constexpr auto kFields<planner::PlanRanges> = std::tuple(
-    document("plan_ranges"), field("op", &planner::PlanRanges::op),
-    field("fingerprint", &planner::PlanRanges::fingerprint, Texts{}),
-    field("first_m", &planner::PlanRanges::first_m, kSize), field("ranges", &planner::PlanRanges::ranges),
-    field("gaps", &planner::PlanRanges::gaps), field("planned_count", &planner::PlanRanges::planned_count, at_least(0)),
-    checked([](const planner::PlanRanges& ranges) { return ranges.validate(); }));
 
 std::string encode(const planner::PlanRanges& ranges) { return dump(write_described(ranges)); }
 

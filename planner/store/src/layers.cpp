@@ -1,5 +1,6 @@
 #include "mc2/store/layers.hpp"
 
+#include <algorithm>
 #include <iterator>
 #include <limits>
 #include <utility>

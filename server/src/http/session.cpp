@@ -1,5 +1,4 @@
 #include "http/session.hpp"
-#include "http/waiter.hpp"
 
 #include <openssl/err.h>
 #include <openssl/ssl.h>
@@ -26,6 +25,9 @@
 #include <optional>
 #include <type_traits>
 #include <vector>
+
+#include "http/target.hpp"
+#include "http/waiter.hpp"
 
 namespace mc2::server {
 namespace {

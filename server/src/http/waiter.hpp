@@ -1,5 +1,7 @@
 #pragma once
 
+#include <utility> // Asio 1.74 forgets it
+
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/steady_timer.hpp>
