@@ -1,14 +1,13 @@
 #include "history_keeper.hpp"
 
 #include <algorithm>
-#include <condition_variable>
 #include <exception>
-#include <mutex>
 #include <vector>
 
 #include "kept_plans.hpp"
 #include "mc2/finder/models.hpp"
 #include "mc2/profiler/statistics.hpp"
+#include "pause.hpp"
 
 namespace mc2::server {
 namespace {
@@ -43,13 +42,12 @@ HistoryKeeper::HistoryKeeper(std::chrono::seconds interval, StoreGate& store, Me
   if (interval.count() > 0) thread_ = std::jthread([this](const std::stop_token& ends) { watch(ends); });
 }
 
-Result<store::HistoryPoint> HistoryKeeper::look(const std::stop_token& ends) {
+Result<store::HistoryPoint> HistoryKeeper::look(const Metrics::Totals& now, const std::stop_token& ends) {
   return store_.read([&](const store::Store& store) -> Result<store::HistoryPoint> {
     MC2_ASSIGN(const auto plans, newest_plans(store));
     const PlanFigures figures = figures_of(plans);
     const auto losses = losses_of(store, plans, ends);
     metrics_.set_stale_plans(losses.size(), losses.empty() ? 0 : std::ranges::max(losses));
-    const Metrics::Totals now = metrics_.totals();
     store::HistoryPoint point{surroundings_.utc_now(),
                               {{"requests", now.requests - before_.requests},
                                {"failed_requests", now.failed_requests - before_.failed_requests},
@@ -66,7 +64,6 @@ Result<store::HistoryPoint> HistoryKeeper::look(const std::stop_token& ends) {
       point.numbers["gain"] = profiler::quantile(figures.gains, 0.5);
     }
     if (!losses.empty()) point.numbers["worst_loss"] = std::ranges::max(losses);
-    now_ = now;
     return point;
   });
 }
@@ -76,22 +73,20 @@ void HistoryKeeper::keep(const std::stop_token& ends) {
     if (surroundings_.event) surroundings_.event("a point of the history was not kept: " + why);
   };
   try {
-    const auto point = look(ends);
+    const Metrics::Totals now = metrics_.totals();
+    const auto point = look(now, ends);
     if (ends.stop_requested()) return;
     const auto kept = point ? store_.write([&](store::Store& store) { return store.add_history(point.value()); })
                             : Result<void>(point.error());
     if (!kept) return tell(kept.error().text());
-    before_ = now_;                       // else the next point has what this one lacks
+    before_ = now;                        // else the next point has what this one lacks
   } catch (const std::exception& fault) { // a store that is locked too long, a full disk
     tell(fault.what());
   }
 }
 
 void HistoryKeeper::watch(const std::stop_token& ends) {
-  std::mutex mutex;
-  std::condition_variable_any never;
-  std::unique_lock lock(mutex);
-  while (!never.wait_for(lock, ends, interval_, [&] { return ends.stop_requested(); })) keep(ends);
+  while (!ends_within(ends, interval_)) keep(ends);
 }
 
 } // namespace mc2::server

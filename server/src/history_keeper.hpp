@@ -19,7 +19,7 @@ class HistoryKeeper {
                 Surroundings surroundings);
 
  private:
-  [[nodiscard]] Result<store::HistoryPoint> look(const std::stop_token& ends);
+  [[nodiscard]] Result<store::HistoryPoint> look(const Metrics::Totals& now, const std::stop_token& ends);
   void keep(const std::stop_token& ends);
   void watch(const std::stop_token& ends);
 
@@ -28,8 +28,8 @@ class HistoryKeeper {
   Metrics& metrics_;
   const DriftWatch& drift_;
   Surroundings surroundings_;
-  Metrics::Totals before_, now_; ///< at the point that was kept last, and at this one
-  std::jthread thread_;          ///< last: it works with what stands above
+  Metrics::Totals before_; ///< at the point that was kept last
+  std::jthread thread_;    ///< last: it works with what stands above
 };
 
 } // namespace mc2::server

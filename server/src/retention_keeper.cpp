@@ -1,12 +1,11 @@
 #include "retention_keeper.hpp"
 
 #include <chrono>
-#include <condition_variable>
 #include <exception>
-#include <mutex>
 #include <optional>
 
 #include "mc2/store/dates.hpp"
+#include "pause.hpp"
 
 namespace mc2::server {
 namespace {
@@ -49,16 +48,13 @@ void RetentionKeeper::remove_all(const std::stop_token& ends) {
 }
 
 void RetentionKeeper::watch(const std::stop_token& ends) {
-  std::mutex mutex;
-  std::condition_variable_any never;
-  std::unique_lock lock(mutex);
   do {
     try {
       remove_all(ends);
     } catch (const std::exception& fault) { // a store that is locked too long, a full disk: in an hour it may be well
       if (surroundings_.event) surroundings_.event(std::string("old documents were not removed: ") + fault.what());
     }
-  } while (!never.wait_for(lock, ends, kInterval, [&] { return ends.stop_requested(); }));
+  } while (!ends_within(ends, kInterval));
 }
 
 } // namespace mc2::server

@@ -3,8 +3,9 @@
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 
-#include <condition_variable>
 #include <limits>
+
+#include "pause.hpp"
 
 namespace mc2::server {
 
@@ -114,10 +115,7 @@ StoreState StoreGate::look_at_file() {
 }
 
 void StoreGate::watch(const std::stop_token& ends) {
-  std::mutex mutex;
-  std::condition_variable_any never;
-  std::unique_lock lock(mutex);
-  while (!never.wait_for(lock, ends, kStaleness, [&] { return ends.stop_requested(); })) {
+  while (!ends_within(ends, kStaleness)) {
     const StoreState seen = look_at_file();
     if (state_.exchange(seen) == seen) continue;
     try {

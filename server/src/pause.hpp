@@ -1,0 +1,19 @@
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <stop_token>
+
+namespace mc2::server {
+
+/// Waits, unless the thread is to end. Returns whether it is.
+template <typename Duration>
+[[nodiscard]] bool ends_within(const std::stop_token& ends, Duration time) {
+  std::mutex mutex;
+  std::condition_variable_any never;
+  std::unique_lock lock(mutex);
+  return never.wait_for(lock, ends, time, [&] { return ends.stop_requested(); });
+}
+
+} // namespace mc2::server
