@@ -439,7 +439,7 @@ describe("the dashboard", {skip: !browserPath && "there is no Chromium here"}, (
     const outline = await page.evaluate(() => getComputedStyle(document.activeElement).outlineStyle);
     assert.equal(outline, "solid", "what has the focus is seen");
     await page.keyboard.press("Enter");
-    await page.getByRole("heading", {name: "Plans"}).waitFor();
+    await page.getByRole("heading", {name: "Plans", exact: true}).waitFor();
     await page.waitForFunction(() => document.title === "Plans · mc2" && document.activeElement.id === "main");
   });
 
