@@ -18,10 +18,10 @@ constexpr std::size_t kTextColumn = 24;
 
 constexpr std::string_view kOperator = "Operator", kMachine = "Machine", kPlanning = "Planning",
                            kMeasuring = "Measuring", kInput = "Input", kOutput = "Output", kService = "Service",
-                           kNetwork = "Network", kAccess = "Access", kLimits = "Limits", kAdvanced = "Advanced",
-                           kOther = "Options";
-constexpr std::array kGroups{kOperator, kMachine, kPlanning, kMeasuring, kInput,    kNetwork,
-                             kAccess,   kLimits,  kOutput,   kService,   kAdvanced, kOther};
+                           kNetwork = "Network", kAccess = "Access", kReplica = "Replica", kLimits = "Limits",
+                           kAdvanced = "Advanced", kOther = "Options";
+constexpr std::array kGroups{kOperator, kMachine, kPlanning, kMeasuring, kInput,    kNetwork, kAccess,
+                             kReplica,  kLimits,  kOutput,   kService,   kAdvanced, kOther};
 
 /// Where help shows an option, and what its value is called; flags have none.
 struct OptionPage {
@@ -141,6 +141,10 @@ constexpr auto kOptions = std::to_array<OptionPage>({
     {"--require-tokens", kAccess, {}, kMostUsed},
     {"--public-read", kAccess},
     {"--insecure-network", kAccess},
+    {"--follow", kReplica, "URL", kMostUsed},
+    {"--follow-token-file", kReplica, "FILE"},
+    {"--follow-ca", kReplica, "FILE"},
+    {"--forward-writes", kReplica},
     {"--body-bytes", kLimits, "BYTES"},
     {"--body-timeout", kLimits, "SECONDS"},
     {"--cached-answer-bytes", kLimits, "BYTES"},

@@ -8,7 +8,7 @@ namespace {
 
 std::size_t bytes_of(const std::string& question) { return AnswerCache::kQuestionBytes + question.size(); }
 std::size_t bytes_of(const Answer& answer) {
-  return AnswerCache::kAnswerBytes + answer.identity.size() + answer.etag.size() + answer.body->size();
+  return AnswerCache::kAnswerBytes + answer.etag.size() + answer.body->size();
 }
 
 } // namespace
@@ -41,7 +41,7 @@ Answer AnswerCache::keep(const std::string& question, std::int64_t revision, Ans
   const bool is_late = revision < entry->revision; // somebody else has seen a newer state of the store
   if (is_late) return made;
   entry->revision = revision;
-  const bool is_same = !entry->answers.empty() && entry->answers.front().identity == made.identity;
+  const bool is_same = !entry->answers.empty() && entry->answers.front().epoch == made.epoch;
   if (!is_same) {
     shard.bytes += bytes_of(made);
     entry->answers.insert(entry->answers.begin(), std::move(made));
@@ -52,6 +52,15 @@ Answer AnswerCache::keep(const std::string& question, std::int64_t revision, Ans
     shrink(shard);
   }
   return entry->answers.front();
+}
+
+void AnswerCache::forget_all() {
+  for (Shard& shard : shards_) {
+    const std::lock_guard lock(shard.mutex);
+    shard.by_question.clear();
+    shard.entries.clear();
+    shard.bytes = 0;
+  }
 }
 
 void AnswerCache::shrink(Shard& shard) const {

@@ -17,16 +17,15 @@ namespace mc2::server {
 
 /// What answers a question: the same bytes for everyone who asks in one epoch.
 struct Answer {
-  std::string identity;   ///< of what the body says besides the epoch: equal ones are the same answer
-  std::int64_t epoch = 0; ///< the store's revision from which on this is the answer
+  std::int64_t epoch = 0; ///< of its machine: the store's revision from which on this is the answer
   std::shared_ptr<const std::string> body;
   std::string etag;
 };
 
 /// Answers by question, least recently asked ones forgotten first. An answer holds until the store's revision moves;
-/// then it is made anew, and keeps its epoch and its bytes when it still says the same. The last few answers to
-/// a question are kept, so that ranks that ask for an epoch get that epoch's answer also when it was replaced
-/// meanwhile. Threads: safe to share; two that miss at once both make the answer, and the first one's is kept.
+/// then it is made anew, and keeps its bytes when it is of the same epoch. The last few answers to a question are kept,
+/// so that ranks that ask for an epoch get that epoch's answer also when it was replaced meanwhile. Threads: safe to
+/// share; two that miss at once both make the answer, and the first one's is kept.
 class AnswerCache {
  public:
   /// What an answer, and a question, takes in memory besides its texts.
@@ -42,6 +41,9 @@ class AnswerCache {
 
   /// Keeps what was made at this revision and returns what everyone gets for it.
   Answer keep(const std::string& question, std::int64_t revision, Answer made);
+
+  /// What was kept is not asked for again: it is of another store.
+  void forget_all();
 
   /// The answer of an epoch; nothing when it is unknown: too old, or of before this service started.
   [[nodiscard]] std::optional<Answer> find_epoch(const std::string& question, std::int64_t epoch);

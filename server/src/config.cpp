@@ -19,8 +19,13 @@ bool is_within(std::size_t bytes, std::size_t least, std::size_t most) { return 
 Result<void> Config::validate() const {
   constexpr std::size_t kMaxBytes = std::size_t{1} << 30;
   constexpr std::size_t kMaxHeaderBytes = 64 << 10; // Boost.Beast throws where one header takes more
+  const bool keeps_for_ever = !retention.samples && !retention.models && !retention.measurements;
   const auto checks = {
       check(!store.empty(), "store", "the path of a file"),
+      check(
+          !is_replica() || keeps_for_ever, "follow",
+          "given without --keep-samples, --keep-models and --keep-measurements: a replica keeps what its leader keeps"),
+      check(is_replica() || !leader.is_sent_documents, "forward-writes", "given together with --follow"),
       check(tls_certificate.empty() == tls_key.empty(), "tls-key", "given together with tls-certificate, or neither"),
       check(thread_count >= 0 && thread_count <= 256, "threads", "0 (as many as cores) to 256"),
       check(is_within(limits.header_bytes, 256, kMaxHeaderBytes), "header_bytes", "256 to 65536"),

@@ -20,6 +20,8 @@
 
 namespace mc2::server {
 
+class Follower;
+
 /// What every route works with.
 struct Context {
   const Config& config;
@@ -32,6 +34,7 @@ struct Context {
   DriftWatch& drift;
   PredictionGauges& predictions;
   Surroundings surroundings;
+  const Follower* follower = nullptr; ///< of a replica
 };
 
 /// One request on its way through a route.

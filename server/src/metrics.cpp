@@ -81,6 +81,10 @@ struct Metrics::Impl {
   Family<Gauge>& worst_loss =
       gauges(registry, "mc2_plan_worst_loss_ratio", "What the worst of those loses, predicted: kept / best - 1.");
   Gauge& watchers = gauges(registry, "mc2_watchers", "Clients that wait for changes of the store.").Add({});
+  Family<Gauge>& replica_connected = // without a value where it is none
+      gauges(registry, "mc2_replica_connected", "Of a replica: 1 while its leader answers.");
+  Family<Gauge>& replica_behind = gauges(registry, "mc2_replica_behind_seconds",
+                                         "Of a replica: since it had everything that its leader's store had.");
   Gauge& raced_plans =
       gauges(registry, "mc2_plans_raced", "Kept plans with a measured makespan, of the newest 500.").Add({});
   Gauge& covered_plans =
@@ -142,6 +146,11 @@ void Metrics::connection_opened() { impl_->connections.Increment(); }
 void Metrics::connection_closed() { impl_->connections.Decrement(); }
 void Metrics::connection_refused(std::string_view reason) {
   impl_->refused.Add({{"reason", std::string(reason)}}).Increment();
+}
+
+void Metrics::set_replica(bool is_connected, double behind_s) {
+  impl_->replica_connected.Add({}).Set(is_connected ? 1 : 0);
+  impl_->replica_behind.Add({}).Set(behind_s);
 }
 
 void Metrics::set_gain(double benefit) { impl_->gain.Set(benefit); }

@@ -36,6 +36,9 @@ class Metrics {
   /// Kept plans that another cut is predicted to beat at the speed that their machines have now.
   void set_stale_plans(std::size_t count, double worst_loss);
 
+  /// Of a replica. @param behind_s  since it had everything that its leader's had
+  void set_replica(bool is_connected, double behind_s);
+
   /// Since the service started.
   struct Totals {
     double requests = 0, failed_requests = 0; ///< answered, and of those with 500 and above

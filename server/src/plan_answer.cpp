@@ -1,7 +1,9 @@
 #include "plan_answer.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "http/header_list.hpp"
 #include "mc2/finder/plan_llm.hpp"
@@ -91,23 +93,29 @@ SourcedPlan sourced(std::string_view source, const Plan& plan, std::string docum
   return {source, std::move(document), std::string(to_string(plan.makespan.provenance)), std::move(created_at)};
 }
 
-/// As the finder takes it. Errors: as answer_plan.
-Result<finder::PlanQuestion> on_its_machine(const store::Store& store, const PlanQuestion& question,
-                                            const planner::StopCheck& is_stopped) {
+/// As the finder takes it, and the epoch of whatever it is answered: the machine's documents alone decide that, so the
+/// answer of an epoch is the same wherever the store's documents are, in another service, too.
+struct PlacedQuestion {
+  finder::PlanQuestion asked;
+  std::int64_t epoch = 0;
+};
+
+/// Errors: as answer_plan.
+Result<PlacedQuestion> on_its_machine(const store::Store& store, const PlanQuestion& question,
+                                      const planner::StopCheck& is_stopped) {
   MC2_ASSIGN(auto machine, find_machine(store, question));
   const auto usual = planner::default_options_on(machine.fingerprint);
-  return finder::PlanQuestion{.op = question.request.op,
-                              .machine = std::move(machine.fingerprint),
-                              .options = question.request.options_with(usual.alignment),
-                              .may_transfer = question.may_transfer,
-                              .asks_staleness = true,
-                              .is_stopped = is_stopped};
+  return PlacedQuestion{{.op = question.request.op,
+                         .machine = std::move(machine.fingerprint),
+                         .options = question.request.options_with(usual.alignment),
+                         .may_transfer = question.may_transfer,
+                         .asks_staleness = true,
+                         .is_stopped = is_stopped},
+                        machine.revision};
 }
 
 /// Errors: as answer_plan.
-Result<SourcedPlan> make(const store::Store& store, const PlanQuestion& question,
-                         const planner::StopCheck& is_stopped) {
-  MC2_ASSIGN(const auto asked, on_its_machine(store, question, is_stopped));
+Result<SourcedPlan> make(const store::Store& store, const finder::PlanQuestion& asked) {
   const finder::Kept kept = finder::kept_in_unnamed(store);
   const std::vector<finder::PlanSource> sources{finder::kept_plans(kept),
                                                 finder::own_planner({.given = {}, .kept = kept})};
@@ -123,22 +131,22 @@ Result<SourcedPlan> make(const store::Store& store, const PlanQuestion& question
 Answer to_document(std::string document, std::int64_t epoch) {
   auto body = std::make_shared<const std::string>(std::move(document));
   const std::string digest = store::digest(*body);
-  return Answer{digest, epoch, std::move(body), "\"" + digest + "-" + std::to_string(epoch) + "\""};
+  return Answer{epoch, std::move(body), "\"" + digest + "-" + std::to_string(epoch) + "\""};
 }
 
 Result<Answer> make_ranges(Context& context, const store::Store& store, const PlanQuestion& question,
-                           std::int64_t epoch, const planner::StopCheck& is_stopped) {
-  MC2_ASSIGN(const auto asked, on_its_machine(store, question, is_stopped));
-  MC2_ASSIGN(const auto ranges,
-             finder::find_ranges({.given = {}, .kept = finder::kept_in_unnamed(store)}, asked, *question.first_m));
+                           const planner::StopCheck& is_stopped) {
+  MC2_ASSIGN(const auto placed, on_its_machine(store, question, is_stopped));
+  MC2_ASSIGN(const auto ranges, finder::find_ranges({.given = {}, .kept = finder::kept_in_unnamed(store)}, placed.asked,
+                                                    *question.first_m));
   context.metrics.count_answer("model", to_string(ranges.provenance()));
-  return to_document(store::encode(ranges), epoch);
+  return to_document(store::encode(ranges), placed.epoch);
 }
 
 /// Of several machines the one that has any layer. Errors: as answer_plan.
-Result<finder::PlanQuestion> on_the_machine_of_a_layer(const store::Store& store, const PlanQuestion& question,
-                                                       const std::vector<planner::LlmSite>& sites,
-                                                       const planner::StopCheck& is_stopped) {
+Result<PlacedQuestion> on_the_machine_of_a_layer(const store::Store& store, const PlanQuestion& question,
+                                                 const std::vector<planner::LlmSite>& sites,
+                                                 const planner::StopCheck& is_stopped) {
   auto found = on_its_machine(store, question, is_stopped);
   PlanQuestion other = question;
   for (const auto& site : sites) {
@@ -151,10 +159,11 @@ Result<finder::PlanQuestion> on_the_machine_of_a_layer(const store::Store& store
 
 /// Errors: as answer_plan; NotFound where no layer has a plan, with the first one's reason.
 Result<Answer> make_llm_plan(Context& context, const store::Store& store, const PlanQuestion& question,
-                             std::int64_t epoch, const planner::StopCheck& is_stopped) {
+                             const planner::StopCheck& is_stopped) {
   finder::LlmQuestion asked = question.llm->question;
   MC2_ASSIGN(auto sites, finder::sites_of(asked));
-  MC2_ASSIGN(asked.plan, on_the_machine_of_a_layer(store, question, sites, is_stopped));
+  MC2_ASSIGN(auto placed, on_the_machine_of_a_layer(store, question, sites, is_stopped));
+  asked.plan = std::move(placed.asked);
   const finder::ModelPlaces places{.given = {}, .kept = finder::kept_in_unnamed(store)};
   planner::Provenance weakest = planner::Provenance::Measured;
   for (auto& site : sites) {
@@ -163,28 +172,29 @@ Result<Answer> make_llm_plan(Context& context, const store::Store& store, const 
   }
   MC2_TRY(finder::check_any_planned(asked.name, sites));
   context.metrics.count_answer("model", to_string(weakest));
-  return to_document(store::encode(finder::llm_plan_of(asked, std::move(sites))), epoch);
+  return to_document(store::encode(finder::llm_plan_of(asked, std::move(sites))), placed.epoch);
 }
 
 Result<Answer> make_plan_answer(Context& context, const store::Store& store, const PlanQuestion& question,
-                                std::int64_t epoch, const planner::StopCheck& is_stopped) {
-  MC2_ASSIGN(const auto plan, make(store, question, is_stopped));
+                                const planner::StopCheck& is_stopped) {
+  MC2_ASSIGN(const auto placed, on_its_machine(store, question, is_stopped));
+  MC2_ASSIGN(const auto plan, make(store, placed.asked));
   context.metrics.count_answer(plan.source, plan.provenance);
-  return to_answer(plan, epoch);
+  return to_answer(plan, placed.epoch);
 }
 
-Result<Answer> make_any(Context& context, const store::Store& store, const PlanQuestion& question, std::int64_t epoch,
+Result<Answer> make_any(Context& context, const store::Store& store, const PlanQuestion& question,
                         const planner::StopCheck& is_stopped) {
   const auto make = question.llm ? &make_llm_plan : question.first_m ? &make_ranges : &make_plan_answer;
-  return make(context, store, question, epoch, is_stopped);
+  return make(context, store, question, is_stopped);
 }
 
-/// Made while the store stood still, so that what an epoch's answer is does not depend on who asks.
+/// Made while the store stood still: the epoch and what it is the epoch of are of one moment.
 Result<Answer> make_settled(Context& context, const KeyedQuestion& keyed, const planner::StopCheck& is_stopped) {
   return context.store.read([&](const store::Store& store) -> Result<Answer> {
     for (int attempt = 0; attempt < kMaxTries && !(is_stopped && is_stopped()); ++attempt) {
       MC2_ASSIGN(const auto before, store.revision());
-      auto answer = make_any(context, store, keyed.question, before, is_stopped);
+      auto answer = make_any(context, store, keyed.question, is_stopped);
       MC2_ASSIGN(const auto after, store.revision());
       if (after != before) continue;
       if (!answer) return answer.error();
@@ -198,9 +208,6 @@ Result<Answer> make_settled(Context& context, const KeyedQuestion& keyed, const 
 
 Answer to_answer(const SourcedPlan& plan, std::int64_t epoch) {
   const std::string digest = store::digest(plan.document);
-  // How much it loses changes with each run; that alone makes no other answer.
-  const std::string better =
-      plan.staleness ? ' ' + plan.staleness->best_blocks + ' ' + plan.staleness->best_variant : "";
   const std::string stale = plan.staleness ? store::encode(*plan.staleness) : "";
   // Canonical, as every document: keys in order, no blanks.
   std::string body =
@@ -208,8 +215,8 @@ Answer to_answer(const SourcedPlan& plan, std::int64_t epoch) {
       R"(,"digest":")" + digest + R"(","epoch":)" + std::to_string(epoch) + R"(,"plan":)" + plan.document +
       R"(,"provenance":")" + plan.provenance + R"(","schema":"mc2.answer/1","source":")" + std::string(plan.source) +
       '"' + (stale.empty() ? "" : R"(,"stale":)" + stale) + "}";
-  return {digest + ' ' + std::string(plan.source) + ' ' + plan.created_at + better, epoch,
-          std::make_shared<const std::string>(std::move(body)), "\"" + digest + "-" + std::to_string(epoch) + "\""};
+  return {epoch, std::make_shared<const std::string>(std::move(body)),
+          "\"" + digest + "-" + std::to_string(epoch) + "\""};
 }
 
 KeyedQuestion with_key(PlanQuestion question) {
@@ -226,6 +233,15 @@ KeyedQuestion with_key(PlanQuestion question) {
 }
 
 namespace {
+
+/// A replica may be asked for what its leader has answered a moment ago.
+void wait_for_epoch(const Context& context, const PlanQuestion& question, const planner::StopCheck& is_stopped) {
+  constexpr std::chrono::milliseconds kMost{1'000}, kLook{2};
+  if (context.follower == nullptr || !question.epoch) return;
+  const auto until = std::chrono::steady_clock::now() + kMost;
+  const auto is_over = [&] { return (is_stopped && is_stopped()) || std::chrono::steady_clock::now() >= until; };
+  while (context.store.revision() < *question.epoch && !is_over()) std::this_thread::sleep_for(kLook);
+}
 
 std::optional<Answer> kept_answer(Context& context, const KeyedQuestion& keyed) {
   const auto& [question, key] = keyed;
@@ -251,6 +267,7 @@ std::optional<Answer> known_answer(Context& context, const KeyedQuestion& keyed)
 
 Result<Answer> answer_plan(Context& context, const KeyedQuestion& keyed, const planner::StopCheck& is_stopped) {
   const PlanQuestion& question = keyed.question;
+  wait_for_epoch(context, question, is_stopped);
   auto answer = kept_answer(context, keyed);
   context.metrics.count_cache(answer.has_value());
   if (!answer) {

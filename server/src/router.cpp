@@ -13,6 +13,7 @@ constexpr std::string_view kCapture = "{id}";
 constexpr Needs kReads{Work::Read};
 constexpr Needs kPlans{Work::Plan};
 constexpr Needs kWrites{Work::Write};
+constexpr Needs kWritesOwn{.work = Work::Write, .own = true};
 constexpr Needs kCopies{Work::Copy};
 constexpr Needs kUploads{Work::Write, true};
 constexpr Needs kLogs{Work::Write, true, true};
@@ -58,9 +59,10 @@ constexpr std::array kRoutes{
     Route{"GET", "/v1/changes", &answer_changes, Access::Read, kReads},
     Route{"GET", "/v1/history", &answer_history, Access::Read, kReads},
     Route{"GET", "/v1/tokens", &list_tokens, Access::Admin, kReads},
-    Route{"POST", "/v1/tokens", &add_token, Access::Admin, kWrites},
-    Route{"DELETE", "/v1/tokens/{id}", &revoke_token, Access::Admin, kWrites},
+    Route{"POST", "/v1/tokens", &add_token, Access::Admin, kWritesOwn},
+    Route{"DELETE", "/v1/tokens/{id}", &revoke_token, Access::Admin, kWritesOwn},
     Route{"GET", "/v1/backup", &answer_backup, Access::Admin, kCopies},
+    Route{"GET", "/v1/snapshot", &answer_snapshot, Access::Read, kCopies},
     Route{"GET", "/v1/fingerprints", &list_fingerprints, Access::Read, kReads},
 };
 

@@ -8,6 +8,7 @@
 #include "deadline.hpp"
 #include "error_map.hpp"
 #include "first_clients.hpp"
+#include "follower.hpp"
 #include "gatekeeper.hpp"
 #include "history_keeper.hpp"
 #include "http/content_coding.hpp"
@@ -42,7 +43,8 @@ struct Service::Impl {
   PredictionGauges predictions;
   std::atomic<bool> is_draining{false};
   Context context;
-  RetentionKeeper retention; ///< last, as the next: they work with what stands above
+  std::unique_ptr<Follower> follower; ///< of a replica
+  RetentionKeeper retention;          ///< last, as the next: they work with what stands above
   HistoryKeeper history;
 
   Impl(const Config& given, std::unique_ptr<Gatekeeper> gatekeeper, ChangeSignal signal,
@@ -66,6 +68,8 @@ struct Service::Impl {
   [[nodiscard]] Response answer(const Request& request, std::string_view& route_pattern);
   [[nodiscard]] Result<Response> answer_by(const Route& route, const Request& request, const Match& match,
                                            const Query& query);
+  /// Of what would change documents that are another service's.
+  [[nodiscard]] Response write_at_replica(const Request& request) const;
   /// Fits an answer to what the client reads.
   void finish(const Request& request, Response& response);
 };
@@ -80,11 +84,26 @@ Response kept_response(const std::string& folder, const std::string& digest) {
   return response;
 }
 
+namespace {
+
+/// Of a replica, or of what was one and is none any more. Errors: as Follower::prepare, store::Store::open.
+Result<void> prepare_store(const Config& config, const Surroundings& surroundings) {
+  if (config.is_replica()) return Follower::prepare(config, surroundings);
+  MC2_ASSIGN(auto store, store::Store::open(config.store, store::OpenMode::ReadWrite));
+  MC2_ASSIGN(const auto leader, store.leader());
+  if (leader.empty()) return {};
+  if (surroundings.event) surroundings.event("the store is no replica of " + leader + " any more, but one of its own");
+  return store.stop_following();
+}
+
+} // namespace
+
 Service::Service(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Service::~Service() = default;
 
 Result<std::unique_ptr<Service>> Service::open(const Config& config, Surroundings surroundings) {
   MC2_TRY(config.validate());
+  MC2_TRY(prepare_store(config, surroundings));
   auto keeper = std::make_unique<Gatekeeper>(config);
   const auto read_tokens = [raw = keeper.get()](const store::Store& store) -> Result<void> {
     MC2_ASSIGN(const auto tokens, store.list_tokens());
@@ -100,6 +119,11 @@ Result<std::unique_ptr<Service>> Service::open(const Config& config, Surrounding
   std::unique_ptr<Service> service(new Service(
       std::make_unique<Impl>(config, std::move(keeper), changes, std::move(gate), std::move(surroundings))));
   remove_old_backups(config.store.parent_path());
+  if (config.is_replica()) {
+    Impl& impl = *service->impl_;
+    MC2_ASSIGN(impl.follower, Follower::open(config, *impl.store, impl.answers, impl.context.surroundings));
+    impl.context.follower = impl.follower.get();
+  }
   const auto& event = service->impl_->context.surroundings.event;
   if (const auto found = find_drifted_models(*service->impl_->store, service->impl_->drift); !found && event)
     event("which kept models drift is not known: " + found.error().text());
@@ -129,8 +153,19 @@ void Service::start_draining() noexcept {
   impl_->changes.fire();
 }
 
+Response Service::Impl::write_at_replica(const Request& request) const {
+  if (config.leader.is_sent_documents) return follower->send_on(request);
+  Response refused = problem(405,
+                             "this is a replica, whose documents change where its leader's do: send them to " +
+                                 config.leader.url + ", or start it with --forward-writes",
+                             request.id);
+  refused.headers.emplace_back("Allow", "GET, HEAD");
+  return refused;
+}
+
 Result<Response> Service::Impl::answer_by(const Route& route, const Request& request, const Match& match,
                                           const Query& query) {
+  if (follower && route.needs.work == Work::Write && !route.needs.own) return write_at_replica(request);
   if (route.needs.work != Work::Plan) return route.answer(context, {request, query, match.id});
   MC2_ASSIGN(auto deadline, Deadline::read(query, request, is_draining));
   auto answered = route.answer(context, {request, query, match.id, [&deadline] { return deadline.is_over(); }});
@@ -236,6 +271,7 @@ void become_not_modified(const Request& request, Response& response) {
 } // namespace
 
 void Service::Impl::finish(const Request& request, Response& response) {
+  if (follower) response.headers.emplace_back("Mc2-Replica", follower->state_text());
   if (is_first_client(request)) response = as_first_clients_read(std::move(response));
   if (response.status == 200 && !response.watch) compressor.encode(response, request.accept_encoding);
   if (response.status == 200 && !response.etag.empty() && names_tag(request.if_none_match, response.etag, Tags::Weak))

@@ -39,19 +39,19 @@ std::string_view advice(StoreState state) noexcept {
 }
 
 StoreGate::StoreGate(std::filesystem::path path, std::uint64_t least_free_bytes, store::Store writer,
-                     OnChange on_change, OnState on_state, OnRise on_rise)
+                     OnTokens on_tokens, OnState on_state, OnRise on_rise)
     : path_(std::move(path)),
       least_free_bytes_(least_free_bytes),
       opened_file_(identity_of(path_)),
       writer_(std::move(writer)),
-      on_change_(std::move(on_change)),
+      on_tokens_(std::move(on_tokens)),
       on_state_(std::move(on_state)),
       on_rise_(std::move(on_rise)) {}
 
 Result<std::unique_ptr<StoreGate>> StoreGate::open(const std::filesystem::path& path, std::uint64_t least_free_bytes,
-                                                   OnChange on_change, OnState on_state, OnRise on_rise) {
+                                                   OnTokens on_tokens, OnState on_state, OnRise on_rise) {
   MC2_ASSIGN(auto writer, store::Store::open(path, store::OpenMode::ReadWrite));
-  std::unique_ptr<StoreGate> gate(new StoreGate(path, least_free_bytes, std::move(writer), std::move(on_change),
+  std::unique_ptr<StoreGate> gate(new StoreGate(path, least_free_bytes, std::move(writer), std::move(on_tokens),
                                                 std::move(on_state), std::move(on_rise)));
   MC2_TRY(gate->look());
   gate->watcher_ = std::jthread([raw = gate.get()](const std::stop_token& ends) { raw->watch(ends); });
@@ -96,9 +96,10 @@ Result<void> StoreGate::look() {
     looks_behind_ = seen < known ? looks_behind_ + 1 : 0;
     is_rewound_ = is_rewound_ || looks_behind_ > 1;
     raise_revision(seen);
-    if (seen == told_revision_) return {};
-    MC2_TRY(on_change_(store)); // and again the next time
-    told_revision_ = seen;
+    MC2_ASSIGN(const auto tokens, store.token_revision());
+    if (tokens == told_tokens_) return {};
+    MC2_TRY(on_tokens_(store)); // and again the next time
+    told_tokens_ = tokens;
     return {};
   });
 }

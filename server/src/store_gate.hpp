@@ -37,17 +37,17 @@ enum class StoreState : std::uint8_t {
 /// The one way to the store: a single writer, and a connection for everyone who reads at a time.
 class StoreGate {
  public:
-  /// Told at once and after every change of the store, on a thread of the gate's own: one call at a time.
-  using OnChange = std::function<Result<void>(const store::Store&)>;
+  /// Told at once and after every change of the store's tokens, on a thread of the gate's own: one call at a time.
+  using OnTokens = std::function<Result<void>(const store::Store&)>;
   /// Told when the state has become another one, on the same thread.
   using OnState = std::function<void(StoreState)>;
   /// Told as soon as revision() rises, on whatever thread has seen it.
   using OnRise = std::function<void()>;
 
   /// @param least_free_bytes  of the file's disk, below which it counts as full
-  /// Errors: as store::Store::open, and those of the first call of `on_change`. Throws SystemError.
+  /// Errors: as store::Store::open, and those of the first call of `on_tokens`. Throws SystemError.
   [[nodiscard]] static Result<std::unique_ptr<StoreGate>> open(const std::filesystem::path& path,
-                                                               std::uint64_t least_free_bytes, OnChange on_change,
+                                                               std::uint64_t least_free_bytes, OnTokens on_tokens,
                                                                OnState on_state, OnRise on_rise);
 
   /// Runs `body` on a connection of its own. Errors: those of `body`, and of opening one.
@@ -78,14 +78,14 @@ class StoreGate {
   static constexpr std::chrono::milliseconds kStaleness{50};
 
  private:
-  StoreGate(std::filesystem::path path, std::uint64_t least_free_bytes, store::Store writer, OnChange on_change,
+  StoreGate(std::filesystem::path path, std::uint64_t least_free_bytes, store::Store writer, OnTokens on_tokens,
             OnState on_state, OnRise on_rise);
   [[nodiscard]] Result<std::unique_ptr<store::Store>> borrow();
   void give_back(std::unique_ptr<store::Store> reader);
   void raise_revision(std::int64_t seen);
   /// The writer's mutex is held.
   void refresh_now();
-  /// Errors: those of reading, and of `on_change`.
+  /// Errors: those of reading, and of `on_tokens`.
   [[nodiscard]] Result<void> look();
   [[nodiscard]] StoreState look_at_file();
   void watch(const std::stop_token& ends);
@@ -99,13 +99,13 @@ class StoreGate {
   std::vector<std::unique_ptr<store::Store>> readers_; ///< idle; under readers_mutex_
   std::atomic<std::int64_t> revision_{0};
   std::atomic<StoreState> state_{StoreState::Well};
-  OnChange on_change_;
+  OnTokens on_tokens_;
   OnState on_state_;
   OnRise on_rise_;
-  std::int64_t told_revision_ = -1; ///< the watcher's own, once it runs
-  int looks_behind_ = 0;            ///< likewise: in a row that saw an earlier revision than was known before
-  bool is_rewound_ = false;         ///< likewise
-  std::jthread watcher_;            ///< last, so that it ends first
+  std::int64_t told_tokens_ = -1; ///< the watcher's own, once it runs: their revision
+  int looks_behind_ = 0;          ///< likewise: in a row that saw an earlier revision than was known before
+  bool is_rewound_ = false;       ///< likewise
+  std::jthread watcher_;          ///< last, so that it ends first
 };
 
 } // namespace mc2::server

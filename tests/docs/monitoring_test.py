@@ -15,7 +15,7 @@ import yaml
 
 HERE = pathlib.Path(__file__).resolve()
 sys.path.append(str(HERE.parents[1] / "server"))
-from serving import SHAPE_QUERY, ServiceTest, program  # noqa: E402
+from serving import SHAPE_QUERY, Service, ServiceTest, program  # noqa: E402
 
 DEPLOY = program.SOURCE_DIRECTORY / "docs" / "deploy"
 RULES, DASHBOARD = DEPLOY / "prometheus-rules.yml", DEPLOY / "grafana-dashboard.json"
@@ -34,7 +34,7 @@ def grouped_labels(expression):
 
 class MonitoringTest(ServiceTest):
     def told(self):
-        """Labels of every series that a service tells which has been asked."""
+        """Labels of every series that a service tells which has been asked, or a replica of it."""
         service = self.start("--history-interval", 1)
         for target in (f"/v1/plan?{SHAPE_QUERY}", "/v1/plans/ffffffff"):
             service.request("GET", target)
@@ -44,6 +44,11 @@ class MonitoringTest(ServiceTest):
             if "\nmc2_plans_stale " in text:
                 break
             time.sleep(0.02)
+        (self.directory / "replica").mkdir()
+        replica = Service(self.directory / "replica/mc2.db", self.directory / "replica",
+                          "--follow", f"http://127.0.0.1:{service.port}")
+        self.addCleanup(replica.stop)
+        text += replica.request("GET", "/metrics")[2].decode()
         for family, kind in re.findall(r"^# TYPE (\w+) (\w+)$", text, re.M):
             described[family] = set()
             if kind == "histogram":

@@ -204,6 +204,8 @@ class RoutesTest(ServiceTest):
         self.ask("POST", "/v1/plans", 201, self.stored_plan())
         told = self.ask("GET", f"/v1/changes?since={start['epoch']}", 200)
         self.assertEqual([change["document"] for change in told["changes"]], ["plan"])
+        rows = self.ask("GET", f"/v1/changes?since={start['epoch']}&rows=true", 200)
+        self.assertEqual([change["row"]["document"][:1] for change in rows["changes"]], ["{"])
 
     def exercise_keeping(self):
         self.assertEqual(self.ask("GET", "/v1/history?after=2026-01-01", 200)["points"], [])
@@ -212,10 +214,13 @@ class RoutesTest(ServiceTest):
         self.ask("POST", "/v1/tokens", 400, {"role": "owner"})
         self.ask("POST", "/v1/tokens", 409, {"role": "admin"})
         self.ask("DELETE", "/v1/tokens/ffffffff", 404)
-        for method, target in (("GET", "/v1/tokens"), ("DELETE", "/v1/tokens/ffffffff"), ("GET", "/v1/backup")):
+        for method, target in (("GET", "/v1/tokens"), ("DELETE", "/v1/tokens/ffffffff"), ("GET", "/v1/backup"),
+                               ("GET", "/v1/snapshot")):
             self.ask(method, f"{target}?colour=red", 400)
-        self.assertEqual(self.service.request("GET", "/v1/backup")[0], 200)  # bytes; tokens_test.py has them
-        self.seen |= {("GET", "/v1/backup", "200"), ("POST", "/v1/tokens", "201"), ("DELETE", "/v1/tokens/{id}", "204")}
+        for copy_of in ("/v1/backup", "/v1/snapshot"):  # bytes; tokens_test.py and replica_test.py have them
+            self.assertEqual(self.service.request("GET", copy_of)[0], 200)
+            self.seen.add(("GET", copy_of, "200"))
+        self.seen |= {("POST", "/v1/tokens", "201"), ("DELETE", "/v1/tokens/{id}", "204")}
 
     def exercise_exploring(self):
         model = self.service.json("GET", "/v1/models")["items"][0]["digest"]

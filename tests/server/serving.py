@@ -26,11 +26,11 @@ TUNED = pathlib.Path(__file__).parent / "tuned_store.json"
 class Service:
     """A running `mc2 serve` on a free port."""
 
-    def __init__(self, store, directory, *options, **environment):
+    def __init__(self, store, directory, *options, port=0, **environment):
         self.log = directory / "service.log"
         with open(self.log, "w") as log:
             self.process = subprocess.Popen(
-                [program.MC2, "serve", "--port", "0", "--store", str(store), *map(str, options)],
+                [program.MC2, "serve", "--port", str(port), "--store", str(store), *map(str, options)],
                 stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=log,
                 env={**program.environment(directory), **environment})
         self.port = self.wait_for_port()
@@ -85,6 +85,12 @@ class Service:
         except subprocess.TimeoutExpired:
             self.process.kill()
             raise
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
 
 
 def make_store(directory):

@@ -128,18 +128,22 @@ int main(int argc, char** argv) {
   write(directory / "topology.json", encode(planner::examples::topology()));
   write(directory / "history.json",
         encode(std::vector{HistoryPoint{"2026-01-01T00:00:00Z", {{"gain", 0.25}, {"questions", 7}}}}));
-  const Change kept{.revision = 7,
-                    .document = "plan",
-                    .is_removal = false,
-                    .op = examples::op(),
-                    .fingerprint_digest = digest(examples::fingerprint().canonical_text()),
-                    .purpose = "tuned",
-                    .digest = digest("a plan")};
+  Change kept{.revision = 7,
+              .document = "plan",
+              .is_removal = false,
+              .op = examples::op(),
+              .fingerprint_digest = digest(examples::fingerprint().canonical_text()),
+              .purpose = "tuned",
+              .digest = digest("a plan")};
   Change removed = kept;
   removed.document = "samples";
   removed.is_removal = true;
   removed.purpose.clear();
   write(directory / "changes.json", encode(Changes{{kept, removed}, 8}));
+  kept.row = RawDocument{3, examples::kNow, "a plan", digest("its checksum")};
+  removed.row = RawDocument{4, {}, {}, {}};
+  write(directory / "changes_rows.json",
+        encode(Changes{{kept, removed}, 8, {{1, kept.fingerprint_digest, "a machine", digest("its checksum")}}}));
   write(directory / "measurement.json", encode(MeasurementRecord{examples::fingerprint(), examples::measurement()}));
   Measurement predicted = examples::measurement();
   predicted.predicted_compute_us = 72;

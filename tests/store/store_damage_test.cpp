@@ -229,9 +229,11 @@ void fill_with_plans(const fs::path& path) {
 /// How many documents of a damaged store come through an export.
 std::int64_t salvaged_count(const fs::path& path, const TemporaryDirectory& directory) {
   const auto exported = Store::open(path, OpenMode::Salvage).value().export_all().value();
-  EXPECT_FALSE(exported.damaged.empty());
   fs::remove(directory / "new.db");
-  return Store::open(directory / "new.db", OpenMode::ReadWrite).value().import_json(exported.json).value().added_count;
+  Store anew = Store::open(directory / "new.db", OpenMode::ReadWrite).value();
+  const auto count = anew.import_json(exported.json).value().added_count;
+  EXPECT_TRUE(count == kPlanCount + 3 || !exported.damaged.empty()) << "what is lost is named";
+  return count;
 }
 
 TEST(StoreDamage, WhatATruncationLeavesIsSalvaged) {

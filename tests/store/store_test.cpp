@@ -43,7 +43,7 @@ TEST(Store, CreatesPrivateFileAndDirectories) {
   EXPECT_EQ(mode_of(directory / "a/b"), 0700);
   EXPECT_EQ(mode_of(directory / "a/b/mc2.db"), 0600);
   EXPECT_TRUE(store.check().is_healthy);
-  EXPECT_EQ(store.stats().value().schema_version, 5);
+  EXPECT_EQ(store.stats().value().schema_version, 6);
 }
 
 TEST(Store, UsesARollbackJournalAndLeavesNoneBehind) {
@@ -517,9 +517,9 @@ TEST(Store, UnreadableFileIsThereButRefused) {
 TEST(Store, NewerSchemaIsRefusedInBothModes) {
   const TemporaryDirectory directory;
   { const Store created = open_new(directory / "mc2.db"); }
-  execute(directory / "mc2.db", "PRAGMA user_version = 6");
+  execute(directory / "mc2.db", "PRAGMA user_version = 7");
   for (const OpenMode mode : {OpenMode::ReadOnly, OpenMode::ReadWrite})
-    expect_error(Store::open(directory / "mc2.db", mode), ErrorCode::NewerVersion, "schema 6, this one knows 5");
+    expect_error(Store::open(directory / "mc2.db", mode), ErrorCode::NewerVersion, "schema 7, this one knows 6");
 }
 
 TEST(Store, OlderSchemaCanBeReadAndIsBroughtUpToDateByAWriter) {
@@ -530,7 +530,8 @@ TEST(Store, OlderSchemaCanBeReadAndIsBroughtUpToDateByAWriter) {
   for (const std::string table : {"plan", "model", "sample_batch", "measurement"})
     for (const std::string event : {"kept", "changed", "removed"}) execute(file, "DROP TRIGGER " + table + "_" + event);
   execute(file,
-          "DROP TABLE history; DROP TABLE change; DROP TABLE token; DROP TABLE revision; DROP INDEX model_digest; "
+          "DROP TABLE replica; DROP TABLE history; DROP TABLE change; ALTER TABLE fingerprint DROP COLUMN revision; "
+          "DROP TABLE token; DROP TABLE revision; DROP INDEX model_digest; "
           "PRAGMA user_version = 1");
   {
     const auto read_only = Store::open(file, OpenMode::ReadOnly);
@@ -541,7 +542,7 @@ TEST(Store, OlderSchemaCanBeReadAndIsBroughtUpToDateByAWriter) {
     expect_error(read_only.value().changes_since(0, 1), ErrorCode::ReadOnly, "takes no note of changes");
   }
   Store writer = open_new(file);
-  EXPECT_EQ(writer.stats().value().schema_version, 5);
+  EXPECT_EQ(writer.stats().value().schema_version, 6);
   EXPECT_EQ(writer.find_plan(kept).value().digest, kept);
   EXPECT_TRUE(writer.revision().ok());
 }

@@ -77,9 +77,9 @@ TEST(Token, EveryRoleReadsBack) {
 TEST(TokenStore, KeepsTokensAndRaisesTheRevision) {
   TokenStore kept;
   EXPECT_TRUE(kept.store.list_tokens().value().is_empty());
-  const auto before = kept.store.revision().value();
+  const auto before = kept.store.token_revision().value();
   ASSERT_TRUE(kept.store.add_token(made(1, Role::Write)).ok());
-  EXPECT_GT(kept.store.revision().value(), before);
+  EXPECT_GT(kept.store.token_revision().value(), before);
   EXPECT_EQ(kept.store.list_tokens().value().tokens, std::vector<Token>{made(1, Role::Write)});
   EXPECT_TRUE(kept.store.check().is_healthy);
 }
@@ -87,9 +87,9 @@ TEST(TokenStore, KeepsTokensAndRaisesTheRevision) {
 TEST(TokenStore, RevokedTokensStayListed) {
   TokenStore kept;
   ASSERT_TRUE(kept.store.add_token(made(1)).ok());
-  const auto before = kept.store.revision().value();
+  const auto before = kept.store.token_revision().value();
   ASSERT_TRUE(kept.store.revoke_token(made(1).id, "2026-02-01T00:00:00Z").ok());
-  EXPECT_GT(kept.store.revision().value(), before);
+  EXPECT_GT(kept.store.token_revision().value(), before);
   ASSERT_TRUE(kept.store.revoke_token(made(1).id, "2026-03-01T00:00:00Z").ok()) << "once more does no harm";
   const TokenList list = kept.store.list_tokens().value();
   ASSERT_EQ(list.tokens.size(), 1U);

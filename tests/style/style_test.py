@@ -26,7 +26,7 @@ ROOMS = {
     "executor": ("executor", {"planner"}),
     "embed": ("executor/embed", {"planner", "store", "finder", "client", "profiler", "executor"}),
     "nccl_tuner": ("executor/nccl_tuner", {"planner", "store"}),
-    "server": ("server", {"planner", "render", "profiler", "store", "finder"}),
+    "server": ("server", {"planner", "render", "profiler", "store", "finder", "client"}),
     # The programs and the Python package wire the others together; nothing includes them.
     "python": ("executor/python", {"planner", "render", "profiler", "store", "finder", "client", "executor", "embed"}),
     "cli": ("planner/cli", {"planner", "render", "profiler", "store", "finder", "client", "executor", "embed", "server"}),

@@ -29,6 +29,7 @@
 #include "mc2/store/dates.hpp"
 #include "options/numbers.hpp"
 #include "options/seconds.hpp"
+#include "options/server_options.hpp"
 
 namespace mc2::cli {
 namespace {
@@ -40,6 +41,7 @@ struct ServeSettings {
   double header_timeout_s = 5, body_timeout_s = 10, idle_timeout_s = 30, drain_timeout_s = 5;
   int history_interval_s = 300;
   std::string keep_samples, keep_models, keep_measurements; ///< how long, e.g. "180d"; empty: for ever
+  std::string follow_token_file;
 };
 
 struct ServeCommand {
@@ -53,6 +55,7 @@ struct ServeCommand {
   void add_to(CLI::App& app);
   void add_limits_to(CLI::App& app);
   void add_access_to(CLI::App& app);
+  void add_replica_to(CLI::App& app);
   /// Takes from the file what neither the command line nor the environment says. Errors: Malformed naming file and
   /// setting.
   [[nodiscard]] Result<void> read_config_file();
@@ -105,6 +108,7 @@ void ServeCommand::add_to(CLI::App& app) {
       "most bytes kept of answers, compressed copies and questions");
   add(app, "access-log", config.has_access_log, "a JSON line on standard error for every answer");
   add_access_to(app);
+  add_replica_to(app);
   add_limits_to(app);
   app.footer(
       "The command line goes before the environment (MC2_SERVE_PORT for --port), that\n"
@@ -126,6 +130,16 @@ void ServeCommand::add_access_to(CLI::App& app) {
   add_flag(
       app, "insecure-network", [this](bool is_on) { settings.config.allows_insecure_network = is_on; },
       "listen where others can reach it, though without tokens or TLS: something in front has them");
+}
+
+void ServeCommand::add_replica_to(CLI::App& app) {
+  server::Leader& leader = settings.config.leader;
+  add(app, "follow", leader.url, "serve a replica of what this service has");
+  add(app, "follow-token-file", settings.follow_token_file, "file with the token that the service is shown");
+  add(app, "follow-ca", leader.ca_file, "trusted certificates (PEM) of its https; default: the system's");
+  add_flag(
+      app, "forward-writes", [this](bool is_on) { settings.config.leader.is_sent_documents = is_on; },
+      "of a replica: send on what is to be kept or removed, with that token; default: refuse it");
 }
 
 void ServeCommand::add_limits_to(CLI::App& app) {
@@ -196,6 +210,9 @@ Result<server::Config> ServeCommand::complete() {
     MC2_ASSIGN(const auto seconds, store::parse_duration_s(*text, std::string("--") + name));
     *kept_for = std::chrono::seconds(seconds);
   }
+  if (!settings.follow_token_file.empty()) {
+    MC2_ASSIGN(result.leader.token, read_token(settings.follow_token_file));
+  }
   result.history_interval = std::chrono::seconds(settings.history_interval_s);
   result.limits.header_timeout = to_ms(settings.header_timeout_s);
   result.limits.body_timeout = to_ms(settings.body_timeout_s);
@@ -222,7 +239,8 @@ void ServeCommand::reload(server::Listener& listener) {
   static const std::set<std::string> kFixed{
       "--address",          "--port",           "--unix-socket",         "--store",
       "--threads",          "--cached-answers", "--cached-answer-bytes", "--access-log",
-      "--history-interval", "--keep-samples",   "--keep-models",         "--keep-measurements"};
+      "--history-interval", "--keep-samples",   "--keep-models",         "--keep-measurements",
+      "--follow",           "--follow-ca",      "--follow-token-file",   "--forward-writes"};
   std::string changes, later;
   const auto before = std::exchange(in_force, texts_of(*options));
   for (const auto& [name, text] : in_force) {

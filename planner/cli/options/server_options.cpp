@@ -82,12 +82,15 @@ void ServerOptions::take_environment() {
   if (ca_file.empty()) ca_file = environment("MC2_SERVER_CA");
 }
 
-Result<std::string> ServerOptions::token() const {
-  if (token_file.empty()) return environment("MC2_SERVER_TOKEN");
-  MC2_ASSIGN(const auto content, read_file(token_file));
+Result<std::string> read_token(const std::string& file) {
+  MC2_ASSIGN(const auto content, read_file(file));
   const std::string token = content.substr(0, content.find_first_of("\r\n"));
-  if (token.empty()) return Error{ErrorCode::InvalidSpec, token_file, "has no token in its first line"};
+  if (token.empty()) return Error{ErrorCode::InvalidSpec, file, "has no token in its first line"};
   return token;
+}
+
+Result<std::string> ServerOptions::token() const {
+  return token_file.empty() ? environment("MC2_SERVER_TOKEN") : read_token(token_file);
 }
 
 Result<client::Client> ServerOptions::open() const {

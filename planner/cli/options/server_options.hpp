@@ -39,6 +39,9 @@ struct ServerOptions {
   [[nodiscard]] Result<std::string> token() const;
 };
 
+/// The first line of a file. Errors: InvalidSpec, and as read_file.
+[[nodiscard]] Result<std::string> read_token(const std::string& file);
+
 /// Errors: InvalidSpec when a server was named for a command that asks none, with the reason.
 [[nodiscard]] Result<void> check_server_use(const ServerOptions& server, const Command& command);
 

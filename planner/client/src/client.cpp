@@ -154,6 +154,15 @@ struct Client::Impl {
     return unreadable({ErrorCode::Mismatch, "digest", "the document is not " + digits});
   }
 
+  /// @param query  what follows on the patience
+  [[nodiscard]] Result<store::Changes> changes(const std::string& query, std::chrono::milliseconds patience,
+                                               const std::stop_token& stop) const {
+    MC2_ASSIGN(const auto body,
+               ask({.target = "/v1/changes?wait_ms=" + std::to_string(patience.count()) + query, .body = {}},
+                   {.deadline = options.deadline + patience, .stop = stop}));
+    return decoded(store::decode_changes(body));
+  }
+
   [[nodiscard]] Result<std::string> put(const std::string& target, const std::string& document) const {
     MC2_ASSIGN(const auto body, ask({.method = "POST", .target = target, .body = document}));
     return member<std::string>(body, "digest", &json::is_string);
@@ -248,11 +257,34 @@ Result<planner::CostModel> Client::find_model(const planner::OpSpec& op, const p
 
 Result<store::Changes> Client::changes_since(std::optional<std::int64_t> epoch, std::chrono::milliseconds patience,
                                              const std::stop_token& stop) const {
-  const std::string since = epoch ? "&since=" + std::to_string(*epoch) : "";
-  MC2_ASSIGN(const auto body,
-             impl_->ask({.target = "/v1/changes?wait_ms=" + std::to_string(patience.count()) + since, .body = {}},
-                        {.deadline = impl_->options.deadline + patience, .stop = stop}));
-  return impl_->decoded(store::decode_changes(body));
+  return impl_->changes(epoch ? "&since=" + std::to_string(*epoch) : "", patience, stop);
+}
+
+Result<store::Changes> Client::rows_since(std::int64_t epoch, std::chrono::milliseconds patience,
+                                          const std::stop_token& stop) const {
+  return impl_->changes("&rows=true&since=" + std::to_string(epoch), patience, stop);
+}
+
+Result<std::string> Client::version() const {
+  MC2_ASSIGN(const auto body, impl_->ask({.target = "/version", .body = {}}));
+  return impl_->member<std::string>(body, "version", &json::is_string);
+}
+
+Result<std::string> Client::snapshot(const std::stop_token& stop) const {
+  constexpr std::chrono::minutes kLongest{10};
+  return impl_->ask({.target = "/v1/snapshot", .body = {}}, {.deadline = kLongest, .stop = stop});
+}
+
+Result<ForwardedAnswer> Client::forward(const ForwardedRequest& request) const {
+  auto answer = impl_->transport->call({.method = request.method,
+                                        .target = request.target,
+                                        .body = request.body,
+                                        .content_type = request.content_type,
+                                        .headers = request.headers},
+                                       impl_->options.deadline, {});
+  if (!answer) return impl_->error(kUnavailable, said(answer.error().message));
+  HttpAnswer& given = answer.value();
+  return ForwardedAnswer{given.status, std::move(given.content_type), std::move(given.body), std::move(given.location)};
 }
 
 Result<std::string> Client::put_plan(const planner::Plan& plan) const {

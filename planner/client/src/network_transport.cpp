@@ -109,8 +109,9 @@ class NetworkTransport : public Transport {
     message.set_request_uri(request.target);
     message.headers().add(http::header_names::user_agent, kUserAgent);
     if (!token_.empty()) message.headers().add(http::header_names::authorization, "Bearer " + token_);
+    for (const auto& [name, value] : request.headers) message.headers().add(name, value);
     if (!request.body.empty()) {
-      message.headers().set_content_type("application/json");
+      message.headers().set_content_type(request.content_type);
       // Not the string itself: cpprestsdk would read it through a reference to a stream of another type.
       message.set_body(Bytes(request.body.begin(), request.body.end()));
     }
@@ -140,8 +141,11 @@ Result<HttpAnswer> NetworkTransport::call(const HttpRequest& request, std::chron
           try {
             const http::http_response response = task.get();
             const Bytes& bytes = body.collection();
-            arrival->set(
-                HttpAnswer{response.status_code(), response.headers().content_type(), {bytes.begin(), bytes.end()}});
+            const auto location = response.headers().find(http::header_names::location);
+            arrival->set(HttpAnswer{response.status_code(),
+                                    response.headers().content_type(),
+                                    {bytes.begin(), bytes.end()},
+                                    location == response.headers().end() ? "" : location->second});
           } catch (...) {
             arrival->set(Error{kUnavailable, "", reason_of(std::current_exception())});
           }

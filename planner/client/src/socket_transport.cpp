@@ -139,8 +139,9 @@ std::string SocketTransport::to_bytes(const HttpRequest& request) const {
   std::string bytes =
       request.method + ' ' + request.target + " HTTP/1.1\r\nHost: localhost\r\nUser-Agent: " + kUserAgent;
   if (!token_.empty()) bytes += "\r\nAuthorization: Bearer " + token_;
+  for (const auto& [name, value] : request.headers) bytes += "\r\n" + name + ": " + value;
   if (!request.body.empty())
-    bytes += "\r\nContent-Type: application/json\r\nContent-Length: " + std::to_string(request.body.size());
+    bytes += "\r\nContent-Type: " + request.content_type + "\r\nContent-Length: " + std::to_string(request.body.size());
   return bytes + "\r\n\r\n" + request.body;
 }
 
@@ -188,8 +189,11 @@ Result<Received> SocketTransport::talk(const Socket& socket, const Call& call) c
     buffer.commit(static_cast<std::size_t>(count));
   }
   auto& answer = parser.get();
-  const auto type = answer[wire::field::content_type];
-  return Received{{static_cast<int>(answer.result_int()), {type.data(), type.size()}, std::move(answer.body())},
+  const auto type = answer[wire::field::content_type], location = answer[wire::field::location];
+  return Received{{static_cast<int>(answer.result_int()),
+                   {type.data(), type.size()},
+                   std::move(answer.body()),
+                   {location.data(), location.size()}},
                   answer.keep_alive() && buffer.size() == 0};
 }
 

@@ -4,6 +4,8 @@
 #include <memory>
 #include <stop_token>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "mc2/client/client.hpp"
 
@@ -12,13 +14,16 @@ namespace mc2::client {
 struct HttpRequest {
   std::string method = "GET";
   std::string target; ///< path and query, encoded, from "/v1" on
-  std::string body;   ///< JSON; empty: none
+  std::string body;   ///< empty: none
+  std::string content_type = "application/json";
+  std::vector<std::pair<std::string, std::string>> headers = {}; ///< others
 };
 
 struct HttpAnswer {
   int status = 0;
   std::string content_type;
   std::string body;
+  std::string location = {}; ///< header; empty: absent
 };
 
 /// The wire to one service. Threads: safe to share.

@@ -22,6 +22,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+enum class Contents : std::uint8_t { All, Documents };
+
 /// A copy under way, beside its name; gone unless it is finished.
 class Draft {
  public:
@@ -68,7 +70,7 @@ class Draft {
   bool is_finished_ = false;
 };
 
-void copy_database(const fs::path& from, const fs::path& to) {
+void copy_database(const fs::path& from, const fs::path& to, Contents contents) {
   SQLite::Database source(from.string(), SQLite::OPEN_READONLY);
   wait_for_others(source.getHandle());
   SQLite::Database copy(to.string(), SQLite::OPEN_READWRITE);
@@ -76,11 +78,13 @@ void copy_database(const fs::path& from, const fs::path& to) {
   // In one step: a writer that comes between two would make it start all over again.
   if (const int code = backup.executeStep(-1); code != SQLITE_DONE)
     throw SQLite::Exception("the store is locked", code);
+  if (contents == Contents::Documents)
+    copy.exec(
+        "PRAGMA journal_mode = OFF; PRAGMA secure_delete = ON; DELETE FROM token; DELETE FROM history; DELETE FROM "
+        "replica");
 }
 
-} // namespace
-
-Result<void> back_up(const fs::path& from, const fs::path& to) {
+Result<void> copy(const fs::path& from, const fs::path& to, Contents contents) {
   if (to.empty()) return Error{ErrorCode::InvalidSpec, "FILE", "the path is empty; name a file, e.g. backup.db"};
   // Rolls back what a killed writer has left, and refuses what is no store.
   MC2_TRY(Store::open(from, OpenMode::ReadOnly));
@@ -91,9 +95,15 @@ Result<void> back_up(const fs::path& from, const fs::path& to) {
   fs::remove(draft.path(), ignored); // left by one that was killed
   MC2_TRY(prepare_writable(draft.path()));
   return guarded(to, "back_up", [&]() -> Result<void> {
-    copy_database(fs::absolute(from), draft.path());
+    copy_database(fs::absolute(from), draft.path(), contents);
     return draft.finish();
   });
 }
+
+} // namespace
+
+Result<void> back_up(const fs::path& from, const fs::path& to) { return copy(from, to, Contents::All); }
+
+Result<void> take_snapshot(const fs::path& from, const fs::path& to) { return copy(from, to, Contents::Documents); }
 
 } // namespace mc2::store

@@ -12,8 +12,6 @@
 namespace mc2::store {
 namespace {
 
-constexpr int kHasHistory = 5; ///< 005_history.sql
-
 /// What is there of a row that somebody else may have written: numbers alone.
 std::map<std::string, double> numbers_in(const std::string& document) {
   std::map<std::string, double> numbers;

@@ -40,6 +40,11 @@ struct SchemaState {
 /// Stores of this version are read as they are: later migrations only added what nobody who reads asks for.
 inline constexpr int kOldestReadable = 1;
 
+// From which schema on a store has it.
+inline constexpr int kNotesChanges = 4; ///< 004_change.sql
+inline constexpr int kHasHistory = 5;   ///< 005_history.sql
+inline constexpr int kHasReplicas = 6;  ///< 006_replica.sql
+
 /// For a file that is not written: as migrate, and ReadOnly for one older than `oldest_readable`.
 [[nodiscard]] Result<void> require_readable(SQLite::Database& database, const std::filesystem::path& path,
                                             std::span<const Migration> steps, int oldest_readable);

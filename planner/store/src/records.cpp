@@ -244,19 +244,31 @@ void put_fingerprint(SQLite::Database& database, const planner::Fingerprint& fin
   statement.exec();
 }
 
-void put_record(SQLite::Database& database, Table table, const Record& record) {
+namespace {
+
+/// @param row  its number is 0 for the next one
+void insert(SQLite::Database& database, Table table, const PlanKey& key, const RawDocument& row,
+            const std::string& document_digest) {
   const TableTraits& traits = traits_of(table);
   SQLite::Statement statement(
-      database, "INSERT OR REPLACE INTO " + std::string(traits.name) +
-                    " (fingerprint_digest, kind, m, n, k, dtype, world_size, created_at, digest, document, checksum" +
-                    (traits.has_purpose ? ", purpose) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?9, ?10, ?11, ?12, ?8)"
-                                        : ") VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?9, ?10, ?11, ?12)"));
-  bind_key(statement, table, record.key);
-  statement.bind(9, record.created_at);
-  statement.bind(10, record.digest);
-  statement.bind(11, record.document);
-  statement.bind(12, checksum(table, record));
+      database,
+      "INSERT OR REPLACE INTO " + std::string(traits.name) +
+          " (id, fingerprint_digest, kind, m, n, k, dtype, world_size, created_at, digest, document, checksum" +
+          (traits.has_purpose ? ", purpose) VALUES (?13, ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?9, ?10, ?11, ?12, ?8)"
+                              : ") VALUES (?13, ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?9, ?10, ?11, ?12)"));
+  bind_key(statement, table, key);
+  statement.bind(9, row.created_at);
+  statement.bind(10, document_digest);
+  statement.bind(11, row.document);
+  statement.bind(12, row.checksum);
+  if (row.row_id != 0) statement.bind(13, row.row_id); // else NULL
   statement.exec();
+}
+
+} // namespace
+
+void put_record(SQLite::Database& database, Table table, const Record& record) {
+  insert(database, table, record.key, {0, record.created_at, record.document, checksum(table, record)}, record.digest);
 }
 
 std::string select_sql(Table table, std::string_view tail) {
@@ -295,10 +307,31 @@ Result<Record> current_record(const SQLite::Statement& statement, Table table, c
   return record;
 }
 
-Changes read_changes(const SQLite::Database& database, std::int64_t since, std::int64_t newest, int limit) {
-  SQLite::Statement statement(database,
-                              "SELECT revision, fingerprint_digest, kind, m, n, k, dtype, world_size, purpose, digest, "
-                              "table_name, is_removal FROM change WHERE revision > ?1 ORDER BY revision LIMIT ?2");
+std::optional<Table> table_of(std::string_view noun) noexcept {
+  const auto* const traits = std::ranges::find(kTables, noun, &TableTraits::noun);
+  return traits == kTables.end() ? std::nullopt : std::optional(traits->table);
+}
+
+RawDocument read_raw(const SQLite::Database& database, Table table, const Change& change) {
+  SQLite::Statement statement(database, select_sql(table, "WHERE id = ?1 AND digest = ?2"));
+  statement.bind(1, change.row->row_id);
+  statement.bind(2, change.digest);
+  if (!statement.executeStep()) return {change.row->row_id, {}, {}, {}};
+  RawRow row = read_row(statement);
+  return {row.id, std::move(row.created_at), std::move(row.document), std::move(row.checksum)};
+}
+
+void put_raw(SQLite::Database& database, Table table, const Change& change) {
+  const RawDocument& row = *change.row;
+  insert(database, table, {change.op, change.fingerprint_digest, change.purpose}, row, change.digest);
+}
+
+Changes read_changes(const SQLite::Database& database, std::int64_t since, std::int64_t newest, int limit,
+                     bool with_rows) {
+  SQLite::Statement statement(
+      database,
+      "SELECT revision, fingerprint_digest, kind, m, n, k, dtype, world_size, purpose, digest, table_name, is_removal, "
+      "row_id FROM change WHERE revision > ?1 ORDER BY revision LIMIT ?2");
   statement.bind(1, since);
   statement.bind(2, limit);
   Changes result{{}, newest};
@@ -314,8 +347,9 @@ Changes read_changes(const SQLite::Database& database, std::int64_t since, std::
     if (!key || traits == kTables.end()) continue;
     result.changes.push_back({row.id, std::string(traits->noun), is_removal, std::move(key->op),
                               std::move(key->fingerprint_digest), std::move(key->purpose), std::move(document_digest)});
+    if (with_rows) result.changes.back().row = RawDocument{columns.number(), {}, {}, {}};
   }
-  if (row_count < limit) result.revision = newest; // tokens are no documents, but raise it
+  if (row_count < limit) result.revision = newest; // tokens are no documents, but raised it before schema 6
   return result;
 }
 

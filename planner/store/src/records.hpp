@@ -72,8 +72,16 @@ void bind_key(SQLite::Statement& statement, Table table, const PlanKey& key);
 
 /// Changes after `since`, of a store that has the revision `newest`; without those of operators that this mc2 does not
 /// know.
-[[nodiscard]] Changes read_changes(const SQLite::Database& database, std::int64_t since, std::int64_t newest,
-                                   int limit);
+/// @param with_rows  whether to name each change's row, as RawDocument::row_id
+[[nodiscard]] Changes read_changes(const SQLite::Database& database, std::int64_t since, std::int64_t newest, int limit,
+                                   bool with_rows);
+/// The table whose documents a Change calls this; none for another word.
+[[nodiscard]] std::optional<Table> table_of(std::string_view noun) noexcept;
+
+/// The row that a change names, as it stands there; without a document where it holds another one, or is gone.
+[[nodiscard]] RawDocument read_raw(const SQLite::Database& database, Table table, const Change& change);
+/// Inserts, replacing the rows of the same number and key.
+void put_raw(SQLite::Database& database, Table table, const Change& change);
 
 /// Whether a select_sql statement gives a row that is as it was kept.
 [[nodiscard]] bool has_sound_row(SQLite::Statement& rows, Table table);

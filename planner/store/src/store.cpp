@@ -243,7 +243,7 @@ Result<void> Store::Impl::require_replaceable(Table table, const PlanKey& key, c
 
 Result<std::string> Store::Impl::put(const char* call, Table table, const planner::Fingerprint& fingerprint,
                                      Record record, const MayReplace& may_replace) {
-  return write(call, [&]() -> Result<std::string> {
+  return write_documents(call, [&]() -> Result<std::string> {
     MC2_TRY(require_replaceable(table, record.key, may_replace));
     if (table == Table::Model) // not older than the samples that it was made from, whatever the clock says
       record.created_at =
@@ -259,7 +259,7 @@ Result<std::vector<std::string>> Store::append_samples(const planner::OpSpec& op
                                                        std::span<const planner::Sample> samples,
                                                        const std::string& created_at) {
   MC2_ASSIGN(const auto records, sample_records(op, fingerprint, samples, created_at));
-  return impl_->write("Store::append_samples", [&]() -> Result<std::vector<std::string>> {
+  return impl_->write_documents("Store::append_samples", [&]() -> Result<std::vector<std::string>> {
     put_samples(impl_->database, fingerprint, records);
     return digests_of(records);
   });
@@ -268,7 +268,7 @@ Result<std::vector<std::string>> Store::append_samples(const planner::OpSpec& op
 Result<AddedSamples> Store::add_new_samples(const planner::OpSpec& op, const planner::Fingerprint& fingerprint,
                                             std::span<const planner::Sample> samples, const std::string& created_at) {
   MC2_ASSIGN(auto records, sample_records(op, fingerprint, samples, created_at));
-  return impl_->write("Store::add_new_samples", [&]() -> Result<AddedSamples> {
+  return impl_->write_documents("Store::add_new_samples", [&]() -> Result<AddedSamples> {
     AddedSamples added{.digests = digests_of(records)};
     std::erase_if(records, [&](const Record& record) { return is_kept(impl_->database, record); });
     added.new_count = records.size();
@@ -280,7 +280,7 @@ Result<AddedSamples> Store::add_new_samples(const planner::OpSpec& op, const pla
 Result<void> Store::replace_samples(const planner::OpSpec& op, const planner::Fingerprint& fingerprint,
                                     std::span<const planner::Sample> samples, const std::string& created_at) {
   MC2_ASSIGN(const auto records, sample_records(op, fingerprint, samples, created_at));
-  return impl_->write("Store::replace_samples", [&]() -> Result<void> {
+  return impl_->write_documents("Store::replace_samples", [&]() -> Result<void> {
     delete_samples(impl_->database, {op, fingerprint_digest(fingerprint), ""});
     put_samples(impl_->database, fingerprint, records);
     return {};
@@ -288,7 +288,7 @@ Result<void> Store::replace_samples(const planner::OpSpec& op, const planner::Fi
 }
 
 Result<std::int64_t> Store::remove_samples(const planner::OpSpec& op, const planner::Fingerprint& fingerprint) {
-  return impl_->write("Store::remove_samples", [&]() -> Result<std::int64_t> {
+  return impl_->write_documents("Store::remove_samples", [&]() -> Result<std::int64_t> {
     const PlanKey key{op, fingerprint_digest(fingerprint), ""};
     SQLite::Statement count(impl_->database, "SELECT " + std::string(kSampleCountSql) + " FROM sample_batch WHERE " +
                                                  key_condition(Table::SampleBatch));

@@ -46,6 +46,22 @@ struct Store::Impl {
     });
   }
 
+  /// As above, for what changes documents. Errors: ReadOnly for a replica, too.
+  template <typename Body>
+  auto write_documents(const char* call, Body&& body) -> decltype(body()) {
+    return write(call, [&]() -> decltype(body()) {
+      MC2_TRY(require_no_replica());
+      return body();
+    });
+  }
+  /// Within a transaction. Errors: ReadOnly.
+  [[nodiscard]] Result<void> require_no_replica() const;
+
+  /// Errors: Corrupt.
+  [[nodiscard]] Result<std::int64_t> revision() const;
+  /// Changes since a revision, `with_rows` or without. Errors: as Store::changes_since.
+  [[nodiscard]] Result<Changes> changes_since(std::int64_t since, int limit, bool with_rows) const;
+
   /// Runs `body` on one snapshot of the store.
   template <typename Body>
   auto read(const char* call, Body&& body) const -> decltype(body()) {

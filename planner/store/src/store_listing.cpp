@@ -149,28 +149,22 @@ Result<StoredMeasurement> Store::find_measurement(const std::string& digest_pref
 
 Result<std::vector<StoredFingerprint>> Store::list_fingerprints() const {
   return impl_->read("Store::list_fingerprints", [&]() -> Result<std::vector<StoredFingerprint>> {
-    SQLite::Statement statement(impl_->database, "SELECT digest, document FROM fingerprint ORDER BY id");
+    const bool counts = read_schema_state(impl_->database).version >= kNotesChanges;
+    SQLite::Statement statement(impl_->database, std::string("SELECT digest, document, ") +
+                                                     (counts ? "revision" : "0") + " FROM fingerprint ORDER BY id");
     std::vector<StoredFingerprint> listed;
     while (statement.executeStep()) {
       std::string digest_text = statement.getColumn(0).getString();
       auto fingerprint = decode_fingerprint(statement.getColumn(1).getString());
       // The digest is of the content: what does not match is damaged.
       if (fingerprint && fingerprint_digest(fingerprint.value()) == digest_text)
-        listed.push_back({std::move(digest_text), std::move(fingerprint).value()});
+        listed.push_back({std::move(digest_text), std::move(fingerprint).value(), statement.getColumn(2).getInt64()});
     }
     return listed;
   });
 }
 
 namespace {
-
-/// Errors: Corrupt.
-template <typename Impl>
-Result<std::int64_t> revision_of(const Impl& store) {
-  SQLite::Statement statement(store.database, "SELECT value FROM revision WHERE id = 1");
-  if (!statement.executeStep()) return store.error(ErrorCode::Corrupt, "has lost its revision");
-  return statement.getColumn(0).getInt64();
-}
 
 /// Errors: Stale.
 Result<void> require_told(SQLite::Database& database, std::int64_t since, std::int64_t newest) {
@@ -189,21 +183,36 @@ Result<void> require_told(SQLite::Database& database, std::int64_t since, std::i
 
 } // namespace
 
+Result<std::int64_t> Store::Impl::revision() const {
+  SQLite::Statement statement(database, "SELECT value FROM revision WHERE id = 1");
+  if (!statement.executeStep()) return error(ErrorCode::Corrupt, "has lost its revision");
+  return statement.getColumn(0).getInt64();
+}
+
+Result<Changes> Store::Impl::changes_since(std::int64_t since, int limit, bool with_rows) const {
+  if (read_schema_state(database).version < kNotesChanges)
+    return error(
+        ErrorCode::ReadOnly,
+        "was written by an older mc2 and takes no note of changes; whatever is kept in it next brings it up to "
+        "date");
+  MC2_ASSIGN(const auto newest, revision());
+  MC2_TRY(require_told(database, since, newest));
+  return read_changes(database, since, newest, limit, with_rows);
+}
+
 Result<std::int64_t> Store::revision() const {
-  return impl_->read("Store::revision", [&] { return revision_of(*impl_); });
+  return impl_->read("Store::revision", [&] { return impl_->revision(); });
+}
+
+Result<std::int64_t> Store::token_revision() const {
+  return impl_->read("Store::token_revision", [&]() -> Result<std::int64_t> {
+    if (read_schema_state(impl_->database).version < kHasReplicas) return 0;
+    return impl_->database.execAndGet("SELECT token_value FROM revision WHERE id = 1").getInt64();
+  });
 }
 
 Result<Changes> Store::changes_since(std::int64_t revision, int limit) const {
-  return impl_->read("Store::changes_since", [&]() -> Result<Changes> {
-    constexpr int kNotesChanges = 4; // 004_change.sql
-    if (read_schema_state(impl_->database).version < kNotesChanges)
-      return impl_->error(ErrorCode::ReadOnly,
-                          "was written by an older mc2 and takes no note of changes; whatever is kept "
-                          "in it next brings it up to date");
-    MC2_ASSIGN(const auto newest, revision_of(*impl_));
-    MC2_TRY(require_told(impl_->database, revision, newest));
-    return read_changes(impl_->database, revision, newest, limit);
-  });
+  return impl_->read("Store::changes_since", [&] { return impl_->changes_since(revision, limit, false); });
 }
 
 namespace {
@@ -211,7 +220,7 @@ namespace {
 template <typename Impl>
 Result<void> remove(Impl& store, const char* call, Table table, const std::string& digest) {
   const TableTraits& traits = traits_of(table);
-  return store.write(call, [&]() -> Result<void> {
+  return store.write_documents(call, [&]() -> Result<void> {
     SQLite::Statement statement(store.database, "DELETE FROM " + std::string(traits.name) + " WHERE digest = ?1");
     statement.bind(1, digest);
     if (statement.exec() == 0)
@@ -223,7 +232,7 @@ Result<void> remove(Impl& store, const char* call, Table table, const std::strin
 template <typename Impl>
 Result<std::int64_t> remove_before(Impl& store, const char* call, Table table, const std::string& moment) {
   const std::string name(traits_of(table).name);
-  return store.write(call, [&]() -> Result<std::int64_t> {
+  return store.write_documents(call, [&]() -> Result<std::int64_t> {
     SQLite::Statement statement(store.database, "DELETE FROM " + name + " WHERE id IN (SELECT id FROM " + name +
                                                     " WHERE created_at < ?1 LIMIT ?2)");
     statement.bind(1, moment);

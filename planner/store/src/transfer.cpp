@@ -141,7 +141,7 @@ Result<MergeReport> add_all(Impl& store, const char* call, const Contents& conte
   std::size_t next = 0;
   do { // also where there is nothing, so that a store that cannot be written is told
     const std::size_t end = end_of_part(contents.entries, next);
-    auto part = store.write(call, [&]() -> Result<MergeReport> {
+    auto part = store.write_documents(call, [&]() -> Result<MergeReport> {
       MergeReport added;
       for (std::size_t i = next; i < end; ++i) add(store.database, contents.entries[i], added);
       return added;

@@ -1,7 +1,7 @@
 #include <atomic>
 #include <memory>
-#include <random>
 
+#include "copy_name.hpp"
 #include "http/upload_file.hpp"
 #include "mc2/server/service.hpp"
 #include "mc2/store/backup.hpp"
@@ -22,26 +22,6 @@ std::shared_ptr<void> take_place() {
   return {&count, [](void*) { --count; }};
 }
 
-/// A name that nobody else has, and no file of it, or of the draft beside it, once it goes.
-class CopyName {
- public:
-  explicit CopyName(const std::filesystem::path& folder) {
-    std::random_device random;
-    path_ = folder / (std::string(kBackupPrefix) + std::to_string(random()) + std::to_string(random()));
-  }
-  ~CopyName() {
-    std::error_code ignored;
-    std::filesystem::remove(path_, ignored);
-    std::filesystem::remove(path_.string() + ".part", ignored);
-  }
-  CopyName(const CopyName&) = delete;
-  CopyName& operator=(const CopyName&) = delete;
-  [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }
-
- private:
-  std::filesystem::path path_;
-};
-
 Response come_again(std::string_view why, const Call& call) {
   Response response = problem(503, why, call.request.id);
   response.headers.emplace_back("Retry-After", "10");
@@ -56,14 +36,18 @@ void remove_old_backups(const std::filesystem::path& folder) {
   const auto now = std::filesystem::file_time_type::clock::now();
   for (const auto& entry : std::filesystem::directory_iterator(folder, failed)) {
     std::error_code ignored;
-    const bool is_ours = entry.path().filename().string().starts_with(kBackupPrefix);
+    const bool is_ours = entry.path().filename().string().starts_with(kCopyPrefix);
     if (is_ours && now - entry.last_write_time(ignored) > kOld && !ignored)
       std::filesystem::remove(entry.path(), ignored);
   }
 }
 
+namespace {
+
+using CopyFunction = Result<void> (*)(const std::filesystem::path& from, const std::filesystem::path& to);
+
 /// In the store's own folder, whose disk has room for large files; without a name as soon as it is whole.
-Result<Response> answer_backup(Context& context, const Call& call) {
+Result<Response> answer_copy(Context& context, const Call& call, CopyFunction copy_store) {
   MC2_TRY(call.query.require_all_known());
   const auto& store = context.config.store;
   const auto place = take_place();
@@ -74,7 +58,7 @@ Result<Response> answer_backup(Context& context, const Call& call) {
   if (!failed && room.available < store_bytes + context.config.limits.least_free_bytes)
     return come_again("the store's disk has no room for a copy of it", call);
   const CopyName copy(store.parent_path());
-  MC2_TRY(store::back_up(store, copy.path()));
+  MC2_TRY(copy_store(store, copy.path()));
   const std::string name = "mc2-" + context.surroundings.utc_now().substr(0, 10) + ".db";
   return Response{
       .content_type = "application/vnd.sqlite3",
@@ -82,6 +66,16 @@ Result<Response> answer_backup(Context& context, const Call& call) {
       .etag = {},
       .headers = {{"Content-Disposition", "attachment; filename=\"" + name + "\""}, {"Cache-Control", "no-store"}},
       .file = map_file(copy.path(), place)};
+}
+
+} // namespace
+
+Result<Response> answer_backup(Context& context, const Call& call) {
+  return answer_copy(context, call, &store::back_up);
+}
+
+Result<Response> answer_snapshot(Context& context, const Call& call) {
+  return answer_copy(context, call, &store::take_snapshot);
 }
 
 } // namespace mc2::server

@@ -55,8 +55,9 @@ std::string events_of(const store::Changes& changes, bool is_beginning) {
 }
 
 /// Errors: as Store::changes_since.
-Result<store::Changes> find_changes(Context& context, const Start& start) {
+Result<store::Changes> find_changes(Context& context, const Start& start, bool with_rows) {
   return context.store.read([&](const store::Store& store) -> Result<store::Changes> {
+    if (start.revision && with_rows) return store.rows_since(*start.revision);
     if (start.revision) return store.changes_since(*start.revision, kMostChanges);
     MC2_ASSIGN(const auto now, store.revision());
     return store::Changes{{}, now};
@@ -69,13 +70,16 @@ Result<Response> answer_changes(Context& context, const Call& call) {
   const Request& request = call.request;
   MC2_ASSIGN(const auto start, read_start(request, call.query));
   MC2_ASSIGN(const auto patience, read_patience(call.query));
+  MC2_ASSIGN(const bool with_rows, call.query.flag("rows"));
   MC2_TRY(call.query.require_all_known());
   const Form* const form = choose_form(request.accept, kFeedForms);
   if (form == nullptr)
     return problem(406, "this has application/json and text/event-stream only; send it with one of them as Accept",
                    request.id);
   const bool is_stream = form == &kFeedForms[1];
-  MC2_ASSIGN(const auto changes, find_changes(context, start));
+  if (is_stream && with_rows)
+    return Error{ErrorCode::InvalidSpec, "rows", "are sent as application/json alone, not in a stream"};
+  MC2_ASSIGN(const auto changes, find_changes(context, start, with_rows));
   Response response = json_response(is_stream ? events_of(changes, !request.told) : store::encode(changes));
   response.content_type = form->media_type;
   response.headers = {{"Cache-Control", "no-store"}, {"Vary", "Accept"}};

@@ -1,5 +1,6 @@
 #include <nlohmann/json.hpp>
 
+#include "follower.hpp"
 #include "mc2/server/service.hpp"
 #include "openapi_text.hpp"
 #include "routes/routes.hpp"
@@ -13,7 +14,14 @@ Result<Response> answer_readyz(Context& context, const Call& call) {
   // Anybody may ask, so the store itself is not asked.
   if (const StoreState state = context.store.state(); state != StoreState::Well)
     return problem(503, advice(state), call.request.id);
-  return json_response(nlohmann::json{{"status", "ready"}, {"revision", context.store.revision()}}.dump());
+  nlohmann::json ready{{"status", "ready"}, {"revision", context.store.revision()}};
+  if (context.follower != nullptr) {
+    const Follower::State state = context.follower->state();
+    ready["replica"] = {{"connected", state.is_connected},
+                        {"behind_ms", state.behind.count()},
+                        {"leader_revision", state.leader_revision}};
+  }
+  return json_response(ready.dump());
 }
 
 Result<Response> answer_version(Context&, const Call&) {
@@ -24,6 +32,10 @@ Result<Response> answer_metrics(Context& context, const Call&) {
   context.predictions.refresh(context.store, context.metrics);
   context.metrics.set_watchers(context.changes.subscriber_count());
   context.metrics.set_drifted_models(context.drift.drifted_count());
+  if (context.follower != nullptr) {
+    const Follower::State state = context.follower->state();
+    context.metrics.set_replica(state.is_connected, std::chrono::duration<double>(state.behind).count());
+  }
   return Response{.content_type = "text/plain; version=0.0.4; charset=utf-8",
                   .body = std::make_shared<const std::string>(context.metrics.text()),
                   .etag = {}};

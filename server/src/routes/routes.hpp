@@ -82,10 +82,10 @@ namespace mc2::server {
 [[nodiscard]] Result<Response> revoke_token(Context& context, const Call& call);
 
 // backup.cpp
-inline constexpr std::string_view kBackupPrefix = ".mc2-backup-";
 /// Removes what services that were killed have left in the store's folder.
 void remove_old_backups(const std::filesystem::path& folder);
 [[nodiscard]] Result<Response> answer_backup(Context& context, const Call& call);
+[[nodiscard]] Result<Response> answer_snapshot(Context& context, const Call& call);
 
 // imports.cpp
 [[nodiscard]] Result<Response> import_log(Context& context, const Call& call);

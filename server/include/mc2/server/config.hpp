@@ -34,6 +34,14 @@ struct Retention {
   std::optional<std::chrono::seconds> samples, models, measurements;
 };
 
+/// The service whose replica this one is.
+struct Leader {
+  std::string url;                ///< as client::Options::url; empty: this one is no replica
+  std::string token;              ///< for the leader; empty: none is sent
+  std::filesystem::path ca_file;  ///< trusted certificates (PEM) for https; empty: those of the system
+  bool is_sent_documents = false; ///< sends on what clients would have kept; else refuses it
+};
+
 /// How a service runs. docs/service.md has every setting with its names in file, environment and on the command line.
 struct Config {
   std::string address = "127.0.0.1"; ///< loopback, because there are no tokens until some are made
@@ -50,9 +58,11 @@ struct Config {
   bool allows_insecure_network = false;           ///< others than loopback, though without tokens or without TLS
   Limits limits;
   Retention retention;
+  Leader leader;
   std::chrono::seconds history_interval{300}; ///< between points of the store's history; 0: none is kept
 
   [[nodiscard]] bool has_tls() const noexcept { return !tls_certificate.empty(); }
+  [[nodiscard]] bool is_replica() const noexcept { return !leader.url.empty(); }
 
   /// Errors: InvalidSpec naming the setting.
   [[nodiscard]] Result<void> validate() const;

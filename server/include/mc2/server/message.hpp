@@ -33,6 +33,7 @@ struct Needs {
   Work work = Work::Quick;
   bool upload = false; ///< its body may have Limits::upload_bytes
   bool log = false;    ///< its body is what another program wrote; others are JSON
+  bool own = false;    ///< changes what a replica has of its own, too
 };
 
 struct Route;

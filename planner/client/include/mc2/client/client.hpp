@@ -10,6 +10,7 @@
 #include <stop_token>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "mc2/finder/question.hpp"
 #include "mc2/planner/cost_model.hpp"
@@ -53,6 +54,16 @@ struct AskOptions {
   std::stop_token stop = {};                                        ///< gives the call up
 };
 
+/// A request that somebody else made.
+struct ForwardedRequest {
+  std::string method, target, content_type, body;
+  std::vector<std::pair<std::string, std::string>> headers = {}; ///< others that it depends on, e.g. If-Match
+};
+struct ForwardedAnswer {
+  int status = 0;
+  std::string content_type, body, location;
+};
+
 /// One plan service (`mc2 serve`), asked through cpprestsdk's http_client, or over its Unix socket. Documents are read
 /// by the store's codec and their digests are verified. Errors of every call, all naming the URL and what to do:
 /// kUnavailable (refused, late, cut short, too large, 5xx, not this service); InvalidSpec (the service does not take
@@ -87,6 +98,19 @@ class Client {
   [[nodiscard]] Result<store::Changes> changes_since(std::optional<std::int64_t> epoch,
                                                      std::chrono::milliseconds patience,
                                                      const std::stop_token& stop = {}) const;
+
+  // What a replica of the service needs (docs/service.md).
+
+  /// Of the mc2 that serves.
+  [[nodiscard]] Result<std::string> version() const;
+  /// As changes_since(), all of them with their rows. Errors: likewise.
+  [[nodiscard]] Result<store::Changes> rows_since(std::int64_t epoch, std::chrono::milliseconds patience,
+                                                  const std::stop_token& stop = {}) const;
+  /// The service's documents as a store's file (store/backup.hpp): its bytes, at most Options::max_answer_bytes, within
+  /// ten minutes.
+  [[nodiscard]] Result<std::string> snapshot(const std::stop_token& stop = {}) const;
+  /// Sends another client's request on, with this one's token, and hands back whatever the service answers.
+  [[nodiscard]] Result<ForwardedAnswer> forward(const ForwardedRequest& request) const;
 
   /// Each keeps a document at the service in place of an earlier one; returns its digest.
   [[nodiscard]] Result<std::string> put_plan(const planner::Plan& plan) const;

@@ -15,6 +15,9 @@ namespace mc2::store {
 /// for more than 10 s.
 [[nodiscard]] Result<void> back_up(const std::filesystem::path& from, const std::filesystem::path& to);
 
+/// The same of documents alone, for a replica to begin with: without tokens and history, which are the store's own.
+[[nodiscard]] Result<void> take_snapshot(const std::filesystem::path& from, const std::filesystem::path& to);
+
 } // namespace mc2::store
 
 #pragma GCC visibility pop

@@ -135,6 +135,13 @@ struct HistoryPoint {
   bool operator==(const HistoryPoint&) const = default;
 };
 
+/// A row as it stands in a store, sound or not, for a replica to take over.
+struct RawDocument {
+  std::int64_t row_id = 0;
+  std::string created_at, document, checksum; ///< empty where the document is kept no longer
+  bool operator==(const RawDocument&) const = default;
+};
+
 /// What became of one document.
 struct Change {
   std::int64_t revision = 0; ///< of the store, after it
@@ -144,19 +151,29 @@ struct Change {
   std::string fingerprint_digest;
   std::string purpose; ///< of a plan, as PlanKey::purpose; else empty
   std::string digest;
+  std::optional<RawDocument> row = std::nullopt; ///< for replicas alone
   bool operator==(const Change&) const = default;
+};
+
+/// Likewise of a machine that documents refer to.
+struct RawFingerprint {
+  std::int64_t row_id = 0;
+  std::string digest, document, checksum;
+  bool operator==(const RawFingerprint&) const = default;
 };
 
 /// Changes in their order.
 struct Changes {
   std::vector<Change> changes;
-  std::int64_t revision = 0; ///< up to which these are all: where to go on
+  std::int64_t revision = 0;                 ///< up to which these are all: where to go on
+  std::vector<RawFingerprint> machines = {}; ///< of the changes, for replicas alone
   bool operator==(const Changes&) const = default;
 };
 
 struct StoredFingerprint {
   std::string digest; ///< of the canonical text
   planner::Fingerprint fingerprint;
+  std::int64_t revision = 0; ///< of the last change to a document of the machine; 0 in a store of a schema before 4
 };
 
 struct Damage {
@@ -313,13 +330,32 @@ class Store {
   [[nodiscard]] Result<void> revoke_token(const std::string& id, const std::string& now);
   [[nodiscard]] Result<TokenList> list_tokens() const;
 
-  /// Rises whenever any program has added, replaced or removed a document or a token of this file. Throws SystemError
-  /// for a file of schema 1 that is open read-only: it does not count yet.
+  /// Rises whenever any program has added, replaced or removed a document of this file. Throws SystemError for a file
+  /// of schema 1 that is open read-only: it does not count yet.
   [[nodiscard]] Result<std::int64_t> revision() const;
+  /// Likewise of tokens; 0 in a store of a schema before 6.
+  [[nodiscard]] Result<std::int64_t> token_revision() const;
   /// What became of documents since the store had this revision, by whatever program; at most `limit` (positive), the
   /// oldest first. Errors: Stale for a revision that is too long ago (16384 changes) or that the store never had.
   /// ReadOnly for a file of a schema before 4 that is open read-only: it takes no note of changes yet.
   [[nodiscard]] Result<Changes> changes_since(std::int64_t revision, int limit) const;
+  /// All of them, with the rows that are still kept: what apply() takes. Errors: as above; Stale also where the rows
+  /// have more than 32 MiB.
+  [[nodiscard]] Result<Changes> rows_since(std::int64_t revision) const;
+
+  // Of a replica: a store whose documents and revisions are those of another one, its leader. Whatever else would
+  // change documents in it fails as ReadOnly; tokens and history are its own.
+
+  /// The URL of the leader; empty for a store that is no replica.
+  [[nodiscard]] Result<std::string> leader() const;
+  /// Makes this store the replica of the one that `snapshot` was taken of (backup.hpp), which is opened and changed.
+  /// Errors: ReadOnly; InvalidSpec for a store with documents of its own; as open() of the snapshot.
+  [[nodiscard]] Result<void> become_replica(const std::string& leader, const std::filesystem::path& snapshot);
+  /// Goes on from what the leader was at `since`, in one transaction. Errors: Mismatch where that is not this store's
+  /// revision, or this is no replica; Malformed for changes that are not in order.
+  [[nodiscard]] Result<void> apply(std::int64_t since, const Changes& changes);
+  /// From now on it is a store of its own. Errors: ReadOnly.
+  [[nodiscard]] Result<void> stop_following();
 
   /// Keeps a point of the history, in place of one of the same moment; the last 8192 stay. Errors: ReadOnly.
   [[nodiscard]] Result<void> add_history(const HistoryPoint& point);

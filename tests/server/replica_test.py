@@ -1,0 +1,280 @@
+"""Replicas: `mc2 serve --follow` answers what its leader does, keeps answering without it, and takes documents nowhere else."""
+
+import concurrent.futures
+import copy
+import json
+import re
+import shutil
+import signal
+import sqlite3
+import subprocess
+import time
+
+from serving import SHAPE_QUERY, Service, ServiceTest, free_port, program
+
+PLAN = f"/v1/plan?{SHAPE_QUERY}"
+LISTS = ("/v1/plans", "/v1/models", "/v1/samples", "/v1/measurements", "/v1/fingerprints")
+
+
+class ReplicaTest(ServiceTest):
+    replica_count = 0
+
+    def url(self, service):
+        return f"http://127.0.0.1:{service.port}"
+
+    def replica_of(self, leader, *options, store=None, **environment):
+        """A replica with a folder of its own, or on the store of one before."""
+        self.replica_count += 1
+        folder = store.parent if store else self.directory / f"replica{self.replica_count}"
+        folder.mkdir(exist_ok=True)
+        url = leader if isinstance(leader, str) else self.url(leader)
+        replica = Service(store or folder / "mc2.db", folder, "--follow", url, *options, **environment)
+        replica.store = store or folder / "mc2.db"
+        self.addCleanup(replica.stop)
+        return replica
+
+    def other_plan(self, service, reason, k=None):
+        plan = copy.deepcopy(service.json("GET", PLAN)["plan"])
+        plan["reason"] = reason
+        plan["op"]["k"] = k or plan["op"]["k"]
+        return plan
+
+    def revision(self, service):
+        return service.json("GET", "/readyz")["revision"]
+
+    def wait_until(self, holds, what):
+        for _ in range(2000):
+            if holds():
+                return
+            time.sleep(0.01)
+        self.fail(what() if callable(what) else what)
+
+    def wait_until_current(self, replica, leader):
+        self.wait_until(lambda: self.revision(replica) == self.revision(leader), lambda: replica.log.read_text())
+
+    def assert_same_answers(self, replica, leader):
+        for target in (PLAN, "/v1/plan?m=160&n=64&k=64", "/v1/plan/ranges?first_m=64&m=512&n=64&k=64", *LISTS,
+                       f"/v1/changes?since={self.revision(leader) - 1}"):
+            ours, theirs = replica.request("GET", target), leader.request("GET", target)
+            self.assertEqual((ours[0], ours[1].get("ETag"), ours[2]), (theirs[0], theirs[1].get("ETag"), theirs[2]), target)
+
+    def test_answers_are_the_leaders_byte_for_byte(self):
+        leader = self.start()
+        replica = self.replica_of(leader)
+        self.assert_same_answers(replica, leader)
+        digest = leader.json("POST", "/v1/plans", self.other_plan(leader, "one"), status=201)["digest"]
+        leader.json("POST", "/v1/plans", self.other_plan(leader, "another", k=128), status=201)
+        self.wait_until_current(replica, leader)
+        self.assert_same_answers(replica, leader)
+        self.assertEqual(leader.request("DELETE", f"/v1/plans/{digest}")[0], 204)
+        self.wait_until_current(replica, leader)
+        self.assert_same_answers(replica, leader)
+        self.assertEqual(self.mc2("db", "check", "--store", replica.store).returncode, 0)
+
+    def test_ranks_that_ask_different_services_get_one_plan(self):
+        leader = self.start()
+        replicas = [self.replica_of(leader) for _ in range(2)]
+        for turn in range(20):
+            leader.json("POST", "/v1/plans", self.other_plan(leader, f"plan {turn}"), status=201)
+            answer = leader.request("GET", PLAN)[2]
+            for replica in replicas:  # that may not have it yet: it waits
+                status, _, theirs = replica.request("GET", f"{PLAN}&epoch={json.loads(answer)['epoch']}")
+                self.assertEqual((status, theirs), (200, answer))
+
+    def test_documents_are_refused_or_sent_on(self):
+        leader = self.start()
+        refusing, sending = self.replica_of(leader), self.replica_of(leader, "--forward-writes")
+        plan = self.other_plan(leader, "new")
+        status, headers, body = refusing.request("POST", "/v1/plans", json.dumps(plan))
+        self.assertEqual((status, headers["Allow"]), (405, "GET, HEAD"))
+        self.assertIn(self.url(leader), json.loads(body)["detail"])
+        digest = leader.json("GET", "/v1/plans")["items"][0]["digest"]
+        self.assertEqual(refusing.request("DELETE", f"/v1/plans/{digest}")[0], 405)
+
+        status, headers, body = sending.request("POST", "/v1/plans", json.dumps(plan))
+        kept = json.loads(body)["digest"]
+        self.assertEqual((status, headers["Location"]), (201, f"/v1/plans/{kept}"))
+        self.assertEqual(sending.json("GET", PLAN)["digest"], kept, "at once, and here")
+        self.assertEqual(leader.json("GET", PLAN)["digest"], kept)
+        tag = {"If-Match": '"' + "0" * 64 + '"'}
+        self.assertEqual(sending.request("POST", "/v1/plans", json.dumps(plan), tag)[0], 412)
+        self.assertEqual(sending.request("POST", "/v1/plans", "{}")[0], leader.request("POST", "/v1/plans", "{}")[0])
+        self.assertEqual(sending.request("DELETE", f"/v1/plans/{kept}")[0], 204)
+        self.assertEqual(sending.request("GET", f"/v1/plans/{kept}")[0], 404)
+        leader.stop()
+        self.assertEqual(sending.request("POST", "/v1/plans", json.dumps(plan))[0], 503)
+
+        refused = self.mc2("db", "import", str(self.store), "--store", refusing.store)
+        self.assertNotEqual(refused.returncode, 0)
+        kept = self.mc2("db", "prune", "--models", "1s", "--store", refusing.store)
+        self.assertIn("is a replica of", kept.stderr)
+
+    def test_without_its_leader_it_answers_and_says_so(self):
+        port = free_port()
+        leader = self.start(port=port)
+        replica = self.replica_of(leader)
+        told = lambda: replica.request("GET", PLAN)[1]["Mc2-Replica"]
+        self.wait_until(lambda: told().endswith("connected=?1"), told)
+        before = replica.request("GET", PLAN)[2]
+        leader.stop()
+        self.wait_until(lambda: told().endswith("connected=?0"), told)
+        time.sleep(0.3)
+        behind_ms = int(re.fullmatch(r"behind-ms=(\d+), connected=\?0", told())[1])
+        self.assertGreaterEqual(behind_ms, 300)
+        self.assertEqual(replica.request("GET", PLAN)[2], before)
+        ready = replica.json("GET", "/readyz")["replica"]
+        self.assertFalse(ready["connected"])
+        self.assertGreaterEqual(ready["behind_ms"], behind_ms)
+        metrics = replica.request("GET", "/metrics")[2].decode()
+        self.assertIn("\nmc2_replica_connected 0\n", metrics)
+        self.assertGreater(float(re.search(r"^mc2_replica_behind_seconds (\S+)$", metrics, re.M)[1]), 0.3)
+        self.assertIn("cannot be followed: ", replica.log.read_text())
+        replica.stop()
+        replica = self.replica_of(self.url(leader), store=replica.store)  # it begins without one, too
+        self.assertEqual(replica.request("GET", PLAN)[2], before)
+
+        leader = self.start(port=port)
+        leader.json("POST", "/v1/plans", self.other_plan(leader, "meanwhile"), status=201)
+        self.wait_until_current(replica, leader)
+        self.wait_until(lambda: told().endswith("connected=?1"), told)
+        self.assert_same_answers(replica, leader)
+
+    def test_a_replica_can_be_followed_and_become_a_leader(self):
+        leader = self.start()
+        middle = self.replica_of(leader)
+        last = self.replica_of(middle)
+        leader.json("POST", "/v1/plans", self.other_plan(leader, "new"), status=201)
+        self.wait_until_current(last, leader)
+        self.assert_same_answers(last, leader)
+        middle.stop()
+        own = Service(middle.store, middle.store.parent)
+        self.addCleanup(own.stop)
+        self.assertIn(f"is no replica of {self.url(leader)} any more", own.log.read_text())
+        own.json("POST", "/v1/plans", self.other_plan(own, "its own"), status=201)
+        own.stop()
+        refused = self.mc2("serve", "--port", "0", "--follow", self.url(leader), "--store", middle.store)
+        self.assertNotEqual(refused.returncode, 0)
+        self.assertIn("has documents of its own", refused.stderr)
+
+    def test_what_it_cannot_begin_with_is_said(self):
+        leader = self.start("--require-tokens")
+        fresh = self.directory / "fresh.db"
+        for url, words in (("http://127.0.0.1:1", "check that mc2 serve runs there"), ("plans", "follow: 'plans' "),
+                           (self.url(leader), "does not take the token")):
+            done = self.mc2("serve", "--port", "0", "--follow", url, "--store", fresh)
+            self.assertNotEqual(done.returncode, 0)
+            self.assertIn(words, done.stderr)
+        for options, words in ((("--keep-samples", "1d"), "a replica keeps what its leader keeps"),
+                               (("--follow-token-file", str(self.directory / "none")), "none")):
+            done = self.mc2("serve", "--port", "0", "--follow", self.url(leader), *options, "--store", fresh)
+            self.assertNotEqual(done.returncode, 0)
+            self.assertIn(words, done.stderr)
+        done = self.mc2("serve", "--port", "0", "--forward-writes", "--store", fresh)
+        self.assertIn("together with --follow", done.stderr)
+
+    def token_of(self, role):
+        made = self.succeed("token", "create", "--role", role, "--store", self.store)
+        file = self.directory / f"{role}.token"
+        file.write_text(re.search(r"mc2_\w+", made)[0] + "\n")
+        return file
+
+    def test_tokens_are_each_services_own(self):
+        read, write = self.token_of("read"), self.token_of("write")
+        leader = self.start()
+        self.assertEqual(leader.request("GET", PLAN)[0], 401)
+        replica = self.replica_of(leader, "--follow-token-file", read)
+        self.assertEqual(replica.request("GET", PLAN)[0], 200, "it has none")
+        self.succeed("token", "create", "--role", "read", "--store", replica.store)
+        self.wait_until(lambda: replica.request("GET", PLAN)[0] == 401, "its own token counts at once")
+        self.assertEqual(leader.request("GET", "/v1/snapshot")[0], 401)
+
+        sending = self.replica_of(leader, "--follow-token-file", write, "--forward-writes")
+        plan = sending.json("GET", PLAN)["plan"]
+        plan["reason"] = "sent on"
+        digest = sending.json("POST", "/v1/plans", plan, status=201)["digest"]
+        self.assertEqual(sending.request("DELETE", f"/v1/plans/{digest}")[0], 403, "which takes an admin's token")
+
+    def test_another_store_at_the_leader_is_never_mixed_in(self):
+        port = free_port()
+        leader = self.start(port=port)
+        earlier = self.directory / "earlier.db"
+        replica = self.replica_of(leader)
+        for turn in range(3):
+            if turn == 1:
+                self.wait_until_current(replica, leader)
+                self.succeed("db", "backup", earlier, "--store", self.store)
+            leader.json("POST", "/v1/plans", self.other_plan(leader, f"lost {turn}"), status=201)
+        self.wait_until_current(replica, leader)
+        leader.stop()
+        shutil.copy(earlier, self.store)  # as from a backup
+        told = lambda: replica.request("GET", PLAN)[1]["Mc2-Replica"]
+        self.wait_until(lambda: told().endswith("connected=?0"), told)
+        replica.process.send_signal(signal.SIGSTOP)  # while the other store comes to the same epoch, and beyond
+        leader = self.start(port=port)
+        for turn in range(4):
+            leader.json("POST", "/v1/plans", self.other_plan(leader, f"other {turn}"), status=201)
+        replica.process.send_signal(signal.SIGCONT)
+        self.wait_until(lambda: "has another store" in replica.log.read_text(), "it says so")
+        self.assertEqual(replica.json("GET", PLAN)["plan"]["reason"], "lost 2", "what was followed")
+        replica.stop()
+        replica = self.replica_of(leader, store=replica.store)
+        self.wait_until_current(replica, leader)
+        self.assert_same_answers(replica, leader)
+        self.assertEqual(replica.json("GET", PLAN)["plan"]["reason"], "other 3")
+
+    def test_who_has_fallen_far_behind_begins_anew(self):
+        leader = self.start()
+        running, stopped = self.replica_of(leader), self.replica_of(leader)
+        stopped.stop()
+        running.process.send_signal(signal.SIGSTOP)
+        with sqlite3.connect(self.store) as connection:
+            connection.execute("WITH RECURSIVE turn(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM turn WHERE i < 16400) "
+                               "INSERT OR REPLACE INTO plan SELECT p.* FROM plan AS p, turn")
+        connection.close()
+        running.process.send_signal(signal.SIGCONT)
+        leader.json("POST", "/v1/plans", self.other_plan(leader, "last"), status=201)
+        for replica in (running, self.replica_of(leader, store=stopped.store)):
+            self.wait_until_current(replica, leader)
+            self.assert_same_answers(replica, leader)
+
+    def test_kills_lose_nothing_and_mix_nothing(self):
+        port = free_port()
+        leader = self.start(port=port)
+        replicas = [self.replica_of(leader) for _ in range(2)]
+        url = self.url(leader)
+        kept = []
+        for turn in range(6):
+            for _ in range(5):
+                plan = self.other_plan(leader, f"plan {len(kept)}", k=64 + 64 * (len(kept) % 4))
+                kept.append(leader.json("POST", "/v1/plans", plan, status=201)["digest"])
+            victim = turn % 3
+            if victim == 2:
+                leader.process.kill()
+                leader.process.wait()
+                leader = self.start(port=port)
+            else:
+                replicas[victim].process.kill()
+                replicas[victim].process.wait()
+                replicas[victim] = self.replica_of(url, store=replicas[victim].store)
+        for replica in replicas:
+            self.wait_until_current(replica, leader)
+            self.assert_same_answers(replica, leader)
+            for digest in kept[-4:]:
+                self.assertEqual(replica.request("GET", f"/v1/plans/{digest}")[0], 200)
+
+    def test_many_replicas_are_current_soon(self):
+        leader = self.start()
+        replicas = [self.replica_of(leader, "--access-log", "false") for _ in range(4)]
+        plan = self.other_plan(leader, "")
+        with concurrent.futures.ThreadPoolExecutor(4) as pool:
+            def post(number):
+                body = json.dumps({**plan, "reason": f"plan {number}"})
+                return leader.request("POST", "/v1/plans", body)[0]
+            self.assertEqual(set(pool.map(post, range(200))), {201})
+        for replica in replicas:
+            self.wait_until_current(replica, leader)
+            self.assert_same_answers(replica, leader)
+
+
+if __name__ == "__main__":
+    program.main()
