@@ -87,6 +87,25 @@ class Service:
             raise
 
 
+HOSTILE = {"strategy": "free", "alignment": 1, "min_block_rows": 1}
+
+
+def hostile_model(model, variant_count):
+    """Variants with stairs on two lanes that are equally long: hardly a list of blocks rules another out."""
+    bytes_per_row = model["op"]["n"] * 4
+    first = model["variants"][0]
+    model["variants"] = []
+    for i in range(variant_count):
+        cost = json.loads(json.dumps(first))
+        cost["variant"] = {"name": f"v{i}", "fields": {}}
+        for lane, unit, period in (("compute", 1, 700 + i), ("communication", bytes_per_row, 1100 + i)):
+            cost[lane]["curve"]["shape"] = {"alpha_us": 2, "beta_us_per_x": 1e-3 / unit, "family": "staircase",
+                                            "period_source": "", "period_x": period * unit, "step_us": 0.7}
+            cost[lane]["slowdown"] = 1.2
+        model["variants"].append(cost)
+    return model
+
+
 def free_port():
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
