@@ -2,6 +2,7 @@
 
 import contextlib
 import gzip
+import lzma
 import json
 import sqlite3
 
@@ -140,9 +141,10 @@ class ImportTest(ProgramTest):
         self.assertEqual(self.store.read_bytes(), kept)
 
     def test_compressed_logs(self):
-        packed = self.directory / "op_summary.csv.gz"
-        packed.write_bytes(gzip.compress(self.kernels.read_bytes()))
-        self.assertIn("5 timings taken", self.succeed("import", "--dry-run", packed))
+        for end, compress in ((".gz", gzip.compress), (".xz", lzma.compress)):
+            packed = self.directory / ("op_summary.csv" + end)
+            packed.write_bytes(compress(self.kernels.read_bytes()))
+            self.assertIn("5 timings taken", self.succeed("import", "--dry-run", packed))
 
     def test_files_that_are_no_logs(self):
         self.refuse(USAGE, ["import", self.directory / "none.csv"], "no such file")

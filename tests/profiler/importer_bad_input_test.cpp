@@ -1,6 +1,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <lzma.h>
 #include <zlib.h>
+#include <zstd.h>
 
 #include <string>
 
@@ -226,6 +228,28 @@ std::string gzipped(const std::string& text) {
   return bytes;
 }
 
+std::string xz(const std::string& text) {
+  std::string bytes(text.size() + 1024, '\0');
+  std::size_t count = 0;
+  EXPECT_EQ(lzma_easy_buffer_encode(6, LZMA_CHECK_CRC64, nullptr, reinterpret_cast<const std::uint8_t*>(text.data()),
+                                    text.size(), reinterpret_cast<std::uint8_t*>(bytes.data()), &count, bytes.size()),
+            LZMA_OK);
+  bytes.resize(count);
+  return bytes;
+}
+
+/// With a checksum, as the program of that name writes it.
+std::string zstd(const std::string& text) {
+  std::string bytes(ZSTD_compressBound(text.size()), '\0');
+  ZSTD_CCtx* const context = ZSTD_createCCtx();
+  ZSTD_CCtx_setParameter(context, ZSTD_c_checksumFlag, 1);
+  const std::size_t count = ZSTD_compress2(context, bytes.data(), bytes.size(), text.data(), text.size());
+  ZSTD_freeCCtx(context);
+  EXPECT_FALSE(ZSTD_isError(count));
+  bytes.resize(count);
+  return bytes;
+}
+
 TEST(BadInput, EncodingsThatSpreadsheetsAndShellsWrite) {
   const std::string log = read_log("nccl_tests.log");
   const auto expected = timings_text(import_text(log).timings);
@@ -234,20 +258,45 @@ TEST(BadInput, EncodingsThatSpreadsheetsAndShellsWrite) {
   for (const char c : log) windows += c == '\n' ? "\r\n" : std::string(1, c);
   for (const std::string& text :
        {"\xEF\xBB\xBF" + log, windows, utf16(log, false, true), utf16(log, true, true), utf16(log, false, false),
-        utf16(windows, true, false), gzipped(log), gzipped(utf16(windows, false, true)), gzipped(log) + gzipped("\n")})
+        utf16(windows, true, false), gzipped(log), gzipped(utf16(windows, false, true)), gzipped(log) + gzipped("\n"),
+        xz(log), xz(windows) + xz("\n"), zstd(log), zstd(utf16(log, true, true)), zstd(log) + zstd("\n")})
     EXPECT_EQ(timings_text(import_text(text).timings), expected);
 }
 
 TEST(BadInput, CutAndDamagedCompressedFiles) {
-  std::string bytes = gzipped(read_log("nccl_tests.log"));
-  const std::string whole = bytes;
-  bytes.resize(bytes.size() - 10);
-  EXPECT_THAT(import_text(bytes).summary.value().bad_count, ::testing::Gt(0));
-  bytes.resize(12);
-  EXPECT_FALSE(import_text(bytes).summary && import_text(bytes).summary.value().bad_count == 0);
-  std::string damaged = whole;
-  damaged[damaged.size() / 2] = static_cast<char>(damaged[damaged.size() / 2] ^ 0x55);
-  EXPECT_FALSE(import_text(damaged).summary && import_text(damaged).summary.value().bad_count == 0);
+  const std::string log = read_log("nccl_tests.log");
+  const auto is_taken = [](const std::string& bytes) {
+    const auto summary = import_text(bytes).summary;
+    return summary && summary.value().bad_count == 0;
+  };
+  for (const auto& [name, whole] : {std::pair("gzip", gzipped(log)), {"xz", xz(log)}, {"zstd", zstd(log)}}) {
+    ASSERT_TRUE(is_taken(whole)) << name;
+    for (std::size_t size = 6; size < whole.size(); ++size) ASSERT_FALSE(is_taken(whole.substr(0, size))) << size;
+    const auto cut = import_text(whole.substr(0, whole.size() - 1)).summary;
+    EXPECT_THAT(cut ? cut.value().first_bad : cut.error().text(),
+                HasSubstr(std::string("the ") + name + " file is cut: its end is missing"));
+    std::string damaged = whole;
+    damaged[damaged.size() / 2] = static_cast<char>(damaged[damaged.size() / 2] ^ 0x55);
+    EXPECT_FALSE(is_taken(damaged)) << name;
+  }
+}
+
+TEST(BadInput, WindowsOfCompressedFilesAreBounded) {
+  std::string bytes(1 << 20, '\0');
+  ZSTD_CCtx* const context = ZSTD_createCCtx();
+  ZSTD_CCtx_setParameter(context, ZSTD_c_windowLog, 27);
+  ZSTD_CCtx_setParameter(context, ZSTD_c_contentSizeFlag, 0);
+  ZSTD_CCtx_setParameter(context, ZSTD_c_enableLongDistanceMatching, 1);
+  const std::string log = read_log("nccl_tests.log");
+  ZSTD_inBuffer in{log.data(), log.size(), 0};
+  ZSTD_outBuffer out{bytes.data(), bytes.size(), 0};
+  ASSERT_FALSE(ZSTD_isError(ZSTD_compressStream2(context, &out, &in, ZSTD_e_continue)));
+  ZSTD_compressStream2(context, &out, &in, ZSTD_e_end);
+  ZSTD_freeCCtx(context);
+  bytes.resize(out.pos);
+  const auto refused = import_text(bytes).summary;
+  ASSERT_FALSE(refused.ok());
+  EXPECT_THAT(refused.error().text(), HasSubstr("the zstd file is damaged"));
 }
 
 TEST(BadInput, LinesWithoutEndAreRefusedInBoundedMemory) {

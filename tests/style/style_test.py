@@ -33,7 +33,7 @@ ROOMS = {
 }
 PURE = {"planner"}  # the standard library alone
 FOREIGN = re.compile(r"^(cuda|nccl|cublas|mpi|ceres/|Eigen/|sqlite3|SQLiteCpp/|cpprest/|boost/|nlohmann/|dnnl|omp\.h|"
-                     r"openssl/|sodium|spdlog/|CLI/|pybind11/|prometheus/|zlib)")
+                     r"openssl/|sodium|spdlog/|CLI/|pybind11/|prometheus/|zlib|lzma|zstd)")
 
 
 def code_files():

@@ -6,27 +6,20 @@ namespace mc2::profiler {
 namespace {
 
 constexpr std::size_t kFirstInputBytes = 4 << 10, kInputBytes = 64 << 10;
-constexpr int kGzipWindow = 15 + 16; // zlib: 16 more than the window asks for a gzip header
-
-bool is_gzip(std::span<const char> bytes) {
-  return bytes.size() >= 2 && static_cast<unsigned char>(bytes[0]) == 0x1f &&
-         static_cast<unsigned char>(bytes[1]) == 0x8b;
-}
 
 } // namespace
 
 Inflater::Inflater(ByteSource& source) : source_(source), input_(kFirstInputBytes) {
-  while (!is_at_end_ && end_ < 2) fill();
-  is_compressed_ = is_gzip({input_.data(), end_});
-  if (is_compressed_) is_member_open_ = inflateInit2(&stream_, kGzipWindow) == Z_OK;
-}
-
-Inflater::~Inflater() {
-  if (is_compressed_) inflateEnd(&stream_);
+  while (!is_at_end_ && end_ < kMagicBytes) fill();
+  decoder_ = decoder_of({input_.data(), end_});
+  is_member_open_ = is_compressed();
 }
 
 void Inflater::fill() {
   if (begin_ == end_) begin_ = end_ = 0;
+  std::copy(input_.begin() + static_cast<std::ptrdiff_t>(begin_), input_.begin() + static_cast<std::ptrdiff_t>(end_),
+            input_.begin());
+  end_ -= std::exchange(begin_, 0);
   if (source_bytes_ > 0) input_.resize(kInputBytes);
   const std::size_t got = source_.read(std::span(input_).subspan(end_));
   end_ += got;
@@ -47,28 +40,31 @@ std::size_t Inflater::copy(std::span<char> into) {
   return size;
 }
 
+bool Inflater::begin_next_member() {
+  while (!is_at_end_ && end_ - begin_ < kMagicBytes) fill();
+  const auto next = decoder_of({input_.data() + begin_, end_ - begin_});
+  if (!next || next->name() != decoder_->name()) return false;
+  decoder_->begin_member();
+  is_member_open_ = true;
+  return true;
+}
+
 std::size_t Inflater::read(std::span<char> into) {
-  if (!is_compressed_) return copy(into);
-  stream_.next_out = reinterpret_cast<Bytef*>(into.data());
-  stream_.avail_out = static_cast<uInt>(into.size());
-  while (stream_.avail_out == into.size() && fault_.empty()) {
+  if (!is_compressed()) return copy(into);
+  std::span<char> left = into;
+  while (left.size() == into.size() && fault_.empty()) {
+    if (!is_member_open_ && !begin_next_member()) break;
     if (begin_ == end_ && !is_at_end_) fill();
-    if (begin_ == end_) {
-      if (is_member_open_) fault_ = "the gzip file is cut: its end is missing";
-      break;
-    }
-    if (!is_member_open_) { // another member follows, as `cat a.gz b.gz` makes them
-      if (!is_gzip({input_.data() + begin_, end_ - begin_})) break;
-      is_member_open_ = inflateReset(&stream_) == Z_OK;
-    }
-    stream_.next_in = reinterpret_cast<Bytef*>(input_.data() + begin_);
-    stream_.avail_in = static_cast<uInt>(end_ - begin_);
-    const int code = inflate(&stream_, Z_NO_FLUSH);
-    begin_ = end_ - stream_.avail_in;
-    if (code == Z_STREAM_END) is_member_open_ = false;
-    if (code != Z_OK && code != Z_STREAM_END && code != Z_BUF_ERROR) fault_ = "the gzip file is damaged";
+    std::span<const char> from(input_.data() + begin_, end_ - begin_);
+    const bool is_last = from.empty();
+    const Decoder::Step step = decoder_->decode(from, left);
+    begin_ = end_ - from.size();
+    if (step == Decoder::Step::MemberEnded) is_member_open_ = false;
+    if (step == Decoder::Step::Damaged) fault_ = "the " + std::string(decoder_->name()) + " file is damaged";
+    if (step == Decoder::Step::GoesOn && is_last && left.size() == into.size())
+      fault_ = "the " + std::string(decoder_->name()) + " file is cut: its end is missing";
   }
-  return into.size() - stream_.avail_out;
+  return into.size() - left.size();
 }
 
 } // namespace mc2::profiler

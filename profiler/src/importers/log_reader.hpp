@@ -1,7 +1,5 @@
 #pragma once
 
-#include <zlib.h>
-
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -10,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "decoder.hpp"
 #include "mc2/profiler/importer.hpp"
 
 namespace mc2::profiler {
@@ -17,32 +16,32 @@ namespace mc2::profiler {
 /// How an SQLite database begins.
 inline constexpr std::string_view kSqliteHeader = "SQLite format 3";
 
-/// A byte stream with gzip undone.
+/// A byte stream with gzip, xz or zstd undone.
 class Inflater {
  public:
   explicit Inflater(ByteSource& source);
   Inflater(const Inflater&) = delete;
   Inflater& operator=(const Inflater&) = delete;
-  ~Inflater();
 
   [[nodiscard]] std::size_t read(std::span<char> into);
   [[nodiscard]] std::int64_t source_bytes() const noexcept { return source_bytes_; }
-  [[nodiscard]] bool is_compressed() const noexcept { return is_compressed_; }
+  [[nodiscard]] bool is_compressed() const noexcept { return decoder_ != nullptr; }
   /// Why the stream ended before its time; empty when it did not.
   [[nodiscard]] const std::string& fault() const noexcept { return fault_; }
 
  private:
   void fill();
   [[nodiscard]] std::size_t copy(std::span<char> into);
+  /// False where none follows.
+  [[nodiscard]] bool begin_next_member();
 
   ByteSource& source_;
   std::vector<char> input_;
   std::size_t begin_ = 0, end_ = 0;
   std::int64_t source_bytes_ = 0;
-  bool is_compressed_ = false;
+  std::unique_ptr<Decoder> decoder_; ///< null for what is not compressed
   bool is_at_end_ = false;
   bool is_member_open_ = false;
-  z_stream stream_{};
   std::string fault_;
 };
 
@@ -75,7 +74,7 @@ class LogReader {
   [[nodiscard]] bool is_compressed() const noexcept { return inflater_.is_compressed(); }
   [[nodiscard]] std::int64_t source_bytes() const noexcept { return inflater_.source_bytes(); }
   [[nodiscard]] std::int64_t line_number() const noexcept { return line_number_; }
-  /// What spoilt the stream: a cut gzip file, a line without end. Empty when nothing did.
+  /// What spoilt the stream: a cut compressed file, a line without end. Empty when nothing did.
   [[nodiscard]] std::string fault() const { return fault_.empty() ? inflater_.fault() : fault_; }
 
  private:

@@ -164,8 +164,8 @@ struct Importer {
 /// In order of detection.
 [[nodiscard]] std::span<const Importer> importer_registry() noexcept;
 
-/// Reads one log, whatever its encoding (UTF-8 or UTF-16, with or without a byte order mark; gzip), in bounded
-/// memory. Bad lines are counted, reported and left out; whether that will do is the caller's decision.
+/// Reads one log, whatever its encoding (UTF-8 or UTF-16, with or without a byte order mark; gzip, xz, zstd), in
+/// bounded memory. Bad lines are counted, reported and left out; whether that will do is the caller's decision.
 /// @param format  an importer's name, or empty to detect it
 /// Errors: UnknownName (format), Malformed (no importer knows it, or the whole log is spoilt), Cancelled.
 [[nodiscard]] Result<LogSummary> import_log(ByteSource& source, std::string_view format, const ImportAnswers& answers,
