@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <stop_token>
 #include <string>
@@ -20,10 +21,8 @@ namespace mc2::server {
 /// answer, the store stays as it is and the leader is asked again. Threads: safe to share.
 class Follower {
  public:
-  /// Makes the store a replica of the leader's before it is served: takes a snapshot where it is none yet, or where the
-  /// leader tells of its changes no longer. A replica whose leader does not answer is served as it is. Errors: those of
-  /// the client for a store that is no replica yet; InvalidSpec for one with documents of its own; Unsupported for a
-  /// leader of another mc2.
+  /// Makes the store a replica of the leader's before it is served: takes a snapshot where it is none yet, for which it
+  /// waits a little. Errors: those of the client; as store::Store::become_replica.
   [[nodiscard]] static Result<void> prepare(const Config& config, const Surroundings& surroundings);
 
   /// @param store    prepared
@@ -35,36 +34,47 @@ class Follower {
   struct State {
     bool is_connected = false;           ///< the leader has answered when it was asked last
     std::int64_t leader_revision = 0;    ///< when it was
-    std::chrono::milliseconds behind{0}; ///< since the store had everything that the leader's had
+    std::chrono::milliseconds behind{0}; ///< since the store had everything that the leader's had, or since the start
   };
   [[nodiscard]] State state() const;
+  /// The leader is asked no more, and who waits for it is told so. Threads: any.
+  void stop() noexcept { ends_.request_stop(); }
+
   /// For a header, as a dictionary of RFC 8941: "behind-ms=12, connected=?1".
   [[nodiscard]] std::string state_text() const;
 
   /// Lets the leader answer a request that would change its documents, and waits a moment for the change to come back.
   [[nodiscard]] Response send_on(const Request& request) const;
+  /// Whether a request with this header Via was sent on here before.
+  [[nodiscard]] bool has_sent(std::string_view via) const noexcept { return via.find(name_) != std::string_view::npos; }
+
+  ~Follower() { stop(); }
+  Follower(const Follower&) = delete;
+  Follower& operator=(const Follower&) = delete;
 
  private:
   using Clock = std::chrono::steady_clock;
 
-  Follower(client::Client client, StoreGate& store, AnswerCache& answers, Surroundings surroundings);
+  Follower(const Config& config, client::Client client, StoreGate& store, AnswerCache& answers,
+           Surroundings surroundings);
   void follow(const std::stop_token& ends);
-  /// Asks once and takes over what has changed. Errors: why it is not followed.
-  [[nodiscard]] Result<void> step(const std::stop_token& ends);
-  [[nodiscard]] Result<void> take_over(const store::Changes& changes, std::int64_t since);
-  [[nodiscard]] Result<void> take_snapshot(std::int64_t since, const std::stop_token& ends);
+  /// Asks once and takes over what has changed. Returns whether anything had. Errors: why it is not followed.
+  [[nodiscard]] Result<bool> step(const std::stop_token& ends);
+  [[nodiscard]] Result<bool> take_snapshot(const std::stop_token& ends);
   void note_current(std::int64_t leader_revision);
-  void note_lost(const Error& why);
+  void note_lost(const std::string& why);
 
+  const Config& config_;
+  std::string name_; ///< in headers Via: nobody else's
   client::Client client_;
   StoreGate& store_;
   AnswerCache& answers_;
   Surroundings surroundings_;
-  bool is_checked_ = false; ///< of the thread: the leader's store has our last change
+  std::stop_source ends_;
   mutable std::mutex mutex_;
   State state_;                  ///< under mutex_, without `behind`
   Clock::time_point current_at_; ///< under mutex_
-  ErrorCode told_{};             ///< likewise: why it is not followed, as was told last
+  std::string told_;             ///< likewise: why it is not followed, as was told last
   std::jthread thread_;          ///< last: it works with what stands above
 };
 

@@ -93,6 +93,19 @@ SourcedPlan sourced(std::string_view source, const Plan& plan, std::string docum
   return {source, std::move(document), std::string(to_string(plan.makespan.provenance)), std::move(created_at)};
 }
 
+/// For documents, whose words are of their epoch, too: without what the store has of other machines.
+finder::Kept kept_of_its_machine(const store::Store& store) {
+  finder::Kept kept = finder::kept_in_unnamed(store);
+  kept.find_model = [find = kept.find_model](const OpSpec& op, const planner::Fingerprint& machine) {
+    auto found = find(op, machine);
+    if (found) return found;
+    Error refused = found.error();
+    refused.message.resize(std::min(refused.message.size(), refused.message.find("; ")));
+    return Result<planner::CostModel>(std::move(refused));
+  };
+  return kept;
+}
+
 /// As the finder takes it, and the epoch of whatever it is answered: the machine's documents alone decide that, so the
 /// answer of an epoch is the same wherever the store's documents are, in another service, too.
 struct PlacedQuestion {
@@ -137,8 +150,8 @@ Answer to_document(std::string document, std::int64_t epoch) {
 Result<Answer> make_ranges(Context& context, const store::Store& store, const PlanQuestion& question,
                            const planner::StopCheck& is_stopped) {
   MC2_ASSIGN(const auto placed, on_its_machine(store, question, is_stopped));
-  MC2_ASSIGN(const auto ranges, finder::find_ranges({.given = {}, .kept = finder::kept_in_unnamed(store)}, placed.asked,
-                                                    *question.first_m));
+  MC2_ASSIGN(const auto ranges,
+             finder::find_ranges({.given = {}, .kept = kept_of_its_machine(store)}, placed.asked, *question.first_m));
   context.metrics.count_answer("model", to_string(ranges.provenance()));
   return to_document(store::encode(ranges), placed.epoch);
 }
@@ -164,7 +177,7 @@ Result<Answer> make_llm_plan(Context& context, const store::Store& store, const 
   MC2_ASSIGN(auto sites, finder::sites_of(asked));
   MC2_ASSIGN(auto placed, on_the_machine_of_a_layer(store, question, sites, is_stopped));
   asked.plan = std::move(placed.asked);
-  const finder::ModelPlaces places{.given = {}, .kept = finder::kept_in_unnamed(store)};
+  const finder::ModelPlaces places{.given = {}, .kept = kept_of_its_machine(store)};
   planner::Provenance weakest = planner::Provenance::Measured;
   for (auto& site : sites) {
     MC2_TRY(finder::plan_site(finder::finding_often(places), asked, site));
@@ -198,8 +211,11 @@ Result<Answer> make_settled(Context& context, const KeyedQuestion& keyed, const 
       MC2_ASSIGN(const auto after, store.revision());
       if (after != before) continue;
       if (!answer) return answer.error();
+      // What was cut short may lack a part, and would be everybody's answer.
+      if (is_stopped && is_stopped()) break;
       return context.answers.keep(keyed.key, after, std::move(answer).value());
     }
+    if (is_stopped && is_stopped()) return Error{ErrorCode::Cancelled, "", "was given up"};
     return Error{ErrorCode::Cancelled, "", "the store changed all the time while the plan was made; ask again"};
   });
 }
@@ -236,8 +252,10 @@ namespace {
 
 /// A replica may be asked for what its leader has answered a moment ago.
 void wait_for_epoch(const Context& context, const PlanQuestion& question, const planner::StopCheck& is_stopped) {
-  constexpr std::chrono::milliseconds kMost{1'000}, kLook{2};
+  constexpr std::chrono::milliseconds kMost{250}, kLook{2};
+  constexpr std::int64_t kMostAhead = 1000;
   if (context.follower == nullptr || !question.epoch) return;
+  if (*question.epoch > context.store.revision() + kMostAhead) return; // no epoch that the leader has just given out
   const auto until = std::chrono::steady_clock::now() + kMost;
   const auto is_over = [&] { return (is_stopped && is_stopped()) || std::chrono::steady_clock::now() >= until; };
   while (context.store.revision() < *question.epoch && !is_over()) std::this_thread::sleep_for(kLook);

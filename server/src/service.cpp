@@ -121,7 +121,7 @@ Result<std::unique_ptr<Service>> Service::open(const Config& config, Surrounding
   remove_old_backups(config.store.parent_path());
   if (config.is_replica()) {
     Impl& impl = *service->impl_;
-    MC2_ASSIGN(impl.follower, Follower::open(config, *impl.store, impl.answers, impl.context.surroundings));
+    MC2_ASSIGN(impl.follower, Follower::open(impl.config, *impl.store, impl.answers, impl.context.surroundings));
     impl.context.follower = impl.follower.get();
   }
   const auto& event = service->impl_->context.surroundings.event;
@@ -150,6 +150,7 @@ std::shared_ptr<void> Service::subscribe(std::function<void()> wake, int most) {
 
 void Service::start_draining() noexcept {
   impl_->is_draining = true;
+  if (impl_->follower) impl_->follower->stop();
   impl_->changes.fire();
 }
 
@@ -159,7 +160,8 @@ Response Service::Impl::write_at_replica(const Request& request) const {
                              "this is a replica, whose documents change where its leader's do: send them to " +
                                  config.leader.url + ", or start it with --forward-writes",
                              request.id);
-  refused.headers.emplace_back("Allow", "GET, HEAD");
+  const bool can_be_read = route_of("GET", request.target).route != nullptr;
+  refused.headers.emplace_back("Allow", can_be_read ? "GET, HEAD" : "");
   return refused;
 }
 
@@ -218,6 +220,8 @@ Admission Service::Impl::admit(const RequestHead& head) {
                                 "has a token in its query, where logs would keep it: send it as header Authorization: "
                                 "Bearer TOKEN, and revoke this one",
                                 head.id);
+  else if (follower && follower->has_sent(head.via))
+    admission.refusal = problem(503, "has come round: the replicas that it was sent on by follow one another", head.id);
   else if (bearer.granted < needed)
     admission.refusal =
         keeper->refuse(bearer, needed, std::string(head.client), std::chrono::steady_clock::now(), head.id);

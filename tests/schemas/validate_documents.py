@@ -61,7 +61,7 @@ def is_optional(path, document):
     if path[0] == "sites" and len(path) == 3 and path[-1] in OPTIONAL_OF_SITES:
         return True
     if path == ("machines",) or path[0] == "changes" and (path[-1] in ("purpose", "row") or "row" in path[:-1]):
-        return path[-1] != "row_id"  # the purpose is of plans, the others for replicas
+        return path[-1] not in ("row_id", "nonce")  # the purpose is of plans, the others for replicas
     if path in (("samples",), ("models",), ("measurements",)) and document.get("schema") == "mc2.pruned/1":  # as asked
         return True
     return path[-1] in OPTIONAL_KEYS or "options" in path[:-1] or is_free(path[:-1])

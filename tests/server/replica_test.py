@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 import signal
+import socket
 import sqlite3
 import subprocess
 import time
@@ -22,13 +23,13 @@ class ReplicaTest(ServiceTest):
     def url(self, service):
         return f"http://127.0.0.1:{service.port}"
 
-    def replica_of(self, leader, *options, store=None, **environment):
+    def replica_of(self, leader, *options, store=None, port=0, **environment):
         """A replica with a folder of its own, or on the store of one before."""
         self.replica_count += 1
         folder = store.parent if store else self.directory / f"replica{self.replica_count}"
         folder.mkdir(exist_ok=True)
         url = leader if isinstance(leader, str) else self.url(leader)
-        replica = Service(store or folder / "mc2.db", folder, "--follow", url, *options, **environment)
+        replica = Service(store or folder / "mc2.db", folder, "--follow", url, *options, port=port, **environment)
         replica.store = store or folder / "mc2.db"
         self.addCleanup(replica.stop)
         return replica
@@ -38,6 +39,9 @@ class ReplicaTest(ServiceTest):
         plan["reason"] = reason
         plan["op"]["k"] = k or plan["op"]["k"]
         return plan
+
+    def version(self, service):
+        return service.json("GET", "/version")["version"]
 
     def revision(self, service):
         return service.json("GET", "/readyz")["revision"]
@@ -186,7 +190,7 @@ class ReplicaTest(ServiceTest):
         self.assertEqual(replica.request("GET", PLAN)[0], 200, "it has none")
         self.succeed("token", "create", "--role", "read", "--store", replica.store)
         self.wait_until(lambda: replica.request("GET", PLAN)[0] == 401, "its own token counts at once")
-        self.assertEqual(leader.request("GET", "/v1/snapshot")[0], 401)
+        self.assertEqual(leader.request("GET", f"/v1/snapshot?version=1")[0], 401)
 
         sending = self.replica_of(leader, "--follow-token-file", write, "--forward-writes")
         plan = sending.json("GET", PLAN)["plan"]
@@ -214,13 +218,84 @@ class ReplicaTest(ServiceTest):
         for turn in range(4):
             leader.json("POST", "/v1/plans", self.other_plan(leader, f"other {turn}"), status=201)
         replica.process.send_signal(signal.SIGCONT)
-        self.wait_until(lambda: "has another store" in replica.log.read_text(), "it says so")
+        self.wait_until(lambda: "is of another store than this one" in replica.log.read_text(), "it says so")
         self.assertEqual(replica.json("GET", PLAN)["plan"]["reason"], "lost 2", "what was followed")
         replica.stop()
         replica = self.replica_of(leader, store=replica.store)
+        self.wait_until(lambda: "is of another store than this one" in replica.log.read_text(), "and again")
+        self.assertEqual(replica.json("GET", PLAN)["plan"]["reason"], "lost 2", "which nobody else may have any more")
+        anew = self.replica_of(leader)
+        self.wait_until_current(anew, leader)
+        self.assert_same_answers(anew, leader)
+
+    def test_a_store_that_is_swapped_unseen_is_noticed(self):
+        port = free_port()
+        leader = self.start(port=port)
+        replica = self.replica_of(leader)
+        leader.json("POST", "/v1/plans", self.other_plan(leader, "first"), status=201)
         self.wait_until_current(replica, leader)
-        self.assert_same_answers(replica, leader)
-        self.assertEqual(replica.json("GET", PLAN)["plan"]["reason"], "other 3")
+        earlier = self.directory / "earlier.db"
+        self.succeed("db", "backup", earlier, "--store", self.store)
+        plan = self.other_plan(leader, "the very same")
+        leader.json("POST", "/v1/plans", plan, status=201)
+        self.wait_until_current(replica, leader)
+        before = self.revision(replica)
+        replica.process.send_signal(signal.SIGSTOP)  # it has no look at its leader meanwhile
+        leader.stop()
+        shutil.copy(earlier, self.store)
+        leader = self.start(port=port)
+        leader.json("POST", "/v1/plans", plan, status=201)  # the same document under the same epoch
+        leader.json("POST", "/v1/plans", self.other_plan(leader, "of another history"), status=201)
+        replica.process.send_signal(signal.SIGCONT)
+        self.wait_until(lambda: "is of another store than this one" in replica.log.read_text(), "it says so")
+        self.assertEqual(self.revision(replica), before)
+
+    def test_sigterm_ends_it_soon_whatever_it_waits_for(self):
+        silent = socket.create_server(("127.0.0.1", 0))  # takes connections and never answers
+        self.addCleanup(silent.close)
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        starting = subprocess.Popen([program.MC2, "serve", "--port", "0", "--follow", url, "--store", self.directory / "new.db"],
+                                    stderr=subprocess.DEVNULL, env=program.environment(self.directory))
+        time.sleep(0.5)
+        running = self.replica_of(self.start())
+        running.stop()
+        waiting = self.replica_of(url, "--forward-writes", store=running.store)  # it has what it had
+        plan = json.dumps(self.other_plan(waiting, "never kept"))
+        with concurrent.futures.ThreadPoolExecutor(1) as pool:
+            sent = pool.submit(waiting.request, "POST", "/v1/plans", plan)
+            time.sleep(0.3)
+            start = time.monotonic()
+            for process in (starting, waiting.process):
+                process.send_signal(signal.SIGTERM)
+            self.assertEqual(starting.wait(5), 0)
+            self.assertEqual(waiting.process.wait(5), 0)
+            self.assertLess(time.monotonic() - start, 5)
+            self.assertEqual(sent.result()[0], 503)
+
+    def test_another_mc2_is_not_followed(self):
+        leader = self.start()
+        status, _, body = leader.request("GET", "/v1/snapshot?version=9.9.9")
+        self.assertEqual((status, json.loads(body)["field"]), (400, "version"))
+        epoch = self.revision(leader)
+        for query, field in (("rows=true", "version"), (f"rows=true&version={self.version(leader)}", "rows"),
+                             (f"rows=true&since={epoch}&nonce=1", "version")):
+            status, _, body = leader.request("GET", f"/v1/changes?{query}")
+            self.assertEqual((status, json.loads(body)["field"]), (400, field))
+        status, _, body = leader.request("GET", f"/v1/changes?rows=true&since={epoch}&nonce=1&version={self.version(leader)}")
+        self.assertEqual((status, json.loads(body)["code"]), (409, "mismatch"))
+
+    def test_a_ring_of_replicas_does_not_send_round(self):
+        first = self.replica_of(self.start(), "--forward-writes")
+        second = self.replica_of(first, "--forward-writes")
+        first.stop()
+        first = self.replica_of(second, "--forward-writes", store=first.store)
+        second.stop()
+        second = self.replica_of(first, "--forward-writes", store=second.store)
+        first.stop()
+        first = self.replica_of(second, "--forward-writes", store=first.store, port=first.port)
+        status, _, body = first.request("POST", "/v1/plans", json.dumps(self.other_plan(first, "round and round")))
+        self.assertEqual(status, 503)
+        self.assertIn("has come round", json.loads(body)["detail"])
 
     def test_who_has_fallen_far_behind_begins_anew(self):
         leader = self.start()

@@ -146,7 +146,19 @@ def run_kills(cluster, kill_count):
 
 
 def run_fan_out(cluster, write_count):
-    plan = sample_plan(cluster.services[0])
+    plan, ends = sample_plan(cluster.services[0]), threading.Event()
+    target = f"/v1/plan?{SHAPE_QUERY}"
+    counts = {"same": 0, "another epoch": 0, "differ": 0}
+
+    def ask_as_ranks():  # one asks anywhere, another one elsewhere for its epoch
+        while not ends.wait(0.02):
+            first, second = random.sample(cluster.services, 2)
+            answer = first.request("GET", target)[2]
+            status, _, theirs = second.request("GET", f"{target}&epoch={json.loads(answer)['epoch']}")
+            counts["another epoch" if status == 409 else "same" if theirs == answer else "differ"] += 1
+
+    ranks = threading.Thread(target=ask_as_ranks)
+    ranks.start()
     with concurrent.futures.ThreadPoolExecutor(4) as pool:
         def post(k):
             return cluster.services[0].request("POST", "/v1/plans", json.dumps(with_k(plan, k)))[0]
@@ -156,11 +168,12 @@ def run_fan_out(cluster, write_count):
     if statuses != {201}:
         raise AssertionError(f"answered {statuses}")
     current_s = cluster.wait_until_current(60)
-    target = f"/v1/plan?{SHAPE_QUERY}"
+    ends.set()
+    ranks.join()
     bodies = {service.request("GET", target)[2] for service in cluster.services}
     print(f"{write_count} writes in {wrote_s:.1f} s ({write_count / wrote_s:.0f} a second), {len(cluster.ports) - 1} "
-          f"replicas: all current {current_s:.2f} s after the last was acknowledged; {len(bodies)} answer")
-    return current_s <= CURRENT_WITHIN_S and len(bodies) == 1
+          f"replicas: all current {current_s:.2f} s after the last was acknowledged; {len(bodies)} answer; pairs of ranks: {counts}")
+    return current_s <= CURRENT_WITHIN_S and len(bodies) == 1 and counts["differ"] == 0
 
 
 def main():

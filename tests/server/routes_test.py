@@ -1,5 +1,6 @@
 """Every route of `mc2 serve`, each answer held against the description that it serves."""
 
+import contextlib
 import copy
 import gzip
 import http.client
@@ -204,7 +205,12 @@ class RoutesTest(ServiceTest):
         self.ask("POST", "/v1/plans", 201, self.stored_plan())
         told = self.ask("GET", f"/v1/changes?since={start['epoch']}", 200)
         self.assertEqual([change["document"] for change in told["changes"]], ["plan"])
-        rows = self.ask("GET", f"/v1/changes?since={start['epoch']}&rows=true", 200)
+        version = self.service.json("GET", "/version")["version"]
+        replica = f"/v1/changes?since={start['epoch']}&rows=true&version={version}"
+        self.ask("GET", f"{replica}&nonce=1", 409)
+        with contextlib.closing(sqlite3.connect(self.store)) as store:
+            nonce = store.execute("SELECT nonce FROM change WHERE revision = ?", (start["epoch"],)).fetchone()[0]
+        rows = self.ask("GET", f"{replica}&nonce={nonce}", 200)
         self.assertEqual([change["row"]["document"][:1] for change in rows["changes"]], ["{"])
 
     def exercise_keeping(self):
@@ -218,7 +224,8 @@ class RoutesTest(ServiceTest):
                                ("GET", "/v1/snapshot")):
             self.ask(method, f"{target}?colour=red", 400)
         for copy_of in ("/v1/backup", "/v1/snapshot"):  # bytes; tokens_test.py and replica_test.py have them
-            self.assertEqual(self.service.request("GET", copy_of)[0], 200)
+            version = "?version=" + self.service.json("GET", "/version")["version"] if "snapshot" in copy_of else ""
+            self.assertEqual(self.service.request("GET", copy_of + version)[0], 200)
             self.seen.add(("GET", copy_of, "200"))
         self.seen |= {("POST", "/v1/tokens", "201"), ("DELETE", "/v1/tokens/{id}", "204")}
 

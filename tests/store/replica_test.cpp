@@ -35,10 +35,10 @@ struct Pair {
   }
   /// By way of the documents that services send.
   void catch_up() {
-    const std::int64_t since = replica.revision().value();
+    const Position since = replica.position().value();
     const auto changes = decode_changes(encode(leader.rows_since(since).value()));
     ASSERT_TRUE(changes.ok()) << changes.error().text();
-    const auto applied = replica.apply(since, changes.value());
+    const auto applied = replica.apply(since.revision, changes.value());
     ASSERT_TRUE(applied.ok()) << applied.error().text();
   }
 };
@@ -184,7 +184,7 @@ TEST(Replica, TakesOnlyWhatComesNext) {
   const auto since = pair.replica.revision().value();
   ASSERT_TRUE(pair.leader.put_plan(examples::plan(), "tuned", kNow).ok());
   ASSERT_TRUE(pair.leader.put_model(examples::model(), kNow).ok());
-  Changes changes = pair.leader.rows_since(since).value();
+  const Changes changes = pair.leader.rows_since(pair.replica.position().value()).value();
   const auto before = content_of(pair.replica);
   EXPECT_EQ(pair.replica.apply(since + 1, changes).error().code, ErrorCode::Mismatch);
   EXPECT_EQ(pair.leader.apply(pair.leader.revision().value(), {{}, 100}).error().code, ErrorCode::Mismatch);
@@ -194,6 +194,12 @@ TEST(Replica, TakesOnlyWhatComesNext) {
   Changes bare = changes;
   bare.changes[1].row.reset();
   EXPECT_EQ(pair.replica.apply(since, bare).error().code, ErrorCode::Malformed);
+  Changes beyond = changes;
+  ++beyond.revision;
+  EXPECT_EQ(pair.replica.apply(since, beyond).error().code, ErrorCode::Malformed);
+  Changes homeless = changes;
+  homeless.machines.clear();
+  EXPECT_EQ(pair.replica.apply(since, homeless).error().code, ErrorCode::Malformed);
   EXPECT_EQ(content_of(pair.replica), before) << "all or nothing";
   EXPECT_TRUE(pair.replica.apply(since, changes).ok());
   EXPECT_EQ(pair.replica.apply(since, changes).error().code, ErrorCode::Mismatch) << "twice";
@@ -201,7 +207,7 @@ TEST(Replica, TakesOnlyWhatComesNext) {
 
 TEST(Replica, RowsOfMoreThanAMessageHoldsAreRefused) {
   Pair pair;
-  const auto since = pair.leader.revision().value();
+  const Position since = pair.leader.position().value();
   const planner::Profile profile = examples::profile();
   const std::vector<planner::Sample> many(5'000, profile.samples.front());
   ASSERT_TRUE(pair.leader.append_samples(profile.op, profile.fingerprint, many, kNow).ok());
@@ -212,7 +218,52 @@ TEST(Replica, RowsOfMoreThanAMessageHoldsAreRefused) {
   const auto rows = pair.leader.rows_since(since);
   ASSERT_FALSE(rows.ok());
   EXPECT_EQ(rows.error().code, ErrorCode::Stale);
-  EXPECT_TRUE(pair.leader.rows_since(since + 59).ok());
+  EXPECT_TRUE(pair.leader.rows_since(pair.leader.position().value()).ok());
+}
+
+TEST(Replica, NeverTakesAnotherStoresDocuments) {
+  Pair pair;
+  const auto put = [](Store& store, const std::string& purpose) {
+    ASSERT_TRUE(store.put_plan(examples::plan(), purpose, kNow).ok());
+  };
+  put(pair.leader, "tuned");
+  ASSERT_TRUE(back_up(pair.directory / "leader.db", pair.directory / "earlier.db").ok());
+  put(pair.leader, "lost");
+  pair.take_snapshot();
+  Store restored = Store::open(pair.directory / "earlier.db", OpenMode::ReadWrite).value();
+  const Position position = pair.replica.position().value();
+  EXPECT_EQ(restored.rows_since(position).error().code, ErrorCode::Mismatch) << "it was never there";
+  put(restored, "lost"); // the very same document under the same revision
+  EXPECT_EQ(restored.position().value().revision, position.revision);
+  EXPECT_EQ(restored.rows_since(position).error().code, ErrorCode::Mismatch) << "and yet another change";
+
+  Store other = Store::open(pair.directory / "other.db", OpenMode::ReadWrite).value();
+  for (int i = 0; i < 5; ++i) put(other, "other");
+  const std::string before = content_of(pair.replica);
+  ASSERT_TRUE(store::take_snapshot(pair.directory / "other.db", pair.directory / "of_other").ok());
+  ASSERT_TRUE(store::take_snapshot(pair.directory / "leader.db", pair.directory / "hostile").ok());
+  execute(pair.directory / "hostile", "CREATE TRIGGER planted AFTER INSERT ON replica BEGIN DELETE FROM token; END");
+  const auto of_other = pair.replica.become_replica(kLeader, pair.directory / "of_other");
+  ASSERT_FALSE(of_other.ok());
+  EXPECT_EQ(of_other.error().code, ErrorCode::Mismatch) << of_other.error().text();
+  EXPECT_EQ(pair.replica.become_replica(kLeader, pair.directory / "hostile").error().code, ErrorCode::Malformed);
+  EXPECT_EQ(content_of(pair.replica), before);
+  pair.take_snapshot();
+  put(pair.leader, "tuned");
+  pair.catch_up();
+  EXPECT_EQ(content_of(pair.replica), content_of(pair.leader));
+}
+
+TEST(Replica, ADamagedDocumentIsLeftOut) {
+  Pair pair;
+  pair.take_snapshot();
+  const std::string kept = pair.leader.put_plan(examples::plan(), "tuned", kNow).value();
+  ASSERT_TRUE(pair.leader.put_model(examples::model(), kNow).ok());
+  execute(pair.directory / "leader.db", "DROP TRIGGER plan_changed; UPDATE plan SET document = char(1) || document");
+  pair.catch_up();
+  EXPECT_EQ(pair.replica.find_plan(kept).error().code, ErrorCode::NotFound);
+  EXPECT_EQ(pair.replica.list_models({}).value().size(), 1U);
+  EXPECT_EQ(pair.replica.position().value(), pair.leader.position().value());
 }
 
 } // namespace

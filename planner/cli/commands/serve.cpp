@@ -212,6 +212,7 @@ Result<server::Config> ServeCommand::complete() {
   }
   if (!settings.follow_token_file.empty()) {
     MC2_ASSIGN(result.leader.token, read_token(settings.follow_token_file));
+    note_unencrypted_token(result.leader.url);
   }
   result.history_interval = std::chrono::seconds(settings.history_interval_s);
   result.limits.header_timeout = to_ms(settings.header_timeout_s);
@@ -342,7 +343,21 @@ Result<ExitCode> ServeCommand::run() {
   raise_descriptor_limit(config.limits.connection_count);
   const BlockedSignals signals; // before any thread starts
   const auto tell = [](const std::string& event) { std::cerr << "mc2: " + event + "\n"; };
-  MC2_ASSIGN(auto service, server::Service::open(config, {&utc_now, tell}));
+  std::stop_source opening;
+  auto opened_service = [&] {
+    std::jthread waiter;
+    if (config.is_replica()) // its first snapshot may take long
+      waiter = std::jthread([&](const std::stop_token& ends) {
+        signals.wait(
+            ends, [&] { opening.request_stop(); }, [] {});
+      });
+    return server::Service::open(config, {&utc_now, tell, opening.get_token()});
+  }();
+  if (opening.stop_requested()) {
+    std::cerr << "mc2: stopped\n";
+    return ExitCode::Success;
+  }
+  MC2_ASSIGN(const auto service, std::move(opened_service));
   MC2_ASSIGN(auto opened,
              server::Listener::open(*service, config,
                                     {config.has_access_log ? make_access_log() : server::AccessLog(), tell}));

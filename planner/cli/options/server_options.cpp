@@ -82,6 +82,11 @@ void ServerOptions::take_environment() {
   if (ca_file.empty()) ca_file = environment("MC2_SERVER_CA");
 }
 
+void note_unencrypted_token(const std::string& url) {
+  if (strncasecmp(url.c_str(), "http:", 5) == 0 && !is_local(url))
+    std::cerr << "mc2: note: the token goes to " + url + " unencrypted; use https\n";
+}
+
 Result<std::string> read_token(const std::string& file) {
   MC2_ASSIGN(const auto content, read_file(file));
   const std::string token = content.substr(0, content.find_first_of("\r\n"));
@@ -100,8 +105,7 @@ Result<client::Client> ServerOptions::open() const {
   options.token = secret;
   options.ca_file = ca_file;
   auto opened = client::Client::open(options);
-  if (opened && !options.token.empty() && strncasecmp(url.c_str(), "http:", 5) == 0 && !is_local(url))
-    std::cerr << "mc2: note: the token goes to " + url + " unencrypted; use https\n";
+  if (opened && !options.token.empty()) note_unencrypted_token(url);
   return opened;
 }
 

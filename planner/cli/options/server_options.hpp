@@ -39,6 +39,9 @@ struct ServerOptions {
   [[nodiscard]] Result<std::string> token() const;
 };
 
+/// Tells on standard error of a token that leaves this machine without TLS.
+void note_unencrypted_token(const std::string& url);
+
 /// The first line of a file. Errors: InvalidSpec, and as read_file.
 [[nodiscard]] Result<std::string> read_token(const std::string& file);
 

@@ -156,10 +156,10 @@ struct Client::Impl {
 
   /// @param query  what follows on the patience
   [[nodiscard]] Result<store::Changes> changes(const std::string& query, std::chrono::milliseconds patience,
-                                               const std::stop_token& stop) const {
+                                               const std::stop_token& stop, std::chrono::milliseconds deadline) const {
     MC2_ASSIGN(const auto body,
                ask({.target = "/v1/changes?wait_ms=" + std::to_string(patience.count()) + query, .body = {}},
-                   {.deadline = options.deadline + patience, .stop = stop}));
+                   {.deadline = deadline + patience, .stop = stop}));
     return decoded(store::decode_changes(body));
   }
 
@@ -257,31 +257,30 @@ Result<planner::CostModel> Client::find_model(const planner::OpSpec& op, const p
 
 Result<store::Changes> Client::changes_since(std::optional<std::int64_t> epoch, std::chrono::milliseconds patience,
                                              const std::stop_token& stop) const {
-  return impl_->changes(epoch ? "&since=" + std::to_string(*epoch) : "", patience, stop);
+  return impl_->changes(epoch ? "&since=" + std::to_string(*epoch) : "", patience, stop, impl_->options.deadline);
 }
 
-Result<store::Changes> Client::rows_since(std::int64_t epoch, std::chrono::milliseconds patience,
+Result<store::Changes> Client::rows_since(const store::Position& position, std::chrono::milliseconds patience,
                                           const std::stop_token& stop) const {
-  return impl_->changes("&rows=true&since=" + std::to_string(epoch), patience, stop);
-}
-
-Result<std::string> Client::version() const {
-  MC2_ASSIGN(const auto body, impl_->ask({.target = "/version", .body = {}}));
-  return impl_->member<std::string>(body, "version", &json::is_string);
+  constexpr std::chrono::minutes kOfManyRows{2}; // 32 MiB over a slow link
+  return impl_->changes("&rows=true&version=" MC2_VERSION "&since=" + std::to_string(position.revision) +
+                            "&nonce=" + std::to_string(position.nonce),
+                        patience, stop, kOfManyRows);
 }
 
 Result<std::string> Client::snapshot(const std::stop_token& stop) const {
   constexpr std::chrono::minutes kLongest{10};
-  return impl_->ask({.target = "/v1/snapshot", .body = {}}, {.deadline = kLongest, .stop = stop});
+  return impl_->ask({.target = "/v1/snapshot?version=" MC2_VERSION, .body = {}}, {.deadline = kLongest, .stop = stop});
 }
 
-Result<ForwardedAnswer> Client::forward(const ForwardedRequest& request) const {
+Result<ForwardedAnswer> Client::forward(const ForwardedRequest& request, const std::stop_token& stop) const {
+  constexpr std::chrono::minutes kLongest{1};
   auto answer = impl_->transport->call({.method = request.method,
                                         .target = request.target,
                                         .body = request.body,
                                         .content_type = request.content_type,
                                         .headers = request.headers},
-                                       impl_->options.deadline, {});
+                                       kLongest, stop);
   if (!answer) return impl_->error(kUnavailable, said(answer.error().message));
   HttpAnswer& given = answer.value();
   return ForwardedAnswer{given.status, std::move(given.content_type), std::move(given.body), std::move(given.location)};

@@ -79,9 +79,7 @@ void copy_database(const fs::path& from, const fs::path& to, Contents contents) 
   if (const int code = backup.executeStep(-1); code != SQLITE_DONE)
     throw SQLite::Exception("the store is locked", code);
   if (contents == Contents::Documents)
-    copy.exec(
-        "PRAGMA journal_mode = OFF; PRAGMA secure_delete = ON; DELETE FROM token; DELETE FROM history; DELETE FROM "
-        "replica");
+    copy.exec("PRAGMA journal_mode = OFF; DELETE FROM token; DELETE FROM history; DELETE FROM replica; VACUUM");
 }
 
 Result<void> copy(const fs::path& from, const fs::path& to, Contents contents) {

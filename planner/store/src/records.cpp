@@ -268,7 +268,8 @@ void insert(SQLite::Database& database, Table table, const PlanKey& key, const R
 } // namespace
 
 void put_record(SQLite::Database& database, Table table, const Record& record) {
-  insert(database, table, record.key, {0, record.created_at, record.document, checksum(table, record)}, record.digest);
+  insert(database, table, record.key, {0, 0, record.created_at, record.document, checksum(table, record)},
+         record.digest);
 }
 
 std::string select_sql(Table table, std::string_view tail) {
@@ -313,12 +314,13 @@ std::optional<Table> table_of(std::string_view noun) noexcept {
 }
 
 RawDocument read_raw(const SQLite::Database& database, Table table, const Change& change) {
+  const RawDocument gone{change.row->row_id, change.row->nonce, {}, {}, {}};
   SQLite::Statement statement(database, select_sql(table, "WHERE id = ?1 AND digest = ?2"));
   statement.bind(1, change.row->row_id);
   statement.bind(2, change.digest);
-  if (!statement.executeStep()) return {change.row->row_id, {}, {}, {}};
+  if (!statement.executeStep() || !current_record(statement, table)) return gone;
   RawRow row = read_row(statement);
-  return {row.id, std::move(row.created_at), std::move(row.document), std::move(row.checksum)};
+  return {row.id, gone.nonce, std::move(row.created_at), std::move(row.document), std::move(row.checksum)};
 }
 
 void put_raw(SQLite::Database& database, Table table, const Change& change) {
@@ -331,7 +333,7 @@ Changes read_changes(const SQLite::Database& database, std::int64_t since, std::
   SQLite::Statement statement(
       database,
       "SELECT revision, fingerprint_digest, kind, m, n, k, dtype, world_size, purpose, digest, table_name, is_removal, "
-      "row_id FROM change WHERE revision > ?1 ORDER BY revision LIMIT ?2");
+      "row_id, nonce FROM change WHERE revision > ?1 ORDER BY revision LIMIT ?2");
   statement.bind(1, since);
   statement.bind(2, limit);
   Changes result{{}, newest};
@@ -347,7 +349,9 @@ Changes read_changes(const SQLite::Database& database, std::int64_t since, std::
     if (!key || traits == kTables.end()) continue;
     result.changes.push_back({row.id, std::string(traits->noun), is_removal, std::move(key->op),
                               std::move(key->fingerprint_digest), std::move(key->purpose), std::move(document_digest)});
-    if (with_rows) result.changes.back().row = RawDocument{columns.number(), {}, {}, {}};
+    if (!with_rows) continue;
+    const std::int64_t row_id = columns.number();
+    result.changes.back().row = RawDocument{row_id, columns.number(), {}, {}, {}};
   }
   if (row_count < limit) result.revision = newest; // tokens are no documents, but raised it before schema 6
   return result;

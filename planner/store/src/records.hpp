@@ -78,7 +78,7 @@ void bind_key(SQLite::Statement& statement, Table table, const PlanKey& key);
 /// The table whose documents a Change calls this; none for another word.
 [[nodiscard]] std::optional<Table> table_of(std::string_view noun) noexcept;
 
-/// The row that a change names, as it stands there; without a document where it holds another one, or is gone.
+/// The row that a change names, as it stands there; without a document where it is gone, damaged or another's.
 [[nodiscard]] RawDocument read_raw(const SQLite::Database& database, Table table, const Change& change);
 /// Inserts, replacing the rows of the same number and key.
 void put_raw(SQLite::Database& database, Table table, const Change& change);

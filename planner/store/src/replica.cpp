@@ -1,5 +1,4 @@
-#include <SQLiteCpp/Backup.h>
-#include <SQLiteCpp/Exception.h>
+#include <SQLiteCpp/Column.h>
 #include <sqlite3.h>
 
 #include <limits>
@@ -78,14 +77,25 @@ void note(SQLite::Database& database, Table table, const Change& change) {
       database,
       "INSERT OR REPLACE INTO change (fingerprint_digest, kind, m, n, k, dtype, world_size, purpose, revision, "
       "table_name, "
-      "is_removal, digest, row_id) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)");
+      "is_removal, digest, row_id, nonce) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)");
   bind_key(statement, Table::Plan, {change.op, change.fingerprint_digest, change.purpose});
   statement.bind(9, change.revision);
   statement.bind(10, std::string(traits_of(table).name));
   statement.bind(11, change.is_removal ? 1 : 0);
   statement.bind(12, change.digest);
   statement.bind(13, change.row->row_id);
+  statement.bind(14, change.row->nonce);
   statement.exec();
+}
+
+/// Errors: Malformed.
+Result<void> require_machines(const Changes& changes) {
+  std::set<std::string> known;
+  for (const RawFingerprint& machine : changes.machines) known.insert(machine.digest);
+  for (const Change& change : changes.changes)
+    if (!known.contains(change.fingerprint_digest))
+      return Error{ErrorCode::Malformed, "machines", "lack " + change.fingerprint_digest.substr(0, 64)};
+  return {};
 }
 
 /// Errors: Malformed.
@@ -105,31 +115,80 @@ Result<void> apply_one(SQLite::Database& database, std::int64_t before, const Ch
   return {};
 }
 
-/// Puts what is this store's own into a snapshot of its leader. The snapshot is changed.
-void adopt_own(SQLite::Database& snapshot, const std::filesystem::path& own, const std::string& leader) {
-  SQLite::Statement attach(snapshot, "ATTACH ?1 AS own");
-  attach.bind(1, own.string());
-  attach.exec();
-  SQLite::Transaction transaction(snapshot);
-  snapshot.exec(
-      "DELETE FROM token; DELETE FROM history; DELETE FROM replica; INSERT INTO token SELECT * FROM own.token; "
-      "INSERT INTO history SELECT * FROM own.history; "
-      "UPDATE revision SET token_value = (SELECT token_value FROM own.revision)");
-  SQLite::Statement mark(snapshot, "INSERT INTO replica (id, leader) VALUES (1, ?1)");
-  mark.bind(1, leader);
-  mark.exec();
-  transaction.commit();
-  mark.reset();
-  snapshot.exec("DETACH own");
+/// Triggers would note what is taken over as changes of this store's own.
+class TriggersOff {
+ public:
+  explicit TriggersOff(SQLite::Database& database) : handle_(database.getHandle()) { set(0); }
+  ~TriggersOff() { set(1); }
+  TriggersOff(const TriggersOff&) = delete;
+  TriggersOff& operator=(const TriggersOff&) = delete;
+
+ private:
+  void set(int are_on) { sqlite3_db_config(handle_, SQLITE_DBCONFIG_ENABLE_TRIGGER, are_on, nullptr); }
+  sqlite3* handle_;
+};
+
+/// A snapshot, as "snapshot" beside the store, under the same rules.
+class Attached {
+ public:
+  Attached(SQLite::Database& database, const std::filesystem::path& snapshot) : database_(database) {
+    SQLite::Statement attach(database, "ATTACH ?1 AS snapshot");
+    attach.bind(1, snapshot.string());
+    attach.exec();
+  }
+  ~Attached() { static_cast<void>(database_.tryExec("DETACH snapshot")); }
+  Attached(const Attached&) = delete;
+  Attached& operator=(const Attached&) = delete;
+
+ private:
+  SQLite::Database& database_;
+};
+
+std::int64_t number(SQLite::Database& database, const std::string& query) {
+  return database.execAndGet(query).getInt64();
 }
 
-/// Whether no document was ever kept, but by its leader.
-bool is_replaceable(SQLite::Database& database) {
-  return !leader_in(database).empty() ||
-         database.execAndGet(
-                     "SELECT EXISTS (SELECT 1 FROM plan) + EXISTS (SELECT 1 FROM model) + EXISTS (SELECT 1 "
-                     "FROM sample_batch) + EXISTS (SELECT 1 FROM measurement)")
-                 .getInt64() == 0;
+/// With nothing in its schema that this store's has not, such as a trigger of somebody else's.
+bool is_of_this_mc2(SQLite::Database& database) {
+  const std::string differ =
+      "SELECT count(*) FROM (SELECT type, name, tbl_name, sql FROM %1 EXCEPT SELECT type, name, tbl_name, sql FROM %2)";
+  const auto count = [&](const char* one, const char* other) {
+    std::string query = differ;
+    query.replace(query.find("%1"), 2, one).replace(query.find("%2"), 2, other);
+    return number(database, query);
+  };
+  return number(database, "PRAGMA main.user_version") == number(database, "PRAGMA snapshot.user_version") &&
+         count("main.sqlite_master", "snapshot.sqlite_master") == 0 &&
+         count("snapshot.sqlite_master", "main.sqlite_master") == 0;
+}
+
+/// Documents, changes and revision; triggers are off.
+void copy_documents(SQLite::Database& database) {
+  for (const char* table : {"plan", "model", "sample_batch", "measurement", "fingerprint", "change"})
+    database.exec("DELETE FROM main." + std::string(table));
+  for (const char* table : {"fingerprint", "plan", "model", "sample_batch", "measurement", "change"})
+    database.exec("INSERT INTO main." + std::string(table) + " SELECT * FROM snapshot." + table);
+  database.exec(
+      "UPDATE main.revision SET value = (SELECT value FROM snapshot.revision), identity = (SELECT identity FROM "
+      "snapshot.revision)");
+}
+
+void mark(SQLite::Database& database, const std::string& leader) {
+  SQLite::Statement statement(database, "INSERT OR REPLACE INTO main.replica (id, leader) VALUES (1, ?1)");
+  statement.bind(1, leader);
+  statement.exec();
+}
+
+Error another_store(const std::string& leader) {
+  return {ErrorCode::Mismatch, leader,
+          "has another store than the one that is followed, or an earlier copy of it; to follow that, begin with a new "
+          "--store"};
+}
+
+bool has_documents(SQLite::Database& database) {
+  return number(database,
+                "SELECT EXISTS (SELECT 1 FROM main.plan) + EXISTS (SELECT 1 FROM main.model) + EXISTS (SELECT 1 FROM "
+                "main.sample_batch) + EXISTS (SELECT 1 FROM main.measurement)") > 0;
 }
 
 } // namespace
@@ -142,9 +201,30 @@ Result<void> Store::Impl::require_no_replica() const {
                                         "own: mc2 serve without --follow");
 }
 
-Result<Changes> Store::rows_since(std::int64_t revision) const {
+Result<Position> Store::position() const {
+  return impl_->read("Store::position", [&]() -> Result<Position> {
+    MC2_ASSIGN(const auto revision, impl_->revision());
+    const auto nonce = impl_->nonce_of(revision);
+    if (!nonce) return impl_->error(ErrorCode::Corrupt, "has lost the note of its last change");
+    return Position{revision, *nonce};
+  });
+}
+
+std::optional<std::int64_t> Store::Impl::nonce_of(std::int64_t revision) const {
+  SQLite::Statement statement(database, "SELECT nonce FROM change WHERE revision = ?1");
+  statement.bind(1, revision);
+  return statement.executeStep() ? std::optional(statement.getColumn(0).getInt64()) : std::nullopt;
+}
+
+Result<Changes> Store::rows_since(const Position& position) const {
   return impl_->read("Store::rows_since", [&]() -> Result<Changes> {
-    MC2_ASSIGN(auto changes, impl_->changes_since(revision, std::numeric_limits<int>::max(), true));
+    MC2_ASSIGN(const auto newest, impl_->revision());
+    const auto nonce = impl_->nonce_of(position.revision);
+    if (position.revision > newest || (nonce && *nonce != position.nonce))
+      return Error{
+          ErrorCode::Mismatch, "since",
+          "is of another store than this one, or of what was undone here; a replica follows this with a new --store"};
+    MC2_ASSIGN(auto changes, impl_->changes_since(position.revision, std::numeric_limits<int>::max(), true));
     changes.machines = read_machines(impl_->database, changes);
     std::size_t bytes = 0;
     for (Change& change : changes.changes) {
@@ -164,20 +244,35 @@ Result<std::string> Store::leader() const {
 }
 
 Result<void> Store::become_replica(const std::string& leader, const std::filesystem::path& snapshot) {
-  MC2_TRY(Store::open(snapshot, OpenMode::ReadWrite));
-  // Its right to write, and that it may, are looked at first: the copying itself is no transaction of ours.
-  MC2_TRY(impl_->write("Store::become_replica", [&]() -> Result<void> {
-    if (is_replaceable(impl_->database)) return {};
-    return impl_->error(ErrorCode::InvalidSpec,
-                        "has documents of its own, which following " + leader +
-                            " would remove; mc2 push sends them there, and another --store begins empty");
-  }));
+  MC2_TRY(Store::open(snapshot, OpenMode::ReadOnly)); // refuses what is no store, or not whole
   return guarded(impl_->path, "Store::become_replica", [&]() -> Result<void> {
-    SQLite::Database source(snapshot.string(), SQLite::OPEN_READWRITE);
-    adopt_own(source, impl_->database.getFilename(), leader);
-    SQLite::Backup backup(impl_->database, source);
-    if (const int code = backup.executeStep(-1); code != SQLITE_DONE)
-      throw SQLite::Exception("the store is locked", code);
+    const Attached attached(impl_->database, snapshot);
+    const TriggersOff off(impl_->database);
+    return impl_->write("Store::become_replica", [&]() -> Result<void> { return impl_->take_over(leader); });
+  });
+}
+
+Result<void> Store::Impl::take_over(const std::string& leader) {
+  if (!is_of_this_mc2(database))
+    return Error{ErrorCode::Malformed, leader, "has sent what is no snapshot of a store of this mc2"};
+  const bool is_replica = !leader_in(database).empty();
+  if (!is_replica && has_documents(database))
+    return error(ErrorCode::InvalidSpec, "has documents of its own, which following " + leader +
+                                             " would remove; mc2 push sends them there, and another --store begins "
+                                             "empty");
+  const bool goes_on = number(database,
+                              "SELECT s.identity = o.identity AND s.value >= o.value FROM snapshot.revision "
+                              "AS s, main.revision AS o") != 0;
+  if (is_replica && !goes_on) return another_store(leader);
+  copy_documents(database);
+  mark(database, leader);
+  return {};
+}
+
+Result<void> Store::set_leader(const std::string& leader) {
+  return impl_->write("Store::set_leader", [&]() -> Result<void> {
+    if (leader_in(impl_->database).empty()) return impl_->error(ErrorCode::Mismatch, "is no replica");
+    mark(impl_->database, leader);
     return {};
   });
 }
@@ -188,12 +283,14 @@ Result<void> Store::apply(std::int64_t since, const Changes& changes) {
     if (leader_in(impl_->database).empty() || now != since || changes.revision < since)
       return impl_->error(ErrorCode::Mismatch,
                           "is no replica of epoch " + std::to_string(since) + ", but of " + std::to_string(now));
+    MC2_TRY(require_machines(changes));
     for (const RawFingerprint& machine : changes.machines) put_machine(impl_->database, machine);
     std::int64_t before = since;
     for (const Change& change : changes.changes) {
       MC2_TRY(apply_one(impl_->database, before, change));
       before = change.revision;
     }
+    if (changes.revision != before) return Error{ErrorCode::Malformed, "epoch", "is not that of the last change"};
     set_revision(impl_->database, changes.revision);
     return {};
   });

@@ -59,6 +59,10 @@ struct Store::Impl {
 
   /// Errors: Corrupt.
   [[nodiscard]] Result<std::int64_t> revision() const;
+  /// Of the change that made a revision; none where it is not known.
+  [[nodiscard]] std::optional<std::int64_t> nonce_of(std::int64_t revision) const;
+  /// Of the attached "snapshot", within a transaction. Errors: as Store::become_replica.
+  [[nodiscard]] Result<void> take_over(const std::string& leader);
   /// Changes since a revision, `with_rows` or without. Errors: as Store::changes_since.
   [[nodiscard]] Result<Changes> changes_since(std::int64_t since, int limit, bool with_rows) const;
 

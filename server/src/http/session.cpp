@@ -121,6 +121,7 @@ Request to_request(const Parser::value_type& message) {
           .if_none_match = joined(message, http::field::if_none_match),
           .accept_encoding = joined(message, http::field::accept_encoding),
           .user_agent = std::string(view(message[http::field::user_agent])),
+          .via = joined(message, http::field::via),
           .last_event_id = std::string(view(message["Last-Event-ID"])),
           .id = request_id(message)};
 }
@@ -241,6 +242,7 @@ Request nameless() {
           .if_none_match = {},
           .accept_encoding = {},
           .user_agent = {},
+          .via = {},
           .last_event_id = {},
           .id = "-"};
 }
@@ -442,6 +444,7 @@ class Connection {
             .content_encoding = view(header[http::field::content_encoding]),
             .content_type = view(header[http::field::content_type]),
             .fetch_site = view(header["Sec-Fetch-Site"]),
+            .via = request.via,
             .id = request.id};
   }
 

@@ -10,16 +10,18 @@
 namespace mc2::server {
 namespace {
 
-constexpr int kMostCopies = 2; ///< alive at a time: each is as large as the store
+constexpr int kMostCopies = 2; ///< of either kind, alive at a time: each is as large as the store
+
+/// Readers take none of the admins'.
+std::atomic<int> backup_count{0}, snapshot_count{0};
 
 /// One of them, as long as it lives; null where there are so many.
-std::shared_ptr<void> take_place() {
-  static std::atomic<int> count{0};
+std::shared_ptr<void> take_place(std::atomic<int>& count) {
   if (count.fetch_add(1) >= kMostCopies) {
     --count;
     return nullptr;
   }
-  return {&count, [](void*) { --count; }};
+  return {&count, [&count](void*) { --count; }};
 }
 
 Response come_again(std::string_view why, const Call& call) {
@@ -47,10 +49,10 @@ namespace {
 using CopyFunction = Result<void> (*)(const std::filesystem::path& from, const std::filesystem::path& to);
 
 /// In the store's own folder, whose disk has room for large files; without a name as soon as it is whole.
-Result<Response> answer_copy(Context& context, const Call& call, CopyFunction copy_store) {
+Result<Response> answer_copy(Context& context, const Call& call, CopyFunction copy_store, std::atomic<int>& count) {
   MC2_TRY(call.query.require_all_known());
   const auto& store = context.config.store;
-  const auto place = take_place();
+  const auto place = take_place(count);
   if (!place) return come_again("two copies are on their way already; come back when they have arrived", call);
   std::error_code failed;
   const auto room = std::filesystem::space(store.parent_path(), failed);
@@ -70,12 +72,21 @@ Result<Response> answer_copy(Context& context, const Call& call, CopyFunction co
 
 } // namespace
 
+Result<void> require_same_mc2(const Query& query, bool is_replica) {
+  const auto version = query.text("version");
+  if (!is_replica || version == MC2_VERSION) return {};
+  return Error{ErrorCode::InvalidSpec, "version",
+               (version ? "is " + version->substr(0, 32) : std::string("is missing")) +
+                   "; this is " MC2_VERSION ", and replicas answer as it does only with the same mc2"};
+}
+
 Result<Response> answer_backup(Context& context, const Call& call) {
-  return answer_copy(context, call, &store::back_up);
+  return answer_copy(context, call, &store::back_up, backup_count);
 }
 
 Result<Response> answer_snapshot(Context& context, const Call& call) {
-  return answer_copy(context, call, &store::take_snapshot);
+  MC2_TRY(require_same_mc2(call.query, true));
+  return answer_copy(context, call, &store::take_snapshot, snapshot_count);
 }
 
 } // namespace mc2::server

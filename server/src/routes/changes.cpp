@@ -54,10 +54,23 @@ std::string events_of(const store::Changes& changes, bool is_beginning) {
   return text;
 }
 
-/// Errors: as Store::changes_since.
-Result<store::Changes> find_changes(Context& context, const Start& start, bool with_rows) {
+/// What a replica asks for; none: only what became of documents.
+using Rows = std::optional<store::Position>;
+
+/// Errors: InvalidSpec, also for a replica of another mc2.
+Result<Rows> read_rows(const Start& start, const Query& query) {
+  MC2_ASSIGN(const bool with_rows, query.flag("rows"));
+  MC2_ASSIGN(const auto nonce, query.integer("nonce"));
+  MC2_TRY(require_same_mc2(query, with_rows));
+  if (!with_rows) return Rows();
+  if (!start.revision || !nonce) return Error{ErrorCode::InvalidSpec, "rows", "are told since an epoch and its nonce"};
+  return Rows(store::Position{*start.revision, *nonce});
+}
+
+/// Errors: as Store::changes_since, Store::rows_since.
+Result<store::Changes> find_changes(Context& context, const Start& start, const Rows& rows) {
   return context.store.read([&](const store::Store& store) -> Result<store::Changes> {
-    if (start.revision && with_rows) return store.rows_since(*start.revision);
+    if (rows) return store.rows_since(*rows);
     if (start.revision) return store.changes_since(*start.revision, kMostChanges);
     MC2_ASSIGN(const auto now, store.revision());
     return store::Changes{{}, now};
@@ -70,16 +83,16 @@ Result<Response> answer_changes(Context& context, const Call& call) {
   const Request& request = call.request;
   MC2_ASSIGN(const auto start, read_start(request, call.query));
   MC2_ASSIGN(const auto patience, read_patience(call.query));
-  MC2_ASSIGN(const bool with_rows, call.query.flag("rows"));
+  MC2_ASSIGN(const auto rows, read_rows(start, call.query));
   MC2_TRY(call.query.require_all_known());
   const Form* const form = choose_form(request.accept, kFeedForms);
   if (form == nullptr)
     return problem(406, "this has application/json and text/event-stream only; send it with one of them as Accept",
                    request.id);
   const bool is_stream = form == &kFeedForms[1];
-  if (is_stream && with_rows)
+  if (is_stream && rows)
     return Error{ErrorCode::InvalidSpec, "rows", "are sent as application/json alone, not in a stream"};
-  MC2_ASSIGN(const auto changes, find_changes(context, start, with_rows));
+  MC2_ASSIGN(const auto changes, find_changes(context, start, rows));
   Response response = json_response(is_stream ? events_of(changes, !request.told) : store::encode(changes));
   response.content_type = form->media_type;
   response.headers = {{"Cache-Control", "no-store"}, {"Vary", "Accept"}};

@@ -86,6 +86,9 @@ namespace mc2::server {
 void remove_old_backups(const std::filesystem::path& folder);
 [[nodiscard]] Result<Response> answer_backup(Context& context, const Call& call);
 [[nodiscard]] Result<Response> answer_snapshot(Context& context, const Call& call);
+/// Whether who wants to be a replica is of this mc2: another one would answer otherwise. Errors: InvalidSpec naming the
+/// parameter "version".
+[[nodiscard]] Result<void> require_same_mc2(const Query& query, bool is_replica);
 
 // imports.cpp
 [[nodiscard]] Result<Response> import_log(Context& context, const Call& call);

@@ -71,6 +71,7 @@ struct Request {
   std::string if_match, if_none_match;
   std::string accept_encoding;
   std::string user_agent;
+  std::string via;                 ///< through whom it came (RFC 9110 §7.6.3)
   std::string last_event_id;       ///< of a stream of events that goes on
   std::string id;                  ///< the client's X-Request-Id, or one of ours
   Access granted = Access::Open;   ///< by Service::admit, as the next

@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <string_view>
 
@@ -17,7 +18,8 @@ namespace mc2::server {
 struct RequestHead {
   std::string_view client; ///< its address; several may share one
   std::string_view method, target;
-  std::string_view authorization, origin, host, content_encoding, content_type, fetch_site; ///< headers; empty: absent
+  std::string_view authorization, origin, host, content_encoding, content_type, fetch_site,
+      via; ///< headers; empty: absent
   std::string_view id;
 };
 
@@ -33,6 +35,7 @@ struct Admission {
 struct Surroundings {
   std::function<std::string()> utc_now;               ///< the time as ISO 8601, for what is kept
   std::function<void(const std::string&)> event = {}; ///< told a line for whoever looks after the service; may be empty
+  std::stop_token stop = {};                          ///< gives opening up
 };
 
 /// Answers requests from a store; knows nothing of sockets. schemas/openapi.yaml describes every answer.

@@ -101,16 +101,18 @@ class Client {
 
   // What a replica of the service needs (docs/service.md).
 
-  /// Of the mc2 that serves.
-  [[nodiscard]] Result<std::string> version() const;
-  /// As changes_since(), all of them with their rows. Errors: likewise.
-  [[nodiscard]] Result<store::Changes> rows_since(std::int64_t epoch, std::chrono::milliseconds patience,
+  // It must be of this mc2's version. Errors of the first two: InvalidSpec for another one.
+
+  /// As store::Store::rows_since, waiting as changes_since() does. Errors: likewise.
+  [[nodiscard]] Result<store::Changes> rows_since(const store::Position& position, std::chrono::milliseconds patience,
                                                   const std::stop_token& stop = {}) const;
   /// The service's documents as a store's file (store/backup.hpp): its bytes, at most Options::max_answer_bytes, within
   /// ten minutes.
   [[nodiscard]] Result<std::string> snapshot(const std::stop_token& stop = {}) const;
-  /// Sends another client's request on, with this one's token, and hands back whatever the service answers.
-  [[nodiscard]] Result<ForwardedAnswer> forward(const ForwardedRequest& request) const;
+  /// Sends another client's request on, with this one's token, and hands back whatever the service answers within a
+  /// minute.
+  [[nodiscard]] Result<ForwardedAnswer> forward(const ForwardedRequest& request,
+                                                const std::stop_token& stop = {}) const;
 
   /// Each keeps a document at the service in place of an earlier one; returns its digest.
   [[nodiscard]] Result<std::string> put_plan(const planner::Plan& plan) const;

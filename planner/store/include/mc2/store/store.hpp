@@ -135,10 +135,11 @@ struct HistoryPoint {
   bool operator==(const HistoryPoint&) const = default;
 };
 
-/// A row as it stands in a store, sound or not, for a replica to take over.
+/// A row as it stands in a store, for a replica to take over.
 struct RawDocument {
   std::int64_t row_id = 0;
-  std::string created_at, document, checksum; ///< empty where the document is kept no longer
+  std::int64_t nonce = 0;                     ///< of the change
+  std::string created_at, document, checksum; ///< empty where the document is kept no longer, or is damaged
   bool operator==(const RawDocument&) const = default;
 };
 
@@ -160,6 +161,13 @@ struct RawFingerprint {
   std::int64_t row_id = 0;
   std::string digest, document, checksum;
   bool operator==(const RawFingerprint&) const = default;
+};
+
+/// Where a store is in its history: of two stores with the same position, one is the other's replica or backup.
+struct Position {
+  std::int64_t revision = 0;
+  std::int64_t nonce = 0; ///< of the change that made it
+  bool operator==(const Position&) const = default;
 };
 
 /// Changes in their order.
@@ -339,18 +347,23 @@ class Store {
   /// oldest first. Errors: Stale for a revision that is too long ago (16384 changes) or that the store never had.
   /// ReadOnly for a file of a schema before 4 that is open read-only: it takes no note of changes yet.
   [[nodiscard]] Result<Changes> changes_since(std::int64_t revision, int limit) const;
+  /// Where the store is. Errors: as revision(); Corrupt where the newest change is not noted.
+  [[nodiscard]] Result<Position> position() const;
   /// All of them, with the rows that are still kept: what apply() takes. Errors: as above; Stale also where the rows
-  /// have more than 32 MiB.
-  [[nodiscard]] Result<Changes> rows_since(std::int64_t revision) const;
+  /// have more than 32 MiB; Mismatch where this store was never there, but another one.
+  [[nodiscard]] Result<Changes> rows_since(const Position& position) const;
 
   // Of a replica: a store whose documents and revisions are those of another one, its leader. Whatever else would
   // change documents in it fails as ReadOnly; tokens and history are its own.
 
   /// The URL of the leader; empty for a store that is no replica.
   [[nodiscard]] Result<std::string> leader() const;
-  /// Makes this store the replica of the one that `snapshot` was taken of (backup.hpp), which is opened and changed.
-  /// Errors: ReadOnly; InvalidSpec for a store with documents of its own; as open() of the snapshot.
+  /// Makes this store, in one transaction, the replica of the one that `snapshot` was taken of (backup.hpp). It takes
+  /// the memory of all its documents. Errors: ReadOnly; InvalidSpec for a store with documents of its own; Malformed
+  /// for a file that is no snapshot of this mc2's; for a replica Mismatch where it is of another store, or of before.
   [[nodiscard]] Result<void> become_replica(const std::string& leader, const std::filesystem::path& snapshot);
+  /// The same store is its leader's under another URL now. Errors: ReadOnly; Mismatch where this is no replica.
+  [[nodiscard]] Result<void> set_leader(const std::string& leader);
   /// Goes on from what the leader was at `since`, in one transaction. Errors: Mismatch where that is not this store's
   /// revision, or this is no replica; Malformed for changes that are not in order.
   [[nodiscard]] Result<void> apply(std::int64_t since, const Changes& changes);
