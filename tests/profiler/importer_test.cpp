@@ -78,6 +78,8 @@ INSTANTIATE_TEST_SUITE_P(
                2,
                {"all_reduce x0 1048576 B 118250 ns"}},
         Sample{"osu_allreduce.txt", "osu", {}, 0, {"all_reduce x0 4 B 21760 ns", "all_reduce x0 1048576 B 3291210 ns"}},
+        // Of 2 processes and of 4.
+        Sample{"imb_mpi1.txt", "imb", {}, 0, {"all_reduce x2 1024 B 6790 ns", "all_reduce x4 1024 B 19830 ns"}},
         // Bytes per peer times 4 ranks; the slowest rank's time.
         Sample{"osu_alltoall_full.txt",
                "osu",
@@ -130,6 +132,17 @@ std::string nccl_log(const std::string& program, int count) {
          std::to_string(count) + (program.find("reduce") != std::string::npos ? " float sum" : " float none") +
          " -1 2.5 0.4 0.4 0 2.5 0.4 0.4 0\n# Out of bounds values : 0 OK\n";
 }
+std::string imb_log(const std::string& name) {
+  const bool is_overlapped = name == "Ialltoall";
+  return "#    Intel(R) MPI Benchmarks 2021.11, MPI-1 part\n# Benchmarking " + name +
+         " \n# #processes = 4 \n # ( 4 additional processes waiting in MPI_Barrier )\n" +
+         (is_overlapped
+              ? "  #bytes #repetitions t_ovrl[usec] t_pure[usec] t_CPU[usec] overlap[%] defects\n 0 9 1 1 1 1 0.00\n"
+                " 1024 9 4.00 2.50 2.00 25.00 0.00\n"
+              : "  #bytes #repetitions t_min[usec] t_max[usec] t_avg[usec]\n 0 9 0.04 0.05 0.05\n 1024 9 2.00 2.50 "
+                "2.25\n");
+}
+
 std::string osu_log(const std::string& name) {
   return "# OSU MPI " + name + " Latency Test v7.4\n# Size       Avg Latency(us)\n1024                      2.50\n";
 }
@@ -158,6 +171,16 @@ INSTANTIATE_TEST_SUITE_P(
                       ByteCell{osu_log("Reduce_scatter"), kFourRanks, "reduce_scatter x0 1024 B 2500 ns"},
                       ByteCell{osu_log("Allgather"), kFourRanks, "all_gather x0 4096 B 2500 ns"},
                       ByteCell{osu_log("All-to-All Personalized Exchange"), kFourRanks, "all_to_all x0 4096 B 2500 ns"},
+                      ByteCell{osu_log("Reduce_scatter_block"), kFourRanks, "reduce_scatter x0 1024 B 2500 ns"},
+                      ByteCell{osu_log("Non-blocking Reduce_scatter_block"), kFourRanks,
+                               "reduce_scatter x0 1024 B 2500 ns"},
+                      ByteCell{osu_log("Allgather Persistent"), kFourRanks, "all_gather x0 4096 B 2500 ns"},
+                      ByteCell{imb_log("Allreduce"), {}, "all_reduce x4 1024 B 2500 ns"},
+                      ByteCell{imb_log("Reduce_scatter"), {}, "reduce_scatter x4 1024 B 2500 ns"},
+                      ByteCell{imb_log("Reduce_scatter_block"), {}, "reduce_scatter x4 4096 B 2500 ns"},
+                      ByteCell{imb_log("Allgather"), {}, "all_gather x4 4096 B 2500 ns"},
+                      ByteCell{imb_log("Iallgather_pure"), {}, "all_gather x4 4096 B 2500 ns"},
+                      ByteCell{imb_log("Ialltoall"), {}, "all_to_all x4 4096 B 2500 ns"},
                       ByteCell{hccl_log("all_reduce_test"), {}, "all_reduce x4 1024 B 2500 ns"},
                       ByteCell{hccl_log("reduce_scatter_test"), {}, "reduce_scatter x4 1024 B 2500 ns"},
                       ByteCell{hccl_log("all_gather_test"), {}, "all_gather x4 1024 B 2500 ns"},

@@ -11,6 +11,8 @@ namespace mc2::profiler {
 [[nodiscard]] Result<void> read_cuts(LogReader& reader, const ImportAnswers& answers, LogSink& sink);
 [[nodiscard]] bool detect_hccl_test(std::string_view head);
 [[nodiscard]] Result<void> read_hccl_test(LogReader& reader, const ImportAnswers& answers, LogSink& sink);
+[[nodiscard]] bool detect_imb(std::string_view head);
+[[nodiscard]] Result<void> read_imb(LogReader& reader, const ImportAnswers& answers, LogSink& sink);
 [[nodiscard]] bool detect_msprof_db(std::string_view head);
 [[nodiscard]] Result<void> read_msprof_db(LogReader& reader, const ImportAnswers& answers, LogSink& sink);
 [[nodiscard]] bool detect_msprof_kernels(std::string_view head);

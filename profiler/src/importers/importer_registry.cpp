@@ -15,6 +15,7 @@ constexpr std::array kImporters{
              read_msprof_statistic},
     Importer{"msprof", "msprof op_summary_*.csv, kernel_details.csv", detect_msprof_kernels, read_msprof_kernels},
     Importer{"hccl_test", "hccl_test", detect_hccl_test, read_hccl_test},
+    Importer{"imb", "Intel MPI Benchmarks, parts MPI-1 and NBC", detect_imb, read_imb},
     Importer{"osu", "OSU micro-benchmarks 5 to 7", detect_osu, read_osu},
     Importer{"nccl_tests", "nccl-tests and rccl-tests", detect_nccl_tests, read_nccl_tests}};
 

@@ -87,7 +87,9 @@ class OsuLog {
       name += std::string(parts[i]);
     name = plain(name);
     if (name.starts_with("nonblocking")) name.erase(0, 11);
+    if (name.ends_with("persistent")) name.resize(name.size() - 10);
     if (name == "alltoallpersonalizedexchange") name = "alltoall";
+    if (name == "reducescatterblock") name = "reducescatter"; // of as many bytes in all
     collective_ = find_collective(name);
     is_latency_ = text.find("Latency") != std::string_view::npos;
     title_ = "'" + shown(text) + "' ";
