@@ -24,7 +24,7 @@ ALTER TABLE fingerprint ADD COLUMN revision INTEGER NOT NULL DEFAULT 0;
 UPDATE revision SET value = value + (SELECT count(*) FROM fingerprint);
 UPDATE fingerprint SET revision = (SELECT value FROM revision) - (SELECT count(*) FROM fingerprint AS later
   WHERE later.id > fingerprint.id);
-INSERT INTO change SELECT value, '', 0, '', '', 0, 0, 0, '', 0, '', '', 0, random() FROM revision;
+INSERT INTO change SELECT value, '', 0, '', '', 0, 0, 0, '', 0, '', '', 0, random() & 9223372036854775807 FROM revision;
 
 CREATE TRIGGER change_noted AFTER INSERT ON change BEGIN
   DELETE FROM change WHERE revision <= NEW.revision - 16384;
@@ -41,63 +41,63 @@ DROP TRIGGER model_removed;
 CREATE TRIGGER sample_batch_kept AFTER INSERT ON sample_batch BEGIN
   UPDATE revision SET value = value + 1;
   INSERT INTO change SELECT value, 'sample_batch', 0, NEW.fingerprint_digest, NEW.kind, NEW.m, NEW.n, NEW.k, NEW.dtype,
-    NEW.world_size, '', NEW.digest, NEW.id, random() FROM revision;
+    NEW.world_size, '', NEW.digest, NEW.id, random() & 9223372036854775807 FROM revision;
 END;
 CREATE TRIGGER sample_batch_changed AFTER UPDATE ON sample_batch BEGIN
   UPDATE revision SET value = value + 1;
   INSERT INTO change SELECT value, 'sample_batch', 0, NEW.fingerprint_digest, NEW.kind, NEW.m, NEW.n, NEW.k, NEW.dtype,
-    NEW.world_size, '', NEW.digest, NEW.id, random() FROM revision;
+    NEW.world_size, '', NEW.digest, NEW.id, random() & 9223372036854775807 FROM revision;
 END;
 CREATE TRIGGER sample_batch_removed AFTER DELETE ON sample_batch BEGIN
   UPDATE revision SET value = value + 1;
   INSERT INTO change SELECT value, 'sample_batch', 1, OLD.fingerprint_digest, OLD.kind, OLD.m, OLD.n, OLD.k, OLD.dtype,
-    OLD.world_size, '', OLD.digest, OLD.id, random() FROM revision;
+    OLD.world_size, '', OLD.digest, OLD.id, random() & 9223372036854775807 FROM revision;
 END;
 
 CREATE TRIGGER model_kept AFTER INSERT ON model BEGIN
   UPDATE revision SET value = value + 1;
   INSERT INTO change SELECT value, 'model', 0, NEW.fingerprint_digest, NEW.kind, NEW.m, NEW.n, NEW.k, NEW.dtype,
-    NEW.world_size, '', NEW.digest, NEW.id, random() FROM revision;
+    NEW.world_size, '', NEW.digest, NEW.id, random() & 9223372036854775807 FROM revision;
 END;
 CREATE TRIGGER model_changed AFTER UPDATE ON model BEGIN
   UPDATE revision SET value = value + 1;
   INSERT INTO change SELECT value, 'model', 0, NEW.fingerprint_digest, NEW.kind, NEW.m, NEW.n, NEW.k, NEW.dtype,
-    NEW.world_size, '', NEW.digest, NEW.id, random() FROM revision;
+    NEW.world_size, '', NEW.digest, NEW.id, random() & 9223372036854775807 FROM revision;
 END;
 CREATE TRIGGER model_removed AFTER DELETE ON model BEGIN
   UPDATE revision SET value = value + 1;
   INSERT INTO change SELECT value, 'model', 1, OLD.fingerprint_digest, OLD.kind, OLD.m, OLD.n, OLD.k, OLD.dtype,
-    OLD.world_size, '', OLD.digest, OLD.id, random() FROM revision;
+    OLD.world_size, '', OLD.digest, OLD.id, random() & 9223372036854775807 FROM revision;
 END;
 
 CREATE TRIGGER plan_kept AFTER INSERT ON plan BEGIN
   UPDATE revision SET value = value + 1;
   INSERT INTO change SELECT value, 'plan', 0, NEW.fingerprint_digest, NEW.kind, NEW.m, NEW.n, NEW.k, NEW.dtype,
-    NEW.world_size, NEW.purpose, NEW.digest, NEW.id, random() FROM revision;
+    NEW.world_size, NEW.purpose, NEW.digest, NEW.id, random() & 9223372036854775807 FROM revision;
 END;
 CREATE TRIGGER plan_changed AFTER UPDATE ON plan BEGIN
   UPDATE revision SET value = value + 1;
   INSERT INTO change SELECT value, 'plan', 0, NEW.fingerprint_digest, NEW.kind, NEW.m, NEW.n, NEW.k, NEW.dtype,
-    NEW.world_size, NEW.purpose, NEW.digest, NEW.id, random() FROM revision;
+    NEW.world_size, NEW.purpose, NEW.digest, NEW.id, random() & 9223372036854775807 FROM revision;
 END;
 CREATE TRIGGER plan_removed AFTER DELETE ON plan BEGIN
   UPDATE revision SET value = value + 1;
   INSERT INTO change SELECT value, 'plan', 1, OLD.fingerprint_digest, OLD.kind, OLD.m, OLD.n, OLD.k, OLD.dtype,
-    OLD.world_size, OLD.purpose, OLD.digest, OLD.id, random() FROM revision;
+    OLD.world_size, OLD.purpose, OLD.digest, OLD.id, random() & 9223372036854775807 FROM revision;
 END;
 
 CREATE TRIGGER measurement_kept AFTER INSERT ON measurement BEGIN
   UPDATE revision SET value = value + 1;
   INSERT INTO change SELECT value, 'measurement', 0, NEW.fingerprint_digest, NEW.kind, NEW.m, NEW.n, NEW.k, NEW.dtype,
-    NEW.world_size, '', NEW.digest, NEW.id, random() FROM revision;
+    NEW.world_size, '', NEW.digest, NEW.id, random() & 9223372036854775807 FROM revision;
 END;
 CREATE TRIGGER measurement_changed AFTER UPDATE ON measurement BEGIN
   UPDATE revision SET value = value + 1;
   INSERT INTO change SELECT value, 'measurement', 0, NEW.fingerprint_digest, NEW.kind, NEW.m, NEW.n, NEW.k, NEW.dtype,
-    NEW.world_size, '', NEW.digest, NEW.id, random() FROM revision;
+    NEW.world_size, '', NEW.digest, NEW.id, random() & 9223372036854775807 FROM revision;
 END;
 CREATE TRIGGER measurement_removed AFTER DELETE ON measurement BEGIN
   UPDATE revision SET value = value + 1;
   INSERT INTO change SELECT value, 'measurement', 1, OLD.fingerprint_digest, OLD.kind, OLD.m, OLD.n, OLD.k, OLD.dtype,
-    OLD.world_size, '', OLD.digest, OLD.id, random() FROM revision;
+    OLD.world_size, '', OLD.digest, OLD.id, random() & 9223372036854775807 FROM revision;
 END;

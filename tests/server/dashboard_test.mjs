@@ -29,15 +29,23 @@ function mc2(...options) {
   return execFileSync(MC2, [...options, "--store", store], {env: {...process.env, HOME: directory, XDG_DATA_HOME: directory}, stdio: "pipe"});
 }
 
-async function startService() {
-  service = spawn(MC2, ["serve", "--port", "0", "--access-log", "false", "--history-interval", "1", "--store", store], {stdio: ["ignore", "ignore", "pipe"]});
+/** A service with a store, and where it is asked. */
+async function startService(store, ...options) {
+  const child = spawn(MC2, ["serve", "--port", "0", "--access-log", "false", "--history-interval", "1", "--store", store, ...options],
+    {stdio: ["ignore", "ignore", "pipe"]});
   let said = "";
-  for await (const part of service.stderr) {
+  for await (const part of child.stderr) {
     said += part;
     const found = /on (http:\/\/\S+:\d+)\n/.exec(said);
-    if (found) return found[1];
+    if (found) return [child, found[1]];
   }
   throw new Error(`mc2 serve: ${said}`);
+}
+
+async function stop(child) {
+  const ended = new Promise((resolve) => child.once("exit", resolve));
+  child.kill("SIGTERM");
+  await ended;
 }
 
 async function api(path, body) {
@@ -128,18 +136,14 @@ const allPages = async () => {
 describe("the dashboard", {skip: !browserPath && "there is no Chromium here"}, () => {
   before(async () => {
     await fillStore();
-    base = await startService();
+    [service, base] = await startService(store);
     await fillService();
     browser = await chromium.launch({executablePath: browserPath, args: browserFlags});
   });
 
   after(async () => {
     await browser?.close();
-    if (service) {
-      const ended = new Promise((resolve) => service.once("exit", resolve));
-      service.kill("SIGTERM");
-      await ended;
-    }
+    if (service) await stop(service);
     rmSync(directory, {recursive: true, force: true});
   });
 
@@ -468,6 +472,19 @@ describe("the dashboard", {skip: !browserPath && "there is no Chromium here"}, (
       await themed.context().close();
       assert.deepEqual(complaints, []);
     });
+
+  it("tells a replica from its leader", async () => {
+    const [replica, url] = await startService(join(directory, "replica.db"), "--follow", base);
+    try {
+      await open("health");
+      assert.ok(!(await textOf("[aria-label=State]")).includes("Replica"));
+      await page.goto(`${url}/#/health`);
+      await page.getByText(/of a leader, with all that it had .* ago/).waitFor();
+      assert.ok((await textOf("[aria-label=State]")).includes("Replica"));
+    } finally {
+      await stop(replica);
+    }
+  });
 
   // The last: from here on the store has a token, and the service lets in nobody without one.
   it("asks for a token and keeps it in this tab only", async () => {

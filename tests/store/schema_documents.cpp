@@ -141,7 +141,7 @@ int main(int argc, char** argv) {
   removed.purpose.clear();
   write(directory / "changes.json", encode(Changes{{kept, removed}, 8}));
   kept.row = RawDocument{3, 12, examples::kNow, "a plan", digest("its checksum")};
-  removed.row = RawDocument{4, -7, {}, {}, {}};
+  removed.row = RawDocument{4, 7, {}, {}, {}};
   write(directory / "changes_rows.json",
         encode(Changes{{kept, removed}, 8, {{1, kept.fingerprint_digest, "a machine", digest("its checksum")}}}));
   write(directory / "measurement.json", encode(MeasurementRecord{examples::fingerprint(), examples::measurement()}));

@@ -281,6 +281,8 @@ Result<ExitCode> DbCommand::prune() const {
     if (!is_json) std::cout << "removed " << count << " " << kind->what << " of before " << moment << "\n";
   }
   if (is_json) print_report("mc2.pruned/1", report);
+  if (is_interrupted())
+    return Error{ErrorCode::Cancelled, "", "interrupted; the same command removes what is left of it"};
   return ExitCode::Success;
 }
 

@@ -4,7 +4,7 @@ namespace mc2::store {
 
 template <>
 inline constexpr auto kFields<RawDocument> = std::tuple(field("row_id", &RawDocument::row_id, at_least(1)),
-                                                        field("nonce", &RawDocument::nonce),
+                                                        field("nonce", &RawDocument::nonce, at_least(0)),
                                                         field_if_set("created_at", &RawDocument::created_at),
                                                         field_if_set("document", &RawDocument::document),
                                                         field_if_set("checksum", &RawDocument::checksum));

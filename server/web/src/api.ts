@@ -89,6 +89,12 @@ const post = async <T>(path: string, body: string): Promise<T> =>
   (await (await ask(path, "application/json", body)).json()) as T;
 const id = encodeURIComponent;
 
+export interface Readiness {
+  status: string;
+  revision: number;
+  replica?: {connected: boolean; behind_ms: number; leader_revision: number};
+}
+
 export const api = {
   plan: (question: Parameters) => get<Answer>(`/v1/plan${query(question)}`),
   plans: (filter: Parameters) => get<List>(`/v1/plans${query(filter)}`),
@@ -105,7 +111,7 @@ export const api = {
   ownLlmPlan: (config: string, question: Parameters) => post<LlmPlan>(`/v1/llms/plan${query(question)}`, config),
   machines: async () => (await get<MachineList>("/v1/fingerprints")).items,
   history: (after: string) => get<History>(`/v1/history${query({after})}`),
-  readiness: () => get<{status: string; revision: number}>("/readyz"),
+  readiness: () => get<Readiness>("/readyz"),
   version: () => get<{version: string; api: string}>("/version"),
   metrics: async () => (await ask("/metrics", "text/plain")).text(),
 };

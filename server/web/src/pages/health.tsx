@@ -1,5 +1,7 @@
+import type {ComponentChildren} from "preact";
 import {useEffect, useState} from "preact/hooks";
 import {api} from "../api";
+import type {Readiness} from "../api";
 import {count, percent, time} from "../format";
 import {History, serviceCharts} from "../history";
 import {useChanges, useLoaded} from "../hooks";
@@ -10,6 +12,12 @@ import {Facts, Shown, Table} from "../parts";
 const refreshMs = 5000;
 
 const unique = (values: (string | undefined)[]) => [...new Set(values.filter((value) => value !== undefined))].sort() as string[];
+
+function replicaText({connected, behind_ms}: NonNullable<Readiness["replica"]>) {
+  const age = time(1e3 * behind_ms);
+  if (connected) return `of a leader, with all that it had ${age} ago`;
+  return <strong>of a leader that does not answer, with what it had {age} ago at best</strong>;
+}
 
 function Routes({metrics}: {metrics: Metric[]}) {
   const requests = metrics.filter((metric) => metric.name === "mc2_requests_total");
@@ -71,11 +79,12 @@ export function HealthPage() {
       <h1>Health</h1>
       <section aria-label="State" class="card">
         <Shown loaded={ready}>
-          {({status, revision}) => (
+          {({status, revision, replica}) => (
             <Facts
               facts={[
                 ["Service", <span class="good">{status}</span>],
                 ["Store", `revision ${count(revision)}`],
+                ...(replica ? [["Replica", replicaText(replica)] as [string, ComponentChildren]] : []),
                 ["Version", version.value ? `${version.value.version}, interface ${version.value.api}` : "…"],
               ]}
             />
