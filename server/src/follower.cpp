@@ -121,18 +121,21 @@ void Follower::note_lost(const std::string& why) {
     surroundings_.event("answers go on from what is here, as it cannot be followed: " + why);
 }
 
-Result<bool> Follower::take_snapshot(const std::stop_token& ends) {
+Result<void> Follower::take_snapshot(const std::stop_token& ends) {
   const CopyName copy(config_.store.parent_path());
   MC2_TRY(download_snapshot(config_.leader, copy.path(), ends)); // while others write
   MC2_TRY(store_.write([&](store::Store& store) { return store.become_replica(client_.url(), copy.path()); }));
   answers_.forget_all();
-  return true;
+  return {};
 }
 
 Result<bool> Follower::step(const std::stop_token& ends) {
   MC2_ASSIGN(const auto since, store_.read([](const store::Store& store) { return store.position(); }));
   const auto asked = client_.rows_since(since, kPatience, ends);
-  if (!asked && asked.error().code == ErrorCode::Stale) return take_snapshot(ends);
+  if (!asked && asked.error().code == ErrorCode::Stale) {
+    MC2_TRY(take_snapshot(ends));
+    return false; // a leader that tells of no changes at all is not asked for one snapshot after the other
+  }
   if (!asked) return asked.error();
   const store::Changes& changes = asked.value();
   const bool has_changed = changes.revision != since.revision;

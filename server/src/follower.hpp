@@ -58,9 +58,9 @@ class Follower {
   Follower(const Config& config, client::Client client, StoreGate& store, AnswerCache& answers,
            Surroundings surroundings);
   void follow(const std::stop_token& ends);
-  /// Asks once and takes over what has changed. Returns whether anything had. Errors: why it is not followed.
+  /// Asks once and takes over what has changed. Returns whether to ask again at once. Errors: why it is not followed.
   [[nodiscard]] Result<bool> step(const std::stop_token& ends);
-  [[nodiscard]] Result<bool> take_snapshot(const std::stop_token& ends);
+  [[nodiscard]] Result<void> take_snapshot(const std::stop_token& ends);
   void note_current(std::int64_t leader_revision);
   void note_lost(const std::string& why);
 

@@ -86,14 +86,12 @@ Response kept_response(const std::string& folder, const std::string& digest) {
 
 namespace {
 
-/// Of a replica, or of what was one and is none any more. Errors: as Follower::prepare, store::Store::open.
-Result<void> prepare_store(const Config& config, const Surroundings& surroundings) {
-  if (config.is_replica()) return Follower::prepare(config, surroundings);
-  MC2_ASSIGN(auto store, store::Store::open(config.store, store::OpenMode::ReadWrite));
-  MC2_ASSIGN(const auto leader, store.leader());
+/// Of a store that was a replica, perhaps. Errors: as store::Store::stop_following.
+Result<void> stop_following(StoreGate& gate, const Surroundings& surroundings) {
+  MC2_ASSIGN(const auto leader, gate.read([](const store::Store& store) { return store.leader(); }));
   if (leader.empty()) return {};
   if (surroundings.event) surroundings.event("the store is no replica of " + leader + " any more, but one of its own");
-  return store.stop_following();
+  return gate.write([](store::Store& store) { return store.stop_following(); });
 }
 
 } // namespace
@@ -103,7 +101,7 @@ Service::~Service() = default;
 
 Result<std::unique_ptr<Service>> Service::open(const Config& config, Surroundings surroundings) {
   MC2_TRY(config.validate());
-  MC2_TRY(prepare_store(config, surroundings));
+  if (config.is_replica()) MC2_TRY(Follower::prepare(config, surroundings));
   auto keeper = std::make_unique<Gatekeeper>(config);
   const auto read_tokens = [raw = keeper.get()](const store::Store& store) -> Result<void> {
     MC2_ASSIGN(const auto tokens, store.list_tokens());
@@ -116,11 +114,12 @@ Result<std::unique_ptr<Service>> Service::open(const Config& config, Surrounding
   const ChangeSignal changes;
   MC2_ASSIGN(auto gate, StoreGate::open(config.store, config.limits.least_free_bytes, read_tokens, tell_state,
                                         [changes] { changes.fire(); }));
+  if (!config.is_replica()) MC2_TRY(stop_following(*gate, surroundings));
   std::unique_ptr<Service> service(new Service(
       std::make_unique<Impl>(config, std::move(keeper), changes, std::move(gate), std::move(surroundings))));
   remove_old_backups(config.store.parent_path());
+  Impl& impl = *service->impl_;
   if (config.is_replica()) {
-    Impl& impl = *service->impl_;
     MC2_ASSIGN(impl.follower, Follower::open(impl.config, *impl.store, impl.answers, impl.context.surroundings));
     impl.context.follower = impl.follower.get();
   }

@@ -7,16 +7,10 @@ import socket
 import subprocess
 import sys
 
-from serving import ServiceTest, program, read_all
+from serving import ServiceTest, free_port, program, read_all
 
 LISTENER = sys.argv[2]
 NEGATIVE_CHUNK = b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n-1\r\nabc\r\n0\r\n\r\n"
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 class ListenerTest(ServiceTest):

@@ -16,7 +16,6 @@ Inflater::Inflater(ByteSource& source) : source_(source), input_(kFirstInputByte
 }
 
 void Inflater::fill() {
-  if (begin_ == end_) begin_ = end_ = 0;
   std::copy(input_.begin() + static_cast<std::ptrdiff_t>(begin_), input_.begin() + static_cast<std::ptrdiff_t>(end_),
             input_.begin());
   end_ -= std::exchange(begin_, 0);

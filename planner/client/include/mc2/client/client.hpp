@@ -99,9 +99,8 @@ class Client {
                                                      std::chrono::milliseconds patience,
                                                      const std::stop_token& stop = {}) const;
 
-  // What a replica of the service needs (docs/service.md).
-
-  // It must be of this mc2's version. Errors of the first two: InvalidSpec for another one.
+  // What a replica of the service needs (docs/service.md). Errors of the first two: InvalidSpec for a service of
+  // another version than this mc2's.
 
   /// As store::Store::rows_since, waiting as changes_since() does. Errors: likewise.
   [[nodiscard]] Result<store::Changes> rows_since(const store::Position& position, std::chrono::milliseconds patience,
