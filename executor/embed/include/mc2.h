@@ -192,6 +192,11 @@ typedef struct mc2_plan_options {
   int64_t min_block_length;  /* 0: the alignment */
   int64_t max_block_count;   /* 0: 64, or 1 where the backend does not cut the operator */
   double objective_quantile; /* 0: 0.5, the expected makespan */
+  /* What the model's slow-downs of lanes that work at once are taken for, at least 1; both 0: what the model says. */
+  double compute_contention, communication_contention;
+  double block_overhead_us;   /* what a block costs in each lane beside its curve; with has_block_overhead */
+  int32_t has_block_overhead; /* 0: what the model says */
+  int32_t reserved;           /* 0 */
 } mc2_plan_options;
 
 /* Plans from a model. @param options NULL: defaults */
@@ -483,6 +488,68 @@ MC2_API mc2_status mc2_tune(mc2_communicator* communicator, const mc2_op_spec* o
                             mc2_plan** plan);
 /* The same where the caller runs the operator. */
 MC2_API mc2_status mc2_tune_bench(const mc2_bench* bench, const mc2_tune_options* options, mc2_plan** plan);
+
+/* ---- Cuts that another program ran ---- */
+
+/* A cut as a program of yours ran it: medians in us. An uncut time is 0 where it was not measured. */
+typedef struct mc2_measured_cut {
+  size_t size;
+  uint32_t version;
+  uint32_t run_count;     /* 0: 1 */
+  const char* variant;    /* one of the model's; NULL: its only one */
+  const int64_t* lengths; /* of the blocks, in execution order */
+  size_t length_count;
+  double fused_us;   /* must be given */
+  double serial_us;  /* the uncut operator beside it */
+  double compute_us; /* its matmul alone */
+  double communication_us;
+  double relative_error; /* standard error of fused_us over fused_us; 0: not known, taken for 1 % */
+} mc2_measured_cut;
+
+/* What measured cuts tell of a machine. */
+typedef struct mc2_refinement mc2_refinement;
+
+enum {
+  MC2_FACTOR_COMPUTE_SLOWDOWN = 1, /* of a lane while the other works */
+  MC2_FACTOR_COMMUNICATION_SLOWDOWN = 2,
+  MC2_FACTOR_BLOCK_OVERHEAD = 4
+};
+
+/* Intervals are of 90 %. */
+typedef struct mc2_refinement_summary {
+  size_t size;
+  uint32_t version;
+  uint32_t determined_factors; /* bits MC2_FACTOR_...: those of which the cuts say more than the model */
+  double compute_slowdown, compute_slowdown_low, compute_slowdown_high;
+  double communication_slowdown, communication_slowdown_low, communication_slowdown_high;
+  double block_overhead_us, block_overhead_low_us, block_overhead_high_us;
+  double serial_us;      /* measured, or else predicted */
+  double relative_noise; /* standard error of the best cut's time over it */
+  double expected_gain;  /* relative, by running the first of mc2_refinement_next() */
+  int32_t is_serial_measured;
+  int32_t reserved;
+  size_t next_count; /* cuts to run next; 0: no further cut is expected to gain more than the noise */
+  const char* text;  /* what was learnt, one sentence */
+} mc2_refinement_summary;
+
+/* Learns from cuts that were run somewhere else, as `mc2 refine` does: docs/cost_model.md, Recalibration. `options`
+ * bound the cuts to run next. @param cuts all of one size; NULL, 0: none yet, then mc2_refinement_next() says where to
+ * begin @param options NULL: defaults */
+MC2_API mc2_status mc2_refine(const mc2_model* model, const mc2_op_spec* op, const mc2_measured_cut* cuts, size_t count,
+                              const mc2_plan_options* options, mc2_refinement** refinement);
+MC2_API mc2_status mc2_refinement_summarize(const mc2_refinement* refinement, mc2_refinement_summary* summary);
+/* To use now: the best cut that was measured, or "do not cut". */
+MC2_API mc2_status mc2_refinement_plan(const mc2_refinement* refinement, mc2_plan** plan);
+/* The recalibrated model, for other m. */
+MC2_API mc2_status mc2_refinement_model(const mc2_refinement* refinement, mc2_model** model);
+/* The index-th cut to run next, that which teaches most first. MC2_ERROR_OUT_OF_RANGE past the last. */
+MC2_API mc2_status mc2_refinement_next(const mc2_refinement* refinement, size_t index, mc2_plan** plan);
+MC2_API mc2_status mc2_free_refinement(mc2_refinement* refinement);
+
+/* Keeps measured cuts under the name of a machine, as `mc2 import` does: for `mc2 refine` and `mc2 plan --device`.
+ * Those that are kept already are not kept again. @param kept_count may be NULL */
+MC2_API mc2_status mc2_store_put_measured_cuts(mc2_store* store, const char* device, const mc2_op_spec* op,
+                                               const mc2_measured_cut* cuts, size_t count, size_t* kept_count);
 
 #ifdef __cplusplus
 }

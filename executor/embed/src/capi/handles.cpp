@@ -27,6 +27,7 @@ const char* name_of(Kind kind) noexcept {
     case Kind::Plan: return "plan";
     case Kind::PlanRanges: return "plan ranges";
     case Kind::Prepared: return "prepared";
+    case Kind::Refinement: return "refinement";
     case Kind::Store: return "store";
   }
   return "handle";

@@ -11,7 +11,17 @@
 
 namespace mc2::capi {
 
-enum class Kind : std::uint8_t { Communicator = 1, Context, Machine, Model, Plan, PlanRanges, Prepared, Store };
+enum class Kind : std::uint8_t {
+  Communicator = 1,
+  Context,
+  Machine,
+  Model,
+  Plan,
+  PlanRanges,
+  Prepared,
+  Store,
+  Refinement
+};
 
 /// What a handle stands for.
 class Object {

@@ -15,6 +15,7 @@
 #include "mc2/planner/cost_model.hpp"
 #include "mc2/planner/fingerprint.hpp"
 #include "mc2/planner/plan_ranges.hpp"
+#include "mc2/profiler/refine.hpp"
 #include "mc2/store/store.hpp"
 
 namespace mc2::capi {
@@ -52,6 +53,13 @@ struct PlanRangesObject final : Object {
   explicit PlanRangesObject(planner::PlanRanges ranges);
   const planner::PlanRanges ranges;
   const std::string json;
+};
+
+struct RefinementObject final : Object {
+  static constexpr Kind kKind = Kind::Refinement;
+  RefinementObject(const planner::OpSpec& of, profiler::Refinement made) : op(of), refinement(std::move(made)) {}
+  const planner::OpSpec op;
+  const profiler::Refinement refinement;
 };
 
 struct ContextObject final : Object {

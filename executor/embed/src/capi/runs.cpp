@@ -84,13 +84,8 @@ std::vector<executor::RankBuffers> read_buffers(const mc2_buffers* first, std::s
          "is " + std::to_string(count) + "; the communicator has " + std::to_string(rank_count) +
              " ranks in this process");
   }
-  const std::size_t stride = check_header(first, "buffers").size;
   std::vector<executor::RankBuffers> buffers;
-  for (std::size_t i = 0; i < count; ++i) {
-    const auto* each = reinterpret_cast<const mc2_buffers*>(reinterpret_cast<const std::byte*>(first) + i * stride);
-    if (check_header(each, "buffers").size != stride)
-      fail(MC2_ERROR_STRUCT, "buffers.size", "differs between the ranks");
-    const mc2_buffers known = read_struct(each, "buffers");
+  for (const mc2_buffers& known : read_structs(first, count, "buffers")) {
     check_left_out(known, op);
     buffers.push_back(rank_buffers(known));
   }

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstring>
 #include <string>
+#include <vector>
 
 #include "capi/call.hpp"
 
@@ -36,7 +37,22 @@ T read_struct(const T* address, const char* name) {
   return known;
 }
 
-/// As above; what is left out is all default.
+/// The caller's array of structs, all of the first one's size.
+template <typename T>
+std::vector<T> read_structs(const T* first, std::size_t count, const char* name) {
+  std::vector<T> known;
+  if (count == 0) return known;
+  const std::size_t stride = check_header(first, name).size;
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto* each = reinterpret_cast<const T*>(reinterpret_cast<const std::byte*>(first) + i * stride);
+    if (check_header(each, name).size != stride)
+      fail(MC2_ERROR_STRUCT, std::string(name) + ".size", "differs between the elements of the array");
+    known.push_back(read_struct(each, name));
+  }
+  return known;
+}
+
+/// As read_struct(); what is left out is all default.
 template <typename T>
 T read_optional_struct(const T* address, const char* name) {
   return address == nullptr ? T{} : read_struct(address, name);

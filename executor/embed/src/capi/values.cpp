@@ -141,6 +141,11 @@ planner::PlanOptions read_plan_options(const mc2_plan_options* address, const pl
   if (given_options.min_block_length != 0) options.min_block_rows = given_options.min_block_length;
   if (given_options.max_block_count != 0) options.max_block_count = given_options.max_block_count;
   if (given_options.objective_quantile != 0) options.objective_quantile = given_options.objective_quantile;
+  if (given_options.compute_contention != 0 || given_options.communication_contention != 0)
+    options.contention = {given_options.compute_contention, given_options.communication_contention};
+  if (given_options.has_block_overhead != 0) options.block_overhead_us = given_options.block_overhead_us;
+  if (given_options.has_block_overhead == 0 && given_options.block_overhead_us != 0)
+    fail(MC2_ERROR_INVALID_SPEC, "options.block_overhead_us", "is given without options.has_block_overhead = 1");
   options.require_significant_gain = given_options.allow_small_gain == 0;
   return options;
 }

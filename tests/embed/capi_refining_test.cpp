@@ -1,0 +1,148 @@
+// Cuts that the caller's own program ran, through the C interface.
+
+#include <gmock/gmock.h>
+
+#include "embed/capi.hpp"
+
+namespace mc2::capi_tests {
+namespace {
+
+using ::testing::HasSubstr;
+
+/// The cut's run, beside 552 us for the uncut operator of model().
+mc2_measured_cut measured(const std::vector<std::int64_t>& lengths, double fused_us) {
+  mc2_measured_cut cut = MC2_INIT(mc2_measured_cut);
+  cut.lengths = lengths.data();
+  cut.length_count = lengths.size();
+  cut.fused_us = fused_us;
+  cut.serial_us = 552;
+  cut.compute_us = cut.communication_us = 276;
+  return cut;
+}
+
+mc2_plan_options small_blocks() {
+  mc2_plan_options options = MC2_INIT(mc2_plan_options);
+  options.alignment = options.min_block_length = 32;
+  return options;
+}
+
+class CRefinement : public ::testing::Test {
+ protected:
+  void TearDown() override {
+    EXPECT_EQ(mc2_free_refinement(refinement_), MC2_OK);
+    EXPECT_EQ(mc2_free_model(model_), MC2_OK);
+  }
+  mc2_status refine(const std::vector<mc2_measured_cut>& cuts) {
+    const auto spec = op();
+    const auto options = small_blocks();
+    return mc2_refine(model_, &spec, cuts.data(), cuts.size(), &options, &refinement_);
+  }
+  mc2_model* model_ = model();
+  mc2_refinement* refinement_ = nullptr;
+  const std::vector<std::int64_t> halves_{256, 256}, quarters_{128, 128, 128, 128};
+};
+
+TEST_F(CRefinement, LearnsFromCutsAndSaysWhatToUseAndRunNext) {
+  // Without contention halves take 20 + 128 + 148 + 148 = 444 us.
+  ASSERT_EQ(refine({measured(halves_, 470), measured(quarters_, 460)}), MC2_OK) << last_error().message;
+  mc2_refinement_summary summary = MC2_INIT(mc2_refinement_summary);
+  MC2_ASSERT_OK(mc2_refinement_summarize(refinement_, &summary));
+  EXPECT_NEAR(summary.serial_us, 552, 0.01);
+  EXPECT_EQ(summary.is_serial_measured, 1);
+  EXPECT_GE(summary.compute_slowdown, summary.compute_slowdown_low);
+  EXPECT_LE(summary.compute_slowdown, summary.compute_slowdown_high);
+  EXPECT_GT(std::string(summary.text).size(), 10U);
+
+  mc2_plan* now = nullptr;
+  MC2_ASSERT_OK(mc2_refinement_plan(refinement_, &now));
+  mc2_plan_summary plan = MC2_INIT(mc2_plan_summary);
+  MC2_ASSERT_OK(mc2_plan_summarize(now, &plan));
+  EXPECT_EQ(plan.block_count, 4); // the faster of the two
+  EXPECT_STREQ(plan.strategy, "refined");
+  EXPECT_EQ(mc2_free_plan(now), MC2_OK);
+
+  mc2_model* recalibrated = nullptr;
+  MC2_ASSERT_OK(mc2_refinement_model(refinement_, &recalibrated));
+  EXPECT_EQ(mc2_free_model(recalibrated), MC2_OK);
+}
+
+TEST_F(CRefinement, WithoutCutsSaysWhereToBegin) {
+  ASSERT_EQ(refine({}), MC2_OK) << last_error().message;
+  mc2_refinement_summary summary = MC2_INIT(mc2_refinement_summary);
+  MC2_ASSERT_OK(mc2_refinement_summarize(refinement_, &summary));
+  ASSERT_GT(summary.next_count, 0U);
+  mc2_plan* next = nullptr;
+  MC2_ASSERT_OK(mc2_refinement_next(refinement_, 0, &next));
+  mc2_plan_summary plan = MC2_INIT(mc2_plan_summary);
+  MC2_ASSERT_OK(mc2_plan_summarize(next, &plan));
+  EXPECT_GT(plan.block_count, 1);
+  EXPECT_LE(plan.makespan_low_us, plan.makespan_us);
+  EXPECT_EQ(mc2_free_plan(next), MC2_OK);
+  EXPECT_EQ(mc2_refinement_next(refinement_, summary.next_count, &next), MC2_ERROR_OUT_OF_RANGE);
+  EXPECT_THAT(last_error().message, HasSubstr("cuts are worth a run"));
+}
+
+TEST_F(CRefinement, RefusesCutsThatCannotBe) {
+  const std::vector<std::int64_t> short_by_one{256, 255};
+  EXPECT_EQ(refine({measured(short_by_one, 470)}), MC2_ERROR_INVALID_SPEC);
+  EXPECT_STREQ(last_error().field, "cuts.lengths");
+  EXPECT_EQ(refine({measured(halves_, 0)}), MC2_ERROR_CANNOT_FIT);
+  EXPECT_EQ(refine({measured(halves_, -1)}), MC2_ERROR_CANNOT_FIT);
+  auto none = measured(halves_, 470);
+  none.lengths = nullptr;
+  EXPECT_EQ(refine({none}), MC2_ERROR_INVALID_SPEC);
+  auto foreign = measured(halves_, 470);
+  foreign.variant = "ring";
+  EXPECT_NE(refine({foreign}), MC2_OK);
+  auto torn = measured(halves_, 470);
+  torn.size = 8;
+  EXPECT_EQ(refine({measured(halves_, 470), torn}), MC2_ERROR_STRUCT);
+  EXPECT_EQ(refine(std::vector(257, measured(halves_, 470))), MC2_ERROR_INVALID_SPEC);
+  EXPECT_EQ(refinement_, nullptr);
+}
+
+TEST_F(CRefinement, AssumptionsStandInThePlan) {
+  const auto spec = op();
+  auto options = small_blocks();
+  options.compute_contention = options.communication_contention = 1.5;
+  options.has_block_overhead = 1;
+  options.block_overhead_us = 3;
+  const auto makespan_us = [&](const mc2_plan_options& by) {
+    mc2_plan* plan = nullptr;
+    EXPECT_EQ(mc2_plan_from_model(model_, &spec, &by, &plan), MC2_OK) << last_error().message;
+    mc2_plan_summary summary = MC2_INIT(mc2_plan_summary);
+    EXPECT_EQ(mc2_plan_summarize(plan, &summary), MC2_OK);
+    EXPECT_EQ(mc2_free_plan(plan), MC2_OK);
+    return summary.makespan_us;
+  };
+  EXPECT_GT(makespan_us(options), makespan_us(small_blocks()));
+  mc2_plan* plan = nullptr;
+  options.compute_contention = 0.5;
+  EXPECT_EQ(mc2_plan_from_model(model_, &spec, &options, &plan), MC2_ERROR_INVALID_SPEC);
+  options = small_blocks();
+  options.block_overhead_us = 3;
+  EXPECT_EQ(mc2_plan_from_model(model_, &spec, &options, &plan), MC2_ERROR_INVALID_SPEC);
+  EXPECT_THAT(last_error().message, HasSubstr("has_block_overhead"));
+}
+
+TEST_F(CRefinement, KeepsCutsOnceUnderTheMachinesName) {
+  const auto folder = std::filesystem::temp_directory_path() / ("mc2_capi_refining_" + std::to_string(getpid()));
+  std::filesystem::create_directories(folder);
+  mc2_store* store = nullptr;
+  MC2_ASSERT_OK(mc2_store_open((folder / "store.db").c_str(), 0, &store));
+  const auto spec = op();
+  const std::vector cuts{measured(halves_, 470), measured(quarters_, 460)};
+  std::size_t kept = 9;
+  MC2_ASSERT_OK(mc2_store_put_measured_cuts(store, "my-npu", &spec, cuts.data(), cuts.size(), &kept));
+  EXPECT_EQ(kept, 2U);
+  MC2_ASSERT_OK(mc2_store_put_measured_cuts(store, "my-npu", &spec, cuts.data(), cuts.size(), &kept));
+  EXPECT_EQ(kept, 0U);
+  const auto free_of_time = measured(halves_, 0);
+  EXPECT_EQ(mc2_store_put_measured_cuts(store, "my-npu", &spec, &free_of_time, 1, nullptr), MC2_ERROR_INVALID_SPEC);
+  EXPECT_STREQ(last_error().field, "cuts.fused_us");
+  EXPECT_EQ(mc2_free_store(store), MC2_OK);
+  std::filesystem::remove_all(folder);
+}
+
+} // namespace
+} // namespace mc2::capi_tests
