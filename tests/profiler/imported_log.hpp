@@ -57,7 +57,7 @@ struct ImportedLog {
 [[nodiscard]] inline std::vector<std::string> timings_text(const TimingSet& timings) {
   std::vector<std::string> texts;
   for (const auto& [key, group] : timings.groups())
-    for (const TimedRound& timed : group.kept) {
+    for (const TimedRound& timed : group.rounds()) {
       const std::string time = std::to_string(timed.time.count()) + " ns";
       if (key.component == planner::Component::Collective)
         texts.push_back(std::string(planner::to_string(key.collective)) + " x" + std::to_string(key.world_size) + " " +

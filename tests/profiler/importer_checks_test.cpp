@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <set>
 #include <sstream>
 
 #include "imported_log.hpp"
@@ -10,7 +11,11 @@ namespace mc2::profiler::importer_checks_test {
 namespace {
 
 using planner::Collective;
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::Field;
 using ::testing::HasSubstr;
+using ::testing::UnorderedElementsAre;
 
 std::string json_log(const std::string& program, int threads, int gpus, const std::string& devices,
                      const std::string& row) {
@@ -105,6 +110,150 @@ TEST(NcclTests, PrefixesOfKubectlAreLeftOut) {
   const ImportedLog plain = import_text(read_log("nccl_tests.log")), imported = import_text(tagged, {}, "nccl_tests");
   EXPECT_EQ(imported.summary.value().took_count, plain.summary.value().took_count);
   EXPECT_EQ(imported.summary.value().bad_count, 0) << imported.first(Verdict::Bad);
+}
+
+/// Two ranks of all_reduce_perf, with these columns behind root and this row.
+std::string columns_log(const std::string& columns, const std::string& row) {
+  return "# nccl-tests version 2.19.6\n# Collective test starting: all_reduce_perf\n# nThread 1 nGpus 2 minBytes 1024\n"
+         "#  Rank  0 Group 0 on a\n#  Rank  1 Group 0 on a\n# size count type redop root " +
+         columns + "\n# (B) (elements) (us) (GB/s) (GB/s) (us) (us) (us) (%) %Y-%m-%d %H:%M:%S\n" + row +
+         "\n# Out of bounds values : 0 OK\n";
+}
+
+TEST(NcclTests, IterationTimesAndTimeStampsStandBesideTheTime) {
+  const std::string with_iterations = columns_log("time algbw busbw #wrong i_min i_max i_p99 i_cv%",
+                                                  "4096 1024 float sum -1 10.5 0.39 0.39 0 9.8 12.1 12.0 3.2");
+  const std::string with_stamp =
+      columns_log("time algbw busbw #wrong timestamp", "4096 1024 float sum -1 10.5 0.39 0.39 0  2026-11-27 05:15:21");
+  for (const std::string& log : {with_iterations, with_stamp})
+    EXPECT_THAT(timings_text(import_text(log).timings), ElementsAre("all_reduce x2 4096 B 10500 ns"))
+        << import_text(log).first(Verdict::Bad);
+}
+
+TEST(NcclTests, TimesOfTheHostAreRefused) {
+  const std::string log = columns_log("cputime algbw busbw #wrong", "4096 1024 float sum -1 10.5 0.39 0.39 0");
+  const ImportedLog imported = import_text(log);
+  EXPECT_TRUE(imported.timings.groups().empty());
+  EXPECT_EQ(imported.summary.value().bad_count, 1);
+  EXPECT_THAT(imported.first(Verdict::Bad), HasSubstr("run without -C"));
+  std::string document = json_log("all_reduce_perf", 1, 2, device(0, 1), row("sum", 100, 100));
+  document.replace(document.find("\"time\""), 6, "\"cpu_time\"");
+  EXPECT_THAT(import_text(document).first(Verdict::Bad), HasSubstr("run without -C"));
+}
+
+/// An event of a PyTorch trace; times in us.
+std::string trace_event(const std::string& category, const std::string& name, double start, double time,
+                        const std::string& arguments) {
+  return R"({"ph": "X", "cat": ")" + category + R"(", "name": ")" + name + R"(", "ts": )" + std::to_string(start) +
+         R"(, "dur": )" + std::to_string(time) + R"(, "args": {)" + arguments + "}}";
+}
+
+std::string all_reduce_event(double start, double time, int elements = 1024, const std::string& ranks = "[0, 1]") {
+  return trace_event(
+      "kernel", "ncclDevKernel_AllReduce", start, time,
+      R"("device": 0, "Collective name": "allreduce", "In msg nelems": )" + std::to_string(elements) +
+          R"(, "Out msg nelems": )" + std::to_string(elements) +
+          R"(, "Group size": 2, "dtype": "BFloat16", "In split size": "[]", "Process Group Name": "0", )" +
+          R"("Process Group Ranks": ")" + ranks + "\"");
+}
+
+std::string matmul_events(double start, double time, const std::string& operands = "[[64, 32], [32, 16]]") {
+  return trace_event(
+             "cpu_op", "aten::mm", 1, 2,
+             R"("External id": 7, "Input type": ["c10::BFloat16", "c10::BFloat16"], "Input Dims": )" + operands) +
+         "," + trace_event("kernel", "nvjet", start, time, R"("External id": 7, "device": 0)") + "," +
+         trace_event("kernel", "splitKreduce", start + time, 1, R"("External id": 7, "device": 0)");
+}
+
+std::string trace(int rank, const std::string& events) {
+  return R"({"schemaVersion": 1, "deviceProperties": [{"id": 0, "name": "H100"}], "distributedInfo": {"rank": )" +
+         std::to_string(rank) + R"(, "nccl_version": "2.28.9"}, "traceEvents": [)" + events + "]}";
+}
+
+ImportedLog import_both(const std::string& first, const std::string& second) {
+  ImportedLog imported = import_text(first);
+  const auto source = memory_log(second);
+  EXPECT_TRUE(import_log(*source, "", {}, imported.timings));
+  return imported;
+}
+
+TEST(PytorchTrace, TakesAMatmulsKernelsTogetherAndTheRankThatCameLast) {
+  // Rank 0 waited in the first run, rank 1 in the second.
+  const ImportedLog imported =
+      import_both(trace(0, matmul_events(10, 4) + "," + all_reduce_event(20, 900) + "," + all_reduce_event(2000, 6)),
+                  trace(1, all_reduce_event(915, 5) + "," + all_reduce_event(1500, 506)));
+  EXPECT_THAT(timings_text(imported.timings),
+              UnorderedElementsAre("matmul 64 16 32 bf16 5000 ns", "all_reduce x2 2048 B 5000 ns",
+                                   "all_reduce x2 2048 B 6000 ns"));
+  EXPECT_EQ(imported.summary.value().facts.at("device"), "H100");
+  EXPECT_EQ(imported.summary.value().facts.at("nccl"), "2.28.9");
+}
+
+TEST(PytorchTrace, WaitingThatNoOtherRankTellsIsLeftOut) {
+  const auto assembled = [](const ImportedLog& imported) {
+    const ImportQuestion question{.kind = planner::OpKind::MatmulAllReduce,
+                                  .dtype = planner::DType::Bf16,
+                                  .m = 64,
+                                  .n = 16,
+                                  .k = 32,
+                                  .device = "h100"};
+    return assemble_profile(imported.timings, {}, question);
+  };
+  const auto refused = assembled(import_text(trace(0, all_reduce_event(20, 900) + "," + all_reduce_event(2000, 6))));
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().message, HasSubstr("import the logs of all ranks in one command"));
+  // Times that hardly differ are taken, and what they may hide is told.
+  const auto told = assembled(
+      import_text(trace(0, matmul_events(10, 4) + "," + all_reduce_event(20, 9) + "," + all_reduce_event(2000, 6))));
+  ASSERT_TRUE(told) << told.error().message;
+  EXPECT_EQ(told.value().profile.samples.size(), 3U);
+  EXPECT_THAT(told.value().notes, Contains(HasSubstr("may have waited for the others")));
+}
+
+TEST(PytorchTrace, WhatRanSideBySideIsNoCostOfEither) {
+  const ImportedLog imported = import_text(trace(0, matmul_events(10, 40) + "," + all_reduce_event(30, 50)));
+  EXPECT_TRUE(imported.timings.groups().empty());
+  EXPECT_THAT(imported.lines, Contains(Field(&SaidOfLine::text, HasSubstr("matmul beside a collective"))));
+  EXPECT_THAT(imported.lines, Contains(Field(&SaidOfLine::text, HasSubstr("collective beside a matmul"))));
+}
+
+TEST(PytorchTrace, RefusesWhatItCannotKnow) {
+  const auto said = [](const std::string& events) { return import_text(trace(0, events)).lines.back().text; };
+  EXPECT_THAT(import_text(trace(0, matmul_events(10, 4, "[[64, 32], [33, 16]]"))).first(Verdict::Bad),
+              HasSubstr("do not multiply"));
+  EXPECT_THAT(said(all_reduce_event(20, 9, 0)), HasSubstr("size is not there"));
+  EXPECT_THAT(said(trace_event("kernel", "ncclDevKernel_AllReduce", 1, 2, R"("device": 0)")),
+              HasSubstr("says nothing of its message"));
+  const std::string whole = trace(0, all_reduce_event(20, 9));
+  EXPECT_THAT(import_text(whole.substr(0, whole.size() - 20)).first(Verdict::Bad), HasSubstr("ends or breaks here"));
+  EXPECT_THAT(import_text("{\"traceEvents\": " + std::string(64, '[')).first(Verdict::Bad), HasSubstr("nested deeper"));
+}
+
+TEST(PytorchTrace, ReadsWhatPytorchWrote) {
+  const ImportedLog imported = import_both(read_log("pytorch_trace_0.json"), read_log("pytorch_trace_1.json"));
+  EXPECT_EQ(imported.summary.value().format, "pytorch_trace");
+  EXPECT_EQ(imported.summary.value().bad_count, 0) << imported.first(Verdict::Bad);
+  std::set<std::string> kinds;
+  for (const auto& [key, group] : imported.timings.groups()) {
+    kinds.insert(key.component == planner::Component::Matmul ? "matmul" : std::string(to_string(key.collective)));
+    for (const TimedEvent& event : group.events) EXPECT_TRUE(event.is_complete(2));
+  }
+  EXPECT_THAT(kinds, UnorderedElementsAre("matmul", "all_reduce", "reduce_scatter", "all_gather", "all_to_all"));
+}
+
+TEST(NcclInspector, NamesWhatIsWrong) {
+  const std::string log = read_log("nccl_inspector.log");
+  const std::string line = log.substr(0, log.find('\n'));
+  const auto said = [&](const std::string& from, const std::string& to) {
+    std::string changed = line;
+    changed.replace(changed.find(from), from.size(), to);
+    return import_text(changed + "\n", {}, "nccl_inspector").lines.back().text;
+  };
+  EXPECT_THAT(said("kernel_gpu", "collective_cpu"), HasSubstr("timed by the host's calls"));
+  EXPECT_THAT(said("\"coll_msg_size_bytes\":4194304", "\"coll_msg_size_bytes\":-1"), HasSubstr("is no whole number"));
+  EXPECT_THAT(said("\"coll_exec_time_us\":36", "\"coll_exec_time_us\":0"), HasSubstr("shorter than 1 us"));
+  EXPECT_THAT(said("\"n_ranks\":2", "\"n_ranks\":4"), HasSubstr("busbw"));
+  EXPECT_THAT(said("}}", ""), HasSubstr("cut or damaged"));
 }
 
 TEST(MsprofStatistic, CallsOfSeveralShapesHaveNoMean) {

@@ -80,6 +80,13 @@ INSTANTIATE_TEST_SUITE_P(
         Sample{"osu_allreduce.txt", "osu", {}, 0, {"all_reduce x0 4 B 21760 ns", "all_reduce x0 1048576 B 3291210 ns"}},
         // Of 2 processes and of 4.
         Sample{"imb_mpi1.txt", "imb", {}, 0, {"all_reduce x2 1024 B 6790 ns", "all_reduce x4 1024 B 19830 ns"}},
+        // The shorter of both ranks' times: the other waited.
+        Sample{"nccl_inspector.log",
+               "nccl_inspector",
+               {},
+               0,
+               {"all_reduce x2 4194304 B 36000 ns", "all_reduce x2 8388608 B 61000 ns",
+                "reduce_scatter x2 4194304 B 21000 ns", "all_gather x2 4194304 B 21000 ns"}},
         // Bytes per peer times 4 ranks; the slowest rank's time.
         Sample{"osu_alltoall_full.txt",
                "osu",

@@ -239,7 +239,7 @@ std::string importer_names() {
 Command add_import(CLI::App& app) {
   auto command = std::make_shared<ImportCommand>();
   auto* sub = app.add_subcommand("import", "take timings from logs of other tools");
-  sub->add_option("files", command->files, "logs, also compressed with gzip")->required();
+  sub->add_option("files", command->files, "logs, also compressed with gzip, xz or zstd")->required();
   add_terms(*sub, command->terms);
   sub->add_option("--format", command->format, importer_names());
   sub->add_flag("--keep-good", command->keeps_good, "take the good lines of a log that has bad ones");

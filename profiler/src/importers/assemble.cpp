@@ -148,17 +148,35 @@ std::string group_text(const TimingKey& key) {
 }
 
 void append_samples(const Sample& shape, const TimingGroup& group, std::vector<Sample>& samples) {
+  const std::vector<TimedRound> rounds = group.rounds();
   std::vector<double> times;
-  for (const TimedRound& timed : group.kept) times.push_back(static_cast<double>(timed.time.count()));
+  for (const TimedRound& timed : rounds) times.push_back(static_cast<double>(timed.time.count()));
   const std::vector<bool> outliers = find_outliers(times);
-  for (std::size_t i = 0; i < group.kept.size(); ++i) {
+  for (std::size_t i = 0; i < rounds.size(); ++i) {
     Sample sample = shape;
-    sample.time = group.kept[i].time;
-    sample.round = group.kept[i].round;
+    sample.time = rounds[i].time;
+    sample.round = rounds[i].round;
     sample.is_outlier = outliers[i];
     samples.push_back(std::move(sample));
   }
 }
+
+/// Runs of a collective that not all of its ranks' logs tell, whose times say nothing but that they waited.
+constexpr double kMostWaiting = 3;
+
+enum class Waiting : std::uint8_t { None, Possible, Evident };
+
+Waiting waiting_in(const TimingKey& key, const TimingGroup& group) {
+  if (std::ranges::all_of(group.events, [&](const TimedEvent& timed) { return timed.is_complete(key.world_size); }))
+    return Waiting::None;
+  const auto [least, most] =
+      std::ranges::minmax(group.events, {}, [](const TimedEvent& timed) { return timed.shortest.time; });
+  const auto shortest = static_cast<double>(least.shortest.time.count());
+  return static_cast<double>(most.shortest.time.count()) > kMostWaiting * shortest ? Waiting::Evident
+                                                                                   : Waiting::Possible;
+}
+
+constexpr std::string_view kWithAllRanks = "import the logs of all ranks in one command";
 
 bool is_run_of(const OpSpec& op, const FusedTiming& timing) {
   if (timing.collective && *timing.collective != planner::collective_of(op.kind)) return false;
@@ -235,25 +253,43 @@ Result<ImportedProfile> assemble_profile(const TimingSet& timings, const std::ma
   ImportedProfile imported;
   imported.profile.op = op;
   imported.profile.fingerprint = fingerprint_of(facts, question.device);
-  std::size_t other_count = 0;
-  std::string other;
+  std::size_t other_count = 0, waiting_count = 0;
+  std::string other, waited;
+  bool may_have_waited = false;
   for (const auto& [key, group] : timings.groups()) {
     const auto shape = sample_of(op, key);
     if (!shape) {
       if (other_count++ == 0) other = group_text(key);
       continue;
     }
+    const Waiting waiting = waiting_in(key, group);
+    if (waiting == Waiting::Evident) {
+      if (waiting_count++ == 0) waited = group_text(key);
+      continue;
+    }
+    may_have_waited = may_have_waited || waiting == Waiting::Possible;
     append_samples(*shape, group, imported.profile.samples);
-    if (group.count > static_cast<std::int64_t>(group.kept.size()))
+    if (group.events.empty() && group.count > static_cast<std::int64_t>(group.kept.size()))
       imported.notes.push_back(group_text(key) + ": " + std::to_string(group.kept.size()) + " of " +
                                std::to_string(group.count) + " timings kept, drawn evenly");
   }
   if (other_count > 0)
     imported.notes.push_back(std::to_string(other_count) + " sizes are of another operator, e.g. " + other);
+  if (waiting_count > 0)
+    imported.notes.push_back(std::to_string(waiting_count) + " sizes are left out, whose times differ by more than " +
+                             std::to_string(static_cast<int>(kMostWaiting)) +
+                             " times: ranks waited for others that no log is of, e.g. in " + waited + "; " +
+                             std::string(kWithAllRanks));
+  if (may_have_waited)
+    imported.notes.push_back(
+        "collectives were timed by some of their ranks only, and may have waited for the others; " +
+        std::string(kWithAllRanks));
   std::size_t other_run_count = 0;
   imported.cuts = cuts_of(op, timings, other_run_count);
   if (other_run_count > 0)
     imported.notes.push_back(std::to_string(other_run_count) + " fused runs are of another operator or m");
+  if (imported.profile.samples.empty() && imported.cuts.empty() && waiting_count > 0)
+    return Error{ErrorCode::CannotFit, "", imported.notes.back()};
   if (imported.profile.samples.empty() && imported.cuts.empty())
     return Error{ErrorCode::CannotFit, "",
                  "nothing in the logs is of " + op.text() + (other.empty() ? "" : "; they hold " + other)};

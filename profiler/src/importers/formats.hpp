@@ -19,11 +19,15 @@ namespace mc2::profiler {
 [[nodiscard]] Result<void> read_msprof_kernels(LogReader& reader, const ImportAnswers& answers, LogSink& sink);
 [[nodiscard]] bool detect_msprof_statistic(std::string_view head);
 [[nodiscard]] Result<void> read_msprof_statistic(LogReader& reader, const ImportAnswers& answers, LogSink& sink);
+[[nodiscard]] bool detect_nccl_inspector(std::string_view head);
+[[nodiscard]] Result<void> read_nccl_inspector(LogReader& reader, const ImportAnswers& answers, LogSink& sink);
 [[nodiscard]] bool detect_nccl_tests(std::string_view head);
 [[nodiscard]] Result<void> read_nccl_tests(LogReader& reader, const ImportAnswers& answers, LogSink& sink);
 [[nodiscard]] bool detect_nccl_tests_json(std::string_view head);
 [[nodiscard]] Result<void> read_nccl_tests_json(LogReader& reader, const ImportAnswers& answers, LogSink& sink);
 [[nodiscard]] bool detect_osu(std::string_view head);
 [[nodiscard]] Result<void> read_osu(LogReader& reader, const ImportAnswers& answers, LogSink& sink);
+[[nodiscard]] bool detect_pytorch_trace(std::string_view head);
+[[nodiscard]] Result<void> read_pytorch_trace(LogReader& reader, const ImportAnswers& answers, LogSink& sink);
 
 } // namespace mc2::profiler

@@ -8,6 +8,8 @@ namespace {
 // In order of detection: what can be told from its first bytes comes before what needs a look at its lines.
 constexpr std::array kImporters{
     Importer{"msprof_db", "msprof_*.db, table COMMUNICATION_OP", detect_msprof_db, read_msprof_db},
+    Importer{"pytorch_trace", "PyTorch profiler, export_chrome_trace()", detect_pytorch_trace, read_pytorch_trace},
+    Importer{"nccl_inspector", "NCCL Inspector, JSON lines", detect_nccl_inspector, read_nccl_inspector},
     Importer{"nccl_tests_json", "nccl-tests -J", detect_nccl_tests_json, read_nccl_tests_json},
     Importer{"cuts", "CSV of measured cuts: blocks,fused_us[,serial_us,compute_us,communication_us]", detect_cuts,
              read_cuts},

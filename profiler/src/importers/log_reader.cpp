@@ -140,6 +140,14 @@ bool LogReader::next(Line& line) {
   }
 }
 
+bool LogReader::next_piece(std::string_view& piece) {
+  while (begin_ == end_)
+    if (!fill()) return false;
+  piece = {buffer_.data() + begin_, end_ - begin_};
+  begin_ = end_;
+  return true;
+}
+
 Result<std::string> LogReader::rest(std::size_t max_bytes) {
   std::string text;
   do {

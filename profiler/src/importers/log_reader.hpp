@@ -65,6 +65,8 @@ class LogReader {
   /// False at the end. The text is valid until the next call. A line above kMaxLogLineBytes ends the log with a
   /// fault.
   [[nodiscard]] bool next(Line& line);
+  /// The next piece of the text, whatever its lines; false at the end. Valid until the next call.
+  [[nodiscard]] bool next_piece(std::string_view& piece);
   /// The rest as one text. Errors: Malformed above `max_bytes`.
   [[nodiscard]] Result<std::string> rest(std::size_t max_bytes);
   /// The bytes as they are, before decoding; only before any other call but head().

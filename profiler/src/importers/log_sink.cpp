@@ -1,6 +1,7 @@
 #include "log_sink.hpp"
 
 #include <algorithm>
+#include <bit>
 
 #include "fields.hpp"
 
@@ -27,6 +28,28 @@ std::string_view fault_of(const Timing& timing) {
 
 } // namespace
 
+bool TimedEvent::is_complete(int world_size) const noexcept {
+  return world_size > 0 && std::popcount(rank_bits) >= std::min(world_size, 64);
+}
+
+std::vector<TimedRound> TimingGroup::rounds() const {
+  std::vector<TimedRound> all = kept;
+  for (const TimedEvent& timed : events) all.push_back(timed.shortest);
+  return all;
+}
+
+void TimingSet::add_event(TimingGroup& group, const Timing& timing) const {
+  const std::uint64_t rank_bit = std::uint64_t{1} << (static_cast<unsigned>(timing.rank) % 64);
+  const auto at = std::ranges::lower_bound(group.events, timing.event, {}, &TimedEvent::event);
+  if (at != group.events.end() && at->event == timing.event) {
+    at->shortest.time = std::min(at->shortest.time, timing.time);
+    at->rank_bits |= rank_bit;
+    return;
+  }
+  group.events.insert(at, {timing.event, {timing.time, round_}, rank_bit});
+  if (group.events.size() > kMaxTimingsPerSize) group.events.pop_back();
+}
+
 bool TimingSet::add(const Timing& timing) {
   const TimingKey key{timing.component, timing.collective, timing.message_bytes, timing.m,
                       timing.n,         timing.k,          timing.dtype,         timing.world_size};
@@ -40,6 +63,10 @@ bool TimingSet::add(const Timing& timing) {
   TimingGroup& group = last_->second;
   const TimedRound sample{timing.time, round_};
   ++group.count;
+  if (timing.event != 0) {
+    add_event(group, timing);
+    return true;
+  }
   if (group.kept.size() < kMaxTimingsPerSize) {
     group.kept.push_back(sample);
     return true;

@@ -29,7 +29,8 @@ struct Row {
 
 /// Where a table has what.
 struct Table {
-  std::size_t cell_count = 0;
+  std::size_t cell_count = 0; ///< of a row without its time stamp
+  bool has_time_stamp = false;
   std::size_t size = kNone, count = kNone, type = kNone, redop = kNone;
   std::size_t alg_bandwidth[2] = {kNone, kNone}, bus_bandwidth[2] = {kNone, kNone};
   std::size_t time[2] = {kNone, kNone};  ///< out of place, in place
@@ -64,6 +65,11 @@ class NcclTestsLog {
  private:
   /// Old all-to-all logs leave the operation's column empty.
   [[nodiscard]] std::vector<std::string_view> whole_row(std::vector<std::string_view> parts) const {
+    // "2026-11-27 05:15:21" behind the numbers.
+    const bool has_stamp = table_.has_time_stamp && parts.size() > 2 &&
+                           parts.back().find(':') != std::string_view::npos &&
+                           parts[parts.size() - 2].find('-', 1) != std::string_view::npos;
+    if (has_stamp) parts.resize(parts.size() - 2);
     if (table_.redop == kNone || parts.size() + 1 != table_.cell_count || table_.redop > parts.size()) return parts;
     const bool has_operation = table_.redop < parts.size() && parts[table_.redop].find_first_of("0123456789.") != 0 &&
                                !parts[table_.redop].starts_with('-');
@@ -132,7 +138,10 @@ class NcclTestsLog {
     const auto names = words(text);
     table_ = {};
     std::size_t times = 0, wrongs = 0, errors = 0, algs = 0, buses = 0;
+    bool has_host_times = false;
     for (std::size_t i = 0; i < names.size(); ++i) {
+      if (names[i] == "cputime") has_host_times = true;
+      if (names[i] == "timestamp") table_.has_time_stamp = i + 1 == names.size();
       if (names[i] == "size") table_.size = i;
       if (names[i] == "count") table_.count = i;
       if (names[i] == "type") table_.type = i;
@@ -145,9 +154,13 @@ class NcclTestsLog {
     }
     const bool has_twins =
         std::count(names.begin(), names.end(), "time") > 2 || std::count(names.begin(), names.end(), "size") > 1;
+    if (has_host_times) {
+      is_open_ = true;
+      return sink_.bad(line, "cputime is what the host needs to start a collective, not what it takes; run without -C");
+    }
     if (times == 0 || has_twins)
       return sink_.bad(line, has_twins ? "a column stands in the heading twice" : "the heading has no column time");
-    table_.cell_count = names.size();
+    table_.cell_count = names.size() - (table_.has_time_stamp ? 1 : 0);
     is_open_ = true;
     sink_.next_round();
     sink_.skip(line, "heading of a table");
@@ -155,11 +168,13 @@ class NcclTestsLog {
 
   void check_units(std::int64_t line, std::string_view text) {
     for (const std::string_view unit : words(text)) {
-      if (unit == "(B)" || unit == "(elements)" || unit == "(us)" || unit == "(GB/s)" || !unit.starts_with('('))
+      if (unit == "(B)" || unit == "(elements)" || unit == "(us)" || unit == "(GB/s)" || unit == "(%)" ||
+          !unit.starts_with('('))
         continue;
       if (table_.cell_count == 0) break;
       table_ = {};
-      return sink_.bad(line, "the heading's unit " + shown(unit) + " is not one of (B), (elements), (us) and (GB/s)");
+      return sink_.bad(line,
+                       "the heading's unit " + shown(unit) + " is not one of (B), (elements), (us), (GB/s) and (%)");
     }
     sink_.skip(line, "units of a table");
   }

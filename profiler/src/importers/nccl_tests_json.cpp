@@ -98,6 +98,7 @@ struct Entry {
   std::string redop;
   Scalar time[2], wrong[2], alg_bandwidth[2], bus_bandwidth[2];
   bool has_time[2] = {false, false};
+  bool has_host_time = false;
 };
 
 class Handler : public nlohmann::json_sax<json> {
@@ -218,6 +219,7 @@ class Handler : public nlohmann::json_sax<json> {
     const bool is_in_place = field.starts_with("in_place/");
     if (!is_in_place && !field.starts_with("out_of_place/")) return;
     const std::size_t side = is_in_place ? 1 : 0;
+    if (field.ends_with("/cpu_time")) entry_.has_host_time = true;
     if (field.ends_with("/time")) entry_.time[side] = value, entry_.has_time[side] = true;
     if (field.ends_with("/nwrong")) entry_.wrong[side] = value;
     if (field.ends_with("/alg_bw")) entry_.alg_bandwidth[side] = value;
@@ -235,6 +237,8 @@ class Handler : public nlohmann::json_sax<json> {
 
   void take_side(const Entry& entry, std::size_t side, const std::string& name) {
     const std::string where = name + (side == 1 ? ", in place" : ", out of place");
+    if (entry.has_host_time && !entry.has_time[side])
+      return sink_.bad(line_, where + ": cpu_time is what the host needs to start it; run without -C");
     if (!entry.has_time[side]) return sink_.bad(line_, where + ": has no time");
     if (entry.time[side].is_null) return sink_.bad(line_, where + ": its time is no number (nan)");
     const Scalar& wrong = entry.wrong[side];

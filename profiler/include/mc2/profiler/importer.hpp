@@ -63,6 +63,10 @@ struct Timing {
   std::optional<planner::DType> dtype{};                           ///< of a matmul
   int world_size = 0;                                              ///< of a collective; 0: the log does not say
   std::chrono::nanoseconds time{0};
+  /// Names one run of a collective in the logs of all its ranks, each of which may have waited for the others in
+  /// `time`; 0: the times of its ranks are one already.
+  std::uint64_t event = 0;
+  int rank = 0; ///< that timed the event
 };
 
 /// What equal timings share.
@@ -91,11 +95,23 @@ struct TimedRound {
   int round = 0;
 };
 
+/// One run of a collective, as its ranks timed it.
+struct TimedEvent {
+  std::uint64_t event = 0;
+  TimedRound shortest;         ///< of the rank that came last and waited for nobody, if all ranks are there
+  std::uint64_t rank_bits = 0; ///< ranks modulo 64
+  [[nodiscard]] bool is_complete(int world_size) const noexcept;
+};
+
 /// All timings of one size: every one counted, at most kMaxTimingsPerSize kept, drawn evenly (reservoir sampling;
-/// Vitter, ACM Trans. Math. Software 11, 1985, algorithm R).
+/// Vitter, ACM Trans. Math. Software 11, 1985, algorithm R), events by the smallest names, which are the same in the
+/// logs of all ranks.
 struct TimingGroup {
   std::int64_t count = 0;
   std::vector<TimedRound> kept;
+  std::vector<TimedEvent> events; ///< by name
+
+  [[nodiscard]] std::vector<TimedRound> rounds() const;
 };
 
 inline constexpr std::size_t kMaxTimingsPerSize = 512;
@@ -115,6 +131,8 @@ class TimingSet {
   [[nodiscard]] const std::vector<FusedTiming>& fused() const noexcept { return fused_; }
 
  private:
+  void add_event(TimingGroup& group, const Timing& timing) const;
+
   std::map<TimingKey, TimingGroup> groups_;
   std::map<TimingKey, TimingGroup>::iterator last_ = groups_.end();
   std::vector<FusedTiming> fused_;

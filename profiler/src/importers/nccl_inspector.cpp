@@ -1,0 +1,95 @@
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "event_name.hpp"
+#include "fields.hpp"
+#include "formats.hpp"
+#include "full_array.hpp"
+#include "log_reader.hpp"
+#include "log_sink.hpp"
+#include "nccl_row.hpp"
+
+namespace mc2::profiler {
+namespace nccl_inspector {
+namespace {
+
+using nlohmann::json;
+using planner::Collective;
+
+/// A whole number of 0 or more.
+std::optional<std::int64_t> whole(const json& object, const char* key) {
+  const auto at = object.find(key);
+  if (at == object.end() || !at->is_number_unsigned()) return std::nullopt;
+  const auto value = at->get<std::uint64_t>();
+  return value <= static_cast<std::uint64_t>(INT64_MAX) ? std::optional(static_cast<std::int64_t>(value))
+                                                        : std::nullopt;
+}
+
+std::string text(const json& object, const char* key) {
+  const auto at = object.find(key);
+  return at != object.end() && at->is_string() ? at->get<std::string>() : std::string();
+}
+
+double number(const json& object, const char* key) {
+  const auto at = object.find(key);
+  return at != object.end() && at->is_number() ? at->get<double>() : 0;
+}
+
+void read_run(std::int64_t line, const json& header, const json& run, LogSink& sink) {
+  const std::string name = text(run, "coll");
+  const auto collective = find_collective(name);
+  if (!collective) return sink.skip(line, shown(name) + " is no collective that mc2 plans");
+  if (*collective == Collective::AllToAll)
+    return sink.skip(line, "an all-to-all, of which NCCL Inspector does not say what its size counts");
+  // What the host saw ends before the collective does.
+  if (text(run, "coll_timing_source") == "collective_cpu")
+    return sink.skip(line, "timed by the host's calls, not by the kernel");
+  const auto ranks = whole(header, "n_ranks"), rank = whole(header, "rank"), bytes = whole(run, "coll_msg_size_bytes"),
+             time_us = whole(run, "coll_exec_time_us"), number_of_run = whole(run, "coll_sn");
+  if (!ranks || !rank || !bytes || !time_us || !number_of_run)
+    return sink.bad(line, "n_ranks, rank, coll_sn, coll_msg_size_bytes or coll_exec_time_us is no whole number");
+  if (*ranks < 2 || *ranks > planner::kMaxWorldSize)
+    return sink.skip(line, "a communicator of " + std::to_string(*ranks) + " ranks");
+  if (*bytes == 0 || *time_us == 0) return sink.skip(line, "a message of 0 bytes, or shorter than 1 us");
+  const int world_size = static_cast<int>(*ranks);
+  const auto meaning = *collective == Collective::AllReduce ? SizeMeaning::FullArray : SizeMeaning::PerRank;
+  const auto full = full_array_bytes(*bytes, meaning, world_size);
+  if (!full || *time_us > INT64_MAX / 1000) return sink.bad(line, "its size or time is out of range");
+  NcclRow row;
+  row.size_bytes = *full;
+  row.alg_bandwidth = number(run, "coll_algobw_gbs");
+  row.bus_bandwidth = number(run, "coll_busbw_gbs");
+  if (const std::string why = contradiction(*collective, world_size, row); !why.empty())
+    return sink.bad(line, std::string(planner::to_string(*collective)) + ": " + why);
+  Timing timing{.collective = *collective, .message_bytes = *full, .world_size = world_size};
+  timing.time = std::chrono::nanoseconds(*time_us * 1000);
+  timing.event = event_name(text(header, "id") + name, static_cast<std::uint64_t>(*number_of_run));
+  timing.rank = static_cast<int>(*rank % *ranks);
+  sink.take(line, timing, planner::to_string(*collective));
+}
+
+void read_line(const Line& line, LogSink& sink) {
+  if (trimmed(line.text).empty()) return sink.skip(line.number, "blank");
+  const json document = json::parse(line.text, nullptr, false);
+  if (!document.is_object()) return sink.bad(line.number, "is no JSON object; the log is cut or damaged here");
+  const auto header = document.find("header"), run = document.find("coll_perf");
+  if (document.contains("p2p_perf")) return sink.skip(line.number, "a send or receive");
+  if (header == document.end() || run == document.end() || !header->is_object() || !run->is_object())
+    return sink.bad(line.number, "has no header or no coll_perf");
+  read_run(line.number, *header, *run, sink);
+}
+
+} // namespace
+} // namespace nccl_inspector
+
+bool detect_nccl_inspector(std::string_view head) {
+  const auto has = [head](std::string_view text) { return head.find(text) != std::string_view::npos; };
+  return trimmed(head).starts_with('{') && has("\"header\"") && (has("\"coll_perf\"") || has("\"p2p_perf\""));
+}
+
+Result<void> read_nccl_inspector(LogReader& reader, const ImportAnswers&, LogSink& sink) {
+  for (Line line; reader.next(line);) nccl_inspector::read_line(line, sink);
+  return {};
+}
+
+} // namespace mc2::profiler

@@ -1,0 +1,391 @@
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "event_name.hpp"
+#include "fields.hpp"
+#include "formats.hpp"
+#include "json_pieces.hpp"
+#include "log_sink.hpp"
+
+namespace mc2::profiler {
+namespace pytorch_trace {
+namespace {
+
+using nlohmann::json;
+using planner::Collective;
+
+constexpr std::size_t kMaxDepth = 32;
+constexpr std::size_t kMaxTextBytes = 4096;
+/// Matmuls, and kernels, of one trace.
+constexpr std::size_t kMaxKept = std::size_t{1} << 18;
+constexpr std::size_t kMaxListed = 16; ///< dimensions of an operand, operands of an operator
+
+/// What mc2 reads of one event of the trace. Times in ns.
+struct Event {
+  std::string phase, category, name;
+  std::optional<std::int64_t> start, time;
+  std::optional<std::int64_t> external; ///< the operator that launched the kernel
+  std::int64_t device = 0;
+  std::vector<std::vector<std::int64_t>> operands; ///< dimensions
+  std::vector<std::string> types;
+  std::string collective, element, in_splits, out_splits, group, group_ranks;
+  std::optional<std::int64_t> in_elements, out_elements, group_size;
+};
+
+struct Matmul {
+  std::int64_t m = 0, n = 0, k = 0;
+  std::optional<planner::DType> dtype;
+};
+
+struct Interval {
+  std::int64_t start = 0, end = 0;
+};
+
+/// A kernel that may be of a matmul.
+struct Kernel {
+  Interval interval;
+  std::int64_t external = 0, device = 0, line = 0;
+};
+
+struct CollectiveKernel {
+  Interval interval;
+  Timing timing;
+  std::int64_t device = 0, line = 0;
+  std::string group; ///< of ranks
+  bool is_planned = false;
+};
+
+/// Intervals of one kind, asked whether another one crosses any.
+class Intervals {
+ public:
+  void add(std::int64_t device, Interval interval) { all_[device].push_back(interval); }
+  void sort() {
+    for (auto& [device, list] : all_) {
+      std::ranges::sort(list, {}, &Interval::start);
+      std::int64_t last = list.front().end;
+      for (Interval& each : list) each.end = last = std::max(last, each.end);
+    }
+  }
+  [[nodiscard]] bool cross(std::int64_t device, Interval asked) const {
+    const auto list = all_.find(device);
+    if (list == all_.end()) return false;
+    const auto after = std::ranges::lower_bound(list->second, asked.end, {}, &Interval::start);
+    return after != list->second.begin() && std::prev(after)->end > asked.start;
+  }
+
+ private:
+  std::unordered_map<std::int64_t, std::vector<Interval>> all_; ///< by device; ends are the latest so far
+};
+
+/// "c10::BFloat16" as other tools say it.
+std::string_view bare_type(std::string_view type) {
+  if (type.starts_with("c10::")) type.remove_prefix(5);
+  if (type == "signed char" || type == "Char") return "int8";
+  if (type.starts_with("Float8_e4m3")) return "fp8_e4m3";
+  return type;
+}
+
+/// Names of PyTorch's process groups.
+std::optional<Collective> collective_named(const std::string& name) {
+  if (name == "allreduce") return Collective::AllReduce;
+  if (name == "_reduce_scatter_base" || name == "reduce_scatter") return Collective::ReduceScatter;
+  if (name == "_allgather_base" || name == "allgather" || name == "all_gather") return Collective::AllGather;
+  if (name == "all_to_all" || name == "all_to_allv") return Collective::AllToAll;
+  return std::nullopt;
+}
+
+/// Place of A among the operands; nothing for what multiplies no two matrices.
+std::optional<std::size_t> first_operand(const std::string& name) {
+  if (name == "aten::mm" || name == "aten::_int_mm" || name == "aten::_scaled_mm") return 0;
+  if (name == "aten::addmm") return 1;
+  return std::nullopt;
+}
+
+class Handler : public nlohmann::json_sax<json> {
+ public:
+  Handler(LogSink& sink, const JsonPieces& pieces) : sink_(sink), pieces_(pieces) {}
+
+  bool null() override { return true; }
+  bool boolean(bool) override { return true; }
+  bool number_integer(number_integer_t value) override { return number(value); }
+  bool number_unsigned(number_unsigned_t value) override {
+    return number(value > static_cast<std::uint64_t>(INT64_MAX) ? INT64_MAX : static_cast<std::int64_t>(value));
+  }
+  bool number_float(number_float_t, const string_t& text) override {
+    if (is_event_field()) set_time(parse_us(text));
+    return true;
+  }
+  bool string(string_t& text) override {
+    if (text.size() <= kMaxTextBytes) take_text(text);
+    return true;
+  }
+  bool binary(binary_t&) override { return false; }
+  bool start_object(std::size_t) override {
+    if (is_in_events_ && depth_ == 2) event_ = {};
+    return open();
+  }
+  bool start_array(std::size_t) override {
+    if (depth_ == 1 && root_key_ == "traceEvents") is_in_events_ = true;
+    if (is_argument("Input Dims") && event_.operands.size() < kMaxListed) event_.operands.emplace_back();
+    return open();
+  }
+  bool key(string_t& name) override {
+    if (name.size() > kMaxTextBytes) name.resize(kMaxTextBytes);
+    if (depth_ == 1)
+      root_key_ = name;
+    else if (depth_ == 3)
+      key_ = name;
+    else if (depth_ == 4)
+      argument_ = name;
+    if (!is_in_events_ && depth_ >= 2) key_ = name;
+    return true;
+  }
+  bool end_array() override {
+    --depth_;
+    if (depth_ == 1) is_in_events_ = false;
+    return true;
+  }
+  bool end_object() override {
+    --depth_;
+    if (is_in_events_ && depth_ == 2) take_event();
+    return true;
+  }
+  bool parse_error(std::size_t, const std::string&, const nlohmann::detail::exception&) override {
+    if (fault_.empty()) fault_ = "the JSON document ends or breaks here";
+    return false;
+  }
+
+  [[nodiscard]] const std::string& fault() const noexcept { return fault_; }
+
+  void finish() {
+    take_matmuls();
+    take_collectives();
+  }
+
+ private:
+  bool open() {
+    if (++depth_ <= kMaxDepth) return true;
+    fault_ = "is nested deeper than 32 levels";
+    return false;
+  }
+
+  [[nodiscard]] bool is_event_field() const { return is_in_events_ && depth_ == 3; }
+  [[nodiscard]] bool is_argument(std::string_view name) const {
+    return is_in_events_ && depth_ >= 4 && key_ == "args" && argument_ == name;
+  }
+
+  void set_time(std::optional<std::chrono::nanoseconds> time) {
+    const auto count = time ? std::optional(time->count()) : std::nullopt;
+    if (key_ == "ts") event_.start = count;
+    if (key_ == "dur") event_.time = count;
+  }
+
+  bool number(std::int64_t value) {
+    if (!is_in_events_) {
+      if (root_key_ == "distributedInfo" && key_ == "rank" && depth_ == 2) rank_ = value;
+      return true;
+    }
+    if (depth_ == 3) {
+      const bool is_in_range = value > INT64_MIN / 1000 && value < INT64_MAX / 1000;
+      set_time(is_in_range ? std::optional(std::chrono::nanoseconds(value * 1000)) : std::nullopt);
+    } else if (is_argument("Input Dims")) {
+      if (!event_.operands.empty() && event_.operands.back().size() < kMaxListed)
+        event_.operands.back().push_back(value);
+    } else if (depth_ == 4 && key_ == "args") {
+      set_argument(value);
+    }
+    return true;
+  }
+
+  void set_argument(std::int64_t value) {
+    if (argument_ == "External id") event_.external = value;
+    if (argument_ == "device") event_.device = value;
+    if (argument_ == "In msg nelems") event_.in_elements = value;
+    if (argument_ == "Out msg nelems") event_.out_elements = value;
+    if (argument_ == "Group size") event_.group_size = value;
+  }
+
+  void take_text(std::string& text) {
+    if (!is_in_events_) {
+      if (root_key_ == "deviceProperties" && key_ == "name") sink_.fact("device", text);
+      if (root_key_ == "distributedInfo" && key_ == "nccl_version") sink_.fact("nccl", text);
+      return;
+    }
+    if (depth_ == 3) {
+      if (key_ == "ph")
+        event_.phase = std::move(text);
+      else if (key_ == "cat")
+        event_.category = std::move(text);
+      else if (key_ == "name")
+        event_.name = std::move(text);
+      return;
+    }
+    if (is_argument("Input type")) {
+      if (event_.types.size() < kMaxListed) event_.types.push_back(std::move(text));
+      return;
+    }
+    if (depth_ != 4 || key_ != "args") return;
+    for (const auto& [name, field] : {std::pair{"Collective name", &Event::collective},
+                                      {"dtype", &Event::element},
+                                      {"In split size", &Event::in_splits},
+                                      {"Out split size", &Event::out_splits},
+                                      {"Process Group Name", &Event::group},
+                                      {"Process Group Ranks", &Event::group_ranks}})
+      if (argument_ == name) event_.*field = std::move(text);
+  }
+
+  void take_event() {
+    if (event_.phase != "X") return sink_.skip(pieces_.line(), "no event with a duration");
+    if (event_.category == "cpu_op") return take_operator();
+    if (event_.category != "kernel") return sink_.skip(pieces_.line(), "no kernel");
+    if (!event_.start || !event_.time || *event_.time <= 0 ||
+        __builtin_add_overflow(*event_.start, *event_.time, &end_))
+      return sink_.bad(pieces_.line(), "a kernel without a start and a time above 0");
+    if (!event_.collective.empty() || event_.name.starts_with("nccl")) return take_collective_kernel();
+    if (!event_.external) return sink_.skip(pieces_.line(), "kernel of an operator that was not profiled");
+    if (kernels_.size() == kMaxKept) return sink_.skip(pieces_.line(), "behind the first 262144 kernels");
+    kernels_.push_back({{*event_.start, end_}, *event_.external, event_.device, pieces_.line()});
+  }
+
+  void take_operator() {
+    const auto first = first_operand(event_.name);
+    if (!first || !event_.external) return sink_.skip(pieces_.line(), "operator without a matmul of two matrices");
+    if (event_.operands.size() < *first + 3)
+      return sink_.skip(pieces_.line(), "matmul without shapes; profile with record_shapes=True");
+    // The list of operands stands before its elements.
+    const auto& a = event_.operands[*first + 1];
+    const auto& b = event_.operands[*first + 2];
+    if (a.size() != 2 || b.size() != 2 || a[1] != b[0])
+      return sink_.bad(pieces_.line(), event_.name + ": the shapes of its operands do not multiply");
+    if (matmuls_.size() == kMaxKept) return sink_.skip(pieces_.line(), "behind the first 262144 matmuls");
+    Matmul matmul{a[0], b[1], a[1], std::nullopt};
+    if (*first < event_.types.size()) matmul.dtype = find_dtype(bare_type(event_.types[*first]));
+    matmuls_[*event_.external] = matmul;
+    sink_.skip(pieces_.line(), "operator; its kernels are what is taken");
+  }
+
+  void take_collective_kernel() {
+    if (event_.collective.empty()) return sink_.skip(pieces_.line(), "kernel of NCCL that says nothing of its message");
+    if (collectives_.size() == kMaxKept) return sink_.skip(pieces_.line(), "behind the first 262144 collectives");
+    CollectiveKernel kernel{
+        {*event_.start, end_}, {}, event_.device, pieces_.line(), event_.group + " " + event_.group_ranks, false};
+    const std::string why = read_message(kernel.timing);
+    kernel.is_planned = why.empty();
+    if (!why.empty()) sink_.skip(kernel.line, why);
+    collectives_.push_back(std::move(kernel));
+  }
+
+  /// Why the collective cannot be taken; empty when it can.
+  std::string read_message(Timing& timing) const {
+    const auto collective = collective_named(event_.collective);
+    if (!collective) return shown(event_.collective) + " is no collective that mc2 plans";
+    const auto bytes = find_element_bytes(bare_type(event_.element));
+    if (!bytes) return "element type " + shown(event_.element) + " is unknown";
+    const auto is_equal = [](const std::string& splits) { return splits.empty() || splits == "[]"; };
+    if (!is_equal(event_.in_splits) || !is_equal(event_.out_splits)) return "all-to-all with splits of its own";
+    const auto elements = collective == Collective::AllGather ? event_.out_elements : event_.in_elements;
+    if (!elements || *elements < 1 || *elements > kMaxMessageBytes / *bytes) return "its message's size is not there";
+    const std::int64_t ranks = event_.group_size.value_or(0);
+    if (ranks < 2 || ranks > planner::kMaxWorldSize) return "a group of " + std::to_string(ranks) + " ranks";
+    timing.collective = *collective;
+    timing.message_bytes = *elements * *bytes;
+    timing.world_size = static_cast<int>(ranks);
+    timing.time = std::chrono::nanoseconds(*event_.time);
+    timing.rank = static_cast<int>(std::clamp<std::int64_t>(rank_, 0, INT32_MAX));
+    return {};
+  }
+
+  /// All kernels of a matmul are its time.
+  void take_matmuls() {
+    for (const CollectiveKernel& each : collectives_) while_collective_.add(each.device, each.interval);
+    while_collective_.sort();
+    std::unordered_map<std::int64_t, std::pair<Kernel, bool>> taken; // whether it ran alone
+    std::vector<std::int64_t> order;
+    for (const Kernel& kernel : kernels_) {
+      if (!matmuls_.contains(kernel.external)) {
+        sink_.skip(kernel.line, "kernel of another operator");
+        continue;
+      }
+      while_matmul_.add(kernel.device, kernel.interval);
+      const bool is_alone = !while_collective_.cross(kernel.device, kernel.interval);
+      const auto [at, is_new] = taken.try_emplace(kernel.external, kernel, is_alone);
+      if (is_new) {
+        order.push_back(kernel.external);
+        continue;
+      }
+      at->second.first.interval.end += kernel.interval.end - kernel.interval.start;
+      at->second.second = at->second.second && is_alone;
+    }
+    while_matmul_.sort();
+    for (const std::int64_t external : order) {
+      const auto& [kernel, is_alone] = taken.at(external);
+      if (is_alone)
+        take_matmul(matmuls_.at(external), kernel);
+      else
+        sink_.skip(kernel.line, "matmul beside a collective, which slows it");
+    }
+  }
+
+  void take_matmul(const Matmul& matmul, const Kernel& kernel) {
+    if (!matmul.dtype) return sink_.skip(kernel.line, "matmul of a type that mc2 does not plan");
+    Timing timing;
+    timing.component = planner::Component::Matmul;
+    timing.m = matmul.m, timing.n = matmul.n, timing.k = matmul.k;
+    timing.dtype = matmul.dtype;
+    timing.time = std::chrono::nanoseconds(kernel.interval.end - kernel.interval.start);
+    sink_.take(kernel.line, timing, "matmul");
+  }
+
+  void take_collectives() {
+    std::ranges::stable_sort(collectives_, {}, [](const CollectiveKernel& each) { return each.interval.start; });
+    std::unordered_map<std::string, std::uint64_t> numbers; // of runs so far, by group
+    for (CollectiveKernel& kernel : collectives_) {
+      const std::uint64_t number = ++numbers[kernel.group];
+      if (!kernel.is_planned) continue;
+      if (while_matmul_.cross(kernel.device, kernel.interval)) {
+        sink_.skip(kernel.line, "collective beside a matmul, which slows it");
+        continue;
+      }
+      kernel.timing.event = event_name(kernel.group, number);
+      sink_.take(kernel.line, kernel.timing, planner::to_string(kernel.timing.collective));
+    }
+  }
+
+  LogSink& sink_;
+  const JsonPieces& pieces_;
+  std::size_t depth_ = 0;
+  bool is_in_events_ = false;
+  std::string root_key_, key_, argument_;
+  std::int64_t rank_ = 0, end_ = 0;
+  Event event_;
+  std::unordered_map<std::int64_t, Matmul> matmuls_; ///< by "External id"
+  std::vector<Kernel> kernels_;
+  std::vector<CollectiveKernel> collectives_;
+  Intervals while_collective_, while_matmul_;
+  std::string fault_;
+};
+
+} // namespace
+} // namespace pytorch_trace
+
+bool detect_pytorch_trace(std::string_view head) {
+  const auto has = [head](std::string_view text) { return head.find(text) != std::string_view::npos; };
+  return trimmed(head).starts_with('{') &&
+         (has("\"traceEvents\"") || (has("\"schemaVersion\"") && has("\"deviceProperties\"")));
+}
+
+Result<void> read_pytorch_trace(LogReader& reader, const ImportAnswers&, LogSink& sink) {
+  using namespace pytorch_trace;
+  JsonPieces pieces(reader);
+  Handler handler(sink, pieces);
+  const bool is_whole = json::sax_parse(pieces.begin(), JsonPieces::end(), &handler);
+  handler.finish();
+  if (!is_whole) sink.bad(pieces.line(), handler.fault().empty() ? "is no JSON document" : handler.fault());
+  return {};
+}
+
+} // namespace mc2::profiler
