@@ -13,6 +13,16 @@ from program import SOURCE_DIRECTORY, USAGE, UNSUPPORTED, ProgramTest
 
 MODEL = SOURCE_DIRECTORY / "data" / "worked_example_model.json"
 FIELDS = ["rankDim", "tileM", "tileNum", "tailM", "tailNum", "tileCnt", "tailCnt", "rankM", "rankN", "rankK", "isTransposeA", "isTransposeB", "dataType"]
+# Members of the three public samples' structs (all_gather_matmul_custom, matmul_reduce_scatter_custom, matmul_all_reduce_custom) and of
+# the operator library's RCSTiling, by type.
+RCS_SAMPLE = {"std::uint32_t": "rankDim rankM rankK rankN isTransposeA isTransposeB tileCnt tailM tailCnt dataType", "std::uint8_t": "determinism"}
+SAMPLES = {"all_gather_matmul": {"std::uint32_t": "rankM rankN rankK tileNum tailM tailNum"},
+           "matmul_reduce_scatter": RCS_SAMPLE,
+           "matmul_all_reduce": RCS_SAMPLE | {"std::uint8_t": "determinism useBufferType"}}
+LIBRARY = {"std::uint32_t": "rankDim rankID commtype subtype tileCnt tailM tailCnt biasLen isAdd rankM rankN rankK gatherIndex isTransposeA isTransposeB "
+                            "storageGather workspaceAddr4 aicCoreNum needUbBuffer addX3UbCnt commWorkSpaceSize isInputCommQuantScale dataType "
+                            "commInt8WorkSpace dynamicQuantTempBuffSize",
+           "std::uint64_t": "nd2NzWorkLen cToFloatLen gatherLen"}
 COMPILER = os.environ.get("CXX") or shutil.which("c++")
 
 
@@ -21,6 +31,15 @@ def stub_program(header, call):
     prints = " ".join(f'std::printf("{name} %u\\n", tiling.{name});' for name in FIELDS)
     return (f'#include <cstdint>\n#include <cstdio>\n#include "{header}"\nstruct Tiling {{ {fields} }};\n'
             f'int main() {{ Tiling tiling; std::uint32_t first_group_m = 0; {call} {prints} std::printf("first_group_m %u\\n", first_group_m); }}\n')
+
+
+def struct_program(header, members, call):
+    """Sets a struct of these members, each 9 before, and prints them."""
+    named = [(kind, name) for kind, names in members.items() for name in names.split()]
+    fields = " ".join(f"{kind} {name} = 9;" for kind, name in named)
+    prints = " ".join(f'std::printf("{name} %llu\\n", static_cast<unsigned long long>(tiling.{name}));' for _, name in named)
+    return (f'#include <cstdint>\n#include <cstdio>\n#include "{header}"\nstruct Tiling {{ {fields} }};\n'
+            f'int main() {{ Tiling tiling; std::uint32_t first_group_m = 0; (void)first_group_m; {call} {prints} }}\n')
 
 
 class ExportTest(ProgramTest):
@@ -56,6 +75,61 @@ class ExportTest(ProgramTest):
                      "--out", self.directory / "again.json")
         again, plan = (json.loads(file.read_text()) for file in (self.directory / "again.json", self.plan))
         self.assertEqual((again["cut"], again["makespan"]["us"]), (plan["cut"], plan["makespan"]["us"]))
+
+    def compile(self, text):
+        source, binary = self.directory / "members.cpp", self.directory / "members"
+        source.write_text(text)
+        done = subprocess.run([COMPILER, "-std=c++17", "-Wall", "-Wextra", "-Werror", source, "-o", binary], capture_output=True, text=True)
+        return binary, done
+
+    def set_members(self, kind, blocks, form, members, call):
+        model, header = self.directory / f"{kind}.model", self.directory / f"{kind}.h"
+        model.write_text(MODEL.read_text().replace("matmul_all_reduce", kind))
+        self.succeed("plan", "--model", model, "--blocks", blocks, "--m", 4096, "--n", 8192, "--k", 3072, "--dtype", "f16", "--ranks", 8, "--out", self.plan)
+        self.succeed("export", self.plan, "--format", form, "--out", header)
+        binary, done = self.compile(struct_program(header, members, call))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        lines = subprocess.run([binary], capture_output=True, text=True, check=True).stdout.splitlines()
+        return {name: int(value) for name, value in map(str.split, lines)}
+
+    @unittest.skipUnless(COMPILER, "no C++ compiler")
+    def test_the_public_samples_structs_are_set_unchanged(self):
+        shapes = {"rankN": 8192, "rankK": 3072}
+        gather = self.set_members("all_gather_matmul", "1x448,1x64", "ascendc", SAMPLES["all_gather_matmul"], "set_mc2_tiling(tiling);")
+        self.assertEqual(gather, shapes | {"rankM": 512, "tileNum": 1, "tailM": 64, "tailNum": 1})
+        # The sample counts rows of all 8 ranks.
+        operands = shapes | {"rankDim": 8, "rankM": 4096, "isTransposeA": 0, "isTransposeB": 0, "determinism": 0, "dataType": 3}
+        scatter = self.set_members("matmul_reduce_scatter", "3x128,1x128", "ascendc", SAMPLES["matmul_reduce_scatter"], "set_mc2_tiling(tiling);")
+        self.assertEqual(scatter, operands | {"tileCnt": 4, "tailM": 0, "tailCnt": 0})
+        reduce = self.set_members("matmul_all_reduce", "512,4x896", "ascendc", SAMPLES["matmul_all_reduce"], "set_mc2_tiling(tiling);")
+        self.assertEqual(reduce, operands | {"tileCnt": 1, "tailM": 896, "tailCnt": 4, "useBufferType": 1})
+
+    @unittest.skipUnless(COMPILER, "no C++ compiler")
+    def test_what_a_samples_kernel_cannot_run_does_not_compile(self):
+        model = self.directory / "gather.model"
+        model.write_text(MODEL.read_text().replace("matmul_all_reduce", "all_gather_matmul"))
+        self.succeed("plan", "--model", model, "--blocks", "64,2x224", "--m", 4096, "--n", 8192, "--k", 3072, "--dtype", "f16", "--ranks", 8, "--out", self.plan)
+        header = self.export("ascendc")
+        _, done = self.compile(struct_program(header, SAMPLES["all_gather_matmul"], "set_mc2_tiling(tiling);"))
+        self.assertIn("mc2 plan --blocks 2x224,64", done.stderr)
+        _, done = self.compile(struct_program(header, {"int": "m"}, "set_mc2_tiling(tiling);"))
+        self.assertIn("this is no struct of a tiling", done.stderr)
+
+    @unittest.skipUnless(COMPILER, "no C++ compiler")
+    def test_the_librarys_struct_gets_all_that_a_plan_says(self):
+        call = "set_mc2_tiling(tiling, first_group_m);"
+        untouched = {"rankID", "workspaceAddr4", "aicCoreNum", "needUbBuffer", "addX3UbCnt", "commWorkSpaceSize", "isInputCommQuantScale", "commInt8WorkSpace",
+                     "dynamicQuantTempBuffSize"}
+        for kind, command, lengths in (
+                ("all_gather_matmul", 6, {"nd2NzWorkLen": 3072 * 8192 * 2, "cToFloatLen": 0, "gatherLen": 512 * 3072 * 2 * 8}),
+                ("matmul_reduce_scatter", 7, {"nd2NzWorkLen": 3072 * 8192 * 2, "cToFloatLen": 4096 * 8192 * 2, "gatherLen": 9}),
+                ("matmul_all_reduce", 2, {"nd2NzWorkLen": 9, "cToFloatLen": 9, "gatherLen": 9})):
+            with self.subTest(kind=kind):
+                blocks = "512,4x896" if kind == "matmul_all_reduce" else "64,2x224"
+                found = self.set_members(kind, blocks, "ascendc-lib", LIBRARY, call)
+                self.assertEqual({name for name, value in found.items() if value == 9} - set(lengths), untouched)
+                self.assertEqual({name: found[name] for name in lengths}, lengths)
+                self.assertEqual((found["commtype"], found["subtype"], found["tileCnt"], found["tailCnt"]), (command, 0, 1, 4 if "512" in blocks else 2))
 
     @unittest.skipUnless(COMPILER, "no C++ compiler")
     def test_ranges_become_a_function_of_m(self):
@@ -179,7 +253,7 @@ class ExportTest(ProgramTest):
         self.refuse(UNSUPPORTED, ["export", self.plan, "--format", "markdown", "--read"], "cannot be read back")
         self.refuse(USAGE, ["export", self.plan, "--format", "ascendc", "--read"], "holds no plan")
         edited = self.export("ascendc")
-        edited.write_text(edited.read_text().replace("tailNum = 4", "tailNum = 5"))
+        edited.write_text(edited.read_text().replace("tailNum(tiling, 4", "tailNum(tiling, 5"))
         self.refuse(USAGE, ["export", edited, "--format", "ascendc", "--read"], "line ", "it was edited")
 
 

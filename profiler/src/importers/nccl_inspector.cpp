@@ -41,9 +41,9 @@ void read_run(std::int64_t line, const json& header, const json& run, LogSink& s
   if (!collective) return sink.skip(line, shown(name) + " is no collective that mc2 plans");
   if (*collective == Collective::AllToAll)
     return sink.skip(line, "an all-to-all, of which NCCL Inspector does not say what its size counts");
-  // What the host saw ends before the collective does.
-  if (text(run, "coll_timing_source") == "collective_cpu")
-    return sink.skip(line, "timed by the host's calls, not by the kernel");
+  // What the host saw ends before the collective does. Older versions do not say.
+  if (const std::string source = text(run, "coll_timing_source"); !source.empty() && source != "kernel_gpu")
+    return sink.skip(line, "timed by the host, not by the kernel");
   const auto ranks = whole(header, "n_ranks"), rank = whole(header, "rank"), bytes = whole(run, "coll_msg_size_bytes"),
              time_us = whole(run, "coll_exec_time_us"), number_of_run = whole(run, "coll_sn");
   if (!ranks || !rank || !bytes || !time_us || !number_of_run)

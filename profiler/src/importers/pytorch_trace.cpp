@@ -30,6 +30,7 @@ struct Event {
   std::optional<std::int64_t> start, time;
   std::optional<std::int64_t> external; ///< the operator that launched the kernel
   std::int64_t device = 0;
+  std::optional<std::int64_t> correlation;         ///< of the kernel's launch
   std::vector<std::vector<std::int64_t>> operands; ///< dimensions
   std::vector<std::string> types;
   std::string collective, element, in_splits, out_splits, group, group_ranks;
@@ -204,6 +205,7 @@ class Handler : public nlohmann::json_sax<json> {
   void set_argument(std::int64_t value) {
     if (argument_ == "External id") event_.external = value;
     if (argument_ == "device") event_.device = value;
+    if (argument_ == "correlation") event_.correlation = value;
     if (argument_ == "In msg nelems") event_.in_elements = value;
     if (argument_ == "Out msg nelems") event_.out_elements = value;
     if (argument_ == "Group size") event_.group_size = value;
@@ -245,8 +247,12 @@ class Handler : public nlohmann::json_sax<json> {
     if (!event_.start || !event_.time || *event_.time <= 0 ||
         __builtin_add_overflow(*event_.start, *event_.time, &end_))
       return sink_.bad(pieces_.line(), "a kernel without a start and a time above 0");
-    if (!event_.collective.empty() || event_.name.starts_with("nccl")) return take_collective_kernel();
-    if (!event_.external) return sink_.skip(pieces_.line(), "kernel of an operator that was not profiled");
+    if (event_.name.starts_with("nccl")) return take_collective_kernel();
+    // Copies around a collective carry its fields, too.
+    if (!event_.collective.empty()) return sink_.skip(pieces_.line(), "kernel beside a collective");
+    // Until 2023 the number was that of the launch, and says nothing of an operator.
+    if (!event_.external || event_.external == event_.correlation)
+      return sink_.skip(pieces_.line(), "kernel of an operator that was not profiled");
     if (kernels_.size() == kMaxKept) return sink_.skip(pieces_.line(), "behind the first 262144 kernels");
     kernels_.push_back({{*event_.start, end_}, *event_.external, event_.device, pieces_.line()});
   }

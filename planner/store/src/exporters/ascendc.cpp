@@ -2,6 +2,7 @@
 #include <limits>
 
 #include "exporters/parts.hpp"
+#include "mc2/planner/collective.hpp"
 #include "mc2/planner/op_spec.hpp"
 #include "mc2/planner/text.hpp"
 #include "mc2/store/codec.hpp"
@@ -25,28 +26,86 @@ int hccl_type_code(planner::DType dtype) {
 
 struct Field {
   const char* name;
-  std::int64_t value;
+  std::string value; ///< an expression of C++
 };
 
-/// What both forms say of the operator. rankM counts the rows of A that one rank holds.
+Field field(const char* name, std::int64_t value) { return {name, std::to_string(value)}; }
+
+bool gathers_rows(const planner::OpSpec& op) {
+  return planner::traits_of(op.kind).first_lane == planner::Lane::Communication;
+}
+
+/// What both forms say of the operator.
 std::vector<Field> operator_fields(const planner::OpSpec& op) {
-  const bool gathers_rows = planner::traits_of(op.kind).first_lane == planner::Lane::Communication;
-  return {{"rankDim", op.world_size},
-          {"rankM", gathers_rows ? op.m / op.world_size : op.m},
-          {"rankN", op.n},
-          {"rankK", op.k},
-          {"isTransposeA", 0},
-          {"isTransposeB", 0},
-          {"dataType", hccl_type_code(op.dtype)}};
+  return {field("rankDim", op.world_size), field("rankN", op.n),     field("rankK", op.k),
+          field("isTransposeA", 0),        field("isTransposeB", 0), field("dataType", hccl_type_code(op.dtype))};
+}
+
+/// Rows of A that one rank holds.
+std::int64_t rank_rows(const planner::OpSpec& op) { return gathers_rows(op) ? op.m / op.world_size : op.m; }
+
+/// The samples' kernels of these collectives run at most one block of the second group: their arrays of handles end
+/// there.
+bool has_one_tail(const planner::OpSpec& op) {
+  const auto collective = planner::collective_of(op.kind);
+  return collective == planner::Collective::AllGather || collective == planner::Collective::ReduceScatter;
+}
+
+/// Rows of all ranks that the samples' tileM and tailM count for one row of a block.
+std::int64_t sample_rows(const planner::OpSpec& op) {
+  return planner::collective_of(op.kind) == planner::Collective::ReduceScatter ? op.world_size : 1;
+}
+
+/// What the documentation's tuning case and the samples set beside the cut.
+std::vector<Field> sample_settings(const planner::OpSpec& op) {
+  if (planner::collective_of(op.kind) != planner::Collective::AllReduce) return {field("determinism", 0)};
+  return {field("cToFloatLen", 0), field("nd2NzWorkLen", 1), field("determinism", 0), field("useBufferType", 1)};
+}
+
+/// HcclCMDType of HCCL's headers; 0 for what the library has in another struct.
+int hccl_command(planner::Collective collective) {
+  switch (collective) {
+    case planner::Collective::AllReduce: return 2;
+    case planner::Collective::AllGather: return 6;
+    case planner::Collective::ReduceScatter: return 7;
+    case planner::Collective::AllToAll: break;
+  }
+  return 0;
+}
+
+constexpr std::int64_t aligned(std::int64_t value, std::int64_t step) { return (value + step - 1) / step * step; }
+
+/// Bytes of the library's workspaces, as its host code reckons them for operands in rows
+/// (all_gather_matmul_tiling_base, matmul_reduce_scatter_tiling and matmul_all_reduce_tiling_base of ops-transformer,
+/// commit 3a280bc).
+std::vector<Field> library_settings(const planner::OpSpec& op) {
+  const auto collective = planner::collective_of(op.kind);
+  if (hccl_command(collective) == 0) return {};
+  const std::int64_t in_bytes = planner::size_bytes(op.dtype),
+                     out_bytes = planner::size_bytes(planner::product_type(op));
+  const bool is_gather = collective == planner::Collective::AllGather;
+  const bool converts_bias = op.epilogue.has_bias && (is_gather || op.dtype == planner::DType::Bf16);
+  std::vector<Field> fields{field("commtype", hccl_command(collective)),
+                            field("subtype", 0),
+                            field("gatherIndex", 0),
+                            field("storageGather", 0),
+                            field("isAdd", op.epilogue.has_residual ? 1 : 0),
+                            field("biasLen", converts_bias ? aligned(op.n, 256) * 4 : 0)};
+  if (collective == planner::Collective::AllReduce) return fields;
+  const std::int64_t step = 256 / in_bytes;
+  fields.push_back(field("nd2NzWorkLen", aligned(op.k, step) * aligned(op.n, step) * in_bytes));
+  fields.push_back(field("cToFloatLen", is_gather ? 0 : aligned(op.m * op.n * out_bytes, 512)));
+  if (is_gather) fields.push_back(field("gatherLen", aligned(rank_rows(op) * op.k * in_bytes, 512) * op.world_size));
+  return fields;
 }
 
 /// Errors: Infeasible for what the tiling's fields cannot say.
 Result<void> check_fields(const planner::OpSpec& op) {
   if (op.dtype == planner::DType::F8E4m3)
     return Error{ErrorCode::Infeasible, "dtype", "is f8e4m3; the tiling knows int8, fp16, fp32 and bfp16"};
-  for (const Field& field : operator_fields(op))
-    if (field.value > std::numeric_limits<std::uint32_t>::max())
-      return Error{ErrorCode::Infeasible, field.name, "does not fit into the tiling's 32 bits"};
+  for (const auto& [name, value] : {std::pair{"rankM", op.m}, {"rankN", op.n}, {"rankK", op.k}})
+    if (value > std::numeric_limits<std::uint32_t>::max())
+      return Error{ErrorCode::Infeasible, name, "does not fit into the tiling's 32 bits"};
   return {};
 }
 
@@ -73,17 +132,57 @@ Result<const planner::Plan*> only_plan(std::span<const ExportItem> items) {
 constexpr std::string_view kFieldNote =
     "// dataType is HCCL's HcclDataType: 0 int8, 3 fp16, 4 fp32, 11 bfp16. rankM counts the rows of A of one rank.\n";
 
+/// How a member of a struct is set that others of the same purpose may lack. The samples compile as C++ 17.
+constexpr std::string_view kMembers =
+    "#pragma once\n#include <cstdint>\n#include <type_traits>\n#include <utility>\n\n"
+    "// Structs of this purpose differ: a member that yours has is set, others are left out.\n"
+    "#define MC2_TILING_MEMBER(name)                                                                \\\n"
+    "  template <typename T, typename = decltype(std::declval<T&>().name)>                          \\\n"
+    "  constexpr bool mc2_has_##name(int) {                                                         \\\n"
+    "    return true;                                                                               \\\n"
+    "  }                                                                                            \\\n"
+    "  template <typename T>                                                                        \\\n"
+    "  constexpr bool mc2_has_##name(long) {                                                        \\\n"
+    "    return false;                                                                              \\\n"
+    "  }                                                                                            \\\n"
+    "  template <typename T>                                                                        \\\n"
+    "  auto mc2_set_##name(T& tiling, std::uint64_t value, int)->decltype(tiling.name, void()) {    \\\n"
+    "    using Member = typename std::remove_reference<decltype(tiling.name)>::type;                \\\n"
+    "    tiling.name = static_cast<Member>(value);                                                  \\\n"
+    "  }                                                                                            \\\n"
+    "  template <typename T>                                                                        \\\n"
+    "  void mc2_set_##name(T&, std::uint64_t, long) {}\n";
+
+std::string members(const std::vector<Field>& fields) {
+  std::string text(kMembers);
+  for (const Field& each : fields) text += "MC2_TILING_MEMBER(" + std::string(each.name) + ")\n";
+  return text + "#undef MC2_TILING_MEMBER\n\n";
+}
+
 std::string heading(const planner::Plan& plan, const char* form) {
   std::string text = "// Tiling by mc2, " + std::string(form) + ".\n";
   for (const auto& line : provenance_lines(plan)) text += "// " + line + "\n";
-  return text + std::string(kFieldNote) + std::string(kMarker) + encode(plan) + "\n#include <cstdint>\n\n";
+  return text + std::string(kFieldNote) + std::string(kMarker) + encode(plan) + "\n";
 }
 
 std::string assignments(const std::vector<Field>& fields) {
-  std::string text;
-  for (const Field& field : fields)
-    text += "  tiling." + std::string(field.name) + " = " + std::to_string(field.value) + ";\n";
+  std::string text =
+      "  static_assert(mc2_has_tileCnt<Tiling>(0) || mc2_has_tileNum<Tiling>(0), \"this is no struct of a tiling: it "
+      "counts no blocks\");\n";
+  for (const Field& each : fields) text += "  mc2_set_" + std::string(each.name) + "(tiling, " + each.value + ", 0);\n";
   return text;
+}
+
+/// Of the samples: both names of the two counts, and what else they set.
+std::vector<Field> sample_fields(const planner::OpSpec& op, const std::array<std::string, 4>& tile_and_tail,
+                                 const std::string& rank_m) {
+  const auto& [tile_m, tile_count, tail_m, tail_count] = tile_and_tail;
+  std::vector<Field> fields{{"tileM", tile_m}, {"tileNum", tile_count}, {"tileCnt", tile_count},
+                            {"tailM", tail_m}, {"tailNum", tail_count}, {"tailCnt", tail_count},
+                            {"rankM", rank_m}};
+  for (const auto& more : {operator_fields(op), sample_settings(op)})
+    fields.insert(fields.end(), more.begin(), more.end());
+  return fields;
 }
 
 /// One line of the table: first and last m, block length, shortest odd block, and whether that is the first one.
@@ -117,28 +216,45 @@ Result<std::string> write_ascendc(std::span<const ExportItem> items, const Expor
   MC2_ASSIGN(const auto plan, only_plan(items));
   MC2_ASSIGN(const auto groups, two_groups(*plan));
   const auto& [first, rest] = groups;
-  std::vector<Field> fields = operator_fields(plan->op);
-  fields.insert(fields.begin() + 1,
-                {{"tileM", first.rows}, {"tileNum", first.count}, {"tailM", rest.rows}, {"tailNum", rest.count}});
+  const std::int64_t rows = sample_rows(plan->op);
+  const auto fields = sample_fields(plan->op,
+                                    {std::to_string(first.rows * rows), std::to_string(first.count),
+                                     std::to_string(rest.rows * rows), std::to_string(rest.count)},
+                                    std::to_string(rank_rows(plan->op)));
+  const bool is_beyond = has_one_tail(plan->op) && rest.count > 1;
   return heading(*plan,
-                 "in the form of the Ascend C sample: tileNum blocks of tileM rows first, then tailNum of tailM") +
-         "template <typename Tiling>\nvoid set_mc2_tiling(Tiling& tiling) {\n" + assignments(fields) + "}\n";
+                 "in the form of the Ascend C samples: tileNum (tileCnt) blocks of tileM rows first, then tailNum "
+                 "(tailCnt) of tailM") +
+         members(fields) + "// M of the TCubeTiling of the first blocks and of the others.\n" +
+         "constexpr std::uint32_t kMc2TileRows = " + std::to_string(first.rows) +
+         ", kMc2TailRows = " + std::to_string(rest.rows) +
+         ";\n\ntemplate <typename Tiling>\nvoid set_mc2_tiling(Tiling& tiling) {\n" +
+         (is_beyond ? "  static_assert(mc2_has_tileM<Tiling>(0), \"the sample's kernel runs one block behind the equal "
+                      "ones, and this plan has " +
+                          std::to_string(rest.count) + "; plan with the short block last: mc2 plan --blocks " +
+                          std::to_string(rest.count) + "x" + std::to_string(rest.rows) + "," +
+                          std::to_string(first.rows) + "\");\n"
+                    : std::string()) +
+         assignments(fields) + "}\n";
 }
 
 Result<std::string> write_ascendc_ranges(const planner::PlanRanges& ranges) {
   MC2_TRY(check_fields(ranges.op));
   const std::string rows = row_cut_table(ranges);
   if (rows.empty()) return Error{ErrorCode::Infeasible, "", "the tiling cuts rows, and no range of these does"};
-  std::vector<Field> fields = operator_fields(ranges.op);
-  std::erase_if(fields, [](const Field& field) { return std::string_view(field.name) == "rankM"; });
+  const std::string unit = std::to_string(sample_rows(ranges.op));
+  const auto fields =
+      sample_fields(ranges.op, {"tile_rows * " + unit, "tile_count", "tail_rows * " + unit, "tail_count"},
+                    gathers_rows(ranges.op) ? "m / " + std::to_string(ranges.op.world_size) : "m");
   const std::string shards = std::to_string(planner::m_step(ranges.op));
-  const bool gathers_rows = planner::traits_of(ranges.op.kind).first_lane == planner::Lane::Communication;
   std::string text =
-      "// Tiling by mc2 for every m of a range, in the form of the Ascend C sample: tileNum blocks of tileM "
-      "rows first, then\n// tailNum of tailM.\n";
+      "// Tiling by mc2 for every m of a range, in the form of the Ascend C samples: tileNum (tileCnt) blocks of tileM "
+      "rows first,\n// then tailNum (tailCnt) of tailM.\n";
   for (const auto& line : provenance_lines(ranges)) text += "// " + line + "\n";
-  return text + std::string(kFieldNote) + "#include <cstdint>\n\n" +
-         "// False: there is no plan for this m, and nothing is set.\n"
+  return text + std::string(kFieldNote) + members(fields) + "// False: there is no plan for this m" +
+         (has_one_tail(ranges.op) ? ", or one of more blocks behind the equal ones than the sample's kernel runs"
+                                  : "") +
+         ", and nothing is set.\n"
          "template <typename Tiling>\nbool set_mc2_tiling(Tiling& tiling, std::uint32_t m) {\n"
          "  struct Range {\n    std::uint32_t first_m, last_m, block, least_odd;\n    bool is_odd_first;\n  };\n"
          "  static constexpr Range kRanges[] = {\n" +
@@ -148,18 +264,16 @@ Result<std::string> write_ascendc_ranges(const planner::PlanRanges& ranges) {
          "  for (const Range& each : kRanges)\n"
          "    if (m >= each.first_m && m <= each.last_m) range = &each;\n"
          "  if (range == nullptr || m % " +
-         shards + " != 0) return false;\n" + assignments(fields) + "  tiling.rankM = m" +
-         (gathers_rows ? " / " + std::to_string(ranges.op.world_size) : "") + ";\n" +
-         "  const std::uint32_t rows = m / " + shards +
+         shards + " != 0) return false;\n" + "  const std::uint32_t rows = m / " + shards +
          ";\n"
          "  const std::uint32_t count = range->block == 0 ? 0 : (rows - range->least_odd) / range->block;\n"
          "  const std::uint32_t odd = rows - count * range->block;\n"
          "  const bool is_odd_first = count == 0 || range->is_odd_first;\n"
-         "  tiling.tileM = is_odd_first ? odd : range->block;\n"
-         "  tiling.tileNum = is_odd_first ? 1 : count;\n"
-         "  tiling.tailM = count == 0 ? 0 : is_odd_first ? range->block : odd;\n"
-         "  tiling.tailNum = count == 0 ? 0 : is_odd_first ? count : 1;\n"
-         "  return true;\n}\n";
+         "  const std::uint32_t tile_rows = is_odd_first ? odd : range->block, tile_count = is_odd_first ? 1 : count;\n"
+         "  const std::uint32_t tail_rows = count == 0 ? 0 : is_odd_first ? range->block : odd;\n"
+         "  const std::uint32_t tail_count = count == 0 ? 0 : is_odd_first ? count : 1;\n" +
+         (has_one_tail(ranges.op) ? "  if (tail_count > 1 && !mc2_has_tileM<Tiling>(0)) return false;\n" : "") +
+         assignments(fields) + "  return true;\n}\n";
 }
 
 Result<std::vector<ExportItem>> read_ascendc(std::string_view text) { return read_snippet(text, "ascendc"); }
@@ -168,10 +282,13 @@ Result<std::string> write_ascendc_lib(std::span<const ExportItem> items, const E
   MC2_ASSIGN(const auto plan, only_plan(items));
   MC2_ASSIGN(const auto groups, two_groups(*plan));
   const auto& [first, rest] = groups;
-  std::vector<Field> fields = operator_fields(plan->op);
-  fields.insert(fields.begin() + 1, {{"tileCnt", first.count}, {"tailM", rest.rows}, {"tailCnt", rest.count}});
+  std::vector<Field> fields{field("tileCnt", first.count), field("tileNum", first.count), field("tailM", rest.rows),
+                            field("tailCnt", rest.count), field("rankM", rank_rows(plan->op))};
+  for (const auto& more : {operator_fields(plan->op), library_settings(plan->op)})
+    fields.insert(fields.end(), more.begin(), more.end());
   return heading(*plan, "in the form of the operator library: tileCnt blocks first, then tailCnt of tailM rows") +
-         "// first_group_m is M of the first blocks' matmul tiling.\n"
+         members(fields) +
+         "// first_group_m is M of the first blocks' matmul tiling. Lengths are in bytes, of operands in rows.\n"
          "template <typename Tiling>\nvoid set_mc2_tiling(Tiling& tiling, std::uint32_t& first_group_m) {\n" +
          assignments(fields) + "  first_group_m = " + std::to_string(first.rows) + ";\n}\n";
 }

@@ -18,6 +18,51 @@ using planner::Collective;
 constexpr std::array<std::string_view, 5> kHcclEngines{"aicpu", "ccums", "ccusched", "aiv", "dpu"};
 constexpr std::array<std::string_view, 5> kHcclExecutors{"sole", "sequence", "parallel", "pipeline", "concur"};
 
+/// Algorithms that HCCL registers under one template, which alone a rule can choose: an engine, an executor, templates
+/// (REGISTER_EXEC* of HCCL, commit 09300b7).
+struct HcclAlgorithms {
+  Collective collective;
+  std::string_view engine, executor;
+  std::vector<std::string_view> templates;
+};
+
+const std::vector<HcclAlgorithms>& hccl_algorithms() {
+  using enum Collective;
+  static const std::vector<HcclAlgorithms> kAll{
+      {AllGather, "aicpu", "sole", {"mesh", "meshconcur", "nhr", "nhrmultilink"}},
+      {AllGather, "aiv", "sole", {"mesh"}},
+      {AllGather, "ccums", "sole", {"mesh", "mesh2die"}},
+      {AllGather, "ccusched", "sole", {"mesh", "mesh2die", "nhr", "nhrmultilink"}},
+      {AllGather, "dpu", "sole", {"nhr"}},
+      {ReduceScatter, "aicpu", "sole", {"mesh", "meshchunk", "meshconcur", "nhr", "nhrmultilink"}},
+      {ReduceScatter, "aiv", "sole", {"mesh"}},
+      {ReduceScatter, "ccums", "sole", {"mesh", "mesh2die"}},
+      {ReduceScatter, "ccusched", "sole", {"mesh", "mesh2die", "nhr", "nhrmultilink"}},
+      {AllReduce, "aicpu", "sole", {"meshchunktwoshot", "meshconcur", "meshoneshot", "meshtwoshot", "nhr"}},
+      {AllReduce, "aiv", "sole", {"meshoneshot", "meshtwoshot"}},
+      {AllReduce, "ccums", "sole", {"mesh", "mesh2die", "meshoneshot"}},
+      {AllReduce, "ccums", "sequence", {"mesh2die"}},
+      {AllReduce, "ccusched", "sole", {"mesh", "mesh2die", "nhr", "nhrmultilink"}},
+      {AllReduce, "ccusched", "sequence", {"mesh2die"}}};
+  return kAll;
+}
+
+/// Errors: InvalidSpec listing what the collective has.
+Result<void> require_hccl_algorithm(Collective collective, const std::array<std::string, 3>& named) {
+  std::string legal;
+  for (const HcclAlgorithms& row : hccl_algorithms()) {
+    if (row.collective != collective) continue;
+    for (const std::string_view name : row.templates) {
+      if (row.engine == named[0] && row.executor == named[1] && name == named[2]) return {};
+      legal += (legal.empty() ? "" : ", ") + std::string(row.engine) + ":" + std::string(row.executor) + ":" +
+               std::string(name);
+    }
+  }
+  return Error{ErrorCode::InvalidSpec, "--algorithm",
+               "is " + named[0] + ":" + named[1] + ":" + named[2] + ", by which HCCL has no " +
+                   std::string(to_string(collective)) + " that a rule can choose; legal: " + legal};
+}
+
 template <std::size_t N>
 Result<void> require_name(const std::array<std::string_view, N>& legal, std::string_view text, const char* option) {
   if (std::find(legal.begin(), legal.end(), text) != legal.end()) return {};
@@ -78,9 +123,6 @@ Result<std::array<std::string, 3>> hccl_algorithm(const std::string& text) {
   std::array parts{text.substr(0, first), text.substr(first + 1, second - first - 1), text.substr(second + 1)};
   MC2_TRY(require_name(kHcclEngines, parts[0], "--algorithm"));
   MC2_TRY(require_name(kHcclExecutors, parts[1], "--algorithm"));
-  if (parts[2].find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789") != std::string::npos)
-    return Error{ErrorCode::InvalidSpec, "--algorithm",
-                 "a template is lower-case letters and digits, e.g. mesh, nhr or meshconcurnhrnhr"};
   return parts;
 }
 
@@ -168,6 +210,10 @@ Result<std::string> write_hccl_tuner(std::span<const ExportItem> items, const Ex
                    op.text() + " exchanges " + std::string(to_string(planner::exchange_type(op))) +
                        "; HCCL's plugin knows int8, fp16, fp32 and bfp16"};
     const Collective collective = planner::collective_of(op.kind);
+    if (collective == Collective::AllToAll)
+      return Error{ErrorCode::Infeasible, "",
+                   "HCCL asks no tuner about all-to-all, which " + std::string(to_string(op.kind)) + " needs"};
+    MC2_TRY(require_hccl_algorithm(collective, algorithm));
     auto& rules = op_types[std::string(hccl_name(collective))]["rules"];
     for (const std::int64_t bytes : message_sizes(item.plan)) {
       const std::int64_t seen = hccl_bytes(collective, bytes, op.world_size);
