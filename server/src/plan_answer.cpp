@@ -9,6 +9,7 @@
 #include "mc2/finder/plan_llm.hpp"
 #include "mc2/finder/plan_source.hpp"
 #include "mc2/planner/cutting.hpp"
+#include "mc2/planner/device_model.hpp"
 #include "mc2/store/codec.hpp"
 
 namespace mc2::server {
@@ -111,12 +112,43 @@ finder::Kept kept_of_its_machine(const store::Store& store) {
 struct PlacedQuestion {
   finder::PlanQuestion asked;
   std::int64_t epoch = 0;
+  std::vector<planner::CostModel> given = {}; ///< from published costs
 };
+
+/// Nothing in the store has to do with it, so its epoch is that of no change.
+constexpr std::int64_t kNoChange = 0;
+
+/// What is published of a device that the store knows nothing of. Errors: as planner::device_model.
+Result<PlacedQuestion> on_a_published_device(const PlanQuestion& question, const planner::StopCheck& is_stopped) {
+  const auto asked = question.machine_fields.find("device");
+  MC2_ASSIGN(auto model, planner::device_model(asked->second, question.request.op));
+  auto options = question.request.options_with(planner::default_options_on(model.fingerprint).alignment);
+  options.require_significant_gain = false; // a wrong constant moves all block lengths alike
+  return PlacedQuestion{{.op = question.request.op,
+                         .machine = model.fingerprint,
+                         .options = std::move(options),
+                         .may_transfer = false,
+                         .is_stopped = is_stopped},
+                        kNoChange,
+                        {std::move(model)}};
+}
+
+/// By its name alone: a backend or a link says that a machine of the store is meant.
+bool is_published_device(const PlanQuestion& question) {
+  const auto device = question.machine_fields.find("device");
+  if (device == question.machine_fields.end() || question.machine_fields.size() > 1 || !question.machine.empty())
+    return false;
+  return std::ranges::any_of(planner::published_devices(),
+                             [&](const auto& known) { return known.name == device->second; });
+}
 
 /// Errors: as answer_plan.
 Result<PlacedQuestion> on_its_machine(const store::Store& store, const PlanQuestion& question,
                                       const planner::StopCheck& is_stopped) {
-  MC2_ASSIGN(auto machine, find_machine(store, question));
+  auto found = find_machine(store, question);
+  if (!found && found.error().code == ErrorCode::NotFound && is_published_device(question))
+    return on_a_published_device(question, is_stopped);
+  MC2_ASSIGN(auto machine, std::move(found));
   const auto usual = planner::default_options_on(machine.fingerprint);
   return PlacedQuestion{{.op = question.request.op,
                          .machine = std::move(machine.fingerprint),
@@ -128,11 +160,11 @@ Result<PlacedQuestion> on_its_machine(const store::Store& store, const PlanQuest
 }
 
 /// Errors: as answer_plan.
-Result<SourcedPlan> make(const store::Store& store, const finder::PlanQuestion& asked) {
+Result<SourcedPlan> make(const store::Store& store, const PlacedQuestion& placed) {
   const finder::Kept kept = finder::kept_in_unnamed(store);
   const std::vector<finder::PlanSource> sources{finder::kept_plans(kept),
-                                                finder::own_planner({.given = {}, .kept = kept})};
-  MC2_ASSIGN(auto found, finder::find_plan(sources, asked));
+                                                finder::own_planner({.given = placed.given, .kept = kept})};
+  MC2_ASSIGN(auto found, finder::find_plan(sources, placed.asked));
   store::StoredPlan& plan = found.stored;
   const bool is_kept = found.origin == finder::Origin::Kept;
   auto answer = sourced(is_kept ? "stored" : "model", plan.plan, std::move(plan.document), std::move(plan.created_at));
@@ -150,8 +182,8 @@ Answer to_document(std::string document, std::int64_t epoch) {
 Result<Answer> make_ranges(Context& context, const store::Store& store, const PlanQuestion& question,
                            const planner::StopCheck& is_stopped) {
   MC2_ASSIGN(const auto placed, on_its_machine(store, question, is_stopped));
-  MC2_ASSIGN(const auto ranges,
-             finder::find_ranges({.given = {}, .kept = kept_of_its_machine(store)}, placed.asked, *question.first_m));
+  MC2_ASSIGN(const auto ranges, finder::find_ranges({.given = placed.given, .kept = kept_of_its_machine(store)},
+                                                    placed.asked, *question.first_m));
   context.metrics.count_answer("model", to_string(ranges.provenance()));
   return to_document(store::encode(ranges), placed.epoch);
 }
@@ -176,6 +208,10 @@ Result<Answer> make_llm_plan(Context& context, const store::Store& store, const 
   finder::LlmQuestion asked = question.llm->question;
   MC2_ASSIGN(auto sites, finder::sites_of(asked));
   MC2_ASSIGN(auto placed, on_the_machine_of_a_layer(store, question, sites, is_stopped));
+  if (!placed.given.empty())
+    return Error{ErrorCode::NotFound, "device",
+                 "whole models are planned from what the store has of a machine, and it has nothing of " +
+                     placed.asked.machine.fields.at("device")};
   asked.plan = std::move(placed.asked);
   const finder::ModelPlaces places{.given = {}, .kept = kept_of_its_machine(store)};
   planner::Provenance weakest = planner::Provenance::Measured;
@@ -191,7 +227,7 @@ Result<Answer> make_llm_plan(Context& context, const store::Store& store, const 
 Result<Answer> make_plan_answer(Context& context, const store::Store& store, const PlanQuestion& question,
                                 const planner::StopCheck& is_stopped) {
   MC2_ASSIGN(const auto placed, on_its_machine(store, question, is_stopped));
-  MC2_ASSIGN(const auto plan, make(store, placed.asked));
+  MC2_ASSIGN(const auto plan, make(store, placed));
   context.metrics.count_answer(plan.source, plan.provenance);
   return to_answer(plan, placed.epoch);
 }

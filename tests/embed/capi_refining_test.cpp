@@ -125,6 +125,36 @@ TEST_F(CRefinement, AssumptionsStandInThePlan) {
   EXPECT_THAT(last_error().message, HasSubstr("has_block_overhead"));
 }
 
+TEST(CModel, OfPublishedCostsAndOfATopology) {
+  mc2_op_spec spec = op(4096);
+  spec.n = 8192;
+  spec.k = 3072;
+  spec.dtype = MC2_F16;
+  spec.world_size = 8;
+  mc2_plan_options options = MC2_INIT(mc2_plan_options);
+  options.strategy = "formula";
+  options.alignment = 128;
+  options.allow_small_gain = 1;
+  mc2_model* published = nullptr;
+  MC2_ASSERT_OK(mc2_model_of_device("ascend-910b", &spec, &published));
+  mc2_plan* plan = nullptr;
+  MC2_ASSERT_OK(mc2_plan_from_model(published, &spec, &options, &plan));
+  std::array<std::int64_t, 8> lengths{};
+  std::size_t count = 0;
+  MC2_ASSERT_OK(mc2_plan_blocks(plan, lengths.data(), lengths.size(), &count));
+  ASSERT_EQ(count, 5U);
+  EXPECT_EQ(lengths[0], 512);
+  EXPECT_EQ(mc2_free_plan(plan), MC2_OK);
+  EXPECT_EQ(mc2_free_model(published), MC2_OK);
+  EXPECT_EQ(mc2_model_of_device("tpu", &spec, &published), MC2_ERROR_UNKNOWN_NAME);
+
+  const std::string json = read(std::filesystem::path(MC2_SOURCE_DIR) / "data/topologies/dgx_h100.json");
+  mc2_model* described = nullptr;
+  MC2_ASSERT_OK(mc2_model_of_topology(json.data(), json.size(), &spec, &described));
+  EXPECT_EQ(mc2_free_model(described), MC2_OK);
+  EXPECT_EQ(mc2_model_of_topology("{", 1, &spec, &described), MC2_ERROR_MALFORMED);
+}
+
 TEST_F(CRefinement, KeepsCutsOnceUnderTheMachinesName) {
   const auto folder = std::filesystem::temp_directory_path() / ("mc2_capi_refining_" + std::to_string(getpid()));
   std::filesystem::create_directories(folder);

@@ -52,6 +52,20 @@ class ResultsTest(ServiceTest):
             listed = other.json("GET", f"/v1/{name}?m=96&dtype=f32")["items"]
             self.assertEqual(len(listed), len(worker[name]), name)
 
+    def test_a_published_device_is_planned_for_while_the_store_has_nothing_of_it(self):
+        shape = "op=matmul_all_reduce&m=4096&n=8192&k=3072&dtype=f16&ranks=8"
+        answer = self.service.json("GET", f"/v1/plan?device=ascend-910b&strategy=formula&{shape}")
+        self.assertEqual((answer["source"], answer["provenance"], answer["epoch"]), ("model", "analytic", 0))
+        self.assertEqual(answer["plan"]["cut"]["block_rows"], [512] + 4 * [896])
+        printed = self.directory / "printed.json"
+        self.succeed("plan", "--device", "ascend-910b", "--m", 4096, "--n", 8192, "--k", 3072, "--dtype", "f16", "--ranks", 8, "--store", self.store,
+                     "--out", printed)
+        self.assertEqual(self.service.json("GET", f"/v1/plan?device=ascend-910b&{shape}")["plan"]["cut"], json.loads(printed.read_text())["cut"])
+        self.assertGreater(len(self.service.json("GET", f"/v1/plan/ranges?device=ascend-910b&first_m=128&{shape}")["ranges"]), 1)
+        problem = self.service.json("GET", f"/v1/plan?device=ascend-910-93&{shape}", status=422)
+        self.assertIn("nothing is published for all_reduce", json.dumps(problem))
+        self.service.json("GET", f"/v1/plan?device=ascend-910b&backend=host&{shape}", status=404)
+
     def test_who_only_asks_does_not_wait_for_those_who_wait_for_the_store(self):
         """Another process changes the store for a while; more requests than there are threads wait for it."""
         plan = json.dumps(self.exported()["plans"][0]["document"])

@@ -177,6 +177,11 @@ MC2_API mc2_status mc2_free_machine(mc2_machine* machine);
 typedef struct mc2_model mc2_model;
 
 MC2_API mc2_status mc2_model_from_json(const char* json, size_t length, mc2_model** model);
+/* From published costs of a device that nobody measured here, e.g. "ascend-910b": docs/cost_model.md, Published
+ * devices. Plan with allow_small_gain: a wrong constant moves all block lengths alike. */
+MC2_API mc2_status mc2_model_of_device(const char* device, const mc2_op_spec* op, mc2_model** model);
+/* From the description of a cluster (schemas/topology.schema.json). Plan with allow_small_gain. */
+MC2_API mc2_status mc2_model_of_topology(const char* json, size_t length, const mc2_op_spec* op, mc2_model** model);
 MC2_API mc2_status mc2_model_to_json(const mc2_model* model, const char** json, size_t* length);
 MC2_API mc2_status mc2_free_model(mc2_model* model);
 

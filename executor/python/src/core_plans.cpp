@@ -1,6 +1,8 @@
 #include <pybind11/stl.h>
 
 #include "core.hpp"
+#include "mc2/planner/analytic_model.hpp"
+#include "mc2/planner/device_model.hpp"
 #include "mc2/planner/explanation.hpp"
 #include "mc2/planner/planner.hpp"
 #include "mc2/render/plan_page.hpp"
@@ -253,6 +255,18 @@ void bind_plans(py::module_& module) {
   bind_plan(module);
   module.def("plan", &plan, "op"_a, "model"_a,
              "Decides how to cut `op` on the machine that `model` describes. Keywords: the options of the planner.");
+  module.def(
+      "device_model",
+      [](const std::string& device, const planner::OpSpec& op) { return unwrap(planner::device_model(device, op)); },
+      "device"_a, "op"_a,
+      "From published costs of a device that nobody measured here. Plan with require_significant_gain=False.");
+  module.def(
+      "topology_model",
+      [](const std::string& json, const planner::OpSpec& op) {
+        return unwrap(planner::analytic_model(unwrap(store::decode_topology(json)), op));
+      },
+      "json"_a, "op"_a,
+      "From the description of a cluster (schemas/topology.schema.json). Plan with require_significant_gain=False.");
   module.def(
       "unpredicted",
       [](const planner::OpSpec& op, const planner::Fingerprint& fingerprint, std::vector<std::int64_t> blocks,

@@ -6,7 +6,9 @@
 #include "capi/objects.hpp"
 #include "capi/structs.hpp"
 #include "mc2/executor/buffer.hpp"
+#include "mc2/planner/analytic_model.hpp"
 #include "mc2/planner/cutting.hpp"
+#include "mc2/planner/device_model.hpp"
 #include "mc2/store/codec.hpp"
 
 namespace mc2::capi {
@@ -193,6 +195,21 @@ mc2_status mc2_model_from_json(const char* json, size_t length, mc2_model** mode
   return call([&] {
     given(model, "model");
     hand_out(std::make_unique<ModelObject>(take(store::decode_model(read_document(json, length)))), model);
+  });
+}
+
+mc2_status mc2_model_of_device(const char* device, const mc2_op_spec* op, mc2_model** model) {
+  return call([&] {
+    given(model, "model");
+    hand_out(std::make_unique<ModelObject>(take(planner::device_model(&given(device, "device"), read_op(op)))), model);
+  });
+}
+
+mc2_status mc2_model_of_topology(const char* json, size_t length, const mc2_op_spec* op, mc2_model** model) {
+  return call([&] {
+    given(model, "model");
+    const auto topology = take(store::decode_topology(read_document(json, length)));
+    hand_out(std::make_unique<ModelObject>(take(planner::analytic_model(topology, read_op(op)))), model);
   });
 }
 
