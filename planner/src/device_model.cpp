@@ -76,22 +76,25 @@ const CollectiveFit& ascend_910b_fit() {
   return kFit;
 }
 
+/// @param is_compared  with published cases
 DeviceTable ascend_910b(std::string_view name, std::string_view confidence, double tflop_per_s,
-                        std::string_view rate_reason) {
+                        std::string_view rate_reason, bool is_compared) {
+  const double matmul_interval = is_compared ? kAscend910bMatmulInterval : kUnconfirmed;
+  const double collective_interval = is_compared ? kAscend910bCollectiveInterval : kUnconfirmed;
+  const std::string_view all_reduce_reason =
+      is_compared
+          ? "fit of the published MC2 recipe; confidence good on 8 ranks: two published cases within 4 %; else fair"
+          : "fit of the published MC2 recipe for another 910B; confidence low: compared with no measurement";
   constexpr std::string_view kScaled =
       "published all-reduce fit / (ranks / 4), CANN ops library; confidence low: compared with no measurement";
-  return {
-      {name, "the published Ascend MC2 tiling recipe and the cost constants of the CANN ops library, 2026-07",
-       confidence},
-      {DType::F16, DType::Bf16},
-      {tflop_per_s, 0, fully, kAscend910bMatmulInterval, rate_reason},
-      {{Collective::AllReduce, two_to_eight(), ascend_910b_fit(), one, kAscend910bCollectiveInterval,
-        "fit of the published MC2 recipe; confidence good on 8 ranks of a 910B: two published cases within 4 %; "
-        "else fair"},
-       {Collective::ReduceScatter, two_to_eight(), ascend_910b_fit(), by_quarter, kAscend910bCollectiveInterval,
-        kScaled},
-       {Collective::AllGather, two_to_eight(), ascend_910b_fit(), by_quarter, kAscend910bCollectiveInterval, kScaled}},
-      "; of one server; use --topology data/topologies/ascend_910b.json"};
+  return {{name, "the published Ascend MC2 tiling recipe and the cost constants of the CANN ops library, 2026-07",
+           confidence},
+          {DType::F16, DType::Bf16},
+          {tflop_per_s, 0, fully, matmul_interval, rate_reason},
+          {{Collective::AllReduce, two_to_eight(), ascend_910b_fit(), one, collective_interval, all_reduce_reason},
+           {Collective::ReduceScatter, two_to_eight(), ascend_910b_fit(), by_quarter, collective_interval, kScaled},
+           {Collective::AllGather, two_to_eight(), ascend_910b_fit(), by_quarter, collective_interval, kScaled}},
+          " of one server; describe others by a topology"};
 }
 
 constexpr std::string_view kOpsLibrary = "the cost constants of the CANN ops library (ops-transformer, 2026-07)";
@@ -114,7 +117,7 @@ DeviceTable ascend_910_93() {
             0.35,
             "fit of 8 dies, CANN ops library, which adds up to 35 % for contention; confidence low: compared with no "
             "measurement"}},
-          "; one rank is a die"};
+          ", of which each is a die"};
 }
 
 /// T/hccl_performance_arch35.cpp 21-35: straight lines over MiB.
@@ -160,9 +163,9 @@ const std::vector<DeviceTable>& tables() {
                   "all-reduce on 8 ranks: two published cases within 4 %; else constants that nobody compared with "
                   "measurements here",
                   308.03,
-                  "308.03 Tflop/s of 24 cores, CANN ops library; published cases are 1 % faster and 20 % slower"),
+                  "308.03 Tflop/s of 24 cores, CANN ops library; published cases are 1 % faster and 20 % slower", true),
       ascend_910b("ascend-910b3", kUnmeasured, 256.69,
-                  "256.69 Tflop/s of 20 cores, CANN ops library; compared with no measurement"),
+                  "256.69 Tflop/s of 20 cores, CANN ops library; compared with no measurement", false),
       ascend_910_93(),
       ascend_950("ascend-950-4p", 28,
                  {ascend_950_line(AllGather, 4, 5.841842, 8.590666), ascend_950_line(ReduceScatter, 4, 5.8087, 5.6810),

@@ -207,11 +207,11 @@ Result<Answer> make_llm_plan(Context& context, const store::Store& store, const 
                              const planner::StopCheck& is_stopped) {
   finder::LlmQuestion asked = question.llm->question;
   MC2_ASSIGN(auto sites, finder::sites_of(asked));
-  MC2_ASSIGN(auto placed, on_the_machine_of_a_layer(store, question, sites, is_stopped));
-  if (!placed.given.empty())
+  if (is_published_device(question) && !find_machine(store, question))
     return Error{ErrorCode::NotFound, "device",
                  "whole models are planned from what the store has of a machine, and it has nothing of " +
-                     placed.asked.machine.fields.at("device")};
+                     question.machine_fields.at("device")};
+  MC2_ASSIGN(auto placed, on_the_machine_of_a_layer(store, question, sites, is_stopped));
   asked.plan = std::move(placed.asked);
   const finder::ModelPlaces places{.given = {}, .kept = kept_of_its_machine(store)};
   planner::Provenance weakest = planner::Provenance::Measured;

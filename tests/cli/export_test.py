@@ -251,10 +251,14 @@ class ExportTest(ProgramTest):
         self.refuse(USAGE, ["export", self.plan, self.plan, "--format", "ascendc"], "give one, not 2")
         self.refuse(USAGE, ["export", self.plan, "--format", "html", "--rows", "1:2"][:4] + [self.plan], "give one, not 2")
         self.refuse(UNSUPPORTED, ["export", self.plan, "--format", "markdown", "--read"], "cannot be read back")
-        self.refuse(USAGE, ["export", self.plan, "--format", "ascendc", "--read"], "holds no plan")
+        self.refuse(USAGE, ["export", self.plan, "--format", "ascendc", "--read"], "sets no rankDim")
         edited = self.export("ascendc")
         edited.write_text(edited.read_text().replace("tailNum(tiling, 4", "tailNum(tiling, 5"))
-        self.refuse(USAGE, ["export", edited, "--format", "ascendc", "--read"], "line ", "it was edited")
+        self.refuse(USAGE, ["export", edited, "--format", "ascendc", "--read"], "tailNum is 5 where the plan in the file has 4")
+        edited.write_text(self.export("ascendc").read_text().replace("tailM(tiling, 896", "tailM(tiling, 768").replace("tileM(tiling, 512", "tileM(tiling, 1024"))
+        done = self.mc2("export", edited, "--format", "ascendc", "--read")
+        self.assertEqual(json.loads(done.stdout)["cut"]["block_rows"], [1024] + 4 * [768])
+        self.assertIn("note: read from an edited file: tailM is 768", done.stderr)
 
 
 if __name__ == "__main__":

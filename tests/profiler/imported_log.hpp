@@ -56,8 +56,10 @@ struct ImportedLog {
 /// "all_reduce x4 1048576 B 21500 ns", or "matmul 4096 8192 3072 f16 803000 ns"; by size.
 [[nodiscard]] inline std::vector<std::string> timings_text(const TimingSet& timings) {
   std::vector<std::string> texts;
-  for (const auto& [key, group] : timings.groups())
-    for (const TimedRound& timed : group.rounds()) {
+  for (const auto& [key, group] : timings.groups()) {
+    std::vector<TimedRound> rounds = group.kept;
+    for (const TimedEvent& event : group.events) rounds.push_back(event.shortest);
+    for (const TimedRound& timed : rounds) {
       const std::string time = std::to_string(timed.time.count()) + " ns";
       if (key.component == planner::Component::Collective)
         texts.push_back(std::string(planner::to_string(key.collective)) + " x" + std::to_string(key.world_size) + " " +
@@ -66,6 +68,7 @@ struct ImportedLog {
         texts.push_back("matmul " + std::to_string(key.m) + " " + std::to_string(key.n) + " " + std::to_string(key.k) +
                         " " + std::string(planner::to_string(*key.dtype)) + " " + time);
     }
+  }
   return texts;
 }
 

@@ -210,6 +210,31 @@ TEST(PytorchTrace, WaitingThatNoOtherRankTellsIsLeftOut) {
   EXPECT_THAT(told.value().notes, Contains(HasSubstr("may have waited for the others")));
 }
 
+TEST(PytorchTrace, OnlyRunsThatAllRanksTellCountWhereThereAreSome) {
+  const std::string three =
+      all_reduce_event(20, 40) + "," + all_reduce_event(200, 41) + "," + all_reduce_event(400, 900);
+  const ImportedLog imported = import_both(trace(0, matmul_events(10, 4) + "," + three),
+                                           trace(1, all_reduce_event(20, 44) + "," + all_reduce_event(200, 40)));
+  const auto assembled = assemble_profile(
+      imported.timings, {}, {.kind = planner::OpKind::MatmulAllReduce, .m = 64, .n = 16, .k = 32, .device = "h100"});
+  ASSERT_TRUE(assembled) << assembled.error().message;
+  EXPECT_EQ(assembled.value().profile.samples.size(), 3U); // a matmul and two runs
+  EXPECT_THAT(assembled.value().notes, Contains(HasSubstr("only some ranks' logs tell are left out: 1")));
+}
+
+TEST(PytorchTrace, TwoTimesOfOneRankAreNoRun) {
+  const std::string first = trace(0, all_reduce_event(20, 40)), second = trace(0, all_reduce_event(20, 50));
+  const ImportedLog torn = import_both(first, second), same = import_both(first, first);
+  EXPECT_TRUE(torn.timings.groups().begin()->second.events.front().is_torn);
+  EXPECT_FALSE(same.timings.groups().begin()->second.events.front().is_torn);
+}
+
+TEST(PytorchTrace, RanksOfAGroupAreCountedByTheirPlaceInIt) {
+  const ImportedLog imported = import_both(trace(0, all_reduce_event(20, 40, 1024, "[0, 64]")),
+                                           trace(64, all_reduce_event(20, 50, 1024, "[0, 64]")));
+  EXPECT_TRUE(imported.timings.groups().begin()->second.events.front().is_complete(2));
+}
+
 TEST(PytorchTrace, WhatRanSideBySideIsNoCostOfEither) {
   const ImportedLog imported = import_text(trace(0, matmul_events(10, 40) + "," + all_reduce_event(30, 50)));
   EXPECT_TRUE(imported.timings.groups().empty());
@@ -222,6 +247,19 @@ TEST(PytorchTrace, RefusesWhatItCannotKnow) {
   EXPECT_THAT(import_text(trace(0, matmul_events(10, 4, "[[64, 32], [33, 16]]"))).first(Verdict::Bad),
               HasSubstr("do not multiply"));
   EXPECT_THAT(said(all_reduce_event(20, 9, 0)), HasSubstr("size is not there"));
+  // Of no interest, whatever their times; two operators of one number; nothing to multiply; sizes that disagree.
+  EXPECT_THAT(said(trace_event("kernel", "copy", 1, 0, R"("External id": 9)")), HasSubstr("another operator"));
+  EXPECT_THAT(said(matmul_events(10, 4) + "," + matmul_events(20, 4)), HasSubstr("another one has, too"));
+  EXPECT_EQ(import_text(trace(0, matmul_events(10, 4, "[[], []]"))).summary.value().bad_count, 0);
+  EXPECT_EQ(import_text(trace(0, matmul_events(10, 4, "[[0, 32], [32, 16]]"))).summary.value().bad_count, 0);
+  std::string uneven = all_reduce_event(20, 9);
+  uneven.replace(uneven.find("\"Out msg nelems\": 1024"), 22, "\"Out msg nelems\": 4096");
+  EXPECT_THAT(said(uneven), HasSubstr("not what it receives"));
+  // A kernel that says nothing of its message slows a matmul all the same.
+  EXPECT_TRUE(import_text(trace(0, trace_event("kernel", "ncclDevKernel_AllReduce", 5, 90, R"("device": 0)") + "," +
+                                       matmul_events(10, 4)))
+                  .timings.groups()
+                  .empty());
   EXPECT_THAT(said(trace_event("kernel", "ncclDevKernel_AllReduce", 1, 2, R"("device": 0)")),
               HasSubstr("says nothing of its message"));
   const std::string whole = trace(0, all_reduce_event(20, 9));
@@ -254,6 +292,8 @@ TEST(NcclInspector, NamesWhatIsWrong) {
   EXPECT_THAT(said("\"coll_exec_time_us\":36", "\"coll_exec_time_us\":0"), HasSubstr("shorter than 1 us"));
   EXPECT_THAT(said("\"n_ranks\":2", "\"n_ranks\":4"), HasSubstr("busbw"));
   EXPECT_THAT(said("}}", ""), HasSubstr("cut or damaged"));
+  EXPECT_THAT(said("\"id\":\"0x7f8c496ae9f661\"", "\"id\":\"\""), HasSubstr("has no id"));
+  EXPECT_THAT(said("\"rank\":0", "\"rank\":5"), HasSubstr("its rank is none of it"));
 }
 
 TEST(MsprofStatistic, CallsOfSeveralShapesHaveNoMean) {

@@ -14,6 +14,8 @@
 namespace mc2::store::exporter_test {
 namespace {
 
+using ::testing::AllOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 planner::Plan plan_of(std::vector<std::int64_t> blocks, std::int64_t m = 1024) {
@@ -87,6 +89,68 @@ TEST(Exporter, TheSampleCallsTileWhatRunsFirst) {
   for (const char* field :
        {"tileCnt(tiling, 1, 0);", "tailM(tiling, 448, 0);", "tailCnt(tiling, 2, 0);", "first_group_m = 128;"})
     EXPECT_THAT(library, HasSubstr(field));
+}
+
+Result<planner::Plan> read_tiling(const char* format, const std::string& text) {
+  auto items = find_exporter(format).value()->read(text);
+  if (!items) return items.error();
+  return std::move(items.value().front().plan);
+}
+
+std::string replaced(std::string text, const std::string& from, const std::string& to) {
+  const std::size_t at = text.rfind(from);
+  EXPECT_NE(at, std::string::npos) << from;
+  return text.replace(at, from.size(), to);
+}
+
+TEST(Exporter, EditedTilingsAreReadByValueAndTheirChangesNamed) {
+  // 128 + 2 x 448 of 1024 rows becomes 256 + 2 x 384.
+  for (const char* format : {"ascendc", "ascendc-lib"}) {
+    const std::string text = written(format, {short_first()});
+    std::string edited = replaced(text, "tailM(tiling, 448", "tailM(tiling, 384");
+    edited = std::string_view(format) == "ascendc" ? replaced(edited, "tileM(tiling, 128", "tileM(tiling, 256")
+                                                   : replaced(edited, "first_group_m = 128", "first_group_m = 256");
+    const auto plan = read_tiling(format, edited);
+    ASSERT_TRUE(plan) << plan.error().text();
+    EXPECT_THAT(plan.value().cut.block_rows, ElementsAre(256, 384, 384)) << format;
+    EXPECT_THAT(plan.value().reason, HasSubstr("tailM is 384 where the plan in the file has 448"));
+    EXPECT_EQ(plan.value().makespan.us, 0); // what was predicted was of other blocks
+    EXPECT_EQ(plan.value().fingerprint, short_first().plan.fingerprint);
+    // Another layout changes nothing.
+    EXPECT_EQ(read_tiling(format, "// mine\n" + text).value(), short_first().plan);
+  }
+  const std::string text = written("ascendc", {short_first()});
+  EXPECT_THAT(
+      read_tiling("ascendc", replaced(text, "tailNum(tiling, 2", "tailNum(tiling, 3")).error().message,
+      AllOf(HasSubstr("tailNum is 3 where the plan in the file has 2"), HasSubstr("sum to more than 1024 rows")));
+  EXPECT_THAT(read_tiling("ascendc", replaced(text, "rankK(tiling, ", "rankK(tiling, 1")).error().message,
+              HasSubstr("its plan is of another operator"));
+  EXPECT_THAT(read_tiling("ascendc", replaced(text, "tileM(tiling, 128", "tileM(tiling, kTile")).error().text(),
+              HasSubstr("sets tileM to something other than a whole number"));
+}
+
+TEST(Exporter, TilingsWrittenByHandAreReadByValue) {
+  const auto plan = read_tiling("ascendc",
+                                "// AllGatherMatmul, rankDim = 8, dataType = 3\n"
+                                "tiling->cfg.rankM = 512;\n tiling->cfg.rankN = 8192u;\n tiling->cfg.rankK=3072;\n"
+                                "tiling->cfg.tileNum = 1; tiling->cfg.tailM = 64; tiling->cfg.tailNum = 1;\n");
+  ASSERT_TRUE(plan) << plan.error().text();
+  EXPECT_EQ(plan.value().op,
+            (planner::OpSpec{planner::OpKind::AllGatherMatmul, 4096, 8192, 3072, planner::DType::F16, 8}));
+  EXPECT_THAT(plan.value().cut.block_rows, ElementsAre(448, 64));
+  // The sample of MatmulReduceScatter counts rows of all ranks in tailM, the library those of one.
+  const std::string scatter =
+      "// matmul_reduce_scatter\n tiling.set_rankDim(8); tiling.set_rankM(4096); tiling.set_rankN(8192);\n"
+      "tiling.set_rankK(3072); tiling.set_dataType(11); tiling.set_tileCnt(3); tiling.set_tailCnt(1); "
+      "tiling.set_tailM(";
+  EXPECT_THAT(read_tiling("ascendc", scatter + "1024);\n").value().cut.block_rows, ElementsAre(128, 128, 128, 128));
+  EXPECT_THAT(read_tiling("ascendc-lib", scatter + "128);\n").value().cut.block_rows, ElementsAre(128, 128, 128, 128));
+  EXPECT_THAT(read_tiling("ascendc", "// MatmulAllReduce\n t.rankM = 64;\n").error().message,
+              HasSubstr("sets no rankDim, rankN, rankK, dataType"));
+  EXPECT_THAT(read_tiling("ascendc", "t.rankM = 64;\n").error().message, HasSubstr("names no operator"));
+  EXPECT_THAT(read_tiling("ascendc", scatter + "1024); // MatmulAllReduce\n").error().message,
+              HasSubstr("names two operators"));
+  EXPECT_EQ(read_tiling("ascendc", scatter + "99999999999999999999);\n").error().code, ErrorCode::Malformed);
 }
 
 TEST(Exporter, TilingsRefuseWhatTheyCannotExpress) {

@@ -175,7 +175,11 @@ Result<ExitCode> ExportCommand::read_back() const {
   auto items = exporter->read(content);
   if (!items) return document_error(plans.front(), items.error());
   std::erase_if(items.value(), [&](const store::ExportItem& item) { return m && item.plan.op.m != *m; });
-  if (items.value().size() == 1) return write_text(store::pretty(store::encode(items.value().front().plan)));
+  if (items.value().size() == 1) {
+    const planner::Plan& plan = items.value().front().plan;
+    if (plan.makespan.us == 0) std::cerr << "mc2: note: " << plan.reason << "; nothing is predicted\n";
+    return write_text(store::pretty(store::encode(plan)));
+  }
   if (items.value().empty())
     return Error{ErrorCode::NotFound, "--m", "the file holds no plan of m=" + std::to_string(m.value_or(0))};
   return Error{ErrorCode::InvalidSpec, "--m",

@@ -147,8 +147,7 @@ std::string group_text(const TimingKey& key) {
   return std::string(planner::to_string(key.collective)) + " of " + std::to_string(key.message_bytes) + " B";
 }
 
-void append_samples(const Sample& shape, const TimingGroup& group, std::vector<Sample>& samples) {
-  const std::vector<TimedRound> rounds = group.rounds();
+void append_samples(const Sample& shape, const std::vector<TimedRound>& rounds, std::vector<Sample>& samples) {
   std::vector<double> times;
   for (const TimedRound& timed : rounds) times.push_back(static_cast<double>(timed.time.count()));
   const std::vector<bool> outliers = find_outliers(times);
@@ -164,19 +163,51 @@ void append_samples(const Sample& shape, const TimingGroup& group, std::vector<S
 /// Runs of a collective that not all of its ranks' logs tell, whose times say nothing but that they waited.
 constexpr double kMostWaiting = 3;
 
-enum class Waiting : std::uint8_t { None, Possible, Evident };
+/// What became of the runs of collectives that ranks timed one by one.
+struct EventCount {
+  std::int64_t left_out = 0, waiting_sizes = 0, torn = 0;
+  bool may_have_waited = false;
+  std::string waited; ///< the first size whose ranks evidently waited
+};
 
-Waiting waiting_in(const TimingKey& key, const TimingGroup& group) {
-  if (std::ranges::all_of(group.events, [&](const TimedEvent& timed) { return timed.is_complete(key.world_size); }))
-    return Waiting::None;
-  const auto [least, most] =
-      std::ranges::minmax(group.events, {}, [](const TimedEvent& timed) { return timed.shortest.time; });
-  const auto shortest = static_cast<double>(least.shortest.time.count());
-  return static_cast<double>(most.shortest.time.count()) > kMostWaiting * shortest ? Waiting::Evident
-                                                                                   : Waiting::Possible;
+/// Runs that all ranks tell, if there are any; else those of some ranks, unless they evidently waited.
+std::vector<TimedRound> usable_rounds(const TimingKey& key, const TimingGroup& group, EventCount& count) {
+  std::vector<TimedRound> complete, others;
+  for (const TimedEvent& timed : group.events) {
+    if (timed.is_torn)
+      ++count.torn;
+    else
+      (timed.is_complete(key.world_size) ? complete : others).push_back(timed.shortest);
+  }
+  if (!complete.empty()) count.left_out += std::ssize(others);
+  if (!complete.empty() || others.empty()) return complete;
+  const auto [least, most] = std::ranges::minmax(others, {}, &TimedRound::time);
+  if (static_cast<double>(most.time.count()) <= kMostWaiting * static_cast<double>(least.time.count())) {
+    count.may_have_waited = true;
+    return others;
+  }
+  if (count.waiting_sizes++ == 0) count.waited = group_text(key);
+  return {};
 }
 
-constexpr std::string_view kWithAllRanks = "import the logs of all ranks in one command";
+std::vector<std::string> event_notes(const EventCount& count) {
+  const std::string all_ranks = "; import the logs of all ranks in one command";
+  std::vector<std::string> notes;
+  if (count.waiting_sizes > 0)
+    notes.push_back(std::to_string(count.waiting_sizes) + (count.waiting_sizes == 1 ? " size is" : " sizes are") +
+                    " left out, whose times differ by more than " + std::to_string(static_cast<int>(kMostWaiting)) +
+                    " times: ranks waited for others that no log is of, e.g. in " + count.waited + all_ranks);
+  if (count.may_have_waited)
+    notes.push_back("collectives were timed by some of their ranks only, and may have waited for the others" +
+                    all_ranks);
+  if (count.left_out > 0)
+    notes.push_back("runs of collectives that only some ranks' logs tell are left out: " +
+                    std::to_string(count.left_out));
+  if (count.torn > 0)
+    notes.push_back("runs of collectives to which one rank gives two times are left out: " +
+                    std::to_string(count.torn) + "; import one trace of each rank, of the same steps");
+  return notes;
+}
 
 bool is_run_of(const OpSpec& op, const FusedTiming& timing) {
   if (timing.collective && *timing.collective != planner::collective_of(op.kind)) return false;
@@ -253,43 +284,33 @@ Result<ImportedProfile> assemble_profile(const TimingSet& timings, const std::ma
   ImportedProfile imported;
   imported.profile.op = op;
   imported.profile.fingerprint = fingerprint_of(facts, question.device);
-  std::size_t other_count = 0, waiting_count = 0;
-  std::string other, waited;
-  bool may_have_waited = false;
+  std::size_t other_count = 0;
+  std::string other;
+  EventCount events;
   for (const auto& [key, group] : timings.groups()) {
     const auto shape = sample_of(op, key);
     if (!shape) {
       if (other_count++ == 0) other = group_text(key);
       continue;
     }
-    const Waiting waiting = waiting_in(key, group);
-    if (waiting == Waiting::Evident) {
-      if (waiting_count++ == 0) waited = group_text(key);
-      continue;
-    }
-    may_have_waited = may_have_waited || waiting == Waiting::Possible;
-    append_samples(*shape, group, imported.profile.samples);
+    std::vector<TimedRound> rounds = group.kept;
+    const auto of_events = usable_rounds(key, group, events);
+    rounds.insert(rounds.end(), of_events.begin(), of_events.end());
+    append_samples(*shape, rounds, imported.profile.samples);
     if (group.events.empty() && group.count > static_cast<std::int64_t>(group.kept.size()))
       imported.notes.push_back(group_text(key) + ": " + std::to_string(group.kept.size()) + " of " +
                                std::to_string(group.count) + " timings kept, drawn evenly");
   }
   if (other_count > 0)
     imported.notes.push_back(std::to_string(other_count) + " sizes are of another operator, e.g. " + other);
-  if (waiting_count > 0)
-    imported.notes.push_back(std::to_string(waiting_count) + " sizes are left out, whose times differ by more than " +
-                             std::to_string(static_cast<int>(kMostWaiting)) +
-                             " times: ranks waited for others that no log is of, e.g. in " + waited + "; " +
-                             std::string(kWithAllRanks));
-  if (may_have_waited)
-    imported.notes.push_back(
-        "collectives were timed by some of their ranks only, and may have waited for the others; " +
-        std::string(kWithAllRanks));
+  const auto notes = event_notes(events);
+  imported.notes.insert(imported.notes.end(), notes.begin(), notes.end());
   std::size_t other_run_count = 0;
   imported.cuts = cuts_of(op, timings, other_run_count);
   if (other_run_count > 0)
     imported.notes.push_back(std::to_string(other_run_count) + " fused runs are of another operator or m");
-  if (imported.profile.samples.empty() && imported.cuts.empty() && waiting_count > 0)
-    return Error{ErrorCode::CannotFit, "", imported.notes.back()};
+  if (imported.profile.samples.empty() && imported.cuts.empty() && !notes.empty())
+    return Error{ErrorCode::CannotFit, "", notes.front()};
   if (imported.profile.samples.empty() && imported.cuts.empty())
     return Error{ErrorCode::CannotFit, "",
                  "nothing in the logs is of " + op.text() + (other.empty() ? "" : "; they hold " + other)};

@@ -1,7 +1,6 @@
 #include "log_sink.hpp"
 
 #include <algorithm>
-#include <bit>
 
 #include "fields.hpp"
 
@@ -29,25 +28,22 @@ std::string_view fault_of(const Timing& timing) {
 } // namespace
 
 bool TimedEvent::is_complete(int world_size) const noexcept {
-  return world_size > 0 && std::popcount(rank_bits) >= std::min(world_size, 64);
-}
-
-std::vector<TimedRound> TimingGroup::rounds() const {
-  std::vector<TimedRound> all = kept;
-  for (const TimedEvent& timed : events) all.push_back(timed.shortest);
-  return all;
+  return !is_torn && world_size > 0 && std::ssize(ranks) >= world_size;
 }
 
 void TimingSet::add_event(TimingGroup& group, const Timing& timing) const {
-  const std::uint64_t rank_bit = std::uint64_t{1} << (static_cast<unsigned>(timing.rank) % 64);
   const auto at = std::ranges::lower_bound(group.events, timing.event, {}, &TimedEvent::event);
-  if (at != group.events.end() && at->event == timing.event) {
-    at->shortest.time = std::min(at->shortest.time, timing.time);
-    at->rank_bits |= rank_bit;
+  if (at == group.events.end() || at->event != timing.event) {
+    group.events.insert(at, {timing.event, {timing.time, round_}, {{timing.rank, timing.time}}});
+    if (group.events.size() > kMaxTimingsPerSize) group.events.pop_back();
     return;
   }
-  group.events.insert(at, {timing.event, {timing.time, round_}, rank_bit});
-  if (group.events.size() > kMaxTimingsPerSize) group.events.pop_back();
+  const auto known = std::ranges::find(at->ranks, timing.rank, [](const auto& each) { return each.first; });
+  if (known == at->ranks.end())
+    at->ranks.emplace_back(timing.rank, timing.time);
+  else
+    at->is_torn = at->is_torn || known->second != timing.time; // else the same log again
+  at->shortest.time = std::min(at->shortest.time, timing.time);
 }
 
 bool TimingSet::add(const Timing& timing) {

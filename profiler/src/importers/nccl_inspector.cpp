@@ -48,6 +48,9 @@ void read_run(std::int64_t line, const json& header, const json& run, LogSink& s
              time_us = whole(run, "coll_exec_time_us"), number_of_run = whole(run, "coll_sn");
   if (!ranks || !rank || !bytes || !time_us || !number_of_run)
     return sink.bad(line, "n_ranks, rank, coll_sn, coll_msg_size_bytes or coll_exec_time_us is no whole number");
+  const std::string communicator = text(header, "id");
+  if (communicator.empty() || *rank >= *ranks)
+    return sink.bad(line, "its communicator has no id, or its rank is none of it");
   if (*ranks < 2 || *ranks > planner::kMaxWorldSize)
     return sink.skip(line, "a communicator of " + std::to_string(*ranks) + " ranks");
   if (*bytes == 0 || *time_us == 0) return sink.skip(line, "a message of 0 bytes, or shorter than 1 us");
@@ -63,8 +66,8 @@ void read_run(std::int64_t line, const json& header, const json& run, LogSink& s
     return sink.bad(line, std::string(planner::to_string(*collective)) + ": " + why);
   Timing timing{.collective = *collective, .message_bytes = *full, .world_size = world_size};
   timing.time = std::chrono::nanoseconds(*time_us * 1000);
-  timing.event = event_name(text(header, "id") + name, static_cast<std::uint64_t>(*number_of_run));
-  timing.rank = static_cast<int>(*rank % *ranks);
+  timing.event = event_name(group_name(communicator + name), static_cast<std::uint64_t>(*number_of_run));
+  timing.rank = static_cast<int>(*rank);
   sink.take(line, timing, planner::to_string(*collective));
 }
 

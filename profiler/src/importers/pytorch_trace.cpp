@@ -40,6 +40,7 @@ struct Event {
 struct Matmul {
   std::int64_t m = 0, n = 0, k = 0;
   std::optional<planner::DType> dtype;
+  bool is_twice = false; ///< two operators have its number
 };
 
 struct Interval {
@@ -56,7 +57,8 @@ struct CollectiveKernel {
   Interval interval;
   Timing timing;
   std::int64_t device = 0, line = 0;
-  std::string group; ///< of ranks
+  std::uint64_t group = 0;       ///< of ranks
+  std::optional<int> place = {}; ///< of the trace's rank among them
   bool is_planned = false;
 };
 
@@ -86,7 +88,9 @@ class Intervals {
 std::string_view bare_type(std::string_view type) {
   if (type.starts_with("c10::")) type.remove_prefix(5);
   if (type == "signed char" || type == "Char") return "int8";
-  if (type.starts_with("Float8_e4m3")) return "fp8_e4m3";
+  if (type == "Float8_e4m3fn") return "fp8_e4m3";
+  if (type == "Byte" || type == "Bool") return "uint8";
+  if (type == "Long") return "int64";
   return type;
 }
 
@@ -114,7 +118,7 @@ class Handler : public nlohmann::json_sax<json> {
   bool boolean(bool) override { return true; }
   bool number_integer(number_integer_t value) override { return number(value); }
   bool number_unsigned(number_unsigned_t value) override {
-    return number(value > static_cast<std::uint64_t>(INT64_MAX) ? INT64_MAX : static_cast<std::int64_t>(value));
+    return value > static_cast<std::uint64_t>(INT64_MAX) || number(static_cast<std::int64_t>(value));
   }
   bool number_float(number_float_t, const string_t& text) override {
     if (is_event_field()) set_time(parse_us(text));
@@ -205,6 +209,7 @@ class Handler : public nlohmann::json_sax<json> {
   void set_argument(std::int64_t value) {
     if (argument_ == "External id") event_.external = value;
     if (argument_ == "device") event_.device = value;
+    if (argument_ == "Rank" && rank_ < 0) rank_ = value;
     if (argument_ == "correlation") event_.correlation = value;
     if (argument_ == "In msg nelems") event_.in_elements = value;
     if (argument_ == "Out msg nelems") event_.out_elements = value;
@@ -244,16 +249,19 @@ class Handler : public nlohmann::json_sax<json> {
     if (event_.phase != "X") return sink_.skip(pieces_.line(), "no event with a duration");
     if (event_.category == "cpu_op") return take_operator();
     if (event_.category != "kernel") return sink_.skip(pieces_.line(), "no kernel");
+    const bool is_nccl = event_.name.starts_with("nccl");
+    const bool is_matmul = event_.external && matmuls_.contains(*event_.external);
+    if (!is_nccl && !is_matmul) return sink_.skip(pieces_.line(), "kernel of another operator");
     if (!event_.start || !event_.time || *event_.time <= 0 ||
         __builtin_add_overflow(*event_.start, *event_.time, &end_))
       return sink_.bad(pieces_.line(), "a kernel without a start and a time above 0");
-    if (event_.name.starts_with("nccl")) return take_collective_kernel();
+    if (is_nccl) return take_collective_kernel();
     // Copies around a collective carry its fields, too.
     if (!event_.collective.empty()) return sink_.skip(pieces_.line(), "kernel beside a collective");
     // Until 2023 the number was that of the launch, and says nothing of an operator.
-    if (!event_.external || event_.external == event_.correlation)
+    if (event_.external == event_.correlation)
       return sink_.skip(pieces_.line(), "kernel of an operator that was not profiled");
-    if (kernels_.size() == kMaxKept) return sink_.skip(pieces_.line(), "behind the first 262144 kernels");
+    if (kernels_.size() == kMaxKept) return leave_behind("behind the first 262144 kernels of matmuls");
     kernels_.push_back({{*event_.start, end_}, *event_.external, event_.device, pieces_.line()});
   }
 
@@ -265,20 +273,28 @@ class Handler : public nlohmann::json_sax<json> {
     // The list of operands stands before its elements.
     const auto& a = event_.operands[*first + 1];
     const auto& b = event_.operands[*first + 2];
+    if (a.empty() || b.empty())
+      return sink_.skip(pieces_.line(), "matmul without shapes; profile with record_shapes=True");
+    if (std::ranges::find(a, 0) != a.end() || std::ranges::find(b, 0) != b.end())
+      return sink_.skip(pieces_.line(), "matmul of nothing");
     if (a.size() != 2 || b.size() != 2 || a[1] != b[0])
       return sink_.bad(pieces_.line(), event_.name + ": the shapes of its operands do not multiply");
     if (matmuls_.size() == kMaxKept) return sink_.skip(pieces_.line(), "behind the first 262144 matmuls");
     Matmul matmul{a[0], b[1], a[1], std::nullopt};
     if (*first < event_.types.size()) matmul.dtype = find_dtype(bare_type(event_.types[*first]));
-    matmuls_[*event_.external] = matmul;
+    const auto [at, is_new] = matmuls_.try_emplace(*event_.external, matmul);
+    at->second.is_twice = !is_new;
     sink_.skip(pieces_.line(), "operator; its kernels are what is taken");
   }
 
   void take_collective_kernel() {
+    if (nccl_count_++ == kMaxKept) --nccl_count_;
+    if (nccl_count_ == kMaxKept) return leave_behind("behind the first 262143 collectives");
+    while_collective_.add(event_.device, {*event_.start, end_});
     if (event_.collective.empty()) return sink_.skip(pieces_.line(), "kernel of NCCL that says nothing of its message");
-    if (collectives_.size() == kMaxKept) return sink_.skip(pieces_.line(), "behind the first 262144 collectives");
     CollectiveKernel kernel{
-        {*event_.start, end_}, {}, event_.device, pieces_.line(), event_.group + " " + event_.group_ranks, false};
+        {*event_.start, end_}, {},   event_.device, pieces_.line(), group_name(event_.group + " " + event_.group_ranks),
+        place_in_group(),      false};
     const std::string why = read_message(kernel.timing);
     kernel.is_planned = why.empty();
     if (!why.empty()) sink_.skip(kernel.line, why);
@@ -301,35 +317,56 @@ class Handler : public nlohmann::json_sax<json> {
     timing.message_bytes = *elements * *bytes;
     timing.world_size = static_cast<int>(ranks);
     timing.time = std::chrono::nanoseconds(*event_.time);
-    timing.rank = static_cast<int>(std::clamp<std::int64_t>(rank_, 0, INT32_MAX));
-    return {};
+    return contradiction_of(*collective, ranks);
   }
 
-  /// All kernels of a matmul are its time.
+  /// A gather receives what all send, a scatter the other way round. Fields of grouped collectives do not agree.
+  [[nodiscard]] std::string contradiction_of(Collective collective, std::int64_t ranks) const {
+    const std::int64_t in = event_.in_elements.value_or(0), out = event_.out_elements.value_or(0);
+    const bool agrees = collective == Collective::AllGather       ? in <= out && in * ranks == out
+                        : collective == Collective::ReduceScatter ? out <= in && out * ranks == in
+                                                                  : in == out;
+    return agrees ? "" : "what it sends is not what it receives among so many ranks";
+  }
+
+  /// Of the ranks "[0, 4, 8]" that the event names; nothing where a long list is cut, or the trace's rank is not known.
+  [[nodiscard]] std::optional<int> place_in_group() const {
+    std::string_view rest = event_.group_ranks;
+    if (!rest.starts_with('[') || !rest.ends_with(']') || rank_ < 0) return std::nullopt;
+    rest = rest.substr(1, rest.size() - 2);
+    const auto ranks = split(rest, ',');
+    const auto own = std::ranges::find(ranks, std::to_string(rank_));
+    return own == ranks.end() ? std::nullopt : std::optional(static_cast<int>(own - ranks.begin()));
+  }
+
+  /// What ran beside it can no longer be told.
+  void leave_behind(std::string_view why) {
+    horizon_ = std::min(horizon_, *event_.start);
+    sink_.skip(pieces_.line(), why);
+  }
+
+  /// All kernels of a matmul are its time; operators stand before their kernels.
   void take_matmuls() {
-    for (const CollectiveKernel& each : collectives_) while_collective_.add(each.device, each.interval);
     while_collective_.sort();
     std::unordered_map<std::int64_t, std::pair<Kernel, bool>> taken; // whether it ran alone
     std::vector<std::int64_t> order;
     for (const Kernel& kernel : kernels_) {
-      if (!matmuls_.contains(kernel.external)) {
-        sink_.skip(kernel.line, "kernel of another operator");
-        continue;
-      }
       while_matmul_.add(kernel.device, kernel.interval);
-      const bool is_alone = !while_collective_.cross(kernel.device, kernel.interval);
+      const bool is_alone = kernel.interval.end < horizon_ && !while_collective_.cross(kernel.device, kernel.interval);
       const auto [at, is_new] = taken.try_emplace(kernel.external, kernel, is_alone);
       if (is_new) {
         order.push_back(kernel.external);
         continue;
       }
       at->second.first.interval.end += kernel.interval.end - kernel.interval.start;
-      at->second.second = at->second.second && is_alone;
+      at->second.second = at->second.second && is_alone && at->second.first.device == kernel.device;
     }
     while_matmul_.sort();
     for (const std::int64_t external : order) {
       const auto& [kernel, is_alone] = taken.at(external);
-      if (is_alone)
+      if (matmuls_.at(external).is_twice)
+        sink_.skip(kernel.line, "matmul whose number another one has, too");
+      else if (is_alone)
         take_matmul(matmuls_.at(external), kernel);
       else
         sink_.skip(kernel.line, "matmul beside a collective, which slows it");
@@ -348,15 +385,16 @@ class Handler : public nlohmann::json_sax<json> {
 
   void take_collectives() {
     std::ranges::stable_sort(collectives_, {}, [](const CollectiveKernel& each) { return each.interval.start; });
-    std::unordered_map<std::string, std::uint64_t> numbers; // of runs so far, by group
+    std::unordered_map<std::uint64_t, std::uint64_t> numbers; // of runs so far, by group
     for (CollectiveKernel& kernel : collectives_) {
       const std::uint64_t number = ++numbers[kernel.group];
       if (!kernel.is_planned) continue;
-      if (while_matmul_.cross(kernel.device, kernel.interval)) {
+      if (kernel.interval.end >= horizon_ || while_matmul_.cross(kernel.device, kernel.interval)) {
         sink_.skip(kernel.line, "collective beside a matmul, which slows it");
         continue;
       }
       kernel.timing.event = event_name(kernel.group, number);
+      kernel.timing.rank = kernel.place.value_or(static_cast<int>(std::clamp<std::int64_t>(rank_, 0, INT32_MAX)));
       sink_.take(kernel.line, kernel.timing, planner::to_string(kernel.timing.collective));
     }
   }
@@ -366,7 +404,10 @@ class Handler : public nlohmann::json_sax<json> {
   std::size_t depth_ = 0;
   bool is_in_events_ = false;
   std::string root_key_, key_, argument_;
-  std::int64_t rank_ = 0, end_ = 0;
+  std::int64_t rank_ = -1;           ///< of the trace; -1: it has not said yet
+  std::int64_t end_ = 0;             ///< of the kernel that is read
+  std::int64_t horizon_ = INT64_MAX; ///< start of the first kernel that was left out
+  std::size_t nccl_count_ = 0;
   Event event_;
   std::unordered_map<std::int64_t, Matmul> matmuls_; ///< by "External id"
   std::vector<Kernel> kernels_;

@@ -38,7 +38,7 @@ class ValuesTest(Refusals):
         self.assertIn("ascend-950-8p", self.refused("unknown_name", "--device", mc2.device_model, "tpu", OP))
         topology = (ROOT / "data/topologies/dgx_h100.json").read_text()
         self.assertGreater(mc2.plan(OP, mc2.topology_model(topology, OP), require_significant_gain=False).makespan.us, 0)
-        self.refused("malformed", "", mc2.topology_model, "{", OP)
+        self.refused("malformed", "line 1, column 2", mc2.topology_model, "{", OP)
 
     def test_planning_loads_no_executor(self):
         program = "import mc2; mc2.OpSpec('matmul_all_reduce', m=64, n=64, k=64); print(open('/proc/self/maps').read())"

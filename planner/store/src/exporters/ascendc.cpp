@@ -2,8 +2,10 @@
 #include <limits>
 
 #include "exporters/parts.hpp"
+#include "exporters/tiling_text.hpp"
 #include "mc2/planner/collective.hpp"
 #include "mc2/planner/op_spec.hpp"
+#include "mc2/planner/planner.hpp"
 #include "mc2/planner/text.hpp"
 #include "mc2/store/codec.hpp"
 
@@ -205,9 +207,82 @@ std::string row_cut_table(const planner::PlanRanges& ranges) {
   return text;
 }
 
-Result<std::vector<ExportItem>> read_snippet(std::string_view text, std::string_view format) {
+/// "tailNum is 5 where the plan in the file has 4; ..."; empty where nothing differs.
+std::string changes_text(const TilingValues& values, const TilingValues& of_plan) {
+  std::string text;
+  for (const auto& [name, value] : values)
+    if (const auto known = of_plan.find(name); known != of_plan.end() && known->second != value)
+      text += (text.empty() ? "" : "; ") + name + " is " + std::to_string(value) + " where the plan in the file has " +
+              std::to_string(known->second);
+  return text;
+}
+
+/// A count has two names; who edits one means both.
+void follow_edits(TilingValues& values, const TilingValues& of_plan) {
+  for (const auto& [one, other] : {std::pair{"tileNum", "tileCnt"}, {"tailNum", "tailCnt"}})
+    for (const auto& [edited, follower] : {std::pair{one, other}, {other, one}}) {
+      const auto value = values.find(edited), same = values.find(follower);
+      const auto before = of_plan.find(edited);
+      const bool is_edited = value != values.end() && before != of_plan.end() && value->second != before->second;
+      if (is_edited && same != values.end() && same->second == before->second) same->second = value->second;
+    }
+  // The constant says what tileM does.
+  if (values.contains("tileM") && of_plan.contains("tileM") && values["tileM"] != of_plan.at("tileM"))
+    values.erase("kMc2TileRows");
+}
+
+constexpr std::array<std::string_view, 5> kOperatorMembers{"rankDim", "rankM", "rankN", "rankK", "dataType"};
+
+/// What somebody made of an exported plan. Errors: Malformed naming what was changed.
+Result<planner::Plan> edited_plan(const planner::Plan& plan, TilingValues values, const TilingValues& of_plan,
+                                  std::int64_t unit) {
+  const std::string changes = changes_text(values, of_plan);
+  if (changes.empty()) return plan; // comments, or how it is laid out
+  for (const std::string_view name : kOperatorMembers)
+    if (const auto value = values.find(name); value != values.end() && of_plan.at(std::string(name)) != value->second)
+      return Error{ErrorCode::Malformed, "",
+                   changes + "; its plan is of another operator: remove the line with " + std::string(kMarker) +
+                       "to read the file by its values"};
+  follow_edits(values, of_plan);
+  auto cut = tiling_cut(plan.op, values, unit);
+  if (!cut) return Error{ErrorCode::Malformed, cut.error().field, changes + "; " + cut.error().message};
+  MC2_ASSIGN(auto edited, planner::unpredicted_plan(plan.op, plan.fingerprint, plan.variant, std::move(cut).value()));
+  edited.reason = "read from an edited file: " + changes;
+  return edited;
+}
+
+/// Errors: Malformed.
+Result<planner::Plan> plan_by_hand(std::string_view text, const TilingValues& values, bool counts_all_ranks) {
+  MC2_ASSIGN(const auto op, tiling_operator(text, values));
+  MC2_ASSIGN(auto cut, tiling_cut(op, values, counts_all_ranks ? sample_rows(op) : 1));
+  MC2_ASSIGN(auto plan,
+             planner::unpredicted_plan(op, {{{"backend", "imported"}, {"device", "unknown"}}}, {"imported", {}}, cut));
+  plan.reason = "read from a tiling that was written by hand";
+  return plan;
+}
+
+/// By the plan in its comment, and by its values where there is none or they were edited.
+Result<std::vector<ExportItem>> read_snippet(std::string_view text, std::string_view format, bool counts_all_ranks) {
+  MC2_ASSIGN(auto values, tiling_values(text));
+  if (text.find(kMarker) == std::string_view::npos) {
+    MC2_ASSIGN(auto plan, plan_by_hand(text, values, counts_all_ranks));
+    return std::vector<ExportItem>{{std::move(plan), {}}};
+  }
   MC2_ASSIGN(auto items, read_documents(text, kMarker));
-  return require_unedited(std::move(items), text, format);
+  MC2_TRY(only_plan(items));
+  MC2_ASSIGN(const auto exporter, find_exporter(format));
+  MC2_ASSIGN(const auto written, exporter->write(items, {}));
+  if (written == text) return items;
+  if (written.starts_with(text)) return Error{ErrorCode::Malformed, "", "ends before its function does: it was cut"};
+  MC2_ASSIGN(const auto of_plan, tiling_values(written));
+  planner::Plan& plan = items.front().plan;
+  for (const auto& [name, value] : of_plan)
+    if (!values.contains(name))
+      return Error{ErrorCode::Malformed, "",
+                   "no longer sets " + name + ", which is " + std::to_string(value) +
+                       " by the plan in the file: it is cut, or was edited"};
+  MC2_ASSIGN(plan, edited_plan(plan, std::move(values), of_plan, counts_all_ranks ? sample_rows(plan.op) : 1));
+  return items;
 }
 
 } // namespace
@@ -222,6 +297,10 @@ Result<std::string> write_ascendc(std::span<const ExportItem> items, const Expor
                                      std::to_string(rest.rows * rows), std::to_string(rest.count)},
                                     std::to_string(rank_rows(plan->op)));
   const bool is_beyond = has_one_tail(plan->op) && rest.count > 1;
+  const std::string other_order = first.count != 1 ? std::string()
+                                                   : "; plan with the single block last: mc2 plan --blocks " +
+                                                         std::to_string(rest.count) + "x" + std::to_string(rest.rows) +
+                                                         "," + std::to_string(first.rows);
   return heading(*plan,
                  "in the form of the Ascend C samples: tileNum (tileCnt) blocks of tileM rows first, then tailNum "
                  "(tailCnt) of tailM") +
@@ -229,12 +308,11 @@ Result<std::string> write_ascendc(std::span<const ExportItem> items, const Expor
          "constexpr std::uint32_t kMc2TileRows = " + std::to_string(first.rows) +
          ", kMc2TailRows = " + std::to_string(rest.rows) +
          ";\n\ntemplate <typename Tiling>\nvoid set_mc2_tiling(Tiling& tiling) {\n" +
-         (is_beyond ? "  static_assert(mc2_has_tileM<Tiling>(0), \"the sample's kernel runs one block behind the equal "
-                      "ones, and this plan has " +
-                          std::to_string(rest.count) + "; plan with the short block last: mc2 plan --blocks " +
-                          std::to_string(rest.count) + "x" + std::to_string(rest.rows) + "," +
-                          std::to_string(first.rows) + "\");\n"
-                    : std::string()) +
+         (is_beyond
+              ? "  static_assert(mc2_has_tileM<Tiling>(0), \"the sample's kernel runs one block behind the equal ones, "
+                "and this plan has " +
+                    std::to_string(rest.count) + other_order + "\");\n"
+              : std::string()) +
          assignments(fields) + "}\n";
 }
 
@@ -276,7 +354,7 @@ Result<std::string> write_ascendc_ranges(const planner::PlanRanges& ranges) {
          assignments(fields) + "  return true;\n}\n";
 }
 
-Result<std::vector<ExportItem>> read_ascendc(std::string_view text) { return read_snippet(text, "ascendc"); }
+Result<std::vector<ExportItem>> read_ascendc(std::string_view text) { return read_snippet(text, "ascendc", true); }
 
 Result<std::string> write_ascendc_lib(std::span<const ExportItem> items, const ExportOptions&) {
   MC2_ASSIGN(const auto plan, only_plan(items));
@@ -293,6 +371,8 @@ Result<std::string> write_ascendc_lib(std::span<const ExportItem> items, const E
          assignments(fields) + "  first_group_m = " + std::to_string(first.rows) + ";\n}\n";
 }
 
-Result<std::vector<ExportItem>> read_ascendc_lib(std::string_view text) { return read_snippet(text, "ascendc-lib"); }
+Result<std::vector<ExportItem>> read_ascendc_lib(std::string_view text) {
+  return read_snippet(text, "ascendc-lib", false);
+}
 
 } // namespace mc2::store

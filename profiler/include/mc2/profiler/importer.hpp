@@ -11,6 +11,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "mc2/planner/collective.hpp"
@@ -98,8 +99,9 @@ struct TimedRound {
 /// One run of a collective, as its ranks timed it.
 struct TimedEvent {
   std::uint64_t event = 0;
-  TimedRound shortest;         ///< of the rank that came last and waited for nobody, if all ranks are there
-  std::uint64_t rank_bits = 0; ///< ranks modulo 64
+  TimedRound shortest; ///< of the rank that came last and waited for nobody, if all ranks are there
+  std::vector<std::pair<int, std::chrono::nanoseconds>> ranks; ///< that timed it
+  bool is_torn = false; ///< one rank has two times: the logs number their runs differently
   [[nodiscard]] bool is_complete(int world_size) const noexcept;
 };
 
@@ -110,8 +112,6 @@ struct TimingGroup {
   std::int64_t count = 0;
   std::vector<TimedRound> kept;
   std::vector<TimedEvent> events; ///< by name
-
-  [[nodiscard]] std::vector<TimedRound> rounds() const;
 };
 
 inline constexpr std::size_t kMaxTimingsPerSize = 512;

@@ -1,0 +1,177 @@
+#include "exporters/tiling_text.hpp"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <optional>
+
+#include "mc2/planner/cutting.hpp"
+#include "mc2/planner/planner.hpp"
+#include "mc2/planner/text.hpp"
+
+namespace mc2::store {
+namespace {
+
+constexpr std::array<std::string_view, 13> kReadMembers{
+    "rankDim", "rankM",   "rankN",   "rankK",    "tileM",        "tileNum",      "tileCnt",
+    "tailM",   "tailNum", "tailCnt", "dataType", "kMc2TileRows", "first_group_m"};
+
+Error malformed(std::string field, std::string message) {
+  return {ErrorCode::Malformed, std::move(field), std::move(message)};
+}
+
+bool is_word(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_'; }
+
+std::string_view without_blanks(std::string_view text) {
+  const std::size_t first = text.find_first_not_of(" \t");
+  return first == std::string_view::npos ? std::string_view() : text.substr(first);
+}
+
+/// What a line sets from behind a member's name; nothing where it sets nothing.
+std::optional<std::string_view> set_to(std::string_view behind) {
+  std::string_view rest = without_blanks(behind);
+  if (rest.starts_with('=') && !rest.starts_with("==")) return without_blanks(rest.substr(1));
+  if (!rest.starts_with('(')) return std::nullopt;
+  rest = without_blanks(rest.substr(1));
+  if (!rest.empty() && rest.front() >= '0' && rest.front() <= '9') return rest;
+  const std::size_t comma = rest.find(',');
+  return comma == std::string_view::npos ? std::nullopt : std::optional(without_blanks(rest.substr(comma + 1)));
+}
+
+std::optional<std::int64_t> whole_number(std::string_view text) {
+  std::int64_t value = 0;
+  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (failure != std::errc() || value < 0) return std::nullopt;
+  const std::string_view rest(end, static_cast<std::size_t>(text.data() + text.size() - end));
+  return rest.empty() || !(is_word(rest.front()) && rest.front() != 'u' && rest.front() != 'U') ? std::optional(value)
+                                                                                                : std::nullopt;
+}
+
+/// Errors: as tiling_values.
+Result<void> read_member(std::string_view name, std::string_view line, std::int64_t number, TilingValues& values) {
+  const std::size_t comment = line.find("//");
+  for (std::size_t at = line.find(name); at != std::string_view::npos; at = line.find(name, at + 1)) {
+    const std::string_view before = line.substr(0, at), behind = line.substr(at + name.size());
+    const bool is_whole = (before.empty() || !is_word(before.back()) || before.ends_with("set_")) &&
+                          (behind.empty() || !is_word(behind.front()));
+    const auto value = is_whole ? set_to(behind) : std::nullopt;
+    if (!value) continue;
+    const auto parsed = whole_number(*value);
+    if (parsed) values[std::string(name)] = *parsed;
+    if (!parsed && at < comment && name != "dataType")
+      return malformed("line " + std::to_string(number),
+                       "sets " + std::string(name) + " to something other than a whole number; write the number");
+  }
+  return {};
+}
+
+std::optional<std::int64_t> value_of(const TilingValues& values, std::string_view name) {
+  const auto found = values.find(name);
+  return found == values.end() ? std::nullopt : std::optional(found->second);
+}
+
+/// Of two names for one count. Errors: Malformed where they differ.
+Result<std::int64_t> block_count_of(const TilingValues& values, std::string_view one, std::string_view other) {
+  const auto first = value_of(values, one), second = value_of(values, other);
+  if (first && second && *first != *second)
+    return malformed("", std::string(one) + " is " + std::to_string(*first) + " and " + std::string(other) + " " +
+                             std::to_string(*second) + "; they are two names for one number");
+  const std::int64_t count = first ? *first : second.value_or(0);
+  if (count <= planner::kMaxBlockCount) return count;
+  return malformed("", std::string(one) + " is " + std::to_string(count) + "; a cut has at most " +
+                           std::to_string(planner::kMaxBlockCount) + " blocks");
+}
+
+std::optional<planner::DType> dtype_of(std::int64_t hccl_code) {
+  switch (hccl_code) {
+    case 0: return planner::DType::I8;
+    case 3: return planner::DType::F16;
+    case 4: return planner::DType::F32;
+    case 11: return planner::DType::Bf16;
+    default: return std::nullopt;
+  }
+}
+
+/// The only kind that the text names. Errors: Malformed.
+Result<planner::OpKind> kind_in(std::string_view text) {
+  using planner::OpKind;
+  std::optional<OpKind> found;
+  for (const auto& [kind, spellings] :
+       {std::pair{OpKind::AllGatherMatmul, std::array{"AllGatherMatmul", "all_gather_matmul"}},
+        {OpKind::MatmulReduceScatter, std::array{"MatmulReduceScatter", "matmul_reduce_scatter"}},
+        {OpKind::MatmulAllReduce, std::array{"MatmulAllReduce", "matmul_all_reduce"}}}) {
+    const bool is_named = std::ranges::any_of(
+        spellings, [&](const char* spelling) { return text.find(spelling) != std::string_view::npos; });
+    if (is_named && found) return malformed("", "names two operators; say which one in a comment, and no other");
+    if (is_named) found = kind;
+  }
+  if (found) return *found;
+  return malformed("",
+                   "holds no plan of mc2's and names no operator; write a comment with AllGatherMatmul, "
+                   "MatmulReduceScatter or MatmulAllReduce");
+}
+
+} // namespace
+
+Result<TilingValues> tiling_values(std::string_view text) {
+  TilingValues values;
+  std::int64_t number = 0;
+  while (!text.empty()) {
+    const std::string_view line = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(line.size() + 1, text.size()));
+    ++number;
+    if (line.find("mc2-plan:") != std::string_view::npos) continue;
+    for (const std::string_view name : kReadMembers) MC2_TRY(read_member(name, line, number, values));
+  }
+  return values;
+}
+
+Result<planner::OpSpec> tiling_operator(std::string_view text, const TilingValues& values) {
+  planner::OpSpec op;
+  MC2_ASSIGN(op.kind, kind_in(text));
+  std::string missing;
+  const auto required = [&](std::string_view name) {
+    const auto value = value_of(values, name);
+    if (!value) missing += (missing.empty() ? "" : ", ") + std::string(name);
+    return value.value_or(1);
+  };
+  const std::int64_t ranks = required("rankDim"), rows = required("rankM");
+  op.n = required("rankN");
+  op.k = required("rankK");
+  const auto dtype = dtype_of(required("dataType"));
+  if (!missing.empty())
+    return malformed("", "sets no " + missing + "; where the struct has none, a comment may, e.g. // rankDim = 8");
+  if (!dtype) return malformed("dataType", "is none of HCCL's 0 (int8), 3 (fp16), 4 (fp32) and 11 (bfp16)");
+  if (ranks > planner::kMaxWorldSize || rows > planner::kMaxSize)
+    return malformed(ranks > planner::kMaxWorldSize ? "rankDim" : "rankM", "is out of range");
+  op.dtype = *dtype;
+  op.world_size = static_cast<int>(ranks);
+  op.m = op.kind == planner::OpKind::AllGatherMatmul ? rows * ranks : rows;
+  if (const auto legal = op.validate(); !legal) return malformed(legal.error().field, legal.error().message);
+  return op;
+}
+
+Result<planner::Cut> tiling_cut(const planner::OpSpec& op, const TilingValues& values, std::int64_t unit) {
+  MC2_ASSIGN(const auto tile_count, block_count_of(values, "tileNum", "tileCnt"));
+  MC2_ASSIGN(const auto tail_count, block_count_of(values, "tailNum", "tailCnt"));
+  const std::int64_t length = planner::traits_of(op.kind).cut_axis_length(op);
+  const auto rows_of = [unit](std::optional<std::int64_t> rows) {
+    return rows && *rows % unit == 0 ? std::optional(*rows / unit) : std::nullopt;
+  };
+  const std::int64_t tail_rows = tail_count == 0 ? 0 : rows_of(value_of(values, "tailM")).value_or(0);
+  auto tile_rows = rows_of(value_of(values, "tileM"));
+  for (const char* name : {"kMc2TileRows", "first_group_m"})
+    if (!tile_rows) tile_rows = value_of(values, name);
+  if (tail_count > 0 && (tail_rows < 1 || tail_rows > length))
+    return malformed("tailM", "is missing, or no number of rows that the operator has");
+  if (!tile_rows && tile_count > 0) tile_rows = (length - tail_rows * tail_count) / tile_count;
+  if (tile_count > 0 && (*tile_rows < 1 || *tile_rows > length))
+    return malformed("tileM", "is no number of rows that the operator has");
+  planner::Cut cut;
+  cut.block_rows.assign(static_cast<std::size_t>(tile_count), tile_rows.value_or(0));
+  cut.block_rows.insert(cut.block_rows.end(), static_cast<std::size_t>(tail_count), tail_rows);
+  if (const auto fits = planner::validate_cut(op, cut); !fits) return malformed("", fits.error().message);
+  return cut;
+}
+
+} // namespace mc2::store
