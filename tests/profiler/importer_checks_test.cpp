@@ -57,6 +57,25 @@ TEST(NcclTestsJson, AnotherProgramIsNamedAndNeverTakenForWhatIsSaid) {
   EXPECT_THAT(imported.first(Verdict::Skipped), HasSubstr("sendrecv_perf is no collective that mc2 plans"));
 }
 
+TEST(NcclTestsJson, RcclsListNamesEachRow) {
+  const auto row = [](const std::string& name, int in_place, const std::string& wrong, double bus) {
+    return R"({"numCycle":0, "name":")" + name + R"(", "nodes":1, "ranks":4, "ranksPerNode":4, "gpusPerRank":2, )" +
+           R"("size":8388608, "type":"float", "redop":"sum", )" + R"("inPlace":)" + std::to_string(in_place) +
+           R"(, "time":61.900000, "algBw":100.000000, "busBw":)" + std::to_string(bus) + R"(, "wrong":")" + wrong +
+           "\"}";
+  };
+  const std::string log = "[\n" + row("AllReduce", 0, "0", 175) + ",\n" + row("AllReduce", 1, "0", 175) + ",\n" +
+                          row("ReduceScatter", 0, "N/A", 87.5) + ",\n" + row("SendRecv", 0, "0", 100) + ",\n" +
+                          row("AllReduce", 0, "3", 175) + ",\n" + row("AllReduce", 0, "0", 100) + "\n]\n";
+  const ImportedLog imported = import_text(log);
+  EXPECT_EQ(imported.summary.value().format, "nccl_tests_json");
+  EXPECT_THAT(timings_text(imported.timings),
+              UnorderedElementsAre("all_reduce x8 8388608 B 61900 ns", "reduce_scatter x8 8388608 B 61900 ns"));
+  EXPECT_EQ(imported.summary.value().bad_count, 2); // wrong elements; a bandwidth of 2 ranks
+  EXPECT_THAT(imported.first(Verdict::Skipped), HasSubstr("SendRecv is no collective"));
+  EXPECT_GE(import_text(log.substr(0, log.size() - 3)).summary.value().bad_count, 3);
+}
+
 TEST(NcclTests, WhatIsSaidIsCheckedAgainstTheRow) {
   const auto bad = [](const std::string& one_row, Collective said) {
     return import_text(json_log("main", 1, 8, device(0, 1), one_row), {.collective = said}).first(Verdict::Bad);

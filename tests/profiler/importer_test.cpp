@@ -328,6 +328,55 @@ TEST(Importer, ReadsTheDatabaseOfMsprof) {
   EXPECT_THAT(imported.first(Verdict::Bad), HasSubstr("4: it ends before it starts, or takes no time"));
 }
 
+constexpr const char* kLevel0 =
+    "CREATE TABLE STRING_IDS (id INTEGER PRIMARY KEY, value TEXT);"
+    "CREATE TABLE COMMUNICATION_OP (opName INTEGER,startNs INTEGER,endNs INTEGER,dataType INTEGER,count NUMERIC,"
+    "opType INTEGER,rankSize INTEGER);"
+    "INSERT INTO STRING_IDS VALUES (1,'hcom_allReduce__428_0_1'),(2,'N/A');"
+    "INSERT INTO COMMUNICATION_OP VALUES (1,1000,11000,65534,-1,2,8);";
+
+TEST(Importer, ADatabaseOfLevel0HasNoSizes) {
+  const ImportedLog asked = import_text(database_text(kLevel0));
+  EXPECT_THAT(asked.first(Verdict::Skipped), HasSubstr("profiled at level 0, which has no sizes"));
+  EXPECT_THAT(asked.summary.value().questions, ::testing::ElementsAre(HasSubstr("--bytes")));
+  EXPECT_THAT(timings_text(import_text(database_text(kLevel0), {.message_bytes = 4096}).timings),
+              ::testing::ElementsAre("all_reduce x8 4096 B 10000 ns"));
+}
+
+TEST(Importer, ADatabaseInWalModeIsReadAndLeftAlone) {
+  const auto folder = std::filesystem::path(::testing::TempDir()) / ("msprof_wal_" + std::to_string(getpid()));
+  std::filesystem::create_directories(folder);
+  const auto path = folder / "msprof.db";
+  {
+    SQLite::Database writer(path.string(), SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE);
+    writer.exec("PRAGMA journal_mode = WAL");
+    writer.exec(kLevel0);
+    writer.exec("PRAGMA wal_checkpoint(TRUNCATE)");
+    writer.exec("INSERT INTO COMMUNICATION_OP VALUES (1,1000,31000,65534,-1,2,8)"); // in the side file alone
+    const auto files = [&] {
+      std::vector<std::string> names;
+      for (const auto& entry : std::filesystem::directory_iterator(folder))
+        names.push_back(entry.path().filename().string() + " " + std::to_string(entry.file_size()));
+      std::ranges::sort(names);
+      return names;
+    };
+    // As a profiler that was killed leaves it: no index beside it.
+    std::filesystem::copy(folder, folder.string() + "_left");
+    std::filesystem::remove(folder.string() + "_left/msprof.db-shm");
+    const auto before = files();
+    const auto source = open_log(folder.string() + "_left/msprof.db");
+    ASSERT_TRUE(source);
+    TimingSet timings;
+    ASSERT_TRUE(import_log(*source.value(), "", {.message_bytes = 4096}, timings));
+    EXPECT_THAT(timings_text(timings),
+                UnorderedElementsAre("all_reduce x8 4096 B 10000 ns", "all_reduce x8 4096 B 30000 ns"));
+    EXPECT_EQ(files(), before);
+    EXPECT_FALSE(std::filesystem::exists(folder.string() + "_left/msprof.db-shm"));
+  }
+  std::filesystem::remove_all(folder);
+  std::filesystem::remove_all(folder.string() + "_left");
+}
+
 TEST(Importer, RefusesDatabasesWithoutPlainCommunicationRows) {
   EXPECT_THAT(import_text(database_text("CREATE TABLE TASK (a INTEGER);")).summary.error().message,
               HasSubstr("no table COMMUNICATION_OP"));

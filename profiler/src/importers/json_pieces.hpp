@@ -9,14 +9,18 @@
 
 namespace mc2::profiler {
 
-/// Characters of a log for a JSON parser, in bounded memory, with the line that it has come to.
+/// Characters of a log for a JSON parser, which says no line numbers itself, with the line that it has come to.
 class JsonPieces {
  public:
-  explicit JsonPieces(LogReader& reader) : reader_(reader) { advance(); }
+  /// In bounded memory.
+  explicit JsonPieces(LogReader& reader) : reader_(&reader) { advance(); }
+  /// Of a text, which must outlive it.
+  explicit JsonPieces(std::string_view text)
+      : place_(text.empty() ? nullptr : text.data()), end_(text.data() + text.size()) {}
   JsonPieces(const JsonPieces&) = delete;
   JsonPieces& operator=(const JsonPieces&) = delete;
 
-  [[nodiscard]] std::int64_t line() const noexcept { return line_; }
+  [[nodiscard]] const std::int64_t& line() const noexcept { return line_; }
 
   class Iterator {
    public:
@@ -51,12 +55,12 @@ class JsonPieces {
  private:
   void advance() {
     std::string_view piece;
-    const bool has_more = reader_.next_piece(piece);
+    const bool has_more = reader_ != nullptr && reader_->next_piece(piece);
     place_ = has_more ? piece.data() : nullptr;
     end_ = has_more ? piece.data() + piece.size() : nullptr;
   }
 
-  LogReader& reader_;
+  LogReader* reader_ = nullptr; ///< null: all is there
   const char* place_ = nullptr;
   const char* end_ = nullptr;
   std::int64_t line_ = 1;

@@ -2,6 +2,8 @@
 #include <sqlite3.h>
 
 #include <array>
+#include <cstdlib>
+#include <filesystem>
 #include <memory>
 #include <string>
 
@@ -26,6 +28,46 @@ constexpr std::array<std::int64_t, kMaxTypeCode + 1> kTypeBytes{1, 2, 4, 2, 4, 8
 
 Error unreadable(const std::string& what) { return {ErrorCode::Malformed, "", what}; }
 
+/// A folder of its own, removed with what is in it.
+class TemporaryFolder {
+ public:
+  TemporaryFolder() {
+    std::string name = (std::filesystem::temp_directory_path() / "mc2-import-XXXXXX").string();
+    if (mkdtemp(name.data()) != nullptr) path_ = name;
+  }
+  ~TemporaryFolder() {
+    std::error_code ignored;
+    if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
+  }
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  /// Empty where none could be made.
+  [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+/// Whether the database keeps changes in a file beside it, where who reads it leaves files, too (SQLite's file format,
+/// 1.3: read version 2).
+bool has_side_files(std::string_view head) {
+  constexpr std::size_t kReadVersionAt = 19;
+  return head.size() > kReadVersionAt && head[kReadVersionAt] == 2;
+}
+
+/// With its side file. Errors: Malformed where there is no room for it.
+Result<std::filesystem::path> copy_with_side_file(const std::filesystem::path& from, const TemporaryFolder& to) {
+  const auto copy = to.path() / "log.db";
+  std::error_code failure;
+  const bool is_copied = !to.path().empty() && std::filesystem::copy_file(from, copy, failure);
+  const std::filesystem::path side = from.string() + "-wal";
+  if (is_copied && std::filesystem::exists(side, failure))
+    std::filesystem::copy_file(side, copy.string() + "-wal", failure);
+  if (is_copied && !failure) return copy;
+  return unreadable("is in WAL mode, and there is no room in " + std::filesystem::temp_directory_path().string() +
+                    " for the copy that is read instead");
+}
+
 /// Opens the file itself, or a copy of its bytes in memory, read-only and with nothing of the file's own run.
 std::unique_ptr<SQLite::Database> open_database(LogReader& reader, std::string& copy) {
   if (const auto path = reader.source().path(); !path.empty() && !reader.is_compressed())
@@ -33,6 +75,8 @@ std::unique_ptr<SQLite::Database> open_database(LogReader& reader, std::string& 
   auto bytes = reader.rest(kMaxDatabaseBytes);
   if (!bytes) return nullptr;
   copy = std::move(bytes).value();
+  // Without its side file it is as it was when that was last taken in.
+  if (has_side_files(copy)) copy[18] = copy[19] = 1;
   auto database = std::make_unique<SQLite::Database>(":memory:", SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE);
   const int code = sqlite3_deserialize(database->getHandle(), "main", reinterpret_cast<unsigned char*>(copy.data()),
                                        static_cast<sqlite3_int64>(copy.size()), static_cast<sqlite3_int64>(copy.size()),
@@ -54,11 +98,12 @@ bool has_column(SQLite::Database& database, const std::string& table, const std:
   return query.executeStep();
 }
 
-std::string query_text(bool has_strings, bool has_type, bool has_types) {
+std::string query_text(bool has_strings, bool has_type, bool has_types, bool has_ranks) {
   const std::string name = has_strings ? "COALESCE(n.value, c.opName)" : "c.opName";
   const std::string type = !has_type ? "''" : has_strings ? "COALESCE(t.value, c.opType)" : "c.opType";
   std::string sql = "SELECT c.rowid, " + name + ", " + type + ", c.startNs, c.endNs, c.count, c.dataType, ";
-  sql += has_types ? "e.name" : "NULL";
+  sql += has_types ? "e.name, " : "NULL, ";
+  sql += has_ranks ? "c.rankSize" : "NULL";
   sql += " FROM COMMUNICATION_OP c";
   if (has_strings) sql += " LEFT JOIN STRING_IDS n ON n.id = c.opName";
   if (has_strings && has_type) sql += " LEFT JOIN STRING_IDS t ON t.id = c.opType";
@@ -75,9 +120,23 @@ std::optional<std::int64_t> element_bytes(const SQLite::Column& code, const SQLi
   return kTypeBytes[static_cast<std::size_t>(number)];
 }
 
+/// Of the group, where the profiler knew it; else 0.
+int group_ranks(const SQLite::Column& column) {
+  const std::int64_t ranks = column.isInteger() ? column.getInt64() : 0;
+  return ranks >= 2 && ranks <= planner::kMaxWorldSize ? static_cast<int>(ranks) : 0;
+}
+
+/// At profiling level 0 count and type are -1 and 65534; the operator's name still says the collective.
+bool is_level_0(SQLite::Statement& row) {
+  constexpr std::int64_t kNoType = 65534;
+  return row.getColumn(5).getInt64() == -1 || (row.getColumn(6).isInteger() && row.getColumn(6).getInt64() == kNoType);
+}
+
 void read_row(SQLite::Statement& row, const ImportAnswers& answers, LogSink& sink) {
   const std::int64_t line = row.getColumn(0).getInt64();
-  const std::string name = row.getColumn(1).getString(), type = row.getColumn(2).getString();
+  const std::string name = row.getColumn(1).getString();
+  std::string type = row.getColumn(2).getString();
+  if (type == "N/A") type.clear();
   const MsprofOperator found = find_msprof_operator(type, name);
   if (found.work != MsprofWork::Collective) return sink.skip(line, "no collective that mc2 plans");
   if (!row.getColumn(3).isInteger() || !row.getColumn(4).isInteger() || !row.getColumn(5).isInteger())
@@ -85,19 +144,33 @@ void read_row(SQLite::Statement& row, const ImportAnswers& answers, LogSink& sin
   std::int64_t time = 0;
   if (__builtin_sub_overflow(row.getColumn(4).getInt64(), row.getColumn(3).getInt64(), &time) || time <= 0)
     return sink.bad(line, "it ends before it starts, or takes no time");
+  const int known_ranks = group_ranks(row.getColumn(8));
+  if (is_level_0(row)) {
+    if (!answers.message_bytes) sink.ask("the collectives' bytes (--bytes); or profile with level 1");
+    if (!answers.message_bytes) return sink.skip(line, "profiled at level 0, which has no sizes");
+    return sink.take(line,
+                     {.collective = found.collective,
+                      .message_bytes = *answers.message_bytes,
+                      .world_size = known_ranks,
+                      .time = std::chrono::nanoseconds(time)},
+                     std::string(planner::to_string(found.collective)));
+  }
   const auto bytes = element_bytes(row.getColumn(6), row.getColumn(7));
   const std::int64_t count = row.getColumn(5).getInt64();
   if (!bytes || count < 1 || count > kMaxMessageBytes / *bytes)
     return sink.bad(line, "its count or element type is unknown");
   const auto meaning = hccl_counts_part(found.collective) ? SizeMeaning::PerRank : SizeMeaning::FullArray;
-  const int world_size = answers.world_size.value_or(0);
+  const int world_size = known_ranks > 0 ? known_ranks : answers.world_size.value_or(0);
   const auto full = full_array_bytes(count * *bytes, meaning, world_size);
   if (!full && world_size == 0) {
     sink.ask("how many ranks took part (--ranks)");
     return sink.skip(line, "the count is one rank's part and the table does not say how many ranks there were");
   }
   sink.take(line,
-            {.collective = found.collective, .message_bytes = full.value_or(0), .time = std::chrono::nanoseconds(time)},
+            {.collective = found.collective,
+             .message_bytes = full.value_or(0),
+             .world_size = known_ranks,
+             .time = std::chrono::nanoseconds(time)},
             std::string(planner::to_string(found.collective)));
 }
 
@@ -112,8 +185,8 @@ Result<void> read_database(SQLite::Database& database, const ImportAnswers& answ
                         ", which carries the size; profile with CANN 8 or later");
   const bool has_strings = is_plain_table(database, "STRING_IDS"),
              has_types = is_plain_table(database, "ENUM_HCCL_DATA_TYPE");
-  SQLite::Statement rows(database,
-                         query_text(has_strings, has_column(database, "COMMUNICATION_OP", "opType"), has_types));
+  SQLite::Statement rows(database, query_text(has_strings, has_column(database, "COMMUNICATION_OP", "opType"),
+                                              has_types, has_column(database, "COMMUNICATION_OP", "rankSize")));
   while (rows.executeStep()) read_row(rows, answers, sink);
   return {};
 }
@@ -127,6 +200,13 @@ Result<void> read_msprof_db(LogReader& reader, const ImportAnswers& answers, Log
   using namespace msprof_db;
   std::string copy;
   try {
+    const TemporaryFolder folder;
+    const auto path = reader.source().path();
+    if (!path.empty() && !reader.is_compressed() && has_side_files(reader.head())) {
+      MC2_ASSIGN(const auto copied, copy_with_side_file(path, folder));
+      SQLite::Database database(copied.string(), SQLite::OPEN_READWRITE);
+      return read_database(database, answers, sink);
+    }
     const auto database = open_database(reader, copy);
     if (!database) return unreadable("is larger than 256 MiB and not a file that SQLite can open; unpack it first");
     return read_database(*database, answers, sink);

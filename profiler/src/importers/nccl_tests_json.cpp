@@ -9,6 +9,7 @@
 
 #include "fields.hpp"
 #include "formats.hpp"
+#include "json_pieces.hpp"
 #include "log_reader.hpp"
 #include "log_sink.hpp"
 #include "nccl_row.hpp"
@@ -57,34 +58,6 @@ std::string without_nan(std::string_view text) {
   return result;
 }
 
-/// Characters of a text for the parser, which says no line numbers itself: counts those that it has read into.
-class CountingReader {
- public:
-  using iterator_category = std::input_iterator_tag;
-  using value_type = char;
-  using difference_type = std::ptrdiff_t;
-  using pointer = const char*;
-  using reference = const char&;
-
-  CountingReader(const char* place, std::int64_t& line) : place_(place), line_(&line) {}
-  reference operator*() const { return *place_; }
-  CountingReader& operator++() {
-    *line_ += *place_ == '\n' ? 1 : 0;
-    ++place_;
-    return *this;
-  }
-  CountingReader operator++(int) {
-    const CountingReader before = *this;
-    ++*this;
-    return before;
-  }
-  bool operator==(const CountingReader& other) const { return place_ == other.place_; }
-
- private:
-  const char* place_;
-  std::int64_t* line_;
-};
-
 /// A scalar as text, with its kind.
 struct Scalar {
   std::string text;
@@ -122,7 +95,9 @@ class Handler : public nlohmann::json_sax<json> {
   }
   bool end_array() override { return close(); }
   bool end_object() override {
-    if (path_text(1) == "results/[]") take_entry();
+    const std::string path = path_text(1);
+    if (path == "results/[]") take_entry();
+    if (path == "[]") take_rccl_entry();
     return close();
   }
   bool parse_error(std::size_t, const std::string&, const nlohmann::detail::exception&) override {
@@ -162,6 +137,8 @@ class Handler : public nlohmann::json_sax<json> {
     const std::string path = path_text();
     if (path.starts_with("results/[]/"))
       read_result(std::string_view(path).substr(11), value);
+    else if (path.starts_with("[]/"))
+      read_rccl(std::string_view(path).substr(3), value);
     else if (path == "args/[]")
       read_argument(value.text);
     else if (path == "env/[]")
@@ -195,6 +172,8 @@ class Handler : public nlohmann::json_sax<json> {
 
   /// Processes times threads times GPUs; a short list of devices names some of them only. 0: not known.
   [[nodiscard]] int world_size() const {
+    if (rccl_.world_size > 0)
+      return rccl_.world_size <= planner::kMaxWorldSize ? static_cast<int>(rccl_.world_size) : 0;
     const std::int64_t count = std::max<std::int64_t>(static_cast<std::int64_t>(ranks_.size()),
                                                       static_cast<std::int64_t>(processes_.size()) *
                                                           std::clamp<std::int64_t>(thread_count_, 0, 1024) *
@@ -224,6 +203,41 @@ class Handler : public nlohmann::json_sax<json> {
     if (field.ends_with("/nwrong")) entry_.wrong[side] = value;
     if (field.ends_with("/alg_bw")) entry_.alg_bandwidth[side] = value;
     if (field.ends_with("/bus_bw")) entry_.bus_bandwidth[side] = value;
+  }
+
+  /// rccl-tests -Z json: one object for each row and side.
+  void read_rccl(std::string_view field, const Scalar& value) {
+    const auto number = parse_whole(value.text);
+    if (field == "name") rccl_.name = value.text;
+    if (field == "ranks" || field == "gpus") rccl_.processes = number.value_or(0);
+    if (field == "gpusPerRank") rccl_.gpus = number.value_or(0);
+    if (field == "inPlace") rccl_.is_in_place = value.text == "1";
+    if (field == "size") entry_.size = number;
+    if (field == "type") entry_.type = value.text;
+    if (field == "redop") entry_.redop = value.text;
+    for (const std::size_t side : {std::size_t{0}, std::size_t{1}}) { // which one it is may stand behind
+      if (field == "time") entry_.time[side] = value, entry_.has_time[side] = true;
+      if (field == "wrong") entry_.wrong[side] = value;
+      if (field == "algBw") entry_.alg_bandwidth[side] = value;
+      if (field == "busBw") entry_.bus_bandwidth[side] = value;
+    }
+  }
+
+  void take_rccl_entry() {
+    flush(); // entries need not be of one collective
+    const Entry entry = std::exchange(entry_, {});
+    const RcclEntry row = std::exchange(rccl_, {});
+    const std::string name = "[" + std::to_string(entry_count_++) + "]";
+    const bool is_wanted =
+        answers_.buffers == Buffers::Both || row.is_in_place == (answers_.buffers == Buffers::InPlace);
+    if (!is_wanted) return;
+    collective_ = find_collective(row.name);
+    other_program_ = collective_ ? "" : row.name;
+    rccl_.world_size =
+        std::clamp<std::int64_t>(row.processes, 0, kMostCounted) * std::clamp<std::int64_t>(row.gpus, 1, kMostCounted);
+    take_side(entry, row.is_in_place ? 1 : 0, name);
+    flush();
+    rccl_.world_size = 0;
   }
 
   void take_entry() {
@@ -286,6 +300,14 @@ class Handler : public nlohmann::json_sax<json> {
     pending_.clear();
   }
 
+  static constexpr std::int64_t kMostCounted = 1 << 20;
+
+  struct RcclEntry {
+    std::string name;
+    std::int64_t processes = 0, gpus = 0, world_size = 0;
+    bool is_in_place = false;
+  };
+
   struct Pending {
     std::int64_t line;
     Timing timing;
@@ -317,6 +339,7 @@ class Handler : public nlohmann::json_sax<json> {
   std::set<std::string> ranks_, processes_;
   std::string pid_; ///< of the device that is read
   std::int64_t thread_count_ = 0, gpu_count_ = 0;
+  RcclEntry rccl_;
   Entry entry_;
   std::vector<Pending> pending_;
   std::int64_t entry_count_ = 0;
@@ -329,20 +352,20 @@ class Handler : public nlohmann::json_sax<json> {
 
 bool detect_nccl_tests_json(std::string_view head) {
   const std::string_view text = trimmed(head);
-  return text.starts_with('{') && (text.find("\"nccl_version\"") != std::string_view::npos ||
-                                   text.find("\"out_of_place\"") != std::string_view::npos);
+  const auto has = [text](std::string_view part) { return text.find(part) != std::string_view::npos; };
+  return (text.starts_with('{') && (has("\"nccl_version\"") || has("\"out_of_place\""))) ||
+         (text.starts_with('[') && has("\"numCycle\"") && has("\"busBw\""));
 }
 
 Result<void> read_nccl_tests_json(LogReader& reader, const ImportAnswers& answers, LogSink& sink) {
   using namespace nccl_tests_json;
   MC2_ASSIGN(auto text, reader.rest(kMaxJsonBytes));
   const std::string document = without_nan(text);
-  std::int64_t line = 1;
-  Handler handler(answers, sink, line);
-  const bool is_whole = json::sax_parse(CountingReader(document.data(), line),
-                                        CountingReader(document.data() + document.size(), line), &handler);
+  JsonPieces pieces{std::string_view(document)};
+  Handler handler(answers, sink, pieces.line());
+  const bool is_whole = json::sax_parse(pieces.begin(), JsonPieces::end(), &handler);
   handler.finish();
-  if (!is_whole) sink.bad(line, handler.fault().empty() ? "is no JSON document" : handler.fault());
+  if (!is_whole) sink.bad(pieces.line(), handler.fault().empty() ? "is no JSON document" : handler.fault());
   return {};
 }
 
