@@ -1,8 +1,6 @@
 #include "mc2/planner/device_model.hpp"
 
 #include <algorithm>
-#include <array>
-#include <cmath>
 #include <string>
 #include <utility>
 #include <vector>

@@ -12,12 +12,17 @@ namespace mc2::profiler {
   return hash;
 }
 
-/// Names the n-th run of a group, the same in the logs of all its ranks; never 0. Spread evenly (splitmix64).
-[[nodiscard]] inline std::uint64_t event_name(std::uint64_t group, std::uint64_t number) {
-  std::uint64_t z = group + number * 0x9E3779B97F4A7C15ULL;
+/// The n-th number of splitmix64 from a seed, spread evenly and the same on every machine.
+[[nodiscard]] inline std::uint64_t spread_number(std::uint64_t seed, std::uint64_t number) {
+  std::uint64_t z = seed + number * 0x9E3779B97F4A7C15ULL;
   z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ULL;
   z = (z ^ (z >> 27)) * 0x94D049BB133111EBULL;
-  return (z ^ (z >> 31)) | 1;
+  return z ^ (z >> 31);
+}
+
+/// Names the n-th run of a group, the same in the logs of all its ranks; never 0.
+[[nodiscard]] inline std::uint64_t event_name(std::uint64_t group, std::uint64_t number) {
+  return spread_number(group, number) | 1;
 }
 
 } // namespace mc2::profiler

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "event_name.hpp"
 #include "fields.hpp"
 
 namespace mc2::profiler {
@@ -67,11 +68,7 @@ bool TimingSet::add(const Timing& timing) {
     group.kept.push_back(sample);
     return true;
   }
-  // splitmix64: the same log gives the same samples on every machine.
-  std::uint64_t z = (draw_ += 0x9E3779B97F4A7C15ULL);
-  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ULL;
-  z = (z ^ (z >> 27)) * 0x94D049BB133111EBULL;
-  const std::uint64_t place = (z ^ (z >> 31)) % static_cast<std::uint64_t>(group.count);
+  const std::uint64_t place = spread_number(0, ++draw_) % static_cast<std::uint64_t>(group.count);
   if (place < kMaxTimingsPerSize) group.kept[place] = sample;
   return true;
 }

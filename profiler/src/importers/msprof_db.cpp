@@ -200,9 +200,9 @@ Result<void> read_msprof_db(LogReader& reader, const ImportAnswers& answers, Log
   using namespace msprof_db;
   std::string copy;
   try {
-    const TemporaryFolder folder;
     const auto path = reader.source().path();
     if (!path.empty() && !reader.is_compressed() && has_side_files(reader.head())) {
+      const TemporaryFolder folder;
       MC2_ASSIGN(const auto copied, copy_with_side_file(path, folder));
       SQLite::Database database(copied.string(), SQLite::OPEN_READWRITE);
       return read_database(database, answers, sink);

@@ -14,18 +14,6 @@ namespace {
 
 constexpr std::string_view kMarker = "// mc2-plan: ";
 
-/// HcclDataType of the HCCL headers.
-int hccl_type_code(planner::DType dtype) {
-  switch (dtype) {
-    case planner::DType::I8: return 0;
-    case planner::DType::F8E4m3: break; // refused
-    case planner::DType::F16: return 3;
-    case planner::DType::F32: return 4;
-    case planner::DType::Bf16: return 11;
-  }
-  return 0;
-}
-
 struct Field {
   const char* name;
   std::string value; ///< an expression of C++
@@ -39,8 +27,12 @@ bool gathers_rows(const planner::OpSpec& op) {
 
 /// What both forms say of the operator.
 std::vector<Field> operator_fields(const planner::OpSpec& op) {
-  return {field("rankDim", op.world_size), field("rankN", op.n),     field("rankK", op.k),
-          field("isTransposeA", 0),        field("isTransposeB", 0), field("dataType", hccl_type_code(op.dtype))};
+  return {field("rankDim", op.world_size),
+          field("rankN", op.n),
+          field("rankK", op.k),
+          field("isTransposeA", 0),
+          field("isTransposeB", 0),
+          field("dataType", hccl_type_code(op.dtype).value_or(0))};
 }
 
 /// Rows of A that one rank holds.
@@ -75,7 +67,7 @@ int hccl_command(planner::Collective collective) {
   return 0;
 }
 
-constexpr std::int64_t aligned(std::int64_t value, std::int64_t step) { return (value + step - 1) / step * step; }
+constexpr std::int64_t aligned(std::int64_t value, std::int64_t step) { return planner::ceil_div(value, step) * step; }
 
 /// Bytes of the library's workspaces, as its host code reckons them for operands in rows
 /// (all_gather_matmul_tiling_base, matmul_reduce_scatter_tiling and matmul_all_reduce_tiling_base of ops-transformer,

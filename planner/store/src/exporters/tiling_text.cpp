@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <optional>
 
 #include "mc2/planner/cutting.hpp"
 #include "mc2/planner/planner.hpp"
@@ -83,13 +82,10 @@ Result<std::int64_t> block_count_of(const TilingValues& values, std::string_view
 }
 
 std::optional<planner::DType> dtype_of(std::int64_t hccl_code) {
-  switch (hccl_code) {
-    case 0: return planner::DType::I8;
-    case 3: return planner::DType::F16;
-    case 4: return planner::DType::F32;
-    case 11: return planner::DType::Bf16;
-    default: return std::nullopt;
-  }
+  using enum planner::DType;
+  for (const planner::DType dtype : {I8, F16, F32, Bf16})
+    if (hccl_type_code(dtype) == hccl_code) return dtype;
+  return std::nullopt;
 }
 
 /// The only kind that the text names. Errors: Malformed.
@@ -112,6 +108,17 @@ Result<planner::OpKind> kind_in(std::string_view text) {
 }
 
 } // namespace
+
+std::optional<int> hccl_type_code(planner::DType dtype) noexcept {
+  switch (dtype) {
+    case planner::DType::I8: return 0;
+    case planner::DType::F8E4m3: break;
+    case planner::DType::F16: return 3;
+    case planner::DType::F32: return 4;
+    case planner::DType::Bf16: return 11;
+  }
+  return std::nullopt;
+}
 
 Result<TilingValues> tiling_values(std::string_view text) {
   TilingValues values;

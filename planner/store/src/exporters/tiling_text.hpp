@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -11,6 +12,9 @@
 
 /// Tilings of Ascend C as C++ sets them, read by their values.
 namespace mc2::store {
+
+/// HcclDataType of HCCL's headers; nothing for types that the tiling does not know.
+[[nodiscard]] std::optional<int> hccl_type_code(planner::DType dtype) noexcept;
 
 /// Members and what they are set to, the last time they are: `tiling.tileM = 512;`, `set_tileM(512)`, also in comments.
 using TilingValues = std::map<std::string, std::int64_t, std::less<>>;
