@@ -8,6 +8,7 @@
 
 #include "mc2/finder/models.hpp"
 #include "mc2/finder/plan_source.hpp"
+#include "mc2/planner/analytic_model.hpp"
 #include "mc2/store/codec.hpp"
 #include "options/model_file.hpp"
 #include "options/topology_files.hpp"
@@ -76,9 +77,9 @@ class TopologySource : public ModelSource {
   [[nodiscard]] Result<SourcedModel> find(const OpSpec& op) const override {
     std::string reasons;
     for (const auto& [file, topology] : topologies_) {
-      auto found = found_in_topology(topology, op);
-      if (found) return sourced(std::move(found).value(), "topology " + file, planner::kMaxSize);
-      reasons += (reasons.empty() ? "" : "; ") + file + ": " + found.error().text();
+      auto model = planner::analytic_model(topology, op);
+      if (model) return sourced({.model = std::move(model).value()}, "topology " + file, planner::kMaxSize);
+      reasons += (reasons.empty() ? "" : "; ") + file + ": " + model.error().text();
     }
     return Error{ErrorCode::NotFound, "", "--topology: " + reasons};
   }
@@ -201,7 +202,9 @@ class StoreSource : public ModelSource {
 namespace {
 
 bool is_transferred(const SourcedModel& answer) { return !answer.tuned && answer.found->transfer.has_value(); }
-bool is_described(const SourcedModel& answer) { return !answer.tuned && !answer.found->can_require_significance; }
+bool is_described(const SourcedModel& answer) {
+  return !answer.tuned && planner::has_analytic_curve(answer.found->model);
+}
 
 } // namespace
 

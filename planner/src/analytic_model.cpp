@@ -116,6 +116,19 @@ Result<void> check_topology_tells(const OpSpec& op) {
   return {};
 }
 
+Result<CostCurve> measured_matmul(const CostModel& model, const OpSpec& op) {
+  OpSpec same = model.op;
+  same.m = op.m;
+  same.world_size = op.world_size;
+  if (same != op)
+    return Error{
+        ErrorCode::OutOfRange, "model",
+        "describes " + model.op.text() + "; its matmul answers for other m and ranks only, not for " + op.text()};
+  const auto rows = static_cast<double>(traits_of(op.kind).cut_axis_length(op));
+  const auto whole_us = [&](const VariantCost& cost) { return cost.compute.curve.time_us(rows); };
+  return std::ranges::min_element(model.variants, {}, whole_us)->compute.curve;
+}
+
 Result<CostModel> analytic_model(const Topology& topology, const OpSpec& op, const std::optional<CostCurve>& compute) {
   MC2_TRY(op.validate());
   if (!compute) MC2_TRY(check_topology_tells(op));

@@ -129,6 +129,12 @@ const VariantCost* CostModel::cost_of(const Variant& variant) const {
   return found == variants.end() ? nullptr : &*found;
 }
 
+bool has_analytic_curve(const CostModel& model) {
+  return std::ranges::any_of(model.variants, [](const VariantCost& cost) {
+    return cost.compute.curve.is_analytic || cost.communication.curve.is_analytic;
+  });
+}
+
 Result<CostModel> restricted_to(const Variant& variant, CostModel model) {
   std::string known;
   for (const auto& cost : model.variants) known += (known.empty() ? "" : ", ") + cost.variant.text();

@@ -1,6 +1,7 @@
 #include "mc2/planner/device_model.hpp"
 
 #include <algorithm>
+#include <ranges>
 #include <string>
 #include <utility>
 #include <vector>
@@ -283,11 +284,10 @@ Result<CostModel> device_model(std::string_view device, const OpSpec& op) {
   const auto& known = tables();
   const auto table = std::ranges::find(known, device, [](const DeviceTable& each) { return each.device.name; });
   if (table == known.end()) {
-    std::string names;
-    for (const PublishedDevice& each : published_devices())
-      names += (names.empty() ? "" : ", ") + std::string(each.name);
-    return Error{ErrorCode::UnknownName, "--device",
-                 "'" + std::string(device.substr(0, 64)) + "' is no device with published costs; legal: " + names};
+    const auto names = std::views::transform(published_devices(), &PublishedDevice::name);
+    return Error{
+        ErrorCode::UnknownName, "device",
+        "'" + std::string(device.substr(0, 64)) + "' is no device with published costs; legal: " + list_text(names)};
   }
   MC2_TRY(op.validate());
   MC2_ASSIGN(auto model, model_of(*table, op));

@@ -21,4 +21,8 @@ std::string as_parameters(std::string_view text) {
   return result;
 }
 
+Error as_parameters(const Error& error) {
+  return {error.code, error.field == "world_size" ? "ranks" : as_parameters(error.field), as_parameters(error.message)};
+}
+
 } // namespace mc2::server

@@ -6,11 +6,14 @@
 #include <thread>
 
 #include "http/header_list.hpp"
+#include "mc2/finder/device_costs.hpp"
 #include "mc2/finder/plan_llm.hpp"
 #include "mc2/finder/plan_source.hpp"
+#include "mc2/finder/topology_costs.hpp"
 #include "mc2/planner/cutting.hpp"
 #include "mc2/planner/device_model.hpp"
 #include "mc2/store/codec.hpp"
+#include "mc2/store/topologies.hpp"
 
 namespace mc2::server {
 namespace {
@@ -90,6 +93,14 @@ Result<StoredFingerprint> find_machine(const store::Store& store, const PlanQues
                    named(matching) + "; give more digits of one, or its backend, device or link"};
 }
 
+/// Whether the machine that is asked for has a plan or a model of the operator.
+bool has_document(const store::Store& store, const PlanQuestion& question) {
+  const auto machine = find_machine(store, question);
+  if (!machine) return false;
+  const auto found = with_operator(store, question.request.op, {machine.value()});
+  return found && !found.value().empty();
+}
+
 SourcedPlan sourced(std::string_view source, const Plan& plan, std::string document, std::string created_at) {
   return {source, std::move(document), std::string(to_string(plan.makespan.provenance)), std::move(created_at)};
 }
@@ -107,64 +118,113 @@ finder::Kept kept_of_its_machine(const store::Store& store) {
   return kept;
 }
 
-/// As the finder takes it, and the epoch of whatever it is answered: the machine's documents alone decide that, so the
-/// answer of an epoch is the same wherever the store's documents are, in another service, too.
-struct PlacedQuestion {
-  finder::PlanQuestion asked;
-  std::int64_t epoch = 0;
-  std::vector<planner::CostModel> given = {}; ///< from published costs
+/// A machine that is not here, whose costs are imported or published (finder::device_costs).
+struct NamedDevice {
+  std::string name;
+  std::int64_t epoch = 0; ///< of the last change to what the store has of it
 };
 
 /// Nothing in the store has to do with it, so its epoch is that of no change.
 constexpr std::int64_t kNoChange = 0;
 
-/// What is published of a device that the store knows nothing of. Errors: as planner::device_model.
-Result<PlacedQuestion> on_a_published_device(const PlanQuestion& question, const planner::StopCheck& is_stopped) {
-  const auto asked = question.machine_fields.find("device");
-  MC2_ASSIGN(auto model, planner::device_model(asked->second, question.request.op));
-  auto options = question.request.options_with(planner::default_options_on(model.fingerprint).alignment);
-  options.require_significant_gain = false; // a wrong constant moves all block lengths alike
-  return PlacedQuestion{{.op = question.request.op,
-                         .machine = model.fingerprint,
-                         .options = std::move(options),
-                         .may_transfer = false,
-                         .is_stopped = is_stopped},
-                        kNoChange,
-                        {std::move(model)}};
+bool is_published(const std::string& device) {
+  return std::ranges::any_of(planner::published_devices(), [&](const auto& known) { return known.name == device; });
 }
 
 /// By its name alone: a backend or a link says that a machine of the store is meant.
-bool is_published_device(const PlanQuestion& question) {
+std::optional<NamedDevice> published_device(const PlanQuestion& question) {
   const auto device = question.machine_fields.find("device");
-  if (device == question.machine_fields.end() || question.machine_fields.size() > 1 || !question.machine.empty())
-    return false;
-  return std::ranges::any_of(planner::published_devices(),
-                             [&](const auto& known) { return known.name == device->second; });
+  if (device == question.machine_fields.end() || question.machine_fields.size() > 1 || !question.machine.empty() ||
+      !is_published(device->second))
+    return std::nullopt;
+  return NamedDevice{device->second, kNoChange};
+}
+
+/// The device that is asked for; none where a machine is that measured itself. Each log of a device has a fingerprint
+/// of its own, of what it told.
+Result<std::optional<NamedDevice>> find_device(const store::Store& store, const PlanQuestion& question) {
+  MC2_ASSIGN(const auto all, store.list_fingerprints());
+  std::optional<NamedDevice> found;
+  for (const auto& machine : all) {
+    if (!is_asked_for(machine, question)) continue;
+    const auto& fields = machine.fingerprint.fields;
+    const auto backend = fields.find("backend"), device = fields.find("device");
+    const bool is_elsewhere = backend != fields.end() && device != fields.end() &&
+                              (backend->second == "imported" || backend->second == "published");
+    if (!is_elsewhere || (found && found->name != device->second)) return std::optional<NamedDevice>();
+    found = NamedDevice{device->second, std::max(machine.revision, found ? found->epoch : kNoChange)};
+  }
+  return found ? found : published_device(question);
+}
+
+/// As the finder takes it, and the epoch of whatever it is answered: the machine's documents alone decide that, so the
+/// answer of an epoch is the same wherever the store's documents are, in another service, too.
+struct PlacedQuestion {
+  finder::PlanQuestion asked;
+  std::int64_t epoch = 0;
+  std::vector<finder::PlanSource> places;
+  std::function<finder::FindModel()> finding; ///< of several questions of one kind
+};
+
+/// For a machine that no store has documents of.
+finder::PlanQuestion asked_elsewhere(const PlanQuestion& question, const planner::Fingerprint& machine,
+                                     const planner::StopCheck& is_stopped) {
+  return {.op = question.request.op,
+          .machine = machine,
+          .options = question.request.options_with(planner::default_options_on(machine).alignment),
+          .may_transfer = false,
+          .is_stopped = is_stopped};
+}
+
+/// Errors: as finder::device_costs.
+Result<PlacedQuestion> on_device(const store::Store& store, const PlanQuestion& question, const NamedDevice& device,
+                                 const planner::StopCheck& is_stopped) {
+  const finder::Kept kept = finder::kept_in_unnamed(store);
+  const planner::PlanOptions limits = question.request.options_with(planner::PlanOptions().alignment);
+  MC2_ASSIGN(auto costs, finder::device_costs(device.name, question.request.op, limits, kept));
+  auto asked = asked_elsewhere(question, costs.model.fingerprint, is_stopped);
+  return PlacedQuestion{std::move(asked),
+                        device.epoch,
+                        {finder::kept_plans(kept), finder::device_planner(std::move(costs))},
+                        [=, name = device.name] { return finder::finding_on_device(name, limits, kept); }};
+}
+
+/// Errors: as store::find_built_in_topology and planner::analytic_model.
+Result<PlacedQuestion> on_topology(const PlanQuestion& question, const planner::StopCheck& is_stopped) {
+  MC2_ASSIGN(const auto topology, store::find_built_in_topology(question.topology));
+  MC2_ASSIGN(const auto model, finder::topology_costs(topology, question.request.op, {}));
+  return PlacedQuestion{asked_elsewhere(question, model.fingerprint, is_stopped),
+                        kNoChange,
+                        {finder::own_planner({.given = {model}})},
+                        [topology] { return finder::finding_on_topology(topology); }};
 }
 
 /// Errors: as answer_plan.
 Result<PlacedQuestion> on_its_machine(const store::Store& store, const PlanQuestion& question,
                                       const planner::StopCheck& is_stopped) {
-  auto found = find_machine(store, question);
-  if (!found && found.error().code == ErrorCode::NotFound && is_published_device(question))
-    return on_a_published_device(question, is_stopped);
-  MC2_ASSIGN(auto machine, std::move(found));
+  if (!question.topology.empty()) return on_topology(question, is_stopped);
+  MC2_ASSIGN(const auto device, find_device(store, question));
+  if (device) {
+    auto placed = on_device(store, question, *device, is_stopped);
+    if (placed || !has_document(store, question)) return placed;
+  }
+  MC2_ASSIGN(auto machine, find_machine(store, question));
   const auto usual = planner::default_options_on(machine.fingerprint);
+  const finder::Kept kept = finder::kept_in_unnamed(store);
   return PlacedQuestion{{.op = question.request.op,
                          .machine = std::move(machine.fingerprint),
                          .options = question.request.options_with(usual.alignment),
                          .may_transfer = question.may_transfer,
                          .asks_staleness = true,
                          .is_stopped = is_stopped},
-                        machine.revision};
+                        machine.revision,
+                        {finder::kept_plans(kept), finder::own_planner({.given = {}, .kept = kept})},
+                        [&store] { return finder::finding_often({.given = {}, .kept = kept_of_its_machine(store)}); }};
 }
 
 /// Errors: as answer_plan.
-Result<SourcedPlan> make(const store::Store& store, const PlacedQuestion& placed) {
-  const finder::Kept kept = finder::kept_in_unnamed(store);
-  const std::vector<finder::PlanSource> sources{finder::kept_plans(kept),
-                                                finder::own_planner({.given = placed.given, .kept = kept})};
-  MC2_ASSIGN(auto found, finder::find_plan(sources, placed.asked));
+Result<SourcedPlan> make(const PlacedQuestion& placed) {
+  MC2_ASSIGN(auto found, finder::find_plan(placed.places, placed.asked));
   store::StoredPlan& plan = found.stored;
   const bool is_kept = found.origin == finder::Origin::Kept;
   auto answer = sourced(is_kept ? "stored" : "model", plan.plan, std::move(plan.document), std::move(plan.created_at));
@@ -182,8 +242,7 @@ Answer to_document(std::string document, std::int64_t epoch) {
 Result<Answer> make_ranges(Context& context, const store::Store& store, const PlanQuestion& question,
                            const planner::StopCheck& is_stopped) {
   MC2_ASSIGN(const auto placed, on_its_machine(store, question, is_stopped));
-  MC2_ASSIGN(const auto ranges, finder::find_ranges({.given = placed.given, .kept = kept_of_its_machine(store)},
-                                                    placed.asked, *question.first_m));
+  MC2_ASSIGN(const auto ranges, finder::find_ranges(placed.finding(), placed.asked, *question.first_m));
   context.metrics.count_answer("model", to_string(ranges.provenance()));
   return to_document(store::encode(ranges), placed.epoch);
 }
@@ -207,16 +266,11 @@ Result<Answer> make_llm_plan(Context& context, const store::Store& store, const 
                              const planner::StopCheck& is_stopped) {
   finder::LlmQuestion asked = question.llm->question;
   MC2_ASSIGN(auto sites, finder::sites_of(asked));
-  if (is_published_device(question) && !find_machine(store, question))
-    return Error{ErrorCode::NotFound, "device",
-                 "whole models are planned from what the store has of a machine, and it has nothing of " +
-                     question.machine_fields.at("device")};
-  MC2_ASSIGN(auto placed, on_the_machine_of_a_layer(store, question, sites, is_stopped));
-  asked.plan = std::move(placed.asked);
-  const finder::ModelPlaces places{.given = {}, .kept = kept_of_its_machine(store)};
+  MC2_ASSIGN(const auto placed, on_the_machine_of_a_layer(store, question, sites, is_stopped));
+  asked.plan = placed.asked;
   planner::Provenance weakest = planner::Provenance::Measured;
   for (auto& site : sites) {
-    MC2_TRY(finder::plan_site(finder::finding_often(places), asked, site));
+    MC2_TRY(finder::plan_site(placed.finding(), asked, site));
     if (site.ranges) weakest = std::max(weakest, site.ranges->provenance());
   }
   MC2_TRY(finder::check_any_planned(asked.name, sites));
@@ -227,7 +281,7 @@ Result<Answer> make_llm_plan(Context& context, const store::Store& store, const 
 Result<Answer> make_plan_answer(Context& context, const store::Store& store, const PlanQuestion& question,
                                 const planner::StopCheck& is_stopped) {
   MC2_ASSIGN(const auto placed, on_its_machine(store, question, is_stopped));
-  MC2_ASSIGN(const auto plan, make(store, placed));
+  MC2_ASSIGN(const auto plan, make(placed));
   context.metrics.count_answer(plan.source, plan.provenance);
   return to_answer(plan, placed.epoch);
 }
@@ -275,6 +329,7 @@ KeyedQuestion with_key(PlanQuestion question) {
   std::string key = question.machine + " " + store::encode(question.request);
   for (const auto& [field, value] : question.machine_fields)
     key += " " + field + "=" + std::to_string(value.size()) + ":" + value;
+  if (!question.topology.empty()) key += " topology=" + question.topology;
   if (!question.may_transfer) key += " no transfer";
   if (question.llm)
     key += " all layers of " + std::to_string(question.llm->sizes.size()) + ":" + question.llm->sizes +

@@ -122,6 +122,10 @@ Result<PlanQuestion> to_plan_question(const Query& query, store::PlanRequest req
                          [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   for (const char* field : {"backend", "device", "link"})
     if (const auto value = query.text(field)) question.machine_fields[field] = *value;
+  question.topology = query.text("topology").value_or("");
+  if (!question.topology.empty() && !(question.machine.empty() && question.machine_fields.empty()))
+    return Error{ErrorCode::InvalidSpec, "topology",
+                 "cannot be combined with machine, backend, device or link; give one of them"};
   MC2_ASSIGN(question.epoch, query.integer("epoch"));
   const std::string transfer = query.text("transfer").value_or("yes");
   if (transfer != "yes" && transfer != "no")

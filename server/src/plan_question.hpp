@@ -23,6 +23,7 @@ struct PlanQuestion {
   store::PlanRequest request;
   std::string machine; ///< digest of a fingerprint, or a prefix; empty: the only one there is, or that has the operator
   std::map<std::string, std::string> machine_fields; ///< values that its fingerprint has, in any case of letters
+  std::string topology;                              ///< name of a published cluster instead of a machine
   std::optional<std::int64_t> epoch;                 ///< of an answer that another rank has got
   bool may_transfer = true;                          ///< whether a model of another n and k may answer
   /// Of a range of m that ends with the operator's, whose plans are asked for; unset: its own plan.
@@ -33,7 +34,7 @@ struct PlanQuestion {
 
 /// Reads the parameters of a GET: op, m, n, k, dtype, ranks, bias, residual, tables, table_rows, pooling; strategy,
 /// alignment, min_block_rows, max_block_count, runner_up_count, objective_quantile, allow_small_gain; machine, or
-/// its backend, device, link; epoch, transfer. Errors: InvalidSpec, UnknownName, naming the parameter.
+/// its backend, device, link, or a topology; epoch, transfer. Errors: InvalidSpec, UnknownName, naming the parameter.
 [[nodiscard]] Result<PlanQuestion> read_plan_question(const Query& query);
 
 /// The parameters of a GET of ranges: as above, with first_m beside m, the last one.

@@ -276,6 +276,71 @@ class DoorsTest(program.ProgramTest):
                 shutil.rmtree(store.parent)
         self.assertGreaterEqual(count, 60)
 
+    # Machines that are not here. What was measured of the operator itself is a document of theirs: see mc2.refine().
+
+    def imported(self, device, m=4096, k=3072, matmuls=(), collectives=(), cuts=()):
+        """A store in which the program keeps logs of these (size, us)."""
+        store = self.directory / f"{device}.db"
+        matmul, collective, cut = (self.directory / name for name in ("op_summary.csv", "all_reduce.txt", "cuts.csv"))
+        matmul.write_text("Op Name,OP Type,Task Duration(us),Input Shapes,Input Data Types,Output Shapes\n" + "".join(
+            f'x,MatMulV3,{us},"""{rows},{k};{k},8192""",FLOAT16;FLOAT16,"""{rows},8192"""\n' for rows, us in matmuls))  # fmt: skip
+        collective.write_text("mpirun -n 8 ./bin/all_reduce_test -d fp16\ndata_size(Bytes): | aveg_time(us): | alg_bandwidth(GB/s): | check_result:\n"
+                              + "".join(f"{size} | {us} | 1 | success\n" for size, us in collectives))  # fmt: skip
+        cut.write_text("blocks,fused_us,serial_us\n" + "".join(f"{blocks},{us},{serial}\n" for blocks, us, serial in cuts))
+        files = [file for file, rows in ((matmul, matmuls), (collective, collectives), (cut, cuts)) if rows]
+        shape = ["--m", m, "--n", 8192, "--k", k, "--dtype", "f16", "--ranks", 8]
+        self.succeed("import", *files, "--op", "matmul_all_reduce", "--device", device, "--store", store, *shape)
+        return store
+
+    def ask_of_a_machine(self, option, name, op, store):
+        """The documents of one plan, by door; or the error."""
+        shape = ["--op", op.kind, "--m", op.m, "--n", op.n, "--k", op.k, "--dtype", op.dtype, "--ranks", op.ranks]
+        done = self.mc2("plan", f"--{option}", name, *shape, "--store", store, "--json")
+        answers = {"program": mc2.Plan.from_json(done.stdout).digest if done.returncode == 0 else ("exit", done.returncode)}
+        service = serving.Service(store, self.directory)
+        try:
+            target = f"/v1/plan?{option}={name}&op={op.kind}&m={op.m}&n={op.n}&k={op.k}&dtype={op.dtype}&ranks={op.ranks}"
+            answer = json.loads(service.request("GET", target)[2])
+        finally:
+            service.process.terminate()
+            service.process.wait(20)
+        answers["service"] = answer["digest"] if "digest" in answer else answer["code"]
+        try:
+            with mc2.Store(store, read_only=True) as kept:
+                model = mc2.device_model(name, op, store=kept) if option == "device" else mc2.topology_model(name, op)
+            answers["python"] = mc2.find_plan(op, model.fingerprint, models=[model]).digest
+        except mc2.Error as error:
+            answers["python"] = error.code
+        return answers
+
+    def test_every_door_plans_alike_for_machines_that_are_not_here(self):
+        both = {"matmuls": [(512, 110), (1024, 210), (2048, 410), (4096, 810)], "collectives": [(2**i, 2**i / 61000) for i in (22, 23, 24, 25, 26)]}
+        alone = self.imported("npu", **both)
+        corrected = self.imported("ascend-910b", matmuls=[(4096, 803)], collectives=[(2**26, 1071)])
+        nearby = self.imported("ascend-950-8p", cuts=[("512+4x896", 1262, 1874)])
+        op = op_of(4096, 8192, 3072, dtype="f16", ranks=8)
+        for name, option, machine, store, asked in (
+            ("published, nothing imported", "device", "ascend-910b", alone, op),
+            ("published and imported", "device", "ascend-910b", corrected, op),
+            ("published and imported, another m", "device", "ascend-910b", corrected, op_of(1024, 8192, 3072, dtype="f16", ranks=8)),
+            ("imported alone", "device", "npu", alone, op),
+            ("imported, but not of these ranks", "device", "npu", alone, op_of(4096, 8192, 64, dtype="f16", ranks=4)),
+            ("published, cuts of another m", "device", "ascend-950-8p", nearby, op_of(2048, 8192, 3072, dtype="f16", ranks=8)),
+            ("ranks of which nothing is published", "device", "ascend-910b", alone, op_of(4096, 8192, 3072, dtype="f16", ranks=16)),
+            ("a cluster", "topology", "dgx_h100", alone, op_of(8192, 8192, 8192, dtype="bf16", ranks=256)),
+            ("a cluster, few rows", "topology", "dgx_h100", alone, op_of(16, 8192, 8192, dtype="bf16", ranks=256)),
+            ("no such cluster", "topology", "dgx", alone, op),
+        ):  # fmt: skip
+            with self.subTest(name):
+                answers = self.ask_of_a_machine(option, machine, asked, store)
+                self.assertEqual(answers["service"], answers["python"], answers)
+                wanted = EXIT_CODES.get(answers["python"])
+                self.assertEqual(answers["program"], ("exit", wanted) if wanted else answers["python"], answers)
+        # The best of the cuts that ran there.
+        measured = self.imported("ascend-910b", cuts=[("512+4x896", 1262, 1874), ("4x1024", 1190, 1874)])
+        answers = self.ask_of_a_machine("device", "ascend-910b", op, measured)
+        self.assertEqual(answers["service"], answers["program"])
+
 
 if __name__ == "__main__":
     program.main()

@@ -134,7 +134,6 @@ TEST(CModel, OfPublishedCostsAndOfATopology) {
   mc2_plan_options options = MC2_INIT(mc2_plan_options);
   options.strategy = "formula";
   options.alignment = 128;
-  options.allow_small_gain = 1;
   mc2_model* published = nullptr;
   MC2_ASSERT_OK(mc2_model_of_device("ascend-910b", &spec, &published));
   mc2_plan* plan = nullptr;
@@ -153,6 +152,8 @@ TEST(CModel, OfPublishedCostsAndOfATopology) {
   MC2_ASSERT_OK(mc2_model_of_topology(json.data(), json.size(), &spec, &described));
   EXPECT_EQ(mc2_free_model(described), MC2_OK);
   EXPECT_EQ(mc2_model_of_topology("{", 1, &spec, &described), MC2_ERROR_MALFORMED);
+  MC2_ASSERT_OK(mc2_model_of_topology("dgx_h100", 8, &spec, &described));
+  EXPECT_EQ(mc2_free_model(described), MC2_OK);
 }
 
 TEST_F(CRefinement, KeepsCutsOnceUnderTheMachinesName) {

@@ -144,6 +144,7 @@ TEST_F(PlanFinders, AServicesPlanComesBeforeAKeptOneAndIsAskedForOnce) {
   const support::FakeService service([](const std::string&) { return client::examples::good_answer(7, 128); });
   auto options = with_store();
   options.service.emplace().url = service.url();
+  options.service->watches = false; // that asks, too
   options.waiting.patience = std::chrono::seconds(20);
   const auto finder = PlanFinder::open(options);
   ASSERT_TRUE(finder.ok()) << finder.error().text();

@@ -52,7 +52,7 @@ class ResultsTest(ServiceTest):
             listed = other.json("GET", f"/v1/{name}?m=96&dtype=f32")["items"]
             self.assertEqual(len(listed), len(worker[name]), name)
 
-    def test_a_published_device_is_planned_for_while_the_store_has_nothing_of_it(self):
+    def test_a_device_is_planned_for_as_the_program_does(self):
         shape = "op=matmul_all_reduce&m=4096&n=8192&k=3072&dtype=f16&ranks=8"
         answer = self.service.json("GET", f"/v1/plan?device=ascend-910b&strategy=formula&{shape}")
         self.assertEqual((answer["source"], answer["provenance"], answer["epoch"]), ("model", "analytic", 0))
@@ -64,7 +64,26 @@ class ResultsTest(ServiceTest):
         self.assertGreater(len(self.service.json("GET", f"/v1/plan/ranges?device=ascend-910b&first_m=128&{shape}")["ranges"]), 1)
         problem = self.service.json("GET", f"/v1/plan?device=ascend-910-93&{shape}", status=422)
         self.assertIn("nothing is published for all_reduce", json.dumps(problem))
+        problem = self.service.json("GET", f"/v1/plan?device=ascend-910b&{shape}&ranks=16".replace("ranks=8&", ""), status=422)
+        self.assertEqual(problem["field"], "ranks")
         self.service.json("GET", f"/v1/plan?device=ascend-910b&backend=host&{shape}", status=404)
+        whole = self.service.json("GET", "/v1/llms/Llama-3-70B/plan?device=ascend-910b&dtype=f16&ranks=8&first_m=512&m=4096&deadline_ms=30000")
+        self.assertIn("ascend-910b", json.dumps(whole["fingerprint"]))
+
+    def test_a_published_cluster_is_planned_for_by_its_name(self):
+        shape = "op=matmul_all_reduce&m=4096&n=8192&k=8192&dtype=bf16&ranks=64"
+        answer = self.service.json("GET", f"/v1/plan?topology=dgx_h100&{shape}")
+        self.assertEqual((answer["source"], answer["provenance"], answer["epoch"]), ("model", "analytic", 0))
+        file = program.SOURCE_DIRECTORY / "data/topologies/dgx_h100.json"
+        printed = json.loads(self.succeed("plan", "--topology", file, "--m", 4096, "--n", 8192, "--k", 8192, "--dtype", "bf16", "--ranks", 64, "--json"))
+        self.assertEqual(answer["plan"], printed)
+        request = {"schema": "mc2.request/1", "op": printed["op"], "options": {}}
+        described = {"topology": json.loads(file.read_text()), "request": request}
+        self.assertEqual(self.service.json("POST", "/v1/what-if", described)["plan"], printed)
+        self.assertEqual(self.service.json("POST", "/v1/plan?topology=dgx_h100", request)["plan"], printed)
+        self.assertIn("legal: ascend_910b", json.dumps(self.service.json("GET", f"/v1/plan?topology=x&{shape}", status=400)))
+        self.assertEqual(self.service.json("GET", f"/v1/plan?topology=dgx_h100&device=x&{shape}", status=400)["field"], "topology")
+        self.assertGreater(len(self.service.json("GET", f"/v1/plan/ranges?topology=dgx_h100&first_m=128&{shape}")["ranges"]), 1)
 
     def test_who_only_asks_does_not_wait_for_those_who_wait_for_the_store(self):
         """Another process changes the store for a while; more requests than there are threads wait for it."""

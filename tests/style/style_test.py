@@ -20,7 +20,7 @@ ROOMS = {
     "planner": ("planner", set()),
     "store": ("planner/store", {"planner"}),
     "render": ("planner/render", {"planner"}),
-    "finder": ("planner/finder", {"planner", "store"}),
+    "finder": ("planner/finder", {"planner", "store", "profiler"}),
     "client": ("planner/client", {"planner", "store", "finder"}),
     "profiler": ("profiler", {"planner"}),
     "executor": ("executor", {"planner"}),

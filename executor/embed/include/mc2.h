@@ -178,9 +178,9 @@ typedef struct mc2_model mc2_model;
 
 MC2_API mc2_status mc2_model_from_json(const char* json, size_t length, mc2_model** model);
 /* From published costs of a device that nobody measured here, e.g. "ascend-910b": docs/cost_model.md, Published
- * devices. Plan with allow_small_gain: a wrong constant moves all block lengths alike. */
+ * devices. mc2_store_get_device_model() also takes what was imported for it. */
 MC2_API mc2_status mc2_model_of_device(const char* device, const mc2_op_spec* op, mc2_model** model);
-/* From the description of a cluster (schemas/topology.schema.json). Plan with allow_small_gain. */
+/* From the description of a cluster (schemas/topology.schema.json), or the name of a published one, e.g. "dgx_h100". */
 MC2_API mc2_status mc2_model_of_topology(const char* json, size_t length, const mc2_op_spec* op, mc2_model** model);
 MC2_API mc2_status mc2_model_to_json(const mc2_model* model, const char** json, size_t* length);
 MC2_API mc2_status mc2_free_model(mc2_model* model);
@@ -428,6 +428,11 @@ MC2_API mc2_status mc2_store_put_model(mc2_store* store, const mc2_model* model)
 /* The model of the operator, or of another length of its cut axis. */
 MC2_API mc2_status mc2_store_get_model(mc2_store* store, const mc2_op_spec* op, const mc2_machine* machine,
                                        mc2_model** model);
+/* Costs of a machine that is not here: what is published of it (mc2_model_of_device), overridden by what was imported
+ * under its name (mc2 import), which alone answers for a device of which nothing is published; recalibrated by the cuts
+ * that were measured there. */
+MC2_API mc2_status mc2_store_get_device_model(mc2_store* store, const char* device, const mc2_op_spec* op,
+                                              mc2_model** model);
 MC2_API mc2_status mc2_free_store(mc2_store* store);
 
 /* ---- Tuning ---- */

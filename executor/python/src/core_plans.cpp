@@ -1,13 +1,14 @@
 #include <pybind11/stl.h>
 
 #include "core.hpp"
+#include "mc2/finder/device_costs.hpp"
 #include "mc2/planner/analytic_model.hpp"
-#include "mc2/planner/device_model.hpp"
 #include "mc2/planner/explanation.hpp"
 #include "mc2/planner/planner.hpp"
 #include "mc2/render/plan_page.hpp"
 #include "mc2/render/timeline_chart.hpp"
-#include "mc2/store/codec.hpp"
+#include "mc2/store/topologies.hpp"
+#include "open_store.hpp"
 
 namespace mc2::python {
 namespace {
@@ -257,16 +258,24 @@ void bind_plans(py::module_& module) {
              "Decides how to cut `op` on the machine that `model` describes. Keywords: the options of the planner.");
   module.def(
       "device_model",
-      [](const std::string& device, const planner::OpSpec& op) { return unwrap(planner::device_model(device, op)); },
-      "device"_a, "op"_a,
-      "From published costs of a device that nobody measured here. Plan with require_significant_gain=False.");
+      [](const std::string& device, const planner::OpSpec& op, OpenStore* store) {
+        const auto model_of = [&](std::optional<finder::Kept> kept) -> Result<planner::CostModel> {
+          MC2_ASSIGN(auto costs, finder::device_costs(device, op, PlanOptions(), kept));
+          return std::move(costs.model);
+        };
+        if (store == nullptr) return unwrap(model_of({}));
+        return store->use([&](const store::Store& opened) { return model_of(finder::kept_in_unnamed(opened)); });
+      },
+      "device"_a, "op"_a, "store"_a = py::none(), NoGil(),
+      "Costs on a machine that is not here: what is published of the device, overridden by what the store has imported "
+      "for it; recalibrated by cuts that were measured there.");
   module.def(
       "topology_model",
-      [](const std::string& json, const planner::OpSpec& op) {
-        return unwrap(planner::analytic_model(unwrap(store::decode_topology(json)), op));
+      [](const std::string& topology, const planner::OpSpec& op) {
+        return unwrap(planner::analytic_model(unwrap(store::topology_of(topology)), op));
       },
-      "json"_a, "op"_a,
-      "From the description of a cluster (schemas/topology.schema.json). Plan with require_significant_gain=False.");
+      "topology"_a, "op"_a,
+      "From the description of a cluster (schemas/topology.schema.json) as JSON, or the name of a published one.");
   module.def(
       "unpredicted",
       [](const planner::OpSpec& op, const planner::Fingerprint& fingerprint, std::vector<std::int64_t> blocks,

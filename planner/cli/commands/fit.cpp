@@ -3,7 +3,7 @@
 #include <memory>
 
 #include "commands/commands.hpp"
-#include "imported.hpp"
+#include "imported_store.hpp"
 #include "mc2/profiler/fit.hpp"
 #include "mc2/store/codec.hpp"
 #include "options/document_file.hpp"
@@ -32,7 +32,7 @@ Result<planner::Profile> FitCommand::load_imported(const planner::OpSpec& spec) 
   MC2_ASSIGN(const auto imported, find_imported(layers, device));
   auto profile = imported.profile_for(spec);
   if (!profile.samples.empty()) return profile;
-  return nothing_imported(spec, device);
+  return store::nothing_imported(spec, device);
 }
 
 Result<planner::Profile> FitCommand::load() const {

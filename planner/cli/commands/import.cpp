@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "commands/commands.hpp"
-#include "imported.hpp"
+#include "imported_store.hpp"
 #include "mc2/planner/text.hpp"
 #include "mc2/profiler/import_report.hpp"
 #include "mc2/profiler/import_terms.hpp"

@@ -7,8 +7,10 @@
 #include <thread>
 
 #include "commands/commands.hpp"
+#include "imported_store.hpp"
 #include "kept_plan.hpp"
 #include "mc2/finder/plan_llm.hpp"
+#include "mc2/finder/topology_costs.hpp"
 #include "mc2/planner/analytic_model.hpp"
 #include "mc2/planner/cutting.hpp"
 #include "mc2/store/codec.hpp"
@@ -35,14 +37,14 @@ using planner::LlmSite;
 /// Finds models for each operator, and the machine that they are of.
 struct CostsOfLayers {
   planner::Fingerprint machine;
-  std::function<FindModel(const planner::OpSpec&)> find_for;
+  std::function<FindModel()> find_for_one; ///< thread at a time
 };
 
 struct ModelCommand {
   MachineOptions machine;
   StoreOptions store;
   PlanningOptions planning;
-  std::string name, dtype, topology_file, out, shapes_out, html_file, settings;
+  std::string name, dtype, topology_file, device, out, shapes_out, html_file, settings;
   std::string tokens = "1:16384";
   std::vector<std::string> model_files;
   int ranks = 8;
@@ -56,9 +58,11 @@ struct ModelCommand {
   /// As the program that settings are for needs it.
   [[nodiscard]] Result<void> ask_for_settings(LlmQuestion& asked) const;
   /// Of the one place that the options name. Errors: InvalidSpec for several, or documents of two machines.
-  [[nodiscard]] Result<CostsOfLayers> described_costs() const;
+  [[nodiscard]] Result<CostsOfLayers> described_costs(const std::vector<LlmSite>& sites) const;
   [[nodiscard]] Result<CostsOfLayers> document_costs() const;
   [[nodiscard]] Result<CostsOfLayers> topology_costs() const;
+  /// Errors: the first site's, where nothing is known of any.
+  [[nodiscard]] Result<CostsOfLayers> device_costs(const std::vector<LlmSite>& sites) const;
   /// Plans every site, on all cores. Errors: the first site's.
   [[nodiscard]] Result<void> plan(const CostsOfLayers& costs, LlmQuestion& asked, std::vector<LlmSite>& sites) const;
   [[nodiscard]] Result<void> plan_here(LlmQuestion& asked, std::vector<LlmSite>& sites) const;
@@ -143,29 +147,39 @@ Result<CostsOfLayers> ModelCommand::document_costs() const {
     places.given.push_back(std::move(model));
   }
   const planner::Fingerprint of_all = places.given.front().fingerprint;
-  return CostsOfLayers{of_all, [places](const planner::OpSpec&) { return finder::finding_often(places); }};
-}
-
-/// The cluster's model of an operator, made once; where blocks are cut from n each m has its own.
-FindModel found_in(const std::shared_ptr<const planner::Topology>& topology, const planner::OpSpec& op) {
-  auto of_all_m = std::make_shared<const Result<finder::FoundModel>>(found_in_topology(*topology, op)); // by its copies
-  return [topology, of_all_m](const finder::PlanQuestion& question) -> Result<finder::FoundModel> {
-    MC2_TRY(planner::check_topology_tells(question.op));
-    const bool is_its_own = *of_all_m && planner::has_same_block_costs(of_all_m->value().model.op, question.op);
-    return is_its_own ? *of_all_m : found_in_topology(*topology, question.op);
-  };
+  return CostsOfLayers{of_all, [places] { return finder::finding_often(places); }};
 }
 
 Result<CostsOfLayers> ModelCommand::topology_costs() const {
-  MC2_ASSIGN(auto read, read_topology(topology_file));
-  const auto topology = std::make_shared<const planner::Topology>(std::move(read)); // of every layer's function
-  return CostsOfLayers{planner::analytic_fingerprint(*topology, ranks),
-                       [topology](const planner::OpSpec& op) { return found_in(topology, op); }};
+  MC2_ASSIGN(const auto topology, read_topology(topology_file));
+  return CostsOfLayers{planner::analytic_fingerprint(topology, ranks),
+                       [topology] { return finder::finding_on_topology(topology); }};
 }
 
-Result<CostsOfLayers> ModelCommand::described_costs() const {
+Result<CostsOfLayers> ModelCommand::device_costs(const std::vector<LlmSite>& sites) const {
+  MC2_ASSIGN(auto opened, ImportedStore::open(store));
+  const auto imported = std::make_shared<const ImportedStore>(std::move(opened));
+  MC2_ASSIGN(const auto request, planning.request({}));
+  const planner::PlanOptions limits = request.options_with(planner::PlanOptions().alignment);
+  std::optional<Error> refused;
+  for (const LlmSite& site : sites) {
+    if (!site.op) continue;
+    const auto costs = imported->costs(device, *site.op, limits);
+    if (costs)
+      return CostsOfLayers{costs.value().model.fingerprint, [imported, limits, name = device] {
+                             return finder::finding_on_device(name, limits, imported->kept());
+                           }};
+    if (!refused) refused = costs.error();
+  }
+  return *refused;
+}
+
+Result<CostsOfLayers> ModelCommand::described_costs(const std::vector<LlmSite>& sites) const {
   if (!model_files.empty() && !topology_file.empty())
     return Error{ErrorCode::InvalidSpec, "--topology", "cannot be combined with --model; give one of them"};
+  if (!device.empty() && !(model_files.empty() && topology_file.empty()))
+    return Error{ErrorCode::InvalidSpec, "--device", "cannot be combined with --model or --topology; give one of them"};
+  if (!device.empty()) return device_costs(sites);
   return model_files.empty() ? topology_costs() : document_costs();
 }
 
@@ -186,7 +200,7 @@ Result<void> ModelCommand::plan(const CostsOfLayers& costs, LlmQuestion& asked, 
   const std::vector<std::size_t> order = longest_first(sites);
   const auto plan_one = [&](std::size_t place) {
     const std::size_t i = order[place];
-    if (sites[i].op) done[i] = finder::plan_site(costs.find_for(*sites[i].op), asked, sites[i]);
+    if (sites[i].op) done[i] = finder::plan_site(costs.find_for_one(), asked, sites[i]);
   };
   const int thread_count = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   for_each_index(sites.size(), thread_count, plan_one, is_interrupted, [](std::size_t) {});
@@ -211,7 +225,7 @@ Result<void> ModelCommand::plan_here(LlmQuestion& asked, std::vector<LlmSite>& s
   if (!layers) return layers.error();
   finder::SharedLayers shared(layers.value());
   const finder::ModelPlaces places{.given = {}, .kept = finder::kept_in(shared)};
-  return plan({here, [&](const planner::OpSpec&) { return finder::finding_often(places); }}, asked, sites);
+  return plan({here, [&] { return finder::finding_often(places); }}, asked, sites);
 }
 
 Result<std::string> ModelCommand::text_of(const planner::LlmPlan& plan) const {
@@ -246,11 +260,11 @@ Result<ExitCode> ModelCommand::run() const {
     write_file(shapes_out, model_shapes(asked, sites));
     return ExitCode::Success;
   }
-  const bool is_here = model_files.empty() && topology_file.empty();
+  const bool is_here = model_files.empty() && topology_file.empty() && device.empty();
   if (is_here) {
     MC2_TRY(plan_here(asked, sites));
   } else {
-    MC2_ASSIGN(const auto costs, described_costs());
+    MC2_ASSIGN(const auto costs, described_costs(sites));
     MC2_TRY(plan(costs, asked, sites));
   }
   if (const auto planned = finder::check_any_planned(asked.name, sites); !planned)
@@ -277,10 +291,10 @@ Command add_model(CLI::App& app) {
       ->capture_default_str()
       ->check(number_or_range(1, planner::kMaxRangeAxis));
   sub->add_option("--dtype", command->dtype, "element type instead of the model's: f32, f16, bf16, i8, f8e4m3");
-  sub->add_option("--model", command->model_files,
-                  "cost model document to plan with instead of kept ones; may be given several times");
-  sub->add_option("--topology", command->topology_file,
-                  "plan without measurements for the cluster that this document describes");
+  sub->add_option("--model", command->model_files, "cost model document to plan with; may be given several times");
+  sub->add_option("--topology", command->topology_file, kTopologyHelp);
+  sub->add_option("--device", command->device,
+                  "plan for this machine from what was imported for it and what is published of it");
   sub->add_flag("--no-transfer", command->no_transfer, "refuse rather than answer from a model of another n and k");
   command->machine.add_to(*sub);
   command->store.add_to(*sub);
@@ -300,13 +314,13 @@ Command add_model(CLI::App& app) {
   auto* shapes = sub->add_option("--shapes-out", command->shapes_out,
                                  "only write what mc2 tune --shapes takes to this file: a shape for each layer and "
                                  "kind, and one for each step of few rows that are cut by columns");
-  for (const char* other : {"--csv", "--json", "--out", "--html", "--topology", "--model"}) shapes->excludes(other);
+  for (const char* other : {"--csv", "--json", "--out", "--html", "--topology", "--model", "--device"})
+    shapes->excludes(other);
   settings->excludes("--html");
   sub->footer(
-      "Examples:\n  mc2 model Llama-3-70B --ranks 8 --topology data/topologies/dgx_h100.json\n"
-      "  mc2 model config.json --ranks 2 --m 1:4096 --link 2.5Gbit,20us\n"
+      "Examples:\n  mc2 model Llama-3-70B --ranks 8 --topology dgx_h100\n"
       "  mc2 model config.json --ranks 4 --backend cuda --json --out fuse.json\n"
-      "Costs come from kept models of this machine, or from --model or --topology.");
+      "Costs come from kept models of this machine unless an option names others.");
   return {sub, [command] { return command->run(); }};
 }
 

@@ -4,11 +4,11 @@
 #include <numeric>
 
 #include "commands/commands.hpp"
-#include "device_plan.hpp"
+#include "imported_store.hpp"
 #include "kept_plan.hpp"
 #include "mc2/embed/workbench.hpp"
 #include "mc2/finder/find_ranges.hpp"
-#include "mc2/planner/analytic_model.hpp"
+#include "mc2/finder/topology_costs.hpp"
 #include "mc2/planner/cutting.hpp"
 #include "mc2/planner/planner.hpp"
 #include "mc2/planner/text.hpp"
@@ -30,8 +30,7 @@ namespace {
 /// What a person should know beside a plan.
 struct About {
   std::vector<std::string> notes;
-  bool is_tuned = false;                 ///< here, or where a service has it from
-  std::optional<planner::Plan> measured; ///< the best of the cuts that were run on a device
+  bool is_tuned = false; ///< here, or where a service has it from
 };
 
 struct PlanCommand {
@@ -49,23 +48,23 @@ struct PlanCommand {
 
   /// @param model what is left out of the operator is as in it
   [[nodiscard]] Result<store::PlanRequest> request(const std::optional<planner::CostModel>& model) const;
-  /// The model document's, where it answers and not only for a topology's matmul. Errors: as read_model.
+  /// Errors: as read_model.
   [[nodiscard]] Result<std::optional<planner::CostModel>> given_model() const;
   /// Whether a document or a device answers, whose machine need not be this one.
   [[nodiscard]] bool is_elsewhere() const { return !model_file.empty() || !topology_file.empty() || !device.empty(); }
-  /// The model that the options name. @param model given_model()
-  [[nodiscard]] Result<finder::FoundModel> model_elsewhere(const store::PlanRequest& request,
-                                                           const std::optional<planner::CostModel>& model,
-                                                           About& about) const;
+  /// The model that --model and --topology name. @param model given_model()
+  [[nodiscard]] Result<planner::CostModel> described_model(const store::PlanRequest& request,
+                                                           const std::optional<planner::CostModel>& model) const;
   /// For the machine of that model: what the finder makes of it.
-  [[nodiscard]] Result<planner::Plan> plan_elsewhere(const store::PlanRequest& request,
-                                                     const std::optional<planner::CostModel>& model,
-                                                     About& about) const;
+  [[nodiscard]] Result<planner::Plan> plan_described(const store::PlanRequest& request,
+                                                     const std::optional<planner::CostModel>& model) const;
+  /// For the machine that --device names.
+  [[nodiscard]] Result<planner::Plan> plan_on_device(const store::PlanRequest& request, About& about) const;
   /// As plan_question, with the options as they are on that machine.
   [[nodiscard]] Result<finder::PlanQuestion> question_on(const planner::Fingerprint& machine,
                                                          const store::PlanRequest& request) const;
-  /// Errors: as device_costs; InvalidSpec beside another document.
-  [[nodiscard]] Result<DeviceCosts> device_model(const store::PlanRequest& request) const;
+  /// Errors: InvalidSpec for --device beside a document.
+  [[nodiscard]] Result<void> check_device() const;
   /// What --anchor measures. Errors: Stale for a model of another machine; as profiler::time_uncut_parts.
   [[nodiscard]] Result<std::vector<planner::UncutTimes>> time_uncut(const planner::OpSpec& spec,
                                                                     const planner::CostModel& model) const;
@@ -82,15 +81,20 @@ struct PlanCommand {
   [[nodiscard]] Result<planner::PlanRanges> ranges(const store::PlanRequest& request,
                                                    const std::optional<planner::CostModel>& model) const;
   [[nodiscard]] Result<planner::PlanRanges> ranges_here(const store::PlanRequest& request) const;
+  [[nodiscard]] Result<planner::PlanRanges> ranges_on_device(const store::PlanRequest& request) const;
+  [[nodiscard]] Result<planner::PlanRanges> ranges_described(const store::PlanRequest& request,
+                                                             const std::optional<planner::CostModel>& model) const;
   /// What to do with the plan, for people.
   [[nodiscard]] std::string next_step(const planner::Plan& plan, bool is_tuned) const;
   /// Prints and writes what was asked for.
   [[nodiscard]] ExitCode show(const std::string& document, const std::string& page) const;
+  [[nodiscard]] Result<planner::Plan> plan(const store::PlanRequest& request,
+                                           const std::optional<planner::CostModel>& model, About& about) const;
   [[nodiscard]] Result<ExitCode> run() const;
 };
 
 Result<std::optional<planner::CostModel>> PlanCommand::given_model() const {
-  if (model_file.empty() || !topology_file.empty() || !device.empty()) return std::optional<planner::CostModel>();
+  if (model_file.empty()) return std::optional<planner::CostModel>();
   MC2_ASSIGN(auto model, read_model(model_file));
   return std::optional(std::move(model));
 }
@@ -102,7 +106,7 @@ Result<store::PlanRequest> PlanCommand::request(const std::optional<planner::Cos
     return read_document(request_file, store::decode_request);
   }
   OpOptions asked = op;
-  if (model) asked.complete_with(model->op);
+  if (model && topology_file.empty()) asked.complete_with(model->op);
   MC2_ASSIGN(auto spec, asked.spec());
   return planning.request(std::move(spec));
 }
@@ -176,45 +180,44 @@ std::string recipe_note(finder::PlanQuestion question, const finder::FoundModel&
          " (--strategy formula)";
 }
 
-Result<DeviceCosts> PlanCommand::device_model(const store::PlanRequest& request) const {
-  if (model_file.empty() && topology_file.empty())
-    return device_costs(device, request.op, request.options_with(planner::PlanOptions().alignment), store);
+Result<void> PlanCommand::check_device() const {
+  if (device.empty() || (model_file.empty() && topology_file.empty())) return {};
   return Error{ErrorCode::InvalidSpec, "--device", "cannot be combined with --model or --topology; give one of them"};
 }
 
-Result<finder::FoundModel> PlanCommand::model_elsewhere(const store::PlanRequest& request,
-                                                        const std::optional<planner::CostModel>& model,
-                                                        About& about) const {
-  if (!device.empty()) {
-    MC2_ASSIGN(auto costs, device_model(request));
-    about.notes = std::move(costs.notes);
-    if (!costs.recalibration.empty()) about.notes.push_back(std::move(costs.recalibration));
-    if (costs.refinement && !costs.refinement->measured.empty()) about.measured = std::move(costs.refinement->plan);
-    return finder::FoundModel{.model = std::move(costs.model), .can_require_significance = !costs.is_analytic};
-  }
-  if (model) return finder::FoundModel{*model};
-  MC2_ASSIGN(auto described, read_analytic_model(topology_file, model_file, request.op));
-  return finder::FoundModel{.model = std::move(described), .can_require_significance = false};
+planner::PlanOptions limits_on_device(const store::PlanRequest& request) {
+  return request.options_with(planner::PlanOptions().alignment);
 }
 
-/// As the finder finds it.
-Result<finder::FoundModel> at_hand(const finder::FoundModel& named, const finder::PlanQuestion& question) {
-  MC2_ASSIGN(auto found, finder::find_model({.given = {named.model}}, question));
-  found.can_require_significance = named.can_require_significance;
-  return found;
+Result<planner::CostModel> PlanCommand::described_model(const store::PlanRequest& request,
+                                                        const std::optional<planner::CostModel>& model) const {
+  if (topology_file.empty()) return *model;
+  MC2_ASSIGN(const auto topology, read_topology(topology_file));
+  auto costs = finder::topology_costs(topology, request.op, model);
+  if (costs || costs.error().field != "model") return costs;
+  return Error{costs.error().code, "--model", costs.error().message};
 }
 
-Result<planner::Plan> PlanCommand::plan_elsewhere(const store::PlanRequest& request,
-                                                  const std::optional<planner::CostModel>& model, About& about) const {
-  MC2_ASSIGN(const auto named, model_elsewhere(request, model, about));
-  MC2_ASSIGN(const auto question, question_on(named.model.fingerprint, request));
-  MC2_ASSIGN(const auto found, at_hand(named, question));
-  const bool is_recipe = request.options.strategy == "formula" || !blocks.empty();
-  const bool asks_freely = planning.given.none_beside("", "").ok() && request_file.empty() && !variant.is_given();
-  if (about.measured && asks_freely && blocks.empty()) return *about.measured;
-  if (!device.empty() && !found.can_require_significance && !is_recipe)
-    about.notes.push_back(recipe_note(question, found));
+Result<planner::Plan> PlanCommand::plan_described(const store::PlanRequest& request,
+                                                  const std::optional<planner::CostModel>& model) const {
+  MC2_ASSIGN(const auto named, described_model(request, model));
+  MC2_ASSIGN(const auto question, question_on(named.fingerprint, request));
+  MC2_ASSIGN(const auto found, finder::find_model({.given = {named}}, question));
   return plan_with(found, question);
+}
+
+Result<planner::Plan> PlanCommand::plan_on_device(const store::PlanRequest& request, About& about) const {
+  MC2_ASSIGN(const auto imported, ImportedStore::open(store));
+  MC2_ASSIGN(auto costs, imported.costs(device, request.op, limits_on_device(request)));
+  about.notes = costs.notes;
+  MC2_ASSIGN(const auto question, question_on(costs.model.fingerprint, request));
+  MC2_ASSIGN(const auto model, finder::find_model({.given = {costs.model}}, question));
+  if (!blocks.empty()) return plan_with(model, question);
+  const bool is_analytic = planner::has_analytic_curve(model.model);
+  if (is_analytic && !costs.refinement && request.options.strategy != "formula")
+    about.notes.push_back(recipe_note(question, model));
+  MC2_ASSIGN(auto found, finder::find_plan({{finder::device_planner(std::move(costs))}}, question));
+  return std::move(found).stored.plan;
 }
 
 Result<planner::PlanRanges> PlanCommand::ranges_here(const store::PlanRequest& request) const {
@@ -233,19 +236,25 @@ Result<planner::PlanRanges> PlanCommand::ranges(const store::PlanRequest& reques
     if (is_given)
       return Error{ErrorCode::InvalidSpec, option, "is of one m; leave it out, or name one m instead of a range"};
   MC2_TRY(server->refuse_beside("--m first:last", "is answered here"));
-  if (!is_elsewhere()) return ranges_here(request);
-  About about;
-  MC2_ASSIGN(const auto named, model_elsewhere(request, model, about));
-  MC2_ASSIGN(const auto question, question_on(named.model.fingerprint, request));
-  const auto find = [&](const finder::PlanQuestion& each) -> Result<finder::FoundModel> {
-    if (!topology_file.empty() && model_file.empty()) MC2_TRY(planner::check_topology_tells(each.op));
-    if (planner::has_same_block_costs(named.model.op, each.op)) return at_hand(named, each);
-    store::PlanRequest its_request = request;
-    its_request.op = each.op;
-    MC2_ASSIGN(const auto its_own, model_elsewhere(its_request, model, about));
-    return at_hand(its_own, each);
-  };
-  return finder::find_ranges(find, question, *op.first_m);
+  if (!device.empty()) return ranges_on_device(request);
+  return is_elsewhere() ? ranges_described(request, model) : ranges_here(request);
+}
+
+Result<planner::PlanRanges> PlanCommand::ranges_on_device(const store::PlanRequest& request) const {
+  MC2_ASSIGN(const auto imported, ImportedStore::open(store));
+  const planner::PlanOptions limits = limits_on_device(request);
+  MC2_ASSIGN(const auto costs, imported.costs(device, request.op, limits));
+  MC2_ASSIGN(const auto question, question_on(costs.model.fingerprint, request));
+  return finder::find_ranges(finder::finding_on_device(device, limits, imported.kept()), question, *op.first_m);
+}
+
+Result<planner::PlanRanges> PlanCommand::ranges_described(const store::PlanRequest& request,
+                                                          const std::optional<planner::CostModel>& model) const {
+  MC2_ASSIGN(const auto named, described_model(request, model));
+  MC2_ASSIGN(const auto question, question_on(named.fingerprint, request));
+  if (topology_file.empty()) return finder::find_ranges({.given = {named}}, question, *op.first_m);
+  MC2_ASSIGN(auto topology, read_topology(topology_file));
+  return finder::find_ranges(finder::finding_on_topology(std::move(topology), model), question, *op.first_m);
 }
 
 std::string PlanCommand::next_step(const planner::Plan& plan, bool is_tuned) const {
@@ -265,9 +274,16 @@ ExitCode PlanCommand::show(const std::string& document, const std::string& page)
   return ExitCode::Success;
 }
 
+Result<planner::Plan> PlanCommand::plan(const store::PlanRequest& request,
+                                        const std::optional<planner::CostModel>& model, About& about) const {
+  if (!device.empty()) return plan_on_device(request, about);
+  return is_elsewhere() ? plan_described(request, model) : plan_here(request, about);
+}
+
 Result<ExitCode> PlanCommand::run() const {
   MC2_TRY(check_output("--out", out, {model_file, topology_file, request_file}));
   MC2_TRY(check_server());
+  MC2_TRY(check_device());
   MC2_ASSIGN(const auto model, given_model());
   MC2_ASSIGN(const auto asked, request(model));
   if (op.first_m) {
@@ -275,10 +291,10 @@ Result<ExitCode> PlanCommand::run() const {
     return show(store::pretty(store::encode(found)), ranges_page(found, terminal_width()));
   }
   About about;
-  MC2_ASSIGN(const auto plan, is_elsewhere() ? plan_elsewhere(asked, model, about) : plan_here(asked, about));
-  return show(store::pretty(store::encode(plan)),
-              (is_verbose ? plan_page(plan, terminal_width(), has_color())
-                          : render::answer(plan, next_step(plan, about.is_tuned), terminal_width())) +
+  MC2_ASSIGN(const auto found, plan(asked, model, about));
+  return show(store::pretty(store::encode(found)),
+              (is_verbose ? plan_page(found, terminal_width(), has_color())
+                          : render::answer(found, next_step(found, about.is_tuned), terminal_width())) +
                   notes_text(about.notes));
 }
 
@@ -296,8 +312,7 @@ Command add_plan(CLI::App& app, ServerOptions& server) {
   server.add_to(*sub);
   sub->add_option("--model", command->model_file,
                   "use this model document instead of a kept one; what is left out of the operator is as in it");
-  sub->add_option("--topology", command->topology_file,
-                  "plan without measurements for the cluster that this document describes; --model gives its matmul");
+  sub->add_option("--topology", command->topology_file, std::string(kTopologyHelp) + "; --model gives its matmul");
   sub->add_option(
       "--device", command->device,
       "plan for this machine from what was imported for it (mc2 import) and what is published of it: ascend-910b");
@@ -313,7 +328,7 @@ Command add_plan(CLI::App& app, ServerOptions& server) {
       "Examples:\n  mc2 plan --m 1024 --n 1024 --k 1024 --ranks 2 --link 2.5Gbit,20us\n"
       "  mc2 plan --m 1:16384 --n 1024 --k 1024 --link 2.5Gbit,20us --out by_m.json\n"
       "  mc2 plan --device ascend-910b --m 4096 --n 8192 --k 3072 --dtype f16 --ranks 8\n"
-      "  mc2 plan --topology dgx_h100.json --ranks 256 --m 8192 --n 8192 --k 8192");
+      "  mc2 plan --topology dgx_h100 --ranks 256 --m 8192 --n 8192 --k 8192");
   return {sub, [command] { return command->run(); }, true};
 }
 

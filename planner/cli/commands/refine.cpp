@@ -3,7 +3,7 @@
 #include <memory>
 
 #include "commands/commands.hpp"
-#include "device_plan.hpp"
+#include "imported_store.hpp"
 #include "mc2/planner/cutting.hpp"
 #include "mc2/profiler/import_report.hpp"
 #include "mc2/store/codec.hpp"
@@ -93,7 +93,8 @@ Result<profiler::Refinement> RefineCommand::refine_files(const planner::CostMode
 
 Result<profiler::Refinement> RefineCommand::refine_device(const store::PlanRequest& request,
                                                           std::string& machine) const {
-  MC2_ASSIGN(auto costs, device_costs(device, request.op, limits(request), store));
+  MC2_ASSIGN(const auto imported, ImportedStore::open(store));
+  MC2_ASSIGN(auto costs, imported.costs(device, request.op, limits(request)));
   machine = costs.model.fingerprint.label();
   for (const auto& note : costs.notes) std::cerr << "mc2: note: " << note << "\n";
   if (costs.refinement) return *std::move(costs.refinement);

@@ -199,8 +199,7 @@ Command add_sweep(CLI::App& app) {
   sub->add_option("--kinds", command->kinds, "only these operator kinds")->delimiter(',');
   sub->add_option("--dtype", command->dtype, "element type instead of the file's: f32, f16, bf16, i8, f8e4m3");
   sub->add_option("--model", command->model_files, "model document to plan with; may be given several times");
-  sub->add_option("--topology", command->topology_files,
-                  "plan without measurements for the cluster of this document; may be given several times");
+  sub->add_option("--topology", command->topology_files, std::string(kTopologyHelp) + "; may be given several times");
   sub->add_flag("--no-transfer", command->no_transfer, "refuse rather than answer from a model of another n and k");
   command->machine.add_to(*sub);
   command->store.add_to(*sub);
@@ -215,7 +214,7 @@ Command add_sweep(CLI::App& app) {
   sub->footer(
       "Examples:\n  mc2 sweep --models Llama-3-8B --dtype f32 --ranks 2 --link 2.5Gbit,20us\n"
       "  mc2 sweep --shapes my_layers.csv --link 2.5Gbit,20us --json\n"
-      "  mc2 sweep --topology data/topologies/dgx_h100.json --ranks 2,4,8\n"
+      "  mc2 sweep --topology dgx_h100 --ranks 2,4,8\n"
       "Costs come from --model, else from kept models of this machine, else from\n"
       "--topology; with --model, kept models are asked only where --store is given.\n"
       "Tuned plans come first. A row without a plan says why. Exit code 3 when no row\n"

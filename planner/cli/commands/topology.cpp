@@ -129,7 +129,7 @@ Result<ExitCode> TopologyCommand::run() const {
 Command add_topology(CLI::App& app) {
   auto command = std::make_shared<TopologyCommand>();
   auto* sub = app.add_subcommand("topology", "time of a collective on a described cluster");
-  sub->add_option("FILE", command->file, "topology document, e.g. data/topologies/dgx_h100.json")->required();
+  sub->add_option("FILE", command->file, "topology document, or the name of a published cluster: dgx_h100")->required();
   sub->add_option("--collective", command->collective, "all_reduce, reduce_scatter, all_gather or all_to_all")
       ->capture_default_str();
   sub->add_option("--ranks", command->ranks, "ranks that take part; all of the cluster when not given")
@@ -138,7 +138,7 @@ Command add_topology(CLI::App& app) {
   add_json(*sub, command->is_json, "the times of each size");
   sub->add_option("--out", command->out, "write the (calibrated) topology to this JSON file");
   sub->footer(
-      "Examples:\n  mc2 topology data/topologies/dgx_h100.json --ranks 256\n"
+      "Examples:\n  mc2 topology dgx_h100 --ranks 256\n"
       "  mc2 topology data/topologies/aws_p3dn_efa.json --out my_cluster.json \\\n"
       "               --calibrate data/published/p3dn_efa_all_reduce.csv");
   return {sub, [command] { return command->run(); }};

@@ -3,11 +3,10 @@
 #include <algorithm>
 #include <array>
 
-#include "mc2/planner/analytic_model.hpp"
 #include "mc2/store/codec.hpp"
+#include "mc2/store/topologies.hpp"
 #include "options/csv.hpp"
 #include "options/document_file.hpp"
-#include "options/model_file.hpp"
 
 namespace mc2::cli {
 namespace run_table {
@@ -39,30 +38,13 @@ Result<CollectivePoint> read_point(const CsvRow& row, const planner::Topology& t
   return point;
 }
 
-/// Of the variant that multiplies the whole operator fastest: others keep back a part of the device for communication.
-const planner::CostCurve& fastest_matmul(const planner::CostModel& model, const planner::OpSpec& op) {
-  const auto rows = static_cast<double>(planner::traits_of(op.kind).cut_axis_length(op));
-  const auto whole_us = [&](const planner::VariantCost& cost) { return cost.compute.curve.time_us(rows); };
-  return std::ranges::min_element(model.variants, {}, whole_us)->compute.curve;
-}
-
-/// The matmul of a model that was made for other ranks or another m, but for the same matmul otherwise.
-Result<planner::CostCurve> matmul_curve(const std::filesystem::path& model_file, const planner::OpSpec& op) {
-  MC2_ASSIGN(const auto model, read_model(model_file));
-  planner::OpSpec same = model.op;
-  same.m = op.m;
-  same.world_size = op.world_size;
-  if (same == op) return fastest_matmul(model, op);
-  return Error{
-      ErrorCode::OutOfRange, "--model",
-      "describes " + model.op.text() + "; its matmul answers for other m and ranks only, not for " + op.text()};
-}
-
 } // namespace
 } // namespace run_table
 
-Result<planner::Topology> read_topology(const std::filesystem::path& path) {
-  return read_document(path, store::decode_topology);
+Result<planner::Topology> read_topology(const std::string& name) {
+  const std::filesystem::path path(name);
+  const bool is_file = path.has_parent_path() || path.extension() == ".json" || std::filesystem::exists(path);
+  return is_file ? read_document(path, store::decode_topology) : store::find_built_in_topology(name);
 }
 
 Result<std::vector<profiler::CollectivePoint>> read_points(const std::filesystem::path& path,
@@ -77,20 +59,6 @@ Result<std::vector<profiler::CollectivePoint>> read_points(const std::filesystem
   };
   MC2_TRY(read_csv(content, path.string(), {kColumns, "point", profiler::kMaxCalibrationPoints}, take));
   return points;
-}
-
-Result<planner::CostModel> read_analytic_model(const std::filesystem::path& topology_file,
-                                               const std::filesystem::path& model_file, const planner::OpSpec& op) {
-  using namespace run_table;
-  MC2_ASSIGN(const auto topology, read_topology(topology_file));
-  if (model_file.empty()) return planner::analytic_model(topology, op);
-  MC2_ASSIGN(const auto matmul, matmul_curve(model_file, op));
-  return planner::analytic_model(topology, op, matmul);
-}
-
-Result<finder::FoundModel> found_in_topology(const planner::Topology& topology, const planner::OpSpec& op) {
-  MC2_ASSIGN(auto model, planner::analytic_model(topology, op));
-  return finder::FoundModel{.model = std::move(model), .can_require_significance = false};
 }
 
 } // namespace mc2::cli

@@ -108,8 +108,8 @@ class Segments {
   Result<void> plan_at_one_speed(const FoundModel& found, std::int64_t last_m) {
     const auto label = [&](planner::Plan plan) { return labelled(std::move(plan), found, question_); };
     const auto model_from = [&](std::int64_t m) { return model_until(found, m, last_m); };
-    MC2_ASSIGN(auto part, planner::plan_ranges(question_.op, next_m_, last_m, model_from, options_for(found, question_),
-                                               label, question_.is_stopped));
+    MC2_ASSIGN(auto part, planner::plan_ranges(question_.op, next_m_, last_m, model_from, options_of(question_), label,
+                                               question_.is_stopped));
     for (PlanRange& range : part.ranges) add(result_, std::move(range));
     result_.planned_count += part.planned_count;
     return {};
@@ -171,6 +171,18 @@ Result<PlanRanges> find_ranges(const FindModel& find, const PlanQuestion& questi
 
 Result<PlanRanges> find_ranges(const ModelPlaces& places, const PlanQuestion& question, std::int64_t first_m) {
   return find_ranges(finding_often(places), question, first_m);
+}
+
+FindModel finding_each(std::function<Result<CostModel>(const OpSpec&)> make) {
+  auto known = std::make_shared<std::optional<CostModel>>(); // shared by copies of the function
+  return [known, make = std::move(make)](const PlanQuestion& question) -> Result<FoundModel> {
+    if (!*known || !planner::has_same_block_costs((*known)->op, question.op)) {
+      MC2_ASSIGN(*known, make(question.op));
+    }
+    PlanQuestion on_its_machine = question;
+    on_its_machine.machine = (*known)->fingerprint;
+    return find_model({.given = {**known}}, on_its_machine);
+  };
 }
 
 FindModel finding_often(ModelPlaces places) {

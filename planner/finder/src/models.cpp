@@ -89,6 +89,12 @@ Kept kept_in(SharedLayers& layers) {
           },
           [&layers](const OpSpec& op, const Fingerprint& machine) {
             return layers.use([&](const store::Layers& stores) { return stores.speed_record(op, machine); });
+          },
+          [&layers](const std::map<std::string, std::string>& fields) -> Result<std::vector<planner::Profile>> {
+            return layers.use([&](const store::Layers& stores) { return stores.list_profiles(fields); });
+          },
+          [&layers](const std::string& device, const OpSpec& op) {
+            return layers.use([&](const store::Layers& stores) { return stores.list_measured_cuts(device, op); });
           }};
 }
 
@@ -106,6 +112,10 @@ Kept kept_in_unnamed(const store::Store& store) {
           [&store](const OpSpec& op, const Fingerprint& machine) {
             auto record = store.speed_record(op, machine);
             return record ? std::move(record).value() : planner::SpeedRecord();
+          },
+          [&store](const std::map<std::string, std::string>& fields) { return unnamed(store.list_profiles(fields)); },
+          [&store](const std::string& device, const OpSpec& op) {
+            return unnamed(store::list_measured_cuts(store, device, op));
           }};
 }
 
@@ -171,20 +181,18 @@ planner::Plan labelled(planner::Plan plan, const FoundModel& found, const PlanQu
   return found.transfer ? planner::as_transferred(std::move(plan), *found.transfer) : plan;
 }
 
-planner::PlanOptions options_for(const FoundModel& found, const PlanQuestion& question) {
-  planner::PlanOptions options = question.options.value_or(planner::default_options_on(question.machine));
-  if (!found.can_require_significance) options.require_significant_gain = false;
-  return options;
+planner::PlanOptions options_of(const PlanQuestion& question) {
+  return question.options.value_or(planner::default_options_on(question.machine));
 }
 
 Result<planner::Plan> plan_with(const FoundModel& found, const PlanQuestion& question) {
-  MC2_ASSIGN(auto plan, planner::make_plan(question.op, as_it_is_now(found, question.op), options_for(found, question),
+  MC2_ASSIGN(auto plan, planner::make_plan(question.op, as_it_is_now(found, question.op), options_of(question),
                                            question.is_stopped));
   return labelled(std::move(plan), found, question);
 }
 
 Result<planner::Plan> predict_with(const FoundModel& found, const PlanQuestion& question, const planner::Cut& cut) {
-  const planner::PlanOptions options = options_for(found, question);
+  const planner::PlanOptions options = options_of(question);
   const auto assumed = planner::assume(as_it_is_now(found, question.op), options);
   MC2_ASSIGN(auto plan, planner::predict_cut(question.op, assumed.model, cut));
   plan.block_overhead_us = options.block_overhead_us;

@@ -25,7 +25,7 @@ const VariantCost& best_uncut_variant(const Problem& problem) {
 
 Plan require_significance(const Problem& problem, Plan plan, Plan uncut) {
   const double gain_us = uncut.makespan.us - plan.makespan.us;
-  if (!problem.options.require_significant_gain || !plan.is_cut()) return plan;
+  if (!problem.requires_significance || !plan.is_cut()) return plan;
   const double explained_us = explained_gain_us(problem, cost_of(problem, plan.variant), plan.cut, plan.makespan.us,
                                                 cost_of(problem, uncut.variant));
   if (gain_us > explained_us) return plan;

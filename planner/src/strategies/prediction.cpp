@@ -218,7 +218,8 @@ Problem make_problem(const OpSpec& op, const CostModel& model, const PlanOptions
           traits.cut_axis_length(op),
           message_bytes,
           stop_check,
-          serial_compute_ratio(op, model.fingerprint)};
+          serial_compute_ratio(op, model.fingerprint),
+          options.require_significant_gain && !has_analytic_curve(model)};
 }
 
 Error stopped_error() { return {ErrorCode::Cancelled, "", "planning was stopped before it had ended"}; }

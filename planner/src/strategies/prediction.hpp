@@ -24,6 +24,7 @@ struct Problem {
   double message_bytes_per_unit;
   const StopCheck* stop_check = nullptr; ///< null: nobody may stop it
   double serial_compute_ratio = 1;       ///< planner::serial_compute_ratio()
+  bool requires_significance = true;     ///< the options', of a model that was measured
 
   /// What has searched until now may be left as it is: its result is thrown away.
   [[nodiscard]] bool is_stopped() const { return says_stop(stop_check); }

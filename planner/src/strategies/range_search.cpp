@@ -151,7 +151,7 @@ void RangeSearch::offer_cuts(const Problem& problem, const Candidate& candidate,
 }
 
 bool RangeSearch::is_significant(const Problem& problem, const Choice& cut, const Choice& uncut) const {
-  if (!options_.require_significant_gain) return true;
+  if (!problem.requires_significance) return true;
   const double cut_us = candidate_of(*cut.cost).score.makespan_us(cut.split, cut.cost->local_us(problem.op));
   const double uncut_us = simulate_cut(problem, *uncut.cost, Cut{{problem.rows}}).makespan_us;
   return uncut_us - cut_us > explained_gain_us(problem, *cut.cost, cut.split.cut(), cut_us, *uncut.cost);

@@ -74,9 +74,14 @@ PlanRequest read_document(const Node& node) {
 
 template <>
 WhatIf read_document(const Node& node) {
-  const Fields fields(node, {"model", "request"}, {"schema"});
+  const Fields fields(node, {"request"}, {"schema", "model", "topology"});
   if (fields.has("schema")) check_schema(node, "what_if");
-  return {read_document<planner::CostModel>(fields["model"]), read_document<PlanRequest>(fields["request"])};
+  WhatIf what_if{read_document<PlanRequest>(fields["request"]), {}, {}};
+  if (fields.has("model")) what_if.model = read_document<planner::CostModel>(fields["model"]);
+  if (fields.has("topology")) what_if.topology = read_document<planner::Topology>(fields["topology"]);
+  if (!fields.has("model") && !fields.has("topology"))
+    node.fail(ErrorCode::Malformed, "has neither \"model\" nor \"topology\"; give one of them, or both");
+  return what_if;
 }
 
 Result<WhatIf> decode_what_if(std::string_view json) { return decode_document<WhatIf>(json); }

@@ -73,6 +73,11 @@ Profile ImportedMachine::profile_for(const planner::OpSpec& op) const {
   return result;
 }
 
+Error nothing_imported(const planner::OpSpec& op, const std::string& device) {
+  return {ErrorCode::NotFound, "device",
+          "nothing was imported for " + op.text() + " on '" + device + "'; see mc2 import --help"};
+}
+
 Result<ImportedMachine> join_imported(const std::string& device, std::vector<Profile> profiles) {
   ImportedMachine machine{{imported_fields(device)}, std::move(profiles)};
   for (const auto& profile : machine.profiles) {

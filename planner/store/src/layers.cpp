@@ -114,4 +114,14 @@ std::vector<planner::Profile> Layers::list_profiles(const std::map<std::string, 
   return profiles;
 }
 
+Result<std::vector<Measurement>> Layers::list_measured_cuts(const std::string& device,
+                                                            const planner::OpSpec& op) const {
+  std::vector<Measurement> measured;
+  for (const Store& store : stores_) {
+    MC2_ASSIGN(auto found, store::list_measured_cuts(store, device, op));
+    measured.insert(measured.begin(), std::make_move_iterator(found.begin()), std::make_move_iterator(found.end()));
+  }
+  return measured;
+}
+
 } // namespace mc2::store

@@ -131,11 +131,6 @@ Result<int> finish(Context& context, const ImportRequest& request, const profile
   return 200;
 }
 
-/// The error as a request's parameters name things.
-Error in_parameters(const Error& error) {
-  return {error.code, as_parameters(error.field), as_parameters(error.message)};
-}
-
 } // namespace
 
 Result<Response> import_log(Context& context, const Call& call) {
@@ -155,15 +150,15 @@ Result<Response> import_log(Context& context, const Call& call) {
   const auto read = profiler::import_log(*source, request.format, answers, logs.timings, hooks);
   if (!read && read.error().code == ErrorCode::Cancelled)
     return problem(413, "the log takes longer than 20 s to read; import it in parts", call.request.id);
-  if (!read) return in_parameters(read.error());
-  if (auto added = logs.add("log", read.value(), request.terms.device); !added) return in_parameters(added.error());
+  if (!read) return as_parameters(read.error());
+  if (auto added = logs.add("log", read.value(), request.terms.device); !added) return as_parameters(added.error());
   json document = report_of(read.value(), report, logs);
   if (request.names_lines) {
     document["every_line"] = std::move(every_line.lines);
     document["left_out_count"] = every_line.left_out_count;
   }
   const auto finished = finish(context, request, logs, document);
-  if (!finished) return problem_of(in_parameters(finished.error()), call.request.id, {"report", text_of(document)});
+  if (!finished) return problem_of(as_parameters(finished.error()), call.request.id, {"report", text_of(document)});
   return json_response(text_of(document), finished.value());
 }
 

@@ -1,7 +1,9 @@
 #include "error_map.hpp"
+#include "mc2/finder/topology_costs.hpp"
 #include "mc2/planner/cutting.hpp"
 #include "mc2/planner/planner.hpp"
 #include "mc2/store/codec.hpp"
+#include "parameters.hpp"
 #include "plan_answer.hpp"
 #include "routes/routes.hpp"
 
@@ -17,6 +19,12 @@ std::string text_of(const Request& request) {
 }
 
 Response to_response(const Answer& answer) { return {.body = answer.body, .etag = answer.etag}; }
+
+/// Errors: as finder::topology_costs.
+Result<planner::CostModel> model_of(const store::WhatIf& what_if) {
+  if (!what_if.topology) return *what_if.model;
+  return finder::topology_costs(*what_if.topology, what_if.request.op, what_if.model);
+}
 
 /// Of a question that stands alone, so that it need not be read the next time. Errors: as answer_plan.
 Result<Response> answer_and_remember(Context& context, const Call& call, PlanQuestion question) {
@@ -43,8 +51,10 @@ std::string batch_entry(const Result<Answer>& answered, const std::string& reque
 } // namespace
 
 Result<Response> answer_plan_get(Context& context, const Call& call) {
-  MC2_ASSIGN(auto question, read_plan_question(call.query));
-  return answer_and_remember(context, call, std::move(question));
+  auto question = read_plan_question(call.query);
+  if (!question) return as_parameters(question.error());
+  auto answer = answer_and_remember(context, call, std::move(question).value());
+  return answer ? std::move(answer) : as_parameters(answer.error());
 }
 
 std::optional<Response> known_plan(Context& context, const Request& request) {
@@ -54,9 +64,10 @@ std::optional<Response> known_plan(Context& context, const Request& request) {
 }
 
 Result<Response> answer_plan_ranges(Context& context, const Call& call) {
-  MC2_ASSIGN(auto question, read_ranges_question(call.query));
-  MC2_ASSIGN(const auto answer, answer_plan(context, with_key(std::move(question)), call.is_stopped));
-  return to_response(answer);
+  auto question = read_ranges_question(call.query);
+  if (!question) return as_parameters(question.error());
+  const auto answer = answer_plan(context, with_key(std::move(question).value()), call.is_stopped);
+  return answer ? Result(to_response(answer.value())) : as_parameters(answer.error());
 }
 
 Result<Response> answer_plan_post(Context& context, const Call& call) {
@@ -83,7 +94,7 @@ Result<Response> answer_what_if(Context& context, const Call& call) {
   MC2_TRY(call.query.require_all_known());
   MC2_ASSIGN(const auto what_if, store::decode_what_if(call.request.body));
   const store::PlanRequest& request = what_if.request;
-  const planner::CostModel& model = what_if.model;
+  MC2_ASSIGN(const auto model, model_of(what_if));
   MC2_ASSIGN(const auto plan,
              planner::make_plan(request.op, model,
                                 request.options_with(planner::default_options_on(model.fingerprint).alignment),

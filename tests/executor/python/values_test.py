@@ -34,10 +34,11 @@ class Refusals(unittest.TestCase):
 class ValuesTest(Refusals):
     def test_plans_from_published_costs_as_the_program_does(self):
         model = mc2.device_model("ascend-910b", OP)
-        self.assertEqual(mc2.plan(OP, model, strategy="formula", require_significant_gain=False).blocks, [512] + 4 * [896])
-        self.assertIn("ascend-950-8p", self.refused("unknown_name", "--device", mc2.device_model, "tpu", OP))
+        self.assertEqual(mc2.plan(OP, model, strategy="formula").blocks, [512] + 4 * [896])
+        self.assertIn("ascend-950-8p", self.refused("unknown_name", "device", mc2.device_model, "tpu", OP))
         topology = (ROOT / "data/topologies/dgx_h100.json").read_text()
-        self.assertGreater(mc2.plan(OP, mc2.topology_model(topology, OP), require_significant_gain=False).makespan.us, 0)
+        self.assertTrue(mc2.plan(OP, mc2.topology_model(topology, OP)).is_cut)
+        self.assertEqual(mc2.topology_model("dgx_h100", OP), mc2.topology_model(topology, OP))
         self.refused("malformed", "line 1, column 2", mc2.topology_model, "{", OP)
 
     def test_planning_loads_no_executor(self):

@@ -1,5 +1,6 @@
 #include "capi/objects.hpp"
 #include "capi/values.hpp"
+#include "mc2/finder/device_costs.hpp"
 #include "mc2/store/codec.hpp"
 #include "mc2/store/utc_now.hpp"
 
@@ -62,6 +63,17 @@ mc2_status mc2_store_get_model(mc2_store* store, const mc2_op_spec* op, const mc
     const Pinned<MachineObject> on(machine);
     const auto spec = read_op(op);
     hand_out(std::make_unique<ModelObject>(take(OpenStore(store)->find_model(spec, on->fingerprint))), model);
+  });
+}
+
+mc2_status mc2_store_get_device_model(mc2_store* store, const char* device, const mc2_op_spec* op, mc2_model** model) {
+  return call([&] {
+    given(model, "model");
+    const std::string name(&given(device, "device"));
+    const auto spec = read_op(op);
+    OpenStore opened(store);
+    auto costs = take(finder::device_costs(name, spec, {}, finder::kept_in_unnamed(*opened)));
+    hand_out(std::make_unique<ModelObject>(std::move(costs.model)), model);
   });
 }
 

@@ -10,6 +10,7 @@
 #include "mc2/planner/cutting.hpp"
 #include "mc2/planner/device_model.hpp"
 #include "mc2/store/codec.hpp"
+#include "mc2/store/topologies.hpp"
 
 namespace mc2::capi {
 namespace {
@@ -208,7 +209,7 @@ mc2_status mc2_model_of_device(const char* device, const mc2_op_spec* op, mc2_mo
 mc2_status mc2_model_of_topology(const char* json, size_t length, const mc2_op_spec* op, mc2_model** model) {
   return call([&] {
     given(model, "model");
-    const auto topology = take(store::decode_topology(read_document(json, length)));
+    const auto topology = take(store::topology_of(read_document(json, length)));
     hand_out(std::make_unique<ModelObject>(take(planner::analytic_model(topology, read_op(op)))), model);
   });
 }

@@ -110,6 +110,10 @@ struct CostModel {
   bool operator==(const CostModel&) const = default;
 };
 
+/// Whether a lane of some variant comes from published constants. A wrong constant moves all block lengths alike, so
+/// such a model's intervals cannot explain a gain away: the test of significance takes their errors as independent.
+[[nodiscard]] bool has_analytic_curve(const CostModel& model);
+
 /// The model with no other variant. Errors: NotFound, listing those that the model has.
 [[nodiscard]] Result<CostModel> restricted_to(const Variant& variant, CostModel model);
 

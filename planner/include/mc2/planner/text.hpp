@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 /// How numbers, shares, times and sizes read in pages, messages and notes; in every locale alike.
 
@@ -23,6 +24,18 @@ namespace mc2 {
 
 /// "17 B", "640 KiB", "12.34 GiB": four significant digits of the largest unit that leaves a whole one.
 [[nodiscard]] std::string bytes_text(std::int64_t bytes);
+
+/// "a, b, c" of texts.
+template <typename Texts>
+[[nodiscard]] std::string list_text(const Texts& texts, std::string_view between = ", ") {
+  std::string all;
+  for (bool is_first = true; const auto& text : texts) {
+    if (!is_first) all += between;
+    all += text;
+    is_first = false;
+  }
+  return all;
+}
 
 } // namespace mc2
 

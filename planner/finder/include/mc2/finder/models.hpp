@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -30,6 +31,11 @@ struct Kept {
   std::function<bool(const planner::OpSpec&, const planner::Fingerprint&)> has_run;
   /// As store::Store::speed_record; empty where it cannot be read.
   std::function<planner::SpeedRecord(const planner::OpSpec&, const planner::Fingerprint&)> speed_record;
+  /// As store::Store::list_profiles.
+  std::function<Result<std::vector<planner::Profile>>(const std::map<std::string, std::string>&)> list_profiles = {};
+  /// As store::list_measured_cuts.
+  std::function<Result<std::vector<store::Measurement>>(const std::string& device, const planner::OpSpec&)>
+      list_measured_cuts = {};
 };
 
 /// The layers must outlive it. Threads: may be asked by several at once.
@@ -49,9 +55,6 @@ struct FoundModel {
   planner::CostModel model;
   /// Where it was measured for another n and k: its plans are marked with it.
   std::optional<planner::Transfer> transfer = std::nullopt;
-  /// False where the model's intervals cannot explain away a gain: a wrong constant of a topology or a device moves all
-  /// block lengths alike, and the test of significance takes their errors as independent.
-  bool can_require_significance = true;
   /// How far off the machine's earlier predictions were; its plans are less sure by that. 0 of the uncut parts where
   /// they were timed.
   planner::SpeedSpread spread = {};
@@ -99,8 +102,8 @@ template <typename Holds>
 /// earlier predictions were.
 [[nodiscard]] planner::Plan labelled(planner::Plan plan, const FoundModel& found, const PlanQuestion& question);
 
-/// The question's options, or the machine's, as far as the model can answer them.
-[[nodiscard]] planner::PlanOptions options_for(const FoundModel& found, const PlanQuestion& question);
+/// The question's options, or the machine's.
+[[nodiscard]] planner::PlanOptions options_of(const PlanQuestion& question);
 
 /// The plan that a model gives, marked where the model was measured for another operator.
 /// Errors: as planner::make_plan.

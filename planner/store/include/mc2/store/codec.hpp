@@ -37,10 +37,11 @@ struct PlanRequest {
   [[nodiscard]] planner::PlanOptions options_with(std::int64_t alignment) const;
 };
 
-/// A question and the model to answer it from: the body of a what-if.
+/// A question and what to answer it from: the body of a what-if.
 struct WhatIf {
-  planner::CostModel model;
   PlanRequest request;
+  std::optional<planner::CostModel> model; ///< beside a topology: its matmul
+  std::optional<planner::Topology> topology;
 };
 
 /// Values to JSON and back. encode is canonical: keys sorted, numbers in a short form that reads back to the same

@@ -27,6 +27,9 @@ struct ImportedMachine {
 /// The fields that every profile imported for a device carries, for Store::list_profiles.
 [[nodiscard]] std::map<std::string, std::string> imported_fields(const std::string& device);
 
+/// That nothing of the operator was, on a machine of which other things may have been.
+[[nodiscard]] Error nothing_imported(const planner::OpSpec& op, const std::string& device);
+
 /// @param profiles  as list_profiles(imported_fields(device)) gives them
 /// Errors: Stale (device) when logs of the machine contradict each other, naming what they disagree in.
 [[nodiscard]] Result<ImportedMachine> join_imported(const std::string& device, std::vector<planner::Profile> profiles);

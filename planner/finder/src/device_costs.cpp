@@ -1,0 +1,145 @@
+#include "mc2/finder/device_costs.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <utility>
+
+#include "mc2/planner/device_model.hpp"
+#include "mc2/planner/text.hpp"
+#include "mc2/profiler/fit.hpp"
+#include "mc2/profiler/override.hpp"
+#include "mc2/store/imported.hpp"
+
+namespace mc2::finder {
+namespace {
+
+using planner::CostModel;
+using planner::OpSpec;
+using planner::Profile;
+using store::Measurement;
+
+/// Names of all machines that logs were imported for.
+Result<std::set<std::string>> imported_devices(const Kept& kept) {
+  std::set<std::string> names;
+  MC2_ASSIGN(const auto profiles, kept.list_profiles({{"backend", "imported"}}));
+  for (const auto& profile : profiles)
+    if (const auto name = profile.fingerprint.fields.find("device"); name != profile.fingerprint.fields.end())
+      names.insert(name->second);
+  return names;
+}
+
+/// Why nothing is known of the operator on a device that nothing is published of either.
+Error unknown_costs(const std::string& device, const OpSpec& op, const std::optional<Kept>& kept, Error unpublished) {
+  if (unpublished.code != ErrorCode::UnknownName || !kept) return unpublished;
+  const auto imported = imported_devices(*kept);
+  if (!imported) return imported.error();
+  if (imported.value().contains(device)) return store::nothing_imported(op, device);
+  if (!imported.value().empty()) unpublished.message += "; imported into the store: ";
+  unpublished.message += list_text(imported.value());
+  return unpublished;
+}
+
+/// A model of samples alone, for a device that nothing is published of.
+Result<DeviceCosts> measured_costs(const Profile& profile) {
+  MC2_ASSIGN(auto fitted, profiler::fit_cost_model(profile));
+  return DeviceCosts{std::move(fitted.model), std::move(fitted.notes)};
+}
+
+void note_source(const std::string& device, DeviceCosts& costs) {
+  for (const auto& known : planner::published_devices()) {
+    if (known.name != device || !planner::has_analytic_curve(costs.model)) continue;
+    costs.notes.push_back("ANALYTIC: from " + std::string(known.source));
+    costs.notes.push_back("confidence: " + std::string(known.confidence));
+  }
+}
+
+/// Before any cut. Errors: as device_costs.
+Result<DeviceCosts> costs_of_parts(const std::string& device, const OpSpec& op, const std::optional<Kept>& kept) {
+  std::vector<Profile> profiles;
+  if (kept) {
+    MC2_ASSIGN(profiles, kept->list_profiles(store::imported_fields(device)));
+  }
+  MC2_ASSIGN(const auto imported, store::join_imported(device, std::move(profiles)));
+  const Profile profile = imported.profile_for(op);
+  auto published = planner::device_model(device, op);
+  if (!published && profile.samples.empty()) return unknown_costs(device, op, kept, published.error());
+  if (!published) return measured_costs(profile);
+  MC2_ASSIGN(auto overridden, profiler::override_model(std::move(published).value(), profile));
+  DeviceCosts costs{std::move(overridden.model), {}};
+  if (!profile.samples.empty())
+    for (const auto& [key, value] : imported.fingerprint.fields) costs.model.fingerprint.fields.try_emplace(key, value);
+  note_source(device, costs);
+  costs.notes.insert(costs.notes.end(), overridden.notes.begin(), overridden.notes.end());
+  return costs;
+}
+
+/// What was measured of the operator itself, else of the m nearest to its own.
+std::vector<Measurement> nearest_cuts(std::vector<Measurement> all, const OpSpec& op) {
+  if (all.empty()) return all;
+  const auto length = [](const OpSpec& one) { return planner::traits_of(one.kind).cut_axis_length(one); };
+  const auto distance = [&](const Measurement& one) {
+    return std::abs(std::log(static_cast<double>(length(one.op)) / static_cast<double>(length(op))));
+  };
+  const auto nearest = std::ranges::min_element(all, {}, distance)->op;
+  std::erase_if(all, [&](const Measurement& one) { return one.op != nearest; });
+  return all;
+}
+
+std::string recalibration_text(std::size_t cut_count, const OpSpec& measured, const OpSpec& op) {
+  if (cut_count == 0) return "at the speed of serial as it was measured";
+  return "recalibrated from " + std::to_string(cut_count) + " measured " + (cut_count == 1 ? "cut" : "cuts") +
+         (measured == op ? "" : " of m=" + std::to_string(measured.m)) + "; mc2 refine says what they tell";
+}
+
+/// Recalibrates the model from cuts that were measured on the machine.
+Result<void> learn_from_cuts(const std::vector<Measurement>& cuts, const OpSpec& op, const planner::PlanOptions& limits,
+                             DeviceCosts& costs) {
+  if (cuts.empty()) return {};
+  std::vector<profiler::MeasuredCut> measured;
+  for (const auto& cut : cuts)
+    measured.push_back({costs.model.variants.front().variant, cut.cut, cut.fused_us, cut.serial_us, cut.compute_us,
+                        cut.communication_us, cut.relative_error, std::max(cut.pair_count, 1)});
+  if (measured.size() > profiler::kMaxMeasuredCuts) // the newest
+    measured.erase(measured.begin(), measured.end() - static_cast<std::ptrdiff_t>(profiler::kMaxMeasuredCuts));
+  const OpSpec& measured_op = cuts.front().op;
+  MC2_ASSIGN(auto refinement, profiler::refine(measured_op, costs.model, measured, {limits}));
+  const OpSpec asked = costs.model.op;
+  costs.model = refinement.model;
+  costs.model.op = asked;
+  costs.notes.push_back(recalibration_text(refinement.measured.size(), measured_op, op));
+  if (measured_op == op) costs.refinement = std::move(refinement);
+  return {};
+}
+
+} // namespace
+
+Result<DeviceCosts> device_costs(const std::string& device, const OpSpec& op, const planner::PlanOptions& limits,
+                                 const std::optional<Kept>& kept) {
+  MC2_ASSIGN(auto costs, costs_of_parts(device, op, kept));
+  if (!kept) return costs;
+  MC2_ASSIGN(auto cuts, kept->list_measured_cuts(device, op));
+  MC2_TRY(learn_from_cuts(nearest_cuts(std::move(cuts), op), op, limits, costs));
+  return costs;
+}
+
+PlanSource device_planner(DeviceCosts costs) {
+  const std::string name = "costs of " + costs.model.fingerprint.label();
+  PlanSource by_model = own_planner({.given = {costs.model}});
+  return {name, [costs = std::move(costs), by_model, name](const PlanQuestion& question) -> Result<FoundPlan> {
+            const auto& known = costs.refinement;
+            const bool is_open = !question.options && !question.variant && question.op == costs.model.op;
+            if (!is_open || !known || known->measured.empty()) return by_model.find(question);
+            return FoundPlan{unkept(known->plan), name + ", the best measured cut", Origin::Model};
+          }};
+}
+
+FindModel finding_on_device(std::string device, planner::PlanOptions limits, std::optional<Kept> kept) {
+  return finding_each([device = std::move(device), limits = std::move(limits),
+                       kept = std::move(kept)](const OpSpec& op) -> Result<CostModel> {
+    MC2_ASSIGN(auto costs, device_costs(device, op, limits, kept));
+    return std::move(costs.model);
+  });
+}
+
+} // namespace mc2::finder
