@@ -187,9 +187,10 @@ Result<VirtualCompute> parse_virtual_compute(std::string_view text) {
 
 Result<void> CommunicatorOptions::validate() const {
   constexpr std::chrono::hours kMaxDeadline{24 * 7};
-  if (world_size < 2 || world_size > planner::kMaxWorldSize) {
+  constexpr int kMaxRanksThatRun = 1024;
+  if (world_size < 2 || world_size > kMaxRanksThatRun) {
     return Error{ErrorCode::InvalidSpec, "world_size",
-                 std::to_string(world_size) + " ranks; legal are 2.." + std::to_string(planner::kMaxWorldSize)};
+                 std::to_string(world_size) + " ranks; legal are 2.." + std::to_string(kMaxRanksThatRun)};
   }
   if (auto wrong = complaint_about(link); !wrong.empty()) return invalid("link", wrong, kLinkForms);
   if (virtual_compute) {

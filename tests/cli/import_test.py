@@ -150,7 +150,7 @@ class ImportTest(ProgramTest):
         self.refuse(USAGE, ["import", self.directory / "none.csv"], "no such file")
         self.refuse(USAGE, ["import", self.directory], "is a directory")
         self.refuse(USAGE, ["import", SOURCE_DIRECTORY / "README.md"], "is no log that mc2 knows")
-        self.refuse(USAGE, ["import", self.nccl, "--format", "nsys"], "unknown format 'nsys'")
+        self.refuse(USAGE, ["import", self.nccl, "--format", "nvprof"], "unknown format 'nvprof'")
         self.refuse(USAGE, ["import", self.nccl, "--bytes", "-1"], "--bytes")
         self.refuse(USAGE, ["import", self.nccl, "--buffers", "x"], "--buffers")
         self.refuse(USAGE, ["import", self.nccl, "--collective", "x"], "--collective")

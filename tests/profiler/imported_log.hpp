@@ -1,7 +1,10 @@
 #pragma once
 
+#include <SQLiteCpp/Database.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <string>
@@ -43,6 +46,19 @@ struct ImportedLog {
   const auto source = memory_log(text);
   imported.summary = import_log(*source, format, answers, imported.timings, hooks);
   return imported;
+}
+
+/// The file of a database that this SQL makes.
+[[nodiscard]] inline std::string database_text(const std::string& sql) {
+  const std::filesystem::path path =
+      std::filesystem::path(::testing::TempDir()) / ("msprof_" + std::to_string(getpid()) + ".db");
+  std::filesystem::remove(path);
+  SQLite::Database(path.string(), SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE).exec(sql);
+  std::ifstream stream(path, std::ios::binary);
+  std::ostringstream text;
+  text << stream.rdbuf();
+  std::filesystem::remove(path);
+  return text.str();
 }
 
 [[nodiscard]] inline std::string read_log(const std::string& name) {

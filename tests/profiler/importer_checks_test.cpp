@@ -315,6 +315,125 @@ TEST(NcclInspector, NamesWhatIsWrong) {
   EXPECT_THAT(said("\"rank\":0", "\"rank\":5"), HasSubstr("its rank is none of it"));
 }
 
+TEST(Nsys, TakesCollectivesOfTheSizeThatIsSaid) {
+  const std::string log = read_log("nsys_cuda_gpu_trace.csv");
+  const ImportedLog asked = import_text(log);
+  EXPECT_EQ(asked.summary.value().format, "nsys");
+  EXPECT_THAT(asked.summary.value().questions, ElementsAre(HasSubstr("--bytes")));
+  const ImportedLog imported = import_text(log, {.world_size = 4, .message_bytes = 67108864});
+  ASSERT_EQ(imported.timings.groups().size(), 1U);
+  const auto& [key, group] = *imported.timings.groups().begin();
+  EXPECT_EQ(key.collective, Collective::AllReduce);
+  EXPECT_EQ(group.count, 2);
+  EXPECT_FALSE(group.events.front().is_complete(4)); // the kernel of one rank may have waited for the others
+  EXPECT_EQ(imported.summary.value().facts.at("device"), "NVIDIA H100 80GB HBM3");
+  EXPECT_THAT(imported.lines, Contains(Field(&SaidOfLine::text, HasSubstr("tells its tile and not m, n and k"))));
+  EXPECT_THAT(imported.lines, Contains(Field(&SaidOfLine::text, HasSubstr("SendRecv is no collective"))));
+}
+
+TEST(Nsys, ReadsTheUnitThatTheHeadingNames) {
+  const auto time_of = [](const std::string& unit, const std::string& duration) {
+    const std::string log = "Start (" + unit + "),Duration (" + unit + "),Name\n1," + duration +
+                            ",ncclKernel_AllReduce_RING_LL_Sum_float(ncclDevComm*)\n";
+    const ImportedLog imported = import_text(log, {.message_bytes = 4096});
+    return imported.timings.groups().empty() ? std::chrono::nanoseconds(0)
+                                             : imported.timings.groups().begin()->second.events.front().shortest.time;
+  };
+  EXPECT_EQ(time_of("ns", "412330").count(), 412330);
+  EXPECT_EQ(time_of("us", "412.33").count(), 412330);
+  EXPECT_EQ(time_of("ms", "0.41233").count(), 412330);
+  EXPECT_EQ(time_of("min", "1").count(), 0);
+  EXPECT_EQ(time_of("ns", "-5").count(), 0);
+}
+
+TEST(Nsys, NamesTheReportThatListsEachKernel) {
+  for (const char* other : {"Time (%),Total Time (ns),Instances,Avg (ns),Name\n50.1,99,3,33,ncclDevKernel_AllReduce\n",
+                            " Start (ns)  Duration (ns)  CorrId  Name\n 1 2 3 ncclDevKernel_AllReduce\n"})
+    EXPECT_THAT(import_text(other).summary.error().message, HasSubstr("--report cuda_gpu_trace --format csv")) << other;
+  EXPECT_THAT(
+      import_text(database_text("CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start INTEGER)")).summary.error().message,
+      HasSubstr("Nsight Systems"));
+}
+
+TEST(TorchNpu, TakesARunLessWhatItWaitedBeforeItBegan) {
+  const std::string log = read_log("torch_npu_communication.json");
+  EXPECT_THAT(import_text(log).summary.value().questions, ElementsAre(HasSubstr("--bytes")));
+  const ImportedLog imported = import_text(log, {.world_size = 8, .message_bytes = 67108864});
+  EXPECT_EQ(imported.summary.value().format, "torch_npu");
+  ASSERT_EQ(imported.timings.groups().size(), 1U);
+  std::vector<std::int64_t> times;
+  for (const TimedEvent& run : imported.timings.groups().begin()->second.events)
+    times.push_back(run.shortest.time.count());
+  EXPECT_THAT(times, UnorderedElementsAre(1'071'000, 1'070'900)); // the second waited 4 ms
+  EXPECT_THAT(imported.lines, Contains(Field(&SaidOfLine::text, HasSubstr("no collective that mc2 plans"))));
+  EXPECT_THAT(imported.lines, Contains(Field(&SaidOfLine::text, HasSubstr("a sum over runs"))));
+}
+
+TEST(TorchNpu, OfAllRanksTheOneThatCameLastTellsTheTime) {
+  const auto rank = [](const char* elapsed_ms) {
+    return R"x({"Communication Time Info": {"Elapse Time(ms)": )x" + std::string(elapsed_ms) +
+           R"x(, "Synchronization Time(ms)": 0.5}, "Communication Bandwidth Info": {}})x";
+  };
+  const std::string log = R"json({"(0, 1)": {"step1": {"hcom_allReduce__501_0_1@62972": {"0": )json" + rank("121.7") +
+                          R"(, "1": )" + rank("20.8") + R"(}, "Total Op Info": {"0": )" + rank("121.7") + "}}}}";
+  const ImportedLog imported = import_text(log, {.message_bytes = 4096});
+  ASSERT_EQ(imported.timings.groups().size(), 1U);
+  const auto& [key, group] = *imported.timings.groups().begin();
+  EXPECT_EQ(key.world_size, 2);
+  ASSERT_EQ(group.events.size(), 1U);
+  EXPECT_TRUE(group.events.front().is_complete(2));
+  EXPECT_EQ(group.events.front().shortest.time.count(), 20'800'000);
+}
+
+TEST(TorchNpu, RefusesWhatItCannotKnow) {
+  const std::string matrix =
+      R"x({"step": {"collective": {"allreduce-top1@1": {"0-1": {"Transit Size(MB)": 1, "Transit Time(ms)": 1}}}}})x";
+  EXPECT_THAT(import_text(matrix).summary.error().message, HasSubstr("import communication.json"));
+  const auto said = [](const std::string& times) {
+    return import_text(
+               R"({"step": {"collective": {"hcom_allReduce__1_0_1@1": {"Communication Time Info": )" + times + "}}}}",
+               {.message_bytes = 4096})
+        .lines.back()
+        .text;
+  };
+  EXPECT_THAT(said(R"x({"Elapse Time(ms)": "1", "Synchronization Time(ms)": 0})x"), HasSubstr("is no number"));
+  EXPECT_THAT(said(R"x({"Elapse Time(ms)": 1, "Synchronization Time(ms)": 2})x"), HasSubstr("waited for longer"));
+  EXPECT_THAT(said("7"), HasSubstr("is no number"));
+  const std::string whole = read_log("torch_npu_communication.json");
+  EXPECT_THAT(import_text(whole.substr(0, whole.size() - 20), {.message_bytes = 4096}).first(Verdict::Bad),
+              HasSubstr("cut or damaged"));
+}
+
+TEST(MsprofDatabase, OfAllRanksTheOneThatCameLastTellsTheTime) {
+  const auto database = [](int rank, std::int64_t end_ns, const char* group) {
+    return database_text(
+        "CREATE TABLE STRING_IDS (id INTEGER PRIMARY KEY, value TEXT);"
+        "CREATE TABLE RANK_DEVICE_MAP (rankId INTEGER, deviceId INTEGER);"
+        "CREATE TABLE COMMUNICATION_OP (opName INTEGER,startNs INTEGER,endNs INTEGER,groupName INTEGER,dataType "
+        "INTEGER,count NUMERIC,opType INTEGER,rankSize INTEGER);"
+        "INSERT INTO STRING_IDS VALUES (1,'hcom_allReduce__428_0_1'),(2,'hcom_allReduce_'),(3,'" +
+        std::string(group) + "');INSERT INTO RANK_DEVICE_MAP VALUES (" + std::to_string(rank) +
+        ",0);INSERT INTO COMMUNICATION_OP VALUES (1,1000," + std::to_string(end_ns) + ",3,3,4194304,2,2);");
+  };
+  const ImportedLog both = import_both(database(0, 900'000, "90943"), database(1, 180'000, "90943"));
+  ASSERT_EQ(both.timings.groups().size(), 1U);
+  const TimingGroup& group = both.timings.groups().begin()->second;
+  ASSERT_EQ(group.events.size(), 1U);
+  EXPECT_TRUE(group.events.front().is_complete(2));
+  EXPECT_EQ(group.events.front().shortest.time.count(), 179'000);
+  // Without the group's name nothing says that two runs are one.
+  EXPECT_TRUE(import_text(database(0, 900'000, "N/A")).timings.groups().begin()->second.events.empty());
+}
+
+TEST(NcclTests, SkipsWhatIsNotTheTimeOfOneCollective) {
+  std::string log = read_log("nccl_tests.log");
+  for (std::size_t at = 0; (at = log.find("agg iters: 1", at)) != std::string::npos;)
+    log.replace(at, 12, "agg iters: 4");
+  const ImportedLog imported = import_text(log);
+  EXPECT_TRUE(imported.timings.groups().empty());
+  EXPECT_THAT(imported.lines, Contains(Field(&SaidOfLine::text, HasSubstr("its launch ran 4 collectives at once"))));
+}
+
 TEST(MsprofStatistic, CallsOfSeveralShapesHaveNoMean) {
   const ImportedLog imported = import_text(
       "Device_id,OP Type,Core Type,Count,Total Time(us),Min Time(us),Avg Time(us),Max Time(us),Ratio(%)\n"

@@ -292,18 +292,6 @@ TEST(Importer, TakesTheSizeOfAMatmulWhoseTimeIsWrong) {
   EXPECT_THAT(timings_text(imported.timings), ::testing::Contains("all_reduce x0 128 B 10500 ns"));
 }
 
-std::string database_text(const std::string& sql) {
-  const std::filesystem::path path =
-      std::filesystem::path(::testing::TempDir()) / ("msprof_" + std::to_string(getpid()) + ".db");
-  std::filesystem::remove(path);
-  SQLite::Database(path.string(), SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE).exec(sql);
-  std::ifstream stream(path, std::ios::binary);
-  std::ostringstream text;
-  text << stream.rdbuf();
-  std::filesystem::remove(path);
-  return text.str();
-}
-
 constexpr const char* kDatabase =
     "CREATE TABLE STRING_IDS (id INTEGER PRIMARY KEY, value TEXT);"
     "CREATE TABLE ENUM_HCCL_DATA_TYPE (id INTEGER PRIMARY KEY, name TEXT);"
@@ -449,7 +437,7 @@ TEST(Importer, AFusedOperatorIsARunOfTheCutThatIsNamed) {
 }
 
 TEST(Importer, NamesEveryFormatItKnows) {
-  const ImportedLog imported = import_text("hello\n", {}, "nsys");
+  const ImportedLog imported = import_text("hello\n", {}, "nvprof");
   EXPECT_EQ(imported.summary.error().code, ErrorCode::UnknownName);
   for (const Importer& importer : importer_registry())
     EXPECT_THAT(imported.summary.error().message, HasSubstr(importer.name));

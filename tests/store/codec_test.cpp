@@ -325,7 +325,7 @@ TEST(Codec, CurvesThatCannotBeAreInvalid) {
 
 TEST(Codec, ValuesOutsideTheirRangeAreInvalid) {
   expect_plan_refused(plan_with("/op/m", 0), ErrorCode::InvalidSpec, "op.m", "legal: 1 to 1000000000");
-  expect_plan_refused(plan_with("/op/world_size", 1), ErrorCode::InvalidSpec, "op.world_size", "legal: 2 to 1024");
+  expect_plan_refused(plan_with("/op/world_size", 1), ErrorCode::InvalidSpec, "op.world_size", "legal: 2 to 65536");
   // 128 + 896 = 1024 rows in the example; 128 + 895 = 1023.
   expect_plan_refused(plan_with("/cut/block_rows/1", 895), ErrorCode::InvalidSpec, "cut.block_rows",
                       "blocks sum to 1023; must sum to the 1024 rows");

@@ -1,4 +1,5 @@
 #include "mc2/store/exporter.hpp"
+#include "exporters/parts.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -67,7 +68,7 @@ TEST(Exporter, WhatWasEditedOrCutIsRefused) {
     const auto back = exporter.read(edited);
     ASSERT_FALSE(back) << exporter.name;
     EXPECT_EQ(back.error().code, ErrorCode::Malformed) << exporter.name;
-    for (const std::size_t size : {std::size_t{0}, text.size() / 2, text.size() - 1})
+    for (const std::size_t size : {std::size_t{0}, text.size() / 2, text.size() - 2})
       EXPECT_FALSE(exporter.read(text.substr(0, size))) << exporter.name << size;
   }
 }
@@ -127,6 +128,61 @@ TEST(Exporter, EditedTilingsAreReadByValueAndTheirChangesNamed) {
               HasSubstr("its plan is of another operator"));
   EXPECT_THAT(read_tiling("ascendc", replaced(text, "tileM(tiling, 128", "tileM(tiling, kTile")).error().text(),
               HasSubstr("sets tileM to something other than a whole number"));
+}
+
+TEST(Exporter, EditedTablesAreReadByValueAndTheirChangesNamed) {
+  for (const auto& [format, from, to] :
+       {std::tuple{"csv", "128 + 2 x 448", "2x512"}, {"m-table", "\"rows\": 448", "\"rows\": 448"}}) {
+    const auto* exporter = find_exporter(format).value();
+    const std::string text = written(format, {short_first(), {plan_of({1024, 1024}, 2048), 0.25}});
+    std::string edited = text;
+    edited.replace(edited.find(from), std::string_view(from).size(), to);
+    if (std::string_view(format) == "m-table") { // 128 + 2 x 448 becomes 1 x 576 + 1 x 448
+      edited.replace(edited.find("\"rows\": 128"), 11, "\"rows\": 576");
+      edited.replace(edited.find("\"count\": 2"), 10, "\"count\": 1");
+    }
+    const auto back = exporter->read(edited);
+    ASSERT_TRUE(back) << format << ": " << back.error().text();
+    ASSERT_EQ(back.value().size(), 2U);
+    const planner::Plan& plan = back.value()[0].plan;
+    EXPECT_EQ(plan.cut.block_rows.size(), 2U) << plan.cut.text();
+    EXPECT_THAT(plan.reason, HasSubstr("where its plan has 128 + 2 x 448")) << format;
+    EXPECT_EQ(plan.makespan.us, 0); // what was predicted was of other blocks
+    EXPECT_EQ(plan.fingerprint, short_first().plan.fingerprint);
+    EXPECT_EQ(encode(back.value()[1].plan), encode(plan_of({1024, 1024}, 2048))) << format;
+    EXPECT_EQ(back.value()[1].neighbour_loss, 0.25) << format;
+  }
+}
+
+TEST(Exporter, ASpreadsheetsWayOfWritingATableChangesNoPlan) {
+  const auto* csv = find_exporter("csv").value();
+  std::string text = written("csv", {short_first()});
+  for (std::size_t at = 0; (at = text.find('\n', at)) != std::string::npos; at += 2) text.replace(at, 1, "\r\n");
+  EXPECT_EQ(encode(csv->read("\xEF\xBB\xBF" + text).value()[0].plan), encode(short_first().plan));
+  const std::string predicted = number_cell(short_first().plan.makespan.us);
+  const std::string more = text.replace(text.find(predicted), predicted.size(), predicted + "1");
+  EXPECT_THAT(csv->read(more).error().message, HasSubstr("predictions cannot be edited"));
+}
+
+TEST(Exporter, RowsOfATableMayBeWrittenByHand) {
+  const auto* csv = find_exporter("csv").value();
+  const auto items = csv->read(
+      "note,blocks,kind,m,n,k,dtype,ranks\n"
+      "mine,\"512,4x896\",matmul_all_reduce,4096,8192,3072,f16,8\n");
+  ASSERT_TRUE(items) << items.error().text();
+  EXPECT_THAT(items.value()[0].plan.cut.block_rows, ElementsAre(512, 896, 896, 896, 896));
+  EXPECT_THAT(items.value()[0].plan.reason, HasSubstr("written by hand"));
+  EXPECT_THAT(csv->read("blocks,kind,m\n512,matmul_all_reduce,512\n").error().text(),
+              AllOf(HasSubstr("line 2"), HasSubstr("lacks n, k, dtype, ranks")));
+  EXPECT_THAT(csv->read("blocks,kind,m,n,k,dtype,ranks\n512,matmul_all_reduce,x,8,8,f16,2\n").error().message,
+              HasSubstr("'x' is no whole number"));
+  EXPECT_THAT(csv->read("kind,m\n").error().text(), HasSubstr("has no column blocks"));
+  EXPECT_THAT(csv->read("blocks,m\n1\n").error().message, HasSubstr("has 1 cells where the heading has 2"));
+  const auto* table = find_exporter("m-table").value();
+  EXPECT_THAT(table->read(R"({"plans": {"512": {"blocks": [{"rows": 512}]}}})").error().message,
+              HasSubstr("no list of groups"));
+  EXPECT_TRUE(table->read(R"({"kind": "matmul_all_reduce", "n": 64, "k": 64, "dtype": "f16", "ranks": 2,
+                              "plans": {"512": {"blocks": [{"rows": 256, "count": 2}]}}})"));
 }
 
 TEST(Exporter, TilingsWrittenByHandAreReadByValue) {

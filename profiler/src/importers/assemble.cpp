@@ -171,13 +171,14 @@ struct EventCount {
 };
 
 /// Runs that all ranks tell, if there are any; else those of some ranks, unless they evidently waited.
-std::vector<TimedRound> usable_rounds(const TimingKey& key, const TimingGroup& group, EventCount& count) {
+std::vector<TimedRound> usable_rounds(const TimingKey& key, const TimingGroup& group, int world_size,
+                                      EventCount& count) {
   std::vector<TimedRound> complete, others;
   for (const TimedEvent& timed : group.events) {
     if (timed.is_torn)
       ++count.torn;
     else
-      (timed.is_complete(key.world_size) ? complete : others).push_back(timed.shortest);
+      (timed.is_complete(world_size) ? complete : others).push_back(timed.shortest);
   }
   if (!complete.empty()) count.left_out += std::ssize(others);
   if (!complete.empty() || others.empty()) return complete;
@@ -294,7 +295,7 @@ Result<ImportedProfile> assemble_profile(const TimingSet& timings, const std::ma
       continue;
     }
     std::vector<TimedRound> rounds = group.kept;
-    const auto of_events = usable_rounds(key, group, events);
+    const auto of_events = usable_rounds(key, group, key.world_size > 0 ? key.world_size : op.world_size, events);
     rounds.insert(rounds.end(), of_events.begin(), of_events.end());
     append_samples(*shape, rounds, imported.profile.samples);
     if (group.events.empty() && group.count > static_cast<std::int64_t>(group.kept.size()))

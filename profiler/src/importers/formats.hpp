@@ -25,9 +25,13 @@ namespace mc2::profiler {
 [[nodiscard]] Result<void> read_nccl_tests(LogReader& reader, const ImportAnswers& answers, LogSink& sink);
 [[nodiscard]] bool detect_nccl_tests_json(std::string_view head);
 [[nodiscard]] Result<void> read_nccl_tests_json(LogReader& reader, const ImportAnswers& answers, LogSink& sink);
+[[nodiscard]] bool detect_nsys(std::string_view head);
+[[nodiscard]] Result<void> read_nsys(LogReader& reader, const ImportAnswers& answers, LogSink& sink);
 [[nodiscard]] bool detect_osu(std::string_view head);
 [[nodiscard]] Result<void> read_osu(LogReader& reader, const ImportAnswers& answers, LogSink& sink);
 [[nodiscard]] bool detect_pytorch_trace(std::string_view head);
 [[nodiscard]] Result<void> read_pytorch_trace(LogReader& reader, const ImportAnswers& answers, LogSink& sink);
+[[nodiscard]] bool detect_torch_npu(std::string_view head);
+[[nodiscard]] Result<void> read_torch_npu(LogReader& reader, const ImportAnswers& answers, LogSink& sink);
 
 } // namespace mc2::profiler

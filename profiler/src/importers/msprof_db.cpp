@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 
+#include "event_name.hpp"
 #include "fields.hpp"
 #include "formats.hpp"
 #include "full_array.hpp"
@@ -98,14 +99,37 @@ bool has_column(SQLite::Database& database, const std::string& table, const std:
   return query.executeStep();
 }
 
-std::string query_text(bool has_strings, bool has_type, bool has_types, bool has_ranks) {
+/// The rank whose profile this is; none where the table does not say one.
+std::optional<int> profiled_rank(SQLite::Database& database) {
+  if (!is_plain_table(database, "RANK_DEVICE_MAP") || !has_column(database, "RANK_DEVICE_MAP", "rankId"))
+    return std::nullopt;
+  SQLite::Statement query(database, "SELECT DISTINCT rankId FROM RANK_DEVICE_MAP LIMIT 2");
+  std::optional<int> rank;
+  while (query.executeStep()) {
+    const std::int64_t id = query.getColumn(0).isInteger() ? query.getColumn(0).getInt64() : -1;
+    if (rank || id < 0 || id >= planner::kMaxWorldSize) return std::nullopt;
+    rank = static_cast<int>(id);
+  }
+  return rank;
+}
+
+/// Which of a database's tables and columns there are: they differ between versions and levels.
+struct Layout {
+  bool has_strings = false, has_type = false, has_types = false, has_ranks = false, has_groups = false;
+  std::optional<int> rank; ///< profiled_rank()
+};
+
+std::string query_text(const Layout& layout) {
+  const auto& [has_strings, has_type, has_types, has_ranks, has_groups, rank] = layout;
   const std::string name = has_strings ? "COALESCE(n.value, c.opName)" : "c.opName";
   const std::string type = !has_type ? "''" : has_strings ? "COALESCE(t.value, c.opType)" : "c.opType";
   std::string sql = "SELECT c.rowid, " + name + ", " + type + ", c.startNs, c.endNs, c.count, c.dataType, ";
   sql += has_types ? "e.name, " : "NULL, ";
-  sql += has_ranks ? "c.rankSize" : "NULL";
+  sql += has_ranks ? "c.rankSize, " : "NULL, ";
+  sql += !has_groups ? "NULL" : has_strings ? "COALESCE(g.value, c.groupName)" : "c.groupName";
   sql += " FROM COMMUNICATION_OP c";
   if (has_strings) sql += " LEFT JOIN STRING_IDS n ON n.id = c.opName";
+  if (has_strings && has_groups) sql += " LEFT JOIN STRING_IDS g ON g.id = c.groupName";
   if (has_strings && has_type) sql += " LEFT JOIN STRING_IDS t ON t.id = c.opType";
   if (has_types) sql += " LEFT JOIN ENUM_HCCL_DATA_TYPE e ON e.id = c.dataType";
   return sql;
@@ -132,7 +156,15 @@ bool is_level_0(SQLite::Statement& row) {
   return row.getColumn(5).getInt64() == -1 || (row.getColumn(6).isInteger() && row.getColumn(6).getInt64() == kNoType);
 }
 
-void read_row(SQLite::Statement& row, const ImportAnswers& answers, LogSink& sink) {
+/// The run's name in the databases of all its ranks: the profiler numbers the runs of a group,
+/// "hcom_allReduce__568_0_1".
+std::uint64_t run_name(SQLite::Statement& row, const std::string& name) {
+  const std::string group = row.getColumn(9).isNull() ? "N/A" : row.getColumn(9).getString();
+  const bool is_numbered = name.find("__") != std::string::npos && group != "N/A";
+  return is_numbered ? event_name(group_name(group + " " + name), 0) : 0;
+}
+
+void read_row(SQLite::Statement& row, const ImportAnswers& answers, std::optional<int> rank, LogSink& sink) {
   const std::int64_t line = row.getColumn(0).getInt64();
   const std::string name = row.getColumn(1).getString();
   std::string type = row.getColumn(2).getString();
@@ -145,15 +177,16 @@ void read_row(SQLite::Statement& row, const ImportAnswers& answers, LogSink& sin
   if (__builtin_sub_overflow(row.getColumn(4).getInt64(), row.getColumn(3).getInt64(), &time) || time <= 0)
     return sink.bad(line, "it ends before it starts, or takes no time");
   const int known_ranks = group_ranks(row.getColumn(8));
+  Timing timing{.collective = found.collective, .world_size = known_ranks, .time = std::chrono::nanoseconds(time)};
+  if (rank) {
+    timing.event = run_name(row, name);
+    timing.rank = *rank;
+  }
   if (is_level_0(row)) {
     if (!answers.message_bytes) sink.ask("the collectives' bytes (--bytes); or profile with level 1");
     if (!answers.message_bytes) return sink.skip(line, "profiled at level 0, which has no sizes");
-    return sink.take(line,
-                     {.collective = found.collective,
-                      .message_bytes = *answers.message_bytes,
-                      .world_size = known_ranks,
-                      .time = std::chrono::nanoseconds(time)},
-                     std::string(planner::to_string(found.collective)));
+    timing.message_bytes = *answers.message_bytes;
+    return sink.take(line, timing, planner::to_string(found.collective));
   }
   const auto bytes = element_bytes(row.getColumn(6), row.getColumn(7));
   const std::int64_t count = row.getColumn(5).getInt64();
@@ -166,28 +199,30 @@ void read_row(SQLite::Statement& row, const ImportAnswers& answers, LogSink& sin
     sink.ask("how many ranks took part (--ranks)");
     return sink.skip(line, "the count is one rank's part and the table does not say how many ranks there were");
   }
-  sink.take(line,
-            {.collective = found.collective,
-             .message_bytes = full.value_or(0),
-             .world_size = known_ranks,
-             .time = std::chrono::nanoseconds(time)},
-            std::string(planner::to_string(found.collective)));
+  timing.message_bytes = full.value_or(0);
+  sink.take(line, timing, planner::to_string(found.collective));
 }
 
 Result<void> read_database(SQLite::Database& database, const ImportAnswers& answers, LogSink& sink) {
   database.exec("PRAGMA trusted_schema = OFF");
   database.exec("PRAGMA cell_size_check = ON");
+  if (is_plain_table(database, "CUPTI_ACTIVITY_KIND_KERNEL"))
+    return unreadable(
+        "is a database of Nsight Systems; import what nsys stats --report cuda_gpu_trace --format csv prints");
   if (!is_plain_table(database, "COMMUNICATION_OP"))
     return unreadable("has no table COMMUNICATION_OP: it was written without communication data");
   for (const char* column : {"opName", "startNs", "endNs", "count", "dataType"})
     if (!has_column(database, "COMMUNICATION_OP", column))
       return unreadable(std::string("table COMMUNICATION_OP has no column ") + column +
                         ", which carries the size; profile with CANN 8 or later");
-  const bool has_strings = is_plain_table(database, "STRING_IDS"),
-             has_types = is_plain_table(database, "ENUM_HCCL_DATA_TYPE");
-  SQLite::Statement rows(database, query_text(has_strings, has_column(database, "COMMUNICATION_OP", "opType"),
-                                              has_types, has_column(database, "COMMUNICATION_OP", "rankSize")));
-  while (rows.executeStep()) read_row(rows, answers, sink);
+  const Layout layout{.has_strings = is_plain_table(database, "STRING_IDS"),
+                      .has_type = has_column(database, "COMMUNICATION_OP", "opType"),
+                      .has_types = is_plain_table(database, "ENUM_HCCL_DATA_TYPE"),
+                      .has_ranks = has_column(database, "COMMUNICATION_OP", "rankSize"),
+                      .has_groups = has_column(database, "COMMUNICATION_OP", "groupName"),
+                      .rank = profiled_rank(database)};
+  SQLite::Statement rows(database, query_text(layout));
+  while (rows.executeStep()) read_row(rows, answers, layout.rank, sink);
   return {};
 }
 

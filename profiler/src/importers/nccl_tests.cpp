@@ -81,7 +81,8 @@ class NcclTestsLog {
     if (text.starts_with("Collective test starting:"))
       return begin_heading(line, find_program(words(text).back()), words(text).back());
     if (text.starts_with("Collective test concluded")) return sink_.skip(line, "comment");
-    if (text.starts_with("nThread ")) return begin_ranks(line);
+    if (text.starts_with("nThread ")) return begin_ranks(line, text);
+    if (text.starts_with("Blocking Enabled: wait and barrier")) why_untimed_ = "its time contains a barrier (-z 1)";
     if (text.starts_with("Rank ")) return read_rank(line, text);
     if (text.starts_with("size ") && text.find("time") != std::string_view::npos) return begin_table(line, text);
     if (text.starts_with("(B)") || text.starts_with("(")) return check_units(line, text);
@@ -114,8 +115,14 @@ class NcclTestsLog {
     is_headed_ = true;
   }
 
-  void begin_ranks(std::int64_t line) {
+  void begin_ranks(std::int64_t line, std::string_view text) {
     if (is_open_) end_test(line, false);
+    constexpr std::string_view kAggregated = "agg iters: ";
+    const std::size_t at = text.find(kAggregated);
+    const auto parts = words(at == std::string_view::npos ? std::string_view() : text.substr(at + kAggregated.size()));
+    const auto launched = parts.empty() ? std::nullopt : parse_whole(parts[0]);
+    why_untimed_ =
+        launched.value_or(1) > 1 ? "its launch ran " + std::to_string(*launched) + " collectives at once (-m)" : "";
     is_headed_ = true;
     ranks_.clear();
     has_twin_ranks_ = false;
@@ -190,6 +197,7 @@ class NcclTestsLog {
                                         std::to_string(table_.cell_count));
     if (!line.is_terminated) return sink_.bad(line.number, "the log ends inside this row: it has no line break");
     if (is_named_ && !collective_) return sink_.skip(line.number, name_ + " is no collective that mc2 plans");
+    if (!why_untimed_.empty()) return sink_.skip(line.number, "not what one collective takes: " + why_untimed_);
     if (has_twin_ranks_)
       return sink_.bad(
           line.number,
@@ -299,6 +307,7 @@ class NcclTestsLog {
   std::optional<Collective> collective_;
   bool is_named_ = false; ///< by the log, planned or not
   std::string name_;
+  std::string why_untimed_; ///< why the test's times are not those of one collective; empty where they are
   std::set<std::int64_t> ranks_;
   int derived_ranks_ = 0;
   bool has_twin_ranks_ = false;

@@ -149,6 +149,8 @@ class Handler : public nlohmann::json_sax<json> {
       thread_count_ = parse_whole(value.text).value_or(0);
     else if (path == "config/ngpus")
       gpu_count_ = parse_whole(value.text).value_or(0);
+    else if (path == "config/aggregated_iterations")
+      launched_count_ = parse_whole(value.text).value_or(1);
     else if (path == "config/devices/[]/pid")
       pid_ = value.text;
     else if (path == "config/devices/[]/hostname")
@@ -254,6 +256,9 @@ class Handler : public nlohmann::json_sax<json> {
     if (entry.has_host_time && !entry.has_time[side])
       return sink_.bad(line_, where + ": cpu_time is what the host needs to start it; run without -C");
     if (!entry.has_time[side]) return sink_.bad(line_, where + ": has no time");
+    if (launched_count_ > 1)
+      return sink_.skip(
+          line_, "not what one collective takes: its launch ran " + std::to_string(launched_count_) + " at once (-m)");
     if (entry.time[side].is_null) return sink_.bad(line_, where + ": its time is no number (nan)");
     const Scalar& wrong = entry.wrong[side];
     const bool is_checked = !wrong.is_null && !wrong.text.empty() && wrong.text != "N/A";
@@ -339,6 +344,7 @@ class Handler : public nlohmann::json_sax<json> {
   std::set<std::string> ranks_, processes_;
   std::string pid_; ///< of the device that is read
   std::int64_t thread_count_ = 0, gpu_count_ = 0;
+  std::int64_t launched_count_ = 1; ///< collectives of one launch
   RcclEntry rccl_;
   Entry entry_;
   std::vector<Pending> pending_;

@@ -106,7 +106,7 @@ struct OpSpec {
 };
 
 inline constexpr std::int64_t kMaxSize = 1'000'000'000;
-inline constexpr int kMaxWorldSize = 1024;
+inline constexpr int kMaxWorldSize = 65536;
 inline constexpr std::int64_t kMaxI8K = ((std::int64_t{1} << 31) - 1) / (128 * 128); ///< of products of -128 and -128
 inline constexpr std::int64_t kMaxOperandBytes = std::int64_t{1} << 46;
 

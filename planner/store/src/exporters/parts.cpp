@@ -92,15 +92,4 @@ Result<std::vector<ExportItem>> read_documents(std::string_view text, std::strin
                "holds no plan ('" + std::string(marker) + "'); only what mc2 export wrote can be read back"};
 }
 
-Result<std::vector<ExportItem>> require_unedited(std::vector<ExportItem> items, std::string_view text,
-                                                 std::string_view format) {
-  MC2_ASSIGN(const auto exporter, find_exporter(format));
-  MC2_ASSIGN(const auto written, exporter->write(items, {}));
-  if (written == text) return items;
-  const auto [ours, theirs] = std::mismatch(written.begin(), written.end(), text.begin(), text.end());
-  const auto line = 1 + std::count(written.begin(), ours, '\n');
-  return Error{ErrorCode::Malformed, "line " + std::to_string(line),
-               "is not what the plan in the file gives: it was edited"};
-}
-
 } // namespace mc2::store

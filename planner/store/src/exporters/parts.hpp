@@ -32,10 +32,6 @@ struct BlockGroup {
 /// Errors: Malformed when there is none, or one that is no plan.
 [[nodiscard]] Result<std::vector<ExportItem>> read_documents(std::string_view text, std::string_view marker);
 
-/// The items, provided that they give exactly `text`. Errors: Malformed naming the first line that differs.
-[[nodiscard]] Result<std::vector<ExportItem>> require_unedited(std::vector<ExportItem> items, std::string_view text,
-                                                               std::string_view format);
-
 [[nodiscard]] Result<std::string> write_ascendc(std::span<const ExportItem> items, const ExportOptions& options);
 [[nodiscard]] Result<std::vector<ExportItem>> read_ascendc(std::string_view text);
 [[nodiscard]] Result<std::string> write_ascendc_ranges(const planner::PlanRanges& ranges);

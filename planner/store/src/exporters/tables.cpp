@@ -4,7 +4,10 @@
 #include <nlohmann/json.hpp>
 
 #include "exporters/parts.hpp"
+#include "exporters/table_rows.hpp"
+#include "mc2/planner/cutting.hpp"
 #include "mc2/planner/op_spec.hpp"
+#include "mc2/planner/text.hpp"
 #include "mc2/store/codec.hpp"
 #include "mc2/store/text.hpp"
 
@@ -14,29 +17,25 @@ namespace {
 using nlohmann::json;
 using planner::Plan;
 
-struct Column {
-  const char* name;
-  std::string (*cell)(const ExportItem&);
-};
-
 constexpr std::array kColumns{
-    Column{"kind", [](const ExportItem& item) { return std::string(to_string(item.plan.op.kind)); }},
-    Column{"m", [](const ExportItem& item) { return std::to_string(item.plan.op.m); }},
-    Column{"n", [](const ExportItem& item) { return std::to_string(item.plan.op.n); }},
-    Column{"k", [](const ExportItem& item) { return std::to_string(item.plan.op.k); }},
-    Column{"dtype", [](const ExportItem& item) { return std::string(to_string(item.plan.op.dtype)); }},
-    Column{"ranks", [](const ExportItem& item) { return std::to_string(item.plan.op.world_size); }},
-    Column{"blocks", [](const ExportItem& item) { return item.plan.cut.text(); }},
-    Column{"variant", [](const ExportItem& item) { return item.plan.variant.text(); }},
-    Column{"makespan_us", [](const ExportItem& item) { return number_cell(item.plan.makespan.us); }},
-    Column{"low_us", [](const ExportItem& item) { return number_cell(item.plan.makespan.low_us); }},
-    Column{"high_us", [](const ExportItem& item) { return number_cell(item.plan.makespan.high_us); }},
-    Column{"serial_us", [](const ExportItem& item) { return number_cell(item.plan.serial_us); }},
-    Column{"benefit", [](const ExportItem& item) { return number_cell(item.plan.benefit()); }},
-    Column{"provenance", [](const ExportItem& item) { return std::string(to_string(item.plan.makespan.provenance)); }},
-    Column{"neighbour_loss", [](const ExportItem& item) {
-             return item.neighbour_loss ? number_cell(*item.neighbour_loss) : std::string();
-           }}};
+    TableColumn{"kind", [](const ExportItem& item) { return std::string(to_string(item.plan.op.kind)); }},
+    TableColumn{"m", [](const ExportItem& item) { return std::to_string(item.plan.op.m); }},
+    TableColumn{"n", [](const ExportItem& item) { return std::to_string(item.plan.op.n); }},
+    TableColumn{"k", [](const ExportItem& item) { return std::to_string(item.plan.op.k); }},
+    TableColumn{"dtype", [](const ExportItem& item) { return std::string(to_string(item.plan.op.dtype)); }},
+    TableColumn{"ranks", [](const ExportItem& item) { return std::to_string(item.plan.op.world_size); }},
+    TableColumn{"blocks", [](const ExportItem& item) { return item.plan.cut.text(); }},
+    TableColumn{"variant", [](const ExportItem& item) { return item.plan.variant.text(); }},
+    TableColumn{"makespan_us", [](const ExportItem& item) { return number_cell(item.plan.makespan.us); }},
+    TableColumn{"low_us", [](const ExportItem& item) { return number_cell(item.plan.makespan.low_us); }},
+    TableColumn{"high_us", [](const ExportItem& item) { return number_cell(item.plan.makespan.high_us); }},
+    TableColumn{"serial_us", [](const ExportItem& item) { return number_cell(item.plan.serial_us); }},
+    TableColumn{"benefit", [](const ExportItem& item) { return number_cell(item.plan.benefit()); }},
+    TableColumn{"provenance",
+                [](const ExportItem& item) { return std::string(to_string(item.plan.makespan.provenance)); }},
+    TableColumn{"neighbour_loss", [](const ExportItem& item) {
+                  return item.neighbour_loss ? number_cell(*item.neighbour_loss) : std::string();
+                }}};
 
 struct RangeColumn {
   const char* name;
@@ -96,24 +95,48 @@ std::string markdown_table(const Columns& columns, const Rows& rows) {
   return text;
 }
 
-/// The text of a cell that csv_cell quoted.
-std::string unquoted(std::string_view cell) {
-  std::string text;
-  for (std::size_t i = 1; i + 1 < cell.size(); ++i) {
-    text.push_back(cell[i]);
-    if (cell[i] == '"') ++i;
-  }
-  return text;
+const std::vector<TableColumn>& columns() {
+  static const std::vector<TableColumn> kAll(kColumns.begin(), kColumns.end());
+  return kAll;
 }
 
-/// The number before the last comma; nothing for an empty cell. Errors: Malformed.
-Result<std::optional<double>> last_number(std::string_view cells) {
-  const std::string_view cell = cells.substr(cells.rfind(',') + 1);
-  if (cell.empty()) return std::optional<double>();
+/// Errors: Malformed.
+Result<std::optional<double>> loss_in(const TableRow& row) {
+  const auto cell = row.cells.find("neighbour_loss");
+  if (cell == row.cells.end() || cell->second.empty()) return std::optional<double>();
   double value = 0;
-  const auto [end, failure] = std::from_chars(cell.data(), cell.data() + cell.size(), value);
-  if (failure == std::errc() && end == cell.data() + cell.size()) return std::optional(value);
-  return Error{ErrorCode::Malformed, "neighbour_loss", "'" + std::string(cell.substr(0, 32)) + "' is no number"};
+  const auto [end, failure] = std::from_chars(cell->second.data(), cell->second.data() + cell->second.size(), value);
+  if (failure == std::errc() && end == cell->second.data() + cell->second.size()) return std::optional(value);
+  return Error{ErrorCode::Malformed, "neighbour_loss", in_quotes(cell->second) + " is no number"};
+}
+
+/// Errors: Malformed, at that place.
+Result<ExportItem> item_of(const TableRow& row, const std::string& place) {
+  auto plan = plan_of_row(row, columns());
+  if (!plan) return Error{ErrorCode::Malformed, place, plan.error().text()};
+  const auto loss = loss_in(row);
+  if (!loss) return Error{ErrorCode::Malformed, place, loss.error().text()};
+  return ExportItem{std::move(plan).value(), loss.value()};
+}
+
+constexpr std::string_view kDocument = "document";
+
+/// Errors: Malformed.
+Result<TableRow> csv_row(const std::vector<std::string>& names, std::string_view line) {
+  MC2_ASSIGN(auto cells, csv_cells(line));
+  if (cells.size() != names.size())
+    return Error{
+        ErrorCode::Malformed, "",
+        "has " + std::to_string(cells.size()) + " cells where the heading has " + std::to_string(names.size())};
+  TableRow row;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    if (names[i] != kDocument) {
+      row.cells[names[i]] = std::move(cells[i]);
+    } else if (!cells[i].empty()) {
+      MC2_ASSIGN(row.plan, decode_plan(cells[i]));
+    }
+  }
+  return row;
 }
 
 /// An entry of the table by m, as people read it; the document behind it is what is read back.
@@ -150,32 +173,38 @@ Result<void> require_one_operator(std::span<const ExportItem> items) {
 
 Result<std::string> write_csv(std::span<const ExportItem> items, const ExportOptions&) {
   std::string text;
-  for (const Column& column : kColumns) text += std::string(column.name) + ",";
+  for (const TableColumn& column : kColumns) text += std::string(column.name) + ",";
   text += "document\n";
   for (const ExportItem& item : items) {
-    for (const Column& column : kColumns) text += csv_cell(column.cell(item)) + ",";
+    for (const TableColumn& column : kColumns) text += csv_cell(column.cell(item)) + ",";
     text += csv_cell(encode(item.plan)) + "\n";
   }
   return text;
 }
 
 Result<std::vector<ExportItem>> read_csv(std::string_view text) {
-  constexpr std::string_view kDocument = ",\"{"; // nothing but the document, the last cell, begins like this
+  constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+  if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
+  std::vector<std::string> names;
   std::vector<ExportItem> items;
-  std::string_view rest = text.substr(std::min(text.find('\n'), text.size() - 1) + 1);
-  for (int number = 2; !rest.empty(); ++number) {
-    const std::string_view line = rest.substr(0, rest.find('\n'));
-    rest.remove_prefix(std::min(line.size() + 1, rest.size()));
+  for (int number = 1; !text.empty(); ++number) {
+    std::string_view line = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(line.size() + 1, text.size()));
+    if (line.ends_with('\r')) line.remove_suffix(1);
     const std::string place = "line " + std::to_string(number);
-    const std::size_t at = line.find(kDocument);
-    if (at == std::string_view::npos) return Error{ErrorCode::Malformed, place, "has no cell with the plan's document"};
-    auto plan = decode_plan(unquoted(line.substr(at + 1)));
-    if (!plan) return Error{ErrorCode::Malformed, place, plan.error().text()};
-    const auto loss = last_number(line.substr(0, at));
-    if (!loss) return Error{ErrorCode::Malformed, place, loss.error().text()};
-    items.push_back({std::move(plan).value(), loss.value()});
+    if (names.empty()) {
+      MC2_ASSIGN(names, csv_cells(line));
+      if (std::ranges::find(names, "blocks") == names.end())
+        return Error{ErrorCode::Malformed, place, "is no heading of a table of plans: it has no column blocks"};
+      continue;
+    }
+    const auto row = csv_row(names, line);
+    if (!row) return Error{ErrorCode::Malformed, place, row.error().text()};
+    MC2_ASSIGN(auto item, item_of(row.value(), place));
+    items.push_back(std::move(item));
   }
-  return require_unedited(std::move(items), text, "csv");
+  if (!items.empty()) return items;
+  return Error{ErrorCode::Malformed, "", "holds no plan"};
 }
 
 Result<std::string> write_csv_ranges(const planner::PlanRanges& ranges) {
@@ -226,25 +255,64 @@ Result<std::string> write_m_table(std::span<const ExportItem> items, const Expor
   return table.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
 }
 
+namespace {
+
+std::string cell_of(const json& value) {
+  return value.is_string()         ? value.get<std::string>()
+         : value.is_number_float() ? number_cell(value.get<double>())
+                                   : value.dump();
+}
+
+/// "512 + 4 x 896", of groups of equal blocks. Errors: Malformed.
+Result<std::string> blocks_in(const json& groups) {
+  std::vector<std::string> parts;
+  for (const json& group : groups) {
+    const bool is_group = group.is_object() && group.contains("rows") && group.contains("count") &&
+                          group["rows"].is_number_integer() && group["count"].is_number_integer();
+    if (!is_group) return Error{ErrorCode::Malformed, "blocks", "are no list of groups with 'rows' and 'count'"};
+    parts.push_back(group["count"].dump() + "x" + group["rows"].dump());
+  }
+  MC2_ASSIGN(const auto cut, planner::parse_cut(list_text(parts, "+")));
+  return cut.text();
+}
+
+/// Of one m, with what the table says of all. Errors: Malformed.
+Result<TableRow> m_table_row(const json& table, const std::string& m, const json& entry) {
+  if (!entry.is_object()) return Error{ErrorCode::Malformed, "", "is no object"};
+  TableRow row;
+  for (const char* name : {"kind", "n", "k", "dtype", "ranks"})
+    if (table.contains(name)) row.cells[name] = cell_of(table[name]);
+  row.cells["m"] = m;
+  for (const auto& [name, value] : entry.items())
+    if (name != "plan" && name != "blocks") row.cells[name] = cell_of(value);
+  if (entry.contains("blocks")) {
+    MC2_ASSIGN(row.cells["blocks"], blocks_in(entry["blocks"]));
+  }
+  if (entry.contains("plan")) {
+    MC2_ASSIGN(row.plan, decode_plan(entry["plan"].dump(-1, ' ', false, json::error_handler_t::replace)));
+  }
+  return row;
+}
+
+} // namespace
+
 Result<std::vector<ExportItem>> read_m_table(std::string_view text) {
   const json table = json::parse(text, nullptr, false);
   if (!table.is_object() || !table.contains("plans") || !table["plans"].is_object())
     return Error{ErrorCode::Malformed, "", "is no table of plans by m ('plans')"};
   std::map<std::int64_t, ExportItem> by_m;
   for (const auto& [m, entry] : table["plans"].items()) {
-    if (!entry.is_object() || !entry.contains("plan"))
-      return Error{ErrorCode::Malformed, "plans." + one_line(m, 32), "has no 'plan'"};
-    auto plan = decode_plan(entry["plan"].dump());
-    if (!plan) return Error{ErrorCode::Malformed, "plans." + one_line(m, 32), plan.error().text()};
-    ExportItem item{std::move(plan).value()};
-    if (entry.contains("neighbour_loss") && entry["neighbour_loss"].is_number())
-      item.neighbour_loss = entry["neighbour_loss"].get<double>();
-    by_m.insert_or_assign(item.plan.op.m, std::move(item));
+    const std::string place = "plans." + one_line(m, 32);
+    const auto row = m_table_row(table, m, entry);
+    if (!row) return Error{ErrorCode::Malformed, place, row.error().text()};
+    MC2_ASSIGN(auto item, item_of(row.value(), place));
+    const std::int64_t own_m = item.plan.op.m;
+    by_m.insert_or_assign(own_m, std::move(item));
   }
   std::vector<ExportItem> items;
   for (auto& [m, item] : by_m) items.push_back(std::move(item));
   if (items.empty()) return Error{ErrorCode::Malformed, "plans", "is empty"};
-  return require_unedited(std::move(items), text, "m-table");
+  return items;
 }
 
 } // namespace mc2::store

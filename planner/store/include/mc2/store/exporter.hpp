@@ -39,8 +39,8 @@ struct Exporter {
   /// express.
   Result<std::string> (*write)(std::span<const ExportItem> items, const ExportOptions& options);
   /// Reads back what `write` wrote, the same to the byte; null where the format does not hold the plan.
-  /// Errors: Malformed when the text is not what the plans in it give. Of an edited tiling, and of one written by hand,
-  /// the blocks are read; the reason of its plan says what was changed.
+  /// Of what was edited or written by hand the blocks are read; the reason of the plan says what was changed.
+  /// Errors: Malformed where that makes no plan.
   Result<std::vector<ExportItem>> (*read)(std::string_view text);
   /// The plans of all m of a range; null where the format has no place for rules. Errors: Infeasible as `write`.
   Result<std::string> (*write_ranges)(const planner::PlanRanges& ranges) = nullptr;

@@ -1,0 +1,146 @@
+#include "exporters/table_rows.hpp"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+
+#include "mc2/planner/cutting.hpp"
+#include "mc2/planner/planner.hpp"
+#include "mc2/planner/text.hpp"
+#include "mc2/store/text.hpp"
+
+namespace mc2::store {
+namespace {
+
+/// What a row decides; all else follows from it.
+constexpr std::array<std::string_view, 7> kNeeded{"kind", "m", "n", "k", "dtype", "ranks", "blocks"};
+constexpr std::string_view kVariant = "variant";
+constexpr std::string_view kLoss = "neighbour_loss"; ///< of the row, not of its plan
+
+Error malformed(std::string_view column, std::string message) {
+  return {ErrorCode::Malformed, std::string(column), std::move(message)};
+}
+
+template <typename Number>
+std::optional<Number> number_in(std::string_view text) {
+  Number value{};
+  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return failure == std::errc() && end == text.data() + text.size() ? std::optional(value) : std::nullopt;
+}
+
+/// Programs that save a table write numbers in their own way.
+bool says_the_same(std::string_view one, std::string_view other) {
+  constexpr double kDigits = 1e-6;
+  if (one == other) return true;
+  const auto a = number_in<double>(one), b = number_in<double>(other);
+  return a && b && std::abs(*a - *b) <= kDigits * std::max(std::abs(*a), std::abs(*b));
+}
+
+bool is_decision(std::string_view column) {
+  return column == kVariant || std::ranges::find(kNeeded, column) != kNeeded.end();
+}
+
+/// "blocks is 512 + 7 x 512 where its plan has 8 x 512; ..."; empty where nothing differs.
+/// Errors: Malformed for a prediction that differs.
+Result<std::string> changes_in(const TableRow& row, const std::vector<TableColumn>& columns) {
+  std::vector<std::string> changes;
+  const ExportItem item{*row.plan, {}};
+  for (const TableColumn& column : columns) {
+    const auto cell = row.cells.find(column.name);
+    if (cell == row.cells.end() || column.name == kLoss) continue;
+    const std::string own = column.cell(item);
+    if (says_the_same(cell->second, own)) continue;
+    const std::string change =
+        std::string(column.name) + " is " + one_line(cell->second, 64) + " where its plan has " + own;
+    if (!is_decision(column.name))
+      return malformed(column.name,
+                       change + "; predictions cannot be edited, only " + list_text(kNeeded) + " and variant");
+    changes.push_back(change);
+  }
+  return list_text(changes, "; ");
+}
+
+class RowReader {
+ public:
+  explicit RowReader(const TableRow& row) : row_(row) {}
+
+  [[nodiscard]] std::string_view text(std::string_view column) const {
+    const auto found = row_.cells.find(column);
+    return found == row_.cells.end() ? std::string_view() : std::string_view(found->second);
+  }
+  template <typename Number>
+  [[nodiscard]] Result<Number> number(std::string_view column) const {
+    const auto value = number_in<Number>(text(column));
+    if (value) return *value;
+    return malformed(column, in_quotes(text(column)) + " is no whole number");
+  }
+
+  /// Errors: Malformed.
+  [[nodiscard]] Result<planner::OpSpec> op() const {
+    planner::OpSpec spec = row_.plan ? row_.plan->op : planner::OpSpec{};
+    MC2_ASSIGN(spec.kind, planner::parse_op_kind(text("kind")));
+    MC2_ASSIGN(spec.dtype, planner::parse_dtype(text("dtype")));
+    MC2_ASSIGN(spec.m, number<std::int64_t>("m"));
+    MC2_ASSIGN(spec.n, number<std::int64_t>("n"));
+    MC2_ASSIGN(spec.k, number<std::int64_t>("k"));
+    MC2_ASSIGN(spec.world_size, number<int>("ranks"));
+    MC2_TRY(spec.validate());
+    return spec;
+  }
+
+ private:
+  const TableRow& row_;
+};
+
+/// Errors: as plan_of_row, under any code.
+Result<planner::Plan> plan_by_value(const TableRow& row, const std::string& reason) {
+  const RowReader reader(row);
+  MC2_ASSIGN(const auto op, reader.op());
+  MC2_ASSIGN(auto cut, planner::parse_cut(reader.text("blocks")));
+  const planner::Variant variant =
+      planner::parse_variant(reader.text(kVariant).empty() ? "imported" : reader.text(kVariant));
+  const planner::Fingerprint machine =
+      row.plan ? row.plan->fingerprint : planner::Fingerprint{{{"backend", "imported"}, {"device", "unknown"}}};
+  MC2_ASSIGN(auto plan, planner::unpredicted_plan(op, machine, variant, std::move(cut)));
+  plan.reason = reason;
+  return plan;
+}
+
+} // namespace
+
+Result<planner::Plan> plan_of_row(const TableRow& row, const std::vector<TableColumn>& columns) {
+  std::string reason = "read from a row that was written by hand";
+  if (row.plan) {
+    MC2_ASSIGN(const auto changes, changes_in(row, columns));
+    if (changes.empty()) return *row.plan;
+    reason = "read from an edited table: " + changes;
+  }
+  std::vector<std::string_view> missing;
+  std::ranges::copy_if(kNeeded, std::back_inserter(missing),
+                       [&](std::string_view column) { return !row.cells.contains(column); });
+  if (!missing.empty()) return malformed("", "holds no plan of mc2's and lacks " + list_text(missing));
+  auto plan = plan_by_value(row, reason);
+  if (plan) return plan;
+  return malformed(plan.error().field, plan.error().message + (row.plan ? " (" + reason + ")" : ""));
+}
+
+Result<std::vector<std::string>> csv_cells(std::string_view line) {
+  std::vector<std::string> cells(1);
+  bool is_quoted = false;
+  for (std::size_t i = 0; i < line.size(); ++i) {
+    const bool is_quote = line[i] == '"';
+    if (is_quoted && is_quote && i + 1 < line.size() && line[i + 1] == '"')
+      cells.back().push_back(line[++i]);
+    else if (is_quote)
+      is_quoted = !is_quoted;
+    else if (line[i] == ',' && !is_quoted)
+      cells.emplace_back();
+    else
+      cells.back().push_back(line[i]);
+  }
+  if (is_quoted) return malformed("", "has a quote that is not closed");
+  return cells;
+}
+
+} // namespace mc2::store
