@@ -23,7 +23,9 @@ std::optional<finder::Kept> ImportedStore::kept() const {
 
 Result<finder::DeviceCosts> ImportedStore::costs(const std::string& device, const planner::OpSpec& op,
                                                  const planner::PlanOptions& limits) const {
-  return finder::device_costs(device, op, limits, kept());
+  auto costs = finder::device_costs(device, op, limits, kept());
+  if (costs || costs.error().code != ErrorCode::NotFound) return costs;
+  return Error{costs.error().code, costs.error().field, costs.error().message + "; see mc2 import --help"};
 }
 
 } // namespace mc2::cli

@@ -240,7 +240,7 @@ Result<const PublishedCollective*> find_collective(const DeviceTable& table, con
   }
   const std::string name(table.device.name);
   if (!ranks.empty())
-    return Error{ErrorCode::Infeasible, "world_size",
+    return Error{ErrorCode::Infeasible, "ranks",
                  "costs on " + name + " are published for " + ranks + " ranks" + std::string(table.ranks_note)};
   return Error{ErrorCode::Infeasible, "op",
                "nothing is published for " + std::string(to_string(wanted)) + " on " + name + "; published: " + others +

@@ -22,7 +22,7 @@ std::string as_parameters(std::string_view text) {
 }
 
 Error as_parameters(const Error& error) {
-  return {error.code, error.field == "world_size" ? "ranks" : as_parameters(error.field), as_parameters(error.message)};
+  return {error.code, as_parameters(error.field), as_parameters(error.message)};
 }
 
 } // namespace mc2::server

@@ -93,12 +93,15 @@ Result<StoredFingerprint> find_machine(const store::Store& store, const PlanQues
                    named(matching) + "; give more digits of one, or its backend, device or link"};
 }
 
-/// Whether the machine that is asked for has a plan or a model of the operator.
+/// Whether the machine that is asked for has a plan or a model of the operator, or any that may answer for it.
 bool has_document(const store::Store& store, const PlanQuestion& question) {
   const auto machine = find_machine(store, question);
   if (!machine) return false;
   const auto found = with_operator(store, question.request.op, {machine.value()});
-  return found && !found.value().empty();
+  if (found && !found.value().empty()) return true;
+  const auto models = store.list_models(
+      store::ListFilter{.kind = question.request.op.kind, .fingerprint_digest = machine.value().digest, .limit = 1});
+  return question.may_transfer && models && !models.value().empty();
 }
 
 SourcedPlan sourced(std::string_view source, const Plan& plan, std::string document, std::string created_at) {
@@ -127,17 +130,14 @@ struct NamedDevice {
 /// Nothing in the store has to do with it, so its epoch is that of no change.
 constexpr std::int64_t kNoChange = 0;
 
-bool is_published(const std::string& device) {
-  return std::ranges::any_of(planner::published_devices(), [&](const auto& known) { return known.name == device; });
-}
-
 /// By its name alone: a backend or a link says that a machine of the store is meant.
 std::optional<NamedDevice> published_device(const PlanQuestion& question) {
   const auto device = question.machine_fields.find("device");
-  if (device == question.machine_fields.end() || question.machine_fields.size() > 1 || !question.machine.empty() ||
-      !is_published(device->second))
+  if (device == question.machine_fields.end() || question.machine_fields.size() > 1 || !question.machine.empty())
     return std::nullopt;
-  return NamedDevice{device->second, kNoChange};
+  for (const auto& known : planner::published_devices())
+    if (equals_ignoring_case(known.name, device->second)) return NamedDevice{std::string(known.name), kNoChange};
+  return std::nullopt;
 }
 
 /// The device that is asked for; none where a machine is that measured itself. Each log of a device has a fingerprint
@@ -154,7 +154,14 @@ Result<std::optional<NamedDevice>> find_device(const store::Store& store, const 
     if (!is_elsewhere || (found && found->name != device->second)) return std::optional<NamedDevice>();
     found = NamedDevice{device->second, std::max(machine.revision, found ? found->epoch : kNoChange)};
   }
-  return found ? found : published_device(question);
+  if (!found) return published_device(question);
+  // Every log and cut of the device has a say, also those that the question does not name.
+  for (const auto& machine : all) {
+    const auto device = machine.fingerprint.fields.find("device");
+    if (device != machine.fingerprint.fields.end() && device->second == found->name)
+      found->epoch = std::max(found->epoch, machine.revision);
+  }
+  return found;
 }
 
 /// As the finder takes it, and the epoch of whatever it is answered: the machine's documents alone decide that, so the
@@ -164,6 +171,7 @@ struct PlacedQuestion {
   std::int64_t epoch = 0;
   std::vector<finder::PlanSource> places;
   std::function<finder::FindModel()> finding; ///< of several questions of one kind
+  bool is_measured = false;                   ///< by logs and cuts that were imported
 };
 
 /// For a machine that no store has documents of.
@@ -183,10 +191,9 @@ Result<PlacedQuestion> on_device(const store::Store& store, const PlanQuestion& 
   const planner::PlanOptions limits = question.request.options_with(planner::PlanOptions().alignment);
   MC2_ASSIGN(auto costs, finder::device_costs(device.name, question.request.op, limits, kept));
   auto asked = asked_elsewhere(question, costs.model.fingerprint, is_stopped);
-  return PlacedQuestion{std::move(asked),
-                        device.epoch,
-                        {finder::kept_plans(kept), finder::device_planner(std::move(costs))},
-                        [=, name = device.name] { return finder::finding_on_device(name, limits, kept); }};
+  const bool is_measured = costs.is_measured;
+  return PlacedQuestion{std::move(asked), device.epoch, finder::device_places(std::move(costs), kept),
+                        [=, name = device.name] { return finder::finding_on_device(name, limits, kept); }, is_measured};
 }
 
 /// Errors: as store::find_built_in_topology and planner::analytic_model.
@@ -206,7 +213,8 @@ Result<PlacedQuestion> on_its_machine(const store::Store& store, const PlanQuest
   MC2_ASSIGN(const auto device, find_device(store, question));
   if (device) {
     auto placed = on_device(store, question, *device, is_stopped);
-    if (placed || !has_document(store, question)) return placed;
+    const bool is_measured = placed && placed.value().is_measured;
+    if (is_measured || !has_document(store, question)) return placed;
   }
   MC2_ASSIGN(auto machine, find_machine(store, question));
   const auto usual = planner::default_options_on(machine.fingerprint);

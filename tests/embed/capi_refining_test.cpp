@@ -171,6 +171,30 @@ TEST_F(CRefinement, KeepsCutsOnceUnderTheMachinesName) {
   const auto free_of_time = measured(halves_, 0);
   EXPECT_EQ(mc2_store_put_measured_cuts(store, "my-npu", &spec, &free_of_time, 1, nullptr), MC2_ERROR_INVALID_SPEC);
   EXPECT_STREQ(last_error().field, "cuts.fused_us");
+  // Nothing is published of the machine, and no matmul or collective was imported; of another the cut recalibrates.
+  mc2_model *published = nullptr, *recalibrated = nullptr;
+  EXPECT_EQ(mc2_store_get_device_model(store, "my-npu", &spec, &recalibrated), MC2_ERROR_UNKNOWN_NAME);
+  mc2_op_spec other = spec;
+  other.m = 4096;
+  other.n = 8192;
+  other.k = 3072;
+  other.dtype = MC2_F16;
+  other.world_size = 8;
+  const std::array<std::int64_t, 2> lengths{2048, 2048};
+  mc2_measured_cut cut = measured(halves_, 1190);
+  cut.lengths = lengths.data();
+  cut.length_count = lengths.size();
+  cut.serial_us = 1874;
+  cut.compute_us = cut.communication_us = 0;
+  MC2_ASSERT_OK(mc2_store_put_measured_cuts(store, "ascend-910b", &other, &cut, 1, nullptr));
+  MC2_ASSERT_OK(mc2_model_of_device("ascend-910b", &other, &published));
+  MC2_ASSERT_OK(mc2_store_get_device_model(store, "ascend-910b", &other, &recalibrated));
+  const char *before = nullptr, *after = nullptr;
+  MC2_ASSERT_OK(mc2_model_to_json(published, &before, nullptr));
+  MC2_ASSERT_OK(mc2_model_to_json(recalibrated, &after, nullptr));
+  EXPECT_STRNE(before, after);
+  EXPECT_EQ(mc2_free_model(published), MC2_OK);
+  EXPECT_EQ(mc2_free_model(recalibrated), MC2_OK);
   EXPECT_EQ(mc2_free_store(store), MC2_OK);
   std::filesystem::remove_all(folder);
 }

@@ -77,8 +77,7 @@ PlanQuestion question(const DeviceCosts& costs, const OpSpec& op = op_of()) {
 }
 
 Result<FoundPlan> planned(const DeviceCosts& costs, const PlanQuestion& asked) {
-  const std::vector<PlanSource> places{device_planner(costs)};
-  return find_plan(places, asked);
+  return find_plan(device_places(costs, {}), asked);
 }
 
 TEST(DeviceCosts, OfAPublishedDeviceAreOverriddenByWhatWasImportedUnderItsName) {
@@ -129,10 +128,31 @@ TEST(DeviceCosts, OfMeasuredCutsGiveTheBestOfThemUnlessTheQuestionWantsMore) {
   EXPECT_FALSE(longer.refinement);
 }
 
-TEST(DeviceCosts, AreFoundForEachSizeOfARange) {
-  const auto find = finding_on_device("ascend-910b", {}, {});
+TEST(DeviceCosts, OfARangeAreThoseOfEachOfItsSizes) {
+  Imported imported;
+  const auto cut_of = [&](std::int64_t m, double fused_us) {
+    const planner::Cut cut{{m / 2, m / 2}};
+    imported.add_cut(cut, fused_us, op_of(m));
+    imported.cuts.back().serial_us = 0;
+  };
+  cut_of(512, 250);
+  cut_of(8192, 4000);
+  int list_count = 0;
+  Kept kept = imported.kept();
+  kept.list_measured_cuts = [&, list = kept.list_measured_cuts](const std::string& device, const OpSpec& op) {
+    ++list_count;
+    return list(device, op);
+  };
+  const auto find = finding_on_device("ascend-910b", {}, kept);
+  for (const std::int64_t m : {256, 512, 4096, 8192}) {
+    const auto alone = device_costs("ascend-910b", op_of(m), {}, imported.kept()).value();
+    const auto found = find(question(alone, op_of(m)));
+    ASSERT_TRUE(found.ok()) << found.error().text();
+    EXPECT_EQ(found.value().model, alone.model) << m;
+  }
+  EXPECT_EQ(list_count, 1);
   const PlanQuestion asked = question(device_costs("ascend-910b", op_of(), {}, {}).value());
-  const auto ranges = find_ranges(find, asked, 128);
+  const auto ranges = find_ranges(finding_on_device("ascend-910b", {}, {}), asked, 128);
   ASSERT_TRUE(ranges.ok()) << ranges.error().text();
   EXPECT_EQ(ranges.value().provenance(), planner::Provenance::Analytic);
 }

@@ -54,7 +54,7 @@ TEST(DeviceModel, ShardsOfOtherKindsCostAsTheirRowsOfProduct) {
 TEST(DeviceModel, RefusesWhatNobodyPublished) {
   EXPECT_EQ(device_model("ascend-310", all_reduce()).error().code, ErrorCode::UnknownName);
   EXPECT_NE(device_model("x", all_reduce()).error().message.find("ascend-910b"), std::string::npos);
-  EXPECT_EQ(device_model("ascend-910b", all_reduce(3072, 16)).error().field, "world_size");
+  EXPECT_EQ(device_model("ascend-910b", all_reduce(3072, 16)).error().field, "ranks");
   OpSpec op = all_reduce();
   op.dtype = DType::F32;
   EXPECT_EQ(device_model("ascend-910b", op).error().code, ErrorCode::Infeasible);

@@ -331,6 +331,23 @@ TEST(Nsys, TakesCollectivesOfTheSizeThatIsSaid) {
   EXPECT_THAT(imported.lines, Contains(Field(&SaidOfLine::text, HasSubstr("SendRecv is no collective"))));
 }
 
+TEST(Nsys, LogsOfSeveralRanksAreOfSeveralRuns) {
+  const std::string log = "Start (ns),Duration (ns),Name\n1,400000,ncclDevKernel_AllReduce_Sum_bf16_RING_LL()\n";
+  ImportedLog imported = import_text(log, {.message_bytes = 4096});
+  std::string other = log;
+  other.replace(other.find("1,400000"), 8, "2,410000");
+  const auto source = memory_log(other);
+  EXPECT_TRUE(import_log(*source, "", {.message_bytes = 4096}, imported.timings));
+  const TimingGroup& group = imported.timings.groups().begin()->second;
+  ASSERT_EQ(group.events.size(), 2U);
+  for (const TimedEvent& event : group.events) EXPECT_FALSE(event.is_torn);
+}
+
+TEST(Nsys, LeavesTheReportsBehindAnotherProgramsOutputAlone) {
+  const ImportedLog imported = import_text(read_log("nccl_tests.log") + "\n" + read_log("nsys_cuda_gpu_trace.csv"));
+  EXPECT_EQ(imported.summary.value().format, "nccl_tests");
+}
+
 TEST(Nsys, ReadsTheUnitThatTheHeadingNames) {
   const auto time_of = [](const std::string& unit, const std::string& duration) {
     const std::string log = "Start (" + unit + "),Duration (" + unit + "),Name\n1," + duration +
@@ -362,8 +379,7 @@ TEST(TorchNpu, TakesARunLessWhatItWaitedBeforeItBegan) {
   EXPECT_EQ(imported.summary.value().format, "torch_npu");
   ASSERT_EQ(imported.timings.groups().size(), 1U);
   std::vector<std::int64_t> times;
-  for (const TimedEvent& run : imported.timings.groups().begin()->second.events)
-    times.push_back(run.shortest.time.count());
+  for (const TimedRound& run : imported.timings.groups().begin()->second.kept) times.push_back(run.time.count());
   EXPECT_THAT(times, UnorderedElementsAre(1'071'000, 1'070'900)); // the second waited 4 ms
   EXPECT_THAT(imported.lines, Contains(Field(&SaidOfLine::text, HasSubstr("no collective that mc2 plans"))));
   EXPECT_THAT(imported.lines, Contains(Field(&SaidOfLine::text, HasSubstr("a sum over runs"))));
@@ -398,7 +414,10 @@ TEST(TorchNpu, RefusesWhatItCannotKnow) {
   };
   EXPECT_THAT(said(R"x({"Elapse Time(ms)": "1", "Synchronization Time(ms)": 0})x"), HasSubstr("is no number"));
   EXPECT_THAT(said(R"x({"Elapse Time(ms)": 1, "Synchronization Time(ms)": 2})x"), HasSubstr("waited for longer"));
-  EXPECT_THAT(said("7"), HasSubstr("is no number"));
+  EXPECT_EQ(import_text(R"x({"Communication Time Info": {"Elapse Time(ms)": 1}})x").summary.value().bad_count, 0);
+  EXPECT_THAT(said(R"x({"Synchronization Time(ms)": 2})x"), HasSubstr("is no number"));
+  EXPECT_THAT(import_text("{\"Communication Time Info\": " + std::string(64, '[')).first(Verdict::Bad),
+              HasSubstr("nested deeper"));
   const std::string whole = read_log("torch_npu_communication.json");
   EXPECT_THAT(import_text(whole.substr(0, whole.size() - 20), {.message_bytes = 4096}).first(Verdict::Bad),
               HasSubstr("cut or damaged"));
@@ -432,6 +451,16 @@ TEST(NcclTests, SkipsWhatIsNotTheTimeOfOneCollective) {
   const ImportedLog imported = import_text(log);
   EXPECT_TRUE(imported.timings.groups().empty());
   EXPECT_THAT(imported.lines, Contains(Field(&SaidOfLine::text, HasSubstr("its launch ran 4 collectives at once"))));
+  const std::string whole = read_log("nccl_tests.log");
+  const auto blocking = [&](const std::string& line) {
+    std::string changed = whole;
+    changed.insert(changed.find("#", changed.find("# nThread") + 1), "# Blocking Enabled: " + line + "\n");
+    return import_text(changed).first(Verdict::Skipped).find("barrier") != std::string::npos ||
+           import_text(changed).summary.value().took_count < import_text(whole).summary.value().took_count;
+  };
+  EXPECT_TRUE(blocking("wait for completion and barrier after each collective"));
+  EXPECT_TRUE(blocking("wait and barrier after each inner iteration (-m)"));
+  EXPECT_FALSE(blocking("wait after each inner iteration (-m), no barrier"));
 }
 
 TEST(MsprofStatistic, CallsOfSeveralShapesHaveNoMean) {

@@ -67,6 +67,19 @@ class ResultsTest(ServiceTest):
         problem = self.service.json("GET", f"/v1/plan?device=ascend-910b&{shape}&ranks=16".replace("ranks=8&", ""), status=422)
         self.assertEqual(problem["field"], "ranks")
         self.service.json("GET", f"/v1/plan?device=ascend-910b&backend=host&{shape}", status=404)
+        # Whatever is imported of the device changes the answer, also to those who name one of its logs.
+        log = ('Op Name,OP Type,Task Duration(us),Input Shapes,Input Data Types,Output Shapes\n'
+               'x,MatMulV3,803,"""4096,3072;3072,8192""",FLOAT16;FLOAT16,"""4096,8192"""\n')
+        self.assertEqual(self.service.request("POST", "/v1/imports?op=matmul_all_reduce&ranks=8&device=ascend-910b", log)[0], 201)
+        first = self.service.json("GET", f"/v1/plan?device=ascend-910b&{shape}")
+        self.assertGreater(first["epoch"], 0)
+        machine = next(item["digest"] for item in self.service.json("GET", "/v1/fingerprints")["items"] if item["fields"].get("device") == "ascend-910b")
+        self.assertEqual(self.service.json("GET", f"/v1/plan?machine={machine}&{shape}")["digest"], first["digest"])
+        cuts = "blocks,fused_us,serial_us\n512+4x896,1262,1874\n"
+        self.assertEqual(self.service.request("POST", f"/v1/imports?device=ascend-910b&{shape}", cuts)[0], 201)
+        second = self.service.json("GET", f"/v1/plan?machine={machine}&{shape}")
+        self.assertGreater(second["epoch"], first["epoch"])
+        self.assertEqual(second["plan"]["cut"]["block_rows"], [512] + 4 * [896])
         whole = self.service.json("GET", "/v1/llms/Llama-3-70B/plan?device=ascend-910b&dtype=f16&ranks=8&first_m=512&m=4096&deadline_ms=30000")
         self.assertIn("ascend-910b", json.dumps(whole["fingerprint"]))
 

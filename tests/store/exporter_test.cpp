@@ -154,6 +154,27 @@ TEST(Exporter, EditedTablesAreReadByValueAndTheirChangesNamed) {
   }
 }
 
+TEST(Exporter, UncutRowsAreReadByValue) {
+  const auto* csv = find_exporter("csv").value();
+  const auto* table = find_exporter("m-table").value();
+  const ExportItem uncut{plan_of({1024}), {}};
+  for (const auto* exporter : {csv, table})
+    EXPECT_EQ(encode(exporter->read(written(std::string(exporter->name).c_str(), {uncut})).value()[0].plan),
+              encode(uncut.plan));
+  const auto by_hand = csv->read("kind,m,n,k,dtype,ranks,blocks\nmatmul_all_reduce,512,64,64,f16,2,uncut\n\n");
+  ASSERT_TRUE(by_hand) << by_hand.error().text();
+  EXPECT_THAT(by_hand.value()[0].plan.cut.block_rows, ElementsAre(512));
+  const std::string head = R"({"kind": "matmul_all_reduce", "n": 64, "k": 64, "dtype": "f16", "ranks": 2, "plans": {)";
+  EXPECT_TRUE(table->read(head + R"("512": {"blocks": [{"rows": 512, "count": 1}]}}})"));
+  EXPECT_FALSE(table->read(head + R"("1024": {"blocks": [{"rows": 512, "count": 1}]}}})"));
+  EXPECT_THAT(table->read(R"({"schema": "mc2.plan_table/2", "plans": {}})").error().text(), HasSubstr("plan_table/2"));
+  // An uncut row whose m was edited, and no other column.
+  std::string text = written("csv", {uncut});
+  text.replace(text.find(",1024,"), 6, ",1025,");
+  EXPECT_THAT(csv->read(text).value()[0].plan.reason, HasSubstr("m is 1025 where its plan has 1024"));
+  EXPECT_THAT(csv->read("blocks,blocks\n").error().text(), HasSubstr("stands twice"));
+}
+
 TEST(Exporter, ASpreadsheetsWayOfWritingATableChangesNoPlan) {
   const auto* csv = find_exporter("csv").value();
   std::string text = written("csv", {short_first()});

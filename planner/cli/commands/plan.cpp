@@ -216,7 +216,7 @@ Result<planner::Plan> PlanCommand::plan_on_device(const store::PlanRequest& requ
   const bool is_analytic = planner::has_analytic_curve(model.model);
   if (is_analytic && !costs.refinement && request.options.strategy != "formula")
     about.notes.push_back(recipe_note(question, model));
-  MC2_ASSIGN(auto found, finder::find_plan({{finder::device_planner(std::move(costs))}}, question));
+  MC2_ASSIGN(auto found, finder::find_plan(finder::device_places(std::move(costs), imported.kept()), question));
   return std::move(found).stored.plan;
 }
 

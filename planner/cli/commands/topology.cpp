@@ -103,7 +103,10 @@ std::string calibration_page(const profiler::TopologyCalibration& calibration) {
 
 Result<ExitCode> TopologyCommand::run() const {
   MC2_TRY(check_output("--out", out, {file, points_file}));
-  MC2_ASSIGN(auto topology, read_topology(file));
+  auto read = read_topology(file);
+  if (!read)
+    return read.error().field == "topology" ? Error{read.error().code, "FILE", read.error().message} : read.error();
+  Topology topology = std::move(read).value();
   if (!points_file.empty()) {
     MC2_ASSIGN(const auto points, read_points(points_file, topology));
     MC2_ASSIGN(const auto calibration, profiler::calibrate_topology(topology, points));

@@ -43,7 +43,8 @@ Result<CollectivePoint> read_point(const CsvRow& row, const planner::Topology& t
 
 Result<planner::Topology> read_topology(const std::string& name) {
   const std::filesystem::path path(name);
-  const bool is_file = path.has_parent_path() || path.extension() == ".json" || std::filesystem::exists(path);
+  std::error_code failure;
+  const bool is_file = path.has_parent_path() || path.extension() == ".json" || std::filesystem::exists(path, failure);
   return is_file ? read_document(path, store::decode_topology) : store::find_built_in_topology(name);
 }
 

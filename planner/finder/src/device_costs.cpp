@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <memory>
 #include <set>
 #include <utility>
 
@@ -43,7 +45,7 @@ Error unknown_costs(const std::string& device, const OpSpec& op, const std::opti
 /// A model of samples alone, for a device that nothing is published of.
 Result<DeviceCosts> measured_costs(const Profile& profile) {
   MC2_ASSIGN(auto fitted, profiler::fit_cost_model(profile));
-  return DeviceCosts{std::move(fitted.model), std::move(fitted.notes)};
+  return DeviceCosts{.model = std::move(fitted.model), .notes = std::move(fitted.notes), .is_measured = true};
 }
 
 void note_source(const std::string& device, DeviceCosts& costs) {
@@ -66,8 +68,9 @@ Result<DeviceCosts> costs_of_parts(const std::string& device, const OpSpec& op, 
   if (!published && profile.samples.empty()) return unknown_costs(device, op, kept, published.error());
   if (!published) return measured_costs(profile);
   MC2_ASSIGN(auto overridden, profiler::override_model(std::move(published).value(), profile));
-  DeviceCosts costs{std::move(overridden.model), {}};
-  if (!profile.samples.empty())
+  DeviceCosts costs{.model = std::move(overridden.model), .notes = {}};
+  costs.is_measured = !profile.samples.empty();
+  if (!imported.is_empty())
     for (const auto& [key, value] : imported.fingerprint.fields) costs.model.fingerprint.fields.try_emplace(key, value);
   note_source(device, costs);
   costs.notes.insert(costs.notes.end(), overridden.notes.begin(), overridden.notes.end());
@@ -104,9 +107,9 @@ Result<void> learn_from_cuts(const std::vector<Measurement>& cuts, const OpSpec&
     measured.erase(measured.begin(), measured.end() - static_cast<std::ptrdiff_t>(profiler::kMaxMeasuredCuts));
   const OpSpec& measured_op = cuts.front().op;
   MC2_ASSIGN(auto refinement, profiler::refine(measured_op, costs.model, measured, {limits}));
-  const OpSpec asked = costs.model.op;
-  costs.model = refinement.model;
-  costs.model.op = asked;
+  costs.model = refinement.model; // of the m that was measured: another one may be nearer to another m
+  costs.model.op = measured_op;
+  costs.is_measured = true;
   costs.notes.push_back(recalibration_text(refinement.measured.size(), measured_op, op));
   if (measured_op == op) costs.refinement = std::move(refinement);
   return {};
@@ -123,6 +126,9 @@ Result<DeviceCosts> device_costs(const std::string& device, const OpSpec& op, co
   return costs;
 }
 
+namespace {
+
+/// Where the question leaves variant and options open: of the cuts that were measured there the best.
 PlanSource device_planner(DeviceCosts costs) {
   const std::string name = "costs of " + costs.model.fingerprint.label();
   PlanSource by_model = own_planner({.given = {costs.model}});
@@ -134,12 +140,73 @@ PlanSource device_planner(DeviceCosts costs) {
           }};
 }
 
+/// What a function has answered, by key, so that it need not be asked again.
+template <typename Key, typename Answer>
+class Remembered {
+ public:
+  template <typename Ask>
+  Answer get(const Key& key, const Ask& ask) {
+    const auto known = answers_.find(key);
+    return known != answers_.end() ? known->second : answers_.emplace(key, ask()).first->second;
+  }
+
+ private:
+  std::map<Key, Answer> answers_;
+};
+
+/// With each list read once.
+Kept reading_once(Kept kept) {
+  using Fields = std::map<std::string, std::string>;
+  auto profiles = std::make_shared<Remembered<Fields, Result<std::vector<Profile>>>>();
+  kept.list_profiles = [profiles, list = kept.list_profiles](const Fields& fields) {
+    return profiles->get(fields, [&] { return list(fields); });
+  };
+  auto cuts = std::make_shared<Remembered<std::pair<std::string, OpSpec>, Result<std::vector<Measurement>>>>();
+  kept.list_measured_cuts = [cuts, list = kept.list_measured_cuts](const std::string& device, const OpSpec& op) {
+    OpSpec of_any_length = op;
+    (planner::cut_axis(op) == planner::CutAxis::Rows ? of_any_length.m : of_any_length.n) = 0;
+    return cuts->get({device, of_any_length}, [&] { return list(device, op); });
+  };
+  return kept;
+}
+
+/// The operator whose cuts answer for another; none where none was measured.
+std::optional<OpSpec> nearest_measured(const std::optional<Kept>& kept, const std::string& device, const OpSpec& op) {
+  if (!kept) return std::nullopt;
+  const auto cuts = kept->list_measured_cuts(device, op);
+  if (!cuts || cuts.value().empty()) return std::nullopt;
+  return nearest_cuts(cuts.value(), op).front().op;
+}
+
+} // namespace
+
+std::vector<PlanSource> device_places(DeviceCosts costs, const std::optional<Kept>& kept) {
+  std::vector<PlanSource> places;
+  if (kept) places.push_back(kept_plans(*kept));
+  places.push_back(device_planner(std::move(costs)));
+  return places;
+}
+
 FindModel finding_on_device(std::string device, planner::PlanOptions limits, std::optional<Kept> kept) {
-  return finding_each([device = std::move(device), limits = std::move(limits),
-                       kept = std::move(kept)](const OpSpec& op) -> Result<CostModel> {
-    MC2_ASSIGN(auto costs, device_costs(device, op, limits, kept));
-    return std::move(costs.model);
-  });
+  if (kept) kept = reading_once(*std::move(kept));
+  struct Known {
+    CostModel model;
+    std::optional<OpSpec> measured;
+  };
+  auto known = std::make_shared<std::optional<Known>>(); // shared by copies of the function
+  return [device = std::move(device), limits = std::move(limits), kept = std::move(kept),
+          known](const PlanQuestion& question) -> Result<FoundModel> {
+    const auto measured = nearest_measured(kept, device, question.op);
+    const bool answers =
+        *known && planner::has_same_block_costs((*known)->model.op, question.op) && (*known)->measured == measured;
+    if (!answers) {
+      MC2_ASSIGN(auto costs, device_costs(device, question.op, limits, kept));
+      *known = Known{std::move(costs.model), measured};
+    }
+    PlanQuestion there = question;
+    there.machine = (*known)->model.fingerprint;
+    return find_model({.given = {(*known)->model}}, there);
+  };
 }
 
 } // namespace mc2::finder

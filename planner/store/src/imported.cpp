@@ -74,8 +74,7 @@ Profile ImportedMachine::profile_for(const planner::OpSpec& op) const {
 }
 
 Error nothing_imported(const planner::OpSpec& op, const std::string& device) {
-  return {ErrorCode::NotFound, "device",
-          "nothing was imported for " + op.text() + " on '" + device + "'; see mc2 import --help"};
+  return {ErrorCode::NotFound, "device", "nothing was imported for " + op.text() + " on '" + device + "'"};
 }
 
 Result<ImportedMachine> join_imported(const std::string& device, std::vector<Profile> profiles) {

@@ -118,7 +118,10 @@ Result<std::vector<Measurement>> Layers::list_measured_cuts(const std::string& d
                                                             const planner::OpSpec& op) const {
   std::vector<Measurement> measured;
   for (const Store& store : stores_) {
-    MC2_ASSIGN(auto found, store::list_measured_cuts(store, device, op));
+    auto listed = store::list_measured_cuts(store, device, op);
+    if (!listed && &store == &stores_.front()) return listed;
+    if (!listed) continue;
+    auto& found = listed.value();
     measured.insert(measured.begin(), std::make_move_iterator(found.begin()), std::make_move_iterator(found.end()));
   }
   return measured;

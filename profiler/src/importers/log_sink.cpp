@@ -39,9 +39,9 @@ void TimingSet::add_event(TimingGroup& group, const Timing& timing) const {
     if (group.events.size() > kMaxTimingsPerSize) group.events.pop_back();
     return;
   }
-  const auto known = std::ranges::find(at->ranks, timing.rank, [](const auto& each) { return each.first; });
-  if (known == at->ranks.end())
-    at->ranks.emplace_back(timing.rank, timing.time);
+  const auto known = std::ranges::lower_bound(at->ranks, timing.rank, {}, [](const auto& each) { return each.first; });
+  if (known == at->ranks.end() || known->first != timing.rank)
+    at->ranks.emplace(known, timing.rank, timing.time);
   else
     at->is_torn = at->is_torn || known->second != timing.time; // else the same log again
   at->shortest.time = std::min(at->shortest.time, timing.time);

@@ -151,6 +151,8 @@ class Handler : public nlohmann::json_sax<json> {
       gpu_count_ = parse_whole(value.text).value_or(0);
     else if (path == "config/aggregated_iterations")
       launched_count_ = parse_whole(value.text).value_or(1);
+    else if (path == "config/blocking_collectives")
+      is_blocking_ = value.text == "true";
     else if (path == "config/devices/[]/pid")
       pid_ = value.text;
     else if (path == "config/devices/[]/hostname")
@@ -256,6 +258,7 @@ class Handler : public nlohmann::json_sax<json> {
     if (entry.has_host_time && !entry.has_time[side])
       return sink_.bad(line_, where + ": cpu_time is what the host needs to start it; run without -C");
     if (!entry.has_time[side]) return sink_.bad(line_, where + ": has no time");
+    if (is_blocking_) return sink_.skip(line_, "not what one collective takes: its time may contain a barrier (-z)");
     if (launched_count_ > 1)
       return sink_.skip(
           line_, "not what one collective takes: its launch ran " + std::to_string(launched_count_) + " at once (-m)");
@@ -345,6 +348,7 @@ class Handler : public nlohmann::json_sax<json> {
   std::string pid_; ///< of the device that is read
   std::int64_t thread_count_ = 0, gpu_count_ = 0;
   std::int64_t launched_count_ = 1; ///< collectives of one launch
+  bool is_blocking_ = false;
   RcclEntry rccl_;
   Entry entry_;
   std::vector<Pending> pending_;

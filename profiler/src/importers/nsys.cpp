@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <optional>
@@ -38,12 +39,20 @@ bool is_printed(std::string_view line) {
          line.find(',') == std::string_view::npos;
 }
 
+/// What the tool says before a report.
+bool is_preamble(std::string_view line) {
+  constexpr std::array<std::string_view, 4> kBegin{"NOTICE", "Generating ", "Processing ", "**"};
+  return line.empty() || std::ranges::any_of(kBegin, [&](std::string_view begin) { return line.starts_with(begin); });
+}
+
+/// Whether the text begins with such a heading, behind the preamble: other programs' output may have reports behind it.
 template <typename Holds>
-bool has_line(std::string_view text, Holds holds) {
+bool begins_with(std::string_view text, Holds holds) {
   while (!text.empty()) {
     const std::size_t end = text.find('\n');
-    if (holds(trimmed(text.substr(0, end)))) return true;
-    if (end == std::string_view::npos) return false;
+    const std::string_view line = trimmed(text.substr(0, end));
+    if (holds(line)) return true;
+    if (end == std::string_view::npos || !is_preamble(line)) return false;
     text.remove_prefix(end + 1);
   }
   return false;
@@ -72,7 +81,9 @@ std::optional<std::string_view> nccl_function(std::string_view name) {
 
 class KernelTrace {
  public:
-  KernelTrace(const ImportAnswers& answers, LogSink& sink) : answers_(answers), sink_(sink), row_(columns()) {}
+  /// @param log  names it, so that another log's runs are others
+  KernelTrace(const ImportAnswers& answers, std::uint64_t log, LogSink& sink)
+      : answers_(answers), log_(log), sink_(sink), row_(columns()) {}
 
   void read(const Line& line) {
     const std::string_view text = trimmed(line.text);
@@ -122,11 +133,12 @@ class KernelTrace {
     const std::string_view device = bare(row_.cell(kDevice));
     if (!device.empty()) sink_.fact("device", trimmed(device.substr(0, device.rfind('('))));
     Timing timing{.collective = collective, .message_bytes = *answers_.message_bytes, .time = *time};
-    timing.event = event_name(group_name("nsys"), ++run_count_);
+    timing.event = event_name(log_, ++run_count_);
     sink_.take(line, timing, std::string(planner::to_string(collective)) + ", size as said");
   }
 
   const ImportAnswers& answers_;
+  std::uint64_t log_;
   LogSink& sink_;
   CsvColumns row_;
   double unit_ns_ = 0;
@@ -139,16 +151,17 @@ class KernelTrace {
 
 bool detect_nsys(std::string_view head) {
   using namespace nsys;
-  return has_line(head, [](std::string_view line) { return is_trace(line) || is_summary(line) || is_printed(line); });
+  return begins_with(head,
+                     [](std::string_view line) { return is_trace(line) || is_summary(line) || is_printed(line); });
 }
 
 Result<void> read_nsys(LogReader& reader, const ImportAnswers& answers, LogSink& sink) {
   using namespace nsys;
-  if (!has_line(reader.head(), is_trace))
+  if (!begins_with(reader.head(), is_trace))
     return Error{ErrorCode::Malformed, "",
                  "is a report of Nsight Systems that does not list each kernel as CSV; write that with: nsys stats "
                  "--report cuda_gpu_trace --format csv"};
-  KernelTrace trace(answers, sink);
+  KernelTrace trace(answers, group_name(reader.head()), sink);
   for (Line line; reader.next(line);) trace.read(line);
   return {};
 }

@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "event_name.hpp"
@@ -20,86 +20,119 @@ namespace {
 
 using nlohmann::json;
 
-constexpr const char* kTimes = "Communication Time Info";
-constexpr const char* kElapsed = "Elapse Time(ms)";
+constexpr std::string_view kTimes = "Communication Time Info";
 constexpr double kUsPerMs = 1000;
-constexpr std::size_t kMostKeys = 16; ///< deeper than any of these logs
+constexpr std::size_t kMaxDepth = 32, kMaxKeyBytes = 512;
 
-/// Members of a step that are no run.
-bool is_sum(const std::string& name) { return name.starts_with("Total Op Info") || name.starts_with("total"); }
-
-/// "(0, 1)", which names the ranks of a group: so many. 0 for anything else.
-int ranks_in(const std::string& key) {
-  if (!key.starts_with('(') || !key.ends_with(')')) return 0;
-  std::int64_t count = 0;
-  for (const std::string_view rank : split(std::string_view(key).substr(1, key.size() - 2), ','))
-    if (parse_whole(trimmed(rank))) ++count;
-  return count >= 2 && count <= planner::kMaxWorldSize ? static_cast<int>(count) : 0;
+/// The ranks of "(0, 1)"; none for anything else.
+std::set<std::int64_t> ranks_in(const std::string& key) {
+  std::set<std::int64_t> ranks;
+  if (!key.starts_with('(') || !key.ends_with(')')) return ranks;
+  for (const std::string_view part : split(std::string_view(key).substr(1, key.size() - 2), ','))
+    if (const auto rank = parse_whole(trimmed(part)); rank && ranks.size() < planner::kMaxWorldSize)
+      ranks.insert(*rank);
+  return ranks;
 }
 
-class Runs {
+/// The document's objects by their names, and of the innermost one that says a run's times these.
+class Handler : public nlohmann::json_sax<json> {
  public:
-  Runs(const ImportAnswers& answers, LogSink& sink) : answers_(answers), sink_(sink) {}
+  Handler(const ImportAnswers& answers, const JsonPieces& pieces, LogSink& sink)
+      : answers_(answers), pieces_(pieces), sink_(sink) {}
 
-  /// Called by the parser. False: what was read is of no more use.
-  bool visit(int depth, json::parse_event_t event, json& parsed, std::int64_t line) {
-    const auto at = static_cast<std::size_t>(std::max(depth, 1));
-    if (event == json::parse_event_t::key && at <= kMostKeys) {
-      keys_.resize(at);
-      keys_.back() = parsed.get_ref<const std::string&>();
-    }
-    if (event != json::parse_event_t::object_end || !parsed.is_object()) return true;
-    const auto times = parsed.find(kTimes);
-    if (times == parsed.end()) return depth == 0 || parsed.contains(kElapsed); // what a run's end needs
-    keys_.resize(std::min(static_cast<std::size_t>(depth), keys_.size()));
-    read(line, *times);
+  bool null() override { return true; }
+  bool boolean(bool) override { return true; }
+  bool number_integer(number_integer_t value) override { return number(static_cast<double>(value)); }
+  bool number_unsigned(number_unsigned_t value) override { return number(static_cast<double>(value)); }
+  bool number_float(number_float_t value, const string_t&) override { return number(value); }
+  bool string(string_t&) override { return true; }
+  bool binary(binary_t&) override { return false; }
+  bool start_object(std::size_t) override {
+    if (is_times()) elapsed_us_ = waited_us_ = {};
+    return open();
+  }
+  bool start_array(std::size_t) override { return open(); }
+  bool key(string_t& name) override {
+    name.resize(std::min(name.size(), kMaxKeyBytes));
+    keys_.back() = name;
+    return true;
+  }
+  bool end_array() override {
+    keys_.pop_back();
+    return true;
+  }
+  bool end_object() override {
+    keys_.pop_back();
+    if (is_times()) read_run();
+    return true;
+  }
+  bool parse_error(std::size_t, const std::string&, const nlohmann::detail::exception&) override {
+    if (fault_.empty()) fault_ = "is no JSON from here on; the log is cut or damaged";
     return false;
   }
 
+  [[nodiscard]] const std::string& fault() const noexcept { return fault_; }
+
  private:
+  bool open() {
+    keys_.emplace_back();
+    if (keys_.size() <= kMaxDepth) return true;
+    fault_ = "is nested deeper than 32 levels";
+    return false;
+  }
+
+  /// Whether the value at hand is the times of a run.
+  [[nodiscard]] bool is_times() const { return !keys_.empty() && keys_.back() == kTimes; }
+
+  bool number(double value) {
+    if (keys_.size() < 2 || keys_[keys_.size() - 2] != kTimes) return true;
+    if (keys_.back() == "Elapse Time(ms)") elapsed_us_ = value * kUsPerMs;
+    if (keys_.back() == "Synchronization Time(ms)") waited_us_ = value * kUsPerMs;
+    return true;
+  }
+
   /// A run's times stand under its name, or under a rank's under its name.
-  void read(std::int64_t line, const json& times) {
-    std::optional<std::int64_t> rank;
-    std::string name = keys_.empty() ? std::string() : keys_.back();
-    if (keys_.size() >= 2 && (rank = parse_whole(name))) name = keys_[keys_.size() - 2];
-    if (is_sum(name)) return sink_.skip(line, "a sum over runs");
+  void read_run() {
+    const std::int64_t line = pieces_.line();
+    std::span<const std::string> path(keys_.data(), keys_.size() - 1);
+    const auto rank = path.empty() ? std::nullopt : parse_whole(path.back());
+    if (rank) path = path.first(path.size() - 1);
+    const std::string name = path.empty() ? "" : path.back();
+    if (name.starts_with("Total Op Info") || name.starts_with("total")) return sink_.skip(line, "a sum over runs");
     const MsprofOperator found = find_msprof_operator({}, name);
     if (found.work != MsprofWork::Collective) return sink_.skip(line, "no collective that mc2 plans");
-    const auto us_of = [&](const char* key) -> std::optional<double> {
-      const auto value = times.find(key);
-      if (value == times.end() || !value->is_number()) return std::nullopt;
-      return value->get<double>() * kUsPerMs;
-    };
-    const auto elapsed = us_of(kElapsed), waited = us_of("Synchronization Time(ms)");
-    if (!elapsed || !waited || !(*waited >= 0))
-      return sink_.bad(line, "its elapse or synchronization time is no number");
+    if (!elapsed_us_ || !waited_us_ || *waited_us_ < 0)
+      return sink_.bad(line, "its elapse or synchronization time is no number of at least 0");
     if (!answers_.message_bytes) {
       sink_.ask("the collectives' bytes (--bytes): these logs tell what links moved; or import the run's database");
       return sink_.skip(line, "without the size of its array");
     }
-    take(line, found.collective, name, rank, *elapsed, *waited);
+    take(line, found.collective, path, rank);
   }
 
   /// Of a rank: with the times of the others, of which one came last. Else less what it waited before it began.
-  void take(std::int64_t line, planner::Collective collective, const std::string& name,
-            std::optional<std::int64_t> rank, double elapsed_us, double waited_us) {
-    const int group_ranks = keys_.empty() ? 0 : ranks_in(keys_.front());
-    const bool is_of_all = rank && group_ranks > 0;
-    const auto time = from_us(is_of_all ? elapsed_us : elapsed_us - waited_us);
+  void take(std::int64_t line, planner::Collective collective, std::span<const std::string> path,
+            std::optional<std::int64_t> rank) {
+    const auto ranks = ranks_in(path.front());
+    const bool is_of_all = rank && ranks.size() >= 2;
+    if (is_of_all && !ranks.contains(*rank)) return sink_.bad(line, "its rank is none of " + shown(path.front()));
+    const auto time = from_us(is_of_all ? *elapsed_us_ : *elapsed_us_ - *waited_us_);
     if (!time || time->count() <= 0) return sink_.bad(line, "it takes no time, or waited for longer than it took");
-    Timing timing{
-        .collective = collective, .message_bytes = *answers_.message_bytes, .world_size = group_ranks, .time = *time};
-    std::string run = name;
-    if (is_of_all) run = list_text(std::span(keys_).first(keys_.size() - 1));
-    timing.event = event_name(group_name(run), is_of_all ? 0 : ++run_count_);
-    timing.rank = static_cast<int>(std::min<std::int64_t>(rank.value_or(0), planner::kMaxWorldSize));
+    Timing timing{.collective = collective, .message_bytes = *answers_.message_bytes, .time = *time};
+    if (is_of_all) {
+      timing.world_size = static_cast<int>(ranks.size());
+      timing.event = event_name(group_name(list_text(path)), 0);
+      timing.rank = static_cast<int>(std::distance(ranks.begin(), ranks.find(*rank)));
+    }
     sink_.take(line, timing, std::string(planner::to_string(collective)) + ", size as said");
   }
 
   const ImportAnswers& answers_;
+  const JsonPieces& pieces_;
   LogSink& sink_;
-  std::vector<std::string> keys_; ///< of the objects that are open
-  std::uint64_t run_count_ = 0;
+  std::vector<std::string> keys_; ///< of the objects that are open, each the last that was read
+  std::optional<double> elapsed_us_, waited_us_;
+  std::string fault_;
 };
 
 } // namespace
@@ -117,13 +150,9 @@ Result<void> read_torch_npu(LogReader& reader, const ImportAnswers& answers, Log
                  "has the fastest and slowest links of runs, not what a run took; import communication.json, or the "
                  "run's database"};
   JsonPieces pieces(reader);
-  Runs runs(answers, sink);
-  const auto visit = [&](int depth, json::parse_event_t event, json& parsed) {
-    return runs.visit(depth, event, parsed, pieces.line());
-  };
-  const json document = json::parse(pieces.begin(), JsonPieces::end(), visit, false);
-  if (document.is_discarded() && reader.fault().empty())
-    sink.bad(pieces.line(), "is no JSON from here on; the log is cut or damaged");
+  Handler handler(answers, pieces, sink);
+  const bool is_whole = json::sax_parse(pieces.begin(), JsonPieces::end(), &handler);
+  if (!is_whole && reader.fault().empty()) sink.bad(pieces.line(), handler.fault());
   return {};
 }
 

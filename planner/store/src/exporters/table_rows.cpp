@@ -29,16 +29,28 @@ std::optional<Number> number_in(std::string_view text) {
   return failure == std::errc() && end == text.data() + text.size() ? std::optional(value) : std::nullopt;
 }
 
-/// Programs that save a table write numbers in their own way.
-bool says_the_same(std::string_view one, std::string_view other) {
-  constexpr double kDigits = 1e-6;
-  if (one == other) return true;
-  const auto a = number_in<double>(one), b = number_in<double>(other);
-  return a && b && std::abs(*a - *b) <= kDigits * std::max(std::abs(*a), std::abs(*b));
-}
-
 bool is_decision(std::string_view column) {
   return column == kVariant || std::ranges::find(kNeeded, column) != kNeeded.end();
+}
+
+constexpr std::string_view kUncut = "uncut";
+
+/// Errors: InvalidSpec.
+Result<planner::Cut> cut_of(std::string_view blocks, const planner::OpSpec& op) {
+  return blocks == kUncut ? planner::uncut(op) : planner::parse_cut(blocks);
+}
+
+/// Programs that save a table write its predictions in their own way.
+bool says_the_same(std::string_view column, std::string_view one, std::string_view other, const planner::Plan& plan) {
+  constexpr double kDigits = 1e-6;
+  if (one == other) return true;
+  if (column == "blocks") {
+    const auto cut = cut_of(one, plan.op);
+    return cut && cut.value() == plan.cut;
+  }
+  if (is_decision(column)) return false;
+  const auto a = number_in<double>(one), b = number_in<double>(other);
+  return a && b && std::abs(*a - *b) <= kDigits * std::max(std::abs(*a), std::abs(*b));
 }
 
 /// "blocks is 512 + 7 x 512 where its plan has 8 x 512; ..."; empty where nothing differs.
@@ -50,7 +62,7 @@ Result<std::string> changes_in(const TableRow& row, const std::vector<TableColum
     const auto cell = row.cells.find(column.name);
     if (cell == row.cells.end() || column.name == kLoss) continue;
     const std::string own = column.cell(item);
-    if (says_the_same(cell->second, own)) continue;
+    if (says_the_same(column.name, cell->second, own, *row.plan)) continue;
     const std::string change =
         std::string(column.name) + " is " + one_line(cell->second, 64) + " where its plan has " + own;
     if (!is_decision(column.name))
@@ -97,7 +109,7 @@ class RowReader {
 Result<planner::Plan> plan_by_value(const TableRow& row, const std::string& reason) {
   const RowReader reader(row);
   MC2_ASSIGN(const auto op, reader.op());
-  MC2_ASSIGN(auto cut, planner::parse_cut(reader.text("blocks")));
+  MC2_ASSIGN(auto cut, cut_of(reader.text("blocks"), op));
   const planner::Variant variant =
       planner::parse_variant(reader.text(kVariant).empty() ? "imported" : reader.text(kVariant));
   const planner::Fingerprint machine =
@@ -109,11 +121,12 @@ Result<planner::Plan> plan_by_value(const TableRow& row, const std::string& reas
 
 } // namespace
 
-Result<planner::Plan> plan_of_row(const TableRow& row, const std::vector<TableColumn>& columns) {
+Result<planner::Plan> plan_of_row(TableRow row, const std::vector<TableColumn>& columns) {
   std::string reason = "read from a row that was written by hand";
   if (row.plan) {
     MC2_ASSIGN(const auto changes, changes_in(row, columns));
     if (changes.empty()) return *row.plan;
+    for (const TableColumn& column : columns) row.cells.try_emplace(column.name, column.cell({*row.plan, {}}));
     reason = "read from an edited table: " + changes;
   }
   std::vector<std::string_view> missing;

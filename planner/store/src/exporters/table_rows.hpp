@@ -29,7 +29,7 @@ struct TableRow {
 /// @param columns  of the table
 /// Errors: Malformed for a row by hand that lacks what a plan needs, for cells that make no plan and for predictions
 /// that are not the plan's.
-[[nodiscard]] Result<planner::Plan> plan_of_row(const TableRow& row, const std::vector<TableColumn>& columns);
+[[nodiscard]] Result<planner::Plan> plan_of_row(TableRow row, const std::vector<TableColumn>& columns);
 
 /// The cells of a line of CSV. Errors: Malformed for a quote that is not closed.
 [[nodiscard]] Result<std::vector<std::string>> csv_cells(std::string_view line);

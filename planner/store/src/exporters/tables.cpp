@@ -2,9 +2,11 @@
 #include <charconv>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "exporters/parts.hpp"
 #include "exporters/table_rows.hpp"
+#include "json_parse.hpp"
 #include "mc2/planner/cutting.hpp"
 #include "mc2/planner/op_spec.hpp"
 #include "mc2/planner/text.hpp"
@@ -192,8 +194,11 @@ Result<std::vector<ExportItem>> read_csv(std::string_view text) {
     text.remove_prefix(std::min(line.size() + 1, text.size()));
     if (line.ends_with('\r')) line.remove_suffix(1);
     const std::string place = "line " + std::to_string(number);
+    if (line.empty()) continue;
     if (names.empty()) {
       MC2_ASSIGN(names, csv_cells(line));
+      if (std::set<std::string>(names.begin(), names.end()).size() != names.size())
+        return Error{ErrorCode::Malformed, place, "is a heading in which a column stands twice"};
       if (std::ranges::find(names, "blocks") == names.end())
         return Error{ErrorCode::Malformed, place, "is no heading of a table of plans: it has no column blocks"};
       continue;
@@ -263,7 +268,7 @@ std::string cell_of(const json& value) {
                                    : value.dump();
 }
 
-/// "512 + 4 x 896", of groups of equal blocks. Errors: Malformed.
+/// "1x512+4x896", of groups of equal blocks. Errors: Malformed.
 Result<std::string> blocks_in(const json& groups) {
   std::vector<std::string> parts;
   for (const json& group : groups) {
@@ -272,8 +277,7 @@ Result<std::string> blocks_in(const json& groups) {
     if (!is_group) return Error{ErrorCode::Malformed, "blocks", "are no list of groups with 'rows' and 'count'"};
     parts.push_back(group["count"].dump() + "x" + group["rows"].dump());
   }
-  MC2_ASSIGN(const auto cut, planner::parse_cut(list_text(parts, "+")));
-  return cut.text();
+  return list_text(parts, "+");
 }
 
 /// Of one m, with what the table says of all. Errors: Malformed.
@@ -297,7 +301,10 @@ Result<TableRow> m_table_row(const json& table, const std::string& m, const json
 } // namespace
 
 Result<std::vector<ExportItem>> read_m_table(std::string_view text) {
-  const json table = json::parse(text, nullptr, false);
+  MC2_ASSIGN(const json table, parse_json(text));
+  if (table.is_object() && table.contains("schema") && table["schema"] != "mc2.plan_table/1")
+    return Error{ErrorCode::NewerVersion, "schema",
+                 "is " + cell_of(table["schema"]) + "; this build reads mc2.plan_table/1"};
   if (!table.is_object() || !table.contains("plans") || !table["plans"].is_object())
     return Error{ErrorCode::Malformed, "", "is no table of plans by m ('plans')"};
   std::map<std::int64_t, ExportItem> by_m;
@@ -307,7 +314,8 @@ Result<std::vector<ExportItem>> read_m_table(std::string_view text) {
     if (!row) return Error{ErrorCode::Malformed, place, row.error().text()};
     MC2_ASSIGN(auto item, item_of(row.value(), place));
     const std::int64_t own_m = item.plan.op.m;
-    by_m.insert_or_assign(own_m, std::move(item));
+    if (!by_m.try_emplace(own_m, std::move(item)).second)
+      return Error{ErrorCode::Malformed, place, "is the second plan of m=" + std::to_string(own_m)};
   }
   std::vector<ExportItem> items;
   for (auto& [m, item] : by_m) items.push_back(std::move(item));

@@ -100,7 +100,7 @@ struct TimedRound {
 struct TimedEvent {
   std::uint64_t event = 0;
   TimedRound shortest; ///< of the rank that came last and waited for nobody, if all ranks are there
-  std::vector<std::pair<int, std::chrono::nanoseconds>> ranks; ///< that timed it
+  std::vector<std::pair<int, std::chrono::nanoseconds>> ranks; ///< that timed it, ascending
   bool is_torn = false; ///< one rank has two times: the logs number their runs differently
   [[nodiscard]] bool is_complete(int world_size) const noexcept;
 };

@@ -77,7 +77,7 @@ function QuestionForm({question, own, llms, machines, onOwn}: FormProps) {
           onChange={(event) => void takeFile(event.currentTarget.files?.[0])}
         />
       </label>
-      {number("ranks", "ranks", 2, 1024)}
+      {number("ranks", "ranks", 2, 65536)}
       {number("first_m", "m from", 1, longestStep)}
       {number("m", "to", 1, longestStep)}
       {choice("dtype", "Element type", [["", "the model's"], ...dtypes.map((name): [string, string] => [name, name])])}

@@ -16,8 +16,9 @@ namespace mc2::finder {
 
 /// What is known of a machine that is not here.
 struct DeviceCosts {
-  planner::CostModel model;
+  planner::CostModel model;       ///< where cuts were measured, of the m of theirs that is nearest
   std::vector<std::string> notes; ///< sources, confidence, what imported samples and cuts changed; for people
+  bool is_measured = false;       ///< whether imported samples or cuts are in it
   std::optional<profiler::Refinement> refinement = std::nullopt; ///< of the operator's own measured cuts, if any
 };
 
@@ -32,12 +33,12 @@ struct DeviceCosts {
 [[nodiscard]] Result<DeviceCosts> device_costs(const std::string& device, const planner::OpSpec& op,
                                                const planner::PlanOptions& limits, const std::optional<Kept>& kept);
 
-/// A plan made from the costs of a device: of the cuts that were measured there the best, where the question leaves
-/// variant and options open, else what the model gives.
-[[nodiscard]] PlanSource device_planner(DeviceCosts costs);
+/// Where plans of a device come from: what is kept of it, then its costs: of the cuts that were measured there the
+/// best, where the question leaves variant and options open, else what the model gives.
+[[nodiscard]] std::vector<PlanSource> device_places(DeviceCosts costs, const std::optional<Kept>& kept);
 
-/// device_costs() for questions of one device that differ in sizes; an operator that another model answers for is not
-/// looked up again. Threads: one at a time; each makes its own.
+/// device_costs() for questions of one device that differ in sizes; what is kept is read once. Threads: one at a time;
+/// each makes its own.
 [[nodiscard]] FindModel finding_on_device(std::string device, planner::PlanOptions limits, std::optional<Kept> kept);
 
 } // namespace mc2::finder

@@ -50,7 +50,7 @@ class Layers {
   [[nodiscard]] std::vector<PlanKey> list_plan_keys(const std::string& fingerprint_digest) const;
   /// Of every layer that can be read, stronger layers first. As Store::list_profiles.
   [[nodiscard]] std::vector<planner::Profile> list_profiles(const std::map<std::string, std::string>& fields) const;
-  /// Of every layer, the strongest last. As store::list_measured_cuts.
+  /// Of every layer that can be read, the strongest last. As store::list_measured_cuts of the writable one.
   [[nodiscard]] Result<std::vector<Measurement>> list_measured_cuts(const std::string& device,
                                                                     const planner::OpSpec& op) const;
 

@@ -22,7 +22,7 @@ struct BuiltInTopology {
 /// Errors: UnknownName (topology), listing those that there are.
 [[nodiscard]] Result<planner::Topology> find_built_in_topology(std::string_view name);
 
-/// A document, which begins with a brace, or the name of a published cluster.
+/// The name of a published cluster, which begins with a letter or digit, or a document.
 /// Errors: as decode_topology and find_built_in_topology.
 [[nodiscard]] Result<planner::Topology> topology_of(std::string_view document_or_name);
 
