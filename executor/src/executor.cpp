@@ -1,4 +1,5 @@
 #include "mc2/executor/executor.hpp"
+#include "mc2/planner/text.hpp"
 
 #include <string>
 
@@ -10,9 +11,7 @@ namespace {
 Result<void> check_fingerprint(const planner::Fingerprint& plan, const planner::Fingerprint& machine) {
   const auto differences = machine.differences(plan);
   if (differences.empty()) return {};
-  std::string list;
-  for (const auto& difference : differences) list += (list.empty() ? "" : ", ") + difference;
-  return Error{ErrorCode::Stale, "fingerprint", "the plan was made for another machine: " + list};
+  return Error{ErrorCode::Stale, "fingerprint", "the plan was made for another machine: " + list_text(differences)};
 }
 
 /// The plan's stages, if the communicator may run them.

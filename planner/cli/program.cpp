@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "mc2/executor/processes.hpp"
+#include "mc2/planner/text.hpp"
 #include "pages/terminal.hpp"
 
 namespace mc2::cli {
@@ -130,12 +131,10 @@ int exit_parse(const CLI::App& app, const CLI::ParseError& error) {
     const std::string wrong = word.starts_with('-') ? "is no option of " + name : "is not expected here";
     return report(ExitCode::Usage, word + ": " + wrong + suggestion(word, option_names(*command)) + hint);
   }
-  std::string legal;
-  for (const auto& one : commands) legal += (legal.empty() ? "" : ", ") + one;
   const std::string wrong = unknown.empty()
                                 ? "name a command after '" + name + "'"
                                 : "no command '" + unknown.front() + "'" + suggestion(unknown.front(), commands);
-  return report(ExitCode::Usage, wrong + "; legal: " + legal + hint);
+  return report(ExitCode::Usage, wrong + "; legal: " + list_text(commands) + hint);
 }
 
 /// What a shell tells of a program that SIGPIPE has ended.

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "gpu_matmul.hpp"
+#include "mc2/planner/text.hpp"
 
 namespace mc2::planner {
 namespace {
@@ -136,8 +137,7 @@ bool has_analytic_curve(const CostModel& model) {
 }
 
 Result<CostModel> restricted_to(const Variant& variant, CostModel model) {
-  std::string known;
-  for (const auto& cost : model.variants) known += (known.empty() ? "" : ", ") + cost.variant.text();
+  const std::string known = list_text(model.variants, [](const auto& cost) { return cost.variant.text(); });
   std::erase_if(model.variants, [&](const VariantCost& cost) { return cost.variant != variant; });
   if (!model.variants.empty()) return model;
   return Error{

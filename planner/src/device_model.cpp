@@ -1,7 +1,6 @@
 #include "mc2/planner/device_model.hpp"
 
 #include <algorithm>
-#include <ranges>
 #include <string>
 #include <utility>
 #include <vector>
@@ -220,9 +219,7 @@ CostCurve collective_curve(const PublishedCollective& from, int ranks) {
 std::string ranks_text(const std::vector<int>& ranks) {
   const bool is_run = ranks.size() > 1 && ranks.back() - ranks.front() + 1 == std::ssize(ranks);
   if (is_run) return std::to_string(ranks.front()) + " to " + std::to_string(ranks.back());
-  std::string text;
-  for (const int count : ranks) text += (text.empty() ? "" : ", ") + std::to_string(count);
-  return text;
+  return list_text(ranks, [](int count) { return std::to_string(count); });
 }
 
 /// Errors: Infeasible for a collective or ranks without a fit.
@@ -250,10 +247,9 @@ Result<const PublishedCollective*> find_collective(const DeviceTable& table, con
 Result<CostModel> model_of(const DeviceTable& table, const OpSpec& op) {
   const std::string name(table.device.name);
   if (std::ranges::find(table.dtypes, op.dtype) == table.dtypes.end()) {
-    std::string legal;
-    for (const DType dtype : table.dtypes) legal += (legal.empty() ? "" : ", ") + std::string(to_string(dtype));
     return Error{ErrorCode::Infeasible, "dtype",
-                 "nothing is published for " + std::string(to_string(op.dtype)) + " on " + name + "; legal: " + legal};
+                 "nothing is published for " + std::string(to_string(op.dtype)) + " on " + name +
+                     "; legal: " + list_text(table.dtypes, [](DType dtype) { return to_string(dtype); })};
   }
   MC2_ASSIGN(const auto collective, find_collective(table, op));
   if (cut_axis(op) != CutAxis::Rows)
@@ -284,10 +280,9 @@ Result<CostModel> device_model(std::string_view device, const OpSpec& op) {
   const auto& known = tables();
   const auto table = std::ranges::find(known, device, [](const DeviceTable& each) { return each.device.name; });
   if (table == known.end()) {
-    const auto names = std::views::transform(published_devices(), &PublishedDevice::name);
-    return Error{
-        ErrorCode::UnknownName, "device",
-        "'" + std::string(device.substr(0, 64)) + "' is no device with published costs; legal: " + list_text(names)};
+    return Error{ErrorCode::UnknownName, "device",
+                 "'" + std::string(device.substr(0, 64)) + "' is no device with published costs; legal: " +
+                     list_text(published_devices(), &PublishedDevice::name)};
   }
   MC2_TRY(op.validate());
   MC2_ASSIGN(auto model, model_of(*table, op));

@@ -5,6 +5,7 @@
 #include "backends/host/host_backend.hpp"
 #include "backends/mpi/mpi_backend.hpp"
 #include "mc2/executor/backend.hpp"
+#include "mc2/planner/text.hpp"
 
 namespace mc2::executor {
 
@@ -16,13 +17,11 @@ std::span<const Backend* const> backend_registry() noexcept {
 }
 
 Result<const Backend*> find_backend(std::string_view name) {
-  std::string names;
-  for (const Backend* backend : backend_registry()) {
+  for (const Backend* backend : backend_registry())
     if (backend->name() == name) return backend;
-    names += (names.empty() ? "" : ", ") + std::string(backend->name());
-  }
   return Error{ErrorCode::UnknownName, "backend",
-               "no backend \"" + std::string(name) + "\" in this build; it has: " + names};
+               "no backend \"" + std::string(name) +
+                   "\" in this build; it has: " + list_text(backend_registry(), &Backend::name)};
 }
 
 } // namespace mc2::executor

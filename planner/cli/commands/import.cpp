@@ -66,8 +66,7 @@ std::string run_text(const std::pair<std::int64_t, std::int64_t>& run) {
 }
 
 std::string lines_text(const profiler::LineGroup& group) {
-  std::string text;
-  for (const auto& run : group.runs) text += (text.empty() ? "" : ", ") + run_text(run);
+  const std::string text = list_text(group.runs, run_text);
   return group.last_line > group.runs.back().second ? text + ", ... " + std::to_string(group.last_line) : text;
 }
 

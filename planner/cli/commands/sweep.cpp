@@ -10,6 +10,7 @@
 
 #include "commands/commands.hpp"
 #include "mc2/planner/cutting.hpp"
+#include "mc2/planner/text.hpp"
 #include "mc2/render/text.hpp"
 #include "options/number_list.hpp"
 #include "options/numbers.hpp"
@@ -61,9 +62,8 @@ Result<void> keep_models(const std::vector<std::string>& wanted, std::vector<Lay
     if (std::find(known.begin(), known.end(), layer.model) == known.end()) known.push_back(layer.model);
   for (const auto& name : wanted) {
     if (std::find(known.begin(), known.end(), name) != known.end()) continue;
-    std::string legal;
-    for (const auto& each : known) legal += (legal.empty() ? "" : ", ") + each;
-    return Error{ErrorCode::UnknownName, "--models", "unknown model '" + name.substr(0, 64) + "'; legal: " + legal};
+    return Error{ErrorCode::UnknownName, "--models",
+                 "unknown model '" + name.substr(0, 64) + "'; legal: " + list_text(known)};
   }
   std::erase_if(layers, [&](const LayerShape& layer) {
     return std::find(wanted.begin(), wanted.end(), layer.model) == wanted.end();

@@ -1,4 +1,5 @@
 #include "options/csv.hpp"
+#include "mc2/planner/text.hpp"
 
 #include <algorithm>
 #include <charconv>
@@ -75,11 +76,7 @@ std::optional<LineFault> fault_in(std::string_view line) {
                    "holds the control character " + std::to_string(static_cast<int>(*control)) + "; write plain text"};
 }
 
-std::string listed(std::span<const CsvColumn> columns) {
-  std::string names;
-  for (const auto& column : columns) names += (names.empty() ? "" : ", ") + std::string(column.name);
-  return names;
-}
+std::string listed(std::span<const CsvColumn> columns) { return list_text(columns, &CsvColumn::name); }
 
 /// The index of every known column's cell, -1 for one that the heading leaves out.
 Result<std::vector<int>> match_heading(const std::string& file, int line, const std::vector<CsvCell>& heading,

@@ -120,9 +120,7 @@ Lines refusals(const LlmPlan& plan) {
 std::string missing_text(const LlmPlan& plan) {
   std::set<std::string> names;
   for (const LlmStep& step : plan.steps) names.insert(step.missing.begin(), step.missing.end());
-  std::string text;
-  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
-  return text.empty() ? "" : "* without layers that have no plan there or are none of that form: " + text;
+  return names.empty() ? "" : "* without layers that have no plan there or are none of that form: " + list_text(names);
 }
 
 /// Of the first layer of the form that has one at these tokens.

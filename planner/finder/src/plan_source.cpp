@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "mc2/planner/cutting.hpp"
+#include "mc2/planner/text.hpp"
 #include "mc2/store/codec.hpp"
 
 namespace mc2::finder {
@@ -23,12 +24,6 @@ Failure meaning_of(ErrorCode code) {
     case ErrorCode::Unreadable: return Failure::Unreadable;
     default: return Failure::Miss;
   }
-}
-
-std::string joined(const std::vector<std::string>& reasons) {
-  std::string text;
-  for (const auto& reason : reasons) text += (text.empty() ? "" : "; ") + reason;
-  return text;
 }
 
 /// The places' answers so far.
@@ -53,7 +48,8 @@ class Search {
   [[nodiscard]] Result<FoundPlan> result() && {
     if (ended_) return *ended_;
     if (!best_)
-      return Error{unreadable_.value_or(last_), "", misses_.empty() ? "there is no place with plans" : joined(misses_)};
+      return Error{unreadable_.value_or(last_), "",
+                   misses_.empty() ? "there is no place with plans" : list_text(misses_, "; ")};
     best_->misses = std::move(misses_);
     best_->passed_over_damage = unreadable_.has_value();
     return *std::move(best_);

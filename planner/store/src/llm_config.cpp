@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "json_reader.hpp"
+#include "mc2/planner/text.hpp"
 #include "mc2/store/text.hpp"
 
 namespace mc2::store {
@@ -277,19 +278,15 @@ Result<LlmConfig> decode_llm_config(std::string_view json, std::string name) {
 }
 
 std::string llm_architectures() {
-  std::string names;
-  for (const auto& each : kArchitectures) names += (names.empty() ? "" : ", ") + std::string(each.name);
-  return names;
+  return list_text(kArchitectures, [](const auto& each) { return each.name; });
 }
 
 Result<LlmConfig> find_built_in_llm(std::string_view name) {
-  std::string legal;
-  for (const auto& each : built_in_llms()) {
+  for (const auto& each : built_in_llms())
     if (each.name == name) return decode_llm_config(each.json, std::string(name));
-    legal += (legal.empty() ? "" : ", ") + std::string(each.name);
-  }
   return Error{ErrorCode::UnknownName, "model",
-               "unknown model '" + std::string(name.substr(0, 64)) + "'; legal: " + legal};
+               "unknown model '" + std::string(name.substr(0, 64)) +
+                   "'; legal: " + list_text(built_in_llms(), &BuiltInLlm::name)};
 }
 
 } // namespace mc2::store

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <ranges>
 #include <string>
 
 #include "mc2/planner/text.hpp"
@@ -14,9 +13,9 @@ namespace mc2::store {
 Result<planner::Topology> find_built_in_topology(std::string_view name) {
   const auto found = std::ranges::find(built_in_topologies(), name, &BuiltInTopology::name);
   if (found != built_in_topologies().end()) return decode_topology(found->json);
-  return Error{ErrorCode::UnknownName, "topology",
-               "unknown topology " + in_quotes(name) +
-                   "; legal: " + list_text(std::views::transform(built_in_topologies(), &BuiltInTopology::name))};
+  return Error{
+      ErrorCode::UnknownName, "topology",
+      "unknown topology " + in_quotes(name) + "; legal: " + list_text(built_in_topologies(), &BuiltInTopology::name)};
 }
 
 Result<planner::Topology> topology_of(std::string_view document_or_name) {

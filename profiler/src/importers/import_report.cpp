@@ -1,4 +1,5 @@
 #include "mc2/profiler/import_report.hpp"
+#include "mc2/planner/text.hpp"
 
 #include <algorithm>
 
@@ -55,9 +56,7 @@ Result<void> ImportedLogs::add(const std::string& name, const LogSummary& summar
 Result<void> ImportedLogs::require_timings() const {
   if (took_count > 0) return {};
   if (questions.empty()) return Error{ErrorCode::CannotFit, "", "no line of the logs is a timing that mc2 can use"};
-  std::string text;
-  for (const auto& question : questions) text += (text.empty() ? "" : "; ") + question;
-  return Error{ErrorCode::InvalidSpec, "", "no timing was taken; say " + text};
+  return Error{ErrorCode::InvalidSpec, "", "no timing was taken; say " + list_text(questions, "; ")};
 }
 
 } // namespace mc2::profiler

@@ -4,15 +4,12 @@
 
 #include "log_reader.hpp"
 #include "log_sink.hpp"
+#include "mc2/planner/text.hpp"
 
 namespace mc2::profiler {
 namespace {
 
-std::string names() {
-  std::string text;
-  for (const Importer& importer : importer_registry()) text += (text.empty() ? "" : ", ") + std::string(importer.name);
-  return text;
-}
+std::string names() { return list_text(importer_registry(), &Importer::name); }
 
 Result<const Importer*> find_importer(LogReader& reader, std::string_view format) {
   const auto table = importer_registry();

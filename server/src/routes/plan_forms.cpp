@@ -5,6 +5,7 @@
 #include "http/media.hpp"
 #include "mc2/planner/cutting.hpp"
 #include "mc2/planner/explanation.hpp"
+#include "mc2/planner/text.hpp"
 #include "mc2/render/plan_page.hpp"
 #include "mc2/render/timeline_chart.hpp"
 #include "mc2/render/trace.hpp"
@@ -39,11 +40,7 @@ constexpr std::array kForms{Form{"json", "application/json"}, Form{"svg", "image
                             Form{"trace", "application/vnd.mc2.trace+json"}};
 constexpr std::array<Draw, kForms.size()> kDraws{nullptr, &draw_svg, &draw_text, &draw_trace};
 
-std::string names() {
-  std::string text;
-  for (const Form& form : kForms) text += (text.empty() ? "" : ", ") + std::string(form.name);
-  return text;
-}
+std::string names() { return list_text(kForms, &Form::name); }
 
 Result<Response> draw(const store::StoredPlan& stored, const Form& form) {
   const Draw draw_form = kDraws[static_cast<std::size_t>(&form - kForms.data())];

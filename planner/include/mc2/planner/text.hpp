@@ -1,6 +1,8 @@
 #pragma once
 
+#include <concepts>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -25,16 +27,25 @@ namespace mc2 {
 /// "17 B", "640 KiB", "12.34 GiB": four significant digits of the largest unit that leaves a whole one.
 [[nodiscard]] std::string bytes_text(std::int64_t bytes);
 
-/// "a, b, c" of texts.
-template <typename Texts>
-[[nodiscard]] std::string list_text(const Texts& texts, std::string_view between = ", ") {
+template <typename T>
+concept NoText = !std::convertible_to<T, std::string_view>;
+
+/// "a, b, c" of what is the text of each item: a function or a member.
+template <typename Items, NoText TextOf>
+[[nodiscard]] std::string list_text(const Items& items, TextOf text_of, std::string_view between = ", ") {
   std::string all;
-  for (bool is_first = true; const auto& text : texts) {
+  for (bool is_first = true; const auto& item : items) {
     if (!is_first) all += between;
-    all += text;
+    all += std::invoke(text_of, item);
     is_first = false;
   }
   return all;
+}
+
+/// "a, b, c" of texts.
+template <typename Texts>
+[[nodiscard]] std::string list_text(const Texts& texts, std::string_view between = ", ") {
+  return list_text(texts, std::identity(), between);
 }
 
 } // namespace mc2

@@ -2,6 +2,7 @@
 #include <array>
 
 #include "exporters/parts.hpp"
+#include "mc2/planner/text.hpp"
 #include "mc2/store/text.hpp"
 
 namespace mc2::store {
@@ -27,9 +28,8 @@ Result<const Exporter*> find_exporter(std::string_view name) {
   const auto found = std::find_if(kExporters.begin(), kExporters.end(),
                                   [&](const Exporter& exporter) { return exporter.name == name; });
   if (found != kExporters.end()) return &*found;
-  std::string names;
-  for (const Exporter& exporter : kExporters) names += (names.empty() ? "" : ", ") + std::string(exporter.name);
-  return Error{ErrorCode::UnknownName, "--format", "unknown format " + in_quotes(name) + "; legal: " + names};
+  return Error{ErrorCode::UnknownName, "--format",
+               "unknown format " + in_quotes(name) + "; legal: " + list_text(kExporters, &Exporter::name)};
 }
 
 } // namespace mc2::store

@@ -1,4 +1,5 @@
 #include "mc2/store/llm_settings.hpp"
+#include "mc2/planner/text.hpp"
 
 #include <algorithm>
 #include <array>
@@ -169,12 +170,10 @@ constexpr std::array kSettings{
 std::span<const LlmSettings> llm_settings() noexcept { return kSettings; }
 
 Result<const LlmSettings*> find_llm_settings(std::string_view name) {
-  std::string legal;
-  for (const auto& each : kSettings) {
+  for (const auto& each : kSettings)
     if (each.name == name) return &each;
-    legal += (legal.empty() ? "" : ", ") + std::string(each.name);
-  }
-  return Error{ErrorCode::UnknownName, "--settings", "is " + in_quotes(name) + "; legal: " + legal};
+  return Error{ErrorCode::UnknownName, "--settings",
+               "is " + in_quotes(name) + "; legal: " + list_text(kSettings, &LlmSettings::name)};
 }
 
 } // namespace mc2::store

@@ -6,6 +6,7 @@
 
 #include "exporters/nccl.hpp"
 #include "mc2/planner/op_spec.hpp"
+#include "mc2/planner/text.hpp"
 #include "mc2/store/text.hpp"
 
 namespace mc2::store {
@@ -42,9 +43,7 @@ class Fields {
     const std::string_view text = next();
     const auto found = std::ranges::find(names, text);
     if (found != names.end()) return static_cast<int>(found - names.begin());
-    std::string legal;
-    for (const std::string_view each : names) legal += (legal.empty() ? "" : ", ") + std::string(each);
-    return fail(std::string(what) + " is " + in_quotes(text) + "; legal: " + legal);
+    return fail(std::string(what) + " is " + in_quotes(text) + "; legal: " + list_text(names));
   }
 
   /// -1: any. Fields that a line may leave out are that.

@@ -9,6 +9,7 @@
 #include "exporters/parts.hpp"
 #include "mc2/planner/collective.hpp"
 #include "mc2/planner/op_spec.hpp"
+#include "mc2/planner/text.hpp"
 
 namespace mc2::store {
 namespace {
@@ -63,12 +64,10 @@ Result<void> require_hccl_algorithm(Collective collective, const std::array<std:
 template <std::size_t N>
 Result<void> require_name(const std::array<std::string_view, N>& legal, std::string_view text, const char* option) {
   if (std::find(legal.begin(), legal.end(), text) != legal.end()) return {};
-  std::string names;
-  for (const std::string_view name : legal) names += (names.empty() ? "" : ", ") + std::string(name);
   return Error{ErrorCode::InvalidSpec, option,
                (text.empty() ? "is missing: a plan does not name it"
                              : "unknown name '" + std::string(text.substr(0, 32)) + "'") +
-                   "; legal: " + names};
+                   "; legal: " + list_text(legal)};
 }
 
 /// The plan's, of an NCCL variant that says so; else as asked. 0: neither says.
