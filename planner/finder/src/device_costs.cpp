@@ -189,24 +189,16 @@ std::vector<PlanSource> device_places(DeviceCosts costs, const std::optional<Kep
 
 FindModel finding_on_device(std::string device, planner::PlanOptions limits, std::optional<Kept> kept) {
   if (kept) kept = reading_once(*std::move(kept));
-  struct Known {
-    CostModel model;
-    std::optional<OpSpec> measured;
+  const auto make = [device, limits = std::move(limits), kept](const OpSpec& op) -> Result<CostModel> {
+    MC2_ASSIGN(auto costs, device_costs(device, op, limits, kept));
+    return std::move(costs.model);
   };
-  auto known = std::make_shared<std::optional<Known>>(); // shared by copies of the function
-  return [device = std::move(device), limits = std::move(limits), kept = std::move(kept),
-          known](const PlanQuestion& question) -> Result<FoundModel> {
-    const auto measured = nearest_measured(kept, device, question.op);
-    const bool answers =
-        *known && planner::has_same_block_costs((*known)->model.op, question.op) && (*known)->measured == measured;
-    if (!answers) {
-      MC2_ASSIGN(auto costs, device_costs(device, question.op, limits, kept));
-      *known = Known{std::move(costs.model), measured};
-    }
-    PlanQuestion there = question;
-    there.machine = (*known)->model.fingerprint;
-    return find_model({.given = {(*known)->model}}, there);
+  // A model that cuts are in is of their m.
+  const auto answers = [device, kept](const CostModel& model, const OpSpec& op) {
+    const auto measured = nearest_measured(kept, device, op);
+    return !measured || model.op == *measured;
   };
+  return finding_each(make, answers);
 }
 
 } // namespace mc2::finder

@@ -173,10 +173,14 @@ Result<PlanRanges> find_ranges(const ModelPlaces& places, const PlanQuestion& qu
   return find_ranges(finding_often(places), question, first_m);
 }
 
-FindModel finding_each(std::function<Result<CostModel>(const OpSpec&)> make) {
+FindModel finding_each(std::function<Result<CostModel>(const OpSpec&)> make,
+                       std::function<bool(const CostModel&, const OpSpec&)> answers) {
   auto known = std::make_shared<std::optional<CostModel>>(); // shared by copies of the function
-  return [known, make = std::move(make)](const PlanQuestion& question) -> Result<FoundModel> {
-    if (!*known || !planner::has_same_block_costs((*known)->op, question.op)) {
+  return [known, make = std::move(make),
+          answers = std::move(answers)](const PlanQuestion& question) -> Result<FoundModel> {
+    const bool is_known = *known && planner::has_same_block_costs((*known)->op, question.op) &&
+                          (!answers || answers(**known, question.op));
+    if (!is_known) {
       MC2_ASSIGN(*known, make(question.op));
     }
     PlanQuestion on_its_machine = question;

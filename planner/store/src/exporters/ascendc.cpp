@@ -8,6 +8,7 @@
 #include "mc2/planner/planner.hpp"
 #include "mc2/planner/text.hpp"
 #include "mc2/store/codec.hpp"
+#include "mc2/store/imported.hpp"
 
 namespace mc2::store {
 namespace {
@@ -247,8 +248,7 @@ Result<planner::Plan> edited_plan(const planner::Plan& plan, TilingValues values
 Result<planner::Plan> plan_by_hand(std::string_view text, const TilingValues& values, bool counts_all_ranks) {
   MC2_ASSIGN(const auto op, tiling_operator(text, values));
   MC2_ASSIGN(auto cut, tiling_cut(op, values, counts_all_ranks ? sample_rows(op) : 1));
-  MC2_ASSIGN(auto plan,
-             planner::unpredicted_plan(op, {{{"backend", "imported"}, {"device", "unknown"}}}, {"imported", {}}, cut));
+  MC2_ASSIGN(auto plan, planner::unpredicted_plan(op, {imported_fields("unknown")}, {"imported", {}}, cut));
   plan.reason = "read from a tiling that was written by hand";
   return plan;
 }

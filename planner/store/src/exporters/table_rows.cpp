@@ -8,6 +8,7 @@
 #include "mc2/planner/cutting.hpp"
 #include "mc2/planner/planner.hpp"
 #include "mc2/planner/text.hpp"
+#include "mc2/store/imported.hpp"
 #include "mc2/store/text.hpp"
 
 namespace mc2::store {
@@ -113,7 +114,7 @@ Result<planner::Plan> plan_by_value(const TableRow& row, const std::string& reas
   const planner::Variant variant =
       planner::parse_variant(reader.text(kVariant).empty() ? "imported" : reader.text(kVariant));
   const planner::Fingerprint machine =
-      row.plan ? row.plan->fingerprint : planner::Fingerprint{{{"backend", "imported"}, {"device", "unknown"}}};
+      row.plan ? row.plan->fingerprint : planner::Fingerprint{imported_fields("unknown")};
   MC2_ASSIGN(auto plan, planner::unpredicted_plan(op, machine, variant, std::move(cut)));
   plan.reason = reason;
   return plan;

@@ -20,7 +20,10 @@ using FindModel = std::function<Result<FoundModel>(const PlanQuestion&)>;
 
 /// By models that are made when they are asked for, each for all questions of equal block costs that follow it; of
 /// their own machine. Threads: one at a time; each makes its own.
-[[nodiscard]] FindModel finding_each(std::function<Result<planner::CostModel>(const planner::OpSpec&)> make);
+/// @param answers  of equal block costs: whether the model answers for the operator, too; null: it does
+[[nodiscard]] FindModel finding_each(
+    std::function<Result<planner::CostModel>(const planner::OpSpec&)> make,
+    std::function<bool(const planner::CostModel&, const planner::OpSpec&)> answers = nullptr);
 
 /// The plans of all m from first_m to the question's (planner/plan_ranges.hpp): each m by the model that answers for it
 /// alone; at the speed of later runs, where there are some, that is learned for the middle of each octave of m; waves
