@@ -266,6 +266,23 @@ Result<std::vector<double>> predict_makespans(const OpSpec& op, const CostModel&
   return result;
 }
 
+Result<LaneTimes> predict_lane_times(const OpSpec& op, const CostModel& model, const Variant& variant, const Cut& cut) {
+  MC2_TRY(validate_given(op, model, cut));
+  const VariantCost* cost = model.cost_of(variant);
+  if (cost == nullptr) return unknown_variant(variant);
+  const PlanOptions options;
+  const strategies::Problem problem = strategies::make_problem(op, model, options);
+  const Timeline timeline = strategies::simulate_cut(problem, *cost, cut);
+  const auto busy_us = [](const std::vector<Span>& spans) {
+    double sum_us = 0;
+    for (const Span& span : spans) sum_us += span.end_us - span.start_us;
+    return sum_us;
+  };
+  const double first_us = busy_us(timeline.first), second_us = busy_us(timeline.second);
+  const bool computes_first = traits_of(op.kind).first_lane == Lane::Compute;
+  return LaneTimes{timeline.makespan_us, computes_first ? first_us : second_us, computes_first ? second_us : first_us};
+}
+
 Result<std::vector<LengthSensitivity>> length_sensitivities(const OpSpec& op, const CostModel& model,
                                                             const Variant& variant, const Cut& cut) {
   MC2_TRY(validate_given(op, model, cut));

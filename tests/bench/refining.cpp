@@ -35,7 +35,7 @@ struct Rounds {
 };
 
 /// Measures and refines until it is settled, at most kRoundCount times.
-Result<void> refine_one(SimulatedNpu npu, Rounds& rounds) {
+Result<void> refine_one(SimulatedNpu npu, bool times_blocks, Rounds& rounds) {
   MC2_ASSIGN(const auto fitted, profiler::fit_cost_model(npu.samples()));
   const profiler::RefineSettings settings{npu.options()};
   std::vector<profiler::MeasuredCut> measured;
@@ -43,7 +43,7 @@ Result<void> refine_one(SimulatedNpu npu, Rounds& rounds) {
   MC2_ASSIGN(const auto plan, planner::make_plan(npu.op(), fitted.model, npu.options()));
   rounds.add(0, npu, plan.cut);
   for (int round = 1; round <= kRoundCount; ++round) {
-    for (const auto& next : refined.next) measured.push_back(npu.measure(next.cut));
+    for (const auto& next : refined.next) measured.push_back(npu.measure(next.cut, times_blocks));
     if (!refined.next.empty()) {
       MC2_ASSIGN(refined, profiler::refine(npu.op(), fitted.model, measured, settings));
     }
@@ -73,12 +73,13 @@ std::string table_of(const Rounds& rounds) {
 void RefiningBench::add_to(CLI::App& app) {
   app.add_option("--truths", truth_count, "simulated NPUs")->capture_default_str()->check(whole_number(1, 10'000));
   app.add_option("--seed", seed, "of the simulated NPUs")->capture_default_str()->check(whole_number(0, kMaxSeed));
+  app.add_flag("--block-times", times_blocks, "what runs a cut also times its blocks");
 }
 
 Result<ExitCode> RefiningBench::run() const {
   Rounds rounds;
   for (int i = 0; i < truth_count; ++i)
-    MC2_TRY(refine_one(SimulatedNpu(seed * 1'000'003 + static_cast<std::uint64_t>(i)), rounds));
+    MC2_TRY(refine_one(SimulatedNpu(seed * 1'000'003 + static_cast<std::uint64_t>(i)), times_blocks, rounds));
   std::cout << "Regret of the cut that is kept against the best of all, " << truth_count
             << " simulated NPUs (noise of a run 1 to 5 %, " << SimulatedNpu::kRunCount << " runs of a cut)\n"
             << table_of(rounds) << "  cuts measured: median " << profiler::quantile(rounds.cut_counts, 0.5) << ", most "

@@ -9,6 +9,7 @@ namespace mc2::cli {
 struct RefiningBench {
   int truth_count = 200; ///< simulated NPUs
   std::uint64_t seed = 1;
+  bool times_blocks = false;
 
   void add_to(CLI::App& app);
   /// Loss of what is kept after each round of measuring the cuts that profiler::refine() asks for, against the best of

@@ -58,14 +58,14 @@ double SimulatedNpu::slowdown(bool is_compute, std::int64_t rows) const {
   return 1 + lane.contention * std::pow(usual, lane.contention_power);
 }
 
-double SimulatedNpu::fused_us(const planner::Cut& cut) const {
-  if (cut.block_rows.size() == 1) return serial_us();
+planner::LaneTimes SimulatedNpu::run(const planner::Cut& cut) const {
+  if (cut.block_rows.size() == 1) return {serial_us(), lanes_.compute_us(), lanes_.communication_us()};
   const std::size_t count = cut.block_rows.size();
   constexpr double kNever = std::numeric_limits<double>::infinity(), kDone = 1e-9;
   std::vector<double> left_us[2], handed_over_us(count, kNever);
   for (const auto rows : cut.block_rows)
     for (const bool is_compute : {true, false}) left_us[is_compute ? 0 : 1].push_back(block_us(is_compute, rows));
-  double now_us = 0;
+  double now_us = 0, compute_us = 0, communication_us = 0;
   for (std::size_t first = 0, second = 0; second < count;) {
     const bool computes = first < count, communicates = handed_over_us[second] <= now_us + kDone;
     const double compute_rate = communicates && computes ? 1 / slowdown(true, cut.block_rows[first]) : 1;
@@ -75,11 +75,13 @@ double SimulatedNpu::fused_us(const planner::Cut& cut) const {
     if (communicates) step_us = std::min(step_us, left_us[1][second] / communication_rate);
     if (!communicates && handed_over_us[second] < kNever) step_us = std::min(step_us, handed_over_us[second] - now_us);
     now_us += step_us;
+    compute_us += computes ? step_us : 0;
+    communication_us += communicates ? step_us : 0;
     if (computes && (left_us[0][first] -= step_us * compute_rate) <= kDone)
       handed_over_us[first++] = now_us + handover_us_;
     if (communicates && (left_us[1][second] -= step_us * communication_rate) <= kDone) ++second;
   }
-  return now_us;
+  return {now_us, compute_us, communication_us};
 }
 
 double SimulatedNpu::median_us(double us) {
@@ -107,15 +109,18 @@ planner::Profile SimulatedNpu::samples() {
   return profile;
 }
 
-profiler::MeasuredCut SimulatedNpu::measure(const planner::Cut& cut) {
+profiler::MeasuredCut SimulatedNpu::measure(const planner::Cut& cut, bool times_blocks) {
+  const planner::LaneTimes us = run(cut);
+  profiler::MeasuredCut measured{.variant = {"imported", {}}, .cut = cut};
+  measured.fused_us = median_us(us.makespan_us);
+  measured.serial_us = median_us(serial_us());
   // The standard error of a median of many normal runs is 1.25 times that of their mean.
-  return {{"imported", {}},
-          cut,
-          median_us(fused_us(cut)),
-          median_us(serial_us()),
-          0,
-          0,
-          1.25 * noise_ / std::sqrt(kRunCount)};
+  measured.relative_error = 1.25 * noise_ / std::sqrt(kRunCount);
+  if (times_blocks && cut.block_rows.size() > 1) {
+    measured.compute_blocks_us = median_us(us.compute_us);
+    measured.communication_blocks_us = median_us(us.communication_us);
+  }
+  return measured;
 }
 
 } // namespace mc2::cli

@@ -21,11 +21,12 @@ class SimulatedNpu {
 
   /// Uncut and per-block timings of both lanes alone, five of each.
   [[nodiscard]] planner::Profile samples();
-  /// The median of kRunCount runs, with its standard error; of serial beside it.
-  [[nodiscard]] profiler::MeasuredCut measure(const planner::Cut& cut);
+  /// The median of kRunCount runs, with its standard error; of serial beside it, and where blocks are timed of all
+  /// blocks of a lane.
+  [[nodiscard]] profiler::MeasuredCut measure(const planner::Cut& cut, bool times_blocks);
 
   [[nodiscard]] double serial_us() const { return lanes_.time_us(true, op_.m) + lanes_.time_us(false, op_.m); }
-  [[nodiscard]] double fused_us(const planner::Cut& cut) const;
+  [[nodiscard]] double fused_us(const planner::Cut& cut) const { return run(cut).makespan_us; }
   /// Loss against the best of all legal cuts: exact, by enumeration.
   [[nodiscard]] double regret(const planner::Cut& cut) const { return fused_us(cut) / best_us_ - 1; }
 
@@ -39,6 +40,7 @@ class SimulatedNpu {
     double fixed_us = 0;
   };
 
+  [[nodiscard]] planner::LaneTimes run(const planner::Cut& cut) const;
   [[nodiscard]] double block_us(bool is_compute, std::int64_t rows) const;
   [[nodiscard]] double slowdown(bool is_compute, std::int64_t rows) const;
   [[nodiscard]] Hidden hidden();

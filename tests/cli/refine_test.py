@@ -5,6 +5,7 @@ import json
 import program
 from program import SOURCE_DIRECTORY, USAGE, ProgramTest
 
+LOGS = SOURCE_DIRECTORY / "data" / "logs"
 MODEL = SOURCE_DIRECTORY / "data" / "worked_example_model.json"
 OPERATOR = ["--op", "matmul_all_reduce", "--m", 4096, "--n", 8192, "--k", 3072, "--dtype", "f16", "--ranks", 8]
 DEVICE = ["--device", "ascend-910b"]
@@ -79,6 +80,24 @@ class RefineTest(ProgramTest):
         self.bring(log, "--blocks", "512,4x896")
         self.assertEqual(self.refine()["measured"][0]["measured_us"], 1263)
 
+    def test_blocks_of_a_trace_tell_the_lanes_apart(self):
+        trace = LOGS / "msprof_trace.json"
+        named = [trace, *DEVICE, *OPERATOR, "--blocks", "512,4x896"]
+        told = self.succeed("import", *named, "--store", self.store)
+        self.assertRegex(told, r"512,4x896 +5 +1.263 ms +- +781.9 us +1.046 ms")
+        compute, communication = self.refine()["cut_accounts"]
+        self.assertTrue(compute["is_timed"] and communication["is_timed"])
+        self.assertAlmostEqual(compute["blocks_us"], 781.9, delta=0.1)
+        self.assertAlmostEqual(communication["blocks_us"], 1046.2, delta=0.1)
+        page = self.succeed("refine", *DEVICE, *OPERATOR, "--store", self.store)
+        self.assertRegex(page, r"blocks over all at once +\S+, measured +\S+, measured")
+
+    def test_a_table_may_have_the_times_of_blocks(self):
+        self.bring("blocks,fused_us,serial_us,compute_blocks_us,communication_blocks_us\n512+4x896,1262,1874,,1046\n")
+        compute, communication = self.refine()["cut_accounts"]
+        self.assertFalse(compute["is_timed"])
+        self.assertEqual(communication["blocks_us"], 1046)
+
     def test_what_was_measured_does_not_outweigh_what_is_asked(self):
         self.bring("blocks,fused_us,serial_us\n512+4x896,1262,1874\n640+3x1152,1250,1876\n")
         plan = ["plan", *DEVICE, *OPERATOR, "--store", self.store, "--json"]
@@ -118,6 +137,7 @@ class RefineTest(ProgramTest):
         self.refuse(USAGE, bring("blocks,fused_us\n512+x,1262\n"), "cannot read 'x'")
         self.refuse(USAGE, bring("blocks,fused_us\n512+4x800,1262\n"), "4096")
         self.refuse(USAGE, bring("blocks,fused_us\n512+4x896\n"), ":2: the row has 1 cells")
+        self.refuse(USAGE, bring("blocks,fused_us,compute_blocks_us\n512+4x896,1262,1500\n"), ":2", "longer than the whole")
         self.refuse(USAGE, ["refine", *OPERATOR, *store], "--device: is missing")
         self.refuse(USAGE, ["refine", "--model", MODEL, *DEVICE, *store], "--model: cannot be combined with --device")
         self.refuse(USAGE, ["refine", *DEVICE, *OPERATOR, "--cuts", self.cuts, *store], "--cuts: goes with --model", "mc2 import")

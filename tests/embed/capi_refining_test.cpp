@@ -42,6 +42,24 @@ class CRefinement : public ::testing::Test {
   const std::vector<std::int64_t> halves_{256, 256}, quarters_{128, 128, 128, 128};
 };
 
+TEST_F(CRefinement, TimesOfBlocksTellHowMuchALaneExpands) {
+  mc2_measured_cut cut = measured(halves_, 470);
+  cut.compute_blocks_us = 310;
+  cut.communication_blocks_us = 300;
+  ASSERT_EQ(refine({cut}), MC2_OK) << last_error().message;
+  mc2_refinement_summary summary = MC2_INIT(mc2_refinement_summary);
+  MC2_ASSERT_OK(mc2_refinement_summarize(refinement_, &summary));
+  EXPECT_NEAR(summary.compute_expansion, 310.0 / 276, 0.01);
+  EXPECT_NEAR(summary.communication_expansion, 300.0 / 276, 0.01);
+}
+
+TEST_F(CRefinement, RefusesBlocksThatTakeLongerThanTheWhole) {
+  mc2_measured_cut cut = measured(halves_, 470);
+  cut.compute_blocks_us = 600;
+  EXPECT_EQ(refine({cut}), MC2_ERROR_CANNOT_FIT);
+  EXPECT_THAT(last_error().message, HasSubstr("longer than the whole"));
+}
+
 TEST_F(CRefinement, LearnsFromCutsAndSaysWhatToUseAndRunNext) {
   // Without contention halves take 20 + 128 + 148 + 148 = 444 us.
   ASSERT_EQ(refine({measured(halves_, 470), measured(quarters_, 460)}), MC2_OK) << last_error().message;

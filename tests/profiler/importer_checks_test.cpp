@@ -423,6 +423,69 @@ TEST(TorchNpu, RefusesWhatItCannotKnow) {
               HasSubstr("cut or damaged"));
 }
 
+TEST(MsprofTrace, TakesFusedOperatorsWithTheTimesOfTheirBlocks) {
+  const std::string log = read_log("msprof_trace.json");
+  const ImportedLog unnamed = import_text(log);
+  EXPECT_EQ(unnamed.summary.value().format, "msprof_trace");
+  EXPECT_THAT(unnamed.summary.value().questions, ElementsAre(HasSubstr("--blocks 512,4x896")));
+  const ImportedLog imported = import_text(log, {.blocks = "512,4x896"});
+  ASSERT_EQ(imported.timings.fused().size(), 5U);
+  const FusedTiming& run = imported.timings.fused()[2];
+  EXPECT_EQ(run.collective, planner::Collective::AllReduce);
+  EXPECT_DOUBLE_EQ(run.fused_us, 1263.02);
+  EXPECT_NEAR(run.compute_blocks_us, 108.1 + 166.2 + 168.4 + 167.9 + 171.3, 0.01);
+  EXPECT_NEAR(run.communication_blocks_us, 141.0 + 231.5 + 228.6 + 230.9 + 214.2, 0.01);
+  EXPECT_THAT(imported.lines, Contains(Field(&SaidOfLine::text, HasSubstr("msprof_*.db"))));
+}
+
+TEST(MsprofTrace, RefusesAnotherNumberOfBlocksThanWasNamed) {
+  const ImportedLog imported = import_text(read_log("msprof_trace.json"), {.blocks = "2x2048"});
+  EXPECT_TRUE(imported.timings.fused().empty());
+  EXPECT_THAT(imported.first(Verdict::Bad), HasSubstr("in 5 turns, and the cut that is named has 2 blocks"));
+}
+
+/// A trace of runs of one operator, one after the other.
+std::string fused_trace(const std::vector<double>& durations_us, const std::string& turns = "") {
+  std::string log = R"([{"name":"process_name","pid":7,"ph":"M"})";
+  double at_us = 0;
+  for (const double us : durations_us) {
+    log += R"(,{"name":"MatmulReduceScatter","pid":7,"ph":"X","ts":")" + std::to_string(at_us) + R"(","dur":)" +
+           std::to_string(us) + R"(,"args":{"Task Type":"MIX_AIC"}})";
+    at_us += 2 * us;
+  }
+  return log + turns + "]";
+}
+
+TEST(MsprofTrace, LeavesOutRunsThatAreOfSeveralShapes) {
+  const auto count = [](const std::vector<double>& us) {
+    return import_text(fused_trace(us), {.blocks = "2x2048"}).timings.fused().size();
+  };
+  EXPECT_EQ(count({500, 502, 498, 501, 1900}), 5U); // one of them was the first
+  EXPECT_EQ(count({500, 900, 501, 905, 499, 898}), 0U);
+}
+
+TEST(MsprofTrace, TakesARunWithoutTurnsAndRefusesWhatHasNoTime) {
+  const auto only = [](const std::string& log) { return import_text(log, {.blocks = "2x2048"}); };
+  const ImportedLog plain = only(fused_trace({500}));
+  ASSERT_EQ(plain.timings.fused().size(), 1U);
+  EXPECT_EQ(plain.timings.fused().front().communication_blocks_us, 0);
+  // Of another device, and before the run.
+  EXPECT_EQ(only(fused_trace({500}, R"(,{"name":"TaskExecute 0","pid":8,"ph":"X","ts":3,"dur":100})"))
+                .timings.fused()
+                .front()
+                .communication_blocks_us,
+            0);
+  EXPECT_THAT(only(R"([{"name":"MatmulAllReduce","pid":7,"ph":"X","ts":1,"dur":-3,"args":{"Task Type":"x"}}])")
+                  .first(Verdict::Bad),
+              HasSubstr("no start and no time above 0"));
+  // A call of the host.
+  EXPECT_TRUE(only(R"([{"name":"aclnnMatmulAllReduce","pid":7,"ph":"X","ts":1,"dur":3,"args":{"Thread Id":4}}])")
+                  .timings.fused()
+                  .empty());
+  EXPECT_THAT(only(R"([{"ph":"X","pid":1},)" + std::string(64, '[')).first(Verdict::Bad), HasSubstr("nested deeper"));
+  EXPECT_THAT(only(R"([{"ph":"X","pid":1)").first(Verdict::Bad), HasSubstr("ends or breaks"));
+}
+
 TEST(MsprofDatabase, OfAllRanksTheOneThatCameLastTellsTheTime) {
   const auto database = [](int rank, std::int64_t end_ns, const char* group) {
     return database_text(

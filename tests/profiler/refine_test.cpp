@@ -100,18 +100,73 @@ TEST(Refine, KeepsSerialWhereEveryMeasuredCutIsSlower) {
   const auto refined = refine(model.op, model, std::vector{slow}, settings()).value();
   EXPECT_FALSE(refined.plan.is_cut());
   EXPECT_THAT(refined.plan.reason, HasSubstr("do not cut"));
-  EXPECT_FALSE(refined.account.has_value());
+  EXPECT_TRUE(refined.accounts.empty());
 }
 
-TEST(Refine, TheAccountOfACutSumsToItsMeasuredTime) {
+/// The same with each lane's blocks together.
+MeasuredCut measure_lanes(const CostModel& truth, const Cut& cut) {
+  MeasuredCut result = measure(truth, cut);
+  const auto us = planner::predict_lane_times(truth.op, truth, result.variant, cut).value();
+  result.compute_blocks_us = us.compute_us;
+  result.communication_blocks_us = us.communication_us;
+  return result;
+}
+
+TEST(Refine, TheAccountsOfACutSumToItsMeasuredTime) {
   const CostModel truth = model_with(1.2, 1.1, 12), model = model_with(1.15, 1.15, 0);
-  const MeasuredCut cut = measure(truth, {{512, 1792, 1792}});
+  for (const bool has_lanes : {false, true}) {
+    const Cut blocks{{512, 1792, 1792}};
+    const MeasuredCut cut = has_lanes ? measure_lanes(truth, blocks) : measure(truth, blocks);
+    const auto refined = refine(model.op, model, std::vector{cut}, settings()).value();
+    ASSERT_EQ(refined.accounts.size(), 2U);
+    for (const MeasuredAccount& account : refined.accounts) {
+      EXPECT_NEAR(account.uncut_us + account.small_block_us + account.overhead_us + account.contention_us +
+                      account.waiting_us + account.unexplained_us,
+                  cut.fused_us, 1e-6 * cut.fused_us);
+      EXPECT_EQ(account.is_timed, has_lanes);
+    }
+    if (!has_lanes) continue;
+    EXPECT_EQ(refined.accounts[0].blocks_us, cut.compute_blocks_us);
+    EXPECT_EQ(refined.accounts[1].blocks_us, cut.communication_blocks_us);
+  }
+}
+
+TEST(Refine, BlockTimesTellTheLanesApart) {
+  const CostModel truth = model_with(1.35, 1.02, 0);
+  CostModel model = model_with(1.15, 1.15, 0);
+  for (auto* lane : {&model.variants[0].compute, &model.variants[0].communication})
+    lane->curve.quality.cross_validated_rms = 0.01;
+  const Cut cut{{512, 1792, 1792}};
+  const auto without = refine(model.op, model, std::vector{measure(truth, cut)}, settings()).value();
+  const auto with = refine(model.op, model, std::vector{measure_lanes(truth, cut)}, settings()).value();
+  const auto error = [](const Refinement& refined) {
+    return std::abs(refined.factors[0].after - 1.35) + std::abs(refined.factors[1].after - 1.02);
+  };
+  EXPECT_LT(error(with), 0.08);
+  EXPECT_LT(error(with), 0.5 * error(without));
+  EXPECT_TRUE(with.factors[0].is_determined);
+  EXPECT_TRUE(with.factors[1].is_determined);
+}
+
+TEST(Refine, OneLanesBlocksMayBeTimedAlone) {
+  const CostModel truth = model_with(1.15, 1.4, 0), model = model_with(1.15, 1.15, 0);
+  MeasuredCut cut = measure_lanes(truth, {{512, 1792, 1792}});
+  cut.compute_blocks_us = 0;
   const auto refined = refine(model.op, model, std::vector{cut}, settings()).value();
-  ASSERT_TRUE(refined.account.has_value());
-  const MeasuredAccount& account = *refined.account;
-  EXPECT_NEAR(account.uncut_us + account.small_block_us + account.overhead_us + account.contention_us +
-                  account.waiting_us + account.unexplained_us,
-              cut.fused_us, 1e-6 * cut.fused_us);
+  ASSERT_EQ(refined.accounts.size(), 2U);
+  EXPECT_FALSE(refined.accounts[0].is_timed);
+  EXPECT_TRUE(refined.accounts[1].is_timed);
+  EXPECT_GT(refined.factors[1].after, 1.2);
+}
+
+TEST(Refine, BlocksThatTakeLongerThanTheWholeAreRefused) {
+  const CostModel model = model_with(1.15, 1.15, 0);
+  MeasuredCut cut = measure_lanes(model, {{512, 1792, 1792}});
+  cut.communication_blocks_us = 1.2 * cut.fused_us;
+  const auto refined = refine(model.op, model, std::vector{cut}, settings());
+  ASSERT_FALSE(refined.ok());
+  EXPECT_EQ(refined.error().code, ErrorCode::CannotFit);
+  EXPECT_THAT(refined.error().message, HasSubstr("longer than the whole"));
 }
 
 TEST(Refine, OneUncutRunIsAMeasurementOfSerial) {

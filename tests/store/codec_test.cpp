@@ -389,8 +389,9 @@ TEST(Codec, SamplesThatCannotBeAreRefused) {
 
 TEST(Codec, MeasurementsThatCannotBeAreInvalid) {
   const MeasurementRecord good{examples::fingerprint(), examples::measurement()};
-  const std::pair<const char*, json> changes[]{{"fused_us", -1},         {"serial_us", 1e300}, {"compute_us", -1},
-                                               {"communication_us", -1}, {"predicted_us", -1}, {"benefit_low", 0.4}};
+  const std::pair<const char*, json> changes[]{
+      {"fused_us", -1},     {"serial_us", 1e300}, {"compute_us", -1},        {"communication_us", -1},
+      {"predicted_us", -1}, {"benefit_low", 0.4}, {"compute_blocks_us", -1}, {"communication_blocks_us", 1e12}};
   for (const auto& [key, value] : changes) {
     json document = json::parse(encode(good));
     document[key] = value;

@@ -150,6 +150,7 @@ int main(int argc, char** argv) {
   predicted.predicted_communication_us = 49;
   predicted.predicted_serial_us = 120;
   predicted.relative_error = 0.01;
+  predicted.compute_blocks_us = predicted.communication_blocks_us = 0.8 * predicted.fused_us;
   write(directory / "measurement_predicted.json", encode(MeasurementRecord{examples::fingerprint(), predicted}));
   write(directory / "explanation.json", encode(explanation(true)));
   write(directory / "explanation_bare.json", pretty(encode(explanation(false))));

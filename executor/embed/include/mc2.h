@@ -513,7 +513,9 @@ typedef struct mc2_measured_cut {
   double serial_us;  /* the uncut operator beside it */
   double compute_us; /* its matmul alone */
   double communication_us;
-  double relative_error; /* standard error of fused_us over fused_us; 0: not known, taken for 1 % */
+  double relative_error;    /* standard error of fused_us over fused_us; 0: not known, taken for 1 % */
+  double compute_blocks_us; /* the cut's own blocks together, as they ran; 0: not timed */
+  double communication_blocks_us;
 } mc2_measured_cut;
 
 /* What measured cuts tell of a machine. */
@@ -540,6 +542,9 @@ typedef struct mc2_refinement_summary {
   int32_t reserved;
   size_t next_count; /* cuts to run next; 0: no further cut is expected to gain more than the noise */
   const char* text;  /* what was learnt, one sentence */
+  /* How much longer the best cut's blocks take on a lane than the whole at once: measured where they were timed, else
+   * by the model; 0: not to cut */
+  double compute_expansion, communication_expansion;
 } mc2_refinement_summary;
 
 /* Learns from cuts that were run somewhere else, as `mc2 refine` does: docs/cost_model.md, Recalibration. `options`

@@ -23,6 +23,7 @@ from ._core import (
     FoundPlan,
     LaneCost,
     LearnedFactor,
+    MeasuredAccount,
     MeasuredCut,
     OpSpec,
     Plan,
@@ -105,7 +106,7 @@ def __getattr__(name: str) -> typing.Any:
 
 __all__ = [
     "Bench", "Client", "Communicator", "Contender", "CostModel", "CutBelief", "CutRule", "EmbeddingTables", "Error", "Estimate",
-    "Fingerprint", "FitSummary", "FoundPlan", "LaneCost", "LearnedFactor", "MeasuredCut", "NativeError", "OpSpec", "Plan", "PlanAnswer", "PlanFinder",
+    "Fingerprint", "FitSummary", "FoundPlan", "LaneCost", "LearnedFactor", "MeasuredAccount", "MeasuredCut", "NativeError", "OpSpec", "Plan", "PlanAnswer", "PlanFinder",
     "PlanGap", "PlanRange", "PlanRanges",
     "Prepared", "Problem", "Profile", "Race", "RaceObservation", "RankTimes", "Recalibration", "Refinement", "RunRecord",
     "RunnerUp", "Sample", "Staleness", "Store", "StoredPlan", "Timeline", "Tuned", "Validation", "Variant", "VariantCost",

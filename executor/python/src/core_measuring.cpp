@@ -64,10 +64,12 @@ void bind_fit(py::module_& module) {
   using Observation = profiler::RaceObservation;
   py::class_<Observation>(module, "RaceObservation", "One cut as it ran, beside the uncut parts at that moment.")
       .def(py::init([](planner::Variant variant, std::vector<std::int64_t> blocks, double fused_us, double compute_us,
-                       double communication_us) {
-             return Observation{std::move(variant), {std::move(blocks)}, fused_us, compute_us, communication_us};
+                       double communication_us, double compute_blocks_us, double communication_blocks_us) {
+             return Observation{std::move(variant), {std::move(blocks)},    fused_us, compute_us, communication_us,
+                                compute_blocks_us,  communication_blocks_us};
            }),
-           "variant"_a, "blocks"_a, "fused_us"_a, "compute_us"_a, "communication_us"_a);
+           "variant"_a, "blocks"_a, "fused_us"_a, "compute_us"_a, "communication_us"_a, py::kw_only(),
+           "compute_blocks_us"_a = 0.0, "communication_blocks_us"_a = 0.0);
   py::class_<profiler::Recalibration>(module, "Recalibration")
       .def_readonly("model", &profiler::Recalibration::model)
       .def_readonly("error_before", &profiler::Recalibration::error_before)
@@ -90,14 +92,31 @@ void bind_refine(py::module_& module) {
   using profiler::MeasuredCut;
   using profiler::Refinement;
   py::class_<MeasuredCut>(module, "MeasuredCut",
-                          "A cut as somebody's executor ran it; uncut times beside it, 0: not timed.")
+                          "A cut as somebody's executor ran it; uncut times beside it, and its own blocks together. "
+                          "0: not timed.")
       .def(py::init([](planner::Variant variant, std::vector<std::int64_t> blocks, double fused_us, double serial_us,
-                       double compute_us, double communication_us, double relative_error) {
-             return MeasuredCut{std::move(variant), {std::move(blocks)}, fused_us,      serial_us,
-                                compute_us,         communication_us,    relative_error};
+                       double compute_us, double communication_us, double relative_error, double compute_blocks_us,
+                       double communication_blocks_us) {
+             return MeasuredCut{std::move(variant), {std::move(blocks)},    fused_us,       serial_us,
+                                compute_us,         communication_us,       relative_error, 1,
+                                compute_blocks_us,  communication_blocks_us};
            }),
            "variant"_a, "blocks"_a, "fused_us"_a, py::kw_only(), "serial_us"_a = 0.0, "compute_us"_a = 0.0,
-           "communication_us"_a = 0.0, "relative_error"_a = 0.0);
+           "communication_us"_a = 0.0, "relative_error"_a = 0.0, "compute_blocks_us"_a = 0.0,
+           "communication_blocks_us"_a = 0.0);
+  using profiler::MeasuredAccount;
+  py::class_<MeasuredAccount>(module, "MeasuredAccount",
+                              "Where the time of a measured cut goes, told from one lane; sums to its measured time.")
+      .def_property_readonly("lane", [](const MeasuredAccount& account) { return to_string(account.lane); })
+      .def_readonly("uncut_us", &MeasuredAccount::uncut_us)
+      .def_readonly("small_block_us", &MeasuredAccount::small_block_us)
+      .def_readonly("overhead_us", &MeasuredAccount::overhead_us)
+      .def_readonly("contention_us", &MeasuredAccount::contention_us)
+      .def_readonly("waiting_us", &MeasuredAccount::waiting_us)
+      .def_readonly("unexplained_us", &MeasuredAccount::unexplained_us)
+      .def_readonly("blocks_us", &MeasuredAccount::blocks_us)
+      .def_readonly("is_timed", &MeasuredAccount::is_timed)
+      .def_property_readonly("expansion", &MeasuredAccount::expansion);
   py::class_<CutBelief>(module, "CutBelief", "What is believed of a cut; the interval is of 90 %.")
       .def_readonly("variant", &CutBelief::variant)
       .def_property_readonly("blocks", [](const CutBelief& cut) { return cut.cut.block_rows; })
@@ -125,6 +144,7 @@ void bind_refine(py::module_& module) {
       .def_readonly("factors", &Refinement::factors)
       .def_readonly("serial_us", &Refinement::serial_us)
       .def_readonly("measured", &Refinement::measured)
+      .def_readonly("accounts", &Refinement::accounts)
       .def_readonly("next", &Refinement::next)
       .def_readonly("noise", &Refinement::noise)
       .def_readonly("expected_gain", &Refinement::expected_gain);

@@ -174,10 +174,12 @@ std::string profile_page(const planner::Profile& profile) {
 /// One line for each cut.
 std::string cuts_page(const std::vector<planner::CutRuns>& cuts) {
   if (cuts.empty()) return {};
-  std::vector<std::vector<std::string>> rows{{"  cut", "runs", "median", "serial"}};
+  std::vector<std::vector<std::string>> rows{
+      {"  cut", "runs", "median", "serial", "compute blocks", "communication blocks"}};
+  const auto told = [](double us) { return us > 0 ? time_text(us) : "-"; };
   for (const auto& cut : cuts)
-    rows.push_back({"  " + cut.blocks, std::to_string(cut.run_count), time_text(cut.fused_us),
-                    cut.serial_us > 0 ? time_text(cut.serial_us) : "-"});
+    rows.push_back({"  " + cut.blocks, std::to_string(cut.run_count), time_text(cut.fused_us), told(cut.serial_us),
+                    told(cut.compute_blocks_us), told(cut.communication_blocks_us)});
   return table(rows);
 }
 

@@ -1,5 +1,6 @@
 #include "pages/refine_page.hpp"
 
+#include <algorithm>
 #include <array>
 #include <utility>
 #include <vector>
@@ -31,19 +32,43 @@ std::string measured_table(const Refinement& refinement) {
   return table(rows);
 }
 
-std::string account_table(const MeasuredAccount& account) {
-  const bool is_compute = account.lane == planner::Lane::Compute;
-  const std::array parts{
-      std::pair{is_compute ? "matmul of all rows, by its curve" : "collective of all rows, by its curve",
-                account.uncut_us},
-      std::pair{"its blocks cost more than the whole", account.small_block_us},
-      std::pair{"fixed cost of its blocks", account.overhead_us},
-      std::pair{"slowed by the other lane", account.contention_us},
-      std::pair{"waiting for the other lane", account.waiting_us},
-      std::pair{"not explained", account.unexplained_us}};
-  std::vector<std::vector<std::string>> rows{
-      {"  where its time goes", is_compute ? "compute lane, which bounds it" : "communication lane, which bounds it"}};
-  for (const auto& [name, us] : parts) rows.push_back({std::string("  ") + name, time_text(us)});
+using What = LearnedFactor::What;
+
+/// Whether the cuts say more of it than was assumed.
+bool is_told(const Refinement& refinement, What what) {
+  const auto factor = std::ranges::find(refinement.factors, what, &LearnedFactor::what);
+  return factor != refinement.factors.end() && factor->is_determined;
+}
+
+/// A part that a factor stands for, which may be a mere assumption.
+std::string part_text(double us, bool is_known) { return time_text(us) + (is_known || us == 0 ? "" : ", assumed"); }
+
+/// One column for each lane.
+std::string account_table(const Refinement& refinement) {
+  std::vector<std::vector<std::string>> rows{{"  where its time goes"},
+                                             {"  all rows at once"},
+                                             {"  dearer for shorter blocks"},
+                                             {"  fixed cost of its blocks"},
+                                             {"  slowed by the other lane"},
+                                             {"  waiting for the other lane"},
+                                             {"  not explained"},
+                                             {"  blocks over all at once"}};
+  const auto is_bounding = [&](const MeasuredAccount& account) {
+    return (account.lane == planner::Lane::Compute) == (refinement.plan.bound == planner::Bound::Compute);
+  };
+  for (const MeasuredAccount& account : refinement.accounts) {
+    const bool is_compute = account.lane == planner::Lane::Compute;
+    const bool is_slowdown_told = is_told(refinement, is_compute ? What::ComputeSlowdown : What::CommunicationSlowdown);
+    const std::array cells{std::string(to_string(account.lane)) + (is_bounding(account) ? ", which bounds it" : ""),
+                           time_text(account.uncut_us),
+                           time_text(account.small_block_us),
+                           part_text(account.overhead_us, is_told(refinement, What::BlockOverhead)),
+                           part_text(account.contention_us, is_slowdown_told),
+                           time_text(account.waiting_us),
+                           time_text(account.unexplained_us),
+                           number_text(account.expansion(), 3) + (account.is_timed ? ", measured" : ", by the model")};
+    for (std::size_t row = 0; row < rows.size(); ++row) rows[row].push_back(cells[row]);
+  }
   return table(rows);
 }
 
@@ -114,7 +139,9 @@ nlohmann::ordered_json json_of(const LearnedFactor& factor) {
 }
 
 nlohmann::ordered_json json_of(const MeasuredAccount& account) {
-  return {{"lane", account.lane == planner::Lane::Compute ? "compute" : "communication"},
+  return {{"lane", to_string(account.lane)},
+          {"blocks_us", account.blocks_us},
+          {"is_timed", account.is_timed},
           {"uncut_us", account.uncut_us},
           {"small_block_us", account.small_block_us},
           {"overhead_us", account.overhead_us},
@@ -137,7 +164,7 @@ std::string refine_page(const planner::OpSpec& op, const std::string& machine, c
   std::string page = op.text() + "\n" + machine + "\n\n";
   if (!refinement.measured.empty()) page += measured_table(refinement) + "\n";
   page += render::hanging("  ", use_text(refinement), static_cast<std::size_t>(width)) + "\n";
-  if (refinement.account) page += account_table(*refinement.account) + "\n";
+  if (!refinement.accounts.empty()) page += account_table(refinement) + "\n";
   if (!refinement.factors.empty()) page += factor_table(refinement) + "\n";
   if (!refinement.next.empty()) page += next_table(refinement);
   return page + render::hanging("  ", verdict_text(refinement), static_cast<std::size_t>(width));
@@ -153,7 +180,7 @@ nlohmann::ordered_json refine_report(const planner::OpSpec& op, const Refinement
                                 {"expected_gain", refinement.expected_gain},
                                 {"noise", refinement.noise},
                                 {"plan", nlohmann::json::parse(store::encode(refinement.plan))}};
-  if (refinement.account) report["cut_account"] = json_of(*refinement.account);
+  if (!refinement.accounts.empty()) report["cut_accounts"] = list_of(refinement.accounts);
   return report;
 }
 

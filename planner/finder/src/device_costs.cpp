@@ -102,7 +102,8 @@ Result<void> learn_from_cuts(const std::vector<Measurement>& cuts, const OpSpec&
   std::vector<profiler::MeasuredCut> measured;
   for (const auto& cut : cuts)
     measured.push_back({costs.model.variants.front().variant, cut.cut, cut.fused_us, cut.serial_us, cut.compute_us,
-                        cut.communication_us, cut.relative_error, std::max(cut.pair_count, 1)});
+                        cut.communication_us, cut.relative_error, std::max(cut.pair_count, 1), cut.compute_blocks_us,
+                        cut.communication_blocks_us});
   if (measured.size() > profiler::kMaxMeasuredCuts) // the newest
     measured.erase(measured.begin(), measured.end() - static_cast<std::ptrdiff_t>(profiler::kMaxMeasuredCuts));
   const OpSpec& measured_op = cuts.front().op;

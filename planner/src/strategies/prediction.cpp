@@ -290,10 +290,15 @@ std::vector<LengthSensitivity> length_sensitivities(const Problem& problem, cons
     for (const bool is_first : {true, false}) {
       BlockTimes changed = times;
       auto& lane_us = is_first ? changed.first_us : changed.second_us;
-      for (std::size_t i = 0; i < times.rows.size(); ++i)
-        if (times.rows[i] == rows) lane_us[local_count + i] *= 1 + kStretch;
+      double all_us = 0, own_us = 0;
+      for (const double block_us : lane_us) all_us += block_us;
+      for (std::size_t i = 0; i < times.rows.size(); ++i) {
+        if (times.rows[i] != rows) continue;
+        own_us += lane_us[local_count + i];
+        lane_us[local_count + i] *= 1 + kStretch;
+      }
       result.push_back({rows, is_first ? problem.traits.first_lane : second_lane,
-                        (changed.stretched_us(1, 1, slowdown) / us - 1) / kStretch});
+                        (changed.stretched_us(1, 1, slowdown) / us - 1) / kStretch, all_us > 0 ? own_us / all_us : 0});
     }
   return result;
 }

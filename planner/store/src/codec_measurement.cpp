@@ -13,7 +13,9 @@ Result<void> validate(const Measurement& measurement) {
                                   {"predicted_us", measurement.predicted_us},
                                   {"predicted_compute_us", measurement.predicted_compute_us},
                                   {"predicted_communication_us", measurement.predicted_communication_us},
-                                  {"predicted_serial_us", measurement.predicted_serial_us}})
+                                  {"predicted_serial_us", measurement.predicted_serial_us},
+                                  {"compute_blocks_us", measurement.compute_blocks_us},
+                                  {"communication_blocks_us", measurement.communication_blocks_us}})
     MC2_TRY(planner::validate_time(field, us));
   if ((measurement.predicted_compute_us > 0) != (measurement.predicted_communication_us > 0))
     return Error{ErrorCode::InvalidSpec, "predicted_compute_us", "needs predicted_communication_us, and the reverse"};
@@ -21,6 +23,10 @@ Result<void> validate(const Measurement& measurement) {
     return Error{ErrorCode::InvalidSpec, "predicted_serial_us", "needs predicted_compute_us"};
   if (!(measurement.relative_error >= 0 && measurement.relative_error < 1))
     return Error{ErrorCode::InvalidSpec, "relative_error", "must be at least 0 and below 1"};
+  for (const auto& [field, us] : {std::pair{"compute_blocks_us", measurement.compute_blocks_us},
+                                  {"communication_blocks_us", measurement.communication_blocks_us}})
+    if (us > planner::kMostBusyShare * measurement.fused_us)
+      return Error{ErrorCode::InvalidSpec, field, "is longer than fused_us, of which the lane's blocks are a part"};
   return planner::validate_interval("benefit_low", measurement.benefit_low, measurement.benefit_high);
 }
 
@@ -37,7 +43,9 @@ inline constexpr auto kFields<Measurement> =
                field_if_set("predicted_compute_us", &Measurement::predicted_compute_us),
                field_if_set("predicted_communication_us", &Measurement::predicted_communication_us),
                field_if_set("predicted_serial_us", &Measurement::predicted_serial_us),
-               field_if_set("relative_error", &Measurement::relative_error));
+               field_if_set("relative_error", &Measurement::relative_error),
+               field_if_set("compute_blocks_us", &Measurement::compute_blocks_us),
+               field_if_set("communication_blocks_us", &Measurement::communication_blocks_us));
 
 /// One object: the measurement's own fields, and the machine.
 template <>

@@ -112,6 +112,8 @@ Result<Measurement> measurement_of(const Store& store, const planner::OpSpec& op
   measured.serial_us = runs.serial_us;
   measured.compute_us = runs.compute_us;
   measured.communication_us = runs.communication_us;
+  measured.compute_blocks_us = runs.compute_blocks_us;
+  measured.communication_blocks_us = runs.communication_blocks_us;
   measured.pair_count = runs.run_count;
   measured.relative_error = std::min(runs.relative_error, kMostError);
   if (!(runs.serial_us > 0)) return measured;

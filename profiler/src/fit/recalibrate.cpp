@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "fit/cross_validation.hpp"
+#include "fit/curve_error.hpp"
 #include "fit/second_lane.hpp"
 #include "mc2/planner/planner.hpp"
 #include "mc2/planner/text.hpp"
@@ -33,24 +34,31 @@ CostModel with_parameters(CostModel model, const planner::Variant& variant, cons
   return model;
 }
 
-Result<double> predicted_us(const CostModel& model, const RaceObservation& seen, const double* parameters) {
+Result<planner::LaneTimes> predicted(const CostModel& model, const RaceObservation& seen, const double* parameters) {
   const CostModel anchored = planner::anchored(with_parameters(model, seen.variant, parameters), model.op,
                                                seen.compute_us, seen.communication_us);
-  MC2_ASSIGN(const auto us, planner::predict_makespans(model.op, anchored, seen.variant, {&seen.cut, 1}));
-  return us.front();
+  return planner::predict_lane_times(model.op, anchored, seen.variant, seen.cut);
 }
 
-/// log(predicted / measured) / spread of one raced cut.
+/// Of the cut, and of its blocks on each lane.
+constexpr int kTimeCount = 3;
+
+/// log(predicted / measured) / spread of one raced cut; 0 for what was not timed.
 struct RaceResidual {
   const CostModel& model;
   const RaceObservation& seen;
-  double spread;
+  double spread, compute_spread, communication_spread;
 
   bool operator()(const double* parameters, double* residual) const {
-    const auto us = predicted_us(model, seen, parameters);
+    const auto us = predicted(model, seen, parameters);
     if (!us) return false;
-    *residual = std::log(us.value() / seen.fused_us) / spread;
-    return std::isfinite(*residual);
+    const auto over = [](double predicted_us, double measured_us, double own_spread) {
+      return measured_us > 0 ? std::log(predicted_us / measured_us) / own_spread : 0;
+    };
+    residual[0] = over(us.value().makespan_us, seen.fused_us, spread);
+    residual[1] = over(us.value().compute_us, seen.compute_blocks_us, compute_spread);
+    residual[2] = over(us.value().communication_us, seen.communication_blocks_us, communication_spread);
+    return std::all_of(residual, residual + kTimeCount, [](double one) { return std::isfinite(one); });
   }
 };
 
@@ -71,10 +79,12 @@ struct PriorResidual {
 Result<void> validate(const CostModel& model, std::span<const RaceObservation> observations) {
   MC2_TRY(model.validate());
   if (observations.empty()) return Error{ErrorCode::CannotFit, "race", "has no measured cut to recalibrate with"};
+  const auto is_time = [](double us) { return us > 0 && std::isfinite(us); };
   for (const auto& seen : observations)
-    for (const double us : {seen.fused_us, seen.compute_us, seen.communication_us})
-      if (!(us > 0) || !std::isfinite(us))
-        return Error{ErrorCode::CannotFit, "race", "holds a time that is not positive and finite"};
+    if (!is_time(seen.fused_us) || !is_time(seen.compute_us) || !is_time(seen.communication_us) ||
+        (seen.compute_blocks_us != 0 && !is_time(seen.compute_blocks_us)) ||
+        (seen.communication_blocks_us != 0 && !is_time(seen.communication_blocks_us)))
+      return Error{ErrorCode::CannotFit, "race", "holds a time that is not positive and finite"};
   return {};
 }
 
@@ -82,8 +92,8 @@ Result<double> relative_rms(const CostModel& model, std::span<const RaceObservat
                             const double* parameters) {
   double sum = 0;
   for (const auto& seen : observations) {
-    MC2_ASSIGN(const auto us, predicted_us(model, seen, parameters));
-    sum += std::pow(us / seen.fused_us - 1, 2);
+    MC2_ASSIGN(const auto us, predicted(model, seen, parameters));
+    sum += std::pow(us.makespan_us / seen.fused_us - 1, 2);
   }
   return std::sqrt(sum / static_cast<double>(observations.size()));
 }
@@ -105,10 +115,14 @@ double mean_block_us(std::span<const RaceObservation> observations) {
 void solve(const CostModel& model, std::span<const RaceObservation> observations, const RecalibrateOptions& options,
            double* parameters) {
   ceres::Problem problem;
+  const planner::VariantCost& cost = *model.cost_of(observations.front().variant);
   for (const auto& seen : observations)
-    problem.AddResidualBlock(new ceres::NumericDiffCostFunction<RaceResidual, ceres::CENTRAL, 1, kParameterCount>(
-                                 new RaceResidual{model, seen, options.measurement_spread}),
-                             nullptr, parameters);
+    problem.AddResidualBlock(
+        new ceres::NumericDiffCostFunction<RaceResidual, ceres::CENTRAL, kTimeCount, kParameterCount>(
+            new RaceResidual{model, seen, options.measurement_spread,
+                             std::hypot(options.measurement_spread, fit::relative_error(cost.compute.curve)),
+                             std::hypot(options.measurement_spread, fit::relative_error(cost.communication.curve))}),
+        nullptr, parameters);
   problem.AddResidualBlock(
       new ceres::NumericDiffCostFunction<PriorResidual, ceres::CENTRAL, kParameterCount, kParameterCount>(
           new PriorResidual{{parameters[0], parameters[1], parameters[2]},

@@ -233,6 +233,8 @@ planner::CutRuns cut_of(const std::string& blocks, const std::vector<const Fused
                        median_us(runs, &FusedTiming::serial_us),
                        median_us(runs, &FusedTiming::compute_us),
                        median_us(runs, &FusedTiming::communication_us),
+                       median_us(runs, &FusedTiming::compute_blocks_us),
+                       median_us(runs, &FusedTiming::communication_blocks_us),
                        static_cast<int>(runs.size()),
                        0};
   if (runs.size() < kFewestForError) return cut;

@@ -14,14 +14,16 @@ namespace mc2::profiler {
 namespace cuts {
 namespace {
 
-enum Column : std::size_t { kBlocks, kFused, kSerial, kCompute, kCommunication };
+enum Column : std::size_t { kBlocks, kFused, kSerial, kCompute, kCommunication, kComputeBlocks, kCommunicationBlocks };
 
 const std::vector<WantedColumn>& columns() {
   static const std::vector<WantedColumn> kColumns{{{"blocks", "plan"}, "'blocks' or 'plan'", true},
                                                   {{"fusedus", "fused"}, "'fused_us'", true},
                                                   {{"serialus", "serial"}, ""},
                                                   {{"computeus", "compute"}, ""},
-                                                  {{"communicationus", "communication"}, ""}};
+                                                  {{"communicationus", "communication"}, ""},
+                                                  {{"computeblocksus", "computeblocks"}, ""},
+                                                  {{"communicationblocksus", "communicationblocks"}, ""}};
   return kColumns;
 }
 
@@ -50,7 +52,9 @@ class CutTable {
       if (const auto cut = planner::parse_cut(timing.blocks); !cut) return sink_.bad(line.number, cut.error().message);
     for (const auto& [column, us] :
          {std::pair{kFused, &timing.fused_us}, std::pair{kSerial, &timing.serial_us},
-          std::pair{kCompute, &timing.compute_us}, std::pair{kCommunication, &timing.communication_us}})
+          std::pair{kCompute, &timing.compute_us}, std::pair{kCommunication, &timing.communication_us},
+          std::pair{kComputeBlocks, &timing.compute_blocks_us},
+          std::pair{kCommunicationBlocks, &timing.communication_blocks_us}})
       if (!read_time(line.number, column, *us)) return;
     sink_.take(line.number, std::move(timing), "a measured cut");
   }

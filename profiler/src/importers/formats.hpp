@@ -19,6 +19,8 @@ namespace mc2::profiler {
 [[nodiscard]] Result<void> read_msprof_kernels(LogReader& reader, const ImportAnswers& answers, LogSink& sink);
 [[nodiscard]] bool detect_msprof_statistic(std::string_view head);
 [[nodiscard]] Result<void> read_msprof_statistic(LogReader& reader, const ImportAnswers& answers, LogSink& sink);
+[[nodiscard]] bool detect_msprof_trace(std::string_view head);
+[[nodiscard]] Result<void> read_msprof_trace(LogReader& reader, const ImportAnswers& answers, LogSink& sink);
 [[nodiscard]] bool detect_nccl_inspector(std::string_view head);
 [[nodiscard]] Result<void> read_nccl_inspector(LogReader& reader, const ImportAnswers& answers, LogSink& sink);
 [[nodiscard]] bool detect_nccl_tests(std::string_view head);

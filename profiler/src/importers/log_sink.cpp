@@ -92,9 +92,12 @@ bool TimingSet::add(FusedTiming timing) {
 }
 
 void LogSink::take(std::int64_t line, FusedTiming timing, std::string_view text) {
-  for (const double us : {timing.fused_us, timing.serial_us, timing.compute_us, timing.communication_us})
+  for (const double us : {timing.fused_us, timing.serial_us, timing.compute_us, timing.communication_us,
+                          timing.compute_blocks_us, timing.communication_blocks_us})
     if (us * planner::kNsPerUs > static_cast<double>(kMaxTimeNs))
       return bad(line, std::string(text) + ": its time is above 11 days");
+  if (std::max(timing.compute_blocks_us, timing.communication_blocks_us) > planner::kMostBusyShare * timing.fused_us)
+    return bad(line, std::string(text) + ": a lane's blocks take longer than the whole");
   if (!timings_.add(std::move(timing))) return skip(line, "one of more than 65536 fused runs");
   ++summary_.took_count;
   tell(line, Verdict::Took, text);

@@ -161,8 +161,8 @@ class KernelLog {
   void read_fused(std::int64_t line, Collective collective) {
     if (is_repeated()) return sink_.skip(line, "the same event as the row before");
     if (answers_.blocks.empty()) {
-      sink_.ask("which blocks the fused operators ran (--blocks 512,4x896), to take them as measured cuts");
-      return sink_.skip(line, "a fused operator whose cut is not known");
+      sink_.ask(std::string(kAskBlocks));
+      return sink_.skip(line, kUnknownCut);
     }
     const auto time = duration(line);
     if (!time) return;

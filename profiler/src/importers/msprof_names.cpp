@@ -37,7 +37,8 @@ MsprofOperator classify(std::string_view text) {
       std::pair{"allreduce", Collective::AllReduce}, std::pair{"allgather", Collective::AllGather},
       std::pair{"reducescatter", Collective::ReduceScatter}, std::pair{"alltoall", Collective::AllToAll}};
   for (const auto& [name, collective] : kFused)
-    if (has(word, name)) return {MsprofWork::FusedMatmul, collective};
+    if (has(word, name))
+      return {word.ends_with("aicpu") ? MsprofWork::KernelOfCollective : MsprofWork::FusedMatmul, collective};
   if (word.starts_with("matmul") || word.starts_with("gemm")) return {MsprofWork::Matmul};
   return {MsprofWork::OtherMatmul};
 }

@@ -9,6 +9,8 @@
 namespace mc2::profiler {
 
 /// What an operator of an msprof log is, by its type or, where that is missing, its name.
+/// A fused operator has a kernel on the stream that computes, and one of the AI CPU that communicates beside it, which
+/// is KernelOfCollective.
 enum class MsprofWork : std::uint8_t {
   Other,
   Matmul,
@@ -23,6 +25,11 @@ struct MsprofOperator {
   MsprofWork work = MsprofWork::Other;
   planner::Collective collective = planner::Collective::AllReduce;
 };
+
+/// What must be said before runs of fused operators can be taken, and why one is left out until then.
+inline constexpr std::string_view kAskBlocks =
+    "which blocks the fused operators ran (--blocks 512,4x896), to take them as measured cuts";
+inline constexpr std::string_view kUnknownCut = "a fused operator whose cut is not known";
 
 /// @param type  e.g. "MatMulV3", "hcom_allReduce_"; may be empty  @param name  e.g. "hcom_allReduce__428_0_1"
 [[nodiscard]] MsprofOperator find_msprof_operator(std::string_view type, std::string_view name);

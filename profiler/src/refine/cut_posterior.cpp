@@ -5,6 +5,7 @@
 #include <functional>
 #include <utility>
 
+#include "fit/curve_error.hpp"
 #include "fit/second_lane.hpp"
 #include "mc2/planner/planner.hpp"
 
@@ -58,11 +59,16 @@ CostModel undisturbed(CostModel model, const Variant& variant) {
   return model;
 }
 
-/// Relative standard deviation of a block's time around the curve. A published curve has no samples to tell by.
-double error_of(const planner::CostCurve& curve) {
-  if (curve.quality.cross_validated_rms > 0) return curve.quality.cross_validated_rms;
-  constexpr double kNormal90 = 1.6449, kUntold = 0.05;
-  return curve.relative_interval > 0 ? std::min(curve.relative_interval / kNormal90, kUntold) : kUntold;
+/// Of one lane of each of some cuts: its blocks together.
+Result<Eigen::VectorXd> log_lane_times(const planner::OpSpec& op, const CostModel& model, const Variant& variant,
+                                       std::span<const Cut> cuts, std::span<const TimedLane> lanes) {
+  Eigen::VectorXd logs(static_cast<Eigen::Index>(lanes.size()));
+  for (std::size_t i = 0; i < lanes.size(); ++i) {
+    MC2_ASSIGN(const auto us, planner::predict_lane_times(op, model, variant, cuts[lanes[i].cut]));
+    logs[static_cast<Eigen::Index>(i)] =
+        std::log(lanes[i].lane == planner::Lane::Compute ? us.compute_us : us.communication_us);
+  }
+  return logs;
 }
 
 /// Few block lengths carry a cut's time; of the others there may be hundreds.
@@ -92,40 +98,55 @@ CostModel FactorScale::model_at(CostModel model, const Variant& variant, const F
 }
 
 Result<CutPosterior> CutPosterior::make(const planner::OpSpec& op, const CostModel& model, const Variant& variant,
-                                        std::vector<Cut> cuts, const FactorScale& scale) {
+                                        std::vector<Cut> cuts, std::span<const TimedLane> lanes,
+                                        const FactorScale& scale) {
+  const auto log_times = [&](const CostModel& at) -> Result<Eigen::VectorXd> {
+    MC2_ASSIGN(const auto makespans, log_makespans(op, at, variant, cuts));
+    MC2_ASSIGN(const auto of_lanes, log_lane_times(op, at, variant, cuts, lanes));
+    Eigen::VectorXd both(makespans.size() + of_lanes.size());
+    both << makespans, of_lanes;
+    return both;
+  };
   CutPosterior result;
   result.at_ = scale.standard(model, variant);
-  MC2_ASSIGN(result.log_us_, log_makespans(op, model, variant, cuts));
-  result.slopes_.resize(result.log_us_.size(), kFactorCount);
+  MC2_ASSIGN(const auto log_us, log_times(model));
+  Eigen::Matrix<double, Eigen::Dynamic, kFactorCount> slopes(log_us.size(), kFactorCount);
   for (int factor = 0; factor < kFactorCount; ++factor) {
     FactorVector moved = result.at_;
     moved[factor] += kSlopeStep;
-    MC2_ASSIGN(const auto log_us, log_makespans(op, scale.model_at(model, variant, moved), variant, cuts));
-    result.slopes_.col(factor) = (log_us - result.log_us_) / kSlopeStep;
+    MC2_ASSIGN(const auto moved_log_us, log_times(scale.model_at(model, variant, moved)));
+    slopes.col(factor) = (moved_log_us - log_us) / kSlopeStep;
   }
   MC2_ASSIGN(const auto least, log_makespans(op, undisturbed(model, variant), variant, cuts));
   result.least_log_us_ = least.array() - kLaneError;
   const auto& cost = *model.cost_of(variant);
-  for (const Cut& cut : cuts) {
-    result.shapes_.push_back(shape_of(cut));
+  const auto add = [&](const Cut& cut, std::optional<planner::Lane> lane) -> Result<void> {
+    const auto row = static_cast<Eigen::Index>(result.times_.size());
+    Time& time = result.times_.emplace_back(Time{log_us[row], slopes.row(row).transpose(), lane, shape_of(cut), {}});
     MC2_ASSIGN(const auto sensitivities, planner::length_sensitivities(op, model, variant, cut));
-    auto& weights = result.lengths_.emplace_back();
     for (const auto& one : sensitivities) {
       const bool is_compute = one.lane == planner::Lane::Compute;
       const auto& curve = (is_compute ? cost.compute : cost.communication).curve;
-      weights.push_back({std::log(static_cast<double>(one.rows)), is_compute, one.share * error_of(curve)});
+      const double share = !lane ? one.share : one.lane == *lane ? one.lane_share : 0;
+      time.lengths.push_back({std::log(static_cast<double>(one.rows)), is_compute, share * fit::relative_error(curve)});
     }
-    keep_heaviest(weights);
-  }
+    keep_heaviest(time.lengths);
+    return {};
+  };
+  for (const Cut& cut : cuts) MC2_TRY(add(cut, std::nullopt));
+  for (const TimedLane& one : lanes) MC2_TRY(add(cuts[one.cut], one.lane));
   result.cuts_ = std::move(cuts);
   return result;
 }
 
 double CutPosterior::covariance(std::size_t a, std::size_t b) const {
-  double result = slopes_.row(static_cast<Eigen::Index>(a)).dot(slopes_.row(static_cast<Eigen::Index>(b)));
-  result += kDiscrepancy * kDiscrepancy * square_kernel((shapes_[a] - shapes_[b]).squaredNorm(), kShapeDistance);
-  for (const LengthWeight& one : lengths_[a])
-    for (const LengthWeight& other : lengths_[b])
+  const Time &left = times_[a], &right = times_[b];
+  double result = left.slopes.dot(right.slopes);
+  // What no factor explains of a cut is another thing than of its lanes.
+  if (left.lane == right.lane)
+    result += kDiscrepancy * kDiscrepancy * square_kernel((left.shape - right.shape).squaredNorm(), kShapeDistance);
+  for (const LengthWeight& one : left.lengths)
+    for (const LengthWeight& other : right.lengths)
       if (one.is_compute == other.is_compute)
         result +=
             one.weight * other.weight * square_kernel(std::pow(one.log_rows - other.log_rows, 2), kLengthDistance);
@@ -139,9 +160,9 @@ void CutPosterior::solve() {
   for (Eigen::Index i = 0; i < count; ++i) {
     const Observation& seen = seen_[static_cast<std::size_t>(i)];
     for (Eigen::Index j = 0; j < count; ++j)
-      covariances(i, j) = covariance(seen.cut, seen_[static_cast<std::size_t>(j)].cut);
+      covariances(i, j) = covariance(seen.time, seen_[static_cast<std::size_t>(j)].time);
     covariances(i, i) += seen.variance;
-    residuals[i] = seen.log_ratio + slopes_.row(static_cast<Eigen::Index>(seen.cut)).dot(at_);
+    residuals[i] = seen.log_ratio + times_[seen.time].slopes.dot(at_);
   }
   factored_.compute(covariances);
   weights_ = factored_.solve(residuals);
@@ -153,19 +174,19 @@ void CutPosterior::observe(std::span<const Observation> seen) {
 }
 
 void CutPosterior::pretend(std::size_t cut, double variance) {
-  const double log_ratio = belief(cut).log_us - log_us_[static_cast<Eigen::Index>(cut)];
+  const double log_ratio = belief(cut).log_us - times_[cut].log_us;
   const Observation expected{cut, log_ratio, variance};
   observe({&expected, 1});
 }
 
 CutPosterior::Belief CutPosterior::belief(std::size_t cut) const {
-  const auto row = static_cast<Eigen::Index>(cut);
-  const double prior_variance = covariance(cut, cut), prior = log_us_[row] - slopes_.row(row).dot(at_);
-  if (seen_.empty()) return {std::max(prior, least_log_us_[row]), std::sqrt(prior_variance)};
+  const double least_log_us = least_log_us_[static_cast<Eigen::Index>(cut)];
+  const double prior_variance = covariance(cut, cut), prior = times_[cut].log_us - times_[cut].slopes.dot(at_);
+  if (seen_.empty()) return {std::max(prior, least_log_us), std::sqrt(prior_variance)};
   Eigen::VectorXd beside(static_cast<Eigen::Index>(seen_.size()));
-  for (std::size_t i = 0; i < seen_.size(); ++i) beside[static_cast<Eigen::Index>(i)] = covariance(cut, seen_[i].cut);
+  for (std::size_t i = 0; i < seen_.size(); ++i) beside[static_cast<Eigen::Index>(i)] = covariance(cut, seen_[i].time);
   const double variance = prior_variance - beside.dot(factored_.solve(beside));
-  return {std::max(prior + beside.dot(weights_), least_log_us_[row]), std::sqrt(std::max(variance, 0.0))};
+  return {std::max(prior + beside.dot(weights_), least_log_us), std::sqrt(std::max(variance, 0.0))};
 }
 
 FactorVector CutPosterior::factor_deviations() const {
@@ -173,7 +194,7 @@ FactorVector CutPosterior::factor_deviations() const {
   if (count == 0) return FactorVector::Ones();
   Eigen::MatrixXd slopes(count, kFactorCount);
   for (Eigen::Index i = 0; i < count; ++i)
-    slopes.row(i) = slopes_.row(static_cast<Eigen::Index>(seen_[static_cast<std::size_t>(i)].cut));
+    slopes.row(i) = times_[seen_[static_cast<std::size_t>(i)].time].slopes.transpose();
   const Eigen::MatrixXd known = slopes.transpose() * factored_.solve(slopes);
   return (FactorVector::Ones() - known.diagonal()).cwiseMax(0).cwiseSqrt();
 }

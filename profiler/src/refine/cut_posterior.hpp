@@ -2,6 +2,7 @@
 
 #include <Eigen/Dense>
 #include <cstddef>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -27,52 +28,67 @@ struct FactorScale {
                                             const FactorVector& standard) const;
 };
 
-/// A Gaussian process over the cuts of one variant, in logarithms of their times; see refine().
+/// One lane of one cut, whose blocks were timed.
+struct TimedLane {
+  std::size_t cut = 0; ///< its index
+  planner::Lane lane = planner::Lane::Compute;
+};
+
+/// A Gaussian process over the cuts of one variant, in logarithms of their times and of what the blocks of some of them
+/// take together; see refine().
 class CutPosterior {
  public:
   struct Belief {
     double log_us = 0, deviation = 0;
   };
   struct Observation {
-    std::size_t cut = 0;  ///< its index
+    std::size_t time = 0; ///< index of a cut, or as time_of() says
     double log_ratio = 0; ///< measured over what the recalibrated model predicts for it
     double variance = 0;
   };
 
   /// @param model  recalibrated; `scale` says from where
+  /// @param lanes  that observe() will speak of
   /// Errors: as planner::predict_makespans.
   [[nodiscard]] static Result<CutPosterior> make(const planner::OpSpec& op, const planner::CostModel& model,
                                                  const planner::Variant& variant, std::vector<planner::Cut> cuts,
-                                                 const FactorScale& scale);
+                                                 std::span<const TimedLane> lanes, const FactorScale& scale);
 
   void observe(std::span<const Observation> seen);
   /// As if this cut had been run and had come out as expected.
   void pretend(std::size_t cut, double variance);
 
   [[nodiscard]] std::span<const planner::Cut> cuts() const noexcept { return cuts_; }
-  [[nodiscard]] double predicted_us(std::size_t cut) const { return std::exp(log_us_[static_cast<Eigen::Index>(cut)]); }
+  /// What the lanes of make() are observed as, by their index there.
+  [[nodiscard]] std::size_t time_of(std::size_t lane) const noexcept { return cuts_.size() + lane; }
   [[nodiscard]] Belief belief(std::size_t cut) const;
   /// Of each factor: the standard deviation that is left of 1.
   [[nodiscard]] FactorVector factor_deviations() const;
 
  private:
-  /// How the time of a cut answers to an error of a lane's curve at one block length, times that error's spread.
+  /// How a time answers to an error of a lane's curve at one block length, times that error's spread.
   struct LengthWeight {
     double log_rows = 0;
     bool is_compute = false;
     double weight = 0;
   };
 
+  /// Of a cut, or of its blocks on one lane.
+  struct Time {
+    double log_us = 0;   ///< by the recalibrated model
+    FactorVector slopes; ///< of log_us, per standard deviation
+    std::optional<planner::Lane> lane;
+    Eigen::Vector3d shape; ///< of the cut
+    std::vector<LengthWeight> lengths;
+  };
+
   [[nodiscard]] double covariance(std::size_t a, std::size_t b) const;
   void solve();
 
   std::vector<planner::Cut> cuts_;
-  Eigen::VectorXd least_log_us_;                               ///< no time of a cut is believed to be shorter
-  Eigen::VectorXd log_us_;                                     ///< by the recalibrated model
-  Eigen::Matrix<double, Eigen::Dynamic, kFactorCount> slopes_; ///< of log_us_, per standard deviation
-  std::vector<Eigen::Vector3d> shapes_;
-  std::vector<std::vector<LengthWeight>> lengths_;
-  FactorVector at_; ///< where it is linear around
+  Eigen::VectorXd least_log_us_; ///< of each cut: no time is believed to be shorter
+  std::vector<Time> times_;      ///< of each cut, then of each lane
+  FactorVector at_;              ///< where it is linear around
   std::vector<Observation> seen_;
   Eigen::LLT<Eigen::MatrixXd> factored_;
   Eigen::VectorXd weights_;

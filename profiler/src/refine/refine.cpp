@@ -8,6 +8,8 @@
 
 #include "fit/second_lane.hpp"
 #include "mc2/planner/explanation.hpp"
+#include "mc2/planner/profile.hpp"
+#include "mc2/planner/text.hpp"
 #include "mc2/profiler/recalibrate.hpp"
 #include "mc2/profiler/statistics.hpp"
 #include "refine/cut_posterior.hpp"
@@ -31,6 +33,8 @@ constexpr double kDeterminedShare = 0.7;
 constexpr double kSettledShare = 0.05;
 /// Serial beside a cut tells of another speed of the machine when it is off by more than so many errors.
 constexpr double kDriftErrors = 4;
+/// Of what the blocks of a lane take: where a profiler lets them begin and end.
+constexpr double kBlockTimeSpread = 0.015;
 /// A fit's error against another's that is taken instead.
 constexpr double kClearlyBetter = 0.5;
 constexpr int kMaxNextCount = 64;
@@ -42,11 +46,18 @@ double relative_error(const MeasuredCut& cut) { return cut.relative_error > 0 ? 
 bool is_time(double us) { return us > 0 && std::isfinite(us); }
 
 Result<void> validate(const MeasuredCut& cut) {
-  for (const double us : {cut.serial_us, cut.compute_us, cut.communication_us})
+  for (const double us :
+       {cut.serial_us, cut.compute_us, cut.communication_us, cut.compute_blocks_us, cut.communication_blocks_us})
     if (us != 0 && !is_time(us))
-      return Error{ErrorCode::CannotFit, "cut", cut.cut.text() + " has an uncut time that is not positive and finite"};
+      return Error{ErrorCode::CannotFit, "cut",
+                   cut.cut.text() + " has a time of its parts that is not positive and finite"};
   if (!is_time(cut.fused_us))
     return Error{ErrorCode::CannotFit, "cut", cut.cut.text() + " has a time that is not positive and finite"};
+  for (const double us : {cut.compute_blocks_us, cut.communication_blocks_us})
+    if (us > planner::kMostBusyShare * cut.fused_us)
+      return Error{ErrorCode::CannotFit, "cut",
+                   cut.cut.text() + " has blocks that take " + time_text(us) + " on one lane, longer than the whole, " +
+                       time_text(cut.fused_us)};
   if (!(cut.relative_error >= 0 && cut.relative_error < 1))
     return Error{ErrorCode::InvalidSpec, "relative_error", "of " + cut.cut.text() + " must be at least 0 and below 1"};
   return {};
@@ -65,6 +76,8 @@ MeasuredCut merged(const MeasuredCut& left, const MeasuredCut& right) {
   both.serial_us = mean(left.serial_us, right.serial_us);
   both.compute_us = mean(left.compute_us, right.compute_us);
   both.communication_us = mean(left.communication_us, right.communication_us);
+  both.compute_blocks_us = mean(left.compute_blocks_us, right.compute_blocks_us);
+  both.communication_blocks_us = mean(left.communication_blocks_us, right.communication_blocks_us);
   both.relative_error = 1 / std::sqrt(left_weight + right_weight);
   both.run_count = left.run_count + right.run_count;
   return both;
@@ -139,6 +152,7 @@ class Refiner {
     CutPosterior posterior;
     std::vector<double> profiled_us;
     FactorScale scale;
+    std::vector<TimedLane> lanes;   ///< of the cuts that were measured
     std::size_t measured_count = 0; ///< its first cuts are those that were measured
   };
 
@@ -153,15 +167,16 @@ class Refiner {
   [[nodiscard]] Result<void> add_families();
   [[nodiscard]] Result<Family> family_of(const Variant& variant) const;
   [[nodiscard]] Result<std::vector<Cut>> candidates(const Variant& variant) const;
+  [[nodiscard]] std::vector<TimedLane> timed_lanes(const Variant& variant) const;
   [[nodiscard]] FactorScale scale_of(const Variant& variant) const;
-  void observe_all(Family& family) const;
+  [[nodiscard]] Result<void> observe_all(Family& family) const;
   void learn_factors(const Family& family);
   [[nodiscard]] CutBelief belief_of(const Family& family, std::size_t cut) const;
   [[nodiscard]] const Observed& observed(const CutBelief& belief) const;
   [[nodiscard]] double error_of(const CutBelief& measured) const;
   void judge_measured();
   [[nodiscard]] Result<void> decide();
-  [[nodiscard]] Result<MeasuredAccount> account_of(const CutBelief& best) const;
+  [[nodiscard]] Result<void> add_accounts(const CutBelief& best);
   void choose_next();
   /// The best so far: of what was measured, and serial.
   [[nodiscard]] double best_us() const;
@@ -232,9 +247,13 @@ void Refiner::take_speed(const SpeedRatios& speed) {
   now_ = at_speed(model_, speed);
   now_.op = op_; // recalibration asks the model about its own operator
   for (Observed& seen : seen_)
-    seen.race = {seen.given.variant, seen.given.cut, seen.given.fused_us,
+    seen.race = {seen.given.variant,
+                 seen.given.cut,
+                 seen.given.fused_us,
                  seen.drift.compute * speed.compute * seen.parts.compute_us,
-                 seen.drift.communication * speed.communication * seen.parts.communication_us};
+                 seen.drift.communication * speed.communication * seen.parts.communication_us,
+                 seen.given.compute_blocks_us,
+                 seen.given.communication_blocks_us};
 }
 
 Result<void> Refiner::take_serial(const Variant& variant, double us) {
@@ -344,22 +363,48 @@ Result<Refiner::Family> Refiner::family_of(const Variant& variant) const {
   MC2_ASSIGN(auto cuts, candidates(variant));
   MC2_ASSIGN(auto profiled_us, planner::predict_makespans(op_, model_, variant, cuts));
   const FactorScale scale = scale_of(variant);
-  MC2_ASSIGN(auto posterior, CutPosterior::make(op_, result_.model, variant, std::move(cuts), scale));
-  return Family{variant, std::move(posterior), std::move(profiled_us), scale};
+  const auto lanes = timed_lanes(variant);
+  MC2_ASSIGN(auto posterior, CutPosterior::make(op_, result_.model, variant, std::move(cuts), lanes, scale));
+  return Family{variant, std::move(posterior), std::move(profiled_us), scale, lanes};
+}
+
+double blocks_us(const MeasuredCut& cut, planner::Lane lane) {
+  return lane == planner::Lane::Compute ? cut.compute_blocks_us : cut.communication_blocks_us;
+}
+
+/// In the order of candidates().
+std::vector<TimedLane> Refiner::timed_lanes(const Variant& variant) const {
+  std::vector<TimedLane> lanes;
+  std::size_t cut = 0;
+  for (const Observed& seen : seen_) {
+    if (seen.given.variant != variant) continue;
+    for (const auto lane : {planner::Lane::Compute, planner::Lane::Communication})
+      if (blocks_us(seen.given, lane) > 0) lanes.push_back({cut, lane});
+    ++cut;
+  }
+  return lanes;
 }
 
 /// Each beside what the recalibrated model predicts at the speed that its uncut parts had.
-void Refiner::observe_all(Family& family) const {
+Result<void> Refiner::observe_all(Family& family) const {
   std::vector<CutPosterior::Observation> observed;
+  std::size_t lane_count = 0;
   for (const Observed& seen : seen_) {
     if (seen.given.variant != family.variant) continue;
-    const auto expected = planner::predict_anchored(op_, result_.model, family.variant, seen.given.cut,
-                                                    seen.race.compute_us, seen.race.communication_us);
-    const double expected_us = expected ? expected.value().makespan.us : seen.race.fused_us;
-    observed.push_back(
-        {family.measured_count++, std::log(seen.race.fused_us / expected_us), std::pow(relative_error(seen.given), 2)});
+    const CostModel now = planner::anchored(result_.model, op_, seen.race.compute_us, seen.race.communication_us);
+    MC2_ASSIGN(const auto expected, planner::predict_lane_times(op_, now, family.variant, seen.given.cut));
+    const double variance = std::pow(relative_error(seen.given), 2);
+    observed.push_back({family.measured_count++, std::log(seen.given.fused_us / expected.makespan_us), variance});
+    for (const auto lane : {planner::Lane::Compute, planner::Lane::Communication}) {
+      const double us = blocks_us(seen.given, lane);
+      if (!(us > 0)) continue;
+      const double expected_us = lane == planner::Lane::Compute ? expected.compute_us : expected.communication_us;
+      observed.push_back({family.posterior.time_of(lane_count++), std::log(us / expected_us),
+                          variance + kBlockTimeSpread * kBlockTimeSpread});
+    }
   }
   if (!observed.empty()) family.posterior.observe(observed);
+  return {};
 }
 
 /// Of every variant that was measured, and of the one that the model prefers.
@@ -371,7 +416,7 @@ Result<void> Refiner::add_families() {
   if (std::ranges::find(variants, preferred.variant) == variants.end()) variants.push_back(preferred.variant);
   for (const Variant& variant : variants) {
     MC2_ASSIGN(auto family, family_of(variant));
-    observe_all(family);
+    MC2_TRY(observe_all(family));
     families_.push_back(std::move(family));
   }
   return {};
@@ -440,23 +485,33 @@ double Refiner::expected_gain(const CutPosterior::Belief& belief) const {
   return gain * std::erfc(-z / std::numbers::sqrt2) / 2 + belief.deviation * density;
 }
 
-Result<MeasuredAccount> Refiner::account_of(const CutBelief& best) const {
+/// @param fixed_us  of its blocks together
+MeasuredAccount measured_account(const planner::Account& predicted, double fixed_us, const MeasuredCut& cut) {
+  MeasuredAccount result;
+  result.lane = predicted.lane;
+  result.uncut_us = predicted.uncut_us;
+  result.overhead_us = fixed_us;
+  result.small_block_us = predicted.cutting_us - fixed_us;
+  result.contention_us = predicted.contention_us;
+  result.is_timed = blocks_us(cut, predicted.lane) > 0;
+  const double predicted_us = predicted.sum_us() - predicted.waits_us();
+  result.blocks_us = result.is_timed ? blocks_us(cut, predicted.lane) : predicted_us;
+  result.waiting_us = result.is_timed ? cut.fused_us - result.blocks_us : predicted.waits_us();
+  result.unexplained_us = cut.fused_us - predicted_us - result.waiting_us;
+  return result;
+}
+
+Result<void> Refiner::add_accounts(const CutBelief& best) {
   const Observed& seen = observed(best);
   MC2_ASSIGN(const auto plan, planner::predict_anchored(op_, result_.model, best.variant, best.cut,
                                                         seen.race.compute_us, seen.race.communication_us));
-  MC2_ASSIGN(const auto explained, planner::explain(plan, nullptr, settings_.plan));
-  const planner::Account& account = explained.account;
   const auto& cost = *result_.model.cost_of(best.variant);
-  const double fixed_us = account.lane == planner::Lane::Compute ? cost.compute.fixed_us : cost.communication.fixed_us;
-  MeasuredAccount result;
-  result.lane = account.lane;
-  result.uncut_us = account.uncut_us;
-  result.overhead_us = fixed_us * static_cast<double>(best.cut.block_rows.size());
-  result.small_block_us = account.cutting_us - result.overhead_us;
-  result.contention_us = account.contention_us;
-  result.waiting_us = account.waits_us();
-  result.unexplained_us = seen.given.fused_us - account.sum_us();
-  return result;
+  const auto block_count = static_cast<double>(best.cut.block_rows.size());
+  for (const auto lane : {planner::Lane::Compute, planner::Lane::Communication}) {
+    const double fixed_us = lane == planner::Lane::Compute ? cost.compute.fixed_us : cost.communication.fixed_us;
+    result_.accounts.push_back(measured_account(planner::account_of(plan, lane), block_count * fixed_us, seen.given));
+  }
+  return {};
 }
 
 /// The best cut that was measured as a plan, or "do not cut".
@@ -476,8 +531,7 @@ Result<void> Refiner::decide() {
                             ? "the cut that was measured"
                             : "fastest of " + std::to_string(result_.measured.size()) + " cuts that were measured";
   if (result_.is_serial_measured) result_.plan.validation = validation_of(observed(*best_).given, result_.serial_us);
-  MC2_ASSIGN(result_.account, account_of(*best_));
-  return {};
+  return add_accounts(*best_);
 }
 
 void Refiner::choose_next() {

@@ -177,6 +177,11 @@ class FitTest(Refusals):
         self.assertEqual([factor.name for factor in learnt.factors], ["compute_slowdown", "communication_slowdown", "block_overhead_us"])
         self.assertLessEqual(learnt.next[0].low_us, learnt.next[0].high_us)
         self.refused("cannot_fit", "cut", mc2.refine, op, model, [mc2.MeasuredCut(variant, [2048, 2048], 0)])
+        self.assertEqual([(account.lane, account.is_timed) for account in learnt.accounts], [("compute", False), ("communication", False)])
+        timed = mc2.MeasuredCut(variant, [512] + 4 * [896], 1262, serial_us=1874, compute_blocks_us=830, communication_blocks_us=1100)
+        compute, communication = mc2.refine(op, model, [timed]).accounts
+        self.assertEqual((compute.blocks_us, communication.blocks_us), (830, 1100))
+        self.assertAlmostEqual(communication.expansion, 1100 / communication.uncut_us)
 
     def test_contention_may_be_of_one_lane_or_both(self):
         model = mc2.CostModel.from_json(EXAMPLE)

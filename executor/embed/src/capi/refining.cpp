@@ -46,11 +46,19 @@ int run_count_of(const mc2_measured_cut& cut) {
 }
 
 planner::CutRuns to_runs(const mc2_measured_cut& cut, const planner::OpSpec& op) {
-  for (const double us : {cut.fused_us, cut.serial_us, cut.compute_us, cut.communication_us, cut.relative_error})
+  for (const double us : {cut.fused_us, cut.serial_us, cut.compute_us, cut.communication_us, cut.compute_blocks_us,
+                          cut.communication_blocks_us, cut.relative_error})
     if (!std::isfinite(us) || us < 0) fail(MC2_ERROR_INVALID_SPEC, "cuts", "have a time below 0 or none at all");
   if (cut.fused_us == 0) fail(MC2_ERROR_INVALID_SPEC, "cuts.fused_us", "is 0; must be what the cut took, in us");
-  return {read_cut(cut, op).text(), cut.fused_us,      cut.serial_us,     cut.compute_us,
-          cut.communication_us,     run_count_of(cut), cut.relative_error};
+  return {read_cut(cut, op).text(),
+          cut.fused_us,
+          cut.serial_us,
+          cut.compute_us,
+          cut.communication_us,
+          cut.compute_blocks_us,
+          cut.communication_blocks_us,
+          run_count_of(cut),
+          cut.relative_error};
 }
 
 const LearnedFactor& factor_of(const profiler::Refinement& from, LearnedFactor::What what) {
@@ -72,6 +80,9 @@ mc2_refinement_summary summary_of(const profiler::Refinement& from) {
         summary.communication_slowdown_low, summary.communication_slowdown_high);
   write(LearnedFactor::What::BlockOverhead, MC2_FACTOR_BLOCK_OVERHEAD, summary.block_overhead_us,
         summary.block_overhead_low_us, summary.block_overhead_high_us);
+  for (const profiler::MeasuredAccount& account : from.accounts)
+    (account.lane == planner::Lane::Compute ? summary.compute_expansion : summary.communication_expansion) =
+        account.expansion();
   summary.serial_us = from.serial_us;
   summary.is_serial_measured = from.is_serial_measured ? 1 : 0;
   summary.relative_noise = from.noise;
@@ -109,7 +120,8 @@ mc2_status mc2_refine(const mc2_model* model, const mc2_op_spec* op, const mc2_m
     std::vector<profiler::MeasuredCut> measured;
     for (const mc2_measured_cut& cut : read_cuts(cuts, count))
       measured.push_back({read_variant(cut.variant, from->model), read_cut(cut, spec), cut.fused_us, cut.serial_us,
-                          cut.compute_us, cut.communication_us, cut.relative_error, run_count_of(cut)});
+                          cut.compute_us, cut.communication_us, cut.relative_error, run_count_of(cut),
+                          cut.compute_blocks_us, cut.communication_blocks_us});
     auto made = take(profiler::refine(spec, from->model, measured, settings));
     hand_out(std::make_unique<RefinementObject>(spec, std::move(made)), refinement);
   });

@@ -87,11 +87,20 @@ struct Assumed {
 [[nodiscard]] Result<std::vector<double>> predict_makespans(const OpSpec& op, const CostModel& model,
                                                             const Variant& variant, std::span<const Cut> cuts);
 
+/// What a cut is predicted to take, and its blocks on each lane together.
+struct LaneTimes {
+  double makespan_us = 0, compute_us = 0, communication_us = 0;
+};
+/// Errors: as predict_cut.
+[[nodiscard]] Result<LaneTimes> predict_lane_times(const OpSpec& op, const CostModel& model, const Variant& variant,
+                                                   const Cut& cut);
+
 /// How a cut's makespan answers to the time that blocks of one length take on one lane.
 struct LengthSensitivity {
   std::int64_t rows = 0;
   Lane lane = Lane::Compute;
-  double share = 0; ///< relative change of the makespan over that of the blocks' time
+  double share = 0;      ///< relative change of the makespan over that of the blocks' time
+  double lane_share = 0; ///< of the undisturbed time of all of the lane's blocks
 };
 /// One for each length and lane. Errors: as predict_cut.
 [[nodiscard]] Result<std::vector<LengthSensitivity>> length_sensitivities(const OpSpec& op, const CostModel& model,

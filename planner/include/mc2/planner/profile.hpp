@@ -57,12 +57,18 @@ struct Profile {
   bool operator==(const Profile&) const = default;
 };
 
-/// All runs of one cut of a fused operator, as somebody's executor took them. Medians in us; an uncut one is 0 where no
-/// run says.
+/// Of a cut's time: a lane's blocks follow each other, so that they take no longer together, but for medians of other
+/// runs.
+inline constexpr double kMostBusyShare = 1.05;
+
+/// All runs of one cut of a fused operator, as somebody's executor took them. Medians in us, of which only the first is
+/// always there: others are 0 where no run says.
 struct CutRuns {
   std::string blocks; ///< as parse_cut() reads them, or the digest of a kept plan
   double fused_us = 0;
   double serial_us = 0, compute_us = 0, communication_us = 0; ///< uncut
+  double compute_blocks_us = 0,
+         communication_blocks_us = 0; ///< the cut's blocks together, as they ran beside the others
   int run_count = 1;
   double relative_error = 0; ///< standard error of fused_us; 0 where the runs do not tell
 };

@@ -89,6 +89,7 @@ struct FusedTiming {
   std::optional<planner::DType> dtype{};
   double fused_us = 0;
   double serial_us = 0, compute_us = 0, communication_us = 0; ///< uncut, beside it
+  double compute_blocks_us = 0, communication_blocks_us = 0;  ///< its own blocks together
 };
 
 struct TimedRound {

@@ -16,8 +16,9 @@ struct RaceObservation {
   planner::Variant variant;
   planner::Cut cut;
   double fused_us = 0;
-  double compute_us = 0;       ///< uncut matmul alone
-  double communication_us = 0; ///< uncut collective alone
+  double compute_us = 0;                                     ///< uncut matmul alone
+  double communication_us = 0;                               ///< uncut collective alone
+  double compute_blocks_us = 0, communication_blocks_us = 0; ///< the cut's own blocks together; 0 where not timed
 };
 
 struct RecalibrateOptions {
@@ -40,9 +41,10 @@ struct Recalibration {
 };
 
 /// Adjusts what cannot be seen in either lane alone - both slow-down factors and the fixed cost per block on the second
-/// lane - so that the anchored model predicts the fused times that were measured. Maximum a posteriori: squared log
-/// residuals plus squared log deviations of the factors from their profiled values, each over its spread; bounded to
-/// factors >= 1 and fixed >= 0; solved with Ceres. The model's anchored_interval is the 90 % predictive interval of a
+/// lane - so that the anchored model predicts the fused times that were measured, and those of each lane's blocks where
+/// they were timed, which their curve's own error loosens. Maximum a posteriori: squared log residuals plus squared log
+/// deviations of the factors from their profiled values, each over its spread; bounded to factors >= 1 and fixed >= 0;
+/// solved with Ceres. The model's anchored_interval is the 90 % predictive interval of a
 /// further cut: the residuals are normal, and their variance has a scaled inverse chi-square prior worth
 /// kPriorObservationCount residuals of measurement_spread (Gelman et al., Bayesian Data Analysis, 2013, §2.6).
 /// docs/cost_model.md §6.

@@ -16,14 +16,15 @@
 
 namespace mc2::profiler {
 
-/// A cut as somebody's own executor ran it. Times in us; an uncut one is 0 where it was not measured.
+/// A cut as somebody's own executor ran it. Times in us; all but the first are 0 where they were not measured.
 struct MeasuredCut {
   planner::Variant variant;
   planner::Cut cut;
-  double fused_us = 0; ///< median
-  double serial_us = 0, compute_us = 0, communication_us = 0;
+  double fused_us = 0;                                        ///< median
+  double serial_us = 0, compute_us = 0, communication_us = 0; ///< uncut
   double relative_error = 0; ///< standard error of fused_us; 0 where it is not known, which counts as kUsualError
   int run_count = 1;
+  double compute_blocks_us = 0, communication_blocks_us = 0; ///< its blocks together, as they ran beside the others
 };
 
 inline constexpr double kUsualError = 0.01;
@@ -58,7 +59,7 @@ struct LearnedFactor {
 /// "compute_slowdown", "communication_slowdown" or "block_overhead_us".
 [[nodiscard]] std::string_view to_string(LearnedFactor::What what) noexcept;
 
-/// Where the time of a measured cut goes, told from the lane that bounds it; sums to its measured time.
+/// Where the time of a measured cut goes, told from one lane; sums to its measured time.
 struct MeasuredAccount {
   planner::Lane lane = planner::Lane::Compute;
   double uncut_us = 0;       ///< that lane's part of serial
@@ -67,6 +68,11 @@ struct MeasuredAccount {
   double contention_us = 0;  ///< slowed by the other lane
   double waiting_us = 0;     ///< for the other lane: first block, last block, gaps
   double unexplained_us = 0; ///< measured minus all of that
+  double blocks_us = 0;      ///< all of its blocks: as timed, or else by the model
+  bool is_timed = false;     ///< whether blocks_us was; then what is unexplained is of them, else of the whole
+
+  /// How much longer its blocks take than the whole at once.
+  [[nodiscard]] double expansion() const noexcept { return blocks_us / uncut_us; }
 };
 
 struct Refinement {
@@ -75,9 +81,9 @@ struct Refinement {
   std::vector<LearnedFactor> factors;
   double serial_us = 0;
   bool is_serial_measured = false;
-  std::vector<CutBelief> measured;        ///< one of each cut, in the order in which they were given
-  planner::Plan plan;                     ///< what to use now: the best cut that was measured, or "do not cut"
-  std::optional<MeasuredAccount> account; ///< of that cut
+  std::vector<CutBelief> measured;       ///< one of each cut, in the order in which they were given
+  planner::Plan plan;                    ///< what to use now: the best cut that was measured, or "do not cut"
+  std::vector<MeasuredAccount> accounts; ///< of that cut, compute first; empty where it is "do not cut"
   /// To run next: the one that teaches most first, then what teaches most beside it. Empty: settled.
   std::vector<CutBelief> next;
   double noise = 0;         ///< relative standard error of the best cut's time
@@ -85,7 +91,8 @@ struct Refinement {
 };
 
 /// Learns from cuts that were run somewhere else. What cannot be seen in either lane alone - slow-downs and a fixed
-/// cost per block - is fitted as recalibrate() does. What is left is a Gaussian process over cuts around that
+/// cost per block - is fitted as recalibrate() does; the times of a cut's own blocks, where they are known, tell the
+/// lanes apart. What is left is a Gaussian process over cuts around that
 /// prediction: three linear terms for those factors, one for each lane's curve at each block length (of its
 /// cross-validated error), and a smooth one over number and shape of the blocks. Cuts to run next are those of largest
 /// expected improvement (Jones, Schonlau and Welch, J. Global Optimization 13, 1998), each chosen as if those before it

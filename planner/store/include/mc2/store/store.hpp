@@ -62,6 +62,7 @@ struct Measurement {
   double predicted_compute_us = 0, predicted_communication_us = 0;
   double predicted_serial_us = 0; ///< likewise of the fastest uncut variant; 0 in what was kept before 0.2
   double relative_error = 0;      ///< standard error of fused_us where it was run elsewhere; 0 where nobody said
+  double compute_blocks_us = 0, communication_blocks_us = 0; ///< the cut's blocks together; 0 where nobody timed them
   bool operator==(const Measurement&) const = default;
 };
 

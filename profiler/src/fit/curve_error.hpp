@@ -1,0 +1,16 @@
+#pragma once
+
+#include <algorithm>
+
+#include "mc2/planner/cost_curve.hpp"
+
+namespace mc2::profiler::fit {
+
+/// Relative standard deviation of a block's time around the curve. A published curve has no samples to tell by.
+[[nodiscard]] inline double relative_error(const planner::CostCurve& curve) noexcept {
+  if (curve.quality.cross_validated_rms > 0) return curve.quality.cross_validated_rms;
+  constexpr double kNormal90 = 1.6449, kUntold = 0.05;
+  return curve.relative_interval > 0 ? std::min(curve.relative_interval / kNormal90, kUntold) : kUntold;
+}
+
+} // namespace mc2::profiler::fit

@@ -1,0 +1,258 @@
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "fields.hpp"
+#include "formats.hpp"
+#include "json_pieces.hpp"
+#include "log_reader.hpp"
+#include "log_sink.hpp"
+#include "mc2/planner/plan.hpp"
+#include "mc2/profiler/statistics.hpp"
+#include "msprof_names.hpp"
+
+namespace mc2::profiler {
+namespace msprof_trace {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::size_t kMaxDepth = 32, kMaxTextBytes = 512;
+/// Kept of one trace.
+constexpr std::size_t kMaxRuns = std::size_t{1} << 18, kMaxTurns = std::size_t{1} << 20;
+/// Third over first quartile of the times of one operator: beyond that they are of several shapes.
+constexpr double kMostSpread = 1.25;
+
+/// What mc2 reads of one event of the trace. Times in ns.
+struct Event {
+  std::string phase, name;
+  std::optional<std::int64_t> start, time;
+  std::int64_t device = 0;
+  bool is_task = false; ///< of the device, not a call of the host
+};
+
+struct Interval {
+  std::int64_t device = 0, start = 0, end = 0;
+};
+
+/// Work of a turn; all else in it is waiting, or once for the operator.
+enum class Phase : std::uint8_t { Compute, Prepare, Launch, Execute };
+
+/// "TaskExecute 3".
+struct Turn {
+  Phase phase = Phase::Compute;
+  std::int64_t number = 0; ///< of the block
+  Interval interval = {};
+};
+
+/// One run of a fused operator, on the stream that computes.
+struct FusedRun {
+  planner::Collective collective = planner::Collective::AllReduce;
+  Interval interval;
+  std::int64_t line = 0;
+  std::set<std::int64_t> computed = {}, sent = {}; ///< numbers of its blocks
+  std::int64_t compute_ns = 0, communication_ns = 0;
+};
+
+std::optional<Turn> find_turn(std::string_view name) {
+  const std::size_t space = name.find(' ');
+  if (space == std::string_view::npos) return std::nullopt;
+  const auto number = parse_whole(name.substr(space + 1));
+  if (!number) return std::nullopt;
+  const std::string_view word = name.substr(0, space);
+  if (word == "Compute") return Turn{Phase::Compute, *number};
+  if (word == "TaskOrchestration") return Turn{Phase::Prepare, *number};
+  if (word == "TaskLaunch") return Turn{Phase::Launch, *number};
+  if (word == "TaskExecute") return Turn{Phase::Execute, *number};
+  return std::nullopt;
+}
+
+class Handler : public nlohmann::json_sax<json> {
+ public:
+  Handler(const ImportAnswers& answers, const JsonPieces& pieces, LogSink& sink)
+      : answers_(answers), pieces_(pieces), sink_(sink) {}
+
+  bool null() override { return true; }
+  bool boolean(bool) override { return true; }
+  bool number_integer(number_integer_t value) override { return number(value); }
+  bool number_unsigned(number_unsigned_t value) override {
+    return value > static_cast<std::uint64_t>(INT64_MAX) || number(static_cast<std::int64_t>(value));
+  }
+  bool number_float(number_float_t, const string_t& text) override {
+    if (depth_ == kInEvent) set_time(parse_us(text));
+    return true;
+  }
+  bool string(string_t& text) override {
+    if (depth_ != kInEvent || text.size() > kMaxTextBytes) return true;
+    if (key_ == "ph")
+      event_.phase = std::move(text);
+    else if (key_ == "name")
+      event_.name = std::move(text);
+    else
+      set_time(parse_us(text));
+    return true;
+  }
+  bool binary(binary_t&) override { return false; }
+  bool start_object(std::size_t) override {
+    if (depth_ == kInList) event_ = {};
+    return open();
+  }
+  bool start_array(std::size_t) override { return open(); }
+  bool key(string_t& name) override {
+    name.resize(std::min(name.size(), kMaxTextBytes));
+    if (depth_ == kInEvent) key_ = name;
+    if (depth_ == kInArguments && key_ == "args" && name == "Task Type") event_.is_task = true;
+    return true;
+  }
+  bool end_array() override { return close(); }
+  bool end_object() override {
+    close();
+    if (depth_ == kInList) take_event();
+    return true;
+  }
+  bool parse_error(std::size_t, const std::string&, const nlohmann::detail::exception&) override {
+    if (fault_.empty()) fault_ = "the JSON document ends or breaks here";
+    return false;
+  }
+
+  [[nodiscard]] const std::string& fault() const noexcept { return fault_; }
+
+  /// Turns may stand before the run that they are of.
+  void finish() {
+    std::ranges::stable_sort(runs_, {},
+                             [](const FusedRun& run) { return std::pair(run.interval.device, run.interval.start); });
+    for (const Turn& turn : turns_) add_turn(turn);
+    std::map<planner::Collective, std::vector<double>> times;
+    for (const FusedRun& run : runs_) times[run.collective].push_back(static_cast<double>(time_of(run)));
+    std::set<planner::Collective> mixed;
+    for (const auto& [collective, ns] : times)
+      if (quantile(ns, 0.75) > kMostSpread * quantile(ns, 0.25)) mixed.insert(collective);
+    for (const FusedRun& run : runs_) take_run(run, mixed.contains(run.collective));
+  }
+
+ private:
+  /// The events stand in one list, and their arguments in an object of theirs.
+  static constexpr std::size_t kInList = 1, kInEvent = 2, kInArguments = 3;
+
+  bool open() {
+    if (++depth_ <= kMaxDepth) return true;
+    fault_ = "is nested deeper than 32 levels";
+    return false;
+  }
+
+  bool close() {
+    --depth_;
+    return true;
+  }
+
+  void set_time(std::optional<std::chrono::nanoseconds> time) {
+    const auto count = time ? std::optional(time->count()) : std::nullopt;
+    if (key_ == "ts") event_.start = count;
+    if (key_ == "dur") event_.time = count;
+  }
+
+  bool number(std::int64_t value) {
+    const bool is_in_range = value > INT64_MIN / 1000 && value < INT64_MAX / 1000;
+    if (depth_ == kInEvent && key_ == "pid") event_.device = value;
+    if (depth_ == kInEvent)
+      set_time(is_in_range ? std::optional(std::chrono::nanoseconds(value * 1000)) : std::nullopt);
+    return true;
+  }
+
+  void take_event() {
+    const std::int64_t line = pieces_.line();
+    if (event_.phase != "X") return sink_.skip(line, "no event with a duration");
+    const auto turn = find_turn(event_.name);
+    const MsprofOperator found = turn ? MsprofOperator{} : find_msprof_operator({}, event_.name);
+    if (found.work == MsprofWork::Collective)
+      return sink_.skip(line, "a collective; its size is in the run's msprof_*.db");
+    if (!turn && (found.work != MsprofWork::FusedMatmul || !event_.is_task))
+      return sink_.skip(line, "no fused operator, and no turn of one");
+    std::int64_t end = 0;
+    if (!event_.start || !event_.time || *event_.time <= 0 ||
+        __builtin_add_overflow(*event_.start, *event_.time, &end)) {
+      // A phase may be shorter than the clock's step.
+      if (turn && event_.start && event_.time == 0) return sink_.skip(line, "a phase of no length");
+      return sink_.bad(line, "'" + shown(event_.name) + "' has no start and no time above 0");
+    }
+    const Interval interval{event_.device, *event_.start, end};
+    if (turn) {
+      if (turns_.size() == kMaxTurns) return sink_.skip(line, "behind the first 1048576 turns");
+      turns_.push_back({turn->phase, turn->number, interval});
+      return sink_.skip(line, "a turn of a fused operator, whose run is what is taken");
+    }
+    if (runs_.size() == kMaxRuns) return sink_.skip(line, "behind the first 262144 fused operators");
+    runs_.push_back({found.collective, interval, line});
+  }
+
+  static std::int64_t time_of(const FusedRun& run) { return run.interval.end - run.interval.start; }
+
+  /// To the run on its device during which its middle is.
+  void add_turn(const Turn& turn) {
+    const std::pair middle(turn.interval.device, turn.interval.start + (turn.interval.end - turn.interval.start) / 2);
+    const auto after = std::ranges::upper_bound(
+        runs_, middle, {}, [](const FusedRun& run) { return std::pair(run.interval.device, run.interval.start); });
+    if (after == runs_.begin()) return;
+    FusedRun& run = *std::prev(after);
+    if (run.interval.device != middle.first || run.interval.end < middle.second) return;
+    if (turn.phase == Phase::Compute) run.computed.insert(turn.number);
+    if (turn.phase == Phase::Execute) run.sent.insert(turn.number);
+    (turn.phase == Phase::Compute ? run.compute_ns : run.communication_ns) += turn.interval.end - turn.interval.start;
+  }
+
+  void take_run(const FusedRun& run, bool is_mixed) {
+    if (answers_.blocks.empty()) {
+      sink_.ask(std::string(kAskBlocks));
+      return sink_.skip(run.line, kUnknownCut);
+    }
+    if (is_mixed)
+      return sink_.skip(run.line,
+                        "a fused operator whose runs' times differ by more than 25 %: of several shapes, which a trace "
+                        "does not tell; import op_summary_*.csv");
+    const auto cut = planner::parse_cut(answers_.blocks);
+    const std::size_t block_count = cut ? cut.value().block_rows.size() : 0;
+    if (!run.sent.empty() && run.sent.size() != block_count)
+      return sink_.bad(run.line, "it sent in " + std::to_string(run.sent.size()) +
+                                     " turns, and the cut that is named has " + std::to_string(block_count) +
+                                     " blocks");
+    FusedTiming timing{.blocks = answers_.blocks, .collective = run.collective};
+    const auto us = [](std::int64_t ns) { return static_cast<double>(ns) / planner::kNsPerUs; };
+    timing.fused_us = us(time_of(run));
+    if (!run.sent.empty()) timing.communication_blocks_us = us(run.communication_ns);
+    if (run.computed.size() >= block_count) timing.compute_blocks_us = us(run.compute_ns);
+    sink_.take(run.line, std::move(timing), "a fused operator, as a run of the cut that was named");
+  }
+
+  const ImportAnswers& answers_;
+  const JsonPieces& pieces_;
+  LogSink& sink_;
+  std::size_t depth_ = 0;
+  std::string key_, fault_;
+  Event event_;
+  std::vector<FusedRun> runs_;
+  std::vector<Turn> turns_;
+};
+
+} // namespace
+} // namespace msprof_trace
+
+bool detect_msprof_trace(std::string_view head) {
+  const auto has = [head](std::string_view text) { return head.find(text) != std::string_view::npos; };
+  return trimmed(head).starts_with('[') && has("\"ph\"") && has("\"pid\"");
+}
+
+Result<void> read_msprof_trace(LogReader& reader, const ImportAnswers& answers, LogSink& sink) {
+  using namespace msprof_trace;
+  JsonPieces pieces(reader);
+  Handler handler(answers, pieces, sink);
+  const bool is_whole = json::sax_parse(pieces.begin(), JsonPieces::end(), &handler);
+  handler.finish();
+  if (!is_whole && reader.fault().empty()) sink.bad(pieces.line(), handler.fault());
+  return {};
+}
+
+} // namespace mc2::profiler
