@@ -61,7 +61,8 @@ BlockTime mean_block(const RunRecord& record, Component component, std::size_t f
   for (const auto& rank : record.ranks) {
     const auto& lane = lane_of(rank, component);
     const double block_us = to_us(lane[full_count - 1].end - lane.front().start) / static_cast<double>(full_count);
-    if (block_us > slowest.block_us)
+    // A clock may say that a lane of little work took no time.
+    if (slowest.block_count == 0 || block_us > slowest.block_us)
       slowest = {block_us, rank.rank, static_cast<int>(full_count), slowest.local_us, hand_over_us(lane)};
     slowest.local_us = std::max(slowest.local_us, to_us(rank.local.end - rank.local.start));
   }
@@ -75,8 +76,10 @@ BlockTime contended_block(const RunRecord& record, Component component, std::siz
     const Overlap seen = overlap_of(rank, component, full_count, alone);
     const double shared_work_us = seen.alone_us - (seen.total_us - seen.overlap_us);
     const double slowdown =
-        std::min(seen.overlap_us / std::max(shared_work_us, seen.overlap_us / kMaxSlowdown), kMaxSlowdown);
-    if (slowdown * alone.block_us > slowest.block_us)
+        seen.overlap_us > 0
+            ? std::min(seen.overlap_us / std::max(shared_work_us, seen.overlap_us / kMaxSlowdown), kMaxSlowdown)
+            : 1;
+    if (slowest.block_count == 0 || slowdown * alone.block_us > slowest.block_us)
       slowest = {slowdown * alone.block_us, rank.rank, std::max(seen.count, 1), 0, std::nullopt};
   }
   return slowest;

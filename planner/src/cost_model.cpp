@@ -37,8 +37,9 @@ Result<void> validate_lane(const LaneCost& lane, CurveAxis axis, const std::stri
   if (lane.curve.axis != axis) return axis_error(lane.curve.axis, axis, field + ".curve.axis");
   if (!std::isfinite(lane.fixed_us) || lane.fixed_us < 0)
     return Error{ErrorCode::InvalidSpec, field + ".fixed_us", "must be finite and >= 0"};
-  if (!std::isfinite(lane.slowdown) || lane.slowdown < 1)
-    return Error{ErrorCode::InvalidSpec, field + ".slowdown", "must be finite and >= 1"};
+  if (!std::isfinite(lane.slowdown) || lane.slowdown < kLeastSlowdown)
+    return Error{ErrorCode::InvalidSpec, field + ".slowdown",
+                 "must be finite and at least " + number_text(kLeastSlowdown)};
   if (!(lane.slowdown_interval >= 0 && lane.slowdown_interval < 1))
     return Error{ErrorCode::InvalidSpec, field + ".slowdown_interval", "must be at least 0 and below 1"};
   return {};

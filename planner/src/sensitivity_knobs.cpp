@@ -67,7 +67,10 @@ bool is_slowdown(Parameter parameter) {
 
 void turn_variant(VariantCost& cost, Parameter parameter, double today, double value) {
   const double added = value - today;
-  const auto slow = [&](LaneCost& lane) { lane.slowdown = std::max(1.0, lane.slowdown * (value / today)); };
+  // A factor below 1 is of another kind: what the other lane does of this one's work.
+  const auto slow = [&](LaneCost& lane) {
+    if (lane.slowdown >= 1) lane.slowdown = std::max(1.0, lane.slowdown * (value / today));
+  };
   const auto fix = [&](LaneCost& lane) { lane.fixed_us = std::max(0.0, lane.fixed_us + added); };
   switch (parameter) {
     case Parameter::ComputeTime: cost.compute.curve = scaled(cost.compute.curve, value); break;
@@ -141,8 +144,8 @@ std::vector<Knob> knobs_of(const Plan& plan, const CostModel& model, const PlanO
                           {Parameter::CommunicationTime, 1, 0, 1, communication.curve.relative_interval, "x"}};
   if (has_latency(communication.curve))
     knobs.push_back({Parameter::CommunicationLatency, latency_us(communication.curve), plan.serial_us, 1, 0, "us"});
-  knobs.push_back({Parameter::ComputeSlowdown, compute.slowdown, 0, 1, 0, "x"});
-  knobs.push_back({Parameter::CommunicationSlowdown, communication.slowdown, 0, 1, 0, "x"});
+  knobs.push_back({Parameter::ComputeSlowdown, compute.contention(), 0, 1, 0, "x"});
+  knobs.push_back({Parameter::CommunicationSlowdown, communication.contention(), 0, 1, 0, "x"});
   knobs.push_back({Parameter::ComputeBlockFixed, compute.fixed_us, plan.serial_us, 1, 0, "us"});
   knobs.push_back({Parameter::CommunicationBlockFixed, communication.fixed_us, plan.serial_us, 1, 0, "us"});
   knobs.push_back(size_knob(plan.op, options.alignment));

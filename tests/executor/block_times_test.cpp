@@ -33,6 +33,17 @@ TEST(BlockTimes, MeanIsOfTheSlowestRank) {
   EXPECT_DOUBLE_EQ(mean_block(record(10, 4), Component::Collective, 3).block_us, 4);
 }
 
+TEST(BlockTimes, BlocksThatTookNoTimeByTheClockAreBlocks) {
+  RunRecord run;
+  run.ranks.push_back({0, lane(3, 10), lane(3, 0), {}});
+  const BlockTime time = mean_block(run, Component::Collective, 3);
+  EXPECT_EQ(time.block_us, 0);
+  EXPECT_EQ(time.block_count, 3);
+  const BlockTime beside = contended_block(run, Component::Collective, 3, time);
+  EXPECT_EQ(beside.block_us, 0);
+  EXPECT_EQ(beside.block_count, 3);
+}
+
 TEST(BlockTimes, WhatLiesBetweenBlocksIsTheirHandOver) {
   RunRecord gaps;
   gaps.ranks.push_back({0, {{microseconds(0), microseconds(5)}, {microseconds(7), microseconds(12)}}, {}, {}});

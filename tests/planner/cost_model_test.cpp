@@ -74,6 +74,24 @@ TEST(Anchored, GivesTheUncutPartsTheirTimes) {
   EXPECT_DOUBLE_EQ(uncut.serial_us, 130);
 }
 
+TEST(CostModel, ALaneOfWhichTheOtherDoesAPartTakesLessInACutAndAsMuchAlone) {
+  CostModel model = example_model();
+  model.variants[0].compute.slowdown = model.variants[0].communication.slowdown = 1;
+  model.variants[0].communication.fixed_us = 0;
+  CostModel part = model;
+  part.variants[0].communication.slowdown = 0.5;
+  const Variant& variant = model.variants[0].variant;
+  const Cut cut{{16, 48}};
+  const LaneTimes whole = predict_lane_times(model.op, model, variant, cut).value();
+  const LaneTimes less = predict_lane_times(model.op, part, variant, cut).value();
+  EXPECT_DOUBLE_EQ(less.communication_us, whole.communication_us / 2);
+  EXPECT_DOUBLE_EQ(less.compute_us, whole.compute_us);
+  const Plan plan = predict_cut(model.op, part, variant, cut).value();
+  EXPECT_DOUBLE_EQ(plan.serial_us, predict_cut(model.op, model, variant, cut).value().serial_us);
+  EXPECT_EQ(plan.slowdown.second, 1);
+  EXPECT_TRUE(plan.validate());
+}
+
 TEST(CostModel, RowsOfAnOperatorThatIsCutAlongNAreStale) {
   const OpSpec few_rows = testing::all_reduce_op(16, 256, 32, DType::F32, 2);
   CostModel model =
@@ -138,7 +156,7 @@ TEST(CostModel, RefusesWhatNoLaneCanBeNamingTheField) {
   model.variants[0].variant.name.clear();
   EXPECT_EQ(field_of(model), "variants[0].variant.name");
   model = example_model();
-  model.variants[0].compute.slowdown = 0.99;
+  model.variants[0].compute.slowdown = 0.01;
   EXPECT_EQ(field_of(model), "variants[0].compute.slowdown");
   model = example_model();
   model.variants[0].communication.fixed_us = -1;

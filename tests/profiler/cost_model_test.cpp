@@ -111,6 +111,19 @@ TEST(FitCostModel, SlowdownIsTheMedianOfPairsOfOneRound) {
   EXPECT_THAT(summary.notes, Contains(HasSubstr("drifted by a factor of 4")));
 }
 
+TEST(FitCostModel, ACollectiveThatIsSurelyFasterBesideTheMatmulHasAPartOfItsWorkDone) {
+  Profile profile = clean_profile(3);
+  for (int round = 0; round < 3; ++round)
+    for (const Component component : {Component::Matmul, Component::Collective}) {
+      const double alone_us = component == Component::Matmul ? compute_us(1024) : communication_us(1024);
+      profile.samples.push_back(make_sample(component, Context::CoRun, 1024, 0.6 * alone_us, round));
+    }
+  const FitSummary summary = fit(profile);
+  EXPECT_EQ(summary.model.variants[0].compute.slowdown, 1); // nothing does a part of a matmul
+  EXPECT_NEAR(summary.model.variants[0].communication.slowdown, 0.6, 1e-4);
+  EXPECT_THAT(summary.notes, Contains(HasSubstr("the other lane does a part of its work")));
+}
+
 TEST(FitCostModel, IgnoresCoRunsOfOtherRoundsAndSizes) {
   Profile profile = clean_profile(2);
   profile.samples.push_back(make_sample(Component::Matmul, Context::CoRun, 1024, 1e6, 7));

@@ -423,6 +423,89 @@ TEST(TorchNpu, RefusesWhatItCannotKnow) {
               HasSubstr("cut or damaged"));
 }
 
+/// A table of nccl-tests 2.13 and later of four ranks.
+std::string nccl_table(const std::string& rows, const std::string& before = "") {
+  std::string log =
+      before +
+      "# nThread 1 nGpus 1 minBytes 8 maxBytes 8 step: 2(factor) warmup iters: 5 iters: 20\n#\n# Using devices\n";
+  for (int rank = 0; rank < 4; ++rank)
+    log += "#  Rank  " + std::to_string(rank) + " Group  0 Pid   1 on h device  0 [0x1b] NVIDIA H100\n";
+  return log +
+         "#       size  count  type  redop  root  time  algbw  busbw #wrong  time  algbw  busbw #wrong\n"
+         "#        (B)  (elements)  (us)  (GB/s)  (GB/s)  (us)  (GB/s)  (GB/s)\n" +
+         rows + "# Out of bounds values : 0 OK\n";
+}
+
+TEST(NcclTests, IsKnownBehindWhatALauncherSaysOfEachOfThousandsOfRanks) {
+  std::string before;
+  for (int rank = 0; rank < 4096; ++rank)
+    before += std::to_string(rank) + ": cpu-bind=MASK - nid005318, task 0 0 [12345]: mask 0xff00 set\n";
+  const ImportedLog imported = import_text(nccl_table("8192 512 float none -1 40 0.1 0.1 0 40 0.1 0.1 0\n", before),
+                                           {.collective = planner::Collective::AllGather});
+  EXPECT_EQ(imported.summary.value().format, "nccl_tests");
+  EXPECT_EQ(imported.timings.groups().size(), 1U);
+}
+
+TEST(NcclTests, ATestWithARootOrAnotherCountIsNoneOfOurs) {
+  const auto said = [](const std::string& row, planner::Collective collective) {
+    return import_text(nccl_table(row), {.collective = collective}).first(Verdict::Bad);
+  };
+  EXPECT_THAT(said("8192 2048 float sum 0 40 0.1 0.1 0 40 0.1 0.1 0\n", planner::Collective::AllReduce),
+              HasSubstr("it has a root, rank 0"));
+  EXPECT_THAT(said("8192 2048 float none -1 40 0.1 0.1 0 40 0.1 0.1 0\n", planner::Collective::AllGather),
+              HasSubstr("not of one rank's part of its size among 4 ranks"));
+  EXPECT_EQ(said("8192 512 float none -1 40 0.1 0.1 0 40 0.1 0.1 0\n", planner::Collective::AllGather), "");
+}
+
+TEST(NcclTests, ASecondListOfDevicesReplacesTheFirst) {
+  const std::string table = nccl_table("8192 512 float none -1 40 0.1 0.1 0 40 0.1 0.1 0\n");
+  const std::string without_options = table.substr(table.find("# Using devices"));
+  const ImportedLog imported = import_text(table + without_options, {.collective = planner::Collective::AllGather});
+  EXPECT_EQ(imported.first(Verdict::Bad), "");
+  EXPECT_EQ(imported.timings.groups().begin()->first.world_size, 4);
+}
+
+TEST(Imb, IsKnownWithoutItsBannerAndIndented) {
+  const std::string table =
+      "  # Benchmarking Allreduce\n  # ( #processes = 2 )\n  # ( 2 additional processes waiting in MPI_Barrier)\n"
+      "  #bytes #repetitions t_min[usec] t_max[usec] t_avg[usec]\n  4 1000 1.10 1.30 1.20\n";
+  const ImportedLog imported = import_text(table);
+  EXPECT_EQ(imported.summary.value().format, "imb");
+  ASSERT_EQ(imported.timings.groups().size(), 1U);
+  EXPECT_EQ(imported.timings.groups().begin()->first.world_size, 2);
+  std::string alone = table;
+  alone.replace(alone.find("= 2"), 3, "= 1");
+  EXPECT_THAT(import_text(alone).lines, Contains(Field(&SaidOfLine::text, HasSubstr("of one process"))));
+}
+
+TEST(Nsys, IsKnownBehindTheNoticeOfAnExport) {
+  const ImportedLog imported = import_text(
+      "NOTICE: Existing SQLite export found: report.sqlite\n        It is assumed file was previously exported from: "
+      "report.nsys-rep\n        Consider using --force-export=true if needed.\n\n" +
+          read_log("nsys_cuda_gpu_trace.csv"),
+      {.world_size = 8, .message_bytes = 4096});
+  EXPECT_EQ(imported.summary.value().format, "nsys");
+  EXPECT_GT(imported.summary.value().took_count, 0);
+}
+
+TEST(NcclInspector, SkipsRecordsOfOtherKinds) {
+  const ImportedLog imported = import_text(
+      read_log("nccl_inspector.log") + R"({"header": {"id": "0x1", "rank": 0, "n_ranks": 8}, "dump_stats": {"n": 3}})"
+                                       "\n");
+  EXPECT_EQ(imported.first(Verdict::Bad), "");
+  EXPECT_THAT(imported.lines, Contains(Field(&SaidOfLine::text, HasSubstr("another kind than coll_perf"))));
+}
+
+TEST(HcclTest, ReadsACommandOfSeveralLinesAndNoProseAsAHeading) {
+  const ImportedLog imported = import_text(
+      "# Data size (-b) from 8 KB to 64 MB, increment factor (-f) of 2\n"
+      "mpirun -n 8 ./bin/all_reduce_test -b 8K -e 64M \\\n  -f 2 -d fp16 -o sum -p 8\n"
+      "data_size(Bytes): | aveg_time(us): | alg_bandwidth(GB/s): | check_result:\n8192 | 30.5 | 0.27 | success\n");
+  EXPECT_EQ(imported.first(Verdict::Bad), "");
+  ASSERT_EQ(imported.timings.groups().size(), 1U);
+  EXPECT_EQ(imported.timings.groups().begin()->first.world_size, 8);
+}
+
 TEST(MsprofTrace, TakesFusedOperatorsWithTheTimesOfTheirBlocks) {
   const std::string log = read_log("msprof_trace.json");
   const ImportedLog unnamed = import_text(log);

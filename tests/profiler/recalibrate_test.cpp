@@ -163,6 +163,12 @@ TEST(Recalibrate, StartsSilentlyAtTheBounds) {
   EXPECT_NEAR(factors_of(found.value().model).fixed_us, 0, 1e-2);
 }
 
+TEST(Recalibrate, ALaneThatTakesLessInACutMayTakeLessStill) {
+  const CostModel truth = model_with({1, 0.4, 0}), profiled = model_with({1, 0.6, 0});
+  const auto learned = recalibrate(profiled, observe_all(truth), kOpenMind).value();
+  EXPECT_NEAR(factors_of(learned.model).communication_slowdown, 0.4, 0.01);
+}
+
 TEST(Recalibrate, StaysInsideTheBoundsWhenTheRacesAreFasterThanPossible) {
   const CostModel model = model_with({1, 1, 0});
   auto observations = observe_all(model);
@@ -214,7 +220,7 @@ TEST(Recalibrate, RefusesBlocksOfAnotherShapeAndAnInvalidModel) {
   observations[1].cut = {{4096, 1}};
   EXPECT_EQ(recalibrate(model, observations).error().code, ErrorCode::InvalidSpec);
   CostModel broken = model;
-  broken.variants[0].compute.slowdown = 0.5;
+  broken.variants[0].compute.slowdown = 0.01;
   EXPECT_EQ(recalibrate(broken, observe_all(model)).error().code, ErrorCode::InvalidSpec);
 }
 

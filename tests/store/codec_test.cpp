@@ -333,8 +333,9 @@ TEST(Codec, ValuesOutsideTheirRangeAreInvalid) {
   request["options"]["alignment"] = 0;
   expect_refused(reencoded(decode_request(request.dump())), ErrorCode::InvalidSpec, "options.alignment", "");
   json model = json::parse(encode(examples::model()));
-  model["variants"][0]["compute"]["slowdown"] = 0.5;
-  expect_refused(reencoded(decode_model(model.dump())), ErrorCode::InvalidSpec, "variants[0].compute.slowdown", ">= 1");
+  model["variants"][0]["compute"]["slowdown"] = 0.01;
+  expect_refused(reencoded(decode_model(model.dump())), ErrorCode::InvalidSpec, "variants[0].compute.slowdown",
+                 "at least 0.05");
 }
 
 TEST(Codec, PlansThatCannotBeAreInvalid) {

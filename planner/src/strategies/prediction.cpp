@@ -229,11 +229,11 @@ double Problem::lane_us(const VariantCost& cost, bool is_first_lane, std::int64_
   const bool is_compute = is_first_lane == (traits.first_lane == Lane::Compute);
   const double fixed_us = is_compute ? cost.compute.fixed_us : cost.communication.fixed_us;
   const double block_us = is_compute ? compute_us(cost, block_rows) : communication_us(cost, block_rows);
-  return block_us + (hands_over ? fixed_us : 0.0);
+  return (is_compute ? cost.compute : cost.communication).block_factor() * block_us + (hands_over ? fixed_us : 0.0);
 }
 
 Slowdown Problem::slowdown(const VariantCost& cost) const noexcept {
-  return in_lane_order(cost.compute.slowdown, cost.communication.slowdown);
+  return in_lane_order(cost.compute.contention(), cost.communication.contention());
 }
 
 Slowdown Problem::relative_intervals(const VariantCost& cost) const noexcept {

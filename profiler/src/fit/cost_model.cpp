@@ -145,7 +145,11 @@ void assume_slowdown(const Profile& profile, const Series& series, planner::Lane
                   "cut replaces it (mc2 refine)");
 }
 
-/// Co-run over alone, median, at least 1.
+/// The same work is not done faster beside another lane: where co-run is surely below this share of alone, the other
+/// lane does a part of it, as tile_store's matmul does of the sums.
+constexpr double kSurelyLess = 0.9;
+
+/// Co-run over alone, median, at least 1 unless it is surely less.
 void fit_slowdown(const Profile& profile, const Series& series, planner::LaneCost& lane,
                   std::vector<std::string>& notes) {
   std::map<std::pair<std::int64_t, int>, std::vector<double>> alone;
@@ -163,10 +167,14 @@ void fit_slowdown(const Profile& profile, const Series& series, planner::LaneCos
   }
   if (co_run_us.empty()) return assume_slowdown(profile, series, lane, notes);
   const Interval ratio = paired_ratio(co_run_us, alone_us, kFactorConfidence);
+  const bool is_less = series.component == Component::Collective && ratio.high < kSurelyLess;
   notes.push_back(series.text() + ": slow-down " + number_text(ratio.value) + " while the other lane is busy (" +
                   number_text(ratio.low) + " to " + number_text(ratio.high) + ", median of " +
-                  std::to_string(co_run_us.size()) + " pairs)" + (ratio.value < 1 ? ", taken as 1" : ""));
-  lane.slowdown = std::max(ratio.value, 1.0);
+                  std::to_string(co_run_us.size()) + " pairs)" +
+                  (ratio.value >= 1 ? ""
+                   : is_less        ? "; the other lane does a part of its work"
+                                    : ", taken as 1"));
+  lane.slowdown = std::max(ratio.value, is_less ? planner::kLeastSlowdown : 1.0);
 }
 
 /// Whether the operator has fewer block lengths than a fit needs: a short cut axis, or columns on a backend that does

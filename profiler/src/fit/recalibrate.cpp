@@ -26,8 +26,8 @@ CostModel with_parameters(CostModel model, const planner::Variant& variant, cons
   for (auto& cost : model.variants) {
     if (cost.variant != variant) continue;
     // Numeric differentiation steps over the bounds, where the model is not defined.
-    cost.compute.slowdown = std::max(parameters[0], 1.0);
-    cost.communication.slowdown = std::max(parameters[1], 1.0);
+    cost.compute.slowdown = std::max(parameters[0], cost.compute.least_slowdown());
+    cost.communication.slowdown = std::max(parameters[1], cost.communication.least_slowdown());
     cost.compute.slowdown_interval = cost.communication.slowdown_interval = 0;
     second_lane(cost, model.op.kind).fixed_us = std::max(parameters[2], 0.0);
   }
@@ -130,7 +130,8 @@ void solve(const CostModel& model, std::span<const RaceObservation> observations
                             options.fixed_spread * mean_block_us(observations)}),
       nullptr, parameters);
   for (const int slowdown : {0, 1}) {
-    problem.SetParameterLowerBound(parameters, slowdown, 1);
+    problem.SetParameterLowerBound(parameters, slowdown,
+                                   (slowdown == 0 ? cost.compute : cost.communication).least_slowdown());
     problem.SetParameterUpperBound(parameters, slowdown, kMaxSlowdown);
   }
   problem.SetParameterLowerBound(parameters, 2, 0);

@@ -6,6 +6,7 @@
 #include <set>
 #include <string>
 
+#include "mc2/planner/text.hpp"
 #include "mc2/profiler/importer.hpp"
 #include "mc2/profiler/statistics.hpp"
 
@@ -62,6 +63,10 @@ std::string shapes_text(const std::set<std::array<std::int64_t, 2>>& shapes) {
   return text;
 }
 
+std::string ranks_text(const std::set<int>& world_sizes) {
+  return list_text(world_sizes, [](int ranks) { return std::to_string(ranks); });
+}
+
 /// What must still be said, as one list.
 class Missing {
  public:
@@ -98,12 +103,12 @@ Result<OpSpec> find_operator(const TimingSet& timings, const ImportQuestion& que
   if (question.world_size || found.world_sizes.size() == 1)
     op.world_size = question.world_size ? *question.world_size : *found.world_sizes.begin();
   else
-    missing.add("the ranks (--ranks)");
+    missing.add(found.world_sizes.empty() ? "the ranks (--ranks)"
+                                          : "which of their ranks: " + ranks_text(found.world_sizes) + " (--ranks)");
   if (!missing.is_empty()) return missing.error();
   if (!found.world_sizes.empty() && !found.world_sizes.contains(op.world_size))
-    return Error{
-        ErrorCode::InvalidSpec, "--ranks",
-        "is " + std::to_string(op.world_size) + " where the log says " + std::to_string(*found.world_sizes.begin())};
+    return Error{ErrorCode::InvalidSpec, "--ranks",
+                 "is " + std::to_string(op.world_size) + " where the log says " + ranks_text(found.world_sizes)};
   MC2_TRY(op.validate());
   return op;
 }

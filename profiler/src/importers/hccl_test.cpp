@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 #include <string>
+#include <utility>
 
 #include "fields.hpp"
 #include "formats.hpp"
@@ -14,6 +15,7 @@ namespace {
 using planner::Collective;
 
 enum Column : std::size_t { kSize, kTime, kCheck, kColumnCount };
+constexpr std::size_t kMaxCommandBytes = 8192;
 
 /// The column that a heading's cell names: "aveg_time(us):" as the tool writes it, "avg_time(us)" as its manual does.
 std::optional<Column> find_column(std::string_view cell) {
@@ -30,13 +32,22 @@ class HcclTestLog {
   HcclTestLog(const ImportAnswers& answers, LogSink& sink) : answers_(answers), sink_(sink) {}
 
   void read(const Line& line) {
-    const std::string_view text = trimmed(without_launcher_tag(line.text));
+    std::string_view text = trimmed(without_launcher_tag(line.text));
+    // A command that goes on in the next line.
+    const bool goes_on = text.ends_with('\\') && command_.size() < kMaxCommandBytes;
+    if (goes_on || !command_.empty()) {
+      if (goes_on) text.remove_suffix(1);
+      command_.append(text).append(" ");
+      if (goes_on) return sink_.skip(line.number, "a line that goes on in the next");
+      const std::string command = std::exchange(command_, {});
+      if (const auto launch = read_launch_line(command)) return take_launch(line.number, *launch);
+    }
     if (text.empty()) return sink_.skip(line.number, "blank");
     if (text.find("check result failed") != std::string_view::npos)
       return sink_.bad(line.number, "the result check failed on a rank: " + shown(text));
     if (const auto launch = read_launch_line(text)) return take_launch(line.number, *launch);
     const auto cells = split(text, '|');
-    if (find_column(cells.front()) == kSize) return begin_table(line.number, cells);
+    if (cells.size() > 1 && find_column(cells.front()) == kSize) return begin_table(line.number, cells);
     if (has_table_ && is_row(cells)) return read_row(line, cells);
     sink_.skip(line.number, "neither a heading nor a row");
   }
@@ -119,6 +130,7 @@ class HcclTestLog {
   const ImportAnswers& answers_;
   LogSink& sink_;
   LaunchLine launch_;
+  std::string command_; ///< until now, of one in several lines
   bool has_table_ = false;
   std::size_t cell_count_ = 0;
   std::array<std::size_t, kColumnCount> place_{}; ///< cell of a column; cell_count_ where there is none

@@ -54,8 +54,9 @@ class ImbLog {
       sink_.fact("imb", version.substr(0, version.find(',')));
     }
     if (parts.size() >= 3 && parts[1] == "Benchmarking") return begin_test(line, parts[2]);
-    if (parts.size() == 4 && parts[1] == "#processes") {
-      const auto count = parse_whole(parts[3]);
+    // "# #processes = 4", of old versions "# ( #processes = 4 )".
+    if (const auto at = std::ranges::find(parts, "#processes"); parts.end() - at > 2 && at[1] == "=") {
+      const auto count = parse_whole(at[2]);
       if (!count || *count < 1) return sink_.bad(line, "is no number of processes");
       world_size_ = static_cast<int>(std::min<std::int64_t>(*count, planner::kMaxWorldSize + 1));
     }
@@ -102,6 +103,7 @@ class ImbLog {
     const std::int64_t size = *parse_whole(parts.front());
     if (size == 0) return sink_.skip(line, "a message of 0 bytes");
     if (world_size_ == 0) return sink_.bad(line, "no line '# #processes = ' stands before this table");
+    if (world_size_ == 1) return sink_.skip(line, "of one process");
     if (world_size_ > planner::kMaxWorldSize)
       return sink_.skip(line, "of more than " + std::to_string(planner::kMaxWorldSize) + " processes");
     const auto bytes = full_array_bytes(size, benchmark_.meaning, world_size_);
@@ -123,10 +125,14 @@ class ImbLog {
 } // namespace imb
 
 bool detect_imb(std::string_view head) {
-  const std::size_t title = head.find(imb::kTitle);
-  if (title == std::string_view::npos) return false;
-  const std::size_t begin = head.rfind('\n', title) + 1;
-  return without_launcher_tag(head.substr(begin, title - begin)).starts_with('#');
+  const auto is_in_comment = [head](std::string_view text) {
+    const std::size_t at = head.find(text);
+    if (at == std::string_view::npos) return false;
+    const std::size_t begin = head.rfind('\n', at) + 1;
+    return trimmed(without_launcher_tag(head.substr(begin, at + text.size() - begin))).starts_with('#');
+  };
+  return is_in_comment(imb::kTitle) ||
+         (is_in_comment("# Benchmarking ") && head.find("#repetitions") != std::string_view::npos);
 }
 
 Result<void> read_imb(LogReader& reader, const ImportAnswers&, LogSink& sink) {

@@ -52,7 +52,8 @@ struct Line {
   bool is_terminated = true; ///< false for a last line without a line break: it may have been cut
 };
 
-inline constexpr std::size_t kHeadBytes = 64 << 10;
+/// By which a format is told: launchers of thousands of ranks say a line of each before the program speaks.
+inline constexpr std::size_t kHeadBytes = 1 << 20;
 inline constexpr std::size_t kMaxLogLineBytes = 1 << 20;
 
 /// Lines of a log in UTF-8, whatever its encoding, in bounded memory.

@@ -245,7 +245,7 @@ class KernelLog {
       sink_.ask(
           "how many bytes each collective moved: import the run's msprof_*.db instead, or say --bytes N or --bytes "
           "neighbour");
-      return sink_.skip(line, "a " + std::string(planner::to_string(collective)) + " without its size");
+      return sink_.skip(line, std::string(planner::to_string(collective)) + " without its size");
     }
     Neighbours& beside = neighbours();
     if (collective == Collective::AllGather) return wait_for_matmul(beside, line, timing);

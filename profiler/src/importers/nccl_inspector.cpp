@@ -74,9 +74,13 @@ void read_run(std::int64_t line, const json& header, const json& run, LogSink& s
 void read_line(const Line& line, LogSink& sink) {
   if (trimmed(line.text).empty()) return sink.skip(line.number, "blank");
   const json document = json::parse(line.text, nullptr, false);
-  if (!document.is_object()) return sink.bad(line.number, "is no JSON object; the log is cut or damaged here");
+  if (!document.is_object())
+    return sink.bad(line.number,
+                    "is no JSON object in a line of its own; the log is cut or damaged here, or was printed anew");
   const auto header = document.find("header"), run = document.find("coll_perf");
   if (document.contains("p2p_perf")) return sink.skip(line.number, "a send or receive");
+  if (run == document.end() && (header != document.end() || document.contains("dump_stats")))
+    return sink.skip(line.number, "a record of another kind than coll_perf");
   if (header == document.end() || run == document.end() || !header->is_object() || !run->is_object())
     return sink.bad(line.number, "has no header or no coll_perf");
   read_run(line.number, *header, *run, sink);

@@ -38,6 +38,7 @@ bool reduces(Collective collective) {
 
 std::string contradiction(Collective collective, int ranks, const NcclRow& row) {
   const std::string name(planner::to_string(collective));
+  if (row.root >= 0) return "it has a root, rank " + std::to_string(row.root) + ", which no " + name + " has";
   if (!row.redop.empty() && (row.redop == "none") == reduces(collective))
     return "its redop is '" + shown(row.redop) + "', which no " + name + " has";
   if (row.count > 0 && row.element_bytes > 0 && row.size_bytes > 0) {
@@ -45,6 +46,9 @@ std::string contradiction(Collective collective, int ranks, const NcclRow& row) 
     const bool counts_all = !__builtin_mul_overflow(row.count, row.element_bytes, &bytes) && bytes == row.size_bytes;
     if (collective == Collective::AllReduce && !counts_all)
       return "its count is not of its size, as that of an all_reduce is";
+    const bool counts_part = !__builtin_mul_overflow(bytes, std::int64_t{ranks}, &bytes) && bytes == row.size_bytes;
+    if (collective != Collective::AllReduce && ranks > 1 && !counts_part)
+      return "its count is not of one rank's part of its size among " + std::to_string(ranks) + " ranks";
   }
   const auto factor = bandwidth_factor(row);
   if (!factor) return {};

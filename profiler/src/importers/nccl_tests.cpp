@@ -31,7 +31,7 @@ struct Row {
 struct Table {
   std::size_t cell_count = 0; ///< of a row without its time stamp
   bool has_time_stamp = false;
-  std::size_t size = kNone, count = kNone, type = kNone, redop = kNone;
+  std::size_t size = kNone, count = kNone, type = kNone, redop = kNone, root = kNone;
   std::size_t alg_bandwidth[2] = {kNone, kNone}, bus_bandwidth[2] = {kNone, kNone};
   std::size_t time[2] = {kNone, kNone};  ///< out of place, in place
   std::size_t wrong[2] = {kNone, kNone}; ///< number of wrong elements
@@ -86,6 +86,7 @@ class NcclTestsLog {
     if (is_blocking && text.find("no barrier") == std::string_view::npos &&
         text.find("excludes barrier") == std::string_view::npos)
       why_untimed_ = "its time contains a barrier (-z 1)";
+    if (text.starts_with("Using devices")) ranks_.clear(), has_twin_ranks_ = false; // their list follows
     if (text.starts_with("Rank ")) return read_rank(line, text);
     if (text.starts_with("size ") && text.find("time") != std::string_view::npos) return begin_table(line, text);
     if (text.starts_with("(B)") || text.starts_with("(")) return check_units(line, text);
@@ -156,6 +157,7 @@ class NcclTestsLog {
       if (names[i] == "count") table_.count = i;
       if (names[i] == "type") table_.type = i;
       if (names[i] == "redop") table_.redop = i;
+      if (names[i] == "root") table_.root = i;
       if (names[i] == "algbw" && algs < 2) table_.alg_bandwidth[algs++] = i;
       if (names[i] == "busbw" && buses < 2) table_.bus_bandwidth[buses++] = i;
       if (names[i] == "time" && times < 2) table_.time[times++] = i;
@@ -248,6 +250,7 @@ class NcclTestsLog {
       row.count = parse_whole(parts[table_.count]).value_or(0);
       row.element_bytes = find_element_bytes(parts[table_.type]).value_or(0);
     }
+    if (table_.root != kNone) row.root = parse_whole(parts[table_.root]).value_or(-1);
     row.alg_bandwidth = number(table_.alg_bandwidth[side]);
     row.bus_bandwidth = number(table_.bus_bandwidth[side]);
     return row;

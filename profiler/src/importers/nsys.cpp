@@ -41,7 +41,8 @@ bool is_printed(std::string_view line) {
 
 /// What the tool says before a report.
 bool is_preamble(std::string_view line) {
-  constexpr std::array<std::string_view, 4> kBegin{"NOTICE", "Generating ", "Processing ", "**"};
+  constexpr std::array<std::string_view, 6> kBegin{"NOTICE",      "It is assumed ", "Consider using ",
+                                                   "Generating ", "Processing ",    "**"};
   return line.empty() || std::ranges::any_of(kBegin, [&](std::string_view begin) { return line.starts_with(begin); });
 }
 

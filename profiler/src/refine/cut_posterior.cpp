@@ -54,7 +54,8 @@ planner::VariantCost& cost_in(CostModel& model, const Variant& variant) {
 /// Lanes that do not disturb each other, and hand over for nothing.
 CostModel undisturbed(CostModel model, const Variant& variant) {
   auto& cost = cost_in(model, variant);
-  cost.compute.slowdown = cost.communication.slowdown = 1;
+  cost.compute.slowdown = cost.compute.block_factor();
+  cost.communication.slowdown = cost.communication.block_factor();
   cost.compute.fixed_us = cost.communication.fixed_us = 0;
   return model;
 }
@@ -91,8 +92,11 @@ FactorVector FactorScale::standard(const CostModel& model, const Variant& varian
 
 CostModel FactorScale::model_at(CostModel model, const Variant& variant, const FactorVector& standard) const {
   auto& cost = cost_in(model, variant);
-  cost.compute.slowdown = std::max(1.0, compute * std::exp(slowdown_spread * standard[0]));
-  cost.communication.slowdown = std::max(1.0, communication * std::exp(slowdown_spread * standard[1]));
+  const auto moved = [&](const planner::LaneCost& lane, double profiled, double deviations) {
+    return std::max(lane.least_slowdown(), profiled * std::exp(slowdown_spread * deviations));
+  };
+  cost.compute.slowdown = moved(cost.compute, compute, standard[0]);
+  cost.communication.slowdown = moved(cost.communication, communication, standard[1]);
   second_lane(cost, model.op.kind).fixed_us = std::max(0.0, fixed_us + fixed_scale_us * standard[2]);
   return model;
 }

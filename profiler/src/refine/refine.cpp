@@ -428,7 +428,8 @@ void Refiner::learn_factors(const Family& family) {
   const FactorVector deviations = family.posterior.factor_deviations();
   const auto slowdown = [&](LearnedFactor::What what, double before, int at) {
     const auto value = [&](double standard) {
-      return std::max(1.0, before * std::exp(family.scale.slowdown_spread * standard));
+      return std::max(before < 1 ? planner::kLeastSlowdown : 1,
+                      before * std::exp(family.scale.slowdown_spread * standard));
     };
     result_.factors.push_back({what, before, value(-kNormal90), value(kNormal90), value(after[at]),
                                value(after[at] - kNormal90 * deviations[at]),

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -46,13 +47,24 @@ inline constexpr std::string_view kTileSetting = "tile";
 /// Of every block. One without the setting, and for a value that CostModel::validate() refuses.
 [[nodiscard]] Slices slices_of(const Variant& variant);
 
+/// A lane whose blocks take less time in a cut than alone is at most so much faster.
+inline constexpr double kLeastSlowdown = 0.05;
+
 /// One lane's cost of a block: curve + fixed, stretched by `slowdown` while the other lane is busy.
 struct LaneCost {
   CostCurve curve;     ///< over compute_axis() for compute, over bytes of the full array for communication
   double fixed_us = 0; ///< added to every block of a cut plan: hand-over between the lanes
-  double slowdown = 1; ///< >= 1; duration multiplier while the other lane is busy
+  /// Duration multiplier while the other lane is busy. Below 1: of a cut's blocks, whatever the other lane does, where
+  /// it does a part of their work; the curve is what they take alone.
+  double slowdown = 1;
   /// Relative half-width of the 90 % interval of a slow-down that was assumed; 0 for one that was measured.
   double slowdown_interval = 0;
+
+  /// Of a cut's blocks over what they take alone, while the other lane rests; then that of the other lane's being busy.
+  [[nodiscard]] double block_factor() const noexcept { return std::min(1.0, slowdown); }
+  [[nodiscard]] double contention() const noexcept { return std::max(1.0, slowdown); }
+  /// What a factor that is fitted anew may come down to: below 1 only where it was.
+  [[nodiscard]] double least_slowdown() const noexcept { return slowdown < 1 ? kLeastSlowdown : 1; }
   bool operator==(const LaneCost&) const = default;
 };
 
@@ -98,9 +110,9 @@ struct CostModel {
   /// a drift of the machine's speed cancels. Learned from raced cuts; empty before any race.
   std::optional<double> anchored_interval = std::nullopt;
 
-  /// Errors: InvalidSpec for no variants or too many, an invalid curve, a slow-down below 1, a fixed cost below 0, a
-  /// local curve for a kind without a local part, slices that Slices::parse() does not take, or an anchored interval
-  /// that is not finite and above 0. Stale for a compute curve over rows of an operator whose blocks are
+  /// Errors: InvalidSpec for no variants or too many, an invalid curve, a slow-down below kLeastSlowdown, a fixed cost
+  /// below 0, a local curve for a kind without a local part, slices that Slices::parse() does not take, or an anchored
+  /// interval that is not finite and above 0. Stale for a compute curve over rows of an operator whose blocks are
   /// columns: it was profiled by an earlier mc2.
   [[nodiscard]] Result<void> validate() const;
 
