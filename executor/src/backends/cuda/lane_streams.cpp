@@ -153,10 +153,6 @@ class RunStreams {
     const bool waits = plan_.gathers_first && run_.mode == RunMode::Fused;
     const bool signals = !plan_.gathers_first && run_.mode == RunMode::Fused;
     if (waits) MC2_CUDA(cudaStreamWaitEvent(stream, state_.ready[stage][index].get(), 0));
-    // Where nothing else keeps a gather's first block waiting, it would be multiplied beside the own rows, and a
-    // profile would take it for nothing.
-    if (stage == 0 && slice == 0 && plan_.gathers_first && !waits && stream != device_.compute.get())
-      order(device_.compute.get(), stream, state_.fork);
     if (is_timed && slice == 0) take_time(state_.compute[stage].start, stream);
     enqueue_matmuls(plan_, run_.rank, stage, slice, stream);
     if (ends && (is_timed || is_last_stamped)) take_time(state_.compute[stage].end, stream);

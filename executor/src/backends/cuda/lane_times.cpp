@@ -53,6 +53,28 @@ void share_lane_time(const BoundPlan& plan, Lane lane, RunMode mode, std::chrono
   }
 }
 
+/// Whether the own rows and the others were multiplied side by side, as on two streams they are where the device has
+/// room for both. In a plan's run the others come later: few own rows end before they arrive.
+bool ran_side_by_side(const BoundPlan& plan, const RankState& state, RunMode mode, std::chrono::nanoseconds local_end) {
+  if (mode != RunMode::ComputeOnly || !state.local_gemm || !plan.uses_two_streams()) return false;
+  const std::chrono::nanoseconds others = between(state.begin, state.compute_end) - local_end;
+  return 2 * others < (plan.list.op.world_size - 1) * local_end;
+}
+
+/// What the other ranks' rows would take behind the own ones, at their speed.
+void follow_own_rows(const BoundPlan& plan, RankTimes& times) {
+  const Stage& last = plan.list.stages.back();
+  const double own_rows = static_cast<double>(last.first_row + last.row_count);
+  const double ns_per_row = static_cast<double>(times.local.end.count()) * (plan.list.op.world_size - 1) / own_rows;
+  const auto at = [&](std::int64_t row) {
+    return times.local.end + std::chrono::nanoseconds(static_cast<std::int64_t>(ns_per_row * static_cast<double>(row)));
+  };
+  for (std::size_t i = 0; i < times.compute.size(); ++i) {
+    const Stage& stage = plan.list.stages[i];
+    times.compute[i] = {at(stage.first_row), at(stage.first_row + stage.row_count)};
+  }
+}
+
 } // namespace
 
 bool is_stamped(const BoundPlan& plan, Lane lane, RunMode mode, std::size_t stage) noexcept {
@@ -77,7 +99,10 @@ void read_times(BoundPlan& plan, int rank, RunMode mode, bool has_stages, RankTi
   if (has_stages || !times_lanes(mode)) return;
   if (runs_lane(mode, Lane::Compute)) {
     if (state.local_gemm) times.local.end = between(state.begin, state.local.end);
-    share_lane_time(plan, Lane::Compute, mode, times.local.end, times);
+    if (ran_side_by_side(plan, state, mode, times.local.end))
+      follow_own_rows(plan, times);
+    else
+      share_lane_time(plan, Lane::Compute, mode, times.local.end, times);
   }
   if (runs_lane(mode, Lane::Communication)) {
     share_lane_time(plan, Lane::Communication, mode, {}, times);
