@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "mc2/profiler/fit.hpp"
 #include "support/invented_bench.hpp"
 
@@ -96,6 +98,31 @@ TEST(Tune, KeepsTheFastestCutThatWasCheckedAndRaced) {
   EXPECT_EQ(notebook.race_count, 1);
   for (const auto& contender : tuned.contenders)
     EXPECT_THAT(bench.verified(), ::testing::Contains(contender.cut)) << contender.cut.text();
+}
+
+TEST(Tune, TriesCutsThatTheModelDoesNotPreferWhereTheBudgetHasTimeForThem) {
+  /// Cuts of two blocks are faster than any curve tells.
+  class Odd final : public InventedBench {
+   public:
+    Odd() : InventedBench(small_op(), {{kDirect, {}}}) {}
+    Result<std::size_t> prepare(const planner::Plan& plan) override {
+      auto number = InventedBench::prepare(plan);
+      if (plan.cut.block_rows.size() == 2) two_.insert(number.value());
+      return number;
+    }
+    double time_us(std::size_t prepared, RunPart part) override {
+      const double us = InventedBench::time_us(prepared, part);
+      return part == RunPart::Fused && two_.contains(prepared) ? 0.7 * us : us;
+    }
+
+   private:
+    std::set<std::size_t> two_;
+  };
+  Odd bench;
+  Notebook notebook;
+  TuneSettings asked = settings();
+  asked.contender_count = 1;
+  EXPECT_EQ(tune(bench, asked, notebook).value().plan.cut.block_rows.size(), 2U);
 }
 
 TEST(Tune, KeepsSerialWhereTheLanesHoldEachOtherUp) {

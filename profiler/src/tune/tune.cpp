@@ -6,6 +6,7 @@
 #include "mc2/profiler/fit.hpp"
 #include "mc2/profiler/recalibrate.hpp"
 #include "tune/judge.hpp"
+#include "tune/turns.hpp"
 #include "tune/without_model.hpp"
 
 namespace mc2::profiler {
@@ -22,6 +23,12 @@ constexpr double kContenderMargin = 1.05;
 /// least.
 constexpr double kBlockCountStep = 1.25;
 constexpr double kVariantMargin = 1.2;
+/// Of what is left, for trying cuts that the model does not prefer: each a few runs, so that a budget of many runs
+/// tries many. What is tried is predicted at most so much slower than the best, and joins the race if it is about as
+/// fast.
+constexpr int kTrialShare = 20;
+constexpr double kTrialMargin = 1.3, kAsFast = 1.03;
+constexpr int kTrialRuns = 8, kMostTrials = 32, kMostTried = 3; ///< runs with the one that warms up
 constexpr int kMaxRaceCount = 3;
 constexpr double kProfileShare = 0.6; ///< of the budget, at most
 
@@ -54,6 +61,39 @@ Result<void> add_other_variants(const planner::OpSpec& op, const CostModel& mode
   return {};
 }
 
+bool is_near(double block_count, double other) {
+  return std::max(block_count, other) < kBlockCountStep * std::min(block_count, other);
+}
+
+/// Of every variant cuts of clearly different numbers of blocks, those that are predicted fastest first; none that has
+/// been chosen, and none far slower than the best. At most `count`.
+Result<std::vector<Plan>> other_cuts(const planner::OpSpec& op, const CostModel& model,
+                                     const planner::PlanOptions& options, std::span<const Plan> chosen, int count) {
+  planner::PlanOptions deep = options;
+  deep.runner_up_count = kSearchDepth;
+  const double limit_us = kTrialMargin * chosen.front().makespan.us;
+  std::vector<Plan> others;
+  for (const auto& cost : model.variants) {
+    CostModel alone = model;
+    alone.variants = {cost};
+    MC2_ASSIGN(const auto best, planner::make_plan(op, alone, deep));
+    std::vector<planner::Cut> cuts{best.cut};
+    for (const auto& runner_up : best.runners_up) cuts.push_back(runner_up.cut);
+    std::vector<double> block_counts;
+    for (const planner::Cut& cut : cuts) {
+      const auto block_count = static_cast<double>(cut.block_rows.size());
+      if (std::ranges::any_of(block_counts, [&](double other) { return is_near(block_count, other); })) continue;
+      block_counts.push_back(block_count);
+      MC2_ASSIGN(auto plan, planner::predict_cut(op, model, cost.variant, cut));
+      if (plan.overlaps() && plan.makespan.us <= limit_us && !has_raced(chosen, plan))
+        others.push_back(std::move(plan));
+    }
+  }
+  std::ranges::stable_sort(others, {}, [](const Plan& plan) { return plan.makespan.us; });
+  if (std::ssize(others) > count) others.resize(static_cast<std::size_t>(count));
+  return others;
+}
+
 /// One tuning: its steps in order.
 class Tuner {
  public:
@@ -84,6 +124,9 @@ class Tuner {
   [[nodiscard]] Result<void> find_model();
   [[nodiscard]] Result<CostModel> offered() const;
   [[nodiscard]] Result<void> choose();
+  /// Adds cuts that a few runs show to be about as fast as the fastest contender.
+  [[nodiscard]] Result<void> try_others();
+  void add_as_fast(std::span<const Plan> tried, std::span<const double> us);
   [[nodiscard]] Result<void> check_new();
   [[nodiscard]] Result<void> learn();
   /// Races until the model that has learned from them prefers a cut that has raced; once without a model.
@@ -141,6 +184,48 @@ Result<void> Tuner::choose() {
   MC2_ASSIGN(auto rivals, bench_.rivals(*tuned_.model));
   for (auto& rival : rivals) tuned_.contenders.push_back(std::move(rival));
   return {};
+}
+
+Result<void> Tuner::try_others() {
+  if (!tuned_.model) return {};
+  const auto time = budget_left() / kTrialShare;
+  const double run_us = tuned_.contenders.front().makespan.us;
+  const double affordable =
+      planner::to_us(time) / (kTrialRuns * run_us) - static_cast<double>(tuned_.contenders.size());
+  if (!(affordable >= 1)) return {};
+  MC2_ASSIGN(const auto model, offered());
+  MC2_ASSIGN(const auto others, other_cuts(bench_.op(), model, settings_.plan, tuned_.contenders,
+                                           static_cast<int>(std::min<double>(affordable, kMostTrials))));
+  std::vector<std::size_t> prepared;
+  for (const Plan& plan : tuned_.contenders) {
+    MC2_ASSIGN(const auto ready, bench_.prepare(plan));
+    prepared.push_back(ready);
+  }
+  const auto end_of_preparing = bench_.now() + time;
+  std::vector<Plan> tried;
+  for (const Plan& plan : others) {
+    if (bench_.now() > end_of_preparing) break;
+    const auto ready = bench_.prepare(plan);
+    if (!ready) continue; // a mere trial: what cannot be run here is not tried
+    prepared.push_back(ready.value());
+    tried.push_back(plan);
+  }
+  if (tried.empty()) return {};
+  MC2_ASSIGN(const auto us, time_in_turn(bench_, prepared, RunPart::Fused, bench_.now() + time, hooks_));
+  add_as_fast(tried, us);
+  return {};
+}
+
+/// @param us  of the contenders, then of what was tried
+void Tuner::add_as_fast(std::span<const Plan> tried, std::span<const double> us) {
+  const double limit_us = kAsFast * *std::ranges::min_element(us);
+  const auto own_us = us.subspan(tuned_.contenders.size());
+  std::vector<std::size_t> order;
+  for (std::size_t i = 0; i < tried.size(); ++i)
+    if (own_us[i] <= limit_us) order.push_back(i);
+  std::ranges::stable_sort(order, {}, [&](std::size_t i) { return own_us[i]; });
+  if (std::ssize(order) > kMostTried) order.resize(kMostTried);
+  for (const std::size_t i : order) tuned_.contenders.push_back(tried[i]);
 }
 
 Result<void> Tuner::check_new() {
@@ -201,6 +286,7 @@ Result<void> Tuner::keep() {
 Result<Tuned> Tuner::run() {
   MC2_TRY(find_model());
   MC2_TRY(choose());
+  MC2_TRY(try_others());
   MC2_TRY(race_and_learn());
   MC2_ASSIGN(tuned_.plan, judged());
   MC2_TRY(keep());
@@ -220,10 +306,7 @@ Result<std::vector<Plan>> choose_contenders(const planner::OpSpec& op, const Cos
     if (static_cast<int>(contenders.size()) == count) break;
     if (runner_up.makespan_us > kContenderMargin * best.makespan.us) break;
     const auto block_count = static_cast<double>(runner_up.cut.block_rows.size());
-    const auto is_near = [&](double other) {
-      return std::max(block_count, other) < kBlockCountStep * std::min(block_count, other);
-    };
-    if (std::ranges::any_of(block_counts, is_near)) continue;
+    if (std::ranges::any_of(block_counts, [&](double other) { return is_near(block_count, other); })) continue;
     block_counts.push_back(block_count);
     MC2_ASSIGN(auto plan, planner::predict_cut(op, model, runner_up.variant, runner_up.cut));
     contenders.push_back(std::move(plan));

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "mc2/profiler/bench.hpp"
@@ -13,8 +14,13 @@ namespace mc2::profiler {
 [[nodiscard]] Result<std::size_t> prepare_blocks(Bench& bench, const planner::Cut& cut,
                                                  const planner::Variant& variant);
 
-/// Median time in us of each of the bench's variants, which take turns until `deadline`: two to seven runs each
-/// after one to warm up. Errors: as Bench::prepare; Cancelled.
+/// Median time in us of each of some prepared plans, which take turns until `deadline`: two to seven runs each after
+/// one to warm up. Errors: Cancelled.
+[[nodiscard]] Result<std::vector<double>> time_in_turn(Bench& bench, std::span<const std::size_t> prepared,
+                                                       RunPart part, std::chrono::steady_clock::time_point deadline,
+                                                       const TuneHooks& hooks);
+
+/// The same of each of the bench's variants. Errors: as Bench::prepare; Cancelled.
 [[nodiscard]] Result<std::vector<double>> time_in_turn(Bench& bench, const planner::Cut& cut, RunPart part,
                                                        std::chrono::steady_clock::time_point deadline,
                                                        const TuneHooks& hooks);
