@@ -74,6 +74,13 @@ BlockTime contended_block(const RunRecord& record, Component component, std::siz
   BlockTime slowest;
   for (const auto& rank : record.ranks) {
     const Overlap seen = overlap_of(rank, component, full_count, alone);
+    // The other lane does a part of each block's work, whenever it is done.
+    if (seen.total_us > 0 && seen.total_us < seen.alone_us) {
+      const double part_us = seen.total_us / seen.alone_us * alone.block_us;
+      if (slowest.block_count == 0 || part_us > slowest.block_us)
+        slowest = {part_us, rank.rank, std::max(seen.count, 1), 0, std::nullopt};
+      continue;
+    }
     const double shared_work_us = seen.alone_us - (seen.total_us - seen.overlap_us);
     const double slowdown =
         seen.overlap_us > 0

@@ -43,8 +43,13 @@ Result<store::StoredPlan> load_plan(const std::string& name, const char* option,
 
 Result<store::StoredPlan> load_predicted_plan(const std::string& name, const char* option, const StoreOptions& store,
                                               const ServerOptions& server) {
-  auto loaded = load_plan(name, option, store, server);
-  if (!loaded || loaded.value().plan.makespan.us > 0) return loaded;
+  MC2_ASSIGN(auto loaded, load_plan(name, option, store, server));
+  MC2_TRY(check_predicted(loaded.plan, name, option));
+  return loaded;
+}
+
+Result<void> check_predicted(const planner::Plan& plan, const std::string& name, const char* option) {
+  if (plan.makespan.us > 0) return {};
   return Error{
       ErrorCode::InvalidSpec, option,
       name + " predicts nothing: there was no model of its operator; name one that mc2 plan or mc2 tune has predicted"};

@@ -21,6 +21,9 @@ namespace mc2::cli {
                                                             const StoreOptions& store,
                                                             const ServerOptions& server = {});
 
+/// Errors: InvalidSpec for a plan that was raced without a model. @param name  of the plan, for people
+[[nodiscard]] Result<void> check_predicted(const planner::Plan& plan, const std::string& name, const char* option);
+
 /// What looking something up does with the store: what a service answers is kept.
 [[nodiscard]] StoreUse look_up_use(const ServerOptions& server);
 

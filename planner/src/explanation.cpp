@@ -26,7 +26,22 @@ double overlap_us(std::span<const Span> first, std::span<const Span> second) {
 
 Lane bounding_lane(const Plan& plan) { return plan.bound == Bound::Compute ? Lane::Compute : Lane::Communication; }
 
-Account bounding_account(const Plan& plan) { return account_of(plan, bounding_lane(plan)); }
+Account account_of(const Plan& plan) {
+  const TimelineUse use = timeline_use(plan.timeline);
+  const Lane bound = bounding_lane(plan);
+  const bool is_first = traits_of(plan.op.kind).first_lane == bound;
+  const LaneUse& lane = is_first ? use.first : use.second;
+  const double slowdown = is_first ? plan.slowdown.first : plan.slowdown.second;
+  Account account;
+  account.lane = bound;
+  account.uncut_us = bound == Lane::Compute ? plan.compute_us : plan.communication_us;
+  account.contention_us = use.overlap_us * (1 - 1 / slowdown);
+  account.cutting_us = lane.busy_us - account.contention_us - account.uncut_us;
+  account.before_us = lane.before_us;
+  account.between_us = lane.between_us;
+  account.after_us = lane.after_us;
+  return account;
+}
 
 Account minus(const Account& a, const Account& b) {
   return {b.lane,
@@ -88,7 +103,7 @@ template <typename Predict>
 std::optional<Account> model_account(const Cut& cut, const Predict& predict) {
   if (std::ssize(cut.block_rows) > kMaxBlockCount) return std::nullopt;
   const Result<Plan> predicted = predict();
-  return predicted ? std::optional(bounding_account(predicted.value())) : std::nullopt;
+  return predicted ? std::optional(account_of(predicted.value())) : std::nullopt;
 }
 
 void add_losses(Explanation& explanation, const CostModel* model) {
@@ -148,22 +163,6 @@ TimelineUse timeline_use(const Timeline& timeline) noexcept {
           overlap_us(timeline.first, timeline.second)};
 }
 
-Account account_of(const Plan& plan, Lane lane) {
-  const TimelineUse use = timeline_use(plan.timeline);
-  const bool is_first = traits_of(plan.op.kind).first_lane == lane;
-  const LaneUse& own = is_first ? use.first : use.second;
-  const double slowdown = is_first ? plan.slowdown.first : plan.slowdown.second;
-  Account account;
-  account.lane = lane;
-  account.uncut_us = lane == Lane::Compute ? plan.compute_us : plan.communication_us;
-  account.contention_us = use.overlap_us * (1 - 1 / slowdown);
-  account.cutting_us = own.busy_us - account.contention_us - account.uncut_us;
-  account.before_us = own.before_us;
-  account.between_us = own.between_us;
-  account.after_us = own.after_us;
-  return account;
-}
-
 Result<Explanation> explain(const Plan& plan, const CostModel* model, const PlanOptions& options,
                             const StopCheck& is_stopped) {
   MC2_TRY(plan.validate());
@@ -176,7 +175,7 @@ Result<Explanation> explain(const Plan& plan, const CostModel* model, const Plan
   Explanation explanation;
   explanation.plan = plan;
   explanation.use = timeline_use(plan.timeline);
-  explanation.account = bounding_account(plan);
+  explanation.account = account_of(plan);
   explanation.bound_text = bound_text(plan, explanation.use);
   add_losses(explanation, model);
   MC2_TRY(add_sensitivity(explanation, model, options, is_stopped));

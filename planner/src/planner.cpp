@@ -154,8 +154,9 @@ Result<void> PlanOptions::validate() const {
 Assumed assume(CostModel model, PlanOptions options) {
   for (VariantCost& cost : model.variants) {
     if (options.contention) {
-      cost.compute.slowdown = options.contention->compute;
-      cost.communication.slowdown = options.contention->communication;
+      // A factor below 1 is of another kind: what the other lane does of this one's work.
+      if (cost.compute.slowdown >= 1) cost.compute.slowdown = options.contention->compute;
+      if (cost.communication.slowdown >= 1) cost.communication.slowdown = options.contention->communication;
       cost.compute.slowdown_interval = cost.communication.slowdown_interval = 0;
     }
     if (options.block_overhead_us) cost.compute.fixed_us = cost.communication.fixed_us = *options.block_overhead_us;
@@ -271,16 +272,7 @@ Result<LaneTimes> predict_lane_times(const OpSpec& op, const CostModel& model, c
   const VariantCost* cost = model.cost_of(variant);
   if (cost == nullptr) return unknown_variant(variant);
   const PlanOptions options;
-  const strategies::Problem problem = strategies::make_problem(op, model, options);
-  const Timeline timeline = strategies::simulate_cut(problem, *cost, cut);
-  const auto busy_us = [](const std::vector<Span>& spans) {
-    double sum_us = 0;
-    for (const Span& span : spans) sum_us += span.end_us - span.start_us;
-    return sum_us;
-  };
-  const double first_us = busy_us(timeline.first), second_us = busy_us(timeline.second);
-  const bool computes_first = traits_of(op.kind).first_lane == Lane::Compute;
-  return LaneTimes{timeline.makespan_us, computes_first ? first_us : second_us, computes_first ? second_us : first_us};
+  return strategies::lane_times(strategies::make_problem(op, model, options), *cost, cut);
 }
 
 Result<std::vector<LengthSensitivity>> length_sensitivities(const OpSpec& op, const CostModel& model,

@@ -144,8 +144,9 @@ std::vector<Knob> knobs_of(const Plan& plan, const CostModel& model, const PlanO
                           {Parameter::CommunicationTime, 1, 0, 1, communication.curve.relative_interval, "x"}};
   if (has_latency(communication.curve))
     knobs.push_back({Parameter::CommunicationLatency, latency_us(communication.curve), plan.serial_us, 1, 0, "us"});
-  knobs.push_back({Parameter::ComputeSlowdown, compute.contention(), 0, 1, 0, "x"});
-  knobs.push_back({Parameter::CommunicationSlowdown, communication.contention(), 0, 1, 0, "x"});
+  if (compute.slowdown >= 1) knobs.push_back({Parameter::ComputeSlowdown, compute.slowdown, 0, 1, 0, "x"});
+  if (communication.slowdown >= 1)
+    knobs.push_back({Parameter::CommunicationSlowdown, communication.slowdown, 0, 1, 0, "x"});
   knobs.push_back({Parameter::ComputeBlockFixed, compute.fixed_us, plan.serial_us, 1, 0, "us"});
   knobs.push_back({Parameter::CommunicationBlockFixed, communication.fixed_us, plan.serial_us, 1, 0, "us"});
   knobs.push_back(size_knob(plan.op, options.alignment));

@@ -137,7 +137,7 @@ class RefineTest(ProgramTest):
         self.refuse(USAGE, bring("blocks,fused_us\n512+x,1262\n"), "cannot read 'x'")
         self.refuse(USAGE, bring("blocks,fused_us\n512+4x800,1262\n"), "4096")
         self.refuse(USAGE, bring("blocks,fused_us\n512+4x896\n"), ":2: the row has 1 cells")
-        self.refuse(USAGE, bring("blocks,fused_us,compute_blocks_us\n512+4x896,1262,1500\n"), ":2", "longer than the whole")
+        self.refuse(USAGE, bring("blocks,fused_us,compute_blocks_us\n512+4x896,1262,1500\n"), ":2", "its compute blocks take 1.5 ms together, longer than the whole, 1.262 ms")
         self.refuse(USAGE, ["refine", *OPERATOR, *store], "--device: is missing")
         self.refuse(USAGE, ["refine", "--model", MODEL, *DEVICE, *store], "--model: cannot be combined with --device")
         self.refuse(USAGE, ["refine", *DEVICE, *OPERATOR, "--cuts", self.cuts, *store], "--cuts: goes with --model", "mc2 import")

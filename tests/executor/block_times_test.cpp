@@ -64,6 +64,14 @@ TEST(BlockTimes, ABlockUnderContentionIsSlowerByTheSharedPart) {
   EXPECT_DOUBLE_EQ(contended_block(both, Component::Matmul, 3, alone).block_us, 20);
 }
 
+TEST(BlockTimes, ALaneOfWhichTheOtherDoesAPartTakesThatShareOfWhatItTakesAlone) {
+  // Alone 10 us a block; 6 us each though the other lane ends after the first.
+  const BlockTime alone{10, 0, 3, 0};
+  RunRecord both;
+  both.ranks.push_back({0, lane(1, 7), lane(3, 6), {}});
+  EXPECT_NEAR(contended_block(both, Component::Collective, 3, alone).block_us, 6, 1e-9);
+}
+
 TEST(BlockTimes, ALaneThatTheOtherLeavesEarlyIsJudgedByWhatItShared) {
   // Other lane ends at 30 us. Blocks of 20, 20 us overlap it for 20 and 10; 20 us of work took 40, of which 10 were
   // alone: 10 us of work in 30 shared us, s = 3.

@@ -90,6 +90,14 @@ TEST(CostModel, ALaneOfWhichTheOtherDoesAPartTakesLessInACutAndAsMuchAlone) {
   EXPECT_DOUBLE_EQ(plan.serial_us, predict_cut(model.op, model, variant, cut).value().serial_us);
   EXPECT_EQ(plan.slowdown.second, 1);
   EXPECT_TRUE(plan.validate());
+  // Uncut it is as slow as alone.
+  const Plan uncut = predict_cut(model.op, part, variant, {{64}}).value();
+  EXPECT_DOUBLE_EQ(uncut.makespan.us, uncut.serial_us);
+  EXPECT_DOUBLE_EQ(uncut.makespan.us, serial_plan(model.op, part, variant).value().makespan.us);
+  // What is assumed of contention is another thing.
+  PlanOptions assuming;
+  assuming.contention = LaneContention{1.2, 1.2};
+  EXPECT_EQ(assume(part, assuming).model.variants[0].communication.slowdown, 0.5);
 }
 
 TEST(CostModel, RowsOfAnOperatorThatIsCutAlongNAreStale) {

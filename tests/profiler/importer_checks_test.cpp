@@ -565,8 +565,17 @@ TEST(MsprofTrace, TakesARunWithoutTurnsAndRefusesWhatHasNoTime) {
   EXPECT_TRUE(only(R"([{"name":"aclnnMatmulAllReduce","pid":7,"ph":"X","ts":1,"dur":3,"args":{"Thread Id":4}}])")
                   .timings.fused()
                   .empty());
-  EXPECT_THAT(only(R"([{"ph":"X","pid":1},)" + std::string(64, '[')).first(Verdict::Bad), HasSubstr("nested deeper"));
-  EXPECT_THAT(only(R"([{"ph":"X","pid":1)").first(Verdict::Bad), HasSubstr("ends or breaks"));
+  EXPECT_THAT(only(R"([{"name":"CANN","ph":"X","pid":1},)" + std::string(64, '[')).first(Verdict::Bad),
+              HasSubstr("nested deeper"));
+  EXPECT_THAT(only(R"([{"name":"CANN","ph":"X","pid":1)").first(Verdict::Bad), HasSubstr("ends or breaks"));
+}
+
+TEST(MsprofTrace, TurnsBeyondTheirRunAreCutToItAndNoSumOverflows) {
+  const std::string turn =
+      R"(,{"name":"TaskExecute 0","pid":7,"ph":"X","ts":"-4600000000000000","dur":9200000000000600})";
+  const ImportedLog imported = import_text(fused_trace({1000}, turn + turn), {.blocks = "4096"});
+  EXPECT_TRUE(imported.timings.fused().empty());
+  EXPECT_THAT(imported.first(Verdict::Bad), HasSubstr("longer than the whole"));
 }
 
 TEST(MsprofDatabase, OfAllRanksTheOneThatCameLastTellsTheTime) {

@@ -102,7 +102,10 @@ void bind_samples(py::module_& module) {
 }
 
 void bind_costs(py::module_& module) {
-  py::class_<LaneCost>(module, "LaneCost", "One lane's cost of a block: curve + fixed_us, x slowdown under the other.")
+  py::class_<LaneCost>(
+      module, "LaneCost",
+      "One lane's cost of a block: curve + fixed_us, x slowdown under the other; below 1 of every block of a "
+      "cut.")
       .def(
           "time_us", [](const LaneCost& cost, double x) { return cost.curve.time_us(x); }, "x"_a,
           "Time of a block of x rows, columns or bytes, alone.")

@@ -131,7 +131,8 @@ void draw_curve(Markup& out, const CurveEvidence& e, const Range& range, const s
   const auto sizes = line_sizes(plot.x());
   plot.band(curve_points(curve, sizes, std::max(0.0, 1 - curve.relative_interval)),
             curve_points(curve, sizes, 1 + curve.relative_interval), "band");
-  if (e.cost.slowdown > 1) plot.line(curve_points(curve, sizes, e.cost.slowdown), "slowed");
+  if (e.cost.slowdown != 1)
+    plot.line(curve_points(curve, sizes, e.cost.slowdown), e.cost.slowdown > 1 ? "slowed" : "in a cut");
   plot.line(curve_points(curve, sizes, 1), "fit");
   draw_samples(plot, samples, [](const CurveSample& s) { return s.time_us; });
   mark_blocks(out, plot, e, true, unit);

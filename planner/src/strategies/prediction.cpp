@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <set>
 
 #include "mc2/planner/text.hpp"
@@ -229,7 +230,8 @@ double Problem::lane_us(const VariantCost& cost, bool is_first_lane, std::int64_
   const bool is_compute = is_first_lane == (traits.first_lane == Lane::Compute);
   const double fixed_us = is_compute ? cost.compute.fixed_us : cost.communication.fixed_us;
   const double block_us = is_compute ? compute_us(cost, block_rows) : communication_us(cost, block_rows);
-  return (is_compute ? cost.compute : cost.communication).block_factor() * block_us + (hands_over ? fixed_us : 0.0);
+  if (!hands_over) return block_us;
+  return (is_compute ? cost.compute : cost.communication).block_factor() * block_us + fixed_us;
 }
 
 Slowdown Problem::slowdown(const VariantCost& cost) const noexcept {
@@ -301,6 +303,21 @@ std::vector<LengthSensitivity> length_sensitivities(const Problem& problem, cons
                         (changed.stretched_us(1, 1, slowdown) / us - 1) / kStretch, all_us > 0 ? own_us / all_us : 0});
     }
   return result;
+}
+
+LaneTimes lane_times(const Problem& problem, const VariantCost& cost, const Cut& cut) {
+  const BlockPassing passing(problem, cost);
+  const BlockTimes times = block_times(problem, cost, passing, cut);
+  const Slowdown slowdown = problem.slowdown(cost);
+  const Timeline timeline = timeline_of(problem, cost, passing, times, cut);
+  // A lane s times slower during the overlap O takes O (1 - 1/s) longer; slices of a block may lie apart.
+  const auto busy_us = [&](const std::vector<double>& blocks_us, double factor) {
+    return std::accumulate(blocks_us.begin(), blocks_us.end(), timeline.overlap_us * (1 - 1 / factor));
+  };
+  const double first_us = busy_us(times.first_us, slowdown.first),
+               second_us = busy_us(times.second_us, slowdown.second);
+  const bool computes_first = problem.traits.first_lane == Lane::Compute;
+  return {timeline.makespan_us, computes_first ? first_us : second_us, computes_first ? second_us : first_us};
 }
 
 Timeline simulate_cut(const Problem& problem, const VariantCost& cost, const Cut& cut) {

@@ -44,7 +44,7 @@ struct Problem {
     return serial_compute_us(cost) + communication_us(cost, rows);
   }
   /// Time of a block on the kind's first or second lane, with the lane's fixed cost where the lanes hand work over: in
-  /// a cut plan, and in one whose blocks pass in slices.
+  /// a cut plan, and in one whose blocks pass in slices. Only such a block takes LaneCost::block_factor() of its curve.
   [[nodiscard]] double lane_us(const VariantCost& cost, bool is_first_lane, std::int64_t block_rows,
                                bool hands_over) const noexcept;
   /// Two numbers of the lanes, in the order in which the kind's blocks pass them.
@@ -108,6 +108,9 @@ template <typename StretchedUs>
 /// One for each length and lane.
 [[nodiscard]] std::vector<LengthSensitivity> length_sensitivities(const Problem& problem, const VariantCost& cost,
                                                                   const Cut& cut);
+
+/// What a cut takes, and its blocks on each lane together.
+[[nodiscard]] LaneTimes lane_times(const Problem& problem, const VariantCost& cost, const Cut& cut);
 
 /// When every block of a cut would be on each lane. With the local part first, it is block 0: no time on the first
 /// lane, its matmul on the second.

@@ -1,6 +1,7 @@
 #include <utility>
 
 #include "codec_parts.hpp"
+#include "mc2/planner/text.hpp"
 
 namespace mc2::store {
 namespace {
@@ -26,7 +27,9 @@ Result<void> validate(const Measurement& measurement) {
   for (const auto& [field, us] : {std::pair{"compute_blocks_us", measurement.compute_blocks_us},
                                   {"communication_blocks_us", measurement.communication_blocks_us}})
     if (us > planner::kMostBusyShare * measurement.fused_us)
-      return Error{ErrorCode::InvalidSpec, field, "is longer than fused_us, of which the lane's blocks are a part"};
+      return Error{ErrorCode::InvalidSpec, field,
+                   "is " + time_text(us) + ", longer than fused_us, " + time_text(measurement.fused_us) +
+                       ", in which the lane's blocks ran one after the other"};
   return planner::validate_interval("benefit_low", measurement.benefit_low, measurement.benefit_high);
 }
 

@@ -19,7 +19,7 @@ using planner::CostModel;
 
 /// Parameters: compute slow-down, communication slow-down, fixed us per block.
 constexpr int kParameterCount = 3;
-constexpr double kMaxSlowdown = 20;
+constexpr double kMaxSlowdown = 20, kMostPart = 0.999;
 
 /// The anchored model of one observation, with the parameters put in.
 CostModel with_parameters(CostModel model, const planner::Variant& variant, const double* parameters) {
@@ -130,9 +130,10 @@ void solve(const CostModel& model, std::span<const RaceObservation> observations
                             options.fixed_spread * mean_block_us(observations)}),
       nullptr, parameters);
   for (const int slowdown : {0, 1}) {
-    problem.SetParameterLowerBound(parameters, slowdown,
-                                   (slowdown == 0 ? cost.compute : cost.communication).least_slowdown());
-    problem.SetParameterUpperBound(parameters, slowdown, kMaxSlowdown);
+    const planner::LaneCost& lane = slowdown == 0 ? cost.compute : cost.communication;
+    problem.SetParameterLowerBound(parameters, slowdown, lane.least_slowdown());
+    // One below 1 stays so: it is of another kind.
+    problem.SetParameterUpperBound(parameters, slowdown, lane.slowdown < 1 ? kMostPart : kMaxSlowdown);
   }
   problem.SetParameterLowerBound(parameters, 2, 0);
   ceres::Solver::Options solver;

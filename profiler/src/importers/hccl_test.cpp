@@ -40,7 +40,10 @@ class HcclTestLog {
       command_.append(text).append(" ");
       if (goes_on) return sink_.skip(line.number, "a line that goes on in the next");
       const std::string command = std::exchange(command_, {});
-      if (const auto launch = read_launch_line(command)) return take_launch(line.number, *launch);
+      const auto launch = read_launch_line(command);
+      const bool is_of_table = text.find('|') != std::string_view::npos; // the command ended before it
+      if (launch && !is_of_table) return take_launch(line.number, *launch);
+      if (launch) launch_ = *launch;
     }
     if (text.empty()) return sink_.skip(line.number, "blank");
     if (text.find("check result failed") != std::string_view::npos)

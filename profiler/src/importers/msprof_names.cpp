@@ -38,7 +38,7 @@ MsprofOperator classify(std::string_view text) {
       std::pair{"reducescatter", Collective::ReduceScatter}, std::pair{"alltoall", Collective::AllToAll}};
   for (const auto& [name, collective] : kFused)
     if (has(word, name))
-      return {word.ends_with("aicpu") ? MsprofWork::KernelOfCollective : MsprofWork::FusedMatmul, collective};
+      return {has(word, "aicpu") ? MsprofWork::KernelOfCollective : MsprofWork::FusedMatmul, collective};
   if (word.starts_with("matmul") || word.starts_with("gemm")) return {MsprofWork::Matmul};
   return {MsprofWork::OtherMatmul};
 }

@@ -199,9 +199,12 @@ class Handler : public nlohmann::json_sax<json> {
     if (after == runs_.begin()) return;
     FusedRun& run = *std::prev(after);
     if (run.interval.device != middle.first || run.interval.end < middle.second) return;
+    const std::int64_t turn_ns =
+        std::min(turn.interval.end, run.interval.end) - std::max(turn.interval.start, run.interval.start);
     if (turn.phase == Phase::Compute) run.computed.insert(turn.number);
     if (turn.phase == Phase::Execute) run.sent.insert(turn.number);
-    (turn.phase == Phase::Compute ? run.compute_ns : run.communication_ns) += turn.interval.end - turn.interval.start;
+    std::int64_t& sum_ns = turn.phase == Phase::Compute ? run.compute_ns : run.communication_ns;
+    sum_ns = std::min(sum_ns + turn_ns, 2 * time_of(run)); // beyond the run it is refused
   }
 
   void take_run(const FusedRun& run, bool is_mixed) {
@@ -223,7 +226,8 @@ class Handler : public nlohmann::json_sax<json> {
     const auto us = [](std::int64_t ns) { return static_cast<double>(ns) / planner::kNsPerUs; };
     timing.fused_us = us(time_of(run));
     if (!run.sent.empty()) timing.communication_blocks_us = us(run.communication_ns);
-    if (run.computed.size() >= block_count) timing.compute_blocks_us = us(run.compute_ns);
+    const bool has_own_rows = run.collective == planner::Collective::AllGather;
+    if (run.computed.size() == block_count + (has_own_rows ? 1 : 0)) timing.compute_blocks_us = us(run.compute_ns);
     sink_.take(run.line, std::move(timing), "a fused operator, as a run of the cut that was named");
   }
 
@@ -242,7 +246,8 @@ class Handler : public nlohmann::json_sax<json> {
 
 bool detect_msprof_trace(std::string_view head) {
   const auto has = [head](std::string_view text) { return head.find(text) != std::string_view::npos; };
-  return trimmed(head).starts_with('[') && has("\"ph\"") && has("\"pid\"");
+  return trimmed(head).starts_with('[') && has("\"ph\"") && has("\"pid\"") &&
+         (has("\"Task Type\"") || has("Ascend Hardware") || has("\"CANN\"") || has("\"TaskExecute "));
 }
 
 Result<void> read_msprof_trace(LogReader& reader, const ImportAnswers& answers, LogSink& sink) {

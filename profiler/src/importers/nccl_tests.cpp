@@ -86,7 +86,10 @@ class NcclTestsLog {
     if (is_blocking && text.find("no barrier") == std::string_view::npos &&
         text.find("excludes barrier") == std::string_view::npos)
       why_untimed_ = "its time contains a barrier (-z 1)";
-    if (text.starts_with("Using devices")) ranks_.clear(), has_twin_ranks_ = false; // their list follows
+    if (text.starts_with("Using devices") && is_after_verdict_) { // another test's list follows
+      ranks_.clear();
+      has_twin_ranks_ = is_after_verdict_ = false;
+    }
     if (text.starts_with("Rank ")) return read_rank(line, text);
     if (text.starts_with("size ") && text.find("time") != std::string_view::npos) return begin_table(line, text);
     if (text.starts_with("(B)") || text.starts_with("(")) return check_units(line, text);
@@ -129,7 +132,7 @@ class NcclTestsLog {
         launched.value_or(1) > 1 ? "its launch ran " + std::to_string(*launched) + " collectives at once (-m)" : "";
     is_headed_ = true;
     ranks_.clear();
-    has_twin_ranks_ = false;
+    has_twin_ranks_ = is_after_verdict_ = false;
     sink_.skip(line, "comment");
   }
 
@@ -193,6 +196,7 @@ class NcclTestsLog {
 
   void read_verdict(std::int64_t line, std::string_view text) {
     end_test(line, true, text.find("FAILED") != std::string_view::npos);
+    is_after_verdict_ = true;
     sink_.skip(line, "verdict of a test");
   }
 
@@ -317,8 +321,9 @@ class NcclTestsLog {
   std::set<std::int64_t> ranks_;
   int derived_ranks_ = 0;
   bool has_twin_ranks_ = false;
-  bool is_open_ = false;   ///< a table's verdict is still to come
-  bool is_headed_ = false; ///< what precedes the table was read: the table and its verdict are still to come
+  bool is_after_verdict_ = false; ///< of a test whose ranks were listed
+  bool is_open_ = false;          ///< a table's verdict is still to come
+  bool is_headed_ = false;        ///< what precedes the table was read: the table and its verdict are still to come
   Table table_;
   std::vector<Row> rows_;
 };

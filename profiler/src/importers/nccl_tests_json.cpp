@@ -69,6 +69,7 @@ struct Entry {
   std::optional<std::int64_t> size, count;
   std::string type;
   std::string redop;
+  std::int64_t root = -1;
   Scalar time[2], wrong[2], alg_bandwidth[2], bus_bandwidth[2];
   bool has_time[2] = {false, false};
   bool has_host_time = false;
@@ -199,6 +200,7 @@ class Handler : public nlohmann::json_sax<json> {
     if (field == "count") entry_.count = parse_whole(value.text);
     if (field == "type") entry_.type = value.text;
     if (field == "redop") entry_.redop = value.text;
+    if (field == "root") entry_.root = parse_whole(trimmed(value.text)).value_or(-1);
     const bool is_in_place = field.starts_with("in_place/");
     if (!is_in_place && !field.starts_with("out_of_place/")) return;
     const std::size_t side = is_in_place ? 1 : 0;
@@ -219,6 +221,7 @@ class Handler : public nlohmann::json_sax<json> {
     if (field == "size") entry_.size = number;
     if (field == "type") entry_.type = value.text;
     if (field == "redop") entry_.redop = value.text;
+    if (field == "root") entry_.root = parse_whole(trimmed(value.text)).value_or(-1);
     for (const std::size_t side : {std::size_t{0}, std::size_t{1}}) { // which one it is may stand behind
       if (field == "time") entry_.time[side] = value, entry_.has_time[side] = true;
       if (field == "wrong") entry_.wrong[side] = value;
@@ -332,6 +335,7 @@ class Handler : public nlohmann::json_sax<json> {
     NcclRow row;
     row.size_bytes = entry.size.value_or(0);
     row.count = entry.count.value_or(0);
+    row.root = entry.root;
     row.element_bytes = find_element_bytes(entry.type).value_or(0);
     row.alg_bandwidth = number(entry.alg_bandwidth[side]);
     row.bus_bandwidth = number(entry.bus_bandwidth[side]);

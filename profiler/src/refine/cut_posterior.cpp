@@ -60,13 +60,14 @@ CostModel undisturbed(CostModel model, const Variant& variant) {
   return model;
 }
 
-/// Of one lane of each of some cuts: its blocks together.
-Result<Eigen::VectorXd> log_lane_times(const planner::OpSpec& op, const CostModel& model, const Variant& variant,
-                                       std::span<const Cut> cuts, std::span<const TimedLane> lanes) {
-  Eigen::VectorXd logs(static_cast<Eigen::Index>(lanes.size()));
+/// Of each cut, then of one lane of each of some cuts: its blocks together.
+Result<Eigen::VectorXd> log_times(const planner::OpSpec& op, const CostModel& model, const Variant& variant,
+                                  std::span<const Cut> cuts, std::span<const TimedLane> lanes) {
+  MC2_ASSIGN(auto logs, log_makespans(op, model, variant, cuts));
+  logs.conservativeResize(static_cast<Eigen::Index>(cuts.size() + lanes.size()));
   for (std::size_t i = 0; i < lanes.size(); ++i) {
     MC2_ASSIGN(const auto us, planner::predict_lane_times(op, model, variant, cuts[lanes[i].cut]));
-    logs[static_cast<Eigen::Index>(i)] =
+    logs[static_cast<Eigen::Index>(cuts.size() + i)] =
         std::log(lanes[i].lane == planner::Lane::Compute ? us.compute_us : us.communication_us);
   }
   return logs;
@@ -104,43 +105,45 @@ CostModel FactorScale::model_at(CostModel model, const Variant& variant, const F
 Result<CutPosterior> CutPosterior::make(const planner::OpSpec& op, const CostModel& model, const Variant& variant,
                                         std::vector<Cut> cuts, std::span<const TimedLane> lanes,
                                         const FactorScale& scale) {
-  const auto log_times = [&](const CostModel& at) -> Result<Eigen::VectorXd> {
-    MC2_ASSIGN(const auto makespans, log_makespans(op, at, variant, cuts));
-    MC2_ASSIGN(const auto of_lanes, log_lane_times(op, at, variant, cuts, lanes));
-    Eigen::VectorXd both(makespans.size() + of_lanes.size());
-    both << makespans, of_lanes;
-    return both;
-  };
   CutPosterior result;
   result.at_ = scale.standard(model, variant);
-  MC2_ASSIGN(const auto log_us, log_times(model));
+  MC2_ASSIGN(const auto log_us, log_times(op, model, variant, cuts, lanes));
   Eigen::Matrix<double, Eigen::Dynamic, kFactorCount> slopes(log_us.size(), kFactorCount);
   for (int factor = 0; factor < kFactorCount; ++factor) {
     FactorVector moved = result.at_;
     moved[factor] += kSlopeStep;
-    MC2_ASSIGN(const auto moved_log_us, log_times(scale.model_at(model, variant, moved)));
+    MC2_ASSIGN(const auto moved_log_us, log_times(op, scale.model_at(model, variant, moved), variant, cuts, lanes));
     slopes.col(factor) = (moved_log_us - log_us) / kSlopeStep;
   }
   MC2_ASSIGN(const auto least, log_makespans(op, undisturbed(model, variant), variant, cuts));
   result.least_log_us_ = least.array() - kLaneError;
-  const auto& cost = *model.cost_of(variant);
-  const auto add = [&](const Cut& cut, std::optional<planner::Lane> lane) -> Result<void> {
-    const auto row = static_cast<Eigen::Index>(result.times_.size());
-    Time& time = result.times_.emplace_back(Time{log_us[row], slopes.row(row).transpose(), lane, shape_of(cut), {}});
-    MC2_ASSIGN(const auto sensitivities, planner::length_sensitivities(op, model, variant, cut));
-    for (const auto& one : sensitivities) {
-      const bool is_compute = one.lane == planner::Lane::Compute;
-      const auto& curve = (is_compute ? cost.compute : cost.communication).curve;
-      const double share = !lane ? one.share : one.lane == *lane ? one.lane_share : 0;
-      time.lengths.push_back({std::log(static_cast<double>(one.rows)), is_compute, share * fit::relative_error(curve)});
-    }
-    keep_heaviest(time.lengths);
-    return {};
-  };
-  for (const Cut& cut : cuts) MC2_TRY(add(cut, std::nullopt));
-  for (const TimedLane& one : lanes) MC2_TRY(add(cuts[one.cut], one.lane));
+  for (std::size_t i = 0; i < cuts.size() + lanes.size(); ++i) {
+    const bool is_of_lane = i >= cuts.size();
+    const Cut& cut = is_of_lane ? cuts[lanes[i - cuts.size()].cut] : cuts[i];
+    const auto lane = is_of_lane ? std::optional(lanes[i - cuts.size()].lane) : std::nullopt;
+    MC2_ASSIGN(auto lengths, lengths_of(op, model, variant, cut, lane));
+    const auto row = static_cast<Eigen::Index>(i);
+    result.times_.push_back({log_us[row], slopes.row(row).transpose(), lane, shape_of(cut), std::move(lengths)});
+  }
   result.cuts_ = std::move(cuts);
   return result;
+}
+
+Result<std::vector<CutPosterior::LengthWeight>> CutPosterior::lengths_of(const planner::OpSpec& op,
+                                                                         const CostModel& model, const Variant& variant,
+                                                                         const Cut& cut,
+                                                                         std::optional<planner::Lane> lane) {
+  MC2_ASSIGN(const auto sensitivities, planner::length_sensitivities(op, model, variant, cut));
+  const auto& cost = *model.cost_of(variant);
+  std::vector<LengthWeight> weights;
+  for (const auto& one : sensitivities) {
+    const bool is_compute = one.lane == planner::Lane::Compute;
+    const auto& curve = (is_compute ? cost.compute : cost.communication).curve;
+    const double share = !lane ? one.share : one.lane == *lane ? one.lane_share : 0;
+    weights.push_back({std::log(static_cast<double>(one.rows)), is_compute, share * fit::relative_error(curve)});
+  }
+  keep_heaviest(weights);
+  return weights;
 }
 
 double CutPosterior::covariance(std::size_t a, std::size_t b) const {

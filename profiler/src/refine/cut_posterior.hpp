@@ -82,6 +82,12 @@ class CutPosterior {
     std::vector<LengthWeight> lengths;
   };
 
+  /// @param lane  of whose blocks together; unset: of the cut
+  [[nodiscard]] static Result<std::vector<LengthWeight>> lengths_of(const planner::OpSpec& op,
+                                                                    const planner::CostModel& model,
+                                                                    const planner::Variant& variant,
+                                                                    const planner::Cut& cut,
+                                                                    std::optional<planner::Lane> lane);
   [[nodiscard]] double covariance(std::size_t a, std::size_t b) const;
   void solve();
 

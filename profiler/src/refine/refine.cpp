@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "fit/second_lane.hpp"
-#include "mc2/planner/explanation.hpp"
 #include "mc2/planner/profile.hpp"
 #include "mc2/planner/text.hpp"
 #include "mc2/profiler/recalibrate.hpp"
@@ -46,11 +45,13 @@ double relative_error(const MeasuredCut& cut) { return cut.relative_error > 0 ? 
 bool is_time(double us) { return us > 0 && std::isfinite(us); }
 
 Result<void> validate(const MeasuredCut& cut) {
-  for (const double us :
-       {cut.serial_us, cut.compute_us, cut.communication_us, cut.compute_blocks_us, cut.communication_blocks_us})
+  for (const auto& [name, us] : {std::pair{"serial_us", cut.serial_us},
+                                 {"compute_us", cut.compute_us},
+                                 {"communication_us", cut.communication_us},
+                                 {"compute_blocks_us", cut.compute_blocks_us},
+                                 {"communication_blocks_us", cut.communication_blocks_us}})
     if (us != 0 && !is_time(us))
-      return Error{ErrorCode::CannotFit, "cut",
-                   cut.cut.text() + " has a time of its parts that is not positive and finite"};
+      return Error{ErrorCode::CannotFit, "cut", cut.cut.text() + " has a " + name + " that is not positive and finite"};
   if (!is_time(cut.fused_us))
     return Error{ErrorCode::CannotFit, "cut", cut.cut.text() + " has a time that is not positive and finite"};
   for (const double us : {cut.compute_blocks_us, cut.communication_blocks_us})
@@ -76,8 +77,12 @@ MeasuredCut merged(const MeasuredCut& left, const MeasuredCut& right) {
   both.serial_us = mean(left.serial_us, right.serial_us);
   both.compute_us = mean(left.compute_us, right.compute_us);
   both.communication_us = mean(left.communication_us, right.communication_us);
-  both.compute_blocks_us = mean(left.compute_blocks_us, right.compute_blocks_us);
-  both.communication_blocks_us = mean(left.communication_blocks_us, right.communication_blocks_us);
+  // Of a run without block times nothing is known but that they were as large a part of it.
+  const auto blocks = [&](double MeasuredCut::*us) {
+    return both.fused_us * mean(left.*us / left.fused_us, right.*us / right.fused_us);
+  };
+  both.compute_blocks_us = blocks(&MeasuredCut::compute_blocks_us);
+  both.communication_blocks_us = blocks(&MeasuredCut::communication_blocks_us);
   both.relative_error = 1 / std::sqrt(left_weight + right_weight);
   both.run_count = left.run_count + right.run_count;
   return both;
@@ -427,9 +432,10 @@ void Refiner::learn_factors(const Family& family) {
   const FactorVector after = family.scale.standard(result_.model, family.variant);
   const FactorVector deviations = family.posterior.factor_deviations();
   const auto slowdown = [&](LearnedFactor::What what, double before, int at) {
-    const auto value = [&](double standard) {
-      return std::max(before < 1 ? planner::kLeastSlowdown : 1,
-                      before * std::exp(family.scale.slowdown_spread * standard));
+    planner::LaneCost lane;
+    lane.slowdown = before;
+    const auto value = [&, least = lane.least_slowdown()](double standard) {
+      return std::max(least, before * std::exp(family.scale.slowdown_spread * standard));
     };
     result_.factors.push_back({what, before, value(-kNormal90), value(kNormal90), value(after[at]),
                                value(after[at] - kNormal90 * deviations[at]),
@@ -486,31 +492,25 @@ double Refiner::expected_gain(const CutPosterior::Belief& belief) const {
   return gain * std::erfc(-z / std::numbers::sqrt2) / 2 + belief.deviation * density;
 }
 
-/// @param fixed_us  of its blocks together
-MeasuredAccount measured_account(const planner::Account& predicted, double fixed_us, const MeasuredCut& cut) {
-  MeasuredAccount result;
-  result.lane = predicted.lane;
-  result.uncut_us = predicted.uncut_us;
-  result.overhead_us = fixed_us;
-  result.small_block_us = predicted.cutting_us - fixed_us;
-  result.contention_us = predicted.contention_us;
-  result.is_timed = blocks_us(cut, predicted.lane) > 0;
-  const double predicted_us = predicted.sum_us() - predicted.waits_us();
-  result.blocks_us = result.is_timed ? blocks_us(cut, predicted.lane) : predicted_us;
-  result.waiting_us = result.is_timed ? cut.fused_us - result.blocks_us : predicted.waits_us();
-  result.unexplained_us = cut.fused_us - predicted_us - result.waiting_us;
-  return result;
-}
-
 Result<void> Refiner::add_accounts(const CutBelief& best) {
   const Observed& seen = observed(best);
-  MC2_ASSIGN(const auto plan, planner::predict_anchored(op_, result_.model, best.variant, best.cut,
-                                                        seen.race.compute_us, seen.race.communication_us));
-  const auto& cost = *result_.model.cost_of(best.variant);
-  const auto block_count = static_cast<double>(best.cut.block_rows.size());
+  const CostModel now = planner::anchored(result_.model, op_, seen.race.compute_us, seen.race.communication_us);
+  MC2_ASSIGN(const auto plan, planner::predict_cut(op_, now, best.variant, best.cut));
+  MC2_ASSIGN(const auto predicted, planner::predict_lane_times(op_, now, best.variant, best.cut));
+  const auto& cost = *now.cost_of(best.variant);
   for (const auto lane : {planner::Lane::Compute, planner::Lane::Communication}) {
-    const double fixed_us = lane == planner::Lane::Compute ? cost.compute.fixed_us : cost.communication.fixed_us;
-    result_.accounts.push_back(measured_account(planner::account_of(plan, lane), block_count * fixed_us, seen.given));
+    const bool is_compute = lane == planner::Lane::Compute;
+    const planner::LaneCost& own = is_compute ? cost.compute : cost.communication;
+    const double predicted_us = is_compute ? predicted.compute_us : predicted.communication_us;
+    MeasuredAccount account{.lane = lane, .uncut_us = is_compute ? plan.compute_us : plan.communication_us};
+    account.overhead_us = own.fixed_us * static_cast<double>(best.cut.block_rows.size());
+    account.contention_us = plan.timeline.overlap_us * (1 - 1 / own.contention());
+    account.small_block_us = predicted_us - account.uncut_us - account.overhead_us - account.contention_us;
+    account.is_timed = blocks_us(seen.given, lane) > 0;
+    account.blocks_us = account.is_timed ? blocks_us(seen.given, lane) : predicted_us;
+    account.waiting_us = (account.is_timed ? seen.given.fused_us : predicted.makespan_us) - account.blocks_us;
+    account.unexplained_us = seen.given.fused_us - predicted_us - account.waiting_us;
+    result_.accounts.push_back(account);
   }
   return {};
 }

@@ -61,11 +61,13 @@ bool ran_side_by_side(const BoundPlan& plan, const RankState& state, RunMode mod
   return 2 * others < (plan.list.op.world_size - 1) * local_end;
 }
 
-/// What the other ranks' rows would take behind the own ones, at their speed.
-void follow_own_rows(const BoundPlan& plan, RankTimes& times) {
+/// What the other ranks' rows would take behind the own ones: at their speed, and no longer than both took together.
+void follow_own_rows(const BoundPlan& plan, const RankState& state, RankTimes& times) {
   const Stage& last = plan.list.stages.back();
   const double own_rows = static_cast<double>(last.first_row + last.row_count);
-  const double ns_per_row = static_cast<double>(times.local.end.count()) * (plan.list.op.world_size - 1) / own_rows;
+  const auto others =
+      std::min(times.local.end * (plan.list.op.world_size - 1), between(state.begin, state.compute_end));
+  const double ns_per_row = static_cast<double>(others.count()) / own_rows;
   const auto at = [&](std::int64_t row) {
     return times.local.end + std::chrono::nanoseconds(static_cast<std::int64_t>(ns_per_row * static_cast<double>(row)));
   };
@@ -100,7 +102,7 @@ void read_times(BoundPlan& plan, int rank, RunMode mode, bool has_stages, RankTi
   if (runs_lane(mode, Lane::Compute)) {
     if (state.local_gemm) times.local.end = between(state.begin, state.local.end);
     if (ran_side_by_side(plan, state, mode, times.local.end))
-      follow_own_rows(plan, times);
+      follow_own_rows(plan, state, times);
     else
       share_lane_time(plan, Lane::Compute, mode, times.local.end, times);
   }

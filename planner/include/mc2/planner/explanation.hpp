@@ -48,9 +48,6 @@ struct Account {
   bool operator==(const Account&) const = default;
 };
 
-/// @param plan  with its timeline
-[[nodiscard]] Account account_of(const Plan& plan, Lane lane);
-
 /// What a runner-up lost by.
 struct Loss {
   double lost_us = 0; ///< its predicted makespan minus the plan's, as the plan states them
