@@ -4,6 +4,7 @@
 
 #include "event_name.hpp"
 #include "fields.hpp"
+#include "mc2/planner/text.hpp"
 
 namespace mc2::profiler {
 namespace {
