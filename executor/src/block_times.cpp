@@ -46,6 +46,15 @@ Overlap overlap_of(const RankTimes& rank, Component component, std::size_t full_
   return result;
 }
 
+/// Of blocks beside the other lane's over what they take alone. Below 1 the other lane does a part of each block's
+/// work, whenever it is done; else only the shared time is slowed.
+double slowdown_of(const Overlap& seen) {
+  if (seen.total_us > 0 && seen.total_us < seen.alone_us) return seen.total_us / seen.alone_us;
+  if (!(seen.overlap_us > 0)) return 1;
+  const double shared_work_us = seen.alone_us - (seen.total_us - seen.overlap_us);
+  return std::min(seen.overlap_us / std::max(shared_work_us, seen.overlap_us / kMaxSlowdown), kMaxSlowdown);
+}
+
 std::optional<double> hand_over_us(const std::vector<StageTime>& lane) {
   if (lane.size() < 2) return std::nullopt;
   std::chrono::nanoseconds sum{0};
@@ -74,18 +83,7 @@ BlockTime contended_block(const RunRecord& record, Component component, std::siz
   BlockTime slowest;
   for (const auto& rank : record.ranks) {
     const Overlap seen = overlap_of(rank, component, full_count, alone);
-    // The other lane does a part of each block's work, whenever it is done.
-    if (seen.total_us > 0 && seen.total_us < seen.alone_us) {
-      const double part_us = seen.total_us / seen.alone_us * alone.block_us;
-      if (slowest.block_count == 0 || part_us > slowest.block_us)
-        slowest = {part_us, rank.rank, std::max(seen.count, 1), 0, std::nullopt};
-      continue;
-    }
-    const double shared_work_us = seen.alone_us - (seen.total_us - seen.overlap_us);
-    const double slowdown =
-        seen.overlap_us > 0
-            ? std::min(seen.overlap_us / std::max(shared_work_us, seen.overlap_us / kMaxSlowdown), kMaxSlowdown)
-            : 1;
+    const double slowdown = slowdown_of(seen);
     if (slowest.block_count == 0 || slowdown * alone.block_us > slowest.block_us)
       slowest = {slowdown * alone.block_us, rank.rank, std::max(seen.count, 1), 0, std::nullopt};
   }

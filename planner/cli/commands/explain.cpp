@@ -53,7 +53,7 @@ Result<store::StoredPlan> ExplainCommand::find() const {
   MC2_ASSIGN(auto layers, open_to_look_up(store, *server, spec, here));
   MC2_ASSIGN(const auto question, plan_question(spec, here, {}, !no_transfer));
   MC2_ASSIGN(auto found, find_plan_for(question, layers, *server));
-  MC2_TRY(check_predicted(found.stored.plan, "the kept plan", "--m"));
+  MC2_TRY(check_predicted(found.stored.plan, "the kept plan", ""));
   return std::move(found).stored;
 }
 

@@ -1,7 +1,6 @@
 #include <utility>
 
 #include "codec_parts.hpp"
-#include "mc2/planner/text.hpp"
 
 namespace mc2::store {
 namespace {
@@ -24,12 +23,8 @@ Result<void> validate(const Measurement& measurement) {
     return Error{ErrorCode::InvalidSpec, "predicted_serial_us", "needs predicted_compute_us"};
   if (!(measurement.relative_error >= 0 && measurement.relative_error < 1))
     return Error{ErrorCode::InvalidSpec, "relative_error", "must be at least 0 and below 1"};
-  for (const auto& [field, us] : {std::pair{"compute_blocks_us", measurement.compute_blocks_us},
-                                  {"communication_blocks_us", measurement.communication_blocks_us}})
-    if (us > planner::kMostBusyShare * measurement.fused_us)
-      return Error{ErrorCode::InvalidSpec, field,
-                   "is " + time_text(us) + ", longer than fused_us, " + time_text(measurement.fused_us) +
-                       ", in which the lane's blocks ran one after the other"};
+  MC2_TRY(planner::validate_block_times(measurement.fused_us, measurement.compute_blocks_us,
+                                        measurement.communication_blocks_us));
   return planner::validate_interval("benefit_low", measurement.benefit_low, measurement.benefit_high);
 }
 

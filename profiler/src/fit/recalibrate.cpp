@@ -19,7 +19,8 @@ using planner::CostModel;
 
 /// Parameters: compute slow-down, communication slow-down, fixed us per block.
 constexpr int kParameterCount = 3;
-constexpr double kMaxSlowdown = 20, kMostPart = 0.999;
+constexpr double kMaxSlowdown = 20;
+constexpr double kMostPart = 0.999; ///< of a factor below 1
 
 /// The anchored model of one observation, with the parameters put in.
 CostModel with_parameters(CostModel model, const planner::Variant& variant, const double* parameters) {

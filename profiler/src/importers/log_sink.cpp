@@ -4,7 +4,7 @@
 
 #include "event_name.hpp"
 #include "fields.hpp"
-#include "mc2/planner/text.hpp"
+#include "mc2/planner/profile.hpp"
 
 namespace mc2::profiler {
 namespace {
@@ -97,11 +97,10 @@ void LogSink::take(std::int64_t line, FusedTiming timing, std::string_view text)
                           timing.compute_blocks_us, timing.communication_blocks_us})
     if (us * planner::kNsPerUs > static_cast<double>(kMaxTimeNs))
       return bad(line, std::string(text) + ": its time is above 11 days");
-  for (const auto& [lane, us] :
-       {std::pair{"compute", timing.compute_blocks_us}, {"communication", timing.communication_blocks_us}})
-    if (us > planner::kMostBusyShare * timing.fused_us)
-      return bad(line, std::string(text) + ": its " + lane + " blocks take " + time_text(us) +
-                           " together, longer than the whole, " + time_text(timing.fused_us));
+  if (const auto fits =
+          planner::validate_block_times(timing.fused_us, timing.compute_blocks_us, timing.communication_blocks_us);
+      !fits)
+    return bad(line, std::string(text) + ": " + fits.error().message);
   if (!timings_.add(std::move(timing))) return skip(line, "one of more than 65536 fused runs");
   ++summary_.took_count;
   tell(line, Verdict::Took, text);

@@ -131,7 +131,9 @@ class Handler : public nlohmann::json_sax<json> {
     std::set<planner::Collective> mixed;
     for (const auto& [collective, ns] : times)
       if (quantile(ns, 0.75) > kMostSpread * quantile(ns, 0.25)) mixed.insert(collective);
-    for (const FusedRun& run : runs_) take_run(run, mixed.contains(run.collective));
+    const auto cut = planner::parse_cut(answers_.blocks);
+    const std::size_t block_count = cut ? cut.value().block_rows.size() : 0;
+    for (const FusedRun& run : runs_) take_run(run, mixed.contains(run.collective), block_count);
   }
 
  private:
@@ -207,7 +209,8 @@ class Handler : public nlohmann::json_sax<json> {
     sum_ns = std::min(sum_ns + turn_ns, 2 * time_of(run)); // beyond the run it is refused
   }
 
-  void take_run(const FusedRun& run, bool is_mixed) {
+  /// @param block_count  of the cut that was named
+  void take_run(const FusedRun& run, bool is_mixed, std::size_t block_count) {
     if (answers_.blocks.empty()) {
       sink_.ask(std::string(kAskBlocks));
       return sink_.skip(run.line, kUnknownCut);
@@ -216,8 +219,6 @@ class Handler : public nlohmann::json_sax<json> {
       return sink_.skip(run.line,
                         "a fused operator whose runs' times differ by more than 25 %: of several shapes, which a trace "
                         "does not tell; import op_summary_*.csv");
-    const auto cut = planner::parse_cut(answers_.blocks);
-    const std::size_t block_count = cut ? cut.value().block_rows.size() : 0;
     if (!run.sent.empty() && run.sent.size() != block_count)
       return sink_.bad(run.line, "it sent in " + std::to_string(run.sent.size()) +
                                      " turns, and the cut that is named has " + std::to_string(block_count) +

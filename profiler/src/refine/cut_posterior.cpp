@@ -67,8 +67,7 @@ Result<Eigen::VectorXd> log_times(const planner::OpSpec& op, const CostModel& mo
   logs.conservativeResize(static_cast<Eigen::Index>(cuts.size() + lanes.size()));
   for (std::size_t i = 0; i < lanes.size(); ++i) {
     MC2_ASSIGN(const auto us, planner::predict_lane_times(op, model, variant, cuts[lanes[i].cut]));
-    logs[static_cast<Eigen::Index>(cuts.size() + i)] =
-        std::log(lanes[i].lane == planner::Lane::Compute ? us.compute_us : us.communication_us);
+    logs[static_cast<Eigen::Index>(cuts.size() + i)] = std::log(us.blocks_us(lanes[i].lane));
   }
   return logs;
 }

@@ -8,7 +8,6 @@
 
 #include "fit/second_lane.hpp"
 #include "mc2/planner/profile.hpp"
-#include "mc2/planner/text.hpp"
 #include "mc2/profiler/recalibrate.hpp"
 #include "mc2/profiler/statistics.hpp"
 #include "refine/cut_posterior.hpp"
@@ -54,11 +53,9 @@ Result<void> validate(const MeasuredCut& cut) {
       return Error{ErrorCode::CannotFit, "cut", cut.cut.text() + " has a " + name + " that is not positive and finite"};
   if (!is_time(cut.fused_us))
     return Error{ErrorCode::CannotFit, "cut", cut.cut.text() + " has a time that is not positive and finite"};
-  for (const double us : {cut.compute_blocks_us, cut.communication_blocks_us})
-    if (us > planner::kMostBusyShare * cut.fused_us)
-      return Error{ErrorCode::CannotFit, "cut",
-                   cut.cut.text() + " has blocks that take " + time_text(us) + " on one lane, longer than the whole, " +
-                       time_text(cut.fused_us)};
+  if (const auto fits = planner::validate_block_times(cut.fused_us, cut.compute_blocks_us, cut.communication_blocks_us);
+      !fits)
+    return Error{ErrorCode::CannotFit, "cut", cut.cut.text() + ": " + fits.error().message};
   if (!(cut.relative_error >= 0 && cut.relative_error < 1))
     return Error{ErrorCode::InvalidSpec, "relative_error", "of " + cut.cut.text() + " must be at least 0 and below 1"};
   return {};
@@ -403,8 +400,7 @@ Result<void> Refiner::observe_all(Family& family) const {
     for (const auto lane : {planner::Lane::Compute, planner::Lane::Communication}) {
       const double us = blocks_us(seen.given, lane);
       if (!(us > 0)) continue;
-      const double expected_us = lane == planner::Lane::Compute ? expected.compute_us : expected.communication_us;
-      observed.push_back({family.posterior.time_of(lane_count++), std::log(us / expected_us),
+      observed.push_back({family.posterior.time_of(lane_count++), std::log(us / expected.blocks_us(lane)),
                           variance + kBlockTimeSpread * kBlockTimeSpread});
     }
   }
@@ -431,18 +427,18 @@ Result<void> Refiner::add_families() {
 void Refiner::learn_factors(const Family& family) {
   const FactorVector after = family.scale.standard(result_.model, family.variant);
   const FactorVector deviations = family.posterior.factor_deviations();
-  const auto slowdown = [&](LearnedFactor::What what, double before, int at) {
-    planner::LaneCost lane;
-    lane.slowdown = before;
-    const auto value = [&, least = lane.least_slowdown()](double standard) {
-      return std::max(least, before * std::exp(family.scale.slowdown_spread * standard));
+  const auto slowdown = [&](LearnedFactor::What what, const planner::LaneCost& profiled, int at) {
+    const double before = profiled.slowdown;
+    const auto value = [&](double standard) {
+      return std::max(profiled.least_slowdown(), before * std::exp(family.scale.slowdown_spread * standard));
     };
     result_.factors.push_back({what, before, value(-kNormal90), value(kNormal90), value(after[at]),
                                value(after[at] - kNormal90 * deviations[at]),
                                value(after[at] + kNormal90 * deviations[at]), deviations[at] < kDeterminedShare});
   };
-  slowdown(LearnedFactor::What::ComputeSlowdown, family.scale.compute, 0);
-  slowdown(LearnedFactor::What::CommunicationSlowdown, family.scale.communication, 1);
+  const auto& profiled = *model_.cost_of(family.variant);
+  slowdown(LearnedFactor::What::ComputeSlowdown, profiled.compute, 0);
+  slowdown(LearnedFactor::What::CommunicationSlowdown, profiled.communication, 1);
   const auto us = [&](double standard) {
     return std::max(0.0, family.scale.fixed_us + family.scale.fixed_scale_us * standard);
   };
@@ -501,7 +497,7 @@ Result<void> Refiner::add_accounts(const CutBelief& best) {
   for (const auto lane : {planner::Lane::Compute, planner::Lane::Communication}) {
     const bool is_compute = lane == planner::Lane::Compute;
     const planner::LaneCost& own = is_compute ? cost.compute : cost.communication;
-    const double predicted_us = is_compute ? predicted.compute_us : predicted.communication_us;
+    const double predicted_us = predicted.blocks_us(lane);
     MeasuredAccount account{.lane = lane, .uncut_us = is_compute ? plan.compute_us : plan.communication_us};
     account.overhead_us = own.fixed_us * static_cast<double>(best.cut.block_rows.size());
     account.contention_us = plan.timeline.overlap_us * (1 - 1 / own.contention());

@@ -53,8 +53,7 @@ Result<void> add_other_variants(const planner::OpSpec& op, const CostModel& mode
   const double limit_us = kVariantMargin * contenders.front().makespan.us;
   for (const auto& cost : model.variants) {
     if (std::ranges::find(contenders, cost.variant, &Plan::variant) != contenders.end()) continue;
-    CostModel alone = model;
-    alone.variants = {cost};
+    MC2_ASSIGN(const auto alone, planner::restricted_to(cost.variant, model));
     MC2_ASSIGN(auto plan, planner::make_plan(op, alone, options));
     if (plan.overlaps() && plan.makespan.us <= limit_us) contenders.push_back(std::move(plan));
   }
@@ -74,8 +73,7 @@ Result<std::vector<Plan>> other_cuts(const planner::OpSpec& op, const CostModel&
   const double limit_us = kTrialMargin * chosen.front().makespan.us;
   std::vector<Plan> others;
   for (const auto& cost : model.variants) {
-    CostModel alone = model;
-    alone.variants = {cost};
+    MC2_ASSIGN(const auto alone, planner::restricted_to(cost.variant, model));
     MC2_ASSIGN(const auto best, planner::make_plan(op, alone, deep));
     std::vector<planner::Cut> cuts{best.cut};
     for (const auto& runner_up : best.runners_up) cuts.push_back(runner_up.cut);

@@ -90,6 +90,10 @@ struct Assumed {
 /// What a cut is predicted to take, and its blocks on each lane together.
 struct LaneTimes {
   double makespan_us = 0, compute_us = 0, communication_us = 0;
+
+  [[nodiscard]] double blocks_us(Lane lane) const noexcept {
+    return lane == Lane::Compute ? compute_us : communication_us;
+  }
 };
 /// Errors: as predict_cut.
 [[nodiscard]] Result<LaneTimes> predict_lane_times(const OpSpec& op, const CostModel& model, const Variant& variant,

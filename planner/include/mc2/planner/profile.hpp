@@ -57,9 +57,9 @@ struct Profile {
   bool operator==(const Profile&) const = default;
 };
 
-/// Of a cut's time: a lane's blocks follow each other, so that they take no longer together, but for medians of other
-/// runs.
-inline constexpr double kMostBusyShare = 1.05;
+/// A lane's blocks follow each other, so that they take no longer together than the cut, but for 5 %: medians may be of
+/// other runs. Errors: InvalidSpec naming the lane's field. @param compute_us, communication_us  all blocks of the lane
+[[nodiscard]] Result<void> validate_block_times(double fused_us, double compute_us, double communication_us);
 
 /// All runs of one cut of a fused operator, as somebody's executor took them. Medians in us, of which only the first is
 /// always there: others are 0 where no run says.
