@@ -331,6 +331,50 @@ TEST(Nsys, TakesCollectivesOfTheSizeThatIsSaid) {
   EXPECT_THAT(imported.lines, Contains(Field(&SaidOfLine::text, HasSubstr("SendRecv is no collective"))));
 }
 
+/// The report cuda_gpu_trace:nvtx-name of a program with PyTorch's ranges.
+TEST(Nsys, TakesMatmulsOfTheShapesThatTheirRangesName) {
+  const std::string log = read_log("nsys_nvtx_name.csv");
+  EXPECT_THAT(import_text(log, {.message_bytes = 4096}).summary.value().questions, ElementsAre(HasSubstr("--dtype")));
+  const ImportedLog imported = import_text(log, {.dtype = planner::DType::Bf16, .message_bytes = 4096});
+  EXPECT_EQ(imported.first(Verdict::Bad), "");
+  const auto& groups = imported.timings.groups();
+  const auto find = [&](std::int64_t m, std::int64_t n, std::int64_t k) -> const TimingGroup& {
+    return groups.at({.component = planner::Component::Matmul, .m = m, .n = n, .k = k, .dtype = planner::DType::Bf16});
+  };
+  // The third ran beside an all-reduce.
+  ASSERT_EQ(find(4096, 8192, 3072).count, 2);
+  EXPECT_EQ(find(4096, 8192, 3072).kept.front().time, std::chrono::nanoseconds(298217));
+  ASSERT_EQ(find(64, 4096, 16384).count, 1); // two kernels of one operator
+  EXPECT_EQ(find(64, 4096, 16384).kept.front().time, std::chrono::nanoseconds(47000));
+  EXPECT_THAT(imported.lines, Contains(Field(&SaidOfLine::text, HasSubstr("matmul beside another kernel"))));
+  EXPECT_EQ(std::ranges::count(imported.lines, "all_reduce, size as said", &SaidOfLine::text), 2);
+}
+
+TEST(Nsys, LeavesMatmulsWithoutAShapeOrANumber) {
+  const auto said = [](const std::string& range) {
+    const ImportedLog imported = import_text(
+        "Start (ns),Duration (ns),Name\n5,1000,\"" + range + "/nvjet_tst_64x64\"\n", {.dtype = planner::DType::Bf16});
+    return imported.lines.back().text;
+  };
+  EXPECT_THAT(said("aten::mm, op_id = 5"), HasSubstr("without shapes"));
+  EXPECT_THAT(said("aten::mm, sizes = [[64, 32], [32, 64]]"), HasSubstr("no number"));
+  EXPECT_THAT(said("aten::mm, op_id = 5, sizes = [[64, 0], [0, 64]]"), HasSubstr("matmul of nothing"));
+  EXPECT_THAT(said("aten::mm, op_id = 5, sizes = [[64, 32], [31, 64]]"), HasSubstr("do not multiply"));
+  EXPECT_THAT(said("aten::mm, op_id = 5, sizes = [[64, 32], [32"), HasSubstr("without shapes"));
+  EXPECT_THAT(said("aten::bmm, op_id = 5, sizes = [[4, 64, 32], [4, 32, 64]]"), HasSubstr("another operator"));
+  EXPECT_EQ(said("aten::mm, op_id = 5, sizes = [[64, 32], [32, 64]]"), "matmul");
+}
+
+TEST(Nsys, RefusesRowsOutOfTheOrderOfTheirStart) {
+  const std::string head = "Start (ns),Duration (ns),Name\n",
+                    row = ",400000,ncclDevKernel_AllReduce_Sum_bf16_RING_LL()\n";
+  const ImportedLog imported = import_text(head + "500000" + row + "7" + row + "x" + row, {.message_bytes = 4096});
+  EXPECT_THAT(imported.first(Verdict::Bad), HasSubstr("3: starts before the row above"));
+  EXPECT_THAT(imported.lines.back().text, HasSubstr("'x' is no start"));
+  // A second report begins anew.
+  EXPECT_EQ(import_text(head + "500000" + row + head + "7" + row, {.message_bytes = 4096}).first(Verdict::Bad), "");
+}
+
 TEST(Nsys, LogsOfSeveralRanksAreOfSeveralRuns) {
   const std::string log = "Start (ns),Duration (ns),Name\n1,400000,ncclDevKernel_AllReduce_Sum_bf16_RING_LL()\n";
   ImportedLog imported = import_text(log, {.message_bytes = 4096});
@@ -366,7 +410,7 @@ TEST(Nsys, ReadsTheUnitThatTheHeadingNames) {
 TEST(Nsys, NamesTheReportThatListsEachKernel) {
   for (const char* other : {"Time (%),Total Time (ns),Instances,Avg (ns),Name\n50.1,99,3,33,ncclDevKernel_AllReduce\n",
                             " Start (ns)  Duration (ns)  CorrId  Name\n 1 2 3 ncclDevKernel_AllReduce\n"})
-    EXPECT_THAT(import_text(other).summary.error().message, HasSubstr("--report cuda_gpu_trace --format csv")) << other;
+    EXPECT_THAT(import_text(other).summary.error().message, HasSubstr("--report cuda_gpu_trace:nvtx-name --format csv")) << other;
   EXPECT_THAT(
       import_text(database_text("CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start INTEGER)")).summary.error().message,
       HasSubstr("Nsight Systems"));

@@ -208,7 +208,8 @@ Result<void> read_database(SQLite::Database& database, const ImportAnswers& answ
   database.exec("PRAGMA cell_size_check = ON");
   if (is_plain_table(database, "CUPTI_ACTIVITY_KIND_KERNEL"))
     return unreadable(
-        "is a database of Nsight Systems; import what nsys stats --report cuda_gpu_trace --format csv prints");
+        "is a database of Nsight Systems; import what nsys stats --report cuda_gpu_trace:nvtx-name --format csv "
+        "prints");
   if (!is_plain_table(database, "COMMUNICATION_OP"))
     return unreadable("has no table COMMUNICATION_OP: it was written without communication data");
   for (const char* column : {"opName", "startNs", "endNs", "count", "dataType"})

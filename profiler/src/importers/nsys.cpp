@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -12,16 +13,19 @@
 #include "formats.hpp"
 #include "log_reader.hpp"
 #include "log_sink.hpp"
+#include "pytorch_matmul.hpp"
 
 namespace mc2::profiler {
 namespace nsys {
 namespace {
 
-enum Column : std::size_t { kDuration, kDevice, kName };
+enum Column : std::size_t { kStart, kDuration, kDevice, kName };
 
 const std::vector<WantedColumn>& columns() {
-  static const std::vector<WantedColumn> kColumns{
-      {{"duration"}, "'Duration (ns)'", true}, {{"device"}, ""}, {{"name"}, "'Name'", true}};
+  static const std::vector<WantedColumn> kColumns{{{"start"}, "'Start (ns)'", true},
+                                                  {{"duration"}, "'Duration (ns)'", true},
+                                                  {{"device"}, ""},
+                                                  {{"name"}, "'Name'", true}};
   return kColumns;
 }
 
@@ -59,10 +63,9 @@ bool begins_with(std::string_view text, Holds holds) {
   return false;
 }
 
-/// Nanoseconds of the unit that the heading gives its durations; 0 for another.
-double unit_ns(std::string_view heading) {
-  constexpr std::string_view kBefore = "Duration (";
-  const std::size_t at = heading.find(kBefore) + kBefore.size();
+/// Nanoseconds of the unit that the heading gives a column, "Duration (" say; 0 for another.
+double unit_ns(std::string_view heading, std::string_view column) {
+  const std::size_t at = heading.find(column) + column.size();
   const std::string_view unit = heading.substr(at, heading.find(')', at) - at);
   constexpr std::array kUnits{std::pair{"ns", 1.0}, std::pair{"us", 1e3}, std::pair{"ms", 1e6}, std::pair{"s", 1e9}};
   for (const auto& [name, ns] : kUnits)
@@ -71,13 +74,62 @@ double unit_ns(std::string_view heading) {
 }
 
 /// "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(...)", since NCCL 2.19; "ncclKernel_AllReduce_RING_LL_Sum_float(...)".
+/// A range's name and a slash may stand before it.
 std::optional<std::string_view> nccl_function(std::string_view name) {
+  if (const std::size_t range = name.find("/nccl"); range != std::string_view::npos) name.remove_prefix(range + 1);
   for (const std::string_view begin : {"ncclDevKernel_", "ncclKernel_"})
     if (name.starts_with(begin)) {
       name.remove_prefix(begin.size());
       return name.substr(0, name.find_first_of("_("));
     }
   return std::nullopt;
+}
+
+/// The operator of PyTorch whose range a kernel was launched in.
+struct RangedOperator {
+  std::string_view name;
+  std::optional<std::int64_t> number;              ///< tells it from others of the same shapes
+  std::vector<std::vector<std::int64_t>> operands; ///< dimensions, where they are said
+};
+
+constexpr std::size_t kMaxDevices = 4096;
+constexpr std::size_t kMaxListed = 16; ///< operands of an operator, dimensions of an operand
+
+/// "[[4096, 3072], [3072, 8192]]", what follows it left unread; operands that are no tensors are "[]".
+std::vector<std::vector<std::int64_t>> parse_operands(std::string_view text) {
+  std::vector<std::vector<std::int64_t>> operands;
+  if (!text.starts_with('[')) return operands;
+  text.remove_prefix(1);
+  while (text.starts_with('[') && operands.size() < kMaxListed) {
+    const std::size_t end = text.find(']');
+    if (end == std::string_view::npos) return {};
+    operands.emplace_back();
+    for (const std::string_view part : split(text.substr(1, end - 1), ','))
+      if (const auto size = parse_whole(part); size && operands.back().size() < kMaxListed)
+        operands.back().push_back(*size);
+    text.remove_prefix(end + 1);
+    while (text.starts_with(',') || text.starts_with(' ')) text.remove_prefix(1);
+  }
+  return operands;
+}
+
+/// What stands behind `key` up to a comma, a slash or the end.
+std::string_view value_behind(std::string_view text, std::string_view key) {
+  const std::size_t at = text.find(key);
+  if (at == std::string_view::npos) return {};
+  text.remove_prefix(at + key.size());
+  return trimmed(text.substr(0, text.find_first_of(",/")));
+}
+
+/// "aten::mm, op_id = 12, sizes = [[4096, 3072], [3072, 8192]], input_op_ids = [(10,0)]/nvjet_tst_128x256(...)", as
+/// PyTorch writes its ranges and the report joins them to kernels.
+RangedOperator read_range(std::string_view name) {
+  RangedOperator found{.name = trimmed(name.substr(0, name.find_first_of(",/"))), .number = {}, .operands = {}};
+  found.number = parse_whole(value_behind(name, ", op_id = "));
+  constexpr std::string_view kSizes = ", sizes = ";
+  if (const std::size_t at = name.find(kSizes); at != std::string_view::npos)
+    found.operands = parse_operands(name.substr(at + kSizes.size()));
+  return found;
 }
 
 class KernelTrace {
@@ -93,58 +145,166 @@ class KernelTrace {
     if (const auto fault = row_.read_row(line)) return sink_.bad(line.number, *fault);
     const std::string_view name = bare(row_.cell(kName));
     const auto function = nccl_function(name);
-    if (!function) return skip_other(line.number, name);
-    const auto collective = find_collective(*function);
-    if (!collective) return sink_.skip(line.number, shown(*function) + " is no collective that mc2 plans");
-    take(line.number, *collective);
+    const auto ranged = function ? std::nullopt : std::optional(read_range(name));
+    const auto first = ranged ? find_first_operand(ranged->name) : std::nullopt;
+    if (!function && !first) return skip_other(line.number, name);
+    const auto kernel = read_kernel(line.number);
+    if (!kernel) return;
+    if (function) return read_collective(*kernel, *function);
+    read_matmul(*kernel, *ranged, *first);
+  }
+
+  void finish() {
+    for (auto& [device, lane] : lanes_) end_matmul(lane);
   }
 
  private:
+  /// Of the row that is read. Times in ns.
+  struct Kernel {
+    std::int64_t line = 0, start = 0, end = 0;
+  };
+  /// A matmul whose last kernel may still come.
+  struct Matmul {
+    std::int64_t line = 0, number = 0, end = 0;
+    Timing timing;
+    bool is_alone = true;
+  };
+  struct Lane {
+    std::optional<Matmul> matmul;
+    std::int64_t collective_end = INT64_MIN, matmul_end = INT64_MIN; ///< the latest so far
+  };
+
   void begin(const Line& line) {
-    unit_ns_ = unit_ns(line.text);
+    finish();
+    lanes_.clear();
+    last_start_ = INT64_MIN;
+    start_unit_ns_ = unit_ns(line.text, "Start (");
+    duration_unit_ns_ = unit_ns(line.text, "Duration (");
     const auto begun = row_.read_heading(line.text);
-    has_heading_ = begun.ok() && unit_ns_ > 0;
+    has_heading_ = begun.ok() && start_unit_ns_ > 0 && duration_unit_ns_ > 0;
     if (has_heading_) return sink_.skip(line.number, "heading");
-    sink_.bad(line.number, begun ? "the durations' unit is none of ns, us, ms, s" : begun.error().message);
+    sink_.bad(line.number, begun ? "the times' unit is none of ns, us, ms, s" : begun.error().message);
   }
 
   void skip_other(std::int64_t line, std::string_view name) {
     const std::string word = plain(name);
     const bool is_matmul = word.find("gemm") != std::string::npos || word.starts_with("nvjet");
-    sink_.skip(line, is_matmul ? "a matmul's kernel, whose name tells its tile and not m, n and k"
-                               : "a kernel of another operator");
+    sink_.skip(line, is_matmul
+                         ? "a matmul's kernel, whose name tells its tile and not m, n and k; with PyTorch's ranges "
+                           "(cuda_gpu_trace:nvtx-name) it does"
+                         : "a kernel of another operator");
   }
 
-  [[nodiscard]] std::optional<std::chrono::nanoseconds> duration(std::string_view cell) const {
+  /// Nothing, and the row is bad, without a start and a duration above 0.
+  [[nodiscard]] std::optional<Kernel> read_kernel(std::int64_t line) {
+    const auto start = nanoseconds(row_.cell(kStart), start_unit_ns_);
+    const auto time = nanoseconds(row_.cell(kDuration), duration_unit_ns_);
+    Kernel kernel{line, 0, 0};
+    if (!time || time->count() <= 0)
+      sink_.bad(line, "'" + shown(row_.cell(kDuration)) + "' is no duration above 0");
+    else if (!start || __builtin_add_overflow(start->count(), time->count(), &kernel.end))
+      sink_.bad(line, "'" + shown(row_.cell(kStart)) + "' is no start");
+    else if (start->count() < last_start_)
+      sink_.bad(line, "starts before the row above; the report has them in the order of their start");
+    else if (lanes_.size() == kMaxDevices && !lanes_.contains(device()))
+      sink_.bad(line, "is of the 4097th device");
+    else {
+      kernel.start = last_start_ = start->count();
+      const std::string_view device = bare(row_.cell(kDevice));
+      if (!device.empty()) sink_.fact("device", trimmed(device.substr(0, device.rfind('('))));
+      return kernel;
+    }
+    return std::nullopt;
+  }
+
+  [[nodiscard]] std::string device() const { return std::string(bare(row_.cell(kDevice))); }
+
+  void read_collective(const Kernel& kernel, std::string_view function) {
+    Lane& lane = lanes_[device()];
+    lane.collective_end = std::max(lane.collective_end, kernel.end);
+    if (lane.matmul && kernel.start < lane.matmul->end) lane.matmul->is_alone = false;
+    const auto collective = find_collective(function);
+    if (!collective) return sink_.skip(kernel.line, shown(function) + " is no collective that mc2 plans");
+    if (kernel.start < lane.matmul_end) return sink_.skip(kernel.line, "collective beside a matmul, which slows it");
+    take_collective(kernel, *collective);
+  }
+
+  /// All kernels of an operator are its time.
+  void read_matmul(const Kernel& kernel, const RangedOperator& ranged, std::size_t first) {
+    Lane& lane = lanes_[device()];
+    const bool is_alone = kernel.start >= lane.collective_end;
+    if (lane.matmul && ranged.number == lane.matmul->number) {
+      Matmul& matmul = *lane.matmul;
+      matmul.timing.time += std::chrono::nanoseconds(kernel.end - kernel.start);
+      matmul.is_alone = matmul.is_alone && is_alone && kernel.start >= matmul.end;
+      matmul.end = std::max(matmul.end, kernel.end);
+    } else {
+      const bool is_apart = kernel.start >= lane.matmul_end;
+      if (lane.matmul && !is_apart) lane.matmul->is_alone = false;
+      end_matmul(lane);
+      begin_matmul(lane, kernel, ranged, first, is_alone && is_apart);
+    }
+    lane.matmul_end = std::max(lane.matmul_end, kernel.end);
+  }
+
+  void begin_matmul(Lane& lane, const Kernel& kernel, const RangedOperator& ranged, std::size_t first, bool is_alone) {
+    if (!ranged.number) return sink_.skip(kernel.line, "matmul whose operator has no number (op_id)");
+    if (ranged.operands.size() < first + 2)
+      return sink_.skip(kernel.line, "matmul without shapes; profile with record_shapes=True");
+    const auto &a = ranged.operands[first], &b = ranged.operands[first + 1];
+    if (const auto fault = find_operands_fault(a, b))
+      return fault->is_bad ? sink_.bad(kernel.line, fault->why) : sink_.skip(kernel.line, fault->why);
+    if (!answers_.dtype) {
+      sink_.ask("the matmuls' type (--dtype), which neither kernels nor ranges tell");
+      return sink_.skip(kernel.line, "matmul without its type");
+    }
+    const Timing timing{.component = planner::Component::Matmul,
+                        .m = a[0],
+                        .n = b[1],
+                        .k = a[1],
+                        .dtype = answers_.dtype,
+                        .time = std::chrono::nanoseconds(kernel.end - kernel.start)};
+    lane.matmul = Matmul{kernel.line, *ranged.number, kernel.end, timing, is_alone};
+  }
+
+  void end_matmul(Lane& lane) {
+    if (!lane.matmul) return;
+    if (lane.matmul->is_alone)
+      sink_.take(lane.matmul->line, lane.matmul->timing, "matmul");
+    else
+      sink_.skip(lane.matmul->line, "matmul beside another kernel, which slows it");
+    lane.matmul.reset();
+  }
+
+  [[nodiscard]] static std::optional<std::chrono::nanoseconds> nanoseconds(std::string_view cell, double unit_ns) {
     double value = 0;
     const auto [end, error] = std::from_chars(cell.data(), cell.data() + cell.size(), value);
     if (error != std::errc() || end != cell.data() + cell.size()) return std::nullopt;
-    return from_us(value * unit_ns_ / planner::kNsPerUs);
+    return from_us(value * unit_ns / planner::kNsPerUs);
   }
 
   /// Each with an event of its own: a kernel that waits for other ranks runs, and nothing tells which runs are one.
-  void take(std::int64_t line, planner::Collective collective) {
-    const auto time = duration(row_.cell(kDuration));
-    if (!time || time->count() <= 0)
-      return sink_.bad(line, "'" + shown(row_.cell(kDuration)) + "' is no duration above 0");
+  void take_collective(const Kernel& kernel, planner::Collective collective) {
     if (!answers_.message_bytes) {
       sink_.ask("the collectives' bytes (--bytes), which kernels do not tell");
-      return sink_.skip(line, "without the size of its array");
+      return sink_.skip(kernel.line, "without the size of its array");
     }
-    const std::string_view device = bare(row_.cell(kDevice));
-    if (!device.empty()) sink_.fact("device", trimmed(device.substr(0, device.rfind('('))));
-    Timing timing{.collective = collective, .message_bytes = *answers_.message_bytes, .time = *time};
+    Timing timing{.collective = collective,
+                  .message_bytes = *answers_.message_bytes,
+                  .time = std::chrono::nanoseconds(kernel.end - kernel.start)};
     timing.event = event_name(log_, ++run_count_);
-    sink_.take(line, timing, std::string(planner::to_string(collective)) + ", size as said");
+    sink_.take(kernel.line, timing, std::string(planner::to_string(collective)) + ", size as said");
   }
 
   const ImportAnswers& answers_;
   std::uint64_t log_;
   LogSink& sink_;
   CsvColumns row_;
-  double unit_ns_ = 0;
+  double start_unit_ns_ = 0, duration_unit_ns_ = 0;
   bool has_heading_ = false;
   std::uint64_t run_count_ = 0;
+  std::int64_t last_start_ = INT64_MIN;
+  std::map<std::string, Lane> lanes_; ///< by device
 };
 
 } // namespace
@@ -161,9 +321,10 @@ Result<void> read_nsys(LogReader& reader, const ImportAnswers& answers, LogSink&
   if (!begins_with(reader.head(), is_trace))
     return Error{ErrorCode::Malformed, "",
                  "is a report of Nsight Systems that does not list each kernel as CSV; write that with: nsys stats "
-                 "--report cuda_gpu_trace --format csv"};
+                 "--report cuda_gpu_trace:nvtx-name --format csv"};
   KernelTrace trace(answers, group_name(reader.head()), sink);
   for (Line line; reader.next(line);) trace.read(line);
+  trace.finish();
   return {};
 }
 

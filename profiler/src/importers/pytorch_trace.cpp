@@ -10,6 +10,7 @@
 #include "formats.hpp"
 #include "json_pieces.hpp"
 #include "log_sink.hpp"
+#include "pytorch_matmul.hpp"
 
 namespace mc2::profiler {
 namespace pytorch_trace {
@@ -100,13 +101,6 @@ std::optional<Collective> collective_named(const std::string& name) {
   if (name == "_reduce_scatter_base" || name == "reduce_scatter") return Collective::ReduceScatter;
   if (name == "_allgather_base" || name == "allgather" || name == "all_gather") return Collective::AllGather;
   if (name == "all_to_all" || name == "all_to_allv") return Collective::AllToAll;
-  return std::nullopt;
-}
-
-/// Place of A among the operands; nothing for what multiplies no two matrices.
-std::optional<std::size_t> first_operand(const std::string& name) {
-  if (name == "aten::mm" || name == "aten::_int_mm" || name == "aten::_scaled_mm") return 0;
-  if (name == "aten::addmm") return 1;
   return std::nullopt;
 }
 
@@ -266,19 +260,16 @@ class Handler : public nlohmann::json_sax<json> {
   }
 
   void take_operator() {
-    const auto first = first_operand(event_.name);
+    const auto first = find_first_operand(event_.name);
     if (!first || !event_.external) return sink_.skip(pieces_.line(), "operator without a matmul of two matrices");
     if (event_.operands.size() < *first + 3)
       return sink_.skip(pieces_.line(), "matmul without shapes; profile with record_shapes=True");
     // The list of operands stands before its elements.
     const auto& a = event_.operands[*first + 1];
     const auto& b = event_.operands[*first + 2];
-    if (a.empty() || b.empty())
-      return sink_.skip(pieces_.line(), "matmul without shapes; profile with record_shapes=True");
-    if (std::ranges::find(a, 0) != a.end() || std::ranges::find(b, 0) != b.end())
-      return sink_.skip(pieces_.line(), "matmul of nothing");
-    if (a.size() != 2 || b.size() != 2 || a[1] != b[0])
-      return sink_.bad(pieces_.line(), event_.name + ": the shapes of its operands do not multiply");
+    if (const auto fault = find_operands_fault(a, b))
+      return fault->is_bad ? sink_.bad(pieces_.line(), event_.name + ": " + std::string(fault->why))
+                           : sink_.skip(pieces_.line(), fault->why);
     if (matmuls_.size() == kMaxKept) return sink_.skip(pieces_.line(), "behind the first 262144 matmuls");
     Matmul matmul{a[0], b[1], a[1], std::nullopt};
     if (*first < event_.types.size()) matmul.dtype = find_dtype(bare_type(event_.types[*first]));
