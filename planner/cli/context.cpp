@@ -112,6 +112,11 @@ void OpOptions::add_to(CLI::App& app, bool is_required, bool takes_range) {
     add_size("--m", m, rows);
   add_size("--n", n, "columns of one rank's product; embedding_all_to_all: features of a rank's tables");
   add_size("--k", k, "inner length of one rank's matmul; embedding_all_to_all: mean length of a bag");
+  add_types_to(app);
+  given.set(app, first_option);
+}
+
+void OpOptions::add_types_to(CLI::App& app) {
   app.add_option("--dtype", dtype, "element type of A and B: f32, f16, bf16; i8 or f8e4m3 with scales (bf16 product)")
       ->capture_default_str();
   app.add_option("--ranks", ranks, "ranks that take part")
@@ -124,7 +129,6 @@ void OpOptions::add_to(CLI::App& app, bool is_required, bool takes_range) {
   app.add_option("--table-rows", table_rows, "embedding_all_to_all: rows of every table")
       ->check(whole_number(1, planner::kMaxSize));
   app.add_option("--pooling", pooling, "embedding_all_to_all: sum (default) or mean");
-  given.set(app, first_option);
 }
 
 void OpOptions::complete_with(const planner::OpSpec& op) {

@@ -82,6 +82,7 @@ struct OpOptions {
   [[nodiscard]] Result<planner::OpSpec> spec() const;
 
  private:
+  void add_types_to(CLI::App& app);
   /// Errors: UnknownName; InvalidSpec for table options that stand alone.
   [[nodiscard]] Result<std::optional<planner::EmbeddingTables>> embedding_tables() const;
 };

@@ -175,6 +175,40 @@ bool has_same_shape(const OpSpec& a, const OpSpec& b) {
   return cut_axis(a) == cut_axis(b) && a.k == b.k && (cut_axis(a) == CutAxis::Rows ? a.n == b.n : a.m == b.m);
 }
 
+/// The matmul's curve for `target`; `rates` where the device's are known.
+CostCurve transferred_matmul(const CostCurve& curve, const Variant& variant, const OpSpec& profiled,
+                             const OpSpec& target, const std::optional<GpuRates>& rates, bool is_local) {
+  const SizeRatios ratios = ratios_of(profiled, target);
+  if (!rates || curve.is_analytic || !(curve.valid_min_x > 0)) return with_dearer_rows(curve, ratios);
+  if (variant.name == kTileStoreVariant)
+    return scaled(with_dearer_rows(curve, ratios), waves_over(*rates, target, profiled, variant));
+  const auto last_x = static_cast<double>(traits_of(target.kind).cut_axis_length(target));
+  return widened(with_rows_of_waves(curve, times_of_rows(*rates, profiled, variant, is_local),
+                                    times_of_rows(*rates, target, variant, is_local), last_x),
+                 kWaveTransferSpread);
+}
+
+void transfer_variant(VariantCost& cost, const OpSpec& profiled, const OpSpec& target,
+                      const std::optional<GpuRates>& rates) {
+  const auto transferred = [&](const CostCurve& curve, bool is_local) {
+    return transferred_matmul(curve, cost.variant, profiled, target, rates, is_local);
+  };
+  cost.compute.curve = transferred(cost.compute.curve, false);
+  if (cost.local_compute) cost.local_compute = transferred(*cost.local_compute, true);
+  cost.communication.curve = widened(std::move(cost.communication.curve), kCommunicationTransferSpread);
+}
+
+std::string transfer_reason(const OpSpec& profiled, const OpSpec& target) {
+  const OpTraits& traits = traits_of(target.kind);
+  const double byte_ratio = static_cast<double>(traits.message_bytes_per_unit(target)) /
+                            static_cast<double>(traits.message_bytes_per_unit(profiled));
+  const bool cuts_rows = cut_axis(target) == CutAxis::Rows;
+  return "transferred from " + (cuts_rows ? "n=" + std::to_string(profiled.n) + " " : std::string()) +
+         "k=" + std::to_string(profiled.k) + ": a " + (cuts_rows ? "row" : "column") + " has " +
+         number_text(ratios_of(profiled, target).flops()) + " x the FLOPs and " + number_text(byte_ratio) +
+         " x the bytes";
+}
+
 TransferError compare(const Transfer& transferred, const CostModel& own, Component component) {
   constexpr int kSizeCount = 16;
   const auto lane = [component](const VariantCost& cost) -> const LaneCost& {
@@ -212,30 +246,9 @@ Result<Transfer> transfer(const CostModel& model, const OpSpec& target, const Fi
   result.model.op = target;
   if (result.is_same) return result;
   result.model.anchored_interval.reset(); // raced cuts of one shape say nothing of another's
-  const SizeRatios ratios = ratios_of(model.op, target);
   const auto rates = gpu_rates(fingerprint, target);
-  const auto last_x = static_cast<double>(traits_of(target.kind).cut_axis_length(target));
-  for (auto& variant : result.model.variants) {
-    const auto transferred = [&](const CostCurve& curve, bool is_local) {
-      if (!rates || curve.is_analytic || !(curve.valid_min_x > 0)) return with_dearer_rows(curve, ratios);
-      if (variant.variant.name == kTileStoreVariant)
-        return scaled(with_dearer_rows(curve, ratios), waves_over(*rates, target, model.op, variant.variant));
-      return widened(with_rows_of_waves(curve, times_of_rows(*rates, model.op, variant.variant, is_local),
-                                        times_of_rows(*rates, target, variant.variant, is_local), last_x),
-                     kWaveTransferSpread);
-    };
-    variant.compute.curve = transferred(variant.compute.curve, false);
-    if (variant.local_compute) variant.local_compute = transferred(*variant.local_compute, true);
-    variant.communication.curve = widened(std::move(variant.communication.curve), kCommunicationTransferSpread);
-  }
-  const OpTraits& traits = traits_of(target.kind);
-  const double byte_ratio = static_cast<double>(traits.message_bytes_per_unit(target)) /
-                            static_cast<double>(traits.message_bytes_per_unit(model.op));
-  const bool cuts_rows = cut_axis(target) == CutAxis::Rows;
-  result.reason = "transferred from " + (cuts_rows ? "n=" + std::to_string(model.op.n) + " " : std::string()) +
-                  "k=" + std::to_string(model.op.k) + ": a " + (cuts_rows ? "row" : "column") + " has " +
-                  number_text(ratios.flops()) + " x the FLOPs and " + number_text(byte_ratio) + " x the bytes" +
-                  (rates ? ", by waves of this GPU's tiles" : "");
+  for (auto& variant : result.model.variants) transfer_variant(variant, model.op, target, rates);
+  result.reason = transfer_reason(model.op, target) + (rates ? ", by waves of this GPU's tiles" : "");
   result.model.source = result.reason + "; " + model.source;
   if (auto valid = result.model.validate(); !valid)
     return Error{ErrorCode::OutOfRange, "model." + valid.error().field,

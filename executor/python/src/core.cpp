@@ -47,14 +47,34 @@ OpSpec with_lengths(OpSpec op, std::optional<std::int64_t> m, std::optional<std:
   return op;
 }
 
-void bind_op(py::module_& module) {
+void bind_tables(py::module_& module) {
   py::class_<EmbeddingTables>(module, "EmbeddingTables", "The tables that one rank of embedding_all_to_all holds.")
       .def(py::init(&make_tables), "table_count"_a, "row_count"_a, "pooling"_a = "sum")
       .def_readonly("table_count", &EmbeddingTables::table_count)
       .def_readonly("row_count", &EmbeddingTables::row_count)
       .def_property_readonly("pooling", [](const EmbeddingTables& t) { return to_string(t.pooling); });
-  py::class_<OpSpec>(module, "OpSpec", "One fused operator: A [m, k] x B [k, n] on every rank, and a collective.")
-      .def(py::init([](std::string kind, std::int64_t m, std::int64_t n, std::int64_t k, std::string dtype, int ranks,
+}
+
+/// What follows from the operator's kind.
+void add_traits(py::class_<OpSpec>& type) {
+  type.def_property_readonly("product_dtype", [](const OpSpec& op) { return to_string(planner::product_type(op)); })
+      .def_property_readonly("cut_axis", [](const OpSpec& op) { return to_string(planner::cut_axis(op)); })
+      .def_property_readonly("cut_axis_length",
+                             [](const OpSpec& op) { return planner::traits_of(op.kind).cut_axis_length(op); })
+      .def_property_readonly(
+          "first_lane", [](const OpSpec& op) { return to_string(planner::traits_of(op.kind).first_lane); },
+          "The lane that a block passes first: compute or communication.")
+      .def_property_readonly("has_local_part",
+                             [](const OpSpec& op) { return planner::traits_of(op.kind).has_local_part; })
+      .def_property_readonly(
+          "bytes_per_unit", [](const OpSpec& op) { return planner::traits_of(op.kind).message_bytes_per_unit(op); },
+          "Bytes of the collective's full array for one row or column of the cut axis.");
+}
+
+void bind_op(py::module_& module) {
+  bind_tables(module);
+  py::class_<OpSpec> type(module, "OpSpec", "One fused operator: A [m, k] x B [k, n] on every rank, and a collective.");
+  type.def(py::init([](std::string kind, std::int64_t m, std::int64_t n, std::int64_t k, std::string dtype, int ranks,
                        std::string epilogue, std::optional<EmbeddingTables> tables) {
              return make_op({std::move(kind), m, n, k, std::move(dtype), ranks, std::move(epilogue), tables});
            }),
@@ -68,24 +88,13 @@ void bind_op(py::module_& module) {
       .def_readonly("ranks", &OpSpec::world_size)
       .def_property_readonly("epilogue", [](const OpSpec& op) { return to_string(op.epilogue); })
       .def_readonly("tables", &OpSpec::tables)
-      .def_property_readonly("product_dtype", [](const OpSpec& op) { return to_string(planner::product_type(op)); })
-      .def_property_readonly("cut_axis", [](const OpSpec& op) { return to_string(planner::cut_axis(op)); })
-      .def_property_readonly("cut_axis_length",
-                             [](const OpSpec& op) { return planner::traits_of(op.kind).cut_axis_length(op); })
-      .def_property_readonly(
-          "first_lane", [](const OpSpec& op) { return to_string(planner::traits_of(op.kind).first_lane); },
-          "The lane that a block passes first: compute or communication.")
-      .def_property_readonly("has_local_part",
-                             [](const OpSpec& op) { return planner::traits_of(op.kind).has_local_part; })
-      .def_property_readonly(
-          "bytes_per_unit", [](const OpSpec& op) { return planner::traits_of(op.kind).message_bytes_per_unit(op); },
-          "Bytes of the collective's full array for one row or column of the cut axis.")
       .def("replace", &with_lengths, py::kw_only(), "m"_a = py::none(), "n"_a = py::none(), "k"_a = py::none())
       .def(
           "__eq__", [](const OpSpec& a, const OpSpec& b) { return a == b; }, py::is_operator())
       .def("__hash__", [](const OpSpec& op) { return std::hash<std::string>{}(op.text()); })
       .def("__str__", &OpSpec::text)
       .def("__repr__", [](const OpSpec& op) { return "<mc2.OpSpec " + op.text() + ">"; });
+  add_traits(type);
 }
 
 void bind_fingerprint(py::module_& module) {

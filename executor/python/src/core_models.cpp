@@ -56,7 +56,7 @@ std::string table_of(const Profile& profile) {
   return html_table(rows);
 }
 
-void bind_samples(py::module_& module) {
+void bind_sample(py::module_& module) {
   py::class_<Sample>(module, "Sample", "One timed iteration of one lane; time_us is of ONE block, slowest rank.")
       .def(py::init([](const std::string& component, std::int64_t block_rows, double us, const std::string& context,
                        std::string variant, std::int64_t message_bytes, std::int64_t block_count, int round) {
@@ -80,6 +80,9 @@ void bind_samples(py::module_& module) {
       .def_readonly("is_outlier", &Sample::is_outlier)
       .def(
           "__eq__", [](const Sample& a, const Sample& b) { return a == b; }, py::is_operator());
+}
+
+void bind_profile(py::module_& module) {
   py::class_<Profile>(module, "Profile", "Every sample of one operator on one machine.")
       .def(
           py::init([](const planner::OpSpec& op, const planner::Fingerprint& fingerprint, std::vector<Sample> samples) {
@@ -150,6 +153,9 @@ void bind_model(py::module_& module) {
              return unwrap(m.validate()), render::Markup().element("pre", {}, render::model_page(m, kPageWidth)).str();
            })
       .def("__repr__", [](const CostModel& m) { return "<mc2.CostModel " + m.op.text() + ", " + m.source + ">"; });
+}
+
+void bind_transfer(py::module_& module) {
   module.def(
       "transfer",
       [](const CostModel& model, const planner::OpSpec& op) {
@@ -161,9 +167,11 @@ void bind_model(py::module_& module) {
 } // namespace
 
 void bind_models(py::module_& module) {
-  bind_samples(module);
+  bind_sample(module);
+  bind_profile(module);
   bind_costs(module);
   bind_model(module);
+  bind_transfer(module);
 }
 
 } // namespace mc2::python

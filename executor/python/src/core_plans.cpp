@@ -94,12 +94,15 @@ void bind_timeline(py::module_& module) {
       .def_readonly("reason", &planner::Estimate::reason);
 }
 
-void bind_outcomes(py::module_& module) {
+void bind_runner_up(py::module_& module) {
   py::class_<planner::RunnerUp>(module, "RunnerUp", "A cut that was not chosen, and why.")
       .def_property_readonly("blocks", [](const planner::RunnerUp& r) { return r.cut.block_rows; })
       .def_readonly("variant", &planner::RunnerUp::variant)
       .def_readonly("makespan_us", &planner::RunnerUp::makespan_us)
       .def_readonly("reason", &planner::RunnerUp::reason);
+}
+
+void bind_validation(py::module_& module) {
   py::class_<planner::Validation>(module, "Validation", "What a race on the machine measured; medians.")
       .def(py::init([](double fused_us, double serial_us, std::tuple<double, double, double> benefit, int pair_count) {
              const auto& [value, low, high] = benefit;
@@ -139,9 +142,8 @@ Plan validated(Plan plan, const planner::Validation& validation, std::string rea
   return plan;
 }
 
-void bind_plan(py::module_& module) {
-  py::class_<Plan>(module, "Plan", "The decision for one operator on one machine.")
-      .def_readonly("op", &Plan::op)
+void add_decision(py::class_<Plan>& type) {
+  type.def_readonly("op", &Plan::op)
       .def_readonly("fingerprint", &Plan::fingerprint)
       .def_readonly("strategy", &Plan::strategy)
       .def_readonly("variant", &Plan::variant)
@@ -165,9 +167,12 @@ void bind_plan(py::module_& module) {
       .def_readonly("timeline", &Plan::timeline)
       .def_readonly("runners_up", &Plan::runners_up)
       .def_readonly("validation", &Plan::validation)
-      .def_readonly("reason", &Plan::reason)
-      .def_property_readonly("digest", [](const Plan& p) { return store::digest(store::encode(p)); })
-      .def(
+      .def_readonly("reason", &Plan::reason);
+}
+
+/// The plan as another one.
+void add_changes(py::class_<Plan>& type) {
+  type.def(
           "with_variant", [](Plan p, planner::Variant variant) { return p.variant = std::move(variant), p; },
           "variant"_a)
       .def(
@@ -176,7 +181,11 @@ void bind_plan(py::module_& module) {
       .def(
           "because", [](Plan p, std::string reason) { return p.reason = std::move(reason), p; }, "reason"_a)
       .def("with_validation", &validated, "validation"_a, "reason"_a, "strategy"_a = "search",
-           "The plan as one that was raced, for a reason, among cuts of a strategy.")
+           "The plan as one that was raced, for a reason, among cuts of a strategy.");
+}
+
+void add_forms(py::class_<Plan>& type) {
+  type.def_property_readonly("digest", [](const Plan& p) { return store::digest(store::encode(p)); })
       .def("to_json", [](const Plan& p) { return store::encode(p); })
       .def("to_dict", [](const Plan& p) { return to_dict(store::encode(p)); })
       .def_static(
@@ -187,6 +196,36 @@ void bind_plan(py::module_& module) {
       .def(
           "__eq__", [](const Plan& a, const Plan& b) { return a == b; }, py::is_operator())
       .def("__repr__", [](const Plan& p) { return "<mc2.Plan " + p.op.text() + ": " + p.cut.text() + ">"; });
+}
+
+void bind_plan(py::module_& module) {
+  py::class_<Plan> type(module, "Plan", "The decision for one operator on one machine.");
+  add_decision(type);
+  add_changes(type);
+  add_forms(type);
+}
+
+void bind_published_models(py::module_& module) {
+  module.def(
+      "device_model",
+      [](const std::string& device, const planner::OpSpec& op, OpenStore* store) {
+        const auto model_of = [&](std::optional<finder::Kept> kept) -> Result<planner::CostModel> {
+          MC2_ASSIGN(auto costs, finder::device_costs(device, op, PlanOptions(), kept));
+          return std::move(costs.model);
+        };
+        if (store == nullptr) return unwrap(model_of({}));
+        return store->use([&](const store::Store& opened) { return model_of(finder::kept_in_unnamed(opened)); });
+      },
+      "device"_a, "op"_a, "store"_a = py::none(), NoGil(),
+      "Costs on a machine that is not here: what is published of the device, overridden by what the store has imported "
+      "for it; recalibrated by cuts that were measured there.");
+  module.def(
+      "topology_model",
+      [](const std::string& topology, const planner::OpSpec& op) {
+        return unwrap(planner::analytic_model(unwrap(store::topology_of(topology)), op));
+      },
+      "topology"_a, "op"_a,
+      "From the description of a cluster (schemas/topology.schema.json) as JSON, or the name of a published one.");
 }
 
 Plan plan(const planner::OpSpec& op, const planner::CostModel& model, const py::kwargs& words) {
@@ -252,30 +291,12 @@ PlanOptions to_options(const py::kwargs& words, PlanOptions options) {
 
 void bind_plans(py::module_& module) {
   bind_timeline(module);
-  bind_outcomes(module);
+  bind_runner_up(module);
+  bind_validation(module);
   bind_plan(module);
   module.def("plan", &plan, "op"_a, "model"_a,
              "Decides how to cut `op` on the machine that `model` describes. Keywords: the options of the planner.");
-  module.def(
-      "device_model",
-      [](const std::string& device, const planner::OpSpec& op, OpenStore* store) {
-        const auto model_of = [&](std::optional<finder::Kept> kept) -> Result<planner::CostModel> {
-          MC2_ASSIGN(auto costs, finder::device_costs(device, op, PlanOptions(), kept));
-          return std::move(costs.model);
-        };
-        if (store == nullptr) return unwrap(model_of({}));
-        return store->use([&](const store::Store& opened) { return model_of(finder::kept_in_unnamed(opened)); });
-      },
-      "device"_a, "op"_a, "store"_a = py::none(), NoGil(),
-      "Costs on a machine that is not here: what is published of the device, overridden by what the store has imported "
-      "for it; recalibrated by cuts that were measured there.");
-  module.def(
-      "topology_model",
-      [](const std::string& topology, const planner::OpSpec& op) {
-        return unwrap(planner::analytic_model(unwrap(store::topology_of(topology)), op));
-      },
-      "topology"_a, "op"_a,
-      "From the description of a cluster (schemas/topology.schema.json) as JSON, or the name of a published one.");
+  bind_published_models(module);
   module.def(
       "unpredicted",
       [](const planner::OpSpec& op, const planner::Fingerprint& fingerprint, std::vector<std::int64_t> blocks,

@@ -246,6 +246,9 @@ void bind_bench(py::module_& module) {
             return unwrap(bench.prepare_case({parse_target(target), block_rows}, variant));
           },
           "target"_a, "block_rows"_a, "variant"_a, py::keep_alive<0, 1>());
+}
+
+void bind_own_bench(py::module_& module) {
   py::class_<PythonBench, Bench>(
       module, "Bench",
       "One operator where it can be run and timed, by functions of a subclass: prepare(plan) gives the plan's number,\n"
@@ -302,6 +305,7 @@ std::chrono::milliseconds milliseconds_of(double budget_s) {
 
 void bind_tuning(py::module_& module) {
   bind_bench(module);
+  bind_own_bench(module);
   bind_races(module);
   const double budget_s = std::chrono::duration<double>(profiler::TuneSettings{}.budget).count();
   const int max_count = profiler::StoppingOptions{}.max_count;

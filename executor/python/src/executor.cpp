@@ -143,7 +143,7 @@ std::string table_of(const RunRecord& record) {
   return html_table(rows);
 }
 
-py::class_<Binding> bind_runs(py::module_& module) {
+void bind_records(py::module_& module) {
   py::class_<executor::RankTimes>(module, "RankTimes", "When one rank's lanes worked: (start, end) in us per block.")
       .def_readonly("rank", &executor::RankTimes::rank)
       .def_property_readonly("compute", [](const executor::RankTimes& t) { return to_us(t.compute); })
@@ -155,6 +155,10 @@ py::class_<Binding> bind_runs(py::module_& module) {
       .def_property_readonly("wall_us", [](const RunRecord& r) { return to_us(r.wall); })
       .def_readonly("ranks", &RunRecord::ranks)
       .def("_repr_html_", &table_of);
+}
+
+py::class_<Binding> bind_runs(py::module_& module) {
+  bind_records(module);
   py::class_<Binding> prepared(module, "Prepared", "A plan bound to memory, ready to run any number of times.");
   prepared.def("run", &Binding::run, "mode"_a = "fused", "with_stages"_a = true, NoGil())
       .def_property_readonly("op", &Binding::op)
@@ -290,6 +294,29 @@ void bind_benches(py::module_& module, py::class_<World, std::shared_ptr<World>>
            "wrong. Collective, and so is what is done with it.");
 }
 
+void bind_backends(py::module_& module) {
+  module.def(
+      "fingerprint",
+      [](const std::string& backend, int ranks) {
+        executor::CommunicatorOptions options;
+        options.world_size = ranks;
+        unwrap(options.validate());
+        return unwrap(executor::find_backend(backend))->fingerprint(options);
+      },
+      "backend"_a, "ranks"_a, "What a communicator of this backend and size would have.");
+  module.def(
+      "backends",
+      [] {
+        std::vector<std::tuple<std::string, bool, std::string>> result;
+        for (const auto* backend : executor::backend_registry()) {
+          const auto found = backend->availability();
+          result.emplace_back(std::string(backend->name()), found.is_available, found.reason);
+        }
+        return result;
+      },
+      "Every backend of this build: (name, whether it can run here, why).");
+}
+
 } // namespace
 } // namespace mc2::python
 
@@ -305,24 +332,5 @@ PYBIND11_MODULE(_executor, module) {
   python::bind_addresses(world, prepared);
   python::bind_benches(module, world);
   python::bind_arrays(module, world);
-  module.def(
-      "fingerprint",
-      [](const std::string& backend, int ranks) {
-        executor::CommunicatorOptions options;
-        options.world_size = ranks;
-        python::unwrap(options.validate());
-        return python::unwrap(executor::find_backend(backend))->fingerprint(options);
-      },
-      "backend"_a, "ranks"_a, "What a communicator of this backend and size would have.");
-  module.def(
-      "backends",
-      [] {
-        std::vector<std::tuple<std::string, bool, std::string>> result;
-        for (const auto* backend : executor::backend_registry()) {
-          const auto found = backend->availability();
-          result.emplace_back(std::string(backend->name()), found.is_available, found.reason);
-        }
-        return result;
-      },
-      "Every backend of this build: (name, whether it can run here, why).");
+  python::bind_backends(module);
 }

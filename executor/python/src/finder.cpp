@@ -41,17 +41,7 @@ std::shared_ptr<const FoundPlan> find(const PlanFinder& self, const planner::OpS
   return unwrap(self.find({.op = op, .machine = machine, .variant = std::move(variant), .may_transfer = may_transfer}));
 }
 
-} // namespace
-} // namespace mc2::python
-
-PYBIND11_MODULE(_finder, module) {
-  namespace py = pybind11;
-  using namespace mc2::python;
-  using namespace py::literals;
-  module.doc() = "Finding plans in files, a service, stores and models.";
-  py::module_::import("mc2._core"); // its types stand in the signatures
-  translate_errors();
-  module.attr("FoundPlan") = py::module_::import("mc2._core").attr("FoundPlan");
+void bind_plan_finder(py::module_& module) {
   py::class_<PlanFinder>(module, "PlanFinder",
                          "Looks for plans in files, at a service, in stores and in models; remembers them.")
       .def(py::init(&open_finder), py::kw_only(), "plan_files"_a = Paths{}, "server"_a = py::none(), "token"_a = "",
@@ -74,6 +64,20 @@ PYBIND11_MODULE(_finder, module) {
           [](const PlanFinder& self, const mc2::planner::OpSpec& op, const mc2::planner::Fingerprint& machine,
              std::int64_t first_m) { return unwrap(self.find_ranges({.op = op, .machine = machine}, first_m)); },
           "op"_a, "fingerprint"_a, "first_m"_a, NoGil(), "As mc2.find_plan_ranges, by the finder's own models.");
+}
+
+} // namespace
+} // namespace mc2::python
+
+PYBIND11_MODULE(_finder, module) {
+  namespace py = pybind11;
+  using namespace mc2::python;
+  using namespace py::literals;
+  module.doc() = "Finding plans in files, a service, stores and models.";
+  py::module_::import("mc2._core"); // its types stand in the signatures
+  translate_errors();
+  module.attr("FoundPlan") = py::module_::import("mc2._core").attr("FoundPlan");
+  bind_plan_finder(module);
   module.def(
       "uncut_plan",
       [](const mc2::planner::OpSpec& op, const mc2::planner::Fingerprint& machine) {

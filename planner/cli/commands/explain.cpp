@@ -156,6 +156,20 @@ Result<ExitCode> ExplainCommand::run() const {
   return ExitCode::Success;
 }
 
+/// The bounds that a plan was made within.
+void add_limits(ExplainCommand& command, CLI::App& sub) {
+  sub.add_option("--align", command.limits.alignment, "alignment that the plan was made with (default: the backend's)")
+      ->check(whole_number(1, planner::kMaxSize));
+  sub.add_option("--min-block", command.limits.min_block_rows, "shortest block that it could have (default: --align)")
+      ->check(whole_number(1, planner::kMaxSize));
+  sub.add_option("--max-blocks", command.limits.max_block_count, "most blocks that it could have (default: 64)")
+      ->check(whole_number(1, planner::kMaxBlockCount));
+  sub.add_option("--contention", command.contention, "that the plan assumed: one factor, or compute,communication");
+  sub.add_option("--block-overhead", command.limits.block_overhead_us,
+                 "that the plan assumed, in us (default: as the plan says)")
+      ->check(real_number(0, planner::kMaxTimeUs));
+}
+
 } // namespace
 
 Command add_explain(CLI::App& app, ServerOptions& server) {
@@ -177,17 +191,7 @@ Command add_explain(CLI::App& app, ServerOptions& server) {
   sub->add_flag("--no-transfer", command->no_transfer, "refuse rather than answer from a model of another n and k");
   sub->add_option("--model", command->model_file, "use this model document instead of the kept one");
   sub->add_option("--profile", command->profile_file, "show this profile document's samples instead of the kept ones");
-  sub->add_option("--align", command->limits.alignment,
-                  "alignment that the plan was made with (default: the backend's)")
-      ->check(whole_number(1, planner::kMaxSize));
-  sub->add_option("--min-block", command->limits.min_block_rows, "shortest block that it could have (default: --align)")
-      ->check(whole_number(1, planner::kMaxSize));
-  sub->add_option("--max-blocks", command->limits.max_block_count, "most blocks that it could have (default: 64)")
-      ->check(whole_number(1, planner::kMaxBlockCount));
-  sub->add_option("--contention", command->contention, "that the plan assumed: one factor, or compute,communication");
-  sub->add_option("--block-overhead", command->limits.block_overhead_us,
-                  "that the plan assumed, in us (default: as the plan says)")
-      ->check(real_number(0, planner::kMaxTimeUs));
+  add_limits(*command, *sub);
   sub->footer(
       "Examples:\n  mc2 explain --m 1024 --n 1024 --k 1024 --link 2.5Gbit,20us --html why.html\n"
       "  mc2 explain 3f9c2a --html why.html\n"

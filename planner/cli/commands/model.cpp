@@ -273,50 +273,58 @@ Result<ExitCode> ModelCommand::run() const {
   return ExitCode::Success;
 }
 
+void add_questions(ModelCommand& command, CLI::App& sub) {
+  sub.add_option(
+         "model", command.name,
+         std::string("a config.json as published beside a model's weights, the name of a built-in model, or a CSV "
+                     "of layers: ") +
+             kLayerColumns)
+      ->required();
+  sub.add_option("--ranks", command.ranks, "ranks that share every layer")
+      ->capture_default_str()
+      ->check(whole_number(2, planner::kMaxWorldSize));
+  sub.add_option("--m", command.tokens, "tokens of a step, first:last: sequences of a decode step, or of a prefill")
+      ->capture_default_str()
+      ->check(number_or_range(1, planner::kMaxRangeAxis));
+  sub.add_option("--dtype", command.dtype, "element type instead of the model's: f32, f16, bf16, i8, f8e4m3");
+  sub.add_option("--model", command.model_files, "cost model document to plan with; may be given several times");
+  sub.add_option("--topology", command.topology_file, kTopologyHelp);
+  sub.add_option("--device", command.device,
+                 "plan for this machine from what was imported for it and what is published of it");
+  sub.add_flag("--no-transfer", command.no_transfer, "refuse rather than answer from a model of another n and k");
+  command.machine.add_to(sub);
+  command.store.add_to(sub);
+  command.planning.add_to(sub);
+  sub.remove_option(sub.get_option("--runners-up"));
+}
+
+void add_outputs(ModelCommand& command, CLI::App& sub) {
+  auto* csv = sub.add_flag("--csv", command.is_csv, "print every range of every layer as CSV");
+  add_json(sub, command.is_json, "ranges, steps and sizes");
+  csv->excludes("--json");
+  std::string programs;
+  for (const auto& each : store::llm_settings())
+    programs += (programs.empty() ? "" : "; ") + std::string(each.name) + ": " + std::string(each.text);
+  auto* settings = sub.add_option("--settings", command.settings,
+                                  "print what a program is told of where to fuse instead: " + programs);
+  for (const char* other : {"--csv", "--json"}) settings->excludes(other);
+  sub.add_option("--out", command.out, "write it to this file instead");
+  sub.add_option("--html", command.html_file, "also write a report with a chart and every range to this HTML file");
+  auto* shapes = sub.add_option("--shapes-out", command.shapes_out,
+                                "only write what mc2 tune --shapes takes to this file: a shape for each layer and "
+                                "kind, and one for each step of few rows that are cut by columns");
+  for (const char* other : {"--csv", "--json", "--out", "--html", "--topology", "--model", "--device"})
+    shapes->excludes(other);
+  settings->excludes("--html");
+}
+
 } // namespace
 
 Command add_model(CLI::App& app) {
   auto command = std::make_shared<ModelCommand>();
   auto* sub = app.add_subcommand("model", "which layers of a language model to fuse at which m");
-  sub->add_option(
-         "model", command->name,
-         std::string("a config.json as published beside a model's weights, the name of a built-in model, or a CSV "
-                     "of layers: ") +
-             kLayerColumns)
-      ->required();
-  sub->add_option("--ranks", command->ranks, "ranks that share every layer")
-      ->capture_default_str()
-      ->check(whole_number(2, planner::kMaxWorldSize));
-  sub->add_option("--m", command->tokens, "tokens of a step, first:last: sequences of a decode step, or of a prefill")
-      ->capture_default_str()
-      ->check(number_or_range(1, planner::kMaxRangeAxis));
-  sub->add_option("--dtype", command->dtype, "element type instead of the model's: f32, f16, bf16, i8, f8e4m3");
-  sub->add_option("--model", command->model_files, "cost model document to plan with; may be given several times");
-  sub->add_option("--topology", command->topology_file, kTopologyHelp);
-  sub->add_option("--device", command->device,
-                  "plan for this machine from what was imported for it and what is published of it");
-  sub->add_flag("--no-transfer", command->no_transfer, "refuse rather than answer from a model of another n and k");
-  command->machine.add_to(*sub);
-  command->store.add_to(*sub);
-  command->planning.add_to(*sub);
-  sub->remove_option(sub->get_option("--runners-up"));
-  auto* csv = sub->add_flag("--csv", command->is_csv, "print every range of every layer as CSV");
-  add_json(*sub, command->is_json, "ranges, steps and sizes");
-  csv->excludes("--json");
-  std::string programs;
-  for (const auto& each : store::llm_settings())
-    programs += (programs.empty() ? "" : "; ") + std::string(each.name) + ": " + std::string(each.text);
-  auto* settings = sub->add_option("--settings", command->settings,
-                                   "print what a program is told of where to fuse instead: " + programs);
-  for (const char* other : {"--csv", "--json"}) settings->excludes(other);
-  sub->add_option("--out", command->out, "write it to this file instead");
-  sub->add_option("--html", command->html_file, "also write a report with a chart and every range to this HTML file");
-  auto* shapes = sub->add_option("--shapes-out", command->shapes_out,
-                                 "only write what mc2 tune --shapes takes to this file: a shape for each layer and "
-                                 "kind, and one for each step of few rows that are cut by columns");
-  for (const char* other : {"--csv", "--json", "--out", "--html", "--topology", "--model", "--device"})
-    shapes->excludes(other);
-  settings->excludes("--html");
+  add_questions(*command, *sub);
+  add_outputs(*command, *sub);
   sub->footer(
       "Examples:\n  mc2 model Llama-3-70B --ranks 8 --topology dgx_h100\n"
       "  mc2 model config.json --ranks 4 --backend cuda --json --out fuse.json\n"

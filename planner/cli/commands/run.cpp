@@ -214,6 +214,28 @@ Result<ExitCode> RunCommand::run() const {
   return measure(*bench, plan.value(), kept);
 }
 
+void add_options(RunCommand& command, CLI::App& sub) {
+  sub.add_option("--plan", command.plan_name, "a plan file, or the digest of a kept plan");
+  sub.add_option("--blocks", command.blocks, "run these blocks, e.g. 512,4x896")->check([](const std::string& text) {
+    return text.empty() ? std::string("is empty; name the rows of each block") : std::string();
+  });
+  sub.add_flag("--no-transfer", command.no_transfer, "refuse rather than answer from a model of another n and k");
+  sub.add_option("--counts", command.counts_file,
+                 "exchange these rows: a CSV file, line r column q for what rank r sends rank q (all-to-all kinds)");
+  sub.add_option("--trace", command.trace_file, "write a Chrome/Perfetto trace, measured beside predicted");
+  sub.add_flag("--accept-other-machine", command.accept_other_machine, "run a plan that was made for another machine");
+  sub.add_option("--pairs", command.race.max_rounds, "most fused/serial pairs")
+      ->capture_default_str()
+      ->check(whole_number(3, 100'000));
+  sub.add_option("--budget", command.budget_s, "seconds after which no new pair starts")
+      ->capture_default_str()
+      ->check(real_number(0.001, 86'400));
+  sub.add_option("--seed", command.seed, "of the random matrices; 0 takes a new one each time")
+      ->capture_default_str()
+      ->check(whole_number(0, kMaxSeed));
+  add_json(sub, command.is_json, "plan and times");
+}
+
 } // namespace
 
 Command add_run(CLI::App& app, ServerOptions& server) {
@@ -225,26 +247,7 @@ Command add_run(CLI::App& app, ServerOptions& server) {
   command->store.add_to(*sub);
   command->variant.add_to(*sub);
   server.add_to(*sub);
-  sub->add_option("--plan", command->plan_name, "a plan file, or the digest of a kept plan");
-  sub->add_option("--blocks", command->blocks, "run these blocks, e.g. 512,4x896")->check([](const std::string& text) {
-    return text.empty() ? std::string("is empty; name the rows of each block") : std::string();
-  });
-  sub->add_flag("--no-transfer", command->no_transfer, "refuse rather than answer from a model of another n and k");
-  sub->add_option("--counts", command->counts_file,
-                  "exchange these rows: a CSV file, line r column q for what rank r sends rank q (all-to-all kinds)");
-  sub->add_option("--trace", command->trace_file, "write a Chrome/Perfetto trace, measured beside predicted");
-  sub->add_flag("--accept-other-machine", command->accept_other_machine,
-                "run a plan that was made for another machine");
-  sub->add_option("--pairs", command->race.max_rounds, "most fused/serial pairs")
-      ->capture_default_str()
-      ->check(whole_number(3, 100'000));
-  sub->add_option("--budget", command->budget_s, "seconds after which no new pair starts")
-      ->capture_default_str()
-      ->check(real_number(0.001, 86'400));
-  sub->add_option("--seed", command->seed, "of the random matrices; 0 takes a new one each time")
-      ->capture_default_str()
-      ->check(whole_number(0, kMaxSeed));
-  add_json(*sub, command->is_json, "plan and times");
+  add_options(*command, *sub);
   sub->footer(
       "Examples:\n  mc2 run --m 1024 --n 1024 --k 1024 --link 2.5Gbit,20us --trace trace.json\n"
       "  mc2 run --plan plan.json --link 2.5Gbit,20us");
