@@ -107,6 +107,43 @@ TEST(Assemble, CountsColumnsWhereFewRowsAreCutAlongN) {
   EXPECT_THAT(lengths, ::testing::UnorderedElementsAre(8192, 1024));
 }
 
+/// The name is where a plan would look for it.
+TEST(Assemble, RefusesWhatCannotBeOfThePublishedDeviceThatItIsNamedAfter) {
+  const auto under = [](const std::string& device, std::int64_t us) {
+    return assemble_profile(set_of({matmul(4096, 803), collective(Collective::AllReduce, 64 << 20, us)}), {},
+                            {.kind = OpKind::MatmulAllReduce, .device = device});
+  };
+  EXPECT_TRUE(under("ascend-910b", 1071));
+  EXPECT_THAT(under("ascend-910b", 88750).error().message, HasSubstr("it waited for other ranks"));
+  EXPECT_TRUE(under("npu", 88750)); // of which nothing is published
+}
+
+TEST(Assemble, TellsWhetherCutsAreOfTheOperator) {
+  TimingSet set;
+  ASSERT_TRUE(set.add(FusedTiming{.blocks = "4x512", .fused_us = 900}));
+  const ImportQuestion question{OpKind::MatmulAllReduce, DType::F16, 8, 4096, 8192, 3072, "npu"};
+  EXPECT_THAT(check_cuts(set, question).error().message, HasSubstr("4x512"));
+  EXPECT_TRUE(check_cuts(set, {})); // nobody has said which
+}
+
+/// As op_summary of each of two ranks has them, of which the other came first in each run.
+TEST(Assemble, TakesTheRankThatCameLastOfMsprofsTables) {
+  const auto log_of = [](const std::string& first, const std::string& second) {
+    return "Device_id,Op Name,OP Type,Task Duration(us)\n0,hcom_allReduce__568_0_1,hcom_allReduce_," + first +
+           "\n0,hcom_allReduce__568_0_1,hcom_allReduce_," + second + "\n";
+  };
+  TimingSet set;
+  for (const std::string& log : {log_of("71.0", "2000.5"), log_of("900.25", "72.0")}) {
+    const auto source = memory_log(log);
+    ASSERT_TRUE(import_log(*source, "", {.message_bytes = 8 << 20}, set));
+  }
+  const auto imported = assemble_profile(set, {}, {OpKind::MatmulAllReduce, DType::F16, 2, 4096, 8192, 3072, "npu"});
+  ASSERT_TRUE(imported) << imported.error().text();
+  ASSERT_EQ(imported.value().profile.samples.size(), 2U); // one name, as a graph's operators have it, and two runs
+  EXPECT_EQ(imported.value().profile.samples[0].time, microseconds(71));
+  EXPECT_EQ(imported.value().profile.samples[1].time, microseconds(72));
+}
+
 TEST(Assemble, MarksOutliersAndKeepsThem) {
   std::vector<Timing> timings;
   for (int i = 0; i < 10; ++i) timings.push_back(matmul(4096, 800 + i));

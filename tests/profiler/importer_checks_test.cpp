@@ -410,7 +410,8 @@ TEST(Nsys, ReadsTheUnitThatTheHeadingNames) {
 TEST(Nsys, NamesTheReportThatListsEachKernel) {
   for (const char* other : {"Time (%),Total Time (ns),Instances,Avg (ns),Name\n50.1,99,3,33,ncclDevKernel_AllReduce\n",
                             " Start (ns)  Duration (ns)  CorrId  Name\n 1 2 3 ncclDevKernel_AllReduce\n"})
-    EXPECT_THAT(import_text(other).summary.error().message, HasSubstr("--report cuda_gpu_trace:nvtx-name --format csv")) << other;
+    EXPECT_THAT(import_text(other).summary.error().message, HasSubstr("--report cuda_gpu_trace:nvtx-name --format csv"))
+        << other;
   EXPECT_THAT(
       import_text(database_text("CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start INTEGER)")).summary.error().message,
       HasSubstr("Nsight Systems"));

@@ -57,6 +57,28 @@ INSTANTIATE_TEST_SUITE_P(
                {"all_reduce x4 1048576 B 21500 ns", "all_reduce x4 1048576 B 20250 ns",
                 "all_reduce x4 2097152 B 30750 ns", "all_reduce x4 2097152 B 29000 ns",
                 "all_gather x4 1048576 B 15120 ns", "all_gather x4 1048576 B 14000 ns"}},
+        Sample{"nccl_tests_tagged.log",
+               "nccl_tests",
+               {},
+               0,
+               {"all_reduce x4 1048576 B 21500 ns", "all_reduce x4 2097152 B 30750 ns",
+                "all_gather x4 1048576 B 15120 ns"}},
+        Sample{"osu_reduce_scatter_block.txt",
+               "osu",
+               {.world_size = 8},
+               0,
+               {"reduce_scatter x0 4 B 2610 ns", "reduce_scatter x0 1024 B 4870 ns",
+                "reduce_scatter x0 1048576 B 311920 ns"}},
+        Sample{"torch_npu_cluster_communication.json",
+               "torch_npu",
+               {.message_bytes = 4096},
+               0,
+               {"all_reduce x2 4096 B 20800000 ns"}},
+        Sample{"msprof.db",
+               "msprof_db",
+               {.world_size = 8},
+               0,
+               {"all_reduce x0 67108864 B 1071000 ns", "matmul 4096 8192 3072 f16 803000 ns"}},
         // The collective from the command line; the "error" column of old versions counts no elements.
         Sample{"nccl_tests_old.log", "nccl_tests", {}, 0, {"reduce_scatter x2 8388608 B 120900 ns"}},
         Sample{"rccl_tests.log", "nccl_tests", {}, 0, {"all_to_all x2 8388608 B 91100 ns"}},
@@ -367,7 +389,7 @@ TEST(Importer, ADatabaseInWalModeIsReadAndLeftAlone) {
 
 TEST(Importer, RefusesDatabasesWithoutPlainCommunicationRows) {
   EXPECT_THAT(import_text(database_text("CREATE TABLE TASK (a INTEGER);")).summary.error().message,
-              HasSubstr("no table COMMUNICATION_OP"));
+              HasSubstr("neither table COMMUNICATION_OP"));
   EXPECT_THAT(
       import_text(database_text("CREATE TABLE COMMUNICATION_OP (opName INTEGER, startNs INTEGER, endNs INTEGER);"))
           .summary.error()
@@ -378,7 +400,7 @@ TEST(Importer, RefusesDatabasesWithoutPlainCommunicationRows) {
                                         "SELECT n FROM r) SELECT n FROM r;"))
                   .summary.error()
                   .message,
-              HasSubstr("no table COMMUNICATION_OP"));
+              HasSubstr("neither table COMMUNICATION_OP"));
   std::string cut = database_text(kDatabase);
   cut.resize(cut.size() / 2);
   const ImportedLog imported = import_text(cut);
@@ -425,7 +447,7 @@ TEST(Importer, AFusedOperatorIsARunOfTheCutThatIsNamed) {
     EXPECT_EQ(timing.blocks, "512,4x896");
   }
   EXPECT_EQ(named.timings.fused()[0].shards, 8);
-  for (const char* types : {"DT_FLOAT8_E4M3FN;DT_FLOAT8_E4M3FN", "FLOAT16;INT8"}) {
+  for (const char* types : {"DT_FLOAT8_E4M3FN;DT_FLOAT8_E4M3FN", "FLOAT16;FLOAT"}) {
     const std::string other =
         std::string(kFusedHeading) + "a,MatmulAllReduce,900,\"4096,3072;3072,8192\"," + types + ",\"4096,8192\"\n";
     const ImportedLog imported = import_text(other, {.blocks = "512,4x896"});
@@ -434,6 +456,49 @@ TEST(Importer, AFusedOperatorIsARunOfTheCutThatIsNamed) {
   }
   EXPECT_EQ(named.timings.fused()[1].collective, Collective::AllGather);
   EXPECT_EQ(named.timings.fused()[1].dtype, DType::Bf16);
+}
+
+/// Products and what is exchanged are of A's type.
+TEST(Importer, WeightsOfAFusedOperatorMayBeQuantised) {
+  const ImportedLog imported =
+      import_text(std::string(kFusedHeading) +
+                      "a,WeightQuantMatmulAllReduce,900,\"4096,3072;3072,8192\",FLOAT16;INT8,\"4096,8192\"\n",
+                  {.blocks = "512,4x896"});
+  ASSERT_EQ(imported.timings.fused().size(), 1U);
+  EXPECT_EQ(imported.timings.fused()[0].dtype, DType::F16);
+}
+
+/// AlltoAllMatmul is no run of matmul_all_to_all.
+TEST(Importer, AFusedOperatorIsOfTheKindWhoseLaneComesFirst) {
+  const ImportedLog imported = import_text(
+      std::string(kFusedHeading) + "a,AlltoAllMatmul,900,\"512,2048;2048,1024\",FLOAT16;FLOAT16,\"512,1024\"\n",
+      {.blocks = "4x128"});
+  const auto cuts_of = [&](planner::OpKind kind) {
+    return assemble_profile(imported.timings, {}, {kind, DType::F16, 4, 512, 1024, 2048, "npu"});
+  };
+  const auto right = cuts_of(planner::OpKind::AllToAllMatmul);
+  ASSERT_TRUE(right) << right.error().text();
+  EXPECT_EQ(right.value().cuts.size(), 1U);
+  EXPECT_THAT(cuts_of(planner::OpKind::MatmulAllToAll).error().message, HasSubstr("nothing in the logs is of"));
+}
+
+constexpr const char* kKernelTables =
+    "CREATE TABLE STRING_IDS (id INTEGER PRIMARY KEY, value TEXT);"
+    "CREATE TABLE TASK (startNs INTEGER, endNs INTEGER, deviceId INTEGER, connectionId INTEGER, globalTaskId INTEGER);"
+    "CREATE TABLE COMPUTE_TASK_INFO (name INTEGER, globalTaskId INTEGER, blockDim INTEGER, opType INTEGER, "
+    "inputDataTypes INTEGER, inputShapes INTEGER, outputShapes INTEGER);"
+    "INSERT INTO STRING_IDS VALUES (1,'MatMulV3_1'),(2,'MatMulV3'),(3,'FLOAT16;FLOAT16'),(4,'\"4096,3072;3072,8192\"'),"
+    "(5,'\"4096,8192\"'),(6,'aclnnMatmulAllReduce_1'),(7,'MatmulAllReduce'),(8,'Add');"
+    "INSERT INTO TASK VALUES (1000,804000,0,1,11),(2000000,3262000,0,2,12),(1,2,0,3,13),(9,9,0,4,14);"
+    "INSERT INTO COMPUTE_TASK_INFO VALUES (1,11,20,2,3,4,5),(6,12,20,7,3,4,5),(8,13,1,8,3,4,5),(1,14,20,2,3,4,5);";
+
+/// By the tables of the manual, texts as numbers of STRING_IDS.
+TEST(Importer, ADatabaseHasMatmulsAndFusedOperators) {
+  const ImportedLog imported = import_text(database_text(kKernelTables), {.blocks = "512,4x896"});
+  EXPECT_THAT(timings_text(imported.timings), ::testing::ElementsAre("matmul 4096 8192 3072 f16 803000 ns"));
+  ASSERT_EQ(imported.timings.fused().size(), 1U);
+  EXPECT_EQ(imported.timings.fused()[0].fused_us, 1262);
+  EXPECT_THAT(imported.first(Verdict::Bad), HasSubstr("a duration of 0.000 us"));
 }
 
 TEST(Importer, NamesEveryFormatItKnows) {

@@ -214,6 +214,25 @@ TEST(Refine, NoCutIsBelievedFasterThanItsLanesAllow) {
   for (const auto& next : refined.next) EXPECT_GT(next.us, 0.94 * ideal_us) << next.cut.text();
 }
 
+/// One wrong row bends nothing: plan, factors and beliefs are as without it.
+TEST(Refine, SetsACutAsideThatTheOthersContradict) {
+  const CostModel model = model_with(1, 1, 0), truth = model_with(1.1, 1.05, 5);
+  std::vector<MeasuredCut> measured;
+  for (const Cut& cut : {Cut{{2048, 2048}}, Cut{{1024, 1024, 2048}}, Cut{{512, 1024, 1024, 1536}}})
+    measured.push_back(measure(truth, cut));
+  const auto right = refine(model.op, model, measured, settings()).value();
+  for (const double factor : {0.5, 2.0}) {
+    std::vector<MeasuredCut> with_wrong = measured;
+    with_wrong.push_back(measure(truth, {std::vector<std::int64_t>(8, 512)}));
+    with_wrong.back().fused_us *= factor;
+    const auto refined = refine(model.op, model, with_wrong, settings()).value();
+    EXPECT_EQ(refined.plan.cut, right.plan.cut) << factor;
+    EXPECT_EQ(refined.factors[0].after, right.factors[0].after) << factor;
+    EXPECT_FALSE(refined.measured.back().is_believed) << factor;
+    EXPECT_TRUE(refined.measured.front().is_believed) << factor;
+  }
+}
+
 TEST(Refine, AssumptionsStandInThePlaceOfTheModels) {
   const CostModel model = model_with(1.15, 1.15, 0), slow = model_with(2, 2, 0);
   RefineSettings asked = settings();

@@ -252,8 +252,15 @@ TEST(Exporter, CommentsCannotBreakOutOfTheSnippet) {
   EXPECT_THAT(text, HasSubstr("line break"));
 }
 
+/// As of logs that were imported: who exchanges its blocks is not known.
+ExportItem of_imported_logs() {
+  ExportItem item = short_first();
+  item.plan.fingerprint.fields = {{"backend", "imported"}};
+  return item;
+}
+
 TEST(Exporter, TunersAskWhatAPlanDoesNotName) {
-  const std::vector<ExportItem> items{short_first()};
+  const std::vector<ExportItem> items{of_imported_logs()};
   const auto* nccl = find_exporter("nccl-tuner").value();
   EXPECT_EQ(nccl->write(items, {}).error().field, "--algorithm");
   EXPECT_EQ(nccl->write(items, {"ring", ""}).error().field, "--protocol");
@@ -295,8 +302,20 @@ TEST(Exporter, OurKernelsThreadBlocksAreNotNcclsChannels) {
       item.plan.fingerprint.fields = {{"backend", backend}};
       EXPECT_THAT(nccl->write(std::span(&item, 1), {"ring", "simple", 8}).error().message,
                   HasSubstr("never calls NCCL"));
+      EXPECT_THAT(
+          find_exporter("hccl-tuner").value()->write(std::span(&item, 1), {"aicpu:sole:nhr", ""}).error().message,
+          HasSubstr("never calls HCCL"));
     }
   }
+}
+
+TEST(Exporter, APlanOfNpusIsNoneOfNccls) {
+  ExportItem item = short_first();
+  item.plan.variant = {"published", {}};
+  item.plan.fingerprint.fields = {{"backend", "published"}, {"device", "ascend-910b"}};
+  EXPECT_THAT(find_exporter("nccl-tuner").value()->write(std::span(&item, 1), {"ring", "simple", 8}).error().message,
+              HasSubstr("--format hccl-tuner is theirs"));
+  EXPECT_THAT(written("hccl-tuner", {item}, {"aicpu:sole:nhr", ""}), HasSubstr("\"version\": 1"));
 }
 
 TEST(Exporter, WhatNcclHasNoKernelsOfIsRefused) {
@@ -336,7 +355,7 @@ TEST(Exporter, NcclChannelsThatContradictEachOtherAreRefused) {
 }
 
 TEST(Exporter, HcclCountsARanksInputOfAnAllGather) {
-  ExportItem item = short_first();
+  ExportItem item = of_imported_logs();
   item.plan.op.kind = planner::OpKind::AllGatherMatmul;
   const auto& op = item.plan.op;
   const auto config = nlohmann::json::parse(written("hccl-tuner", {item}, {"aicpu:sole:nhr", ""}));
@@ -349,7 +368,7 @@ TEST(Exporter, HcclCountsARanksInputOfAnAllGather) {
 }
 
 TEST(Exporter, EightBitFloatsAreRefusedWhereHcclHasNone) {
-  ExportItem item = short_first();
+  ExportItem item = of_imported_logs();
   item.plan.op.dtype = planner::DType::F8E4m3;
   for (const char* format : {"ascendc", "ascendc-lib"})
     EXPECT_EQ(find_exporter(format).value()->write(std::span(&item, 1), {}).error().field, "dtype") << format;

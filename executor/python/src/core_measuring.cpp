@@ -86,11 +86,8 @@ void bind_fit(py::module_& module) {
 /// Value, low, high.
 using Sure = std::tuple<double, double, double>;
 
-void bind_refine(py::module_& module) {
-  using profiler::CutBelief;
-  using profiler::LearnedFactor;
+void bind_measured_cut(py::module_& module) {
   using profiler::MeasuredCut;
-  using profiler::Refinement;
   py::class_<MeasuredCut>(module, "MeasuredCut",
                           "A cut as somebody's executor ran it; uncut times beside it, and its own blocks together. "
                           "0: not timed.")
@@ -104,6 +101,9 @@ void bind_refine(py::module_& module) {
            "variant"_a, "blocks"_a, "fused_us"_a, py::kw_only(), "serial_us"_a = 0.0, "compute_us"_a = 0.0,
            "communication_us"_a = 0.0, "relative_error"_a = 0.0, "compute_blocks_us"_a = 0.0,
            "communication_blocks_us"_a = 0.0);
+}
+
+void bind_account(py::module_& module) {
   using profiler::MeasuredAccount;
   py::class_<MeasuredAccount>(module, "MeasuredAccount",
                               "Where the time of a measured cut goes, told from one lane; sums to its measured time.")
@@ -117,6 +117,11 @@ void bind_refine(py::module_& module) {
       .def_readonly("blocks_us", &MeasuredAccount::blocks_us)
       .def_readonly("is_timed", &MeasuredAccount::is_timed)
       .def_property_readonly("expansion", &MeasuredAccount::expansion);
+}
+
+void bind_beliefs(py::module_& module) {
+  using profiler::CutBelief;
+  using profiler::LearnedFactor;
   py::class_<CutBelief>(module, "CutBelief", "What is believed of a cut; the interval is of 90 %.")
       .def_readonly("variant", &CutBelief::variant)
       .def_property_readonly("blocks", [](const CutBelief& cut) { return cut.cut.block_rows; })
@@ -125,6 +130,7 @@ void bind_refine(py::module_& module) {
       .def_readonly("high_us", &CutBelief::high_us)
       .def_readonly("profiled_us", &CutBelief::profiled_us)
       .def_readonly("measured_us", &CutBelief::measured_us)
+      .def_readonly("is_believed", &CutBelief::is_believed)
       .def_readonly("expected_gain", &CutBelief::expected_gain);
   py::class_<LearnedFactor>(module, "LearnedFactor", "What neither lane shows alone: value, low and high.")
       .def_property_readonly("name", [](const LearnedFactor& factor) { return std::string(to_string(factor.what)); })
@@ -137,6 +143,13 @@ void bind_refine(py::module_& module) {
                                return Sure{f.after, f.after_low, f.after_high};
                              })
       .def_readonly("is_determined", &LearnedFactor::is_determined);
+}
+
+void bind_refine(py::module_& module) {
+  using profiler::Refinement;
+  bind_measured_cut(module);
+  bind_account(module);
+  bind_beliefs(module);
   py::class_<Refinement>(module, "Refinement")
       .def_readonly("model", &Refinement::model)
       .def_readonly("plan", &Refinement::plan)
@@ -150,7 +163,7 @@ void bind_refine(py::module_& module) {
       .def_readonly("expected_gain", &Refinement::expected_gain);
   module.def(
       "refine",
-      [](const planner::OpSpec& op, const planner::CostModel& model, const std::vector<MeasuredCut>& measured,
+      [](const planner::OpSpec& op, const planner::CostModel& model, const std::vector<profiler::MeasuredCut>& measured,
          int next_count, const py::kwargs& options) {
         profiler::RefineSettings settings{to_options(options), next_count};
         const py::gil_scoped_release release;

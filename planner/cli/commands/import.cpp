@@ -219,7 +219,10 @@ Result<ExitCode> ImportCommand::run() const {
   MC2_TRY(read_files(answers.value(), imported));
   MC2_TRY(imported.require_timings());
   for (const auto& asked : imported.questions) std::cout << "  to take more of it, say " << asked << "\n";
-  if (is_dry) return ExitCode::Success;
+  if (is_dry) {
+    MC2_TRY(profiler::check_cuts(imported.timings, question.value()));
+    return ExitCode::Success;
+  }
   MC2_ASSIGN(const auto assembled, profiler::assemble_profile(imported.timings, imported.facts, question.value()));
   const auto& profile = assembled.profile;
   std::cout << profile_page(profile) << cuts_page(assembled.cuts) << "\n";

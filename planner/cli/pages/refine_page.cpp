@@ -25,8 +25,9 @@ std::string measured_table(const Refinement& refinement) {
   std::vector<std::vector<std::string>> rows{{"  cut", "by the parts", "foretold", "measured", "gain"}};
   for (const CutBelief& cut : refinement.measured)
     rows.push_back({"  " + cut.cut.text() + (refinement.plan.cut == cut.cut ? " *" : ""), time_text(cut.profiled_us),
-                    cut.foretold_us > 0 ? time_text(cut.foretold_us) : "-", time_text(cut.measured_us),
-                    gain_text(cut.measured_us, refinement.serial_us)});
+                    cut.foretold_us > 0 ? time_text(cut.foretold_us) : "-",
+                    time_text(cut.measured_us) + (cut.is_believed ? "" : ", set aside"),
+                    cut.is_believed ? gain_text(cut.measured_us, refinement.serial_us) : "-"});
   rows.push_back(
       {"  serial", "", "", (refinement.is_serial_measured ? "" : "predicted ") + time_text(refinement.serial_us), ""});
   return table(rows);
@@ -108,7 +109,20 @@ std::string next_table(const Refinement& refinement) {
 std::string use_text(const Refinement& refinement) {
   if (refinement.measured.empty()) return "nothing was measured yet: run these cuts, and import their times";
   if (!refinement.plan.is_cut()) return "use: do not cut; no cut that was measured is faster than serial";
-  return "use: " + refinement.plan.cut.text() + ", the fastest that was measured";
+  const CutBelief* fastest = nullptr;
+  for (const CutBelief& cut : refinement.measured)
+    if (cut.is_believed && (fastest == nullptr || cut.measured_us < fastest->measured_us)) fastest = &cut;
+  if (fastest == nullptr || fastest->cut == refinement.plan.cut)
+    return "use: " + refinement.plan.cut.text() + ", the fastest that was measured";
+  return "use: " + refinement.plan.cut.text() + ", by all that was measured the fastest: " + fastest->cut.text() +
+         " is ahead by no more than a time may be wrong by";
+}
+
+std::string set_aside_text(const Refinement& refinement) {
+  std::string cuts;
+  for (const CutBelief& cut : refinement.measured)
+    if (!cut.is_believed) cuts += (cuts.empty() ? "" : ", ") + cut.cut.text();
+  return cuts + ": set aside, because the other cuts, or its lanes alone, say something else; time it again";
 }
 
 std::string verdict_text(const Refinement& refinement) {
@@ -126,7 +140,10 @@ nlohmann::ordered_json json_of(const CutBelief& cut) {
                               {"low_us", cut.low_us},
                               {"high_us", cut.high_us},
                               {"expected_gain", cut.expected_gain}};
-  if (cut.measured_us > 0) json["measured_us"] = cut.measured_us;
+  if (cut.measured_us > 0) {
+    json["measured_us"] = cut.measured_us;
+    json["is_believed"] = cut.is_believed;
+  }
   if (cut.foretold_us > 0) json["foretold_us"] = cut.foretold_us;
   return json;
 }
@@ -164,6 +181,8 @@ std::string refine_page(const planner::OpSpec& op, const std::string& machine, c
   std::string page = op.text() + "\n" + machine + "\n\n";
   if (!refinement.measured.empty()) page += measured_table(refinement) + "\n";
   page += render::hanging("  ", use_text(refinement), static_cast<std::size_t>(width)) + "\n";
+  if (!std::ranges::all_of(refinement.measured, &CutBelief::is_believed))
+    page += render::hanging("  ", set_aside_text(refinement), static_cast<std::size_t>(width)) + "\n";
   if (!refinement.accounts.empty()) page += account_table(refinement) + "\n";
   if (!refinement.factors.empty()) page += factor_table(refinement) + "\n";
   if (!refinement.next.empty()) page += next_table(refinement);

@@ -53,6 +53,10 @@ void note_source(const std::string& device, DeviceCosts& costs) {
     if (known.name != device || !planner::has_analytic_curve(costs.model)) continue;
     costs.notes.push_back("ANALYTIC: from " + std::string(known.source));
     costs.notes.push_back("confidence: " + std::string(known.confidence));
+    costs.notes.push_back(
+        "slow-down 1 while the other lane is busy ASSUMED, which the published cases fit; up to the "
+        "recipe's 1.15 in the interval" +
+        std::string(profiler::kUntilACutIsMeasured));
   }
 }
 
@@ -111,6 +115,7 @@ Result<void> learn_from_cuts(const std::vector<Measurement>& cuts, const OpSpec&
   costs.model = refinement.model; // of the m that was measured: another one may be nearer to another m
   costs.model.op = measured_op;
   costs.is_measured = true;
+  std::erase_if(costs.notes, [](const std::string& note) { return note.ends_with(profiler::kUntilACutIsMeasured); });
   costs.notes.push_back(recalibration_text(refinement.measured.size(), measured_op, op));
   if (measured_op == op) costs.refinement = std::move(refinement);
   return {};

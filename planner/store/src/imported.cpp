@@ -100,7 +100,11 @@ Result<Measurement> measurement_of(const Store& store, const planner::OpSpec& op
   measured.variant = {"imported", {}};
   auto cut = planner::parse_cut(runs.blocks);
   if (!cut) {
-    MC2_ASSIGN(const auto stored, store.find_plan(runs.blocks));
+    const auto stored_plan = store.find_plan(runs.blocks);
+    if (!stored_plan && stored_plan.error().code == ErrorCode::NotFound)
+      return Error{ErrorCode::NotFound, "blocks",
+                   stored_plan.error().message + ", which keeps tuned plans; say the cut instead, as 512+4x896"};
+    MC2_ASSIGN(const auto stored, stored_plan);
     if (stored.plan.op != op)
       return Error{ErrorCode::InvalidSpec, "blocks",
                    "'" + runs.blocks + "' is a plan of " + stored.plan.op.text() + ", not of " + op.text()};

@@ -141,8 +141,8 @@ void assume_slowdown(const Profile& profile, const Series& series, planner::Lane
   lane.slowdown = planner::kPublishedContention;
   lane.slowdown_interval = planner::kContentionInterval;
   notes.push_back(series.text() + ": slow-down " + number_text(lane.slowdown) +
-                  " while the other lane is busy ASSUMED, the published recipe's (90 % interval 1 to 1.3); a measured "
-                  "cut replaces it (mc2 refine)");
+                  " while the other lane is busy ASSUMED, the published recipe's (90 % interval 1 to 1.3)" +
+                  std::string(kUntilACutIsMeasured));
 }
 
 /// The same work is not done faster beside another lane: where co-run is surely below this share of alone, the other

@@ -6,8 +6,11 @@
 #include <set>
 #include <string>
 
+#include "mc2/planner/device_model.hpp"
+#include "mc2/planner/plan.hpp"
 #include "mc2/planner/text.hpp"
 #include "mc2/profiler/importer.hpp"
+#include "mc2/profiler/override.hpp"
 #include "mc2/profiler/statistics.hpp"
 
 namespace mc2::profiler {
@@ -78,14 +81,7 @@ class Missing {
   std::string text_;
 };
 
-Result<OpSpec> find_operator(const TimingSet& timings, const ImportQuestion& question) {
-  const Seen found = evidence_of(timings, question);
-  Missing missing;
-  OpSpec op;
-  if (question.kind)
-    op.kind = *question.kind;
-  else
-    missing.add("the operator (--op)");
+void find_shape(const Seen& found, const ImportQuestion& question, OpSpec& op, Missing& missing) {
   const bool has_one_shape = found.shapes.size() == 1;
   if (question.n || has_one_shape) op.n = question.n ? *question.n : (*found.shapes.begin())[0];
   if (question.k || has_one_shape) op.k = question.k ? *question.k : (*found.shapes.begin())[1];
@@ -96,6 +92,17 @@ Result<OpSpec> find_operator(const TimingSet& timings, const ImportQuestion& que
     op.m = question.m.value_or(found.largest_m);
   else
     missing.add("the rows of the uncut product (--m)");
+}
+
+Result<OpSpec> find_operator(const TimingSet& timings, const ImportQuestion& question) {
+  const Seen found = evidence_of(timings, question);
+  Missing missing;
+  OpSpec op;
+  if (question.kind)
+    op.kind = *question.kind;
+  else
+    missing.add("the operator (--op)");
+  find_shape(found, question, op, missing);
   if (question.dtype || found.dtypes.size() == 1)
     op.dtype = question.dtype ? *question.dtype : *found.dtypes.begin();
   else
@@ -217,6 +224,7 @@ std::vector<std::string> event_notes(const EventCount& count) {
 
 bool is_run_of(const OpSpec& op, const FusedTiming& timing) {
   if (timing.collective && *timing.collective != planner::collective_of(op.kind)) return false;
+  if (timing.first_lane && *timing.first_lane != planner::traits_of(op.kind).first_lane) return false;
   if (timing.dtype && *timing.dtype != op.dtype) return false;
   const planner::Collective collective = planner::collective_of(op.kind);
   const std::int64_t shards = collective == planner::Collective::AllReduce ? 1 : op.world_size;
@@ -268,6 +276,15 @@ std::vector<planner::CutRuns> cuts_of(const OpSpec& op, const TimingSet& timings
   return cuts;
 }
 
+/// Errors: CannotFit for samples that are not of the published device that they are named after.
+Result<void> check_against_published(const planner::Profile& profile) {
+  auto published = planner::device_model(profile.fingerprint.fields.at("device"), profile.op);
+  if (!published || profile.samples.empty()) return {};
+  if (const auto overridden = override_model(std::move(published).value(), profile); !overridden)
+    return overridden.error();
+  return {};
+}
+
 planner::Fingerprint fingerprint_of(const std::map<std::string, std::string>& facts, const std::string& device) {
   planner::Fingerprint fingerprint;
   fingerprint.fields = facts;
@@ -317,12 +334,25 @@ Result<ImportedProfile> assemble_profile(const TimingSet& timings, const std::ma
   imported.cuts = cuts_of(op, timings, other_run_count);
   if (other_run_count > 0)
     imported.notes.push_back(std::to_string(other_run_count) + " fused runs are of another operator or m");
+  MC2_TRY(check_against_published(imported.profile));
   if (imported.profile.samples.empty() && imported.cuts.empty() && !notes.empty())
     return Error{ErrorCode::CannotFit, "", notes.front()};
   if (imported.profile.samples.empty() && imported.cuts.empty())
     return Error{ErrorCode::CannotFit, "",
                  "nothing in the logs is of " + op.text() + (other.empty() ? "" : "; they hold " + other)};
   return imported;
+}
+
+Result<void> check_cuts(const TimingSet& timings, const ImportQuestion& question) {
+  const auto op = timings.fused().empty() ? Result<OpSpec>(Error{}) : find_operator(timings, question);
+  if (!op) return {};
+  std::size_t other_count = 0;
+  for (const auto& runs : cuts_of(op.value(), timings, other_count)) {
+    const auto cut = planner::parse_cut(runs.blocks); // else the digest of a plan
+    const auto fits = cut ? planner::validate_cut(op.value(), cut.value()) : Result<void>();
+    if (!fits) return Error{fits.error().code, "blocks", "'" + runs.blocks + "': " + fits.error().message};
+  }
+  return {};
 }
 
 } // namespace mc2::profiler

@@ -1,7 +1,9 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string_view>
+#include <unordered_map>
 
 namespace mc2::profiler {
 
@@ -24,5 +26,19 @@ namespace mc2::profiler {
 [[nodiscard]] inline std::uint64_t event_name(std::uint64_t group, std::uint64_t number) {
   return spread_number(group, number) | 1;
 }
+
+/// Names the runs of one log, several of which may have one name: a graph's operators have theirs in every step.
+class RunNames {
+ public:
+  /// @param name  group_name() of what all ranks' logs call the run
+  [[nodiscard]] std::uint64_t next(std::uint64_t name) {
+    if (counts_.size() == kMaxKept && !counts_.contains(name)) return event_name(name, 0);
+    return event_name(name, counts_[name]++);
+  }
+
+ private:
+  static constexpr std::size_t kMaxKept = std::size_t{1} << 18;
+  std::unordered_map<std::uint64_t, std::uint64_t> counts_;
+};
 
 } // namespace mc2::profiler

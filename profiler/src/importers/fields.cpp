@@ -98,6 +98,15 @@ std::string_view without_kubectl_tag(std::string_view text) noexcept {
   return end == std::string_view::npos ? text : text.substr(end + 1);
 }
 
+/// "[2026-11-24 10:00:00.123] row".
+std::string_view without_bracketed_time(std::string_view text) noexcept {
+  const std::size_t end = text.find_first_not_of("0123456789-:/., TZ+", 1);
+  if (end == std::string_view::npos || text[end] != ']' || end + 1 == text.size() || text[end + 1] != ' ') return text;
+  const std::string_view time = text.substr(1, end - 1);
+  const bool is_time = std::ranges::count(time, ':') == 2 && time.find_first_of("-/") != std::string_view::npos;
+  return is_time ? text.substr(end + 2) : text;
+}
+
 } // namespace
 
 std::string_view without_launcher_tag(std::string_view line) noexcept {
@@ -111,7 +120,8 @@ std::string_view without_launcher_tag(std::string_view line) noexcept {
     for (const std::string_view stream : {"]<stdout>:", "]<stderr>:"})
       if (end != std::string_view::npos && text.substr(end).starts_with(stream))
         return text.substr(end + stream.size());
-    return line;
+    const std::string_view rest = without_bracketed_time(text);
+    return rest.data() == text.data() ? line : rest;
   }
   const std::size_t end = text.find_first_not_of("0123456789");
   const bool is_tagged = end != std::string_view::npos && end > 0 && text.substr(end).starts_with(": ");

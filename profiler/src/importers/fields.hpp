@@ -20,7 +20,7 @@ inline constexpr std::int64_t kMaxMessageBytes = std::int64_t{1} << 50;
 /// Without white space at either end.
 [[nodiscard]] std::string_view trimmed(std::string_view text) noexcept;
 /// Without what a launcher writes before every line: "[1,0]<stdout>:" of mpirun --tag-output, "0: " of srun -l, pod and
-/// time stamp of kubectl logs.
+/// time stamp of kubectl logs, "[2026-11-24 10:00:00] ".
 [[nodiscard]] std::string_view without_launcher_tag(std::string_view line) noexcept;
 /// Words between white space.
 [[nodiscard]] std::vector<std::string_view> words(std::string_view text);

@@ -13,6 +13,7 @@
 #include "full_array.hpp"
 #include "log_reader.hpp"
 #include "log_sink.hpp"
+#include "msprof_kernels.hpp"
 #include "msprof_names.hpp"
 
 namespace mc2::profiler {
@@ -156,15 +157,40 @@ bool is_level_0(SQLite::Statement& row) {
   return row.getColumn(5).getInt64() == -1 || (row.getColumn(6).isInteger() && row.getColumn(6).getInt64() == kNoType);
 }
 
-/// The run's name in the databases of all its ranks: the profiler numbers the runs of a group,
-/// "hcom_allReduce__568_0_1".
-std::uint64_t run_name(SQLite::Statement& row, const std::string& name) {
+/// What the databases of all ranks call a run: the profiler numbers the runs of a group, "hcom_allReduce__568_0_1".
+std::optional<std::uint64_t> run_name(SQLite::Statement& row, const std::string& name) {
   const std::string group = row.getColumn(9).isNull() ? "N/A" : row.getColumn(9).getString();
-  const bool is_numbered = name.find("__") != std::string::npos && group != "N/A";
-  return is_numbered ? event_name(group_name(group + " " + name), 0) : 0;
+  if (name.find("__") == std::string::npos || group == "N/A") return std::nullopt;
+  return group_name(group + " " + name);
 }
 
-void read_row(SQLite::Statement& row, const ImportAnswers& answers, std::optional<int> rank, LogSink& sink) {
+/// Takes a run whose time is known with the size of its message, where it can be told.
+void take_sized(SQLite::Statement& row, Timing timing, const ImportAnswers& answers, LogSink& sink) {
+  const std::int64_t line = row.getColumn(0).getInt64();
+  const std::string_view collective = planner::to_string(timing.collective);
+  if (is_level_0(row)) {
+    if (!answers.message_bytes) sink.ask("the collectives' bytes (--bytes); or profile with level 1");
+    if (!answers.message_bytes) return sink.skip(line, "profiled at level 0, which has no sizes");
+    timing.message_bytes = *answers.message_bytes;
+    return sink.take(line, timing, collective);
+  }
+  const auto bytes = element_bytes(row.getColumn(6), row.getColumn(7));
+  const std::int64_t count = row.getColumn(5).getInt64();
+  if (!bytes || count < 1 || count > kMaxMessageBytes / *bytes)
+    return sink.bad(line, "its count or element type is unknown");
+  const auto meaning = hccl_counts_part(timing.collective) ? SizeMeaning::PerRank : SizeMeaning::FullArray;
+  const int world_size = timing.world_size > 0 ? timing.world_size : answers.world_size.value_or(0);
+  const auto full = full_array_bytes(count * *bytes, meaning, world_size);
+  if (!full && world_size == 0) {
+    sink.ask("how many ranks took part (--ranks)");
+    return sink.skip(line, "the count is one rank's part and the table does not say how many ranks there were");
+  }
+  timing.message_bytes = full.value_or(0);
+  sink.take(line, timing, collective);
+}
+
+void read_row(SQLite::Statement& row, const ImportAnswers& answers, std::optional<int> rank, RunNames& runs,
+              LogSink& sink) {
   const std::int64_t line = row.getColumn(0).getInt64();
   const std::string name = row.getColumn(1).getString();
   std::string type = row.getColumn(2).getString();
@@ -176,31 +202,49 @@ void read_row(SQLite::Statement& row, const ImportAnswers& answers, std::optiona
   std::int64_t time = 0;
   if (__builtin_sub_overflow(row.getColumn(4).getInt64(), row.getColumn(3).getInt64(), &time) || time <= 0)
     return sink.bad(line, "it ends before it starts, or takes no time");
-  const int known_ranks = group_ranks(row.getColumn(8));
-  Timing timing{.collective = found.collective, .world_size = known_ranks, .time = std::chrono::nanoseconds(time)};
-  if (rank) {
-    timing.event = run_name(row, name);
+  Timing timing{.collective = found.collective,
+                .world_size = group_ranks(row.getColumn(8)),
+                .time = std::chrono::nanoseconds(time)};
+  if (const auto run = run_name(row, name); rank && run) {
+    timing.event = runs.next(*run);
     timing.rank = *rank;
   }
-  if (is_level_0(row)) {
-    if (!answers.message_bytes) sink.ask("the collectives' bytes (--bytes); or profile with level 1");
-    if (!answers.message_bytes) return sink.skip(line, "profiled at level 0, which has no sizes");
-    timing.message_bytes = *answers.message_bytes;
-    return sink.take(line, timing, planner::to_string(found.collective));
-  }
-  const auto bytes = element_bytes(row.getColumn(6), row.getColumn(7));
-  const std::int64_t count = row.getColumn(5).getInt64();
-  if (!bytes || count < 1 || count > kMaxMessageBytes / *bytes)
-    return sink.bad(line, "its count or element type is unknown");
-  const auto meaning = hccl_counts_part(found.collective) ? SizeMeaning::PerRank : SizeMeaning::FullArray;
-  const int world_size = known_ranks > 0 ? known_ranks : answers.world_size.value_or(0);
-  const auto full = full_array_bytes(count * *bytes, meaning, world_size);
-  if (!full && world_size == 0) {
-    sink.ask("how many ranks took part (--ranks)");
-    return sink.skip(line, "the count is one rank's part and the table does not say how many ranks there were");
-  }
-  timing.message_bytes = full.value_or(0);
-  sink.take(line, timing, planner::to_string(found.collective));
+  take_sized(row, timing, answers, sink);
+}
+
+/// "12.345" for 12345 ns.
+std::string us_text(std::int64_t ns) {
+  return std::to_string(ns / 1000) + "." + std::to_string(1000 + std::abs(ns % 1000)).substr(1);
+}
+
+/// Matmuls and fused operators as op_summary has them, by the tables of the manual of msprof_*.db: texts are numbers of
+/// STRING_IDS.
+void read_kernels(SQLite::Database& database, const ImportAnswers& answers, LogSink& sink) {
+  SQLite::Statement rows(
+      database,
+      "SELECT i.rowid, n.value, o.value, k.endNs - k.startNs, s.value, t.value, p.value, k.deviceId, k.startNs "
+      "FROM COMPUTE_TASK_INFO i JOIN TASK k ON k.globalTaskId = i.globalTaskId "
+      "LEFT JOIN STRING_IDS n ON n.id = i.name LEFT JOIN STRING_IDS o ON o.id = i.opType "
+      "LEFT JOIN STRING_IDS s ON s.id = i.inputShapes LEFT JOIN STRING_IDS t ON t.id = i.inputDataTypes "
+      "LEFT JOIN STRING_IDS p ON p.id = i.outputShapes");
+  read_msprof_kernels(answers, sink, [&]() -> std::optional<MsprofKernel> {
+    if (!rows.executeStep()) return std::nullopt;
+    const auto text = [&](int column) { return rows.getColumn(column).getString(); };
+    const std::int64_t time_ns = rows.getColumn(3).getInt64();
+    return MsprofKernel{
+        .line = rows.getColumn(0).getInt64(),
+        .cells = {text(1), text(2), us_text(time_ns), text(4), text(5), text(6), text(7), "", text(8), ""}};
+  });
+}
+
+bool has_kernel_tables(SQLite::Database& database) {
+  for (const char* table : {"COMPUTE_TASK_INFO", "TASK", "STRING_IDS"})
+    if (!is_plain_table(database, table)) return false;
+  for (const char* column : {"name", "opType", "inputShapes", "inputDataTypes", "outputShapes", "globalTaskId"})
+    if (!has_column(database, "COMPUTE_TASK_INFO", column)) return false;
+  for (const char* column : {"startNs", "endNs", "globalTaskId", "deviceId"})
+    if (!has_column(database, "TASK", column)) return false;
+  return true;
 }
 
 Result<void> read_database(SQLite::Database& database, const ImportAnswers& answers, LogSink& sink) {
@@ -210,8 +254,13 @@ Result<void> read_database(SQLite::Database& database, const ImportAnswers& answ
     return unreadable(
         "is a database of Nsight Systems; import what nsys stats --report cuda_gpu_trace:nvtx-name --format csv "
         "prints");
+  const bool has_kernels = has_kernel_tables(database);
+  if (has_kernels) read_kernels(database, answers, sink);
   if (!is_plain_table(database, "COMMUNICATION_OP"))
-    return unreadable("has no table COMMUNICATION_OP: it was written without communication data");
+    return has_kernels ? Result<void>()
+                       : unreadable(
+                             "has neither table COMMUNICATION_OP nor TASK and COMPUTE_TASK_INFO: nothing was "
+                             "profiled");
   for (const char* column : {"opName", "startNs", "endNs", "count", "dataType"})
     if (!has_column(database, "COMMUNICATION_OP", column))
       return unreadable(std::string("table COMMUNICATION_OP has no column ") + column +
@@ -223,7 +272,8 @@ Result<void> read_database(SQLite::Database& database, const ImportAnswers& answ
                       .has_groups = has_column(database, "COMMUNICATION_OP", "groupName"),
                       .rank = profiled_rank(database)};
   SQLite::Statement rows(database, query_text(layout));
-  while (rows.executeStep()) read_row(rows, answers, layout.rank, sink);
+  RunNames runs;
+  while (rows.executeStep()) read_row(rows, answers, layout.rank, runs, sink);
   return {};
 }
 

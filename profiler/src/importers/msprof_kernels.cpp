@@ -5,11 +5,13 @@
 #include <vector>
 
 #include "csv_columns.hpp"
+#include "event_name.hpp"
 #include "fields.hpp"
 #include "formats.hpp"
 #include "log_reader.hpp"
 #include "log_sink.hpp"
 #include "matmul_shape.hpp"
+#include "msprof_kernels.hpp"
 #include "msprof_names.hpp"
 
 namespace mc2::profiler {
@@ -19,18 +21,8 @@ namespace {
 using planner::Collective;
 using planner::Component;
 
-enum Column : std::size_t {
-  kName,
-  kType,
-  kDuration,
-  kInputShapes,
-  kInputTypes,
-  kOutputShapes,
-  kDevice,
-  kStream,
-  kStart,
-  kTask
-};
+using Column = MsprofKernel::Cell;
+using enum MsprofKernel::Cell;
 
 const std::vector<WantedColumn>& columns() {
   static const std::vector<WantedColumn> kColumns{
@@ -78,7 +70,9 @@ std::optional<std::int64_t> bytes_beside(Collective collective, const Timing& ma
 
 class KernelLog {
  public:
-  KernelLog(const ImportAnswers& answers, LogSink& sink) : answers_(answers), sink_(sink), row_(columns()) {}
+  /// @param log  names it, so that another log's runs are others
+  KernelLog(const ImportAnswers& answers, std::uint64_t log, LogSink& sink)
+      : answers_(answers), log_(log), sink_(sink), row_(columns()) {}
 
   [[nodiscard]] Result<void> begin(std::string_view heading) { return row_.read_heading(heading); }
 
@@ -86,21 +80,13 @@ class KernelLog {
     if (trimmed(line.text).empty()) return sink_.skip(line.number, "blank");
     if (row_.is_heading(line.text)) return begin_again(line.number);
     if (const auto fault = row_.read_row(line)) return read_no_row(line.number, *fault);
-    ++neighbours().row_count;
-    const std::string_view type = is_missing(row_.cell(kType)) ? std::string_view() : row_.cell(kType);
-    const MsprofOperator found = find_msprof_operator(type, row_.cell(kName));
-    switch (found.work) {
-      case MsprofWork::Other: return sink_.skip(line.number, "another operator");
-      case MsprofWork::OtherCollective: return sink_.skip(line.number, "no collective that mc2 plans");
-      case MsprofWork::FusedMatmul: forget(neighbours(), kNoShapes); return read_fused(line.number, found.collective);
-      case MsprofWork::OtherMatmul:
-        forget(neighbours(), kNoShapes);
-        return sink_.skip(line.number, "a batched, grouped or quantised matmul");
-      case MsprofWork::KernelOfCollective:
-        return sink_.skip(line.number, "the kernel of a collective that has a row of its own");
-      case MsprofWork::Matmul: return read_matmul(line.number);
-      case MsprofWork::Collective: return read_collective(line.number, found.collective);
-    }
+    for (std::size_t i = 0; i < kCellCount; ++i) cells_[i] = row_.cell(i);
+    read_kernel(line.number);
+  }
+
+  void read(const MsprofKernel& kernel) {
+    std::ranges::copy(kernel.cells, cells_.begin());
+    read_kernel(kernel.line);
   }
 
   void finish() {
@@ -110,6 +96,24 @@ class KernelLog {
   }
 
  private:
+  void read_kernel(std::int64_t line) {
+    ++neighbours().row_count;
+    const std::string_view type = is_missing(cells_[kType]) ? std::string_view() : cells_[kType];
+    const MsprofOperator found = find_msprof_operator(type, cells_[kName]);
+    switch (found.work) {
+      case MsprofWork::Other: return sink_.skip(line, "another operator");
+      case MsprofWork::OtherCollective: return sink_.skip(line, "no collective that mc2 plans");
+      case MsprofWork::FusedMatmul: forget(neighbours(), kNoShapes); return read_fused(line, found);
+      case MsprofWork::OtherMatmul:
+        forget(neighbours(), kNoShapes);
+        return sink_.skip(line, "a batched, grouped or quantised matmul");
+      case MsprofWork::KernelOfCollective:
+        return sink_.skip(line, "the kernel of a collective that has a row of its own");
+      case MsprofWork::Matmul: return read_matmul(line);
+      case MsprofWork::Collective: return read_collective(line, found.collective);
+    }
+  }
+
   void begin_again(std::int64_t line) {
     sink_.next_round();
     sink_.skip(line, "the heading again");
@@ -117,7 +121,7 @@ class KernelLog {
 
   /// The row's time; tells the sink when it has none.
   [[nodiscard]] std::optional<std::chrono::nanoseconds> duration(std::int64_t line) {
-    const std::string_view cell = row_.cell(kDuration);
+    const std::string_view cell = cells_[kDuration];
     const auto time = is_missing(cell) ? std::nullopt : parse_us(cell);
     if (!time) sink_.bad(line, "'" + shown(cell) + "' is no duration");
     if (time && time->count() <= 0) sink_.bad(line, "a duration of " + shown(cell) + " us; must be above 0");
@@ -126,9 +130,9 @@ class KernelLog {
 
   /// Profilers that merge files write an event more than once: same stream, task and start.
   [[nodiscard]] bool is_repeated() {
-    if (!row_.has(kStart) || is_missing(row_.cell(kStart))) return false;
+    if (is_missing(cells_[kStart])) return false;
     std::string event;
-    for (const Column column : {kDevice, kStream, kTask, kStart, kName}) (event += row_.cell(column)) += ',';
+    for (const Column column : {kDevice, kStream, kTask, kStart, kName}) (event += cells_[column]) += ',';
     const bool is_same = event == last_event_;
     last_event_ = std::move(event);
     return is_same;
@@ -158,7 +162,7 @@ class KernelLog {
   }
 
   /// Its parts cannot be told apart: it is the run of a whole cut, which only the user knows.
-  void read_fused(std::int64_t line, Collective collective) {
+  void read_fused(std::int64_t line, const MsprofOperator& found) {
     if (is_repeated()) return sink_.skip(line, "the same event as the row before");
     if (answers_.blocks.empty()) {
       sink_.ask(std::string(kAskBlocks));
@@ -166,29 +170,38 @@ class KernelLog {
     }
     const auto time = duration(line);
     if (!time) return;
-    const auto shape = find_fused_shape(row_.cell(kInputShapes), row_.cell(kOutputShapes));
+    const auto shape = find_fused_shape(cells_[kInputShapes], cells_[kOutputShapes]);
     if (!shape) return sink_.skip(line, "a fused operator without shapes: profile with --task-time=l1");
-    FusedTiming timing{
-        .blocks = answers_.blocks, .collective = collective, .m = shape->m, .n = shape->n, .k = shape->k};
+    FusedTiming timing{.blocks = answers_.blocks,
+                       .collective = found.collective,
+                       .first_lane = found.first_lane,
+                       .m = shape->m,
+                       .n = shape->n,
+                       .k = shape->k};
     timing.shards = shape->shards;
-    const auto types = split(bare(row_.cell(kInputTypes)), ';');
     timing.dtype = is_missing(element_type()) ? answers_.dtype : find_dtype(element_type());
-    const bool is_planned =
-        is_missing(element_type()) || (timing.dtype && (types.size() < 2 || bare(types[1]) == element_type()));
-    if (!is_planned)
-      return sink_.skip(line, "a fused operator of " + shown(row_.cell(kInputTypes)) + ", which mc2 does not plan");
+    if (!is_missing(element_type()) && !(timing.dtype && has_planned_weights(*timing.dtype)))
+      return sink_.skip(line, "a fused operator of " + shown(cells_[kInputTypes]) + ", which mc2 does not plan");
     timing.fused_us = static_cast<double>(time->count()) / planner::kNsPerUs;
     sink_.take(line, std::move(timing), "a fused operator, as a run of the cut that was named");
   }
 
+  /// Of A's type; weights alone may be quantised: what is multiplied and exchanged is of A's type then.
+  [[nodiscard]] bool has_planned_weights(planner::DType dtype) const {
+    const auto types = split(bare(cells_[kInputTypes]), ';');
+    if (types.size() < 2 || bare(types[1]) == element_type()) return true;
+    const bool is_floating = dtype == planner::DType::F16 || dtype == planner::DType::Bf16;
+    return is_floating && find_dtype(bare(types[1])) == planner::DType::I8;
+  }
+
   [[nodiscard]] std::string_view element_type() const {
-    const std::string_view types = row_.cell(kInputTypes);
+    const std::string_view types = cells_[kInputTypes];
     return bare(types.substr(0, types.find(';')));
   }
 
   /// The row's matmul without its time; empty where shapes or element type are missing or wrong.
   [[nodiscard]] std::optional<Timing> find_matmul() const {
-    const auto shape = find_matmul_shape(row_.cell(kInputShapes), row_.cell(kOutputShapes));
+    const auto shape = find_matmul_shape(cells_[kInputShapes], cells_[kOutputShapes]);
     const auto dtype = is_missing(element_type()) ? answers_.dtype : find_dtype(element_type());
     if (!shape || !dtype) return std::nullopt;
     return Timing{.component = Component::Matmul, .m = shape->m, .n = shape->n, .k = shape->k, .dtype = dtype};
@@ -196,11 +209,11 @@ class KernelLog {
 
   /// Says why find_matmul() found none.
   void refuse_matmul(std::int64_t line) {
-    if (is_missing(row_.cell(kInputShapes)) || is_missing(row_.cell(kOutputShapes)))
+    if (is_missing(cells_[kInputShapes]) || is_missing(cells_[kOutputShapes]))
       return sink_.skip(line, "a matmul without shapes: profile with --task-time=l1");
-    if (!find_matmul_shape(row_.cell(kInputShapes), row_.cell(kOutputShapes)))
-      return sink_.bad(line, "the shapes do not multiply: " + shown(row_.cell(kInputShapes)) + " to " +
-                                 shown(row_.cell(kOutputShapes)));
+    if (!find_matmul_shape(cells_[kInputShapes], cells_[kOutputShapes]))
+      return sink_.bad(
+          line, "the shapes do not multiply: " + shown(cells_[kInputShapes]) + " to " + shown(cells_[kOutputShapes]));
     if (!is_missing(element_type()))
       return sink_.skip(line, "a matmul of " + shown(element_type()) + ", which mc2 does not plan");
     sink_.ask("which element type was multiplied (--dtype)");
@@ -227,7 +240,7 @@ class KernelLog {
 
   /// Asked of every row, and most are of the same device as the one before.
   [[nodiscard]] Neighbours& neighbours() {
-    const std::string_view device = row_.cell(kDevice);
+    const std::string_view device = cells_[kDevice];
     if (last_neighbours_ != nullptr && device == last_device_) return *last_neighbours_;
     last_device_ = device;
     const bool is_one_too_many = neighbours_.size() >= kMaxDevices && !neighbours_.contains(last_device_);
@@ -239,7 +252,8 @@ class KernelLog {
     if (is_repeated()) return sink_.skip(line, "the same event as the row before");
     const auto time = duration(line);
     if (!time) return;
-    const Timing timing{.collective = collective, .time = *time};
+    Timing timing{.collective = collective, .time = *time};
+    name_run(timing);
     if (answers_.message_bytes) return take_collective(line, timing, answers_.message_bytes);
     if (!answers_.bytes_from_neighbour) {
       sink_.ask(
@@ -253,6 +267,14 @@ class KernelLog {
     if (beside.row_count - beside.before_row > kMaxNeighbourRows)
       return sink_.skip(line, "the matmul before this collective stands more than 64 rows away");
     take_collective(line, timing, bytes_beside(collective, *beside.before));
+  }
+
+  /// "hcom_allReduce__568_0_1": all ranks' logs number the runs of a group. Other names tell of no other rank's run.
+  void name_run(Timing& timing) {
+    const std::string_view name = bare(cells_[kName]);
+    const bool is_numbered = name.find("__") != std::string_view::npos;
+    timing.event = is_numbered ? runs_.next(group_name(name)) : event_name(log_, ++run_count_);
+    timing.rank = static_cast<int>((log_ ^ group_name(cells_[kDevice])) & INT32_MAX); // hosts number devices alike
   }
 
   void wait_for_matmul(Neighbours& beside, std::int64_t line, const Timing& gather) {
@@ -274,8 +296,12 @@ class KernelLog {
   }
 
   const ImportAnswers& answers_;
+  std::uint64_t log_;
   LogSink& sink_;
   CsvColumns row_;
+  std::array<std::string_view, kCellCount> cells_; ///< of the kernel that is read
+  RunNames runs_;
+  std::uint64_t run_count_ = 0;
   std::string last_event_;
   std::map<std::string, Neighbours> neighbours_; ///< by device
   std::string last_device_;
@@ -302,10 +328,17 @@ bool detect_msprof_kernels(std::string_view head) {
 
 Result<void> read_msprof_kernels(LogReader& reader, const ImportAnswers& answers, LogSink& sink) {
   using namespace msprof_kernels;
-  KernelLog log(answers, sink);
+  KernelLog log(answers, group_name(reader.head()), sink);
   auto done = read_table(reader, log, sink);
   log.finish();
   return done;
+}
+
+void read_msprof_kernels(const ImportAnswers& answers, LogSink& sink,
+                         const std::function<std::optional<MsprofKernel>()>& next) {
+  msprof_kernels::KernelLog log(answers, 0, sink);
+  while (const auto kernel = next()) log.read(*kernel);
+  log.finish();
 }
 
 } // namespace mc2::profiler

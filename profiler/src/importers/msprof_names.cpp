@@ -38,7 +38,8 @@ MsprofOperator classify(std::string_view text) {
       std::pair{"reducescatter", Collective::ReduceScatter}, std::pair{"alltoall", Collective::AllToAll}};
   for (const auto& [name, collective] : kFused)
     if (has(word, name))
-      return {has(word, "aicpu") ? MsprofWork::KernelOfCollective : MsprofWork::FusedMatmul, collective};
+      return {has(word, "aicpu") ? MsprofWork::KernelOfCollective : MsprofWork::FusedMatmul, collective,
+              word.find(name) < word.find("matmul") ? planner::Lane::Communication : planner::Lane::Compute};
   if (word.starts_with("matmul") || word.starts_with("gemm")) return {MsprofWork::Matmul};
   return {MsprofWork::OtherMatmul};
 }

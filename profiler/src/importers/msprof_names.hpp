@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "mc2/planner/collective.hpp"
+#include "mc2/planner/op_spec.hpp"
 #include "mc2/planner/units.hpp"
 
 namespace mc2::profiler {
@@ -24,6 +25,7 @@ enum class MsprofWork : std::uint8_t {
 struct MsprofOperator {
   MsprofWork work = MsprofWork::Other;
   planner::Collective collective = planner::Collective::AllReduce;
+  planner::Lane first_lane = planner::Lane::Compute; ///< of a fused operator
 };
 
 /// What must be said before runs of fused operators can be taken, and why one is left out until then.

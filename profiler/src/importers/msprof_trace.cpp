@@ -52,6 +52,7 @@ struct Turn {
 /// One run of a fused operator, on the stream that computes.
 struct FusedRun {
   planner::Collective collective = planner::Collective::AllReduce;
+  planner::Lane first_lane = planner::Lane::Compute;
   Interval interval;
   std::int64_t line = 0;
   std::set<std::int64_t> computed = {}, sent = {}; ///< numbers of its blocks
@@ -188,7 +189,7 @@ class Handler : public nlohmann::json_sax<json> {
       return sink_.skip(line, "a turn of a fused operator, whose run is what is taken");
     }
     if (runs_.size() == kMaxRuns) return sink_.skip(line, "behind the first 262144 fused operators");
-    runs_.push_back({found.collective, interval, line});
+    runs_.push_back({found.collective, found.first_lane, interval, line});
   }
 
   static std::int64_t time_of(const FusedRun& run) { return run.interval.end - run.interval.start; }
@@ -223,7 +224,7 @@ class Handler : public nlohmann::json_sax<json> {
       return sink_.bad(run.line, "it sent in " + std::to_string(run.sent.size()) +
                                      " turns, and the cut that is named has " + std::to_string(block_count) +
                                      " blocks");
-    FusedTiming timing{.blocks = answers_.blocks, .collective = run.collective};
+    FusedTiming timing{.blocks = answers_.blocks, .collective = run.collective, .first_lane = run.first_lane};
     const auto us = [](std::int64_t ns) { return static_cast<double>(ns) / planner::kNsPerUs; };
     timing.fused_us = us(time_of(run));
     if (!run.sent.empty()) timing.communication_blocks_us = us(run.communication_ns);

@@ -35,15 +35,7 @@ double number(const json& object, const char* key) {
   return at != object.end() && at->is_number() ? at->get<double>() : 0;
 }
 
-void read_run(std::int64_t line, const json& header, const json& run, LogSink& sink) {
-  const std::string name = text(run, "coll");
-  const auto collective = find_collective(name);
-  if (!collective) return sink.skip(line, shown(name) + " is no collective that mc2 plans");
-  if (*collective == Collective::AllToAll)
-    return sink.skip(line, "an all-to-all, of which NCCL Inspector does not say what its size counts");
-  // What the host saw ends before the collective does. Older versions do not say.
-  if (const std::string source = text(run, "coll_timing_source"); !source.empty() && source != "kernel_gpu")
-    return sink.skip(line, "timed by the host, not by the kernel");
+void read_numbers(std::int64_t line, const json& header, const json& run, Collective collective, LogSink& sink) {
   const auto ranks = whole(header, "n_ranks"), rank = whole(header, "rank"), bytes = whole(run, "coll_msg_size_bytes"),
              time_us = whole(run, "coll_exec_time_us"), number_of_run = whole(run, "coll_sn");
   if (!ranks || !rank || !bytes || !time_us || !number_of_run)
@@ -55,20 +47,32 @@ void read_run(std::int64_t line, const json& header, const json& run, LogSink& s
     return sink.skip(line, "a communicator of " + std::to_string(*ranks) + " ranks");
   if (*bytes == 0 || *time_us == 0) return sink.skip(line, "a message of 0 bytes, or shorter than 1 us");
   const int world_size = static_cast<int>(*ranks);
-  const auto meaning = *collective == Collective::AllReduce ? SizeMeaning::FullArray : SizeMeaning::PerRank;
+  const auto meaning = collective == Collective::AllReduce ? SizeMeaning::FullArray : SizeMeaning::PerRank;
   const auto full = full_array_bytes(*bytes, meaning, world_size);
   if (!full || *time_us > INT64_MAX / 1000) return sink.bad(line, "its size or time is out of range");
   NcclRow row;
   row.size_bytes = *full;
   row.alg_bandwidth = number(run, "coll_algobw_gbs");
   row.bus_bandwidth = number(run, "coll_busbw_gbs");
-  if (const std::string why = contradiction(*collective, world_size, row); !why.empty())
-    return sink.bad(line, std::string(planner::to_string(*collective)) + ": " + why);
-  Timing timing{.collective = *collective, .message_bytes = *full, .world_size = world_size};
+  if (const std::string why = contradiction(collective, world_size, row); !why.empty())
+    return sink.bad(line, std::string(planner::to_string(collective)) + ": " + why);
+  Timing timing{.collective = collective, .message_bytes = *full, .world_size = world_size};
   timing.time = std::chrono::nanoseconds(*time_us * 1000);
-  timing.event = event_name(group_name(communicator + name), static_cast<std::uint64_t>(*number_of_run));
+  timing.event = event_name(group_name(communicator + text(run, "coll")), static_cast<std::uint64_t>(*number_of_run));
   timing.rank = static_cast<int>(*rank);
-  sink.take(line, timing, planner::to_string(*collective));
+  sink.take(line, timing, planner::to_string(collective));
+}
+
+void read_run(std::int64_t line, const json& header, const json& run, LogSink& sink) {
+  const std::string name = text(run, "coll");
+  const auto collective = find_collective(name);
+  if (!collective) return sink.skip(line, shown(name) + " is no collective that mc2 plans");
+  if (*collective == Collective::AllToAll)
+    return sink.skip(line, "an all-to-all, of which NCCL Inspector does not say what its size counts");
+  // What the host saw ends before the collective does. Older versions do not say.
+  if (const std::string source = text(run, "coll_timing_source"); !source.empty() && source != "kernel_gpu")
+    return sink.skip(line, "timed by the host, not by the kernel");
+  read_numbers(line, header, run, *collective, sink);
 }
 
 void read_line(const Line& line, LogSink& sink) {

@@ -179,6 +179,20 @@ void CutPosterior::observe(std::span<const Observation> seen) {
   solve();
 }
 
+std::vector<CutPosterior::Surprise> CutPosterior::surprises() const {
+  std::vector<Surprise> result;
+  const auto count = static_cast<Eigen::Index>(seen_.size());
+  const Eigen::MatrixXd inverse = factored_.solve(Eigen::MatrixXd::Identity(count, count));
+  for (Eigen::Index i = 0; i < count; ++i) {
+    const Observation& seen = seen_[static_cast<std::size_t>(i)];
+    if (seen.time >= cuts_.size()) continue; // of a lane
+    const double precision = inverse(i, i), log_us = times_[seen.time].log_us + seen.log_ratio;
+    result.push_back({seen.time, weights_[i] / precision, weights_[i] / std::sqrt(precision),
+                      log_us - least_log_us_[static_cast<Eigen::Index>(seen.time)]});
+  }
+  return result;
+}
+
 void CutPosterior::pretend(std::size_t cut, double variance) {
   const double log_ratio = belief(cut).log_us - times_[cut].log_us;
   const Observation expected{cut, log_ratio, variance};

@@ -55,6 +55,15 @@ class CutPosterior {
                                                  std::span<const TimedLane> lanes, const FactorScale& scale);
 
   void observe(std::span<const Observation> seen);
+  /// An observed cut against what all other observations say of it (left out one at a time; Rasmussen and Williams,
+  /// Gaussian Processes for Machine Learning, 2006, §5.4.2).
+  struct Surprise {
+    std::size_t cut = 0;
+    double log_ratio = 0;          ///< observed over expected
+    double deviations = 0;         ///< the same in standard deviations
+    double log_ratio_to_least = 0; ///< observed over the least that is believed
+  };
+  [[nodiscard]] std::vector<Surprise> surprises() const;
   /// As if this cut had been run and had come out as expected.
   void pretend(std::size_t cut, double variance);
 

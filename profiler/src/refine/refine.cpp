@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <numbers>
 #include <utility>
@@ -35,6 +36,11 @@ constexpr double kDriftErrors = 4;
 constexpr double kBlockTimeSpread = 0.015;
 /// A fit's error against another's that is taken instead.
 constexpr double kClearlyBetter = 0.5;
+/// A cut is set aside when all others together contradict it by more than so many deviations, and it is off by more
+/// than this factor's logarithm; or when it is so much faster than undisturbed lanes allow.
+constexpr double kSurpriseDeviations = 6, kSurpriseLogRatio = 0.2, kFarBelowLeast = 0.1;
+/// The others are at least so many times as many as those that they contradict.
+constexpr std::size_t kOthersPerSurprise = 2;
 constexpr int kMaxNextCount = 64;
 constexpr std::size_t kMostForetold = 12;
 constexpr std::size_t kMaxCandidateCount = 4096;
@@ -101,6 +107,7 @@ struct Observed {
   UncutParts parts;  ///< by the model
   SpeedRatios drift; ///< of its own uncut parts against those of the others
   RaceObservation race;
+  bool is_believed = true;
 };
 
 SpeedRatios speed_ratios(const MeasuredCut& cut, const UncutParts& parts) {
@@ -172,9 +179,11 @@ class Refiner {
   [[nodiscard]] std::vector<TimedLane> timed_lanes(const Variant& variant) const;
   [[nodiscard]] FactorScale scale_of(const Variant& variant) const;
   [[nodiscard]] Result<void> observe_all(Family& family) const;
+  [[nodiscard]] Result<void> learn();
+  [[nodiscard]] Observed* find_surprise();
   void learn_factors(const Family& family);
   [[nodiscard]] CutBelief belief_of(const Family& family, std::size_t cut) const;
-  [[nodiscard]] const Observed& observed(const CutBelief& belief) const;
+  [[nodiscard]] const Observed& observed(const Variant& variant, const Cut& cut) const;
   [[nodiscard]] double error_of(const CutBelief& measured) const;
   void judge_measured();
   [[nodiscard]] Result<void> decide();
@@ -297,10 +306,12 @@ Result<Recalibration> Refiner::recalibrated(std::span<const Observed> all) const
   std::vector<RaceObservation> races;
   double square_sum = 0;
   for (const Observed& seen : all) {
+    if (!seen.is_believed) continue;
     races.push_back(seen.race);
     square_sum += std::pow(relative_error(seen.given), 2);
   }
-  const double noise = std::sqrt(square_sum / static_cast<double>(all.size()));
+  if (races.empty()) return Recalibration{now_, 0, 0, ""};
+  const double noise = std::sqrt(square_sum / static_cast<double>(races.size()));
   return recalibrate(now_, races, {kSlowdownSpread, kFixedSpread, std::hypot(kResidualSpread, noise)});
 }
 
@@ -308,8 +319,7 @@ Result<Recalibration> Refiner::recalibrated(std::span<const Observed> all) const
 double Refiner::foretold_us(std::size_t at) const {
   if (at > kMostForetold) return 0;
   const Observed& seen = seen_[at];
-  const auto before =
-      at == 0 ? Result<Recalibration>(Recalibration{now_, 0, 0, ""}) : recalibrated(std::span(seen_).first(at));
+  const auto before = recalibrated(std::span(seen_).first(at));
   if (!before) return 0;
   const auto us = planner::predict_makespans(op_, before.value().model, seen.given.variant, {&seen.given.cut, 1});
   return us ? us.value().front() : 0;
@@ -393,19 +403,53 @@ Result<void> Refiner::observe_all(Family& family) const {
   std::size_t lane_count = 0;
   for (const Observed& seen : seen_) {
     if (seen.given.variant != family.variant) continue;
+    const std::size_t cut = family.measured_count++;
     const CostModel now = planner::anchored(result_.model, op_, seen.race.compute_us, seen.race.communication_us);
     MC2_ASSIGN(const auto expected, planner::predict_lane_times(op_, now, family.variant, seen.given.cut));
     const double variance = std::pow(relative_error(seen.given), 2);
-    observed.push_back({family.measured_count++, std::log(seen.given.fused_us / expected.makespan_us), variance});
+    if (seen.is_believed) observed.push_back({cut, std::log(seen.given.fused_us / expected.makespan_us), variance});
     for (const auto lane : {planner::Lane::Compute, planner::Lane::Communication}) {
       const double us = blocks_us(seen.given, lane);
       if (!(us > 0)) continue;
-      observed.push_back({family.posterior.time_of(lane_count++), std::log(us / expected.blocks_us(lane)),
-                          variance + kBlockTimeSpread * kBlockTimeSpread});
+      const std::size_t time = family.posterior.time_of(lane_count++);
+      if (seen.is_believed)
+        observed.push_back(
+            {time, std::log(us / expected.blocks_us(lane)), variance + kBlockTimeSpread * kBlockTimeSpread});
     }
   }
   if (!observed.empty()) family.posterior.observe(observed);
   return {};
+}
+
+/// The believed cut that the others speak most against, or that no undisturbed lanes allow; null where there is none.
+Observed* Refiner::find_surprise() {
+  Observed* worst = nullptr;
+  double worst_deviations = 0;
+  const auto set_aside = static_cast<std::size_t>(std::ranges::count(seen_, false, &Observed::is_believed));
+  for (const Family& family : families_)
+    for (const auto& surprise : family.posterior.surprises()) {
+      const bool is_contradicted = std::abs(surprise.deviations) > kSurpriseDeviations &&
+                                   std::abs(surprise.log_ratio) > kSurpriseLogRatio &&
+                                   family.measured_count > kOthersPerSurprise * (set_aside + 1);
+      if (!is_contradicted && surprise.log_ratio_to_least > -kFarBelowLeast) continue;
+      if (worst != nullptr && std::abs(surprise.deviations) <= worst_deviations) continue;
+      worst = const_cast<Observed*>(&observed(family.variant, family.posterior.cuts()[surprise.cut]));
+      worst_deviations = std::abs(surprise.deviations);
+    }
+  return worst;
+}
+
+/// Without what is not believed: a wrong row would bend what is thought of all cuts.
+Result<void> Refiner::learn() {
+  while (true) {
+    MC2_TRY(recalibrate_model());
+    find_serial();
+    families_.clear();
+    MC2_TRY(add_families());
+    Observed* surprise = find_surprise();
+    if (surprise == nullptr) return {};
+    surprise->is_believed = false;
+  }
 }
 
 /// Of every variant that was measured, and of the one that the model prefers.
@@ -458,23 +502,28 @@ CutBelief Refiner::belief_of(const Family& family, std::size_t cut) const {
           .high_us = us(kNormal90)};
 }
 
-const Observed& Refiner::observed(const CutBelief& belief) const {
+const Observed& Refiner::observed(const Variant& variant, const Cut& cut) const {
   return *std::ranges::find_if(
-      seen_, [&](const Observed& one) { return one.given.cut == belief.cut && one.given.variant == belief.variant; });
+      seen_, [&](const Observed& one) { return one.given.cut == cut && one.given.variant == variant; });
 }
 
-double Refiner::error_of(const CutBelief& measured) const { return relative_error(observed(measured).given); }
+double Refiner::error_of(const CutBelief& measured) const {
+  return relative_error(observed(measured.variant, measured.cut).given);
+}
 
 void Refiner::judge_measured() {
   for (const Family& family : families_)
     for (std::size_t cut = 0; cut < family.measured_count; ++cut) {
       result_.measured.push_back(belief_of(family, cut));
       CutBelief& one = result_.measured.back();
-      const Observed& seen = observed(one);
+      const Observed& seen = observed(one.variant, one.cut);
+      one.is_believed = seen.is_believed;
       one.measured_us = seen.given.fused_us;
       one.foretold_us = foretold_us(static_cast<std::size_t>(&seen - seen_.data()));
     }
-  const auto best = std::ranges::min_element(result_.measured, {}, &CutBelief::us);
+  const auto best = std::ranges::min_element(result_.measured, {}, [](const CutBelief& one) {
+    return one.is_believed ? one.us : std::numeric_limits<double>::infinity();
+  });
   // A cut has to be faster than serial by more than what measuring it is wrong by.
   if (best != result_.measured.end() && best->us * (1 + error_of(*best)) < result_.serial_us) best_ = &*best;
 }
@@ -489,7 +538,7 @@ double Refiner::expected_gain(const CutPosterior::Belief& belief) const {
 }
 
 Result<void> Refiner::add_accounts(const CutBelief& best) {
-  const Observed& seen = observed(best);
+  const Observed& seen = observed(best.variant, best.cut);
   const CostModel now = planner::anchored(result_.model, op_, seen.race.compute_us, seen.race.communication_us);
   MC2_ASSIGN(const auto plan, planner::predict_cut(op_, now, best.variant, best.cut));
   MC2_ASSIGN(const auto predicted, planner::predict_lane_times(op_, now, best.variant, best.cut));
@@ -524,10 +573,11 @@ Result<void> Refiner::decide() {
   result_.plan.strategy = "refined";
   result_.plan.makespan.low_us = std::min(result_.plan.makespan.us, best_->low_us);
   result_.plan.makespan.high_us = std::max(result_.plan.makespan.us, best_->high_us);
-  result_.plan.reason = result_.measured.size() == 1
-                            ? "the cut that was measured"
-                            : "fastest of " + std::to_string(result_.measured.size()) + " cuts that were measured";
-  if (result_.is_serial_measured) result_.plan.validation = validation_of(observed(*best_).given, result_.serial_us);
+  const auto count = std::ranges::count(result_.measured, true, &CutBelief::is_believed);
+  result_.plan.reason =
+      count == 1 ? "the cut that was measured" : "fastest of " + std::to_string(count) + " cuts that were measured";
+  if (result_.is_serial_measured)
+    result_.plan.validation = validation_of(observed(best_->variant, best_->cut).given, result_.serial_us);
   return add_accounts(*best_);
 }
 
@@ -561,9 +611,7 @@ Result<Refinement> Refiner::run(std::span<const MeasuredCut> measured) {
                  "is " + std::to_string(settings_.next_count) + "; legal: 0 to " + std::to_string(kMaxNextCount)};
   MC2_TRY(take(measured));
   MC2_TRY(find_speeds());
-  MC2_TRY(recalibrate_model());
-  find_serial();
-  MC2_TRY(add_families());
+  MC2_TRY(learn());
   if (!seen_.empty()) learn_factors(families_.front());
   judge_measured();
   MC2_TRY(decide());

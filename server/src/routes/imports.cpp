@@ -118,8 +118,11 @@ Result<int> finish(Context& context, const ImportRequest& request, const profile
   if (!logs.first_bad.empty() && !request.keeps_good)
     return Error{ErrorCode::Malformed, "", logs.first_bad + "; keep_good=true takes the good lines"};
   MC2_TRY(logs.require_timings());
-  if (request.is_dry) return 200;
   MC2_ASSIGN(const auto question, request.terms.question());
+  if (request.is_dry) {
+    MC2_TRY(profiler::check_cuts(logs.timings, question));
+    return 200;
+  }
   MC2_ASSIGN(const auto assembled, profiler::assemble_profile(logs.timings, logs.facts, question));
   report["notes"] = assembled.notes;
   const planner::Profile& profile = assembled.profile;

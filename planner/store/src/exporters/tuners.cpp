@@ -76,12 +76,20 @@ int nccl_channels(const planner::Variant& variant, const ExportOptions& options)
   return own > 0 ? own : options.channels.value_or(0);
 }
 
-/// mc2's other backends, and its own kernels on GPUs, exchange blocks themselves.
-bool calls_nccl(const planner::Plan& plan) {
+/// What runs the plan's blocks; empty where it does not say.
+std::string backend_of(const planner::Plan& plan) {
   const auto backend = plan.fingerprint.fields.find("backend");
-  if (backend == plan.fingerprint.fields.end() || plan.variant.name.starts_with("nccl")) return true;
-  return backend->second != "cuda" && backend->second != "mpi" && backend->second != "host";
+  return backend == plan.fingerprint.fields.end() ? "" : backend->second;
 }
+
+/// mc2's other backends, and its own kernels on GPUs, exchange blocks themselves.
+bool is_exchanged_by_mc2(const planner::Plan& plan) {
+  const std::string backend = backend_of(plan);
+  return !plan.variant.name.starts_with("nccl") && (backend == "cuda" || backend == "mpi" || backend == "host");
+}
+
+/// Devices with published costs are NPUs.
+bool is_of_npus(const planner::Plan& plan) { return backend_of(plan) == "published"; }
 
 std::string_view hccl_name(Collective collective) {
   switch (collective) {
@@ -144,10 +152,13 @@ std::string plan_text(const planner::Plan& plan) { return plan.op.text() + " wit
 /// Errors: InvalidSpec for a plan that NCCL does not run or whose channels nobody says, and for a message that another
 /// plan gives other channels.
 Result<void> add_nccl_lines(const planner::Plan& plan, const ExportOptions& options, NcclLines& lines) {
-  if (!calls_nccl(plan))
+  if (is_exchanged_by_mc2(plan))
     return Error{
         ErrorCode::InvalidSpec, "PLAN",
         plan_text(plan) + " never calls NCCL: mc2's own kernels exchange its blocks; plan with --variant nccl"};
+  if (is_of_npus(plan))
+    return Error{ErrorCode::InvalidSpec, "PLAN",
+                 plan_text(plan) + " is of a machine of NPUs, which never call NCCL; --format hccl-tuner is theirs"};
   const int channels = nccl_channels(plan.variant, options);
   if (channels == 0)
     return Error{
@@ -198,6 +209,9 @@ Result<std::string> write_hccl_tuner(std::span<const ExportItem> items, const Ex
   std::set<std::tuple<Collective, int, std::string_view, std::int64_t>> known; ///< messages that have a rule
   for (const ExportItem& item : items) {
     const planner::OpSpec& op = item.plan.op;
+    if (is_exchanged_by_mc2(item.plan) || item.plan.variant.name.starts_with("nccl"))
+      return Error{ErrorCode::InvalidSpec, "PLAN",
+                   plan_text(item.plan) + " never calls HCCL: it runs on CPUs or NVIDIA GPUs"};
     if (hccl_type(planner::exchange_type(op)).empty())
       return Error{ErrorCode::Infeasible, "dtype",
                    op.text() + " exchanges " + std::string(to_string(planner::exchange_type(op))) +

@@ -76,6 +76,9 @@ struct FitOptions {
 /// Errors: as fit_curve; CannotFit for more than two distinct sizes.
 [[nodiscard]] Result<planner::CostCurve> meet_points(std::span<const FitPoint> points, planner::CurveAxis axis);
 
+/// How a note ends that says what contention is assumed of lanes that nobody timed side by side.
+inline constexpr std::string_view kUntilACutIsMeasured = "; a measured cut replaces it (mc2 refine)";
+
 /// What fitting a profile found, for people.
 struct FitSummary {
   planner::CostModel model;

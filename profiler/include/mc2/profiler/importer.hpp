@@ -84,6 +84,7 @@ struct TimingKey {
 struct FusedTiming {
   std::string blocks; ///< as planner::parse_cut reads it, or the digest of a plan
   std::optional<planner::Collective> collective{};
+  std::optional<planner::Lane> first_lane{};
   std::int64_t m = 0, n = 0, k = 0; ///< of its matmul, as for planner::OpSpec
   std::int64_t shards = 0;          ///< that the rows of one rank's A or result are of m
   std::optional<planner::DType> dtype{};
@@ -212,10 +213,13 @@ inline constexpr std::string_view kImportedVariant = "imported";
 /// logs say of shapes, type and ranks needs not be asked; nothing is guessed. Outliers of a size are kept and marked.
 /// @param facts  of the logs; joined with the device into the fingerprint, which carries backend=imported
 /// Errors: InvalidSpec naming everything that must still be said, or what contradicts the logs; CannotFit when
-/// nothing is of this operator.
+/// nothing is of this operator, and for samples under a published device's name that cannot be of it.
 [[nodiscard]] Result<ImportedProfile> assemble_profile(const TimingSet& timings,
                                                        const std::map<std::string, std::string>& facts,
                                                        const ImportQuestion& question);
+
+/// Whether the cuts that were read are of the operator, as far as both are known. Errors: InvalidSpec.
+[[nodiscard]] Result<void> check_cuts(const TimingSet& timings, const ImportQuestion& question);
 
 } // namespace mc2::profiler
 

@@ -44,6 +44,7 @@ struct CutBelief {
   double foretold_us = 0; ///< as it was predicted from the cuts that were measured before this one; 0 where it was not
   double us = 0, low_us = 0, high_us = 0;
   double measured_us = 0;   ///< 0 where it was not
+  bool is_believed = true;  ///< false for a measurement that the others, or undisturbed lanes, contradict: set aside
   double expected_gain = 0; ///< over the best so far, relative, if it is run and kept only where it is better
 };
 
@@ -94,7 +95,9 @@ struct Refinement {
 /// cost per block - is fitted as recalibrate() does; the times of a cut's own blocks, where they are known, tell the
 /// lanes apart. What is left is a Gaussian process over cuts around that
 /// prediction: three linear terms for those factors, one for each lane's curve at each block length (of its
-/// cross-validated error), and a smooth one over number and shape of the blocks. Cuts to run next are those of largest
+/// cross-validated error), and a smooth one over number and shape of the blocks. A cut that all others together
+/// contradict by six deviations and a factor of 1.2, or that is faster than undisturbed lanes allow by a tenth, is set
+/// aside: it teaches nothing and is not the plan. Cuts to run next are those of largest
 /// expected improvement (Jones, Schonlau and Welch, J. Global Optimization 13, 1998), each chosen as if those before it
 /// had come out as expected. Settled: none is expected to gain a twentieth of what a measurement is wrong by.
 /// docs/cost_model.md §6.
