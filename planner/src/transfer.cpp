@@ -308,12 +308,36 @@ double message_bytes(const OpSpec& op) {
   return static_cast<double>(traits.cut_axis_length(op)) * static_cast<double>(traits.message_bytes_per_unit(op));
 }
 
+/// Messages less far apart tell no start from noise.
+constexpr double kLeastMessageRatio = 1.5;
+
+/// Time beyond the outermost message that is known, on the line through it and one that is clearly longer or shorter:
+/// a start, and so much for a byte. Nothing where no line of both signs goes through them.
+std::optional<double> time_beyond(const MessageTimes::Point& outermost, const MessageTimes::Point& other,
+                                  double bytes) {
+  const double us_per_byte = (other.us - outermost.us) / (other.bytes - outermost.bytes);
+  const double start_us = outermost.us - us_per_byte * outermost.bytes;
+  if (!(us_per_byte >= 0 && start_us >= 0)) return std::nullopt;
+  return start_us + us_per_byte * bytes;
+}
+
 /// Of messages whose times are known, over the curve's; at least one of them.
-double time_ratio(std::span<const MessageTimes::Point> known, const CostCurve& curve, double bytes) {
+/// @param is_steady  whether times are sure enough to draw a line through two of them and go on along it
+double time_ratio(std::span<const MessageTimes::Point> known, const CostCurve& curve, double bytes, bool is_steady) {
   const auto ratio = [&](const MessageTimes::Point& point) { return point.us / curve.time_us(point.bytes); };
   const auto after = std::ranges::lower_bound(known, bytes, {}, &MessageTimes::Point::bytes);
-  if (after == known.begin()) return ratio(known.front());
-  if (after == known.end()) return ratio(known.back());
+  if (after == known.begin() || after == known.end()) {
+    const bool is_below = after == known.begin();
+    const MessageTimes::Point& outermost = is_below ? known.front() : known.back();
+    std::optional<double> us;
+    for (const MessageTimes::Point& other : known) { // the nearest that is far enough away
+      if (!is_steady) break;
+      const double times = is_below ? other.bytes / outermost.bytes : outermost.bytes / other.bytes;
+      if (times < kLeastMessageRatio || (is_below && us)) continue;
+      if (const auto beyond = time_beyond(outermost, other, bytes)) us = beyond;
+    }
+    return us ? *us / curve.time_us(bytes) : ratio(outermost);
+  }
   const auto before = after - 1;
   const double share = std::log(bytes / before->bytes) / std::log(after->bytes / before->bytes);
   return ratio(*before) * std::pow(ratio(*after) / ratio(*before), share);
@@ -350,12 +374,19 @@ bool depends_on_length(const CostModel& model, const MessageTimes& messages) {
 CostModel at_length(CostModel model, const MessageTimes& messages, const OpSpec& op) {
   model = with_waves(std::move(model), op);
   if (op == messages.profiled) return model;
+  const bool is_steady = gpu_rates(model.fingerprint, op).has_value();
   for (VariantCost& cost : model.variants) {
     const auto known = messages.by_variant.find(cost.variant.text());
     CostCurve& curve = cost.communication.curve;
     if (curve.is_analytic || known == messages.by_variant.end()) continue;
-    const double ratio = time_ratio(known->second, curve, message_bytes(op));
-    if (std::isfinite(ratio) && ratio > 0) curve = scaled(std::move(curve), ratio);
+    const double profiled_us = curve.time_us(message_bytes(messages.profiled));
+    const double ratio = time_ratio(known->second, curve, message_bytes(op), is_steady);
+    if (!(std::isfinite(ratio) && ratio > 0)) continue;
+    curve = scaled(std::move(curve), ratio);
+    // What a run does not pay of the collective is the start of a pass of its own: as long, whatever the message.
+    if (const double factor = cost.communication.slowdown; factor < 1)
+      cost.communication.slowdown =
+          std::clamp(1 - (1 - factor) * profiled_us / curve.time_us(message_bytes(op)), kLeastSlowdown, 1.0);
   }
   return model;
 }

@@ -268,6 +268,31 @@ TEST(MessageTimes, MessagesOfOtherModelsCorrectTheUncutCollective) {
   EXPECT_TRUE(message_times(std::vector{analytic}, model.op).by_variant.empty());
 }
 
+/// Starting and ending a run costs a short message as much as a long one.
+TEST(MessageTimes, OnAGpuTheLineThroughTwoGoesOnBeyondThem) {
+  CostModel model = gpu_model();
+  LaneCost& lane = model.variants.front().communication;
+  lane.curve = affine(CurveAxis::Bytes, 0, 1e-6);
+  lane.slowdown = 0.6;
+  const OpSpec short_op = model.op;
+  OpSpec long_op = model.op, shorter = model.op, longer = model.op;
+  long_op.m *= 4, shorter.m /= 2, longer.m *= 8;
+  const auto bytes_of = [](const OpSpec& op) {
+    const OpTraits& traits = traits_of(op.kind);
+    return static_cast<double>(traits.cut_axis_length(op) * traits.message_bytes_per_unit(op));
+  };
+  const auto known_us = [&](const OpSpec& op) { return 50 + 2e-6 * bytes_of(op); };
+  const MessageTimes messages{short_op,
+                              {{model.variants.front().variant.text(),
+                                {{bytes_of(short_op), known_us(short_op)}, {bytes_of(long_op), known_us(long_op)}}}}};
+  for (const OpSpec& op : {shorter, longer}) {
+    const LaneCost answered = at_length(model, messages, op).variants.front().communication;
+    EXPECT_NEAR(answered.curve.time_us(bytes_of(op)), known_us(op), 1e-6);
+    const double saved_us = 0.4 * lane.curve.time_us(bytes_of(short_op));
+    EXPECT_NEAR((1 - answered.slowdown) * known_us(op), std::min(saved_us, 0.95 * known_us(op)), 1e-6);
+  }
+}
+
 TEST(Transfer, WidensTheIntervalByTheDistance) {
   const Transfer twice = transferred(source_model(), shaped(1024, 2048));
   // One doubling of n k, half a doubling of the aspect n / k measured as log2(2) / 2.

@@ -43,7 +43,7 @@ BlockTimes block_times(const Problem& problem, const VariantCost& cost, const Bl
   }
   for (const auto rows : times.rows) {
     times.slices.push_back(overlaps ? passing.slices(rows) : Slices::whole());
-    const bool hands_over = times.rows.size() > 1 || times.slices.back().count() > 1;
+    const bool hands_over = cut.block_rows.size() > 1 || times.slices.back().count() > 1;
     times.first_us.push_back(problem.lane_us(cost, true, rows, hands_over));
     times.second_us.push_back(problem.lane_us(cost, false, rows, hands_over));
   }

@@ -40,7 +40,7 @@ constexpr double kClearlyBetter = 0.5;
 /// than this factor's logarithm; or when it is so much faster than undisturbed lanes allow.
 constexpr double kSurpriseDeviations = 6, kSurpriseLogRatio = 0.2, kFarBelowLeast = 0.1;
 /// The others are at least so many times as many as those that they contradict.
-constexpr std::size_t kOthersPerSurprise = 2;
+constexpr std::size_t kOthersPerSurprise = 3;
 constexpr int kMaxNextCount = 64;
 constexpr std::size_t kMostForetold = 12;
 constexpr std::size_t kMaxCandidateCount = 4096;

@@ -85,8 +85,9 @@ struct MessageTimes {
 
 /// The model for one length of the cut axis: with_waves(), and each variant's communication times the
 /// ratio of what messages took to what its curve says of them, between the nearest two messages on a line in the
-/// message's logarithm, beyond the last as there. As it was for the operator that was profiled. Source:
-/// docs/cost_model.md §12.
+/// message's logarithm, beyond the last as there; on a GPU whose rates are known, on the line through the last two that
+/// are clearly apart. A factor below 1 saves as much time of each message. As it was for the operator that was
+/// profiled. Source: docs/cost_model.md §12.
 [[nodiscard]] CostModel at_length(CostModel model, const MessageTimes& messages, const OpSpec& op);
 
 /// The plan, marked Extrapolated with the transfer's reason (Analytic stays Analytic). Unchanged for the same n and k.
