@@ -4,7 +4,7 @@
     gpu_prediction.py PATH_OF_MC2 --ranks 4 [--seed 1] [--tuned 15] [--count 42] [--budget 5] [--seconds 500] --csv FILE
 
 Tuned are operators of published layers at m = 1024, 4096 or 8192. Half of the others have their n and k at another m, half n and k
-of their own; m is random in the logarithm from 256 to 12288. Each is planned (mc2 plan --json) and run (mc2 run --json) from what
+of their own; m is random in the logarithm from 128 rows a rank to 12288. Each is planned (mc2 plan --json) and run (mc2 run --json) from what
 the store knows by then. FILE gets a row of each, as data/gpu/prediction_h200_x4.csv has it; --summary FILE prints the table of one.
 """
 
@@ -44,7 +44,7 @@ def other_operators(generator, tuned, ranks, count):
         if number % 2:
             width, inner = (128 * generator.randint(16, 64) for _ in range(2))
             n, k = shape_of(kind, width, inner * ranks, ranks)
-        m = int(2 ** generator.uniform(math.log2(256), math.log2(12288)))
+        m = int(2 ** generator.uniform(math.log2(128 * ranks), math.log2(12288)))
         step = 128 * ranks
         yield kind, max(step, m // step * step), n, k, "no" if number % 2 else "yes"
 
@@ -123,7 +123,7 @@ def summary(path):
         errors = [abs(number(row, "error_%")) for row in own]
         serial = [100 * abs(number(row, "predicted serial_us") / number(row, "serial_us") - 1) for row in own]
         width = [100 * (number(row, "high_us") - number(row, "low_us")) / number(row, "predicted_us") for row in own]
-        fused = [row for row in own if "+" in row["blocks"] or number(row, "predicted_us") < 0.999 * number(row, "predicted serial_us")]
+        fused = [row for row in own if "+" in row["blocks"] or " x " in row["blocks"] or number(row, "predicted_us") < 0.999 * number(row, "predicted serial_us")]
         benefit = [100 * abs(number(row, "predicted_us") / number(row, "predicted serial_us")
                              - number(row, "measured_us") / number(row, "serial_us")) for row in fused]  # fmt: skip
         slower = sum(number(row, "measured_us") > 1.01 * number(row, "serial_us") for row in fused)
@@ -144,6 +144,8 @@ def main():
     parser.add_argument("--csv")
     parser.add_argument("--summary")
     options = parser.parse_args()
+    if not options.summary and not (options.mc2 and options.csv):
+        parser.error("give the program and --csv FILE, or --summary FILE")
     if options.summary:
         summary(options.summary)
     else:

@@ -233,6 +233,16 @@ TEST(Refine, SetsACutAsideThatTheOthersContradict) {
   }
 }
 
+TEST(Refine, ACutThatIsSetAsideIsNotThePlan) {
+  const CostModel model = model_with(1, 1, 0);
+  MeasuredCut wrong = measure(model, {{2048, 2048}});
+  wrong.fused_us *= 0.4;
+  const auto refined = refine(model.op, model, std::vector{wrong}, settings()).value();
+  EXPECT_FALSE(refined.measured.front().is_believed);
+  EXPECT_FALSE(refined.plan.is_cut());
+  EXPECT_TRUE(refined.accounts.empty());
+}
+
 TEST(Refine, AssumptionsStandInThePlaceOfTheModels) {
   const CostModel model = model_with(1.15, 1.15, 0), slow = model_with(2, 2, 0);
   RefineSettings asked = settings();

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "commands/commands.hpp"
+#include "imported_store.hpp"
 #include "kept_plan.hpp"
 #include "mc2/embed/workbench.hpp"
 #include "mc2/planner/cutting.hpp"
@@ -34,6 +35,8 @@ struct ExplainCommand {
 
   [[nodiscard]] Result<store::StoredPlan> find() const;
   [[nodiscard]] Result<Evidence> gather(const store::StoredPlan& stored) const;
+  /// Of the device with published or imported costs that the plan is for.
+  void add_device_model(Evidence& evidence, const planner::Plan& plan) const;
   /// The service's model, where there is none here.
   void add_served_model(Evidence& evidence, const planner::Plan& plan) const;
   [[nodiscard]] Result<planner::MeasuredRun> measure(const planner::Plan& plan) const;
@@ -57,6 +60,17 @@ Result<store::StoredPlan> ExplainCommand::find() const {
   return std::move(found).stored;
 }
 
+void ExplainCommand::add_device_model(Evidence& evidence, const planner::Plan& plan) const {
+  const auto& fields = plan.fingerprint.fields;
+  const auto backend = fields.find("backend"), device = fields.find("device");
+  if (evidence.model || backend == fields.end() || device == fields.end()) return;
+  if (backend->second != "published" && backend->second != "imported") return;
+  const auto imported = ImportedStore::open(store);
+  if (!imported) return; // look_up() tells of it
+  auto costs = imported.value().costs(device->second, plan.op, planner::PlanOptions());
+  if (costs) evidence.model = std::move(costs).value().model;
+}
+
 void ExplainCommand::add_served_model(Evidence& evidence, const planner::Plan& plan) const {
   if (evidence.model || !server->is_given()) return;
   const auto client = server->open();
@@ -76,6 +90,7 @@ Result<Evidence> ExplainCommand::gather(const store::StoredPlan& stored) const {
   if (!profile_file.empty()) {
     MC2_ASSIGN(evidence.profile, read_document(profile_file, store::decode_profile));
   }
+  add_device_model(evidence, stored.plan);
   auto layers = store.open(look_up_use(*server));
   if (layers)
     look_up(evidence, stored.plan, layers.value());

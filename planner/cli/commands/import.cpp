@@ -183,6 +183,8 @@ std::string cuts_page(const std::vector<planner::CutRuns>& cuts) {
   return table(rows);
 }
 
+Error bad_cuts(const Error& error) { return {error.code, "", "measured cuts: " + error.message}; }
+
 Result<void> ImportCommand::keep(const profiler::ImportedProfile& imported) const {
   const planner::Profile& profile = imported.profile;
   MC2_ASSIGN(auto layers, store.open(StoreUse::Write));
@@ -190,8 +192,7 @@ Result<void> ImportCommand::keep(const profiler::ImportedProfile& imported) cons
   store::Store& writable = layers.writable();
   const std::string& device = profile.fingerprint.fields.at("device");
   const auto kept = store::keep_imported(writable, machine, profile, imported.cuts, utc_now());
-  if (!kept && kept.error().field == "blocks")
-    return Error{kept.error().code, "", "measured cuts: " + kept.error().message};
+  if (!kept && kept.error().field == "blocks") return bad_cuts(kept.error());
   if (!kept) return kept.error().field == "device" ? as_option(kept.error()) : kept.error();
   const auto& [samples, measurements] = kept.value();
   if (samples.empty() && measurements.empty()) {
@@ -220,8 +221,8 @@ Result<ExitCode> ImportCommand::run() const {
   MC2_TRY(imported.require_timings());
   for (const auto& asked : imported.questions) std::cout << "  to take more of it, say " << asked << "\n";
   if (is_dry) {
-    MC2_TRY(profiler::check_cuts(imported.timings, question.value()));
-    return ExitCode::Success;
+    const auto fits = profiler::check_cuts(imported.timings, question.value());
+    return fits ? Result<ExitCode>(ExitCode::Success) : bad_cuts(fits.error());
   }
   MC2_ASSIGN(const auto assembled, profiler::assemble_profile(imported.timings, imported.facts, question.value()));
   const auto& profile = assembled.profile;

@@ -112,10 +112,11 @@ std::string use_text(const Refinement& refinement) {
   const CutBelief* fastest = nullptr;
   for (const CutBelief& cut : refinement.measured)
     if (cut.is_believed && (fastest == nullptr || cut.measured_us < fastest->measured_us)) fastest = &cut;
-  if (fastest == nullptr || fastest->cut == refinement.plan.cut)
-    return "use: " + refinement.plan.cut.text() + ", the fastest that was measured";
-  return "use: " + refinement.plan.cut.text() + ", by all that was measured the fastest: " + fastest->cut.text() +
-         " is ahead by no more than a time may be wrong by";
+  const bool is_plan =
+      fastest == nullptr || (fastest->cut == refinement.plan.cut && fastest->variant == refinement.plan.variant);
+  return "use: " + refinement.plan.cut.text() +
+         (is_plan ? ", the fastest that was measured"
+                  : ", the fastest at the same speed of the machine, as far as times can be trusted");
 }
 
 std::string set_aside_text(const Refinement& refinement) {

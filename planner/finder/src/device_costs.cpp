@@ -53,15 +53,12 @@ void note_source(const std::string& device, DeviceCosts& costs) {
     if (known.name != device || !planner::has_analytic_curve(costs.model)) continue;
     costs.notes.push_back("ANALYTIC: from " + std::string(known.source));
     costs.notes.push_back("confidence: " + std::string(known.confidence));
-    costs.notes.push_back(
-        "slow-down 1 while the other lane is busy ASSUMED, which the published cases fit; up to the "
-        "recipe's 1.15 in the interval" +
-        std::string(profiler::kUntilACutIsMeasured));
   }
 }
 
 /// Before any cut. Errors: as device_costs.
-Result<DeviceCosts> costs_of_parts(const std::string& device, const OpSpec& op, const std::optional<Kept>& kept) {
+Result<DeviceCosts> costs_of_parts(const std::string& device, const OpSpec& op, const planner::PlanOptions& limits,
+                                   const std::optional<Kept>& kept) {
   std::vector<Profile> profiles;
   if (kept) {
     MC2_ASSIGN(profiles, kept->list_profiles(store::imported_fields(device)));
@@ -78,6 +75,11 @@ Result<DeviceCosts> costs_of_parts(const std::string& device, const OpSpec& op, 
     for (const auto& [key, value] : imported.fingerprint.fields) costs.model.fingerprint.fields.try_emplace(key, value);
   note_source(device, costs);
   costs.notes.insert(costs.notes.end(), overridden.notes.begin(), overridden.notes.end());
+  if (!limits.contention)
+    costs.notes.push_back(
+        "slow-down 1 while the other lane is busy ASSUMED, which the published cases fit; up to the "
+        "recipe's 1.15 in the interval" +
+        std::string(profiler::kUntilACutIsMeasured));
   return costs;
 }
 
@@ -115,8 +117,13 @@ Result<void> learn_from_cuts(const std::vector<Measurement>& cuts, const OpSpec&
   costs.model = refinement.model; // of the m that was measured: another one may be nearer to another m
   costs.model.op = measured_op;
   costs.is_measured = true;
-  std::erase_if(costs.notes, [](const std::string& note) { return note.ends_with(profiler::kUntilACutIsMeasured); });
-  costs.notes.push_back(recalibration_text(refinement.measured.size(), measured_op, op));
+  const auto believed = std::ranges::count(refinement.measured, true, &profiler::CutBelief::is_believed);
+  if (believed > 0)
+    std::erase_if(costs.notes, [](const std::string& note) { return note.ends_with(profiler::kUntilACutIsMeasured); });
+  costs.notes.push_back(recalibration_text(static_cast<std::size_t>(believed), measured_op, op));
+  if (const auto aside = std::ssize(refinement.measured) - believed; aside > 0)
+    costs.notes.push_back(std::to_string(aside) + (aside == 1 ? " measured cut is" : " measured cuts are") +
+                          " set aside, which the others or the lanes contradict; mc2 refine names them");
   if (measured_op == op) costs.refinement = std::move(refinement);
   return {};
 }
@@ -125,7 +132,7 @@ Result<void> learn_from_cuts(const std::vector<Measurement>& cuts, const OpSpec&
 
 Result<DeviceCosts> device_costs(const std::string& device, const OpSpec& op, const planner::PlanOptions& limits,
                                  const std::optional<Kept>& kept) {
-  MC2_ASSIGN(auto costs, costs_of_parts(device, op, kept));
+  MC2_ASSIGN(auto costs, costs_of_parts(device, op, limits, kept));
   if (!kept) return costs;
   MC2_ASSIGN(auto cuts, kept->list_measured_cuts(device, op));
   MC2_TRY(learn_from_cuts(nearest_cuts(std::move(cuts), op), op, limits, costs));

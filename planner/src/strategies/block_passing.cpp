@@ -25,8 +25,6 @@ BlockPassing::BlockPassing(const Problem& problem, const VariantCost& cost)
     : options_(problem.options),
       waves_(tile_waves(problem.op, cost.variant, problem.model.fingerprint)),
       slices_(slices_of(cost.variant)),
-      rows_(problem.rows),
-      gains_by_cutting_(std::min(cost.compute.block_factor(), cost.communication.block_factor()) < 1),
       passes_by_wave_(waves_ && problem.traits.has_row_shards && slices_.count() > 1) {}
 
 const Slices& BlockPassing::slices(std::int64_t block_rows) const noexcept {
@@ -57,11 +55,7 @@ std::vector<Span> BlockPassing::spans_of_blocks(const Cut& cut, const std::vecto
 
 PlanOptions BlockPassing::options() const {
   PlanOptions options = options_;
-  if (!waves_) return options;
-  std::int64_t least_rows = waves_->least_rows();
-  // Two halves of less than two waves pass as one block, which is cheaper than uncut.
-  if (gains_by_cutting_) least_rows = std::min(least_rows, rows_ / 2 / options.alignment * options.alignment);
-  options.min_block_rows = std::max(options.min_block_rows, least_rows);
+  if (waves_) options.min_block_rows = std::max(options.min_block_rows, waves_->least_rows());
   return options;
 }
 

@@ -23,17 +23,14 @@ class BlockPassing {
   [[nodiscard]] std::vector<std::int64_t> passing_rows(const Cut& cut) const;
   /// The cut's blocks on a lane, from those that passed; what passed before them stays as it is.
   [[nodiscard]] std::vector<Span> spans_of_blocks(const Cut& cut, const std::vector<Span>& passed) const;
-  /// The problem's options, without blocks that would not pass by themselves; but of two halves, where a cut's blocks
-  /// take less than alone.
+  /// The problem's options, without blocks that would not pass by themselves.
   [[nodiscard]] PlanOptions options() const;
 
  private:
   const PlanOptions& options_;
   std::optional<TileWaves> waves_;
-  Slices slices_;         ///< of the variant
-  std::int64_t rows_;     ///< of the cut axis
-  bool gains_by_cutting_; ///< LaneCost::block_factor() of a lane is below 1
-  bool passes_by_wave_;   ///< not in those, but in one for each wave
+  Slices slices_;       ///< of the variant
+  bool passes_by_wave_; ///< not in those, but in one for each wave
 };
 
 } // namespace mc2::planner::strategies

@@ -350,7 +350,8 @@ Result<void> check_cuts(const TimingSet& timings, const ImportQuestion& question
   for (const auto& runs : cuts_of(op.value(), timings, other_count)) {
     const auto cut = planner::parse_cut(runs.blocks); // else the digest of a plan
     const auto fits = cut ? planner::validate_cut(op.value(), cut.value()) : Result<void>();
-    if (!fits) return Error{fits.error().code, "blocks", "'" + runs.blocks + "': " + fits.error().message};
+    if (!fits)
+      return Error{fits.error().code, "blocks", "'" + runs.blocks.substr(0, 64) + "': " + fits.error().message};
   }
   return {};
 }

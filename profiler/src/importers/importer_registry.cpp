@@ -13,7 +13,7 @@ constexpr std::array kImporters{
     Importer{"nccl_inspector", "NCCL Inspector, JSON lines", detect_nccl_inspector, read_nccl_inspector},
     Importer{"torch_npu", "torch_npu communication.json, cluster_communication.json", detect_torch_npu, read_torch_npu},
     Importer{"nccl_tests_json", "nccl-tests -J", detect_nccl_tests_json, read_nccl_tests_json},
-    Importer{"nsys", "Nsight Systems, nsys stats --report cuda_gpu_trace", detect_nsys, read_nsys},
+    Importer{"nsys", "Nsight Systems, nsys stats --report cuda_gpu_trace:nvtx-name", detect_nsys, read_nsys},
     Importer{"cuts", "CSV of measured cuts: blocks,fused_us[,serial_us,...]", detect_cuts, read_cuts},
     Importer{"msprof_statistic", "msprof communication_statistic*.csv, op_statistic*.csv", detect_msprof_statistic,
              read_msprof_statistic},

@@ -197,6 +197,8 @@ void read_row(SQLite::Statement& row, const ImportAnswers& answers, std::optiona
   if (type == "N/A") type.clear();
   const MsprofOperator found = find_msprof_operator(type, name);
   if (found.work != MsprofWork::Collective) return sink.skip(line, "no collective that mc2 plans");
+  const auto run = run_name(row, name);
+  const std::uint64_t event = rank && run ? runs.next(*run) : 0; // counted though its time may be bad
   if (!row.getColumn(3).isInteger() || !row.getColumn(4).isInteger() || !row.getColumn(5).isInteger())
     return sink.bad(line, "startNs, endNs or count is no whole number");
   std::int64_t time = 0;
@@ -205,16 +207,15 @@ void read_row(SQLite::Statement& row, const ImportAnswers& answers, std::optiona
   Timing timing{.collective = found.collective,
                 .world_size = group_ranks(row.getColumn(8)),
                 .time = std::chrono::nanoseconds(time)};
-  if (const auto run = run_name(row, name); rank && run) {
-    timing.event = runs.next(*run);
-    timing.rank = *rank;
-  }
+  timing.event = event;
+  timing.rank = rank.value_or(0);
   take_sized(row, timing, answers, sink);
 }
 
 /// "12.345" for 12345 ns.
 std::string us_text(std::int64_t ns) {
-  return std::to_string(ns / 1000) + "." + std::to_string(1000 + std::abs(ns % 1000)).substr(1);
+  return (ns < 0 ? "-" : "") + std::to_string(std::abs(ns / 1000)) + "." +
+         std::to_string(1000 + std::abs(ns % 1000)).substr(1);
 }
 
 /// Matmuls and fused operators as op_summary has them, by the tables of the manual of msprof_*.db: texts are numbers of
@@ -226,7 +227,7 @@ void read_kernels(SQLite::Database& database, const ImportAnswers& answers, LogS
       "FROM COMPUTE_TASK_INFO i JOIN TASK k ON k.globalTaskId = i.globalTaskId "
       "LEFT JOIN STRING_IDS n ON n.id = i.name LEFT JOIN STRING_IDS o ON o.id = i.opType "
       "LEFT JOIN STRING_IDS s ON s.id = i.inputShapes LEFT JOIN STRING_IDS t ON t.id = i.inputDataTypes "
-      "LEFT JOIN STRING_IDS p ON p.id = i.outputShapes");
+      "LEFT JOIN STRING_IDS p ON p.id = i.outputShapes ORDER BY k.deviceId, k.startNs");
   read_msprof_kernels(answers, sink, [&]() -> std::optional<MsprofKernel> {
     if (!rows.executeStep()) return std::nullopt;
     const auto text = [&](int column) { return rows.getColumn(column).getString(); };

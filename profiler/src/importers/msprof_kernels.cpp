@@ -2,6 +2,7 @@
 #include <array>
 #include <map>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "csv_columns.hpp"
@@ -84,8 +85,11 @@ class KernelLog {
     read_kernel(line.number);
   }
 
+  /// Collectives have a table of their own there.
   void read(const MsprofKernel& kernel) {
     std::ranges::copy(kernel.cells, cells_.begin());
+    if (find_msprof_operator(cells_[kType], cells_[kName]).work == MsprofWork::Collective)
+      return sink_.skip(kernel.line, "the kernel of a collective that has a row of its own");
     read_kernel(kernel.line);
   }
 
@@ -200,11 +204,23 @@ class KernelLog {
   }
 
   /// The row's matmul without its time; empty where shapes or element type are missing or wrong.
-  [[nodiscard]] std::optional<Timing> find_matmul() const {
-    const auto shape = find_matmul_shape(cells_[kInputShapes], cells_[kOutputShapes]);
+  [[nodiscard]] std::optional<Timing> find_matmul() {
+    const auto shape = shape_of_cells();
     const auto dtype = is_missing(element_type()) ? answers_.dtype : find_dtype(element_type());
     if (!shape || !dtype) return std::nullopt;
     return Timing{.component = Component::Matmul, .m = shape->m, .n = shape->n, .k = shape->k, .dtype = dtype};
+  }
+
+  /// find_matmul_shape(), once for each pair of texts: a model has few, and a log a row of each in every step.
+  [[nodiscard]] std::optional<MatmulShape> shape_of_cells() {
+    constexpr std::size_t kMaxKept = 1024, kMaxBytes = 256;
+    const std::string_view inputs = cells_[kInputShapes], outputs = cells_[kOutputShapes];
+    if (inputs.size() + outputs.size() > kMaxBytes) return find_matmul_shape(inputs, outputs);
+    ((shape_key_ = inputs) += '>') += outputs;
+    if (const auto known = shapes_.find(shape_key_); known != shapes_.end()) return known->second;
+    const auto shape = find_matmul_shape(inputs, outputs);
+    if (shapes_.size() < kMaxKept) shapes_.emplace(shape_key_, shape);
+    return shape;
   }
 
   /// Says why find_matmul() found none.
@@ -250,10 +266,11 @@ class KernelLog {
 
   void read_collective(std::int64_t line, Collective collective) {
     if (is_repeated()) return sink_.skip(line, "the same event as the row before");
+    Timing timing{.collective = collective};
+    name_run(timing); // counted though its time may be bad
     const auto time = duration(line);
     if (!time) return;
-    Timing timing{.collective = collective, .time = *time};
-    name_run(timing);
+    timing.time = *time;
     if (answers_.message_bytes) return take_collective(line, timing, answers_.message_bytes);
     if (!answers_.bytes_from_neighbour) {
       sink_.ask(
@@ -302,6 +319,8 @@ class KernelLog {
   std::array<std::string_view, kCellCount> cells_; ///< of the kernel that is read
   RunNames runs_;
   std::uint64_t run_count_ = 0;
+  std::unordered_map<std::string, std::optional<MatmulShape>> shapes_; ///< by the texts of both cells
+  std::string shape_key_;
   std::string last_event_;
   std::map<std::string, Neighbours> neighbours_; ///< by device
   std::string last_device_;

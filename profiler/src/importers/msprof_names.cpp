@@ -1,5 +1,6 @@
 #include "msprof_names.hpp"
 
+#include <algorithm>
 #include <array>
 #include <string>
 #include <utility>
@@ -39,7 +40,8 @@ MsprofOperator classify(std::string_view text) {
   for (const auto& [name, collective] : kFused)
     if (has(word, name))
       return {has(word, "aicpu") ? MsprofWork::KernelOfCollective : MsprofWork::FusedMatmul, collective,
-              word.find(name) < word.find("matmul") ? planner::Lane::Communication : planner::Lane::Compute};
+              word.find(name) < std::min(word.find("matmul"), word.find("gemm")) ? planner::Lane::Communication
+                                                                                 : planner::Lane::Compute};
   if (word.starts_with("matmul") || word.starts_with("gemm")) return {MsprofWork::Matmul};
   return {MsprofWork::OtherMatmul};
 }

@@ -93,7 +93,8 @@ struct RangedOperator {
 };
 
 constexpr std::size_t kMaxDevices = 4096;
-constexpr std::size_t kMaxListed = 16; ///< operands of an operator, dimensions of an operand
+constexpr std::int64_t kMostNs = 1'000'000'000'000'000; ///< 11 days, as LogSink takes no longer time
+constexpr std::size_t kMaxListed = 16;                  ///< operands of an operator, dimensions of an operand
 
 /// "[[4096, 3072], [3072, 8192]]", what follows it left unread; operands that are no tensors are "[]".
 std::vector<std::vector<std::int64_t>> parse_operands(std::string_view text) {
@@ -171,6 +172,7 @@ class KernelTrace {
   };
   struct Lane {
     std::optional<Matmul> matmul;
+    std::int64_t last_number = -1;                                   ///< of the last matmul that has ended
     std::int64_t collective_end = INT64_MIN, matmul_end = INT64_MIN; ///< the latest so far
   };
 
@@ -200,8 +202,8 @@ class KernelTrace {
     const auto start = nanoseconds(row_.cell(kStart), start_unit_ns_);
     const auto time = nanoseconds(row_.cell(kDuration), duration_unit_ns_);
     Kernel kernel{line, 0, 0};
-    if (!time || time->count() <= 0)
-      sink_.bad(line, "'" + shown(row_.cell(kDuration)) + "' is no duration above 0");
+    if (!time || time->count() <= 0 || time->count() > kMostNs)
+      sink_.bad(line, "'" + shown(row_.cell(kDuration)) + "' is no duration above 0 and up to 11 days");
     else if (!start || __builtin_add_overflow(start->count(), time->count(), &kernel.end))
       sink_.bad(line, "'" + shown(row_.cell(kStart)) + "' is no start");
     else if (start->count() < last_start_)
@@ -235,9 +237,12 @@ class KernelTrace {
     const bool is_alone = kernel.start >= lane.collective_end;
     if (lane.matmul && ranged.number == lane.matmul->number) {
       Matmul& matmul = *lane.matmul;
-      matmul.timing.time += std::chrono::nanoseconds(kernel.end - kernel.start);
+      const std::int64_t time_ns = matmul.timing.time.count() + (kernel.end - kernel.start);
+      matmul.timing.time = std::chrono::nanoseconds(std::min(time_ns, 2 * kMostNs)); // what is too long stays so
       matmul.is_alone = matmul.is_alone && is_alone && kernel.start >= matmul.end;
       matmul.end = std::max(matmul.end, kernel.end);
+    } else if (ranged.number && *ranged.number == lane.last_number) {
+      sink_.skip(kernel.line, "a kernel of a matmul that another operator's came between");
     } else {
       const bool is_apart = kernel.start >= lane.matmul_end;
       if (lane.matmul && !is_apart) lane.matmul->is_alone = false;
@@ -269,6 +274,7 @@ class KernelTrace {
 
   void end_matmul(Lane& lane) {
     if (!lane.matmul) return;
+    lane.last_number = lane.matmul->number;
     if (lane.matmul->is_alone)
       sink_.take(lane.matmul->line, lane.matmul->timing, "matmul");
     else

@@ -104,6 +104,8 @@ class OsuLog {
   void begin_table(std::int64_t line, std::string_view text) {
     columns_ = heading_cells(text);
     time_column_ = find_time_column();
+    const auto validation = std::ranges::find(columns_, "Validation");
+    validation_column_ = validation == columns_.end() ? std::nullopt : std::optional(validation - columns_.begin());
     for (const std::string& column : columns_) {
       const bool is_size = column.starts_with("Size");
       const std::string fault = unit_fault(column, is_size ? "B" : "us");
@@ -139,9 +141,9 @@ class OsuLog {
                                         std::to_string(columns_.size()));
     if (!line.is_terminated) return sink_.bad(line.number, "the log ends inside this row: it has no line break");
     if (time_column_ == 0) return sink_.bad(line.number, "the heading has no column 'Avg Latency(us)'");
-    for (std::size_t i = 0; i < columns_.size(); ++i)
-      if (columns_[i] == "Validation" && plain(parts[i]) != "pass")
-        return sink_.bad(line.number, "validation failed: " + shown(parts[i]));
+    if (validation_column_ && plain(parts[static_cast<std::size_t>(*validation_column_)]) != "pass")
+      return sink_.bad(line.number,
+                       "validation failed: " + shown(parts[static_cast<std::size_t>(*validation_column_)]));
     const auto size = parse_whole(parts.front());
     const auto time = parse_us(parts[time_column_]);
     if (!size) return sink_.bad(line.number, "'" + shown(parts.front()) + "' is no size in bytes");
@@ -170,6 +172,7 @@ class OsuLog {
   LogSink& sink_;
   std::vector<std::string> columns_; ///< empty outside a table
   std::size_t time_column_ = 0;
+  std::optional<std::ptrdiff_t> validation_column_;
   std::optional<Collective> collective_;
   bool is_latency_ = true;
   int world_size_ = 0; ///< as a command line in the log says

@@ -181,6 +181,7 @@ void CutPosterior::observe(std::span<const Observation> seen) {
 
 std::vector<CutPosterior::Surprise> CutPosterior::surprises() const {
   std::vector<Surprise> result;
+  if (seen_.empty()) return result;
   const auto count = static_cast<Eigen::Index>(seen_.size());
   const Eigen::MatrixXd inverse = factored_.solve(Eigen::MatrixXd::Identity(count, count));
   for (Eigen::Index i = 0; i < count; ++i) {

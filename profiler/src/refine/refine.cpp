@@ -180,10 +180,13 @@ class Refiner {
   [[nodiscard]] FactorScale scale_of(const Variant& variant) const;
   [[nodiscard]] Result<void> observe_all(Family& family) const;
   [[nodiscard]] Result<void> learn();
-  [[nodiscard]] Observed* find_surprise();
+  bool set_aside();
   void learn_factors(const Family& family);
   [[nodiscard]] CutBelief belief_of(const Family& family, std::size_t cut) const;
-  [[nodiscard]] const Observed& observed(const Variant& variant, const Cut& cut) const;
+  [[nodiscard]] std::size_t index_of(const Variant& variant, const Cut& cut) const;
+  [[nodiscard]] const Observed& observed(const Variant& variant, const Cut& cut) const {
+    return seen_[index_of(variant, cut)];
+  }
   [[nodiscard]] double error_of(const CutBelief& measured) const;
   void judge_measured();
   [[nodiscard]] Result<void> decide();
@@ -421,22 +424,30 @@ Result<void> Refiner::observe_all(Family& family) const {
   return {};
 }
 
-/// The believed cut that the others speak most against, or that no undisturbed lanes allow; null where there is none.
-Observed* Refiner::find_surprise() {
-  Observed* worst = nullptr;
-  double worst_deviations = 0;
-  const auto set_aside = static_cast<std::size_t>(std::ranges::count(seen_, false, &Observed::is_believed));
-  for (const Family& family : families_)
-    for (const auto& surprise : family.posterior.surprises()) {
-      const bool is_contradicted = std::abs(surprise.deviations) > kSurpriseDeviations &&
-                                   std::abs(surprise.log_ratio) > kSurpriseLogRatio &&
-                                   family.measured_count > kOthersPerSurprise * (set_aside + 1);
-      if (!is_contradicted && surprise.log_ratio_to_least > -kFarBelowLeast) continue;
-      if (worst != nullptr && std::abs(surprise.deviations) <= worst_deviations) continue;
-      worst = const_cast<Observed*>(&observed(family.variant, family.posterior.cuts()[surprise.cut]));
-      worst_deviations = std::abs(surprise.deviations);
+/// Sets aside what undisturbed lanes do not allow, else what the others of its variant speak most against; whether
+/// there was anything.
+bool Refiner::set_aside() {
+  std::optional<std::size_t> worst;
+  double worst_deviations = kSurpriseDeviations;
+  bool is_any_too_fast = false;
+  for (const Family& family : families_) {
+    const auto surprises = family.posterior.surprises();
+    const std::size_t aside = family.measured_count - surprises.size();
+    const bool has_others = surprises.size() > kOthersPerSurprise * (aside + 1);
+    for (const auto& surprise : surprises) {
+      const std::size_t at = index_of(family.variant, family.posterior.cuts()[surprise.cut]);
+      if (surprise.log_ratio_to_least < -kFarBelowLeast) {
+        seen_[at].is_believed = false;
+        is_any_too_fast = true;
+      } else if (has_others && std::abs(surprise.log_ratio) > kSurpriseLogRatio &&
+                 std::abs(surprise.deviations) > worst_deviations) {
+        worst = at;
+        worst_deviations = std::abs(surprise.deviations);
+      }
     }
-  return worst;
+  }
+  if (!is_any_too_fast && worst) seen_[*worst].is_believed = false;
+  return is_any_too_fast || worst;
 }
 
 /// Without what is not believed: a wrong row would bend what is thought of all cuts.
@@ -446,9 +457,7 @@ Result<void> Refiner::learn() {
     find_serial();
     families_.clear();
     MC2_TRY(add_families());
-    Observed* surprise = find_surprise();
-    if (surprise == nullptr) return {};
-    surprise->is_believed = false;
+    if (!set_aside()) return {};
   }
 }
 
@@ -502,9 +511,10 @@ CutBelief Refiner::belief_of(const Family& family, std::size_t cut) const {
           .high_us = us(kNormal90)};
 }
 
-const Observed& Refiner::observed(const Variant& variant, const Cut& cut) const {
-  return *std::ranges::find_if(
+std::size_t Refiner::index_of(const Variant& variant, const Cut& cut) const {
+  const auto at = std::ranges::find_if(
       seen_, [&](const Observed& one) { return one.given.cut == cut && one.given.variant == variant; });
+  return static_cast<std::size_t>(at - seen_.begin());
 }
 
 double Refiner::error_of(const CutBelief& measured) const {
@@ -516,16 +526,17 @@ void Refiner::judge_measured() {
     for (std::size_t cut = 0; cut < family.measured_count; ++cut) {
       result_.measured.push_back(belief_of(family, cut));
       CutBelief& one = result_.measured.back();
-      const Observed& seen = observed(one.variant, one.cut);
-      one.is_believed = seen.is_believed;
-      one.measured_us = seen.given.fused_us;
-      one.foretold_us = foretold_us(static_cast<std::size_t>(&seen - seen_.data()));
+      const std::size_t at = index_of(one.variant, one.cut);
+      one.is_believed = seen_[at].is_believed;
+      one.measured_us = seen_[at].given.fused_us;
+      one.foretold_us = foretold_us(at);
     }
   const auto best = std::ranges::min_element(result_.measured, {}, [](const CutBelief& one) {
     return one.is_believed ? one.us : std::numeric_limits<double>::infinity();
   });
   // A cut has to be faster than serial by more than what measuring it is wrong by.
-  if (best != result_.measured.end() && best->us * (1 + error_of(*best)) < result_.serial_us) best_ = &*best;
+  if (best != result_.measured.end() && best->is_believed && best->us * (1 + error_of(*best)) < result_.serial_us)
+    best_ = &*best;
 }
 
 double Refiner::best_us() const { return best_ == nullptr ? result_.serial_us : best_->us; }
