@@ -63,6 +63,8 @@ INSTANTIATE_TEST_SUITE_P(
                0,
                {"all_reduce x4 1048576 B 21500 ns", "all_reduce x4 2097152 B 30750 ns",
                 "all_gather x4 1048576 B 15120 ns"}},
+        Sample{"nccl_tests_iterations.log", "nccl_tests", {}, 0, {"all_reduce x2 4096 B 10500 ns"}},
+        Sample{"nccl_tests_host_time.log", "nccl_tests", {}, 1, {}},
         Sample{"osu_reduce_scatter_block.txt",
                "osu",
                {.world_size = 8},
