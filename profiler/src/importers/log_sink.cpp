@@ -11,7 +11,6 @@ namespace {
 
 using planner::Component;
 
-constexpr std::int64_t kMaxTimeNs = 1'000'000'000'000'000; ///< 11 days: beyond, a unit or a number is wrong
 constexpr std::size_t kMaxFactBytes = 256;
 constexpr std::size_t kMaxQuestionCount = 8;
 

@@ -8,6 +8,9 @@
 
 namespace mc2::profiler {
 
+/// 11 days: of a longer time the unit or the number is wrong.
+inline constexpr std::int64_t kMaxTimeNs = 1'000'000'000'000'000;
+
 /// Where an importer puts what it reads.
 class LogSink {
  public:

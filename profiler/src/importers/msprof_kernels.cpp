@@ -88,9 +88,7 @@ class KernelLog {
   /// Collectives have a table of their own there.
   void read(const MsprofKernel& kernel) {
     std::ranges::copy(kernel.cells, cells_.begin());
-    if (find_msprof_operator(cells_[kType], cells_[kName]).work == MsprofWork::Collective)
-      return sink_.skip(kernel.line, "the kernel of a collective that has a row of its own");
-    read_kernel(kernel.line);
+    read_kernel(kernel.line, true);
   }
 
   void finish() {
@@ -100,7 +98,8 @@ class KernelLog {
   }
 
  private:
-  void read_kernel(std::int64_t line) {
+  /// @param has_own_collectives  whether they stand somewhere else, too
+  void read_kernel(std::int64_t line, bool has_own_collectives = false) {
     ++neighbours().row_count;
     const std::string_view type = is_missing(cells_[kType]) ? std::string_view() : cells_[kType];
     const MsprofOperator found = find_msprof_operator(type, cells_[kName]);
@@ -111,10 +110,12 @@ class KernelLog {
       case MsprofWork::OtherMatmul:
         forget(neighbours(), kNoShapes);
         return sink_.skip(line, "a batched, grouped or quantised matmul");
+      case MsprofWork::Matmul: return read_matmul(line);
+      case MsprofWork::Collective:
+        if (!has_own_collectives) return read_collective(line, found.collective);
+        [[fallthrough]];
       case MsprofWork::KernelOfCollective:
         return sink_.skip(line, "the kernel of a collective that has a row of its own");
-      case MsprofWork::Matmul: return read_matmul(line);
-      case MsprofWork::Collective: return read_collective(line, found.collective);
     }
   }
 
@@ -227,7 +228,7 @@ class KernelLog {
   void refuse_matmul(std::int64_t line) {
     if (is_missing(cells_[kInputShapes]) || is_missing(cells_[kOutputShapes]))
       return sink_.skip(line, "a matmul without shapes: profile with --task-time=l1");
-    if (!find_matmul_shape(cells_[kInputShapes], cells_[kOutputShapes]))
+    if (!shape_of_cells())
       return sink_.bad(
           line, "the shapes do not multiply: " + shown(cells_[kInputShapes]) + " to " + shown(cells_[kOutputShapes]));
     if (!is_missing(element_type()))

@@ -93,8 +93,7 @@ struct RangedOperator {
 };
 
 constexpr std::size_t kMaxDevices = 4096;
-constexpr std::int64_t kMostNs = 1'000'000'000'000'000; ///< 11 days, as LogSink takes no longer time
-constexpr std::size_t kMaxListed = 16;                  ///< operands of an operator, dimensions of an operand
+constexpr std::size_t kMaxListed = 16; ///< operands of an operator, dimensions of an operand
 
 /// "[[4096, 3072], [3072, 8192]]", what follows it left unread; operands that are no tensors are "[]".
 std::vector<std::vector<std::int64_t>> parse_operands(std::string_view text) {
@@ -202,7 +201,7 @@ class KernelTrace {
     const auto start = nanoseconds(row_.cell(kStart), start_unit_ns_);
     const auto time = nanoseconds(row_.cell(kDuration), duration_unit_ns_);
     Kernel kernel{line, 0, 0};
-    if (!time || time->count() <= 0 || time->count() > kMostNs)
+    if (!time || time->count() <= 0 || time->count() > kMaxTimeNs)
       sink_.bad(line, "'" + shown(row_.cell(kDuration)) + "' is no duration above 0 and up to 11 days");
     else if (!start || __builtin_add_overflow(start->count(), time->count(), &kernel.end))
       sink_.bad(line, "'" + shown(row_.cell(kStart)) + "' is no start");
@@ -238,7 +237,7 @@ class KernelTrace {
     if (lane.matmul && ranged.number == lane.matmul->number) {
       Matmul& matmul = *lane.matmul;
       const std::int64_t time_ns = matmul.timing.time.count() + (kernel.end - kernel.start);
-      matmul.timing.time = std::chrono::nanoseconds(std::min(time_ns, 2 * kMostNs)); // what is too long stays so
+      matmul.timing.time = std::chrono::nanoseconds(std::min(time_ns, 2 * kMaxTimeNs)); // what is too long stays so
       matmul.is_alone = matmul.is_alone && is_alone && kernel.start >= matmul.end;
       matmul.end = std::max(matmul.end, kernel.end);
     } else if (ranged.number && *ranged.number == lane.last_number) {
