@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "mc2/planner/cutting.hpp"
+#include "mc2/planner/plan_ranges.hpp"
 #include "mc2/planner/planner.hpp"
 #include "support/models.hpp"
 
@@ -100,6 +101,35 @@ TEST(TileWaves, ACutOfLessThanTwoWavesSavesWhatACutsBlocksDo) {
   model.variants.front().communication.slowdown = 0.6;
   EXPECT_NEAR(makespan_us(model, {{512, 512}}), (0.04 + 0.6 * 0.05) * 1024, 1e-9);
   EXPECT_NEAR(makespan_us(model, {{1024}}), (0.04 + 0.05) * 1024, 1e-9);
+}
+
+/// So a cut of less than two waves is planned where its blocks' factor is below 1, and only there.
+TEST(TileWaves, HalvesOfLessThanTwoWavesArePlannedWhereTheirSumsAreCheaper) {
+  CostModel model = tile_model(OpKind::MatmulAllReduce);
+  PlanOptions options = default_options_on(model.fingerprint);
+  options.require_significant_gain = false;
+  for (const double factor : {0.6, 1.0}) {
+    model.variants.front().communication.slowdown = factor;
+    const PlanRanges ranges = plan_ranges(model.op, 1, 8448, model, options).value();
+    for (const std::int64_t m : {256, 384, 512, 950, 1024, 1500, 1896}) {
+      model.op.m = m;
+      const Plan range_plan = plan_at(ranges, m).value();
+      for (const char* strategy : {"search", "free"}) {
+        options.strategy = strategy;
+        const Plan plan = make_plan(model.op, model, options).value();
+        EXPECT_NEAR(plan.makespan.us, (0.04 + factor * 0.05) * static_cast<double>(m), 1e-9) << strategy << " " << m;
+        EXPECT_EQ(plan.is_cut(), factor < 1) << strategy << " " << m;
+        EXPECT_LE(makespan_us(model, range_plan.cut), plan.makespan.us * (1 + kRangeTolerance)) << m;
+      }
+      options.strategy = "search";
+    }
+  }
+  model.variants.front().communication.slowdown = 0.6;
+  model.op.m = 128; // half of it is less than the alignment
+  EXPECT_FALSE(make_plan(model.op, model, options).value().is_cut());
+  model.op.m = 1024;
+  options.min_block_rows = 640;
+  EXPECT_FALSE(make_plan(model.op, model, options).value().is_cut());
 }
 
 TEST(TileWaves, OnlyAVariantWithSlicesOverlapsUncut) {

@@ -4,6 +4,7 @@
 #include <optional>
 #include <vector>
 
+#include "mc2/planner/plan_ranges.hpp"
 #include "mc2/planner/slices.hpp"
 #include "mc2/planner/tile_waves.hpp"
 #include "strategies/prediction.hpp"
@@ -25,6 +26,11 @@ class BlockPassing {
   [[nodiscard]] std::vector<Span> spans_of_blocks(const Cut& cut, const std::vector<Span>& passed) const;
   /// The problem's options, without blocks that would not pass by themselves.
   [[nodiscard]] PlanOptions options() const;
+  /// Whether blocks of a cut share a wave.
+  [[nodiscard]] bool shares_waves(const BlockSplit& split) const noexcept;
+  /// Of an axis of less than two waves, two about equal blocks, which pass as one. Without options() that allow them
+  /// the searches price them apart: as blocks of a cut they have its factors. None where no such cut is legal.
+  [[nodiscard]] std::optional<BlockSplit> halves_of_one(std::int64_t rows) const noexcept;
 
  private:
   const PlanOptions& options_;

@@ -49,12 +49,14 @@ std::vector<LengthChoice> sweep_lengths(const Problem& problem) {
   for (const VariantCost& cost : problem.model.variants) {
     if (problem.is_stopped()) break;
     fastest.offer(problem.rows, cost, Cut{{problem.rows}});
-    PlanOptions options = BlockPassing(problem, cost).options();
+    const BlockPassing passing(problem, cost);
+    PlanOptions options = passing.options();
     // Of the lengths that the search tries, so that none of these beats it.
     options.alignment = coarsened_step(problem.rows, family_step(problem.rows, options), kMaxLengthCount);
     for_each_member(problem.rows, options, [&](const BlockSplit& member) {
       if (is_named_by_length(member)) fastest.offer(member.long_rows, cost, member.cut());
     });
+    if (const auto halves = passing.halves_of_one(problem.rows)) fastest.offer(halves->long_rows, cost, halves->cut());
   }
   std::vector<LengthChoice> choices;
   for (const auto& [long_rows, candidate] : fastest.by_length()) {

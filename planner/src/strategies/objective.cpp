@@ -11,16 +11,16 @@ double objective_us(const Problem& problem, const Plan& plan) {
          interval_multiple(problem.options.objective_quantile) * (plan.makespan.high_us - plan.makespan.us);
 }
 
-double uncut_objective_us(const Problem& problem, const VariantCost& cost) {
-  const Cut whole{{problem.rows}};
-  const double us = simulate_cut(problem, cost, whole).makespan_us;
+double objective_us(const Problem& problem, const VariantCost& cost, const Cut& cut) {
+  const double us = simulate_cut(problem, cost, cut).makespan_us;
   const double multiple = interval_multiple(problem.options.objective_quantile);
-  return multiple == 0 ? us : us + multiple * upper_half_width_us(problem, cost, whole);
+  return multiple == 0 ? us : us + multiple * upper_half_width_us(problem, cost, cut);
 }
 
 const VariantCost& best_uncut_variant(const Problem& problem) {
-  return *std::ranges::min_element(problem.model.variants, {},
-                                   [&](const VariantCost& cost) { return uncut_objective_us(problem, cost); });
+  return *std::ranges::min_element(problem.model.variants, {}, [&](const VariantCost& cost) {
+    return objective_us(problem, cost, Cut{{problem.rows}});
+  });
 }
 
 Plan require_significance(const Problem& problem, Plan plan, Plan uncut) {

@@ -29,8 +29,8 @@ class Objective {
 /// The same of a plan that is already predicted.
 [[nodiscard]] double objective_us(const Problem& problem, const Plan& plan);
 
-/// The same of a variant's uncut plan.
-[[nodiscard]] double uncut_objective_us(const Problem& problem, const VariantCost& cost);
+/// The same of any cut of a variant.
+[[nodiscard]] double objective_us(const Problem& problem, const VariantCost& cost, const Cut& cut);
 
 /// The variant whose uncut plan has the best objective: it need not be the best cut's.
 [[nodiscard]] const VariantCost& best_uncut_variant(const Problem& problem);

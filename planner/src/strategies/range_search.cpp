@@ -106,6 +106,7 @@ Choice RangeSearch::best(std::int64_t m, const Choice* near) const {
     }
   }
   for (std::size_t i = 0; i < floors_us_per_row_.size(); ++i) {
+    offer_halves(at.problem, model_.variants[i], best);
     if (static_cast<double>(at.problem.rows) * floors_us_per_row_[i] > best.score_us) continue;
     if (!candidates_[i] && is_stopped()) break; // before tables that take long; what is found is thrown away
     offer_cuts(at.problem, candidate_of(model_.variants[i]), best);
@@ -116,7 +117,8 @@ Choice RangeSearch::best(std::int64_t m, const Choice* near) const {
 }
 
 double RangeSearch::uncut_us(const Problem& problem, const VariantCost& cost) const {
-  return is_expected_ ? uncut_makespan_us(problem, cost, passings_[place_of(cost)]) : uncut_objective_us(problem, cost);
+  return is_expected_ ? uncut_makespan_us(problem, cost, passings_[place_of(cost)])
+                      : objective_us(problem, cost, Cut{{problem.rows}});
 }
 
 Schedule RangeSearch::uncut_schedule(const Problem& problem, const VariantCost& cost) const {
@@ -131,6 +133,13 @@ Choice RangeSearch::best_uncut(const Problem& problem) const {
       best.cost = &cost, best.score_us = us;
   best.schedule = uncut_schedule(problem, *best.cost);
   return best;
+}
+
+void RangeSearch::offer_halves(const Problem& problem, const VariantCost& cost, Choice& best) const {
+  const auto halves = passings_[place_of(cost)].halves_of_one(problem.rows);
+  if (!halves) return;
+  const double score_us = objective_us(problem, cost, halves->cut());
+  if (score_us < best.score_us) best = {&cost, Schedule::Pipelined, *halves, score_us};
 }
 
 void RangeSearch::offer_cuts(const Problem& problem, const Candidate& candidate, Choice& best) const {
@@ -152,9 +161,15 @@ void RangeSearch::offer_cuts(const Problem& problem, const Candidate& candidate,
 
 bool RangeSearch::is_significant(const Problem& problem, const Choice& cut, const Choice& uncut) const {
   if (!problem.requires_significance) return true;
-  const double cut_us = candidate_of(*cut.cost).score.makespan_us(cut.split, cut.cost->local_us(problem.op));
+  const double cut_us = makespan_us(problem, cut);
   const double uncut_us = simulate_cut(problem, *uncut.cost, Cut{{problem.rows}}).makespan_us;
   return uncut_us - cut_us > explained_gain_us(problem, *cut.cost, cut.split.cut(), cut_us, *uncut.cost);
+}
+
+double RangeSearch::makespan_us(const Problem& problem, const Choice& cut) const {
+  if (passings_[place_of(*cut.cost)].shares_waves(cut.split))
+    return simulate_cut(problem, *cut.cost, cut.split.cut()).makespan_us;
+  return candidate_of(*cut.cost).score.makespan_us(cut.split, cut.cost->local_us(problem.op));
 }
 
 std::optional<Choice> RangeSearch::apply(const CutRule& rule, const VariantCost& cost, std::int64_t m) const {
@@ -165,7 +180,9 @@ std::optional<Choice> RangeSearch::apply(const CutRule& rule, const VariantCost&
     return Choice{&cost, rule.schedule, split, uncut_us(at.problem, cost)};
   }
   if (split.block_count() < 2 || split.block_count() > options_.max_block_count) return std::nullopt;
-  const double score_us = candidate_of(cost).score_us(split, cost.local_us(at.op), is_expected_);
+  const double score_us = passings_[place_of(cost)].shares_waves(split)
+                              ? objective_us(at.problem, cost, split.cut())
+                              : candidate_of(cost).score_us(split, cost.local_us(at.op), is_expected_);
   return Choice{&cost, rule.schedule, split, score_us};
 }
 

@@ -87,7 +87,9 @@ class RangeSearch {
   [[nodiscard]] double uncut_us(const Problem& problem, const VariantCost& cost) const;
   [[nodiscard]] Schedule uncut_schedule(const Problem& problem, const VariantCost& cost) const;
   [[nodiscard]] Choice best_uncut(const Problem& problem) const;
+  void offer_halves(const Problem& problem, const VariantCost& cost, Choice& best) const;
   void offer_cuts(const Problem& problem, const Candidate& candidate, Choice& best) const;
+  [[nodiscard]] double makespan_us(const Problem& problem, const Choice& cut) const;
   [[nodiscard]] bool is_significant(const Problem& problem, const Choice& cut, const Choice& uncut) const;
   [[nodiscard]] const Candidate& candidate_of(const VariantCost& cost) const;
 

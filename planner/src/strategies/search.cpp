@@ -58,6 +58,10 @@ std::int64_t search_variant(const Problem& problem, const VariantCost& cost, Sho
     ++count;
     shortlist.offer({scores.score_us(member, local_us), member, &cost});
   });
+  if (const auto halves = scores.passing().halves_of_one(problem.rows)) {
+    ++count;
+    shortlist.offer({objective_us(problem, cost, halves->cut()), *halves, &cost});
+  }
   return count;
 }
 
