@@ -106,6 +106,8 @@ Result<void> CostModel::validate() const {
                  "are " + std::to_string(variants.size()) + "; at most " + std::to_string(kMaxVariantCount)};
   if (anchored_interval && !(std::isfinite(*anchored_interval) && *anchored_interval > 0))
     return Error{ErrorCode::InvalidSpec, "anchored_interval", "must be finite and above 0"};
+  if (serial_compute_us && !(std::isfinite(*serial_compute_us) && *serial_compute_us > 0))
+    return Error{ErrorCode::InvalidSpec, "serial_compute_us", "must be finite and above 0"};
   for (std::size_t i = 0; i < variants.size(); ++i) {
     const std::string field = "variants[" + std::to_string(i) + "]";
     MC2_TRY(validate_variant(variants[i].variant, field + ".variant"));
@@ -124,6 +126,21 @@ double serial_compute_ratio(const OpSpec& op, const Fingerprint& machine) {
   const BlockWaves waves(*rates, op, {});
   const auto rows = static_cast<double>(traits.cut_axis_length(op));
   return waves.at_once_us(op.world_size * rows) / (waves.at_once_us(rows) + waves.us(rows));
+}
+
+std::optional<double> serial_compute_us(const CostModel& model, const OpSpec& op) {
+  if (!model.serial_compute_us || op == model.op) return model.serial_compute_us;
+  const auto rates = gpu_rates(model.fingerprint, op);
+  if (!rates || !gpu_rates(model.fingerprint, model.op)) return std::nullopt;
+  const auto at_once_us = [&](const OpSpec& of) {
+    return BlockWaves(*rates, of, {}).at_once_us(static_cast<double>(of.m));
+  };
+  return *model.serial_compute_us * at_once_us(op) / at_once_us(model.op);
+}
+
+CostModel with_serial_compute(CostModel model, double us) {
+  if (us > 0 && std::isfinite(us) && gpu_rates(model.fingerprint, model.op)) model.serial_compute_us = us;
+  return model;
 }
 
 const VariantCost* CostModel::cost_of(const Variant& variant) const {
@@ -151,14 +168,28 @@ CostCurve scaled(CostCurve curve, double factor) {
   return curve;
 }
 
+CostModel scaled(CostModel model, double compute, double communication) {
+  for (auto& variant : model.variants) {
+    variant.compute.curve = scaled(std::move(variant.compute.curve), compute);
+    if (variant.local_compute) variant.local_compute = scaled(*std::move(variant.local_compute), compute);
+    variant.communication.curve = scaled(std::move(variant.communication.curve), communication);
+  }
+  if (model.serial_compute_us) *model.serial_compute_us *= compute;
+  return model;
+}
+
 CostModel anchored(CostModel model, const OpSpec& op, double compute_us, double communication_us) {
+  double log_factors = 0;
   for (auto& variant : model.variants) {
     const double compute_factor = compute_us / variant.uncut_compute_us(op);
     const double communication_factor = communication_us / variant.uncut_communication_us(op);
     variant.compute.curve = scaled(variant.compute.curve, compute_factor);
     if (variant.local_compute) variant.local_compute = scaled(*variant.local_compute, compute_factor);
     variant.communication.curve = scaled(variant.communication.curve, communication_factor);
+    log_factors += std::log(compute_factor);
   }
+  if (model.serial_compute_us)
+    *model.serial_compute_us *= std::exp(log_factors / static_cast<double>(model.variants.size()));
   return model;
 }
 

@@ -119,6 +119,7 @@ void Knob::turn(OpSpec& op, CostModel& model, double new_value) const {
   if (parameter == Parameter::Rows) op.m = static_cast<std::int64_t>(new_value);
   if (parameter == Parameter::Columns) op.n = static_cast<std::int64_t>(new_value);
   for (auto& variant : model.variants) turn_variant(variant, parameter, value, new_value);
+  if (parameter == Parameter::ComputeTime && model.serial_compute_us) *model.serial_compute_us *= new_value;
 }
 
 std::string Knob::value_text(double new_value) const {

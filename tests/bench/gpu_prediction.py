@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """How far off plans are that nobody tuned, on GPUs: tunes some operators, then plans and at once runs others.
 
-    gpu_prediction.py PATH_OF_MC2 --ranks 4 [--seed 1] [--tuned 15] [--count 42] [--budget 5] [--seconds 500] --csv FILE
+    gpu_prediction.py PATH_OF_MC2 --ranks 4 [--seed 1] [--tuned 15] [--count 42] [--budget 5] [--seconds 500]
+                      [--store FILE] --csv FILE
 
 Tuned are operators of published layers at m = 1024, 4096 or 8192. Half of the others have their n and k at another m, half n and k
 of their own; m is random in the logarithm from 128 rows a rank to 12288. Each is planned (mc2 plan --json) and run (mc2 run --json) from what
@@ -85,7 +86,7 @@ def measure(options):
     end = time.monotonic() + options.seconds
     generator = random.Random(options.seed)
     with tempfile.TemporaryDirectory() as folder, open(options.csv, "w", newline="") as file:
-        table, store = csv.writer(file), pathlib.Path(folder) / "store.db"
+        table, store = csv.writer(file), pathlib.Path(options.store or pathlib.Path(folder) / "store.db")
         table.writerow(COLUMNS)
         tuned = tuned_operators(generator, options.ranks, options.tuned)
         for operator in tuned:
@@ -142,6 +143,7 @@ def main():
     parser.add_argument("--budget", type=float, default=5)
     parser.add_argument("--seconds", type=float, default=500)
     parser.add_argument("--csv")
+    parser.add_argument("--store", help="keeps what was tuned; a temporary one else")
     parser.add_argument("--summary")
     options = parser.parse_args()
     if not options.summary and not (options.mc2 and options.csv):

@@ -133,6 +133,36 @@ TEST(GpuMatmul, AllRowsAtOnceCostHalfOfFewRowsTwice) {
   EXPECT_EQ(serial_compute_ratio(op, kH100), 1);
 }
 
+TEST(GpuMatmul, ASerialRunsMatmulIsCarriedByWavesFromWhereItWasMeasured) {
+  OpSpec op{OpKind::AllGatherMatmul, 1024, 2048, 8192, DType::Bf16, 4};
+  CostModel model = testing::model_of(op, testing::affine(CurveAxis::Rows, 30, 0.1),
+                                      testing::affine(CurveAxis::Bytes, 4, 1e-5), 1, 1);
+  EXPECT_FALSE(with_serial_compute(model, 50).serial_compute_us); // of a machine that nobody knows
+  model.fingerprint = kH100;
+  EXPECT_FALSE(serial_compute_us(model, op));
+  model = with_serial_compute(model, 50);
+  EXPECT_DOUBLE_EQ(predict_cut(op, model, uncut(op)).value().compute_us, 50);
+  const GpuRates rates = gpu_rates(kH100, op).value();
+  const auto at_once_us = [&](const OpSpec& of) {
+    return MatmulTimes(rates, static_cast<double>(of.n), static_cast<double>(of.k), 132)
+        .us(static_cast<double>(of.m), 1);
+  };
+  OpSpec other = op;
+  other.m = 512;
+  EXPECT_NEAR(predict_cut(other, model, uncut(other)).value().compute_us, 50 * at_once_us(other) / at_once_us(op),
+              1e-9);
+  other.n = 6144, other.k = 2176;
+  const Transfer there = transfer(model, other, kH100).value();
+  const Plan plan = predict_cut(other, there.model, uncut(other)).value();
+  EXPECT_NEAR(plan.compute_us, 50 * at_once_us(other) / at_once_us(op), 1e-9);
+  if (plan.schedule == Schedule::Serial) {
+    EXPECT_NEAR(plan.makespan.us, plan.serial_us, 1e-9);
+  }
+  EXPECT_NEAR(*scaled(model, 1.5, 1).serial_compute_us, 75, 1e-9);
+  model.serial_compute_us = -1;
+  EXPECT_EQ(model.validate().error().field, "serial_compute_us");
+}
+
 TEST(GpuMatmul, FewRowsOfAGatherAreNotMultipliedTwice) {
   const OpSpec op{OpKind::AllGatherMatmul, 64, 14336, 8192, DType::Bf16, 2};
   CostModel model = testing::model_of(op, testing::affine(CurveAxis::Rows, 80, 0.2),

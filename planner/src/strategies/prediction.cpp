@@ -47,9 +47,10 @@ BlockTimes block_times(const Problem& problem, const VariantCost& cost, const Bl
     times.first_us.push_back(problem.lane_us(cost, true, rows, hands_over));
     times.second_us.push_back(problem.lane_us(cost, false, rows, hands_over));
   }
-  // Without overlap the local part is just more matmul after the collective.
-  if (problem.traits.has_local_part && !is_local_first)
-    times.second_us.front() += problem.serial_compute_us(cost) - problem.compute_us(cost, problem.rows);
+  if (!overlaps) { // all rows at once, those of a local part too
+    const bool computes_first = problem.traits.first_lane == Lane::Compute;
+    (computes_first ? times.first_us : times.second_us).front() = problem.serial_compute_us(cost);
+  }
   return times;
 }
 
@@ -220,6 +221,7 @@ Problem make_problem(const OpSpec& op, const CostModel& model, const PlanOptions
           message_bytes,
           stop_check,
           serial_compute_ratio(op, model.fingerprint),
+          serial_compute_us(model, op),
           options.require_significant_gain && !has_analytic_curve(model)};
 }
 

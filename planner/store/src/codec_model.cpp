@@ -101,6 +101,7 @@ inline constexpr auto kFields<planner::CostModel> = std::tuple(
     document("cost_model"), field("op", &planner::CostModel::op),
     field("fingerprint", &planner::CostModel::fingerprint, Texts{}), field("variants", &planner::CostModel::variants),
     field("source", &planner::CostModel::source), field("anchored_interval", &planner::CostModel::anchored_interval),
+    field("serial_compute_us", &planner::CostModel::serial_compute_us),
     checked([](const planner::CostModel& model) -> Result<void> { return model.validate(); }));
 
 std::string encode(const planner::CostModel& model) { return dump(write_described(model)); }

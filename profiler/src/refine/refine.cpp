@@ -118,12 +118,7 @@ SpeedRatios speed_ratios(const MeasuredCut& cut, const UncutParts& parts) {
 
 /// The model with every lane's times at another speed.
 CostModel at_speed(CostModel model, const SpeedRatios& ratios) {
-  for (auto& cost : model.variants) {
-    cost.compute.curve = planner::scaled(std::move(cost.compute.curve), ratios.compute);
-    if (cost.local_compute) cost.local_compute = planner::scaled(*std::move(cost.local_compute), ratios.compute);
-    cost.communication.curve = planner::scaled(std::move(cost.communication.curve), ratios.communication);
-  }
-  return model;
+  return planner::scaled(std::move(model), ratios.compute, ratios.communication);
 }
 
 Result<UncutParts> uncut_parts(const planner::OpSpec& op, const CostModel& model, const Variant& variant) {

@@ -232,9 +232,12 @@ Result<void> Tuner::check_new() {
   return {};
 }
 
-/// Adjusts the model's factors to what the race measured; without overlap in the race there is nothing to learn.
+/// Adjusts the model's factors to what the race measured, of which there is nothing to learn where nothing overlapped,
+/// and takes over what a serial run's matmul takes.
 Result<void> Tuner::learn() {
   if (!tuned_.model) return {};
+  if (tuned_.model->op == bench_.op())
+    tuned_.model = planner::with_serial_compute(*std::move(tuned_.model), median(tuned_.race.compute_us));
   const auto seen = observations(tuned_.race, *tuned_.model);
   if (seen.empty()) return {};
   MC2_ASSIGN(auto recalibrated, recalibrate(*tuned_.model, seen));

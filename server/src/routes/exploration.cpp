@@ -46,13 +46,7 @@ Result<Change> read_change(const Query& query, const planner::OpSpec& op) {
 }
 
 planner::CostModel with_speeds(planner::CostModel model, const Change& change) {
-  for (planner::VariantCost& cost : model.variants) {
-    cost.compute.curve = planner::scaled(std::move(cost.compute.curve), 1 / change.compute_speed);
-    if (cost.local_compute)
-      cost.local_compute = planner::scaled(std::move(*cost.local_compute), 1 / change.compute_speed);
-    cost.communication.curve = planner::scaled(std::move(cost.communication.curve), 1 / change.link_speed);
-  }
-  return model;
+  return planner::scaled(std::move(model), 1 / change.compute_speed, 1 / change.link_speed);
 }
 
 planner::PlanOptions options_of(const planner::Fingerprint& machine, const Change& change) {

@@ -363,6 +363,7 @@ export interface Model {
   fingerprint: Fingerprint;
   op: Op;
   schema: "mc2.cost_model/1";
+  serial_compute_us?: number;
   source: string;
   variants: VariantCost[];
 }

@@ -84,6 +84,8 @@ struct VariantCost {
   bool operator==(const VariantCost&) const = default;
 };
 
+struct CostModel;
+
 /// A serial run multiplies the own shard's rows and the others' after they have arrived; on a GPU whose rates are
 /// known, all at once. What that takes over the one after the other: 1 elsewhere and for kinds without a local part.
 /// Source: docs/cost_model.md §12.
@@ -109,11 +111,14 @@ struct CostModel {
   /// Half-width of the 90 % interval of a makespan, relative, once the uncut parts' times are known: what remains when
   /// a drift of the machine's speed cancels. Learned from raced cuts; empty before any race.
   std::optional<double> anchored_interval = std::nullopt;
+  /// What the matmul of a serial run of `op` took, all rows at once, where that is known apart from the blocks' curves:
+  /// on a GPU one launch of many tiles takes less than blocks that add up to as many. Source: docs/cost_model.md §12.
+  std::optional<double> serial_compute_us = std::nullopt;
 
   /// Errors: InvalidSpec for no variants or too many, an invalid curve, a slow-down below kLeastSlowdown, a fixed cost
   /// below 0, a local curve for a kind without a local part, slices that Slices::parse() does not take, or an anchored
-  /// interval that is not finite and above 0. Stale for a compute curve over rows of an operator whose blocks are
-  /// columns: it was profiled by an earlier mc2.
+  /// interval or a serial matmul's time that is not finite and above 0. Stale for a compute curve over rows of an
+  /// operator whose blocks are columns: it was profiled by an earlier mc2.
   [[nodiscard]] Result<void> validate() const;
 
   /// What the model knows of a variant; null where it knows nothing.
@@ -131,6 +136,16 @@ struct CostModel {
 
 /// The curve with every time multiplied by `factor` > 0; sizes, range and relative interval stay.
 [[nodiscard]] CostCurve scaled(CostCurve curve, double factor);
+
+/// The model of a machine whose lanes take so many times as long, both factors > 0.
+[[nodiscard]] CostModel scaled(CostModel model, double compute, double communication);
+
+/// What the model's serial_compute_us says of another m, n and k, by the waves of tiles of a GPU whose rates are known.
+/// Empty where it is not known, or nothing carries it there.
+[[nodiscard]] std::optional<double> serial_compute_us(const CostModel& model, const OpSpec& op);
+
+/// The model with what the matmul of a serial run of its operator took; as it is where blocks add up to that.
+[[nodiscard]] CostModel with_serial_compute(CostModel model, double us);
 
 /// The model with each variant's curves scaled so that the uncut lanes of `op` take the given times, each alone: what
 /// remains of a model when the machine's speed has drifted since it was profiled. Times > 0.
