@@ -98,8 +98,8 @@ CostModel with_level(CostModel model, const SpeedLevel& level) {
     cost.compute.curve = at(std::move(cost.compute.curve), level.compute);
     cost.communication.curve = at(std::move(cost.communication.curve), level.communication);
     if (cost.local_compute) cost.local_compute = at(*std::move(cost.local_compute), level.compute);
+    if (cost.serial_compute_us) *cost.serial_compute_us *= level.compute;
   }
-  if (model.serial_compute_us) *model.serial_compute_us *= level.compute;
   return model;
 }
 
@@ -125,19 +125,13 @@ CostModel alone_at_speed(CostModel model, const OpSpec& op, const UncutTimes& ti
 Result<CostModel> at_speed(const CostModel& model, const OpSpec& op, std::span<const UncutTimes> times) {
   CostModel result = model;
   result.variants.clear();
-  double log_serial_us = 0;
   for (const UncutTimes& one : times) {
     for (const double us : {one.compute_us, one.communication_us})
       if (!(us > 0) || !std::isfinite(us))
         return Error{ErrorCode::InvalidSpec, "uncut times", "must be positive and finite"};
     const auto alone = restricted_to(parse_variant(one.variant), model);
-    if (!alone) continue;
-    CostModel now = alone_at_speed(alone.value(), op, one);
-    result.variants.push_back(std::move(now.variants.front()));
-    log_serial_us += std::log(now.serial_compute_us.value_or(1));
+    if (alone) result.variants.push_back(alone_at_speed(alone.value(), op, one).variants.front());
   }
-  if (result.serial_compute_us) // each variant's uncut blocks tell how fast the machine is now
-    result.serial_compute_us = std::exp(log_serial_us / static_cast<double>(result.variants.size()));
   if (!result.variants.empty()) return result;
   return Error{ErrorCode::NotFound, "uncut times", "are of none of the model's variants"};
 }

@@ -243,7 +243,10 @@ Result<Transfer> transfer(const CostModel& model, const OpSpec& target, const Fi
     return Error{valid.error().code, "model." + valid.error().field, valid.error().message};
   MC2_TRY(check_soundness(model, target, fingerprint));
   Transfer result{model, model.op, has_same_shape(model.op, target), "the model is of this operator"};
-  result.model.serial_compute_us = serial_compute_us(model, target);
+  const auto serial_scale = serial_compute_scale(model, target);
+  for (VariantCost& cost : result.model.variants)
+    if (cost.serial_compute_us)
+      cost.serial_compute_us = serial_scale ? std::optional(*serial_scale * *cost.serial_compute_us) : std::nullopt;
   result.model.op = target;
   if (result.is_same) return result;
   result.model.anchored_interval.reset(); // raced cuts of one shape say nothing of another's

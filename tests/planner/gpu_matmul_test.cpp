@@ -11,6 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include "mc2/planner/cutting.hpp"
+#include "mc2/planner/plan_ranges.hpp"
 #include "mc2/planner/planner.hpp"
 #include "mc2/planner/transfer.hpp"
 #include "support/models.hpp"
@@ -137,10 +139,11 @@ TEST(GpuMatmul, ASerialRunsMatmulIsCarriedByWavesFromWhereItWasMeasured) {
   OpSpec op{OpKind::AllGatherMatmul, 1024, 2048, 8192, DType::Bf16, 4};
   CostModel model = testing::model_of(op, testing::affine(CurveAxis::Rows, 30, 0.1),
                                       testing::affine(CurveAxis::Bytes, 4, 1e-5), 1, 1);
-  EXPECT_FALSE(with_serial_compute(model, 50).serial_compute_us); // of a machine that nobody knows
+  const Variant variant = model.variants.front().variant;
+  EXPECT_EQ(with_serial_compute(model, variant, 50), model); // of a machine that nobody knows
   model.fingerprint = kH100;
-  EXPECT_FALSE(serial_compute_us(model, op));
-  model = with_serial_compute(model, 50);
+  EXPECT_EQ(with_serial_compute(model, {"another", {}}, 50), model);
+  model = with_serial_compute(model, variant, 50);
   EXPECT_DOUBLE_EQ(predict_cut(op, model, uncut(op)).value().compute_us, 50);
   const GpuRates rates = gpu_rates(kH100, op).value();
   const auto at_once_us = [&](const OpSpec& of) {
@@ -155,12 +158,28 @@ TEST(GpuMatmul, ASerialRunsMatmulIsCarriedByWavesFromWhereItWasMeasured) {
   const Transfer there = transfer(model, other, kH100).value();
   const Plan plan = predict_cut(other, there.model, uncut(other)).value();
   EXPECT_NEAR(plan.compute_us, 50 * at_once_us(other) / at_once_us(op), 1e-9);
-  if (plan.schedule == Schedule::Serial) {
-    EXPECT_NEAR(plan.makespan.us, plan.serial_us, 1e-9);
-  }
-  EXPECT_NEAR(*scaled(model, 1.5, 1).serial_compute_us, 75, 1e-9);
-  model.serial_compute_us = -1;
-  EXPECT_EQ(model.validate().error().field, "serial_compute_us");
+  EXPECT_NEAR(*scaled(model, 1.5, 1).variants.front().serial_compute_us, 75, 1e-9);
+  model.variants.front().serial_compute_us = -1;
+  EXPECT_EQ(model.validate().error().field, "variants[0].serial_compute_us");
+}
+
+/// What curves say of another variant's serial run is a guess, and the smallest of many guesses is too small.
+TEST(GpuMatmul, SerialIsOfTheVariantWhoseSerialRunWasMeasured) {
+  const OpSpec op{OpKind::MatmulReduceScatter, 512, 8192, 2048, DType::Bf16, 4};
+  const CostCurve bytes = testing::affine(CurveAxis::Bytes, 30, 1e-7);
+  CostModel model = testing::model_of(op, testing::affine(CurveAxis::Rows, 40, 0.1), bytes, 1, 1);
+  model.fingerprint = kH100;
+  model.variants.push_back({{"guessed", {}}, {testing::affine(CurveAxis::Rows, 30, 0.1)}, {bytes}});
+  EXPECT_EQ(make_plan(op, model, {}).value().variant.name, "guessed");
+  const Variant measured = model.variants.front().variant;
+  model = with_serial_compute(model, measured, 60);
+  const Plan plan = make_plan(op, model, {}).value();
+  EXPECT_EQ(plan.variant, measured);
+  EXPECT_EQ(plan.schedule, Schedule::Serial);
+  EXPECT_DOUBLE_EQ(plan.makespan.us, plan.serial_us);
+  EXPECT_DOUBLE_EQ(plan.compute_us, 60);
+  const PlanRanges ranges = plan_ranges(op, 512, 512, model, default_options_on(model.fingerprint)).value();
+  EXPECT_EQ(plan_at(ranges, 512).value().variant, measured);
 }
 
 TEST(GpuMatmul, FewRowsOfAGatherAreNotMultipliedTwice) {

@@ -1,6 +1,7 @@
 #include "strategies/objective.hpp"
 
 #include <algorithm>
+#include <limits>
 
 #include "mc2/planner/text.hpp"
 
@@ -17,9 +18,16 @@ double objective_us(const Problem& problem, const VariantCost& cost, const Cut& 
   return multiple == 0 ? us : us + multiple * upper_half_width_us(problem, cost, cut);
 }
 
+double uncut_objective_us(const Problem& problem, const VariantCost& cost, const BlockPassing& passing) {
+  if (!problem.may_be_serial(cost) && !overlaps_uncut(problem, cost, passing))
+    return std::numeric_limits<double>::infinity();
+  if (interval_multiple(problem.options.objective_quantile) == 0) return uncut_makespan_us(problem, cost, passing);
+  return objective_us(problem, cost, Cut{{problem.rows}});
+}
+
 const VariantCost& best_uncut_variant(const Problem& problem) {
   return *std::ranges::min_element(problem.model.variants, {}, [&](const VariantCost& cost) {
-    return objective_us(problem, cost, Cut{{problem.rows}});
+    return uncut_objective_us(problem, cost, BlockPassing(problem, cost));
   });
 }
 

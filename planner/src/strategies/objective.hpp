@@ -1,6 +1,7 @@
 #pragma once
 
 #include "mc2/planner/planner.hpp"
+#include "strategies/block_passing.hpp"
 #include "strategies/prediction.hpp"
 
 namespace mc2::planner::strategies {
@@ -31,6 +32,9 @@ class Objective {
 
 /// The same of any cut of a variant.
 [[nodiscard]] double objective_us(const Problem& problem, const VariantCost& cost, const Cut& cut);
+
+/// The same of a variant's uncut plan; without end where that is serial and may not be of this variant.
+[[nodiscard]] double uncut_objective_us(const Problem& problem, const VariantCost& cost, const BlockPassing& passing);
 
 /// The variant whose uncut plan has the best objective: it need not be the best cut's.
 [[nodiscard]] const VariantCost& best_uncut_variant(const Problem& problem);

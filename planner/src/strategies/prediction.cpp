@@ -213,16 +213,19 @@ Problem make_problem(const OpSpec& op, const CostModel& model, const PlanOptions
                      const StopCheck* stop_check) {
   const OpTraits& traits = traits_of(op.kind);
   const auto message_bytes = static_cast<double>(traits.message_bytes_per_unit(op));
-  return {op,
-          model,
-          options,
-          traits,
-          traits.cut_axis_length(op),
-          message_bytes,
-          stop_check,
-          serial_compute_ratio(op, model.fingerprint),
-          serial_compute_us(model, op),
-          options.require_significant_gain && !has_analytic_curve(model)};
+  return {
+      op,
+      model,
+      options,
+      traits,
+      traits.cut_axis_length(op),
+      message_bytes,
+      stop_check,
+      serial_compute_ratio(op, model.fingerprint),
+      std::ranges::any_of(model.variants, [](const VariantCost& cost) { return cost.serial_compute_us.has_value(); })
+          ? serial_compute_scale(model, op)
+          : std::nullopt,
+      options.require_significant_gain && !has_analytic_curve(model)};
 }
 
 Error stopped_error() { return {ErrorCode::Cancelled, "", "planning was stopped before it had ended"}; }
@@ -245,9 +248,9 @@ Slowdown Problem::relative_intervals(const VariantCost& cost) const noexcept {
 }
 
 const VariantCost& best_serial_variant(const Problem& problem) noexcept {
-  return *std::min_element(
-      problem.model.variants.begin(), problem.model.variants.end(),
-      [&](const VariantCost& a, const VariantCost& b) { return problem.serial_us(a) < problem.serial_us(b); });
+  return *std::ranges::min_element(problem.model.variants, {}, [&](const VariantCost& cost) {
+    return problem.may_be_serial(cost) ? problem.serial_us(cost) : std::numeric_limits<double>::infinity();
+  });
 }
 
 const VariantCost& cost_of(const Problem& problem, const Variant& variant) {

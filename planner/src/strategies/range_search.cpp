@@ -117,8 +117,7 @@ Choice RangeSearch::best(std::int64_t m, const Choice* near) const {
 }
 
 double RangeSearch::uncut_us(const Problem& problem, const VariantCost& cost) const {
-  return is_expected_ ? uncut_makespan_us(problem, cost, passings_[place_of(cost)])
-                      : objective_us(problem, cost, Cut{{problem.rows}});
+  return uncut_objective_us(problem, cost, passings_[place_of(cost)]);
 }
 
 Schedule RangeSearch::uncut_schedule(const Problem& problem, const VariantCost& cost) const {

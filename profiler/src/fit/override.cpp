@@ -133,7 +133,7 @@ Result<FitSummary> override_model(planner::CostModel model, const planner::Profi
     MC2_TRY(check_against(variant.compute.curve, compute));
     MC2_TRY(check_against(variant.communication.curve, communication));
     if (!compute.empty()) variant.compute.curve = overridden(variant.compute.curve, compute, summary.notes);
-    if (!compute.empty()) model.serial_compute_us.reset();
+    if (!compute.empty()) variant.serial_compute_us.reset();
     if (!communication.empty())
       variant.communication.curve = overridden(variant.communication.curve, communication, summary.notes);
   }

@@ -363,7 +363,6 @@ export interface Model {
   fingerprint: Fingerprint;
   op: Op;
   schema: "mc2.cost_model/1";
-  serial_compute_us?: number;
   source: string;
   variants: VariantCost[];
 }
@@ -637,5 +636,6 @@ export interface VariantCost {
   communication: ModelLane;
   compute: ModelLane;
   local_compute?: ModelCurve;
+  serial_compute_us?: number;
   variant: Variant;
 }

@@ -75,6 +75,10 @@ struct VariantCost {
   /// Matmul of a rank's own shard over rows of the cut axis, for kinds with a local part. Without it the compute curve
   /// answers: b rows of the cut axis are (R - 1) b rows of product, so the own L rows cost as much as L / (R - 1).
   std::optional<CostCurve> local_compute = std::nullopt;
+  /// What the matmul of a serial run of the model's operator took, all rows at once, of the variant that was the
+  /// fastest at that: on a GPU one launch of many tiles takes less than blocks that add up to as many. Source:
+  /// docs/cost_model.md §12.
+  std::optional<double> serial_compute_us = std::nullopt;
 
   /// Time of the local part of `op` in us; 0 for a kind without one.
   [[nodiscard]] double local_us(const OpSpec& op) const;
@@ -83,8 +87,6 @@ struct VariantCost {
   [[nodiscard]] double uncut_communication_us(const OpSpec& op) const;
   bool operator==(const VariantCost&) const = default;
 };
-
-struct CostModel;
 
 /// A serial run multiplies the own shard's rows and the others' after they have arrived; on a GPU whose rates are
 /// known, all at once. What that takes over the one after the other: 1 elsewhere and for kinds without a local part.
@@ -111,9 +113,6 @@ struct CostModel {
   /// Half-width of the 90 % interval of a makespan, relative, once the uncut parts' times are known: what remains when
   /// a drift of the machine's speed cancels. Learned from raced cuts; empty before any race.
   std::optional<double> anchored_interval = std::nullopt;
-  /// What the matmul of a serial run of `op` took, all rows at once, where that is known apart from the blocks' curves:
-  /// on a GPU one launch of many tiles takes less than blocks that add up to as many. Source: docs/cost_model.md §12.
-  std::optional<double> serial_compute_us = std::nullopt;
 
   /// Errors: InvalidSpec for no variants or too many, an invalid curve, a slow-down below kLeastSlowdown, a fixed cost
   /// below 0, a local curve for a kind without a local part, slices that Slices::parse() does not take, or an anchored
@@ -140,12 +139,13 @@ struct CostModel {
 /// The model of a machine whose lanes take so many times as long, both factors > 0.
 [[nodiscard]] CostModel scaled(CostModel model, double compute, double communication);
 
-/// What the model's serial_compute_us says of another m, n and k, by the waves of tiles of a GPU whose rates are known.
-/// Empty where it is not known, or nothing carries it there.
-[[nodiscard]] std::optional<double> serial_compute_us(const CostModel& model, const OpSpec& op);
+/// What a serial_compute_us of the model's operator is to be multiplied with for another m, n and k: the ratio of all
+/// rows at once by the waves of tiles of a GPU whose rates are known. Empty where nothing carries it there.
+[[nodiscard]] std::optional<double> serial_compute_scale(const CostModel& model, const OpSpec& op);
 
-/// The model with what the matmul of a serial run of its operator took; as it is where blocks add up to that.
-[[nodiscard]] CostModel with_serial_compute(CostModel model, double us);
+/// The model with what the matmul of a serial run of its operator with a variant took; as it is where blocks add up to
+/// that, and for a variant that it does not have.
+[[nodiscard]] CostModel with_serial_compute(CostModel model, const Variant& variant, double us);
 
 /// The model with each variant's curves scaled so that the uncut lanes of `op` take the given times, each alone: what
 /// remains of a model when the machine's speed has drifted since it was profiled. Times > 0.
