@@ -39,15 +39,20 @@ def tuned_operators(generator, ranks, count):
 
 
 def other_operators(generator, tuned, ranks, count):
-    """Half of tuned n and k."""
-    for number in range(count):
+    """Half of tuned n and k, each once and none that was tuned."""
+    met = set(tuned)
+    while len(met) < len(tuned) + count:
         kind, _, n, k = generator.choice(tuned)
-        if number % 2:
+        is_new = len(met) % 2 == 1
+        if is_new:
             width, inner = (128 * generator.randint(16, 64) for _ in range(2))
             n, k = shape_of(kind, width, inner * ranks, ranks)
         m = int(2 ** generator.uniform(math.log2(128 * ranks), math.log2(12288)))
         step = 128 * ranks
-        yield kind, max(step, m // step * step), n, k, "no" if number % 2 else "yes"
+        operator = kind, max(step, m // step * step), n, k
+        if operator not in met:
+            met.add(operator)
+            yield *operator, "no" if is_new else "yes"
 
 
 def options_of(operator, ranks):

@@ -118,6 +118,21 @@ TEST(FindRanges, TakeEachOctaveAtTheSpeedOfItsMiddle) {
   }
 }
 
+TEST(FindModel, ALevelHoldsForMessagesOfEveryLength) {
+  FoundModel found{.model = model_of(1024, 1)};
+  const auto of_row = static_cast<double>(planner::traits_of(op_of(1024).kind).message_bytes_per_unit(op_of(1024)));
+  const std::string variant = found.model.variants.front().variant.text();
+  found.messages = {op_of(1024), {{variant, {{512 * of_row, 400.0}, {1024 * of_row, 500.0}}}}};
+  const auto communication_us = [&](std::int64_t m) {
+    const CostModel model = as_it_is_now(found, op_of(m));
+    return model.variants.front().uncut_communication_us(op_of(m));
+  };
+  std::map<std::int64_t, double> profiled_us;
+  for (const std::int64_t m : {300, 512, 700, 1024, 3000}) profiled_us[m] = communication_us(m);
+  found.level = {.compute = 1, .communication = 3, .run_count = 1};
+  for (const auto& [m, us] : profiled_us) EXPECT_NEAR(communication_us(m), 3 * us, 1e-9 * us) << m;
+}
+
 TEST(FindRanges, TakeMessagesOfEachLengthAsThatMAlone) {
   Models models;
   models.add(1024, 1);

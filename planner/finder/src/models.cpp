@@ -160,13 +160,10 @@ std::string level_text(const planner::SpeedLevel& level) {
          " the profiled time";
 }
 
-CostModel as_it_is_now(const FoundModel& found) {
-  return planner::with_spread(planner::with_level(found.model, found.level), found.spread);
-}
-
 CostModel as_it_is_now(const FoundModel& found, const OpSpec& op) {
-  CostModel model = as_it_is_now(found);
-  return found.is_at_speed ? model : planner::at_length(std::move(model), found.messages, op);
+  // The level comes last: what messages of this length took was profiled at the speed of then.
+  CostModel model = found.is_at_speed ? found.model : planner::at_length(found.model, found.messages, op);
+  return planner::with_spread(planner::with_level(std::move(model), found.level), found.spread);
 }
 
 planner::Plan labelled(planner::Plan plan, const FoundModel& found, const PlanQuestion& question) {

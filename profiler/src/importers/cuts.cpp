@@ -5,10 +5,10 @@
 
 #include "csv_columns.hpp"
 #include "fields.hpp"
-#include "formats.hpp"
 #include "log_reader.hpp"
 #include "log_sink.hpp"
 #include "mc2/planner/plan.hpp"
+#include "mc2/profiler/importer.hpp"
 
 namespace mc2::profiler {
 namespace cuts {

@@ -4,9 +4,9 @@
 #include <utility>
 
 #include "fields.hpp"
-#include "formats.hpp"
 #include "log_reader.hpp"
 #include "log_sink.hpp"
+#include "mc2/profiler/importer.hpp"
 
 namespace mc2::profiler {
 namespace hccl_test {

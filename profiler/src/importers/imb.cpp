@@ -2,10 +2,10 @@
 #include <string>
 
 #include "fields.hpp"
-#include "formats.hpp"
 #include "full_array.hpp"
 #include "log_reader.hpp"
 #include "log_sink.hpp"
+#include "mc2/profiler/importer.hpp"
 
 namespace mc2::profiler {
 namespace imb {

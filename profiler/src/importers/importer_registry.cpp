@@ -1,8 +1,19 @@
 #include <array>
+#include <string_view>
 
-#include "formats.hpp"
+#include "mc2/profiler/importer.hpp"
 
 namespace mc2::profiler {
+
+// Each format in files of its own.
+using Detect = bool(std::string_view head);
+using Read = Result<void>(LogReader& reader, const ImportAnswers& answers, LogSink& sink);
+Detect detect_cuts, detect_hccl_test, detect_imb, detect_msprof_db, detect_msprof_kernels, detect_msprof_statistic,
+    detect_msprof_trace, detect_nccl_inspector, detect_nccl_tests, detect_nccl_tests_json, detect_nsys, detect_osu,
+    detect_pytorch_trace, detect_torch_npu;
+Read read_cuts, read_hccl_test, read_imb, read_msprof_db, read_msprof_kernels, read_msprof_statistic, read_msprof_trace,
+    read_nccl_inspector, read_nccl_tests, read_nccl_tests_json, read_nsys, read_osu, read_pytorch_trace, read_torch_npu;
+
 namespace {
 
 // In order of detection: what can be told from its first bytes comes before what needs a look at its lines.

@@ -9,10 +9,10 @@
 
 #include "event_name.hpp"
 #include "fields.hpp"
-#include "formats.hpp"
 #include "full_array.hpp"
 #include "log_reader.hpp"
 #include "log_sink.hpp"
+#include "mc2/profiler/importer.hpp"
 #include "msprof_kernels.hpp"
 #include "msprof_names.hpp"
 

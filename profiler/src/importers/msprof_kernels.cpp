@@ -8,10 +8,10 @@
 #include "csv_columns.hpp"
 #include "event_name.hpp"
 #include "fields.hpp"
-#include "formats.hpp"
 #include "log_reader.hpp"
 #include "log_sink.hpp"
 #include "matmul_shape.hpp"
+#include "mc2/profiler/importer.hpp"
 #include "msprof_kernels.hpp"
 #include "msprof_names.hpp"
 

@@ -3,9 +3,9 @@
 
 #include "csv_columns.hpp"
 #include "fields.hpp"
-#include "formats.hpp"
 #include "log_reader.hpp"
 #include "log_sink.hpp"
+#include "mc2/profiler/importer.hpp"
 #include "msprof_names.hpp"
 
 namespace mc2::profiler {

@@ -7,11 +7,11 @@
 #include <vector>
 
 #include "fields.hpp"
-#include "formats.hpp"
 #include "json_pieces.hpp"
 #include "log_reader.hpp"
 #include "log_sink.hpp"
 #include "mc2/planner/plan.hpp"
+#include "mc2/profiler/importer.hpp"
 #include "mc2/profiler/statistics.hpp"
 #include "msprof_names.hpp"
 

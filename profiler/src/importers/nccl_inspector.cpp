@@ -3,10 +3,10 @@
 
 #include "event_name.hpp"
 #include "fields.hpp"
-#include "formats.hpp"
 #include "full_array.hpp"
 #include "log_reader.hpp"
 #include "log_sink.hpp"
+#include "mc2/profiler/importer.hpp"
 #include "nccl_row.hpp"
 
 namespace mc2::profiler {

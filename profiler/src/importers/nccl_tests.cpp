@@ -3,9 +3,9 @@
 #include <string>
 
 #include "fields.hpp"
-#include "formats.hpp"
 #include "log_reader.hpp"
 #include "log_sink.hpp"
+#include "mc2/profiler/importer.hpp"
 #include "nccl_row.hpp"
 
 namespace mc2::profiler {

@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "fields.hpp"
-#include "formats.hpp"
 #include "json_pieces.hpp"
 #include "log_reader.hpp"
 #include "log_sink.hpp"
+#include "mc2/profiler/importer.hpp"
 #include "nccl_row.hpp"
 
 namespace mc2::profiler {

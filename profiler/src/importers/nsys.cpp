@@ -10,9 +10,9 @@
 #include "csv_columns.hpp"
 #include "event_name.hpp"
 #include "fields.hpp"
-#include "formats.hpp"
 #include "log_reader.hpp"
 #include "log_sink.hpp"
+#include "mc2/profiler/importer.hpp"
 #include "pytorch_matmul.hpp"
 
 namespace mc2::profiler {

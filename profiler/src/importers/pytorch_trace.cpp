@@ -7,9 +7,9 @@
 
 #include "event_name.hpp"
 #include "fields.hpp"
-#include "formats.hpp"
 #include "json_pieces.hpp"
 #include "log_sink.hpp"
+#include "mc2/profiler/importer.hpp"
 #include "pytorch_matmul.hpp"
 
 namespace mc2::profiler {

@@ -7,11 +7,11 @@
 
 #include "event_name.hpp"
 #include "fields.hpp"
-#include "formats.hpp"
 #include "json_pieces.hpp"
 #include "log_reader.hpp"
 #include "log_sink.hpp"
 #include "mc2/planner/text.hpp"
+#include "mc2/profiler/importer.hpp"
 #include "msprof_names.hpp"
 
 namespace mc2::profiler {

@@ -176,7 +176,7 @@ class Communicator {
   /// *collective*. Throws SystemError.
   [[nodiscard]] virtual Result<void> share_error(const Result<void>& own) { return own; }
 
-  /// Packs weights, builds kernel protected:
+ protected:
   friend Result<std::unique_ptr<Prepared>> prepare(const planner::Plan& plan, std::span<const RankBuffers> buffers,
                                                    Communicator& communicator, const ExecuteOptions& options);
 

@@ -6,6 +6,15 @@
 #include "mc2/store/text.hpp"
 
 namespace mc2::store {
+
+// Each format in a file with its likes.
+using Write = Result<std::string>(std::span<const ExportItem> items, const ExportOptions& options);
+using ReadBack = Result<std::vector<ExportItem>>(std::string_view text);
+using WriteRanges = Result<std::string>(const planner::PlanRanges& ranges);
+Write write_ascendc, write_ascendc_lib, write_nccl_tuner, write_hccl_tuner, write_m_table, write_csv, write_markdown;
+ReadBack read_ascendc, read_ascendc_lib, read_m_table, read_csv;
+WriteRanges write_ascendc_ranges, write_csv_ranges, write_markdown_ranges;
+
 namespace {
 
 // In the order in which they are listed.

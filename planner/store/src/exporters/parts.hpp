@@ -32,19 +32,4 @@ struct BlockGroup {
 /// Errors: Malformed when there is none, or one that is no plan.
 [[nodiscard]] Result<std::vector<ExportItem>> read_documents(std::string_view text, std::string_view marker);
 
-[[nodiscard]] Result<std::string> write_ascendc(std::span<const ExportItem> items, const ExportOptions& options);
-[[nodiscard]] Result<std::vector<ExportItem>> read_ascendc(std::string_view text);
-[[nodiscard]] Result<std::string> write_ascendc_ranges(const planner::PlanRanges& ranges);
-[[nodiscard]] Result<std::string> write_csv_ranges(const planner::PlanRanges& ranges);
-[[nodiscard]] Result<std::string> write_markdown_ranges(const planner::PlanRanges& ranges);
-[[nodiscard]] Result<std::string> write_ascendc_lib(std::span<const ExportItem> items, const ExportOptions& options);
-[[nodiscard]] Result<std::vector<ExportItem>> read_ascendc_lib(std::string_view text);
-[[nodiscard]] Result<std::string> write_nccl_tuner(std::span<const ExportItem> items, const ExportOptions& options);
-[[nodiscard]] Result<std::string> write_hccl_tuner(std::span<const ExportItem> items, const ExportOptions& options);
-[[nodiscard]] Result<std::string> write_m_table(std::span<const ExportItem> items, const ExportOptions& options);
-[[nodiscard]] Result<std::vector<ExportItem>> read_m_table(std::string_view text);
-[[nodiscard]] Result<std::string> write_csv(std::span<const ExportItem> items, const ExportOptions& options);
-[[nodiscard]] Result<std::vector<ExportItem>> read_csv(std::string_view text);
-[[nodiscard]] Result<std::string> write_markdown(std::span<const ExportItem> items, const ExportOptions& options);
-
 } // namespace mc2::store

@@ -92,10 +92,7 @@ template <typename Holds>
   return first;
 }
 
-/// The model as fast and as unsure as later runs say.
-[[nodiscard]] planner::CostModel as_it_is_now(const FoundModel& found);
-
-/// The same for one length of the cut axis: planner::at_length().
+/// The model for one length of the cut axis (planner::at_length()), as fast and as unsure as later runs say.
 [[nodiscard]] planner::CostModel as_it_is_now(const FoundModel& found, const planner::OpSpec& op);
 
 /// What is told of a plan by that model besides what was predicted: what the model was made from, and how far off
