@@ -106,6 +106,9 @@ Result<void> CostModel::validate() const {
                  "are " + std::to_string(variants.size()) + "; at most " + std::to_string(kMaxVariantCount)};
   if (anchored_interval && !(std::isfinite(*anchored_interval) && *anchored_interval > 0))
     return Error{ErrorCode::InvalidSpec, "anchored_interval", "must be finite and above 0"};
+  if (serial) MC2_TRY(validate_variant(serial->variant, "serial.variant"));
+  if (serial && !(std::isfinite(serial->compute_us) && serial->compute_us > 0))
+    return Error{ErrorCode::InvalidSpec, "serial.compute_us", "must be finite and above 0"};
   for (std::size_t i = 0; i < variants.size(); ++i) {
     const std::string field = "variants[" + std::to_string(i) + "]";
     MC2_TRY(validate_variant(variants[i].variant, field + ".variant"));
@@ -113,8 +116,6 @@ Result<void> CostModel::validate() const {
     MC2_TRY(validate_lane(variants[i].communication, CurveAxis::Bytes, field + ".communication"));
     if (variants[i].local_compute)
       MC2_TRY(validate_local(*variants[i].local_compute, traits_of(op.kind), field + ".local_compute"));
-    if (const auto us = variants[i].serial_compute_us; us && !(std::isfinite(*us) && *us > 0))
-      return Error{ErrorCode::InvalidSpec, field + ".serial_compute_us", "must be finite and above 0"};
   }
   return {};
 }
@@ -128,21 +129,19 @@ double serial_compute_ratio(const OpSpec& op, const Fingerprint& machine) {
   return waves.at_once_us(op.world_size * rows) / (waves.at_once_us(rows) + waves.us(rows));
 }
 
-std::optional<double> serial_compute_scale(const CostModel& model, const OpSpec& op) {
-  if (op == model.op) return 1;
+std::optional<SerialRun> serial_run(const CostModel& model, const OpSpec& op) {
+  if (!model.serial || op == model.op) return model.serial;
   const auto rates = gpu_rates(model.fingerprint, op);
   if (!rates || !gpu_rates(model.fingerprint, model.op)) return std::nullopt;
   const auto at_once_us = [&](const OpSpec& of) {
     return BlockWaves(*rates, of, {}).at_once_us(static_cast<double>(of.m));
   };
-  return at_once_us(op) / at_once_us(model.op);
+  return SerialRun{model.serial->variant, model.serial->compute_us * at_once_us(op) / at_once_us(model.op)};
 }
 
-CostModel with_serial_compute(CostModel model, const Variant& variant, double us) {
-  if (!(us > 0 && std::isfinite(us)) || !gpu_rates(model.fingerprint, model.op) || !model.cost_of(variant))
-    return model;
-  for (VariantCost& cost : model.variants)
-    cost.serial_compute_us = cost.variant == variant ? std::optional(us) : std::nullopt;
+CostModel with_serial_run(CostModel model, const SerialRun& run) {
+  const bool is_time = run.compute_us > 0 && std::isfinite(run.compute_us);
+  if (is_time && gpu_rates(model.fingerprint, model.op) && model.cost_of(run.variant)) model.serial = run;
   return model;
 }
 
@@ -175,21 +174,23 @@ CostModel scaled(CostModel model, double compute, double communication) {
   for (auto& variant : model.variants) {
     variant.compute.curve = scaled(std::move(variant.compute.curve), compute);
     if (variant.local_compute) variant.local_compute = scaled(*std::move(variant.local_compute), compute);
-    if (variant.serial_compute_us) *variant.serial_compute_us *= compute;
     variant.communication.curve = scaled(std::move(variant.communication.curve), communication);
   }
+  if (model.serial) model.serial->compute_us *= compute;
   return model;
 }
 
 CostModel anchored(CostModel model, const OpSpec& op, double compute_us, double communication_us) {
+  double log_factors = 0;
   for (auto& variant : model.variants) {
     const double compute_factor = compute_us / variant.uncut_compute_us(op);
     const double communication_factor = communication_us / variant.uncut_communication_us(op);
     variant.compute.curve = scaled(variant.compute.curve, compute_factor);
     if (variant.local_compute) variant.local_compute = scaled(*variant.local_compute, compute_factor);
     variant.communication.curve = scaled(variant.communication.curve, communication_factor);
-    if (variant.serial_compute_us) *variant.serial_compute_us *= compute_factor;
+    log_factors += std::log(compute_factor);
   }
+  if (model.serial) model.serial->compute_us *= std::exp(log_factors / static_cast<double>(model.variants.size()));
   return model;
 }
 

@@ -73,10 +73,7 @@ void turn_variant(VariantCost& cost, Parameter parameter, double today, double v
   };
   const auto fix = [&](LaneCost& lane) { lane.fixed_us = std::max(0.0, lane.fixed_us + added); };
   switch (parameter) {
-    case Parameter::ComputeTime:
-      cost.compute.curve = scaled(cost.compute.curve, value);
-      if (cost.serial_compute_us) *cost.serial_compute_us *= value;
-      break;
+    case Parameter::ComputeTime: cost.compute.curve = scaled(cost.compute.curve, value); break;
     case Parameter::CommunicationTime: cost.communication.curve = scaled(cost.communication.curve, value); break;
     case Parameter::CommunicationLatency: {
       CostCurve& curve = cost.communication.curve;
@@ -122,6 +119,7 @@ void Knob::turn(OpSpec& op, CostModel& model, double new_value) const {
   if (parameter == Parameter::Rows) op.m = static_cast<std::int64_t>(new_value);
   if (parameter == Parameter::Columns) op.n = static_cast<std::int64_t>(new_value);
   for (auto& variant : model.variants) turn_variant(variant, parameter, value, new_value);
+  if (parameter == Parameter::ComputeTime && model.serial) model.serial->compute_us *= new_value;
 }
 
 std::string Knob::value_text(double new_value) const {

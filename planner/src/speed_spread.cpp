@@ -98,8 +98,8 @@ CostModel with_level(CostModel model, const SpeedLevel& level) {
     cost.compute.curve = at(std::move(cost.compute.curve), level.compute);
     cost.communication.curve = at(std::move(cost.communication.curve), level.communication);
     if (cost.local_compute) cost.local_compute = at(*std::move(cost.local_compute), level.compute);
-    if (cost.serial_compute_us) *cost.serial_compute_us *= level.compute;
   }
+  if (model.serial) model.serial->compute_us *= level.compute;
   return model;
 }
 
@@ -125,13 +125,20 @@ CostModel alone_at_speed(CostModel model, const OpSpec& op, const UncutTimes& ti
 Result<CostModel> at_speed(const CostModel& model, const OpSpec& op, std::span<const UncutTimes> times) {
   CostModel result = model;
   result.variants.clear();
+  double log_factors = 0;
   for (const UncutTimes& one : times) {
     for (const double us : {one.compute_us, one.communication_us})
       if (!(us > 0) || !std::isfinite(us))
         return Error{ErrorCode::InvalidSpec, "uncut times", "must be positive and finite"};
     const auto alone = restricted_to(parse_variant(one.variant), model);
-    if (alone) result.variants.push_back(alone_at_speed(alone.value(), op, one).variants.front());
+    if (!alone) continue;
+    CostModel now = alone_at_speed(alone.value(), op, one);
+    result.variants.push_back(std::move(now.variants.front()));
+    if (model.serial) log_factors += std::log(now.serial->compute_us / model.serial->compute_us);
   }
+  if (result.serial) // each variant's uncut blocks tell how fast the machine is now
+    result.serial->compute_us *=
+        std::exp(log_factors / static_cast<double>(std::max<std::size_t>(1, result.variants.size())));
   if (!result.variants.empty()) return result;
   return Error{ErrorCode::NotFound, "uncut times", "are of none of the model's variants"};
 }

@@ -243,10 +243,7 @@ Result<Transfer> transfer(const CostModel& model, const OpSpec& target, const Fi
     return Error{valid.error().code, "model." + valid.error().field, valid.error().message};
   MC2_TRY(check_soundness(model, target, fingerprint));
   Transfer result{model, model.op, has_same_shape(model.op, target), "the model is of this operator"};
-  const auto serial_scale = serial_compute_scale(model, target);
-  for (VariantCost& cost : result.model.variants)
-    if (cost.serial_compute_us)
-      cost.serial_compute_us = serial_scale ? std::optional(*serial_scale * *cost.serial_compute_us) : std::nullopt;
+  result.model.serial = serial_run(model, target);
   result.model.op = target;
   if (result.is_same) return result;
   result.model.anchored_interval.reset(); // raced cuts of one shape say nothing of another's
@@ -375,8 +372,33 @@ bool depends_on_length(const CostModel& model, const MessageTimes& messages) {
   return gpu_rates(model.fingerprint, model.op) || std::ranges::any_of(messages.by_variant, has_several);
 }
 
+namespace {
+
+/// Blocks multiply no faster than all rows at once: where the time of a serial run says that they would, each variant's
+/// compute curves are stretched to what its waves make of that time.
+CostModel no_faster_than_at_once(CostModel model, const OpSpec& op) {
+  const auto rates = gpu_rates(model.fingerprint, op);
+  const auto serial = serial_run(model, op);
+  if (!rates || !serial) return model;
+  const double us_of_waves = serial->compute_us / BlockWaves(*rates, op, {}).at_once_us(static_cast<double>(op.m));
+  const OpTraits& traits = traits_of(op.kind);
+  const auto rows = static_cast<double>(traits.cut_axis_length(op));
+  for (VariantCost& cost : model.variants) {
+    if (cost.compute.curve.is_analytic || cost.variant.name == kTileStoreVariant) continue;
+    const BlockWaves waves(*rates, op, cost.variant);
+    const double least_us = us_of_waves * (waves.us(rows) + (traits.has_local_part ? waves.at_once_us(rows) : 0));
+    const double factor = least_us / cost.uncut_compute_us(op);
+    if (!(factor > 1) || !std::isfinite(factor)) continue;
+    cost.compute.curve = scaled(std::move(cost.compute.curve), factor);
+    if (cost.local_compute) cost.local_compute = scaled(*std::move(cost.local_compute), factor);
+  }
+  return model;
+}
+
+} // namespace
+
 CostModel at_length(CostModel model, const MessageTimes& messages, const OpSpec& op) {
-  model = with_waves(std::move(model), op);
+  model = no_faster_than_at_once(with_waves(std::move(model), op), op);
   if (op == messages.profiled) return model;
   const bool is_steady = gpu_rates(model.fingerprint, op).has_value();
   for (VariantCost& cost : model.variants) {

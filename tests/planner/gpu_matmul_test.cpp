@@ -140,10 +140,10 @@ TEST(GpuMatmul, ASerialRunsMatmulIsCarriedByWavesFromWhereItWasMeasured) {
   CostModel model = testing::model_of(op, testing::affine(CurveAxis::Rows, 30, 0.1),
                                       testing::affine(CurveAxis::Bytes, 4, 1e-5), 1, 1);
   const Variant variant = model.variants.front().variant;
-  EXPECT_EQ(with_serial_compute(model, variant, 50), model); // of a machine that nobody knows
+  EXPECT_EQ(with_serial_run(model, {variant, 50}), model); // of a machine that nobody knows
   model.fingerprint = kH100;
-  EXPECT_EQ(with_serial_compute(model, {"another", {}}, 50), model);
-  model = with_serial_compute(model, variant, 50);
+  EXPECT_EQ(with_serial_run(model, {{"another", {}}, 50}), model);
+  model = with_serial_run(model, {variant, 50});
   EXPECT_DOUBLE_EQ(predict_cut(op, model, uncut(op)).value().compute_us, 50);
   const GpuRates rates = gpu_rates(kH100, op).value();
   const auto at_once_us = [&](const OpSpec& of) {
@@ -158,9 +158,9 @@ TEST(GpuMatmul, ASerialRunsMatmulIsCarriedByWavesFromWhereItWasMeasured) {
   const Transfer there = transfer(model, other, kH100).value();
   const Plan plan = predict_cut(other, there.model, uncut(other)).value();
   EXPECT_NEAR(plan.compute_us, 50 * at_once_us(other) / at_once_us(op), 1e-9);
-  EXPECT_NEAR(*scaled(model, 1.5, 1).variants.front().serial_compute_us, 75, 1e-9);
-  model.variants.front().serial_compute_us = -1;
-  EXPECT_EQ(model.validate().error().field, "variants[0].serial_compute_us");
+  EXPECT_NEAR(scaled(model, 1.5, 1).serial->compute_us, 75, 1e-9);
+  model.serial->compute_us = -1;
+  EXPECT_EQ(model.validate().error().field, "serial.compute_us");
 }
 
 /// What curves say of another variant's serial run is a guess, and the smallest of many guesses is too small.
@@ -172,7 +172,7 @@ TEST(GpuMatmul, SerialIsOfTheVariantWhoseSerialRunWasMeasured) {
   model.variants.push_back({{"guessed", {}}, {testing::affine(CurveAxis::Rows, 30, 0.1)}, {bytes}});
   EXPECT_EQ(make_plan(op, model, {}).value().variant.name, "guessed");
   const Variant measured = model.variants.front().variant;
-  model = with_serial_compute(model, measured, 60);
+  model = with_serial_run(model, {measured, 60});
   const Plan plan = make_plan(op, model, {}).value();
   EXPECT_EQ(plan.variant, measured);
   EXPECT_EQ(plan.schedule, Schedule::Serial);
@@ -180,6 +180,25 @@ TEST(GpuMatmul, SerialIsOfTheVariantWhoseSerialRunWasMeasured) {
   EXPECT_DOUBLE_EQ(plan.compute_us, 60);
   const PlanRanges ranges = plan_ranges(op, 512, 512, model, default_options_on(model.fingerprint)).value();
   EXPECT_EQ(plan_at(ranges, 512).value().variant, measured);
+}
+
+TEST(GpuMatmul, BlocksMultiplyNoFasterThanAllRowsAtOnce) {
+  const OpSpec op{OpKind::AllGatherMatmul, 5632, 7936, 3584, DType::Bf16, 4};
+  CostModel model = testing::model_of(op, testing::affine(CurveAxis::Rows, 10, 0.15),
+                                      testing::affine(CurveAxis::Bytes, 4, 1e-6), 1, 1);
+  model.fingerprint = kH100;
+  const VariantCost alone = model.variants.front();
+  model.variants.push_back({{"slow", {}}, {testing::affine(CurveAxis::Rows, 10, 0.5)}, alone.communication});
+  const CostModel curves = at_length(model, {}, op);
+  const double uncut_us = curves.variants.front().uncut_compute_us(op);
+  model = with_serial_run(model, {alone.variant, 1.1 * uncut_us});
+  const CostModel bound = at_length(model, {}, op);
+  const double least_us = bound.variants.front().uncut_compute_us(op);
+  EXPECT_GT(least_us, 1.1 * uncut_us); // the own shard and the others are two launches
+  EXPECT_LT(least_us, 1.3 * uncut_us);
+  EXPECT_EQ(bound.variants[1], curves.variants[1]); // slow enough
+  const CostModel restricted = at_length(restricted_to(alone.variant, model).value(), {}, op);
+  EXPECT_EQ(restricted.variants.front(), bound.variants.front());
 }
 
 TEST(GpuMatmul, FewRowsOfAGatherAreNotMultipliedTwice) {

@@ -183,7 +183,7 @@ inline planner::CostModel any_model() {
          {any_curve(planner::CurveAxis::Bytes), positive_double(), 1}});
   if (has_local) model.variants.front().local_compute = any_curve(planner::CurveAxis::Rows);
   if (*rc::gen::arbitrary<bool>()) model.anchored_interval = 0.01 + positive_double();
-  if (*rc::gen::arbitrary<bool>()) model.variants.front().serial_compute_us = 0.01 + positive_double();
+  if (*rc::gen::arbitrary<bool>()) model.serial = {any_variant(), 0.01 + positive_double()};
   model.source = any_text();
   return model;
 }

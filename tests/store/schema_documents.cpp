@@ -35,7 +35,7 @@ planner::CostModel all_gather_model() {
   model.op.kind = planner::OpKind::AllGatherMatmul;
   model.variants.front().local_compute = examples::affine_curve(planner::CurveAxis::Rows);
   model.anchored_interval = 0.02;
-  model.variants.front().serial_compute_us = 91.5;
+  model.serial = {model.variants.front().variant, 91.5};
   return model;
 }
 

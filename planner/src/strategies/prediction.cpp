@@ -213,19 +213,18 @@ Problem make_problem(const OpSpec& op, const CostModel& model, const PlanOptions
                      const StopCheck* stop_check) {
   const OpTraits& traits = traits_of(op.kind);
   const auto message_bytes = static_cast<double>(traits.message_bytes_per_unit(op));
-  return {
-      op,
-      model,
-      options,
-      traits,
-      traits.cut_axis_length(op),
-      message_bytes,
-      stop_check,
-      serial_compute_ratio(op, model.fingerprint),
-      std::ranges::any_of(model.variants, [](const VariantCost& cost) { return cost.serial_compute_us.has_value(); })
-          ? serial_compute_scale(model, op)
-          : std::nullopt,
-      options.require_significant_gain && !has_analytic_curve(model)};
+  const auto serial = serial_run(model, op);
+  return {op,
+          model,
+          options,
+          traits,
+          traits.cut_axis_length(op),
+          message_bytes,
+          stop_check,
+          serial_compute_ratio(op, model.fingerprint),
+          serial ? model.cost_of(serial->variant) : nullptr,
+          serial ? serial->compute_us : 0,
+          options.require_significant_gain && !has_analytic_curve(model)};
 }
 
 Error stopped_error() { return {ErrorCode::Cancelled, "", "planning was stopped before it had ended"}; }

@@ -22,10 +22,11 @@ struct Problem {
   const OpTraits& traits;
   std::int64_t rows; ///< length of the cut axis
   double message_bytes_per_unit;
-  const StopCheck* stop_check = nullptr;                     ///< null: nobody may stop it
-  double serial_compute_ratio = 1;                           ///< planner::serial_compute_ratio()
-  std::optional<double> serial_compute_scale = std::nullopt; ///< of known ones; empty where the model has none
-  bool requires_significance = true;                         ///< the options', of a model that was measured
+  const StopCheck* stop_check = nullptr;    ///< null: nobody may stop it
+  double serial_compute_ratio = 1;          ///< planner::serial_compute_ratio()
+  const VariantCost* serial_cost = nullptr; ///< of the variant whose serial run is known; null: none
+  double known_serial_compute_us = 0;       ///< of that run's matmul
+  bool requires_significance = true;        ///< the options', of a model that was measured
 
   /// What has searched until now may be left as it is: its result is thrown away.
   [[nodiscard]] bool is_stopped() const { return says_stop(stop_check); }
@@ -38,12 +39,12 @@ struct Problem {
   }
   /// Uncut matmul, the local part included.
   [[nodiscard]] double serial_compute_us(const VariantCost& cost) const {
-    if (serial_compute_scale && cost.serial_compute_us) return *serial_compute_scale * *cost.serial_compute_us;
+    if (&cost == serial_cost) return known_serial_compute_us;
     return serial_compute_ratio * (cost.local_us(op) + compute_us(cost, rows));
   }
   /// Whether a serial run may be of this variant: where one's is known, of no other, which is a guess beside it.
   [[nodiscard]] bool may_be_serial(const VariantCost& cost) const noexcept {
-    return !serial_compute_scale || cost.serial_compute_us;
+    return serial_cost == nullptr || serial_cost == &cost;
   }
   /// That, then the uncut collective.
   [[nodiscard]] double serial_us(const VariantCost& cost) const {

@@ -94,14 +94,18 @@ template <>
 inline constexpr auto kFields<planner::VariantCost> =
     std::tuple(field("variant", &planner::VariantCost::variant), field("compute", &planner::VariantCost::compute),
                field("communication", &planner::VariantCost::communication),
-               field("local_compute", &planner::VariantCost::local_compute),
-               field("serial_compute_us", &planner::VariantCost::serial_compute_us));
+               field("local_compute", &planner::VariantCost::local_compute));
+
+template <>
+inline constexpr auto kFields<planner::SerialRun> = std::tuple(field("variant", &planner::SerialRun::variant),
+                                                               field("compute_us", &planner::SerialRun::compute_us));
 
 template <>
 inline constexpr auto kFields<planner::CostModel> = std::tuple(
     document("cost_model"), field("op", &planner::CostModel::op),
     field("fingerprint", &planner::CostModel::fingerprint, Texts{}), field("variants", &planner::CostModel::variants),
     field("source", &planner::CostModel::source), field("anchored_interval", &planner::CostModel::anchored_interval),
+    field("serial", &planner::CostModel::serial),
     checked([](const planner::CostModel& model) -> Result<void> { return model.validate(); }));
 
 std::string encode(const planner::CostModel& model) { return dump(write_described(model)); }

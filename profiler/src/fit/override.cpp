@@ -133,10 +133,10 @@ Result<FitSummary> override_model(planner::CostModel model, const planner::Profi
     MC2_TRY(check_against(variant.compute.curve, compute));
     MC2_TRY(check_against(variant.communication.curve, communication));
     if (!compute.empty()) variant.compute.curve = overridden(variant.compute.curve, compute, summary.notes);
-    if (!compute.empty()) variant.serial_compute_us.reset();
     if (!communication.empty())
       variant.communication.curve = overridden(variant.communication.curve, communication, summary.notes);
   }
+  if (!compute.empty()) model.serial.reset();
   summary.model = std::move(model);
   MC2_TRY(summary.model.validate());
   return summary;

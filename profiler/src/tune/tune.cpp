@@ -237,8 +237,8 @@ Result<void> Tuner::check_new() {
 Result<void> Tuner::learn() {
   if (!tuned_.model) return {};
   if (tuned_.model->op == bench_.op())
-    tuned_.model = planner::with_serial_compute(*std::move(tuned_.model), tuned_.race.serial_variant,
-                                                median(tuned_.race.compute_us));
+    tuned_.model = planner::with_serial_run(*std::move(tuned_.model),
+                                            {tuned_.race.serial_variant, median(tuned_.race.compute_us)});
   const auto seen = observations(tuned_.race, *tuned_.model);
   if (seen.empty()) return {};
   MC2_ASSIGN(auto recalibrated, recalibrate(*tuned_.model, seen));

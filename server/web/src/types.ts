@@ -363,6 +363,10 @@ export interface Model {
   fingerprint: Fingerprint;
   op: Op;
   schema: "mc2.cost_model/1";
+  serial?: {
+    compute_us: number;
+    variant: Variant;
+  };
   source: string;
   variants: VariantCost[];
 }
@@ -636,6 +640,5 @@ export interface VariantCost {
   communication: ModelLane;
   compute: ModelLane;
   local_compute?: ModelCurve;
-  serial_compute_us?: number;
   variant: Variant;
 }

@@ -25,7 +25,7 @@ DOCUMENTS = [
     ("plan_ranges", mc2.PlanRanges, {}),
     ("plan_ranges#range", mc2.PlanRange, {}),
     ("plan_ranges#rule", mc2.CutRule, {"is_local_first": "schedule", "is_serial": "schedule"}),
-    ("cost_model", mc2.CostModel, {"anchored_interval": "to_dict"}),
+    ("cost_model", mc2.CostModel, {"anchored_interval": "to_dict", "serial": "to_dict"}),
     ("common#op", mc2.OpSpec, {"world_size": "ranks"}),
     ("common#variant", mc2.Variant, {}),
     ("profile", mc2.Profile, {}),

@@ -75,10 +75,6 @@ struct VariantCost {
   /// Matmul of a rank's own shard over rows of the cut axis, for kinds with a local part. Without it the compute curve
   /// answers: b rows of the cut axis are (R - 1) b rows of product, so the own L rows cost as much as L / (R - 1).
   std::optional<CostCurve> local_compute = std::nullopt;
-  /// What the matmul of a serial run of the model's operator took, all rows at once, of the variant that was the
-  /// fastest at that: on a GPU one launch of many tiles takes less than blocks that add up to as many. Source:
-  /// docs/cost_model.md §12.
-  std::optional<double> serial_compute_us = std::nullopt;
 
   /// Time of the local part of `op` in us; 0 for a kind without one.
   [[nodiscard]] double local_us(const OpSpec& op) const;
@@ -103,6 +99,14 @@ inline constexpr std::size_t kMaxVariantCount = 1024;
 /// were never timed side by side.
 inline constexpr double kPublishedContention = 1.15, kContentionInterval = 0.15;
 
+/// A serial run of a model's operator that was measured: on a GPU one launch of many tiles takes less than blocks that
+/// add up to as many. Source: docs/cost_model.md §12.
+struct SerialRun {
+  Variant variant;       ///< the fastest at it
+  double compute_us = 0; ///< its matmul, all rows at once
+  bool operator==(const SerialRun&) const = default;
+};
+
 /// What the planner knows of one operator on one machine. Valid for every length of the cut axis: for every m of the
 /// given n, k, dtype and ranks that is cut by rows too, or for every n of the given m, k, dtype and ranks.
 struct CostModel {
@@ -113,6 +117,7 @@ struct CostModel {
   /// Half-width of the 90 % interval of a makespan, relative, once the uncut parts' times are known: what remains when
   /// a drift of the machine's speed cancels. Learned from raced cuts; empty before any race.
   std::optional<double> anchored_interval = std::nullopt;
+  std::optional<SerialRun> serial = std::nullopt; ///< its variant need not be one of the model's
 
   /// Errors: InvalidSpec for no variants or too many, an invalid curve, a slow-down below kLeastSlowdown, a fixed cost
   /// below 0, a local curve for a kind without a local part, slices that Slices::parse() does not take, or an anchored
@@ -139,13 +144,13 @@ struct CostModel {
 /// The model of a machine whose lanes take so many times as long, both factors > 0.
 [[nodiscard]] CostModel scaled(CostModel model, double compute, double communication);
 
-/// What a serial_compute_us of the model's operator is to be multiplied with for another m, n and k: the ratio of all
-/// rows at once by the waves of tiles of a GPU whose rates are known. Empty where nothing carries it there.
-[[nodiscard]] std::optional<double> serial_compute_scale(const CostModel& model, const OpSpec& op);
+/// What the model's measured serial run says of another m, n and k: its matmul's time by the ratio of all rows at once
+/// by the waves of tiles of a GPU whose rates are known. Empty where there is none or nothing carries it there.
+[[nodiscard]] std::optional<SerialRun> serial_run(const CostModel& model, const OpSpec& op);
 
-/// The model with what the matmul of a serial run of its operator with a variant took; as it is where blocks add up to
-/// that, and for a variant that it does not have.
-[[nodiscard]] CostModel with_serial_compute(CostModel model, const Variant& variant, double us);
+/// The model with a serial run of its operator; as it is where blocks add up to that, and for a variant that it does
+/// not have.
+[[nodiscard]] CostModel with_serial_run(CostModel model, const SerialRun& run);
 
 /// The model with each variant's curves scaled so that the uncut lanes of `op` take the given times, each alone: what
 /// remains of a model when the machine's speed has drifted since it was profiled. Times > 0.
