@@ -1,6 +1,8 @@
 #include "mc2/planner/profile.hpp"
 
+#include <algorithm>
 #include <array>
+#include <limits>
 #include <utility>
 
 #include "mc2/planner/text.hpp"
@@ -19,6 +21,18 @@ Result<Component> parse_component(std::string_view text) {
   return parse_name<Component>(kComponentNames, text, "component");
 }
 Result<Context> parse_context(std::string_view text) { return parse_name<Context>(kContextNames, text, "context"); }
+
+void Profile::add_session(std::span<const Sample> session) {
+  if (session.empty()) return;
+  const auto [first, last] = std::ranges::minmax(session, {}, &Sample::round);
+  const std::int64_t had = samples.empty() ? -1 : std::ranges::max(samples, {}, &Sample::round).round;
+  const std::int64_t most = std::int64_t{std::numeric_limits<int>::max()} - last.round;
+  const auto shift = static_cast<int>(std::clamp<std::int64_t>(had + 1 - first.round, 0, most));
+  for (Sample sample : session) {
+    sample.round += shift;
+    samples.push_back(std::move(sample));
+  }
+}
 
 Result<void> validate_block_times(double fused_us, double compute_us, double communication_us) {
   constexpr double kMostBusyShare = 1.05;

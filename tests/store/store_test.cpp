@@ -181,6 +181,22 @@ TEST(Store, SamplesAccumulateInOrderUntilRemoved) {
   expect_error(store.find_profile(op, fingerprint), ErrorCode::NotFound, "has no samples for matmul_all_reduce m=1024");
 }
 
+/// Samples that were pushed, imported or merged begin at round 0 as others did, on a machine of another speed.
+TEST(Store, RoundsOfTwoSessionsStayApart) {
+  const TemporaryDirectory directory;
+  Store store = open_new(directory / "mc2.db");
+  const auto op = examples::op();
+  const auto fingerprint = examples::fingerprint();
+  const std::vector<planner::Sample> session{examples::sample(0), examples::sample(1)};
+  const std::vector<planner::Sample> resumed{examples::sample(2)};
+  for (const auto& one : {session, resumed, session})
+    ASSERT_TRUE(store.append_samples(op, fingerprint, one, kNow).ok());
+  const auto profile = store.find_profile(op, fingerprint).value();
+  std::vector<int> rounds;
+  for (const planner::Sample& sample : profile.samples) rounds.push_back(sample.round);
+  EXPECT_EQ(rounds, (std::vector<int>{0, 1, 2, 3, 4}));
+}
+
 TEST(Store, KeepsTheSameSamplesOnceWhereAsked) {
   const TemporaryDirectory directory;
   Store store = open_new(directory / "mc2.db");

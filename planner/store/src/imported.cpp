@@ -1,6 +1,7 @@
 #include "mc2/store/imported.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <set>
 #include <tuple>
 
@@ -59,16 +60,11 @@ std::map<std::string, std::string> imported_fields(const std::string& device) {
 
 Profile ImportedMachine::profile_for(const planner::OpSpec& op) const {
   Profile result{op, fingerprint, {}};
-  int first_round = 0;
   for (const auto& profile : profiles) {
-    int last_round = first_round - 1;
-    for (Sample sample : profile.samples) {
-      if (!answers_for(profile, sample, op)) continue;
-      sample.round += first_round;
-      last_round = std::max(last_round, sample.round);
-      result.samples.push_back(std::move(sample));
-    }
-    first_round = last_round + 1;
+    std::vector<Sample> session;
+    std::ranges::copy_if(profile.samples, std::back_inserter(session),
+                         [&](const Sample& sample) { return answers_for(profile, sample, op); });
+    result.add_session(session);
   }
   return result;
 }

@@ -135,8 +135,7 @@ Result<planner::Profile> Store::find_profile(const planner::OpSpec& op, const pl
       const auto batch = decode_profile(record.value().document);
       if (!batch && batch.error().code == ErrorCode::Stale) continue; // of other blocks than today's
       if (!batch) return impl_->error(ErrorCode::Corrupt, "samples cannot be read (" + batch.error().text() + ")");
-      const auto& samples = batch.value().samples;
-      profile.samples.insert(profile.samples.end(), samples.begin(), samples.end());
+      profile.add_session(batch.value().samples);
     }
     if (!profile.samples.empty()) return profile;
     return impl_->error(ErrorCode::NotFound,

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -54,6 +55,10 @@ struct Profile {
   OpSpec op; ///< m is the uncut size
   Fingerprint fingerprint;
   std::vector<Sample> samples;
+
+  /// Adds what another session took: rounds that the profile has already become later ones, so that each keeps the
+  /// speed that the machine had in it.
+  void add_session(std::span<const Sample> session);
   bool operator==(const Profile&) const = default;
 };
 
