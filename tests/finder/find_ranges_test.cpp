@@ -14,6 +14,7 @@ using planner::CostModel;
 using planner::OpSpec;
 using planner::PlanRanges;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 OpSpec op_of(std::int64_t m) { return mc2::testing::all_reduce_op(m, 1024, 1024, planner::DType::F32, 2); }
 
@@ -131,6 +132,28 @@ TEST(FindModel, ALevelHoldsForMessagesOfEveryLength) {
   for (const std::int64_t m : {300, 512, 700, 1024, 3000}) profiled_us[m] = communication_us(m);
   found.level = {.compute = 1, .communication = 3, .run_count = 1};
   for (const auto& [m, us] : profiled_us) EXPECT_NEAR(communication_us(m), 3 * us, 1e-9 * us) << m;
+}
+
+double width(const planner::Plan& plan) { return (plan.makespan.high_us - plan.makespan.low_us) / plan.makespan.us; }
+
+TEST(FindModel, AnIntervalGrowsWithTheDistanceToTheBlocksThatWereMeasured) {
+  FoundModel found{.model = model_of(1024, 1)};
+  found.model.variants.front().compute.curve.valid_min_x = 512;
+  found.model.variants.front().compute.curve.valid_max_x = 1024;
+  const auto width_of = [&](std::int64_t rows) {
+    return width(predict_with(found, question(rows), planner::uncut(op_of(rows))).value());
+  };
+  EXPECT_EQ(width_of(512), 0);
+  EXPECT_EQ(width_of(1024), 0);
+  EXPECT_NEAR(width_of(256), 2 * 0.03, 1e-9);
+  EXPECT_NEAR(width_of(8192), 2 * 0.09, 1e-9);
+}
+
+TEST(FindModel, APlanTellsThatItsMachineWasSeenOnceOnly) {
+  FoundModel found{.model = model_of(1024, 1)};
+  EXPECT_THAT(plan_with(found, question(512)).value().makespan.reason, Not(HasSubstr("one session")));
+  found.has_later_runs = false;
+  EXPECT_THAT(plan_with(found, question(512)).value().makespan.reason, HasSubstr("of one session"));
 }
 
 TEST(FindRanges, TakeMessagesOfEachLengthAsThatMAlone) {

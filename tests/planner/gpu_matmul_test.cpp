@@ -178,6 +178,15 @@ TEST(GpuMatmul, SerialIsOfTheVariantWhoseSerialRunWasMeasured) {
   EXPECT_EQ(plan.schedule, Schedule::Serial);
   EXPECT_DOUBLE_EQ(plan.makespan.us, plan.serial_us);
   EXPECT_DOUBLE_EQ(plan.compute_us, 60);
+  OpSpec other = op;
+  other.m = 640; // no cut
+  EXPECT_EQ(make_plan(other, model, {}).value().variant, measured);
+  CostModel tiled = model; // a tile is of one size
+  tiled.variants.push_back(tiled.variants.front());
+  tiled.variants.back().variant.fields["tile"] = "128x160";
+  tiled = with_serial_run(tiled, {tiled.variants.back().variant, 60});
+  EXPECT_EQ(make_plan(op, tiled, {}).value().variant, tiled.variants.back().variant);
+  EXPECT_EQ(make_plan(other, tiled, {}).value().variant, measured);
   const PlanRanges ranges = plan_ranges(op, 512, 512, model, default_options_on(model.fingerprint)).value();
   EXPECT_EQ(plan_at(ranges, 512).value().variant, measured);
 }

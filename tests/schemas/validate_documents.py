@@ -60,6 +60,8 @@ def is_free(path):
 def is_optional(path, document):
     if path[0] == "sites" and len(path) == 3 and path[-1] in OPTIONAL_OF_SITES:
         return True
+    if document.get("schema") == "mc2.plan_table/1" and len(path) == 3:
+        return path[-1].startswith(("benefit_", "measured_", "neighbour_"))
     if path == ("machines",) or path[0] == "changes" and (path[-1] in ("purpose", "row") or "row" in path[:-1]):
         return path[-1] not in ("row_id", "nonce")  # the purpose is of plans, the others for replicas
     if path in (("samples",), ("models",), ("measurements",)) and document.get("schema") == "mc2.pruned/1":  # as asked

@@ -154,6 +154,33 @@ TEST(Exporter, EditedTablesAreReadByValueAndTheirChangesNamed) {
   }
 }
 
+TEST(Exporter, TablesHaveWhatWasMeasuredApartFromWhatWasPredicted) {
+  ExportItem raced = short_first();
+  raced.plan.validation = planner::Validation{.fused_us = 91.5,
+                                              .serial_us = 121.5,
+                                              .benefit = 0.25,
+                                              .benefit_low = 0.125,
+                                              .benefit_high = 0.375,
+                                              .pair_count = 40};
+  ExportItem other = raced;
+  other.plan = plan_of({1024, 1024}, 2048);
+  other.plan.validation.reset();
+  const std::string csv = written("csv", {raced, other});
+  EXPECT_THAT(csv, HasSubstr(",provenance,measured_us,measured_serial_us,measured_benefit,measured_benefit_low,"
+                             "measured_benefit_high,neighbour_loss,document\n"));
+  EXPECT_THAT(csv, HasSubstr(",91.5,121.5,0.25,0.125,0.375,,"));
+  EXPECT_THAT(csv, HasSubstr(",interpolated,,,,,,,")); // no race measured the other
+  EXPECT_THAT(written("markdown", {raced}), HasSubstr("| 91.5 | 121.5 | 0.25 | 0.125 | 0.375 |"));
+  const std::string table = written("m-table", {raced, other});
+  EXPECT_THAT(table, HasSubstr("\"measured_benefit_low\": 0.125"));
+  EXPECT_EQ(table.find("\"measured_us\""), table.rfind("\"measured_us\""));
+  for (const char* format : {"csv", "m-table"}) {
+    const auto back = find_exporter(format).value()->read(written(format, {raced, other}));
+    ASSERT_TRUE(back) << back.error().text();
+    EXPECT_EQ(encode(back.value()[0].plan), encode(raced.plan)) << format;
+  }
+}
+
 TEST(Exporter, UncutRowsAreReadByValue) {
   const auto* csv = find_exporter("csv").value();
   const auto* table = find_exporter("m-table").value();

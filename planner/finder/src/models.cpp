@@ -136,6 +136,7 @@ Result<FoundModel> find_model(const ModelPlaces& places, const PlanQuestion& que
   const CostModel asked = planner::at_length(model, messages, question.op);
   const auto uncut = planner::predict_cut(question.op, asked, planner::uncut(question.op));
   planner::SpeedSpread& spread = found.value().spread;
+  found.value().has_later_runs = !record.ratios.empty();
   spread = planner::speed_spread(record.ratios, uncut ? uncut.value().serial_us : 0);
   if (!question.time_uncut) {
     found.value().level = planner::speed_level(model, messages, question.op, record.runs);
@@ -166,9 +167,39 @@ CostModel as_it_is_now(const FoundModel& found, const OpSpec& op) {
   return planner::with_spread(planner::with_level(std::move(model), found.level), found.spread);
 }
 
+namespace {
+
+/// What an interval is wider for each doubling of a block's size between those that were measured and the plan's:
+/// assumed, docs/cost_model.md §14.
+constexpr double kBeyondSpread = 0.03;
+
+/// Doublings between the sizes that a curve was measured for and those from `least` to `most`; 0 within.
+double doublings_beyond(const planner::CostCurve& curve, double least, double most) {
+  if (curve.is_analytic || !(curve.valid_max_x > 0)) return 0;
+  return std::max({0.0, std::log2(curve.valid_min_x / least), std::log2(most / curve.valid_max_x)});
+}
+
+/// Of the lane whose blocks are the farther away.
+double doublings_beyond(const planner::Plan& plan, const CostModel& model) {
+  const planner::VariantCost* const cost = model.cost_of(plan.variant);
+  if (cost == nullptr) return 0;
+  const auto [shortest, longest] = std::ranges::minmax(plan.cut.block_rows);
+  const auto least = static_cast<double>(shortest), most = static_cast<double>(longest);
+  const auto bytes = static_cast<double>(planner::traits_of(plan.op.kind).message_bytes_per_unit(plan.op));
+  return std::max(doublings_beyond(cost->compute.curve, least, most),
+                  doublings_beyond(cost->communication.curve, bytes * least, bytes * most));
+}
+
+} // namespace
+
 planner::Plan labelled(planner::Plan plan, const FoundModel& found, const PlanQuestion& question) {
-  if (plan.makespan.provenance != planner::Provenance::Analytic)
+  if (plan.makespan.provenance != planner::Provenance::Analytic) {
     plan = planner::with_wider_overlap(found.spread.overlap, std::move(plan));
+    const double beyond = doublings_beyond(plan, found.model);
+    plan = planner::with_wider_makespan(kBeyondSpread * beyond, std::move(plan));
+    if (!found.has_later_runs && !question.time_uncut)
+      plan.makespan.reason += "; of one session: no run has told yet how this machine's speed changes";
+  }
   if (question.time_uncut) {
     plan = planner::with_wider_makespan(found.model.anchored_interval.value_or(0), std::move(plan));
     plan.makespan.reason += "; at the speed that the uncut parts have now";

@@ -19,6 +19,19 @@ namespace {
 using nlohmann::json;
 using planner::Plan;
 
+/// Empty for a plan that no race has measured.
+template <double planner::Validation::*kValue>
+std::string measured_cell(const ExportItem& item) {
+  return item.plan.validation ? number_cell(item.plan.validation.value().*kValue) : std::string();
+}
+
+/// Empty for a plan that an earlier mc2 made.
+template <double planner::BenefitInterval::*kEnd>
+std::string benefit_cell(const ExportItem& item) {
+  return item.plan.benefit_interval ? number_cell(item.plan.benefit_interval.value().*kEnd) : std::string();
+}
+
+/// What was predicted, then what was measured.
 constexpr std::array kColumns{
     TableColumn{"kind", [](const ExportItem& item) { return std::string(to_string(item.plan.op.kind)); }},
     TableColumn{"m", [](const ExportItem& item) { return std::to_string(item.plan.op.m); }},
@@ -33,8 +46,15 @@ constexpr std::array kColumns{
     TableColumn{"high_us", [](const ExportItem& item) { return number_cell(item.plan.makespan.high_us); }},
     TableColumn{"serial_us", [](const ExportItem& item) { return number_cell(item.plan.serial_us); }},
     TableColumn{"benefit", [](const ExportItem& item) { return number_cell(item.plan.benefit()); }},
+    TableColumn{"benefit_low", benefit_cell<&planner::BenefitInterval::low>},
+    TableColumn{"benefit_high", benefit_cell<&planner::BenefitInterval::high>},
     TableColumn{"provenance",
                 [](const ExportItem& item) { return std::string(to_string(item.plan.makespan.provenance)); }},
+    TableColumn{"measured_us", measured_cell<&planner::Validation::fused_us>},
+    TableColumn{"measured_serial_us", measured_cell<&planner::Validation::serial_us>},
+    TableColumn{"measured_benefit", measured_cell<&planner::Validation::benefit>},
+    TableColumn{"measured_benefit_low", measured_cell<&planner::Validation::benefit_low>},
+    TableColumn{"measured_benefit_high", measured_cell<&planner::Validation::benefit_high>},
     TableColumn{"neighbour_loss", [](const ExportItem& item) {
                   return item.neighbour_loss ? number_cell(*item.neighbour_loss) : std::string();
                 }}};
@@ -153,6 +173,17 @@ json m_table_entry(const ExportItem& item) {
                 {"benefit", plan.benefit()},
                 {"provenance", to_string(plan.makespan.provenance)},
                 {"plan", json::parse(encode(plan))}};
+  if (plan.benefit_interval) {
+    entry["benefit_low"] = plan.benefit_interval->low;
+    entry["benefit_high"] = plan.benefit_interval->high;
+  }
+  if (plan.validation) {
+    entry["measured_us"] = plan.validation->fused_us;
+    entry["measured_serial_us"] = plan.validation->serial_us;
+    entry["measured_benefit"] = plan.validation->benefit;
+    entry["measured_benefit_low"] = plan.validation->benefit_low;
+    entry["measured_benefit_high"] = plan.validation->benefit_high;
+  }
   if (item.neighbour_loss) entry["neighbour_loss"] = *item.neighbour_loss;
   return entry;
 }

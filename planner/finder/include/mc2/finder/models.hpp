@@ -58,6 +58,7 @@ struct FoundModel {
   /// How far off the machine's earlier predictions were; its plans are less sure by that. 0 of the uncut parts where
   /// they were timed.
   planner::SpeedSpread spread = {};
+  bool has_later_runs = true; ///< whether any run has told how far off predictions of this machine are
   /// How fast the operator's later runs were; its plans are as fast. The model itself is as it was profiled.
   planner::SpeedLevel level = {};
   /// What all of the machine's models say of messages as long as the operator's.
