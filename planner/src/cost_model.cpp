@@ -176,12 +176,18 @@ CostCurve scaled(CostCurve curve, double factor) {
   return curve;
 }
 
+namespace {
+
+void scale(VariantCost& cost, double compute, double communication) {
+  cost.compute.curve = scaled(std::move(cost.compute.curve), compute);
+  if (cost.local_compute) cost.local_compute = scaled(*std::move(cost.local_compute), compute);
+  cost.communication.curve = scaled(std::move(cost.communication.curve), communication);
+}
+
+} // namespace
+
 CostModel scaled(CostModel model, double compute, double communication) {
-  for (auto& variant : model.variants) {
-    variant.compute.curve = scaled(std::move(variant.compute.curve), compute);
-    if (variant.local_compute) variant.local_compute = scaled(*std::move(variant.local_compute), compute);
-    variant.communication.curve = scaled(std::move(variant.communication.curve), communication);
-  }
+  for (auto& variant : model.variants) scale(variant, compute, communication);
   if (model.serial) model.serial->compute_us *= compute;
   return model;
 }
@@ -190,10 +196,7 @@ CostModel anchored(CostModel model, const OpSpec& op, double compute_us, double 
   double log_factors = 0;
   for (auto& variant : model.variants) {
     const double compute_factor = compute_us / variant.uncut_compute_us(op);
-    const double communication_factor = communication_us / variant.uncut_communication_us(op);
-    variant.compute.curve = scaled(variant.compute.curve, compute_factor);
-    if (variant.local_compute) variant.local_compute = scaled(*variant.local_compute, compute_factor);
-    variant.communication.curve = scaled(variant.communication.curve, communication_factor);
+    scale(variant, compute_factor, communication_us / variant.uncut_communication_us(op));
     log_factors += std::log(compute_factor);
   }
   if (model.serial) model.serial->compute_us *= std::exp(log_factors / static_cast<double>(model.variants.size()));

@@ -136,11 +136,10 @@ Result<CostModel> at_speed(const CostModel& model, const OpSpec& op, std::span<c
     result.variants.push_back(std::move(now.variants.front()));
     if (model.serial) log_factors += std::log(now.serial->compute_us / model.serial->compute_us);
   }
+  if (result.variants.empty()) return Error{ErrorCode::NotFound, "uncut times", "are of none of the model's variants"};
   if (result.serial) // each variant's uncut blocks tell how fast the machine is now
-    result.serial->compute_us *=
-        std::exp(log_factors / static_cast<double>(std::max<std::size_t>(1, result.variants.size())));
-  if (!result.variants.empty()) return result;
-  return Error{ErrorCode::NotFound, "uncut times", "are of none of the model's variants"};
+    result.serial->compute_us *= std::exp(log_factors / static_cast<double>(result.variants.size()));
+  return result;
 }
 
 Plan with_wider_makespan(double relative_interval, Plan plan) {

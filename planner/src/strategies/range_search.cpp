@@ -172,16 +172,18 @@ double RangeSearch::makespan_us(const Problem& problem, const Choice& cut) const
 }
 
 std::optional<Choice> RangeSearch::apply(const CutRule& rule, const VariantCost& cost, std::int64_t m) const {
-  const Case at(*this, m);
-  const BlockSplit split = rule.split(at.problem.rows);
+  OpSpec op = longest_;
+  op.m = m;
+  const BlockSplit split = rule.split(traits_of(op.kind).cut_axis_length(op));
   if (!rule.is_cut()) {
+    const Case at(*this, m);
     if (uncut_schedule(at.problem, cost) != rule.schedule) return std::nullopt;
     return Choice{&cost, rule.schedule, split, uncut_us(at.problem, cost)};
   }
   if (split.block_count() < 2 || split.block_count() > options_.max_block_count) return std::nullopt;
   const double score_us = passings_[place_of(cost)].shares_waves(split)
-                              ? objective_us(at.problem, cost, split.cut())
-                              : candidate_of(cost).score_us(split, cost.local_us(at.op), is_expected_);
+                              ? objective_us(Case(*this, m).problem, cost, split.cut())
+                              : candidate_of(cost).score_us(split, cost.local_us(op), is_expected_);
   return Choice{&cost, rule.schedule, split, score_us};
 }
 
