@@ -349,14 +349,23 @@ double time_ratio(std::span<const MessageTimes::Point> known, const CostCurve& c
 MessageTimes message_times(std::span<const CostModel> models, OpSpec profiled) {
   MessageTimes times{profiled, {}};
   std::map<std::string, std::map<double, std::vector<double>>> seen_us;
+  std::map<std::string, std::vector<double>> saved_us;
   for (const CostModel& model : models) {
     OpSpec resized = model.op;
     resized.m = profiled.m, resized.n = profiled.n, resized.k = profiled.k;
     if (resized != profiled) continue;
     for (const VariantCost& cost : model.variants) {
       const double bytes = message_bytes(model.op), us = cost.uncut_communication_us(model.op);
-      if (!cost.communication.curve.is_analytic && us > 0) seen_us[cost.variant.text()][bytes].push_back(us);
+      if (cost.communication.curve.is_analytic || !(us > 0)) continue;
+      seen_us[cost.variant.text()][bytes].push_back(us);
+      const double factor = cost.communication.slowdown;
+      if (factor < 1) saved_us[cost.variant.text()].push_back((1 - factor) * us);
     }
+  }
+  for (auto& [variant, us] : saved_us) {
+    const auto middle = us.begin() + static_cast<std::ptrdiff_t>(us.size() / 2);
+    std::ranges::nth_element(us, middle);
+    times.saved_us_by_variant[variant] = *middle;
   }
   for (const auto& [variant, by_bytes] : seen_us)
     for (const auto& [bytes, us] : by_bytes) {
@@ -409,10 +418,13 @@ CostModel at_length(CostModel model, const MessageTimes& messages, const OpSpec&
     const double ratio = time_ratio(known->second, curve, message_bytes(op), is_steady);
     if (!(std::isfinite(ratio) && ratio > 0)) continue;
     curve = scaled(std::move(curve), ratio);
-    // What a run does not pay of the collective is the start of a pass of its own: as long, whatever the message.
-    if (const double factor = cost.communication.slowdown; factor < 1)
-      cost.communication.slowdown =
-          std::clamp(1 - (1 - factor) * profiled_us / curve.time_us(message_bytes(op)), kLeastSlowdown, 1.0);
+    // What a cut does not pay of the collective is the start of a pass of its own: as long, whatever the message. Where
+    // the matmul took longest, this model's race could not tell, but others' could.
+    const auto saved = messages.saved_us_by_variant.find(cost.variant.text());
+    const double factor = cost.communication.slowdown;
+    if (factor >= 1 && saved == messages.saved_us_by_variant.end()) continue;
+    const double saved_us = factor < 1 ? (1 - factor) * profiled_us : saved->second;
+    cost.communication.slowdown = std::clamp(1 - saved_us / curve.time_us(message_bytes(op)), kLeastSlowdown, 1.0);
   }
   return model;
 }

@@ -293,6 +293,31 @@ TEST(MessageTimes, OnAGpuTheLineThroughTwoGoesOnBeyondThem) {
   }
 }
 
+/// Where the matmul takes longest, a race cannot tell what a cut saves of the collective.
+TEST(MessageTimes, WhatOthersSaveHoldsForAModelThatCouldNotTell) {
+  const auto model_of_factor = [](double factor, std::int64_t m) {
+    CostModel model = source_model();
+    model.op = shaped(1024, 1024, m);
+    model.variants.front().communication.slowdown = factor;
+    return model;
+  };
+  const std::vector models{model_of_factor(1.02, 1024), model_of_factor(0.5, 2048), model_of_factor(0.8, 2048),
+                           model_of_factor(0.75, 2048)};
+  const MessageTimes messages = message_times(models, models.front().op);
+  const auto communication = [](const CostModel& model) {
+    return model.variants.front().uncut_communication_us(model.op);
+  };
+  const double saved_us = 0.25 * communication(models.back()); // the median
+  const OpSpec asked = shaped(1024, 1024, 4096);
+  CostModel answered = at_length(models.front(), messages, asked);
+  answered.op = asked;
+  EXPECT_NEAR((1 - answered.variants.front().communication.slowdown) * communication(answered), saved_us, 1e-9);
+  EXPECT_EQ(at_length(models.front(), message_times(std::span(models).first(1), asked), asked)
+                .variants.front()
+                .communication.slowdown,
+            1.02);
+}
+
 TEST(Transfer, WidensTheIntervalByTheDistance) {
   const Transfer twice = transferred(source_model(), shaped(1024, 2048));
   // One doubling of n k, half a doubling of the aspect n / k measured as log2(2) / 2.

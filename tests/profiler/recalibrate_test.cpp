@@ -169,6 +169,16 @@ TEST(Recalibrate, ALaneThatTakesLessInACutMayTakeLessStill) {
   EXPECT_NEAR(factors_of(learned.model).communication_slowdown, 0.4, 0.01);
 }
 
+TEST(Recalibrate, ACollectiveOfWhichTheMatmulDoesAPartMayComeOutBelowOne) {
+  const auto learn = [](const char* name) {
+    CostModel truth = model_with({1, 0.7, 0}), profiled = model_with({1, 1, 0});
+    truth.variants[0].variant.name = profiled.variants[0].variant.name = name;
+    return factors_of(recalibrate(profiled, observe_all(truth), kOpenMind).value().model).communication_slowdown;
+  };
+  EXPECT_NEAR(learn(planner::kTileStoreVariant.data()), 0.7, 0.01);
+  EXPECT_NEAR(learn("direct"), 1, 0.01); // of which no cut is faster than lanes that nothing disturbs
+}
+
 TEST(Recalibrate, StaysInsideTheBoundsWhenTheRacesAreFasterThanPossible) {
   const CostModel model = model_with({1, 1, 0});
   auto observations = observe_all(model);

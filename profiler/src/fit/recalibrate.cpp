@@ -27,8 +27,8 @@ CostModel with_parameters(CostModel model, const planner::Variant& variant, cons
   for (auto& cost : model.variants) {
     if (cost.variant != variant) continue;
     // Numeric differentiation steps over the bounds, where the model is not defined.
-    cost.compute.slowdown = std::max(parameters[0], cost.compute.least_slowdown());
-    cost.communication.slowdown = std::max(parameters[1], cost.communication.least_slowdown());
+    cost.compute.slowdown = std::max(parameters[0], cost.least_slowdown(planner::Lane::Compute));
+    cost.communication.slowdown = std::max(parameters[1], cost.least_slowdown(planner::Lane::Communication));
     cost.compute.slowdown_interval = cost.communication.slowdown_interval = 0;
     second_lane(cost, model.op.kind).fixed_us = std::max(parameters[2], 0.0);
   }
@@ -130,12 +130,13 @@ void solve(const CostModel& model, std::span<const RaceObservation> observations
                             options.slowdown_spread,
                             options.fixed_spread * mean_block_us(observations)}),
       nullptr, parameters);
-  for (const int slowdown : {0, 1}) {
-    const planner::LaneCost& lane = slowdown == 0 ? cost.compute : cost.communication;
-    problem.SetParameterLowerBound(parameters, slowdown, lane.least_slowdown());
+  const auto bound = [&](int slowdown, const planner::LaneCost& lane, planner::Lane name) {
+    problem.SetParameterLowerBound(parameters, slowdown, cost.least_slowdown(name));
     // One below 1 stays so: it is of another kind.
     problem.SetParameterUpperBound(parameters, slowdown, lane.slowdown < 1 ? kMostPart : kMaxSlowdown);
-  }
+  };
+  bound(0, cost.compute, planner::Lane::Compute);
+  bound(1, cost.communication, planner::Lane::Communication);
   problem.SetParameterLowerBound(parameters, 2, 0);
   ceres::Solver::Options solver;
   solver.logging_type = ceres::SILENT;

@@ -92,11 +92,11 @@ FactorVector FactorScale::standard(const CostModel& model, const Variant& varian
 
 CostModel FactorScale::model_at(CostModel model, const Variant& variant, const FactorVector& standard) const {
   auto& cost = cost_in(model, variant);
-  const auto moved = [&](const planner::LaneCost& lane, double profiled, double deviations) {
-    return std::max(lane.least_slowdown(), profiled * std::exp(slowdown_spread * deviations));
+  const auto moved = [&](planner::Lane lane, double profiled, double deviations) {
+    return std::max(cost.least_slowdown(lane), profiled * std::exp(slowdown_spread * deviations));
   };
-  cost.compute.slowdown = moved(cost.compute, compute, standard[0]);
-  cost.communication.slowdown = moved(cost.communication, communication, standard[1]);
+  cost.compute.slowdown = moved(planner::Lane::Compute, compute, standard[0]);
+  cost.communication.slowdown = moved(planner::Lane::Communication, communication, standard[1]);
   second_lane(cost, model.op.kind).fixed_us = std::max(0.0, fixed_us + fixed_scale_us * standard[2]);
   return model;
 }

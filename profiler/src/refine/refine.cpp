@@ -475,18 +475,19 @@ Result<void> Refiner::add_families() {
 void Refiner::learn_factors(const Family& family) {
   const FactorVector after = family.scale.standard(result_.model, family.variant);
   const FactorVector deviations = family.posterior.factor_deviations();
-  const auto slowdown = [&](LearnedFactor::What what, const planner::LaneCost& profiled, int at) {
-    const double before = profiled.slowdown;
+  const auto slowdown = [&](LearnedFactor::What what, double before, double least, int at) {
     const auto value = [&](double standard) {
-      return std::max(profiled.least_slowdown(), before * std::exp(family.scale.slowdown_spread * standard));
+      return std::max(least, before * std::exp(family.scale.slowdown_spread * standard));
     };
     result_.factors.push_back({what, before, value(-kNormal90), value(kNormal90), value(after[at]),
                                value(after[at] - kNormal90 * deviations[at]),
                                value(after[at] + kNormal90 * deviations[at]), deviations[at] < kDeterminedShare});
   };
   const auto& profiled = *model_.cost_of(family.variant);
-  slowdown(LearnedFactor::What::ComputeSlowdown, profiled.compute, 0);
-  slowdown(LearnedFactor::What::CommunicationSlowdown, profiled.communication, 1);
+  slowdown(LearnedFactor::What::ComputeSlowdown, profiled.compute.slowdown,
+           profiled.least_slowdown(planner::Lane::Compute), 0);
+  slowdown(LearnedFactor::What::CommunicationSlowdown, profiled.communication.slowdown,
+           profiled.least_slowdown(planner::Lane::Communication), 1);
   const auto us = [&](double standard) {
     return std::max(0.0, family.scale.fixed_us + family.scale.fixed_scale_us * standard);
   };

@@ -40,7 +40,8 @@ inline constexpr std::string_view kSlicesSetting = "slices";
 inline constexpr std::string_view kMatmulSmsSetting = "gemm_sms";
 
 /// The variant whose blocks share waves: one kernel multiplies the tiles of all of them, of 128 rows and as many
-/// columns as its setting says before an x (cuBLASLt's rows are our columns), 256 where it does not say.
+/// columns as its setting says before an x (cuBLASLt's rows are our columns), 256 where it does not say. It stores them
+/// where they are summed, a part of the collective.
 inline constexpr std::string_view kTileStoreVariant = "tile_store";
 inline constexpr std::string_view kTileSetting = "tile";
 
@@ -63,8 +64,6 @@ struct LaneCost {
   /// Of a cut's blocks over what they take alone, while the other lane rests; then that of the other lane's being busy.
   [[nodiscard]] double block_factor() const noexcept { return std::min(1.0, slowdown); }
   [[nodiscard]] double contention() const noexcept { return std::max(1.0, slowdown); }
-  /// What a factor that is fitted anew may come down to: below 1 only where it was.
-  [[nodiscard]] double least_slowdown() const noexcept { return slowdown < 1 ? kLeastSlowdown : 1; }
   bool operator==(const LaneCost&) const = default;
 };
 
@@ -76,6 +75,9 @@ struct VariantCost {
   /// answers: b rows of the cut axis are (R - 1) b rows of product, so the own L rows cost as much as L / (R - 1).
   std::optional<CostCurve> local_compute = std::nullopt;
 
+  /// What a lane's factor that is fitted anew may come down to: below 1 where it was, and where the matmul does a part
+  /// of the collective.
+  [[nodiscard]] double least_slowdown(Lane lane) const noexcept;
   /// Time of the local part of `op` in us; 0 for a kind without one.
   [[nodiscard]] double local_us(const OpSpec& op) const;
   /// What the lanes of the uncut `op` take alone, in us: the local part is a matmul of its own.
