@@ -142,13 +142,15 @@ std::optional<SerialRun> serial_run(const CostModel& model, const OpSpec& op) {
   const auto at_once_us = [&](const OpSpec& of) {
     return BlockWaves(*rates, of, {}).at_once_us(static_cast<double>(of.m));
   };
-  SerialRun run{model.serial->variant, model.serial->compute_us * at_once_us(op) / at_once_us(model.op)};
-  // A tile that was the fastest for one size need not be for another; without one the library chooses.
-  Variant any_tile = run.variant;
-  if (run.variant.name != kTileStoreVariant && any_tile.fields.erase(std::string(kTileSetting)) > 0 &&
-      model.cost_of(any_tile) != nullptr)
-    run.variant = std::move(any_tile);
-  return run;
+  return SerialRun{of_any_size(model, model.serial->variant),
+                   model.serial->compute_us * at_once_us(op) / at_once_us(model.op)};
+}
+
+Variant of_any_size(const CostModel& model, const Variant& variant) {
+  if (variant.name == kTileStoreVariant) return variant;
+  Variant any_tile = variant;
+  any_tile.fields.erase(std::string(kTileSetting));
+  return model.cost_of(any_tile) == nullptr ? variant : any_tile;
 }
 
 CostModel with_serial_run(CostModel model, const SerialRun& run) {

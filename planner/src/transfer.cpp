@@ -354,6 +354,7 @@ MessageTimes message_times(std::span<const CostModel> models, OpSpec profiled) {
     OpSpec resized = model.op;
     resized.m = profiled.m, resized.n = profiled.n, resized.k = profiled.k;
     if (resized != profiled) continue;
+    if (model.serial) times.serial_by_bytes.emplace(message_bytes(model.op), model.serial->variant);
     for (const VariantCost& cost : model.variants) {
       const double bytes = message_bytes(model.op), us = cost.uncut_communication_us(model.op);
       if (cost.communication.curve.is_analytic || !(us > 0)) continue;
@@ -404,11 +405,20 @@ CostModel no_faster_than_at_once(CostModel model, const OpSpec& op) {
   return model;
 }
 
+/// Which variant sends a whole message the fastest depends on its length.
+void choose_serial_variant(CostModel& model, const MessageTimes& messages, double bytes) {
+  if (!model.serial || messages.serial_by_bytes.empty()) return;
+  const auto distance = [bytes](const auto& known) { return std::abs(std::log(known.first / bytes)); };
+  const Variant& nearest = std::ranges::min_element(messages.serial_by_bytes, {}, distance)->second;
+  if (const Variant variant = of_any_size(model, nearest); model.cost_of(variant)) model.serial->variant = variant;
+}
+
 } // namespace
 
 CostModel at_length(CostModel model, const MessageTimes& messages, const OpSpec& op) {
   model = no_faster_than_at_once(with_waves(std::move(model), op), op);
   if (op == messages.profiled) return model;
+  choose_serial_variant(model, messages, message_bytes(op));
   const bool is_steady = gpu_rates(model.fingerprint, op).has_value();
   for (VariantCost& cost : model.variants) {
     const auto known = messages.by_variant.find(cost.variant.text());

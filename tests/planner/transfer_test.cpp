@@ -318,6 +318,29 @@ TEST(MessageTimes, WhatOthersSaveHoldsForAModelThatCouldNotTell) {
             1.02);
 }
 
+TEST(MessageTimes, ASerialRunIsOfTheVariantThatIsTheFastestAtTheNearestMessage) {
+  const auto model_of = [](std::int64_t m, const Variant& fastest) {
+    CostModel model = gpu_model();
+    model.op.m = m;
+    model.variants.resize(3, model.variants.front());
+    model.variants[1].variant = {"nccl", {}};
+    model.variants[2].variant = {"direct", {}};
+    model.serial = SerialRun{fastest, 100};
+    return model;
+  };
+  const std::vector models{model_of(512, {"direct", {{"tile", "128x160"}}}), model_of(8192, {"nccl", {}})};
+  const MessageTimes messages = message_times(models, models.back().op);
+  const auto serial_at = [&](std::int64_t m) {
+    OpSpec op = models.back().op;
+    op.m = m;
+    return at_length(models.back(), messages, op).serial->variant.text();
+  };
+  EXPECT_EQ(serial_at(256), "direct"); // whose tile suited 512 rows
+  EXPECT_EQ(serial_at(1024), "direct");
+  EXPECT_EQ(serial_at(4096), "nccl");
+  EXPECT_EQ(serial_at(8192), "nccl");
+}
+
 TEST(Transfer, WidensTheIntervalByTheDistance) {
   const Transfer twice = transferred(source_model(), shaped(1024, 2048));
   // One doubling of n k, half a doubling of the aspect n / k measured as log2(2) / 2.

@@ -150,6 +150,10 @@ struct CostModel {
 /// by the waves of tiles of a GPU whose rates are known. Empty where there is none or nothing carries it there.
 [[nodiscard]] std::optional<SerialRun> serial_run(const CostModel& model, const OpSpec& op);
 
+/// The variant for operators of other sizes: without its tile, which was the fastest for one size, so that the library
+/// chooses, where the model has that.
+[[nodiscard]] Variant of_any_size(const CostModel& model, const Variant& variant);
+
 /// The model with a serial run of its operator; as it is where blocks add up to that, and for a variant that it does
 /// not have.
 [[nodiscard]] CostModel with_serial_run(CostModel model, const SerialRun& run);
