@@ -12,6 +12,7 @@
 #include <tuple>
 
 #include "mc2/embed/environment.hpp"
+#include "mc2/store/dates.hpp"
 #include "options/numbers.hpp"
 #include "output_file.hpp"
 
@@ -280,6 +281,16 @@ bool StoreOptions::is_named() const {
   return !path.empty() || !embed::process_variables()("MC2_STORE").value_or("").empty();
 }
 
+std::string note_of_clock(const store::Store& store, const std::string& now) {
+  constexpr std::int64_t kClocksDiffer_s = 120;
+  const auto newest = store.latest_date();
+  if (!newest || newest.value() <= store::later(now, kClocksDiffer_s)) return "";
+  return "the store " + store.path().string() + " has documents of " + newest.value() +
+         ", and this machine's clock says " + now +
+         ": it was set back, or another machine's is ahead. What is kept now may count as older than that; set the "
+         "clock";
+}
+
 Result<store::Layers> StoreOptions::open(StoreUse use) const {
   MC2_ASSIGN(auto writable, writable_path());
   auto below = system_paths();
@@ -296,9 +307,11 @@ Result<store::Layers> StoreOptions::open(StoreUse use) const {
   store::LayerPaths layers{
       .read_only = std::move(below), .writable = writable, .may_be_read_only = use != StoreUse::Write};
   auto opened = store::Layers::open(layers);
-  if (opened)
-    for (const auto& note : opened.value().notes())
-      if (told_.insert(note).second) std::cerr << "mc2: note: " << note << "\n";
+  if (!opened) return opened;
+  std::vector<std::string> notes = opened.value().notes();
+  notes.push_back(note_of_clock(opened.value().writable(), utc_now()));
+  for (const auto& note : notes)
+    if (!note.empty() && told_.insert(note).second) std::cerr << "mc2: note: " << note << "\n";
   return opened;
 }
 

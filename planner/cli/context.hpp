@@ -118,6 +118,10 @@ struct PlanningOptions {
   [[nodiscard]] Result<store::PlanRequest> request(planner::OpSpec op) const;
 };
 
+/// Dates say which model and which run is the newest. Empty where none lies further ahead of `now` than clocks of
+/// several machines differ.
+[[nodiscard]] std::string note_of_clock(const store::Store& store, const std::string& now);
+
 /// What a command does with the store.
 enum class StoreUse : std::uint8_t {
   Write, ///< it is created where it is missing

@@ -28,6 +28,7 @@ void Profile::add_session(std::span<const Sample> session) {
   const std::int64_t had = samples.empty() ? -1 : std::ranges::max(samples, {}, &Sample::round).round;
   const std::int64_t most = std::int64_t{std::numeric_limits<int>::max()} - last.round;
   const auto shift = static_cast<int>(std::clamp<std::int64_t>(had + 1 - first.round, 0, most));
+  if (shift > 0) later_sessions.push_back(first.round + shift); // what begins after the last round goes on with it
   for (Sample sample : session) {
     sample.round += shift;
     samples.push_back(std::move(sample));

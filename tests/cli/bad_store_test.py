@@ -286,6 +286,21 @@ class BadStoreTest(ProgramTest):
         self.assertIn("healthy", self.succeed("db", "check", "--store", other))
         self.succeed("plan", *SHAPE, *MACHINE, "--store", other)  # from the model, which was taken
 
+    def test_a_clock_that_was_set_back_is_told(self):
+        exported, other = self.directory / "export.json", self.directory / "other.db"
+        self.succeed("db", "export", exported, "--store", self.store)
+        content = json.loads(exported.read_text())
+        for model in content["models"]:
+            model["created_at"] = "2093-12-24T10:00:00Z"
+        exported.write_text(json.dumps(content))
+        self.succeed("db", "import", exported, "--store", other)
+        told = "has documents of 2093-12-24T10:00:00Z, and this machine's clock says"
+        planned = self.mc2("plan", *SHAPE, *MACHINE, "--store", other)
+        self.assertEqual(planned.returncode, SUCCESS, planned.stderr)
+        self.assertEqual(planned.stderr.count(told), 1, planned.stderr)
+        self.assertIn(told, " ".join(self.succeed("doctor", "--store", other).split()))
+        self.assertNotIn("clock says", self.mc2("plan", *SHAPE, *MACHINE, "--store", self.store).stderr)
+
     def test_a_damaged_model_is_no_missing_one(self):
         with sqlite3.connect(self.store) as database:
             database.execute("UPDATE model SET document = replace(document, 'direct', 'dirext')")

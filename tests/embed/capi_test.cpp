@@ -44,6 +44,9 @@ TEST(CInterface, PlansFromAModelAndReadsTheDocumentBack) {
   EXPECT_STREQ(summary.variant, "direct");
   EXPECT_STREQ(summary.provenance, "analytic");
   EXPECT_STREQ(summary.source, "");
+  EXPECT_EQ(summary.measured_pair_count, 0); // it was not raced
+  EXPECT_EQ(summary.measured_fused_us, 0);
+  EXPECT_STREQ(summary.measured_at, "");
   EXPECT_EQ(summary.cut_axis, MC2_CUT_ROWS);
   // Either lane takes 20 + 256 = 276 us uncut.
   EXPECT_DOUBLE_EQ(summary.compute_us, 276);
@@ -363,6 +366,34 @@ TEST(CContext, TheEnvironmentDisablesToo) {
   mc2_free_plan(plan);
   mc2_free_machine(here);
   mc2_free_context(context);
+}
+
+TEST(CInterface, TellsWhatWasMeasuredApartFromWhatWasPredicted) {
+  mc2_plan* const plan = plan_of(op());
+  const char* json = nullptr;
+  std::size_t length = 0;
+  MC2_ASSERT_OK(mc2_plan_to_json(plan, &json, &length));
+  std::string raced(json, length);
+  ASSERT_EQ(raced.back(), '}');
+  // The document's keys ascend: the variant is the last.
+  const auto at = raced.rfind(",\"variant\":");
+  ASSERT_NE(at, std::string::npos);
+  raced.insert(at, R"(,"validation":{"benefit":0.2,"benefit_high":0.25,"benefit_low":0.15,"fused_us":400,)"
+                   R"("measured_at":"2026-11-27T22:07:31Z","pair_count":9,"serial_us":500})");
+  mc2_plan* again = nullptr;
+  MC2_ASSERT_OK(mc2_plan_from_json(raced.data(), raced.size(), &again));
+  mc2_plan_summary summary = MC2_INIT(mc2_plan_summary);
+  MC2_ASSERT_OK(mc2_plan_summarize(again, &summary));
+  EXPECT_EQ(summary.measured_fused_us, 400);
+  EXPECT_EQ(summary.measured_serial_us, 500);
+  EXPECT_EQ(summary.measured_benefit, 0.2);
+  EXPECT_EQ(summary.measured_benefit_low, 0.15);
+  EXPECT_EQ(summary.measured_benefit_high, 0.25);
+  EXPECT_EQ(summary.measured_pair_count, 9);
+  EXPECT_STREQ(summary.measured_at, "2026-11-27T22:07:31Z");
+  EXPECT_DOUBLE_EQ(summary.serial_us, 552); // as predicted
+  mc2_free_plan(again);
+  mc2_free_plan(plan);
 }
 
 TEST(CStore, KeepsPlansAndModels) {

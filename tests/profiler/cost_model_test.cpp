@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstdint>
 #include <numbers>
@@ -21,6 +22,7 @@ using planner::Profile;
 using planner::Sample;
 using ::testing::Contains;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 constexpr std::int64_t kBytesPerRow = 4096;
 const std::vector<std::int64_t> kRows{128, 256, 384, 512, 768, 1024, 1280, 1536, 2048, 2560, 3072, 4096};
@@ -109,6 +111,25 @@ TEST(FitCostModel, SlowdownIsTheMedianOfPairsOfOneRound) {
   EXPECT_THAT(summary.notes, Contains(HasSubstr("direct matmul: slow-down 1.25")));
   EXPECT_THAT(summary.notes, Contains(HasSubstr("taken as 1")));
   EXPECT_THAT(summary.notes, Contains(HasSubstr("drifted by a factor of 4")));
+}
+
+TEST(FitCostModel, SessionsOfDifferentSpeedAreToldApart) {
+  const auto fit_two = [](double slower) {
+    Profile second = clean_profile(3);
+    for (Sample& sample : second.samples)
+      if (sample.component == Component::Matmul)
+        sample.time = std::chrono::nanoseconds(std::llround(slower * static_cast<double>(sample.time.count())));
+    Profile profile = clean_profile(4);
+    profile.add_session(second.samples);
+    EXPECT_EQ(profile.later_sessions, std::vector{4});
+    return fit(profile);
+  };
+  const FitSummary summary = fit_two(1.3);
+  EXPECT_THAT(summary.notes,
+              Contains(HasSubstr("matmul: session 2 of 2 took 1.3 x the time of session 1: this machine")));
+  EXPECT_THAT(summary.notes, Not(Contains(HasSubstr("collective: session"))));
+  EXPECT_NEAR(summary.model.variants[0].compute.curve.time_us(700), 40 + 0.5 * 700, 0.5); // of the faster one
+  EXPECT_THAT(fit_two(1.05).notes, Not(Contains(HasSubstr("session"))));
 }
 
 TEST(FitCostModel, ACollectiveThatIsSurelyFasterBesideTheMatmulHasAPartOfItsWorkDone) {

@@ -247,6 +247,17 @@ TEST(Store, ReplacedSamplesTakeThePlaceOfAllEarlierOnes) {
   EXPECT_EQ(store.find_profile(op, fingerprint).value(), (planner::Profile{op, fingerprint, marked}));
 }
 
+TEST(Store, TheLatestDateIsOfAnyDocument) {
+  const TemporaryDirectory directory;
+  Store store = open_new(directory / "mc2.db");
+  EXPECT_EQ(store.latest_date().value(), "");
+  ASSERT_TRUE(
+      store.append_samples(examples::op(), examples::fingerprint(), std::vector{examples::sample(0)}, kNow).ok());
+  EXPECT_EQ(store.latest_date().value(), kNow);
+  ASSERT_TRUE(store.put_model(examples::model(), "2093-12-24T10:00:00Z").ok());
+  EXPECT_EQ(store.latest_date().value(), "2093-12-24T10:00:00Z");
+}
+
 TEST(Store, ProfilesAreListedByWhatTheirFingerprintsSay) {
   const TemporaryDirectory directory;
   Store store = open_new(directory / "mc2.db");

@@ -60,7 +60,8 @@ void tell_health(const store::Store& opened, nlohmann::ordered_json& result) {
   const auto report = opened.check();
   const auto stats = opened.stats();
   result["healthy"] = report.is_healthy;
-  result["reason"] = report.is_healthy ? "every row matches its checksum"
+  const std::string clock = note_of_clock(opened, utc_now());
+  result["reason"] = report.is_healthy ? "every row matches its checksum" + (clock.empty() ? "" : "; " + clock)
                                        : std::to_string(report.damages.size()) + " damaged rows; run mc2 db check";
   if (!stats) return;
   result["plans"] = stats.value().plan_count;

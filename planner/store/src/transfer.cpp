@@ -270,6 +270,18 @@ Result<StoreStats> Store::stats() const {
   });
 }
 
+Result<std::string> Store::latest_date() const {
+  return impl_->read("Store::latest_date", [&]() -> Result<std::string> {
+    std::string newest;
+    for (const char* table : {"sample_batch", "model", "plan", "measurement"}) {
+      const std::string last = "(SELECT created_at FROM " + std::string(table) + " ORDER BY id DESC LIMIT 100)";
+      newest =
+          std::max(newest, impl_->database.execAndGet("SELECT coalesce(max(created_at), '') FROM " + last).getString());
+    }
+    return newest;
+  });
+}
+
 Result<Exported> Store::export_all() const {
   return impl_->read("Store::export_all", [&]() -> Result<Exported> {
     const Contents contents = read_contents(impl_->database);

@@ -208,6 +208,34 @@ Result<planner::VariantCost> fit_variant(const Profile& profile, const std::stri
   return planner::VariantCost{planner::parse_variant(name), std::move(compute), std::move(communication)};
 }
 
+/// How fast the machine was in each session, over its median round; empty for one session, and for none of which a
+/// round is known.
+std::vector<double> session_factors(const Profile& profile, const Drift& drift) {
+  std::vector<std::vector<double>> of_rounds(profile.later_sessions.size() + 1);
+  for (const auto& [number, round] : drift.rounds) {
+    const auto later = std::ranges::upper_bound(profile.later_sessions, number) - profile.later_sessions.begin();
+    if (round.is_estimated) of_rounds[static_cast<std::size_t>(later)].push_back(round.factor);
+  }
+  std::vector<double> factors;
+  for (const auto& rounds : of_rounds)
+    if (!rounds.empty()) factors.push_back(quantile(rounds, 0.5));
+  return factors.size() == of_rounds.size() && factors.size() > 1 ? factors : std::vector<double>();
+}
+
+/// Times of several sessions are told apart before they are used together.
+void note_sessions(const Profile& profile, Component component, const Drift& drift, std::vector<std::string>& notes) {
+  const std::vector<double> factors = session_factors(profile, drift);
+  if (factors.empty()) return;
+  const auto [fastest, slowest] = std::ranges::minmax_element(factors);
+  if (*slowest / *fastest < kNotableDrift) return;
+  const auto number_of = [&](auto session) { return std::to_string(session - factors.begin() + 1); };
+  notes.push_back(std::string(to_string(component)) + ": session " + number_of(slowest) + " of " +
+                  std::to_string(factors.size()) + " took " + number_text(*slowest / *fastest) +
+                  " x the time of session " + number_of(fastest) +
+                  ": this machine was slower then, or it is another one of the same name; all times are brought to the "
+                  "faster rounds' level");
+}
+
 std::string source_text(const Profile& profile) {
   std::set<int> rounds;
   for (const Sample& sample : profile.samples) rounds.insert(sample.round);
@@ -230,6 +258,7 @@ Result<FitSummary> fit_cost_model(const Profile& profile, const FitOptions& opti
   std::map<Component, Drift> drifts;
   for (const Component component : {Component::Matmul, Component::Collective}) {
     const Drift& drift = drifts[component] = drift_of(profile, component);
+    note_sessions(profile, component, drift, summary.notes);
     if (drift.range() < kNotableDrift) continue;
     summary.notes.push_back(std::string(to_string(component)) + ": the machine's speed drifted by a factor of " +
                             number_text(drift.range()) + " between rounds, corrected");

@@ -9,6 +9,18 @@
 namespace mc2::capi {
 namespace {
 
+void write_measured(const std::optional<planner::Validation>& measured, mc2_plan_summary& summary) {
+  summary.measured_at = "";
+  if (!measured) return;
+  summary.measured_fused_us = measured->fused_us;
+  summary.measured_serial_us = measured->serial_us;
+  summary.measured_benefit = measured->benefit;
+  summary.measured_benefit_low = measured->benefit_low;
+  summary.measured_benefit_high = measured->benefit_high;
+  summary.measured_pair_count = measured->pair_count;
+  summary.measured_at = measured->measured_at.c_str();
+}
+
 mc2_plan_summary summary_of(const PlanObject& object) {
   const planner::Plan& plan = object.plan();
   mc2_plan_summary summary{};
@@ -30,6 +42,7 @@ mc2_plan_summary summary_of(const PlanObject& object) {
   summary.source = object.found->source.c_str();
   summary.digest = object.found->stored.digest.c_str();
   summary.miss_count = object.found->misses.size();
+  write_measured(plan.validation, summary);
   return summary;
 }
 

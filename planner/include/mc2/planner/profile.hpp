@@ -55,6 +55,7 @@ struct Profile {
   OpSpec op; ///< m is the uncut size
   Fingerprint fingerprint;
   std::vector<Sample> samples;
+  std::vector<int> later_sessions = {}; ///< the first round of each session but the first, ascending
 
   /// Adds what another session took: rounds that the profile has already become later ones, so that each keeps the
   /// speed that the machine had in it.

@@ -396,6 +396,9 @@ class Store {
   /// SQLite's integrity check and every document's checksum.
   [[nodiscard]] CheckReport check() const;
   [[nodiscard]] Result<StoreStats> stats() const;
+  /// The latest date among the last hundred documents of each kind; "" of an empty store. Later than now where a clock
+  /// stepped back.
+  [[nodiscard]] Result<std::string> latest_date() const;
   /// Every undamaged document as one JSON document that also names the damaged ones: the way to salvage a store, for
   /// which it is opened with Salvage. import_json adds it to this store under the same rules as merge.
   [[nodiscard]] Result<Exported> export_all() const;
