@@ -16,8 +16,8 @@
 #include "mc2/planner/op_spec.hpp"
 #include "mc2/planner/planner.hpp"
 #include "mc2/store/codec.hpp"
+#include "mc2/store/dates.hpp"
 #include "mc2/store/layers.hpp"
-#include "mc2/store/utc_now.hpp"
 
 namespace CLI {
 class App;

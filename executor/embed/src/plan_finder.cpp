@@ -5,7 +5,7 @@
 
 #include "mc2/executor/failure_log.hpp"
 #include "mc2/executor/process_mark.hpp"
-#include "mc2/store/utc_now.hpp"
+#include "mc2/store/dates.hpp"
 #include "plan_cache.hpp"
 
 namespace mc2::embed {

@@ -1,7 +1,7 @@
 #include "mc2/embed/store_keeper.hpp"
 
 #include "mc2/profiler/statistics.hpp"
-#include "mc2/store/utc_now.hpp"
+#include "mc2/store/dates.hpp"
 
 namespace mc2::embed {
 

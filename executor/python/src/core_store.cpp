@@ -5,8 +5,8 @@
 
 #include "core.hpp"
 #include "mc2/store/codec.hpp"
+#include "mc2/store/dates.hpp"
 #include "mc2/store/store.hpp"
-#include "mc2/store/utc_now.hpp"
 #include "open_store.hpp"
 
 namespace mc2::python {

@@ -11,7 +11,7 @@
 #include "mc2/embed/store_keeper.hpp"
 #include "mc2/planner/cutting.hpp"
 #include "mc2/profiler/tune.hpp"
-#include "mc2/store/utc_now.hpp"
+#include "mc2/store/dates.hpp"
 #include "open_store.hpp"
 
 namespace mc2::python {

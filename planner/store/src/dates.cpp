@@ -60,6 +60,8 @@ std::string text_of(sys_seconds time) {
 
 } // namespace
 
+std::string utc_now() { return text_of(std::chrono::floor<seconds>(std::chrono::system_clock::now())); }
+
 Result<std::int64_t> parse_duration_s(const std::string& text, const std::string& field) {
   const auto found = duration_s(text);
   if (found && *found > 0) return *found;

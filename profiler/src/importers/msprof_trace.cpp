@@ -1,12 +1,12 @@
 #include <algorithm>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "fields.hpp"
+#include "json_handler.hpp"
 #include "json_pieces.hpp"
 #include "log_reader.hpp"
 #include "log_sink.hpp"
@@ -19,9 +19,7 @@ namespace mc2::profiler {
 namespace msprof_trace {
 namespace {
 
-using nlohmann::json;
-
-constexpr std::size_t kMaxDepth = 32, kMaxTextBytes = 512;
+constexpr std::size_t kMaxTextBytes = 512;
 /// Kept of one trace.
 constexpr std::size_t kMaxRuns = std::size_t{1} << 18, kMaxTurns = std::size_t{1} << 20;
 /// Third over first quartile of the times of one operator: beyond that they are of several shapes.
@@ -72,23 +70,21 @@ std::optional<Turn> find_turn(std::string_view name) {
   return std::nullopt;
 }
 
-class Handler : public nlohmann::json_sax<json> {
+class Handler final : public JsonHandler {
  public:
   Handler(const ImportAnswers& answers, const JsonPieces& pieces, LogSink& sink)
       : answers_(answers), pieces_(pieces), sink_(sink) {}
 
-  bool null() override { return true; }
-  bool boolean(bool) override { return true; }
   bool number_integer(number_integer_t value) override { return number(value); }
   bool number_unsigned(number_unsigned_t value) override {
     return value > static_cast<std::uint64_t>(INT64_MAX) || number(static_cast<std::int64_t>(value));
   }
   bool number_float(number_float_t, const string_t& text) override {
-    if (depth_ == kInEvent) set_time(parse_us(text));
+    if (depth() == kInEvent) set_time(parse_us(text));
     return true;
   }
   bool string(string_t& text) override {
-    if (depth_ != kInEvent || text.size() > kMaxTextBytes) return true;
+    if (depth() != kInEvent || text.size() > kMaxTextBytes) return true;
     if (key_ == "ph")
       event_.phase = std::move(text);
     else if (key_ == "name")
@@ -97,33 +93,23 @@ class Handler : public nlohmann::json_sax<json> {
       set_time(parse_us(text));
     return true;
   }
-  bool binary(binary_t&) override { return false; }
   bool start_object(std::size_t) override {
-    if (depth_ == kInList) event_ = {};
+    if (depth() == kInList) event_ = {};
     return open();
   }
-  bool start_array(std::size_t) override { return open(); }
   bool key(string_t& name) override {
     name.resize(std::min(name.size(), kMaxTextBytes));
-    if (depth_ == kInEvent) key_ = name;
-    if (depth_ == kInArguments && key_ == "args" && name == "Task Type") event_.is_task = true;
+    if (depth() == kInEvent) key_ = name;
+    if (depth() == kInArguments && key_ == "args" && name == "Task Type") event_.is_task = true;
     return true;
   }
-  bool end_array() override { return close(); }
   bool end_object() override {
     close();
-    if (depth_ == kInList) take_event();
+    if (depth() == kInList) take_event();
     return true;
   }
-  bool parse_error(std::size_t, const std::string&, const nlohmann::detail::exception&) override {
-    if (fault_.empty()) fault_ = "the JSON document ends or breaks here";
-    return false;
-  }
-
-  [[nodiscard]] const std::string& fault() const noexcept { return fault_; }
-
   /// Turns may stand before the run that they are of.
-  void finish() {
+  void finish() override {
     std::ranges::stable_sort(runs_, {},
                              [](const FusedRun& run) { return std::pair(run.interval.device, run.interval.start); });
     for (const Turn& turn : turns_) add_turn(turn);
@@ -141,17 +127,6 @@ class Handler : public nlohmann::json_sax<json> {
   /// The events stand in one list, and their arguments in an object of theirs.
   static constexpr std::size_t kInList = 1, kInEvent = 2, kInArguments = 3;
 
-  bool open() {
-    if (++depth_ <= kMaxDepth) return true;
-    fault_ = "is nested deeper than 32 levels";
-    return false;
-  }
-
-  bool close() {
-    --depth_;
-    return true;
-  }
-
   void set_time(std::optional<std::chrono::nanoseconds> time) {
     const auto count = time ? std::optional(time->count()) : std::nullopt;
     if (key_ == "ts") event_.start = count;
@@ -160,8 +135,8 @@ class Handler : public nlohmann::json_sax<json> {
 
   bool number(std::int64_t value) {
     const bool is_in_range = value > INT64_MIN / 1000 && value < INT64_MAX / 1000;
-    if (depth_ == kInEvent && key_ == "pid") event_.device = value;
-    if (depth_ == kInEvent)
+    if (depth() == kInEvent && key_ == "pid") event_.device = value;
+    if (depth() == kInEvent)
       set_time(is_in_range ? std::optional(std::chrono::nanoseconds(value * 1000)) : std::nullopt);
     return true;
   }
@@ -236,8 +211,7 @@ class Handler : public nlohmann::json_sax<json> {
   const ImportAnswers& answers_;
   const JsonPieces& pieces_;
   LogSink& sink_;
-  std::size_t depth_ = 0;
-  std::string key_, fault_;
+  std::string key_;
   Event event_;
   std::vector<FusedRun> runs_;
   std::vector<Turn> turns_;
@@ -256,9 +230,7 @@ Result<void> read_msprof_trace(LogReader& reader, const ImportAnswers& answers, 
   using namespace msprof_trace;
   JsonPieces pieces(reader);
   Handler handler(answers, pieces, sink);
-  const bool is_whole = json::sax_parse(pieces.begin(), JsonPieces::end(), &handler);
-  handler.finish();
-  if (!is_whole && reader.fault().empty()) sink.bad(pieces.line(), handler.fault());
+  read_json(pieces, reader, handler, sink);
   return {};
 }
 

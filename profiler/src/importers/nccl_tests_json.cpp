@@ -1,13 +1,13 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <nlohmann/json.hpp>
 #include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "fields.hpp"
+#include "json_handler.hpp"
 #include "json_pieces.hpp"
 #include "log_reader.hpp"
 #include "log_sink.hpp"
@@ -18,11 +18,9 @@ namespace mc2::profiler {
 namespace nccl_tests_json {
 namespace {
 
-using nlohmann::json;
 using planner::Collective;
 
 constexpr std::size_t kMaxJsonBytes = 64 << 20;
-constexpr std::size_t kMaxDepth = 32;
 constexpr std::size_t kMaxScalarBytes = 4096;
 
 /// Settings of NCCL that change times. Nothing else of the environment is ever looked at: it may hold secrets.
@@ -75,7 +73,7 @@ struct Entry {
   bool has_host_time = false;
 };
 
-class Handler : public nlohmann::json_sax<json> {
+class Handler final : public JsonHandler {
  public:
   /// @param line  where the parser is
   Handler(const ImportAnswers& answers, LogSink& sink, const std::int64_t& line)
@@ -87,44 +85,32 @@ class Handler : public nlohmann::json_sax<json> {
   bool number_unsigned(number_unsigned_t value) override { return scalar({std::to_string(value)}); }
   bool number_float(number_float_t, const string_t& text) override { return scalar({text}); }
   bool string(string_t& text) override { return scalar({text.substr(0, kMaxScalarBytes)}); }
-  bool binary(binary_t&) override { return false; }
-  bool start_object(std::size_t) override { return open(); }
-  bool start_array(std::size_t) override { return open() && (path_.back() = "[]", true); }
+  bool start_object(std::size_t) override { return open_named(""); }
+  bool start_array(std::size_t) override { return open_named("[]"); }
   bool key(string_t& name) override {
     path_.back() = name.substr(0, kMaxScalarBytes);
     return true;
   }
-  bool end_array() override { return close(); }
+  bool end_array() override { return close_named(); }
   bool end_object() override {
     const std::string path = path_text(1);
     if (path == "results/[]") take_entry();
     if (path == "[]") take_rccl_entry();
-    return close();
+    return close_named();
   }
-  bool parse_error(std::size_t, const std::string&, const nlohmann::detail::exception&) override {
-    fault_ = "the JSON document ends or breaks here";
-    return false;
-  }
-
-  [[nodiscard]] const std::string& fault() const noexcept { return fault_; }
-  /// What is known only at the end.
-  void finish() {
+  void finish() override {
     if (is_out_of_bounds_) sink_.bad(line_, "out_of_bounds.okay is false: results were wrong");
     flush();
   }
 
  private:
-  bool open() {
-    if (path_.size() == kMaxDepth) {
-      fault_ = "is nested deeper than 32 levels";
-      return false;
-    }
-    path_.emplace_back();
-    return true;
+  bool open_named(const char* name) {
+    path_.emplace_back(name);
+    return open();
   }
-  bool close() {
+  bool close_named() {
     path_.pop_back();
-    return true;
+    return close();
   }
 
   /// Keys from the root; the last `without` levels left out.
@@ -358,7 +344,6 @@ class Handler : public nlohmann::json_sax<json> {
   std::vector<Pending> pending_;
   std::int64_t entry_count_ = 0;
   bool is_out_of_bounds_ = false;
-  std::string fault_;
 };
 
 } // namespace
@@ -377,9 +362,7 @@ Result<void> read_nccl_tests_json(LogReader& reader, const ImportAnswers& answer
   const std::string document = without_nan(text);
   JsonPieces pieces{std::string_view(document)};
   Handler handler(answers, sink, pieces.line());
-  const bool is_whole = json::sax_parse(pieces.begin(), JsonPieces::end(), &handler);
-  handler.finish();
-  if (!is_whole) sink.bad(pieces.line(), handler.fault().empty() ? "is no JSON document" : handler.fault());
+  read_json(pieces, reader, handler, sink);
   return {};
 }
 

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -7,6 +6,7 @@
 
 #include "event_name.hpp"
 #include "fields.hpp"
+#include "json_handler.hpp"
 #include "json_pieces.hpp"
 #include "log_sink.hpp"
 #include "mc2/profiler/importer.hpp"
@@ -16,10 +16,8 @@ namespace mc2::profiler {
 namespace pytorch_trace {
 namespace {
 
-using nlohmann::json;
 using planner::Collective;
 
-constexpr std::size_t kMaxDepth = 32;
 constexpr std::size_t kMaxTextBytes = 4096;
 /// Matmuls, and kernels, of one trace.
 constexpr std::size_t kMaxKept = std::size_t{1} << 18;
@@ -104,12 +102,10 @@ std::optional<Collective> collective_named(const std::string& name) {
   return std::nullopt;
 }
 
-class Handler : public nlohmann::json_sax<json> {
+class Handler final : public JsonHandler {
  public:
   Handler(LogSink& sink, const JsonPieces& pieces) : sink_(sink), pieces_(pieces) {}
 
-  bool null() override { return true; }
-  bool boolean(bool) override { return true; }
   bool number_integer(number_integer_t value) override { return number(value); }
   bool number_unsigned(number_unsigned_t value) override {
     return value > static_cast<std::uint64_t>(INT64_MAX) || number(static_cast<std::int64_t>(value));
@@ -122,59 +118,45 @@ class Handler : public nlohmann::json_sax<json> {
     if (text.size() <= kMaxTextBytes) take_text(text);
     return true;
   }
-  bool binary(binary_t&) override { return false; }
   bool start_object(std::size_t) override {
-    if (is_in_events_ && depth_ == 2) event_ = {};
+    if (is_in_events_ && depth() == 2) event_ = {};
     return open();
   }
   bool start_array(std::size_t) override {
-    if (depth_ == 1 && root_key_ == "traceEvents") is_in_events_ = true;
+    if (depth() == 1 && root_key_ == "traceEvents") is_in_events_ = true;
     if (is_argument("Input Dims") && event_.operands.size() < kMaxListed) event_.operands.emplace_back();
     return open();
   }
   bool key(string_t& name) override {
     if (name.size() > kMaxTextBytes) name.resize(kMaxTextBytes);
-    if (depth_ == 1)
+    if (depth() == 1)
       root_key_ = name;
-    else if (depth_ == 3)
+    else if (depth() == 3)
       key_ = name;
-    else if (depth_ == 4)
+    else if (depth() == 4)
       argument_ = name;
-    if (!is_in_events_ && depth_ >= 2) key_ = name;
+    if (!is_in_events_ && depth() >= 2) key_ = name;
     return true;
   }
   bool end_array() override {
-    --depth_;
-    if (depth_ == 1) is_in_events_ = false;
+    close();
+    if (depth() == 1) is_in_events_ = false;
     return true;
   }
   bool end_object() override {
-    --depth_;
-    if (is_in_events_ && depth_ == 2) take_event();
+    close();
+    if (is_in_events_ && depth() == 2) take_event();
     return true;
   }
-  bool parse_error(std::size_t, const std::string&, const nlohmann::detail::exception&) override {
-    if (fault_.empty()) fault_ = "the JSON document ends or breaks here";
-    return false;
-  }
-
-  [[nodiscard]] const std::string& fault() const noexcept { return fault_; }
-
-  void finish() {
+  void finish() override {
     take_matmuls();
     take_collectives();
   }
 
  private:
-  bool open() {
-    if (++depth_ <= kMaxDepth) return true;
-    fault_ = "is nested deeper than 32 levels";
-    return false;
-  }
-
-  [[nodiscard]] bool is_event_field() const { return is_in_events_ && depth_ == 3; }
+  [[nodiscard]] bool is_event_field() const { return is_in_events_ && depth() == 3; }
   [[nodiscard]] bool is_argument(std::string_view name) const {
-    return is_in_events_ && depth_ >= 4 && key_ == "args" && argument_ == name;
+    return is_in_events_ && depth() >= 4 && key_ == "args" && argument_ == name;
   }
 
   void set_time(std::optional<std::chrono::nanoseconds> time) {
@@ -185,16 +167,16 @@ class Handler : public nlohmann::json_sax<json> {
 
   bool number(std::int64_t value) {
     if (!is_in_events_) {
-      if (root_key_ == "distributedInfo" && key_ == "rank" && depth_ == 2) rank_ = value;
+      if (root_key_ == "distributedInfo" && key_ == "rank" && depth() == 2) rank_ = value;
       return true;
     }
-    if (depth_ == 3) {
+    if (depth() == 3) {
       const bool is_in_range = value > INT64_MIN / 1000 && value < INT64_MAX / 1000;
       set_time(is_in_range ? std::optional(std::chrono::nanoseconds(value * 1000)) : std::nullopt);
     } else if (is_argument("Input Dims")) {
       if (!event_.operands.empty() && event_.operands.back().size() < kMaxListed)
         event_.operands.back().push_back(value);
-    } else if (depth_ == 4 && key_ == "args") {
+    } else if (depth() == 4 && key_ == "args") {
       set_argument(value);
     }
     return true;
@@ -216,7 +198,7 @@ class Handler : public nlohmann::json_sax<json> {
       if (root_key_ == "distributedInfo" && key_ == "nccl_version") sink_.fact("nccl", text);
       return;
     }
-    if (depth_ == 3) {
+    if (depth() == 3) {
       if (key_ == "ph")
         event_.phase = std::move(text);
       else if (key_ == "cat")
@@ -229,7 +211,7 @@ class Handler : public nlohmann::json_sax<json> {
       if (event_.types.size() < kMaxListed) event_.types.push_back(std::move(text));
       return;
     }
-    if (depth_ != 4 || key_ != "args") return;
+    if (depth() != 4 || key_ != "args") return;
     for (const auto& [name, field] : {std::pair{"Collective name", &Event::collective},
                                       {"dtype", &Event::element},
                                       {"In split size", &Event::in_splits},
@@ -392,7 +374,6 @@ class Handler : public nlohmann::json_sax<json> {
 
   LogSink& sink_;
   const JsonPieces& pieces_;
-  std::size_t depth_ = 0;
   bool is_in_events_ = false;
   std::string root_key_, key_, argument_;
   std::int64_t rank_ = -1;           ///< of the trace; -1: it has not said yet
@@ -404,7 +385,6 @@ class Handler : public nlohmann::json_sax<json> {
   std::vector<Kernel> kernels_;
   std::vector<CollectiveKernel> collectives_;
   Intervals while_collective_, while_matmul_;
-  std::string fault_;
 };
 
 } // namespace
@@ -420,9 +400,7 @@ Result<void> read_pytorch_trace(LogReader& reader, const ImportAnswers&, LogSink
   using namespace pytorch_trace;
   JsonPieces pieces(reader);
   Handler handler(sink, pieces);
-  const bool is_whole = json::sax_parse(pieces.begin(), JsonPieces::end(), &handler);
-  handler.finish();
-  if (!is_whole) sink.bad(pieces.line(), handler.fault().empty() ? "is no JSON document" : handler.fault());
+  read_json(pieces, reader, handler, sink);
   return {};
 }
 

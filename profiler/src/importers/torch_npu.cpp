@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <set>
 #include <span>
 #include <string>
@@ -7,6 +6,7 @@
 
 #include "event_name.hpp"
 #include "fields.hpp"
+#include "json_handler.hpp"
 #include "json_pieces.hpp"
 #include "log_reader.hpp"
 #include "log_sink.hpp"
@@ -18,11 +18,9 @@ namespace mc2::profiler {
 namespace torch_npu {
 namespace {
 
-using nlohmann::json;
-
 constexpr std::string_view kTimes = "Communication Time Info";
 constexpr double kUsPerMs = 1000;
-constexpr std::size_t kMaxDepth = 32, kMaxKeyBytes = 512;
+constexpr std::size_t kMaxKeyBytes = 512;
 
 /// The ranks of "(0, 1)"; none for anything else.
 std::set<std::int64_t> ranks_in(const std::string& key) {
@@ -35,23 +33,20 @@ std::set<std::int64_t> ranks_in(const std::string& key) {
 }
 
 /// The document's objects by their names, and of the innermost one that says a run's times these.
-class Handler : public nlohmann::json_sax<json> {
+class Handler final : public JsonHandler {
  public:
   Handler(const ImportAnswers& answers, const JsonPieces& pieces, LogSink& sink)
       : answers_(answers), pieces_(pieces), sink_(sink) {}
 
-  bool null() override { return true; }
-  bool boolean(bool) override { return true; }
   bool number_integer(number_integer_t value) override { return number(static_cast<double>(value)); }
   bool number_unsigned(number_unsigned_t value) override { return number(static_cast<double>(value)); }
   bool number_float(number_float_t value, const string_t&) override { return number(value); }
   bool string(string_t&) override { return true; }
-  bool binary(binary_t&) override { return false; }
   bool start_object(std::size_t) override {
     if (is_times()) elapsed_us_ = waited_us_ = {};
-    return open();
+    return open_named();
   }
-  bool start_array(std::size_t) override { return open(); }
+  bool start_array(std::size_t) override { return open_named(); }
   bool key(string_t& name) override {
     name.resize(std::min(name.size(), kMaxKeyBytes));
     keys_.back() = name;
@@ -59,26 +54,18 @@ class Handler : public nlohmann::json_sax<json> {
   }
   bool end_array() override {
     keys_.pop_back();
-    return true;
+    return close();
   }
   bool end_object() override {
     keys_.pop_back();
     if (is_times()) read_run();
-    return true;
+    return close();
   }
-  bool parse_error(std::size_t, const std::string&, const nlohmann::detail::exception&) override {
-    if (fault_.empty()) fault_ = "is no JSON from here on; the log is cut or damaged";
-    return false;
-  }
-
-  [[nodiscard]] const std::string& fault() const noexcept { return fault_; }
 
  private:
-  bool open() {
+  bool open_named() {
     keys_.emplace_back();
-    if (keys_.size() <= kMaxDepth) return true;
-    fault_ = "is nested deeper than 32 levels";
-    return false;
+    return open();
   }
 
   /// Whether the value at hand is the times of a run.
@@ -132,7 +119,6 @@ class Handler : public nlohmann::json_sax<json> {
   LogSink& sink_;
   std::vector<std::string> keys_; ///< of the objects that are open, each the last that was read
   std::optional<double> elapsed_us_, waited_us_;
-  std::string fault_;
 };
 
 } // namespace
@@ -151,8 +137,7 @@ Result<void> read_torch_npu(LogReader& reader, const ImportAnswers& answers, Log
                  "run's database"};
   JsonPieces pieces(reader);
   Handler handler(answers, pieces, sink);
-  const bool is_whole = json::sax_parse(pieces.begin(), JsonPieces::end(), &handler);
-  if (!is_whole && reader.fault().empty()) sink.bad(pieces.line(), handler.fault());
+  read_json(pieces, reader, handler, sink);
   return {};
 }
 

@@ -4,8 +4,8 @@
 #include "capi/structs.hpp"
 #include "capi/values.hpp"
 #include "mc2/planner/cutting.hpp"
+#include "mc2/store/dates.hpp"
 #include "mc2/store/imported.hpp"
-#include "mc2/store/utc_now.hpp"
 
 namespace mc2::capi {
 namespace {

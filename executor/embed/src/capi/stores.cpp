@@ -2,7 +2,7 @@
 #include "capi/values.hpp"
 #include "mc2/finder/device_costs.hpp"
 #include "mc2/store/codec.hpp"
-#include "mc2/store/utc_now.hpp"
+#include "mc2/store/dates.hpp"
 
 namespace mc2::capi {
 namespace {

@@ -11,7 +11,7 @@
 #include "mc2/planner/units.hpp"
 #include "mc2/profiler/anchor.hpp"
 #include "mc2/profiler/tune.hpp"
-#include "mc2/store/utc_now.hpp"
+#include "mc2/store/dates.hpp"
 
 namespace mc2::capi {
 namespace {

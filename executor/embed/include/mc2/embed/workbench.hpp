@@ -14,7 +14,7 @@
 #include "mc2/executor/verify.hpp"
 #include "mc2/planner/plan.hpp"
 #include "mc2/profiler/bench.hpp"
-#include "mc2/store/utc_now.hpp"
+#include "mc2/store/dates.hpp"
 
 #pragma GCC visibility push(default)
 

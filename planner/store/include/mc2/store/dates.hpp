@@ -10,6 +10,9 @@
 /// Moments as documents have them: ISO 8601, UTC, in whole seconds ("2027-01-31T12:00:00Z"), which sort as they follow.
 namespace mc2::store {
 
+/// Now, which callers hand to what keeps something; the store itself reads no clock.
+[[nodiscard]] std::string utc_now();
+
 /// A time above 0 as people write it: "90s", "15m", "12h", "30d" or "52w". Errors: InvalidSpec naming `field`.
 [[nodiscard]] Result<std::int64_t> parse_duration_s(const std::string& text, const std::string& field);
 
