@@ -24,6 +24,17 @@ static int refused(void) {
   return 0;
 }
 
+static void answer(const mc2_context* context, const mc2_op_spec* op, const mc2_machine* machine) {
+  mc2_plan* plan = NULL;
+  mc2_plan_summary summary = MC2_INIT(mc2_plan_summary);
+  if (mc2_find_plan(context, op, machine, &plan) != MC2_OK || mc2_plan_summarize(plan, &summary) != MC2_OK) {
+    refused();
+    return;
+  }
+  printf("plan %s\n", summary.digest);
+  mc2_free_plan(plan);
+}
+
 int main(int count, char** arguments) {
   if (count != 12) return 2;
   mc2_machine* machine = NULL;
@@ -36,6 +47,7 @@ int main(int count, char** arguments) {
   options.flags = MC2_CONTEXT_NO_ENVIRONMENT;
   if (strcmp(arguments[4], "no") == 0) options.flags |= MC2_CONTEXT_NO_TRANSFER;
   options.store = arguments[1];
+  options.refresh_ms = 1; // nothing is remembered between two questions
   options.server_url = arguments[2];
   options.server_wait_ms = 20000;
   options.models = models;
@@ -49,12 +61,9 @@ int main(int count, char** arguments) {
   op.k = atoll(arguments[9]);
   op.dtype = atoi(arguments[10]);
   op.world_size = atoi(arguments[11]);
-  mc2_plan* plan = NULL;
-  if (mc2_find_plan(context, &op, machine, &plan) != MC2_OK) return refused();
-  mc2_plan_summary summary = MC2_INIT(mc2_plan_summary);
-  if (mc2_plan_summarize(plan, &summary) != MC2_OK) return refused();
-  printf("plan %s\n", summary.digest);
-  mc2_free_plan(plan);
+  char line[16];
+  do answer(context, &op, machine);
+  while (fflush(stdout) == 0 && fgets(line, sizeof line, stdin) != NULL);
   mc2_free_context(context);
   mc2_free_model(model);
   mc2_free_machine(machine);

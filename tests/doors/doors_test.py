@@ -207,16 +207,17 @@ class DoorsTest(program.ProgramTest):
         answer = json.loads(body)
         return ("plan", answer["digest"]) if "digest" in answer else ("error", answer["code"])
 
-    def ask_c(self, asked, store):
+    def c_door(self, asked, store):
         op = asked.op
         m, n, k, kind, dtype, ranks = (*op, "matmul_all_reduce", "f32", 2) if isinstance(op, tuple) else (op.m, op.n, op.k, op.kind, op.dtype, op.ranks)
         machine = self.directory / "machine.json"
         machine.write_text(self.machine(ranks).to_json())
         model = self.given_file(asked) or "-"
-        done = subprocess.run(
-            [C_DOOR, str(store), self.service_url(asked), str(machine), asked.transfer, str(model), str(KINDS.index(kind) + 1),
-             str(m), str(n), str(k), str(DTYPES.index(dtype) + 1 if dtype != "bf16" else 3), str(ranks)],
-            capture_output=True, text=True, timeout=60, check=False)  # fmt: skip
+        return [C_DOOR, str(store), self.service_url(asked), str(machine), asked.transfer, str(model), str(KINDS.index(kind) + 1),
+                str(m), str(n), str(k), str(DTYPES.index(dtype) + 1 if dtype != "bf16" else 3), str(ranks)]  # fmt: skip
+
+    def ask_c(self, asked, store):
+        done = subprocess.run(self.c_door(asked, store), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False)
         self.assertEqual(done.returncode, 0, done.stderr)
         word, value = done.stdout.split("\n")[0].split(" ")
         return word, value
@@ -275,6 +276,40 @@ class DoorsTest(program.ProgramTest):
                     self.assertEqual(answers["program"], wanted, answers)
                 shutil.rmtree(store.parent)
         self.assertGreaterEqual(count, 60)
+
+    def test_every_door_sees_what_another_program_has_changed(self):
+        asked = Asked(op_of(), tuned=[op_of()], models=[op_of()])
+        store, machine = self.prepare("changed", asked), self.machine(2)
+        model = self.model(asked.op, dict(machine.fields))
+        changes = [lambda kept: None,
+                   lambda kept: kept.put_plan(mc2.predict(asked.op, model, [512, 512])),
+                   lambda kept: kept.remove_plan(mc2.predict(asked.op, model, [512, 512]).digest),
+                   lambda kept: kept.put_model(self.model(op_of(1024, 2048), dict(machine.fields))),
+                   lambda kept: kept.put_plan(mc2.predict(asked.op, model, TUNED_BLOCKS[::-1]))]  # fmt: skip
+        service = serving.Service(store, self.directory)
+        c = subprocess.Popen(self.c_door(asked, store), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        target = f"/v1/plan?m=1024&n=1024&k=1024&machine={machine.digest}"
+        digests = []
+        try:
+            with mc2.Store(store, read_only=True) as opened:
+                for i, change in enumerate(changes):
+                    with mc2.Store(store) as kept:
+                        change(kept)
+                    if i > 0:
+                        c.stdin.write("again\n")
+                        c.stdin.flush()
+                    # A finder that has answered gives the same plan for 30 s; a new one has not.
+                    answers = {"python": mc2.PlanFinder(store=store).find(asked.op, machine).digest, "core": mc2.find_plan(asked.op, machine, store=opened).digest,
+                               "c": c.stdout.readline().strip().removeprefix("plan "), "program": self.ask_program(asked, store)[1],
+                               "service": json.loads(service.request("GET", target)[2]).get("digest")}  # fmt: skip
+                    self.assertEqual(len(set(answers.values())), 1, (i, answers))
+                    digests.append(answers["core"])
+        finally:
+            c.communicate("", timeout=20)
+            service.process.terminate()
+            service.process.wait(20)
+        self.assertEqual(len(set(digests)), 4, digests)
+        self.assertEqual(digests[2], digests[3])  # a neighbour's model changes nothing
 
     # Machines that are not here. What was measured of the operator itself is a document of theirs: see mc2.refine().
 
