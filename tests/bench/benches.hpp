@@ -40,7 +40,7 @@ namespace mc2::cli {
 /// `mc2-bench unseen`: models tuned at one m, asked for others: prediction errors, coverage of the intervals, regret to
 /// a measured brute force, and strategies that compete.
 /// Errors: as tune_operator and race.
-[[nodiscard]] Result<ExitCode> bench_unseen(double race_budget_s);
+[[nodiscard]] Result<ExitCode> bench_unseen(double race_budget_s, const std::string& csv_file);
 
 /// `mc2-bench operators`: every kind tuned on emulated links: real matmul on as many ranks as lanes fit the cores, and
 /// virtual compute on 4. Errors: as tune_operator and race.

@@ -53,8 +53,10 @@ class Benchmarks {
         ->check(CLI::Range(0.1, 3600.0));
   }
 
-  void add_racing(const char* name, const char* help, const Action& action) {
-    add_race_budget(add(name, help, action));
+  CLI::App& add_racing(const char* name, const char* help, const Action& action) {
+    CLI::App& command = add(name, help, action);
+    add_race_budget(command);
+    return command;
   }
 
   template <typename Bench>
@@ -94,8 +96,9 @@ class Benchmarks {
         .add_option("--pairs", embedding_pairs_, "runs by hand and by mc2, in turn")
         ->capture_default_str()
         ->check(CLI::Range(1, 100'000));
-    add_racing("unseen", "20 shapes that no model was fitted to: errors, intervals, regret; about 15 minutes",
-               [this] { return bench_unseen(race_budget_s_); });
+    add_racing("unseen", "60 shapes that no model was fitted to: errors, intervals, regret; an hour at 20 s a race",
+               [this] { return bench_unseen(race_budget_s_, csv_file_); })
+        .add_option("--csv", csv_file_, "also write a row of each shape to this file");
     add_with_options("prediction",
                      "printed and anchored predictions beside what was measured; about 8 minutes a session",
                      prediction_);
@@ -128,7 +131,7 @@ class Benchmarks {
   double race_budget_s_ = 45;
   int embedding_pairs_ = 401;
   std::string data_folder_ = "data";
-  std::string cases_file_ = "data/ascend_910b_cases.csv";
+  std::string cases_file_ = "data/ascend_910b_cases.csv", csv_file_;
   AllReduceBench all_reduce_;
   CollectivesBench collectives_;
   PeersBench peers_;

@@ -1,9 +1,11 @@
 #include <algorithm>
 #include <cmath>
+#include <fstream>
 #include <iostream>
 #include <optional>
 
 #include "benches.hpp"
+#include "mc2/finder/models.hpp"
 #include "mc2/planner/planner.hpp"
 #include "mc2/planner/text.hpp"
 #include "pages/render.hpp"
@@ -14,21 +16,34 @@ namespace {
 
 /// An operator that is tuned at one m and then asked for others.
 struct UnseenOperator {
+  planner::OpKind kind;
   std::int64_t n, k;
   const char* link;
 };
 
 constexpr std::int64_t kTunedRows = 1024;
-constexpr UnseenOperator kOperators[] = {
-    {1024, 1024, "2.5Gbit,20us"}, {768, 2048, "1Gbit,20us"}, {1536, 768, "2.5Gbit,20us"}, {1280, 1280, "1Gbit,20us"}};
-constexpr std::int64_t kAskedRows[] = {576, 704, 832, 960, 1216};
+constexpr double kNear = 0.02; ///< of the fastest cut that was measured
+constexpr UnseenOperator kOperators[] = {{planner::OpKind::MatmulAllReduce, 1024, 1024, "2.5Gbit,20us"},
+                                         {planner::OpKind::MatmulAllReduce, 768, 2048, "1Gbit,20us"},
+                                         {planner::OpKind::MatmulAllReduce, 1536, 768, "2.5Gbit,20us"},
+                                         {planner::OpKind::MatmulAllReduce, 1280, 1280, "1Gbit,20us"},
+                                         {planner::OpKind::MatmulReduceScatter, 1024, 1024, "1Gbit,20us"},
+                                         {planner::OpKind::MatmulReduceScatter, 1536, 768, "2.5Gbit,20us"},
+                                         {planner::OpKind::AllGatherMatmul, 768, 2048, "2.5Gbit,20us"},
+                                         {planner::OpKind::AllGatherMatmul, 1024, 1280, "1Gbit,20us"},
+                                         {planner::OpKind::MatmulAllToAll, 1024, 1024, "1Gbit,20us"},
+                                         {planner::OpKind::MatmulAllToAll, 1280, 768, "2.5Gbit,20us"},
+                                         {planner::OpKind::AllToAllMatmul, 1024, 1024, "2.5Gbit,20us"},
+                                         {planner::OpKind::AllToAllMatmul, 768, 1536, "1Gbit,20us"}};
+constexpr std::int64_t kAskedRows[] = {640, 768, 896, 1152, 1408};
 
 /// What one unseen shape showed.
 struct UnseenResult {
   planner::OpSpec op;
   std::string link, cut;
-  double predicted_us = 0, measured_us = 0;
-  double regret = 0; ///< of the planner's choice, to the fastest cut that was measured
+  double predicted_us = 0, measured_us = 0; ///< the first at the speed that the uncut parts had in the race
+  planner::Estimate planned = {};           ///< as users see it
+  double regret = 0;                        ///< of the planner's choice, to the fastest cut that was measured
   std::optional<double> wave_groups_regret;
   double free_gain = 0;               ///< of strategy free over strategy search
   bool is_slower_than_serial = false; ///< beyond the 95 % interval
@@ -36,6 +51,10 @@ struct UnseenResult {
   std::vector<double> misses;
 
   [[nodiscard]] double error() const { return predicted_us / measured_us - 1; }
+  [[nodiscard]] double planned_error() const { return planned.us / measured_us - 1; }
+  [[nodiscard]] bool is_planned_inside() const {
+    return planned.low_us <= measured_us && measured_us <= planned.high_us;
+  }
 };
 
 /// The choices to compare.
@@ -72,9 +91,12 @@ Result<void> judge_predictions(const Race& raced, const planner::CostModel& mode
   return {};
 }
 
-Result<UnseenResult> race_unseen(const planner::OpSpec& op, const planner::CostModel& model, const std::string& link,
+/// @param model    as it was fitted
+/// @param seen_as  as the plan finder has it for this m
+Result<UnseenResult> race_unseen(const planner::OpSpec& op, const planner::CostModel& model,
+                                 const planner::CostModel& seen_as, const std::string& link,
                                  const planner::PlanOptions& options) {
-  MC2_ASSIGN(const auto planned, choices_of(op, model, options));
+  MC2_ASSIGN(const auto planned, choices_of(op, seen_as, options));
   const auto& [chosen, free_list, wave_groups] = planned;
   MC2_ASSIGN(auto bench, open_bench(op, link));
   std::vector<planner::Cut> asked{chosen.cut, free_list.cut};
@@ -85,6 +107,7 @@ Result<UnseenResult> race_unseen(const planner::OpSpec& op, const planner::CostM
   result.op = op;
   result.link = link;
   result.cut = chosen.cut.text();
+  result.planned = chosen.makespan;
   result.regret = family.regret_of(chosen.cut);
   if (wave_groups) result.wave_groups_regret = family.regret_of(wave_groups->cut);
   result.free_gain = 1 - family.ratio_of(free_list.cut) / family.ratio_of(chosen.cut);
@@ -92,24 +115,60 @@ Result<UnseenResult> race_unseen(const planner::OpSpec& op, const planner::CostM
   return result;
 }
 
-Result<planner::CostModel> tuned_model(const UnseenOperator& asked, const TuneSettings& settings) {
+planner::OpSpec op_of(const UnseenOperator& asked, std::int64_t m) {
+  planner::OpSpec op = bench_op(m, asked.n, asked.k);
+  op.kind = asked.kind;
+  return op;
+}
+
+/// Tunes one operator and races what is planned for its other m; each is told as it ends.
+Result<void> ask_others(const UnseenOperator& asked, const TuneSettings& settings, std::vector<UnseenResult>& results) {
   ScratchStore scratch;
   MC2_ASSIGN(auto store, scratch.open());
-  MC2_ASSIGN(auto bench, open_bench(bench_op(kTunedRows, asked.n, asked.k), asked.link));
-  MC2_ASSIGN(auto tuned, tune_to_model(*bench, settings, store));
-  return *std::move(tuned).model;
+  MC2_ASSIGN(auto bench, open_bench(op_of(asked, kTunedRows), asked.link));
+  MC2_ASSIGN(const auto tuned, tune_to_model(*bench, settings, store));
+  const planner::CostModel& model = *tuned.model;
+  const finder::ModelPlaces places{.given = {}, .kept = finder::kept_in_unnamed(store)};
+  for (const std::int64_t m : kAskedRows) {
+    const planner::OpSpec op = op_of(asked, m);
+    MC2_ASSIGN(const auto found, finder::find_model(places, {.op = op, .machine = model.fingerprint}));
+    MC2_ASSIGN(auto result, race_unseen(op, model, finder::as_it_is_now(found, op), asked.link, settings.plan));
+    std::cerr << "mc2: " << op.text() << " " << asked.link << ": error " << percent_text(result.error())
+              << ", as planned " << percent_text(result.planned_error()) << ", regret " << percent_text(result.regret)
+              << "\n";
+    results.push_back(std::move(result));
+  }
+  return {};
+}
+
+void write_csv(const std::vector<UnseenResult>& results, const std::string& path) {
+  std::ofstream file(path);
+  file << "kind,m,n,k,link,plan,planned_ms,error_%,inside,at the race's speed_ms,error_%,measured_ms,regret_%,"
+          "regret_of_wave_groups_%,free_lists_gain_%\n";
+  const auto ms = [](double us) { return number(us / 1000, "%.4g"); };
+  const auto percent = [](double share) { return number(100 * share, "%.1f"); };
+  for (const UnseenResult& r : results)
+    file << to_string(r.op.kind) << "," << r.op.m << "," << r.op.n << "," << r.op.k << ",\"" << r.link << "\"," << r.cut
+         << "," << ms(r.planned.us) << "," << percent(r.planned_error()) << ","
+         << (r.is_planned_inside() ? "yes" : "no") << "," << ms(r.predicted_us) << "," << percent(r.error()) << ","
+         << ms(r.measured_us) << "," << percent(r.regret) << ","
+         << (r.wave_groups_regret ? percent(*r.wave_groups_regret) : "refused") << "," << percent(r.free_gain) << "\n";
 }
 
 void print_unseen(const std::vector<UnseenResult>& results) {
-  std::vector<std::vector<std::string>> rows{{"shape (not used for fitting)", "link", "plan", "predicted", "measured",
-                                              "error", "regret", "wave_groups", "free gains"}};
-  std::vector<double> errors, regrets, wave_regrets, free_gains, misses;
-  int slower_count = 0;
+  std::vector<std::vector<std::string>> rows{{"shape (not used for fitting)", "link", "plan", "measured", "as planned",
+                                              "at the race's speed", "regret", "wave_groups", "free gains"}};
+  std::vector<double> planned_errors, errors, regrets, wave_regrets, free_gains, misses;
+  std::ptrdiff_t slower_count = 0, inside_count = 0, near_count = 0;
   for (const auto& r : results) {
-    rows.push_back({r.op.text(), r.link, r.cut, time_text(r.predicted_us), time_text(r.measured_us),
+    rows.push_back({r.op.text(), r.link, r.cut, time_text(r.measured_us),
+                    percent_text(r.planned_error()) + (r.is_planned_inside() ? "" : " (outside)"),
                     percent_text(r.error()), percent_text(r.regret),
                     r.wave_groups_regret ? percent_text(*r.wave_groups_regret) : "refused", percent_text(r.free_gain)});
     errors.push_back(std::abs(r.error()));
+    planned_errors.push_back(std::abs(r.planned_error()));
+    inside_count += r.is_planned_inside() ? 1 : 0;
+    near_count += r.regret <= kNear ? 1 : 0;
     regrets.push_back(r.regret);
     if (r.wave_groups_regret) wave_regrets.push_back(*r.wave_groups_regret);
     free_gains.push_back(r.free_gain);
@@ -122,11 +181,16 @@ void print_unseen(const std::vector<UnseenResult>& results) {
            percent_text(*std::max_element(values.begin(), values.end())) + "\n";
   };
   std::cout << "Models tuned at m = " << kTunedRows << ", asked for other m; every cut of the family raced, 2 ranks\n"
-            << render::table(rows, render::kAnyWidth) << summary("prediction error", errors)
-            << summary("regret to measured brute force", regrets);
+            << render::table(rows, render::kAnyWidth) << summary("prediction error, as planned", planned_errors)
+            << "  plans whose time lies inside the interval that was printed: " << inside_count << " of "
+            << results.size() << "\n"
+            << summary("prediction error at the race's speed", errors)
+            << summary("regret to measured brute force", regrets) << "  plans within " << percent_text(kNear)
+            << " of it: " << near_count << " of " << results.size() << "\n";
   if (!wave_regrets.empty()) std::cout << summary("regret of wave_groups", wave_regrets);
   std::cout << "  free lists gain over short/long: median " << percent_text(median(free_gains)) << "\n"
-            << "  90 % intervals that hold the measured time: " << covered_count << " of " << misses.size() << ", "
+            << "  90 % intervals at the race's speed that hold a raced cut's time: " << covered_count << " of "
+            << misses.size() << ", "
             << percent_text(static_cast<double>(covered_count) / static_cast<double>(misses.size()))
             << "; 90 % of the measured times lie within " << percent_text(profiler::quantile(misses, 0.9))
             << " of the half-width\n"
@@ -135,17 +199,12 @@ void print_unseen(const std::vector<UnseenResult>& results) {
 
 } // namespace
 
-Result<ExitCode> bench_unseen(double race_budget_s) {
+Result<ExitCode> bench_unseen(double race_budget_s, const std::string& csv_file) {
   const TuneSettings settings = bench_settings(race_budget_s);
   std::vector<UnseenResult> results;
   for (const auto& asked : kOperators) {
-    MC2_ASSIGN(const auto model, tuned_model(asked, settings));
-    for (const std::int64_t m : kAskedRows) {
-      MC2_ASSIGN(auto result, race_unseen(bench_op(m, asked.n, asked.k), model, asked.link, settings.plan));
-      results.push_back(std::move(result));
-      std::cerr << "mc2: " << results.back().op.text() << " " << asked.link << ": error "
-                << percent_text(results.back().error()) << ", regret " << percent_text(results.back().regret) << "\n";
-    }
+    MC2_TRY(ask_others(asked, settings, results));
+    if (!csv_file.empty()) write_csv(results, csv_file); // each time: an hour is long
   }
   print_unseen(results);
   return ExitCode::Success;
