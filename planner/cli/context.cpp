@@ -284,11 +284,12 @@ bool StoreOptions::is_named() const {
 std::string note_of_clock(const store::Store& store, const std::string& now) {
   constexpr std::int64_t kClocksDiffer_s = 120;
   const auto newest = store.latest_date();
-  if (!newest || newest.value() <= store::later(now, kClocksDiffer_s)) return "";
+  const bool is_date = newest && !store::later(newest.value(), 0).empty();
+  if (!is_date || newest.value() <= store::later(now, kClocksDiffer_s)) return "";
   return "the store " + store.path().string() + " has documents of " + newest.value() +
-         ", and this machine's clock says " + now +
-         ": it was set back, or another machine's is ahead. What is kept now may count as older than that; set the "
-         "clock";
+         ", which is later than this machine's clock says: it was set back, or the clock of the machine that wrote "
+         "them is "
+         "ahead. Until then they count as the newest";
 }
 
 Result<store::Layers> StoreOptions::open(StoreUse use) const {

@@ -78,9 +78,9 @@ Variant parse_variant(std::string_view text) {
 Slices slices_of(const Variant& variant) { return read_slices(variant).value_or(Slices()); }
 
 double VariantCost::least_slowdown(Lane lane) const noexcept {
-  const bool matmul_does_a_part = lane == Lane::Communication && variant.name == kTileStoreVariant;
+  const bool is_shared = lane == Lane::Communication && shares_collective(variant);
   const double now = (lane == Lane::Compute ? compute : communication).slowdown;
-  return matmul_does_a_part || now < 1 ? kLeastSlowdown : 1;
+  return is_shared || now < 1 ? kLeastSlowdown : 1;
 }
 
 double VariantCost::local_us(const OpSpec& op) const {

@@ -346,6 +346,10 @@ double time_ratio(std::span<const MessageTimes::Point> known, const CostCurve& c
 
 } // namespace
 
+/// A factor that is clearly below 1 tells what a cut saves of the collective; one that is clearly above it, that the
+/// lanes disturb each other more than that.
+constexpr double kTellsSaving = 0.99, kTellsContention = 1.05;
+
 MessageTimes message_times(std::span<const CostModel> models, OpSpec profiled) {
   MessageTimes times{profiled, {}};
   std::map<std::string, std::map<double, std::vector<double>>> seen_us;
@@ -360,7 +364,8 @@ MessageTimes message_times(std::span<const CostModel> models, OpSpec profiled) {
       if (cost.communication.curve.is_analytic || !(us > 0)) continue;
       seen_us[cost.variant.text()][bytes].push_back(us);
       const double factor = cost.communication.slowdown;
-      if (factor < 1) saved_us[cost.variant.text()].push_back((1 - factor) * us);
+      if (shares_collective(cost.variant) && factor < kTellsSaving)
+        saved_us[cost.variant.text()].push_back((1 - factor) * us);
     }
   }
   for (auto& [variant, us] : saved_us) {
@@ -379,7 +384,8 @@ MessageTimes message_times(std::span<const CostModel> models, OpSpec profiled) {
 
 bool depends_on_length(const CostModel& model, const MessageTimes& messages) {
   const auto has_several = [](const auto& one) { return one.second.size() > 1; };
-  return gpu_rates(model.fingerprint, model.op) || std::ranges::any_of(messages.by_variant, has_several);
+  return gpu_rates(model.fingerprint, model.op) || !messages.saved_us_by_variant.empty() ||
+         std::ranges::any_of(messages.by_variant, has_several);
 }
 
 namespace {
@@ -405,12 +411,26 @@ CostModel no_faster_than_at_once(CostModel model, const OpSpec& op) {
   return model;
 }
 
-/// Which variant sends a whole message the fastest depends on its length.
+/// Which variant sends a whole message the fastest depends on its length. Its matmul is taken to be as long.
 void choose_serial_variant(CostModel& model, const MessageTimes& messages, double bytes) {
   if (!model.serial || messages.serial_by_bytes.empty()) return;
-  const auto distance = [bytes](const auto& known) { return std::abs(std::log(known.first / bytes)); };
-  const Variant& nearest = std::ranges::min_element(messages.serial_by_bytes, {}, distance)->second;
-  if (const Variant variant = of_any_size(model, nearest); model.cost_of(variant)) model.serial->variant = variant;
+  const auto distance = [bytes](double known) { return std::abs(std::log(known / bytes)); };
+  const auto nearest =
+      std::ranges::min_element(messages.serial_by_bytes, {}, [&](const auto& known) { return distance(known.first); });
+  if (distance(message_bytes(messages.profiled)) <= distance(nearest->first)) return;
+  if (Variant variant = of_any_size(model, nearest->second); model.cost_of(variant))
+    model.serial->variant = std::move(variant);
+}
+
+/// What a cut does not pay of the collective is the start of a pass of its own: as long, whatever the message. Where
+/// the matmul took longest, the model's race could not tell it, but others' could. @param profiled_us  of its own
+/// message
+std::optional<double> saved_us(const VariantCost& cost, const MessageTimes& messages, double profiled_us) {
+  const double factor = cost.communication.slowdown;
+  const auto others = messages.saved_us_by_variant.find(cost.variant.text());
+  const bool can_others_tell = others != messages.saved_us_by_variant.end() && factor < kTellsContention;
+  if (factor >= kTellsSaving && can_others_tell) return others->second;
+  return factor < 1 ? std::optional((1 - factor) * profiled_us) : std::nullopt;
 }
 
 } // namespace
@@ -428,13 +448,8 @@ CostModel at_length(CostModel model, const MessageTimes& messages, const OpSpec&
     const double ratio = time_ratio(known->second, curve, message_bytes(op), is_steady);
     if (!(std::isfinite(ratio) && ratio > 0)) continue;
     curve = scaled(std::move(curve), ratio);
-    // What a cut does not pay of the collective is the start of a pass of its own: as long, whatever the message. Where
-    // the matmul took longest, this model's race could not tell, but others' could.
-    const auto saved = messages.saved_us_by_variant.find(cost.variant.text());
-    const double factor = cost.communication.slowdown;
-    if (factor >= 1 && saved == messages.saved_us_by_variant.end()) continue;
-    const double saved_us = factor < 1 ? (1 - factor) * profiled_us : saved->second;
-    cost.communication.slowdown = std::clamp(1 - saved_us / curve.time_us(message_bytes(op)), kLeastSlowdown, 1.0);
+    if (const auto saved = saved_us(cost, messages, profiled_us))
+      cost.communication.slowdown = std::clamp(1 - *saved / curve.time_us(message_bytes(op)), kLeastSlowdown, 1.0);
   }
   return model;
 }

@@ -96,7 +96,7 @@ class Benchmarks {
         .add_option("--pairs", embedding_pairs_, "runs by hand and by mc2, in turn")
         ->capture_default_str()
         ->check(CLI::Range(1, 100'000));
-    add_racing("unseen", "60 shapes that no model was fitted to: errors, intervals, regret; an hour at 20 s a race",
+    add_racing("unseen", "60 shapes that no model was fitted to: errors, intervals, regret; 75 minutes at 8 s a race",
                [this] { return bench_unseen(race_budget_s_, csv_file_); })
         .add_option("--csv", csv_file_, "also write a row of each shape to this file");
     add_with_options("prediction",

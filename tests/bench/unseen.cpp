@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <cmath>
-#include <fstream>
 #include <iostream>
 #include <optional>
+#include <sstream>
 
 #include "benches.hpp"
 #include "mc2/finder/models.hpp"
@@ -142,17 +142,20 @@ Result<void> ask_others(const UnseenOperator& asked, const TuneSettings& setting
 }
 
 void write_csv(const std::vector<UnseenResult>& results, const std::string& path) {
-  std::ofstream file(path);
-  file << "kind,m,n,k,link,plan,planned_ms,error_%,inside,at the race's speed_ms,error_%,measured_ms,regret_%,"
+  std::ostringstream file;
+  file << "kind,m,n,k,link,plan,planned_ms,planned_error_%,inside,predicted_at_race_speed_ms,error_at_race_speed_%,"
+          "measured_ms,regret_%,"
           "regret_of_wave_groups_%,free_lists_gain_%\n";
   const auto ms = [](double us) { return number(us / 1000, "%.4g"); };
   const auto percent = [](double share) { return number(100 * share, "%.1f"); };
   for (const UnseenResult& r : results)
-    file << to_string(r.op.kind) << "," << r.op.m << "," << r.op.n << "," << r.op.k << ",\"" << r.link << "\"," << r.cut
+    file << to_string(r.op.kind) << "," << r.op.m << "," << r.op.n << "," << r.op.k << ",\"" << r.link << "\",\""
+         << r.cut << "\""
          << "," << ms(r.planned.us) << "," << percent(r.planned_error()) << ","
          << (r.is_planned_inside() ? "yes" : "no") << "," << ms(r.predicted_us) << "," << percent(r.error()) << ","
          << ms(r.measured_us) << "," << percent(r.regret) << ","
          << (r.wave_groups_regret ? percent(*r.wave_groups_regret) : "refused") << "," << percent(r.free_gain) << "\n";
+  write_file(path, file.str());
 }
 
 void print_unseen(const std::vector<UnseenResult>& results) {
@@ -202,9 +205,10 @@ void print_unseen(const std::vector<UnseenResult>& results) {
 Result<ExitCode> bench_unseen(double race_budget_s, const std::string& csv_file) {
   const TuneSettings settings = bench_settings(race_budget_s);
   std::vector<UnseenResult> results;
+  if (!csv_file.empty()) write_csv(results, csv_file); // a path that cannot be written is told before the hour
   for (const auto& asked : kOperators) {
     MC2_TRY(ask_others(asked, settings, results));
-    if (!csv_file.empty()) write_csv(results, csv_file); // each time: an hour is long
+    if (!csv_file.empty()) write_csv(results, csv_file);
   }
   print_unseen(results);
   return ExitCode::Success;

@@ -294,7 +294,7 @@ class BadStoreTest(ProgramTest):
             model["created_at"] = "2093-12-24T10:00:00Z"
         exported.write_text(json.dumps(content))
         self.succeed("db", "import", exported, "--store", other)
-        told = "has documents of 2093-12-24T10:00:00Z, and this machine's clock says"
+        told = "has documents of 2093-12-24T10:00:00Z, which is later than this machine's clock says"
         planned = self.mc2("plan", *SHAPE, *MACHINE, "--store", other)
         self.assertEqual(planned.returncode, SUCCESS, planned.stderr)
         self.assertEqual(planned.stderr.count(told), 1, planned.stderr)

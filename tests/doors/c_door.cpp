@@ -1,4 +1,5 @@
-// Asks libmc2.so one question, as any C program would, and prints "plan DIGEST" or "error NAME".
+// Asks libmc2.so one question, as any C program would, and prints "plan DIGEST", or "error NAME" and its message in one
+// line. Asks again for each line of its input.
 //
 //   c_door STORE SERVER FINGERPRINT.json TRANSFER MODEL.json|- KIND M N K DTYPE RANKS
 #include <mc2.h>

@@ -295,27 +295,34 @@ TEST(MessageTimes, OnAGpuTheLineThroughTwoGoesOnBeyondThem) {
 
 /// Where the matmul takes longest, a race cannot tell what a cut saves of the collective.
 TEST(MessageTimes, WhatOthersSaveHoldsForAModelThatCouldNotTell) {
-  const auto model_of_factor = [](double factor, std::int64_t m) {
+  const auto model_of = [](double factor, const char* variant, std::int64_t m = 2048) {
     CostModel model = source_model();
     model.op = shaped(1024, 1024, m);
+    model.variants.front().variant.name = variant;
     model.variants.front().communication.slowdown = factor;
     return model;
   };
-  const std::vector models{model_of_factor(1.02, 1024), model_of_factor(0.5, 2048), model_of_factor(0.8, 2048),
-                           model_of_factor(0.75, 2048)};
-  const MessageTimes messages = message_times(models, models.front().op);
-  const auto communication = [](const CostModel& model) {
+  const auto communication_us = [](const CostModel& model) {
     return model.variants.front().uncut_communication_us(model.op);
   };
-  const double saved_us = 0.25 * communication(models.back()); // the median
   const OpSpec asked = shaped(1024, 1024, 4096);
-  CostModel answered = at_length(models.front(), messages, asked);
-  answered.op = asked;
-  EXPECT_NEAR((1 - answered.variants.front().communication.slowdown) * communication(answered), saved_us, 1e-9);
-  EXPECT_EQ(at_length(models.front(), message_times(std::span(models).first(1), asked), asked)
-                .variants.front()
-                .communication.slowdown,
-            1.02);
+  const auto factor_of = [&](double own, const char* variant) {
+    const std::vector models{model_of(own, variant, 1024), model_of(0.5, variant), model_of(0.8, variant),
+                             model_of(0.75, variant), model_of(0.9999, variant)}; // which tells nothing
+    return at_length(models.front(), message_times(models, models.front().op), asked)
+        .variants.front()
+        .communication.slowdown;
+  };
+  CostModel longer = model_of(1, "direct");
+  const double saved_us = 0.25 * communication_us(longer); // the median
+  longer.op = asked;
+  const char* const shares = kTileStoreVariant.data();
+  EXPECT_NEAR((1 - factor_of(1.02, shares)) * communication_us(longer), saved_us, 1e-9);
+  EXPECT_NEAR((1 - factor_of(0.998, shares)) * communication_us(longer), saved_us, 1e-9);
+  EXPECT_EQ(factor_of(1.3, shares), 1.3); // the lanes disturb each other more than that
+  EXPECT_EQ(factor_of(1.02, "direct"), 1.02);
+  const CostModel own = model_of(0.6, shares, 1024);
+  EXPECT_NEAR((1 - factor_of(0.6, shares)) * communication_us(longer), 0.4 * communication_us(own), 1e-9);
 }
 
 TEST(MessageTimes, ASerialRunIsOfTheVariantThatIsTheFastestAtTheNearestMessage) {

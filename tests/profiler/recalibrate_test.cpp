@@ -176,6 +176,10 @@ TEST(Recalibrate, ACollectiveOfWhichTheMatmulDoesAPartMayComeOutBelowOne) {
     return factors_of(recalibrate(profiled, observe_all(truth), kOpenMind).value().model).communication_slowdown;
   };
   EXPECT_NEAR(learn(planner::kTileStoreVariant.data()), 0.7, 0.01);
+  CostModel truth = model_with({1, 1.2, 0}), below = model_with({1, 0.9995, 0}); // where a race had told nothing
+  truth.variants[0].variant.name = below.variants[0].variant.name = planner::kTileStoreVariant;
+  EXPECT_NEAR(factors_of(recalibrate(below, observe_all(truth), kOpenMind).value().model).communication_slowdown, 1.2,
+              0.01);
   EXPECT_NEAR(learn("direct"), 1, 0.01); // of which no cut is faster than lanes that nothing disturbs
 }
 

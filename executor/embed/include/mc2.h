@@ -235,8 +235,8 @@ typedef struct mc2_plan_summary {
   const char* source;     /* where mc2_find_plan() found it; "" of others */
   const char* digest;     /* of its document */
   size_t miss_count;      /* places asked before the one that had it */
-  /* measured in a race, medians of as many pairs of fused and serial runs; the benefit is 1 - fused/serial, with its 95
-   * % interval; 0 and "" of a plan that was not raced */
+  /* measured in a race: medians of as many pairs of fused and serial runs. The benefit is 1 - fused/serial, between the
+   * ends of its interval (95 %). 0 and "" of a plan that was not raced. */
   double measured_fused_us, measured_serial_us;
   double measured_benefit, measured_benefit_low, measured_benefit_high;
   int64_t measured_pair_count;

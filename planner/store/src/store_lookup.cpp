@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <span>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -120,6 +121,13 @@ void each_measurement(SQLite::Statement& statement, const std::function<void(con
   }
 }
 
+/// Whether a batch is of the session that the one before it is of: a long session is kept in several.
+bool goes_on(std::span<const planner::Sample> session, std::span<const planner::Sample> batch) {
+  if (session.empty() || batch.empty()) return true;
+  const int first = std::ranges::min(batch, {}, &planner::Sample::round).round;
+  return first > 0 && first >= std::ranges::max(session, {}, &planner::Sample::round).round;
+}
+
 } // namespace
 
 Result<planner::Profile> Store::find_profile(const planner::OpSpec& op, const planner::Fingerprint& fingerprint) const {
@@ -129,14 +137,17 @@ Result<planner::Profile> Store::find_profile(const planner::OpSpec& op, const pl
     SQLite::Statement statement(
         impl_->database, select_sql(Table::SampleBatch, "WHERE " + key_condition(Table::SampleBatch) + " ORDER BY id"));
     bind_key(statement, Table::SampleBatch, key);
+    std::vector<planner::Sample> session;
     while (statement.executeStep()) {
       const auto record = current_record(statement, Table::SampleBatch, key);
       if (!record) return impl_->located(record.error());
       const auto batch = decode_profile(record.value().document);
       if (!batch && batch.error().code == ErrorCode::Stale) continue; // of other blocks than today's
       if (!batch) return impl_->error(ErrorCode::Corrupt, "samples cannot be read (" + batch.error().text() + ")");
-      profile.add_session(batch.value().samples);
+      if (!goes_on(session, batch.value().samples)) profile.add_session(std::exchange(session, {}));
+      session.insert(session.end(), batch.value().samples.begin(), batch.value().samples.end());
     }
+    profile.add_session(session);
     if (!profile.samples.empty()) return profile;
     return impl_->error(ErrorCode::NotFound,
                         "has no samples for " + op.text() + " on this machine" +

@@ -146,7 +146,7 @@ void assume_slowdown(const Profile& profile, const Series& series, planner::Lane
 }
 
 /// The same work is not done faster beside another lane: where co-run is surely below this share of alone, the other
-/// lane does a part of it. Of tile_store's matmul it is known.
+/// lane does a part of it. Where the variant says so, any share below 1 will do.
 constexpr double kSurelyLess = 0.9;
 
 /// Co-run over alone, median, at least 1 unless it is surely less.
@@ -167,7 +167,7 @@ void fit_slowdown(const Profile& profile, const Series& series, planner::LaneCos
   }
   if (co_run_us.empty()) return assume_slowdown(profile, series, lane, notes);
   const Interval ratio = paired_ratio(co_run_us, alone_us, kFactorConfidence);
-  const bool is_shared = planner::parse_variant(series.variant).name == planner::kTileStoreVariant;
+  const bool is_shared = planner::shares_collective(planner::parse_variant(series.variant));
   const bool is_less = series.component == Component::Collective && ratio.high < (is_shared ? 1 : kSurelyLess);
   notes.push_back(series.text() + ": slow-down " + number_text(ratio.value) + " while the other lane is busy (" +
                   number_text(ratio.low) + " to " + number_text(ratio.high) + ", median of " +

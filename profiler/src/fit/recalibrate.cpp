@@ -132,8 +132,9 @@ void solve(const CostModel& model, std::span<const RaceObservation> observations
       nullptr, parameters);
   const auto bound = [&](int slowdown, const planner::LaneCost& lane, planner::Lane name) {
     problem.SetParameterLowerBound(parameters, slowdown, cost.least_slowdown(name));
-    // One below 1 stays so: it is of another kind.
-    problem.SetParameterUpperBound(parameters, slowdown, lane.slowdown < 1 ? kMostPart : kMaxSlowdown);
+    // One below 1 stays so: it is of another kind. But where the variant says that it may be, it may be above, too.
+    const bool stays_below = lane.slowdown < 1 && !planner::shares_collective(cost.variant);
+    problem.SetParameterUpperBound(parameters, slowdown, stays_below ? kMostPart : kMaxSlowdown);
   };
   bound(0, cost.compute, planner::Lane::Compute);
   bound(1, cost.communication, planner::Lane::Communication);

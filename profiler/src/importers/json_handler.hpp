@@ -53,7 +53,8 @@ class JsonHandler : public nlohmann::json_sax<nlohmann::json> {
 inline void read_json(JsonPieces& pieces, const LogReader& reader, JsonHandler& handler, LogSink& sink) {
   const bool is_whole = nlohmann::json::sax_parse(pieces.begin(), JsonPieces::end(), &handler);
   handler.finish();
-  if (!is_whole && reader.fault().empty()) sink.bad(pieces.line(), handler.fault());
+  if (is_whole || !reader.fault().empty()) return; // the reader's own fault is told with the log's end
+  sink.bad(pieces.line(), handler.fault().empty() ? "is no JSON document" : handler.fault());
 }
 
 } // namespace mc2::profiler

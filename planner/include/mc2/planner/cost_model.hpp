@@ -45,6 +45,11 @@ inline constexpr std::string_view kMatmulSmsSetting = "gemm_sms";
 inline constexpr std::string_view kTileStoreVariant = "tile_store";
 inline constexpr std::string_view kTileSetting = "tile";
 
+/// Whether its matmul does a part of the collective, so that a cut's collective takes less than it does alone.
+[[nodiscard]] inline bool shares_collective(const Variant& variant) noexcept {
+  return variant.name == kTileStoreVariant;
+}
+
 /// Of every block. One without the setting, and for a value that CostModel::validate() refuses.
 [[nodiscard]] Slices slices_of(const Variant& variant);
 
@@ -75,8 +80,8 @@ struct VariantCost {
   /// answers: b rows of the cut axis are (R - 1) b rows of product, so the own L rows cost as much as L / (R - 1).
   std::optional<CostCurve> local_compute = std::nullopt;
 
-  /// What a lane's factor that is fitted anew may come down to: below 1 where it was, and where the matmul does a part
-  /// of the collective.
+  /// What a lane's factor that is fitted anew may come down to: below 1 where it was, and of the communication where
+  /// shares_collective().
   [[nodiscard]] double least_slowdown(Lane lane) const noexcept;
   /// Time of the local part of `op` in us; 0 for a kind without one.
   [[nodiscard]] double local_us(const OpSpec& op) const;

@@ -55,12 +55,15 @@ struct Profile {
   OpSpec op; ///< m is the uncut size
   Fingerprint fingerprint;
   std::vector<Sample> samples;
-  std::vector<int> later_sessions = {}; ///< the first round of each session but the first, ascending
+  /// The first round of each session but the first, ascending, as add_session() found them; no part of the document.
+  std::vector<int> later_sessions = {};
 
   /// Adds what another session took: rounds that the profile has already become later ones, so that each keeps the
   /// speed that the machine had in it.
   void add_session(std::span<const Sample> session);
-  bool operator==(const Profile&) const = default;
+  bool operator==(const Profile& other) const {
+    return op == other.op && fingerprint == other.fingerprint && samples == other.samples;
+  }
 };
 
 /// A lane's blocks follow each other, so that they take no longer together than the cut, but for 5 %: medians may be of

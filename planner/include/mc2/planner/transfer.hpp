@@ -74,8 +74,8 @@ struct MessageTimes {
   };
   OpSpec profiled;                                      ///< what the model to be corrected is from
   std::map<std::string, std::vector<Point>> by_variant; ///< Variant::text(); sizes ascend
-  /// Of a cut's collective, the start of a pass of its own that it does not take: the median of models whose
-  /// communication has a factor below 1.
+  /// Of variants that share their collective: the start of a pass of its own that a cut's does not take, the median of
+  /// models whose communication has a factor clearly below 1.
   std::map<std::string, double> saved_us_by_variant = {};
   std::map<double, Variant> serial_by_bytes = {}; ///< the fastest at a serial run, of each message
 };
@@ -90,9 +90,9 @@ struct MessageTimes {
 /// The model for one length of the cut axis: with_waves(), and each variant's communication times the
 /// ratio of what messages took to what its curve says of them, between the nearest two messages on a line in the
 /// message's logarithm, beyond the last as there; on a GPU whose rates are known, on the line through the last two that
-/// are clearly apart. A factor below 1 saves as much time of each message, one of other models where this one's
-/// is not. A serial run is of the variant that was the fastest at the nearest message. As it was for
-/// the operator that was profiled. Source: docs/cost_model.md §12.
+/// are clearly apart. A factor below 1 saves as much time of each message; one of about 1, where the variant
+/// shares its collective, what its other models save. A serial run is of the variant that was the fastest at the
+/// nearest message. As it was for the operator that was profiled. Source: docs/cost_model.md §12.
 [[nodiscard]] CostModel at_length(CostModel model, const MessageTimes& messages, const OpSpec& op);
 
 /// The plan, marked Extrapolated with the transfer's reason (Analytic stays Analytic). Unchanged for the same n and k.

@@ -44,11 +44,11 @@ struct Recalibration {
 /// lane - so that the anchored model predicts the fused times that were measured, and those of each lane's blocks where
 /// they were timed, which their curve's own error loosens. Maximum a posteriori: squared log residuals plus squared log
 /// deviations of the factors from their profiled values, each over its spread; bounded to factors >=
-/// LaneCost::least_slowdown() and fixed >= 0; solved with Ceres. The model's anchored_interval is the 90 % predictive
-/// interval of a further cut: the residuals are normal, and their variance has a scaled inverse chi-square prior worth
-/// kPriorObservationCount residuals of measurement_spread (Gelman et al., Bayesian Data Analysis, 2013, §2.6).
-/// docs/cost_model.md §6.
-/// Errors: CannotFit (no observations, or a time that is not positive and finite), and as planner::predict_cut.
+/// VariantCost::least_slowdown() and fixed >= 0; solved with Ceres. The model's anchored_interval is the 90 %
+/// predictive interval of a further cut: the residuals are normal, and their variance has a scaled inverse chi-square
+/// prior worth kPriorObservationCount residuals of measurement_spread (Gelman et al., Bayesian Data Analysis, 2013,
+/// §2.6). docs/cost_model.md §6. Errors: CannotFit (no observations, or a time that is not positive and finite), and as
+/// planner::predict_cut.
 [[nodiscard]] Result<Recalibration> recalibrate(const planner::CostModel& model,
                                                 std::span<const RaceObservation> observations,
                                                 const RecalibrateOptions& options = {});
