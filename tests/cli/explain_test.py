@@ -378,6 +378,30 @@ class TunedTest(ExplainTest):
         self.assertIn("EMULATED", report.text)
         self.assertEqual(document["notes"], [note for note in document["notes"] if "not in the store" not in note])
 
+    def test_a_plan_that_was_raced_before_there_was_a_model(self):
+        """Tuning on a noisy machine keeps such a plan; a model may be fitted later."""
+        exported, other = self.directory / "export.json", self.directory / "other.db"
+        self.succeed("db", "export", exported, "--store", self.store)
+        content = json.loads(exported.read_text())
+        blind = json.loads(self.succeed("run", *SHAPE, *MACHINE, "--blocks", "32,64", "--budget", "0.2", "--json"))["plan"]
+        self.assertEqual(blind["makespan"]["us"], 0)  # no store, no model
+        content["plans"] = [{**content["plans"][0], "document": blind}]
+        exported.write_text(json.dumps(content))
+        self.succeed("db", "import", exported, "--store", other)
+        asked = ["explain", *SHAPE, *MACHINE, "--store", other]
+        done = self.mc2(*asked, "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("the kept plan was raced where there was no model", done.stderr)
+        explained = json.loads(done.stdout)
+        self.assertEqual(explained["plan"]["cut"], blind["cut"])
+        self.assertGreater(explained["plan"]["makespan"]["us"], 0)
+        self.succeed(*asked, "--measure", "--html", self.directory / "why.html")
+        content["models"] = []
+        exported.write_text(json.dumps(content))
+        alone = self.directory / "alone.db"
+        self.succeed("db", "import", exported, "--store", alone)
+        self.refuse(USAGE, ["explain", *SHAPE, *MACHINE, "--store", alone], "the kept plan predicts nothing")
+
     def test_samples_from_a_file(self):
         exported = json.loads(self.succeed("db", "export", "--store", self.store))
         profile, plan, model = (self.directory / name for name in ("profile.json", "plan.json", "model.json"))
