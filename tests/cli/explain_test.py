@@ -396,6 +396,8 @@ class TunedTest(ExplainTest):
         self.assertEqual(explained["plan"]["cut"], blind["cut"])
         self.assertGreater(explained["plan"]["makespan"]["us"], 0)
         self.succeed(*asked, "--measure", "--html", self.directory / "why.html")
+        digest = json.loads(self.succeed("db", "list", "--json", "--store", other))["items"][0]["digest"]
+        self.assertEqual(json.loads(self.succeed("explain", digest, "--store", other, "--json")), explained)
         content["models"] = []
         exported.write_text(json.dumps(content))
         alone = self.directory / "alone.db"

@@ -34,6 +34,7 @@ struct ExplainCommand {
   bool is_json = false, is_full = false, is_measuring = false, accept_other_machine = false, no_transfer = false;
 
   [[nodiscard]] Result<store::StoredPlan> find() const;
+  [[nodiscard]] Result<store::StoredPlan> predicted(store::StoredPlan kept) const;
   [[nodiscard]] Result<Evidence> gather(const store::StoredPlan& stored) const;
   /// Of the device with published or imported costs that the plan is for.
   void add_device_model(Evidence& evidence, const planner::Plan& plan) const;
@@ -43,19 +44,26 @@ struct ExplainCommand {
   [[nodiscard]] Result<ExitCode> run() const;
 };
 
-/// A plan that was raced where no model could be fitted, as the model says that has been kept since.
-Result<store::StoredPlan> predicted_now(store::StoredPlan kept, store::Layers& layers, const ServerOptions& server) {
+/// A plan that was raced where no model could be fitted, as the model says that has been kept since; any other as it
+/// is.
+Result<store::StoredPlan> ExplainCommand::predicted(store::StoredPlan kept) const {
   const planner::Plan& raced = kept.plan;
-  const finder::PlanQuestion question{.op = raced.op, .machine = raced.fingerprint, .variant = raced.variant};
-  const auto model = find_kept_model(question, layers, server);
-  if (!model) return check_predicted(raced, "the kept plan", "").error();
+  const std::string name = plan_name.empty() ? "the kept plan" : plan_name;
+  const auto refused = check_predicted(raced, name, plan_name.empty() ? "" : "PLAN");
+  if (refused) return kept;
+  const finder::PlanQuestion question{
+      .op = raced.op, .machine = raced.fingerprint, .variant = raced.variant, .may_transfer = !no_transfer};
+  auto layers = store.open(look_up_use(*server));
+  if (!layers) return refused.error();
+  const auto model = find_kept_model(question, layers.value(), *server);
+  if (!model) return refused.error();
   MC2_ASSIGN(planner::Plan plan, raced.overlaps() ? finder::predict_with(model.value(), question, raced.cut)
                                                   : finder::predict_uncut_with(model.value(), raced.op, raced.variant));
   plan.strategy = raced.strategy;
   plan.reason = raced.reason;
   plan.validation = raced.validation;
-  std::cerr
-      << "mc2: note: the kept plan was raced where there was no model; it is explained by the one that is kept now\n";
+  std::cerr << "mc2: note: " << name
+            << " was raced where there was no model; it is explained by the one that is kept now\n";
   kept.plan = std::move(plan);
   return kept;
 }
@@ -63,7 +71,7 @@ Result<store::StoredPlan> predicted_now(store::StoredPlan kept, store::Layers& l
 Result<store::StoredPlan> ExplainCommand::find() const {
   if (!plan_name.empty()) {
     MC2_TRY(op.given.none_beside("PLAN", "operator"));
-    return load_predicted_plan(plan_name, "PLAN", store, *server);
+    return load_plan(plan_name, "PLAN", store, *server);
   }
   if (!op.is_given())
     return Error{ErrorCode::InvalidSpec, "PLAN",
@@ -73,8 +81,7 @@ Result<store::StoredPlan> ExplainCommand::find() const {
   MC2_ASSIGN(auto layers, open_to_look_up(store, *server, spec, here));
   MC2_ASSIGN(const auto question, plan_question(spec, here, {}, !no_transfer));
   MC2_ASSIGN(auto found, find_plan_for(question, layers, *server));
-  if (found.stored.plan.makespan.us > 0) return std::move(found).stored;
-  return predicted_now(std::move(found).stored, layers, *server);
+  return std::move(found).stored;
 }
 
 void ExplainCommand::add_device_model(Evidence& evidence, const planner::Plan& plan) const {
@@ -160,7 +167,8 @@ Result<planner::MeasuredRun> ExplainCommand::measure(const planner::Plan& plan) 
 
 Result<ExitCode> ExplainCommand::run() const {
   MC2_TRY(check_output("--html", html_file, {plan_name, model_file, profile_file}));
-  MC2_ASSIGN(const auto stored, find());
+  MC2_ASSIGN(auto named, find());
+  MC2_ASSIGN(const auto stored, predicted(std::move(named)));
   const planner::Plan& plan = stored.plan;
   MC2_ASSIGN(const auto evidence, gather(stored));
   const auto model = model_of_plan(evidence);
