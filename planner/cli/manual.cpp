@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "help.hpp"
+#include "mc2/planner/text.hpp"
 
 namespace mc2::cli {
 namespace {
@@ -53,12 +54,6 @@ std::string replaced(std::string text, std::string_view from, std::string_view t
   return text;
 }
 
-std::string joined(const std::vector<std::string>& words, const std::string& between) {
-  std::string text;
-  for (const std::string& word : words) text += (text.empty() ? "" : between) + word;
-  return text;
-}
-
 std::vector<std::string> names_below(const CLI::App& app) {
   std::vector<std::string> names;
   for (const CLI::App* below : commands_below(app)) names.push_back(below->get_name());
@@ -90,6 +85,14 @@ std::string file_name(const std::string& words) {
   return "mc2" + (words.empty() ? "" : "-" + replaced(words, " ", "-"));
 }
 
+std::string man_references(const NamedCommand& command) {
+  std::vector<std::string> pages;
+  if (!command.words.empty()) pages.push_back(".BR mc2 (1)");
+  for (const std::string& below : names_below(*command.app))
+    pages.push_back(".BR " + roff(file_name((command.words.empty() ? "" : command.words + " ") + below)) + " (1)");
+  return list_text(pages, ",\n");
+}
+
 std::string man_page(const NamedCommand& command) {
   const CLI::App& app = *command.app;
   const std::string name = "mc2" + (command.words.empty() ? "" : " " + command.words), file = file_name(command.words);
@@ -116,11 +119,7 @@ std::string man_page(const NamedCommand& command) {
   }
   if (const std::string footer = app.get_footer(); !footer.empty())
     page += ".SH NOTES\n.nf\n" + roff(footer.substr(footer.find_first_not_of('\n'))) + "\n.fi\n";
-  std::vector<std::string> see;
-  for (const std::string& below : names_below(app))
-    see.push_back(".BR " + roff(file_name((command.words.empty() ? "" : command.words + " ") + below)) + " (1)");
-  if (!command.words.empty()) see.insert(see.begin(), ".BR mc2 (1)");
-  return page + ".SH SEE ALSO\n" + joined(see, ",\n") + "\n";
+  return page + ".SH SEE ALSO\n" + man_references(command) + "\n";
 }
 
 // Completions.
@@ -141,11 +140,12 @@ BashWords bash_words(const std::vector<NamedCommand>& commands) {
     std::vector<std::string> words_here = names_below(*app);
     const auto options = long_names(*app);
     words_here.insert(words_here.end(), options.begin(), options.end());
-    options_of_commands += "    " + shell_quoted(words) + ") words=" + shell_quoted(joined(words_here, " ")) + " ;;\n";
+    options_of_commands +=
+        "    " + shell_quoted(words) + ") words=" + shell_quoted(list_text(words_here, " ")) + " ;;\n";
     for (const CLI::Option* option : shown_options(*app)) {
       const std::string name = "--" + option->get_lnames().front();
       if (takes_file(*option) && std::ranges::find(files, name) == files.end()) files.push_back(name);
-      const std::string line = "    " + name + ") words=" + shell_quoted(joined(values_of(*option), " ")) + " ;;\n";
+      const std::string line = "    " + name + ") words=" + shell_quoted(list_text(values_of(*option), " ")) + " ;;\n";
       if (!values_of(*option).empty() && words_of_options.find(line) == std::string::npos) words_of_options += line;
     }
   }
@@ -158,10 +158,10 @@ std::string bash_completion(const std::vector<NamedCommand>& commands) {
          "  local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]} command='' words='' word\n"
          "  for word in \"${COMP_WORDS[@]:1:COMP_CWORD-1}\"; do\n"
          "    case \"${command:+$command }$word\" in\n      " +
-         joined(names, "|") +
+         list_text(names, "|") +
          ") command=${command:+$command }$word ;;\n    esac\n  done\n"
          "  case \"$previous\" in\n    " +
-         joined(files, "|") +
+         list_text(files, "|") +
          ")\n      compopt -o filenames 2>/dev/null\n      COMPREPLY=($(compgen -f -- \"$current\"))\n      return "
          ";;\n" +
          words_of_options +
@@ -184,7 +184,7 @@ std::string zsh_option(const CLI::Option& option) {
     spec += ":" + option.get_type_name() + ":" +
             (takes_file(option) ? "_files"
              : values.empty()   ? ""
-                                : "(" + joined(values, " ") + ")");
+                                : "(" + list_text(values, " ") + ")");
   }
   return shell_quoted(spec);
 }
@@ -195,17 +195,17 @@ std::string zsh_completion(const std::vector<NamedCommand>& commands) {
     std::vector<std::string> lines;
     for (const CLI::Option* option : shown_options(*app)) lines.push_back(zsh_option(*option));
     if (const auto below = names_below(*app); !below.empty())
-      lines.push_back(shell_quoted("*:command:(" + joined(below, " ") + ")"));
+      lines.push_back(shell_quoted("*:command:(" + list_text(below, " ") + ")"));
     else
       lines.push_back(shell_quoted("*:file:_files"));
-    cases += "    " + shell_quoted(words) + ")\n      _arguments " + joined(lines, " \\\n        ") + " ;;\n";
+    cases += "    " + shell_quoted(words) + ")\n      _arguments " + list_text(lines, " \\\n        ") + " ;;\n";
   }
   std::vector<std::string> names;
   for (const auto& [words, app] : commands)
     if (!words.empty()) names.push_back(shell_quoted(words));
   return "#compdef mc2\n# Completes mc2 in zsh.\n_mc2() {\n  local command='' word\n"
          "  for word in \"${(@)words[2,CURRENT-1]}\"; do\n    case \"${command:+$command }$word\" in\n      " +
-         joined(names, "|") +
+         list_text(names, "|") +
          ") command=\"${command:+$command }$word\" ;;\n    esac\n  done\n  case \"$command\" in\n" + cases +
          "  esac\n}\n_mc2 \"$@\"\n";
 }
@@ -226,14 +226,15 @@ std::string fish_completion(const std::vector<NamedCommand>& commands) {
     const std::string parent = words.empty() ? "__fish_use_subcommand" : fish_condition(words);
     for (const CLI::App* below : commands_below(*app))
       text += "complete -c mc2 -f -n " +
-              shell_quoted(parent + (words.empty()
-                                         ? ""
-                                         : "; and not __fish_seen_subcommand_from " + joined(names_below(*app), " "))) +
+              shell_quoted(
+                  parent +
+                  (words.empty() ? "" : "; and not __fish_seen_subcommand_from " + list_text(names_below(*app), " "))) +
               " -a " + below->get_name() + " -d " + shell_quoted(below->get_description()) + "\n";
     for (const CLI::Option* option : shown_options(*app)) {
       text += "complete -c mc2 -n " + shell_quoted(parent) + " -l " + option->get_lnames().front();
       if (takes_value(*option)) text += takes_file(*option) ? " -r -F" : " -x";
-      if (const auto values = values_of(*option); !values.empty()) text += " -a " + shell_quoted(joined(values, " "));
+      if (const auto values = values_of(*option); !values.empty())
+        text += " -a " + shell_quoted(list_text(values, " "));
       text += " -d " + shell_quoted(option_description(*option)) + "\n";
     }
   }

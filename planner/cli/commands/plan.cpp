@@ -298,6 +298,12 @@ Result<ExitCode> PlanCommand::run() const {
                   notes_text(about.notes));
 }
 
+constexpr const char* kPlanExamples =
+    "Examples:\n  mc2 plan --m 1024 --n 1024 --k 1024 --ranks 2 --link 2.5Gbit,20us\n"
+    "  mc2 plan --m 1:16384 --n 1024 --k 1024 --link 2.5Gbit,20us --out by_m.json\n"
+    "  mc2 plan --device ascend-910b --m 4096 --n 8192 --k 3072 --dtype f16 --ranks 8\n"
+    "  mc2 plan --topology dgx_h100 --ranks 256 --m 8192 --n 8192 --k 8192";
+
 } // namespace
 
 Command add_plan(CLI::App& app, ServerOptions& server) {
@@ -324,11 +330,7 @@ Command add_plan(CLI::App& app, ServerOptions& server) {
                 "first time the uncut parts, 50 ms each, and predict for the speed that the machine has now");
   add_json(*sub, command->is_json, "the plan");
   sub->add_flag("--verbose", command->is_verbose, "also print the timeline, the runners-up and how the plan was found");
-  sub->footer(
-      "Examples:\n  mc2 plan --m 1024 --n 1024 --k 1024 --ranks 2 --link 2.5Gbit,20us\n"
-      "  mc2 plan --m 1:16384 --n 1024 --k 1024 --link 2.5Gbit,20us --out by_m.json\n"
-      "  mc2 plan --device ascend-910b --m 4096 --n 8192 --k 3072 --dtype f16 --ranks 8\n"
-      "  mc2 plan --topology dgx_h100 --ranks 256 --m 8192 --n 8192 --k 8192");
+  sub->footer(kPlanExamples);
   return {sub, [command] { return command->run(); }, true};
 }
 

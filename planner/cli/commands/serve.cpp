@@ -337,22 +337,27 @@ void obey(const BlockedSignals& signals, const std::stop_token& ends, server::Li
   });
 }
 
+void tell(const std::string& event) { std::cerr << "mc2: " + event + "\n"; }
+
+/// @param opening  is stopped where a signal ends the service before it is open
+Result<std::unique_ptr<server::Service>> open_service(const server::Config& config, const BlockedSignals& signals,
+                                                      std::stop_source& opening) {
+  std::jthread waiter;
+  if (config.is_replica()) // its first snapshot may take long
+    waiter = std::jthread([&](const std::stop_token& ends) {
+      signals.wait(
+          ends, [&] { opening.request_stop(); }, [] {});
+    });
+  return server::Service::open(config, {&utc_now, tell, opening.get_token()});
+}
+
 Result<ExitCode> ServeCommand::run() {
   MC2_ASSIGN(const auto config, complete());
   in_force = texts_of(*options);
   raise_descriptor_limit(config.limits.connection_count);
   const BlockedSignals signals; // before any thread starts
-  const auto tell = [](const std::string& event) { std::cerr << "mc2: " + event + "\n"; };
   std::stop_source opening;
-  auto opened_service = [&] {
-    std::jthread waiter;
-    if (config.is_replica()) // its first snapshot may take long
-      waiter = std::jthread([&](const std::stop_token& ends) {
-        signals.wait(
-            ends, [&] { opening.request_stop(); }, [] {});
-      });
-    return server::Service::open(config, {&utc_now, tell, opening.get_token()});
-  }();
+  auto opened_service = open_service(config, signals, opening);
   if (opening.stop_requested()) {
     std::cerr << "mc2: stopped\n";
     return ExitCode::Success;

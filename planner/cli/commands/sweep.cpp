@@ -186,6 +186,15 @@ Result<ExitCode> SweepCommand::run() const {
   return counts.cut + counts.uncut > 0 ? ExitCode::Success : ExitCode::NoAnswer;
 }
 
+constexpr const char* kSweepNotes =
+    "Examples:\n  mc2 sweep --models Llama-3-8B --dtype f32 --ranks 2 --link 2.5Gbit,20us\n"
+    "  mc2 sweep --shapes my_layers.csv --link 2.5Gbit,20us --json\n"
+    "  mc2 sweep --topology dgx_h100 --ranks 2,4,8\n"
+    "Costs come from --model, else from kept models of this machine, else from\n"
+    "--topology; with --model, kept models are asked only where --store is given.\n"
+    "Tuned plans come first. A row without a plan says why. Exit code 3 when no row\n"
+    "has a plan.";
+
 } // namespace
 
 Command add_sweep(CLI::App& app) {
@@ -211,14 +220,7 @@ Command add_sweep(CLI::App& app) {
   sub->add_option("--out", command->out, "write every plan to this file, as CSV or with --json as that");
   sub->add_option("--threads", command->thread_count, "threads that plan (default: one per core)")
       ->check(whole_number(1, kMaxThreadCount));
-  sub->footer(
-      "Examples:\n  mc2 sweep --models Llama-3-8B --dtype f32 --ranks 2 --link 2.5Gbit,20us\n"
-      "  mc2 sweep --shapes my_layers.csv --link 2.5Gbit,20us --json\n"
-      "  mc2 sweep --topology dgx_h100 --ranks 2,4,8\n"
-      "Costs come from --model, else from kept models of this machine, else from\n"
-      "--topology; with --model, kept models are asked only where --store is given.\n"
-      "Tuned plans come first. A row without a plan says why. Exit code 3 when no row\n"
-      "has a plan.");
+  sub->footer(kSweepNotes);
   return {sub, [command] { return command->run(); }};
 }
 

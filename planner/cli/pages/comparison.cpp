@@ -72,6 +72,17 @@ void compare_curves(const std::string& name, const planner::CostCurve& a, const 
   }
 }
 
+TimeInterval predicted(const planner::Estimate& time) {
+  return {time.us, std::clamp(time.low_us, time.us * 1e-3, time.us), std::max(time.high_us, time.us)};
+}
+
+/// The benefit's interval is that of fused / serial; the serial times stand beside it as they are.
+TimeInterval measured(const planner::Validation& run) {
+  const double ratio = std::max(1 - run.benefit, 1e-6);
+  return {run.fused_us, run.fused_us * std::clamp((1 - run.benefit_high) / ratio, 1e-3, 1.0),
+          run.fused_us * std::max((1 - run.benefit_low) / ratio, 1.0)};
+}
+
 } // namespace
 
 std::string_view to_string(Comparison comparison) noexcept {
@@ -125,25 +136,15 @@ Result<std::vector<ComparedRow>> compare_models(const planner::CostModel& a, con
 
 Result<std::vector<ComparedRow>> compare_plans(const planner::Plan& a, const planner::Plan& b) {
   if (a.op != b.op) return Error{ErrorCode::InvalidSpec, "B", "is of " + b.op.text() + ", and A of " + a.op.text()};
-  const auto estimate = [](const planner::Estimate& time) {
-    return TimeInterval{time.us, std::clamp(time.low_us, time.us * 1e-3, time.us), std::max(time.high_us, time.us)};
-  };
   std::vector<ComparedRow> rows;
   if (a.makespan.us > 0 && b.makespan.us > 0)
-    rows.push_back(compared_row("predicted, " + a.cut.text() + " and " + b.cut.text(), estimate(a.makespan),
-                                estimate(b.makespan)));
-  if (a.validation && b.validation && a.validation->fused_us > 0 && b.validation->fused_us > 0) {
-    // The benefit's interval is that of fused / serial; the serial times stand beside it as they are.
-    const auto measured = [](const planner::Validation& run) {
-      const double ratio = std::max(1 - run.benefit, 1e-6);
-      return TimeInterval{run.fused_us, run.fused_us * std::clamp((1 - run.benefit_high) / ratio, 1e-3, 1.0),
-                          run.fused_us * std::max((1 - run.benefit_low) / ratio, 1.0)};
-    };
+    rows.push_back(compared_row("predicted, " + a.cut.text() + " and " + b.cut.text(), predicted(a.makespan),
+                                predicted(b.makespan)));
+  if (a.validation && b.validation && a.validation->fused_us > 0 && b.validation->fused_us > 0)
     rows.push_back(compared_row("measured, fused", measured(*a.validation), measured(*b.validation)));
-  }
   // A plan holds no interval for its uncut parts: they are known as well as its makespan.
-  const auto as_well = [&](double us, const planner::Plan& plan) {
-    const TimeInterval known = estimate(plan.makespan);
+  const auto as_well = [](double us, const planner::Plan& plan) {
+    const TimeInterval known = predicted(plan.makespan);
     return TimeInterval{us, us * known.low_us / known.us, us * known.high_us / known.us};
   };
   for (const auto& [name, part] : {std::pair("serial, predicted", &planner::Plan::serial_us),

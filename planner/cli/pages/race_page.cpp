@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "mc2/planner/text.hpp"
 #include "mc2/planner/units.hpp"
@@ -13,14 +14,49 @@ namespace {
 
 using planner::to_us;
 
-std::string interval_text(double value, double low, double high) {
-  return percent_text(value) + " (95 % interval " + percent_text(low) + " to " + percent_text(high) + ")";
+std::string interval_text(const std::string& value, const std::string& low, const std::string& high) {
+  return value + " (95 % interval " + low + " to " + high + ")";
 }
 
 std::string verdict(const planner::Validation& measured) {
   if (measured.benefit_low > 0) return "faster than serial beyond the noise";
   if (measured.benefit_high < 0) return "SLOWER than serial beyond the noise: do not use this plan here";
   return "not distinguishable from serial";
+}
+
+/// What was measured and, where it was, predicted.
+std::string times_table(const planner::Plan& plan, const profiler::Race& race) {
+  const planner::Validation measured = race.contenders.front().validation();
+  const double compute_us = profiler::median(race.compute_us),
+               communication_us = profiler::median(race.communication_us);
+  const std::string work(to_string(planner::traits_of(plan.op.kind).work));
+  std::vector<std::vector<std::string>> rows{
+      {"", "fused", "serial", work + " alone", "collective alone", "ideal"},
+      {"measured", time_text(measured.fused_us), time_text(measured.serial_us), time_text(compute_us),
+       time_text(communication_us), time_text(std::max(compute_us, communication_us))}};
+  if (plan.makespan.us > 0)
+    rows.push_back({"predicted", time_text(plan.makespan.us), time_text(plan.serial_us), time_text(plan.compute_us),
+                    time_text(plan.communication_us), time_text(plan.ideal_us)});
+  return table(rows);
+}
+
+/// What the race says of the cut: names and texts.
+std::vector<std::pair<std::string, std::string>> findings(const planner::Plan& plan, const profiler::Race& race) {
+  const planner::Validation measured = race.contenders.front().validation();
+  const std::string pairs = "; medians of " + std::to_string(measured.pair_count) + " interleaved pairs";
+  if (!plan.overlaps())
+    return {{"benefit", "none: this plan is serial, and both sides of every pair ran the same"},
+            {"verdict", "this plan is not cut: it is serial" + pairs}};
+  const profiler::Interval efficiency = race.overlap_efficiency(race.contenders.front());
+  const auto predicted = [&](const std::string& share) { return plan.makespan.us > 0 ? ", predicted " + share : ""; };
+  return {{"benefit", interval_text(percent_text(measured.benefit), percent_text(measured.benefit_low),
+                                    percent_text(measured.benefit_high)) +
+                          predicted(percent_text(plan.benefit()))},
+          {"overlap efficiency",
+           interval_text(render::efficiency_text(efficiency.value), render::efficiency_text(efficiency.low),
+                         render::efficiency_text(efficiency.high)) +
+               predicted(render::efficiency_text(plan.overlap_efficiency()))},
+          {"verdict", verdict(measured) + pairs}};
 }
 
 } // namespace
@@ -66,50 +102,20 @@ std::string race_table(const profiler::Race& race, const std::vector<planner::Pl
 
 std::string run_page(const planner::Plan& plan, const profiler::Race& race, const executor::Verification& verification,
                      const executor::RunRecord& record, const planner::Fingerprint& here, int width, bool color) {
-  const auto& contender = race.contenders.front();
-  const planner::Validation measured = contender.validation();
-  const profiler::Interval efficiency = race.overlap_efficiency(contender);
-  const double compute_us = profiler::median(race.compute_us),
-               communication_us = profiler::median(race.communication_us);
   const planner::Lane first_lane = planner::traits_of(plan.op.kind).first_lane;
-  const std::string work(to_string(planner::traits_of(plan.op.kind).work));
   std::string page = plan.op.text() + "\n" + here.label() + "\n";
   if (!(plan.fingerprint == here)) page += "plan made on " + plan.fingerprint.label() + "\n";
   page += "\n";
   const auto hung = [width](const std::string& start, const std::string& text) {
     return render::hanging("  " + start, text, static_cast<std::size_t>(width));
   };
-  const auto fact = [&](const char* name, const std::string& text) { return hung(render::padded(name, 20), text); };
-  page += hung("correct: ", verification.text) + "\n";
-  const bool is_predicted = plan.makespan.us > 0;
-  std::vector<std::vector<std::string>> rows{
-      {"", "fused", "serial", work + " alone", "collective alone", "ideal"},
-      {"measured", time_text(measured.fused_us), time_text(measured.serial_us), time_text(compute_us),
-       time_text(communication_us), time_text(std::max(compute_us, communication_us))}};
-  if (is_predicted)
-    rows.push_back({"predicted", time_text(plan.makespan.us), time_text(plan.serial_us), time_text(plan.compute_us),
-                    time_text(plan.communication_us), time_text(plan.ideal_us)});
-  const auto predicted = [&](double share) { return is_predicted ? ", predicted " + percent_text(share) : ""; };
-  page += table(rows);
-  page += "\n" + fact("cut", plan.cut.text());
-  const bool has_overlap = plan.overlaps();
-  if (has_overlap) {
-    page += fact("benefit", interval_text(measured.benefit, measured.benefit_low, measured.benefit_high) +
-                                predicted(plan.benefit()));
-    page += fact("overlap efficiency",
-                 render::efficiency_text(efficiency.value) + " (95 % interval " +
-                     render::efficiency_text(efficiency.low) + " to " + render::efficiency_text(efficiency.high) + ")" +
-                     (is_predicted ? ", predicted " + render::efficiency_text(plan.overlap_efficiency()) : ""));
-  } else {
-    page += fact("benefit", "none: this plan is serial, and both sides of every pair ran the same");
-  }
-  page += fact("verdict", (has_overlap ? verdict(measured) : std::string("this plan is not cut: it is serial")) +
-                              "; medians of " + std::to_string(measured.pair_count) + " interleaved pairs") +
-          "\n";
-  page += "  measured, one run, slowest rank\n" +
+  page += hung("correct: ", verification.text) + "\n" + times_table(plan, race) + "\n";
+  page += hung(render::padded("cut", 20), plan.cut.text());
+  for (const auto& [name, text] : findings(plan, race)) page += hung(render::padded(name, 20), text);
+  page += "\n  measured, one run, slowest rank\n" +
           draw_timeline(measured_timeline(plan.op, record), first_lane, width, color);
   if (plan.has_timeline()) page += "  predicted\n" + draw_timeline(plan.timeline, first_lane, width, color);
-  if (!is_predicted) page += hung("nothing is predicted: ", plan.reason);
+  if (!(plan.makespan.us > 0)) page += hung("nothing is predicted: ", plan.reason);
   return page;
 }
 
