@@ -309,6 +309,11 @@ double message_bytes(const OpSpec& op) {
   return static_cast<double>(traits.cut_axis_length(op)) * static_cast<double>(traits.message_bytes_per_unit(op));
 }
 
+double geometric_mean(const std::vector<double>& values) {
+  const auto add_log = [](double sum, double one) { return sum + std::log(one); };
+  return std::exp(std::accumulate(values.begin(), values.end(), 0.0, add_log) / static_cast<double>(values.size()));
+}
+
 /// Messages less far apart tell no start from noise.
 constexpr double kLeastMessageRatio = 1.5;
 
@@ -374,11 +379,7 @@ MessageTimes message_times(std::span<const CostModel> models, OpSpec profiled) {
     times.saved_us_by_variant[variant] = *middle;
   }
   for (const auto& [variant, by_bytes] : seen_us)
-    for (const auto& [bytes, us] : by_bytes) {
-      const auto add_log = [](double sum, double one) { return sum + std::log(one); };
-      const double mean_log = std::accumulate(us.begin(), us.end(), 0.0, add_log) / static_cast<double>(us.size());
-      times.by_variant[variant].push_back({bytes, std::exp(mean_log)});
-    }
+    for (const auto& [bytes, us] : by_bytes) times.by_variant[variant].push_back({bytes, geometric_mean(us)});
   return times;
 }
 

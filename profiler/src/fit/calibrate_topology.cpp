@@ -7,6 +7,7 @@
 #include <cmath>
 #include <set>
 
+#include "fit/solver.hpp"
 #include "mc2/planner/text.hpp"
 #include "mc2/planner/units.hpp"
 #include "mc2/profiler/statistics.hpp"
@@ -106,11 +107,7 @@ Solution solve(const Topology& topology, std::span<const CollectivePoint> points
   double* const parameters = solution.log_factors.data();
   ceres::Problem problem;
   add_residuals(problem, topology, points, options, parameters);
-  ceres::Solver::Options solver;
-  solver.logging_type = ceres::SILENT;
-  solver.max_num_iterations = 100;
-  ceres::Solver::Summary summary;
-  ceres::Solve(solver, &problem, &summary);
+  fit::solve_roughly(problem);
 
   ceres::Covariance::Options covariance_options;
   covariance_options.algorithm_type = ceres::DENSE_SVD;

@@ -9,6 +9,7 @@
 #include "fit/cross_validation.hpp"
 #include "fit/curve_error.hpp"
 #include "fit/second_lane.hpp"
+#include "fit/solver.hpp"
 #include "mc2/planner/planner.hpp"
 #include "mc2/planner/text.hpp"
 
@@ -139,11 +140,7 @@ void solve(const CostModel& model, std::span<const RaceObservation> observations
   bound(0, cost.compute, planner::Lane::Compute);
   bound(1, cost.communication, planner::Lane::Communication);
   problem.SetParameterLowerBound(parameters, 2, 0);
-  ceres::Solver::Options solver;
-  solver.logging_type = ceres::SILENT;
-  solver.max_num_iterations = 100;
-  ceres::Solver::Summary summary;
-  ceres::Solve(solver, &problem, &summary);
+  fit::solve_roughly(problem);
 }
 
 /// One variant's share of a recalibration; every observation is of that variant.

@@ -18,4 +18,12 @@ bool solve(ceres::Problem& problem) {
   return summary.IsSolutionUsable();
 }
 
+void solve_roughly(ceres::Problem& problem) {
+  ceres::Solver::Options options;
+  options.logging_type = ceres::SILENT;
+  options.max_num_iterations = 100;
+  ceres::Solver::Summary summary;
+  ceres::Solve(options, &problem, &summary);
+}
+
 } // namespace mc2::profiler::fit

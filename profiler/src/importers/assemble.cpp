@@ -222,6 +222,35 @@ std::vector<std::string> event_notes(const EventCount& count) {
   return notes;
 }
 
+/// What did not become samples.
+struct Unused {
+  std::size_t group_count = 0; ///< of another operator
+  std::string group;           ///< the first of them
+  EventCount events;
+};
+
+/// Adds those of the profile's operator, and notes of what was not kept of them.
+Unused add_samples(const TimingSet& timings, ImportedProfile& imported) {
+  const OpSpec& op = imported.profile.op;
+  Unused unused;
+  for (const auto& [key, group] : timings.groups()) {
+    const auto shape = sample_of(op, key);
+    if (!shape) {
+      if (unused.group_count++ == 0) unused.group = group_text(key);
+      continue;
+    }
+    std::vector<TimedRound> rounds = group.kept;
+    const int world_size = key.world_size > 0 ? key.world_size : op.world_size;
+    const auto of_events = usable_rounds(key, group, world_size, unused.events);
+    rounds.insert(rounds.end(), of_events.begin(), of_events.end());
+    append_samples(*shape, rounds, imported.profile.samples);
+    if (group.events.empty() && group.count > static_cast<std::int64_t>(group.kept.size()))
+      imported.notes.push_back(group_text(key) + ": " + std::to_string(group.kept.size()) + " of " +
+                               std::to_string(group.count) + " timings kept, drawn evenly");
+  }
+  return unused;
+}
+
 bool is_run_of(const OpSpec& op, const FusedTiming& timing) {
   if (timing.collective && *timing.collective != planner::collective_of(op.kind)) return false;
   if (timing.first_lane && *timing.first_lane != planner::traits_of(op.kind).first_lane) return false;
@@ -309,26 +338,10 @@ Result<ImportedProfile> assemble_profile(const TimingSet& timings, const std::ma
   ImportedProfile imported;
   imported.profile.op = op;
   imported.profile.fingerprint = fingerprint_of(facts, question.device);
-  std::size_t other_count = 0;
-  std::string other;
-  EventCount events;
-  for (const auto& [key, group] : timings.groups()) {
-    const auto shape = sample_of(op, key);
-    if (!shape) {
-      if (other_count++ == 0) other = group_text(key);
-      continue;
-    }
-    std::vector<TimedRound> rounds = group.kept;
-    const auto of_events = usable_rounds(key, group, key.world_size > 0 ? key.world_size : op.world_size, events);
-    rounds.insert(rounds.end(), of_events.begin(), of_events.end());
-    append_samples(*shape, rounds, imported.profile.samples);
-    if (group.events.empty() && group.count > static_cast<std::int64_t>(group.kept.size()))
-      imported.notes.push_back(group_text(key) + ": " + std::to_string(group.kept.size()) + " of " +
-                               std::to_string(group.count) + " timings kept, drawn evenly");
-  }
-  if (other_count > 0)
-    imported.notes.push_back(std::to_string(other_count) + " sizes are of another operator, e.g. " + other);
-  const auto notes = event_notes(events);
+  const Unused rest = add_samples(timings, imported);
+  if (rest.group_count > 0)
+    imported.notes.push_back(std::to_string(rest.group_count) + " sizes are of another operator, e.g. " + rest.group);
+  const auto notes = event_notes(rest.events);
   imported.notes.insert(imported.notes.end(), notes.begin(), notes.end());
   std::size_t other_run_count = 0;
   imported.cuts = cuts_of(op, timings, other_run_count);
@@ -339,7 +352,7 @@ Result<ImportedProfile> assemble_profile(const TimingSet& timings, const std::ma
     return Error{ErrorCode::CannotFit, "", notes.front()};
   if (imported.profile.samples.empty() && imported.cuts.empty())
     return Error{ErrorCode::CannotFit, "",
-                 "nothing in the logs is of " + op.text() + (other.empty() ? "" : "; they hold " + other)};
+                 "nothing in the logs is of " + op.text() + (rest.group.empty() ? "" : "; they hold " + rest.group)};
   return imported;
 }
 

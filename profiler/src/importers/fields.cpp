@@ -69,6 +69,15 @@ bool ends_program(std::string_view word, std::string_view suffix, std::string_vi
   return true;
 }
 
+/// The number that the whole text is.
+template <typename Number>
+std::optional<Number> number_of(std::string_view text) noexcept {
+  Number value = 0;
+  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (failure != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
 } // namespace
 
 std::string_view trimmed(std::string_view text) noexcept {
@@ -165,12 +174,7 @@ std::string shown(std::string_view text) {
   return text.size() > kShownBytes ? result + "..." : result;
 }
 
-std::optional<std::int64_t> parse_whole(std::string_view text) noexcept {
-  std::int64_t value = 0;
-  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (text.empty() || failure != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
+std::optional<std::int64_t> parse_whole(std::string_view text) noexcept { return number_of<std::int64_t>(text); }
 
 std::optional<std::chrono::nanoseconds> from_us(double us) noexcept {
   const double ns = us * planner::kNsPerUs;
@@ -182,27 +186,25 @@ std::optional<std::chrono::nanoseconds> parse_us(std::string_view text) noexcept
   std::string_view rest = text;
   const bool is_negative = rest.starts_with('-');
   if (is_negative) rest.remove_prefix(1);
+  if (rest.empty() || rest == ".") return std::nullopt;
   std::int64_t ns = 0;
   int decimals = -1; ///< behind the point; -1 before it
-  bool has_digits = false, rounds_up = false;
+  bool rounds_up = false;
   for (const char c : rest) {
     if (c == '.' && decimals < 0) {
       decimals = 0;
       continue;
     }
     if (c < '0' || c > '9') {
-      double us = 0; // 1.2e+03
-      const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), us);
-      return failure == std::errc() && end == text.data() + text.size() ? from_us(us) : std::nullopt;
+      const auto us = number_of<double>(text); // 1.2e+03
+      return us ? from_us(*us) : std::nullopt;
     }
-    has_digits = true;
     if (decimals >= 0) ++decimals;
     if (decimals == 4) rounds_up = c >= '5';
     if (decimals > 3) continue;
     if (ns > (std::numeric_limits<std::int64_t>::max() - 9) / 10) return std::nullopt;
     ns = ns * 10 + (c - '0');
   }
-  if (!has_digits) return std::nullopt;
   for (int i = std::max(decimals, 0); i < 3; ++i) {
     if (ns > std::numeric_limits<std::int64_t>::max() / 10) return std::nullopt;
     ns *= 10;

@@ -38,6 +38,26 @@ struct Table {
   std::size_t error[2] = {kNone, kNone}; ///< of old versions: largest error, with an asterisk where it is too large
 };
 
+/// Where a heading's columns are; of those that stand for both sides, out of place comes first.
+Table table_of(const std::vector<std::string_view>& names) {
+  Table table;
+  std::size_t times = 0, wrongs = 0, errors = 0, algs = 0, buses = 0;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    if (names[i] == "timestamp") table.has_time_stamp = i + 1 == names.size();
+    if (names[i] == "size") table.size = i;
+    if (names[i] == "count") table.count = i;
+    if (names[i] == "type") table.type = i;
+    if (names[i] == "redop") table.redop = i;
+    if (names[i] == "root") table.root = i;
+    if (names[i] == "algbw" && algs < 2) table.alg_bandwidth[algs++] = i;
+    if (names[i] == "busbw" && buses < 2) table.bus_bandwidth[buses++] = i;
+    if (names[i] == "time" && times < 2) table.time[times++] = i;
+    if (names[i] == "#wrong" && wrongs < 2) table.wrong[wrongs++] = i;
+    if (names[i] == "error" && errors < 2) table.error[errors++] = i;
+  }
+  return table;
+}
+
 /// A row that was cut begins with two numbers; one that is whole, whatever its numbers, has an element type in its
 /// place. Lines that libraries write between rows may have as many words.
 bool is_row(const std::vector<std::string_view>& parts, const Table& table) {
@@ -150,30 +170,14 @@ class NcclTestsLog {
   void begin_table(std::int64_t line, std::string_view text) {
     if (table_.cell_count > 0 && !rows_.empty()) end_test(line, false);
     const auto names = words(text);
-    table_ = {};
-    std::size_t times = 0, wrongs = 0, errors = 0, algs = 0, buses = 0;
-    bool has_host_times = false;
-    for (std::size_t i = 0; i < names.size(); ++i) {
-      if (names[i] == "cputime") has_host_times = true;
-      if (names[i] == "timestamp") table_.has_time_stamp = i + 1 == names.size();
-      if (names[i] == "size") table_.size = i;
-      if (names[i] == "count") table_.count = i;
-      if (names[i] == "type") table_.type = i;
-      if (names[i] == "redop") table_.redop = i;
-      if (names[i] == "root") table_.root = i;
-      if (names[i] == "algbw" && algs < 2) table_.alg_bandwidth[algs++] = i;
-      if (names[i] == "busbw" && buses < 2) table_.bus_bandwidth[buses++] = i;
-      if (names[i] == "time" && times < 2) table_.time[times++] = i;
-      if (names[i] == "#wrong" && wrongs < 2) table_.wrong[wrongs++] = i;
-      if (names[i] == "error" && errors < 2) table_.error[errors++] = i;
-    }
+    table_ = table_of(names);
     const bool has_twins =
         std::count(names.begin(), names.end(), "time") > 2 || std::count(names.begin(), names.end(), "size") > 1;
-    if (has_host_times) {
+    if (std::ranges::find(names, "cputime") != names.end()) {
       is_open_ = true;
       return sink_.bad(line, "cputime is what the host needs to start a collective, not what it takes; run without -C");
     }
-    if (times == 0 || has_twins)
+    if (table_.time[0] == kNone || has_twins)
       return sink_.bad(line, has_twins ? "a column stands in the heading twice" : "the heading has no column time");
     table_.cell_count = names.size() - (table_.has_time_stamp ? 1 : 0);
     is_open_ = true;

@@ -132,25 +132,22 @@ class Handler final : public JsonHandler {
       read_setting(value.text);
     else if (path == "nccl_version")
       sink_.fact("nccl", value.text);
-    else if (path == "config/nthreads")
-      thread_count_ = parse_whole(value.text).value_or(0);
-    else if (path == "config/ngpus")
-      gpu_count_ = parse_whole(value.text).value_or(0);
-    else if (path == "config/aggregated_iterations")
-      launched_count_ = parse_whole(value.text).value_or(1);
-    else if (path == "config/blocking_collectives")
-      is_blocking_ = value.text == "true";
-    else if (path == "config/devices/[]/pid")
-      pid_ = value.text;
-    else if (path == "config/devices/[]/hostname")
-      processes_.insert(value.text + " " + pid_);
-    else if (path == "config/devices/[]/rank")
-      ranks_.insert(value.text);
-    else if (path == "config/devices/[]/device_info")
-      sink_.fact("device", value.text);
+    else if (path.starts_with("config/"))
+      read_launch(std::string_view(path).substr(7), value.text);
     else if (path == "out_of_bounds/okay")
       is_out_of_bounds_ = value.text == "false";
     return true;
+  }
+
+  void read_launch(std::string_view field, const std::string& text) {
+    if (field == "nthreads") thread_count_ = parse_whole(text).value_or(0);
+    if (field == "ngpus") gpu_count_ = parse_whole(text).value_or(0);
+    if (field == "aggregated_iterations") launched_count_ = parse_whole(text).value_or(1);
+    if (field == "blocking_collectives") is_blocking_ = text == "true";
+    if (field == "devices/[]/pid") pid_ = text;
+    if (field == "devices/[]/hostname") processes_.insert(text + " " + pid_);
+    if (field == "devices/[]/rank") ranks_.insert(text);
+    if (field == "devices/[]/device_info") sink_.fact("device", text);
   }
 
   /// The program, whether mc2 plans its collective or not.

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <chrono>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <tuple>
@@ -61,6 +62,8 @@ class Profiling {
   [[nodiscard]] Result<void> add_grid();
   /// Those of earlier samples that the grid lacks, so that they count where measurements are limited.
   [[nodiscard]] Result<void> add_earlier(std::span<const Sample> earlier);
+  /// What the samples lead to, by the variants that are offered; nothing where that is no plan.
+  [[nodiscard]] std::optional<planner::Plan> plan_so_far(std::span<const Sample> samples) const;
   /// Those of the plan's blocks that are not there yet, in front of the others. False where there are none.
   [[nodiscard]] Result<bool> add_lengths_of_plan(std::span<const Sample> samples);
   /// Those that were timed, by variant and length.
@@ -119,24 +122,28 @@ Result<void> Profiling::add_earlier(std::span<const Sample> earlier) {
   return {};
 }
 
-Result<bool> Profiling::add_lengths_of_plan(std::span<const Sample> samples) {
+std::optional<planner::Plan> Profiling::plan_so_far(std::span<const Sample> samples) const {
   auto fitted = fit_cost_model({bench_.op(), bench_.fingerprint(), {samples.begin(), samples.end()}});
-  if (!fitted) return false;
+  if (!fitted) return std::nullopt;
   auto& variants = fitted.value().model.variants;
   std::erase_if(variants, [&](const planner::VariantCost& cost) { return !is_offered(cost.variant); });
-  if (variants.empty()) return false;
+  if (variants.empty()) return std::nullopt;
   planner::PlanOptions options = settings_.plan;
   options.require_significant_gain = false; // what is not sure yet is what is worth timing
-  const auto plan = planner::make_plan(bench_.op(), fitted.value().model, options);
+  auto plan = planner::make_plan(bench_.op(), fitted.value().model, options);
+  return plan ? std::optional(std::move(plan).value()) : std::nullopt;
+}
+
+Result<bool> Profiling::add_lengths_of_plan(std::span<const Sample> samples) {
+  const auto plan = plan_so_far(samples);
   if (!plan) return false;
-  const planner::Variant& variant = plan.value().variant;
-  const auto& blocks = plan.value().cut.block_rows;
+  const auto& blocks = plan->cut.block_rows;
   const std::size_t known_count = cases_.size();
   std::string told;
   for (const std::int64_t length : {blocks.front(), blocks.back()}) {
-    if (has(variant, length)) continue;
+    if (has(plan->variant, length)) continue;
     for (const auto target : {CaseTarget::Collective, CaseTarget::Matmul}) {
-      MC2_TRY(add({variant, {target, length}}));
+      MC2_TRY(add({plan->variant, {target, length}}));
       std::ranges::rotate(timed_, timed_.end() - 1);
       std::ranges::rotate(cases_, cases_.end() - 1);
       if (std::ranges::any_of(samples, cases_.front().owns)) continue;
@@ -147,7 +154,7 @@ Result<bool> Profiling::add_lengths_of_plan(std::span<const Sample> samples) {
   }
   if (on_line_ && !told.empty())
     on_line_("profile " + bench_.op().text() + ": also blocks of " + told +
-             ", of the plan so far: " + plan.value().cut.text());
+             ", of the plan so far: " + plan->cut.text());
   return cases_.size() > known_count;
 }
 
