@@ -206,6 +206,25 @@ bool takes_json(const Match& match) noexcept {
   return match.route != nullptr && match.route->method == "POST" && !match.needs.log;
 }
 
+/// Of those who may ask: because of where the request comes from, and of what its body is.
+std::optional<Response> refuse_form(const RequestHead& head, const Match& match, Access needed) {
+  if ((!is_reading(head.method) || needed == Access::Admin) &&
+      (is_of_another_site(head.origin, head.host) || head.fetch_site == "cross-site"))
+    return problem(403, "pages of other sites may not send this; ask from a program, or from this service's own page",
+                   head.id);
+  if (!head.content_encoding.empty() && head.content_encoding != "identity") {
+    Response refused = problem(415, "bodies are taken as they are, without Content-Encoding", head.id);
+    refused.headers.emplace_back("Accept-Encoding", "identity"); // RFC 9110 §12.5.3
+    return refused;
+  }
+  if (takes_json(match) && !may_be_json(head.content_type)) {
+    Response refused = problem(415, "takes JSON: send it with Content-Type: application/json, or with none", head.id);
+    refused.headers.emplace_back("Accept", "application/json"); // RFC 9110 §12.5.1
+    return refused;
+  }
+  return std::nullopt;
+}
+
 } // namespace
 
 Admission Service::Impl::admit(const RequestHead& head) {
@@ -230,17 +249,8 @@ Admission Service::Impl::admit(const RequestHead& head) {
                                 "without a token this is asked as localhost or by its IP address, not as " +
                                     std::string(head.host.substr(0, kShownHost)),
                                 head.id);
-  else if ((!is_reading(head.method) || needed == Access::Admin) &&
-           (is_of_another_site(head.origin, head.host) || head.fetch_site == "cross-site"))
-    admission.refusal = problem(
-        403, "pages of other sites may not send this; ask from a program, or from this service's own page", head.id);
-  else if (!head.content_encoding.empty() && head.content_encoding != "identity") {
-    admission.refusal = problem(415, "bodies are taken as they are, without Content-Encoding", head.id);
-    admission.refusal->headers.emplace_back("Accept-Encoding", "identity"); // RFC 9110 §12.5.3
-  } else if (takes_json(admission.match) && !may_be_json(head.content_type)) {
-    admission.refusal = problem(415, "takes JSON: send it with Content-Type: application/json, or with none", head.id);
-    admission.refusal->headers.emplace_back("Accept", "application/json"); // RFC 9110 §12.5.1
-  }
+  else
+    admission.refusal = refuse_form(head, admission.match, needed);
   return admission;
 }
 

@@ -125,6 +125,14 @@ class NetworkTransport : public Transport {
   std::size_t max_answer_bytes_;
 };
 
+HttpAnswer answer_of(const http::http_response& response, const Bytes& body) {
+  const auto location = response.headers().find(http::header_names::location);
+  return {response.status_code(),
+          response.headers().content_type(),
+          {body.begin(), body.end()},
+          location == response.headers().end() ? "" : location->second};
+}
+
 Result<HttpAnswer> NetworkTransport::call(const HttpRequest& request, std::chrono::milliseconds deadline,
                                           const std::stop_token& stop) const {
   const auto end = std::chrono::steady_clock::now() + deadline;
@@ -139,13 +147,7 @@ Result<HttpAnswer> NetworkTransport::call(const HttpRequest& request, std::chron
         .then([](const http::http_response& response) { return response.content_ready(); })
         .then([arrival, body, keep = client_](const pplx::task<http::http_response>& task) mutable {
           try {
-            const http::http_response response = task.get();
-            const Bytes& bytes = body.collection();
-            const auto location = response.headers().find(http::header_names::location);
-            arrival->set(HttpAnswer{response.status_code(),
-                                    response.headers().content_type(),
-                                    {bytes.begin(), bytes.end()},
-                                    location == response.headers().end() ? "" : location->second});
+            arrival->set(answer_of(task.get(), body.collection()));
           } catch (...) {
             arrival->set(Error{kUnavailable, "", reason_of(std::current_exception())});
           }

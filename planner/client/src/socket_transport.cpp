@@ -112,6 +112,27 @@ Result<void> send(const Socket& socket, const Call& call) {
   return {};
 }
 
+/// Parses what has been read. False where more must be read first. Errors: kUnavailable.
+Result<bool> parse(Parser& parser, boost::beast::flat_buffer& buffer, std::size_t max_bytes) {
+  boost::system::error_code error;
+  buffer.consume(parser.put(buffer.data(), error));
+  const bool is_too_large = parser.is_header_done() && parser.content_length().value_or(0) > max_bytes;
+  if (is_too_large || error == wire::error::body_limit)
+    return Error{kUnavailable, "", "answers with more than " + std::to_string(max_bytes) + " bytes"};
+  if (error && error != wire::error::need_more)
+    return Error{kUnavailable, "", "answers with what is no HTTP: " + error.message()};
+  parser.eager(parser.is_header_done()); // so that the room for a body is made only for one that may come
+  return !error;
+}
+
+HttpAnswer answer_of(Parser::value_type& message) {
+  const auto type = message[wire::field::content_type], location = message[wire::field::location];
+  return {static_cast<int>(message.result_int()),
+          {type.data(), type.size()},
+          std::move(message.body()),
+          {location.data(), location.size()}};
+}
+
 class SocketTransport : public Transport {
  public:
   explicit SocketTransport(const Options& options)
@@ -164,18 +185,10 @@ Result<Received> SocketTransport::talk(const Socket& socket, const Call& call) c
   Parser parser;
   parser.body_limit(max_answer_bytes_);
   boost::beast::flat_buffer buffer;
-  boost::system::error_code error;
   while (!parser.is_done()) {
     if (buffer.size() > 0) {
-      buffer.consume(parser.put(buffer.data(), error));
-      const bool is_too_large = parser.is_header_done() && parser.content_length().value_or(0) > max_answer_bytes_;
-      if (is_too_large || error == wire::error::body_limit)
-        return Error{kUnavailable, "", "answers with more than " + std::to_string(max_answer_bytes_) + " bytes"};
-      if (error && error != wire::error::need_more)
-        return Error{kUnavailable, "", "answers with what is no HTTP: " + error.message()};
-      parser.eager(parser.is_header_done()); // so that the room for a body is made only for one that may come
-      if (!error) continue;
-      error = {};
+      MC2_ASSIGN(const bool has_parsed, parse(parser, buffer, max_answer_bytes_));
+      if (has_parsed) continue;
     }
     const auto piece = buffer.prepare(kPieceBytes);
     const auto count = ::recv(socket.get(), piece.data(), piece.size(), 0);
@@ -188,13 +201,7 @@ Result<Received> SocketTransport::talk(const Socket& socket, const Call& call) c
     call.has_answer_begun = true;
     buffer.commit(static_cast<std::size_t>(count));
   }
-  auto& answer = parser.get();
-  const auto type = answer[wire::field::content_type], location = answer[wire::field::location];
-  return Received{{static_cast<int>(answer.result_int()),
-                   {type.data(), type.size()},
-                   std::move(answer.body()),
-                   {location.data(), location.size()}},
-                  answer.keep_alive() && buffer.size() == 0};
+  return Received{answer_of(parser.get()), parser.get().keep_alive() && buffer.size() == 0};
 }
 
 Result<HttpAnswer> SocketTransport::exchange(Socket socket, const Call& call) const {

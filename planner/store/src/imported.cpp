@@ -90,23 +90,25 @@ constexpr double kUntoldError = 0.01;
 /// Runs that vary by more tell nothing.
 constexpr double kMostError = 0.9;
 
+/// The cut of that text, or of the kept plan of that digest. Errors: NotFound, InvalidSpec.
+Result<planner::Cut> named_cut(const Store& store, const planner::OpSpec& op, const std::string& blocks) {
+  if (auto cut = planner::parse_cut(blocks)) return cut;
+  const auto stored_plan = store.find_plan(blocks);
+  if (!stored_plan && stored_plan.error().code == ErrorCode::NotFound)
+    return Error{ErrorCode::NotFound, "blocks",
+                 stored_plan.error().message + ", which keeps tuned plans; say the cut instead, as 512+4x896"};
+  MC2_ASSIGN(const auto stored, stored_plan);
+  if (stored.plan.op != op)
+    return Error{ErrorCode::InvalidSpec, "blocks",
+                 "'" + blocks + "' is a plan of " + stored.plan.op.text() + ", not of " + op.text()};
+  return stored.plan.cut;
+}
+
 Result<Measurement> measurement_of(const Store& store, const planner::OpSpec& op, const planner::CutRuns& runs) {
   Measurement measured;
   measured.op = op;
   measured.variant = {"imported", {}};
-  auto cut = planner::parse_cut(runs.blocks);
-  if (!cut) {
-    const auto stored_plan = store.find_plan(runs.blocks);
-    if (!stored_plan && stored_plan.error().code == ErrorCode::NotFound)
-      return Error{ErrorCode::NotFound, "blocks",
-                   stored_plan.error().message + ", which keeps tuned plans; say the cut instead, as 512+4x896"};
-    MC2_ASSIGN(const auto stored, stored_plan);
-    if (stored.plan.op != op)
-      return Error{ErrorCode::InvalidSpec, "blocks",
-                   "'" + runs.blocks + "' is a plan of " + stored.plan.op.text() + ", not of " + op.text()};
-    cut = stored.plan.cut;
-  }
-  measured.cut = std::move(cut).value();
+  MC2_ASSIGN(measured.cut, named_cut(store, op, runs.blocks));
   MC2_TRY(planner::validate_cut(op, measured.cut));
   measured.fused_us = runs.fused_us;
   measured.serial_us = runs.serial_us;

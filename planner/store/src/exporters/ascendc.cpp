@@ -200,6 +200,26 @@ std::string row_cut_table(const planner::PlanRanges& ranges) {
   return text;
 }
 
+/// Code that finds the range of an m, and the tiles that its rule gives it.
+std::string tiles_of_range(const std::string& table_rows, const std::string& shards) {
+  return "  struct Range {\n    std::uint32_t first_m, last_m, block, least_odd;\n    bool is_odd_first;\n  };\n"
+         "  static constexpr Range kRanges[] = {\n" +
+         table_rows +
+         "  };\n"
+         "  const Range* range = nullptr;\n"
+         "  for (const Range& each : kRanges)\n"
+         "    if (m >= each.first_m && m <= each.last_m) range = &each;\n"
+         "  if (range == nullptr || m % " +
+         shards + " != 0) return false;\n" + "  const std::uint32_t rows = m / " + shards +
+         ";\n"
+         "  const std::uint32_t count = range->block == 0 ? 0 : (rows - range->least_odd) / range->block;\n"
+         "  const std::uint32_t odd = rows - count * range->block;\n"
+         "  const bool is_odd_first = count == 0 || range->is_odd_first;\n"
+         "  const std::uint32_t tile_rows = is_odd_first ? odd : range->block, tile_count = is_odd_first ? 1 : count;\n"
+         "  const std::uint32_t tail_rows = count == 0 ? 0 : is_odd_first ? range->block : odd;\n"
+         "  const std::uint32_t tail_count = count == 0 ? 0 : is_odd_first ? count : 1;\n";
+}
+
 /// "tailNum is 5 where the plan in the file has 4; ..."; empty where nothing differs.
 std::string changes_text(const TilingValues& values, const TilingValues& of_plan) {
   std::string text;
@@ -316,7 +336,6 @@ Result<std::string> write_ascendc_ranges(const planner::PlanRanges& ranges) {
   const auto fields =
       sample_fields(ranges.op, {"tile_rows * " + unit, "tile_count", "tail_rows * " + unit, "tail_count"},
                     gathers_rows(ranges.op) ? "m / " + std::to_string(ranges.op.world_size) : "m");
-  const std::string shards = std::to_string(planner::m_step(ranges.op));
   std::string text =
       "// Tiling by mc2 for every m of a range, in the form of the Ascend C samples: tileNum (tileCnt) blocks of tileM "
       "rows first,\n// then tailNum (tailCnt) of tailM.\n";
@@ -325,23 +344,8 @@ Result<std::string> write_ascendc_ranges(const planner::PlanRanges& ranges) {
          (has_one_tail(ranges.op) ? ", or one of more blocks behind the equal ones than the sample's kernel runs"
                                   : "") +
          ", and nothing is set.\n"
-         "template <typename Tiling>\nbool set_mc2_tiling(Tiling& tiling, std::uint32_t m) {\n"
-         "  struct Range {\n    std::uint32_t first_m, last_m, block, least_odd;\n    bool is_odd_first;\n  };\n"
-         "  static constexpr Range kRanges[] = {\n" +
-         rows +
-         "  };\n"
-         "  const Range* range = nullptr;\n"
-         "  for (const Range& each : kRanges)\n"
-         "    if (m >= each.first_m && m <= each.last_m) range = &each;\n"
-         "  if (range == nullptr || m % " +
-         shards + " != 0) return false;\n" + "  const std::uint32_t rows = m / " + shards +
-         ";\n"
-         "  const std::uint32_t count = range->block == 0 ? 0 : (rows - range->least_odd) / range->block;\n"
-         "  const std::uint32_t odd = rows - count * range->block;\n"
-         "  const bool is_odd_first = count == 0 || range->is_odd_first;\n"
-         "  const std::uint32_t tile_rows = is_odd_first ? odd : range->block, tile_count = is_odd_first ? 1 : count;\n"
-         "  const std::uint32_t tail_rows = count == 0 ? 0 : is_odd_first ? range->block : odd;\n"
-         "  const std::uint32_t tail_count = count == 0 ? 0 : is_odd_first ? count : 1;\n" +
+         "template <typename Tiling>\nbool set_mc2_tiling(Tiling& tiling, std::uint32_t m) {\n" +
+         tiles_of_range(rows, std::to_string(planner::m_step(ranges.op))) +
          (has_one_tail(ranges.op) ? "  if (tail_count > 1 && !mc2_has_tileM<Tiling>(0)) return false;\n" : "") +
          assignments(fields) + "  return true;\n}\n";
 }

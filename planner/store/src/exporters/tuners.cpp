@@ -177,6 +177,22 @@ Result<void> add_nccl_lines(const planner::Plan& plan, const ExportOptions& opti
   return {};
 }
 
+/// Errors: InvalidSpec for a plan that HCCL does not run, Infeasible for an element type or a collective that no rule
+/// is for.
+Result<void> require_hccl(const planner::Plan& plan) {
+  const planner::OpSpec& op = plan.op;
+  if (is_exchanged_by_mc2(plan) || plan.variant.name.starts_with("nccl"))
+    return Error{ErrorCode::InvalidSpec, "PLAN", plan_text(plan) + " never calls HCCL: it runs on CPUs or NVIDIA GPUs"};
+  if (hccl_type(planner::exchange_type(op)).empty())
+    return Error{ErrorCode::Infeasible, "dtype",
+                 op.text() + " exchanges " + std::string(to_string(planner::exchange_type(op))) +
+                     "; HCCL's plugin knows int8, fp16, fp32 and bfp16"};
+  if (planner::collective_of(op.kind) == Collective::AllToAll)
+    return Error{ErrorCode::Infeasible, "",
+                 "HCCL asks no tuner about all-to-all, which " + std::string(to_string(op.kind)) + " needs"};
+  return {};
+}
+
 } // namespace
 
 /// The file of NCCL's example tuner plugin:
@@ -208,18 +224,9 @@ Result<std::string> write_hccl_tuner(std::span<const ExportItem> items, const Ex
   nlohmann::json op_types = nlohmann::json::object();
   std::set<std::tuple<Collective, int, std::string_view, std::int64_t>> known; ///< messages that have a rule
   for (const ExportItem& item : items) {
+    MC2_TRY(require_hccl(item.plan));
     const planner::OpSpec& op = item.plan.op;
-    if (is_exchanged_by_mc2(item.plan) || item.plan.variant.name.starts_with("nccl"))
-      return Error{ErrorCode::InvalidSpec, "PLAN",
-                   plan_text(item.plan) + " never calls HCCL: it runs on CPUs or NVIDIA GPUs"};
-    if (hccl_type(planner::exchange_type(op)).empty())
-      return Error{ErrorCode::Infeasible, "dtype",
-                   op.text() + " exchanges " + std::string(to_string(planner::exchange_type(op))) +
-                       "; HCCL's plugin knows int8, fp16, fp32 and bfp16"};
     const Collective collective = planner::collective_of(op.kind);
-    if (collective == Collective::AllToAll)
-      return Error{ErrorCode::Infeasible, "",
-                   "HCCL asks no tuner about all-to-all, which " + std::string(to_string(op.kind)) + " needs"};
     MC2_TRY(require_hccl_algorithm(collective, algorithm));
     auto& rules = op_types[std::string(hccl_name(collective))]["rules"];
     for (const std::int64_t bytes : message_sizes(item.plan)) {
