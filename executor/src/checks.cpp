@@ -176,10 +176,4 @@ Result<void> check_buffers(const planner::OpSpec& op, std::span<const int> ranks
   return check_overlaps(matrices);
 }
 
-std::string joined(std::span<const std::string_view> names) {
-  std::string text;
-  for (const std::string_view name : names) text += (text.empty() ? "" : ", ") + std::string(name);
-  return text;
-}
-
 } // namespace mc2::executor

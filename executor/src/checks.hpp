@@ -40,7 +40,4 @@ namespace mc2::executor {
 [[nodiscard]] Result<void> check_buffers(const planner::OpSpec& op, std::span<const int> ranks,
                                          std::span<const RankBuffers> buffers);
 
-/// "a, b, c", for messages.
-[[nodiscard]] std::string joined(std::span<const std::string_view> names);
-
 } // namespace mc2::executor

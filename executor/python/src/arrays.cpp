@@ -186,6 +186,22 @@ py::list new_results(const planner::OpSpec& op, std::size_t rank_count) {
   return results;
 }
 
+/// What they hold now: lists of the caller's may change.
+py::dict kept(const Arrays& arrays) {
+  auto result = py::dict("c"_a = py::list(arrays.c));
+  const std::vector<std::pair<const char*, py::object>> others{{"a", arrays.a},
+                                                               {"b", arrays.b},
+                                                               {"bias", arrays.bias},
+                                                               {"residual", arrays.residual},
+                                                               {"a_scales", arrays.a_scales},
+                                                               {"b_scales", arrays.b_scales},
+                                                               {"bags", arrays.bags},
+                                                               {"gathered_a", arrays.gathered_a}};
+  for (const auto& [name, list] : others)
+    if (!list.is_none()) result[name] = py::tuple(list);
+  return result;
+}
+
 std::unique_ptr<Binding> prepare(const std::shared_ptr<World>& world, const planner::Plan& plan, Arrays arrays,
                                  const executor::ExecuteOptions& options) {
   executor::Communicator& communicator = world->communicator();
@@ -198,25 +214,14 @@ std::unique_ptr<Binding> prepare(const std::shared_ptr<World>& world, const plan
   const Binder binder(plan.op, arrays, rank_count);
   std::vector<RankBuffers> buffers;
   for (std::size_t rank = 0; rank < rank_count; ++rank) buffers.push_back(binder.bind(rank));
-  // Lists of the caller's may change; what they hold now is what is bound.
-  const auto kept = py::dict("c"_a = py::list(arrays.c));
-  const std::vector<std::pair<const char*, py::object>> others{{"a", arrays.a},
-                                                               {"b", arrays.b},
-                                                               {"bias", arrays.bias},
-                                                               {"residual", arrays.residual},
-                                                               {"a_scales", arrays.a_scales},
-                                                               {"b_scales", arrays.b_scales},
-                                                               {"bags", arrays.bags},
-                                                               {"gathered_a", arrays.gathered_a}};
-  for (const auto& [name, list] : others)
-    if (!list.is_none()) kept[name] = py::tuple(list);
+  const py::dict bound = kept(arrays);
   std::unique_ptr<executor::Prepared> prepared;
   {
     const py::gil_scoped_release released;
     const World::Turn turn(*world);
     prepared = unwrap(executor::prepare(plan, buffers, communicator, options));
   }
-  return std::make_unique<Binding>(world, std::move(prepared), plan.op, kept, options.prepare.allow_independent);
+  return std::make_unique<Binding>(world, std::move(prepared), plan.op, bound, options.prepare.allow_independent);
 }
 
 } // namespace

@@ -44,11 +44,11 @@ std::vector<Sample> sweep(const std::vector<std::pair<std::string, Measure>>& ca
   return unwrap(profiler::run_sweep(made, options, hooks, {})).samples;
 }
 
-Result<profiler::FitSummary> fit(const planner::Profile& profile, double quantile, double robust_scale) {
+profiler::FitSummary fit(const planner::Profile& profile, double quantile, double robust_scale) {
   profiler::FitOptions options;
   options.quantile = quantile;
   options.robust_scale = robust_scale;
-  return profiler::fit_cost_model(profile, options);
+  return unwrap(profiler::fit_cost_model(profile, options));
 }
 
 void bind_fit(py::module_& module) {
@@ -57,10 +57,8 @@ void bind_fit(py::module_& module) {
       .def_readonly("notes", &profiler::FitSummary::notes)
       .def("_repr_html_",
            [](const profiler::FitSummary& fitted) { return py::cast(fitted.model).attr("_repr_html_")(); });
-  module.def(
-      "fit", [](const planner::Profile& p, double quantile, double scale) { return unwrap(fit(p, quantile, scale)); },
-      "profile"_a, py::kw_only(), "quantile"_a = 0.25, "robust_scale"_a = 0.05, NoGil(),
-      "Both lanes' curves and slow-downs of every variant in the profile.");
+  module.def("fit", &fit, "profile"_a, py::kw_only(), "quantile"_a = 0.25, "robust_scale"_a = 0.05, NoGil(),
+             "Both lanes' curves and slow-downs of every variant in the profile.");
   using Observation = profiler::RaceObservation;
   py::class_<Observation>(module, "RaceObservation", "One cut as it ran, beside the uncut parts at that moment.")
       .def(py::init([](planner::Variant variant, std::vector<std::int64_t> blocks, double fused_us, double compute_us,

@@ -5,6 +5,7 @@
 #include "mc2/planner/analytic_model.hpp"
 #include "mc2/planner/explanation.hpp"
 #include "mc2/planner/planner.hpp"
+#include "mc2/planner/text.hpp"
 #include "mc2/render/plan_page.hpp"
 #include "mc2/render/timeline_chart.hpp"
 #include "mc2/store/topologies.hpp"
@@ -274,11 +275,9 @@ PlanOptions to_options(const py::kwargs& words, PlanOptions options) {
   for (const auto& [key, value] : words) {
     const auto name = key.cast<std::string>();
     const auto found = setters.find(name);
-    if (found == setters.end()) {
-      std::string names;
-      for (const auto& setter : setters) names += (names.empty() ? "" : ", ") + setter.first;
-      throw Failure({ErrorCode::UnknownName, name, "is no option; there are: " + names});
-    }
+    if (found == setters.end())
+      throw Failure({ErrorCode::UnknownName, name,
+                     "is no option; there are: " + list_text(setters, [](const auto& each) { return each.first; })});
     try {
       found->second(value);
     } catch (const py::cast_error&) {

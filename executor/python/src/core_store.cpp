@@ -47,15 +47,24 @@ void bind_stored_plan(py::module_& module) {
       .def_property_readonly("purpose", [](const StoredPlan& stored) { return stored.key.purpose; });
 }
 
+std::string stats_table(OpenStore& self) {
+  std::vector<std::vector<std::string>> rows{{self.path().string(), ""}};
+  for (const auto& [name, count] : self.use([](store::Store& store) { return stats(store); }))
+    rows.push_back({name, std::to_string(count)});
+  return html_table(rows);
+}
+
 /// A measurement of `plan`, whose validation a race has found.
-Result<std::string> add_measurement(store::Store& store, const planner::Plan& plan, double compute_us,
-                                    double communication_us) {
-  if (!plan.validation) return Error{ErrorCode::InvalidSpec, "plan", "has no validation: it was never raced"};
-  const auto& v = *plan.validation;
-  return store.add_measurement(plan.fingerprint,
-                               {plan.op, plan.cut, plan.variant, v.fused_us, v.serial_us, compute_us, communication_us,
-                                v.benefit, v.benefit_low, v.benefit_high, plan.makespan.us, v.pair_count},
-                               store::utc_now());
+std::string add_measurement(OpenStore& self, const planner::Plan& plan, double compute_us, double communication_us) {
+  return self.use([&](store::Store& store) -> Result<std::string> {
+    if (!plan.validation) return Error{ErrorCode::InvalidSpec, "plan", "has no validation: it was never raced"};
+    const auto& v = *plan.validation;
+    return store.add_measurement(
+        plan.fingerprint,
+        {plan.op, plan.cut, plan.variant, v.fused_us, v.serial_us, compute_us, communication_us, v.benefit,
+         v.benefit_low, v.benefit_high, plan.makespan.us, v.pair_count},
+        store::utc_now());
+  });
 }
 
 void bind_plans_of(py::class_<OpenStore, std::shared_ptr<OpenStore>>& type) {
@@ -81,13 +90,7 @@ void bind_plans_of(py::class_<OpenStore, std::shared_ptr<OpenStore>>& type) {
             self.use([&](store::Store& store) { return store.remove_plan(digest); });
           },
           "digest"_a, NoGil())
-      .def(
-          "add_measurement",
-          [](OpenStore& self, const planner::Plan& plan, double compute_us, double communication_us) {
-            return self.use(
-                [&](store::Store& store) { return add_measurement(store, plan, compute_us, communication_us); });
-          },
-          "plan"_a, "compute_us"_a, "communication_us"_a, NoGil());
+      .def("add_measurement", &add_measurement, "plan"_a, "compute_us"_a, "communication_us"_a, NoGil());
 }
 
 void bind_models_of(py::class_<OpenStore, std::shared_ptr<OpenStore>>& type) {
@@ -131,15 +134,7 @@ void bind_store(py::module_& module) {
           NoGil())
       .def(
           "stats", [](OpenStore& self) { return self.use([](store::Store& store) { return stats(store); }); }, NoGil())
-      .def(
-          "_repr_html_",
-          [](OpenStore& self) {
-            std::vector<std::vector<std::string>> rows{{self.path().string(), ""}};
-            for (const auto& [name, count] : self.use([](store::Store& store) { return stats(store); }))
-              rows.push_back({name, std::to_string(count)});
-            return html_table(rows);
-          },
-          NoGil())
+      .def("_repr_html_", &stats_table, NoGil())
       .def(
           "export_json",
           [](OpenStore& self) { return self.use([](store::Store& store) { return store.export_json(); }); }, NoGil())

@@ -262,6 +262,11 @@ void bind_own_bench(py::module_& module) {
            "fingerprint"_a, "variants"_a, "variants_share_matmul"_a = false);
 }
 
+planner::Validation validation_of(const Race& race, std::size_t index) {
+  if (index >= race.contenders.size()) throw py::index_error();
+  return race.contenders[index].validation();
+}
+
 void bind_races(py::module_& module) {
   using profiler::Contender;
   const auto times = [](std::vector<double> Contender::*member) {
@@ -280,13 +285,7 @@ void bind_races(py::module_& module) {
   py::class_<Race>(module, "Race", "What one race measured.")
       .def_readonly("round_count", &Race::round_count)
       .def_readonly("serial_variant", &Race::serial_variant)
-      .def(
-          "validation",
-          [](const Race& race, std::size_t index) {
-            if (index >= race.contenders.size()) throw py::index_error();
-            return race.contenders[index].validation();
-          },
-          "index"_a);
+      .def("validation", &validation_of, "index"_a);
   py::class_<profiler::Tuned>(module, "Tuned", "What tuning one operator found.")
       .def_readonly("plan", &profiler::Tuned::plan)
       .def_readonly("model", &profiler::Tuned::model)

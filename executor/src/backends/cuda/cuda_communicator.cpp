@@ -276,24 +276,26 @@ SharedAddresses CudaCommunicator::share(const std::vector<std::vector<std::byte*
   });
 }
 
+Result<void> CudaCommunicator::check_stages(const StageList& stages, const Result<CudaVariant>& variant,
+                                            std::span<const RankBuffers> buffers) {
+  MC2_TRY(check_request(stages, options_.world_size, ranks_, buffers));
+  if (!variant) return variant.error();
+  MC2_TRY(check_device_types(stages.op));
+  MC2_TRY(check_carries(stages, variant.value()));
+  MC2_TRY(check_tile_places(variant.value(), ranks_, buffers));
+  if (std::ranges::any_of(ranks_, [this](int rank) { return is_in_capture(rank); }))
+    return Error{ErrorCode::Unsupported, "streams", kInCapture};
+  if (group_) return check_crosses_processes(variant.value());
+  return variant.value().has_windows ? check_window_memory(stages.op, buffers) : Result<void>{};
+}
+
 Result<std::unique_ptr<Prepared>> CudaCommunicator::prepare_stages(const StageList& stages,
                                                                    const planner::Variant& variant,
                                                                    std::span<const RankBuffers> buffers,
                                                                    const PrepareOptions& options) {
   const RunTurn turn(turn_);
   const auto read = read_variant(stages.op, variant, gpu_traits());
-  const auto own = [&]() -> Result<void> {
-    MC2_TRY(check_request(stages, options_.world_size, ranks_, buffers));
-    if (!read) return read.error();
-    MC2_TRY(check_device_types(stages.op));
-    MC2_TRY(check_carries(stages, read.value()));
-    MC2_TRY(check_tile_places(read.value(), ranks_, buffers));
-    if (std::ranges::any_of(ranks_, [this](int rank) { return is_in_capture(rank); }))
-      return Error{ErrorCode::Unsupported, "streams", kInCapture};
-    if (group_) return check_crosses_processes(read.value());
-    return read.value().has_windows ? check_window_memory(stages.op, buffers) : Result<void>{};
-  };
-  MC2_TRY(share_error(together(own)));
+  MC2_TRY(share_error(together([&] { return check_stages(stages, read, buffers); })));
   if (group_) {
     MC2_TRY(together([&] { return group_->agree("prepare " + call_text(stages, variant, options)); }));
   }

@@ -138,6 +138,9 @@ class CudaCommunicator final : public Communicator {
   [[nodiscard]] static NcclCommunicator open_nccl(const ncclUniqueId& id, int rank, int world_size,
                                                   const NcclSettings& settings);
   void wait_until(int rank, const char* call, const std::function<cudaError_t()>& query) const;
+  /// What this process can say of a request before it takes memory. Errors: as prepare_stages.
+  [[nodiscard]] Result<void> check_stages(const StageList& stages, const Result<CudaVariant>& variant,
+                                          std::span<const RankBuffers> buffers);
   /// Errors: Unsupported when a rank's device and pool have less to give.
   [[nodiscard]] Result<void> check_free_memory(std::span<const std::int64_t> sizes_per_rank);
   /// Bytes of each memory that a rank takes for the plan.

@@ -21,6 +21,23 @@ namespace {
 
 std::size_t index_of(RunMode mode) { return static_cast<std::size_t>(mode); }
 
+/// Whether a caller is capturing the stream, then of the rank's device. @param entry  of the rank
+/// Errors: InvalidSpec.
+Result<bool> is_in_legal_capture(int rank, cudaStream_t stream, const Event& entry) {
+  const OnDevice on_device(rank);
+  const cudaStreamCaptureStatus status = capture_status(stream);
+  if (status == cudaStreamCaptureStatusInvalidated)
+    return Error{ErrorCode::InvalidSpec, "streams",
+                 "the capture of rank " + std::to_string(rank) + "'s has failed; end it first"};
+  if (status != cudaStreamCaptureStatusActive) return false;
+  // A stream that is captured does not tell its device, but takes no event of another.
+  if (cudaEventRecord(entry.get(), stream) == cudaSuccess) return true;
+  (void)cudaGetLastError(); // clears it
+  return Error{ErrorCode::InvalidSpec, "streams",
+               "rank " + std::to_string(rank) + "'s is being captured and is not of device " + std::to_string(rank) +
+                   ", as it must be"};
+}
+
 } // namespace
 
 CudaPrepared::CudaPrepared(CudaCommunicator& communicator, const StageList& stages, const CudaVariant& variant,
@@ -260,22 +277,8 @@ Result<void> CudaPrepared::enqueue(std::span<void* const> streams, Submission su
   const RunTurn turn(communicator_.turn());
   std::optional<int> captured_rank, free_rank;
   for (const int rank : communicator_.local_ranks()) {
-    const OnDevice on_device(rank);
-    const cudaStreamCaptureStatus status =
-        capture_status(static_cast<cudaStream_t>(streams[communicator_.local_index(rank)]));
-    if (status == cudaStreamCaptureStatusInvalidated)
-      return Error{ErrorCode::InvalidSpec, "streams",
-                   "the capture of rank " + std::to_string(rank) + "'s has failed; end it first"};
-    const bool is_captured = status == cudaStreamCaptureStatusActive;
-    // A stream that is captured does not tell its device, but takes no event of another.
-    if (is_captured &&
-        cudaEventRecord(plan_.state_of(rank).entry.get(),
-                        static_cast<cudaStream_t>(streams[communicator_.local_index(rank)])) != cudaSuccess) {
-      (void)cudaGetLastError(); // clears it
-      return Error{ErrorCode::InvalidSpec, "streams",
-                   "rank " + std::to_string(rank) + "'s is being captured and is not of device " +
-                       std::to_string(rank) + ", as it must be"};
-    }
+    const auto stream = static_cast<cudaStream_t>(streams[communicator_.local_index(rank)]);
+    MC2_ASSIGN(const bool is_captured, is_in_legal_capture(rank, stream, plan_.state_of(rank).entry));
     (is_captured ? captured_rank : free_rank) = rank;
     if (!is_captured && communicator_.is_in_capture(rank)) return Error{ErrorCode::InvalidSpec, "streams", kInCapture};
   }

@@ -7,8 +7,8 @@
 #include <string_view>
 
 #include "backends/cuda/runtime/gemm.hpp"
-#include "checks.hpp"
 #include "mc2/planner/collective.hpp"
+#include "mc2/planner/text.hpp"
 
 namespace mc2::executor::cuda {
 namespace {
@@ -154,7 +154,7 @@ Result<void> check_fields(const planner::OpSpec& op, const Variant& variant) {
   for (const auto& [key, value] : variant.fields) {
     if (std::ranges::find(legal, key) != legal.end()) continue;
     return Error{ErrorCode::InvalidSpec, "variant",
-                 "\"" + variant.name + "\" has no setting \"" + key + "\"; it has: " + joined(legal)};
+                 "\"" + variant.name + "\" has no setting \"" + key + "\"; it has: " + list_text(legal)};
   }
   return {};
 }
@@ -175,6 +175,15 @@ void add_tiles(const planner::OpSpec& op, int sm_count, std::vector<Variant>& va
   for (const char* tile : {"128x128", "128x160"}) variants.push_back(with_tile(serial, tile));
 }
 
+/// They take no SM and are nearly as fast as kernels.
+void add_copies(const planner::OpSpec& op, int sm_count, std::vector<Variant>& variants) {
+  if (!has_copies(op)) return;
+  const bool is_compute_first = planner::traits_of(op.kind).first_lane == planner::Lane::Compute;
+  if (is_compute_first || rank_slice_count(op) > 1) variants.push_back(make_sliced(op, sm_count));
+  if (const auto slices = doubling_slices(op)) variants.push_back(with_slices(make(kCopyEngine, 0, sm_count), *slices));
+  if (!is_compute_first) variants.push_back(make(kCopyEngine, 0, sm_count));
+}
+
 Variant make_tile_store(const planner::OpSpec& op, int sm_count) {
   return has_copies(op) ? make_sliced(op, sm_count, kTileStore) : make(kTileStore, 0, sm_count);
 }
@@ -193,14 +202,7 @@ Result<int> read_tile_columns(const Variant& variant) {
 std::vector<Variant> cuda_variants(const planner::OpSpec& op, const GpuTraits& gpu) {
   const int sm_count = gpu.sm_count;
   std::vector<Variant> variants;
-  // Copies take no SM and are nearly as fast as kernels.
-  if (has_copies(op)) {
-    const bool is_compute_first = planner::traits_of(op.kind).first_lane == planner::Lane::Compute;
-    if (is_compute_first || rank_slice_count(op) > 1) variants.push_back(make_sliced(op, sm_count));
-    if (const auto slices = doubling_slices(op))
-      variants.push_back(with_slices(make(kCopyEngine, 0, sm_count), *slices));
-    if (!is_compute_first) variants.push_back(make(kCopyEngine, 0, sm_count));
-  }
+  add_copies(op, sm_count, variants);
   // A few thread blocks fill the links; how many SMs the matmul can spare depends on where its waves end.
   if (has_persistent(op)) {
     for (const int ctas : {8, 4, 12}) variants.push_back(make(kPersistent, ctas, sm_count - ctas));

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <utility>
 
-#include "checks.hpp"
+#include "mc2/planner/text.hpp"
 
 namespace mc2::executor::host {
 namespace {
@@ -151,7 +151,7 @@ Result<HostVariant> read_variant(const OpSpec& op, const LinkSpec& link, const V
   for (const auto& [key, value] : variant.fields) {
     if (std::ranges::find(row->settings, std::string_view(key)) == row->settings.end()) {
       return Error{ErrorCode::InvalidSpec, "variant",
-                   "\"" + variant.name + "\" has no setting \"" + key + "\"; it has: " + joined(row->settings)};
+                   "\"" + variant.name + "\" has no setting \"" + key + "\"; it has: " + list_text(row->settings)};
     }
     MC2_TRY(key == planner::kSlicesSetting ? read_slices(op, link, value, read) : read_setting(key, value, read));
   }

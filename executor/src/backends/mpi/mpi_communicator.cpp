@@ -15,9 +15,10 @@
 namespace mc2::executor::mpi {
 namespace {
 
-/// How many rows every rank has for each other, once all ranks know what all say.
+/// How many rows every rank has for each other: once all ranks know what all say, where the kind takes counts.
 /// Order: collective. Errors: as check_splits_agree, the same on every rank. Throws SystemError.
 Result<RowSplits> agree_on_splits(Agreement& agreement, const planner::OpSpec& op, const RankBuffers& own) {
+  if (!planner::traits_of(op.kind).takes_counts) return RowSplits(op);
   const auto rank_count = static_cast<std::size_t>(op.world_size);
   std::vector<std::int64_t> numbers(2 * rank_count, -1); // which no count is
   std::ranges::copy(own.send_counts, numbers.begin());
@@ -84,9 +85,7 @@ Result<std::unique_ptr<Prepared>> MpiCommunicator::prepare_stages(const StageLis
                                  .call = call_text(stages, variant, options),
                                  .node_heap = nullptr};
   MC2_TRY(agreement_.agree("prepare " + settings.call));
-  MC2_ASSIGN(auto splits, planner::traits_of(stages.op.kind).takes_counts
-                              ? agree_on_splits(agreement_, stages.op, buffers.front())
-                              : Result<RowSplits>(RowSplits(stages.op)));
+  MC2_ASSIGN(auto splits, agree_on_splits(agreement_, stages.op, buffers.front()));
   if (settings.variant.reads_peers()) {
     const SegmentLayout layout(stages, settings.variant, options.allow_independent);
     MC2_ASSIGN(settings.node_heap, NodeHeap::create(agreement_, layout.byte_count));
