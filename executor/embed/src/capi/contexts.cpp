@@ -32,7 +32,7 @@ void take_lists(const mc2_context_options& from, embed::FinderOptions& options) 
   for (std::size_t i = 0; i < from.plan_file_count; ++i)
     options.plan_files.emplace_back(&given((&given(from.plan_files, "options.plan_files"))[i], "options.plan_files"));
   for (std::size_t i = 0; i < from.model_count; ++i)
-    options.models.push_back(Pinned<ModelObject>((&given(from.models, "options.models"))[i])->model);
+    options.models.push_back(Pinned<ModelObject>((&given(from.models, "options.models"))[i])->value);
 }
 
 embed::LogSink sink_of(mc2_log_function log, void* user) {
@@ -68,32 +68,27 @@ using namespace mc2::capi;
 extern "C" {
 
 mc2_status mc2_context_create(const mc2_context_options* options, mc2_context** context) {
-  return call([&] {
-    given(context, "context");
-    hand_out(std::make_unique<ContextObject>(take(embed::PlanFinder::open(read_context_options(options)))), context);
-  });
+  return call_for<ContextObject>(context, "context",
+                                 [&] { return take(embed::PlanFinder::open(read_context_options(options))); });
 }
 
 mc2_status mc2_find_plan(const mc2_context* context, const mc2_op_spec* op, const mc2_machine* machine,
                          mc2_plan** plan) {
-  return call([&] {
-    given(plan, "plan");
+  return call_for<PlanObject>(plan, "plan", [&] {
     const Pinned<ContextObject> in(context);
     check_process(in->process, "context");
     const Pinned<MachineObject> on(machine);
-    hand_out(std::make_unique<PlanObject>(take(in->finder.find(read_op(op), on->fingerprint))), plan);
+    return take(in->finder.find(read_op(op), on->value));
   });
 }
 
 mc2_status mc2_find_plan_ranges(const mc2_context* context, const mc2_op_spec* op, int64_t first_m,
                                 const mc2_machine* machine, mc2_plan_ranges** ranges) {
-  return call([&] {
-    given(ranges, "ranges");
+  return call_for<PlanRangesObject>(ranges, "ranges", [&] {
     const Pinned<ContextObject> in(context);
     check_process(in->process, "context");
     const Pinned<MachineObject> on(machine);
-    auto found = in->finder.find_ranges({.op = read_op(op), .machine = on->fingerprint}, first_m);
-    hand_out(std::make_unique<PlanRangesObject>(take(std::move(found))), ranges);
+    return take(in->finder.find_ranges({.op = read_op(op), .machine = on->value}, first_m));
   });
 }
 

@@ -96,6 +96,15 @@ void hand_out(std::unique_ptr<T> object, Handle** handle) {
   *handle = reinterpret_cast<Handle*>(HandleTable::get().add(T::kKind, std::move(object)));
 }
 
+/// Runs the body of a call that hands out a T, made of what `make` returns. `name` is the handle's.
+template <typename T, typename Handle, typename Make>
+mc2_status call_for(Handle** handle, const char* name, const Make& make) noexcept {
+  return call([&] {
+    given(handle, name);
+    hand_out(std::make_unique<T>(make()), handle);
+  });
+}
+
 /// mc2_free_*().
 template <typename T, typename Handle>
 mc2_status free_handle(Handle* handle) noexcept {

@@ -1,7 +1,5 @@
 #include "capi/objects.hpp"
 
-#include "mc2/store/codec.hpp"
-
 namespace mc2::capi {
 
 void check_process(const executor::ProcessMark& process, const char* what) {
@@ -9,17 +7,11 @@ void check_process(const executor::ProcessMark& process, const char* what) {
     fail(MC2_ERROR_FORK, what, "was opened by the parent process, before fork(); open another one in this process");
 }
 
-MachineObject::MachineObject(planner::Fingerprint of) : fingerprint(std::move(of)), json(store::encode(fingerprint)) {}
-
-ModelObject::ModelObject(planner::CostModel of) : model(std::move(of)), json(store::encode(model)) {}
-
 PlanObject::PlanObject(std::shared_ptr<const finder::FoundPlan> of)
     : found(std::move(of)), variant(found->stored.plan.variant.text()) {}
 
 PlanObject::PlanObject(planner::Plan of)
     : PlanObject(std::make_shared<const finder::FoundPlan>(finder::FoundPlan{finder::unkept(std::move(of)), {}})) {}
-
-PlanRangesObject::PlanRangesObject(planner::PlanRanges of) : ranges(std::move(of)), json(store::encode(ranges)) {}
 
 // Threads, connections and devices stayed in the parent: a child that closed them would wait for ever, or close the
 // parent's.

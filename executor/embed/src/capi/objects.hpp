@@ -16,6 +16,7 @@
 #include "mc2/planner/fingerprint.hpp"
 #include "mc2/planner/plan_ranges.hpp"
 #include "mc2/profiler/refine.hpp"
+#include "mc2/store/codec.hpp"
 #include "mc2/store/store.hpp"
 
 namespace mc2::capi {
@@ -23,19 +24,18 @@ namespace mc2::capi {
 /// Leaves the call with MC2_ERROR_FORK in a child of the process that opened `what`.
 void check_process(const executor::ProcessMark& process, const char* what);
 
-struct MachineObject final : Object {
-  static constexpr Kind kKind = Kind::Machine;
-  explicit MachineObject(planner::Fingerprint fingerprint);
-  const planner::Fingerprint fingerprint;
+/// A value with its document.
+template <Kind kOwn, typename Value>
+struct ValueObject final : Object {
+  static constexpr Kind kKind = kOwn;
+  explicit ValueObject(Value of) : value(std::move(of)), json(store::encode(value)) {}
+  const Value value;
   const std::string json;
 };
 
-struct ModelObject final : Object {
-  static constexpr Kind kKind = Kind::Model;
-  explicit ModelObject(planner::CostModel model);
-  const planner::CostModel model;
-  const std::string json;
-};
+using MachineObject = ValueObject<Kind::Machine, planner::Fingerprint>;
+using ModelObject = ValueObject<Kind::Model, planner::CostModel>;
+using PlanRangesObject = ValueObject<Kind::PlanRanges, planner::PlanRanges>;
 
 struct PlanObject final : Object {
   static constexpr Kind kKind = Kind::Plan;
@@ -46,13 +46,6 @@ struct PlanObject final : Object {
   [[nodiscard]] const planner::Plan& plan() const noexcept { return found->stored.plan; }
   const std::shared_ptr<const finder::FoundPlan> found;
   const std::string variant;
-};
-
-struct PlanRangesObject final : Object {
-  static constexpr Kind kKind = Kind::PlanRanges;
-  explicit PlanRangesObject(planner::PlanRanges ranges);
-  const planner::PlanRanges ranges;
-  const std::string json;
 };
 
 struct RefinementObject final : Object {

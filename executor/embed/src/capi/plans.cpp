@@ -73,28 +73,23 @@ extern "C" {
 
 mc2_status mc2_plan_from_model(const mc2_model* model, const mc2_op_spec* op, const mc2_plan_options* options,
                                mc2_plan** plan) {
-  return call([&] {
-    given(plan, "plan");
+  return call_for<PlanObject>(plan, "plan", [&] {
     const Pinned<ModelObject> from(model);
     const auto spec = read_op(op);
-    const auto chosen = read_plan_options(options, from->model.fingerprint);
-    hand_out(std::make_unique<PlanObject>(take(planner::make_plan(spec, from->model, chosen))), plan);
+    const auto chosen = read_plan_options(options, from->value.fingerprint);
+    return take(planner::make_plan(spec, from->value, chosen));
   });
 }
 
 mc2_status mc2_plan_uncut(const mc2_op_spec* op, const mc2_machine* machine, mc2_plan** plan) {
-  return call([&] {
-    given(plan, "plan");
+  return call_for<PlanObject>(plan, "plan", [&] {
     const Pinned<MachineObject> on(machine);
-    hand_out(std::make_unique<PlanObject>(take(embed::uncut_plan(read_op(op), on->fingerprint))), plan);
+    return take(embed::uncut_plan(read_op(op), on->value));
   });
 }
 
 mc2_status mc2_plan_from_json(const char* json, size_t length, mc2_plan** plan) {
-  return call([&] {
-    given(plan, "plan");
-    hand_out(std::make_unique<PlanObject>(take(store::decode_plan(read_document(json, length)))), plan);
-  });
+  return call_for<PlanObject>(plan, "plan", [&] { return take(store::decode_plan(read_document(json, length))); });
 }
 
 mc2_status mc2_plan_to_json(const mc2_plan* plan, const char** json, size_t* length) {
@@ -121,11 +116,8 @@ mc2_status mc2_plan_op(const mc2_plan* plan, mc2_op_spec* op) {
 }
 
 mc2_status mc2_plan_ranges_from_json(const char* json, size_t length, mc2_plan_ranges** ranges) {
-  return call([&] {
-    given(ranges, "ranges");
-    auto decoded = take(store::decode_plan_ranges(read_document(json, length)));
-    hand_out(std::make_unique<PlanRangesObject>(std::move(decoded)), ranges);
-  });
+  return call_for<PlanRangesObject>(ranges, "ranges",
+                                    [&] { return take(store::decode_plan_ranges(read_document(json, length))); });
 }
 
 mc2_status mc2_plan_ranges_to_json(const mc2_plan_ranges* ranges, const char** json, size_t* length) {
@@ -135,17 +127,16 @@ mc2_status mc2_plan_ranges_to_json(const mc2_plan_ranges* ranges, const char** j
 mc2_status mc2_plan_ranges_split(const mc2_plan_ranges* ranges, int64_t m, mc2_block_split* split) {
   return call([&] {
     const Pinned<PlanRangesObject> of(ranges);
-    const planner::PlanRange* const range = of->ranges.find(m);
+    const planner::PlanRange* const range = of->value.find(m);
     if (range == nullptr) fail(MC2_ERROR_NOT_FOUND, "m", "is " + std::to_string(m) + ", which no range covers");
-    write_struct(split, split_of(*range, of->ranges.op, m), "split");
+    write_struct(split, split_of(*range, of->value.op, m), "split");
   });
 }
 
 mc2_status mc2_plan_ranges_plan(const mc2_plan_ranges* ranges, int64_t m, mc2_plan** plan) {
-  return call([&] {
-    given(plan, "plan");
+  return call_for<PlanObject>(plan, "plan", [&] {
     const Pinned<PlanRangesObject> of(ranges);
-    hand_out(std::make_unique<PlanObject>(take(planner::plan_at(of->ranges, m))), plan);
+    return take(planner::plan_at(of->value, m));
   });
 }
 

@@ -115,14 +115,14 @@ mc2_status mc2_refine(const mc2_model* model, const mc2_op_spec* op, const mc2_m
     given(refinement, "refinement");
     const Pinned<ModelObject> from(model);
     const auto spec = read_op(op);
-    profiler::RefineSettings settings{read_plan_options(options, from->model.fingerprint)};
+    profiler::RefineSettings settings{read_plan_options(options, from->value.fingerprint)};
     settings.plan.require_significant_gain = false; // a measurement decides
     std::vector<profiler::MeasuredCut> measured;
     for (const mc2_measured_cut& cut : read_cuts(cuts, count))
-      measured.push_back({read_variant(cut.variant, from->model), read_cut(cut, spec), cut.fused_us, cut.serial_us,
+      measured.push_back({read_variant(cut.variant, from->value), read_cut(cut, spec), cut.fused_us, cut.serial_us,
                           cut.compute_us, cut.communication_us, cut.relative_error, run_count_of(cut),
                           cut.compute_blocks_us, cut.communication_blocks_us});
-    auto made = take(profiler::refine(spec, from->model, measured, settings));
+    auto made = take(profiler::refine(spec, from->value, measured, settings));
     hand_out(std::make_unique<RefinementObject>(spec, std::move(made)), refinement);
   });
 }
@@ -132,28 +132,21 @@ mc2_status mc2_refinement_summarize(const mc2_refinement* refinement, mc2_refine
 }
 
 mc2_status mc2_refinement_plan(const mc2_refinement* refinement, mc2_plan** plan) {
-  return call([&] {
-    given(plan, "plan");
-    hand_out(std::make_unique<PlanObject>(Pinned<RefinementObject>(refinement)->refinement.plan), plan);
-  });
+  return call_for<PlanObject>(plan, "plan", [&] { return Pinned<RefinementObject>(refinement)->refinement.plan; });
 }
 
 mc2_status mc2_refinement_model(const mc2_refinement* refinement, mc2_model** model) {
-  return call([&] {
-    given(model, "model");
-    hand_out(std::make_unique<ModelObject>(Pinned<RefinementObject>(refinement)->refinement.model), model);
-  });
+  return call_for<ModelObject>(model, "model", [&] { return Pinned<RefinementObject>(refinement)->refinement.model; });
 }
 
 mc2_status mc2_refinement_next(const mc2_refinement* refinement, size_t index, mc2_plan** plan) {
-  return call([&] {
-    given(plan, "plan");
+  return call_for<PlanObject>(plan, "plan", [&] {
     const Pinned<RefinementObject> of(refinement);
     const auto& next = of->refinement.next;
     if (index >= next.size())
       fail(MC2_ERROR_OUT_OF_RANGE, "index",
            "is " + std::to_string(index) + "; " + std::to_string(next.size()) + " cuts are worth a run");
-    hand_out(std::make_unique<PlanObject>(plan_of(*of, next[index])), plan);
+    return plan_of(*of, next[index]);
   });
 }
 

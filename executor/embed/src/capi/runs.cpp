@@ -119,22 +119,18 @@ using namespace mc2::capi;
 extern "C" {
 
 mc2_status mc2_communicator_open(const mc2_communicator_options* options, mc2_communicator** communicator) {
-  return call([&] {
-    given(communicator, "communicator");
+  return call_for<CommunicatorObject>(communicator, "communicator", [&] {
     const auto machinery = read_machinery(options);
     auto opened = take(machinery.backend.open(machinery.options));
-    hand_out(std::make_unique<CommunicatorObject>(
-                 std::make_shared<SharedCommunicator>(machinery.backend, machinery.options, std::move(opened))),
-             communicator);
+    return std::make_shared<SharedCommunicator>(machinery.backend, machinery.options, std::move(opened));
   });
 }
 
 mc2_status mc2_communicator_machine(const mc2_communicator* communicator, mc2_machine** machine) {
-  return call([&] {
-    given(machine, "machine");
+  return call_for<MachineObject>(machine, "machine", [&] {
     const Pinned<CommunicatorObject> of(communicator);
     check_process(of->shared->process(), "communicator");
-    hand_out(std::make_unique<MachineObject>(of->shared->get().fingerprint()), machine);
+    return of->shared->get().fingerprint();
   });
 }
 

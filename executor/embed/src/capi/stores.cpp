@@ -25,10 +25,9 @@ using namespace mc2::capi;
 extern "C" {
 
 mc2_status mc2_store_open(const char* path, int32_t read_only, mc2_store** store) {
-  return call([&] {
-    given(store, "store");
+  return call_for<StoreObject>(store, "store", [&] {
     const auto mode = read_only != 0 ? store::OpenMode::ReadOnly : store::OpenMode::ReadWrite;
-    hand_out(std::make_unique<StoreObject>(take(store::Store::open(&given(path, "path"), mode))), store);
+    return take(store::Store::open(&given(path, "path"), mode));
   });
 }
 
@@ -41,39 +40,34 @@ mc2_status mc2_store_put_plan(mc2_store* store, const mc2_plan* plan, const char
 
 mc2_status mc2_store_get_plan(mc2_store* store, const mc2_op_spec* op, const mc2_machine* machine, const char* purpose,
                               mc2_plan** plan) {
-  return call([&] {
-    given(plan, "plan");
+  return call_for<PlanObject>(plan, "plan", [&] {
     const Pinned<MachineObject> on(machine);
-    const store::PlanKey key{read_op(op), store::digest(on->fingerprint.canonical_text()), purpose_of(purpose)};
-    auto found = std::make_shared<const finder::FoundPlan>(kept_plan(take(OpenStore(store)->find_plan(key))));
-    hand_out(std::make_unique<PlanObject>(std::move(found)), plan);
+    const store::PlanKey key{read_op(op), store::digest(on->value.canonical_text()), purpose_of(purpose)};
+    return std::make_shared<const finder::FoundPlan>(kept_plan(take(OpenStore(store)->find_plan(key))));
   });
 }
 
 mc2_status mc2_store_put_model(mc2_store* store, const mc2_model* model) {
   return call([&] {
     const Pinned<ModelObject> kept(model);
-    take(OpenStore(store)->put_model(kept->model, store::utc_now()));
+    take(OpenStore(store)->put_model(kept->value, store::utc_now()));
   });
 }
 
 mc2_status mc2_store_get_model(mc2_store* store, const mc2_op_spec* op, const mc2_machine* machine, mc2_model** model) {
-  return call([&] {
-    given(model, "model");
+  return call_for<ModelObject>(model, "model", [&] {
     const Pinned<MachineObject> on(machine);
     const auto spec = read_op(op);
-    hand_out(std::make_unique<ModelObject>(take(OpenStore(store)->find_model(spec, on->fingerprint))), model);
+    return take(OpenStore(store)->find_model(spec, on->value));
   });
 }
 
 mc2_status mc2_store_get_device_model(mc2_store* store, const char* device, const mc2_op_spec* op, mc2_model** model) {
-  return call([&] {
-    given(model, "model");
+  return call_for<ModelObject>(model, "model", [&] {
     const std::string name(&given(device, "device"));
     const auto spec = read_op(op);
     OpenStore opened(store);
-    auto costs = take(finder::device_costs(name, spec, {}, finder::kept_in_unnamed(*opened)));
-    hand_out(std::make_unique<ModelObject>(std::move(costs.model)), model);
+    return take(finder::device_costs(name, spec, {}, finder::kept_in_unnamed(*opened))).model;
   });
 }
 

@@ -147,7 +147,7 @@ profiler::TuneSettings read_settings(const mc2_tune_options& options, const plan
   }
   if (options.variant != nullptr) settings.only = planner::parse_variant(options.variant);
   if (options.model != nullptr)
-    settings.known_model = std::make_shared<const planner::CostModel>(Pinned<ModelObject>(options.model)->model);
+    settings.known_model = std::make_shared<const planner::CostModel>(Pinned<ModelObject>(options.model)->value);
   return settings;
 }
 
@@ -194,8 +194,7 @@ std::unique_ptr<embed::Workbench> bench_on(SharedCommunicator& shared, const pla
 
 mc2_status mc2_find_plan_anchored(const mc2_context* context, mc2_communicator* communicator, const mc2_op_spec* op,
                                   mc2_plan** plan) {
-  return call([&] {
-    given(plan, "plan");
+  return call_for<PlanObject>(plan, "plan", [&] {
     const auto spec = read_op(op);
     const Pinned<ContextObject> in(context);
     check_process(in->process, "context");
@@ -204,34 +203,32 @@ mc2_status mc2_find_plan_anchored(const mc2_context* context, mc2_communicator* 
     const auto bench = bench_on(*on->shared, spec);
     finder::PlanQuestion question{.op = spec, .machine = bench->fingerprint()};
     question.time_uncut = [&](const planner::CostModel& model) { return profiler::time_uncut_parts(*bench, model); };
-    hand_out(std::make_unique<PlanObject>(take(in->finder.find(question))), plan);
+    return take(in->finder.find(question));
   });
 }
 
 mc2_status mc2_tune(mc2_communicator* communicator, const mc2_op_spec* op, const mc2_tune_options* options,
                     mc2_plan** plan) {
-  return call([&] {
-    given(plan, "plan");
+  return call_for<PlanObject>(plan, "plan", [&] {
     const auto read = read_optional_struct(options, "options");
     const auto spec = read_op(op);
     const Pinned<CommunicatorObject> on(communicator);
     const SharedCommunicator::Turn turn(*on->shared);
     const auto bench = bench_on(*on->shared, spec);
-    hand_out(std::make_unique<PlanObject>(tune(*bench, read)), plan);
+    return tune(*bench, read);
   });
 }
 
 mc2_status mc2_tune_bench(const mc2_bench* bench, const mc2_tune_options* options, mc2_plan** plan) {
-  return call([&] {
-    given(plan, "plan");
+  return call_for<PlanObject>(plan, "plan", [&] {
     const auto read = read_optional_struct(options, "options");
     const auto functions = read_struct(&given(bench, "bench"), "bench");
     const bool is_whole = functions.prepare != nullptr && functions.verify != nullptr && functions.time_us != nullptr &&
                           functions.time_blocks != nullptr;
     if (!is_whole) fail(MC2_ERROR_INVALID_SPEC, "bench", "needs prepare, verify, time_us and time_blocks");
     const Pinned<MachineObject> machine(functions.machine);
-    CallersBench callers(functions, {read_op(functions.op), machine->fingerprint, read_variants(functions), false});
-    hand_out(std::make_unique<PlanObject>(tune(callers, read)), plan);
+    CallersBench callers(functions, {read_op(functions.op), machine->value, read_variants(functions), false});
+    return tune(callers, read);
   });
 }
 

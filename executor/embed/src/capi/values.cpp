@@ -172,18 +172,15 @@ mc2_status mc2_operands(const mc2_op_spec* op, mc2_operand_sizes* sizes) {
 }
 
 mc2_status mc2_machine_of(const mc2_communicator_options* options, mc2_machine** machine) {
-  return call([&] {
-    given(machine, "machine");
+  return call_for<MachineObject>(machine, "machine", [&] {
     const auto machinery = read_machinery(options);
-    hand_out(std::make_unique<MachineObject>(machinery.backend.fingerprint(machinery.options)), machine);
+    return machinery.backend.fingerprint(machinery.options);
   });
 }
 
 mc2_status mc2_machine_from_json(const char* json, size_t length, mc2_machine** machine) {
-  return call([&] {
-    given(machine, "machine");
-    hand_out(std::make_unique<MachineObject>(take(store::decode_fingerprint(read_document(json, length)))), machine);
-  });
+  return call_for<MachineObject>(machine, "machine",
+                                 [&] { return take(store::decode_fingerprint(read_document(json, length))); });
 }
 
 mc2_status mc2_machine_to_json(const mc2_machine* machine, const char** json, size_t* length) {
@@ -193,24 +190,18 @@ mc2_status mc2_machine_to_json(const mc2_machine* machine, const char** json, si
 mc2_status mc2_free_machine(mc2_machine* machine) { return free_handle<MachineObject>(machine); }
 
 mc2_status mc2_model_from_json(const char* json, size_t length, mc2_model** model) {
-  return call([&] {
-    given(model, "model");
-    hand_out(std::make_unique<ModelObject>(take(store::decode_model(read_document(json, length)))), model);
-  });
+  return call_for<ModelObject>(model, "model", [&] { return take(store::decode_model(read_document(json, length))); });
 }
 
 mc2_status mc2_model_of_device(const char* device, const mc2_op_spec* op, mc2_model** model) {
-  return call([&] {
-    given(model, "model");
-    hand_out(std::make_unique<ModelObject>(take(planner::device_model(&given(device, "device"), read_op(op)))), model);
-  });
+  return call_for<ModelObject>(model, "model",
+                               [&] { return take(planner::device_model(&given(device, "device"), read_op(op))); });
 }
 
 mc2_status mc2_model_of_topology(const char* json, size_t length, const mc2_op_spec* op, mc2_model** model) {
-  return call([&] {
-    given(model, "model");
+  return call_for<ModelObject>(model, "model", [&] {
     const auto topology = take(store::topology_of(read_document(json, length)));
-    hand_out(std::make_unique<ModelObject>(take(planner::analytic_model(topology, read_op(op)))), model);
+    return take(planner::analytic_model(topology, read_op(op)));
   });
 }
 
