@@ -46,17 +46,7 @@ void bind_answer(py::module_& module) {
       .def("_repr_html_", [](const PlanAnswer& answer) { return py::cast(answer.plan).attr("_repr_html_")(); });
 }
 
-} // namespace
-} // namespace mc2::python
-
-PYBIND11_MODULE(_client, module) {
-  namespace py = pybind11;
-  using namespace mc2::python;
-  using namespace py::literals;
-  module.doc() = "Asking a plan service (mc2 serve).";
-  py::module_::import("mc2._core"); // its types stand in the signatures
-  translate_errors();
-  bind_answer(module);
+void bind_client(py::module_& module) {
   py::class_<Client>(module, "Client", "One plan service. Safe to share between threads.")
       .def(py::init(&open_client), "url"_a, py::kw_only(), "token"_a = "", "ca_file"_a = "", "deadline_s"_a = 10.0)
       .def_property_readonly("url", &Client::url)
@@ -68,13 +58,23 @@ PYBIND11_MODULE(_client, module) {
           },
           "op"_a, "fingerprint"_a, NoGil())
       .def(
-          "put_plan", [](const Client& self, const mc2::planner::Plan& plan) { return unwrap(self.put_plan(plan)); },
+          "put_plan", [](const Client& self, const planner::Plan& plan) { return unwrap(self.put_plan(plan)); },
           "plan"_a, NoGil())
       .def(
           "put_model", [](const Client& self, const CostModel& model) { return unwrap(self.put_model(model)); },
           "model"_a, NoGil())
       .def(
           "add_samples",
-          [](const Client& self, const mc2::planner::Profile& profile) { return unwrap(self.add_samples(profile)); },
+          [](const Client& self, const planner::Profile& profile) { return unwrap(self.add_samples(profile)); },
           "profile"_a, NoGil());
+}
+
+} // namespace
+} // namespace mc2::python
+
+PYBIND11_MODULE(_client, module) {
+  using namespace mc2;
+  python::begin_module(module, "Asking a plan service (mc2 serve).");
+  python::bind_answer(module);
+  python::bind_client(module);
 }

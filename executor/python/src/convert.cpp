@@ -42,6 +42,12 @@ void translate_errors() {
   });
 }
 
+void begin_module(py::module_& module, const char* text) {
+  module.doc() = text;
+  py::module_::import("mc2._core"); // its types stand in the signatures
+  translate_errors();
+}
+
 std::string html_table(const std::vector<std::vector<std::string>>& rows) {
   std::string html = "<table>";
   for (std::size_t i = 0; i < rows.size(); ++i) {

@@ -40,6 +40,9 @@ T unwrap(Result<T> result) {
 /// Lets Failure arrive as mc2.Error and SystemError as mc2.NativeError in this module's functions.
 void translate_errors();
 
+/// What each module beside mc2._core begins with.
+void begin_module(py::module_& module, const char* text);
+
 /// A canonical document as Python's dicts and lists.
 [[nodiscard]] py::object to_dict(const std::string& document);
 

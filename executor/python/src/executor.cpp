@@ -321,12 +321,8 @@ void bind_backends(py::module_& module) {
 } // namespace mc2::python
 
 PYBIND11_MODULE(_executor, module) {
-  namespace py = pybind11;
   using namespace mc2;
-  using namespace py::literals;
-  module.doc() = "Running plans on this machine's backends.";
-  py::module_::import("mc2._core"); // its types stand in the signatures
-  python::translate_errors();
+  python::begin_module(module, "Running plans on this machine's backends.");
   auto world = python::bind_world(module);
   auto prepared = python::bind_runs(module);
   python::bind_addresses(world, prepared);

@@ -66,22 +66,22 @@ void bind_plan_finder(py::module_& module) {
           "op"_a, "fingerprint"_a, "first_m"_a, NoGil(), "As mc2.find_plan_ranges, by the finder's own models.");
 }
 
+void bind_uncut_plan(py::module_& module) {
+  module.def(
+      "uncut_plan",
+      [](const planner::OpSpec& op, const planner::Fingerprint& machine) {
+        return unwrap(embed::uncut_plan(op, machine));
+      },
+      "op"_a, "fingerprint"_a, "One block: what a program without mc2 does, with the machine's backend.");
+}
+
 } // namespace
 } // namespace mc2::python
 
 PYBIND11_MODULE(_finder, module) {
-  namespace py = pybind11;
-  using namespace mc2::python;
-  using namespace py::literals;
-  module.doc() = "Finding plans in files, a service, stores and models.";
-  py::module_::import("mc2._core"); // its types stand in the signatures
-  translate_errors();
-  module.attr("FoundPlan") = py::module_::import("mc2._core").attr("FoundPlan");
-  bind_plan_finder(module);
-  module.def(
-      "uncut_plan",
-      [](const mc2::planner::OpSpec& op, const mc2::planner::Fingerprint& machine) {
-        return unwrap(mc2::embed::uncut_plan(op, machine));
-      },
-      "op"_a, "fingerprint"_a, "One block: what a program without mc2 does, with the machine's backend.");
+  using namespace mc2;
+  python::begin_module(module, "Finding plans in files, a service, stores and models.");
+  module.attr("FoundPlan") = pybind11::module_::import("mc2._core").attr("FoundPlan");
+  python::bind_plan_finder(module);
+  python::bind_uncut_plan(module);
 }

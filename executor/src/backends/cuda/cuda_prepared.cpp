@@ -99,13 +99,9 @@ std::unique_ptr<DeviceMemory> CudaPrepared::make_exchange(int rank, std::size_t 
 void CudaPrepared::build(int rank) {
   RankState& state = plan_.state_of(rank);
   build_matmuls(plan_, rank);
-  state.begin = make_event(true);
-  state.compute_end = make_event(true);
-  state.communication_end = make_event(true);
-  state.finish = make_event(true);
-  state.fork = make_event(false);
-  state.entry = make_event(false);
-  state.last_use = make_event(false);
+  for (Event* timed : {&state.begin, &state.compute_end, &state.communication_end, &state.finish})
+    *timed = make_event(true);
+  for (Event* mark : {&state.fork, &state.entry, &state.last_use}) *mark = make_event(false);
   state.local = {make_event(true), make_event(true)};
   for (std::size_t i = 0; i < plan_.list.stages.size(); ++i) {
     auto& ready = state.ready.emplace_back();

@@ -3,10 +3,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
-#include <memory>
 #include <span>
 
-#include "mc2/executor/communicator.hpp"
 #include "mc2/planner/error.hpp"
 
 namespace mc2::executor::mpi {
