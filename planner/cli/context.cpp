@@ -277,6 +277,11 @@ Result<std::filesystem::path> StoreOptions::writable_path() const {
   return user_path();
 }
 
+Result<store::Store> StoreOptions::open_own(store::OpenMode mode) const {
+  MC2_ASSIGN(const auto own, writable_path());
+  return store::Store::open(own, mode);
+}
+
 bool StoreOptions::is_named() const {
   return !path.empty() || !embed::process_variables()("MC2_STORE").value_or("").empty();
 }

@@ -2,12 +2,10 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <memory>
 #include <optional>
 #include <set>
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "mc2/executor/backend.hpp"
@@ -143,6 +141,8 @@ struct StoreOptions {
   [[nodiscard]] Result<store::Layers> open(StoreUse use) const;
   /// --store, or the user's store. Errors: as user_path.
   [[nodiscard]] Result<std::filesystem::path> writable_path() const;
+  /// That store alone. Errors: as user_path and store::Store::open.
+  [[nodiscard]] Result<store::Store> open_own(store::OpenMode mode) const;
   [[nodiscard]] bool is_named() const; ///< with --store or MC2_STORE
 
  private:

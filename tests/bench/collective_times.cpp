@@ -9,8 +9,6 @@ namespace mc2::cli {
 namespace {
 
 using render::Box;
-using render::Markup;
-using render::Plot;
 using render::Point;
 using render::Scale;
 
@@ -104,15 +102,15 @@ std::string collectives_chart(std::span<const CollectiveTimes> sizes, std::span<
   for (const Line& line : lines) {
     for (const Point& point : line.points) least = std::min(least, point.y), most = std::max(most, point.y);
   }
-  Markup out;
+  render::Markup out;
   open_svg_document(out, kWidth, kHeight, title);
   out.style(kStyle);
   rectangle(out, {0, 0, kWidth, kHeight}, "page");
   label(out, kBox.left, kBox.top - 24, "start", "heading", title);
-  Plot plot(out, kBox,
-            Scale::logarithmic(static_cast<double>(sizes.front().message_bytes) / 1.2,
-                               static_cast<double>(sizes.back().message_bytes) * 1.2, kBox.left, kBox.right),
-            Scale::logarithmic(least / 1.3, most * 1.3, kBox.bottom, kBox.top));
+  render::Plot plot(out, kBox,
+                    Scale::logarithmic(static_cast<double>(sizes.front().message_bytes) / 1.2,
+                                       static_cast<double>(sizes.back().message_bytes) * 1.2, kBox.left, kBox.right),
+                    Scale::logarithmic(least / 1.3, most * 1.3, kBox.bottom, kBox.top));
   plot.axes({"message of one rank, KiB", {1024, "KiB"}, 8}, {"bus bandwidth, GB/s", {1, "GB/s"}, 8});
   double y = kBox.top + 10;
   for (const Line& line : lines) {

@@ -1,12 +1,11 @@
 #pragma once
 
+#include <CLI/CLI.hpp>
 #include <functional>
+#include <memory>
+#include <string>
 
 #include "context.hpp"
-
-namespace CLI {
-class App;
-}
 
 namespace mc2::cli {
 
@@ -19,6 +18,26 @@ struct Command {
   Action action;
   bool takes_server = false; ///< --server means something to it
 };
+
+/// Adds the options of each, in this order.
+template <typename... Options>
+void add_all(CLI::App& command, Options&... options) {
+  (options.add_to(command), ...);
+}
+
+/// Adds one of the things that a command does with the store, such as `mc2 db check`.
+/// @param example  of what follows `mc2 db `
+template <typename T>
+CLI::App* add_part(CLI::App& whole, const std::shared_ptr<T>& command, const char* name, const char* help,
+                   const std::string& example, Result<ExitCode> (T::*member)() const) {
+  auto* part = whole.add_subcommand(name, help);
+  part->footer("Example:\n  mc2 " + whole.get_name() + " " + example);
+  part->callback([raw = command.get(), member] { raw->action = [raw, member] { return (raw->*member)(); }; });
+  command->store.add_to(*part);
+  return part;
+}
+
+inline constexpr const char* kNoTransferHelp = "refuse rather than answer from a model of another n and k";
 
 struct ServerOptions;
 

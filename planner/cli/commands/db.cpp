@@ -32,7 +32,6 @@ struct DbCommand {
   bool is_json = false;
   Action action; ///< of the subcommand that was parsed
 
-  [[nodiscard]] Result<store::Store> open(store::OpenMode mode) const;
   [[nodiscard]] Result<ExitCode> check() const;
   [[nodiscard]] Result<ExitCode> stats() const;
   [[nodiscard]] Result<ExitCode> list() const;
@@ -44,11 +43,6 @@ struct DbCommand {
   [[nodiscard]] Result<ExitCode> prune() const;
   [[nodiscard]] Result<ExitCode> report_merge(const Result<store::MergeReport>& merged) const;
 };
-
-Result<store::Store> DbCommand::open(store::OpenMode mode) const {
-  MC2_ASSIGN(const auto path, store.writable_path());
-  return store::Store::open(path, mode);
-}
 
 void print_check(const std::filesystem::path& path, const store::CheckReport& report) {
   std::cout << path.string() << ": " << (report.is_healthy ? "healthy" : "DAMAGED") << ", " << report.row_count
@@ -69,7 +63,7 @@ nlohmann::json check_report(const std::filesystem::path& path, const store::Chec
 }
 
 Result<ExitCode> DbCommand::check() const {
-  MC2_ASSIGN(auto opened, open(store::OpenMode::ReadOnly));
+  MC2_ASSIGN(auto opened, store.open_own(store::OpenMode::ReadOnly));
   const auto report = opened.check();
   if (is_json)
     print_report("mc2.store_check/1", check_report(opened.path(), report));
@@ -79,7 +73,7 @@ Result<ExitCode> DbCommand::check() const {
 }
 
 Result<ExitCode> DbCommand::stats() const {
-  MC2_ASSIGN(auto opened, open(store::OpenMode::ReadOnly));
+  MC2_ASSIGN(auto opened, store.open_own(store::OpenMode::ReadOnly));
   MC2_ASSIGN(const store::StoreStats stats, opened.stats());
   const std::vector<std::pair<std::string, std::int64_t>> counts{{"schema", stats.schema_version},
                                                                  {"bytes", stats.file_bytes},
@@ -131,7 +125,7 @@ nlohmann::json plans_report(const std::vector<store::StoredPlan>& plans) {
 }
 
 Result<ExitCode> DbCommand::list() const {
-  MC2_ASSIGN(auto opened, open(store::OpenMode::ReadOnly));
+  MC2_ASSIGN(auto opened, store.open_own(store::OpenMode::ReadOnly));
   MC2_ASSIGN(const auto plans, opened.list_plans());
   MC2_ASSIGN(const auto stats, opened.stats());
   if (is_json)
@@ -145,7 +139,7 @@ Result<ExitCode> DbCommand::list() const {
 }
 
 Result<ExitCode> DbCommand::export_to() const {
-  MC2_ASSIGN(auto opened, open(store::OpenMode::Salvage));
+  MC2_ASSIGN(auto opened, store.open_own(store::OpenMode::Salvage));
   MC2_ASSIGN(const auto exported, opened.export_all());
   if (file.empty())
     std::cout << exported.json << "\n";
@@ -182,7 +176,7 @@ Result<ExitCode> DbCommand::report_merge(const Result<store::MergeReport>& merge
 
 Result<ExitCode> DbCommand::import_from() const {
   MC2_ASSIGN(const auto content, read_file(file));
-  MC2_ASSIGN(auto opened, open(store::OpenMode::ReadWrite));
+  MC2_ASSIGN(auto opened, store.open_own(store::OpenMode::ReadWrite));
   const auto merged = opened.import_json(content);
   const bool is_store_at_fault =
       !merged && to_exit_code(merged.error().code) == ExitCode::Store && merged.error().code != ErrorCode::NewerVersion;
@@ -192,7 +186,7 @@ Result<ExitCode> DbCommand::import_from() const {
 
 Result<ExitCode> DbCommand::merge_from() const {
   MC2_ASSIGN(auto other, store::Store::open(file, store::OpenMode::ReadOnly));
-  MC2_ASSIGN(auto opened, open(store::OpenMode::ReadWrite));
+  MC2_ASSIGN(auto opened, store.open_own(store::OpenMode::ReadWrite));
   return report_merge(opened.merge(other));
 }
 
@@ -231,7 +225,7 @@ ino_t inode_of(const std::filesystem::path& path) {
 Result<ExitCode> DbCommand::watch() const {
   constexpr int kMostAtOnce = 1000;
   constexpr std::chrono::milliseconds kPause{50};
-  MC2_ASSIGN(auto opened, open(store::OpenMode::ReadOnly));
+  MC2_ASSIGN(auto opened, store.open_own(store::OpenMode::ReadOnly));
   MC2_ASSIGN(const auto now, opened.revision());
   const auto inode = inode_of(opened.path());
   std::int64_t told = since.value_or(now);
@@ -270,7 +264,7 @@ Result<ExitCode> DbCommand::prune() const {
     MC2_ASSIGN(const auto age_s, store::parse_duration_s(kind.age, std::string("--") + kind.name));
     moments.emplace_back(&kind, store::later(utc_now(), -age_s));
   }
-  MC2_ASSIGN(auto opened, open(store::OpenMode::ReadWrite));
+  MC2_ASSIGN(auto opened, store.open_own(store::OpenMode::ReadWrite));
   nlohmann::json report = nlohmann::json::object();
   for (const auto& [kind, moment] : moments) {
     std::int64_t count = 0, last = store::kMostRemoved;
@@ -286,14 +280,9 @@ Result<ExitCode> DbCommand::prune() const {
   return ExitCode::Success;
 }
 
-using Member = Result<ExitCode> (DbCommand::*)() const;
-
 CLI::App* add(CLI::App& db, const std::shared_ptr<DbCommand>& command, const char* name, const char* help,
-              const std::string& example, Member member) {
-  auto* sub = db.add_subcommand(name, help);
-  sub->footer("Example:\n  mc2 db " + example);
-  sub->callback([raw = command.get(), member] { raw->action = [raw, member] { return (raw->*member)(); }; });
-  command->store.add_to(*sub);
+              const std::string& example, Result<ExitCode> (DbCommand::*member)() const) {
+  auto* sub = add_part(db, command, name, help, example, member);
   const char* const printed = member == &DbCommand::watch ? "each change as a line" : "what was found";
   if (member != &DbCommand::export_to) add_json(*sub, command->is_json, printed); // an export is JSON anyway
   return sub;

@@ -218,9 +218,7 @@ Command add_explain(CLI::App& app, ServerOptions& server) {
   auto* sub = app.add_subcommand("explain", "why a plan is what it is, and what would change it");
   sub->add_option("PLAN", command->plan_name, "a plan file, or the digest of a kept plan");
   command->op.add_to(*sub, false);
-  command->machine.add_to(*sub);
-  command->store.add_to(*sub);
-  server.add_to(*sub);
+  add_all(*sub, command->machine, command->store, server);
   sub->add_option("--html", command->html_file, "also write a report with plots to this HTML file");
   add_json(*sub, command->is_json, "the explanation");
   sub->add_flag("--all", command->is_full, "print every table, as wide as they are");
@@ -228,7 +226,7 @@ Command add_explain(CLI::App& app, ServerOptions& server) {
                 "run the plan here and show the measured timeline beside the predicted");
   sub->add_flag("--accept-other-machine", command->accept_other_machine,
                 "measure a plan that was made for another machine");
-  sub->add_flag("--no-transfer", command->no_transfer, "refuse rather than answer from a model of another n and k");
+  sub->add_flag("--no-transfer", command->no_transfer, kNoTransferHelp);
   sub->add_option("--model", command->model_file, "use this model document instead of the kept one");
   sub->add_option("--profile", command->profile_file, "show this profile document's samples instead of the kept ones");
   add_limits(*command, *sub);

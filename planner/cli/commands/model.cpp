@@ -291,10 +291,8 @@ void add_questions(ModelCommand& command, CLI::App& sub) {
   sub.add_option("--topology", command.topology_file, kTopologyHelp);
   sub.add_option("--device", command.device,
                  "plan for this machine from what was imported for it and what is published of it");
-  sub.add_flag("--no-transfer", command.no_transfer, "refuse rather than answer from a model of another n and k");
-  command.machine.add_to(sub);
-  command.store.add_to(sub);
-  command.planning.add_to(sub);
+  sub.add_flag("--no-transfer", command.no_transfer, kNoTransferHelp);
+  add_all(sub, command.machine, command.store, command.planning);
   sub.remove_option(sub.get_option("--runners-up"));
 }
 

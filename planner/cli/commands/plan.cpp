@@ -311,11 +311,7 @@ Command add_plan(CLI::App& app, ServerOptions& server) {
   command->server = &server;
   auto* sub = app.add_subcommand("plan", "the kept plan of an operator, or one from a model");
   command->op.add_to(*sub, false, true);
-  command->machine.add_to(*sub);
-  command->store.add_to(*sub);
-  command->planning.add_to(*sub);
-  command->variant.add_to(*sub);
-  server.add_to(*sub);
+  add_all(*sub, command->machine, command->store, command->planning, command->variant, server);
   sub->add_option("--model", command->model_file,
                   "use this model document instead of a kept one; what is left out of the operator is as in it");
   sub->add_option("--topology", command->topology_file, std::string(kTopologyHelp) + "; --model gives its matmul");
@@ -325,7 +321,7 @@ Command add_plan(CLI::App& app, ServerOptions& server) {
   sub->add_option("--request", command->request_file, "read operator and options from this JSON file");
   sub->add_option("--blocks", command->blocks, "predict these blocks instead of choosing, e.g. 512,4x896");
   sub->add_option("--out", command->out, "also write the plan to this JSON file");
-  sub->add_flag("--no-transfer", command->no_transfer, "refuse rather than answer from a model of another n and k");
+  sub->add_flag("--no-transfer", command->no_transfer, kNoTransferHelp);
   sub->add_flag("--anchor", command->is_anchored,
                 "first time the uncut parts, 50 ms each, and predict for the speed that the machine has now");
   add_json(*sub, command->is_json, "the plan");

@@ -6,6 +6,7 @@
 #include "mc2/embed/store_keeper.hpp"
 #include "mc2/embed/workbench.hpp"
 #include "mc2/planner/cutting.hpp"
+#include "mc2/profiler/fit.hpp"
 #include "mc2/store/codec.hpp"
 #include "options/sweep_options.hpp"
 #include "options/variant_option.hpp"
@@ -76,10 +77,7 @@ Command add_profile(CLI::App& app) {
   auto command = std::make_shared<ProfileCommand>();
   auto* sub = app.add_subcommand("profile", "measure a matmul and a collective, alone and together");
   command->op.add_to(*sub, true);
-  command->machine.add_to(*sub);
-  command->store.add_to(*sub);
-  command->sweep.add_to(*sub);
-  command->variant.add_to(*sub);
+  add_all(*sub, command->machine, command->store, command->sweep, command->variant);
   sub->add_flag("--fresh", command->is_fresh,
                 "measure again: what was kept for this operator and machine stays until then");
   sub->add_flag("--verbose", command->is_verbose, "all that was measured, why each size ended, and the fitted curves");

@@ -128,8 +128,7 @@ Command add_refine(CLI::App& app) {
   auto command = std::make_shared<RefineCommand>();
   auto* sub = app.add_subcommand("refine", "learn from cuts that another program ran");
   command->op.add_to(*sub, false);
-  command->store.add_to(*sub);
-  command->planning.add_to(*sub);
+  add_all(*sub, command->store, command->planning);
   sub->add_option("--device", command->device, "machine whose matmul, collective and cuts were imported (mc2 import)");
   sub->add_option("--model", command->model_file, "use this model document instead, with --cuts; nothing is kept");
   sub->add_option("--cuts", command->cuts_file, "measured cuts: a CSV file with blocks,fused_us[,serial_us,...]");

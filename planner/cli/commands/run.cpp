@@ -219,7 +219,7 @@ void add_options(RunCommand& command, CLI::App& sub) {
   sub.add_option("--blocks", command.blocks, "run these blocks, e.g. 512,4x896")->check([](const std::string& text) {
     return text.empty() ? std::string("is empty; name the rows of each block") : std::string();
   });
-  sub.add_flag("--no-transfer", command.no_transfer, "refuse rather than answer from a model of another n and k");
+  sub.add_flag("--no-transfer", command.no_transfer, kNoTransferHelp);
   sub.add_option("--counts", command.counts_file,
                  "exchange these rows: a CSV file, line r column q for what rank r sends rank q (all-to-all kinds)");
   sub.add_option("--trace", command.trace_file, "write a Chrome/Perfetto trace, measured beside predicted");
@@ -243,10 +243,7 @@ Command add_run(CLI::App& app, ServerOptions& server) {
   command->server = &server;
   auto* sub = app.add_subcommand("run", "check a plan's result, then time it against serial");
   command->op.add_to(*sub, false);
-  command->machine.add_to(*sub);
-  command->store.add_to(*sub);
-  command->variant.add_to(*sub);
-  server.add_to(*sub);
+  add_all(*sub, command->machine, command->store, command->variant, server);
   add_options(*command, *sub);
   sub->footer(
       "Examples:\n  mc2 run --m 1024 --n 1024 --k 1024 --link 2.5Gbit,20us --trace trace.json\n"

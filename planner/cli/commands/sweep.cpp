@@ -14,6 +14,7 @@
 #include "mc2/render/text.hpp"
 #include "options/number_list.hpp"
 #include "options/numbers.hpp"
+#include "options/topology_files.hpp"
 #include "pages/report.hpp"
 #include "pages/sweep_page.hpp"
 #include "pages/terminal.hpp"
@@ -209,10 +210,8 @@ Command add_sweep(CLI::App& app) {
   sub->add_option("--dtype", command->dtype, "element type instead of the file's: f32, f16, bf16, i8, f8e4m3");
   sub->add_option("--model", command->model_files, "model document to plan with; may be given several times");
   sub->add_option("--topology", command->topology_files, std::string(kTopologyHelp) + "; may be given several times");
-  sub->add_flag("--no-transfer", command->no_transfer, "refuse rather than answer from a model of another n and k");
-  command->machine.add_to(*sub);
-  command->store.add_to(*sub);
-  command->planning.add_to(*sub);
+  sub->add_flag("--no-transfer", command->no_transfer, kNoTransferHelp);
+  add_all(*sub, command->machine, command->store, command->planning);
   sub->remove_option(sub->get_option("--runners-up"));
   auto* csv = sub->add_flag("--csv", command->is_csv, "print every plan as CSV");
   add_json(*sub, command->is_json, "every plan");

@@ -6,6 +6,7 @@
 #include "mc2/store/codec.hpp"
 #include "mc2/store/store.hpp"
 #include "pages/render.hpp"
+#include "pages/report.hpp"
 
 namespace mc2::cli {
 namespace {
@@ -16,23 +17,17 @@ struct TokenCommand {
   bool is_json = false;
   Action action; ///< of the subcommand that was parsed
 
-  [[nodiscard]] Result<store::Store> open(store::OpenMode mode) const;
   [[nodiscard]] Result<ExitCode> create() const;
   [[nodiscard]] Result<ExitCode> list() const;
   [[nodiscard]] Result<ExitCode> revoke() const;
 };
-
-Result<store::Store> TokenCommand::open(store::OpenMode mode) const {
-  MC2_ASSIGN(const auto path, store.writable_path());
-  return store::Store::open(path, mode);
-}
 
 Result<ExitCode> TokenCommand::create() const {
   MC2_ASSIGN(const auto parsed_role, store::parse_role(role));
   const auto made = store::make_token(parsed_role, name, expires, utc_now());
   if (!made) return Error{made.error().code, "--" + made.error().field, made.error().message};
   const auto& [text, token] = made.value();
-  MC2_ASSIGN(auto opened, open(store::OpenMode::ReadWrite));
+  MC2_ASSIGN(auto opened, store.open_own(store::OpenMode::ReadWrite));
   MC2_TRY(opened.add_token(token));
   std::cerr << "mc2: token " + token.id + " (" + role + ", " +
                    (token.expires_at.empty() ? "never expires" : "until " + token.expires_at) +
@@ -55,7 +50,7 @@ std::string tokens_page(const store::TokenList& listed, const std::string& now) 
 }
 
 Result<ExitCode> TokenCommand::list() const {
-  MC2_ASSIGN(auto opened, open(store::OpenMode::ReadOnly));
+  MC2_ASSIGN(auto opened, store.open_own(store::OpenMode::ReadOnly));
   MC2_ASSIGN(const auto listed, opened.list_tokens());
   if (is_json)
     std::cout << store::pretty(store::encode(listed, utc_now()));
@@ -68,19 +63,10 @@ Result<ExitCode> TokenCommand::list() const {
 }
 
 Result<ExitCode> TokenCommand::revoke() const {
-  MC2_ASSIGN(auto opened, open(store::OpenMode::ReadWrite));
+  MC2_ASSIGN(auto opened, store.open_own(store::OpenMode::ReadWrite));
   MC2_TRY(opened.revoke_token(id, utc_now()));
   std::cout << "token " << id << " lets nobody in any more\n";
   return ExitCode::Success;
-}
-
-CLI::App* add(CLI::App& parent, const std::shared_ptr<TokenCommand>& command, const char* name, const char* help,
-              const std::string& example, Result<ExitCode> (TokenCommand::*member)() const) {
-  auto* sub = parent.add_subcommand(name, help);
-  sub->footer("Example:\n  mc2 token " + example);
-  sub->callback([raw = command.get(), member] { raw->action = [raw, member] { return (raw->*member)(); }; });
-  command->store.add_to(*sub);
-  return sub;
 }
 
 } // namespace
@@ -89,17 +75,17 @@ Command add_token(CLI::App& app) {
   auto command = std::make_shared<TokenCommand>();
   auto* token = app.add_subcommand("token", "say who may ask the service");
   token->require_subcommand(1);
-  auto* create = add(*token, command, "create", "make a token and print it, this once",
-                     "create --role write --name ci --expires 90d", &TokenCommand::create);
+  auto* create = add_part(*token, command, "create", "make a token and print it, this once",
+                          "create --role write --name ci --expires 90d", &TokenCommand::create);
   create->add_option("--role", command->role, "read (ask), write (and add) or admin (and remove)")->required();
   create->add_option("--name", command->name, "what it is for, to find it in lists");
   create->add_option("--expires", command->expires,
                      "from when on it no longer counts, e.g. 12h, 30d or 2027-01-31 (UTC)");
-  add_json(*add(*token, command, "list", "list the tokens; what they are themselves is not kept", "list",
-                &TokenCommand::list),
+  add_json(*add_part(*token, command, "list", "list the tokens; what they are themselves is not kept", "list",
+                     &TokenCommand::list),
            command->is_json, "the tokens");
-  add(*token, command, "revoke", "let a token's bearer in no more; a running service follows at once",
-      "revoke 1f2e3d4c", &TokenCommand::revoke)
+  add_part(*token, command, "revoke", "let a token's bearer in no more; a running service follows at once",
+           "revoke 1f2e3d4c", &TokenCommand::revoke)
       ->add_option("token", command->id, "its first column in mc2 token list")
       ->required();
   token->footer(

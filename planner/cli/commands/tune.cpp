@@ -216,12 +216,9 @@ Command add_tune(CLI::App& app, ServerOptions& server) {
   command->server = &server;
   auto* sub = app.add_subcommand("tune", "measure here, race the best cuts, keep the winner");
   command->op.add_to(*sub, false);
-  command->machine.add_to(*sub);
-  command->store.add_to(*sub);
-  command->planning.add_to(*sub);
+  add_all(*sub, command->machine, command->store, command->planning);
   command->sweep.add_to(*sub, false);
-  command->variant.add_to(*sub);
-  server.add_to(*sub);
+  add_all(*sub, command->variant, server);
   sub->add_option(
       "--shapes", command->shapes_file,
       "tune every shape of this CSV file: columns m, n, k; op, dtype, ranks, tables, table_rows, pooling and epilogue "
