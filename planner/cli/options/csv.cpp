@@ -189,11 +189,4 @@ Result<void> read_csv(std::string_view text, const std::string& file, const CsvF
                              listed(format.columns) + ") and one line per " + std::string(format.noun));
 }
 
-std::string csv_cell(const std::string& text) {
-  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
-  std::string cell = "\"";
-  for (const char c : text) cell.append(c == '"' ? 2 : 1, c);
-  return cell + "\"";
-}
-
 } // namespace mc2::cli

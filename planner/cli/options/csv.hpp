@@ -8,8 +8,11 @@
 #include <vector>
 
 #include "context.hpp"
+#include "mc2/store/text.hpp"
 
 namespace mc2::cli {
+
+using store::csv_cell;
 
 /// A column that a CSV file may have.
 struct CsvColumn {
@@ -66,8 +69,5 @@ class CsvRow {
 /// the heading, more than `max_row_count` lines; and what `visit` returns.
 [[nodiscard]] Result<void> read_csv(std::string_view text, const std::string& file, const CsvFormat& format,
                                     const std::function<Result<void>(const CsvRow&)>& visit);
-
-/// The text as a cell, in double quotes where it needs them (RFC 4180).
-[[nodiscard]] std::string csv_cell(const std::string& text);
 
 } // namespace mc2::cli

@@ -29,13 +29,8 @@ Result<planner::Profile> decode_profile(std::string_view json) { return decode_d
 Result<planner::Fingerprint> decode_fingerprint(std::string_view json) {
   return decode_document<planner::Fingerprint>(json);
 }
-Result<PlanRequest> decode_request(std::string_view json) { return decode_document<PlanRequest>(json); }
 Result<MeasurementRecord> decode_measurement(std::string_view json) { return decode_document<MeasurementRecord>(json); }
-Result<Changes> decode_changes(std::string_view json) { return decode_document<Changes>(json); }
 Result<planner::Topology> decode_topology(std::string_view json) { return decode_document<planner::Topology>(json); }
-Result<planner::PlanRanges> decode_plan_ranges(std::string_view json) {
-  return decode_document<planner::PlanRanges>(json);
-}
 
 std::string pretty(std::string_view json) {
   const auto document = parse_json(json);

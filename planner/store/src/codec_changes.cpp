@@ -34,4 +34,6 @@ Changes read_document(const Node& node) {
   return read_described<Changes>(node);
 }
 
+Result<Changes> decode_changes(std::string_view json) { return decode_document<Changes>(json); }
+
 } // namespace mc2::store

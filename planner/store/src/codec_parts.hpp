@@ -64,7 +64,8 @@ inline constexpr auto kFields<planner::Timeline> = std::tuple(field("first", &pl
 /// What is wrong with a cut whose blocks are legal one by one: it must sum to the operator's cut axis.
 [[nodiscard]] Result<void> check_cut(const planner::Cut& cut, const planner::OpSpec& op);
 
-/// A whole document, "schema" included, which is checked before anything else.
+/// A whole document, "schema" included, which is checked before anything else. A document that one file alone reads is
+/// declared there.
 template <typename T>
 [[nodiscard]] T read_document(const Node& node);
 template <>
@@ -76,15 +77,7 @@ planner::Profile read_document(const Node& node);
 template <>
 planner::Fingerprint read_document(const Node& node);
 template <>
-PlanRequest read_document(const Node& node);
-template <>
-Changes read_document(const Node& node);
-template <>
-WhatIf read_document(const Node& node);
-template <>
 planner::Topology read_document(const Node& node);
-template <>
-planner::PlanRanges read_document(const Node& node);
 template <>
 MeasurementRecord read_document(const Node& node);
 [[nodiscard]] Json write_plan(const planner::Plan& plan);

@@ -71,6 +71,10 @@ planner::PlanRanges read_document(const Node& node) {
   return read_described<planner::PlanRanges>(node);
 }
 
+Result<planner::PlanRanges> decode_plan_ranges(std::string_view json) {
+  return decode_document<planner::PlanRanges>(json);
+}
+
 Json write_plan(const planner::Plan& plan) { return write_described(plan); }
 
 template <>

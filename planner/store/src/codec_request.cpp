@@ -84,6 +84,7 @@ WhatIf read_document(const Node& node) {
   return what_if;
 }
 
+Result<PlanRequest> decode_request(std::string_view json) { return decode_document<PlanRequest>(json); }
 Result<WhatIf> decode_what_if(std::string_view json) { return decode_document<WhatIf>(json); }
 
 Result<std::vector<Result<PlanRequest>>> decode_batch(std::string_view json) {

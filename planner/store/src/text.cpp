@@ -44,4 +44,11 @@ std::string one_line(std::string_view text, std::size_t max_bytes) {
 
 std::string in_quotes(std::string_view text) { return std::string("'").append(one_line(text, 64)).append("'"); }
 
+std::string csv_cell(const std::string& text) {
+  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
+  std::string cell = "\"";
+  for (const char c : text) cell.append(c == '"' ? 2 : 1, c);
+  return cell + "\"";
+}
+
 } // namespace mc2::store

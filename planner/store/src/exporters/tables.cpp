@@ -92,13 +92,6 @@ constexpr std::array kRangeColumns{
     RangeColumn{"provenance",
                 [](const planner::PlanRange& range) { return std::string(to_string(range.provenance)); }}};
 
-std::string csv_cell(const std::string& text) {
-  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
-  std::string cell = "\"";
-  for (const char c : text) cell.append(c == '"' ? 2 : 1, c);
-  return cell + "\"";
-}
-
 template <typename Columns, typename Rows>
 std::string markdown_table(const Columns& columns, const Rows& rows) {
   std::string text = "|", line = "|";

@@ -18,6 +18,9 @@ namespace mc2::store {
 /// one_line between single quotes.
 [[nodiscard]] std::string in_quotes(std::string_view text);
 
+/// The text as a cell, in double quotes where it needs them (RFC 4180).
+[[nodiscard]] std::string csv_cell(const std::string& text);
+
 } // namespace mc2::store
 
 #pragma GCC visibility pop
