@@ -184,18 +184,15 @@ CostCurve scaled(CostCurve curve, double factor) {
   return curve;
 }
 
-namespace {
-
-void scale(VariantCost& cost, double compute, double communication) {
+VariantCost scaled(VariantCost cost, double compute, double communication) {
   cost.compute.curve = scaled(std::move(cost.compute.curve), compute);
   if (cost.local_compute) cost.local_compute = scaled(*std::move(cost.local_compute), compute);
   cost.communication.curve = scaled(std::move(cost.communication.curve), communication);
+  return cost;
 }
 
-} // namespace
-
 CostModel scaled(CostModel model, double compute, double communication) {
-  for (auto& variant : model.variants) scale(variant, compute, communication);
+  for (auto& variant : model.variants) variant = scaled(std::move(variant), compute, communication);
   if (model.serial) model.serial->compute_us *= compute;
   return model;
 }
@@ -204,7 +201,8 @@ CostModel anchored(CostModel model, const OpSpec& op, double compute_us, double 
   double log_factors = 0;
   for (auto& variant : model.variants) {
     const double compute_factor = compute_us / variant.uncut_compute_us(op);
-    scale(variant, compute_factor, communication_us / variant.uncut_communication_us(op));
+    const double communication_factor = communication_us / variant.uncut_communication_us(op);
+    variant = scaled(std::move(variant), compute_factor, communication_factor);
     log_factors += std::log(compute_factor);
   }
   if (model.serial) model.serial->compute_us *= std::exp(log_factors / static_cast<double>(model.variants.size()));

@@ -49,9 +49,12 @@ double nearness(const OpSpec& a, const OpSpec& b) {
   return std::min(length(a), length(b)) / std::max(length(a), length(b));
 }
 
-CostCurve in_any_session(CostCurve curve, double half_width) {
-  if (!curve.is_analytic) curve.relative_interval = std::hypot(curve.relative_interval, half_width);
-  return curve;
+/// Gives each curve with what belongs to its lane to `change`; the local part is the compute lane's.
+template <typename Change>
+void change_curves(VariantCost& cost, double compute, double communication, const Change& change) {
+  change(cost.compute.curve, compute);
+  change(cost.communication.curve, communication);
+  if (cost.local_compute) change(*cost.local_compute, compute);
 }
 
 } // namespace
@@ -91,32 +94,24 @@ SpeedLevel speed_level(const CostModel& model, const MessageTimes& messages, con
 }
 
 CostModel with_level(CostModel model, const SpeedLevel& level) {
-  const auto at = [](CostCurve curve, double factor) {
-    return curve.is_analytic ? curve : scaled(std::move(curve), factor);
-  };
-  for (VariantCost& cost : model.variants) {
-    cost.compute.curve = at(std::move(cost.compute.curve), level.compute);
-    cost.communication.curve = at(std::move(cost.communication.curve), level.communication);
-    if (cost.local_compute) cost.local_compute = at(*std::move(cost.local_compute), level.compute);
-  }
+  for (VariantCost& cost : model.variants)
+    change_curves(cost, level.compute, level.communication, [](CostCurve& curve, double factor) {
+      if (!curve.is_analytic) curve = scaled(std::move(curve), factor);
+    });
   if (model.serial) model.serial->compute_us *= level.compute;
   return model;
 }
 
 namespace {
 
-void set_interval(CostCurve& curve, double of_times, bool has_anchored_interval) {
-  curve.relative_interval = std::hypot(of_times, has_anchored_interval ? 0 : curve.curve_interval());
-}
-
 /// Of one variant.
 CostModel alone_at_speed(CostModel model, const OpSpec& op, const UncutTimes& times) {
   model = anchored(std::move(model), op, times.compute_us, times.communication_us);
-  VariantCost& cost = model.variants.front();
-  const bool has_anchored_interval = model.anchored_interval.has_value();
-  set_interval(cost.compute.curve, times.compute_interval, has_anchored_interval);
-  set_interval(cost.communication.curve, times.communication_interval, has_anchored_interval);
-  if (cost.local_compute) set_interval(*cost.local_compute, times.compute_interval, has_anchored_interval);
+  change_curves(model.variants.front(), times.compute_interval, times.communication_interval,
+                [&](CostCurve& curve, double of_times) {
+                  const double of_curve = model.anchored_interval ? 0 : curve.curve_interval();
+                  curve.relative_interval = std::hypot(of_times, of_curve);
+                });
   return model;
 }
 
@@ -162,11 +157,10 @@ Plan with_wider_overlap(double relative_interval, Plan plan) {
 }
 
 CostModel with_spread(CostModel model, const SpeedSpread& spread) {
-  for (VariantCost& cost : model.variants) {
-    cost.compute.curve = in_any_session(std::move(cost.compute.curve), spread.compute);
-    cost.communication.curve = in_any_session(std::move(cost.communication.curve), spread.communication);
-    if (cost.local_compute) cost.local_compute = in_any_session(*std::move(cost.local_compute), spread.compute);
-  }
+  for (VariantCost& cost : model.variants)
+    change_curves(cost, spread.compute, spread.communication, [](CostCurve& curve, double half_width) {
+      if (!curve.is_analytic) curve.relative_interval = std::hypot(curve.relative_interval, half_width);
+    });
   return model;
 }
 

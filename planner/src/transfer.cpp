@@ -139,6 +139,11 @@ Result<void> check_axis(const OpSpec& source, const OpSpec& target) {
                    "only, profile this operator"};
 }
 
+bool differs_in_size_only(OpSpec a, const OpSpec& b) {
+  a.m = b.m, a.n = b.n, a.k = b.k;
+  return a == b;
+}
+
 Result<void> check_soundness(const CostModel& model, const OpSpec& target, const Fingerprint& fingerprint) {
   if (model.fingerprint != fingerprint) {
     const auto differences = model.fingerprint.differences(fingerprint);
@@ -146,11 +151,7 @@ Result<void> check_soundness(const CostModel& model, const OpSpec& target, const
                  "is of another machine (" + (differences.empty() ? std::string() : differences.front()) +
                      "); costs do not transfer between machines, profile this one"};
   }
-  OpSpec same_shape = model.op;
-  same_shape.m = target.m;
-  same_shape.n = target.n;
-  same_shape.k = target.k;
-  if (same_shape != target)
+  if (!differs_in_size_only(model.op, target))
     return Error{
         ErrorCode::OutOfRange, "model",
         "describes " + model.op.text() + "; only other m, n and k of it can be answered, not " + target.text()};
@@ -360,9 +361,7 @@ MessageTimes message_times(std::span<const CostModel> models, OpSpec profiled) {
   std::map<std::string, std::map<double, std::vector<double>>> seen_us;
   std::map<std::string, std::vector<double>> saved_us;
   for (const CostModel& model : models) {
-    OpSpec resized = model.op;
-    resized.m = profiled.m, resized.n = profiled.n, resized.k = profiled.k;
-    if (resized != profiled) continue;
+    if (!differs_in_size_only(model.op, profiled)) continue;
     if (model.serial) times.serial_by_bytes.emplace(message_bytes(model.op), model.serial->variant);
     for (const VariantCost& cost : model.variants) {
       const double bytes = message_bytes(model.op), us = cost.uncut_communication_us(model.op);
@@ -406,8 +405,7 @@ CostModel no_faster_than_at_once(CostModel model, const OpSpec& op) {
     const double least_us = us_of_waves * (waves.us(rows) + (traits.has_local_part ? waves.at_once_us(rows) : 0));
     const double factor = least_us / cost.uncut_compute_us(op);
     if (!(factor > 1) || !std::isfinite(factor)) continue;
-    cost.compute.curve = scaled(std::move(cost.compute.curve), factor);
-    if (cost.local_compute) cost.local_compute = scaled(*std::move(cost.local_compute), factor);
+    cost = scaled(std::move(cost), factor, 1);
   }
   return model;
 }

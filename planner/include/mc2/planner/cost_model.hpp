@@ -148,7 +148,9 @@ struct CostModel {
 /// The curve with every time multiplied by `factor` > 0; sizes, range and relative interval stay.
 [[nodiscard]] CostCurve scaled(CostCurve curve, double factor);
 
-/// The model of a machine whose lanes take so many times as long, both factors > 0.
+/// Of lanes that take so many times as long, both factors > 0.
+[[nodiscard]] VariantCost scaled(VariantCost cost, double compute, double communication);
+/// The model of a machine whose lanes do.
 [[nodiscard]] CostModel scaled(CostModel model, double compute, double communication);
 
 /// What the model's measured serial run says of another m, n and k: its matmul's time by the ratio of all rows at once
