@@ -148,10 +148,7 @@ bool detect_hccl_test(std::string_view head) {
 }
 
 Result<void> read_hccl_test(LogReader& reader, const ImportAnswers& answers, LogSink& sink) {
-  using namespace hccl_test;
-  HcclTestLog log(answers, sink);
-  for (Line line; reader.next(line);) log.read(line);
-  return {};
+  return read_lines(reader, hccl_test::HcclTestLog(answers, sink));
 }
 
 } // namespace mc2::profiler

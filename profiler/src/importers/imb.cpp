@@ -136,9 +136,7 @@ bool detect_imb(std::string_view head) {
 }
 
 Result<void> read_imb(LogReader& reader, const ImportAnswers&, LogSink& sink) {
-  imb::ImbLog log(sink);
-  for (Line line; reader.next(line);) log.read(line);
-  return {};
+  return read_lines(reader, imb::ImbLog(sink));
 }
 
 } // namespace mc2::profiler

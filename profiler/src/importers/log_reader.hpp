@@ -103,4 +103,11 @@ class LogReader {
   std::string fault_;
 };
 
+/// Gives `log` every line.
+template <typename Log>
+[[nodiscard]] Result<void> read_lines(LogReader& reader, Log log) {
+  for (Line line; reader.next(line);) log.read(line);
+  return {};
+}
+
 } // namespace mc2::profiler

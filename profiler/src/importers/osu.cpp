@@ -192,10 +192,7 @@ bool detect_osu(std::string_view head) {
 }
 
 Result<void> read_osu(LogReader& reader, const ImportAnswers& answers, LogSink& sink) {
-  using namespace osu;
-  OsuLog log(answers, sink);
-  for (Line line; reader.next(line);) log.read(line);
-  return {};
+  return read_lines(reader, osu::OsuLog(answers, sink));
 }
 
 } // namespace mc2::profiler

@@ -88,41 +88,32 @@ export function History({charts}: {charts: HistoryChart[]}) {
   );
 }
 
-export const serviceCharts: HistoryChart[] = [
-  {
-    title: "Questions for plans, each interval",
-    text: count,
-    lines: [
-      {name: "asked", of: "questions", color: "compute", kind: "line"},
-      {name: "answered from memory", of: "questions_from_memory", color: "communication", kind: "dashed"},
-    ],
-  },
-  {
-    title: "Models that drift, plans that are stale, requests that failed",
-    text: count,
-    lines: [
-      {name: "drifted models", of: "drifted_models", color: "compute", kind: "line"},
-      {name: "stale plans", of: "stale_plans", color: "communication", kind: "line"},
-      {name: "failed requests", of: "failed_requests", color: "muted", kind: "dashed"},
-    ],
-  },
+const colors = ["compute", "communication", "muted"];
+type LineRow = [name: string, of: string, kind?: Line["kind"]];
+
+const chart = (title: string, text: HistoryChart["text"], rows: LineRow[]): HistoryChart => {
+  return {title, text, lines: rows.map(([name, of, kind = "line"], i) => ({name, of, color: colors[i]!, kind}))};
+};
+
+export const serviceCharts = [
+  chart("Questions for plans, each interval", count, [
+    ["asked", "questions"],
+    ["answered from memory", "questions_from_memory", "dashed"],
+  ]),
+  chart("Models that drift, plans that are stale, requests that failed", count, [
+    ["drifted models", "drifted_models"],
+    ["stale plans", "stale_plans"],
+    ["failed requests", "failed_requests", "dashed"],
+  ]),
 ];
 
-export const planCharts: HistoryChart[] = [
-  {
-    title: "Gain of the raced plans, and what stale ones lose",
-    text: percent,
-    lines: [
-      {name: "gain over serial, median", of: "gain", color: "compute", kind: "line"},
-      {name: "predicted loss of the worst stale plan", of: "worst_loss", color: "communication", kind: "line"},
-    ],
-  },
-  {
-    title: "Measured time against the predicted",
-    text: percent,
-    lines: [
-      {name: "median", of: "prediction_error", color: "compute", kind: "line"},
-      {name: "0.9 quantile", of: "prediction_error_p90", color: "communication", kind: "dashed"},
-    ],
-  },
+export const planCharts = [
+  chart("Gain of the raced plans, and what stale ones lose", percent, [
+    ["gain over serial, median", "gain"],
+    ["predicted loss of the worst stale plan", "worst_loss"],
+  ]),
+  chart("Measured time against the predicted", percent, [
+    ["median", "prediction_error"],
+    ["0.9 quantile", "prediction_error_p90", "dashed"],
+  ]),
 ];
