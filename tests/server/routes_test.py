@@ -296,6 +296,16 @@ class RoutesTest(ServiceTest):
     def exported(self):
         return json.loads(self.succeed("db", "export", "--store", self.store))
 
+    def test_a_plan_that_was_raced_before_there_was_a_model_is_explained_by_the_one_of_now(self):
+        plan = self.stored_plan()
+        nothing = {"high_us": 0, "low_us": 0, "provenance": plan["makespan"]["provenance"], "reason": "", "us": 0}
+        blind = {**plan, "makespan": nothing, "compute_us": 0, "communication_us": 0, "serial_us": 0,
+                 "timeline": {"first": [], "second": [], "makespan_us": 0, "overlap_us": 0}}
+        kept = self.ask("POST", "/v1/plans", 201, blind)["digest"]
+        explained = self.ask("GET", f"/v1/plans/{kept}/explanation", 200)
+        self.assertEqual(explained["plan"]["cut"], plan["cut"])
+        self.assertGreater(explained["plan"]["makespan"]["us"], 0)
+
     def test_every_described_answer_is_given_as_described(self):
         self.exercise_reading()
         self.exercise_documents()

@@ -57,14 +57,9 @@ Result<store::StoredPlan> ExplainCommand::predicted(store::StoredPlan kept) cons
   if (!layers) return refused.error();
   const auto model = find_kept_model(question, layers.value(), *server);
   if (!model) return refused.error();
-  MC2_ASSIGN(planner::Plan plan, raced.overlaps() ? finder::predict_with(model.value(), question, raced.cut)
-                                                  : finder::predict_uncut_with(model.value(), raced.op, raced.variant));
-  plan.strategy = raced.strategy;
-  plan.reason = raced.reason;
-  plan.validation = raced.validation;
+  MC2_ASSIGN(kept.plan, finder::with_prediction(raced, model.value(), question));
   std::cerr << "mc2: note: " << name
             << " was raced where there was no model; it is explained by the one that is kept now\n";
-  kept.plan = std::move(plan);
   return kept;
 }
 

@@ -231,6 +231,16 @@ Result<planner::Plan> predict_uncut_with(const FoundModel& found, const OpSpec& 
   return planner::serial_plan(op, as_it_is_now(found, op), variant);
 }
 
+Result<planner::Plan> with_prediction(planner::Plan raced, const FoundModel& found, const PlanQuestion& question) {
+  if (raced.makespan.us > 0) return raced;
+  MC2_ASSIGN(planner::Plan plan, raced.overlaps() ? predict_with(found, question, raced.cut)
+                                                  : predict_uncut_with(found, raced.op, raced.variant));
+  plan.strategy = raced.strategy;
+  plan.reason = std::move(raced.reason);
+  plan.validation = raced.validation;
+  return plan;
+}
+
 std::optional<store::Staleness> staleness_of(const Kept& kept, const planner::Plan& plan,
                                              const planner::StopCheck& is_stopped) {
   if (!kept.has_run(plan.op, plan.fingerprint)) return std::nullopt;

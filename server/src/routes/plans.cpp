@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "mc2/finder/models.hpp"
 #include "mc2/planner/cutting.hpp"
 #include "mc2/planner/explanation.hpp"
 #include "mc2/store/codec.hpp"
@@ -17,9 +18,20 @@ Result<store::StoredPlan> find_plan(Context& context, const Call& call) {
   return context.store.read([&](const store::Store& store) { return store.find_plan(call.id); });
 }
 
-/// The plan's own model, if it is still kept.
-Result<planner::Explanation> explain(Context& context, const planner::Plan& plan,
+/// A plan that was raced where there was no model, as the one that is kept now predicts it; any other, and where there
+/// is still none, as it is.
+Result<planner::Plan> predicted(const store::Store& store, const planner::Plan& plan) {
+  if (plan.makespan.us > 0) return plan;
+  const finder::PlanQuestion question{.op = plan.op, .machine = plan.fingerprint, .variant = plan.variant};
+  const auto found = finder::find_model({.given = {}, .kept = finder::kept_in_unnamed(store)}, question);
+  if (!found) return plan;
+  return finder::with_prediction(plan, found.value(), question);
+}
+
+/// By the plan's own model, if it is still kept.
+Result<planner::Explanation> explain(Context& context, const planner::Plan& kept,
                                      const planner::StopCheck& is_stopped) {
+  MC2_ASSIGN(const auto plan, context.store.read([&](const store::Store& store) { return predicted(store, kept); }));
   const auto model =
       context.store.read([&](const store::Store& store) { return store.find_model(plan.op, plan.fingerprint); });
   return planner::explain(plan, model ? &model.value() : nullptr, planner::likely_limits(plan), is_stopped);

@@ -115,6 +115,11 @@ template <typename Holds>
 [[nodiscard]] Result<planner::Plan> predict_uncut_with(const FoundModel& found, const planner::OpSpec& op,
                                                        const planner::Variant& variant);
 
+/// A plan that was raced where there was no model, with what the model predicts for it; any other as it is. Errors: as
+/// predict_with and predict_uncut_with.
+[[nodiscard]] Result<planner::Plan> with_prediction(planner::Plan raced, const FoundModel& found,
+                                                    const PlanQuestion& question);
+
 /// "by its last 3 runs: compute 1.12x, communication 0.99x the profiled time".
 [[nodiscard]] std::string level_text(const planner::SpeedLevel& level);
 
