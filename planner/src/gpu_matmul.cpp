@@ -12,18 +12,19 @@ namespace mc2::planner {
 namespace {
 
 constexpr double kDepth = 64; ///< of k that a tile takes at a time
-/// Tiles that cuBLASLt 13 has for Hopper, but for those of few columns that are many rows high, which it hardly
-/// chooses.
-constexpr std::array kTileRows{16, 32, 48, 64, 80, 96, 104, 128, 160, 192, 256};
-constexpr std::array kTileColumns{64, 96, 128, 160, 192, 224, 256, 320};
-constexpr int kMostElements = 320 * 128;
+/// Rows and columns of the tiles that cuBLASLt 13 chooses most on Hopper. With rare ones, too, the best of so many is
+/// faster than what the library chooses.
+constexpr std::array<std::array<int, 2>, 20> kTiles{{{16, 64},   {16, 128},  {32, 64},   {48, 64},   {48, 128},
+                                                     {64, 64},   {64, 96},   {64, 128},  {64, 320},  {80, 128},
+                                                     {104, 64},  {128, 96},  {128, 128}, {128, 192}, {128, 256},
+                                                     {128, 320}, {160, 128}, {192, 128}, {192, 192}, {256, 128}}};
 
-/// Fitted to 880 matmuls of an H100, data/gpu/matmuls_h100.csv; of an H200 all but its memory is the same.
+/// By tests/bench/matmul_rates.py from data/gpu/matmuls_h100.csv; of an H200 all but its memory is the same.
 struct MeasuredGpu {
   std::string_view model; ///< how "gpu_model" starts
   double memory_us_per_byte;
 };
-constexpr std::array kMeasuredGpus{MeasuredGpu{"NVIDIA H100 80GB HBM3", 3.38e-7}, MeasuredGpu{"NVIDIA H200", 2.4e-7}};
+constexpr std::array kMeasuredGpus{MeasuredGpu{"NVIDIA H100 80GB HBM3", 3.59e-7}, MeasuredGpu{"NVIDIA H200", 2.55e-7}};
 
 /// A tile's two limits: neither hides the other wholly near where they meet.
 double blended(double a, double b) { return std::sqrt(std::sqrt(a * a * a * a + b * b * b * b)); }
@@ -55,7 +56,7 @@ std::optional<GpuRates> gpu_rates(const Fingerprint& fingerprint, const OpSpec& 
       std::ranges::find_if(kMeasuredGpus, [&](const MeasuredGpu& one) { return model->second.starts_with(one.model); });
   const int sm_count = sm_count_of(fingerprint);
   if (device == kMeasuredGpus.end() || sm_count < 1) return std::nullopt;
-  return GpuRates{4.27, 2.24e-5, 9.05e-4, 1.32e-5, 2.40, device->memory_us_per_byte, sm_count};
+  return GpuRates{1.70, 2.23e-5, 9.24e-4, 2.22e-5, 2.62, device->memory_us_per_byte, 1.81e-7, 2.30e7, sm_count};
 }
 
 int sm_count_of(const Fingerprint& fingerprint) { return count_in(fingerprint.fields, "sm_count"); }
@@ -72,14 +73,17 @@ int tile_store_columns(const Variant& variant) {
 }
 
 MatmulTimes::MatmulTimes(const GpuRates& rates, double n, double k, int sm_count)
-    : n_(n), k_(k), launch_us_(rates.launch_us), memory_us_per_byte_(rates.memory_us_per_byte), sm_count_(sm_count) {
-  for (const int rows : kTileRows)
-    for (const int columns : kTileColumns) {
-      if (rows * columns > kMostElements || ((columns == 160 || columns == 224) && rows < 64)) continue;
-      const double step_us = blended(rates.multiply_us * rows * columns, rates.load_us * (rows + columns));
-      tiles_.push_back({static_cast<double>(rows), std::ceil(n / columns),
-                        std::ceil(k / kDepth) * step_us + rates.wave_us, rates.element_us * rows * columns});
-    }
+    : rates_(rates), n_(n), k_(k), sm_count_(sm_count) {
+  for (const auto& [rows, columns] : kTiles) {
+    const double step_us = blended(rates.multiply_us * rows * columns, rates.load_us * (rows + columns));
+    tiles_.push_back({static_cast<double>(rows), std::ceil(n / columns),
+                      std::ceil(k / kDepth) * step_us + rates.wave_us, rates.element_us * rows * columns});
+  }
+}
+
+double MatmulTimes::move_us(double bytes) const {
+  const double cached = std::clamp(2 - bytes / rates_.cached_bytes, 0.0, 1.0);
+  return bytes * (cached * rates_.cache_us_per_byte + (1 - cached) * rates_.memory_us_per_byte);
 }
 
 double MatmulTimes::us(double rows, double batch) const {
@@ -89,7 +93,7 @@ double MatmulTimes::us(double rows, double batch) const {
     compute_us = std::min(compute_us, std::ceil(count / sm_count_) * tile.wave_us + tile.once_us);
   }
   const double all_rows = rows * batch, elements = all_rows * k_ + k_ * n_ + all_rows * n_;
-  return launch_us_ + longer_of(compute_us, 2 * elements * memory_us_per_byte_);
+  return rates_.launch_us + longer_of(compute_us, move_us(2 * elements));
 }
 
 BlockWaves::BlockWaves(const GpuRates& rates, const OpSpec& op, const Variant& variant)

@@ -18,6 +18,8 @@ struct GpuRates {
   double element_us = 0;         ///< of a tile's element, once
   double wave_us = 0;            ///< of a wave, whatever its tiles
   double memory_us_per_byte = 0; ///< of what is read and written once
+  double cache_us_per_byte = 0;  ///< where all of it stays in the L2 cache from one matmul to the next
+  double cached_bytes = 0;       ///< which so much does, and of twice as much nothing
   int sm_count = 0;
 };
 
@@ -46,7 +48,10 @@ class MatmulTimes {
   struct Tile {
     double rows, side_by_side, wave_us, once_us;
   };
-  double n_, k_, launch_us_, memory_us_per_byte_, sm_count_;
+  [[nodiscard]] double move_us(double bytes) const;
+
+  GpuRates rates_;
+  double n_, k_, sm_count_;
   std::vector<Tile> tiles_;
 };
 

@@ -128,7 +128,7 @@ TEST(Transfer, OnAGpuFewRowsCostAWave) {
   const CostModel answered = with_waves(model, few);
   const auto &curve = answered.variants.front().compute.curve, &before = model.variants.front().compute.curve;
   EXPECT_GT(curve.time_us(32), 0.8 * before.time_us(128));
-  EXPECT_NEAR(curve.time_us(1000), before.time_us(1000), 0.01 * before.time_us(1000));
+  EXPECT_NEAR(curve.time_us(1000), before.time_us(1000), 0.02 * before.time_us(1000));
   EXPECT_GT(curve.relative_interval, before.relative_interval + 0.1);
   EXPECT_EQ(curve.provenance(32), Provenance::Extrapolated);
   EXPECT_TRUE(answered.validate());

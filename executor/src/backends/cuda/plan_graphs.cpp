@@ -32,14 +32,9 @@ GraphExec capture_run(BoundPlan& plan, const RankRun& run) {
   const cudaStream_t stream = plan.device(rank).compute.get();
   StreamCapture capture(stream);
   enqueue_run(plan, run);
-  const cudaGraph_t graph = capture.end();
-  cudaGraphExec_t executable = nullptr;
-  const cudaError_t code = cudaGraphInstantiate(&executable, graph, 0);
-  log_failure(cudaGraphDestroy(graph), "cudaGraphDestroy");
-  check(code, "cudaGraphInstantiate", rank);
-  GraphExec owned(executable);
-  MC2_CUDA(cudaGraphUpload(executable, stream));
-  return owned;
+  GraphExec executable = instantiate(capture.end(), rank);
+  MC2_CUDA(cudaGraphUpload(executable.get(), stream));
+  return executable;
 }
 
 cudaGraphExec_t graph_of_moved_matrices(BoundPlan& plan, int rank) {

@@ -84,6 +84,13 @@ constexpr std::array kTiles{
     std::pair{"192x128", CUBLASLT_MATMUL_TILE_192x128}, std::pair{"256x64", CUBLASLT_MATMUL_TILE_256x64},
     std::pair{"256x128", CUBLASLT_MATMUL_TILE_256x128}, std::pair{"320x64", CUBLASLT_MATMUL_TILE_320x64},
     std::pair{"320x128", CUBLASLT_MATMUL_TILE_320x128}};
+/// The library chooses them for some matmuls of few rows, which its next choice mostly multiplies 1.3 to 2 times as
+/// fast: docs/cost_model.md §12.
+constexpr std::array kSlowTiles{CUBLASLT_MATMUL_TILE_448x64, CUBLASLT_MATMUL_TILE_512x64, CUBLASLT_MATMUL_TILE_64x512};
+
+bool is_slow(int tile) {
+  return std::ranges::any_of(kSlowTiles, [tile](cublasLtMatmulTile_t slow) { return static_cast<int>(slow) == tile; });
+}
 
 } // namespace
 
@@ -134,11 +141,12 @@ void Gemm::choose_algorithm(int tile) {
   std::array<cublasLtMatmulHeuristicResult_t, kMostCandidates> candidates{};
   int found = 0;
   MC2_CUDA(cublasLtMatmulAlgoGetHeuristic(context_->library.get(), descriptor_.get(), b_.get(), a_.get(), c_.get(),
-                                          c_.get(), preference.get(), tile == 0 ? 1 : kMostCandidates,
-                                          candidates.data(), &found));
+                                          c_.get(), preference.get(), kMostCandidates, candidates.data(), &found));
   if (found == 0) check(CUBLAS_STATUS_NOT_SUPPORTED, "cublasLtMatmulAlgoGetHeuristic");
-  const auto chosen = std::find_if(candidates.begin(), candidates.begin() + found,
-                                   [&](const auto& candidate) { return tile_of(candidate.algo) == tile; });
+  const auto chosen = std::find_if(candidates.begin(), candidates.begin() + found, [&](const auto& candidate) {
+    const int has = tile_of(candidate.algo);
+    return tile == 0 ? !is_slow(has) : has == tile;
+  });
   algorithm_ = (chosen == candidates.begin() + found ? candidates.front() : *chosen).algo;
 }
 

@@ -27,8 +27,8 @@ struct GemmShape {
   bool b_is_transposed = false;
   std::int64_t b_pitch = 0; ///< elements from a row of [k, n] to the next, where B is part of a wider matrix; 0: n
   int sm_count = 0;         ///< SMs that the matmul may count on; 0 for all
-  /// The library's first algorithm with this tile, by its cublasLtMatmulTile_t; 0, or where it has none: its first of
-  /// all.
+  /// The library's first algorithm with this tile, by its cublasLtMatmulTile_t; where it has none, its first of all. 0:
+  /// its first but for tiles that are known to be slow.
   int tile = 0;
 };
 
@@ -58,8 +58,8 @@ struct GemmContext {
 /// One matmul through cuBLASLt, bound to its operands: products of short types accumulate in f32; f32 stays f32.
 class Gemm {
  public:
-  /// Picks the library's first algorithm for this shape, these alignments, this number of SMs and this tile. `context`
-  /// must outlive *this. Throws SystemError, also when the library has no algorithm.
+  /// Picks one of the library's algorithms for this shape, these alignments, this number of SMs and this tile.
+  /// `context` must outlive *this. Throws SystemError, also when the library has no algorithm.
   Gemm(GemmContext& context, const GemmShape& shape, const GemmOperands& operands);
 
   /// Replaces A, B and C by others that are aligned as well; scales stay.

@@ -29,6 +29,14 @@ Event make_event(bool has_timing) {
   return Event(event);
 }
 
+GraphExec instantiate(cudaGraph_t graph, int rank) {
+  cudaGraphExec_t executable = nullptr;
+  const cudaError_t code = cudaGraphInstantiate(&executable, graph, 0);
+  log_failure(cudaGraphDestroy(graph), "cudaGraphDestroy");
+  check(code, "cudaGraphInstantiate", rank);
+  return GraphExec(executable);
+}
+
 cudaStreamCaptureStatus capture_status(cudaStream_t stream) {
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
   MC2_CUDA(cudaStreamIsCapturing(stream, &status));

@@ -56,6 +56,8 @@ using MatrixLayout = Owned<cublasLtMatrixLayout_t, &destroy>;
 [[nodiscard]] Stream make_stream(bool is_urgent);
 /// Throws SystemError, as all of these.
 [[nodiscard]] Event make_event(bool has_timing);
+/// What runs the graph, which is destroyed. An error names `rank` unless negative.
+[[nodiscard]] GraphExec instantiate(cudaGraph_t graph, int rank = -1);
 /// Whether what a stream is given becomes part of a graph.
 [[nodiscard]] bool is_capturing(cudaStream_t stream);
 /// Invalidated: a capture of the stream has gone wrong and waits to be ended.
