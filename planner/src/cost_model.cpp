@@ -45,6 +45,11 @@ Result<void> validate_lane(const LaneCost& lane, CurveAxis axis, const std::stri
   return {};
 }
 
+Result<void> validate_run(const VariantCost& cost, const std::string& field) {
+  if (std::isfinite(cost.run_us) && cost.run_us >= 0) return {};
+  return Error{ErrorCode::InvalidSpec, field + ".run_us", "must be finite and >= 0"};
+}
+
 Result<void> validate_local(const CostCurve& local, const OpTraits& traits, const std::string& field) {
   if (!traits.has_local_part)
     return Error{ErrorCode::InvalidSpec, field, "is given, but " + std::string(traits.name) + " has no local part"};
@@ -122,6 +127,7 @@ Result<void> CostModel::validate() const {
     MC2_TRY(validate_lane(variants[i].communication, CurveAxis::Bytes, field + ".communication"));
     if (variants[i].local_compute)
       MC2_TRY(validate_local(*variants[i].local_compute, traits_of(op.kind), field + ".local_compute"));
+    MC2_TRY(validate_run(variants[i], field));
   }
   return {};
 }

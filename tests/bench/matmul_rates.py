@@ -66,6 +66,23 @@ def show(name, errors):
     print(f"{name:64} {len(errors):5} {100 * numpy.median(errors):6.1f} {100 * numpy.quantile(errors, 0.9):6.1f}")
 
 
+def carried(shapes, us, told_us, random):
+    """Errors of each (n, k) told from the nearest of three others at the same m: by W and by FLOPs."""
+    of = {}
+    for shape, time, told in zip(shapes, us, told_us):
+        of.setdefault(tuple(shape[1:3]), {})[shape[0]] = time, told
+    by_waves, by_flops = [], []
+    for n, k in of:
+        others = [other for other in of if other != (n, k)]
+        three = [others[i] for i in random.permutation(len(others))[:3]]
+        nearest = min(three, key=lambda other: numpy.hypot(numpy.log(other[0] / n), numpy.log(other[1] / k)))
+        for m, (time, told) in of[n, k].items():
+            there_us, there_told = of[nearest][m]
+            by_waves.append(abs(there_us * told / there_told / time - 1))
+            by_flops.append(abs(there_us * n * k / (nearest[0] * nearest[1]) / time - 1))
+    return by_waves, by_flops
+
+
 def main():
     path = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "data/gpu/matmuls_h100.csv"
     with path.open() as file:
@@ -92,6 +109,9 @@ def main():
         show(f"  of them m from {max(16, low)} to {high}", errors[some])
     show("on 116 or 100 SMs", errors[~is_whole])
     random = numpy.random.default_rng(1)
+    draws = [carried(shapes[is_whole], us[is_whole], matmul_us(rates, shapes[is_whole]), random) for _ in range(10)]
+    show("another (n, k) from the nearest of three, by W; 10 times", numpy.concatenate([waves for waves, _ in draws]))
+    show("the same by FLOPs", numpy.concatenate([flops for _, flops in draws]))
     few = []
     for _ in range(10):
         of = random.permutation(len(weights))[:20]

@@ -218,6 +218,7 @@ CostModel random_model() {
     one.communication.slowdown = 1 + number(0, 150, 0.01);
     one.compute.fixed_us = number(0, 20, 1);
     one.communication.fixed_us = number(0, 20, 1);
+    one.run_us = number(0, 20, 1);
     if (*rc::gen::arbitrary<bool>()) one.variant.fields["slices"] = testing::random_slices();
     model.variants.push_back(one);
   }

@@ -340,8 +340,28 @@ CostModel random_model(std::int64_t m) {
   model.variants[0].compute.curve.axis = compute_axis(model.op);
   model.variants[0].compute.fixed_us = number(0, 20, 1);
   model.variants[0].communication.fixed_us = number(0, 20, 1);
+  model.variants[0].run_us = number(0, 40, 1);
   if (*rc::gen::arbitrary<bool>()) model.variants[0].variant.fields["slices"] = testing::random_slices();
   return model;
+}
+
+TEST(Search, WhatARunTakesBesidesItsBlocksCountsOnceAndNotOfASerialRun) {
+  const CostModel without = testing::worked_example_model();
+  CostModel with = without;
+  with.variants[0].run_us = 30;
+  const Plan before = make_plan(without.op, without, {}).value(), after = make_plan(with.op, with, {}).value();
+  ASSERT_TRUE(before.is_cut());
+  EXPECT_EQ(after.cut, before.cut);
+  EXPECT_NEAR(after.makespan.us, before.makespan.us + 30, 1e-9);
+  EXPECT_DOUBLE_EQ(after.serial_us, before.serial_us);
+  EXPECT_EQ(after.timeline.first, before.timeline.first);
+  EXPECT_TRUE(after.validate());
+  with.variants[0].run_us = before.serial_us;
+  const Plan serial = make_plan(with.op, with, {}).value();
+  EXPECT_EQ(serial.schedule, Schedule::Serial);
+  EXPECT_DOUBLE_EQ(serial.makespan.us, before.serial_us);
+  with.variants[0].run_us = -1;
+  EXPECT_EQ(with.validate().error().field, "variants[0].run_us");
 }
 
 RC_GTEST_PROP(Search, FindsWhatBruteForceFinds, ()) {
@@ -395,6 +415,7 @@ RC_GTEST_PROP(Search, UnitOfTimeDoesNotMatter, ()) {
     lane->curve = scaled(lane->curve, factor);
     lane->fixed_us *= factor;
   }
+  model.variants[0].run_us *= factor;
   if (auto& local = model.variants[0].local_compute) local = scaled(*local, factor);
   const Plan other = make_plan(model.op, model, {}).value();
   RC_ASSERT(other.cut == plan.cut);

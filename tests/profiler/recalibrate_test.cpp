@@ -126,6 +126,20 @@ TEST(Recalibrate, ChangesNothingButTheFactorsAndTheInterval) {
   EXPECT_EQ(after, before);
 }
 
+TEST(Recalibrate, TellsWhatARunOfOneKernelTakesBesidesItsBlocks) {
+  CostModel truth = model_with({1.2, 1.3, 0}), profiled = model_with({1.2, 1.3, 0});
+  truth.variants[0].run_us = 300;
+  const auto of_many = recalibrate(profiled, observe_all(truth), kOpenMind).value();
+  EXPECT_EQ(of_many.model.variants[0].run_us, 0); // its blocks are launched one by one
+  truth.variants[0].variant.name = profiled.variants[0].variant.name = "persistent";
+  RecalibrateOptions open = kOpenMind;
+  open.run_spread_us = 1000;
+  const auto found = recalibrate(profiled, observe_all(truth), open).value();
+  EXPECT_NEAR(found.model.variants[0].run_us, 300, 3);
+  EXPECT_NEAR(found.model.variants[0].compute.slowdown, 1.2, 0.01);
+  EXPECT_THAT(found.text, ::testing::HasSubstr("us per run"));
+}
+
 TEST(Recalibrate, LeavesAModelThatIsRight) {
   const auto found = recalibrate(model_with(kTruth), observe_all(model_with(kTruth))).value();
   EXPECT_LT(found.error_before, 1e-12);

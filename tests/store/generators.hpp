@@ -182,6 +182,7 @@ inline planner::CostModel any_model() {
          {any_curve(planner::compute_axis(model.op)), positive_double(), 1 + *rc::gen::inRange(0, 9) / 7.0},
          {any_curve(planner::CurveAxis::Bytes), positive_double(), 1}});
   if (has_local) model.variants.front().local_compute = any_curve(planner::CurveAxis::Rows);
+  if (*rc::gen::arbitrary<bool>()) model.variants.back().run_us = positive_double();
   if (*rc::gen::arbitrary<bool>()) model.anchored_interval = 0.01 + positive_double();
   if (*rc::gen::arbitrary<bool>()) model.serial = {any_variant(), 0.01 + positive_double()};
   model.source = any_text();

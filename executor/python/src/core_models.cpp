@@ -122,7 +122,8 @@ void bind_costs(py::module_& module) {
   py::class_<VariantCost>(module, "VariantCost")
       .def_readonly("variant", &VariantCost::variant)
       .def_readonly("compute", &VariantCost::compute)
-      .def_readonly("communication", &VariantCost::communication);
+      .def_readonly("communication", &VariantCost::communication)
+      .def_readonly("run_us", &VariantCost::run_us);
 }
 
 void bind_model(py::module_& module) {

@@ -59,7 +59,11 @@ class CostTable {
 class MemberScore {
  public:
   MemberScore(const Problem& problem, const VariantCost& cost, const CostTable& table)
-      : table_(table), contention_(problem.slowdown(cost)), objective_(problem, cost), passing_(problem, cost) {}
+      : table_(table),
+        contention_(problem.slowdown(cost)),
+        objective_(problem, cost),
+        passing_(problem, cost),
+        run_us_(cost.run_us) {}
 
   [[nodiscard]] const BlockPassing& passing() const noexcept { return passing_; }
 
@@ -86,16 +90,17 @@ class MemberScore {
   [[nodiscard]] double makespan_us(const BlockSplit& m, double local_us, const PathShare& each,
                                    const PathShare& odd) const noexcept {
     const auto others = static_cast<double>(m.long_count - 1);
-    const double start_us = contention_.kappa * local_us;
+    const double stay_us = run_us_ + local_us, change_us = run_us_ + contention_.kappa * local_us;
     // The change of lanes in the first or in the last of the long blocks.
     const double early_us = each.change + others * each.behind, late_us = others * each.before + each.change;
     const double behind_us = others * each.behind + each.behind;
-    if (m.odd_rows == 0) return extreme(local_us + behind_us, start_us + extreme(early_us, late_us));
-    const double stay_us = local_us + odd.behind + behind_us;
+    if (m.odd_rows == 0) return extreme(stay_us + behind_us, change_us + extreme(early_us, late_us));
+    const double all_behind_us = stay_us + odd.behind + behind_us;
     if (m.is_odd_first)
-      return extreme(stay_us, start_us + extreme(odd.change + behind_us, odd.before + extreme(early_us, late_us)));
+      return extreme(all_behind_us,
+                     change_us + extreme(odd.change + behind_us, odd.before + extreme(early_us, late_us)));
     const double before_us = others * each.before + each.before;
-    return extreme(stay_us, start_us + extreme(extreme(early_us, late_us) + odd.behind, before_us + odd.change));
+    return extreme(all_behind_us, change_us + extreme(extreme(early_us, late_us) + odd.behind, before_us + odd.change));
   }
 
   /// The part of a long block in the length of a path.
@@ -117,6 +122,7 @@ class MemberScore {
   Contention contention_;
   Objective objective_;
   BlockPassing passing_;
+  double run_us_; ///< VariantCost::run_us
 };
 
 } // namespace mc2::planner::strategies

@@ -19,11 +19,12 @@ struct BlockTimes {
   std::vector<double> second_us;
   std::vector<Slices> slices;           ///< one for each
   Schedule schedule = Schedule::Serial; ///< LocalFirst: the local part is block 0
+  double run_us = 0;                    ///< besides the blocks
 
   /// Makespan with every block of a lane stretched.
   [[nodiscard]] double stretched_us(double first, double second, const Slowdown& slowdown) const noexcept {
     const Contention contention(slowdown);
-    PipelineState state;
+    PipelineState state = PipelineState::start(0, contention, run_us);
     for (std::size_t i = 0; i < first_us.size(); ++i)
       state.pass(std::max(0.0, first) * first_us[i], std::max(0.0, second) * second_us[i], contention, slices[i]);
     return state.second_path_us;
@@ -34,7 +35,10 @@ BlockTimes block_times(const Problem& problem, const VariantCost& cost, const Bl
   const bool overlaps = cut.block_rows.size() > 1 || overlaps_uncut(problem, cost, passing);
   BlockTimes times;
   times.rows = passing.passing_rows(cut);
-  if (overlaps) times.schedule = overlapping_schedule(problem.op, cost.variant, cut);
+  if (overlaps) {
+    times.schedule = overlapping_schedule(problem.op, cost.variant, cut);
+    times.run_us = cost.run_us;
+  }
   const bool is_local_first = times.schedule == Schedule::LocalFirst;
   if (is_local_first) {
     times.first_us.push_back(0);
@@ -62,6 +66,7 @@ BlockTimes block_times(const Problem& problem, const VariantCost& cost, const Cu
 Timeline timeline_of(const Problem& problem, const VariantCost& cost, const BlockPassing& passing,
                      const BlockTimes& times, const Cut& cut) {
   Timeline timeline = simulate(times.first_us, times.second_us, problem.slowdown(cost), times.slices);
+  timeline.makespan_us += times.run_us;
   if (times.rows.size() == cut.block_rows.size()) return timeline;
   timeline.first = passing.spans_of_blocks(cut, timeline.first);
   timeline.second = passing.spans_of_blocks(cut, timeline.second);
@@ -102,7 +107,7 @@ double overlapped_us(const Problem& problem, const VariantCost& cost, const Bloc
   const Slices& slices = passing.slices(problem.rows);
   if (!problem.traits.has_local_part && slices.count() == 1) return std::numeric_limits<double>::infinity();
   const Contention contention(problem.slowdown(cost));
-  PipelineState state = PipelineState::start(cost.local_us(problem.op), contention);
+  PipelineState state = PipelineState::start(cost.local_us(problem.op), contention, cost.run_us);
   const bool hands_over = slices.count() > 1;
   state.pass(problem.lane_us(cost, true, problem.rows, hands_over),
              problem.lane_us(cost, false, problem.rows, hands_over), contention, slices);

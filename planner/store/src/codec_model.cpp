@@ -94,7 +94,8 @@ template <>
 inline constexpr auto kFields<planner::VariantCost> =
     std::tuple(field("variant", &planner::VariantCost::variant), field("compute", &planner::VariantCost::compute),
                field("communication", &planner::VariantCost::communication),
-               field("local_compute", &planner::VariantCost::local_compute));
+               field("local_compute", &planner::VariantCost::local_compute),
+               field_if_set("run_us", &planner::VariantCost::run_us));
 
 template <>
 inline constexpr auto kFields<planner::SerialRun> = std::tuple(field("variant", &planner::SerialRun::variant),

@@ -267,6 +267,7 @@ Result<FitSummary> fit_cost_model(const Profile& profile, const FitOptions& opti
   for (const Sample& sample : profile.samples) variants.insert(sample.variant);
   for (const std::string& name : variants) {
     MC2_ASSIGN(auto variant, fit_variant(profile, name, drifts, options, summary.notes));
+    if (planner::has_run_cost(variant.variant)) variant.run_us = planner::kUsualRunUs;
     summary.model.variants.push_back(std::move(variant));
   }
   if (auto valid = summary.model.validate(); !valid) {

@@ -18,8 +18,8 @@ namespace {
 
 using planner::CostModel;
 
-/// Parameters: compute slow-down, communication slow-down, fixed us per block.
-constexpr int kParameterCount = 3;
+/// Parameters: compute slow-down, communication slow-down, fixed us per block, us of a run besides.
+constexpr int kParameterCount = 4;
 constexpr double kMaxSlowdown = 20;
 constexpr double kMostPart = 0.999; ///< of a factor below 1
 
@@ -32,6 +32,7 @@ CostModel with_parameters(CostModel model, const planner::Variant& variant, cons
     cost.communication.slowdown = std::max(parameters[1], cost.least_slowdown(planner::Lane::Communication));
     cost.compute.slowdown_interval = cost.communication.slowdown_interval = 0;
     second_lane(cost, model.op.kind).fixed_us = std::max(parameters[2], 0.0);
+    if (planner::has_run_cost(variant)) cost.run_us = std::max(parameters[3], 0.0);
   }
   return model;
 }
@@ -68,12 +69,13 @@ struct RaceResidual {
 struct PriorResidual {
   double profiled[kParameterCount];
   double slowdown_spread;
-  double fixed_scale_us;
+  double fixed_scale_us, run_scale_us;
 
   bool operator()(const double* parameters, double* residual) const {
     residual[0] = std::log(parameters[0] / profiled[0]) / slowdown_spread;
     residual[1] = std::log(parameters[1] / profiled[1]) / slowdown_spread;
     residual[2] = (parameters[2] - profiled[2]) / fixed_scale_us;
+    residual[3] = (parameters[3] - profiled[3]) / run_scale_us;
     return true;
   }
 };
@@ -127,9 +129,10 @@ void solve(const CostModel& model, std::span<const RaceObservation> observations
         nullptr, parameters);
   problem.AddResidualBlock(
       new ceres::NumericDiffCostFunction<PriorResidual, ceres::CENTRAL, kParameterCount, kParameterCount>(
-          new PriorResidual{{parameters[0], parameters[1], parameters[2]},
+          new PriorResidual{{parameters[0], parameters[1], parameters[2], parameters[3]},
                             options.slowdown_spread,
-                            options.fixed_spread * mean_block_us(observations)}),
+                            options.fixed_spread * mean_block_us(observations),
+                            options.run_spread_us}),
       nullptr, parameters);
   const auto bound = [&](int slowdown, const planner::LaneCost& lane, planner::Lane name) {
     problem.SetParameterLowerBound(parameters, slowdown, cost.least_slowdown(name));
@@ -140,6 +143,7 @@ void solve(const CostModel& model, std::span<const RaceObservation> observations
   bound(0, cost.compute, planner::Lane::Compute);
   bound(1, cost.communication, planner::Lane::Communication);
   problem.SetParameterLowerBound(parameters, 2, 0);
+  problem.SetParameterLowerBound(parameters, 3, 0);
   fit::solve_roughly(problem);
 }
 
@@ -151,12 +155,13 @@ Result<Recalibration> recalibrate_variant(const CostModel& model, const std::vec
   if (cost == nullptr)
     return Error{ErrorCode::UnknownName, "variant", "the model has no variant '" + variant.text() + "'"};
   double parameters[kParameterCount] = {cost->compute.slowdown, cost->communication.slowdown,
-                                        second_lane(*cost, model.op.kind).fixed_us};
+                                        second_lane(*cost, model.op.kind).fixed_us, cost->run_us};
   MC2_ASSIGN(const auto before, relative_rms(model, observations, parameters));
   solve(model, observations, options, parameters);
   MC2_ASSIGN(const auto after, relative_rms(model, observations, parameters));
   const std::string text = "slow-down compute " + number(parameters[0], "%.3f, ") + "communication " +
-                           number(parameters[1], "%.3f, ") + number(parameters[2], "%.1f us fixed per block; ") +
+                           number(parameters[1], "%.3f, ") + number(parameters[2], "%.1f us fixed per block") +
+                           (parameters[3] > 0 ? number(parameters[3], ", %.1f us per run") : "") + "; " +
                            "predicted against " + std::to_string(observations.size()) + " raced cuts " +
                            percent_text(before) + " rms before, " + percent_text(after) + " after";
   return Recalibration{with_parameters(model, variant, parameters), before, after, text};

@@ -640,5 +640,6 @@ export interface VariantCost {
   communication: ModelLane;
   compute: ModelLane;
   local_compute?: ModelCurve;
+  run_us?: number;
   variant: Variant;
 }

@@ -50,6 +50,13 @@ inline constexpr std::string_view kTileSetting = "tile";
   return variant.name == kTileStoreVariant;
 }
 
+/// Whether one kernel sums the blocks of a whole run beside the matmul, so that a cut run starts and ends with it. No
+/// block's time has what that takes.
+[[nodiscard]] inline bool has_run_cost(const Variant& variant) noexcept { return variant.name == "persistent"; }
+
+/// What that is where no race has told it: of H100s and H200s. Source: docs/cost_model.md §6.
+inline constexpr double kUsualRunUs = 10;
+
 /// Of every block. One without the setting, and for a value that CostModel::validate() refuses.
 [[nodiscard]] Slices slices_of(const Variant& variant);
 
@@ -79,6 +86,8 @@ struct VariantCost {
   /// Matmul of a rank's own shard over rows of the cut axis, for kinds with a local part. Without it the compute curve
   /// answers: b rows of the cut axis are (R - 1) b rows of product, so the own L rows cost as much as L / (R - 1).
   std::optional<CostCurve> local_compute = std::nullopt;
+  /// What a run whose lanes overlap takes besides its blocks; of variants with has_run_cost().
+  double run_us = 0;
 
   /// What a lane's factor that is fitted anew may come down to: below 1 where it was, and of the communication where
   /// shares_collective().

@@ -64,9 +64,11 @@ struct PipelineState {
   double first_path_us = 0;
   double second_path_us = 0;
 
-  /// Before the first block, when the second lane already has `second_us` of work of its own.
-  [[nodiscard]] static PipelineState start(double second_us, const Contention& contention) noexcept {
-    return {contention.kappa * second_us, second_us};
+  /// Before the first block, all `later_us` later, when the second lane already has `second_us` of work of
+  /// its own.
+  [[nodiscard]] static PipelineState start(double second_us, const Contention& contention,
+                                           double later_us = 0) noexcept {
+    return {later_us + contention.kappa * second_us, later_us + second_us};
   }
 
   /// The next block: `first_us` and `second_us` >= 0 of undisturbed work.

@@ -93,9 +93,9 @@ struct FitSummary {
 ///   slow-down       median over sizes and rounds of co-run / alone of the same size and round, at least 1; 1 with a
 ///                   note where there is no such pair.
 /// An operator whose cut axis has one or two rows gets curves from meet_points.
-/// fixed_us stays 0: it is recalibrated from measured plans. A variant is what planner::parse_variant makes of
-/// its samples' text.
-/// Errors: InvalidSpec (operator, options), CannotFit naming variant and component.
+/// fixed_us stays 0, and run_us is planner::kUsualRunUs where a variant has it: both are recalibrated from measured
+/// plans. A variant is what planner::parse_variant makes of its samples' text. Errors: InvalidSpec (operator, options),
+/// CannotFit naming variant and component.
 [[nodiscard]] Result<FitSummary> fit_cost_model(const planner::Profile& profile, const FitOptions& options = {});
 
 } // namespace mc2::profiler

@@ -26,6 +26,8 @@ struct RecalibrateOptions {
   double slowdown_spread = 0.1;
   /// Expected size of the fixed cost of a block relative to the block's share of the fused time.
   double fixed_spread = 0.02;
+  /// How far planner::VariantCost::run_us may be expected to be off.
+  double run_spread_us = 5;
   /// Expected relative error of a measured fused time.
   double measurement_spread = 0.01;
 };
