@@ -24,7 +24,7 @@ struct MeasuredGpu {
   std::string_view model; ///< how "gpu_model" starts
   double memory_us_per_byte;
 };
-constexpr std::array kMeasuredGpus{MeasuredGpu{"NVIDIA H100 80GB HBM3", 3.59e-7}, MeasuredGpu{"NVIDIA H200", 2.55e-7}};
+constexpr std::array kMeasuredGpus{MeasuredGpu{"NVIDIA H100 80GB HBM3", 3.59e-7}, MeasuredGpu{"NVIDIA H200", 2.51e-7}};
 
 /// A tile's two limits: neither hides the other wholly near where they meet.
 double blended(double a, double b) { return std::sqrt(std::sqrt(a * a * a * a + b * b * b * b)); }

@@ -191,6 +191,16 @@ TEST(Refine, RunsOfOneCutCountAsOne) {
   EXPECT_EQ(refined.plan.validation->pair_count, 2);
 }
 
+TEST(Refine, AFurtherCutIsForetoldNoBetterThanTheOthersWereMeasured) {
+  const CostModel model = model_with(1.15, 1.15, 0);
+  const auto interval_of = [&](double relative_error) {
+    std::vector measured{measure(model, {{2048, 2048}}), measure(model, {{1024, 3072}})};
+    for (MeasuredCut& cut : measured) cut.relative_error = relative_error;
+    return refine(model.op, model, measured, settings()).value().model.anchored_interval.value();
+  };
+  EXPECT_GT(interval_of(0.1), 3 * interval_of(0.01));
+}
+
 TEST(Refine, IsSettledWhenNothingElseIsWorthARun) {
   const CostModel model = model_with(1.15, 1.15, 0);
   std::vector<MeasuredCut> measured;

@@ -187,6 +187,8 @@ std::string model_page(const planner::CostModel& model, int width) {
     page += "  variant " + variant.variant.text() + "\n";
     page += curve_fields(is_matmul ? "CostMM" : "CostPool", variant.compute, width) +
             curve_fields("CostComm", variant.communication, width);
+    if (variant.run_us > 0)
+      page += page_field("a run", time_text(variant.run_us) + " besides its blocks, where the lanes overlap", width);
   }
   return page;
 }

@@ -57,6 +57,7 @@ CostModel undisturbed(CostModel model, const Variant& variant) {
   cost.compute.slowdown = cost.compute.block_factor();
   cost.communication.slowdown = cost.communication.block_factor();
   cost.compute.fixed_us = cost.communication.fixed_us = 0;
+  cost.run_us = 0;
   return model;
 }
 

@@ -24,6 +24,7 @@ constexpr double kNormal95 = 1.96;   ///< of a 95 % interval
 constexpr double kNormal90 = 1.6449; ///< half-width of a 90 % interval in standard deviations
 /// Standard deviations of a slow-down's logarithm, and of the fixed cost of a block relative to a block's time.
 constexpr double kSlowdownSpread = 0.15, kFixedSpread = 0.03;
+constexpr double kRunSpreadUs = 1e-3; ///< stays as it is: the posterior has no factor for it
 /// What recalibration leaves to the process over cuts beside the measurement's own error.
 constexpr double kResidualSpread = 0.015;
 /// A factor is told to be determined when its deviation has shrunk to this share of what was assumed.
@@ -310,7 +311,11 @@ Result<Recalibration> Refiner::recalibrated(std::span<const Observed> all) const
   }
   if (races.empty()) return Recalibration{now_, 0, 0, ""};
   const double noise = std::sqrt(square_sum / static_cast<double>(races.size()));
-  return recalibrate(now_, races, {kSlowdownSpread, kFixedSpread, std::hypot(kResidualSpread, noise)});
+  return recalibrate(now_, races,
+                     {.slowdown_spread = kSlowdownSpread,
+                      .fixed_spread = kFixedSpread,
+                      .run_spread_us = kRunSpreadUs,
+                      .measurement_spread = std::hypot(kResidualSpread, noise)});
 }
 
 /// From the cuts before it, at the speed that all of them tell; 0 behind the first kMostForetold.

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "mc2/finder/models.hpp"
 #include "mc2/planner/cutting.hpp"
@@ -18,23 +19,30 @@ Result<store::StoredPlan> find_plan(Context& context, const Call& call) {
   return context.store.read([&](const store::Store& store) { return store.find_plan(call.id); });
 }
 
-/// A plan that was raced where there was no model, as the one that is kept now predicts it; any other, and where there
-/// is still none, as it is.
-Result<planner::Plan> predicted(const store::Store& store, const planner::Plan& plan) {
-  if (plan.makespan.us > 0) return plan;
+/// A plan, and the model that predicts it.
+struct Predicted {
+  planner::Plan plan;
+  std::optional<planner::CostModel> model;
+};
+
+/// By the plan's own model, if it is still kept. A plan that was raced where there was none, as the one that answers
+/// now predicts it.
+Result<Predicted> predicted(const store::Store& store, const planner::Plan& plan) {
+  if (plan.makespan.us > 0) {
+    auto own = store.find_model(plan.op, plan.fingerprint);
+    return Predicted{plan, own ? std::optional(std::move(own).value()) : std::nullopt};
+  }
   const finder::PlanQuestion question{.op = plan.op, .machine = plan.fingerprint, .variant = plan.variant};
   const auto found = finder::find_model({.given = {}, .kept = finder::kept_in_unnamed(store)}, question);
-  if (!found) return plan;
-  return finder::with_prediction(plan, found.value(), question);
+  if (!found) return Predicted{plan, std::nullopt};
+  MC2_ASSIGN(auto now, finder::with_prediction(plan, found.value(), question));
+  return Predicted{std::move(now), finder::as_it_is_now(found.value(), plan.op)};
 }
 
-/// By the plan's own model, if it is still kept.
 Result<planner::Explanation> explain(Context& context, const planner::Plan& kept,
                                      const planner::StopCheck& is_stopped) {
-  MC2_ASSIGN(const auto plan, context.store.read([&](const store::Store& store) { return predicted(store, kept); }));
-  const auto model =
-      context.store.read([&](const store::Store& store) { return store.find_model(plan.op, plan.fingerprint); });
-  return planner::explain(plan, model ? &model.value() : nullptr, planner::likely_limits(plan), is_stopped);
+  MC2_ASSIGN(const auto now, context.store.read([&](const store::Store& store) { return predicted(store, kept); }));
+  return planner::explain(now.plan, now.model ? &*now.model : nullptr, planner::likely_limits(now.plan), is_stopped);
 }
 
 /// What a plan is kept as: "tuned", or "tuned VARIANT" where only that one raced. Errors: InvalidSpec.

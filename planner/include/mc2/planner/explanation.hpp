@@ -21,7 +21,7 @@ struct LaneUse {
   double busy_us = 0;
   double before_us = 0;  ///< idle before its first block
   double between_us = 0; ///< idle between blocks
-  double after_us = 0;   ///< idle after its last block
+  double after_us = 0;   ///< after its last block: idle, and what a run takes besides its blocks
   bool operator==(const LaneUse&) const = default;
 };
 

@@ -26,7 +26,7 @@ struct Span {
 struct Timeline {
   std::vector<Span> first;  ///< one per block, in order
   std::vector<Span> second; ///< one per block, in order
-  double makespan_us = 0;   ///< end of the last block on the second lane
+  double makespan_us = 0;   ///< end of the last block on the second lane, and what a run takes besides its blocks
   double overlap_us = 0;    ///< time during which both lanes were busy
   bool operator==(const Timeline&) const = default;
 };

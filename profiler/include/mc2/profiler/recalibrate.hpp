@@ -42,15 +42,15 @@ struct Recalibration {
   std::string text; ///< one sentence
 };
 
-/// Adjusts what cannot be seen in either lane alone - both slow-down factors and the fixed cost per block on the second
-/// lane - so that the anchored model predicts the fused times that were measured, and those of each lane's blocks where
-/// they were timed, which their curve's own error loosens. Maximum a posteriori: squared log residuals plus squared log
-/// deviations of the factors from their profiled values, each over its spread; bounded to factors >=
-/// VariantCost::least_slowdown() and fixed >= 0; solved with Ceres. The model's anchored_interval is the 90 %
-/// predictive interval of a further cut: the residuals are normal, and their variance has a scaled inverse chi-square
-/// prior worth kPriorObservationCount residuals of measurement_spread (Gelman et al., Bayesian Data Analysis, 2013,
-/// §2.6). docs/cost_model.md §6. Errors: CannotFit (no observations, or a time that is not positive and finite), and as
-/// planner::predict_cut.
+/// Adjusts what cannot be seen in either lane alone - both slow-down factors, the fixed cost per block on the second
+/// lane and, of variants with planner::has_run_cost(), what a run takes besides its blocks - so that the anchored model
+/// predicts the fused times that were measured, and those of each lane's blocks where they were timed, which their
+/// curve's own error loosens. Maximum a posteriori: squared log residuals plus squared log deviations of the factors
+/// from their profiled values, each over its spread; bounded to factors >= VariantCost::least_slowdown() and fixed >=
+/// 0; solved with Ceres. The model's anchored_interval is the 90 % predictive interval of a further cut: the residuals
+/// are normal, and their variance has a scaled inverse chi-square prior worth kPriorObservationCount residuals of
+/// measurement_spread (Gelman et al., Bayesian Data Analysis, 2013, §2.6). docs/cost_model.md §6. Errors: CannotFit (no
+/// observations, or a time that is not positive and finite), and as planner::predict_cut.
 [[nodiscard]] Result<Recalibration> recalibrate(const planner::CostModel& model,
                                                 std::span<const RaceObservation> observations,
                                                 const RecalibrateOptions& options = {});
