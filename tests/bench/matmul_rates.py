@@ -6,18 +6,19 @@ not fitted to, as docs/cost_model.md §12 has it.
 """
 import csv
 import pathlib
+import re
 import sys
 
 import numpy
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-NAMES = ["launch_us", "multiply_us", "load_us", "element_us", "wave_us", "memory_us_per_byte", "cache_us_per_byte", "cached_bytes"]
+NAMES = ["launch_us", "multiply_us", "load_us", "element_us", "wave_us", "memory_us_per_byte", "cache_us_per_byte",
+         "cached_bytes"]
 FIRST = [2.2, 2.3e-5, 1e-3, 5e-5, 2, 3.6e-7, 1.7e-7, 2.4e7]
 SMS = 132
 DEPTH = 64
-TILES = {16: (64, 128), 32: (64,), 48: (64, 128), 64: (64, 96, 128, 320), 80: (128,), 104: (64,), 128: (96, 128, 192, 256, 320),
-         160: (128,), 192: (128, 192), 256: (128,)}
-TILE_ROWS, TILE_COLUMNS = (numpy.array(side, float) for side in zip(*((rows, columns) for rows in TILES for columns in TILES[rows])))
+TABLE_OF_TILES = re.search(r"kTiles\{(.*?)\};", (ROOT / "planner/src/gpu_matmul.cpp").read_text(), re.DOTALL).group(1)
+TILE_ROWS, TILE_COLUMNS = numpy.array(re.findall(r"\{(\d+), (\d+)\}", TABLE_OF_TILES), float).T
 
 
 def matmul_us(log_rates, shapes):
@@ -26,7 +27,8 @@ def matmul_us(log_rates, shapes):
     m, n, k, sms = shapes.T
     step = ((multiply * TILE_ROWS * TILE_COLUMNS) ** 4 + (load * (TILE_ROWS + TILE_COLUMNS)) ** 4) ** 0.25
     count = numpy.ceil(m[:, None] / TILE_ROWS) * numpy.ceil(n[:, None] / TILE_COLUMNS)
-    compute = numpy.ceil(count / sms[:, None]) * (numpy.ceil(k / DEPTH)[:, None] * step + wave) + element * TILE_ROWS * TILE_COLUMNS
+    wave_us = numpy.ceil(k / DEPTH)[:, None] * step + wave
+    compute = numpy.ceil(count / sms[:, None]) * wave_us + element * TILE_ROWS * TILE_COLUMNS
     size = 2 * (m * k + k * n + m * n)
     cached = numpy.clip(2 - size / cached_bytes, 0, 1)
     move = size * (cached * cache + (1 - cached) * memory)
@@ -48,7 +50,8 @@ def fit(shapes, us):
         jacobian = numpy.stack([(residuals(rates + 1e-5 * unit) - now) / 1e-5 for unit in numpy.eye(len(rates))], 1)
         weights = 1 / numpy.sqrt(1 + (now / 0.05) ** 2)
         normal = jacobian.T @ (weights[:, None] * jacobian)
-        step = numpy.linalg.solve(normal + damping * (numpy.diag(numpy.diag(normal)) + 1e-9 * numpy.eye(len(rates))), -jacobian.T @ (weights * now))
+        damped = normal + damping * (numpy.diag(numpy.diag(normal)) + 1e-9 * numpy.eye(len(rates)))
+        step = numpy.linalg.solve(damped, -jacobian.T @ (weights * now))
         tried = residuals(rates + numpy.clip(step, -0.5, 0.5))
         if cost(tried) < cost(now):
             done = cost(now) - cost(tried) < 1e-7 * cost(now)
@@ -86,8 +89,8 @@ def carried(shapes, us, told_us, random):
 def main():
     path = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "data/gpu/matmuls_h100.csv"
     with path.open() as file:
-        rows = [[float(row[key]) for key in ("m", "n", "k", "sm_count", "median_us")] for row in csv.DictReader(line for line in file if line[0] != "#")]
-    table = numpy.array(rows)
+        rows = list(csv.DictReader(line for line in file if line[0] != "#"))
+    table = numpy.array([[float(row[key]) for key in ("m", "n", "k", "sm_count", "median_us")] for row in rows])
     table[table[:, 3] == 0, 3] = SMS
     shapes, us = table[:, :4], table[:, 4]
     weights = list(dict.fromkeys(map(tuple, shapes[:, 1:3])))

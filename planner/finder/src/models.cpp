@@ -232,7 +232,6 @@ Result<planner::Plan> predict_uncut_with(const FoundModel& found, const OpSpec& 
 }
 
 Result<planner::Plan> with_prediction(planner::Plan raced, const FoundModel& found, const PlanQuestion& question) {
-  if (raced.makespan.us > 0) return raced;
   MC2_ASSIGN(planner::Plan plan, raced.overlaps() ? predict_with(found, question, raced.cut)
                                                   : predict_uncut_with(found, raced.op, raced.variant));
   plan.strategy = raced.strategy;

@@ -16,7 +16,7 @@ namespace {
 using planner::Variant;
 
 constexpr const char* kDirect = "direct";
-constexpr const char* kPersistent = "persistent";
+constexpr const char* kPersistent = planner::kPersistentVariant.data();
 constexpr const char* kLowLatency = "low_latency";
 constexpr const char* kNccl = "nccl";
 constexpr const char* kNcclWindow = "nccl_window";

@@ -50,9 +50,11 @@ inline constexpr std::string_view kTileSetting = "tile";
   return variant.name == kTileStoreVariant;
 }
 
-/// Whether one kernel sums the blocks of a whole run beside the matmul, so that a cut run starts and ends with it. No
-/// block's time has what that takes.
-[[nodiscard]] inline bool has_run_cost(const Variant& variant) noexcept { return variant.name == "persistent"; }
+/// The variant of which one kernel sums the blocks of a whole run beside the matmul.
+inline constexpr std::string_view kPersistentVariant = "persistent";
+
+/// Whether a cut run starts and ends with a kernel of its own. No block's time has what that takes.
+[[nodiscard]] inline bool has_run_cost(const Variant& variant) noexcept { return variant.name == kPersistentVariant; }
 
 /// What that is where no race has told it: of H100s and H200s. Source: docs/cost_model.md §6.
 inline constexpr double kUsualRunUs = 10;

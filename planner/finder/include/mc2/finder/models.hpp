@@ -115,8 +115,8 @@ template <typename Holds>
 [[nodiscard]] Result<planner::Plan> predict_uncut_with(const FoundModel& found, const planner::OpSpec& op,
                                                        const planner::Variant& variant);
 
-/// A plan that was raced where there was no model, with what the model predicts for it; any other as it is. Errors: as
-/// predict_with and predict_uncut_with.
+/// A plan that was raced where there was no model, with what the model predicts for it. Errors: as predict_with and
+/// predict_uncut_with.
 [[nodiscard]] Result<planner::Plan> with_prediction(planner::Plan raced, const FoundModel& found,
                                                     const PlanQuestion& question);
 
