@@ -16,6 +16,10 @@ OperandShapes operand_shapes(const planner::OpSpec& op) {
   if (traits.lands_side_by_side) shapes.c = {shared_rows, op.world_size * op.n};
   if (op.epilogue.has_bias) shapes.bias = {1, op.n};
   if (op.epilogue.has_residual) shapes.residual = shapes.c;
+  if (op.epilogue.norm != planner::Norm::None) {
+    shapes.norm_weight = {1, op.n};
+    shapes.normed = shapes.c;
+  }
   if (op.dtype == planner::DType::F8E4m3) shapes.a_scales = shapes.b_scales = {1, 1};
   if (op.dtype != planner::DType::I8) return shapes;
   shapes.a_scales = {1, traits.communicates_first() ? op.world_size : 1};

@@ -1,10 +1,12 @@
 #include "checks.hpp"
 
+#include <cmath>
 #include <numeric>
 #include <string>
 #include <vector>
 
 #include "bags.hpp"
+#include "mc2/planner/text.hpp"
 #include "row_splits.hpp"
 
 namespace mc2::executor {
@@ -30,6 +32,8 @@ std::vector<NamedBytes> all_matrices(const planner::OpSpec& op, std::span<const 
     matrices.push_back({rank + "C", buffers[i].c, shapes.c, product_type(op), true});
     matrices.push_back({rank + "bias", buffers[i].bias, shapes.bias, product_type(op)});
     matrices.push_back({rank + "residual", buffers[i].residual, shapes.residual, product_type(op)});
+    matrices.push_back({rank + "weight of the norm", buffers[i].norm_weight, shapes.norm_weight, product_type(op)});
+    matrices.push_back({rank + "normed C", buffers[i].normed, shapes.normed, product_type(op), true});
     matrices.push_back({rank + "scales of A", buffers[i].a_scales, shapes.a_scales});
     matrices.push_back({rank + "scales of B", buffers[i].b_scales, shapes.b_scales});
     if (!buffers[i].gathered_a.empty())
@@ -66,6 +70,17 @@ Result<void> check_gathers(const planner::OpSpec& op, std::span<const int> ranks
     return Error{ErrorCode::InvalidSpec, "buffers",
                  "rank " + std::to_string(ranks[i]) + " wants the gathered A of " + std::string(to_string(op.kind)) +
                      "; only " + planner::kinds_with(gathers_a) + " gathers one"};
+  }
+  return {};
+}
+
+Result<void> check_norms(const planner::OpSpec& op, std::span<const int> ranks, std::span<const RankBuffers> buffers) {
+  for (std::size_t i = 0; i < buffers.size() && op.epilogue.norm != planner::Norm::None; ++i) {
+    const float epsilon = buffers[i].norm_epsilon;
+    if (epsilon > 0 && std::isfinite(epsilon)) continue;
+    return Error{
+        ErrorCode::InvalidSpec, "norm_epsilon",
+        "rank " + std::to_string(ranks[i]) + " has " + number_text(epsilon) + "; needs a number above 0, e.g. 1e-6"};
   }
   return {};
 }
@@ -164,6 +179,7 @@ Result<void> check_buffers(const planner::OpSpec& op, std::span<const int> ranks
   }
   MC2_TRY(check_splits(op, ranks, buffers));
   MC2_TRY(check_gathers(op, ranks, buffers));
+  MC2_TRY(check_norms(op, ranks, buffers));
   auto matrices = all_matrices(op, ranks, buffers);
   for (const NamedBytes& matrix : matrices) {
     MC2_TRY(check_matrix(matrix, planner::size_bytes(matrix.dtype)));

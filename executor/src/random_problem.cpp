@@ -68,8 +68,12 @@ void RandomProblem::add_epilogue(const OperandShapes& shapes, std::uint64_t seed
   const auto residual = add_matrix(shapes.residual, dtype);
   fill_random(dtype, bias, matrix_seed(seed + kEpilogueSeed, owner, 0));
   fill_random(dtype, residual, matrix_seed(seed + kEpilogueSeed, owner, 1));
+  const auto norm_weight = add_matrix(shapes.norm_weight, dtype);
+  fill_random(dtype, norm_weight, matrix_seed(seed + kEpilogueSeed, owner, 2));
   views_[rank].bias = bias;
   views_[rank].residual = residual;
+  views_[rank].norm_weight = norm_weight;
+  views_[rank].normed = add_matrix(shapes.normed, dtype);
 }
 
 /// Scales that make elements of about 1, other ones for every column and rank.
@@ -129,6 +133,7 @@ void RandomProblem::poison() {
   parallel_for(static_cast<std::int64_t>(views_.size()), [&](std::int64_t rank) {
     const RankBuffers& own = views_[static_cast<std::size_t>(rank)];
     fill(own.c, planner::product_type(op_));
+    fill(own.normed, planner::product_type(op_));
     fill(own.gathered_a, op_.dtype);
   });
 }

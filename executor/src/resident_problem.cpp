@@ -34,6 +34,7 @@ ResidentProblem::ResidentProblem(const planner::OpSpec& op, std::uint64_t seed, 
         mirrors_.emplace_back(RankMirror{.a = mirror_of(matrices.a, rank, communicator),
                                          .b = mirror_of(matrices.b, rank, communicator),
                                          .c = mirror_of(matrices.c, rank, communicator),
+                                         .normed = mirror_of(matrices.normed, rank, communicator),
                                          .gathered_a = mirror_of(matrices.gathered_a, rank, communicator),
                                          .offsets = mirror_of(matrices.bags.offsets, rank, communicator),
                                          .indices = mirror_of(matrices.bags.indices, rank, communicator),
@@ -44,9 +45,12 @@ ResidentProblem::ResidentProblem(const planner::OpSpec& op, std::uint64_t seed, 
                          .bags = {bytes_of(mirror.offsets), bytes_of(mirror.indices), matrices.bags.type},
                          .send_counts = matrices.send_counts,
                          .receive_counts = matrices.receive_counts,
+                         .normed = bytes_of(mirror.normed),
+                         .norm_epsilon = matrices.norm_epsilon,
                          .gathered_a = bytes_of(mirror.gathered_a)});
     RankBuffers& own = resident_.back();
-    for (auto operand : {&RankBuffers::bias, &RankBuffers::residual, &RankBuffers::a_scales, &RankBuffers::b_scales}) {
+    for (auto operand : {&RankBuffers::bias, &RankBuffers::residual, &RankBuffers::norm_weight, &RankBuffers::a_scales,
+                         &RankBuffers::b_scales}) {
       mirror.others.push_back(mirror_of(matrices.*operand, rank, communicator));
       own.*operand = bytes_of(mirror.others.back());
     }
@@ -61,6 +65,7 @@ void ResidentProblem::poison() {
   host_.poison();
   for (std::size_t rank = 0; rank < mirrors_.size(); ++rank) {
     renew(mirrors_[rank].c, host_.buffers()[rank].c);
+    renew(mirrors_[rank].normed, host_.buffers()[rank].normed);
     renew(mirrors_[rank].gathered_a, host_.buffers()[rank].gathered_a);
   }
 }
@@ -79,6 +84,7 @@ void ResidentProblem::fetch_results() {
   for (std::size_t rank = 0; rank < mirrors_.size(); ++rank) {
     const RankBuffers& host = host_.buffers()[rank];
     mirrors_[rank].c->download(host.c);
+    if (mirrors_[rank].normed) mirrors_[rank].normed->download(host.normed);
     if (mirrors_[rank].gathered_a) mirrors_[rank].gathered_a->download(host.gathered_a);
   }
 }

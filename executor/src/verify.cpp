@@ -12,6 +12,7 @@
 #include "parallel_for.hpp"
 #include "poison.hpp"
 #include "row_splits.hpp"
+#include "verify_norm.hpp"
 #include "verify_pooling.hpp"
 #include "verify_report.hpp"
 
@@ -392,12 +393,13 @@ Result<Verification> verify_result(const planner::OpSpec& op, std::span<const Ra
   if (const auto found = all_get_the_same(op) ? results.find_rank_difference() : std::nullopt) {
     return rank_difference(*found, oracle.rows({&found->at, 1}).front(), results);
   }
+  MC2_ASSIGN(const double normed, verify_norm(op, buffers));
   const auto rows = rows_to_compare(op, cut, results, seed);
   MC2_ASSIGN(const auto exact, compare_rows(op, rows, oracle, results));
   const ProjectedOracle projection(op, buffers, oracle, seed);
   MC2_ASSIGN(const auto projected, compare_projections(op, projection, oracle, results));
 
-  Verification found{.worst_error_ratio = std::max(exact, projected),
+  Verification found{.worst_error_ratio = std::max({exact, projected, normed}),
                      .element_count = results.row_count() * op.n,
                      .exact_row_count = static_cast<std::int64_t>(rows.size()),
                      .text = {}};
@@ -410,6 +412,7 @@ Result<Verification> verify_exchange(const planner::OpSpec& op,
                                      std::span<const std::span<const std::byte>> intermediates,
                                      std::span<const RankBuffers> buffers, const planner::Cut& cut) {
   if (op.tables) return verify_pooled_moves(op, intermediates, buffers);
+  MC2_TRY(verify_norm(op, buffers)); // of whatever C is
   if (planner::cut_axis(op) == planner::CutAxis::Columns) {
     const auto products = joined_columns(op, intermediates, cut);
     const std::vector<std::span<const std::byte>> views(products.begin(), products.end());

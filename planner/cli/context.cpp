@@ -125,6 +125,7 @@ void OpOptions::add_types_to(CLI::App& app) {
       ->check(whole_number(2, planner::kMaxWorldSize));
   app.add_flag("--bias", epilogue.has_bias, "add a bias, one number per column, to the result");
   app.add_flag("--residual", epilogue.has_residual, "add a residual matrix to the result");
+  app.add_option("--norm", norm, "normalise the sum's rows into a second result: none (default) or rms");
   app.add_option("--tables", tables, "embedding_all_to_all: tables of one rank")
       ->check(whole_number(1, planner::kMaxSize));
   app.add_option("--table-rows", table_rows, "embedding_all_to_all: rows of every table")
@@ -141,6 +142,7 @@ void OpOptions::complete_with(const planner::OpSpec& op) {
   if (!given.has("--ranks")) ranks = op.world_size;
   if (!given.has("--bias")) epilogue.has_bias = op.epilogue.has_bias;
   if (!given.has("--residual")) epilogue.has_residual = op.epilogue.has_residual;
+  if (!norm) norm = to_string(op.epilogue.norm);
   if (!op.tables || kind != to_string(op.kind)) return;
   tables = tables.value_or(op.tables->table_count);
   table_rows = table_rows.value_or(op.tables->row_count);
@@ -172,6 +174,9 @@ Result<planner::OpSpec> OpOptions::spec() const {
   if (first_m) op.m = std::max(planner::align_down(op.m, planner::m_step(op)), std::int64_t{1});
   MC2_ASSIGN(op.tables, embedding_tables());
   op.epilogue = epilogue;
+  if (norm) {
+    MC2_ASSIGN(op.epilogue.norm, planner::parse_norm(*norm));
+  }
   MC2_TRY(op.validate());
   return op;
 }

@@ -55,6 +55,7 @@ constexpr auto kOptions = std::to_array<OptionPage>({
     {"--ranks", kOperator, "N", kMostUsed},
     {"--bias", kOperator},
     {"--residual", kOperator},
+    {"--norm", kOperator, "HOW"},
     {"--tables", kOperator, "N"},
     {"--table-rows", kOperator, "ROWS"},
     {"--pooling", kOperator, "HOW"},
@@ -339,6 +340,7 @@ std::vector<std::string> values_of(const CLI::Option& option) {
   if (name == "--backend")
     for (const auto* backend : executor::backend_registry()) values.emplace_back(backend->name());
   if (name == "--pooling") values = {"sum", "mean"};
+  if (name == "--norm") values = {"none", "rms"};
   if (name == "--strategy") values.assign(planner::strategy_names().begin(), planner::strategy_names().end());
   return values;
 }

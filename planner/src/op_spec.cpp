@@ -13,10 +13,15 @@ Error size_error(const char* field, std::int64_t value) {
   return {ErrorCode::InvalidSpec, field, "is " + std::to_string(value) + "; legal: 1 to " + std::to_string(kMaxSize)};
 }
 
-constexpr std::array kEpilogueNames{std::pair{Epilogue{false, false}, std::string_view("none")},
-                                    std::pair{Epilogue{true, false}, std::string_view("bias")},
-                                    std::pair{Epilogue{false, true}, std::string_view("residual")},
-                                    std::pair{Epilogue{true, true}, std::string_view("bias+residual")}};
+constexpr std::array kEpilogueNames{Name<Epilogue>{{}, "none"},
+                                    Name<Epilogue>{{true, false, Norm::None}, "bias"},
+                                    Name<Epilogue>{{false, true, Norm::None}, "residual"},
+                                    Name<Epilogue>{{true, true, Norm::None}, "bias+residual"},
+                                    Name<Epilogue>{{false, false, Norm::Rms}, "rms_norm"},
+                                    Name<Epilogue>{{true, false, Norm::Rms}, "bias+rms_norm"},
+                                    Name<Epilogue>{{false, true, Norm::Rms}, "residual+rms_norm"},
+                                    Name<Epilogue>{{true, true, Norm::Rms}, "bias+residual+rms_norm"}};
+constexpr std::array kNormNames{Name<Norm>{Norm::None, "none"}, Name<Norm>{Norm::Rms, "rms"}};
 
 constexpr std::array kCollectiveNames{Name<Collective>{Collective::AllReduce, "all_reduce"},
                                       Name<Collective>{Collective::ReduceScatter, "reduce_scatter"},
@@ -94,6 +99,9 @@ Result<Collective> parse_collective(std::string_view text) {
 std::string_view to_string(Pooling pooling) noexcept { return name_of<Pooling>(kPoolingNames, pooling); }
 Result<Pooling> parse_pooling(std::string_view text) { return parse_name<Pooling>(kPoolingNames, text, "pooling"); }
 
+std::string_view to_string(Norm norm) noexcept { return name_of<Norm>(kNormNames, norm); }
+Result<Norm> parse_norm(std::string_view text) { return parse_name<Norm>(kNormNames, text, "norm"); }
+
 std::int64_t m_step(const OpSpec& op) { return traits_of(op.kind).has_row_shards ? std::max(op.world_size, 1) : 1; }
 
 Result<void> OpSpec::validate() const {
@@ -110,6 +118,11 @@ Result<void> OpSpec::validate() const {
                      std::to_string(world_size) + " ranks, e.g. " +
                      std::to_string(ceil_div(m, world_size) * world_size)};
   MC2_TRY(validate_tables(*this));
+  if (epilogue.norm != Norm::None && !traits_of(kind).sums())
+    return Error{ErrorCode::InvalidSpec, "norm",
+                 "is " + std::string(to_string(epilogue.norm)) + "; only the sums of " +
+                     kinds_with([](const OpTraits& traits) { return traits.sums(); }) + " are normalised, not what " +
+                     std::string(to_string(kind)) + " gives"};
   if (dtype == DType::I8 && k > kMaxI8K)
     return Error{
         ErrorCode::InvalidSpec, "k",
@@ -128,20 +141,9 @@ std::string OpSpec::text() const {
          tables_text(tables) + (epilogue.is_empty() ? "" : " " + std::string(to_string(epilogue)));
 }
 
-std::string_view to_string(const Epilogue& epilogue) noexcept {
-  for (const auto& [value, name] : kEpilogueNames)
-    if (value == epilogue) return name;
-  return "unknown";
-}
-
+std::string_view to_string(const Epilogue& epilogue) noexcept { return name_of<Epilogue>(kEpilogueNames, epilogue); }
 Result<Epilogue> parse_epilogue(std::string_view name) {
-  std::string legal;
-  for (const auto& [value, known] : kEpilogueNames) {
-    if (known == name) return value;
-    legal += (legal.empty() ? "" : ", ") + std::string(known);
-  }
-  return Error{ErrorCode::UnknownName, "epilogue",
-               "unknown name '" + std::string(name.substr(0, 64)) + "'; legal: " + legal};
+  return parse_name<Epilogue>(kEpilogueNames, name, "epilogue");
 }
 
 DType product_type(const OpSpec& op) noexcept { return product_type(op.dtype); }

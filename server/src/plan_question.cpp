@@ -70,6 +70,9 @@ Result<OpSpec> read_op(const Query& query, Reader& reader) {
   op.world_size = 2;
   reader.read("ranks", op.world_size);
   op.epilogue = {.has_bias = reader.flag("bias"), .has_residual = reader.flag("residual")};
+  if (const auto norm = query.text("norm")) {
+    MC2_ASSIGN(op.epilogue.norm, planner::parse_norm(*norm));
+  }
   MC2_ASSIGN(op.tables, read_tables(query, reader));
   if (reader.error()) return *reader.error();
   MC2_TRY(op.validate());

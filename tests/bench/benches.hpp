@@ -55,6 +55,10 @@ namespace mc2::cli {
 /// Errors: as read_topology, read_points and profiler::calibrate_topology.
 [[nodiscard]] Result<ExitCode> bench_topology(const std::string& data_folder);
 
+/// `mc2-bench norm`: all-reduce, residual and RMSNorm of the host's lanes together and one after the other.
+/// Errors: Mismatch, Cancelled.
+[[nodiscard]] Result<ExitCode> bench_norm();
+
 /// `mc2-bench collectives`: the all-reduce of every variant of a backend over message sizes, each checked, then timed
 /// in turn in three modes (collective_times.hpp). Errors: UnknownName, InvalidSpec, Unsupported, Cancelled, Mismatch.
 struct CollectivesBench {

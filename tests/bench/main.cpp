@@ -91,6 +91,7 @@ class Benchmarks {
     add("transfer", "models that answer for another n and k, one shape left out in turn; about 2 minutes",
         bench_transfer);
     add("messages", "message rate and latency: pull, push, and push by a proxy thread; some seconds", bench_messages);
+    add("norm", "all-reduce + residual + RMSNorm in one pass and in three; some seconds", bench_norm);
     add("embedding", "what looking up a plan and running it costs a host program; some seconds",
         [this] { return bench_embedding(embedding_pairs_); })
         .add_option("--pairs", embedding_pairs_, "runs by hand and by mc2, in turn")

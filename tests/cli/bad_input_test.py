@@ -252,7 +252,7 @@ class FileTest(ProgramTest):
 
     def test_a_request_stands_beside_no_option_that_it_settles(self):
         settled = {"operator": [["--op", "matmul_all_reduce"], ["--k", 64], ["--dtype", "f32"], ["--ranks", 2], ["--bias"],
-                                ["--residual"], ["--tables", 2], ["--table-rows", 2], ["--pooling", "sum"]],
+                                ["--residual"], ["--norm", "rms"], ["--tables", 2], ["--table-rows", 2], ["--pooling", "sum"]],
                    "options": [["--strategy", "formula"], ["--align", 64], ["--min-block", 64], ["--max-blocks", 3],
                                ["--runners-up", 2], ["--objective", 0.9], ["--allow-small-gain"], ["--contention", 2],
                                ["--short-block", "smallest"]]}

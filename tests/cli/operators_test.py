@@ -82,6 +82,7 @@ class EpilogueTest(ProgramTest):
     def test_epilogues_and_types_are_kept_apart_and_run(self):
         """On real lanes: where the times fit no curve, a plan is kept all the same."""
         for options in (["--bias"], ["--bias", "--residual"], ["--residual", "--op", "matmul_all_to_all"],
+                        ["--residual", "--norm", "rms"],
                         ["--dtype", "i8"], ["--dtype", "i8", "--bias", "--op", "all_gather_matmul"]):
             asked = ["--m", 192, "--n", 64, "--k", 64, *options, "--link", "1Gbit,20us", "--store", self.store]
             with self.subTest(options=options):
@@ -93,6 +94,9 @@ class EpilogueTest(ProgramTest):
                     self.assertIn("correct: ", self.succeed("run", *asked, *FEW_PAIRS))
         self.refuse(NO_ANSWER, ["plan", "--m", 192, "--n", 64, "--k", 64, "--link", "1Gbit,20us", "--store", self.store],
                     "matmul_all_reduce m=192")
+        asked = ["plan", "--m", 192, "--n", 64, "--k", 64, "--norm"]
+        self.refuse(USAGE, [*asked, "batch"], "norm", "legal: none, rms")
+        self.refuse(USAGE, [*asked, "rms", "--op", "all_gather_matmul"], "norm", "matmul_all_reduce and matmul_reduce_scatter")
 
     def test_shapes_name_epilogues(self):
         shapes = self.directory / "shapes.csv"

@@ -204,9 +204,19 @@ class BackendConformance : public ::testing::TestWithParam<ConformanceCase> {
             << "rank " << rank << ", row " << i / static_cast<std::size_t>(spec.n) << ", column "
             << i % static_cast<std::size_t>(spec.n);
       }
+      ASSERT_LE(norm_error_ratio(spec, buffers[rank], expected[rank], allowed), 1) << "rank " << rank;
       if (spec.kind != OpKind::MatmulAllReduce) continue;
       ASSERT_TRUE(std::ranges::equal(buffers[rank].c, buffers.front().c)) << "ranks differ";
+      ASSERT_TRUE(std::ranges::equal(buffers[rank].normed, buffers.front().normed)) << "ranks differ";
     }
+  }
+
+  void expect_no_norm() {
+    OpSpec spec = op(96, 24, 16, 2);
+    spec.epilogue.norm = planner::Norm::Rms;
+    const auto refused = backend().supports(spec);
+    ASSERT_FALSE(refused.ok());
+    EXPECT_EQ(refused.error().field, "norm");
   }
 
   static bool is_poisoned(const OpSpec& spec, ResidentProblem& problem) {
@@ -349,6 +359,52 @@ TEST_P(ProductConformance, EpiloguesAreAddedOnceForEveryCutTypeAndRankCount) {
   }
   for (const int world_size : {3, 4, 8}) check("bias+residual", DType::F32, world_size);
   if (run_count == 0) GTEST_SKIP() << reasons;
+}
+
+TEST_P(ProductConformance, RowsOfSumsAreNormalisedHoweverTheyAreCut) {
+  if (!planner::traits_of(op(4, 4, 4, 2).kind).sums()) return expect_no_norm();
+  std::string reasons;
+  int run_count = 0;
+  for (const char* name : {"rms_norm", "bias+residual+rms_norm"}) {
+    for (const auto& [m, dtype, world_size] : {std::tuple(71, DType::F32, 2),
+                                               {71, DType::Bf16, 2},
+                                               {71, DType::I8, 2},
+                                               {5, DType::F32, 2},
+                                               {71, DType::F32, 3},
+                                               {5, DType::F32, 4}}) {
+      OpSpec spec = op_of(m, 37, 29, world_size, dtype);
+      spec.epilogue = planner::parse_epilogue(name).value();
+      if (const auto supported = backend().supports(spec); !supported) {
+        reasons += supported.error().text() + "; ";
+        continue;
+      }
+      auto communicator = open(world_size);
+      for (const Cut& cut : cuts_of(spec)) run_and_check(plan(spec, cut, *communicator), *communicator);
+      ++run_count;
+    }
+  }
+  if (run_count == 0) GTEST_SKIP() << reasons;
+}
+
+TEST_P(ProductConformance, VerifyFindsAWrongNorm) {
+  if (!planner::traits_of(op(4, 4, 4, 2).kind).sums()) return expect_no_norm();
+  OpSpec spec = op(389, 264, 136, 2);
+  spec.epilogue.norm = planner::Norm::Rms;
+  if (const auto supported = backend().supports(spec); !supported) GTEST_SKIP() << supported.error().text();
+  const Cut cut{{5, planner::traits_of(spec.kind).cut_axis_length(spec) - 5}};
+  auto bound = bind(spec, cut);
+  bound.prepared->run(RunMode::Fused);
+  bound.problem->fetch_results();
+  const auto buffers = bound.problem->host().buffers();
+  const auto found = executor::verify_result(spec, buffers, cut, 1);
+  ASSERT_TRUE(found.ok()) << found.error().text();
+  auto& element = reinterpret_cast<float*>(buffers[1].normed.data())[3 * spec.n + 7];
+  element *= 1.001F;
+  const auto wrong = executor::verify_result(spec, buffers, cut, 1);
+  ASSERT_FALSE(wrong.ok());
+  EXPECT_THAT(wrong.error().text(), ::testing::HasSubstr("normed: rank 1, row 3, column 7: is "));
+  element = std::nanf("");
+  EXPECT_FALSE(executor::verify_result(spec, buffers, cut, 1).ok());
 }
 
 TEST_P(ProductConformance, VerifyKnowsEpiloguesAndScales) {

@@ -66,8 +66,8 @@ TEST(CRefusals, OfStructsThatCannotBe) {
   spec.version = MC2_STRUCT_VERSION + 1;
   EXPECT_REFUSED(sizes_of(spec), MC2_ERROR_NEWER_VERSION, "op.version", mc2_version());
   spec = op();
-  spec.reserved = 1;
-  EXPECT_REFUSED(sizes_of(spec), MC2_ERROR_STRUCT, "op.reserved", "");
+  spec.norm = MC2_NORM_RMS + 1;
+  EXPECT_REFUSED(sizes_of(spec), MC2_ERROR_UNKNOWN_NAME, "op.norm", "legal: 1 to 1");
   EXPECT_REFUSED(mc2_operands(nullptr, nullptr), MC2_ERROR_INVALID_SPEC, "op", "NULL");
   spec = op();
   EXPECT_REFUSED(mc2_operands(&spec, nullptr), MC2_ERROR_INVALID_SPEC, "sizes", "NULL");
@@ -197,6 +197,8 @@ TEST(CRefusals, OfOperandsOfNoBytes) {
   const char* none = "matmul_all_reduce m=512 n=256 k=128 f32 x2 has none";
   expect_refused(&mc2_buffers::bias, "buffers.bias", none);
   expect_refused(&mc2_buffers::residual, "buffers.residual", none);
+  expect_refused(&mc2_buffers::norm_weight, "buffers.norm_weight", none);
+  expect_refused(&mc2_buffers::normed, "buffers.normed", none);
   expect_refused(&mc2_buffers::a_scales, "buffers.a_scales", none);
   expect_refused(&mc2_buffers::b_scales, "buffers.b_scales", none);
   expect_refused(&mc2_buffers::gathered_a, "buffers.gathered_a", none);

@@ -58,6 +58,34 @@ TEST(SumInRankOrder, AddsBiasByColumnAndResidualByElementBeforeItRounds) {
   EXPECT_EQ(to_float(short_result[0]), 1.0F + 0x1p-7F);
 }
 
+TEST(SumInRankOrder, NormalisesEachRowOfWhatItRounded) {
+  // Rows (3, 4, ...) of 20 whose tail is zeros: the mean of their squares is 25 / 20, and 4 times that.
+  std::vector<std::vector<float>> partials{std::vector<float>(40), std::vector<float>(40)};
+  partials[0][0] = 3, partials[1][1] = 4, partials[0][38] = 6, partials[1][39] = 8;
+  std::vector<float> result(40, -1.0F), normed(40, -1.0F), weight(20, 1.0F);
+  weight[1] = weight[19] = 10;
+  const SumTarget target{.first = bytes_of(result),
+                         .columns = 20,
+                         .row_stride = 20,
+                         .norm = {.rows = bytes_of(normed), .weight = bytes_of(weight), .epsilon = 0.75F}};
+  sum_in_rank_order(planner::DType::F32, addresses(partials), target, 40);
+  EXPECT_EQ(result[1], 4);
+  EXPECT_NEAR(normed[0], 3 / std::sqrt(2.0), 1e-6);
+  EXPECT_NEAR(normed[1], 40 / std::sqrt(2.0), 1e-5);
+  EXPECT_EQ(normed[2], 0);
+  EXPECT_NEAR(normed[38], 6 / std::sqrt(5.75), 1e-6);
+  EXPECT_NEAR(normed[39], 80 / std::sqrt(5.75), 1e-5);
+  // 1 + 2^-9 rounds to 1 in bf16, and what is normalised is what was rounded.
+  const std::vector<std::vector<Bf16>> short_partials{{to_bf16(1.0F)}, {to_bf16(0x1p-9F)}};
+  std::vector<Bf16> short_result(1), short_normed(1), short_weight{to_bf16(2.0F)};
+  const SumTarget short_target{.first = bytes_of(short_result),
+                               .columns = 1,
+                               .row_stride = 1,
+                               .norm = {bytes_of(short_normed), bytes_of(short_weight), 3.0F}};
+  sum_in_rank_order(planner::DType::Bf16, addresses(short_partials), short_target, 1);
+  EXPECT_EQ(to_float(short_normed[0]), 1.0F);
+}
+
 TEST(SumInRankOrder, LeavesWhatLiesBetweenTheTargetsRowsAlone) {
   // Two rows of three in a matrix five wide: 1 + 10, 2 + 20, ...
   const std::vector<std::vector<float>> partials{{1, 2, 3, 4, 5, 6}, {10, 20, 30, 40, 50, 60}};

@@ -70,10 +70,13 @@ class MpiProcesses : public ::testing::Test {
         all.push_back(spec_of(traits.kind));
         all.back().dtype = dtype;
         all.back().epilogue = {.has_bias = true, .has_residual = true};
+        if (traits.sums()) all.back().epilogue.norm = planner::Norm::Rms;
       }
     }
     all.push_back(spec_of(OpKind::MatmulAllReduce, 72));
     all.back().m = 5;
+    all.push_back(all.back());
+    all.back().epilogue.norm = planner::Norm::Rms;
     return all;
   }
 
@@ -104,6 +107,7 @@ class MpiProcesses : public ::testing::Test {
       const double got = element(planner::product_type(spec), own_of(problem).c, static_cast<std::int64_t>(i));
       ASSERT_LE(std::abs(got - expected[i]), allowed_error(spec)) << "element " << i; // false for NaN
     }
+    EXPECT_LE(norm_error_ratio(spec, own_of(problem), expected, allowed_error(spec)), 1);
     const auto gathered = own_of(problem).gathered_a;
     EXPECT_TRUE(gathered.empty() || std::ranges::equal(gathered, everybodys_a(problem.buffers())));
   }

@@ -210,9 +210,24 @@ TEST(HasSameBlockCosts, LetsOnlyTheLengthOfTheCutAxisDiffer) {
   EXPECT_FALSE(has_same_block_costs(rows, biased));
 }
 
+TEST(OpSpec, OnlySumsAreNormalised) {
+  for (const OpTraits& traits : op_registry()) {
+    OpSpec op = legal();
+    op.kind = traits.kind;
+    if (traits.work == Work::Pooling) continue;
+    op.epilogue.norm = Norm::Rms;
+    const auto checked = op.validate();
+    EXPECT_EQ(checked ? "" : checked.error().field, traits.sums() ? "" : "norm");
+  }
+}
+
 TEST(Epilogue, NamesRoundTripAndShowInTheText) {
-  for (const Epilogue epilogue : {Epilogue{false, false}, {true, false}, {false, true}, {true, true}})
-    EXPECT_EQ(parse_epilogue(to_string(epilogue)).value(), epilogue);
+  for (const bool has_bias : {false, true})
+    for (const bool has_residual : {false, true})
+      for (const Norm norm : {Norm::None, Norm::Rms}) {
+        const Epilogue epilogue{has_bias, has_residual, norm};
+        EXPECT_EQ(parse_epilogue(to_string(epilogue)).value(), epilogue);
+      }
   EXPECT_EQ(parse_epilogue("gelu").error().code, ErrorCode::UnknownName);
   OpSpec op{OpKind::MatmulAllReduce, 128, 64, 32, DType::F32, 2};
   EXPECT_EQ(op.text(), "matmul_all_reduce m=128 n=64 k=32 f32 x2");

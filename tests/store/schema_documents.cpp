@@ -71,7 +71,7 @@ planner::Plan bare_plan() {
 planner::CostModel column_model() {
   planner::CostModel model = examples::model(16);
   model.op.n = 8192;
-  model.op.epilogue = {.has_bias = true, .has_residual = true};
+  model.op.epilogue = {.has_bias = true, .has_residual = true, .norm = planner::Norm::Rms};
   model.variants.front().compute.curve.axis = planner::CurveAxis::Columns;
   return model;
 }

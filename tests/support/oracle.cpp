@@ -1,5 +1,6 @@
 #include "support/oracle.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -230,7 +231,8 @@ std::vector<std::vector<double>> naive_results(const planner::OpSpec& op,
 }
 
 double allowed_error(const planner::OpSpec& op) {
-  const double terms = static_cast<double>(op.k) * op.world_size + (op.epilogue.is_empty() ? 0 : 2);
+  const double terms =
+      static_cast<double>(op.k) * op.world_size + (op.epilogue.has_bias || op.epilogue.has_residual ? 2 : 0);
   switch (op.dtype) {
     case planner::DType::F32: return 0x1p-24 * terms * 4;
     case planner::DType::F16: return 0x1p-11 * terms;
@@ -239,6 +241,30 @@ double allowed_error(const planner::OpSpec& op) {
     case planner::DType::Bf16: break;
   }
   return 0x1p-8 * terms;
+}
+
+double norm_error_ratio(const planner::OpSpec& op, const executor::RankBuffers& rank, std::span<const double> c,
+                        double allowed) {
+  if (op.epilogue.norm == planner::Norm::None) return 0;
+  const planner::DType dtype = planner::product_type(op);
+  const auto normed = elements(dtype, rank.normed), weight = elements(dtype, rank.norm_weight);
+  const double roundoff = dtype == planner::DType::F32 ? 0x1p-20 : 0x1p-7;
+  const auto n = static_cast<std::size_t>(op.n);
+  double worst = 0;
+  for (std::size_t row = 0; row < c.size() / n; ++row) {
+    double squares = 0;
+    for (const double element : c.subspan(row * n, n)) squares += element * element;
+    const double factor = 1 / std::sqrt(squares / static_cast<double>(n) + rank.norm_epsilon);
+    for (std::size_t j = 0; j < n; ++j) {
+      const double normed_c = c[row * n + j] * factor;
+      // An error of e moves an element by e factor, and the root of the mean by no more than e.
+      const double bound = std::abs(weight[j]) * 1.1 * (allowed * factor * (1 + std::abs(normed_c)) + roundoff);
+      const double ratio = std::abs(normed[row * n + j] - normed_c * weight[j]) / bound;
+      if (std::isnan(ratio)) return ratio;
+      worst = std::max(worst, ratio);
+    }
+  }
+  return worst;
 }
 
 } // namespace mc2::testing

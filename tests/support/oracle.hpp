@@ -36,4 +36,10 @@ std::vector<std::vector<double>> naive_results(const planner::OpSpec& op,
 /// residual are two terms more; i8 elements times random scales stay below 128 * 3/256 = 1.5, so products below 2.25.
 double allowed_error(const planner::OpSpec& op);
 
+/// How far a rank's normalised rows are from their definition on `c`, its C row-major, over what an error of `allowed`
+/// in every element of C can make of them: at most 1 where all is well, NaN where an element was not written, 0 without
+/// a norm.
+double norm_error_ratio(const planner::OpSpec& op, const executor::RankBuffers& rank, std::span<const double> c,
+                        double allowed);
+
 } // namespace mc2::testing

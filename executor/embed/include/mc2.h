@@ -112,6 +112,9 @@ enum { MC2_F32 = 1, MC2_F16 = 2, MC2_BF16 = 3, MC2_I8 = 4, MC2_F8E4M3 = 5 };
 
 enum { MC2_POOLING_SUM = 1, MC2_POOLING_MEAN = 2 };
 
+/* What the rows of C are divided by to make a second result. */
+enum { MC2_NORM_NONE = 0, MC2_NORM_RMS = 1 };
+
 /* One problem: A [m, k] x B [k, n] of one rank, row-major, and what the ranks then exchange. */
 typedef struct mc2_op_spec {
   size_t size;
@@ -123,7 +126,7 @@ typedef struct mc2_op_spec {
   int32_t has_bias, has_residual;
   int64_t table_count, table_rows; /* of MC2_EMBEDDING_ALL_TO_ALL, else 0 */
   int32_t pooling;                 /* of MC2_EMBEDDING_ALL_TO_ALL: 0 is MC2_POOLING_SUM */
-  int32_t reserved;                /* 0 */
+  int32_t norm;                    /* MC2_NORM_RMS: of kinds that sum; 0 for none */
 } mc2_op_spec;
 
 /* Bytes of one rank's operands; 0 for those that the operator has not. Equal splits, where rows are split over the
@@ -134,6 +137,7 @@ typedef struct mc2_operand_sizes {
   uint32_t reserved;
   int64_t a_bytes, b_bytes, c_bytes, bias_bytes, residual_bytes, a_scales_bytes, b_scales_bytes;
   int64_t gathered_a_bytes; /* of MC2_ALL_GATHER_MATMUL, if wanted: A of all ranks, [m, k] */
+  int64_t norm_weight_bytes, normed_bytes;
 } mc2_operand_sizes;
 
 MC2_API mc2_status mc2_operands(const mc2_op_spec* op, mc2_operand_sizes* sizes);
@@ -341,8 +345,8 @@ MC2_API mc2_status mc2_free_communicator(mc2_communicator* communicator);
 enum { MC2_INDEX_I32 = 1, MC2_INDEX_I64 = 2 };
 
 /* One rank's matrices in memory of its device, row-major and dense, as mc2_operands() says; absent ones NULL, 0. They
- * must outlive the mc2_prepared. C and the gathered A must overlap nothing else. An address with 0 bytes is refused
- * unless 0 is right: bags that name no rows, unequal splits that give a rank none. */
+ * must outlive the mc2_prepared. C, the gathered A and the normalised rows must overlap nothing else. An address with 0
+ * bytes is refused unless 0 is right: bags that name no rows, unequal splits that give a rank none. */
 typedef struct mc2_buffers {
   size_t size;
   uint32_t version;
@@ -371,6 +375,11 @@ typedef struct mc2_buffers {
   /* of MC2_ALL_GATHER_MATMUL: where every run puts A of all ranks; NULL on a rank that does not want it */
   void* gathered_a;
   size_t gathered_a_bytes;
+  const void* norm_weight; /* one number per column */
+  size_t norm_weight_bytes;
+  void* normed; /* where every run puts the normalised rows of C */
+  size_t normed_bytes;
+  double norm_epsilon; /* added to the mean of a row's squares; 0: 1e-6 */
 } mc2_buffers;
 
 typedef struct mc2_prepare_options {

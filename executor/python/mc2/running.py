@@ -19,7 +19,8 @@ def run(
     """Runs a plan once on numpy arrays, one of each per rank, and returns every rank's result.
 
     communicator  default: the host backend on shared memory, opened for this call
-    operands      as Communicator.prepare takes them: bias, residual, a_scales, b_scales, bags, c
+    operands      as Communicator.prepare takes them: bias, residual, norm_weight, normed,
+                  norm_epsilon, a_scales, b_scales, bags, c
     """
     world = communicator or Communicator(plan.op.ranks)
     operands.setdefault("accept_other_fingerprint", communicator is None)

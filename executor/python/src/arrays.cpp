@@ -1,6 +1,7 @@
 #include <pybind11/numpy.h>
 #include <pybind11/stl.h>
 
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -112,7 +113,8 @@ executor::EmbeddingBags to_bags(const py::handle& pair, const std::string& field
 
 /// The caller's arrays, one list entry per rank; None where the operator has no such operand.
 struct Arrays {
-  py::object a, b, c, bias, residual, a_scales, b_scales, bags, gathered_a;
+  py::object a, b, c, bias, residual, a_scales, b_scales, bags, gathered_a, norm_weight, normed;
+  std::optional<float> norm_epsilon;
 };
 
 /// Entry `rank` of a list that has one entry per rank.
@@ -143,6 +145,13 @@ class Binder {
     buffers.c = to_write(of_rank(arrays_.c, "c", rank, rank_count_), {field("c", rank), shapes_.c, product});
     buffers.bias = read(arrays_.bias, "bias", shapes_.bias, product);
     buffers.residual = read(arrays_.residual, "residual", shapes_.residual, product);
+    buffers.norm_weight = read(arrays_.norm_weight, "norm_weight", shapes_.norm_weight, product);
+    if (shapes_.normed.element_count() == 0)
+      refuse_given(arrays_.normed, "normed");
+    else
+      buffers.normed = to_write(of_rank(arrays_.normed, "normed", rank, rank_count_),
+                                {field("normed", rank), shapes_.normed, product});
+    buffers.norm_epsilon = arrays_.norm_epsilon.value_or(buffers.norm_epsilon);
     buffers.a_scales = read(arrays_.a_scales, "a_scales", shapes_.a_scales, DType::F32);
     buffers.b_scales = read(arrays_.b_scales, "b_scales", shapes_.b_scales, DType::F32);
     if (op_.tables)
@@ -176,8 +185,7 @@ class Binder {
   std::size_t rank_count_;
 };
 
-py::list new_results(const planner::OpSpec& op, std::size_t rank_count) {
-  const MatrixShape shape = executor::operand_shapes(op).c;
+py::list new_results(const planner::OpSpec& op, const MatrixShape& shape, std::size_t rank_count) {
   const auto numpy = py::module_::import("numpy");
   py::list results;
   for (std::size_t rank = 0; rank < rank_count; ++rank)
@@ -189,6 +197,7 @@ py::list new_results(const planner::OpSpec& op, std::size_t rank_count) {
 /// What they hold now: lists of the caller's may change.
 py::dict kept(const Arrays& arrays) {
   auto result = py::dict("c"_a = py::list(arrays.c));
+  if (!arrays.normed.is_none()) result["normed"] = py::list(arrays.normed);
   const std::vector<std::pair<const char*, py::object>> others{{"a", arrays.a},
                                                                {"b", arrays.b},
                                                                {"bias", arrays.bias},
@@ -196,7 +205,8 @@ py::dict kept(const Arrays& arrays) {
                                                                {"a_scales", arrays.a_scales},
                                                                {"b_scales", arrays.b_scales},
                                                                {"bags", arrays.bags},
-                                                               {"gathered_a", arrays.gathered_a}};
+                                                               {"gathered_a", arrays.gathered_a},
+                                                               {"norm_weight", arrays.norm_weight}};
   for (const auto& [name, list] : others)
     if (!list.is_none()) result[name] = py::tuple(list);
   return result;
@@ -210,7 +220,10 @@ std::unique_ptr<Binding> prepare(const std::shared_ptr<World>& world, const plan
                    "its ranks have memory of their own; numpy arrays need backend 'host'"});
   unwrap(plan.op.validate());
   const std::size_t rank_count = communicator.local_ranks().size();
-  if (arrays.c.is_none()) arrays.c = new_results(plan.op, rank_count);
+  const OperandShapes shapes = executor::operand_shapes(plan.op);
+  if (arrays.c.is_none()) arrays.c = new_results(plan.op, shapes.c, rank_count);
+  if (arrays.normed.is_none() && shapes.normed.element_count() > 0)
+    arrays.normed = new_results(plan.op, shapes.normed, rank_count);
   const Binder binder(plan.op, arrays, rank_count);
   std::vector<RankBuffers> buffers;
   for (std::size_t rank = 0; rank < rank_count; ++rank) buffers.push_back(binder.bind(rank));
@@ -231,16 +244,21 @@ void bind_arrays(py::module_&, py::class_<World, std::shared_ptr<World>>& world)
       "prepare",
       [](const std::shared_ptr<World>& self, const planner::Plan& plan, py::object a, py::object b, py::object c,
          py::object bias, py::object residual, py::object a_scales, py::object b_scales, py::object bags,
-         py::object gathered_a, bool accept_other_fingerprint, bool allow_independent) {
-        return prepare(self, plan, {a, b, c, bias, residual, a_scales, b_scales, bags, gathered_a},
-                       {accept_other_fingerprint, {allow_independent}});
+         py::object gathered_a, py::object norm_weight, py::object normed, std::optional<float> norm_epsilon,
+         bool accept_other_fingerprint, bool allow_independent) {
+        return prepare(
+            self, plan,
+            {a, b, c, bias, residual, a_scales, b_scales, bags, gathered_a, norm_weight, normed, norm_epsilon},
+            {accept_other_fingerprint, {allow_independent}});
       },
       "plan"_a, "a"_a = py::none(), "b"_a = py::none(), "c"_a = py::none(), py::kw_only(), "bias"_a = py::none(),
       "residual"_a = py::none(), "a_scales"_a = py::none(), "b_scales"_a = py::none(), "bags"_a = py::none(),
-      "gathered_a"_a = py::none(), "accept_other_fingerprint"_a = false, "allow_independent"_a = false,
+      "gathered_a"_a = py::none(), "norm_weight"_a = py::none(), "normed"_a = py::none(), "norm_epsilon"_a = py::none(),
+      "accept_other_fingerprint"_a = false, "allow_independent"_a = false,
       "Binds a plan to numpy arrays, one of each per rank, without copying them. B is read now, A by every run. "
-      "gathered_a: "
-      "where all_gather_matmul puts the rows of A of all ranks, [m, k]; None, also for one rank: not wanted.");
+      "gathered_a: where all_gather_matmul puts the rows of A of all ranks, [m, k]; None, also for one rank: not "
+      "wanted. "
+      "normed: where the normalised rows of C go; None: new arrays.");
 }
 
 } // namespace mc2::python

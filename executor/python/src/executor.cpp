@@ -157,19 +157,26 @@ void bind_records(py::module_& module) {
       .def("_repr_html_", &table_of);
 }
 
+/// The arrays of all ranks that the last run wrote.
+py::object result_of(const Binding& run, const char* name) {
+  if (!py::isinstance<py::dict>(run.kept()))
+    throw Failure({ErrorCode::Unsupported, name, "the matrices of a random problem stay where they are"});
+  if (!run.kept().contains(name))
+    throw Failure({ErrorCode::Unsupported, name, "does not exist; the operator has no norm"});
+  return run.kept()[name].cast<py::object>();
+}
+
 py::class_<Binding> bind_runs(py::module_& module) {
   bind_records(module);
   py::class_<Binding> prepared(module, "Prepared", "A plan bound to memory, ready to run any number of times.");
   prepared.def("run", &Binding::run, "mode"_a = "fused", "with_stages"_a = true, NoGil())
       .def_property_readonly("op", &Binding::op)
       .def_property_readonly(
-          "c",
-          [](const Binding& self) {
-            if (!py::isinstance<py::dict>(self.kept()))
-              throw Failure({ErrorCode::Unsupported, "c", "the matrices of a random problem stay where they are"});
-            return self.kept()["c"].cast<py::object>();
-          },
-          "Every rank's result, as the last run left it.");
+          "c", [](const Binding& self) { return result_of(self, "c"); },
+          "Every rank's result, as the last run left it.")
+      .def_property_readonly(
+          "normed", [](const Binding& self) { return result_of(self, "normed"); },
+          "The normalised rows of every rank's result.");
   py::class_<Problem>(module, "Problem", "Random matrices where a communicator's ranks can work on them.")
       .def(
           "prepare",

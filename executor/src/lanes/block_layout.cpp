@@ -94,6 +94,12 @@ Byte* at(Byte* start, std::int64_t offset) {
   return start == nullptr ? nullptr : start + offset;
 }
 
+/// From so many bytes into C on.
+NormTarget norm_target(const RankBuffers& own, std::int64_t offset) {
+  if (own.normed.empty()) return {};
+  return {.rows = own.normed.data() + offset, .weight = own.norm_weight.data(), .epsilon = own.norm_epsilon};
+}
+
 double flop_count(const planner::OpSpec& op, const MatmulWork& work) {
   double count = 0;
   for (const MatmulRun& run : work.runs)
@@ -163,11 +169,22 @@ SumTarget sum_target(const planner::OpSpec& op, const Stage& stage, const RankMa
   const RankBuffers& buffers = own.buffers;
   const std::int64_t column_offset = cuts_columns(op) ? row_bytes(planner::product_type(op), stage.first_row) : 0;
   const std::int64_t offset = cuts_columns(op) ? column_offset : stage.first_row * product_row_bytes(op);
+  const bool has_whole_rows = !cuts_columns(op) || stage.row_count == op.n;
   return {.first = buffers.c.data() + offset,
           .columns = cuts_columns(op) ? stage.row_count : op.n,
           .row_stride = op.n,
           .bias = buffers.bias.empty() ? nullptr : buffers.bias.data() + column_offset,
-          .residual = buffers.residual.empty() ? nullptr : buffers.residual.data() + offset};
+          .residual = buffers.residual.empty() ? nullptr : buffers.residual.data() + offset,
+          .norm = has_whole_rows ? norm_target(buffers, offset) : NormTarget{}};
+}
+
+bool norms_after_blocks(const StageList& list) noexcept {
+  return list.op.epilogue.norm != planner::Norm::None && cuts_columns(list.op) && list.stages.size() > 1;
+}
+
+void norm_result(const planner::OpSpec& op, const RankMatrices& own) noexcept {
+  const std::int64_t row_count = operand_shapes(op).c.rows;
+  rms_norm(planner::product_type(op), own.buffers.c.data(), row_count, op.n, norm_target(own.buffers, 0));
 }
 
 void complete_gathered_a(const StageList& list, int rank, const RankMatrices& own) noexcept {

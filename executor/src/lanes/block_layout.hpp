@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "lanes/compute_device.hpp"
+#include "lanes/rms_norm.hpp"
 #include "mc2/executor/buffer.hpp"
 #include "row_splits.hpp"
 #include "stage.hpp"
@@ -98,7 +99,18 @@ struct SumTarget {
   std::int64_t row_stride = 0; ///< in elements, of the residual too
   const std::byte* bias = nullptr;
   const std::byte* residual = nullptr;
+  NormTarget norm = {}; ///< where the block's rows are whole rows of C
+
+  /// Whether the sum goes to C as it is, one row behind the other.
+  [[nodiscard]] bool is_plain() const noexcept {
+    return columns == row_stride && bias == nullptr && residual == nullptr && norm.rows == nullptr;
+  }
 };
+
+/// Whether rows of C are whole, and can be normalised, after the last block only.
+[[nodiscard]] bool norms_after_blocks(const StageList& list) noexcept;
+/// Normalises all rows of C.
+void norm_result(const planner::OpSpec& op, const RankMatrices& own) noexcept;
 
 /// Completes the gathered A that the caller wants once all blocks have come: adds the rank's own rows, and copies those
 /// of the others where they lie block after block.

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "element.hpp"
+#include "lanes/vector_width.hpp"
 #include "mc2/planner/error.hpp"
 
 namespace mc2::executor::lanes {
@@ -28,26 +29,54 @@ struct RunAddends {
   }
 };
 
-template <typename Element>
-void add_to(std::span<float> sums, const Element* addend) {
-  if (addend == nullptr) return;
-  for (std::size_t i = 0; i < sums.size(); ++i) sums[i] += load(addend[i]);
+/// result[i] = left[i] + right[i], of which no two overlap.
+template <typename Left, typename Right, typename Out>
+[[gnu::always_inline]] inline void add(const Left* __restrict left, const Right* __restrict right,
+                                       Out* __restrict result, std::int64_t count) noexcept {
+  for (std::int64_t i = 0; i < count; ++i) store(load(left[i]) + load(right[i]), result[i]);
 }
 
-/// Elements [first, first + count) of the partials.
+/// The same of three.
 template <typename Element>
-void sum_tile(std::span<const std::byte* const> partials, const RunAddends<Element>& addends, Element* result,
-              std::int64_t first, std::int64_t count) {
-  std::array<float, kTileElements> sums;
-  const auto* own = elements<Element>(partials[0]) + first;
-  for (std::int64_t i = 0; i < count; ++i) sums[static_cast<std::size_t>(i)] = load(own[i]);
-  for (const std::byte* partial : partials.subspan(1)) {
-    const auto* addend = elements<Element>(partial) + first;
-    for (std::int64_t i = 0; i < count; ++i) sums[static_cast<std::size_t>(i)] += load(addend[i]);
+[[gnu::always_inline]] inline void add(const Element* __restrict left, const Element* __restrict right,
+                                       const Element* __restrict last, Element* __restrict result,
+                                       std::int64_t count) noexcept {
+  for (std::int64_t i = 0; i < count; ++i) store(load(left[i]) + load(right[i]) + load(last[i]), result[i]);
+}
+
+/// Elements [first, first + count) of the partials, at most kTileElements. The result may be the first partial itself.
+template <typename Element>
+[[gnu::always_inline]] inline void sum_tile_of(std::span<const std::byte* const> partials,
+                                               const RunAddends<Element>& addends, Element* result, std::int64_t first,
+                                               std::int64_t count) noexcept {
+  const std::size_t partial_count = partials.size();
+  const std::size_t addend_count = partial_count + (addends.bias != nullptr) + (addends.residual != nullptr);
+  const auto addend = [&](std::size_t index) {
+    if (index < partial_count) return elements<Element>(partials[index]) + first;
+    return index == partial_count && addends.bias != nullptr ? addends.bias : addends.residual;
+  };
+  const Element* const own = addend(0);
+  if (addend_count == 2 && result != own) return add(own, addend(1), result, count);
+  if (addend_count == 3 && result != own) return add(own, addend(1), addend(2), result, count);
+  alignas(64) std::array<float, kTileElements> tile;
+  float* const sums = tile.data();
+  for (std::int64_t i = 0; i < count; ++i) sums[i] = load(own[i]);
+  for (std::size_t index = 1; index + 1 < addend_count; ++index) {
+    const Element* __restrict next = addend(index);
+    for (std::int64_t i = 0; i < count; ++i) sums[i] += load(next[i]);
   }
-  add_to(std::span(sums).first(static_cast<std::size_t>(count)), addends.bias);
-  add_to(std::span(sums).first(static_cast<std::size_t>(count)), addends.residual);
-  for (std::int64_t i = 0; i < count; ++i) store(sums[static_cast<std::size_t>(i)], result[i]);
+  if (addend_count > 1) return add(sums, addend(addend_count - 1), result, count);
+  for (std::int64_t i = 0; i < count; ++i) store(sums[i], result[i]);
+}
+
+MC2_EVERY_VECTOR_WIDTH void sum_tile(std::span<const std::byte* const> partials, const RunAddends<float>& addends,
+                                     float* result, std::int64_t first, std::int64_t count) noexcept {
+  sum_tile_of(partials, addends, result, first, count);
+}
+
+MC2_EVERY_VECTOR_WIDTH void sum_tile(std::span<const std::byte* const> partials, const RunAddends<Bf16>& addends,
+                                     Bf16* result, std::int64_t first, std::int64_t count) noexcept {
+  sum_tile_of(partials, addends, result, first, count);
 }
 
 template <typename Element>
@@ -58,16 +87,27 @@ void sum_run(std::span<const std::byte* const> partials, const RunAddends<Elemen
   }
 }
 
+/// A whole row of C.
+template <typename Element>
+void norm_row(const Element* sum, std::int64_t row, const SumTarget& target) {
+  constexpr auto kType = sizeof(Element) == sizeof(float) ? planner::DType::F32 : planner::DType::Bf16;
+  NormTarget norm = target.norm;
+  norm.rows += row * target.columns * static_cast<std::int64_t>(sizeof(Element));
+  rms_norm(kType, reinterpret_cast<const std::byte*>(sum), 1, target.columns, norm);
+}
+
 template <typename Element>
 void sum_all(std::span<const std::byte* const> partials, const SumTarget& target, std::int64_t element_count) {
   auto* out = reinterpret_cast<Element*>(target.first);
   const RunAddends<Element> addends{nullptr, elements<Element>(target.residual)};
-  if (target.columns == target.row_stride && target.bias == nullptr)
-    return sum_run(partials, addends, out, 0, element_count);
+  const bool is_by_row = target.columns != target.row_stride || target.bias != nullptr || target.norm.rows != nullptr;
+  if (!is_by_row) return sum_run(partials, addends, out, 0, element_count);
   for (std::int64_t row = 0; row * target.columns < element_count; ++row) {
     RunAddends<Element> of_row = addends.from(row * target.row_stride);
     of_row.bias = elements<Element>(target.bias);
-    sum_run(partials, of_row, out + row * target.row_stride, row * target.columns, target.columns);
+    Element* const sum = out + row * target.row_stride;
+    sum_run(partials, of_row, sum, row * target.columns, target.columns);
+    if (target.norm.rows != nullptr) norm_row(sum, row, target); // while it is in the caches
   }
 }
 

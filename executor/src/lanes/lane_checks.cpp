@@ -54,7 +54,9 @@ std::int64_t operator_bytes(const planner::OpSpec& op) noexcept {
   const OperandShapes shapes = operand_shapes(op);
   const std::int64_t b_count = op.tables ? 1 : 2; // tables are not packed
   const std::int64_t inputs = shapes.a.element_count() + b_count * shapes.b.element_count();
-  const std::int64_t results = shapes.c.element_count() + shapes.bias.element_count() + shapes.residual.element_count();
+  std::int64_t results = 0; // and what they are made with
+  for (const MatrixShape& shape : {shapes.c, shapes.bias, shapes.residual, shapes.norm_weight, shapes.normed})
+    results += shape.element_count();
   const std::int64_t bag_bytes =
       op.tables ? op.tables->table_count * op.m * (op.k + 1) * size_bytes(IndexType::I64) : 0;
   return op.world_size *

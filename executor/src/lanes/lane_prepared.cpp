@@ -72,7 +72,7 @@ void LanePrepared::clear_times() noexcept {
     std::ranges::fill(rank.communication, StageTime{});
     rank.local = {};
   }
-  for (RankState& state : ranks_) state.gathered_end = {};
+  for (RankState& state : ranks_) state.completed_end = {};
 }
 
 void LanePrepared::run_lane(int rank, planner::Lane lane) noexcept {
@@ -111,10 +111,18 @@ void LanePrepared::communicate(int rank) {
       return exchange(exchange_of(rank, part, ready));
     });
   }
+  if (complete(rank)) state_of(rank).completed_end = Clock::now() - control_.start();
+}
+
+bool LanePrepared::complete(int rank) noexcept {
   const RankMatrices& own = matrices_of(rank);
-  if (own.buffers.gathered_a.empty()) return;
+  if (norms_after_blocks(list_)) {
+    norm_result(list_.op, own);
+    return true;
+  }
+  if (own.buffers.gathered_a.empty()) return false;
   complete_gathered_a(list_, rank, own);
-  state_of(rank).gathered_end = Clock::now() - control_.start();
+  return true;
 }
 
 template <typename RunPart>
@@ -196,7 +204,7 @@ LanePrepared::LaneSpan LanePrepared::lane_span() const noexcept {
       if (lane == planner::Lane::Compute && !ranks_[place].local_work.runs.empty())
         span.first = std::min(span.first, rank.local.start);
     }
-    span.last = std::max(span.last, ranks_[place].gathered_end);
+    span.last = std::max(span.last, ranks_[place].completed_end);
   }
   return span;
 }

@@ -43,10 +43,11 @@ class LanePrepared : public Prepared, protected LaneTask {
     std::vector<StagePart> parts; ///< every stage in its slices
     std::vector<MatmulWork> work; ///< by part
     std::unique_ptr<ComputeDevice> device;
-    std::span<std::byte> staging;             ///< BlockExchange's
-    std::vector<Clock::time_point> ready_at;  ///< by part: end on the first lane; published by the rank's signal
-    PieceAddresses pieces;                    ///< of the part that is being exchanged
-    std::chrono::nanoseconds gathered_end{0}; ///< when the caller's gathered A was complete; zero without
+    std::span<std::byte> staging;            ///< BlockExchange's
+    std::vector<Clock::time_point> ready_at; ///< by part: end on the first lane; published by the rank's signal
+    PieceAddresses pieces;                   ///< of the part that is being exchanged
+    /// When what follows the last block was done: the caller's gathered A, the norm of columns; zero without.
+    std::chrono::nanoseconds completed_end{0};
   };
 
   /// When the first lane started and the last ended, since the run's start.
@@ -93,6 +94,8 @@ class LanePrepared : public Prepared, protected LaneTask {
  private:
   void compute(int rank);
   void communicate(int rank);
+  /// What can follow the last block only. Returns whether there is anything.
+  bool complete(int rank) noexcept;
   /// Carries out a stage, part by part.
   template <typename RunPart>
   [[nodiscard]] StageTime run_stage(int rank, planner::Lane lane, std::size_t stage, const RunPart& run_part);

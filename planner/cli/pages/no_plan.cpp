@@ -103,6 +103,7 @@ std::string tune_command(const planner::OpSpec& op, const planner::Fingerprint& 
   if (op.world_size != operator_defaults.ranks) add("ranks", std::to_string(op.world_size));
   if (op.epilogue.has_bias) text += " --bias";
   if (op.epilogue.has_residual) text += " --residual";
+  if (op.epilogue.norm != planner::Norm::None) add("norm", std::string(to_string(op.epilogue.norm)));
   if (op.tables) {
     add("tables", std::to_string(op.tables->table_count));
     add("table-rows", std::to_string(op.tables->row_count));

@@ -390,7 +390,8 @@ export interface ModelLane {
 
 export interface Op {
   dtype: "f32" | "f16" | "bf16" | "i8" | "f8e4m3";
-  epilogue?: "bias" | "residual" | "bias+residual";
+  epilogue?: "bias" | "residual" | "bias+residual" | "rms_norm" | "bias+rms_norm" | "residual+rms_norm" |
+    "bias+residual+rms_norm";
   k: number;
   kind: "matmul_all_reduce" | "matmul_reduce_scatter" | "all_gather_matmul" | "matmul_all_to_all" | "all_to_all_matmul"
     | "embedding_all_to_all";

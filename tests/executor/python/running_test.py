@@ -144,6 +144,25 @@ class NumpyTest(Refusals):
         self.assertEqual([x.ctypes.data for x in prepared.c], addresses)
         np.testing.assert_allclose(c[1], oracle(op, a, b)[1] + 3, atol=1e-4)
 
+    def test_rows_of_the_sum_are_normalised(self):
+        op = mc2.OpSpec("matmul_all_reduce", m=140, n=36, k=24, ranks=RANKS, epilogue="residual+rms_norm")
+        a, b = operands(op)
+        residual, weight = [np.ones((140, 36), np.float32)] * RANKS, [np.linspace(1, 2, 36, dtype=np.float32)] * RANKS
+        prepared = self.prepare(op, [40, 100], a, b, residual=residual, norm_weight=weight, norm_epsilon=0.25)
+        prepared.run()
+        c = oracle(op, a, b)[0] + 1
+        expected = c / np.sqrt(np.mean(c**2, axis=1, keepdims=True) + 0.25) * weight[0]
+        for rank in range(RANKS):
+            np.testing.assert_allclose(prepared.c[rank], c, atol=1e-4)
+            np.testing.assert_allclose(prepared.normed[rank], expected, atol=1e-4)
+        for wrong in (0, -1, float("nan"), float("inf")):
+            self.refused("invalid_spec", "norm_epsilon", self.prepare, op, [140], a, b, residual=residual,
+                         norm_weight=weight, norm_epsilon=wrong)
+        self.refused("invalid_spec", "norm_weight", self.prepare, op, [140], a, b, residual=residual)
+        plain = mc2.OpSpec("matmul_all_reduce", m=140, n=36, k=24, ranks=RANKS)
+        self.refused("invalid_spec", "normed", self.prepare, plain, [140], a, b, normed=residual)
+        self.refused("unsupported", "normed", lambda: self.prepare(plain, [140], a, b).normed)
+
     def test_a_is_gathered_for_the_ranks_that_want_it(self):
         op = mc2.OpSpec("all_gather_matmul", m=140, n=36, k=24, ranks=RANKS)
         a, b = operands(op)

@@ -49,6 +49,9 @@ executor::RankBuffers rank_buffers(const mc2_buffers& from) {
   to.receive_counts = counts_at(from.receive_counts, from.count_count, "buffers.receive_counts");
   to.bias = input_at(from.bias, from.bias_bytes, "buffers.bias");
   to.residual = input_at(from.residual, from.residual_bytes, "buffers.residual");
+  to.norm_weight = input_at(from.norm_weight, from.norm_weight_bytes, "buffers.norm_weight");
+  to.normed = bytes_at<std::byte>(from.normed, from.normed_bytes, "buffers.normed");
+  if (from.norm_epsilon != 0) to.norm_epsilon = static_cast<float>(from.norm_epsilon);
   to.a_scales = input_at(from.a_scales, from.a_scales_bytes, "buffers.a_scales");
   to.b_scales = input_at(from.b_scales, from.b_scales_bytes, "buffers.b_scales");
   to.gathered_a = bytes_at<std::byte>(from.gathered_a, from.gathered_a_bytes, "buffers.gathered_a");
@@ -66,6 +69,8 @@ void check_left_out(const mc2_buffers& from, const planner::OpSpec& op) {
   check(from.a, from.a_bytes, sizes.a_bytes > 0, "buffers.a");
   check(from.bias, from.bias_bytes, sizes.bias_bytes > 0, "buffers.bias");
   check(from.residual, from.residual_bytes, sizes.residual_bytes > 0, "buffers.residual");
+  check(from.norm_weight, from.norm_weight_bytes, sizes.norm_weight_bytes > 0, "buffers.norm_weight");
+  check(from.normed, from.normed_bytes, sizes.normed_bytes > 0, "buffers.normed");
   check(from.a_scales, from.a_scales_bytes, sizes.a_scales_bytes > 0, "buffers.a_scales");
   check(from.b_scales, from.b_scales_bytes, sizes.b_scales_bytes > 0, "buffers.b_scales");
   check(from.bag_offsets, from.bag_offsets_bytes, op.tables.has_value(), "buffers.bag_offsets");

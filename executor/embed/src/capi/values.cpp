@@ -47,6 +47,10 @@ std::optional<planner::EmbeddingTables> read_tables(const mc2_op_spec& op) {
   return planner::EmbeddingTables{op.table_count, op.table_rows, pooling};
 }
 
+planner::Norm read_norm(std::int32_t norm) {
+  return norm == MC2_NORM_NONE ? planner::Norm::None : read_enum(norm, planner::Norm::Rms, "op.norm");
+}
+
 void read_process(const mc2_communicator_options& from, executor::CommunicatorOptions& to) {
   if (from.reserved != 0) fail(MC2_ERROR_STRUCT, "options.reserved", "is not 0; initialise the struct with MC2_INIT");
   if (from.process_key != nullptr)
@@ -60,7 +64,6 @@ void read_process(const mc2_communicator_options& from, executor::CommunicatorOp
 
 planner::OpSpec read_op(const mc2_op_spec* address) {
   const auto op = read_struct(address, "op");
-  if (op.reserved != 0) fail(MC2_ERROR_STRUCT, "op.reserved", "is not 0; initialise the struct with MC2_INIT");
   planner::OpSpec spec;
   spec.kind = read_kind(op.kind);
   spec.m = op.m;
@@ -69,7 +72,7 @@ planner::OpSpec read_op(const mc2_op_spec* address) {
   spec.dtype = read_enum(op.dtype, planner::DType::F8E4m3, "op.dtype");
   spec.world_size = op.world_size;
   spec.tables = read_tables(op);
-  spec.epilogue = {op.has_bias != 0, op.has_residual != 0};
+  spec.epilogue = {op.has_bias != 0, op.has_residual != 0, read_norm(op.norm)};
   take(spec.validate());
   return spec;
 }
@@ -84,6 +87,7 @@ mc2_op_spec write_op(const planner::OpSpec& spec) {
   op.world_size = spec.world_size;
   op.has_bias = spec.epilogue.has_bias ? 1 : 0;
   op.has_residual = spec.epilogue.has_residual ? 1 : 0;
+  op.norm = static_cast<std::int32_t>(spec.epilogue.norm);
   if (spec.tables) {
     op.table_count = spec.tables->table_count;
     op.table_rows = spec.tables->row_count;
@@ -105,6 +109,8 @@ mc2_operand_sizes operand_sizes(const planner::OpSpec& op) {
   told.c_bytes = bytes(shapes.c, product);
   told.bias_bytes = bytes(shapes.bias, product);
   told.residual_bytes = bytes(shapes.residual, product);
+  told.norm_weight_bytes = bytes(shapes.norm_weight, product);
+  told.normed_bytes = bytes(shapes.normed, product);
   told.a_scales_bytes = bytes(shapes.a_scales, scale);
   told.b_scales_bytes = bytes(shapes.b_scales, scale);
   if (planner::traits_of(op.kind).gathers_a) told.gathered_a_bytes = bytes(executor::gathered_a_shape(op), operand);

@@ -26,8 +26,10 @@ struct OperandShapes {
                  ///< 0, 1, ... sent, one below the other, m / ranks rows each. embedding_all_to_all: [m / ranks,
                  ///< ranks n], a sample's features of rank 0's tables first, then those of rank 1's
   // Empty where the operator has none:
-  MatrixShape bias = {};     ///< [1, n]
-  MatrixShape residual = {}; ///< C's
+  MatrixShape bias = {};        ///< [1, n]
+  MatrixShape residual = {};    ///< C's
+  MatrixShape norm_weight = {}; ///< [1, n]
+  MatrixShape normed = {};      ///< C's
   /// i8: [1, 1], of the rank's A; [1, ranks], of all, for kinds that communicate first. f8e4m3: [1, 1], for kinds that
   /// communicate first of all ranks' A, the same on all.
   MatrixShape a_scales = {};
@@ -52,10 +54,12 @@ struct EmbeddingBags {
   IndexType type = IndexType::I64;    ///< of both
 };
 
+inline constexpr float kUsualNormEpsilon = 1e-6F; ///< of Llama's and Qwen's models
+
 /// The caller's matrices of one rank, row-major and densely packed, as operand_shapes() says, in memory of the rank's
-/// device. A and B are of the operator's element type, C, bias and residual of planner::product_type(), scales f32.
-/// Never owned: they must outlive every `Prepared` made from them. What is written must not overlap another buffer, C
-/// not even the residual: it may hold intermediate sums.
+/// device. A and B are of the operator's element type, C, what it is made with and what is made of it of
+/// planner::product_type(), scales f32. Never owned: they must outlive every `Prepared` made from them. What is written
+/// must not overlap another buffer, C not even the residual: it may hold intermediate sums.
 struct RankBuffers {
   std::span<const std::byte> a;
   std::span<const std::byte> b; ///< read while preparing at the latest where a backend packs weights
@@ -68,10 +72,13 @@ struct RankBuffers {
   /// order of the ranks. Empty, on all ranks: m / ranks rows each. Numbers in memory of this process, read by prepare()
   /// only.
   std::span<const std::int64_t> send_counts{}, receive_counts{};
-  std::span<const std::byte> bias = {};     ///< read by every run, as is all that follows; empty without
-  std::span<const std::byte> residual = {}; ///< empty without
-  std::span<const std::byte> a_scales = {}; ///< i8, f8e4m3: A's elements count times this; empty otherwise
-  std::span<const std::byte> b_scales = {}; ///< i8: of each column of B; f8e4m3: of B; empty otherwise
+  std::span<const std::byte> bias = {};        ///< read by every run, as is all that follows; empty without
+  std::span<const std::byte> residual = {};    ///< empty without
+  std::span<const std::byte> norm_weight = {}; ///< of each column; empty without a norm
+  std::span<std::byte> normed = {};            ///< written by every run: C's rows, normalised; empty without a norm
+  float norm_epsilon = kUsualNormEpsilon;      ///< added to the mean of a row's squares; more than 0
+  std::span<const std::byte> a_scales = {};    ///< i8, f8e4m3: A's elements count times this; empty otherwise
+  std::span<const std::byte> b_scales = {};    ///< i8: of each column of B; f8e4m3: of B; empty otherwise
   /// all_gather_matmul: where every run puts the rows of A of all ranks, [m, k], equal to them to the bit; preparing
   /// may write there, too. Empty on a rank that does not want them.
   std::span<std::byte> gathered_a = {};

@@ -25,19 +25,19 @@ class ResidentProblem {
 
   /// To hand to prepare(). Valid as long as *this, also after a move.
   [[nodiscard]] std::span<const RankBuffers> buffers() const noexcept;
-  /// A and B as the ranks see them; C and the gathered A as fetch_results() left them.
+  /// A and B as the ranks see them; what runs write as fetch_results() left them.
   [[nodiscard]] const RandomProblem& host() const noexcept { return host_; }
 
-  /// Fills every C and gathered A with the NaN poison, so that what a run leaves out is found.
+  /// Fills all that runs write with the NaN poison, so that what a run leaves out is found.
   void poison();
   /// New numbers in every A, or new bags.
   void refill_a(std::uint64_t seed);
-  /// Brings every C and gathered A to host(). Nothing to do with host memory.
+  /// Brings all that runs write to host(). Nothing to do with host memory.
   void fetch_results();
 
  private:
   struct RankMirror { ///< null where the operator has no such operand
-    std::unique_ptr<RankMemory> a, b, c, gathered_a, offsets, indices;
+    std::unique_ptr<RankMemory> a, b, c, normed, gathered_a, offsets, indices;
     std::vector<std::unique_ptr<RankMemory>> others; ///< epilogue and scales
   };
 

@@ -12,8 +12,7 @@ bool is_dense(const lanes::SumTarget& sum) { return sum.columns == sum.row_strid
 
 void finish_sum(const BlockExchange& block) {
   const std::byte* const sum = sum_arrival(block);
-  const bool is_finished = sum == block.sum.first && block.sum.bias == nullptr && block.sum.residual == nullptr;
-  if (!is_finished) lanes::sum_in_rank_order(block.dtype, {&sum, 1}, block.sum, block.element_count);
+  if (!block.sum.is_plain()) lanes::sum_in_rank_order(block.dtype, {&sum, 1}, block.sum, block.element_count);
 }
 
 } // namespace

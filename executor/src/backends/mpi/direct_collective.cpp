@@ -68,8 +68,7 @@ class DirectCollective : public Collective {
     std::ranges::transform(block.pieces->sources, pieces_.begin(),
                            [&](const std::byte* piece) { return piece + offset; });
     const lanes::SumTarget& target = part.target;
-    const bool is_plain = target.columns == target.row_stride && target.bias == nullptr && target.residual == nullptr;
-    if (!is_plain || block.dtype != planner::DType::F32)
+    if (!target.is_plain() || block.dtype != planner::DType::F32)
       return lanes::sum_in_rank_order(block.dtype, pieces_, target, part.count);
     std::ranges::transform(pieces_, f32_pieces_.begin(),
                            [](const std::byte* piece) { return reinterpret_cast<const float*>(piece); });

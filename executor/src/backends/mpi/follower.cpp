@@ -1,3 +1,4 @@
+#include <bit>
 #include <map>
 #include <memory>
 #include <vector>
@@ -79,7 +80,10 @@ class Follower {
     own.bags.offsets = place(order);
     own.bags.indices = place(order);
     own.gathered_a = place(order);
+    own.norm_weight = place(order);
+    own.normed = place(order);
     own.bags.type = static_cast<IndexType>(order.number());
+    own.norm_epsilon = std::bit_cast<float>(static_cast<std::int32_t>(order.number()));
     return own;
   }
 

@@ -16,6 +16,7 @@ void put_operator(Message& message, const planner::OpSpec& op) {
   message.put(static_cast<std::int64_t>(op.kind)).put(op.m).put(op.n).put(op.k);
   message.put(static_cast<std::int64_t>(op.dtype)).put(op.world_size);
   message.put(op.epilogue.has_bias ? 1 : 0).put(op.epilogue.has_residual ? 1 : 0);
+  message.put(static_cast<std::int64_t>(op.epilogue.norm));
   message.put(op.tables ? 1 : 0);
   if (!op.tables) return;
   message.put(op.tables->table_count).put(op.tables->row_count);
@@ -32,6 +33,7 @@ planner::OpSpec get_operator(Message& message) {
   op.world_size = static_cast<int>(message.number());
   op.epilogue.has_bias = message.number() != 0;
   op.epilogue.has_residual = message.number() != 0;
+  op.epilogue.norm = static_cast<planner::Norm>(message.number());
   if (message.number() == 0) return op;
   op.tables.emplace();
   op.tables->table_count = message.number();
@@ -72,7 +74,7 @@ PrepareRequest get_request(Message& message) {
   return request;
 }
 
-std::array<std::pair<std::span<const std::byte>, const char*>, 10> named_operands(const RankBuffers& own) {
+std::array<std::pair<std::span<const std::byte>, const char*>, 12> named_operands(const RankBuffers& own) {
   return {{{own.a, "A"},
            {own.b, "B"},
            {own.c, "C"},
@@ -82,7 +84,9 @@ std::array<std::pair<std::span<const std::byte>, const char*>, 10> named_operand
            {own.b_scales, "scales of B"},
            {own.bags.offsets, "bags' offsets"},
            {own.bags.indices, "bags' indices"},
-           {own.gathered_a, "gathered A"}}};
+           {own.gathered_a, "gathered A"},
+           {own.norm_weight, "weight of the norm"},
+           {own.normed, "normed"}}};
 }
 
 void put_numbers(Message& message, std::span<const std::int64_t> numbers) {

@@ -38,15 +38,28 @@ enum class Collective : std::uint8_t { AllReduce = 1, ReduceScatter = 2, AllGath
 /// Where blocks are cut from the product: runs of its rows, or of its columns.
 enum class CutAxis : std::uint8_t { Rows = 1, Columns = 2 };
 
-/// What is added to the product: C = op(A, B) + bias + residual (docs/operators.md).
+/// What the rows of C are divided by to make a second result. Values are stored: never renumber.
+enum class Norm : std::uint8_t {
+  None = 0,
+  Rms = 1, ///< the root of the mean of their squares (Zhang and Sennrich, "Root mean square layer normalization", 2019)
+};
+
+/// "none" or "rms".
+[[nodiscard]] std::string_view to_string(Norm norm) noexcept;
+/// Errors: UnknownName, listing the legal names.
+[[nodiscard]] Result<Norm> parse_norm(std::string_view text);
+
+/// What is done to the product: C = op(A, B) + bias + residual, and beside it C's rows normalised
+/// (docs/operators.md).
 struct Epilogue {
   bool has_bias = false;     ///< one number per column, [n]
   bool has_residual = false; ///< a matrix of C's shape
-  [[nodiscard]] bool is_empty() const noexcept { return !has_bias && !has_residual; }
+  Norm norm = Norm::None;    ///< of kinds that sum
+  [[nodiscard]] bool is_empty() const noexcept { return *this == Epilogue{}; }
   auto operator<=>(const Epilogue&) const = default;
 };
 
-/// "none", "bias", "residual" or "bias+residual".
+/// "none", or what it has in this order: "bias+residual+rms_norm".
 [[nodiscard]] std::string_view to_string(const Epilogue& epilogue) noexcept;
 /// Errors: UnknownName, listing the legal names.
 [[nodiscard]] Result<Epilogue> parse_epilogue(std::string_view name);
@@ -90,8 +103,9 @@ struct OpSpec {
 
   /// Errors: InvalidSpec naming the first field outside its legal range (sizes 1..kMaxSize, ranks 2..kMaxWorldSize),
   /// m when the ranks hold shards of rows and do not divide it, n when the tables do not divide it, tables when the
-  /// kind needs them and has none or the reverse, epilogue or dtype when the kind pools, or when an operand would
-  /// exceed kMaxOperandBytes, or k when sums of i8 products could exceed 32 bits (kMaxI8K).
+  /// kind needs them and has none or the reverse, epilogue or dtype when the kind pools, norm when the kind does not
+  /// sum, or when an operand would exceed kMaxOperandBytes, or k when sums of i8 products could exceed 32 bits
+  /// (kMaxI8K).
   [[nodiscard]] Result<void> validate() const;
 
   /// Flops of one rank: 2 m n k of a matmul, m n k of pooling.

@@ -12,7 +12,7 @@ import {WhatIf} from "./what_if";
 /** What the form holds; every field is a parameter of GET /v1/plan of the same name. */
 type Question = Record<"op" | "m" | "n" | "k" | "dtype" | "ranks" | "machine", string> & Record<string, string>;
 
-const fieldNames = ["op", "m", "n", "k", "dtype", "ranks", "machine", "bias", "residual", "tables", "table_rows", "pooling"];
+const fieldNames = ["op", "m", "n", "k", "dtype", "ranks", "machine", "bias", "residual", "norm", "tables", "table_rows", "pooling"];
 
 export function questionOf(op: Op, machine: string): Question {
   const epilogue = (op.epilogue ?? "").split("+");
@@ -26,6 +26,7 @@ export function questionOf(op: Op, machine: string): Question {
     machine,
     ...(epilogue.includes("bias") ? {bias: "true"} : {}),
     ...(epilogue.includes("residual") ? {residual: "true"} : {}),
+    ...(epilogue.includes("rms_norm") ? {norm: "rms"} : {}),
     ...(op.tables
       ? {tables: String(op.tables.count), table_rows: String(op.tables.row_count), pooling: op.tables.pooling}
       : {}),
@@ -107,6 +108,7 @@ function QuestionForm({question, machines}: {question: Question; machines: Machi
       {number("ranks")}
       {choice("machine", "Machine", machineChoices(machines))}
       {!hasTables && ["bias", "residual"].map(flag)}
+      {!hasTables && choice("norm", "norm", same(["", "rms"]))}
       <button type="submit">Ask for the plan</button>
     </form>
   );
