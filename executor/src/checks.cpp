@@ -33,7 +33,7 @@ std::vector<NamedBytes> all_matrices(const planner::OpSpec& op, std::span<const 
     matrices.push_back({rank + "bias", buffers[i].bias, shapes.bias, product_type(op)});
     matrices.push_back({rank + "residual", buffers[i].residual, shapes.residual, product_type(op)});
     matrices.push_back({rank + "weight of the norm", buffers[i].norm_weight, shapes.norm_weight, product_type(op)});
-    matrices.push_back({rank + "normed C", buffers[i].normed, shapes.normed, product_type(op), true});
+    matrices.push_back({rank + "normed", buffers[i].normed, shapes.normed, product_type(op), true});
     matrices.push_back({rank + "scales of A", buffers[i].a_scales, shapes.a_scales});
     matrices.push_back({rank + "scales of B", buffers[i].b_scales, shapes.b_scales});
     if (!buffers[i].gathered_a.empty())
@@ -158,8 +158,9 @@ Result<void> check_is_plain(const planner::OpSpec& op, std::string_view backend)
   if (op.dtype == planner::DType::I8)
     return Error{ErrorCode::Unsupported, "dtype", prefix + "does not run i8; the host backend may"};
   if (!op.epilogue.is_empty())
-    return Error{ErrorCode::Unsupported, "epilogue",
-                 prefix + "adds no " + std::string(to_string(op.epilogue)) + "; add it to the result, or use host"};
+    return Error{
+        ErrorCode::Unsupported, "epilogue",
+        prefix + "has no epilogue " + std::string(to_string(op.epilogue)) + "; apply it to the result, or use host"};
   return {};
 }
 

@@ -47,7 +47,7 @@ bool rounds_before_residual(const planner::OpSpec& op) {
 
 /// A sum that a collective may round to a short type before bias and residual are added to it.
 bool rounds_before_epilogue(const planner::OpSpec& op) {
-  return planner::sums_over_ranks(op.kind) && !op.epilogue.is_empty() && rounds_to_short_type(op);
+  return planner::sums_over_ranks(op.kind) && op.epilogue.adds() && rounds_to_short_type(op);
 }
 
 std::vector<double> read_all(planner::DType dtype, std::span<const std::byte> bytes) {

@@ -67,8 +67,8 @@ struct OpOptions {
   int ranks = 2;
   std::optional<std::int64_t> tables, table_rows; ///< of embedding_all_to_all
   std::optional<std::string> pooling;
-  planner::Epilogue epilogue = {}; ///< without the norm
-  std::optional<std::string> norm = {};
+  planner::Epilogue epilogue = {};
+  std::optional<std::string> norm = {}; ///< instead of the epilogue's
   GivenOptions given;
 
   /// @param is_required  whether --m, --n and --k must be given

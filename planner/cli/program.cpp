@@ -39,8 +39,9 @@ std::string option_of(const std::string& field) {
                                 std::pair{"objective_quantile", "--objective"},
                                 std::pair{"formula_contention", "--contention"},
                                 std::pair{"block_overhead_us", "--block-overhead"}};
-  constexpr std::array kSameNames{"m",        "n",      "k",      "op",      "dtype",      "ranks",  "backend", "link",
-                                  "strategy", "blocks", "tables", "pooling", "contention", "device", "topology"};
+  constexpr std::array kSameNames{"m",       "n",          "k",        "op",      "dtype",  "ranks",
+                                  "backend", "link",       "strategy", "blocks",  "tables", "pooling",
+                                  "norm",    "contention", "device",   "topology"};
   for (const auto& [name, option] : kOptions)
     if (field == name) return option;
   return std::find(kSameNames.begin(), kSameNames.end(), field) == kSameNames.end() ? field : "--" + field;

@@ -41,7 +41,8 @@ Result<void> validate_tables(const OpSpec& op) {
   if (!is_pooled) return {};
   if (!op.epilogue.is_empty())
     return Error{ErrorCode::InvalidSpec, "epilogue",
-                 "is added to products; " + std::string(to_string(op.kind)) + " has none"};
+                 "is " + std::string(to_string(op.epilogue)) + ", which is for products; " +
+                     std::string(to_string(op.kind)) + " has none"};
   if (has_scales(op.dtype))
     return Error{ErrorCode::InvalidSpec, "dtype",
                  "is " + std::string(to_string(op.dtype)) + "; tables are f32, f16 or bf16"};

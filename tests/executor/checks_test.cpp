@@ -28,7 +28,7 @@ std::string refusal_of(const OpSpec& spec, std::vector<RankBuffers> buffers, con
 TEST(CheckIsPlain, RefusesEpiloguesAndI8NamingThem) {
   EXPECT_TRUE(check_is_plain(op(8), "toy"));
   EXPECT_THAT(check_is_plain(op(8, planner::DType::F32, {.has_bias = true}), "toy").error().text(),
-              HasSubstr("the toy backend adds no bias"));
+              HasSubstr("the toy backend has no epilogue bias"));
   EXPECT_EQ(check_is_plain(op(8, planner::DType::I8), "toy").error().field, "dtype");
 }
 

@@ -262,6 +262,9 @@ TEST(Exporter, TilingsRefuseWhatTheyCannotExpress) {
   EXPECT_EQ(exporter->write(std::vector{ExportItem{plan_of({128, 256, 640}), {}}}, {}).error().code,
             ErrorCode::Infeasible);
   EXPECT_EQ(exporter->write(std::vector{short_first(), short_first()}, {}).error().code, ErrorCode::InvalidSpec);
+  ExportItem normed = short_first();
+  normed.plan.op.epilogue.norm = planner::Norm::Rms;
+  EXPECT_THAT(exporter->write(std::vector{normed}, {}).error().message, HasSubstr("no field for a norm"));
   ExportItem columns{plan_of({1024}), {}};
   columns.plan.op.kind = planner::OpKind::MatmulAllReduce;
   columns.plan.op.m = 4; // few rows are cut along n

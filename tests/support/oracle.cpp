@@ -231,8 +231,7 @@ std::vector<std::vector<double>> naive_results(const planner::OpSpec& op,
 }
 
 double allowed_error(const planner::OpSpec& op) {
-  const double terms =
-      static_cast<double>(op.k) * op.world_size + (op.epilogue.has_bias || op.epilogue.has_residual ? 2 : 0);
+  const double terms = static_cast<double>(op.k) * op.world_size + (op.epilogue.adds() ? 2 : 0);
   switch (op.dtype) {
     case planner::DType::F32: return 0x1p-24 * terms * 4;
     case planner::DType::F16: return 0x1p-11 * terms;

@@ -146,11 +146,13 @@ class Binder {
     buffers.bias = read(arrays_.bias, "bias", shapes_.bias, product);
     buffers.residual = read(arrays_.residual, "residual", shapes_.residual, product);
     buffers.norm_weight = read(arrays_.norm_weight, "norm_weight", shapes_.norm_weight, product);
-    if (shapes_.normed.element_count() == 0)
+    if (shapes_.normed.element_count() == 0) {
       refuse_given(arrays_.normed, "normed");
-    else
+      refuse_given(py::cast(arrays_.norm_epsilon), "norm_epsilon");
+    } else {
       buffers.normed = to_write(of_rank(arrays_.normed, "normed", rank, rank_count_),
                                 {field("normed", rank), shapes_.normed, product});
+    }
     buffers.norm_epsilon = arrays_.norm_epsilon.value_or(buffers.norm_epsilon);
     buffers.a_scales = read(arrays_.a_scales, "a_scales", shapes_.a_scales, DType::F32);
     buffers.b_scales = read(arrays_.b_scales, "b_scales", shapes_.b_scales, DType::F32);

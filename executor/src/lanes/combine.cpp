@@ -11,7 +11,7 @@
 namespace mc2::executor::lanes {
 namespace {
 
-constexpr std::int64_t kTileElements = 1024; // the accumulators stay in the first-level cache
+constexpr std::int64_t kTileElements = kNormTile; // the accumulators stay in the first-level cache
 
 template <typename Element>
 const Element* elements(const std::byte* bytes) {
@@ -36,6 +36,12 @@ template <typename Left, typename Right, typename Out>
   for (std::int64_t i = 0; i < count; ++i) store(load(left[i]) + load(right[i]), result[i]);
 }
 
+template <typename Element>
+[[gnu::always_inline]] inline void add_to(Element* __restrict result, const Element* __restrict addend,
+                                          std::int64_t count) noexcept {
+  for (std::int64_t i = 0; i < count; ++i) store(load(result[i]) + load(addend[i]), result[i]);
+}
+
 /// The same of three.
 template <typename Element>
 [[gnu::always_inline]] inline void add(const Element* __restrict left, const Element* __restrict right,
@@ -56,7 +62,8 @@ template <typename Element>
     return index == partial_count && addends.bias != nullptr ? addends.bias : addends.residual;
   };
   const Element* const own = addend(0);
-  if (addend_count == 2 && result != own) return add(own, addend(1), result, count);
+  if (addend_count == 2 && result == own) return add_to(result, addend(1), count);
+  if (addend_count == 2) return add(own, addend(1), result, count);
   if (addend_count == 3 && result != own) return add(own, addend(1), addend(2), result, count);
   alignas(64) std::array<float, kTileElements> tile;
   float* const sums = tile.data();
@@ -79,35 +86,37 @@ MC2_EVERY_VECTOR_WIDTH void sum_tile(std::span<const std::byte* const> partials,
   sum_tile_of(partials, addends, result, first, count);
 }
 
+/// A run of elements, the sum of whose squares is returned where it `is_normed`.
 template <typename Element>
-void sum_run(std::span<const std::byte* const> partials, const RunAddends<Element>& addends, Element* result,
-             std::int64_t first, std::int64_t count) {
+float sum_run(std::span<const std::byte* const> partials, const RunAddends<Element>& addends, Element* result,
+              std::int64_t first, std::int64_t count, bool is_normed = false) {
+  float squares = 0;
   for (std::int64_t at = 0; at < count; at += kTileElements) {
-    sum_tile(partials, addends.from(at), result + at, first + at, std::min(kTileElements, count - at));
+    const std::int64_t length = std::min(kTileElements, count - at);
+    sum_tile(partials, addends.from(at), result + at, first + at, length);
+    if (is_normed) squares += sum_of_squares(result + at, length);
   }
-}
-
-/// A whole row of C.
-template <typename Element>
-void norm_row(const Element* sum, std::int64_t row, const SumTarget& target) {
-  constexpr auto kType = sizeof(Element) == sizeof(float) ? planner::DType::F32 : planner::DType::Bf16;
-  NormTarget norm = target.norm;
-  norm.rows += row * target.columns * static_cast<std::int64_t>(sizeof(Element));
-  rms_norm(kType, reinterpret_cast<const std::byte*>(sum), 1, target.columns, norm);
+  return squares;
 }
 
 template <typename Element>
 void sum_all(std::span<const std::byte* const> partials, const SumTarget& target, std::int64_t element_count) {
   auto* out = reinterpret_cast<Element*>(target.first);
+  auto* normed = reinterpret_cast<Element*>(target.norm.rows);
   const RunAddends<Element> addends{nullptr, elements<Element>(target.residual)};
-  const bool is_by_row = target.columns != target.row_stride || target.bias != nullptr || target.norm.rows != nullptr;
-  if (!is_by_row) return sum_run(partials, addends, out, 0, element_count);
-  for (std::int64_t row = 0; row * target.columns < element_count; ++row) {
+  const bool is_normed = normed != nullptr;
+  if (target.columns == target.row_stride && target.bias == nullptr && !is_normed) {
+    sum_run(partials, addends, out, 0, element_count);
+    return;
+  }
+  for (std::int64_t row = 0; row * target.columns < element_count; ++row, out += target.row_stride) {
     RunAddends<Element> of_row = addends.from(row * target.row_stride);
     of_row.bias = elements<Element>(target.bias);
-    Element* const sum = out + row * target.row_stride;
-    sum_run(partials, of_row, sum, row * target.columns, target.columns);
-    if (target.norm.rows != nullptr) norm_row(sum, row, target); // while it is in the caches
+    const float squares = sum_run(partials, of_row, out, row * target.columns, target.columns, is_normed);
+    if (!is_normed) continue;
+    scale_row(out, target.columns, elements<Element>(target.norm.weight),
+              norm_factor(squares, target.columns, target.norm.epsilon), normed); // while the row is in the caches
+    normed += target.columns;
   }
 }
 

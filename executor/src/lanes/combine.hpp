@@ -11,9 +11,8 @@ namespace mc2::executor::lanes {
 
 /// Element i of the target = partials[0][i] + partials[1][i] + ... + bias + residual in this order, accumulated in
 /// f32 and rounded once to `dtype`, and each row is normalised after that where the target says so: every rank that
-/// sums the same partials gets the same bits. `dtype` is F32 or
-/// Bf16; the target overlaps no partial but a single one that it equals, and `element_count` is a multiple of its
-/// columns.
+/// sums the same partials gets the same bits. `dtype` is F32 or Bf16; the target overlaps no partial but a single one
+/// that it equals, and `element_count` is a multiple of its columns.
 void sum_in_rank_order(planner::DType dtype, std::span<const std::byte* const> partials, const SumTarget& target,
                        std::int64_t element_count) noexcept;
 

@@ -1,5 +1,6 @@
 #include "lanes/rms_norm.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -28,57 +29,66 @@ constexpr std::int64_t kFloats = 4, kVectors = 4; ///< sums side by side: the sa
 }
 
 template <typename Element>
-[[gnu::always_inline]] inline float sum_of_squares(const Element* row, std::int64_t count) noexcept {
+[[gnu::always_inline]] inline float squares_of(const Element* tile, std::int64_t count) noexcept {
   Floats sums[kVectors] = {};
   std::int64_t i = 0;
   for (; i + kVectors * kFloats <= count; i += kVectors * kFloats) {
     for (std::int64_t at = 0; at < kVectors; ++at) {
-      const Floats values = load_floats(row + i + at * kFloats);
+      const Floats values = load_floats(tile + i + at * kFloats);
       sums[at] += values * values;
     }
   }
   float sum = 0;
-  for (; i < count; ++i) sum += load(row[i]) * load(row[i]);
+  for (; i < count; ++i) sum += load(tile[i]) * load(tile[i]);
   const Floats all = (sums[0] + sums[1]) + (sums[2] + sums[3]);
   for (std::int64_t at = 0; at < kFloats; ++at) sum += all[at];
   return sum;
 }
 
 template <typename Element>
-[[gnu::always_inline]] inline void normalise(const Element* __restrict row, std::int64_t count,
-                                             const Element* __restrict weight, float epsilon,
-                                             Element* __restrict normed) noexcept {
-  const float factor = 1.0F / std::sqrt(sum_of_squares(row, count) / static_cast<float>(count) + epsilon);
-  for (std::int64_t i = 0; i < count; ++i) store(load(row[i]) * factor * load(weight[i]), normed[i]);
+[[gnu::always_inline]] inline void scale(const Element* __restrict row, std::int64_t columns,
+                                         const Element* __restrict weight, float factor,
+                                         Element* __restrict normed) noexcept {
+  for (std::int64_t i = 0; i < columns; ++i) store(load(row[i]) * factor * load(weight[i]), normed[i]);
 }
 
-MC2_EVERY_VECTOR_WIDTH void normalise_f32(const float* row, std::int64_t count, const float* weight, float epsilon,
-                                          float* normed) noexcept {
-  normalise(row, count, weight, epsilon, normed);
-}
-
-MC2_EVERY_VECTOR_WIDTH void normalise_bf16(const Bf16* row, std::int64_t count, const Bf16* weight, float epsilon,
-                                           Bf16* normed) noexcept {
-  normalise(row, count, weight, epsilon, normed);
-}
-
-template <typename Element, typename Normalise>
-void for_each_row(const std::byte* rows, std::int64_t row_count, std::int64_t columns, const NormTarget& target,
-                  const Normalise& normalise_row) noexcept {
+template <typename Element>
+void norm_rows(const std::byte* rows, std::int64_t row_count, std::int64_t columns, const NormTarget& target) noexcept {
   const auto* row = reinterpret_cast<const Element*>(rows);
   const auto* weight = reinterpret_cast<const Element*>(target.weight);
   auto* normed = reinterpret_cast<Element*>(target.rows);
-  for (std::int64_t i = 0; i < row_count; ++i, row += columns, normed += columns)
-    normalise_row(row, columns, weight, target.epsilon, normed);
+  for (std::int64_t i = 0; i < row_count; ++i, row += columns, normed += columns) {
+    float squares = 0;
+    for (std::int64_t first = 0; first < columns; first += kNormTile)
+      squares += sum_of_squares(row + first, std::min(kNormTile, columns - first));
+    scale_row(row, columns, weight, norm_factor(squares, columns, target.epsilon), normed);
+  }
 }
 
 } // namespace
 
+float sum_of_squares(const float* tile, std::int64_t count) noexcept { return squares_of(tile, count); }
+float sum_of_squares(const Bf16* tile, std::int64_t count) noexcept { return squares_of(tile, count); }
+
+float norm_factor(float square_sum, std::int64_t columns, float epsilon) noexcept {
+  return 1.0F / std::sqrt(square_sum / static_cast<float>(columns) + epsilon);
+}
+
+MC2_EVERY_VECTOR_WIDTH void scale_row(const float* row, std::int64_t columns, const float* weight, float factor,
+                                      float* normed) noexcept {
+  scale(row, columns, weight, factor, normed);
+}
+
+MC2_EVERY_VECTOR_WIDTH void scale_row(const Bf16* row, std::int64_t columns, const Bf16* weight, float factor,
+                                      Bf16* normed) noexcept {
+  scale(row, columns, weight, factor, normed);
+}
+
 void rms_norm(planner::DType dtype, const std::byte* rows, std::int64_t row_count, std::int64_t columns,
               const NormTarget& target) noexcept {
-  if (dtype == planner::DType::F32) return for_each_row<float>(rows, row_count, columns, target, normalise_f32);
+  if (dtype == planner::DType::F32) return norm_rows<float>(rows, row_count, columns, target);
   MC2_CHECK(dtype == planner::DType::Bf16, "a type that no sum on the host has reached the norm");
-  for_each_row<Bf16>(rows, row_count, columns, target, normalise_bf16);
+  norm_rows<Bf16>(rows, row_count, columns, target);
 }
 
 } // namespace mc2::executor::lanes

@@ -38,12 +38,13 @@ Result<planner::OpSpec> read_shape(const CsvRow& row, const OpOptions& defaults)
     const auto epilogue = planner::parse_epilogue(row.text(kEpilogue));
     if (!epilogue) return Error{epilogue.error().code, row.place(kEpilogue), epilogue.error().text()};
     op.epilogue = epilogue.value();
+    op.norm.reset();
   }
   auto spec = op.spec();
   if (spec) return spec;
+  const std::string field = spec.error().field == "norm" && row.has(kEpilogue) ? "epilogue" : spec.error().field;
   for (std::size_t column = 0; column < kColumns.size(); ++column)
-    if (spec.error().field == kColumns[column].name)
-      return Error{spec.error().code, row.place(column), spec.error().text()};
+    if (field == kColumns[column].name) return Error{spec.error().code, row.place(column), spec.error().text()};
   return Error{spec.error().code, row.place(kM), spec.error().text()};
 }
 

@@ -161,6 +161,7 @@ class NumpyTest(Refusals):
         self.refused("invalid_spec", "norm_weight", self.prepare, op, [140], a, b, residual=residual)
         plain = mc2.OpSpec("matmul_all_reduce", m=140, n=36, k=24, ranks=RANKS)
         self.refused("invalid_spec", "normed", self.prepare, plain, [140], a, b, normed=residual)
+        self.refused("invalid_spec", "norm_epsilon", self.prepare, plain, [140], a, b, norm_epsilon=1e-5)
         self.refused("unsupported", "normed", lambda: self.prepare(plain, [140], a, b).normed)
 
     def test_a_is_gathered_for_the_ranks_that_want_it(self):

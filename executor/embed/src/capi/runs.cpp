@@ -73,6 +73,8 @@ void check_left_out(const mc2_buffers& from, const planner::OpSpec& op) {
   check(from.normed, from.normed_bytes, sizes.normed_bytes > 0, "buffers.normed");
   check(from.a_scales, from.a_scales_bytes, sizes.a_scales_bytes > 0, "buffers.a_scales");
   check(from.b_scales, from.b_scales_bytes, sizes.b_scales_bytes > 0, "buffers.b_scales");
+  if (from.norm_epsilon != 0 && sizes.normed_bytes == 0)
+    fail(MC2_ERROR_INVALID_SPEC, "buffers.norm_epsilon", "is given, but " + op.text() + " has none; needs 0");
   check(from.bag_offsets, from.bag_offsets_bytes, op.tables.has_value(), "buffers.bag_offsets");
   check(from.bag_indices, from.bag_indices_bytes, op.tables.has_value(), "buffers.bag_indices");
   check(from.gathered_a, from.gathered_a_bytes, sizes.gathered_a_bytes > 0, "buffers.gathered_a");

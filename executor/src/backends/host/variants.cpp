@@ -51,7 +51,7 @@ constexpr std::array kMechanisms{
     MechanismRow{"push", Mechanism::Push, &runs_any, "every kind", true, kInitiatorOnly},
 };
 
-/// Sums go to rows of C as they are: no columns, bias or residual. Only "direct" knows those.
+/// Sums go to rows of C as they are: no columns, bias, residual or norm. Only "direct" knows those.
 bool is_plain(const OpSpec& op) { return op.epilogue.is_empty() && planner::cut_axis(op) == planner::CutAxis::Rows; }
 
 bool runs(const MechanismRow& row, const OpSpec& op) {

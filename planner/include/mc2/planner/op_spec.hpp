@@ -56,6 +56,8 @@ struct Epilogue {
   bool has_residual = false; ///< a matrix of C's shape
   Norm norm = Norm::None;    ///< of kinds that sum
   [[nodiscard]] bool is_empty() const noexcept { return *this == Epilogue{}; }
+  /// Whether C is more than the product.
+  [[nodiscard]] bool adds() const noexcept { return has_bias || has_residual; }
   auto operator<=>(const Epilogue&) const = default;
 };
 

@@ -98,6 +98,9 @@ std::vector<Field> library_settings(const planner::OpSpec& op) {
 Result<void> check_fields(const planner::OpSpec& op) {
   if (op.dtype == planner::DType::F8E4m3)
     return Error{ErrorCode::Infeasible, "dtype", "is f8e4m3; the tiling knows int8, fp16, fp32 and bfp16"};
+  if (op.epilogue.norm != planner::Norm::None)
+    return Error{ErrorCode::Infeasible, "epilogue",
+                 "is " + std::string(to_string(op.epilogue)) + "; the tiling has no field for a norm"};
   for (const auto& [name, value] : {std::pair{"rankM", op.m}, {"rankN", op.n}, {"rankK", op.k}})
     if (value > std::numeric_limits<std::uint32_t>::max())
       return Error{ErrorCode::Infeasible, name, "does not fit into the tiling's 32 bits"};

@@ -40,8 +40,8 @@ function fromParameters(given: URLSearchParams): Question | null {
 
 /** Asking is going to the question's address, so that it can be kept, sent and gone back to. */
 const ask = (question: Question) => {
-  const {tables, table_rows, pooling, bias, residual, ...common} = question;
-  const own = pools(question.op) ? {tables, table_rows, pooling} : {bias, residual};
+  const {tables, table_rows, pooling, bias, residual, norm, ...common} = question;
+  const own = pools(question.op) ? {tables, table_rows, pooling} : {bias, residual, norm};
   location.hash = `#/${query({...common, ...own})}`;
 };
 
