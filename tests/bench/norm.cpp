@@ -1,17 +1,13 @@
+#include <algorithm>
 #include <array>
-#include <cmath>
-#include <cstring>
-#include <iostream>
 #include <thread>
 
 #include "benches.hpp"
-#include "element.hpp"
 #include "lanes/affinity.hpp"
 #include "lanes/combine.hpp"
 #include "lanes/signal.hpp"
 #include "lanes/vector_sum.hpp"
 #include "mc2/planner/text.hpp"
-#include "pages/render.hpp"
 #include "pages/terminal.hpp"
 #include "random_fill.hpp"
 

@@ -259,8 +259,7 @@ void bind_arrays(py::module_&, py::class_<World, std::shared_ptr<World>>& world)
       "accept_other_fingerprint"_a = false, "allow_independent"_a = false,
       "Binds a plan to numpy arrays, one of each per rank, without copying them. B is read now, A by every run. "
       "gathered_a: where all_gather_matmul puts the rows of A of all ranks, [m, k]; None, also for one rank: not "
-      "wanted. "
-      "normed: where the normalised rows of C go; None: new arrays.");
+      "wanted. normed: where the normalised rows of C go; None: new arrays.");
 }
 
 } // namespace mc2::python

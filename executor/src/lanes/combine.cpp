@@ -5,8 +5,8 @@
 #include <cstring>
 
 #include "element.hpp"
+#include "lanes/summed_type.hpp"
 #include "lanes/vector_width.hpp"
-#include "mc2/planner/error.hpp"
 
 namespace mc2::executor::lanes {
 namespace {
@@ -118,19 +118,6 @@ void sum_all(std::span<const std::byte* const> partials, const SumTarget& target
               norm_factor(squares, target.columns, target.norm.epsilon), normed); // while the row is in the caches
     normed += target.columns;
   }
-}
-
-/// Calls `action` with a null pointer to an element of the type.
-template <typename Action>
-void with_element_type(planner::DType dtype, const Action& action) noexcept {
-  switch (dtype) {
-    case planner::DType::F32: return action(static_cast<float*>(nullptr));
-    case planner::DType::Bf16: return action(static_cast<Bf16*>(nullptr));
-    case planner::DType::I8:
-    case planner::DType::F16:
-    case planner::DType::F8E4m3: break;
-  }
-  MC2_CHECK(false, "a type that the host backend does not sum reached the reduction");
 }
 
 template <typename Element>

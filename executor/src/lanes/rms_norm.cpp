@@ -5,8 +5,8 @@
 #include <cstring>
 
 #include "element.hpp"
+#include "lanes/summed_type.hpp"
 #include "lanes/vector_width.hpp"
-#include "mc2/planner/error.hpp"
 
 namespace mc2::executor::lanes {
 namespace {
@@ -86,9 +86,7 @@ MC2_EVERY_VECTOR_WIDTH void scale_row(const Bf16* row, std::int64_t columns, con
 
 void rms_norm(planner::DType dtype, const std::byte* rows, std::int64_t row_count, std::int64_t columns,
               const NormTarget& target) noexcept {
-  if (dtype == planner::DType::F32) return norm_rows<float>(rows, row_count, columns, target);
-  MC2_CHECK(dtype == planner::DType::Bf16, "a type that no sum on the host has reached the norm");
-  norm_rows<Bf16>(rows, row_count, columns, target);
+  with_element_type(dtype, [&]<typename Element>(Element*) { norm_rows<Element>(rows, row_count, columns, target); });
 }
 
 } // namespace mc2::executor::lanes
