@@ -153,17 +153,6 @@ std::string call_text(const StageList& list, const planner::Variant& variant, co
   return text + (options.allow_independent ? ", lanes also independent" : "");
 }
 
-Result<void> check_is_plain(const planner::OpSpec& op, std::string_view backend) {
-  const std::string prefix = "the " + std::string(backend) + " backend ";
-  if (op.dtype == planner::DType::I8)
-    return Error{ErrorCode::Unsupported, "dtype", prefix + "does not run i8; the host backend may"};
-  if (!op.epilogue.is_empty())
-    return Error{
-        ErrorCode::Unsupported, "epilogue",
-        prefix + "has no epilogue " + std::string(to_string(op.epilogue)) + "; apply it to the result, or use host"};
-  return {};
-}
-
 Result<void> check_buffers(const planner::OpSpec& op, std::span<const RankBuffers> buffers) {
   std::vector<int> ranks(static_cast<std::size_t>(op.world_size));
   std::iota(ranks.begin(), ranks.end(), 0);

@@ -28,9 +28,6 @@ namespace mc2::executor {
 [[nodiscard]] std::string call_text(const StageList& list, const planner::Variant& variant,
                                     const PrepareOptions& options);
 
-/// For backends that know neither. Errors: Unsupported for an epilogue or i8.
-[[nodiscard]] Result<void> check_is_plain(const planner::OpSpec& op, std::string_view backend);
-
 /// Errors: InvalidSpec naming rank and buffer: count, size by operand_shapes() or by the rank's own counts, alignment
 /// to an element, a C that overlaps another buffer; counts that are illegal or that two ranks do not agree on. `op` is
 /// legal.

@@ -25,13 +25,6 @@ std::string refusal_of(const OpSpec& spec, std::vector<RankBuffers> buffers, con
   return check_buffers(spec, buffers).error().message;
 }
 
-TEST(CheckIsPlain, RefusesEpiloguesAndI8NamingThem) {
-  EXPECT_TRUE(check_is_plain(op(8), "toy"));
-  EXPECT_THAT(check_is_plain(op(8, planner::DType::F32, {.has_bias = true}), "toy").error().text(),
-              HasSubstr("the toy backend has no epilogue bias"));
-  EXPECT_EQ(check_is_plain(op(8, planner::DType::I8), "toy").error().field, "dtype");
-}
-
 TEST(CheckBuffers, AsksForEpilogueAndScalesWhereTheOperatorHasThem) {
   const OpSpec spec = op(8, planner::DType::I8, {.has_bias = true, .has_residual = true});
   const RandomProblem problem(spec, 1);

@@ -14,11 +14,7 @@ using executor::cuda::cuda_backend;
 
 std::vector<BackendUnderTest> gpus() { return {{"cuda", &cuda_backend(), {}}}; }
 
-// It adds no epilogues.
-MC2_INSTANTIATE_SUITE(Cuda, BackendConformance, with_kinds(&is_any, gpus()));
-MC2_INSTANTIATE_SUITE(Cuda, LocalPartConformance, with_kinds(&has_local_part, gpus()));
-MC2_INSTANTIATE_SUITE(Cuda, ShardConformance, with_kinds(&has_row_shards, gpus()));
-GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(ProductConformance);
+MC2_INSTANTIATE_CONFORMANCE(Cuda, gpus());
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(IntermediatesConformance);
 
 class CudaBackend : public ::testing::Test {
@@ -122,6 +118,27 @@ TEST_F(CudaBackend, EveryVariantIsRightInEveryModeThatMakesAResult) {
   });
 }
 
+// In every place where an epilogue follows: the matmul, a block's exchange, a span of blocks, the tiles, the last
+// column. Rows that a thread block holds whole and longer ones, with and without 16 bytes at a time.
+TEST_F(CudaBackend, EveryVariantAddsTheEpilogueOnce) {
+  for_each_world([](Communicator& communicator, int ranks) {
+    for (const auto& traits : planner::op_registry()) {
+      if (traits.work != planner::Work::Matmul) continue;
+      for (const auto& [m, n] : {std::pair{96 * ranks, 512}, {40 * ranks, 37}, {2 * ranks, 16640}}) {
+        OpSpec spec = op(traits.kind, m);
+        spec.n = n;
+        spec.k = 64;
+        spec.world_size = ranks;
+        spec.epilogue = {.has_bias = true, .has_residual = true};
+        if (traits.sums()) spec.epilogue.norm = planner::Norm::Rms;
+        const std::int64_t length = traits.cut_axis_length(spec);
+        for (const planner::Variant& variant : tried_variants(spec))
+          for (const Cut& cut : {Cut{{length}}, Cut{{1, length - 1}}}) expect_right(spec, cut, variant, communicator);
+      }
+    }
+  });
+}
+
 // Few rows: blocks are columns, with and without 16 bytes at a time.
 TEST_F(CudaBackend, CutsColumnsWhereThereAreFewRows) {
   auto communicator = open();
@@ -142,8 +159,11 @@ TEST_F(CudaBackend, F8IsRightWithEveryVariant) {
     spec.dtype = DType::F8E4m3;
     if (const auto supported = cuda_backend().supports(spec); !supported) GTEST_SKIP() << supported.error().text();
     const std::int64_t rows = traits.cut_axis_length(spec);
-    for (const planner::Variant& variant : tried_variants(spec))
-      for (const Cut& cut : {Cut{{rows}}, Cut{{131, rows - 133, 2}}}) expect_right(spec, cut, variant, *communicator);
+    for (const planner::Epilogue& epilogue : {planner::Epilogue{}, {.has_bias = true, .has_residual = true}}) {
+      spec.epilogue = epilogue;
+      for (const planner::Variant& variant : tried_variants(spec))
+        for (const Cut& cut : {Cut{{rows}}, Cut{{131, rows - 133, 2}}}) expect_right(spec, cut, variant, *communicator);
+    }
   }
   OpSpec few = op(OpKind::MatmulAllReduce, 7);
   few.dtype = DType::F8E4m3;
@@ -406,6 +426,9 @@ TEST_F(CudaBackend, RefusesWhatItCannotRunNamingWhatWasFoundAndWhatIsNeeded) {
   const OpSpec many = {
       .kind = OpKind::MatmulAllReduce, .m = 64, .n = 64, .k = 64, .dtype = DType::Bf16, .world_size = 9};
   EXPECT_THAT(cuda_backend().supports(many).error().text(), ::testing::HasSubstr("at most 8"));
+  OpSpec integers = op(OpKind::MatmulAllReduce, 64);
+  integers.dtype = DType::I8;
+  EXPECT_THAT(cuda_backend().supports(integers).error().text(), ::testing::HasSubstr("does not run i8"));
   const OpSpec huge = {
       // C alone takes 512 GiB
       .kind = OpKind::MatmulAllReduce, .m = 1 << 20, .n = 1 << 18, .k = 64, .dtype = DType::Bf16, .world_size = 2};

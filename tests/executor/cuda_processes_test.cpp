@@ -62,22 +62,21 @@ class RankProblem {
   RankProblem(const OpSpec& op, int rank, bool is_b_transposed = false)
       : host_(op, 7, with_gathered_a(op)), rank_(static_cast<std::size_t>(rank)), is_b_transposed_(is_b_transposed) {
     const RankBuffers& own = host_.buffers()[rank_];
-    for (const std::size_t size : sizes()) {
+    const Matrices here = matrices_of(own);
+    for (std::size_t i = 0; i < here.size(); ++i) {
       void* memory = nullptr;
-      if (cudaMalloc(&memory, size + kOffset) != cudaSuccess) std::abort();
+      if (cudaMalloc(&memory, here[i].size() + kOffset) != cudaSuccess) std::abort();
       memory_.push_back(memory);
       places_.push_back(static_cast<std::byte*>(memory) + kOffset);
+      upload(i, here[i]);
     }
-    upload(0, own.a);
-    upload(1, is_b_transposed ? transposed(own.b, op.k, op.n) : std::vector<std::byte>(own.b.begin(), own.b.end()));
-    poison();
+    if (is_b_transposed) upload(1, transposed(own.b, op.k, op.n));
   }
   /// Every matrix that peers do not reach, somewhere else and with what it held.
   void move(const executor::PeerReach& reach) {
-    const bool stays[] = {reach.a, false, reach.c, false};
     for (std::size_t i = 0; i < places_.size(); ++i) {
-      const std::size_t size = sizes()[i];
-      if (stays[i] || size == 0) continue;
+      const std::size_t size = matrices_of(host_.buffers()[rank_])[i].size();
+      if ((i == 0 && reach.a) || (i == 2 && reach.c) || size == 0) continue;
       void* memory = nullptr;
       if (cudaMalloc(&memory, size) != cudaSuccess) std::abort();
       if (cudaMemcpy(memory, places_[i], size, cudaMemcpyDeviceToDevice) != cudaSuccess) std::abort();
@@ -97,22 +96,28 @@ class RankProblem {
     return {.a = {places_[0], own.a.size()},
             .b = {places_[1], own.b.size()},
             .c = {places_[2], own.c.size()},
+            .bias = {places_[4], own.bias.size()},
+            .residual = {places_[5], own.residual.size()},
+            .norm_weight = {places_[6], own.norm_weight.size()},
+            .normed = {places_[7], own.normed.size()},
             .gathered_a = {places_[3], own.gathered_a.size()},
             .b_is_transposed = is_b_transposed_};
   }
   void poison() {
-    upload(2, host_.buffers()[rank_].c);
-    upload(3, host_.buffers()[rank_].gathered_a);
+    for (const std::size_t result : kResults) upload(result, matrices_of(host_.buffers()[rank_])[result]);
   }
 
   /// Every rank's C is compared with the oracle by rank 0. Order: collective. The same on all ranks; empty when it is
   /// right.
   [[nodiscard]] std::string fault(ProcessGroup& group, const OpSpec& op, const Cut& cut) const {
-    const RankBuffers& here = host_.buffers()[rank_];
-    std::string own(here.c.size() + here.gathered_a.size(), '\0');
-    cudaError_t copied = cudaMemcpy(own.data(), places_[2], here.c.size(), cudaMemcpyDeviceToHost);
-    if (copied == cudaSuccess)
-      copied = cudaMemcpy(own.data() + here.c.size(), places_[3], here.gathered_a.size(), cudaMemcpyDeviceToHost);
+    std::string own;
+    cudaError_t copied = cudaSuccess;
+    for (const std::size_t result : kResults) {
+      std::string there(matrices_of(host_.buffers()[rank_])[result].size(), '\0');
+      if (copied == cudaSuccess)
+        copied = cudaMemcpy(there.data(), places_[result], there.size(), cudaMemcpyDeviceToHost);
+      own += there;
+    }
     const auto all = group.all_gather(own);
     Result<void> right;
     if (copied != cudaSuccess) right = Error{ErrorCode::Mismatch, "cudaMemcpy", cudaGetErrorString(copied)};
@@ -125,25 +130,29 @@ class RankProblem {
   [[nodiscard]] Result<void> verified(const std::vector<std::string>& all, const OpSpec& op, const Cut& cut) const {
     for (std::size_t rank = 0; rank < all.size(); ++rank) {
       const RankBuffers& to = host_.buffers()[rank];
-      std::ranges::copy_n(all[rank].begin(), static_cast<std::ptrdiff_t>(to.c.size()),
-                          reinterpret_cast<char*>(to.c.data()));
-      std::ranges::copy_n(all[rank].begin() + static_cast<std::ptrdiff_t>(to.c.size()),
-                          static_cast<std::ptrdiff_t>(to.gathered_a.size()),
-                          reinterpret_cast<char*>(to.gathered_a.data()));
+      auto from = all[rank].begin();
+      for (const std::span<std::byte> result : {to.c, to.gathered_a, to.normed}) {
+        const auto size = static_cast<std::ptrdiff_t>(result.size());
+        std::ranges::copy_n(from, size, reinterpret_cast<char*>(result.data()));
+        from += size;
+      }
     }
     const auto right = executor::verify_result(op, host_.buffers(), cut, 1);
     for (const RankBuffers& rank : host_.buffers()) { // the poison of the next run
       std::ranges::fill(rank.c, std::byte{0xFF});
       std::ranges::fill(rank.gathered_a, std::byte{0xFF});
+      std::ranges::fill(rank.normed, std::byte{0xFF});
     }
     return right ? Result<void>{} : right.error();
   }
 
   static constexpr std::size_t kOffset = 4096; ///< as in a caller's arena: not where its memory starts
 
-  [[nodiscard]] std::array<std::size_t, 4> sizes() const {
-    const RankBuffers& own = host_.buffers()[rank_];
-    return {own.a.size(), own.b.size(), own.c.size(), own.gathered_a.size()};
+  using Matrices = std::array<std::span<const std::byte>, 8>;
+  static constexpr std::size_t kResults[] = {2, 3, 7}; ///< of them
+
+  static Matrices matrices_of(const RankBuffers& of) {
+    return {of.a, of.b, of.c, of.gathered_a, of.bias, of.residual, of.norm_weight, of.normed};
   }
 
   void upload(std::size_t place, std::span<const std::byte> from) {
@@ -245,9 +254,16 @@ TEST_F(CudaProcesses, EveryVariantIsRight) {
                               for (const auto& traits : planner::op_registry()) {
                                 if (traits.kind == OpKind::EmbeddingAllToAll)
                                   continue; // its bags are those of cuda_backend_test
-                                const OpSpec op = op_of(traits.kind, many_times_m());
+                                OpSpec op = op_of(traits.kind, many_times_m());
                                 const std::int64_t rows = traits.cut_axis_length(op);
                                 RankProblem problem(op, rank);
+                                op.epilogue = {.has_bias = true, .has_residual = true};
+                                if (traits.sums()) op.epilogue.norm = planner::Norm::Rms;
+                                RankProblem with_epilogue(op, rank);
+                                const auto added = fault_of_every_variant(*communicator, with_epilogue, group, op,
+                                                                          Cut{{rows / 4, rows - rows / 4}});
+                                if (!added.empty()) return say(rank, added);
+                                op.epilogue = {};
                                 for (const Cut& cut : {Cut{{rows}}, Cut{{128, rows - 128}},
                                                        Cut{{rows / 4, rows / 4, rows / 4, rows / 4}}}) {
                                   const auto fault = fault_of_every_variant(*communicator, problem, group, op, cut);
@@ -315,7 +331,8 @@ TEST_F(CudaProcesses, MatricesThatPeersReachOrThatAreAlignedWorseAreNotTakenInst
           kRanks,
           [](int rank) {
             auto communicator = cuda_backend().open(options(rank, "rebind")).value();
-            const OpSpec op = op_of(OpKind::MatmulAllReduce);
+            OpSpec op = op_of(OpKind::MatmulAllReduce);
+            op.epilogue = {.has_residual = true, .norm = planner::Norm::Rms};
             RankProblem problem(op, rank), other(op, rank);
             RankBuffers buffers[] = {problem.buffers()};
             auto prepared =
@@ -326,6 +343,12 @@ TEST_F(CudaProcesses, MatricesThatPeersReachOrThatAreAlignedWorseAreNotTakenInst
             };
             buffers[0].c = other.buffers().c;
             if (refusal().find("C is reached by its peers") == std::string::npos) return say(rank, refusal());
+            buffers[0] = problem.buffers();
+            buffers[0].norm_epsilon = 1e-5F;
+            if (refusal().find("norm_epsilon must stay") == std::string::npos) return say(rank, refusal());
+            buffers[0] = problem.buffers();
+            buffers[0].residual = buffers[0].c;
+            if (refusal().find("overlaps") == std::string::npos) return say(rank, refusal());
             buffers[0] = problem.buffers();
             buffers[0].b = other.buffers().b.subspan(0, 16);
             if (refusal().find("B") == std::string::npos) return say(rank, refusal());

@@ -16,6 +16,8 @@ struct Descriptor {
   cublasOperation_t of_a = CUBLAS_OP_N;
   const float* a_scale = nullptr;
   const float* b_scale = nullptr;
+  cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
+  const void* bias = nullptr;
 };
 
 struct Layout {
@@ -62,16 +64,28 @@ void store(const Layout& layout, const MatrixF32& values, void* to, int batch) {
 struct Matmul {
   Descriptor descriptor;
   Layout a, b, d;
-  const void *a_values, *b_values;
+  const void *a_values, *b_values, *c_values;
   void* d_values;
+  float beta;
 
   void run() const {
     const float scale = (descriptor.a_scale == nullptr ? 1 : *descriptor.a_scale) *
                         (descriptor.b_scale == nullptr ? 1 : *descriptor.b_scale);
     for (int batch = 0; batch < d.batch_count; ++batch) {
       const MatrixF32 ours = fetched(b, b_values, batch), theirs = fetched(a, a_values, batch);
-      store(d, product(ours, theirs, descriptor.of_a == CUBLAS_OP_T, scale), d_values, batch);
+      MatrixF32 result = product(ours, theirs, descriptor.of_a == CUBLAS_OP_T, scale);
+      if (beta != 0) add(result, fetched(d, c_values, batch), d.rows);
+      if (descriptor.epilogue == CUBLASLT_EPILOGUE_BIAS)
+        add(result, fetched({d.type, 1, d.columns, d.columns}, descriptor.bias, 0), 1);
+      store(d, result, d_values, batch);
     }
+  }
+
+  /// The rows of `more`, over and over.
+  static void add(MatrixF32& to, const MatrixF32& more, std::int64_t row_count) {
+    for (std::int64_t row = 0; row < to.rows; ++row)
+      for (std::int64_t column = 0; column < to.columns; ++column)
+        to.row(row)[column] += more.row(row % row_count)[column];
   }
 };
 
@@ -112,6 +126,8 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t handle, cubla
   if (attribute == CUBLASLT_MATMUL_DESC_TRANSA) std::memcpy(&descriptor.of_a, value, bytes);
   if (attribute == CUBLASLT_MATMUL_DESC_A_SCALE_POINTER) std::memcpy(&descriptor.a_scale, value, bytes);
   if (attribute == CUBLASLT_MATMUL_DESC_B_SCALE_POINTER) std::memcpy(&descriptor.b_scale, value, bytes);
+  if (attribute == CUBLASLT_MATMUL_DESC_EPILOGUE) std::memcpy(&descriptor.epilogue, value, bytes);
+  if (attribute == CUBLASLT_MATMUL_DESC_BIAS_POINTER) std::memcpy(&descriptor.bias, value, bytes);
   return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -177,12 +193,13 @@ cublasStatus_t cublasLtMatmulAlgoConfigGetAttribute(const cublasLtMatmulAlgo_t*,
 
 cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t descriptor, const void*, const void* a,
                               cublasLtMatrixLayout_t a_layout, const void* b, cublasLtMatrixLayout_t b_layout,
-                              const void*, const void*, cublasLtMatrixLayout_t, void* d,
+                              const void* beta, const void* c, cublasLtMatrixLayout_t, void* d,
                               cublasLtMatrixLayout_t d_layout, const cublasLtMatmulAlgo_t*, void*, std::size_t,
                               cudaStream_t stream) {
   if (injected(__func__) != cudaSuccess) return CUBLAS_STATUS_EXECUTION_FAILED;
   const Matmul matmul{
-      descriptor_of(descriptor), layout_of(a_layout), layout_of(b_layout), layout_of(d_layout), a, b, d};
+      descriptor_of(descriptor),       layout_of(a_layout), layout_of(b_layout), layout_of(d_layout), a, b, c, d,
+      *static_cast<const float*>(beta)};
   return submit(stream, cudaGraphNodeTypeKernel, [matmul] { matmul.run(); }) == cudaSuccess
              ? CUBLAS_STATUS_SUCCESS
              : CUBLAS_STATUS_EXECUTION_FAILED;

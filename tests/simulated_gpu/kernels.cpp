@@ -7,6 +7,7 @@
 #include <array>
 #include <atomic>
 #include <bit>
+#include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <limits>
@@ -15,6 +16,7 @@
 #include <vector>
 
 #include "backends/cuda/kernels/direct.hpp"
+#include "backends/cuda/kernels/epilogue.hpp"
 #include "backends/cuda/kernels/pooling.hpp"
 #include "backends/cuda/tiles/tile_kernel.hpp"
 #include "simulated_gpu/device.hpp"
@@ -31,6 +33,7 @@ using executor::cuda::DirectCollective;
 using executor::cuda::kMaxCudaRanks;
 using executor::cuda::kMaxLowLatencyBytes;
 using executor::cuda::PoolingRun;
+using executor::cuda::RowEpilogue;
 using executor::cuda::SignalMemory;
 using executor::cuda::Tile;
 using executor::cuda::TileRun;
@@ -329,6 +332,24 @@ class TileRunner {
   bool b_is_transposed_;
 };
 
+template <typename T>
+void finish_row(const RowEpilogue& epilogue, std::int64_t row) {
+  const std::int64_t first = row * epilogue.columns;
+  double squares = 0;
+  for (std::int64_t i = 0; i < epilogue.columns; ++i) {
+    T& c = elements<T>(epilogue.c)[first + i];
+    const float bias = epilogue.bias == nullptr ? 0 : to_f32(elements<T>(epilogue.bias)[i]);
+    const float residual = epilogue.residual == nullptr ? 0 : to_f32(elements<T>(epilogue.residual)[first + i]);
+    c = from_f32<T>(to_f32(c) + bias + residual);
+    squares += static_cast<double>(to_f32(c)) * to_f32(c);
+  }
+  if (epilogue.normed == nullptr) return;
+  const double factor = 1 / std::sqrt(squares / static_cast<double>(epilogue.columns) + epilogue.norm_epsilon);
+  for (std::int64_t i = 0; i < epilogue.columns; ++i)
+    elements<T>(epilogue.normed)[first + i] = from_f32<T>(static_cast<float>(
+        to_f32(elements<T>(epilogue.c)[first + i]) * factor * to_f32(elements<T>(epilogue.norm_weight)[i])));
+}
+
 void hold(const volatile unsigned* release) {
   const auto end = Clock::now() + std::chrono::seconds(10);
   spin_until([&] { return *release != 0 || Clock::now() > end; });
@@ -379,6 +400,13 @@ std::optional<Work> work_of(std::string_view name, void** arguments) {
     return typed(name, [&](auto type) -> Work {
       return [block = argument<BlockExchange>(arguments, 0), count = argument<int>(arguments, 1)] {
         sum_pieces<decltype(type)>(block, count);
+      };
+    });
+  }
+  if (is("::epilogue_kernel")) {
+    return typed(name, [&](auto type) -> Work {
+      return [epilogue = argument<RowEpilogue>(arguments, 0)] {
+        for (std::int64_t row = 0; row < epilogue.row_count; ++row) finish_row<decltype(type)>(epilogue, row);
       };
     });
   }

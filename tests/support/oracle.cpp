@@ -258,7 +258,7 @@ double norm_error_ratio(const planner::OpSpec& op, const executor::RankBuffers& 
       const double normed_c = c[row * n + j] * factor;
       // An error of e moves an element by e factor, and the root of the mean by no more than e.
       const double bound = std::abs(weight[j]) * 1.1 * (allowed * factor * (1 + std::abs(normed_c)) + roundoff);
-      const double ratio = std::abs(normed[row * n + j] - normed_c * weight[j]) / bound;
+      const double ratio = std::abs(normed[row * n + j] - normed_c * weight[j]) / std::max(bound, 0x1p-100); // weight 0
       if (std::isnan(ratio)) return ratio;
       worst = std::max(worst, ratio);
     }

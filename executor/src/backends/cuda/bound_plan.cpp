@@ -15,7 +15,21 @@ Stage whole(const StageList& list) noexcept {
 } // namespace
 
 MatrixAddresses addresses_of(const RankBuffers& buffers) noexcept {
-  return {buffers.a.data(), buffers.b.data(), buffers.c.data(), buffers.gathered_a.data()};
+  return {buffers.a.data(),    buffers.b.data(),        buffers.c.data(),           buffers.gathered_a.data(),
+          buffers.bias.data(), buffers.residual.data(), buffers.norm_weight.data(), buffers.normed.data()};
+}
+
+planner::Epilogue matmul_epilogue(const planner::OpSpec& op) noexcept {
+  const planner::OpTraits& traits = planner::traits_of(op.kind);
+  if (traits.communicates_first()) return op.epilogue;
+  return {.has_bias = traits.moves_products() && op.epilogue.has_bias};
+}
+
+planner::Epilogue result_epilogue(const planner::OpSpec& op) noexcept {
+  const planner::Epilogue done = matmul_epilogue(op);
+  return {.has_bias = op.epilogue.has_bias && !done.has_bias,
+          .has_residual = op.epilogue.has_residual && !done.has_residual,
+          .norm = op.epilogue.norm};
 }
 
 void RankState::keep_memory() noexcept {
@@ -44,6 +58,26 @@ bool BoundPlan::carries_at_once(RunMode mode) const noexcept {
   return variant.stores_tiles && (mode == RunMode::CommunicationOnly || mode == RunMode::Independent);
 }
 
+bool BoundPlan::finishes_blocks() const noexcept { return planner::sums_over_ranks(list.op.kind) && !cuts_columns; }
+
+RowEpilogue BoundPlan::epilogue_of(int rank, const Stage& rows) const {
+  const planner::OpSpec& op = list.op;
+  const RankBuffers& buffers = state_of(rank).buffers;
+  const planner::DType dtype = planner::product_type(op);
+  const planner::Epilogue left = result_epilogue(op);
+  const std::int64_t offset = rows.first_row * op.n * planner::size_bytes(dtype);
+  const bool has_norm = left.norm != planner::Norm::None;
+  return {.c = buffers.c.data() + offset,
+          .bias = left.has_bias ? buffers.bias.data() : nullptr,
+          .residual = left.has_residual ? buffers.residual.data() + offset : nullptr,
+          .norm_weight = has_norm ? buffers.norm_weight.data() : nullptr,
+          .normed = has_norm ? buffers.normed.data() + offset : nullptr,
+          .norm_epsilon = buffers.norm_epsilon,
+          .row_count = rows.row_count,
+          .columns = op.n,
+          .dtype = dtype};
+}
+
 BlockExchange BoundPlan::exchange_of(std::size_t stage, RunMode mode) const {
   const planner::OpSpec op = exchanged_as(list.op);
   const Stage block = carries_at_once(mode) ? whole(list) : list.stages[stage];
@@ -54,9 +88,13 @@ BlockExchange BoundPlan::exchange_of(std::size_t stage, RunMode mode) const {
   const std::int64_t unit_elements = cuts_columns ? op.m : columns; // of a row or column of the exchange memory
   const std::int64_t piece_offset = block.first_row * unit_elements * element_bytes;
   const std::int64_t shard_elements = op.m / op.world_size * columns;
+  const bool is_last = block.first_row + block.row_count == whole(list).row_count;
+  // What peers write to C must be there before it is worked on.
+  const bool is_finished = finishes_blocks() && transport->writes_to_peers() && !result_epilogue(list.op).is_empty();
   BlockExchange exchange{.element_count = block.row_count * unit_elements,
                          .meets_before = !gathers_first,
-                         .meets_after = block.first_row + block.row_count == whole(list).row_count,
+                         .meets_after = is_last || is_finished,
+                         .is_last = is_last,
                          .leaves_sum = variant.stores_tiles && mode == RunMode::Independent,
                          .copies_own = traits.moves_products() || (gathers_first && mode == RunMode::Serial)};
   // In the exchange memory a block's pieces touch, unless it holds all tiles' products; in A and C they are a shard

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "backends/cuda/cuda_communicator.hpp"
+#include "backends/cuda/kernels/epilogue.hpp"
 #include "backends/cuda/kernels/pooling.hpp"
 #include "backends/cuda/runtime/gemm.hpp"
 #include "backends/cuda/tiles/tile_reduction.hpp"
@@ -22,8 +23,8 @@ struct StageEvents {
   Event start, end;
 };
 
-/// A, B, C and the gathered A of one rank, by address.
-using MatrixAddresses = std::array<const void*, 4>;
+/// A, B, C, the gathered A and the epilogue's matrices of one rank, by address.
+using MatrixAddresses = std::array<const void*, 8>;
 
 [[nodiscard]] MatrixAddresses addresses_of(const RankBuffers& buffers) noexcept;
 
@@ -89,6 +90,10 @@ struct BoundPlan {
   /// Where tiles are summed in the matmul, the other lane alone tells of the links: it carries all blocks at once and
   /// sums nothing, nor does it wait for an SM beside the matmul, which holds all.
   [[nodiscard]] bool carries_at_once(RunMode mode) const noexcept;
+  /// Whether result_epilogue() follows each block's exchange: its rows of C are whole then. Else it follows the run.
+  [[nodiscard]] bool finishes_blocks() const noexcept;
+  /// Of so many rows of the rank's C.
+  [[nodiscard]] RowEpilogue epilogue_of(int rank, const Stage& rows) const;
   /// Blocks that one kernel carries in such a run.
   [[nodiscard]] std::size_t spanned(RunMode mode, RunDetail detail) const noexcept {
     return detail == RunDetail::Stages || mode == RunMode::Serial ? 0 : span_length;
@@ -108,6 +113,11 @@ struct BoundPlan {
   std::vector<RankState> ranks; ///< the local ones, in their order
   std::vector<Places> places;   ///< by rank, of the whole world
 };
+
+/// What the matmul adds: where it writes C, everything; where its products are sent as they are, the bias.
+[[nodiscard]] planner::Epilogue matmul_epilogue(const planner::OpSpec& op) noexcept;
+/// What is left to do to rows of C once they are whole.
+[[nodiscard]] planner::Epilogue result_epilogue(const planner::OpSpec& op) noexcept;
 
 /// A run of one rank.
 struct RankRun {

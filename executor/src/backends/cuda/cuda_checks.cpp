@@ -147,7 +147,8 @@ Result<void> check_device_types(const planner::OpSpec& op) {
 
 Result<void> check_operator(const planner::OpSpec& op) {
   MC2_TRY(op.validate());
-  MC2_TRY(check_is_plain(op, "cuda"));
+  if (op.dtype == planner::DType::I8)
+    return Error{ErrorCode::Unsupported, "dtype", "the cuda backend does not run i8; the host backend may"};
   if (op.world_size > kMaxCudaRanks) {
     return Error{ErrorCode::Unsupported, "world_size",
                  std::to_string(op.world_size) + " ranks; the cuda backend runs at most " +
@@ -221,7 +222,9 @@ Result<void> check_native_communicators(std::span<void* const> communicators, st
 std::int64_t operand_bytes(const planner::OpSpec& op) noexcept {
   const OperandShapes shapes = operand_shapes(op);
   const std::int64_t operands = (shapes.a.element_count() + shapes.b.element_count()) * planner::size_bytes(op.dtype);
-  const std::int64_t result = shapes.c.element_count() * planner::size_bytes(planner::product_type(op));
+  const std::int64_t results =
+      shapes.c.element_count() + shapes.residual.element_count() + shapes.normed.element_count();
+  const std::int64_t result = results * planner::size_bytes(planner::product_type(op));
   const std::int64_t bag_numbers = op.tables ? op.tables->table_count * op.m * (1 + op.k) : 0;
   return operands + result + bag_numbers * static_cast<std::int64_t>(sizeof(std::int64_t));
 }
@@ -369,6 +372,10 @@ Result<void> check_places(std::span<const int> ranks, std::span<const RankBuffer
     MC2_TRY(check_place(ranks[i], "B", buffers[i].b));
     MC2_TRY(check_place(ranks[i], "C", buffers[i].c));
     MC2_TRY(check_place(ranks[i], "gathered A", buffers[i].gathered_a));
+    MC2_TRY(check_place(ranks[i], "bias", buffers[i].bias));
+    MC2_TRY(check_place(ranks[i], "residual", buffers[i].residual));
+    MC2_TRY(check_place(ranks[i], "norm weight", buffers[i].norm_weight));
+    MC2_TRY(check_place(ranks[i], "normed", buffers[i].normed));
     MC2_TRY(check_place(ranks[i], "scales of A", buffers[i].a_scales));
     MC2_TRY(check_place(ranks[i], "scales of B", buffers[i].b_scales));
     MC2_TRY(check_place(ranks[i], "offsets", buffers[i].bags.offsets));
@@ -405,13 +412,17 @@ Result<void> check_replacement(int rank, const RankBuffers& now, const RankBuffe
     return refuse("scales", "must stay where the plan was prepared with them");
   if (!now.b_scales.empty() && !now.b_is_transposed && now.b.data() != next.b.data())
     return refuse("B", "was packed by prepare(); bring it as [n, k], or prepare the plan for another");
+  if (!now.normed.empty() && now.norm_epsilon != next.norm_epsilon) // a parameter of captured kernels
+    return refuse("norm_epsilon", "must stay what the plan was prepared with");
   const auto is_worse = [](const void* before, const void* after) {
     return alignment_of(after) < alignment_of(before);
   };
   for (const auto& [name, before, after] :
        {std::tuple<const char*, const void*, const void*>{"A", now.a.data(), next.a.data()},
         {"B", now.b.data(), next.b.data()},
-        {"C", now.c.data(), next.c.data()}}) {
+        {"C", now.c.data(), next.c.data()},
+        {"bias", now.bias.data(), next.bias.data()},
+        {"residual", now.residual.data(), next.residual.data()}}) {
     if (!is_worse(before, after)) continue;
     return refuse(name, "is aligned to " + std::to_string(alignment_of(after)) + " bytes; the plan was prepared for " +
                             std::to_string(alignment_of(before)));

@@ -2,6 +2,7 @@
 
 #include "backends/cuda/lane_times.hpp"
 #include "backends/cuda/rank_matmuls.hpp"
+#include "backends/cuda/runtime/machine.hpp"
 #include "named_range.hpp"
 
 namespace mc2::executor::cuda {
@@ -45,6 +46,7 @@ class RunStreams {
     else
       enqueue_lanes();
     enqueue_gathered_a();
+    if (!plan_.finishes_blocks() || plan_.carries_at_once(run_.mode)) enqueue_whole_epilogue(communication);
     if (plan_.uses_two_streams()) order(device_.second_compute.get(), compute, state_.fork);
     if (plan_.spanned(run_.mode, run_.detail) > 0 && run_.mode == RunMode::Fused)
       order(device_.announcements.get(), communication, state_.fork);
@@ -74,6 +76,7 @@ class RunStreams {
     const NamedRange range("mc2 tiles", run_.rank);
     take_kernel_times(&StageEvents::start);
     state_.tiles->enqueue(device_.compute.get());
+    enqueue_whole_epilogue(device_.compute.get());
     take_kernel_times(&StageEvents::end);
   }
 
@@ -97,6 +100,8 @@ class RunStreams {
     if (count == 0 || !runs_lane(run_.mode, Lane::Communication)) return;
     const cudaStream_t stream = device_.communication.get();
     plan_.transport->enqueue_span(run_.rank, plan_.exchanges(count, run_.mode), run_.mode == RunMode::Fused, stream);
+    const Stage& last = plan_.list.stages[count - 1];
+    enqueue_epilogue({.first_row = 0, .row_count = last.first_row + last.row_count}, stream);
     if (is_stamped(plan_, Lane::Communication, run_.mode, count - 1))
       take_time(state_.communication[count - 1].end, stream);
   }
@@ -177,8 +182,21 @@ class RunStreams {
     if (waits) MC2_CUDA(cudaStreamWaitEvent(stream, state_.ready[stage][index].get(), 0));
     if (is_timed && slice == 0) take_time(state_.communication[stage].start, stream);
     plan_.transport->enqueue(run_.rank, plan_.exchange_of(stage, run_.mode), slice, stream);
+    if (ends && plan_.finishes_blocks() && !plan_.carries_at_once(run_.mode))
+      enqueue_epilogue(plan_.list.stages[stage], stream);
     if (ends && (is_timed || is_last_stamped)) take_time(state_.communication[stage].end, stream);
     if (signals) MC2_CUDA(cudaEventRecord(state_.ready[stage][index].get(), stream));
+  }
+
+  void enqueue_whole_epilogue(cudaStream_t stream) {
+    enqueue_epilogue({.first_row = 0, .row_count = operand_shapes(plan_.list.op).c.rows}, stream);
+  }
+
+  /// Of so many rows of C.
+  void enqueue_epilogue(const Stage& rows, cudaStream_t stream) {
+    if (result_epilogue(plan_.list.op).is_empty() || !runs_lane(run_.mode, Lane::Communication)) return;
+    const NamedRange range("mc2 epilogue", run_.rank);
+    cuda::enqueue_epilogue(plan_.epilogue_of(run_.rank, rows), sm_count(), stream);
   }
 
   /// Behind all exchanges, beside the last matmuls: the rows lie block after block, and in a block shard after shard.

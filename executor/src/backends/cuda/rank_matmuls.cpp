@@ -158,11 +158,15 @@ class MatmulBuilder {
   }
 
   /// @param b_offset bytes from the start of B as it is multiplied
+  /// @param c in C where the kind gathers first
   GemmOperands operands_of(const std::byte* a, std::int64_t b_offset, std::byte* c) const {
     const std::byte* const b = state_.transposed_b ? state_.transposed_b->bytes().data() : state_.buffers.b.data();
+    const planner::Epilogue added = matmul_epilogue(plan_.list.op);
     return {.a = a,
             .b = b + b_offset,
             .c = c,
+            .bias = added.has_bias ? state_.buffers.bias.data() : nullptr,
+            .residual = added.has_residual ? state_.buffers.residual.data() + (c - state_.buffers.c.data()) : nullptr,
             .a_scale = state_.buffers.a_scales.data(),
             .b_scale = state_.buffers.b_scales.data()};
   }
@@ -231,7 +235,9 @@ void rebind_matmuls(BoundPlan& plan, int rank, const RankBuffers& had) {
     const GemmOperands& old = gemm.operands();
     gemm.set_operands({.a = moved(old.a, had.a, has.a),
                        .b = moved(old.b, had.b, has.b),
-                       .c = const_cast<std::byte*>(moved(old.c, had.c, has.c))});
+                       .c = const_cast<std::byte*>(moved(old.c, had.c, has.c)),
+                       .bias = moved(old.bias, had.bias, has.bias),
+                       .residual = moved(old.residual, had.residual, has.residual)});
   };
   for (auto& stage : state.gemms)
     for (auto& slice : stage) std::ranges::for_each(slice, move);

@@ -47,6 +47,7 @@ struct BlockExchange {
   std::int64_t receive_pitch = 0;  ///< elements from one such row to the next
   bool meets_before = false; ///< peers' pieces are made in this run and may not be ready although the rank's own are
   bool meets_after = false;  ///< peers may still be reading or writing when the rank's own work is done
+  bool is_last = false;      ///< of the run
   bool leaves_sum = false;   ///< the rank neither waits for pieces in staging memory nor sums them
   bool copies_own = false;   ///< what is not summed: the rank's own piece goes to its place too
 };

@@ -125,6 +125,10 @@ Gemm::Gemm(GemmContext& context, const GemmShape& shape, const GemmOperands& ope
   // Row-major A B is column-major B' A': the library's A is our B.
   if (shape.b_is_transposed) set(descriptor_, CUBLASLT_MATMUL_DESC_TRANSA, CUBLAS_OP_T);
   set(descriptor_, CUBLASLT_MATMUL_DESC_SM_COUNT_TARGET, static_cast<std::int32_t>(shape.sm_count));
+  if (operands.bias != nullptr) {
+    set(descriptor_, CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
+    set(descriptor_, CUBLASLT_MATMUL_DESC_BIAS_POINTER, operands.bias);
+  }
   if (operands.b_scale != nullptr) set(descriptor_, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, operands.b_scale);
   if (operands.a_scale != nullptr) set(descriptor_, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, operands.a_scale);
   choose_algorithm(shape.tile);
@@ -135,7 +139,8 @@ void Gemm::choose_algorithm(int tile) {
   set(preference.get(), CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<std::uint64_t>(kGemmScratchBytes));
   set(preference.get(), CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment_of(operands_.b));
   set(preference.get(), CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment_of(operands_.a));
-  set(preference.get(), CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment_of(operands_.c));
+  const std::byte* const added_to = operands_.residual == nullptr ? operands_.c : operands_.residual;
+  set(preference.get(), CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment_of(added_to));
   set(preference.get(), CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment_of(operands_.c));
   constexpr int kMostCandidates = 16;
   std::array<cublasLtMatmulHeuristicResult_t, kMostCandidates> candidates{};
@@ -150,11 +155,17 @@ void Gemm::choose_algorithm(int tile) {
   algorithm_ = (chosen == candidates.begin() + found ? candidates.front() : *chosen).algo;
 }
 
+void Gemm::set_operands(const GemmOperands& operands) {
+  if (operands.bias != operands_.bias) set(descriptor_, CUBLASLT_MATMUL_DESC_BIAS_POINTER, operands.bias);
+  operands_ = operands;
+}
+
 void Gemm::enqueue(cudaStream_t stream) const {
   const float one = 1;
-  const float zero = 0;
+  const float added = operands_.residual == nullptr ? 0 : 1; // times the library's C; its result is our C
+  const std::byte* const added_to = operands_.residual == nullptr ? operands_.c : operands_.residual;
   MC2_CUDA(cublasLtMatmul(context_->library.get(), descriptor_.get(), &one, operands_.b, b_.get(), operands_.a,
-                          a_.get(), &zero, operands_.c, c_.get(), operands_.c, c_.get(), &algorithm_,
+                          a_.get(), &added, added_to, c_.get(), operands_.c, c_.get(), &algorithm_,
                           context_->scratch.bytes().data(), kGemmScratchBytes, stream));
 }
 

@@ -40,7 +40,9 @@ struct GemmOperands {
   const std::byte* a = nullptr;
   const std::byte* b = nullptr;
   std::byte* c = nullptr;
-  const std::byte* a_scale = nullptr; ///< f8e4m3: one f32 each, on the device, read by every run
+  const std::byte* bias = nullptr;     ///< [n], added to every row of C; null without
+  const std::byte* residual = nullptr; ///< as C, added to it; null without
+  const std::byte* a_scale = nullptr;  ///< f8e4m3: one f32 each, on the device, read by every run
   const std::byte* b_scale = nullptr;
 };
 
@@ -62,8 +64,8 @@ class Gemm {
   /// `context` must outlive *this. Throws SystemError, also when the library has no algorithm.
   Gemm(GemmContext& context, const GemmShape& shape, const GemmOperands& operands);
 
-  /// Replaces A, B and C by others that are aligned as well; scales stay.
-  void set_operands(const GemmOperands& operands) noexcept { operands_ = operands; }
+  /// Replaces all but the scales by others that are aligned as well; what is null stays null. Throws SystemError.
+  void set_operands(const GemmOperands& operands);
   [[nodiscard]] const GemmOperands& operands() const noexcept { return operands_; }
   /// Enqueues on `stream` and returns; can be captured.
   void enqueue(cudaStream_t stream) const;

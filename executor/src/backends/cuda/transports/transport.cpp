@@ -98,7 +98,7 @@ class PersistentTransport final : public Transport {
 
   void enqueue(int rank, const BlockExchange& block, int /*slice*/, cudaStream_t stream) const override {
     DirectSettings settings = settings_;
-    if (block.meets_after) settings.cta_count = std::max(settings.cta_count, kLastCtas);
+    if (block.is_last) settings.cta_count = std::max(settings.cta_count, kLastCtas);
     enqueue_direct(settings, block, signals_[static_cast<std::size_t>(rank)], stream);
   }
 
