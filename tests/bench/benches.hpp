@@ -59,6 +59,18 @@ namespace mc2::cli {
 /// Errors: Mismatch, Cancelled.
 [[nodiscard]] Result<ExitCode> bench_norm();
 
+/// `mc2-bench epilogue`: the all-reduce of few and many rows on any backend, bare and with residual and RMSNorm, in
+/// pairs; of the variant that is the fastest with both. Errors: UnknownName, InvalidSpec, Unsupported, Cancelled,
+/// Mismatch.
+struct EpilogueBench {
+  MachineOptions machine;
+  std::string dtype = "f32";
+  int ranks = 2;
+
+  void add_to(CLI::App& app);
+  [[nodiscard]] Result<ExitCode> run() const;
+};
+
 /// `mc2-bench collectives`: the all-reduce of every variant of a backend over message sizes, each checked, then timed
 /// in turn in three modes (collective_times.hpp). Errors: UnknownName, InvalidSpec, Unsupported, Cancelled, Mismatch.
 struct CollectivesBench {

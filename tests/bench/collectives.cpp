@@ -8,11 +8,8 @@
 #include <thread>
 
 #include "benches.hpp"
+#include "collective_rig.hpp"
 #include "collective_times.hpp"
-#include "mc2/executor/executor.hpp"
-#include "mc2/executor/resident_problem.hpp"
-#include "mc2/executor/verify.hpp"
-#include "mc2/planner/planner.hpp"
 #include "mc2/planner/text.hpp"
 #include "mc2/planner/units.hpp"
 #include "options/numbers.hpp"
@@ -24,7 +21,6 @@
 namespace mc2::cli {
 namespace {
 
-using executor::RunMode;
 using Clock = std::chrono::steady_clock;
 
 /// Collectives of one run in throughput mode, so that starting and ending it weigh little; fewer of large messages,
@@ -52,36 +48,6 @@ planner::OpSpec carrier(std::int64_t message_bytes, std::int64_t count, planner:
 std::int64_t back_to_back(std::int64_t message_bytes) {
   return std::clamp<std::int64_t>(kBackToBackBytes / message_bytes, 1, kMostBackToBack);
 }
-
-/// One operator in equal blocks, ready to run with every variant, each checked.
-class Rig {
- public:
-  Rig(const planner::OpSpec& op, executor::Communicator& communicator)
-      : op_(op), communicator_(communicator), problem_(op, fresh_seed(), communicator) {}
-
-  /// Errors: as Communicator::prepare; Mismatch.
-  Result<void> add(const planner::Variant& variant, std::int64_t block_count) {
-    const planner::Cut cut{std::vector<std::int64_t>(static_cast<std::size_t>(block_count), op_.m / block_count)};
-    MC2_ASSIGN(const auto plan, planner::unpredicted_plan(op_, communicator_.fingerprint(), variant, cut));
-    MC2_ASSIGN(auto prepared, executor::prepare(plan, problem_.buffers(), communicator_));
-    problem_.poison();
-    prepared->run(RunMode::Fused);
-    problem_.fetch_results();
-    MC2_TRY(executor::verify_result(op_, problem_.host().buffers(), cut, 1));
-    prepared_.push_back(std::move(prepared));
-    return {};
-  }
-
-  const executor::RunRecord& run(std::size_t variant) {
-    return prepared_[variant]->run(RunMode::CommunicationOnly, executor::RunDetail::Makespan);
-  }
-
- private:
-  planner::OpSpec op_;
-  executor::Communicator& communicator_;
-  executor::ResidentProblem problem_;
-  std::vector<std::unique_ptr<executor::Prepared>> prepared_;
-};
 
 /// Median time in us of `ranks` threads that copy as many bytes each, all at once; the slowest counts. Twenty rounds,
 /// each of enough copies to take 20 us or more.
@@ -126,8 +92,8 @@ struct SizeBench {
 Result<CollectiveTimes> SizeBench::run(std::int64_t message_bytes) const {
   const int ranks = communicator.world_size();
   const std::int64_t count = back_to_back(message_bytes);
-  Rig single(carrier(message_bytes, 1, dtype, ranks), communicator);
-  Rig many(carrier(message_bytes, count, dtype, ranks), communicator);
+  CollectiveRig single(carrier(message_bytes, 1, dtype, ranks), communicator);
+  CollectiveRig many(carrier(message_bytes, count, dtype, ranks), communicator);
   for (const auto& variant : variants) {
     MC2_TRY(single.add(variant, 1));
     MC2_TRY(many.add(variant, count));

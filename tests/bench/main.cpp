@@ -111,6 +111,8 @@ class Benchmarks {
     add_with_options("collectives",
                      "all-reduce alone, every variant of a backend, 1 KiB to 64 MiB, in three timing modes",
                      collectives_);
+    add_with_options("epilogue", "what residual and RMSNorm add to an all-reduce, on any backend; some seconds",
+                     epilogue_);
     add_with_options("allreduce", "all-reduce between processes of one node beside MPI_Allreduce", all_reduce_);
     add_with_options("peers", "tuned plans beside the best serial and PyTorch's operators, on GPUs", peers_);
     add_with_options("regret", "tuned plans against every cut with every variant, on any backend", regret_);
@@ -135,6 +137,7 @@ class Benchmarks {
   std::string cases_file_ = "data/ascend_910b_cases.csv", csv_file_;
   AllReduceBench all_reduce_;
   CollectivesBench collectives_;
+  EpilogueBench epilogue_;
   PeersBench peers_;
   PredictionBench prediction_;
   ProfilingBench profiling_;

@@ -3,7 +3,7 @@
 from bench_program import SUCCESS, SYSTEM, UNSUPPORTED, USAGE, BenchTest, main
 
 BENCHMARKS = ("overlap", "prediction", "virtual", "shm", "planning", "sweep", "topology", "cases", "order", "operators",
-              "transfer", "collectives", "allreduce", "messages", "norm", "embedding", "unseen", "profiling", "all", "peers",
+              "transfer", "collectives", "allreduce", "messages", "norm", "epilogue", "embedding", "unseen", "profiling", "all", "peers",
               "regret")
 RACING = ("overlap", "prediction", "virtual", "shm", "operators", "unseen", "all")
 

@@ -12,14 +12,14 @@ namespace mc2::cli {
 namespace {
 
 constexpr const char* kLink = "2.5Gbit,20us";
-constexpr std::int64_t kRows = 768;
+constexpr std::int64_t kTransferRows = 768;
 constexpr std::pair<std::int64_t, std::int64_t> kShapes[] = {{512, 512},  {512, 1024}, {1024, 512}, {1024, 1024},
                                                              {768, 2048}, {2048, 768}, {1536, 1536}}; // n, k
 
 Result<planner::CostModel> profiled_model(std::int64_t n, std::int64_t k) {
   ScratchStore scratch;
   MC2_ASSIGN(auto store, scratch.open());
-  MC2_ASSIGN(auto bench, open_bench(bench_op(kRows, n, k), kLink));
+  MC2_ASSIGN(auto bench, open_bench(bench_op(kTransferRows, n, k), kLink));
   ProfileSettings settings = bench_settings(1).profile;
   settings.sweep.budget = std::chrono::milliseconds(15'000);
   MC2_ASSIGN(const auto summary, profile_operator(*bench, settings, store));
@@ -35,8 +35,8 @@ void print_errors(const std::vector<planner::TransferError>& errors) {
                     "n=" + std::to_string(error.source.n) + " k=" + std::to_string(error.source.k),
                     std::string(to_string(error.component)), percent_text(error.median_relative),
                     percent_text(error.worst_relative), percent_text(error.covered)});
-  std::cout << "Leave one shape out: curves answered by the model of the nearest other shape, m = " << kRows << ", "
-            << kLink << ", 2 ranks\n"
+  std::cout << "Leave one shape out: curves answered by the model of the nearest other shape, m = " << kTransferRows
+            << ", " << kLink << ", 2 ranks\n"
             << render::table(rows, render::kAnyWidth);
 }
 

@@ -81,8 +81,9 @@ struct Verification {
 /// with T the number of products in a row of C (the ranks where the collective sums, else 1), u32 = 2^-24, u the
 /// type's own unit roundoff (the second term only for types shorter than f32), |a_ti| and |b_tj| the 2-norms of a row
 /// of A and a column of B, p the products; i8 elements count with their scales. Bias and residual x add 4 u32 |x|,
-/// and matmul_all_to_all with a residual rounds once more, 1.01 u |p + bias|. First term: the probabilistic bound of
-/// Higham and Mary, "A new approach to probabilistic rounding error analysis", SIAM J. Sci. Comput. 41 (2019), with
+/// and matmul_all_to_all with a residual rounds once more, 1.01 u |p + bias|. Products whose rows are no whole number
+/// of 16 bytes may be rounded before each addition, 1.01 u (|p| + |p + residual|). First term: the probabilistic bound
+/// of Higham and Mary, "A new approach to probabilistic rounding error analysis", SIAM J. Sci. Comput. 41 (2019), with
 /// the Cauchy-Schwarz inequality; docs/cost_model.md §7. Second term: each product or partial sum, and the result,
 /// are rounded to the type. embedding_all_to_all: every element against its bag, allowed (L + 1) u32 sum_l |x_lj| / d
 /// + 1.01 u |c_ij| with x_l the L rows that the bag names and d = L for means, else 1. A gathered A, where there is

@@ -1,0 +1,114 @@
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <array>
+
+#include "benches.hpp"
+#include "collective_rig.hpp"
+#include "mc2/planner/text.hpp"
+#include "mc2/planner/units.hpp"
+#include "options/numbers.hpp"
+#include "pages/terminal.hpp"
+#include "support.hpp"
+
+namespace mc2::cli {
+namespace {
+
+constexpr int kEpilogueRounds = 101, kEpilogueWarmups = 5;
+constexpr std::array<std::int64_t, 2> kEpilogueColumns{6144, 8192};
+constexpr std::array<std::int64_t, 6> kEpilogueRows{1, 6, 64, 256, 1024, 4096};
+
+/// An all-reduce of so many rows, bare and with residual and RMSNorm.
+class EpiloguePair {
+ public:
+  EpiloguePair(const planner::OpSpec& bare, executor::Communicator& communicator)
+      : bare_(bare, communicator), finished_(finished(bare), communicator) {}
+
+  /// Errors: as CollectiveRig::add.
+  Result<void> add(const planner::Variant& variant) {
+    MC2_TRY(bare_.add(variant, 1));
+    return finished_.add(variant, 1);
+  }
+  double time_us(bool is_finished, std::size_t variant) {
+    return to_us((is_finished ? finished_ : bare_).run(variant).makespan);
+  }
+
+ private:
+  static planner::OpSpec finished(planner::OpSpec op) {
+    op.epilogue = {.has_residual = true, .norm = planner::Norm::Rms};
+    return op;
+  }
+
+  CollectiveRig bare_, finished_;
+};
+
+struct EpilogueCase {
+  executor::Communicator& communicator;
+  planner::OpSpec op;
+  std::vector<planner::Variant> variants;
+
+  /// The variant that is the fastest with both, its times, and the median of what the pairs differ by.
+  [[nodiscard]] Result<std::vector<std::string>> measure() const;
+};
+
+Result<std::vector<std::string>> EpilogueCase::measure() const {
+  EpiloguePair pair(op, communicator);
+  for (const auto& variant : variants) MC2_TRY(pair.add(variant));
+  std::vector<std::vector<double>> bare(variants.size()), finished(variants.size()), added(variants.size());
+  for (int round = -kEpilogueWarmups; round < kEpilogueRounds; ++round) {
+    for (std::size_t i = 0; i < variants.size(); ++i) {
+      if (is_interrupted()) return Error{ErrorCode::Cancelled, "", "interrupted"};
+      const bool is_finished_first = round % 2 == 0;
+      const double first = pair.time_us(is_finished_first, i), second = pair.time_us(!is_finished_first, i);
+      if (round < 0) continue;
+      bare[i].push_back(is_finished_first ? second : first);
+      finished[i].push_back(is_finished_first ? first : second);
+      added[i].push_back(finished[i].back() - bare[i].back());
+    }
+  }
+  std::size_t best = 0;
+  for (std::size_t i = 1; i < variants.size(); ++i)
+    if (median(finished[i]) < median(finished[best])) best = i;
+  return std::vector<std::string>{std::to_string(op.m),
+                                  std::to_string(op.n),
+                                  std::string(to_string(op.dtype)),
+                                  std::to_string(op.world_size),
+                                  variants[best].text(),
+                                  number(median(bare[best]), "%.1f"),
+                                  number(median(finished[best]), "%.1f"),
+                                  number(median(added[best]), "%.1f")};
+}
+
+} // namespace
+
+void EpilogueBench::add_to(CLI::App& app) {
+  machine.add_to(app);
+  app.add_option("--dtype", dtype, "element type: f32, f16, bf16")->capture_default_str();
+  app.add_option("--ranks", ranks, "ranks that take part")
+      ->capture_default_str()
+      ->check(whole_number(2, planner::kMaxWorldSize));
+}
+
+Result<ExitCode> EpilogueBench::run() const {
+  MC2_ASSIGN(const auto backend, machine.find());
+  MC2_ASSIGN(const auto options, machine.communicator_options(ranks));
+  if (options.virtual_compute)
+    return Error{ErrorCode::InvalidSpec, "--virtual-compute", "leave it out: no matmul is timed here"};
+  MC2_ASSIGN(const auto type, planner::parse_dtype(dtype));
+  std::vector<planner::OpSpec> all;
+  for (const std::int64_t n : kEpilogueColumns)
+    for (const std::int64_t m : kEpilogueRows)
+      all.push_back(
+          {.kind = planner::OpKind::MatmulAllReduce, .m = m, .n = n, .k = 16, .dtype = type, .world_size = ranks});
+  MC2_TRY(backend->supports(all.back()));
+  MC2_ASSIGN(auto communicator, backend->open(options));
+  return print_rows("what residual and RMSNorm add to an all-reduce, " + communicator->fingerprint().label() +
+                        ", medians of " + std::to_string(kEpilogueRounds) + " pairs",
+                    {"rows", "columns", "type", "ranks", "variant", "sum us", "with both us", "added us"}, all.size(),
+                    [&](std::size_t i) {
+                      auto variants = backend->variants(all[i], options);
+                      std::erase_if(variants, [](const auto& variant) { return variant.fields.contains("tile"); });
+                      return EpilogueCase{*communicator, all[i], std::move(variants)}.measure();
+                    });
+}
+
+} // namespace mc2::cli
