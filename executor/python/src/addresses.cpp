@@ -23,22 +23,23 @@ std::span<std::byte> gathered_at(const OpSpec& op, std::uintptr_t address) {
 std::unique_ptr<Binding> prepare_at(const std::shared_ptr<World>& world, const OpSpec& op,
                                     std::vector<std::int64_t> blocks, const std::optional<Variant>& variant,
                                     const Addresses& addresses, py::object keep_alive, bool allow_independent,
-                                    bool b_is_transposed, const std::optional<std::string>& schedule) {
+                                    bool b_is_transposed, const std::optional<std::string>& schedule,
+                                    float norm_epsilon) {
   auto& communicator = world->communicator();
   if (communicator.local_ranks().size() != 1) throw Failure(not_one_rank());
   std::unique_ptr<executor::Prepared> prepared;
+  const executor::RankBuffers buffers[] = {buffers_at(op, addresses, b_is_transposed, norm_epsilon)};
   {
     const py::gil_scoped_release released;
     const World::Turn turn(*world);
     const auto plan = given_plan(*world, op, {std::move(blocks)}, variant, schedule);
     // the others would wait for this rank
     unwrap(communicator.share_error(plan ? Result<void>{} : plan.error()));
-    const executor::RankBuffers buffers[] = {buffers_at(op, addresses, b_is_transposed)};
     const executor::ExecuteOptions options{.prepare = {.allow_independent = allow_independent}};
     prepared = unwrap(executor::prepare(plan.value(), buffers, communicator, options));
   }
   return std::make_unique<Binding>(world, std::move(prepared), op, std::move(keep_alive), allow_independent,
-                                   b_is_transposed);
+                                   b_is_transposed, norm_epsilon);
 }
 
 } // namespace
@@ -47,14 +48,30 @@ Error not_one_rank() {
   return {ErrorCode::InvalidSpec, "communicator", "holds several ranks; open it with process=(rank, key)"};
 }
 
-executor::RankBuffers buffers_at(const OpSpec& op, const Addresses& addresses, bool b_is_transposed) {
+executor::RankBuffers buffers_at(const OpSpec& op, const Addresses& addresses, bool b_is_transposed,
+                                 float norm_epsilon) {
+  const std::size_t needed = op.epilogue.is_empty() ? 4 : 8;
+  if (addresses.size() < needed)
+    throw Failure(Error{ErrorCode::InvalidSpec, "addresses",
+                        "are " + std::to_string(addresses.size()) + "; needs " + std::to_string(needed) +
+                            ", 0 for what the operator has not"});
   const auto shapes = executor::operand_shapes(op);
+  const planner::DType product_type = planner::product_type(op);
   const auto bytes = [&](const executor::MatrixShape& shape, planner::DType dtype) {
     return static_cast<std::size_t>(shape.element_count() * planner::size_bytes(dtype));
   };
+  const auto added = [&](std::size_t index, const executor::MatrixShape& shape) -> std::span<std::byte> {
+    if (shape.element_count() == 0) return {};
+    return {at(addresses[index]), bytes(shape, product_type)};
+  };
   return {.a = {at(addresses[0]), bytes(shapes.a, op.dtype)},
           .b = {at(addresses[1]), bytes(shapes.b, op.dtype)},
-          .c = {at(addresses[2]), bytes(shapes.c, planner::product_type(op))},
+          .c = {at(addresses[2]), bytes(shapes.c, product_type)},
+          .bias = added(4, shapes.bias),
+          .residual = added(5, shapes.residual),
+          .norm_weight = added(6, shapes.norm_weight),
+          .normed = added(7, shapes.normed),
+          .norm_epsilon = norm_epsilon,
           .gathered_a = gathered_at(op, addresses[3]),
           .b_is_transposed = b_is_transposed};
 }
@@ -63,8 +80,10 @@ void bind_addresses(py::class_<World, std::shared_ptr<World>>& world, py::class_
   world.def(
       "prepare_at", &prepare_at, "op"_a, "blocks"_a, "variant"_a, "addresses"_a, "keep_alive"_a,
       "allow_independent"_a = false, "b_is_transposed"_a = false, "schedule"_a = py::none(),
-      "This rank's part of a plan on its A, B, C and gathered A (0: none) by address: device memory that keep_alive "
-      "owns. Collective.");
+      "norm_epsilon"_a = executor::kUsualNormEpsilon,
+      "This rank's part of a plan on its A, B, C and gathered A (0: none), and where the operator has an epilogue "
+      "bias, "
+      "residual, norm weight and normed rows (0: none), by address: device memory that keep_alive owns. Collective.");
   prepared
       .def("rebind", &Binding::rebind, "addresses"_a, "keep_alive"_a,
            "Other matrices for the calls that follow; what peers reach must stay.")

@@ -79,7 +79,7 @@ executor::RunRecord Binding::run(const std::string& mode, bool with_stages) {
 void Binding::rebind(const Addresses& addresses, py::object keep_alive) {
   static_cast<void>(world_->communicator());
   const World::Turn turn(*world_);
-  const executor::RankBuffers buffers[] = {buffers_at(op_, addresses, b_is_transposed_)};
+  const executor::RankBuffers buffers[] = {buffers_at(op_, addresses, b_is_transposed_, norm_epsilon_)};
   unwrap(prepared_->rebind(buffers));
   keep_alive_ = std::move(keep_alive);
 }

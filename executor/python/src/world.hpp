@@ -59,15 +59,16 @@ class World {
                                                const std::optional<planner::Variant>& variant,
                                                const std::optional<std::string>& schedule = std::nullopt);
 
-/// Of A, B, C and the gathered A (0 where it is not wanted) of one rank, in memory of its device.
-using Addresses = std::array<std::uintptr_t, 4>;
+/// Of A, B, C and the gathered A (0 where it is not wanted) of one rank, in memory of its device; behind them, as far
+/// as the operator has an epilogue, bias, residual, norm weight and normed rows.
+using Addresses = std::vector<std::uintptr_t>;
 
 /// Why addresses are refused: they are of one rank.
 [[nodiscard]] Error not_one_rank();
 
-/// A rank's matrices at these addresses, of the sizes that the operator has.
+/// A rank's matrices at these addresses, of the sizes that the operator has. Throws Failure where there are fewer.
 [[nodiscard]] executor::RankBuffers buffers_at(const planner::OpSpec& op, const Addresses& addresses,
-                                               bool b_is_transposed);
+                                               bool b_is_transposed, float norm_epsilon = executor::kUsualNormEpsilon);
 
 /// A plan bound to memory, and what keeps that memory alive.
 class Binding {
@@ -75,13 +76,15 @@ class Binding {
   /// @param world      shared with the communicator's other bindings: the last one closes it
   /// @param keep_alive whatever owns the buffers
   Binding(std::shared_ptr<World> world, std::unique_ptr<executor::Prepared> prepared, planner::OpSpec op,
-          py::object keep_alive, bool has_independent, bool b_is_transposed = false)
+          py::object keep_alive, bool has_independent, bool b_is_transposed = false,
+          float norm_epsilon = executor::kUsualNormEpsilon)
       : world_(std::move(world)),
         prepared_(std::move(prepared)),
         op_(op),
         keep_alive_(std::move(keep_alive)),
         has_independent_(has_independent),
-        b_is_transposed_(b_is_transposed) {}
+        b_is_transposed_(b_is_transposed),
+        norm_epsilon_(norm_epsilon) {}
   Binding(const Binding&) = delete;
   Binding& operator=(const Binding&) = delete;
   ~Binding();
@@ -101,6 +104,7 @@ class Binding {
   py::object keep_alive_;
   bool has_independent_;
   bool b_is_transposed_;
+  float norm_epsilon_;
 };
 
 /// Plans on addresses, where processes hold one rank each.

@@ -128,6 +128,63 @@ class RanksTest(Refusals):
                 self.assertEqual(found.shape[1:], (2, N))
                 self.assert_near(found.reshape(-1, N), expected)
 
+    def test_residuals_are_added_once(self):
+        for kind in KINDS:
+            x, w = matrices(kind)
+            expected = oracle(kind, x, w)
+            residual = torch.empty(expected.shape).uniform_(-1, 1, generator=torch.Generator().manual_seed(3))
+            bias = torch.ones(N)
+            fuse(kind, [cut_axis(kind) - 5, 5])
+            found = getattr(mc2.torch, kind)(x, w, residual=residual)
+            leading = getattr(mc2.torch, kind)(x.view(-1, 2, K), w, bias=bias, residual=residual.view(-1, 2, N))
+            with self.subTest(kind):
+                self.assert_near(found, expected + residual)
+                self.assert_near(leading.reshape(-1, N), expected + residual + 1)
+
+    def test_rows_of_sums_are_normalised(self):
+        for kind in ("matmul_all_reduce", "matmul_reduce_scatter"):
+            x, w = matrices(kind)
+            generator = torch.Generator().manual_seed(3)
+            bias, weight = torch.empty(2, N).uniform_(-1, 1, generator=generator)
+            expected = oracle(kind, x, w) + bias
+            residual = torch.empty(expected.shape).uniform_(-1, 1, generator=generator)
+            expected = expected + residual
+            fuse(kind, [cut_axis(kind) - 5, 5])
+            call = getattr(mc2.torch, f"{kind}_rms_norm")
+            y, normed = call(x, w, weight, bias=bias, residual=residual, epsilon=0.5)
+            root = (expected.square().mean(-1, keepdim=True) + 0.5).sqrt()
+            with self.subTest(kind):
+                self.assert_near(y, expected)
+                self.assert_near(normed, expected / root * weight)
+                self.assertEqual([t.shape for t in call(x.view(-1, 2, K), w, weight)], [(len(y) // 2, 2, N)] * 2)
+                name = _groups.resolve(None).name
+                fake = getattr(torch.ops.mc2, f"{kind}_rms_norm")(x.to("meta"), w.to("meta"), weight.to("meta"), None, None, 1e-6, name)
+                self.assertEqual([t.shape for t in fake], [y.shape, normed.shape])
+
+    def test_gradients_pass_an_epilogue(self):
+        """Against the same in PyTorch's own operations on the result without one."""
+        for kind in ("matmul_all_reduce", "matmul_reduce_scatter"):
+            fuse(kind, [cut_axis(kind) - 7, 7])
+            rows = M if kind == "matmul_all_reduce" else M // RANKS
+            generator = torch.Generator().manual_seed(11)
+            given = [*matrices(kind), *torch.empty(2, N).uniform_(0.5, 1, generator=generator),
+                     torch.empty(rows, N).uniform_(-1, 1, generator=generator)]  # fmt: skip
+            gradients = []
+            for is_fused in (True, False):
+                x, w, weight, bias, residual = leaves = [tensor.detach().clone().requires_grad_() for tensor in given]
+                if is_fused:
+                    y, normed = getattr(mc2.torch, f"{kind}_rms_norm")(x, w, weight, bias=bias, residual=residual)
+                else:
+                    y = getattr(mc2.torch, kind)(x, w, bias=bias, residual=residual)
+                    normed = y * torch.rsqrt(y.square().mean(-1, keepdim=True) + 1e-6) * weight
+                (y * 0.3 + normed.sin()).sum().backward()
+                if kind == "matmul_reduce_scatter" and not is_fused:  # the ranks' rows share one weight
+                    dist.all_reduce(weight.grad)
+                gradients.append([leaf.grad for leaf in leaves])
+            with self.subTest(kind):
+                for mine, theirs in zip(*gradients):
+                    torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=1e-4)
+
     def test_strided_operands_are_taken(self):
         for kind in KINDS:
             x, w = matrices(kind)
@@ -213,6 +270,13 @@ class RanksTest(Refusals):
         self.refused("invalid_spec", "w", call, x, [1])
         self.refused("invalid_spec", "w", call, x, w.to("meta"))
         self.refused("invalid_spec", "bias", call, x, w, bias=torch.ones(N + 1))
+        self.refused("invalid_spec", "residual", call, x, w, residual=torch.ones(N))
+        self.refused("invalid_spec", "residual", call, x, w, residual=torch.ones(M, N).double())
+        normed = mc2.torch.matmul_all_reduce_rms_norm
+        self.refused("invalid_spec", "norm_weight", normed, x, w, None)
+        self.refused("invalid_spec", "norm_weight", normed, x, w, torch.ones(N + 1))
+        for epsilon in (0, -1, float("nan"), float("inf"), "x"):
+            self.refused("invalid_spec", "epsilon", normed, x, w, torch.ones(N), epsilon=epsilon)
         self.refused("invalid_spec", "group", call, x, w, "no such group")
         self.refused("invalid_spec", "group", call, x, w, 17)
         self.refused("invalid_spec", "x", mc2.torch.matmul_reduce_scatter, x[: M - 1], w)
@@ -225,6 +289,10 @@ class RanksTest(Refusals):
     def test_ranks_that_call_with_other_shapes_are_told_of_it(self):
         x, w = matrices("matmul_all_reduce")
         self.refused("mismatch", "x", mc2.torch.matmul_all_reduce, x[: M - 3 * RANK], w)
+
+    def test_ranks_that_call_with_other_epilogues_are_told_of_it(self):
+        x, w = matrices("matmul_all_reduce")
+        self.refused("mismatch", "x", mc2.torch.matmul_all_reduce, x, w, residual=torch.ones(M, N) if RANK == 0 else None)
 
     def test_uneven_shares_of_k_run_by_rank_0s_plan(self):
         if RANK == 0:

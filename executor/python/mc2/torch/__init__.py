@@ -13,8 +13,10 @@ from .functional import (
     all_gather_matmul,
     all_to_all_matmul,
     matmul_all_reduce,
+    matmul_all_reduce_rms_norm,
     matmul_all_to_all,
     matmul_reduce_scatter,
+    matmul_reduce_scatter_rms_norm,
     replicated_matmul,
 )
 from .layers import ColumnParallelLinear, RowParallelLinear
@@ -22,7 +24,8 @@ from .tuning import Tuned, tune, tune_seen
 
 __all__ = [
     "ColumnParallelLinear", "RowParallelLinear", "Tuned", "all_gather_matmul", "all_to_all_matmul", "forget", "inductor",
-    "matmul_all_reduce", "matmul_all_to_all", "matmul_reduce_scatter", "replicated_matmul", "tune", "tune_seen",
+    "matmul_all_reduce", "matmul_all_reduce_rms_norm", "matmul_all_to_all", "matmul_reduce_scatter",
+    "matmul_reduce_scatter_rms_norm", "replicated_matmul", "tune", "tune_seen",
 ]  # fmt: skip
 
 

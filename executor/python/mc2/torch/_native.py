@@ -13,7 +13,8 @@ import torch.distributed as dist
 
 from .. import _core
 from .._core import CostModel, Plan, Sample, Store, Variant
-from . import _settings, _together
+from . import _epilogue, _settings, _together
+from ._epilogue import Epilogue
 from ._groups import Group
 
 if typing.TYPE_CHECKING:
@@ -135,6 +136,10 @@ def _allocated_for_long(shapes: list[tuple[int, int]], like: torch.Tensor) -> li
         return list(executor.map(like.new_empty, shapes))
 
 
+def _aligned_if_any(tensor: torch.Tensor | None) -> torch.Tensor | None:
+    return None if tensor is None else _aligned(tensor)
+
+
 def _address(tensor: torch.Tensor | None) -> int:
     return 0 if tensor is None else tensor.data_ptr()
 
@@ -145,26 +150,38 @@ class Native:
 
     def __init__(
         self, problem: Problem, blocks: list[int], variant: Variant, schedule: str, w: torch.Tensor, keeps_rows: bool = False,
+        epilogue: Epilogue = _epilogue.NONE,
     ) -> None:  # fmt: skip
-        """Collective."""
+        """Collective. Calls have an epilogue of the same name and epsilon."""
+        epilogue, self._late = _parts(problem.kind, epilogue)
+        self._has_norm = epilogue.norm_weight is not None
         x_shape, self._y_shape = _shapes(problem)
         rows_shapes = [(problem.m, problem.k)] if keeps_rows else []
-        self._x, self._y, *rows = _allocated_for_long([x_shape, self._y_shape, *rows_shapes], w)
-        self._rows = rows[0] if rows else None
+        normed_shapes = [self._y_shape] if self._has_norm else []
+        self._x, self._y, *more = _allocated_for_long([x_shape, self._y_shape, *rows_shapes, *normed_shapes], w)
+        self._rows = more[0] if keeps_rows else None
+        normed = more[-1] if self._has_norm else None
         self._is_transposed = not w.is_contiguous()
         stored = _aligned(w.t() if self._is_transposed else w)
-        self._bound = (self._x.data_ptr(), stored.data_ptr(), self._y.data_ptr(), _address(self._rows))
+        added = tuple(map(_aligned_if_any, epilogue[:3]))
+        self._bound = tuple(map(_address, (self._x, stored, self._y, self._rows, *added, normed)))
         self._prepared: Prepared = _world(problem.group).prepare_at(
-            problem.op(), blocks, variant, self._bound, (self._x, stored, self._y), False, self._is_transposed, schedule)  # fmt: skip
+            problem.op(epilogue.name), blocks, variant, self._bound, (self._x, stored, self._y, added, normed), False,
+            self._is_transposed, schedule, epilogue.epsilon)  # fmt: skip
         self._reaches_x, self._reaches_y = self._prepared.peer_reach
 
-    def __call__(self, x: torch.Tensor, w: torch.Tensor, rows: torch.Tensor | None = None) -> torch.Tensor:
+    def __call__(
+        self, x: torch.Tensor, w: torch.Tensor, rows: torch.Tensor | None = None, epilogue: Epilogue = _epilogue.NONE,
+    ) -> tuple[torch.Tensor, torch.Tensor | None]:  # fmt: skip
         """rows [m, k]: where the gathered x goes, given if and only if the plan was prepared to keep it."""
         x, w = _aligned(x), _aligned(w.t() if self._is_transposed else w)
         if self._reaches_x:
             x = self._x.copy_(x)
         y = self._y if self._reaches_y else x.new_empty(self._y_shape)
-        addresses = (x.data_ptr(), w.data_ptr(), y.data_ptr(), _address(rows))
+        bias = None if self._late else epilogue.bias
+        bias, residual, weight = map(_aligned_if_any, (bias, epilogue.residual, epilogue.norm_weight))
+        normed = x.new_empty(self._y_shape) if self._has_norm else None
+        addresses = tuple(map(_address, (x, w, y, rows, bias, residual, weight, normed)))
         if addresses != self._bound:
             self._prepared.rebind(addresses, (self._x, self._y))
             self._bound, self._rows = addresses, None  # peers do not reach rows
@@ -173,15 +190,23 @@ class Native:
         if is_captured:
             _in_graphs.add(self)
         self._prepared.enqueue(stream, not is_captured)
-        return y.clone() if self._reaches_y else y
+        y = y.clone() if self._reaches_y else y
+        return (y.add_(epilogue.bias) if self._late and epilogue.bias is not None else y), normed
+
+
+def _parts(kind: str, epilogue: Epilogue) -> tuple[Epilogue, bool]:
+    """What the backend adds, and whether bias is left to be added after it: the backend's is the sender's where products travel."""
+    is_late = kind == "matmul_all_to_all"
+    return (epilogue._replace(bias=None) if is_late else epilogue), is_late
 
 
 def ready(
     problem: Problem, blocks: list[int], variant: str, schedule: str, w: torch.Tensor, are_all_plain: bool, keeps_rows: bool,
+    epilogue: Epilogue,
 ) -> Native:  # fmt: skip
     """A plan, ready to run with weights that lie as w does. Collective. Raises Error or NativeError, on all ranks."""
-    tuned = _tuned.get((problem, tuple(blocks), variant, schedule)) if are_all_plain and not keeps_rows else None
-    return tuned or Native(problem, blocks, Variant(variant), schedule, w, keeps_rows)
+    tuned = _tuned.get((problem, tuple(blocks), variant, schedule)) if are_all_plain and not keeps_rows and epilogue.name == "none" else None
+    return tuned or Native(problem, blocks, Variant(variant), schedule, w, keeps_rows, epilogue)
 
 
 class _RankSteps:
@@ -255,7 +280,7 @@ def tune(calls: typing.Any, race_rounds: int) -> Found | None:
     steps = _RankSteps(_world(problem.group), calls)
     plan = Plan.from_json(_together.lead(problem.group, problem.exchange_device(), [steps], body))
     native = prepare_tuned(problem, plan, calls.w)
-    return Found(plan, lambda: native(calls.x, calls.w), kept[0] if kept else None)
+    return Found(plan, lambda: native(calls.x, calls.w)[0], kept[0] if kept else None)
 
 
 def prepare_tuned(problem: Problem, plan: Plan, w: torch.Tensor) -> Native:

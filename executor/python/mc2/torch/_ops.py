@@ -7,7 +7,8 @@ import typing
 
 import torch
 
-from . import _groups, _passes, _plans
+from . import _epilogue, _groups, _passes, _plans
+from ._epilogue import Epilogue
 from ._groups import Group
 
 _library = torch.library.Library("mc2", "DEF")
@@ -23,27 +24,49 @@ def _result_rows(kind: str, group: Group, m: int) -> int:
     return m // group.size if kind == "matmul_reduce_scatter" else _rows(kind, group, m)
 
 
-def run(kind: str, group: Group, x: torch.Tensor, w: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
+_Added = typing.Optional[torch.Tensor]
+
+
+def run(kind: str, group: Group, x: torch.Tensor, w: torch.Tensor, bias: _Added = None, residual: _Added = None) -> torch.Tensor:
     """The kind on matrices, past PyTorch's dispatcher."""
-    y = _plans.execute(kind, group, x, w, _rows(kind, group, x.shape[0]))
-    return y if bias is None else y.add_(bias)
+    return _plans.execute(kind, group, x, w, _rows(kind, group, x.shape[0]), Epilogue(bias, residual))[0]
 
 
-def run_with_rows(group: Group, x: torch.Tensor, w: torch.Tensor, bias: torch.Tensor | None) -> tuple[torch.Tensor, torch.Tensor]:
-    """all_gather_matmul, and what was gathered."""
-    y, rows = _plans.execute_with_rows(group, x, w)
-    return y if bias is None else y.add_(bias), rows
+def run_with_norm(kind: str, group: Group, x: torch.Tensor, w: torch.Tensor, epilogue: Epilogue) -> tuple[torch.Tensor, torch.Tensor]:
+    """A kind that sums, and the normalised rows."""
+    y, normed = _plans.execute(kind, group, x, w, x.shape[0], epilogue)
+    return y, typing.cast(torch.Tensor, normed)
 
 
 def _real(kind: str) -> typing.Callable[..., torch.Tensor]:
-    return lambda x, w, bias, group_name: run(kind, _groups.by_name(group_name), x, w, bias)
+    return lambda x, w, bias, name, residual=None: run(kind, _groups.by_name(name), x, w, bias, residual)
 
 
 def _fake(kind: str) -> typing.Callable[..., torch.Tensor]:
-    def shape(x: torch.Tensor, w: torch.Tensor, bias: torch.Tensor | None, group_name: str) -> torch.Tensor:
+    def shape(x: torch.Tensor, w: torch.Tensor, bias: _Added, group_name: str, residual: _Added = None) -> torch.Tensor:
         return x.new_empty((_result_rows(kind, _groups.by_name(group_name), x.shape[0]), w.shape[1]))
 
     return shape
+
+
+def _real_norm(kind: str) -> typing.Callable[..., tuple[torch.Tensor, torch.Tensor]]:
+    return lambda x, w, norm_weight, bias, residual, epsilon, name: run_with_norm(
+        kind, _groups.by_name(name), x, w, Epilogue(bias, residual, norm_weight, epsilon))  # fmt: skip
+
+
+def _fake_norm(kind: str) -> typing.Callable[..., tuple[torch.Tensor, torch.Tensor]]:
+    def shapes(
+        x: torch.Tensor, w: torch.Tensor, norm_weight: torch.Tensor, bias: _Added, residual: _Added, epsilon: float, group_name: str,
+    ) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
+        y = _fake(kind)(x, w, bias, group_name)
+        return y, torch.empty_like(y)
+
+    return shapes
+
+
+def run_with_rows(group: Group, x: torch.Tensor, w: torch.Tensor, bias: _Added) -> tuple[torch.Tensor, torch.Tensor]:
+    """all_gather_matmul, and what was gathered."""
+    return _plans.execute_with_rows(group, x, w, Epilogue(bias))
 
 
 def _fake_rows(x: torch.Tensor, w: torch.Tensor, bias: torch.Tensor | None, group_name: str) -> tuple[torch.Tensor, torch.Tensor]:
@@ -105,24 +128,52 @@ def _of_replicated(x: torch.Tensor, w: torch.Tensor, grad: torch.Tensor, name: s
     return grad_x, x.t() @ grad if needs[1] else None
 
 
-def _of_bias(op: str, grad: torch.Tensor, name: str) -> torch.Tensor:
-    """A reduce-scatter's ranks have the same bias, each on rows of its own."""
-    own = grad.sum(0)
+def _of_columns(op: str, own: torch.Tensor, name: str) -> torch.Tensor:
+    """Of a bias or the norm's weight: a reduce-scatter's ranks have the same one, each on rows of its own."""
     return torch.ops.mc2.all_reduce(own, name) if op == "matmul_reduce_scatter" else own
 
 
 def _register_gradient(op: str, gradient: typing.Callable[..., _Gradients]) -> None:
     def set_up(ctx: typing.Any, inputs: tuple[typing.Any, ...], output: torch.Tensor) -> None:
-        x, w, _, ctx.group_name = inputs
+        x, w, _, ctx.group_name, *more = inputs
         ctx.save_for_backward(x, w)
+        ctx.has_residual = bool(more)
 
     def backward(ctx: typing.Any, grad: torch.Tensor) -> tuple[typing.Any, ...]:
         x, w = ctx.saved_tensors
         grad = grad.contiguous()
         needs = ctx.needs_input_grad
         grad_x, grad_w = gradient(x, w, grad, ctx.group_name, needs)
-        return grad_x, grad_w, _of_bias(op, grad, ctx.group_name) if needs[2] else None, None
+        of_bias = _of_columns(op, grad.sum(0), ctx.group_name) if needs[2] else None
+        of_residual = [grad if needs[4] else None] if ctx.has_residual else []
+        return grad_x, grad_w, of_bias, None, *of_residual
 
+    _register_autograd(op, set_up, backward)
+
+
+def _register_norm_gradient(op: str, gradient: typing.Callable[..., _Gradients]) -> None:
+    def set_up(ctx: typing.Any, inputs: tuple[typing.Any, ...], output: tuple[torch.Tensor, torch.Tensor]) -> None:
+        x, w, norm_weight, _, _, ctx.epsilon, ctx.group_name = inputs
+        ctx.save_for_backward(x, w, norm_weight, output[0])
+
+    def backward(ctx: typing.Any, grad: torch.Tensor, grad_normed: torch.Tensor) -> tuple[typing.Any, ...]:
+        x, w, norm_weight, y = ctx.saved_tensors
+        needs, name = ctx.needs_input_grad, ctx.group_name
+        of_y, of_weight = _epilogue.rms_norm_gradients(y, norm_weight, ctx.epsilon, grad_normed)
+        grad = (grad + of_y).to(y.dtype).contiguous()
+        grad_x, grad_w = gradient(x, w, grad, name, needs)
+        of_weight = _of_columns(op, of_weight.to(y.dtype), name) if needs[2] else None
+        of_bias = _of_columns(op, grad.sum(0), name) if needs[3] else None
+        return grad_x, grad_w, of_weight, of_bias, grad if needs[4] else None, None, None
+
+    _register_autograd(_with_norm(op), set_up, backward)
+
+
+def _with_norm(op: str) -> str:
+    return f"{op}_rms_norm"
+
+
+def _register_autograd(op: str, set_up: typing.Any, backward: typing.Any) -> None:
     if hasattr(torch.library, "register_autograd"):
         torch.library.register_autograd(f"mc2::{op}", backward, setup_context=set_up, lib=_library)
         return
@@ -143,9 +194,9 @@ def _below_autograd() -> typing.Iterator[None]:
 
 
 def _register_gradient_before_2_4(op: str, set_up: typing.Any, backward: typing.Any) -> None:
-    def forward(ctx: typing.Any, *inputs: typing.Any) -> torch.Tensor:
+    def forward(ctx: typing.Any, *inputs: typing.Any) -> typing.Any:
         with _below_autograd():
-            output: torch.Tensor = getattr(torch.ops.mc2, op)(*inputs)
+            output = getattr(torch.ops.mc2, op)(*inputs)
         set_up(ctx, inputs, output)
         return output
 
@@ -171,8 +222,12 @@ def _register_all() -> None:
         "all_to_all_matmul": _of_all_to_all_matmul,
     }
     for kind, gradient in gradients.items():
-        _register(kind, signature, _real(kind), _fake(kind))
+        _register(kind, f"{signature}, Tensor? residual=None", _real(kind), _fake(kind))
         _register_gradient(kind, gradient)
+    for kind in ("matmul_all_reduce", "matmul_reduce_scatter"):
+        _register(_with_norm(kind), "Tensor x, Tensor w, Tensor norm_weight, Tensor? bias, Tensor? residual, float epsilon, str group_name",
+                  _real_norm(kind), _fake_norm(kind), "(Tensor, Tensor)")  # fmt: skip
+        _register_norm_gradient(kind, gradients[kind])
     _register("replicated_matmul", signature, _matmul, _fake_matmul)
     _register_gradient("replicated_matmul", _of_replicated)
     rows = "all_gather_matmul_rows"  # for compiled graphs, whose gradients are there already

@@ -11,7 +11,8 @@ import torch.distributed as dist
 from .. import _core
 from .._core import CostModel, OpSpec, Plan
 from ..errors import Error, NativeError
-from . import _native, _settings, _symmetric
+from . import _epilogue, _native, _settings, _symmetric
+from ._epilogue import Epilogue
 from ._groups import CAPTURED, EAGER, Calls, Group, fingerprint, held
 from ._passes import PASSES, Pass, unfused
 from ._settings import log, settings, warn
@@ -53,8 +54,9 @@ class Problem(typing.NamedTuple):
     n: int
     k: int
 
-    def op(self) -> OpSpec:
-        return OpSpec(self.kind, m=self.m, n=self.n, k=self.k, dtype=DTYPES[self.dtype], ranks=self.group.size)
+    def op(self, epilogue: str = "none") -> OpSpec:
+        """Plans are those of the operator without an epilogue."""
+        return OpSpec(self.kind, m=self.m, n=self.n, k=self.k, dtype=DTYPES[self.dtype], ranks=self.group.size, epilogue=epilogue)
 
     def text(self) -> str:
         return f"{self.kind} m={self.m} n={self.n} k={self.k} {self.dtype} x{self.group.size}"
@@ -121,23 +123,27 @@ def give_up(problem: Problem) -> None:
     _given_up.add(problem)
 
 
-def execute(kind: str, group: Group, x: torch.Tensor, w: torch.Tensor, m: int) -> torch.Tensor:
-    """The kind on matrices x and w; m counts rows of the product."""
-    return _run_chosen(kind, group, x, w, _chosen(kind, group, x, w, m))
+def execute(
+    kind: str, group: Group, x: torch.Tensor, w: torch.Tensor, m: int, epilogue: Epilogue = _epilogue.NONE,
+) -> tuple[torch.Tensor, torch.Tensor | None]:  # fmt: skip
+    """The kind on matrices x and w, with its epilogue, and the normalised rows; m counts rows of the product."""
+    return _run_chosen(kind, group, x, w, _chosen(kind, group, x, w, m, False, epilogue), None, epilogue)
 
 
-def execute_with_rows(group: Group, x: torch.Tensor, w: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+def execute_with_rows(group: Group, x: torch.Tensor, w: torch.Tensor, epilogue: Epilogue) -> tuple[torch.Tensor, torch.Tensor]:
     """all_gather_matmul, and the gathered rows [m, k]."""
     kind, m = "all_gather_matmul", x.shape[0] * group.size
     rows = x.new_empty((m, x.shape[1]))
-    return _run_chosen(kind, group, x, w, _chosen(kind, group, x, w, m, True), rows), rows
+    return _run_chosen(kind, group, x, w, _chosen(kind, group, x, w, m, True, epilogue), rows, epilogue)[0], rows
 
 
 def _chosen(
     kind: str, group: Group, x: torch.Tensor, w: torch.Tensor, m: int, keeps_rows: bool = False,
+    epilogue: Epilogue = _epilogue.NONE,
 ) -> Schedule | _native.Native | None:  # fmt: skip
     """None: unfused. Collective on the first call of a shape."""
-    key = (kind, group.name, x.device, x.dtype, m, w.shape[1], w.shape[0], w.is_contiguous() or _native.layout(w), keeps_rows)
+    key = (kind, group.name, x.device, x.dtype, m, w.shape[1], w.shape[0], w.is_contiguous() or _native.layout(w), keeps_rows,
+           epilogue.name, epilogue.epsilon)  # fmt: skip
     choice = _choices.get(key)
     is_captured = x.is_cuda and torch.cuda.is_current_stream_capturing()
     if choice is None:
@@ -146,21 +152,22 @@ def _chosen(
         if is_captured:
             warn("capture", f"{kind} m={m} is captured into a graph before its first call, so it runs unfused: call it once before")
             return None
-        choice = _choose(Problem(kind, group, x.device, x.dtype, m, w.shape[1], w.shape[0]), w, keeps_rows)
+        choice = _choose(Problem(kind, group, x.device, x.dtype, m, w.shape[1], w.shape[0]), w, keeps_rows, epilogue)
         if choice.captured is not choice.eager:  # opens what it needs, which no capture may
-            _run_chosen(kind, group, x, w, choice.captured, x.new_empty((m, w.shape[0])) if keeps_rows else None)
+            _run_chosen(kind, group, x, w, choice.captured, x.new_empty((m, w.shape[0])) if keeps_rows else None, epilogue)
         _choices[key] = choice
     return choice.captured if is_captured else choice.eager
 
 
 def _run_chosen(
-    kind: str, group: Group, x: torch.Tensor, w: torch.Tensor, chosen: Schedule | _native.Native | None, rows: torch.Tensor | None = None,
-) -> torch.Tensor:  # fmt: skip
+    kind: str, group: Group, x: torch.Tensor, w: torch.Tensor, chosen: Schedule | _native.Native | None, rows: torch.Tensor | None,
+    epilogue: Epilogue,
+) -> tuple[torch.Tensor, torch.Tensor | None]:  # fmt: skip
     if chosen is None:
-        return unfused(kind, group, x, w, rows)
+        return epilogue.finish(unfused(kind, group, x, w, rows))
     if chosen.__class__ is _native.Native:
-        return typing.cast(_native.Native, chosen)(x, w, rows)
-    return run(kind, group, x.contiguous(), w, typing.cast(Schedule, chosen), rows)
+        return typing.cast(_native.Native, chosen)(x, w, rows, epilogue)
+    return epilogue.finish(run(kind, group, x.contiguous(), w, typing.cast(Schedule, chosen), rows))
 
 
 def run(
@@ -356,9 +363,9 @@ _OFFER_BYTES = 2048
 _MAX_FAULT_LENGTH = 200
 
 
-def _offer(problem: Problem, w: torch.Tensor) -> tuple[_Offer, str]:
+def _offer(problem: Problem, w: torch.Tensor, epilogue: Epilogue) -> tuple[_Offer, str]:
     """And why rank 0 has no plan, or ""."""
-    call = [problem.kind, DTYPES.get(problem.dtype, str(problem.dtype)), problem.m, problem.n]
+    call = [problem.kind, DTYPES.get(problem.dtype, str(problem.dtype)), problem.m, problem.n, epilogue.name, epilogue.epsilon]
     offer = _Offer(call, _native.machine(), _native.fault(problem)[:_MAX_FAULT_LENGTH], _native.layout(w))
     if problem.group.rank != 0:
         return offer, ""
@@ -391,24 +398,25 @@ def _find_both(problem: Problem) -> tuple[_core.FoundPlan, Plan]:
     return eager, captured
 
 
-def _choose(problem: Problem, w: torch.Tensor, keeps_rows: bool = False) -> Choice:
+def _choose(problem: Problem, w: torch.Tensor, keeps_rows: bool, epilogue: Epilogue) -> Choice:
     """Every rank gets rank 0's cuts. Collective; once per shape. Raises Error (mismatch), on all ranks."""
-    own, reason = _offer(problem, w)
+    own, reason = _offer(problem, w, epilogue)
     offers = _exchange(problem, own)
     for rank, offer in enumerate(offers):
         if offer.call != offers[0].call:
-            raise Error("mismatch", "x", f"rank {rank} calls with another shape, type or kind than rank 0; this rank has {problem.text()}")
+            raise Error("mismatch", "x", f"rank {rank} calls with another shape, type, kind or epilogue than rank 0; "
+                        f"this rank has {problem.text()}, epilogue {epilogue.name}")  # fmt: skip
     if reason:
         warn("none", f"{problem.text()} runs unfused: {reason}")
     if not offers[0].is_tuned and not unsupported(problem):
         note_untuned(problem)
     eager, captured = offers[0].eager, offers[0].captured
-    chosen = _ready(problem, w, offers, eager, keeps_rows)
-    return Choice(chosen, chosen if captured == eager else _ready(problem, w, offers, captured, keeps_rows))
+    chosen = _ready(problem, w, offers, eager, keeps_rows, epilogue)
+    return Choice(chosen, chosen if captured == eager else _ready(problem, w, offers, captured, keeps_rows, epilogue))
 
 
 def _ready(
-    problem: Problem, w: torch.Tensor, offers: list[_Offer], cut: _Cut | None, keeps_rows: bool,
+    problem: Problem, w: torch.Tensor, offers: list[_Offer], cut: _Cut | None, keeps_rows: bool, epilogue: Epilogue,
 ) -> Schedule | _native.Native | None:  # fmt: skip
     """Collective."""
     if cut is None:
@@ -420,7 +428,7 @@ def _ready(
     if not fault:
         try:
             are_all_plain = all(offer.layout == _native.PLAIN for offer in offers)
-            return _native.ready(problem, blocks, variant, schedule, w, are_all_plain, keeps_rows)
+            return _native.ready(problem, blocks, variant, schedule, w, are_all_plain, keeps_rows, epilogue)
         except (Error, NativeError) as error:
             fault = str(error)  # what one rank is refused, all are
     warn("native", f"{problem.text()} runs unfused, its plan for mc2's own backend does not: {fault}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import typing
 
 import torch
@@ -9,40 +10,73 @@ import torch.distributed as dist
 
 from ..errors import Error
 from . import _groups, _ops
+from ._epilogue import USUAL_EPSILON, Epilogue, rms_norm
 from ._groups import Group
 from ._passes import PASSES
 
 _HAS_ROW_SHARDS = ("matmul_reduce_scatter", "matmul_all_to_all", "all_to_all_matmul")
 
 
-def matmul_all_reduce(x: torch.Tensor, w: torch.Tensor, group: typing.Any = None, *, bias: torch.Tensor | None = None) -> torch.Tensor:
-    """Sum over ranks of x @ w, on every rank. x [..., k], w [k, n]; bias [n] is added once."""
-    return _call("matmul_all_reduce", x, w, group, bias)
+def matmul_all_reduce(
+    x: torch.Tensor, w: torch.Tensor, group: typing.Any = None, *, bias: torch.Tensor | None = None,
+    residual: torch.Tensor | None = None,
+) -> torch.Tensor:  # fmt: skip
+    """Sum over ranks of x @ w, on every rank. x [..., k], w [k, n]; bias [n] and residual, of the result's shape, are added once: give
+    every rank the same."""
+    return _call("matmul_all_reduce", x, w, group, Epilogue(bias, residual))
 
 
-def matmul_reduce_scatter(x: torch.Tensor, w: torch.Tensor, group: typing.Any = None, *, bias: torch.Tensor | None = None) -> torch.Tensor:
+def matmul_reduce_scatter(
+    x: torch.Tensor, w: torch.Tensor, group: typing.Any = None, *, bias: torch.Tensor | None = None,
+    residual: torch.Tensor | None = None,
+) -> torch.Tensor:  # fmt: skip
     """This rank's share of the first dimension of the sum over ranks of x @ w, which the ranks must divide."""
-    return _call("matmul_reduce_scatter", x, w, group, bias)
+    return _call("matmul_reduce_scatter", x, w, group, Epilogue(bias, residual))
 
 
-def all_gather_matmul(x: torch.Tensor, w: torch.Tensor, group: typing.Any = None, *, bias: torch.Tensor | None = None) -> torch.Tensor:
+def all_gather_matmul(
+    x: torch.Tensor, w: torch.Tensor, group: typing.Any = None, *, bias: torch.Tensor | None = None,
+    residual: torch.Tensor | None = None,
+) -> torch.Tensor:  # fmt: skip
     """All ranks' x, one behind the other in the first dimension, times this rank's w."""
-    return _call("all_gather_matmul", x, w, group, bias)
+    return _call("all_gather_matmul", x, w, group, Epilogue(bias, residual))
 
 
-def matmul_all_to_all(x: torch.Tensor, w: torch.Tensor, group: typing.Any = None, *, bias: torch.Tensor | None = None) -> torch.Tensor:
+def matmul_all_to_all(
+    x: torch.Tensor, w: torch.Tensor, group: typing.Any = None, *, bias: torch.Tensor | None = None,
+    residual: torch.Tensor | None = None,
+) -> torch.Tensor:  # fmt: skip
     """x @ w, of which equal parts of the first dimension go to ranks 0, 1, ...; what they sent, one behind the other."""
-    return _call("matmul_all_to_all", x, w, group, bias)
+    return _call("matmul_all_to_all", x, w, group, Epilogue(bias, residual))
 
 
-def all_to_all_matmul(x: torch.Tensor, w: torch.Tensor, group: typing.Any = None, *, bias: torch.Tensor | None = None) -> torch.Tensor:
+def all_to_all_matmul(
+    x: torch.Tensor, w: torch.Tensor, group: typing.Any = None, *, bias: torch.Tensor | None = None,
+    residual: torch.Tensor | None = None,
+) -> torch.Tensor:  # fmt: skip
     """Equal parts of the first dimension of x go to ranks 0, 1, ...; what they sent, one behind the other, times w."""
-    return _call("all_to_all_matmul", x, w, group, bias)
+    return _call("all_to_all_matmul", x, w, group, Epilogue(bias, residual))
 
 
 def replicated_matmul(x: torch.Tensor, w: torch.Tensor, group: typing.Any = None, *, bias: torch.Tensor | None = None) -> torch.Tensor:
     """x @ w where x is the same on all ranks and w this rank's columns: x's gradient is summed over the ranks."""
-    return _call("replicated_matmul", x, w, group, bias)
+    return _call("replicated_matmul", x, w, group, Epilogue(bias))
+
+
+def matmul_all_reduce_rms_norm(
+    x: torch.Tensor, w: torch.Tensor, norm_weight: torch.Tensor, group: typing.Any = None, *, bias: torch.Tensor | None = None,
+    residual: torch.Tensor | None = None, epsilon: float = USUAL_EPSILON,
+) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
+    """y as matmul_all_reduce's, and its rows normalised: y / sqrt(mean(y^2) + epsilon) * norm_weight [n], in f32, rounded once."""
+    return _call_with_norm("matmul_all_reduce", x, w, group, Epilogue(bias, residual, norm_weight, epsilon))
+
+
+def matmul_reduce_scatter_rms_norm(
+    x: torch.Tensor, w: torch.Tensor, norm_weight: torch.Tensor, group: typing.Any = None, *, bias: torch.Tensor | None = None,
+    residual: torch.Tensor | None = None, epsilon: float = USUAL_EPSILON,
+) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
+    """y as matmul_reduce_scatter's, and its rows normalised likewise."""
+    return _call_with_norm("matmul_reduce_scatter", x, w, group, Epilogue(bias, residual, norm_weight, epsilon))
 
 
 class _Facts(typing.NamedTuple):
@@ -71,38 +105,75 @@ if hasattr(getattr(torch, "compiler", None), "is_compiling"):
 _checked: dict[typing.Any, Group] = {}  # arguments that were right once
 
 
-def _call(op: str, x: torch.Tensor, w: torch.Tensor, group: typing.Any, bias: torch.Tensor | None) -> torch.Tensor:
+def _call(op: str, x: torch.Tensor, w: torch.Tensor, group: typing.Any, epilogue: Epilogue) -> torch.Tensor:
+    found = _checked_group(op, x, w, group, epilogue)
+    if isinstance(found, Group) and op in PASSES and found.size > 1 and _are_plain(x, w, *epilogue[:2]):
+        return _shaped(x, w, _ops.run(op, found, _as_matrix(x), w, epilogue.bias, _matrix_or_none(epilogue.residual)))
+    if found.size == 1:
+        return _added(torch.matmul(x, w), epilogue)
+    arguments = [_as_matrix(x), w, epilogue.bias, found.name]
+    if epilogue.residual is not None:
+        arguments.append(_as_matrix(epilogue.residual))
+    return _shaped(x, w, getattr(torch.ops.mc2, op)(*arguments))
+
+
+def _call_with_norm(
+    op: str, x: torch.Tensor, w: torch.Tensor, group: typing.Any, epilogue: Epilogue,
+) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
+    if epilogue.norm_weight is None:
+        raise Error("invalid_spec", "norm_weight", "is None; needs a tensor [n]")
+    found, weight = _checked_group(op, x, w, group, epilogue), epilogue.norm_weight
+    if found.size == 1:
+        y = _added(torch.matmul(x, w), epilogue)
+        return y, rms_norm(y, weight, epilogue.epsilon)
+    residual = _matrix_or_none(epilogue.residual)
+    if isinstance(found, Group) and _are_plain(x, w, *epilogue[:3]):
+        results = _ops.run_with_norm(op, found, _as_matrix(x), w, epilogue._replace(residual=residual))
+    else:
+        operator = getattr(torch.ops.mc2, f"{op}_rms_norm")
+        results = operator(_as_matrix(x), w, weight, epilogue.bias, residual, epilogue.epsilon, found.name)
+    return _shaped(x, w, results[0]), _shaped(x, w, results[1])
+
+
+def _added(y: torch.Tensor, epilogue: Epilogue) -> torch.Tensor:
+    """Out of place, for gradients."""
+    for added in (epilogue.bias, epilogue.residual):
+        y = y if added is None else y + added
+    return y
+
+
+def _checked_group(op: str, x: torch.Tensor, w: torch.Tensor, group: typing.Any, epilogue: Epilogue) -> Group | _Facts:
+    """Facts where torch.compile traces the call. Raises Error naming the argument that is wrong."""
     if _is_compiling():
         facts = _facts(group)
-        _check(op, x, w, bias, facts)
-        return _dispatch(op, x, w, bias, facts)
+        _check(op, x, w, epilogue, facts)
+        return facts
     try:
         handle = dist.group.WORLD if group is None else group
-        key = (op, handle, x.shape, w.shape, x.dtype, w.dtype, x.device, w.device, x.layout, w.layout,
-               None if bias is None else (bias.shape, bias.dtype, bias.device))  # fmt: skip
+        key = (op, handle, x.layout, w.layout, epilogue.epsilon,
+               *(None if given is None else (given.shape, given.dtype, given.device) for given in (x, w, *epilogue[:3])))  # fmt: skip
         found = _checked.get(key)
     except (AttributeError, TypeError):  # what is no tensor or no group is named below
         key, found = None, None
     if found is None:
         found = _groups.resolve(group)
-        _check(op, x, w, bias, _Facts(found.name, found.size, found.backend))
+        _check(op, x, w, epilogue, _Facts(found.name, found.size, found.backend))
         _checked[key] = found
-    if op in PASSES and found.size > 1 and _is_plain(x) and _is_plain(w) and (bias is None or _is_plain(bias)):
-        return _shaped(x, w, _ops.run(op, found, _as_matrix(x), w, bias))
-    return _dispatch(op, x, w, bias, _Facts(found.name, found.size, found.backend))
+    return found
+
+
+def _are_plain(*tensors: torch.Tensor | None) -> bool:
+    """Nobody is going to differentiate or trace what is done to them: PyTorch's dispatcher would only cost time."""
+    return all(tensor is None or _is_plain(tensor) for tensor in tensors)
 
 
 def _is_plain(tensor: torch.Tensor) -> bool:
-    """Nobody is going to differentiate or trace what is done to it: PyTorch's dispatcher would only cost time."""
     kind = type(tensor)
     return (kind is torch.Tensor or kind is torch.nn.Parameter) and not (tensor.requires_grad and torch.is_grad_enabled())
 
 
-def _dispatch(op: str, x: torch.Tensor, w: torch.Tensor, bias: torch.Tensor | None, facts: _Facts) -> torch.Tensor:
-    if facts.size == 1:
-        y = torch.matmul(x, w)
-        return y if bias is None else y + bias
-    return _shaped(x, w, getattr(torch.ops.mc2, op)(_as_matrix(x), w, bias, facts.name))
+def _matrix_or_none(tensor: torch.Tensor | None) -> torch.Tensor | None:
+    return None if tensor is None else _as_matrix(tensor)
 
 
 def _as_matrix(x: torch.Tensor) -> torch.Tensor:
@@ -118,15 +189,18 @@ def forget() -> None:
     _checked.clear()
 
 
-def _check(op: str, x: torch.Tensor, w: torch.Tensor, bias: torch.Tensor | None, group: _Facts) -> None:
+def _check(op: str, x: torch.Tensor, w: torch.Tensor, epilogue: Epilogue, group: _Facts) -> None:
     """Raises Error naming the argument that is wrong."""
-    for name, tensor in (("x", x), ("w", w), ("bias", bias)):
-        if name == "bias" and tensor is None:
+    added = {"bias": epilogue.bias, "residual": epilogue.residual, "norm_weight": epilogue.norm_weight}
+    if epilogue.norm_weight is not None:
+        _check_epsilon(epilogue.epsilon)
+    for name, tensor in {"x": x, "w": w, **added}.items():
+        if name in added and tensor is None:
             continue
         if not isinstance(tensor, torch.Tensor):
             raise Error("invalid_spec", name, f"is a {type(tensor).__name__}; needs a tensor")
         if tensor.dtype != x.dtype or not tensor.is_floating_point():
-            raise Error("invalid_spec", name, f"is {tensor.dtype}; x, w and bias need one floating-point type (x is {x.dtype})")
+            raise Error("invalid_spec", name, f"is {tensor.dtype}; all need one floating-point type (x is {x.dtype})")
         if tensor.device != x.device:
             raise Error("invalid_spec", name, f"is on {tensor.device}, x on {x.device}")
         if tensor.device.type not in ("cpu", "cuda") or tensor.layout != torch.strided:
@@ -135,9 +209,21 @@ def _check(op: str, x: torch.Tensor, w: torch.Tensor, bias: torch.Tensor | None,
         raise Error("invalid_spec", "x", f"has shape {tuple(x.shape)}; needs [..., k], not empty")
     if w.dim() != 2 or w.shape[0] != x.shape[-1] or w.shape[1] == 0:
         raise Error("invalid_spec", "w", f"has shape {tuple(w.shape)}; needs [{x.shape[-1]}, n]")
-    if bias is not None and tuple(bias.shape) != (w.shape[1],):
-        raise Error("invalid_spec", "bias", f"has shape {tuple(bias.shape)}; needs [{w.shape[1]}]")
     if op in _HAS_ROW_SHARDS and x.shape[0] % group.size != 0:
         raise Error("invalid_spec", "x", f"its first dimension {x.shape[0]} is not a multiple of the {group.size} ranks")
+    for name, tensor in added.items():
+        shape = _result_shape(op, x, w, group) if name == "residual" else (w.shape[1],)
+        if tensor is not None and tuple(tensor.shape) != shape:
+            raise Error("invalid_spec", name, f"has shape {tuple(tensor.shape)}; needs {list(shape)}")
     if x.is_cuda and group.backend == "gloo" and op != "matmul_all_reduce":
         raise Error("unsupported", "group", "is of backend gloo, which exchanges no tensors of a GPU; use nccl")
+
+
+def _check_epsilon(epsilon: float) -> None:
+    if not isinstance(epsilon, (int, float)) or not 0 < epsilon < math.inf:
+        raise Error("invalid_spec", "epsilon", f"is {epsilon!r}; needs a number above 0, e.g. 1e-6")
+
+
+def _result_shape(op: str, x: torch.Tensor, w: torch.Tensor, group: _Facts) -> tuple[int, ...]:
+    rows = x.shape[0] // group.size if op == "matmul_reduce_scatter" else x.shape[0] * (group.size if op == "all_gather_matmul" else 1)
+    return (rows, *x.shape[1:-1], w.shape[1])

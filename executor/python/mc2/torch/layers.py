@@ -49,9 +49,10 @@ class RowParallelLinear(_ParallelLinear):
         super().__init__((out_features, share), out_features if bias else 0, group, in_features, **factory)
         self.is_sequence_parallel = is_sequence_parallel
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
+    def forward(self, x: torch.Tensor, residual: torch.Tensor | None = None) -> torch.Tensor:
+        """residual, of y's shape, is added once."""
         operator = functional.matmul_reduce_scatter if self.is_sequence_parallel else functional.matmul_all_reduce
-        return operator(x, self.weight.t(), self.group, bias=self.bias)
+        return operator(x, self.weight.t(), self.group, bias=self.bias, residual=residual)
 
     @classmethod
     def from_linear(cls, linear: torch.nn.Linear, *, group: typing.Any = None, is_sequence_parallel: bool = False) -> RowParallelLinear:
@@ -82,8 +83,9 @@ class ColumnParallelLinear(_ParallelLinear):
         self.is_sequence_parallel = is_sequence_parallel
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        operator = functional.all_gather_matmul if self.is_sequence_parallel else functional.replicated_matmul
-        return operator(x, self.weight.t(), self.group, bias=self.bias)
+        if self.is_sequence_parallel:
+            return functional.all_gather_matmul(x, self.weight.t(), self.group, bias=self.bias)
+        return functional.replicated_matmul(x, self.weight.t(), self.group, bias=self.bias)
 
     @classmethod
     def from_linear(cls, linear: torch.nn.Linear, *, group: typing.Any = None, is_sequence_parallel: bool = False) -> ColumnParallelLinear:

@@ -1,0 +1,51 @@
+"""What is done to an operator's result: bias and residual are added, rows are normalised beside it."""
+
+from __future__ import annotations
+
+import typing
+
+import torch
+
+USUAL_EPSILON = 1e-6  # of Llama's and Qwen's models
+
+
+class Epilogue(typing.NamedTuple):
+    """y + bias + residual, and the rows of that normalised."""
+
+    bias: torch.Tensor | None = None  # [n]
+    residual: torch.Tensor | None = None  # as y
+    norm_weight: torch.Tensor | None = None  # [n]
+    epsilon: float = USUAL_EPSILON
+
+    @property
+    def name(self) -> str:
+        """As OpSpec's."""
+        parts = {"bias": self.bias, "residual": self.residual, "rms_norm": self.norm_weight}
+        return "+".join(part for part, tensor in parts.items() if tensor is not None) or "none"
+
+    def finish(self, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor | None]:
+        """y with what is added to it, in place, and its normalised rows."""
+        for added in (self.bias, self.residual):
+            if added is not None:
+                y.add_(added)
+        return y, None if self.norm_weight is None else rms_norm(y, self.norm_weight, self.epsilon)
+
+
+NONE = Epilogue()
+
+
+def inverse_root(y: torch.Tensor, epsilon: float) -> torch.Tensor:
+    """1 / sqrt(mean of a row's squares + epsilon), [rows, 1] in f32."""
+    return torch.rsqrt(y.float().square().mean(-1, keepdim=True) + epsilon)
+
+
+def rms_norm(y: torch.Tensor, weight: torch.Tensor, epsilon: float) -> torch.Tensor:
+    return (y.float() * inverse_root(y, epsilon) * weight.float()).to(y.dtype)
+
+
+def rms_norm_gradients(y: torch.Tensor, weight: torch.Tensor, epsilon: float, grad: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Of y and of weight, in f32, by that of the normalised rows: docs/operators.md#rmsnorm."""
+    c, g, root = y.float(), grad.float(), inverse_root(y, epsilon)
+    weighted = g * weight.float()
+    of_y = root * (weighted - c * root.square() * (weighted * c).mean(-1, keepdim=True))
+    return of_y, (g * c * root).sum(0)
