@@ -18,6 +18,11 @@ class Epilogue(typing.NamedTuple):
     epsilon: float = USUAL_EPSILON
 
     @property
+    def kind(self) -> tuple[typing.Any, ...] | None:
+        """What plans are prepared for: equal for epilogues of the same name and epsilon."""
+        return None if self is NONE else (self.bias is None, self.residual is None, self.norm_weight is None, self.epsilon)
+
+    @property
     def name(self) -> str:
         """As OpSpec's."""
         parts = {"bias": self.bias, "residual": self.residual, "rms_norm": self.norm_weight}
@@ -25,13 +30,20 @@ class Epilogue(typing.NamedTuple):
 
     def finish(self, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor | None]:
         """y with what is added to it, in place, and its normalised rows."""
-        for added in (self.bias, self.residual):
-            if added is not None:
-                y.add_(added)
+        if self is NONE:
+            return y, None
+        if self.bias is not None:
+            y.add_(self.bias)
+        if self.residual is not None:
+            y.add_(self.residual)
         return y, None if self.norm_weight is None else rms_norm(y, self.norm_weight, self.epsilon)
 
 
 NONE = Epilogue()
+
+
+def added(bias: torch.Tensor | None, residual: torch.Tensor | None) -> Epilogue:
+    return NONE if bias is None and residual is None else Epilogue(bias, residual)
 
 
 def inverse_root(y: torch.Tensor, epsilon: float) -> torch.Tensor:
@@ -40,6 +52,8 @@ def inverse_root(y: torch.Tensor, epsilon: float) -> torch.Tensor:
 
 
 def rms_norm(y: torch.Tensor, weight: torch.Tensor, epsilon: float) -> torch.Tensor:
+    if hasattr(torch.nn.functional, "rms_norm"):  # from 2.4 on, one kernel on GPUs
+        return torch.nn.functional.rms_norm(y, (y.shape[-1],), weight, epsilon)
     return (y.float() * inverse_root(y, epsilon) * weight.float()).to(y.dtype)
 
 

@@ -27,9 +27,9 @@ def _result_rows(kind: str, group: Group, m: int) -> int:
 _Added = typing.Optional[torch.Tensor]
 
 
-def run(kind: str, group: Group, x: torch.Tensor, w: torch.Tensor, bias: _Added = None, residual: _Added = None) -> torch.Tensor:
+def run(kind: str, group: Group, x: torch.Tensor, w: torch.Tensor, epilogue: Epilogue) -> torch.Tensor:
     """The kind on matrices, past PyTorch's dispatcher."""
-    return _plans.execute(kind, group, x, w, _rows(kind, group, x.shape[0]), Epilogue(bias, residual))[0]
+    return _plans.execute(kind, group, x, w, _rows(kind, group, x.shape[0]), epilogue)[0]
 
 
 def run_with_norm(kind: str, group: Group, x: torch.Tensor, w: torch.Tensor, epilogue: Epilogue) -> tuple[torch.Tensor, torch.Tensor]:
@@ -39,7 +39,7 @@ def run_with_norm(kind: str, group: Group, x: torch.Tensor, w: torch.Tensor, epi
 
 
 def _real(kind: str) -> typing.Callable[..., torch.Tensor]:
-    return lambda x, w, bias, name, residual=None: run(kind, _groups.by_name(name), x, w, bias, residual)
+    return lambda x, w, bias, name, residual=None: run(kind, _groups.by_name(name), x, w, _epilogue.added(bias, residual))
 
 
 def _fake(kind: str) -> typing.Callable[..., torch.Tensor]:
@@ -66,7 +66,7 @@ def _fake_norm(kind: str) -> typing.Callable[..., tuple[torch.Tensor, torch.Tens
 
 def run_with_rows(group: Group, x: torch.Tensor, w: torch.Tensor, bias: _Added) -> tuple[torch.Tensor, torch.Tensor]:
     """all_gather_matmul, and what was gathered."""
-    return _plans.execute_with_rows(group, x, w, Epilogue(bias))
+    return _plans.execute_with_rows(group, x, w, _epilogue.added(bias, None))
 
 
 def _fake_rows(x: torch.Tensor, w: torch.Tensor, bias: torch.Tensor | None, group_name: str) -> tuple[torch.Tensor, torch.Tensor]:

@@ -143,7 +143,7 @@ def _chosen(
 ) -> Schedule | _native.Native | None:  # fmt: skip
     """None: unfused. Collective on the first call of a shape."""
     key = (kind, group.name, x.device, x.dtype, m, w.shape[1], w.shape[0], w.is_contiguous() or _native.layout(w), keeps_rows,
-           epilogue.name, epilogue.epsilon)  # fmt: skip
+           epilogue.kind)  # fmt: skip
     choice = _choices.get(key)
     is_captured = x.is_cuda and torch.cuda.is_current_stream_capturing()
     if choice is None:

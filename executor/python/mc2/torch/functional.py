@@ -10,7 +10,7 @@ import torch.distributed as dist
 
 from ..errors import Error
 from . import _groups, _ops
-from ._epilogue import USUAL_EPSILON, Epilogue, rms_norm
+from ._epilogue import NONE, USUAL_EPSILON, Epilogue, added, rms_norm
 from ._groups import Group
 from ._passes import PASSES
 
@@ -23,7 +23,7 @@ def matmul_all_reduce(
 ) -> torch.Tensor:  # fmt: skip
     """Sum over ranks of x @ w, on every rank. x [..., k], w [k, n]; bias [n] and residual, of the result's shape, are added once: give
     every rank the same."""
-    return _call("matmul_all_reduce", x, w, group, Epilogue(bias, residual))
+    return _call("matmul_all_reduce", x, w, group, added(bias, residual))
 
 
 def matmul_reduce_scatter(
@@ -31,7 +31,7 @@ def matmul_reduce_scatter(
     residual: torch.Tensor | None = None,
 ) -> torch.Tensor:  # fmt: skip
     """This rank's share of the first dimension of the sum over ranks of x @ w, which the ranks must divide."""
-    return _call("matmul_reduce_scatter", x, w, group, Epilogue(bias, residual))
+    return _call("matmul_reduce_scatter", x, w, group, added(bias, residual))
 
 
 def all_gather_matmul(
@@ -39,7 +39,7 @@ def all_gather_matmul(
     residual: torch.Tensor | None = None,
 ) -> torch.Tensor:  # fmt: skip
     """All ranks' x, one behind the other in the first dimension, times this rank's w."""
-    return _call("all_gather_matmul", x, w, group, Epilogue(bias, residual))
+    return _call("all_gather_matmul", x, w, group, added(bias, residual))
 
 
 def matmul_all_to_all(
@@ -47,7 +47,7 @@ def matmul_all_to_all(
     residual: torch.Tensor | None = None,
 ) -> torch.Tensor:  # fmt: skip
     """x @ w, of which equal parts of the first dimension go to ranks 0, 1, ...; what they sent, one behind the other."""
-    return _call("matmul_all_to_all", x, w, group, Epilogue(bias, residual))
+    return _call("matmul_all_to_all", x, w, group, added(bias, residual))
 
 
 def all_to_all_matmul(
@@ -55,12 +55,12 @@ def all_to_all_matmul(
     residual: torch.Tensor | None = None,
 ) -> torch.Tensor:  # fmt: skip
     """Equal parts of the first dimension of x go to ranks 0, 1, ...; what they sent, one behind the other, times w."""
-    return _call("all_to_all_matmul", x, w, group, Epilogue(bias, residual))
+    return _call("all_to_all_matmul", x, w, group, added(bias, residual))
 
 
 def replicated_matmul(x: torch.Tensor, w: torch.Tensor, group: typing.Any = None, *, bias: torch.Tensor | None = None) -> torch.Tensor:
     """x @ w where x is the same on all ranks and w this rank's columns: x's gradient is summed over the ranks."""
-    return _call("replicated_matmul", x, w, group, Epilogue(bias))
+    return _call("replicated_matmul", x, w, group, added(bias, None))
 
 
 def matmul_all_reduce_rms_norm(
@@ -107,10 +107,10 @@ _checked: dict[typing.Any, Group] = {}  # arguments that were right once
 
 def _call(op: str, x: torch.Tensor, w: torch.Tensor, group: typing.Any, epilogue: Epilogue) -> torch.Tensor:
     found = _checked_group(op, x, w, group, epilogue)
-    if isinstance(found, Group) and op in PASSES and found.size > 1 and _are_plain(x, w, *epilogue[:2]):
-        return _shaped(x, w, _ops.run(op, found, _as_matrix(x), w, epilogue.bias, _matrix_or_none(epilogue.residual)))
+    if isinstance(found, Group) and op in PASSES and found.size > 1 and _are_plain(x, w, epilogue):
+        return _shaped(x, w, _ops.run(op, found, _as_matrix(x), w, _of_matrices(epilogue)))
     if found.size == 1:
-        return _added(torch.matmul(x, w), epilogue)
+        return _with(torch.matmul(x, w), epilogue)
     arguments = [_as_matrix(x), w, epilogue.bias, found.name]
     if epilogue.residual is not None:
         arguments.append(_as_matrix(epilogue.residual))
@@ -124,21 +124,21 @@ def _call_with_norm(
         raise Error("invalid_spec", "norm_weight", "is None; needs a tensor [n]")
     found, weight = _checked_group(op, x, w, group, epilogue), epilogue.norm_weight
     if found.size == 1:
-        y = _added(torch.matmul(x, w), epilogue)
+        y = _with(torch.matmul(x, w), epilogue)
         return y, rms_norm(y, weight, epilogue.epsilon)
-    residual = _matrix_or_none(epilogue.residual)
-    if isinstance(found, Group) and _are_plain(x, w, *epilogue[:3]):
-        results = _ops.run_with_norm(op, found, _as_matrix(x), w, epilogue._replace(residual=residual))
+    epilogue = _of_matrices(epilogue)
+    if isinstance(found, Group) and _are_plain(x, w, epilogue):
+        results = _ops.run_with_norm(op, found, _as_matrix(x), w, epilogue)
     else:
         operator = getattr(torch.ops.mc2, f"{op}_rms_norm")
-        results = operator(_as_matrix(x), w, weight, epilogue.bias, residual, epilogue.epsilon, found.name)
+        results = operator(_as_matrix(x), w, weight, epilogue.bias, epilogue.residual, epilogue.epsilon, found.name)
     return _shaped(x, w, results[0]), _shaped(x, w, results[1])
 
 
-def _added(y: torch.Tensor, epilogue: Epilogue) -> torch.Tensor:
+def _with(y: torch.Tensor, epilogue: Epilogue) -> torch.Tensor:
     """Out of place, for gradients."""
-    for added in (epilogue.bias, epilogue.residual):
-        y = y if added is None else y + added
+    for more in (epilogue.bias, epilogue.residual):
+        y = y if more is None else y + more
     return y
 
 
@@ -150,8 +150,8 @@ def _checked_group(op: str, x: torch.Tensor, w: torch.Tensor, group: typing.Any,
         return facts
     try:
         handle = dist.group.WORLD if group is None else group
-        key = (op, handle, x.layout, w.layout, epilogue.epsilon,
-               *(None if given is None else (given.shape, given.dtype, given.device) for given in (x, w, *epilogue[:3])))  # fmt: skip
+        key = (op, handle, x.shape, w.shape, x.dtype, w.dtype, x.device, w.device, x.layout, w.layout,
+               None if epilogue is NONE else _facts_of(epilogue))  # fmt: skip
         found = _checked.get(key)
     except (AttributeError, TypeError):  # what is no tensor or no group is named below
         key, found = None, None
@@ -162,9 +162,23 @@ def _checked_group(op: str, x: torch.Tensor, w: torch.Tensor, group: typing.Any,
     return found
 
 
-def _are_plain(*tensors: torch.Tensor | None) -> bool:
+def _facts_of(epilogue: Epilogue) -> tuple[typing.Any, ...]:
+    bias, residual, norm_weight, epsilon = epilogue
+    return (None if bias is None else (bias.shape, bias.dtype, bias.device, bias.layout),
+            None if residual is None else (residual.shape, residual.dtype, residual.device, residual.layout),
+            None if norm_weight is None else (norm_weight.shape, norm_weight.dtype, norm_weight.device, norm_weight.layout),
+            epsilon)  # fmt: skip
+
+
+def _are_plain(x: torch.Tensor, w: torch.Tensor, epilogue: Epilogue) -> bool:
     """Nobody is going to differentiate or trace what is done to them: PyTorch's dispatcher would only cost time."""
-    return all(tensor is None or _is_plain(tensor) for tensor in tensors)
+    if not (_is_plain(x) and _is_plain(w)):
+        return False
+    if epilogue is NONE:
+        return True
+    bias, residual, norm_weight, _ = epilogue
+    return ((bias is None or _is_plain(bias)) and (residual is None or _is_plain(residual))
+            and (norm_weight is None or _is_plain(norm_weight)))  # fmt: skip
 
 
 def _is_plain(tensor: torch.Tensor) -> bool:
@@ -172,8 +186,9 @@ def _is_plain(tensor: torch.Tensor) -> bool:
     return (kind is torch.Tensor or kind is torch.nn.Parameter) and not (tensor.requires_grad and torch.is_grad_enabled())
 
 
-def _matrix_or_none(tensor: torch.Tensor | None) -> torch.Tensor | None:
-    return None if tensor is None else _as_matrix(tensor)
+def _of_matrices(epilogue: Epilogue) -> Epilogue:
+    residual = epilogue.residual
+    return epilogue if residual is None or residual.dim() == 2 else epilogue._replace(residual=_as_matrix(residual))
 
 
 def _as_matrix(x: torch.Tensor) -> torch.Tensor:
@@ -191,11 +206,11 @@ def forget() -> None:
 
 def _check(op: str, x: torch.Tensor, w: torch.Tensor, epilogue: Epilogue, group: _Facts) -> None:
     """Raises Error naming the argument that is wrong."""
-    added = {"bias": epilogue.bias, "residual": epilogue.residual, "norm_weight": epilogue.norm_weight}
+    more = {"bias": epilogue.bias, "residual": epilogue.residual, "norm_weight": epilogue.norm_weight}
     if epilogue.norm_weight is not None:
         _check_epsilon(epilogue.epsilon)
-    for name, tensor in {"x": x, "w": w, **added}.items():
-        if name in added and tensor is None:
+    for name, tensor in {"x": x, "w": w, **more}.items():
+        if name in more and tensor is None:
             continue
         if not isinstance(tensor, torch.Tensor):
             raise Error("invalid_spec", name, f"is a {type(tensor).__name__}; needs a tensor")
@@ -211,7 +226,7 @@ def _check(op: str, x: torch.Tensor, w: torch.Tensor, epilogue: Epilogue, group:
         raise Error("invalid_spec", "w", f"has shape {tuple(w.shape)}; needs [{x.shape[-1]}, n]")
     if op in _HAS_ROW_SHARDS and x.shape[0] % group.size != 0:
         raise Error("invalid_spec", "x", f"its first dimension {x.shape[0]} is not a multiple of the {group.size} ranks")
-    for name, tensor in added.items():
+    for name, tensor in more.items():
         shape = _result_shape(op, x, w, group) if name == "residual" else (w.shape[1],)
         if tensor is not None and tuple(tensor.shape) != shape:
             raise Error("invalid_spec", name, f"has shape {tuple(tensor.shape)}; needs {list(shape)}")

@@ -10,8 +10,9 @@
 namespace mc2::executor::cuda {
 namespace {
 
-constexpr int kBlocksPerSm = 2;
-constexpr int kHeldPacks = 4; ///< of a row that a thread keeps in registers until the row's squares are known
+constexpr int kBlocksPerSm = 8;
+constexpr int kRowThreads = 128; ///< of a row: few, so that many rows are under way on an SM
+constexpr int kHeldPacks = 8;    ///< of a row that a thread keeps in registers until the row's squares are known
 
 /// One row of the operands, in packs.
 template <typename P>
@@ -23,71 +24,74 @@ struct Row {
   P* normed;
 };
 
+/// Rounds what `value`, the row's bias and `residual` sum up to, and puts it into C; returns the sum of its squares.
 template <typename T, int kCount>
-__device__ Pack<T, kCount> added(const Row<Pack<T, kCount>>& row, std::int64_t i) {
-  using P = Pack<T, kCount>;
-  P value = row.c[i];
-  if (row.bias == nullptr && row.residual == nullptr) return value;
-  float sum[kCount] = {};
-  value.add_to(sum);
-  if (row.bias != nullptr) row.bias[i].add_to(sum);
-  if (row.residual != nullptr) row.residual[i].add_to(sum);
-  value = P::rounded(sum);
-  row.c[i] = value;
-  return value;
-}
-
-template <typename T, int kCount>
-__device__ float squares_of(const Pack<T, kCount>& value) {
-  float elements[kCount] = {}, squares = 0;
+__device__ float add(const Row<Pack<T, kCount>>& row, std::int64_t i, Pack<T, kCount>& value,
+                     const Pack<T, kCount>& residual) {
+  float elements[kCount] = {};
   value.add_to(elements);
+  if (row.bias != nullptr) row.bias[i].add_to(elements);
+  if (row.residual != nullptr) residual.add_to(elements);
+  if (row.bias != nullptr || row.residual != nullptr) row.c[i] = value = Pack<T, kCount>::rounded(elements);
+  float rounded[kCount] = {}, squares = 0;
+  value.add_to(rounded);
 #pragma unroll
-  for (int e = 0; e < kCount; ++e) squares += elements[e] * elements[e];
+  for (int e = 0; e < kCount; ++e) squares += rounded[e] * rounded[e];
   return squares;
 }
 
 template <typename T, int kCount>
-__device__ void normalise(const Row<Pack<T, kCount>>& row, std::int64_t i, const Pack<T, kCount>& value, float factor) {
+__device__ Pack<T, kCount> normalised(const Pack<T, kCount>& value, const Pack<T, kCount>& weight, float factor) {
   float elements[kCount] = {}, weights[kCount] = {};
   value.add_to(elements);
-  row.norm_weight[i].add_to(weights);
+  weight.add_to(weights);
 #pragma unroll
   for (int e = 0; e < kCount; ++e) elements[e] = elements[e] * factor * weights[e];
-  row.normed[i] = Pack<T, kCount>::rounded(elements);
+  return Pack<T, kCount>::rounded(elements);
 }
 
 template <typename T, int kCount>
-__global__ void __launch_bounds__(kThreads, kBlocksPerSm) epilogue_kernel(const RowEpilogue epilogue) {
+__global__ void __launch_bounds__(kRowThreads) epilogue_kernel(const RowEpilogue epilogue) {
   using P = Pack<T, kCount>;
-  using Sum = cub::BlockReduce<float, kThreads>;
+  using Sum = cub::BlockReduce<float, kRowThreads>;
   __shared__ typename Sum::TempStorage scratch;
   __shared__ float factor;
+  constexpr int kHeld = kHeldPacks * kRowThreads;
   const std::int64_t pack_count = epilogue.columns / kCount;
+  const auto place = [](int u) { return u * kRowThreads + static_cast<std::int64_t>(threadIdx.x); };
   for (std::int64_t index = blockIdx.x; index < epilogue.row_count; index += gridDim.x) {
     const auto at = [&](auto* bytes) { return bytes == nullptr ? nullptr : packs<P>(bytes) + index * pack_count; };
     const Row<P> row{at(epilogue.c), packs<P>(epilogue.bias), at(epilogue.residual), packs<P>(epilogue.norm_weight),
                      at(epilogue.normed)};
-    P held[kHeldPacks];
+    P held[kHeldPacks], other[kHeldPacks]; // all loads before the first store, which might be of the same memory
+#pragma unroll
+    for (int u = 0; u < kHeldPacks; ++u) {
+      if (place(u) >= pack_count) continue;
+      held[u] = row.c[place(u)];
+      if (row.residual != nullptr) other[u] = row.residual[place(u)];
+    }
     float squares = 0;
 #pragma unroll
     for (int u = 0; u < kHeldPacks; ++u) {
-      const std::int64_t i = u * kThreads + threadIdx.x;
-      if (i < pack_count) squares += squares_of<T, kCount>(held[u] = added<T, kCount>(row, i));
+      if (place(u) >= pack_count) continue;
+      squares += add<T, kCount>(row, place(u), held[u], other[u]);
+      if (row.normed != nullptr) other[u] = row.norm_weight[place(u)];
     }
-    constexpr int kHeld = kHeldPacks * kThreads;
-    for (std::int64_t i = kHeld + threadIdx.x; i < pack_count; i += kThreads)
-      squares += squares_of<T, kCount>(added<T, kCount>(row, i));
+    for (std::int64_t i = kHeld + threadIdx.x; i < pack_count; i += kRowThreads) {
+      P value = row.c[i], residual{};
+      if (row.residual != nullptr) residual = row.residual[i];
+      squares += add<T, kCount>(row, i, value, residual);
+    }
     if (row.normed == nullptr) continue;
     const float sum = Sum(scratch).Sum(squares); // thread 0 has it
     if (threadIdx.x == 0) factor = 1.0F / sqrtf(sum / static_cast<float>(epilogue.columns) + epilogue.norm_epsilon);
     __syncthreads();
 #pragma unroll
     for (int u = 0; u < kHeldPacks; ++u) {
-      const std::int64_t i = u * kThreads + threadIdx.x;
-      if (i < pack_count) normalise<T, kCount>(row, i, held[u], factor);
+      if (place(u) < pack_count) row.normed[place(u)] = normalised<T, kCount>(held[u], other[u], factor);
     }
-    for (std::int64_t i = kHeld + threadIdx.x; i < pack_count; i += kThreads)
-      normalise<T, kCount>(row, i, row.c[i], factor);
+    for (std::int64_t i = kHeld + threadIdx.x; i < pack_count; i += kRowThreads)
+      row.normed[i] = normalised<T, kCount>(row.c[i], row.norm_weight[i], factor);
     __syncthreads(); // before the next row's sum
   }
 }
@@ -122,7 +126,7 @@ void enqueue_epilogue(const RowEpilogue& epilogue, int sm_count, cudaStream_t st
   }
   const auto block_count = std::min(epilogue.row_count, std::int64_t{kBlocksPerSm} * sm_count);
   if (block_count == 0) return;
-  kernel<<<static_cast<unsigned>(block_count), kThreads, 0, stream>>>(epilogue);
+  kernel<<<static_cast<unsigned>(block_count), kRowThreads, 0, stream>>>(epilogue);
   MC2_CUDA(cudaGetLastError());
 }
 

@@ -23,7 +23,7 @@ struct RowEpilogue {
   planner::DType dtype = planner::DType::Bf16;
 };
 
-/// Enqueues one pass over the rows by at most two thread blocks an SM; can be captured. Additions and squares in f32;
+/// Enqueues one pass over the rows by at most eight thread blocks an SM; can be captured. Additions and squares in f32;
 /// C and what is normalised are rounded once each, and the squares are those of the rounded C. 16-byte accesses where
 /// addresses and columns allow it, single elements otherwise. Throws SystemError.
 void enqueue_epilogue(const RowEpilogue& epilogue, int sm_count, cudaStream_t stream);
