@@ -462,6 +462,14 @@ TEST_F(CudaBackend, RefusesWhatItCannotRunNamingWhatWasFoundAndWhatIsNeeded) {
   odd[0].c = larger->bytes().subspan(1);
   EXPECT_THAT(executor::prepare(cuda_plan(spec, {{256}}, direct), odd, *communicator).error().text(),
               ::testing::HasSubstr("not aligned to its 2-byte elements"));
+  OpSpec gathering = op(OpKind::AllGatherMatmul, 256);
+  gathering.epilogue.has_bias = true;
+  const ResidentProblem with_bias(gathering, 1, *communicator);
+  std::vector<RankBuffers> shifted(with_bias.buffers().begin(), with_bias.buffers().end());
+  const auto odd_bias = communicator->allocate(0, shifted[0].bias.size() + 2);
+  shifted[0].bias = odd_bias->bytes().subspan(2);
+  EXPECT_THAT(executor::prepare(cuda_plan(gathering, {{128}}, direct), shifted, *communicator).error().text(),
+              ::testing::HasSubstr("rank 0 bias is aligned to 2 bytes; cuBLASLt needs 16"));
   const auto refuse = [&](const planner::Variant& variant, const std::string& text) {
     const auto refused = executor::prepare(cuda_plan(spec, {{256}}, variant), problem.buffers(), *communicator);
     ASSERT_FALSE(refused.ok()) << variant.text();

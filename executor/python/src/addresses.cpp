@@ -20,6 +20,15 @@ std::span<std::byte> gathered_at(const OpSpec& op, std::uintptr_t address) {
   return {at(address), static_cast<std::size_t>(count * planner::size_bytes(op.dtype))};
 }
 
+/// Errors: InvalidSpec.
+Result<void> check_count(const OpSpec& op, const Addresses& addresses) {
+  const std::size_t needed = op.epilogue.is_empty() ? 4 : 8;
+  if (addresses.size() >= needed) return {};
+  return Error{ErrorCode::InvalidSpec, "addresses",
+               "are " + std::to_string(addresses.size()) + "; needs " + std::to_string(needed) +
+                   ", 0 for what the operator has not"};
+}
+
 std::unique_ptr<Binding> prepare_at(const std::shared_ptr<World>& world, const OpSpec& op,
                                     std::vector<std::int64_t> blocks, const std::optional<Variant>& variant,
                                     const Addresses& addresses, py::object keep_alive, bool allow_independent,
@@ -28,13 +37,13 @@ std::unique_ptr<Binding> prepare_at(const std::shared_ptr<World>& world, const O
   auto& communicator = world->communicator();
   if (communicator.local_ranks().size() != 1) throw Failure(not_one_rank());
   std::unique_ptr<executor::Prepared> prepared;
-  const executor::RankBuffers buffers[] = {buffers_at(op, addresses, b_is_transposed, norm_epsilon)};
   {
     const py::gil_scoped_release released;
     const World::Turn turn(*world);
     const auto plan = given_plan(*world, op, {std::move(blocks)}, variant, schedule);
     // the others would wait for this rank
-    unwrap(communicator.share_error(plan ? Result<void>{} : plan.error()));
+    unwrap(communicator.share_error(plan ? check_count(op, addresses) : plan.error()));
+    const executor::RankBuffers buffers[] = {buffers_at(op, addresses, b_is_transposed, norm_epsilon)};
     const executor::ExecuteOptions options{.prepare = {.allow_independent = allow_independent}};
     prepared = unwrap(executor::prepare(plan.value(), buffers, communicator, options));
   }
@@ -50,11 +59,7 @@ Error not_one_rank() {
 
 executor::RankBuffers buffers_at(const OpSpec& op, const Addresses& addresses, bool b_is_transposed,
                                  float norm_epsilon) {
-  const std::size_t needed = op.epilogue.is_empty() ? 4 : 8;
-  if (addresses.size() < needed)
-    throw Failure(Error{ErrorCode::InvalidSpec, "addresses",
-                        "are " + std::to_string(addresses.size()) + "; needs " + std::to_string(needed) +
-                            ", 0 for what the operator has not"});
+  unwrap(check_count(op, addresses));
   const auto shapes = executor::operand_shapes(op);
   const planner::DType product_type = planner::product_type(op);
   const auto bytes = [&](const executor::MatrixShape& shape, planner::DType dtype) {

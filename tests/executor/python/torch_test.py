@@ -452,6 +452,24 @@ class RanksTest(Refusals):
         torch.relu(mc2.torch.matmul_all_reduce(x, w)).sum().backward()
         torch.testing.assert_close(compiled, (x.grad, w.grad))
 
+    def test_compiled_epilogues_give_the_eager_ones_results(self):
+        if not hasattr(torch, "compile"):
+            self.skipTest("PyTorch 1.13 has no torch.compile")
+        fuse("matmul_all_reduce", [200, M - 200])
+        weight, residual = torch.rand(N), torch.rand(M // 2, 2, N)
+
+        def function(x, w, weight, residual):
+            y, normed = mc2.torch.matmul_all_reduce_rms_norm(x, w, weight, residual=residual)
+            return (normed + mc2.torch.matmul_all_reduce(x, w, residual=y)).sum()
+
+        gradients = []
+        for run in (torch.compile(function, fullgraph=True, backend="aot_eager"), function):
+            x, w = matrices("matmul_all_reduce")
+            leaves = [t.clone().requires_grad_() for t in (x.view(-1, 2, K), w, weight, residual)]
+            run(*leaves).backward()
+            gradients.append([leaf.grad for leaf in leaves])
+        torch.testing.assert_close(*gradients)
+
     def test_another_implementation_that_won_its_race_is_run(self):
         kind = "matmul_reduce_scatter"
         fuse(kind, [cut_axis(kind)])

@@ -46,20 +46,24 @@ def added(bias: torch.Tensor | None, residual: torch.Tensor | None) -> Epilogue:
     return NONE if bias is None and residual is None else Epilogue(bias, residual)
 
 
+def _precise(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.to(torch.promote_types(tensor.dtype, torch.float32))
+
+
 def inverse_root(y: torch.Tensor, epsilon: float) -> torch.Tensor:
-    """1 / sqrt(mean of a row's squares + epsilon), [rows, 1] in f32."""
-    return torch.rsqrt(y.float().square().mean(-1, keepdim=True) + epsilon)
+    """1 / sqrt(mean of a row's squares + epsilon), [rows, 1], in f32 at least."""
+    return torch.rsqrt(_precise(y).square().mean(-1, keepdim=True) + epsilon)
 
 
 def rms_norm(y: torch.Tensor, weight: torch.Tensor, epsilon: float) -> torch.Tensor:
     if hasattr(torch.nn.functional, "rms_norm"):  # from 2.4 on, one kernel on GPUs
         return torch.nn.functional.rms_norm(y, (y.shape[-1],), weight, epsilon)
-    return (y.float() * inverse_root(y, epsilon) * weight.float()).to(y.dtype)
+    return (_precise(y) * inverse_root(y, epsilon) * weight).to(y.dtype)
 
 
 def rms_norm_gradients(y: torch.Tensor, weight: torch.Tensor, epsilon: float, grad: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Of y and of weight, in f32, by that of the normalised rows: docs/operators.md#rmsnorm."""
-    c, g, root = y.float(), grad.float(), inverse_root(y, epsilon)
-    weighted = g * weight.float()
+    """Of y and of weight, in f32 at least, by that of the normalised rows: docs/operators.md#rmsnorm."""
+    c, g, root = _precise(y), _precise(grad), inverse_root(y, epsilon)
+    weighted = g * weight
     of_y = root * (weighted - c * root.square() * (weighted * c).mean(-1, keepdim=True))
     return of_y, (g * c * root).sum(0)

@@ -152,8 +152,8 @@ class Native:
         self, problem: Problem, blocks: list[int], variant: Variant, schedule: str, w: torch.Tensor, keeps_rows: bool = False,
         epilogue: Epilogue = _epilogue.NONE,
     ) -> None:  # fmt: skip
-        """Collective. Calls have an epilogue of the same name and epsilon."""
-        epilogue, self._late = _parts(problem.kind, epilogue)
+        """Collective. epilogue: what carried() leaves of the calls'."""
+        self._adds_bias = epilogue.bias is not None
         self._has_norm = epilogue.norm_weight is not None
         x_shape, self._y_shape = _shapes(problem)
         rows_shapes = [(problem.m, problem.k)] if keeps_rows else []
@@ -178,7 +178,7 @@ class Native:
         if self._reaches_x:
             x = self._x.copy_(x)
         y = self._y if self._reaches_y else x.new_empty(self._y_shape)
-        bias = None if self._late else epilogue.bias
+        bias = epilogue.bias if self._adds_bias else None
         bias, residual, weight = map(_aligned_if_any, (bias, epilogue.residual, epilogue.norm_weight))
         normed = x.new_empty(self._y_shape) if self._has_norm else None
         addresses = tuple(map(_address, (x, w, y, rows, bias, residual, weight, normed)))
@@ -191,13 +191,18 @@ class Native:
             _in_graphs.add(self)
         self._prepared.enqueue(stream, not is_captured)
         y = y.clone() if self._reaches_y else y
-        return (y.add_(epilogue.bias) if self._late and epilogue.bias is not None else y), normed
+        return (y if epilogue.bias is None or self._adds_bias else y.add_(epilogue.bias)), normed
 
 
-def _parts(kind: str, epilogue: Epilogue) -> tuple[Epilogue, bool]:
-    """What the backend adds, and whether bias is left to be added after it: the backend's is the sender's where products travel."""
-    is_late = kind == "matmul_all_to_all"
-    return (epilogue._replace(bias=None) if is_late else epilogue), is_late
+def carried(kind: str, epilogue: Epilogue) -> Epilogue:
+    """What the backend does of it; else bias is added behind. Where products travel the backend's bias is the sender's. To a sum it
+    would add a bias alone by one more kernel, too, for which a plan with memory of its own would have to be prepared."""
+    if epilogue is _epilogue.NONE or epilogue.bias is None:
+        return epilogue
+    is_alone = epilogue.residual is None and epilogue.norm_weight is None
+    if kind == "matmul_all_to_all" or (is_alone and kind in ("matmul_all_reduce", "matmul_reduce_scatter")):
+        return _epilogue.NONE if is_alone else Epilogue(None, *epilogue[1:])
+    return epilogue
 
 
 def ready(

@@ -135,9 +135,8 @@ def _of_columns(op: str, own: torch.Tensor, name: str) -> torch.Tensor:
 
 def _register_gradient(op: str, gradient: typing.Callable[..., _Gradients]) -> None:
     def set_up(ctx: typing.Any, inputs: tuple[typing.Any, ...], output: torch.Tensor) -> None:
-        x, w, _, ctx.group_name, *more = inputs
+        x, w, _, ctx.group_name, *_ = inputs
         ctx.save_for_backward(x, w)
-        ctx.has_residual = bool(more)
 
     def backward(ctx: typing.Any, grad: torch.Tensor) -> tuple[typing.Any, ...]:
         x, w = ctx.saved_tensors
@@ -145,7 +144,7 @@ def _register_gradient(op: str, gradient: typing.Callable[..., _Gradients]) -> N
         needs = ctx.needs_input_grad
         grad_x, grad_w = gradient(x, w, grad, ctx.group_name, needs)
         of_bias = _of_columns(op, grad.sum(0), ctx.group_name) if needs[2] else None
-        of_residual = [grad if needs[4] else None] if ctx.has_residual else []
+        of_residual = [grad if needed else None for needed in needs[4:]]  # one where it was given
         return grad_x, grad_w, of_bias, None, *of_residual
 
     _register_autograd(op, set_up, backward)

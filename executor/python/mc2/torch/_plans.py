@@ -141,9 +141,10 @@ def _chosen(
     kind: str, group: Group, x: torch.Tensor, w: torch.Tensor, m: int, keeps_rows: bool = False,
     epilogue: Epilogue = _epilogue.NONE,
 ) -> Schedule | _native.Native | None:  # fmt: skip
-    """None: unfused. Collective on the first call of a shape."""
+    """None: unfused. Collective on the first call of a shape with such an epilogue."""
+    prepared_for = _native.carried(kind, epilogue)
     key = (kind, group.name, x.device, x.dtype, m, w.shape[1], w.shape[0], w.is_contiguous() or _native.layout(w), keeps_rows,
-           epilogue.kind)  # fmt: skip
+           prepared_for.kind)  # fmt: skip
     choice = _choices.get(key)
     is_captured = x.is_cuda and torch.cuda.is_current_stream_capturing()
     if choice is None:
@@ -152,7 +153,7 @@ def _chosen(
         if is_captured:
             warn("capture", f"{kind} m={m} is captured into a graph before its first call, so it runs unfused: call it once before")
             return None
-        choice = _choose(Problem(kind, group, x.device, x.dtype, m, w.shape[1], w.shape[0]), w, keeps_rows, epilogue)
+        choice = _choose(Problem(kind, group, x.device, x.dtype, m, w.shape[1], w.shape[0]), w, keeps_rows, prepared_for)
         if choice.captured is not choice.eager:  # opens what it needs, which no capture may
             _run_chosen(kind, group, x, w, choice.captured, x.new_empty((m, w.shape[0])) if keeps_rows else None, epilogue)
         _choices[key] = choice

@@ -67,7 +67,7 @@ def matmul_all_reduce_rms_norm(
     x: torch.Tensor, w: torch.Tensor, norm_weight: torch.Tensor, group: typing.Any = None, *, bias: torch.Tensor | None = None,
     residual: torch.Tensor | None = None, epsilon: float = USUAL_EPSILON,
 ) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
-    """y as matmul_all_reduce's, and its rows normalised: y / sqrt(mean(y^2) + epsilon) * norm_weight [n], in f32, rounded once."""
+    """y as matmul_all_reduce's, and its rows normalised: y / sqrt(mean(y^2) + epsilon) * norm_weight [n], squares summed in f32."""
     return _call_with_norm("matmul_all_reduce", x, w, group, Epilogue(bias, residual, norm_weight, epsilon))
 
 
@@ -187,8 +187,10 @@ def _is_plain(tensor: torch.Tensor) -> bool:
 
 
 def _of_matrices(epilogue: Epilogue) -> Epilogue:
-    residual = epilogue.residual
-    return epilogue if residual is None or residual.dim() == 2 else epilogue._replace(residual=_as_matrix(residual))
+    bias, residual, norm_weight, epsilon = epilogue
+    if residual is None or residual.dim() == 2:
+        return epilogue
+    return Epilogue(bias, _as_matrix(residual), norm_weight, epsilon)  # torch.compile does not trace _replace()
 
 
 def _as_matrix(x: torch.Tensor) -> torch.Tensor:

@@ -19,19 +19,6 @@ MatrixAddresses addresses_of(const RankBuffers& buffers) noexcept {
           buffers.bias.data(), buffers.residual.data(), buffers.norm_weight.data(), buffers.normed.data()};
 }
 
-planner::Epilogue matmul_epilogue(const planner::OpSpec& op) noexcept {
-  const planner::OpTraits& traits = planner::traits_of(op.kind);
-  if (traits.communicates_first()) return op.epilogue;
-  return {.has_bias = traits.moves_products() && op.epilogue.has_bias};
-}
-
-planner::Epilogue result_epilogue(const planner::OpSpec& op) noexcept {
-  const planner::Epilogue done = matmul_epilogue(op);
-  return {.has_bias = op.epilogue.has_bias && !done.has_bias,
-          .has_residual = op.epilogue.has_residual && !done.has_residual,
-          .norm = op.epilogue.norm};
-}
-
 void RankState::keep_memory() noexcept {
   for (auto* memory : {&exchange, &spare, &staging, &tile_memory, &transposed_b}) (void)memory->release();
   (void)tiles.release();

@@ -114,11 +114,6 @@ struct BoundPlan {
   std::vector<Places> places;   ///< by rank, of the whole world
 };
 
-/// What the matmul adds: where it writes C, everything; where its products are sent as they are, the bias.
-[[nodiscard]] planner::Epilogue matmul_epilogue(const planner::OpSpec& op) noexcept;
-/// What is left to do to rows of C once they are whole.
-[[nodiscard]] planner::Epilogue result_epilogue(const planner::OpSpec& op) noexcept;
-
 /// A run of one rank.
 struct RankRun {
   int rank;

@@ -125,6 +125,19 @@ Result<void> check_access(int rank, const char* matrix, const std::byte* address
 
 } // namespace
 
+planner::Epilogue matmul_epilogue(const planner::OpSpec& op) noexcept {
+  const planner::OpTraits& traits = planner::traits_of(op.kind);
+  if (traits.communicates_first()) return op.epilogue;
+  return {.has_bias = traits.moves_products() && op.epilogue.has_bias};
+}
+
+planner::Epilogue result_epilogue(const planner::OpSpec& op) noexcept {
+  const planner::Epilogue done = matmul_epilogue(op);
+  return {.has_bias = op.epilogue.has_bias && !done.has_bias,
+          .has_residual = op.epilogue.has_residual && !done.has_residual,
+          .norm = op.epilogue.norm};
+}
+
 planner::OpSpec exchanged_as(const planner::OpSpec& op) noexcept {
   planner::OpSpec exchanged = op;
   exchanged.dtype = planner::product_type(op);
@@ -430,6 +443,15 @@ Result<void> check_replacement(int rank, const RankBuffers& now, const RankBuffe
   return {};
 }
 
+/// Errors: InvalidSpec naming the rank: the matmul's kernels read a bias 16 bytes at a time.
+Result<void> check_added_bias(const planner::OpSpec& op, std::span<const int> ranks,
+                              std::span<const RankBuffers> buffers) {
+  constexpr std::uint32_t kNeeded = 16;
+  for (std::size_t i = 0; i < buffers.size() && matmul_epilogue(op).has_bias; ++i)
+    MC2_TRY(check_alignment(ranks[i], "bias", buffers[i].bias.data(), kNeeded, "cuBLASLt needs"));
+  return {};
+}
+
 Result<void> check_request(const StageList& stages, int world_size, std::span<const int> ranks,
                            std::span<const RankBuffers> buffers) {
   MC2_TRY(check_operator(stages.op));
@@ -438,6 +460,7 @@ Result<void> check_request(const StageList& stages, int world_size, std::span<co
   MC2_TRY(check_buffers(stages.op, ranks, buffers));
   MC2_TRY(check_places(ranks, buffers));
   MC2_TRY(check_f8(stages, ranks, buffers));
+  MC2_TRY(check_added_bias(stages.op, ranks, buffers));
   for (std::size_t i = 0; i < ranks.size(); ++i) MC2_TRY(check_resident_bags(stages.op, ranks[i], buffers[i]));
   return {};
 }

@@ -15,6 +15,11 @@ namespace mc2::executor::cuda {
 /// Errors: Unsupported naming the operator kind or type that cannot run, InvalidSpec.
 [[nodiscard]] Result<void> check_operator(const planner::OpSpec& op);
 
+/// What the matmul adds: where it writes C, everything; where its products are sent as they are, the bias.
+[[nodiscard]] planner::Epilogue matmul_epilogue(const planner::OpSpec& op) noexcept;
+/// What is left to do to rows of C once they are whole.
+[[nodiscard]] planner::Epilogue result_epilogue(const planner::OpSpec& op) noexcept;
+
 /// The operator as its collectives see it, whose bytes are the same: products of f8e4m3 are bf16, and rows of A that
 /// only travel are half as many bf16.
 [[nodiscard]] planner::OpSpec exchanged_as(const planner::OpSpec& op) noexcept;
