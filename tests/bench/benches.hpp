@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "collective_rig.hpp"
 #include "collective_times.hpp"
 #include "context.hpp"
 #include "support.hpp"
@@ -63,9 +64,7 @@ namespace mc2::cli {
 /// pairs; of the variant that is the fastest with both. Errors: UnknownName, InvalidSpec, Unsupported, Cancelled,
 /// Mismatch.
 struct EpilogueBench {
-  MachineOptions machine;
-  std::string dtype = "f32";
-  int ranks = 2;
+  CollectiveOptions where;
 
   void add_to(CLI::App& app);
   [[nodiscard]] Result<ExitCode> run() const;
@@ -74,9 +73,7 @@ struct EpilogueBench {
 /// `mc2-bench collectives`: the all-reduce of every variant of a backend over message sizes, each checked, then timed
 /// in turn in three modes (collective_times.hpp). Errors: UnknownName, InvalidSpec, Unsupported, Cancelled, Mismatch.
 struct CollectivesBench {
-  MachineOptions machine;
-  std::string dtype = "f32";
-  int ranks = 2;
+  CollectiveOptions where;
   std::int64_t last_bytes = std::int64_t{64} << 20U;
   double budget_s = 2;
   std::string chart_file;

@@ -1,10 +1,37 @@
 #include "collective_rig.hpp"
 
+#include <CLI/CLI.hpp>
+
 #include "mc2/executor/verify.hpp"
 #include "mc2/planner/planner.hpp"
+#include "options/numbers.hpp"
 #include "support.hpp"
 
 namespace mc2::cli {
+
+std::vector<planner::Variant> CollectiveSite::variants(const planner::OpSpec& op) const {
+  auto proposed = backend->variants(op, options);
+  std::erase_if(proposed, [](const auto& variant) { return variant.fields.contains("tile"); });
+  return proposed;
+}
+
+void CollectiveOptions::add_to(CLI::App& app) {
+  machine.add_to(app);
+  app.add_option("--dtype", dtype, "element type: f32, f16, bf16")->capture_default_str();
+  app.add_option("--ranks", ranks, "ranks that take part")
+      ->capture_default_str()
+      ->check(whole_number(2, planner::kMaxWorldSize));
+}
+
+Result<CollectiveSite> CollectiveOptions::site() const {
+  CollectiveSite site;
+  MC2_ASSIGN(site.backend, machine.find());
+  MC2_ASSIGN(site.options, machine.communicator_options(ranks));
+  if (site.options.virtual_compute)
+    return Error{ErrorCode::InvalidSpec, "--virtual-compute", "leave it out: no matmul is timed here"};
+  MC2_ASSIGN(site.dtype, planner::parse_dtype(dtype));
+  return site;
+}
 
 CollectiveRig::CollectiveRig(const planner::OpSpec& op, executor::Communicator& communicator)
     : op_(op), communicator_(communicator), problem_(op, fresh_seed(), communicator) {}

@@ -126,14 +126,12 @@ Result<CollectiveTimes> SizeBench::run(std::int64_t message_bytes) const {
 
 /// What is proposed for every message, alone and back to back: a row has a time of every variant.
 /// Errors: Unsupported where there is none.
-Result<std::vector<planner::Variant>> variants_of_all_sizes(const executor::Backend& backend,
-                                                            const executor::CommunicatorOptions& options,
-                                                            planner::DType dtype, int ranks, std::int64_t last_bytes) {
-  auto variants = backend.variants(carrier(last_bytes, 1, dtype, ranks), options);
-  std::erase_if(variants, [](const auto& variant) { return variant.fields.contains("tile"); }); // of the matmul alone
+Result<std::vector<planner::Variant>> variants_of_all_sizes(const CollectiveSite& site, int ranks,
+                                                            std::int64_t last_bytes) {
+  auto variants = site.variants(carrier(last_bytes, 1, site.dtype, ranks));
   for (std::int64_t bytes = kFirstBytes; bytes <= last_bytes; bytes *= 2)
     for (const std::int64_t count : {std::int64_t{1}, back_to_back(bytes)}) {
-      const auto proposed = backend.variants(carrier(bytes, count, dtype, ranks), options);
+      const auto proposed = site.variants(carrier(bytes, count, site.dtype, ranks));
       std::erase_if(variants,
                     [&](const auto& variant) { return std::ranges::find(proposed, variant) == proposed.end(); });
     }
@@ -168,11 +166,7 @@ std::string mode_table(std::span<const CollectiveTimes> sizes, std::span<const s
 } // namespace
 
 void CollectivesBench::add_to(CLI::App& app) {
-  machine.add_to(app);
-  app.add_option("--dtype", dtype, "element type: f32, f16, bf16")->capture_default_str();
-  app.add_option("--ranks", ranks, "ranks that take part")
-      ->capture_default_str()
-      ->check(whole_number(2, planner::kMaxWorldSize));
+  where.add_to(app);
   app.add_option("--to", last_bytes, "largest message in bytes; sizes double from 1 KiB")
       ->capture_default_str()
       ->check(whole_number(kFirstBytes, std::int64_t{1} << 30U));
@@ -183,42 +177,38 @@ void CollectivesBench::add_to(CLI::App& app) {
 }
 
 Result<ExitCode> CollectivesBench::run() const {
-  MC2_ASSIGN(const auto backend, machine.find());
-  MC2_ASSIGN(const auto options, machine.communicator_options(ranks));
-  if (options.virtual_compute)
-    return Error{ErrorCode::InvalidSpec, "--virtual-compute", "leave it out: no matmul is timed here"};
-  MC2_ASSIGN(const auto type, planner::parse_dtype(dtype));
-  const planner::OpSpec largest = carrier(last_bytes, 1, type, ranks);
-  MC2_TRY(backend->supports(largest));
+  MC2_ASSIGN(const auto site, where.site());
+  const planner::OpSpec largest = carrier(last_bytes, 1, site.dtype, where.ranks);
+  MC2_TRY(site.backend->supports(largest));
   std::optional<ImageFile> chart;
   if (!chart_file.empty()) {
     MC2_ASSIGN(chart, ImageFile::open(chart_file, "--chart"));
   }
-  MC2_ASSIGN(auto communicator, backend->open(options));
-  MC2_ASSIGN(const auto variants, variants_of_all_sizes(*backend, options, type, ranks, last_bytes));
+  MC2_ASSIGN(auto communicator, site.backend->open(site.options));
+  MC2_ASSIGN(const auto variants, variants_of_all_sizes(site, where.ranks, last_bytes));
   std::vector<std::string> names;
   for (const auto& variant : variants) names.push_back(variant.text());
   std::vector<CollectiveTimes> sizes;
   for (std::int64_t bytes = kFirstBytes; bytes <= last_bytes; bytes *= 2) {
     std::cerr << "mc2: all-reduce of " << byte_text(bytes) << "\n";
-    MC2_ASSIGN(auto times, SizeBench{*communicator, variants, type, budget_s}.run(bytes));
+    MC2_ASSIGN(auto times, SizeBench{*communicator, variants, site.dtype, budget_s}.run(bytes));
     sizes.push_back(std::move(times));
   }
   print(sizes, names, communicator->fingerprint().label());
   if (chart)
-    chart->write(
-        collectives_chart(sizes, names, ranks, "All-reduce in " + dtype + ", " + std::to_string(ranks) + " ranks"));
+    chart->write(collectives_chart(sizes, names, where.ranks,
+                                   "All-reduce in " + where.dtype + ", " + std::to_string(where.ranks) + " ranks"));
   return ExitCode::Success;
 }
 
 void CollectivesBench::print(const std::vector<CollectiveTimes>& sizes, const std::vector<std::string>& variants,
                              const std::string& machine_label) const {
-  std::cout << "All-reduce in " << dtype << ", " << ranks << " ranks, " << machine_label << "; medians of up to "
-            << kMostRounds << " rounds in turn, slowest rank\n";
+  std::cout << "All-reduce in " << where.dtype << ", " << where.ranks << " ranks, " << machine_label
+            << "; medians of up to " << kMostRounds << " rounds in turn, slowest rank\n";
   if (sizes.front().copy_us > 0)
     std::cout
         << "direct reads what lies there from the start; the others also wait for what their peers do in the run\n";
-  const double bus_factor = 2.0 * (ranks - 1) / ranks;
+  const double bus_factor = 2.0 * (where.ranks - 1) / where.ranks;
   const std::array explanations{
       std::pair{TimingMode::LaneTime, "first start to last end on the communication lanes, of one"},
       std::pair{TimingMode::Throughput,

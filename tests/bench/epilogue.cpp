@@ -80,34 +80,26 @@ Result<std::vector<std::string>> EpilogueCase::measure() const {
 
 } // namespace
 
-void EpilogueBench::add_to(CLI::App& app) {
-  machine.add_to(app);
-  app.add_option("--dtype", dtype, "element type: f32, f16, bf16")->capture_default_str();
-  app.add_option("--ranks", ranks, "ranks that take part")
-      ->capture_default_str()
-      ->check(whole_number(2, planner::kMaxWorldSize));
-}
+void EpilogueBench::add_to(CLI::App& app) { where.add_to(app); }
 
 Result<ExitCode> EpilogueBench::run() const {
-  MC2_ASSIGN(const auto backend, machine.find());
-  MC2_ASSIGN(const auto options, machine.communicator_options(ranks));
-  if (options.virtual_compute)
-    return Error{ErrorCode::InvalidSpec, "--virtual-compute", "leave it out: no matmul is timed here"};
-  MC2_ASSIGN(const auto type, planner::parse_dtype(dtype));
+  MC2_ASSIGN(const auto site, where.site());
   std::vector<planner::OpSpec> all;
   for (const std::int64_t n : kEpilogueColumns)
     for (const std::int64_t m : kEpilogueRows)
-      all.push_back(
-          {.kind = planner::OpKind::MatmulAllReduce, .m = m, .n = n, .k = 16, .dtype = type, .world_size = ranks});
-  MC2_TRY(backend->supports(all.back()));
-  MC2_ASSIGN(auto communicator, backend->open(options));
+      all.push_back({.kind = planner::OpKind::MatmulAllReduce,
+                     .m = m,
+                     .n = n,
+                     .k = 16,
+                     .dtype = site.dtype,
+                     .world_size = where.ranks});
+  MC2_TRY(site.backend->supports(all.back()));
+  MC2_ASSIGN(auto communicator, site.backend->open(site.options));
   return print_rows("what residual and RMSNorm add to an all-reduce, " + communicator->fingerprint().label() +
                         ", medians of " + std::to_string(kEpilogueRounds) + " pairs",
                     {"rows", "columns", "type", "ranks", "variant", "sum us", "with both us", "added us"}, all.size(),
                     [&](std::size_t i) {
-                      auto variants = backend->variants(all[i], options);
-                      std::erase_if(variants, [](const auto& variant) { return variant.fields.contains("tile"); });
-                      return EpilogueCase{*communicator, all[i], std::move(variants)}.measure();
+                      return EpilogueCase{*communicator, all[i], site.variants(all[i])}.measure();
                     });
 }
 
