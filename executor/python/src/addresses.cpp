@@ -82,13 +82,12 @@ executor::RankBuffers buffers_at(const OpSpec& op, const Addresses& addresses, b
 }
 
 void bind_addresses(py::class_<World, std::shared_ptr<World>>& world, py::class_<Binding>& prepared) {
-  world.def(
-      "prepare_at", &prepare_at, "op"_a, "blocks"_a, "variant"_a, "addresses"_a, "keep_alive"_a,
-      "allow_independent"_a = false, "b_is_transposed"_a = false, "schedule"_a = py::none(),
-      "norm_epsilon"_a = executor::kUsualNormEpsilon,
-      "This rank's part of a plan on its A, B, C and gathered A (0: none), and where the operator has an epilogue "
-      "bias, "
-      "residual, norm weight and normed rows (0: none), by address: device memory that keep_alive owns. Collective.");
+  world.def("prepare_at", &prepare_at, "op"_a, "blocks"_a, "variant"_a, "addresses"_a, "keep_alive"_a,
+            "allow_independent"_a = false, "b_is_transposed"_a = false, "schedule"_a = py::none(),
+            "norm_epsilon"_a = executor::kUsualNormEpsilon,
+            "This rank's part of a plan by the addresses of its A, B, C and gathered A (0: none), behind them with "
+            "an epilogue those of its bias, residual, norm weight and normed rows (0: none): device memory that "
+            "keep_alive owns. Collective.");
   prepared
       .def("rebind", &Binding::rebind, "addresses"_a, "keep_alive"_a,
            "Other matrices for the calls that follow; what peers reach must stay.")

@@ -15,12 +15,18 @@ _library = torch.library.Library("mc2", "DEF")
 _Gradients = tuple[typing.Optional[torch.Tensor], ...]
 
 
-def _rows(kind: str, group: Group, m: int) -> int:
+class _HasSize(typing.Protocol):
+    @property
+    def size(self) -> int: ...
+
+
+def _rows(kind: str, group: _HasSize, m: int) -> int:
     """Rows of the product that x with m rows leads to."""
     return m * group.size if kind == "all_gather_matmul" else m
 
 
-def _result_rows(kind: str, group: Group, m: int) -> int:
+def result_rows(kind: str, group: _HasSize, m: int) -> int:
+    """Rows of the result of x with m rows."""
     return m // group.size if kind == "matmul_reduce_scatter" else _rows(kind, group, m)
 
 
@@ -44,7 +50,7 @@ def _real(kind: str) -> typing.Callable[..., torch.Tensor]:
 
 def _fake(kind: str) -> typing.Callable[..., torch.Tensor]:
     def shape(x: torch.Tensor, w: torch.Tensor, bias: _Added, group_name: str, residual: _Added = None) -> torch.Tensor:
-        return x.new_empty((_result_rows(kind, _groups.by_name(group_name), x.shape[0]), w.shape[1]))
+        return x.new_empty((result_rows(kind, _groups.by_name(group_name), x.shape[0]), w.shape[1]))
 
     return shape
 

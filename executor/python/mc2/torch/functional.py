@@ -229,7 +229,8 @@ def _check(op: str, x: torch.Tensor, w: torch.Tensor, epilogue: Epilogue, group:
     if op in _HAS_ROW_SHARDS and x.shape[0] % group.size != 0:
         raise Error("invalid_spec", "x", f"its first dimension {x.shape[0]} is not a multiple of the {group.size} ranks")
     for name, tensor in more.items():
-        shape = _result_shape(op, x, w, group) if name == "residual" else (w.shape[1],)
+        leading = (_ops.result_rows(op, group, x.shape[0]), *x.shape[1:-1]) if name == "residual" else ()
+        shape = (*leading, w.shape[1])
         if tensor is not None and tuple(tensor.shape) != shape:
             raise Error("invalid_spec", name, f"has shape {tuple(tensor.shape)}; needs {list(shape)}")
     if x.is_cuda and group.backend == "gloo" and op != "matmul_all_reduce":
@@ -239,8 +240,3 @@ def _check(op: str, x: torch.Tensor, w: torch.Tensor, epilogue: Epilogue, group:
 def _check_epsilon(epsilon: float) -> None:
     if not isinstance(epsilon, (int, float)) or not 0 < epsilon < math.inf:
         raise Error("invalid_spec", "epsilon", f"is {epsilon!r}; needs a number above 0, e.g. 1e-6")
-
-
-def _result_shape(op: str, x: torch.Tensor, w: torch.Tensor, group: _Facts) -> tuple[int, ...]:
-    rows = x.shape[0] // group.size if op == "matmul_reduce_scatter" else x.shape[0] * (group.size if op == "all_gather_matmul" else 1)
-    return (rows, *x.shape[1:-1], w.shape[1])

@@ -45,7 +45,9 @@ bool BoundPlan::carries_at_once(RunMode mode) const noexcept {
   return variant.stores_tiles && (mode == RunMode::CommunicationOnly || mode == RunMode::Independent);
 }
 
-bool BoundPlan::finishes_blocks() const noexcept { return planner::sums_over_ranks(list.op.kind) && !cuts_columns; }
+bool BoundPlan::finishes_blocks(RunMode mode) const noexcept {
+  return planner::sums_over_ranks(list.op.kind) && !cuts_columns && !carries_at_once(mode);
+}
 
 RowEpilogue BoundPlan::epilogue_of(int rank, const Stage& rows) const {
   const planner::OpSpec& op = list.op;
@@ -77,7 +79,8 @@ BlockExchange BoundPlan::exchange_of(std::size_t stage, RunMode mode) const {
   const std::int64_t shard_elements = op.m / op.world_size * columns;
   const bool is_last = block.first_row + block.row_count == whole(list).row_count;
   // What peers write to C must be there before it is worked on.
-  const bool is_finished = finishes_blocks() && transport->writes_to_peers() && !result_epilogue(list.op).is_empty();
+  const bool is_finished =
+      finishes_blocks(mode) && transport->writes_to_peers() && !result_epilogue(list.op).is_empty();
   BlockExchange exchange{.element_count = block.row_count * unit_elements,
                          .meets_before = !gathers_first,
                          .meets_after = is_last || is_finished,

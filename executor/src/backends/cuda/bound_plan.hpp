@@ -91,7 +91,7 @@ struct BoundPlan {
   /// sums nothing, nor does it wait for an SM beside the matmul, which holds all.
   [[nodiscard]] bool carries_at_once(RunMode mode) const noexcept;
   /// Whether result_epilogue() follows each block's exchange: its rows of C are whole then. Else it follows the run.
-  [[nodiscard]] bool finishes_blocks() const noexcept;
+  [[nodiscard]] bool finishes_blocks(RunMode mode) const noexcept;
   /// Of so many rows of the rank's C.
   [[nodiscard]] RowEpilogue epilogue_of(int rank, const Stage& rows) const;
   /// Blocks that one kernel carries in such a run.

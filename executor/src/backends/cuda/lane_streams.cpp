@@ -46,7 +46,7 @@ class RunStreams {
     else
       enqueue_lanes();
     enqueue_gathered_a();
-    if (!plan_.finishes_blocks() || plan_.carries_at_once(run_.mode)) enqueue_whole_epilogue(communication);
+    if (!plan_.finishes_blocks(run_.mode)) enqueue_whole_epilogue(communication);
     if (plan_.uses_two_streams()) order(device_.second_compute.get(), compute, state_.fork);
     if (plan_.spanned(run_.mode, run_.detail) > 0 && run_.mode == RunMode::Fused)
       order(device_.announcements.get(), communication, state_.fork);
@@ -182,8 +182,7 @@ class RunStreams {
     if (waits) MC2_CUDA(cudaStreamWaitEvent(stream, state_.ready[stage][index].get(), 0));
     if (is_timed && slice == 0) take_time(state_.communication[stage].start, stream);
     plan_.transport->enqueue(run_.rank, plan_.exchange_of(stage, run_.mode), slice, stream);
-    if (ends && plan_.finishes_blocks() && !plan_.carries_at_once(run_.mode))
-      enqueue_epilogue(plan_.list.stages[stage], stream);
+    if (ends && plan_.finishes_blocks(run_.mode)) enqueue_epilogue(plan_.list.stages[stage], stream);
     if (ends && (is_timed || is_last_stamped)) take_time(state_.communication[stage].end, stream);
     if (signals) MC2_CUDA(cudaEventRecord(state_.ready[stage][index].get(), stream));
   }
