@@ -58,6 +58,20 @@ bool rounds_odd_rows(const planner::OpSpec& op) {
          op.n * planner::size_bytes(dtype) % kWholeBytes != 0;
 }
 
+/// What every rank has for each of its experts, by their places among all.
+template <typename T>
+std::vector<std::span<const std::byte>> by_expert(const planner::OpSpec& op, std::span<const RankBuffers> buffers,
+                                                  std::span<T> RankBuffers::*operand) {
+  std::vector<std::span<const std::byte>> parts;
+  for (const RankBuffers& rank : buffers) {
+    const std::span<const std::byte> all = rank.*operand;
+    const std::size_t size = all.size() / static_cast<std::size_t>(op.experts_per_rank);
+    for (std::size_t expert = 0; expert < static_cast<std::size_t>(op.experts_per_rank); ++expert)
+      parts.push_back(all.subspan(expert * size, size));
+  }
+  return parts;
+}
+
 std::vector<double> read_all(planner::DType dtype, std::span<const std::byte> bytes) {
   std::vector<double> values(bytes.size() / static_cast<std::size_t>(planner::size_bytes(dtype)));
   if (!values.empty()) MatrixReader(dtype, bytes, static_cast<std::int64_t>(values.size())).read_row(0, values);
@@ -155,20 +169,41 @@ void MatrixReader::read_part(std::int64_t row, std::int64_t first_column, std::s
 
 int term_count(const planner::OpSpec& op) noexcept { return planner::sums_over_ranks(op.kind) ? op.world_size : 1; }
 
+namespace {
+
+/// The product that a row of C is, of kinds that only move rows.
+Term moved_term(bool is_multiplied_first, const RowSplits& splits, const ResultRow& at) {
+  const auto rank = static_cast<int>(at.rank);
+  for (int from = 0; from < splits.world_size(); ++from) {
+    const auto sender = static_cast<std::size_t>(from);
+    for (const ExpertRows& rows :
+         is_multiplied_first ? splits.rows_by_expert(from, rank) : splits.rows_by_expert(rank, from)) {
+      const std::int64_t c_row = is_multiplied_first ? splits.receive_offset(rank, from) + rows.first : rows.row;
+      const std::int64_t a_row = is_multiplied_first ? rows.row : splits.send_offset(from, rank) + rows.first;
+      if (at.row < c_row || at.row >= c_row + rows.count) continue;
+      return {
+          .a_rank = sender,
+          .a_row = a_row + at.row - c_row,
+          .b_rank = is_multiplied_first ? sender : at.rank,
+          .expert = static_cast<std::size_t>(rows.expert),
+          .product_row = is_multiplied_first ? splits.send_offset(from, rank) + rows.first + at.row - c_row : at.row};
+    }
+  }
+  MC2_CHECK(false, "a row of C that nobody sends");
+  return {};
+}
+
+} // namespace
+
 std::vector<Term> terms_of(const planner::OpSpec& op, const RowSplits& splits, const ResultRow& at) {
   const auto rank = static_cast<int>(at.rank);
   if (!planner::sums_over_ranks(op.kind)) {
-    int from = op.world_size - 1; // the last that starts at or above the row, an empty one behind it aside
-    while (splits.receive_offset(rank, from) > at.row || splits.count(from, rank) == 0) --from;
-    const std::int64_t row = at.row - splits.receive_offset(rank, from);
-    const auto sender = static_cast<std::size_t>(from);
-    const bool is_multiplied_first = planner::traits_of(op.kind).moves_products();
-    return {{sender, splits.send_offset(from, rank) + row, is_multiplied_first ? sender : at.rank}};
+    return {moved_term(planner::traits_of(op.kind).moves_products(), splits, at)};
   }
   const std::int64_t a_row = splits.send_offset(rank, rank) + at.row;
   std::vector<Term> terms;
   for (std::size_t term = 0; term < static_cast<std::size_t>(op.world_size); ++term) {
-    terms.push_back({term, a_row, term});
+    terms.push_back({.a_rank = term, .a_row = a_row, .b_rank = term, .product_row = a_row});
   }
   return terms;
 }
@@ -177,8 +212,9 @@ Scales::Scales(const planner::OpSpec& op, std::span<const RankBuffers> buffers)
     : a_is_given_to_receivers_(planner::traits_of(op.kind).communicates_first()) {
   for (const RankBuffers& rank : buffers) {
     a_.push_back(read_all(planner::DType::F32, rank.a_scales));
-    b_.push_back(read_all(planner::DType::F32, rank.b_scales));
   }
+  for (const auto& scales : by_expert(op, buffers, &RankBuffers::b_scales))
+    b_.push_back(read_all(planner::DType::F32, scales));
 }
 
 double Scales::of_a(const Term& term) const {
@@ -187,22 +223,20 @@ double Scales::of_a(const Term& term) const {
   return scales[scales.size() > 1 ? term.a_rank : 0];
 }
 
-double Scales::of_b(std::size_t rank, std::size_t column) const {
-  const auto& scales = b_[rank];
+double Scales::of_b(std::size_t b, std::size_t column) const {
+  const auto& scales = b_[b];
   return scales.empty() ? 1 : scales[scales.size() > 1 ? column : 0];
 }
 
 Addends::Addends(const planner::OpSpec& op, std::span<const RankBuffers> buffers) : op_(op), splits_(op, buffers) {
-  for (const RankBuffers& rank : buffers) {
-    bias_.push_back(read_all(planner::product_type(op), rank.bias));
-    residual_.emplace_back(planner::product_type(op), rank.residual, op.n);
-  }
+  for (const auto& bias : by_expert(op, buffers, &RankBuffers::bias))
+    bias_.push_back(read_all(planner::product_type(op), bias));
+  for (const RankBuffers& rank : buffers) residual_.emplace_back(planner::product_type(op), rank.residual, op.n);
 }
 
 std::vector<double> Addends::bias_at(const ResultRow& at) const {
   if (!op_.epilogue.has_bias) return std::vector<double>(static_cast<std::size_t>(op_.n));
-  const bool is_senders = planner::traits_of(op_.kind).moves_products();
-  return bias_[is_senders ? terms_of(op_, splits_, at).front().b_rank : at.rank];
+  return bias_[planner::sums_over_ranks(op_.kind) ? at.rank : terms_of(op_, splits_, at).front().b_of(op_)];
 }
 
 std::vector<double> Addends::residual_at(const ResultRow& at) const {
@@ -213,10 +247,10 @@ std::vector<double> Addends::residual_at(const ResultRow& at) const {
 
 DoubleOracle::DoubleOracle(const planner::OpSpec& op, std::span<const RankBuffers> buffers)
     : op_(op), splits_(op, buffers), scales_(op, buffers), addends_(op, buffers) {
-  for (const RankBuffers& rank : buffers) {
+  for (const RankBuffers& rank : buffers) a_.emplace_back(op.dtype, rank.a, op.k);
+  for (const auto& bytes : by_expert(op, buffers, &RankBuffers::b)) {
     const std::size_t index = b_.size();
-    a_.emplace_back(op.dtype, rank.a, op.k);
-    const MatrixReader& b = b_.emplace_back(op.dtype, rank.b, op.n);
+    const MatrixReader& b = b_.emplace_back(op.dtype, bytes, op.n);
     auto& norms = column_norms_.emplace_back(static_cast<std::size_t>(op.n));
     for_each_tile(op.n, [&](std::int64_t first, std::size_t count) {
       std::array<double, kTileColumns> squares{}, part;
@@ -232,7 +266,7 @@ DoubleOracle::DoubleOracle(const planner::OpSpec& op, std::span<const RankBuffer
   }
 }
 
-double DoubleOracle::frobenius_norm(std::size_t rank) const { return norm(column_norms_[rank]); }
+double DoubleOracle::frobenius_norm(std::size_t b) const { return norm(column_norms_[b]); }
 
 std::vector<OracleRow> DoubleOracle::rows(std::span<const ResultRow> wanted) const {
   const auto columns = static_cast<std::size_t>(op_.n);
@@ -266,7 +300,7 @@ DoubleOracle::Factors DoubleOracle::factors_of(std::span<const ResultRow> wanted
   Factors factors(b_.size());
   for (std::size_t i = 0; i < wanted.size(); ++i) {
     for (const Term& term : terms_of(op_, splits_, wanted[i])) {
-      Factor& factor = factors[term.b_rank].emplace_back();
+      Factor& factor = factors[term.b_of(op_)].emplace_back();
       factor.wanted = i;
       factor.a.resize(static_cast<std::size_t>(op_.k));
       a_[term.a_rank].read_row(term.a_row, factor.a);
@@ -284,23 +318,23 @@ void DoubleOracle::add_tile(const Factors& factors, std::int64_t first_column, s
   // |p|.
   const double roundoff = rounds_to_short_type(op_) ? kSecondOrder * result_roundoff(op_) * (term_count(op_) - 1) : 0;
   std::array<double, kTileColumns> b_part;
-  for (std::size_t rank = 0; rank < b_.size(); ++rank) {
-    std::vector<std::array<double, kTileColumns>> products(factors[rank].size());
-    for (std::int64_t i = 0; i < op_.k; ++i) {
-      b_[rank].read_part(i, first_column, std::span(b_part).first(count));
+  for (std::size_t b = 0; b < b_.size(); ++b) {
+    std::vector<std::array<double, kTileColumns>> products(factors[b].size());
+    for (std::int64_t i = 0; i < op_.k && !products.empty(); ++i) {
+      b_[b].read_part(i, first_column, std::span(b_part).first(count));
       for (std::size_t f = 0; f < products.size(); ++f) {
-        const double a = factors[rank][f].a[static_cast<std::size_t>(i)];
+        const double a = factors[b][f].a[static_cast<std::size_t>(i)];
         for (std::size_t j = 0; j < count; ++j) products[f][j] += a * b_part[j];
       }
     }
     for (std::size_t f = 0; f < products.size(); ++f) {
-      OracleRow& row = rows[factors[rank][f].wanted];
-      const double scale = accumulation_roundoff(op_) * factors[rank][f].norm;
+      OracleRow& row = rows[factors[b][f].wanted];
+      const double scale = accumulation_roundoff(op_) * factors[b][f].norm;
       for (std::size_t j = 0; j < count; ++j) {
         // i8: the sum of integers is exact, and scaled once.
-        const double product = products[f][j] * (factors[rank][f].scale * scales_.of_b(rank, first + j));
+        const double product = products[f][j] * (factors[b][f].scale * scales_.of_b(b, first + j));
         row.expected[first + j] += product;
-        row.allowed[first + j] += scale * column_norms_[rank][first + j] + roundoff * std::abs(product);
+        row.allowed[first + j] += scale * column_norms_[b][first + j] + roundoff * std::abs(product);
       }
     }
   }
@@ -311,19 +345,19 @@ ProjectedOracle::ProjectedOracle(const planner::OpSpec& op, std::span<const Rank
     : op_(op), splits_(op, buffers), scales_(op, buffers), addends_(op, buffers), x_(static_cast<std::size_t>(op.n)) {
   std::mt19937_64 random(seed);
   for (double& element : x_) element = (random() & 1U) != 0 ? 1.0 : -1.0;
-  for (std::size_t rank = 0; rank < buffers.size(); ++rank) {
-    const MatrixReader b(op.dtype, buffers[rank].b, op.n);
+  for (const RankBuffers& rank : buffers) a_.emplace_back(op.dtype, rank.a, op.k);
+  for (const auto& bytes : by_expert(op, buffers, &RankBuffers::b)) {
+    const std::size_t place = b_.size();
+    const MatrixReader b(op.dtype, bytes, op.n);
     std::vector<double> scaled_x = x_;
     double largest_scale = 0;
     for (std::size_t j = 0; j < x_.size(); ++j) {
-      scaled_x[j] *= scales_.of_b(rank, j);
-      largest_scale = std::max(largest_scale, std::abs(scales_.of_b(rank, j)));
+      scaled_x[j] *= scales_.of_b(place, j);
+      largest_scale = std::max(largest_scale, std::abs(scales_.of_b(place, j)));
     }
-    ranks_.push_back(
-        {.a = MatrixReader(op.dtype, buffers[rank].a, op.k),
-         .b_x = multiply(b, op.k, scaled_x),
-         .frobenius_norm = oracle.frobenius_norm(rank),
-         .spectral_norm = rounds_to_short_type(op) ? largest_scale * estimate_spectral_norm(b, op.k, x_) : 0});
+    b_.push_back({.b_x = multiply(b, op.k, scaled_x),
+                  .frobenius_norm = oracle.frobenius_norm(place),
+                  .spectral_norm = rounds_to_short_type(op) ? largest_scale * estimate_spectral_norm(b, op.k, x_) : 0});
   }
 }
 
@@ -338,8 +372,8 @@ ProjectedOracle::Check ProjectedOracle::check(const ResultRow& at, std::span<con
   const double product_roundoff = kConfidence * result_roundoff(op_) * std::max(1, term_count(op_) - 1);
   std::vector<double> a_row(static_cast<std::size_t>(op_.k));
   for (const Term& term : terms_of(op_, splits_, at)) {
-    ranks_[term.a_rank].a.read_row(term.a_row, a_row);
-    const RankProjection& b = ranks_[term.b_rank];
+    a_[term.a_rank].read_row(term.a_row, a_row);
+    const Projection& b = b_[term.b_of(op_)];
     const double a_scale = scales_.of_a(term);
     expected += a_scale * dot(a_row, b.b_x);
     const double a_norm = norm(a_row) * std::abs(a_scale);

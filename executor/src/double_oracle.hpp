@@ -45,14 +45,20 @@ struct OracleRow {
   std::vector<double> allowed;
 };
 
-/// One product in the sum that makes a row of C: a row of a rank's A times a rank's B.
+/// One product in the sum that makes a row of C: a row of a rank's A times the B of one of a rank's experts.
 struct Term {
   std::size_t a_rank = 0;
   std::int64_t a_row = 0;
   std::size_t b_rank = 0;
+  std::size_t expert = 0;
+  std::int64_t product_row = 0; ///< of all that the rank multiplies, as it lies between the lanes
+  /// Its place among the Bs of all ranks.
+  [[nodiscard]] std::size_t b_of(const planner::OpSpec& op) const noexcept {
+    return b_rank * static_cast<std::size_t>(op.experts_per_rank) + expert;
+  }
 };
 
-/// The products that add up to a row of C, no two with the same rank's B: the definition of every kind.
+/// The products that add up to a row of C, no two with the same B: the definition of every kind.
 [[nodiscard]] std::vector<Term> terms_of(const planner::OpSpec& op, const RowSplits& splits, const ResultRow& at);
 
 /// How many products add up to a row of C: as many as ranks where the collective sums, else 1.
@@ -64,11 +70,13 @@ class Scales {
   Scales(const planner::OpSpec& op, std::span<const RankBuffers> buffers);
 
   [[nodiscard]] double of_a(const Term& term) const;
-  [[nodiscard]] double of_b(std::size_t rank, std::size_t column) const;
+  /// @param b Term::b_of()
+  [[nodiscard]] double of_b(std::size_t b, std::size_t column) const;
 
  private:
   bool a_is_given_to_receivers_;
-  std::vector<std::vector<double>> a_, b_; ///< by rank
+  std::vector<std::vector<double>> a_; ///< by rank
+  std::vector<std::vector<double>> b_; ///< by B
 };
 
 /// The bias and the residual of rows of C; zeros where the operator has none.
@@ -77,14 +85,14 @@ class Addends {
   /// The buffers must outlive *this.
   Addends(const planner::OpSpec& op, std::span<const RankBuffers> buffers);
 
-  /// That of the rank which multiplies the row: matmul_all_to_all adds it before the row travels.
+  /// That of the expert or rank which multiplies the row: matmul_all_to_all adds it before the row travels.
   [[nodiscard]] std::vector<double> bias_at(const ResultRow& at) const;
   [[nodiscard]] std::vector<double> residual_at(const ResultRow& at) const;
 
  private:
   planner::OpSpec op_;
   RowSplits splits_;
-  std::vector<std::vector<double>> bias_; ///< by rank
+  std::vector<std::vector<double>> bias_; ///< by B
   std::vector<MatrixReader> residual_;    ///< by rank
 };
 
@@ -97,8 +105,8 @@ class DoubleOracle {
 
   /// One per wanted row, in their order. Reads B once for all of them; each costs terms * k * n multiply-adds.
   [[nodiscard]] std::vector<OracleRow> rows(std::span<const ResultRow> wanted) const;
-  /// Frobenius norm of a rank's B.
-  [[nodiscard]] double frobenius_norm(std::size_t rank) const;
+  /// Frobenius norm of a B, by its place.
+  [[nodiscard]] double frobenius_norm(std::size_t b) const;
 
  private:
   /// A row of A that a rank's B is multiplied with.
@@ -108,7 +116,7 @@ class DoubleOracle {
     double scale = 1;
     double norm = 0; ///< of a, scaled
   };
-  using Factors = std::vector<std::vector<Factor>>; ///< by rank of B
+  using Factors = std::vector<std::vector<Factor>>; ///< by B
 
   [[nodiscard]] Factors factors_of(std::span<const ResultRow> wanted) const;
   void add_tile(const Factors& factors, std::int64_t first_column, std::span<OracleRow> rows) const;
@@ -119,8 +127,9 @@ class DoubleOracle {
   RowSplits splits_;
   Scales scales_;
   Addends addends_;
-  std::vector<MatrixReader> a_, b_;               ///< by rank
-  std::vector<std::vector<double>> column_norms_; ///< by rank: |b_rj|, scaled
+  std::vector<MatrixReader> a_;                   ///< by rank
+  std::vector<MatrixReader> b_;                   ///< by B
+  std::vector<std::vector<double>> column_norms_; ///< by B: |b_j|, scaled
 };
 
 /// Rows of C x for one vector x of +-1: a check of all of C for the price of a few of its rows.
@@ -138,8 +147,7 @@ class ProjectedOracle {
   [[nodiscard]] Check check(const ResultRow& at, std::span<const double> c_row) const;
 
  private:
-  struct RankProjection {
-    MatrixReader a;
+  struct Projection {
     std::vector<double> b_x;   ///< B x
     double frobenius_norm = 0; ///< of B, scaled
     double spectral_norm = 0;  ///< of B, scaled, estimated from below
@@ -150,7 +158,8 @@ class ProjectedOracle {
   Scales scales_;
   Addends addends_;
   std::vector<double> x_;
-  std::vector<RankProjection> ranks_;
+  std::vector<MatrixReader> a_; ///< by rank
+  std::vector<Projection> b_;   ///< by B
 };
 
 } // namespace mc2::executor

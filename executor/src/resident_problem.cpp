@@ -83,9 +83,10 @@ void ResidentProblem::refill_a(std::uint64_t seed) {
 void ResidentProblem::fetch_results() {
   for (std::size_t rank = 0; rank < mirrors_.size(); ++rank) {
     const RankBuffers& host = host_.buffers()[rank];
-    mirrors_[rank].c->download(host.c);
-    if (mirrors_[rank].normed) mirrors_[rank].normed->download(host.normed);
-    if (mirrors_[rank].gathered_a) mirrors_[rank].gathered_a->download(host.gathered_a);
+    const RankMirror& mirror = mirrors_[rank];
+    if (mirror.c) mirror.c->download(host.c); // a rank may get no row
+    if (mirror.normed) mirror.normed->download(host.normed);
+    if (mirror.gathered_a) mirror.gathered_a->download(host.gathered_a);
   }
 }
 

@@ -15,38 +15,62 @@ Error count_error(int rank, const char* direction, const std::string& detail) {
   return {ErrorCode::InvalidSpec, "counts", "rank " + std::to_string(rank) + " " + direction + " " + detail};
 }
 
+/// " with rank 2", and of which expert where a rank has several.
+std::string pair_text(const planner::OpSpec& op, std::size_t place) {
+  const auto experts = static_cast<std::size_t>(op.experts_per_rank);
+  return " with rank " + std::to_string(place / experts) +
+         (experts > 1 ? " of expert " + std::to_string(place % experts) : "");
+}
+
 /// One direction of one rank.
 Result<void> check_direction(const planner::OpSpec& op, int rank, const char* direction, Counts counts) {
   const std::int64_t most = op.m / op.world_size;
-  if (counts.size() != static_cast<std::size_t>(op.world_size))
+  const std::string legal = "; legal: 0 to m / ranks = " + std::to_string(most);
+  if (counts.size() != count_count(op))
     return count_error(rank, direction,
-                       std::to_string(counts.size()) + " counts; one for each of the " + std::to_string(op.world_size) +
-                           " ranks is needed, in both directions");
-  for (std::size_t peer = 0; peer < counts.size(); ++peer) {
-    if (counts[peer] >= 0 && counts[peer] <= most) continue;
-    return count_error(rank, direction,
-                       std::to_string(counts[peer]) + " rows with rank " + std::to_string(peer) +
-                           "; legal: 0 to m / ranks = " + std::to_string(most));
+                       std::to_string(counts.size()) + " counts; one for each of the " +
+                           std::to_string(count_count(op)) + (op.experts_per_rank > 1 ? " experts" : " ranks") +
+                           " is needed, in both directions");
+  for (std::size_t place = 0; place < counts.size(); ++place) {
+    if (counts[place] >= 0 && counts[place] <= most) continue;
+    return count_error(rank, direction, std::to_string(counts[place]) + " rows" + pair_text(op, place) + legal);
   }
-  if (sum(counts) > 0) return {};
-  return count_error(rank, direction, "no row at all; every rank needs at least one");
+  const auto experts = static_cast<std::size_t>(op.experts_per_rank);
+  for (std::size_t first = 0; first < counts.size(); first += experts) {
+    const std::int64_t rows = sum(counts.subspan(first, experts));
+    if (rows <= most) continue;
+    return count_error(rank, direction,
+                       std::to_string(rows) + " rows with rank " + std::to_string(first / experts) + " in all" + legal);
+  }
+  return {};
 }
 
 } // namespace
 
+std::size_t count_count(const planner::OpSpec& op) noexcept {
+  return static_cast<std::size_t>(op.world_size) * static_cast<std::size_t>(op.experts_per_rank);
+}
+
 RowSplits::RowSplits(const planner::OpSpec& op)
     : world_size_(op.world_size),
+      expert_count_(static_cast<int>(op.experts_per_rank)),
       all_get_the_same_(!planner::traits_of(op.kind).has_row_shards || planner::traits_of(op.kind).gathers_a),
       counts_(static_cast<std::size_t>(op.world_size) * static_cast<std::size_t>(op.world_size),
               planner::traits_of(op.kind).has_row_shards ? op.m / op.world_size : op.m) {
   add_offsets();
+  add_expert_rows(op, {});
 }
 
 RowSplits::RowSplits(const planner::OpSpec& op, std::span<const RankBuffers> buffers) : RowSplits(op) {
   if (buffers.front().send_counts.empty()) return;
-  auto row = counts_.begin();
-  for (const RankBuffers& rank : buffers) row = std::ranges::copy(rank.send_counts, row).out;
+  auto pair = counts_.begin();
+  const auto experts = static_cast<std::size_t>(expert_count_);
+  for (const RankBuffers& rank : buffers) {
+    for (std::size_t first = 0; first < rank.send_counts.size(); first += experts)
+      *pair++ = sum(rank.send_counts.subspan(first, experts));
+  }
   add_offsets();
+  add_expert_rows(op, buffers);
 }
 
 void RowSplits::add_offsets() {
@@ -60,6 +84,34 @@ void RowSplits::add_offsets() {
       receive_offsets_[place] = received;
       if (!all_get_the_same_) sent += count(rank, peer);
       received += count(peer, rank);
+    }
+  }
+}
+
+/// @param buffers of all ranks, with counts; none: every expert has as many rows
+void RowSplits::add_expert_rows(const planner::OpSpec& op, std::span<const RankBuffers> buffers) {
+  const bool is_received = planner::traits_of(op.kind).communicates_first();
+  expert_rows_.resize(counts_.size() * static_cast<std::size_t>(expert_count_));
+  const auto count_of = [&](int holder, int peer, int expert) {
+    const int from = is_received ? peer : holder, to = is_received ? holder : peer;
+    if (buffers.empty()) return count(from, to) / expert_count_;
+    return buffers[static_cast<std::size_t>(from)]
+        .send_counts[static_cast<std::size_t>(to) * static_cast<std::size_t>(expert_count_) +
+                     static_cast<std::size_t>(expert)];
+  };
+  for (int holder = 0; holder < world_size_; ++holder) {
+    std::int64_t row = 0;
+    for (int expert = 0; expert < expert_count_; ++expert) {
+      for (int peer = 0; peer < world_size_; ++peer) {
+        const auto place = (static_cast<std::size_t>(holder) * static_cast<std::size_t>(world_size_) +
+                            static_cast<std::size_t>(peer)) *
+                               static_cast<std::size_t>(expert_count_) +
+                           static_cast<std::size_t>(expert);
+        ExpertRows& rows = expert_rows_[place];
+        rows = {.expert = expert, .count = count_of(holder, peer, expert), .row = row};
+        if (expert > 0) rows.first = expert_rows_[place - 1].first + expert_rows_[place - 1].count;
+        if (!all_get_the_same_ || is_received) row += rows.count;
+      }
     }
   }
 }
@@ -102,13 +154,17 @@ Result<void> check_splits_agree(const planner::OpSpec& op, std::span<const RankB
     if (buffers[static_cast<std::size_t>(rank)].send_counts.empty() == has_counts)
       return count_error(rank, has_counts ? "has no" : "has", "counts, unlike rank 0");
   }
-  for (int rank = 0; has_counts && rank < op.world_size; ++rank) {
-    for (int peer = 0; peer < op.world_size; ++peer) {
-      const auto from = static_cast<std::size_t>(rank), to = static_cast<std::size_t>(peer);
-      if (buffers[from].send_counts[to] == buffers[to].receive_counts[from]) continue;
-      return count_error(rank, "sends",
-                         "rank " + std::to_string(peer) + " " + std::to_string(buffers[from].send_counts[to]) +
-                             " rows, which expects " + std::to_string(buffers[to].receive_counts[from]));
+  const auto experts = static_cast<std::size_t>(op.experts_per_rank);
+  for (std::size_t from = 0; has_counts && from < buffers.size(); ++from) {
+    for (std::size_t place = 0; place < count_count(op); ++place) {
+      const std::size_t to = place / experts, expert = place % experts;
+      const std::int64_t sent = buffers[from].send_counts[place];
+      const std::int64_t expected = buffers[to].receive_counts[from * experts + expert];
+      if (sent == expected) continue;
+      return count_error(static_cast<int>(from), "sends",
+                         "rank " + std::to_string(to) + " " + std::to_string(sent) + " rows" +
+                             (experts > 1 ? " of expert " + std::to_string(expert) : "") + ", which expects " +
+                             std::to_string(expected));
     }
   }
   return {};

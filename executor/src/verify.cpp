@@ -145,6 +145,7 @@ std::vector<std::int64_t> rows_to_compare(const planner::OpSpec& op, const plann
   constexpr int kRandomRows = 8;
   const std::int64_t row_count = results.rows_of(rank);
   std::vector<std::int64_t> rows;
+  if (row_count == 0) return rows;
   if (op.flop_count() / 2 * op.world_size <= kSmallMultiplyAdds) {
     for (std::int64_t i = 0; i < row_count; ++i) rows.push_back(i);
     return rows;
@@ -215,7 +216,7 @@ Result<double> compare_projections(const planner::OpSpec& op, const ProjectedOra
     ratios[static_cast<std::size_t>(i)] = check.difference == 0 ? 0 : check.difference / check.allowed;
   });
   const auto bad = std::ranges::find_if(ratios, [](double ratio) { return ratio > 1; });
-  if (bad == ratios.end()) return *std::ranges::max_element(ratios);
+  if (bad == ratios.end()) return ratios.empty() ? 0 : *std::ranges::max_element(ratios);
   const ResultRow at = results.row_at(bad - ratios.begin());
   const auto worst = worst_element(results.read(at), oracle.rows({&at, 1}).front());
   return mismatch({at, worst.column}, worst.text + "; found by the row's projection");
@@ -242,8 +243,8 @@ OracleRow sum_of_partials(const planner::OpSpec& op, const Partials& partials, c
   const auto columns = static_cast<std::size_t>(op.n);
   OracleRow oracle{std::vector<double>(columns), std::vector<double>(columns)};
   std::vector<double> addend(columns);
-  for (const Term& term : terms_of(op, partials.splits, at)) { // row a_row of A makes row a_row of the product
-    partials.products[term.b_rank].read_row(term.a_row, addend);
+  for (const Term& term : terms_of(op, partials.splits, at)) {
+    partials.products[term.b_rank].read_row(term.product_row, addend);
     for (std::size_t j = 0; j < columns; ++j) {
       oracle.expected[j] += addend[j];
       oracle.allowed[j] += roundoff * std::abs(addend[j]);
@@ -336,24 +337,26 @@ MovedRows moved_rows(const planner::OpSpec& op, std::span<const std::span<const 
   return moved;
 }
 
-/// Rows that a collective only moves arrive to the bit: row a_row of A makes row a_row of the product.
+/// Rows that a collective only moves arrive to the bit.
 Result<Verification> verify_moves(const planner::OpSpec& op, std::span<const std::span<const std::byte>> intermediates,
                                   std::span<const RankBuffers> buffers) {
   const MovedRows moved = moved_rows(op, intermediates, buffers);
   const RowSplits splits(op, buffers);
   std::int64_t row_count = 0;
-  for (std::size_t rank = 0; rank < buffers.size(); ++rank) {
-    for (std::int64_t row = 0; row < splits.received_rows(static_cast<int>(rank)); ++row) {
-      const Term from = terms_of(op, splits, {rank, row}).front();
-      if (from.a_rank == rank && !moved.is_own_moved) continue;
-      ++row_count;
-      const auto got = moved.arrived[rank].row_bytes(row);
-      const auto sent = moved.sent[from.a_rank].row_bytes(from.a_row);
+  const int ranks = op.world_size;
+  for (int pair = 0; pair < ranks * ranks; ++pair) {
+    const int to = pair / ranks, from = pair % ranks;
+    if (from == to && !moved.is_own_moved) continue;
+    row_count += splits.count(from, to);
+    for (std::int64_t i = 0; i < splits.count(from, to); ++i) {
+      const std::int64_t row = splits.receive_offset(to, from) + i, sent_row = splits.send_offset(from, to) + i;
+      const auto got = moved.arrived[static_cast<std::size_t>(to)].row_bytes(row);
+      const auto sent = moved.sent[static_cast<std::size_t>(from)].row_bytes(sent_row);
       if (std::memcmp(got.data(), sent.data(), got.size()) == 0) continue;
       const auto byte = std::ranges::mismatch(got, sent).in1 - got.begin();
-      return mismatch({{rank, row}, byte / planner::size_bytes(planner::exchange_type(op))},
-                      std::string(moved.arrived_name) + " differs from row " + std::to_string(from.a_row) +
-                          " of rank " + std::to_string(from.a_rank) + "'s " + moved.sent_name);
+      return mismatch({{static_cast<std::size_t>(to), row}, byte / planner::size_bytes(planner::exchange_type(op))},
+                      std::string(moved.arrived_name) + " differs from row " + std::to_string(sent_row) + " of rank " +
+                          std::to_string(from) + "'s " + moved.sent_name);
     }
   }
   const std::int64_t columns = moved.is_own_moved ? op.n : op.k;

@@ -126,6 +126,8 @@ void OpOptions::add_types_to(CLI::App& app) {
   app.add_flag("--bias", epilogue.has_bias, "add a bias, one number per column, to the result");
   app.add_flag("--residual", epilogue.has_residual, "add a residual matrix to the result");
   app.add_option("--norm", norm, "normalise the sum's rows into a second result: none (default) or rms");
+  app.add_option("--experts-per-rank", experts_per_rank, "all-to-all kinds: experts that a rank holds (default 1)")
+      ->check(whole_number(1, planner::kMaxSize));
   app.add_option("--tables", tables, "embedding_all_to_all: tables of one rank")
       ->check(whole_number(1, planner::kMaxSize));
   app.add_option("--table-rows", table_rows, "embedding_all_to_all: rows of every table")
@@ -143,7 +145,9 @@ void OpOptions::complete_with(const planner::OpSpec& op) {
   if (!given.has("--bias")) epilogue.has_bias = op.epilogue.has_bias;
   if (!given.has("--residual")) epilogue.has_residual = op.epilogue.has_residual;
   if (!norm) norm = to_string(op.epilogue.norm);
-  if (!op.tables || kind != to_string(op.kind)) return;
+  if (kind != to_string(op.kind)) return;
+  experts_per_rank = experts_per_rank.value_or(op.experts_per_rank);
+  if (!op.tables) return;
   tables = tables.value_or(op.tables->table_count);
   table_rows = table_rows.value_or(op.tables->row_count);
   pooling = pooling.value_or(std::string(to_string(op.tables->pooling)));
@@ -171,6 +175,7 @@ Result<planner::OpSpec> OpOptions::spec() const {
        {std::tuple("m", &m, &op.m), std::tuple("n", &n, &op.n), std::tuple("k", &k, &op.k)})
     MC2_TRY(set_size(field, *given, *size));
   op.world_size = ranks;
+  op.experts_per_rank = experts_per_rank.value_or(op.experts_per_rank);
   if (first_m) op.m = std::max(planner::align_down(op.m, planner::m_step(op)), std::int64_t{1});
   MC2_ASSIGN(op.tables, embedding_tables());
   op.epilogue = epilogue;

@@ -65,6 +65,7 @@ struct OpOptions {
   std::optional<std::int64_t> first_m; ///< of a range that ends with m; unset: m alone
   std::string dtype = "f32";
   int ranks = 2;
+  std::optional<std::int64_t> experts_per_rank;   ///< of all-to-all kinds
   std::optional<std::int64_t> tables, table_rows; ///< of embedding_all_to_all
   std::optional<std::string> pooling;
   planner::Epilogue epilogue = {};

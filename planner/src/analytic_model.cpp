@@ -108,9 +108,10 @@ Result<void> check_topology_tells(const OpSpec& op) {
     return Error{ErrorCode::Infeasible, "dtype",
                  "is " + std::string(to_string(op.dtype)) +
                      ", whose rate no topology says; add a model with its measured matmul"};
-  if (op.m <= kFewRows)
+  if (op.m / op.experts_per_rank <= kFewRows)
     return Error{ErrorCode::Infeasible, "m",
-                 "is " + std::to_string(op.m) + "; a matmul of up to " + std::to_string(kFewRows) +
+                 "is " + std::to_string(op.m) + (op.experts_per_rank > 1 ? " rows of all experts of a rank" : "") +
+                     "; a matmul of up to " + std::to_string(kFewRows) +
                      " rows waits for memory, of which a topology says nothing, so add a model with its measured "
                      "matmul"};
   return {};

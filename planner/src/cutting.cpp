@@ -66,6 +66,7 @@ PlanOptions likely_limits(const Plan& plan, const CutLimits& said) {
   const auto count = std::min<std::int64_t>(std::ssize(plan.cut.block_rows), kMaxBlockCount);
   options.max_block_count = said.max_block_count.value_or(std::max(options.max_block_count, count));
   options.contention = said.contention;
+  options.counts = plan.counts;
   options.block_overhead_us = said.block_overhead_us ? said.block_overhead_us : plan.block_overhead_us;
   return options;
 }

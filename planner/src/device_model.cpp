@@ -252,6 +252,9 @@ Result<CostModel> model_of(const DeviceTable& table, const OpSpec& op) {
                      "; legal: " + list_text(table.dtypes, [](DType dtype) { return to_string(dtype); })};
   }
   MC2_ASSIGN(const auto collective, find_collective(table, op));
+  if (op.experts_per_rank > 1)
+    return Error{ErrorCode::Infeasible, "experts_per_rank",
+                 "is " + std::to_string(op.experts_per_rank) + "; nothing is published for several experts on a rank"};
   if (cut_axis(op) != CutAxis::Rows)
     return Error{ErrorCode::Infeasible, "m", "nothing is published for so few rows, which are cut along n"};
   CostModel model;

@@ -75,7 +75,7 @@ bool is_serial_by_race(const Plan& plan, const Plan& predicted) {
 
 /// The plan's cut, in its order, by the model.
 Result<Plan> predicted_again(const Plan& plan, const CostModel& model) {
-  auto predicted = predict_cut(plan.op, model, plan.variant, plan.cut);
+  auto predicted = predict_cut(plan.op, model, plan.variant, plan.cut, plan.counts);
   return predicted && is_serial_by_race(plan, predicted.value()) ? serial_plan(plan.op, model, plan.variant)
                                                                  : predicted;
 }
@@ -114,8 +114,8 @@ void add_losses(Explanation& explanation, const CostModel* model) {
     if (std::ssize(explanation.losses) == kMaxRunnerUpCount) break;
     Loss loss{loser.makespan_us - plan.makespan.us, std::nullopt};
     if (ours)
-      if (const auto theirs =
-              model_account(loser.cut, [&] { return predict_cut(plan.op, *model, loser.variant, loser.cut); }))
+      if (const auto theirs = model_account(
+              loser.cut, [&] { return predict_cut(plan.op, *model, loser.variant, loser.cut, plan.counts); }))
         loss.difference = minus(*theirs, *ours);
     explanation.losses.push_back(loss);
   }
@@ -126,6 +126,10 @@ Result<void> add_sensitivity(Explanation& explanation, const CostModel* model, c
                              const StopCheck& is_stopped) {
   if (model == nullptr) {
     explanation.notes.push_back("no cost model: sensitivity, curves and what each runner-up lost by are left out");
+    return {};
+  }
+  if (!explanation.plan.counts.empty()) {
+    explanation.notes.push_back("sensitivity is left out: it is of ranks that have equally many rows for each other");
     return {};
   }
   compare_with_model(explanation, *model);

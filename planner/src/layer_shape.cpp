@@ -65,18 +65,21 @@ std::vector<OpKind> LayerShape::kinds() const {
   return result;
 }
 
+std::int64_t LayerShape::experts_of_a_rank(int ranks) const { return experts ? experts->total / ranks : 1; }
+
 Result<OpSpec> LayerShape::op(OpKind kind, std::int64_t m, int ranks) const {
   const bool is_row = parallelism == Parallelism::Row, is_column = parallelism == Parallelism::Column;
   const std::int64_t axis = is_row ? k : n - (shared ? shared->n : 0);
   if (units % ranks != 0) // 0 where nothing is divided
     return not_divided(ranks, (is_row ? "k = " : "n = ") + std::to_string(axis) + (shared ? " of queries" : ""), units,
                        units != axis);
-  if (experts && experts->total != ranks)
+  if (experts && experts->total % ranks != 0)
     return Error{ErrorCode::Infeasible, "ranks",
                  std::to_string(experts->total) + " experts on " + std::to_string(ranks) +
-                     " ranks; mc2's operators have one expert on every rank, so give " +
-                     std::to_string(experts->total) + " ranks"};
+                     " ranks; every rank needs as many, so give a number of ranks that divides " +
+                     std::to_string(experts->total)};
   OpSpec op{kind, m, n, is_row ? k / ranks : k, dtype, ranks};
+  op.experts_per_rank = experts_of_a_rank(ranks);
   if (is_column) {
     MC2_ASSIGN(op.n, divided_n(*this, ranks));
   }
@@ -86,7 +89,7 @@ Result<OpSpec> LayerShape::op(OpKind kind, std::int64_t m, int ranks) const {
 
 std::int64_t LayerShape::rows_of(std::int64_t token_count, OpKind kind, int ranks) const {
   const std::int64_t rows = experts ? ceil_div(token_count * experts->per_token, ranks) : token_count;
-  const std::int64_t step = m_step({.kind = kind, .world_size = ranks});
+  const std::int64_t step = m_step({.kind = kind, .world_size = ranks, .experts_per_rank = experts_of_a_rank(ranks)});
   return ceil_div(rows, step) * step;
 }
 

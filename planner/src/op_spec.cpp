@@ -58,6 +58,16 @@ Result<void> validate_tables(const OpSpec& op) {
                    std::to_string(ceil_div(op.n, op.tables->table_count) * op.tables->table_count)};
 }
 
+Result<void> validate_experts(const OpSpec& op) {
+  const auto has_experts = [](const OpTraits& traits) { return traits.takes_counts; };
+  if (op.experts_per_rank < 1 || op.experts_per_rank > kMaxSize)
+    return size_error("experts_per_rank", op.experts_per_rank);
+  if (op.experts_per_rank == 1 || has_experts(traits_of(op.kind))) return {};
+  return Error{ErrorCode::InvalidSpec, "experts_per_rank",
+               "is " + std::to_string(op.experts_per_rank) + "; " + kinds_with(has_experts) + " have experts, not " +
+                   std::string(to_string(op.kind))};
+}
+
 /// " tables=8x100000 sum", or nothing.
 std::string tables_text(const std::optional<EmbeddingTables>& tables) {
   if (!tables) return {};
@@ -80,7 +90,8 @@ Result<void> validate_bytes(const Operand& operand) {
 
 Result<void> validate_operands(const OpSpec& op) {
   const std::int64_t bytes = size_bytes(op.dtype);
-  const Operand matmul[] = {{"A [m, k]", op.m, op.k, bytes}, {"B [k, n]", op.k, op.n, bytes}};
+  const Operand matmul[] = {{"A [m, k]", op.m, op.k, bytes},
+                            {"B [k, n] of all experts of a rank", op.experts_per_rank * op.k, op.n, bytes}};
   // Each size is at most 1e9, so a product of two fits in 64 bits; a bag's row numbers are 64-bit ones at most.
   const Operand pooling[] = {{"a rank's tables", op.tables ? op.tables->row_count : 1, op.n, bytes},
                              {"the row numbers of all bags", op.m * op.k, op.tables ? op.tables->table_count : 1, 8}};
@@ -103,7 +114,10 @@ Result<Pooling> parse_pooling(std::string_view text) { return parse_name<Pooling
 std::string_view to_string(Norm norm) noexcept { return name_of<Norm>(kNormNames, norm); }
 Result<Norm> parse_norm(std::string_view text) { return parse_name<Norm>(kNormNames, text, "norm"); }
 
-std::int64_t m_step(const OpSpec& op) { return traits_of(op.kind).has_row_shards ? std::max(op.world_size, 1) : 1; }
+std::int64_t m_step(const OpSpec& op) {
+  if (!traits_of(op.kind).has_row_shards) return 1;
+  return std::max(op.world_size, 1) * std::clamp(op.experts_per_rank, std::int64_t{1}, kMaxSize);
+}
 
 Result<void> OpSpec::validate() const {
   const std::array sizes{std::pair{"m", m}, std::pair{"n", n}, std::pair{"k", k}};
@@ -112,12 +126,14 @@ Result<void> OpSpec::validate() const {
   if (world_size < 2 || world_size > kMaxWorldSize)
     return Error{ErrorCode::InvalidSpec, "ranks",
                  "is " + std::to_string(world_size) + "; legal: 2 to " + std::to_string(kMaxWorldSize)};
-  if (m % m_step(*this) != 0)
-    return Error{ErrorCode::InvalidSpec, "m",
-                 "is " + std::to_string(m) + "; " + std::string(to_string(kind)) +
-                     " divides the rows equally among the ranks, so m must be a multiple of the " +
-                     std::to_string(world_size) + " ranks, e.g. " +
-                     std::to_string(ceil_div(m, world_size) * world_size)};
+  MC2_TRY(validate_experts(*this));
+  if (const std::int64_t step = m_step(*this); m % step != 0)
+    return Error{
+        ErrorCode::InvalidSpec, "m",
+        "is " + std::to_string(m) + "; " + std::string(to_string(kind)) + " divides the rows equally among the " +
+            (experts_per_rank > 1 ? "experts, so m must be a multiple of all " + std::to_string(step) + " experts"
+                                  : "ranks, so m must be a multiple of the " + std::to_string(step) + " ranks") +
+            ", e.g. " + std::to_string(ceil_div(m, step) * step)};
   MC2_TRY(validate_tables(*this));
   if (epilogue.norm != Norm::None && !traits_of(kind).sums())
     return Error{ErrorCode::InvalidSpec, "norm",
@@ -139,7 +155,8 @@ double OpSpec::flop_count(std::int64_t rows) const noexcept {
 std::string OpSpec::text() const {
   return std::string(to_string(kind)) + " m=" + std::to_string(m) + " n=" + std::to_string(n) +
          " k=" + std::to_string(k) + " " + std::string(to_string(dtype)) + " x" + std::to_string(world_size) +
-         tables_text(tables) + (epilogue.is_empty() ? "" : " " + std::string(to_string(epilogue)));
+         (experts_per_rank > 1 ? " experts=" + std::to_string(experts_per_rank) + "/rank" : "") + tables_text(tables) +
+         (epilogue.is_empty() ? "" : " " + std::string(to_string(epilogue)));
 }
 
 std::string_view to_string(const Epilogue& epilogue) noexcept { return name_of<Epilogue>(kEpilogueNames, epilogue); }

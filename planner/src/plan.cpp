@@ -157,7 +157,7 @@ Result<void> validate_timeline(const Timeline& timeline, std::size_t block_count
 Result<void> Plan::validate() const {
   for (const auto& check : {validate_times, validate_intervals, validate_slowdown, validate_schedule, validate_spans})
     MC2_TRY(check(*this));
-  return {};
+  return counts.empty() ? Result<void>() : validate_counts(op, counts);
 }
 
 Cut uncut(const OpSpec& op) { return {{traits_of(op.kind).cut_axis_length(op)}}; }

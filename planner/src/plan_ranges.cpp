@@ -264,7 +264,7 @@ Result<void> PlanRanges::validate() const {
 }
 
 Result<void> check_range(const OpSpec& op, std::int64_t first_m, std::int64_t last_m, const PlanOptions& options) {
-  MC2_TRY(with_m(op, std::max(op.world_size, 1)).validate()); // m itself is not asked for
+  MC2_TRY(with_m(op, m_step(op)).validate()); // m itself is not asked for
   const std::int64_t most = kMaxRangeAxis * m_step(op);
   if (first_m < 1 || last_m > most || first_m > last_m)
     return m_error("range is " + std::to_string(first_m) + " to " + std::to_string(last_m) +
@@ -274,6 +274,9 @@ Result<void> check_range(const OpSpec& op, std::int64_t first_m, std::int64_t la
     return m_error("none from " + m_text(first_m, last_m) + " is a multiple of the " + std::to_string(op.world_size) +
                    " ranks, which divide the rows of " + std::string(to_string(op.kind)));
   MC2_TRY(options.validate());
+  if (!options.counts.empty())
+    return Error{ErrorCode::InvalidSpec, "counts",
+                 "are given, which are of one m; ranges are planned for equal splits"};
   if (options.strategy != "search")
     return Error{ErrorCode::InvalidSpec, "strategy",
                  "is " + options.strategy + "; ranges of m are planned by strategy search"};

@@ -86,14 +86,21 @@ Error unknown_variant(const Variant& variant) {
   return {ErrorCode::UnknownName, "variant", "the model has no variant '" + variant.name.substr(0, 64) + "'"};
 }
 
-Result<void> validate_given(const OpSpec& op, const CostModel& model, const Cut& cut) {
+Result<void> check_counts(const OpSpec& op, const RowCounts& counts) {
+  return counts.empty() ? Result<void>() : validate_counts(op, counts);
+}
+
+Result<void> validate_given(const OpSpec& op, const CostModel& model, const Cut& cut, const RowCounts& counts = {}) {
   MC2_TRY(strategies::check_question(op, model));
+  MC2_TRY(check_counts(op, counts));
   return validate_cut(op, cut);
 }
 
 /// After validate_given().
-Result<Plan> predict_given(const OpSpec& op, const CostModel& model, const VariantCost& cost, const Cut& cut) {
-  const PlanOptions options;
+Result<Plan> predict_given(const OpSpec& op, const CostModel& model, const VariantCost& cost, const Cut& cut,
+                           const RowCounts& counts = {}) {
+  PlanOptions options;
+  options.counts = counts;
   Plan plan = strategies::predict(strategies::make_problem(op, model, options), cost, cut, "given");
   plan.reason = "blocks given by the caller";
   return require_finite(std::move(plan));
@@ -141,6 +148,8 @@ Result<void> PlanOptions::validate() const {
     MC2_TRY(validate_contention("contention", contention->communication));
   }
   if (block_overhead_us) MC2_TRY(validate_time("block_overhead_us", *block_overhead_us));
+  if (!counts.empty() && strategy != "search")
+    return Error{ErrorCode::InvalidSpec, "strategy", "is " + strategy + "; only search plans for counts of rows"};
   if (!(objective_quantile >= kMinObjectiveQuantile && objective_quantile <= kMaxObjectiveQuantile))
     return Error{ErrorCode::InvalidSpec, "objective_quantile",
                  "is " + number_text(objective_quantile) + "; legal: 0.5 to 0.999"};
@@ -179,29 +188,36 @@ Result<Plan> make_plan(const OpSpec& op, const CostModel& model, const PlanOptio
     return plan;
   }
   MC2_TRY(strategies::check_question(op, model));
+  MC2_TRY(check_counts(op, options.counts));
   const strategies::Problem problem = strategies::make_problem(op, model, options, &is_stopped);
   const auto strategy = std::find_if(kStrategies.begin(), kStrategies.end(),
                                      [&](const Strategy& each) { return each.name == options.strategy; });
   auto plan = strategy->plan(problem);
   if (problem.is_stopped()) return strategies::stopped_error();
-  return plan ? require_finite(std::move(plan).value()) : plan;
+  if (!plan) return plan;
+  if (!options.counts.empty())
+    plan.value().reason += "; times are of the slowest rank, where the busiest multiplies " +
+                           number_text(imbalance_of(op, options.counts), 3) + " times the mean";
+  return require_finite(std::move(plan).value());
 }
 
-Result<Plan> predict_cut(const OpSpec& op, const CostModel& model, const Variant& variant, const Cut& cut) {
-  MC2_TRY(validate_given(op, model, cut));
+Result<Plan> predict_cut(const OpSpec& op, const CostModel& model, const Variant& variant, const Cut& cut,
+                         const RowCounts& counts) {
+  MC2_TRY(validate_given(op, model, cut, counts));
   for (const auto& cost : model.variants)
-    if (cost.variant == variant) return predict_given(op, model, cost, cut);
+    if (cost.variant == variant) return predict_given(op, model, cost, cut, counts);
   return unknown_variant(variant);
 }
 
-Result<Plan> predict_cut(const OpSpec& op, const CostModel& model, const Cut& cut) {
-  MC2_TRY(validate_given(op, model, cut));
-  const PlanOptions options;
+Result<Plan> predict_cut(const OpSpec& op, const CostModel& model, const Cut& cut, const RowCounts& counts) {
+  MC2_TRY(validate_given(op, model, cut, counts));
+  PlanOptions options;
+  options.counts = counts;
   const strategies::Problem problem = strategies::make_problem(op, model, options);
   const auto makespan_us = [&](const VariantCost& cost) {
     return strategies::simulate_cut(problem, cost, cut).makespan_us;
   };
-  return predict_given(op, model, *std::ranges::min_element(model.variants, {}, makespan_us), cut);
+  return predict_given(op, model, *std::ranges::min_element(model.variants, {}, makespan_us), cut, counts);
 }
 
 Result<Plan> unpredicted_plan(const OpSpec& op, const Fingerprint& machine, const Variant& variant, const Cut& cut,
@@ -221,8 +237,8 @@ Result<Plan> unpredicted_plan(const OpSpec& op, const Fingerprint& machine, cons
   return plan;
 }
 
-Result<Plan> serial_plan(const OpSpec& op, const CostModel& model, const Variant& variant) {
-  MC2_ASSIGN(auto plan, predict_cut(op, model, variant, {{traits_of(op.kind).cut_axis_length(op)}}));
+Result<Plan> serial_plan(const OpSpec& op, const CostModel& model, const Variant& variant, const RowCounts& counts) {
+  MC2_ASSIGN(auto plan, predict_cut(op, model, variant, uncut(op), counts));
   Plan& serial = plan;
   serial.schedule = Schedule::Serial;
   serial.benefit_interval = BenefitInterval{};
@@ -310,6 +326,8 @@ LengthComparison with_best(std::vector<LengthChoice> choices, Plan best) {
 
 Result<LengthComparison> compare_lengths(const OpSpec& op, const CostModel& model, const PlanOptions& options,
                                          const StopCheck& is_stopped) {
+  if (!options.counts.empty())
+    return Error{ErrorCode::InvalidSpec, "counts", "are given; lengths are compared for equal splits"};
   MC2_ASSIGN(auto best, make_plan(op, model, options, is_stopped));
   const Assumed assumed = assume(model, options);
   const strategies::Problem problem = strategies::make_problem(op, assumed.model, assumed.options, &is_stopped);

@@ -73,6 +73,7 @@ Result<OpSpec> read_op(const Query& query, Reader& reader) {
   if (const auto norm = query.text("norm")) {
     MC2_ASSIGN(op.epilogue.norm, planner::parse_norm(*norm));
   }
+  reader.read("experts_per_rank", op.experts_per_rank);
   MC2_ASSIGN(op.tables, read_tables(query, reader));
   if (reader.error()) return *reader.error();
   MC2_TRY(op.validate());
@@ -106,6 +107,13 @@ Result<PlanQuestion> read_plan_question(const Query& query) {
   MC2_ASSIGN(const auto op, read_op(query, reader));
   auto request = store::PlanRequest::usual(op);
   MC2_TRY(read_options(query, reader, request));
+  MC2_ASSIGN(const auto imbalance, query.real("imbalance"));
+  if (imbalance) {
+    MC2_ASSIGN(auto routed, planner::with_imbalance(op, *imbalance));
+    request.op = routed.op;
+    request.options.counts = std::move(routed.counts);
+    MC2_TRY(request.options.validate());
+  }
   return to_plan_question(query, std::move(request));
 }
 

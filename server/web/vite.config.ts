@@ -6,6 +6,7 @@ const op = common.$defs.op;
 const operatorNames = {
   kinds: op.properties.kind.enum,
   poolingKind: op.if.properties.kind.const,
+  kindsWithExperts: op.allOf[0].if.properties.kind.enum,
   dtypes: op.properties.dtype.enum,
 };
 

@@ -43,6 +43,11 @@ namespace mc2::cli {
 /// Errors: as tune_operator and race.
 [[nodiscard]] Result<ExitCode> bench_unseen(double race_budget_s, const std::string& csv_file);
 
+/// `mc2-bench routing`: plans for tables of counts that nobody profiled, of ranks with several experts on an emulated
+/// link, virtual compute: prediction errors, overlap efficiency, and what a plan for an imbalance of 1.5 loses.
+/// @param table_count of each kind. Errors: as tune_operator and race.
+[[nodiscard]] Result<ExitCode> bench_routing(int table_count, double race_budget_s, const std::string& csv_file);
+
 /// `mc2-bench operators`: every kind tuned on emulated links: real matmul on as many ranks as lanes fit the cores, and
 /// virtual compute on 4. Errors: as tune_operator and race.
 [[nodiscard]] Result<ExitCode> bench_operators(const TuneSettings& settings);

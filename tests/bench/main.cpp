@@ -88,6 +88,12 @@ class Benchmarks {
     add("order", "8 ranks that start at rank 0 or staggered, emulated links; under a minute", bench_order);
     add_racing("operators", "every operator tuned on emulated links, its overlap efficiency; about 10 minutes",
                [this] { return bench_operators(settings()); });
+    auto& routing = add_racing("routing", "unequal counts of several experts a rank; 8 minutes at 8 s a race",
+                               [this] { return bench_routing(table_count_, race_budget_s_, csv_file_); });
+    routing.add_option("--csv", csv_file_, "also write a row of each table to this file");
+    routing.add_option("--tables", table_count_, "tables of counts, of each kind")
+        ->capture_default_str()
+        ->check(CLI::Range(1, 1000));
     add("transfer", "models that answer for another n and k, one shape left out in turn; about 2 minutes",
         bench_transfer);
     add("messages", "message rate and latency: pull, push, and push by a proxy thread; some seconds", bench_messages);
@@ -132,7 +138,7 @@ class Benchmarks {
 
   CLI::App& app_;
   double race_budget_s_ = 45;
-  int embedding_pairs_ = 401;
+  int embedding_pairs_ = 401, table_count_ = 20;
   std::string data_folder_ = "data";
   std::string cases_file_ = "data/ascend_910b_cases.csv", csv_file_;
   AllReduceBench all_reduce_;

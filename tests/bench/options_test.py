@@ -3,9 +3,9 @@
 from bench_program import SUCCESS, SYSTEM, UNSUPPORTED, USAGE, BenchTest, main
 
 BENCHMARKS = ("overlap", "prediction", "virtual", "shm", "planning", "sweep", "topology", "cases", "order", "operators",
-              "transfer", "collectives", "allreduce", "messages", "norm", "epilogue", "embedding", "unseen", "profiling", "all", "peers",
+              "transfer", "collectives", "allreduce", "messages", "norm", "epilogue", "embedding", "unseen", "routing", "profiling", "all", "peers",
               "regret")
-RACING = ("overlap", "prediction", "virtual", "shm", "operators", "unseen", "all")
+RACING = ("overlap", "prediction", "virtual", "shm", "operators", "unseen", "routing", "all")
 
 
 class OptionsTest(BenchTest):

@@ -45,8 +45,8 @@ class CountsTest(ProgramTest):
         self.refuse_counts("1,-2,3\n4,5,6\n7,8,9\n", "'-2' is no number of rows")
         self.refuse_counts("1,,3\n4,5,6\n7,8,9\n", "'' is no number of rows")
         self.refuse_counts("1,2,9999999999999999999\n4,5,6\n7,8,9\n", "is no number of rows")
-        self.refuse_counts("# to all\n1,2,3\n0,0,0\n7,8,9\n", "counts.csv:3", "rank 1 sends no row at all")
-        self.refuse_counts("1,2,0\n4,5,0\n7,8,0\n", "counts.csv: rank 2 receives no row at all")
+        self.refuse_counts("# to all\n0,0,0\n0,0,0\n0,0,0\n", "counts.csv: names no row at all")
+        self.refuse_counts("1,2,3,4\n5,6,7,8\n9,1,2,3\n", "ends after 3 lines of 4 numbers", "R times E")
         self.refuse_counts("", "ends after 0 lines")
         self.refuse_counts("999999999,2,3\n4,5,6\n7,8,9\n", "m would exceed")
 
@@ -54,9 +54,51 @@ class CountsTest(ProgramTest):
         self.tuned("--op", "all_to_all_matmul", *SHAPE, "--m", 48, *MACHINE, *QUICK, "--store", self.store)
         self.refuse_counts("17,1,1\n1,1,1\n1,1,1\n", "--m: is 48; a rank of --counts sends 17 rows to one of 3, so it must be at least 51",
                            more=["--m", 48])
-        self.refuse_counts("16,1,1\n0,0,0\n1,1,1\n", "rank 1 sends no row at all", more=["--m", 48])
         self.tuned("--op", "all_gather_matmul", *SHAPE, "--m", 48, *MACHINE, *QUICK, "--store", self.store)
         self.refuse_counts("1,1,1\n1,1,1\n1,1,1\n", "not all_gather_matmul", op="all_gather_matmul", more=["--m", 48])
+
+    def test_ranks_without_rows_and_several_experts(self):
+        # Rank 1 sends nothing, and only the last expert of rank 2 gets rows.
+        self.file.write_text("0,0, 0,0, 0,8\n0,0, 0,0, 0,0\n0,0, 0,0, 0,3\n")
+        for experts in ([], ["--experts-per-rank", 2]):
+            ran = self.complete("run", "--op", "all_to_all_matmul", *SHAPE, *MACHINE, *experts, "--blocks", "2,6", "--counts", self.file,
+                                *FEW_PAIRS)
+            self.assertIn("all_to_all_matmul m=24", ran.stdout)
+            self.assertIn("experts=2/rank", ran.stdout)
+            self.assertIn("correct: ", ran.stdout)
+            self.assertIn("11 of at most 72 rows", ran.stderr)
+        self.refuse_counts("0,0,0,0,0,8\n0,0,0,0,0,0\n0,0,0,0,0,3\n", "--counts: are of 2 experts on a rank; --experts-per-rank says 3",
+                           more=["--experts-per-rank", 3])
+
+    def test_a_plan_for_counts_tells_what_they_cost(self):
+        asked = ["--op", "all_to_all_matmul", *SHAPE, *MACHINE, "--store", self.store]
+        self.tuned(*asked, "--m", 96, *QUICK, "--align", 8)
+        page = self.succeed("plan", *asked, "--m", 96, "--imbalance", 2, "--align", 8)
+        self.assertRegex(program.unwrapped(page), r"skew: with all experts alike it takes [\d.]+ .s, so an imbalance of 2 costs \d+")
+        plan = json.loads(self.succeed("plan", *asked, "--m", 96, "--imbalance", 2, "--align", 8, "--json"))
+        self.assertEqual(plan["op"]["m"], 192)
+        self.assertEqual(plan["counts"], [64, 16, 16] * 3)
+        file = self.directory / "plan.json"
+        counted = json.loads(self.succeed("plan", *asked, "--counts", self.file, "--align", 8, "--json", "--out", file))
+        self.assertEqual(counted["counts"], [40, 0, 7, 3, 12, 0, 0, 1, 30])
+        self.assertEqual(json.loads(file.read_text()), counted)
+        ran = self.complete("run", "--plan", file, "--counts", self.file, *MACHINE, "--store", self.store, *FEW_PAIRS)
+        self.assertIn("correct: ", ran.stdout)
+        self.assertNotIn("predictions are of the most", ran.stderr)
+        given = json.loads(self.succeed("plan", *asked, "--counts", self.file, "--blocks", "8,32", "--json"))
+        self.assertEqual(given["counts"], counted["counts"])
+        explained = self.succeed("explain", file, "--store", self.store)
+        self.assertIn("equally many rows", program.unwrapped(explained))
+
+    def test_a_plan_for_counts_refuses_what_cannot_be(self):
+        asked = ["plan", *SHAPE, *MACHINE, "--store", self.store]
+        self.refuse(USAGE, [*asked, "--m", 96, "--imbalance", 2], "--imbalance: is 2", "not matmul_all_reduce")
+        asked += ["--op", "matmul_all_to_all"]
+        self.refuse(USAGE, [*asked, "--m", 96, "--imbalance", 3.5], "--imbalance: is 3.5; legal: 1 to 3")
+        self.refuse(USAGE, [*asked, "--m", 96, "--imbalance", 2, "--counts", self.file], "--imbalance", "one of them")
+        self.refuse(USAGE, [*asked, "--m", "3:96", "--imbalance", 2], "--imbalance", "one m")
+        self.refuse(USAGE, [*asked, "--m", 96, "--imbalance", 2, "--strategy", "free"], "--strategy: is free")
+        self.refuse(USAGE, [*asked, "--m", 96, "--counts", self.file], "--m: is 96; a rank of --counts sends 40")
 
     def test_advice_that_can_be_followed(self):
         asked = ["run", *SHAPE, *MACHINE, "--counts", self.file, "--store", self.store]

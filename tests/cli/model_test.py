@@ -54,18 +54,24 @@ class AnswerTest(ModelTest):
         gathered = total(lambda kind: kind == "all_gather_matmul", lambda point: point["compute_us"])
         self.assertAlmostEqual(steps["all_reduce"]["fused"]["us"], reduced + gathered, places=6)
 
-    def test_experts_are_planned_where_each_rank_has_one(self):
+    def test_experts_are_planned_where_the_ranks_divide_them(self):
         answer = self.answer("Mixtral-8x7B", "--ranks", 8, "--m", "4096")
         keep_document(answer, "experts")
         experts = {site["layer"]: site for site in answer["sites"] if site["layer"].startswith("expert")}
         self.assertEqual(experts["expert_gate_up"]["op"]["kind"], "all_to_all_matmul")
         self.assertEqual(experts["expert_down"]["op"]["m"], 4096 * 2 // 8)  # 2 of 8 experts a token
         answer = self.answer("Mixtral-8x7B", "--ranks", 4, "--m", "4096")
+        keep_document(answer, "several_experts")
+        for site in answer["sites"]:
+            self.assertEqual(site["op"].get("experts_per_rank", 1), 2 if site["layer"].startswith("expert") else 1)
+            if site["layer"] == "expert_down":
+                self.assertEqual(site["op"]["m"], 4096 * 2 // 4)
+        answer = self.answer("Mixtral-8x7B", "--ranks", 16, "--m", "4096")
         keep_document(answer, "refused_experts")
         for step in answer["steps"]:
             self.assertEqual(step["missing"], ["expert_gate_up", "expert_down"])
         for site in answer["sites"]:
-            self.assertEqual("8 experts on 4 ranks" in site.get("reason", ""), site["layer"].startswith("expert"))
+            self.assertEqual("8 experts on 16 ranks" in site.get("reason", ""), site["layer"].startswith("expert"))
 
     def test_latent_attention(self):
         answer = self.answer("DeepSeek-V3", "--ranks", 8, "--m", "2048")
@@ -108,15 +114,15 @@ class PageTest(ModelTest):
         self.assertNotIn("takes less time", page)
 
     def test_csv_has_a_row_for_each_range(self):
-        rows = list(csv.DictReader(io.StringIO(self.succeed("model", "Mixtral-8x7B", "--ranks", 4, "--topology", TOPOLOGY, "--csv"))))
+        rows = list(csv.DictReader(io.StringIO(self.succeed("model", "Mixtral-8x7B", "--ranks", 16, "--topology", TOPOLOGY, "--csv"))))
         refused = [row for row in rows if row["reason"] and not row["first_m"]]
         self.assertEqual({row["layer"] for row in refused}, {"expert_gate_up", "expert_down"})
         self.assertEqual({row["model"] for row in rows}, {"Mixtral-8x7B"})
         gaps = [row for row in rows if row["reason"] and row["first_m"]]
         planned = [row for row in rows if not row["reason"]]
         self.assertEqual({row["last_m"] for row in gaps}, {"64"})
-        for row in planned:  # 4 ranks hold quarters of the rows
-            step = 1 if row["kind"] == "matmul_all_reduce" else 4
+        for row in planned:  # 16 ranks share the rows
+            step = 1 if row["kind"] == "matmul_all_reduce" else 16
             self.assertEqual(int(row["first_tokens"]), int(row["first_m"]) - step + 1)
             self.assertEqual(row["last_tokens"], row["last_m"])
         self.assertTrue(all(float(row["least_gain"]) <= float(row["most_gain"]) for row in planned))

@@ -317,7 +317,7 @@ class BadInputTest(SweepTest):
                  (good + "Toy,x,row,8,6,7,f16\n", "layers.csv:3:15: units: is 7; legal: 1 to 6"),
                  (good + "Toy,x,both,8,6,,f16\n",
                   "layers.csv:3:7: parallel: unknown name 'both'; legal: row, column, dispatch, combine"),
-                 (good + "Toy,x,combine,8,6,2,f16\n", "layers.csv:3:19: units: is given, but every rank has a whole expert"),
+                 (good + "Toy,x,combine,8,6,2,f16\n", "layers.csv:3:19: units: is given, but every rank has whole experts"),
                  (good + "Toy,x,row,8,6,,f99\n", "layers.csv:3:16: ", "f99", "bf16"),
                  (good + ",x,row,8,6,,f16\n", "layers.csv:3:1: model: is empty"),
                  (good + "Toy," + "x" * 65 + ",row,8,6,,f16\n", "layers.csv:3:5: layer: has 65 bytes"),

@@ -170,6 +170,31 @@ TEST_F(MpiWorld, EveryVariantExchangesUnequalSplits) {
   }
 }
 
+TEST_F(MpiWorld, EveryVariantTakesSeveralExpertsHoweverRowsAreRouted) {
+  std::mt19937 random(20261128);
+  for (const OpKind kind : {OpKind::MatmulAllToAll, OpKind::AllToAllMatmul}) {
+    OpSpec spec = spec_of(kind);
+    spec.experts_per_rank = 3;
+    spec.epilogue = {.has_bias = true, .has_residual = true};
+    for (const planner::Variant& variant : mpi_backend().variants(spec, {})) {
+      for (const Routing routing : {Routing::Equal, Routing::Halves, Routing::OneTakesAll, Routing::Random}) {
+        for (const bool has_counts : {true, false}) {
+          if (!has_counts && routing != Routing::Equal) continue;
+          const Cut cut = random() % 2 == 0 ? Cut{{96}} : Cut{{1, 61, 34}};
+          SCOPED_TRACE(spec.text() + " as " + cut.text() + " with " + variant.text());
+          const auto counts = expert_counts(routing, spec, random);
+          ResidentProblem problem(spec, 5, *communicator_,
+                                  has_counts ? executor::ProblemExtras{.counts = counts} : executor::ProblemExtras{});
+          auto prepared = executor::prepare(plan(spec, cut, variant), problem.buffers(), *communicator_);
+          ASSERT_TRUE(prepared.ok()) << prepared.error().text();
+          expect_right(spec, cut, RunMode::Fused, *prepared.value(), problem);
+          expect_right(spec, cut, RunMode::Serial, *prepared.value(), problem);
+        }
+      }
+    }
+  }
+}
+
 TEST_F(MpiWorld, FullCountsAreTheEqualSplit) {
   const OpSpec spec = spec_of(OpKind::AllToAllMatmul);
   const auto rank_count = static_cast<std::size_t>(options_.world_size);

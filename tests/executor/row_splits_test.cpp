@@ -24,6 +24,8 @@ namespace {
 using planner::Cut;
 using planner::OpKind;
 using planner::OpSpec;
+using testing::expert_counts;
+using testing::Routing;
 using testing::skewed_counts;
 using Counts = std::vector<std::int64_t>; ///< [from, to]
 
@@ -227,13 +229,11 @@ class SplitRefusal : public ::testing::Test {
 };
 
 TEST_F(SplitRefusal, CountsThatARankCannotHave) {
-  const Counts negative{-1, 3, 4}, huge{1, 2, 5}, none{0, 0, 0}, few{1, 2};
+  const Counts negative{-1, 3, 4}, huge{1, 2, 5}, few{1, 2};
   buffers_[1].send_counts = negative;
   expect_refused("rank 1 sends -1 rows with rank 0; legal: 0 to m / ranks = 4");
   buffers_[2].receive_counts = huge;
   expect_refused("rank 2 receives 5 rows with rank 2");
-  buffers_[0].send_counts = none;
-  expect_refused("rank 0 sends no row at all; every rank needs at least one");
   buffers_[0].receive_counts = few;
   expect_refused("rank 0 receives 2 counts; one for each of the 3 ranks");
   buffers_[1].receive_counts = {};
@@ -266,6 +266,155 @@ TEST_F(SplitRefusal, AResidualThatHasOtherRowsThanC) {
 TEST_F(SplitRefusal, CountsOfAKindThatHasNone) {
   op_.kind = OpKind::AllGatherMatmul;
   expect_refused("rank 0 has counts; matmul_all_to_all and all_to_all_matmul take them, not all_gather_matmul");
+}
+
+class Experts : public UnequalSplits {};
+
+INSTANTIATE_TEST_SUITE_P(Host, Experts,
+                         ::testing::Combine(::testing::Values(OpKind::MatmulAllToAll, OpKind::AllToAllMatmul),
+                                            ::testing::Values("shm", "100Gbit", "tcp:100Gbit")),
+                         [](const auto& instance) {
+                           const std::string link = std::get<1>(instance.param);
+                           return std::string(to_string(std::get<0>(instance.param))) + "_" +
+                                  std::to_string(link.size());
+                         });
+
+TEST_P(Experts, ResultIsTheDefinitionHoweverRowsAreRouted) {
+  std::mt19937 random(20261128);
+  for (const int ranks : {2, 3, 4, 8}) {
+    const auto communicator = open(ranks, link());
+    for (const std::int64_t experts : {2, 3}) {
+      for (const Routing routing : {Routing::Equal, Routing::Halves, Routing::OneTakesAll, Routing::Random}) {
+        OpSpec op = op_of(kind(), 12, 7, 5, ranks);
+        op.experts_per_rank = experts;
+        op.epilogue = {.has_bias = random() % 2 == 0, .has_residual = random() % 2 == 0};
+        const Cut cut = random() % 2 == 0 ? Cut{{12}} : Cut{{1, 4, 7}};
+        SCOPED_TRACE(op.text() + ", routing " + std::to_string(static_cast<int>(routing)) + ", cut " + cut.text());
+        RandomProblem problem(op, random(), {.counts = expert_counts(routing, op, random)});
+        const auto prepared = prepare(op, cut, problem.buffers(), *communicator);
+        ASSERT_TRUE(prepared.ok()) << prepared.error().text();
+        for (const auto mode : {RunMode::Fused, RunMode::Serial}) {
+          problem.poison();
+          prepared.value()->run(mode);
+          expect_right(op, problem.buffers());
+          const auto found = verify_result(op, problem.buffers(), cut, 1);
+          ASSERT_TRUE(found.ok()) << found.error().text();
+        }
+        const auto moved = verify_exchange(op, prepared.value()->intermediates(), problem.buffers(), cut);
+        ASSERT_TRUE(moved.ok()) << moved.error().text();
+      }
+    }
+  }
+}
+
+TEST_P(Experts, HaveTheirOwnBiasAndScales) {
+  std::mt19937 random(11);
+  const auto communicator = open(3, link());
+  for (const auto dtype : {planner::DType::F32, planner::DType::Bf16, planner::DType::I8}) {
+    OpSpec op = op_of(kind(), 12, 7, 5, 3);
+    op.dtype = dtype;
+    op.experts_per_rank = 4;
+    op.epilogue = {.has_bias = true, .has_residual = true};
+    if (!host::host_backend().supports(op)) continue; // a type that this CPU does not have
+    RandomProblem problem(op, random(), {.counts = expert_counts(Routing::Random, op, random)});
+    const auto prepared = prepare(op, {{1, 4, 7}}, problem.buffers(), *communicator);
+    ASSERT_TRUE(prepared.ok()) << prepared.error().text();
+    prepared.value()->run(RunMode::Fused);
+    expect_right(op, problem.buffers());
+    const auto found = verify_result(op, problem.buffers(), {{1, 4, 7}}, 1);
+    EXPECT_TRUE(found.ok()) << found.error().text();
+  }
+}
+
+TEST_P(Experts, WithoutCountsAreSplitEqually) {
+  std::mt19937 random(1);
+  OpSpec op = op_of(kind(), 12, 6, 4, 3);
+  op.experts_per_rank = 4;
+  const auto communicator = open(3, link());
+  RandomProblem equal(op, 5), counted(op, 5, {.counts = expert_counts(Routing::Equal, op, random)});
+  prepare(op, {{4, 8}}, equal.buffers(), *communicator).value()->run(RunMode::Fused);
+  prepare(op, {{4, 8}}, counted.buffers(), *communicator).value()->run(RunMode::Fused);
+  expect_right(op, equal.buffers());
+  for (std::size_t rank = 0; rank < 3; ++rank)
+    EXPECT_TRUE(std::ranges::equal(equal.buffers()[rank].c, counted.buffers()[rank].c)) << "rank " << rank;
+}
+
+TEST_P(Experts, VerifyFindsARowThatAnotherExpertMultiplied) {
+  std::mt19937 random(3);
+  OpSpec op = op_of(kind(), 150, 136, 264, 3);
+  op.experts_per_rank = 3;
+  RandomProblem problem(op, 9, {.counts = expert_counts(Routing::Halves, op, random)});
+  const auto communicator = open(3, link());
+  prepare(op, {{6, 72, 72}}, problem.buffers(), *communicator).value()->run(RunMode::Fused);
+  const auto found = verify_result(op, problem.buffers(), {{6, 72, 72}}, 1);
+  ASSERT_TRUE(found.ok()) << found.error().text();
+  std::vector<RankBuffers> other(problem.buffers().begin(), problem.buffers().end());
+  const std::size_t size = other[1].b.size() / 3;
+  std::vector<std::byte> turned(other[1].b.begin() + static_cast<std::ptrdiff_t>(size), other[1].b.end());
+  turned.insert(turned.end(), other[1].b.begin(), other[1].b.begin() + static_cast<std::ptrdiff_t>(size));
+  other[1].b = turned;
+  EXPECT_EQ(verify_result(op, other, {{6, 72, 72}}, 1).error().code, ErrorCode::Mismatch);
+}
+
+TEST(Experts, ResultIsTheDefinitionInAThousandRandomCases) {
+  std::mt19937 random(1000);
+  const auto below = [&](std::int64_t end) { return static_cast<std::int64_t>(random() % static_cast<unsigned>(end)); };
+  for (const int ranks : {2, 3, 4, 8}) {
+    const auto communicator = open(ranks, "shm");
+    for (int i = 0; i < 250; ++i) {
+      const std::int64_t experts = 1 + below(5), most = experts * (1 + below(6));
+      OpSpec op = op_of(below(2) == 0 ? OpKind::MatmulAllToAll : OpKind::AllToAllMatmul, most, 1 + below(9),
+                        1 + below(9), ranks);
+      op.experts_per_rank = experts;
+      op.epilogue = {.has_bias = below(2) == 0, .has_residual = below(2) == 0};
+      const std::int64_t first = 1 + below(most);
+      const Cut cut = first == most ? Cut{{most}} : Cut{{first, most - first}};
+      const auto routing = static_cast<Routing>(below(4));
+      SCOPED_TRACE(op.text() + ", routing " + std::to_string(static_cast<int>(routing)) + ", cut " + cut.text());
+      RandomProblem problem(op, random(), {.counts = expert_counts(routing, op, random)});
+      const auto prepared = prepare(op, cut, problem.buffers(), *communicator);
+      ASSERT_TRUE(prepared.ok()) << prepared.error().text();
+      prepared.value()->run(below(2) == 0 ? RunMode::Fused : RunMode::Serial);
+      expect_right(op, problem.buffers());
+      if (HasFailure()) return;
+    }
+  }
+}
+
+TEST(Experts, RowsArePackedByExpertAtTheirRankAndByRankElsewhere) {
+  OpSpec op = op_of(OpKind::AllToAllMatmul, 4, 2, 2, 2);
+  op.experts_per_rank = 2;
+  // Rank 0 sends 1 and 2 rows to rank 0's experts, 3 and 0 to rank 1's; rank 1 sends 0 and 4, 1 and 1.
+  const RandomProblem problem(op, 1, {.counts = Counts{1, 2, 3, 0, 0, 4, 1, 1}});
+  const RowSplits splits(op, problem.buffers());
+  EXPECT_EQ(splits.count(0, 0), 3);
+  EXPECT_EQ(splits.send_offset(0, 1), 3);
+  EXPECT_EQ(splits.receive_offset(1, 1), 3);
+  const auto of = [&](int holder, int peer, std::size_t expert) { return splits.rows_by_expert(holder, peer)[expert]; };
+  EXPECT_EQ(of(0, 0, 1).first, 1);
+  EXPECT_EQ(of(0, 0, 1).row, 1); // expert 0 has 1 row of rank 0 and none of rank 1
+  EXPECT_EQ(of(0, 1, 1).row, 3); // then 2 of rank 0
+  EXPECT_EQ(of(1, 1, 0).row, 3); // behind 3 of rank 0
+  EXPECT_EQ(of(1, 1, 1).row, 4);
+  EXPECT_EQ(of(1, 1, 1).first, 1);
+}
+
+TEST(Experts, CountsThatCannotBeNameTheExpert) {
+  OpSpec op = op_of(OpKind::AllToAllMatmul, 4, 3, 2, 2);
+  op.experts_per_rank = 2;
+  const RandomProblem problem(op, 1, {.counts = Counts(8, 1)});
+  const auto communicator = open(2, "shm");
+  const auto refusal = [&](const Counts& sent_by_rank_1) {
+    std::vector<RankBuffers> buffers(problem.buffers().begin(), problem.buffers().end());
+    buffers[1].send_counts = sent_by_rank_1;
+    const auto refused = prepare(op, {{4}}, buffers, *communicator);
+    return refused ? "" : refused.error().text();
+  };
+  EXPECT_THAT(refusal({1, 1, 1, -2}),
+              ::testing::HasSubstr("rank 1 sends -2 rows with rank 1 of expert 1; legal: 0 to"));
+  EXPECT_THAT(refusal({3, 3, 1, 1}), ::testing::HasSubstr("rank 1 sends 6 rows with rank 0 in all; legal: 0 to m / r"));
+  EXPECT_THAT(refusal({1, 1}), ::testing::HasSubstr("2 counts; one for each of the 4 experts is needed"));
+  EXPECT_THAT(refusal({0, 2, 1, 1}), ::testing::HasSubstr("rank 1 sends rank 0 0 rows of expert 0, which expects 1"));
 }
 
 TEST(UnequalSplits, OtherVariantsThanDirectSayThatTheyHaveNone) {

@@ -36,7 +36,7 @@ TEST(LayerShape, RefusesRanksThatWouldBreakAHead) {
   EXPECT_THAT(three.op(OpKind::AllGatherMatmul, 48, 3).error().text(), HasSubstr("neither divide the 4 parts"));
 }
 
-TEST(LayerShape, HasOneExpertOnEveryRank) {
+TEST(LayerShape, HasAsManyExpertsOnEveryRank) {
   const LayerShape expert{.model = "Toy",
                           .layer = "expert_down",
                           .parallelism = Parallelism::Combine,
@@ -44,9 +44,13 @@ TEST(LayerShape, HasOneExpertOnEveryRank) {
                           .k = 512,
                           .experts = ExpertCount{8, 2}};
   EXPECT_EQ(expert.op(OpKind::MatmulAllToAll, 64, 8).value().n, 1024);
-  EXPECT_THAT(expert.op(OpKind::MatmulAllToAll, 64, 4).error().text(), HasSubstr("8 experts on 4 ranks"));
+  EXPECT_EQ(expert.op(OpKind::MatmulAllToAll, 64, 8).value().experts_per_rank, 1);
+  EXPECT_EQ(expert.op(OpKind::MatmulAllToAll, 64, 4).value().experts_per_rank, 2);
+  EXPECT_THAT(expert.op(OpKind::MatmulAllToAll, 64, 3).error().text(), HasSubstr("8 experts on 3 ranks"));
   // 1000 tokens to 2 of 8 experts each: 250 rows reach one, which 8 ranks share as 8 x 32.
   EXPECT_EQ(expert.rows_of(1000, OpKind::MatmulAllToAll, 8), 256);
+  EXPECT_EQ(expert.rows_of(1000, OpKind::MatmulAllToAll, 2), 1000);
+  EXPECT_EQ(expert.rows_of(1001, OpKind::MatmulAllToAll, 2), 1008); // a multiple of 8 experts
 }
 
 TEST(LayerShape, RowsAreTokensThatTheRanksCanShare) {

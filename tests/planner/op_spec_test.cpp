@@ -113,6 +113,26 @@ TEST(OpSpec, RowsThatTheRanksDoNotDivideAreRefusedWithTheNextLegalCount) {
   EXPECT_TRUE(sharded(OpKind::MatmulAllReduce, 1021).validate());
 }
 
+TEST(OpSpec, SeveralExpertsAreThoseOfAllToAllKindsAndShareTheRowsEqually) {
+  for (const OpKind kind : {OpKind::MatmulAllToAll, OpKind::AllToAllMatmul}) {
+    OpSpec op = sharded(kind, 1024);
+    op.experts_per_rank = 8;
+    EXPECT_TRUE(op.validate());
+    EXPECT_EQ(m_step(op), 32);
+    EXPECT_NE(op.text().find(" x4 experts=8/rank"), std::string::npos);
+    op.m = 1028;
+    EXPECT_EQ(op.validate().error().field, "m");
+    EXPECT_NE(op.validate().error().message.find("a multiple of all 32 experts, e.g. 1056"), std::string::npos);
+    op.experts_per_rank = 0;
+    EXPECT_EQ(op.validate().error().field, "experts_per_rank");
+  }
+  OpSpec op = sharded(OpKind::AllGatherMatmul, 1024);
+  op.experts_per_rank = 2;
+  EXPECT_EQ(op.validate().error().field, "experts_per_rank");
+  EXPECT_NE(op.validate().error().message.find("all_to_all_matmul have experts, not all_gather_matmul"),
+            std::string::npos);
+}
+
 /// 4 tables of 100 rows on each of 4 ranks, 16 features a table, 20 rows in a bag.
 OpSpec pooled() {
   OpSpec op{OpKind::EmbeddingAllToAll, 1024, 64, 20, DType::F16, 4};

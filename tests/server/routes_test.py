@@ -514,6 +514,9 @@ class RoutesTest(ServiceTest):
         for query, field, text in (("m=0&n=64&k=64", "m", "legal"), ("m=x&n=64&k=64", "m", "whole number"),
                                    ("m=96&n=64&k=64&op=nope", "op", "matmul_all_reduce"),
                                    (f"{SHAPE_QUERY}&dtype=f12", "dtype", "f32"),
+                                   (f"{SHAPE_QUERY}&imbalance=2", "imbalance", "not matmul_all_reduce"),
+                                   (f"{SHAPE_QUERY}&op=all_to_all_matmul&imbalance=3", "imbalance", "legal: 1 to 2"),
+                                   (f"{SHAPE_QUERY}&experts_per_rank=2", "experts_per_rank", "not matmul_all_reduce"),
                                    (f"{SHAPE_QUERY}&ranks=99999999999", "ranks", "range"),
                                    (f"{SHAPE_QUERY}&mm=1", "mm", "no parameter"),
                                    (f"{SHAPE_QUERY}&m=96", "m", "twice"),
@@ -529,6 +532,24 @@ class RoutesTest(ServiceTest):
         status, _, body = self.service.request("GET", "/v1/plan?m=96&n=65&k=64&transfer=no")
         self.assertNotIn(str(self.directory), body.decode())
         self.assertNotIn("field", json.loads(body))
+
+    def test_a_plan_for_skew_has_room_for_it_and_costs_more(self):
+        listed = self.service.json("GET", "/v1/models")["items"][0]["digest"]
+        model = self.service.json("GET", f"/v1/models/{listed}")
+        model["op"].update(kind="matmul_all_to_all", experts_per_rank=2)
+        self.service.json("POST", "/v1/models", model, status=201)
+        asked = f"/v1/plan?{SHAPE_QUERY}&op=matmul_all_to_all&experts_per_rank=2&alignment=4&allow_small_gain=true"
+        even, skewed = (self.service.json("GET", f"{asked}{more}")["plan"] for more in ("", "&imbalance=1.5"))
+        self.assertNotIn("counts", even)
+        self.assertEqual(sum(skewed["counts"]), 2 * even["op"]["m"])
+        self.assertEqual(skewed["op"]["m"], even["op"]["m"] * 3 // 2)
+        self.assertGreater(skewed["makespan"]["us"], even["makespan"]["us"])
+        self.assertIn("1.5 times the mean", skewed["reason"])
+        request = {"schema": "mc2.request/1", "op": skewed["op"], "options": {"counts": skewed["counts"], "alignment": 4, "require_significant_gain": False}}
+        again = self.service.json("POST", "/v1/plan", request)["plan"]
+        self.assertEqual(again["cut"], skewed["cut"])
+        request["options"]["counts"][1] = 10**6
+        self.assertIn("legal: 0 to m / ranks", self.service.json("POST", "/v1/plan", request, status=400)["detail"])
 
     def test_a_machine_is_named_only_where_several_have_the_operator(self):
         (listed,) = self.service.json("GET", "/v1/models")["items"]

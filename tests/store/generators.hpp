@@ -55,6 +55,15 @@ inline void make_pooled(planner::OpSpec& op) {
   op.k = *rc::gen::inRange<std::int64_t>(1, 1000);
 }
 
+/// Turns an operator into one of several experts a rank.
+inline void make_experts(planner::OpSpec& op) {
+  op.kind = *rc::gen::element(planner::OpKind::MatmulAllToAll, planner::OpKind::AllToAllMatmul);
+  op.experts_per_rank = *rc::gen::inRange<std::int64_t>(1, 257);
+  op.m = op.world_size * op.experts_per_rank * *rc::gen::inRange<std::int64_t>(1, 100);
+  op.n = *rc::gen::inRange<std::int64_t>(1, 1000);
+  op.k = *rc::gen::inRange<std::int64_t>(1, 1000);
+}
+
 inline planner::OpSpec any_op() {
   planner::OpSpec op;
   op.m = *rc::gen::oneOf(rc::gen::inRange<std::int64_t>(1, 65), rc::gen::inRange<std::int64_t>(65, 1'000'000));
@@ -62,7 +71,10 @@ inline planner::OpSpec any_op() {
   op.k = *rc::gen::inRange<std::int64_t>(1, 1'000'000);
   op.dtype = *rc::gen::element(planner::DType::F32, planner::DType::F16, planner::DType::Bf16);
   op.world_size = *rc::gen::inRange(2, 1025); // of more ranks the row numbers of all bags would be too many
-  if (*rc::gen::inRange(0, 4) == 0) make_pooled(op);
+  if (*rc::gen::inRange(0, 4) == 0)
+    make_pooled(op);
+  else if (*rc::gen::inRange(0, 4) == 0)
+    make_experts(op);
   return op;
 }
 
@@ -173,6 +185,7 @@ inline planner::CostModel any_model() {
   const bool has_local = !model.op.tables && *rc::gen::arbitrary<bool>();
   if (has_local) {
     model.op.kind = planner::OpKind::AllGatherMatmul;
+    model.op.experts_per_rank = 1;
     model.op.m = model.op.world_size * *rc::gen::inRange<std::int64_t>(1, 1000);
   }
   model.fingerprint = {any_texts()};

@@ -124,6 +124,11 @@ int main(int argc, char** argv) {
   write(directory / "profile_varied.json", encode(varied_profile()));
   write(directory / "request.json", encode(examples::request()));
   write(directory / "request_tables.json", encode(PlanRequest{examples::pooled_op(), {}}));
+  planner::OpSpec experts = examples::op();
+  experts.kind = planner::OpKind::AllToAllMatmul;
+  experts.m = experts.world_size * 96;
+  experts.experts_per_rank = 3;
+  write(directory / "request_experts.json", encode(PlanRequest{experts, {}}));
   write(directory / "request_default.json", encode(PlanRequest{examples::op(), {}}));
   write(directory / "fingerprint.json", encode(examples::fingerprint()));
   write(directory / "plan_ranges.json", encode(examples::plan_ranges()));

@@ -38,12 +38,14 @@ std::vector<double> elements(planner::DType dtype, std::span<const std::byte> by
 
 namespace {
 
-// A rank's B, i8 with its scales.
+// A rank's B, i8 with its scales; those of several experts one below the other.
 std::vector<double> b_elements(const planner::OpSpec& op, const executor::RankBuffers& rank) {
   auto b = elements(op.dtype, rank.b);
   if (rank.b_scales.empty()) return b;
   const auto scales = elements(planner::DType::F32, rank.b_scales);
-  for (std::size_t i = 0; i < b.size(); ++i) b[i] *= scales[i % scales.size()];
+  const auto columns = static_cast<std::size_t>(op.n), size = static_cast<std::size_t>(op.k) * columns;
+  for (std::size_t i = 0; i < b.size(); ++i)
+    b[i] *= scales.size() == 1 ? scales[0] : scales[i / size * columns + i % columns];
   return b;
 }
 
@@ -98,6 +100,98 @@ namespace {
 void add_bias(const planner::OpSpec& op, std::span<const std::byte> bias, std::span<double> rows) {
   const auto addends = elements(planner::product_type(op), bias);
   for (std::size_t i = 0; i < rows.size() && !addends.empty(); ++i) rows[i] += addends[i % addends.size()];
+}
+
+// The rows that rank `from` has for each expert of each rank, [to, expert]: dispatch's view, whichever way they travel.
+std::vector<std::int64_t> rows_for_experts(const planner::OpSpec& op, std::span<const executor::RankBuffers> buffers,
+                                           std::size_t from) {
+  const auto experts = static_cast<std::size_t>(op.experts_per_rank);
+  const auto count = static_cast<std::size_t>(op.world_size) * experts;
+  if (buffers[from].send_counts.empty())
+    return std::vector<std::int64_t>(count, op.m / static_cast<std::int64_t>(count));
+  const auto counts =
+      op.kind == planner::OpKind::AllToAllMatmul ? buffers[from].send_counts : buffers[from].receive_counts;
+  return {counts.begin(), counts.end()};
+}
+
+// How rows that were dispatched lie at a rank: which rank they are from and which expert's they are, row by row.
+struct Origin {
+  std::size_t from, expert;
+};
+std::vector<Origin> dispatched_rows(const planner::OpSpec& op, std::span<const executor::RankBuffers> buffers,
+                                    std::size_t rank) {
+  std::vector<Origin> rows;
+  for (std::size_t expert = 0; expert < static_cast<std::size_t>(op.experts_per_rank); ++expert) {
+    for (std::size_t from = 0; from < buffers.size(); ++from) {
+      const auto counts = rows_for_experts(op, buffers, from);
+      const auto count = counts[rank * static_cast<std::size_t>(op.experts_per_rank) + expert];
+      rows.insert(rows.end(), static_cast<std::size_t>(count), {from, expert});
+    }
+  }
+  return rows;
+}
+
+// A mixture of experts where ranks have several: each rank's rows, packed by expert, times its experts' Bs.
+std::vector<double> naive_expert_product(const planner::OpSpec& op, const std::vector<double>& a,
+                                         std::span<const executor::RankBuffers> buffers, std::size_t rank) {
+  const auto n = static_cast<std::size_t>(op.n), k = static_cast<std::size_t>(op.k);
+  const auto b = b_elements(op, buffers[rank]), bias = elements(planner::product_type(op), buffers[rank].bias);
+  const auto origins = dispatched_rows(op, buffers, rank);
+  std::vector<double> product(origins.size() * n);
+  for (std::size_t i = 0; i < origins.size(); ++i) {
+    const std::size_t expert = origins[i].expert;
+    const auto row = std::span(product).subspan(i * n, n);
+    add_product(std::span(a).subspan(i * k, k), std::span(b).subspan(expert * k * n, k * n), k, n, row);
+    for (std::size_t j = 0; j < n && !bias.empty(); ++j) row[j] += bias[expert * n + j];
+  }
+  return product;
+}
+
+// Rows of the ranks' own order, by rank and by expert, as dispatch brings them to the experts; or back.
+std::vector<std::vector<double>> naive_expert_exchange(const planner::OpSpec& op,
+                                                       const std::vector<std::vector<double>>& sent,
+                                                       std::span<const executor::RankBuffers> buffers,
+                                                       std::size_t columns) {
+  std::vector<std::vector<double>> received(sent.size());
+  const bool is_dispatch = op.kind == planner::OpKind::AllToAllMatmul;
+  std::vector<std::vector<std::size_t>> first(sent.size()); // row of [from, to, expert] in the ranks' own order
+  for (std::size_t from = 0; from < sent.size(); ++from) {
+    std::size_t row = 0;
+    for (const std::int64_t count : rows_for_experts(op, buffers, from)) {
+      first[from].push_back(row);
+      row += static_cast<std::size_t>(count);
+    }
+    if (!is_dispatch) received[from].resize(row * columns);
+  }
+  for (std::size_t holder = 0; holder < sent.size(); ++holder) {
+    std::size_t at = 0;
+    for (const Origin& origin : dispatched_rows(op, buffers, holder)) {
+      auto& own_row = first[origin.from][holder * static_cast<std::size_t>(op.experts_per_rank) + origin.expert];
+      const auto begin_of = [columns](auto& rows, std::size_t row) {
+        return rows.begin() + static_cast<std::ptrdiff_t>(row * columns);
+      };
+      if (is_dispatch) {
+        const auto row = begin_of(sent[origin.from], own_row);
+        received[holder].insert(received[holder].end(), row, row + static_cast<std::ptrdiff_t>(columns));
+      } else {
+        std::copy_n(begin_of(sent[holder], at), columns, begin_of(received[origin.from], own_row));
+      }
+      ++own_row;
+      ++at;
+    }
+  }
+  return received;
+}
+
+std::vector<std::vector<double>> naive_experts(const planner::OpSpec& op,
+                                               std::span<const executor::RankBuffers> buffers) {
+  std::vector<std::vector<double>> rows;
+  for (std::size_t rank = 0; rank < buffers.size(); ++rank) rows.push_back(a_elements(op, buffers, rank));
+  const bool is_dispatch = op.kind == planner::OpKind::AllToAllMatmul;
+  if (is_dispatch) rows = naive_expert_exchange(op, rows, buffers, static_cast<std::size_t>(op.k));
+  for (std::size_t rank = 0; rank < rows.size(); ++rank)
+    rows[rank] = naive_expert_product(op, rows[rank], buffers, rank);
+  return is_dispatch ? rows : naive_expert_exchange(op, rows, buffers, static_cast<std::size_t>(op.n));
 }
 
 // Each rank's matrix of so many rows [rows, k] times its own B, plus its bias if it has one.
@@ -183,6 +277,7 @@ std::vector<std::vector<double>> naive_embedding_all_to_all(const planner::OpSpe
 std::vector<std::vector<double>> naive_plain_results(const planner::OpSpec& op,
                                                      std::span<const executor::RankBuffers> buffers) {
   if (op.kind == planner::OpKind::EmbeddingAllToAll) return naive_embedding_all_to_all(op, buffers);
+  if (op.experts_per_rank > 1) return naive_experts(op, buffers);
   if (op.kind == planner::OpKind::AllGatherMatmul) {
     std::vector<double> gathered;
     for (std::size_t rank = 0; rank < buffers.size(); ++rank) {

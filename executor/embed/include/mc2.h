@@ -127,6 +127,7 @@ typedef struct mc2_op_spec {
   int64_t table_count, table_rows; /* of MC2_EMBEDDING_ALL_TO_ALL, else 0 */
   int32_t pooling;                 /* of MC2_EMBEDDING_ALL_TO_ALL: 0 is MC2_POOLING_SUM */
   int32_t norm;                    /* MC2_NORM_RMS: of kinds that sum; 0 for none */
+  int64_t experts_per_rank;        /* of the all-to-all kinds: B is as many matrices [k, n]; 0 for one */
 } mc2_op_spec;
 
 /* Bytes of one rank's operands; 0 for those that the operator has not. Equal splits, where rows are split over the
@@ -206,6 +207,10 @@ typedef struct mc2_plan_options {
   double block_overhead_us;   /* what a block costs in each lane beside its curve; with has_block_overhead */
   int32_t has_block_overhead; /* 0: what the model says */
   int32_t reserved;           /* 0 */
+  /* Of the all-to-all kinds: rows that every rank sends every other and itself, [from, to], those of all experts of a
+   * rank together; NULL, 0: equally many. */
+  const int64_t* counts;
+  size_t count_count; /* the world size squared */
 } mc2_plan_options;
 
 /* Plans from a model. @param options NULL: defaults */
@@ -369,9 +374,9 @@ typedef struct mc2_buffers {
   size_t bag_offsets_bytes;
   const void* bag_indices;
   size_t bag_indices_bytes;
-  const int64_t* send_counts; /* unequal splits of the all-to-all kinds: rows for each rank; NULL: equal ones */
+  const int64_t* send_counts; /* unequal splits of the all-to-all kinds; NULL: equal ones */
   const int64_t* receive_counts;
-  size_t count_count; /* of each of the two: the world size, or 0 */
+  size_t count_count; /* of each of the two: the experts of all ranks, or 0 */
   /* of MC2_ALL_GATHER_MATMUL: where every run puts A of all ranks; NULL on a rank that does not want it */
   void* gathered_a;
   size_t gathered_a_bytes;

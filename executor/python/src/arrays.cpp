@@ -1,6 +1,8 @@
 #include <pybind11/numpy.h>
 #include <pybind11/stl.h>
 
+#include <algorithm>
+#include <numeric>
 #include <optional>
 #include <span>
 #include <vector>
@@ -52,6 +54,7 @@ struct Wanted {
   std::string field; ///< e.g. "a[1]"
   MatrixShape shape;
   DType dtype;
+  std::int64_t parts = 1; ///< matrices one below the other, which may also be an array of three dimensions
 };
 
 std::string shape_text(const py::array& array) { return py::str(array.attr("shape")).cast<std::string>(); }
@@ -68,9 +71,14 @@ const py::array& checked(const py::handle& given, const Wanted& wanted, py::arra
   const bool is_vector = wanted.shape.rows == 1 && array.ndim() == 1 && array.shape(0) == wanted.shape.columns;
   const bool is_matrix =
       array.ndim() == 2 && array.shape(0) == wanted.shape.rows && array.shape(1) == wanted.shape.columns;
-  if (!is_vector && !is_matrix)
-    refuse(wanted.field, "has shape " + shape_text(array) + "; needs (" + std::to_string(wanted.shape.rows) + ", " +
-                             std::to_string(wanted.shape.columns) + ")");
+  const std::int64_t part_rows = wanted.shape.rows / wanted.parts;
+  const bool is_stack = array.ndim() == 3 && array.shape(0) == wanted.parts && array.shape(1) == part_rows &&
+                        array.shape(2) == wanted.shape.columns;
+  if (!is_vector && !is_matrix && !is_stack)
+    refuse(wanted.field, "has shape " + shape_text(array) + "; needs (" +
+                             (wanted.parts > 1 ? std::to_string(wanted.parts) + ", " + std::to_string(part_rows)
+                                               : std::to_string(wanted.shape.rows)) +
+                             ", " + std::to_string(wanted.shape.columns) + ")");
   if ((array.flags() & py::array::c_style) == 0)
     refuse(wanted.field, "is not contiguous; np.ascontiguousarray copies it");
   return array;
@@ -115,6 +123,39 @@ executor::EmbeddingBags to_bags(const py::handle& pair, const std::string& field
 struct Arrays {
   py::object a, b, c, bias, residual, a_scales, b_scales, bags, gathered_a, norm_weight, normed;
   std::optional<float> norm_epsilon;
+  std::optional<std::vector<std::vector<std::int64_t>>> counts; ///< what every rank sends
+};
+
+/// What each rank sends, and what it therefore receives, as RankBuffers has them.
+struct AllCounts {
+  std::vector<std::vector<std::int64_t>> sent, received; ///< by rank; empty: equal splits
+
+  /// Refuses other than one row for each rank of one number for each expert of all ranks.
+  AllCounts(const planner::OpSpec& op, const Arrays& arrays) {
+    if (!arrays.counts) return;
+    const auto ranks = static_cast<std::size_t>(op.world_size), experts = static_cast<std::size_t>(op.experts_per_rank);
+    sent = *arrays.counts;
+    const bool is_whole = sent.size() == ranks &&
+                          std::ranges::all_of(sent, [&](const auto& row) { return row.size() == ranks * experts; });
+    if (!is_whole)
+      refuse("counts", "must be " + std::to_string(ranks) + " rows of " + std::to_string(ranks * experts) +
+                           " numbers: what each rank sends each " + (experts > 1 ? "expert" : "rank"));
+    received.assign(ranks, {});
+    for (std::size_t to = 0; to < ranks; ++to)
+      for (const auto& from : sent)
+        received[to].insert(received[to].end(), from.begin() + static_cast<std::ptrdiff_t>(to * experts),
+                            from.begin() + static_cast<std::ptrdiff_t>((to + 1) * experts));
+  }
+
+  /// Those of a rank, whose own rows the shapes then have.
+  void give(std::size_t rank, RankBuffers& buffers, OperandShapes& shapes) const {
+    if (sent.empty()) return;
+    buffers.send_counts = sent[rank];
+    buffers.receive_counts = received[rank];
+    shapes.a.rows = std::reduce(sent[rank].begin(), sent[rank].end(), std::int64_t{0});
+    shapes.c.rows = std::reduce(received[rank].begin(), received[rank].end(), std::int64_t{0});
+    if (shapes.residual.element_count() > 0) shapes.residual = shapes.c;
+  }
 };
 
 /// Entry `rank` of a list that has one entry per rank.
@@ -130,18 +171,29 @@ py::object of_rank(const py::object& list, const std::string& name, std::size_t 
 
 class Binder {
  public:
-  Binder(const planner::OpSpec& op, const Arrays& arrays, std::size_t rank_count)
-      : op_(op), shapes_(executor::operand_shapes(op)), arrays_(arrays), rank_count_(rank_count) {}
+  Binder(const planner::OpSpec& op, const Arrays& arrays, const AllCounts& counts, std::span<const int> ranks)
+      : op_(op),
+        shapes_(executor::operand_shapes(op)),
+        arrays_(arrays),
+        counts_(counts),
+        ranks_(ranks),
+        rank_count_(ranks.size()) {}
 
-  [[nodiscard]] RankBuffers bind(std::size_t rank) const {
+  /// @param rank its place among those of this process
+  [[nodiscard]] RankBuffers bind(std::size_t rank) {
     const DType product = planner::product_type(op_);
     RankBuffers buffers;
-    const auto read = [&](const py::object& list, const char* name, const MatrixShape& shape, DType dtype) {
-      if (shape.element_count() == 0) return refuse_given(list, name), std::span<const std::byte>{};
-      return to_read(of_rank(list, name, rank, rank_count_), {field(name, rank), shape, dtype});
+    counts_.give(static_cast<std::size_t>(ranks_[rank]), buffers, shapes_);
+    const bool is_counted = !buffers.send_counts.empty(); // then there may be no row, which is an array, too
+    const auto read = [&](const py::object& list, const char* name, const MatrixShape& shape, DType dtype,
+                          std::int64_t parts = 1) {
+      if (shape.element_count() == 0 && !(is_counted && shape.columns > 0))
+        return refuse_given(list, name), std::span<const std::byte>{};
+      return to_read(of_rank(list, name, rank, rank_count_), {field(name, rank), shape, dtype, parts});
     };
+    const std::int64_t experts = op_.experts_per_rank;
     buffers.a = read(arrays_.a, "a", shapes_.a, op_.dtype);
-    buffers.b = read(arrays_.b, "b", shapes_.b, op_.dtype);
+    buffers.b = read(arrays_.b, "b", shapes_.b, op_.dtype, experts);
     buffers.c = to_write(of_rank(arrays_.c, "c", rank, rank_count_), {field("c", rank), shapes_.c, product});
     buffers.bias = read(arrays_.bias, "bias", shapes_.bias, product);
     buffers.residual = read(arrays_.residual, "residual", shapes_.residual, product);
@@ -182,17 +234,26 @@ class Binder {
   }
 
   planner::OpSpec op_;
-  OperandShapes shapes_;
+  OperandShapes shapes_; ///< of the rank that was bound last
   const Arrays& arrays_;
+  const AllCounts& counts_;
+  std::span<const int> ranks_; ///< of this process
   std::size_t rank_count_;
 };
 
-py::list new_results(const planner::OpSpec& op, const MatrixShape& shape, std::size_t rank_count) {
+/// One of a shape for each rank, whose rows are as its counts say.
+py::list new_results(const planner::OpSpec& op, const MatrixShape& shape, const AllCounts& counts,
+                     std::span<const int> ranks) {
   const auto numpy = py::module_::import("numpy");
   py::list results;
-  for (std::size_t rank = 0; rank < rank_count; ++rank)
+  for (const int rank : ranks) {
+    RankBuffers unused;
+    OperandShapes shapes;
+    shapes.c = shape;
+    counts.give(static_cast<std::size_t>(rank), unused, shapes);
     results.append(
-        numpy.attr("empty")(py::make_tuple(shape.rows, shape.columns), numpy_name(planner::product_type(op))));
+        numpy.attr("empty")(py::make_tuple(shapes.c.rows, shapes.c.columns), numpy_name(planner::product_type(op))));
+  }
   return results;
 }
 
@@ -221,14 +282,15 @@ std::unique_ptr<Binding> prepare(const std::shared_ptr<World>& world, const plan
     throw Failure({ErrorCode::Unsupported, "communicator",
                    "its ranks have memory of their own; numpy arrays need backend 'host'"});
   unwrap(plan.op.validate());
-  const std::size_t rank_count = communicator.local_ranks().size();
+  const std::span<const int> ranks = communicator.local_ranks();
   const OperandShapes shapes = executor::operand_shapes(plan.op);
-  if (arrays.c.is_none()) arrays.c = new_results(plan.op, shapes.c, rank_count);
+  const AllCounts counts(plan.op, arrays);
+  if (arrays.c.is_none()) arrays.c = new_results(plan.op, shapes.c, counts, ranks);
   if (arrays.normed.is_none() && shapes.normed.element_count() > 0)
-    arrays.normed = new_results(plan.op, shapes.normed, rank_count);
-  const Binder binder(plan.op, arrays, rank_count);
+    arrays.normed = new_results(plan.op, shapes.normed, counts, ranks);
+  Binder binder(plan.op, arrays, counts, ranks);
   std::vector<RankBuffers> buffers;
-  for (std::size_t rank = 0; rank < rank_count; ++rank) buffers.push_back(binder.bind(rank));
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank) buffers.push_back(binder.bind(rank));
   const py::dict bound = kept(arrays);
   std::unique_ptr<executor::Prepared> prepared;
   {
@@ -247,19 +309,21 @@ void bind_arrays(py::module_&, py::class_<World, std::shared_ptr<World>>& world)
       [](const std::shared_ptr<World>& self, const planner::Plan& plan, py::object a, py::object b, py::object c,
          py::object bias, py::object residual, py::object a_scales, py::object b_scales, py::object bags,
          py::object gathered_a, py::object norm_weight, py::object normed, std::optional<float> norm_epsilon,
-         bool accept_other_fingerprint, bool allow_independent) {
-        return prepare(
-            self, plan,
-            {a, b, c, bias, residual, a_scales, b_scales, bags, gathered_a, norm_weight, normed, norm_epsilon},
-            {accept_other_fingerprint, {allow_independent}});
+         std::optional<std::vector<std::vector<std::int64_t>>> counts, bool accept_other_fingerprint,
+         bool allow_independent) {
+        return prepare(self, plan,
+                       {a, b, c, bias, residual, a_scales, b_scales, bags, gathered_a, norm_weight, normed,
+                        norm_epsilon, std::move(counts)},
+                       {accept_other_fingerprint, {allow_independent}});
       },
       "plan"_a, "a"_a = py::none(), "b"_a = py::none(), "c"_a = py::none(), py::kw_only(), "bias"_a = py::none(),
       "residual"_a = py::none(), "a_scales"_a = py::none(), "b_scales"_a = py::none(), "bags"_a = py::none(),
       "gathered_a"_a = py::none(), "norm_weight"_a = py::none(), "normed"_a = py::none(), "norm_epsilon"_a = py::none(),
-      "accept_other_fingerprint"_a = false, "allow_independent"_a = false,
+      "counts"_a = py::none(), "accept_other_fingerprint"_a = false, "allow_independent"_a = false,
       "Binds a plan to numpy arrays, one of each per rank, without copying them. B is read now, A by every run. "
       "gathered_a: where all_gather_matmul puts the rows of A of all ranks, [m, k]; None, also for one rank: not "
-      "wanted. normed: where the normalised rows of C go; None: new arrays.");
+      "wanted. normed: where the normalised rows of C go; None: new arrays. counts, of all-to-all kinds: rows that "
+      "every rank sends each expert of each rank, a row for every rank; None: equally many.");
 }
 
 } // namespace mc2::python

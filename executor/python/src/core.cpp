@@ -22,6 +22,7 @@ struct OpWords {
   int ranks;
   std::string epilogue;
   std::optional<EmbeddingTables> tables;
+  std::int64_t experts_per_rank;
 };
 
 OpSpec make_op(const OpWords& words) {
@@ -31,6 +32,7 @@ OpSpec make_op(const OpWords& words) {
   op.dtype = unwrap(planner::parse_dtype(words.dtype));
   op.world_size = words.ranks;
   op.tables = words.tables;
+  op.experts_per_rank = words.experts_per_rank;
   op.epilogue = unwrap(planner::parse_epilogue(words.epilogue));
   unwrap(op.validate());
   return op;
@@ -75,11 +77,12 @@ void bind_op(py::module_& module) {
   bind_tables(module);
   py::class_<OpSpec> type(module, "OpSpec", "One fused operator: A [m, k] x B [k, n] on every rank, and a collective.");
   type.def(py::init([](std::string kind, std::int64_t m, std::int64_t n, std::int64_t k, std::string dtype, int ranks,
-                       std::string epilogue, std::optional<EmbeddingTables> tables) {
-             return make_op({std::move(kind), m, n, k, std::move(dtype), ranks, std::move(epilogue), tables});
+                       std::string epilogue, std::optional<EmbeddingTables> tables, std::int64_t experts_per_rank) {
+             return make_op(
+                 {std::move(kind), m, n, k, std::move(dtype), ranks, std::move(epilogue), tables, experts_per_rank});
            }),
            "kind"_a, py::kw_only(), "m"_a, "n"_a, "k"_a, "dtype"_a = "f32", "ranks"_a = 2, "epilogue"_a = "none",
-           "tables"_a = py::none())
+           "tables"_a = py::none(), "experts_per_rank"_a = 1)
       .def_property_readonly("kind", [](const OpSpec& op) { return to_string(op.kind); })
       .def_readonly("m", &OpSpec::m)
       .def_readonly("n", &OpSpec::n)
@@ -88,6 +91,7 @@ void bind_op(py::module_& module) {
       .def_readonly("ranks", &OpSpec::world_size)
       .def_property_readonly("epilogue", [](const OpSpec& op) { return to_string(op.epilogue); })
       .def_readonly("tables", &OpSpec::tables)
+      .def_readonly("experts_per_rank", &OpSpec::experts_per_rank)
       .def("replace", &with_lengths, py::kw_only(), "m"_a = py::none(), "n"_a = py::none(), "k"_a = py::none())
       .def(
           "__eq__", [](const OpSpec& a, const OpSpec& b) { return a == b; }, py::is_operator())

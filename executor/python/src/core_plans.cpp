@@ -154,6 +154,7 @@ void add_decision(py::class_<Plan>& type) {
       .def_property_readonly("schedule", [](const Plan& p) { return to_string(p.schedule); })
       .def_property_readonly("is_local_first", [](const Plan& p) { return p.schedule == Schedule::LocalFirst; })
       .def_property_readonly("is_serial", [](const Plan& p) { return p.schedule == Schedule::Serial; })
+      .def_readonly("counts", &Plan::counts)
       .def_readonly("makespan", &Plan::makespan)
       .def_property_readonly("makespan_us", [](const Plan& p) { return p.makespan.us; })
       .def_readonly("serial_us", &Plan::serial_us)
@@ -267,6 +268,7 @@ PlanOptions to_options(const py::kwargs& words, PlanOptions options) {
       {"objective_quantile", [&](const py::handle& v) { options.objective_quantile = v.cast<double>(); }},
       {"require_significant_gain", [&](const py::handle& v) { options.require_significant_gain = v.cast<bool>(); }},
       {"contention", [&](const py::handle& v) { options.contention = to_contention(v); }},
+      {"counts", [&](const py::handle& v) { options.counts = v.cast<planner::RowCounts>(); }},
       {"block_overhead_us", [&](const py::handle& v) { options.block_overhead_us = v.cast<std::optional<double>>(); }},
       {"formula_contention", [&](const py::handle& v) { options.formula_contention = v.cast<double>(); }},
       {"formula_short_block", [&](const py::handle& v) {

@@ -18,11 +18,16 @@ std::int64_t exchanged_row_bytes(const planner::OpSpec& op) {
   return communicates_first(op) ? a_row_bytes(op) : product_row_bytes(op);
 }
 
-/// Joins runs that lie one below the other in the product, and therefore in A, and have one scale.
-void add_run(MatmulWork& work, const MatmulRun& run) {
-  MatmulRun* last = work.runs.empty() ? nullptr : &work.runs.back();
-  if (last != nullptr && last->first_row + last->shape.rows == run.first_row && last->a_scale == run.a_scale) {
-    last->shape.rows += run.shape.rows;
+/// Whether a run's rows lie right below those of another, in A and in the product, and have its scale and its B.
+bool continues(const planner::OpSpec& op, const MatmulRun& last, const MatmulRun& run) {
+  return last.first_row + last.shape.rows == run.first_row && last.a + last.shape.rows * a_row_bytes(op) == run.a &&
+         last.product + last.shape.rows * product_row_bytes(op) == run.product && last.a_scale == run.a_scale &&
+         last.expert == run.expert;
+}
+
+void add_run(const planner::OpSpec& op, MatmulWork& work, const MatmulRun& run) {
+  if (!work.runs.empty() && continues(op, work.runs.back(), run)) {
+    work.runs.back().shape.rows += run.shape.rows;
   } else {
     work.runs.push_back(run);
   }
@@ -66,6 +71,12 @@ MatmulRun run_into_c(const planner::OpSpec& op, const RankBuffers& own, const st
           .first_row = row,
           .residual = own.residual.empty() ? nullptr : own.residual.data() + offset,
           .a_scale = nullptr};
+}
+
+/// A part of what is alike for each of a rank's experts.
+std::span<const std::byte> part_of(std::span<const std::byte> all, int expert, std::int64_t expert_count) {
+  const std::size_t size = all.size() / static_cast<std::size_t>(expert_count);
+  return all.subspan(size * static_cast<std::size_t>(expert), size);
 }
 
 bool has_part_of(const StagePart& part, int peer) { return !part.only_from || *part.only_from == peer; }
@@ -118,11 +129,12 @@ std::int64_t piece_bytes(const planner::OpSpec& op, std::int64_t length) noexcep
   return length * exchanged_row_bytes(op);
 }
 
-GemmWeights gemm_weights(const planner::OpSpec& op, const RankBuffers& own) {
+GemmWeights gemm_weights(const planner::OpSpec& op, const RankBuffers& own, int expert) {
   const bool adds_bias = !planner::sums_over_ranks(op.kind);
-  return {.b = own.b,
-          .b_scales = own.b_scales,
-          .bias = adds_bias ? own.bias : std::span<const std::byte>{},
+  const auto of_expert = [&](std::span<const std::byte> all) { return part_of(all, expert, op.experts_per_rank); };
+  return {.b = of_expert(own.b),
+          .b_scales = of_expert(own.b_scales),
+          .bias = adds_bias ? of_expert(own.bias) : std::span<const std::byte>{},
           .has_residual = communicates_first(op) && op.epilogue.has_residual};
 }
 
@@ -130,6 +142,29 @@ RowPitch landing_pitch(const planner::OpSpec& op) noexcept {
   const std::int64_t bytes = exchanged_row_bytes(op);
   return {.row_bytes = bytes, .pitch_bytes = lands_side_by_side(op) ? op.world_size * bytes : bytes};
 }
+
+namespace {
+
+/// Of what a rank multiplies for a peer, the part in a stage, each expert's rows by themselves.
+void add_runs_of(const planner::OpSpec& op, const RowSplits& splits, std::pair<int, int> rank_and_peer,
+                 const Stage& stage, const RankMatrices& own, MatmulWork& work) {
+  const auto [rank, peer] = rank_and_peer;
+  const std::int64_t start =
+      communicates_first(op) ? splits.receive_offset(rank, peer) : splits.send_offset(rank, peer);
+  const std::int64_t between_row = intermediate_row(op, own, stage, peer, start) - stage.first_row;
+  for (const ExpertRows& rows : splits.rows_by_expert(rank, peer)) {
+    const std::int64_t first = std::max(rows.first, stage.first_row);
+    const std::int64_t end = std::min(rows.first + rows.count, stage.first_row + stage.row_count);
+    if (first >= end) continue;
+    MatmulRun run = run_at(op, own, rows.row + first - rows.first, between_row + first);
+    run.shape = {end - first, 0, op.n};
+    run.a_scale = a_scale_of(op, own.buffers, peer);
+    run.expert = rows.expert;
+    add_run(op, work, run);
+  }
+}
+
+} // namespace
 
 MatmulWork part_work(const planner::OpSpec& op, const RowSplits& splits, int rank, const StagePart& part,
                      const RankMatrices& own) {
@@ -139,27 +174,26 @@ MatmulWork part_work(const planner::OpSpec& op, const RowSplits& splits, int ran
   if (cuts_columns(op)) work.runs = {columns_run(op, stage, own)};
   for (int peer = 0; !cuts_columns(op) && peer < (has_shards(op) ? op.world_size : 1); ++peer) {
     if (is_received && peer == rank) continue;
-    if (!has_part_of(part, peer)) continue;
-    const std::int64_t count = is_received ? pair_length(op, splits, peer, rank) : pair_length(op, splits, rank, peer);
-    const std::int64_t rows = length_in(stage, count);
-    if (rows == 0) continue;
-    const std::int64_t start = is_received ? splits.receive_offset(rank, peer) : splits.send_offset(rank, peer);
-    MatmulRun run = run_at(op, own, start + stage.first_row, intermediate_row(op, own, stage, peer, start));
-    run.shape = {rows, 0, op.n};
-    run.a_scale = a_scale_of(op, own.buffers, peer);
-    add_run(work, run);
+    if (has_part_of(part, peer)) add_runs_of(op, splits, {rank, peer}, stage, own, work);
   }
+  // An expert's weights stay in the caches for the rows of all ranks.
+  std::ranges::stable_sort(work.runs, {}, &MatmulRun::expert);
   work.flop_count = flop_count(op, work);
   return work;
 }
 
 MatmulWork local_work(const planner::OpSpec& op, const RowSplits& splits, int rank, const RankMatrices& own) {
   if (!planner::traits_of(op.kind).has_local_part || splits.count(rank, rank) == 0) return {};
-  const std::byte* a = own.buffers.a.data() + splits.send_offset(rank, rank) * a_row_bytes(op);
-  MatmulRun run = run_into_c(op, own.buffers, a, splits.receive_offset(rank, rank));
-  run.shape = {splits.count(rank, rank), 0, op.n};
-  run.a_scale = a_scale_of(op, own.buffers, rank);
-  MatmulWork work{.runs = {run}};
+  MatmulWork work;
+  for (const ExpertRows& rows : splits.rows_by_expert(rank, rank)) {
+    if (rows.count == 0) continue;
+    const std::int64_t a_row = splits.send_offset(rank, rank) + rows.first;
+    MatmulRun run = run_into_c(op, own.buffers, own.buffers.a.data() + a_row * a_row_bytes(op), rows.row);
+    run.shape = {rows.count, 0, op.n};
+    run.a_scale = a_scale_of(op, own.buffers, rank);
+    run.expert = rows.expert;
+    work.runs.push_back(run);
+  }
   work.flop_count = flop_count(op, work);
   return work;
 }

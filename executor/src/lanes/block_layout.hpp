@@ -55,8 +55,9 @@ struct StagePart {
 [[nodiscard]] MatmulWork part_work(const planner::OpSpec& op, const RowSplits& splits, int rank, const StagePart& part,
                                    const RankMatrices& own);
 
-/// What goes with a rank's B: with kinds that sum, bias and residual are added to the sum, not to the products.
-[[nodiscard]] GemmWeights gemm_weights(const planner::OpSpec& op, const RankBuffers& own);
+/// What goes with a rank's B, or an expert's of several: with kinds that sum, bias and residual are added to the sum,
+/// not to the products.
+[[nodiscard]] GemmWeights gemm_weights(const planner::OpSpec& op, const RankBuffers& own, int expert = 0);
 
 /// What a rank multiplies before its first stage: the rows of A that are its own already, for a kind with a local
 /// part; no runs otherwise, or if there are none.

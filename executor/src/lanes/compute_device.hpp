@@ -21,6 +21,7 @@ struct MatmulRun {
   std::int64_t first_row = 0;          ///< of the product
   const std::byte* residual = nullptr; ///< of the product's shape, where the matmul adds it
   const std::byte* a_scale = nullptr;  ///< i8: the f32 scale of these rows of A
+  int expert = 0;                      ///< whose B it is, of those that the rank has
 };
 
 /// What one stage, or the local part, computes.
@@ -29,8 +30,11 @@ struct MatmulWork {
   double flop_count = 0; ///< of all runs together
 };
 
-/// The shapes of all runs.
-[[nodiscard]] std::vector<GemmShape> shapes_of(const MatmulWork& local, std::span<const MatmulWork> stages);
+/// The shapes of all runs, by expert.
+using ExpertShapes = std::vector<std::vector<GemmShape>>;
+/// Those of the runs that a rank with so many experts is given.
+[[nodiscard]] ExpertShapes shapes_of(std::int64_t expert_count, const MatmulWork& local,
+                                     std::span<const MatmulWork> stages);
 
 /// When one block occupied the compute lane.
 struct ComputeTimes {
@@ -48,20 +52,15 @@ class ComputeDevice {
   virtual ComputeTimes multiply(const MatmulWork& work, Clock::time_point ready, const RunControl& control) = 0;
 };
 
-/// Multiplies with oneDNN. Build it on the compute lane's thread. B is read only here, `shapes` are those of all
-/// runs that will be asked for. Throws SystemError.
-[[nodiscard]] std::unique_ptr<ComputeDevice> make_matmul_device(const planner::OpSpec& op, int rank,
-                                                                const GemmWeights& weights,
-                                                                std::span<const GemmShape> shapes);
-
 /// Pools embedding bags on the lane's own thread, each sum in f32 in the order of the bag. The buffers are read by
 /// every run. A bag that is no longer legal fails the run.
 [[nodiscard]] std::unique_ptr<ComputeDevice> make_pooling_device(const planner::OpSpec& op, int rank,
                                                                  const RankBuffers& buffers);
 
-/// The one of the two above that an operator needs, of a rank that holds `buffers`. Build it on the compute lane's
-/// thread.
+/// What an operator needs, of a rank that holds `buffers`: the one above, or one that multiplies with oneDNN. That
+/// reads B only here; `shapes` are those of all runs that will be asked for. Build it on the compute lane's thread.
+/// Throws SystemError.
 [[nodiscard]] std::unique_ptr<ComputeDevice> make_device(const planner::OpSpec& op, int rank,
-                                                         const RankBuffers& buffers, std::span<const GemmShape> shapes);
+                                                         const RankBuffers& buffers, const ExpertShapes& shapes);
 
 } // namespace mc2::executor::lanes

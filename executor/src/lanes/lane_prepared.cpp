@@ -55,7 +55,8 @@ void LanePrepared::plan_work(const LaneRules& rules) {
 
 void LanePrepared::build_device(int rank) {
   RankState& state = state_of(rank);
-  state.device = make_device(list_.op, rank, matrices_of(rank).buffers, shapes_of(state.local_work, state.work));
+  state.device = make_device(list_.op, rank, matrices_of(rank).buffers,
+                             shapes_of(list_.op.experts_per_rank, state.local_work, state.work));
 }
 
 RunMode LanePrepared::checked_mode(RunMode asked) const {

@@ -14,6 +14,7 @@
 #include "mc2/planner/text.hpp"
 #include "mc2/profiler/anchor.hpp"
 #include "mc2/store/codec.hpp"
+#include "options/counts_file.hpp"
 #include "options/document_file.hpp"
 #include "options/model_file.hpp"
 #include "options/server_options.hpp"
@@ -40,7 +41,8 @@ struct PlanCommand {
   PlanningOptions planning;
   VariantOption variant;
   const ServerOptions* server = nullptr;
-  std::string model_file, topology_file, request_file, out, blocks, device;
+  std::string model_file, topology_file, request_file, out, blocks, device, counts_file;
+  std::optional<double> imbalance;
   bool is_json = false;
   bool is_verbose = false;
   bool no_transfer = false;
@@ -48,6 +50,8 @@ struct PlanCommand {
 
   /// @param model what is left out of the operator is as in it
   [[nodiscard]] Result<store::PlanRequest> request(const std::optional<planner::CostModel>& model) const;
+  /// The operator with room for what --imbalance or --counts say, and what its ranks then send each other.
+  [[nodiscard]] Result<planner::RoutedOp> routing(OpOptions asked) const;
   /// Errors: as read_model.
   [[nodiscard]] Result<std::optional<planner::CostModel>> given_model() const;
   /// Whether a document or a device answers, whose machine need not be this one.
@@ -86,6 +90,12 @@ struct PlanCommand {
                                                              const std::optional<planner::CostModel>& model) const;
   /// What to do with the plan, for people.
   [[nodiscard]] std::string next_step(const planner::Plan& plan, bool is_tuned) const;
+  /// The plan of as many rows, where all ranks have equally many for each other.
+  [[nodiscard]] Result<planner::Plan> plan_balanced(const store::PlanRequest& request,
+                                                    const std::optional<planner::CostModel>& model) const;
+  /// What the plan's counts cost.
+  [[nodiscard]] std::vector<std::string> skew_notes(const planner::Plan& found, const store::PlanRequest& request,
+                                                    const std::optional<planner::CostModel>& model) const;
   /// Prints and writes what was asked for.
   [[nodiscard]] ExitCode show(const std::string& document, const std::string& page) const;
   [[nodiscard]] Result<planner::Plan> plan(const store::PlanRequest& request,
@@ -107,8 +117,25 @@ Result<store::PlanRequest> PlanCommand::request(const std::optional<planner::Cos
   }
   OpOptions asked = op;
   if (model && topology_file.empty()) asked.complete_with(model->op);
-  MC2_ASSIGN(auto spec, asked.spec());
-  return planning.request(std::move(spec));
+  MC2_ASSIGN(const auto routing, this->routing(asked));
+  MC2_ASSIGN(auto request, planning.request(routing.op));
+  request.options.counts = routing.counts;
+  MC2_TRY(request.options.validate());
+  return request;
+}
+
+Result<planner::RoutedOp> PlanCommand::routing(OpOptions asked) const {
+  if (counts_file.empty()) {
+    MC2_ASSIGN(const auto spec, asked.spec());
+    if (!imbalance) return planner::RoutedOp{spec, {}};
+    return planner::with_imbalance(spec, *imbalance);
+  }
+  if (imbalance)
+    return Error{ErrorCode::InvalidSpec, "--imbalance", "cannot be combined with --counts; give one of them"};
+  MC2_ASSIGN(const auto counts, read_counts(counts_file));
+  MC2_TRY(counts.complete(asked));
+  MC2_ASSIGN(const auto spec, asked.spec());
+  return planner::RoutedOp{spec, counts.by_rank()};
 }
 
 Result<planner::Plan> PlanCommand::plan_with(const finder::FoundModel& found,
@@ -169,6 +196,27 @@ Result<planner::Plan> PlanCommand::plan_here(const store::PlanRequest& request, 
   MC2_ASSIGN(auto found, find_plan_for(question, layers, *server));
   about.is_tuned = !found.stored.created_at.empty();
   return std::move(found).stored.plan;
+}
+
+Result<planner::Plan> PlanCommand::plan_balanced(const store::PlanRequest& request,
+                                                 const std::optional<planner::CostModel>& model) const {
+  const auto& counts = request.options.counts;
+  const std::int64_t step = planner::m_step(request.op);
+  store::PlanRequest balanced = request;
+  balanced.options.counts.clear();
+  const auto mean = std::reduce(counts.begin(), counts.end(), std::int64_t{0}) / request.op.world_size;
+  balanced.op.m = std::max(step, mean / step * step);
+  About about;
+  return plan(balanced, model, about);
+}
+
+std::vector<std::string> PlanCommand::skew_notes(const planner::Plan& found, const store::PlanRequest& request,
+                                                 const std::optional<planner::CostModel>& model) const {
+  const auto balanced = plan_balanced(request, model);
+  if (!balanced || !(balanced.value().makespan.us > 0)) return {};
+  return {"skew: with all experts alike it takes " + time_text(balanced.value().makespan.us) + ", so an imbalance of " +
+          number_text(planner::imbalance_of(found.op, found.counts), 3) + " costs " +
+          percent_text(found.makespan.us / balanced.value().makespan.us - 1)};
 }
 
 /// What the published recipe would cut, beside what was chosen.
@@ -232,7 +280,10 @@ Result<planner::PlanRanges> PlanCommand::ranges_here(const store::PlanRequest& r
 
 Result<planner::PlanRanges> PlanCommand::ranges(const store::PlanRequest& request,
                                                 const std::optional<planner::CostModel>& model) const {
-  for (const auto& [is_given, option] : {std::pair(!blocks.empty(), "--blocks"), {is_anchored, "--anchor"}})
+  for (const auto& [is_given, option] : {std::pair(!blocks.empty(), "--blocks"),
+                                         {is_anchored, "--anchor"},
+                                         {imbalance.has_value(), "--imbalance"},
+                                         {!counts_file.empty(), "--counts"}})
     if (is_given)
       return Error{ErrorCode::InvalidSpec, option, "is of one m; leave it out, or name one m instead of a range"};
   MC2_TRY(server->refuse_beside("--m first:last", "is answered here"));
@@ -281,7 +332,7 @@ Result<planner::Plan> PlanCommand::plan(const store::PlanRequest& request,
 }
 
 Result<ExitCode> PlanCommand::run() const {
-  MC2_TRY(check_output("--out", out, {model_file, topology_file, request_file}));
+  MC2_TRY(check_output("--out", out, {model_file, topology_file, request_file, counts_file}));
   MC2_TRY(check_server());
   MC2_TRY(check_device());
   MC2_ASSIGN(const auto model, given_model());
@@ -292,6 +343,8 @@ Result<ExitCode> PlanCommand::run() const {
   }
   About about;
   MC2_ASSIGN(const auto found, plan(asked, model, about));
+  if (!found.counts.empty() && !is_json)
+    for (auto& note : skew_notes(found, asked, model)) about.notes.push_back(std::move(note));
   return show(store::pretty(store::encode(found)),
               (is_verbose ? plan_page(found, terminal_width(), has_color())
                           : render::answer(found, next_step(found, about.is_tuned), terminal_width())) +
@@ -320,6 +373,10 @@ Command add_plan(CLI::App& app, ServerOptions& server) {
       "plan for this machine from what was imported for it (mc2 import) and what is published of it: ascend-910b");
   sub->add_option("--request", command->request_file, "read operator and options from this JSON file");
   sub->add_option("--blocks", command->blocks, "predict these blocks instead of choosing, e.g. 512,4x896");
+  sub->add_option("--imbalance", command->imbalance,
+                  "plan for experts of one rank that get so many times the mean, which --m is (all-to-all kinds)")
+      ->check(real_number(1, planner::kMaxWorldSize));
+  sub->add_option("--counts", command->counts_file, kCountsHelp);
   sub->add_option("--out", command->out, "also write the plan to this JSON file");
   sub->add_flag("--no-transfer", command->no_transfer, kNoTransferHelp);
   sub->add_flag("--anchor", command->is_anchored,

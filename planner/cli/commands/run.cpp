@@ -7,6 +7,7 @@
 #include "kept_plan.hpp"
 #include "mc2/embed/store_keeper.hpp"
 #include "mc2/embed/workbench.hpp"
+#include "mc2/planner/cutting.hpp"
 #include "mc2/planner/planner.hpp"
 #include "mc2/store/codec.hpp"
 #include "options/counts_file.hpp"
@@ -48,6 +49,8 @@ struct RunCommand {
   [[nodiscard]] Result<void> check_asked() const;
   [[nodiscard]] Result<store::Layers> open_asked(const planner::Fingerprint& here) const;
   [[nodiscard]] Error with_advice_on_counts(const Error& missing) const;
+  /// The plan with what is predicted of it for the counts, where its model is at hand.
+  [[nodiscard]] planner::Plan with_counts(planner::Plan plan, store::Layers* layers) const;
   [[nodiscard]] Result<std::optional<planner::Plan>> named_plan() const;
   [[nodiscard]] store::Measurement measurement_of(const profiler::Contender& raced, const planner::Plan& plan,
                                                   store::Layers& layers) const;
@@ -60,20 +63,7 @@ struct RunCommand {
 Result<void> RunCommand::take_counts() {
   if (counts_file.empty()) return {};
   MC2_ASSIGN(counts, read_counts(counts_file));
-  if (plan_name.empty() && counts.ranks != op.ranks)
-    return Error{ErrorCode::InvalidSpec, "--counts",
-                 "are of " + std::to_string(counts.ranks) + " ranks; --ranks says " + std::to_string(op.ranks)};
-  if (counts.largest() > planner::kMaxSize / counts.ranks)
-    return Error{ErrorCode::InvalidSpec, "--counts",
-                 "are too large: m would exceed " + std::to_string(planner::kMaxSize)};
-  const std::int64_t least_m = counts.ranks * counts.largest();
-  if (op.m && *op.m < least_m)
-    return Error{ErrorCode::InvalidSpec, "--m",
-                 "is " + std::to_string(*op.m) + "; a rank of --counts sends " + std::to_string(counts.largest()) +
-                     " rows to one of " + std::to_string(counts.ranks) + ", so it must be at least " +
-                     std::to_string(least_m)};
-  if (plan_name.empty() && !op.m) op.m = least_m;
-  return {};
+  return plan_name.empty() ? counts.complete(op) : Result<void>();
 }
 
 /// Errors: NotFound without one; as find_kept_model.
@@ -125,7 +115,25 @@ Result<planner::Plan> RunCommand::find_plan(store::Layers* layers, const planner
 /// Plans are tuned for equal splits.
 Error RunCommand::with_advice_on_counts(const Error& missing) const {
   if (counts.rows.empty() || missing.code != ErrorCode::NotFound) return missing;
-  return {missing.code, missing.field, missing.message + ", --m " + std::to_string(*op.m) + " in place of --counts"};
+  const std::string experts =
+      counts.experts_per_rank > 1 ? " --experts-per-rank " + std::to_string(counts.experts_per_rank) : "";
+  return {missing.code, missing.field,
+          missing.message + ", --m " + std::to_string(*op.m) + experts + " in place of --counts"};
+}
+
+planner::Plan RunCommand::with_counts(planner::Plan plan, store::Layers* layers) const {
+  if (counts.rows.empty() || layers == nullptr || plan.counts == counts.by_rank()) return plan;
+  finder::PlanQuestion question{.op = plan.op,
+                                .machine = plan.fingerprint,
+                                .options = planner::default_options_on(plan.fingerprint),
+                                .variant = plan.variant,
+                                .may_transfer = !no_transfer};
+  question.options->counts = counts.by_rank();
+  finder::SharedLayers shared(*layers);
+  const auto found = finder::find_model({.given = {}, .kept = finder::kept_in(shared)}, question);
+  if (!found) return plan;
+  auto predicted = finder::with_prediction(plan, found.value(), question);
+  return predicted ? std::move(predicted).value() : std::move(plan);
 }
 
 /// Beside what is predicted of the uncut parts now, where the operator's model is at hand.
@@ -150,7 +158,8 @@ Result<ExitCode> RunCommand::measure(embed::Workbench& bench, const planner::Pla
   const executor::RunRecord& record = ready->run(executor::RunMode::Fused);
   if (!counts.rows.empty())
     std::cerr << "mc2: note: " << counts.total() << " of at most " << plan.op.m * plan.op.world_size
-              << " rows were exchanged; predictions are of the most, and the measurement was not kept\n";
+              << " rows were exchanged; " << (plan.counts.empty() ? "predictions are of the most, and " : "")
+              << "the measurement was not kept\n";
   else if (plan.makespan.us > 0 && layers != nullptr) // a measurement is kept beside its prediction
     if (auto kept = layers->writable().add_measurement(
             bench.fingerprint(), measurement_of(raced.value().contenders.front(), plan, *layers), utc_now());
@@ -180,10 +189,14 @@ Result<std::optional<planner::Plan>> RunCommand::named_plan() const {
 }
 
 Result<void> RunCommand::check_runs_here(const planner::Plan& plan, const planner::Fingerprint& here) const {
-  const int ranks = plan.op.world_size;
-  if (!counts.rows.empty() && counts.ranks != ranks)
+  const auto world_text = [](std::int64_t ranks, std::int64_t experts) {
+    return std::to_string(ranks) + " ranks" + (experts > 1 ? " with " + std::to_string(experts) + " experts each" : "");
+  };
+  const bool is_other_world = counts.ranks != plan.op.world_size || counts.experts_per_rank != plan.op.experts_per_rank;
+  if (!counts.rows.empty() && is_other_world)
     return Error{ErrorCode::InvalidSpec, "--counts",
-                 "are of " + std::to_string(counts.ranks) + " ranks; the plan is of " + std::to_string(ranks)};
+                 "are of " + world_text(counts.ranks, counts.experts_per_rank) + "; the plan is of " +
+                     world_text(plan.op.world_size, plan.op.experts_per_rank)};
   if (!(plan.fingerprint == here) && !accept_other_machine)
     return Error{ErrorCode::Stale, "plan",
                  "was made for another machine (" + here.differences(plan.fingerprint).front() +
@@ -208,10 +221,11 @@ Result<ExitCode> RunCommand::run() const {
   const auto plan = named ? Result<planner::Plan>(*named) : find_plan(kept, here, variants);
   if (!plan) return with_advice_on_counts(plan.error());
   MC2_TRY(check_runs_here(plan.value(), here));
+  const planner::Plan predicted = with_counts(plan.value(), kept);
   MC2_ASSIGN(auto bench,
              embed::Workbench::open(*backend, options, plan.value().op, {seed, counts.rows}, std::move(variants)));
   if (!counts.rows.empty()) bench->keep_variants({plan.value().variant}); // others may take equal splits only
-  return measure(*bench, plan.value(), kept);
+  return measure(*bench, predicted, kept);
 }
 
 void add_options(RunCommand& command, CLI::App& sub) {
@@ -220,8 +234,9 @@ void add_options(RunCommand& command, CLI::App& sub) {
     return text.empty() ? std::string("is empty; name the rows of each block") : std::string();
   });
   sub.add_flag("--no-transfer", command.no_transfer, kNoTransferHelp);
-  sub.add_option("--counts", command.counts_file,
-                 "exchange these rows: a CSV file, line r column q for what rank r sends rank q (all-to-all kinds)");
+  sub.add_option(
+      "--counts", command.counts_file,
+      "exchange these rows: a CSV file, line r for what rank r sends each rank, or each expert (all-to-all kinds)");
   sub.add_option("--trace", command.trace_file, "write a Chrome/Perfetto trace, measured beside predicted");
   sub.add_flag("--accept-other-machine", command.accept_other_machine, "run a plan that was made for another machine");
   sub.add_option("--pairs", command.race.max_rounds, "most fused/serial pairs")

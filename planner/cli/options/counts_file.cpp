@@ -10,6 +10,8 @@
 namespace mc2::cli {
 namespace {
 
+constexpr std::size_t kMostNumbers = 1'000'000; ///< of a line
+
 /// The part up to `separator`, which is taken off the text together with it.
 std::string_view next_part(std::string_view& text, char separator) {
   const std::size_t end = std::min(text.find(separator), text.size());
@@ -35,68 +37,73 @@ Result<std::vector<std::int64_t>> read_line(const std::filesystem::path& path, i
                         "'" + std::string(cell.substr(0, 32)) + "' is no number of rows; legal: 0 to " +
                             std::to_string(planner::kMaxSize));
     counts.push_back(count);
-    if (counts.size() > static_cast<std::size_t>(planner::kMaxWorldSize))
-      return line_error(path, line,
-                        "has more than " + std::to_string(planner::kMaxWorldSize) + " numbers, one per rank");
+    if (counts.size() > kMostNumbers)
+      return line_error(path, line, "has more than " + std::to_string(kMostNumbers) + " numbers, one per expert");
   }
   return counts;
 }
 
 } // namespace
 
-std::int64_t ExchangeCounts::largest() const noexcept { return *std::ranges::max_element(rows); }
-std::int64_t ExchangeCounts::received_by(int rank) const noexcept {
-  std::int64_t sum = 0;
-  for (auto at = static_cast<std::size_t>(rank); at < rows.size(); at += static_cast<std::size_t>(ranks))
-    sum += rows[at];
-  return sum;
+planner::RowCounts ExchangeCounts::by_rank() const {
+  planner::RowCounts counts;
+  for (auto pair = rows.begin(); pair != rows.end(); pair += experts_per_rank)
+    counts.push_back(std::reduce(pair, pair + experts_per_rank, std::int64_t{0}));
+  return counts;
 }
+std::int64_t ExchangeCounts::largest() const { return std::ranges::max(by_rank()); }
 std::int64_t ExchangeCounts::total() const noexcept { return std::reduce(rows.begin(), rows.end(), std::int64_t{0}); }
+std::int64_t ExchangeCounts::least_m() const {
+  return ranks * planner::ceil_div(largest(), experts_per_rank) * experts_per_rank;
+}
 
-namespace {
-
-/// Errors: Malformed for a row that cannot be the next one of these counts.
-Result<void> check_row(const ExchangeCounts& counts, const std::vector<std::int64_t>& row, int rank,
-                       const std::filesystem::path& path, int line) {
-  const std::string ranks = std::to_string(counts.ranks);
-  if (row.size() != static_cast<std::size_t>(counts.ranks))
-    return line_error(path, line,
-                      "has " + std::to_string(row.size()) + " numbers and the first line " + ranks +
-                          "; every line needs one for each rank");
-  if (rank >= counts.ranks)
-    return line_error(path, line,
-                      "is one line too many; " + ranks + " numbers a line mean " + ranks + " ranks, a line each");
-  if (std::ranges::count(row, 0) == counts.ranks)
-    return line_error(path, line,
-                      "rank " + std::to_string(rank) + " sends no row at all; every rank needs at least one");
+Result<void> ExchangeCounts::complete(OpOptions& op) const {
+  const auto misfit = [](const char* option, const std::string& message) {
+    return Error{ErrorCode::InvalidSpec, option, message};
+  };
+  if (ranks != op.ranks)
+    return misfit("--counts", "are of " + std::to_string(ranks) + " ranks; --ranks says " + std::to_string(op.ranks));
+  if (op.m && *op.m < least_m())
+    return misfit("--m", "is " + std::to_string(*op.m) + "; a rank of --counts sends " + std::to_string(largest()) +
+                             " rows to one of " + std::to_string(ranks) + ", so it must be at least " +
+                             std::to_string(least_m()));
+  if (op.experts_per_rank.value_or(experts_per_rank) != experts_per_rank)
+    return misfit("--counts", "are of " + std::to_string(experts_per_rank) +
+                                  " experts on a rank; --experts-per-rank says " +
+                                  std::to_string(*op.experts_per_rank));
+  op.m = op.m.value_or(least_m());
+  if (experts_per_rank > 1) op.experts_per_rank = experts_per_rank;
   return {};
 }
-
-} // namespace
 
 Result<ExchangeCounts> read_counts(const std::filesystem::path& path) {
   MC2_ASSIGN(const auto content, read_file(path));
   ExchangeCounts counts;
   std::string_view rest = without_byte_order_mark(content);
-  int line_count = 0, line = 0;
+  std::size_t length = 0;
+  int line = 0;
   while (!rest.empty()) {
     ++line;
     const std::string_view text = next_part(rest, '\n');
     if (text.empty() || text.front() == '#') continue;
-    MC2_ASSIGN(auto row, read_line(path, line, text));
-    if (line_count == 0) counts.ranks = static_cast<int>(row.size());
-    MC2_TRY(check_row(counts, row, line_count++, path, line));
+    MC2_ASSIGN(const auto row, read_line(path, line, text));
+    if (counts.ranks++ == 0) length = row.size();
+    if (row.size() != length)
+      return line_error(path, line,
+                        "has " + std::to_string(row.size()) + " numbers and the first line " + std::to_string(length) +
+                            "; every line needs one for each expert of all ranks");
     counts.rows.insert(counts.rows.end(), row.begin(), row.end());
   }
-  if (counts.ranks < 2 || line_count != counts.ranks)
+  if (counts.ranks < 2 || length % static_cast<std::size_t>(counts.ranks) != 0)
     return line_error(path, line,
-                      "the file ends after " + std::to_string(line_count) + " lines of " +
-                          std::to_string(counts.ranks) + " numbers; R ranks need R lines of R numbers, R at least 2");
-  for (int to = 0; to < counts.ranks; ++to)
-    if (counts.received_by(to) == 0)
-      return Error{ErrorCode::Malformed, path.string(),
-                   "rank " + std::to_string(to) + " receives no row at all; every rank needs at least one"};
-  return counts;
+                      "the file ends after " + std::to_string(counts.ranks) + " lines of " + std::to_string(length) +
+                          " numbers; R ranks need R lines of R numbers, or of R times E where each has E experts, R at "
+                          "least 2");
+  counts.experts_per_rank = static_cast<std::int64_t>(length) / counts.ranks;
+  if (counts.total() == 0) return Error{ErrorCode::Malformed, path.string(), "names no row at all"};
+  if (counts.least_m() <= planner::kMaxSize) return counts;
+  return Error{ErrorCode::Malformed, path.string(),
+               "has counts that are too large: m would exceed " + std::to_string(planner::kMaxSize)};
 }
 
 } // namespace mc2::cli

@@ -43,7 +43,7 @@ Result<T> at_place(const CsvRow& row, std::size_t column, Result<T> parsed) {
 Result<std::int64_t> read_units(const CsvRow& row, const LayerShape& shape) {
   if (!planner::divides_an_axis(shape.parallelism)) {
     if (row.text(kUnits).empty()) return std::int64_t{0};
-    return row.error(kUnits, kColumns[kUnits].name, "is given, but every rank has a whole expert; leave it empty");
+    return row.error(kUnits, kColumns[kUnits].name, "is given, but every rank has whole experts; leave it empty");
   }
   const std::int64_t axis = shape.parallelism == Parallelism::Row ? shape.k : shape.n;
   if (row.text(kUnits).empty()) return axis;

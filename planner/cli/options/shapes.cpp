@@ -11,18 +11,23 @@ namespace {
 
 constexpr std::size_t kMaxShapeCount = 10'000;
 
-enum Column : std::size_t { kM, kN, kK, kOp, kDtype, kRanks, kTables, kTableRows, kPooling, kEpilogue };
-constexpr std::array kColumns{CsvColumn{"m", true}, CsvColumn{"n", true}, CsvColumn{"k", true}, CsvColumn{"op"},
-                              CsvColumn{"dtype"},   CsvColumn{"ranks"},   CsvColumn{"tables"},  CsvColumn{"table_rows"},
-                              CsvColumn{"pooling"}, CsvColumn{"epilogue"}};
+enum Column : std::size_t { kM, kN, kK, kOp, kDtype, kRanks, kTables, kTableRows, kPooling, kEpilogue, kExperts };
+constexpr std::array kColumns{CsvColumn{"m", true},  CsvColumn{"n", true},         CsvColumn{"k", true},
+                              CsvColumn{"op"},       CsvColumn{"dtype"},           CsvColumn{"ranks"},
+                              CsvColumn{"tables"},   CsvColumn{"table_rows"},      CsvColumn{"pooling"},
+                              CsvColumn{"epilogue"}, CsvColumn{"experts_per_rank"}};
 
-/// Other kinds leave the cells of tables empty.
+/// Other kinds leave the cells of tables and experts empty.
 bool is_given(const CsvRow& row, std::size_t column) { return row.has(column) && !row.text(column).empty(); }
 
 Result<planner::OpSpec> read_shape(const CsvRow& row, const OpOptions& defaults) {
   OpOptions op = defaults;
-  const std::pair<std::size_t, std::optional<std::int64_t>*> sizes[] = {
-      {kM, &op.m}, {kN, &op.n}, {kK, &op.k}, {kTables, &op.tables}, {kTableRows, &op.table_rows}};
+  const std::pair<std::size_t, std::optional<std::int64_t>*> sizes[] = {{kM, &op.m},
+                                                                        {kN, &op.n},
+                                                                        {kK, &op.k},
+                                                                        {kTables, &op.tables},
+                                                                        {kTableRows, &op.table_rows},
+                                                                        {kExperts, &op.experts_per_rank}};
   for (const auto& [column, target] : sizes) {
     if (!kColumns[column].is_required && !is_given(row, column)) continue;
     MC2_ASSIGN(*target, row.whole_number(column, kColumns[column].name, 1, planner::kMaxSize));

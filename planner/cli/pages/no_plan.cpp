@@ -43,6 +43,7 @@ Distance distance_to(const store::Listed& kept, const planner::OpSpec& op, const
   distance.add(other.m != op.m, "--m", 1 + std::min(std::abs(std::log2(m_ratio)), 20.0) / 40);
   distance.add(other.epilogue != op.epilogue, "the epilogue", 2);
   distance.add(other.tables != op.tables, "the tables", 2);
+  distance.add(other.experts_per_rank != op.experts_per_rank, "--experts-per-rank", 2);
   distance.add(kept.key.fingerprint_digest != machine, kTheMachine, 32);
   return distance;
 }
@@ -101,6 +102,7 @@ std::string tune_command(const planner::OpSpec& op, const planner::Fingerprint& 
   add("k", std::to_string(op.k));
   if (to_string(op.dtype) != operator_defaults.dtype) add("dtype", std::string(to_string(op.dtype)));
   if (op.world_size != operator_defaults.ranks) add("ranks", std::to_string(op.world_size));
+  if (op.experts_per_rank != 1) add("experts-per-rank", std::to_string(op.experts_per_rank));
   if (op.epilogue.has_bias) text += " --bias";
   if (op.epilogue.has_residual) text += " --residual";
   if (op.epilogue.norm != planner::Norm::None) add("norm", std::string(to_string(op.epilogue.norm)));

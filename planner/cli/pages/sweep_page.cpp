@@ -12,9 +12,15 @@
 namespace mc2::cli {
 namespace {
 
-constexpr std::size_t kMostLines = 32; ///< of tables; with the notes, a screen of 40
 constexpr std::size_t kCellColumns = 7;
 constexpr std::size_t kReasonLines = 3; ///< of each
+
+/// Of tables; with what is noted below them, a screen of 40.
+std::size_t most_lines(std::size_t reason_count) {
+  constexpr std::size_t kWithoutReasons = 38, kLeast = 8;
+  const std::size_t noted = kReasonLines * std::max<std::size_t>(reason_count, 2);
+  return kWithoutReasons - std::min(noted, kWithoutReasons - kLeast);
+}
 
 using render::padded;
 
@@ -52,7 +58,11 @@ std::vector<Section> sections_of(const std::vector<DividedLayer>& divided) {
 class Page {
  public:
   Page(const PlanGrid& grid, const PlannedGrid& planned, std::size_t width)
-      : grid_(grid), planned_(planned), divided_(grid.divided_layers()), width_(width) {
+      : grid_(grid),
+        planned_(planned),
+        divided_(grid.divided_layers()),
+        width_(width),
+        most_lines_(most_lines(planned.refusals.size())) {
     std::size_t longest = 0;
     for (const DividedLayer& each : divided_) longest = std::max(longest, each.layer->layer.size());
     name_columns_ = std::min<std::size_t>(longest, 24);
@@ -72,7 +82,7 @@ class Page {
   }
 
   void add(const Section& section) {
-    if (line_count_ + 3 > kMostLines) { // room for a heading and one line at least
+    if (line_count_ + 3 > most_lines_) { // room for a heading and one line at least
       left_out_ += section.lines.size();
       return;
     }
@@ -87,7 +97,7 @@ class Page {
   }
 
   void add_line(std::size_t line) {
-    if (++line_count_ > kMostLines) {
+    if (++line_count_ > most_lines_) {
       ++left_out_;
       return;
     }
@@ -116,7 +126,7 @@ class Page {
   const PlanGrid& grid_;
   const PlannedGrid& planned_;
   std::vector<DividedLayer> divided_;
-  std::size_t width_, name_columns_ = 0, shown_m_ = 0, line_count_ = 0, left_out_ = 0;
+  std::size_t width_, most_lines_, name_columns_ = 0, shown_m_ = 0, line_count_ = 0, left_out_ = 0;
   std::string text_, notes_;
 };
 

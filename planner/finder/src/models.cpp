@@ -222,18 +222,20 @@ Result<planner::Plan> plan_with(const FoundModel& found, const PlanQuestion& que
 Result<planner::Plan> predict_with(const FoundModel& found, const PlanQuestion& question, const planner::Cut& cut) {
   const planner::PlanOptions options = options_of(question);
   const auto assumed = planner::assume(as_it_is_now(found, question.op), options);
-  MC2_ASSIGN(auto plan, planner::predict_cut(question.op, assumed.model, cut));
+  MC2_ASSIGN(auto plan, planner::predict_cut(question.op, assumed.model, cut, options.counts));
   plan.block_overhead_us = options.block_overhead_us;
   return labelled(std::move(plan), found, question);
 }
 
-Result<planner::Plan> predict_uncut_with(const FoundModel& found, const OpSpec& op, const planner::Variant& variant) {
-  return planner::serial_plan(op, as_it_is_now(found, op), variant);
+Result<planner::Plan> predict_uncut_with(const FoundModel& found, const OpSpec& op, const planner::Variant& variant,
+                                         const planner::RowCounts& counts) {
+  return planner::serial_plan(op, as_it_is_now(found, op), variant, counts);
 }
 
 Result<planner::Plan> with_prediction(planner::Plan raced, const FoundModel& found, const PlanQuestion& question) {
-  MC2_ASSIGN(planner::Plan plan, raced.overlaps() ? predict_with(found, question, raced.cut)
-                                                  : predict_uncut_with(found, raced.op, raced.variant));
+  MC2_ASSIGN(planner::Plan plan, raced.overlaps()
+                                     ? predict_with(found, question, raced.cut)
+                                     : predict_uncut_with(found, raced.op, raced.variant, options_of(question).counts));
   plan.strategy = raced.strategy;
   plan.reason = std::move(raced.reason);
   plan.validation = raced.validation;

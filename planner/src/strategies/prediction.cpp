@@ -31,6 +31,74 @@ struct BlockTimes {
   }
 };
 
+/// A rank's blocks where ranks have unequally many rows for each other. Of kinds that compute first, a block is there
+/// once its slowest sender has made it.
+class RoutedBlocks {
+ public:
+  /// @param hands_over as Problem::lane_us, of each block
+  RoutedBlocks(const Problem& problem, const VariantCost& cost, const std::vector<std::int64_t>& rows,
+               const std::vector<bool>& hands_over)
+      : problem_(problem), cost_(cost), rows_(rows), hands_over_(hands_over) {
+    if (problem.traits.communicates_first()) return;
+    std::vector<double> made_us(static_cast<std::size_t>(problem.routed->rank_count()));
+    for_each_block([&](std::size_t block, std::int64_t first) {
+      const double before_us = std::ranges::max(made_us);
+      for (int rank = 0; rank < problem.routed->rank_count(); ++rank)
+        made_us[static_cast<std::size_t>(rank)] += compute_us(rank, block, first);
+      made_us_.push_back(std::ranges::max(made_us) - before_us);
+    });
+  }
+
+  /// Replaces the times of the blocks that begin at `local_count`, and of the local part before them.
+  void fill(int rank, std::size_t local_count, BlockTimes& times) const {
+    if (local_count > 0) times.second_us.front() = problem_.local_us(cost_, rank);
+    for_each_block([&](std::size_t block, std::int64_t first) {
+      const std::int64_t length = rows_[block];
+      const double exchange_us = lane_us(block, problem_.routed->exchange_rows(rank, first, length), false);
+      const bool computes_first = !problem_.traits.communicates_first();
+      times.first_us[local_count + block] = computes_first ? made_us_[block] : exchange_us;
+      times.second_us[local_count + block] = computes_first ? exchange_us : compute_us(rank, block, first);
+    });
+  }
+
+ private:
+  template <typename Visit>
+  void for_each_block(const Visit& visit) const {
+    std::int64_t first = 0;
+    for (std::size_t block = 0; block < rows_.size(); first += rows_[block++]) visit(block, first);
+  }
+  [[nodiscard]] double lane_us(std::size_t block, double rows, bool is_compute) const {
+    if (rows == 0) return 0;
+    return problem_.lane_us(cost_, is_compute != problem_.traits.communicates_first(), rows, hands_over_[block]);
+  }
+  [[nodiscard]] double compute_us(int rank, std::size_t block, std::int64_t first) const {
+    return lane_us(block, problem_.routed->compute_rows(rank, first, rows_[block]), true);
+  }
+
+  const Problem& problem_;
+  const VariantCost& cost_;
+  const std::vector<std::int64_t>& rows_;
+  const std::vector<bool>& hands_over_;
+  std::vector<double> made_us_; ///< how much later than the block before
+};
+
+/// The times of the rank that takes longest.
+void fill_slowest(const Problem& problem, const VariantCost& cost, const std::vector<bool>& hands_over,
+                  BlockTimes& times) {
+  const RoutedBlocks blocks(problem, cost, times.rows, hands_over);
+  const std::size_t local_count = times.first_us.size() - times.rows.size();
+  BlockTimes slowest = times;
+  double most_us = -1;
+  for (int rank = 0; rank < problem.routed->rank_count(); ++rank) {
+    blocks.fill(rank, local_count, times);
+    const double us = times.stretched_us(1, 1, problem.slowdown(cost));
+    if (us <= most_us) continue;
+    most_us = us;
+    slowest = times;
+  }
+  times = std::move(slowest);
+}
+
 BlockTimes block_times(const Problem& problem, const VariantCost& cost, const BlockPassing& passing, const Cut& cut) {
   const bool overlaps = cut.block_rows.size() > 1 || overlaps_uncut(problem, cost, passing);
   BlockTimes times;
@@ -45,16 +113,19 @@ BlockTimes block_times(const Problem& problem, const VariantCost& cost, const Bl
     times.second_us.push_back(cost.local_us(problem.op));
     times.slices.push_back(passing.slices(problem.rows));
   }
+  std::vector<bool> hands_over;
   for (const auto rows : times.rows) {
     times.slices.push_back(overlaps ? passing.slices(rows) : Slices::whole());
-    const bool hands_over = cut.block_rows.size() > 1 || times.slices.back().count() > 1;
-    times.first_us.push_back(problem.lane_us(cost, true, rows, hands_over));
-    times.second_us.push_back(problem.lane_us(cost, false, rows, hands_over));
+    hands_over.push_back(cut.block_rows.size() > 1 || times.slices.back().count() > 1);
+    times.first_us.push_back(problem.lane_us(cost, true, rows, hands_over.back()));
+    times.second_us.push_back(problem.lane_us(cost, false, rows, hands_over.back()));
   }
   if (!overlaps) { // all rows at once, those of a local part too
-    const bool computes_first = problem.traits.first_lane == Lane::Compute;
-    (computes_first ? times.first_us : times.second_us).front() = problem.serial_compute_us(cost);
-  }
+    const SerialParts parts = problem.serial_parts(cost);
+    const Slowdown lanes = problem.in_lane_order(parts.compute_us, parts.communication_us);
+    times.first_us.front() = lanes.first, times.second_us.front() = lanes.second;
+  } else if (problem.routed)
+    fill_slowest(problem, cost, hands_over, times);
   return times;
 }
 
@@ -102,11 +173,25 @@ void fill_interval(const Problem& problem, const VariantCost& cost, const BlockT
   estimate.high_us = estimate.us + half_width_us(+1);
 }
 
+/// The uncut plan with its lanes overlapped, of the rank that takes longest.
+double routed_overlapped_us(const Problem& problem, const VariantCost& cost, const Slices& slices) {
+  const bool has_local_part = problem.traits.has_local_part;
+  BlockTimes times;
+  times.rows = {problem.rows};
+  times.run_us = cost.run_us;
+  times.first_us.resize(has_local_part ? 2 : 1);
+  times.second_us.resize(times.first_us.size());
+  times.slices.assign(times.first_us.size(), slices);
+  fill_slowest(problem, cost, {slices.count() > 1}, times);
+  return times.stretched_us(1, 1, problem.slowdown(cost));
+}
+
 /// The uncut plan with its lanes overlapped; without end where nothing can.
 double overlapped_us(const Problem& problem, const VariantCost& cost, const BlockPassing& passing) {
   const Slices& slices = passing.slices(problem.rows);
   if (!problem.traits.has_local_part && slices.count() == 1) return std::numeric_limits<double>::infinity();
   const Contention contention(problem.slowdown(cost));
+  if (problem.routed) return routed_overlapped_us(problem, cost, slices);
   PipelineState state = PipelineState::start(cost.local_us(problem.op), contention, cost.run_us);
   const bool hands_over = slices.count() > 1;
   state.pass(problem.lane_us(cost, true, problem.rows, hands_over),
@@ -229,12 +314,40 @@ Problem make_problem(const OpSpec& op, const CostModel& model, const PlanOptions
           serial_compute_ratio(op, model.fingerprint),
           serial ? model.cost_of(serial->variant) : nullptr,
           serial ? serial->compute_us : 0,
-          options.require_significant_gain && !has_analytic_curve(model)};
+          options.require_significant_gain && !has_analytic_curve(model),
+          options.counts.empty() ? nullptr : std::make_shared<const RoutedRows>(op, options.counts)};
+}
+
+double Problem::local_us(const VariantCost& cost, int rank) const {
+  const double local_rows = routed->local_rows(rank);
+  if (local_rows == 0) return 0;
+  return cost.local_compute ? cost.local_compute->time_us(local_rows)
+                            : compute_us(cost, local_rows / (op.world_size - 1));
+}
+
+SerialParts Problem::routed_serial_parts(const VariantCost& cost) const {
+  // A serial run whose time is known was one of full pairs: unequal ones change it as the curves say.
+  const double known_ratio = full_compute_us(cost) / (cost.local_us(op) + compute_us(cost, rows));
+  SerialParts slowest;
+  double made_us = 0;
+  const auto part_us = [&](int rank) {
+    const double computed = routed->compute_rows(rank, 0, rows);
+    return known_ratio *
+           ((traits.has_local_part ? local_us(cost, rank) : 0) + (computed > 0 ? compute_us(cost, computed) : 0));
+  };
+  for (int rank = 0; rank < routed->rank_count(); ++rank) made_us = std::max(made_us, part_us(rank));
+  for (int rank = 0; rank < routed->rank_count(); ++rank) {
+    const double exchanged = routed->exchange_rows(rank, 0, rows);
+    const SerialParts parts{traits.communicates_first() ? part_us(rank) : made_us,
+                            exchanged > 0 ? communication_us(cost, exchanged) : 0};
+    if (parts.compute_us + parts.communication_us > slowest.compute_us + slowest.communication_us) slowest = parts;
+  }
+  return slowest;
 }
 
 Error stopped_error() { return {ErrorCode::Cancelled, "", "planning was stopped before it had ended"}; }
 
-double Problem::lane_us(const VariantCost& cost, bool is_first_lane, std::int64_t block_rows,
+double Problem::lane_us(const VariantCost& cost, bool is_first_lane, double block_rows,
                         bool hands_over) const noexcept {
   const bool is_compute = is_first_lane == (traits.first_lane == Lane::Compute);
   const double fixed_us = is_compute ? cost.compute.fixed_us : cost.communication.fixed_us;
@@ -346,8 +459,10 @@ Plan predict(const Problem& problem, const VariantCost& cost, const Cut& cut, st
   plan.cut = cut;
   plan.schedule = times.schedule;
   plan.slowdown = problem.slowdown(cost);
-  plan.compute_us = problem.serial_compute_us(serial);
-  plan.communication_us = problem.communication_us(serial, problem.rows);
+  const SerialParts parts = problem.serial_parts(serial);
+  plan.counts = problem.options.counts;
+  plan.compute_us = parts.compute_us;
+  plan.communication_us = parts.communication_us;
   plan.serial_us = plan.compute_us + plan.communication_us;
   plan.ideal_us = std::max(plan.compute_us, plan.communication_us);
   plan.bound = plan.communication_us > plan.compute_us ? Bound::Communication : Bound::Compute;

@@ -2,10 +2,12 @@
 
 #include <cmath>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "mc2/planner/planner.hpp"
+#include "strategies/routed_rows.hpp"
 
 namespace mc2::planner::strategies {
 
@@ -13,6 +15,11 @@ namespace mc2::planner::strategies {
 [[nodiscard]] inline bool says_stop(const StopCheck* check) { return check != nullptr && *check && (*check)(); }
 
 class BlockPassing;
+
+/// The uncut matmul and the uncut collective.
+struct SerialParts {
+  double compute_us = 0, communication_us = 0;
+};
 
 /// One question with everything that every strategy needs, checked.
 struct Problem {
@@ -22,25 +29,34 @@ struct Problem {
   const OpTraits& traits;
   std::int64_t rows; ///< length of the cut axis
   double message_bytes_per_unit;
-  const StopCheck* stop_check = nullptr;    ///< null: nobody may stop it
-  double serial_compute_ratio = 1;          ///< planner::serial_compute_ratio()
-  const VariantCost* serial_cost = nullptr; ///< of the variant whose serial run is known; null: none
-  double known_serial_compute_us = 0;       ///< of that run's matmul
-  bool requires_significance = true;        ///< the options', of a model that was measured
+  const StopCheck* stop_check = nullptr;              ///< null: nobody may stop it
+  double serial_compute_ratio = 1;                    ///< planner::serial_compute_ratio()
+  const VariantCost* serial_cost = nullptr;           ///< of the variant whose serial run is known; null: none
+  double known_serial_compute_us = 0;                 ///< of that run's matmul
+  bool requires_significance = true;                  ///< the options', of a model that was measured
+  std::shared_ptr<const RoutedRows> routed = nullptr; ///< where the options name counts
 
   /// What has searched until now may be left as it is: its result is thrown away.
   [[nodiscard]] bool is_stopped() const { return says_stop(stop_check); }
 
+  [[nodiscard]] double compute_us(const VariantCost& cost, double block_rows) const noexcept {
+    return cost.compute.curve.time_us(block_rows);
+  }
   [[nodiscard]] double compute_us(const VariantCost& cost, std::int64_t block_rows) const noexcept {
-    return cost.compute.curve.time_us(static_cast<double>(block_rows));
+    return compute_us(cost, static_cast<double>(block_rows));
+  }
+  [[nodiscard]] double communication_us(const VariantCost& cost, double block_rows) const noexcept {
+    return cost.communication.curve.time_us(block_rows * message_bytes_per_unit);
   }
   [[nodiscard]] double communication_us(const VariantCost& cost, std::int64_t block_rows) const noexcept {
-    return cost.communication.curve.time_us(static_cast<double>(block_rows) * message_bytes_per_unit);
+    return communication_us(cost, static_cast<double>(block_rows));
   }
   /// Uncut matmul, the local part included.
-  [[nodiscard]] double serial_compute_us(const VariantCost& cost) const {
-    if (&cost == serial_cost) return known_serial_compute_us;
-    return serial_compute_ratio * (cost.local_us(op) + compute_us(cost, rows));
+  [[nodiscard]] double serial_compute_us(const VariantCost& cost) const { return serial_parts(cost).compute_us; }
+  /// The uncut parts of a serial run; of unequal splits, those of the rank that takes longest.
+  [[nodiscard]] SerialParts serial_parts(const VariantCost& cost) const {
+    if (routed) return routed_serial_parts(cost);
+    return {full_compute_us(cost), communication_us(cost, rows)};
   }
   /// Whether a serial run may be of this variant: where one's is known, of no other, which is a guess beside it.
   [[nodiscard]] bool may_be_serial(const VariantCost& cost) const noexcept {
@@ -48,12 +64,17 @@ struct Problem {
   }
   /// That, then the uncut collective.
   [[nodiscard]] double serial_us(const VariantCost& cost) const {
-    return serial_compute_us(cost) + communication_us(cost, rows);
+    const SerialParts parts = serial_parts(cost);
+    return parts.compute_us + parts.communication_us;
   }
   /// Time of a block on the kind's first or second lane, with the lane's fixed cost where the lanes hand work over: in
   /// a cut plan, and in one whose blocks pass in slices. Only such a block takes LaneCost::block_factor() of its curve.
-  [[nodiscard]] double lane_us(const VariantCost& cost, bool is_first_lane, std::int64_t block_rows,
+  [[nodiscard]] double lane_us(const VariantCost& cost, bool is_first_lane, double block_rows,
                                bool hands_over) const noexcept;
+  [[nodiscard]] double lane_us(const VariantCost& cost, bool is_first_lane, std::int64_t block_rows,
+                               bool hands_over) const noexcept {
+    return lane_us(cost, is_first_lane, static_cast<double>(block_rows), hands_over);
+  }
   /// Two numbers of the lanes, in the order in which the kind's blocks pass them.
   [[nodiscard]] Slowdown in_lane_order(double compute, double communication) const noexcept {
     return traits.first_lane == Lane::Compute ? Slowdown{compute, communication} : Slowdown{communication, compute};
@@ -62,6 +83,16 @@ struct Problem {
   [[nodiscard]] Slowdown slowdown(const VariantCost& cost) const noexcept;
   /// The relative 90 % intervals of the kind's first and second lane.
   [[nodiscard]] Slowdown relative_intervals(const VariantCost& cost) const noexcept;
+  /// A rank's local part: its own rows of unequal splits.
+  [[nodiscard]] double local_us(const VariantCost& cost, int rank) const;
+
+ private:
+  /// Uncut matmul where every pair is full.
+  [[nodiscard]] double full_compute_us(const VariantCost& cost) const {
+    if (&cost == serial_cost) return known_serial_compute_us;
+    return serial_compute_ratio * (cost.local_us(op) + compute_us(cost, rows));
+  }
+  [[nodiscard]] SerialParts routed_serial_parts(const VariantCost& cost) const;
 };
 
 /// Errors: as OpSpec::validate, as CostModel::validate under "model."; OutOfRange where the model answers for other

@@ -48,8 +48,19 @@ class Shortlist {
   std::vector<Scored> entries_;
 };
 
+/// As search_variant, where blocks of a length do not all take the same time.
+std::int64_t search_routed(const Problem& problem, const VariantCost& cost, Shortlist& shortlist) {
+  std::int64_t count = 0;
+  for_each_member(problem.rows, BlockPassing(problem, cost).options(), [&](const BlockSplit& member) {
+    ++count;
+    if (!problem.is_stopped()) shortlist.offer({objective_us(problem, cost, member.cut()), member, &cost});
+  });
+  return count;
+}
+
 /// Offers all members of one variant to the shortlist. Returns how many there are.
 std::int64_t search_variant(const Problem& problem, const VariantCost& cost, Shortlist& shortlist) {
+  if (problem.routed) return search_routed(problem, cost, shortlist);
   const CostTable table(problem, cost, family_step(problem.rows, problem.options));
   const MemberScore scores(problem, cost, table);
   const double local_us = cost.local_us(problem.op);

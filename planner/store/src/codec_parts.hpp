@@ -15,7 +15,7 @@
 /// The parts that documents share, and the documents that stand within others.
 namespace mc2::store {
 
-inline constexpr WholeNumber kSize{1, planner::kMaxSize};
+inline constexpr WholeNumber kSize{1, planner::kMaxSize}, kCount{0, planner::kMaxSize};
 
 template <>
 inline constexpr auto kFields<planner::EmbeddingTables> =
@@ -26,6 +26,7 @@ inline constexpr auto kFields<planner::EmbeddingTables> =
 /// What an operator has beside kind, sizes, type and ranks: none of it for most.
 inline constexpr auto kOpOptionFields =
     std::tuple(field_if_set("epilogue", &planner::OpSpec::epilogue, &planner::parse_epilogue),
+               field_if_set("experts_per_rank", &planner::OpSpec::experts_per_rank, kSize),
                field("tables", &planner::OpSpec::tables));
 
 [[nodiscard]] Result<void> check_operator(const planner::OpSpec& op);

@@ -49,7 +49,7 @@ template <>
 inline constexpr auto kFields<planner::Plan> = std::tuple(
     document("plan"), field("op", &planner::Plan::op), field("fingerprint", &planner::Plan::fingerprint, Texts{}),
     field("strategy", &planner::Plan::strategy, Name{}), field("variant", &planner::Plan::variant),
-    field("cut", &planner::Plan::cut),
+    field("cut", &planner::Plan::cut), field_if_set("counts", &planner::Plan::counts, kCount),
     field("is_local_first", &planner::Plan::schedule, ScheduleFlag{Schedule::LocalFirst}),
     field("is_serial", &planner::Plan::schedule, ScheduleFlag{Schedule::Serial}),
     field("reason", &planner::Plan::reason), field("makespan", &planner::Plan::makespan),

@@ -23,6 +23,15 @@ struct MachinesOption {
   }
 };
 
+/// Absent: all pairs are full.
+struct Counts {
+  [[nodiscard]] bool is_written(const PlanRequest& request) const { return !request.options.counts.empty(); }
+  [[nodiscard]] Json write(const PlanRequest& request) const { return request.options.counts; }
+  void read(const Node& node, PlanRequest& request) const {
+    request.options.counts = node.list([](const Node& count) { return count.integer(kCount.low, kCount.high); });
+  }
+};
+
 template <typename Member, typename Form = AsItIs>
 constexpr auto option(std::string_view key, Member PlanOptions::*member, Form form = {}) {
   return field(
@@ -34,7 +43,8 @@ constexpr auto kOptionFields = std::tuple(
     field("alignment", std::identity{}, MachinesOption{&PlanRequest::has_alignment, &PlanOptions::alignment}),
     field("min_block_rows", std::identity{},
           MachinesOption{&PlanRequest::has_min_block_rows, &PlanOptions::min_block_rows}),
-    option("strategy", &PlanOptions::strategy), option("max_block_count", &PlanOptions::max_block_count),
+    field("counts", std::identity{}, Counts{}), option("strategy", &PlanOptions::strategy),
+    option("max_block_count", &PlanOptions::max_block_count),
     option("objective_quantile", &PlanOptions::objective_quantile),
     option("require_significant_gain", &PlanOptions::require_significant_gain),
     option("runner_up_count", &PlanOptions::runner_up_count),

@@ -47,7 +47,7 @@ using Parser = Result<Enum> (*)(std::string_view);
 
 enum class Presence : std::uint8_t {
   Always = 1, ///< but for a std::optional without a value
-  IfSet = 2,  ///< where the value differs from a new one
+  IfSet = 2,  ///< where the value differs from a new object's
   Given = 3,  ///< written always; where it is absent, the value stays what it was
 };
 
@@ -155,16 +155,21 @@ template <typename T, typename Form = AsItIs>
     return to_string(value);
 }
 
-template <typename Member, typename F>
-[[nodiscard]] bool is_written(const F& field, const Member& member) {
+template <typename T, typename F>
+[[nodiscard]] bool is_written(const F& field, const T& value) {
+  const auto& member = std::invoke(field.access, value);
+  using Member = std::remove_cvref_t<decltype(member)>;
   if constexpr (requires { field.form.is_written(member); })
     return field.form.is_written(member);
   else if constexpr (kIsOptional<Member>)
     return member.has_value();
-  else if constexpr (std::equality_comparable<Member>)
-    return field.presence != Presence::IfSet || member != Member{};
-  else
+  else if constexpr (std::equality_comparable<Member>) {
+    if (field.presence != Presence::IfSet) return true;
+    const T fresh{};
+    return member != std::invoke(field.access, fresh);
+  } else {
     return true;
+  }
 }
 
 template <const auto& kList, typename T>
@@ -176,7 +181,7 @@ template <const auto& kList, typename T>
     else if constexpr (IsField<Item>) {
       const auto& member = std::invoke(item.access, value);
       if constexpr (std::is_same_v<decltype(member), const planner::OpSpec&>) axis = planner::cut_axis(member);
-      if (is_written(item, member)) result[std::string(item.key_by(axis))] = write_value(member, axis, item.form);
+      if (is_written(item, value)) result[std::string(item.key_by(axis))] = write_value(member, axis, item.form);
     }
   };
   std::apply([&](const auto&... item) { (write(item), ...); }, kList);

@@ -40,7 +40,9 @@ export function bytes(value: number): string {
 export const size = (value: number, axis: string): string => (axis === "bytes" ? bytes(value) : `${rounded(value, 6)} ${axis}`);
 
 export const opText = (op: Op): string =>
-  `${op.kind} m=${op.m} n=${op.n} k=${op.k} ${op.dtype} ×${op.world_size}${op.epilogue ? ` +${op.epilogue}` : ""}`;
+  `${op.kind} m=${op.m} n=${op.n} k=${op.k} ${op.dtype} ×${op.world_size}` +
+  (op.experts_per_rank ? ` experts=${op.experts_per_rank}/rank` : "") +
+  (op.epilogue ? ` +${op.epilogue}` : "");
 
 export const blocksOf = (cut: Cut): number[] => cut.block_rows ?? cut.block_columns ?? [];
 

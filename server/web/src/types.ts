@@ -40,6 +40,8 @@ export interface Certificate {
   text: string;
 }
 
+export type Counts = number[];
+
 export interface Curve {
   lane: "compute" | "communication" | "local_compute";
   axis: "rows" | "bytes" | "columns";
@@ -392,6 +394,7 @@ export interface Op {
   dtype: "f32" | "f16" | "bf16" | "i8" | "f8e4m3";
   epilogue?: "bias" | "residual" | "bias+residual" | "rms_norm" | "bias+rms_norm" | "residual+rms_norm" |
     "bias+residual+rms_norm";
+  experts_per_rank?: number;
   k: number;
   kind: "matmul_all_reduce" | "matmul_reduce_scatter" | "all_gather_matmul" | "matmul_all_to_all" | "all_to_all_matmul"
     | "embedding_all_to_all";
@@ -445,6 +448,7 @@ export interface Plan {
   op: Op;
   reason: string;
   recipe: RecipeStep[];
+  counts?: Counts;
   runners_up: RunnerUp[];
   schema: "mc2.plan/1";
   serial_us: number;

@@ -164,6 +164,39 @@ class NumpyTest(Refusals):
         self.refused("invalid_spec", "norm_epsilon", self.prepare, plain, [140], a, b, norm_epsilon=1e-5)
         self.refused("unsupported", "normed", lambda: self.prepare(plain, [140], a, b).normed)
 
+    def test_experts_get_as_many_rows_as_counted(self):
+        # 3 ranks of 2 experts: rank 1 sends nothing, and rank 2's first expert gets nothing.
+        counts = [[2, 0, 1, 4, 0, 3], [0] * 6, [0, 5, 1, 0, 0, 2]]
+        op = mc2.OpSpec("all_to_all_matmul", m=3 * 6, n=7, k=5, ranks=3, experts_per_rank=2)
+        self.assertEqual(op.experts_per_rank, 2)
+        rng = np.random.default_rng(1)
+        a = [rng.standard_normal((sum(row), 5), np.float32) for row in counts]
+        b = [rng.standard_normal((2, 5, 7), np.float32) for _ in range(3)]
+        self.world = mc2.Communicator(3, pin_threads=False)
+        self.addCleanup(self.world.close)
+        prepared = self.prepare(op, [2, 4], a, b, counts=counts)
+        prepared.run()
+        for rank in range(3):
+            expected = []
+            for expert in range(2):
+                number = rank * 2 + expert
+                for sender in range(3):
+                    first = sum(counts[sender][:number])
+                    expected.append(a[sender][first : first + counts[sender][number]] @ b[rank][expert])
+            np.testing.assert_allclose(prepared.c[rank], np.concatenate(expected), atol=1e-4)
+        back = mc2.OpSpec("matmul_all_to_all", m=3 * 6, n=5, k=7, ranks=3, experts_per_rank=2)
+        returned = [[row[2 * rank + expert] for row in counts for expert in range(2)] for rank in range(3)]
+        identity = [np.stack([np.linalg.pinv(expert) for expert in rank]) for rank in b]  # 5 of 7 columns come back
+        prepared = self.prepare(back, [6], list(prepared.c), identity, counts=returned)
+        prepared.run()
+        for rank in range(3):
+            np.testing.assert_allclose(prepared.c[rank], a[rank], atol=1e-3)
+        self.refused("invalid_spec", "counts", self.prepare, op, [6], a, b, counts=counts[:2])
+        too_many = [np.zeros((7, 5), np.float32)] * 3
+        self.refused("invalid_spec", "counts", self.prepare, op, [6], too_many, b, counts=[[7, 0, 0, 0, 0, 0]] * 3)
+        self.refused("invalid_spec", "a[0]", self.prepare, op, [6], a, b, counts=[[1] * 6] * 3)
+        self.refused("invalid_spec", "b[0]", self.prepare, op, [6], a, [x[0] for x in b], counts=counts)
+
     def test_a_is_gathered_for_the_ranks_that_want_it(self):
         op = mc2.OpSpec("all_gather_matmul", m=140, n=36, k=24, ranks=RANKS)
         a, b = operands(op)

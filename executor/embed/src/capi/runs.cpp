@@ -24,9 +24,9 @@ std::span<const std::byte> input_at(const void* address, std::size_t byte_count,
 std::span<const std::int64_t> counts_at(const std::int64_t* address, std::size_t count, const char* field) {
   if (address == nullptr) return {};
   if (count == 0)
-    fail(MC2_ERROR_INVALID_SPEC, field, "is given with 0 counts; needs one for each rank, or NULL for equal splits");
-  if (count > static_cast<std::size_t>(planner::kMaxWorldSize))
-    fail(MC2_ERROR_INVALID_SPEC, field, "has more counts than any world has ranks");
+    fail(MC2_ERROR_INVALID_SPEC, field, "is given with 0 counts; needs one for each expert, or NULL for equal splits");
+  if (count > static_cast<std::size_t>(planner::kMaxSize))
+    fail(MC2_ERROR_INVALID_SPEC, field, "has more counts than any world has experts");
   return {address, count};
 }
 

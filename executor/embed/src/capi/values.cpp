@@ -72,6 +72,7 @@ planner::OpSpec read_op(const mc2_op_spec* address) {
   spec.dtype = read_enum(op.dtype, planner::DType::F8E4m3, "op.dtype");
   spec.world_size = op.world_size;
   spec.tables = read_tables(op);
+  spec.experts_per_rank = op.experts_per_rank == 0 ? 1 : op.experts_per_rank;
   spec.epilogue = {op.has_bias != 0, op.has_residual != 0, read_norm(op.norm)};
   take(spec.validate());
   return spec;
@@ -88,6 +89,7 @@ mc2_op_spec write_op(const planner::OpSpec& spec) {
   op.has_bias = spec.epilogue.has_bias ? 1 : 0;
   op.has_residual = spec.epilogue.has_residual ? 1 : 0;
   op.norm = static_cast<std::int32_t>(spec.epilogue.norm);
+  op.experts_per_rank = spec.experts_per_rank;
   if (spec.tables) {
     op.table_count = spec.tables->table_count;
     op.table_rows = spec.tables->row_count;
@@ -156,6 +158,14 @@ planner::PlanOptions read_plan_options(const mc2_plan_options* address, const pl
   if (given_options.has_block_overhead == 0 && given_options.block_overhead_us != 0)
     fail(MC2_ERROR_INVALID_SPEC, "options.block_overhead_us", "is given without options.has_block_overhead = 1");
   options.require_significant_gain = given_options.allow_small_gain == 0;
+  if (given_options.count_count > 0) {
+    const auto* counts = &given(given_options.counts, "options.counts");
+    if (given_options.count_count > static_cast<std::size_t>(planner::kMaxSize))
+      fail(MC2_ERROR_INVALID_SPEC, "options.count_count", "is larger than any world's");
+    options.counts.assign(counts, counts + given_options.count_count);
+  } else if (given_options.counts != nullptr) {
+    fail(MC2_ERROR_INVALID_SPEC, "options.count_count", "is 0, but options.counts is given");
+  }
   return options;
 }
 

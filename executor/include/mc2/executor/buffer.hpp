@@ -21,19 +21,21 @@ struct MatrixShape {
 struct OperandShapes {
   MatrixShape a; ///< [m, k]; all_gather_matmul: the rank's shard [m / ranks, k]. all_to_all_matmul: rows
                  ///< [q m/ranks, (q+1) m/ranks) are for rank q. embedding_all_to_all: none, but EmbeddingBags
-  MatrixShape b; ///< [k, n], another one on every rank. embedding_all_to_all: its tables, one below the other
+  MatrixShape b; ///< [k, n], another one on every rank; of several experts one below the other. embedding_all_to_all:
+                 ///< its tables, one below the other
   MatrixShape c; ///< [m, n]; matmul_reduce_scatter: the rank's shard [m / ranks, n]. matmul_all_to_all: what ranks
                  ///< 0, 1, ... sent, one below the other, m / ranks rows each. embedding_all_to_all: [m / ranks,
                  ///< ranks n], a sample's features of rank 0's tables first, then those of rank 1's
   // Empty where the operator has none:
-  MatrixShape bias = {};        ///< [1, n]
+  MatrixShape bias = {};        ///< [1, n]; [experts, n]
   MatrixShape residual = {};    ///< C's
   MatrixShape norm_weight = {}; ///< [1, n]
   MatrixShape normed = {};      ///< C's
   /// i8: [1, 1], of the rank's A; [1, ranks], of all, for kinds that communicate first. f8e4m3: [1, 1], for kinds that
   /// communicate first of all ranks' A, the same on all.
   MatrixShape a_scales = {};
-  MatrixShape b_scales = {}; ///< i8: [1, n], one per column of the rank's B; f8e4m3: [1, 1], of the rank's B
+  MatrixShape b_scales =
+      {}; ///< i8: [1, n], one per column of the rank's B, or [experts, n]; f8e4m3: [1, 1], of the rank's B
   bool operator==(const OperandShapes&) const = default;
 };
 
@@ -67,10 +69,12 @@ struct RankBuffers {
   /// of embedding_all_to_all, else empty. May be refilled between runs, as A may; prepare() checks
   /// every bag, and a run fails on one that has become illegal
   EmbeddingBags bags{};
-  /// Unequal splits of matmul_all_to_all and all_to_all_matmul: rows for each rank, and rows from each rank, every one
-  /// 0 to m / ranks. A then has as many rows as are sent, C and the residual as many as are received, all packed in the
-  /// order of the ranks. Empty, on all ranks: m / ranks rows each. Numbers in memory of this process, read by prepare()
-  /// only.
+  /// Unequal splits of matmul_all_to_all and all_to_all_matmul: rows for each rank, and rows from each rank, no more
+  /// than m / ranks between any two. Where ranks hold several experts, each number is one for every expert of the rank
+  /// that multiplies: [ranks, experts]. A then has as many rows as are sent, C and the residual as many as are
+  /// received. Rows of who multiplies are packed by expert, those of one expert by rank; the others by rank, those of
+  /// one rank by its expert. Empty, on all ranks: m / (ranks experts) rows each. Numbers in memory of this process,
+  /// read by prepare() only.
   std::span<const std::int64_t> send_counts{}, receive_counts{};
   std::span<const std::byte> bias = {};        ///< read by every run, as is all that follows; empty without
   std::span<const std::byte> residual = {};    ///< empty without

@@ -18,7 +18,7 @@ namespace mc2::executor {
 
 /// What a problem may have beyond its operator.
 struct ProblemExtras {
-  /// rows from each rank to each, [ranks, ranks] row-major; empty: equal splits
+  /// what every rank sends, RankBuffers::send_counts one below the other; empty: equal splits
   std::span<const std::int64_t> counts = {};
   bool wants_gathered_a = false; ///< of all_gather_matmul
 };
@@ -60,7 +60,7 @@ class RandomProblem {
     std::span<std::int64_t> offsets, indices;
   };
   std::vector<Bags> bags_; ///< by rank: the writable views of views_[rank].bags; none without tables
-  std::vector<std::int64_t> send_counts_, receive_counts_; ///< [rank, peer]; empty with equal splits
+  std::vector<std::int64_t> send_counts_, receive_counts_; ///< of all ranks; empty with equal splits
   std::vector<RankBuffers> views_;
 };
 

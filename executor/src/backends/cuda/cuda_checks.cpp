@@ -162,6 +162,10 @@ Result<void> check_operator(const planner::OpSpec& op) {
   MC2_TRY(op.validate());
   if (op.dtype == planner::DType::I8)
     return Error{ErrorCode::Unsupported, "dtype", "the cuda backend does not run i8; the host backend may"};
+  if (op.experts_per_rank > 1)
+    return Error{ErrorCode::Unsupported, "experts_per_rank",
+                 "is " + std::to_string(op.experts_per_rank) +
+                     "; on the cuda backend a rank has one expert, on the host and with mpi several"};
   if (op.world_size > kMaxCudaRanks) {
     return Error{ErrorCode::Unsupported, "world_size",
                  std::to_string(op.world_size) + " ranks; the cuda backend runs at most " +

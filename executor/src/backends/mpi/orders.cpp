@@ -17,7 +17,7 @@ void put_operator(Message& message, const planner::OpSpec& op) {
   message.put(static_cast<std::int64_t>(op.dtype)).put(op.world_size);
   message.put(op.epilogue.has_bias ? 1 : 0).put(op.epilogue.has_residual ? 1 : 0);
   message.put(static_cast<std::int64_t>(op.epilogue.norm));
-  message.put(op.tables ? 1 : 0);
+  message.put(op.experts_per_rank).put(op.tables ? 1 : 0);
   if (!op.tables) return;
   message.put(op.tables->table_count).put(op.tables->row_count);
   message.put(static_cast<std::int64_t>(op.tables->pooling));
@@ -34,6 +34,7 @@ planner::OpSpec get_operator(Message& message) {
   op.epilogue.has_bias = message.number() != 0;
   op.epilogue.has_residual = message.number() != 0;
   op.epilogue.norm = static_cast<planner::Norm>(message.number());
+  op.experts_per_rank = message.number();
   if (message.number() == 0) return op;
   op.tables.emplace();
   op.tables->table_count = message.number();

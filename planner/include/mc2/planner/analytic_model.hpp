@@ -11,7 +11,7 @@
 namespace mc2::planner {
 
 /// Whether a topology's ComputeRate tells the time of the operator's compute lane. Errors: Infeasible for pooling, for
-/// a matmul of at most kFewRows rows, which waits for memory, and for types with scales.
+/// a matmul of at most kFewRows rows (of an expert), which waits for memory, and for types with scales.
 [[nodiscard]] Result<void> check_topology_tells(const OpSpec& op);
 
 /// Of the models that analytic_model() makes.

@@ -19,8 +19,8 @@ namespace mc2::planner {
 enum class Parallelism : std::uint8_t {
   Row = 1,      ///< k is divided; the partial products are summed: all-reduce or reduce-scatter
   Column = 2,   ///< n is divided; the input's rows are gathered first
-  Dispatch = 3, ///< nothing is divided: an expert on every rank, whose rows arrive from all ranks
-  Combine = 4,  ///< nothing is divided: an expert on every rank, whose rows return to all ranks
+  Dispatch = 3, ///< no axis is divided: whole experts on every rank, whose rows arrive from all ranks
+  Combine = 4,  ///< no axis is divided: whole experts on every rank, whose rows return to all ranks
 };
 
 [[nodiscard]] std::string_view to_string(Parallelism parallelism) noexcept;
@@ -63,13 +63,15 @@ struct LayerShape {
   [[nodiscard]] std::vector<OpKind> kinds() const;
 
   /// What one of `ranks` ranks computes for m rows of its product.
-  /// Errors: Infeasible when the ranks do not divide `units`, or have not one expert each; InvalidSpec as
-  /// OpSpec::validate.
+  /// Errors: Infeasible when the ranks do not divide `units`, or the experts; InvalidSpec as OpSpec::validate.
   [[nodiscard]] Result<OpSpec> op(OpKind kind, std::int64_t m, int ranks) const;
 
   /// Rows of one rank's product when a step computes so many tokens: the tokens, or as many as reach a rank's expert
   /// when all experts get as many; no fewer than the operator can have.
   [[nodiscard]] std::int64_t rows_of(std::int64_t token_count, OpKind kind, int ranks) const;
+
+  /// One where the layer names none. `ranks` divides them.
+  [[nodiscard]] std::int64_t experts_of_a_rank(int ranks) const;
 
   bool operator==(const LayerShape&) const = default;
 };

@@ -102,9 +102,13 @@ struct OpSpec {
   int world_size = 0;                      ///< ranks that take part
   std::optional<EmbeddingTables> tables{}; ///< of embedding_all_to_all, and of no other kind
   Epilogue epilogue = {};                  ///< not of embedding_all_to_all
+  /// Experts that a rank holds, of kinds that take counts: B is as many matrices [k, n], one below the other, and every
+  /// row is multiplied by its expert's. docs/operators.md says in which order rows lie
+  std::int64_t experts_per_rank = 1;
 
   /// Errors: InvalidSpec naming the first field outside its legal range (sizes 1..kMaxSize, ranks 2..kMaxWorldSize),
-  /// m when the ranks hold shards of rows and do not divide it, n when the tables do not divide it, tables when the
+  /// m when the ranks hold shards of rows, or their experts, and do not divide it, experts_per_rank when the kind has
+  /// none and there are several, n when the tables do not divide it, tables when the
   /// kind needs them and has none or the reverse, epilogue or dtype when the kind pools, norm when the kind does not
   /// sum, or when an operand would exceed kMaxOperandBytes, or k when sums of i8 products could exceed 32 bits
   /// (kMaxI8K).
@@ -144,7 +148,7 @@ struct OpTraits {
   bool has_local_part;
   /// A rank brings m / ranks rows of A and gets those of all, which it may keep.
   bool gathers_a = false;
-  /// Ranks may have any number of rows for one another, up to m / ranks.
+  /// Ranks may have any number of rows for one another, up to m / ranks, and hold several experts.
   bool takes_counts = false;
   /// What the ranks sent lies side by side in C, [m / ranks, ranks n], not one below the other.
   bool lands_side_by_side = false;
@@ -175,8 +179,8 @@ struct OpTraits {
 /// "matmul_all_to_all and all_to_all_matmul": the kinds of which something is true, for messages.
 [[nodiscard]] std::string kinds_with(bool (*has_trait)(const OpTraits&));
 
-/// Every m is a multiple of it: the number of ranks where they hold shards of the rows, else 1. The operator may be
-/// illegal.
+/// Every m is a multiple of it: the number of ranks where they hold shards of the rows, of all experts where they hold
+/// several, else 1. The operator may be illegal.
 [[nodiscard]] std::int64_t m_step(const OpSpec& op);
 
 /// Element type of the product, C, bias and residual: the operator's, bf16 for i8, whose products are sums of 32 bits

@@ -10,6 +10,7 @@
 #include "mc2/planner/cost_model.hpp"
 #include "mc2/planner/op_spec.hpp"
 #include "mc2/planner/pipeline.hpp"
+#include "mc2/planner/routing.hpp"
 
 #pragma GCC visibility push(default)
 
@@ -143,6 +144,8 @@ struct Plan {
   Variant variant;
   Cut cut;
   Schedule schedule = Schedule::Pipelined;
+  /// What the ranks send each other, where the plan was made for that; its times are of the rank that takes longest
+  RowCounts counts = {};
   Estimate makespan; ///< predicted, fused
   /// Of benefit(). It is narrower than the makespan's interval: most of what changes a machine's speed changes serial,
   /// too. Absent where nothing was predicted, or by an mc2 that did not say.
@@ -179,8 +182,8 @@ struct Plan {
   [[nodiscard]] std::size_t span_count() const noexcept {
     return cut.block_rows.size() + (schedule == Schedule::LocalFirst ? 1 : 0);
   }
-  /// Errors: InvalidSpec naming a time as validate_time, an interval as validate_interval, a slow-down below 1, a
-  /// serial plan that is cut, or a timeline that does not fit the cut as validate_timeline.
+  /// Errors: InvalidSpec naming a time as validate_time, an interval as validate_interval, a slow-down below 1, counts
+  /// as validate_counts, a serial plan that is cut, or a timeline that does not fit the cut as validate_timeline.
   [[nodiscard]] Result<void> validate() const;
   bool operator==(const Plan&) const = default;
 };

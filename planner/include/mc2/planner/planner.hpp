@@ -10,6 +10,7 @@
 
 #include "mc2/planner/cost_model.hpp"
 #include "mc2/planner/plan.hpp"
+#include "mc2/planner/routing.hpp"
 
 #pragma GCC visibility push(default)
 
@@ -53,6 +54,8 @@ struct PlanOptions {
   std::optional<LaneContention> contention = std::nullopt; ///< in place of the model's slow-downs
   std::optional<double> block_overhead_us =
       std::nullopt; ///< of every block on each lane, in place of the model's fixed costs
+  /// What the ranks send each other: every time is of the rank that takes longest. Strategy search only.
+  RowCounts counts = {};
 
   [[nodiscard]] bool has_assumptions() const noexcept { return contention || block_overhead_us; }
   /// Errors: InvalidSpec naming the option; UnknownName for the strategy.
@@ -111,15 +114,18 @@ struct LengthSensitivity {
                                                                           const Variant& variant, const Cut& cut);
 
 /// Predicts a cut that the caller chose. The plan's strategy is "given" and it has no runners-up.
+/// @param counts as PlanOptions::counts
 /// Errors: as make_plan, and InvalidSpec when the blocks are not positive or do not sum to the cut axis.
-[[nodiscard]] Result<Plan> predict_cut(const OpSpec& op, const CostModel& model, const Variant& variant,
-                                       const Cut& cut);
+[[nodiscard]] Result<Plan> predict_cut(const OpSpec& op, const CostModel& model, const Variant& variant, const Cut& cut,
+                                       const RowCounts& counts = {});
 /// The same by the variant that is predicted fastest for this cut; of equals, the model's first.
-[[nodiscard]] Result<Plan> predict_cut(const OpSpec& op, const CostModel& model, const Cut& cut);
+[[nodiscard]] Result<Plan> predict_cut(const OpSpec& op, const CostModel& model, const Cut& cut,
+                                       const RowCounts& counts = {});
 
 /// The plan that says "do not cut": the variant's uncut parts one after the other, Schedule::Serial. Its times are
 /// serial's of the model. Errors: as predict_cut.
-[[nodiscard]] Result<Plan> serial_plan(const OpSpec& op, const CostModel& model, const Variant& variant);
+[[nodiscard]] Result<Plan> serial_plan(const OpSpec& op, const CostModel& model, const Variant& variant,
+                                       const RowCounts& counts = {});
 
 /// The caller's blocks, where there is no model to predict them by: without timeline, its times 0.
 /// @param schedule  unset: overlapping_schedule()

@@ -3,7 +3,7 @@ import {api, query} from "../api";
 import type {Parameters} from "../api";
 import {count, cutText, opText, percent, shortDigest} from "../format";
 import {useChanges, useLoaded} from "../hooks";
-import {dtypes, kinds, pools} from "../kinds";
+import {dtypes, hasExperts, kinds, pools} from "../kinds";
 import {Choice, Facts, machineChoices, machineName, NumberField, ProblemBox, Shown} from "../parts";
 import {measuredOf, planFacts} from "../summary";
 import type {Answer, List, Listed, Machine, Op} from "../types";
@@ -12,7 +12,8 @@ import {WhatIf} from "./what_if";
 /** What the form holds; every field is a parameter of GET /v1/plan of the same name. */
 type Question = Record<"op" | "m" | "n" | "k" | "dtype" | "ranks" | "machine", string> & Record<string, string>;
 
-const fieldNames = ["op", "m", "n", "k", "dtype", "ranks", "machine", "bias", "residual", "norm", "tables", "table_rows", "pooling"];
+const fieldNames = ["op", "m", "n", "k", "dtype", "ranks", "machine", "bias", "residual", "norm", "experts_per_rank", "tables", "table_rows",
+  "pooling"];
 
 export function questionOf(op: Op, machine: string): Question {
   const epilogue = (op.epilogue ?? "").split("+");
@@ -27,6 +28,7 @@ export function questionOf(op: Op, machine: string): Question {
     ...(epilogue.includes("bias") ? {bias: "true"} : {}),
     ...(epilogue.includes("residual") ? {residual: "true"} : {}),
     ...(epilogue.includes("rms_norm") ? {norm: "rms"} : {}),
+    ...(op.experts_per_rank ? {experts_per_rank: String(op.experts_per_rank)} : {}),
     ...(op.tables
       ? {tables: String(op.tables.count), table_rows: String(op.tables.row_count), pooling: op.tables.pooling}
       : {}),
@@ -40,8 +42,9 @@ function fromParameters(given: URLSearchParams): Question | null {
 
 /** Asking is going to the question's address, so that it can be kept, sent and gone back to. */
 const ask = (question: Question) => {
-  const {tables, table_rows, pooling, bias, residual, norm, ...common} = question;
-  const own = pools(question.op) ? {tables, table_rows, pooling} : {bias, residual, norm};
+  const {tables, table_rows, pooling, bias, residual, norm, experts_per_rank, ...common} = question;
+  const experts = hasExperts(question.op) ? {experts_per_rank} : {};
+  const own = pools(question.op) ? {tables, table_rows, pooling} : {bias, residual, norm, ...experts};
   location.hash = `#/${query({...common, ...own})}`;
 };
 
@@ -104,6 +107,7 @@ function QuestionForm({question, machines}: {question: Question; machines: Machi
       {["m", "n", "k"].map(number)}
       {hasTables && ofTables.slice(0, 2).map(number)}
       {hasTables && choice("pooling", "pooling", same(["", "sum", "mean"]))}
+      {hasExperts(draft.op) && number("experts_per_rank")}
       {choice("dtype", "Element type", same(dtypes))}
       {number("ranks")}
       {choice("machine", "Machine", machineChoices(machines))}
@@ -161,8 +165,8 @@ const machineOf = (fingerprint: Record<string, string>, machines: Machine[]): Ma
 /** The kept model that answers for the operator: the service says which others of n or m it answers for. */
 function modelFor(op: Op, models: Listed[]): Listed | undefined {
   const near = (model: Listed) => Number(model.op.n === op.n) * 2 + Number(model.op.m === op.m);
-  const isSame = ({op: other}: Listed) =>
-    other.k === op.k && other.epilogue === op.epilogue && JSON.stringify(other.tables) === JSON.stringify(op.tables);
+  const parts = ["k", "epilogue", "experts_per_rank", "tables"] as const;
+  const isSame = ({op: other}: Listed) => parts.every((part) => JSON.stringify(other[part]) === JSON.stringify(op[part]));
   return models.filter((model) => isSame(model) && near(model) > 0).sort((a, b) => near(b) - near(a))[0];
 }
 

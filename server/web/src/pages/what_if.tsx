@@ -40,7 +40,7 @@ const alignments = ["16", "32", "64", "128", "256", "512"];
 
 /** Steps of a size around the model's; every rank holds as many rows as the others. */
 function sizeRange(op: Op, axis: "m" | "n") {
-  const unit = axis === "m" ? op.world_size : (op.tables?.count ?? 1);
+  const unit = axis === "m" ? op.world_size * (op.experts_per_rank ?? 1) : (op.tables?.count ?? 1);
   const step = Math.max(unit, Math.round(op[axis] / 16 / unit) * unit);
   return {min: step, max: 4 * op[axis], step};
 }

@@ -113,7 +113,8 @@ template <typename Holds>
 
 /// Serial by one variant, whose uncut parts it tells. Errors: as planner::serial_plan.
 [[nodiscard]] Result<planner::Plan> predict_uncut_with(const FoundModel& found, const planner::OpSpec& op,
-                                                       const planner::Variant& variant);
+                                                       const planner::Variant& variant,
+                                                       const planner::RowCounts& counts = {});
 
 /// A plan that was raced where there was no model, with what the model predicts for it. Errors: as predict_with and
 /// predict_uncut_with.

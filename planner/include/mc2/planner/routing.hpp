@@ -1,0 +1,40 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "mc2/planner/error.hpp"
+#include "mc2/planner/op_spec.hpp"
+
+#pragma GCC visibility push(default)
+
+namespace mc2::planner {
+
+/// Rows that every rank sends every other and itself, [from, to] row-major, those of all experts of a rank together:
+/// what the router of a mixture of experts decides. Empty: m / ranks between any two.
+using RowCounts = std::vector<std::int64_t>;
+
+/// Errors: InvalidSpec (counts) for a kind that takes none, other than one count for every two ranks, and a count
+/// outside 0 to m / ranks, naming both ranks; no row at all.
+[[nodiscard]] Result<void> validate_counts(const OpSpec& op, std::span<const std::int64_t> counts);
+
+/// How many times the mean of all ranks the busiest one multiplies; 1 without counts. The counts are legal.
+[[nodiscard]] double imbalance_of(const OpSpec& op, std::span<const std::int64_t> counts) noexcept;
+
+/// An operator and what its ranks send each other.
+struct RoutedOp {
+  OpSpec op; ///< whose m has room for the largest count
+  RowCounts counts;
+};
+
+/// A routing in which one rank's experts get `imbalance` times as many rows as the mean, the other ranks' share the
+/// rest equally, and every rank has as many rows for experts as the others.
+/// @param balanced   m: the rows of a rank if all got as many
+/// @param imbalance  1 to the number of ranks, at which one rank gets all rows
+/// Errors: as OpSpec::validate; InvalidSpec (imbalance) outside its range and for a kind that takes no counts.
+[[nodiscard]] Result<RoutedOp> with_imbalance(const OpSpec& balanced, double imbalance);
+
+} // namespace mc2::planner
+
+#pragma GCC visibility pop

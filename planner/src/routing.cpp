@@ -1,0 +1,83 @@
+#include "mc2/planner/routing.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <string>
+
+#include "mc2/planner/text.hpp"
+
+namespace mc2::planner {
+namespace {
+
+bool takes_counts(const OpTraits& traits) { return traits.takes_counts; }
+
+Result<void> check_kind(const OpSpec& op, const char* field, const std::string& value) {
+  if (takes_counts(traits_of(op.kind))) return {};
+  return Error{ErrorCode::InvalidSpec, field,
+               value + " for " + kinds_with(takes_counts) + ", not " + std::string(to_string(op.kind))};
+}
+
+/// Of the rank that multiplies what travels between two.
+std::size_t holder_of(const OpSpec& op, std::size_t from, std::size_t to) {
+  return traits_of(op.kind).communicates_first() ? to : from;
+}
+
+} // namespace
+
+Result<void> validate_counts(const OpSpec& op, std::span<const std::int64_t> counts) {
+  MC2_TRY(check_kind(op, "counts", "are"));
+  const auto ranks = static_cast<std::size_t>(op.world_size);
+  if (counts.size() != ranks * ranks)
+    return Error{ErrorCode::InvalidSpec, "counts",
+                 "are " + std::to_string(counts.size()) + "; " + std::to_string(ranks) + " ranks have " +
+                     std::to_string(ranks * ranks) + ", one from each to each"};
+  const std::int64_t most = op.m / op.world_size;
+  for (std::size_t pair = 0; pair < counts.size(); ++pair) {
+    if (counts[pair] >= 0 && counts[pair] <= most) continue;
+    return Error{ErrorCode::InvalidSpec, "counts",
+                 "name " + std::to_string(counts[pair]) + " rows from rank " + std::to_string(pair / ranks) +
+                     " to rank " + std::to_string(pair % ranks) + "; legal: 0 to m / ranks = " + std::to_string(most)};
+  }
+  if (std::ranges::any_of(counts, [](std::int64_t count) { return count > 0; })) return {};
+  return Error{ErrorCode::InvalidSpec, "counts", "name no row at all"};
+}
+
+double imbalance_of(const OpSpec& op, std::span<const std::int64_t> counts) noexcept {
+  if (counts.empty()) return 1;
+  const auto ranks = static_cast<std::size_t>(op.world_size);
+  std::vector<std::int64_t> multiplied(ranks);
+  for (std::size_t pair = 0; pair < counts.size(); ++pair)
+    multiplied[holder_of(op, pair / ranks, pair % ranks)] += counts[pair];
+  const auto total = static_cast<double>(std::reduce(multiplied.begin(), multiplied.end(), std::int64_t{0}));
+  return static_cast<double>(*std::ranges::max_element(multiplied)) * static_cast<double>(ranks) / total;
+}
+
+Result<RoutedOp> with_imbalance(const OpSpec& balanced, double imbalance) {
+  MC2_TRY(balanced.validate());
+  const std::string is = "is " + number_text(imbalance);
+  MC2_TRY(check_kind(balanced, "imbalance", is + ", which is"));
+  if (!(imbalance >= 1 && imbalance <= balanced.world_size))
+    return Error{ErrorCode::InvalidSpec, "imbalance",
+                 is + "; legal: 1 to " + std::to_string(balanced.world_size) + ", where one rank gets all rows"};
+  const auto ranks = static_cast<std::size_t>(balanced.world_size);
+  const std::int64_t even = balanced.m / balanced.world_size;
+  const auto wanted = static_cast<std::int64_t>(std::llround(imbalance * static_cast<double>(even)));
+  const std::int64_t most = std::min(balanced.m, wanted);
+  RoutedOp routed{balanced, RowCounts(ranks * ranks)};
+  for (std::size_t token_rank = 0; token_rank < ranks; ++token_rank) {
+    std::int64_t left = balanced.m - most; // of the token's rank, for all but rank 0's experts
+    for (std::size_t holder = 0; holder < ranks; ++holder) {
+      const std::int64_t count = holder == 0 ? most : left / static_cast<std::int64_t>(ranks - holder);
+      if (holder > 0) left -= count;
+      const bool is_sent = traits_of(balanced.kind).communicates_first();
+      routed.counts[is_sent ? token_rank * ranks + holder : holder * ranks + token_rank] = count;
+    }
+  }
+  const std::int64_t step = m_step(balanced);
+  routed.op.m = ceil_div(most * balanced.world_size, step) * step;
+  MC2_TRY(routed.op.validate());
+  return routed;
+}
+
+} // namespace mc2::planner

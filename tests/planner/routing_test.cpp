@@ -1,0 +1,205 @@
+#include "mc2/planner/routing.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <algorithm>
+#include <numeric>
+#include <vector>
+
+#include "mc2/planner/cutting.hpp"
+#include "mc2/planner/planner.hpp"
+#include "support/models.hpp"
+
+namespace mc2::planner::routing_test {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr double kComputePerRow = 0.5, kComputeFixed = 3, kBytePer = 1.0 / 2048, kMessageFixed = 5, kLocalPerRow = 0.2;
+
+/// 4 ranks with up to 64 rows for each other. No contention; every block has a fixed cost on each lane.
+CostModel model_of(OpKind kind) {
+  CostModel model = testing::model_of({kind, 256, 128, 128, DType::F32, 4},
+                                      testing::affine(CurveAxis::Rows, kComputeFixed, kComputePerRow),
+                                      testing::affine(CurveAxis::Bytes, kMessageFixed, kBytePer));
+  if (traits_of(kind).has_local_part)
+    model.variants.front().local_compute = testing::affine(CurveAxis::Rows, 0, kLocalPerRow);
+  return model;
+}
+
+RowCounts any_counts() {
+  RowCounts counts;
+  for (int i = 0; i < 16; ++i)
+    counts.push_back(*rc::gen::element(0, 1, 2) == 0 ? 0 : *rc::gen::inRange<std::int64_t>(0, 65));
+  counts[1] = std::max<std::int64_t>(counts[1], 1);
+  return counts;
+}
+
+/// What the definition says: rows [first, first + length) of every pair, by each rank on its own lanes.
+class Definition {
+ public:
+  Definition(const OpSpec& op, const RowCounts& counts, const Cut& cut)
+      : op_(op), counts_(counts), is_dispatch_(traits_of(op.kind).communicates_first()) {
+    std::int64_t first = 0;
+    for (const std::int64_t length : cut.block_rows) {
+      blocks_.push_back({first, length});
+      first += length;
+    }
+  }
+
+  [[nodiscard]] double makespan_us() const {
+    double longest = 0;
+    for (int rank = 0; rank < 4; ++rank) longest = std::max(longest, is_dispatch_ ? dispatched(rank) : combined(rank));
+    return longest;
+  }
+
+ private:
+  struct Block {
+    std::int64_t first, length;
+  };
+  [[nodiscard]] std::int64_t rows(int from, int to, const Block& block) const {
+    return std::clamp<std::int64_t>(counts_[static_cast<std::size_t>(from * 4 + to)] - block.first, 0, block.length);
+  }
+  [[nodiscard]] double compute_us(int rank, const Block& block) const {
+    double sum = 0;
+    for (int peer = 0; peer < 4; ++peer)
+      if (!is_dispatch_ || peer != rank)
+        sum += static_cast<double>(is_dispatch_ ? rows(peer, rank, block) : rows(rank, peer, block));
+    return sum == 0 ? 0 : kComputeFixed + kComputePerRow * sum / (is_dispatch_ ? 3 : 4);
+  }
+  [[nodiscard]] double exchange_us(int rank, const Block& block) const {
+    double received = 0, most_sent = 0;
+    for (int peer = 0; peer < 4; ++peer) {
+      double sent = 0;
+      for (int to = 0; to < 4; ++to) sent += to == peer ? 0 : static_cast<double>(rows(peer, to, block));
+      most_sent = std::max(most_sent, sent);
+      if (peer != rank) received += static_cast<double>(rows(peer, rank, block));
+    }
+    if (received == 0) return 0;
+    const auto bytes = static_cast<double>(traits_of(op_.kind).message_bytes_per_unit(op_));
+    return kMessageFixed + kBytePer * bytes * std::max(received, most_sent) / 3;
+  }
+  [[nodiscard]] double dispatched(int rank) const {
+    double arrived = 0, done = kLocalPerRow * static_cast<double>(counts_[static_cast<std::size_t>(rank * 5)]);
+    for (const Block& block : blocks_) {
+      arrived += exchange_us(rank, block);
+      done = std::max(done, arrived) + compute_us(rank, block);
+    }
+    return done;
+  }
+  [[nodiscard]] double combined(int rank) const {
+    std::vector<double> made(4);
+    double done = 0;
+    for (const Block& block : blocks_) {
+      for (int peer = 0; peer < 4; ++peer) made[static_cast<std::size_t>(peer)] += compute_us(peer, block);
+      done = std::max(done, *std::ranges::max_element(made)) + exchange_us(rank, block);
+    }
+    return done;
+  }
+
+  const OpSpec& op_;
+  const RowCounts& counts_;
+  bool is_dispatch_;
+  std::vector<Block> blocks_;
+};
+
+RC_GTEST_PROP(Routing, MakespanIsThatOfTheRankThatTakesLongest, ()) {
+  const auto kind = *rc::gen::element(OpKind::AllToAllMatmul, OpKind::MatmulAllToAll);
+  const CostModel model = model_of(kind);
+  const RowCounts counts = any_counts();
+  const Cut cut = *rc::gen::element(Cut{{32, 32}}, Cut{{8, 56}}, Cut{{16, 16, 16, 16}}, Cut{{1, 21, 42}});
+  const Plan plan = predict_cut(model.op, model, cut, counts).value();
+  RC_ASSERT(std::abs(plan.makespan.us - Definition(model.op, counts, cut).makespan_us()) < 1e-6);
+  RC_ASSERT(plan.validate().ok());
+  RC_ASSERT(plan.counts == counts);
+  RC_ASSERT(std::abs(plan.timeline.makespan_us - plan.makespan.us) < 1e-9);
+}
+
+RC_GTEST_PROP(Routing, FullPairsAreTheEqualSplit, ()) {
+  const auto kind = *rc::gen::element(OpKind::AllToAllMatmul, OpKind::MatmulAllToAll);
+  CostModel model = model_of(kind);
+  model.variants.front().compute.slowdown = *rc::gen::element(1.0, 1.2);
+  const Cut cut = *rc::gen::element(Cut{{64}}, Cut{{8, 56}}, Cut{{16, 16, 16, 16}});
+  const Plan equal = predict_cut(model.op, model, cut).value();
+  const Plan full = predict_cut(model.op, model, cut, RowCounts(16, 64)).value();
+  RC_ASSERT(std::abs(equal.makespan.us - full.makespan.us) < 1e-9);
+  RC_ASSERT(std::abs(equal.serial_us - full.serial_us) < 1e-9);
+  RC_ASSERT(std::abs(equal.makespan.high_us - full.makespan.high_us) < 1e-6);
+  RC_ASSERT(equal.timeline == full.timeline);
+}
+
+RC_GTEST_PROP(Routing, SearchFindsTheBestCutForTheCounts, ()) {
+  const auto kind = *rc::gen::element(OpKind::AllToAllMatmul, OpKind::MatmulAllToAll);
+  const CostModel model = model_of(kind);
+  PlanOptions options{.alignment = 8, .min_block_rows = 8, .require_significant_gain = false, .counts = any_counts()};
+  const Plan plan = make_plan(model.op, model, options).value();
+  double best_us = 1e300;
+  for (const Cut& cut : enumerate_cuts(model.op, options).value())
+    best_us = std::min(best_us, predict_cut(model.op, model, cut, options.counts).value().makespan.us);
+  RC_ASSERT(plan.makespan.us <= best_us + 1e-9);
+  RC_ASSERT(plan.reason.find("times the mean") != std::string::npos);
+}
+
+TEST(Routing, SerialIsOfTheBusiestRankAndOfTheBusiestSender) {
+  // Only rank 1's experts get rows: 64 of each rank, of which 64 are its own.
+  RowCounts counts(16);
+  for (const std::size_t from : {0, 1, 2, 3}) counts[from * 4 + 1] = 64;
+  const CostModel dispatch = model_of(OpKind::AllToAllMatmul);
+  const Plan plan = predict_cut(dispatch.op, dispatch, uncut(dispatch.op), counts).value();
+  EXPECT_DOUBLE_EQ(plan.compute_us, kLocalPerRow * 64 + kComputeFixed + kComputePerRow * 64);
+  EXPECT_DOUBLE_EQ(plan.communication_us, kMessageFixed + kBytePer * 4 * 128 * 4 * 64);
+  EXPECT_DOUBLE_EQ(imbalance_of(dispatch.op, counts), 4);
+  // Back from rank 1: it multiplies all, and sends to three ranks at a time.
+  RowCounts back(16);
+  for (const std::size_t to : {0, 1, 2, 3}) back[4 + to] = 64;
+  const CostModel combine = model_of(OpKind::MatmulAllToAll);
+  const Plan returned = predict_cut(combine.op, combine, uncut(combine.op), back).value();
+  EXPECT_DOUBLE_EQ(returned.compute_us, kComputeFixed + kComputePerRow * 64);
+  EXPECT_DOUBLE_EQ(returned.communication_us, kMessageFixed + kBytePer * 4 * 128 * 4 * 64);
+}
+
+TEST(Routing, ImbalanceKeepsEveryRanksRowsAndGivesOneRanksExpertsMore) {
+  for (const OpKind kind : {OpKind::AllToAllMatmul, OpKind::MatmulAllToAll}) {
+    const OpSpec balanced{kind, 1000, 8, 8, DType::F32, 4};
+    for (const double imbalance : {1.0, 1.3, 2.0, 4.0}) {
+      const RoutedOp routed = with_imbalance(balanced, imbalance).value();
+      EXPECT_TRUE(validate_counts(routed.op, routed.counts).ok());
+      EXPECT_EQ(std::reduce(routed.counts.begin(), routed.counts.end(), std::int64_t{0}), 4000);
+      EXPECT_NEAR(imbalance_of(routed.op, routed.counts), imbalance, 0.01);
+      EXPECT_GE(routed.op.m, imbalance * 1000);
+      EXPECT_LT(routed.op.m, imbalance * 1000 + 8);
+      for (std::size_t token_rank = 0; token_rank < 4; ++token_rank) {
+        std::int64_t rows = 0;
+        for (std::size_t holder = 0; holder < 4; ++holder)
+          rows += routed.counts[kind == OpKind::AllToAllMatmul ? token_rank * 4 + holder : holder * 4 + token_rank];
+        EXPECT_EQ(rows, 1000);
+      }
+    }
+  }
+}
+
+TEST(Routing, BadInputIsNamed) {
+  const OpSpec op{OpKind::AllToAllMatmul, 256, 8, 8, DType::F32, 4};
+  EXPECT_THAT(validate_counts(op, RowCounts(9, 1)).error().text(), HasSubstr("are 9; 4 ranks have 16"));
+  RowCounts counts(16, 1);
+  counts[6] = 65;
+  EXPECT_THAT(validate_counts(op, counts).error().text(),
+              HasSubstr("name 65 rows from rank 1 to rank 2; legal: 0 to m / ranks = 64"));
+  EXPECT_THAT(validate_counts(op, RowCounts(16, 0)).error().text(), HasSubstr("no row at all"));
+  OpSpec other = op;
+  other.kind = OpKind::AllGatherMatmul;
+  EXPECT_THAT(validate_counts(other, counts).error().text(), HasSubstr("not all_gather_matmul"));
+  EXPECT_THAT(with_imbalance(op, 4.5).error().text(), HasSubstr("is 4.5; legal: 1 to 4"));
+  EXPECT_THAT(with_imbalance(op, 0.5).error().text(), HasSubstr("imbalance"));
+  EXPECT_THAT(with_imbalance(other, 2).error().text(), HasSubstr("not all_gather_matmul"));
+  const CostModel model = model_of(OpKind::AllToAllMatmul);
+  PlanOptions options{.counts = RowCounts(9, 1)};
+  EXPECT_EQ(make_plan(model.op, model, options).error().field, "counts");
+  options = {.strategy = "free", .counts = RowCounts(16, 1)};
+  EXPECT_EQ(make_plan(model.op, model, options).error().field, "strategy");
+}
+
+} // namespace
+} // namespace mc2::planner::routing_test
