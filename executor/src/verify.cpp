@@ -301,7 +301,7 @@ Result<Verification> verify_sums(const planner::OpSpec& op,
   if (const auto at = all_get_the_same(op) ? results.find_rank_difference() : std::nullopt) {
     return mismatch(*at, "differs from rank 0, although both are sums of the same partial products");
   }
-  Verification found{.worst_error_ratio = *std::ranges::max_element(ratios),
+  Verification found{.worst_error_ratio = ratios.empty() ? 0 : *std::ranges::max_element(ratios),
                      .element_count = results.row_count() * op.n,
                      .exact_row_count = results.row_count(),
                      .text = {}};

@@ -58,6 +58,12 @@ PlanOptions default_options_on(const Fingerprint& machine) {
   return options;
 }
 
+bool takes_counts(const Fingerprint& machine, const Variant& variant) {
+  const auto name = machine.fields.find("backend");
+  if (name == machine.fields.end()) return true;
+  return name->second == "host" ? variant.name == "direct" : name->second != "cuda";
+}
+
 PlanOptions likely_limits(const Plan& plan, const CutLimits& said) {
   PlanOptions options;
   options.alignment = said.alignment.value_or(likely_alignment(plan));

@@ -76,8 +76,9 @@ bool is_serial_by_race(const Plan& plan, const Plan& predicted) {
 /// The plan's cut, in its order, by the model.
 Result<Plan> predicted_again(const Plan& plan, const CostModel& model) {
   auto predicted = predict_cut(plan.op, model, plan.variant, plan.cut, plan.counts);
-  return predicted && is_serial_by_race(plan, predicted.value()) ? serial_plan(plan.op, model, plan.variant)
-                                                                 : predicted;
+  return predicted && is_serial_by_race(plan, predicted.value())
+             ? serial_plan(plan.op, model, plan.variant, plan.counts)
+             : predicted;
 }
 
 /// A model that was fitted again since predicts something else for the same cut.

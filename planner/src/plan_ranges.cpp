@@ -271,8 +271,9 @@ Result<void> check_range(const OpSpec& op, std::int64_t first_m, std::int64_t la
                    "; legal: a first and a last m of 1 to " + std::to_string(most) + ", the first not above the last");
   const std::int64_t count = last_m / m_step(op) - (first_m - 1) / m_step(op);
   if (count < 1)
-    return m_error("none from " + m_text(first_m, last_m) + " is a multiple of the " + std::to_string(op.world_size) +
-                   " ranks, which divide the rows of " + std::string(to_string(op.kind)));
+    return m_error("none from " + m_text(first_m, last_m) + " is a multiple of the " + std::to_string(m_step(op)) +
+                   (op.experts_per_rank > 1 ? " experts" : " ranks") + ", which divide the rows of " +
+                   std::string(to_string(op.kind)));
   MC2_TRY(options.validate());
   if (!options.counts.empty())
     return Error{ErrorCode::InvalidSpec, "counts",

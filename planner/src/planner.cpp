@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "mc2/planner/block_lengths.hpp"
+#include "mc2/planner/cutting.hpp"
 #include "mc2/planner/text.hpp"
 #include "names.hpp"
 #include "strategies/family.hpp"
@@ -88,6 +89,15 @@ Error unknown_variant(const Variant& variant) {
 
 Result<void> check_counts(const OpSpec& op, const RowCounts& counts) {
   return counts.empty() ? Result<void>() : validate_counts(op, counts);
+}
+
+/// The model with those of its variants that exchange unequal splits. Errors: Infeasible where none does.
+Result<CostModel> with_counted_variants(CostModel model) {
+  std::erase_if(model.variants,
+                [&](const VariantCost& cost) { return !takes_counts(model.fingerprint, cost.variant); });
+  if (model.serial && model.cost_of(model.serial->variant) == nullptr) model.serial.reset();
+  if (!model.variants.empty()) return model;
+  return Error{ErrorCode::Infeasible, "counts", "are given, and no variant of the model exchanges unequal splits"};
 }
 
 Result<void> validate_given(const OpSpec& op, const CostModel& model, const Cut& cut, const RowCounts& counts = {}) {
@@ -189,7 +199,12 @@ Result<Plan> make_plan(const OpSpec& op, const CostModel& model, const PlanOptio
   }
   MC2_TRY(strategies::check_question(op, model));
   MC2_TRY(check_counts(op, options.counts));
-  const strategies::Problem problem = strategies::make_problem(op, model, options, &is_stopped);
+  CostModel counted;
+  if (!options.counts.empty()) {
+    MC2_ASSIGN(counted, with_counted_variants(model));
+  }
+  const strategies::Problem problem =
+      strategies::make_problem(op, options.counts.empty() ? model : counted, options, &is_stopped);
   const auto strategy = std::find_if(kStrategies.begin(), kStrategies.end(),
                                      [&](const Strategy& each) { return each.name == options.strategy; });
   auto plan = strategy->plan(problem);
@@ -211,6 +226,10 @@ Result<Plan> predict_cut(const OpSpec& op, const CostModel& model, const Variant
 
 Result<Plan> predict_cut(const OpSpec& op, const CostModel& model, const Cut& cut, const RowCounts& counts) {
   MC2_TRY(validate_given(op, model, cut, counts));
+  if (!counts.empty()) {
+    MC2_ASSIGN(const auto counted, with_counted_variants(model));
+    if (counted.variants.size() < model.variants.size()) return predict_cut(op, counted, cut, counts);
+  }
   PlanOptions options;
   options.counts = counts;
   const strategies::Problem problem = strategies::make_problem(op, model, options);

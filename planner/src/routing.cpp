@@ -13,9 +13,13 @@ namespace {
 bool takes_counts(const OpTraits& traits) { return traits.takes_counts; }
 
 Result<void> check_kind(const OpSpec& op, const char* field, const std::string& value) {
+  if (op.world_size < 1 || op.world_size > kMaxCountedRanks)
+    return Error{
+        ErrorCode::InvalidSpec, field,
+        value + " of " + std::to_string(op.world_size) + " ranks; legal: up to " + std::to_string(kMaxCountedRanks)};
   if (takes_counts(traits_of(op.kind))) return {};
   return Error{ErrorCode::InvalidSpec, field,
-               value + " for " + kinds_with(takes_counts) + ", not " + std::string(to_string(op.kind))};
+               value + "; only " + kinds_with(takes_counts) + " are routed, not " + std::string(to_string(op.kind))};
 }
 
 /// Of the rank that multiplies what travels between two.
@@ -26,7 +30,7 @@ std::size_t holder_of(const OpSpec& op, std::size_t from, std::size_t to) {
 } // namespace
 
 Result<void> validate_counts(const OpSpec& op, std::span<const std::int64_t> counts) {
-  MC2_TRY(check_kind(op, "counts", "are"));
+  MC2_TRY(check_kind(op, "counts", "are given"));
   const auto ranks = static_cast<std::size_t>(op.world_size);
   if (counts.size() != ranks * ranks)
     return Error{ErrorCode::InvalidSpec, "counts",
@@ -56,7 +60,7 @@ double imbalance_of(const OpSpec& op, std::span<const std::int64_t> counts) noex
 Result<RoutedOp> with_imbalance(const OpSpec& balanced, double imbalance) {
   MC2_TRY(balanced.validate());
   const std::string is = "is " + number_text(imbalance);
-  MC2_TRY(check_kind(balanced, "imbalance", is + ", which is"));
+  MC2_TRY(check_kind(balanced, "imbalance", is));
   if (!(imbalance >= 1 && imbalance <= balanced.world_size))
     return Error{ErrorCode::InvalidSpec, "imbalance",
                  is + "; legal: 1 to " + std::to_string(balanced.world_size) + ", where one rank gets all rows"};

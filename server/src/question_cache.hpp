@@ -36,6 +36,7 @@ class QuestionCache {
   void keep(const std::string& text, std::shared_ptr<const KeyedQuestion> question) {
     if (text.empty() || text.size() > kLongestText) return;                         // a client chooses them
     const std::size_t bytes = kEntryBytes + text.size() + 2 * question->key.size(); // its request is as long
+    if (bytes > shard_capacity_bytes_) return;
     Shard& shard = shard_of(text);
     const std::lock_guard lock(shard.mutex);
     if (shard.bytes + bytes > shard_capacity_bytes_) {

@@ -85,6 +85,10 @@ class CountsTest(ProgramTest):
         ran = self.complete("run", "--plan", file, "--counts", self.file, *MACHINE, "--store", self.store, *FEW_PAIRS)
         self.assertIn("correct: ", ran.stdout)
         self.assertNotIn("predictions are of the most", ran.stderr)
+        even = self.complete("run", "--plan", file, *MACHINE, "--store", self.store, *FEW_PAIRS)
+        self.assertNotIn(f"predicted  {counted['makespan']['us']:.1f}", even.stdout)
+        done = self.mc2("db", "import", file, "--store", self.store)
+        self.assertNotEqual(done.returncode, 0)
         given = json.loads(self.succeed("plan", *asked, "--counts", self.file, "--blocks", "8,32", "--json"))
         self.assertEqual(given["counts"], counted["counts"])
         explained = self.succeed("explain", file, "--store", self.store)
@@ -97,6 +101,9 @@ class CountsTest(ProgramTest):
         self.refuse(USAGE, [*asked, "--m", 96, "--imbalance", 3.5], "--imbalance: is 3.5; legal: 1 to 3")
         self.refuse(USAGE, [*asked, "--m", 96, "--imbalance", 2, "--counts", self.file], "--imbalance", "one of them")
         self.refuse(USAGE, [*asked, "--m", "3:96", "--imbalance", 2], "--imbalance", "one m")
+        request = self.directory / "request.json"
+        request.write_text("{}")
+        self.refuse(USAGE, ["plan", "--request", request, "--imbalance", 2, "--store", self.store], "--imbalance", "--request")
         self.refuse(USAGE, [*asked, "--m", 96, "--imbalance", 2, "--strategy", "free"], "--strategy: is free")
         self.refuse(USAGE, [*asked, "--m", 96, "--counts", self.file], "--m: is 96; a rank of --counts sends 40")
 

@@ -147,14 +147,17 @@ class PageTest(ModelTest):
 class ShapesTest(ModelTest):
     def test_shapes_are_those_that_tune_takes(self):
         file = self.directory / "shapes.csv"
+        self.succeed("model", "Mixtral-8x7B", "--ranks", 4, "--m", "4096", "--shapes-out", file)
+        shapes = list(csv.DictReader(io.StringIO(file.read_text())))
+        self.assertEqual({row["op"]: row["experts_per_rank"] for row in shapes}["all_to_all_matmul"], "2")
         self.succeed("model", self.config(), "--ranks", 2, "--m", "32:96", "--shapes-out", file)
         # 4 heads and 2 x 2 of keys and values, of 128 columns: (4 + 4) * 128 / 2 = 512. Steps are 32, 64 and 96, and
         # of the first two an all-reduce's rows are cut by columns.
         self.assertEqual(file.read_text().splitlines(), [
-            "op,m,n,k,dtype,ranks", "all_gather_matmul,96,512,512,f32,2",
-            *(f"matmul_all_reduce,{m},512,256,f32,2" for m in (96, 32, 64)), "matmul_reduce_scatter,96,512,256,f32,2",
-            "all_gather_matmul,96,1024,512,f32,2", *(f"matmul_all_reduce,{m},512,512,f32,2" for m in (96, 32, 64)),
-            "matmul_reduce_scatter,96,512,512,f32,2"])
+            "op,m,n,k,dtype,ranks,experts_per_rank", "all_gather_matmul,96,512,512,f32,2,1",
+            *(f"matmul_all_reduce,{m},512,256,f32,2,1" for m in (96, 32, 64)), "matmul_reduce_scatter,96,512,256,f32,2,1",
+            "all_gather_matmul,96,1024,512,f32,2,1", *(f"matmul_all_reduce,{m},512,512,f32,2,1" for m in (96, 32, 64)),
+            "matmul_reduce_scatter,96,512,512,f32,2,1"])
         self.refuse(USAGE, ["model", self.config(), "--shapes-out", file, "--json"], "--shapes-out")
 
     def test_few_rows_are_cut_by_columns(self):

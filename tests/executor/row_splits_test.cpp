@@ -13,6 +13,7 @@
 #include "backends/host/host_backend.hpp"
 #include "mc2/executor/executor.hpp"
 #include "mc2/executor/verify.hpp"
+#include "mc2/planner/cutting.hpp"
 #include "support/counts.hpp"
 #include "support/oracle.hpp"
 #include "support/prepare.hpp"
@@ -425,6 +426,20 @@ TEST(UnequalSplits, OtherVariantsThanDirectSayThatTheyHaveNone) {
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.error().code, ErrorCode::Unsupported);
   EXPECT_THAT(refused.error().message, ::testing::HasSubstr("\"push\" exchanges equal splits only"));
+}
+
+TEST(UnequalSplits, PlansForCountsNameVariantsThatTakeThem) {
+  const OpSpec op = op_of(OpKind::MatmulAllToAll, 64, 64, 2, 2);
+  const RandomProblem problem(op, 1, {.counts = Counts(4, 32)});
+  for (const char* link : {"shm", "100Gbit"}) {
+    const auto communicator = open(2, link);
+    CommunicatorOptions options;
+    options.link = parse_link(link).value();
+    for (const planner::Variant& variant : host::host_backend().variants(op, options))
+      EXPECT_EQ(testing::prepare_cut(*communicator, op, {{64}}, variant, problem.buffers(), {}).ok(),
+                planner::takes_counts(communicator->fingerprint(), variant))
+          << variant.text();
+  }
 }
 
 TEST(EqualSplits, AreAllThatABackendWithoutCountsTakes) {

@@ -180,6 +180,42 @@ TEST(Routing, ImbalanceKeepsEveryRanksRowsAndGivesOneRanksExpertsMore) {
   }
 }
 
+TEST(Routing, ManyRanksArePlannedQuicklyAndTooManyRefused) {
+  const OpSpec balanced{OpKind::AllToAllMatmul, kMaxCountedRanks * 64, 128, 128, DType::F32, kMaxCountedRanks};
+  const RoutedOp routed = with_imbalance(balanced, 1.5).value();
+  CostModel model = model_of(OpKind::AllToAllMatmul);
+  model.op = routed.op;
+  const Plan plan = make_plan(routed.op, model, {.alignment = 8, .min_block_rows = 8, .counts = routed.counts}).value();
+  EXPECT_TRUE(plan.makespan.us > 0);
+  OpSpec more = balanced;
+  more.world_size = kMaxCountedRanks * 2;
+  EXPECT_THAT(with_imbalance(more, 1).error().text(), HasSubstr("is 1 of 512 ranks; legal: up to 256"));
+  EXPECT_THAT(validate_counts(more, RowCounts(4, 1)).error().text(), HasSubstr("legal: up to 256"));
+  EXPECT_FALSE(validate_counts({.kind = OpKind::AllToAllMatmul}, RowCounts()).ok());
+}
+
+TEST(Routing, OnlyVariantsThatTakeCountsAreChosen) {
+  CostModel model = model_of(OpKind::AllToAllMatmul);
+  model.variants.push_back(model.variants.front());
+  model.variants.back().variant.name = "push";
+  model.variants.back().compute.curve = testing::affine(CurveAxis::Rows, 0, 0.01); // were it asked
+  const PlanOptions options{.counts = RowCounts(16, 32)};
+  EXPECT_EQ(make_plan(model.op, model, {}).value().variant.name, "push");
+  EXPECT_EQ(make_plan(model.op, model, options).value().variant.name, "direct");
+  EXPECT_EQ(predict_cut(model.op, model, {{32, 32}}, options.counts).value().variant.name, "direct");
+  model.fingerprint.fields["backend"] = "cuda";
+  EXPECT_EQ(make_plan(model.op, model, options).error().code, ErrorCode::Infeasible);
+}
+
+TEST(Routing, LengthsThatWereNotMeasuredAreTold) {
+  CostModel model = model_of(OpKind::MatmulAllToAll);
+  model.variants.front().compute.curve.valid_min_x = 16;
+  model.variants.front().compute.curve.valid_max_x = 64;
+  EXPECT_LT(predict_cut(model.op, model, {{32, 32}}).value().makespan.provenance, Provenance::Extrapolated);
+  EXPECT_EQ(predict_cut(model.op, model, {{32, 32}}, RowCounts(16, 34)).value().makespan.provenance,
+            Provenance::Extrapolated); // 2 rows of the second block
+}
+
 TEST(Routing, BadInputIsNamed) {
   const OpSpec op{OpKind::AllToAllMatmul, 256, 8, 8, DType::F32, 4};
   EXPECT_THAT(validate_counts(op, RowCounts(9, 1)).error().text(), HasSubstr("are 9; 4 ranks have 16"));

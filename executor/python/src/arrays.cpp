@@ -133,6 +133,9 @@ struct AllCounts {
   /// Refuses other than one row for each rank of one number for each expert of all ranks.
   AllCounts(const planner::OpSpec& op, const Arrays& arrays) {
     if (!arrays.counts) return;
+    const auto takes_counts = [](const planner::OpTraits& traits) { return traits.takes_counts; };
+    if (!takes_counts(planner::traits_of(op.kind)))
+      refuse("counts", "are given; " + planner::kinds_with(takes_counts) + " take them, not " + op.text());
     const auto ranks = static_cast<std::size_t>(op.world_size), experts = static_cast<std::size_t>(op.experts_per_rank);
     sent = *arrays.counts;
     const bool is_whole = sent.size() == ranks &&
@@ -140,6 +143,11 @@ struct AllCounts {
     if (!is_whole)
       refuse("counts", "must be " + std::to_string(ranks) + " rows of " + std::to_string(ranks * experts) +
                            " numbers: what each rank sends each " + (experts > 1 ? "expert" : "rank"));
+    for (const auto& row : sent)
+      for (const std::int64_t count : row)
+        if (count < 0 || count > op.m / op.world_size)
+          refuse("counts", "name " + std::to_string(count) +
+                               " rows; legal: 0 to m / ranks = " + std::to_string(op.m / op.world_size));
     received.assign(ranks, {});
     for (std::size_t to = 0; to < ranks; ++to)
       for (const auto& from : sent)
@@ -154,7 +162,7 @@ struct AllCounts {
     buffers.receive_counts = received[rank];
     shapes.a.rows = std::reduce(sent[rank].begin(), sent[rank].end(), std::int64_t{0});
     shapes.c.rows = std::reduce(received[rank].begin(), received[rank].end(), std::int64_t{0});
-    if (shapes.residual.element_count() > 0) shapes.residual = shapes.c;
+    if (shapes.residual.columns > 0) shapes.residual = shapes.c;
   }
 };
 

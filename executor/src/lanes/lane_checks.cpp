@@ -73,7 +73,7 @@ std::int64_t packed_b_bytes(const StageList& list) noexcept {
     for (const Stage& stage : list.stages)
       columns += planner::ceil_div(stage.row_count, kPackedMultiple) * kPackedMultiple;
   }
-  return columns * list.op.k * planner::size_bytes(list.op.dtype);
+  return list.op.experts_per_rank * columns * list.op.k * planner::size_bytes(list.op.dtype);
 }
 
 Result<void> check_memory(std::int64_t needed_bytes) {

@@ -113,10 +113,15 @@ Result<store::PlanRequest> PlanCommand::request(const std::optional<planner::Cos
   if (!request_file.empty()) {
     MC2_TRY(op.given.none_beside("--request", "operator"));
     MC2_TRY(planning.given.none_beside("--request", "options"));
+    for (const auto& [is_given, option] :
+         {std::pair(imbalance.has_value(), "--imbalance"), {!counts_file.empty(), "--counts"}})
+      if (is_given)
+        return Error{ErrorCode::InvalidSpec, option, "cannot be combined with --request, which has counts of its own"};
     return read_document(request_file, store::decode_request);
   }
   OpOptions asked = op;
   if (model && topology_file.empty()) asked.complete_with(model->op);
+  if (!counts_file.empty()) asked.m = op.m; // which the counts say, not the model
   MC2_ASSIGN(const auto routing, this->routing(asked));
   MC2_ASSIGN(auto request, planning.request(routing.op));
   request.options.counts = routing.counts;
@@ -205,13 +210,14 @@ Result<planner::Plan> PlanCommand::plan_balanced(const store::PlanRequest& reque
   store::PlanRequest balanced = request;
   balanced.options.counts.clear();
   const auto mean = std::reduce(counts.begin(), counts.end(), std::int64_t{0}) / request.op.world_size;
-  balanced.op.m = std::max(step, mean / step * step);
+  balanced.op.m = planner::ceil_div(mean, step) * step;
   About about;
   return plan(balanced, model, about);
 }
 
 std::vector<std::string> PlanCommand::skew_notes(const planner::Plan& found, const store::PlanRequest& request,
                                                  const std::optional<planner::CostModel>& model) const {
+  if (is_anchored) return {}; // the machine would be timed for another m
   const auto balanced = plan_balanced(request, model);
   if (!balanced || !(balanced.value().makespan.us > 0)) return {};
   return {"skew: with all experts alike it takes " + time_text(balanced.value().makespan.us) + ", so an imbalance of " +

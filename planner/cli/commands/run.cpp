@@ -49,8 +49,12 @@ struct RunCommand {
   [[nodiscard]] Result<void> check_asked() const;
   [[nodiscard]] Result<store::Layers> open_asked(const planner::Fingerprint& here) const;
   [[nodiscard]] Error with_advice_on_counts(const Error& missing) const;
-  /// The plan with what is predicted of it for the counts, where its model is at hand.
+  /// The plan with what is predicted of it for the counts, where its model is at hand. A prediction for other counts
+  /// goes; that for full pairs, which is the most, stays.
   [[nodiscard]] planner::Plan with_counts(planner::Plan plan, store::Layers* layers) const;
+  /// Errors: as finder::find_model and finder::with_prediction.
+  [[nodiscard]] Result<planner::Plan> predict_for(const planner::RowCounts& wanted, const planner::Plan& plan,
+                                                  store::Layers* layers) const;
   [[nodiscard]] Result<std::optional<planner::Plan>> named_plan() const;
   [[nodiscard]] store::Measurement measurement_of(const profiler::Contender& raced, const planner::Plan& plan,
                                                   store::Layers& layers) const;
@@ -122,18 +126,33 @@ Error RunCommand::with_advice_on_counts(const Error& missing) const {
 }
 
 planner::Plan RunCommand::with_counts(planner::Plan plan, store::Layers* layers) const {
-  if (counts.rows.empty() || layers == nullptr || plan.counts == counts.by_rank()) return plan;
+  const planner::RowCounts wanted = counts.rows.empty() ? planner::RowCounts() : counts.by_rank();
+  if (plan.counts == wanted) return plan;
+  const auto predicted = predict_for(wanted, plan, layers);
+  if (!predicted && plan.counts.empty()) return plan;
+  if (!predicted)
+    return planner::unpredicted_plan(plan.op, plan.fingerprint, plan.variant, plan.cut, plan.schedule).value();
+  // What runs is the plan; of the prediction's timeline what fits it.
+  planner::Plan told = predicted.value();
+  told.strategy = plan.strategy, told.reason = plan.reason, told.validation = plan.validation;
+  told.variant = plan.variant, told.cut = plan.cut;
+  if (told.schedule != plan.schedule) told.timeline = {};
+  told.schedule = plan.schedule;
+  return told;
+}
+
+Result<planner::Plan> RunCommand::predict_for(const planner::RowCounts& wanted, const planner::Plan& plan,
+                                              store::Layers* layers) const {
+  if (layers == nullptr) return Error{ErrorCode::NotFound, "store", "there is none"};
   finder::PlanQuestion question{.op = plan.op,
                                 .machine = plan.fingerprint,
                                 .options = planner::default_options_on(plan.fingerprint),
                                 .variant = plan.variant,
                                 .may_transfer = !no_transfer};
-  question.options->counts = counts.by_rank();
+  question.options->counts = wanted;
   finder::SharedLayers shared(*layers);
-  const auto found = finder::find_model({.given = {}, .kept = finder::kept_in(shared)}, question);
-  if (!found) return plan;
-  auto predicted = finder::with_prediction(plan, found.value(), question);
-  return predicted ? std::move(predicted).value() : std::move(plan);
+  MC2_ASSIGN(const auto found, finder::find_model({.given = {}, .kept = finder::kept_in(shared)}, question));
+  return finder::with_prediction(plan, found, question);
 }
 
 /// Beside what is predicted of the uncut parts now, where the operator's model is at hand.

@@ -256,11 +256,12 @@ std::string model_csv(const LlmPlan& plan) {
 
 std::string model_shapes(const finder::LlmQuestion& asked, std::span<const LlmSite> sites) {
   std::set<planner::OpSpec> known;
-  std::string text = "op,m,n,k,dtype,ranks\n";
+  std::string text = "op,m,n,k,dtype,ranks,experts_per_rank\n";
   const auto add = [&](const planner::OpSpec& op) {
     if (!known.insert(op).second) return;
     text += std::string(to_string(op.kind)) + "," + std::to_string(op.m) + "," + std::to_string(op.n) + "," +
-            std::to_string(op.k) + "," + std::string(to_string(op.dtype)) + "," + std::to_string(op.world_size) + "\n";
+            std::to_string(op.k) + "," + std::string(to_string(op.dtype)) + "," + std::to_string(op.world_size) + "," +
+            std::to_string(op.experts_per_rank) + "\n";
   };
   for (const LlmSite& site : sites) {
     if (!site.op) continue;

@@ -213,14 +213,15 @@ namespace {
 std::optional<double> distance(const json& item, const planner::OpSpec& op) {
   const bool cuts_rows = planner::cut_axis(op) == planner::CutAxis::Rows;
   planner::OpSpec listed = op;
-  const auto size = [&](const char* key) {
+  const auto size = [&](const char* key, std::int64_t absent) {
     return item.is_object() && item.contains("op") && item["op"].is_object() && item["op"].contains(key) &&
                    item["op"][key].is_number_integer()
                ? item["op"][key].get<std::int64_t>()
-               : 0;
+               : absent;
   };
-  listed.m = size("m");
-  listed.n = size("n");
+  listed.m = size("m", 0);
+  listed.n = size("n", 0);
+  listed.experts_per_rank = size("experts_per_rank", 1);
   if (!listed.validate() || !planner::has_same_block_costs(listed, op)) return std::nullopt;
   return cuts_rows ? planner::length_distance(listed.m, op.m) : planner::length_distance(listed.n, op.n);
 }

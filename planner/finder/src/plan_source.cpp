@@ -114,6 +114,9 @@ Result<FoundPlan> find_plan(std::span<const PlanSource> places, PlanQuestion que
 PlanSource given_plan(std::string name, planner::Plan plan) {
   return {name, [stored = unkept(std::move(plan)), name](const PlanQuestion& question) -> Result<FoundPlan> {
             if (stored.plan.op != question.op) return Error{ErrorCode::NotFound, "", "is for " + stored.plan.op.text()};
+            const planner::RowCounts asked = question.options ? question.options->counts : planner::RowCounts{};
+            if (stored.plan.counts != asked)
+              return Error{ErrorCode::NotFound, "", "is for other counts of rows between the ranks"};
             if (stored.plan.fingerprint != question.machine)
               return Error{
                   ErrorCode::Stale, "",

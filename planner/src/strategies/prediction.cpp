@@ -39,6 +39,9 @@ class RoutedBlocks {
   RoutedBlocks(const Problem& problem, const VariantCost& cost, const std::vector<std::int64_t>& rows,
                const std::vector<bool>& hands_over)
       : problem_(problem), cost_(cost), rows_(rows), hands_over_(hands_over) {
+    for_each_block([&](std::size_t block, std::int64_t first) {
+      most_sent_rows_.push_back(problem.routed->most_sent_rows(first, rows[block]));
+    });
     if (problem.traits.communicates_first()) return;
     std::vector<double> made_us(static_cast<std::size_t>(problem.routed->rank_count()));
     for_each_block([&](std::size_t block, std::int64_t first) {
@@ -54,7 +57,8 @@ class RoutedBlocks {
     if (local_count > 0) times.second_us.front() = problem_.local_us(cost_, rank);
     for_each_block([&](std::size_t block, std::int64_t first) {
       const std::int64_t length = rows_[block];
-      const double exchange_us = lane_us(block, problem_.routed->exchange_rows(rank, first, length), false);
+      const double exchanged = problem_.routed->exchange_rows(rank, first, length, most_sent_rows_[block]);
+      const double exchange_us = lane_us(block, exchanged, false);
       const bool computes_first = !problem_.traits.communicates_first();
       times.first_us[local_count + block] = computes_first ? made_us_[block] : exchange_us;
       times.second_us[local_count + block] = computes_first ? exchange_us : compute_us(rank, block, first);
@@ -79,7 +83,8 @@ class RoutedBlocks {
   const VariantCost& cost_;
   const std::vector<std::int64_t>& rows_;
   const std::vector<bool>& hands_over_;
-  std::vector<double> made_us_; ///< how much later than the block before
+  std::vector<double> most_sent_rows_; ///< by block
+  std::vector<double> made_us_;        ///< how much later than the block before
 };
 
 /// The times of the rank that takes longest.
@@ -265,14 +270,41 @@ void judge_lane(Estimate& estimate, const CostCurve& curve, const char* lane, do
   }
 }
 
+/// Lengths at which a lane's curve is read.
+struct ReadLengths {
+  double smallest = std::numeric_limits<double>::infinity(), largest = 0;
+  void add(double rows) {
+    if (rows == 0) return;
+    smallest = std::min(smallest, rows);
+    largest = std::max(largest, rows);
+  }
+};
+
+/// Of the compute and the communication lane.
+std::pair<ReadLengths, ReadLengths> read_lengths(const Problem& problem, const Cut& cut) {
+  ReadLengths compute, communication;
+  std::int64_t first = 0;
+  for (const std::int64_t length : cut.block_rows) {
+    const double most_sent = problem.routed ? problem.routed->most_sent_rows(first, length) : 0;
+    for (int rank = 0; problem.routed && rank < problem.routed->rank_count(); ++rank) {
+      compute.add(problem.routed->compute_rows(rank, first, length));
+      communication.add(problem.routed->exchange_rows(rank, first, length, most_sent));
+    }
+    if (!problem.routed) compute.add(static_cast<double>(length)), communication.add(static_cast<double>(length));
+    first += length;
+  }
+  return {compute, communication};
+}
+
 Estimate judged_estimate(const Problem& problem, const VariantCost& cost, const Cut& cut) {
-  const auto [smallest, largest] = std::minmax_element(cut.block_rows.begin(), cut.block_rows.end());
-  const auto small_rows = static_cast<double>(*smallest), large_rows = static_cast<double>(*largest);
+  const auto [compute, communication] = read_lengths(problem, cut);
   Estimate estimate;
   estimate.provenance = Provenance::Measured;
-  judge_lane(estimate, cost.compute.curve, "compute", small_rows, large_rows);
-  judge_lane(estimate, cost.communication.curve, "communication", small_rows * problem.message_bytes_per_unit,
-             large_rows * problem.message_bytes_per_unit);
+  if (compute.largest > 0) judge_lane(estimate, cost.compute.curve, "compute", compute.smallest, compute.largest);
+  if (communication.largest > 0)
+    judge_lane(estimate, cost.communication.curve, "communication",
+               communication.smallest * problem.message_bytes_per_unit,
+               communication.largest * problem.message_bytes_per_unit);
   if (cost.local_compute) {
     const auto rows = static_cast<double>(problem.rows);
     judge_lane(estimate, *cost.local_compute, "local compute", rows, rows);
@@ -336,8 +368,9 @@ SerialParts Problem::routed_serial_parts(const VariantCost& cost) const {
            ((traits.has_local_part ? local_us(cost, rank) : 0) + (computed > 0 ? compute_us(cost, computed) : 0));
   };
   for (int rank = 0; rank < routed->rank_count(); ++rank) made_us = std::max(made_us, part_us(rank));
+  const double most_sent = routed->most_sent_rows(0, rows);
   for (int rank = 0; rank < routed->rank_count(); ++rank) {
-    const double exchanged = routed->exchange_rows(rank, 0, rows);
+    const double exchanged = routed->exchange_rows(rank, 0, rows, most_sent);
     const SerialParts parts{traits.communicates_first() ? part_us(rank) : made_us,
                             exchanged > 0 ? communication_us(cost, exchanged) : 0};
     if (parts.compute_us + parts.communication_us > slowest.compute_us + slowest.communication_us) slowest = parts;

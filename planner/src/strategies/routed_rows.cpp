@@ -1,6 +1,7 @@
 #include "strategies/routed_rows.hpp"
 
 #include <algorithm>
+#include <functional>
 
 namespace mc2::planner::strategies {
 
@@ -34,6 +35,8 @@ RoutedRows::RoutedRows(const OpSpec& op, std::span<const std::int64_t> counts)
   }
   for (Rank& rank : ranks_)
     for (Pairs* pairs : {&rank.multiplied, &rank.received, &rank.sent}) pairs->sort();
+  std::ranges::sort(ranks_, std::less{}); // all but NaN have an order, and no count is
+  ranks_.erase(std::unique(ranks_.begin(), ranks_.end()), ranks_.end());
 }
 
 double RoutedRows::compute_rows(int rank, std::int64_t first, std::int64_t length) const noexcept {
@@ -42,11 +45,15 @@ double RoutedRows::compute_rows(int rank, std::int64_t first, std::int64_t lengt
 
 double RoutedRows::local_rows(int rank) const noexcept { return ranks_[static_cast<std::size_t>(rank)].local; }
 
-double RoutedRows::exchange_rows(int rank, std::int64_t first, std::int64_t length) const noexcept {
-  double most = ranks_[static_cast<std::size_t>(rank)].received.rows(first, length);
-  if (most == 0) return 0;
+double RoutedRows::most_sent_rows(std::int64_t first, std::int64_t length) const noexcept {
+  double most = 0;
   for (const Rank& each : ranks_) most = std::max(most, each.sent.rows(first, length));
   return most / exchange_shards_;
+}
+
+double RoutedRows::exchange_rows(int rank, std::int64_t first, std::int64_t length, double most_sent) const noexcept {
+  const double received = ranks_[static_cast<std::size_t>(rank)].received.rows(first, length) / exchange_shards_;
+  return received == 0 ? 0 : std::max(received, most_sent);
 }
 
 } // namespace mc2::planner::strategies

@@ -10,7 +10,7 @@ namespace mc2::planner::strategies {
 
 /// How many rows each rank has in a block where ranks have unequally many for each other, in rows of the cut axis: so
 /// many rows of every pair would be as many. A block [first, first + length) takes those rows of every pair, as far as
-/// the pair has them. docs/cost_model.md §4.
+/// the pair has them. Ranks that have the same rows are one here. docs/cost_model.md §4.
 class RoutedRows {
  public:
   /// Legal ones, not empty.
@@ -22,7 +22,10 @@ class RoutedRows {
   /// Of the rank's own, where they need no communication.
   [[nodiscard]] double local_rows(int rank) const noexcept;
   /// As many as the rank receives; or as the busiest sender sends, whom it waits for.
-  [[nodiscard]] double exchange_rows(int rank, std::int64_t first, std::int64_t length) const noexcept;
+  /// @param most_sent most_sent_rows() of the block
+  [[nodiscard]] double exchange_rows(int rank, std::int64_t first, std::int64_t length,
+                                     double most_sent) const noexcept;
+  [[nodiscard]] double most_sent_rows(std::int64_t first, std::int64_t length) const noexcept;
 
  private:
   /// Some pairs' counts. Their rows up to x are the sum of min(count, x).
@@ -33,6 +36,7 @@ class RoutedRows {
     [[nodiscard]] double rows(std::int64_t first, std::int64_t length) const noexcept {
       return up_to(first + length) - up_to(first);
     }
+    auto operator<=>(const Pairs&) const = default;
 
    private:
     [[nodiscard]] double up_to(std::int64_t x) const noexcept;
@@ -42,6 +46,7 @@ class RoutedRows {
   struct Rank {
     Pairs multiplied, received, sent;
     double local = 0;
+    auto operator<=>(const Rank&) const = default;
   };
 
   std::vector<Rank> ranks_;

@@ -310,6 +310,10 @@ Result<std::string> Store::put_model(const planner::CostModel& model, const std:
 Result<std::string> Store::put_plan(const planner::Plan& plan, const std::string& purpose,
                                     const std::string& created_at, const MayReplace& may_replace) {
   MC2_TRY(require_fit_purpose(purpose));
+  if (!plan.counts.empty())
+    return Error{
+        ErrorCode::InvalidSpec, "counts",
+        "are what the plan was made for; kept plans answer whoever has other counts, too, so keep it as a file"};
   Record record = make_record(plan.op, plan.fingerprint, encode(plan), created_at);
   record.key.purpose = purpose;
   MC2_TRY(require_readable_back(plan, record.document));

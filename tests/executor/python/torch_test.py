@@ -259,6 +259,82 @@ class RanksTest(Refusals):
                 with self.subTest(is_sequence_parallel=is_sequence_parallel):
                     torch.testing.assert_close(losses[1], losses[0], rtol=1e-4, atol=1e-5)
 
+    def routed(self, experts, top_k, seed=0, tokens=50):
+        """Every rank's x, chosen experts and weights, and all experts' matrices, the same everywhere."""
+        generator = torch.Generator().manual_seed(seed)
+        popular = torch.rand(RANKS * experts, generator=generator) ** 3
+        popular[0] = 0  # an expert that nobody wants
+        return [
+            {
+                "x": torch.randn(tokens + 7 * rank, 8, generator=generator),
+                "experts": torch.multinomial(popular.expand(tokens + 7 * rank, -1), top_k, generator=generator),
+                "weights": torch.rand(tokens + 7 * rank, top_k, generator=generator),
+            }
+            for rank in range(RANKS)
+        ], torch.randn(RANKS * experts, 8, 12, generator=generator), torch.randn(RANKS * experts, 12, 8, generator=generator)
+
+    @staticmethod
+    def mixture(x, experts, weights, w_up, w_down):
+        """The definition, token by token."""
+        rows = []
+        for token, chosen, shares in zip(x, experts, weights):
+            rows.append(sum(torch.nn.functional.silu(token @ w_up[e]) @ w_down[e] * share for e, share in zip(chosen, shares)))
+        return torch.stack(rows)
+
+    def test_a_mixture_of_experts_is_its_definition_and_so_are_its_gradients(self):
+        for experts, top_k, has_plan in ((1, 1, False), (3, 2, True), (4, 3, False)):
+            mc2.torch.forget()
+            of_ranks, w_up, w_down = self.routed(experts, top_k)
+            own = slice(RANK * experts, (RANK + 1) * experts)
+            counts = [torch.bincount(r["experts"].flatten(), minlength=RANKS * experts).view(RANKS, experts) for r in of_ranks]
+            if has_plan:
+                pair = mc2.torch.experts._rounded(int(torch.stack(counts).sum(2).max()))
+                for kind, n, k in (("all_to_all_matmul", 12, 8), ("matmul_all_to_all", 8, 12)):
+                    fuse(kind, [pair // 3, pair - pair // 3], m=pair * RANKS, n=n, k=k)
+            mine = {name: tensor.clone() for name, tensor in of_ranks[RANK].items()}
+            parts = [w_up[own].clone(), w_down[own].clone()]
+            for tensor in (mine["x"], mine["weights"], *parts):
+                tensor.requires_grad_()
+            y = mc2.torch.moe_layer(*mine.values(), *parts)
+            if has_plan:
+                self.assertEqual(len(chosen()[0]), 2)
+            whole = [{name: tensor.clone() for name, tensor in r.items()} for r in of_ranks]
+            for tensor in (w_up, w_down, *(r["x"] for r in whole), *(r["weights"] for r in whole)):
+                tensor.requires_grad_()
+            expected = [self.mixture(r["x"], r["experts"], r["weights"], w_up, w_down) for r in whole]
+            torch.testing.assert_close(y, expected[RANK], rtol=1e-4, atol=1e-4)
+            torch.stack([(each * each).sum() for each in expected]).sum().backward()
+            (y * y).sum().backward()
+            torch.testing.assert_close(mine["x"].grad, whole[RANK]["x"].grad, rtol=1e-3, atol=1e-3)
+            torch.testing.assert_close(mine["weights"].grad, whole[RANK]["weights"].grad, rtol=1e-3, atol=1e-3)
+            torch.testing.assert_close(parts[0].grad, w_up.grad[own], rtol=1e-3, atol=1e-3)
+            torch.testing.assert_close(parts[1].grad, w_down.grad[own], rtol=1e-3, atol=1e-3)
+
+    def test_rows_lie_by_expert_and_come_back_to_their_places(self):
+        counts = [[1, 2, 3, 0], [0, 4, 1, 1], [2, 0, 0, 5]][RANK][: 2 * RANKS] + [0] * (2 * RANKS - 4)
+        x = torch.arange(sum(counts), dtype=torch.float32)[:, None] + 100 * RANK + torch.zeros(1, 2)
+        w = torch.eye(2).expand(2, 2, 2).contiguous()
+        routing = mc2.torch.route(counts, w)
+        y = mc2.torch.moe_dispatch_matmul(x, w, routing)
+        if RANKS == 2:
+            arrived = {0: [0, 1, 2, 100, 101, 102, 103], 1: [3, 4, 5, 104, 105]}[RANK]
+            self.assertEqual(y[:, 0].tolist(), arrived)
+        self.assertEqual(mc2.torch.moe_matmul_combine(y, w, routing).tolist(), x.tolist())
+
+    def test_routings_that_cannot_be_are_refused_on_all_ranks(self):
+        w = torch.zeros(2, 3, 4)
+        good = [1] * (2 * RANKS)
+        wrong = [1, -5] + [0] * (2 * RANKS - 2)
+        self.refused("invalid_spec", "counts", mc2.torch.route, wrong if RANK == 0 else good, w)
+        self.refused("invalid_spec", "counts", mc2.torch.route, good + [1] if RANK == 1 else good, w)
+        self.refused("invalid_spec", "w", mc2.torch.route, good, torch.zeros(3 if RANK == 1 else 2, 3, 4))
+        routing = mc2.torch.route(good, w)
+        self.refused("invalid_spec", "x", mc2.torch.moe_dispatch_matmul, torch.zeros(3, 3), w, routing)
+        self.refused("invalid_spec", "w", mc2.torch.moe_dispatch_matmul, torch.zeros(2 * RANKS, 4), w, routing)
+        experts = torch.full((4, 2), 2 * RANKS if RANK == 1 else 0)
+        with self.assertRaises(mc2.Error):
+            mc2.torch.moe_layer(torch.zeros(4, 3), experts, torch.ones(4, 2), w, torch.zeros(2, 4, 3))
+
     def test_what_is_wrong_is_named(self):
         x, w = matrices("matmul_all_reduce")
         call = mc2.torch.matmul_all_reduce
@@ -585,7 +661,9 @@ class JobsTest(Jobs):
     def test_three_ranks(self):
         self.run_job(3, *("RanksTest.test_" + name for name in (
             "fused_results_are_the_oracles", "gradients_are_those_of_the_whole_problem", "an_mlp_trains_as_its_whole_does",
-            "ranks_that_call_with_other_shapes_are_told_of_it", "subgroups_have_plans_of_their_own")))  # fmt: skip
+            "ranks_that_call_with_other_shapes_are_told_of_it", "subgroups_have_plans_of_their_own",
+            "a_mixture_of_experts_is_its_definition_and_so_are_its_gradients", "rows_lie_by_expert_and_come_back_to_their_places",
+            "routings_that_cannot_be_are_refused_on_all_ranks")))  # fmt: skip
 
     def test_without_a_job_the_group_is_named(self):
         import mc2.torch

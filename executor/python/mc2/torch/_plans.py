@@ -130,6 +130,20 @@ def execute(
     return _run_chosen(kind, group, x, w, _chosen(kind, group, x, w, m, False, epilogue), None, epilogue)
 
 
+def counted_blocks(kind: str, group: Group, x: torch.Tensor, w: torch.Tensor, m: int) -> list[int]:
+    """Blocks of the rows that two ranks may have for each other, m / ranks, by the plan of the kind without counts; all at once without
+    one, and on GPUs, where two blocks took 1.2 to 1.9 times as long (docs/gpu_results.md). Collective on the first call of a shape."""
+    whole = [m // group.size]
+    if settings.is_disabled or group.size == 1 or w.numel() == 0 or x.is_cuda:
+        return whole
+    key = ("counted", kind, group.name, x.device, x.dtype, m, w.shape[1], w.shape[0])
+    if key not in _choices:
+        problem = Problem(kind, group, x.device, x.dtype, m, w.shape[1], w.shape[0])
+        _choices[key] = _choose(problem, w, False, _epilogue.NONE)
+    chosen = _choices[key].eager
+    return chosen.blocks if isinstance(chosen, Schedule) else whole
+
+
 def execute_with_rows(group: Group, x: torch.Tensor, w: torch.Tensor, epilogue: Epilogue) -> tuple[torch.Tensor, torch.Tensor]:
     """all_gather_matmul, and the gathered rows [m, k]."""
     kind, m = "all_gather_matmul", x.shape[0] * group.size

@@ -15,8 +15,11 @@ namespace mc2::planner {
 /// what the router of a mixture of experts decides. Empty: m / ranks between any two.
 using RowCounts = std::vector<std::int64_t>;
 
-/// Errors: InvalidSpec (counts) for a kind that takes none, other than one count for every two ranks, and a count
-/// outside 0 to m / ranks, naming both ranks; no row at all.
+/// Of more ranks the counts would be more than a plan should hold.
+inline constexpr int kMaxCountedRanks = 256;
+
+/// Errors: InvalidSpec (counts) for a kind that takes none, more than kMaxCountedRanks ranks, other than one count for
+/// every two ranks, and a count outside 0 to m / ranks, naming both ranks; no row at all.
 [[nodiscard]] Result<void> validate_counts(const OpSpec& op, std::span<const std::int64_t> counts);
 
 /// How many times the mean of all ranks the busiest one multiplies; 1 without counts. The counts are legal.
@@ -32,7 +35,8 @@ struct RoutedOp {
 /// rest equally, and every rank has as many rows for experts as the others.
 /// @param balanced   m: the rows of a rank if all got as many
 /// @param imbalance  1 to the number of ranks, at which one rank gets all rows
-/// Errors: as OpSpec::validate; InvalidSpec (imbalance) outside its range and for a kind that takes no counts.
+/// Errors: as OpSpec::validate; InvalidSpec (imbalance) outside its range, for a kind that takes no counts, and for
+/// more than kMaxCountedRanks ranks.
 [[nodiscard]] Result<RoutedOp> with_imbalance(const OpSpec& balanced, double imbalance);
 
 } // namespace mc2::planner

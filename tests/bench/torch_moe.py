@@ -1,0 +1,123 @@
+"""A mixture of experts' layer by mc2.torch.moe_layer and by PyTorch's own calls, on GPUs.
+
+    torchrun --nproc-per-node 2 tests/bench/torch_moe.py
+
+The latter are what programs write by hand: all_to_all_single of the rows sorted by expert, a permutation, a matmul for each
+expert, the way back. Both are compared with each other and, on a small layer, with the definition in double precision; then
+they are called in turn, eagerly and without gradients. Rank 0 prints a CSV: medians in us of the slower rank's times.
+"""
+
+import os
+import statistics
+
+import torch
+import torch.distributed as dist
+
+import mc2.torch
+
+ROUNDS, WARMUPS = 21, 4
+TOLERANCE = 0.03  # of bf16's sums, relative to the largest
+# tokens of a rank, experts of a token, experts of a rank, hidden size, inner size, how much oftener rank 0's experts are wanted
+LAYERS = [(4096, 2, 4, 4096, 14336, 1), (8192, 6, 16, 2048, 1408, 1), (8192, 6, 16, 2048, 1408, 2), (4096, 8, 32, 7168, 2048, 1),
+          (512, 8, 32, 7168, 2048, 1)]
+
+
+def everyones(tensor):
+    gathered = [torch.empty_like(tensor) for _ in range(dist.get_world_size())]
+    dist.all_gather(gathered, tensor.contiguous())
+    return gathered
+
+
+class Layer:
+    def __init__(self, tokens, top_k, experts, hidden, inner, popularity, dtype=torch.bfloat16):
+        own, shared = (torch.Generator("cuda").manual_seed(seed) for seed in (dist.get_rank(), 99))
+        wanted = torch.rand(dist.get_world_size() * experts, generator=shared, device="cuda") + 0.2
+        wanted[:experts] *= popularity
+        random = lambda *shape: torch.randn(shape, generator=own, device="cuda")
+        self.x = random(tokens, hidden).to(dtype)
+        self.chosen = torch.multinomial(wanted.expand(tokens, -1), top_k, generator=own)
+        self.weights = torch.rand(tokens, top_k, generator=own, device="cuda")
+        self.up = (random(experts, hidden, inner) / hidden**0.5).to(dtype)
+        self.down = (random(experts, inner, hidden) / inner**0.5).to(dtype)
+
+    def fused(self):
+        return mc2.torch.moe_layer(self.x, self.chosen, self.weights, self.up, self.down)
+
+    def by_hand(self):
+        ranks, experts = dist.get_world_size(), len(self.up)
+        chosen = self.chosen.flatten()
+        order = chosen.argsort(stable=True)
+        counts = torch.bincount(chosen, minlength=ranks * experts)
+        received = torch.empty_like(counts)
+        dist.all_to_all_single(received, counts)
+        table = torch.stack([counts, received]).cpu().view(2, ranks, experts)
+        sent, got = (side.sum(1).tolist() for side in table)
+        token = order // self.chosen.shape[1]
+        arrived = self.x.new_empty((sum(got), self.x.shape[1]))
+        dist.all_to_all_single(arrived, self.x[token], got, sent)
+        expert_of = torch.arange(experts).repeat(ranks).repeat_interleave(table[1].flatten())
+        places, lengths = expert_of.argsort(stable=True).cuda(), torch.bincount(expert_of, minlength=experts).tolist()
+        rows = torch.nn.functional.silu(self.multiply(arrived[places], self.up, lengths))
+        product = self.multiply(rows, self.down, lengths)
+        back = torch.empty_like(product)
+        back[places] = product
+        returned = product.new_empty((len(token), product.shape[1]))
+        dist.all_to_all_single(returned, back, sent, got)
+        return torch.zeros_like(self.x).index_add(0, token, returned * self.weights.flatten()[order, None].to(returned.dtype))
+
+    @staticmethod
+    def multiply(rows, matrices, lengths):
+        out = rows.new_empty((len(rows), matrices.shape[2]))
+        for part, matrix, product in zip(rows.split(lengths), matrices, out.split(lengths)):
+            torch.mm(part, matrix, out=product)
+        return out
+
+    def definition(self):
+        up, down = (torch.cat(everyones(side.double())) for side in (self.up, self.down))
+        rows = []
+        for token, chosen, weights in zip(self.x.double(), self.chosen.tolist(), self.weights.double()):
+            rows.append(sum(torch.nn.functional.silu(token @ up[e]) @ down[e] * weight for e, weight in zip(chosen, weights)))
+        return torch.stack(rows)
+
+
+def require_near(found, expected, tolerance, name):
+    error = ((found.double() - expected.double()).abs().max() / expected.double().abs().max()).item()
+    if not error < tolerance:
+        raise SystemExit(f"rank {dist.get_rank()}: {name} is wrong by {error:.3g}")
+
+
+def time_us(call):
+    dist.barrier()
+    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    torch.cuda.synchronize()
+    start.record()
+    call()
+    end.record()
+    torch.cuda.synchronize()
+    slowest = torch.tensor([1000 * start.elapsed_time(end)], device="cuda")
+    dist.all_reduce(slowest, op=dist.ReduceOp.MAX)
+    return slowest.item()
+
+
+def main():
+    torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+    dist.init_process_group("nccl")
+    small = Layer(64, 2, 3, 32, 48, 2, torch.float32)
+    for name in ("fused", "by_hand"):
+        require_near(getattr(small, name)(), small.definition(), 1e-5, name)
+    lines = ["tokens,top_k,experts_a_rank,hidden,inner,popularity,moe_layer_us,by_hand_us,by_hand / moe_layer"]
+    for sizes in LAYERS:
+        layer = Layer(*sizes)
+        with torch.no_grad():
+            require_near(layer.fused(), layer.by_hand(), TOLERANCE, "moe_layer")
+            rounds = [(time_us(layer.fused), time_us(layer.by_hand)) for _ in range(ROUNDS + WARMUPS)][WARMUPS:]
+        fused, by_hand = (statistics.median(side) for side in zip(*rounds))
+        ratio = statistics.median(apart / together for together, apart in rounds)
+        lines.append(",".join(map(str, sizes)) + f",{fused:.0f},{by_hand:.0f},{ratio:.2f}")
+    if dist.get_rank() == 0:
+        print("\n".join(lines), flush=True)
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()
