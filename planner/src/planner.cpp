@@ -219,6 +219,13 @@ Result<Plan> make_plan(const OpSpec& op, const CostModel& model, const PlanOptio
 Result<Plan> predict_cut(const OpSpec& op, const CostModel& model, const Variant& variant, const Cut& cut,
                          const RowCounts& counts) {
   MC2_TRY(validate_given(op, model, cut, counts));
+  if (!counts.empty()) {
+    if (!takes_counts(model.fingerprint, variant))
+      return Error{ErrorCode::Infeasible, "counts",
+                   "are given, and variant '" + variant.name + "' exchanges equal splits only"};
+    MC2_ASSIGN(const auto counted, with_counted_variants(model));
+    if (counted.variants.size() < model.variants.size()) return predict_cut(op, counted, variant, cut, counts);
+  }
   for (const auto& cost : model.variants)
     if (cost.variant == variant) return predict_given(op, model, cost, cut, counts);
   return unknown_variant(variant);

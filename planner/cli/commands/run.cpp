@@ -128,17 +128,14 @@ Error RunCommand::with_advice_on_counts(const Error& missing) const {
 planner::Plan RunCommand::with_counts(planner::Plan plan, store::Layers* layers) const {
   const planner::RowCounts wanted = counts.rows.empty() ? planner::RowCounts() : counts.by_rank();
   if (plan.counts == wanted) return plan;
-  const auto predicted = predict_for(wanted, plan, layers);
-  if (!predicted && plan.counts.empty()) return plan;
-  if (!predicted)
-    return planner::unpredicted_plan(plan.op, plan.fingerprint, plan.variant, plan.cut, plan.schedule).value();
-  // What runs is the plan; of the prediction's timeline what fits it.
-  planner::Plan told = predicted.value();
-  told.strategy = plan.strategy, told.reason = plan.reason, told.validation = plan.validation;
-  told.variant = plan.variant, told.cut = plan.cut;
-  if (told.schedule != plan.schedule) told.timeline = {};
-  told.schedule = plan.schedule;
-  return told;
+  auto predicted = predict_for(wanted, plan, layers);
+  if (predicted && predicted.value().schedule == plan.schedule) {
+    predicted.value().validation.reset(); // of other rows
+    predicted.value().reason = "the plan's blocks, foretold for the rows that are exchanged now";
+    return std::move(predicted).value();
+  }
+  if (plan.counts.empty()) return plan;
+  return planner::unpredicted_plan(plan.op, plan.fingerprint, plan.variant, plan.cut, plan.schedule).value();
 }
 
 Result<planner::Plan> RunCommand::predict_for(const planner::RowCounts& wanted, const planner::Plan& plan,

@@ -270,11 +270,12 @@ void judge_lane(Estimate& estimate, const CostCurve& curve, const char* lane, do
   }
 }
 
-/// Lengths at which a lane's curve is read.
+/// Lengths at which a lane's curve is read, without those that take a small part of its time.
 struct ReadLengths {
   double smallest = std::numeric_limits<double>::infinity(), largest = 0;
-  void add(double rows) {
-    if (rows == 0) return;
+  void add(double rows, double all_rows) {
+    constexpr double kSmallPart = 0.02;
+    if (rows == 0 || rows < kSmallPart * all_rows) return;
     smallest = std::min(smallest, rows);
     largest = std::max(largest, rows);
   }
@@ -284,13 +285,22 @@ struct ReadLengths {
 std::pair<ReadLengths, ReadLengths> read_lengths(const Problem& problem, const Cut& cut) {
   ReadLengths compute, communication;
   std::int64_t first = 0;
+  double most_computed = 0, most_exchanged = 0; // by one rank
+  const double all_sent = problem.routed ? problem.routed->most_sent_rows(0, problem.rows) : 0;
+  for (int rank = 0; problem.routed && rank < problem.routed->rank_count(); ++rank) {
+    most_computed = std::max(most_computed, problem.routed->compute_rows(rank, 0, problem.rows));
+    most_exchanged = std::max(most_exchanged, problem.routed->exchange_rows(rank, 0, problem.rows, all_sent));
+  }
   for (const std::int64_t length : cut.block_rows) {
     const double most_sent = problem.routed ? problem.routed->most_sent_rows(first, length) : 0;
     for (int rank = 0; problem.routed && rank < problem.routed->rank_count(); ++rank) {
-      compute.add(problem.routed->compute_rows(rank, first, length));
-      communication.add(problem.routed->exchange_rows(rank, first, length, most_sent));
+      compute.add(problem.routed->compute_rows(rank, first, length), most_computed);
+      communication.add(problem.routed->exchange_rows(rank, first, length, most_sent), most_exchanged);
     }
-    if (!problem.routed) compute.add(static_cast<double>(length)), communication.add(static_cast<double>(length));
+    if (!problem.routed) {
+      compute.add(static_cast<double>(length), 0);
+      communication.add(static_cast<double>(length), 0);
+    }
     first += length;
   }
   return {compute, communication};

@@ -43,6 +43,9 @@ struct Record {
   std::string document;
 };
 
+/// Whether a plan may answer everybody, as "tuned" and "tuned VARIANT" do. Errors: InvalidSpec for one of counts.
+[[nodiscard]] Result<void> require_fit_counts(const planner::Plan& plan, std::string_view purpose);
+
 /// A record of a value that was just encoded. `purpose` stays empty outside the plan table.
 [[nodiscard]] Record make_record(const planner::OpSpec& op, const planner::Fingerprint& fingerprint,
                                  std::string document, const std::string& created_at);

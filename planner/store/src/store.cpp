@@ -143,6 +143,17 @@ Result<void> require_fit_purpose(const std::string& purpose) {
   return {};
 }
 
+} // namespace
+
+Result<void> require_fit_counts(const planner::Plan& plan, std::string_view purpose) {
+  if (plan.counts.empty() || !purpose.starts_with("tuned")) return {};
+  return Error{
+      ErrorCode::InvalidSpec, "counts",
+      "are what the plan was made for; tuned plans answer whoever has other counts, too, so keep it as a file"};
+}
+
+namespace {
+
 /// Samples as records of one document per batch. Errors: InvalidSpec.
 Result<std::vector<Record>> sample_records(const planner::OpSpec& op, const planner::Fingerprint& fingerprint,
                                            std::span<const planner::Sample> samples, const std::string& created_at) {
@@ -310,10 +321,7 @@ Result<std::string> Store::put_model(const planner::CostModel& model, const std:
 Result<std::string> Store::put_plan(const planner::Plan& plan, const std::string& purpose,
                                     const std::string& created_at, const MayReplace& may_replace) {
   MC2_TRY(require_fit_purpose(purpose));
-  if (!plan.counts.empty())
-    return Error{
-        ErrorCode::InvalidSpec, "counts",
-        "are what the plan was made for; kept plans answer whoever has other counts, too, so keep it as a file"};
+  MC2_TRY(require_fit_counts(plan, purpose));
   Record record = make_record(plan.op, plan.fingerprint, encode(plan), created_at);
   record.key.purpose = purpose;
   MC2_TRY(require_readable_back(plan, record.document));

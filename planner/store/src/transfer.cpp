@@ -176,7 +176,12 @@ Result<Entry> read_entry(const Fields& fields, Table table) {
   if (status.error) return *status.error;
   Entry entry{table, {}, {}};
   entry.fingerprint = value.fingerprint;
-  if constexpr (std::is_same_v<T, MeasurementRecord>)
+  if constexpr (std::is_same_v<T, planner::Plan>) {
+    const std::string purpose = fields["purpose"].text();
+    MC2_TRY(require_fit_counts(value, purpose));
+    entry.record = make_record(value.op, value.fingerprint, encode(value), created_at);
+    entry.record.key.purpose = purpose;
+  } else if constexpr (std::is_same_v<T, MeasurementRecord>)
     entry.record = make_record(value.measurement.op, value.fingerprint, encode(value), created_at);
   else
     entry.record = make_record(value.op, value.fingerprint, encode(value), created_at);
@@ -186,10 +191,7 @@ Result<Entry> read_entry(const Fields& fields, Table table) {
 Result<Entry> read_table_entry(const Node& node, Table table) {
   if (table == Table::Plan) {
     const Fields fields(node, {"created_at", "document", "purpose"});
-    const std::string purpose = fields["purpose"].text();
-    auto entry = read_entry<planner::Plan>(fields, table);
-    if (entry) entry.value().record.key.purpose = purpose;
-    return entry;
+    return read_entry<planner::Plan>(fields, table);
   }
   const Fields fields(node, {"created_at", "document"});
   switch (table) {

@@ -528,6 +528,17 @@ class RanksTest(Refusals):
         torch.relu(mc2.torch.matmul_all_reduce(x, w)).sum().backward()
         torch.testing.assert_close(compiled, (x.grad, w.grad))
 
+    def test_compiled_mixtures_of_experts_give_the_eager_ones_results(self):
+        if not hasattr(torch, "compile"):
+            self.skipTest("PyTorch 1.13 has no torch.compile")
+        layer = lambda *operands: mc2.torch.moe_layer(*operands) + 1
+        compiled = torch.compile(layer, backend="eager")
+        for seed in range(2):  # other rows in each
+            of_ranks, w_up, w_down = self.routed(3, 2, seed, tokens=20 + seed)
+            own = slice(RANK * 3, (RANK + 1) * 3)
+            operands = [*of_ranks[RANK].values(), w_up[own], w_down[own]]
+            torch.testing.assert_close(compiled(*operands), layer(*operands))
+
     def test_compiled_epilogues_give_the_eager_ones_results(self):
         if not hasattr(torch, "compile"):
             self.skipTest("PyTorch 1.13 has no torch.compile")

@@ -7,6 +7,7 @@ import typing
 
 import torch
 import torch.distributed as dist
+from torch.autograd.function import once_differentiable
 
 from ..errors import Error
 from . import _groups, _plans
@@ -15,6 +16,14 @@ from ._groups import Group, held
 _DISPATCH, _COMBINE = "all_to_all_matmul", "matmul_all_to_all"
 _MAX_EXPERTS = 4096  # of all ranks
 Activation = typing.Callable[[torch.Tensor], torch.Tensor]
+
+_Function = typing.TypeVar("_Function", bound=typing.Callable[..., typing.Any])
+
+
+def _uncompiled(function: _Function) -> _Function:
+    """torch.compile leaves a gap for it: how many rows there are differs from step to step."""
+    compiler = getattr(torch, "compiler", None)
+    return typing.cast(_Function, compiler.disable(function)) if hasattr(compiler, "disable") else function
 
 
 class Routing:
@@ -107,41 +116,52 @@ def _rounded(rows: int) -> int:
     return -(-max(rows, 1) // step) * step
 
 
+@_uncompiled
 def route(counts: torch.Tensor | typing.Sequence[int], w: torch.Tensor, group: typing.Any = None) -> Routing:
     """What the counts of all ranks come to: rows of this rank for each expert of all ranks, those of rank 0 first. Collective; moe_dispatch_matmul
     and moe_matmul_combine of one step share it. Raises Error on all ranks for counts that any of them cannot have."""
     found = _groups.resolve(group)
-    if not isinstance(w, torch.Tensor) or w.dim() != 3:
-        raise Error("invalid_spec", "w", "needs three dimensions: [experts of this rank, k, n]")
-    experts = w.shape[0]
+    if not isinstance(w, torch.Tensor) or w.dim() != 3 or w.shape[0] == 0:
+        raise Error("invalid_spec", "w", "needs three dimensions: [experts of this rank, k, n], at least one expert")
+    if w.is_cuda and found.backend == "gloo":
+        raise Error("unsupported", "group", "is of gloo, which exchanges tensors of the CPU; w is on a GPU")
+    experts, k, n = w.shape
     if found.size * experts > _MAX_EXPERTS:
         raise Error("invalid_spec", "w", f"has {experts} experts on each of {found.size} ranks; legal: up to {_MAX_EXPERTS} in all")
     device = w.device if found.backend != "gloo" else torch.device("cpu")
-    given = torch.as_tensor(counts, dtype=torch.int64).flatten().to(device)
+    given = torch.as_tensor(counts)
+    if given.is_floating_point() and given.numel() > 0:
+        raise Error("invalid_spec", "counts", f"are {given.dtype}; need whole numbers")
+    given = given.flatten().to(device, torch.int64)
     # Of one length whatever they are, so that what is wrong with one rank's is told to all.
-    mine = torch.zeros(2 + _MAX_EXPERTS, dtype=torch.int64, device=device)
-    mine[0], mine[1] = len(given), experts
-    mine[2 : 2 + min(len(given), _MAX_EXPERTS)] = given[:_MAX_EXPERTS]
+    facts = [len(given), experts, k, n, list(_plans.DTYPES).index(w.dtype) if w.dtype in _plans.DTYPES else -1]
+    start = len(facts)
+    mine = torch.zeros(start + _MAX_EXPERTS, dtype=torch.int64, device=device)
+    mine[:start] = torch.tensor(facts)
+    mine[start : start + min(len(given), _MAX_EXPERTS)] = given[:_MAX_EXPERTS]
     rows = [held(torch.empty_like(mine)) for _ in range(found.size)]
     dist.all_gather(rows, held(mine), group=found.handle)
-    all_rows = torch.stack(rows)[:, : 2 + found.size * experts].cpu()  # the one wait for the device
-    _check_lengths(all_rows[:, :2].tolist(), found.size)
-    table = all_rows[:, 2:].reshape(found.size, found.size, experts).tolist()
+    all_rows = torch.stack(rows)[:, : start + found.size * experts].cpu()  # the one wait for the device
+    _check_facts(all_rows[:, :start].tolist(), found.size)
+    table = all_rows[:, start:].reshape(found.size, found.size, experts).tolist()
     for sender, of_sender in enumerate(table):
         for number, count in enumerate(itertools.chain(*of_sender)):
             if count < 0:
-                raise Error("invalid_spec", "counts", f"rank {sender} has {count} rows for expert {number}; needs 0 or more")
+                raise Error("invalid_spec", "counts", f"rank {sender} has {count} rows for expert {number}; needs 0 or more, and -1 says "
+                            "that its tokens chose an expert that there is not")  # fmt: skip
     return Routing(found, table, w.device)
 
 
-def _check_lengths(of_ranks: list[list[int]], size: int) -> None:
-    for rank, (count, experts) in enumerate(of_ranks):
-        if experts != of_ranks[0][1]:
-            raise Error("invalid_spec", "w", f"rank {rank} has {experts} experts and rank 0 has {of_ranks[0][1]}; needs as many")
+def _check_facts(of_ranks: list[list[int]], size: int) -> None:
+    for rank, (count, experts, *others) in enumerate(of_ranks):
+        if [experts, *others] != of_ranks[0][1:]:
+            raise Error("invalid_spec", "w", f"rank {rank} has {experts} experts [{others[0]}, {others[1]}] and rank 0 {of_ranks[0][1]} "
+                        f"[{of_ranks[0][2]}, {of_ranks[0][3]}]; needs as many, of one type")  # fmt: skip
         if count != size * experts:
             raise Error("invalid_spec", "counts", f"rank {rank} gives {count} numbers; needs one for each of the {size * experts} experts")
 
 
+@_uncompiled
 def moe_dispatch_matmul(x: torch.Tensor, w: torch.Tensor, routing: Routing) -> torch.Tensor:
     """Rows of x [rows, k], packed by expert of all ranks, go to their experts' ranks, which multiply them by w [experts, k, n] of their own:
     [received rows, n], packed by expert, those of one expert by the rank that they are from."""
@@ -149,6 +169,7 @@ def moe_dispatch_matmul(x: torch.Tensor, w: torch.Tensor, routing: Routing) -> t
     return typing.cast(torch.Tensor, _Dispatch.apply(x, w, routing))
 
 
+@_uncompiled
 def moe_matmul_combine(y: torch.Tensor, w: torch.Tensor, routing: Routing) -> torch.Tensor:
     """Rows of y [received rows, k], as moe_dispatch_matmul gives them, times w [experts, k, n] of their experts, return to the ranks and places
     that they are from: [rows, n]."""
@@ -156,6 +177,7 @@ def moe_matmul_combine(y: torch.Tensor, w: torch.Tensor, routing: Routing) -> to
     return typing.cast(torch.Tensor, _Combine.apply(y, w, routing))
 
 
+@_uncompiled
 def moe_layer(
     x: torch.Tensor, experts: torch.Tensor, weights: torch.Tensor, w_up: torch.Tensor, w_down: torch.Tensor, group: typing.Any = None, *,
     activation: Activation = torch.nn.functional.silu,
@@ -272,32 +294,36 @@ def _combine(y: torch.Tensor, w: torch.Tensor, routing: Routing) -> torch.Tensor
 
 
 def _of_weights(rows: torch.Tensor, grads: torch.Tensor, counts: list[int]) -> torch.Tensor:
-    parts = zip(rows.split(counts), grads.split(counts))
-    return torch.stack([part.t() @ grad for part, grad in parts])
+    out = rows.new_empty((len(counts), rows.shape[1], grads.shape[1]))
+    for part, grad, product in zip(rows.split(counts), grads.split(counts), out):
+        torch.mm(part.t(), grad, out=product)
+    return out
 
 
 def _function(name: str, forward: typing.Any, backward: typing.Any) -> typing.Any:
-    return type(name, (torch.autograd.Function,), {"forward": staticmethod(forward), "backward": staticmethod(backward)})
+    """Gradients of gradients are refused: the matmuls write where they are told to."""
+    methods = {"forward": staticmethod(forward), "backward": staticmethod(once_differentiable(backward))}
+    return type(name, (torch.autograd.Function,), methods)
 
 
 def _forward_dispatch(ctx: typing.Any, x: torch.Tensor, w: torch.Tensor, routing: Routing) -> torch.Tensor:
     y, arrived = _dispatch(x, w, routing)
     ctx.routing = routing
-    ctx.save_for_backward(arrived, w)
+    ctx.save_for_backward(arrived if ctx.needs_input_grad[1] else None, w)
     return y
 
 
 def _backward_dispatch(ctx: typing.Any, grad: torch.Tensor) -> tuple[typing.Any, ...]:
     arrived, w = ctx.saved_tensors
     grad = grad.contiguous()
-    of_x = _combine(grad, w.transpose(1, 2), ctx.routing) if ctx.needs_input_grad[0] else None
+    of_x = _combine(grad, w.transpose(1, 2), ctx.routing)  # also where x needs none: the other ranks' may
     of_w = _of_weights(arrived, grad, ctx.routing.expert_rows) if ctx.needs_input_grad[1] else None
     return of_x, of_w, None
 
 
 def _forward_combine(ctx: typing.Any, y: torch.Tensor, w: torch.Tensor, routing: Routing) -> torch.Tensor:
     ctx.routing = routing
-    ctx.save_for_backward(y, w)
+    ctx.save_for_backward(y if ctx.needs_input_grad[1] else None, w)
     return _combine(y, w, routing)
 
 
