@@ -22,8 +22,8 @@ _Function = typing.TypeVar("_Function", bound=typing.Callable[..., typing.Any])
 
 def _uncompiled(function: _Function) -> _Function:
     """torch.compile leaves a gap for it: how many rows there are differs from step to step."""
-    compiler = getattr(torch, "compiler", None)
-    return typing.cast(_Function, compiler.disable(function)) if hasattr(compiler, "disable") else function
+    disable = getattr(getattr(torch, "compiler", None), "disable", None)
+    return function if disable is None else typing.cast(_Function, disable(function))
 
 
 class Routing:
