@@ -72,8 +72,8 @@ const py::array& checked(const py::handle& given, const Wanted& wanted, py::arra
   const bool is_matrix =
       array.ndim() == 2 && array.shape(0) == wanted.shape.rows && array.shape(1) == wanted.shape.columns;
   const std::int64_t part_rows = wanted.shape.rows / wanted.parts;
-  const bool is_stack = array.ndim() == 3 && array.shape(0) == wanted.parts && array.shape(1) == part_rows &&
-                        array.shape(2) == wanted.shape.columns;
+  const bool is_stack = wanted.parts > 1 && array.ndim() == 3 && array.shape(0) == wanted.parts &&
+                        array.shape(1) == part_rows && array.shape(2) == wanted.shape.columns;
   if (!is_vector && !is_matrix && !is_stack)
     refuse(wanted.field, "has shape " + shape_text(array) + "; needs (" +
                              (wanted.parts > 1 ? std::to_string(wanted.parts) + ", " + std::to_string(part_rows)

@@ -196,6 +196,7 @@ class NumpyTest(Refusals):
         self.refused("invalid_spec", "counts", self.prepare, op, [6], too_many, b, counts=[[7, 0, 0, 0, 0, 0]] * 3)
         self.refused("invalid_spec", "a[0]", self.prepare, op, [6], a, b, counts=[[1] * 6] * 3)
         self.refused("invalid_spec", "b[0]", self.prepare, op, [6], a, [x[0] for x in b], counts=counts)
+        self.refused("invalid_spec", "a[0]", self.prepare, op, [6], [x[None] for x in a], b, counts=counts)
 
     def test_a_is_gathered_for_the_ranks_that_want_it(self):
         op = mc2.OpSpec("all_gather_matmul", m=140, n=36, k=24, ranks=RANKS)
