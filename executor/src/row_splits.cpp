@@ -170,13 +170,26 @@ Result<void> check_splits_agree(const planner::OpSpec& op, std::span<const RankB
   return {};
 }
 
-Result<void> check_equal_splits(std::span<const RankBuffers> buffers) {
-  const bool are_equal = std::ranges::all_of(
-      buffers, [](const RankBuffers& rank) { return rank.send_counts.empty() && rank.receive_counts.empty(); });
-  if (are_equal) return {};
-  return Error{
-      ErrorCode::Unsupported, "counts",
-      "this backend exchanges equal splits only; leave send_counts and receive_counts out, or use the host backend"};
+std::vector<std::int64_t> counts_of(const planner::OpSpec& op, const RankBuffers& own) {
+  const std::size_t count = count_count(op);
+  std::vector<std::int64_t> numbers(2 * count, -1); // which no count is
+  std::ranges::copy(own.send_counts, numbers.begin());
+  std::ranges::copy(own.receive_counts, numbers.begin() + static_cast<std::ptrdiff_t>(count));
+  return numbers;
+}
+
+Result<std::optional<RowSplits>> agreed_splits(const planner::OpSpec& op, std::span<const std::int64_t> told) {
+  const std::size_t count = count_count(op);
+  std::vector<RankBuffers> ranks(static_cast<std::size_t>(op.world_size));
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+    const auto counts = told.subspan(rank * 2 * count, 2 * count);
+    if (counts.front() < 0) continue;
+    ranks[rank].send_counts = counts.first(count);
+    ranks[rank].receive_counts = counts.last(count);
+  }
+  MC2_TRY(check_splits_agree(op, ranks));
+  if (ranks.front().send_counts.empty()) return std::optional<RowSplits>{};
+  return std::optional(RowSplits(op, ranks));
 }
 
 } // namespace mc2::executor

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -77,7 +78,11 @@ class RowSplits {
 /// has passed. Errors: InvalidSpec naming both ranks and values, or the rank without counts.
 [[nodiscard]] Result<void> check_splits_agree(const planner::OpSpec& op, std::span<const RankBuffers> buffers);
 
-/// For backends without unequal splits. Errors: Unsupported when any rank has counts.
-[[nodiscard]] Result<void> check_equal_splits(std::span<const RankBuffers> buffers);
+/// What a rank of a kind that takes counts tells the others: its counts, sent and received, or -1 for each.
+[[nodiscard]] std::vector<std::int64_t> counts_of(const planner::OpSpec& op, const RankBuffers& own);
+/// The rows between all ranks, for processes that hold some; nothing where no rank has counts.
+/// Errors: as check_splits_agree. @param told counts_of() all ranks, by rank
+[[nodiscard]] Result<std::optional<RowSplits>> agreed_splits(const planner::OpSpec& op,
+                                                             std::span<const std::int64_t> told);
 
 } // namespace mc2::executor

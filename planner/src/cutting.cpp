@@ -61,7 +61,8 @@ PlanOptions default_options_on(const Fingerprint& machine) {
 bool takes_counts(const Fingerprint& machine, const Variant& variant) {
   const auto name = machine.fields.find("backend");
   if (name == machine.fields.end()) return true;
-  return name->second == "host" ? variant.name == "direct" : name->second != "cuda";
+  if (name->second == "host") return variant.name == "direct";
+  return name->second != "cuda" || variant.name != "nccl_copy_engine";
 }
 
 PlanOptions likely_limits(const Plan& plan, const CutLimits& said) {

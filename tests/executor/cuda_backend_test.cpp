@@ -2,9 +2,11 @@
 
 #include <cstring>
 #include <functional>
+#include <random>
 
 #include "conformance/backend_conformance.hpp"
 #include "executor/cuda_plan.hpp"
+#include "support/counts.hpp"
 #include "support/gpus.hpp"
 
 namespace mc2::testing {
@@ -79,8 +81,12 @@ class CudaBackend : public ::testing::Test {
   /// In every mode that makes a result.
   static void expect_right(const OpSpec& spec, const Cut& cut, const planner::Variant& variant,
                            Communicator& communicator) {
+    expect_right(spec, cut, variant, communicator, with_gathered_a(spec));
+  }
+  static void expect_right(const OpSpec& spec, const Cut& cut, const planner::Variant& variant,
+                           Communicator& communicator, const executor::ProblemExtras& extras) {
     SCOPED_TRACE(variant.text() + ", " + spec.text() + ", " + cut.text());
-    ResidentProblem problem(spec, 5, communicator, with_gathered_a(spec));
+    ResidentProblem problem(spec, 5, communicator, extras);
     planner::Plan made = cuda_plan(spec, cut, variant);
     made.fingerprint = communicator.fingerprint();
     auto prepared = executor::prepare(made, problem.buffers(), communicator);
@@ -140,6 +146,41 @@ TEST_F(CudaBackend, EveryVariantAddsTheEpilogueOnce) {
 }
 
 // Few rows: blocks are columns, with and without 16 bytes at a time.
+// Every way in which rows are exchanged, and in which they are multiplied: by experts that have none, some, or all.
+TEST_F(CudaBackend, RoutesRowsToExperts) {
+  std::mt19937 random(7);
+  for_each_world([&](Communicator& communicator, int ranks) {
+    for (const OpKind kind : {OpKind::AllToAllMatmul, OpKind::MatmulAllToAll}) {
+      for (const Routing routing : {Routing::Equal, Routing::Halves, Routing::OneTakesAll, Routing::Random}) {
+        for (const std::int64_t experts : {1, 3}) {
+          OpSpec spec = op(kind, std::int64_t{are_gpus_simulated() ? 96 : 960} * ranks);
+          spec.world_size = ranks;
+          spec.n = 64;
+          spec.experts_per_rank = experts;
+          spec.epilogue = {.has_bias = experts > 1, .has_residual = routing == Routing::Halves};
+          const auto counts = expert_counts(routing, spec, random);
+          const std::int64_t rows = spec.m / ranks;
+          for (const planner::Variant& variant : tried_variants(spec))
+            for (const Cut& cut : {Cut{{rows}}, Cut{{rows / 4, rows / 2, rows / 4}}})
+              expect_right(spec, cut, variant, communicator, {.counts = counts});
+        }
+      }
+    }
+  });
+}
+
+TEST_F(CudaBackend, ExpertsWithoutCountsHaveEquallyManyRows) {
+  OpSpec spec = op(OpKind::AllToAllMatmul, 96);
+  spec.experts_per_rank = 4;
+  for (const DType dtype : {DType::F32, DType::F16}) {
+    spec.dtype = dtype;
+    for (const std::int64_t k : {64, 37}) { // rows of 16 bytes at a time, and of 4 or 2
+      spec.k = k;
+      for (const planner::Variant& variant : tried_variants(spec)) expect_right(spec, {{16, 32}}, variant, *open());
+    }
+  }
+}
+
 TEST_F(CudaBackend, CutsColumnsWhereThereAreFewRows) {
   auto communicator = open();
   for (const std::int64_t m : {1, 7, 64}) {

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <array>
+#include <random>
 
 #include "backends/cuda/cuda_backend.hpp"
 #include "executor/cuda_plan.hpp"
@@ -15,6 +16,7 @@
 #include "mc2/executor/executor.hpp"
 #include "mc2/executor/verify.hpp"
 #include "process_group.hpp"
+#include "support/counts.hpp"
 #include "support/forked.hpp"
 #include "support/gpus.hpp"
 #include "support/oracle.hpp"
@@ -59,8 +61,10 @@ std::int64_t many_times_m() { return are_gpus_simulated() ? 520 : 1024; }
 /// One rank's part of a problem, in memory of its device that this program allocated.
 class RankProblem {
  public:
-  RankProblem(const OpSpec& op, int rank, bool is_b_transposed = false)
-      : host_(op, 7, with_gathered_a(op)), rank_(static_cast<std::size_t>(rank)), is_b_transposed_(is_b_transposed) {
+  RankProblem(const OpSpec& op, int rank, bool is_b_transposed = false, std::span<const std::int64_t> counts = {})
+      : host_(op, 7, counts.empty() ? with_gathered_a(op) : executor::ProblemExtras{.counts = counts}),
+        rank_(static_cast<std::size_t>(rank)),
+        is_b_transposed_(is_b_transposed) {
     const RankBuffers& own = host_.buffers()[rank_];
     const Matrices here = matrices_of(own);
     for (std::size_t i = 0; i < here.size(); ++i) {
@@ -96,6 +100,8 @@ class RankProblem {
     return {.a = {places_[0], own.a.size()},
             .b = {places_[1], own.b.size()},
             .c = {places_[2], own.c.size()},
+            .send_counts = own.send_counts,
+            .receive_counts = own.receive_counts,
             .bias = {places_[4], own.bias.size()},
             .residual = {places_[5], own.residual.size()},
             .norm_weight = {places_[6], own.norm_weight.size()},
@@ -271,6 +277,50 @@ TEST_F(CudaProcesses, EveryVariantIsRight) {
                                 }
                               }
                               return 0;
+                            }),
+              Each(0));
+}
+
+TEST_F(CudaProcesses, RowsGoToExperts) {
+  EXPECT_THAT(run_processes(kRanks,
+                            [](int rank) {
+                              ProcessGroup group({rank, key("results")}, kRanks, std::chrono::seconds{60});
+                              auto communicator = cuda_backend().open(options(rank, "experts")).value();
+                              for (const OpKind kind : {OpKind::AllToAllMatmul, OpKind::MatmulAllToAll}) {
+                                OpSpec op = op_of(kind, many_times_m());
+                                op.experts_per_rank = 2;
+                                op.epilogue = {.has_bias = true, .has_residual = true};
+                                std::mt19937 random(3);
+                                const std::int64_t rows = planner::traits_of(kind).cut_axis_length(op);
+                                for (const Routing routing : {Routing::OneTakesAll, Routing::Random}) {
+                                  const auto counts = expert_counts(routing, op, random);
+                                  RankProblem problem(op, rank, false, counts);
+                                  const auto fault = fault_of_every_variant(*communicator, problem, group, op,
+                                                                            Cut{{rows / 4, rows - rows / 4}});
+                                  if (!fault.empty()) return say(rank, fault);
+                                }
+                              }
+                              return 0;
+                            }),
+              Each(0));
+}
+
+TEST_F(CudaProcesses, CountsThatDisagreeAreRefusedOnAllRanks) {
+  EXPECT_THAT(run_processes(kRanks,
+                            [](int rank) {
+                              auto communicator = cuda_backend().open(options(rank, "disagree")).value();
+                              const OpSpec op = op_of(OpKind::AllToAllMatmul);
+                              const std::vector<std::int64_t> counts(kRanks * kRanks, 1);
+                              const RankProblem problem(op, rank, false, counts);
+                              RankBuffers own = problem.buffers();
+                              const std::vector<std::int64_t> other{0, 2};
+                              if (rank == 1) own.send_counts = other;
+                              const auto refused = executor::prepare(
+                                  cuda_plan(op, {{planner::traits_of(op.kind).cut_axis_length(op)}}, {"nccl", {}}),
+                                  std::span(&own, 1), *communicator);
+                              const std::string expected = "rank 1 sends rank 0 0 rows, which expects 1";
+                              if (!refused && refused.error().message == expected) return 0;
+                              return say(rank, refused ? "taken" : refused.error().text());
                             }),
               Each(0));
 }

@@ -442,12 +442,22 @@ TEST(UnequalSplits, PlansForCountsNameVariantsThatTakeThem) {
   }
 }
 
-TEST(EqualSplits, AreAllThatABackendWithoutCountsTakes) {
-  const OpSpec op = op_of(OpKind::MatmulAllToAll, 4, 2, 2, 2);
-  EXPECT_TRUE(check_equal_splits(RandomProblem(op, 1).buffers()).ok());
-  const auto refused = check_equal_splits(RandomProblem(op, 1, {.counts = Counts(4, 2)}).buffers());
-  ASSERT_FALSE(refused.ok());
-  EXPECT_EQ(refused.error().code, ErrorCode::Unsupported);
+TEST(AgreedSplits, AreThoseOfAllRanksOrNone) {
+  const OpSpec op = op_of(OpKind::MatmulAllToAll, 6, 2, 2, 2);
+  const auto told_by = [&](std::span<const RankBuffers> buffers) {
+    std::vector<std::int64_t> told;
+    for (const RankBuffers& rank : buffers) std::ranges::copy(counts_of(op, rank), std::back_inserter(told));
+    return told;
+  };
+  EXPECT_FALSE(agreed_splits(op, told_by(RandomProblem(op, 1).buffers())).value());
+  const RandomProblem problem(op, 1, {.counts = Counts{1, 2, 3, 0}});
+  const auto agreed = agreed_splits(op, told_by(problem.buffers())).value();
+  ASSERT_TRUE(agreed);
+  EXPECT_EQ(agreed->count(0, 1), 2);
+  EXPECT_EQ(agreed->count(1, 0), 3);
+  std::vector<RankBuffers> some(problem.buffers().begin(), problem.buffers().end());
+  some[1].send_counts = some[1].receive_counts = {};
+  EXPECT_THAT(agreed_splits(op, told_by(some)).error().message, ::testing::HasSubstr("rank 1 has no counts"));
 }
 
 } // namespace

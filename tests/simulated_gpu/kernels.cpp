@@ -18,6 +18,7 @@
 #include "backends/cuda/kernels/direct.hpp"
 #include "backends/cuda/kernels/epilogue.hpp"
 #include "backends/cuda/kernels/pooling.hpp"
+#include "backends/cuda/tiles/grouped_kernel.hpp"
 #include "backends/cuda/tiles/tile_kernel.hpp"
 #include "simulated_gpu/device.hpp"
 #include "simulated_gpu/matmul.hpp"
@@ -30,9 +31,13 @@ using executor::cuda::BagTables;
 using executor::cuda::BlockExchange;
 using executor::cuda::BlockSpan;
 using executor::cuda::DirectCollective;
+using executor::cuda::GroupedRun;
+using executor::cuda::GroupedTile;
 using executor::cuda::kMaxCudaRanks;
 using executor::cuda::kMaxLowLatencyBytes;
 using executor::cuda::PoolingRun;
+using executor::cuda::RowCopies;
+using executor::cuda::RowCopy;
 using executor::cuda::RowEpilogue;
 using executor::cuda::SignalMemory;
 using executor::cuda::Tile;
@@ -117,6 +122,18 @@ void gather(const BlockExchange& block, const SignalMemory& signals) {
             static_cast<std::int64_t>(peer) * block.receive_stride;
     for (std::int64_t i = 0; i < block.element_count; ++i) to[landing(block, i)] = from[i];
   }
+}
+
+void copy_rows(const BlockExchange& block, const SignalMemory& signals, std::int64_t row_bytes) {
+  if (block.meets_before) meet(signals, kStart, ++counter(signals, kKernels));
+  const RowCopies copies = block.row_copies[static_cast<std::size_t>(signals.rank)];
+  for (int i = 0; i < copies.count; ++i) {
+    const RowCopy& copy = copies.first[i];
+    std::memcpy(block.receive[static_cast<std::size_t>(signals.rank)] + copy.rows.to_row * row_bytes,
+                block.send[static_cast<std::size_t>(copy.peer)] + copy.rows.from_row * row_bytes,
+                static_cast<std::size_t>(copy.rows.row_count * row_bytes));
+  }
+  if (block.meets_after) meet(signals, kEnd, ++counter(signals, kKernels));
 }
 
 template <typename T>
@@ -333,6 +350,41 @@ class TileRunner {
 };
 
 template <typename T>
+class GroupedRunner {
+ public:
+  GroupedRunner(const GroupedRun& run, bool b_is_transposed)
+      : run_(run), a_(tensor_of(run.a)), b_(tensor_of(run.b)), b_is_transposed_(b_is_transposed) {}
+
+  /// The rows of an expert at once: tiles only say which.
+  void run() const {
+    for (int i = 0; i < run_.tile_count; ++i)
+      if (run_.tiles[i].column == 0) multiply(run_.tiles[i]);
+  }
+
+ private:
+  void multiply(const GroupedTile& tile) const {
+    const T* b = elements<T>(b_.address) + tile.expert * b_.rows * b_.columns;
+    const MatrixF32 a =
+        matrix_of(elements<T>(a_.address) + tile.a_row * a_.columns, tile.row_count, a_.columns, a_.columns);
+    const MatrixF32 sums = product(a, matrix_of(b, b_.rows, b_.columns, b_.columns), b_is_transposed_);
+    for (std::int64_t row = 0; row < sums.rows; ++row) {
+      for (std::int64_t column = 0; column < sums.columns; ++column) {
+        const std::int64_t at = (tile.c_row + row) * run_.column_count + column;
+        float sum = sums.row(row)[column];
+        if (run_.bias != nullptr)
+          sum += to_f32(elements<T>(run_.bias)[std::int64_t{tile.expert} * run_.column_count + column]);
+        if (run_.residual != nullptr) sum += to_f32(elements<T>(run_.residual)[at]);
+        elements<T>(run_.c_first)[at] = from_f32<T>(sum);
+      }
+    }
+  }
+
+  GroupedRun run_;
+  Tensor a_, b_;
+  bool b_is_transposed_;
+};
+
+template <typename T>
 void finish_row(const RowEpilogue& epilogue, std::int64_t row) {
   const std::int64_t first = row * epilogue.columns;
   double squares = 0;
@@ -383,6 +435,11 @@ std::optional<Work> work_of(std::string_view name, void** arguments) {
               signals = argument<SignalMemory>(arguments, 1)] { direct<decltype(type)>(collective, block, signals); };
     });
   }
+  if (is("::row_kernel")) {
+    const std::int64_t word_bytes = is("<uint4>") ? 16 : is("<unsigned int>") ? 4 : 2;
+    return [block = argument<BlockExchange>(arguments, 0), signals = argument<SignalMemory>(arguments, 1),
+            row_bytes = argument<std::int64_t>(arguments, 2) * word_bytes] { copy_rows(block, signals, row_bytes); };
+  }
   if (is("::span_kernel")) {
     return typed(name, [&](auto type) -> Work {
       return [collective = collective_in(name), blocks = argument<BlockSpan>(arguments, 0),
@@ -421,6 +478,13 @@ std::optional<Work> work_of(std::string_view name, void** arguments) {
     return typed(name, [&](auto type) -> Work {
       return [run = argument<TileRun>(arguments, 0), columns = is("TileShape<256>") ? 256 : 128,
               b_is_transposed = is(", true>")] { TileRunner<decltype(type)>(run, columns, b_is_transposed).run(); };
+    });
+  }
+  if (is("::grouped_kernel")) {
+    return typed(name, [&](auto type) -> Work {
+      return [run = argument<GroupedRun>(arguments, 0), b_is_transposed = is(", true>")] {
+        GroupedRunner<decltype(type)>(run, b_is_transposed).run();
+      };
     });
   }
   if (is("::transpose_kernel")) {

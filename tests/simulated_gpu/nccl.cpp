@@ -13,6 +13,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <thread>
 #include <utility>
@@ -38,11 +39,13 @@ struct Offer {
 struct Meeting {
   std::atomic<int> joined;
   std::atomic<int> is_aborted;
-  struct Rank {
-    std::atomic<std::uint64_t> posted, fetched; ///< operations
-    std::atomic<int> process;
-    Offer offer;
-  } ranks[kMostRanks];
+  std::atomic<int> processes[kMostRanks];
+  /// From a rank to a rank.
+  struct Pair {
+    std::atomic<std::uint64_t> posted, fetched; ///< messages
+    const void* message;
+    std::size_t bytes;
+  } pairs[kMostRanks][kMostRanks];
 };
 
 struct Identity {
@@ -71,30 +74,42 @@ class Communicator {
 
   /// Waits for all ranks. @return whether they have come, rather than given up
   bool join() {
-    meeting_.ranks[rank].process = getpid();
+    meeting_.processes[rank] = getpid();
     ++meeting_.joined;
     spin_until([&] { return meeting_.joined >= world_size || meeting_.is_aborted != 0; });
     return meeting_.is_aborted == 0;
   }
   void abort() { meeting_.is_aborted = 1; }
 
-  /// Offers a message to every rank and fetches theirs, one behind the other.
+  /// Offers a message to every rank and fetches theirs.
   std::vector<std::vector<std::byte>> exchange(const Offer& offer) {
-    auto& own = meeting_.ranks[rank];
-    const std::uint64_t number = own.posted + 1;
-    own.offer = offer;
-    own.posted = number;
+    return exchange(offer, [](int) { return true; });
+  }
+
+  /// Offers messages to the ranks for which there is one and fetches those of the ranks that have one for this.
+  template <typename Predicate>
+  std::vector<std::vector<std::byte>> exchange(const Offer& offer, const Predicate& is_received_from) {
+    for (int peer = 0; peer < world_size; ++peer) {
+      if (offer.messages[peer] == nullptr) continue;
+      Meeting::Pair& pair = meeting_.pairs[rank][peer];
+      pair.message = offer.messages[peer];
+      pair.bytes = offer.bytes[peer];
+      ++pair.posted;
+    }
     std::vector<std::vector<std::byte>> messages(static_cast<std::size_t>(world_size));
     for (int peer = 0; peer < world_size; ++peer) {
-      auto& theirs = meeting_.ranks[peer];
-      if (!until([&] { return theirs.posted >= number; })) return {};
+      if (!is_received_from(peer)) continue;
+      Meeting::Pair& pair = meeting_.pairs[peer][rank];
+      if (!until([&] { return pair.posted > pair.fetched; })) return {};
       auto& message = messages[static_cast<std::size_t>(peer)];
-      message.resize(theirs.offer.bytes[rank]);
-      fetch(theirs.process, theirs.offer.messages[rank], message);
+      message.resize(pair.bytes);
+      fetch(meeting_.processes[peer], pair.message, message);
+      ++pair.fetched;
     }
-    own.fetched = number;
-    for (int peer = 0; peer < world_size; ++peer)
-      if (!until([&] { return meeting_.ranks[peer].fetched >= number; })) return {};
+    for (int peer = 0; peer < world_size; ++peer) {
+      const Meeting::Pair& pair = meeting_.pairs[rank][peer];
+      if (offer.messages[peer] != nullptr && !until([&] { return pair.fetched == pair.posted; })) return {};
+    }
     return messages;
   }
 
@@ -179,8 +194,8 @@ struct Group {
   struct Part {
     ncclComm_t communicator;
     cudaStream_t stream;
-    Offer sent{};
-    std::array<void*, kMostRanks> received{};
+    std::array<std::vector<std::span<const std::byte>>, kMostRanks> sent{};
+    std::array<std::vector<std::span<std::byte>>, kMostRanks> received{};
   };
   std::vector<Part> parts;
 
@@ -191,6 +206,25 @@ struct Group {
   }
 };
 thread_local Group group;
+
+/// What goes to a rank is one message, of all that is sent to it.
+void carry(Communicator& communicator, const Group::Part& part) {
+  std::array<std::vector<std::byte>, kMostRanks> packed;
+  Offer offer{};
+  for (int peer = 0; peer < communicator.world_size; ++peer) {
+    const auto index = static_cast<std::size_t>(peer);
+    for (const auto piece : part.sent[index]) packed[index].insert(packed[index].end(), piece.begin(), piece.end());
+    if (packed[index].empty()) continue;
+    offer.messages[peer] = packed[index].data();
+    offer.bytes[peer] = packed[index].size();
+  }
+  const auto messages =
+      communicator.exchange(offer, [&](int peer) { return !part.received[static_cast<std::size_t>(peer)].empty(); });
+  for (std::size_t peer = 0; peer < messages.size(); ++peer) {
+    auto from = messages[peer].begin();
+    for (const auto piece : part.received[peer]) from = std::ranges::copy_n(from, std::ssize(piece), piece.data()).in;
+  }
+}
 
 ncclResult_t close_handle(ncclComm_t handle) {
   auto* const owner = &shared(handle);
@@ -319,15 +353,16 @@ ncclResult_t ncclGroupStart() {
 ncclResult_t ncclSend(const void* from, std::size_t count, ncclDataType_t type, int peer, ncclComm_t handle,
                       cudaStream_t stream) {
   MC2_MAY_FAIL();
-  Group::Part& part = group.part(handle, stream);
-  part.sent.messages[peer] = from;
-  part.sent.bytes[peer] = count * bytes_of(type);
+  const std::span bytes(static_cast<const std::byte*>(from), count * bytes_of(type));
+  group.part(handle, stream).sent[static_cast<std::size_t>(peer)].push_back(bytes);
   return ncclSuccess;
 }
 
-ncclResult_t ncclRecv(void* to, std::size_t, ncclDataType_t, int peer, ncclComm_t handle, cudaStream_t stream) {
+ncclResult_t ncclRecv(void* to, std::size_t count, ncclDataType_t type, int peer, ncclComm_t handle,
+                      cudaStream_t stream) {
   MC2_MAY_FAIL();
-  group.part(handle, stream).received[static_cast<std::size_t>(peer)] = to;
+  const std::span bytes(static_cast<std::byte*>(to), count * bytes_of(type));
+  group.part(handle, stream).received[static_cast<std::size_t>(peer)].push_back(bytes);
   return ncclSuccess;
 }
 
@@ -335,12 +370,7 @@ ncclResult_t ncclGroupEnd() {
   if (--group.depth > 0) return ncclSuccess;
   for (const Group::Part& part : std::exchange(group.parts, {})) {
     const auto communicator = shared(part.communicator);
-    const ncclResult_t code = enqueue(communicator, part.stream, [=] {
-      const auto messages = communicator->exchange(part.sent);
-      for (std::size_t peer = 0; peer < messages.size(); ++peer)
-        if (part.received[peer] != nullptr)
-          std::ranges::copy(messages[peer], static_cast<std::byte*>(part.received[peer]));
-    });
+    const ncclResult_t code = enqueue(communicator, part.stream, [=] { carry(*communicator, part); });
     if (code != ncclSuccess) return code;
   }
   return ncclSuccess;

@@ -19,17 +19,25 @@ MatrixAddresses addresses_of(const RankBuffers& buffers) noexcept {
           buffers.bias.data(), buffers.residual.data(), buffers.norm_weight.data(), buffers.normed.data()};
 }
 
+void Matmuls::enqueue(cudaStream_t stream) const {
+  for (const Gemm& gemm : gemms) gemm.enqueue(stream);
+  if (grouped) grouped->enqueue(stream);
+}
+
 void RankState::keep_memory() noexcept {
-  for (auto* memory : {&exchange, &spare, &staging, &tile_memory, &transposed_b}) (void)memory->release();
+  for (auto* memory : {&exchange, &spare, &staging, &tile_memory, &transposed_b, &row_copy_memory, &grouped_memory})
+    (void)memory->release();
   (void)tiles.release();
 }
 
 BoundPlan::BoundPlan(CudaCommunicator& communicator, const StageList& stages, const CudaVariant& variant,
-                     std::unique_ptr<Transport> transport, std::span<const RankBuffers> buffers)
+                     std::unique_ptr<Transport> transport, std::span<const RankBuffers> buffers,
+                     std::optional<RowRuns> row_runs)
     : communicator(communicator),
       list(stages),
       variant(variant),
       transport(std::move(transport)),
+      row_runs(std::move(row_runs)),
       gathers_first(stages.first_lane == planner::Lane::Communication),
       cuts_columns(planner::cut_axis(stages.op) == planner::CutAxis::Columns),
       ranks(buffers.size()) {
@@ -67,7 +75,29 @@ RowEpilogue BoundPlan::epilogue_of(int rank, const Stage& rows) const {
           .dtype = dtype};
 }
 
+BlockExchange BoundPlan::row_exchange_of(std::size_t stage, RunMode mode) const {
+  const Stage& block = list.stages[stage];
+  BlockExchange exchange{.element_count = gathers_first ? list.op.k : list.op.n,
+                         .row_runs = &*row_runs,
+                         .first_row = block.first_row,
+                         .row_count = block.row_count,
+                         .meets_before = !gathers_first,
+                         .meets_after = stage + 1 == list.stages.size(),
+                         .is_last = stage + 1 == list.stages.size(),
+                         .copies_own = !gathers_first || mode == RunMode::Serial};
+  for (std::size_t rank = 0; rank < places.size(); ++rank) {
+    const Places& at = places[rank];
+    std::byte* const between = mode == RunMode::Independent ? at.spare : at.exchange;
+    exchange.send[rank] = gathers_first ? at.a : between;
+    exchange.receive[rank] = gathers_first ? between : at.c;
+  }
+  for (const int rank : communicator.local_ranks())
+    exchange.row_copies[static_cast<std::size_t>(rank)] = state_of(rank).row_copies[stage];
+  return exchange;
+}
+
 BlockExchange BoundPlan::exchange_of(std::size_t stage, RunMode mode) const {
+  if (row_runs) return row_exchange_of(stage, mode);
   const planner::OpSpec op = exchanged_as(list.op);
   const Stage block = carries_at_once(mode) ? whole(list) : list.stages[stage];
   const std::int64_t element_bytes = planner::size_bytes(op.dtype);

@@ -11,7 +11,9 @@
 #include "backends/cuda/cuda_communicator.hpp"
 #include "backends/cuda/kernels/epilogue.hpp"
 #include "backends/cuda/kernels/pooling.hpp"
+#include "backends/cuda/row_runs.hpp"
 #include "backends/cuda/runtime/gemm.hpp"
+#include "backends/cuda/tiles/grouped_matmul.hpp"
 #include "backends/cuda/tiles/tile_reduction.hpp"
 #include "backends/cuda/transports/transport.hpp"
 #include "run_mode.hpp"
@@ -35,24 +37,37 @@ struct MovedGraph {
   GraphExec graph;
 };
 
+/// What is multiplied at a time: by one kernel where rows have experts and it takes them, else by matmuls one after the
+/// other.
+struct Matmuls {
+  std::vector<Gemm> gemms;
+  std::optional<GroupedMatmul> grouped;
+
+  void enqueue(cudaStream_t stream) const;
+};
+
 /// Everything of one rank; touched by its thread alone once it is built.
 struct RankState {
   RankBuffers buffers;
   Event last_use;            ///< the end of the run that was enqueued last
   RankBuffers prepared_with; ///< as aligned as those of later runs must be
   std::unique_ptr<DeviceMemory> exchange;
-  std::unique_ptr<DeviceMemory> spare;               ///< used by the communication lane of RunMode::Independent
-  std::unique_ptr<DeviceMemory> staging;             ///< where stages_pieces()
-  std::unique_ptr<DeviceMemory> tile_memory;         ///< for CudaVariant::stores_tiles
-  std::unique_ptr<TileReduction> tiles;              ///< does fused runs instead of the lanes
-  std::unique_ptr<DeviceMemory> transposed_b;        ///< [n, k], of f8e4m3 where the caller's is [k, n]
-  std::optional<Gemm> local_gemm;                    ///< of kinds that gather first
-  std::vector<std::vector<std::vector<Gemm>>> gemms; ///< by stage and slice
-  BagTables tables;                                  ///< of kinds that pool bags, which have no matmuls
-  std::unique_ptr<MappedWord> bag_fault;             ///< of those
-  std::vector<Gemm> serial_gemms; ///< by stage, of kinds that gather first: all shards, the rank's own included
-  std::array<GraphExec, kRunModeCount> graphs; ///< of run(), by RunMode
-  GraphExec enqueued_graph;                    ///< of enqueue()
+  std::unique_ptr<DeviceMemory> spare;        ///< used by the communication lane of RunMode::Independent
+  std::unique_ptr<DeviceMemory> staging;      ///< where stages_pieces()
+  std::unique_ptr<DeviceMemory> tile_memory;  ///< for CudaVariant::stores_tiles
+  std::unique_ptr<TileReduction> tiles;       ///< does fused runs instead of the lanes
+  std::unique_ptr<DeviceMemory> transposed_b; ///< [n, k], of f8e4m3 where the caller's is [k, n]
+  Matmuls local_matmuls;                      ///< of kinds that gather first
+  std::vector<std::vector<Matmuls>> matmuls;  ///< by stage and slice
+  BagTables tables;                           ///< of kinds that pool bags, which have no matmuls
+  std::unique_ptr<MappedWord> bag_fault;      ///< of those
+  /// by stage, of kinds that gather first: all shards, the rank's own included
+  std::vector<Matmuls> serial_matmuls;
+  std::unique_ptr<DeviceMemory> grouped_memory;  ///< words and tiles of all Matmuls::grouped
+  std::unique_ptr<DeviceMemory> row_copy_memory; ///< where BoundPlan::row_runs: those of all stages
+  std::vector<RowCopies> row_copies;             ///< by stage, in there
+  std::array<GraphExec, kRunModeCount> graphs;   ///< of run(), by RunMode
+  GraphExec enqueued_graph;                      ///< of enqueue()
   std::map<MatrixAddresses, MovedGraph> moved_graphs;
   Event begin, compute_end, communication_end, finish, fork;
   Event entry;                           ///< between the caller's stream and ours
@@ -76,10 +91,11 @@ struct Places {
 ///
 /// The lanes meet in the exchange memory: the partial product [m, n] of kinds that multiply first, the gathered A [m,
 /// k] of kinds that gather first. Blocks of a kind with row shards lie in it one after the other, each with its rows of
-/// every shard side by side, so that a block's collective is contiguous.
+/// every shard side by side, so that a block's collective is contiguous. With RowRuns rows lie as those say.
 struct BoundPlan {
   BoundPlan(CudaCommunicator& communicator, const StageList& stages, const CudaVariant& variant,
-            std::unique_ptr<Transport> transport, std::span<const RankBuffers> buffers);
+            std::unique_ptr<Transport> transport, std::span<const RankBuffers> buffers,
+            std::optional<RowRuns> row_runs);
 
   [[nodiscard]] RankState& state_of(int rank) noexcept { return ranks[communicator.local_index(rank)]; }
   [[nodiscard]] const RankState& state_of(int rank) const noexcept { return ranks[communicator.local_index(rank)]; }
@@ -99,6 +115,8 @@ struct BoundPlan {
     return detail == RunDetail::Stages || mode == RunMode::Serial ? 0 : span_length;
   }
   [[nodiscard]] BlockExchange exchange_of(std::size_t stage, RunMode mode) const;
+  /// Where ranks exchange rows here and there.
+  [[nodiscard]] BlockExchange row_exchange_of(std::size_t stage, RunMode mode) const;
   /// Of the first stages.
   [[nodiscard]] std::vector<BlockExchange> exchanges(std::size_t count, RunMode mode) const;
 
@@ -106,6 +124,7 @@ struct BoundPlan {
   StageList list;
   CudaVariant variant;
   std::unique_ptr<Transport> transport;
+  std::optional<RowRuns> row_runs; ///< where pieces are not dense and of one size
   bool gathers_first;
   bool cuts_columns; ///< stages count columns of B and C then
   /// blocks, from the first on, that one kernel carries in runs that are not timed by stage

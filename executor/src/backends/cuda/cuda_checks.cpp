@@ -109,11 +109,11 @@ std::optional<unsigned long long> access_of(const std::byte* address, int device
   return flags;
 }
 
-/// @param needed CUmemAccess_flags
-Result<void> check_access(int rank, const char* matrix, const std::byte* address, unsigned long long needed,
+/// @param bytes none for a rank without rows; @param needed CUmemAccess_flags
+Result<void> check_access(int rank, const char* matrix, std::span<const std::byte> bytes, unsigned long long needed,
                           std::span<const int> ranks) {
   for (const int device : ranks) {
-    const auto access = device == rank ? std::nullopt : access_of(address, device);
+    const auto access = device == rank || bytes.empty() ? std::nullopt : access_of(bytes.data(), device);
     if (!access || (*access & needed) == needed) continue;
     return Error{
         ErrorCode::Unsupported, "buffers",
@@ -162,10 +162,10 @@ Result<void> check_operator(const planner::OpSpec& op) {
   MC2_TRY(op.validate());
   if (op.dtype == planner::DType::I8)
     return Error{ErrorCode::Unsupported, "dtype", "the cuda backend does not run i8; the host backend may"};
-  if (op.experts_per_rank > 1)
-    return Error{ErrorCode::Unsupported, "experts_per_rank",
-                 "is " + std::to_string(op.experts_per_rank) +
-                     "; on the cuda backend a rank has one expert, on the host and with mpi several"};
+  if (op.experts_per_rank > 1 && op.dtype == planner::DType::F8E4m3)
+    return Error{ErrorCode::Unsupported, "dtype",
+                 "f8e4m3 is for one expert a rank on the cuda backend, and these have " +
+                     std::to_string(op.experts_per_rank) + "; use bf16 or f16"};
   if (op.world_size > kMaxCudaRanks) {
     return Error{ErrorCode::Unsupported, "world_size",
                  std::to_string(op.world_size) + " ranks; the cuda backend runs at most " +
@@ -330,8 +330,14 @@ Result<void> check_pitch(const planner::OpSpec& op) {
                    " bytes; the devices' copies reach to the next row below 2^31 bytes only"};
 }
 
-Result<void> check_carries(const StageList& stages, const CudaVariant& variant) {
+Result<void> check_carries(const StageList& stages, const CudaVariant& variant, bool has_row_runs) {
   MC2_TRY(check_pitch(stages.op));
+  if (has_row_runs && variant.takes_no_sm)
+    return Error{ErrorCode::Unsupported, "variant",
+                 "nccl_copy_engine exchanges equal pieces of one expert a rank; choose copy_engine, direct or nccl"};
+  if (has_row_runs && stages.op.dtype == planner::DType::F8E4m3)
+    return Error{ErrorCode::Unsupported, "counts",
+                 "of f8e4m3 are for the host backend; leave send_counts and receive_counts out, or use bf16 or f16"};
   const bool is_exchanged = planner::collective_of(stages.op.kind) == planner::Collective::AllToAll;
   if (!variant.takes_no_sm || !is_exchanged || stages.stages.size() == 1) return {};
   return Error{ErrorCode::Unsupported, "variant",
@@ -361,8 +367,11 @@ Result<void> check_crosses_processes(const CudaVariant& variant) {
 
 Result<void> check_shareable(int rank, const RankBuffers& buffers, const PeerReach& reach) {
   const OnDevice on_device(rank);
-  const bool is_a_shared = !reach.a || is_shareable(buffers.a.data());
-  if (is_a_shared && (!reach.c || is_shareable(buffers.c.data()))) return {};
+  const auto is_shared = [](std::span<const std::byte> matrix) { // a rank may have no rows
+    return matrix.empty() || is_shareable(matrix.data());
+  };
+  const bool is_a_shared = !reach.a || is_shared(buffers.a);
+  if (is_a_shared && (!reach.c || is_shared(buffers.c))) return {};
   return Error{ErrorCode::Unsupported, "buffers",
                "rank " + std::to_string(rank) + " " + (is_a_shared ? "C" : "A") +
                    " is memory that other processes cannot map; it must come from cudaMalloc (PyTorch: without "
@@ -374,10 +383,10 @@ Result<void> check_peer_access(std::span<const int> ranks, std::span<const RankB
   for (std::size_t i = 0; i < ranks.size(); ++i) {
     const OnDevice on_device(ranks[i]);
     if (reach.a) {
-      MC2_TRY(check_access(ranks[i], "A", buffers[i].a.data(), CU_MEM_ACCESS_FLAGS_PROT_READ, ranks));
+      MC2_TRY(check_access(ranks[i], "A", buffers[i].a, CU_MEM_ACCESS_FLAGS_PROT_READ, ranks));
     }
     if (reach.c) {
-      MC2_TRY(check_access(ranks[i], "C", buffers[i].c.data(), CU_MEM_ACCESS_FLAGS_PROT_READWRITE, ranks));
+      MC2_TRY(check_access(ranks[i], "C", buffers[i].c, CU_MEM_ACCESS_FLAGS_PROT_READWRITE, ranks));
     }
   }
   return {};
@@ -460,7 +469,7 @@ Result<void> check_request(const StageList& stages, int world_size, std::span<co
                            std::span<const RankBuffers> buffers) {
   MC2_TRY(check_operator(stages.op));
   MC2_TRY(check_world(stages, world_size));
-  MC2_TRY(check_equal_splits(buffers));
+  MC2_TRY(check_splits(stages.op, ranks, buffers));
   MC2_TRY(check_buffers(stages.op, ranks, buffers));
   MC2_TRY(check_places(ranks, buffers));
   MC2_TRY(check_f8(stages, ranks, buffers));

@@ -61,8 +61,9 @@ namespace mc2::executor::cuda {
 [[nodiscard]] Result<void> check_window_memory(const planner::OpSpec& op, std::span<const RankBuffers> buffers);
 
 /// Whether the variant carries such blocks: NCCL's all-to-all takes pieces that touch, which only uncut ones do.
-/// Errors: Unsupported naming the variant.
-[[nodiscard]] Result<void> check_carries(const StageList& stages, const CudaVariant& variant);
+/// @param has_row_runs  pieces are of unequal size, or of several experts
+/// Errors: Unsupported naming the variant, or counts of a type that has none.
+[[nodiscard]] Result<void> check_carries(const StageList& stages, const CudaVariant& variant, bool has_row_runs);
 
 /// Whether a rank's matrices are aligned to 16 bytes, where the variant's kernel moves as many at a time.
 /// Errors: InvalidSpec naming rank and matrix.

@@ -13,6 +13,7 @@
 
 #include "backends/cuda/cuda_checks.hpp"
 #include "backends/cuda/cuda_prepared.hpp"
+#include "backends/cuda/rank_matmuls.hpp"
 #include "backends/cuda/runtime/machine.hpp"
 #include "checks.hpp"
 #include "mc2/executor/failure_log.hpp"
@@ -41,6 +42,18 @@ ncclUniqueId new_nccl_id() {
   ncclUniqueId id;
   MC2_CUDA(ncclGetUniqueId(&id));
   return id;
+}
+
+/// Every rank's numbers, by rank. As ProcessGroup::all_gather.
+std::vector<std::int64_t> gathered(ProcessGroup& group, const std::vector<std::int64_t>& own) {
+  std::vector<std::int64_t> all;
+  for (const std::string& bytes :
+       group.all_gather({reinterpret_cast<const char*>(own.data()), own.size() * sizeof own[0]})) {
+    std::vector<std::int64_t> numbers(bytes.size() / sizeof own[0]);
+    std::memcpy(numbers.data(), bytes.data(), bytes.size());
+    std::ranges::copy(numbers, std::back_inserter(all));
+  }
+  return all;
 }
 
 } // namespace
@@ -281,7 +294,7 @@ Result<void> CudaCommunicator::check_stages(const StageList& stages, const Resul
   MC2_TRY(check_request(stages, options_.world_size, ranks_, buffers));
   if (!variant) return variant.error();
   MC2_TRY(check_device_types(stages.op));
-  MC2_TRY(check_carries(stages, variant.value()));
+  MC2_TRY(check_carries(stages, variant.value(), has_row_runs(stages.op, buffers)));
   MC2_TRY(check_tile_places(variant.value(), ranks_, buffers));
   if (std::ranges::any_of(ranks_, [this](int rank) { return is_in_capture(rank); }))
     return Error{ErrorCode::Unsupported, "streams", kInCapture};
@@ -299,7 +312,9 @@ Result<std::unique_ptr<Prepared>> CudaCommunicator::prepare_stages(const StageLi
   if (group_) {
     MC2_TRY(together([&] { return group_->agree("prepare " + call_text(stages, variant, options)); }));
   }
-  const auto sizes = sizes_of(stages, read.value(), options);
+  MC2_ASSIGN(auto row_runs, agree_on_rows(stages.op, buffers));
+  auto sizes = sizes_of(stages, read.value(), options);
+  if (row_runs) std::ranges::copy(row_run_bytes(stages), std::back_inserter(sizes));
   MC2_TRY(share_error(together([&] { return check_free_memory(sizes); })));
   auto transport = make_transport(exchanged_as(stages.op), read.value());
   const PeerReach reach = reach_of(*transport, stages.first_lane);
@@ -307,9 +322,21 @@ Result<std::unique_ptr<Prepared>> CudaCommunicator::prepare_stages(const StageLi
     return group_ ? check_shareable(group_->rank(), buffers.front(), reach) : check_peer_access(ranks_, buffers, reach);
   };
   MC2_TRY(share_error(together(is_reached)));
-  auto prepared = std::make_unique<CudaPrepared>(*this, stages, read.value(), std::move(transport), buffers);
+  auto prepared =
+      std::make_unique<CudaPrepared>(*this, stages, read.value(), std::move(transport), buffers, std::move(row_runs));
   MC2_TRY(prepared->make_ready(options));
   return std::unique_ptr<Prepared>(std::move(prepared));
+}
+
+Result<std::optional<RowRuns>> CudaCommunicator::agree_on_rows(const planner::OpSpec& op,
+                                                               std::span<const RankBuffers> buffers) {
+  if (!planner::traits_of(op.kind).takes_counts) return std::optional<RowRuns>{};
+  std::vector<std::int64_t> counts;
+  for (const RankBuffers& own : buffers) std::ranges::copy(counts_of(op, own), std::back_inserter(counts));
+  if (group_) counts = together([&] { return gathered(*group_, counts); });
+  MC2_ASSIGN(auto splits, agreed_splits(op, counts));
+  if (!splits && op.experts_per_rank == 1) return std::optional<RowRuns>{};
+  return std::optional(RowRuns(op, splits ? std::move(*splits) : RowSplits(op)));
 }
 
 std::vector<std::int64_t> CudaCommunicator::sizes_of(const StageList& stages, const CudaVariant& variant,

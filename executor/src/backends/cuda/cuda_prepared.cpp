@@ -41,8 +41,10 @@ Result<bool> is_in_legal_capture(int rank, cudaStream_t stream, const Event& ent
 } // namespace
 
 CudaPrepared::CudaPrepared(CudaCommunicator& communicator, const StageList& stages, const CudaVariant& variant,
-                           std::unique_ptr<Transport> transport, std::span<const RankBuffers> buffers)
-    : communicator_(communicator), plan_(communicator, stages, variant, std::move(transport), buffers) {
+                           std::unique_ptr<Transport> transport, std::span<const RankBuffers> buffers,
+                           std::optional<RowRuns> row_runs)
+    : communicator_(communicator),
+      plan_(communicator, stages, variant, std::move(transport), buffers, std::move(row_runs)) {
   for (int rank = 0; rank < communicator.world_size(); ++rank) {
     record_.ranks.push_back({.rank = rank,
                              .compute = std::vector<StageTime>(stages.stages.size()),
@@ -99,6 +101,7 @@ std::unique_ptr<DeviceMemory> CudaPrepared::make_exchange(int rank, std::size_t 
 void CudaPrepared::build(int rank) {
   RankState& state = plan_.state_of(rank);
   build_matmuls(plan_, rank);
+  build_row_copies(plan_, rank);
   for (Event* timed : {&state.begin, &state.compute_end, &state.communication_end, &state.finish})
     *timed = make_event(true);
   for (Event* mark : {&state.fork, &state.entry, &state.last_use}) *mark = make_event(false);

@@ -15,7 +15,8 @@ class CudaPrepared final : public Prepared {
  public:
   /// The arguments have been checked; `communicator` and the buffers outlive *this.
   CudaPrepared(CudaCommunicator& communicator, const StageList& stages, const CudaVariant& variant,
-               std::unique_ptr<Transport> transport, std::span<const RankBuffers> buffers);
+               std::unique_ptr<Transport> transport, std::span<const RankBuffers> buffers,
+               std::optional<RowRuns> row_runs);
   ~CudaPrepared() override;
 
   /// Before all else, once: memory, matmuls, graphs. Order: *collective*.

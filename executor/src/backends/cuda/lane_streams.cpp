@@ -122,7 +122,7 @@ class RunStreams {
     for (std::size_t i = 0; i < plan_.list.stages.size() && !plan_.variant.stores_tiles; ++i) {
       if (is_timed) take_time(state_.compute[i].start, compute);
       if (plan_.gathers_first) {
-        state_.serial_gemms[i].enqueue(compute);
+        state_.serial_matmuls[i].enqueue(compute);
       } else {
         for (int slice = 0; slice < plan_.transport->slice_count(); ++slice)
           enqueue_matmuls(plan_, run_.rank, i, slice, compute);
@@ -135,14 +135,14 @@ class RunStreams {
   }
 
   void enqueue_local() {
-    if (!state_.local_gemm || !runs_lane(run_.mode, Lane::Compute)) return;
+    if (!plan_.gathers_first || !runs_lane(run_.mode, Lane::Compute)) return;
     const NamedRange range("mc2 compute own rows", run_.rank);
     const cudaStream_t stream = device_.compute.get();
     const bool is_timed = run_.detail == RunDetail::Stages;
     if (run_.mode == RunMode::Fused && plan_.list.schedule != planner::Schedule::LocalFirst)
       MC2_CUDA(cudaStreamWaitEvent(stream, state_.ready.front().front().get(), 0));
     if (is_timed) take_time(state_.local.start, stream);
-    state_.local_gemm->enqueue(stream);
+    state_.local_matmuls.enqueue(stream);
     if (is_timed || stamps_local(run_.mode)) take_time(state_.local.end, stream);
   }
 
@@ -188,7 +188,7 @@ class RunStreams {
   }
 
   void enqueue_whole_epilogue(cudaStream_t stream) {
-    enqueue_epilogue({.first_row = 0, .row_count = operand_shapes(plan_.list.op).c.rows}, stream);
+    enqueue_epilogue({.first_row = 0, .row_count = rank_shapes(plan_.list.op, state_.buffers).c.rows}, stream);
   }
 
   /// Of so many rows of C.

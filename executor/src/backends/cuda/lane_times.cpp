@@ -56,7 +56,7 @@ void share_lane_time(const BoundPlan& plan, Lane lane, RunMode mode, std::chrono
 /// Whether the own rows and the others were multiplied side by side, as on two streams they are where the device has
 /// room for both. In a plan's run the others come later: few own rows end before they arrive.
 bool ran_side_by_side(const BoundPlan& plan, const RankState& state, RunMode mode, std::chrono::nanoseconds local_end) {
-  if (mode != RunMode::ComputeOnly || !state.local_gemm || !plan.uses_two_streams()) return false;
+  if (mode != RunMode::ComputeOnly || !plan.gathers_first || !plan.uses_two_streams()) return false;
   const std::chrono::nanoseconds others = between(state.begin, state.compute_end) - local_end;
   return 2 * others < (plan.list.op.world_size - 1) * local_end;
 }
@@ -96,11 +96,11 @@ void read_times(BoundPlan& plan, int rank, RunMode mode, bool has_stages, RankTi
     times.compute[i] = read(state.compute[i], has_stages);
     times.communication[i] = read(state.communication[i], has_stages);
   }
-  times.local = read(state.local, has_stages && state.local_gemm && mode != RunMode::Serial);
+  times.local = read(state.local, has_stages && plan.gathers_first && mode != RunMode::Serial);
   state.elapsed = between(state.begin, state.finish);
   if (has_stages || !times_lanes(mode)) return;
   if (runs_lane(mode, Lane::Compute)) {
-    if (state.local_gemm) times.local.end = between(state.begin, state.local.end);
+    if (plan.gathers_first) times.local.end = between(state.begin, state.local.end);
     if (ran_side_by_side(plan, state, mode, times.local.end))
       follow_own_rows(plan, state, times);
     else

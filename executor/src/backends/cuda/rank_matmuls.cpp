@@ -2,12 +2,15 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <iterator>
 #include <string>
 
 #include "backends/cuda/cuda_checks.hpp"
 #include "backends/cuda/kernels/transpose.hpp"
+#include "backends/cuda/runtime/machine.hpp"
 #include "bags.hpp"
 #include "mc2/planner/error.hpp"
+#include "mc2/planner/units.hpp"
 #include "texts.hpp"
 
 namespace mc2::executor::cuda {
@@ -26,12 +29,16 @@ class MatmulBuilder {
     for (std::size_t i = 0; i < plan_.list.stages.size(); ++i) {
       if (plan_.gathers_first) {
         GemmContext& context = *device_.gemm;
-        state_.serial_gemms.push_back(make_block_gemm(context, plan_.list.stages[i], 0, plan_.list.op.world_size));
+        state_.serial_matmuls.push_back(make_matmuls(context, plan_.list.stages[i], {0, plan_.list.op.world_size}));
       }
-      auto& slices = state_.gemms.emplace_back();
-      for (int slice = 0; slice < plan_.transport->slice_count(); ++slice) slices.push_back(make_slice_gemms(i, slice));
+      auto& slices = state_.matmuls.emplace_back();
+      for (int slice = 0; slice < plan_.transport->slice_count(); ++slice)
+        slices.push_back(make_slice_matmuls(i, slice));
     }
-    if (plan_.gathers_first) build_local_gemm();
+    if (!plan_.gathers_first) return;
+    if (!plan_.row_runs) return build_local_gemm();
+    const RowPlace a{state_.buffers.a.data(), rank_shapes(plan_.list.op, state_.buffers).a.rows};
+    state_.local_matmuls = make_expert_matmuls(*device_.gemm, plan_.row_runs->local(rank_), a);
   }
 
   void build_tables() {
@@ -68,7 +75,7 @@ class MatmulBuilder {
         state_.buffers.a.data() + (holds_all_rows ? rank_ * shard_rows * op.k * planner::size_bytes(op.dtype) : 0);
     std::byte* own_c =
         state_.buffers.c.data() + rank_ * shard_rows * op.n * planner::size_bytes(planner::product_type(op));
-    state_.local_gemm.emplace(*device_.gemm, shape, operands_of(own_a, 0, own_c));
+    state_.local_matmuls.gemms.emplace_back(*device_.gemm, shape, operands_of(own_a, 0, own_c));
   }
 
   /// cuBLASLt multiplies f8e4m3 by a B of [n, k] only.
@@ -80,22 +87,98 @@ class MatmulBuilder {
   }
 
   /// The matmuls between which a slice's rows are handed over.
-  std::vector<Gemm> make_slice_gemms(std::size_t stage, int slice) {
+  Matmuls make_slice_matmuls(std::size_t stage, int slice) {
     const int world_size = plan_.list.op.world_size;
     const bool is_second = plan_.is_on_second_stream(stage, slice);
     GemmContext& context = is_second ? plan_.communicator.second_gemm(rank_) : *device_.gemm;
     const Stage& block = plan_.list.stages[stage];
-    std::vector<Gemm> gemms;
-    if (plan_.transport->slice_count() > 1) {
-      const RankRange shards = plan_.transport->slice_ranks(rank_, slice);
-      gemms.push_back(make_block_gemm(context, block, shards.first, shards.last));
-    } else if (!plan_.gathers_first) {
-      gemms.push_back(make_block_gemm(context, block, 0, world_size));
-    } else { // the rank's own shard is the local part, and lies between the others
-      if (rank_ > 0) gemms.push_back(make_block_gemm(context, block, 0, rank_));
-      if (rank_ + 1 < world_size) gemms.push_back(make_block_gemm(context, block, rank_ + 1, world_size));
-    }
-    return gemms;
+    if (plan_.transport->slice_count() > 1)
+      return make_matmuls(context, block, plan_.transport->slice_ranks(rank_, slice));
+    if (!plan_.gathers_first) return make_matmuls(context, block, {0, world_size});
+    if (plan_.row_runs) return make_row_matmuls(context, block, {0, world_size}, RowRuns::Own::Left);
+    Matmuls made; // the rank's own shard is the local part, and lies between the others
+    if (rank_ > 0) made.gemms.push_back(make_block_gemm(context, block, 0, rank_));
+    if (rank_ + 1 < world_size) made.gemms.push_back(make_block_gemm(context, block, rank_ + 1, world_size));
+    return made;
+  }
+
+  /// All that a rank multiplies for the ranks.
+  Matmuls make_matmuls(GemmContext& context, const Stage& block, RankRange ranks) {
+    if (plan_.row_runs) return make_row_matmuls(context, block, ranks, RowRuns::Own::Taken);
+    Matmuls made;
+    made.gemms.push_back(make_block_gemm(context, block, ranks.first, ranks.last));
+    return made;
+  }
+
+  Matmuls make_row_matmuls(GemmContext& context, const Stage& block, RankRange ranks, RowRuns::Own own) {
+    const std::int64_t rows = plan_.gathers_first ? plan_.list.op.m : rank_shapes(plan_.list.op, state_.buffers).a.rows;
+    return make_expert_matmuls(context, plan_.row_runs->multiplied(rank_, block, ranks, own), {first_operand(), rows});
+  }
+
+  /// A matrix of so many rows.
+  struct RowPlace {
+    const std::byte* first;
+    std::int64_t row_count;
+  };
+
+  Matmuls make_expert_matmuls(GemmContext& context, const std::vector<ExpertRun>& runs, const RowPlace& a) {
+    Matmuls made;
+    if (takes_grouped())
+      made.grouped = make_grouped(runs, a);
+    else
+      for (const ExpertRun& run : runs) made.gemms.push_back(make_expert_gemm(context, run, a.first));
+    return made;
+  }
+
+  /// A tile of the library's is asked for by name: then it multiplies, too.
+  [[nodiscard]] bool takes_grouped() const {
+    constexpr int kHopper = 90;
+    constexpr std::uint32_t kNeeded = 16;
+    const RankBuffers& buffers = state_.buffers;
+    const auto is_aligned = [](const void* address) { return alignment_of(address) >= kNeeded; };
+    return compute_capability(rank_) == kHopper && check_tile_shape(plan_.list.op).ok() &&
+           plan_.variant.gemm_tile == 0 && is_aligned(buffers.a.data()) && is_aligned(buffers.b.data()) &&
+           is_aligned(buffers.c.data());
+  }
+
+  GroupedMatmul make_grouped(const std::vector<ExpertRun>& runs, const RowPlace& a) {
+    const planner::OpSpec& op = plan_.list.op;
+    const GroupedShape shape{.is_half = op.dtype == planner::DType::F16,
+                             .a_rows = a.row_count,
+                             .c_rows = plan_.gathers_first ? rank_shapes(op, state_.buffers).c.rows : op.m,
+                             .n = op.n,
+                             .k = op.k,
+                             .expert_count = op.experts_per_rank,
+                             .b_is_transposed = is_b_transposed(state_),
+                             .cta_count = plan_.variant.gemm_sm_count};
+    GroupedMatmul made(shape, runs);
+    made.set_operands(operands_of(a.first, 0, product()));
+    return made;
+  }
+
+  Gemm make_expert_gemm(GemmContext& context, const ExpertRun& run, const std::byte* from) {
+    const planner::OpSpec& op = plan_.list.op;
+    const GemmShape shape{.dtype = op.dtype,
+                          .rows = run.rows.row_count,
+                          .n = op.n,
+                          .k = op.k,
+                          .b_is_transposed = is_b_transposed(state_),
+                          .sm_count = plan_.variant.gemm_sm_count,
+                          .tile = plan_.variant.gemm_tile};
+    GemmOperands operands =
+        operands_of(from + run.rows.from_row * op.k * planner::size_bytes(op.dtype),
+                    run.expert * op.k * op.n * planner::size_bytes(op.dtype),
+                    product() + run.rows.to_row * op.n * planner::size_bytes(planner::product_type(op)));
+    if (operands.bias != nullptr) operands.bias += run.expert * op.n * planner::size_bytes(planner::product_type(op));
+    return Gemm(context, shape, operands);
+  }
+
+  /// What the lanes' matmuls read and write: A or the exchange memory, the exchange memory or C.
+  [[nodiscard]] const std::byte* first_operand() const {
+    return plan_.gathers_first ? state_.exchange->bytes().data() : state_.buffers.a.data();
+  }
+  [[nodiscard]] std::byte* product() const {
+    return plan_.gathers_first ? state_.buffers.c.data() : state_.exchange->bytes().data();
   }
 
   /// The block's rows of the shards [first_shard, last_shard).
@@ -150,11 +233,9 @@ class MatmulBuilder {
     shape.b_is_transposed = is_b_transposed(state_);
     shape.sm_count = plan_.variant.gemm_sm_count;
     shape.tile = plan_.variant.gemm_tile;
-    const std::byte* from = plan_.gathers_first ? state_.exchange->bytes().data() : state_.buffers.a.data();
-    std::byte* to = plan_.gathers_first ? state_.buffers.c.data() : state_.exchange->bytes().data();
     return Gemm(context, shape,
-                operands_of(from + from_row * op.k * planner::size_bytes(op.dtype), 0,
-                            to + to_row * op.n * planner::size_bytes(planner::product_type(op))));
+                operands_of(first_operand() + from_row * op.k * planner::size_bytes(op.dtype), 0,
+                            product() + to_row * op.n * planner::size_bytes(planner::product_type(op))));
   }
 
   /// @param b_offset bytes from the start of B as it is multiplied
@@ -192,6 +273,35 @@ PoolingRun pooling_of(const BoundPlan& plan, int rank, std::size_t stage, int sl
           .product = plan.state_of(rank).exchange->bytes().data() + product_row * op.n * planner::size_bytes(op.dtype)};
 }
 
+template <typename Work>
+void for_each_matmuls(RankState& state, const Work& work) {
+  for (auto& stage : state.matmuls) std::ranges::for_each(stage, work);
+  std::ranges::for_each(state.serial_matmuls, work);
+  work(state.local_matmuls);
+}
+
+/// Brings all tiles to the device at once, behind a word for each matmul.
+void upload_grouped(RankState& state, DevicePool& pool) {
+  std::vector<GroupedMatmul*> all;
+  for_each_matmuls(state, [&](Matmuls& matmuls) {
+    if (matmuls.grouped) all.push_back(&*matmuls.grouped);
+  });
+  if (all.empty()) return;
+  std::vector<std::byte> bytes(all.size() * sizeof(std::uint32_t));
+  std::vector<std::size_t> offsets;
+  for (const GroupedMatmul* matmul : all) {
+    offsets.push_back(bytes.size());
+    const auto tiles = std::as_bytes(matmul->tiles());
+    bytes.insert(bytes.end(), tiles.begin(), tiles.end());
+  }
+  state.grouped_memory = std::make_unique<DeviceMemory>(pool, bytes.size());
+  state.grouped_memory->upload(bytes);
+  std::byte* const first = state.grouped_memory->bytes().data();
+  for (std::size_t i = 0; i < all.size(); ++i)
+    all[i]->set_memory(reinterpret_cast<const GroupedTile*>(first + offsets[i]),
+                       reinterpret_cast<std::uint32_t*>(first) + i);
+}
+
 void bind_tiles(BoundPlan& plan, int rank) {
   const RankState& state = plan.state_of(rank);
   const RankBuffers& buffers = state.buffers;
@@ -209,6 +319,38 @@ void build_matmuls(BoundPlan& plan, int rank) {
     builder.build_tables();
   else if (!plan.variant.stores_tiles)
     builder.build_gemms();
+  upload_grouped(plan.state_of(rank), *plan.device(rank).pool);
+}
+
+std::array<std::int64_t, 2> row_run_bytes(const StageList& stages) noexcept {
+  const planner::OpSpec& op = stages.op;
+  const std::int64_t run_count = std::ssize(stages.stages) * op.world_size * op.experts_per_rank;
+  const std::int64_t row_tiles = planner::ceil_div(op.m, std::int64_t{kTileRows}) + run_count;
+  constexpr std::int64_t kLists = 2; // of all blocks one by one, and of the run that does not overlap
+  const std::int64_t tile_count = kLists * row_tiles * planner::ceil_div(op.n, std::int64_t{kNarrowTile});
+  return {run_count * static_cast<std::int64_t>(sizeof(RowCopy)),
+          tile_count * static_cast<std::int64_t>(sizeof(GroupedTile))};
+}
+
+void build_row_copies(BoundPlan& plan, int rank) {
+  if (!plan.row_runs) return;
+  RankState& state = plan.state_of(rank);
+  std::vector<RowCopy> all;
+  std::vector<std::size_t> ends;
+  for (const Stage& stage : plan.list.stages) {
+    std::ranges::copy(plan.row_runs->pulled(rank, stage), std::back_inserter(all));
+    ends.push_back(all.size());
+  }
+  const auto bytes = std::as_bytes(std::span(all));
+  state.row_copy_memory = std::make_unique<DeviceMemory>(*plan.device(rank).pool, bytes.size());
+  if (!bytes.empty())
+    MC2_CUDA(cudaMemcpy(state.row_copy_memory->bytes().data(), bytes.data(), bytes.size(), cudaMemcpyHostToDevice));
+  const auto* first = reinterpret_cast<const RowCopy*>(state.row_copy_memory->bytes().data());
+  std::size_t begin = 0;
+  for (const std::size_t end : ends) {
+    state.row_copies.push_back({first + begin, static_cast<int>(end - begin)});
+    begin = end;
+  }
 }
 
 void build_tiles(BoundPlan& plan, int rank) {
@@ -231,18 +373,18 @@ void rebind_matmuls(BoundPlan& plan, int rank, const RankBuffers& had) {
     const bool is_inside = address >= from.data() && address < from.data() + from.size();
     return is_inside ? to.data() + (address - from.data()) : address;
   };
-  const auto move = [&](Gemm& gemm) {
-    const GemmOperands& old = gemm.operands();
-    gemm.set_operands({.a = moved(old.a, had.a, has.a),
-                       .b = moved(old.b, had.b, has.b),
-                       .c = const_cast<std::byte*>(moved(old.c, had.c, has.c)),
-                       .bias = moved(old.bias, had.bias, has.bias),
-                       .residual = moved(old.residual, had.residual, has.residual)});
+  const auto move = [&](auto& matmul) {
+    const GemmOperands& old = matmul.operands();
+    matmul.set_operands({.a = moved(old.a, had.a, has.a),
+                         .b = moved(old.b, had.b, has.b),
+                         .c = const_cast<std::byte*>(moved(old.c, had.c, has.c)),
+                         .bias = moved(old.bias, had.bias, has.bias),
+                         .residual = moved(old.residual, had.residual, has.residual)});
   };
-  for (auto& stage : state.gemms)
-    for (auto& slice : stage) std::ranges::for_each(slice, move);
-  std::ranges::for_each(state.serial_gemms, move);
-  if (state.local_gemm) move(*state.local_gemm);
+  for_each_matmuls(state, [&](Matmuls& matmuls) {
+    std::ranges::for_each(matmuls.gemms, move);
+    if (matmuls.grouped) move(*matmuls.grouped);
+  });
   if (state.tiles) bind_tiles(plan, rank);
 }
 
@@ -250,7 +392,7 @@ void enqueue_matmuls(const BoundPlan& plan, int rank, std::size_t stage, int sli
   const RankState& state = plan.state_of(rank);
   if (plan.list.op.tables)
     return enqueue_pooling(state.tables, pooling_of(plan, rank, stage, slice), plan.variant.gemm_sm_count, stream);
-  for (const Gemm& gemm : state.gemms[stage][static_cast<std::size_t>(slice)]) gemm.enqueue(stream);
+  state.matmuls[stage][static_cast<std::size_t>(slice)].enqueue(stream);
 }
 
 void require_legal_bags(const BoundPlan& plan, int rank) {

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
+#include <cstdint>
 
 #include "backends/cuda/bound_plan.hpp"
 
@@ -11,6 +13,11 @@ namespace mc2::executor::cuda {
 /// The rank's matmuls of every stage and slice; of kinds that pool, its tables. Nothing for a variant that stores
 /// tiles.
 void build_matmuls(BoundPlan& plan, int rank);
+
+/// What the rank's kernels read from peers, where pieces are rows here and there.
+void build_row_copies(BoundPlan& plan, int rank);
+/// What those and the lists of tiles that are multiplied take, at most.
+[[nodiscard]] std::array<std::int64_t, 2> row_run_bytes(const StageList& stages) noexcept;
 
 /// What does fused runs, and products, of a variant that stores tiles. Every rank's places are known.
 void build_tiles(BoundPlan& plan, int rank);

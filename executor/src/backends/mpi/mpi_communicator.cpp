@@ -19,20 +19,8 @@ namespace {
 /// Order: collective. Errors: as check_splits_agree, the same on every rank. Throws SystemError.
 Result<RowSplits> agree_on_splits(Agreement& agreement, const planner::OpSpec& op, const RankBuffers& own) {
   if (!planner::traits_of(op.kind).takes_counts) return RowSplits(op);
-  const std::size_t count = count_count(op);
-  std::vector<std::int64_t> numbers(2 * count, -1); // which no count is
-  std::ranges::copy(own.send_counts, numbers.begin());
-  std::ranges::copy(own.receive_counts, numbers.begin() + static_cast<std::ptrdiff_t>(count));
-  const auto all = agreement.gather(numbers);
-  std::vector<RankBuffers> ranks(static_cast<std::size_t>(op.world_size));
-  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
-    const auto counts = std::span(all).subspan(rank * numbers.size(), numbers.size());
-    if (counts.front() < 0) continue;
-    ranks[rank].send_counts = counts.first(count);
-    ranks[rank].receive_counts = counts.last(count);
-  }
-  MC2_TRY(check_splits_agree(op, ranks));
-  return RowSplits(op, ranks);
+  MC2_ASSIGN(auto splits, agreed_splits(op, agreement.gather(counts_of(op, own))));
+  return splits ? std::move(*splits) : RowSplits(op);
 }
 
 std::string options_text(const CommunicatorOptions& options) {

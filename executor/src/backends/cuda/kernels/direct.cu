@@ -109,6 +109,45 @@ __global__ void __launch_bounds__(kThreads, 1) span_kernel(const BlockSpan span,
   if (threadIdx.x == 0) *counter = turn;
 }
 
+/// Row by row, a warp each: neighbouring warps read neighbouring rows, of the same peer mostly.
+template <typename Word>
+__device__ void copy_rows(const BlockExchange& block, int rank, std::int64_t row_words) {
+  constexpr int kWarp = 32, kUnroll = 4;
+  const RowCopies copies = block.row_copies[rank];
+  const int lane = static_cast<int>(threadIdx.x) % kWarp;
+  const std::int64_t warps = std::int64_t{gridDim.x} * blockDim.x / kWarp;
+  std::int64_t row = (std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x) / kWarp; // of all that are left
+  for (int i = 0; i < copies.count; ++i) {
+    const RowCopy copy = copies.first[i];
+    for (; row < copy.rows.row_count; row += warps) {
+      const Word* from = packs<Word>(block.send[copy.peer]) + (copy.rows.from_row + row) * row_words;
+      Word* to = packs<Word>(block.receive[rank]) + (copy.rows.to_row + row) * row_words;
+      for (std::int64_t word = lane; word < row_words; word += kWarp * kUnroll) {
+        Word loaded[kUnroll];
+#pragma unroll
+        for (int u = 0; u < kUnroll; ++u)
+          if (word + u * kWarp < row_words) loaded[u] = from[word + u * kWarp];
+#pragma unroll
+        for (int u = 0; u < kUnroll; ++u)
+          if (word + u * kWarp < row_words) to[word + u * kWarp] = loaded[u];
+      }
+    }
+    row -= copy.rows.row_count;
+  }
+}
+
+template <typename Word>
+__global__ void __launch_bounds__(kThreads, 1)
+    row_kernel(const BlockExchange block, const SignalMemory signals, const std::int64_t row_words) {
+  std::uint32_t* counter = signals.words[signals.rank] + kKernelCounters + blockIdx.x;
+  const std::uint32_t turn = *counter + 1;
+  if (block.meets_before) meet(signals, kStartFlags, turn);
+  copy_rows<Word>(block, signals.rank, row_words);
+  if (block.meets_after) meet(signals, kEndFlags, turn);
+  __syncthreads();
+  if (threadIdx.x == 0) *counter = turn;
+}
+
 using Kernel = void (*)(BlockExchange, SignalMemory);
 
 template <typename T, int kCount, int kRanks>
@@ -189,10 +228,31 @@ BlockSpan make_span(const std::vector<BlockExchange>& blocks, planner::DType dty
   return span;
 }
 
+/// Words of a row and, where there are any, of the matrices' addresses.
+std::int64_t row_alignment(const BlockExchange& block, std::int64_t row_bytes, const SignalMemory& signals) {
+  std::uint64_t places = static_cast<std::uint64_t>(row_bytes) | kVectorBytes;
+  for (int rank = 0; rank < signals.world_size; ++rank)
+    places |= reinterpret_cast<std::uintptr_t>(block.send[static_cast<std::size_t>(rank)]);
+  places |= reinterpret_cast<std::uintptr_t>(block.receive[static_cast<std::size_t>(signals.rank)]);
+  return static_cast<std::int64_t>(places & (~places + 1));
+}
+
+void enqueue_rows(const DirectSettings& settings, const BlockExchange& block, const SignalMemory& signals,
+                  cudaStream_t stream) {
+  const std::int64_t row_bytes = block.element_count * planner::size_bytes(settings.dtype);
+  const std::int64_t word_bytes = row_alignment(block, row_bytes, signals);
+  const auto kernel = word_bytes >= kVectorBytes ? row_kernel<uint4>
+                      : word_bytes >= 4          ? row_kernel<std::uint32_t>
+                                                 : row_kernel<std::uint16_t>;
+  const std::int64_t used_bytes = word_bytes >= kVectorBytes ? kVectorBytes : word_bytes >= 4 ? 4 : 2;
+  launch_in_pairs(kernel, settings.cta_count, stream, block, signals, row_bytes / used_bytes);
+}
+
 } // namespace
 
 void enqueue_direct(const DirectSettings& settings, const BlockExchange& block, const SignalMemory& signals,
                     cudaStream_t stream) {
+  if (block.row_runs != nullptr) return enqueue_rows(settings, block, signals, stream);
   if (settings.collective == DirectCollective::AllReduceLowLatency)
     return enqueue_mail(settings.dtype, block, signals, stream);
   const bool is_vector = can_use_vectors(block, settings.dtype, signals.world_size);

@@ -33,6 +33,25 @@ struct SignalMemory {
   int world_size = 0;
 };
 
+/// Rows that lie one below the other both where they come from and where they go.
+struct RowRun {
+  std::int64_t from_row = 0, to_row = 0, row_count = 0;
+};
+
+/// Rows that a rank reads from a peer.
+struct RowCopy {
+  std::int64_t peer = 0;
+  RowRun rows{};
+};
+
+/// In memory of the rank's device.
+struct RowCopies {
+  const RowCopy* first = nullptr;
+  int count = 0;
+};
+
+class RowRuns;
+
 /// What one block's collective reads and writes. Piece: element_count elements; rank p's piece for rank q lies at
 /// send[p] + q send_stride and, where pieces are not summed, ends at receive[q] + p receive_stride.
 struct BlockExchange {
@@ -45,6 +64,11 @@ struct BlockExchange {
   std::int64_t receive_stride = 0; ///< elements
   std::int64_t row_elements = 0;   ///< of a piece that is put down row by row; 0: it stays dense
   std::int64_t receive_pitch = 0;  ///< elements from one such row to the next
+  /// Where ranks have unequal pieces, or several experts: which rows go where. send and receive are whole matrices
+  /// then, and element_count is that of a row.
+  const RowRuns* row_runs = nullptr;
+  std::int64_t first_row = 0, row_count = 0;         ///< the block, then
+  std::array<RowCopies, kMaxCudaRanks> row_copies{}; ///< by rank, then: for its kernel
   bool meets_before = false; ///< peers' pieces are made in this run and may not be ready although the rank's own are
   bool meets_after = false;  ///< peers may still be reading or writing when the rank's own work is done
   bool is_last = false;      ///< of the run

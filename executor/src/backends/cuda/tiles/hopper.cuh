@@ -56,6 +56,15 @@ __device__ inline void load_box(std::uint32_t to, const CUtensorMap* tensor, int
       "l"(tensor), "r"(column), "r"(row), "r"(barrier)
       : "memory");
 }
+/// Of one of several matrices.
+__device__ inline void load_box(std::uint32_t to, const CUtensorMap* tensor, int column, int row, int matrix,
+                                std::uint32_t barrier) {
+  asm volatile(
+      "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4}], "
+      "[%5];" ::"r"(to),
+      "l"(tensor), "r"(column), "r"(row), "r"(matrix), "r"(barrier)
+      : "memory");
+}
 /// Into one of several matrices; what is outside of it is not stored.
 __device__ inline void store_box(const CUtensorMap* tensor, int column, int row, int matrix, std::uint32_t from) {
   asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.tile.bulk_group [%0, {%1, %2, %3}], [%4];" ::"l"(tensor),
@@ -92,6 +101,16 @@ __device__ inline void load_matrices(std::uint32_t row, std::uint32_t (&pairs)[4
                : "=r"(pairs[0]), "=r"(pairs[1]), "=r"(pairs[2]), "=r"(pairs[3])
                : "r"(row)
                : "memory");
+}
+
+/// 16 bytes.
+__device__ inline uint4 load_vector(std::uint32_t from) {
+  uint4 vector;
+  asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(vector.x), "=r"(vector.y), "=r"(vector.z), "=r"(vector.w)
+               : "r"(from)
+               : "memory");
+  return vector;
 }
 
 template <int kCount>

@@ -1,12 +1,11 @@
 #include "backends/cuda/tiles/tile_reduction.hpp"
 
 #include <memory>
-#include <optional>
 #include <string>
 #include <utility>
 
 #include "backends/cuda/runtime/check.hpp"
-#include "backends/cuda/runtime/driver.hpp"
+#include "backends/cuda/tiles/tensor_map.hpp"
 #include "backends/cuda/tiles/tile_order.hpp"
 #include "mc2/planner/units.hpp"
 
@@ -14,8 +13,6 @@ namespace mc2::executor::cuda {
 namespace {
 
 using planner::ceil_div;
-
-constexpr std::int64_t kRowMultiple = 8; ///< elements in 16 bytes
 
 /// A rank's memory: pieces that arrive, their flags, those of the end, and how many tiles have been taken and thread
 /// blocks have ended.
@@ -40,31 +37,6 @@ struct Layout {
     return piece(peer_count) + index * std::int64_t{sizeof(std::uint32_t)};
   }
 };
-
-/// Row-major matrices of 2-byte elements, one behind the other, in boxes of `box_rows` rows.
-struct Matrix {
-  const std::byte* address;
-  std::int64_t rows;
-  std::int64_t columns;
-  std::int64_t box_rows;
-};
-
-CUtensorMap tensor_map(const Matrix& matrix, bool is_half, std::optional<int> matrix_count = std::nullopt) {
-  static const auto kEncode =
-      reinterpret_cast<decltype(&cuTensorMapEncodeTiled)>(driver_function("cuTensorMapEncodeTiled"));
-  const auto columns = static_cast<cuuint64_t>(matrix.columns), rows = static_cast<cuuint64_t>(matrix.rows);
-  const std::array<cuuint64_t, 3> sizes{columns, rows, static_cast<cuuint64_t>(matrix_count.value_or(1))};
-  const std::array<cuuint64_t, 2> pitch_bytes{columns * 2, rows * columns * 2};
-  const std::array<cuuint32_t, 3> box{kBoxColumns, static_cast<cuuint32_t>(matrix.box_rows), 1};
-  const std::array<cuuint32_t, 3> steps{1, 1, 1};
-  CUtensorMap map;
-  check(kEncode(&map, is_half ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16 : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
-                matrix_count ? 3 : 2, const_cast<std::byte*>(matrix.address), sizes.data(), pitch_bytes.data(),
-                box.data(), steps.data(), CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
-                CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE),
-        "cuTensorMapEncodeTiled");
-  return map;
-}
 
 std::uint32_t* flags_at(std::byte* address) { return reinterpret_cast<std::uint32_t*>(address); }
 
@@ -147,11 +119,12 @@ void TileReduction::bind(const Matrices& matrices) {
   products_run_.a = run_.a = tensor_map({matrices.a, op_.m, op_.k, kTileRows}, is_half);
   products_run_.a_bits = run_.a_bits = tensor_map({matrices.a, op_.m, op_.k, kBitRows}, is_half);
   products_run_.a_row_count = run_.a_row_count = static_cast<int>(op_.m);
-  products_run_.b = run_.b = tensor_map(
-      options_.b_is_transposed ? Matrix{matrices.b, op_.n, op_.k, kTileRows} : Matrix{matrices.b, op_.k, op_.n, kDepth},
-      is_half);
+  products_run_.b = run_.b = tensor_map(options_.b_is_transposed ? BoxedMatrix{matrices.b, op_.n, op_.k, kTileRows}
+                                                                 : BoxedMatrix{matrices.b, op_.k, op_.n, kDepth},
+                                        is_half);
   const auto target = [&](const std::byte* address, int count) {
-    const Matrix bits{address, summed_rows(op_), op_.n, kBitRows}, boxes{address, summed_rows(op_), op_.n, kTileRows};
+    const BoxedMatrix bits{address, summed_rows(op_), op_.n, kBitRows},
+        boxes{address, summed_rows(op_), op_.n, kTileRows};
     return TileRun::Target{tensor_map(bits, is_half, count), tensor_map(boxes, is_half, count)};
   };
   products_run_.c[0] = target(matrices.products, is_dealt(op_) ? 1 : op_.world_size);

@@ -4,6 +4,7 @@
 #include <bit>
 #include <utility>
 
+#include "backends/cuda/row_runs.hpp"
 #include "mc2/planner/collective.hpp"
 #include "mc2/planner/error.hpp"
 
@@ -25,13 +26,38 @@ DirectCollective direct_collective(const planner::OpSpec& op) {
 /// Where a rank's staging memory has what a peer pushes: in the order of next rank, next but one, ...
 int stage_place(int from, int to, int world_size) { return (from - to - 1 + world_size) % world_size; }
 
+/// A matrix of another process, and of a rank without rows, is null.
+template <typename Byte>
+Byte* at_row(Byte* matrix, std::int64_t offset) {
+  return matrix == nullptr ? nullptr : matrix + offset;
+}
+
 /// Where a piece lies and goes, of elements of one size.
 class Pieces {
  public:
   Pieces(const BlockExchange& block, planner::DType dtype)
       : block_(&block), element_bytes_(planner::size_bytes(dtype)) {}
 
+  /// Of a piece, or of a row where pieces are rows here and there.
   [[nodiscard]] std::size_t bytes() const { return static_cast<std::size_t>(block_->element_count * element_bytes_); }
+  /// Calls `work(source, landing, element count)` for what of a piece is dense on both sides, in the same order on both
+  /// ranks.
+  template <typename Work>
+  void for_each_part(int from, int to, const Work& work) const {
+    if (block_->row_runs == nullptr) return work(source(from, to), landing(from, to), block_->element_count);
+    const auto row_bytes = static_cast<std::int64_t>(bytes());
+    for (const RowRun& run : block_->row_runs->exchanged(from, to, {block_->first_row, block_->row_count})) {
+      work(at_row(block_->send[static_cast<std::size_t>(from)], run.from_row * row_bytes),
+           at_row(block_->receive[static_cast<std::size_t>(to)], run.to_row * row_bytes),
+           run.row_count * block_->element_count);
+    }
+  }
+  void copy_parts(int from, int to, cudaStream_t stream) const {
+    for_each_part(from, to, [&](const std::byte* source, std::byte* landing, std::int64_t element_count) {
+      const auto size = static_cast<std::size_t>(element_count * element_bytes_);
+      MC2_CUDA(cudaMemcpyAsync(landing, source, size, cudaMemcpyDefault, stream));
+    });
+  }
   [[nodiscard]] const std::byte* source(int from, int to) const {
     return block_->send[static_cast<std::size_t>(from)] + to * block_->send_stride * element_bytes_;
   }
@@ -48,6 +74,7 @@ class Pieces {
   }
   /// To its place at the receiver, which may be row by row.
   void put_down(int sender, int receiver, const std::byte* piece, cudaStream_t stream) const {
+    if (block_->row_runs != nullptr) return copy_parts(sender, receiver, stream);
     std::byte* to = landing(sender, receiver);
     if (block_->row_elements == 0) return copy(to, piece, stream);
     const auto row_bytes = static_cast<std::size_t>(block_->row_elements * element_bytes_);
@@ -160,7 +187,7 @@ class PullTransport final : public Transport {
     if (slice == 0) pieces.copy_own(rank, stream);
     for (int step = first_step(slice); step < first_step(slice + 1); ++step) {
       const int peer = slicing_ == Slicing::Doubling ? rank ^ step : (rank + step) % world_size_;
-      pieces.copy(pieces.landing(peer, rank), pieces.source(peer, rank), stream);
+      pieces.copy_parts(peer, rank, stream);
     }
     if (block.meets_after && slice + 1 == slice_count())
       enqueue_meeting(signals_[static_cast<std::size_t>(rank)], stream);
@@ -358,7 +385,6 @@ class NcclTransport final : public Transport {
   // arrive dense first.
   void all_to_all(int rank, const BlockExchange& block, cudaStream_t stream) const {
     const ncclComm_t communicator = communicators_[static_cast<std::size_t>(rank)];
-    const auto count = static_cast<std::size_t>(block.element_count);
     const auto world_size = static_cast<int>(communicators_.size());
     const Pieces pieces(block, dtype_);
     pieces.copy_own(rank, stream);
@@ -366,9 +392,13 @@ class NcclTransport final : public Transport {
     for (int distance = 1; distance < world_size; ++distance) {
       const int to = (rank + distance) % world_size;
       const int from = (rank + world_size - distance) % world_size;
-      check(ncclSend(pieces.source(rank, to), count, type_, to, communicator, stream), "ncclSend", rank);
-      std::byte* place = arrives_dense_ ? pieces.stage(from, rank, world_size) : pieces.landing(from, rank);
-      check(ncclRecv(place, count, type_, from, communicator, stream), "ncclRecv", rank);
+      pieces.for_each_part(rank, to, [&](const std::byte* source, std::byte* /*landing*/, std::int64_t count) {
+        check(ncclSend(source, static_cast<std::size_t>(count), type_, to, communicator, stream), "ncclSend", rank);
+      });
+      pieces.for_each_part(from, rank, [&](const std::byte* /*source*/, std::byte* landing, std::int64_t count) {
+        std::byte* place = arrives_dense_ ? pieces.stage(from, rank, world_size) : landing;
+        check(ncclRecv(place, static_cast<std::size_t>(count), type_, from, communicator, stream), "ncclRecv", rank);
+      });
     }
     check(ncclGroupEnd(), "ncclGroupEnd", rank);
     for (int distance = 1; arrives_dense_ && distance < world_size; ++distance) {

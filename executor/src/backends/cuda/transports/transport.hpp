@@ -6,16 +6,12 @@
 
 #include "backends/cuda/kernels/direct.hpp"
 #include "backends/cuda/runtime/handles.hpp"
+#include "backends/cuda/transports/rank_range.hpp"
 #include "backends/cuda/variants.hpp"
 #include "mc2/executor/communicator.hpp"
 #include "mc2/planner/op_spec.hpp"
 
 namespace mc2::executor::cuda {
-
-/// The ranks from `first` to before `last`.
-struct RankRange {
-  int first = 0, last = 0;
-};
 
 /// Carries the collectives of one operator's blocks.
 class Transport {

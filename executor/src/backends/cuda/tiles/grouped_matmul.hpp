@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "backends/cuda/row_runs.hpp"
+#include "backends/cuda/runtime/gemm.hpp"
+#include "backends/cuda/tiles/grouped_kernel.hpp"
+
+namespace mc2::executor::cuda {
+
+/// What a GroupedMatmul multiplies: A of [a_rows, k] by one of as many B as there are experts, into C of [c_rows, n].
+struct GroupedShape {
+  bool is_half = false; ///< else bf16
+  std::int64_t a_rows = 0, c_rows = 0;
+  std::int64_t n = 0, k = 0; ///< multiples of 8
+  std::int64_t expert_count = 1;
+  bool b_is_transposed = false; ///< of [n, k] each, else of [k, n]
+  int cta_count = 0;            ///< thread blocks, each an SM
+};
+
+/// A matmul of runs of rows, each by the B of its expert, as one kernel of our own: a Hopper GPU's.
+class GroupedMatmul {
+ public:
+  GroupedMatmul(const GroupedShape& shape, std::span<const ExpertRun> runs);
+
+  /// What enqueue() needs in memory of the device: the tiles, and a word that is 0 at first, one for each matmul.
+  [[nodiscard]] std::span<const GroupedTile> tiles() const noexcept { return tiles_; }
+  void set_memory(const GroupedTile* tiles, std::uint32_t* word) noexcept;
+  /// Matrices aligned to 16 bytes; bias [experts, n] or null, residual as C or null. Throws SystemError.
+  void set_operands(const GemmOperands& operands);
+  [[nodiscard]] const GemmOperands& operands() const noexcept { return operands_; }
+  /// Can be captured. Throws SystemError.
+  void enqueue(cudaStream_t stream) const;
+
+ private:
+  GroupedShape shape_;
+  std::vector<GroupedTile> tiles_;
+  GemmOperands operands_;
+  GroupedKernel kernel_;
+  GroupedRun run_{};
+};
+
+} // namespace mc2::executor::cuda

@@ -1,0 +1,302 @@
+#pragma once
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include "backends/cuda/tiles/hopper.cuh"
+#include "backends/cuda/tiles/tile_shape.hpp"
+
+// How a thread block multiplies tile after tile, whatever becomes of them: a loading thread, and two warpgroups that
+// multiply 64 rows of the tile each. They meet at a ring of buffers for what is loaded, and, with whoever stores, at
+// one for the tile that is stored while the next is multiplied. Thread blocks take tiles as they come.
+//
+// A Run has tiles, tile_count, depth_steps, taken and the tensors a and a_bits; with it go load_b() and a_bit_count().
+namespace mc2::executor::cuda {
+
+inline constexpr int kABytes = kTileRows * kDepth * 2;
+inline constexpr int kBoxBytes = kTileRows * kBoxColumns * 2;
+inline constexpr int kBitBytes = kBitRows * kBoxColumns * 2;
+inline constexpr int kAlignment = 1024; ///< of swizzled memory
+inline constexpr int kWorkers = 2;      ///< warpgroups that multiply
+inline constexpr int kTileThreads = (1 + kWorkers) * hopper::kWarpgroup;
+
+/// What depends on the tile's width.
+template <int kColumns>
+struct TileShape {
+  static constexpr int kTileColumns = kColumns;
+  static constexpr int kTileBytes = tile_bytes(kColumns);
+  static constexpr int kTileBoxes = kColumns / kBoxColumns;
+  static constexpr int kBBytes = kColumns * kDepth * 2;
+  static constexpr int kSlotBytes = kABytes + kBBytes;
+  static constexpr int kSlots = kColumns == kWideTile ? 3 : 6; ///< what fits beside the tile
+  static constexpr int kBoxesPerSlot = kSlotBytes / kBoxBytes;
+  static constexpr int kDynamicBytes = kSlots * kSlotBytes + kTileBytes + kAlignment;
+  static constexpr int kSums = kColumns / 2; ///< of a thread: kTileRows / kWorkers rows by kColumns, of a warpgroup
+  /// Steps whose products may be under way while the next begins: those of a narrow tile are short.
+  static constexpr int kStepsBehind = kColumns == kWideTile ? 0 : 1;
+};
+
+inline constexpr int kTickets = 2; ///< tiles that have been taken and not been done with
+
+template <typename Shape>
+struct Barriers {
+  std::uint64_t full[Shape::kSlots];
+  std::uint64_t empty[Shape::kSlots];
+  std::uint64_t tile_full, tile_empty;
+  std::uint64_t ticket_full[kTickets], ticket_empty[kTickets];
+};
+
+/// A place in a ring.
+template <int kLength>
+struct Place {
+  int index = 0;
+  std::uint32_t phase = 0;
+  __device__ void next() {
+    if (++index < kLength) return;
+    index = 0;
+    phase ^= 1U;
+  }
+};
+
+/// Addresses in shared memory.
+template <typename Shape>
+struct Shared {
+  using Slot = Place<Shape::kSlots>;
+  std::uint32_t ring;
+  std::uint32_t tile;
+  const Barriers<Shape>* barriers;
+  volatile int* tickets; ///< [kTickets]
+  __device__ std::uint32_t slot(const Slot& at) const { return ring + at.index * Shape::kSlotBytes; }
+  __device__ std::uint32_t full(const Slot& at) const { return hopper::shared_address(&barriers->full[at.index]); }
+  __device__ std::uint32_t empty(const Slot& at) const { return hopper::shared_address(&barriers->empty[at.index]); }
+  __device__ std::uint32_t tile_full() const { return hopper::shared_address(&barriers->tile_full); }
+  __device__ std::uint32_t tile_empty() const { return hopper::shared_address(&barriers->tile_empty); }
+};
+
+/// What the loading thread takes and all others follow.
+template <typename Shape, typename Run>
+class Tickets {
+ public:
+  __device__ Tickets(const Run& run, const Shared<Shape>& shared) : run_(run), shared_(shared) {}
+
+  /// The loading thread's next tile, or one that is none. Whoever takes the last of all number that is none leaves the
+  /// counter at 0.
+  __device__ int take() {
+    hopper::wait(empty(), at_.phase ^ 1U);
+    const auto number = atomicAdd(run_.taken, 1U);
+    if (number + 1 == run_.tile_count + gridDim.x) *run_.taken = 0;
+    shared_.tickets[at_.index] = static_cast<int>(number);
+    hopper::arrive(full());
+    at_.next();
+    return static_cast<int>(number);
+  }
+  /// The tile that was taken next.
+  __device__ int follow() {
+    hopper::wait(full(), at_.phase);
+    const int number = shared_.tickets[at_.index];
+    hopper::arrive(empty());
+    at_.next();
+    return number;
+  }
+
+ private:
+  __device__ std::uint32_t full() const { return hopper::shared_address(&shared_.barriers->ticket_full[at_.index]); }
+  __device__ std::uint32_t empty() const { return hopper::shared_address(&shared_.barriers->ticket_empty[at_.index]); }
+
+  const Run& run_;
+  const Shared<Shape>& shared_;
+  Place<kTickets> at_;
+};
+
+inline constexpr int kABits = kTileRows / kBitRows, kABitBytes = kABytes / kABits;
+
+/// Where a box begins.
+struct BoxPlace {
+  int x, y;
+};
+
+/// A and B of one step. B of [n, k] comes in two boxes of kTileRows rows, else in columns of boxes.
+/// @param a_bits  looked at only where not all rows are there: whole tiles have no time to ask
+template <typename Shape, bool kIsBTransposed, bool kIsWhole, typename Run, typename Tile>
+__device__ void load_step(const Run& run, const Tile& tile, int a_bits, int step, const Shared<Shape>& shared,
+                          const typename Shared<Shape>::Slot& at) {
+  const std::uint32_t a = shared.slot(at), b = a + kABytes, full = shared.full(at);
+  const int k = step * kDepth;
+  if constexpr (kIsWhole) {
+    hopper::arrive_expecting(full, Shape::kSlotBytes);
+    hopper::load_box(a, &run.a, k, tile.a_row, full);
+  } else {
+    hopper::arrive_expecting(full, Shape::kBBytes + a_bits * kABitBytes);
+#pragma unroll 1
+    for (int i = 0; i < a_bits; ++i)
+      hopper::load_box(a + i * kABitBytes, &run.a_bits, k, tile.a_row + i * kBitRows, full);
+  }
+  constexpr int kBoxes = kIsBTransposed ? Shape::kTileColumns / kTileRows : Shape::kTileBoxes;
+#pragma unroll
+  for (int i = 0; i < kBoxes; ++i) {
+    if constexpr (kIsBTransposed)
+      load_b(b + i * Shape::kBBytes / kBoxes, run, tile, {k, tile.column + i * kTileRows}, full);
+    else
+      load_b(b + i * Shape::kBBytes / kBoxes, run, tile, {tile.column + i * kBoxColumns, k}, full);
+  }
+}
+
+template <typename Shape, bool kIsBTransposed, bool kIsWhole, typename Run, typename Tile>
+__device__ void load_steps(const Run& run, const Tile& tile, int a_bits, bool is_backwards, const Shared<Shape>& shared,
+                           typename Shared<Shape>::Slot& at) {
+  for (int step = 0; step < run.depth_steps; ++step, at.next()) {
+    hopper::wait(shared.empty(at), at.phase ^ 1U);
+    load_step<Shape, kIsBTransposed, kIsWhole>(run, tile, a_bits, is_backwards ? run.depth_steps - 1 - step : step,
+                                               shared, at);
+  }
+}
+
+/// Calls `load_more(tile, at)` behind the loads of each tile.
+template <typename Shape, bool kIsBTransposed, typename Run, typename LoadMore>
+__device__ void load_tiles(const Run& run, const Shared<Shape>& shared, const LoadMore& load_more) {
+  typename Shared<Shape>::Slot at;
+  Tickets<Shape, Run> tickets(run, shared);
+  for (int i = tickets.take(); i < run.tile_count; i = tickets.take()) {
+    const auto tile = run.tiles[i];
+    const int a_bits = a_bit_count(run, tile);
+    // what the wave before has read of A and B last is still in the L2 cache
+    const bool is_backwards = i / gridDim.x % 2 == 1;
+    if (a_bits == kABits)
+      load_steps<Shape, kIsBTransposed, true>(run, tile, a_bits, is_backwards, shared, at);
+    else
+      load_steps<Shape, kIsBTransposed, false>(run, tile, a_bits, is_backwards, shared, at);
+    load_more(tile, at);
+  }
+}
+
+__device__ inline float2 unpack(std::uint32_t word, __nv_bfloat16 /*type*/) {
+  return {__uint_as_float(word << 16U), __uint_as_float(word & 0xFFFF0000U)};
+}
+__device__ inline float2 unpack(std::uint32_t word, __half /*type*/) {
+  return __half22float2(*reinterpret_cast<__half2*>(&word));
+}
+__device__ inline std::uint32_t pack(float first, float second, __nv_bfloat16 /*type*/) {
+  const __nv_bfloat162 both = __floats2bfloat162_rn(first, second);
+  return *reinterpret_cast<const std::uint32_t*>(&both);
+}
+__device__ inline std::uint32_t pack(float first, float second, __half /*type*/) {
+  const __half2 both = __floats2half2_rn(first, second);
+  return *reinterpret_cast<const std::uint32_t*>(&both);
+}
+
+/// A warpgroup that multiplies rows of a tile; what is added to them is up to those who derive from it.
+template <typename T, typename Shape, bool kIsBTransposed, typename Run>
+class TileWorker {
+ protected:
+  __device__ TileWorker(const Run& run, const Shared<Shape>& shared, int number)
+      : run_(run),
+        shared_(shared),
+        number_(number),
+        thread_(threadIdx.x % hopper::kWarpgroup),
+        row_(number * kTileRows / kWorkers + thread_ / 32 * 16 + thread_ % 16) {}
+
+  /// `add_to(tile)` works on the products, sum_.
+  template <typename AddTo>
+  __device__ void multiply_tiles(const AddTo& add_to) {
+    std::uint32_t tile_phase = 1;
+    Tickets<Shape, Run> tickets(run_, shared_);
+    for (int i = tickets.follow(); i < run_.tile_count; i = tickets.follow(), tile_phase ^= 1U) {
+      multiply_tile();
+      add_to(run_.tiles[i]);
+      hopper::wait(shared_.tile_empty(), tile_phase);
+      put_down();
+    }
+  }
+
+  using Slot = typename Shared<Shape>::Slot;
+
+  __device__ void multiply_tile() {
+    Slot used = at_;
+    for (int step = 0; step < run_.depth_steps; ++step) {
+      multiply_step(step == 0);
+      hopper::wait_for_products<Shape::kStepsBehind>();
+      if (step >= Shape::kStepsBehind) leave(used);
+    }
+    if constexpr (Shape::kStepsBehind == 0) return;
+    hopper::wait_for_products<0>();
+    leave(used);
+  }
+
+  __device__ void multiply_step(bool is_first) {
+    hopper::wait(shared_.full(at_), at_.phase);
+    const std::uint32_t a = shared_.slot(at_) + number_ * kABytes / kWorkers, b = shared_.slot(at_) + kABytes;
+    constexpr int kProductDepth = 16;
+    constexpr std::uint32_t kAlongK = kProductDepth * 2;                // in rows that are contiguous along k
+    constexpr std::uint32_t kAcrossK = kProductDepth * kBoxColumns * 2; // in boxes whose rows are k
+    hopper::begin_products();
+#pragma unroll
+    for (int i = 0; i < kDepth / kProductDepth; ++i) {
+      hopper::add_product<T, !kIsBTransposed>(
+          sum_, hopper::matrix_descriptor(a + i * kAlongK, 0),
+          kIsBTransposed ? hopper::matrix_descriptor(b + i * kAlongK, 0)
+                         : hopper::matrix_descriptor(b + i * kAcrossK, kDepth * kBoxColumns * 2),
+          !is_first || i > 0);
+    }
+    hopper::end_products();
+    at_.next();
+  }
+
+  __device__ void leave(Slot& slot) const {
+    if (thread_ == 0) hopper::arrive(shared_.empty(slot));
+    slot.next();
+  }
+
+  __device__ void meet_own() const {
+    asm volatile("bar.sync %0, %1;" ::"r"(1 + number_), "n"(hopper::kWarpgroup) : "memory");
+  }
+
+  /// Where in a box the thread's row of the four matrices from column 8 j on lies: 8 rows, the 8 below them, and the
+  /// same 8 columns further. 16 bytes each change places by row, as CU_TENSOR_MAP_SWIZZLE_128B has them.
+  __device__ std::uint32_t row_offset(int j) const {
+    return row_ * kBoxColumns * 2 + (((j + thread_ % 32 / 16) ^ (row_ & 7)) << 4);
+  }
+
+  __device__ void put_down() {
+#pragma unroll
+    for (int j = 0; j < Shape::kTileColumns / 8; j += 2) {
+      std::uint32_t pairs[4];
+#pragma unroll
+      for (int i = 0; i < 4; ++i) pairs[i] = pack(sum_[j * 4 + i * 2], sum_[j * 4 + i * 2 + 1], T{});
+      hopper::store_matrices(shared_.tile + j / 8 * kBoxBytes + row_offset(j % 8), pairs);
+    }
+    hopper::order_shared_with_bulk_copies();
+    meet_own();
+    if (thread_ == 0) hopper::arrive(shared_.tile_full());
+  }
+
+  const Run& run_;
+  const Shared<Shape>& shared_;
+  int number_, thread_, row_;
+  Slot at_;
+  float sum_[Shape::kSums];
+};
+
+/// Makes a thread block's barriers, before anything else.
+template <typename Shape>
+__device__ Shared<Shape> set_up(std::uint8_t* dynamic, Barriers<Shape>& barriers, int* tickets) {
+  const std::uint32_t base = (hopper::shared_address(dynamic) + kAlignment - 1) / kAlignment * kAlignment;
+  const Shared<Shape> shared{base, base + Shape::kSlots * Shape::kSlotBytes, &barriers, tickets};
+  if (threadIdx.x == 0) {
+    for (typename Shared<Shape>::Slot at; at.phase == 0; at.next()) {
+      hopper::init_barrier(shared.full(at), 1);
+      hopper::init_barrier(shared.empty(at), kWorkers);
+    }
+    hopper::init_barrier(shared.tile_full(), kWorkers);
+    hopper::init_barrier(shared.tile_empty(), 1);
+    for (int i = 0; i < kTickets; ++i) {
+      hopper::init_barrier(hopper::shared_address(&barriers.ticket_full[i]), 1);
+      // and the storing thread
+      hopper::init_barrier(hopper::shared_address(&barriers.ticket_empty[i]), kWorkers * hopper::kWarpgroup + 1);
+    }
+    hopper::order_shared_with_bulk_copies();
+  }
+  __syncthreads();
+  return shared;
+}
+
+} // namespace mc2::executor::cuda
