@@ -134,13 +134,17 @@ Result<void> check_holds_all_ranks(const CommunicatorOptions& options, std::stri
                "the " + std::string(backend) + " backend takes no place among processes; leave it out"};
 }
 
-Result<void> check_b_is_plain(std::span<const int> ranks, std::span<const RankBuffers> buffers,
+Result<void> check_host_forms(std::span<const int> ranks, std::span<const RankBuffers> buffers,
                               std::string_view backend) {
   for (std::size_t i = 0; i < std::min(ranks.size(), buffers.size()); ++i) {
-    if (!buffers[i].b_is_transposed) continue;
-    return Error{ErrorCode::Unsupported, "buffers",
-                 "rank " + std::to_string(ranks[i]) + " B is [n, k]; the " + std::string(backend) +
-                     " backend takes [k, n] only"};
+    const std::string rank = "rank " + std::to_string(ranks[i]);
+    if (buffers[i].b_is_transposed)
+      return Error{ErrorCode::Unsupported, "buffers",
+                   rank + " B is [n, k]; the " + std::string(backend) + " backend takes [k, n] only"};
+    if (!buffers[i].device_send_counts.empty())
+      return Error{ErrorCode::Unsupported, "counts",
+                   rank + " has counts in device memory; the " + std::string(backend) +
+                       " backend takes send_counts and receive_counts"};
   }
   return {};
 }

@@ -21,7 +21,7 @@ namespace mc2::executor {
 [[nodiscard]] Result<void> check_holds_all_ranks(const CommunicatorOptions& options, std::string_view backend);
 
 /// For backends that take B as [k, n] only. Errors: Unsupported naming the rank.
-[[nodiscard]] Result<void> check_b_is_plain(std::span<const int> ranks, std::span<const RankBuffers> buffers,
+[[nodiscard]] Result<void> check_host_forms(std::span<const int> ranks, std::span<const RankBuffers> buffers,
                                             std::string_view backend);
 
 /// What a rank prepares, as every rank must: for processes to compare and to show.

@@ -137,11 +137,20 @@ Result<void> check_splits(const planner::OpSpec& op, std::span<const int> ranks,
   const auto takes_counts = [](const planner::OpTraits& traits) { return traits.takes_counts; };
   for (std::size_t i = 0; i < buffers.size(); ++i) {
     const RankBuffers& rank = buffers[i];
-    if (rank.send_counts.empty() && rank.receive_counts.empty()) continue;
+    const std::span<const std::byte> on_device = rank.device_send_counts;
+    if (rank.send_counts.empty() && rank.receive_counts.empty() && on_device.empty()) continue;
     if (!takes_counts(planner::traits_of(op.kind)))
       return count_error(ranks[i], "has",
                          "counts; " + planner::kinds_with(takes_counts) + " take them, not " +
                              std::string(planner::to_string(op.kind)));
+    if (!on_device.empty()) {
+      if (rank.send_counts.empty() && on_device.size() == count_count(op) * sizeof(std::int64_t)) continue;
+      return count_error(ranks[i], "has",
+                         std::to_string(on_device.size()) + " bytes of counts in device memory" +
+                             (rank.send_counts.empty() ? "" : " and others in send_counts") + "; needs " +
+                             std::to_string(count_count(op) * sizeof(std::int64_t)) +
+                             ", 8 for each expert, and no others");
+    }
     MC2_TRY(check_direction(op, ranks[i], "sends", rank.send_counts));
     MC2_TRY(check_direction(op, ranks[i], "receives", rank.receive_counts));
   }

@@ -58,11 +58,11 @@ PlanOptions default_options_on(const Fingerprint& machine) {
   return options;
 }
 
-bool takes_counts(const Fingerprint& machine, const Variant& variant) {
+bool takes_counts(const Fingerprint& machine, const OpSpec& op, const Variant& variant) {
   const auto name = machine.fields.find("backend");
   if (name == machine.fields.end()) return true;
   if (name->second == "host") return variant.name == "direct";
-  return name->second != "cuda" || variant.name != "nccl_copy_engine";
+  return name->second != "cuda" || (variant.name != "nccl_copy_engine" && op.dtype != DType::F8E4m3);
 }
 
 PlanOptions likely_limits(const Plan& plan, const CutLimits& said) {

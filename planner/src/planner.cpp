@@ -92,9 +92,9 @@ Result<void> check_counts(const OpSpec& op, const RowCounts& counts) {
 }
 
 /// The model with those of its variants that exchange unequal splits. Errors: Infeasible where none does.
-Result<CostModel> with_counted_variants(CostModel model) {
+Result<CostModel> with_counted_variants(const OpSpec& op, CostModel model) {
   std::erase_if(model.variants,
-                [&](const VariantCost& cost) { return !takes_counts(model.fingerprint, cost.variant); });
+                [&](const VariantCost& cost) { return !takes_counts(model.fingerprint, op, cost.variant); });
   if (model.serial && model.cost_of(model.serial->variant) == nullptr) model.serial.reset();
   if (!model.variants.empty()) return model;
   return Error{ErrorCode::Infeasible, "counts", "are given, and no variant of the model exchanges unequal splits"};
@@ -201,7 +201,7 @@ Result<Plan> make_plan(const OpSpec& op, const CostModel& model, const PlanOptio
   MC2_TRY(check_counts(op, options.counts));
   CostModel counted;
   if (!options.counts.empty()) {
-    MC2_ASSIGN(counted, with_counted_variants(model));
+    MC2_ASSIGN(counted, with_counted_variants(op, model));
   }
   const strategies::Problem problem =
       strategies::make_problem(op, options.counts.empty() ? model : counted, options, &is_stopped);
@@ -220,10 +220,10 @@ Result<Plan> predict_cut(const OpSpec& op, const CostModel& model, const Variant
                          const RowCounts& counts) {
   MC2_TRY(validate_given(op, model, cut, counts));
   if (!counts.empty()) {
-    if (!takes_counts(model.fingerprint, variant))
+    if (!takes_counts(model.fingerprint, op, variant))
       return Error{ErrorCode::Infeasible, "counts",
                    "are given, and variant '" + variant.name + "' exchanges equal splits only"};
-    MC2_ASSIGN(const auto counted, with_counted_variants(model));
+    MC2_ASSIGN(const auto counted, with_counted_variants(op, model));
     if (counted.variants.size() < model.variants.size()) return predict_cut(op, counted, variant, cut, counts);
   }
   for (const auto& cost : model.variants)
@@ -234,7 +234,7 @@ Result<Plan> predict_cut(const OpSpec& op, const CostModel& model, const Variant
 Result<Plan> predict_cut(const OpSpec& op, const CostModel& model, const Cut& cut, const RowCounts& counts) {
   MC2_TRY(validate_given(op, model, cut, counts));
   if (!counts.empty()) {
-    MC2_ASSIGN(const auto counted, with_counted_variants(model));
+    MC2_ASSIGN(const auto counted, with_counted_variants(op, model));
     if (counted.variants.size() < model.variants.size()) return predict_cut(op, counted, cut, counts);
   }
   PlanOptions options;

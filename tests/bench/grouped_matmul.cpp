@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <vector>
 
@@ -55,13 +56,15 @@ __attribute__((visibility("default"))) void* mc2_make_grouped(const GroupedArgum
                            .cta_count = sm_count()};
   GroupedMatmul matmul(shape, runs);
   const auto tiles = std::as_bytes(matmul.tiles());
-  std::vector<std::byte> bytes(sizeof(std::uint32_t));
+  const GroupedMatmul::Words words{.taken = 0, .tile_count = static_cast<std::int32_t>(matmul.tiles().size())};
+  std::vector<std::byte> bytes(sizeof words);
+  std::memcpy(bytes.data(), &words, sizeof words);
   bytes.insert(bytes.end(), tiles.begin(), tiles.end());
   auto bound = std::make_unique<Bound>(Bound{std::move(matmul), std::make_unique<DeviceMemory>(pool, bytes.size())});
   bound->memory->upload(bytes);
   std::byte* const first = bound->memory->bytes().data();
-  bound->matmul.set_memory(reinterpret_cast<const GroupedTile*>(first + sizeof(std::uint32_t)),
-                           reinterpret_cast<std::uint32_t*>(first));
+  bound->matmul.set_memory(reinterpret_cast<const GroupedTile*>(first + sizeof words),
+                           reinterpret_cast<GroupedMatmul::Words*>(first));
   bound->matmul.set_operands({.a = static_cast<const std::byte*>(arguments->a),
                               .b = static_cast<const std::byte*>(arguments->b),
                               .c = static_cast<std::byte*>(arguments->c)});

@@ -2,9 +2,10 @@
 
     torchrun --nproc-per-node 2 tests/bench/torch_moe.py
 
-The latter are what programs write by hand: all_to_all_single of the rows sorted by expert, a permutation, a matmul for each
-expert, the way back. Both are compared with each other and, on a small layer, with the definition in double precision; then
-they are called in turn, eagerly and without gradients. Rank 0 prints a CSV: medians in us of the slower rank's times.
+The latter are what programs write by hand: all_to_all_single of the rows sorted by expert, a permutation, torch._grouped_mm, the
+way back. Both are compared with each other and, on small layers, with the definition in double precision, and mc2's gradients in
+bf16 with those in f32; then they are called in turn, eagerly and without gradients. Rank 0 prints a CSV: medians in us of the
+slower rank's times.
 """
 
 import os
@@ -55,10 +56,10 @@ class Layer:
         token = order // self.chosen.shape[1]
         arrived = self.x.new_empty((sum(got), self.x.shape[1]))
         dist.all_to_all_single(arrived, self.x[token], got, sent)
-        expert_of = torch.arange(experts).repeat(ranks).repeat_interleave(table[1].flatten())
-        places, lengths = expert_of.argsort(stable=True).cuda(), torch.bincount(expert_of, minlength=experts).tolist()
-        rows = torch.nn.functional.silu(self.multiply(arrived[places], self.up, lengths))
-        product = self.multiply(rows, self.down, lengths)
+        expert_of = torch.arange(experts, device="cuda").repeat(ranks).repeat_interleave(received, output_size=sum(got))
+        places, ends = expert_of.argsort(stable=True), received.view(ranks, experts).sum(0).cumsum(0).to(torch.int32)
+        rows = torch.nn.functional.silu(self.multiply(arrived[places], self.up, ends))
+        product = self.multiply(rows, self.down, ends)
         back = torch.empty_like(product)
         back[places] = product
         returned = product.new_empty((len(token), product.shape[1]))
@@ -66,11 +67,17 @@ class Layer:
         return torch.zeros_like(self.x).index_add(0, token, returned * self.weights.flatten()[order, None].to(returned.dtype))
 
     @staticmethod
-    def multiply(rows, matrices, lengths):
-        out = rows.new_empty((len(rows), matrices.shape[2]))
-        for part, matrix, product in zip(rows.split(lengths), matrices, out.split(lengths)):
-            torch.mm(part, matrix, out=product)
-        return out
+    def multiply(rows, matrices, ends):
+        if rows.dtype == torch.bfloat16:
+            return torch._grouped_mm(rows, matrices, offs=ends)
+        firsts = [0, *ends.tolist()]
+        return torch.cat([rows[first:end] @ matrix for first, end, matrix in zip(firsts, firsts[1:], matrices)])
+
+    def gradients(self):
+        operands = [tensor.clone().requires_grad_() for tensor in (self.x, self.weights, self.up, self.down)]
+        x, weights, up, down = operands
+        mc2.torch.moe_layer(x, self.chosen, weights, up, down).float().square().sum().backward()
+        return [operand.grad for operand in operands]
 
     def definition(self):
         up, down = (torch.cat(everyones(side.double())) for side in (self.up, self.down))
@@ -102,9 +109,15 @@ def time_us(call):
 def main():
     torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
     dist.init_process_group("nccl")
-    small = Layer(64, 2, 3, 32, 48, 2, torch.float32)
-    for name in ("fused", "by_hand"):
-        require_near(getattr(small, name)(), small.definition(), 1e-5, name)
+    for dtype, tolerance in ((torch.float32, 1e-5), (torch.bfloat16, TOLERANCE)):
+        small = Layer(64, 2, 3, 32, 48, 2, dtype)
+        for name in ("fused", "by_hand"):
+            with torch.no_grad():
+                require_near(getattr(small, name)(), small.definition(), tolerance, name)
+    exact = Layer(64, 2, 3, 32, 48, 2, torch.float32)
+    exact.x, exact.up, exact.down = (side.float() for side in (small.x, small.up, small.down))
+    for found, expected in zip(small.gradients(), exact.gradients()):
+        require_near(found, expected, TOLERANCE, "a gradient")
     lines = ["tokens,top_k,experts_a_rank,hidden,inner,popularity,moe_layer_us,by_hand_us,by_hand / moe_layer"]
     for sizes in LAYERS:
         layer = Layer(*sizes)

@@ -6,8 +6,10 @@
 
 #include "conformance/backend_conformance.hpp"
 #include "executor/cuda_plan.hpp"
+#include "row_splits.hpp"
 #include "support/counts.hpp"
 #include "support/gpus.hpp"
+#include "support/prepare.hpp"
 
 namespace mc2::testing {
 namespace {
@@ -145,7 +147,6 @@ TEST_F(CudaBackend, EveryVariantAddsTheEpilogueOnce) {
   });
 }
 
-// Few rows: blocks are columns, with and without 16 bytes at a time.
 // Every way in which rows are exchanged, and in which they are multiplied: by experts that have none, some, or all.
 TEST_F(CudaBackend, RoutesRowsToExperts) {
   std::mt19937 random(7);
@@ -169,6 +170,226 @@ TEST_F(CudaBackend, RoutesRowsToExperts) {
   });
 }
 
+/// Matrices with room for any counts, which runs read on the devices.
+class RoutedProblem {
+ public:
+  RoutedProblem(const OpSpec& op, Communicator& communicator) : op_(op) {
+    const executor::OperandShapes shapes = executor::operand_shapes(op);
+    const auto bytes_of = [&](const executor::MatrixShape& shape) {
+      return static_cast<std::size_t>(shape.element_count() * planner::size_bytes(op.dtype));
+    };
+    for (int rank = 0; rank < op.world_size; ++rank) {
+      const auto take = [&](std::size_t size) {
+        memory_.push_back(communicator.allocate(rank, size));
+        return memory_.back().get();
+      };
+      Rank& own = ranks_.emplace_back();
+      own = {take(bytes_of(shapes.a)), take(bytes_of(shapes.b)), take(bytes_of(shapes.c)),
+             take(executor::count_count(op) * sizeof(std::int64_t)), nullptr};
+      if (op.epilogue.has_bias) own.bias = take(bytes_of(shapes.bias));
+      buffers_.push_back({.a = own.a->bytes(),
+                          .b = own.b->bytes(),
+                          .c = own.c->bytes(),
+                          .device_send_counts = own.counts->bytes(),
+                          .bias = own.bias == nullptr ? std::span<std::byte>{} : own.bias->bytes()});
+    }
+  }
+
+  [[nodiscard]] std::span<const RankBuffers> buffers() const { return buffers_; }
+
+  void set(const executor::RandomProblem& problem) {
+    for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
+      const RankBuffers& from = problem.buffers()[rank];
+      const std::vector<std::byte> poison(ranks_[rank].c->bytes().size(), std::byte{0xFE});
+      ranks_[rank].c->upload(poison);
+      ranks_[rank].a->upload(from.a);
+      ranks_[rank].b->upload(from.b);
+      if (ranks_[rank].bias != nullptr) ranks_[rank].bias->upload(from.bias);
+      set_counts(rank, from.send_counts);
+    }
+  }
+  void set_counts(std::size_t rank, std::span<const std::int64_t> counts) {
+    ranks_[rank].counts->upload(std::as_bytes(counts));
+  }
+
+  [[nodiscard]] std::vector<std::byte> result(std::size_t rank) const {
+    std::vector<std::byte> all(ranks_[rank].c->bytes().size());
+    ranks_[rank].c->download(all);
+    return all;
+  }
+
+  void expect_right(executor::RandomProblem& problem, const Cut& cut) const {
+    for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
+      const auto all = result(rank);
+      const std::span<std::byte> c = problem.buffers()[rank].c;
+      std::ranges::copy(std::span(all).first(c.size()), c.begin());
+      const auto rest = std::span(all).subspan(c.size());
+      EXPECT_TRUE(std::ranges::all_of(rest, [](std::byte byte) { return byte == std::byte{0xFE}; })) << "rank " << rank;
+    }
+    const auto right = executor::verify_result(op_, problem.buffers(), cut, 1);
+    EXPECT_TRUE(right.ok()) << right.error().text();
+  }
+
+ private:
+  struct Rank {
+    executor::RankMemory *a, *b, *c, *counts, *bias;
+  };
+  OpSpec op_;
+  std::vector<std::unique_ptr<executor::RankMemory>> memory_;
+  std::vector<Rank> ranks_;
+  std::vector<RankBuffers> buffers_;
+};
+
+const planner::Variant kDirect{"direct", {{"ctas", "16"}}};
+
+TEST_F(CudaBackend, CountsOnDevicesAreReadByEveryRun) {
+  std::mt19937 random(11);
+  for_each_world([&](Communicator& communicator, int ranks) {
+    for (const OpKind kind : {OpKind::AllToAllMatmul, OpKind::MatmulAllToAll}) {
+      for (const std::int64_t experts : {1, 3, 64}) {
+        OpSpec spec = op(kind, std::int64_t{are_gpus_simulated() ? 192 : 1920} * ranks);
+        spec.world_size = ranks;
+        spec.n = 136; // wide tiles, and narrow ones, end beyond it
+        spec.experts_per_rank = experts;
+        spec.epilogue.has_bias = experts == 3;
+        const std::int64_t rows = spec.m / ranks;
+        for (const Cut& cut : {Cut{{rows}}, Cut{{rows / 4, rows / 2, rows / 4}}}) {
+          SCOPED_TRACE(spec.text() + ", " + cut.text());
+          RoutedProblem problem(spec, communicator);
+          auto prepared = prepare_cut(communicator, spec, cut, kDirect, problem.buffers(), {.allow_independent = true});
+          ASSERT_TRUE(prepared.ok()) << prepared.error().text();
+          for (const Routing routing : {Routing::Equal, Routing::Random, Routing::OneTakesAll, Routing::Halves}) {
+            const auto counts = expert_counts(routing, spec, random);
+            executor::RandomProblem right(spec, 7, {.counts = counts});
+            for (const RunMode mode : {RunMode::Fused, RunMode::Serial}) {
+              problem.set(right);
+              prepared.value()->run(mode, executor::RunDetail::Makespan);
+              problem.expect_right(right, cut);
+            }
+            for (const RunMode mode : {RunMode::ComputeOnly, RunMode::CommunicationOnly, RunMode::Independent})
+              EXPECT_GT(prepared.value()->run(mode, executor::RunDetail::Makespan).makespan.count(), 0);
+          }
+        }
+      }
+    }
+  });
+}
+
+TEST_F(CudaBackend, IllegalCountsOnADeviceEndTheRunAndLeaveNan) {
+  OpSpec spec = op(OpKind::AllToAllMatmul, 64);
+  spec.experts_per_rank = 2;
+  for (const auto& [counts, said] :
+       {std::pair{std::vector<std::int64_t>{0, -1, 0, 0}, "rank 1 sends rank 0 -1 rows of expert 1; legal: 0 to"},
+        {std::vector<std::int64_t>{0, 0, 30, 3}, "rank 1 sends rank 1 3 rows of expert 1; legal: 0 to m / ranks = 32"},
+        {std::vector<std::int64_t>{std::int64_t{1} << 62, 0, 0, 0}, "rows of expert 0; legal"}}) {
+    const auto communicator = open();
+    RoutedProblem problem(spec, *communicator);
+    auto prepared = executor::prepare(cuda_plan(spec, {{32}}, kDirect), problem.buffers(), *communicator).value();
+    const std::vector<std::int64_t> legal(4, 1);
+    problem.set(executor::RandomProblem(spec, 7, {.counts = std::vector<std::int64_t>(8, 1)}));
+    problem.set_counts(1, counts);
+    EXPECT_THAT([&] { prepared->run(RunMode::Fused, executor::RunDetail::Makespan); },
+                ::testing::ThrowsMessage<SystemError>(::testing::HasSubstr(said)));
+    for (const std::size_t rank : {0, 1}) {
+      const auto all = problem.result(rank);
+      EXPECT_TRUE(std::ranges::all_of(all, [](std::byte byte) { return byte == std::byte{0xFF}; })) << "rank " << rank;
+    }
+  }
+}
+
+// The tiles of an expert end with its rows, whole ones among them; n ends within a tile of either width.
+TEST_F(CudaBackend, MultipliesExpertsInWideTilesAndInNarrowOnes) {
+  const auto communicator = open();
+  for (const OpKind kind : {OpKind::AllToAllMatmul, OpKind::MatmulAllToAll}) {
+    for (const auto& [rows_of_a_pair, n] : {std::pair{1600, 1032}, {300, 648}}) {
+      OpSpec spec = op(kind, 2 * rows_of_a_pair);
+      spec.n = n;
+      spec.k = 72;
+      spec.experts_per_rank = 2;
+      spec.epilogue = {.has_bias = true, .has_residual = true};
+      const std::int64_t first = rows_of_a_pair / 3;
+      const std::vector<std::int64_t> counts{
+          first, rows_of_a_pair - first, 0, rows_of_a_pair, first - 1, 2 * first, first, first + 1};
+      expect_right(spec, {{rows_of_a_pair}}, kDirect, *communicator, {.counts = counts});
+    }
+  }
+}
+
+TEST_F(CudaBackend, ExpertsOfTheLibraryAddTheirOwnBias) {
+  const auto communicator = open();
+  for (const OpKind kind : {OpKind::AllToAllMatmul, OpKind::MatmulAllToAll}) {
+    OpSpec spec = op(kind, 48);
+    spec.dtype = DType::F32;
+    spec.n = 36;
+    spec.experts_per_rank = 3;
+    spec.epilogue = {.has_bias = true, .has_residual = true};
+    expect_right(spec, {{8, 16}}, kDirect, *communicator);
+    spec.n = 37;
+    const ResidentProblem problem(spec, 5, *communicator);
+    const auto refused = prepare_cut(*communicator, spec, {{24}}, kDirect, problem.buffers());
+    ASSERT_FALSE(refused);
+    EXPECT_THAT(refused.error().text(), ::testing::HasSubstr("so a multiple of 4 columns"));
+  }
+}
+
+TEST_F(CudaBackend, CountsAreThoseThatAPlanWasPreparedWith) {
+  OpSpec spec = op(OpKind::MatmulAllToAll, 64);
+  spec.epilogue.has_residual = true;
+  const auto communicator = open();
+  const std::vector<std::int64_t> counts{3, 4, 5, 6};
+  ResidentProblem problem(spec, 5, *communicator, {.counts = counts});
+  std::vector<RankBuffers> buffers(problem.buffers().begin(), problem.buffers().end());
+  std::unique_ptr<executor::Prepared> prepared;
+  {
+    std::vector<std::vector<std::int64_t>> copies; // the caller's until the plan is prepared
+    for (RankBuffers& own : buffers) {
+      own.send_counts = copies.emplace_back(own.send_counts.begin(), own.send_counts.end());
+      own.receive_counts = copies.emplace_back(own.receive_counts.begin(), own.receive_counts.end());
+    }
+    prepared = prepare_cut(*communicator, spec, {{16, 16}}, kDirect, buffers).value();
+    for (auto& copy : copies) std::ranges::fill(copy, 1000);
+  }
+  for (const RunMode mode : {RunMode::Fused, RunMode::Serial}) {
+    problem.poison();
+    prepared->run(mode, executor::RunDetail::Stages);
+    expect_right(problem, spec, {{16, 16}});
+  }
+  EXPECT_TRUE(prepared->rebind(problem.buffers()).ok());
+  ResidentProblem other(spec, 5, *communicator, {.counts = std::vector<std::int64_t>{4, 3, 6, 5}});
+  const auto refused = prepared->rebind(other.buffers());
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().text(), ::testing::HasSubstr("counts: rank 0 brings others than the plan was prepared"));
+  const ResidentProblem equal(spec, 5, *communicator);
+  EXPECT_FALSE(prepared->rebind(equal.buffers()).ok());
+}
+
+TEST_F(CudaBackend, CountsOnDevicesThatCannotBeReadAreRefused) {
+  const auto communicator = open();
+  OpSpec spec = op(OpKind::MatmulAllToAll, 64);
+  const auto refusal = [&](const planner::Variant& variant, auto change) {
+    RoutedProblem problem(spec, *communicator);
+    std::vector<RankBuffers> buffers(problem.buffers().begin(), problem.buffers().end());
+    change(buffers);
+    const auto refused = executor::prepare(cuda_plan(spec, {{32}}, variant), buffers, *communicator);
+    return refused ? "" : refused.error().text();
+  };
+  const auto nothing = [](auto& /*buffers*/) {};
+  EXPECT_THAT(refusal({"nccl", {}}, nothing), ::testing::HasSubstr("counts: in device memory are for variant direct"));
+  EXPECT_THAT(refusal(kDirect, [](auto& buffers) { buffers[1].device_send_counts = {}; }),
+              ::testing::HasSubstr("rank 1 has no counts in device memory, unlike rank 0"));
+  EXPECT_THAT(
+      refusal(kDirect, [](auto& buffers) { buffers[1].device_send_counts = buffers[1].device_send_counts.first(8); }),
+      ::testing::HasSubstr("rank 1 has 8 bytes of counts in device memory; needs 16, 8 for each expert"));
+  spec.dtype = DType::F32;
+  EXPECT_THAT(refusal(kDirect, nothing), ::testing::HasSubstr("needs bf16 or f16, not f32"));
+  const OpSpec other = op(OpKind::MatmulAllReduce, 64);
+  RoutedProblem problem(spec, *communicator);
+  RankBuffers buffers;
+  buffers.device_send_counts = problem.buffers()[0].device_send_counts;
+  EXPECT_THAT(executor::check_splits(other, std::array{0}, std::span(&buffers, 1)).error().message,
+              ::testing::HasSubstr("take them, not matmul_all_reduce"));
+}
+
 TEST_F(CudaBackend, ExpertsWithoutCountsHaveEquallyManyRows) {
   OpSpec spec = op(OpKind::AllToAllMatmul, 96);
   spec.experts_per_rank = 4;
@@ -181,6 +402,7 @@ TEST_F(CudaBackend, ExpertsWithoutCountsHaveEquallyManyRows) {
   }
 }
 
+// Few rows: blocks are columns, with and without 16 bytes at a time.
 TEST_F(CudaBackend, CutsColumnsWhereThereAreFewRows) {
   auto communicator = open();
   for (const std::int64_t m : {1, 7, 64}) {

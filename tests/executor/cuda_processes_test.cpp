@@ -74,7 +74,12 @@ class RankProblem {
       places_.push_back(static_cast<std::byte*>(memory) + kOffset);
       upload(i, here[i]);
     }
-    if (is_b_transposed) upload(1, transposed(own.b, op.k, op.n));
+    if (!is_b_transposed) return;
+    const std::size_t expert_bytes = own.b.size() / static_cast<std::size_t>(op.experts_per_rank);
+    std::vector<std::byte> all;
+    for (std::size_t first = 0; first < own.b.size(); first += expert_bytes)
+      std::ranges::copy(transposed(own.b.subspan(first, expert_bytes), op.k, op.n), std::back_inserter(all));
+    upload(1, all);
   }
   /// Every matrix that peers do not reach, somewhere else and with what it held.
   void move(const executor::PeerReach& reach) {
@@ -294,7 +299,7 @@ TEST_F(CudaProcesses, RowsGoToExperts) {
                                 const std::int64_t rows = planner::traits_of(kind).cut_axis_length(op);
                                 for (const Routing routing : {Routing::OneTakesAll, Routing::Random}) {
                                   const auto counts = expert_counts(routing, op, random);
-                                  RankProblem problem(op, rank, false, counts);
+                                  RankProblem problem(op, rank, routing == Routing::Random, counts);
                                   const auto fault = fault_of_every_variant(*communicator, problem, group, op,
                                                                             Cut{{rows / 4, rows - rows / 4}});
                                   if (!fault.empty()) return say(rank, fault);

@@ -437,7 +437,7 @@ TEST(UnequalSplits, PlansForCountsNameVariantsThatTakeThem) {
     options.link = parse_link(link).value();
     for (const planner::Variant& variant : host::host_backend().variants(op, options))
       EXPECT_EQ(testing::prepare_cut(*communicator, op, {{64}}, variant, problem.buffers(), {}).ok(),
-                planner::takes_counts(communicator->fingerprint(), variant))
+                planner::takes_counts(communicator->fingerprint(), op, variant))
           << variant.text();
   }
 }

@@ -18,6 +18,7 @@
 #include "backends/cuda/kernels/direct.hpp"
 #include "backends/cuda/kernels/epilogue.hpp"
 #include "backends/cuda/kernels/pooling.hpp"
+#include "backends/cuda/kernels/routing.hpp"
 #include "backends/cuda/tiles/grouped_kernel.hpp"
 #include "backends/cuda/tiles/tile_kernel.hpp"
 #include "simulated_gpu/device.hpp"
@@ -36,12 +37,17 @@ using executor::cuda::GroupedTile;
 using executor::cuda::kMaxCudaRanks;
 using executor::cuda::kMaxLowLatencyBytes;
 using executor::cuda::PoolingRun;
+using executor::cuda::RoutedCounts;
+using executor::cuda::RoutedList;
+using executor::cuda::RoutedLists;
+using executor::cuda::RoutedRows;
 using executor::cuda::RowCopies;
 using executor::cuda::RowCopy;
 using executor::cuda::RowEpilogue;
 using executor::cuda::SignalMemory;
 using executor::cuda::Tile;
 using executor::cuda::TileRun;
+using executor::cuda::ToldCounts;
 
 struct Names {
   std::mutex mutex;
@@ -135,6 +141,118 @@ void copy_rows(const BlockExchange& block, const SignalMemory& signals, std::int
   }
   if (block.meets_after) meet(signals, kEnd, ++counter(signals, kKernels));
 }
+
+void tell(const ToldCounts& told) {
+  const std::int64_t count = std::int64_t{told.world_size} * told.expert_count;
+  for (int peer = 0; peer < told.world_size; ++peer)
+    std::copy_n(told.own, count, told.tables[static_cast<std::size_t>(peer)] + told.rank * count);
+}
+
+/// What the kernels of routing.cu make, one row after the other.
+class Router {
+ public:
+  explicit Router(const RoutedCounts& counts) : counts_(counts) {}
+
+  void find_rows() const {
+    *counts_.fault = illegal_place();
+    if (*counts_.fault != 0) *counts_.host_fault = *counts_.fault;
+    for (int holder = 0; holder < counts_.world_size && *counts_.fault == 0; ++holder) {
+      std::int64_t row = 0;
+      for (int expert = 0; expert < counts_.expert_count; ++expert) {
+        for (int peer = 0; peer < counts_.world_size; ++peer) {
+          RoutedRows& rows = rows_of(holder, peer, expert);
+          const int from = counts_.gathers_first ? peer : holder, to = counts_.gathers_first ? holder : peer;
+          rows.first = expert == 0 ? 0 : (&rows)[-1].first + (&rows)[-1].count;
+          rows.count = counts_.table[(from * counts_.world_size + to) * counts_.expert_count + expert];
+          rows.row = row;
+          row += rows.count;
+        }
+      }
+    }
+  }
+
+  void make(const RoutedLists& lists) const {
+    const auto* list = lists.lists;
+    for (int i = 0; i < lists.list_count; ++i, ++list) {
+      if (*counts_.fault != 0) {
+        if (list->tile_count != nullptr) *list->tile_count = 0;
+        if (list->copies != nullptr) std::fill_n(list->copies, counts_.world_size * counts_.expert_count, RowCopy{});
+        std::fill_n(lists.c, lists.c_bytes, std::byte{0xFF});
+      } else if (list->of == RoutedList::Of::Copies) {
+        list_copies(*list);
+      } else {
+        list_tiles(*list, lists.columns);
+      }
+    }
+  }
+
+ private:
+  [[nodiscard]] RoutedRows& rows_of(int holder, int peer, int expert) const {
+    return counts_.rows[(holder * counts_.world_size + peer) * counts_.expert_count + expert];
+  }
+
+  [[nodiscard]] std::uint32_t illegal_place() const {
+    std::uint32_t place = 0;
+    for (int pair = 0; pair < counts_.world_size * counts_.world_size; ++pair) {
+      std::int64_t sum = 0;
+      for (int expert = 0; expert < counts_.expert_count; ++expert, ++place) {
+        const std::int64_t count = counts_.table[place];
+        if (count < 0 || count > counts_.most_rows - sum) return place + 1;
+        sum += count;
+      }
+      counts_.pair_rows[pair] = sum;
+    }
+    return 0;
+  }
+
+  [[nodiscard]] std::int64_t pair_row(int from, int to) const {
+    std::int64_t row = 0;
+    for (int before = 0; before < (counts_.gathers_first ? to : from); ++before)
+      row += counts_.gathers_first ? counts_.pair_rows[from * counts_.world_size + before]
+                                   : counts_.pair_rows[before * counts_.world_size + to];
+    return row;
+  }
+
+  void list_copies(const RoutedList& list) const {
+    RowCopy* copy = list.copies;
+    for (int distance = 1; distance <= counts_.world_size; ++distance) {
+      const int from = (counts_.rank + distance) % counts_.world_size, to = counts_.rank;
+      for (int expert = 0; expert < counts_.expert_count; ++expert, ++copy) {
+        const RoutedRows& rows = counts_.gathers_first ? rows_of(to, from, expert) : rows_of(from, to, expert);
+        const std::int64_t first = std::max(rows.first, list.first_row);
+        const std::int64_t last = std::min(rows.first + rows.count, list.first_row + list.row_count);
+        const std::int64_t outside = pair_row(from, to) + first, inside = rows.row + first - rows.first;
+        *copy = {from, {outside, inside, std::max<std::int64_t>(0, last - first)}};
+        if (!counts_.gathers_first) std::swap(copy->rows.from_row, copy->rows.to_row);
+      }
+    }
+  }
+
+  void list_tiles(const RoutedList& list, std::int64_t columns) const {
+    *list.tile_count = 0;
+    for (int expert = 0; expert < counts_.expert_count; ++expert) {
+      for (int peer = 0; peer < counts_.world_size; ++peer) {
+        if (peer == counts_.rank ? list.of == RoutedList::Of::PeersTiles : list.of == RoutedList::Of::LocalTiles)
+          continue;
+        const RoutedRows& rows = rows_of(counts_.rank, peer, expert);
+        const std::int64_t first = std::max(rows.first, list.first_row);
+        const std::int64_t last = std::min(rows.first + rows.count, list.first_row + list.row_count);
+        for (std::int64_t at = first; at < last; at += kTileRows) {
+          const std::int64_t c_row = rows.row + at - rows.first;
+          const std::int64_t a_row =
+              list.of == RoutedList::Of::LocalTiles ? pair_row(counts_.rank, counts_.rank) + at : c_row;
+          const auto row_count = static_cast<std::int32_t>(std::min<std::int64_t>(kTileRows, last - at));
+          for (int column = 0; column < columns; column += list.tile_columns)
+            list.tiles[(*list.tile_count)++] = {expert, static_cast<std::int32_t>(a_row),
+                                                static_cast<std::int32_t>(c_row), row_count, column};
+        }
+      }
+    }
+  }
+
+  static constexpr std::int64_t kTileRows = executor::cuda::kTileRows;
+  RoutedCounts counts_;
+};
 
 template <typename T>
 void all_reduce(const BlockExchange& block, const SignalMemory& signals, const BlockSpan::Place& at) {
@@ -352,13 +470,15 @@ class TileRunner {
 template <typename T>
 class GroupedRunner {
  public:
-  GroupedRunner(const GroupedRun& run, bool b_is_transposed)
-      : run_(run), a_(tensor_of(run.a)), b_(tensor_of(run.b)), b_is_transposed_(b_is_transposed) {}
+  GroupedRunner(const GroupedRun& run, std::int64_t tile_columns, bool b_is_transposed)
+      : run_(run),
+        a_(tensor_of(run.a)),
+        b_(tensor_of(run.b)),
+        tile_columns_(tile_columns),
+        b_is_transposed_(b_is_transposed) {}
 
-  /// The rows of an expert at once: tiles only say which.
   void run() const {
-    for (int i = 0; i < run_.tile_count; ++i)
-      if (run_.tiles[i].column == 0) multiply(run_.tiles[i]);
+    for (int i = 0; i < *run_.tile_count; ++i) multiply(run_.tiles[i]);
   }
 
  private:
@@ -366,13 +486,16 @@ class GroupedRunner {
     const T* b = elements<T>(b_.address) + tile.expert * b_.rows * b_.columns;
     const MatrixF32 a =
         matrix_of(elements<T>(a_.address) + tile.a_row * a_.columns, tile.row_count, a_.columns, a_.columns);
-    const MatrixF32 sums = product(a, matrix_of(b, b_.rows, b_.columns, b_.columns), b_is_transposed_);
+    const std::int64_t columns = std::min(tile_columns_, run_.column_count - std::int64_t{tile.column});
+    const MatrixF32 sums =
+        b_is_transposed_ ? product(a, matrix_of(b + tile.column * b_.columns, columns, b_.columns, b_.columns), true)
+                         : product(a, matrix_of(b + tile.column, b_.rows, columns, b_.columns), false);
     for (std::int64_t row = 0; row < sums.rows; ++row) {
       for (std::int64_t column = 0; column < sums.columns; ++column) {
-        const std::int64_t at = (tile.c_row + row) * run_.column_count + column;
+        const std::int64_t at = (tile.c_row + row) * run_.column_count + tile.column + column;
         float sum = sums.row(row)[column];
         if (run_.bias != nullptr)
-          sum += to_f32(elements<T>(run_.bias)[std::int64_t{tile.expert} * run_.column_count + column]);
+          sum += to_f32(elements<T>(run_.bias)[std::int64_t{tile.expert} * run_.column_count + tile.column + column]);
         if (run_.residual != nullptr) sum += to_f32(elements<T>(run_.residual)[at]);
         elements<T>(run_.c_first)[at] = from_f32<T>(sum);
       }
@@ -381,6 +504,7 @@ class GroupedRunner {
 
   GroupedRun run_;
   Tensor a_, b_;
+  std::int64_t tile_columns_;
   bool b_is_transposed_;
 };
 
@@ -440,6 +564,13 @@ std::optional<Work> work_of(std::string_view name, void** arguments) {
     return [block = argument<BlockExchange>(arguments, 0), signals = argument<SignalMemory>(arguments, 1),
             row_bytes = argument<std::int64_t>(arguments, 2) * word_bytes] { copy_rows(block, signals, row_bytes); };
   }
+  if (is("::tell_kernel")) return [told = argument<ToldCounts>(arguments, 0)] { tell(told); };
+  if (is("::routed_rows_kernel"))
+    return [counts = argument<RoutedCounts>(arguments, 0)] { Router(counts).find_rows(); };
+  if (is("::routed_lists_kernel"))
+    return [counts = argument<RoutedCounts>(arguments, 0), lists = argument<RoutedLists>(arguments, 1)] {
+      Router(counts).make(lists);
+    };
   if (is("::span_kernel")) {
     return typed(name, [&](auto type) -> Work {
       return [collective = collective_in(name), blocks = argument<BlockSpan>(arguments, 0),
@@ -482,9 +613,8 @@ std::optional<Work> work_of(std::string_view name, void** arguments) {
   }
   if (is("::grouped_kernel")) {
     return typed(name, [&](auto type) -> Work {
-      return [run = argument<GroupedRun>(arguments, 0), b_is_transposed = is(", true>")] {
-        GroupedRunner<decltype(type)>(run, b_is_transposed).run();
-      };
+      return [run = argument<GroupedRun>(arguments, 0), columns = is("TileShape<256>") ? 256 : 128,
+              b_is_transposed = is(", true>")] { GroupedRunner<decltype(type)>(run, columns, b_is_transposed).run(); };
     });
   }
   if (is("::transpose_kernel")) {

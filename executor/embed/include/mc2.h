@@ -385,6 +385,10 @@ typedef struct mc2_buffers {
   void* normed; /* where every run puts the normalised rows of C */
   size_t normed_bytes;
   double norm_epsilon; /* added to the mean of a row's squares; 0: 1e-6 */
+  /* Backend cuda, instead of the counts above: what the rank sends, int64_t for the experts of all ranks, in memory of
+   * its device, read by every run. A, C and the residual then have room for m rows. */
+  const void* device_send_counts;
+  size_t device_send_counts_bytes;
 } mc2_buffers;
 
 typedef struct mc2_prepare_options {

@@ -14,6 +14,8 @@ using planner::Variant;
 // NOLINTNEXTLINE: how Python names memory
 std::byte* at(std::uintptr_t address) { return reinterpret_cast<std::byte*>(address); }
 
+constexpr std::size_t kCountsIndex = 8; ///< of those addresses that may be left out
+
 std::span<std::byte> gathered_at(const OpSpec& op, std::uintptr_t address) {
   if (address == 0) return {};
   const auto count = executor::gathered_a_shape(op).element_count();
@@ -65,6 +67,8 @@ executor::RankBuffers buffers_at(const OpSpec& op, const Addresses& addresses, b
   const auto bytes = [&](const executor::MatrixShape& shape, planner::DType dtype) {
     return static_cast<std::size_t>(shape.element_count() * planner::size_bytes(dtype));
   };
+  const bool has_counts = addresses.size() > kCountsIndex && addresses[kCountsIndex] != 0;
+  const std::int64_t count_bytes = has_counts ? op.world_size * op.experts_per_rank * std::int64_t{8} : 0;
   const auto added = [&](std::size_t index, const executor::MatrixShape& shape) -> std::span<std::byte> {
     if (shape.element_count() == 0) return {};
     return {at(addresses[index]), bytes(shape, product_type)};
@@ -72,6 +76,7 @@ executor::RankBuffers buffers_at(const OpSpec& op, const Addresses& addresses, b
   return {.a = {at(addresses[0]), bytes(shapes.a, op.dtype)},
           .b = {at(addresses[1]), bytes(shapes.b, op.dtype)},
           .c = {at(addresses[2]), bytes(shapes.c, product_type)},
+          .device_send_counts = {at(has_counts ? addresses[kCountsIndex] : 0), static_cast<std::size_t>(count_bytes)},
           .bias = added(4, shapes.bias),
           .residual = added(5, shapes.residual),
           .norm_weight = added(6, shapes.norm_weight),
@@ -86,8 +91,9 @@ void bind_addresses(py::class_<World, std::shared_ptr<World>>& world, py::class_
             "allow_independent"_a = false, "b_is_transposed"_a = false, "schedule"_a = py::none(),
             "norm_epsilon"_a = executor::kUsualNormEpsilon,
             "This rank's part of a plan by the addresses of its A, B, C and gathered A (0: none), behind them with "
-            "an epilogue those of its bias, residual, norm weight and normed rows (0: none): device memory that "
-            "keep_alive owns. Collective.");
+            "an epilogue those of its bias, residual, norm weight and normed rows (0: none), and behind these that of "
+            "counts that runs read, int64 for each expert of all ranks: device memory that keep_alive owns. "
+            "Collective.");
   prepared
       .def("rebind", &Binding::rebind, "addresses"_a, "keep_alive"_a,
            "Other matrices for the calls that follow; what peers reach must stay.")

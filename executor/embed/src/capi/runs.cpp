@@ -47,6 +47,8 @@ executor::RankBuffers rank_buffers(const mc2_buffers& from) {
              read_index_type(from.bag_index_type)};
   to.send_counts = counts_at(from.send_counts, from.count_count, "buffers.send_counts");
   to.receive_counts = counts_at(from.receive_counts, from.count_count, "buffers.receive_counts");
+  to.device_send_counts =
+      input_at(from.device_send_counts, from.device_send_counts_bytes, "buffers.device_send_counts");
   to.bias = input_at(from.bias, from.bias_bytes, "buffers.bias");
   to.residual = input_at(from.residual, from.residual_bytes, "buffers.residual");
   to.norm_weight = input_at(from.norm_weight, from.norm_weight_bytes, "buffers.norm_weight");

@@ -76,6 +76,11 @@ struct RankBuffers {
   /// one rank by its expert. Empty, on all ranks: m / (ranks experts) rows each. Numbers in memory of this process,
   /// read by prepare() only.
   std::span<const std::int64_t> send_counts{}, receive_counts{};
+  /// Backend cuda only, on all ranks, instead of those two: what the rank sends, [ranks, experts] of 64 bits, in memory
+  /// of its device, and read by every run anew. A, C and the residual then have m rows, as with equal splits; those
+  /// beyond what the counts add up to are neither read nor written. Counts that are illegal make C NaN and fail the
+  /// run.
+  std::span<const std::byte> device_send_counts{};
   std::span<const std::byte> bias = {};        ///< read by every run, as is all that follows; empty without
   std::span<const std::byte> residual = {};    ///< empty without
   std::span<const std::byte> norm_weight = {}; ///< of each column; empty without a norm

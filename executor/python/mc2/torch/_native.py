@@ -12,7 +12,8 @@ import torch
 import torch.distributed as dist
 
 from .. import _core
-from .._core import CostModel, Plan, Sample, Store, Variant
+from .._core import CostModel, OpSpec, Plan, Sample, Store, Variant
+from ..errors import Error, NativeError
 from . import _epilogue, _settings, _together
 from ._epilogue import Epilogue
 from ._groups import Group
@@ -28,6 +29,8 @@ _NO_BUDGET_S = 1e6  # rounds are counted
 
 _worlds: dict[str, Communicator] = {}
 _tuned: dict[tuple[Problem, tuple[int, ...], str, str], Native] = {}  # with plain weights
+_experts: dict[tuple[typing.Any, ...], NativeExperts | None] = {}
+_expert_faults: dict[tuple[str, torch.device], str] = {}
 _in_graphs: set[Native] = set()  # their memory stays as long as the program's graphs may be replayed
 
 
@@ -108,6 +111,8 @@ def fingerprint(group: Group) -> typing.Any:
 
 def forget() -> None:
     _tuned.clear()
+    _experts.clear()
+    _expert_faults.clear()
     _in_graphs.clear()
     fingerprint.cache_clear()
     for world in _worlds.values():
@@ -192,6 +197,79 @@ class Native:
         self._prepared.enqueue(stream, not is_captured)
         y = y.clone() if self._reaches_y else y
         return (y if epilogue.bias is None or self._adds_bias else y.add_(epilogue.bias)), normed
+
+
+class NativeExperts:
+    """Dispatch or combine of any counts of up to m / ranks rows between two ranks, which the GPU reads, by experts that one kernel multiplies.
+    Rows come from memory of its own, where other ranks reach them."""
+
+    _CTAS = 16  # of the exchange; the matmul has the other SMs
+    _BLOCKS = {"all_to_all_matmul": 1, "matmul_all_to_all": 4}  # own rows hide an exchange that comes first
+    FEW_ROWS = 256  # of an expert: reading its weights is what takes time
+
+    def __init__(self, problem: Problem, experts: int, w: torch.Tensor) -> None:
+        """Collective. w [experts, k, n], or the transpose of what is [experts, n, k]."""
+        self.m, self._y_shape = problem.m, (problem.m, problem.n)
+        self._is_transposed = not w.is_contiguous()
+        self._x, y = _allocated_for_long([(problem.m, problem.k), self._y_shape], w)
+        self._counts = torch.zeros(problem.group.size * experts, dtype=torch.int64, device=w.device)
+        stored = self._stored(w)
+        op = OpSpec(problem.kind, m=problem.m, n=problem.n, k=problem.k, dtype=problem.op().dtype, ranks=problem.group.size, experts_per_rank=experts)
+        rows, count = problem.m // problem.group.size, self._BLOCKS[problem.kind]
+        blocks = [len(part) for part in torch.arange(rows).chunk(count)]
+        sms = torch.cuda.get_device_properties(w.device).multi_processor_count
+        variant = Variant(f"direct(ctas={self._CTAS},gemm_sms={sms - self._CTAS})")
+        # Own rows by themselves, beside the exchange, would read all weights twice.
+        reads_once = problem.kind == "all_to_all_matmul" and problem.m <= self.FEW_ROWS * experts
+        self._bound = self._addresses(stored, y)
+        self._prepared = _world(problem.group).prepare_at(
+            op, blocks, variant, self._bound, (self._x, stored, y, self._counts), False, self._is_transposed,
+            "serial" if reads_once else None)  # fmt: skip
+
+    def _stored(self, w: torch.Tensor) -> torch.Tensor:
+        return _aligned(w.transpose(1, 2) if self._is_transposed else w)
+
+    def _addresses(self, w: torch.Tensor, y: torch.Tensor) -> tuple[int, ...]:
+        return (self._x.data_ptr(), w.data_ptr(), y.data_ptr(), 0, 0, 0, 0, 0, self._counts.data_ptr())
+
+    def __call__(self, x: torch.Tensor, w: torch.Tensor, counts: torch.Tensor, row_count: int) -> torch.Tensor:
+        """The rank's row_count rows of the result. counts: of the rows that it sends, [ranks, experts]."""
+        w, y = self._stored(w), x.new_empty(self._y_shape)
+        self._x[: len(x)].copy_(x)
+        self._counts.copy_(counts.flatten())
+        addresses = self._addresses(w, y)
+        if addresses != self._bound:
+            self._prepared.rebind(addresses, (self._x, self._counts))
+            self._bound = addresses
+        self._prepared.enqueue(torch.cuda.current_stream(x.device).cuda_stream, True)
+        return y[:row_count]
+
+
+def experts_fault(problem: Problem) -> str:
+    """Why these ranks cannot multiply experts on mc2's own backend; empty where they can. Collective on the first call with a group."""
+    key = problem.group.name, problem.device
+    if key not in _expert_faults:
+        own = "mc2.torch is disabled" if _settings.settings.is_disabled else fault(problem)
+        if not own and torch.cuda.get_device_capability(problem.device) != (9, 0):
+            own = "its GPU is not of compute capability 9.0"
+        _expert_faults[key] = common_fault(_gathered(problem.group, (machine(), own, PLAIN)))
+    return _expert_faults[key]
+
+
+def experts_of(problem: Problem, experts: int, w: torch.Tensor) -> NativeExperts | None:
+    """One that takes as many rows as problem.m, kept for all steps of as many or fewer; None where the ranks have been refused one. Collective."""
+    is_transposed = not w.is_contiguous() and w.transpose(1, 2).is_contiguous()
+    key = (problem.kind, problem.group.name, problem.device, problem.dtype, problem.n, problem.k, experts, is_transposed)
+    found = _experts.get(key)
+    if key not in _experts or (found is not None and found.m < problem.m):
+        found = _experts.pop(key, None)
+        del found  # its memory goes first
+        try:
+            _experts[key] = NativeExperts(problem, experts, w if is_transposed else w.contiguous())
+        except (Error, NativeError) as error:  # what one rank is refused, all are
+            _settings.warn("native", f"{problem.text()} of {experts} experts runs by PyTorch's calls: {error}")
+            _experts[key] = None
+    return _experts[key]
 
 
 def carried(kind: str, epilogue: Epilogue) -> Epilogue:

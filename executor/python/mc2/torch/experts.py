@@ -10,7 +10,7 @@ import torch.distributed as dist
 from torch.autograd.function import once_differentiable
 
 from ..errors import Error
-from . import _groups, _plans
+from . import _groups, _native, _plans
 from ._groups import Group, held
 
 _DISPATCH, _COMBINE = "all_to_all_matmul", "matmul_all_to_all"
@@ -33,20 +33,28 @@ class Routing:
     own experts, and those of one expert by the rank that they are from (docs/operators.md).
     """
 
-    def __init__(self, group: Group, table: list[list[list[int]]], device: torch.device) -> None:
-        """table[from][to][expert of to]"""
-        self.group, self.experts = group, len(table[0][0])
+    def __init__(self, group: Group, table: list[list[list[int]]], device: torch.device, has_gradients: bool) -> None:
+        """table[from][to][expert of to]; has_gradients: some rank routes with gradients enabled"""
+        self.group, self.experts, self.has_gradients = group, len(table[0][0]), has_gradients
         self._from = [of_sender[group.rank] for of_sender in table]  # rows from each rank for each expert
         self.sent = [sum(of_rank) for of_rank in table[group.rank]]
         self.received = [sum(counts) for counts in self._from]
         self.row_count, self.received_count = sum(self.sent), sum(self.received)
         self.expert_rows = [sum(of_sender[expert] for of_sender in self._from) for expert in range(self.experts)]
         self.capacity = _rounded(max(sum(of_rank) for of_sender in table for of_rank in of_sender))
-        counts = torch.tensor(self._from, dtype=torch.int64).flatten().to(device, non_blocking=True)
-        experts = torch.arange(self.experts, device=device).repeat(group.size)
-        expert_of = torch.repeat_interleave(experts, counts, output_size=self.received_count)
-        self.order = expert_of.argsort(stable=True)  # of the rows as the ranks send them, by expert
+        # on the device, [ranks, experts] each
+        self.sent_counts, self.received_counts = torch.tensor([table[group.rank], self._from]).to(device, non_blocking=True)
+        self._order: torch.Tensor | None = None
         self._places: torch.Tensor | None = None  # where each of them lies on this expert's rank
+
+    @property
+    def order(self) -> torch.Tensor:
+        """Of the rows as the ranks send them, by expert."""
+        if self._order is None:
+            experts = torch.arange(self.experts, device=self.received_counts.device).repeat(self.group.size)
+            expert_of = torch.repeat_interleave(experts, self.received_counts.flatten(), output_size=self.received_count)
+            self._order = expert_of.argsort(stable=True)
+        return self._order
 
     def block(self, first: int, end: int) -> _Block:
         """Rows [first, end) of every pair, as far as the pair has them; the rank's own are not exchanged."""
@@ -119,7 +127,7 @@ def _rounded(rows: int) -> int:
 @_uncompiled
 def route(counts: torch.Tensor | typing.Sequence[int], w: torch.Tensor, group: typing.Any = None) -> Routing:
     """What the counts of all ranks come to: rows of this rank for each expert of all ranks, those of rank 0 first. Collective; moe_dispatch_matmul
-    and moe_matmul_combine of one step share it. Raises Error on all ranks for counts that any of them cannot have."""
+    and moe_matmul_combine of one step share it, and have gradients where some rank's route() was called with gradients enabled. Raises Error on all ranks for counts that any of them cannot have."""
     found = _groups.resolve(group)
     if not isinstance(w, torch.Tensor) or w.dim() != 3 or w.shape[0] == 0:
         raise Error("invalid_spec", "w", "needs three dimensions: [experts of this rank, k, n], at least one expert")
@@ -134,7 +142,8 @@ def route(counts: torch.Tensor | typing.Sequence[int], w: torch.Tensor, group: t
         raise Error("invalid_spec", "counts", f"are {given.dtype}; need whole numbers")
     given = given.flatten().to(device, torch.int64)
     # Of one length whatever they are, so that what is wrong with one rank's is told to all.
-    facts = [len(given), experts, k, n, list(_plans.DTYPES).index(w.dtype) if w.dtype in _plans.DTYPES else -1]
+    dtype = list(_plans.DTYPES).index(w.dtype) if w.dtype in _plans.DTYPES else -1
+    facts = [int(torch.is_grad_enabled()), len(given), experts, k, n, dtype]
     start = len(facts)
     mine = torch.zeros(start + _MAX_EXPERTS, dtype=torch.int64, device=device)
     mine[:start] = torch.tensor(facts)
@@ -142,14 +151,14 @@ def route(counts: torch.Tensor | typing.Sequence[int], w: torch.Tensor, group: t
     rows = [held(torch.empty_like(mine)) for _ in range(found.size)]
     dist.all_gather(rows, held(mine), group=found.handle)
     all_rows = torch.stack(rows)[:, : start + found.size * experts].cpu()  # the one wait for the device
-    _check_facts(all_rows[:, :start].tolist(), found.size)
+    _check_facts(all_rows[:, 1:start].tolist(), found.size)
     table = all_rows[:, start:].reshape(found.size, found.size, experts).tolist()
     for sender, of_sender in enumerate(table):
         for number, count in enumerate(itertools.chain(*of_sender)):
             if count < 0:
                 raise Error("invalid_spec", "counts", f"rank {sender} has {count} rows for expert {number}; needs 0 or more, and -1 says "
                             "that its tokens chose an expert that there is not")  # fmt: skip
-    return Routing(found, table, w.device)
+    return Routing(found, table, w.device, bool(all_rows[:, 0].any()))
 
 
 def _check_facts(of_ranks: list[list[int]], size: int) -> None:
@@ -209,6 +218,8 @@ def moe_layer(
 
 
 def _check(rows: torch.Tensor, w: torch.Tensor, routing: Routing, row_count: int) -> None:
+    if torch.is_grad_enabled() and (rows.requires_grad or w.requires_grad) and not routing.has_gradients:
+        raise Error("invalid_spec", "routing", "was made where no rank had gradients enabled; call route() with them")
     if rows.dim() != 2 or len(rows) != row_count:
         raise Error("invalid_spec", "x", f"has shape {tuple(rows.shape)}; the routing has {row_count} rows here")
     if w.dim() != 3 or w.shape[:2] != (routing.experts, rows.shape[1]):
@@ -222,6 +233,22 @@ def _blocks(kind: str, routing: Routing, x: torch.Tensor, w: torch.Tensor) -> li
     lengths = _plans.counted_blocks(kind, routing.group, x, w[0], routing.capacity * routing.group.size)
     ends = list(itertools.accumulate(lengths))
     return list(zip([0, *ends], ends))
+
+
+def _native_of(kind: str, routing: Routing, x: torch.Tensor, w: torch.Tensor) -> _native.NativeExperts | None:
+    """mc2's own backend for it, where it has one for such experts and they are not mostly products of large matrices, which lose more by the
+    SMs of the exchange than it takes (docs/gpu_results.md). Collective on first calls."""
+    multiple, long_products = 8, 8192
+    if not x.is_cuda or routing.group.size == 1 or x.dtype not in (torch.bfloat16, torch.float16):
+        return None
+    if w.shape[1] % multiple or w.shape[2] % multiple:
+        return None
+    products_of_an_element = w.shape[2] if kind == _DISPATCH else w.shape[1]  # that is exchanged
+    if products_of_an_element > long_products and routing.capacity * routing.group.size > _native.NativeExperts.FEW_ROWS * routing.experts:
+        return None
+    rows = -(-routing.capacity // routing.experts) * routing.experts
+    problem = _plans.Problem(kind, routing.group, x.device, x.dtype, rows * routing.group.size, w.shape[2], w.shape[1])
+    return None if _native.experts_fault(problem) else _native.experts_of(problem, routing.experts, w)
 
 
 def _multiply(rows: torch.Tensor, w: torch.Tensor, counts: list[int]) -> torch.Tensor:
@@ -238,8 +265,10 @@ def _exchange(routing: Routing, given: torch.Tensor, sent: list[int], received: 
     return out, dist.all_to_all_single(out, given, received, sent, group=routing.group.handle, async_op=True)
 
 
-def _dispatch(x: torch.Tensor, w: torch.Tensor, routing: Routing) -> tuple[torch.Tensor, torch.Tensor]:
-    """The product, and the rows that it was made of. All exchanges start at once; rows are multiplied as they arrive, the own ones first."""
+def _dispatch(x: torch.Tensor, w: torch.Tensor, routing: Routing, keeps_rows: bool) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """The product, and the rows that it was made of where they are to be kept. All exchanges start at once; rows are multiplied as they arrive, the own ones first."""
+    if not keeps_rows and (native := _native_of(_DISPATCH, routing, x, w)):
+        return native(x, w, routing.sent_counts, routing.received_count), None
     x = x.contiguous()
     blocks = _blocks(_DISPATCH, routing, x, w)
     if len(blocks) == 1:
@@ -269,6 +298,8 @@ def _dispatch(x: torch.Tensor, w: torch.Tensor, routing: Routing) -> tuple[torch
 
 def _combine(y: torch.Tensor, w: torch.Tensor, routing: Routing) -> torch.Tensor:
     """Each block's exchange runs beside the next blocks' matmuls; the rows that stay here are multiplied last."""
+    if native := _native_of(_COMBINE, routing, y, w):
+        return native(y, w, routing.received_counts, routing.row_count)
     blocks = _blocks(_COMBINE, routing, y, w)
     if len(blocks) == 1:
         made = _multiply(y, w, routing.expert_rows)
@@ -307,7 +338,7 @@ def _function(name: str, forward: typing.Any, backward: typing.Any) -> typing.An
 
 
 def _forward_dispatch(ctx: typing.Any, x: torch.Tensor, w: torch.Tensor, routing: Routing) -> torch.Tensor:
-    y, arrived = _dispatch(x, w, routing)
+    y, arrived = _dispatch(x, w, routing, routing.has_gradients)
     ctx.routing = routing
     ctx.save_for_backward(arrived if ctx.needs_input_grad[1] else None, w)
     return y
@@ -329,7 +360,7 @@ def _forward_combine(ctx: typing.Any, y: torch.Tensor, w: torch.Tensor, routing:
 
 def _backward_combine(ctx: typing.Any, grad: torch.Tensor) -> tuple[typing.Any, ...]:
     y, w = ctx.saved_tensors
-    of_y, arrived = _dispatch(grad.contiguous(), w.transpose(1, 2), ctx.routing)
+    of_y, arrived = _dispatch(grad.contiguous(), w.transpose(1, 2), ctx.routing, True)
     of_w = _of_weights(y, arrived, ctx.routing.expert_rows) if ctx.needs_input_grad[1] else None
     return of_y, of_w, None
 

@@ -15,8 +15,9 @@ Stage whole(const StageList& list) noexcept {
 } // namespace
 
 MatrixAddresses addresses_of(const RankBuffers& buffers) noexcept {
-  return {buffers.a.data(),    buffers.b.data(),        buffers.c.data(),           buffers.gathered_a.data(),
-          buffers.bias.data(), buffers.residual.data(), buffers.norm_weight.data(), buffers.normed.data()};
+  return {buffers.a.data(),           buffers.b.data(),      buffers.c.data(),
+          buffers.gathered_a.data(),  buffers.bias.data(),   buffers.residual.data(),
+          buffers.norm_weight.data(), buffers.normed.data(), buffers.device_send_counts.data()};
 }
 
 void Matmuls::enqueue(cudaStream_t stream) const {
@@ -27,6 +28,7 @@ void Matmuls::enqueue(cudaStream_t stream) const {
 void RankState::keep_memory() noexcept {
   for (auto* memory : {&exchange, &spare, &staging, &tile_memory, &transposed_b, &row_copy_memory, &grouped_memory})
     (void)memory->release();
+  if (routing) routing->keep_memory();
   (void)tiles.release();
 }
 
@@ -38,10 +40,23 @@ BoundPlan::BoundPlan(CudaCommunicator& communicator, const StageList& stages, co
       variant(variant),
       transport(std::move(transport)),
       row_runs(std::move(row_runs)),
+      reads_device_counts(cuda::reads_device_counts(buffers)),
       gathers_first(stages.first_lane == planner::Lane::Communication),
       cuts_columns(planner::cut_axis(stages.op) == planner::CutAxis::Columns),
       ranks(buffers.size()) {
-  for (std::size_t i = 0; i < ranks.size(); ++i) ranks[i].buffers = ranks[i].prepared_with = buffers[i];
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    ranks[i].buffers = buffers[i];
+    ranks[i].buffers.send_counts = ranks[i].buffers.receive_counts = {}; // the caller's for prepare() only
+    ranks[i].prepared_with = ranks[i].buffers;
+  }
+}
+
+std::int64_t BoundPlan::a_rows(int rank) const noexcept {
+  return row_runs && !reads_device_counts ? row_runs->splits().sent_rows(rank) : operand_shapes(list.op).a.rows;
+}
+
+std::int64_t BoundPlan::c_rows(int rank) const noexcept {
+  return row_runs && !reads_device_counts ? row_runs->splits().received_rows(rank) : operand_shapes(list.op).c.rows;
 }
 
 bool BoundPlan::is_on_second_stream(std::size_t stage, int slice) const noexcept {
@@ -83,16 +98,20 @@ BlockExchange BoundPlan::row_exchange_of(std::size_t stage, RunMode mode) const 
                          .row_count = block.row_count,
                          .meets_before = !gathers_first,
                          .meets_after = stage + 1 == list.stages.size(),
-                         .is_last = stage + 1 == list.stages.size(),
-                         .copies_own = !gathers_first || mode == RunMode::Serial};
+                         .is_last = stage + 1 == list.stages.size()};
+  const bool copies_own = !gathers_first || mode == RunMode::Serial;
+  exchange.copies_own = copies_own && !reads_device_counts;
   for (std::size_t rank = 0; rank < places.size(); ++rank) {
     const Places& at = places[rank];
     std::byte* const between = mode == RunMode::Independent ? at.spare : at.exchange;
     exchange.send[rank] = gathers_first ? at.a : between;
     exchange.receive[rank] = gathers_first ? between : at.c;
   }
-  for (const int rank : communicator.local_ranks())
-    exchange.row_copies[static_cast<std::size_t>(rank)] = state_of(rank).row_copies[stage];
+  for (const int rank : communicator.local_ranks()) {
+    RowCopies& copies = exchange.row_copies[static_cast<std::size_t>(rank)] = state_of(rank).row_copies[stage];
+    // Of as many experts as there are, the rank's own last.
+    if (reads_device_counts && !copies_own) copies.count -= static_cast<int>(list.op.experts_per_rank);
+  }
   return exchange;
 }
 

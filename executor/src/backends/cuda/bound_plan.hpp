@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "backends/cuda/cuda_communicator.hpp"
+#include "backends/cuda/device_routing.hpp"
 #include "backends/cuda/kernels/epilogue.hpp"
 #include "backends/cuda/kernels/pooling.hpp"
 #include "backends/cuda/row_runs.hpp"
@@ -26,7 +27,7 @@ struct StageEvents {
 };
 
 /// A, B, C, the gathered A and the epilogue's matrices of one rank, by address.
-using MatrixAddresses = std::array<const void*, 8>;
+using MatrixAddresses = std::array<const void*, 9>;
 
 [[nodiscard]] MatrixAddresses addresses_of(const RankBuffers& buffers) noexcept;
 
@@ -66,6 +67,7 @@ struct RankState {
   std::unique_ptr<DeviceMemory> grouped_memory;  ///< words and tiles of all Matmuls::grouped
   std::unique_ptr<DeviceMemory> row_copy_memory; ///< where BoundPlan::row_runs: those of all stages
   std::vector<RowCopies> row_copies;             ///< by stage, in there
+  std::unique_ptr<DeviceRouting> routing;        ///< where runs read counts on the device: makes those and the tiles
   std::array<GraphExec, kRunModeCount> graphs;   ///< of run(), by RunMode
   GraphExec enqueued_graph;                      ///< of enqueue()
   std::map<MatrixAddresses, MovedGraph> moved_graphs;
@@ -83,7 +85,7 @@ struct RankState {
 /// Of one rank, as this process reaches it; of a rank of another process null where the transport does not reach for
 /// it.
 struct Places {
-  std::byte *a, *c, *exchange, *spare, *staging, *tiles;
+  std::byte *a, *c, *exchange, *spare, *staging, *tiles, *counts;
 };
 
 /// A stage list, the variant that carries it, and what each rank has for it: what matmuls (rank_matmuls.hpp), streams
@@ -100,6 +102,9 @@ struct BoundPlan {
   [[nodiscard]] RankState& state_of(int rank) noexcept { return ranks[communicator.local_index(rank)]; }
   [[nodiscard]] const RankState& state_of(int rank) const noexcept { return ranks[communicator.local_index(rank)]; }
   [[nodiscard]] RankDevice& device(int rank) const noexcept { return communicator.device(rank); }
+  /// Rows of the rank's A and C that it brings and gets. Runs that read counts on the device may use fewer.
+  [[nodiscard]] std::int64_t a_rows(int rank) const noexcept;
+  [[nodiscard]] std::int64_t c_rows(int rank) const noexcept;
   [[nodiscard]] bool uses_two_streams() const noexcept { return cuda::uses_two_streams(list, variant); }
   /// The own shard's matmul is on the first stream.
   [[nodiscard]] bool is_on_second_stream(std::size_t stage, int slice) const noexcept;
@@ -125,6 +130,7 @@ struct BoundPlan {
   CudaVariant variant;
   std::unique_ptr<Transport> transport;
   std::optional<RowRuns> row_runs; ///< where pieces are not dense and of one size
+  bool reads_device_counts;        ///< then row_runs is how it would be with equal counts
   bool gathers_first;
   bool cuts_columns; ///< stages count columns of B and C then
   /// blocks, from the first on, that one kernel carries in runs that are not timed by stage

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "backends/cuda/kernels/direct.hpp"
+#include "backends/cuda/kernels/routing.hpp"
 #include "backends/cuda/runtime/check.hpp"
 #include "backends/cuda/runtime/driver.hpp"
 #include "backends/cuda/runtime/gemm.hpp"
@@ -162,6 +163,13 @@ Result<void> check_operator(const planner::OpSpec& op) {
   MC2_TRY(op.validate());
   if (op.dtype == planner::DType::I8)
     return Error{ErrorCode::Unsupported, "dtype", "the cuda backend does not run i8; the host backend may"};
+  constexpr std::int64_t kMostExperts = 65536; // of all ranks: every rank has tables of all
+  if (op.experts_per_rank > kMostExperts / op.world_size)
+    return Error{ErrorCode::Unsupported, "experts_per_rank",
+                 "is " + std::to_string(op.experts_per_rank) + "; the cuda backend takes at most " +
+                     std::to_string(kMostExperts) + " experts in all, so " +
+                     std::to_string(kMostExperts / op.world_size) + " on each of " + std::to_string(op.world_size) +
+                     " ranks"};
   if (op.experts_per_rank > 1 && op.dtype == planner::DType::F8E4m3)
     return Error{ErrorCode::Unsupported, "dtype",
                  "f8e4m3 is for one expert a rank on the cuda backend, and these have " +
@@ -359,6 +367,58 @@ Result<void> check_tile_places(const CudaVariant& variant, std::span<const int> 
   return {};
 }
 
+namespace {
+
+std::array<const void*, 5> addresses_of_matrices(const RankBuffers& buffers) {
+  return {buffers.a.data(), buffers.b.data(), buffers.c.data(), buffers.bias.data(), buffers.residual.data()};
+}
+
+} // namespace
+
+Result<void> check_grouped(const planner::OpSpec& op, const CudaVariant& variant, int rank,
+                           const RankBuffers& buffers) {
+  constexpr int kHopper = 90;
+  constexpr std::uint32_t kNeeded = 16;
+  const auto refuse = [](const std::string& text) {
+    return Error{ErrorCode::Unsupported, "experts", "one kernel for all of a rank needs " + text};
+  };
+  if (compute_capability(rank) != kHopper)
+    return refuse("compute capability 9.0; device " + std::to_string(rank) + " has " +
+                  capability_text(compute_capability(rank)));
+  if (op.dtype != planner::DType::Bf16 && op.dtype != planner::DType::F16)
+    return refuse("bf16 or f16, not " + std::string(to_string(op.dtype)));
+  if (const auto shape = check_tile_shape(op); !shape)
+    return refuse("n and k that are multiples of 8, not " + std::to_string(op.n) + " and " + std::to_string(op.k));
+  if (variant.gemm_tile != 0) return refuse("a variant without a setting tile");
+  for (const void* address : addresses_of_matrices(buffers))
+    if (alignment_of(address) < kNeeded)
+      return refuse("matrices aligned to 16 bytes; those of rank " + std::to_string(rank) + " are not");
+  return {};
+}
+
+Result<void> check_device_counts(const planner::OpSpec& op, const CudaVariant& variant, std::span<const int> ranks,
+                                 std::span<const RankBuffers> buffers) {
+  for (std::size_t i = 0; i < buffers.size(); ++i) {
+    if (buffers[i].device_send_counts.empty() == buffers.front().device_send_counts.empty()) continue;
+    return Error{ErrorCode::InvalidSpec, "counts",
+                 "rank " + std::to_string(ranks[i]) + " has " +
+                     (buffers[i].device_send_counts.empty() ? "no counts" : "counts") +
+                     " in device memory, unlike rank " + std::to_string(ranks.front())};
+  }
+  if (buffers.front().device_send_counts.empty()) return {};
+  const auto refuse = [](const std::string& text) { return Error{ErrorCode::Unsupported, "counts", text}; };
+  if (variant.transport != CudaVariant::Transport::Direct)
+    return refuse("in device memory are for variant direct; the host must know those of others");
+  if (op.experts_per_rank > kMaxRoutedExperts || op.world_size * op.experts_per_rank > kMaxAllRoutedExperts)
+    return refuse("in device memory are of at most " + std::to_string(kMaxRoutedExperts) + " experts a rank and " +
+                  std::to_string(kMaxAllRoutedExperts) + " in all; these ranks have " +
+                  std::to_string(op.experts_per_rank));
+  if (!result_epilogue(op).is_empty())
+    return refuse("in device memory are for combines without a residual, whose rows the host must know");
+  for (std::size_t i = 0; i < buffers.size(); ++i) MC2_TRY(check_grouped(op, variant, ranks[i], buffers[i]));
+  return {};
+}
+
 Result<void> check_crosses_processes(const CudaVariant& variant) {
   if (!variant.has_windows) return {};
   return Error{ErrorCode::Unsupported, "variant",
@@ -404,6 +464,7 @@ Result<void> check_places(std::span<const int> ranks, std::span<const RankBuffer
     MC2_TRY(check_place(ranks[i], "normed", buffers[i].normed));
     MC2_TRY(check_place(ranks[i], "scales of A", buffers[i].a_scales));
     MC2_TRY(check_place(ranks[i], "scales of B", buffers[i].b_scales));
+    MC2_TRY(check_place(ranks[i], "counts", buffers[i].device_send_counts));
     MC2_TRY(check_place(ranks[i], "offsets", buffers[i].bags.offsets));
     MC2_TRY(check_place(ranks[i], "indices", buffers[i].bags.indices));
   }
@@ -429,8 +490,11 @@ Result<void> check_replacement(int rank, const RankBuffers& now, const RankBuffe
     return Error{ErrorCode::InvalidSpec, "buffers", "rank " + std::to_string(rank) + " " + matrix + " " + why};
   };
   const char* const must_stay = "is reached by its peers and must stay where the plan was prepared with it";
-  if (reach.a && now.a.data() != next.a.data()) return refuse("A", must_stay);
-  if (reach.c && now.c.data() != next.c.data()) return refuse("C", must_stay);
+  const auto has_moved = [](std::span<const std::byte> before, std::span<const std::byte> after) {
+    return before.data() != after.data() && !after.empty(); // a rank may have no rows
+  };
+  if (reach.a && has_moved(now.a, next.a)) return refuse("A", must_stay);
+  if (reach.c && has_moved(now.c, next.c)) return refuse("C", must_stay);
   if (now.b_is_transposed != next.b_is_transposed)
     return refuse("B", "is stored the other way round than the plan was prepared for");
   // Scales are part of a matmul's description, and f8e4m3's B of [k, n] was transposed while preparing.
@@ -440,18 +504,18 @@ Result<void> check_replacement(int rank, const RankBuffers& now, const RankBuffe
     return refuse("B", "was packed by prepare(); bring it as [n, k], or prepare the plan for another");
   if (!now.normed.empty() && now.norm_epsilon != next.norm_epsilon) // a parameter of captured kernels
     return refuse("norm_epsilon", "must stay what the plan was prepared with");
-  const auto is_worse = [](const void* before, const void* after) {
-    return alignment_of(after) < alignment_of(before);
+  using Bytes = std::span<const std::byte>;
+  const auto is_worse = [](Bytes before, Bytes after) {
+    return !after.empty() && alignment_of(after.data()) < alignment_of(before.data());
   };
-  for (const auto& [name, before, after] :
-       {std::tuple<const char*, const void*, const void*>{"A", now.a.data(), next.a.data()},
-        {"B", now.b.data(), next.b.data()},
-        {"C", now.c.data(), next.c.data()},
-        {"bias", now.bias.data(), next.bias.data()},
-        {"residual", now.residual.data(), next.residual.data()}}) {
+  for (const auto& [name, before, after] : {std::tuple<const char*, Bytes, Bytes>{"A", now.a, next.a},
+                                            {"B", now.b, next.b},
+                                            {"C", now.c, next.c},
+                                            {"bias", now.bias, next.bias},
+                                            {"residual", now.residual, next.residual}}) {
     if (!is_worse(before, after)) continue;
-    return refuse(name, "is aligned to " + std::to_string(alignment_of(after)) + " bytes; the plan was prepared for " +
-                            std::to_string(alignment_of(before)));
+    return refuse(name, "is aligned to " + std::to_string(alignment_of(after.data())) +
+                            " bytes; the plan was prepared for " + std::to_string(alignment_of(before.data())));
   }
   return {};
 }
@@ -460,6 +524,12 @@ Result<void> check_replacement(int rank, const RankBuffers& now, const RankBuffe
 Result<void> check_added_bias(const planner::OpSpec& op, std::span<const int> ranks,
                               std::span<const RankBuffers> buffers) {
   constexpr std::uint32_t kNeeded = 16;
+  const std::int64_t bias_bytes = op.n * planner::size_bytes(planner::product_type(op));
+  if (matmul_epilogue(op).has_bias && op.experts_per_rank > 1 && bias_bytes % kNeeded != 0)
+    return Error{ErrorCode::Unsupported, "n",
+                 "a bias of " + std::to_string(op.n) + " columns for each of several experts; cuBLASLt needs rows of " +
+                     "whole 16 bytes, so a multiple of " +
+                     std::to_string(kNeeded / planner::size_bytes(planner::product_type(op))) + " columns"};
   for (std::size_t i = 0; i < buffers.size() && matmul_epilogue(op).has_bias; ++i)
     MC2_TRY(check_alignment(ranks[i], "bias", buffers[i].bias.data(), kNeeded, "cuBLASLt needs"));
   return {};
@@ -469,7 +539,6 @@ Result<void> check_request(const StageList& stages, int world_size, std::span<co
                            std::span<const RankBuffers> buffers) {
   MC2_TRY(check_operator(stages.op));
   MC2_TRY(check_world(stages, world_size));
-  MC2_TRY(check_splits(stages.op, ranks, buffers));
   MC2_TRY(check_buffers(stages.op, ranks, buffers));
   MC2_TRY(check_places(ranks, buffers));
   MC2_TRY(check_f8(stages, ranks, buffers));

@@ -70,6 +70,17 @@ namespace mc2::executor::cuda {
 [[nodiscard]] Result<void> check_tile_places(const CudaVariant& variant, std::span<const int> ranks,
                                              std::span<const RankBuffers> buffers);
 
+/// Whether runs can read counts on the devices, where the ranks have them there: our own kernels exchange and multiply
+/// all rows then. Errors: InvalidSpec naming a rank that differs, Unsupported naming what is in the way.
+[[nodiscard]] Result<void> check_device_counts(const planner::OpSpec& op, const CudaVariant& variant,
+                                               std::span<const int> ranks, std::span<const RankBuffers> buffers);
+
+/// Whether a rank's experts can be multiplied by one kernel of our own: on Hopper, of f16 and bf16, of rows and
+/// matrices aligned to 16 bytes, unless a tile of the library's is asked for. Errors: Unsupported saying what is
+/// needed.
+[[nodiscard]] Result<void> check_grouped(const planner::OpSpec& op, const CudaVariant& variant, int rank,
+                                         const RankBuffers& buffers);
+
 /// For worlds of one process per rank. Errors: Unsupported naming the variant.
 [[nodiscard]] Result<void> check_crosses_processes(const CudaVariant& variant);
 

@@ -44,6 +44,11 @@ ncclUniqueId new_nccl_id() {
   return id;
 }
 
+/// Ranks do not meet where some say what others are to read.
+const char* counts_text(std::span<const RankBuffers> buffers) {
+  return reads_device_counts(buffers) ? ", counts on the devices" : "";
+}
+
 /// Every rank's numbers, by rank. As ProcessGroup::all_gather.
 std::vector<std::int64_t> gathered(ProcessGroup& group, const std::vector<std::int64_t>& own) {
   std::vector<std::int64_t> all;
@@ -295,6 +300,7 @@ Result<void> CudaCommunicator::check_stages(const StageList& stages, const Resul
   if (!variant) return variant.error();
   MC2_TRY(check_device_types(stages.op));
   MC2_TRY(check_carries(stages, variant.value(), has_row_runs(stages.op, buffers)));
+  MC2_TRY(check_device_counts(stages.op, variant.value(), ranks_, buffers));
   MC2_TRY(check_tile_places(variant.value(), ranks_, buffers));
   if (std::ranges::any_of(ranks_, [this](int rank) { return is_in_capture(rank); }))
     return Error{ErrorCode::Unsupported, "streams", kInCapture};
@@ -310,11 +316,13 @@ Result<std::unique_ptr<Prepared>> CudaCommunicator::prepare_stages(const StageLi
   const auto read = read_variant(stages.op, variant, gpu_traits());
   MC2_TRY(share_error(together([&] { return check_stages(stages, read, buffers); })));
   if (group_) {
-    MC2_TRY(together([&] { return group_->agree("prepare " + call_text(stages, variant, options)); }));
+    MC2_TRY(together(
+        [&] { return group_->agree("prepare " + call_text(stages, variant, options) + counts_text(buffers)); }));
   }
   MC2_ASSIGN(auto row_runs, agree_on_rows(stages.op, buffers));
   auto sizes = sizes_of(stages, read.value(), options);
   if (row_runs) std::ranges::copy(row_run_bytes(stages), std::back_inserter(sizes));
+  if (reads_device_counts(buffers)) std::ranges::copy(device_routing_bytes(stages.op), std::back_inserter(sizes));
   MC2_TRY(share_error(together([&] { return check_free_memory(sizes); })));
   auto transport = make_transport(exchanged_as(stages.op), read.value());
   const PeerReach reach = reach_of(*transport, stages.first_lane);
@@ -331,6 +339,7 @@ Result<std::unique_ptr<Prepared>> CudaCommunicator::prepare_stages(const StageLi
 Result<std::optional<RowRuns>> CudaCommunicator::agree_on_rows(const planner::OpSpec& op,
                                                                std::span<const RankBuffers> buffers) {
   if (!planner::traits_of(op.kind).takes_counts) return std::optional<RowRuns>{};
+  if (reads_device_counts(buffers)) return std::optional(RowRuns(op, RowSplits(op)));
   std::vector<std::int64_t> counts;
   for (const RankBuffers& own : buffers) std::ranges::copy(counts_of(op, own), std::back_inserter(counts));
   if (group_) counts = together([&] { return gathered(*group_, counts); });

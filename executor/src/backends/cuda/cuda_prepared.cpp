@@ -15,6 +15,7 @@
 #include "mc2/executor/failure_log.hpp"
 #include "mc2/planner/error.hpp"
 #include "run_turn.hpp"
+#include "texts.hpp"
 
 namespace mc2::executor::cuda {
 namespace {
@@ -66,6 +67,7 @@ Result<void> CudaPrepared::make_ready(const PrepareOptions& options) {
   const auto capture_graphs = [this](int rank) {
     if (plan_.transport->takes_no_sm()) check_takes_no_sm(plan_, rank);
     if (plan_.variant.stores_tiles) build_tiles(plan_, rank);
+    if (plan_.reads_device_counts) connect_routing(plan_, rank);
     capture(rank, RunMode::Fused);
     capture_enqueued(rank);
   };
@@ -101,7 +103,10 @@ std::unique_ptr<DeviceMemory> CudaPrepared::make_exchange(int rank, std::size_t 
 void CudaPrepared::build(int rank) {
   RankState& state = plan_.state_of(rank);
   build_matmuls(plan_, rank);
-  build_row_copies(plan_, rank);
+  if (plan_.reads_device_counts)
+    build_routing(plan_, rank);
+  else
+    build_row_copies(plan_, rank);
   for (Event* timed : {&state.begin, &state.compute_end, &state.communication_end, &state.finish})
     *timed = make_event(true);
   for (Event* mark : {&state.fork, &state.entry, &state.last_use}) *mark = make_event(false);
@@ -123,9 +128,11 @@ void CudaPrepared::share_places() {
   const PeerReach reach = peer_reach();
   std::vector<std::vector<std::byte*>> own;
   for (const RankState& state : plan_.ranks) {
-    auto* const a = const_cast<std::byte*>(state.buffers.a.data()); // collectives only read it
-    own.push_back({a, state.buffers.c.data(), address(state.exchange), address(state.spare), address(state.staging),
-                   address(state.tile_memory)});
+    // Collectives only read A. A rank may have no rows.
+    auto* const a = state.buffers.a.empty() ? nullptr : const_cast<std::byte*>(state.buffers.a.data());
+    auto* const c = state.buffers.c.empty() ? nullptr : state.buffers.c.data();
+    own.push_back({a, c, address(state.exchange), address(state.spare), address(state.staging),
+                   address(state.tile_memory), state.routing ? state.routing->table() : nullptr});
   }
   auto offered = own;
   for (auto& addresses : offered) {
@@ -137,7 +144,7 @@ void CudaPrepared::share_places() {
   for (const int rank : communicator_.local_ranks())
     all.of_rank[static_cast<std::size_t>(rank)] = own[communicator_.local_index(rank)];
   for (const auto& found : all.of_rank)
-    plan_.places.push_back({found[0], found[1], found[2], found[3], found[4], found[5]});
+    plan_.places.push_back({found[0], found[1], found[2], found[3], found[4], found[5], found[6]});
   mappings_ = std::move(all.mappings);
 }
 
@@ -224,15 +231,28 @@ Result<void> CudaPrepared::rebind(std::span<const RankBuffers> buffers) {
   MC2_TRY(check_places(ranks, buffers));
   for (const int rank : ranks) {
     const RankBuffers& next = buffers[communicator_.local_index(rank)];
+    MC2_TRY(check_counts(rank, next));
     MC2_TRY(check_replacement(rank, plan_.state_of(rank).prepared_with, next, peer_reach()));
   }
   for (const int rank : ranks) replace(rank, buffers[communicator_.local_index(rank)]);
   return {};
 }
 
+/// Errors: InvalidSpec naming the rank whose counts are others than the plan's.
+Result<void> CudaPrepared::check_counts(int rank, const RankBuffers& next) const {
+  const bool reads_device = !next.device_send_counts.empty(), has_counts = reads_device || !next.send_counts.empty();
+  if (reads_device == plan_.reads_device_counts &&
+      (plan_.row_runs && !reads_device ? plan_.row_runs->are_counts_of(rank, next)
+                                       : has_counts == plan_.reads_device_counts))
+    return {};
+  return Error{ErrorCode::InvalidSpec, "counts",
+               rank_text(rank) + " brings others than the plan was prepared with; prepare it for these"};
+}
+
 void CudaPrepared::replace(int rank, const RankBuffers& next) {
   RankState& state = plan_.state_of(rank);
   const RankBuffers now = std::exchange(state.buffers, next);
+  state.buffers.send_counts = state.buffers.receive_counts = {};
   if (plan_.transport->reaches_peers() && addresses_of(now) == addresses_of(next)) return;
   has_stale_graphs_ = true;
   Places& places = plan_.places[static_cast<std::size_t>(rank)];
@@ -264,7 +284,7 @@ const RunRecord& CudaPrepared::run(RunMode asked, RunDetail detail) {
       check(cudaGraphLaunch(state.graphs[index_of(mode)].get(), stream), "cudaGraphLaunch", rank);
     }
     communicator_.wait(rank, stream);
-    require_legal_bags(plan_, rank);
+    require_legal_input(plan_, rank);
     read_times(plan_, rank, mode, launches_stages, record_.ranks[static_cast<std::size_t>(rank)]);
   });
   finish_record(plan_, launches_stages, record_);
@@ -286,7 +306,7 @@ Result<void> CudaPrepared::enqueue(std::span<void* const> streams, Submission su
                  "rank " + std::to_string(*captured_rank) + "'s is being captured and rank " +
                      std::to_string(*free_rank) + "'s is not; capture all of them, or none"};
   communicator_.run([&](int rank) {
-    require_legal_bags(plan_, rank); // of the runs before, which nobody has waited for here
+    require_legal_input(plan_, rank); // of the runs before, which nobody has waited for here
     enqueue_behind(rank, static_cast<cudaStream_t>(streams[communicator_.local_index(rank)]), submission);
   });
   return {};

@@ -39,6 +39,7 @@ class CudaPrepared final : public Prepared {
   void share_places();
   [[nodiscard]] std::size_t shortest_span();
   void register_windows(int rank);
+  [[nodiscard]] Result<void> check_counts(int rank, const RankBuffers& next) const;
   void replace(int rank, const RankBuffers& next);
   void capture(int rank, RunMode mode);
   void capture_enqueued(int rank);

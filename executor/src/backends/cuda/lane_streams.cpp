@@ -24,9 +24,12 @@ class RunStreams {
 
   void enqueue() {
     const cudaStream_t compute = device_.compute.get();
+    const RankBuffers& buffers = state_.buffers;
+    if (state_.routing) state_.routing->enqueue_telling(buffers.device_send_counts, compute);
     // Ranks begin together, so that a rank's times hold no wait for a peer that was launched later.
     enqueue_meeting(plan_.communicator.signals_of(run_.rank), compute);
     if (run_.is_timed) take_time(state_.begin, compute);
+    if (state_.routing) enqueue_routing();
     if (state_.tiles && run_.mode == RunMode::Fused)
       enqueue_tiles();
     else
@@ -35,6 +38,13 @@ class RunStreams {
   }
 
  private:
+  /// A peer may tell the counts of its next run as soon as its own part of this one is over.
+  void enqueue_routing() {
+    const cudaStream_t compute = device_.compute.get();
+    state_.routing->enqueue_lists(state_.buffers.c, compute);
+    if (!runs_lane(run_.mode, Lane::Communication)) enqueue_meeting(plan_.communicator.signals_of(run_.rank), compute);
+  }
+
   /// What takes more than one stream.
   void enqueue_streams() {
     const cudaStream_t compute = device_.compute.get();
@@ -188,7 +198,7 @@ class RunStreams {
   }
 
   void enqueue_whole_epilogue(cudaStream_t stream) {
-    enqueue_epilogue({.first_row = 0, .row_count = rank_shapes(plan_.list.op, state_.buffers).c.rows}, stream);
+    enqueue_epilogue({.first_row = 0, .row_count = plan_.c_rows(run_.rank)}, stream);
   }
 
   /// Of so many rows of C.

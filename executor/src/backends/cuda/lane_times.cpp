@@ -53,10 +53,10 @@ void share_lane_time(const BoundPlan& plan, Lane lane, RunMode mode, std::chrono
   }
 }
 
-/// Whether the own rows and the others were multiplied side by side, as on two streams they are where the device has
-/// room for both. In a plan's run the others come later: few own rows end before they arrive.
+/// Whether the own rows and the others, of equal pieces, were multiplied side by side, as on two streams they are where
+/// the device has room for both. In a plan's run the others come later: few own rows end before they arrive.
 bool ran_side_by_side(const BoundPlan& plan, const RankState& state, RunMode mode, std::chrono::nanoseconds local_end) {
-  if (mode != RunMode::ComputeOnly || !plan.gathers_first || !plan.uses_two_streams()) return false;
+  if (mode != RunMode::ComputeOnly || !plan.gathers_first || !plan.uses_two_streams() || plan.row_runs) return false;
   const std::chrono::nanoseconds others = between(state.begin, state.compute_end) - local_end;
   return 2 * others < (plan.list.op.world_size - 1) * local_end;
 }

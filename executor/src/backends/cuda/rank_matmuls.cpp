@@ -7,7 +7,6 @@
 
 #include "backends/cuda/cuda_checks.hpp"
 #include "backends/cuda/kernels/transpose.hpp"
-#include "backends/cuda/runtime/machine.hpp"
 #include "bags.hpp"
 #include "mc2/planner/error.hpp"
 #include "mc2/planner/units.hpp"
@@ -37,7 +36,7 @@ class MatmulBuilder {
     }
     if (!plan_.gathers_first) return;
     if (!plan_.row_runs) return build_local_gemm();
-    const RowPlace a{state_.buffers.a.data(), rank_shapes(plan_.list.op, state_.buffers).a.rows};
+    const RowPlace a{state_.buffers.a.data(), plan_.a_rows(rank_)};
     state_.local_matmuls = make_expert_matmuls(*device_.gemm, plan_.row_runs->local(rank_), a);
   }
 
@@ -111,7 +110,7 @@ class MatmulBuilder {
   }
 
   Matmuls make_row_matmuls(GemmContext& context, const Stage& block, RankRange ranks, RowRuns::Own own) {
-    const std::int64_t rows = plan_.gathers_first ? plan_.list.op.m : rank_shapes(plan_.list.op, state_.buffers).a.rows;
+    const std::int64_t rows = plan_.gathers_first ? plan_.list.op.m : plan_.a_rows(rank_);
     return make_expert_matmuls(context, plan_.row_runs->multiplied(rank_, block, ranks, own), {first_operand(), rows});
   }
 
@@ -123,35 +122,32 @@ class MatmulBuilder {
 
   Matmuls make_expert_matmuls(GemmContext& context, const std::vector<ExpertRun>& runs, const RowPlace& a) {
     Matmuls made;
-    if (takes_grouped())
+    if (check_grouped(plan_.list.op, plan_.variant, rank_, state_.buffers))
       made.grouped = make_grouped(runs, a);
     else
       for (const ExpertRun& run : runs) made.gemms.push_back(make_expert_gemm(context, run, a.first));
     return made;
   }
 
-  /// A tile of the library's is asked for by name: then it multiplies, too.
-  [[nodiscard]] bool takes_grouped() const {
-    constexpr int kHopper = 90;
-    constexpr std::uint32_t kNeeded = 16;
-    const RankBuffers& buffers = state_.buffers;
-    const auto is_aligned = [](const void* address) { return alignment_of(address) >= kNeeded; };
-    return compute_capability(rank_) == kHopper && check_tile_shape(plan_.list.op).ok() &&
-           plan_.variant.gemm_tile == 0 && is_aligned(buffers.a.data()) && is_aligned(buffers.b.data()) &&
-           is_aligned(buffers.c.data());
+  /// With any counts: as many as with equal ones, which fill a block.
+  static std::int64_t most_rows(const std::vector<ExpertRun>& runs) {
+    std::int64_t count = 0;
+    for (const ExpertRun& run : runs) count += run.rows.row_count;
+    return count;
   }
 
   GroupedMatmul make_grouped(const std::vector<ExpertRun>& runs, const RowPlace& a) {
     const planner::OpSpec& op = plan_.list.op;
     const GroupedShape shape{.is_half = op.dtype == planner::DType::F16,
                              .a_rows = a.row_count,
-                             .c_rows = plan_.gathers_first ? rank_shapes(op, state_.buffers).c.rows : op.m,
+                             .c_rows = plan_.gathers_first ? plan_.c_rows(rank_) : op.m,
                              .n = op.n,
                              .k = op.k,
                              .expert_count = op.experts_per_rank,
                              .b_is_transposed = is_b_transposed(state_),
                              .cta_count = plan_.variant.gemm_sm_count};
     GroupedMatmul made(shape, runs);
+    if (plan_.reads_device_counts) made.reserve(most_rows(runs), op.world_size * op.experts_per_rank);
     made.set_operands(operands_of(a.first, 0, product()));
     return made;
   }
@@ -287,7 +283,11 @@ void upload_grouped(RankState& state, DevicePool& pool) {
     if (matmuls.grouped) all.push_back(&*matmuls.grouped);
   });
   if (all.empty()) return;
-  std::vector<std::byte> bytes(all.size() * sizeof(std::uint32_t));
+  std::vector<GroupedMatmul::Words> words;
+  for (const GroupedMatmul* matmul : all)
+    words.push_back({.taken = 0, .tile_count = static_cast<std::int32_t>(matmul->tiles().size())});
+  const auto word_bytes = std::as_bytes(std::span(words));
+  std::vector<std::byte> bytes(word_bytes.begin(), word_bytes.end());
   std::vector<std::size_t> offsets;
   for (const GroupedMatmul* matmul : all) {
     offsets.push_back(bytes.size());
@@ -299,7 +299,7 @@ void upload_grouped(RankState& state, DevicePool& pool) {
   std::byte* const first = state.grouped_memory->bytes().data();
   for (std::size_t i = 0; i < all.size(); ++i)
     all[i]->set_memory(reinterpret_cast<const GroupedTile*>(first + offsets[i]),
-                       reinterpret_cast<std::uint32_t*>(first) + i);
+                       reinterpret_cast<GroupedMatmul::Words*>(first) + i);
 }
 
 void bind_tiles(BoundPlan& plan, int rank) {
@@ -326,7 +326,7 @@ std::array<std::int64_t, 2> row_run_bytes(const StageList& stages) noexcept {
   const planner::OpSpec& op = stages.op;
   const std::int64_t run_count = std::ssize(stages.stages) * op.world_size * op.experts_per_rank;
   const std::int64_t row_tiles = planner::ceil_div(op.m, std::int64_t{kTileRows}) + run_count;
-  constexpr std::int64_t kLists = 2; // of all blocks one by one, and of the run that does not overlap
+  constexpr std::int64_t kLists = 3; // of all blocks one by one, of the run that does not overlap, of the own rows
   const std::int64_t tile_count = kLists * row_tiles * planner::ceil_div(op.n, std::int64_t{kNarrowTile});
   return {run_count * static_cast<std::int64_t>(sizeof(RowCopy)),
           tile_count * static_cast<std::int64_t>(sizeof(GroupedTile))};
@@ -351,6 +351,49 @@ void build_row_copies(BoundPlan& plan, int rank) {
     state.row_copies.push_back({first + begin, static_cast<int>(end - begin)});
     begin = end;
   }
+}
+
+namespace {
+
+/// Kernels make what other kernels' descriptions only read.
+RoutedList tile_list(const GroupedMatmul& matmul, RoutedList::Of of, const Stage& block) {
+  return {.of = of,
+          .first_row = block.first_row,
+          .row_count = block.row_count,
+          .tiles = const_cast<GroupedTile*>(matmul.run().tiles),
+          .tile_count = const_cast<std::int32_t*>(matmul.run().tile_count),
+          .tile_columns = matmul.tile_columns()};
+}
+
+} // namespace
+
+void build_routing(BoundPlan& plan, int rank) {
+  RankState& state = plan.state_of(rank);
+  const planner::OpSpec& op = plan.list.op;
+  DevicePool& pool = *plan.device(rank).pool;
+  const std::size_t stage_count = plan.list.stages.size(), copy_count = count_count(op);
+  state.row_copy_memory = std::make_unique<DeviceMemory>(pool, stage_count * copy_count * sizeof(RowCopy));
+  auto* copies = reinterpret_cast<RowCopy*>(state.row_copy_memory->bytes().data());
+  using Of = RoutedList::Of;
+  std::vector<RoutedList> lists;
+  for (std::size_t i = 0; i < stage_count; ++i, copies += copy_count) {
+    const Stage& block = plan.list.stages[i];
+    state.row_copies.push_back({copies, static_cast<int>(copy_count)});
+    lists.push_back({.of = Of::Copies, .first_row = block.first_row, .row_count = block.row_count, .copies = copies});
+    lists.push_back(
+        tile_list(*state.matmuls[i].front().grouped, plan.gathers_first ? Of::PeersTiles : Of::Tiles, block));
+    if (plan.gathers_first) lists.push_back(tile_list(*state.serial_matmuls[i].grouped, Of::Tiles, block));
+  }
+  if (plan.gathers_first)
+    lists.push_back(tile_list(*state.local_matmuls.grouped, Of::LocalTiles, {0, op.m / op.world_size}));
+  state.routing = std::make_unique<DeviceRouting>(op, rank, pool);
+  state.routing->set_lists(lists, pool);
+}
+
+void connect_routing(BoundPlan& plan, int rank) {
+  std::vector<std::byte*> tables;
+  for (const Places& of_rank : plan.places) tables.push_back(of_rank.counts);
+  plan.state_of(rank).routing->set_tables(tables);
 }
 
 void build_tiles(BoundPlan& plan, int rank) {
@@ -395,8 +438,9 @@ void enqueue_matmuls(const BoundPlan& plan, int rank, std::size_t stage, int sli
   state.matmuls[stage][static_cast<std::size_t>(slice)].enqueue(stream);
 }
 
-void require_legal_bags(const BoundPlan& plan, int rank) {
+void require_legal_input(const BoundPlan& plan, int rank) {
   const RankState& state = plan.state_of(rank);
+  if (state.routing) state.routing->require_legal();
   if (!state.bag_fault || state.bag_fault->get() == 0) return;
   const auto legal = check_resident_bags(plan.list.op, rank, state.buffers);
   throw SystemError("bags", EINVAL,

@@ -16,6 +16,10 @@ void build_matmuls(BoundPlan& plan, int rank);
 
 /// What the rank's kernels read from peers, where pieces are rows here and there.
 void build_row_copies(BoundPlan& plan, int rank);
+/// What runs make of counts that they read on the device; after the matmuls.
+void build_routing(BoundPlan& plan, int rank);
+/// Every rank's places are known.
+void connect_routing(BoundPlan& plan, int rank);
 /// What those and the lists of tiles that are multiplied take, at most.
 [[nodiscard]] std::array<std::int64_t, 2> row_run_bytes(const StageList& stages) noexcept;
 
@@ -28,7 +32,7 @@ void rebind_matmuls(BoundPlan& plan, int rank, const RankBuffers& had);
 /// Enqueues what the compute lane does of a slice.
 void enqueue_matmuls(const BoundPlan& plan, int rank, std::size_t stage, int slice, cudaStream_t stream);
 
-/// Throws SystemError naming the bag where a run has met an illegal one.
-void require_legal_bags(const BoundPlan& plan, int rank);
+/// Throws SystemError naming the bag, or the count on the device, where a run has met an illegal one.
+void require_legal_input(const BoundPlan& plan, int rank);
 
 } // namespace mc2::executor::cuda

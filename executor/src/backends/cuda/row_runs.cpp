@@ -1,6 +1,7 @@
 #include "backends/cuda/row_runs.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 namespace mc2::executor::cuda {
@@ -40,7 +41,9 @@ void add(std::vector<ExpertRun>& runs, const ExpertRun& next) {
 } // namespace
 
 RowRuns::RowRuns(const planner::OpSpec& op, RowSplits splits)
-    : gathers_first_(planner::traits_of(op.kind).communicates_first()), splits_(std::move(splits)) {}
+    : gathers_first_(planner::traits_of(op.kind).communicates_first()),
+      equal_count_(op.m / op.world_size / op.experts_per_rank),
+      splits_(std::move(splits)) {}
 
 std::vector<RowRun> RowRuns::exchanged(int from, int to, const Stage& block) const {
   const int holder = gathers_first_ ? to : from, peer = gathers_first_ ? from : to;
@@ -86,9 +89,25 @@ std::vector<ExpertRun> RowRuns::local(int rank) const {
   return runs;
 }
 
+bool RowRuns::are_counts_of(int rank, const RankBuffers& buffers) const {
+  const bool is_given = !buffers.send_counts.empty();
+  const auto is_side = [&](std::span<const std::int64_t> counts, bool is_of_holder) {
+    std::vector<std::int64_t> own;
+    for (int peer = 0; peer < splits_.world_size(); ++peer) {
+      const auto rows = is_of_holder ? splits_.rows_by_expert(rank, peer) : splits_.rows_by_expert(peer, rank);
+      std::ranges::transform(rows, std::back_inserter(own), &ExpertRows::count);
+    }
+    const bool are_equal = std::ranges::all_of(own, [&](std::int64_t count) { return count == equal_count_; });
+    return is_given ? std::ranges::equal(counts, own) : are_equal;
+  };
+  return is_side(buffers.send_counts, !gathers_first_) && is_side(buffers.receive_counts, gathers_first_);
+}
+
 bool has_row_runs(const planner::OpSpec& op, std::span<const RankBuffers> buffers) noexcept {
-  return op.experts_per_rank > 1 ||
-         std::ranges::any_of(buffers, [](const RankBuffers& rank) { return !rank.send_counts.empty(); });
+  const auto has_counts = [](const RankBuffers& rank) {
+    return !rank.send_counts.empty() || !rank.device_send_counts.empty();
+  };
+  return op.experts_per_rank > 1 || std::ranges::any_of(buffers, has_counts);
 }
 
 } // namespace mc2::executor::cuda

@@ -34,10 +34,13 @@ class RowRuns {
   [[nodiscard]] std::vector<ExpertRun> multiplied(int rank, const Stage& block, RankRange peers, Own own) const;
   /// What `rank` multiplies of its own A, for a kind with a local part.
   [[nodiscard]] std::vector<ExpertRun> local(int rank) const;
+  /// Whether a rank's counts are those that all of this follows from; with equal splits it may have none.
+  [[nodiscard]] bool are_counts_of(int rank, const RankBuffers& buffers) const;
   [[nodiscard]] const RowSplits& splits() const noexcept { return splits_; }
 
  private:
   bool gathers_first_;
+  std::int64_t equal_count_; ///< of an expert, where nobody has counts
   RowSplits splits_;
 };
 

@@ -58,7 +58,7 @@ Result<std::unique_ptr<Prepared>> HostCommunicator::prepare_stages(const StageLi
     return Error{ErrorCode::Unsupported, "variant",
                  "\"" + variant.name + "\" exchanges equal splits only; \"direct\" takes counts"};
   }
-  MC2_TRY(check_b_is_plain(ranks_, buffers, "host"));
+  MC2_TRY(check_host_forms(ranks_, buffers, "host"));
   MC2_TRY(check_bags(stages.op, ranks_, buffers));
   MC2_TRY(lanes::check_memory(prepared_bytes(stages, read, options, *transport_)));
   throw_if_failed();

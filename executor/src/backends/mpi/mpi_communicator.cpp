@@ -62,7 +62,7 @@ Result<std::unique_ptr<Prepared>> MpiCommunicator::prepare_stages(const StageLis
     MC2_ASSIGN(auto read, read_variant(stages.op, variant));
     MC2_TRY(check_message_sizes(stages));
     MC2_TRY(check_buffers(stages.op, local_ranks(), buffers));
-    MC2_TRY(check_b_is_plain(local_ranks(), buffers, "mpi"));
+    MC2_TRY(check_host_forms(local_ranks(), buffers, "mpi"));
     MC2_TRY(check_bags(stages.op, local_ranks(), buffers));
     MC2_TRY(check_prepared_memory(stages, read, options.allow_independent));
     return read;

@@ -30,8 +30,8 @@ struct BackendAlignment {
 /// own for a fingerprint without a backend that is known.
 [[nodiscard]] PlanOptions default_options_on(const Fingerprint& machine);
 
-/// Whether a variant of a machine's backend exchanges unequal splits; of one that is not known: yes.
-[[nodiscard]] bool takes_counts(const Fingerprint& machine, const Variant& variant);
+/// Whether a variant of a machine's backend exchanges unequal splits of an operator; of one that is not known: yes.
+[[nodiscard]] bool takes_counts(const Fingerprint& machine, const OpSpec& op, const Variant& variant);
 
 /// What somebody says of the cuts that a plan was chosen from.
 struct CutLimits {

@@ -33,7 +33,7 @@ class TileStorer {
 
   __device__ void store_tiles() {
     std::uint32_t phase = 0;
-    for (int i = follow(); i < run_.tile_count; i = follow(), phase ^= 1U) {
+    for (int i = follow(); i < shared_.tile_count(); i = follow(), phase ^= 1U) {
       const GroupedTile tile = run_.tiles[i];
       hopper::wait(shared_.tile_full(), phase);
       if (tile.row_count < kTileRows)
@@ -142,8 +142,8 @@ __global__ void __launch_bounds__(kTileThreads, 1) grouped_kernel(const __grid_c
     hopper::prefetch(run.tiles + blockIdx.x); // most likely the first
   }
   __shared__ Barriers<Shape> barriers;
-  __shared__ int tickets[kTickets];
-  const Shared<Shape> shared = set_up<Shape>(dynamic, barriers, tickets);
+  __shared__ int tickets[kTickets + 1];
+  const Shared<Shape> shared = set_up<Shape>(dynamic, barriers, tickets, *run.tile_count);
   const int warpgroup = threadIdx.x / hopper::kWarpgroup;
   if (warpgroup == 0) {
     hopper::give_registers_up<40>();
@@ -180,7 +180,7 @@ GroupedKernel grouped_kernel_of(bool is_half, int tile_columns, bool b_is_transp
 void enqueue_grouped(const GroupedKernel& kernel, const GroupedRun& run, int cta_count, cudaStream_t stream) {
   GroupedRun argument = run;
   std::array<void*, 1> arguments{&argument};
-  const auto grid = static_cast<unsigned>(std::min(cta_count, run.tile_count));
+  const auto grid = static_cast<unsigned>(std::min(cta_count, run.most_tiles));
   MC2_CUDA(cudaLaunchKernel(kernel.function, grid, kTileThreads, arguments.data(),
                             static_cast<std::size_t>(kernel.shared_bytes), stream));
 }

@@ -28,7 +28,8 @@ struct GroupedRun {
   const std::byte* bias = nullptr;     ///< [experts, n]; null without
   const std::byte* residual = nullptr; ///< as C; null without
   const GroupedTile* tiles = nullptr;
-  int tile_count = 0;
+  const std::int32_t* tile_count = nullptr; ///< on the device, as the tiles are: other kernels may make both
+  int most_tiles = 0;
   int depth_steps = 0;            ///< kDepth of k each
   int column_count = 0;           ///< n
   std::uint32_t* taken = nullptr; ///< tiles that thread blocks have taken; 0 between runs

@@ -42,18 +42,26 @@ int best_tile_columns(std::span<const ExpertRun> runs, const GroupedShape& shape
 
 } // namespace
 
-GroupedMatmul::GroupedMatmul(const GroupedShape& shape, std::span<const ExpertRun> runs) : shape_(shape) {
-  const int tile_columns = best_tile_columns(runs, shape);
-  tiles_ = tiles_of(runs, shape.n, tile_columns);
-  kernel_ = grouped_kernel_of(shape.is_half, tile_columns, shape.b_is_transposed);
-  run_.tile_count = static_cast<int>(tiles_.size());
+GroupedMatmul::GroupedMatmul(const GroupedShape& shape, std::span<const ExpertRun> runs)
+    : shape_(shape),
+      tile_columns_(best_tile_columns(runs, shape)),
+      tiles_(tiles_of(runs, shape.n, tile_columns_)),
+      kernel_(grouped_kernel_of(shape.is_half, tile_columns_, shape.b_is_transposed)) {
+  run_.most_tiles = static_cast<int>(tiles_.size());
   run_.depth_steps = static_cast<int>(ceil_div(shape.k, kDepth));
   run_.column_count = static_cast<int>(shape.n);
 }
 
-void GroupedMatmul::set_memory(const GroupedTile* tiles, std::uint32_t* word) noexcept {
+void GroupedMatmul::reserve(std::int64_t row_count, std::int64_t run_count) {
+  const std::int64_t row_tiles = row_count / kTileRows + run_count;
+  tiles_.resize(static_cast<std::size_t>(row_tiles * ceil_div(shape_.n, tile_columns_)));
+  run_.most_tiles = static_cast<int>(tiles_.size());
+}
+
+void GroupedMatmul::set_memory(const GroupedTile* tiles, Words* words) noexcept {
   run_.tiles = tiles;
-  run_.taken = word;
+  run_.taken = &words->taken;
+  run_.tile_count = &words->tile_count;
 }
 
 void GroupedMatmul::set_operands(const GemmOperands& operands) {

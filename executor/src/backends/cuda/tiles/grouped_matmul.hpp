@@ -25,9 +25,19 @@ class GroupedMatmul {
  public:
   GroupedMatmul(const GroupedShape& shape, std::span<const ExpertRun> runs);
 
-  /// What enqueue() needs in memory of the device: the tiles, and a word that is 0 at first, one for each matmul.
+  /// In memory of the device, for enqueue(): how many tiles have been taken, 0 at first, and how many there are.
+  struct Words {
+    std::uint32_t taken;
+    std::int32_t tile_count;
+  };
+  /// What enqueue() needs there beside a matmul's words.
   [[nodiscard]] std::span<const GroupedTile> tiles() const noexcept { return tiles_; }
-  void set_memory(const GroupedTile* tiles, std::uint32_t* word) noexcept;
+  void set_memory(const GroupedTile* tiles, Words* words) noexcept;
+  /// Other kernels will make the tiles, no more than for so many rows in so many runs.
+  void reserve(std::int64_t row_count, std::int64_t run_count);
+  /// Where they are made, once set_memory() has been called.
+  [[nodiscard]] const GroupedRun& run() const noexcept { return run_; }
+  [[nodiscard]] int tile_columns() const noexcept { return tile_columns_; }
   /// Matrices aligned to 16 bytes; bias [experts, n] or null, residual as C or null. Throws SystemError.
   void set_operands(const GemmOperands& operands);
   [[nodiscard]] const GemmOperands& operands() const noexcept { return operands_; }
@@ -36,6 +46,7 @@ class GroupedMatmul {
 
  private:
   GroupedShape shape_;
+  int tile_columns_;
   std::vector<GroupedTile> tiles_;
   GemmOperands operands_;
   GroupedKernel kernel_;

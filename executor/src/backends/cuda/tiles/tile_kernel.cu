@@ -61,14 +61,14 @@ class Storer {
   __device__ void store_tiles() {
     std::uint32_t phase = 0;
     long long before = clock64();
-    for (int i = tickets_.follow(); i < run_.tile_count; phase ^= 1U) {
+    for (int i = tickets_.follow(); i < shared_.tile_count(); phase ^= 1U) {
       const Tile tile = run_.tiles[i];
       hopper::wait(shared_.tile_full(), phase);
       const long long now = clock64();
       tile_clocks_ = min(tile_clocks_, now - before);
       before = now;
       i = tickets_.follow();
-      const bool is_last = i >= run_.tile_count;
+      const bool is_last = i >= shared_.tile_count();
       const long long clocks = is_last ? 0 : tile_clocks_;
       if (tile.distance > 0)
         send(tile, is_last, clocks);
@@ -194,8 +194,8 @@ __global__ void __launch_bounds__(kTileThreads, 1) tile_kernel(const __grid_cons
     hopper::prefetch(run.tiles + blockIdx.x); // most likely the first
   }
   __shared__ Barriers<Shape> barriers;
-  __shared__ int tickets[kTickets];
-  const Shared<Shape> shared = set_up<Shape>(dynamic, barriers, tickets);
+  __shared__ int tickets[kTickets + 1];
+  const Shared<Shape> shared = set_up<Shape>(dynamic, barriers, tickets, run.tile_count);
   const int warpgroup = threadIdx.x / hopper::kWarpgroup;
   if (warpgroup == 0) {
     hopper::give_registers_up<40>();

@@ -10,7 +10,7 @@
 // multiply 64 rows of the tile each. They meet at a ring of buffers for what is loaded, and, with whoever stores, at
 // one for the tile that is stored while the next is multiplied. Thread blocks take tiles as they come.
 //
-// A Run has tiles, tile_count, depth_steps, taken and the tensors a and a_bits; with it go load_b() and a_bit_count().
+// A Run has tiles, depth_steps, taken and the tensors a and a_bits; with it go load_b() and a_bit_count().
 namespace mc2::executor::cuda {
 
 inline constexpr int kABytes = kTileRows * kDepth * 2;
@@ -65,7 +65,8 @@ struct Shared {
   std::uint32_t ring;
   std::uint32_t tile;
   const Barriers<Shape>* barriers;
-  volatile int* tickets; ///< [kTickets]
+  volatile int* tickets;                                          ///< [kTickets], and how many tiles there are
+  __device__ int tile_count() const { return tickets[kTickets]; } // no register to spare
   __device__ std::uint32_t slot(const Slot& at) const { return ring + at.index * Shape::kSlotBytes; }
   __device__ std::uint32_t full(const Slot& at) const { return hopper::shared_address(&barriers->full[at.index]); }
   __device__ std::uint32_t empty(const Slot& at) const { return hopper::shared_address(&barriers->empty[at.index]); }
@@ -84,7 +85,7 @@ class Tickets {
   __device__ int take() {
     hopper::wait(empty(), at_.phase ^ 1U);
     const auto number = atomicAdd(run_.taken, 1U);
-    if (number + 1 == run_.tile_count + gridDim.x) *run_.taken = 0;
+    if (number + 1 == shared_.tile_count() + gridDim.x) *run_.taken = 0;
     shared_.tickets[at_.index] = static_cast<int>(number);
     hopper::arrive(full());
     at_.next();
@@ -156,7 +157,7 @@ template <typename Shape, bool kIsBTransposed, typename Run, typename LoadMore>
 __device__ void load_tiles(const Run& run, const Shared<Shape>& shared, const LoadMore& load_more) {
   typename Shared<Shape>::Slot at;
   Tickets<Shape, Run> tickets(run, shared);
-  for (int i = tickets.take(); i < run.tile_count; i = tickets.take()) {
+  for (int i = tickets.take(); i < shared.tile_count(); i = tickets.take()) {
     const auto tile = run.tiles[i];
     const int a_bits = a_bit_count(run, tile);
     // what the wave before has read of A and B last is still in the L2 cache
@@ -200,7 +201,7 @@ class TileWorker {
   __device__ void multiply_tiles(const AddTo& add_to) {
     std::uint32_t tile_phase = 1;
     Tickets<Shape, Run> tickets(run_, shared_);
-    for (int i = tickets.follow(); i < run_.tile_count; i = tickets.follow(), tile_phase ^= 1U) {
+    for (int i = tickets.follow(); i < shared_.tile_count(); i = tickets.follow(), tile_phase ^= 1U) {
       multiply_tile();
       add_to(run_.tiles[i]);
       hopper::wait(shared_.tile_empty(), tile_phase);
@@ -278,10 +279,11 @@ class TileWorker {
 
 /// Makes a thread block's barriers, before anything else.
 template <typename Shape>
-__device__ Shared<Shape> set_up(std::uint8_t* dynamic, Barriers<Shape>& barriers, int* tickets) {
+__device__ Shared<Shape> set_up(std::uint8_t* dynamic, Barriers<Shape>& barriers, int* tickets, int tile_count) {
   const std::uint32_t base = (hopper::shared_address(dynamic) + kAlignment - 1) / kAlignment * kAlignment;
   const Shared<Shape> shared{base, base + Shape::kSlots * Shape::kSlotBytes, &barriers, tickets};
   if (threadIdx.x == 0) {
+    tickets[kTickets] = tile_count;
     for (typename Shared<Shape>::Slot at; at.phase == 0; at.next()) {
       hopper::init_barrier(shared.full(at), 1);
       hopper::init_barrier(shared.empty(at), kWorkers);

@@ -1,0 +1,231 @@
+#include "backends/cuda/kernels/routing.hpp"
+#include "backends/cuda/runtime/check.hpp"
+
+namespace mc2::executor::cuda {
+namespace {
+
+constexpr int kRoutingThreads = 1024;
+constexpr int kListThreads = 512;
+
+__global__ void tell_kernel(const ToldCounts told) {
+  const int count = told.world_size * told.expert_count;
+  for (int i = static_cast<int>(threadIdx.x); i < count; i += static_cast<int>(blockDim.x)) {
+    const std::int64_t value = told.own[i];
+    for (int peer = 0; peer < told.world_size; ++peer) told.tables[peer][told.rank * count + i] = value;
+  }
+}
+
+/// Rows that an expert of `holder` multiplies for a peer.
+__device__ std::int64_t count_of(const RoutedCounts& counts, int holder, int peer, int expert) {
+  const int from = counts.gathers_first ? peer : holder, to = counts.gathers_first ? holder : peer;
+  return counts.table[(from * counts.world_size + to) * counts.expert_count + expert];
+}
+
+/// The rows of a pair, or -1 where they are illegal: 1 + which count, in `fault`.
+__device__ std::int64_t pair_rows_of(const RoutedCounts& counts, int pair, std::uint32_t& fault) {
+  std::int64_t sum = 0;
+  for (int expert = 0; expert < counts.expert_count; ++expert) {
+    const int place = pair * counts.expert_count + expert;
+    const std::int64_t count = counts.table[place];
+    if (count < 0 || count > counts.most_rows - sum) {
+      fault = static_cast<std::uint32_t>(place) + 1;
+      return -1;
+    }
+    sum += count;
+  }
+  return sum;
+}
+
+/// By one thread block, the rows of all who multiply.
+__global__ void __launch_bounds__(kRoutingThreads) routed_rows_kernel(const RoutedCounts counts) {
+  __shared__ std::int64_t rows_of_expert[kMaxAllRoutedExperts]; // [who multiplies, expert]
+  __shared__ std::uint32_t fault;
+  const int ranks = counts.world_size, experts = counts.expert_count, thread = static_cast<int>(threadIdx.x);
+  if (thread == 0) fault = 0;
+  __syncthreads();
+  if (thread < ranks * ranks) {
+    std::uint32_t found = 0;
+    const std::int64_t sum = pair_rows_of(counts, thread, found);
+    counts.pair_rows[thread] = sum;
+    if (sum < 0) atomicMax(&fault, found);
+  }
+  __syncthreads();
+  if (thread == 0) *counts.fault = fault;
+  if (thread == 0 && fault != 0) *counts.host_fault = fault;
+  if (fault != 0) return;
+  if (thread < ranks * experts) {
+    std::int64_t sum = 0;
+    for (int peer = 0; peer < ranks; ++peer) sum += count_of(counts, thread / experts, peer, thread % experts);
+    rows_of_expert[thread] = sum;
+  }
+  if (thread < ranks * ranks) {
+    std::int64_t first = 0;
+    for (int expert = 0; expert < experts; ++expert) {
+      RoutedRows& rows = counts.rows[thread * experts + expert];
+      rows.first = first;
+      rows.count = count_of(counts, thread / ranks, thread % ranks, expert);
+      first += rows.count;
+    }
+  }
+  __syncthreads();
+  if (thread >= ranks * experts) return;
+  const int holder = thread / experts, expert = thread % experts;
+  std::int64_t row = 0;
+  for (int before = 0; before < expert; ++before) row += rows_of_expert[holder * experts + before];
+  for (int peer = 0; peer < ranks; ++peer) {
+    counts.rows[(holder * ranks + peer) * experts + expert].row = row;
+    row += count_of(counts, holder, peer, expert);
+  }
+}
+
+/// The part of a pair's rows of an expert that lies in a block: where it starts on the side of who multiplies, and from
+/// which row of the pair on. Empty parts lie where the others would continue.
+struct Part {
+  std::int64_t row, first, count;
+};
+
+__device__ Part part_of(const RoutedRows& rows, const RoutedList& list) {
+  const std::int64_t last = rows.first + rows.count, block_last = list.first_row + list.row_count;
+  const std::int64_t first = min(max(rows.first, list.first_row), last);
+  return {rows.row + first - rows.first, first, max(std::int64_t{0}, min(last, block_last) - first)};
+}
+
+__device__ const RoutedRows& rows_of(const RoutedCounts& counts, int holder, int peer, int expert) {
+  return counts.rows[(holder * counts.world_size + peer) * counts.expert_count + expert];
+}
+
+/// The pair's first row on the other side than that of who multiplies.
+__device__ std::int64_t pair_row_of(const RoutedCounts& counts, int from, int to) {
+  std::int64_t row = 0;
+  if (counts.gathers_first)
+    for (int before = 0; before < to; ++before) row += counts.pair_rows[from * counts.world_size + before];
+  else
+    for (int before = 0; before < from; ++before) row += counts.pair_rows[before * counts.world_size + to];
+  return row;
+}
+
+__device__ RowCopy copy_of(const RoutedCounts& counts, const RoutedList& list, int place) {
+  const int distance = place / counts.expert_count + 1, expert = place % counts.expert_count;
+  const int from = (counts.rank + distance) % counts.world_size, to = counts.rank;
+  const RoutedRows& rows = counts.gathers_first ? rows_of(counts, to, from, expert) : rows_of(counts, from, to, expert);
+  const Part part = part_of(rows, list);
+  const std::int64_t pair_row = pair_row_of(counts, from, to) + part.first;
+  if (counts.gathers_first) return {from, {pair_row, part.row, part.count}};
+  return {from, {part.row, pair_row, part.count}};
+}
+
+/// Rows of an expert that touch on both sides.
+struct Run {
+  std::int64_t from_row, to_row, row_count;
+};
+
+__device__ std::int64_t row_tiles_of(const Run& run) { return (run.row_count + kTileRows - 1) / kTileRows; }
+
+/// An expert's runs in a list, for which there is room for as many as ranks.
+__device__ void find_runs(const RoutedCounts& counts, const RoutedList& list, int expert, Run* runs) {
+  int used = 0;
+  for (int peer = 0; peer < counts.world_size; ++peer) {
+    runs[peer] = {};
+    const bool is_own = peer == counts.rank;
+    if (is_own ? list.of == RoutedList::Of::PeersTiles : list.of == RoutedList::Of::LocalTiles) continue;
+    const Part part = part_of(rows_of(counts, counts.rank, peer, expert), list);
+    if (part.count == 0) continue;
+    const bool continues = used > 0 && runs[used - 1].to_row + runs[used - 1].row_count == part.row;
+    if (continues) {
+      runs[used - 1].row_count += part.count;
+      continue;
+    }
+    const std::int64_t from_row =
+        list.of == RoutedList::Of::LocalTiles ? pair_row_of(counts, counts.rank, counts.rank) + part.first : part.row;
+    runs[used++] = {from_row, part.row, part.count};
+  }
+}
+
+/// The last place whose first is not beyond `number`; firsts ascend.
+__device__ int place_of(const std::int32_t* firsts, int count, int number) {
+  int low = 0;
+  for (int high = count; high - low > 1;) {
+    const int middle = (low + high) / 2;
+    (firsts[middle] <= number ? low : high) = middle;
+  }
+  return low;
+}
+
+__device__ void list_tiles(const RoutedCounts& counts, const RoutedLists& lists, const RoutedList& list) {
+  __shared__ Run runs[kMaxAllRoutedExperts];            // [expert, which]
+  __shared__ std::int32_t firsts[kMaxAllRoutedExperts]; // of a run's tiles
+  __shared__ std::int32_t expert_tiles[kMaxRoutedExperts];
+  const int ranks = counts.world_size, thread = static_cast<int>(threadIdx.x);
+  const auto column_tiles = static_cast<int>((lists.columns + list.tile_columns - 1) / list.tile_columns);
+  if (thread < counts.expert_count) {
+    find_runs(counts, list, thread, runs + thread * ranks);
+    std::int64_t row_tiles = 0;
+    for (int i = 0; i < ranks; ++i) row_tiles += row_tiles_of(runs[thread * ranks + i]);
+    expert_tiles[thread] = static_cast<std::int32_t>(row_tiles * column_tiles);
+  }
+  __syncthreads();
+  if (thread < counts.expert_count) {
+    std::int32_t first = 0;
+    for (int before = 0; before < thread; ++before) first += expert_tiles[before];
+    for (int i = 0; i < ranks; ++i) {
+      firsts[thread * ranks + i] = first;
+      first += static_cast<std::int32_t>(row_tiles_of(runs[thread * ranks + i])) * column_tiles;
+    }
+    if (thread + 1 == counts.expert_count) *list.tile_count = first;
+  }
+  __syncthreads();
+  int tile_count = 0;
+  for (int expert = 0; expert < counts.expert_count; ++expert) tile_count += expert_tiles[expert];
+  for (int number = thread; number < tile_count; number += static_cast<int>(blockDim.x)) {
+    const int place = place_of(firsts, counts.expert_count * ranks, number);
+    const Run run = runs[place];
+    const int row_tiles = static_cast<int>(row_tiles_of(run)), in_run = number - firsts[place];
+    const std::int64_t row = std::int64_t{in_run % row_tiles} * kTileRows;
+    list.tiles[number] = {static_cast<std::int32_t>(place / ranks), static_cast<std::int32_t>(run.from_row + row),
+                          static_cast<std::int32_t>(run.to_row + row),
+                          static_cast<std::int32_t>(min(std::int64_t{kTileRows}, run.row_count - row)),
+                          in_run / row_tiles * list.tile_columns};
+  }
+}
+
+/// Lists without anything, and NaN in C: by all thread blocks.
+__device__ void list_nothing(const RoutedCounts& counts, const RoutedLists& lists, const RoutedList& list) {
+  const int thread = static_cast<int>(threadIdx.x);
+  if (thread == 0 && list.tile_count != nullptr) *list.tile_count = 0;
+  if (list.of == RoutedList::Of::Copies)
+    for (int i = thread; i < counts.world_size * counts.expert_count; i += static_cast<int>(blockDim.x))
+      list.copies[i] = {};
+  constexpr std::uint16_t kNotANumber = 0xFFFF;
+  auto* const halves = reinterpret_cast<std::uint16_t*>(lists.c);
+  const std::int64_t step = std::int64_t{gridDim.x} * blockDim.x;
+  for (std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + thread; i < lists.c_bytes / 2; i += step)
+    halves[i] = kNotANumber;
+}
+
+/// A list each.
+__global__ void __launch_bounds__(kListThreads)
+    routed_lists_kernel(const RoutedCounts counts, const RoutedLists lists) {
+  const RoutedList list = lists.lists[blockIdx.x];
+  if (*counts.fault != 0) return list_nothing(counts, lists, list);
+  if (list.of != RoutedList::Of::Copies) return list_tiles(counts, lists, list);
+  for (int i = static_cast<int>(threadIdx.x); i < counts.world_size * counts.expert_count;
+       i += static_cast<int>(blockDim.x))
+    list.copies[i] = copy_of(counts, list, i);
+}
+
+} // namespace
+
+void enqueue_telling(const ToldCounts& told, cudaStream_t stream) {
+  constexpr int kTellingThreads = 256;
+  tell_kernel<<<1, kTellingThreads, 0, stream>>>(told);
+  MC2_CUDA(cudaGetLastError());
+}
+
+void enqueue_routing(const RoutedCounts& counts, const RoutedLists& lists, cudaStream_t stream) {
+  routed_rows_kernel<<<1, kRoutingThreads, 0, stream>>>(counts);
+  MC2_CUDA(cudaGetLastError());
+  routed_lists_kernel<<<static_cast<unsigned>(lists.list_count), kListThreads, 0, stream>>>(counts, lists);
+  MC2_CUDA(cudaGetLastError());
+}
+
+} // namespace mc2::executor::cuda
