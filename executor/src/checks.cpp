@@ -183,6 +183,8 @@ Result<void> check_buffers(const planner::OpSpec& op, std::span<const int> ranks
     MC2_TRY(check_matrix(bags[i], size_bytes(buffers[i / 2].bags.type)));
   }
   matrices.insert(matrices.end(), bags.begin(), bags.end());
+  for (std::size_t i = 0; i < buffers.size(); ++i)
+    matrices.push_back({"rank " + std::to_string(ranks[i]) + " counts", buffers[i].device_send_counts, {}});
   return check_overlaps(matrices);
 }
 

@@ -4,6 +4,8 @@
 #include <numeric>
 #include <string>
 
+#include "mc2/planner/routing.hpp"
+
 namespace mc2::executor {
 namespace {
 
@@ -42,6 +44,21 @@ Result<void> check_direction(const planner::OpSpec& op, int rank, const char* di
     return count_error(rank, direction,
                        std::to_string(rows) + " rows with rank " + std::to_string(first / experts) + " in all" + legal);
   }
+  return {};
+}
+
+/// Numbers that only a device reads.
+Result<void> check_on_device(const planner::OpSpec& op, int rank, const RankBuffers& buffers) {
+  const std::span<const std::byte> counts = buffers.device_send_counts;
+  const std::size_t needed = count_count(op) * sizeof(std::int64_t);
+  if (!buffers.send_counts.empty() || !buffers.receive_counts.empty())
+    return count_error(rank, "has", "counts in device memory and others beside them; needs the one or the other");
+  if (counts.size() != needed)
+    return count_error(rank, "has",
+                       std::to_string(counts.size()) + " bytes of counts in device memory; needs " +
+                           std::to_string(needed) + ", 8 for each expert");
+  if (reinterpret_cast<std::uintptr_t>(counts.data()) % sizeof(std::int64_t) != 0)
+    return count_error(rank, "has", "counts in device memory that are not aligned to their 8 bytes");
   return {};
 }
 
@@ -134,22 +151,17 @@ OperandShapes rank_shapes(const planner::OpSpec& op, const RankBuffers& buffers)
 }
 
 Result<void> check_splits(const planner::OpSpec& op, std::span<const int> ranks, std::span<const RankBuffers> buffers) {
-  const auto takes_counts = [](const planner::OpTraits& traits) { return traits.takes_counts; };
   for (std::size_t i = 0; i < buffers.size(); ++i) {
     const RankBuffers& rank = buffers[i];
     const std::span<const std::byte> on_device = rank.device_send_counts;
     if (rank.send_counts.empty() && rank.receive_counts.empty() && on_device.empty()) continue;
-    if (!takes_counts(planner::traits_of(op.kind)))
-      return count_error(ranks[i], "has",
-                         "counts; " + planner::kinds_with(takes_counts) + " take them, not " +
-                             std::string(planner::to_string(op.kind)));
+    if (!planner::traits_of(op.kind).takes_counts)
+      return count_error(
+          ranks[i], "has",
+          "counts; " + planner::counted_kinds() + " take them, not " + std::string(planner::to_string(op.kind)));
     if (!on_device.empty()) {
-      if (rank.send_counts.empty() && on_device.size() == count_count(op) * sizeof(std::int64_t)) continue;
-      return count_error(ranks[i], "has",
-                         std::to_string(on_device.size()) + " bytes of counts in device memory" +
-                             (rank.send_counts.empty() ? "" : " and others in send_counts") + "; needs " +
-                             std::to_string(count_count(op) * sizeof(std::int64_t)) +
-                             ", 8 for each expert, and no others");
+      MC2_TRY(check_on_device(op, ranks[i], rank));
+      continue;
     }
     MC2_TRY(check_direction(op, ranks[i], "sends", rank.send_counts));
     MC2_TRY(check_direction(op, ranks[i], "receives", rank.receive_counts));

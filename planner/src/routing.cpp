@@ -10,16 +10,14 @@
 namespace mc2::planner {
 namespace {
 
-bool takes_counts(const OpTraits& traits) { return traits.takes_counts; }
-
 Result<void> check_kind(const OpSpec& op, const char* field, const std::string& value) {
   if (op.world_size < 1 || op.world_size > kMaxCountedRanks)
     return Error{
         ErrorCode::InvalidSpec, field,
         value + " of " + std::to_string(op.world_size) + " ranks; legal: up to " + std::to_string(kMaxCountedRanks)};
-  if (takes_counts(traits_of(op.kind))) return {};
+  if (traits_of(op.kind).takes_counts) return {};
   return Error{ErrorCode::InvalidSpec, field,
-               value + "; only " + kinds_with(takes_counts) + " are routed, not " + std::string(to_string(op.kind))};
+               value + "; only " + counted_kinds() + " are routed, not " + std::string(to_string(op.kind))};
 }
 
 /// Of the rank that multiplies what travels between two.
@@ -28,6 +26,10 @@ std::size_t holder_of(const OpSpec& op, std::size_t from, std::size_t to) {
 }
 
 } // namespace
+
+std::string counted_kinds() {
+  return kinds_with([](const OpTraits& traits) { return traits.takes_counts; });
+}
 
 Result<void> validate_counts(const OpSpec& op, std::span<const std::int64_t> counts) {
   MC2_TRY(check_kind(op, "counts", "are given"));

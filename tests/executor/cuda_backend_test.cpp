@@ -380,6 +380,17 @@ TEST_F(CudaBackend, CountsOnDevicesThatCannotBeReadAreRefused) {
   EXPECT_THAT(
       refusal(kDirect, [](auto& buffers) { buffers[1].device_send_counts = buffers[1].device_send_counts.first(8); }),
       ::testing::HasSubstr("rank 1 has 8 bytes of counts in device memory; needs 16, 8 for each expert"));
+  const std::vector<std::int64_t> beside(2, 1);
+  EXPECT_THAT(refusal(kDirect, [&](auto& buffers) { buffers[0].receive_counts = beside; }),
+              ::testing::HasSubstr("rank 0 has counts in device memory and others beside them"));
+  EXPECT_THAT(refusal(kDirect,
+                      [](auto& buffers) {
+                        const auto counts = buffers[1].device_send_counts;
+                        buffers[1].device_send_counts = {counts.data() + 4, counts.size()};
+                      }),
+              ::testing::HasSubstr("rank 1 has counts in device memory that are not aligned to their 8 bytes"));
+  EXPECT_THAT(refusal(kDirect, [](auto& buffers) { buffers[0].device_send_counts = buffers[0].c.first(16); }),
+              ::testing::HasSubstr("rank 0 counts"));
   spec.dtype = DType::F32;
   EXPECT_THAT(refusal(kDirect, nothing), ::testing::HasSubstr("needs bf16 or f16, not f32"));
   const OpSpec other = op(OpKind::MatmulAllReduce, 64);

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <random>
 #include <thread>
 
 #include "backends/cuda/cuda_backend.hpp"
@@ -15,6 +16,8 @@
 #include "mc2/executor/executor.hpp"
 #include "mc2/executor/resident_problem.hpp"
 #include "mc2/executor/verify.hpp"
+#include "row_splits.hpp"
+#include "support/counts.hpp"
 #include "support/gpus.hpp"
 
 namespace mc2::testing {
@@ -111,6 +114,83 @@ TEST_F(CudaStream, KeepsTheOrderOfWhatIsEnqueuedBeforeAndAfterAPlan) {
       for (const Submission submission : {Submission::Graph, Submission::Eager})
         run_twice_in_a_row(op, {{rows / 2, rows / 4, rows / 4}}, variant, submission);
     }
+  }
+}
+
+// As a router's kernels write them, with nobody waiting in between, in two places by turns.
+TEST_F(CudaStream, CountsOnTheDevicesMayDifferInEveryRun) {
+  std::mt19937 random(5);
+  for (const OpKind kind : {OpKind::AllToAllMatmul, OpKind::MatmulAllToAll}) {
+    OpSpec op{.kind = kind, .m = 512, .n = 136, .k = 64, .dtype = planner::DType::Bf16, .world_size = kRanks};
+    op.experts_per_rank = 4;
+    op.epilogue.has_residual = kind == OpKind::AllToAllMatmul;
+    const executor::RandomProblem whole(op, 3);
+    std::vector<std::unique_ptr<executor::RankMemory>> memory;
+    const auto take = [&](int rank, std::span<const std::byte> from) {
+      memory.push_back(communicator_->allocate(rank, from.size()));
+      memory.back()->upload(from);
+      return memory.back()->bytes();
+    };
+    const std::vector<std::int64_t> none(executor::count_count(op));
+    std::vector<executor::RankBuffers> places[2];
+    for (int rank = 0; rank < kRanks; ++rank) {
+      const executor::RankBuffers& own = whole.buffers()[static_cast<std::size_t>(rank)];
+      executor::RankBuffers there;
+      there.a = take(rank, own.a);
+      there.b = take(rank, own.b);
+      there.c = take(rank, own.c);
+      if (op.epilogue.has_residual) there.residual = take(rank, own.residual);
+      for (auto& place : places) {
+        there.device_send_counts = take(rank, std::as_bytes(std::span(none)));
+        place.push_back(there);
+      }
+    }
+    const Cut cut{{64, 128, 64}};
+    auto prepared =
+        executor::prepare(cuda_plan(op, cut, {"direct", {{"ctas", "8"}}}), places[0], *communicator_).value();
+    const Streams streams;
+    std::vector<executor::RandomProblem> problems;
+    for (int turn = 0; turn < 12; ++turn) {
+      const auto routing = turn % 3 == 0 ? Routing::OneTakesAll : Routing::Random;
+      const auto counts = expert_counts(routing, op, random);
+      problems.emplace_back(op, 3, executor::ProblemExtras{.counts = counts});
+    }
+    for (std::size_t turn = 0; turn < problems.size(); ++turn) {
+      const auto& place = places[turn / 2 % 2];
+      ASSERT_TRUE(prepared->rebind(place).ok());
+      const auto copy = [&](std::size_t rank, const void* from, const void* to, std::size_t size) {
+        ASSERT_EQ(cudaMemcpyAsync(const_cast<void*>(to), from, size, cudaMemcpyDefault, streams.of(rank)), cudaSuccess);
+      };
+      for (std::size_t rank = 0; rank < kRanks; ++rank) {
+        const executor::RankBuffers& here = problems[turn].buffers()[rank];
+        copy(rank, here.a.data(), place[rank].a.data(), here.a.size());
+        copy(rank, here.residual.data(), place[rank].residual.data(), here.residual.size());
+        copy(rank, here.send_counts.data(), place[rank].device_send_counts.data(), here.send_counts.size_bytes());
+      }
+      ASSERT_TRUE(prepared->enqueue(streams.handles(), turn % 4 == 3 ? Submission::Eager : Submission::Graph).ok());
+      for (std::size_t rank = 0; rank < kRanks; ++rank) {
+        const executor::RankBuffers& here = problems[turn].buffers()[rank];
+        copy(rank, place[rank].c.data(), here.c.data(), here.c.size());
+      }
+    }
+    for (std::size_t rank = 0; rank < kRanks; ++rank) ASSERT_EQ(cudaStreamSynchronize(streams.of(rank)), cudaSuccess);
+    for (const executor::RandomProblem& problem : problems) {
+      const auto right = executor::verify_result(op, problem.buffers(), cut, 1);
+      EXPECT_TRUE(right.ok()) << right.error().text();
+    }
+    // One that is illegal is told by the next call.
+    const std::vector<std::int64_t> illegal(none.size(), -5);
+    ASSERT_EQ(cudaMemcpy(const_cast<std::byte*>(places[0][1].device_send_counts.data()), illegal.data(),
+                         illegal.size() * sizeof illegal[0], cudaMemcpyDefault),
+              cudaSuccess);
+    ASSERT_TRUE(prepared->rebind(places[0]).ok());
+    ASSERT_TRUE(prepared->enqueue(streams.handles(), Submission::Graph).ok());
+    for (std::size_t rank = 0; rank < kRanks; ++rank) ASSERT_EQ(cudaStreamSynchronize(streams.of(rank)), cudaSuccess);
+    EXPECT_THAT([&] { (void)prepared->enqueue(streams.handles(), Submission::Graph); },
+                ::testing::ThrowsMessage<SystemError>(::testing::HasSubstr("rank 1 sends rank 0 -5 rows of expert 0")));
+    prepared.reset();
+    memory.clear();
+    communicator_ = cuda_backend().open({}).value();
   }
 }
 

@@ -155,7 +155,12 @@ class Router {
 
   void find_rows() const {
     *counts_.fault = illegal_place();
-    if (*counts_.fault != 0) *counts_.host_fault = *counts_.fault;
+    if (*counts_.fault != 0 && *counts_.host_fault[0] == 0) {
+      const auto value = static_cast<std::uint64_t>(counts_.table[*counts_.fault - 1]);
+      *counts_.host_fault[1] = static_cast<std::uint32_t>(value);
+      *counts_.host_fault[2] = static_cast<std::uint32_t>(value >> 32U);
+      *counts_.host_fault[0] = *counts_.fault;
+    }
     for (int holder = 0; holder < counts_.world_size && *counts_.fault == 0; ++holder) {
       std::int64_t row = 0;
       for (int expert = 0; expert < counts_.expert_count; ++expert) {

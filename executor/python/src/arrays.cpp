@@ -9,6 +9,7 @@
 
 #include "mc2/executor/buffer.hpp"
 #include "mc2/executor/executor.hpp"
+#include "mc2/planner/routing.hpp"
 #include "world.hpp"
 
 namespace mc2::python {
@@ -133,9 +134,8 @@ struct AllCounts {
   /// Refuses other than one row for each rank of one number for each expert of all ranks.
   AllCounts(const planner::OpSpec& op, const Arrays& arrays) {
     if (!arrays.counts) return;
-    const auto takes_counts = [](const planner::OpTraits& traits) { return traits.takes_counts; };
-    if (!takes_counts(planner::traits_of(op.kind)))
-      refuse("counts", "are given; " + planner::kinds_with(takes_counts) + " take them, not " + op.text());
+    if (!planner::traits_of(op.kind).takes_counts)
+      refuse("counts", "are given; " + planner::counted_kinds() + " take them, not " + op.text());
     const auto ranks = static_cast<std::size_t>(op.world_size), experts = static_cast<std::size_t>(op.experts_per_rank);
     sent = *arrays.counts;
     const bool is_whole = sent.size() == ranks &&

@@ -9,6 +9,7 @@
 #include "mc2/embed/workbench.hpp"
 #include "mc2/planner/cutting.hpp"
 #include "mc2/planner/planner.hpp"
+#include "mc2/planner/routing.hpp"
 #include "mc2/store/codec.hpp"
 #include "options/counts_file.hpp"
 #include "options/numbers.hpp"
@@ -95,10 +96,9 @@ Result<planner::Plan> RunCommand::plan_of_blocks(const finder::PlanQuestion& que
 Result<void> RunCommand::check_asked() const {
   MC2_ASSIGN(const auto spec, op.spec());
   const planner::OpKind kind = spec.kind;
-  const auto takes_counts = [](const planner::OpTraits& traits) { return traits.takes_counts; };
-  if (counts.rows.empty() || takes_counts(planner::traits_of(kind))) return {};
+  if (counts.rows.empty() || planner::traits_of(kind).takes_counts) return {};
   return Error{ErrorCode::InvalidSpec, "--counts",
-               "are for " + planner::kinds_with(takes_counts) + ", not " + std::string(to_string(kind))};
+               "are for " + planner::counted_kinds() + ", not " + std::string(to_string(kind))};
 }
 
 /// After check_asked().

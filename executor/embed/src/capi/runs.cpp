@@ -69,6 +69,8 @@ void check_left_out(const mc2_buffers& from, const planner::OpSpec& op) {
   };
   const mc2_operand_sizes sizes = operand_sizes(op);
   check(from.a, from.a_bytes, sizes.a_bytes > 0, "buffers.a");
+  if (from.device_send_counts != nullptr && from.device_send_counts_bytes == 0)
+    fail(MC2_ERROR_INVALID_SPEC, "buffers.device_send_counts", "has 0 bytes; needs 8 for each expert of all ranks");
   check(from.bias, from.bias_bytes, sizes.bias_bytes > 0, "buffers.bias");
   check(from.residual, from.residual_bytes, sizes.residual_bytes > 0, "buffers.residual");
   check(from.norm_weight, from.norm_weight_bytes, sizes.norm_weight_bytes > 0, "buffers.norm_weight");

@@ -31,7 +31,7 @@ _worlds: dict[str, Communicator] = {}
 _tuned: dict[tuple[Problem, tuple[int, ...], str, str], Native] = {}  # with plain weights
 _experts: dict[tuple[typing.Any, ...], NativeExperts | None] = {}
 _expert_faults: dict[tuple[str, torch.device], str] = {}
-_in_graphs: set[Native] = set()  # their memory stays as long as the program's graphs may be replayed
+_in_graphs: set[Native | NativeExperts] = set()  # their memory stays as long as the program's graphs may be replayed
 
 
 @functools.lru_cache(maxsize=None)
@@ -199,6 +199,11 @@ class Native:
         return (y if epilogue.bias is None or self._adds_bias else y.add_(epilogue.bias)), normed
 
 
+def is_transposed(w: torch.Tensor) -> bool:
+    """Whether experts' matrices [experts, k, n] lie as the transposes of what is contiguous."""
+    return not w.is_contiguous() and w.transpose(1, 2).is_contiguous()
+
+
 class NativeExperts:
     """Dispatch or combine of any counts of up to m / ranks rows between two ranks, which the GPU reads, by experts that one kernel multiplies.
     Rows come from memory of its own, where other ranks reach them."""
@@ -207,42 +212,54 @@ class NativeExperts:
     _BLOCKS = {"all_to_all_matmul": 1, "matmul_all_to_all": 4}  # own rows hide an exchange that comes first
     FEW_ROWS = 256  # of an expert: reading its weights is what takes time
 
-    def __init__(self, problem: Problem, experts: int, w: torch.Tensor) -> None:
-        """Collective. w [experts, k, n], or the transpose of what is [experts, n, k]."""
+    def __init__(self, problem: Problem, experts: int, w: torch.Tensor, takes_transposed: bool) -> None:
+        """Its memory. w: [experts, k, n]."""
+        self._problem, self._experts, self._takes_transposed = problem, experts, takes_transposed
         self.m, self._y_shape = problem.m, (problem.m, problem.n)
-        self._is_transposed = not w.is_contiguous()
-        self._x, y = _allocated_for_long([(problem.m, problem.k), self._y_shape], w)
-        self._counts = torch.zeros(problem.group.size * experts, dtype=torch.int64, device=w.device)
-        stored = self._stored(w)
-        op = OpSpec(problem.kind, m=problem.m, n=problem.n, k=problem.k, dtype=problem.op().dtype, ranks=problem.group.size, experts_per_rank=experts)
-        rows, count = problem.m // problem.group.size, self._BLOCKS[problem.kind]
-        blocks = [len(part) for part in torch.arange(rows).chunk(count)]
+        self._x, self._y = _allocated_for_long([(problem.m, problem.k), self._y_shape], w)
+        with torch.inference_mode(False):  # it is written in calls of every mode
+            self._counts = torch.zeros(problem.group.size * experts, dtype=torch.int64, device=w.device)
+
+    def prepare(self, w: torch.Tensor) -> None:
+        """Collective. Raises Error or NativeError, on all ranks."""
+        problem, ranks = self._problem, self._problem.group.size
+        op = OpSpec(problem.kind, m=problem.m, n=problem.n, k=problem.k, dtype=problem.op().dtype, ranks=ranks, experts_per_rank=self._experts)
+        blocks = [len(part) for part in torch.arange(problem.m // ranks).chunk(self._BLOCKS[problem.kind])]
         sms = torch.cuda.get_device_properties(w.device).multi_processor_count
         variant = Variant(f"direct(ctas={self._CTAS},gemm_sms={sms - self._CTAS})")
         # Own rows by themselves, beside the exchange, would read all weights twice.
-        reads_once = problem.kind == "all_to_all_matmul" and problem.m <= self.FEW_ROWS * experts
-        self._bound = self._addresses(stored, y)
+        reads_once = problem.kind == "all_to_all_matmul" and problem.m <= self.FEW_ROWS * self._experts
+        stored = self._stored(w)
+        self._bound = self._addresses(stored, self._y)
         self._prepared = _world(problem.group).prepare_at(
-            op, blocks, variant, self._bound, (self._x, stored, y, self._counts), False, self._is_transposed,
+            op, blocks, variant, self._bound, (self._x, stored, self._y, self._counts), False, self._takes_transposed,
             "serial" if reads_once else None)  # fmt: skip
 
     def _stored(self, w: torch.Tensor) -> torch.Tensor:
-        return _aligned(w.transpose(1, 2) if self._is_transposed else w)
+        return _aligned(w.transpose(1, 2) if self._takes_transposed else w)
 
     def _addresses(self, w: torch.Tensor, y: torch.Tensor) -> tuple[int, ...]:
         return (self._x.data_ptr(), w.data_ptr(), y.data_ptr(), 0, 0, 0, 0, 0, self._counts.data_ptr())
 
     def __call__(self, x: torch.Tensor, w: torch.Tensor, counts: torch.Tensor, row_count: int) -> torch.Tensor:
         """The rank's row_count rows of the result. counts: of the rows that it sends, [ranks, experts]."""
-        w, y = self._stored(w), x.new_empty(self._y_shape)
+        w = self._stored(w)
+        is_sparse = 2 * row_count < self.m  # what is kept of it would keep the rest
+        y = self._y if is_sparse else x.new_empty(self._y_shape)
         self._x[: len(x)].copy_(x)
         self._counts.copy_(counts.flatten())
         addresses = self._addresses(w, y)
         if addresses != self._bound:
-            self._prepared.rebind(addresses, (self._x, self._counts))
+            self._prepared.rebind(addresses, (self._x, self._y, self._counts))
             self._bound = addresses
-        self._prepared.enqueue(torch.cuda.current_stream(x.device).cuda_stream, True)
-        return y[:row_count]
+        stream, is_captured = torch.cuda.current_stream(x.device).cuda_stream, torch.cuda.is_current_stream_capturing()
+        if is_captured:
+            _in_graphs.add(self)
+        self._prepared.enqueue(stream, not is_captured)
+        if is_sparse:
+            return y[:row_count].clone()
+        # No view: what a function of autograd gives as one must not be changed in place.
+        return x.new_empty(0).set_(y.untyped_storage(), 0, (row_count, self._y_shape[1]), (self._y_shape[1], 1))
 
 
 def experts_fault(problem: Problem) -> str:
@@ -256,20 +273,33 @@ def experts_fault(problem: Problem) -> str:
     return _expert_faults[key]
 
 
-def experts_of(problem: Problem, experts: int, w: torch.Tensor) -> NativeExperts | None:
-    """One that takes as many rows as problem.m, kept for all steps of as many or fewer; None where the ranks have been refused one. Collective."""
-    is_transposed = not w.is_contiguous() and w.transpose(1, 2).is_contiguous()
-    key = (problem.kind, problem.group.name, problem.device, problem.dtype, problem.n, problem.k, experts, is_transposed)
+def experts_of(problem: Problem, experts: int, w: torch.Tensor, takes_transposed: bool) -> NativeExperts | None:
+    """One that takes as many rows as problem.m, kept for all steps of as many or fewer; None where the ranks have been refused one. takes_transposed:
+    how experts' matrices are to lie, the same on all ranks; others are copied. Collective."""
+    key = (problem.kind, problem.group.name, problem.device, problem.dtype, problem.n, problem.k, experts, takes_transposed)
     found = _experts.get(key)
     if key not in _experts or (found is not None and found.m < problem.m):
         found = _experts.pop(key, None)
         del found  # its memory goes first
-        try:
-            _experts[key] = NativeExperts(problem, experts, w if is_transposed else w.contiguous())
-        except (Error, NativeError) as error:  # what one rank is refused, all are
-            _settings.warn("native", f"{problem.text()} of {experts} experts runs by PyTorch's calls: {error}")
-            _experts[key] = None
+        _experts[key] = _new_experts(problem, experts, w, takes_transposed)
     return _experts[key]
+
+
+def _new_experts(problem: Problem, experts: int, w: torch.Tensor, takes_transposed: bool) -> NativeExperts | None:
+    made, own = None, ""
+    try:
+        made = NativeExperts(problem, experts, w, takes_transposed)
+    except torch.cuda.OutOfMemoryError as error:  # the others would wait
+        own = str(error).splitlines()[0]
+    fault = next((f"rank {rank}: {text}" for rank, text in enumerate(_gathered(problem.group, own)) if text), "")
+    try:
+        if made is not None and not fault:
+            made.prepare(w)
+            return made
+    except (Error, NativeError) as error:  # what one rank is refused, all are
+        fault = str(error)
+    _settings.warn("native", f"{problem.text()} of {experts} experts runs by PyTorch's calls: {fault}")
+    return None
 
 
 def carried(kind: str, epilogue: Epilogue) -> Epilogue:

@@ -33,9 +33,9 @@ class Routing:
     own experts, and those of one expert by the rank that they are from (docs/operators.md).
     """
 
-    def __init__(self, group: Group, table: list[list[list[int]]], device: torch.device, has_gradients: bool) -> None:
-        """table[from][to][expert of to]; has_gradients: some rank routes with gradients enabled"""
-        self.group, self.experts, self.has_gradients = group, len(table[0][0]), has_gradients
+    def __init__(self, group: Group, table: list[list[list[int]]], device: torch.device, has_gradients: bool, is_transposed: bool) -> None:
+        """table[from][to][expert of to]; has_gradients: some rank routes with gradients enabled; is_transposed: all ranks' w are"""
+        self.group, self.experts, self.has_gradients, self.is_transposed = group, len(table[0][0]), has_gradients, is_transposed
         self._from = [of_sender[group.rank] for of_sender in table]  # rows from each rank for each expert
         self.sent = [sum(of_rank) for of_rank in table[group.rank]]
         self.received = [sum(counts) for counts in self._from]
@@ -143,7 +143,7 @@ def route(counts: torch.Tensor | typing.Sequence[int], w: torch.Tensor, group: t
     given = given.flatten().to(device, torch.int64)
     # Of one length whatever they are, so that what is wrong with one rank's is told to all.
     dtype = list(_plans.DTYPES).index(w.dtype) if w.dtype in _plans.DTYPES else -1
-    facts = [int(torch.is_grad_enabled()), len(given), experts, k, n, dtype]
+    facts = [int(torch.is_grad_enabled()), int(_native.is_transposed(w)), len(given), experts, k, n, dtype]
     start = len(facts)
     mine = torch.zeros(start + _MAX_EXPERTS, dtype=torch.int64, device=device)
     mine[:start] = torch.tensor(facts)
@@ -151,14 +151,14 @@ def route(counts: torch.Tensor | typing.Sequence[int], w: torch.Tensor, group: t
     rows = [held(torch.empty_like(mine)) for _ in range(found.size)]
     dist.all_gather(rows, held(mine), group=found.handle)
     all_rows = torch.stack(rows)[:, : start + found.size * experts].cpu()  # the one wait for the device
-    _check_facts(all_rows[:, 1:start].tolist(), found.size)
+    _check_facts(all_rows[:, 2:start].tolist(), found.size)
     table = all_rows[:, start:].reshape(found.size, found.size, experts).tolist()
     for sender, of_sender in enumerate(table):
         for number, count in enumerate(itertools.chain(*of_sender)):
             if count < 0:
                 raise Error("invalid_spec", "counts", f"rank {sender} has {count} rows for expert {number}; needs 0 or more, and -1 says "
                             "that its tokens chose an expert that there is not")  # fmt: skip
-    return Routing(found, table, w.device, bool(all_rows[:, 0].any()))
+    return Routing(found, table, w.device, bool(all_rows[:, 0].any()), bool(all_rows[:, 1].all()))
 
 
 def _check_facts(of_ranks: list[list[int]], size: int) -> None:
@@ -204,6 +204,8 @@ def moe_layer(
     is_wrong = (chosen < 0) | (chosen >= total)
     counts = torch.zeros(total + 1, dtype=torch.int64, device=chosen.device)
     counts.scatter_add_(0, torch.where(is_wrong, total, chosen), torch.ones_like(chosen))
+    token = order // experts.shape[1]
+    rows = x[token]  # while the counts are waited for
     try:
         routing = route(torch.where(counts[total] > 0, -1, counts[:total]), w_up, found.handle)
     except Error as error:
@@ -211,8 +213,7 @@ def moe_layer(
         if not wrong:
             raise
         raise Error("invalid_spec", "experts", f"name expert {wrong[0]}; there are {total}, 0 to {total - 1}") from error
-    token = order // experts.shape[1]
-    product = moe_matmul_combine(activation(moe_dispatch_matmul(x[token], w_up, routing)), w_down, routing)
+    product = moe_matmul_combine(activation(moe_dispatch_matmul(rows, w_up, routing)), w_down, routing)
     weighted = product * weights.flatten()[order, None].to(product.dtype)
     return torch.zeros_like(x, dtype=product.dtype).index_add(0, token, weighted)
 
@@ -235,8 +236,8 @@ def _blocks(kind: str, routing: Routing, x: torch.Tensor, w: torch.Tensor) -> li
     return list(zip([0, *ends], ends))
 
 
-def _native_of(kind: str, routing: Routing, x: torch.Tensor, w: torch.Tensor) -> _native.NativeExperts | None:
-    """mc2's own backend for it, where it has one for such experts and they are not mostly products of large matrices, which lose more by the
+def _native_of(kind: str, routing: Routing, x: torch.Tensor, w: torch.Tensor, is_backward: bool) -> _native.NativeExperts | None:
+    """mc2's own backend for it, for w that lie as those of route() do, or in backward passes as their transposes, where it has one for such experts and they are not mostly products of large matrices, which lose more by the
     SMs of the exchange than it takes (docs/gpu_results.md). Collective on first calls."""
     multiple, long_products = 8, 8192
     if not x.is_cuda or routing.group.size == 1 or x.dtype not in (torch.bfloat16, torch.float16):
@@ -248,7 +249,7 @@ def _native_of(kind: str, routing: Routing, x: torch.Tensor, w: torch.Tensor) ->
         return None
     rows = -(-routing.capacity // routing.experts) * routing.experts
     problem = _plans.Problem(kind, routing.group, x.device, x.dtype, rows * routing.group.size, w.shape[2], w.shape[1])
-    return None if _native.experts_fault(problem) else _native.experts_of(problem, routing.experts, w)
+    return None if _native.experts_fault(problem) else _native.experts_of(problem, routing.experts, w, routing.is_transposed != is_backward)
 
 
 def _multiply(rows: torch.Tensor, w: torch.Tensor, counts: list[int]) -> torch.Tensor:
@@ -267,7 +268,7 @@ def _exchange(routing: Routing, given: torch.Tensor, sent: list[int], received: 
 
 def _dispatch(x: torch.Tensor, w: torch.Tensor, routing: Routing, keeps_rows: bool) -> tuple[torch.Tensor, torch.Tensor | None]:
     """The product, and the rows that it was made of where they are to be kept. All exchanges start at once; rows are multiplied as they arrive, the own ones first."""
-    if not keeps_rows and (native := _native_of(_DISPATCH, routing, x, w)):
+    if not keeps_rows and (native := _native_of(_DISPATCH, routing, x, w, False)):
         return native(x, w, routing.sent_counts, routing.received_count), None
     x = x.contiguous()
     blocks = _blocks(_DISPATCH, routing, x, w)
@@ -296,9 +297,9 @@ def _dispatch(x: torch.Tensor, w: torch.Tensor, routing: Routing, keeps_rows: bo
     return y, arrived
 
 
-def _combine(y: torch.Tensor, w: torch.Tensor, routing: Routing) -> torch.Tensor:
+def _combine(y: torch.Tensor, w: torch.Tensor, routing: Routing, is_backward: bool) -> torch.Tensor:
     """Each block's exchange runs beside the next blocks' matmuls; the rows that stay here are multiplied last."""
-    if native := _native_of(_COMBINE, routing, y, w):
+    if native := _native_of(_COMBINE, routing, y, w, is_backward):
         return native(y, w, routing.received_counts, routing.row_count)
     blocks = _blocks(_COMBINE, routing, y, w)
     if len(blocks) == 1:
@@ -347,7 +348,7 @@ def _forward_dispatch(ctx: typing.Any, x: torch.Tensor, w: torch.Tensor, routing
 def _backward_dispatch(ctx: typing.Any, grad: torch.Tensor) -> tuple[typing.Any, ...]:
     arrived, w = ctx.saved_tensors
     grad = grad.contiguous()
-    of_x = _combine(grad, w.transpose(1, 2), ctx.routing)  # also where x needs none: the other ranks' may
+    of_x = _combine(grad, w.transpose(1, 2), ctx.routing, True)  # also where x needs none: the other ranks' may
     of_w = _of_weights(arrived, grad, ctx.routing.expert_rows) if ctx.needs_input_grad[1] else None
     return of_x, of_w, None
 
@@ -355,7 +356,7 @@ def _backward_dispatch(ctx: typing.Any, grad: torch.Tensor) -> tuple[typing.Any,
 def _forward_combine(ctx: typing.Any, y: torch.Tensor, w: torch.Tensor, routing: Routing) -> torch.Tensor:
     ctx.routing = routing
     ctx.save_for_backward(y if ctx.needs_input_grad[1] else None, w)
-    return _combine(y, w, routing)
+    return _combine(y, w, routing, False)
 
 
 def _backward_combine(ctx: typing.Any, grad: torch.Tensor) -> tuple[typing.Any, ...]:

@@ -3,7 +3,6 @@
 #include <cerrno>
 #include <string>
 
-#include "backends/cuda/runtime/check.hpp"
 #include "mc2/planner/error.hpp"
 #include "row_splits.hpp"
 
@@ -40,7 +39,10 @@ DeviceRouting::DeviceRouting(const planner::OpSpec& op, int rank, DevicePool& po
   counts_.rows = reinterpret_cast<RoutedRows*>(derived_->bytes().data());
   counts_.pair_rows = reinterpret_cast<std::int64_t*>(counts_.rows + number_count(op));
   counts_.fault = reinterpret_cast<std::uint32_t*>(counts_.pair_rows + std::int64_t{op.world_size} * op.world_size);
-  counts_.host_fault = fault_.device();
+  for (std::size_t i = 0; i < fault_.size(); ++i) {
+    fault_[i] = std::make_unique<MappedWord>();
+    counts_.host_fault[i] = fault_[i]->device();
+  }
 }
 
 void DeviceRouting::set_tables(std::span<std::byte* const> of_rank) noexcept {
@@ -71,10 +73,9 @@ void DeviceRouting::enqueue_lists(std::span<std::byte> c, cudaStream_t stream) c
 }
 
 void DeviceRouting::require_legal() const {
-  if (fault_.get() == 0) return;
-  const auto place = static_cast<std::int64_t>(fault_.get()) - 1;
-  std::int64_t value = 0;
-  MC2_CUDA(cudaMemcpy(&value, counts_.table + place, sizeof value, cudaMemcpyDeviceToHost));
+  if (fault_[0]->get() == 0) return;
+  const auto place = static_cast<std::int64_t>(fault_[0]->get()) - 1;
+  const auto value = static_cast<std::int64_t>(std::uint64_t{fault_[2]->get()} << 32U | fault_[1]->get());
   const std::int64_t pair = place / told_.expert_count;
   throw SystemError(
       "counts", EINVAL,
@@ -85,6 +86,7 @@ void DeviceRouting::require_legal() const {
 
 void DeviceRouting::keep_memory() noexcept {
   for (auto* memory : {&table_, &derived_, &list_memory_}) (void)memory->release();
+  for (auto& word : fault_) (void)word.release();
 }
 
 bool reads_device_counts(std::span<const RankBuffers> buffers) noexcept {

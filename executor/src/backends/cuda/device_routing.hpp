@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -39,7 +40,7 @@ class DeviceRouting {
   std::int64_t columns_;
   ToldCounts told_;
   RoutedCounts counts_;
-  MappedWord fault_;
+  std::array<std::unique_ptr<MappedWord>, 3> fault_; ///< RoutedCounts::host_fault
   std::unique_ptr<DeviceMemory> table_, derived_, list_memory_;
   int list_count_ = 0;
 };

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "mc2/planner/error.hpp"
@@ -17,6 +18,9 @@ using RowCounts = std::vector<std::int64_t>;
 
 /// Of more ranks the counts would be more than a plan should hold.
 inline constexpr int kMaxCountedRanks = 256;
+
+/// The kinds that take counts, as messages name them.
+[[nodiscard]] std::string counted_kinds();
 
 /// Errors: InvalidSpec (counts) for a kind that takes none, more than kMaxCountedRanks ranks, other than one count for
 /// every two ranks, and a count outside 0 to m / ranks, naming both ranks; no row at all.

@@ -36,6 +36,15 @@ __device__ std::int64_t pair_rows_of(const RoutedCounts& counts, int pair, std::
   return sum;
 }
 
+__device__ void tell_host(const RoutedCounts& counts, std::uint32_t fault) {
+  if (*counts.host_fault[0] != 0) return;
+  const auto value = static_cast<std::uint64_t>(counts.table[fault - 1]);
+  *counts.host_fault[1] = static_cast<std::uint32_t>(value);
+  *counts.host_fault[2] = static_cast<std::uint32_t>(value >> 32U);
+  __threadfence_system();
+  *counts.host_fault[0] = fault;
+}
+
 /// By one thread block, the rows of all who multiply.
 __global__ void __launch_bounds__(kRoutingThreads) routed_rows_kernel(const RoutedCounts counts) {
   __shared__ std::int64_t rows_of_expert[kMaxAllRoutedExperts]; // [who multiplies, expert]
@@ -51,7 +60,7 @@ __global__ void __launch_bounds__(kRoutingThreads) routed_rows_kernel(const Rout
   }
   __syncthreads();
   if (thread == 0) *counts.fault = fault;
-  if (thread == 0 && fault != 0) *counts.host_fault = fault;
+  if (thread == 0 && fault != 0) tell_host(counts, fault);
   if (fault != 0) return;
   if (thread < ranks * experts) {
     std::int64_t sum = 0;

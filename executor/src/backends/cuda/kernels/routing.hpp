@@ -37,8 +37,9 @@ struct RoutedCounts {
   /// 0, or 1 + the place in `table` of a count that is below 0 or above most_rows, or with which the rows between two
   /// ranks are more than that. Then nothing is exchanged or multiplied.
   std::uint32_t* fault = nullptr;
-  std::uint32_t* host_fault = nullptr; ///< in the host's memory: set to that, and never to 0
-  std::int64_t most_rows = 0;          ///< between two ranks
+  /// in the host's memory, 0 at first: of the first fault that, and the count's lower and upper half
+  std::array<std::uint32_t*, 3> host_fault{};
+  std::int64_t most_rows = 0; ///< between two ranks
   int rank = 0;
   int world_size = 0;
   int expert_count = 0;
