@@ -48,17 +48,19 @@ __device__ void tell_host(const RoutedCounts& counts, std::uint32_t fault) {
 /// By one thread block, the rows of all who multiply.
 __global__ void __launch_bounds__(kRoutingThreads) routed_rows_kernel(const RoutedCounts counts) {
   __shared__ std::int64_t rows_of_expert[kMaxAllRoutedExperts]; // [who multiplies, expert]
-  __shared__ std::uint32_t fault;
+  __shared__ std::uint32_t first_fault;
+  constexpr std::uint32_t kNone = ~0U;
   const int ranks = counts.world_size, experts = counts.expert_count, thread = static_cast<int>(threadIdx.x);
-  if (thread == 0) fault = 0;
+  if (thread == 0) first_fault = kNone;
   __syncthreads();
   if (thread < ranks * ranks) {
     std::uint32_t found = 0;
     const std::int64_t sum = pair_rows_of(counts, thread, found);
     counts.pair_rows[thread] = sum;
-    if (sum < 0) atomicMax(&fault, found);
+    if (sum < 0) atomicMin(&first_fault, found);
   }
   __syncthreads();
+  const std::uint32_t fault = first_fault == kNone ? 0 : first_fault;
   if (thread == 0) *counts.fault = fault;
   if (thread == 0 && fault != 0) tell_host(counts, fault);
   if (fault != 0) return;

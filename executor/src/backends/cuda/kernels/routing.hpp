@@ -34,8 +34,8 @@ struct RoutedCounts {
   const std::int64_t* table = nullptr; ///< ToldCounts::tables, the rank's
   RoutedRows* rows = nullptr;          ///< [who multiplies, peer, expert]
   std::int64_t* pair_rows = nullptr;   ///< [from, to]
-  /// 0, or 1 + the place in `table` of a count that is below 0 or above most_rows, or with which the rows between two
-  /// ranks are more than that. Then nothing is exchanged or multiplied.
+  /// 0, or 1 + the first place in `table` of a count that is below 0 or above most_rows, or with which the rows between
+  /// two ranks are more than that. Then nothing is exchanged or multiplied.
   std::uint32_t* fault = nullptr;
   /// in the host's memory, 0 at first: of the first fault that, and the count's lower and upper half
   std::array<std::uint32_t*, 3> host_fault{};
