@@ -12,12 +12,12 @@
 #include <vector>
 
 #include "backends/cuda/kernels/direct.hpp"
-#include "backends/cuda/kernels/routing.hpp"
 #include "backends/cuda/runtime/check.hpp"
 #include "backends/cuda/runtime/driver.hpp"
 #include "backends/cuda/runtime/gemm.hpp"
 #include "backends/cuda/runtime/handles.hpp"
 #include "backends/cuda/runtime/machine.hpp"
+#include "backends/cuda/tiles/routing.hpp"
 #include "backends/cuda/transports/peer_memory.hpp"
 #include "bags.hpp"
 #include "checks.hpp"
@@ -485,6 +485,30 @@ Result<void> check_resident_bags(const planner::OpSpec& op, int rank, const Rank
   return check_bags(op, std::span(&rank, 1), std::span(&here, 1));
 }
 
+namespace {
+
+/// Errors: InvalidSpec naming a matrix that is aligned worse than the one before.
+Result<void> check_alignments(int rank, const RankBuffers& now, const RankBuffers& next) {
+  using Bytes = std::span<const std::byte>;
+  const auto is_worse = [](Bytes before, Bytes after) {
+    return !after.empty() && alignment_of(after.data()) < alignment_of(before.data());
+  };
+  for (const auto& [name, before, after] : {std::tuple<const char*, Bytes, Bytes>{"A", now.a, next.a},
+                                            {"B", now.b, next.b},
+                                            {"C", now.c, next.c},
+                                            {"bias", now.bias, next.bias},
+                                            {"residual", now.residual, next.residual}}) {
+    if (!is_worse(before, after)) continue;
+    return Error{ErrorCode::InvalidSpec, "buffers",
+                 "rank " + std::to_string(rank) + " " + name + " is aligned to " +
+                     std::to_string(alignment_of(after.data())) + " bytes; the plan was prepared for " +
+                     std::to_string(alignment_of(before.data()))};
+  }
+  return {};
+}
+
+} // namespace
+
 Result<void> check_replacement(int rank, const RankBuffers& now, const RankBuffers& next, const PeerReach& reach) {
   const auto refuse = [&](const char* matrix, const std::string& why) {
     return Error{ErrorCode::InvalidSpec, "buffers", "rank " + std::to_string(rank) + " " + matrix + " " + why};
@@ -504,20 +528,7 @@ Result<void> check_replacement(int rank, const RankBuffers& now, const RankBuffe
     return refuse("B", "was packed by prepare(); bring it as [n, k], or prepare the plan for another");
   if (!now.normed.empty() && now.norm_epsilon != next.norm_epsilon) // a parameter of captured kernels
     return refuse("norm_epsilon", "must stay what the plan was prepared with");
-  using Bytes = std::span<const std::byte>;
-  const auto is_worse = [](Bytes before, Bytes after) {
-    return !after.empty() && alignment_of(after.data()) < alignment_of(before.data());
-  };
-  for (const auto& [name, before, after] : {std::tuple<const char*, Bytes, Bytes>{"A", now.a, next.a},
-                                            {"B", now.b, next.b},
-                                            {"C", now.c, next.c},
-                                            {"bias", now.bias, next.bias},
-                                            {"residual", now.residual, next.residual}}) {
-    if (!is_worse(before, after)) continue;
-    return refuse(name, "is aligned to " + std::to_string(alignment_of(after.data())) +
-                            " bytes; the plan was prepared for " + std::to_string(alignment_of(before.data())));
-  }
-  return {};
+  return check_alignments(rank, now, next);
 }
 
 /// Errors: InvalidSpec naming the rank: the matmul's kernels read a bias 16 bytes at a time.

@@ -7,9 +7,9 @@
 #include <span>
 #include <vector>
 
-#include "backends/cuda/kernels/routing.hpp"
 #include "backends/cuda/runtime/device_pool.hpp"
 #include "backends/cuda/runtime/handles.hpp"
+#include "backends/cuda/tiles/routing.hpp"
 #include "mc2/executor/buffer.hpp"
 #include "mc2/planner/op_spec.hpp"
 

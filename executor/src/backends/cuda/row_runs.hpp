@@ -6,17 +6,12 @@
 #include <vector>
 
 #include "backends/cuda/kernels/direct.hpp"
+#include "backends/cuda/tiles/grouped_matmul.hpp"
 #include "backends/cuda/transports/rank_range.hpp"
 #include "row_splits.hpp"
 #include "stage.hpp"
 
 namespace mc2::executor::cuda {
-
-/// Rows that one expert multiplies: of A or the exchange memory, into the exchange memory or C.
-struct ExpertRun {
-  int expert = 0;
-  RowRun rows;
-};
 
 /// Which rows of an operator with counts or several experts a rank go where. The exchange memory has them as who
 /// multiplies has its A, or its C: by expert, and an expert's rows by rank. So a block's rows of an expert mostly touch

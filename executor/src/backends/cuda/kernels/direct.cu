@@ -109,12 +109,26 @@ __global__ void __launch_bounds__(kThreads, 1) span_kernel(const BlockSpan span,
   if (threadIdx.x == 0) *counter = turn;
 }
 
+/// By a warp.
+template <typename Word>
+__device__ void copy_row(const Word* from, Word* to, std::int64_t row_words) {
+  constexpr int kWarp = 32, kUnroll = 4;
+  for (std::int64_t word = threadIdx.x % kWarp; word < row_words; word += kWarp * kUnroll) {
+    Word loaded[kUnroll];
+#pragma unroll
+    for (int u = 0; u < kUnroll; ++u)
+      if (word + u * kWarp < row_words) loaded[u] = from[word + u * kWarp];
+#pragma unroll
+    for (int u = 0; u < kUnroll; ++u)
+      if (word + u * kWarp < row_words) to[word + u * kWarp] = loaded[u];
+  }
+}
+
 /// Row by row, a warp each: neighbouring warps read neighbouring rows, of the same peer mostly.
 template <typename Word>
 __device__ void copy_rows(const BlockExchange& block, int rank, std::int64_t row_words) {
-  constexpr int kWarp = 32, kUnroll = 4;
+  constexpr int kWarp = 32;
   const RowCopies copies = block.row_copies[rank];
-  const int lane = static_cast<int>(threadIdx.x) % kWarp;
   const std::int64_t warps = std::int64_t{gridDim.x} * blockDim.x / kWarp;
   std::int64_t row = (std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x) / kWarp; // of all that are left
   __shared__ RowCopy near[kThreads]; // one that is fetched from memory takes a quarter of a microsecond
@@ -125,19 +139,9 @@ __device__ void copy_rows(const BlockExchange& block, int rank, std::int64_t row
     __syncthreads();
     for (int i = 0; i < count; ++i) {
       const RowCopy& copy = near[i];
-      for (; row < copy.rows.row_count; row += warps) {
-        const Word* from = packs<Word>(block.send[copy.peer]) + (copy.rows.from_row + row) * row_words;
-        Word* to = packs<Word>(block.receive[rank]) + (copy.rows.to_row + row) * row_words;
-        for (std::int64_t word = lane; word < row_words; word += kWarp * kUnroll) {
-          Word loaded[kUnroll];
-#pragma unroll
-          for (int u = 0; u < kUnroll; ++u)
-            if (word + u * kWarp < row_words) loaded[u] = from[word + u * kWarp];
-#pragma unroll
-          for (int u = 0; u < kUnroll; ++u)
-            if (word + u * kWarp < row_words) to[word + u * kWarp] = loaded[u];
-        }
-      }
+      for (; row < copy.rows.row_count; row += warps)
+        copy_row(packs<Word>(block.send[copy.peer]) + (copy.rows.from_row + row) * row_words,
+                 packs<Word>(block.receive[rank]) + (copy.rows.to_row + row) * row_words, row_words);
       row -= copy.rows.row_count;
     }
   }

@@ -4,11 +4,17 @@
 #include <span>
 #include <vector>
 
-#include "backends/cuda/row_runs.hpp"
+#include "backends/cuda/kernels/direct.hpp"
 #include "backends/cuda/runtime/gemm.hpp"
 #include "backends/cuda/tiles/grouped_kernel.hpp"
 
 namespace mc2::executor::cuda {
+
+/// Rows that one expert multiplies: of A or the exchange memory, into the exchange memory or C.
+struct ExpertRun {
+  int expert = 0;
+  RowRun rows{};
+};
 
 /// What a GroupedMatmul multiplies: A of [a_rows, k] by one of as many B as there are experts, into C of [c_rows, n].
 struct GroupedShape {

@@ -1,5 +1,5 @@
-#include "backends/cuda/kernels/routing.hpp"
 #include "backends/cuda/runtime/check.hpp"
+#include "backends/cuda/tiles/routing.hpp"
 
 namespace mc2::executor::cuda {
 namespace {
@@ -45,15 +45,14 @@ __device__ void tell_host(const RoutedCounts& counts, std::uint32_t fault) {
   *counts.host_fault[0] = fault;
 }
 
-/// By one thread block, the rows of all who multiply.
-__global__ void __launch_bounds__(kRoutingThreads) routed_rows_kernel(const RoutedCounts counts) {
-  __shared__ std::int64_t rows_of_expert[kMaxAllRoutedExperts]; // [who multiplies, expert]
+/// How many rows ranks have for each other: one thread each. @return whether that is legal
+__device__ bool count_pairs(const RoutedCounts& counts) {
   __shared__ std::uint32_t first_fault;
   constexpr std::uint32_t kNone = ~0U;
-  const int ranks = counts.world_size, experts = counts.expert_count, thread = static_cast<int>(threadIdx.x);
+  const int thread = static_cast<int>(threadIdx.x);
   if (thread == 0) first_fault = kNone;
   __syncthreads();
-  if (thread < ranks * ranks) {
+  if (thread < counts.world_size * counts.world_size) {
     std::uint32_t found = 0;
     const std::int64_t sum = pair_rows_of(counts, thread, found);
     counts.pair_rows[thread] = sum;
@@ -63,24 +62,34 @@ __global__ void __launch_bounds__(kRoutingThreads) routed_rows_kernel(const Rout
   const std::uint32_t fault = first_fault == kNone ? 0 : first_fault;
   if (thread == 0) *counts.fault = fault;
   if (thread == 0 && fault != 0) tell_host(counts, fault);
-  if (fault != 0) return;
+  return fault == 0;
+}
+
+/// Of who multiplies for a peer: one thread for each two.
+__device__ void set_firsts(const RoutedCounts& counts, int pair) {
+  std::int64_t first = 0;
+  for (int expert = 0; expert < counts.expert_count; ++expert) {
+    RoutedRows& rows = counts.rows[pair * counts.expert_count + expert];
+    rows.first = first;
+    rows.count = count_of(counts, pair / counts.world_size, pair % counts.world_size, expert);
+    first += rows.count;
+  }
+}
+
+/// By one thread block, the rows of all who multiply: a thread for each expert of all ranks.
+__global__ void __launch_bounds__(kRoutingThreads) routed_rows_kernel(const RoutedCounts counts) {
+  __shared__ std::int64_t rows_of_expert[kMaxAllRoutedExperts]; // [who multiplies, expert]
+  const int ranks = counts.world_size, experts = counts.expert_count, thread = static_cast<int>(threadIdx.x);
+  const int holder = thread / experts, expert = thread % experts;
+  if (!count_pairs(counts)) return;
+  if (thread < ranks * ranks) set_firsts(counts, thread);
   if (thread < ranks * experts) {
     std::int64_t sum = 0;
-    for (int peer = 0; peer < ranks; ++peer) sum += count_of(counts, thread / experts, peer, thread % experts);
+    for (int peer = 0; peer < ranks; ++peer) sum += count_of(counts, holder, peer, expert);
     rows_of_expert[thread] = sum;
-  }
-  if (thread < ranks * ranks) {
-    std::int64_t first = 0;
-    for (int expert = 0; expert < experts; ++expert) {
-      RoutedRows& rows = counts.rows[thread * experts + expert];
-      rows.first = first;
-      rows.count = count_of(counts, thread / ranks, thread % ranks, expert);
-      first += rows.count;
-    }
   }
   __syncthreads();
   if (thread >= ranks * experts) return;
-  const int holder = thread / experts, expert = thread % experts;
   std::int64_t row = 0;
   for (int before = 0; before < expert; ++before) row += rows_of_expert[holder * experts + before];
   for (int peer = 0; peer < ranks; ++peer) {
@@ -162,40 +171,53 @@ __device__ int place_of(const std::int32_t* firsts, int count, int number) {
   return low;
 }
 
+/// Of a list, in shared memory.
+struct ListedRuns {
+  Run runs[kMaxAllRoutedExperts];            ///< [expert, which]
+  std::int32_t firsts[kMaxAllRoutedExperts]; ///< of a run's tiles
+  std::int32_t expert_tiles[kMaxRoutedExperts];
+};
+
+/// A thread for each expert. @return how many tiles there are
+__device__ int find_all_runs(const RoutedCounts& counts, const RoutedList& list, int column_tiles, ListedRuns& all) {
+  const int ranks = counts.world_size, expert = static_cast<int>(threadIdx.x);
+  Run* const own = all.runs + expert * ranks;
+  const auto tiles_of = [&](const Run& run) { return static_cast<std::int32_t>(row_tiles_of(run)) * column_tiles; };
+  if (expert < counts.expert_count) {
+    find_runs(counts, list, expert, own);
+    all.expert_tiles[expert] = 0;
+    for (int i = 0; i < ranks; ++i) all.expert_tiles[expert] += tiles_of(own[i]);
+  }
+  __syncthreads();
+  std::int32_t first = 0, count = 0;
+  for (int other = 0; other < counts.expert_count; ++other) {
+    if (other < expert) first += all.expert_tiles[other];
+    count += all.expert_tiles[other];
+  }
+  for (int i = 0; i < ranks && expert < counts.expert_count; first += tiles_of(own[i++]))
+    all.firsts[expert * ranks + i] = first;
+  __syncthreads();
+  return count;
+}
+
+/// The rows of a column one after the other, as tiles_of() in grouped_matmul.cpp has them.
+__device__ GroupedTile tile_of(const Run& run, int expert, int number, int tile_columns) {
+  const int row_tiles = static_cast<int>(row_tiles_of(run));
+  const std::int64_t row = std::int64_t{number % row_tiles} * kTileRows;
+  return {expert, static_cast<std::int32_t>(run.from_row + row), static_cast<std::int32_t>(run.to_row + row),
+          static_cast<std::int32_t>(min(std::int64_t{kTileRows}, run.row_count - row)),
+          number / row_tiles * tile_columns};
+}
+
 __device__ void list_tiles(const RoutedCounts& counts, const RoutedLists& lists, const RoutedList& list) {
-  __shared__ Run runs[kMaxAllRoutedExperts];            // [expert, which]
-  __shared__ std::int32_t firsts[kMaxAllRoutedExperts]; // of a run's tiles
-  __shared__ std::int32_t expert_tiles[kMaxRoutedExperts];
-  const int ranks = counts.world_size, thread = static_cast<int>(threadIdx.x);
+  __shared__ ListedRuns all;
   const auto column_tiles = static_cast<int>((lists.columns + list.tile_columns - 1) / list.tile_columns);
-  if (thread < counts.expert_count) {
-    find_runs(counts, list, thread, runs + thread * ranks);
-    std::int64_t row_tiles = 0;
-    for (int i = 0; i < ranks; ++i) row_tiles += row_tiles_of(runs[thread * ranks + i]);
-    expert_tiles[thread] = static_cast<std::int32_t>(row_tiles * column_tiles);
-  }
-  __syncthreads();
-  if (thread < counts.expert_count) {
-    std::int32_t first = 0;
-    for (int before = 0; before < thread; ++before) first += expert_tiles[before];
-    for (int i = 0; i < ranks; ++i) {
-      firsts[thread * ranks + i] = first;
-      first += static_cast<std::int32_t>(row_tiles_of(runs[thread * ranks + i])) * column_tiles;
-    }
-    if (thread + 1 == counts.expert_count) *list.tile_count = first;
-  }
-  __syncthreads();
-  int tile_count = 0;
-  for (int expert = 0; expert < counts.expert_count; ++expert) tile_count += expert_tiles[expert];
-  for (int number = thread; number < tile_count; number += static_cast<int>(blockDim.x)) {
-    const int place = place_of(firsts, counts.expert_count * ranks, number);
-    const Run run = runs[place];
-    const int row_tiles = static_cast<int>(row_tiles_of(run)), in_run = number - firsts[place];
-    const std::int64_t row = std::int64_t{in_run % row_tiles} * kTileRows;
-    list.tiles[number] = {static_cast<std::int32_t>(place / ranks), static_cast<std::int32_t>(run.from_row + row),
-                          static_cast<std::int32_t>(run.to_row + row),
-                          static_cast<std::int32_t>(min(std::int64_t{kTileRows}, run.row_count - row)),
-                          in_run / row_tiles * list.tile_columns};
+  const int count = find_all_runs(counts, list, column_tiles, all);
+  if (threadIdx.x == 0) *list.tile_count = count;
+  for (int number = static_cast<int>(threadIdx.x); number < count; number += static_cast<int>(blockDim.x)) {
+    const int place = place_of(all.firsts, counts.expert_count * counts.world_size, number);
+    list.tiles[number] =
+        tile_of(all.runs[place], place / counts.world_size, number - all.firsts[place], list.tile_columns);
   }
 }
 
