@@ -205,6 +205,10 @@ TEST(Routing, OnlyVariantsThatTakeCountsAreChosen) {
   EXPECT_EQ(predict_cut(model.op, model, {{32, 32}}, options.counts).value().variant.name, "direct");
   EXPECT_EQ(predict_cut(model.op, model, {"push", {}}, {{32, 32}}, options.counts).error().code, ErrorCode::Infeasible);
   model.fingerprint.fields["backend"] = "cuda";
+  EXPECT_EQ(make_plan(model.op, model, options).value().variant.name, "push");
+  model.variants.back().variant.name = "nccl_copy_engine";
+  EXPECT_EQ(make_plan(model.op, model, options).value().variant.name, "direct");
+  model.op.dtype = DType::F8E4m3;
   EXPECT_EQ(make_plan(model.op, model, options).error().code, ErrorCode::Infeasible);
 }
 
