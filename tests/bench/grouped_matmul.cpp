@@ -3,11 +3,9 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <memory>
 #include <vector>
 
-#include "backends/cuda/runtime/check.hpp"
 #include "backends/cuda/runtime/device_pool.hpp"
 #include "backends/cuda/runtime/machine.hpp"
 #include "backends/cuda/tiles/grouped_matmul.hpp"
@@ -54,17 +52,9 @@ __attribute__((visibility("default"))) void* mc2_make_grouped(const GroupedArgum
                            .expert_count = expert_count,
                            .b_is_transposed = arguments->b_is_transposed != 0,
                            .cta_count = sm_count()};
-  GroupedMatmul matmul(shape, runs);
-  const auto tiles = std::as_bytes(matmul.tiles());
-  const GroupedMatmul::Words words{.taken = 0, .tile_count = static_cast<std::int32_t>(matmul.tiles().size())};
-  std::vector<std::byte> bytes(sizeof words);
-  std::memcpy(bytes.data(), &words, sizeof words);
-  bytes.insert(bytes.end(), tiles.begin(), tiles.end());
-  auto bound = std::make_unique<Bound>(Bound{std::move(matmul), std::make_unique<DeviceMemory>(pool, bytes.size())});
-  bound->memory->upload(bytes);
-  std::byte* const first = bound->memory->bytes().data();
-  bound->matmul.set_memory(reinterpret_cast<const GroupedTile*>(first + sizeof words),
-                           reinterpret_cast<GroupedMatmul::Words*>(first));
+  auto bound = std::make_unique<Bound>(Bound{GroupedMatmul(shape, runs), nullptr});
+  GroupedMatmul* const all[] = {&bound->matmul};
+  bound->memory = upload_tiles(all, pool);
   bound->matmul.set_operands({.a = static_cast<const std::byte*>(arguments->a),
                               .b = static_cast<const std::byte*>(arguments->b),
                               .c = static_cast<std::byte*>(arguments->c)});

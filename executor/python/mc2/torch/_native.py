@@ -67,8 +67,8 @@ PLAIN, TRANSPOSED, STRIDED = "plain", "transposed", "strided"
 
 
 def layout(w: torch.Tensor) -> str:
-    """How w lies: as it is, as torch.nn.Linear's weight (the transpose of what is contiguous), or neither."""
-    return PLAIN if w.is_contiguous() else TRANSPOSED if w.t().is_contiguous() else STRIDED
+    """How w lies, or each matrix of experts' w: as it is, as torch.nn.Linear's weight (the transpose of what is contiguous), or neither."""
+    return PLAIN if w.is_contiguous() else TRANSPOSED if w.transpose(-2, -1).is_contiguous() else STRIDED
 
 
 def layout_fault(w_layout: str) -> str:
@@ -197,11 +197,6 @@ class Native:
         self._prepared.enqueue(stream, not is_captured)
         y = y.clone() if self._reaches_y else y
         return (y if epilogue.bias is None or self._adds_bias else y.add_(epilogue.bias)), normed
-
-
-def is_transposed(w: torch.Tensor) -> bool:
-    """Whether experts' matrices [experts, k, n] lie as the transposes of what is contiguous."""
-    return not w.is_contiguous() and w.transpose(1, 2).is_contiguous()
 
 
 class NativeExperts:

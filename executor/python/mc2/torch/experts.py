@@ -127,7 +127,8 @@ def _rounded(rows: int) -> int:
 @_uncompiled
 def route(counts: torch.Tensor | typing.Sequence[int], w: torch.Tensor, group: typing.Any = None) -> Routing:
     """What the counts of all ranks come to: rows of this rank for each expert of all ranks, those of rank 0 first. Collective; moe_dispatch_matmul
-    and moe_matmul_combine of one step share it, and have gradients where some rank's route() was called with gradients enabled. Raises Error on all ranks for counts that any of them cannot have."""
+    and moe_matmul_combine of one step share it, and have gradients where some rank's route() was called with gradients enabled. Raises Error
+    on all ranks for counts that any of them cannot have."""
     found = _groups.resolve(group)
     if not isinstance(w, torch.Tensor) or w.dim() != 3 or w.shape[0] == 0:
         raise Error("invalid_spec", "w", "needs three dimensions: [experts of this rank, k, n], at least one expert")
@@ -143,7 +144,7 @@ def route(counts: torch.Tensor | typing.Sequence[int], w: torch.Tensor, group: t
     given = given.flatten().to(device, torch.int64)
     # Of one length whatever they are, so that what is wrong with one rank's is told to all.
     dtype = list(_plans.DTYPES).index(w.dtype) if w.dtype in _plans.DTYPES else -1
-    facts = [int(torch.is_grad_enabled()), int(_native.is_transposed(w)), len(given), experts, k, n, dtype]
+    facts = [int(torch.is_grad_enabled()), int(_native.layout(w) == _native.TRANSPOSED), len(given), experts, k, n, dtype]
     start = len(facts)
     mine = torch.zeros(start + _MAX_EXPERTS, dtype=torch.int64, device=device)
     mine[:start] = torch.tensor(facts)
@@ -237,8 +238,9 @@ def _blocks(kind: str, routing: Routing, x: torch.Tensor, w: torch.Tensor) -> li
 
 
 def _native_of(kind: str, routing: Routing, x: torch.Tensor, w: torch.Tensor, is_backward: bool) -> _native.NativeExperts | None:
-    """mc2's own backend for it, for w that lie as those of route() do, or in backward passes as their transposes, where it has one for such experts and they are not mostly products of large matrices, which lose more by the
-    SMs of the exchange than it takes (docs/gpu_results.md). Collective on first calls."""
+    """mc2's own backend for it, for w that lie as those of route() do, or in backward passes as their transposes, where it has one for such
+    experts and they are not mostly products of large matrices, which lose more by the SMs of the exchange than it takes (docs/gpu_results.md).
+    Collective on first calls."""
     multiple, long_products = 8, 8192
     if not x.is_cuda or routing.group.size == 1 or x.dtype not in (torch.bfloat16, torch.float16):
         return None

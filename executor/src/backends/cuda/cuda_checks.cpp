@@ -377,7 +377,6 @@ std::array<const void*, 5> addresses_of_matrices(const RankBuffers& buffers) {
 
 Result<void> check_grouped(const planner::OpSpec& op, const CudaVariant& variant, int rank,
                            const RankBuffers& buffers) {
-  constexpr int kHopper = 90;
   constexpr std::uint32_t kNeeded = 16;
   const auto refuse = [](const std::string& text) {
     return Error{ErrorCode::Unsupported, "experts", "one kernel for all of a rank needs " + text};

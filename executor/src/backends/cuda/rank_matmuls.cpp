@@ -276,30 +276,13 @@ void for_each_matmuls(RankState& state, const Work& work) {
   work(state.local_matmuls);
 }
 
-/// Brings all tiles to the device at once, behind a word for each matmul.
 void upload_grouped(RankState& state, DevicePool& pool) {
   std::vector<GroupedMatmul*> all;
   for_each_matmuls(state, [&](Matmuls& matmuls) {
     if (matmuls.grouped) all.push_back(&*matmuls.grouped);
   });
   if (all.empty()) return;
-  std::vector<GroupedMatmul::Words> words;
-  for (const GroupedMatmul* matmul : all)
-    words.push_back({.taken = 0, .tile_count = static_cast<std::int32_t>(matmul->tiles().size())});
-  const auto word_bytes = std::as_bytes(std::span(words));
-  std::vector<std::byte> bytes(word_bytes.begin(), word_bytes.end());
-  std::vector<std::size_t> offsets;
-  for (const GroupedMatmul* matmul : all) {
-    offsets.push_back(bytes.size());
-    const auto tiles = std::as_bytes(matmul->tiles());
-    bytes.insert(bytes.end(), tiles.begin(), tiles.end());
-  }
-  state.grouped_memory = std::make_unique<DeviceMemory>(pool, bytes.size());
-  state.grouped_memory->upload(bytes);
-  std::byte* const first = state.grouped_memory->bytes().data();
-  for (std::size_t i = 0; i < all.size(); ++i)
-    all[i]->set_memory(reinterpret_cast<const GroupedTile*>(first + offsets[i]),
-                       reinterpret_cast<GroupedMatmul::Words*>(first) + i);
+  state.grouped_memory = upload_tiles(all, pool);
 }
 
 void bind_tiles(BoundPlan& plan, int rank) {
@@ -343,8 +326,7 @@ void build_row_copies(BoundPlan& plan, int rank) {
   }
   const auto bytes = std::as_bytes(std::span(all));
   state.row_copy_memory = std::make_unique<DeviceMemory>(*plan.device(rank).pool, bytes.size());
-  if (!bytes.empty())
-    MC2_CUDA(cudaMemcpy(state.row_copy_memory->bytes().data(), bytes.data(), bytes.size(), cudaMemcpyHostToDevice));
+  state.row_copy_memory->upload(bytes);
   const auto* first = reinterpret_cast<const RowCopy*>(state.row_copy_memory->bytes().data());
   std::size_t begin = 0;
   for (const std::size_t end : ends) {

@@ -71,7 +71,6 @@ constexpr const char* kNarrow = "128x128";
 
 /// Its instructions are Hopper's alone.
 Result<void> check_tiles(const planner::OpSpec& op, const GpuTraits& gpu) {
-  constexpr int kHopper = 90;
   if (gpu.compute_capability == kHopper) return check_tile_shape(op);
   return Error{ErrorCode::Unsupported, "variant",
                "tile_store is for devices of compute capability 9.0, and these have " +

@@ -251,12 +251,13 @@ std::int64_t row_alignment(const BlockExchange& block, std::int64_t row_bytes, c
 void enqueue_rows(const DirectSettings& settings, const BlockExchange& block, const SignalMemory& signals,
                   cudaStream_t stream) {
   const std::int64_t row_bytes = block.element_count * planner::size_bytes(settings.dtype);
-  const std::int64_t word_bytes = row_alignment(block, row_bytes, signals);
-  const auto kernel = word_bytes >= kVectorBytes ? row_kernel<uint4>
-                      : word_bytes >= 4          ? row_kernel<std::uint32_t>
-                                                 : row_kernel<std::uint16_t>;
-  const std::int64_t used_bytes = word_bytes >= kVectorBytes ? kVectorBytes : word_bytes >= 4 ? 4 : 2;
-  launch_in_pairs(kernel, settings.cta_count, stream, block, signals, row_bytes / used_bytes);
+  const std::int64_t aligned_bytes = row_alignment(block, row_bytes, signals);
+  const auto launch = [&](auto kernel, std::int64_t word_bytes) {
+    launch_in_pairs(kernel, settings.cta_count, stream, block, signals, row_bytes / word_bytes);
+  };
+  if (aligned_bytes >= kVectorBytes) return launch(row_kernel<uint4>, kVectorBytes);
+  if (aligned_bytes >= 4) return launch(row_kernel<std::uint32_t>, 4);
+  launch(row_kernel<std::uint16_t>, 2);
 }
 
 } // namespace

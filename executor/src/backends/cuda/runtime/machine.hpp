@@ -18,6 +18,7 @@ struct GpuTraits {
 
 /// Of a device. Throws SystemError.
 [[nodiscard]] int compute_capability(int device);
+inline constexpr int kHopper = 90; ///< whose own instructions tiles/ is made of
 /// 90 as "9.0".
 [[nodiscard]] std::string capability_text(int compute_capability);
 

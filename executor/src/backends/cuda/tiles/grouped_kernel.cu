@@ -1,7 +1,5 @@
 #include <algorithm>
-#include <array>
 
-#include "backends/cuda/runtime/check.hpp"
 #include "backends/cuda/tiles/grouped_kernel.hpp"
 #include "backends/cuda/tiles/tile_pipeline.cuh"
 
@@ -157,32 +155,21 @@ __global__ void __launch_bounds__(kTileThreads, 1) grouped_kernel(const __grid_c
   }
 }
 
-template <typename T, typename Shape>
-GroupedKernel kernel_of(bool b_is_transposed) {
-  const auto function = b_is_transposed ? grouped_kernel<T, Shape, true> : grouped_kernel<T, Shape, false>;
-  MC2_CUDA(cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize, Shape::kDynamicBytes));
-  return {function, Shape::kDynamicBytes};
-}
-
-template <typename T>
-GroupedKernel kernel_of(int tile_columns, bool b_is_transposed) {
-  return tile_columns == kWideTile ? kernel_of<T, TileShape<kWideTile>>(b_is_transposed)
-                                   : kernel_of<T, TileShape<kNarrowTile>>(b_is_transposed);
-}
+struct GroupedKernels {
+  template <typename T, typename Shape, bool kIsBTransposed>
+  static void (*instance())(GroupedRun) {
+    return grouped_kernel<T, Shape, kIsBTransposed>;
+  }
+};
 
 } // namespace
 
 GroupedKernel grouped_kernel_of(bool is_half, int tile_columns, bool b_is_transposed) {
-  return is_half ? kernel_of<__half>(tile_columns, b_is_transposed)
-                 : kernel_of<__nv_bfloat16>(tile_columns, b_is_transposed);
+  return kernel_of<GroupedRun, GroupedKernels>(is_half, tile_columns, b_is_transposed);
 }
 
 void enqueue_grouped(const GroupedKernel& kernel, const GroupedRun& run, int cta_count, cudaStream_t stream) {
-  GroupedRun argument = run;
-  std::array<void*, 1> arguments{&argument};
-  const auto grid = static_cast<unsigned>(std::min(cta_count, run.most_tiles));
-  MC2_CUDA(cudaLaunchKernel(kernel.function, grid, kTileThreads, arguments.data(),
-                            static_cast<std::size_t>(kernel.shared_bytes), stream));
+  launch(kernel, run, std::min(cta_count, run.most_tiles), stream);
 }
 
 } // namespace mc2::executor::cuda

@@ -35,10 +35,7 @@ struct GroupedRun {
   std::uint32_t* taken = nullptr; ///< tiles that thread blocks have taken; 0 between runs
 };
 
-struct GroupedKernel {
-  void (*function)(GroupedRun) = nullptr;
-  int shared_bytes = 0;
-};
+using GroupedKernel = MatmulKernel<GroupedRun>;
 
 /// The kernel of a type, f16 or bf16, a tile's width and a B of [n, k] or [k, n], ready to be enqueued on the current
 /// device. Throws SystemError.

@@ -58,10 +58,28 @@ void GroupedMatmul::reserve(std::int64_t row_count, std::int64_t run_count) {
   run_.most_tiles = static_cast<int>(tiles_.size());
 }
 
-void GroupedMatmul::set_memory(const GroupedTile* tiles, Words* words) noexcept {
-  run_.tiles = tiles;
-  run_.taken = &words->taken;
-  run_.tile_count = &words->tile_count;
+std::unique_ptr<DeviceMemory> upload_tiles(std::span<GroupedMatmul* const> matmuls, DevicePool& pool) {
+  std::vector<GroupedMatmul::Words> words;
+  std::vector<GroupedTile> tiles;
+  for (const GroupedMatmul* matmul : matmuls) {
+    words.push_back({.taken = 0, .tile_count = static_cast<std::int32_t>(matmul->tiles_.size())});
+    tiles.insert(tiles.end(), matmul->tiles_.begin(), matmul->tiles_.end());
+  }
+  const auto word_bytes = std::as_bytes(std::span(words)), tile_bytes = std::as_bytes(std::span(tiles));
+  std::vector<std::byte> bytes(word_bytes.begin(), word_bytes.end());
+  bytes.insert(bytes.end(), tile_bytes.begin(), tile_bytes.end());
+  auto memory = std::make_unique<DeviceMemory>(pool, bytes.size());
+  memory->upload(bytes);
+  auto* word = reinterpret_cast<GroupedMatmul::Words*>(memory->bytes().data());
+  auto* tile = reinterpret_cast<const GroupedTile*>(word + words.size());
+  for (GroupedMatmul* matmul : matmuls) {
+    matmul->run_.tiles = tile;
+    matmul->run_.taken = &word->taken;
+    matmul->run_.tile_count = &word->tile_count;
+    tile += matmul->tiles_.size();
+    ++word;
+  }
+  return memory;
 }
 
 void GroupedMatmul::set_operands(const GemmOperands& operands) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -31,17 +32,9 @@ class GroupedMatmul {
  public:
   GroupedMatmul(const GroupedShape& shape, std::span<const ExpertRun> runs);
 
-  /// In memory of the device, for enqueue(): how many tiles have been taken, 0 at first, and how many there are.
-  struct Words {
-    std::uint32_t taken;
-    std::int32_t tile_count;
-  };
-  /// What enqueue() needs there beside a matmul's words.
-  [[nodiscard]] std::span<const GroupedTile> tiles() const noexcept { return tiles_; }
-  void set_memory(const GroupedTile* tiles, Words* words) noexcept;
   /// Other kernels will make the tiles, no more than for so many rows in so many runs.
   void reserve(std::int64_t row_count, std::int64_t run_count);
-  /// Where they are made, once set_memory() has been called.
+  /// Where they are made, once upload_tiles() has been called.
   [[nodiscard]] const GroupedRun& run() const noexcept { return run_; }
   [[nodiscard]] int tile_columns() const noexcept { return tile_columns_; }
   /// Matrices aligned to 16 bytes; bias [experts, n] or null, residual as C or null. Throws SystemError.
@@ -51,6 +44,13 @@ class GroupedMatmul {
   void enqueue(cudaStream_t stream) const;
 
  private:
+  friend std::unique_ptr<DeviceMemory> upload_tiles(std::span<GroupedMatmul* const> matmuls, DevicePool& pool);
+  /// In memory of the device: how many tiles have been taken, 0 at first, and how many there are.
+  struct Words {
+    std::uint32_t taken;
+    std::int32_t tile_count;
+  };
+
   GroupedShape shape_;
   int tile_columns_;
   std::vector<GroupedTile> tiles_;
@@ -58,5 +58,9 @@ class GroupedMatmul {
   GroupedKernel kernel_;
   GroupedRun run_{};
 };
+
+/// What enqueue() of these matmuls reads and writes on their device: all at once, once. Outlives their runs. Throws
+/// SystemError.
+[[nodiscard]] std::unique_ptr<DeviceMemory> upload_tiles(std::span<GroupedMatmul* const> matmuls, DevicePool& pool);
 
 } // namespace mc2::executor::cuda

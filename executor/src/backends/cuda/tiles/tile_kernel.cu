@@ -1,7 +1,6 @@
 #include <algorithm>
 
 #include "backends/cuda/kernels/kernels.cuh"
-#include "backends/cuda/runtime/check.hpp"
 #include "backends/cuda/tiles/tile_kernel.hpp"
 #include "backends/cuda/tiles/tile_pipeline.cuh"
 
@@ -212,32 +211,21 @@ __global__ void __launch_bounds__(kTileThreads, 1) tile_kernel(const __grid_cons
   }
 }
 
-template <typename T, typename Shape>
-TileKernel kernel_of(bool b_is_transposed) {
-  const auto function = b_is_transposed ? tile_kernel<T, Shape, true> : tile_kernel<T, Shape, false>;
-  MC2_CUDA(cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize, Shape::kDynamicBytes));
-  return {.function = function, .shared_bytes = Shape::kDynamicBytes};
-}
-
-template <typename T>
-TileKernel kernel_of(int tile_columns, bool b_is_transposed) {
-  return tile_columns == kWideTile ? kernel_of<T, TileShape<kWideTile>>(b_is_transposed)
-                                   : kernel_of<T, TileShape<kNarrowTile>>(b_is_transposed);
-}
+struct TileKernels {
+  template <typename T, typename Shape, bool kIsBTransposed>
+  static void (*instance())(TileRun) {
+    return tile_kernel<T, Shape, kIsBTransposed>;
+  }
+};
 
 } // namespace
 
 TileKernel tile_kernel_of(bool is_half, int tile_columns, bool b_is_transposed) {
-  return is_half ? kernel_of<__half>(tile_columns, b_is_transposed)
-                 : kernel_of<__nv_bfloat16>(tile_columns, b_is_transposed);
+  return kernel_of<TileRun, TileKernels>(is_half, tile_columns, b_is_transposed);
 }
 
 void enqueue_tiles(const TileKernel& kernel, const TileRun& run, int cta_count, cudaStream_t stream) {
-  TileRun argument = run;
-  std::array<void*, 1> arguments{&argument};
-  const auto grid = static_cast<unsigned>(std::min(cta_count, run.tile_count));
-  MC2_CUDA(cudaLaunchKernel(kernel.function, grid, kTileThreads, arguments.data(),
-                            static_cast<std::size_t>(kernel.shared_bytes), stream));
+  launch(kernel, run, std::min(cta_count, run.tile_count), stream);
 }
 
 } // namespace mc2::executor::cuda

@@ -51,10 +51,7 @@ struct TileRun {
   const std::uint32_t* abort = nullptr;
 };
 
-struct TileKernel {
-  void (*function)(TileRun) = nullptr;
-  int shared_bytes = 0;
-};
+using TileKernel = MatmulKernel<TileRun>;
 
 /// The kernel of a type, f16 or bf16, a tile's width and a B of [n, k] or [k, n], ready to be enqueued on the current
 /// device. Throws SystemError.

@@ -3,6 +3,9 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
+#include <array>
+
+#include "backends/cuda/runtime/check.hpp"
 #include "backends/cuda/tiles/hopper.cuh"
 #include "backends/cuda/tiles/tile_shape.hpp"
 
@@ -299,6 +302,36 @@ __device__ Shared<Shape> set_up(std::uint8_t* dynamic, Barriers<Shape>& barriers
   }
   __syncthreads();
   return shared;
+}
+
+/// The kernel of a type, f16 or bf16, a tile's width and a B of [n, k] or [k, n], for the current device.
+/// @tparam Family  its instance<type, shape, whether B is of [n, k]>(). Throws SystemError.
+template <typename Run, typename Family, typename T, typename Shape>
+MatmulKernel<Run> kernel_of(bool b_is_transposed) {
+  const auto function =
+      b_is_transposed ? Family::template instance<T, Shape, true>() : Family::template instance<T, Shape, false>();
+  MC2_CUDA(cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize, Shape::kDynamicBytes));
+  return {function, Shape::kDynamicBytes};
+}
+
+template <typename Run, typename Family>
+MatmulKernel<Run> kernel_of(bool is_half, int tile_columns, bool b_is_transposed) {
+  using Wide = TileShape<kWideTile>;
+  using Narrow = TileShape<kNarrowTile>;
+  if (tile_columns == kWideTile)
+    return is_half ? kernel_of<Run, Family, __half, Wide>(b_is_transposed)
+                   : kernel_of<Run, Family, __nv_bfloat16, Wide>(b_is_transposed);
+  return is_half ? kernel_of<Run, Family, __half, Narrow>(b_is_transposed)
+                 : kernel_of<Run, Family, __nv_bfloat16, Narrow>(b_is_transposed);
+}
+
+/// By thread blocks of an SM each. Throws SystemError.
+template <typename Run>
+void launch(const MatmulKernel<Run>& kernel, const Run& run, int cta_count, cudaStream_t stream) {
+  Run argument = run;
+  std::array<void*, 1> arguments{&argument};
+  MC2_CUDA(cudaLaunchKernel(kernel.function, static_cast<unsigned>(cta_count), kTileThreads, arguments.data(),
+                            static_cast<std::size_t>(kernel.shared_bytes), stream));
 }
 
 } // namespace mc2::executor::cuda

@@ -15,4 +15,11 @@ inline constexpr int kBoxColumns = 64;
 inline constexpr int kBitRows = 32;
 inline constexpr int kDepth = 64; ///< of A and B that is loaded at a time
 
+/// A matmul kernel of ours that takes a Run, ready to be enqueued on the device for which it was chosen.
+template <typename Run>
+struct MatmulKernel {
+  void (*function)(Run) = nullptr;
+  int shared_bytes = 0;
+};
+
 } // namespace mc2::executor::cuda
