@@ -4,8 +4,8 @@
 
 The latter are what programs write by hand: all_to_all_single of the rows sorted by expert, a permutation, torch._grouped_mm, the
 way back. Both are compared with each other and, on small layers, with the definition in double precision, and mc2's gradients in
-bf16 with those in f32; then they are called in turn, eagerly and without gradients. Rank 0 prints a CSV: medians in us of the
-slower rank's times.
+bf16 with those in f32; then they are called in turn: without gradients, with a promise of how many rows there are at most, that call
+in a CUDA graph, and with gradients. Rank 0 prints a CSV: medians in us of the slowest rank's times.
 """
 
 import os
@@ -13,10 +13,12 @@ import statistics
 
 import torch
 import torch.distributed as dist
+from torch.distributed.nn.functional import all_to_all_single as exchange
 
 import mc2.torch
 
 ROUNDS, WARMUPS = 21, 4
+FEW_TOKENS = 1024  # all of whose rows may go to one rank
 TOLERANCE = 0.03  # of bf16's sums, relative to the largest
 # tokens of a rank, experts of a token, experts of a rank, hidden size, inner size, how much oftener rank 0's experts are wanted
 LAYERS = [(4096, 2, 4, 4096, 14336, 1), (8192, 6, 16, 2048, 1408, 1), (8192, 6, 16, 2048, 1408, 2), (4096, 8, 32, 7168, 2048, 1),
@@ -41,21 +43,43 @@ class Layer:
         self.up = (random(experts, hidden, inner) / hidden**0.5).to(dtype)
         self.down = (random(experts, inner, hidden) / inner**0.5).to(dtype)
 
+        self.max_rows = tokens * top_k if tokens <= FEW_TOKENS else 2 * tokens * top_k // dist.get_world_size()
+
     def fused(self):
         return mc2.torch.moe_layer(self.x, self.chosen, self.weights, self.up, self.down)
 
+    def promised(self):
+        return mc2.torch.moe_layer(self.x, self.chosen, self.weights, self.up, self.down, max_rows=self.max_rows)
+
+    def captured(self):
+        """The promised call as a CUDA graph, to be replayed."""
+        self.promised()
+        torch.cuda.synchronize()
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            self.result = self.promised()
+        return graph
+
+    def trains(self, layer):
+        operands = (self.x, self.weights, self.up, self.down)
+        for operand in operands:
+            operand.requires_grad_()
+        gradients = torch.autograd.grad(layer(), operands, torch.ones_like(self.x))
+        for operand in operands:
+            operand.requires_grad_(False)
+        return gradients
+
     def by_hand(self):
         ranks, experts = dist.get_world_size(), len(self.up)
-        chosen = self.chosen.flatten()
-        order = chosen.argsort(stable=True)
-        counts = torch.bincount(chosen, minlength=ranks * experts)
+        chosen, order = self.chosen.flatten().sort(stable=True)
+        counts = torch.searchsorted(chosen, torch.arange(ranks * experts + 1, device="cuda")).diff()
         received = torch.empty_like(counts)
         dist.all_to_all_single(received, counts)
         table = torch.stack([counts, received]).cpu().view(2, ranks, experts)
         sent, got = (side.sum(1).tolist() for side in table)
         token = order // self.chosen.shape[1]
         arrived = self.x.new_empty((sum(got), self.x.shape[1]))
-        dist.all_to_all_single(arrived, self.x[token], got, sent)
+        arrived = exchange(arrived, self.x[token], got, sent)
         expert_of = torch.arange(experts, device="cuda").repeat(ranks).repeat_interleave(received, output_size=sum(got))
         places, ends = expert_of.argsort(stable=True), received.view(ranks, experts).sum(0).cumsum(0).to(torch.int32)
         rows = torch.nn.functional.silu(self.multiply(arrived[places], self.up, ends))
@@ -63,8 +87,10 @@ class Layer:
         back = torch.empty_like(product)
         back[places] = product
         returned = product.new_empty((len(token), product.shape[1]))
-        dist.all_to_all_single(returned, back, sent, got)
-        return torch.zeros_like(self.x).index_add(0, token, returned * self.weights.flatten()[order, None].to(returned.dtype))
+        returned = exchange(returned, back, sent, got)
+        rows_of_tokens = torch.empty_like(order).scatter_(0, order, torch.arange(len(order), device="cuda"))
+        of_tokens = returned.index_select(0, rows_of_tokens).view(*self.chosen.shape, -1)
+        return (of_tokens * self.weights[..., None].to(returned.dtype)).sum(1)
 
     @staticmethod
     def multiply(rows, matrices, ends):
@@ -106,6 +132,35 @@ def time_us(call):
     return slowest.item()
 
 
+def medians(ours, by_hand):
+    """In us of each, and the medians of by_hand's ratios to ours."""
+    rounds = [[time_us(call) for call in (*ours, by_hand)] for _ in range(ROUNDS + WARMUPS)][WARMUPS:]
+    ratios = [[times[-1] / time for time in times[:-1]] for times in rounds]
+    return [*(f"{statistics.median(side):.0f}" for side in zip(*rounds)), *(f"{statistics.median(side):.2f}" for side in zip(*ratios))]
+
+
+def broken_promises():
+    """Are NaN, and an error of the next call on all ranks; once forgotten, calls are right again."""
+    layer = Layer(64, 2, 4, 32, 48, 1)
+    with torch.no_grad():
+        expected, chosen = layer.promised(), layer.chosen
+        for wrong in (torch.full_like(chosen, -3), torch.full_like(chosen, 4 * dist.get_world_size())):
+            layer.chosen = wrong if dist.get_rank() == 1 else chosen
+            if not layer.promised().isnan().all():
+                raise SystemExit("an expert that there is not gives numbers")
+            torch.cuda.synchronize()
+            layer.chosen = chosen
+            try:
+                layer.promised()
+                raise SystemExit("an expert that there is not is no error")
+            except mc2.NativeError as error:
+                told = str(error)
+            mc2.torch.forget()
+            require_near(layer.promised(), expected, TOLERANCE, "the layer after an error")
+    if dist.get_rank() == 0:
+        print(told, flush=True)
+
+
 def main():
     torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
     dist.init_process_group("nccl")
@@ -118,15 +173,23 @@ def main():
     exact.x, exact.up, exact.down = (side.float() for side in (small.x, small.up, small.down))
     for found, expected in zip(small.gradients(), exact.gradients()):
         require_near(found, expected, TOLERANCE, "a gradient")
-    lines = ["tokens,top_k,experts_a_rank,hidden,inner,popularity,moe_layer_us,by_hand_us,by_hand / moe_layer"]
+    lines = ["tokens,top_k,experts_a_rank,hidden,inner,popularity,moe_layer_us,promised_us,captured_us,by_hand_us,"
+             "by_hand / moe_layer,by_hand / promised,by_hand / captured,trained_us,by_hand_trained_us,by_hand / trained"]
     for sizes in LAYERS:
         layer = Layer(*sizes)
         with torch.no_grad():
-            require_near(layer.fused(), layer.by_hand(), TOLERANCE, "moe_layer")
-            rounds = [(time_us(layer.fused), time_us(layer.by_hand)) for _ in range(ROUNDS + WARMUPS)][WARMUPS:]
-        fused, by_hand = (statistics.median(side) for side in zip(*rounds))
-        ratio = statistics.median(apart / together for together, apart in rounds)
-        lines.append(",".join(map(str, sizes)) + f",{fused:.0f},{by_hand:.0f},{ratio:.2f}")
+            expected = layer.by_hand()
+            for name in ("fused", "promised"):
+                require_near(getattr(layer, name)(), expected, TOLERANCE, name)
+            graph = layer.captured()
+            graph.replay()
+            require_near(layer.result, expected, TOLERANCE, "a replay")
+            columns = medians((layer.fused, layer.promised, graph.replay), layer.by_hand)
+        for found, right in zip(layer.trains(layer.fused), layer.trains(layer.by_hand)):
+            require_near(found, right, TOLERANCE, "a gradient")
+        trained = medians((lambda: layer.trains(layer.fused),), lambda: layer.trains(layer.by_hand))
+        lines.append(",".join(map(str, (*sizes, *columns, *trained))))
+    broken_promises()
     if dist.get_rank() == 0:
         print("\n".join(lines), flush=True)
     os._exit(0)

@@ -279,16 +279,16 @@ class RanksTest(Refusals):
         rows = []
         for token, chosen, shares in zip(x, experts, weights):
             rows.append(sum(torch.nn.functional.silu(token @ w_up[e]) @ w_down[e] * share for e, share in zip(chosen, shares)))
-        return torch.stack(rows)
+        return torch.stack(rows) if rows else x * weights.sum()
 
     def test_a_mixture_of_experts_is_its_definition_and_so_are_its_gradients(self):
-        for experts, top_k, has_plan in ((1, 1, False), (3, 2, True), (4, 3, False)):
+        for experts, top_k, has_plan, tokens in ((1, 1, False, 50), (3, 2, True, 50), (4, 3, False, 50), (2, 2, False, 0)):
             mc2.torch.forget()
-            of_ranks, w_up, w_down = self.routed(experts, top_k)
+            of_ranks, w_up, w_down = self.routed(experts, top_k, tokens=tokens)  # of rank 0, which may have none
             own = slice(RANK * experts, (RANK + 1) * experts)
             counts = [torch.bincount(r["experts"].flatten(), minlength=RANKS * experts).view(RANKS, experts) for r in of_ranks]
             if has_plan:
-                pair = mc2.torch.experts._rounded(int(torch.stack(counts).sum(2).max()))
+                pair = mc2.torch._routing.rounded(int(torch.stack(counts).sum(2).max()))
                 for kind, n, k in (("all_to_all_matmul", 12, 8), ("matmul_all_to_all", 8, 12)):
                     fuse(kind, [pair // 3, pair - pair // 3], m=pair * RANKS, n=n, k=k)
             mine = {name: tensor.clone() for name, tensor in of_ranks[RANK].items()}
@@ -309,6 +309,23 @@ class RanksTest(Refusals):
             torch.testing.assert_close(mine["weights"].grad, whole[RANK]["weights"].grad, rtol=1e-3, atol=1e-3)
             torch.testing.assert_close(parts[0].grad, w_up.grad[own], rtol=1e-3, atol=1e-3)
             torch.testing.assert_close(parts[1].grad, w_down.grad[own], rtol=1e-3, atol=1e-3)
+
+    def test_a_promise_of_rows_gives_the_same_layer_and_is_held_to_on_all_ranks(self):
+        of_ranks, w_up, w_down = self.routed(3, 2)
+        own = slice(RANK * 3, (RANK + 1) * 3)
+        parts = w_up[own], w_down[own]
+        largest = max(int(torch.bincount(r["experts"].flatten() // 3, minlength=RANKS).max()) for r in of_ranks)
+        mine = of_ranks[RANK]
+        layer = lambda max_rows: mc2.torch.moe_layer(*mine.values(), *parts, max_rows=max_rows)
+        expected = self.mixture(mine["x"], mine["experts"], mine["weights"], w_up, w_down)
+        torch.testing.assert_close(layer(largest), expected, rtol=1e-4, atol=1e-4)
+        self.refused("invalid_spec", "max_rows", layer, largest - 1)
+        self.refused("invalid_spec", "max_rows", layer, largest + RANK)
+        self.refused("invalid_spec", "max_rows", layer, 0)
+        mine["x"].requires_grad_()
+        self.refused("invalid_spec", "max_rows", layer, largest)
+        with torch.no_grad():
+            layer(largest)
 
     def test_rows_lie_by_expert_and_come_back_to_their_places(self):
         counts = [[1, 2, 3, 0], [0, 4, 1, 1], [2, 0, 0, 5]][RANK][: 2 * RANKS] + [0] * (2 * RANKS - 4)
@@ -673,7 +690,7 @@ class JobsTest(Jobs):
         self.run_job(3, *("RanksTest.test_" + name for name in (
             "fused_results_are_the_oracles", "gradients_are_those_of_the_whole_problem", "an_mlp_trains_as_its_whole_does",
             "ranks_that_call_with_other_shapes_are_told_of_it", "subgroups_have_plans_of_their_own",
-            "a_mixture_of_experts_is_its_definition_and_so_are_its_gradients", "rows_lie_by_expert_and_come_back_to_their_places",
+            "a_mixture_of_experts_is_its_definition_and_so_are_its_gradients", "rows_lie_by_expert_and_come_back_to_their_places", "a_promise_of_rows_gives_the_same_layer_and_is_held_to_on_all_ranks",
             "routings_that_cannot_be_are_refused_on_all_ranks")))  # fmt: skip
 
     def test_without_a_job_the_group_is_named(self):

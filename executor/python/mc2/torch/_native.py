@@ -29,9 +29,7 @@ _NO_BUDGET_S = 1e6  # rounds are counted
 
 _worlds: dict[str, Communicator] = {}
 _tuned: dict[tuple[Problem, tuple[int, ...], str, str], Native] = {}  # with plain weights
-_experts: dict[tuple[typing.Any, ...], NativeExperts | None] = {}
-_expert_faults: dict[tuple[str, torch.device], str] = {}
-_in_graphs: set[Native | NativeExperts] = set()  # their memory stays as long as the program's graphs may be replayed
+_in_graphs: set[typing.Any] = set()  # their memory stays as long as the program's graphs may be replayed
 
 
 @functools.lru_cache(maxsize=None)
@@ -85,19 +83,19 @@ def common_fault(ranks: list[tuple[str, str, str]]) -> str:
     return ""
 
 
-def _gathered(group: Group, value: typing.Any) -> list[typing.Any]:
+def gathered(group: Group, value: typing.Any) -> list[typing.Any]:
     """Every rank's value. Collective."""
     values = [None] * group.size
     dist.all_gather_object(values, value, group=group.handle)
     return values
 
 
-def _world(group: Group) -> Communicator:
+def world(group: Group) -> Communicator:
     """Opened when first needed. Collective."""
     from .._executor import Communicator
 
     if group.name not in _worlds:
-        key = _gathered(group, uuid.uuid4().hex)[0]
+        key = gathered(group, uuid.uuid4().hex)[0]
         _worlds[group.name] = Communicator(group.size, backend="cuda", process=(group.rank, key))
     return _worlds[group.name]
 
@@ -111,16 +109,14 @@ def fingerprint(group: Group) -> typing.Any:
 
 def forget() -> None:
     _tuned.clear()
-    _experts.clear()
-    _expert_faults.clear()
     _in_graphs.clear()
     fingerprint.cache_clear()
-    for world in _worlds.values():
-        world.close()
+    for opened in _worlds.values():
+        opened.close()
     _worlds.clear()
 
 
-def _aligned(tensor: torch.Tensor) -> torch.Tensor:
+def aligned(tensor: torch.Tensor) -> torch.Tensor:
     if tensor.is_contiguous() and tensor.data_ptr() % _ALIGNMENT_BYTES == 0:
         return tensor
     return tensor.clone(memory_format=torch.contiguous_format)
@@ -134,7 +130,7 @@ def _shapes(problem: Problem) -> tuple[tuple[int, int], tuple[int, int]]:
     return (x_rows, problem.k), (y_rows, problem.n)
 
 
-def _allocated_for_long(shapes: list[tuple[int, int]], like: torch.Tensor) -> list[torch.Tensor]:
+def allocated_for_long(shapes: list[tuple[int, int]], like: torch.Tensor) -> list[torch.Tensor]:
     """In a thread of its own: torch.compile runs the first calls with the memory pool of its CUDA graphs, by thread, and refuses what
     stays there."""
     with concurrent.futures.ThreadPoolExecutor(1) as executor:
@@ -142,11 +138,20 @@ def _allocated_for_long(shapes: list[tuple[int, int]], like: torch.Tensor) -> li
 
 
 def _aligned_if_any(tensor: torch.Tensor | None) -> torch.Tensor | None:
-    return None if tensor is None else _aligned(tensor)
+    return None if tensor is None else aligned(tensor)
 
 
 def _address(tensor: torch.Tensor | None) -> int:
     return 0 if tensor is None else tensor.data_ptr()
+
+
+def enqueue(owner: typing.Any, prepared: Prepared, device: torch.device) -> None:
+    """On the caller's stream. What the caller frees afterwards is used again in the order of this stream, so after the run. owner: of memory
+    that graphs need."""
+    is_captured = torch.cuda.is_current_stream_capturing()
+    if is_captured:
+        _in_graphs.add(owner)
+    prepared.enqueue(torch.cuda.current_stream(device).cuda_stream, not is_captured)
 
 
 class Native:
@@ -163,14 +168,14 @@ class Native:
         x_shape, self._y_shape = _shapes(problem)
         rows_shapes = [(problem.m, problem.k)] if keeps_rows else []
         normed_shapes = [self._y_shape] if self._has_norm else []
-        self._x, self._y, *more = _allocated_for_long([x_shape, self._y_shape, *rows_shapes, *normed_shapes], w)
+        self._x, self._y, *more = allocated_for_long([x_shape, self._y_shape, *rows_shapes, *normed_shapes], w)
         self._rows = more[0] if keeps_rows else None
         normed = more[-1] if self._has_norm else None
         self._is_transposed = not w.is_contiguous()
-        stored = _aligned(w.t() if self._is_transposed else w)
+        stored = aligned(w.t() if self._is_transposed else w)
         added = tuple(map(_aligned_if_any, epilogue[:3]))
         self._bound = tuple(map(_address, (self._x, stored, self._y, self._rows, *added, normed)))
-        self._prepared: Prepared = _world(problem.group).prepare_at(
+        self._prepared: Prepared = world(problem.group).prepare_at(
             problem.op(epilogue.name), blocks, variant, self._bound, (self._x, stored, self._y, added, normed), False,
             self._is_transposed, schedule, epilogue.epsilon)  # fmt: skip
         self._reaches_x, self._reaches_y = self._prepared.peer_reach
@@ -179,7 +184,7 @@ class Native:
         self, x: torch.Tensor, w: torch.Tensor, rows: torch.Tensor | None = None, epilogue: Epilogue = _epilogue.NONE,
     ) -> tuple[torch.Tensor, torch.Tensor | None]:  # fmt: skip
         """rows [m, k]: where the gathered x goes, given if and only if the plan was prepared to keep it."""
-        x, w = _aligned(x), _aligned(w.t() if self._is_transposed else w)
+        x, w = aligned(x), aligned(w.t() if self._is_transposed else w)
         if self._reaches_x:
             x = self._x.copy_(x)
         y = self._y if self._reaches_y else x.new_empty(self._y_shape)
@@ -190,111 +195,9 @@ class Native:
         if addresses != self._bound:
             self._prepared.rebind(addresses, (self._x, self._y))
             self._bound, self._rows = addresses, None  # peers do not reach rows
-        # What the caller frees afterwards is used again in the order of this stream, so after the run.
-        stream, is_captured = torch.cuda.current_stream(x.device).cuda_stream, torch.cuda.is_current_stream_capturing()
-        if is_captured:
-            _in_graphs.add(self)
-        self._prepared.enqueue(stream, not is_captured)
+        enqueue(self, self._prepared, x.device)
         y = y.clone() if self._reaches_y else y
         return (y if epilogue.bias is None or self._adds_bias else y.add_(epilogue.bias)), normed
-
-
-class NativeExperts:
-    """Dispatch or combine of any counts of up to m / ranks rows between two ranks, which the GPU reads, by experts that one kernel multiplies.
-    Rows come from memory of its own, where other ranks reach them."""
-
-    _CTAS = 16  # of the exchange; the matmul has the other SMs
-    _BLOCKS = {"all_to_all_matmul": 1, "matmul_all_to_all": 4}  # own rows hide an exchange that comes first
-    FEW_ROWS = 256  # of an expert: reading its weights is what takes time
-
-    def __init__(self, problem: Problem, experts: int, w: torch.Tensor, takes_transposed: bool) -> None:
-        """Its memory. w: [experts, k, n]."""
-        self._problem, self._experts, self._takes_transposed = problem, experts, takes_transposed
-        self.m, self._y_shape = problem.m, (problem.m, problem.n)
-        self._x, self._y = _allocated_for_long([(problem.m, problem.k), self._y_shape], w)
-        with torch.inference_mode(False):  # it is written in calls of every mode
-            self._counts = torch.zeros(problem.group.size * experts, dtype=torch.int64, device=w.device)
-
-    def prepare(self, w: torch.Tensor) -> None:
-        """Collective. Raises Error or NativeError, on all ranks."""
-        problem, ranks = self._problem, self._problem.group.size
-        op = OpSpec(problem.kind, m=problem.m, n=problem.n, k=problem.k, dtype=problem.op().dtype, ranks=ranks, experts_per_rank=self._experts)
-        blocks = [len(part) for part in torch.arange(problem.m // ranks).chunk(self._BLOCKS[problem.kind])]
-        sms = torch.cuda.get_device_properties(w.device).multi_processor_count
-        variant = Variant(f"direct(ctas={self._CTAS},gemm_sms={sms - self._CTAS})")
-        # Own rows by themselves, beside the exchange, would read all weights twice.
-        reads_once = problem.kind == "all_to_all_matmul" and problem.m <= self.FEW_ROWS * self._experts
-        stored = self._stored(w)
-        self._bound = self._addresses(stored, self._y)
-        self._prepared = _world(problem.group).prepare_at(
-            op, blocks, variant, self._bound, (self._x, stored, self._y, self._counts), False, self._takes_transposed,
-            "serial" if reads_once else None)  # fmt: skip
-
-    def _stored(self, w: torch.Tensor) -> torch.Tensor:
-        return _aligned(w.transpose(1, 2) if self._takes_transposed else w)
-
-    def _addresses(self, w: torch.Tensor, y: torch.Tensor) -> tuple[int, ...]:
-        return (self._x.data_ptr(), w.data_ptr(), y.data_ptr(), 0, 0, 0, 0, 0, self._counts.data_ptr())
-
-    def __call__(self, x: torch.Tensor, w: torch.Tensor, counts: torch.Tensor, row_count: int) -> torch.Tensor:
-        """The rank's row_count rows of the result. counts: of the rows that it sends, [ranks, experts]."""
-        w = self._stored(w)
-        is_sparse = 2 * row_count < self.m  # what is kept of it would keep the rest
-        y = self._y if is_sparse else x.new_empty(self._y_shape)
-        self._x[: len(x)].copy_(x)
-        self._counts.copy_(counts.flatten())
-        addresses = self._addresses(w, y)
-        if addresses != self._bound:
-            self._prepared.rebind(addresses, (self._x, self._y, self._counts))
-            self._bound = addresses
-        stream, is_captured = torch.cuda.current_stream(x.device).cuda_stream, torch.cuda.is_current_stream_capturing()
-        if is_captured:
-            _in_graphs.add(self)
-        self._prepared.enqueue(stream, not is_captured)
-        if is_sparse:
-            return y[:row_count].clone()
-        # No view: what a function of autograd gives as one must not be changed in place.
-        return x.new_empty(0).set_(y.untyped_storage(), 0, (row_count, self._y_shape[1]), (self._y_shape[1], 1))
-
-
-def experts_fault(problem: Problem) -> str:
-    """Why these ranks cannot multiply experts on mc2's own backend; empty where they can. Collective on the first call with a group."""
-    key = problem.group.name, problem.device
-    if key not in _expert_faults:
-        own = "mc2.torch is disabled" if _settings.settings.is_disabled else fault(problem)
-        if not own and torch.cuda.get_device_capability(problem.device) != (9, 0):
-            own = "its GPU is not of compute capability 9.0"
-        _expert_faults[key] = common_fault(_gathered(problem.group, (machine(), own, PLAIN)))
-    return _expert_faults[key]
-
-
-def experts_of(problem: Problem, experts: int, w: torch.Tensor, takes_transposed: bool) -> NativeExperts | None:
-    """One that takes as many rows as problem.m, kept for all steps of as many or fewer; None where the ranks have been refused one. takes_transposed:
-    how experts' matrices are to lie, the same on all ranks; others are copied. Collective."""
-    key = (problem.kind, problem.group.name, problem.device, problem.dtype, problem.n, problem.k, experts, takes_transposed)
-    found = _experts.get(key)
-    if key not in _experts or (found is not None and found.m < problem.m):
-        found = _experts.pop(key, None)
-        del found  # its memory goes first
-        _experts[key] = _new_experts(problem, experts, w, takes_transposed)
-    return _experts[key]
-
-
-def _new_experts(problem: Problem, experts: int, w: torch.Tensor, takes_transposed: bool) -> NativeExperts | None:
-    made, own = None, ""
-    try:
-        made = NativeExperts(problem, experts, w, takes_transposed)
-    except torch.cuda.OutOfMemoryError as error:  # the others would wait
-        own = str(error).splitlines()[0]
-    fault = next((f"rank {rank}: {text}" for rank, text in enumerate(_gathered(problem.group, own)) if text), "")
-    try:
-        if made is not None and not fault:
-            made.prepare(w)
-            return made
-    except (Error, NativeError) as error:  # what one rank is refused, all are
-        fault = str(error)
-    _settings.warn("native", f"{problem.text()} of {experts} experts runs by PyTorch's calls: {fault}")
-    return None
 
 
 def carried(kind: str, epilogue: Epilogue) -> Epilogue:
@@ -374,7 +277,7 @@ def tune(calls: typing.Any, race_rounds: int) -> Found | None:
     problem: Problem = calls.problem
     if problem.device.type != "cuda" or problem.group.backend != "nccl":
         return None
-    reason = common_fault(_gathered(problem.group, (machine(), fault(problem), PLAIN)))
+    reason = common_fault(gathered(problem.group, (machine(), fault(problem), PLAIN)))
     if reason:
         _settings.log.info("%s: not on mc2's own backend: %s", problem.text(), reason)
         return None
@@ -385,7 +288,7 @@ def tune(calls: typing.Any, race_rounds: int) -> Found | None:
         kept.append(lambda store, plans: _core.keep(store, benches[0], tuned, plans))
         return tuned.plan.to_json()
 
-    steps = _RankSteps(_world(problem.group), calls)
+    steps = _RankSteps(world(problem.group), calls)
     plan = Plan.from_json(_together.lead(problem.group, problem.exchange_device(), [steps], body))
     native = prepare_tuned(problem, plan, calls.w)
     return Found(plan, lambda: native(calls.x, calls.w)[0], kept[0] if kept else None)

@@ -11,7 +11,7 @@ import torch.distributed as dist
 from .. import _core
 from .._core import CostModel, OpSpec, Plan
 from ..errors import Error, NativeError
-from . import _epilogue, _native, _settings, _symmetric
+from . import _epilogue, _native, _native_experts, _settings, _symmetric
 from ._epilogue import Epilogue
 from ._groups import CAPTURED, EAGER, Calls, Group, fingerprint, held
 from ._passes import PASSES, Pass, unfused
@@ -87,6 +87,7 @@ def forget() -> None:
     _native_lengths.clear()
     _given_up.clear()
     _stores.clear()
+    _native_experts.forget()
     _native.forget()
     _symmetric.forget()
     _settings.forget()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import typing
 
@@ -10,11 +11,14 @@ import torch.distributed as dist
 from torch.autograd.function import once_differentiable
 
 from ..errors import Error
-from . import _groups, _native, _plans
+from . import _groups, _native, _native_experts, _plans
 from ._groups import Group, held
+from ._routing import Routing, Rows
 
 _DISPATCH, _COMBINE = "all_to_all_matmul", "matmul_all_to_all"
 _MAX_EXPERTS = 4096  # of all ranks
+_ALIGNMENT_BYTES = 16  # of PyTorch's grouped matmul
+_LONG_PRODUCTS = 8192  # with an element that is exchanged
 Activation = typing.Callable[[torch.Tensor], torch.Tensor]
 
 _Function = typing.TypeVar("_Function", bound=typing.Callable[..., typing.Any])
@@ -26,149 +30,67 @@ def _uncompiled(function: _Function) -> _Function:
     return function if disable is None else typing.cast(_Function, disable(function))
 
 
-class Routing:
-    """How many rows every rank has for each expert of every rank, agreed on by all ranks, and where this rank's lie.
-
-    On the token's rank rows are packed by expert, in the order of the experts of all ranks. On the expert's rank they are packed by its
-    own experts, and those of one expert by the rank that they are from (docs/operators.md).
-    """
-
-    def __init__(self, group: Group, table: list[list[list[int]]], device: torch.device, has_gradients: bool, is_transposed: bool) -> None:
-        """table[from][to][expert of to]; has_gradients: some rank routes with gradients enabled; is_transposed: all ranks' w are"""
-        self.group, self.experts, self.has_gradients, self.is_transposed = group, len(table[0][0]), has_gradients, is_transposed
-        self._from = [of_sender[group.rank] for of_sender in table]  # rows from each rank for each expert
-        self.sent = [sum(of_rank) for of_rank in table[group.rank]]
-        self.received = [sum(counts) for counts in self._from]
-        self.row_count, self.received_count = sum(self.sent), sum(self.received)
-        self.expert_rows = [sum(of_sender[expert] for of_sender in self._from) for expert in range(self.experts)]
-        self.capacity = _rounded(max(sum(of_rank) for of_sender in table for of_rank in of_sender))
-        # on the device, [ranks, experts] each
-        self.sent_counts, self.received_counts = torch.tensor([table[group.rank], self._from]).to(device, non_blocking=True)
-        self._order: torch.Tensor | None = None
-        self._places: torch.Tensor | None = None  # where each of them lies on this expert's rank
-
-    @property
-    def order(self) -> torch.Tensor:
-        """Of the rows as the ranks send them, by expert."""
-        if self._order is None:
-            experts = torch.arange(self.experts, device=self.received_counts.device).repeat(self.group.size)
-            expert_of = torch.repeat_interleave(experts, self.received_counts.flatten(), output_size=self.received_count)
-            self._order = expert_of.argsort(stable=True)
-        return self._order
-
-    def block(self, first: int, end: int) -> _Block:
-        """Rows [first, end) of every pair, as far as the pair has them; the rank's own are not exchanged."""
-        own = self.group.rank
-        sent = [0 if q == own else _clipped(count, first, end) for q, count in enumerate(self.sent)]
-        received = [0 if p == own else _clipped(count, first, end) for p, count in enumerate(self.received)]
-        others = [p for p in range(self.group.size) if p != own]
-        rows = torch.cat([self._places_of(p)[first:end] for p in others])
-        starts = [self._offset(self.sent, q) + first for q in range(self.group.size)]
-        return _Block(sent, received, starts, self._by_expert(rows, others, first, end))
-
-    def own(self) -> _Rows:
-        """The rows that are here already."""
-        own = self.group.rank
-        return self._by_expert(self._places_of(own), [own], 0, self.received[own])
-
-    def own_slice(self) -> slice:
-        """Of the rows on the token's rank."""
-        first = self._offset(self.sent, self.group.rank)
-        return slice(first, first + self.sent[self.group.rank])
-
-    def _places_of(self, rank: int) -> torch.Tensor:
-        if self._places is None:
-            self._places = torch.empty_like(self.order)
-            self._places[self.order] = torch.arange(len(self.order), device=self.order.device)
-        first = self._offset(self.received, rank)
-        return self._places[first : first + self.received[rank]]
-
-    def _by_expert(self, places: torch.Tensor, ranks: list[int], first: int, end: int) -> _Rows:
-        """Of rows [first, end) of these ranks, which lie at these places."""
-        counts = [0] * self.experts
-        for rank in ranks:
-            start = 0
-            for expert, count in enumerate(self._from[rank]):
-                counts[expert] += _clipped(start + count, first, end) - _clipped(start, first, end)
-                start += count
-        at, order = places.sort()
-        return _Rows(at, order, counts)
-
-    @staticmethod
-    def _offset(counts: list[int], rank: int) -> int:
-        return sum(counts[:rank])
-
-
-class _Rows(typing.NamedTuple):
-    """Rows on the expert's rank, by expert."""
-
-    at: torch.Tensor  # their places there, ascending
-    order: torch.Tensor  # which of the rows that were given each is
-    counts: list[int]  # of each expert
-
-
-class _Block(typing.NamedTuple):
-    sent: list[int]  # rows for each rank
-    received: list[int]
-    first_rows: list[int]  # where those for each rank start, on the token's rank
-    rows: _Rows
-
-
-def _clipped(count: int, first: int, end: int) -> int:
-    return max(0, min(count, end) - first)
-
-
-def _rounded(rows: int) -> int:
-    """Up, to one of eight values between powers of two, so that few plans serve all steps."""
-    step = max(1, 2 ** (max(rows, 1).bit_length() - 4))
-    return -(-max(rows, 1) // step) * step
-
-
 @_uncompiled
 def route(counts: torch.Tensor | typing.Sequence[int], w: torch.Tensor, group: typing.Any = None) -> Routing:
     """What the counts of all ranks come to: rows of this rank for each expert of all ranks, those of rank 0 first. Collective; moe_dispatch_matmul
     and moe_matmul_combine of one step share it, and have gradients where some rank's route() was called with gradients enabled. Raises Error
     on all ranks for counts that any of them cannot have."""
-    found = _groups.resolve(group)
+    return _route(torch.as_tensor(counts), w, _groups.resolve(group), 0)
+
+
+def _route(counts: torch.Tensor, w: torch.Tensor, group: Group, max_rows: int) -> Routing:
+    """max_rows: from one rank for another, 0 for no limit."""
     if not isinstance(w, torch.Tensor) or w.dim() != 3 or w.shape[0] == 0:
         raise Error("invalid_spec", "w", "needs three dimensions: [experts of this rank, k, n], at least one expert")
-    if w.is_cuda and found.backend == "gloo":
+    if w.is_cuda and group.backend == "gloo":
         raise Error("unsupported", "group", "is of gloo, which exchanges tensors of the CPU; w is on a GPU")
     experts, k, n = w.shape
-    if found.size * experts > _MAX_EXPERTS:
-        raise Error("invalid_spec", "w", f"has {experts} experts on each of {found.size} ranks; legal: up to {_MAX_EXPERTS} in all")
-    device = w.device if found.backend != "gloo" else torch.device("cpu")
-    given = torch.as_tensor(counts)
-    if given.is_floating_point() and given.numel() > 0:
-        raise Error("invalid_spec", "counts", f"are {given.dtype}; need whole numbers")
-    given = given.flatten().to(device, torch.int64)
-    # Of one length whatever they are, so that what is wrong with one rank's is told to all.
+    if group.size * experts > _MAX_EXPERTS:
+        raise Error("invalid_spec", "w", f"has {experts} experts on each of {group.size} ranks; legal: up to {_MAX_EXPERTS} in all")
+    if counts.is_floating_point() and counts.numel() > 0:
+        raise Error("invalid_spec", "counts", f"are {counts.dtype}; need whole numbers")
+    given = counts.flatten().to(w.device, torch.int64)
     dtype = list(_plans.DTYPES).index(w.dtype) if w.dtype in _plans.DTYPES else -1
-    facts = [int(torch.is_grad_enabled()), int(_native.layout(w) == _native.TRANSPOSED), len(given), experts, k, n, dtype]
+    facts = (int(torch.is_grad_enabled()), int(_native.layout(w) == _native.TRANSPOSED), max_rows, len(given), experts, k, n, dtype)
     start = len(facts)
-    mine = torch.zeros(start + _MAX_EXPERTS, dtype=torch.int64, device=device)
-    mine[:start] = torch.tensor(facts)
-    mine[start : start + min(len(given), _MAX_EXPERTS)] = given[:_MAX_EXPERTS]
-    rows = [held(torch.empty_like(mine)) for _ in range(found.size)]
-    dist.all_gather(rows, held(mine), group=found.handle)
-    all_rows = torch.stack(rows)[:, : start + found.size * experts].cpu()  # the one wait for the device
-    _check_facts(all_rows[:, 2:start].tolist(), found.size)
-    table = all_rows[:, start:].reshape(found.size, found.size, experts).tolist()
-    for sender, of_sender in enumerate(table):
-        for number, count in enumerate(itertools.chain(*of_sender)):
-            if count < 0:
-                raise Error("invalid_spec", "counts", f"rank {sender} has {count} rows for expert {number}; needs 0 or more, and -1 says "
-                            "that its tokens chose an expert that there is not")  # fmt: skip
-    return Routing(found, table, w.device, bool(all_rows[:, 0].any()), bool(all_rows[:, 1].all()))
+    # Of one length whatever they are, so that what is wrong with one rank's is told to all.
+    given = given[:_MAX_EXPERTS]
+    mine = torch.cat([_kept(facts, w.device), given, _kept((0,) * (_MAX_EXPERTS - len(given)), w.device)])
+    told = _everyones(group, mine)[:, : start + group.size * experts]
+    on_host = told.cpu()  # the one wait for the device
+    _check_facts(on_host[:, 2:start].tolist(), group.size)
+    shape = (group.size, group.size, experts)
+    routing = Routing(group, on_host[:, start:].reshape(shape), told[:, start:].reshape(shape), bool(on_host[:, 0].any()), bool(on_host[:, 1].all()))
+    if max_rows and routing.largest > max_rows:
+        raise Error("invalid_spec", "max_rows", f"is {max_rows}; a rank has {routing.largest} rows for another")
+    return routing
+
+
+@functools.lru_cache(maxsize=256)
+def _kept(numbers: tuple[int, ...], device: torch.device) -> torch.Tensor:
+    """The host waits for each copy to a device."""
+    with torch.inference_mode(False):
+        return torch.tensor(numbers, dtype=torch.int64, device=device)
+
+
+def _everyones(group: Group, mine: torch.Tensor) -> torch.Tensor:
+    rows = mine.new_empty((group.size, len(mine)))
+    if mine.is_cuda:
+        dist.all_gather_into_tensor(rows, mine, group=group.handle)
+    else:
+        dist.all_gather([held(row) for row in rows.unbind(0)], held(mine), group=group.handle)
+    return rows
 
 
 def _check_facts(of_ranks: list[list[int]], size: int) -> None:
-    for rank, (count, experts, *others) in enumerate(of_ranks):
-        if [experts, *others] != of_ranks[0][1:]:
-            raise Error("invalid_spec", "w", f"rank {rank} has {experts} experts [{others[0]}, {others[1]}] and rank 0 {of_ranks[0][1]} "
-                        f"[{of_ranks[0][2]}, {of_ranks[0][3]}]; needs as many, of one type")  # fmt: skip
+    for rank, (max_rows, count, experts, *others) in enumerate(of_ranks):
+        if [experts, *others] != of_ranks[0][2:]:
+            raise Error("invalid_spec", "w", f"rank {rank} has {experts} experts [{others[0]}, {others[1]}] and rank 0 {of_ranks[0][2]} "
+                        f"[{of_ranks[0][3]}, {of_ranks[0][4]}]; needs as many, of one type")  # fmt: skip
         if count != size * experts:
             raise Error("invalid_spec", "counts", f"rank {rank} gives {count} numbers; needs one for each of the {size * experts} experts")
+        if max_rows != of_ranks[0][0]:
+            raise Error("invalid_spec", "max_rows", f"is {max_rows} on rank {rank} and {of_ranks[0][0]} on rank 0; needs to be the same")
 
 
 @_uncompiled
@@ -187,36 +109,66 @@ def moe_matmul_combine(y: torch.Tensor, w: torch.Tensor, routing: Routing) -> to
     return typing.cast(torch.Tensor, _Combine.apply(y, w, routing))
 
 
+class _Choice:
+    """Which rows tokens have, by expert, and where each token's are: gradients need no sums at places that several add to."""
+
+    def __init__(self, order: torch.Tensor, top_k: int) -> None:
+        self.order, self.top_k, self.tokens = order, top_k, order // top_k
+        self.places = torch.empty_like(order).scatter_(0, order, _numbers(len(order), order.device))
+
+
 @_uncompiled
 def moe_layer(
     x: torch.Tensor, experts: torch.Tensor, weights: torch.Tensor, w_up: torch.Tensor, w_down: torch.Tensor, group: typing.Any = None, *,
-    activation: Activation = torch.nn.functional.silu,
+    activation: Activation = torch.nn.functional.silu, max_rows: int | None = None,
 ) -> torch.Tensor:  # fmt: skip
     """A mixture of experts' layer on this rank's tokens x [tokens, h]. A router has chosen experts [tokens, top k], numbers among those of all
     ranks, and their weights of the same shape; w_up [experts of this rank, h, f], w_down [experts of this rank, f', h], activation between
-    them (f' columns). The weighted sum of each token's experts: [tokens, h]."""
+    them (f' columns). The weighted sum of each token's experts: [tokens, h].
+
+    max_rows promises that no rank has more rows for one rank, of tokens times experts. With it mc2's own GPU backend needs no counts on the
+    host: the call returns at once, and a CUDA graph may hold it. Without gradients only. Experts that there are not and broken promises are
+    refused on all ranks; by calls that do not wait with NaN, and NativeError from the next call on, until mc2.torch.forget()."""
     found = _groups.resolve(group)
     if x.dim() != 2 or experts.shape != weights.shape or experts.dim() != 2 or len(experts) != len(x):
         raise Error("invalid_spec", "experts", f"has shape {tuple(experts.shape)} and weights {tuple(weights.shape)}; both need [{len(x)}, top k]")
+    if max_rows is not None:
+        _check_promise(max_rows, (x, weights, w_up, w_down))
     total = found.size * w_up.shape[0]
-    chosen = experts.flatten().to(torch.int64)
-    order = chosen.argsort(stable=True)
+    chosen, order = experts.flatten().to(torch.int64).sort(stable=True)
+    ends = torch.searchsorted(chosen, _numbers(total + 1, chosen.device))
     # An expert that there is not is told to all ranks, as a count that there cannot be; nothing here waits for the device.
-    is_wrong = (chosen < 0) | (chosen >= total)
-    counts = torch.zeros(total + 1, dtype=torch.int64, device=chosen.device)
-    counts.scatter_add_(0, torch.where(is_wrong, total, chosen), torch.ones_like(chosen))
-    token = order // experts.shape[1]
-    rows = x[token]  # while the counts are waited for
-    try:
-        routing = route(torch.where(counts[total] > 0, -1, counts[:total]), w_up, found.handle)
-    except Error as error:
-        wrong = chosen[is_wrong].tolist()[:1]
-        if not wrong:
-            raise
-        raise Error("invalid_spec", "experts", f"name expert {wrong[0]}; there are {total}, 0 to {total - 1}") from error
-    product = moe_matmul_combine(activation(moe_dispatch_matmul(rows, w_up, routing)), w_down, routing)
-    weighted = product * weights.flatten()[order, None].to(product.dtype)
-    return torch.zeros_like(x, dtype=product.dtype).index_add(0, token, weighted)
+    counts = torch.where(ends[-1] - ends[0] == len(chosen), ends.diff(), -1)
+    choice = _Choice(order, experts.shape[1])
+    native = None if max_rows is None else _native_experts.layer_of(found, x, w_up, w_down, max_rows)
+    if native:
+        with torch.no_grad():
+            product = native(x, choice.tokens, counts, w_up, w_down, activation)
+    else:
+        rows = _Rows.apply(x, choice)  # while the counts are waited for
+        try:
+            routing = _route(counts, w_up, found, max_rows or 0)
+        except Error as error:
+            wrong = chosen[(chosen < 0) | (chosen >= total)].tolist()[:1]
+            if not wrong:
+                raise
+            raise Error("invalid_spec", "experts", f"name expert {wrong[0]}; there are {total}, 0 to {total - 1}") from error
+        product = moe_matmul_combine(activation(moe_dispatch_matmul(rows, w_up, routing)), w_down, routing)
+    of_tokens = _Return.apply(product, choice).view(*experts.shape, product.shape[1])
+    return typing.cast(torch.Tensor, (of_tokens * weights[..., None].to(product.dtype)).sum(1))
+
+
+def _check_promise(max_rows: int, operands: tuple[torch.Tensor, ...]) -> None:
+    if max_rows < 1:
+        raise Error("invalid_spec", "max_rows", f"is {max_rows}; needs 1 or more")
+    if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in operands):
+        raise Error("invalid_spec", "max_rows", "is for calls without gradients; call under torch.no_grad(), or without it")
+
+
+@functools.lru_cache(maxsize=64)
+def _numbers(end: int, device: torch.device) -> torch.Tensor:
+    with torch.inference_mode(False):
+        return torch.arange(end, device=device)
 
 
 def _check(rows: torch.Tensor, w: torch.Tensor, routing: Routing, row_count: int) -> None:
@@ -237,25 +189,40 @@ def _blocks(kind: str, routing: Routing, x: torch.Tensor, w: torch.Tensor) -> li
     return list(zip([0, *ends], ends))
 
 
-def _native_of(kind: str, routing: Routing, x: torch.Tensor, w: torch.Tensor, is_backward: bool) -> _native.NativeExperts | None:
+def _native_of(kind: str, routing: Routing, x: torch.Tensor, w: torch.Tensor, is_backward: bool) -> _native_experts.NativeExperts | None:
     """mc2's own backend for it, for w that lie as those of route() do, or in backward passes as their transposes, where it has one for such
     experts and they are not mostly products of large matrices, which lose more by the SMs of the exchange than it takes (docs/gpu_results.md).
     Collective on first calls."""
-    multiple, long_products = 8, 8192
-    if not x.is_cuda or routing.group.size == 1 or x.dtype not in (torch.bfloat16, torch.float16):
+    experts, k, n = w.shape
+    products_of_an_element = n if kind == _DISPATCH else k  # that is exchanged
+    if products_of_an_element > _LONG_PRODUCTS and routing.capacity * routing.group.size > _native_experts.NativeExperts.FEW_ROWS * experts:
         return None
-    if w.shape[1] % multiple or w.shape[2] % multiple:
+    problem = _native_experts.problem_of(kind, routing.group, x, experts, k, n, routing.capacity)
+    return problem and _native_experts.experts_of(problem, experts, w, routing.is_transposed != is_backward)
+
+
+@functools.lru_cache(maxsize=None)
+def _grouped_mm() -> typing.Any:
+    return getattr(torch.nn.functional, "grouped_mm", None) or getattr(torch, "_grouped_mm", None)
+
+
+def _grouped(counts: list[int], *matrices: torch.Tensor) -> torch.Tensor | None:
+    """Where each expert's rows end, for PyTorch's grouped matmul of these; None where it has none."""
+    first, multiple = matrices[0], 8
+    if not first.is_cuda or first.dtype != torch.bfloat16 or first.numel() == 0 or torch.cuda.get_device_capability(first.device) < (9, 0):
         return None
-    products_of_an_element = w.shape[2] if kind == _DISPATCH else w.shape[1]  # that is exchanged
-    if products_of_an_element > long_products and routing.capacity * routing.group.size > _native.NativeExperts.FEW_ROWS * routing.experts:
+    if _grouped_mm() is None or any(size % multiple for matrix in matrices for size in matrix.shape[1:]):
         return None
-    rows = -(-routing.capacity // routing.experts) * routing.experts
-    problem = _plans.Problem(kind, routing.group, x.device, x.dtype, rows * routing.group.size, w.shape[2], w.shape[1])
-    return None if _native.experts_fault(problem) else _native.experts_of(problem, routing.experts, w, routing.is_transposed != is_backward)
+    if any(_native.layout(matrix) == _native.STRIDED or matrix.data_ptr() % _ALIGNMENT_BYTES for matrix in matrices):
+        return None
+    return torch.tensor(list(itertools.accumulate(counts)), dtype=torch.int32).to(first.device, non_blocking=True)
 
 
 def _multiply(rows: torch.Tensor, w: torch.Tensor, counts: list[int]) -> torch.Tensor:
     """Rows by expert times their experts' matrices."""
+    ends = _grouped(counts, rows, w)
+    if ends is not None:
+        return typing.cast(torch.Tensor, _grouped_mm()(rows, w, offs=ends))
     out = rows.new_empty((len(rows), w.shape[2]))
     for part, matrix, product in zip(rows.split(counts), w, out.split(counts)):
         if len(part):
@@ -282,7 +249,7 @@ def _dispatch(x: torch.Tensor, w: torch.Tensor, routing: Routing, keeps_rows: bo
     y = x.new_empty((routing.received_count, w.shape[2]))
     arrived = x.new_empty((routing.received_count, x.shape[1]))
 
-    def multiply(rows: torch.Tensor, placed: _Rows) -> None:
+    def multiply(rows: torch.Tensor, placed: Rows) -> None:
         rows = rows.index_select(0, placed.order)
         arrived.index_copy_(0, placed.at, rows)
         y.index_copy_(0, placed.at, _multiply(rows, w, placed.counts))
@@ -306,12 +273,12 @@ def _combine(y: torch.Tensor, w: torch.Tensor, routing: Routing, is_backward: bo
     blocks = _blocks(_COMBINE, routing, y, w)
     if len(blocks) == 1:
         made = _multiply(y, w, routing.expert_rows)
-        returned, work = _exchange(routing, torch.empty_like(made).index_copy_(0, routing.order, made), routing.received, routing.sent)
+        returned, work = _exchange(routing, made.index_select(0, routing.places), routing.received, routing.sent)
         work.wait()
         return returned
     z = y.new_empty((routing.row_count, w.shape[2]))
 
-    def product(placed: _Rows) -> torch.Tensor:
+    def product(placed: Rows) -> torch.Tensor:
         made = _multiply(y.index_select(0, placed.at), w, placed.counts)
         return torch.empty_like(made).index_copy_(0, placed.order, made)
 
@@ -328,6 +295,9 @@ def _combine(y: torch.Tensor, w: torch.Tensor, routing: Routing, is_backward: bo
 
 
 def _of_weights(rows: torch.Tensor, grads: torch.Tensor, counts: list[int]) -> torch.Tensor:
+    ends = _grouped(counts, rows, grads)
+    if ends is not None:
+        return typing.cast(torch.Tensor, _grouped_mm()(rows.t(), grads, offs=ends))
     out = rows.new_empty((len(counts), rows.shape[1], grads.shape[1]))
     for part, grad, product in zip(rows.split(counts), grads.split(counts), out):
         torch.mm(part.t(), grad, out=product)
@@ -368,5 +338,25 @@ def _backward_combine(ctx: typing.Any, grad: torch.Tensor) -> tuple[typing.Any, 
     return of_y, of_w, None
 
 
+def _forward_rows(ctx: typing.Any, x: torch.Tensor, choice: _Choice) -> torch.Tensor:
+    ctx.choice = choice
+    return x.index_select(0, choice.tokens)
+
+
+def _backward_rows(ctx: typing.Any, grad: torch.Tensor) -> tuple[typing.Any, ...]:
+    return grad.index_select(0, ctx.choice.places).view(-1, ctx.choice.top_k, grad.shape[1]).sum(1), None
+
+
+def _forward_return(ctx: typing.Any, product: torch.Tensor, choice: _Choice) -> torch.Tensor:
+    ctx.choice = choice
+    return product.index_select(0, choice.places)
+
+
+def _backward_return(ctx: typing.Any, grad: torch.Tensor) -> tuple[typing.Any, ...]:
+    return grad.index_select(0, ctx.choice.order), None
+
+
+_Rows = _function("Rows", _forward_rows, _backward_rows)
+_Return = _function("Return", _forward_return, _backward_return)
 _Dispatch = _function("Dispatch", _forward_dispatch, _backward_dispatch)
 _Combine = _function("Combine", _forward_combine, _backward_combine)

@@ -1,0 +1,126 @@
+"""Which rows go to which experts: the counts of all ranks, and the places that come of them."""
+
+from __future__ import annotations
+
+import typing
+
+import torch
+
+from ..errors import Error
+from ._groups import Group
+
+
+class Routing:
+    """How many rows every rank has for each expert of every rank, agreed on by all ranks, and where this rank's lie.
+
+    On the token's rank rows are packed by expert, in the order of the experts of all ranks. On the expert's rank they are packed by its
+    own experts, and those of one expert by the rank that they are from (docs/operators.md).
+    """
+
+    def __init__(self, group: Group, counts: torch.Tensor, on_device: torch.Tensor, has_gradients: bool, is_transposed: bool) -> None:
+        """counts [from, to, expert of to], on the host and on the device; has_gradients: some rank routes with gradients enabled;
+        is_transposed: all ranks' w are. Raises Error for negative counts."""
+        _require_counts(counts)
+        own = group.rank
+        self.group, self.experts, self.has_gradients, self.is_transposed = group, counts.shape[2], has_gradients, is_transposed
+        self._from: list[list[int]] = counts[:, own].tolist()  # rows from each rank for each expert
+        of_pairs = counts.sum(2)
+        self.sent: list[int] = of_pairs[own].tolist()
+        self.received: list[int] = of_pairs[:, own].tolist()
+        self.row_count, self.received_count = sum(self.sent), sum(self.received)
+        self.expert_rows: list[int] = counts[:, own].sum(0).tolist()
+        self.largest = int(of_pairs.max())  # rows from one rank for another
+        self.capacity = rounded(self.largest)
+        self.sent_counts, self.received_counts = on_device[own], on_device[:, own]  # [ranks, experts] each
+        self._order: torch.Tensor | None = None
+        self._places: torch.Tensor | None = None
+
+    @property
+    def order(self) -> torch.Tensor:
+        """Of the rows as the ranks send them, by expert."""
+        if self._order is None:
+            experts = torch.arange(self.experts, device=self.received_counts.device).repeat(self.group.size)
+            expert_of = torch.repeat_interleave(experts, self.received_counts.flatten(), output_size=self.received_count)
+            self._order = expert_of.argsort(stable=True)
+        return self._order
+
+    def block(self, first: int, end: int) -> Block:
+        """Rows [first, end) of every pair, as far as the pair has them; the rank's own are not exchanged."""
+        own = self.group.rank
+        sent = [0 if q == own else _clipped(count, first, end) for q, count in enumerate(self.sent)]
+        received = [0 if p == own else _clipped(count, first, end) for p, count in enumerate(self.received)]
+        others = [p for p in range(self.group.size) if p != own]
+        rows = torch.cat([self._places_of(p)[first:end] for p in others])
+        starts = [self._offset(self.sent, q) + first for q in range(self.group.size)]
+        return Block(sent, received, starts, self._by_expert(rows, others, first, end))
+
+    def own(self) -> Rows:
+        """The rows that are here already."""
+        own = self.group.rank
+        return self._by_expert(self._places_of(own), [own], 0, self.received[own])
+
+    def own_slice(self) -> slice:
+        """Of the rows on the token's rank."""
+        first = self._offset(self.sent, self.group.rank)
+        return slice(first, first + self.sent[self.group.rank])
+
+    @property
+    def places(self) -> torch.Tensor:
+        """Of the rows as the ranks send them, where each lies by expert."""
+        if self._places is None:
+            self._places = torch.empty_like(self.order).scatter_(0, self.order, torch.arange(len(self.order), device=self.order.device))
+        return self._places
+
+    def _places_of(self, rank: int) -> torch.Tensor:
+        first = self._offset(self.received, rank)
+        return self.places[first : first + self.received[rank]]
+
+    def _by_expert(self, places: torch.Tensor, ranks: list[int], first: int, end: int) -> Rows:
+        """Of rows [first, end) of these ranks, which lie at these places."""
+        counts = [0] * self.experts
+        for rank in ranks:
+            start = 0
+            for expert, count in enumerate(self._from[rank]):
+                counts[expert] += _clipped(start + count, first, end) - _clipped(start, first, end)
+                start += count
+        at, order = places.sort()
+        return Rows(at, order, counts)
+
+    @staticmethod
+    def _offset(counts: list[int], rank: int) -> int:
+        return sum(counts[:rank])
+
+
+class Rows(typing.NamedTuple):
+    """Rows on the expert's rank, by expert."""
+
+    at: torch.Tensor  # their places there, ascending
+    order: torch.Tensor  # which of the rows that were given each is
+    counts: list[int]  # of each expert
+
+
+class Block(typing.NamedTuple):
+    sent: list[int]  # rows for each rank
+    received: list[int]
+    first_rows: list[int]  # where those for each rank start, on the token's rank
+    rows: Rows
+
+
+def _clipped(count: int, first: int, end: int) -> int:
+    return max(0, min(count, end) - first)
+
+
+def rounded(rows: int) -> int:
+    """Up, to one of eight values between powers of two, so that few plans serve all steps."""
+    step = max(1, 2 ** (max(rows, 1).bit_length() - 4))
+    return -(-max(rows, 1) // step) * step
+
+
+def _require_counts(counts: torch.Tensor) -> None:
+    if not bool((counts < 0).any()):
+        return
+    for sender, of_sender in enumerate(counts.flatten(1).tolist()):
+        for expert, count in enumerate(of_sender):
+            if count < 0:
+                raise Error("invalid_spec", "counts", f"rank {sender} has {count} rows for expert {expert}; needs 0 or more, and -1 says "
+                            "that its tokens chose an expert that there is not")  # fmt: skip
