@@ -144,15 +144,19 @@ def broken_promises():
     layer = Layer(64, 2, 4, 32, 48, 1)
     with torch.no_grad():
         expected, chosen = layer.promised(), layer.chosen
-        for wrong in (torch.full_like(chosen, -3), torch.full_like(chosen, 4 * dist.get_world_size())):
-            layer.chosen = wrong if dist.get_rank() == 1 else chosen
+        x, weights = layer.x, layer.weights
+        for wrong in (torch.full_like(chosen, -3), torch.full_like(chosen, 4 * dist.get_world_size()), chosen.repeat(5, 1)):
+            if dist.get_rank() == 1:
+                layer.chosen, more = wrong, len(wrong) // len(chosen)
+                layer.x, layer.weights = x.repeat(more, 1), weights.repeat(more, 1)
             if not layer.promised().isnan().all():
-                raise SystemExit("an expert that there is not gives numbers")
+                raise SystemExit("a broken promise gives numbers")
             torch.cuda.synchronize()
-            layer.chosen = chosen
+            dist.barrier()
+            layer.chosen, layer.x, layer.weights = chosen, x, weights
             try:
                 layer.promised()
-                raise SystemExit("an expert that there is not is no error")
+                raise SystemExit("a broken promise is no error")
             except mc2.NativeError as error:
                 told = str(error)
             mc2.torch.forget()

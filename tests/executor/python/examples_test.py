@@ -34,6 +34,15 @@ class ExamplesTest(unittest.TestCase):
         self.assertIn("losses are equal", self.run_example("mlp.py"))
 
     @unittest.skipUnless(importlib.util.find_spec("torch"), "python3-torch is not installed")
+    def test_decoding_gives_the_same_by_both_programs(self):
+        sizes = "--layers 1 --width 128 --heads 4 --kv-heads 2 --hidden 256 --context 16 --batch 2 80 --rounds 3".split()
+        lines = self.run_example("decode.py", *sizes).splitlines()
+        self.assertIn("runs as torch.distributed's calls: kind: 2 rows are too few to cut", lines)
+        rows = [line.split() for line in lines[-2:]]
+        self.assertEqual([int(row[0]) for row in rows], [2, 80])
+        self.assertTrue(all(float(row[-1]) < 1e-5 for row in rows), rows)
+
+    @unittest.skipUnless(importlib.util.find_spec("torch"), "python3-torch is not installed")
     def test_the_benchmark_starts_its_ranks_and_refuses_nonsense(self):
         command = [sys.executable, "-m", "mc2.torch.bench"]
         for given, started, text in (

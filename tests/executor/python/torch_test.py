@@ -316,16 +316,44 @@ class RanksTest(Refusals):
         parts = w_up[own], w_down[own]
         largest = max(int(torch.bincount(r["experts"].flatten() // 3, minlength=RANKS).max()) for r in of_ranks)
         mine = of_ranks[RANK]
-        layer = lambda max_rows: mc2.torch.moe_layer(*mine.values(), *parts, max_rows=max_rows)
+        layer = torch.no_grad()(lambda max_rows, *ws: mc2.torch.moe_layer(*mine.values(), *(ws or parts), max_rows=max_rows))
         expected = self.mixture(mine["x"], mine["experts"], mine["weights"], w_up, w_down)
         torch.testing.assert_close(layer(largest), expected, rtol=1e-4, atol=1e-4)
         self.refused("invalid_spec", "max_rows", layer, largest - 1)
         self.refused("invalid_spec", "max_rows", layer, largest + RANK)
         self.refused("invalid_spec", "max_rows", layer, 0)
-        mine["x"].requires_grad_()
-        self.refused("invalid_spec", "max_rows", layer, largest)
-        with torch.no_grad():
+        self.refused("invalid_spec", "max_rows", torch.enable_grad()(lambda: mc2.torch.moe_layer(*mine.values(), *parts, max_rows=largest)))
+        self.refused("invalid_spec", "w_up", layer, largest, parts[1], parts[1])
+        self.refused("invalid_spec", "w_down", layer, largest, parts[0], parts[1][:2])
+        self.refused("invalid_spec", "w_down", layer, largest, parts[0], parts[1].double())
+        with torch.inference_mode():
             layer(largest)
+
+    def test_layers_that_wait_for_nothing_tell_all_ranks_of_too_many_rows(self):
+        class Experts:
+            """Of two experts a rank, which give what they are given."""
+
+            def __init__(self, m):
+                self.m, self.x, self.told = m, torch.zeros(m, 4), None
+
+            def run(self, w, counts):
+                self.told = counts.tolist()
+                return self.x.clone()
+
+        from mc2.torch import _groups, _native_experts
+
+        dispatch, combine = Experts(6), Experts(6)
+        layer = _native_experts.NativeLayer(_groups.resolve(None), dispatch, combine)
+        x, counts = torch.arange(20.0).view(5, 4), torch.arange(2 * RANKS) + 10 * RANK
+        call = lambda token, activation=torch.neg: layer(x, torch.tensor(token), counts, None, None, activation)
+        self.assertEqual(call([4, 0, 1]).tolist(), (-x[[4, 0, 1]]).tolist())
+        self.assertEqual(dispatch.told, counts.view(RANKS, 2).tolist())
+        self.assertEqual(combine.told, [[10 * rank + 2 * RANK, 10 * rank + 2 * RANK + 1] for rank in range(RANKS)])
+        too_many = call([0] * 7)
+        self.assertEqual(too_many.shape, (7, 4))
+        self.assertTrue(too_many.isnan().all())
+        self.assertEqual(dispatch.told, [[-1, -1]] * RANKS)
+        self.refused("invalid_spec", "activation", call, [0], lambda rows: rows[:, :1])
 
     def test_rows_lie_by_expert_and_come_back_to_their_places(self):
         counts = [[1, 2, 3, 0], [0, 4, 1, 1], [2, 0, 0, 5]][RANK][: 2 * RANKS] + [0] * (2 * RANKS - 4)
@@ -691,6 +719,7 @@ class JobsTest(Jobs):
             "fused_results_are_the_oracles", "gradients_are_those_of_the_whole_problem", "an_mlp_trains_as_its_whole_does",
             "ranks_that_call_with_other_shapes_are_told_of_it", "subgroups_have_plans_of_their_own",
             "a_mixture_of_experts_is_its_definition_and_so_are_its_gradients", "rows_lie_by_expert_and_come_back_to_their_places", "a_promise_of_rows_gives_the_same_layer_and_is_held_to_on_all_ranks",
+            "layers_that_wait_for_nothing_tell_all_ranks_of_too_many_rows",
             "routings_that_cannot_be_are_refused_on_all_ranks")))  # fmt: skip
 
     def test_without_a_job_the_group_is_named(self):

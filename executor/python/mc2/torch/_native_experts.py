@@ -15,7 +15,7 @@ from ._groups import Group
 if typing.TYPE_CHECKING:
     from ._plans import Problem
 
-_MULTIPLE = 8  # of a matrix's columns and rows
+MULTIPLE = 8  # of a matrix's columns and rows
 _experts: dict[tuple[typing.Any, ...], NativeExperts | None] = {}
 _layers: dict[tuple[typing.Any, ...], NativeLayer | None] = {}
 _faults: dict[tuple[str, torch.device], str] = {}
@@ -94,12 +94,12 @@ class NativeLayer:
         self, x: torch.Tensor, token: torch.Tensor, counts: torch.Tensor, w_up: torch.Tensor, w_down: torch.Tensor,
         activation: typing.Callable[[torch.Tensor], torch.Tensor],
     ) -> torch.Tensor:  # fmt: skip
-        """x[token], by expert of all ranks as counts say, through their experts and back; until the next call. It is NaN, and the next call raises
+        """x[token], by expert of all ranks as counts say, through their experts and back; until the next call. It is NaN, and a later call raises
         NativeError, where some rank's counts are illegal."""
-        dispatch, combine, ranks = self._dispatch, self._combine, self._group.size
-        if len(token) > dispatch.m:
+        dispatch, combine, count = self._dispatch, self._combine, len(token)
+        if count > dispatch.m:  # all ranks are told
             token, counts = token[: dispatch.m], torch.full_like(counts, -1)
-        counts = counts.view(ranks, -1)
+        counts = counts.view(self._group.size, -1)
         received = torch.empty_like(counts)
         arrival = dist.all_to_all_single(received, counts, group=self._group.handle, async_op=True)
         torch.index_select(x, 0, token, out=dispatch.x[: len(token)])
@@ -108,7 +108,8 @@ class NativeLayer:
             raise Error("invalid_spec", "activation", f"gives {tuple(hidden.shape)}; w_down needs {tuple(combine.x.shape)}")
         combine.x.copy_(hidden)
         arrival.wait()
-        return combine.run(w_down, received)[: len(token)]
+        product = combine.run(w_down, received)
+        return product[:count] if count <= dispatch.m else product.new_full((count, product.shape[1]), float("nan"))
 
 
 def experts_fault(problem: Problem) -> str:
@@ -157,8 +158,7 @@ def layer_of(group: Group, x: torch.Tensor, w_up: torch.Tensor, w_down: torch.Te
     if not x.is_cuda or group.size == 1:
         return None
     layouts = [_native.layout(w) == _native.TRANSPOSED for w in (w_up, w_down)]
-    facts = {"x": f"{x.dtype} on {x.device.type}", "w_up": (tuple(w_up.shape), layouts[0]), "w_down": (tuple(w_down.shape), layouts[1]),
-             "max_rows": max_rows}  # fmt: skip
+    facts = {"x": x.dtype, "w_up": (tuple(w_up.shape), layouts[0]), "w_down": (tuple(w_down.shape), layouts[1]), "max_rows": max_rows}
     key = (group.name, x.device, *facts.items())
     if key not in _layers:
         _require_alike(_native.gathered(group, facts))
@@ -194,7 +194,7 @@ def problem_of(kind: str, group: Group, x: torch.Tensor, experts: int, k: int, n
     group."""
     from ._plans import Problem
 
-    if not x.is_cuda or group.size == 1 or x.dtype not in (torch.bfloat16, torch.float16) or k % _MULTIPLE or n % _MULTIPLE:
+    if not x.is_cuda or group.size == 1 or x.dtype not in (torch.bfloat16, torch.float16) or k % MULTIPLE or n % MULTIPLE:
         return None
     problem = Problem(kind, group, x.device, x.dtype, -(-rows // experts) * experts * group.size, n, k)
     return None if experts_fault(problem) else problem

@@ -16,19 +16,19 @@ def _is_native(group: Group, tensor: torch.Tensor) -> bool:
     return tensor.is_cuda and group.backend != "gloo"
 
 
-def _all_reduce(group: Group, tensor: torch.Tensor) -> typing.Any:
-    return dist.all_reduce(tensor, group=group.handle, async_op=True)
+def _all_reduce(group: Group, tensor: torch.Tensor, is_async: bool = True) -> typing.Any:
+    return dist.all_reduce(tensor, group=group.handle, async_op=is_async)
 
 
-def _all_to_all(group: Group, out: torch.Tensor, given: torch.Tensor) -> typing.Any:
-    return dist.all_to_all_single(out, given, group=group.handle, async_op=True)
+def _all_to_all(group: Group, out: torch.Tensor, given: torch.Tensor, is_async: bool = True) -> typing.Any:
+    return dist.all_to_all_single(out, given, group=group.handle, async_op=is_async)
 
 
-def _all_gather(group: Group, out: torch.Tensor, given: torch.Tensor) -> typing.Any:
+def _all_gather(group: Group, out: torch.Tensor, given: torch.Tensor, is_async: bool = True) -> typing.Any:
     """out [ranks, ...] of given [...]."""
     if _is_native(group, given):
-        return dist.all_gather_into_tensor(out, given, group=group.handle, async_op=True)
-    return dist.all_gather(list(out.unbind(0)), given, group=group.handle, async_op=True)
+        return dist.all_gather_into_tensor(out, given, group=group.handle, async_op=is_async)
+    return dist.all_gather(list(out.unbind(0)), given, group=group.handle, async_op=is_async)
 
 
 class _SummedExchange:
@@ -43,11 +43,12 @@ class _SummedExchange:
         torch.sum(self._received, 0, out=self._out)
 
 
-def _reduce_scatter(group: Group, out: torch.Tensor, given: torch.Tensor) -> typing.Any:
+def _reduce_scatter(group: Group, out: torch.Tensor, given: torch.Tensor, is_async: bool = True) -> typing.Any:
     """out [...] of given [ranks, ...]."""
     if _is_native(group, given):
-        return dist.reduce_scatter_tensor(out, given, group=group.handle, async_op=True)
-    return _SummedExchange(group, out, given)
+        return dist.reduce_scatter_tensor(out, given, group=group.handle, async_op=is_async)
+    exchange = _SummedExchange(group, out, given)
+    return exchange if is_async else exchange.wait()
 
 
 def _multiply_shards(shards: torch.Tensor, w: torch.Tensor, out: torch.Tensor, is_batched: bool) -> None:
@@ -253,29 +254,32 @@ PASSES: dict[str, type[Pass]] = {
 }
 
 
+# Whole collectives are as a program calls them, which from PyTorch 2.8 on needs no other stream.
+
+
 def all_reduce(group: Group, x: torch.Tensor) -> torch.Tensor:
     y = x.clone(memory_format=torch.contiguous_format)
-    _all_reduce(group, y).wait()
+    _all_reduce(group, y, False)
     return y
 
 
 def all_gather(group: Group, x: torch.Tensor, rows: torch.Tensor | None = None) -> torch.Tensor:
     """Every rank's rows, one below the other; in `rows` if it is given."""
     y = x.new_empty((group.size * x.shape[0], *x.shape[1:])) if rows is None else rows
-    _all_gather(group, y.view(group.size, *x.shape), x.contiguous()).wait()
+    _all_gather(group, y.view(group.size, *x.shape), x.contiguous(), False)
     return y
 
 
 def reduce_scatter(group: Group, x: torch.Tensor) -> torch.Tensor:
     parts = x.contiguous().view(group.size, -1, *x.shape[1:])
     y = torch.empty_like(parts[0])
-    _reduce_scatter(group, y, parts).wait()
+    _reduce_scatter(group, y, parts, False)
     return y
 
 
 def all_to_all(group: Group, x: torch.Tensor) -> torch.Tensor:
     y = torch.empty_like(x, memory_format=torch.contiguous_format)
-    _all_to_all(group, y, x.contiguous()).wait()
+    _all_to_all(group, y, x.contiguous(), False)
     return y
 
 
@@ -283,7 +287,7 @@ def unfused(kind: str, group: Group, x: torch.Tensor, w: torch.Tensor, rows: tor
     """What a program without mc2 does. rows [m, k], of all_gather_matmul: where to leave what was gathered."""
     if kind == "matmul_all_reduce":
         y = torch.mm(x, w)
-        _all_reduce(group, y).wait()
+        _all_reduce(group, y, False)
         return y
     if kind == "matmul_reduce_scatter":
         return reduce_scatter(group, torch.mm(x, w))

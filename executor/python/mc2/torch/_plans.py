@@ -202,10 +202,15 @@ def unsupported(problem: Problem) -> str:
     if problem.group.backend not in ("gloo", "nccl", "undefined"):
         return f"process groups of backend '{problem.group.backend}' are not cut; gloo and nccl are"
     try:
-        has_rows = problem.op().cut_axis == "rows"
+        may_run = is_cut_by_rows(problem) or (problem.device.type == "cuda" and problem.group.backend == "nccl")
     except Error as error:  # a shape of which there is no operator
         return str(error)
-    return "" if has_rows else f"{problem.m} rows are too few to cut"
+    return "" if may_run else f"{problem.m} rows are too few to cut"
+
+
+def is_cut_by_rows(problem: Problem) -> bool:
+    """As the process group's passes cut; few rows of matmul_all_reduce are cut by columns, by mc2's own backend alone. Raises Error."""
+    return problem.op().cut_axis == "rows"
 
 
 def is_native(problem: Problem, plan: Plan) -> bool:
@@ -222,7 +227,7 @@ def is_fused(problem: Problem, plan: Plan) -> bool:
     """Whether a plan is run as one: uncut it gains only where a local part hides behind the collective, and only if it won a race."""
     if is_native(problem, plan):
         return True  # mc2's own backend has kernels of its own
-    if len(plan.blocks) > MAX_BLOCK_COUNT:
+    if len(plan.blocks) > MAX_BLOCK_COUNT or not is_cut_by_rows(problem):
         return False
     has_won = plan.validation is not None and plan.validation.benefit_low > 0
     return plan.is_cut or (may_overlap(problem, plan) and has_won)
@@ -294,7 +299,7 @@ def _find(problem: Problem, calls: Calls = EAGER) -> _core.FoundPlan:
     a plan that was kept for mc2's own backend before any that a model gives, and of two models the faster plan. Errors: every place's
     reason."""
     tuned = _plans.get((problem, EAGER))
-    kept, model = _found(store), _models.get(model_key(problem))
+    kept, model = _found(store), _models.get(model_key(problem)) if is_cut_by_rows(problem) else None
     try:
         found = _core.find_plan(
             problem.op(), problem.fingerprint(), plans=[tuned] if tuned else [], service=_service if settings.server else None,
@@ -453,7 +458,8 @@ def _ready(
 
 def _exchange(problem: Problem, offer: _Offer) -> list[_Offer]:
     device = problem.exchange_device()
-    mine = torch.frombuffer(bytearray(json.dumps(offer).encode().ljust(_OFFER_BYTES)), dtype=torch.uint8).to(device)
-    rows = [held(torch.empty_like(mine)) for _ in range(problem.group.size)]
-    dist.all_gather(rows, held(mine), group=problem.group.handle)
+    with torch.inference_mode(False):  # gloo writes no tensors of inference mode
+        mine = torch.frombuffer(bytearray(json.dumps(offer).encode().ljust(_OFFER_BYTES)), dtype=torch.uint8).to(device)
+        rows = [held(torch.empty_like(mine)) for _ in range(problem.group.size)]
+        dist.all_gather(rows, held(mine), group=problem.group.handle)
     return [_Offer(*json.loads(bytes(row))) for row in torch.stack(rows).tolist()]

@@ -68,7 +68,7 @@ class Routing:
     def places(self) -> torch.Tensor:
         """Of the rows as the ranks send them, where each lies by expert."""
         if self._places is None:
-            self._places = torch.empty_like(self.order).scatter_(0, self.order, torch.arange(len(self.order), device=self.order.device))
+            self._places = inverse(self.order)
         return self._places
 
     def _places_of(self, rank: int) -> torch.Tensor:
@@ -104,6 +104,11 @@ class Block(typing.NamedTuple):
     received: list[int]
     first_rows: list[int]  # where those for each rank start, on the token's rank
     rows: Rows
+
+
+def inverse(order: torch.Tensor) -> torch.Tensor:
+    """Where each number stands in order, a permutation."""
+    return torch.empty_like(order).scatter_(0, order, torch.arange(len(order), device=order.device))
 
 
 def _clipped(count: int, first: int, end: int) -> int:

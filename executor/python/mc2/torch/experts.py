@@ -13,11 +13,10 @@ from torch.autograd.function import once_differentiable
 from ..errors import Error
 from . import _groups, _native, _native_experts, _plans
 from ._groups import Group, held
-from ._routing import Routing, Rows
+from ._routing import Routing, Rows, inverse
 
 _DISPATCH, _COMBINE = "all_to_all_matmul", "matmul_all_to_all"
 _MAX_EXPERTS = 4096  # of all ranks
-_ALIGNMENT_BYTES = 16  # of PyTorch's grouped matmul
 _LONG_PRODUCTS = 8192  # with an element that is exchanged
 Activation = typing.Callable[[torch.Tensor], torch.Tensor]
 
@@ -55,7 +54,7 @@ def _route(counts: torch.Tensor, w: torch.Tensor, group: Group, max_rows: int) -
     start = len(facts)
     # Of one length whatever they are, so that what is wrong with one rank's is told to all.
     given = given[:_MAX_EXPERTS]
-    mine = torch.cat([_kept(facts, w.device), given, _kept((0,) * (_MAX_EXPERTS - len(given)), w.device)])
+    mine = torch.nn.functional.pad(torch.cat([_on_device(facts, w.device), given]), (0, _MAX_EXPERTS - len(given)))
     told = _everyones(group, mine)[:, : start + group.size * experts]
     on_host = told.cpu()  # the one wait for the device
     _check_facts(on_host[:, 2:start].tolist(), group.size)
@@ -67,18 +66,19 @@ def _route(counts: torch.Tensor, w: torch.Tensor, group: Group, max_rows: int) -
 
 
 @functools.lru_cache(maxsize=256)
-def _kept(numbers: tuple[int, ...], device: torch.device) -> torch.Tensor:
-    """The host waits for each copy to a device."""
+def _on_device(numbers: tuple[int, ...], device: torch.device) -> torch.Tensor:
+    """Kept, as the host waits for each copy to a device."""
     with torch.inference_mode(False):
         return torch.tensor(numbers, dtype=torch.int64, device=device)
 
 
 def _everyones(group: Group, mine: torch.Tensor) -> torch.Tensor:
-    rows = mine.new_empty((group.size, len(mine)))
-    if mine.is_cuda:
-        dist.all_gather_into_tensor(rows, mine, group=group.handle)
-    else:
-        dist.all_gather([held(row) for row in rows.unbind(0)], held(mine), group=group.handle)
+    with torch.inference_mode(False):  # gloo writes no tensors of inference mode
+        rows = torch.empty((group.size, len(mine)), dtype=mine.dtype, device=mine.device)
+        if mine.is_cuda:
+            dist.all_gather_into_tensor(rows, mine, group=group.handle)
+        else:
+            dist.all_gather([held(row) for row in rows.unbind(0)], held(mine.clone()), group=group.handle)
     return rows
 
 
@@ -112,9 +112,9 @@ def moe_matmul_combine(y: torch.Tensor, w: torch.Tensor, routing: Routing) -> to
 class _Choice:
     """Which rows tokens have, by expert, and where each token's are: gradients need no sums at places that several add to."""
 
-    def __init__(self, order: torch.Tensor, top_k: int) -> None:
-        self.order, self.top_k, self.tokens = order, top_k, order // top_k
-        self.places = torch.empty_like(order).scatter_(0, order, _numbers(len(order), order.device))
+    def __init__(self, order: torch.Tensor, token_count: int, top_k: int) -> None:
+        self.shape = token_count, top_k
+        self.order, self.places, self.token = order, inverse(order), order // max(top_k, 1)
 
 
 @_uncompiled
@@ -127,23 +127,23 @@ def moe_layer(
     them (f' columns). The weighted sum of each token's experts: [tokens, h].
 
     max_rows promises that no rank has more rows for one rank, of tokens times experts. With it mc2's own GPU backend needs no counts on the
-    host: the call returns at once, and a CUDA graph may hold it. Without gradients only. Experts that there are not and broken promises are
-    refused on all ranks; by calls that do not wait with NaN, and NativeError from the next call on, until mc2.torch.forget()."""
+    host: the call returns at once, and a CUDA graph may hold it. The same in all calls; under torch.no_grad(). The activation is to work row
+    by row, and is given rows behind the last that mean nothing. Experts that there are not and broken promises are refused on all ranks; by
+    calls that do not wait with NaN, and NativeError from a later call."""
     found = _groups.resolve(group)
     if x.dim() != 2 or experts.shape != weights.shape or experts.dim() != 2 or len(experts) != len(x):
         raise Error("invalid_spec", "experts", f"has shape {tuple(experts.shape)} and weights {tuple(weights.shape)}; both need [{len(x)}, top k]")
     if max_rows is not None:
-        _check_promise(max_rows, (x, weights, w_up, w_down))
+        _check_promise(max_rows, x, w_up, w_down)
     total = found.size * w_up.shape[0]
     chosen, order = experts.flatten().to(torch.int64).sort(stable=True)
-    ends = torch.searchsorted(chosen, _numbers(total + 1, chosen.device))
+    ends = torch.searchsorted(chosen, torch.arange(total + 1, device=chosen.device))
     # An expert that there is not is told to all ranks, as a count that there cannot be; nothing here waits for the device.
     counts = torch.where(ends[-1] - ends[0] == len(chosen), ends.diff(), -1)
-    choice = _Choice(order, experts.shape[1])
+    choice = _Choice(order, *experts.shape)
     native = None if max_rows is None else _native_experts.layer_of(found, x, w_up, w_down, max_rows)
     if native:
-        with torch.no_grad():
-            product = native(x, choice.tokens, counts, w_up, w_down, activation)
+        product = native(x, choice.token, counts, w_up, w_down, activation)
     else:
         rows = _Rows.apply(x, choice)  # while the counts are waited for
         try:
@@ -158,17 +158,17 @@ def moe_layer(
     return typing.cast(torch.Tensor, (of_tokens * weights[..., None].to(product.dtype)).sum(1))
 
 
-def _check_promise(max_rows: int, operands: tuple[torch.Tensor, ...]) -> None:
+def _check_promise(max_rows: int, x: torch.Tensor, w_up: torch.Tensor, w_down: torch.Tensor) -> None:
     if max_rows < 1:
         raise Error("invalid_spec", "max_rows", f"is {max_rows}; needs 1 or more")
-    if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in operands):
+    if torch.is_grad_enabled():
         raise Error("invalid_spec", "max_rows", "is for calls without gradients; call under torch.no_grad(), or without it")
-
-
-@functools.lru_cache(maxsize=64)
-def _numbers(end: int, device: torch.device) -> torch.Tensor:
-    with torch.inference_mode(False):
-        return torch.arange(end, device=device)
+    for name, w, k in (("w_up", w_up, x.shape[1]), ("w_down", w_down, w_down.shape[1] if w_down.dim() == 3 else 0)):
+        if w.dim() != 3 or w.shape[0] == 0 or w.shape[:2] != (w_up.shape[0], k):
+            raise Error("invalid_spec", name, f"has shape {tuple(w.shape)}; needs three dimensions, [experts of this rank, "
+                        f"{k if name == 'w_up' else 'columns of the activation'}, n]")  # fmt: skip
+        if w.dtype != x.dtype or w.device != x.device:
+            raise Error("invalid_spec", name, f"is {w.dtype} on {w.device} and x {x.dtype} on {x.device}; need to be alike")
 
 
 def _check(rows: torch.Tensor, w: torch.Tensor, routing: Routing, row_count: int) -> None:
@@ -206,21 +206,25 @@ def _grouped_mm() -> typing.Any:
     return getattr(torch.nn.functional, "grouped_mm", None) or getattr(torch, "_grouped_mm", None)
 
 
-def _grouped(counts: list[int], *matrices: torch.Tensor) -> torch.Tensor | None:
-    """Where each expert's rows end, for PyTorch's grouped matmul of these; None where it has none."""
-    first, multiple = matrices[0], 8
-    if not first.is_cuda or first.dtype != torch.bfloat16 or first.numel() == 0 or torch.cuda.get_device_capability(first.device) < (9, 0):
+def _ends(counts: list[int], rows: torch.Tensor, other: torch.Tensor) -> torch.Tensor | None:
+    """Where each expert's rows end, for PyTorch's grouped matmul of these; None where it has none, or is wrong: on other GPUs gradients of experts
+    without rows are not zero (https://github.com/pytorch/pytorch/issues/172439)."""
+    first_refused, hopper = 1024, (9, 0)  # number of experts
+    if not rows.is_cuda or rows.dtype != torch.bfloat16 or rows.numel() == 0 or torch.cuda.get_device_capability(rows.device) != hopper:
         return None
-    if _grouped_mm() is None or any(size % multiple for matrix in matrices for size in matrix.shape[1:]):
+    if _grouped_mm() is None or len(counts) >= first_refused:
         return None
-    if any(_native.layout(matrix) == _native.STRIDED or matrix.data_ptr() % _ALIGNMENT_BYTES for matrix in matrices):
-        return None
-    return torch.tensor(list(itertools.accumulate(counts)), dtype=torch.int32).to(first.device, non_blocking=True)
+    multiple = _native_experts.MULTIPLE
+    for matrix in (rows, other):
+        is_dense = matrix.stride() == (matrix.shape[1], 1) if matrix.dim() == 2 else _native.layout(matrix) != _native.STRIDED
+        if not is_dense or any(size % multiple for size in matrix.shape[1:]) or matrix.data_ptr() % (multiple * rows.element_size()):
+            return None
+    return torch.tensor(list(itertools.accumulate(counts)), dtype=torch.int32).to(rows.device, non_blocking=True)
 
 
 def _multiply(rows: torch.Tensor, w: torch.Tensor, counts: list[int]) -> torch.Tensor:
     """Rows by expert times their experts' matrices."""
-    ends = _grouped(counts, rows, w)
+    ends = _ends(counts, rows, w)
     if ends is not None:
         return typing.cast(torch.Tensor, _grouped_mm()(rows, w, offs=ends))
     out = rows.new_empty((len(rows), w.shape[2]))
@@ -242,9 +246,9 @@ def _dispatch(x: torch.Tensor, w: torch.Tensor, routing: Routing, keeps_rows: bo
     x = x.contiguous()
     blocks = _blocks(_DISPATCH, routing, x, w)
     if len(blocks) == 1:
-        sent, work = _exchange(routing, x, routing.sent, routing.received)
+        received, work = _exchange(routing, x, routing.sent, routing.received)
         work.wait()
-        rows = sent.index_select(0, routing.order)
+        rows = received.index_select(0, routing.order)
         return _multiply(rows, w, routing.expert_rows), rows
     y = x.new_empty((routing.received_count, w.shape[2]))
     arrived = x.new_empty((routing.received_count, x.shape[1]))
@@ -295,7 +299,7 @@ def _combine(y: torch.Tensor, w: torch.Tensor, routing: Routing, is_backward: bo
 
 
 def _of_weights(rows: torch.Tensor, grads: torch.Tensor, counts: list[int]) -> torch.Tensor:
-    ends = _grouped(counts, rows, grads)
+    ends = _ends(counts, rows, grads)
     if ends is not None:
         return typing.cast(torch.Tensor, _grouped_mm()(rows.t(), grads, offs=ends))
     out = rows.new_empty((len(counts), rows.shape[1], grads.shape[1]))
@@ -326,7 +330,7 @@ def _backward_dispatch(ctx: typing.Any, grad: torch.Tensor) -> tuple[typing.Any,
 
 
 def _forward_combine(ctx: typing.Any, y: torch.Tensor, w: torch.Tensor, routing: Routing) -> torch.Tensor:
-    ctx.routing = routing
+    ctx.routing, y = routing, y.contiguous()
     ctx.save_for_backward(y if ctx.needs_input_grad[1] else None, w)
     return _combine(y, w, routing, False)
 
@@ -340,11 +344,11 @@ def _backward_combine(ctx: typing.Any, grad: torch.Tensor) -> tuple[typing.Any, 
 
 def _forward_rows(ctx: typing.Any, x: torch.Tensor, choice: _Choice) -> torch.Tensor:
     ctx.choice = choice
-    return x.index_select(0, choice.tokens)
+    return x.index_select(0, choice.token)
 
 
 def _backward_rows(ctx: typing.Any, grad: torch.Tensor) -> tuple[typing.Any, ...]:
-    return grad.index_select(0, ctx.choice.places).view(-1, ctx.choice.top_k, grad.shape[1]).sum(1), None
+    return grad.index_select(0, ctx.choice.places).view(*ctx.choice.shape, grad.shape[1]).sum(1), None
 
 
 def _forward_return(ctx: typing.Any, product: torch.Tensor, choice: _Choice) -> torch.Tensor:

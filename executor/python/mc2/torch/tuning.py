@@ -380,6 +380,11 @@ def _tune_passes(calls: _Calls, rounds: int, race_rounds: int) -> _Found:
     return _Found(Plan.from_json(plan), CostModel.from_json(model) if model else None, plans, kept[0] if kept else None)
 
 
+def _nothing(calls: _Calls) -> _Found:
+    """Of what the process group does not cut."""
+    return _Found(_core.unpredicted(calls.op, calls.fingerprint, [calls.op.cut_axis_length], Variant(LOOPED)), None, [], None)
+
+
 class _Chosen(typing.NamedTuple):
     eager: Plan
     captured: Plan
@@ -395,10 +400,9 @@ def _choose(calls: _Calls, found: _Found, race_rounds: int) -> _Chosen:
     natively = _of_native(calls, race_rounds)
     if natively is not None:
         candidates.append(_Candidate(natively.plan, natively.call, " on mc2's own backend"))
-    whole = [calls.op.cut_axis_length]
-    uncut = _core.unpredicted(calls.op, calls.fingerprint, whole, Variant(LOOPED))
+    uncut = _nothing(calls).plan
     if found.model is not None:
-        uncut = _core.predict(calls.op, found.model, whole)
+        uncut = _core.predict(calls.op, found.model, uncut.blocks)
     eager, in_graphs = (_fastest(calls, candidates, uncut, how, race_rounds) for how in (_groups.EAGER, _groups.CAPTURED))
     _native.release_others(problem, [eager, in_graphs])
     return _Chosen(eager, in_graphs, natively if any(_plans.is_native(problem, plan) for plan in (eager, in_graphs)) else None)
@@ -418,10 +422,10 @@ def _of_native(calls: _Calls, race_rounds: int) -> _native.Found | None:
 
 def _tune(problem: Problem, rounds: int, race_rounds: int, store: str) -> Tuned:
     calls = _Calls(problem)
-    found = _tune_passes(calls, rounds, race_rounds)
+    found = _tune_passes(calls, rounds, race_rounds) if _plans.is_cut_by_rows(problem) else _nothing(calls)
     eager, in_graphs, natively = _choose(calls, found, race_rounds)
     _plans.keep(problem, found.model, eager, in_graphs)
-    if store and found.keep is not None:
+    if store:
         _try_keep(store, found, [in_graphs, eager], natively)
     is_fused, is_captured_fused = (_plans.is_fused(problem, plan) for plan in (eager, in_graphs))
     text = f"{problem.text()}: {_finding(eager, is_fused)}"
@@ -456,10 +460,12 @@ def tune_seen(seconds: float, group: typing.Any = None) -> list[Tuned]:
 
 def _try_keep(path: str, found: _Found, winners: list[Plan], natively: _native.Found | None) -> None:
     """A store that cannot be written loses what other processes would gain, not this one: the other ranks know nothing of it."""
-    assert found.keep is not None
+    if found.keep is None and (natively is None or natively.keep is None):
+        return
     try:
         with _core.Store(path) as store:
-            found.keep(store, winners)
+            if found.keep is not None:
+                found.keep(store, winners)
             if natively is not None and natively.keep is not None:
                 natively.keep(store, [natively.plan])
     except (Error, NativeError) as error:
