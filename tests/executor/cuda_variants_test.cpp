@@ -1,4 +1,4 @@
-#include "backends/cuda/variants.hpp"
+#include "backends/cuda/transports/variants.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

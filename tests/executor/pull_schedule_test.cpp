@@ -1,4 +1,4 @@
-#include "backends/host/pull_schedule.hpp"
+#include "backends/host/transports/pull_schedule.hpp"
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>

@@ -388,7 +388,7 @@ class RoutesTest(ServiceTest):
         for reference in references(OPENAPI):  # it is whole by itself
             self.assertTrue(reference.startswith("#/components/"), reference)
             self.assertTrue(resolved({"$ref": reference}), reference)
-        source = (program.SOURCE_DIRECTORY / "server/src/router.cpp").read_text()
+        source = (program.SOURCE_DIRECTORY / "server/src/routes/router.cpp").read_text()
         for pattern, operations in OPENAPI["paths"].items():
             for method in operations:
                 if method != "parameters":

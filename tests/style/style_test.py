@@ -36,11 +36,15 @@ FOREIGN = re.compile(r"^(cuda|nccl|cublas|mpi|ceres/|Eigen/|sqlite3|SQLiteCpp/|c
                      r"openssl/|sodium|spdlog/|CLI/|pybind11/|prometheus/|zlib|lzma|zstd)")
 
 
-def code_files():
+def listed_files(*ends):
     listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False).stdout.split("\n")
     if listed == [""]:  # no git tree: a source archive
         listed = [str(path.relative_to(ROOT)) for path in ROOT.rglob("*") if "build" not in path.relative_to(ROOT).parts]
-    return [path for path in listed if path.endswith(CODE) and (ROOT / path).is_file()]
+    return [path for path in listed if path.endswith(ends) and (ROOT / path).is_file()]
+
+
+def code_files():
+    return listed_files(*CODE)
 
 
 def room_of(path):
@@ -79,6 +83,17 @@ class StyleTest(unittest.TestCase):
                 for number, line in enumerate((ROOT / path).read_text().split("\n"), 1) if len(line) > MAX_COLUMNS]
         self.assertEqual(long, [])
 
+    def test_no_line_of_prose_is_longer_than_a_screen_shows(self):
+        """But for tables, and code in fences or indented."""
+        long = []
+        for path in listed_files(".md"):
+            is_code = False
+            for number, line in enumerate((ROOT / path).read_text().split("\n"), 1):
+                is_code ^= line.lstrip().startswith("```")
+                if len(line) > MAX_COLUMNS and not is_code and not line.startswith(("|", "    ")):
+                    long.append(f"{path}:{number}")
+        self.assertEqual(long, [])
+
     def test_rooms_include_what_they_may(self):
         seen, wrong = set(), []
         for path in code_files():
@@ -96,6 +111,25 @@ class StyleTest(unittest.TestCase):
         self.assertEqual(wrong, [])
         allowed = {(room, other) for room, (_, others) in ROOMS.items() for other in others}
         self.assertEqual(allowed - seen, set(), "a room may include what it does not: take it out of the table")
+
+    def test_no_folders_include_each_other_in_a_circle(self):
+        """But for the program's, whose commands and pages share a context."""
+        files = [path for path in code_files() if room_of(path) not in (None, "cli")]
+        roots = {room: [f"{folder}/{part}".rstrip("/") for part in ("include", "src", "")] for room, (folder, _) in ROOMS.items()}
+        known = {path: str(pathlib.PurePath(path).parent) for path in files}
+        edges = {}
+        for path in files:
+            places = [root for room in {room_of(path), *ROOMS[room_of(path)][1]} for root in roots[room]]
+            named = (next((f"{root}/{name}" for root in places if f"{root}/{name}" in known), None) for name in includes(path))
+            edges.setdefault(known[path], set()).update(known[name] for name in named if name and known[name] != known[path])
+        left = {folder: set(others) for folder, others in edges.items()}
+        while True:  # what includes nothing that is left is in no circle
+            free = {folder for folder, others in left.items() if not others & left.keys()}
+            if not free:
+                break
+            left = {folder: others for folder, others in left.items() if folder not in free}
+        self.assertGreater(sum(map(len, edges.values())), 30)
+        self.assertEqual(sorted(left), [])
 
     def test_lanes_are_below_the_backends_that_share_them(self):
         self.assertNotEqual([path for path in code_files() if path.startswith("executor/src/lanes/")], [])

@@ -9,7 +9,7 @@
 #include "backends/cuda/cuda_communicator.hpp"
 #include "backends/cuda/runtime/check.hpp"
 #include "backends/cuda/runtime/machine.hpp"
-#include "backends/cuda/variants.hpp"
+#include "backends/cuda/transports/variants.hpp"
 #include "checks.hpp"
 #include "process_group.hpp"
 

@@ -1,4 +1,4 @@
-#include "backends/absent_backend.hpp"
+#include "absent_backend.hpp"
 #include "backends/cuda/cuda_backend.hpp"
 
 namespace mc2::executor::cuda {

@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "backends/cuda/variants.hpp"
+#include "backends/cuda/transports/variants.hpp"
 #include "mc2/executor/buffer.hpp"
 #include "mc2/executor/communicator.hpp"
 #include "mc2/planner/error.hpp"

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "backends/host/host_communicator.hpp"
-#include "backends/host/variants.hpp"
+#include "backends/host/mechanisms/variants.hpp"
 #include "checks.hpp"
 #include "lanes/affinity.hpp"
 #include "lanes/gemm.hpp"

@@ -8,7 +8,7 @@
 
 #include "backends/host/mechanisms/proxy_threads.hpp"
 #include "backends/host/stage_hook.hpp"
-#include "backends/host/transport.hpp"
+#include "backends/host/transports/transport.hpp"
 #include "lanes/lane_threads.hpp"
 #include "lanes/run_control.hpp"
 #include "mc2/executor/backend.hpp"

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "backends/host/host_communicator.hpp"
-#include "backends/host/variants.hpp"
+#include "backends/host/mechanisms/variants.hpp"
 #include "lanes/lane_prepared.hpp"
 #include "lanes/symmetric_heap.hpp"
 

@@ -1,4 +1,4 @@
-#include "backends/absent_backend.hpp"
+#include "absent_backend.hpp"
 #include "backends/mpi/mpi_backend.hpp"
 #include "mc2/executor/processes.hpp"
 

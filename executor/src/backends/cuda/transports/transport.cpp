@@ -4,7 +4,7 @@
 #include <bit>
 #include <utility>
 
-#include "backends/cuda/row_runs.hpp"
+#include "backends/cuda/transports/row_runs.hpp"
 #include "mc2/planner/collective.hpp"
 #include "mc2/planner/error.hpp"
 

@@ -7,7 +7,7 @@
 #include "backends/cuda/kernels/direct.hpp"
 #include "backends/cuda/runtime/handles.hpp"
 #include "backends/cuda/transports/rank_range.hpp"
-#include "backends/cuda/variants.hpp"
+#include "backends/cuda/transports/variants.hpp"
 #include "mc2/executor/communicator.hpp"
 #include "mc2/planner/op_spec.hpp"
 

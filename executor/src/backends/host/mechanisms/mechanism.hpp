@@ -4,8 +4,8 @@
 #include <memory>
 
 #include "backends/host/mechanisms/proxy_threads.hpp"
-#include "backends/host/transport.hpp"
-#include "backends/host/variants.hpp"
+#include "backends/host/mechanisms/variants.hpp"
+#include "backends/host/transports/transport.hpp"
 #include "mc2/planner/op_spec.hpp"
 
 namespace mc2::executor::host {

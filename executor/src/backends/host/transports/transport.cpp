@@ -1,4 +1,4 @@
-#include "backends/host/transport.hpp"
+#include "backends/host/transports/transport.hpp"
 
 #include "mc2/planner/collective.hpp"
 

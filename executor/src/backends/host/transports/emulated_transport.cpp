@@ -2,8 +2,8 @@
 #include <mutex>
 #include <vector>
 
-#include "backends/host/pull_schedule.hpp"
-#include "backends/host/transport.hpp"
+#include "backends/host/transports/pull_schedule.hpp"
+#include "backends/host/transports/transport.hpp"
 #include "lanes/combine.hpp"
 
 namespace mc2::executor::host {

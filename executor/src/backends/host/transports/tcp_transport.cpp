@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "backends/host/transport.hpp"
+#include "backends/host/transports/transport.hpp"
 #include "lanes/combine.hpp"
 
 namespace mc2::executor::host {

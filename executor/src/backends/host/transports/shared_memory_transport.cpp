@@ -1,4 +1,4 @@
-#include "backends/host/transport.hpp"
+#include "backends/host/transports/transport.hpp"
 #include "lanes/combine.hpp"
 
 namespace mc2::executor::host {

@@ -1,4 +1,4 @@
-#include "backends/host/variants.hpp"
+#include "backends/host/mechanisms/variants.hpp"
 
 #include <algorithm>
 #include <array>

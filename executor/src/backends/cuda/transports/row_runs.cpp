@@ -1,4 +1,4 @@
-#include "backends/cuda/row_runs.hpp"
+#include "backends/cuda/transports/row_runs.hpp"
 
 #include <algorithm>
 #include <iterator>
