@@ -176,7 +176,15 @@ Result<planner::OpSpec> OpOptions::spec() const {
     MC2_TRY(set_size(field, *given, *size));
   op.world_size = ranks;
   op.experts_per_rank = experts_per_rank.value_or(op.experts_per_rank);
-  if (first_m) op.m = std::max(planner::align_down(op.m, planner::m_step(op)), std::int64_t{1});
+  if (first_m) {
+    const std::int64_t step = planner::m_step(op), last = planner::align_down(op.m, step);
+    if (last < *first_m)
+      return Error{ErrorCode::InvalidSpec, "m",
+                   "none from " + std::to_string(*first_m) + " to " + std::to_string(op.m) + " is a multiple of the " +
+                       std::to_string(step) + (op.experts_per_rank > 1 ? " experts" : " ranks") + "; the next is " +
+                       std::to_string(last + step)};
+    op.m = last;
+  }
   MC2_ASSIGN(op.tables, embedding_tables());
   op.epilogue = epilogue;
   if (norm) {

@@ -74,7 +74,10 @@ class CountsTest(ProgramTest):
         asked = ["--op", "all_to_all_matmul", *SHAPE, *MACHINE, "--store", self.store]
         self.tuned(*asked, "--m", 96, *QUICK, "--align", 8)
         page = self.succeed("plan", *asked, "--m", 96, "--imbalance", 2, "--align", 8)
-        self.assertRegex(program.unwrapped(page), r"skew: with all experts alike it takes [\d.]+ .s, so an imbalance of 2 costs \d+")
+        self.assertRegex(program.unwrapped(page), r"skew: as many rows, spread evenly over all pairs of ranks, take [\d.]+ .s; these, whose busiest rank multiplies 2 times "
+                         r"the mean, take [\d.]+ % (more|less)")
+        self.assertIn("counts of imbalance 2", page)
+        self.assertIn("mc2 run --plan PLAN checks and times it with these counts", program.unwrapped(page))
         plan = json.loads(self.succeed("plan", *asked, "--m", 96, "--imbalance", 2, "--align", 8, "--json"))
         self.assertEqual(plan["op"]["m"], 192)
         self.assertEqual(plan["counts"], [64, 16, 16] * 3)
@@ -84,9 +87,12 @@ class CountsTest(ProgramTest):
         self.assertEqual(json.loads(file.read_text()), counted)
         ran = self.complete("run", "--plan", file, "--counts", self.file, *MACHINE, "--store", self.store, *FEW_PAIRS)
         self.assertIn("correct: ", ran.stdout)
-        self.assertNotIn("predictions are of the most", ran.stderr)
-        even = self.complete("run", "--plan", file, *MACHINE, "--store", self.store, *FEW_PAIRS)
-        self.assertNotIn(f"predicted  {counted['makespan']['us']:.1f}", even.stdout)
+        self.assertNotIn("nothing is predicted", ran.stderr)
+        own = self.complete("run", "--plan", file, *MACHINE, "--store", self.store, *FEW_PAIRS)  # the plan's
+        self.assertIn("93 of at most 360 rows were exchanged, as the plan says", own.stderr)
+        full = self.directory / "full.json"
+        self.succeed("plan", *asked, "--m", 120, "--align", 8, "--out", full)
+        self.refuse(USAGE, ["compare", full, file], "B: is for other counts of rows than A")
         exported = json.loads(self.succeed("db", "export", "--store", self.store))
         exported["plans"] = [{**exported["plans"][0], "document": counted}]
         (self.directory / "export.json").write_text(json.dumps(exported))
@@ -96,6 +102,29 @@ class CountsTest(ProgramTest):
         self.assertEqual(given["counts"], counted["counts"])
         explained = self.succeed("explain", file, "--store", self.store)
         self.assertIn("equally many rows", program.unwrapped(explained))
+        self.succeed("explain", file, *MACHINE, "--measure", "--store", self.store)
+        self.file.write_text("8,0,0\n0,8,0\n0,0,8\n")  # all rows stay, evenly: nothing was measured of that
+        local = self.succeed("plan", *asked, "--counts", self.file, "--align", 8, "--m", 96)
+        self.assertNotIn("measured: ", program.unwrapped(local))
+        self.assertIn("multiplies 1 times the mean", program.unwrapped(local))
+        self.file.write_text("8,8,8\n8,8,8\n8,8,8\n")
+        self.assertIn("take 0.0 % more", program.unwrapped(self.succeed("plan", *asked, "--counts", self.file, "--align", 8, "--m", 96)))
+
+    def test_a_plan_for_counts_of_several_experts_runs_with_counts_alone(self):
+        asked = ["--op", "all_to_all_matmul", *SHAPE, *MACHINE, "--store", self.store]
+        self.tuned(*asked, "--m", 96, "--experts-per-rank", 2, *QUICK, "--align", 8)
+        self.file.write_text("1,2,3,4,5,6\n0,0,0,1,1,1\n2,2,2,2,2,2\n")
+        file = self.directory / "plan.json"
+        page = self.succeed("plan", *asked, "--m", 96, "--counts", self.file, "--align", 8, "--out", file)
+        self.assertIn("mc2 run --plan PLAN --counts FILE", program.unwrapped(page))
+        self.refuse(USAGE, ["run", "--plan", file, *MACHINE, "--store", self.store], "--counts: are missing; ", "each of 2 experts")
+        ran = self.complete("run", "--plan", file, "--counts", self.file, *MACHINE, "--store", self.store, *FEW_PAIRS)
+        self.assertIn("36 of at most 288 rows", ran.stderr)
+
+    def test_ranges_without_an_m_are_told_of_the_next(self):
+        asked = ["plan", "--op", "all_to_all_matmul", *SHAPE, *MACHINE, "--store", self.store]
+        self.refuse(USAGE, [*asked, "--m", "7:8"], "--m: none from 7 to 8 is a multiple of the 3 ranks; the next is 9")
+        self.refuse(USAGE, [*asked, "--m", "13:17", "--experts-per-rank", 4], "a multiple of the 12 experts; the next is 24")
 
     def test_a_plan_for_counts_refuses_what_cannot_be(self):
         asked = ["plan", *SHAPE, *MACHINE, "--store", self.store]

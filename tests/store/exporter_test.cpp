@@ -167,7 +167,7 @@ TEST(Exporter, TablesHaveWhatWasMeasuredApartFromWhatWasPredicted) {
   other.plan.validation.reset();
   const std::string csv = written("csv", {raced, other});
   EXPECT_THAT(csv, HasSubstr(",provenance,measured_us,measured_serial_us,measured_benefit,measured_benefit_low,"
-                             "measured_benefit_high,neighbour_loss,document\n"));
+                             "measured_benefit_high,neighbour_loss,experts_per_rank,epilogue,imbalance,document\n"));
   EXPECT_THAT(csv, HasSubstr(",91.5,121.5,0.25,0.125,0.375,,"));
   EXPECT_THAT(csv, HasSubstr(",interpolated,,,,,,,")); // no race measured the other
   EXPECT_THAT(written("markdown", {raced}), HasSubstr("| 91.5 | 121.5 | 0.25 | 0.125 | 0.375 |"));

@@ -1,4 +1,6 @@
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cmath>
 #include <iostream>
 #include <memory>
 #include <numeric>
@@ -205,24 +207,23 @@ Result<planner::Plan> PlanCommand::plan_here(const store::PlanRequest& request, 
 
 Result<planner::Plan> PlanCommand::plan_balanced(const store::PlanRequest& request,
                                                  const std::optional<planner::CostModel>& model) const {
-  const auto& counts = request.options.counts;
-  const std::int64_t step = planner::m_step(request.op);
   store::PlanRequest balanced = request;
-  balanced.options.counts.clear();
-  const auto mean = std::reduce(counts.begin(), counts.end(), std::int64_t{0}) / request.op.world_size;
-  balanced.op.m = planner::ceil_div(mean, step) * step;
+  planner::RowCounts& counts = balanced.options.counts;
+  const auto all = std::reduce(counts.begin(), counts.end(), std::int64_t{0});
+  std::ranges::fill(counts, planner::ceil_div(all, std::ssize(counts)));
   About about;
   return plan(balanced, model, about);
 }
 
 std::vector<std::string> PlanCommand::skew_notes(const planner::Plan& found, const store::PlanRequest& request,
                                                  const std::optional<planner::CostModel>& model) const {
-  if (is_anchored) return {}; // the machine would be timed for another m
+  if (is_anchored) return {}; // the machine would be timed once more
   const auto balanced = plan_balanced(request, model);
   if (!balanced || !(balanced.value().makespan.us > 0)) return {};
-  return {"skew: with all experts alike it takes " + time_text(balanced.value().makespan.us) + ", so an imbalance of " +
-          number_text(planner::imbalance_of(found.op, found.counts), 3) + " costs " +
-          percent_text(found.makespan.us / balanced.value().makespan.us - 1)};
+  const double cost = found.makespan.us / balanced.value().makespan.us - 1;
+  return {"skew: as many rows, spread evenly over all pairs of ranks, take " + time_text(balanced.value().makespan.us) +
+          "; these, whose busiest rank multiplies " + number_text(planner::imbalance_of(found.op, found.counts), 3) +
+          " times the mean, take " + percent_text(std::abs(cost)) + (cost < 0 ? " less" : " more")};
 }
 
 /// What the published recipe would cut, beside what was chosen.
@@ -321,6 +322,9 @@ std::string PlanCommand::next_step(const planner::Plan& plan, bool is_tuned) con
            std::to_string(std::accumulate(blocks.begin(), blocks.end(), std::int64_t{0})) + " plans that";
   }
   if (is_elsewhere()) return "--verbose shows the timeline and the runners-up, --out keeps the plan";
+  if (!plan.counts.empty())
+    return std::string("--out keeps the plan, and mc2 run --plan PLAN") +
+           (plan.op.experts_per_rank > 1 ? " --counts FILE" : "") + " checks and times it with these counts";
   if (is_tuned || plan.validation) return "mc2 run checks and times it; --verbose shows more";
   return "mc2 tune races it on this machine; --verbose shows why it was chosen";
 }

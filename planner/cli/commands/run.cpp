@@ -60,7 +60,7 @@ struct RunCommand {
   [[nodiscard]] store::Measurement measurement_of(const profiler::Contender& raced, const planner::Plan& plan,
                                                   store::Layers& layers) const;
   [[nodiscard]] Result<void> check_runs_here(const planner::Plan& plan, const planner::Fingerprint& here) const;
-  [[nodiscard]] Result<ExitCode> run() const;
+  [[nodiscard]] Result<ExitCode> run();
   [[nodiscard]] Result<ExitCode> measure(embed::Workbench& bench, const planner::Plan& plan,
                                          store::Layers* layers) const;
 };
@@ -134,7 +134,6 @@ planner::Plan RunCommand::with_counts(planner::Plan plan, store::Layers* layers)
     predicted.value().reason = "the plan's blocks, foretold for the rows that are exchanged now";
     return std::move(predicted).value();
   }
-  if (plan.counts.empty()) return plan;
   return planner::unpredicted_plan(plan.op, plan.fingerprint, plan.variant, plan.cut, plan.schedule).value();
 }
 
@@ -174,8 +173,8 @@ Result<ExitCode> RunCommand::measure(embed::Workbench& bench, const planner::Pla
   const executor::RunRecord& record = ready->run(executor::RunMode::Fused);
   if (!counts.rows.empty())
     std::cerr << "mc2: note: " << counts.total() << " of at most " << plan.op.m * plan.op.world_size
-              << " rows were exchanged; " << (plan.counts.empty() ? "predictions are of the most, and " : "")
-              << "the measurement was not kept\n";
+              << " rows were exchanged" << (counts_file.empty() ? ", as the plan says; " : "; ")
+              << (plan.makespan.us > 0 ? "" : "nothing is predicted of them, and ") << "the measurement was not kept\n";
   else if (plan.makespan.us > 0 && layers != nullptr) // a measurement is kept beside its prediction
     if (auto kept = layers->writable().add_measurement(
             bench.fingerprint(), measurement_of(raced.value().contenders.front(), plan, *layers), utc_now());
@@ -220,9 +219,12 @@ Result<void> RunCommand::check_runs_here(const planner::Plan& plan, const planne
   return {};
 }
 
-Result<ExitCode> RunCommand::run() const {
+Result<ExitCode> RunCommand::run() {
   MC2_ASSIGN(const auto backend, machine.find());
   MC2_ASSIGN(const auto named, named_plan());
+  if (named && counts_file.empty()) {
+    MC2_ASSIGN(counts, counts_of(*named));
+  }
   const int ranks = named ? named->op.world_size : op.ranks;
   MC2_ASSIGN(const auto options, machine.communicator_options(ranks));
   std::vector<planner::Variant> variants;

@@ -76,6 +76,18 @@ Result<void> ExchangeCounts::complete(OpOptions& op) const {
   return {};
 }
 
+Result<ExchangeCounts> counts_of(const planner::Plan& plan) {
+  ExchangeCounts counts{plan.op.world_size, plan.op.experts_per_rank, {}};
+  if (plan.counts.empty()) return counts;
+  if (counts.experts_per_rank > 1)
+    return Error{
+        ErrorCode::InvalidSpec, "--counts",
+        "are missing; the plan was made for certain counts of rows, and does not say how many of them each of " +
+            std::to_string(counts.experts_per_rank) + " experts of a rank has; pass them as mc2 run --counts FILE"};
+  counts.rows = plan.counts;
+  return counts;
+}
+
 Result<ExchangeCounts> read_counts(const std::filesystem::path& path) {
   MC2_ASSIGN(const auto content, read_file(path));
   ExchangeCounts counts;

@@ -36,4 +36,8 @@ inline constexpr const char* kCountsHelp =
 /// length that is no multiple of the number of lines, counts that m would be too large for, and no row at all.
 [[nodiscard]] Result<ExchangeCounts> read_counts(const std::filesystem::path& path);
 
+/// Those that a plan was made for; empty for one of full pairs. Errors: InvalidSpec where ranks have several experts,
+/// for each of which it does not say them.
+[[nodiscard]] Result<ExchangeCounts> counts_of(const planner::Plan& plan);
+
 } // namespace mc2::cli

@@ -140,6 +140,8 @@ Result<std::vector<ComparedRow>> compare_models(const planner::CostModel& a, con
 
 Result<std::vector<ComparedRow>> compare_plans(const planner::Plan& a, const planner::Plan& b) {
   if (a.op != b.op) return Error{ErrorCode::InvalidSpec, "B", "is of " + b.op.text() + ", and A of " + a.op.text()};
+  if (a.counts != b.counts)
+    return Error{ErrorCode::InvalidSpec, "B", "is for other counts of rows than A; compare plans for the same ones"};
   std::vector<ComparedRow> rows;
   if (a.makespan.us > 0 && b.makespan.us > 0)
     rows.push_back(compared_row("predicted, " + a.cut.text() + " and " + b.cut.text(), predicted(a.makespan),

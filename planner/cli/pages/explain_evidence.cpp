@@ -73,6 +73,7 @@ void look_up(Evidence& evidence, const planner::Plan& plan, store::Layers& layer
   }
   auto measurements = layers.writable().list_measurements(plan.op, plan.fingerprint);
   if (!measurements || !plan.overlaps()) return; // what raced uncut overlapped
+  if (!plan.counts.empty()) return;              // kept ones are of full pairs
   for (auto& measurement : measurements.value())
     if (measurement.cut == plan.cut && measurement.variant == plan.variant) evidence.measurement = measurement;
 }

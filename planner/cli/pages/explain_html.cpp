@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "mc2/planner/text.hpp"
+#include "mc2/render/answer.hpp"
 #include "mc2/render/timeline_chart.hpp"
 #include "pages/explain_charts.hpp"
 #include "pages/explain_page.hpp"
@@ -140,7 +141,7 @@ void notes_section(Markup& out, const Explanation& explanation, const Evidence& 
 
 std::string explain_html(const Explanation& explanation, const Evidence& evidence) {
   const planner::Plan& plan = explanation.plan;
-  Markup out = html_report(plan.op.text(), plan.fingerprint);
+  Markup out = html_report(render::question_text(plan), plan.fingerprint);
   cards(out, explanation, evidence);
   facts_table(out, summary_facts(explanation, evidence));
   timeline_section(out, explanation);

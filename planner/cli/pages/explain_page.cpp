@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "mc2/planner/text.hpp"
+#include "mc2/render/answer.hpp"
 #include "mc2/render/markup.hpp"
 #include "mc2/render/plan_page.hpp"
 #include "mc2/render/text.hpp"
@@ -133,7 +134,8 @@ std::string indented(const std::string& text, int width) {
 }
 
 std::string title_text(const planner::Plan& plan, bool color) {
-  return heading(plan.op.text().c_str(), color).substr(1) + clipped(plan.fingerprint.label(), kMaxText) + "\n\n";
+  return heading(render::question_text(plan).c_str(), color).substr(1) + clipped(plan.fingerprint.label(), kMaxText) +
+         "\n\n";
 }
 
 /// Of the facts, those that a screen shows.

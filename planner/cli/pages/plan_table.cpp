@@ -86,7 +86,11 @@ constexpr std::array kColumns{
     Column{"source", false, [](const PlanRow& row) { return std::string(row.source); }},
     Column{"refusal", false,
            [](const PlanRow& row) { return row.plan ? "" : std::string(to_string(row.plan.error().code)); }},
-    Column{"reason", false, reason}};
+    Column{"reason", false, reason},
+    Column{"experts_per_rank", true, [](const PlanRow& row) { // one goes without saying
+             return row.op && row.op.value().experts_per_rank > 1 ? std::to_string(row.op.value().experts_per_rank)
+                                                                  : "";
+           }}};
 
 std::string json_text(const std::string& value) {
   return nlohmann::json(value).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);

@@ -6,6 +6,7 @@
 
 #include "mc2/planner/text.hpp"
 #include "mc2/planner/units.hpp"
+#include "mc2/render/answer.hpp"
 #include "mc2/store/codec.hpp"
 #include "pages/render.hpp"
 
@@ -103,7 +104,7 @@ std::string race_table(const profiler::Race& race, const std::vector<planner::Pl
 std::string run_page(const planner::Plan& plan, const profiler::Race& race, const executor::Verification& verification,
                      const executor::RunRecord& record, const planner::Fingerprint& here, int width, bool color) {
   const planner::Lane first_lane = planner::traits_of(plan.op.kind).first_lane;
-  std::string page = plan.op.text() + "\n" + here.label() + "\n";
+  std::string page = render::question_text(plan) + "\n" + here.label() + "\n";
   if (!(plan.fingerprint == here)) page += "plan made on " + plan.fingerprint.label() + "\n";
   page += "\n";
   const auto hung = [width](const std::string& start, const std::string& text) {

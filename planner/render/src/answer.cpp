@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "mc2/planner/op_spec.hpp"
+#include "mc2/planner/routing.hpp"
 #include "mc2/planner/text.hpp"
 #include "mc2/render/text.hpp"
 
@@ -86,8 +87,13 @@ std::string field(const char* label, const std::string& text, int width) {
 
 } // namespace
 
+std::string question_text(const planner::Plan& plan) {
+  if (plan.counts.empty()) return plan.op.text();
+  return plan.op.text() + ", counts of imbalance " + number_text(planner::imbalance_of(plan.op, plan.counts), 3);
+}
+
 std::string answer(const planner::Plan& plan, const std::string& next, int width) {
-  return plan.op.text() + "\n" + plan.fingerprint.label() + "\n" + field("blocks", blocks_text(plan), width) +
+  return question_text(plan) + "\n" + plan.fingerprint.label() + "\n" + field("blocks", blocks_text(plan), width) +
          field("benefit", benefit_text(plan), width) + field("time", time_line(plan), width) +
          field("sure", sure_text(plan), width) + field("next", next, width);
 }

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "mc2/planner/text.hpp"
+#include "mc2/render/answer.hpp"
 #include "mc2/render/text.hpp"
 
 namespace mc2::render {
@@ -170,7 +171,7 @@ std::string draw_timeline(const planner::Timeline& timeline, planner::Lane first
 }
 
 std::string plan_page(const planner::Plan& plan, int width, bool color) {
-  std::string page = bold(plan.op.text(), color) + "\n" + plan.fingerprint.label() + "\n\n";
+  std::string page = bold(question_text(plan), color) + "\n" + plan.fingerprint.label() + "\n\n";
   page += summary_fields(plan, width) + "\n";
   if (plan.has_timeline())
     page += draw_timeline(plan.timeline, planner::traits_of(plan.op.kind).first_lane, width, color) + "\n";

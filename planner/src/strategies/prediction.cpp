@@ -318,6 +318,11 @@ Estimate judged_estimate(const Problem& problem, const VariantCost& cost, const 
   if (cost.local_compute) {
     const auto rows = static_cast<double>(problem.rows);
     judge_lane(estimate, *cost.local_compute, "local compute", rows, rows);
+  } else if (compute.largest == 0 && communication.largest == 0) { // all rows stay on their ranks
+    double most = 1;
+    for (int rank = 0; problem.routed && rank < problem.routed->rank_count(); ++rank)
+      most = std::max(most, problem.routed->local_rows(rank));
+    judge_lane(estimate, cost.compute.curve, "compute", most, most);
   }
   return estimate;
 }

@@ -9,6 +9,7 @@
 #include "json_parse.hpp"
 #include "mc2/planner/cutting.hpp"
 #include "mc2/planner/op_spec.hpp"
+#include "mc2/planner/routing.hpp"
 #include "mc2/planner/text.hpp"
 #include "mc2/store/codec.hpp"
 #include "mc2/store/text.hpp"
@@ -55,8 +56,14 @@ constexpr std::array kColumns{
     TableColumn{"measured_benefit", measured_cell<&planner::Validation::benefit>},
     TableColumn{"measured_benefit_low", measured_cell<&planner::Validation::benefit_low>},
     TableColumn{"measured_benefit_high", measured_cell<&planner::Validation::benefit_high>},
-    TableColumn{"neighbour_loss", [](const ExportItem& item) {
-                  return item.neighbour_loss ? number_cell(*item.neighbour_loss) : std::string();
+    TableColumn{
+        "neighbour_loss",
+        [](const ExportItem& item) { return item.neighbour_loss ? number_cell(*item.neighbour_loss) : std::string(); }},
+    TableColumn{"experts_per_rank",
+                [](const ExportItem& item) { return std::to_string(item.plan.op.experts_per_rank); }},
+    TableColumn{"epilogue", [](const ExportItem& item) { return std::string(to_string(item.plan.op.epilogue)); }},
+    TableColumn{"imbalance", [](const ExportItem& item) {
+                  return number_cell(planner::imbalance_of(item.plan.op, item.plan.counts));
                 }}};
 
 struct RangeColumn {

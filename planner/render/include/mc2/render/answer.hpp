@@ -13,6 +13,9 @@ namespace mc2::render {
 /// when empty).
 [[nodiscard]] std::string answer(const planner::Plan& plan, const std::string& next, int width);
 
+/// The plan's operator, and how uneven the counts of rows are that it is for.
+[[nodiscard]] std::string question_text(const planner::Plan& plan);
+
 } // namespace mc2::render
 
 #pragma GCC visibility pop
