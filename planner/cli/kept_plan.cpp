@@ -101,11 +101,18 @@ void tell_where_from(const finder::FoundPlan& found, bool asked_service) {
               << "; intervals are wider, mc2 profile measures it\n";
 }
 
+/// The same blocks may overlap by themselves, or be run one lane after the other.
+std::string best_text(const store::Staleness& stale, const planner::Plan& plan) {
+  if (stale.best_blocks == plan.cut.text() && stale.best_variant == plan.variant.text())
+    return plan.overlaps() ? "without overlap" : "as one block that overlaps by itself";
+  return "than " + stale.best_blocks + " with " + stale.best_variant;
+}
+
 void tell_staleness(const finder::FoundPlan& found) {
   if (const auto& stale = found.staleness)
     std::cerr << "mc2: note: the " << (found.origin == finder::Origin::Service ? "service's" : "kept")
-              << " plan is stale " << stale->why << "; so it is predicted " << percent_text(stale->loss)
-              << " slower than " << stale->best_blocks << " with " << stale->best_variant << "; run mc2 tune again\n";
+              << " plan is stale " << stale->why << "; so it is predicted " << percent_text(stale->loss) << " slower "
+              << best_text(*stale, found.stored.plan) << "; run mc2 tune again\n";
 }
 
 } // namespace

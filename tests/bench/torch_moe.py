@@ -145,7 +145,7 @@ def broken_promises():
     with torch.no_grad():
         expected, chosen = layer.promised(), layer.chosen
         x, weights = layer.x, layer.weights
-        for wrong in (torch.full_like(chosen, -3), torch.full_like(chosen, 4 * dist.get_world_size()), chosen.repeat(5, 1)):
+        for wrong in (torch.full_like(chosen, -3), torch.full_like(chosen, 4 * dist.get_world_size()), chosen.repeat(2 * dist.get_world_size(), 1)):
             if dist.get_rank() == 1:
                 layer.chosen, more = wrong, len(wrong) // len(chosen)
                 layer.x, layer.weights = x.repeat(more, 1), weights.repeat(more, 1)

@@ -93,6 +93,10 @@ class CountsTest(ProgramTest):
         full = self.directory / "full.json"
         self.succeed("plan", *asked, "--m", 120, "--align", 8, "--out", full)
         self.refuse(USAGE, ["compare", full, file], "B: is for other counts of rows than A")
+        self.file.write_text("40,40,40\n40,40,40\n40,40,40\n")
+        self.succeed("plan", *asked, "--counts", self.file, "--align", 8, "--out", self.directory / "all.json")
+        self.succeed("compare", full, self.directory / "all.json")
+        self.file.write_text(COUNTS)
         exported = json.loads(self.succeed("db", "export", "--store", self.store))
         exported["plans"] = [{**exported["plans"][0], "document": counted}]
         (self.directory / "export.json").write_text(json.dumps(exported))
@@ -120,6 +124,8 @@ class CountsTest(ProgramTest):
         self.refuse(USAGE, ["run", "--plan", file, *MACHINE, "--store", self.store], "--counts: are missing; ", "each of 2 experts")
         ran = self.complete("run", "--plan", file, "--counts", self.file, *MACHINE, "--store", self.store, *FEW_PAIRS)
         self.assertIn("36 of at most 288 rows", ran.stderr)
+        page = self.succeed("plan", *asked, "--m", 96, "--experts-per-rank", 2, "--imbalance", 2, "--align", 8)
+        self.assertIn("running it takes a file of counts for each expert", program.unwrapped(page))
 
     def test_ranges_without_an_m_are_told_of_the_next(self):
         asked = ["plan", "--op", "all_to_all_matmul", *SHAPE, *MACHINE, "--store", self.store]

@@ -52,6 +52,17 @@ template <typename Element>
   for (std::int64_t i = 0; i < columns; ++i) store(load(row[i]) * factor * load(weight[i]), normed[i]);
 }
 
+// Of this source alone: GCC shows clones of others' functions to whoever links, hidden or not.
+MC2_EVERY_VECTOR_WIDTH void scale_widest(const float* row, std::int64_t columns, const float* weight, float factor,
+                                         float* normed) noexcept {
+  scale(row, columns, weight, factor, normed);
+}
+
+MC2_EVERY_VECTOR_WIDTH void scale_widest(const Bf16* row, std::int64_t columns, const Bf16* weight, float factor,
+                                         Bf16* normed) noexcept {
+  scale(row, columns, weight, factor, normed);
+}
+
 template <typename Element>
 void norm_rows(const std::byte* rows, std::int64_t row_count, std::int64_t columns, const NormTarget& target) noexcept {
   const auto* row = reinterpret_cast<const Element*>(rows);
@@ -74,14 +85,12 @@ float norm_factor(float square_sum, std::int64_t columns, float epsilon) noexcep
   return 1.0F / std::sqrt(square_sum / static_cast<float>(columns) + epsilon);
 }
 
-MC2_EVERY_VECTOR_WIDTH void scale_row(const float* row, std::int64_t columns, const float* weight, float factor,
-                                      float* normed) noexcept {
-  scale(row, columns, weight, factor, normed);
+void scale_row(const float* row, std::int64_t columns, const float* weight, float factor, float* normed) noexcept {
+  scale_widest(row, columns, weight, factor, normed);
 }
 
-MC2_EVERY_VECTOR_WIDTH void scale_row(const Bf16* row, std::int64_t columns, const Bf16* weight, float factor,
-                                      Bf16* normed) noexcept {
-  scale(row, columns, weight, factor, normed);
+void scale_row(const Bf16* row, std::int64_t columns, const Bf16* weight, float factor, Bf16* normed) noexcept {
+  scale_widest(row, columns, weight, factor, normed);
 }
 
 void rms_norm(planner::DType dtype, const std::byte* rows, std::int64_t row_count, std::int64_t columns,

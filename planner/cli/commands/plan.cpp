@@ -209,8 +209,12 @@ Result<planner::Plan> PlanCommand::plan_balanced(const store::PlanRequest& reque
                                                  const std::optional<planner::CostModel>& model) const {
   store::PlanRequest balanced = request;
   planner::RowCounts& counts = balanced.options.counts;
-  const auto all = std::reduce(counts.begin(), counts.end(), std::int64_t{0});
-  std::ranges::fill(counts, planner::ceil_div(all, std::ssize(counts)));
+  const auto all = std::reduce(counts.begin(), counts.end(), std::int64_t{0}), pairs = std::ssize(counts);
+  const std::int64_t ranks = request.op.world_size;
+  for (std::int64_t i = 0; i < pairs; ++i) { // what is left over along diagonals, so that ranks stay alike
+    const std::int64_t from = i % ranks, to = (from + i / ranks) % ranks;
+    counts[static_cast<std::size_t>(from * ranks + to)] = all / pairs + (i < all % pairs ? 1 : 0);
+  }
   About about;
   return plan(balanced, model, about);
 }
@@ -323,8 +327,10 @@ std::string PlanCommand::next_step(const planner::Plan& plan, bool is_tuned) con
   }
   if (is_elsewhere()) return "--verbose shows the timeline and the runners-up, --out keeps the plan";
   if (!plan.counts.empty())
-    return std::string("--out keeps the plan, and mc2 run --plan PLAN") +
-           (plan.op.experts_per_rank > 1 ? " --counts FILE" : "") + " checks and times it with these counts";
+    return plan.op.experts_per_rank > 1 && counts_file.empty()
+               ? std::string("--out keeps the plan; running it takes a file of counts for each expert (--counts)")
+               : std::string("--out keeps the plan, and mc2 run --plan PLAN") +
+                     (plan.op.experts_per_rank > 1 ? " --counts FILE" : "") + " checks and times it with these counts";
   if (is_tuned || plan.validation) return "mc2 run checks and times it; --verbose shows more";
   return "mc2 tune races it on this machine; --verbose shows why it was chosen";
 }

@@ -51,7 +51,7 @@ struct RunCommand {
   [[nodiscard]] Result<store::Layers> open_asked(const planner::Fingerprint& here) const;
   [[nodiscard]] Error with_advice_on_counts(const Error& missing) const;
   /// The plan with what is predicted of it for the counts, where its model is at hand. A prediction for other counts
-  /// goes; that for full pairs, which is the most, stays.
+  /// goes.
   [[nodiscard]] planner::Plan with_counts(planner::Plan plan, store::Layers* layers) const;
   /// Errors: as finder::find_model and finder::with_prediction.
   [[nodiscard]] Result<planner::Plan> predict_for(const planner::RowCounts& wanted, const planner::Plan& plan,
@@ -134,7 +134,10 @@ planner::Plan RunCommand::with_counts(planner::Plan plan, store::Layers* layers)
     predicted.value().reason = "the plan's blocks, foretold for the rows that are exchanged now";
     return std::move(predicted).value();
   }
-  return planner::unpredicted_plan(plan.op, plan.fingerprint, plan.variant, plan.cut, plan.schedule).value();
+  auto unpredicted =
+      planner::unpredicted_plan(plan.op, plan.fingerprint, plan.variant, plan.cut, plan.schedule).value();
+  unpredicted.counts = wanted;
+  return unpredicted;
 }
 
 Result<planner::Plan> RunCommand::predict_for(const planner::RowCounts& wanted, const planner::Plan& plan,

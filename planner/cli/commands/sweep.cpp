@@ -202,7 +202,8 @@ Command add_sweep(CLI::App& app) {
   auto command = std::make_shared<SweepCommand>();
   auto* sub = app.add_subcommand("sweep", "a table of plans: layers x kinds x ranks x m");
   sub->add_option("--shapes", command->shapes_file,
-                  std::string("CSV of layers: ") + kLayerColumns + " (default: published LLMs, data/llm/)");
+                  std::string("CSV of layers: ") + kLayerColumns +
+                      ", and experts,experts_per_token (default: published LLMs, data/llm/)");
   sub->add_option("--models", command->models, "only the layers of these models")->delimiter(',');
   sub->add_option("--m", command->all_m, "rows (tokens), as numbers and first:last:step")->capture_default_str();
   sub->add_option("--ranks", command->ranks, "ranks, as numbers and first:last:step")->capture_default_str();

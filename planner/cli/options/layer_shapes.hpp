@@ -11,7 +11,7 @@ namespace mc2::cli {
 using planner::LayerShape;
 
 /// As help texts name the columns, but for those of experts: one line of a screen.
-inline constexpr const char* kLayerColumns = "model,layer,parallel,n,k[,units,dtype,count,experts,experts_per_token]";
+inline constexpr const char* kLayerColumns = "model,layer,parallel,n,k[,units,dtype,count]";
 
 /// Reads named layers: CSV with columns model, layer, parallel (row, column, dispatch or combine), n, k and
 /// optionally units (default: the divided axis; none for dispatch and combine), dtype (default bf16), count (how

@@ -138,9 +138,19 @@ Result<std::vector<ComparedRow>> compare_models(const planner::CostModel& a, con
   return Error{ErrorCode::NotFound, "B", "shares no variant and size with A: " + a.op.text() + " and " + b.op.text()};
 }
 
+namespace {
+
+/// None of a plan whose pairs are all full.
+planner::RowCounts unequal_counts(const planner::Plan& plan) {
+  const auto is_full = [&](std::int64_t count) { return count == plan.op.m / plan.op.world_size; };
+  return std::ranges::all_of(plan.counts, is_full) ? planner::RowCounts() : plan.counts;
+}
+
+} // namespace
+
 Result<std::vector<ComparedRow>> compare_plans(const planner::Plan& a, const planner::Plan& b) {
   if (a.op != b.op) return Error{ErrorCode::InvalidSpec, "B", "is of " + b.op.text() + ", and A of " + a.op.text()};
-  if (a.counts != b.counts)
+  if (unequal_counts(a) != unequal_counts(b))
     return Error{ErrorCode::InvalidSpec, "B", "is for other counts of rows than A; compare plans for the same ones"};
   std::vector<ComparedRow> rows;
   if (a.makespan.us > 0 && b.makespan.us > 0)

@@ -256,10 +256,7 @@ std::optional<store::Staleness> staleness_of(const Kept& kept, const planner::Pl
   if (!best || !still) return std::nullopt;
   const double loss = still.value().makespan.us / best.value().makespan.us - 1;
   if (!(loss > kStaleLoss) || !std::isfinite(loss)) return std::nullopt;
-  const planner::Plan& named = best.value();
-  const std::string blocks =
-      named.is_cut() || !named.overlaps() ? named.cut.text() : "one block that overlaps by itself";
-  return store::Staleness{loss, blocks, named.variant.text(), level_text(found.value().level)};
+  return store::Staleness{loss, best.value().cut.text(), best.value().variant.text(), level_text(found.value().level)};
 }
 
 } // namespace mc2::finder

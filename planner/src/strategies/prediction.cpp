@@ -273,37 +273,47 @@ void judge_lane(Estimate& estimate, const CostCurve& curve, const char* lane, do
 /// Lengths at which a lane's curve is read, without those that take a small part of its time.
 struct ReadLengths {
   double smallest = std::numeric_limits<double>::infinity(), largest = 0;
-  void add(double rows, double all_rows) {
-    constexpr double kSmallPart = 0.02;
-    if (rows == 0 || rows < kSmallPart * all_rows) return;
+  void add(double rows, double least_rows) {
+    if (rows == 0 || rows < least_rows) return;
     smallest = std::min(smallest, rows);
     largest = std::max(largest, rows);
   }
 };
 
-/// Of the compute and the communication lane.
-std::pair<ReadLengths, ReadLengths> read_lengths(const Problem& problem, const Cut& cut) {
-  ReadLengths compute, communication;
+/// Of the compute and the communication lane, by rows of the ranks in the blocks.
+std::pair<ReadLengths, ReadLengths> routed_lengths(const RoutedRows& routed, const Cut& cut) {
+  constexpr double kSmallPart = 0.02;
+  std::vector<double> computed, exchanged;
   std::int64_t first = 0;
-  double most_computed = 0, most_exchanged = 0; // by one rank
-  const double all_sent = problem.routed ? problem.routed->most_sent_rows(0, problem.rows) : 0;
-  for (int rank = 0; problem.routed && rank < problem.routed->rank_count(); ++rank) {
-    most_computed = std::max(most_computed, problem.routed->compute_rows(rank, 0, problem.rows));
-    most_exchanged = std::max(most_exchanged, problem.routed->exchange_rows(rank, 0, problem.rows, all_sent));
-  }
   for (const std::int64_t length : cut.block_rows) {
-    const double most_sent = problem.routed ? problem.routed->most_sent_rows(first, length) : 0;
-    for (int rank = 0; problem.routed && rank < problem.routed->rank_count(); ++rank) {
-      compute.add(problem.routed->compute_rows(rank, first, length), most_computed);
-      communication.add(problem.routed->exchange_rows(rank, first, length, most_sent), most_exchanged);
-    }
-    if (!problem.routed) {
-      compute.add(static_cast<double>(length), 0);
-      communication.add(static_cast<double>(length), 0);
+    const double most_sent = routed.most_sent_rows(first, length);
+    for (int rank = 0; rank < routed.rank_count(); ++rank) {
+      computed.push_back(routed.compute_rows(rank, first, length));
+      exchanged.push_back(routed.exchange_rows(rank, first, length, most_sent));
     }
     first += length;
   }
-  return {compute, communication};
+  const double all_sent = routed.most_sent_rows(0, first);
+  double all_computed = 0, all_exchanged = 0; // by one rank
+  for (int rank = 0; rank < routed.rank_count(); ++rank) {
+    all_computed = std::max(all_computed, routed.compute_rows(rank, 0, first));
+    all_exchanged = std::max(all_exchanged, routed.exchange_rows(rank, 0, first, all_sent));
+  }
+  const auto read = [](const std::vector<double>& rows, double all) {
+    const double least = std::min(kSmallPart * all, *std::ranges::max_element(rows));
+    ReadLengths lengths;
+    for (const double of_block : rows) lengths.add(of_block, least);
+    return lengths;
+  };
+  return {read(computed, all_computed), read(exchanged, all_exchanged)};
+}
+
+/// Of the compute and the communication lane.
+std::pair<ReadLengths, ReadLengths> read_lengths(const Problem& problem, const Cut& cut) {
+  if (problem.routed) return routed_lengths(*problem.routed, cut);
+  ReadLengths lengths;
+  for (const std::int64_t length : cut.block_rows) lengths.add(static_cast<double>(length), 0);
+  return {lengths, lengths};
 }
 
 Estimate judged_estimate(const Problem& problem, const VariantCost& cost, const Cut& cut) {

@@ -28,7 +28,24 @@ def _all_gather(group: Group, out: torch.Tensor, given: torch.Tensor, is_async: 
     """out [ranks, ...] of given [...]."""
     if _is_native(group, given):
         return dist.all_gather_into_tensor(out, given, group=group.handle, async_op=is_async)
+    if out.is_inference():
+        gather = _CopiedGather(group, out, given)
+        return gather if is_async else gather.wait()
     return dist.all_gather(list(out.unbind(0)), given, group=group.handle, async_op=is_async)
+
+
+class _CopiedGather:
+    """Into a tensor of inference mode, which gloo's threads must not write."""
+
+    def __init__(self, group: Group, out: torch.Tensor, given: torch.Tensor) -> None:
+        self._out = out
+        with torch.inference_mode(False):
+            self._gathered = torch.empty(out.shape, dtype=out.dtype, device=out.device)
+        self._work = dist.all_gather(list(self._gathered.unbind(0)), given, group=group.handle, async_op=True)
+
+    def wait(self) -> None:
+        self._work.wait()
+        self._out.copy_(self._gathered)
 
 
 class _SummedExchange:

@@ -308,6 +308,9 @@ def _find(problem: Problem, calls: Calls = EAGER) -> _core.FoundPlan:
         native = _found_natively(problem, kept, calls)
         if native is None:
             missing = f"store {settings.store}: there is none; " if settings.store and kept is None else ""
+            fault = "" if is_cut_by_rows(problem) else _native.fault(problem)
+            if fault:  # nothing else runs it
+                raise Error(error.code, "plan", f"{problem.m} rows are too few to cut, and mc2's own backend does not run: {fault}") from error
             raise Error(error.code, "plan", f"{missing}{error}; mc2.torch.tune() measures this shape") from error
         return native
     return _or_natively(problem, found, kept, calls)

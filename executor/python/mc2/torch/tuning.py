@@ -322,6 +322,8 @@ def _fastest(calls: _Calls, candidates: list[_Candidate], uncut: Plan, how: _gro
     """The candidate that beats the unfused calls beyond noise and does not lose to them back to back, where launches
     count; uncut where there is none. The same on all ranks. Collective."""
     problem, unfused_call = calls.problem, calls.unfused
+    if not candidates:
+        return uncut.because("nothing else runs it here").with_fingerprint(problem.fingerprint(how))
     clocks = [Clock(problem.group, problem.device)]
     if how == _groups.CAPTURED:
         may_capture_theirs = _symmetric.may_be_captured()
@@ -388,7 +390,7 @@ def _nothing(calls: _Calls) -> _Found:
 class _Chosen(typing.NamedTuple):
     eager: Plan
     captured: Plan
-    native: _native.Found | None  # what was tuned on mc2's own backend, if it is one of them
+    native: _native.Found | None  # what was tuned on mc2's own backend
 
 
 def _choose(calls: _Calls, found: _Found, race_rounds: int) -> _Chosen:
@@ -405,7 +407,7 @@ def _choose(calls: _Calls, found: _Found, race_rounds: int) -> _Chosen:
         uncut = _core.predict(calls.op, found.model, uncut.blocks)
     eager, in_graphs = (_fastest(calls, candidates, uncut, how, race_rounds) for how in (_groups.EAGER, _groups.CAPTURED))
     _native.release_others(problem, [eager, in_graphs])
-    return _Chosen(eager, in_graphs, natively if any(_plans.is_native(problem, plan) for plan in (eager, in_graphs)) else None)
+    return _Chosen(eager, in_graphs, natively)
 
 
 def _of_native(calls: _Calls, race_rounds: int) -> _native.Found | None:
@@ -460,13 +462,15 @@ def tune_seen(seconds: float, group: typing.Any = None) -> list[Tuned]:
 
 def _try_keep(path: str, found: _Found, winners: list[Plan], natively: _native.Found | None) -> None:
     """A store that cannot be written loses what other processes would gain, not this one: the other ranks know nothing of it."""
-    if found.keep is None and (natively is None or natively.keep is None):
+    keep_native = natively.keep if natively is not None else None
+    if found.keep is None and keep_native is None:
         return
     try:
         with _core.Store(path) as store:
             if found.keep is not None:
                 found.keep(store, winners)
-            if natively is not None and natively.keep is not None:
-                natively.keep(store, [natively.plan])
+            native = [natively.plan] if natively is not None and any(plan.variant == natively.plan.variant for plan in winners) else []
+            if keep_native is not None and (native or found.keep is None):
+                keep_native(store, native if found.keep is not None else [*winners, *native])
     except (Error, NativeError) as error:
         warn("store", f"what was tuned is kept in this process only: {error}")

@@ -16,7 +16,7 @@ namespace {
 
 /// What a row decides; all else follows from it.
 constexpr std::array<std::string_view, 7> kNeeded{"kind", "m", "n", "k", "dtype", "ranks", "blocks"};
-constexpr std::string_view kVariant = "variant";
+constexpr std::string_view kVariant = "variant", kExperts = "experts_per_rank", kEpilogue = "epilogue"; ///< if said
 constexpr std::string_view kLoss = "neighbour_loss"; ///< of the row, not of its plan
 
 Error malformed(std::string_view column, std::string message) {
@@ -31,7 +31,8 @@ std::optional<Number> number_in(std::string_view text) {
 }
 
 bool is_decision(std::string_view column) {
-  return column == kVariant || std::ranges::find(kNeeded, column) != kNeeded.end();
+  return column == kVariant || column == kExperts || column == kEpilogue ||
+         std::ranges::find(kNeeded, column) != kNeeded.end();
 }
 
 constexpr std::string_view kUncut = "uncut";
@@ -67,8 +68,8 @@ Result<std::string> changes_in(const TableRow& row, const std::vector<TableColum
     const std::string change =
         std::string(column.name) + " is " + one_line(cell->second, 64) + " where its plan has " + own;
     if (!is_decision(column.name))
-      return malformed(column.name,
-                       change + "; predictions cannot be edited, only " + list_text(kNeeded) + " and variant");
+      return malformed(column.name, change + "; predictions cannot be edited, only " + list_text(kNeeded) +
+                                        ", variant, experts_per_rank and epilogue");
     changes.push_back(change);
   }
   return list_text(changes, "; ");
@@ -98,6 +99,12 @@ class RowReader {
     MC2_ASSIGN(spec.n, number<std::int64_t>("n"));
     MC2_ASSIGN(spec.k, number<std::int64_t>("k"));
     MC2_ASSIGN(spec.world_size, number<int>("ranks"));
+    if (!text(kExperts).empty()) {
+      MC2_ASSIGN(spec.experts_per_rank, number<std::int64_t>(kExperts));
+    }
+    if (!text(kEpilogue).empty()) {
+      MC2_ASSIGN(spec.epilogue, planner::parse_epilogue(text(kEpilogue)));
+    }
     MC2_TRY(spec.validate());
     return spec;
   }
@@ -128,7 +135,8 @@ Result<planner::Plan> plan_of_row(TableRow row, const std::vector<TableColumn>& 
     MC2_ASSIGN(const auto changes, changes_in(row, columns));
     if (changes.empty()) return *row.plan;
     for (const TableColumn& column : columns) row.cells.try_emplace(column.name, column.cell({*row.plan, {}}));
-    reason = "read from an edited table: " + changes;
+    reason = "read from an edited table: " + changes +
+             (row.plan->counts.empty() ? "" : "; of full pairs, where it was for counts");
   }
   std::vector<std::string_view> missing;
   std::ranges::copy_if(kNeeded, std::back_inserter(missing),
