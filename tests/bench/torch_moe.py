@@ -2,10 +2,11 @@
 
     torchrun --nproc-per-node 2 tests/bench/torch_moe.py
 
-The latter are what programs write by hand: all_to_all_single of the rows sorted by expert, a permutation, torch._grouped_mm, the
-way back. Both are compared with each other and, on small layers, with the definition in double precision, and mc2's gradients in
-bf16 with those in f32; then they are called in turn: without gradients, with a promise of how many rows there are at most, that call
-in a CUDA graph, and with gradients. Rank 0 prints a CSV: medians in us of the slowest rank's times.
+The latter are what programs write by hand: all_to_all_single of the rows sorted by expert, a permutation,
+torch._grouped_mm, the way back. Both are compared with each other and, on small layers, with the definition in double
+precision, and mc2's gradients in bf16 with those in f32; then they are called in turn: without gradients, with a
+promise of how many rows there are at most, that call in a CUDA graph, and with gradients. Rank 0 prints a CSV: medians
+in us of the slowest rank's times.
 """
 
 import os

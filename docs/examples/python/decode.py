@@ -1,11 +1,13 @@
-"""Decodes with Llama-like blocks of random weights, tensor parallel, by torch.distributed's calls and by mc2's, and says where the time goes.
+"""Decodes with Llama-like blocks of random weights, tensor parallel, by torch.distributed's calls and by mc2's, and
+says where the time goes.
 
     torchrun --nproc-per-node 2 decode.py                  on GPUs if there are enough, in CUDA graphs
     torchrun --nproc-per-node 2 decode.py --batch 1 16 64  sequences that each step gives one token more
     python3 decode.py --width 512 --hidden 1024            two ranks on this machine's CPU, and smaller blocks
 
-A block has two all-reduces, and behind each the residual and the next norm. mc2 does all three in one call. Each program runs its steps in
-turn with the others; "no all-reduce" is the same program with wrong sums, and so what neither can be faster than.
+A block has two all-reduces, and behind each the residual and the next norm. mc2 does all three in one call. Each
+program runs its steps in turn with the others; "no all-reduce" is the same program with wrong sums, and so what neither
+can be faster than.
 """
 
 import argparse

@@ -326,11 +326,12 @@ std::string PlanCommand::next_step(const planner::Plan& plan, bool is_tuned) con
            std::to_string(std::accumulate(blocks.begin(), blocks.end(), std::int64_t{0})) + " plans that";
   }
   if (is_elsewhere()) return "--verbose shows the timeline and the runners-up, --out keeps the plan";
+  const bool names_experts = plan.op.experts_per_rank > 1; // whose rows a plan's counts do not tell apart
+  if (!plan.counts.empty() && names_experts && counts_file.empty())
+    return "--out keeps the plan; running it takes a file of counts for each expert (--counts)";
   if (!plan.counts.empty())
-    return plan.op.experts_per_rank > 1 && counts_file.empty()
-               ? std::string("--out keeps the plan; running it takes a file of counts for each expert (--counts)")
-               : std::string("--out keeps the plan, and mc2 run --plan PLAN") +
-                     (plan.op.experts_per_rank > 1 ? " --counts FILE" : "") + " checks and times it with these counts";
+    return std::string("--out keeps the plan, and mc2 run --plan PLAN") + (names_experts ? " --counts FILE" : "") +
+           " checks and times it with these counts";
   if (is_tuned || plan.validation) return "mc2 run checks and times it; --verbose shows more";
   return "mc2 tune races it on this machine; --verbose shows why it was chosen";
 }

@@ -44,6 +44,17 @@ def held(tensor: torch.Tensor) -> torch.Tensor:
     return tensor
 
 
+def everyones(group: Group, mine: torch.Tensor) -> torch.Tensor:
+    """Every rank's numbers, [ranks, count] of mine [count], which is small and of one length on all ranks. Collective."""
+    with torch.inference_mode(False):  # gloo writes no tensors of inference mode
+        rows = torch.empty((group.size, len(mine)), dtype=mine.dtype, device=mine.device)
+        if mine.is_cuda:
+            dist.all_gather_into_tensor(rows, mine, group=group.handle)
+        else:
+            dist.all_gather([held(row) for row in rows.unbind(0)], held(mine.clone()), group=group.handle)
+    return rows
+
+
 _by_name: dict[str, Group] = {}
 _by_handle: dict[typing.Any, Group] = {}
 

@@ -22,8 +22,8 @@ _faults: dict[tuple[str, torch.device], str] = {}
 
 
 class NativeExperts:
-    """Dispatch or combine of any counts of up to m / ranks rows between two ranks, which the GPU reads, by experts that one kernel multiplies.
-    Rows come from memory of its own, where other ranks reach them."""
+    """Dispatch or combine of any counts of up to m / ranks rows between two ranks, which the GPU reads, by experts that
+    one kernel multiplies. Rows come from memory of its own, where other ranks reach them."""
 
     _CTAS = 16  # of the exchange; the matmul has the other SMs
     _BLOCKS = {"all_to_all_matmul": 1, "matmul_all_to_all": 4}  # own rows hide an exchange that comes first
@@ -72,8 +72,8 @@ class NativeExperts:
         return x.new_empty(0).set_(y.untyped_storage(), 0, (row_count, y.shape[1]), (y.shape[1], 1))
 
     def run(self, w: torch.Tensor, counts: torch.Tensor, y: torch.Tensor | None = None) -> torch.Tensor:
-        """Of the rows in self.x: all self.m rows of the result, of which those behind the last have no meaning. Without y it is memory that the
-        next call writes."""
+        """Of the rows in self.x: all self.m rows of the result, of which those behind the last have no meaning. Without
+        y it is memory that the next call writes."""
         y, w = self._y if y is None else y, self._stored(w)
         self._counts.copy_(counts.flatten())
         addresses = self._addresses(w, y)
@@ -94,8 +94,8 @@ class NativeLayer:
         self, x: torch.Tensor, token: torch.Tensor, counts: torch.Tensor, w_up: torch.Tensor, w_down: torch.Tensor,
         activation: typing.Callable[[torch.Tensor], torch.Tensor],
     ) -> torch.Tensor:  # fmt: skip
-        """x[token], by expert of all ranks as counts say, through their experts and back; until the next call. It is NaN, and a later call raises
-        NativeError, where some rank's counts are illegal."""
+        """x[token], by expert of all ranks as counts say, through their experts and back; until the next call. It is
+        NaN, and a later call raises NativeError, where some rank's counts are illegal."""
         dispatch, combine, count = self._dispatch, self._combine, len(token)
         if count > dispatch.m:  # all ranks are told
             token, counts = token[: dispatch.m], torch.full_like(counts, -1)
@@ -113,7 +113,8 @@ class NativeLayer:
 
 
 def experts_fault(problem: Problem) -> str:
-    """Why these ranks cannot multiply experts on mc2's own backend; empty where they can. Collective on the first call with a group."""
+    """Why these ranks cannot multiply experts on mc2's own backend; empty where they can. Collective on the first call
+    with a group."""
     key = problem.group.name, problem.device
     if key not in _faults:
         own = "mc2.torch is disabled" if _settings.settings.is_disabled else _native.fault(problem)
@@ -124,8 +125,9 @@ def experts_fault(problem: Problem) -> str:
 
 
 def experts_of(problem: Problem, experts: int, w: torch.Tensor, takes_transposed: bool) -> NativeExperts | None:
-    """One that takes as many rows as problem.m, kept for all steps of as many or fewer; None where the ranks have been refused one. takes_transposed:
-    how experts' matrices are to lie, the same on all ranks; others are copied. Collective."""
+    """One that takes as many rows as problem.m, kept for all steps of as many or fewer; None where the ranks have been
+    refused one. takes_transposed: how experts' matrices are to lie, the same on all ranks; others are copied.
+    Collective."""
     key = (problem.kind, problem.group.name, problem.device, problem.dtype, problem.n, problem.k, experts, takes_transposed)
     found = _experts.get(key)
     if key not in _experts or (found is not None and found.m < problem.m):
@@ -153,8 +155,9 @@ def _new_experts(problem: Problem, experts: int, w: torch.Tensor, takes_transpos
 
 
 def layer_of(group: Group, x: torch.Tensor, w_up: torch.Tensor, w_down: torch.Tensor, max_rows: int) -> NativeLayer | None:
-    """For up to max_rows rows from one rank for another; None where mc2's own backend has none. Collective on the first call with such
-    operands, which are to be the same on all ranks in later calls, too. Raises Error on all ranks where they differ."""
+    """For up to max_rows rows from one rank for another; None where mc2's own backend has none. Collective on the first
+    call with such operands, which are to be the same on all ranks in later calls, too. Raises Error on all ranks where
+    they differ."""
     if not x.is_cuda or group.size == 1:
         return None
     layouts = [_native.layout(w) == _native.TRANSPOSED for w in (w_up, w_down)]
@@ -190,8 +193,8 @@ def _new_layer(group: Group, x: torch.Tensor, ws: tuple[tuple[torch.Tensor, bool
 
 
 def problem_of(kind: str, group: Group, x: torch.Tensor, experts: int, k: int, n: int, rows: int) -> Problem | None:
-    """For up to `rows` rows from one rank for another; None where mc2's own backend has no such experts. Collective on the first call with a
-    group."""
+    """For up to `rows` rows from one rank for another; None where mc2's own backend has no such experts. Collective on
+    the first call with a group."""
     from ._plans import Problem
 
     if not x.is_cuda or group.size == 1 or x.dtype not in (torch.bfloat16, torch.float16) or k % MULTIPLE or n % MULTIPLE:

@@ -6,14 +6,13 @@ import json
 import typing
 
 import torch
-import torch.distributed as dist
 
 from .. import _core
 from .._core import CostModel, OpSpec, Plan
 from ..errors import Error, NativeError
 from . import _epilogue, _native, _native_experts, _settings, _symmetric
 from ._epilogue import Epilogue
-from ._groups import CAPTURED, EAGER, Calls, Group, fingerprint, held
+from ._groups import CAPTURED, EAGER, Calls, Group, everyones, fingerprint
 from ._passes import PASSES, Pass, unfused
 from ._settings import log, settings, warn
 
@@ -460,9 +459,6 @@ def _ready(
 
 
 def _exchange(problem: Problem, offer: _Offer) -> list[_Offer]:
-    device = problem.exchange_device()
-    with torch.inference_mode(False):  # gloo writes no tensors of inference mode
-        mine = torch.frombuffer(bytearray(json.dumps(offer).encode().ljust(_OFFER_BYTES)), dtype=torch.uint8).to(device)
-        rows = [held(torch.empty_like(mine)) for _ in range(problem.group.size)]
-        dist.all_gather(rows, held(mine), group=problem.group.handle)
-    return [_Offer(*json.loads(bytes(row))) for row in torch.stack(rows).tolist()]
+    text = bytearray(json.dumps(offer).encode().ljust(_OFFER_BYTES))
+    mine = torch.frombuffer(text, dtype=torch.uint8).to(problem.exchange_device())
+    return [_Offer(*json.loads(bytes(row))) for row in everyones(problem.group, mine).tolist()]

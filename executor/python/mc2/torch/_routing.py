@@ -13,13 +13,13 @@ from ._groups import Group
 class Routing:
     """How many rows every rank has for each expert of every rank, agreed on by all ranks, and where this rank's lie.
 
-    On the token's rank rows are packed by expert, in the order of the experts of all ranks. On the expert's rank they are packed by its
-    own experts, and those of one expert by the rank that they are from (docs/operators.md).
+    On the token's rank rows are packed by expert, in the order of the experts of all ranks. On the expert's rank they
+    are packed by its own experts, and those of one expert by the rank that they are from (docs/operators.md).
     """
 
     def __init__(self, group: Group, counts: torch.Tensor, on_device: torch.Tensor, has_gradients: bool, is_transposed: bool) -> None:
-        """counts [from, to, expert of to], on the host and on the device; has_gradients: some rank routes with gradients enabled;
-        is_transposed: all ranks' w are. Raises Error for negative counts."""
+        """counts [from, to, expert of to], on the host and on the device; has_gradients: some rank routes with
+        gradients enabled; is_transposed: all ranks' w are. Raises Error for negative counts."""
         _require_counts(counts)
         own = group.rank
         self.group, self.experts, self.has_gradients, self.is_transposed = group, counts.shape[2], has_gradients, is_transposed

@@ -1,4 +1,5 @@
-"""A mixture of experts: rows to the ranks of their experts and back, matmul and exchange in one call, however unevenly they are routed."""
+"""A mixture of experts: rows to the ranks of their experts and back, matmul and exchange in one call, however unevenly
+they are routed."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from torch.autograd.function import once_differentiable
 
 from ..errors import Error
 from . import _groups, _native, _native_experts, _plans
-from ._groups import Group, held
+from ._groups import Group, everyones
 from ._routing import Routing, Rows, inverse
 
 _DISPATCH, _COMBINE = "all_to_all_matmul", "matmul_all_to_all"
@@ -31,9 +32,9 @@ def _uncompiled(function: _Function) -> _Function:
 
 @_uncompiled
 def route(counts: torch.Tensor | typing.Sequence[int], w: torch.Tensor, group: typing.Any = None) -> Routing:
-    """What the counts of all ranks come to: rows of this rank for each expert of all ranks, those of rank 0 first. Collective; moe_dispatch_matmul
-    and moe_matmul_combine of one step share it, and have gradients where some rank's route() was called with gradients enabled. Raises Error
-    on all ranks for counts that any of them cannot have."""
+    """What the counts of all ranks come to: rows of this rank for each expert of all ranks, those of rank 0 first.
+    Collective; moe_dispatch_matmul and moe_matmul_combine of one step share it, and have gradients where some rank's
+    route() was called with gradients enabled. Raises Error on all ranks for counts that any of them cannot have."""
     return _route(torch.as_tensor(counts), w, _groups.resolve(group), 0)
 
 
@@ -55,7 +56,7 @@ def _route(counts: torch.Tensor, w: torch.Tensor, group: Group, max_rows: int) -
     # Of one length whatever they are, so that what is wrong with one rank's is told to all.
     given = given[:_MAX_EXPERTS]
     mine = torch.nn.functional.pad(torch.cat([_on_device(facts, w.device), given]), (0, _MAX_EXPERTS - len(given)))
-    told = _everyones(group, mine)[:, : start + group.size * experts]
+    told = everyones(group, mine)[:, : start + group.size * experts]
     on_host = told.cpu()  # the one wait for the device
     _check_facts(on_host[:, 2:start].tolist(), group.size)
     shape = (group.size, group.size, experts)
@@ -72,16 +73,6 @@ def _on_device(numbers: tuple[int, ...], device: torch.device) -> torch.Tensor:
         return torch.tensor(numbers, dtype=torch.int64, device=device)
 
 
-def _everyones(group: Group, mine: torch.Tensor) -> torch.Tensor:
-    with torch.inference_mode(False):  # gloo writes no tensors of inference mode
-        rows = torch.empty((group.size, len(mine)), dtype=mine.dtype, device=mine.device)
-        if mine.is_cuda:
-            dist.all_gather_into_tensor(rows, mine, group=group.handle)
-        else:
-            dist.all_gather([held(row) for row in rows.unbind(0)], held(mine.clone()), group=group.handle)
-    return rows
-
-
 def _check_facts(of_ranks: list[list[int]], size: int) -> None:
     for rank, (max_rows, count, experts, *others) in enumerate(of_ranks):
         if [experts, *others] != of_ranks[0][2:]:
@@ -95,22 +86,24 @@ def _check_facts(of_ranks: list[list[int]], size: int) -> None:
 
 @_uncompiled
 def moe_dispatch_matmul(x: torch.Tensor, w: torch.Tensor, routing: Routing) -> torch.Tensor:
-    """Rows of x [rows, k], packed by expert of all ranks, go to their experts' ranks, which multiply them by w [experts, k, n] of their own:
-    [received rows, n], packed by expert, those of one expert by the rank that they are from."""
+    """Rows of x [rows, k], packed by expert of all ranks, go to their experts' ranks, which multiply them by w
+    [experts, k, n] of their own: [received rows, n], packed by expert, those of one expert by the rank that they are
+    from."""
     _check(x, w, routing, routing.row_count)
     return typing.cast(torch.Tensor, _Dispatch.apply(x, w, routing))
 
 
 @_uncompiled
 def moe_matmul_combine(y: torch.Tensor, w: torch.Tensor, routing: Routing) -> torch.Tensor:
-    """Rows of y [received rows, k], as moe_dispatch_matmul gives them, times w [experts, k, n] of their experts, return to the ranks and places
-    that they are from: [rows, n]."""
+    """Rows of y [received rows, k], as moe_dispatch_matmul gives them, times w [experts, k, n] of their experts, return
+    to the ranks and places that they are from: [rows, n]."""
     _check(y, w, routing, routing.received_count)
     return typing.cast(torch.Tensor, _Combine.apply(y, w, routing))
 
 
 class _Choice:
-    """Which rows tokens have, by expert, and where each token's are: gradients need no sums at places that several add to."""
+    """Which rows tokens have, by expert, and where each token's are: gradients need no sums at places that several add
+    to."""
 
     def __init__(self, order: torch.Tensor, token_count: int, top_k: int) -> None:
         self.shape = token_count, top_k
@@ -122,14 +115,16 @@ def moe_layer(
     x: torch.Tensor, experts: torch.Tensor, weights: torch.Tensor, w_up: torch.Tensor, w_down: torch.Tensor, group: typing.Any = None, *,
     activation: Activation = torch.nn.functional.silu, max_rows: int | None = None,
 ) -> torch.Tensor:  # fmt: skip
-    """A mixture of experts' layer on this rank's tokens x [tokens, h]. A router has chosen experts [tokens, top k], numbers among those of all
-    ranks, and their weights of the same shape; w_up [experts of this rank, h, f], w_down [experts of this rank, f', h], activation between
-    them (f' columns). The weighted sum of each token's experts: [tokens, h].
+    """A mixture of experts' layer on this rank's tokens x [tokens, h]. A router has chosen experts [tokens, top k],
+    numbers among those of all ranks, and their weights of the same shape; w_up [experts of this rank, h, f], w_down
+    [experts of this rank, f', h], activation between them (f' columns). The weighted sum of each token's experts:
+    [tokens, h].
 
-    max_rows promises that no rank has more rows for one rank, of tokens times experts. With it mc2's own GPU backend needs no counts on the
-    host: the call returns at once, and a CUDA graph may hold it. The same in all calls; under torch.no_grad(). The activation is to work row
-    by row, and is given rows behind the last that mean nothing. Experts that there are not and broken promises are refused on all ranks; by
-    calls that do not wait with NaN, and NativeError from a later call."""
+    max_rows promises that no rank has more rows for one rank, of tokens times experts. With it mc2's own GPU backend
+    needs no counts on the host: the call returns at once, and a CUDA graph may hold it. The same in all calls; under
+    torch.no_grad(). The activation is to work row by row, and is given rows behind the last that mean nothing. Experts
+    that there are not and broken promises are refused on all ranks; by calls that do not wait with NaN, and NativeError
+    from a later call."""
     found = _groups.resolve(group)
     if x.dim() != 2 or experts.shape != weights.shape or experts.dim() != 2 or len(experts) != len(x):
         raise Error("invalid_spec", "experts", f"has shape {tuple(experts.shape)} and weights {tuple(weights.shape)}; both need [{len(x)}, top k]")
@@ -190,9 +185,9 @@ def _blocks(kind: str, routing: Routing, x: torch.Tensor, w: torch.Tensor) -> li
 
 
 def _native_of(kind: str, routing: Routing, x: torch.Tensor, w: torch.Tensor, is_backward: bool) -> _native_experts.NativeExperts | None:
-    """mc2's own backend for it, for w that lie as those of route() do, or in backward passes as their transposes, where it has one for such
-    experts and they are not mostly products of large matrices, which lose more by the SMs of the exchange than it takes (docs/gpu_results.md).
-    Collective on first calls."""
+    """mc2's own backend for it, for w that lie as those of route() do, or in backward passes as their transposes, where
+    it has one for such experts and they are not mostly products of large matrices, which lose more by the SMs of the
+    exchange than it takes (docs/gpu_results.md). Collective on first calls."""
     experts, k, n = w.shape
     products_of_an_element = n if kind == _DISPATCH else k  # that is exchanged
     if products_of_an_element > _LONG_PRODUCTS and routing.capacity * routing.group.size > _native_experts.NativeExperts.FEW_ROWS * experts:
@@ -207,8 +202,8 @@ def _grouped_mm() -> typing.Any:
 
 
 def _ends(counts: list[int], rows: torch.Tensor, other: torch.Tensor) -> torch.Tensor | None:
-    """Where each expert's rows end, for PyTorch's grouped matmul of these; None where it has none, or is wrong: on other GPUs gradients of experts
-    without rows are not zero (https://github.com/pytorch/pytorch/issues/172439)."""
+    """Where each expert's rows end, for PyTorch's grouped matmul of these; None where it has none, or is wrong: on
+    other GPUs gradients of experts without rows are not zero (https://github.com/pytorch/pytorch/issues/172439)."""
     first_refused, hopper = 1024, (9, 0)  # number of experts
     if not rows.is_cuda or rows.dtype != torch.bfloat16 or rows.numel() == 0 or torch.cuda.get_device_capability(rows.device) != hopper:
         return None
@@ -240,7 +235,8 @@ def _exchange(routing: Routing, given: torch.Tensor, sent: list[int], received: 
 
 
 def _dispatch(x: torch.Tensor, w: torch.Tensor, routing: Routing, keeps_rows: bool) -> tuple[torch.Tensor, torch.Tensor | None]:
-    """The product, and the rows that it was made of where they are to be kept. All exchanges start at once; rows are multiplied as they arrive, the own ones first."""
+    """The product, and the rows that it was made of where they are to be kept. All exchanges start at once; rows are
+    multiplied as they arrive, the own ones first."""
     if not keeps_rows and (native := _native_of(_DISPATCH, routing, x, w, False)):
         return native(x, w, routing.sent_counts, routing.received_count), None
     x = x.contiguous()

@@ -462,15 +462,17 @@ def tune_seen(seconds: float, group: typing.Any = None) -> list[Tuned]:
 
 def _try_keep(path: str, found: _Found, winners: list[Plan], natively: _native.Found | None) -> None:
     """A store that cannot be written loses what other processes would gain, not this one: the other ranks know nothing of it."""
-    keep_native = natively.keep if natively is not None else None
+    keep_native, native = (natively.keep, natively.plan) if natively is not None else (None, None)
     if found.keep is None and keep_native is None:
         return
+    plans = [native] if native is not None and any(plan.variant == native.variant for plan in winners) else []
     try:
         with _core.Store(path) as store:
             if found.keep is not None:
                 found.keep(store, winners)
-            native = [natively.plan] if natively is not None and any(plan.variant == natively.plan.variant for plan in winners) else []
-            if keep_native is not None and (native or found.keep is None):
-                keep_native(store, native if found.keep is not None else [*winners, *native])
+            else:
+                plans += winners
+            if keep_native is not None and plans:
+                keep_native(store, plans)
     except (Error, NativeError) as error:
         warn("store", f"what was tuned is kept in this process only: {error}")
