@@ -527,6 +527,42 @@ TEST_F(CudaBackend, PoolsBagsOfEveryTypeAndWidth) {
   }
 }
 
+TEST_F(CudaBackend, OtherTablesAndBagsMayBeBound) {
+  auto communicator = open();
+  const OpSpec spec = op(OpKind::EmbeddingAllToAll, 64);
+  const Cut cut{{20, 12}};
+  for (const planner::Variant& variant : tried_variants(spec)) {
+    SCOPED_TRACE(variant.text());
+    ResidentProblem problem(spec, 3, *communicator);
+    auto prepared = executor::prepare(cuda_plan(spec, cut, variant), problem.buffers(), *communicator).value();
+    for (const std::int64_t more : {4, 5}) {
+      OpSpec longer = spec;
+      longer.k += more; // rows of a bag
+      const ResidentProblem other(longer, static_cast<std::uint64_t>(more), *communicator);
+      std::vector<RankBuffers> here(problem.host().buffers().begin(), problem.host().buffers().end());
+      std::vector<RankBuffers> there(problem.buffers().begin(), problem.buffers().end());
+      for (std::size_t rank = 0; rank < here.size(); ++rank) {
+        here[rank].b = other.host().buffers()[rank].b;
+        here[rank].bags = other.host().buffers()[rank].bags;
+        there[rank].b = other.buffers()[rank].b;
+        there[rank].bags = other.buffers()[rank].bags;
+      }
+      ASSERT_NE(here[0].bags.indices.size(), problem.host().buffers()[0].bags.indices.size());
+      const auto bound = prepared->rebind(there);
+      ASSERT_TRUE(bound.ok()) << bound.error().text();
+      for (int i = 0; i < 4; ++i) { // from the third time on as a graph
+        problem.poison();
+        const std::vector<void*> streams(here.size(), nullptr);
+        ASSERT_TRUE(prepared->enqueue(streams, executor::Submission::Graph).ok());
+        problem.fetch_results();
+        const auto right = executor::verify_result(spec, here, cut, 1);
+        EXPECT_TRUE(right.ok()) << right.error().text();
+      }
+      ASSERT_TRUE(prepared->rebind(problem.buffers()).ok()); // before the other's memory goes
+    }
+  }
+}
+
 TEST_F(CudaBackend, BagsOfRowsThatTheTableHasNotAreNamed) {
   auto communicator = open();
   const OpSpec spec = op(OpKind::EmbeddingAllToAll, 64);

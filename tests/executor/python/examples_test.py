@@ -43,6 +43,15 @@ class ExamplesTest(unittest.TestCase):
         self.assertTrue(all(float(row[-1]) < 1e-5 for row in rows), rows)
 
     @unittest.skipUnless(importlib.util.find_spec("torch"), "python3-torch is not installed")
+    def test_a_recommendation_model_trains_alike_by_both_programs(self):
+        sizes = "--samples 512 --rows 1000 --tables 3 --columns 16 --bag 4 --hidden 32 --rounds 5".split()
+        lines = self.run_example("dlrm.py", *sizes).splitlines()
+        self.assertIn("2 ranks of 3 tables, 512 samples, 4 rows a bag", lines)
+        loss, off = (float(word) for word in (lines[-1].split()[1].rstrip(","), lines[-1].split()[-3]))
+        self.assertLess(loss, 1)
+        self.assertLess(off, 1e-5)
+
+    @unittest.skipUnless(importlib.util.find_spec("torch"), "python3-torch is not installed")
     def test_the_benchmark_starts_its_ranks_and_refuses_nonsense(self):
         command = [sys.executable, "-m", "mc2.torch.bench"]
         for given, started, text in (

@@ -28,7 +28,7 @@ M, N, K = 12 * 2 * 12, 40, 24  # the rows divide among 2 and 3 ranks; enough of 
 
 if RANK >= 0:
     import mc2.torch
-    from mc2.torch import _groups, _passes, _plans, _symmetric, _together, tuning
+    from mc2.torch import _bags, _groups, _passes, _plans, _symmetric, _together, tuning
 
 
 def matrices(kind, dtype=None, m=M, seed=0):
@@ -59,14 +59,36 @@ def oracle(kind, x, w):
     return sum(products)[part] if kind == "matmul_reduce_scatter" else sum(products)
 
 
+TABLES, TABLE_ROWS = 3, 20
+
+
+def bags(index_type, m=M, seed=0):
+    """This rank's row numbers and offsets; some bags are empty."""
+    generator = torch.Generator().manual_seed(seed * 100 + RANK)
+    lengths = torch.randint(0, 6, (TABLES * m,), generator=generator)
+    offsets = torch.nn.functional.pad(lengths.cumsum(0), (1, 0))
+    indices = torch.randint(0, TABLE_ROWS, (int(offsets[-1]),), generator=generator)
+    return indices.to(index_type), offsets.to(index_type)
+
+
+def pooled(indices, tables, offsets, pooling):
+    """Of all samples and this rank's tables, in double precision and with gradients: [m, features]."""
+    m, of_tables = (len(offsets) - 1) // TABLES, []
+    for t in range(TABLES):
+        ends = offsets[t * m : (t + 1) * m + 1].long()
+        rows = indices[ends[0] : ends[-1]].long()
+        of_tables.append(torch.nn.functional.embedding_bag(rows, tables[t], ends - ends[0], mode=pooling, include_last_offset=True))
+    return torch.cat(of_tables, 1)
+
+
 def cut_axis(kind, m=M):
     return m if kind == "matmul_all_reduce" else m // RANKS
 
 
-def fuse(kind, blocks, m=M, n=N, k=K, dtype=None, group=None):
+def fuse(kind, blocks, m=M, n=N, k=K, dtype=None, group=None, tables=None):
     """From now on the shape runs with these blocks, as if they had won a race."""
     group = _groups.resolve(group)
-    problem = _plans.Problem(kind, group, torch.device("cpu"), dtype or torch.float32, m, n, k)
+    problem = _plans.Problem(kind, group, torch.device("cpu"), dtype or torch.float32, m, n, k, tables)
     op = problem.op()
     lengths = (1, 2, 4, 8, 16, 32)
     samples = [mc2.Sample("matmul", x, 10.0 + x) for x in lengths]
@@ -221,6 +243,62 @@ class RanksTest(Refusals):
             with self.subTest(kind):
                 self.assert_near(x.grad, xs[RANK].grad)
                 self.assert_near(w.grad, ws[RANK].grad)
+
+    def test_bags_are_pooled_and_exchanged_and_so_are_their_gradients(self):
+        """Against each rank's features in double precision, of which every rank takes its samples'."""
+        columns, kind = 5, "embedding_all_to_all"
+        for pooling, dtype, sparse, blocks in (
+            ("sum", torch.float32, False, None), ("mean", torch.float32, True, [M // RANKS - 9, 9]),
+            ("sum", torch.float16, True, [1, M // RANKS - 1]), ("mean", torch.float16, False, None),
+        ):  # fmt: skip
+            with self.subTest(pooling, dtype=dtype, sparse=sparse, blocks=blocks):
+                mc2.torch.forget()
+                if blocks:
+                    own = _bags.Tables(TABLES, TABLE_ROWS, pooling)
+                    fuse(kind, blocks, n=TABLES * columns, k=3, dtype=dtype, tables=own)
+                indices, offsets = bags(torch.int32 if sparse else torch.int64, seed=3)
+                tables = torch.rand(TABLES, TABLE_ROWS, columns, generator=torch.Generator().manual_seed(RANK)).to(dtype).requires_grad_()
+                y = mc2.torch.embedding_all_to_all(indices, tables, offsets, pooling=pooling, sparse=sparse, k=3)
+                self.assertEqual(chosen(), [blocks] if blocks else [])
+                whole = tables.detach().double().requires_grad_()
+                features = pooled(indices, whole, offsets, pooling)
+                share = slice(RANK * (M // RANKS), (RANK + 1) * (M // RANKS))
+                self.assert_near(y, torch.cat([one[share] for one in everyones(features.detach())], 1), dtype)
+                with torch.inference_mode():
+                    again = mc2.torch.embedding_all_to_all(indices, tables, offsets, pooling=pooling, k=3)
+                self.assertTrue(torch.equal(again, y))
+                c = torch.rand(y.shape, generator=torch.Generator().manual_seed(9 + RANK)).to(dtype)
+                (y * c).sum().backward()
+                width = features.shape[1]
+                of_own = [other[:, RANK * width : (RANK + 1) * width] for other in everyones(c.double())]
+                (features * torch.cat(of_own)).sum().backward()
+                self.assertEqual(tables.grad.is_sparse, sparse)
+                self.assert_near(tables.grad.to_dense(), whole.grad, dtype)
+
+    def test_bags_that_cannot_be_are_named(self):
+        indices, offsets = bags(torch.int64)
+        tables = torch.ones(TABLES, TABLE_ROWS, 4)
+
+        def refused(code, field, indices=indices, tables=tables, offsets=offsets, **more):
+            return self.refused(code, field, mc2.torch.embedding_all_to_all, indices, tables, offsets, **more)
+
+        beyond, below, falling, late = indices.clone(), indices.clone(), offsets.clone(), offsets.clone()
+        beyond[-1], below[0], falling[5], late[0] = TABLE_ROWS, -1, offsets[-1], 1
+        self.assertIn(f"table {TABLES - 1}, sample", str(refused("invalid_spec", "indices", indices=beyond)))
+        self.assertIn("names row -1; a table has rows 0 to 19", str(refused("invalid_spec", "indices", indices=below)))
+        self.assertIn("table 0, sample 5", str(refused("invalid_spec", "offsets", offsets=falling)))
+        refused("invalid_spec", "offsets", offsets=late)
+        refused("invalid_spec", "offsets", indices=indices[:-1])
+        refused("invalid_spec", "offsets", offsets=offsets[:-1])
+        refused("invalid_spec", "offsets", offsets=offsets.int())
+        refused("invalid_spec", "indices", indices=indices.float())
+        refused("invalid_spec", "indices", indices=indices.view(1, -1))
+        refused("invalid_spec", "tables", tables=tables[0])
+        refused("invalid_spec", "tables", tables=tables.transpose(1, 2))
+        refused("invalid_spec", "tables", tables=tables.long())
+        refused("unknown_name", "pooling", pooling="max")
+        refused("invalid_spec", "k", k=0)
+        refused("mismatch", "x", indices=indices[:0], offsets=torch.zeros_like(offsets), tables=tables[:, RANK:].contiguous())
 
     def test_only_what_needs_a_gradient_gets_one(self):
         x, w = matrices("all_gather_matmul")
@@ -447,9 +525,10 @@ class RanksTest(Refusals):
     def test_tuning_keeps_the_faster_one_for_all_ranks(self):
         with tempfile.TemporaryDirectory() as folder:
             path = folder + "/store.db"
-            for kind in ("matmul_all_reduce", "all_gather_matmul"):
+            for kind in ("matmul_all_reduce", "all_gather_matmul", "embedding_all_to_all"):
+                tables = mc2.EmbeddingTables(4, 100) if kind == "embedding_all_to_all" else None
                 tuned = mc2.torch.tune(kind, m=512 * RANKS, n=64, k=64, dtype=torch.float32, rounds=3, race_rounds=5,
-                                       store=path if RANK == 0 else "")  # fmt: skip
+                                       store=path if RANK == 0 else "", tables=tables)  # fmt: skip
                 digests = everyones(torch.frombuffer(bytearray(bytes.fromhex(tuned.plan.digest)), dtype=torch.uint8))
                 self.assertTrue(all(torch.equal(digest, digests[0]) for digest in digests))
                 self.assertEqual(tuned.is_fused, tuned.plan.validation is not None and tuned.plan.validation.benefit_low > 0)
@@ -563,6 +642,10 @@ class RanksTest(Refusals):
             fake = getattr(torch.ops.mc2, kind)(x.to("meta"), w.to("meta"), None, name)
             with self.subTest(kind):
                 self.assertEqual(fake.shape, getattr(mc2.torch, kind)(x, w).shape)
+        indices, offsets = bags(torch.int64)
+        tables = torch.ones(TABLES, TABLE_ROWS, 4)
+        fake = torch.ops.mc2.embedding_all_to_all(tables.to("meta"), indices.to("meta"), offsets.to("meta"), "sum", False, 0, name)
+        self.assertEqual(fake.shape, mc2.torch.embedding_all_to_all(indices, tables, offsets).shape)
 
     def test_compiled_functions_give_the_eager_ones_results(self):
         if not hasattr(torch, "compile"):

@@ -121,9 +121,9 @@ class Prepared {
 
   /// What rebind() must leave where it is.
   [[nodiscard]] virtual PeerReach peer_reach() const noexcept { return {}; }
-  /// Lets the runs that follow work on other matrices of the same sizes, aligned as well as those of prepare(). Runs
-  /// that are enqueued already keep theirs. Host programs whose operands move from step to step need no other plan for
-  /// that.
+  /// Lets the runs that follow work on other matrices of the same sizes, aligned as well as those of prepare(), and on
+  /// other bags, whose rows it leaves the runs to check. Runs that are enqueued already keep theirs. Host programs
+  /// whose operands move from step to step need no other plan for that.
   /// @param buffers one per local rank, as prepare() takes them
   /// Order: between two runs, on all ranks or on none.
   /// Errors: Unsupported (a backend or variant that packs or registers what it works on), InvalidSpec naming rank and

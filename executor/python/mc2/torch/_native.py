@@ -15,6 +15,7 @@ from .. import _core
 from .._core import CostModel, OpSpec, Plan, Sample, Store, Variant
 from ..errors import Error, NativeError
 from . import _epilogue, _settings, _together
+from ._bags import Bags, Tables
 from ._epilogue import Epilogue
 from ._groups import Group
 
@@ -123,7 +124,9 @@ def aligned(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _shapes(problem: Problem) -> tuple[tuple[int, int], tuple[int, int]]:
-    """Of a rank's x and y."""
+    """Of a rank's x, of which bags have none, and y."""
+    if problem.tables:
+        return (0, problem.k), (problem.m // problem.group.size, problem.n * problem.group.size)
     share = problem.m // problem.group.size
     x_rows = share if problem.kind == "all_gather_matmul" else problem.m
     y_rows = share if problem.kind == "matmul_reduce_scatter" else problem.m
@@ -200,6 +203,40 @@ class Native:
         return (y if epilogue.bias is None or self._adds_bias else y.add_(epilogue.bias)), normed
 
 
+def bags_at(bags: Bags, tables: torch.Tensor, y: torch.Tensor) -> tuple[int, ...]:
+    """As prepare_at() takes them."""
+    return (0, tables.data_ptr(), y.data_ptr(), 0, 0, 0, 0, 0, 0,
+            bags.offsets.data_ptr(), bags.indices.data_ptr(), len(bags.indices), bags.indices.element_size())  # fmt: skip
+
+
+class NativeBags(Native):
+    """embedding_all_to_all's, for any bags. What names a row that there is not is NaN, and fails the next call."""
+
+    def __init__(self, problem: Problem, blocks: list[int], variant: Variant, schedule: str, tables: torch.Tensor) -> None:
+        """Collective."""
+        self._y_shape = _shapes(problem)[1]
+        (self._y,) = allocated_for_long([self._y_shape], tables)
+        empty = torch.zeros(tables.shape[0] * problem.m + 1, dtype=torch.int64, device=tables.device)
+        bags = Bags(empty[:0], empty, typing.cast(Tables, problem.tables).pooling)
+        self._bound = bags_at(bags, tables, self._y)
+        # The operator's k is the same on all ranks, whatever bags they have, and makes no difference here.
+        self._prepared = world(problem.group).prepare_at(
+            problem._replace(k=1).op(), blocks, variant, self._bound, (bags, tables, self._y), False, False, schedule)  # fmt: skip
+        _, self._reaches_y = self._prepared.peer_reach
+
+    def __call__(
+        self, x: typing.Any, w: torch.Tensor, rows: torch.Tensor | None = None, epilogue: Epilogue = _epilogue.NONE,
+    ) -> tuple[torch.Tensor, torch.Tensor | None]:  # fmt: skip
+        """x: Bags; w: tables."""
+        y = self._y if self._reaches_y else w.new_empty(self._y_shape)
+        addresses = bags_at(x, w, y)
+        if addresses != self._bound:
+            self._prepared.rebind(addresses, (x, w, self._y))
+            self._bound = addresses
+        enqueue(self, self._prepared, w.device)
+        return (y.clone() if self._reaches_y else y), None
+
+
 def carried(kind: str, epilogue: Epilogue) -> Epilogue:
     """What the backend does of it; else bias is added behind. Where products travel the backend's bias is the sender's. To a sum it
     would add a bias alone by one more kernel, too, for which a plan with memory of its own would have to be prepared."""
@@ -217,7 +254,16 @@ def ready(
 ) -> Native:  # fmt: skip
     """A plan, ready to run with weights that lie as w does. Collective. Raises Error or NativeError, on all ranks."""
     tuned = _tuned.get((problem, tuple(blocks), variant, schedule)) if are_all_plain and not keeps_rows and epilogue.name == "none" else None
-    return tuned or Native(problem, blocks, Variant(variant), schedule, w, keeps_rows, epilogue)
+    return tuned or _native(problem, blocks, Variant(variant), schedule, w, keeps_rows, epilogue)
+
+
+def _native(
+    problem: Problem, blocks: list[int], variant: Variant, schedule: str, w: torch.Tensor, keeps_rows: bool = False,
+    epilogue: Epilogue = _epilogue.NONE,
+) -> Native:  # fmt: skip
+    if problem.tables:
+        return NativeBags(problem, blocks, variant, schedule, w)
+    return Native(problem, blocks, variant, schedule, w, keeps_rows, epilogue)
 
 
 class _RankSteps:
@@ -226,7 +272,7 @@ class _RankSteps:
     def __init__(self, world: Communicator, calls: typing.Any) -> None:
         self.op, self.fingerprint = calls.op, world.fingerprint
         self.variants = world.variants(calls.op)
-        y = calls.x.new_empty(_shapes(calls.problem)[1])
+        y = calls.w.new_empty(_shapes(calls.problem)[1])
 
         def check(run: typing.Callable[[], None]) -> None:
             torch.cuda.synchronize()
@@ -235,7 +281,8 @@ class _RankSteps:
             run()
             calls.check("a plan on mc2's own backend", y)
 
-        addresses = (calls.x.data_ptr(), calls.w.data_ptr(), y.data_ptr(), 0)
+        has_bags = calls.problem.tables is not None
+        addresses = bags_at(calls.x, calls.w, y) if has_bags else (calls.x.data_ptr(), calls.w.data_ptr(), y.data_ptr(), 0)
         self._bench = world.bench_at(calls.op, addresses, (calls.x, calls.w, y), check)
         self._plans: dict[int, tuple[Plan, int]] = {}
         self._cases: dict[int, typing.Callable[[], list[Sample]]] = {}
@@ -296,7 +343,7 @@ def tune(calls: typing.Any, race_rounds: int) -> Found | None:
 
 def prepare_tuned(problem: Problem, plan: Plan, w: torch.Tensor) -> Native:
     """Stays ready for calls with plain weights. Collective."""
-    native = Native(problem, plan.blocks, plan.variant, plan.schedule, w)
+    native = _native(problem, plan.blocks, plan.variant, plan.schedule, w)
     _tuned[_key(problem, plan)] = native
     return native
 

@@ -153,7 +153,7 @@ def _register_gradient(op: str, gradient: typing.Callable[..., _Gradients]) -> N
         of_residual = [grad if needed else None for needed in needs[4:]]  # one where it was given
         return grad_x, grad_w, of_bias, None, *of_residual
 
-    _register_autograd(op, set_up, backward)
+    register_autograd(op, set_up, backward)
 
 
 def _register_norm_gradient(op: str, gradient: typing.Callable[..., _Gradients]) -> None:
@@ -171,14 +171,14 @@ def _register_norm_gradient(op: str, gradient: typing.Callable[..., _Gradients])
         of_bias = _of_columns(op, grad.sum(0), name) if needs[3] else None
         return grad_x, grad_w, of_weight, of_bias, grad if needs[4] else None, None, None
 
-    _register_autograd(_with_norm(op), set_up, backward)
+    register_autograd(_with_norm(op), set_up, backward)
 
 
 def _with_norm(op: str) -> str:
     return f"{op}_rms_norm"
 
 
-def _register_autograd(op: str, set_up: typing.Any, backward: typing.Any) -> None:
+def register_autograd(op: str, set_up: typing.Any, backward: typing.Any) -> None:
     if hasattr(torch.library, "register_autograd"):
         torch.library.register_autograd(f"mc2::{op}", backward, setup_context=set_up, lib=_library)
         return
@@ -210,7 +210,7 @@ def _register_gradient_before_2_4(op: str, set_up: typing.Any, backward: typing.
     _library.impl(op, function.apply, "Autograd")
 
 
-def _register(name: str, signature: str, real: typing.Any, fake: typing.Any, result: str = "Tensor") -> None:
+def register(name: str, signature: str, real: typing.Any, fake: typing.Any, result: str = "Tensor") -> None:
     _library.define(f"{name}({signature}) -> {result}")
     for key in ("CPU", "CUDA"):
         _library.impl(name, real, key)
@@ -227,19 +227,19 @@ def _register_all() -> None:
         "all_to_all_matmul": _of_all_to_all_matmul,
     }
     for kind, gradient in gradients.items():
-        _register(kind, f"{signature}, Tensor? residual=None", _real(kind), _fake(kind))
+        register(kind, f"{signature}, Tensor? residual=None", _real(kind), _fake(kind))
         _register_gradient(kind, gradient)
     for kind in ("matmul_all_reduce", "matmul_reduce_scatter"):
-        _register(_with_norm(kind), "Tensor x, Tensor w, Tensor norm_weight, Tensor? bias, Tensor? residual, float epsilon, str group_name",
+        register(_with_norm(kind), "Tensor x, Tensor w, Tensor norm_weight, Tensor? bias, Tensor? residual, float epsilon, str group_name",
                   _real_norm(kind), _fake_norm(kind), "(Tensor, Tensor)")  # fmt: skip
         _register_norm_gradient(kind, gradients[kind])
-    _register("replicated_matmul", signature, _matmul, _fake_matmul)
+    register("replicated_matmul", signature, _matmul, _fake_matmul)
     _register_gradient("replicated_matmul", _of_replicated)
     rows = "all_gather_matmul_rows"  # for compiled graphs, whose gradients are there already
-    _register(rows, signature, lambda x, w, bias, name: run_with_rows(_groups.by_name(name), x, w, bias), _fake_rows, "(Tensor, Tensor)")
-    _register("all_gather", "Tensor x, str group_name", _alone(_passes.all_gather), _gathered)
-    _register("all_reduce", "Tensor x, str group_name", _alone(_passes.all_reduce), _same)
-    _register("all_to_all", "Tensor x, str group_name", _alone(_passes.all_to_all), _same)
+    register(rows, signature, lambda x, w, bias, name: run_with_rows(_groups.by_name(name), x, w, bias), _fake_rows, "(Tensor, Tensor)")
+    register("all_gather", "Tensor x, str group_name", _alone(_passes.all_gather), _gathered)
+    register("all_reduce", "Tensor x, str group_name", _alone(_passes.all_reduce), _same)
+    register("all_to_all", "Tensor x, str group_name", _alone(_passes.all_to_all), _same)
 
 
 _register_all()

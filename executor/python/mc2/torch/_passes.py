@@ -8,6 +8,7 @@ import torch
 import torch.distributed as dist
 
 from ..errors import Error
+from . import _bags
 from ._groups import Group
 
 
@@ -124,7 +125,7 @@ class Pass:
         """What is left to do once communicate(i) has ended."""
 
     def new(self, *shape: int) -> torch.Tensor:
-        return torch.empty(shape, dtype=self.x.dtype, device=self.x.device)
+        return torch.empty(shape, dtype=self.w.dtype, device=self.w.device)
 
     def shards(self, matrix: torch.Tensor, blocks: list[int]) -> typing.Sequence[torch.Tensor]:
         """Blocks of every rank's rows: [ranks, b, columns] each, views."""
@@ -132,7 +133,7 @@ class Pass:
 
     def run(self) -> torch.Tensor:
         count, works = self.block_count, []
-        marked = _marked if self.x.is_cuda else _plain
+        marked = _marked if self.w.is_cuda else _plain
         if self.is_compute_first:
             for i in range(count):
                 marked(_COMPUTE, self.compute, i)
@@ -262,12 +263,37 @@ class AllToAllMatmul(_Arriving):
         return _all_to_all(self.group, self._arrived[i], self._sent[i].contiguous())
 
 
+class EmbeddingAllToAll(Pass):
+    """x: Bags; w: tables [count, rows, columns]."""
+
+    is_compute_first = True
+
+    def shape(self, blocks: list[int]) -> None:
+        self.block_count, ranks = len(blocks), self.group.size
+        columns = self.w.shape[0] * self.w.shape[2]
+        self._poolings = _bags.in_blocks(typing.cast(_bags.Bags, self.x), self.w, ranks, blocks)
+        self._products = [self.new(ranks, b, columns) for b in blocks]
+        self._received = [torch.empty_like(product) for product in self._products]
+        self.y = self.new(sum(blocks), ranks * columns)
+        self._c = self.y.view(-1, ranks, columns).split(blocks)
+
+    def compute(self, i: int) -> None:
+        self._products[i] = self._poolings[i].of(self.w).view_as(self._received[i])
+
+    def communicate(self, i: int) -> typing.Any:
+        return _all_to_all(self.group, self._received[i], self._products[i])
+
+    def finish(self, i: int) -> None:
+        self._c[i].copy_(self._received[i].transpose(0, 1))
+
+
 PASSES: dict[str, type[Pass]] = {
     "matmul_all_reduce": MatmulAllReduce,
     "matmul_reduce_scatter": MatmulReduceScatter,
     "all_gather_matmul": AllGatherMatmul,
     "matmul_all_to_all": MatmulAllToAll,
     "all_to_all_matmul": AllToAllMatmul,
+    "embedding_all_to_all": EmbeddingAllToAll,
 }
 
 
@@ -300,8 +326,23 @@ def all_to_all(group: Group, x: torch.Tensor) -> torch.Tensor:
     return y
 
 
+def by_sample(group: Group, features: torch.Tensor) -> torch.Tensor:
+    """Of all samples by the rank's tables [m, n]: of the rank's samples by all ranks' tables [m / ranks, ranks n]."""
+    received = all_to_all(group, features) if group.size > 1 else features
+    return received.view(group.size, -1, features.shape[1]).transpose(0, 1).flatten(1)
+
+
+def by_table_rank(group: Group, features: torch.Tensor) -> torch.Tensor:
+    """by_sample()'s inverse, and so its gradient."""
+    given = features.view(len(features), group.size, -1).transpose(0, 1).flatten(0, 1)
+    return all_to_all(group, given) if group.size > 1 else given
+
+
 def unfused(kind: str, group: Group, x: torch.Tensor, w: torch.Tensor, rows: torch.Tensor | None = None) -> torch.Tensor:
     """What a program without mc2 does. rows [m, k], of all_gather_matmul: where to leave what was gathered."""
+    if kind == "embedding_all_to_all":
+        pooled = _bags.all_at_once(typing.cast(_bags.Bags, x), w).of(w).view(w.shape[0], -1, w.shape[2])
+        return by_sample(group, pooled.transpose(0, 1).flatten(1))
     if kind == "matmul_all_reduce":
         y = torch.mm(x, w)
         _all_reduce(group, y, False)

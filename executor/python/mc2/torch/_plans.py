@@ -8,9 +8,10 @@ import typing
 import torch
 
 from .. import _core
-from .._core import CostModel, OpSpec, Plan
+from .._core import CostModel, EmbeddingTables, OpSpec, Plan
 from ..errors import Error, NativeError
 from . import _epilogue, _native, _native_experts, _settings, _symmetric
+from ._bags import Bags, Tables
 from ._epilogue import Epilogue
 from ._groups import CAPTURED, EAGER, Calls, Group, everyones, fingerprint
 from ._passes import PASSES, Pass, unfused
@@ -42,6 +43,9 @@ class Choice(typing.NamedTuple):
     captured: Schedule | _native.Native | None
 
 
+_UNFUSED = Choice(None, None)
+
+
 class Problem(typing.NamedTuple):
     """What a call is about; every rank of a group has the same ones in the same order."""
 
@@ -52,13 +56,19 @@ class Problem(typing.NamedTuple):
     m: int  # rows of the product
     n: int
     k: int
+    tables: Tables | None = None
 
     def op(self, epilogue: str = "none") -> OpSpec:
         """Plans are those of the operator without an epilogue."""
-        return OpSpec(self.kind, m=self.m, n=self.n, k=self.k, dtype=DTYPES[self.dtype], ranks=self.group.size, epilogue=epilogue)
+        return OpSpec(self.kind, m=self.m, n=self.n, k=self.k, dtype=DTYPES[self.dtype], ranks=self.group.size, epilogue=epilogue,
+                      tables=self.embedding_tables())  # fmt: skip
+
+    def embedding_tables(self) -> EmbeddingTables | None:
+        return EmbeddingTables(*self.tables) if self.tables else None
 
     def text(self) -> str:
-        return f"{self.kind} m={self.m} n={self.n} k={self.k} {self.dtype} x{self.group.size}"
+        tables = f" {self.tables.table_count} tables" if self.tables else ""
+        return f"{self.kind} m={self.m} n={self.n} k={self.k}{tables} {self.dtype} x{self.group.size}"
 
     def exchange_device(self) -> torch.device:
         """Where tensors lie that ranks exchange: gloo takes those of the CPU only."""
@@ -93,7 +103,7 @@ def forget() -> None:
 
 
 def model_key(problem: Problem) -> tuple[typing.Any, ...]:
-    return (problem.kind, problem.group.name, problem.device, problem.dtype, problem.n, problem.k)
+    return (problem.kind, problem.group.name, problem.device, problem.dtype, problem.n, problem.k, problem.tables)
 
 
 def models(kind: str, group: Group, device: torch.device, dtype: torch.dtype) -> list[CostModel]:
@@ -160,18 +170,45 @@ def _chosen(
     key = (kind, group.name, x.device, x.dtype, m, w.shape[1], w.shape[0], w.is_contiguous() or _native.layout(w), keeps_rows,
            prepared_for.kind)  # fmt: skip
     choice = _choices.get(key)
-    is_captured = x.is_cuda and torch.cuda.is_current_stream_capturing()
     if choice is None:
-        if settings.is_disabled or m == 0 or w.numel() == 0:  # no plan is of nothing
-            return None
-        if is_captured:
-            warn("capture", f"{kind} m={m} is captured into a graph before its first call, so it runs unfused: call it once before")
-            return None
-        choice = _choose(Problem(kind, group, x.device, x.dtype, m, w.shape[1], w.shape[0]), w, keeps_rows, prepared_for)
-        if choice.captured is not choice.eager:  # opens what it needs, which no capture may
-            _run_chosen(kind, group, x, w, choice.captured, x.new_empty((m, w.shape[0])) if keeps_rows else None, epilogue)
-        _choices[key] = choice
-    return choice.captured if is_captured else choice.eager
+        problem = Problem(kind, group, x.device, x.dtype, m, w.shape[1], w.shape[0])
+        choice = _first_choice(key, problem, x, w, keeps_rows, prepared_for, epilogue)
+    return choice.captured if x.is_cuda and torch.cuda.is_current_stream_capturing() else choice.eager
+
+
+def _first_choice(
+    key: tuple[typing.Any, ...], problem: Problem, x: torch.Tensor, w: torch.Tensor, keeps_rows: bool, prepared_for: Epilogue,
+    epilogue: Epilogue,
+) -> Choice:  # fmt: skip
+    if settings.is_disabled or problem.m == 0 or w.numel() == 0:  # no plan is of nothing
+        return _UNFUSED
+    if x.is_cuda and torch.cuda.is_current_stream_capturing():
+        warn("capture", f"{problem.kind} m={problem.m} is captured into a graph before its first call, so it runs unfused: call it once before")
+        return _UNFUSED
+    choice = _choose(problem, w, keeps_rows, prepared_for)
+    if choice.captured is not choice.eager:  # opens what it needs, which no capture may
+        rows = x.new_empty((problem.m, problem.k)) if keeps_rows else None
+        _run_chosen(problem.kind, problem.group, x, w, choice.captured, rows, epilogue)
+    _choices[key] = choice
+    return choice
+
+
+def execute_bags(group: Group, bags: Bags, tables: torch.Tensor, k: int) -> torch.Tensor:
+    """embedding_all_to_all. k: rows of a bag, by which plans are found; 0: as many as rank 0 has in the first call of the
+    shape, which is collective."""
+    kind, given = "embedding_all_to_all", typing.cast(torch.Tensor, bags)
+    if group.size == 1:
+        return unfused(kind, group, given, tables)
+    table_count, row_count, columns = tables.shape
+    m = (len(bags.offsets) - 1) // table_count
+    key = (kind, group.name, tables.device, tables.dtype, m, table_count, row_count, columns, bags.pooling, k)
+    choice = _choices.get(key)
+    if choice is None:
+        own = Tables(table_count, row_count, bags.pooling)
+        problem = Problem(kind, group, tables.device, tables.dtype, m, table_count * columns, k or bags.mean_length, own)
+        choice = _first_choice(key, problem, given, tables, False, _epilogue.NONE, _epilogue.NONE)
+    is_captured = tables.is_cuda and torch.cuda.is_current_stream_capturing()
+    return _run_chosen(kind, group, given, tables, choice.captured if is_captured else choice.eager, None, _epilogue.NONE)[0]
 
 
 def _run_chosen(
@@ -180,9 +217,9 @@ def _run_chosen(
 ) -> tuple[torch.Tensor, torch.Tensor | None]:  # fmt: skip
     if chosen is None:
         return epilogue.finish(unfused(kind, group, x, w, rows))
-    if chosen.__class__ is _native.Native:
-        return typing.cast(_native.Native, chosen)(x, w, rows, epilogue)
-    return epilogue.finish(run(kind, group, x.contiguous(), w, typing.cast(Schedule, chosen), rows))
+    if isinstance(chosen, _native.Native):
+        return chosen(x, w, rows, epilogue)
+    return epilogue.finish(run(kind, group, x.contiguous(), w, chosen, rows))
 
 
 def run(
@@ -204,12 +241,17 @@ def unsupported(problem: Problem) -> str:
         may_run = is_cut_by_rows(problem) or (problem.device.type == "cuda" and problem.group.backend == "nccl")
     except Error as error:  # a shape of which there is no operator
         return str(error)
-    return "" if may_run else f"{problem.m} rows are too few to cut"
+    return "" if may_run else _uncut(problem)
+
+
+def _uncut(problem: Problem) -> str:
+    return "bags on GPUs are not cut" if problem.tables else f"{problem.m} rows are too few to cut"
 
 
 def is_cut_by_rows(problem: Problem) -> bool:
-    """As the process group's passes cut; few rows of matmul_all_reduce are cut by columns, by mc2's own backend alone. Raises Error."""
-    return problem.op().cut_axis == "rows"
+    """As the process group's passes cut. mc2's own backend alone cuts few rows of matmul_all_reduce, by columns, and bags on
+    GPUs, whose host would have to wait for the bags. Raises Error."""
+    return problem.op().cut_axis == "rows" and not (problem.tables and problem.device.type == "cuda")
 
 
 def is_native(problem: Problem, plan: Plan) -> bool:
@@ -309,7 +351,7 @@ def _find(problem: Problem, calls: Calls = EAGER) -> _core.FoundPlan:
             missing = f"store {settings.store}: there is none; " if settings.store and kept is None else ""
             fault = "" if is_cut_by_rows(problem) else _native.fault(problem)
             if fault:  # nothing else runs it
-                raise Error(error.code, "plan", f"{problem.m} rows are too few to cut, and mc2's own backend does not run: {fault}") from error
+                raise Error(error.code, "plan", f"{_uncut(problem)}, and mc2's own backend does not run: {fault}") from error
             raise Error(error.code, "plan", f"{missing}{error}; mc2.torch.tune() measures this shape") from error
         return native
     return _or_natively(problem, found, kept, calls)
@@ -373,7 +415,8 @@ _Cut = typing.Tuple[typing.List[int], str, str, bool]  # blocks, variant, schedu
 class _Offer(typing.NamedTuple):
     """What a rank brings to the first call of a shape. Other ranks take rank 0's cuts."""
 
-    call: list[typing.Any]  # equal on ranks that make the same call; k may differ where its shards do
+    call: list[typing.Any]  # equal on ranks that make the same call
+    k: int  # may differ where its shards do
     machine: str
     fault: str  # why mc2's own backend cannot run here; empty: it can
     layout: str  # of w
@@ -388,8 +431,8 @@ _MAX_FAULT_LENGTH = 200
 
 def _offer(problem: Problem, w: torch.Tensor, epilogue: Epilogue) -> tuple[_Offer, str]:
     """And why rank 0 has no plan, or ""."""
-    call = [problem.kind, DTYPES.get(problem.dtype, str(problem.dtype)), problem.m, problem.n, epilogue.name, epilogue.epsilon]
-    offer = _Offer(call, _native.machine(), _native.fault(problem)[:_MAX_FAULT_LENGTH], _native.layout(w))
+    call = [problem.kind, DTYPES.get(problem.dtype, str(problem.dtype)), problem.m, problem.n, epilogue.name, epilogue.epsilon, problem.tables]
+    offer = _Offer(call, problem.k, _native.machine(), _native.fault(problem)[:_MAX_FAULT_LENGTH], _native.layout(w))
     if problem.group.rank != 0:
         return offer, ""
     reason = unsupported(problem)
@@ -429,6 +472,8 @@ def _choose(problem: Problem, w: torch.Tensor, keeps_rows: bool, epilogue: Epilo
         if offer.call != offers[0].call:
             raise Error("mismatch", "x", f"rank {rank} calls with another shape, type, kind or epilogue than rank 0; "
                         f"this rank has {problem.text()}, epilogue {epilogue.name}")  # fmt: skip
+    if problem.tables:  # bags are longer on one rank than on another
+        problem = problem._replace(k=offers[0].k)
     if reason:
         warn("none", f"{problem.text()} runs unfused: {reason}")
     if not offers[0].is_tuned and not unsupported(problem):

@@ -95,12 +95,12 @@ if hasattr(getattr(torch, "compiler", None), "assume_constant_result"):
     _facts = torch.compiler.assume_constant_result(_facts)
 
 
-def _is_compiling() -> bool:
+def is_compiling() -> bool:
     return False
 
 
 if hasattr(getattr(torch, "compiler", None), "is_compiling"):
-    _is_compiling = torch.compiler.is_compiling
+    is_compiling = torch.compiler.is_compiling
 
 _checked: dict[typing.Any, Group] = {}  # arguments that were right once
 
@@ -144,7 +144,7 @@ def _with(y: torch.Tensor, epilogue: Epilogue) -> torch.Tensor:
 
 def _checked_group(op: str, x: torch.Tensor, w: torch.Tensor, group: typing.Any, epilogue: Epilogue) -> Group | _Facts:
     """Facts where torch.compile traces the call. Raises Error naming the argument that is wrong."""
-    if _is_compiling():
+    if is_compiling():
         facts = _facts(group)
         _check(op, x, w, epilogue, facts)
         return facts
@@ -172,16 +172,16 @@ def _facts_of(epilogue: Epilogue) -> tuple[typing.Any, ...]:
 
 def _are_plain(x: torch.Tensor, w: torch.Tensor, epilogue: Epilogue) -> bool:
     """Nobody is going to differentiate or trace what is done to them: PyTorch's dispatcher would only cost time."""
-    if not (_is_plain(x) and _is_plain(w)):
+    if not (is_plain(x) and is_plain(w)):
         return False
     if epilogue is NONE:
         return True
     bias, residual, norm_weight, _ = epilogue
-    return ((bias is None or _is_plain(bias)) and (residual is None or _is_plain(residual))
-            and (norm_weight is None or _is_plain(norm_weight)))  # fmt: skip
+    return ((bias is None or is_plain(bias)) and (residual is None or is_plain(residual))
+            and (norm_weight is None or is_plain(norm_weight)))  # fmt: skip
 
 
-def _is_plain(tensor: torch.Tensor) -> bool:
+def is_plain(tensor: torch.Tensor) -> bool:
     kind = type(tensor)
     return (kind is torch.Tensor or kind is torch.nn.Parameter) and not (tensor.requires_grad and torch.is_grad_enabled())
 

@@ -12,9 +12,10 @@ import torch
 import torch.distributed as dist
 
 from .. import _core
-from .._core import CostModel, Plan, Sample, Variant
+from .._core import CostModel, EmbeddingTables, Plan, Sample, Variant
 from ..errors import Error, NativeError
 from . import _groups, _native, _plans, _symmetric, _together
+from ._bags import Bags, Tables
 from ._passes import PASSES, Pass, unfused
 from ._plans import BATCHED, LOOPED, Problem
 from ._settings import log, settings, warn
@@ -107,7 +108,16 @@ class _Calls:
         def random(*shape: int) -> torch.Tensor:
             return torch.empty(shape, device=problem.device).uniform_(-1, 1, generator=generator).to(problem.dtype)
 
-        self.x, self.w = random(rows, problem.k), random(problem.k, problem.n)
+        if problem.tables:
+            self.x, self.w = self._bags(generator, problem.tables), random(*problem.tables[:2], problem.n // problem.tables.table_count)
+        else:
+            self.x, self.w = random(rows, problem.k), random(problem.k, problem.n)
+
+    def _bags(self, generator: torch.Generator, tables: Tables) -> typing.Any:
+        """Of k rows each."""
+        place, bag_count = self.problem.device, tables.table_count * self.problem.m
+        indices = torch.randint(tables.row_count, (bag_count * self.problem.k,), generator=generator, device=place)
+        return Bags(indices, torch.arange(bag_count + 1, device=place) * self.problem.k, tables.pooling)
 
     def new_pass(self, blocks: list[int], variant: Variant) -> Pass:
         return PASSES[self.problem.kind](self.problem.group, self.x, self.w, blocks, variant.name == BATCHED)
@@ -153,7 +163,7 @@ def _together_call(one: Pass) -> None:
 
 def _variants(problem: Problem) -> list[Variant]:
     """Matmuls of several ranks' rows are batched on a GPU or done one by one; a CPU gains nothing by batches."""
-    if problem.kind == "matmul_all_reduce" or problem.device.type != "cuda":
+    if problem.kind in ("matmul_all_reduce", "embedding_all_to_all") or problem.device.type != "cuda":
         return [Variant(LOOPED)]
     return [Variant(BATCHED), Variant(LOOPED)]
 
@@ -247,11 +257,14 @@ def tune(
     rounds: int = 7,
     race_rounds: int = 21,
     store: str | None = None,
+    tables: EmbeddingTables | None = None,
 ) -> Tuned:
     """Measures one shape, plans it, and keeps the fastest of the best cuts and the unfused calls. Collective: every rank of the
     group calls it with the same arguments. Nothing else may use the group or the device meanwhile.
 
-    m, n, k  of the product on a rank: x is [m, k] (all_gather_matmul: [m / ranks, k] on each), w [k, n]
+    m, n, k  of the product on a rank: x is [m, k] (all_gather_matmul: [m / ranks, k] on each), w [k, n]. Of
+             embedding_all_to_all m samples, n features of a rank's tables, and k rows in a bag
+    tables   of embedding_all_to_all, and of nothing else
     store    file in which rank 0 keeps samples, model, plan and measurements; default MC2_STORE; "" keeps them in this process only
     """
     found = _groups.resolve(group)
@@ -260,7 +273,8 @@ def tune(
         place = torch.device("cuda", torch.cuda.current_device())
     if kind not in PASSES:
         raise Error("unknown_name", "kind", f"'{kind}' is none of {', '.join(PASSES)}")
-    problem = Problem(kind, found, place, dtype, m, n, k)
+    own = None if tables is None else Tables(tables.table_count, tables.row_count, tables.pooling)
+    problem = Problem(kind, found, place, dtype, m, n, k, own)
     reason = _plans.unsupported(problem)
     if reason:
         raise Error("unsupported", "kind", reason)
@@ -453,7 +467,7 @@ def tune_seen(seconds: float, group: typing.Any = None) -> list[Tuned]:
             break
         try:
             done.append(tune(problem.kind, m=problem.m, n=problem.n, k=problem.k, dtype=problem.dtype, group=problem.group.handle,
-                             device=problem.device))  # fmt: skip
+                             device=problem.device, tables=problem.embedding_tables()))  # fmt: skip
         except Error as error:  # the same on all ranks
             log.info("%s: not tuned: %s", problem.text(), error)
             _plans.give_up(problem)

@@ -15,9 +15,18 @@ Stage whole(const StageList& list) noexcept {
 } // namespace
 
 MatrixAddresses addresses_of(const RankBuffers& buffers) noexcept {
-  return {buffers.a.data(),           buffers.b.data(),      buffers.c.data(),
-          buffers.gathered_a.data(),  buffers.bias.data(),   buffers.residual.data(),
-          buffers.norm_weight.data(), buffers.normed.data(), buffers.device_send_counts.data()};
+  return {buffers.a.data(),
+          buffers.b.data(),
+          buffers.c.data(),
+          buffers.gathered_a.data(),
+          buffers.bias.data(),
+          buffers.residual.data(),
+          buffers.norm_weight.data(),
+          buffers.normed.data(),
+          buffers.device_send_counts.data(),
+          buffers.bags.offsets.data(),
+          buffers.bags.indices.data(),
+          std::to_address(buffers.bags.indices.end())};
 }
 
 void Matmuls::enqueue(cudaStream_t stream) const {

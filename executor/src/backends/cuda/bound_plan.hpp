@@ -26,8 +26,9 @@ struct StageEvents {
   Event start, end;
 };
 
-/// A, B, C, the gathered A and the epilogue's matrices of one rank, by address.
-using MatrixAddresses = std::array<const void*, 9>;
+/// A, B, C, the gathered A, the epilogue's matrices, counts and bags of one rank, by address. Bags' row numbers end
+/// where the last address says.
+using MatrixAddresses = std::array<const void*, 12>;
 
 [[nodiscard]] MatrixAddresses addresses_of(const RankBuffers& buffers) noexcept;
 

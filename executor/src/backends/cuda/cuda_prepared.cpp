@@ -217,9 +217,6 @@ CudaPrepared::~CudaPrepared() {
 
 Result<void> CudaPrepared::rebind(std::span<const RankBuffers> buffers) {
   const RunTurn turn(communicator_.turn());
-  if (plan_.list.op.tables)
-    return Error{ErrorCode::Unsupported, "buffers",
-                 "tables and bags stay where the plan was prepared with them; prepare it for others"};
   if (plan_.transport->has_windows())
     return Error{ErrorCode::Unsupported, "variant",
                  "NCCL's windows are registered for the matrices that they were prepared with"};

@@ -15,6 +15,22 @@
 namespace mc2::executor::cuda {
 namespace {
 
+BagTables tables_of(const planner::OpSpec& op, const RankState& state) {
+  const EmbeddingBags& bags = state.buffers.bags;
+  return {.rows = state.buffers.b.data(),
+          .offsets = bags.offsets.data(),
+          .indices = bags.indices.data(),
+          .index_bytes = static_cast<int>(size_bytes(bags.type)),
+          .dtype = op.dtype,
+          .is_mean = op.tables->pooling == planner::Pooling::Mean,
+          .table_count = op.tables->table_count,
+          .row_count = op.tables->row_count,
+          .columns = op.n / op.tables->table_count,
+          .sample_count = op.m,
+          .index_count = static_cast<std::int64_t>(bags.indices.size()) / size_bytes(bags.type),
+          .fault = state.bag_fault->device()};
+}
+
 bool is_b_transposed(const RankState& state) { return state.transposed_b || state.buffers.b_is_transposed; }
 
 /// Makes one rank's.
@@ -41,21 +57,8 @@ class MatmulBuilder {
   }
 
   void build_tables() {
-    const planner::OpSpec& op = plan_.list.op;
-    const EmbeddingBags& bags = state_.buffers.bags;
     state_.bag_fault = std::make_unique<MappedWord>();
-    state_.tables = BagTables{.rows = state_.buffers.b.data(),
-                              .offsets = bags.offsets.data(),
-                              .indices = bags.indices.data(),
-                              .index_bytes = static_cast<int>(size_bytes(bags.type)),
-                              .dtype = op.dtype,
-                              .is_mean = op.tables->pooling == planner::Pooling::Mean,
-                              .table_count = op.tables->table_count,
-                              .row_count = op.tables->row_count,
-                              .columns = op.n / op.tables->table_count,
-                              .sample_count = op.m,
-                              .index_count = static_cast<std::int64_t>(bags.indices.size()) / size_bytes(bags.type),
-                              .fault = state_.bag_fault->device()};
+    state_.tables = tables_of(plan_.list.op, state_);
   }
 
  private:
@@ -392,6 +395,7 @@ void build_tiles(BoundPlan& plan, int rank) {
 
 void rebind_matmuls(BoundPlan& plan, int rank, const RankBuffers& had) {
   RankState& state = plan.state_of(rank);
+  if (plan.list.op.tables) state.tables = tables_of(plan.list.op, state);
   const RankBuffers& has = state.buffers;
   // Operands lie in the caller's matrices or in the exchange memory, which stays.
   const auto moved = [](const std::byte* address, std::span<const std::byte> from, std::span<const std::byte> to) {

@@ -1,0 +1,142 @@
+"""Bags of embedding rows: pooled by PyTorch's own operator, and their gradient."""
+
+from __future__ import annotations
+
+import typing
+
+import torch
+
+from ..errors import Error
+
+MEAN = "mean"
+_MODES = {"sum": 0, MEAN: 1}  # PyTorch's numbers
+POOLINGS = tuple(_MODES)
+_HALVES = (torch.float16, torch.bfloat16)
+
+
+class Tables(typing.NamedTuple):
+    """What every rank holds: as mc2.EmbeddingTables, but equal where its fields are."""
+
+    table_count: int
+    row_count: int  # of a table
+    pooling: str
+
+
+class Bags(typing.NamedTuple):
+    """Rows of tables [count, rows, columns]: those of table t for sample i are indices[offsets[t m + i]] up to and without
+    indices[offsets[t m + i + 1]]."""
+
+    indices: torch.Tensor
+    offsets: torch.Tensor  # [tables m + 1]
+    pooling: str
+
+    @property
+    def is_cuda(self) -> bool:
+        return self.indices.is_cuda
+
+    @property
+    def mean_length(self) -> int:
+        """Rows of a bag, rounded; at least 1."""
+        return max(1, round(len(self.indices) / max(1, len(self.offsets) - 1)))
+
+    def contiguous(self) -> Bags:
+        return self
+
+
+class Pooling:
+    """Bags that are pooled one after the other: `rows` of the tables laid out as one, and where each bag starts."""
+
+    def __init__(self, rows: torch.Tensor, offsets: torch.Tensor, pooling: str) -> None:
+        self._rows, self._offsets, self._pooling = rows, offsets, pooling
+
+    def of(self, tables: torch.Tensor) -> torch.Tensor:
+        """[bags, columns], summed in f32."""
+        weights = tables.detach().flatten(0, 1)
+        if weights.dtype in _HALVES and not weights.is_cuda:  # not in all versions of PyTorch
+            return self._of_halves(weights)
+        pooled = torch.nn.functional.embedding_bag(self._rows, weights, self._offsets, mode=self._pooling, include_last_offset=True)
+        return typing.cast(torch.Tensor, pooled)
+
+    def _of_halves(self, weights: torch.Tensor) -> torch.Tensor:
+        lengths = self._offsets.diff()
+        bag = torch.repeat_interleave(torch.arange(len(lengths)), lengths)
+        sums = torch.zeros((len(lengths), weights.shape[1])).index_add_(0, bag, weights.index_select(0, self._rows).float())
+        if self._pooling == MEAN:
+            sums /= lengths.clamp(min=1).unsqueeze(1)
+        return sums.to(weights.dtype)
+
+
+def rows_of(bags: Bags, tables: torch.Tensor) -> torch.Tensor:
+    """The bags' rows in tables that lie one below the other. On a GPU those that a table has not become one that none has,
+    which PyTorch's operators refuse; on a CPU they have been refused."""
+    table_count, row_count, _ = tables.shape
+    starts = bags.offsets[:: (len(bags.offsets) - 1) // table_count].long()
+    places = torch.arange(len(bags.indices), device=tables.device)
+    rows = bags.indices + row_count * torch.bucketize(places, starts[1:-1].contiguous(), right=True)
+    if not tables.is_cuda:
+        return rows
+    return torch.where((bags.indices >= 0) & (bags.indices < row_count), rows, table_count * row_count)
+
+
+def all_at_once(bags: Bags, tables: torch.Tensor) -> Pooling:
+    """In the order in which they were given: table after table."""
+    return Pooling(rows_of(bags, tables), bags.offsets.long(), bags.pooling)
+
+
+def in_blocks(bags: Bags, tables: torch.Tensor, ranks: int, blocks: list[int]) -> list[Pooling]:
+    """Of each block the same samples of every rank's share: rank after rank, sample after sample, table after table."""
+    bag_count, table_count = len(bags.offsets) - 1, tables.shape[0]
+    numbers = torch.arange(bag_count, device=tables.device).view(table_count, ranks, -1)
+    parts = [part.permute(1, 2, 0).flatten() for part in numbers.split(blocks, 2)]
+    order, lengths, rows = torch.cat(parts), bags.offsets.diff(), rows_of(bags, tables)
+    ordered = lengths[order]
+    ends = torch.nn.functional.pad(ordered.cumsum(0), (1, 0))
+    places = torch.repeat_interleave(bags.offsets[:-1][order] - ends[:-1], ordered, output_size=len(rows))
+    rows = rows[places + torch.arange(len(rows), device=rows.device)]
+    made, first = [], 0
+    for part in parts:
+        offsets = ends[first : first + len(part) + 1]
+        made.append(Pooling(rows[int(offsets[0]) : int(offsets[-1])], offsets - offsets[0], bags.pooling))
+        first += len(part)
+    return made
+
+
+def gradient(bags: Bags, tables: torch.Tensor, grad: torch.Tensor, is_sparse: bool) -> torch.Tensor:
+    """Of the tables, by that of the pooled features [m, tables columns] of all samples."""
+    table_count, row_count, columns = tables.shape
+    of_bags = grad.view(-1, table_count, columns).transpose(0, 1).reshape(-1, columns)
+    bag_count, lengths = len(of_bags), bags.offsets.diff().long()
+    numbers = torch.arange(bag_count, device=grad.device)
+    bag = torch.repeat_interleave(numbers, lengths, output_size=len(bags.indices))
+    if is_sparse:
+        if bags.pooling == MEAN:
+            of_bags = of_bags / lengths.clamp(min=1).unsqueeze(1)
+        places = torch.stack([bag // (bag_count // table_count), bags.indices])
+        values = of_bags[bag]
+        made = torch.ops.aten._sparse_coo_tensor_with_dims_and_tensors(  # as PyTorch's own gradients, which warn of nothing
+            2, 1, tables.shape, places, values, dtype=values.dtype, layout=torch.sparse_coo, device=values.device)  # fmt: skip
+        return typing.cast(torch.Tensor, made)
+    if grad.dtype in _HALVES and not grad.is_cuda:  # what is added up is rounded once
+        of_bags = of_bags.float()
+    dense = torch.ops.aten._embedding_bag_dense_backward(
+        of_bags, rows_of(bags, tables), bag, lengths, numbers[:0], table_count * row_count, False, _MODES[bags.pooling], None, -1)  # fmt: skip
+    return typing.cast(torch.Tensor, dense.to(grad.dtype).view(tables.shape))
+
+
+def check_rows(bags: Bags, tables: torch.Tensor) -> None:
+    """Of a CPU's bags. Raises Error naming table, sample and value."""
+    table_count, row_count, _ = tables.shape
+    offsets, indices = bags.offsets, bags.indices
+    samples = (len(offsets) - 1) // table_count
+    if int(offsets[0]) != 0 or int(offsets[-1]) != len(indices):
+        raise Error("invalid_spec", "offsets", f"go from {int(offsets[0])} to {int(offsets[-1])}; need to go from 0 to the {len(indices)} indices")
+    falling = (offsets.diff() < 0).nonzero()
+    if len(falling):
+        bag = int(falling[0])
+        raise Error("invalid_spec", "offsets", f"fall from {int(offsets[bag])} to {int(offsets[bag + 1])} in table {bag // samples}, "
+                    f"sample {bag % samples}; need to ascend")  # fmt: skip
+    if len(indices) and (int(indices.min()) < 0 or int(indices.max()) >= row_count):
+        place = int(((indices < 0) | (indices >= row_count)).nonzero()[0])
+        bag = int(torch.searchsorted(offsets, place, right=True)) - 1
+        raise Error("invalid_spec", "indices", f"table {bag // samples}, sample {bag % samples} names row {int(indices[place])}; a table has "
+                    f"rows 0 to {row_count - 1}")  # fmt: skip

@@ -1,0 +1,123 @@
+"""Embedding tables, each on one rank: bags of all samples are pooled, and every rank gets all features of its samples."""
+
+from __future__ import annotations
+
+import typing
+
+import torch
+
+from ..errors import Error
+from . import _bags, _groups, _ops, _passes, _plans
+from ._bags import Bags
+from .functional import is_compiling, is_plain
+
+_KIND = "embedding_all_to_all"
+_INDEX_TYPES = (torch.int32, torch.int64)
+
+
+def embedding_all_to_all(
+    indices: torch.Tensor, tables: torch.Tensor, offsets: torch.Tensor, group: typing.Any = None, *, pooling: str = "sum",
+    sparse: bool = False, k: int | None = None,
+) -> torch.Tensor:  # fmt: skip
+    """Pools this rank's tables [count, rows, columns] for all m samples of the batch, and gives every rank the features of
+    its share of the samples: [m / ranks, ranks count columns], those of rank 0's tables first.
+
+    The bag of table t and sample i names rows indices[offsets[t m + i]] up to and without indices[offsets[t m + i + 1]],
+    as torch.nn.functional.embedding_bag reads them with include_last_offset. All ranks have tables of one shape.
+
+    pooling  "sum" or "mean" of the rows; an empty bag gives zeros
+    sparse   the tables' gradient is a sparse tensor, for optimizers that take one
+    k        rows that a bag names on average, as tune() was told; by default as many as in rank 0's first call of a shape.
+             Plans are found by it; results do not depend on it
+    """
+    found = _groups.resolve(group)
+    _check(indices, tables, offsets, pooling, k, found)
+    if not tables.is_cuda:
+        _bags.check_rows(Bags(indices, offsets, pooling), tables)
+    operands = tables, indices, offsets, pooling, sparse, k or 0, found.name
+    if is_compiling() or type(tables) not in (torch.Tensor, torch.nn.Parameter):
+        return typing.cast(torch.Tensor, torch.ops.mc2.embedding_all_to_all(*operands))
+    # PyTorch's dispatcher would only cost time.
+    return _real(*operands) if is_plain(tables) else typing.cast(torch.Tensor, _Eager.apply(*operands))
+
+
+def _check(
+    indices: torch.Tensor, tables: torch.Tensor, offsets: torch.Tensor, pooling: str, k: int | None, group: _groups.Group,
+) -> None:  # fmt: skip
+    """Raises Error naming the argument that is wrong."""
+    for name, tensor in {"tables": tables, "indices": indices, "offsets": offsets}.items():
+        if not isinstance(tensor, torch.Tensor):
+            raise Error("invalid_spec", name, f"is a {type(tensor).__name__}; needs a tensor")
+        if tensor.device != tables.device or tensor.device.type not in ("cpu", "cuda"):
+            raise Error("invalid_spec", name, f"is on {tensor.device}, tables on {tables.device}; all need one CPU or GPU")
+        if name != "tables" and (tensor.dim() != 1 or tensor.dtype not in _INDEX_TYPES or tensor.dtype != indices.dtype):
+            raise Error("invalid_spec", name, f"is {tensor.dtype} of shape {tuple(tensor.shape)}; indices and offsets need one dimension, "
+                        "and both int64 or both int32")  # fmt: skip
+    if tables.dim() != 3 or tables.numel() == 0 or not tables.is_floating_point() or not tables.is_contiguous():
+        raise Error("invalid_spec", "tables", f"is {tables.dtype} of shape {tuple(tables.shape)}; needs a contiguous floating-point tensor "
+                    "[tables, rows, columns], not empty")  # fmt: skip
+    bag_count = len(offsets) - 1
+    if bag_count < 1 or bag_count % (tables.shape[0] * group.size) != 0:
+        raise Error("invalid_spec", "offsets", f"has {len(offsets)} numbers; needs tables times samples and one more, where the {group.size} ranks "
+                    f"divide the samples and tables are {tables.shape[0]}")  # fmt: skip
+    if pooling not in _bags.POOLINGS:
+        raise Error("unknown_name", "pooling", f"'{pooling}' is none of {', '.join(_bags.POOLINGS)}")
+    if k is not None and (not isinstance(k, int) or k < 1):
+        raise Error("invalid_spec", "k", f"is {k!r}; needs a whole number of at least 1, the rows of a bag")
+    if tables.is_cuda and group.backend == "gloo":
+        raise Error("unsupported", "group", "is of backend gloo, which exchanges no tensors of a GPU; use nccl")
+
+
+def _real(
+    tables: torch.Tensor, indices: torch.Tensor, offsets: torch.Tensor, pooling: str, sparse: bool, k: int, group_name: str,
+) -> torch.Tensor:  # fmt: skip
+    bags = Bags(indices.contiguous(), offsets.contiguous(), pooling)
+    return _plans.execute_bags(_groups.by_name(group_name), bags, tables, k)
+
+
+def _fake(
+    tables: torch.Tensor, indices: torch.Tensor, offsets: torch.Tensor, pooling: str, sparse: bool, k: int, group_name: str,
+) -> torch.Tensor:  # fmt: skip
+    ranks = _groups.by_name(group_name).size
+    return tables.new_empty(((offsets.shape[0] - 1) // (tables.shape[0] * ranks), ranks * tables.shape[0] * tables.shape[2]))
+
+
+def _set_up(ctx: typing.Any, inputs: tuple[typing.Any, ...], output: torch.Tensor) -> None:
+    tables, indices, offsets, ctx.pooling, ctx.is_sparse, _, ctx.group_name = inputs
+    ctx.save_for_backward(tables, indices, offsets)
+
+
+def _backward(ctx: typing.Any, grad: torch.Tensor) -> tuple[typing.Any, ...]:
+    run = _of_tables if type(grad) is torch.Tensor else torch.ops.mc2.embedding_all_to_all_backward
+    of_tables = run(grad, *ctx.saved_tensors, ctx.pooling, ctx.is_sparse, ctx.group_name)
+    return of_tables, None, None, None, None, None, None
+
+
+def _of_tables(
+    grad: torch.Tensor, tables: torch.Tensor, indices: torch.Tensor, offsets: torch.Tensor, pooling: str, sparse: bool, group_name: str,
+) -> torch.Tensor:  # fmt: skip
+    group = _groups.by_name(group_name)
+    features = _passes.by_table_rank(group, grad)
+    return _bags.gradient(Bags(indices, offsets, pooling), tables, features, sparse)
+
+
+def _fake_of_tables(
+    grad: torch.Tensor, tables: torch.Tensor, indices: torch.Tensor, offsets: torch.Tensor, pooling: str, sparse: bool, group_name: str,
+) -> torch.Tensor:  # fmt: skip
+    if sparse:
+        raise Error("unsupported", "sparse", "gradients that are sparse are not traced; compile with sparse=False")
+    return torch.empty_like(tables)
+
+
+def _forward(ctx: typing.Any, *operands: typing.Any) -> torch.Tensor:
+    output = _real(*operands)
+    _set_up(ctx, operands, output)
+    return output
+
+
+_Eager: typing.Any = type("Eager", (torch.autograd.Function,), {"forward": staticmethod(_forward), "backward": staticmethod(_backward)})
+
+_bag = "Tensor tables, Tensor indices, Tensor offsets, str pooling, bool sparse"
+_ops.register(_KIND, f"{_bag}, int k, str group_name", _real, _fake)
+_ops.register(f"{_KIND}_backward", f"Tensor grad, {_bag}, str group_name", _of_tables, _fake_of_tables)
+_ops.register_autograd(_KIND, _set_up, _backward)

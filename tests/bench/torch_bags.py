@@ -1,0 +1,169 @@
+"""mc2.torch.embedding_all_to_all and PyTorch's own calls, on GPUs.
+
+    torchrun --nproc-per-node 2 tests/bench/torch_bags.py
+
+The latter are one embedding_bag of all tables laid out as one, whose row numbers a data loader has made, and an
+all_to_all_single. Both are compared with each other, and mc2's on small shapes with the definition in double precision,
+eager, compiled, in a CUDA graph and with gradients; a row that there is not is NaN and fails the next call. Then the
+calls are timed in turn, eager, captured and with gradients. Rank 0 prints a CSV: medians in us of the slowest rank's
+times.
+"""
+
+import os
+
+import torch
+import torch.distributed as dist
+from torch_moe import TOLERANCE, everyones, medians, require_near
+from torch.distributed.nn.functional import all_to_all_single as exchange
+
+import mc2.torch
+
+# samples, tables of a rank, rows of a table, columns, rows of a bag
+SHAPES = [(65536, 8, 1_000_000, 128, 20), (16384, 16, 500_000, 128, 40), (16384, 13, 1_000_000, 128, 1), (4096, 8, 1_000_000, 256, 80)]
+
+
+class Bags:
+    def __init__(self, m, table_count, row_count, columns, k, dtype=torch.bfloat16, index_type=torch.int64, seed=0):
+        own = torch.Generator("cuda").manual_seed(100 * seed + dist.get_rank())
+        self.k = k
+        lengths = torch.randint(0, 2 * k + 1, (table_count * m,), generator=own, device="cuda")
+        self.offsets = torch.nn.functional.pad(lengths.cumsum(0), (1, 0)).to(index_type)
+        self.indices = torch.randint(0, row_count, (int(self.offsets[-1]),), generator=own, device="cuda").to(index_type)
+        self.tables = torch.empty((table_count, row_count, columns), device="cuda").uniform_(-1, 1, generator=own).to(dtype)
+        self.laid_out = self.tables.detach().flatten(0, 1)  # sparse gradients pass no views
+        table = torch.arange(table_count, device="cuda").repeat_interleave(lengths.view(table_count, m).sum(1))
+        self.rows = self.indices + table * row_count
+
+    def fused(self, pooling="sum", sparse=True):
+        return mc2.torch.embedding_all_to_all(self.indices, self.tables, self.offsets, pooling=pooling, sparse=sparse, k=self.k)
+
+    def by_hand(self, pooling="sum"):
+        ranks, (count, _, columns) = dist.get_world_size(), self.tables.shape
+        weights = self.laid_out
+        pooled = torch.nn.functional.embedding_bag(self.rows, weights, self.offsets, mode=pooling, include_last_offset=True,
+                                                   sparse=True)  # fmt: skip
+        features = pooled.view(count, -1, columns).transpose(0, 1).reshape(-1, count * columns)
+        received = exchange(torch.empty_like(features), features)
+        return received.view(ranks, -1, count * columns).transpose(0, 1).flatten(1)
+
+    def captured(self, call):
+        with torch.no_grad():
+            for _ in range(3):
+                call()
+            torch.cuda.synchronize()
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph):
+                self.result = call()
+        return graph.replay
+
+    def trained(self, call):
+        tables = self.laid_out if call == self.by_hand else self.tables
+        tables.requires_grad_()
+        y = call()
+        (gradient,) = torch.autograd.grad(y, tables, torch.ones_like(y))
+        tables.requires_grad_(False)
+        return gradient
+
+    def tune(self, pooling="sum"):
+        count, rows, columns = self.tables.shape
+        tables = mc2.EmbeddingTables(count, rows, pooling)
+        m = (len(self.offsets) - 1) // count
+        return mc2.torch.tune("embedding_all_to_all", m=m, n=count * columns, k=self.k, dtype=self.tables.dtype, tables=tables)
+
+    def definition(self, tables, pooling):
+        count, m = len(tables), (len(self.offsets) - 1) // len(tables)
+        weights = tables.flatten(0, 1)
+        pooled = torch.nn.functional.embedding_bag(self.rows, weights, self.offsets.long(), mode=pooling, include_last_offset=True)
+        return pooled.view(count, m, -1).transpose(0, 1).flatten(1)
+
+
+def check(dtype, index_type, pooling):
+    """On small shapes, against the definition, whatever runs them."""
+    ranks, rank = dist.get_world_size(), dist.get_rank()
+    bags = Bags(48 * ranks, 3, 200, 24, 4, dtype, index_type)
+    found = bags.tune(pooling)
+    if rank == 0:
+        print(f"# {found.text}", flush=True)
+    for seed in range(4):  # other bags at other places, and of other lengths
+        bags = Bags(48 * ranks, 3, 200, 24, 4, dtype, index_type, seed)
+        features = bags.definition(bags.tables.double(), pooling)
+        share = slice(48 * rank, 48 * (rank + 1))
+        expected = torch.cat([one[share] for one in everyones(features)], 1)
+        name = f"{dtype}, {index_type}, {pooling}, seed {seed}"
+        for _ in range(4):
+            require_near(bags.fused(pooling), expected, TOLERANCE, name)
+        compiled = torch.compile(lambda one: one.fused(pooling, False) * 2, fullgraph=True, backend="aot_eager")
+        require_near(compiled(bags), 2 * expected, TOLERANCE, f"{name}, compiled")
+        replay = bags.captured(lambda: bags.fused(pooling))
+        bags.result.zero_()
+        replay()
+        require_near(bags.result, expected, TOLERANCE, f"{name}, captured")
+        for sparse in (False, True):
+            gradient = bags.trained(lambda: bags.fused(pooling, sparse))
+            whole = bags.tables.double().requires_grad_()
+            bags.definition(whole, pooling).sum().backward()
+            require_near(gradient.to_dense(), whole.grad, TOLERANCE, f"{name}, gradient")
+
+
+def bad_rows():
+    """Are NaN, and an error of a later call on all ranks; once forgotten, calls are right again."""
+    bags = Bags(48 * dist.get_world_size(), 3, 200, 24, 4)
+    bags.tune()
+    expected, indices = bags.fused(), bags.indices
+    if dist.get_rank() == 1:
+        bags.indices = torch.where(torch.arange(len(indices), device="cuda") == 5, 200, indices)
+    y = bags.fused()
+    torch.cuda.synchronize()
+    has_nan = torch.tensor([float(y.isnan().any())], device="cuda")
+    dist.all_reduce(has_nan)
+    if not has_nan.item():
+        raise SystemExit("a row that there is not went unnoticed")
+    try:
+        for _ in range(3):
+            bags.fused()
+            torch.cuda.synchronize()
+        raise SystemExit(f"rank {dist.get_rank()}: the next calls did not fail")
+    except mc2.NativeError as error:
+        print(f"# rank {dist.get_rank()}: {error}", flush=True)
+    dist.barrier()
+    mc2.torch.forget()
+    bags.indices = indices
+    bags.tune()
+    require_near(bags.fused(), expected, TOLERANCE, "after a bad row")
+
+
+def main():
+    rank = int(os.environ["LOCAL_RANK"])
+    torch.cuda.set_device(rank)
+    dist.init_process_group("nccl", device_id=torch.device("cuda", rank))
+    for case in ((torch.bfloat16, torch.int64, "sum"), (torch.float32, torch.int32, "mean"), (torch.float16, torch.int64, "mean")):
+        check(*case)
+    lines = ["samples,tables,rows,columns,bag_rows,fused_us,by_hand_us,ratio,captured_us,by_hand_captured_us,captured_ratio,"
+             "trained_us,by_hand_trained_us,trained_ratio"]  # fmt: skip
+    for shape in SHAPES:
+        bags = Bags(*shape)
+        found = bags.tune()
+        if rank == 0:
+            print(f"# {found.text}", flush=True)
+        require_near(bags.fused(), bags.by_hand(), TOLERANCE, f"{shape}")
+        with torch.no_grad():
+            fused = medians([bags.fused], bags.by_hand)
+        replays = [bags.captured(call) for call in (bags.fused, bags.by_hand)]
+        captured = medians(replays[:1], replays[1])
+        trained = medians([lambda: bags.trained(bags.fused)], lambda: bags.trained(bags.by_hand))
+        lines.append(",".join(map(str, (*shape, *fused, *captured, *trained))))
+        if rank == 0:
+            print(lines[-1], flush=True)
+        del bags, replays
+        mc2.torch.forget()
+        torch.cuda.empty_cache()
+    bad_rows()
+    if rank == 0:
+        print("\n".join(lines), flush=True)
+    torch.cuda.synchronize()
+    dist.barrier()
+    os._exit(0)  # graphs hold what their communicator waits for
+
+
+if __name__ == "__main__":
+    main()
