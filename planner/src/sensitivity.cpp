@@ -22,7 +22,8 @@ constexpr std::array kParameterNames{Name<Parameter>{Parameter::ComputeTime, "co
                                      Name<Parameter>{Parameter::ComputeBlockFixed, "compute_block_fixed"},
                                      Name<Parameter>{Parameter::CommunicationBlockFixed, "communication_block_fixed"},
                                      Name<Parameter>{Parameter::Rows, "rows"},
-                                     Name<Parameter>{Parameter::Columns, "columns"}};
+                                     Name<Parameter>{Parameter::Columns, "columns"},
+                                     Name<Parameter>{Parameter::Imbalance, "imbalance"}};
 constexpr std::array kFlipNames{Name<FlipKind>{FlipKind::OtherLengths, "other_lengths"},
                                 Name<FlipKind>{FlipKind::OtherCount, "other_count"},
                                 Name<FlipKind>{FlipKind::CutOrUncut, "cut_or_uncut"}};
@@ -65,23 +66,24 @@ class Study {
     options_.runner_up_count = 0;
   }
 
-  [[nodiscard]] Result<Answer> today() const { return ask(plan_.op, model_); }
+  [[nodiscard]] Result<Answer> today() const { return ask({plan_.op, model_, {}}); }
   /// Empty where the changed question has no answer, e.g. because m is too large.
   [[nodiscard]] std::optional<Answer> at(const Knob& knob, double value) const {
-    OpSpec op = plan_.op;
-    CostModel model = model_;
-    knob.turn(op, model, value);
-    auto answer = ask(op, model);
+    Question question{plan_.op, model_, {}};
+    if (!knob.turn(question, value)) return std::nullopt;
+    auto answer = ask(question);
     if (!answer) return std::nullopt;
     return std::move(answer).value();
   }
 
  private:
-  [[nodiscard]] Result<Answer> ask(const OpSpec& op, const CostModel& model) const {
-    MC2_ASSIGN(auto best, make_plan(op, model, options_, is_stopped_));
+  [[nodiscard]] Result<Answer> ask(const Question& question) const {
+    PlanOptions options = options_;
+    options.counts = question.counts;
+    MC2_ASSIGN(auto best, make_plan(question.op, question.model, options, is_stopped_));
     Answer answer{best.cut, best.variant, best.makespan.us, std::nullopt};
-    if (op != plan_.op) return answer;
-    MC2_ASSIGN(const auto kept, predict_cut(op, model, plan_.variant, plan_.cut));
+    if (question.op != plan_.op || !question.counts.empty()) return answer;
+    MC2_ASSIGN(const auto kept, predict_cut(question.op, question.model, plan_.variant, plan_.cut));
     answer.kept_us = kept.makespan.us;
     return answer;
   }
@@ -92,12 +94,12 @@ class Study {
   const StopCheck& is_stopped_;
 };
 
-/// 0: the same decision. For another m or n the lengths cannot stay, so only their number counts.
+/// 0: the same decision. For another m, n or counts the lengths cannot stay, so only their number counts.
 int strength(const Answer& today, const Answer& there, Parameter parameter) {
   const std::size_t was = today.cut.block_rows.size(), is = there.cut.block_rows.size();
   if ((was > 1) != (is > 1)) return static_cast<int>(FlipKind::CutOrUncut);
   if (was != is || today.variant != there.variant) return static_cast<int>(FlipKind::OtherCount);
-  const bool is_same = is_size(parameter) || today.cut == there.cut;
+  const bool is_same = changes_lengths(parameter) || today.cut == there.cut;
   return is_same ? 0 : static_cast<int>(FlipKind::OtherLengths);
 }
 

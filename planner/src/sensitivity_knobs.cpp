@@ -5,6 +5,7 @@
 #include <limits>
 #include <variant>
 
+#include "mc2/planner/cutting.hpp"
 #include "mc2/planner/text.hpp"
 
 namespace mc2::planner {
@@ -46,6 +47,7 @@ const char* subject(Parameter parameter) {
     case Parameter::CommunicationBlockFixed: return "fixed cost of a block's communication";
     case Parameter::Rows: return "m";
     case Parameter::Columns: return "n";
+    case Parameter::Imbalance: return "imbalance";
   }
   return "";
 }
@@ -86,7 +88,8 @@ void turn_variant(VariantCost& cost, Parameter parameter, double today, double v
     case Parameter::ComputeBlockFixed: fix(cost.compute); break;
     case Parameter::CommunicationBlockFixed: fix(cost.communication); break;
     case Parameter::Rows:
-    case Parameter::Columns: break;
+    case Parameter::Columns:
+    case Parameter::Imbalance: break;
   }
 }
 
@@ -112,26 +115,34 @@ double Knob::at(double change, bool is_up) const {
   }
   if (is_time_factor(parameter)) return is_up ? value * (1 + change) : value / (1 + change);
   if (is_slowdown(parameter)) return is_up ? value * (1 + change) : value - (value - 1) * portion;
+  if (parameter == Parameter::Imbalance && !is_up) return value; // it is the least
   return is_up ? value + reach * portion : value * (1 - portion);
 }
 
-void Knob::turn(OpSpec& op, CostModel& model, double new_value) const {
+Result<void> Knob::turn(Question& question, double new_value) const {
+  auto& [op, model, counts] = question;
   if (parameter == Parameter::Rows) op.m = static_cast<std::int64_t>(new_value);
   if (parameter == Parameter::Columns) op.n = static_cast<std::int64_t>(new_value);
+  if (parameter == Parameter::Imbalance) {
+    MC2_ASSIGN(auto routed, with_imbalance(op, new_value));
+    op = routed.op;
+    counts = std::move(routed.counts);
+  }
   for (auto& variant : model.variants) turn_variant(variant, parameter, value, new_value);
   if (parameter == Parameter::ComputeTime && model.serial) model.serial->compute_us *= new_value;
+  return {};
 }
 
 std::string Knob::value_text(double new_value) const {
   if (is_time_factor(parameter)) return factor_text(new_value / value);
   if (is_size(parameter)) return std::to_string(static_cast<std::int64_t>(new_value));
-  return is_slowdown(parameter) ? number_text(new_value) : time_text(new_value);
+  return is_slowdown(parameter) || parameter == Parameter::Imbalance ? number_text(new_value) : time_text(new_value);
 }
 
 std::string Knob::change_text(double new_value) const {
   const std::string name = subject(parameter);
   if (is_time_factor(parameter)) return name + " " + value_text(new_value);
-  if (is_size(parameter)) return name + " = " + value_text(new_value);
+  if (changes_lengths(parameter)) return name + " = " + value_text(new_value);
   return name + " " + value_text(new_value) + " instead of " + value_text(value);
 }
 
@@ -151,6 +162,10 @@ std::vector<Knob> knobs_of(const Plan& plan, const CostModel& model, const PlanO
   knobs.push_back({Parameter::ComputeBlockFixed, compute.fixed_us, plan.serial_us, 1, 0, "us"});
   knobs.push_back({Parameter::CommunicationBlockFixed, communication.fixed_us, plan.serial_us, 1, 0, "us"});
   knobs.push_back(size_knob(plan.op, options.alignment));
+  if (traits_of(plan.op.kind).takes_counts && plan.op.world_size <= kMaxCountedRanks &&
+      takes_counts(model.fingerprint, plan.op, plan.variant))
+    knobs.push_back(
+        {Parameter::Imbalance, 1, std::min<double>(plan.op.world_size, kMaxSensitivityFactor) - 1, 1, 0, "x"});
   return knobs;
 }
 

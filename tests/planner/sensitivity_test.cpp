@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "mc2/planner/routing.hpp"
 #include "support/models.hpp"
 
 namespace mc2::planner::sensitivity_test {
@@ -99,6 +100,37 @@ TEST(Sensitivity, FixedCostOfABlock) {
   // Communication: 404 + 2 F < 522 up to 59. Compute, beyond 10: 394 + 2 F < 522 up to 64.
   expect_flip(of(sensitivity, Parameter::CommunicationBlockFixed).higher, 0, 59, FlipKind::CutOrUncut);
   expect_flip(of(sensitivity, Parameter::ComputeBlockFixed).higher, 0, 64, FlipKind::CutOrUncut);
+}
+
+TEST(Sensitivity, ImbalanceIsWhatThePlannerSaysOfSkewedCounts) {
+  OpSpec op = testing::all_reduce_op(2048, 64, 64, DType::F32, 4);
+  op.kind = OpKind::AllToAllMatmul;
+  for (const double latency_us : {10.0, 120.0, 250.0, 600.0}) {
+    SCOPED_TRACE(latency_us);
+    const auto model = testing::model_of(op, testing::affine(CurveAxis::Rows, 0, 0.25),
+                                         testing::affine(CurveAxis::Bytes, latency_us, 1.0 / 1024));
+    const PlanOptions options;
+    const auto found = of(study(model, options), Parameter::Imbalance);
+    EXPECT_EQ(found.value, 1);
+    EXPECT_EQ(found.lower.end_value, 1);
+    EXPECT_EQ(found.higher.end_value, 4);
+    const auto is_cut = [&](double imbalance) {
+      const auto routed = with_imbalance(op, imbalance).value();
+      PlanOptions asked = options;
+      asked.counts = routed.counts;
+      return make_plan(routed.op, model, asked).value().cut.block_rows.size() > 1;
+    };
+    std::optional<double> flip;
+    for (double imbalance = 1.005; imbalance <= 4 && !flip; imbalance += 0.005)
+      if (is_cut(imbalance) != is_cut(1)) flip = imbalance;
+    const auto& flips = found.higher.flips;
+    const bool has_flip = !flips.empty() && flips.back().kind == FlipKind::CutOrUncut;
+    ASSERT_EQ(has_flip, flip.has_value()) << found.text;
+    if (!flip) continue;
+    EXPECT_NEAR(flips.back().value, *flip, 0.006 + 0.01 * (*flip - 1)) << found.text;
+  }
+  EXPECT_TRUE(std::ranges::none_of(study(two_block_model(10)).parameters,
+                                   [](const auto& each) { return each.parameter == Parameter::Imbalance; }));
 }
 
 TEST(Sensitivity, RowsMoveInStepsOfTheAlignment) {

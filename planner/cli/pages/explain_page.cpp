@@ -190,6 +190,7 @@ std::string parameter_text(Parameter parameter) {
     case Parameter::CommunicationBlockFixed: return "fixed cost, communication";
     case Parameter::Rows: return "rows (m)";
     case Parameter::Columns: return "columns (n)";
+    case Parameter::Imbalance: return "imbalance of rows";
   }
   return "";
 }
@@ -320,6 +321,19 @@ std::string robustness_text(const Sensitivity& sensitivity) {
          " times as fast as here. The same holds while the link is " + link + " times as fast.";
 }
 
+/// Of kinds whose ranks may have unequally many rows for each other.
+std::string skew_text(const Sensitivity& sensitivity) {
+  const auto found = std::ranges::find(sensitivity.parameters, Parameter::Imbalance, &ParameterSensitivity::parameter);
+  if (found == sensitivity.parameters.end()) return {};
+  const auto& [end, flips, one_percent, loss] = found->higher;
+  std::string text;
+  for (const auto& flip : flips)
+    text += (text.empty() ? "Where ranks have unequally many rows, from an imbalance of " : "; of ") +
+            number_text(flip.value, 3) + " on " + flip.text.substr(flip.text.find(": ") + 2);
+  return text.empty() ? "Unequally many rows ask for as many blocks, up to an imbalance of " + number_text(end, 3) + "."
+                      : text + ".";
+}
+
 std::string explain_page(const Explanation& explanation, const Evidence& evidence, int width, bool color) {
   const planner::Plan& plan = explanation.plan;
   std::string page = title_text(plan, color);
@@ -329,7 +343,8 @@ std::string explain_page(const Explanation& explanation, const Evidence& evidenc
           draw_timeline(plan.timeline, planner::traits_of(plan.op.kind).first_lane, width, color);
   if (explanation.sensitivity) {
     page += heading("What would change it", color);
-    for (const auto& text : {other_choice_text(*explanation.sensitivity), robustness_text(*explanation.sensitivity)})
+    const Sensitivity& sensitivity = *explanation.sensitivity;
+    for (const auto& text : {other_choice_text(sensitivity), robustness_text(sensitivity), skew_text(sensitivity)})
       if (!text.empty()) page += indented(text, width);
   }
   if (!explanation.losses.empty()) page += heading("Runners-up", color) + few_losers_text(explanation, width);

@@ -13,6 +13,7 @@ const names: Record<string, string> = {
   communication_block_fixed: "fixed cost of a block's communication",
   rows: "m",
   columns: "n",
+  imbalance: "imbalance of the ranks' rows",
 };
 
 const nameOf = ({parameter}: Parameter) => names[parameter] ?? parameter.replaceAll("_", " ");

@@ -412,7 +412,7 @@ export interface Parameter {
   higher: Excursion;
   lower: Excursion;
   parameter: "compute_time" | "communication_time" | "communication_latency" | "compute_slowdown" |
-    "communication_slowdown" | "compute_block_fixed" | "communication_block_fixed" | "rows" | "columns";
+    "communication_slowdown" | "compute_block_fixed" | "communication_block_fixed" | "rows" | "columns" | "imbalance";
   relative_interval: number;
   text: string;
   unit: "x" | "us" | "rows" | "columns";

@@ -25,6 +25,7 @@ enum class Parameter : std::uint8_t {
   CommunicationBlockFixed = 7, ///< us, the same on the communication lane
   Rows = 8,                    ///< m of the operator, in steps of the alignment
   Columns = 9,                 ///< n of the operator, the same, where blocks are cut from n
+  Imbalance = 10,              ///< what the busiest rank multiplies over the mean, as with_imbalance(): skewed counts
 };
 
 [[nodiscard]] std::string_view to_string(Parameter parameter) noexcept;
@@ -45,7 +46,7 @@ struct Flip {
   Cut cut;                       ///< best there
   Variant variant;               ///< of that cut
   double best_us = 0;            ///< its makespan there
-  std::optional<double> kept_us; ///< makespan there of the plan that was asked about; none for another m
+  std::optional<double> kept_us; ///< makespan there of the plan that was asked about; none for another m or counts
   std::string text;              ///< "communication 1.32x slower: 6 blocks instead of 5 (512 + 5 x 716 rows)"
   bool operator==(const Flip&) const = default;
 };
@@ -62,7 +63,7 @@ struct Excursion {
 struct ParameterSensitivity {
   Parameter parameter = Parameter::ComputeTime;
   double value = 0; ///< today's: 1 for a factor on times
-  std::string unit; ///< "x", "us", "rows" or "columns"
+  std::string unit; ///< "x", "us", "rows" or "columns"; an imbalance is of "x", too
   /// Half-width of the fitted curve's own 90 % interval, where the parameter is a factor on its times: a flip inside
   /// it is a decision that the measurements do not settle.
   double relative_interval = 0;
@@ -88,7 +89,7 @@ struct Sensitivity {
 };
 
 /// Largest change tried: times and m from 1/4 to 4 times today's, slow-downs from 1 to 4 times today's, added times
-/// from 0 to today's plus the serial time.
+/// from 0 to today's plus the serial time, imbalances to 4 or the number of ranks.
 inline constexpr double kMaxSensitivityFactor = 4;
 
 /// For every parameter, the smallest change in each direction at which the decision of strategy search changes.
