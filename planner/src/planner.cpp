@@ -4,6 +4,7 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <deque>
 #include <map>
 #include <numeric>
 
@@ -116,6 +117,23 @@ Result<Plan> predict_given(const OpSpec& op, const CostModel& model, const Varia
   return require_finite(std::move(plan));
 }
 
+/// By a model of variants that take counts.
+Result<Plan> plan_over_tables(const OpSpec& op, const CostModel& model, const PlanOptions& options,
+                              const StopCheck& is_stopped) {
+  const auto size = std::ssize(options.counts) / static_cast<std::ptrdiff_t>(table_count(op, options.counts));
+  std::deque<PlanOptions> of_tables; // which problems refer to
+  std::vector<strategies::Problem> problems;
+  for (auto table = options.counts.begin(); table != options.counts.end(); table += size) {
+    PlanOptions& own = of_tables.emplace_back(options);
+    own.counts.assign(table, table + size);
+    own.objective_quantile = kMinObjectiveQuantile; // the quantile is one of the tables
+    problems.push_back(strategies::make_problem(op, model, own, &is_stopped));
+  }
+  Plan plan = strategies::plan_over_tables(problems, options.objective_quantile);
+  if (problems.front().is_stopped()) return strategies::stopped_error();
+  return require_finite(std::move(plan));
+}
+
 } // namespace
 
 std::string_view to_string(ShortBlockRule rule) noexcept { return name_of<ShortBlockRule>(kRuleNames, rule); }
@@ -198,11 +216,12 @@ Result<Plan> make_plan(const OpSpec& op, const CostModel& model, const PlanOptio
     return plan;
   }
   MC2_TRY(strategies::check_question(op, model));
-  MC2_TRY(check_counts(op, options.counts));
+  if (!options.counts.empty()) MC2_TRY(validate_count_tables(op, options.counts));
   CostModel counted;
   if (!options.counts.empty()) {
     MC2_ASSIGN(counted, with_counted_variants(op, model));
   }
+  if (table_count(op, options.counts) > 1) return plan_over_tables(op, counted, options, is_stopped);
   const strategies::Problem problem =
       strategies::make_problem(op, options.counts.empty() ? model : counted, options, &is_stopped);
   const auto strategy = std::find_if(kStrategies.begin(), kStrategies.end(),

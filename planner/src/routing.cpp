@@ -49,6 +49,26 @@ Result<void> validate_counts(const OpSpec& op, std::span<const std::int64_t> cou
   return Error{ErrorCode::InvalidSpec, "counts", "name no row at all"};
 }
 
+std::size_t table_count(const OpSpec& op, std::span<const std::int64_t> counts) noexcept {
+  const auto ranks = static_cast<std::size_t>(std::max(op.world_size, 1));
+  return counts.size() / (ranks * ranks);
+}
+
+Result<void> validate_count_tables(const OpSpec& op, std::span<const std::int64_t> counts) {
+  const std::size_t tables = table_count(op, counts), size = tables > 0 ? counts.size() / tables : 0;
+  if (tables < 2 || counts.size() % tables != 0) return validate_counts(op, counts);
+  if (tables > kMaxCountTables)
+    return Error{ErrorCode::InvalidSpec, "counts",
+                 "are " + std::to_string(tables) + " tables; legal: up to " + std::to_string(kMaxCountTables)};
+  for (std::size_t table = 0; table < tables; ++table) {
+    const auto legal = validate_counts(op, counts.subspan(table * size, size));
+    if (!legal)
+      return Error{legal.error().code, legal.error().field,
+                   "table " + std::to_string(table + 1) + ": " + legal.error().message};
+  }
+  return {};
+}
+
 double imbalance_of(const OpSpec& op, std::span<const std::int64_t> counts) noexcept {
   if (counts.empty()) return 1;
   const auto ranks = static_cast<std::size_t>(op.world_size);

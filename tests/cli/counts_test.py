@@ -70,6 +70,21 @@ class CountsTest(ProgramTest):
         self.refuse_counts("0,0,0,0,0,8\n0,0,0,0,0,0\n0,0,0,0,0,3\n", "--counts: are of 2 experts on a rank; --experts-per-rank says 3",
                            more=["--experts-per-rank", 3])
 
+    def test_several_files_have_one_cut(self):
+        asked = ["--op", "all_to_all_matmul", *SHAPE, "--store", self.store]
+        self.tuned(*asked, "--m", 3 * LARGEST, *MACHINE, *QUICK, "--align", 8)
+        other, third = self.directory / "other.csv", self.directory / "third.csv"
+        other.write_text("20,20,20\n20,20,20\n20,20,20\n")
+        third.write_text("1,1\n1,1\n")
+        asked = ["plan", *asked, *MACHINE, "--align", 8, "--counts", self.file, other]
+        page = program.unwrapped(self.succeed(*asked))
+        self.assertIn("the best cut in the mean of 2 tables of counts", page)
+        plan = json.loads(self.succeed(*asked, "--json", "--objective", 0.9))
+        self.assertEqual(plan["op"]["m"], 3 * LARGEST)
+        self.assertIn(plan["counts"], ([40, 0, 7, 3, 12, 0, 0, 1, 30], [20] * 9))
+        self.assertIn("for the 0.9 quantile of 2 tables", plan["reason"])
+        self.refuse(USAGE, [*asked, third], "--counts: are of 2 ranks")
+
     def test_a_plan_for_counts_tells_what_they_cost(self):
         asked = ["--op", "all_to_all_matmul", *SHAPE, *MACHINE, "--store", self.store]
         self.tuned(*asked, "--m", 96, *QUICK, "--align", 8)

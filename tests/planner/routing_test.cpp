@@ -5,6 +5,7 @@
 #include <rapidcheck/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <vector>
 
@@ -142,6 +143,41 @@ RC_GTEST_PROP(Routing, SearchFindsTheBestCutForTheCounts, ()) {
   RC_ASSERT(plan.reason.find("times the mean") != std::string::npos);
 }
 
+RC_GTEST_PROP(Routing, OneCutForSeveralTablesIsTheBestInTheirMeanOrQuantile, ()) {
+  const auto kind = *rc::gen::element(OpKind::AllToAllMatmul, OpKind::MatmulAllToAll);
+  const CostModel model = model_of(kind);
+  std::vector<RowCounts> tables;
+  PlanOptions options{.alignment = 8, .min_block_rows = 8, .require_significant_gain = false};
+  options.objective_quantile = *rc::gen::element(0.5, 0.75, 0.95);
+  for (int i = *rc::gen::inRange(2, 7); i > 0; --i) {
+    tables.push_back(any_counts());
+    options.counts.insert(options.counts.end(), tables.back().begin(), tables.back().end());
+  }
+  const auto makespans_us = [&](const Cut& cut) {
+    std::vector<double> result;
+    for (const RowCounts& counts : tables)
+      result.push_back(predict_cut(model.op, model, cut, counts).value().makespan.us);
+    std::ranges::sort(result);
+    return result;
+  };
+  const auto combined_us = [&](const Cut& cut) {
+    const auto each = makespans_us(cut);
+    const auto count = static_cast<double>(each.size());
+    if (options.objective_quantile == 0.5) return std::accumulate(each.begin(), each.end(), 0.0) / count;
+    return each[static_cast<std::size_t>(std::ceil(options.objective_quantile * count)) - 1];
+  };
+  const Plan plan = make_plan(model.op, model, options).value();
+  double best_us = 1e300;
+  for (const Cut& cut : enumerate_cuts(model.op, options).value()) best_us = std::min(best_us, combined_us(cut));
+  RC_ASSERT(combined_us(plan.cut) <= best_us + 1e-9);
+  RC_ASSERT(std::ranges::find(tables, plan.counts) != tables.end());
+  RC_ASSERT(std::abs(plan.makespan.us - predict_cut(model.op, model, plan.cut, plan.counts).value().makespan.us) <
+            1e-9);
+  for (const double us : makespans_us(plan.cut))
+    RC_ASSERT(std::abs(plan.makespan.us - combined_us(plan.cut)) <= std::abs(us - combined_us(plan.cut)) + 1e-9);
+  RC_ASSERT(plan.validate().ok());
+}
+
 TEST(Routing, SerialIsOfTheBusiestRankAndOfTheBusiestSender) {
   // Only rank 1's experts get rows: 64 of each rank, of which 64 are its own.
   RowCounts counts(16);
@@ -238,6 +274,13 @@ TEST(Routing, BadInputIsNamed) {
   const CostModel model = model_of(OpKind::AllToAllMatmul);
   PlanOptions options{.counts = RowCounts(9, 1)};
   EXPECT_EQ(make_plan(model.op, model, options).error().field, "counts");
+  options.counts = RowCounts(32, 1);
+  options.counts[20] = 65;
+  EXPECT_THAT(make_plan(model.op, model, options).error().text(), HasSubstr("table 2: name 65 rows from rank 1"));
+  options.counts.assign(16 * (kMaxCountTables + 1), 1);
+  EXPECT_THAT(make_plan(model.op, model, options).error().text(), HasSubstr("are 257 tables; legal: up to 256"));
+  options.counts.assign(24, 1);
+  EXPECT_THAT(make_plan(model.op, model, options).error().text(), HasSubstr("are 24; 4 ranks have 16"));
   options = {.strategy = "free", .counts = RowCounts(16, 1)};
   EXPECT_EQ(make_plan(model.op, model, options).error().field, "strategy");
 }

@@ -208,9 +208,9 @@ typedef struct mc2_plan_options {
   int32_t has_block_overhead; /* 0: what the model says */
   int32_t reserved;           /* 0 */
   /* Of the all-to-all kinds: rows that every rank sends every other and itself, [from, to], those of all experts of a
-   * rank together; NULL, 0: equally many. */
+   * rank together; NULL, 0: equally many. Of up to 256 routings, one behind the other: what is best in their mean. */
   const int64_t* counts;
-  size_t count_count; /* the world size squared */
+  size_t count_count; /* the world size squared, for each routing */
 } mc2_plan_options;
 
 /* Plans from a model. @param options NULL: defaults */

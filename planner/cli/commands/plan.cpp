@@ -43,7 +43,8 @@ struct PlanCommand {
   PlanningOptions planning;
   VariantOption variant;
   const ServerOptions* server = nullptr;
-  std::string model_file, topology_file, request_file, out, blocks, device, counts_file;
+  std::string model_file, topology_file, request_file, out, blocks, device;
+  std::vector<std::string> counts_files;
   std::optional<double> imbalance;
   bool is_json = false;
   bool is_verbose = false;
@@ -93,7 +94,7 @@ struct PlanCommand {
   /// What to do with the plan, for people.
   [[nodiscard]] std::string next_step(const planner::Plan& plan, bool is_tuned) const;
   /// The plan of as many rows, where all ranks have equally many for each other.
-  [[nodiscard]] Result<planner::Plan> plan_balanced(const store::PlanRequest& request,
+  [[nodiscard]] Result<planner::Plan> plan_balanced(const planner::Plan& skewed, const store::PlanRequest& request,
                                                     const std::optional<planner::CostModel>& model) const;
   /// What the plan's counts cost.
   [[nodiscard]] std::vector<std::string> skew_notes(const planner::Plan& found, const store::PlanRequest& request,
@@ -116,14 +117,14 @@ Result<store::PlanRequest> PlanCommand::request(const std::optional<planner::Cos
     MC2_TRY(op.given.none_beside("--request", "operator"));
     MC2_TRY(planning.given.none_beside("--request", "options"));
     for (const auto& [is_given, option] :
-         {std::pair(imbalance.has_value(), "--imbalance"), {!counts_file.empty(), "--counts"}})
+         {std::pair(imbalance.has_value(), "--imbalance"), {!counts_files.empty(), "--counts"}})
       if (is_given)
         return Error{ErrorCode::InvalidSpec, option, "cannot be combined with --request, which has counts of its own"};
     return read_document(request_file, store::decode_request);
   }
   OpOptions asked = op;
   if (model && topology_file.empty()) asked.complete_with(model->op);
-  if (!counts_file.empty()) asked.m = op.m; // which the counts say, not the model
+  if (!counts_files.empty()) asked.m = op.m; // which the counts say, not the model
   MC2_ASSIGN(const auto routing, this->routing(asked));
   MC2_ASSIGN(auto request, planning.request(routing.op));
   request.options.counts = routing.counts;
@@ -132,17 +133,26 @@ Result<store::PlanRequest> PlanCommand::request(const std::optional<planner::Cos
 }
 
 Result<planner::RoutedOp> PlanCommand::routing(OpOptions asked) const {
-  if (counts_file.empty()) {
+  if (counts_files.empty()) {
     MC2_ASSIGN(const auto spec, asked.spec());
     if (!imbalance) return planner::RoutedOp{spec, {}};
     return planner::with_imbalance(spec, *imbalance);
   }
   if (imbalance)
     return Error{ErrorCode::InvalidSpec, "--imbalance", "cannot be combined with --counts; give one of them"};
-  MC2_ASSIGN(const auto counts, read_counts(counts_file));
-  MC2_TRY(counts.complete(asked));
+  const std::optional<std::int64_t> given_m = asked.m;
+  std::optional<std::int64_t> m;
+  planner::RowCounts tables;
+  for (const auto& file : counts_files) {
+    MC2_ASSIGN(const auto counts, read_counts(file));
+    asked.m = given_m;
+    MC2_TRY(counts.complete(asked)); // also for as many experts as the files before
+    m = std::max(m, asked.m);
+    std::ranges::copy(counts.by_rank(), std::back_inserter(tables));
+  }
+  asked.m = m;
   MC2_ASSIGN(const auto spec, asked.spec());
-  return planner::RoutedOp{spec, counts.by_rank()};
+  return planner::RoutedOp{spec, std::move(tables)};
 }
 
 Result<planner::Plan> PlanCommand::plan_with(const finder::FoundModel& found,
@@ -205,10 +215,11 @@ Result<planner::Plan> PlanCommand::plan_here(const store::PlanRequest& request, 
   return std::move(found).stored.plan;
 }
 
-Result<planner::Plan> PlanCommand::plan_balanced(const store::PlanRequest& request,
+Result<planner::Plan> PlanCommand::plan_balanced(const planner::Plan& skewed, const store::PlanRequest& request,
                                                  const std::optional<planner::CostModel>& model) const {
   store::PlanRequest balanced = request;
   planner::RowCounts& counts = balanced.options.counts;
+  counts = skewed.counts;
   const auto all = std::reduce(counts.begin(), counts.end(), std::int64_t{0}), pairs = std::ssize(counts);
   const std::int64_t ranks = request.op.world_size;
   for (std::int64_t i = 0; i < pairs; ++i) { // what is left over along diagonals, so that ranks stay alike
@@ -222,7 +233,7 @@ Result<planner::Plan> PlanCommand::plan_balanced(const store::PlanRequest& reque
 std::vector<std::string> PlanCommand::skew_notes(const planner::Plan& found, const store::PlanRequest& request,
                                                  const std::optional<planner::CostModel>& model) const {
   if (is_anchored) return {}; // the machine would be timed once more
-  const auto balanced = plan_balanced(request, model);
+  const auto balanced = plan_balanced(found, request, model);
   if (!balanced || !(balanced.value().makespan.us > 0)) return {};
   const double cost = found.makespan.us / balanced.value().makespan.us - 1;
   return {"skew: as many rows, spread evenly over all pairs of ranks, take " + time_text(balanced.value().makespan.us) +
@@ -294,7 +305,7 @@ Result<planner::PlanRanges> PlanCommand::ranges(const store::PlanRequest& reques
   for (const auto& [is_given, option] : {std::pair(!blocks.empty(), "--blocks"),
                                          {is_anchored, "--anchor"},
                                          {imbalance.has_value(), "--imbalance"},
-                                         {!counts_file.empty(), "--counts"}})
+                                         {!counts_files.empty(), "--counts"}})
     if (is_given)
       return Error{ErrorCode::InvalidSpec, option, "is of one m; leave it out, or name one m instead of a range"};
   MC2_TRY(server->refuse_beside("--m first:last", "is answered here"));
@@ -327,7 +338,7 @@ std::string PlanCommand::next_step(const planner::Plan& plan, bool is_tuned) con
   }
   if (is_elsewhere()) return "--verbose shows the timeline and the runners-up, --out keeps the plan";
   const bool names_experts = plan.op.experts_per_rank > 1; // whose rows a plan's counts do not tell apart
-  if (!plan.counts.empty() && names_experts && counts_file.empty())
+  if (!plan.counts.empty() && names_experts && counts_files.empty())
     return "--out keeps the plan; running it takes a file of counts for each expert (--counts)";
   if (!plan.counts.empty())
     return std::string("--out keeps the plan, and mc2 run --plan PLAN") + (names_experts ? " --counts FILE" : "") +
@@ -349,7 +360,8 @@ Result<planner::Plan> PlanCommand::plan(const store::PlanRequest& request,
 }
 
 Result<ExitCode> PlanCommand::run() const {
-  MC2_TRY(check_output("--out", out, {model_file, topology_file, request_file, counts_file}));
+  MC2_TRY(check_output("--out", out, {model_file, topology_file, request_file}));
+  for (const auto& file : counts_files) MC2_TRY(check_output("--out", out, {file}));
   MC2_TRY(check_server());
   MC2_TRY(check_device());
   MC2_ASSIGN(const auto model, given_model());
@@ -362,6 +374,7 @@ Result<ExitCode> PlanCommand::run() const {
   MC2_ASSIGN(const auto found, plan(asked, model, about));
   if (!found.counts.empty() && !is_json)
     for (auto& note : skew_notes(found, asked, model)) about.notes.push_back(std::move(note));
+  if (asked.options.counts.size() > found.counts.size()) about.notes.push_back("why: " + found.reason);
   return show(store::pretty(store::encode(found)),
               (is_verbose ? plan_page(found, terminal_width(), has_color())
                           : render::answer(found, next_step(found, about.is_tuned), terminal_width())) +
@@ -393,7 +406,9 @@ Command add_plan(CLI::App& app, ServerOptions& server) {
   sub->add_option("--imbalance", command->imbalance,
                   "plan for experts of one rank that get so many times the mean, which --m is (all-to-all kinds)")
       ->check(real_number(1, planner::kMaxWorldSize));
-  sub->add_option("--counts", command->counts_file, kCountsHelp);
+  sub->add_option("--counts", command->counts_files,
+                  std::string(kCountsHelp) + "; of several files the cut is best in the mean, or in --objective")
+      ->expected(1, planner::kMaxCountTables);
   sub->add_option("--out", command->out, "also write the plan to this JSON file");
   sub->add_flag("--no-transfer", command->no_transfer, kNoTransferHelp);
   sub->add_flag("--anchor", command->is_anchored,

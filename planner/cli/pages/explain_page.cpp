@@ -329,7 +329,7 @@ std::string skew_text(const Sensitivity& sensitivity) {
   std::string text;
   for (const auto& flip : flips)
     text += (text.empty() ? "Where ranks have unequally many rows, from an imbalance of " : "; of ") +
-            number_text(flip.value, 3) + " on " + flip.text.substr(flip.text.find(": ") + 2);
+            number_text(flip.value, 3) + " on, " + flip.text.substr(flip.text.find(": ") + 2);
   return text.empty() ? "Unequally many rows ask for as many blocks, up to an imbalance of " + number_text(end, 3) + "."
                       : text + ".";
 }

@@ -33,6 +33,10 @@ const VariantCost& best_uncut_variant(const Problem& problem) {
 
 Plan require_significance(const Problem& problem, Plan plan, Plan uncut) {
   const double gain_us = uncut.makespan.us - plan.makespan.us;
+  return require_significance(problem, std::move(plan), std::move(uncut), gain_us);
+}
+
+Plan require_significance(const Problem& problem, Plan plan, Plan uncut, double gain_us) {
   if (!problem.requires_significance || !plan.is_cut()) return plan;
   const double explained_us = explained_gain_us(problem, cost_of(problem, plan.variant), plan.cut, plan.makespan.us,
                                                 cost_of(problem, uncut.variant));

@@ -40,6 +40,8 @@ class Objective {
 [[nodiscard]] const VariantCost& best_uncut_variant(const Problem& problem);
 
 /// `plan`, or `uncut` with the reason when the plan is a cut whose gain is explained (explained_gain_us).
+/// @param gain_us of the plan over not cutting
+[[nodiscard]] Plan require_significance(const Problem& problem, Plan plan, Plan uncut, double gain_us);
 [[nodiscard]] Plan require_significance(const Problem& problem, Plan plan, Plan uncut);
 
 } // namespace mc2::planner::strategies

@@ -1,7 +1,9 @@
 #include "strategies/search.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "mc2/planner/text.hpp"
 #include "strategies/family.hpp"
@@ -138,11 +140,74 @@ Certificate certify(const Problem& problem, std::int64_t candidate_count) {
   return {candidate_count, candidate_count, 0, std::move(text)};
 }
 
+/// The mean, or a quantile other than the middle one.
+double combined_us(std::vector<double> makespans_us, double quantile) {
+  const auto count = static_cast<double>(makespans_us.size());
+  if (quantile == kMinObjectiveQuantile) return std::reduce(makespans_us.begin(), makespans_us.end()) / count;
+  const auto place = makespans_us.begin() + static_cast<std::ptrdiff_t>(std::ceil(quantile * count)) - 1;
+  std::ranges::nth_element(makespans_us, place);
+  return *place;
+}
+
+template <typename Makespan>
+std::vector<double> of_each(std::span<const Problem> tables, const Makespan& makespan_us) {
+  std::vector<double> result;
+  for (const Problem& table : tables) result.push_back(makespan_us(table));
+  return result;
+}
+
+std::string tables_reason(const std::vector<double>& makespans_us, double combined, double quantile,
+                          std::size_t shown) {
+  const auto [least, most] = std::ranges::minmax(makespans_us);
+  return "; the best cut " +
+         (quantile == kMinObjectiveQuantile ? "in the mean" : "for the " + number_text(quantile) + " quantile") +
+         " of " + std::to_string(makespans_us.size()) + " tables of counts, " + time_text(combined) + " (" +
+         time_text(least) + " to " + time_text(most) + "); what is said here is of table " + std::to_string(shown + 1) +
+         ", the nearest to that";
+}
+
 } // namespace
 
 RunnerUp to_runner_up(const Problem& problem, const Plan& plan, const VariantCost& cost, const Cut& cut) {
   const Timeline timeline = simulate_cut(problem, cost, cut);
   return {cut, cost.variant, timeline.makespan_us, loss_reason(plan.timeline, timeline)};
+}
+
+Plan plan_over_tables(std::span<const Problem> tables, double quantile) {
+  const Problem& first = tables.front();
+  Shortlist shortlist(static_cast<std::size_t>(first.options.runner_up_count) + 1);
+  for (const VariantCost& cost : first.model.variants) {
+    const BlockPassing passing(first, cost);
+    const auto uncut_us =
+        of_each(tables, [&](const Problem& table) { return uncut_objective_us(table, cost, passing); });
+    shortlist.offer({combined_us(uncut_us, quantile), BlockSplit{}, &cost});
+  }
+  const Scored uncut = shortlist.entries().front();
+  std::int64_t candidate_count = 1;
+  for (const VariantCost& cost : first.model.variants)
+    for_each_member(first.rows, BlockPassing(first, cost).options(), [&](const BlockSplit& member) {
+      ++candidate_count;
+      if (first.is_stopped()) return;
+      const Cut cut = member.cut();
+      const auto cut_us = of_each(tables, [&](const Problem& table) { return objective_us(table, cost, cut); });
+      shortlist.offer({combined_us(cut_us, quantile), member, &cost});
+    });
+
+  const Scored& best = shortlist.entries().front();
+  const Cut cut = cut_of(first, best);
+  const auto makespans_us = of_each(tables, [&](const Problem& table) { return objective_us(table, *best.cost, cut); });
+  const auto distance_us = [&](double us) { return std::abs(us - best.score_us); };
+  const auto shown =
+      static_cast<std::size_t>(std::ranges::min_element(makespans_us, {}, distance_us) - makespans_us.begin());
+  Plan plan = predict(tables[shown], *best.cost, cut, "search");
+  plan.reason = choice_reason(plan);
+  plan = require_significance(tables[shown], std::move(plan),
+                              predict(tables[shown], *uncut.cost, Cut{{first.rows}}, "search"),
+                              uncut.score_us - best.score_us);
+  plan.reason += tables_reason(makespans_us, best.score_us, quantile, shown);
+  add_runners_up(tables[shown], shortlist, *uncut.cost, plan);
+  plan.certificate = certify(first, candidate_count);
+  return plan;
 }
 
 Plan plan_by_search(const Problem& problem) {

@@ -54,7 +54,9 @@ struct PlanOptions {
   std::optional<LaneContention> contention = std::nullopt; ///< in place of the model's slow-downs
   std::optional<double> block_overhead_us =
       std::nullopt; ///< of every block on each lane, in place of the model's fixed costs
-  /// What the ranks send each other: every time is of the rank that takes longest. Strategy search only.
+  /// What the ranks send each other: every time is of the rank that takes longest. Several tables, one behind the
+  /// other: the cut whose makespan is least in their mean, or, with another objective_quantile than 0.5, in that
+  /// quantile of them; the plan's counts and times are those of the table nearest to that. Strategy search only.
   RowCounts counts = {};
 
   [[nodiscard]] bool has_assumptions() const noexcept { return contention || block_overhead_us; }
