@@ -583,8 +583,27 @@ TEST_F(CudaBackend, BagsOfRowsThatTheTableHasNotAreNamed) {
   const auto refused = executor::prepare(plan, buffers, *communicator);
   ASSERT_FALSE(refused.ok());
   EXPECT_THAT(refused.error().text(), ::testing::HasSubstr("rank 1, table 0, sample "));
+  EXPECT_THAT(
+      [&] { prepared->run(RunMode::Fused); },
+      ::testing::ThrowsMessage<SystemError>(::testing::HasSubstr("rank 1, table 0, sample 0: names row 1000;")));
+}
+
+TEST_F(CudaBackend, BagsThatARunMetAreNamedWhateverCameAfter) {
+  auto communicator = open();
+  const OpSpec spec = op(OpKind::EmbeddingAllToAll, 64);
+  const ResidentProblem problem(spec, 3, *communicator);
+  const auto plan = cuda_plan(spec, Cut{{32}}, cuda_backend().variants(spec, {}).front());
+  auto prepared = executor::prepare(plan, problem.buffers(), *communicator).value();
+  std::vector<RankBuffers> buffers(problem.buffers().begin(), problem.buffers().end());
+  const auto count = buffers[1].bags.indices.size();
+  buffers[1].bags.indices = buffers[1].bags.indices.first(count - 8); // the last offset is beyond it
+  ASSERT_TRUE(prepared->rebind(buffers).ok());
+  const std::vector<void*> streams(buffers.size(), nullptr);
+  ASSERT_TRUE(prepared->enqueue(streams, executor::Submission::Graph).ok());
+  ASSERT_TRUE(prepared->rebind(problem.buffers()).ok());
   EXPECT_THAT([&] { prepared->run(RunMode::Fused); },
-              ::testing::ThrowsMessage<SystemError>(::testing::HasSubstr("rank 1, table 0, sample ")));
+              ::testing::ThrowsMessage<SystemError>(
+                  ::testing::HasSubstr("rank 1, table 3, sample 63: the offsets do not ascend from 0")));
 }
 
 // More blocks than one kernel takes, all the ranks there are, and thread blocks that do and do not come in pairs.

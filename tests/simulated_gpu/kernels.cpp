@@ -28,6 +28,7 @@
 namespace mc2::simulated {
 namespace {
 
+using executor::cuda::BagFault;
 using executor::cuda::BagTables;
 using executor::cuda::BlockExchange;
 using executor::cuda::BlockSpan;
@@ -366,16 +367,25 @@ void pool(const BagTables& tables, const PoolingRun& run) {
     const std::int64_t sample = run.first_sample + row / run.row_count * run.sample_stride + row % run.row_count;
     const std::int64_t first = index_of(tables, tables.offsets, table * tables.sample_count + sample);
     const std::int64_t end = index_of(tables, tables.offsets, table * tables.sample_count + sample + 1);
-    bool is_legal = first >= 0 && first <= end && end <= tables.index_count;
+    const std::int64_t number = table * tables.sample_count + sample;
+    const bool ascends = first >= 0 && first <= end && end <= tables.index_count && (number > 0 || first == 0) &&
+                         (number + 1 < tables.table_count * tables.sample_count || end == tables.index_count);
+    bool is_legal = ascends;
+    std::int64_t named = 0;
     std::ranges::fill(sum, 0.0F);
     for (std::int64_t i = first; is_legal && i < end; ++i) {
-      const std::int64_t named = index_of(tables, tables.indices, i);
+      named = index_of(tables, tables.indices, i);
       is_legal = named >= 0 && named < tables.row_count;
       if (!is_legal) break;
       const T* values = elements<T>(tables.rows) + (table * tables.row_count + named) * tables.columns;
       for (std::int64_t c = 0; c < tables.columns; ++c) sum[static_cast<std::size_t>(c)] += to_f32(values[c]);
     }
-    if (!is_legal) raise(tables.fault, 1);
+    if (!is_legal && look(tables.fault) == static_cast<std::uint32_t>(BagFault::None)) {
+      tables.fault[1] = static_cast<std::uint32_t>(number);
+      tables.fault[2] = static_cast<std::uint32_t>(named);
+      tables.fault[3] = static_cast<std::uint32_t>(static_cast<std::uint64_t>(named) >> 32U);
+      raise(tables.fault, static_cast<std::uint32_t>(ascends ? BagFault::Row : BagFault::Offsets));
+    }
     const float divisor = tables.is_mean && end > first ? static_cast<float>(end - first) : 1.0F;
     T* features = elements<T>(run.product) + (row * tables.table_count + table) * tables.columns;
     for (std::int64_t c = 0; c < tables.columns; ++c)

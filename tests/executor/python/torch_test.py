@@ -298,7 +298,28 @@ class RanksTest(Refusals):
         refused("invalid_spec", "tables", tables=tables.long())
         refused("unknown_name", "pooling", pooling="max")
         refused("invalid_spec", "k", k=0)
-        refused("mismatch", "x", indices=indices[:0], offsets=torch.zeros_like(offsets), tables=tables[:, RANK:].contiguous())
+        refused("mismatch", "tables", indices=indices[:0], offsets=torch.zeros_like(offsets), tables=tables[:, RANK:].contiguous())
+        refused("mismatch", "tables", pooling="sum" if RANK else "mean")
+        refused("mismatch", "tables", k=2 + RANK)
+
+    def test_bags_of_other_lengths_keep_the_first_ones_plan(self):
+        tables = torch.ones(TABLES, TABLE_ROWS, 4)
+        for seed in range(3):
+            mc2.torch.embedding_all_to_all(*bags(torch.int64, seed=seed)[:1], tables, bags(torch.int64, seed=seed)[1])
+            self.assertEqual(len(_plans.untuned(_groups.resolve(None))), 1)
+            _plans._choices.clear()  # as tuning of another shape does
+
+    def test_tables_may_change_between_a_call_and_its_gradient(self):
+        indices, offsets = bags(torch.int64)
+        tables = torch.ones(TABLES, TABLE_ROWS, 4, requires_grad=True)
+        y = mc2.torch.embedding_all_to_all(indices, tables, offsets)
+        y.mul_(2)  # it is no view
+        with torch.no_grad():
+            tables.add_(1)
+        (gradient,) = torch.autograd.grad(y.sum(), tables, create_graph=True)
+        self.assertEqual(float(gradient.sum()), 2 * 4 * len(indices))
+        with self.assertRaises(RuntimeError):
+            gradient.sum().backward()
 
     def test_only_what_needs_a_gradient_gets_one(self):
         x, w = matrices("all_gather_matmul")

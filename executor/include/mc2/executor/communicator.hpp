@@ -122,7 +122,7 @@ class Prepared {
   /// What rebind() must leave where it is.
   [[nodiscard]] virtual PeerReach peer_reach() const noexcept { return {}; }
   /// Lets the runs that follow work on other matrices of the same sizes, aligned as well as those of prepare(), and on
-  /// other bags, whose rows it leaves the runs to check. Runs that are enqueued already keep theirs. Host programs
+  /// other bags, which it leaves the runs to check. Runs that are enqueued already keep theirs. Host programs
   /// whose operands move from step to step need no other plan for that.
   /// @param buffers one per local rank, as prepare() takes them
   /// Order: between two runs, on all ranks or on none.

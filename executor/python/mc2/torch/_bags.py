@@ -66,21 +66,21 @@ class Pooling:
         return sums.to(weights.dtype)
 
 
-def rows_of(bags: Bags, tables: torch.Tensor) -> torch.Tensor:
-    """The bags' rows in tables that lie one below the other. On a GPU those that a table has not become one that none has,
-    which PyTorch's operators refuse; on a CPU they have been refused."""
-    table_count, row_count, _ = tables.shape
+def rows_of(bags: Bags, shape: typing.Sequence[int]) -> torch.Tensor:
+    """The bags' rows in tables of [count, rows, columns] that lie one below the other. On a GPU those that a table has not
+    become the one behind the last, which PyTorch's operator refuses; on a CPU they have been refused."""
+    table_count, row_count, _ = shape
     starts = bags.offsets[:: (len(bags.offsets) - 1) // table_count].long()
-    places = torch.arange(len(bags.indices), device=tables.device)
+    places = torch.arange(len(bags.indices), device=bags.indices.device)
     rows = bags.indices + row_count * torch.bucketize(places, starts[1:-1].contiguous(), right=True)
-    if not tables.is_cuda:
+    if not bags.is_cuda:
         return rows
     return torch.where((bags.indices >= 0) & (bags.indices < row_count), rows, table_count * row_count)
 
 
 def all_at_once(bags: Bags, tables: torch.Tensor) -> Pooling:
     """In the order in which they were given: table after table."""
-    return Pooling(rows_of(bags, tables), bags.offsets.long(), bags.pooling)
+    return Pooling(rows_of(bags, tables.shape), bags.offsets.long(), bags.pooling)
 
 
 def in_blocks(bags: Bags, tables: torch.Tensor, ranks: int, blocks: list[int]) -> list[Pooling]:
@@ -88,7 +88,7 @@ def in_blocks(bags: Bags, tables: torch.Tensor, ranks: int, blocks: list[int]) -
     bag_count, table_count = len(bags.offsets) - 1, tables.shape[0]
     numbers = torch.arange(bag_count, device=tables.device).view(table_count, ranks, -1)
     parts = [part.permute(1, 2, 0).flatten() for part in numbers.split(blocks, 2)]
-    order, lengths, rows = torch.cat(parts), bags.offsets.diff(), rows_of(bags, tables)
+    order, lengths, rows = torch.cat(parts), bags.offsets.diff(), rows_of(bags, tables.shape)
     ordered = lengths[order]
     ends = torch.nn.functional.pad(ordered.cumsum(0), (1, 0))
     places = torch.repeat_interleave(bags.offsets[:-1][order] - ends[:-1], ordered, output_size=len(rows))
@@ -101,9 +101,10 @@ def in_blocks(bags: Bags, tables: torch.Tensor, ranks: int, blocks: list[int]) -
     return made
 
 
-def gradient(bags: Bags, tables: torch.Tensor, grad: torch.Tensor, is_sparse: bool) -> torch.Tensor:
-    """Of the tables, by that of the pooled features [m, tables columns] of all samples."""
-    table_count, row_count, columns = tables.shape
+def gradient(bags: Bags, shape: typing.Sequence[int], grad: torch.Tensor, is_sparse: bool) -> torch.Tensor:
+    """Of tables of that shape, by that of the pooled features [m, tables columns] of all samples. Rows that there are not,
+    which mc2's own GPU backend tells of later, change nothing outside of it."""
+    table_count, row_count, columns = shape
     of_bags = grad.view(-1, table_count, columns).transpose(0, 1).reshape(-1, columns)
     bag_count, lengths = len(of_bags), bags.offsets.diff().long()
     numbers = torch.arange(bag_count, device=grad.device)
@@ -111,21 +112,23 @@ def gradient(bags: Bags, tables: torch.Tensor, grad: torch.Tensor, is_sparse: bo
     if is_sparse:
         if bags.pooling == MEAN:
             of_bags = of_bags / lengths.clamp(min=1).unsqueeze(1)
-        places = torch.stack([bag // (bag_count // table_count), bags.indices])
+        rows = bags.indices.clamp(0, row_count - 1) if bags.is_cuda else bags.indices
+        places = torch.stack([bag // (bag_count // table_count), rows])
         values = of_bags[bag]
         made = torch.ops.aten._sparse_coo_tensor_with_dims_and_tensors(  # as PyTorch's own gradients, which warn of nothing
-            2, 1, tables.shape, places, values, dtype=values.dtype, layout=torch.sparse_coo, device=values.device)  # fmt: skip
+            2, 1, shape, places, values, dtype=values.dtype, layout=torch.sparse_coo, device=values.device)  # fmt: skip
         return typing.cast(torch.Tensor, made)
     if grad.dtype in _HALVES and not grad.is_cuda:  # what is added up is rounded once
         of_bags = of_bags.float()
+    last = table_count * row_count
     dense = torch.ops.aten._embedding_bag_dense_backward(
-        of_bags, rows_of(bags, tables), bag, lengths, numbers[:0], table_count * row_count, False, _MODES[bags.pooling], None, -1)  # fmt: skip
-    return typing.cast(torch.Tensor, dense.to(grad.dtype).view(tables.shape))
+        of_bags, rows_of(bags, shape), bag, lengths, numbers[:0], last, False, _MODES[bags.pooling], None, last)  # fmt: skip
+    return typing.cast(torch.Tensor, dense.to(grad.dtype).view(*shape))
 
 
-def check_rows(bags: Bags, tables: torch.Tensor) -> None:
+def check_rows(bags: Bags, shape: typing.Sequence[int]) -> None:
     """Of a CPU's bags. Raises Error naming table, sample and value."""
-    table_count, row_count, _ = tables.shape
+    table_count, row_count, _ = shape
     offsets, indices = bags.offsets, bags.indices
     samples = (len(offsets) - 1) // table_count
     if int(offsets[0]) != 0 or int(offsets[-1]) != len(indices):

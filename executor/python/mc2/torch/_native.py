@@ -215,13 +215,13 @@ class NativeBags(Native):
     def __init__(self, problem: Problem, blocks: list[int], variant: Variant, schedule: str, tables: torch.Tensor) -> None:
         """Collective."""
         self._y_shape = _shapes(problem)[1]
-        (self._y,) = allocated_for_long([self._y_shape], tables)
+        (self._y,) = allocated_for_long([self._y_shape], tables)  # nothing else is kept: runs have memory of their own
         empty = torch.zeros(tables.shape[0] * problem.m + 1, dtype=torch.int64, device=tables.device)
         bags = Bags(empty[:0], empty, typing.cast(Tables, problem.tables).pooling)
         self._bound = bags_at(bags, tables, self._y)
         # The operator's k is the same on all ranks, whatever bags they have, and makes no difference here.
         self._prepared = world(problem.group).prepare_at(
-            problem._replace(k=1).op(), blocks, variant, self._bound, (bags, tables, self._y), False, False, schedule)  # fmt: skip
+            problem._replace(k=1).op(), blocks, variant, self._bound, (self._y,), False, False, schedule)  # fmt: skip
         _, self._reaches_y = self._prepared.peer_reach
 
     def __call__(
@@ -231,7 +231,7 @@ class NativeBags(Native):
         y = self._y if self._reaches_y else w.new_empty(self._y_shape)
         addresses = bags_at(x, w, y)
         if addresses != self._bound:
-            self._prepared.rebind(addresses, (x, w, self._y))
+            self._prepared.rebind(addresses, (self._y,))
             self._bound = addresses
         enqueue(self, self._prepared, w.device)
         return (y.clone() if self._reaches_y else y), None

@@ -329,7 +329,10 @@ def all_to_all(group: Group, x: torch.Tensor) -> torch.Tensor:
 def by_sample(group: Group, features: torch.Tensor) -> torch.Tensor:
     """Of all samples by the rank's tables [m, n]: of the rank's samples by all ranks' tables [m / ranks, ranks n]."""
     received = all_to_all(group, features) if group.size > 1 else features
-    return received.view(group.size, -1, features.shape[1]).transpose(0, 1).flatten(1)
+    parts = received.view(group.size, -1, features.shape[1]).transpose(0, 1)
+    y = features.new_empty((parts.shape[0], group.size * features.shape[1]))  # no view: what autograd gives as one must stay
+    y.view(parts.shape).copy_(parts)
+    return y
 
 
 def by_table_rank(group: Group, features: torch.Tensor) -> torch.Tensor:

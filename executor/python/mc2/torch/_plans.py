@@ -67,7 +67,7 @@ class Problem(typing.NamedTuple):
         return EmbeddingTables(*self.tables) if self.tables else None
 
     def text(self) -> str:
-        tables = f" {self.tables.table_count} tables" if self.tables else ""
+        tables = f" {self.tables.table_count} tables of {self.tables.row_count} rows, {self.tables.pooling}," if self.tables else ""
         return f"{self.kind} m={self.m} n={self.n} k={self.k}{tables} {self.dtype} x{self.group.size}"
 
     def exchange_device(self) -> torch.device:
@@ -81,6 +81,7 @@ class Problem(typing.NamedTuple):
 _choices: dict[tuple[typing.Any, ...], Choice] = {}
 _models: dict[tuple[typing.Any, ...], CostModel] = {}
 _plans: dict[tuple[Problem, Calls], Plan] = {}
+_bag_lengths: dict[tuple[typing.Any, ...], int] = {}  # k of shapes of bags, from their first calls on
 _untuned: dict[Problem, None] = {}  # a set in the order of the first calls
 _native_lengths: dict[tuple[typing.Any, ...], set[int]] = {}  # run by models of mc2's own backend, on rank 0
 _given_up: set[Problem] = set()  # what tuning has failed for
@@ -93,6 +94,7 @@ def forget() -> None:
     _models.clear()
     _plans.clear()
     _untuned.clear()
+    _bag_lengths.clear()
     _native_lengths.clear()
     _given_up.clear()
     _stores.clear()
@@ -149,7 +151,7 @@ def counted_blocks(kind: str, group: Group, x: torch.Tensor, w: torch.Tensor, m:
     key = ("counted", kind, group.name, x.device, x.dtype, m, w.shape[1], w.shape[0])
     if key not in _choices:
         problem = Problem(kind, group, x.device, x.dtype, m, w.shape[1], w.shape[0])
-        _choices[key] = _choose(problem, w, False, _epilogue.NONE)
+        _choices[key] = _choose(problem, w, False, _epilogue.NONE, _offers(problem, w, _epilogue.NONE))
     chosen = _choices[key].eager
     return chosen.blocks if isinstance(chosen, Schedule) else whole
 
@@ -178,14 +180,18 @@ def _chosen(
 
 def _first_choice(
     key: tuple[typing.Any, ...], problem: Problem, x: torch.Tensor, w: torch.Tensor, keeps_rows: bool, prepared_for: Epilogue,
-    epilogue: Epilogue,
+    epilogue: Epilogue, given_k: int = 0,
 ) -> Choice:  # fmt: skip
     if settings.is_disabled or problem.m == 0 or w.numel() == 0:  # no plan is of nothing
         return _UNFUSED
     if x.is_cuda and torch.cuda.is_current_stream_capturing():
         warn("capture", f"{problem.kind} m={problem.m} is captured into a graph before its first call, so it runs unfused: call it once before")
         return _UNFUSED
-    choice = _choose(problem, w, keeps_rows, prepared_for)
+    offers = _offers(problem, w, prepared_for, given_k)
+    if problem.tables:  # bags are longer on one rank than on another
+        problem = problem._replace(k=offers[0].k)
+        _bag_lengths[key] = problem.k
+    choice = _choose(problem, w, keeps_rows, prepared_for, offers)
     if choice.captured is not choice.eager:  # opens what it needs, which no capture may
         rows = x.new_empty((problem.m, problem.k)) if keeps_rows else None
         _run_chosen(problem.kind, problem.group, x, w, choice.captured, rows, epilogue)
@@ -194,19 +200,20 @@ def _first_choice(
 
 
 def execute_bags(group: Group, bags: Bags, tables: torch.Tensor, k: int) -> torch.Tensor:
-    """embedding_all_to_all. k: rows of a bag, by which plans are found; 0: as many as rank 0 has in the first call of the
-    shape, which is collective."""
+    """embedding_all_to_all. k: rows of a bag, by which a plan is found in the first call of a shape, which is collective;
+    0: as many as rank 0 has in it."""
     kind, given = "embedding_all_to_all", typing.cast(torch.Tensor, bags)
     if group.size == 1:
         return unfused(kind, group, given, tables)
     table_count, row_count, columns = tables.shape
     m = (len(bags.offsets) - 1) // table_count
-    key = (kind, group.name, tables.device, tables.dtype, m, table_count, row_count, columns, bags.pooling, k)
+    key = (kind, group.name, tables.device, tables.dtype, m, table_count, row_count, columns, bags.pooling)
     choice = _choices.get(key)
     if choice is None:
         own = Tables(table_count, row_count, bags.pooling)
-        problem = Problem(kind, group, tables.device, tables.dtype, m, table_count * columns, k or bags.mean_length, own)
-        choice = _first_choice(key, problem, given, tables, False, _epilogue.NONE, _epilogue.NONE)
+        mean = k or _bag_lengths.get(key, bags.mean_length)
+        problem = Problem(kind, group, tables.device, tables.dtype, m, table_count * columns, mean, own)
+        choice = _first_choice(key, problem, given, tables, False, _epilogue.NONE, _epilogue.NONE, k)
     is_captured = tables.is_cuda and torch.cuda.is_current_stream_capturing()
     return _run_chosen(kind, group, given, tables, choice.captured if is_captured else choice.eager, None, _epilogue.NONE)[0]
 
@@ -429,9 +436,10 @@ _OFFER_BYTES = 2048
 _MAX_FAULT_LENGTH = 200
 
 
-def _offer(problem: Problem, w: torch.Tensor, epilogue: Epilogue) -> tuple[_Offer, str]:
+def _offer(problem: Problem, w: torch.Tensor, epilogue: Epilogue, given_k: int) -> tuple[_Offer, str]:
     """And why rank 0 has no plan, or ""."""
-    call = [problem.kind, DTYPES.get(problem.dtype, str(problem.dtype)), problem.m, problem.n, epilogue.name, epilogue.epsilon, problem.tables]
+    call = [problem.kind, DTYPES.get(problem.dtype, str(problem.dtype)), problem.m, problem.n, epilogue.name, epilogue.epsilon,
+            problem.tables, given_k]  # fmt: skip
     offer = _Offer(call, problem.k, _native.machine(), _native.fault(problem)[:_MAX_FAULT_LENGTH], _native.layout(w))
     if problem.group.rank != 0:
         return offer, ""
@@ -464,18 +472,25 @@ def _find_both(problem: Problem) -> tuple[_core.FoundPlan, Plan]:
     return eager, captured
 
 
-def _choose(problem: Problem, w: torch.Tensor, keeps_rows: bool, epilogue: Epilogue) -> Choice:
-    """Every rank gets rank 0's cuts. Collective; once per shape. Raises Error (mismatch), on all ranks."""
-    own, reason = _offer(problem, w, epilogue)
+def _offers(problem: Problem, w: torch.Tensor, epilogue: Epilogue, given_k: int = 0) -> list[_Offer]:
+    """Of all ranks. Collective; once per shape. Raises Error (mismatch), on all ranks."""
+    own, reason = _offer(problem, w, epilogue, given_k)
     offers = _exchange(problem, own)
     for rank, offer in enumerate(offers):
-        if offer.call != offers[0].call:
-            raise Error("mismatch", "x", f"rank {rank} calls with another shape, type, kind or epilogue than rank 0; "
-                        f"this rank has {problem.text()}, epilogue {epilogue.name}")  # fmt: skip
-    if problem.tables:  # bags are longer on one rank than on another
-        problem = problem._replace(k=offers[0].k)
+        if offer.call == offers[0].call:
+            continue
+        if problem.tables:
+            raise Error("mismatch", "tables", f"rank {rank} calls with another batch, tables, pooling or k than rank 0; this rank has "
+                        f"{problem._replace(k=given_k).text()} (k=0: none given)")  # fmt: skip
+        raise Error("mismatch", "x", f"rank {rank} calls with another shape, type, kind or epilogue than rank 0; "
+                    f"this rank has {problem.text()}, epilogue {epilogue.name}")  # fmt: skip
     if reason:
         warn("none", f"{problem.text()} runs unfused: {reason}")
+    return offers
+
+
+def _choose(problem: Problem, w: torch.Tensor, keeps_rows: bool, epilogue: Epilogue, offers: list[_Offer]) -> Choice:
+    """Every rank gets rank 0's cuts. Collective; once per shape."""
     if not offers[0].is_tuned and not unsupported(problem):
         note_untuned(problem)
     eager, captured = offers[0].eager, offers[0].captured

@@ -5,11 +5,12 @@ from __future__ import annotations
 import typing
 
 import torch
+from torch.autograd.function import once_differentiable
 
 from ..errors import Error
 from . import _bags, _groups, _ops, _passes, _plans
 from ._bags import Bags
-from .functional import is_compiling, is_plain
+from .functional import Facts, facts, is_compiling, is_plain
 
 _KIND = "embedding_all_to_all"
 _INDEX_TYPES = (torch.int32, torch.int64)
@@ -27,13 +28,11 @@ def embedding_all_to_all(
 
     pooling  "sum" or "mean" of the rows; an empty bag gives zeros
     sparse   the tables' gradient is a sparse tensor, for optimizers that take one
-    k        rows that a bag names on average, as tune() was told; by default as many as in rank 0's first call of a shape.
-             Plans are found by it; results do not depend on it
+    k        rows that a bag names on average, as tune() was told, the same on all ranks; by default as many as in rank 0's
+             first call of a shape. Plans are found by that of the first call; results do not depend on it
     """
-    found = _groups.resolve(group)
+    found: Facts | _groups.Group = typing.cast(Facts, facts(group)) if is_compiling() else _groups.resolve(group)
     _check(indices, tables, offsets, pooling, k, found)
-    if not tables.is_cuda:
-        _bags.check_rows(Bags(indices, offsets, pooling), tables)
     operands = tables, indices, offsets, pooling, sparse, k or 0, found.name
     if is_compiling() or type(tables) not in (torch.Tensor, torch.nn.Parameter):
         return typing.cast(torch.Tensor, torch.ops.mc2.embedding_all_to_all(*operands))
@@ -42,7 +41,7 @@ def embedding_all_to_all(
 
 
 def _check(
-    indices: torch.Tensor, tables: torch.Tensor, offsets: torch.Tensor, pooling: str, k: int | None, group: _groups.Group,
+    indices: torch.Tensor, tables: torch.Tensor, offsets: torch.Tensor, pooling: str, k: int | None, group: _groups.Group | Facts,
 ) -> None:  # fmt: skip
     """Raises Error naming the argument that is wrong."""
     for name, tensor in {"tables": tables, "indices": indices, "offsets": offsets}.items():
@@ -72,6 +71,8 @@ def _real(
     tables: torch.Tensor, indices: torch.Tensor, offsets: torch.Tensor, pooling: str, sparse: bool, k: int, group_name: str,
 ) -> torch.Tensor:  # fmt: skip
     bags = Bags(indices.contiguous(), offsets.contiguous(), pooling)
+    if not tables.is_cuda:
+        _bags.check_rows(bags, tables.shape)
     return _plans.execute_bags(_groups.by_name(group_name), bags, tables, k)
 
 
@@ -84,29 +85,31 @@ def _fake(
 
 def _set_up(ctx: typing.Any, inputs: tuple[typing.Any, ...], output: torch.Tensor) -> None:
     tables, indices, offsets, ctx.pooling, ctx.is_sparse, _, ctx.group_name = inputs
-    ctx.save_for_backward(tables, indices, offsets)
+    ctx.sizes = list(tables.shape)
+    ctx.save_for_backward(indices, offsets)
 
 
+@once_differentiable
 def _backward(ctx: typing.Any, grad: torch.Tensor) -> tuple[typing.Any, ...]:
     run = _of_tables if type(grad) is torch.Tensor else torch.ops.mc2.embedding_all_to_all_backward
-    of_tables = run(grad, *ctx.saved_tensors, ctx.pooling, ctx.is_sparse, ctx.group_name)
+    of_tables = run(grad, *ctx.saved_tensors, ctx.sizes, ctx.pooling, ctx.is_sparse, ctx.group_name)
     return of_tables, None, None, None, None, None, None
 
 
 def _of_tables(
-    grad: torch.Tensor, tables: torch.Tensor, indices: torch.Tensor, offsets: torch.Tensor, pooling: str, sparse: bool, group_name: str,
+    grad: torch.Tensor, indices: torch.Tensor, offsets: torch.Tensor, sizes: list[int], pooling: str, sparse: bool, group_name: str,
 ) -> torch.Tensor:  # fmt: skip
     group = _groups.by_name(group_name)
     features = _passes.by_table_rank(group, grad)
-    return _bags.gradient(Bags(indices, offsets, pooling), tables, features, sparse)
+    return _bags.gradient(Bags(indices, offsets, pooling), sizes, features, sparse)
 
 
 def _fake_of_tables(
-    grad: torch.Tensor, tables: torch.Tensor, indices: torch.Tensor, offsets: torch.Tensor, pooling: str, sparse: bool, group_name: str,
+    grad: torch.Tensor, indices: torch.Tensor, offsets: torch.Tensor, sizes: list[int], pooling: str, sparse: bool, group_name: str,
 ) -> torch.Tensor:  # fmt: skip
     if sparse:
         raise Error("unsupported", "sparse", "gradients that are sparse are not traced; compile with sparse=False")
-    return torch.empty_like(tables)
+    return grad.new_empty(sizes)
 
 
 def _forward(ctx: typing.Any, *operands: typing.Any) -> torch.Tensor:
@@ -117,7 +120,7 @@ def _forward(ctx: typing.Any, *operands: typing.Any) -> torch.Tensor:
 
 _Eager: typing.Any = type("Eager", (torch.autograd.Function,), {"forward": staticmethod(_forward), "backward": staticmethod(_backward)})
 
-_bag = "Tensor tables, Tensor indices, Tensor offsets, str pooling, bool sparse"
-_ops.register(_KIND, f"{_bag}, int k, str group_name", _real, _fake)
-_ops.register(f"{_KIND}_backward", f"Tensor grad, {_bag}, str group_name", _of_tables, _fake_of_tables)
+_ops.register(_KIND, "Tensor tables, Tensor indices, Tensor offsets, str pooling, bool sparse, int k, str group_name", _real, _fake)
+_ops.register(f"{_KIND}_backward", "Tensor grad, Tensor indices, Tensor offsets, int[] sizes, str pooling, bool sparse, str group_name",
+              _of_tables, _fake_of_tables)  # fmt: skip
 _ops.register_autograd(_KIND, _set_up, _backward)

@@ -79,20 +79,20 @@ def matmul_reduce_scatter_rms_norm(
     return _call_with_norm("matmul_reduce_scatter", x, w, group, Epilogue(bias, residual, norm_weight, epsilon))
 
 
-class _Facts(typing.NamedTuple):
+class Facts(typing.NamedTuple):
     name: str
     size: int
     backend: str
 
 
-def _facts(group: typing.Any) -> _Facts:
+def facts(group: typing.Any) -> Facts:
     found = _groups.resolve(group)
-    return _Facts(found.name, found.size, found.backend)
+    return Facts(found.name, found.size, found.backend)
 
 
 # torch.compile takes a group as it is when the function is compiled, and need not look into it.
 if hasattr(getattr(torch, "compiler", None), "assume_constant_result"):
-    _facts = torch.compiler.assume_constant_result(_facts)
+    facts = torch.compiler.assume_constant_result(facts)
 
 
 def is_compiling() -> bool:
@@ -142,12 +142,12 @@ def _with(y: torch.Tensor, epilogue: Epilogue) -> torch.Tensor:
     return y
 
 
-def _checked_group(op: str, x: torch.Tensor, w: torch.Tensor, group: typing.Any, epilogue: Epilogue) -> Group | _Facts:
+def _checked_group(op: str, x: torch.Tensor, w: torch.Tensor, group: typing.Any, epilogue: Epilogue) -> Group | Facts:
     """Facts where torch.compile traces the call. Raises Error naming the argument that is wrong."""
     if is_compiling():
-        facts = _facts(group)
-        _check(op, x, w, epilogue, facts)
-        return facts
+        of_group = facts(group)
+        _check(op, x, w, epilogue, of_group)
+        return of_group
     try:
         handle = dist.group.WORLD if group is None else group
         key = (op, handle, x.shape, w.shape, x.dtype, w.dtype, x.device, w.device, x.layout, w.layout,
@@ -157,7 +157,7 @@ def _checked_group(op: str, x: torch.Tensor, w: torch.Tensor, group: typing.Any,
         key, found = None, None
     if found is None:
         found = _groups.resolve(group)
-        _check(op, x, w, epilogue, _Facts(found.name, found.size, found.backend))
+        _check(op, x, w, epilogue, Facts(found.name, found.size, found.backend))
         _checked[key] = found
     return found
 
@@ -206,7 +206,7 @@ def forget() -> None:
     _checked.clear()
 
 
-def _check(op: str, x: torch.Tensor, w: torch.Tensor, epilogue: Epilogue, group: _Facts) -> None:
+def _check(op: str, x: torch.Tensor, w: torch.Tensor, epilogue: Epilogue, group: Facts) -> None:
     """Raises Error naming the argument that is wrong."""
     more = {"bias": epilogue.bias, "residual": epilogue.residual, "norm_weight": epilogue.norm_weight}
     if epilogue.norm_weight is not None:

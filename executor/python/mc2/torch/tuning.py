@@ -106,7 +106,8 @@ class _Calls:
         rows = problem.m // problem.group.size if problem.kind == "all_gather_matmul" else problem.m
 
         def random(*shape: int) -> torch.Tensor:
-            return torch.empty(shape, device=problem.device).uniform_(-1, 1, generator=generator).to(problem.dtype)
+            drawn_as = problem.dtype if problem.device.type == "cuda" else torch.float32  # CPUs draw no halves before PyTorch 2
+            return torch.empty(shape, device=problem.device, dtype=drawn_as).uniform_(-1, 1, generator=generator).to(problem.dtype)
 
         if problem.tables:
             self.x, self.w = self._bags(generator, problem.tables), random(*problem.tables[:2], problem.n // problem.tables.table_count)

@@ -15,18 +15,9 @@ Stage whole(const StageList& list) noexcept {
 } // namespace
 
 MatrixAddresses addresses_of(const RankBuffers& buffers) noexcept {
-  return {buffers.a.data(),
-          buffers.b.data(),
-          buffers.c.data(),
-          buffers.gathered_a.data(),
-          buffers.bias.data(),
-          buffers.residual.data(),
-          buffers.norm_weight.data(),
-          buffers.normed.data(),
-          buffers.device_send_counts.data(),
-          buffers.bags.offsets.data(),
-          buffers.bags.indices.data(),
-          std::to_address(buffers.bags.indices.end())};
+  return {buffers.a.data(),           buffers.b.data(),      buffers.c.data(),
+          buffers.gathered_a.data(),  buffers.bias.data(),   buffers.residual.data(),
+          buffers.norm_weight.data(), buffers.normed.data(), buffers.device_send_counts.data()};
 }
 
 void Matmuls::enqueue(cudaStream_t stream) const {
@@ -38,6 +29,7 @@ void RankState::keep_memory() noexcept {
   for (auto* memory : {&exchange, &spare, &staging, &tile_memory, &transposed_b, &row_copy_memory, &grouped_memory})
     (void)memory->release();
   if (routing) routing->keep_memory();
+  (void)bag_fault.release();
   (void)tiles.release();
 }
 

@@ -26,9 +26,8 @@ struct StageEvents {
   Event start, end;
 };
 
-/// A, B, C, the gathered A, the epilogue's matrices, counts and bags of one rank, by address. Bags' row numbers end
-/// where the last address says.
-using MatrixAddresses = std::array<const void*, 12>;
+/// A, B, C, the gathered A, the epilogue's matrices and counts of one rank, by address.
+using MatrixAddresses = std::array<const void*, 9>;
 
 [[nodiscard]] MatrixAddresses addresses_of(const RankBuffers& buffers) noexcept;
 
@@ -62,7 +61,7 @@ struct RankState {
   Matmuls local_matmuls;                      ///< of kinds that gather first
   std::vector<std::vector<Matmuls>> matmuls;  ///< by stage and slice
   BagTables tables;                           ///< of kinds that pool bags, which have no matmuls
-  std::unique_ptr<MappedWord> bag_fault;      ///< of those
+  std::unique_ptr<MappedWord> bag_fault;      ///< of those: BagTables::fault
   /// by stage, of kinds that gather first: all shards, the rank's own included
   std::vector<Matmuls> serial_matmuls;
   std::unique_ptr<DeviceMemory> grouped_memory;  ///< words and tiles of all Matmuls::grouped

@@ -497,7 +497,7 @@ Result<void> check_alignments(int rank, const RankBuffers& now, const RankBuffer
                                             {"C", now.c, next.c},
                                             {"bias", now.bias, next.bias},
                                             {"residual", now.residual, next.residual}}) {
-    if (!is_worse(before, after)) continue;
+    if (!is_worse(before, after) || (before.data() == now.b.data() && !now.bags.offsets.empty())) continue;
     return Error{ErrorCode::InvalidSpec, "buffers",
                  "rank " + std::to_string(rank) + " " + name + " is aligned to " +
                      std::to_string(alignment_of(after.data())) + " bytes; the plan was prepared for " +

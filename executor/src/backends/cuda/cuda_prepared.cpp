@@ -250,7 +250,8 @@ void CudaPrepared::replace(int rank, const RankBuffers& next) {
   RankState& state = plan_.state_of(rank);
   const RankBuffers now = std::exchange(state.buffers, next);
   state.buffers.send_counts = state.buffers.receive_counts = {};
-  if (plan_.transport->reaches_peers() && addresses_of(now) == addresses_of(next)) return;
+  const bool may_be_same = plan_.transport->reaches_peers() && !plan_.list.op.tables; // and bags in one place differ
+  if (may_be_same && addresses_of(now) == addresses_of(next)) return;
   has_stale_graphs_ = true;
   Places& places = plan_.places[static_cast<std::size_t>(rank)];
   places.a = const_cast<std::byte*>(next.a.data()); // collectives only read it

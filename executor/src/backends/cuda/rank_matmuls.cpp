@@ -57,7 +57,7 @@ class MatmulBuilder {
   }
 
   void build_tables() {
-    state_.bag_fault = std::make_unique<MappedWord>();
+    state_.bag_fault = std::make_unique<MappedWord>(kBagFaultWords);
     state_.tables = tables_of(plan_.list.op, state_);
   }
 
@@ -427,10 +427,21 @@ void enqueue_matmuls(const BoundPlan& plan, int rank, std::size_t stage, int sli
 void require_legal_input(const BoundPlan& plan, int rank) {
   const RankState& state = plan.state_of(rank);
   if (state.routing) state.routing->require_legal();
-  if (!state.bag_fault || state.bag_fault->get() == 0) return;
-  const auto legal = check_resident_bags(plan.list.op, rank, state.buffers);
-  throw SystemError("bags", EINVAL,
-                    legal ? rank_text(rank) + " met a bag that was illegal while it ran" : legal.error().message);
+  const auto fault = state.bag_fault ? static_cast<BagFault>(state.bag_fault->get()) : BagFault::None;
+  if (fault == BagFault::None) return;
+  const planner::OpSpec& op = plan.list.op;
+  const MappedWord& told = *state.bag_fault;
+  const std::int64_t bag = told.get(1);
+  const auto row = static_cast<std::int64_t>(std::uint64_t{told.get(3)} << 32U | told.get(2));
+  std::string text = rank_text(rank);
+  if (fault == BagFault::BeingTold)
+    text += " met an illegal bag";
+  else
+    text += ", table " + std::to_string(bag / op.m) + ", sample " + std::to_string(bag % op.m) +
+            (fault == BagFault::Row ? ": names row " + std::to_string(row) + "; a table has rows 0 to " +
+                                          std::to_string(op.tables->row_count - 1)
+                                    : ": the offsets do not ascend from 0 to the number of indices");
+  throw SystemError("bags", EINVAL, text);
 }
 
 } // namespace mc2::executor::cuda

@@ -11,6 +11,7 @@ namespace {
 constexpr int kPoolingThreads = 256;
 // all threads that an SM holds: only many loads at a time fill its memory's pipes
 constexpr int kBlocksPerSm = 2048 / kPoolingThreads;
+constexpr int kResidentBlocks = 4; ///< of 64 registers a thread, which are all that an SM has
 constexpr int kWarp = 32;
 
 /// Rows of one table that a bag names.
@@ -26,9 +27,30 @@ __device__ Bag<Index> bag_at(const BagTables& tables, std::int64_t table, std::i
   const Index* offsets = reinterpret_cast<const Index*>(tables.offsets) + table * tables.sample_count + sample;
   const std::int64_t first = offsets[0];
   const std::int64_t end = offsets[1];
-  const bool is_legal = first >= 0 && first <= end && end <= tables.index_count;
+  const std::int64_t number = table * tables.sample_count + sample;
+  const bool is_legal = first >= 0 && first <= end && end <= tables.index_count && (number > 0 || first == 0) &&
+                        (number + 1 < tables.table_count * tables.sample_count || end == tables.index_count);
   return {reinterpret_cast<const Index*>(tables.indices) + (is_legal ? first : 0), is_legal ? end - first : 0,
           is_legal};
+}
+
+/// Of several threads the first.
+template <typename Index>
+__device__ void tell(std::uint32_t* fault, std::int64_t number, const Bag<Index>& bag, std::int64_t row_count) {
+  const auto none = static_cast<std::uint32_t>(BagFault::None);
+  if (atomicCAS_system(fault, none, static_cast<std::uint32_t>(BagFault::BeingTold)) != none) return;
+  std::int64_t row = 0;
+#pragma unroll 1
+  for (std::int64_t i = 0; i < bag.length; ++i) {
+    row = bag.indices[i];
+    if (row < 0 || row >= row_count) break;
+  }
+  volatile std::uint32_t* words = fault;
+  words[1] = static_cast<std::uint32_t>(number);
+  words[2] = static_cast<std::uint32_t>(static_cast<std::uint64_t>(row));
+  words[3] = static_cast<std::uint32_t>(static_cast<std::uint64_t>(row) >> 32);
+  __threadfence_system();
+  words[0] = static_cast<std::uint32_t>(bag.is_legal ? BagFault::Row : BagFault::Offsets);
 }
 
 /// Adds up pack `place` of the rows. Returns whether the table has them all.
@@ -59,7 +81,7 @@ __device__ bool add_rows(const Pack<T, kCount>* table, std::int64_t row_packs, s
 /// `group` neighbouring threads, a power of two, pool a bag. Table after table, so that rows which several samples name
 /// are still in the cache.
 template <typename T, int kCount, typename Index>
-__global__ void __launch_bounds__(kPoolingThreads)
+__global__ void __launch_bounds__(kPoolingThreads, kResidentBlocks)
     pool_kernel(const BagTables tables, const PoolingRun run, int group) {
   using P = Pack<T, kCount>;
   const std::int64_t samples = run.row_count * run.shard_count;
@@ -78,7 +100,7 @@ __global__ void __launch_bounds__(kPoolingThreads)
       float sum[kCount] = {};
       const bool is_legal =
           add_rows<T, kCount, Index>(rows, row_packs, tables.row_count, bag, place, sum) && bag.is_legal;
-      if (!is_legal) *static_cast<volatile std::uint32_t*>(tables.fault) = 1;
+      if (!is_legal) tell(tables.fault, table * tables.sample_count + sample, bag, tables.row_count);
       const float divisor = tables.is_mean && bag.length > 0 ? static_cast<float>(bag.length) : 1.0F;
 #pragma unroll
       for (int i = 0; i < kCount; ++i) sum[i] = is_legal ? sum[i] / divisor : __int_as_float(0x7fffffff);

@@ -23,8 +23,14 @@ struct BagTables {
   std::int64_t columns = 0;   ///< of a table
   std::int64_t sample_count = 0;
   std::int64_t index_count = 0;
-  std::uint32_t* fault = nullptr; ///< set to 1 by a bag that is illegal, whose features are then NaN
+  /// kBagFaultWords that the host sees, too: a BagFault, the bag's number, and the low and the high half of the row
+  /// that it names. The first illegal bag is told there; the features of all are NaN.
+  std::uint32_t* fault = nullptr;
 };
+
+inline constexpr std::size_t kBagFaultWords = 4;
+/// What is wrong with a bag. Written last, over BeingTold.
+enum class BagFault : std::uint32_t { None, Row, Offsets, BeingTold };
 
 /// Samples [first_sample + s sample_stride, ... + row_count) of every shard s < shard_count, pooled into the rows of a
 /// dense product [shard_count row_count, table_count columns].

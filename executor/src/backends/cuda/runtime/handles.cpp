@@ -1,5 +1,6 @@
 #include "backends/cuda/runtime/handles.hpp"
 
+#include <algorithm>
 #include <atomic>
 
 #include "backends/cuda/runtime/cublas_lt.hpp"
@@ -71,10 +72,11 @@ OnDevice::OnDevice(int device) noexcept {
 
 OnDevice::~OnDevice() { log_failure(cudaSetDevice(before_), "cudaSetDevice"); }
 
-MappedWord::MappedWord() {
-  MC2_CUDA(cudaHostAlloc(reinterpret_cast<void**>(&host_), sizeof *host_, cudaHostAllocMapped | cudaHostAllocPortable));
+MappedWord::MappedWord(std::size_t word_count) {
+  const std::size_t size = word_count * sizeof *host_;
+  MC2_CUDA(cudaHostAlloc(reinterpret_cast<void**>(&host_), size, cudaHostAllocMapped | cudaHostAllocPortable));
   MC2_CUDA(cudaHostGetDevicePointer(reinterpret_cast<void**>(&device_), host_, 0));
-  set(0);
+  std::fill_n(host_, word_count, 0U);
 }
 
 MappedWord::MappedWord(std::uint32_t* word, std::size_t page_bytes) : host_(word), is_own_(false) {
@@ -93,8 +95,8 @@ void MappedWord::set(std::uint32_t value) noexcept {
   std::atomic_ref<std::uint32_t>(*host_).store(value, std::memory_order_release);
 }
 
-std::uint32_t MappedWord::get() const noexcept {
-  return std::atomic_ref<std::uint32_t>(*host_).load(std::memory_order_acquire);
+std::uint32_t MappedWord::get(std::size_t index) const noexcept {
+  return std::atomic_ref<std::uint32_t>(host_[index]).load(std::memory_order_acquire);
 }
 
 } // namespace mc2::executor::cuda

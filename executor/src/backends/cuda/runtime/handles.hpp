@@ -93,7 +93,8 @@ class OnDevice {
 /// Page-locked host memory that the devices read and write through `device()`.
 class MappedWord {
  public:
-  MappedWord();
+  /// 0, and so are those behind it.
+  explicit MappedWord(std::size_t word_count = 1);
   /// One that is there already, at the start of a page; it outlives *this.
   explicit MappedWord(std::uint32_t* word, std::size_t page_bytes);
   ~MappedWord();
@@ -101,7 +102,7 @@ class MappedWord {
   MappedWord& operator=(const MappedWord&) = delete;
 
   void set(std::uint32_t value) noexcept;
-  [[nodiscard]] std::uint32_t get() const noexcept;
+  [[nodiscard]] std::uint32_t get(std::size_t index = 0) const noexcept;
   [[nodiscard]] std::uint32_t* device() const noexcept { return device_; }
 
  private:
