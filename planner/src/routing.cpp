@@ -55,11 +55,19 @@ std::size_t table_count(const OpSpec& op, std::span<const std::int64_t> counts) 
 }
 
 Result<void> validate_count_tables(const OpSpec& op, std::span<const std::int64_t> counts) {
-  const std::size_t tables = table_count(op, counts), size = tables > 0 ? counts.size() / tables : 0;
-  if (tables < 2 || counts.size() % tables != 0) return validate_counts(op, counts);
-  if (tables > kMaxCountTables)
+  MC2_TRY(check_kind(op, "counts", "are given"));
+  const auto ranks = static_cast<std::size_t>(op.world_size);
+  const std::size_t size = ranks * ranks, tables = counts.size() / size;
+  if (counts.size() <= size) return validate_counts(op, counts);
+  if (counts.size() % size != 0)
     return Error{ErrorCode::InvalidSpec, "counts",
-                 "are " + std::to_string(tables) + " tables; legal: up to " + std::to_string(kMaxCountTables)};
+                 "are " + std::to_string(counts.size()) + "; " + std::to_string(ranks) + " ranks have " +
+                     std::to_string(size) + " in each table, one from each to each"};
+  const std::size_t most = std::min(kMaxCountTables, kMaxTabledCounts / size);
+  if (tables > most)
+    return Error{ErrorCode::InvalidSpec, "counts",
+                 "are " + std::to_string(tables) + " tables; legal for " + std::to_string(ranks) + " ranks: up to " +
+                     std::to_string(most)};
   for (std::size_t table = 0; table < tables; ++table) {
     const auto legal = validate_counts(op, counts.subspan(table * size, size));
     if (!legal)

@@ -78,11 +78,16 @@ class CountsTest(ProgramTest):
         third.write_text("1,1\n1,1\n")
         asked = ["plan", *asked, *MACHINE, "--align", 8, "--counts", self.file, other]
         page = program.unwrapped(self.succeed(*asked))
-        self.assertIn("the best cut in the mean of 2 tables of counts", page)
+        self.assertIn("in the mean of 2 tables of counts it takes", page)
+        self.assertNotIn("skew:", page)
         plan = json.loads(self.succeed(*asked, "--json", "--objective", 0.9))
         self.assertEqual(plan["op"]["m"], 3 * LARGEST)
         self.assertIn(plan["counts"], ([40, 0, 7, 3, 12, 0, 0, 1, 30], [20] * 9))
-        self.assertIn("for the 0.9 quantile of 2 tables", plan["reason"])
+        self.assertIn("in the 0.9 quantile of 2 tables of counts it takes", plan["reason"])
+        third.write_text("1,1,1,1,1,1\n" * 3)
+        self.refuse(USAGE, [*asked, third], "--counts: are of 2 experts on a rank in ", "and of 1 in ")
+        third.write_text("1,1\n1,1\n")
+        self.refuse(USAGE, [*asked, "--blocks", "20,20"], "--blocks: are predicted for one table")
         self.refuse(USAGE, [*asked, third], "--counts: are of 2 ranks")
 
     def test_a_plan_for_counts_tells_what_they_cost(self):

@@ -178,6 +178,34 @@ RC_GTEST_PROP(Routing, OneCutForSeveralTablesIsTheBestInTheirMeanOrQuantile, ())
   RC_ASSERT(plan.validate().ok());
 }
 
+TEST(Routing, TablesThatGainNothingMakeNoCutSurer) {
+  CostModel model = model_of(OpKind::AllToAllMatmul);
+  for (auto* lane : {&model.variants.front().compute, &model.variants.front().communication})
+    lane->curve.relative_interval = 0.05;
+  PlanOptions options{.alignment = 8, .min_block_rows = 8};
+  for (std::int64_t rows = 1; rows <= 64; ++rows) {
+    options.counts = RowCounts(16, rows);
+    const Plan one = make_plan(model.op, model, options).value();
+    options.counts.insert(options.counts.end(), 16, rows);
+    const Plan two = make_plan(model.op, model, options).value();
+    EXPECT_EQ(two.cut, one.cut) << rows;
+    EXPECT_EQ(two.makespan, one.makespan) << rows;
+    EXPECT_EQ(two.runners_up, one.runners_up) << rows;
+  }
+  RowCounts skewed(16, 6);
+  for (std::size_t from = 0; from < 4; ++from) skewed[from * 4] = 64;
+  int cut_count = 0;
+  for (int few = 0; few < 4; ++few) {
+    options.counts = skewed;
+    for (int i = 0; i < few; ++i) options.counts.insert(options.counts.end(), 16, 1);
+    const Plan plan = make_plan(model.op, model, options).value();
+    cut_count += plan.is_cut() ? 1 : 0;
+    if (plan.is_cut()) continue;
+    EXPECT_EQ(cut_count, 0) << "the other tables have made it surer";
+    EXPECT_TRUE(plan.counts == skewed || plan.counts == RowCounts(16, 1));
+  }
+}
+
 TEST(Routing, SerialIsOfTheBusiestRankAndOfTheBusiestSender) {
   // Only rank 1's experts get rows: 64 of each rank, of which 64 are its own.
   RowCounts counts(16);
@@ -278,9 +306,10 @@ TEST(Routing, BadInputIsNamed) {
   options.counts[20] = 65;
   EXPECT_THAT(make_plan(model.op, model, options).error().text(), HasSubstr("table 2: name 65 rows from rank 1"));
   options.counts.assign(16 * (kMaxCountTables + 1), 1);
-  EXPECT_THAT(make_plan(model.op, model, options).error().text(), HasSubstr("are 257 tables; legal: up to 256"));
+  EXPECT_THAT(make_plan(model.op, model, options).error().text(),
+              HasSubstr("are 257 tables; legal for 4 ranks: up to 256"));
   options.counts.assign(24, 1);
-  EXPECT_THAT(make_plan(model.op, model, options).error().text(), HasSubstr("are 24; 4 ranks have 16"));
+  EXPECT_THAT(make_plan(model.op, model, options).error().text(), HasSubstr("are 24; 4 ranks have 16 in each table"));
   options = {.strategy = "free", .counts = RowCounts(16, 1)};
   EXPECT_EQ(make_plan(model.op, model, options).error().field, "strategy");
 }

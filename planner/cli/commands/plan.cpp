@@ -19,6 +19,7 @@
 #include "options/counts_file.hpp"
 #include "options/document_file.hpp"
 #include "options/model_file.hpp"
+#include "options/numbers.hpp"
 #include "options/server_options.hpp"
 #include "options/topology_files.hpp"
 #include "options/variant_option.hpp"
@@ -140,13 +141,21 @@ Result<planner::RoutedOp> PlanCommand::routing(OpOptions asked) const {
   }
   if (imbalance)
     return Error{ErrorCode::InvalidSpec, "--imbalance", "cannot be combined with --counts; give one of them"};
+  if (counts_files.size() > 1 && !blocks.empty())
+    return Error{ErrorCode::InvalidSpec, "--blocks", "are predicted for one table; give --counts one file"};
   const std::optional<std::int64_t> given_m = asked.m;
   std::optional<std::int64_t> m;
   planner::RowCounts tables;
+  std::optional<std::int64_t> experts;
   for (const auto& file : counts_files) {
     MC2_ASSIGN(const auto counts, read_counts(file));
+    if (experts.value_or(counts.experts_per_rank) != counts.experts_per_rank)
+      return Error{ErrorCode::InvalidSpec, "--counts",
+                   "are of " + std::to_string(counts.experts_per_rank) + " experts on a rank in " + file + " and of " +
+                       std::to_string(*experts) + " in " + counts_files.front()};
+    experts = counts.experts_per_rank;
     asked.m = given_m;
-    MC2_TRY(counts.complete(asked)); // also for as many experts as the files before
+    MC2_TRY(counts.complete(asked));
     m = std::max(m, asked.m);
     std::ranges::copy(counts.by_rank(), std::back_inserter(tables));
   }
@@ -372,7 +381,7 @@ Result<ExitCode> PlanCommand::run() const {
   }
   About about;
   MC2_ASSIGN(const auto found, plan(asked, model, about));
-  if (!found.counts.empty() && !is_json)
+  if (!found.counts.empty() && found.counts.size() == asked.options.counts.size() && !is_json)
     for (auto& note : skew_notes(found, asked, model)) about.notes.push_back(std::move(note));
   if (asked.options.counts.size() > found.counts.size()) about.notes.push_back("why: " + found.reason);
   return show(store::pretty(store::encode(found)),

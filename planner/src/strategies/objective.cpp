@@ -33,18 +33,18 @@ const VariantCost& best_uncut_variant(const Problem& problem) {
 
 Plan require_significance(const Problem& problem, Plan plan, Plan uncut) {
   const double gain_us = uncut.makespan.us - plan.makespan.us;
-  return require_significance(problem, std::move(plan), std::move(uncut), gain_us);
-}
-
-Plan require_significance(const Problem& problem, Plan plan, Plan uncut, double gain_us) {
   if (!problem.requires_significance || !plan.is_cut()) return plan;
   const double explained_us = explained_gain_us(problem, cost_of(problem, plan.variant), plan.cut, plan.makespan.us,
                                                 cost_of(problem, uncut.variant));
   if (gain_us > explained_us) return plan;
-  uncut.reason = std::string(uncut.timeline.overlap_us > 0 ? "uncut, the lanes overlap as it is" : "do not cut") +
-                 ": the best cut, " + plan.cut.text() + ", is predicted " + percent_text(gain_us / uncut.makespan.us) +
-                 " faster, but the model's intervals explain up to " + percent_text(explained_us / uncut.makespan.us);
+  uncut.reason = unsure_reason(uncut, plan.cut, gain_us / uncut.makespan.us, explained_us / uncut.makespan.us);
   return uncut;
+}
+
+std::string unsure_reason(const Plan& uncut, const Cut& best, double gain, double explained) {
+  return std::string(uncut.timeline.overlap_us > 0 ? "uncut, the lanes overlap as it is" : "do not cut") +
+         ": the best cut, " + best.text() + ", is predicted " + percent_text(gain) +
+         " faster, but the model's intervals explain up to " + percent_text(explained);
 }
 
 } // namespace mc2::planner::strategies

@@ -40,8 +40,9 @@ class Objective {
 [[nodiscard]] const VariantCost& best_uncut_variant(const Problem& problem);
 
 /// `plan`, or `uncut` with the reason when the plan is a cut whose gain is explained (explained_gain_us).
-/// @param gain_us of the plan over not cutting
-[[nodiscard]] Plan require_significance(const Problem& problem, Plan plan, Plan uncut, double gain_us);
 [[nodiscard]] Plan require_significance(const Problem& problem, Plan plan, Plan uncut);
+
+/// Why a plan is not the best cut. @param gain, explained  shares of the time without a cut
+[[nodiscard]] std::string unsure_reason(const Plan& uncut, const Cut& best, double gain, double explained);
 
 } // namespace mc2::planner::strategies

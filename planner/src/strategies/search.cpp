@@ -144,7 +144,8 @@ Certificate certify(const Problem& problem, std::int64_t candidate_count) {
 double combined_us(std::vector<double> makespans_us, double quantile) {
   const auto count = static_cast<double>(makespans_us.size());
   if (quantile == kMinObjectiveQuantile) return std::reduce(makespans_us.begin(), makespans_us.end()) / count;
-  const auto place = makespans_us.begin() + static_cast<std::ptrdiff_t>(std::ceil(quantile * count)) - 1;
+  constexpr double kRounding = 1e-9; // 0.55 * 100 is a little more than 55
+  const auto place = makespans_us.begin() + static_cast<std::ptrdiff_t>(std::ceil(quantile * count - kRounding)) - 1;
   std::ranges::nth_element(makespans_us, place);
   return *place;
 }
@@ -159,9 +160,8 @@ std::vector<double> of_each(std::span<const Problem> tables, const Makespan& mak
 std::string tables_reason(const std::vector<double>& makespans_us, double combined, double quantile,
                           std::size_t shown) {
   const auto [least, most] = std::ranges::minmax(makespans_us);
-  return "; the best cut " +
-         (quantile == kMinObjectiveQuantile ? "in the mean" : "for the " + number_text(quantile) + " quantile") +
-         " of " + std::to_string(makespans_us.size()) + " tables of counts, " + time_text(combined) + " (" +
+  return "; in the " + (quantile == kMinObjectiveQuantile ? "mean" : number_text(quantile) + " quantile") + " of " +
+         std::to_string(makespans_us.size()) + " tables of counts it takes " + time_text(combined) + " (" +
          time_text(least) + " to " + time_text(most) + "); what is said here is of table " + std::to_string(shown + 1) +
          ", the nearest to that";
 }
@@ -175,36 +175,42 @@ RunnerUp to_runner_up(const Problem& problem, const Plan& plan, const VariantCos
 
 Plan plan_over_tables(std::span<const Problem> tables, double quantile) {
   const Problem& first = tables.front();
-  Shortlist shortlist(static_cast<std::size_t>(first.options.runner_up_count) + 1);
+  const auto combined_of = [&](const auto& us) { return combined_us(of_each(tables, us), quantile); };
+  Scored uncut{std::numeric_limits<double>::infinity(), BlockSplit{}, nullptr};
   for (const VariantCost& cost : first.model.variants) {
     const BlockPassing passing(first, cost);
-    const auto uncut_us =
-        of_each(tables, [&](const Problem& table) { return uncut_objective_us(table, cost, passing); });
-    shortlist.offer({combined_us(uncut_us, quantile), BlockSplit{}, &cost});
+    const double us = combined_of([&](const Problem& table) { return uncut_objective_us(table, cost, passing); });
+    if (uncut.cost == nullptr || us < uncut.score_us) uncut = {us, BlockSplit{}, &cost};
   }
-  const Scored uncut = shortlist.entries().front();
+  Shortlist shortlist(static_cast<std::size_t>(first.options.runner_up_count) + 1);
+  shortlist.offer(uncut);
   std::int64_t candidate_count = 1;
   for (const VariantCost& cost : first.model.variants)
     for_each_member(first.rows, BlockPassing(first, cost).options(), [&](const BlockSplit& member) {
       ++candidate_count;
-      if (first.is_stopped()) return;
       const Cut cut = member.cut();
-      const auto cut_us = of_each(tables, [&](const Problem& table) { return objective_us(table, cost, cut); });
-      shortlist.offer({combined_us(cut_us, quantile), member, &cost});
+      const auto us = [&](const Problem& table) { return table.is_stopped() ? 0 : objective_us(table, cost, cut); };
+      if (!first.is_stopped()) shortlist.offer({combined_of(us), member, &cost});
     });
 
-  const Scored& best = shortlist.entries().front();
+  const Scored best = shortlist.entries().front();
   const Cut cut = cut_of(first, best);
-  const auto makespans_us = of_each(tables, [&](const Problem& table) { return objective_us(table, *best.cost, cut); });
-  const auto distance_us = [&](double us) { return std::abs(us - best.score_us); };
+  const double gain_us = uncut.score_us - best.score_us;
+  const double explained_us = combined_of([&](const Problem& table) {
+    return explained_gain_us(table, *best.cost, cut, objective_us(table, *best.cost, cut), *uncut.cost);
+  });
+  const bool is_sure = !first.requires_significance || cut.block_rows.size() == 1 || gain_us > explained_us;
+  const Scored& chosen = is_sure ? best : uncut;
+  const Cut chosen_cut = cut_of(first, chosen);
+  const auto makespans_us =
+      of_each(tables, [&](const Problem& table) { return objective_us(table, *chosen.cost, chosen_cut); });
+  const auto distance_us = [&](double us) { return std::abs(us - chosen.score_us); };
   const auto shown =
       static_cast<std::size_t>(std::ranges::min_element(makespans_us, {}, distance_us) - makespans_us.begin());
-  Plan plan = predict(tables[shown], *best.cost, cut, "search");
-  plan.reason = choice_reason(plan);
-  plan = require_significance(tables[shown], std::move(plan),
-                              predict(tables[shown], *uncut.cost, Cut{{first.rows}}, "search"),
-                              uncut.score_us - best.score_us);
-  plan.reason += tables_reason(makespans_us, best.score_us, quantile, shown);
+  Plan plan = predict(tables[shown], *chosen.cost, chosen_cut, "search");
+  plan.reason =
+      is_sure ? choice_reason(plan) : unsure_reason(plan, cut, gain_us / uncut.score_us, explained_us / uncut.score_us);
+  plan.reason += tables_reason(makespans_us, chosen.score_us, quantile, shown);
   add_runners_up(tables[shown], shortlist, *uncut.cost, plan);
   plan.certificate = certify(first, candidate_count);
   return plan;

@@ -308,6 +308,9 @@ class RanksTest(Refusals):
             mc2.torch.embedding_all_to_all(*bags(torch.int64, seed=seed)[:1], tables, bags(torch.int64, seed=seed)[1])
             self.assertEqual(len(_plans.untuned(_groups.resolve(None))), 1)
             _plans._choices.clear()  # as tuning of another shape does
+        fuse("embedding_all_to_all", [M // RANKS - 9, 9], n=TABLES * 4, k=50, tables=_bags.Tables(TABLES, TABLE_ROWS, "sum"))
+        mc2.torch.embedding_all_to_all(*bags(torch.int64)[:1], tables, bags(torch.int64)[1])
+        self.assertEqual(chosen(), [[M // RANKS - 9, 9]], "what was tuned is found, whatever the first bags were")
 
     def test_tables_may_change_between_a_call_and_its_gradient(self):
         indices, offsets = bags(torch.int64)

@@ -161,7 +161,7 @@ planner::PlanOptions read_plan_options(const mc2_plan_options* address, const pl
   if (given_options.count_count > 0) {
     const auto* counts = &given(given_options.counts, "options.counts");
     if (given_options.count_count > static_cast<std::size_t>(planner::kMaxSize))
-      fail(MC2_ERROR_INVALID_SPEC, "options.count_count", "is larger than any world's");
+      fail(MC2_ERROR_INVALID_SPEC, "options.count_count", "is larger than any worlds' tables");
     options.counts.assign(counts, counts + given_options.count_count);
   } else if (given_options.counts != nullptr) {
     fail(MC2_ERROR_INVALID_SPEC, "options.count_count", "is 0, but options.counts is given");

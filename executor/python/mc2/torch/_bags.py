@@ -101,14 +101,20 @@ def in_blocks(bags: Bags, tables: torch.Tensor, ranks: int, blocks: list[int]) -
     return made
 
 
+def _bag_of_each(bags: Bags) -> torch.Tensor:
+    """Which bag each index is in: within bounds whatever the offsets are, where mc2's own GPU backend tells of them later."""
+    count = len(bags.indices)
+    ends = bags.offsets[1:-1].long().clamp(0, count)
+    passed = torch.zeros(count + 1, dtype=torch.int64, device=ends.device).index_add_(0, ends, torch.ones_like(ends))
+    return passed.cumsum(0)[:-1]
+
+
 def gradient(bags: Bags, shape: typing.Sequence[int], grad: torch.Tensor, is_sparse: bool) -> torch.Tensor:
     """Of tables of that shape, by that of the pooled features [m, tables columns] of all samples. Rows that there are not,
     which mc2's own GPU backend tells of later, change nothing outside of it."""
     table_count, row_count, columns = shape
     of_bags = grad.view(-1, table_count, columns).transpose(0, 1).reshape(-1, columns)
-    bag_count, lengths = len(of_bags), bags.offsets.diff().long()
-    numbers = torch.arange(bag_count, device=grad.device)
-    bag = torch.repeat_interleave(numbers, lengths, output_size=len(bags.indices))
+    bag_count, lengths, bag = len(of_bags), bags.offsets.diff().long(), _bag_of_each(bags)
     if is_sparse:
         if bags.pooling == MEAN:
             of_bags = of_bags / lengths.clamp(min=1).unsqueeze(1)
@@ -122,7 +128,7 @@ def gradient(bags: Bags, shape: typing.Sequence[int], grad: torch.Tensor, is_spa
         of_bags = of_bags.float()
     last = table_count * row_count
     dense = torch.ops.aten._embedding_bag_dense_backward(
-        of_bags, rows_of(bags, shape), bag, lengths, numbers[:0], last, False, _MODES[bags.pooling], None, last)  # fmt: skip
+        of_bags, rows_of(bags, shape), bag, lengths, bag[:0], last, False, _MODES[bags.pooling], None, last)  # fmt: skip
     return typing.cast(torch.Tensor, dense.to(grad.dtype).view(*shape))
 
 

@@ -117,6 +117,8 @@ def keep(problem: Problem, model: CostModel | None, eager: Plan, captured: Plan 
     """From now on the shape runs by these plans, and other lengths of its cut axis by plans of the model."""
     if model is not None:
         _models[model_key(problem)] = model
+    if problem.tables:
+        _bag_lengths[_bag_key(problem.group, problem.device, problem.dtype, problem.m, problem.n, problem.tables)] = problem.k
     _plans[problem, EAGER], _plans[problem, CAPTURED] = eager, captured or eager
     _untuned.pop(problem, None)
     _choices.clear()
@@ -199,6 +201,10 @@ def _first_choice(
     return choice
 
 
+def _bag_key(group: Group, device: torch.device, dtype: torch.dtype, m: int, n: int, tables: Tables) -> tuple[typing.Any, ...]:
+    return ("embedding_all_to_all", group.name, device, dtype, m, n, tables)
+
+
 def execute_bags(group: Group, bags: Bags, tables: torch.Tensor, k: int) -> torch.Tensor:
     """embedding_all_to_all. k: rows of a bag, by which a plan is found in the first call of a shape, which is collective;
     0: as many as rank 0 has in it."""
@@ -207,10 +213,10 @@ def execute_bags(group: Group, bags: Bags, tables: torch.Tensor, k: int) -> torc
         return unfused(kind, group, given, tables)
     table_count, row_count, columns = tables.shape
     m = (len(bags.offsets) - 1) // table_count
-    key = (kind, group.name, tables.device, tables.dtype, m, table_count, row_count, columns, bags.pooling)
+    own = Tables(table_count, row_count, bags.pooling)
+    key = _bag_key(group, tables.device, tables.dtype, m, table_count * columns, own)
     choice = _choices.get(key)
     if choice is None:
-        own = Tables(table_count, row_count, bags.pooling)
         mean = k or _bag_lengths.get(key, bags.mean_length)
         problem = Problem(kind, group, tables.device, tables.dtype, m, table_count * columns, mean, own)
         choice = _first_choice(key, problem, given, tables, False, _epilogue.NONE, _epilogue.NONE, k)

@@ -26,13 +26,14 @@ inline constexpr int kMaxCountedRanks = 256;
 /// every two ranks, and a count outside 0 to m / ranks, naming both ranks; no row at all.
 [[nodiscard]] Result<void> validate_counts(const OpSpec& op, std::span<const std::int64_t> counts);
 
-/// Tables that a plan is made over at most.
-inline constexpr std::size_t kMaxCountTables = 256;
+/// Tables that a plan is made over at most, and their numbers in all: planning takes time for each.
+inline constexpr std::size_t kMaxCountTables = 256, kMaxTabledCounts = std::size_t{1} << 18U;
 
 /// Of counts that name no pair twice, 1: one table; of several, one behind the other, how many.
 [[nodiscard]] std::size_t table_count(const OpSpec& op, std::span<const std::int64_t> counts) noexcept;
 
-/// Errors: as validate_counts, of the table that is wrong; more than kMaxCountTables.
+/// Errors: as validate_counts, of the table that is wrong; more than kMaxCountTables or, of several tables,
+/// kMaxTabledCounts.
 [[nodiscard]] Result<void> validate_count_tables(const OpSpec& op, std::span<const std::int64_t> counts);
 
 /// How many times the mean of all ranks the busiest one multiplies; 1 without counts. The counts are legal.
