@@ -25,7 +25,8 @@ from .layers import ColumnParallelLinear, RowParallelLinear
 from .tuning import Tuned, tune, tune_seen
 
 __all__ = [
-    "ColumnParallelLinear", "Routing", "RowParallelLinear", "Tuned", "all_gather_matmul", "all_to_all_matmul", "embedding_all_to_all", "forget", "inductor",
+    "ColumnParallelLinear", "Routing", "RowParallelLinear", "Tuned", "all_gather_matmul", "all_to_all_matmul",
+    "embedding_all_to_all", "forget", "inductor",
     "matmul_all_reduce", "matmul_all_reduce_rms_norm", "matmul_all_to_all", "matmul_reduce_scatter",
     "matmul_reduce_scatter_rms_norm", "moe_dispatch_matmul", "moe_layer", "moe_matmul_combine", "replicated_matmul", "route", "tune",
     "tune_seen",

@@ -58,8 +58,7 @@ class Pooling:
         return typing.cast(torch.Tensor, pooled)
 
     def _of_halves(self, weights: torch.Tensor) -> torch.Tensor:
-        lengths = self._offsets.diff()
-        bag = torch.repeat_interleave(torch.arange(len(lengths)), lengths)
+        lengths, bag = self._offsets.diff(), _bag_of_each(self._offsets, len(self._rows))
         sums = torch.zeros((len(lengths), weights.shape[1])).index_add_(0, bag, weights.index_select(0, self._rows).float())
         if self._pooling == MEAN:
             sums /= lengths.clamp(min=1).unsqueeze(1)
@@ -101,10 +100,10 @@ def in_blocks(bags: Bags, tables: torch.Tensor, ranks: int, blocks: list[int]) -
     return made
 
 
-def _bag_of_each(bags: Bags) -> torch.Tensor:
-    """Which bag each index is in: within bounds whatever the offsets are, where mc2's own GPU backend tells of them later."""
-    count = len(bags.indices)
-    ends = bags.offsets[1:-1].long().clamp(0, count)
+def _bag_of_each(offsets: torch.Tensor, count: int) -> torch.Tensor:
+    """Which bag each of so many indices is in: within bounds whatever the offsets are, of which mc2's own GPU backend tells
+    later."""
+    ends = offsets[1:-1].long().clamp(0, count)
     passed = torch.zeros(count + 1, dtype=torch.int64, device=ends.device).index_add_(0, ends, torch.ones_like(ends))
     return passed.cumsum(0)[:-1]
 
@@ -114,7 +113,7 @@ def gradient(bags: Bags, shape: typing.Sequence[int], grad: torch.Tensor, is_spa
     which mc2's own GPU backend tells of later, change nothing outside of it."""
     table_count, row_count, columns = shape
     of_bags = grad.view(-1, table_count, columns).transpose(0, 1).reshape(-1, columns)
-    bag_count, lengths, bag = len(of_bags), bags.offsets.diff().long(), _bag_of_each(bags)
+    bag_count, lengths, bag = len(of_bags), bags.offsets.diff().long(), _bag_of_each(bags.offsets, len(bags.indices))
     if is_sparse:
         if bags.pooling == MEAN:
             of_bags = of_bags / lengths.clamp(min=1).unsqueeze(1)

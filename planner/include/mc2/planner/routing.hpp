@@ -29,7 +29,7 @@ inline constexpr int kMaxCountedRanks = 256;
 /// Tables that a plan is made over at most, and their numbers in all: planning takes time for each.
 inline constexpr std::size_t kMaxCountTables = 256, kMaxTabledCounts = std::size_t{1} << 18U;
 
-/// Of counts that name no pair twice, 1: one table; of several, one behind the other, how many.
+/// How many whole tables, [from, to] each, the counts hold one behind the other.
 [[nodiscard]] std::size_t table_count(const OpSpec& op, std::span<const std::int64_t> counts) noexcept;
 
 /// Errors: as validate_counts, of the table that is wrong; more than kMaxCountTables or, of several tables,
