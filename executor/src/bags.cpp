@@ -29,8 +29,6 @@ Result<void> check_rank(const planner::OpSpec& op, const BagReader& bags) {
 
 } // namespace
 
-std::int64_t size_bytes(IndexType type) noexcept { return type == IndexType::I32 ? 4 : 8; }
-
 BagReader::BagReader(const planner::OpSpec& op, const EmbeddingBags& bags) noexcept
     : bags_(bags),
       sample_count_(op.m),

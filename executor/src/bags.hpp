@@ -1,17 +1,14 @@
 #pragma once
 
 #include <cstdint>
-#include <cstring>
 #include <span>
 
+#include "index_numbers.hpp"
 #include "mc2/executor/buffer.hpp"
 #include "mc2/planner/error.hpp"
 #include "mc2/planner/op_spec.hpp"
 
 namespace mc2::executor {
-
-/// Bytes of one row number or offset.
-[[nodiscard]] std::int64_t size_bytes(IndexType type) noexcept;
 
 /// Bags of one rank as numbers, in memory of this process. Views, never owned.
 class BagReader {
@@ -40,14 +37,8 @@ class BagReader {
   [[nodiscard]] Result<void> check(std::int64_t table, std::int64_t sample) const;
 
  private:
-  template <typename Number>
-  [[nodiscard]] static std::int64_t number_as(std::span<const std::byte> from, std::int64_t place) noexcept {
-    Number value;
-    std::memcpy(&value, from.data() + static_cast<std::size_t>(place) * sizeof value, sizeof value);
-    return value;
-  }
   [[nodiscard]] std::int64_t number(std::span<const std::byte> from, std::int64_t place) const noexcept {
-    return bags_.type == IndexType::I32 ? number_as<std::int32_t>(from, place) : number_as<std::int64_t>(from, place);
+    return number_at(from, bags_.type, place);
   }
 
   EmbeddingBags bags_;

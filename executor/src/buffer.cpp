@@ -3,7 +3,7 @@
 namespace mc2::executor {
 
 OperandShapes operand_shapes(const planner::OpSpec& op) {
-  OperandShapes shapes{.a = {op.m, op.k}, .b = {op.experts_per_rank * op.k, op.n}, .c = {op.m, op.n}};
+  OperandShapes shapes{.a = {op.m, op.k}, .b = {planner::matrix_count(op) * op.k, op.n}, .c = {op.m, op.n}};
   const planner::OpTraits& traits = planner::traits_of(op.kind);
   const std::int64_t shared_rows = traits.has_row_shards ? op.m / op.world_size : op.m; // of one rank with another
   if (traits.work == planner::Work::Pooling) {
@@ -12,9 +12,10 @@ OperandShapes operand_shapes(const planner::OpSpec& op) {
   }
   if (traits.gathers_a) shapes.a.rows = shared_rows;
   if (traits.sums()) shapes.c.rows = shared_rows;
+  (traits.sums() ? shapes.a : shapes.c).rows *= planner::products_per_row(op);
   if (traits.moves_products()) shapes.c.rows = op.world_size * shared_rows;
   if (traits.lands_side_by_side) shapes.c = {shared_rows, op.world_size * op.n};
-  if (op.epilogue.has_bias) shapes.bias = {op.experts_per_rank, op.n};
+  if (op.epilogue.has_bias) shapes.bias = {traits.sums() ? 1 : planner::matrix_count(op), op.n};
   if (op.epilogue.has_residual) shapes.residual = shapes.c;
   if (op.epilogue.norm != planner::Norm::None) {
     shapes.norm_weight = {1, op.n};

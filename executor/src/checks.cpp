@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "bags.hpp"
+#include "index_numbers.hpp"
 #include "mc2/planner/text.hpp"
 #include "row_splits.hpp"
 
@@ -36,28 +36,36 @@ std::vector<NamedBytes> all_matrices(const planner::OpSpec& op, std::span<const 
     matrices.push_back({rank + "normed", buffers[i].normed, shapes.normed, product_type(op), true});
     matrices.push_back({rank + "scales of A", buffers[i].a_scales, shapes.a_scales});
     matrices.push_back({rank + "scales of B", buffers[i].b_scales, shapes.b_scales});
+    const bool is_weighted = op.experts && planner::traits_of(op.kind).sums();
+    matrices.push_back({rank + "weights of the choices", buffers[i].choices.weights,
+                        is_weighted ? MatrixShape{op.m, op.experts->top_k} : MatrixShape{}});
     if (!buffers[i].gathered_a.empty())
       matrices.push_back({rank + "gathered A", buffers[i].gathered_a, gathered_a_shape(op), op.dtype, true});
   }
   return matrices;
 }
 
-/// An array of numbers that bags consist of, as a matrix of one row, so that its place is checked like one.
-NamedBytes bag_bytes(std::string name, std::span<const std::byte> bytes, std::int64_t number_count) {
-  return {std::move(name), bytes, {1, number_count}};
-}
+/// An array of numbers with the type of those.
+struct NamedNumbers {
+  NamedBytes array;
+  IndexType type;
+};
 
-/// Offsets by what the operator needs, row numbers by as many as there are: their number is the caller's.
-std::vector<NamedBytes> all_bags(const planner::OpSpec& op, std::span<const int> ranks,
-                                 std::span<const RankBuffers> buffers) {
-  std::vector<NamedBytes> arrays;
+/// What bags and choices consist of, as matrices, so that their places are checked like them. Offsets by what the
+/// operator needs, row numbers by as many as there are: their number is the caller's.
+std::vector<NamedNumbers> all_numbers(const planner::OpSpec& op, std::span<const int> ranks,
+                                      std::span<const RankBuffers> buffers) {
+  std::vector<NamedNumbers> arrays;
   for (std::size_t i = 0; i < buffers.size(); ++i) {
     const std::string rank = "rank " + std::to_string(ranks[i]) + " ";
     const EmbeddingBags& bags = buffers[i].bags;
     const std::int64_t bag_count = op.tables ? op.tables->table_count * op.m : -1;
-    arrays.push_back(bag_bytes(rank + "bags' offsets", bags.offsets, bag_count + 1));
+    arrays.push_back({{rank + "bags' offsets", bags.offsets, {1, bag_count + 1}}, bags.type});
     const auto index_count = static_cast<std::int64_t>(bags.indices.size()) / size_bytes(bags.type);
-    arrays.push_back(bag_bytes(rank + "bags' indices", bags.indices, op.tables ? index_count : 0));
+    arrays.push_back({{rank + "bags' indices", bags.indices, {1, op.tables ? index_count : 0}}, bags.type});
+    const ExpertChoices& choices = buffers[i].choices;
+    const MatrixShape chosen = op.experts ? MatrixShape{op.m, op.experts->top_k} : MatrixShape{};
+    arrays.push_back({{rank + "chosen experts", choices.experts, chosen}, choices.type});
   }
   return arrays;
 }
@@ -69,7 +77,7 @@ Result<void> check_gathers(const planner::OpSpec& op, std::span<const int> ranks
     if (buffers[i].gathered_a.empty() || gathers_a(planner::traits_of(op.kind))) continue;
     return Error{ErrorCode::InvalidSpec, "buffers",
                  "rank " + std::to_string(ranks[i]) + " wants the gathered A of " + std::string(to_string(op.kind)) +
-                     "; only " + planner::kinds_with(gathers_a) + " gathers one"};
+                     "; only " + planner::kinds_with(gathers_a) + " gather one"};
   }
   return {};
 }
@@ -178,11 +186,10 @@ Result<void> check_buffers(const planner::OpSpec& op, std::span<const int> ranks
   for (const NamedBytes& matrix : matrices) {
     MC2_TRY(check_matrix(matrix, planner::size_bytes(matrix.dtype)));
   }
-  const auto bags = all_bags(op, ranks, buffers);
-  for (std::size_t i = 0; i < bags.size(); ++i) { // two arrays a rank
-    MC2_TRY(check_matrix(bags[i], size_bytes(buffers[i / 2].bags.type)));
+  for (const NamedNumbers& numbers : all_numbers(op, ranks, buffers)) {
+    MC2_TRY(check_matrix(numbers.array, size_bytes(numbers.type)));
+    matrices.push_back(numbers.array);
   }
-  matrices.insert(matrices.end(), bags.begin(), bags.end());
   for (std::size_t i = 0; i < buffers.size(); ++i)
     matrices.push_back({"rank " + std::to_string(ranks[i]) + " counts", buffers[i].device_send_counts, {}});
   return check_overlaps(matrices);

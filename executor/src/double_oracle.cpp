@@ -36,6 +36,9 @@ double accumulation_roundoff(const planner::OpSpec& op) {
   return short_sums + kConfidence * kF32Roundoff * (std::sqrt(static_cast<double>(op.k)) + term_count(op));
 }
 
+/// Products that a collective adds up, each perhaps rounded to the result's type: one of every rank.
+int rank_count(const planner::OpSpec& op) { return planner::sums_over_ranks(op.kind) ? op.world_size : 1; }
+
 double result_roundoff(const planner::OpSpec& op) { return unit_roundoff(planner::product_type(op)); }
 
 bool rounds_to_short_type(const planner::OpSpec& op) { return planner::product_type(op) != planner::DType::F32; }
@@ -58,16 +61,16 @@ bool rounds_odd_rows(const planner::OpSpec& op) {
          op.n * planner::size_bytes(dtype) % kWholeBytes != 0;
 }
 
-/// What every rank has for each of its experts, by their places among all.
+/// An operand of every rank in so many parts, by their places among all ranks'.
 template <typename T>
-std::vector<std::span<const std::byte>> by_expert(const planner::OpSpec& op, std::span<const RankBuffers> buffers,
-                                                  std::span<T> RankBuffers::*operand) {
+std::vector<std::span<const std::byte>> in_parts(std::int64_t part_count, std::span<const RankBuffers> buffers,
+                                                 std::span<T> RankBuffers::*operand) {
   std::vector<std::span<const std::byte>> parts;
   for (const RankBuffers& rank : buffers) {
     const std::span<const std::byte> all = rank.*operand;
-    const std::size_t size = all.size() / static_cast<std::size_t>(op.experts_per_rank);
-    for (std::size_t expert = 0; expert < static_cast<std::size_t>(op.experts_per_rank); ++expert)
-      parts.push_back(all.subspan(expert * size, size));
+    const std::size_t size = all.size() / static_cast<std::size_t>(part_count);
+    for (std::size_t part = 0; part < static_cast<std::size_t>(part_count); ++part)
+      parts.push_back(all.subspan(part * size, size));
   }
   return parts;
 }
@@ -167,7 +170,9 @@ void MatrixReader::read_part(std::int64_t row, std::int64_t first_column, std::s
   }
 }
 
-int term_count(const planner::OpSpec& op) noexcept { return planner::sums_over_ranks(op.kind) ? op.world_size : 1; }
+int term_count(const planner::OpSpec& op) noexcept {
+  return planner::sums_over_ranks(op.kind) ? op.world_size * static_cast<int>(planner::products_per_row(op)) : 1;
+}
 
 namespace {
 
@@ -208,12 +213,36 @@ std::vector<Term> terms_of(const planner::OpSpec& op, const RowSplits& splits, c
   return terms;
 }
 
+Products::Products(const planner::OpSpec& op, std::span<const RankBuffers> buffers) : op_(op), splits_(op, buffers) {
+  for (const RankBuffers& rank : buffers)
+    if (op.experts) choices_.emplace_back(op, rank.choices);
+}
+
+std::vector<Term> Products::of(const ResultRow& at) const {
+  if (!op_.experts) return terms_of(op_, splits_, at);
+  const std::int64_t top_k = op_.experts->top_k;
+  const bool is_summed = planner::sums_over_ranks(op_.kind);
+  std::vector<Term> products;
+  for (Term term : terms_of(op_, splits_, {at.rank, is_summed ? at.row : at.row / top_k})) {
+    const ChoiceReader& choices = choices_[term.b_rank];
+    const std::int64_t first = is_summed ? term.a_row * top_k : at.row, count = is_summed ? top_k : 1;
+    for (std::int64_t place = first; place < first + count; ++place) {
+      if (is_summed) term.a_row = place;
+      const Choice choice = choices.at(place);
+      term.expert = static_cast<std::size_t>(choice.expert);
+      term.weight = choice.weight;
+      products.push_back(term);
+    }
+  }
+  return products;
+}
+
 Scales::Scales(const planner::OpSpec& op, std::span<const RankBuffers> buffers)
     : a_is_given_to_receivers_(planner::traits_of(op.kind).communicates_first()) {
   for (const RankBuffers& rank : buffers) {
     a_.push_back(read_all(planner::DType::F32, rank.a_scales));
   }
-  for (const auto& scales : by_expert(op, buffers, &RankBuffers::b_scales))
+  for (const auto& scales : in_parts(planner::matrix_count(op), buffers, &RankBuffers::b_scales))
     b_.push_back(read_all(planner::DType::F32, scales));
 }
 
@@ -228,15 +257,16 @@ double Scales::of_b(std::size_t b, std::size_t column) const {
   return scales.empty() ? 1 : scales[scales.size() > 1 ? column : 0];
 }
 
-Addends::Addends(const planner::OpSpec& op, std::span<const RankBuffers> buffers) : op_(op), splits_(op, buffers) {
-  for (const auto& bias : by_expert(op, buffers, &RankBuffers::bias))
+Addends::Addends(const planner::OpSpec& op, std::span<const RankBuffers> buffers) : op_(op), products_(op, buffers) {
+  const std::int64_t bias_count = planner::sums_over_ranks(op.kind) ? 1 : planner::matrix_count(op);
+  for (const auto& bias : in_parts(bias_count, buffers, &RankBuffers::bias))
     bias_.push_back(read_all(planner::product_type(op), bias));
   for (const RankBuffers& rank : buffers) residual_.emplace_back(planner::product_type(op), rank.residual, op.n);
 }
 
 std::vector<double> Addends::bias_at(const ResultRow& at) const {
   if (!op_.epilogue.has_bias) return std::vector<double>(static_cast<std::size_t>(op_.n));
-  return bias_[planner::sums_over_ranks(op_.kind) ? at.rank : terms_of(op_, splits_, at).front().b_of(op_)];
+  return bias_[planner::sums_over_ranks(op_.kind) ? at.rank : products_.of(at).front().b_of(op_)];
 }
 
 std::vector<double> Addends::residual_at(const ResultRow& at) const {
@@ -246,9 +276,9 @@ std::vector<double> Addends::residual_at(const ResultRow& at) const {
 }
 
 DoubleOracle::DoubleOracle(const planner::OpSpec& op, std::span<const RankBuffers> buffers)
-    : op_(op), splits_(op, buffers), scales_(op, buffers), addends_(op, buffers) {
+    : op_(op), products_(op, buffers), scales_(op, buffers), addends_(op, buffers) {
   for (const RankBuffers& rank : buffers) a_.emplace_back(op.dtype, rank.a, op.k);
-  for (const auto& bytes : by_expert(op, buffers, &RankBuffers::b)) {
+  for (const auto& bytes : in_parts(planner::matrix_count(op), buffers, &RankBuffers::b)) {
     const std::size_t index = b_.size();
     const MatrixReader& b = b_.emplace_back(op.dtype, bytes, op.n);
     auto& norms = column_norms_.emplace_back(static_cast<std::size_t>(op.n));
@@ -299,12 +329,12 @@ void DoubleOracle::finish_row(const ResultRow& at, OracleRow& row) const {
 DoubleOracle::Factors DoubleOracle::factors_of(std::span<const ResultRow> wanted) const {
   Factors factors(b_.size());
   for (std::size_t i = 0; i < wanted.size(); ++i) {
-    for (const Term& term : terms_of(op_, splits_, wanted[i])) {
+    for (const Term& term : products_.of(wanted[i])) {
       Factor& factor = factors[term.b_of(op_)].emplace_back();
       factor.wanted = i;
       factor.a.resize(static_cast<std::size_t>(op_.k));
       a_[term.a_rank].read_row(term.a_row, factor.a);
-      factor.scale = scales_.of_a(term);
+      factor.scale = scales_.of_a(term) * term.weight;
       factor.norm = norm(factor.a) * std::abs(factor.scale);
     }
   }
@@ -316,7 +346,7 @@ void DoubleOracle::add_tile(const Factors& factors, std::int64_t first_column, s
   const auto count = static_cast<std::size_t>(std::min(kTileColumns, op_.n - first_column));
   // A collective may round to the short type after each of its additions, as rings do: no partial sum exceeds sum
   // |p|.
-  const double roundoff = rounds_to_short_type(op_) ? kSecondOrder * result_roundoff(op_) * (term_count(op_) - 1) : 0;
+  const double roundoff = rounds_to_short_type(op_) ? kSecondOrder * result_roundoff(op_) * (rank_count(op_) - 1) : 0;
   std::array<double, kTileColumns> b_part;
   for (std::size_t b = 0; b < b_.size(); ++b) {
     std::vector<std::array<double, kTileColumns>> products(factors[b].size());
@@ -342,11 +372,11 @@ void DoubleOracle::add_tile(const Factors& factors, std::int64_t first_column, s
 
 ProjectedOracle::ProjectedOracle(const planner::OpSpec& op, std::span<const RankBuffers> buffers,
                                  const DoubleOracle& oracle, std::uint64_t seed)
-    : op_(op), splits_(op, buffers), scales_(op, buffers), addends_(op, buffers), x_(static_cast<std::size_t>(op.n)) {
+    : op_(op), products_(op, buffers), scales_(op, buffers), addends_(op, buffers), x_(static_cast<std::size_t>(op.n)) {
   std::mt19937_64 random(seed);
   for (double& element : x_) element = (random() & 1U) != 0 ? 1.0 : -1.0;
   for (const RankBuffers& rank : buffers) a_.emplace_back(op.dtype, rank.a, op.k);
-  for (const auto& bytes : by_expert(op, buffers, &RankBuffers::b)) {
+  for (const auto& bytes : in_parts(planner::matrix_count(op), buffers, &RankBuffers::b)) {
     const std::size_t place = b_.size();
     const MatrixReader b(op.dtype, bytes, op.n);
     std::vector<double> scaled_x = x_;
@@ -369,12 +399,12 @@ ProjectedOracle::Check ProjectedOracle::check(const ResultRow& at, std::span<con
   if (rounds_before_residual(op_)) allowed += short_roundoff * norm(bias);
   const int more_roundings = (rounds_before_epilogue(op_) ? 1 : 0) + (rounds_odd_rows(op_) ? 2 : 0);
   allowed += more_roundings * short_roundoff * (norm(c_row) + norm(bias) + norm(residual));
-  const double product_roundoff = kConfidence * result_roundoff(op_) * std::max(1, term_count(op_) - 1);
+  const double product_roundoff = kConfidence * result_roundoff(op_) * std::max(1, rank_count(op_) - 1);
   std::vector<double> a_row(static_cast<std::size_t>(op_.k));
-  for (const Term& term : terms_of(op_, splits_, at)) {
+  for (const Term& term : products_.of(at)) {
     a_[term.a_rank].read_row(term.a_row, a_row);
     const Projection& b = b_[term.b_of(op_)];
-    const double a_scale = scales_.of_a(term);
+    const double a_scale = scales_.of_a(term) * term.weight;
     expected += a_scale * dot(a_row, b.b_x);
     const double a_norm = norm(a_row) * std::abs(a_scale);
     allowed += accumulation_roundoff(op_) * a_norm * b.frobenius_norm;

@@ -4,6 +4,7 @@
 #include <span>
 #include <vector>
 
+#include "choices.hpp"
 #include "mc2/executor/buffer.hpp"
 #include "mc2/planner/op_spec.hpp"
 #include "mc2/planner/units.hpp"
@@ -52,17 +53,32 @@ struct Term {
   std::size_t b_rank = 0;
   std::size_t expert = 0;
   std::int64_t product_row = 0; ///< of all that the rank multiplies, as it lies between the lanes
+  double weight = 1;            ///< what the product counts times
   /// Its place among the Bs of all ranks.
   [[nodiscard]] std::size_t b_of(const planner::OpSpec& op) const noexcept {
-    return b_rank * static_cast<std::size_t>(op.experts_per_rank) + expert;
+    return b_rank * static_cast<std::size_t>(planner::matrix_count(op)) + expert;
   }
 };
 
-/// The products that add up to a row of C, no two with the same B: the definition of every kind.
+/// What the ranks bring to a row of C, each a row of A, or of choices that a row of A has, times a B: the definition of
+/// every kind but for what rows choose.
 [[nodiscard]] std::vector<Term> terms_of(const planner::OpSpec& op, const RowSplits& splits, const ResultRow& at);
 
-/// How many products add up to a row of C: as many as ranks where the collective sums, else 1.
+/// How many products add up to a row of C: those of every rank where the collective sums, else 1.
 [[nodiscard]] int term_count(const planner::OpSpec& op) noexcept;
+
+/// The products that add up to a row of C, with the experts that rows choose: the definition of every kind.
+class Products {
+ public:
+  /// The buffers must outlive *this.
+  Products(const planner::OpSpec& op, std::span<const RankBuffers> buffers);
+  [[nodiscard]] std::vector<Term> of(const ResultRow& at) const;
+
+ private:
+  planner::OpSpec op_;
+  RowSplits splits_;
+  std::vector<ChoiceReader> choices_; ///< by rank; none where rows choose nothing
+};
 
 /// What the elements of a type that has scales stand for; 1 for other types.
 class Scales {
@@ -91,8 +107,8 @@ class Addends {
 
  private:
   planner::OpSpec op_;
-  RowSplits splits_;
-  std::vector<std::vector<double>> bias_; ///< by B
+  Products products_;
+  std::vector<std::vector<double>> bias_; ///< by B, or by rank of kinds that sum
   std::vector<MatrixReader> residual_;    ///< by rank
 };
 
@@ -124,7 +140,7 @@ class DoubleOracle {
   void finish_row(const ResultRow& at, OracleRow& row) const;
 
   planner::OpSpec op_;
-  RowSplits splits_;
+  Products products_;
   Scales scales_;
   Addends addends_;
   std::vector<MatrixReader> a_;                   ///< by rank
@@ -154,7 +170,7 @@ class ProjectedOracle {
   };
 
   planner::OpSpec op_;
-  RowSplits splits_;
+  Products products_;
   Scales scales_;
   Addends addends_;
   std::vector<double> x_;

@@ -65,6 +65,19 @@ void fill_random_bags(const planner::OpSpec& op, std::span<std::int64_t> offsets
   for (std::int64_t& index : indices) index = below(op.tables->row_count);
 }
 
+void fill_random_choices(const planner::ChosenExperts& experts, std::span<std::int64_t> chosen, std::uint64_t seed) {
+  const auto top_k = static_cast<std::size_t>(experts.top_k);
+  for (std::size_t first = 0; first < chosen.size(); first += top_k) {
+    for (std::size_t i = first; i < first + top_k; ++i) {
+      const double share = static_cast<double>(next(seed) >> 11U) * 0x1p-53;
+      auto expert = static_cast<std::int64_t>(share * share * static_cast<double>(experts.count));
+      const auto before = chosen.subspan(first, i - first);
+      while (std::ranges::find(before, expert) != before.end()) expert = (expert + 1) % experts.count;
+      chosen[i] = expert;
+    }
+  }
+}
+
 void fill_random(planner::DType dtype, std::span<std::byte> bytes, std::uint64_t seed) {
   // As many bits as the significand holds.
   switch (dtype) {

@@ -15,7 +15,7 @@ namespace mc2::executor {
 namespace {
 
 constexpr std::size_t kCacheLineBytes = 64;
-constexpr std::uint64_t kEpilogueSeed = 0x65706967ULL, kScalesSeed = 0x7363616CULL;
+constexpr std::uint64_t kEpilogueSeed = 0x65706967ULL, kScalesSeed = 0x7363616CULL, kChoicesSeed = 0x63686F69ULL;
 
 /// A different stream of numbers for each matrix of each rank.
 std::uint64_t matrix_seed(std::uint64_t seed, std::size_t rank, std::uint64_t matrix) {
@@ -39,6 +39,7 @@ RandomProblem::RandomProblem(const planner::OpSpec& op, std::uint64_t seed, cons
     views_[rank].c = add_matrix(shapes.c, planner::product_type(op));
     if (extras.wants_gathered_a) views_[rank].gathered_a = add_matrix(gathered_a_shape(op), op.dtype);
     if (op.tables) views_[rank].bags = add_bags();
+    if (op.experts) views_[rank].choices = add_choices(rank);
     add_epilogue(shapes, seed, rank);
     if (has_scales(op.dtype)) add_scales(shapes, seed, rank);
   }
@@ -111,6 +112,17 @@ EmbeddingBags RandomProblem::add_bags() {
   return {.offsets = std::as_bytes(own.offsets), .indices = std::as_bytes(own.indices), .type = IndexType::I64};
 }
 
+/// One array for all ranks, which bring the same.
+ExpertChoices RandomProblem::add_choices(std::size_t rank) {
+  if (rank > 0) return views_.front().choices;
+  const std::int64_t count = op_.m * op_.experts->top_k;
+  const auto numbers = add_bytes(count * size_bytes(IndexType::I64));
+  chosen_ = std::span(reinterpret_cast<std::int64_t*>(numbers.data()), static_cast<std::size_t>(count));
+  if (planner::traits_of(op_.kind).sums())
+    choice_weights_ = add_bytes(count * planner::size_bytes(planner::DType::F32));
+  return {.experts = numbers, .weights = choice_weights_, .type = IndexType::I64};
+}
+
 std::span<std::byte> RandomProblem::add_bytes(std::int64_t byte_count) {
   const auto bytes = static_cast<std::size_t>(byte_count);
   auto& block = storage_.emplace_back(bytes + kCacheLineBytes);
@@ -119,6 +131,8 @@ std::span<std::byte> RandomProblem::add_bytes(std::int64_t byte_count) {
 }
 
 void RandomProblem::refill_a(std::uint64_t seed) {
+  if (op_.experts) fill_random_choices(*op_.experts, chosen_, seed);
+  fill_random(planner::DType::F32, choice_weights_, seed + kChoicesSeed);
   for (std::size_t rank = 0; rank < a_.size(); ++rank) fill_random(op_.dtype, a_[rank], matrix_seed(seed, rank, 0));
   parallel_for(static_cast<std::int64_t>(bags_.size()), [&](std::int64_t i) {
     const auto rank = static_cast<std::size_t>(i);

@@ -38,11 +38,14 @@ ResidentProblem::ResidentProblem(const planner::OpSpec& op, std::uint64_t seed, 
                                          .gathered_a = mirror_of(matrices.gathered_a, rank, communicator),
                                          .offsets = mirror_of(matrices.bags.offsets, rank, communicator),
                                          .indices = mirror_of(matrices.bags.indices, rank, communicator),
+                                         .experts = mirror_of(matrices.choices.experts, rank, communicator),
+                                         .choice_weights = mirror_of(matrices.choices.weights, rank, communicator),
                                          .others = {}});
     resident_.push_back({.a = bytes_of(mirror.a),
                          .b = bytes_of(mirror.b),
                          .c = bytes_of(mirror.c),
                          .bags = {bytes_of(mirror.offsets), bytes_of(mirror.indices), matrices.bags.type},
+                         .choices = {bytes_of(mirror.experts), bytes_of(mirror.choice_weights), matrices.choices.type},
                          .send_counts = matrices.send_counts,
                          .receive_counts = matrices.receive_counts,
                          .normed = bytes_of(mirror.normed),
@@ -77,6 +80,8 @@ void ResidentProblem::refill_a(std::uint64_t seed) {
     renew(mirrors_[rank].a, matrices.a);
     renew(mirrors_[rank].offsets, matrices.bags.offsets);
     renew(mirrors_[rank].indices, matrices.bags.indices);
+    renew(mirrors_[rank].experts, matrices.choices.experts);
+    renew(mirrors_[rank].choice_weights, matrices.choices.weights);
   }
 }
 

@@ -159,6 +159,8 @@ std::vector<std::int64_t> rows_to_compare(const planner::OpSpec& op, const plann
     for (int from = 0; from < op.world_size; ++from)
       add_edges(cut, splits.receive_offset(static_cast<int>(rank), from), splits.count(from, static_cast<int>(rank)),
                 rows);
+    const std::int64_t choices = planner::products_per_row(op); // one of those of each such row
+    for (std::int64_t& row : rows) row = row * choices + row % choices;
   }
   for (int i = 0; i < kRandomRows; ++i) {
     rows.push_back(static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(row_count)));

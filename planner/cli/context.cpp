@@ -128,6 +128,10 @@ void OpOptions::add_types_to(CLI::App& app) {
   app.add_option("--norm", norm, "normalise the sum's rows into a second result: none (default) or rms");
   app.add_option("--experts-per-rank", experts_per_rank, "all-to-all kinds: experts that a rank holds (default 1)")
       ->check(whole_number(1, planner::kMaxSize));
+  app.add_option("--experts", experts, "grouped matmuls: experts of which every rank holds its part")
+      ->check(whole_number(1, planner::kMaxSize));
+  app.add_option("--top-k", top_k, "grouped matmuls: experts that each token chooses")
+      ->check(whole_number(1, planner::kMaxTopK));
   app.add_option("--tables", tables, "embedding_all_to_all: tables of one rank")
       ->check(whole_number(1, planner::kMaxSize));
   app.add_option("--table-rows", table_rows, "embedding_all_to_all: rows of every table")
@@ -147,6 +151,10 @@ void OpOptions::complete_with(const planner::OpSpec& op) {
   if (!norm) norm = to_string(op.epilogue.norm);
   if (kind != to_string(op.kind)) return;
   experts_per_rank = experts_per_rank.value_or(op.experts_per_rank);
+  if (op.experts) {
+    experts = experts.value_or(op.experts->count);
+    top_k = top_k.value_or(op.experts->top_k);
+  }
   if (!op.tables) return;
   tables = tables.value_or(op.tables->table_count);
   table_rows = table_rows.value_or(op.tables->row_count);
@@ -163,6 +171,14 @@ Result<std::optional<planner::EmbeddingTables>> OpOptions::embedding_tables() co
     MC2_ASSIGN(result.pooling, planner::parse_pooling(*pooling));
   }
   return std::optional(result);
+}
+
+Result<std::optional<planner::ChosenExperts>> OpOptions::chosen_experts() const {
+  if (!experts && !top_k) return std::optional<planner::ChosenExperts>();
+  if (!experts || !top_k)
+    return Error{ErrorCode::InvalidSpec, experts ? "top_k" : "experts",
+                 "is missing; --experts and --top-k together say which experts the rows of a grouped matmul choose"};
+  return std::optional(planner::ChosenExperts{.count = *experts, .top_k = *top_k});
 }
 
 Result<planner::OpSpec> OpOptions::spec() const {
@@ -186,6 +202,7 @@ Result<planner::OpSpec> OpOptions::spec() const {
     op.m = last;
   }
   MC2_ASSIGN(op.tables, embedding_tables());
+  MC2_ASSIGN(op.experts, chosen_experts());
   op.epilogue = epilogue;
   if (norm) {
     MC2_ASSIGN(op.epilogue.norm, planner::parse_norm(*norm));

@@ -66,6 +66,7 @@ struct OpOptions {
   std::string dtype = "f32";
   int ranks = 2;
   std::optional<std::int64_t> experts_per_rank;   ///< of all-to-all kinds
+  std::optional<std::int64_t> experts, top_k;     ///< of grouped matmuls
   std::optional<std::int64_t> tables, table_rows; ///< of embedding_all_to_all
   std::optional<std::string> pooling;
   planner::Epilogue epilogue = {};
@@ -85,6 +86,8 @@ struct OpOptions {
   void add_types_to(CLI::App& app);
   /// Errors: UnknownName; InvalidSpec for table options that stand alone.
   [[nodiscard]] Result<std::optional<planner::EmbeddingTables>> embedding_tables() const;
+  /// Errors: InvalidSpec for one of the two options alone.
+  [[nodiscard]] Result<std::optional<planner::ChosenExperts>> chosen_experts() const;
 };
 
 /// The machine as options name it.

@@ -57,6 +57,8 @@ constexpr auto kOptions = std::to_array<OptionPage>({
     {"--residual", kOperator},
     {"--norm", kOperator, "HOW"},
     {"--experts-per-rank", kOperator, "N"},
+    {"--experts", kOperator, "N"},
+    {"--top-k", kOperator, "N"},
     {"--tables", kOperator, "N"},
     {"--table-rows", kOperator, "ROWS"},
     {"--pooling", kOperator, "HOW"},

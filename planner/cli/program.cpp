@@ -32,6 +32,7 @@ std::string option_of(const std::string& field) {
                                 std::pair{"virtual_compute", "--virtual-compute"},
                                 std::pair{"short block rule", "--short-block"},
                                 std::pair{"table_rows", "--table-rows"},
+                                std::pair{"top_k", "--top-k"},
                                 std::pair{"experts_per_rank", "--experts-per-rank"},
                                 std::pair{"alignment", "--align"},
                                 std::pair{"min_block_rows", "--min-block"},
@@ -40,9 +41,9 @@ std::string option_of(const std::string& field) {
                                 std::pair{"objective_quantile", "--objective"},
                                 std::pair{"formula_contention", "--contention"},
                                 std::pair{"block_overhead_us", "--block-overhead"}};
-  constexpr std::array kSameNames{"m",       "n",          "k",        "op",       "dtype",     "ranks",
-                                  "backend", "link",       "strategy", "blocks",   "tables",    "pooling",
-                                  "norm",    "contention", "device",   "topology", "imbalance", "counts"};
+  constexpr std::array kSameNames{"m",      "n",        "k",         "op",     "dtype",   "ranks", "backend",
+                                  "link",   "strategy", "blocks",    "tables", "pooling", "norm",  "contention",
+                                  "device", "topology", "imbalance", "counts", "experts"};
   for (const auto& [name, option] : kOptions)
     if (field == name) return option;
   return std::find(kSameNames.begin(), kSameNames.end(), field) == kSameNames.end() ? field : "--" + field;

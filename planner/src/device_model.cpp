@@ -252,6 +252,10 @@ Result<CostModel> model_of(const DeviceTable& table, const OpSpec& op) {
                      "; legal: " + list_text(table.dtypes, [](DType dtype) { return to_string(dtype); })};
   }
   MC2_ASSIGN(const auto collective, find_collective(table, op));
+  if (const Work work = traits_of(op.kind).work; work != Work::Matmul)
+    return Error{
+        ErrorCode::Infeasible, "op",
+        "nothing is published for the " + std::string(to_string(work)) + " of " + std::string(to_string(op.kind))};
   if (op.experts_per_rank > 1)
     return Error{ErrorCode::Infeasible, "experts_per_rank",
                  "is " + std::to_string(op.experts_per_rank) + "; nothing is published for several experts on a rank"};

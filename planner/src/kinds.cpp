@@ -110,6 +110,38 @@ constexpr std::array kKinds{
         .cut_axis_length = shard_rows,
         .message_bytes_per_unit = sharded_product_bytes,
     },
+    // A tensor-parallel mixture of experts, first half: every rank has some columns of each expert's B. C has a row for
+    // every choice, a token's choices one below the other. Blocks as with all_gather_matmul.
+    OpTraits{
+        .kind = OpKind::AllGatherGroupedMatmul,
+        .name = "all_gather_grouped_matmul",
+        .semantics = "A[m,k] is sharded by rows; every rank gathers it and multiplies each row by its top_k experts'"
+                     " B[k,n]",
+        .work = Work::GroupedMatmul,
+        .collective = Collective::AllGather,
+        .first_lane = Lane::Communication,
+        .has_row_shards = true,
+        .has_local_part = true,
+        .gathers_a = true,
+        .cut_axis_length = shard_rows,
+        .message_bytes_per_unit = sharded_a_bytes,
+    },
+    // Second half: every rank has some rows of each expert's B, and in A a row for every choice. A token's products are
+    // weighted and added up before they travel, so that a message has one row for a token. Blocks as with
+    // matmul_reduce_scatter.
+    OpTraits{
+        .kind = OpKind::GroupedMatmulReduceScatter,
+        .name = "grouped_matmul_reduce_scatter",
+        .semantics = "every rank multiplies A[m top_k,k] by its rows' experts' B[k,n] and adds up the weighted products"
+                     " of each token; rank r keeps its m/ranks tokens of the sum over the ranks",
+        .work = Work::GroupedMatmul,
+        .collective = Collective::ReduceScatter,
+        .first_lane = Lane::Compute,
+        .has_row_shards = true,
+        .has_local_part = false,
+        .cut_axis_length = shard_rows,
+        .message_bytes_per_unit = sharded_product_bytes,
+    },
 };
 
 } // namespace

@@ -30,6 +30,7 @@ constexpr std::array kCollectiveNames{Name<Collective>{Collective::AllReduce, "a
 constexpr std::array kPoolingNames{Name<Pooling>{Pooling::Sum, "sum"}, Name<Pooling>{Pooling::Mean, "mean"}};
 
 bool pools(const OpTraits& traits) { return traits.work == Work::Pooling; }
+bool multiplies_groups(const OpTraits& traits) { return traits.work == Work::GroupedMatmul; }
 
 Result<void> validate_tables(const OpSpec& op) {
   const bool is_pooled = pools(traits_of(op.kind));
@@ -68,6 +69,36 @@ Result<void> validate_experts(const OpSpec& op) {
                    std::string(to_string(op.kind))};
 }
 
+Result<void> validate_chosen(const OpSpec& op) {
+  const bool is_grouped = multiplies_groups(traits_of(op.kind));
+  const std::string kind(to_string(op.kind));
+  if (is_grouped != op.experts.has_value())
+    return Error{ErrorCode::InvalidSpec, "experts",
+                 is_grouped ? "are missing; " + kind + " needs to know how many there are and how many a row chooses"
+                            : "that rows choose belong to " + kinds_with(multiplies_groups) + ", not to " + kind};
+  if (!is_grouped) return {};
+  if (op.experts->count < 1 || op.experts->count > kMaxSize) return size_error("experts", op.experts->count);
+  if (const std::int64_t most = std::min(op.experts->count, kMaxTopK);
+      op.experts->top_k < 1 || op.experts->top_k > most)
+    return Error{ErrorCode::InvalidSpec, "top_k",
+                 "is " + std::to_string(op.experts->top_k) + "; legal: 1 to " + std::to_string(most) +
+                     (most < kMaxTopK ? ", as there are no more experts" : "")};
+  if (has_scales(op.dtype))
+    return Error{ErrorCode::InvalidSpec, "dtype",
+                 "is " + std::string(to_string(op.dtype)) + "; the matrices of chosen experts are f32, f16 or bf16"};
+  if (op.epilogue.has_residual && !traits_of(op.kind).sums())
+    return Error{ErrorCode::InvalidSpec, "epilogue", "has a residual; only " + kinds_with([](const OpTraits& traits) {
+                                                       return multiplies_groups(traits) && traits.sums();
+                                                     }) + " of the kinds whose rows choose experts adds one"};
+  return {};
+}
+
+/// " experts=64 top_k=8", or nothing.
+std::string chosen_text(const std::optional<ChosenExperts>& experts) {
+  if (!experts) return {};
+  return " experts=" + std::to_string(experts->count) + " top_k=" + std::to_string(experts->top_k);
+}
+
 /// " tables=8x100000 sum", or nothing.
 std::string tables_text(const std::optional<EmbeddingTables>& tables) {
   if (!tables) return {};
@@ -90,18 +121,28 @@ Result<void> validate_bytes(const Operand& operand) {
 
 Result<void> validate_operands(const OpSpec& op) {
   const std::int64_t bytes = size_bytes(op.dtype);
-  const Operand matmul[] = {{"A [m, k]", op.m, op.k, bytes},
-                            {"B [k, n] of all experts of a rank", op.experts_per_rank * op.k, op.n, bytes}};
+  const bool is_wide = op.experts && traits_of(op.kind).sums(); // a row of A for every choice, else one of C
+  const std::int64_t choices = products_per_row(op);
+  const Operand matmul[] = {{is_wide ? "A [m top_k, k]" : "A [m, k]", is_wide ? op.m * choices : op.m, op.k, bytes},
+                            {"B [k, n] of all experts of a rank", matrix_count(op) * op.k, op.n, bytes}};
   // Each size is at most 1e9, so a product of two fits in 64 bits; a bag's row numbers are 64-bit ones at most.
   const Operand pooling[] = {{"a rank's tables", op.tables ? op.tables->row_count : 1, op.n, bytes},
                              {"the row numbers of all bags", op.m * op.k, op.tables ? op.tables->table_count : 1, 8}};
   for (const Operand& operand : op.tables ? pooling : matmul) MC2_TRY(validate_bytes(operand));
-  return validate_bytes({"the product [m, n]", op.m, op.n, size_bytes(product_type(op))});
+  return validate_bytes({op.experts ? "the products [m top_k, n]" : "the product [m, n]", op.m * choices, op.n,
+                         size_bytes(product_type(op))});
 }
 
 } // namespace
 
-std::string_view to_string(Work work) noexcept { return work == Work::Matmul ? "matmul" : "pooling"; }
+std::string_view to_string(Work work) noexcept {
+  switch (work) {
+    case Work::Matmul: return "matmul";
+    case Work::Pooling: return "pooling";
+    case Work::GroupedMatmul: return "grouped matmul";
+  }
+  return "?";
+}
 
 std::string_view to_string(Collective collective) noexcept { return name_of<Collective>(kCollectiveNames, collective); }
 Result<Collective> parse_collective(std::string_view text) {
@@ -119,6 +160,10 @@ std::int64_t m_step(const OpSpec& op) {
   return std::max(op.world_size, 1) * std::clamp(op.experts_per_rank, std::int64_t{1}, kMaxSize);
 }
 
+std::int64_t matrix_count(const OpSpec& op) noexcept { return op.experts ? op.experts->count : op.experts_per_rank; }
+
+std::int64_t products_per_row(const OpSpec& op) noexcept { return op.experts ? op.experts->top_k : 1; }
+
 Result<void> OpSpec::validate() const {
   const std::array sizes{std::pair{"m", m}, std::pair{"n", n}, std::pair{"k", k}};
   for (const auto& [field, value] : sizes)
@@ -135,6 +180,7 @@ Result<void> OpSpec::validate() const {
                                   : "ranks, so m must be a multiple of the " + std::to_string(step) + " ranks") +
             ", e.g. " + std::to_string(ceil_div(m, step) * step)};
   MC2_TRY(validate_tables(*this));
+  MC2_TRY(validate_chosen(*this));
   if (epilogue.norm != Norm::None && !traits_of(kind).sums())
     return Error{ErrorCode::InvalidSpec, "norm",
                  "is " + std::string(to_string(epilogue.norm)) + "; only the sums of " +
@@ -148,15 +194,16 @@ Result<void> OpSpec::validate() const {
 }
 
 double OpSpec::flop_count(std::int64_t rows) const noexcept {
-  const double flops_per_step = traits_of(kind).work == Work::Matmul ? 2.0 : 1.0;
-  return flops_per_step * static_cast<double>(rows) * static_cast<double>(n) * static_cast<double>(k);
+  const double flops_per_step = traits_of(kind).work == Work::Pooling ? 1.0 : 2.0;
+  return flops_per_step * static_cast<double>(products_per_row(*this)) * static_cast<double>(rows) *
+         static_cast<double>(n) * static_cast<double>(k);
 }
 
 std::string OpSpec::text() const {
   return std::string(to_string(kind)) + " m=" + std::to_string(m) + " n=" + std::to_string(n) +
          " k=" + std::to_string(k) + " " + std::string(to_string(dtype)) + " x" + std::to_string(world_size) +
-         (experts_per_rank > 1 ? " experts=" + std::to_string(experts_per_rank) + "/rank" : "") + tables_text(tables) +
-         (epilogue.is_empty() ? "" : " " + std::string(to_string(epilogue)));
+         (experts_per_rank > 1 ? " experts=" + std::to_string(experts_per_rank) + "/rank" : "") + chosen_text(experts) +
+         tables_text(tables) + (epilogue.is_empty() ? "" : " " + std::string(to_string(epilogue)));
 }
 
 std::string_view to_string(const Epilogue& epilogue) noexcept { return name_of<Epilogue>(kEpilogueNames, epilogue); }

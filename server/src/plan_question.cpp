@@ -54,8 +54,16 @@ Result<std::optional<planner::EmbeddingTables>> read_tables(const Query& query, 
   if (pooling) {
     MC2_ASSIGN(tables.pooling, planner::parse_pooling(*pooling));
   }
-  const bool is_given = tables.table_count != 0 || tables.row_count != 0 || pooling;
+  const bool is_given = query.text("tables") || query.text("table_rows") || pooling;
   return is_given ? std::optional(tables) : std::nullopt;
+}
+
+std::optional<planner::ChosenExperts> read_experts(const Query& query, Reader& reader) {
+  if (!query.text("experts") && !query.text("top_k")) return std::nullopt;
+  planner::ChosenExperts experts;
+  reader.read("experts", experts.count);
+  reader.read("top_k", experts.top_k);
+  return experts;
 }
 
 Result<OpSpec> read_op(const Query& query, Reader& reader) {
@@ -74,6 +82,7 @@ Result<OpSpec> read_op(const Query& query, Reader& reader) {
     MC2_ASSIGN(op.epilogue.norm, planner::parse_norm(*norm));
   }
   reader.read("experts_per_rank", op.experts_per_rank);
+  op.experts = read_experts(query, reader);
   MC2_ASSIGN(op.tables, read_tables(query, reader));
   if (reader.error()) return *reader.error();
   MC2_TRY(op.validate());

@@ -32,10 +32,10 @@ struct PlanQuestion {
   std::optional<LlmAsked> llm = std::nullopt;
 };
 
-/// Reads the parameters of a GET: op, m, n, k, dtype, ranks, bias, residual, norm, experts_per_rank, tables,
-/// table_rows, pooling; imbalance, strategy, alignment, min_block_rows, max_block_count, runner_up_count,
-/// objective_quantile, allow_small_gain; machine, or its backend, device, link, or a topology; epoch, transfer. Errors:
-/// InvalidSpec, UnknownName, naming the parameter.
+/// Reads the parameters of a GET: op, m, n, k, dtype, ranks, bias, residual, norm, experts_per_rank, experts,
+/// top_k, tables, table_rows, pooling; imbalance, strategy, alignment, min_block_rows, max_block_count,
+/// runner_up_count, objective_quantile, allow_small_gain; machine, or its backend, device, link, or a topology; epoch,
+/// transfer. Errors: InvalidSpec, UnknownName, naming the parameter.
 [[nodiscard]] Result<PlanQuestion> read_plan_question(const Query& query);
 
 /// The parameters of a GET of ranges: as above, with first_m beside m, the last one.

@@ -7,6 +7,7 @@ const operatorNames = {
   kinds: op.properties.kind.enum,
   poolingKind: op.if.properties.kind.const,
   kindsWithExperts: op.allOf[0].if.properties.kind.enum,
+  groupedKinds: op.allOf[1].if.properties.kind.enum,
   dtypes: op.properties.dtype.enum,
 };
 

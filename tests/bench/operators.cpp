@@ -28,13 +28,20 @@ std::vector<OperatorCase> operator_cases(int world_size, bool is_virtual) {
                        is_virtual ? "2.5Gbit,20us" : "500Mbit,20us",
                        is_virtual ? "2Gflops,10us" : ""};
   pooling.op.tables = {.table_count = 8, .row_count = 100'000, .pooling = planner::Pooling::Sum};
+  const auto grouped = [&](OpKind kind) { // half the tokens, each twice: as many products
+    OperatorCase one = matmul(kind, sharded_m / 2, 1024, is_virtual ? "1Gbit,20us" : "500Mbit,20us");
+    one.op.experts = {.count = 8, .top_k = 2};
+    return one;
+  };
   return {matmul(OpKind::MatmulAllReduce, 1024, 1024, "2.5Gbit,20us"),
           matmul(OpKind::MatmulAllReduce, 32, 16384, "2.5Gbit,20us"),
           matmul(OpKind::MatmulReduceScatter, sharded_m, 1024, slow),
           matmul(OpKind::AllGatherMatmul, sharded_m, 1024, slow),
           matmul(OpKind::MatmulAllToAll, sharded_m, 1024, slow),
           matmul(OpKind::AllToAllMatmul, sharded_m, 1024, slow),
-          pooling};
+          pooling,
+          grouped(OpKind::AllGatherGroupedMatmul),
+          grouped(OpKind::GroupedMatmulReduceScatter)};
 }
 
 /// Tunes, and measures the kept plan in a race of its own: the winner of a race was lucky in it.

@@ -47,6 +47,7 @@ std::vector<AskedOperator> asked_operators(int count, std::uint64_t seed) {
       op.k = any_of(kBagRows);
       op.tables = planner::EmbeddingTables{8, 4096};
     }
+    if (traits.work == planner::Work::GroupedMatmul) op.experts = {.count = 8, .top_k = 2};
     result.push_back({op, any_of(kLinks)});
   }
   return result;

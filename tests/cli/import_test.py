@@ -103,7 +103,8 @@ class ImportTest(ProgramTest):
         self.refuse(USAGE, ["import", self.kernels, "--op", "matmul_all_reduce", "--ranks", 4], "--device: is missing")
 
     def test_a_kind_that_no_log_holds_is_refused_by_its_name(self):
-        self.refuse(USAGE, ["import", self.nccl, "--op", "embedding_all_to_all", *OPERATOR], "--op: embedding_all_to_all is not imported", "mc2 profile")
+        for kind in "embedding_all_to_all", "grouped_matmul_reduce_scatter":
+            self.refuse(USAGE, ["import", self.nccl, "--op", kind, *OPERATOR], f"--op: {kind} is not imported", "mc2 profile")
 
     def test_a_device_that_is_not_known_is_told_which_were_imported(self):
         self.kept(self.nccl, self.kernels)

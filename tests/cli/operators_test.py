@@ -96,7 +96,7 @@ class EpilogueTest(ProgramTest):
                     "matmul_all_reduce m=192")
         asked = ["plan", "--m", 192, "--n", 64, "--k", 64, "--norm"]
         self.refuse(USAGE, [*asked, "batch"], "--norm: ", "legal: none, rms")
-        self.refuse(USAGE, [*asked, "rms", "--op", "all_gather_matmul"], "--norm: ", "matmul_all_reduce and matmul_reduce_scatter")
+        self.refuse(USAGE, [*asked, "rms", "--op", "all_gather_matmul"], "--norm: ", "matmul_all_reduce, matmul_reduce_scatter")
 
     def test_shapes_name_epilogues(self):
         shapes = self.directory / "shapes.csv"
@@ -105,7 +105,7 @@ class EpilogueTest(ProgramTest):
                     "bias+residual")
         shapes.write_text("m,n,k,op,epilogue\n96,64,64,all_gather_matmul,rms_norm\n")
         self.refuse(USAGE, ["tune", "--shapes", shapes, *MACHINE, "--store", self.store], "shapes.csv:2:28", "norm: is rms",
-                    "matmul_all_reduce and matmul_reduce_scatter")
+                    "matmul_all_reduce, matmul_reduce_scatter")
         shapes.write_text("m,n,k,epilogue\n96,64,64,residual+rms_norm\n96,64,64,bias\n")
         tuned = self.succeed("tune", "--shapes", shapes, "--norm", "rms", *MACHINE, "--store", self.store, *QUICK)
         kept = self.succeed("db", "list", "--store", self.store)

@@ -55,7 +55,8 @@ struct ConformanceCase {
 inline void PrintTo(const ConformanceCase& one, std::ostream* out) { *out << one.name(); }
 
 inline bool is_any(const planner::OpTraits& /*traits*/) { return true; }
-inline bool is_product(const planner::OpTraits& traits) { return traits.work == planner::Work::Matmul; }
+inline bool is_product(const planner::OpTraits& traits) { return traits.work != planner::Work::Pooling; }
+inline bool chooses_experts(const planner::OpTraits& traits) { return traits.work == planner::Work::GroupedMatmul; }
 inline bool has_local_part(const planner::OpTraits& traits) { return traits.has_local_part; }
 inline bool has_row_shards(const planner::OpTraits& traits) { return traits.has_row_shards; }
 
@@ -103,6 +104,7 @@ class BackendConformance : public ::testing::TestWithParam<ConformanceCase> {
                 .dtype = dtype,
                 .world_size = world_size};
     if (planner::traits_of(spec.kind).work == planner::Work::Pooling) spec.tables = tables_of(other, k);
+    if (planner::traits_of(spec.kind).work == planner::Work::GroupedMatmul) spec.experts = experts_of(other);
     return spec;
   }
 
@@ -113,6 +115,11 @@ class BackendConformance : public ::testing::TestWithParam<ConformanceCase> {
                                       : 1,
             .row_count = 37,
             .pooling = k % 2 == 0 ? planner::Pooling::Sum : planner::Pooling::Mean};
+  }
+
+  /// Any number, one and as many as a row chooses among them.
+  static planner::ChosenExperts experts_of(std::int64_t n) {
+    return {.count = 1 + n % 7, .top_k = 1 + n % std::min<std::int64_t>(1 + n % 7, 3)};
   }
 
   /// Whether the backend runs the kind on so many ranks in any type here.
@@ -205,7 +212,7 @@ class BackendConformance : public ::testing::TestWithParam<ConformanceCase> {
             << i % static_cast<std::size_t>(spec.n);
       }
       ASSERT_LE(norm_error_ratio(spec, buffers[rank], expected[rank], allowed), 1) << "rank " << rank;
-      if (spec.kind != OpKind::MatmulAllReduce) continue;
+      if (planner::traits_of(spec.kind).collective != planner::Collective::AllReduce) continue;
       ASSERT_TRUE(std::ranges::equal(buffers[rank].c, buffers.front().c)) << "ranks differ";
       ASSERT_TRUE(std::ranges::equal(buffers[rank].normed, buffers.front().normed)) << "ranks differ";
     }
@@ -266,6 +273,7 @@ inline std::vector<Cut> cuts_of(const OpSpec& op) {
 /// What only some kinds have is asked of those alone.
 class ProductConformance : public BackendConformance {};
 class LocalPartConformance : public BackendConformance {};
+class ChoiceConformance : public BackendConformance {};
 class ShardConformance : public BackendConformance {};
 /// What only backends with virtual compute show.
 class IntermediatesConformance : public BackendConformance {};
@@ -443,6 +451,106 @@ TEST_P(BackendConformance, LargerProblemPassesTheOracleOfVerify) {
   const auto found = executor::verify_result(spec, bound.problem->host().buffers(), {{5, 128, 128, 128}}, 1);
   ASSERT_TRUE(found.ok()) << found.error().text();
   EXPECT_EQ(found.value().element_count, world_size * executor::operand_shapes(spec).c.element_count());
+}
+
+/// The choices of all rows of every rank, which ResidentProblem lets nobody write: copies, where ranks reach them.
+struct OwnChoices {
+  std::vector<std::vector<std::int64_t>> experts; ///< by rank
+  std::vector<std::vector<float>> weights;        ///< by rank; empty where nothing is weighted
+  std::vector<std::unique_ptr<executor::RankMemory>> memory;
+  std::vector<RankBuffers> buffers;
+
+  OwnChoices(const OpSpec& spec, const ResidentProblem& problem, Communicator& communicator)
+      : buffers(problem.buffers().begin(), problem.buffers().end()) {
+    const auto count = static_cast<std::size_t>(spec.m * spec.experts->top_k);
+    for (std::size_t rank = 0; rank < buffers.size(); ++rank) {
+      experts.emplace_back(count);
+      weights.emplace_back(buffers[rank].choices.weights.empty() ? 0 : count, 0.5F);
+      memory.push_back(communicator.allocate(static_cast<int>(rank), count * sizeof(std::int64_t)));
+      buffers[rank].choices.experts = memory.back()->bytes();
+      if (weights.back().empty()) continue;
+      memory.push_back(communicator.allocate(static_cast<int>(rank), count * sizeof(float)));
+      buffers[rank].choices.weights = memory.back()->bytes();
+    }
+    bring();
+  }
+
+  /// To where the ranks read them.
+  void bring() {
+    auto next = memory.begin();
+    for (std::size_t rank = 0; rank < experts.size(); ++rank) {
+      (*next++)->upload(std::as_bytes(std::span(experts[rank])));
+      if (!weights[rank].empty()) (*next++)->upload(std::as_bytes(std::span(weights[rank])));
+    }
+  }
+
+  /// As memory of this process has them, for an oracle.
+  [[nodiscard]] std::vector<RankBuffers> as_read_by(const ResidentProblem& problem) const {
+    std::vector<RankBuffers> host(problem.host().buffers().begin(), problem.host().buffers().end());
+    for (std::size_t rank = 0; rank < host.size(); ++rank) {
+      host[rank].choices.experts = std::as_bytes(std::span(experts[rank]));
+      host[rank].choices.weights = std::as_bytes(std::span(weights[rank]));
+    }
+    return host;
+  }
+};
+
+// All on one expert, more of them than one call multiplies; each its own; none for most.
+TEST_P(ChoiceConformance, AreRightHoweverUnevenAndReadByEveryRun) {
+  auto communicator = open(2);
+  OpSpec spec = op(330, 12, 9, 2);
+  spec.experts = {.count = 40, .top_k = 3};
+  ResidentProblem problem(spec, 3, *communicator);
+  OwnChoices own(spec, problem, *communicator);
+  const auto prepared = executor::prepare(plan(spec, {{130, 200}}, *communicator), own.buffers, *communicator).value();
+  for (const std::int64_t step : {0, 1, 13}) {
+    for (std::size_t rank = 0; rank < own.experts.size(); ++rank)
+      for (std::size_t i = 0; i < own.experts[rank].size(); ++i) {
+        own.experts[rank][i] = 39 - static_cast<std::int64_t>(i) * step % 40;
+        if (!own.weights[rank].empty()) own.weights[rank][i] = static_cast<float>(i % 7) / 4 - 0.5F;
+      }
+    own.bring();
+    problem.poison();
+    prepared->run(RunMode::Fused);
+    problem.fetch_results();
+    const auto host = own.as_read_by(problem);
+    const auto expected = naive_results(spec, host);
+    for (std::size_t rank = 0; rank < host.size(); ++rank)
+      for (std::size_t i = 0; i < expected[rank].size(); ++i)
+        ASSERT_LE(std::abs(element(planner::product_type(spec), host[rank].c, static_cast<std::int64_t>(i)) -
+                           expected[rank][i]),
+                  allowed_error(spec))
+            << "step " << step << ", rank " << rank << ", element " << i;
+  }
+}
+
+TEST_P(ChoiceConformance, RefusesWhatNoExpertIsNamingRankRowAndValue) {
+  auto communicator = open(2);
+  OpSpec spec = op(8, 8, 8, 2);
+  spec.experts = {.count = 4, .top_k = 2};
+  const ResidentProblem problem(spec, 1, *communicator);
+  OwnChoices own(spec, problem, *communicator);
+  const auto expect = [&](const char* text) {
+    own.bring();
+    expect_refused(spec, own.buffers, *communicator, ErrorCode::InvalidSpec, text);
+  };
+  for (auto& experts : own.experts) experts[7] = 4;
+  expect("rank 0, row 3, choice 1 is expert 4; legal: 0 to 3");
+  for (auto& experts : own.experts) experts[7] = -1;
+  expect("is expert -1");
+  for (auto& experts : own.experts) experts[7] = 0;
+  own.experts[1][0] = 3;
+  expect("rank 1 brings other choices or weights than rank 0");
+  own.experts[1][0] = 0;
+  if (!own.weights[0].empty()) {
+    for (auto& weights : own.weights) weights[2] = std::nanf("");
+    expect("rank 0, row 1, choice 0 has the weight nan; needs a finite number");
+    const auto all = std::exchange(own.buffers[1].choices.weights, {});
+    expect("rank 1 weights of the choices has 0 bytes");
+    own.buffers[1].choices.weights = all;
+  }
+  own.buffers[1].choices.experts = own.buffers[1].choices.experts.first(8);
+  expect("rank 1 chosen experts has 8 bytes");
 }
 
 TEST_P(BackendConformance, EveryRunReadsANewAndWritesAllOfC) {
@@ -739,6 +847,7 @@ TEST_P(BackendConformance, RefusesWhatExceedsMemoryBeforeAllocating) {
   MC2_INSTANTIATE_SUITE(prefix, BackendConformance, with_kinds(&is_any, backends));           \
   MC2_INSTANTIATE_SUITE(prefix, ProductConformance, with_kinds(&is_product, backends));       \
   MC2_INSTANTIATE_SUITE(prefix, LocalPartConformance, with_kinds(&has_local_part, backends)); \
+  MC2_INSTANTIATE_SUITE(prefix, ChoiceConformance, with_kinds(&chooses_experts, backends));   \
   MC2_INSTANTIATE_SUITE(prefix, ShardConformance, with_kinds(&has_row_shards, backends))
 #define MC2_INSTANTIATE_SUITE(prefix, suite, cases) \
   INSTANTIATE_TEST_SUITE_P(prefix, suite, ::testing::ValuesIn(cases), [](const auto& one) { return one.param.name(); })

@@ -35,8 +35,8 @@ TEST(CRefusals, OfOperators) {
   auto spec = op(0);
   EXPECT_REFUSED(sizes_of(spec), MC2_ERROR_INVALID_SPEC, "m", "");
   spec = op();
-  spec.kind = 7;
-  EXPECT_REFUSED(sizes_of(spec), MC2_ERROR_UNKNOWN_NAME, "op.kind", "1 to 6");
+  spec.kind = 1000;
+  EXPECT_REFUSED(sizes_of(spec), MC2_ERROR_UNKNOWN_NAME, "op.kind", "is 1000; legal: 1 to ");
   spec = op();
   spec.dtype = 0;
   EXPECT_REFUSED(sizes_of(spec), MC2_ERROR_UNKNOWN_NAME, "op.dtype", "1 to 5");
@@ -180,6 +180,9 @@ TEST(CRefusals, OfBuffers) {
   buffers = running.matrices.buffers();
   buffers[0].bag_index_type = 9;
   EXPECT_EQ(prepare(buffers), MC2_ERROR_UNKNOWN_NAME);
+  buffers = running.matrices.buffers();
+  buffers[0].choice_index_type = 9;
+  EXPECT_REFUSED(prepare(buffers), MC2_ERROR_UNKNOWN_NAME, "buffers.choice_index_type", "is 9");
   EXPECT_EQ(prepared, nullptr);
 }
 
@@ -204,6 +207,8 @@ TEST(CRefusals, OfOperandsOfNoBytes) {
   expect_refused(&mc2_buffers::gathered_a, "buffers.gathered_a", none);
   expect_refused(&mc2_buffers::bag_offsets, "buffers.bag_offsets", none);
   expect_refused(&mc2_buffers::bag_indices, "buffers.bag_indices", none);
+  expect_refused(&mc2_buffers::choice_experts, "buffers.choice_experts", none);
+  expect_refused(&mc2_buffers::choice_weights, "buffers.choice_weights", none);
   auto buffers = running.matrices.buffers();
   const std::int64_t counts[] = {256, 256};
   buffers[0].receive_counts = counts;

@@ -161,6 +161,50 @@ TEST(CInterface, GathersAWhereItIsWanted) {
   mc2_free_context(context);
 }
 
+TEST(CInterface, MultipliesRowsByTheExpertsThatTheyChose) {
+  mc2_op_spec spec = MC2_INIT(mc2_op_spec);
+  spec.kind = MC2_GROUPED_MATMUL_REDUCE_SCATTER;
+  spec.m = 4, spec.n = 2, spec.k = 1;
+  spec.dtype = MC2_F32;
+  spec.world_size = 2;
+  spec.expert_count = 3, spec.top_k = 2;
+  mc2_operand_sizes sizes = MC2_INIT(mc2_operand_sizes);
+  MC2_ASSERT_OK(mc2_operands(&spec, &sizes));
+  EXPECT_EQ(sizes.a_bytes, 8 * 4); // a row for every choice
+  EXPECT_EQ(sizes.b_bytes, 3 * 2 * 4);
+  EXPECT_EQ(sizes.c_bytes, 2 * 2 * 4);
+  const std::array<float, 8> a{1, 2, 3, 4, 5, 6, 7, 8}; // of both ranks
+  const std::array<float, 6> b{1, -1, 10, -10, 100, -100};
+  const std::array<std::int32_t, 8> experts{0, 1, 1, 2, 2, 0, 0, 0};
+  const std::array<float, 8> weights{1, 0.5, 1, 0.5, 1, 0.5, 1, 0.5};
+  std::array<std::array<float, 4>, 2> c{};
+  std::array<mc2_buffers, 2> buffers;
+  for (std::size_t rank = 0; rank < 2; ++rank) {
+    buffers[rank] = MC2_INIT(mc2_buffers);
+    buffers[rank].a = a.data(), buffers[rank].a_bytes = sizeof a;
+    buffers[rank].b = b.data(), buffers[rank].b_bytes = sizeof b;
+    buffers[rank].c = c[rank].data(), buffers[rank].c_bytes = sizeof c[rank];
+    buffers[rank].choice_experts = experts.data(), buffers[rank].choice_experts_bytes = sizeof experts;
+    buffers[rank].choice_weights = weights.data(), buffers[rank].choice_weights_bytes = sizeof weights;
+    buffers[rank].choice_index_type = MC2_INDEX_I32;
+  }
+  mc2_communicator* const ranks = communicator();
+  mc2_machine* machine = nullptr;
+  MC2_ASSERT_OK(mc2_communicator_machine(ranks, &machine));
+  mc2_plan* plan = nullptr;
+  MC2_ASSERT_OK(mc2_plan_uncut(&spec, machine, &plan));
+  mc2_prepared* prepared = nullptr;
+  MC2_ASSERT_OK(mc2_prepare(ranks, plan, buffers.data(), buffers.size(), nullptr, &prepared));
+  MC2_ASSERT_OK(mc2_run(prepared, MC2_RUN_FUSED, nullptr));
+  // 2 (1 + 0.5 * 2 * 10), 2 (3 * 10 + 0.5 * 4 * 100); then 2 (5 * 100 + 0.5 * 6), 2 (7 + 0.5 * 8).
+  EXPECT_THAT(c[0], ::testing::ElementsAre(22, -22, 460, -460));
+  EXPECT_THAT(c[1], ::testing::ElementsAre(1006, -1006, 22, -22));
+  mc2_free_prepared(prepared);
+  mc2_free_plan(plan);
+  mc2_free_machine(machine);
+  mc2_free_communicator(ranks);
+}
+
 TEST(CInterface, APreparedRunOutlivesTheHandlesThatItWasMadeFrom) {
   Running running;
   MC2_ASSERT_OK(mc2_free_plan(running.plan));

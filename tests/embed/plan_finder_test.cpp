@@ -16,6 +16,7 @@
 #include "mc2/store/codec.hpp"
 #include "mc2/store/layers.hpp"
 #include "support/models.hpp"
+#include "support/operators.hpp"
 
 namespace mc2::embed::plan_finder_test {
 namespace {
@@ -249,8 +250,7 @@ TEST_F(PlanFinders, AreSharedByThreads) {
 TEST(UncutPlan, IsWhatTheBackendRunsUnfusedAndReadsBack) {
   const auto machine = executor::find_backend("host").value()->fingerprint({});
   for (const auto& traits : planner::op_registry()) {
-    planner::OpSpec op{traits.kind, 256, 64, 64, planner::DType::F32, 2};
-    if (traits.kind == planner::OpKind::EmbeddingAllToAll) op.tables = {2, 100, planner::Pooling::Sum};
+    const planner::OpSpec op = testing::completed({traits.kind, 256, 64, 64, planner::DType::F32, 2});
     const auto plan = uncut_plan(op, machine);
     ASSERT_TRUE(plan.ok()) << plan.error().text();
     EXPECT_EQ(planner::slices_of(plan.value().variant).count(), 1);

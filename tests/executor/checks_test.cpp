@@ -62,7 +62,8 @@ TEST(CheckBuffers, TakesAGatheredAOfTheRightSizeWhereOneIsGathered) {
   std::vector<RankBuffers> asking(other.buffers().begin(), other.buffers().end());
   asking[1].gathered_a = good[1].gathered_a;
   EXPECT_THAT(check_buffers(reduced, asking).error().message,
-              HasSubstr("rank 1 wants the gathered A of matmul_all_reduce; only all_gather_matmul gathers one"));
+              HasSubstr("rank 1 wants the gathered A of matmul_all_reduce; only all_gather_matmul and "
+                        "all_gather_grouped_matmul gather one"));
 }
 
 } // namespace

@@ -116,6 +116,7 @@ TEST(CudaBackendEverywhere, IsInTheRegistryAndSaysWhatIsMissing) {
 TEST_F(CudaBackend, EveryVariantIsRightInEveryModeThatMakesAResult) {
   for_each_world([](Communicator& communicator, int ranks) {
     for (const auto& traits : planner::op_registry()) {
+      if (traits.work == planner::Work::GroupedMatmul) continue; // refused
       OpSpec spec = op(traits.kind, std::int64_t{are_gpus_simulated() ? 200 : 1000} * ranks);
       spec.world_size = ranks;
       const std::int64_t rows = traits.cut_axis_length(spec);

@@ -1,6 +1,7 @@
 #include "backends/host/host_backend.hpp"
 
 #include "conformance/backend_conformance.hpp"
+#include "support/operators.hpp"
 #include "support/prepare.hpp"
 
 namespace mc2::testing {
@@ -27,9 +28,6 @@ OpSpec spec(std::int64_t m, std::int64_t n, std::int64_t k, int world_size) {
   return {
       .kind = planner::OpKind::MatmulAllReduce, .m = m, .n = n, .k = k, .dtype = DType::F32, .world_size = world_size};
 }
-
-/// What an embedding needs beside the sizes.
-constexpr planner::EmbeddingTables kOneTable{.table_count = 1, .row_count = 37, .pooling = planner::Pooling::Sum};
 
 CommunicatorOptions virtual_options(const std::string& device, const std::string& link) {
   CommunicatorOptions options;
@@ -179,7 +177,7 @@ TEST(HostBackend, OrderOfPeersChangesNoBit) {
       SCOPED_TRACE(std::string(traits.name) + " over " + link);
       OpSpec op = spec(44, 9, 17, 4);
       op.kind = traits.kind;
-      if (traits.work == planner::Work::Pooling) op.tables = kOneTable;
+      op = completed(op);
       CommunicatorOptions options;
       options.world_size = 4;
       options.link = executor::parse_link(link).value();
@@ -197,6 +195,33 @@ TEST(HostBackend, OrderOfPeersChangesNoBit) {
       for (std::size_t rank = 0; rank < 4; ++rank)
         EXPECT_TRUE(std::ranges::equal(by_rank.buffers()[rank].c, staggered.buffers()[rank].c));
       EXPECT_TRUE(executor::verify_result(op, staggered.buffers(), cut, 1).ok());
+    }
+  }
+}
+
+TEST(HostBackend, AChoiceThatBecomesIllegalFailsTheRunNamingIt) {
+  for (const auto kind : {planner::OpKind::AllGatherGroupedMatmul, planner::OpKind::GroupedMatmulReduceScatter}) {
+    OpSpec op = spec(40, 9, 17, 2);
+    op.kind = kind;
+    op = completed(op);
+    auto communicator = host_backend().open({}).value();
+    const RandomProblem problem(op, 1);
+    std::vector<RankBuffers> buffers(problem.buffers().begin(), problem.buffers().end());
+    std::vector<std::int64_t> experts(80);
+    for (RankBuffers& rank : buffers) rank.choices.experts = std::as_bytes(std::span(experts));
+    const ExecuteOptions anywhere{.accept_other_fingerprint = true, .prepare = {}};
+    Plan plan;
+    plan.op = op;
+    plan.cut = {{20}};
+    plan.variant = {"direct", {}};
+    const auto prepared = executor::prepare(plan, buffers, *communicator, anywhere).value();
+    prepared->run(RunMode::Fused);
+    experts[79] = 5;
+    try {
+      prepared->run(RunMode::Fused);
+      FAIL() << "an expert that there is not was multiplied with";
+    } catch (const SystemError& error) {
+      EXPECT_THAT(error.what(), ::testing::HasSubstr("row 39, choice 1 is expert 5; legal: 0 to 4"));
     }
   }
 }
@@ -240,7 +265,7 @@ TEST(HostBackend, CollectiveUnderVirtualComputeIsRightForEveryKind) {
     for (const char* link : {"shm", "100Gbit", "tcp:100Gbit"}) {
       OpSpec op = spec(74, 29, 11, 2);
       op.kind = traits.kind;
-      if (traits.work == planner::Work::Pooling) op.tables = kOneTable;
+      op = completed(op);
       auto communicator = host_backend().open(virtual_options("1000Gflops", link)).value();
       RandomProblem problem(op, 1);
       const std::int64_t rows = traits.cut_axis_length(op);

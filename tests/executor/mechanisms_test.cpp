@@ -11,6 +11,7 @@
 #include "mc2/executor/executor.hpp"
 #include "mc2/executor/verify.hpp"
 #include "mc2/planner/collective.hpp"
+#include "support/operators.hpp"
 #include "support/prepare.hpp"
 
 namespace mc2::executor::host::mechanisms_test {
@@ -23,10 +24,8 @@ using planner::Variant;
 using ::testing::HasSubstr;
 
 OpSpec op_of(OpKind kind, std::int64_t m, std::int64_t n, int world_size) {
-  OpSpec op{.kind = kind, .m = m, .n = n, .k = 24, .dtype = planner::DType::F32, .world_size = world_size};
-  if (planner::traits_of(kind).work == planner::Work::Pooling)
-    op.tables = {.table_count = 4, .row_count = 37, .pooling = planner::Pooling::Sum};
-  return op;
+  return testing::completed(
+      {.kind = kind, .m = m, .n = n, .k = 24, .dtype = planner::DType::F32, .world_size = world_size});
 }
 
 std::unique_ptr<Communicator> open(int world_size) {

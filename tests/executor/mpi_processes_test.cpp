@@ -13,6 +13,7 @@
 #include "stage.hpp"
 #include "support/counts.hpp"
 #include "support/leak_check.hpp"
+#include "support/operators.hpp"
 #include "support/oracle.hpp"
 
 /// Every process runs every test, as a program that brings its own matrices does; started by `mpirun -np N`.
@@ -49,15 +50,12 @@ class MpiProcesses : public ::testing::Test {
   }
 
   [[nodiscard]] OpSpec spec_of(OpKind kind, std::int64_t n = 24) const {
-    OpSpec spec{.kind = kind,
-                .m = 40 * options_.world_size,
-                .n = n,
-                .k = 33,
-                .dtype = DType::F32,
-                .world_size = options_.world_size};
-    if (planner::traits_of(kind).work == planner::Work::Pooling)
-      spec.tables = planner::EmbeddingTables{.table_count = 3, .row_count = 20, .pooling = planner::Pooling::Sum};
-    return spec;
+    return completed({.kind = kind,
+                      .m = 40 * options_.world_size,
+                      .n = n,
+                      .k = 33,
+                      .dtype = DType::F32,
+                      .world_size = options_.world_size});
   }
 
   /// Every kind, also with all that its matmul may add, also in i8, and few rows.
@@ -65,7 +63,7 @@ class MpiProcesses : public ::testing::Test {
     std::vector<OpSpec> all;
     for (const auto& traits : planner::op_registry()) {
       all.push_back(spec_of(traits.kind));
-      if (traits.work == planner::Work::Pooling) continue;
+      if (traits.work != planner::Work::Matmul) continue;
       for (const DType dtype : {DType::F32, DType::I8}) {
         all.push_back(spec_of(traits.kind));
         all.back().dtype = dtype;
@@ -343,10 +341,23 @@ TEST_F(MpiProcesses, OneRanksIllegalBagsAreRefusedOnAllNamingThem) {
   const RandomProblem problem(spec, 3);
   const auto indices = own_of(problem).bags.indices;
   std::vector<std::byte> bad(indices.begin(), indices.end());
-  bad[0] = std::byte{20}; // of 20 rows, 0 to 19
+  bad[0] = std::byte{50}; // of 50 rows, 0 to 49
   RankBuffers own = own_of(problem);
   if (rank_ == 1) own.bags.indices = bad;
   expect_error(prepare(spec, {{40}}, own), "rank 1: bags: rank 1, table 0");
+}
+
+TEST_F(MpiProcesses, ChoicesThatAreIllegalOrDifferAreRefusedOnAllNamingTheRank) {
+  const OpSpec spec = spec_of(OpKind::GroupedMatmulReduceScatter);
+  const RandomProblem problem(spec, 3);
+  const auto experts = own_of(problem).choices.experts;
+  std::vector<std::byte> other(experts.begin(), experts.end());
+  RankBuffers own = own_of(problem);
+  if (rank_ == 1) own.choices.experts = other;
+  other[0] = std::byte{5}; // of 5 experts, 0 to 4
+  expect_error(prepare(spec, {{40}}, own), "rank 1: choices: rank 1, row 0, choice 0 is expert 5");
+  other[0] = experts[0] == std::byte{4} ? std::byte{0} : std::byte{4};
+  expect_error(prepare(spec, {{40}}, own), "rank 1 brings other choices or weights than rank 0");
 }
 
 TEST_F(MpiProcesses, RanksThatRunDifferentThingsAreStoppedBeforeAnyBlock) {

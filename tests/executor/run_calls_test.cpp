@@ -18,6 +18,7 @@
 
 #include "mc2/executor/backend.hpp"
 #include "mc2/executor/verify.hpp"
+#include "support/operators.hpp"
 #include "support/prepare.hpp"
 
 namespace {
@@ -133,11 +134,7 @@ MC2_COUNTED_LOCK(pthread_spin_lock, pthread_spinlock_t)
 namespace mc2::executor {
 namespace {
 
-planner::OpSpec small(planner::OpKind kind) {
-  planner::OpSpec op{kind, 256, 64, 32, planner::DType::F32, 2};
-  if (kind == planner::OpKind::EmbeddingAllToAll) op.tables = {2, 100, planner::Pooling::Sum};
-  return op;
-}
+planner::OpSpec small(planner::OpKind kind) { return testing::completed({kind, 256, 64, 32, planner::DType::F32, 2}); }
 
 /// Counts what three runs call, after two that may still set things up.
 void count_runs(Prepared& prepared, RunMode mode) {

@@ -61,6 +61,10 @@ TEST(DeviceModel, RefusesWhatNobodyPublished) {
   op = all_reduce();
   op.kind = OpKind::MatmulAllToAll;
   EXPECT_EQ(device_model("ascend-910b", op).error().code, ErrorCode::Infeasible);
+  op.kind = OpKind::GroupedMatmulReduceScatter;
+  op.experts = {.count = 8, .top_k = 2};
+  EXPECT_EQ(device_model("ascend-910b", op).error().field, "op");
+  EXPECT_NE(device_model("ascend-910b", op).error().message.find("grouped matmul"), std::string::npos);
   op = all_reduce();
   op.m = 4;
   EXPECT_EQ(device_model("ascend-910b", op).error().field, "m");

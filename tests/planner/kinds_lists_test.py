@@ -26,7 +26,7 @@ def read(path):
 def table():
     """(name, stored value, work) of each kind, in the table's order."""
     printed = subprocess.run([PRINT_KINDS], check=True, capture_output=True, text=True).stdout
-    return [(name, int(value), work) for name, value, work in map(str.split, printed.splitlines())]
+    return [(name, int(value), work) for name, value, work in (line.split(maxsplit=2) for line in printed.splitlines())]
 
 
 def write(path, pattern, body):
@@ -40,7 +40,9 @@ def write(path, pattern, body):
 def write_lists():
     enumerators = [f"  MC2_{name.upper()} = {value}" for name, value, _ in table()]
     write(C_HEADER, r"(enum \{\n)  MC2_MATMUL_ALL_REDUCE = [^}]*(\n\};)", ",\n".join(enumerators))
-    write(SCHEMA, r'("kind": \{"enum": \[)"[^]]*(\])', ", ".join(f'"{name}"' for name, _, _ in table()))
+    grouped = ", ".join(f'"{name}"' for name, _, work in table() if work == "grouped matmul")
+    write(SCHEMA, r'(\{"kind": \{"enum": \[)[^]]*(\]\}\}\},\s*"then": \{"required": \["experts"\]\})', grouped)
+    write(SCHEMA, r'("kind": \{"enum": \[)"[^]]*(\], "description": "Operator kind\.")', ", ".join(f'"{name}"' for name, _, _ in table()))
 
 
 def enumerators(text, start):
@@ -65,6 +67,7 @@ class KindsLists(unittest.TestCase):
         cls.names = [name for name, _, _ in rows]
         cls.values = {name: value for name, value, _ in rows}
         cls.pooling = [name for name, _, work in rows if work == "pooling"]
+        cls.grouped = [name for name, _, work in rows if work == "grouped matmul"]
         cls.op_schema = json.loads(read(SCHEMA))["$defs"]["op"]
 
     def test_stored_values_are_one_to_the_number_of_kinds(self):
@@ -83,6 +86,10 @@ class KindsLists(unittest.TestCase):
 
     def test_schema_asks_for_tables_where_bags_are_pooled(self):
         self.assertEqual([self.op_schema["if"]["properties"]["kind"]["const"]], self.pooling)
+
+    def test_schema_asks_for_experts_where_rows_choose_them(self):
+        conditions = [one for one in self.op_schema["allOf"] if one.get("then") == {"required": ["experts"]}]
+        self.assertEqual([one["if"]["properties"]["kind"]["enum"] for one in conditions], [self.grouped])
 
     def test_operators_page(self):
         rows = read("docs/operators.md").split("| kind | A of a rank |")[1].split("\n\n")[0]

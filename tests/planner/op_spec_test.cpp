@@ -61,11 +61,12 @@ TEST(OpRegistry, TraitsOfAKindFitOneAnother) {
 }
 
 TEST(OpRegistry, KindsWithATraitAreListedForMessages) {
-  EXPECT_EQ(kinds_with([](const OpTraits& traits) { return traits.gathers_a; }), "all_gather_matmul");
+  EXPECT_EQ(kinds_with([](const OpTraits& traits) { return traits.gathers_a; }),
+            "all_gather_matmul and all_gather_grouped_matmul");
   EXPECT_EQ(kinds_with([](const OpTraits& traits) { return traits.takes_counts; }),
             "matmul_all_to_all and all_to_all_matmul");
   EXPECT_EQ(kinds_with([](const OpTraits& traits) { return traits.moves_products() || traits.gathers_a; }),
-            "all_gather_matmul, matmul_all_to_all and embedding_all_to_all");
+            "all_gather_matmul, matmul_all_to_all, embedding_all_to_all and all_gather_grouped_matmul");
   EXPECT_EQ(kinds_with([](const OpTraits&) { return false; }), "");
 }
 
@@ -97,6 +98,8 @@ TEST(OpRegistry, StoredNumbersOfKindsNeverChange) {
   EXPECT_EQ(static_cast<int>(OpKind::MatmulAllToAll), 4);
   EXPECT_EQ(static_cast<int>(OpKind::AllToAllMatmul), 5);
   EXPECT_EQ(static_cast<int>(OpKind::EmbeddingAllToAll), 6);
+  EXPECT_EQ(static_cast<int>(OpKind::AllGatherGroupedMatmul), 7);
+  EXPECT_EQ(static_cast<int>(OpKind::GroupedMatmulReduceScatter), 8);
   EXPECT_EQ(static_cast<int>(Pooling::Sum), 1);
   EXPECT_EQ(static_cast<int>(Pooling::Mean), 2);
 }
@@ -235,10 +238,65 @@ TEST(OpSpec, OnlySumsAreNormalised) {
     OpSpec op = legal();
     op.kind = traits.kind;
     if (traits.work == Work::Pooling) continue;
+    if (traits.work == Work::GroupedMatmul) op.experts = {.count = 8, .top_k = 2};
     op.epilogue.norm = Norm::Rms;
     const auto checked = op.validate();
     EXPECT_EQ(checked ? "" : checked.error().field, traits.sums() ? "" : "norm");
   }
+}
+
+OpSpec grouped(OpKind kind) {
+  OpSpec op{kind, 1024, 64, 32, DType::F16, 4};
+  op.experts = {.count = 8, .top_k = 2};
+  return op;
+}
+
+TEST(OpSpec, GroupedMatmulsCountEveryChoice) {
+  for (const OpKind kind : {OpKind::AllGatherGroupedMatmul, OpKind::GroupedMatmulReduceScatter}) {
+    const OpSpec op = grouped(kind);
+    ASSERT_TRUE(op.validate()) << op.validate().error().text();
+    EXPECT_DOUBLE_EQ(op.flop_count(), 2.0 * 1024 * 2 * 64 * 32);
+    EXPECT_EQ(matrix_count(op), 8);
+    EXPECT_EQ(products_per_row(op), 2);
+    EXPECT_EQ(traits_of(kind).cut_axis_length(op), 256);
+    EXPECT_EQ(op.text(), std::string(to_string(kind)) + " m=1024 n=64 k=32 f16 x4 experts=8 top_k=2");
+  }
+  // A token travels once, whatever it chooses: 4 ranks' rows of k, or of n, halves.
+  EXPECT_EQ(traits_of(OpKind::AllGatherGroupedMatmul).message_bytes_per_unit(grouped(OpKind::AllGatherGroupedMatmul)),
+            4 * 32 * 2);
+  EXPECT_EQ(
+      traits_of(OpKind::GroupedMatmulReduceScatter).message_bytes_per_unit(grouped(OpKind::GroupedMatmulReduceScatter)),
+      4 * 64 * 2);
+}
+
+TEST(OpSpec, RefusesExpertsThatFitNothing) {
+  const auto field_of = [](const OpSpec& op) {
+    const auto checked = op.validate();
+    return checked ? std::string() : checked.error().field;
+  };
+  OpSpec op = grouped(OpKind::GroupedMatmulReduceScatter);
+  op.experts->top_k = 9; // of 8
+  EXPECT_EQ(field_of(op), "top_k");
+  op.experts = {.count = 1000, .top_k = 65};
+  EXPECT_EQ(field_of(op), "top_k");
+  op.experts = {.count = 0, .top_k = 1};
+  EXPECT_EQ(field_of(op), "experts");
+  op.experts.reset();
+  EXPECT_EQ(field_of(op), "experts");
+  op = legal();
+  op.experts = {.count = 8, .top_k = 2};
+  EXPECT_EQ(field_of(op), "experts");
+  op = grouped(OpKind::GroupedMatmulReduceScatter);
+  op.dtype = DType::I8;
+  EXPECT_EQ(field_of(op), "dtype");
+  op = grouped(OpKind::AllGatherGroupedMatmul);
+  op.epilogue.has_residual = true;
+  EXPECT_EQ(field_of(op), "epilogue");
+  op.kind = OpKind::GroupedMatmulReduceScatter;
+  EXPECT_EQ(field_of(op), "");
+  op.experts = {.count = kMaxSize, .top_k = 64};
+  op.m = op.n = op.k = kMaxSize;
+  EXPECT_FALSE(op.validate());
 }
 
 TEST(Epilogue, NamesRoundTripAndShowInTheText) {

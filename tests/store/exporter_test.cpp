@@ -166,8 +166,10 @@ TEST(Exporter, TablesHaveWhatWasMeasuredApartFromWhatWasPredicted) {
   other.plan = plan_of({1024, 1024}, 2048);
   other.plan.validation.reset();
   const std::string csv = written("csv", {raced, other});
-  EXPECT_THAT(csv, HasSubstr(",provenance,measured_us,measured_serial_us,measured_benefit,measured_benefit_low,"
-                             "measured_benefit_high,neighbour_loss,experts_per_rank,epilogue,imbalance,document\n"));
+  EXPECT_THAT(
+      csv,
+      HasSubstr(",provenance,measured_us,measured_serial_us,measured_benefit,measured_benefit_low,"
+                "measured_benefit_high,neighbour_loss,experts_per_rank,epilogue,imbalance,experts,top_k,document\n"));
   EXPECT_THAT(csv, HasSubstr(",91.5,121.5,0.25,0.125,0.375,,"));
   EXPECT_THAT(csv, HasSubstr(",interpolated,,,,,,,")); // no race measured the other
   EXPECT_THAT(written("markdown", {raced}), HasSubstr("| 91.5 | 121.5 | 0.25 | 0.125 | 0.375 |"));
@@ -225,6 +227,12 @@ TEST(Exporter, RowsOfATableMayBeWrittenByHand) {
   EXPECT_THAT(csv->read("blocks,kind,m,n,k,dtype,ranks\n512,matmul_all_reduce,x,8,8,f16,2\n").error().message,
               HasSubstr("'x' is no whole number"));
   EXPECT_THAT(csv->read("kind,m\n").error().text(), HasSubstr("has no column blocks"));
+  const char* grouped = "blocks,kind,m,n,k,dtype,ranks,experts,top_k\n";
+  const auto chosen = csv->read(std::string(grouped) + "256,grouped_matmul_reduce_scatter,512,8,8,f16,2,8,2\n");
+  ASSERT_TRUE(chosen) << chosen.error().text();
+  EXPECT_EQ(chosen.value()[0].plan.op.experts, (planner::ChosenExperts{.count = 8, .top_k = 2}));
+  EXPECT_THAT(csv->read(std::string(grouped) + "256,grouped_matmul_reduce_scatter,512,8,8,f16,2,8,\n").error().text(),
+              HasSubstr("top_k"));
   EXPECT_THAT(csv->read("blocks,m\n1\n").error().message, HasSubstr("has 1 cells where the heading has 2"));
   const auto* table = find_exporter("m-table").value();
   EXPECT_THAT(table->read(R"({"plans": {"512": {"blocks": [{"rows": 512}]}}})").error().message,
@@ -399,6 +407,10 @@ TEST(Exporter, HcclCountsARanksInputOfAnAllGather) {
 
 TEST(Exporter, EightBitFloatsAreRefusedWhereHcclHasNone) {
   ExportItem item = of_imported_logs();
+  item.plan.op.kind = planner::OpKind::EmbeddingAllToAll;
+  for (const char* format : {"ascendc", "ascendc-lib"})
+    EXPECT_EQ(find_exporter(format).value()->write(std::span(&item, 1), {}).error().field, "op") << format;
+  item.plan.op.kind = planner::OpKind::MatmulAllReduce;
   item.plan.op.dtype = planner::DType::F8E4m3;
   for (const char* format : {"ascendc", "ascendc-lib"})
     EXPECT_EQ(find_exporter(format).value()->write(std::span(&item, 1), {}).error().field, "dtype") << format;

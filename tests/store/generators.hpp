@@ -64,6 +64,15 @@ inline void make_experts(planner::OpSpec& op) {
   op.k = *rc::gen::inRange<std::int64_t>(1, 1000);
 }
 
+/// Turns an operator into one whose rows choose experts.
+inline void make_grouped(planner::OpSpec& op) {
+  op.kind = *rc::gen::element(planner::OpKind::AllGatherGroupedMatmul, planner::OpKind::GroupedMatmulReduceScatter);
+  op.experts = {.count = *rc::gen::inRange<std::int64_t>(64, 1000), .top_k = *rc::gen::inRange<std::int64_t>(1, 65)};
+  op.m = op.world_size * *rc::gen::inRange<std::int64_t>(1, 100);
+  op.n = *rc::gen::inRange<std::int64_t>(1, 1000);
+  op.k = *rc::gen::inRange<std::int64_t>(1, 1000);
+}
+
 inline planner::OpSpec any_op() {
   planner::OpSpec op;
   op.m = *rc::gen::oneOf(rc::gen::inRange<std::int64_t>(1, 65), rc::gen::inRange<std::int64_t>(65, 1'000'000));
@@ -75,6 +84,8 @@ inline planner::OpSpec any_op() {
     make_pooled(op);
   else if (*rc::gen::inRange(0, 4) == 0)
     make_experts(op);
+  else if (*rc::gen::inRange(0, 4) == 0)
+    make_grouped(op);
   return op;
 }
 
@@ -182,7 +193,7 @@ inline planner::CostCurve any_curve(planner::CurveAxis axis) {
 inline planner::CostModel any_model() {
   planner::CostModel model;
   model.op = any_op();
-  const bool has_local = !model.op.tables && *rc::gen::arbitrary<bool>();
+  const bool has_local = !model.op.tables && !model.op.experts && *rc::gen::arbitrary<bool>();
   if (has_local) {
     model.op.kind = planner::OpKind::AllGatherMatmul;
     model.op.experts_per_rank = 1;

@@ -68,7 +68,7 @@ std::vector<std::byte> everybodys_a(std::span<const executor::RankBuffers> buffe
 }
 
 executor::ProblemExtras with_gathered_a(const planner::OpSpec& op) {
-  return {.counts = {}, .wants_gathered_a = op.kind == planner::OpKind::AllGatherMatmul};
+  return {.counts = {}, .wants_gathered_a = planner::traits_of(op.kind).gathers_a};
 }
 
 namespace {
@@ -266,6 +266,62 @@ std::vector<std::vector<double>> naive_embedding_all_to_all(const planner::OpSpe
   return results;
 }
 
+// What a row chose: an expert, and what its product counts times. Experts are int64, weights f32.
+struct Chosen {
+  std::size_t expert;
+  double weight;
+};
+Chosen chosen_at(const executor::RankBuffers& rank, std::size_t place) {
+  std::int64_t expert = 0;
+  std::memcpy(&expert, rank.choices.experts.data() + place * 8, sizeof expert);
+  const bool is_weighted = !rank.choices.weights.empty();
+  return {static_cast<std::size_t>(expert),
+          is_weighted ? element(planner::DType::F32, rank.choices.weights, static_cast<std::int64_t>(place)) : 1.0};
+}
+
+// One row [k] times an expert's matrix, so many times, added to a row [n].
+void add_chosen(const planner::OpSpec& op, std::span<const double> row, std::span<const double> b, const Chosen& chosen,
+                std::span<double> result) {
+  const auto n = static_cast<std::size_t>(op.n), k = static_cast<std::size_t>(op.k);
+  std::vector<double> product(n);
+  add_product(row, b.subspan(chosen.expert * k * n, k * n), k, n, product);
+  for (std::size_t j = 0; j < n; ++j) result[j] += chosen.weight * product[j];
+}
+
+// A row of C for every choice of every token, with the expert's bias.
+std::vector<std::vector<double>> naive_gathered_choices(const planner::OpSpec& op,
+                                                        std::span<const executor::RankBuffers> buffers) {
+  const auto n = static_cast<std::size_t>(op.n), k = static_cast<std::size_t>(op.k);
+  const auto top_k = static_cast<std::size_t>(op.experts->top_k);
+  const auto gathered = elements(op.dtype, everybodys_a(buffers));
+  std::vector<std::vector<double>> results;
+  for (const auto& rank : buffers) {
+    const auto b = elements(op.dtype, rank.b), bias = elements(planner::product_type(op), rank.bias);
+    auto& c = results.emplace_back(static_cast<std::size_t>(op.m) * top_k * n);
+    for (std::size_t place = 0; place < c.size() / n; ++place) {
+      const Chosen chosen = chosen_at(rank, place);
+      const auto row = std::span(c).subspan(place * n, n);
+      add_chosen(op, std::span(gathered).subspan(place / top_k * k, k), b, chosen, row);
+      for (std::size_t j = 0; j < n && !bias.empty(); ++j) row[j] += bias[chosen.expert * n + j];
+    }
+  }
+  return results;
+}
+
+// The weighted products of every token, summed over its choices and the ranks [m, n].
+std::vector<double> naive_sum_of_choices(const planner::OpSpec& op, std::span<const executor::RankBuffers> buffers) {
+  const auto n = static_cast<std::size_t>(op.n), k = static_cast<std::size_t>(op.k);
+  const auto top_k = static_cast<std::size_t>(op.experts->top_k);
+  std::vector<double> sum(static_cast<std::size_t>(op.m) * n);
+  for (const auto& rank : buffers) {
+    const auto a = elements(op.dtype, rank.a), b = elements(op.dtype, rank.b);
+    for (std::size_t place = 0; place < a.size() / k; ++place)
+      add_chosen(op, std::span(a).subspan(place * k, k), b, chosen_at(rank, place),
+                 std::span(sum).subspan(place / top_k * n, n));
+  }
+  return sum;
+}
+
 // The definition of every kind without residual, and without the bias of kinds that sum or gather: C of each rank,
 // row-major, in double.
 //   matmul_all_reduce      the sum of all A_r B_r
@@ -274,8 +330,11 @@ std::vector<std::vector<double>> naive_embedding_all_to_all(const planner::OpSpe
 //   matmul_all_to_all      the r-th m / R rows of every A_q B_q, one below the other
 //   all_to_all_matmul      the r-th m / R rows of every A_q, one below the other, times the rank's own B
 //   embedding_all_to_all   the r-th m / R samples of every rank's pooled features, side by side
+//   all_gather_grouped_matmul      all ranks' rows of A, each times the matrices of the experts that it chose
+//   grouped_matmul_reduce_scatter  rank r's m / R rows of the sum of all weighted products of each row
 std::vector<std::vector<double>> naive_plain_results(const planner::OpSpec& op,
                                                      std::span<const executor::RankBuffers> buffers) {
+  if (op.kind == planner::OpKind::AllGatherGroupedMatmul) return naive_gathered_choices(op, buffers);
   if (op.kind == planner::OpKind::EmbeddingAllToAll) return naive_embedding_all_to_all(op, buffers);
   if (op.experts_per_rank > 1) return naive_experts(op, buffers);
   if (op.kind == planner::OpKind::AllGatherMatmul) {
@@ -299,8 +358,8 @@ std::vector<std::vector<double>> naive_plain_results(const planner::OpSpec& op,
       return naive_all_to_all(op, naive_products(op, a, buffers), buffers, op.n);
     return naive_products(op, naive_all_to_all(op, a, buffers, op.k), buffers);
   }
-  const auto sum = naive_matmul_all_reduce(op, buffers);
-  if (op.kind == planner::OpKind::MatmulAllReduce) return {buffers.size(), sum};
+  const auto sum = op.experts ? naive_sum_of_choices(op, buffers) : naive_matmul_all_reduce(op, buffers);
+  if (planner::traits_of(op.kind).collective == planner::Collective::AllReduce) return {buffers.size(), sum};
   std::vector<std::vector<double>> shards;
   const auto length = static_cast<std::ptrdiff_t>(op.m / op.world_size * op.n);
   for (std::ptrdiff_t rank = 0; rank < op.world_size; ++rank) {
@@ -316,8 +375,9 @@ std::vector<std::vector<double>> naive_results(const planner::OpSpec& op,
   auto results = naive_plain_results(op, buffers);
   for (std::size_t rank = 0; rank < results.size(); ++rank) {
     const std::span<double> c(results[rank]);
-    const bool has_bias_already =
-        op.kind == planner::OpKind::MatmulAllToAll || op.kind == planner::OpKind::AllToAllMatmul;
+    const bool has_bias_already = op.kind == planner::OpKind::MatmulAllToAll ||
+                                  op.kind == planner::OpKind::AllToAllMatmul ||
+                                  op.kind == planner::OpKind::AllGatherGroupedMatmul;
     if (!has_bias_already) add_bias(op, buffers[rank].bias, c);
     const auto residual = elements(planner::product_type(op), buffers[rank].residual);
     for (std::size_t i = 0; i < residual.size(); ++i) c[i] += residual[i];
@@ -326,7 +386,8 @@ std::vector<std::vector<double>> naive_results(const planner::OpSpec& op,
 }
 
 double allowed_error(const planner::OpSpec& op) {
-  const double terms = static_cast<double>(op.k) * op.world_size + (op.epilogue.adds() ? 2 : 0);
+  const double terms =
+      static_cast<double>(op.k * planner::products_per_row(op)) * op.world_size + (op.epilogue.adds() ? 2 : 0);
   switch (op.dtype) {
     case planner::DType::F32: return 0x1p-24 * terms * 4;
     case planner::DType::F16: return 0x1p-11 * terms;

@@ -105,7 +105,9 @@ enum {
   MC2_ALL_GATHER_MATMUL = 3,
   MC2_MATMUL_ALL_TO_ALL = 4,
   MC2_ALL_TO_ALL_MATMUL = 5,
-  MC2_EMBEDDING_ALL_TO_ALL = 6
+  MC2_EMBEDDING_ALL_TO_ALL = 6,
+  MC2_ALL_GATHER_GROUPED_MATMUL = 7,
+  MC2_GROUPED_MATMUL_REDUCE_SCATTER = 8
 };
 
 enum { MC2_F32 = 1, MC2_F16 = 2, MC2_BF16 = 3, MC2_I8 = 4, MC2_F8E4M3 = 5 };
@@ -128,6 +130,7 @@ typedef struct mc2_op_spec {
   int32_t pooling;                 /* of MC2_EMBEDDING_ALL_TO_ALL: 0 is MC2_POOLING_SUM */
   int32_t norm;                    /* MC2_NORM_RMS: of kinds that sum; 0 for none */
   int64_t experts_per_rank;        /* of the all-to-all kinds: B is as many matrices [k, n]; 0 for one */
+  int64_t expert_count, top_k;     /* of grouped matmuls: B is as many matrices, of which each row chooses top_k */
 } mc2_op_spec;
 
 /* Bytes of one rank's operands; 0 for those that the operator has not. Equal splits, where rows are split over the
@@ -137,7 +140,7 @@ typedef struct mc2_operand_sizes {
   uint32_t version;
   uint32_t reserved;
   int64_t a_bytes, b_bytes, c_bytes, bias_bytes, residual_bytes, a_scales_bytes, b_scales_bytes;
-  int64_t gathered_a_bytes; /* of MC2_ALL_GATHER_MATMUL, if wanted: A of all ranks, [m, k] */
+  int64_t gathered_a_bytes; /* of kinds that gather A, if wanted: A of all ranks, [m, k] */
   int64_t norm_weight_bytes, normed_bytes;
 } mc2_operand_sizes;
 
@@ -377,7 +380,7 @@ typedef struct mc2_buffers {
   const int64_t* send_counts; /* unequal splits of the all-to-all kinds; NULL: equal ones */
   const int64_t* receive_counts;
   size_t count_count; /* of each of the two: the experts of all ranks, or 0 */
-  /* of MC2_ALL_GATHER_MATMUL: where every run puts A of all ranks; NULL on a rank that does not want it */
+  /* of kinds that gather A: where every run puts A of all ranks; NULL on a rank that does not want it */
   void* gathered_a;
   size_t gathered_a_bytes;
   const void* norm_weight; /* one number per column */
@@ -389,6 +392,14 @@ typedef struct mc2_buffers {
    * its device, read by every run. A, C and the residual then have room for m rows. */
   const void* device_send_counts;
   size_t device_send_counts_bytes;
+  /* Of grouped matmuls: the experts that each of the m rows chose, [m, top_k], all rows' on every rank; and, of kinds
+   * that sum, what each product counts times, [m, top_k] of f32. May be refilled between runs. */
+  const void* choice_experts;
+  size_t choice_experts_bytes;
+  const void* choice_weights;
+  size_t choice_weights_bytes;
+  int32_t choice_index_type; /* 0: MC2_INDEX_I64 */
+  int32_t reserved;
 } mc2_buffers;
 
 typedef struct mc2_prepare_options {

@@ -12,6 +12,7 @@ import typing
 
 from ._core import (
     Bench,
+    ChosenExperts,
     Contender,
     CostModel,
     CutBelief,
@@ -105,7 +106,7 @@ def __getattr__(name: str) -> typing.Any:
 
 
 __all__ = [
-    "Bench", "Client", "Communicator", "Contender", "CostModel", "CutBelief", "CutRule", "EmbeddingTables", "Error", "Estimate",
+    "Bench", "ChosenExperts", "Client", "Communicator", "Contender", "CostModel", "CutBelief", "CutRule", "EmbeddingTables", "Error", "Estimate",
     "Fingerprint", "FitSummary", "FoundPlan", "LaneCost", "LearnedFactor", "MeasuredAccount", "MeasuredCut", "NativeError", "OpSpec", "Plan", "PlanAnswer", "PlanFinder",
     "PlanGap", "PlanRange", "PlanRanges",
     "Prepared", "Problem", "Profile", "Race", "RaceObservation", "RankTimes", "Recalibration", "Refinement", "RunRecord",

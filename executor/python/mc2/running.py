@@ -20,7 +20,7 @@ def run(
 
     communicator  default: the host backend on shared memory, opened for this call
     operands      as Communicator.prepare takes them: bias, residual, norm_weight, normed,
-                  norm_epsilon, a_scales, b_scales, bags, counts, c
+                  norm_epsilon, a_scales, b_scales, bags, choices, counts, c
     """
     world = communicator or Communicator(plan.op.ranks)
     operands.setdefault("accept_other_fingerprint", communicator is None)

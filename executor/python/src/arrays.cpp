@@ -98,14 +98,18 @@ std::span<std::byte> to_write(const py::handle& given, const Wanted& wanted) {
   return {static_cast<std::byte*>(array.mutable_data()), static_cast<std::size_t>(array.nbytes())};
 }
 
-/// Offsets or indices of bags.
-std::span<const std::byte> to_numbers(const py::handle& given, const std::string& field, executor::IndexType& type) {
+/// Offsets or indices of bags, whatever their number; a matrix of a shape.
+std::span<const std::byte> to_numbers(const py::handle& given, const std::string& field, executor::IndexType& type,
+                                      const std::optional<MatrixShape>& shape = std::nullopt) {
   if (!py::isinstance<py::array>(given)) refuse(field, "is no numpy array");
   const auto array = py::reinterpret_borrow<py::array>(given);
   const std::string name = py::str(array.dtype().attr("name"));
   if (name != "int32" && name != "int64") refuse(field, "has elements of " + name + "; needs int32 or int64");
-  if (array.ndim() != 1 || (array.flags() & py::array::c_style) == 0)
-    refuse(field, "must be one contiguous row of numbers");
+  const bool is_dense = (array.flags() & py::array::c_style) != 0;
+  if (!shape && (array.ndim() != 1 || !is_dense)) refuse(field, "must be one contiguous row of numbers");
+  if (shape && (array.ndim() != 2 || array.shape(0) != shape->rows || array.shape(1) != shape->columns || !is_dense))
+    refuse(field, "has shape " + shape_text(array) + (is_dense ? "" : " and is not contiguous") + "; needs (" +
+                      std::to_string(shape->rows) + ", " + std::to_string(shape->columns) + ")");
   type = name == "int32" ? executor::IndexType::I32 : executor::IndexType::I64;
   return {static_cast<const std::byte*>(array.data()), static_cast<std::size_t>(array.nbytes())};
 }
@@ -120,9 +124,26 @@ executor::EmbeddingBags to_bags(const py::handle& pair, const std::string& field
   return bags;
 }
 
+/// A pair of the chosen experts [m, top_k] and, where products are weighted, their weights; else those experts alone.
+executor::ExpertChoices to_choices(const planner::OpSpec& op, const py::handle& given, const std::string& field) {
+  const MatrixShape shape{op.m, op.experts->top_k};
+  const bool is_weighted = planner::traits_of(op.kind).sums();
+  executor::ExpertChoices choices;
+  py::object experts = py::reinterpret_borrow<py::object>(given);
+  if (is_weighted) {
+    if (!py::isinstance<py::tuple>(given) || py::len(given) != 2)
+      refuse(field, "must be a pair of the experts and their weights");
+    const auto parts = py::cast<std::pair<py::object, py::object>>(given);
+    experts = parts.first;
+    choices.weights = to_read(parts.second, {field + ".weights", shape, DType::F32});
+  }
+  choices.experts = to_numbers(experts, field + ".experts", choices.type, shape);
+  return choices;
+}
+
 /// The caller's arrays, one list entry per rank; None where the operator has no such operand.
 struct Arrays {
-  py::object a, b, c, bias, residual, a_scales, b_scales, bags, gathered_a, norm_weight, normed;
+  py::object a, b, c, bias, residual, a_scales, b_scales, bags, choices, gathered_a, norm_weight, normed;
   std::optional<float> norm_epsilon;
   std::optional<std::vector<std::vector<std::int64_t>>> counts; ///< what every rank sends
 };
@@ -199,9 +220,8 @@ class Binder {
         return refuse_given(list, name), std::span<const std::byte>{};
       return to_read(of_rank(list, name, rank, rank_count_), {field(name, rank), shape, dtype, parts});
     };
-    const std::int64_t experts = op_.experts_per_rank;
     buffers.a = read(arrays_.a, "a", shapes_.a, op_.dtype);
-    buffers.b = read(arrays_.b, "b", shapes_.b, op_.dtype, experts);
+    buffers.b = read(arrays_.b, "b", shapes_.b, op_.dtype, planner::matrix_count(op_));
     buffers.c = to_write(of_rank(arrays_.c, "c", rank, rank_count_), {field("c", rank), shapes_.c, product});
     buffers.bias = read(arrays_.bias, "bias", shapes_.bias, product);
     buffers.residual = read(arrays_.residual, "residual", shapes_.residual, product);
@@ -220,6 +240,10 @@ class Binder {
       buffers.bags = to_bags(of_rank(arrays_.bags, "bags", rank, rank_count_), field("bags", rank));
     else
       refuse_given(arrays_.bags, "bags");
+    if (op_.experts)
+      buffers.choices = to_choices(op_, of_rank(arrays_.choices, "choices", rank, rank_count_), field("choices", rank));
+    else
+      refuse_given(arrays_.choices, "choices");
     if (!planner::traits_of(op_.kind).gathers_a)
       refuse_given(arrays_.gathered_a, "gathered_a");
     else if (!arrays_.gathered_a.is_none())
@@ -276,6 +300,7 @@ py::dict kept(const Arrays& arrays) {
                                                                {"a_scales", arrays.a_scales},
                                                                {"b_scales", arrays.b_scales},
                                                                {"bags", arrays.bags},
+                                                               {"choices", arrays.choices},
                                                                {"gathered_a", arrays.gathered_a},
                                                                {"norm_weight", arrays.norm_weight}};
   for (const auto& [name, list] : others)
@@ -316,21 +341,24 @@ void bind_arrays(py::module_&, py::class_<World, std::shared_ptr<World>>& world)
       "prepare",
       [](const std::shared_ptr<World>& self, const planner::Plan& plan, py::object a, py::object b, py::object c,
          py::object bias, py::object residual, py::object a_scales, py::object b_scales, py::object bags,
-         py::object gathered_a, py::object norm_weight, py::object normed, std::optional<float> norm_epsilon,
-         std::optional<std::vector<std::vector<std::int64_t>>> counts, bool accept_other_fingerprint,
-         bool allow_independent) {
+         py::object choices, py::object gathered_a, py::object norm_weight, py::object normed,
+         std::optional<float> norm_epsilon, std::optional<std::vector<std::vector<std::int64_t>>> counts,
+         bool accept_other_fingerprint, bool allow_independent) {
         return prepare(self, plan,
-                       {a, b, c, bias, residual, a_scales, b_scales, bags, gathered_a, norm_weight, normed,
+                       {a, b, c, bias, residual, a_scales, b_scales, bags, choices, gathered_a, norm_weight, normed,
                         norm_epsilon, std::move(counts)},
                        {accept_other_fingerprint, {allow_independent}});
       },
       "plan"_a, "a"_a = py::none(), "b"_a = py::none(), "c"_a = py::none(), py::kw_only(), "bias"_a = py::none(),
       "residual"_a = py::none(), "a_scales"_a = py::none(), "b_scales"_a = py::none(), "bags"_a = py::none(),
-      "gathered_a"_a = py::none(), "norm_weight"_a = py::none(), "normed"_a = py::none(), "norm_epsilon"_a = py::none(),
-      "counts"_a = py::none(), "accept_other_fingerprint"_a = false, "allow_independent"_a = false,
+      "choices"_a = py::none(), "gathered_a"_a = py::none(), "norm_weight"_a = py::none(), "normed"_a = py::none(),
+      "norm_epsilon"_a = py::none(), "counts"_a = py::none(), "accept_other_fingerprint"_a = false,
+      "allow_independent"_a = false,
       "Binds a plan to numpy arrays, one of each per rank, without copying them. B is read now, A by every run. "
-      "gathered_a: where all_gather_matmul puts the rows of A of all ranks, [m, k]; None, also for one rank: not "
-      "wanted. normed: where the normalised rows of C go; None: new arrays. counts, of all-to-all kinds: rows that "
+      "gathered_a: where kinds that gather A put the rows of A of all ranks, [m, k]; None, also for one rank: not "
+      "wanted. choices, of grouped matmuls: the experts [m, top_k] of all rows, with the weights [m, top_k] where the "
+      "kind sums, as a pair. normed: where the normalised rows of C go; None: new arrays. counts, of all-to-all kinds: "
+      "rows that "
       "every rank sends each expert of each rank, a row for every rank; None: equally many.");
 }
 

@@ -9,6 +9,7 @@ namespace mc2::python {
 namespace {
 
 using namespace py::literals;
+using planner::ChosenExperts;
 using planner::EmbeddingTables;
 using planner::Fingerprint;
 using planner::OpSpec;
@@ -23,6 +24,7 @@ struct OpWords {
   std::string epilogue;
   std::optional<EmbeddingTables> tables;
   std::int64_t experts_per_rank;
+  std::optional<ChosenExperts> experts;
 };
 
 OpSpec make_op(const OpWords& words) {
@@ -33,6 +35,7 @@ OpSpec make_op(const OpWords& words) {
   op.world_size = words.ranks;
   op.tables = words.tables;
   op.experts_per_rank = words.experts_per_rank;
+  op.experts = words.experts;
   op.epilogue = unwrap(planner::parse_epilogue(words.epilogue));
   unwrap(op.validate());
   return op;
@@ -57,6 +60,18 @@ void bind_tables(py::module_& module) {
       .def_property_readonly("pooling", [](const EmbeddingTables& t) { return to_string(t.pooling); });
 }
 
+void bind_experts(py::module_& module) {
+  py::class_<ChosenExperts>(module, "ChosenExperts",
+                            "The experts of a grouped matmul, of which every rank holds its part and each row chooses "
+                            "top_k.")
+      .def(py::init([](std::int64_t count, std::int64_t top_k) {
+             return ChosenExperts{count, top_k};
+           }),
+           "count"_a, "top_k"_a)
+      .def_readonly("count", &ChosenExperts::count)
+      .def_readonly("top_k", &ChosenExperts::top_k);
+}
+
 /// What follows from the operator's kind.
 void add_traits(py::class_<OpSpec>& type) {
   type.def_property_readonly("product_dtype", [](const OpSpec& op) { return to_string(planner::product_type(op)); })
@@ -75,14 +90,16 @@ void add_traits(py::class_<OpSpec>& type) {
 
 void bind_op(py::module_& module) {
   bind_tables(module);
+  bind_experts(module);
   py::class_<OpSpec> type(module, "OpSpec", "One fused operator: A [m, k] x B [k, n] on every rank, and a collective.");
   type.def(py::init([](std::string kind, std::int64_t m, std::int64_t n, std::int64_t k, std::string dtype, int ranks,
-                       std::string epilogue, std::optional<EmbeddingTables> tables, std::int64_t experts_per_rank) {
-             return make_op(
-                 {std::move(kind), m, n, k, std::move(dtype), ranks, std::move(epilogue), tables, experts_per_rank});
+                       std::string epilogue, std::optional<EmbeddingTables> tables, std::int64_t experts_per_rank,
+                       std::optional<ChosenExperts> experts) {
+             return make_op({std::move(kind), m, n, k, std::move(dtype), ranks, std::move(epilogue), tables,
+                             experts_per_rank, experts});
            }),
            "kind"_a, py::kw_only(), "m"_a, "n"_a, "k"_a, "dtype"_a = "f32", "ranks"_a = 2, "epilogue"_a = "none",
-           "tables"_a = py::none(), "experts_per_rank"_a = 1)
+           "tables"_a = py::none(), "experts_per_rank"_a = 1, "experts"_a = py::none())
       .def_property_readonly("kind", [](const OpSpec& op) { return to_string(op.kind); })
       .def_readonly("m", &OpSpec::m)
       .def_readonly("n", &OpSpec::n)
@@ -92,6 +109,7 @@ void bind_op(py::module_& module) {
       .def_property_readonly("epilogue", [](const OpSpec& op) { return to_string(op.epilogue); })
       .def_readonly("tables", &OpSpec::tables)
       .def_readonly("experts_per_rank", &OpSpec::experts_per_rank)
+      .def_readonly("experts", &OpSpec::experts)
       .def("replace", &with_lengths, py::kw_only(), "m"_a = py::none(), "n"_a = py::none(), "k"_a = py::none())
       .def(
           "__eq__", [](const OpSpec& a, const OpSpec& b) { return a == b; }, py::is_operator())

@@ -9,10 +9,19 @@ namespace {
 
 std::int64_t row_bytes(planner::DType dtype, std::int64_t columns) { return columns * planner::size_bytes(dtype); }
 
-/// Bags are pooled without an A.
-std::int64_t a_row_bytes(const planner::OpSpec& op) { return op.tables ? 0 : row_bytes(op.dtype, op.k); }
+/// Rows that choose experts have a row of A for each of their choices, or one of the product.
+std::int64_t choices_in(const planner::OpSpec& op, bool is_a) {
+  return is_a != communicates_first(op) ? planner::products_per_row(op) : 1;
+}
 
-std::int64_t product_row_bytes(const planner::OpSpec& op) { return row_bytes(planner::product_type(op), op.n); }
+/// Bags are pooled without an A.
+std::int64_t a_row_bytes(const planner::OpSpec& op) {
+  return op.tables ? 0 : choices_in(op, true) * row_bytes(op.dtype, op.k);
+}
+
+std::int64_t product_row_bytes(const planner::OpSpec& op) {
+  return choices_in(op, false) * row_bytes(planner::product_type(op), op.n);
+}
 
 std::int64_t exchanged_row_bytes(const planner::OpSpec& op) {
   return communicates_first(op) ? a_row_bytes(op) : product_row_bytes(op);
@@ -131,11 +140,14 @@ std::int64_t piece_bytes(const planner::OpSpec& op, std::int64_t length) noexcep
 
 GemmWeights gemm_weights(const planner::OpSpec& op, const RankBuffers& own, int expert) {
   const bool adds_bias = !planner::sums_over_ranks(op.kind);
-  const auto of_expert = [&](std::span<const std::byte> all) { return part_of(all, expert, op.experts_per_rank); };
+  const auto of_expert = [&](std::span<const std::byte> all) {
+    return part_of(all, expert, planner::matrix_count(op));
+  };
   return {.b = of_expert(own.b),
           .b_scales = of_expert(own.b_scales),
           .bias = adds_bias ? of_expert(own.bias) : std::span<const std::byte>{},
-          .has_residual = communicates_first(op) && op.epilogue.has_residual};
+          .has_residual = communicates_first(op) && op.epilogue.has_residual,
+          .keeps_f32 = op.experts && !adds_bias};
 }
 
 RowPitch landing_pitch(const planner::OpSpec& op) noexcept {

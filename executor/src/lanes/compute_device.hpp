@@ -13,7 +13,8 @@
 namespace mc2::executor::lanes {
 
 /// Neighbouring rows of A times neighbouring columns of B make a dense product [shape.rows, shape.columns]. Where
-/// bags are pooled there is no A, and rows of the product are samples.
+/// bags are pooled there is no A, and rows of the product are samples. Rows that choose experts are tokens: A or the
+/// product has top_k rows for each.
 struct MatmulRun {
   const std::byte* a = nullptr;
   std::byte* product = nullptr;
@@ -57,7 +58,15 @@ class ComputeDevice {
 [[nodiscard]] std::unique_ptr<ComputeDevice> make_pooling_device(const planner::OpSpec& op, int rank,
                                                                  const RankBuffers& buffers);
 
-/// What an operator needs, of a rank that holds `buffers`: the one above, or one that multiplies with oneDNN. That
+/// Multiplies each row of A by the matrices of the experts that it chose, expert after expert: rows are gathered, up to
+/// 256 at once, multiplied with oneDNN, and scattered, or weighted and added up in f32. Choices are read by every run;
+/// one that is no longer legal fails it. Throws SystemError.
+[[nodiscard]] std::unique_ptr<ComputeDevice> make_grouped_device(const planner::OpSpec& op, int rank,
+                                                                 const RankBuffers& buffers);
+/// Bytes that it keeps beside the packed copies of B.
+[[nodiscard]] std::int64_t grouped_scratch_bytes(const planner::OpSpec& op) noexcept;
+
+/// What an operator needs, of a rank that holds `buffers`: one of those above, or one that multiplies with oneDNN. That
 /// reads B only here; `shapes` are those of all runs that will be asked for. Build it on the compute lane's thread.
 /// Throws SystemError.
 [[nodiscard]] std::unique_ptr<ComputeDevice> make_device(const planner::OpSpec& op, int rank,

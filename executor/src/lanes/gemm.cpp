@@ -106,23 +106,25 @@ struct Gemm::State {
     dnnl::memory b;
   };
 
-  State(const planner::OpSpec& spec, int rank_index, const GemmWeights& given)
+  State(const planner::OpSpec& spec, int rank_index, const GemmWeights& given, const State* sharing)
       : op(spec),
         rank(rank_index),
-        engine(dnnl::engine::kind::cpu, 0),
+        engine(sharing != nullptr ? sharing->engine : dnnl::engine(dnnl::engine::kind::cpu, 0)),
         stream(engine),
         weights(given),
         post_ops{!given.b_scales.empty(), !given.bias.empty(), given.has_residual},
-        scales(given.b_scales.size() / sizeof(float)) {}
+        product_type(given.keeps_f32 ? planner::DType::F32 : planner::product_type(spec)),
+        scales(given.b_scales.size() / sizeof(float)),
+        kernels(sharing != nullptr ? sharing->kernels : std::make_shared<std::vector<Kernel>>()) {}
 
   [[nodiscard]] Layout product_layout(std::int64_t rows, std::int64_t columns) const {
-    return row_major(rows, columns, element_type(planner::product_type(op)));
+    return row_major(rows, columns, element_type(product_type));
   }
 
   [[nodiscard]] dnnl::matmul::primitive_desc describe(const GemmShape& shape, const Layout& b) const {
     return describe_matmul(engine, row_major(shape.rows, op.k, element_type(op.dtype)), b,
                            product_layout(shape.rows, shape.columns),
-                           post_ops.describe(shape.rows, shape.columns, element_type(planner::product_type(op))));
+                           post_ops.describe(shape.rows, shape.columns, element_type(product_type)));
   }
 
   /// The layout that the library prefers, padded where that is B as it is and a row is longer than a cache line.
@@ -179,12 +181,12 @@ struct Gemm::State {
 
   std::size_t kernel_for(const GemmShape& shape, const dnnl::matmul::primitive_desc& description) {
     const Layout b_layout = description.weights_desc();
-    const auto same = std::ranges::find_if(kernels, [&](const Kernel& kernel) {
+    const auto same = std::ranges::find_if(*kernels, [&](const Kernel& kernel) {
       return kernel.rows == shape.rows && kernel.columns == shape.columns && kernel.b_layout == b_layout;
     });
-    const auto index = static_cast<std::size_t>(same - kernels.begin());
-    if (same != kernels.end()) return index;
-    Kernel& kernel = kernels.emplace_back();
+    const auto index = static_cast<std::size_t>(same - kernels->begin());
+    if (same != kernels->end()) return index;
+    Kernel& kernel = kernels->emplace_back();
     kernel.rows = shape.rows;
     kernel.columns = shape.columns;
     kernel.b_layout = b_layout;
@@ -192,13 +194,29 @@ struct Gemm::State {
     kernel.a = dnnl::memory(description.src_desc(), engine, nullptr);
     kernel.product = dnnl::memory(description.dst_desc(), engine, nullptr);
     kernel.scratchpad = dnnl::memory(description.scratchpad_desc(), engine);
-    kernel.scales = dnnl::memory(row_major(1, shape.columns, dnnl::memory::data_type::f32), engine, scales.data());
+    kernel.scales = dnnl::memory(row_major(1, shape.columns, dnnl::memory::data_type::f32), engine, nullptr);
     kernel.bias = dnnl::memory(product_layout(1, shape.columns), engine, nullptr);
     kernel.residual = dnnl::memory(product_layout(shape.rows, shape.columns), engine, nullptr);
     return index;
   }
 
+  /// A kernel of so many rows and columns that is there already, and reads B as these columns are packed, if they are.
+  [[nodiscard]] std::size_t known_kernel(const GemmShape& shape) const {
+    const auto same = std::ranges::find_if(packed, [&](const PackedColumns& columns) {
+      return columns.first == shape.first_column && columns.count == shape.columns;
+    });
+    const auto fits = [&](const Kernel& kernel) {
+      return kernel.rows == shape.rows && kernel.columns == shape.columns &&
+             (same == packed.end() || same->b.get_desc() == kernel.b_layout);
+    };
+    return static_cast<std::size_t>(std::ranges::find_if(*kernels, fits) - kernels->begin());
+  }
+
   void add_call(const GemmShape& shape) {
+    if (const std::size_t known = known_kernel(shape); known < kernels->size()) { // describing it again takes longer
+      calls.push_back({shape, known, packed_as(shape, (*kernels)[known].b_layout)});
+      return;
+    }
     const auto description = choose(shape);
     const dnnl::memory b = packed_as(shape, description.weights_desc());
     calls.push_back({shape, kernel_for(shape, description), b});
@@ -215,7 +233,7 @@ struct Gemm::State {
   }
 
   void execute(const Call& call, const GemmOperands& operands) {
-    Kernel& kernel = kernels[call.kernel];
+    Kernel& kernel = (*kernels)[call.kernel];
     std::array<dnnl_exec_arg_t, 7> arguments{{{DNNL_ARG_SRC, kernel.a.get()},
                                               {DNNL_ARG_WEIGHTS, call.b.get()},
                                               {DNNL_ARG_DST, kernel.product.get()},
@@ -232,10 +250,11 @@ struct Gemm::State {
     bind(kernel.product, operands.product);
     if (post_ops.has_scales) {
       combine_scales(call.shape, operands.a_scale);
+      bind(kernel.scales, reinterpret_cast<const std::byte*>(scales.data()));
       add_post_op(kernel.scales);
     }
     if (post_ops.has_bias) {
-      bind(kernel.bias, weights.bias.data() + call.shape.first_column * planner::size_bytes(planner::product_type(op)));
+      bind(kernel.bias, weights.bias.data() + call.shape.first_column * planner::size_bytes(product_type));
       add_post_op(kernel.bias);
     }
     if (post_ops.has_residual) {
@@ -255,18 +274,20 @@ struct Gemm::State {
   dnnl::stream stream;
   GemmWeights weights; ///< B is read while building only
   PostOps post_ops;
+  planner::DType product_type;
   std::vector<float> scales;         ///< of the call that runs: i8 only
   std::vector<PackedColumns> packed; ///< of equal columns, the first is in the layout that the longest shape prefers
-  std::vector<Kernel> kernels;
+  std::shared_ptr<std::vector<Kernel>> kernels;
   std::vector<Call> calls; ///< sorted by shape
 };
 
-Gemm::Gemm(const planner::OpSpec& op, int rank, const GemmWeights& weights, std::span<const GemmShape> shapes) {
+Gemm::Gemm(const planner::OpSpec& op, int rank, const GemmWeights& weights, std::span<const GemmShape> shapes,
+           const Gemm* sharing) {
   std::vector<GemmShape> wanted(shapes.begin(), shapes.end());
   std::ranges::sort(wanted, std::ranges::greater{}); // the longest first
   wanted.erase(std::unique(wanted.begin(), wanted.end()), wanted.end());
   checked("dnnl::matmul", rank, [&] {
-    state_ = std::make_unique<State>(op, rank, weights);
+    state_ = std::make_unique<State>(op, rank, weights, sharing != nullptr ? sharing->state_.get() : nullptr);
     for (const GemmShape& shape : wanted) state_->add_call(shape);
     std::ranges::sort(state_->calls, {}, &State::Call::shape);
   });

@@ -26,6 +26,7 @@ struct GemmWeights {
   std::span<const std::byte> bias =
       {};                    ///< [n] in the product's type, added to every row; empty: none. Read by every call
   bool has_residual = false; ///< every call adds a residual
+  bool keeps_f32 = false;    ///< the product is f32, whatever the operator's type
 };
 
 /// What one call reads and writes.
@@ -44,7 +45,11 @@ class Gemm {
   /// Builds one kernel per distinct number of rows and columns in `shapes` and packs each range of columns of B into
   /// the layout that its longest shape prefers. A shape whose kernel cannot use that layout gets its own copy. Throws
   /// SystemError naming the rank.
-  Gemm(const planner::OpSpec& op, int rank, const GemmWeights& weights, std::span<const GemmShape> shapes);
+  /// @param sharing  another of the same operator and kinds of weights, whose kernels this one uses where shapes are
+  /// the
+  ///                 same: what several experts' matrices need once. Both are used on one thread. Null: builds its own
+  Gemm(const planner::OpSpec& op, int rank, const GemmWeights& weights, std::span<const GemmShape> shapes,
+       const Gemm* sharing = nullptr);
   ~Gemm();
   Gemm(const Gemm&) = delete;
   Gemm& operator=(const Gemm&) = delete;

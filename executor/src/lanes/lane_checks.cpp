@@ -5,8 +5,9 @@
 #include <string>
 #include <string_view>
 
-#include "bags.hpp"
+#include "index_numbers.hpp"
 #include "lanes/block_layout.hpp"
+#include "lanes/compute_device.hpp"
 #include "lanes/gemm.hpp"
 #include "lanes/machine.hpp"
 #include "mc2/planner/text.hpp"
@@ -59,21 +60,25 @@ std::int64_t operator_bytes(const planner::OpSpec& op) noexcept {
     results += shape.element_count();
   const std::int64_t bag_bytes =
       op.tables ? op.tables->table_count * op.m * (op.k + 1) * size_bytes(IndexType::I64) : 0;
+  const std::int64_t choice_bytes =
+      op.experts ? op.m * op.experts->top_k * (size_bytes(IndexType::I64) + planner::size_bytes(planner::DType::F32))
+                 : 0;
   return op.world_size *
          (inputs * planner::size_bytes(op.dtype) + results * planner::size_bytes(planner::product_type(op)) +
-          bag_bytes + intermediate_bytes(op));
+          bag_bytes + choice_bytes + intermediate_bytes(op));
 }
 
-std::int64_t packed_b_bytes(const StageList& list) noexcept {
-  constexpr std::int64_t kPackedMultiple = 64;
+std::int64_t device_bytes(const StageList& list) noexcept {
+  constexpr std::int64_t kPackedMultiple = 64, kMatrixBytes = 4096; // and what the library keeps for each matrix
   if (list.op.tables) return 0;
-  std::int64_t columns = list.op.n;
+  std::int64_t columns = planner::ceil_div(list.op.n, kPackedMultiple) * kPackedMultiple;
   if (planner::cut_axis(list.op) == planner::CutAxis::Columns) {
     columns = 0;
     for (const Stage& stage : list.stages)
       columns += planner::ceil_div(stage.row_count, kPackedMultiple) * kPackedMultiple;
   }
-  return list.op.experts_per_rank * columns * list.op.k * planner::size_bytes(list.op.dtype);
+  return planner::matrix_count(list.op) * (columns * list.op.k * planner::size_bytes(list.op.dtype) + kMatrixBytes) +
+         grouped_scratch_bytes(list.op);
 }
 
 Result<void> check_memory(std::int64_t needed_bytes) {

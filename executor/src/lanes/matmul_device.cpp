@@ -9,8 +9,8 @@ class MatmulDevice final : public ComputeDevice {
  public:
   MatmulDevice(const planner::OpSpec& op, int rank, const RankBuffers& buffers, const ExpertShapes& shapes) {
     for (std::size_t expert = 0; expert < shapes.size(); ++expert)
-      gemms_.push_back(
-          std::make_unique<Gemm>(op, rank, gemm_weights(op, buffers, static_cast<int>(expert)), shapes[expert]));
+      gemms_.push_back(std::make_unique<Gemm>(op, rank, gemm_weights(op, buffers, static_cast<int>(expert)),
+                                              shapes[expert], gemms_.empty() ? nullptr : gemms_.front().get()));
   }
 
   ComputeTimes multiply(const MatmulWork& work, Clock::time_point /*ready*/, const RunControl& control) override {
@@ -41,6 +41,7 @@ ExpertShapes shapes_of(std::int64_t expert_count, const MatmulWork& local, std::
 std::unique_ptr<ComputeDevice> make_device(const planner::OpSpec& op, int rank, const RankBuffers& buffers,
                                            const ExpertShapes& shapes) {
   if (op.tables) return make_pooling_device(op, rank, buffers);
+  if (op.experts) return make_grouped_device(op, rank, buffers);
   return std::make_unique<MatmulDevice>(op, rank, buffers, shapes);
 }
 

@@ -221,8 +221,8 @@ Command add_tune(CLI::App& app, ServerOptions& server) {
   add_all(*sub, command->variant, server);
   sub->add_option(
       "--shapes", command->shapes_file,
-      "tune every shape of this CSV file: columns m, n, k; op, dtype, ranks, tables, table_rows, pooling, epilogue and "
-      "experts_per_rank where they are not those of the options");
+      "tune every shape of this CSV file: columns m, n, k; op, dtype, ranks, tables, table_rows, pooling, epilogue, "
+      "experts_per_rank, experts and top_k where they are not those of the options");
   sub->add_flag("--fresh", command->is_fresh, "measure again what was tuned before; it stays until then");
   sub->add_flag(
       "--transfer", command->may_transfer,

@@ -11,11 +11,26 @@ namespace {
 
 constexpr std::size_t kMaxShapeCount = 10'000;
 
-enum Column : std::size_t { kM, kN, kK, kOp, kDtype, kRanks, kTables, kTableRows, kPooling, kEpilogue, kExperts };
-constexpr std::array kColumns{CsvColumn{"m", true},  CsvColumn{"n", true},         CsvColumn{"k", true},
-                              CsvColumn{"op"},       CsvColumn{"dtype"},           CsvColumn{"ranks"},
-                              CsvColumn{"tables"},   CsvColumn{"table_rows"},      CsvColumn{"pooling"},
-                              CsvColumn{"epilogue"}, CsvColumn{"experts_per_rank"}};
+enum Column : std::size_t {
+  kM,
+  kN,
+  kK,
+  kOp,
+  kDtype,
+  kRanks,
+  kTables,
+  kTableRows,
+  kPooling,
+  kEpilogue,
+  kExpertsPerRank,
+  kExperts,
+  kTopK
+};
+constexpr std::array kColumns{
+    CsvColumn{"m", true}, CsvColumn{"n", true},  CsvColumn{"k", true},          CsvColumn{"op"},
+    CsvColumn{"dtype"},   CsvColumn{"ranks"},    CsvColumn{"tables"},           CsvColumn{"table_rows"},
+    CsvColumn{"pooling"}, CsvColumn{"epilogue"}, CsvColumn{"experts_per_rank"}, CsvColumn{"experts"},
+    CsvColumn{"top_k"}};
 
 /// Other kinds leave the cells of tables and experts empty.
 bool is_given(const CsvRow& row, std::size_t column) { return row.has(column) && !row.text(column).empty(); }
@@ -27,7 +42,9 @@ Result<planner::OpSpec> read_shape(const CsvRow& row, const OpOptions& defaults)
                                                                         {kK, &op.k},
                                                                         {kTables, &op.tables},
                                                                         {kTableRows, &op.table_rows},
-                                                                        {kExperts, &op.experts_per_rank}};
+                                                                        {kExpertsPerRank, &op.experts_per_rank},
+                                                                        {kExperts, &op.experts},
+                                                                        {kTopK, &op.top_k}};
   for (const auto& [column, target] : sizes) {
     if (!kColumns[column].is_required && !is_given(row, column)) continue;
     MC2_ASSIGN(*target, row.whole_number(column, kColumns[column].name, 1, planner::kMaxSize));

@@ -43,6 +43,7 @@ Distance distance_to(const store::Listed& kept, const planner::OpSpec& op, const
   distance.add(other.m != op.m, "--m", 1 + std::min(std::abs(std::log2(m_ratio)), 20.0) / 40);
   distance.add(other.epilogue != op.epilogue, "the epilogue", 2);
   distance.add(other.tables != op.tables, "the tables", 2);
+  distance.add(other.experts != op.experts, "the experts", 2);
   distance.add(other.experts_per_rank != op.experts_per_rank, "--experts-per-rank", 2);
   distance.add(kept.key.fingerprint_digest != machine, kTheMachine, 32);
   return distance;
@@ -106,6 +107,10 @@ std::string tune_command(const planner::OpSpec& op, const planner::Fingerprint& 
   if (op.epilogue.has_bias) text += " --bias";
   if (op.epilogue.has_residual) text += " --residual";
   if (op.epilogue.norm != planner::Norm::None) add("norm", std::string(to_string(op.epilogue.norm)));
+  if (op.experts) {
+    add("experts", std::to_string(op.experts->count));
+    add("top-k", std::to_string(op.experts->top_k));
+  }
   if (op.tables) {
     add("tables", std::to_string(op.tables->table_count));
     add("table-rows", std::to_string(op.tables->row_count));

@@ -213,15 +213,16 @@ namespace {
 std::optional<double> distance(const json& item, const planner::OpSpec& op) {
   const bool cuts_rows = planner::cut_axis(op) == planner::CutAxis::Rows;
   planner::OpSpec listed = op;
-  const auto size = [&](const char* key, std::int64_t absent) {
-    return item.is_object() && item.contains("op") && item["op"].is_object() && item["op"].contains(key) &&
-                   item["op"][key].is_number_integer()
-               ? item["op"][key].get<std::int64_t>()
-               : absent;
+  const json asked = item.is_object() && item.contains("op") && item["op"].is_object() ? item["op"] : json::object();
+  const auto size = [](const json& of, const char* key, std::int64_t absent) {
+    return of.contains(key) && of[key].is_number_integer() ? of[key].get<std::int64_t>() : absent;
   };
-  listed.m = size("m", 0);
-  listed.n = size("n", 0);
-  listed.experts_per_rank = size("experts_per_rank", 1);
+  listed.m = size(asked, "m", 0);
+  listed.n = size(asked, "n", 0);
+  listed.experts_per_rank = size(asked, "experts_per_rank", 1);
+  listed.experts.reset();
+  if (asked.contains("experts") && asked["experts"].is_object())
+    listed.experts = {.count = size(asked["experts"], "count", 0), .top_k = size(asked["experts"], "top_k", 0)};
   if (!listed.validate() || !planner::has_same_block_costs(listed, op)) return std::nullopt;
   return cuts_rows ? planner::length_distance(listed.m, op.m) : planner::length_distance(listed.n, op.n);
 }

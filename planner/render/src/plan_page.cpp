@@ -183,7 +183,7 @@ std::string plan_page(const planner::Plan& plan, int width, bool color) {
 
 std::string model_page(const planner::CostModel& model, int width) {
   std::string page = model.op.text() + "\n" + model.fingerprint.label() + "\n\n";
-  const bool is_matmul = planner::traits_of(model.op.kind).work == planner::Work::Matmul;
+  const bool is_matmul = planner::traits_of(model.op.kind).work != planner::Work::Pooling;
   for (const auto& variant : model.variants) {
     page += "  variant " + variant.variant.text() + "\n";
     page += curve_fields(is_matmul ? "CostMM" : "CostPool", variant.compute, width) +

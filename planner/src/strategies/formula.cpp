@@ -94,8 +94,8 @@ Result<Cut> divide(const Problem& problem, Bound bound, std::int64_t short_rows,
 
 Result<Plan> plan_by_formula(const Problem& problem) {
   if (problem.traits.work != Work::Matmul)
-    return infeasible("is a recipe for matmuls, and " + std::string(problem.traits.name) +
-                      " has none; use strategy search");
+    return infeasible("is a recipe for plain matmuls, and " + std::string(problem.traits.name) + " does " +
+                      std::string(to_string(problem.traits.work)) + "; use strategy search");
   if (cut_axis(problem.op) != CutAxis::Rows)
     return infeasible("it cuts m only, and m = " + std::to_string(problem.op.m) +
                       " is cut along n; use strategy search");

@@ -23,11 +23,16 @@ inline constexpr auto kFields<planner::EmbeddingTables> =
                field("row_count", &planner::EmbeddingTables::row_count, kSize),
                field("pooling", &planner::EmbeddingTables::pooling, &planner::parse_pooling));
 
+template <>
+inline constexpr auto kFields<planner::ChosenExperts> =
+    std::tuple(field("count", &planner::ChosenExperts::count, kSize),
+               field("top_k", &planner::ChosenExperts::top_k, WholeNumber{1, planner::kMaxTopK}));
+
 /// What an operator has beside kind, sizes, type and ranks: none of it for most.
 inline constexpr auto kOpOptionFields =
     std::tuple(field_if_set("epilogue", &planner::OpSpec::epilogue, &planner::parse_epilogue),
                field_if_set("experts_per_rank", &planner::OpSpec::experts_per_rank, kSize),
-               field("tables", &planner::OpSpec::tables));
+               field("experts", &planner::OpSpec::experts), field("tables", &planner::OpSpec::tables));
 
 [[nodiscard]] Result<void> check_operator(const planner::OpSpec& op);
 

@@ -78,10 +78,11 @@ Result<ImportQuestion> ImportTerms::question() const {
   MC2_TRY(check_sizes(*this));
   ImportQuestion question{.world_size = to_world_size(ranks), .m = m, .n = n, .k = k, .device = device};
   MC2_TRY(read_name("op", op, planner::parse_op_kind, question.kind));
-  if (question.kind && planner::traits_of(*question.kind).work == planner::Work::Pooling)
-    return Error{
-        ErrorCode::InvalidSpec, "op",
-        op + " is not imported: the logs hold no look-ups in its tables; measure it with mc2 profile or mc2 tune"};
+  if (question.kind && planner::traits_of(*question.kind).work != planner::Work::Matmul)
+    return Error{ErrorCode::InvalidSpec, "op",
+                 op + " is not imported: the logs hold none of its " +
+                     std::string(to_string(planner::traits_of(*question.kind).work)) +
+                     "; measure it with mc2 profile or mc2 tune"};
   MC2_TRY(read_name("dtype", dtype, planner::parse_dtype, question.dtype));
   return question;
 }

@@ -42,6 +42,7 @@ export const size = (value: number, axis: string): string => (axis === "bytes" ?
 export const opText = (op: Op): string =>
   `${op.kind} m=${op.m} n=${op.n} k=${op.k} ${op.dtype} ×${op.world_size}` +
   (op.experts_per_rank ? ` experts=${op.experts_per_rank}/rank` : "") +
+  (op.experts ? ` experts=${op.experts.count} top_k=${op.experts.top_k}` : "") +
   (op.epilogue ? ` +${op.epilogue}` : "");
 
 export const blocksOf = (cut: Cut): number[] => cut.block_rows ?? cut.block_columns ?? [];

@@ -1,5 +1,5 @@
 // What vite.config.ts reads from schemas/common.schema.json.
-declare const operatorNames: {kinds: string[]; poolingKind: string; kindsWithExperts: string[]; dtypes: string[]};
+declare const operatorNames: {kinds: string[]; poolingKind: string; kindsWithExperts: string[]; groupedKinds: string[]; dtypes: string[]};
 
 export const {kinds, dtypes} = operatorNames;
 
@@ -8,3 +8,6 @@ export const pools = (kind: string) => kind === operatorNames.poolingKind;
 
 /** Whether a rank may hold several experts. */
 export const hasExperts = (kind: string) => operatorNames.kindsWithExperts.includes(kind);
+
+/** Whether rows choose experts. */
+export const choosesExperts = (kind: string) => operatorNames.groupedKinds.includes(kind);

@@ -208,7 +208,7 @@ export interface Interval {
   low: number;
 }
 
-export type Kind = "matmul_all_reduce" | "matmul_reduce_scatter" | "all_gather_matmul" | "matmul_all_to_all" | "all_to_all_matmul" | "embedding_all_to_all";
+export type Kind = "matmul_all_reduce" | "matmul_reduce_scatter" | "all_gather_matmul" | "matmul_all_to_all" | "all_to_all_matmul" | "embedding_all_to_all" | "all_gather_grouped_matmul" | "grouped_matmul_reduce_scatter";
 
 export type Lane = "compute" | "communication";
 
@@ -394,10 +394,14 @@ export interface Op {
   dtype: "f32" | "f16" | "bf16" | "i8" | "f8e4m3";
   epilogue?: "bias" | "residual" | "bias+residual" | "rms_norm" | "bias+rms_norm" | "residual+rms_norm" |
     "bias+residual+rms_norm";
+  experts?: {
+    count: number;
+    top_k: number;
+  };
   experts_per_rank?: number;
   k: number;
   kind: "matmul_all_reduce" | "matmul_reduce_scatter" | "all_gather_matmul" | "matmul_all_to_all" | "all_to_all_matmul"
-    | "embedding_all_to_all";
+    | "embedding_all_to_all" | "all_gather_grouped_matmul" | "grouped_matmul_reduce_scatter";
   m: number;
   n: number;
   tables?: {

@@ -198,6 +198,40 @@ class NumpyTest(Refusals):
         self.refused("invalid_spec", "b[0]", self.prepare, op, [6], a, [x[0] for x in b], counts=counts)
         self.refused("invalid_spec", "a[0]", self.prepare, op, [6], [x[None] for x in a], b, counts=counts)
 
+    def test_rows_are_multiplied_by_the_experts_that_they_chose(self):
+        m, top_k, experts, k, n = 24, 3, 5, 6, 8
+        rng = np.random.default_rng(4)
+        chosen = np.stack([rng.permutation(experts)[:top_k] for _ in range(m)])
+        weights = rng.random((m, top_k), np.float32)
+        tokens = [rng.standard_normal((m // RANKS, k), np.float32) for _ in range(RANKS)]
+        up, down = ([rng.standard_normal((experts, *shape), np.float32) for _ in range(RANKS)] for shape in ((k, n), (n, k)))
+        first = mc2.OpSpec("all_gather_grouped_matmul", m=m, n=n, k=k, ranks=RANKS, experts=mc2.ChosenExperts(experts, top_k))
+        self.assertEqual((first.experts.count, first.experts.top_k), (experts, top_k))
+        prepared = self.prepare(first, [5, 7], tokens, up, choices=[chosen] * RANKS)
+        prepared.run()
+        rows = np.concatenate(tokens)
+        for rank in range(RANKS):
+            expected = np.einsum("mk,mjkn->mjn", rows, up[rank][chosen]).reshape(m * top_k, n)
+            np.testing.assert_allclose(prepared.c[rank], expected, atol=1e-4)
+        second = mc2.OpSpec("grouped_matmul_reduce_scatter", m=m, n=k, k=n, ranks=RANKS, experts=mc2.ChosenExperts(experts, top_k))
+        hidden = list(prepared.c)
+        prepared = self.prepare(second, [5, 7], hidden, down, choices=[(chosen.astype(np.int32), weights)] * RANKS)
+        prepared.run()
+        expected = sum(
+            np.einsum("mj,mjn,mjnk->mk", weights, hidden[rank].reshape(m, top_k, n), down[rank][chosen]) for rank in range(RANKS)
+        )
+        np.testing.assert_allclose(np.concatenate(prepared.c), expected, atol=1e-3)
+        for field, given in [
+            ("choices", None),
+            ("choices[1]", [(chosen, weights), chosen]),
+            ("choices[0].experts", [(chosen[:-1], weights)] * RANKS),
+            ("choices[0].experts", [(chosen.astype(np.float32), weights)] * RANKS),
+            ("choices[0].weights", [(chosen, weights.astype(np.float64))] * RANKS),
+            ("choices", [(chosen + 1, weights)] * RANKS),
+            ("choices", [(chosen, weights), (chosen, weights * 2)]),
+        ]:
+            self.refused("invalid_spec", field, self.prepare, second, [12], hidden, down, choices=given)
+
     def test_a_is_gathered_for_the_ranks_that_want_it(self):
         op = mc2.OpSpec("all_gather_matmul", m=140, n=36, k=24, ranks=RANKS)
         a, b = operands(op)
@@ -239,6 +273,7 @@ class NumpyTest(Refusals):
             ("c[1]", {"c": read_only}),
             ("bias", {"bias": [np.ones(36, np.float32)] * 2}),
             ("bags", {"bags": [None, None]}),
+            ("choices", {"choices": [None, None]}),
         ]:
             with self.subTest(change=list(change), field=field):
                 self.refused("invalid_spec", field, self.prepare, op, [140], **{"a": a, "b": b, **change})

@@ -30,11 +30,10 @@ std::span<const std::int64_t> counts_at(const std::int64_t* address, std::size_t
   return {address, count};
 }
 
-executor::IndexType read_index_type(std::int32_t type) {
+executor::IndexType read_index_type(std::int32_t type, const char* field) {
   if (type == MC2_INDEX_I32) return executor::IndexType::I32;
   if (type == MC2_INDEX_I64 || type == 0) return executor::IndexType::I64;
-  fail(MC2_ERROR_UNKNOWN_NAME, "buffers.bag_index_type",
-       "is " + std::to_string(type) + "; legal: MC2_INDEX_I32, MC2_INDEX_I64");
+  fail(MC2_ERROR_UNKNOWN_NAME, field, "is " + std::to_string(type) + "; legal: MC2_INDEX_I32, MC2_INDEX_I64");
 }
 
 executor::RankBuffers rank_buffers(const mc2_buffers& from) {
@@ -44,7 +43,11 @@ executor::RankBuffers rank_buffers(const mc2_buffers& from) {
   to.c = bytes_at<std::byte>(from.c, from.c_bytes, "buffers.c");
   to.bags = {input_at(from.bag_offsets, from.bag_offsets_bytes, "buffers.bag_offsets"),
              input_at(from.bag_indices, from.bag_indices_bytes, "buffers.bag_indices"),
-             read_index_type(from.bag_index_type)};
+             read_index_type(from.bag_index_type, "buffers.bag_index_type")};
+  if (from.reserved != 0) fail(MC2_ERROR_STRUCT, "buffers.reserved", "is not 0; initialise the struct with MC2_INIT");
+  to.choices = {input_at(from.choice_experts, from.choice_experts_bytes, "buffers.choice_experts"),
+                input_at(from.choice_weights, from.choice_weights_bytes, "buffers.choice_weights"),
+                read_index_type(from.choice_index_type, "buffers.choice_index_type")};
   to.send_counts = counts_at(from.send_counts, from.count_count, "buffers.send_counts");
   to.receive_counts = counts_at(from.receive_counts, from.count_count, "buffers.receive_counts");
   to.device_send_counts =
@@ -81,6 +84,9 @@ void check_left_out(const mc2_buffers& from, const planner::OpSpec& op) {
     fail(MC2_ERROR_INVALID_SPEC, "buffers.norm_epsilon", "is given, but " + op.text() + " has none; needs 0");
   check(from.bag_offsets, from.bag_offsets_bytes, op.tables.has_value(), "buffers.bag_offsets");
   check(from.bag_indices, from.bag_indices_bytes, op.tables.has_value(), "buffers.bag_indices");
+  check(from.choice_experts, from.choice_experts_bytes, op.experts.has_value(), "buffers.choice_experts");
+  const bool is_weighted = op.experts && planner::traits_of(op.kind).sums();
+  check(from.choice_weights, from.choice_weights_bytes, is_weighted, "buffers.choice_weights");
   check(from.gathered_a, from.gathered_a_bytes, sizes.gathered_a_bytes > 0, "buffers.gathered_a");
   if (from.gathered_a != nullptr && from.gathered_a_bytes == 0)
     fail(MC2_ERROR_INVALID_SPEC, "buffers.gathered_a",

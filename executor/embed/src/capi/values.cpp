@@ -47,6 +47,11 @@ std::optional<planner::EmbeddingTables> read_tables(const mc2_op_spec& op) {
   return planner::EmbeddingTables{op.table_count, op.table_rows, pooling};
 }
 
+std::optional<planner::ChosenExperts> read_experts(const mc2_op_spec& op) {
+  if (op.expert_count == 0 && op.top_k == 0) return std::nullopt;
+  return planner::ChosenExperts{op.expert_count, op.top_k};
+}
+
 planner::Norm read_norm(std::int32_t norm) {
   return norm == MC2_NORM_NONE ? planner::Norm::None : read_enum(norm, planner::Norm::Rms, "op.norm");
 }
@@ -72,6 +77,7 @@ planner::OpSpec read_op(const mc2_op_spec* address) {
   spec.dtype = read_enum(op.dtype, planner::DType::F8E4m3, "op.dtype");
   spec.world_size = op.world_size;
   spec.tables = read_tables(op);
+  spec.experts = read_experts(op);
   spec.experts_per_rank = op.experts_per_rank == 0 ? 1 : op.experts_per_rank;
   spec.epilogue = {op.has_bias != 0, op.has_residual != 0, read_norm(op.norm)};
   take(spec.validate());
@@ -90,6 +96,10 @@ mc2_op_spec write_op(const planner::OpSpec& spec) {
   op.has_residual = spec.epilogue.has_residual ? 1 : 0;
   op.norm = static_cast<std::int32_t>(spec.epilogue.norm);
   op.experts_per_rank = spec.experts_per_rank;
+  if (spec.experts) {
+    op.expert_count = spec.experts->count;
+    op.top_k = spec.experts->top_k;
+  }
   if (spec.tables) {
     op.table_count = spec.tables->table_count;
     op.table_rows = spec.tables->row_count;

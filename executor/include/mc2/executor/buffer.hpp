@@ -19,13 +19,15 @@ struct MatrixShape {
 
 /// What one rank brings and gets.
 struct OperandShapes {
-  MatrixShape a; ///< [m, k]; all_gather_matmul: the rank's shard [m / ranks, k]. all_to_all_matmul: rows
-                 ///< [q m/ranks, (q+1) m/ranks) are for rank q. embedding_all_to_all: none, but EmbeddingBags
+  MatrixShape a; ///< [m, k]; where A is gathered: the rank's shard [m / ranks, k]. all_to_all_matmul: rows
+                 ///< [q m/ranks, (q+1) m/ranks) are for rank q. embedding_all_to_all: none, but EmbeddingBags.
+                 ///< grouped_matmul_reduce_scatter: [m top_k, k], the choices of a token one below the other
   MatrixShape b; ///< [k, n], another one on every rank; of several experts one below the other. embedding_all_to_all:
                  ///< its tables, one below the other
   MatrixShape c; ///< [m, n]; matmul_reduce_scatter: the rank's shard [m / ranks, n]. matmul_all_to_all: what ranks
                  ///< 0, 1, ... sent, one below the other, m / ranks rows each. embedding_all_to_all: [m / ranks,
-                 ///< ranks n], a sample's features of rank 0's tables first, then those of rank 1's
+                 ///< ranks n], a sample's features of rank 0's tables first, then those of rank 1's.
+                 ///< all_gather_grouped_matmul: [m top_k, n], the choices of a token one below the other
   // Empty where the operator has none:
   MatrixShape bias = {};        ///< [1, n]; [experts, n]
   MatrixShape residual = {};    ///< C's
@@ -56,6 +58,14 @@ struct EmbeddingBags {
   IndexType type = IndexType::I64;    ///< of both
 };
 
+/// Which experts the rows - tokens - of a grouped matmul chose: number `choice` of row i is at i top_k + choice. A row
+/// may choose one twice.
+struct ExpertChoices {
+  std::span<const std::byte> experts; ///< m top_k numbers, each at least 0 and less than experts there are
+  std::span<const std::byte> weights; ///< m top_k of f32, which the products count times, of kinds that sum; else empty
+  IndexType type = IndexType::I64;    ///< of `experts`
+};
+
 inline constexpr float kUsualNormEpsilon = 1e-6F; ///< of Llama's and Qwen's models
 
 /// The caller's matrices of one rank, row-major and densely packed, as operand_shapes() says, in memory of the rank's
@@ -69,6 +79,9 @@ struct RankBuffers {
   /// of embedding_all_to_all, else empty. May be refilled between runs, as A may; prepare() checks
   /// every bag, and a run fails on one that has become illegal
   EmbeddingBags bags{};
+  /// of grouped matmuls, of all m rows on every rank, which all bring the same; else empty. May be refilled between
+  /// runs likewise; prepare() compares the ranks', runs only check what they read
+  ExpertChoices choices{};
   /// Unequal splits of matmul_all_to_all and all_to_all_matmul: rows for each rank, and rows from each rank, no more
   /// than m / ranks between any two. Where ranks hold several experts, each number is one for every expert of the rank
   /// that multiplies: [ranks, experts]. A then has as many rows as are sent, C and the residual as many as are
@@ -88,7 +101,7 @@ struct RankBuffers {
   float norm_epsilon = kUsualNormEpsilon;      ///< added to the mean of a row's squares; more than 0
   std::span<const std::byte> a_scales = {};    ///< i8, f8e4m3: A's elements count times this; empty otherwise
   std::span<const std::byte> b_scales = {};    ///< i8: of each column of B; f8e4m3: of B; empty otherwise
-  /// all_gather_matmul: where every run puts the rows of A of all ranks, [m, k], equal to them to the bit; preparing
+  /// Kinds that gather A: where every run puts the rows of A of all ranks, [m, k], equal to them to the bit; preparing
   /// may write there, too. Empty on a rank that does not want them.
   std::span<std::byte> gathered_a = {};
   /// B is stored as its transpose [n, k], as torch.nn.Linear lays out its weight. Backend cuda only; the same on all

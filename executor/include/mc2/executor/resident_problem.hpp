@@ -30,14 +30,14 @@ class ResidentProblem {
 
   /// Fills all that runs write with the NaN poison, so that what a run leaves out is found.
   void poison();
-  /// New numbers in every A, or new bags.
+  /// New numbers in every A, or new bags, and new choices.
   void refill_a(std::uint64_t seed);
   /// Brings all that runs write to host(). Nothing to do with host memory.
   void fetch_results();
 
  private:
   struct RankMirror { ///< null where the operator has no such operand
-    std::unique_ptr<RankMemory> a, b, c, normed, gathered_a, offsets, indices;
+    std::unique_ptr<RankMemory> a, b, c, normed, gathered_a, offsets, indices, experts, choice_weights;
     std::vector<std::unique_ptr<RankMemory>> others; ///< epilogue and scales
   };
 

@@ -20,7 +20,7 @@ namespace mc2::executor {
 struct ProblemExtras {
   /// what every rank sends, RankBuffers::send_counts one below the other; empty: equal splits
   std::span<const std::int64_t> counts = {};
-  bool wants_gathered_a = false; ///< of all_gather_matmul
+  bool wants_gathered_a = false; ///< of kinds that gather A
 };
 
 /// Matrices of every local rank, owned, filled with reproducible random numbers in [-1, 1) that the operator's type
@@ -42,12 +42,14 @@ class RandomProblem {
   [[nodiscard]] std::span<const RankBuffers> buffers() const noexcept { return views_; }
   /// Fills every C, and every gathered A, with the NaN poison again.
   void poison();
-  /// New numbers in every A, or new bags, as a host program has in every step; B stays, because it is packed once.
+  /// New numbers in every A, or new bags, and new choices, as a host program has in every step; B stays, because it is
+  /// packed once.
   void refill_a(std::uint64_t seed);
 
  private:
   std::span<std::byte> add_bytes(std::int64_t byte_count);
   [[nodiscard]] EmbeddingBags add_bags();
+  [[nodiscard]] ExpertChoices add_choices(std::size_t rank);
   void add_counts(std::span<const std::int64_t> counts);
   std::span<std::byte> add_matrix(const MatrixShape& shape, planner::DType dtype);
   void add_epilogue(const OperandShapes& shapes, std::uint64_t seed, std::size_t rank);
@@ -59,7 +61,9 @@ class RandomProblem {
   struct Bags {
     std::span<std::int64_t> offsets, indices;
   };
-  std::vector<Bags> bags_; ///< by rank: the writable views of views_[rank].bags; none without tables
+  std::span<std::int64_t> chosen_;      ///< the writable views of every rank's choices; empty without experts
+  std::span<std::byte> choice_weights_; ///< empty where nothing is weighted
+  std::vector<Bags> bags_;              ///< by rank: the writable views of views_[rank].bags; none without tables
   std::vector<std::int64_t> send_counts_, receive_counts_; ///< of all ranks; empty with equal splits
   std::vector<RankBuffers> views_;
 };

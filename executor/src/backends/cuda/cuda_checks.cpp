@@ -163,6 +163,9 @@ Result<void> check_operator(const planner::OpSpec& op) {
   MC2_TRY(op.validate());
   if (op.dtype == planner::DType::I8)
     return Error{ErrorCode::Unsupported, "dtype", "the cuda backend does not run i8; the host backend may"};
+  if (op.experts)
+    return Error{ErrorCode::Unsupported, "op",
+                 "the cuda backend does not run " + std::string(to_string(op.kind)) + " yet; the host backend does"};
   constexpr std::int64_t kMostExperts = 65536; // of all ranks: every rank has tables of all
   if (op.experts_per_rank > kMostExperts / op.world_size)
     return Error{ErrorCode::Unsupported, "experts_per_rank",

@@ -9,6 +9,7 @@
 #include "backends/host/mechanisms/mechanism.hpp"
 #include "bags.hpp"
 #include "checks.hpp"
+#include "choices.hpp"
 #include "lanes/block_layout.hpp"
 #include "lanes/host_memory.hpp"
 #include "lanes/lane_checks.hpp"
@@ -23,7 +24,7 @@ std::int64_t prepared_bytes(const StageList& list, const HostVariant& variant, c
   for (const Stage& stage : list.stages) longest = std::max(longest, stage.row_count);
   const std::int64_t intermediates = (options.allow_independent ? 2 : 1) * lanes::intermediate_bytes(list.op);
   const std::int64_t staging = staging_bytes(list.op, longest, transport);
-  return list.op.world_size * (intermediates + lanes::packed_b_bytes(list) + staging) +
+  return list.op.world_size * (intermediates + lanes::device_bytes(list) + staging) +
          mechanism_bytes(variant, mechanism_shape(list.op));
 }
 
@@ -60,6 +61,10 @@ Result<std::unique_ptr<Prepared>> HostCommunicator::prepare_stages(const StageLi
   }
   MC2_TRY(check_host_forms(ranks_, buffers, "host"));
   MC2_TRY(check_bags(stages.op, ranks_, buffers));
+  MC2_TRY(check_choices(stages.op, ranks_, buffers));
+  std::vector<std::int64_t> digests;
+  for (const RankBuffers& rank : buffers) digests.push_back(choice_digest(stages.op, rank));
+  MC2_TRY(check_choices_agree(digests));
   MC2_TRY(lanes::check_memory(prepared_bytes(stages, read, options, *transport_)));
   throw_if_failed();
   return std::unique_ptr<Prepared>(std::make_unique<HostPrepared>(*this, stages, read, buffers, options));

@@ -79,10 +79,13 @@ class Follower {
     own.b_scales = place(order);
     own.bags.offsets = place(order);
     own.bags.indices = place(order);
+    own.choices.experts = place(order);
+    own.choices.weights = place(order);
     own.gathered_a = place(order);
     own.norm_weight = place(order);
     own.normed = place(order);
     own.bags.type = static_cast<IndexType>(order.number());
+    own.choices.type = static_cast<IndexType>(order.number());
     own.norm_epsilon = std::bit_cast<float>(static_cast<std::int32_t>(order.number()));
     return own;
   }

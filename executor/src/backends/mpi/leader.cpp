@@ -157,6 +157,7 @@ Result<void> put_operands(Message& order, const AddressBook& book, int rank, con
     order.put(place.id).put(place.offset).put(place.byte_count);
   }
   order.put(static_cast<std::int64_t>(own.bags.type));
+  order.put(static_cast<std::int64_t>(own.choices.type));
   order.put(std::bit_cast<std::int32_t>(own.norm_epsilon));
   put_numbers(order, own.send_counts);
   put_numbers(order, own.receive_counts);

@@ -42,7 +42,7 @@ Result<void> check_memory(const planner::OpSpec& op) {
 
 Result<void> check_prepared_memory(const StageList& list, const MpiVariant& variant, bool allow_independent) {
   const SegmentLayout layout(list, variant, allow_independent);
-  const std::int64_t one_rank = static_cast<std::int64_t>(layout.byte_count) + lanes::packed_b_bytes(list);
+  const std::int64_t one_rank = static_cast<std::int64_t>(layout.byte_count) + lanes::device_bytes(list);
   return lanes::check_memory(one_rank * World::get().most_on_a_node());
 }
 

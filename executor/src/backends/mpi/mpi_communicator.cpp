@@ -1,12 +1,14 @@
 #include "backends/mpi/mpi_communicator.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 
 #include "backends/mpi/mpi_checks.hpp"
 #include "backends/mpi/mpi_prepared.hpp"
 #include "bags.hpp"
 #include "checks.hpp"
+#include "choices.hpp"
 #include "lanes/host_memory.hpp"
 #include "lanes/lane_checks.hpp"
 #include "row_splits.hpp"
@@ -64,6 +66,7 @@ Result<std::unique_ptr<Prepared>> MpiCommunicator::prepare_stages(const StageLis
     MC2_TRY(check_buffers(stages.op, local_ranks(), buffers));
     MC2_TRY(check_host_forms(local_ranks(), buffers, "mpi"));
     MC2_TRY(check_bags(stages.op, local_ranks(), buffers));
+    MC2_TRY(check_choices(stages.op, local_ranks(), buffers));
     MC2_TRY(check_prepared_memory(stages, read, options.allow_independent));
     return read;
   }();
@@ -74,6 +77,10 @@ Result<std::unique_ptr<Prepared>> MpiCommunicator::prepare_stages(const StageLis
                                  .node_heap = nullptr};
   MC2_TRY(agreement_.agree("prepare " + settings.call));
   MC2_ASSIGN(auto splits, agree_on_splits(agreement_, stages.op, buffers.front()));
+  if (stages.op.experts) {
+    const std::array digest{choice_digest(stages.op, buffers.front())};
+    MC2_TRY(check_choices_agree(agreement_.gather(digest)));
+  }
   if (settings.variant.reads_peers()) {
     const SegmentLayout layout(stages, settings.variant, options.allow_independent);
     MC2_ASSIGN(settings.node_heap, NodeHeap::create(agreement_, layout.byte_count));

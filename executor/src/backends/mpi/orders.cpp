@@ -17,7 +17,8 @@ void put_operator(Message& message, const planner::OpSpec& op) {
   message.put(static_cast<std::int64_t>(op.dtype)).put(op.world_size);
   message.put(op.epilogue.has_bias ? 1 : 0).put(op.epilogue.has_residual ? 1 : 0);
   message.put(static_cast<std::int64_t>(op.epilogue.norm));
-  message.put(op.experts_per_rank).put(op.tables ? 1 : 0);
+  const planner::ChosenExperts chosen = op.experts.value_or(planner::ChosenExperts{});
+  message.put(op.experts_per_rank).put(chosen.count).put(chosen.top_k).put(op.tables ? 1 : 0);
   if (!op.tables) return;
   message.put(op.tables->table_count).put(op.tables->row_count);
   message.put(static_cast<std::int64_t>(op.tables->pooling));
@@ -35,6 +36,10 @@ planner::OpSpec get_operator(Message& message) {
   op.epilogue.has_residual = message.number() != 0;
   op.epilogue.norm = static_cast<planner::Norm>(message.number());
   op.experts_per_rank = message.number();
+  planner::ChosenExperts chosen;
+  chosen.count = message.number();
+  chosen.top_k = message.number();
+  if (chosen.count > 0) op.experts = chosen;
   if (message.number() == 0) return op;
   op.tables.emplace();
   op.tables->table_count = message.number();
@@ -75,7 +80,7 @@ PrepareRequest get_request(Message& message) {
   return request;
 }
 
-std::array<std::pair<std::span<const std::byte>, const char*>, 12> named_operands(const RankBuffers& own) {
+std::array<std::pair<std::span<const std::byte>, const char*>, 14> named_operands(const RankBuffers& own) {
   return {{{own.a, "A"},
            {own.b, "B"},
            {own.c, "C"},
@@ -85,6 +90,8 @@ std::array<std::pair<std::span<const std::byte>, const char*>, 12> named_operand
            {own.b_scales, "scales of B"},
            {own.bags.offsets, "bags' offsets"},
            {own.bags.indices, "bags' indices"},
+           {own.choices.experts, "chosen experts"},
+           {own.choices.weights, "weights of the choices"},
            {own.gathered_a, "gathered A"},
            {own.norm_weight, "weight of the norm"},
            {own.normed, "normed"}}};

@@ -23,6 +23,8 @@ enum class OpKind : std::uint8_t {
   MatmulAllToAll = 4,
   AllToAllMatmul = 5,
   EmbeddingAllToAll = 6,
+  AllGatherGroupedMatmul = 7,
+  GroupedMatmulReduceScatter = 8,
 };
 
 /// The two lanes of a pipeline. A block passes one, then the other.
@@ -68,11 +70,12 @@ struct Epilogue {
 
 /// What the compute lane does.
 enum class Work : std::uint8_t {
-  Matmul,  ///< 2 m n k flops: a multiplication and an addition for each inner step
-  Pooling, ///< m n k flops: one addition for each row that a bag names
+  Matmul,        ///< 2 m n k flops: a multiplication and an addition for each inner step
+  Pooling,       ///< m n k flops: one addition for each row that a bag names
+  GroupedMatmul, ///< 2 m n k flops for each expert that a row chooses
 };
 
-/// "matmul", "pooling": for texts about the compute lane.
+/// "matmul", "pooling", "grouped matmul": for texts about the compute lane.
 [[nodiscard]] std::string_view to_string(Work work) noexcept;
 
 /// How the rows that a bag names are combined; an empty bag gives zeros. Values are stored: never renumber.
@@ -91,10 +94,19 @@ struct EmbeddingTables {
   auto operator<=>(const EmbeddingTables&) const = default;
 };
 
+/// Experts of which every rank holds its part, and of which each of the m rows - tokens - chooses some.
+struct ChosenExperts {
+  std::int64_t count = 0; ///< B is as many matrices [k, n], one below the other
+  std::int64_t top_k = 0; ///< that each row chooses; 1 to kMaxTopK, and no more than there are
+  auto operator<=>(const ChosenExperts&) const = default;
+};
+inline constexpr std::int64_t kMaxTopK = 64;
+
 /// One problem: what one rank computes and what the ranks then exchange.
 struct OpSpec {
   OpKind kind = OpKind::MatmulAllReduce;
-  std::int64_t m = 0; ///< rows of the product of one rank's matmul. embedding_all_to_all: samples of the whole batch
+  std::int64_t m = 0; ///< rows of the product of one rank's matmul. embedding_all_to_all: samples of the whole batch.
+                      ///< Of grouped matmuls: tokens, each of which is in top_k products
   std::int64_t n = 0; ///< columns of the product. embedding_all_to_all: pooled features of all tables of one rank
   std::int64_t k = 0; ///< inner length of one rank's matmul: A is [m, k], B is [k, n], row-major.
                       ///< embedding_all_to_all: rows that a bag names on average; costs follow it, results do not
@@ -105,16 +117,17 @@ struct OpSpec {
   /// Experts that a rank holds, of kinds that take counts: B is as many matrices [k, n], one below the other, and every
   /// row is multiplied by its expert's. docs/operators.md says in which order rows lie
   std::int64_t experts_per_rank = 1;
+  std::optional<ChosenExperts> experts{}; ///< of grouped matmuls, and of no other kind
 
   /// Errors: InvalidSpec naming the first field outside its legal range (sizes 1..kMaxSize, ranks 2..kMaxWorldSize),
   /// m when the ranks hold shards of rows, or their experts, and do not divide it, experts_per_rank when the kind has
   /// none and there are several, n when the tables do not divide it, tables when the
-  /// kind needs them and has none or the reverse, epilogue or dtype when the kind pools, norm when the kind does not
-  /// sum, or when an operand would exceed kMaxOperandBytes, or k when sums of i8 products could exceed 32 bits
-  /// (kMaxI8K).
+  /// kind needs them and has none or the reverse, experts and top_k likewise, epilogue or dtype when the kind pools or
+  /// has none such for its grouped matmuls, norm when the kind does not sum, or when an operand would exceed
+  /// kMaxOperandBytes, or k when sums of i8 products could exceed 32 bits (kMaxI8K).
   [[nodiscard]] Result<void> validate() const;
 
-  /// Flops of one rank: 2 m n k of a matmul, m n k of pooling.
+  /// Flops of one rank: 2 m n k of a matmul, that times top_k of a grouped one, m n k of pooling.
   [[nodiscard]] double flop_count() const noexcept { return flop_count(m); }
   /// Flops of so many rows of the product.
   [[nodiscard]] double flop_count(std::int64_t rows) const noexcept;
@@ -182,6 +195,12 @@ struct OpTraits {
 /// Every m is a multiple of it: the number of ranks where they hold shards of the rows, of all experts where they hold
 /// several, else 1. The operator may be illegal.
 [[nodiscard]] std::int64_t m_step(const OpSpec& op);
+
+/// Matrices [k, n] in one rank's B: one for each expert that it has, or has a part of.
+[[nodiscard]] std::int64_t matrix_count(const OpSpec& op) noexcept;
+
+/// Products of a row with B: one for each expert that it chooses.
+[[nodiscard]] std::int64_t products_per_row(const OpSpec& op) noexcept;
 
 /// Element type of the product, C, bias and residual: the operator's, bf16 for i8, whose products are sums of 32 bits
 /// times scales.

@@ -96,6 +96,9 @@ std::vector<Field> library_settings(const planner::OpSpec& op) {
 
 /// Errors: Infeasible for what the tiling's fields cannot say.
 Result<void> check_fields(const planner::OpSpec& op) {
+  if (planner::traits_of(op.kind).work != planner::Work::Matmul)
+    return Error{ErrorCode::Infeasible, "op",
+                 "is " + std::string(to_string(op.kind)) + "; the tiling is that of one matmul"};
   if (op.dtype == planner::DType::F8E4m3)
     return Error{ErrorCode::Infeasible, "dtype", "is f8e4m3; the tiling knows int8, fp16, fp32 and bfp16"};
   if (op.epilogue.norm != planner::Norm::None)

@@ -16,7 +16,9 @@ namespace {
 
 /// What a row decides; all else follows from it.
 constexpr std::array<std::string_view, 7> kNeeded{"kind", "m", "n", "k", "dtype", "ranks", "blocks"};
-constexpr std::string_view kVariant = "variant", kExperts = "experts_per_rank", kEpilogue = "epilogue"; ///< if said
+constexpr std::string_view kVariant = "variant", kExpertsPerRank = "experts_per_rank", kEpilogue = "epilogue",
+                           kExperts = "experts", kTopK = "top_k";
+constexpr std::array kIfSaid{kVariant, kExpertsPerRank, kEpilogue, kExperts, kTopK};
 constexpr std::string_view kLoss = "neighbour_loss"; ///< of the row, not of its plan
 
 Error malformed(std::string_view column, std::string message) {
@@ -31,8 +33,7 @@ std::optional<Number> number_in(std::string_view text) {
 }
 
 bool is_decision(std::string_view column) {
-  return column == kVariant || column == kExperts || column == kEpilogue ||
-         std::ranges::find(kNeeded, column) != kNeeded.end();
+  return std::ranges::find(kIfSaid, column) != kIfSaid.end() || std::ranges::find(kNeeded, column) != kNeeded.end();
 }
 
 constexpr std::string_view kUncut = "uncut";
@@ -68,8 +69,8 @@ Result<std::string> changes_in(const TableRow& row, const std::vector<TableColum
     const std::string change =
         std::string(column.name) + " is " + one_line(cell->second, 64) + " where its plan has " + own;
     if (!is_decision(column.name))
-      return malformed(column.name, change + "; predictions cannot be edited, only " + list_text(kNeeded) +
-                                        ", variant, experts_per_rank and epilogue");
+      return malformed(column.name, change + "; predictions cannot be edited, only " + list_text(kNeeded) + ", " +
+                                        list_text(kIfSaid));
     changes.push_back(change);
   }
   return list_text(changes, "; ");
@@ -99,8 +100,14 @@ class RowReader {
     MC2_ASSIGN(spec.n, number<std::int64_t>("n"));
     MC2_ASSIGN(spec.k, number<std::int64_t>("k"));
     MC2_ASSIGN(spec.world_size, number<int>("ranks"));
-    if (!text(kExperts).empty()) {
-      MC2_ASSIGN(spec.experts_per_rank, number<std::int64_t>(kExperts));
+    if (!text(kExpertsPerRank).empty()) {
+      MC2_ASSIGN(spec.experts_per_rank, number<std::int64_t>(kExpertsPerRank));
+    }
+    if (row_.cells.contains(kExperts)) spec.experts.reset();
+    if (!text(kExperts).empty() || !text(kTopK).empty()) {
+      spec.experts.emplace();
+      MC2_ASSIGN(spec.experts->count, number<std::int64_t>(kExperts));
+      MC2_ASSIGN(spec.experts->top_k, number<std::int64_t>(kTopK));
     }
     if (!text(kEpilogue).empty()) {
       MC2_ASSIGN(spec.epilogue, planner::parse_epilogue(text(kEpilogue)));

@@ -26,6 +26,12 @@ std::string measured_cell(const ExportItem& item) {
   return item.plan.validation ? number_cell(item.plan.validation.value().*kValue) : std::string();
 }
 
+/// Empty where rows choose no experts.
+template <std::int64_t planner::ChosenExperts::*kField>
+std::string expert_cell(const ExportItem& item) {
+  return item.plan.op.experts ? std::to_string(item.plan.op.experts.value().*kField) : std::string();
+}
+
 /// Empty for a plan that an earlier mc2 made.
 template <double planner::BenefitInterval::*kEnd>
 std::string benefit_cell(const ExportItem& item) {
@@ -62,9 +68,11 @@ constexpr std::array kColumns{
     TableColumn{"experts_per_rank",
                 [](const ExportItem& item) { return std::to_string(item.plan.op.experts_per_rank); }},
     TableColumn{"epilogue", [](const ExportItem& item) { return std::string(to_string(item.plan.op.epilogue)); }},
-    TableColumn{"imbalance", [](const ExportItem& item) {
-                  return number_cell(planner::imbalance_of(item.plan.op, item.plan.counts));
-                }}};
+    TableColumn{
+        "imbalance",
+        [](const ExportItem& item) { return number_cell(planner::imbalance_of(item.plan.op, item.plan.counts)); }},
+    TableColumn{"experts", expert_cell<&planner::ChosenExperts::count>},
+    TableColumn{"top_k", expert_cell<&planner::ChosenExperts::top_k>}};
 
 struct RangeColumn {
   const char* name;

@@ -3,7 +3,7 @@ import {api, query} from "../api";
 import type {Parameters} from "../api";
 import {count, cutText, opText, percent, shortDigest} from "../format";
 import {useChanges, useLoaded} from "../hooks";
-import {dtypes, hasExperts, kinds, pools} from "../kinds";
+import {choosesExperts, dtypes, hasExperts, kinds, pools} from "../kinds";
 import {Choice, Facts, machineChoices, machineName, NumberField, ProblemBox, Shown} from "../parts";
 import {measuredOf, planFacts} from "../summary";
 import type {Answer, List, Listed, Machine, Op} from "../types";
@@ -12,8 +12,8 @@ import {WhatIf} from "./what_if";
 /** What the form holds; every field is a parameter of GET /v1/plan of the same name. */
 type Question = Record<"op" | "m" | "n" | "k" | "dtype" | "ranks" | "machine", string> & Record<string, string>;
 
-const fieldNames = ["op", "m", "n", "k", "dtype", "ranks", "machine", "bias", "residual", "norm", "experts_per_rank", "tables", "table_rows",
-  "pooling"];
+const fieldNames = ["op", "m", "n", "k", "dtype", "ranks", "machine", "bias", "residual", "norm", "experts_per_rank", "experts", "top_k", "tables",
+  "table_rows", "pooling"];
 
 export function questionOf(op: Op, machine: string): Question {
   const epilogue = (op.epilogue ?? "").split("+");
@@ -29,6 +29,7 @@ export function questionOf(op: Op, machine: string): Question {
     ...(epilogue.includes("residual") ? {residual: "true"} : {}),
     ...(epilogue.includes("rms_norm") ? {norm: "rms"} : {}),
     ...(op.experts_per_rank ? {experts_per_rank: String(op.experts_per_rank)} : {}),
+    ...(op.experts ? {experts: String(op.experts.count), top_k: String(op.experts.top_k)} : {}),
     ...(op.tables
       ? {tables: String(op.tables.count), table_rows: String(op.tables.row_count), pooling: op.tables.pooling}
       : {}),
@@ -42,9 +43,9 @@ function fromParameters(given: URLSearchParams): Question | null {
 
 /** Asking is going to the question's address, so that it can be kept, sent and gone back to. */
 const ask = (question: Question) => {
-  const {tables, table_rows, pooling, bias, residual, norm, experts_per_rank, ...common} = question;
-  const experts = hasExperts(question.op) ? {experts_per_rank} : {};
-  const own = pools(question.op) ? {tables, table_rows, pooling} : {bias, residual, norm, ...experts};
+  const {tables, table_rows, pooling, bias, residual, norm, experts_per_rank, experts, top_k, ...common} = question;
+  const ofExperts = hasExperts(question.op) ? {experts_per_rank} : choosesExperts(question.op) ? {experts, top_k} : {};
+  const own = pools(question.op) ? {tables, table_rows, pooling} : {bias, residual, norm, ...ofExperts};
   location.hash = `#/${query({...common, ...own})}`;
 };
 
@@ -108,6 +109,7 @@ function QuestionForm({question, machines}: {question: Question; machines: Machi
       {hasTables && ofTables.slice(0, 2).map(number)}
       {hasTables && choice("pooling", "pooling", same(["", "sum", "mean"]))}
       {hasExperts(draft.op) && number("experts_per_rank")}
+      {choosesExperts(draft.op) && ["experts", "top_k"].map(number)}
       {choice("dtype", "Element type", same(dtypes))}
       {number("ranks")}
       {choice("machine", "Machine", machineChoices(machines))}
@@ -165,7 +167,7 @@ const machineOf = (fingerprint: Record<string, string>, machines: Machine[]): Ma
 /** The kept model that answers for the operator: the service says which others of n or m it answers for. */
 function modelFor(op: Op, models: Listed[]): Listed | undefined {
   const near = (model: Listed) => Number(model.op.n === op.n) * 2 + Number(model.op.m === op.m);
-  const parts = ["k", "epilogue", "experts_per_rank", "tables"] as const;
+  const parts = ["k", "epilogue", "experts_per_rank", "experts", "tables"] as const;
   const isSame = ({op: other}: Listed) => parts.every((part) => JSON.stringify(other[part]) === JSON.stringify(op[part]));
   return models.filter((model) => isSame(model) && near(model) > 0).sort((a, b) => near(b) - near(a))[0];
 }

@@ -1,0 +1,180 @@
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <string>
+
+#include "choices.hpp"
+#include "element.hpp"
+#include "lanes/block_layout.hpp"
+#include "lanes/compute_device.hpp"
+#include "lanes/gemm.hpp"
+
+namespace mc2::executor::lanes {
+namespace {
+
+/// Rows that one call multiplies: any number is filled up to the next of these, so that no run builds a kernel. From 24
+/// rows on that wastes up to a quarter of a call; with fewer the call waits for its matrix, however many they are. What
+/// an expert has beyond the largest is calls of that.
+constexpr std::array<std::int64_t, 19> kRowSteps{1,  2,  4,  8,   16,  24,  32,  40,  48, 56,
+                                                 64, 80, 96, 112, 128, 160, 192, 224, 256};
+constexpr std::int64_t kMostRows = kRowSteps.back();
+
+/// One product that a row needs.
+struct Product {
+  const std::byte* a = nullptr;
+  std::byte* to = nullptr; ///< its place, or that of the f32 sum which it adds to
+  Choice choice;
+};
+
+template <typename Element>
+void round_sums(const float* sums, std::int64_t count, std::byte* product) {
+  auto* elements = reinterpret_cast<Element*>(product);
+  for (std::int64_t i = 0; i < count; ++i) store(sums[i], elements[i]);
+}
+
+void round_sums(planner::DType dtype, const float* sums, std::int64_t count, std::byte* product) {
+  switch (dtype) {
+    case planner::DType::F32: return; // were made in their place
+    case planner::DType::F16: return round_sums<F16>(sums, count, product);
+    case planner::DType::Bf16: return round_sums<Bf16>(sums, count, product);
+    case planner::DType::I8:
+    case planner::DType::F8E4m3: break;
+  }
+  MC2_CHECK(false, "a type without grouped matmuls");
+}
+
+class GroupedDevice final : public ComputeDevice {
+ public:
+  GroupedDevice(const planner::OpSpec& op, int rank, const RankBuffers& buffers)
+      : op_(op),
+        rank_(rank),
+        reader_(op, buffers.choices),
+        is_summed_(planner::traits_of(op.kind).sums()),
+        product_type_(planner::product_type(op)),
+        a_bytes_(op.k * planner::size_bytes(op.dtype)),
+        product_bytes_(op.n * planner::size_bytes(is_summed_ ? planner::DType::F32 : product_type_)),
+        gathered_(static_cast<std::size_t>(kMostRows * a_bytes_)),
+        made_(static_cast<std::size_t>(kMostRows * product_bytes_)),
+        ends_(static_cast<std::size_t>(op.experts->count) + 1) {
+    std::vector<GemmShape> shapes;
+    for (const std::int64_t rows : kRowSteps) shapes.push_back({rows, 0, op.n});
+    for (std::int64_t expert = 0; expert < op.experts->count; ++expert)
+      gemms_.push_back(std::make_unique<Gemm>(op, rank, gemm_weights(op, buffers, static_cast<int>(expert)), shapes,
+                                              gemms_.empty() ? nullptr : gemms_.front().get()));
+    products_.resize(static_cast<std::size_t>(op.m * reader_.top_k()));
+    sorted_.resize(products_.size());
+    // As many as any block may have; memory that none has is never touched.
+    if (keeps_sums()) sums_ = std::make_unique_for_overwrite<float[]>(static_cast<std::size_t>(op.m * op.n));
+  }
+
+  ComputeTimes multiply(const MatmulWork& work, Clock::time_point /*ready*/, const RunControl& control) override {
+    control.throw_if_aborted();
+    const auto start = Clock::now();
+    sort_by_expert(products_of(work));
+    for (std::size_t expert = 0; expert < gemms_.size(); ++expert)
+      for (std::size_t first = ends_[expert]; first < ends_[expert + 1]; first += kMostRows) {
+        const std::size_t count = std::min<std::size_t>(kMostRows, ends_[expert + 1] - first);
+        multiply_rows(*gemms_[expert], std::span(sorted_).subspan(first, count));
+      }
+    if (keeps_sums()) round_all(work);
+    return {start, Clock::now()};
+  }
+
+ private:
+  /// Whether sums in f32 have another place than the product.
+  [[nodiscard]] bool keeps_sums() const noexcept { return is_summed_ && product_type_ != planner::DType::F32; }
+
+  /// Of all rows of a work. Choices may have been refilled since prepare() checked them.
+  std::span<const Product> products_of(const MatmulWork& work) {
+    std::size_t count = 0;
+    std::int64_t rows_before = 0;
+    for (const MatmulRun& run : work.runs) {
+      auto* sums =
+          keeps_sums() ? reinterpret_cast<std::byte*>(sums_.get()) + rows_before * product_bytes_ : run.product;
+      if (is_summed_) std::memset(sums, 0, static_cast<std::size_t>(run.shape.rows * product_bytes_));
+      for (std::int64_t i = 0; i < run.shape.rows * reader_.top_k(); ++i) {
+        const std::int64_t place = run.first_row * reader_.top_k() + i, row = i / reader_.top_k();
+        products_[count++] = {.a = run.a + (is_summed_ ? i : row) * a_bytes_,
+                              .to = is_summed_ ? sums + row * product_bytes_ : run.product + i * product_bytes_,
+                              .choice = legal_choice(place)};
+      }
+      rows_before += run.shape.rows;
+    }
+    return std::span(products_).first(count);
+  }
+
+  /// Those of an expert lie together, in the order of the rows: `ends_` says from where to where.
+  void sort_by_expert(std::span<const Product> products) {
+    std::ranges::fill(ends_, 0);
+    for (const Product& product : products) ++ends_[static_cast<std::size_t>(product.choice.expert) + 1];
+    for (std::size_t expert = 1; expert < ends_.size(); ++expert) ends_[expert] += ends_[expert - 1];
+    for (const Product& product : products) sorted_[ends_[static_cast<std::size_t>(product.choice.expert)]++] = product;
+    std::shift_right(ends_.begin(), ends_.end(), 1); // each is now where the next begins
+    ends_.front() = 0;
+  }
+
+  void multiply_rows(Gemm& gemm, std::span<const Product> products) {
+    const auto a_bytes = static_cast<std::size_t>(a_bytes_), made_bytes = static_cast<std::size_t>(product_bytes_);
+    for (std::size_t i = 0; i < products.size(); ++i)
+      std::memcpy(gathered_.data() + i * a_bytes, products[i].a, a_bytes);
+    const std::int64_t rows = *std::ranges::lower_bound(kRowSteps, static_cast<std::int64_t>(products.size()));
+    gemm.multiply({.a = gathered_.data(), .product = made_.data()}, {rows, 0, op_.n});
+    for (std::size_t i = 0; i < products.size(); ++i) put_down(made_.data() + i * made_bytes, products[i]);
+  }
+
+  void put_down(const std::byte* made, const Product& product) const {
+    if (!is_summed_) {
+      std::memcpy(product.to, made, static_cast<std::size_t>(product_bytes_));
+      return;
+    }
+    const auto* addends = reinterpret_cast<const float*>(made);
+    auto* sums = reinterpret_cast<float*>(product.to);
+    for (std::int64_t j = 0; j < op_.n; ++j) sums[j] += product.choice.weight * addends[j];
+  }
+
+  void round_all(const MatmulWork& work) const {
+    const float* sums = sums_.get();
+    for (const MatmulRun& run : work.runs) {
+      const std::int64_t count = run.shape.rows * op_.n;
+      round_sums(product_type_, sums, count, run.product);
+      sums += count;
+    }
+  }
+
+  /// Read once: who refills it now must not change what has been checked.
+  [[nodiscard]] Choice legal_choice(std::int64_t place) const {
+    const Choice choice = reader_.at(place);
+    if (reader_.is_legal(choice)) return choice;
+    throw SystemError("choices", EINVAL, "rank " + std::to_string(rank_) + ", " + reader_.fault(place, choice).message);
+  }
+
+  planner::OpSpec op_;
+  int rank_;
+  ChoiceReader reader_;
+  bool is_summed_;
+  planner::DType product_type_;
+  std::int64_t a_bytes_, product_bytes_;     ///< of a row of A, and of what one choice makes of it
+  std::vector<std::unique_ptr<Gemm>> gemms_; ///< by expert
+  std::vector<std::byte> gathered_, made_;
+  std::vector<Product> products_, sorted_;
+  std::vector<std::size_t> ends_; ///< by expert, where its choices begin; behind the last, how many there are
+  std::unique_ptr<float[]> sums_;
+};
+
+} // namespace
+
+std::unique_ptr<ComputeDevice> make_grouped_device(const planner::OpSpec& op, int rank, const RankBuffers& buffers) {
+  return std::make_unique<GroupedDevice>(op, rank, buffers);
+}
+
+std::int64_t grouped_scratch_bytes(const planner::OpSpec& op) noexcept {
+  if (!op.experts) return 0;
+  const std::int64_t row_bytes = (op.k + op.n) * planner::size_bytes(planner::DType::F32);
+  const bool keeps_sums = planner::traits_of(op.kind).sums() && planner::product_type(op) != planner::DType::F32;
+  return kMostRows * row_bytes + 2 * op.m * op.experts->top_k * std::int64_t{sizeof(Product)} +
+         (keeps_sums ? op.m * op.n * planner::size_bytes(planner::DType::F32) : 0);
+}
+
+} // namespace mc2::executor::lanes

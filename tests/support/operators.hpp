@@ -1,0 +1,20 @@
+#pragma once
+
+#include "mc2/planner/op_spec.hpp"
+
+namespace mc2::testing {
+
+/// With what the kind needs beside sizes: 4 tables, or one where they do not divide the columns; 5 experts of which
+/// rows choose 2.
+inline planner::OpSpec completed(planner::OpSpec op) {
+  switch (planner::traits_of(op.kind).work) {
+    case planner::Work::Matmul: break;
+    case planner::Work::Pooling:
+      op.tables = {.table_count = op.n % 4 == 0 ? 4 : 1, .row_count = 50, .pooling = planner::Pooling::Mean};
+      break;
+    case planner::Work::GroupedMatmul: op.experts = {.count = 5, .top_k = 2}; break;
+  }
+  return op;
+}
+
+} // namespace mc2::testing
