@@ -142,6 +142,20 @@ constexpr std::array kKinds{
         .cut_axis_length = shard_rows,
         .message_bytes_per_unit = sharded_product_bytes,
     },
+    // The second half where every rank wants all tokens. Blocks are rows of the sum, which is the message.
+    OpTraits{
+        .kind = OpKind::GroupedMatmulAllReduce,
+        .name = "grouped_matmul_all_reduce",
+        .semantics = "every rank multiplies A[m top_k,k] by its rows' experts' B[k,n] and adds up the weighted products"
+                     " of each token; the sum over the ranks ends on all of them",
+        .work = Work::GroupedMatmul,
+        .collective = Collective::AllReduce,
+        .first_lane = Lane::Compute,
+        .has_row_shards = false,
+        .has_local_part = false,
+        .cut_axis_length = rows_or_columns,
+        .message_bytes_per_unit = row_or_column_bytes,
+    },
 };
 
 } // namespace

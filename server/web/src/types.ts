@@ -208,7 +208,7 @@ export interface Interval {
   low: number;
 }
 
-export type Kind = "matmul_all_reduce" | "matmul_reduce_scatter" | "all_gather_matmul" | "matmul_all_to_all" | "all_to_all_matmul" | "embedding_all_to_all" | "all_gather_grouped_matmul" | "grouped_matmul_reduce_scatter";
+export type Kind = "matmul_all_reduce" | "matmul_reduce_scatter" | "all_gather_matmul" | "matmul_all_to_all" | "all_to_all_matmul" | "embedding_all_to_all" | "all_gather_grouped_matmul" | "grouped_matmul_reduce_scatter" | "grouped_matmul_all_reduce";
 
 export type Lane = "compute" | "communication";
 
@@ -401,7 +401,8 @@ export interface Op {
   experts_per_rank?: number;
   k: number;
   kind: "matmul_all_reduce" | "matmul_reduce_scatter" | "all_gather_matmul" | "matmul_all_to_all" | "all_to_all_matmul"
-    | "embedding_all_to_all" | "all_gather_grouped_matmul" | "grouped_matmul_reduce_scatter";
+    | "embedding_all_to_all" | "all_gather_grouped_matmul" | "grouped_matmul_reduce_scatter" |
+    "grouped_matmul_all_reduce";
   m: number;
   n: number;
   tables?: {

@@ -25,6 +25,7 @@ enum class OpKind : std::uint8_t {
   EmbeddingAllToAll = 6,
   AllGatherGroupedMatmul = 7,
   GroupedMatmulReduceScatter = 8,
+  GroupedMatmulAllReduce = 9,
 };
 
 /// The two lanes of a pipeline. A block passes one, then the other.
