@@ -15,6 +15,7 @@
 #include "mc2/executor/executor.hpp"
 #include "mc2/executor/resident_problem.hpp"
 #include "mc2/executor/verify.hpp"
+#include "support/operators.hpp"
 #include "support/oracle.hpp"
 
 /// What every backend must do, checked against the naive oracle. A backend's test file includes this header and
@@ -421,7 +422,7 @@ TEST_P(ProductConformance, VerifyKnowsEpiloguesAndScales) {
   for (const DType dtype : {DType::F32, DType::I8}) {
     OpSpec spec = op(389, 264, 136, runs(3) ? 3 : 2);
     spec.dtype = dtype;
-    spec.epilogue = {.has_bias = true, .has_residual = true};
+    spec.epilogue = {.has_bias = true, .has_residual = takes_residual(spec)};
     if (const auto supported = backend().supports(spec); !supported) {
       reasons += supported.error().text() + "; ";
       continue;

@@ -128,7 +128,7 @@ TEST_F(MpiWorld, EveryVariantIsRightInEveryModeThatMakesAResult) {
 TEST_F(MpiWorld, EveryVariantHasEpiloguesInEveryType) {
   for (OpSpec spec : plain_specs()) {
     if (spec.tables) continue;
-    spec.epilogue = {.has_bias = true, .has_residual = !spec.experts || planner::traits_of(spec.kind).sums()};
+    spec.epilogue = {.has_bias = true, .has_residual = takes_residual(spec)};
     if (planner::traits_of(spec.kind).sums()) spec.epilogue.norm = planner::Norm::Rms;
     for (const DType dtype : {DType::F32, DType::Bf16, DType::I8}) {
       spec.dtype = dtype;

@@ -17,4 +17,7 @@ inline planner::OpSpec completed(planner::OpSpec op) {
   return op;
 }
 
+/// Whether C is more than products of rows, so that a residual can be added to it.
+inline bool takes_residual(const planner::OpSpec& op) { return !op.experts || planner::traits_of(op.kind).sums(); }
+
 } // namespace mc2::testing

@@ -1,3 +1,5 @@
+#include <omp.h>
+
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -20,6 +22,21 @@ namespace {
 constexpr std::array<std::int64_t, 19> kRowSteps{1,  2,  4,  8,   16,  24,  32,  40,  48, 56,
                                                  64, 80, 96, 112, 128, 160, 192, 224, 256};
 constexpr std::int64_t kMostRows = kRowSteps.back();
+
+constexpr std::int64_t kFewBytes = 64 << 10; ///< are copied before other threads are awake
+constexpr std::int64_t kStripColumns = 128;  ///< of f32: whole cache lines
+
+/// Calls `work(0)` to `work(count - 1)` on the matmul library's threads, which wait meanwhile: alone, the lane's thread
+/// would take as long as the matmul. They are not entered for few bytes, nor where there is one, which would allocate.
+template <typename Work>
+void on_all_threads(std::int64_t count, std::int64_t byte_count, const Work& work) {
+  if (byte_count <= kFewBytes || omp_get_max_threads() == 1) {
+    for (std::int64_t i = 0; i < count; ++i) work(i);
+    return;
+  }
+#pragma omp parallel for
+  for (std::int64_t i = 0; i < count; ++i) work(i);
+}
 
 /// One product that a row needs.
 struct Product {
@@ -117,29 +134,44 @@ class GroupedDevice final : public ComputeDevice {
 
   void multiply_rows(Gemm& gemm, std::span<const Product> products) {
     const auto a_bytes = static_cast<std::size_t>(a_bytes_), made_bytes = static_cast<std::size_t>(product_bytes_);
-    for (std::size_t i = 0; i < products.size(); ++i)
+    const auto count = static_cast<std::int64_t>(products.size());
+    on_all_threads(count, count * a_bytes_, [&](std::int64_t row) {
+      const auto i = static_cast<std::size_t>(row);
       std::memcpy(gathered_.data() + i * a_bytes, products[i].a, a_bytes);
-    const std::int64_t rows = *std::ranges::lower_bound(kRowSteps, static_cast<std::int64_t>(products.size()));
-    gemm.multiply({.a = gathered_.data(), .product = made_.data()}, {rows, 0, op_.n});
-    for (std::size_t i = 0; i < products.size(); ++i) put_down(made_.data() + i * made_bytes, products[i]);
+    });
+    gemm.multiply({.a = gathered_.data(), .product = made_.data()},
+                  {*std::ranges::lower_bound(kRowSteps, count), 0, op_.n});
+    if (is_summed_) return add_up(products);
+    on_all_threads(count, count * product_bytes_, [&](std::int64_t row) {
+      const auto i = static_cast<std::size_t>(row);
+      std::memcpy(products[i].to, made_.data() + i * made_bytes, made_bytes);
+    });
   }
 
-  void put_down(const std::byte* made, const Product& product) const {
-    if (!is_summed_) {
-      std::memcpy(product.to, made, static_cast<std::size_t>(product_bytes_));
-      return;
-    }
-    const auto* addends = reinterpret_cast<const float*>(made);
-    auto* sums = reinterpret_cast<float*>(product.to);
-    for (std::int64_t j = 0; j < op_.n; ++j) sums[j] += product.choice.weight * addends[j];
+  /// Column by column, as several of the rows may be of one sum.
+  void add_up(std::span<const Product> products) const {
+    const auto add = [&](std::int64_t first, std::int64_t end) {
+      const std::byte* made = made_.data();
+      for (const Product& product : products) {
+        const auto* addends = reinterpret_cast<const float*>(made);
+        auto* sums = reinterpret_cast<float*>(product.to);
+        for (std::int64_t j = first; j < end; ++j) sums[j] += product.choice.weight * addends[j];
+        made += product_bytes_;
+      }
+    };
+    on_all_threads(
+        planner::ceil_div(op_.n, kStripColumns), std::ssize(products) * product_bytes_,
+        [&](std::int64_t strip) { add(strip * kStripColumns, std::min((strip + 1) * kStripColumns, op_.n)); });
   }
 
   void round_all(const MatmulWork& work) const {
     const float* sums = sums_.get();
     for (const MatmulRun& run : work.runs) {
-      const std::int64_t count = run.shape.rows * op_.n;
-      round_sums(product_type_, sums, count, run.product);
-      sums += count;
+      const std::int64_t row_bytes = op_.n * planner::size_bytes(product_type_);
+      on_all_threads(run.shape.rows, run.shape.rows * product_bytes_, [&](std::int64_t row) {
+        round_sums(product_type_, sums + row * op_.n, op_.n, run.product + row * row_bytes);
+      });
+      sums += run.shape.rows * op_.n;
     }
   }
 
