@@ -60,10 +60,7 @@ Result<std::optional<planner::EmbeddingTables>> read_tables(const Query& query, 
 
 std::optional<planner::ChosenExperts> read_experts(const Query& query, Reader& reader) {
   if (!query.text("experts") && !query.text("top_k")) return std::nullopt;
-  planner::ChosenExperts experts;
-  reader.read("experts", experts.count);
-  reader.read("top_k", experts.top_k);
-  return experts;
+  return planner::ChosenExperts{.count = reader.required("experts"), .top_k = reader.required("top_k")};
 }
 
 Result<OpSpec> read_op(const Query& query, Reader& reader) {

@@ -33,6 +33,28 @@ TEST(Gemm, MultipliesEveryBlockLengthWithOnePackedCopyOfB) {
   }
 }
 
+TEST(Gemm, AnotherMatrixSharesItsKernelsAndIsPackedOnce) {
+  const planner::OpSpec op{.kind = planner::OpKind::MatmulAllReduce,
+                           .m = 200,
+                           .n = 96,
+                           .k = 80,
+                           .dtype = planner::DType::F32,
+                           .world_size = 2};
+  const RandomProblem problem(op, 5);
+  const RankBuffers &one = problem.buffers()[0], &other = problem.buffers()[1];
+  const std::vector<GemmShape> shapes{{200, 0, op.n}, {37, 0, op.n}, {1, 0, op.n}};
+  Gemm first(op, 0, {.b = one.b}, shapes);
+  Gemm second(op, 0, {.b = other.b}, shapes, &first);
+  EXPECT_EQ(second.packed_layout_count(), 1U);
+  for (const auto& [gemm, rank] : {std::pair{&first, &one}, {&second, &other}, {&first, &one}}) {
+    std::vector<std::byte> product(static_cast<std::size_t>(op.m * op.n * 4));
+    gemm->multiply({.a = rank->a.data(), .product = product.data()}, shapes.front());
+    const auto expected = testing::naive_matmul_all_reduce(op, std::span(rank, 1));
+    for (std::size_t i = 0; i < expected.size(); ++i)
+      ASSERT_NEAR(testing::element(planner::DType::F32, product, static_cast<std::int64_t>(i)), expected[i], 1e-4);
+  }
+}
+
 TEST(Gemm, MultipliesColumnsOfBEachPackedOnce) {
   const planner::OpSpec op{.kind = planner::OpKind::MatmulAllReduce,
                            .m = 5,

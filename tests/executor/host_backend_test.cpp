@@ -200,9 +200,10 @@ TEST(HostBackend, OrderOfPeersChangesNoBit) {
 }
 
 TEST(HostBackend, AChoiceThatBecomesIllegalFailsTheRunNamingIt) {
-  for (const auto kind : {planner::OpKind::AllGatherGroupedMatmul, planner::OpKind::GroupedMatmulReduceScatter}) {
+  for (const auto& traits : planner::op_registry()) {
+    if (traits.work != planner::Work::GroupedMatmul) continue;
     OpSpec op = spec(40, 9, 17, 2);
-    op.kind = kind;
+    op.kind = traits.kind;
     op = completed(op);
     auto communicator = host_backend().open({}).value();
     const RandomProblem problem(op, 1);
@@ -212,7 +213,7 @@ TEST(HostBackend, AChoiceThatBecomesIllegalFailsTheRunNamingIt) {
     const ExecuteOptions anywhere{.accept_other_fingerprint = true, .prepare = {}};
     Plan plan;
     plan.op = op;
-    plan.cut = {{20}};
+    plan.cut = {{traits.cut_axis_length(op)}};
     plan.variant = {"direct", {}};
     const auto prepared = executor::prepare(plan, buffers, *communicator, anywhere).value();
     prepared->run(RunMode::Fused);

@@ -100,6 +100,7 @@ TEST(OpRegistry, StoredNumbersOfKindsNeverChange) {
   EXPECT_EQ(static_cast<int>(OpKind::EmbeddingAllToAll), 6);
   EXPECT_EQ(static_cast<int>(OpKind::AllGatherGroupedMatmul), 7);
   EXPECT_EQ(static_cast<int>(OpKind::GroupedMatmulReduceScatter), 8);
+  EXPECT_EQ(static_cast<int>(OpKind::GroupedMatmulAllReduce), 9);
   EXPECT_EQ(static_cast<int>(Pooling::Sum), 1);
   EXPECT_EQ(static_cast<int>(Pooling::Mean), 2);
 }
@@ -261,6 +262,11 @@ TEST(OpSpec, GroupedMatmulsCountEveryChoice) {
     EXPECT_EQ(traits_of(kind).cut_axis_length(op), 256);
     EXPECT_EQ(op.text(), std::string(to_string(kind)) + " m=1024 n=64 k=32 f16 x4 experts=8 top_k=2");
   }
+  OpSpec all = grouped(OpKind::GroupedMatmulAllReduce);
+  all.m = 1021; // which no ranks share
+  EXPECT_TRUE(all.validate()) << all.validate().error().text();
+  EXPECT_EQ(traits_of(all.kind).cut_axis_length(all), 1021);
+  EXPECT_EQ(traits_of(all.kind).message_bytes_per_unit(all), 64 * 2);
   // A token travels once, whatever it chooses: 4 ranks' rows of k, or of n, halves.
   EXPECT_EQ(traits_of(OpKind::AllGatherGroupedMatmul).message_bytes_per_unit(grouped(OpKind::AllGatherGroupedMatmul)),
             4 * 32 * 2);

@@ -66,7 +66,8 @@ inline void make_experts(planner::OpSpec& op) {
 
 /// Turns an operator into one whose rows choose experts.
 inline void make_grouped(planner::OpSpec& op) {
-  op.kind = *rc::gen::element(planner::OpKind::AllGatherGroupedMatmul, planner::OpKind::GroupedMatmulReduceScatter);
+  op.kind = *rc::gen::element(planner::OpKind::AllGatherGroupedMatmul, planner::OpKind::GroupedMatmulReduceScatter,
+                              planner::OpKind::GroupedMatmulAllReduce);
   op.experts = {.count = *rc::gen::inRange<std::int64_t>(64, 1000), .top_k = *rc::gen::inRange<std::int64_t>(1, 65)};
   op.m = op.world_size * *rc::gen::inRange<std::int64_t>(1, 100);
   op.n = *rc::gen::inRange<std::int64_t>(1, 1000);

@@ -131,7 +131,7 @@ executor::ExpertChoices to_choices(const planner::OpSpec& op, const py::handle& 
   executor::ExpertChoices choices;
   py::object experts = py::reinterpret_borrow<py::object>(given);
   if (is_weighted) {
-    if (!py::isinstance<py::tuple>(given) || py::len(given) != 2)
+    if (!py::isinstance<py::sequence>(given) || py::isinstance<py::array>(given) || py::len(given) != 2)
       refuse(field, "must be a pair of the experts and their weights");
     const auto parts = py::cast<std::pair<py::object, py::object>>(given);
     experts = parts.first;
@@ -303,8 +303,13 @@ py::dict kept(const Arrays& arrays) {
                                                                {"choices", arrays.choices},
                                                                {"gathered_a", arrays.gathered_a},
                                                                {"norm_weight", arrays.norm_weight}};
-  for (const auto& [name, list] : others)
-    if (!list.is_none()) result[name] = py::tuple(list);
+  for (const auto& [name, list] : others) {
+    if (list.is_none()) continue;
+    py::tuple items(list);
+    for (std::size_t i = 0; i < items.size(); ++i) // pairs may be lists, too
+      if (py::isinstance<py::list>(items[i])) items[i] = py::tuple(items[i]);
+    result[name] = items;
+  }
   return result;
 }
 

@@ -55,6 +55,7 @@ Layout padded_row_major(std::int64_t rows, std::int64_t columns, dnnl::memory::d
 /// output scales they may change between runs only without its fast i8 kernels.
 struct PostOps {
   bool has_scales = false, has_bias = false, has_residual = false;
+  bool operator==(const PostOps&) const = default;
 
   [[nodiscard]] dnnl::post_ops describe(std::int64_t rows, std::int64_t columns,
                                         dnnl::memory::data_type product_type) const {
@@ -288,6 +289,9 @@ Gemm::Gemm(const planner::OpSpec& op, int rank, const GemmWeights& weights, std:
   wanted.erase(std::unique(wanted.begin(), wanted.end()), wanted.end());
   checked("dnnl::matmul", rank, [&] {
     state_ = std::make_unique<State>(op, rank, weights, sharing != nullptr ? sharing->state_.get() : nullptr);
+    MC2_CHECK(sharing == nullptr || (sharing->state_->post_ops == state_->post_ops &&
+                                     sharing->state_->product_type == state_->product_type),
+              "kernels of other products are shared");
     for (const GemmShape& shape : wanted) state_->add_call(shape);
     std::ranges::sort(state_->calls, {}, &State::Call::shape);
   });

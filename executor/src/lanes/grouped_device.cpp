@@ -24,13 +24,18 @@ constexpr std::array<std::int64_t, 19> kRowSteps{1,  2,  4,  8,   16,  24,  32, 
 constexpr std::int64_t kMostRows = kRowSteps.back();
 
 constexpr std::int64_t kFewBytes = 64 << 10; ///< are copied before other threads are awake
-constexpr std::int64_t kStripColumns = 128;  ///< of f32: whole cache lines
+#ifdef __SANITIZE_THREAD__                   // which does not see where OpenMP's threads wait for each other
+constexpr bool kIsThreadSanitizer = true;
+#else
+constexpr bool kIsThreadSanitizer = false;
+#endif
+constexpr std::int64_t kStripColumns = 128; ///< of f32: whole cache lines
 
 /// Calls `work(0)` to `work(count - 1)` on the matmul library's threads, which wait meanwhile: alone, the lane's thread
 /// would take as long as the matmul. They are not entered for few bytes, nor where there is one, which would allocate.
 template <typename Work>
 void on_all_threads(std::int64_t count, std::int64_t byte_count, const Work& work) {
-  if (byte_count <= kFewBytes || omp_get_max_threads() == 1) {
+  if (byte_count <= kFewBytes || omp_get_max_threads() == 1 || kIsThreadSanitizer) {
     for (std::int64_t i = 0; i < count; ++i) work(i);
     return;
   }

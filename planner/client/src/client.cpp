@@ -223,6 +223,15 @@ std::optional<double> distance(const json& item, const planner::OpSpec& op) {
   listed.experts.reset();
   if (asked.contains("experts") && asked["experts"].is_object())
     listed.experts = {.count = size(asked["experts"], "count", 0), .top_k = size(asked["experts"], "top_k", 0)};
+  listed.tables.reset();
+  if (asked.contains("tables") && asked["tables"].is_object()) {
+    const auto pooling = planner::parse_pooling(text_in(asked["tables"], "pooling"));
+    if (!pooling) return std::nullopt;
+    listed.tables = {size(asked["tables"], "count", 0), size(asked["tables"], "row_count", 0), pooling.value()};
+  }
+  const auto epilogue = planner::parse_epilogue(asked.contains("epilogue") ? text_in(asked, "epilogue") : "none");
+  if (!epilogue) return std::nullopt;
+  listed.epilogue = epilogue.value();
   if (!listed.validate() || !planner::has_same_block_costs(listed, op)) return std::nullopt;
   return cuts_rows ? planner::length_distance(listed.m, op.m) : planner::length_distance(listed.n, op.n);
 }

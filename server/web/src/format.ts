@@ -39,11 +39,14 @@ export function bytes(value: number): string {
 
 export const size = (value: number, axis: string): string => (axis === "bytes" ? bytes(value) : `${rounded(value, 6)} ${axis}`);
 
-export const opText = (op: Op): string =>
-  `${op.kind} m=${op.m} n=${op.n} k=${op.k} ${op.dtype} ×${op.world_size}` +
+/** " experts=8 top_k=2 +bias": what an operator has beside kind, sizes, type and ranks. */
+export const optionsText = (op: Op): string =>
   (op.experts_per_rank ? ` experts=${op.experts_per_rank}/rank` : "") +
   (op.experts ? ` experts=${op.experts.count} top_k=${op.experts.top_k}` : "") +
   (op.epilogue ? ` +${op.epilogue}` : "");
+
+export const opText = (op: Op): string =>
+  `${op.kind} m=${op.m} n=${op.n} k=${op.k} ${op.dtype} ×${op.world_size}` + optionsText(op);
 
 export const blocksOf = (cut: Cut): number[] => cut.block_rows ?? cut.block_columns ?? [];
 

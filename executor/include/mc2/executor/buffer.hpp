@@ -21,10 +21,10 @@ struct MatrixShape {
 struct OperandShapes {
   MatrixShape a; ///< [m, k]; where A is gathered: the rank's shard [m / ranks, k]. all_to_all_matmul: rows
                  ///< [q m/ranks, (q+1) m/ranks) are for rank q. embedding_all_to_all: none, but EmbeddingBags.
-                 ///< grouped_matmul_reduce_scatter: [m top_k, k], the choices of a token one below the other
+                 ///< Grouped matmuls that sum: [m top_k, k], the choices of a token one below the other
   MatrixShape b; ///< [k, n], another one on every rank; of several experts one below the other. embedding_all_to_all:
                  ///< its tables, one below the other
-  MatrixShape c; ///< [m, n]; matmul_reduce_scatter: the rank's shard [m / ranks, n]. matmul_all_to_all: what ranks
+  MatrixShape c; ///< [m, n]; where a sum is scattered: the rank's shard [m / ranks, n]. matmul_all_to_all: what ranks
                  ///< 0, 1, ... sent, one below the other, m / ranks rows each. embedding_all_to_all: [m / ranks,
                  ///< ranks n], a sample's features of rank 0's tables first, then those of rank 1's.
                  ///< all_gather_grouped_matmul: [m top_k, n], the choices of a token one below the other

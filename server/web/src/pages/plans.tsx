@@ -1,6 +1,6 @@
 import {useState} from "preact/hooks";
 import {api, query} from "../api";
-import {gainText, minute, shortDigest} from "../format";
+import {gainText, minute, optionsText, shortDigest} from "../format";
 import {History, planCharts} from "../history";
 import {useChanges, useLoaded} from "../hooks";
 import {dtypes, kinds} from "../kinds";
@@ -13,7 +13,7 @@ const fields = ["op", "m", "n", "k", "dtype", "ranks", "machine"];
 
 const columnsFor = (machines: Machine[]): Column<Listed>[] => [
   {name: "Plan", of: (plan) => <a href={`#/plans/${plan.digest}`}>{shortDigest(plan.digest)}</a>},
-  {name: "Operator", of: ({op}) => op.kind + (op.epilogue ? ` +${op.epilogue}` : ""), key: ({op}) => op.kind},
+  {name: "Operator", of: ({op}) => op.kind + optionsText(op), key: ({op}) => op.kind},
   {name: "m", of: ({op}) => op.m, key: ({op}) => op.m, isNumber: true},
   {name: "n", of: ({op}) => op.n, key: ({op}) => op.n, isNumber: true},
   {name: "k", of: ({op}) => op.k, key: ({op}) => op.k, isNumber: true},
