@@ -249,6 +249,11 @@ void expect_to_keep_documents_at(const std::string& url) {
   }
   EXPECT_EQ(client.find_model(asked.op, asked.machine).value().op.m, 2048) << "the nearest";
   EXPECT_EQ(client.find_model(examples::question(9999).op, asked.machine).value().op.m, 4096) << "the largest";
+  model.op.m = 2048; // kept later, so listed first
+  model.op.epilogue.has_bias = true;
+  ASSERT_TRUE(client.put_model(model).ok()) << client.put_model(model).error().text();
+  EXPECT_EQ(client.find_model(asked.op, asked.machine).value().op.epilogue, asked.op.epilogue);
+  EXPECT_EQ(client.find_model(model.op, asked.machine).value().op.epilogue, model.op.epilogue);
 }
 
 TEST(Client, KeepsPlansModelsAndSamplesAtTheService) {

@@ -137,11 +137,16 @@ struct Gemm::State {
     return describe(shape, padded_row_major(op.k, shape.columns, type));
   }
 
-  /// A kernel for the layout that the columns are already packed in, unless that would cost the fast path.
-  [[nodiscard]] dnnl::matmul::primitive_desc choose(const GemmShape& shape) const {
-    const auto same = std::ranges::find_if(packed, [&](const PackedColumns& columns) {
+  /// The first copy of these columns, in the layout that the longest shape prefers; packed.end() without one.
+  [[nodiscard]] std::vector<PackedColumns>::const_iterator packed_columns(const GemmShape& shape) const {
+    return std::ranges::find_if(packed, [&](const PackedColumns& columns) {
       return columns.first == shape.first_column && columns.count == shape.columns;
     });
+  }
+
+  /// A kernel for the layout that the columns are already packed in, unless that would cost the fast path.
+  [[nodiscard]] dnnl::matmul::primitive_desc choose(const GemmShape& shape) const {
+    const auto same = packed_columns(shape);
     if (same == packed.end()) return describe_with_own_layout(shape);
     try {
       auto shared = describe(shape, same->b.get_desc());
@@ -203,9 +208,7 @@ struct Gemm::State {
 
   /// A kernel of so many rows and columns that is there already, and reads B as these columns are packed, if they are.
   [[nodiscard]] std::size_t known_kernel(const GemmShape& shape) const {
-    const auto same = std::ranges::find_if(packed, [&](const PackedColumns& columns) {
-      return columns.first == shape.first_column && columns.count == shape.columns;
-    });
+    const auto same = packed_columns(shape);
     const auto fits = [&](const Kernel& kernel) {
       return kernel.rows == shape.rows && kernel.columns == shape.columns &&
              (same == packed.end() || same->b.get_desc() == kernel.b_layout);

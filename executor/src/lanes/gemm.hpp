@@ -46,8 +46,7 @@ class Gemm {
   /// the layout that its longest shape prefers. A shape whose kernel cannot use that layout gets its own copy. Throws
   /// SystemError naming the rank.
   /// @param sharing  another of the same operator and kinds of weights, whose kernels this one uses where shapes are
-  /// the
-  ///                 same: what several experts' matrices need once. Both are used on one thread. Null: builds its own
+  ///                 alike: several experts' matrices need them once. Both are used on one thread. Null: builds its own
   Gemm(const planner::OpSpec& op, int rank, const GemmWeights& weights, std::span<const GemmShape> shapes,
        const Gemm* sharing = nullptr);
   ~Gemm();

@@ -212,28 +212,11 @@ namespace {
 /// How well a model of one length of the cut axis answers for another: less is better; nothing where it does not.
 std::optional<double> distance(const json& item, const planner::OpSpec& op) {
   const bool cuts_rows = planner::cut_axis(op) == planner::CutAxis::Rows;
-  planner::OpSpec listed = op;
-  const json asked = item.is_object() && item.contains("op") && item["op"].is_object() ? item["op"] : json::object();
-  const auto size = [](const json& of, const char* key, std::int64_t absent) {
-    return of.contains(key) && of[key].is_number_integer() ? of[key].get<std::int64_t>() : absent;
-  };
-  listed.m = size(asked, "m", 0);
-  listed.n = size(asked, "n", 0);
-  listed.experts_per_rank = size(asked, "experts_per_rank", 1);
-  listed.experts.reset();
-  if (asked.contains("experts") && asked["experts"].is_object())
-    listed.experts = {.count = size(asked["experts"], "count", 0), .top_k = size(asked["experts"], "top_k", 0)};
-  listed.tables.reset();
-  if (asked.contains("tables") && asked["tables"].is_object()) {
-    const auto pooling = planner::parse_pooling(text_in(asked["tables"], "pooling"));
-    if (!pooling) return std::nullopt;
-    listed.tables = {size(asked["tables"], "count", 0), size(asked["tables"], "row_count", 0), pooling.value()};
-  }
-  const auto epilogue = planner::parse_epilogue(asked.contains("epilogue") ? text_in(asked, "epilogue") : "none");
-  if (!epilogue) return std::nullopt;
-  listed.epilogue = epilogue.value();
-  if (!listed.validate() || !planner::has_same_block_costs(listed, op)) return std::nullopt;
-  return cuts_rows ? planner::length_distance(listed.m, op.m) : planner::length_distance(listed.n, op.n);
+  if (!item.is_object() || !item.contains("op")) return std::nullopt;
+  const auto listed = store::decode_op(item["op"].dump());
+  if (!listed || !planner::has_same_block_costs(listed.value(), op)) return std::nullopt;
+  return cuts_rows ? planner::length_distance(listed.value().m, op.m)
+                   : planner::length_distance(listed.value().n, op.n);
 }
 
 } // namespace

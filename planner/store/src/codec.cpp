@@ -19,10 +19,16 @@ planner::Fingerprint read_document(const Node& node) {
   return read_described<planner::Fingerprint>(node);
 }
 
+template <>
+planner::OpSpec read_document(const Node& node) {
+  return read_described<planner::OpSpec>(node);
+}
+
 std::string encode(const planner::Fingerprint& fingerprint) { return dump(write_described(fingerprint)); }
 std::string encode(const planner::Plan& plan) { return dump(write_plan(plan)); }
 std::string encode(const planner::OpSpec& op) { return dump(write_described(op)); }
 
+Result<planner::OpSpec> decode_op(std::string_view json) { return decode_document<planner::OpSpec>(json); }
 Result<planner::Plan> decode_plan(std::string_view json) { return decode_document<planner::Plan>(json); }
 Result<planner::CostModel> decode_model(std::string_view json) { return decode_document<planner::CostModel>(json); }
 Result<planner::Profile> decode_profile(std::string_view json) { return decode_document<planner::Profile>(json); }

@@ -71,6 +71,7 @@ struct WhatIf {
 /// Written for people and programs, never read back: they follow from plans and models.
 [[nodiscard]] std::string encode(const planner::Explanation& explanation);
 [[nodiscard]] std::string encode(const planner::LlmPlan& plan);
+[[nodiscard]] Result<planner::OpSpec> decode_op(std::string_view json);
 [[nodiscard]] Result<planner::Plan> decode_plan(std::string_view json);
 [[nodiscard]] Result<planner::CostModel> decode_model(std::string_view json);
 [[nodiscard]] Result<planner::Profile> decode_profile(std::string_view json);
