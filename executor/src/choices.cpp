@@ -26,12 +26,13 @@ bool ChoiceReader::is_legal(const Choice& choice) const noexcept {
   return choice.expert >= 0 && choice.expert < experts_.count && std::isfinite(choice.weight);
 }
 
-Error ChoiceReader::fault(std::int64_t place, const Choice& choice) const {
-  const std::string where = "row " + std::to_string(place / top_k()) + ", choice " + std::to_string(place % top_k());
-  if (choice.expert < 0 || choice.expert >= experts_.count)
+Error choice_fault(const planner::ChosenExperts& experts, std::int64_t place, const Choice& choice) {
+  const std::string where =
+      "row " + std::to_string(place / experts.top_k) + ", choice " + std::to_string(place % experts.top_k);
+  if (choice.expert < 0 || choice.expert >= experts.count)
     return {
         ErrorCode::InvalidSpec, "choices",
-        where + " is expert " + std::to_string(choice.expert) + "; legal: 0 to " + std::to_string(experts_.count - 1)};
+        where + " is expert " + std::to_string(choice.expert) + "; legal: 0 to " + std::to_string(experts.count - 1)};
   return {ErrorCode::InvalidSpec, "choices",
           where + " has the weight " + number_text(choice.weight) + "; needs a finite number"};
 }
@@ -43,7 +44,7 @@ Result<void> check_choices(const planner::OpSpec& op, std::span<const int> ranks
     const auto is_bad = [&](std::int64_t place) { return !reader.is_legal(reader.at(place)); };
     const auto bad = parallel_find_first(op.m * reader.top_k(), is_bad);
     if (!bad) continue;
-    const Error error = reader.fault(*bad, reader.at(*bad));
+    const Error error = choice_fault(*op.experts, *bad, reader.at(*bad));
     return Error{error.code, error.field, "rank " + std::to_string(ranks[i]) + ", " + error.message};
   }
   return {};

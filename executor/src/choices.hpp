@@ -15,6 +15,10 @@ struct Choice {
   float weight = 1; ///< what its product counts times; 1 where the kind weights nothing
 };
 
+/// What is wrong with one that is illegal: InvalidSpec naming row, choice and value.
+/// @param place  among those of all rows: row * top_k + choice
+[[nodiscard]] Error choice_fault(const planner::ChosenExperts& experts, std::int64_t place, const Choice& choice);
+
 /// What the rows of a grouped matmul chose, in memory of this process. A view, never owned.
 class ChoiceReader {
  public:
@@ -27,8 +31,6 @@ class ChoiceReader {
 
   /// Whether there is such an expert, and the weight is a finite number.
   [[nodiscard]] bool is_legal(const Choice& choice) const noexcept;
-  /// What is wrong with one that is illegal: InvalidSpec naming row, choice and value.
-  [[nodiscard]] Error fault(std::int64_t place, const Choice& choice) const;
 
  private:
   planner::ChosenExperts experts_;

@@ -36,8 +36,13 @@ double accumulation_roundoff(const planner::OpSpec& op) {
   return short_sums + kConfidence * kF32Roundoff * (std::sqrt(static_cast<double>(op.k)) + term_count(op));
 }
 
-/// Products that a collective adds up, each perhaps rounded to the result's type: one of every rank.
-int rank_count(const planner::OpSpec& op) { return planner::sums_over_ranks(op.kind) ? op.world_size : 1; }
+/// How often a product may be rounded to the result's type before the last addition. A collective may do so after each
+/// of its additions, as rings do: no partial sum exceeds sum |p|. Grouped matmuls may before they weight and add up
+/// what a row chose, as cuda's do.
+int product_roundings(const planner::OpSpec& op) {
+  if (!planner::sums_over_ranks(op.kind)) return 0;
+  return op.world_size - 1 + (op.experts ? 1 : 0);
+}
 
 double result_roundoff(const planner::OpSpec& op) { return unit_roundoff(planner::product_type(op)); }
 
@@ -344,9 +349,7 @@ DoubleOracle::Factors DoubleOracle::factors_of(std::span<const ResultRow> wanted
 void DoubleOracle::add_tile(const Factors& factors, std::int64_t first_column, std::span<OracleRow> rows) const {
   const auto first = static_cast<std::size_t>(first_column);
   const auto count = static_cast<std::size_t>(std::min(kTileColumns, op_.n - first_column));
-  // A collective may round to the short type after each of its additions, as rings do: no partial sum exceeds sum
-  // |p|.
-  const double roundoff = rounds_to_short_type(op_) ? kSecondOrder * result_roundoff(op_) * (rank_count(op_) - 1) : 0;
+  const double roundoff = rounds_to_short_type(op_) ? kSecondOrder * result_roundoff(op_) * product_roundings(op_) : 0;
   std::array<double, kTileColumns> b_part;
   for (std::size_t b = 0; b < b_.size(); ++b) {
     std::vector<std::array<double, kTileColumns>> products(factors[b].size());
@@ -399,7 +402,7 @@ ProjectedOracle::Check ProjectedOracle::check(const ResultRow& at, std::span<con
   if (rounds_before_residual(op_)) allowed += short_roundoff * norm(bias);
   const int more_roundings = (rounds_before_epilogue(op_) ? 1 : 0) + (rounds_odd_rows(op_) ? 2 : 0);
   allowed += more_roundings * short_roundoff * (norm(c_row) + norm(bias) + norm(residual));
-  const double product_roundoff = kConfidence * result_roundoff(op_) * std::max(1, rank_count(op_) - 1);
+  const double product_roundoff = kConfidence * result_roundoff(op_) * std::max(1, product_roundings(op_));
   std::vector<double> a_row(static_cast<std::size_t>(op_.k));
   for (const Term& term : products_.of(at)) {
     a_[term.a_rank].read_row(term.a_row, a_row);

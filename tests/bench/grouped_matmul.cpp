@@ -1,13 +1,17 @@
-// mc2's grouped matmul by itself, for a program that times it beside others: torch_grouped_matmul.py.
+// mc2's grouped matmuls by themselves, for programs that time them beside others: torch_grouped_matmul.py and
+// torch_chosen_matmul.py.
 #include <cuda_runtime_api.h>
 
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
+#include <exception>
 #include <memory>
 #include <vector>
 
 #include "backends/cuda/runtime/device_pool.hpp"
 #include "backends/cuda/runtime/machine.hpp"
+#include "backends/cuda/tiles/chosen_matmul.hpp"
 #include "backends/cuda/tiles/grouped_matmul.hpp"
 
 using namespace mc2::executor::cuda;
@@ -17,6 +21,18 @@ namespace {
 struct Bound {
   GroupedMatmul matmul;
   std::unique_ptr<DeviceMemory> memory;
+};
+
+DevicePool& pool() {
+  static DevicePool of_device(0, DevicePool::Source::Cuda);
+  return of_device;
+}
+
+struct Chosen {
+  ChosenMatmul matmul;
+  std::unique_ptr<DeviceMemory> tiles{}, scratch{};
+  std::unique_ptr<ChoiceSorter> sorter{};
+  mc2::executor::ExpertChoices choices{};
 };
 
 std::vector<ExpertRun> runs_of(const std::int64_t* rows, int expert_count) {
@@ -41,7 +57,6 @@ struct GroupedArguments {
 
 /// Of bf16 on device 0, for ever. Ends the process where a call fails.
 __attribute__((visibility("default"))) void* mc2_make_grouped(const GroupedArguments* arguments) {
-  static DevicePool pool(0, DevicePool::Source::Cuda);
   const auto expert_count = static_cast<int>(arguments->expert_count);
   const auto runs = runs_of(arguments->rows, expert_count);
   const std::int64_t row_count = runs.empty() ? 0 : runs.back().rows.from_row + runs.back().rows.row_count;
@@ -54,7 +69,7 @@ __attribute__((visibility("default"))) void* mc2_make_grouped(const GroupedArgum
                            .cta_count = sm_count()};
   auto bound = std::make_unique<Bound>(Bound{GroupedMatmul(shape, runs), nullptr});
   GroupedMatmul* const all[] = {&bound->matmul};
-  bound->memory = upload_tiles(all, pool);
+  bound->memory = upload_tiles(all, pool());
   bound->matmul.set_operands({.a = static_cast<const std::byte*>(arguments->a),
                               .b = static_cast<const std::byte*>(arguments->b),
                               .c = static_cast<std::byte*>(arguments->c)});
@@ -63,5 +78,66 @@ __attribute__((visibility("default"))) void* mc2_make_grouped(const GroupedArgum
 
 __attribute__((visibility("default"))) void mc2_run_grouped(const void* bound, void* stream) {
   static_cast<const Bound*>(bound)->matmul.enqueue(static_cast<cudaStream_t>(stream));
+}
+
+struct ChosenArguments {
+  std::int64_t token_count, top_k, expert_count, n, k;
+  int b_is_transposed;
+  int adds_up;         ///< a token's products, weighted; A has a row for every choice then
+  const void* experts; ///< [token_count, top_k] of 64 bits
+  const void* weights; ///< likewise, of f32
+  const void *a, *b, *bias;
+  void* c;
+};
+
+/// Of bf16 on device 0, for ever. Ends the process where a call fails.
+__attribute__((visibility("default"))) void* mc2_make_chosen(const ChosenArguments* arguments) {
+  const auto count = static_cast<std::int32_t>(arguments->token_count);
+  const bool adds_up = arguments->adds_up != 0;
+  ChosenTokens tokens{
+      .run_count = 1, .token_count = count, .top_k = static_cast<std::int32_t>(arguments->top_k), .is_wide = adds_up};
+  tokens.runs[0].token_count = count;
+  const GroupedShape shape{.c_rows = arguments->token_count * arguments->top_k,
+                           .n = arguments->n,
+                           .k = arguments->k,
+                           .expert_count = arguments->expert_count,
+                           .b_is_transposed = arguments->b_is_transposed != 0,
+                           .cta_count = sm_count()};
+  const GemmOperands operands{.a = static_cast<const std::byte*>(arguments->a),
+                              .b = static_cast<const std::byte*>(arguments->b),
+                              .c = static_cast<std::byte*>(arguments->c),
+                              .bias = static_cast<const std::byte*>(arguments->bias)};
+  auto bound = std::make_unique<Chosen>(Chosen{.matmul = ChosenMatmul(shape, tokens, adds_up, operands)});
+  GroupedMatmul* const grouped[] = {&bound->matmul.grouped()};
+  bound->tiles = upload_tiles(grouped, pool());
+  const std::int64_t bytes =
+      ChosenMatmul::scratch_bytes(bound->matmul.row_count(), arguments->n, arguments->k, adds_up);
+  bound->scratch = std::make_unique<DeviceMemory>(pool(), static_cast<std::size_t>(bytes));
+  bound->matmul.set_scratch(bound->scratch->bytes().data());
+  bound->matmul.set_weights(static_cast<const std::byte*>(arguments->weights));
+  ChosenMatmul* const all[] = {&bound->matmul};
+  bound->sorter = std::make_unique<ChoiceSorter>(all, 0, arguments->expert_count, pool());
+  const auto numbers = static_cast<std::size_t>(arguments->token_count * arguments->top_k);
+  bound->choices.experts = {static_cast<const std::byte*>(arguments->experts), numbers * sizeof(std::int64_t)};
+  if (arguments->weights != nullptr)
+    bound->choices.weights = {static_cast<const std::byte*>(arguments->weights), numbers * sizeof(float)};
+  return bound.release();
+}
+
+__attribute__((visibility("default"))) void mc2_run_chosen(const void* bound, void* stream) {
+  const auto& chosen = *static_cast<const Chosen*>(bound);
+  chosen.sorter->enqueue(chosen.choices, static_cast<cudaStream_t>(stream));
+  chosen.matmul.enqueue(static_cast<cudaStream_t>(stream));
+}
+
+/// Of runs that have ended: 0, or 1 with the text of what they met.
+__attribute__((visibility("default"))) int mc2_chosen_fault(const void* bound, char* text, std::size_t size) {
+  try {
+    static_cast<const Chosen*>(bound)->sorter->require_legal();
+    return 0;
+  } catch (const std::exception& error) {
+    std::snprintf(text, size, "%s", error.what());
+    return 1;
+  }
 }
 }

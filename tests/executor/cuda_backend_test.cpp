@@ -2,6 +2,7 @@
 
 #include <cstring>
 #include <functional>
+#include <limits>
 #include <random>
 
 #include "conformance/backend_conformance.hpp"
@@ -294,6 +295,41 @@ TEST_F(CudaBackend, IllegalCountsOnADeviceEndTheRunAndLeaveNan) {
     for (const std::size_t rank : {0, 1}) {
       const auto all = problem.result(rank);
       EXPECT_TRUE(std::ranges::all_of(all, [](std::byte byte) { return byte == std::byte{0xFF}; })) << "rank " << rank;
+    }
+  }
+}
+
+// Of one token of several: what it makes is no number, what others make is right.
+TEST_F(CudaBackend, IllegalChoicesFailTheRunAndLeaveNanWhereTheyAre) {
+  for (const OpKind kind : {OpKind::AllGatherGroupedMatmul, OpKind::GroupedMatmulReduceScatter}) {
+    for (const float weight : {0.5F, std::numeric_limits<float>::infinity()}) {
+      const bool is_summed = planner::traits_of(kind).sums();
+      if (!is_summed && std::isinf(weight)) continue; // has none
+      const auto communicator = open();
+      OpSpec spec = op(kind, 64);
+      spec.experts = {.count = 4, .top_k = 2};
+      ResidentProblem problem(spec, 1, *communicator);
+      OwnChoices own(spec, problem, *communicator);
+      auto prepared = prepare_cut(*communicator, spec, {{12, 20}}, kDirect, own.buffers).value();
+      const std::size_t place = 37;
+      for (std::size_t rank = 0; rank < own.experts.size(); ++rank) {
+        if (is_summed) own.weights[rank][place] = weight;
+        if (!std::isinf(weight)) own.experts[rank][place] = -6;
+      }
+      own.bring();
+      const char* const said = std::isinf(weight) ? "row 18, choice 1 has the weight inf; needs a finite number"
+                                                  : "row 18, choice 1 is expert -6; legal: 0 to 3";
+      EXPECT_THAT([&] { prepared->run(RunMode::Fused, executor::RunDetail::Makespan); },
+                  ::testing::ThrowsMessage<SystemError>(::testing::HasSubstr(said)));
+      problem.fetch_results();
+      const std::int64_t row = is_summed ? place / 2 : place;
+      const std::int64_t row_bytes = spec.n * planner::size_bytes(spec.dtype);
+      const auto c = problem.host().buffers().front().c;
+      for (std::int64_t i = 0; i * row_bytes < std::ssize(c); ++i) {
+        const auto found = c.subspan(static_cast<std::size_t>(i * row_bytes), static_cast<std::size_t>(row_bytes));
+        for (std::size_t j = 1; j < found.size(); j += 2) // of bf16 the byte with the exponent's upper bits
+          EXPECT_EQ((found[j] & std::byte{0x7F}) == std::byte{0x7F}, i == row) << "row " << i;
+      }
     }
   }
 }

@@ -18,6 +18,7 @@
 #include "backends/cuda/kernels/direct.hpp"
 #include "backends/cuda/kernels/epilogue.hpp"
 #include "backends/cuda/kernels/pooling.hpp"
+#include "backends/cuda/tiles/chosen_kernels.hpp"
 #include "backends/cuda/tiles/grouped_kernel.hpp"
 #include "backends/cuda/tiles/routing.hpp"
 #include "backends/cuda/tiles/tile_kernel.hpp"
@@ -32,7 +33,12 @@ using executor::cuda::BagFault;
 using executor::cuda::BagTables;
 using executor::cuda::BlockExchange;
 using executor::cuda::BlockSpan;
+using executor::cuda::ChoiceFault;
+using executor::cuda::ChoiceLists;
+using executor::cuda::ChosenRow;
+using executor::cuda::DeviceChoices;
 using executor::cuda::DirectCollective;
+using executor::cuda::GatheredRows;
 using executor::cuda::GroupedRun;
 using executor::cuda::GroupedTile;
 using executor::cuda::kMaxCudaRanks;
@@ -46,9 +52,12 @@ using executor::cuda::RowCopies;
 using executor::cuda::RowCopy;
 using executor::cuda::RowEpilogue;
 using executor::cuda::SignalMemory;
+using executor::cuda::SortedChoices;
 using executor::cuda::Tile;
 using executor::cuda::TileRun;
+using executor::cuda::TokenRun;
 using executor::cuda::ToldCounts;
+using executor::cuda::WeightedSums;
 
 struct Names {
   std::mutex mutex;
@@ -507,7 +516,8 @@ class GroupedRunner {
                          : product(a, matrix_of(b + tile.column, b_.rows, columns, b_.columns), false);
     for (std::int64_t row = 0; row < sums.rows; ++row) {
       for (std::int64_t column = 0; column < sums.columns; ++column) {
-        const std::int64_t at = (tile.c_row + row) * run_.column_count + tile.column + column;
+        const std::int64_t c_row = run_.chosen == nullptr ? tile.c_row + row : run_.chosen[tile.c_row + row].c_row;
+        const std::int64_t at = c_row * run_.column_count + tile.column + column;
         float sum = sums.row(row)[column];
         if (run_.bias != nullptr)
           sum += to_f32(elements<T>(run_.bias)[std::int64_t{tile.expert} * run_.column_count + tile.column + column]);
@@ -522,6 +532,104 @@ class GroupedRunner {
   std::int64_t tile_columns_;
   bool b_is_transposed_;
 };
+
+/// What sort_choices_kernel makes of a list, a choice after the other.
+class ChoiceSorting {
+ public:
+  ChoiceSorting(const DeviceChoices& choices, const SortedChoices& list) : choices_(choices), list_(list) {}
+
+  void sort() const {
+    std::vector<std::vector<ChosenRow>> rows(static_cast<std::size_t>(choices_.expert_count) + 1); // illegal ones last
+    for (int r = 0; r < list_.tokens.run_count; ++r) {
+      const TokenRun& run = list_.tokens.runs[static_cast<std::size_t>(r)];
+      const std::int32_t top_k = list_.tokens.top_k;
+      for (std::int32_t choice = 0; choice < run.token_count * top_k; ++choice) {
+        const std::int32_t a_row = list_.tokens.is_wide ? run.a_token * top_k + choice : run.a_token + choice / top_k;
+        rows[expert_at(std::int64_t{run.first_token} * top_k + choice)].push_back(
+            {a_row, run.c_token * top_k + choice});
+      }
+    }
+    ChosenRow* next = list_.rows;
+    *list_.tile_count = 0;
+    for (std::size_t expert = 0; expert < rows.size(); ++expert) {
+      const bool is_legal = expert + 1 < rows.size();
+      if (!is_legal) *list_.row_count = static_cast<std::int32_t>(next - list_.rows);
+      if (is_legal) list_tiles(expert, next - list_.rows, std::ssize(rows[expert]));
+      for (const ChosenRow& row : rows[expert]) {
+        if (list_.places != nullptr) list_.places[row.c_row] = static_cast<std::int32_t>(next - list_.rows);
+        *next++ = row;
+      }
+    }
+  }
+
+ private:
+  [[nodiscard]] std::size_t expert_at(std::int64_t place) const {
+    const std::int64_t expert = choices_.index_bytes == 4
+                                    ? std::int64_t{reinterpret_cast<const std::int32_t*>(choices_.experts)[place]}
+                                    : reinterpret_cast<const std::int64_t*>(choices_.experts)[place];
+    const float weight = choices_.weights == nullptr ? 1.0F : choices_.weights[place];
+    if (expert >= 0 && expert < choices_.expert_count && std::isfinite(weight)) return static_cast<std::size_t>(expert);
+    if (look(choices_.fault) == static_cast<std::uint32_t>(ChoiceFault::None)) {
+      const auto set = [&](std::size_t word, std::int64_t value) {
+        choices_.fault[word] = static_cast<std::uint32_t>(value);
+        choices_.fault[word + 1] = static_cast<std::uint32_t>(static_cast<std::uint64_t>(value) >> 32U);
+      };
+      set(1, place);
+      set(3, expert);
+      choices_.fault[5] = std::bit_cast<std::uint32_t>(weight);
+      raise(choices_.fault, static_cast<std::uint32_t>(ChoiceFault::Illegal));
+    }
+    return static_cast<std::size_t>(choices_.expert_count);
+  }
+
+  void list_tiles(std::size_t expert, std::int64_t first, std::int64_t count) const {
+    constexpr std::int64_t kRows = executor::cuda::kTileRows;
+    for (int column = 0; column < list_.column_tiles; ++column) {
+      for (std::int64_t row = 0; row < count; row += kRows) {
+        const auto at = static_cast<std::int32_t>(first + row);
+        list_.tiles[(*list_.tile_count)++] = {static_cast<std::int32_t>(expert), at, at,
+                                              static_cast<std::int32_t>(std::min(kRows, count - row)),
+                                              column * list_.tile_columns};
+      }
+    }
+  }
+
+  DeviceChoices choices_;
+  SortedChoices list_;
+};
+
+void gather_rows(const GatheredRows& run) {
+  const auto a_bytes = static_cast<std::size_t>(run.a_row_bytes);
+  for (std::int32_t row = 0; row < run.most_rows; ++row) {
+    const ChosenRow& chosen = run.rows[row];
+    if (row < *run.row_count)
+      std::memcpy(run.gathered + row * run.a_row_bytes, run.a + chosen.a_row * run.a_row_bytes, a_bytes);
+    else
+      std::memset(run.products + (run.keeps_order ? row : chosen.c_row) * run.product_row_bytes, 0xFF,
+                  static_cast<std::size_t>(run.product_row_bytes));
+  }
+}
+
+template <typename T>
+void add_weighted(const WeightedSums& run) {
+  const std::int32_t top_k = run.tokens.top_k;
+  const T* products = elements<T>(run.products);
+  const std::int32_t* places = run.places;
+  T* sum_of_row = elements<T>(run.sums);
+  for (int r = 0; r < run.tokens.run_count; ++r) {
+    const TokenRun& tokens = run.tokens.runs[static_cast<std::size_t>(r)];
+    for (std::int64_t token = tokens.first_token; token < tokens.first_token + tokens.token_count; ++token) {
+      for (std::int64_t column = 0; column < run.columns; ++column) {
+        float sum = 0;
+        for (std::int32_t choice = 0; choice < top_k; ++choice)
+          sum += run.weights[token * top_k + choice] * to_f32(products[places[choice] * run.columns + column]);
+        sum_of_row[column] = from_f32<T>(sum);
+      }
+      places += top_k;
+      sum_of_row += run.columns;
+    }
+  }
+}
 
 template <typename T>
 void finish_row(const RowEpilogue& epilogue, std::int64_t row) {
@@ -630,6 +738,17 @@ std::optional<Work> work_of(std::string_view name, void** arguments) {
     return typed(name, [&](auto type) -> Work {
       return [run = argument<GroupedRun>(arguments, 0), columns = is("TileShape<256>") ? 256 : 128,
               b_is_transposed = is(", true>")] { GroupedRunner<decltype(type)>(run, columns, b_is_transposed).run(); };
+    });
+  }
+  if (is("::sort_choices_kernel")) {
+    return [choices = argument<DeviceChoices>(arguments, 0), lists = argument<ChoiceLists>(arguments, 1)] {
+      for (int i = 0; i < lists.count; ++i) ChoiceSorting(choices, lists.first[i]).sort();
+    };
+  }
+  if (is("::gather_rows_kernel")) return [rows = argument<GatheredRows>(arguments, 0)] { gather_rows(rows); };
+  if (is("::weighted_sums_kernel")) {
+    return typed(name, [&](auto type) -> Work {
+      return [sums = argument<WeightedSums>(arguments, 0)] { add_weighted<decltype(type)>(sums); };
     });
   }
   if (is("::transpose_kernel")) {

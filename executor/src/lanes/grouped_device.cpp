@@ -184,7 +184,8 @@ class GroupedDevice final : public ComputeDevice {
   [[nodiscard]] Choice legal_choice(std::int64_t place) const {
     const Choice choice = reader_.at(place);
     if (reader_.is_legal(choice)) return choice;
-    throw SystemError("choices", EINVAL, "rank " + std::to_string(rank_) + ", " + reader_.fault(place, choice).message);
+    throw SystemError("choices", EINVAL,
+                      "rank " + std::to_string(rank_) + ", " + choice_fault(*op_.experts, place, choice).message);
   }
 
   planner::OpSpec op_;

@@ -15,20 +15,31 @@ Stage whole(const StageList& list) noexcept {
 } // namespace
 
 MatrixAddresses addresses_of(const RankBuffers& buffers) noexcept {
-  return {buffers.a.data(),           buffers.b.data(),      buffers.c.data(),
-          buffers.gathered_a.data(),  buffers.bias.data(),   buffers.residual.data(),
-          buffers.norm_weight.data(), buffers.normed.data(), buffers.device_send_counts.data()};
+  return {buffers.a.data(),
+          buffers.b.data(),
+          buffers.c.data(),
+          buffers.gathered_a.data(),
+          buffers.bias.data(),
+          buffers.residual.data(),
+          buffers.norm_weight.data(),
+          buffers.normed.data(),
+          buffers.device_send_counts.data(),
+          buffers.choices.experts.data(),
+          buffers.choices.weights.data()};
 }
 
 void Matmuls::enqueue(cudaStream_t stream) const {
   for (const Gemm& gemm : gemms) gemm.enqueue(stream);
   if (grouped) grouped->enqueue(stream);
+  if (chosen) chosen->enqueue(stream);
 }
 
 void RankState::keep_memory() noexcept {
-  for (auto* memory : {&exchange, &spare, &staging, &tile_memory, &transposed_b, &row_copy_memory, &grouped_memory})
+  for (auto* memory :
+       {&exchange, &spare, &staging, &tile_memory, &transposed_b, &row_copy_memory, &grouped_memory, &chosen_scratch})
     (void)memory->release();
   if (routing) routing->keep_memory();
+  if (sorter) sorter->keep_memory();
   (void)bag_fault.release();
   (void)tiles.release();
 }

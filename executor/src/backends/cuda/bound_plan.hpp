@@ -13,6 +13,7 @@
 #include "backends/cuda/kernels/epilogue.hpp"
 #include "backends/cuda/kernels/pooling.hpp"
 #include "backends/cuda/runtime/gemm.hpp"
+#include "backends/cuda/tiles/chosen_matmul.hpp"
 #include "backends/cuda/tiles/grouped_matmul.hpp"
 #include "backends/cuda/tiles/tile_reduction.hpp"
 #include "backends/cuda/transports/row_runs.hpp"
@@ -26,8 +27,8 @@ struct StageEvents {
   Event start, end;
 };
 
-/// A, B, C, the gathered A, the epilogue's matrices and counts of one rank, by address.
-using MatrixAddresses = std::array<const void*, 9>;
+/// A, B, C, the gathered A, the epilogue's matrices, counts and choices of one rank, by address.
+using MatrixAddresses = std::array<const void*, 11>;
 
 [[nodiscard]] MatrixAddresses addresses_of(const RankBuffers& buffers) noexcept;
 
@@ -38,11 +39,12 @@ struct MovedGraph {
   GraphExec graph;
 };
 
-/// What is multiplied at a time: by one kernel where rows have experts and it takes them, else by matmuls one after the
-/// other.
+/// What is multiplied at a time: by one kernel where rows have experts and it takes them, of what tokens choose where
+/// they do, else by matmuls one after the other.
 struct Matmuls {
   std::vector<Gemm> gemms;
   std::optional<GroupedMatmul> grouped;
+  std::optional<ChosenMatmul> chosen;
 
   void enqueue(cudaStream_t stream) const;
 };
@@ -64,7 +66,9 @@ struct RankState {
   std::unique_ptr<MappedWord> bag_fault;      ///< of those: BagTables::fault
   /// by stage, of kinds that gather first: all shards, the rank's own included
   std::vector<Matmuls> serial_matmuls;
-  std::unique_ptr<DeviceMemory> grouped_memory;  ///< words and tiles of all Matmuls::grouped
+  std::unique_ptr<DeviceMemory> grouped_memory;  ///< words and tiles of all Matmuls::grouped and Matmuls::chosen
+  std::unique_ptr<DeviceMemory> chosen_scratch;  ///< of those of the first stream, then those of the second
+  std::unique_ptr<ChoiceSorter> sorter;          ///< where tokens choose experts
   std::unique_ptr<DeviceMemory> row_copy_memory; ///< where BoundPlan::row_runs: those of all stages
   std::vector<RowCopies> row_copies;             ///< by stage, in there
   std::unique_ptr<DeviceRouting> routing;        ///< where runs read counts on the device: makes those and the tiles

@@ -17,10 +17,13 @@
 #include "backends/cuda/runtime/gemm.hpp"
 #include "backends/cuda/runtime/handles.hpp"
 #include "backends/cuda/runtime/machine.hpp"
+#include "backends/cuda/tiles/chosen_kernels.hpp"
 #include "backends/cuda/tiles/routing.hpp"
+#include "backends/cuda/tiles/tensor_map.hpp"
 #include "backends/cuda/transports/peer_memory.hpp"
 #include "bags.hpp"
 #include "checks.hpp"
+#include "choices.hpp"
 #include "mc2/planner/collective.hpp"
 #include "mc2/planner/text.hpp"
 #include "row_splits.hpp"
@@ -149,6 +152,13 @@ planner::OpSpec exchanged_as(const planner::OpSpec& op) noexcept {
 
 Result<void> check_device_types(const planner::OpSpec& op) {
   constexpr int kLeastForF8 = 89; // Ada, then Hopper
+  for (int rank = 0; rank < op.world_size && op.experts; ++rank) {
+    const int found = compute_capability(rank);
+    if (found == kHopper) continue;
+    return Error{ErrorCode::Unsupported, "op",
+                 "device " + std::to_string(rank) + " has compute capability " + capability_text(found) + "; " +
+                     std::string(to_string(op.kind)) + " needs 9.0, or the host backend"};
+  }
   for (int rank = 0; rank < op.world_size && op.dtype == planner::DType::F8E4m3; ++rank) {
     const int found = compute_capability(rank);
     if (found >= kLeastForF8) continue;
@@ -159,13 +169,37 @@ Result<void> check_device_types(const planner::OpSpec& op) {
   return {};
 }
 
+namespace {
+
+/// What our own kernels take, as no library's serve. Errors: Unsupported naming the field.
+Result<void> check_chosen_experts(const planner::OpSpec& op) {
+  if (!op.experts) return {};
+  const std::string kind = " of " + std::string(to_string(op.kind));
+  if (op.dtype != planner::DType::Bf16 && op.dtype != planner::DType::F16)
+    return Error{ErrorCode::Unsupported, "dtype",
+                 "is " + std::string(to_string(op.dtype)) + "; the cuda backend has bf16 and f16" + kind};
+  if (op.n % kRowMultiple != 0 || op.k % kRowMultiple != 0)
+    return Error{ErrorCode::Unsupported, op.n % kRowMultiple != 0 ? "n" : "k",
+                 "is " + std::to_string(op.n % kRowMultiple != 0 ? op.n : op.k) + "; the cuda backend's kernel" + kind +
+                     " takes multiples of " + std::to_string(kRowMultiple)};
+  if (op.experts->count > kMaxSortedExperts)
+    return Error{ErrorCode::Unsupported, "experts",
+                 "are " + std::to_string(op.experts->count) + "; the cuda backend takes at most " +
+                     std::to_string(kMaxSortedExperts) + kind};
+  if (op.m > std::numeric_limits<std::int32_t>::max() / op.experts->top_k)
+    return Error{ErrorCode::Unsupported, "m",
+                 "is " + std::to_string(op.m) + " with " + std::to_string(op.experts->top_k) +
+                     " choices each; the cuda backend takes less than 2^31 choices" + kind};
+  return {};
+}
+
+} // namespace
+
 Result<void> check_operator(const planner::OpSpec& op) {
   MC2_TRY(op.validate());
   if (op.dtype == planner::DType::I8)
     return Error{ErrorCode::Unsupported, "dtype", "the cuda backend does not run i8; the host backend may"};
-  if (op.experts)
-    return Error{ErrorCode::Unsupported, "op",
-                 "the cuda backend does not run " + std::string(to_string(op.kind)) + " yet; the host backend does"};
+  MC2_TRY(check_chosen_experts(op));
   constexpr std::int64_t kMostExperts = 65536; // of all ranks: every rank has tables of all
   if (op.experts_per_rank > kMostExperts / op.world_size)
     return Error{ErrorCode::Unsupported, "experts_per_rank",
@@ -421,6 +455,19 @@ Result<void> check_device_counts(const planner::OpSpec& op, const CudaVariant& v
   return {};
 }
 
+Result<void> check_choosing(const planner::OpSpec& op, std::span<const int> ranks,
+                            std::span<const RankBuffers> buffers) {
+  constexpr std::uint32_t kNeeded = 16;
+  for (std::size_t i = 0; i < buffers.size() && op.experts; ++i) {
+    for (const auto& [name, address] : {std::pair<const char*, const void*>{"A", buffers[i].a.data()},
+                                        {"B", buffers[i].b.data()},
+                                        {"C", buffers[i].c.data()}}) {
+      MC2_TRY(check_alignment(ranks[i], name, address, kNeeded, std::string(to_string(op.kind)) + " needs"));
+    }
+  }
+  return {};
+}
+
 Result<void> check_crosses_processes(const CudaVariant& variant) {
   if (!variant.has_windows) return {};
   return Error{ErrorCode::Unsupported, "variant",
@@ -469,17 +516,43 @@ Result<void> check_places(std::span<const int> ranks, std::span<const RankBuffer
     MC2_TRY(check_place(ranks[i], "counts", buffers[i].device_send_counts));
     MC2_TRY(check_place(ranks[i], "offsets", buffers[i].bags.offsets));
     MC2_TRY(check_place(ranks[i], "indices", buffers[i].bags.indices));
+    MC2_TRY(check_place(ranks[i], "chosen experts", buffers[i].choices.experts));
+    MC2_TRY(check_place(ranks[i], "weights of the choices", buffers[i].choices.weights));
   }
   return {};
 }
 
+namespace {
+
+std::vector<std::byte> fetched(std::span<const std::byte> there) {
+  std::vector<std::byte> here(there.size());
+  MC2_CUDA(cudaMemcpy(here.data(), there.data(), there.size(), cudaMemcpyDeviceToHost));
+  return here;
+}
+
+/// Calls `work(buffers)` with choices in memory of this process, and nothing else.
+template <typename Work>
+auto with_fetched_choices(const RankBuffers& buffers, const Work& work) {
+  const auto experts = fetched(buffers.choices.experts), weights = fetched(buffers.choices.weights);
+  RankBuffers here;
+  here.choices = {experts, weights, buffers.choices.type};
+  return work(here);
+}
+
+} // namespace
+
+Result<void> check_resident_choices(const planner::OpSpec& op, int rank, const RankBuffers& buffers) {
+  if (!op.experts) return {};
+  return with_fetched_choices(
+      buffers, [&](const RankBuffers& here) { return check_choices(op, std::span(&rank, 1), std::span(&here, 1)); });
+}
+
+std::int64_t resident_choice_digest(const planner::OpSpec& op, const RankBuffers& buffers) {
+  return with_fetched_choices(buffers, [&](const RankBuffers& here) { return choice_digest(op, here); });
+}
+
 Result<void> check_resident_bags(const planner::OpSpec& op, int rank, const RankBuffers& buffers) {
   if (!op.tables) return {};
-  const auto fetched = [](std::span<const std::byte> there) {
-    std::vector<std::byte> here(there.size());
-    MC2_CUDA(cudaMemcpy(here.data(), there.data(), there.size(), cudaMemcpyDeviceToHost));
-    return here;
-  };
   const auto offsets = fetched(buffers.bags.offsets);
   const auto indices = fetched(buffers.bags.indices);
   RankBuffers here;
@@ -528,6 +601,8 @@ Result<void> check_replacement(int rank, const RankBuffers& now, const RankBuffe
     return refuse("scales", "must stay where the plan was prepared with them");
   if (!now.b_scales.empty() && !now.b_is_transposed && now.b.data() != next.b.data())
     return refuse("B", "was packed by prepare(); bring it as [n, k], or prepare the plan for another");
+  if (now.choices.type != next.choices.type) // likewise a parameter of captured kernels
+    return refuse("chosen experts", "must be numbers of as many bits as the plan was prepared with");
   if (!now.normed.empty() && now.norm_epsilon != next.norm_epsilon) // a parameter of captured kernels
     return refuse("norm_epsilon", "must stay what the plan was prepared with");
   return check_alignments(rank, now, next);
@@ -538,7 +613,7 @@ Result<void> check_added_bias(const planner::OpSpec& op, std::span<const int> ra
                               std::span<const RankBuffers> buffers) {
   constexpr std::uint32_t kNeeded = 16;
   const std::int64_t bias_bytes = op.n * planner::size_bytes(planner::product_type(op));
-  if (matmul_epilogue(op).has_bias && op.experts_per_rank > 1 && bias_bytes % kNeeded != 0)
+  if (matmul_epilogue(op).has_bias && planner::matrix_count(op) > 1 && bias_bytes % kNeeded != 0)
     return Error{ErrorCode::Unsupported, "n",
                  "a bias of " + std::to_string(op.n) + " columns for each of several experts; cuBLASLt needs rows of " +
                      "whole 16 bytes, so a multiple of " +
@@ -557,6 +632,7 @@ Result<void> check_request(const StageList& stages, int world_size, std::span<co
   MC2_TRY(check_f8(stages, ranks, buffers));
   MC2_TRY(check_added_bias(stages.op, ranks, buffers));
   for (std::size_t i = 0; i < ranks.size(); ++i) MC2_TRY(check_resident_bags(stages.op, ranks[i], buffers[i]));
+  for (std::size_t i = 0; i < ranks.size(); ++i) MC2_TRY(check_resident_choices(stages.op, ranks[i], buffers[i]));
   return {};
 }
 

@@ -81,6 +81,11 @@ namespace mc2::executor::cuda {
 [[nodiscard]] Result<void> check_grouped(const planner::OpSpec& op, const CudaVariant& variant, int rank,
                                          const RankBuffers& buffers);
 
+/// Whether our kernels multiply what tokens choose: matrices aligned to 16 bytes. Nothing to check for other kinds.
+/// Errors: InvalidSpec naming rank and matrix.
+[[nodiscard]] Result<void> check_choosing(const planner::OpSpec& op, std::span<const int> ranks,
+                                          std::span<const RankBuffers> buffers);
+
 /// For worlds of one process per rank. Errors: Unsupported naming the variant.
 [[nodiscard]] Result<void> check_crosses_processes(const CudaVariant& variant);
 
@@ -99,6 +104,11 @@ namespace mc2::executor::cuda {
 
 /// Whether every bag of a rank, in memory of its device, is legal. Errors: InvalidSpec naming table, sample and value.
 [[nodiscard]] Result<void> check_resident_bags(const planner::OpSpec& op, int rank, const RankBuffers& buffers);
+
+/// Whether every choice of a rank, in memory of its device, is legal. Errors: as check_choices().
+[[nodiscard]] Result<void> check_resident_choices(const planner::OpSpec& op, int rank, const RankBuffers& buffers);
+/// choice_digest() of choices in memory of the rank's device.
+[[nodiscard]] std::int64_t resident_choice_digest(const planner::OpSpec& op, const RankBuffers& buffers);
 
 /// Whether matrices may take the place of others: those that peers reach stay, and none is aligned worse.
 /// Errors: InvalidSpec naming rank and matrix.

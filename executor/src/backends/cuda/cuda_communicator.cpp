@@ -16,6 +16,7 @@
 #include "backends/cuda/rank_matmuls.hpp"
 #include "backends/cuda/runtime/machine.hpp"
 #include "checks.hpp"
+#include "choices.hpp"
 #include "mc2/executor/failure_log.hpp"
 #include "mc2/planner/error.hpp"
 #include "run_turn.hpp"
@@ -301,6 +302,7 @@ Result<void> CudaCommunicator::check_stages(const StageList& stages, const Resul
   MC2_TRY(check_device_types(stages.op));
   MC2_TRY(check_carries(stages, variant.value(), has_row_runs(stages.op, buffers)));
   MC2_TRY(check_device_counts(stages.op, variant.value(), ranks_, buffers));
+  MC2_TRY(check_choosing(stages.op, ranks_, buffers));
   MC2_TRY(check_tile_places(variant.value(), ranks_, buffers));
   if (std::ranges::any_of(ranks_, [this](int rank) { return is_in_capture(rank); }))
     return Error{ErrorCode::Unsupported, "streams", kInCapture};
@@ -319,10 +321,12 @@ Result<std::unique_ptr<Prepared>> CudaCommunicator::prepare_stages(const StageLi
     MC2_TRY(together(
         [&] { return group_->agree("prepare " + call_text(stages, variant, options) + counts_text(buffers)); }));
   }
+  MC2_TRY(agree_on_choices(stages.op, buffers));
   MC2_ASSIGN(auto row_runs, agree_on_rows(stages.op, buffers));
   auto sizes = sizes_of(stages, read.value(), options);
   if (row_runs) std::ranges::copy(row_run_bytes(stages), std::back_inserter(sizes));
   if (reads_device_counts(buffers)) std::ranges::copy(device_routing_bytes(stages.op), std::back_inserter(sizes));
+  std::ranges::copy(chosen_bytes(stages, read.value()), std::back_inserter(sizes));
   MC2_TRY(share_error(together([&] { return check_free_memory(sizes); })));
   auto transport = make_transport(exchanged_as(stages.op), read.value());
   const PeerReach reach = reach_of(*transport, stages.first_lane);
@@ -334,6 +338,14 @@ Result<std::unique_ptr<Prepared>> CudaCommunicator::prepare_stages(const StageLi
       std::make_unique<CudaPrepared>(*this, stages, read.value(), std::move(transport), buffers, std::move(row_runs));
   MC2_TRY(prepared->make_ready(options));
   return std::unique_ptr<Prepared>(std::move(prepared));
+}
+
+Result<void> CudaCommunicator::agree_on_choices(const planner::OpSpec& op, std::span<const RankBuffers> buffers) {
+  if (!op.experts) return {};
+  std::vector<std::int64_t> digests;
+  for (const RankBuffers& own : buffers) digests.push_back(resident_choice_digest(op, own));
+  if (group_) digests = together([&] { return gathered(*group_, digests); });
+  return check_choices_agree(digests);
 }
 
 Result<std::optional<RowRuns>> CudaCommunicator::agree_on_rows(const planner::OpSpec& op,

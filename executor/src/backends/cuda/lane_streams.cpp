@@ -50,6 +50,7 @@ class RunStreams {
     const cudaStream_t compute = device_.compute.get();
     const cudaStream_t communication = device_.communication.get();
     order(compute, communication, state_.fork);
+    if (state_.sorter && runs_lane(run_.mode, Lane::Compute)) state_.sorter->enqueue(state_.buffers.choices, compute);
     if (plan_.uses_two_streams()) order(compute, device_.second_compute.get(), state_.fork);
     if (is_serial(run_.mode))
       enqueue_serial();

@@ -41,6 +41,7 @@ class MatmulBuilder {
 
   void build_gemms() {
     transpose_b();
+    if (plan_.list.op.experts) return build_chosen();
     for (std::size_t i = 0; i < plan_.list.stages.size(); ++i) {
       if (plan_.gathers_first) {
         GemmContext& context = *device_.gemm;
@@ -61,7 +62,108 @@ class MatmulBuilder {
     state_.tables = tables_of(plan_.list.op, state_);
   }
 
+  /// Every matmul has its place in the scratch memory of its stream.
+  void place_chosen() {
+    const planner::OpSpec& op = plan_.list.op;
+    const bool adds_up = planner::traits_of(op.kind).sums();
+    std::array<std::int64_t, 2> most_rows{};
+    for_each_chosen([&](ChosenMatmul& matmul, bool is_second) {
+      most_rows[is_second] = std::max(most_rows[is_second], matmul.row_count());
+    });
+    const auto bytes = [&](std::int64_t rows) { return ChosenMatmul::scratch_bytes(rows, op.n, op.k, adds_up); };
+    state_.chosen_scratch =
+        std::make_unique<DeviceMemory>(*device_.pool, static_cast<std::size_t>(bytes(most_rows[0] + most_rows[1])));
+    std::byte* const first = state_.chosen_scratch->bytes().data();
+    for_each_chosen([&](ChosenMatmul& matmul, bool is_second) {
+      matmul.set_scratch(first + (is_second ? bytes(most_rows[0]) : 0));
+      matmul.set_weights(state_.buffers.choices.weights.data());
+    });
+  }
+
+  /// After upload_grouped().
+  void build_sorter() {
+    std::vector<ChosenMatmul*> all;
+    for_each_chosen([&](ChosenMatmul& matmul, bool /*is_second*/) { all.push_back(&matmul); });
+    state_.sorter = std::make_unique<ChoiceSorter>(all, rank_, plan_.list.op.experts->count, *device_.pool);
+  }
+
  private:
+  template <typename Work>
+  void for_each_chosen(const Work& work) {
+    for (std::size_t i = 0; i < state_.matmuls.size(); ++i)
+      for (std::size_t slice = 0; slice < state_.matmuls[i].size(); ++slice)
+        work(*state_.matmuls[i][slice].chosen, plan_.is_on_second_stream(i, static_cast<int>(slice)));
+    for (Matmuls& matmuls : state_.serial_matmuls) work(*matmuls.chosen, false);
+    if (state_.local_matmuls.chosen) work(*state_.local_matmuls.chosen, false);
+  }
+
+  void build_chosen() {
+    const int world_size = plan_.list.op.world_size, slice_count = plan_.transport->slice_count();
+    const std::vector<RankRange> all{{0, world_size}}, others{{0, rank_}, {rank_ + 1, world_size}};
+    for (const Stage& block : plan_.list.stages) {
+      if (plan_.gathers_first) state_.serial_matmuls.push_back(make_block_chosen(block, all));
+      auto& slices = state_.matmuls.emplace_back();
+      for (int slice = 0; slice < slice_count; ++slice) {
+        const std::vector<RankRange> shards = slice_count > 1 ? std::vector{plan_.transport->slice_ranks(rank_, slice)}
+                                              : plan_.gathers_first ? others
+                                                                    : all;
+        slices.push_back(make_block_chosen(block, shards));
+      }
+    }
+    if (plan_.gathers_first) build_local_chosen();
+  }
+
+  void build_local_chosen() {
+    const auto shard_rows = static_cast<std::int32_t>(plan_.list.op.m / plan_.list.op.world_size);
+    ChosenTokens tokens{.run_count = 1, .token_count = shard_rows};
+    tokens.runs[0] = {.first_token = rank_ * shard_rows, .c_token = rank_ * shard_rows, .token_count = shard_rows};
+    state_.local_matmuls = make_chosen(tokens, operands_of(state_.buffers.a.data(), 0, state_.buffers.c.data()));
+  }
+
+  /// The block's tokens of such shards.
+  Matmuls make_block_chosen(const Stage& block, const std::vector<RankRange>& shards) {
+    const planner::OpSpec& op = plan_.list.op;
+    const bool has_shards = planner::traits_of(op.kind).has_row_shards;
+    const auto packed_row = [&](int shard) {
+      return has_shards ? block.first_row * op.world_size + shard * block.row_count : block.first_row;
+    };
+    const auto token_of = [&](int shard) {
+      return (has_shards ? shard * (op.m / op.world_size) : 0) + block.first_row;
+    };
+    ChosenTokens tokens;
+    for (const RankRange& range : shards) {
+      for (int shard = range.first; shard < (has_shards ? range.last : 1); ++shard) {
+        const std::int64_t token = token_of(shard);
+        const std::int64_t a_token = plan_.gathers_first ? packed_row(shard) : token;
+        const std::int64_t c_token = plan_.gathers_first ? token : tokens.token_count;
+        tokens.runs[static_cast<std::size_t>(tokens.run_count++)] = {
+            static_cast<std::int32_t>(token), static_cast<std::int32_t>(a_token), static_cast<std::int32_t>(c_token),
+            static_cast<std::int32_t>(block.row_count)};
+        tokens.token_count += static_cast<std::int32_t>(block.row_count);
+      }
+    }
+    const std::int64_t to_row = plan_.gathers_first ? 0 : packed_row(shards.front().first);
+    return make_chosen(tokens,
+                       operands_of(first_operand(), 0, product() + to_row * op.n * planner::size_bytes(op.dtype)));
+  }
+
+  Matmuls make_chosen(ChosenTokens tokens, const GemmOperands& operands) {
+    const planner::OpSpec& op = plan_.list.op;
+    const bool adds_up = planner::traits_of(op.kind).sums();
+    tokens.top_k = static_cast<std::int32_t>(op.experts->top_k);
+    tokens.is_wide = adds_up;
+    const GroupedShape shape{.is_half = op.dtype == planner::DType::F16,
+                             .c_rows = operand_shapes(op).c.rows,
+                             .n = op.n,
+                             .k = op.k,
+                             .expert_count = op.experts->count,
+                             .b_is_transposed = is_b_transposed(state_),
+                             .cta_count = plan_.variant.gemm_sm_count};
+    Matmuls made;
+    made.chosen.emplace(shape, tokens, adds_up, operands);
+    return made;
+  }
+
   void build_local_gemm() {
     const planner::OpSpec& op = plan_.list.op;
     const std::int64_t shard_rows = op.m / op.world_size;
@@ -283,6 +385,7 @@ void upload_grouped(RankState& state, DevicePool& pool) {
   std::vector<GroupedMatmul*> all;
   for_each_matmuls(state, [&](Matmuls& matmuls) {
     if (matmuls.grouped) all.push_back(&*matmuls.grouped);
+    if (matmuls.chosen) all.push_back(&matmuls.chosen->grouped());
   });
   if (all.empty()) return;
   state.grouped_memory = upload_tiles(all, pool);
@@ -306,6 +409,9 @@ void build_matmuls(BoundPlan& plan, int rank) {
   else if (!plan.variant.stores_tiles)
     builder.build_gemms();
   upload_grouped(plan.state_of(rank), *plan.device(rank).pool);
+  if (!plan.list.op.experts) return;
+  builder.place_chosen();
+  builder.build_sorter();
 }
 
 std::array<std::int64_t, 2> row_run_bytes(const StageList& stages) noexcept {
@@ -316,6 +422,23 @@ std::array<std::int64_t, 2> row_run_bytes(const StageList& stages) noexcept {
   const std::int64_t tile_count = kLists * row_tiles * planner::ceil_div(op.n, std::int64_t{kNarrowTile});
   return {run_count * static_cast<std::int64_t>(sizeof(RowCopy)),
           tile_count * static_cast<std::int64_t>(sizeof(GroupedTile))};
+}
+
+std::vector<std::int64_t> chosen_bytes(const StageList& stages, const CudaVariant& variant) {
+  const planner::OpSpec& op = stages.op;
+  if (!op.experts) return {};
+  const planner::OpTraits& traits = planner::traits_of(op.kind);
+  const bool gathers_first = traits.communicates_first();
+  std::int64_t most_tokens = gathers_first ? op.m / op.world_size : 0;
+  for (const Stage& block : stages.stages)
+    most_tokens = std::max(most_tokens, block.row_count * (traits.has_row_shards ? op.world_size : 1));
+  const std::int64_t runs_of_all = gathers_first ? 2 : 1; // the run that does not overlap has its own matmuls
+  const std::int64_t slice_count = variant.transport == CudaVariant::Transport::CopyEngine ? op.world_size : 1;
+  const std::int64_t matmul_count = std::ssize(stages.stages) * (slice_count + runs_of_all - 1) + runs_of_all - 1;
+  const auto [sorted, tiles] =
+      sorted_choice_bytes(runs_of_all * op.m * op.experts->top_k, matmul_count, op.experts->count, op.n);
+  const std::int64_t scratch = ChosenMatmul::scratch_bytes(most_tokens * op.experts->top_k, op.n, op.k, traits.sums());
+  return {sorted, tiles, (uses_two_streams(stages, variant) ? 2 : 1) * scratch};
 }
 
 void build_row_copies(BoundPlan& plan, int rank) {
@@ -413,6 +536,9 @@ void rebind_matmuls(BoundPlan& plan, int rank, const RankBuffers& had) {
   for_each_matmuls(state, [&](Matmuls& matmuls) {
     std::ranges::for_each(matmuls.gemms, move);
     if (matmuls.grouped) move(*matmuls.grouped);
+    if (!matmuls.chosen) return;
+    move(*matmuls.chosen);
+    matmuls.chosen->set_weights(has.choices.weights.data());
   });
   if (state.tiles) bind_tiles(plan, rank);
 }
@@ -427,6 +553,7 @@ void enqueue_matmuls(const BoundPlan& plan, int rank, std::size_t stage, int sli
 void require_legal_input(const BoundPlan& plan, int rank) {
   const RankState& state = plan.state_of(rank);
   if (state.routing) state.routing->require_legal();
+  if (state.sorter) state.sorter->require_legal();
   const auto fault = state.bag_fault ? static_cast<BagFault>(state.bag_fault->get()) : BagFault::None;
   if (fault == BagFault::None) return;
   const planner::OpSpec& op = plan.list.op;

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "backends/cuda/bound_plan.hpp"
 
@@ -22,6 +23,8 @@ void build_routing(BoundPlan& plan, int rank);
 void connect_routing(BoundPlan& plan, int rank);
 /// What those and the lists of tiles that are multiplied take, at most.
 [[nodiscard]] std::array<std::int64_t, 2> row_run_bytes(const StageList& stages) noexcept;
+/// What lists and scratch memory of matmuls take whose tokens choose experts, at most.
+[[nodiscard]] std::vector<std::int64_t> chosen_bytes(const StageList& stages, const CudaVariant& variant);
 
 /// What does fused runs, and products, of a variant that stores tiles. Every rank's places are known.
 void build_tiles(BoundPlan& plan, int rank);

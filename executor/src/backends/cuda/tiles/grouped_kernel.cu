@@ -4,7 +4,7 @@
 #include "backends/cuda/tiles/tile_pipeline.cuh"
 
 // One kernel multiplies the rows of all experts, each by its own B. Whole tiles are stored in boxes, by one thread; of
-// tiles of fewer rows a warp stores what is there.
+// tiles of fewer rows, or whose rows go here and there, a warp stores what is there.
 namespace mc2::executor::cuda {
 
 /// Of a tile's rows of A, in boxes of kBitRows, how many are the expert's. What else the products hold is not stored.
@@ -34,7 +34,7 @@ class TileStorer {
     for (int i = follow(); i < shared_.tile_count(); i = follow(), phase ^= 1U) {
       const GroupedTile tile = run_.tiles[i];
       hopper::wait(shared_.tile_full(), phase);
-      if (tile.row_count < kTileRows)
+      if (tile.row_count < kTileRows || run_.chosen != nullptr)
         store_rows(tile);
       else if (lane_ == 0)
         store_boxes(tile);
@@ -68,14 +68,17 @@ class TileStorer {
     const int column = tile.column + vector * kVectorElements;
     if (column >= run_.column_count) return;
     const std::int64_t pitch_bytes = std::int64_t{run_.column_count} * 2;
-    std::byte* const to = run_.c_first + tile.c_row * pitch_bytes + std::int64_t{column} * 2;
+    std::byte* const to = run_.c_first + std::int64_t{column} * 2;
 #pragma unroll 4
     for (int row = lane_ / kRowVectors; row < tile.row_count; row += kRowsAtOnce) {
       const std::uint32_t place =
           box * kBoxBytes + row * kBoxColumns * 2 + (((vector % kBoxVectors) ^ (row & 7)) * kVector);
-      *reinterpret_cast<uint4*>(to + row * pitch_bytes) = hopper::load_vector(shared_.tile + place);
+      *reinterpret_cast<uint4*>(to + row_in_c(tile.c_row + row) * pitch_bytes) =
+          hopper::load_vector(shared_.tile + place);
     }
   }
+
+  __device__ std::int64_t row_in_c(int row) const { return run_.chosen == nullptr ? row : run_.chosen[row].c_row; }
 
   const GroupedRun& run_;
   const Shared<Shape>& shared_;

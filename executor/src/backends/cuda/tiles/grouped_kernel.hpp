@@ -19,6 +19,12 @@ struct GroupedTile {
   std::int32_t column;
 };
 
+/// A row of A and the row of C that is its product.
+struct ChosenRow {
+  std::int32_t a_row;
+  std::int32_t c_row;
+};
+
 /// C = A B of the rows' experts, and what is added to it.
 struct GroupedRun {
   CUtensorMap a, b;                    ///< b of as many matrices as there are experts
@@ -27,6 +33,8 @@ struct GroupedRun {
   std::byte* c_first = nullptr;        ///< [rows, n]
   const std::byte* bias = nullptr;     ///< [experts, n]; null without
   const std::byte* residual = nullptr; ///< as C; null without
+  /// by the row that a tile says: where it is put in C, without a residual then; null: there
+  const ChosenRow* chosen = nullptr;
   const GroupedTile* tiles = nullptr;
   const std::int32_t* tile_count = nullptr; ///< on the device, as the tiles are: other kernels may make both
   int most_tiles = 0;

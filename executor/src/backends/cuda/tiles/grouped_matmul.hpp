@@ -40,6 +40,8 @@ class GroupedMatmul {
   /// Matrices aligned to 16 bytes; bias [experts, n] or null, residual as C or null. Throws SystemError.
   void set_operands(const GemmOperands& operands);
   [[nodiscard]] const GemmOperands& operands() const noexcept { return operands_; }
+  /// GroupedRun::chosen.
+  void set_chosen(const ChosenRow* rows) noexcept { run_.chosen = rows; }
   /// Can be captured. Throws SystemError.
   void enqueue(cudaStream_t stream) const;
 

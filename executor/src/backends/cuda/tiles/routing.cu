@@ -1,5 +1,6 @@
 #include "backends/cuda/runtime/check.hpp"
 #include "backends/cuda/tiles/routing.hpp"
+#include "backends/cuda/tiles/tile_lists.cuh"
 
 namespace mc2::executor::cuda {
 namespace {
@@ -134,15 +135,8 @@ __device__ RowCopy copy_of(const RoutedCounts& counts, const RoutedList& list, i
   return {from, {part.row, pair_row, part.count}};
 }
 
-/// Rows of an expert that touch on both sides.
-struct Run {
-  std::int64_t from_row, to_row, row_count;
-};
-
-__device__ std::int64_t row_tiles_of(const Run& run) { return (run.row_count + kTileRows - 1) / kTileRows; }
-
 /// An expert's runs in a list, for which there is room for as many as ranks.
-__device__ void find_runs(const RoutedCounts& counts, const RoutedList& list, int expert, Run* runs) {
+__device__ void find_runs(const RoutedCounts& counts, const RoutedList& list, int expert, TiledRun* runs) {
   int used = 0;
   for (int peer = 0; peer < counts.world_size; ++peer) {
     runs[peer] = {};
@@ -161,19 +155,9 @@ __device__ void find_runs(const RoutedCounts& counts, const RoutedList& list, in
   }
 }
 
-/// The last place whose first is not beyond `number`; firsts ascend.
-__device__ int place_of(const std::int32_t* firsts, int count, int number) {
-  int low = 0;
-  for (int high = count; high - low > 1;) {
-    const int middle = (low + high) / 2;
-    (firsts[middle] <= number ? low : high) = middle;
-  }
-  return low;
-}
-
 /// Of a list, in shared memory.
 struct ListedRuns {
-  Run runs[kMaxAllRoutedExperts];            ///< [expert, which]
+  TiledRun runs[kMaxAllRoutedExperts];       ///< [expert, which]
   std::int32_t firsts[kMaxAllRoutedExperts]; ///< of a run's tiles
   std::int32_t expert_tiles[kMaxRoutedExperts];
 };
@@ -181,8 +165,10 @@ struct ListedRuns {
 /// A thread for each expert. @return how many tiles there are
 __device__ int find_all_runs(const RoutedCounts& counts, const RoutedList& list, int column_tiles, ListedRuns& all) {
   const int ranks = counts.world_size, expert = static_cast<int>(threadIdx.x);
-  Run* const own = all.runs + expert * ranks;
-  const auto tiles_of = [&](const Run& run) { return static_cast<std::int32_t>(row_tiles_of(run)) * column_tiles; };
+  TiledRun* const own = all.runs + expert * ranks;
+  const auto tiles_of = [&](const TiledRun& run) {
+    return static_cast<std::int32_t>(row_tiles_of(run.row_count)) * column_tiles;
+  };
   if (expert < counts.expert_count) {
     find_runs(counts, list, expert, own);
     all.expert_tiles[expert] = 0;
@@ -198,15 +184,6 @@ __device__ int find_all_runs(const RoutedCounts& counts, const RoutedList& list,
     all.firsts[expert * ranks + i] = first;
   __syncthreads();
   return count;
-}
-
-/// The rows of a column one after the other, as tiles_of() in grouped_matmul.cpp has them.
-__device__ GroupedTile tile_of(const Run& run, int expert, int number, int tile_columns) {
-  const int row_tiles = static_cast<int>(row_tiles_of(run));
-  const std::int64_t row = std::int64_t{number % row_tiles} * kTileRows;
-  return {expert, static_cast<std::int32_t>(run.from_row + row), static_cast<std::int32_t>(run.to_row + row),
-          static_cast<std::int32_t>(min(std::int64_t{kTileRows}, run.row_count - row)),
-          number / row_tiles * tile_columns};
 }
 
 __device__ void list_tiles(const RoutedCounts& counts, const RoutedLists& lists, const RoutedList& list) {

@@ -62,7 +62,8 @@ bool has_persistent(const planner::OpSpec& op) { return planner::sums_over_ranks
 bool is_tiled(const Variant& variant) { return variant.name == kTileStore; }
 
 bool has_tiles(const planner::OpSpec& op) {
-  return has_persistent(op) && planner::cut_axis(op) == planner::CutAxis::Rows;
+  return has_persistent(op) && planner::cut_axis(op) == planner::CutAxis::Rows &&
+         planner::traits_of(op.kind).work == planner::Work::Matmul;
 }
 
 /// Of tile_store, by cuBLASLt's names, whose rows are our columns.

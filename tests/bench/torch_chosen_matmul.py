@@ -1,0 +1,143 @@
+"""A tensor-parallel mixture's two matmuls, of what tokens chose, beside PyTorch's operators, on one Hopper GPU.
+
+    python3 tests/bench/torch_chosen_matmul.py libmc2-grouped-matmul.so
+
+The first half multiplies each token by its experts' matrices, the second multiplies those rows likewise and adds up each token's,
+weighted. Both read the choices in every run. PyTorch's way is sort, index_select, torch._grouped_mm and index_copy, and in the
+second half a weighted sum. Both are replayed as CUDA graphs, so that no host is in the times, and compared with the definition in
+double precision; mc2 with an illegal choice must say which and leave NaN. Prints a CSV: medians in us.
+"""
+
+import ctypes
+import statistics
+import sys
+
+import torch
+
+ROUNDS, CALLS, WARMUPS = 15, 5, 3
+TOLERANCE = 0.01  # of a bf16 result, relative to the largest
+TOKENS = (16, 256, 2048, 8192)
+# model, sharded over 8 GPUs (over 2 where it says so), and half: experts, top_k, n, k
+SHAPES = {"deepseek-v3 up": (256, 8, 512, 7168), "deepseek-v3 down": (256, 8, 7168, 256),
+          "mixtral-8x7b up": (8, 2, 3584, 4096), "mixtral-8x7b down": (8, 2, 4096, 1792),
+          "qwen3-30b up x2": (128, 8, 768, 2048), "qwen3-30b down x2": (128, 8, 2048, 384)}
+
+
+class Arguments(ctypes.Structure):
+    _fields_ = [(name, ctypes.c_int64) for name in ("token_count", "top_k", "expert_count", "n", "k")] + [
+        ("b_is_transposed", ctypes.c_int), ("adds_up", ctypes.c_int)] + [
+        (name, ctypes.c_void_p) for name in ("experts", "weights", "a", "b", "bias", "c")]
+
+
+class Half:
+    """One half with its tensors; B is [experts, n, k] as torch.nn.Linear has it."""
+
+    def __init__(self, library, shape, tokens, adds_up):
+        self.library, self.adds_up = library, adds_up
+        self.experts, self.top_k, self.n, self.k = shape
+        draw = lambda *sizes: torch.randn(sizes, device="cuda", dtype=torch.bfloat16)
+        self.a = draw(tokens * (self.top_k if adds_up else 1), self.k)
+        self.b = draw(self.experts, self.n, self.k)
+        popularity = 1 / torch.arange(1, self.experts + 1, device="cuda").float() ** 0.5
+        self.chosen = torch.multinomial(popularity.expand(tokens, -1), self.top_k)
+        self.numbers = torch.arange(self.experts, device="cuda")
+        self.weights = torch.rand(tokens, self.top_k, device="cuda")
+        rows = tokens if adds_up else tokens * self.top_k
+        self.c = torch.full((rows, self.n), float("nan"), device="cuda", dtype=torch.bfloat16)
+        self.arguments = Arguments(tokens, self.top_k, self.experts, self.n, self.k, 1, adds_up, self.chosen.data_ptr(),
+                                   self.weights.data_ptr() if adds_up else None, self.a.data_ptr(), self.b.data_ptr(), None,
+                                   self.c.data_ptr())
+        self.handle = library.mc2_make_chosen(ctypes.byref(self.arguments))
+
+    def ours(self):
+        self.library.mc2_run_chosen(self.handle, torch.cuda.current_stream().cuda_stream)
+        return self.c
+
+    def theirs(self):
+        by_expert, order = self.chosen.flatten().sort()
+        offsets = torch.searchsorted(by_expert, self.numbers, right=True, out_int32=True)
+        rows = self.a[order if self.adds_up else order // self.top_k]
+        products = torch._grouped_mm(rows, self.b.transpose(1, 2), offs=offsets)
+        placed = torch.empty_like(products).index_copy_(0, order, products)
+        if not self.adds_up:
+            return placed
+        return (placed.view(-1, self.top_k, self.n).float() * self.weights.unsqueeze(-1)).sum(1).to(torch.bfloat16)
+
+    def error(self, found):
+        flat = self.chosen.flatten()
+        right = torch.empty(flat.numel(), self.n, device="cuda", dtype=torch.double)
+        for expert in flat.unique():
+            rows = (flat == expert).nonzero().flatten()
+            right[rows] = self.a[rows if self.adds_up else rows // self.top_k].double() @ self.b[expert].double().T
+        if self.adds_up:
+            right = (right.view(-1, self.top_k, self.n) * self.weights.double().unsqueeze(-1)).sum(1)
+        return float((found.double() - right).abs().max() / right.abs().max())
+
+    def check_illegal(self):
+        """An expert that there is not, then a weight that is no number."""
+        token = self.chosen.shape[0] // 2
+        kept = self.chosen[token, 1].item()
+        self.chosen[token, 1] = self.experts + 3
+        found = self.ours()
+        torch.cuda.synchronize()
+        row = token if self.adds_up else token * self.top_k + 1
+        assert found[row].isnan().all(), "not NaN"
+        others = torch.arange(found.shape[0], device="cuda") != row
+        assert not found[others].isnan().any(), "NaN elsewhere"
+        text = ctypes.create_string_buffer(256)
+        assert self.library.mc2_chosen_fault(ctypes.c_void_p(self.handle), text, ctypes.c_size_t(256)) == 1
+        wanted = f"row {token}, choice 1 is expert {self.experts + 3}; legal: 0 to {self.experts - 1}"
+        assert wanted in text.value.decode(), text.value
+        self.chosen[token, 1] = kept
+
+
+def captured(run):
+    side = torch.cuda.Stream()
+    with torch.cuda.stream(side):
+        run()
+    side.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        run()
+    return graph.replay
+
+
+def mean_us(run):
+    start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    start.record()
+    for _ in range(CALLS):
+        run()
+    end.record()
+    end.synchronize()
+    return start.elapsed_time(end) * 1e3 / CALLS
+
+
+def main(path):
+    library = ctypes.CDLL(path)
+    library.mc2_make_chosen.restype = ctypes.c_void_p
+    library.mc2_run_chosen.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
+    torch.manual_seed(0)
+    print(f"# {torch.cuda.get_device_name()}, PyTorch {torch.__version__}")
+    print("matmul,experts,top_k,n,k,tokens,mc2_us,torch_us,torch_over_mc2")
+    for name, shape in SHAPES.items():
+        for tokens in TOKENS:
+            half = Half(library, shape, tokens, "down" in name)
+            for found in (half.ours(), half.theirs()):
+                worst = half.error(found)
+                if not worst <= TOLERANCE:
+                    raise SystemExit(f"{name}, {tokens} tokens: off by {worst}")
+            half.chosen.copy_(half.chosen.flip(0))  # as every step has other ones
+            if not half.error(half.ours()) <= TOLERANCE:
+                raise SystemExit(f"{name}, {tokens} tokens: off with other choices")
+            ours, theirs = captured(half.ours), captured(half.theirs)
+            for _ in range(WARMUPS):
+                ours(), theirs()
+            pairs = [(mean_us(ours), mean_us(theirs)) for _ in range(ROUNDS)]
+            medians = [statistics.median(side) for side in zip(*pairs)]
+            ratio = statistics.median(slow / fast for fast, slow in pairs)
+            half.check_illegal()
+            print(f"{name},{','.join(map(str, shape))},{tokens},{medians[0]:.1f},{medians[1]:.1f},{ratio:.3f}", flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
