@@ -116,7 +116,8 @@ __attribute__((visibility("default"))) void* mc2_make_chosen(const ChosenArgumen
   bound->matmul.set_scratch(bound->scratch->bytes().data());
   bound->matmul.set_weights(static_cast<const std::byte*>(arguments->weights));
   ChosenMatmul* const all[] = {&bound->matmul};
-  bound->sorter = std::make_unique<ChoiceSorter>(all, 0, arguments->expert_count, pool());
+  bound->sorter = std::make_unique<ChoiceSorter>(
+      all, 0, mc2::planner::ChosenExperts{arguments->expert_count, arguments->top_k}, pool());
   const auto numbers = static_cast<std::size_t>(arguments->token_count * arguments->top_k);
   bound->choices.experts = {static_cast<const std::byte*>(arguments->experts), numbers * sizeof(std::int64_t)};
   if (arguments->weights != nullptr)

@@ -2,10 +2,11 @@
 
     python3 tests/bench/torch_chosen_matmul.py libmc2-grouped-matmul.so
 
-The first half multiplies each token by its experts' matrices, the second multiplies those rows likewise and adds up each token's,
-weighted. Both read the choices in every run. PyTorch's way is sort, index_select, torch._grouped_mm and index_copy, and in the
-second half a weighted sum. Both are replayed as CUDA graphs, so that no host is in the times, and compared with the definition in
-double precision; mc2 with an illegal choice must say which and leave NaN. Prints a CSV: medians in us.
+The first half multiplies each token by its experts' matrices, the second multiplies those rows likewise and adds up
+each token's, weighted. Both read the choices in every run. PyTorch's way is sort, index_select, torch._grouped_mm and
+index_copy, and in the second half a weighted sum. Both are replayed as CUDA graphs, so that no host is in the times,
+and compared with the definition in double precision; mc2 with an illegal choice must say which and leave NaN. Prints a
+CSV: medians in us.
 """
 
 import ctypes
@@ -13,9 +14,8 @@ import statistics
 import sys
 
 import torch
+from torch_grouped_matmul import ROUNDS, TOLERANCE, WARMUPS, mean_us
 
-ROUNDS, CALLS, WARMUPS = 15, 5, 3
-TOLERANCE = 0.01  # of a bf16 result, relative to the largest
 TOKENS = (16, 256, 2048, 8192)
 # model, sharded over 8 GPUs (over 2 where it says so), and half: experts, top_k, n, k
 SHAPES = {"deepseek-v3 up": (256, 8, 512, 7168), "deepseek-v3 down": (256, 8, 7168, 256),
@@ -45,8 +45,8 @@ class Half:
         rows = tokens if adds_up else tokens * self.top_k
         self.c = torch.full((rows, self.n), float("nan"), device="cuda", dtype=torch.bfloat16)
         self.arguments = Arguments(tokens, self.top_k, self.experts, self.n, self.k, 1, adds_up, self.chosen.data_ptr(),
-                                   self.weights.data_ptr() if adds_up else None, self.a.data_ptr(), self.b.data_ptr(), None,
-                                   self.c.data_ptr())
+                                   self.weights.data_ptr() if adds_up else None, self.a.data_ptr(), self.b.data_ptr(),
+                                   None, self.c.data_ptr())
         self.handle = library.mc2_make_chosen(ctypes.byref(self.arguments))
 
     def ours(self):
@@ -102,16 +102,6 @@ def captured(run):
     return graph.replay
 
 
-def mean_us(run):
-    start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-    start.record()
-    for _ in range(CALLS):
-        run()
-    end.record()
-    end.synchronize()
-    return start.elapsed_time(end) * 1e3 / CALLS
-
-
 def main(path):
     library = ctypes.CDLL(path)
     library.mc2_make_chosen.restype = ctypes.c_void_p
@@ -136,7 +126,8 @@ def main(path):
             medians = [statistics.median(side) for side in zip(*pairs)]
             ratio = statistics.median(slow / fast for fast, slow in pairs)
             half.check_illegal()
-            print(f"{name},{','.join(map(str, shape))},{tokens},{medians[0]:.1f},{medians[1]:.1f},{ratio:.3f}", flush=True)
+            sizes = ",".join(map(str, shape))
+            print(f"{name},{sizes},{tokens},{medians[0]:.1f},{medians[1]:.1f},{ratio:.3f}", flush=True)
 
 
 if __name__ == "__main__":

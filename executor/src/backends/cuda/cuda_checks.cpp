@@ -151,7 +151,6 @@ planner::OpSpec exchanged_as(const planner::OpSpec& op) noexcept {
 }
 
 Result<void> check_device_types(const planner::OpSpec& op) {
-  constexpr int kLeastForF8 = 89; // Ada, then Hopper
   for (int rank = 0; rank < op.world_size && op.experts; ++rank) {
     const int found = compute_capability(rank);
     if (found == kHopper) continue;
@@ -159,6 +158,7 @@ Result<void> check_device_types(const planner::OpSpec& op) {
                  "device " + std::to_string(rank) + " has compute capability " + capability_text(found) + "; " +
                      std::string(to_string(op.kind)) + " needs 9.0, or the host backend"};
   }
+  constexpr int kLeastForF8 = 89; // Ada, then Hopper
   for (int rank = 0; rank < op.world_size && op.dtype == planner::DType::F8E4m3; ++rank) {
     const int found = compute_capability(rank);
     if (found >= kLeastForF8) continue;
@@ -390,15 +390,16 @@ Result<void> check_carries(const StageList& stages, const CudaVariant& variant, 
                    " uncut only, because NCCL's all-to-all takes pieces that touch; choose copy_engine for blocks"};
 }
 
-Result<void> check_tile_places(const CudaVariant& variant, std::span<const int> ranks,
+Result<void> check_tile_places(const planner::OpSpec& op, const CudaVariant& variant, std::span<const int> ranks,
                                std::span<const RankBuffers> buffers) {
-  if (!variant.stores_tiles) return {};
+  if (!variant.stores_tiles && !op.experts) return {};
+  const std::string who = (op.experts ? std::string(to_string(op.kind)) : "tile_store") + " needs";
   constexpr std::uint32_t kNeeded = 16;
   for (std::size_t i = 0; i < buffers.size(); ++i) {
     for (const auto& [name, address] : {std::pair<const char*, const void*>{"A", buffers[i].a.data()},
                                         {"B", buffers[i].b.data()},
                                         {"C", buffers[i].c.data()}}) {
-      MC2_TRY(check_alignment(ranks[i], name, address, kNeeded, "tile_store needs"));
+      MC2_TRY(check_alignment(ranks[i], name, address, kNeeded, who));
     }
   }
   return {};
@@ -452,19 +453,6 @@ Result<void> check_device_counts(const planner::OpSpec& op, const CudaVariant& v
   if (!result_epilogue(op).is_empty())
     return refuse("in device memory are for combines without a residual, whose rows the host must know");
   for (std::size_t i = 0; i < buffers.size(); ++i) MC2_TRY(check_grouped(op, variant, ranks[i], buffers[i]));
-  return {};
-}
-
-Result<void> check_choosing(const planner::OpSpec& op, std::span<const int> ranks,
-                            std::span<const RankBuffers> buffers) {
-  constexpr std::uint32_t kNeeded = 16;
-  for (std::size_t i = 0; i < buffers.size() && op.experts; ++i) {
-    for (const auto& [name, address] : {std::pair<const char*, const void*>{"A", buffers[i].a.data()},
-                                        {"B", buffers[i].b.data()},
-                                        {"C", buffers[i].c.data()}}) {
-      MC2_TRY(check_alignment(ranks[i], name, address, kNeeded, std::string(to_string(op.kind)) + " needs"));
-    }
-  }
   return {};
 }
 
@@ -530,25 +518,14 @@ std::vector<std::byte> fetched(std::span<const std::byte> there) {
   return here;
 }
 
-/// Calls `work(buffers)` with choices in memory of this process, and nothing else.
-template <typename Work>
-auto with_fetched_choices(const RankBuffers& buffers, const Work& work) {
+} // namespace
+
+Result<std::int64_t> resident_choice_digest(const planner::OpSpec& op, int rank, const RankBuffers& buffers) {
   const auto experts = fetched(buffers.choices.experts), weights = fetched(buffers.choices.weights);
   RankBuffers here;
   here.choices = {experts, weights, buffers.choices.type};
-  return work(here);
-}
-
-} // namespace
-
-Result<void> check_resident_choices(const planner::OpSpec& op, int rank, const RankBuffers& buffers) {
-  if (!op.experts) return {};
-  return with_fetched_choices(
-      buffers, [&](const RankBuffers& here) { return check_choices(op, std::span(&rank, 1), std::span(&here, 1)); });
-}
-
-std::int64_t resident_choice_digest(const planner::OpSpec& op, const RankBuffers& buffers) {
-  return with_fetched_choices(buffers, [&](const RankBuffers& here) { return choice_digest(op, here); });
+  MC2_TRY(check_choices(op, std::span(&rank, 1), std::span(&here, 1)));
+  return choice_digest(op, here);
 }
 
 Result<void> check_resident_bags(const planner::OpSpec& op, int rank, const RankBuffers& buffers) {
@@ -632,7 +609,6 @@ Result<void> check_request(const StageList& stages, int world_size, std::span<co
   MC2_TRY(check_f8(stages, ranks, buffers));
   MC2_TRY(check_added_bias(stages.op, ranks, buffers));
   for (std::size_t i = 0; i < ranks.size(); ++i) MC2_TRY(check_resident_bags(stages.op, ranks[i], buffers[i]));
-  for (std::size_t i = 0; i < ranks.size(); ++i) MC2_TRY(check_resident_choices(stages.op, ranks[i], buffers[i]));
   return {};
 }
 

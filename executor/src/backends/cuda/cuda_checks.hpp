@@ -65,10 +65,10 @@ namespace mc2::executor::cuda {
 /// Errors: Unsupported naming the variant, or counts of a type that has none.
 [[nodiscard]] Result<void> check_carries(const StageList& stages, const CudaVariant& variant, bool has_row_runs);
 
-/// Whether a rank's matrices are aligned to 16 bytes, where the variant's kernel moves as many at a time.
-/// Errors: InvalidSpec naming rank and matrix.
-[[nodiscard]] Result<void> check_tile_places(const CudaVariant& variant, std::span<const int> ranks,
-                                             std::span<const RankBuffers> buffers);
+/// Whether a rank's matrices are aligned to 16 bytes, where the variant's kernel, or that of chosen experts, moves as
+/// many at a time. Errors: InvalidSpec naming rank and matrix.
+[[nodiscard]] Result<void> check_tile_places(const planner::OpSpec& op, const CudaVariant& variant,
+                                             std::span<const int> ranks, std::span<const RankBuffers> buffers);
 
 /// Whether runs can read counts on the devices, where the ranks have them there: our own kernels exchange and multiply
 /// all rows then. Errors: InvalidSpec naming a rank that differs, Unsupported naming what is in the way.
@@ -80,11 +80,6 @@ namespace mc2::executor::cuda {
 /// needed.
 [[nodiscard]] Result<void> check_grouped(const planner::OpSpec& op, const CudaVariant& variant, int rank,
                                          const RankBuffers& buffers);
-
-/// Whether our kernels multiply what tokens choose: matrices aligned to 16 bytes. Nothing to check for other kinds.
-/// Errors: InvalidSpec naming rank and matrix.
-[[nodiscard]] Result<void> check_choosing(const planner::OpSpec& op, std::span<const int> ranks,
-                                          std::span<const RankBuffers> buffers);
 
 /// For worlds of one process per rank. Errors: Unsupported naming the variant.
 [[nodiscard]] Result<void> check_crosses_processes(const CudaVariant& variant);
@@ -105,10 +100,9 @@ namespace mc2::executor::cuda {
 /// Whether every bag of a rank, in memory of its device, is legal. Errors: InvalidSpec naming table, sample and value.
 [[nodiscard]] Result<void> check_resident_bags(const planner::OpSpec& op, int rank, const RankBuffers& buffers);
 
-/// Whether every choice of a rank, in memory of its device, is legal. Errors: as check_choices().
-[[nodiscard]] Result<void> check_resident_choices(const planner::OpSpec& op, int rank, const RankBuffers& buffers);
-/// choice_digest() of choices in memory of the rank's device.
-[[nodiscard]] std::int64_t resident_choice_digest(const planner::OpSpec& op, const RankBuffers& buffers);
+/// choice_digest() of choices in memory of the rank's device. Errors: as check_choices().
+[[nodiscard]] Result<std::int64_t> resident_choice_digest(const planner::OpSpec& op, int rank,
+                                                          const RankBuffers& buffers);
 
 /// Whether matrices may take the place of others: those that peers reach stay, and none is aligned worse.
 /// Errors: InvalidSpec naming rank and matrix.

@@ -302,8 +302,7 @@ Result<void> CudaCommunicator::check_stages(const StageList& stages, const Resul
   MC2_TRY(check_device_types(stages.op));
   MC2_TRY(check_carries(stages, variant.value(), has_row_runs(stages.op, buffers)));
   MC2_TRY(check_device_counts(stages.op, variant.value(), ranks_, buffers));
-  MC2_TRY(check_choosing(stages.op, ranks_, buffers));
-  MC2_TRY(check_tile_places(variant.value(), ranks_, buffers));
+  MC2_TRY(check_tile_places(stages.op, variant.value(), ranks_, buffers));
   if (std::ranges::any_of(ranks_, [this](int rank) { return is_in_capture(rank); }))
     return Error{ErrorCode::Unsupported, "streams", kInCapture};
   if (group_) return check_crosses_processes(variant.value());
@@ -343,7 +342,14 @@ Result<std::unique_ptr<Prepared>> CudaCommunicator::prepare_stages(const StageLi
 Result<void> CudaCommunicator::agree_on_choices(const planner::OpSpec& op, std::span<const RankBuffers> buffers) {
   if (!op.experts) return {};
   std::vector<std::int64_t> digests;
-  for (const RankBuffers& own : buffers) digests.push_back(resident_choice_digest(op, own));
+  const auto read_own = [&]() -> Result<void> {
+    for (std::size_t i = 0; i < ranks_.size(); ++i) {
+      MC2_ASSIGN(const std::int64_t digest, resident_choice_digest(op, ranks_[i], buffers[i]));
+      digests.push_back(digest);
+    }
+    return {};
+  };
+  MC2_TRY(share_error(together(read_own)));
   if (group_) digests = together([&] { return gathered(*group_, digests); });
   return check_choices_agree(digests);
 }

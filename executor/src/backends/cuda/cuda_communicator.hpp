@@ -143,7 +143,7 @@ class CudaCommunicator final : public Communicator {
                                           std::span<const RankBuffers> buffers);
   /// Errors: Unsupported when a rank's device and pool have less to give.
   [[nodiscard]] Result<void> check_free_memory(std::span<const std::int64_t> sizes_per_rank);
-  /// Order: *collective*. Errors: as check_choices_agree, the same on every rank. Throws SystemError.
+  /// Order: *collective*. Errors: as check_choices and check_choices_agree, the same on every rank. Throws SystemError.
   [[nodiscard]] Result<void> agree_on_choices(const planner::OpSpec& op, std::span<const RankBuffers> buffers);
   /// Which rows go where, once all ranks know what all say; nothing where pieces are dense and of one size.
   /// Order: *collective*. Errors: as check_splits_agree, the same on every rank. Throws SystemError.

@@ -41,7 +41,6 @@ class MatmulBuilder {
 
   void build_gemms() {
     transpose_b();
-    if (plan_.list.op.experts) return build_chosen();
     for (std::size_t i = 0; i < plan_.list.stages.size(); ++i) {
       if (plan_.gathers_first) {
         GemmContext& context = *device_.gemm;
@@ -52,6 +51,7 @@ class MatmulBuilder {
         slices.push_back(make_slice_matmuls(i, slice));
     }
     if (!plan_.gathers_first) return;
+    if (plan_.list.op.experts) return build_local_chosen();
     if (!plan_.row_runs) return build_local_gemm();
     const RowPlace a{state_.buffers.a.data(), plan_.a_rows(rank_)};
     state_.local_matmuls = make_expert_matmuls(*device_.gemm, plan_.row_runs->local(rank_), a);
@@ -84,7 +84,7 @@ class MatmulBuilder {
   void build_sorter() {
     std::vector<ChosenMatmul*> all;
     for_each_chosen([&](ChosenMatmul& matmul, bool /*is_second*/) { all.push_back(&matmul); });
-    state_.sorter = std::make_unique<ChoiceSorter>(all, rank_, plan_.list.op.experts->count, *device_.pool);
+    state_.sorter = std::make_unique<ChoiceSorter>(all, rank_, *plan_.list.op.experts, *device_.pool);
   }
 
  private:
@@ -97,20 +97,12 @@ class MatmulBuilder {
     if (state_.local_matmuls.chosen) work(*state_.local_matmuls.chosen, false);
   }
 
-  void build_chosen() {
-    const int world_size = plan_.list.op.world_size, slice_count = plan_.transport->slice_count();
-    const std::vector<RankRange> all{{0, world_size}}, others{{0, rank_}, {rank_ + 1, world_size}};
-    for (const Stage& block : plan_.list.stages) {
-      if (plan_.gathers_first) state_.serial_matmuls.push_back(make_block_chosen(block, all));
-      auto& slices = state_.matmuls.emplace_back();
-      for (int slice = 0; slice < slice_count; ++slice) {
-        const std::vector<RankRange> shards = slice_count > 1 ? std::vector{plan_.transport->slice_ranks(rank_, slice)}
-                                              : plan_.gathers_first ? others
-                                                                    : all;
-        slices.push_back(make_block_chosen(block, shards));
-      }
-    }
-    if (plan_.gathers_first) build_local_chosen();
+  /// Whose shards a slice of chosen experts has.
+  [[nodiscard]] std::vector<RankRange> handed_over(int slice) const {
+    const int world_size = plan_.list.op.world_size;
+    if (plan_.transport->slice_count() > 1) return {plan_.transport->slice_ranks(rank_, slice)};
+    if (plan_.gathers_first) return {{0, rank_}, {rank_ + 1, world_size}};
+    return {{0, world_size}};
   }
 
   void build_local_chosen() {
@@ -193,6 +185,7 @@ class MatmulBuilder {
   /// The matmuls between which a slice's rows are handed over.
   Matmuls make_slice_matmuls(std::size_t stage, int slice) {
     const int world_size = plan_.list.op.world_size;
+    if (plan_.list.op.experts) return make_block_chosen(plan_.list.stages[stage], handed_over(slice));
     const bool is_second = plan_.is_on_second_stream(stage, slice);
     GemmContext& context = is_second ? plan_.communicator.second_gemm(rank_) : *device_.gemm;
     const Stage& block = plan_.list.stages[stage];
@@ -208,6 +201,7 @@ class MatmulBuilder {
 
   /// All that a rank multiplies for the ranks.
   Matmuls make_matmuls(GemmContext& context, const Stage& block, RankRange ranks) {
+    if (plan_.list.op.experts) return make_block_chosen(block, {ranks});
     if (plan_.row_runs) return make_row_matmuls(context, block, ranks, RowRuns::Own::Taken);
     Matmuls made;
     made.gemms.push_back(make_block_gemm(context, block, ranks.first, ranks.last));

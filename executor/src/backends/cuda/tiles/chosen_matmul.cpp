@@ -85,11 +85,10 @@ void ChosenMatmul::enqueue(cudaStream_t stream) const {
   enqueue_weighted_sums(sums, shape_.cta_count, stream);
 }
 
-ChoiceSorter::ChoiceSorter(std::span<ChosenMatmul* const> matmuls, int rank, std::int64_t expert_count,
+ChoiceSorter::ChoiceSorter(std::span<ChosenMatmul* const> matmuls, int rank, const planner::ChosenExperts& experts,
                            DevicePool& pool)
     : rank_(rank),
-      expert_count_(expert_count),
-      top_k_(matmuls.front()->tokens_.top_k),
+      experts_(experts),
       fault_(std::make_unique<MappedWord>(kChoiceFaultWords)),
       list_count_(static_cast<int>(matmuls.size())) {
   std::int64_t row_count = 0;
@@ -129,7 +128,7 @@ void ChoiceSorter::enqueue(const ExpertChoices& choices, cudaStream_t stream) co
       .experts = choices.experts.data(),
       .weights = choices.weights.empty() ? nullptr : reinterpret_cast<const float*>(choices.weights.data()),
       .index_bytes = static_cast<int>(size_bytes(choices.type)),
-      .expert_count = static_cast<int>(expert_count_),
+      .expert_count = static_cast<int>(experts_.count),
       .fault = fault_->device()};
   const auto* lists = reinterpret_cast<const SortedChoices*>(list_memory_->bytes().data());
   enqueue_sorting(sorted, {lists, list_count_}, stream);
@@ -143,8 +142,7 @@ void ChoiceSorter::require_legal() const {
     return static_cast<std::int64_t>(std::uint64_t{fault_->get(word + 1)} << 32U | fault_->get(word));
   };
   const Choice choice{.expert = number(3), .weight = std::bit_cast<float>(fault_->get(5))};
-  throw SystemError("choices", EINVAL,
-                    rank_text(rank_) + ", " + choice_fault({expert_count_, top_k_}, number(1), choice).message);
+  throw SystemError("choices", EINVAL, rank_text(rank_) + ", " + choice_fault(experts_, number(1), choice).message);
 }
 
 void ChoiceSorter::keep_memory() noexcept {

@@ -13,6 +13,7 @@
 #include "backends/cuda/tiles/chosen_kernels.hpp"
 #include "backends/cuda/tiles/grouped_matmul.hpp"
 #include "mc2/executor/buffer.hpp"
+#include "mc2/planner/op_spec.hpp"
 
 namespace mc2::executor::cuda {
 
@@ -62,7 +63,8 @@ class ChoiceSorter {
  public:
   /// @param matmuls after upload_tiles(); outlive their runs only. @param pool of the rank's device, outlives *this.
   /// Throws SystemError.
-  ChoiceSorter(std::span<ChosenMatmul* const> matmuls, int rank, std::int64_t expert_count, DevicePool& pool);
+  ChoiceSorter(std::span<ChosenMatmul* const> matmuls, int rank, const planner::ChosenExperts& experts,
+               DevicePool& pool);
 
   /// Can be captured. @param choices in memory of the device. Throws SystemError.
   void enqueue(const ExpertChoices& choices, cudaStream_t stream) const;
@@ -73,7 +75,7 @@ class ChoiceSorter {
 
  private:
   int rank_;
-  std::int64_t expert_count_, top_k_ = 1;
+  planner::ChosenExperts experts_;
   std::unique_ptr<MappedWord> fault_;
   std::unique_ptr<DeviceMemory> row_memory_, list_memory_;
   int list_count_ = 0;
