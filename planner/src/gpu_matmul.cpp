@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cmath>
 #include <limits>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -19,12 +20,24 @@ constexpr std::array<std::array<int, 2>, 20> kTiles{{{16, 64},   {16, 128},  {32
                                                      {104, 64},  {128, 96},  {128, 128}, {128, 192}, {128, 256},
                                                      {128, 320}, {160, 128}, {192, 128}, {192, 192}, {256, 128}}};
 
-/// By tests/bench/matmul_rates.py from data/gpu/matmuls_h100.csv; of an H200 all but its memory is the same.
+/// Of mc2's own kernel for several experts.
+constexpr std::array<std::array<int, 2>, 2> kGroupedTiles{{{128, 128}, {128, 256}}};
+constexpr double kGroupedTileRows = 128;
+constexpr std::int64_t kGroupedStep = 8; ///< of n and k, which others are multiplied without it
+
+/// By tests/bench/matmul_rates.py from data/gpu/matmuls_h100.csv, of an H200 all but its memory is the same; and of
+/// several experts from data/gpu/grouped_matmuls_h200.csv, of an H100 likewise.
 struct MeasuredGpu {
   std::string_view model; ///< how "gpu_model" starts
   double memory_us_per_byte;
+  double grouped_memory_us_per_byte;
 };
-constexpr std::array kMeasuredGpus{MeasuredGpu{"NVIDIA H100 80GB HBM3", 3.59e-7}, MeasuredGpu{"NVIDIA H200", 2.51e-7}};
+constexpr std::array kMeasuredGpus{MeasuredGpu{"NVIDIA H100 80GB HBM3", 3.59e-7, 3.65e-7},
+                                   MeasuredGpu{"NVIDIA H200", 2.51e-7, 2.55e-7}};
+
+/// What is done beside a matmul whose rows choose experts: sorting the choices, copying the rows of A in that order and
+/// adding up a token's products. By matmul_rates.py from data/gpu/chosen_matmul_h200.csv.
+constexpr double kSortUs = 10.3, kChoiceUs = 7.2e-4, kGatherUsPerByte = 4.7e-7, kSumUsPerByte = 2.3e-7;
 
 /// A tile's two limits: neither hides the other wholly near where they meet.
 double blended(double a, double b) { return std::sqrt(std::sqrt(a * a * a * a + b * b * b * b)); }
@@ -49,14 +62,19 @@ int count_in(const std::map<std::string, std::string>& fields, std::string_view 
 
 std::optional<GpuRates> gpu_rates(const Fingerprint& fingerprint, const OpSpec& op) {
   if (op.dtype != DType::F16 && op.dtype != DType::Bf16) return std::nullopt;
-  if (traits_of(op.kind).work != Work::Matmul || cut_axis(op) != CutAxis::Rows) return std::nullopt;
+  if (traits_of(op.kind).work == Work::Pooling || cut_axis(op) != CutAxis::Rows) return std::nullopt;
+  const bool is_grouped = op.experts || op.experts_per_rank > 1;
+  if (is_grouped && (op.n % kGroupedStep != 0 || op.k % kGroupedStep != 0)) return std::nullopt;
   const auto model = fingerprint.fields.find("gpu_model");
   if (model == fingerprint.fields.end()) return std::nullopt;
   const auto device =
       std::ranges::find_if(kMeasuredGpus, [&](const MeasuredGpu& one) { return model->second.starts_with(one.model); });
   const int sm_count = sm_count_of(fingerprint);
   if (device == kMeasuredGpus.end() || sm_count < 1) return std::nullopt;
-  return GpuRates{1.70, 2.23e-5, 9.24e-4, 2.22e-5, 2.62, device->memory_us_per_byte, 1.81e-7, 2.30e7, sm_count};
+  if (!is_grouped)
+    return GpuRates{1.70, 2.23e-5, 9.24e-4, 2.22e-5, 2.62, device->memory_us_per_byte, 1.81e-7, 2.30e7, sm_count};
+  const double memory = device->grouped_memory_us_per_byte; // whether in the cache or not
+  return GpuRates{0.746, 2.29e-5, 1.47e-3, 1.69e-4, 1.71, memory, memory, 1, sm_count, true};
 }
 
 int sm_count_of(const Fingerprint& fingerprint) { return count_in(fingerprint.fields, "sm_count"); }
@@ -72,9 +90,27 @@ int tile_store_columns(const Variant& variant) {
   return given > 0 ? given : kDefaultColumns;
 }
 
+ExpertRows rows_of_choices(const ChosenExperts& experts, double token_count) {
+  const double products = token_count * static_cast<double>(experts.top_k);
+  const auto count = static_cast<double>(experts.count);
+  ExpertRows result{.rows = products};
+  // The e-th and the next few have about as many rows: of a great number of experts some stand for all.
+  constexpr double kMostLookedAt = 256;
+  const double step = std::max(1.0, count / kMostLookedAt);
+  for (double first = 0; first < count; first += step) {
+    const double last = std::min(first + step, count), alike = last - first;
+    const double rows = products * (std::sqrt(last / count) - std::sqrt(first / count)) / alike;
+    const double any = 1 - std::exp(-rows);
+    result.experts += alike * any;
+    result.row_tiles += alike * any * std::ceil(std::max(rows, 1.0) / kGroupedTileRows);
+  }
+  return result;
+}
+
 MatmulTimes::MatmulTimes(const GpuRates& rates, double n, double k, int sm_count)
     : rates_(rates), n_(n), k_(k), sm_count_(sm_count) {
-  for (const auto& [rows, columns] : kTiles) {
+  const auto tiles = rates.is_grouped ? std::span<const std::array<int, 2>>(kGroupedTiles) : kTiles;
+  for (const auto& [rows, columns] : tiles) {
     const double step_us = blended(rates.multiply_us * rows * columns, rates.load_us * (rows + columns));
     tiles_.push_back({static_cast<double>(rows), std::ceil(n / columns),
                       std::ceil(k / kDepth) * step_us + rates.wave_us, rates.element_us * rows * columns});
@@ -86,18 +122,29 @@ double MatmulTimes::move_us(double bytes) const {
   return bytes * (cached * rates_.cache_us_per_byte + (1 - cached) * rates_.memory_us_per_byte);
 }
 
-double MatmulTimes::us(double rows, double batch) const {
+template <typename RowTiles>
+double MatmulTimes::us_of(const RowTiles& row_tiles, double rows, double matrices) const {
   double compute_us = std::numeric_limits<double>::infinity();
   for (const Tile& tile : tiles_) {
-    const double count = std::ceil(rows / tile.rows) * batch * tile.side_by_side;
+    const double count = row_tiles(tile) * tile.side_by_side;
     compute_us = std::min(compute_us, std::ceil(count / sm_count_) * tile.wave_us + tile.once_us);
   }
-  const double all_rows = rows * batch, elements = all_rows * k_ + k_ * n_ + all_rows * n_;
+  const double elements = rows * k_ + matrices * k_ * n_ + rows * n_;
   return rates_.launch_us + longer_of(compute_us, move_us(2 * elements));
 }
 
+double MatmulTimes::us(double rows, double batch) const {
+  return us_of([&](const Tile& tile) { return std::ceil(rows / tile.rows) * batch; }, rows * batch, 1);
+}
+
+double MatmulTimes::us(const ExpertRows& experts) const {
+  return us_of([&](const Tile& /*tile*/) { return experts.row_tiles; }, experts.rows, experts.experts);
+}
+
 BlockWaves::BlockWaves(const GpuRates& rates, const OpSpec& op, const Variant& variant)
-    : times_(rates, static_cast<double>(op.n), static_cast<double>(op.k), matmul_sms(variant, rates.sm_count)) {
+    : op_(op),
+      is_grouped_(rates.is_grouped),
+      times_(rates, static_cast<double>(op.n), static_cast<double>(op.k), matmul_sms(variant, rates.sm_count)) {
   const OpTraits& traits = traits_of(op.kind);
   const int shards = traits.has_row_shards ? op.world_size - (traits.has_local_part ? 1 : 0) : 1;
   const Slices slices = slices_of(variant);
@@ -106,8 +153,35 @@ BlockWaves::BlockWaves(const GpuRates& rates, const OpSpec& op, const Variant& v
 
 double BlockWaves::us(double block_rows) const {
   double sum_us = 0;
-  for (const auto& [shards, count] : slices_) sum_us += count * times_.us(block_rows, shards);
+  for (const auto& [shards, count] : slices_) {
+    sum_us += count * (!is_grouped_  ? times_.us(block_rows, shards)
+                       : op_.experts ? chosen_us(block_rows * shards)
+                                     : held_us(block_rows, shards));
+  }
   return sum_us;
+}
+
+double BlockWaves::at_once_us(double rows) const {
+  if (!is_grouped_) return times_.us(rows, 1);
+  if (op_.experts) return chosen_us(rows);
+  const auto experts = static_cast<double>(op_.experts_per_rank);
+  return times_.us(ExpertRows{rows, experts * std::ceil(rows / experts / kGroupedTileRows), experts});
+}
+
+double BlockWaves::chosen_us(double token_count) const {
+  const ExpertRows rows = rows_of_choices(*op_.experts, token_count);
+  double us = times_.us(rows) + kSortUs + kChoiceUs * rows.rows;
+  us += kGatherUsPerByte * 2 * rows.rows * static_cast<double>(op_.k);
+  if (traits_of(op_.kind).sums()) us += kSumUsPerByte * 2 * rows.rows * static_cast<double>(op_.n);
+  return us;
+}
+
+/// Rows of each shard lie by expert, so that a block is of few of them.
+double BlockWaves::held_us(double block_rows, double shards) const {
+  const double of_expert = static_cast<double>(op_.m) / op_.world_size / static_cast<double>(op_.experts_per_rank);
+  const double experts = std::ceil(block_rows / of_expert);
+  const double tiles = experts * std::ceil(block_rows / experts / kGroupedTileRows);
+  return times_.us(ExpertRows{block_rows * shards, tiles * shards, experts});
 }
 
 } // namespace mc2::planner

@@ -21,10 +21,12 @@ struct GpuRates {
   double cache_us_per_byte = 0;  ///< where all of it stays in the L2 cache from one matmul to the next
   double cached_bytes = 0;       ///< which so much does, and of twice as much nothing
   int sm_count = 0;
+  /// of mc2's own kernel, which multiplies several experts' rows at once, not of the library's
+  bool is_grouped = false;
 };
 
-/// Of the devices that were measured; empty for others, for what multiplies nothing, for blocks of columns and for
-/// other types than f16 and bf16.
+/// Of the devices that were measured; empty for others, for what multiplies nothing, for blocks of columns, for other
+/// types than f16 and bf16, and for experts whose n or k is no multiple of 8.
 [[nodiscard]] std::optional<GpuRates> gpu_rates(const Fingerprint& fingerprint, const OpSpec& op);
 
 /// 0 where it does not say.
@@ -36,19 +38,34 @@ struct GpuRates {
 /// Of each tile; of kTileStoreVariant.
 [[nodiscard]] int tile_store_columns(const Variant& variant);
 
-/// The library's matmul with the tile that suits the shape best: waves of tiles, one tile to an SM, or what memory
-/// takes, whichever is longer. Never falls with rows.
+/// Rows that one kernel multiplies, each by its expert's matrix. Expected numbers, where rows choose.
+struct ExpertRows {
+  double rows = 0;
+  double row_tiles = 0; ///< of 128 rows of one expert, or what it has of them
+  double experts = 0;   ///< that have any rows
+};
+
+/// Of rows that choose as they do where a plan is profiled: expert floor(E u u) of E, u uniform (docs/operators.md).
+[[nodiscard]] ExpertRows rows_of_choices(const ChosenExperts& experts, double token_count);
+
+/// The matmul with the tile that suits the shape best: waves of tiles, one tile to an SM, or what memory takes,
+/// whichever is longer. Never falls with rows.
 class MatmulTimes {
  public:
   MatmulTimes(const GpuRates& rates, double n, double k, int sm_count);
   /// Of `batch` products of the same B, of so many rows each.
   [[nodiscard]] double us(double rows, double batch) const;
+  /// Of experts, each with its own B.
+  [[nodiscard]] double us(const ExpertRows& experts) const;
 
  private:
   struct Tile {
     double rows, side_by_side, wave_us, once_us;
   };
   [[nodiscard]] double move_us(double bytes) const;
+  /// @param row_tiles  how many there are of a tile
+  template <typename RowTiles>
+  [[nodiscard]] double us_of(const RowTiles& row_tiles, double rows, double matrices) const;
 
   GpuRates rates_;
   double n_, k_, sm_count_;
@@ -56,15 +73,20 @@ class MatmulTimes {
 };
 
 /// What a variant multiplies for a block of the cut axis: all other shards' rows at once or, where it hands a block
-/// over in slices, each slice's by itself.
+/// over in slices, each slice's by itself. Where rows choose experts, with sorting, gathering and adding up.
 class BlockWaves {
  public:
   BlockWaves(const GpuRates& rates, const OpSpec& op, const Variant& variant);
   [[nodiscard]] double us(double block_rows) const;
   /// Of rows that touch, such as the own shard's.
-  [[nodiscard]] double at_once_us(double rows) const { return times_.us(rows, 1); }
+  [[nodiscard]] double at_once_us(double rows) const;
 
  private:
+  [[nodiscard]] double chosen_us(double token_count) const;
+  [[nodiscard]] double held_us(double block_rows, double shards) const;
+
+  OpSpec op_;
+  bool is_grouped_;
   MatmulTimes times_;
   std::map<double, int> slices_; ///< how many there are of each number of shards
 };

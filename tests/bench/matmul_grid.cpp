@@ -1,20 +1,27 @@
-// Times the library's matmul, as mc2 calls it, over a grid of shapes on one GPU: data/gpu/matmuls_h100.csv, to which
-// matmul_rates.py fits the rates of planner/src/gpu_matmul.cpp.
-//   mc2-matmul-grid ROUNDS > FILE
+// Times the library's matmul, as mc2 calls it, over a grid of shapes on one GPU, or mc2's own of several experts:
+// data/gpu/matmuls_h100.csv and data/gpu/grouped_matmuls_h200.csv, to which matmul_rates.py fits the rates of
+// planner/src/gpu_matmul.cpp.
+//   mc2-matmul-grid ROUNDS [grouped] > FILE
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
 #include <memory>
 #include <random>
+#include <set>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "backends/cuda/runtime/check.hpp"
 #include "backends/cuda/runtime/gemm.hpp"
 #include "backends/cuda/runtime/handles.hpp"
+#include "backends/cuda/runtime/machine.hpp"
+#include "backends/cuda/tiles/grouped_matmul.hpp"
 #include "mc2/profiler/statistics.hpp"
 
 namespace mc2::executor::cuda {
@@ -38,12 +45,33 @@ constexpr std::array<std::int64_t, 28> kRows{16,   24,   48,   64,   80,   100, 
 constexpr std::array kSmCounts{0, 116, 100};
 constexpr std::array<std::int64_t, 3> kRowsOnFewerSms{512, 1280, 4096};
 constexpr std::size_t kMatrixBytes = std::size_t{512} << 20U; ///< of the largest
+/// n and k of one expert, of public models and parts of them; the rates are fitted to the first 24.
+constexpr std::array<std::array<std::int64_t, 2>, 36> kExpertWeights{
+    {{4096, 7168}, {7168, 2048}, {28672, 4096}, {4096, 14336}, {3072, 4096}, {4096, 1536}, {1536, 2048}, {2048, 768},
+     {512, 7168},  {7168, 256},  {1024, 4096},  {4096, 512},   {768, 2048},  {2048, 384},  {1408, 2048}, {2048, 1408},
+     {5632, 2048}, {3072, 5120}, {5120, 1536},  {14336, 4096}, {1792, 6144}, {6144, 896},  {8192, 3072}, {2560, 2560},
+     {2048, 7168}, {7168, 1024}, {7168, 4096},  {4096, 3584},  {1536, 4096}, {2816, 2048}, {2048, 2816}, {384, 2048},
+     {6144, 5120}, {5120, 768},  {3584, 6144},  {1280, 3200}}};
+constexpr std::array<std::int64_t, 7> kExpertCounts{2, 4, 8, 16, 32, 64, 128};
+constexpr std::array<std::int64_t, 12> kRowsPerExpert{1, 3, 10, 24, 60, 100, 130, 200, 256, 400, 700, 1500};
+constexpr std::array kShares{"equal", "zipf", "random"};
+constexpr std::size_t kExpertMatrixBytes = std::size_t{2} << 30U; ///< of all of them, and of the rows
+constexpr double kMostFlops = 3e12;                               ///< some 5 ms
+constexpr int kGroupedPerWeights = 30;
 constexpr int kTimedAtOnce = 8;
 
 struct Timed {
-  GemmShape shape;
+  std::string shape; ///< its columns of the output
   GraphExec matmuls; ///< kTimedAtOnce, one after the other
   std::vector<double> us;
+};
+
+/// What is timed, and what the matmuls of several experts are made of.
+struct Grid {
+  const char* columns;
+  std::vector<Timed> timed{};
+  std::vector<std::unique_ptr<GroupedMatmul>> grouped{};
+  std::unique_ptr<DeviceMemory> tiles{};
 };
 
 /// Random numbers: the power that multiplying takes depends on the bits.
@@ -51,32 +79,109 @@ void fill(DeviceMemory& matrix) {
   std::mt19937 random(1);
   std::normal_distribution<float> normal;
   std::vector<std::byte> bits(matrix.bytes().size());
-  for (std::size_t i = 0; i + 1 < bits.size(); i += 2) {
+  const std::size_t drawn = std::min(bits.size(), std::size_t{64} << 20U); // more would take minutes
+  for (std::size_t i = 0; i + 1 < drawn; i += 2) {
     const auto word = __builtin_bit_cast(std::uint32_t, normal(random));
     bits[i] = static_cast<std::byte>(word >> 16U);
     bits[i + 1] = static_cast<std::byte>(word >> 24U);
   }
+  for (std::size_t i = drawn; i < bits.size(); ++i) bits[i] = bits[i - drawn];
   matrix.upload(bits);
 }
 
+GemmOperands operands_of(DeviceMemory& a, DeviceMemory& b, DeviceMemory& c) {
+  return {a.bytes().data(), b.bytes().data(), c.bytes().data()};
+}
+
 /// As one graph: the short ones take less time than their launches.
-GraphExec capture(const Gemm& gemm, cudaStream_t stream) {
-  gemm.enqueue(stream);
+template <class Matmul>
+GraphExec capture(const Matmul& matmul, cudaStream_t stream) {
+  matmul.enqueue(stream);
   StreamCapture capture(stream);
-  for (int i = 0; i < kTimedAtOnce; ++i) gemm.enqueue(stream);
+  for (int i = 0; i < kTimedAtOnce; ++i) matmul.enqueue(stream);
   return instantiate(capture.end());
 }
 
-std::vector<Timed> prepare(GemmContext& context, const GemmOperands& operands, cudaStream_t stream) {
-  std::vector<Timed> all;
+std::string columns(std::initializer_list<std::int64_t> numbers) {
+  std::string text;
+  for (const std::int64_t number : numbers) text += (text.empty() ? "" : ",") + std::to_string(number);
+  return text;
+}
+
+Grid library_grid(GemmContext& context, const GemmOperands& operands, cudaStream_t stream) {
+  Grid grid{"m,n,k,sm_count"};
   for (const auto& [n, k] : kWeights)
     for (const std::int64_t rows : kRows)
       for (const int sm_count : kSmCounts) {
         if (sm_count != 0 && std::ranges::find(kRowsOnFewerSms, rows) == kRowsOnFewerSms.end()) continue;
         const GemmShape shape{.rows = rows, .n = n, .k = k, .sm_count = sm_count};
-        all.push_back({shape, capture(Gemm(context, shape, operands), stream), {}});
+        grid.timed.push_back({columns({rows, n, k, sm_count}), capture(Gemm(context, shape, operands), stream), {}});
       }
-  return all;
+  return grid;
+}
+
+/// Rows of each expert: as many, of the e-th 1/e of what the first has, or by chance with none for a third of them.
+std::vector<std::int64_t> shared_out(std::string_view share, std::int64_t experts, std::int64_t mean,
+                                     std::mt19937& random) {
+  std::vector<std::int64_t> rows;
+  double harmonic = 0;
+  for (std::int64_t expert = 1; expert <= experts; ++expert) harmonic += 1.0 / static_cast<double>(expert);
+  for (std::int64_t expert = 0; expert < experts; ++expert) {
+    const double of_first = static_cast<double>(mean * experts) / harmonic;
+    if (share == "equal") rows.push_back(mean);
+    if (share == "zipf") rows.push_back(std::llround(of_first / static_cast<double>(expert + 1)));
+    if (share == "random") rows.push_back(random() % 3 == 0 ? 0 : 1 + static_cast<std::int64_t>(random()) % (3 * mean));
+  }
+  rows.front() = std::max<std::int64_t>(rows.front(), 1);
+  std::shuffle(rows.begin(), rows.end(), random);
+  return rows;
+}
+
+void add_grouped(Grid& grid, std::span<const std::int64_t> rows_of, const std::array<std::int64_t, 2>& weights,
+                 const char* share) {
+  const auto& [n, k] = weights;
+  std::vector<ExpertRun> runs;
+  std::int64_t first = 0, row_tiles = 0;
+  for (std::size_t expert = 0; expert < rows_of.size(); first += rows_of[expert++]) {
+    if (rows_of[expert] == 0) continue;
+    runs.push_back({static_cast<int>(expert), {first, first, rows_of[expert]}});
+    row_tiles += planner::ceil_div(rows_of[expert], kTileRows);
+  }
+  const auto expert_count = static_cast<std::int64_t>(rows_of.size());
+  grid.grouped.push_back(std::make_unique<GroupedMatmul>(
+      GroupedShape{
+          .a_rows = first, .c_rows = first, .n = n, .k = k, .expert_count = expert_count, .cta_count = sm_count()},
+      runs));
+  const std::string numbers = columns({expert_count, std::ssize(runs), first, row_tiles, n, k});
+  grid.timed.push_back({std::string(share) + ',' + numbers, GraphExec{}, {}});
+}
+
+Grid grouped_grid(const GemmOperands& operands, DevicePool& pool, cudaStream_t stream) {
+  Grid grid{"rows_are,experts,experts_with_rows,rows,row_tiles,n,k"};
+  std::mt19937 random(11);
+  for (const auto& weights : kExpertWeights) {
+    const std::int64_t elements = weights[0] * weights[1];
+    std::set<std::string> known;
+    for (int tries = 0; tries < 1000 && std::ssize(known) < kGroupedPerWeights; ++tries) {
+      const std::int64_t experts = kExpertCounts[random() % kExpertCounts.size()];
+      const std::int64_t mean = kRowsPerExpert[random() % kRowsPerExpert.size()];
+      const char* share = kShares[random() % kShares.size()];
+      const auto most_elements = static_cast<std::int64_t>(kExpertMatrixBytes / 2);
+      const std::int64_t most_rows = 3 * mean * experts;
+      if (experts * elements > most_elements || most_rows * std::max(weights[0], weights[1]) > most_elements) continue;
+      if (2.0 * static_cast<double>(experts * mean * elements) > kMostFlops) continue;
+      if (known.insert(share + columns({experts, mean})).second)
+        add_grouped(grid, shared_out(share, experts, mean, random), weights, share);
+    }
+  }
+  std::vector<GroupedMatmul*> all;
+  for (const auto& matmul : grid.grouped) all.push_back(matmul.get());
+  grid.tiles = upload_tiles(all, pool);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    all[i]->set_operands(operands);
+    grid.timed[i].matmuls = capture(*all[i], stream);
+  }
+  return grid;
 }
 
 double time_us(const GraphExec& matmuls, cudaStream_t stream, cudaEvent_t start, cudaEvent_t end) {
@@ -90,17 +195,19 @@ double time_us(const GraphExec& matmuls, cudaStream_t stream, cudaEvent_t start,
   return ms * 1000.0 / kTimedAtOnce;
 }
 
-void run(int round_count) {
+void run(int round_count, bool is_grouped) {
   DevicePool pool(0, DevicePool::Source::Cuda);
   GemmContext context(pool);
-  DeviceMemory a(pool, kMatrixBytes), b(pool, kMatrixBytes), c(pool, kMatrixBytes);
+  const std::size_t bytes = is_grouped ? kExpertMatrixBytes : kMatrixBytes;
+  DeviceMemory a(pool, bytes), b(pool, bytes), c(pool, bytes);
   fill(a);
   fill(b);
   const Stream stream = make_stream(false);
   const Event start = make_event(true), end = make_event(true);
-  auto all = prepare(context, {a.bytes().data(), b.bytes().data(), c.bytes().data()}, stream.get());
+  auto grid = is_grouped ? grouped_grid(operands_of(a, b, c), pool, stream.get())
+                         : library_grid(context, operands_of(a, b, c), stream.get());
   std::vector<Timed*> order;
-  for (auto& one : all) order.push_back(&one);
+  for (auto& one : grid.timed) order.push_back(&one);
   std::mt19937 random(7);
   for (int round = 0; round <= round_count; ++round) { // the first warms up
     std::shuffle(order.begin(), order.end(), random);
@@ -109,10 +216,9 @@ void run(int round_count) {
       if (round > 0) one->us.push_back(us);
     }
   }
-  std::puts("m,n,k,sm_count,median_us,low_us,high_us");
-  for (const auto& [shape, matmuls, us] : all)
-    std::printf("%ld,%ld,%ld,%d,%.2f,%.2f,%.2f\n", static_cast<long>(shape.rows), static_cast<long>(shape.n),
-                static_cast<long>(shape.k), shape.sm_count, profiler::quantile(us, 0.5), profiler::quantile(us, 0.25),
+  std::printf("%s,median_us,low_us,high_us\n", grid.columns);
+  for (const auto& [shape, matmuls, us] : grid.timed)
+    std::printf("%s,%.2f,%.2f,%.2f\n", shape.c_str(), profiler::quantile(us, 0.5), profiler::quantile(us, 0.25),
                 profiler::quantile(us, 0.75));
 }
 
@@ -120,13 +226,14 @@ void run(int round_count) {
 } // namespace mc2::executor::cuda
 
 int main(int argc, char** argv) {
-  const int round_count = argc == 2 ? std::atoi(argv[1]) : 0;
-  if (round_count < 1 || round_count > 1000) {
-    std::fputs("usage: mc2-matmul-grid ROUNDS (1 to 1000; 15 take three minutes)\n", stderr);
+  const int round_count = argc >= 2 ? std::atoi(argv[1]) : 0;
+  const bool is_grouped = argc == 3 && std::string_view(argv[2]) == "grouped";
+  if (round_count < 1 || round_count > 1000 || argc > 3 || (argc == 3 && !is_grouped)) {
+    std::fputs("usage: mc2-matmul-grid ROUNDS [grouped] (1 to 1000; 15 take three minutes)\n", stderr);
     return 2;
   }
   try {
-    mc2::executor::cuda::run(round_count);
+    mc2::executor::cuda::run(round_count, is_grouped);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "mc2-matmul-grid: %s\n", error.what());
     return 1;

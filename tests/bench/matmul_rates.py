@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Fits the rates of planner/src/gpu_matmul.cpp to data/gpu/matmuls_h100.csv and says how well they tell what they were
-not fitted to, as docs/cost_model.md §12 has it.
+"""Fits the rates of planner/src/gpu_matmul.cpp and says how well they tell what they were not fitted to, as
+docs/cost_model.md §12 has it: those of the library's matmul to data/gpu/matmuls_h100.csv, those of several experts' to
+data/gpu/grouped_matmuls_h200.csv, and what choosing experts costs beside to data/gpu/chosen_matmul_h200.csv.
 
-    python3 tests/bench/matmul_rates.py [FILE]
+    python3 tests/bench/matmul_rates.py
 """
 import csv
 import pathlib
 import re
-import sys
 
 import numpy
 
@@ -17,30 +17,51 @@ NAMES = ["launch_us", "multiply_us", "load_us", "element_us", "wave_us", "memory
 FIRST = [2.2, 2.3e-5, 1e-3, 5e-5, 2, 3.6e-7, 1.7e-7, 2.4e7]
 SMS = 132
 DEPTH = 64
-TABLE_OF_TILES = re.search(r"kTiles\{(.*?)\};", (ROOT / "planner/src/gpu_matmul.cpp").read_text(), re.DOTALL).group(1)
-TILE_ROWS, TILE_COLUMNS = numpy.array(re.findall(r"\{(\d+), (\d+)\}", TABLE_OF_TILES), float).T
 
 
-def matmul_us(log_rates, shapes):
-    """As MatmulTimes::us. @param shapes  m, n, k, SMs of each"""
-    launch, multiply, load, element, wave, memory, cache, cached_bytes = numpy.exp(log_rates)
-    m, n, k, sms = shapes.T
-    step = ((multiply * TILE_ROWS * TILE_COLUMNS) ** 4 + (load * (TILE_ROWS + TILE_COLUMNS)) ** 4) ** 0.25
-    count = numpy.ceil(m[:, None] / TILE_ROWS) * numpy.ceil(n[:, None] / TILE_COLUMNS)
+def tiles_in(table):
+    """Rows and columns of each."""
+    text = re.search(table + r"\{(.*?)\};", (ROOT / "planner/src/gpu_matmul.cpp").read_text(), re.DOTALL).group(1)
+    return numpy.array(re.findall(r"\{(\d+), (\d+)\}", text), float).T
+
+
+TILES, GROUPED_TILES = tiles_in("kTiles"), tiles_in("kGroupedTiles")
+
+
+def waves_us(log_rates, tiles, row_tiles, n, k, sms, move):
+    """As MatmulTimes::us_of. @param row_tiles  [shapes, tiles], or [shapes, 1]"""
+    launch, multiply, load, element, wave = numpy.exp(log_rates[:5])
+    rows, columns = tiles
+    step = ((multiply * rows * columns) ** 4 + (load * (rows + columns)) ** 4) ** 0.25
+    count = row_tiles * numpy.ceil(n[:, None] / columns)
     wave_us = numpy.ceil(k / DEPTH)[:, None] * step + wave
-    compute = numpy.ceil(count / sms[:, None]) * wave_us + element * TILE_ROWS * TILE_COLUMNS
-    size = 2 * (m * k + k * n + m * n)
-    cached = numpy.clip(2 - size / cached_bytes, 0, 1)
-    move = size * (cached * cache + (1 - cached) * memory)
+    compute = numpy.ceil(count / sms[:, None]) * wave_us + element * rows * columns
     return launch + (compute.min(1) ** 6 + move ** 6) ** (1 / 6)
 
 
-def fit(shapes, us):
+def matmul_us(log_rates, shapes):
+    """@param shapes  m, n, k, SMs of each"""
+    memory, cache, cached_bytes = numpy.exp(log_rates[5:])
+    m, n, k, sms = shapes.T
+    size = 2 * (m * k + k * n + m * n)
+    cached = numpy.clip(2 - size / cached_bytes, 0, 1)
+    move = size * (cached * cache + (1 - cached) * memory)
+    return waves_us(log_rates, TILES, numpy.ceil(m[:, None] / TILES[0]), n, k, sms, move)
+
+
+def grouped_us(log_rates, shapes):
+    """@param shapes  rows, n, k, tiles of 128 rows, experts with rows of each"""
+    rows, n, k, row_tiles, experts = shapes.T
+    move = 2 * (rows * k + experts * k * n + rows * n) * numpy.exp(log_rates[5])
+    return waves_us(log_rates, GROUPED_TILES, row_tiles[:, None], n, k, numpy.full(len(n), SMS), move)
+
+
+def fit(shapes, us, told=matmul_us, first=FIRST):
     """Log rates: Levenberg's method on relative errors, of which large ones count less."""
-    rates, damping = numpy.log(FIRST), 1e-3
+    rates, damping = numpy.log(first), 1e-3
 
     def residuals(at):
-        return numpy.log(matmul_us(at, shapes) / us)
+        return numpy.log(told(at, shapes) / us)
 
     def cost(errors):
         return numpy.sum(numpy.sqrt(1 + (errors / 0.05) ** 2) - 1)
@@ -86,11 +107,14 @@ def carried(shapes, us, told_us, random):
     return by_waves, by_flops
 
 
-def main():
-    path = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "data/gpu/matmuls_h100.csv"
-    with path.open() as file:
+def read(path, *keys):
+    with (ROOT / path).open() as file:
         rows = list(csv.DictReader(line for line in file if line[0] != "#"))
-    table = numpy.array([[float(row[key]) for key in ("m", "n", "k", "sm_count", "median_us")] for row in rows])
+    return rows, numpy.array([[float(row[key]) for key in keys] for row in rows])
+
+
+def library():
+    _, table = read("data/gpu/matmuls_h100.csv", "m", "n", "k", "sm_count", "median_us")
     table[table[:, 3] == 0, 3] = SMS
     shapes, us = table[:, :4], table[:, 4]
     weights = list(dict.fromkeys(map(tuple, shapes[:, 1:3])))
@@ -123,6 +147,72 @@ def main():
         asked = ~is_in & is_whole
         few.append(numpy.abs(matmul_us(fit(shapes[some], us[some]), shapes[asked]) / us[asked] - 1))
     show("rates of 64 matmuls of 20 (n, k), asked for the others; 10 times", numpy.concatenate(few))
+
+
+def carried_groups(rows, shapes, us, told_us):
+    """Errors of each from the nearest rows of another (n, k) with as many experts, shared likewise: by W and by
+    FLOPs."""
+    by_waves, by_flops = [], []
+    for i, row in enumerate(rows):
+        alike = [j for j, other in enumerate(rows)
+                 if all(other[key] == row[key] for key in ("rows_are", "experts")) and tuple(shapes[j, 1:3]) != tuple(shapes[i, 1:3])]
+        off = numpy.abs(numpy.log(shapes[alike, :3] / shapes[i, :3])).sum(1)
+        j = alike[off.argmin()]
+        by_waves.append(abs(us[j] * told_us[i] / told_us[j] / us[i] - 1))
+        by_flops.append(abs(us[j] * shapes[i, :3].prod() / shapes[j, :3].prod() / us[i] - 1))
+    return by_waves, by_flops
+
+
+def grouped():
+    """@return the rates"""
+    rows, table = read("data/gpu/grouped_matmuls_h200.csv", "rows", "n", "k", "row_tiles", "experts_with_rows", "median_us")
+    shapes, us = table[:, :5], table[:, 5]
+    weights = list(dict.fromkeys(map(tuple, shapes[:, 1:3])))
+    number = numpy.array([weights.index(tuple(shape)) for shape in shapes[:, 1:3]])
+    is_known = number < 24
+    rates = fit(shapes[is_known], us[is_known], grouped_us, FIRST[:6])
+    for name, rate in zip(NAMES, numpy.exp(rates)):
+        print(f"{name:20} {rate:.4g}")
+    told = grouped_us(rates, shapes)
+    errors, mean = numpy.abs(told / us - 1), shapes[:, 0] / shapes[:, 4]
+    print(f"{'several experts':64} {'count':>5} median    90 %")
+    show("as fitted", errors[is_known])
+    show("(n, k) that were not fitted to", errors[~is_known])
+    for low, high in ((0, 16), (16, 128), (128, 512), (512, 1e9)):
+        show(f"  of them {low} to {high:.0f} rows an expert", errors[~is_known & (mean > low) & (mean <= high)])
+    waves, flops = carried_groups(rows, shapes, us, told)
+    show("another (n, k) from the nearest rows, by W", waves)
+    show("the same by FLOPs", flops)
+    random, few = numpy.random.default_rng(1), []
+    for _ in range(10):
+        is_in = numpy.isin(number, random.permutation(len(weights))[:18])
+        some = random.permutation(numpy.flatnonzero(is_in))[:64]
+        few.append(numpy.abs(grouped_us(fit(shapes[some], us[some], grouped_us, FIRST[:6]), shapes[~is_in]) / us[~is_in] - 1))
+    show("rates of 64 matmuls of 18 (n, k), asked for the others; 10 times", numpy.concatenate(few))
+    return rates
+
+
+def chosen(rates):
+    """What choosing costs beside the matmul, of experts that any row chooses alike. @param rates  grouped()'s"""
+    rows, table = read("data/gpu/chosen_matmul_h200.csv", "experts", "top_k", "n", "k", "tokens", "mc2_us")
+    parts, us = [], table[:, 5]
+    for row, (experts, top_k, n, k, tokens, _) in zip(rows, table):
+        products = tokens * top_k
+        each = products / experts
+        any_rows = experts * (1 - numpy.exp(-each))
+        shape = numpy.array([[products, n, k, any_rows * numpy.ceil(max(each, 1) / 128), any_rows]])
+        adds_up = " down" in row["matmul"]
+        parts.append([grouped_us(rates, shape)[0], 1, products, 2 * products * k, 2 * products * n * adds_up])
+    parts = numpy.array(parts)
+    passes = numpy.linalg.lstsq(parts[:, 1:] / us[:, None], (us - parts[:, 0]) / us, rcond=None)[0]
+    for name, rate in zip(("sort_us", "choice_us", "gather_us_per_byte", "sum_us_per_byte"), passes):
+        print(f"{name:20} {rate:.4g}")
+    show("chosen experts, as fitted", numpy.abs((parts[:, 0] + parts[:, 1:] @ passes) / us - 1))
+
+
+def main():
+    library()
+    chosen(grouped())
 
 
 if __name__ == "__main__":

@@ -46,6 +46,61 @@ TEST(GpuMatmul, IsNearToWhatWasMeasured) {
   EXPECT_LT(errors[errors.size() * 9 / 10], 0.14);
 }
 
+TEST(GpuMatmul, IsNearToWhatWasMeasuredOfSeveralExperts) {
+  OpSpec op = testing::all_reduce_op(4096, 8192, 4096, DType::Bf16, 2);
+  op.kind = OpKind::GroupedMatmulAllReduce;
+  op.experts = {.count = 8, .top_k = 2};
+  const GpuRates rates = gpu_rates({{{"gpu_model", "NVIDIA H200"}, {"sm_count", "132"}}}, op).value();
+  std::ifstream file(MC2_SOURCE_DIR "/data/gpu/grouped_matmuls_h200.csv");
+  std::vector<double> errors;
+  for (std::string line; std::getline(file, line);) {
+    double experts = 0, rows = 0, row_tiles = 0, n = 0, k = 0, us = 0;
+    const char* const format = "%*[a-z],%*d,%lf,%lf,%lf,%lf,%lf,%lf";
+    if (std::sscanf(line.c_str(), format, &experts, &rows, &row_tiles, &n, &k, &us) != 6) continue;
+    const MatmulTimes times(rates, n, k, rates.sm_count);
+    errors.push_back(std::abs(times.us(ExpertRows{rows, row_tiles, experts}) / us - 1));
+  }
+  std::ranges::sort(errors);
+  ASSERT_EQ(errors.size(), 1080U);
+  EXPECT_LT(errors[errors.size() / 2], 0.04);
+  EXPECT_LT(errors[errors.size() * 9 / 10], 0.14);
+}
+
+// Of 4 experts the e-th is chosen by sqrt((e + 1) / 4) - sqrt(e / 4) of them: 0.5, 0.21, 0.16, 0.13.
+TEST(GpuMatmul, KnowsWhatChoicesMakeOfRows) {
+  const ExpertRows many = rows_of_choices({.count = 4, .top_k = 2}, 1000);
+  EXPECT_DOUBLE_EQ(many.rows, 2000);
+  EXPECT_NEAR(many.row_tiles, 8 + 4 + 3 + 3, 1e-9); // of 1000, 414, 318 and 268 rows
+  EXPECT_NEAR(many.experts, 4, 1e-9);
+  const ExpertRows one = rows_of_choices({.count = 4, .top_k = 1}, 1); // one row, perhaps two experts in others' stead
+  EXPECT_NEAR(one.experts, 4 - std::exp(-0.5) - std::exp(-0.2071) - std::exp(-0.1589) - std::exp(-0.134), 1e-3);
+  EXPECT_DOUBLE_EQ(one.row_tiles, one.experts);
+  const ExpertRows of_many = rows_of_choices({.count = 1'000'000, .top_k = 8}, 4096); // looked at in steps
+  EXPECT_NEAR(of_many.experts, 32'000, 1000);                                         // nearly each row its own
+}
+
+// Rows of a pair lie by expert: a quarter of them reads one of four matrices of 117 MB, of which any takes 30 us.
+TEST(GpuMatmul, ABlockOfFewExpertsReadsTheirMatricesOnly) {
+  OpSpec op = testing::all_reduce_op(512, 14336, 4096, DType::Bf16, 2);
+  op.kind = OpKind::AllToAllMatmul;
+  op.experts_per_rank = 4;
+  const BlockWaves waves(gpu_rates(kH100, op).value(), op, {});
+  EXPECT_GT(waves.us(256), 3.5 * waves.us(64));
+  EXPECT_LT(waves.us(65), 2.1 * waves.us(64)); // two experts
+  EXPECT_NEAR(waves.at_once_us(256), waves.us(256), 1e-9);
+}
+
+// 8 tokens that choose 8 of 128 experts read some 40 of them, 64 tokens nearly all.
+TEST(GpuMatmul, FewTokensOfManyExpertsWaitForTheirMatrices) {
+  OpSpec op = testing::all_reduce_op(4096, 4096, 1536, DType::Bf16, 2);
+  op.kind = OpKind::GroupedMatmulAllReduce;
+  op.experts = {.count = 128, .top_k = 8};
+  const BlockWaves waves(gpu_rates(kH100, op).value(), op, {});
+  EXPECT_GT(waves.us(8), 0.25 * waves.us(64));
+  EXPECT_LT(waves.us(128), 1.2 * waves.us(64));
+  for (double rows = 1; rows < 5000; rows *= 1.1) EXPECT_LE(waves.us(rows), waves.us(rows * 1.1)) << rows;
+}
+
 /// Times of data/gpu/matmuls_h100.csv on all SMs, by rows, of each n and k.
 std::map<std::pair<double, double>, std::map<double, double>> measured_us() {
   std::map<std::pair<double, double>, std::map<double, double>> result;
@@ -231,6 +286,13 @@ TEST(GpuMatmul, KnowsWhatWasMeasuredOnly) {
   EXPECT_FALSE(gpu_rates({{{"gpu_model", "NVIDIA H100 80GB HBM3"}}}, op(DType::F16)));
   EXPECT_FALSE(gpu_rates({{{"gpu_model", "NVIDIA H100 80GB HBM3"}, {"sm_count", "none"}}}, op(DType::F16)));
   EXPECT_FALSE(gpu_rates({}, op(DType::F16)));
+  OpSpec routed = op(DType::F16);
+  routed.kind = OpKind::AllToAllMatmul;
+  EXPECT_FALSE(gpu_rates(kH100, routed)->is_grouped);
+  routed.experts_per_rank = 4;
+  EXPECT_TRUE(gpu_rates(kH100, routed)->is_grouped);
+  routed.n = 8190;
+  EXPECT_FALSE(gpu_rates(kH100, routed)); // the library multiplies it, expert by expert
   OpSpec pooled = op(DType::F16);
   pooled.kind = OpKind::EmbeddingAllToAll;
   EXPECT_FALSE(gpu_rates(kH100, pooled));
