@@ -46,6 +46,13 @@ int product_roundings(const planner::OpSpec& op) {
 
 double result_roundoff(const planner::OpSpec& op) { return unit_roundoff(planner::product_type(op)); }
 
+/// What all roundings of an element may change, however small it is: of each product, and of what is made of them.
+double least_allowed(const planner::OpSpec& op) {
+  constexpr int kOfResult = 4;
+  const auto product_count = static_cast<double>(op.world_size * planner::products_per_row(op));
+  return half_smallest(planner::product_type(op)) * (product_count + kOfResult);
+}
+
 bool rounds_to_short_type(const planner::OpSpec& op) { return planner::product_type(op) != planner::DType::F32; }
 
 /// A product that is rounded to a short type before it travels, and once more when the residual is added to it.
@@ -327,7 +334,7 @@ void DoubleOracle::finish_row(const ResultRow& at, OracleRow& row) const {
     if (rounds_before_residual(op_)) row.allowed[j] += roundoff * std::abs(row.expected[j]);
     row.expected[j] += residual[j];
     row.allowed[j] += kConfidence * kF32Roundoff * (std::abs(bias[j]) + std::abs(residual[j]));
-    row.allowed[j] += roundoff * std::abs(row.expected[j]);
+    row.allowed[j] += roundoff * std::abs(row.expected[j]) + least_allowed(op_);
   }
 }
 
@@ -398,7 +405,8 @@ ProjectedOracle::Check ProjectedOracle::check(const ResultRow& at, std::span<con
   const auto bias = addends_.bias_at(at), residual = addends_.residual_at(at);
   const double short_roundoff = rounds_to_short_type(op_) ? kConfidence * result_roundoff(op_) : 0;
   double expected = dot(bias, x_) + dot(residual, x_);
-  double allowed = short_roundoff * norm(c_row) + kConfidence * kF32Roundoff * (norm(bias) + norm(residual));
+  double allowed = kConfidence * least_allowed(op_) * std::sqrt(static_cast<double>(op_.n));
+  allowed += short_roundoff * norm(c_row) + kConfidence * kF32Roundoff * (norm(bias) + norm(residual));
   if (rounds_before_residual(op_)) allowed += short_roundoff * norm(bias);
   const int more_roundings = (rounds_before_epilogue(op_) ? 1 : 0) + (rounds_odd_rows(op_) ? 2 : 0);
   allowed += more_roundings * short_roundoff * (norm(c_row) + norm(bias) + norm(residual));

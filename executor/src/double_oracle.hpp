@@ -33,6 +33,11 @@ class MatrixReader {
 /// Half the distance between 1 and the next number of a type, 2^-precision: what one rounding changes at most.
 [[nodiscard]] double unit_roundoff(planner::DType dtype) noexcept;
 inline constexpr double kF32Roundoff = 0x1p-24;
+/// What one rounding changes beside, however small the number: half a type's smallest. Ordinary numbers get so small in
+/// f16 only.
+[[nodiscard]] constexpr double half_smallest(planner::DType dtype) noexcept {
+  return dtype == planner::DType::F16 ? 0x1p-25 : 0;
+}
 
 /// One row of one rank's C.
 struct ResultRow {

@@ -252,11 +252,12 @@ OracleRow sum_of_partials(const planner::OpSpec& op, const Partials& partials, c
       oracle.allowed[j] += roundoff * std::abs(addend[j]);
     }
   }
+  const double least = half_smallest(planner::product_type(op)) * (op.world_size + 2);
   const auto residual = partials.addends.residual_at(at);
   const auto bias = planner::sums_over_ranks(op.kind) ? partials.addends.bias_at(at) : std::vector<double>(columns);
   for (std::size_t j = 0; j < columns; ++j) {
     oracle.expected[j] += bias[j] + residual[j];
-    oracle.allowed[j] += roundoff * (std::abs(bias[j]) + std::abs(residual[j]));
+    oracle.allowed[j] += roundoff * (std::abs(bias[j]) + std::abs(residual[j])) + least;
   }
   return oracle;
 }

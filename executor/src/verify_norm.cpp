@@ -18,11 +18,12 @@ class NormedRows {
  public:
   NormedRows(const planner::OpSpec& op, const RankBuffers& rank)
       : op_(op),
+        type_(planner::product_type(op)),
         epsilon_(rank.norm_epsilon),
         weight_(static_cast<std::size_t>(op.n)),
-        sums_(planner::product_type(op), rank.c, op.n),
-        normed_(planner::product_type(op), rank.normed, op.n) {
-    MatrixReader(planner::product_type(op), rank.norm_weight, op.n).read_row(0, weight_);
+        sums_(type_, rank.c, op.n),
+        normed_(type_, rank.normed, op.n) {
+    MatrixReader(type_, rank.norm_weight, op.n).read_row(0, weight_);
   }
 
   struct Worst {
@@ -42,7 +43,7 @@ class NormedRows {
       const double expected = sums[j] * factor * weight_[j];
       const double difference = std::abs(values[j] - expected);
       // A value that is not written is a NaN.
-      const double ratio = difference == 0 ? 0 : difference / (roundoff() * std::abs(expected));
+      const double ratio = difference == 0 ? 0 : difference / (roundoff() * std::abs(expected) + half_smallest(type_));
       if (!(ratio <= worst.ratio)) worst = {ratio, static_cast<std::int64_t>(j), values[j], expected};
       if (std::isnan(ratio)) break;
     }
@@ -61,11 +62,11 @@ class NormedRows {
   [[nodiscard]] double roundoff() const {
     constexpr double kConfidence = 4;
     const double in_f32 = kConfidence * kF32Roundoff * (std::sqrt(static_cast<double>(op_.n)) + 4);
-    const planner::DType dtype = planner::product_type(op_);
-    return in_f32 + (dtype == planner::DType::F32 ? 0 : 1.01 * unit_roundoff(dtype));
+    return in_f32 + (type_ == planner::DType::F32 ? 0 : 1.01 * unit_roundoff(type_));
   }
 
   planner::OpSpec op_;
+  planner::DType type_;
   double epsilon_;
   std::vector<double> weight_;
   MatrixReader sums_, normed_;

@@ -79,9 +79,6 @@ class PoolingCheck {
   /// Room for the products of two roundings that the first-order bound leaves out.
   static constexpr double kSecondOrder = 1.01;
 
-  /// What rounding below a type's normal range adds: sums of ordinary numbers get there in f16 only.
-  static double half_smallest(planner::DType dtype) noexcept { return dtype == planner::DType::F16 ? 0x1p-25 : 0; }
-
   /// Adds the bag's rows and their magnitudes; returns how many there are.
   double add_bag(const Feature& feature, std::span<double> sums, std::span<double> magnitudes) const {
     const BagReader& bags = bags_[feature.sender];

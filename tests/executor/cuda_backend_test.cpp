@@ -5,7 +5,7 @@
 #include <limits>
 #include <random>
 
-#include "conformance/backend_conformance.hpp"
+#include "conformance/random_cases.hpp"
 #include "executor/cuda_plan.hpp"
 #include "row_splits.hpp"
 #include "support/counts.hpp"
@@ -20,6 +20,7 @@ using executor::cuda::cuda_backend;
 std::vector<BackendUnderTest> gpus() { return {{"cuda", &cuda_backend(), {}}}; }
 
 MC2_INSTANTIATE_CONFORMANCE(Cuda, gpus());
+MC2_INSTANTIATE_RANDOM_CASES(Cuda, gpus());
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(IntermediatesConformance);
 
 class CudaBackend : public ::testing::Test {

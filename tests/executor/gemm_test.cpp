@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "mc2/executor/verify.hpp"
 #include "support/oracle.hpp"
 
@@ -75,6 +77,36 @@ TEST(Gemm, MultipliesColumnsOfBEachPackedOnce) {
       const std::int64_t at = i / shape.columns * op.n + shape.first_column + i % shape.columns;
       ASSERT_NEAR(testing::element(op.dtype, product, i), expected[static_cast<std::size_t>(at)],
                   testing::allowed_error(op));
+    }
+  }
+}
+
+// As on CPUs with AMX: rows of 126 and 2002 bytes, and NaN in the row behind the last.
+TEST(Gemm, FillsWholeTilesWithZerosAndReadsNoOtherRow) {
+  if (!gemm_isa_has_bf16()) GTEST_SKIP() << "this CPU multiplies no bf16";
+  for (const std::int64_t k : {63, 1001}) {
+    planner::OpSpec op{.kind = planner::OpKind::MatmulAllReduce,
+                       .m = 66,
+                       .n = 80,
+                       .k = k,
+                       .dtype = planner::DType::Bf16,
+                       .world_size = 2};
+    const RandomProblem problem(op, 5);
+    const RankBuffers& rank = problem.buffers()[1];
+    std::vector<std::byte> a(rank.a.begin(), rank.a.end());
+    op.m = 65;
+    std::fill(a.begin() + op.m * k * 2, a.end(), std::byte{0xFF});
+    const std::vector<GemmShape> shapes{{op.m, 0, 48}, {op.m, 48, 32}, {3, 0, op.n}};
+    Gemm gemm(op, 1, {.b = rank.b, .fills_tiles = true}, shapes);
+    const auto expected = testing::naive_matmul_all_reduce(op, std::span(&rank, 1));
+    for (const GemmShape& shape : shapes) {
+      std::vector<std::byte> product(static_cast<std::size_t>(shape.rows * shape.columns * 2));
+      gemm.multiply({.a = a.data(), .product = product.data()}, shape);
+      for (std::int64_t i = 0; i < shape.rows * shape.columns; ++i) {
+        const std::int64_t at = i / shape.columns * op.n + shape.first_column + i % shape.columns;
+        ASSERT_NEAR(testing::element(op.dtype, product, i), expected[static_cast<std::size_t>(at)],
+                    testing::allowed_error(op));
+      }
     }
   }
 }

@@ -1,6 +1,6 @@
 #include "backends/host/host_backend.hpp"
 
-#include "conformance/backend_conformance.hpp"
+#include "conformance/random_cases.hpp"
 #include "support/operators.hpp"
 #include "support/prepare.hpp"
 
@@ -22,6 +22,7 @@ std::vector<BackendUnderTest> hosts() {
 }
 
 MC2_INSTANTIATE_CONFORMANCE(Host, hosts());
+MC2_INSTANTIATE_RANDOM_CASES(Host, hosts());
 MC2_INSTANTIATE_SUITE(Host, IntermediatesConformance, with_kinds(&is_any, hosts()));
 
 OpSpec spec(std::int64_t m, std::int64_t n, std::int64_t k, int world_size) {

@@ -1,6 +1,6 @@
 #include "backends/mpi/mpi_backend.hpp"
 
-#include "conformance/backend_conformance.hpp"
+#include "conformance/random_cases.hpp"
 #include "mc2/executor/processes.hpp"
 #include "support/counts.hpp"
 #include "support/leak_check.hpp"
@@ -13,7 +13,10 @@ namespace {
 
 using executor::mpi::mpi_backend;
 
-MC2_INSTANTIATE_CONFORMANCE(Mpi, (std::vector<BackendUnderTest>{{"mpi", &mpi_backend(), {}}}));
+std::vector<BackendUnderTest> processes() { return {{"mpi", &mpi_backend(), {}}}; }
+
+MC2_INSTANTIATE_CONFORMANCE(Mpi, processes());
+MC2_INSTANTIATE_RANDOM_CASES(Mpi, processes());
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(IntermediatesConformance);
 
 OpSpec op_for(int world_size, DType dtype = DType::F32) {

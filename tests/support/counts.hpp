@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <random>
 #include <vector>
@@ -21,9 +22,11 @@ inline std::vector<std::int64_t> skewed_counts(int ranks, std::int64_t most, std
   return counts;
 }
 
-/// How rows are shared among the experts of a rank: equally, each half of what those before it left, all to the last
-/// expert of rank 1, or by chance, half of them without any.
-enum class Routing { Equal, Halves, OneTakesAll, Random };
+/// How rows are shared among the experts of a rank: equally, each half of what those before it left, the e-th 1/e of
+/// them as far as there are any, all to the last expert of rank 1, none, or by chance, half of them without any.
+enum class Routing { Equal, Halves, Zipf, OneTakesAll, None, Random };
+inline constexpr std::array kRoutings{Routing::Equal,       Routing::Halves, Routing::Zipf,
+                                      Routing::OneTakesAll, Routing::None,   Routing::Random};
 
 /// What every rank sends, RankBuffers::send_counts one below the other; no two ranks have more than m / ranks rows.
 inline std::vector<std::int64_t> expert_counts(Routing routing, const planner::OpSpec& op, std::mt19937& random) {
@@ -36,6 +39,8 @@ inline std::vector<std::int64_t> expert_counts(Routing routing, const planner::O
     for (std::int64_t expert = 0; expert < experts; ++expert) {
       std::int64_t count = most / experts;
       if (routing == Routing::Halves) count = (left + 1) / 2;
+      if (routing == Routing::Zipf) count = most / (1 + expert);
+      if (routing == Routing::None) count = 0;
       if (routing == Routing::OneTakesAll) count = holder == 1 && expert == experts - 1 ? most : 0;
       if (routing == Routing::Random) count = random() % 2 == 0 ? 0 : static_cast<std::int64_t>(random()) % (left + 1);
       counts.push_back(std::min(left, count));

@@ -80,6 +80,14 @@ dnnl::matmul::primitive_desc describe_matmul(const dnnl::engine& engine, const L
 #endif
 }
 
+/// How many numbers a row of A is multiplied as.
+std::int64_t depth_of(const planner::OpSpec& op, bool fills_tiles) {
+  constexpr std::int64_t kAmxTileBytes = 64;
+  if (!fills_tiles || op.dtype == planner::DType::F32) return op.k;
+  const std::int64_t tile = kAmxTileBytes / planner::size_bytes(op.dtype);
+  return planner::ceil_div(op.k, tile) * tile;
+}
+
 bool is_reference_kernel(const dnnl::matmul::primitive_desc& description) {
   return std::string_view(description.impl_info_str()).starts_with("ref");
 }
@@ -93,6 +101,8 @@ struct Gemm::State {
     Layout b_layout;
     dnnl::matmul primitive;
     dnnl::memory a, product, scratchpad, scales, bias, residual;
+    dnnl::reorder fill; ///< of given rows into longer ones; empty where A is multiplied where it lies
+    dnnl::memory given_a, filled_a;
   };
 
   /// Columns of B in a kernel's layout.
@@ -114,6 +124,7 @@ struct Gemm::State {
         stream(engine),
         weights(given),
         post_ops{!given.b_scales.empty(), !given.bias.empty(), given.has_residual},
+        depth(depth_of(spec, given.fills_tiles)),
         product_type(given.keeps_f32 ? planner::DType::F32 : planner::product_type(spec)),
         scales(given.b_scales.size() / sizeof(float)),
         kernels(sharing != nullptr ? sharing->kernels : std::make_shared<std::vector<Kernel>>()) {}
@@ -123,7 +134,7 @@ struct Gemm::State {
   }
 
   [[nodiscard]] dnnl::matmul::primitive_desc describe(const GemmShape& shape, const Layout& b) const {
-    return describe_matmul(engine, row_major(shape.rows, op.k, element_type(op.dtype)), b,
+    return describe_matmul(engine, row_major(shape.rows, depth, element_type(op.dtype)), b,
                            product_layout(shape.rows, shape.columns),
                            post_ops.describe(shape.rows, shape.columns, element_type(product_type)));
   }
@@ -131,10 +142,10 @@ struct Gemm::State {
   /// The layout that the library prefers, padded where that is B as it is and a row is longer than a cache line.
   [[nodiscard]] dnnl::matmul::primitive_desc describe_with_own_layout(const GemmShape& shape) const {
     const auto type = element_type(op.dtype);
-    auto preferred = describe(shape, {{op.k, shape.columns}, type, dnnl::memory::format_tag::any});
+    auto preferred = describe(shape, {{depth, shape.columns}, type, dnnl::memory::format_tag::any});
     const bool is_short = shape.columns * planner::size_bytes(op.dtype) <= kCacheLineBytes;
-    if (is_short || preferred.weights_desc() != row_major(op.k, shape.columns, type)) return preferred;
-    return describe(shape, padded_row_major(op.k, shape.columns, type));
+    if (is_short || preferred.weights_desc() != row_major(depth, shape.columns, type)) return preferred;
+    return describe(shape, padded_row_major(depth, shape.columns, type));
   }
 
   /// The first copy of these columns, in the layout that the longest shape prefers; packed.end() without one.
@@ -157,12 +168,13 @@ struct Gemm::State {
     return describe_with_own_layout(shape);
   }
 
-  /// Columns of B as a matrix of their own, which is all that the library packs of i8; empty for all of B.
+  /// Columns of B as a matrix of their own, which is all that the library packs of i8, with zeros below; empty for B as
+  /// it lies.
   [[nodiscard]] std::vector<std::byte> dense_columns(const GemmShape& shape) const {
-    if (shape.columns == op.n) return {};
+    if (shape.columns == op.n && depth == op.k) return {};
     const std::int64_t element_bytes = planner::size_bytes(op.dtype);
     const auto row_bytes = static_cast<std::size_t>(shape.columns * element_bytes);
-    std::vector<std::byte> columns(static_cast<std::size_t>(op.k) * row_bytes);
+    std::vector<std::byte> columns(static_cast<std::size_t>(depth) * row_bytes);
     for (std::int64_t row = 0; row < op.k; ++row) {
       std::memcpy(columns.data() + static_cast<std::size_t>(row) * row_bytes,
                   weights.b.data() + (row * op.n + shape.first_column) * element_bytes, row_bytes);
@@ -177,7 +189,7 @@ struct Gemm::State {
     }
     const auto columns_of_b = dense_columns(shape);
     const std::byte* first = columns_of_b.empty() ? weights.b.data() : columns_of_b.data();
-    dnnl::memory source(row_major(op.k, shape.columns, element_type(op.dtype)), engine, const_cast<std::byte*>(first));
+    dnnl::memory source(row_major(depth, shape.columns, element_type(op.dtype)), engine, const_cast<std::byte*>(first));
     dnnl::memory copy(layout, engine);
     dnnl::reorder(source, copy).execute(stream, source, copy);
     stream.wait();
@@ -203,6 +215,13 @@ struct Gemm::State {
     kernel.scales = dnnl::memory(row_major(1, shape.columns, dnnl::memory::data_type::f32), engine, nullptr);
     kernel.bias = dnnl::memory(product_layout(1, shape.columns), engine, nullptr);
     kernel.residual = dnnl::memory(product_layout(shape.rows, shape.columns), engine, nullptr);
+    if (depth != op.k) {
+      const auto type = element_type(op.dtype);
+      const dnnl::memory::dims sizes{shape.rows, op.k};
+      kernel.given_a = dnnl::memory(row_major(shape.rows, op.k, type), engine, nullptr);
+      kernel.filled_a = dnnl::memory(Layout(sizes, type, dnnl::memory::dims{depth, 1}), engine, nullptr);
+      kernel.fill = dnnl::reorder(kernel.given_a, kernel.filled_a);
+    }
     return index;
   }
 
@@ -236,6 +255,29 @@ struct Gemm::State {
     for (float& scale : std::span(scales).first(columns)) scale *= of_a;
   }
 
+  static void bind(dnnl::memory& memory, const std::byte* address) {
+    memory.set_data_handle(const_cast<std::byte*>(address));
+  }
+
+  /// By the C call: the C++ one builds a map and a vector on every execution.
+  void run(const dnnl::primitive& primitive, std::span<const dnnl_exec_arg_t> arguments, const char* fault) {
+    dnnl::error::wrap_c_api(
+        dnnl_primitive_execute(primitive.get(), stream.get(), static_cast<int>(arguments.size()), arguments.data()),
+        fault);
+    stream.wait();
+  }
+
+  /// Where the rows of A lie that are multiplied: what follows in longer ones is zero.
+  const std::byte* filled(Kernel& kernel, const std::byte* a) {
+    if (depth == op.k) return a;
+    bind(kernel.given_a, a);
+    bind(kernel.filled_a, longer_rows.data());
+    const std::array<dnnl_exec_arg_t, 2> arguments{
+        {{DNNL_ARG_FROM, kernel.given_a.get()}, {DNNL_ARG_TO, kernel.filled_a.get()}}};
+    run(kernel.fill, arguments, "could not copy rows");
+    return longer_rows.data();
+  }
+
   void execute(const Call& call, const GemmOperands& operands) {
     Kernel& kernel = (*kernels)[call.kernel];
     std::array<dnnl_exec_arg_t, 7> arguments{{{DNNL_ARG_SRC, kernel.a.get()},
@@ -244,13 +286,10 @@ struct Gemm::State {
                                               {DNNL_ARG_SCRATCHPAD, kernel.scratchpad.get()}}};
     std::size_t count = 4;
     int post_op = 0;
-    const auto bind = [](dnnl::memory& memory, const std::byte* address) {
-      memory.set_data_handle(const_cast<std::byte*>(address));
-    };
     const auto add_post_op = [&](dnnl::memory& memory) {
       arguments[count++] = {DNNL_ARG_ATTR_MULTIPLE_POST_OP(post_op++) | DNNL_ARG_SRC_1, memory.get()};
     };
-    bind(kernel.a, operands.a);
+    bind(kernel.a, filled(kernel, operands.a));
     bind(kernel.product, operands.product);
     if (post_ops.has_scales) {
       combine_scales(call.shape, operands.a_scale);
@@ -265,11 +304,7 @@ struct Gemm::State {
       bind(kernel.residual, operands.residual);
       add_post_op(kernel.residual);
     }
-    // The C call: the C++ one builds a map and a vector on every execution.
-    dnnl::error::wrap_c_api(
-        dnnl_primitive_execute(kernel.primitive.get(), stream.get(), static_cast<int>(count), arguments.data()),
-        "could not multiply a block");
-    stream.wait();
+    run(kernel.primitive, std::span(arguments).first(count), "could not multiply a block");
   }
 
   planner::OpSpec op;
@@ -278,9 +313,11 @@ struct Gemm::State {
   dnnl::stream stream;
   GemmWeights weights; ///< B is read while building only
   PostOps post_ops;
+  std::int64_t depth; ///< rows of B as it is multiplied: k, or more
   planner::DType product_type;
-  std::vector<float> scales;         ///< of the call that runs: i8 only
-  std::vector<PackedColumns> packed; ///< of equal columns, the first is in the layout that the longest shape prefers
+  std::vector<float> scales;          ///< of the call that runs: i8 only
+  std::vector<std::byte> longer_rows; ///< A of the call that runs, where depth exceeds k
+  std::vector<PackedColumns> packed;  ///< of equal columns, the first is in the layout that the longest shape prefers
   std::shared_ptr<std::vector<Kernel>> kernels;
   std::vector<Call> calls; ///< sorted by shape
 };
@@ -292,10 +329,14 @@ Gemm::Gemm(const planner::OpSpec& op, int rank, const GemmWeights& weights, std:
   wanted.erase(std::unique(wanted.begin(), wanted.end()), wanted.end());
   checked("dnnl::matmul", rank, [&] {
     state_ = std::make_unique<State>(op, rank, weights, sharing != nullptr ? sharing->state_.get() : nullptr);
-    MC2_CHECK(sharing == nullptr || (sharing->state_->post_ops == state_->post_ops &&
-                                     sharing->state_->product_type == state_->product_type),
+    MC2_CHECK(sharing == nullptr ||
+                  (sharing->state_->post_ops == state_->post_ops &&
+                   sharing->state_->product_type == state_->product_type && sharing->state_->depth == state_->depth),
               "kernels of other products are shared");
     for (const GemmShape& shape : wanted) state_->add_call(shape);
+    if (state_->depth != op.k && !wanted.empty())
+      state_->longer_rows.resize(static_cast<std::size_t>(wanted.front().rows * state_->depth) *
+                                 static_cast<std::size_t>(planner::size_bytes(op.dtype)));
     std::ranges::sort(state_->calls, {}, &State::Call::shape);
   });
 }
@@ -344,6 +385,8 @@ namespace {
 bool has_isa(unsigned needed) { return (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & needed) == needed; }
 
 } // namespace
+
+bool gemm_isa_has_amx() { return has_isa(dnnl_cpu_isa_avx512_core_amx); }
 
 bool gemm_isa_has_bf16() { return has_isa(dnnl_cpu_isa_avx512_core_bf16); }
 

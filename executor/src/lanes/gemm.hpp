@@ -19,6 +19,11 @@ struct GemmShape {
   auto operator<=>(const GemmShape&) const = default;
 };
 
+/// Whether the library's kernels take A's rows by whole AMX tiles of 64 bytes. They are wrong about a rest: before 3.0
+/// they end in an illegal instruction where rows have 125 to 127 bytes (its issue 1661), and later ones read on in the
+/// next row (issue 5717).
+[[nodiscard]] bool gemm_isa_has_amx();
+
 /// What is the same for all calls: B and what goes with it.
 struct GemmWeights {
   std::span<const std::byte> b;             ///< [k, n]
@@ -27,6 +32,8 @@ struct GemmWeights {
       {};                    ///< [n] in the product's type, added to every row; empty: none. Read by every call
   bool has_residual = false; ///< every call adds a residual
   bool keeps_f32 = false;    ///< the product is f32, whatever the operator's type
+  /// Rows of A are copied with zeros up to a whole AMX tile, but for f32, which has none.
+  bool fills_tiles = gemm_isa_has_amx();
 };
 
 /// What one call reads and writes.

@@ -93,6 +93,7 @@ struct Verification {
 /// + 1.01 u |c_ij| with x_l the L rows that the bag names and d = L for means, else 1. A gathered A, where there is
 /// one, must be all ranks' A to the bit. Rows that are normalised are compared with those of C, all of them:
 ///   allowed(i, j) = (4 u32 (sqrt(n) + 4) + 1.01 u) |normed_ij|
+/// In f16 each of these roundings may change half the smallest number, 2^-25, more.
 /// Uses the machine's threads; the answer depends on the arguments only. Errors: Mismatch naming rank, row and column
 /// of the worst element. `buffers` fit `op`, one per rank, in memory of this process.
 [[nodiscard]] Result<Verification> verify_result(const planner::OpSpec& op, std::span<const RankBuffers> buffers,

@@ -1,0 +1,181 @@
+#pragma once
+
+#include <bit>
+#include <cstdint>
+#include <cstdlib>
+#include <map>
+#include <random>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "conformance/backend_conformance.hpp"
+#include "support/counts.hpp"
+
+/// Cases that nobody thought of: every kind with sizes, types, epilogues, routings, variants, schedules and cuts by
+/// chance, against the naive oracle and the tighter one of verify. A case is what its number says, so a failure names
+/// the number that brings it back: MC2_RANDOM_FIRST=1234 MC2_RANDOM_CASES=1.
+namespace mc2::testing {
+
+class Dice {
+ public:
+  explicit Dice(std::uint64_t number) : random_(static_cast<std::mt19937::result_type>(number)) {}
+
+  [[nodiscard]] std::int64_t between(std::int64_t least, std::int64_t most) {
+    return least + static_cast<std::int64_t>(random_()) % (most - least + 1);
+  }
+  [[nodiscard]] bool happens_once_in(int times) { return random_() % static_cast<unsigned>(times) == 0; }
+
+  /// Small ones as often as large ones, half of those from 8 on a multiple of 8.
+  [[nodiscard]] std::int64_t size(std::int64_t most) {
+    const std::int64_t below =
+        std::min(most, std::int64_t{1} << between(0, 1 + std::bit_width(static_cast<std::uint64_t>(most))));
+    const std::int64_t size = between(1, below);
+    return size >= 8 && happens_once_in(2) ? size / 8 * 8 : size;
+  }
+
+  template <class Choices>
+  [[nodiscard]] auto pick(const Choices& choices) {
+    return *std::next(std::begin(choices), between(0, static_cast<std::int64_t>(std::size(choices)) - 1));
+  }
+
+  [[nodiscard]] std::mt19937& engine() { return random_; }
+
+ private:
+  std::mt19937 random_;
+};
+
+struct RandomCase {
+  planner::Plan plan;
+  std::vector<std::int64_t> counts{}; ///< RankBuffers::send_counts of all ranks; empty: equal splits
+  Routing choices = Routing::Random;
+  bool wants_gathered_a = false;
+
+  [[nodiscard]] std::string text() const {
+    std::string all = plan.op.text() + " as " + plan.cut.text() + " with " + plan.variant.text();
+    if (!counts.empty()) all += ", counts " + ::testing::PrintToString(counts);
+    if (plan.schedule == planner::Schedule::Serial) all += ", serial";
+    return all;
+  }
+};
+
+class RandomConformance : public BackendConformance {
+ protected:
+  static constexpr std::int64_t kMostOfADimension = 130;
+  static constexpr int kUsualCaseCount = 40; ///< of a kind and link; more than a thousand on the host
+
+  static std::uint64_t from_environment(const char* name, std::uint64_t usual) {
+    const char* given = std::getenv(name);
+    return given == nullptr ? usual : std::strtoull(given, nullptr, 10);
+  }
+
+  static OpSpec draw_operator(Dice& dice, int world_size) {
+    constexpr std::array kTypes{DType::F32, DType::Bf16, DType::F16, DType::I8, DType::F8E4m3};
+    const auto& traits = planner::traits_of(GetParam().kind);
+    OpSpec spec = op_of(dice.size(kMostOfADimension), dice.size(kMostOfADimension), dice.size(kMostOfADimension),
+                        world_size, dice.pick(kTypes));
+    if (traits.work == planner::Work::Pooling) return spec;
+    spec.epilogue = {.has_bias = dice.happens_once_in(2),
+                     .has_residual = dice.happens_once_in(2) && takes_residual(spec)};
+    if (traits.sums() && dice.happens_once_in(3)) spec.epilogue.norm = planner::Norm::Rms;
+    if (traits.takes_counts) {
+      spec.experts_per_rank = dice.between(1, 5);
+      spec.m *= spec.experts_per_rank;
+    }
+    if (spec.experts) {
+      const std::int64_t count = dice.size(40);
+      spec.experts = {.count = count, .top_k = dice.between(1, std::min<std::int64_t>(count, 8))};
+    }
+    return spec;
+  }
+
+  /// Up to six blocks of any lengths.
+  static Cut draw_cut(Dice& dice, std::int64_t length) {
+    std::set<std::int64_t> ends{length};
+    for (std::int64_t i = dice.between(0, 5); i > 0; --i) ends.insert(dice.between(1, length));
+    Cut cut;
+    std::int64_t start = 0;
+    for (const std::int64_t end : ends) cut.block_rows.push_back(end - std::exchange(start, end));
+    return cut;
+  }
+
+  static RandomCase draw(Dice& dice, const OpSpec& spec, const Communicator& communicator) {
+    const auto& traits = planner::traits_of(spec.kind);
+    RandomCase one{.plan = plan(spec, draw_cut(dice, traits.cut_axis_length(spec)), communicator)};
+    one.plan.variant = dice.pick(backend().variants(spec, options_for(spec.world_size)));
+    if (one.plan.cut.block_rows.size() == 1 && dice.happens_once_in(3)) one.plan.schedule = planner::Schedule::Serial;
+    one.wants_gathered_a = traits.gathers_a && dice.happens_once_in(2);
+    one.choices = dice.pick(kRoutings);
+    if (traits.takes_counts && !dice.happens_once_in(5))
+      one.counts = expert_counts(dice.pick(kRoutings), spec, dice.engine());
+    return one;
+  }
+
+  /// Choices as a routing has them: those of the problem where it is Random.
+  static void route(OwnChoices& own, const OpSpec& spec, Routing routing) {
+    for (auto& experts : own.experts)
+      for (std::size_t i = 0; i < experts.size(); ++i) {
+        const auto place = static_cast<std::int64_t>(i);
+        experts[i] = routing == Routing::Equal  ? place % spec.experts->count
+                     : routing == Routing::Zipf ? spec.experts->count / (1 + place % spec.experts->count) - 1
+                                                : spec.experts->count - 1;
+      }
+    own.bring();
+  }
+
+  /// Twice: a second run must not live on what the first left.
+  static void expect_right_twice(const RandomCase& one, std::uint64_t seed, Communicator& communicator,
+                                 int& run_count) {
+    const OpSpec& spec = one.plan.op;
+    ResidentProblem problem(spec, seed, communicator, {.counts = one.counts, .wants_gathered_a = one.wants_gathered_a});
+    std::optional<OwnChoices> own;
+    if (spec.experts && one.choices != Routing::Random)
+      route(own.emplace(spec, problem, communicator), spec, one.choices);
+    auto prepared = executor::prepare(one.plan, own ? own->buffers : problem.buffers(), communicator);
+    if (!prepared && prepared.error().code == ErrorCode::Unsupported) return;
+    ASSERT_TRUE(prepared.ok()) << prepared.error().text();
+    for (const std::uint64_t turn : {0, 1}) {
+      problem.refill_a(seed + turn);
+      problem.poison();
+      prepared.value()->run(RunMode::Fused);
+      problem.fetch_results();
+      const auto host = own ? own->as_read_by(problem)
+                            : std::vector(problem.host().buffers().begin(), problem.host().buffers().end());
+      expect_right(spec, host);
+      const auto found = executor::verify_result(spec, host, one.plan.cut, 1);
+      EXPECT_TRUE(found.ok()) << found.error().text();
+    }
+    ++run_count;
+  }
+};
+
+TEST_P(RandomConformance, EveryCaseIsTheDefinition) {
+  std::map<int, std::unique_ptr<Communicator>> communicators;
+  for (const int world_size : {2, 3, 4, 8})
+    if (runs(world_size)) communicators.emplace(world_size, open(world_size));
+  const std::uint64_t first = from_environment("MC2_RANDOM_FIRST", 1);
+  const std::uint64_t case_count = from_environment("MC2_RANDOM_CASES", kUsualCaseCount);
+  int run_count = 0, drawn_count = 0;
+  for (std::uint64_t number = first; number < first + case_count && !HasFatalFailure(); ++number) {
+    Dice dice(number);
+    auto& [world_size, communicator] =
+        *std::next(communicators.begin(), dice.between(0, std::ssize(communicators) - 1));
+    OpSpec spec = draw_operator(dice, world_size);
+    for (int again = 0; again < 50 && !backend().supports(spec); ++again) spec = draw_operator(dice, world_size);
+    if (!backend().supports(spec)) continue;
+    const RandomCase one = draw(dice, spec, *communicator);
+    if (case_count == 1) std::printf("case %s\n", one.text().c_str()), std::fflush(stdout); // one that crashes, too
+    SCOPED_TRACE("case " + std::to_string(number) + ": " + one.text());
+    expect_right_twice(one, number, *communicator, run_count);
+    ++drawn_count;
+  }
+  if (drawn_count >= kUsualCaseCount) {
+    EXPECT_GT(run_count, drawn_count / 2) << "most cases are refused";
+  }
+  std::printf("%d of %d cases ran\n", run_count, static_cast<int>(case_count));
+}
+
+#define MC2_INSTANTIATE_RANDOM_CASES(prefix, backends) \
+  MC2_INSTANTIATE_SUITE(prefix, RandomConformance, with_kinds(&is_any, backends))
+
+} // namespace mc2::testing
