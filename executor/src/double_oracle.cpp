@@ -46,11 +46,15 @@ int product_roundings(const planner::OpSpec& op) {
 
 double result_roundoff(const planner::OpSpec& op) { return unit_roundoff(planner::product_type(op)); }
 
-/// What all roundings of an element may change, however small it is: of each product, and of what is made of them.
+/// What the roundings of an element may change, however small it is: of each rank's sum, and of what is made of them.
 double least_allowed(const planner::OpSpec& op) {
   constexpr int kOfResult = 4;
-  const auto product_count = static_cast<double>(op.world_size * planner::products_per_row(op));
-  return half_smallest(planner::product_type(op)) * (product_count + kOfResult);
+  return half_smallest(planner::product_type(op)) * (op.world_size + kOfResult);
+}
+
+/// Likewise of a product that is rounded before it counts so many times.
+double least_allowed(const planner::OpSpec& op, double weight) {
+  return half_smallest(planner::product_type(op)) * std::abs(weight);
 }
 
 bool rounds_to_short_type(const planner::OpSpec& op) { return planner::product_type(op) != planner::DType::F32; }
@@ -346,6 +350,7 @@ DoubleOracle::Factors DoubleOracle::factors_of(std::span<const ResultRow> wanted
       factor.wanted = i;
       factor.a.resize(static_cast<std::size_t>(op_.k));
       a_[term.a_rank].read_row(term.a_row, factor.a);
+      factor.weight = term.weight;
       factor.scale = scales_.of_a(term) * term.weight;
       factor.norm = norm(factor.a) * std::abs(factor.scale);
     }
@@ -370,11 +375,12 @@ void DoubleOracle::add_tile(const Factors& factors, std::int64_t first_column, s
     for (std::size_t f = 0; f < products.size(); ++f) {
       OracleRow& row = rows[factors[b][f].wanted];
       const double scale = accumulation_roundoff(op_) * factors[b][f].norm;
+      const double least = least_allowed(op_, factors[b][f].weight);
       for (std::size_t j = 0; j < count; ++j) {
         // i8: the sum of integers is exact, and scaled once.
         const double product = products[f][j] * (factors[b][f].scale * scales_.of_b(b, first + j));
         row.expected[first + j] += product;
-        row.allowed[first + j] += scale * column_norms_[b][first + j] + roundoff * std::abs(product);
+        row.allowed[first + j] += scale * column_norms_[b][first + j] + roundoff * std::abs(product) + least;
       }
     }
   }
@@ -405,7 +411,8 @@ ProjectedOracle::Check ProjectedOracle::check(const ResultRow& at, std::span<con
   const auto bias = addends_.bias_at(at), residual = addends_.residual_at(at);
   const double short_roundoff = rounds_to_short_type(op_) ? kConfidence * result_roundoff(op_) : 0;
   double expected = dot(bias, x_) + dot(residual, x_);
-  double allowed = kConfidence * least_allowed(op_) * std::sqrt(static_cast<double>(op_.n));
+  const double least_count = kConfidence * std::sqrt(static_cast<double>(op_.n)); // of a row's random walk
+  double allowed = least_count * least_allowed(op_);
   allowed += short_roundoff * norm(c_row) + kConfidence * kF32Roundoff * (norm(bias) + norm(residual));
   if (rounds_before_residual(op_)) allowed += short_roundoff * norm(bias);
   const int more_roundings = (rounds_before_epilogue(op_) ? 1 : 0) + (rounds_odd_rows(op_) ? 2 : 0);
@@ -419,7 +426,7 @@ ProjectedOracle::Check ProjectedOracle::check(const ResultRow& at, std::span<con
     expected += a_scale * dot(a_row, b.b_x);
     const double a_norm = norm(a_row) * std::abs(a_scale);
     allowed += accumulation_roundoff(op_) * a_norm * b.frobenius_norm;
-    allowed += product_roundoff * a_norm * b.spectral_norm;
+    allowed += product_roundoff * a_norm * b.spectral_norm + least_count * least_allowed(op_, term.weight);
   }
   return {.difference = std::abs(dot(c_row, x_) - expected), .allowed = allowed};
 }

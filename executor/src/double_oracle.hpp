@@ -134,8 +134,9 @@ class DoubleOracle {
   struct Factor {
     std::size_t wanted = 0; ///< index of the row of C that it adds to
     std::vector<double> a;
-    double scale = 1;
-    double norm = 0; ///< of a, scaled
+    double weight = 1; ///< that the row of C counts it times
+    double scale = 1;  ///< of the weight and of a's numbers
+    double norm = 0;   ///< of a, scaled
   };
   using Factors = std::vector<std::vector<Factor>>; ///< by B
 

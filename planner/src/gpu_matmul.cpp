@@ -35,9 +35,9 @@ struct MeasuredGpu {
 constexpr std::array kMeasuredGpus{MeasuredGpu{"NVIDIA H100 80GB HBM3", 3.59e-7, 3.65e-7},
                                    MeasuredGpu{"NVIDIA H200", 2.51e-7, 2.55e-7}};
 
-/// What is done beside a matmul whose rows choose experts: sorting the choices, copying the rows of A in that order and
-/// adding up a token's products. By matmul_rates.py from data/gpu/chosen_matmul_h200.csv.
-constexpr double kSortUs = 10.3, kChoiceUs = 7.2e-4, kGatherUsPerByte = 4.7e-7, kSumUsPerByte = 2.3e-7;
+/// What a block does beside a matmul whose rows choose experts: copying the rows of A by expert, and adding up a
+/// token's products. The choices are sorted once a run. By matmul_rates.py from data/gpu/chosen_matmul_h200.csv.
+constexpr double kGatherUsPerByte = 4.7e-7, kSumUsPerByte = 2.3e-7;
 
 /// A tile's two limits: neither hides the other wholly near where they meet.
 double blended(double a, double b) { return std::sqrt(std::sqrt(a * a * a * a + b * b * b * b)); }
@@ -75,6 +75,10 @@ std::optional<GpuRates> gpu_rates(const Fingerprint& fingerprint, const OpSpec& 
     return GpuRates{1.70, 2.23e-5, 9.24e-4, 2.22e-5, 2.62, device->memory_us_per_byte, 1.81e-7, 2.30e7, sm_count};
   const double memory = device->grouped_memory_us_per_byte; // whether in the cache or not
   return GpuRates{0.746, 2.29e-5, 1.47e-3, 1.69e-4, 1.71, memory, memory, 1, sm_count, true};
+}
+
+bool are_rates_of(const GpuRates& rates, const Variant& variant) {
+  return !rates.is_grouped || !variant.fields.contains(std::string(kTileSetting));
 }
 
 int sm_count_of(const Fingerprint& fingerprint) { return count_in(fingerprint.fields, "sm_count"); }
@@ -170,18 +174,21 @@ double BlockWaves::at_once_us(double rows) const {
 
 double BlockWaves::chosen_us(double token_count) const {
   const ExpertRows rows = rows_of_choices(*op_.experts, token_count);
-  double us = times_.us(rows) + kSortUs + kChoiceUs * rows.rows;
-  us += kGatherUsPerByte * 2 * rows.rows * static_cast<double>(op_.k);
+  double us = times_.us(rows) + kGatherUsPerByte * 2 * rows.rows * static_cast<double>(op_.k);
   if (traits_of(op_.kind).sums()) us += kSumUsPerByte * 2 * rows.rows * static_cast<double>(op_.n);
   return us;
 }
 
-/// Rows of each shard lie by expert, so that a block is of few of them.
+/// Rows of each shard lie by expert, so that a block is of few of them. What several shards have for an expert lies
+/// together, where the block has all of it.
 double BlockWaves::held_us(double block_rows, double shards) const {
-  const double of_expert = static_cast<double>(op_.m) / op_.world_size / static_cast<double>(op_.experts_per_rank);
-  const double experts = std::ceil(block_rows / of_expert);
-  const double tiles = experts * std::ceil(block_rows / experts / kGroupedTileRows);
-  return times_.us(ExpertRows{block_rows * shards, tiles * shards, experts});
+  const auto most = static_cast<double>(op_.experts_per_rank);
+  const double of_expert = std::max(1.0, static_cast<double>(op_.m) / op_.world_size / most);
+  const double whole = std::min(std::floor(block_rows / of_expert), most);
+  const double rest = whole < most ? block_rows - whole * of_expert : 0;
+  const double tiles =
+      whole * std::ceil(of_expert * shards / kGroupedTileRows) + shards * std::ceil(rest / kGroupedTileRows);
+  return times_.us(ExpertRows{block_rows * shards, tiles, whole + std::ceil(rest / of_expert)});
 }
 
 } // namespace mc2::planner

@@ -32,6 +32,10 @@ struct GpuRates {
 /// 0 where it does not say.
 [[nodiscard]] int sm_count_of(const Fingerprint& fingerprint);
 
+/// Whether a variant's matmul is the one that the rates are of: with a tile of the library's, experts are multiplied
+/// one by one.
+[[nodiscard]] bool are_rates_of(const GpuRates& rates, const Variant& variant);
+
 /// What a variant leaves to the matmul of a GPU's so many.
 [[nodiscard]] int matmul_sms(const Variant& variant, int sm_count);
 
@@ -73,7 +77,7 @@ class MatmulTimes {
 };
 
 /// What a variant multiplies for a block of the cut axis: all other shards' rows at once or, where it hands a block
-/// over in slices, each slice's by itself. Where rows choose experts, with sorting, gathering and adding up.
+/// over in slices, each slice's by itself. Where rows choose experts, with gathering and adding up.
 class BlockWaves {
  public:
   BlockWaves(const GpuRates& rates, const OpSpec& op, const Variant& variant);

@@ -180,7 +180,8 @@ bool has_same_shape(const OpSpec& a, const OpSpec& b) {
 CostCurve transferred_matmul(const CostCurve& curve, const Variant& variant, const OpSpec& profiled,
                              const OpSpec& target, const std::optional<GpuRates>& rates, bool is_local) {
   const SizeRatios ratios = ratios_of(profiled, target);
-  if (!rates || curve.is_analytic || !(curve.valid_min_x > 0)) return with_dearer_rows(curve, ratios);
+  if (!rates || !are_rates_of(*rates, variant) || curve.is_analytic || !(curve.valid_min_x > 0))
+    return with_dearer_rows(curve, ratios);
   if (variant.name == kTileStoreVariant)
     return scaled(with_dearer_rows(curve, ratios), waves_over(*rates, target, profiled, variant));
   const auto last_x = static_cast<double>(traits_of(target.kind).cut_axis_length(target));
@@ -248,7 +249,8 @@ Result<Transfer> transfer(const CostModel& model, const OpSpec& target, const Fi
   result.model.op = target;
   if (result.is_same) return result;
   result.model.anchored_interval.reset(); // raced cuts of one shape say nothing of another's
-  const auto rates = gpu_rates(fingerprint, target);
+  auto rates = gpu_rates(fingerprint, target);
+  if (!gpu_rates(fingerprint, model.op)) rates.reset(); // of experts whose n or k the grouped matmul does not take
   for (auto& variant : result.model.variants) transfer_variant(variant, model.op, target, rates);
   result.reason = transfer_reason(model.op, target) + (rates ? ", by waves of this GPU's tiles" : "");
   result.model.source = result.reason + "; " + model.source;
@@ -286,14 +288,16 @@ CostModel with_waves(CostModel model, const OpSpec& op) {
   const OpTraits& traits = traits_of(op.kind);
   const auto rows = static_cast<double>(traits.cut_axis_length(op));
   const double fewest_rows = traits.has_local_part ? rows / (op.world_size - 1) : rows;
+  // Of experts that a rank holds a block of so many rows is of more of them the fewer rows each has.
+  const bool has_others = op.experts_per_rank > 1 && op.m != model.op.m;
   const auto waved = [&](CostCurve curve, const Variant& variant, bool is_local) {
-    if (curve.is_analytic || !(curve.valid_min_x > 0)) return curve;
+    if (curve.is_analytic || !(curve.valid_min_x > 0) || !are_rates_of(*rates, variant)) return curve;
     if (variant.name == kTileStoreVariant) return scaled(std::move(curve), waves_over(*rates, op, model.op, variant));
     const bool is_line = std::holds_alternative<AffineCurve>(curve.shape);
-    if (!is_line && fewest_rows >= curve.valid_min_x) return curve;
+    if (!is_line && !has_others && fewest_rows >= curve.valid_min_x) return curve;
     const bool is_below = rows < curve.valid_min_x;
-    const TimesOfRows waves_us = times_of_rows(*rates, op, variant, is_local);
-    curve = with_rows_of_waves(curve, waves_us, waves_us, rows);
+    curve = with_rows_of_waves(curve, times_of_rows(*rates, model.op, variant, is_local),
+                               times_of_rows(*rates, op, variant, is_local), rows);
     return is_below ? widened(std::move(curve), kWaveTransferSpread) : curve;
   };
   for (auto& cost : model.variants) {
@@ -401,6 +405,7 @@ CostModel no_faster_than_at_once(CostModel model, const OpSpec& op) {
   const auto rows = static_cast<double>(traits.cut_axis_length(op));
   for (VariantCost& cost : model.variants) {
     if (cost.compute.curve.is_analytic || cost.variant.name == kTileStoreVariant) continue;
+    if (!are_rates_of(*rates, cost.variant)) continue;
     const BlockWaves waves(*rates, op, cost.variant);
     const double least_us = us_of_waves * (waves.us(rows) + (traits.has_local_part ? waves.at_once_us(rows) : 0));
     const double factor = least_us / cost.uncut_compute_us(op);

@@ -88,6 +88,41 @@ TEST(GpuMatmul, ABlockOfFewExpertsReadsTheirMatricesOnly) {
   EXPECT_GT(waves.us(256), 3.5 * waves.us(64));
   EXPECT_LT(waves.us(65), 2.1 * waves.us(64)); // two experts
   EXPECT_NEAR(waves.at_once_us(256), waves.us(256), 1e-9);
+  for (const std::int64_t experts : {3, 16}) {
+    op.experts_per_rank = experts;
+    op.m = 2 * experts * 130;
+    const BlockWaves of_many(gpu_rates(kH100, op).value(), op, {});
+    for (double rows = 1; rows < 130.0 * static_cast<double>(experts); ++rows)
+      ASSERT_LE(of_many.us(rows), of_many.us(rows + 1)) << rows << " rows of " << experts;
+  }
+}
+
+// 8 experts of 16 rows from each of 8 ranks: whole, they lie together, 128 of an expert.
+TEST(GpuMatmul, WhatRanksSendToAnExpertIsMultipliedTogether) {
+  OpSpec op = testing::all_reduce_op(1024, 7168, 2048, DType::Bf16, 8);
+  op.kind = OpKind::MatmulAllToAll;
+  op.experts_per_rank = 8;
+  const BlockWaves waves(gpu_rates(kH100, op).value(), op, {});
+  EXPECT_NEAR(waves.us(128), waves.at_once_us(1024), 1e-9);
+  EXPECT_GT(waves.us(64), 2 * waves.us(16)); // four experts' matrices
+}
+
+// Profiled with 256 rows of an expert in a pair, a block of 128 is one expert's of 32; asked with 4 it is of all.
+TEST(GpuMatmul, FewerRowsOfAnExpertMakeABlockOfMoreExperts) {
+  OpSpec profiled = testing::all_reduce_op(65536, 4096, 7168, DType::Bf16, 8), asked = profiled;
+  profiled.kind = asked.kind = OpKind::MatmulAllToAll;
+  profiled.experts_per_rank = asked.experts_per_rank = 32;
+  asked.m = 1024;
+  CostModel model = testing::model_of(profiled, testing::affine(CurveAxis::Rows, 20, 0.6),
+                                      testing::affine(CurveAxis::Bytes, 4, 1e-5), 1, 1);
+  const Fingerprint h200{{{"gpu_model", "NVIDIA H200"}, {"sm_count", "132"}}};
+  model.fingerprint = h200;
+  CostCurve& curve = model.variants.front().compute.curve;
+  curve.valid_min_x = 128, curve.valid_max_x = 8192;
+  const double before_us = curve.time_us(128);
+  EXPECT_GT(with_waves(model, asked).variants.front().compute.curve.time_us(128), 3 * before_us);
+  model.variants.front().variant.fields["tile"] = "128x128"; // the library's, expert by expert
+  EXPECT_DOUBLE_EQ(with_waves(model, asked).variants.front().compute.curve.time_us(128), before_us);
 }
 
 // 8 tokens that choose 8 of 128 experts read some 40 of them, 64 tokens nearly all.

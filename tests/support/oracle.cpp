@@ -389,7 +389,8 @@ double allowed_error(const planner::OpSpec& op) {
   const double products = static_cast<double>(op.k * planner::products_per_row(op)) * op.world_size;
   const double added = op.epilogue.adds() ? 2 : 0, terms = products + added;
   switch (op.dtype) {
-    case planner::DType::F32: return 0x1p-24 * terms * (op.tables ? terms : 4); // a bag has up to 2 k rows
+    case planner::DType::F32:
+      return op.tables ? 0x1p-24 * 4 * static_cast<double>(op.k * op.k) : 0x1p-24 * terms * 4; // bags of 2 k rows
     case planner::DType::F16: return 0x1p-11 * terms;
     case planner::DType::I8: return 0x1p-8 * terms * 2.25;
     case planner::DType::F8E4m3: return 0x1p-8 * (products * 0x9p-16 + added); // two scales below 3/256

@@ -80,19 +80,18 @@ dnnl::matmul::primitive_desc describe_matmul(const dnnl::engine& engine, const L
 #endif
 }
 
-/// How many numbers a row of A is multiplied as.
+bool is_reference_kernel(const dnnl::matmul::primitive_desc& description) {
+  return std::string_view(description.impl_info_str()).starts_with("ref");
+}
+
+} // namespace
+
 std::int64_t depth_of(const planner::OpSpec& op, bool fills_tiles) {
   constexpr std::int64_t kAmxTileBytes = 64;
   if (!fills_tiles || op.dtype == planner::DType::F32) return op.k;
   const std::int64_t tile = kAmxTileBytes / planner::size_bytes(op.dtype);
   return planner::ceil_div(op.k, tile) * tile;
 }
-
-bool is_reference_kernel(const dnnl::matmul::primitive_desc& description) {
-  return std::string_view(description.impl_info_str()).starts_with("ref");
-}
-
-} // namespace
 
 struct Gemm::State {
   /// The matmul of one number of rows and columns, bound to nothing but its own memory objects.
@@ -127,6 +126,7 @@ struct Gemm::State {
         depth(depth_of(spec, given.fills_tiles)),
         product_type(given.keeps_f32 ? planner::DType::F32 : planner::product_type(spec)),
         scales(given.b_scales.size() / sizeof(float)),
+        longer_rows(sharing != nullptr ? sharing->longer_rows : std::make_shared<std::vector<std::byte>>()),
         kernels(sharing != nullptr ? sharing->kernels : std::make_shared<std::vector<Kernel>>()) {}
 
   [[nodiscard]] Layout product_layout(std::int64_t rows, std::int64_t columns) const {
@@ -271,11 +271,11 @@ struct Gemm::State {
   const std::byte* filled(Kernel& kernel, const std::byte* a) {
     if (depth == op.k) return a;
     bind(kernel.given_a, a);
-    bind(kernel.filled_a, longer_rows.data());
+    bind(kernel.filled_a, longer_rows->data());
     const std::array<dnnl_exec_arg_t, 2> arguments{
         {{DNNL_ARG_FROM, kernel.given_a.get()}, {DNNL_ARG_TO, kernel.filled_a.get()}}};
     run(kernel.fill, arguments, "could not copy rows");
-    return longer_rows.data();
+    return longer_rows->data();
   }
 
   void execute(const Call& call, const GemmOperands& operands) {
@@ -315,9 +315,9 @@ struct Gemm::State {
   PostOps post_ops;
   std::int64_t depth; ///< rows of B as it is multiplied: k, or more
   planner::DType product_type;
-  std::vector<float> scales;          ///< of the call that runs: i8 only
-  std::vector<std::byte> longer_rows; ///< A of the call that runs, where depth exceeds k
-  std::vector<PackedColumns> packed;  ///< of equal columns, the first is in the layout that the longest shape prefers
+  std::vector<float> scales;                           ///< of the call that runs: i8 only
+  std::shared_ptr<std::vector<std::byte>> longer_rows; ///< A of the call that runs, where depth exceeds k
+  std::vector<PackedColumns> packed; ///< of equal columns, the first is in the layout that the longest shape prefers
   std::shared_ptr<std::vector<Kernel>> kernels;
   std::vector<Call> calls; ///< sorted by shape
 };
@@ -334,9 +334,11 @@ Gemm::Gemm(const planner::OpSpec& op, int rank, const GemmWeights& weights, std:
                    sharing->state_->product_type == state_->product_type && sharing->state_->depth == state_->depth),
               "kernels of other products are shared");
     for (const GemmShape& shape : wanted) state_->add_call(shape);
-    if (state_->depth != op.k && !wanted.empty())
-      state_->longer_rows.resize(static_cast<std::size_t>(wanted.front().rows * state_->depth) *
-                                 static_cast<std::size_t>(planner::size_bytes(op.dtype)));
+    if (state_->depth != op.k && !wanted.empty()) {
+      auto& rows = *state_->longer_rows;
+      const std::int64_t bytes = wanted.front().rows * state_->depth * planner::size_bytes(op.dtype);
+      rows.resize(std::max(rows.size(), static_cast<std::size_t>(bytes)));
+    }
     std::ranges::sort(state_->calls, {}, &State::Call::shape);
   });
 }

@@ -24,6 +24,9 @@ struct GemmShape {
 /// next row (issue 5717).
 [[nodiscard]] bool gemm_isa_has_amx();
 
+/// How many numbers a row of A is multiplied as: k, or up to a whole tile with zeros.
+[[nodiscard]] std::int64_t depth_of(const planner::OpSpec& op, bool fills_tiles);
+
 /// What is the same for all calls: B and what goes with it.
 struct GemmWeights {
   std::span<const std::byte> b;             ///< [k, n]

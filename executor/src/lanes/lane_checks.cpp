@@ -77,7 +77,10 @@ std::int64_t device_bytes(const StageList& list) noexcept {
     for (const Stage& stage : list.stages)
       columns += planner::ceil_div(stage.row_count, kPackedMultiple) * kPackedMultiple;
   }
-  return planner::matrix_count(list.op) * (columns * list.op.k * planner::size_bytes(list.op.dtype) + kMatrixBytes) +
+  const std::int64_t depth = depth_of(list.op, gemm_isa_has_amx()), element_bytes = planner::size_bytes(list.op.dtype);
+  const std::int64_t longer_bytes =
+      depth == list.op.k ? 0 : list.op.m * planner::products_per_row(list.op) * depth * element_bytes;
+  return planner::matrix_count(list.op) * (columns * depth * element_bytes + kMatrixBytes) + longer_bytes +
          grouped_scratch_bytes(list.op);
 }
 

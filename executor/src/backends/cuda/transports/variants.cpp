@@ -168,7 +168,7 @@ Variant with_tile(Variant variant, const char* tile) {
 /// what wins most races, and with what is mostly the fastest where nothing overlaps, so that serial, too, has its best
 /// matmul.
 void add_tiles(const planner::OpSpec& op, int sm_count, std::vector<Variant>& variants) {
-  if (planner::traits_of(op.kind).work != planner::Work::Matmul) return;
+  if (planner::traits_of(op.kind).work != planner::Work::Matmul || op.experts_per_rank > 1) return;
   const Variant fused = variants.front();
   const Variant serial = has_persistent(op) ? make(kPersistent, 4, sm_count - 4) : make(kDirect, 32, sm_count);
   for (const char* tile : {"128x128", "128x160", "96x128"}) variants.push_back(with_tile(fused, tile));
