@@ -32,6 +32,7 @@
 namespace mc2::executor::cuda {
 namespace {
 
+constexpr std::uint32_t kBiasBytes = 16; ///< that the matmul's kernels read of a bias at a time
 constexpr std::int64_t kF8Multiple = 16; ///< of n and k, and of addresses in bytes, for cuBLASLt
 
 /// Errors: InvalidSpec when the bytes are not in memory of the rank's device.
@@ -193,6 +194,16 @@ Result<void> check_chosen_experts(const planner::OpSpec& op) {
   return {};
 }
 
+/// Those of several experts lie one below the other.
+Result<void> check_bias_rows(const planner::OpSpec& op) {
+  const std::int64_t element_bytes = planner::size_bytes(planner::product_type(op));
+  if (!matmul_epilogue(op).has_bias || planner::matrix_count(op) == 1 || op.n * element_bytes % kBiasBytes == 0)
+    return {};
+  return Error{ErrorCode::Unsupported, "n",
+               "a bias of " + std::to_string(op.n) + " columns for each of several experts; cuBLASLt needs rows of " +
+                   "whole 16 bytes, so a multiple of " + std::to_string(kBiasBytes / element_bytes) + " columns"};
+}
+
 } // namespace
 
 Result<void> check_operator(const planner::OpSpec& op) {
@@ -207,6 +218,7 @@ Result<void> check_operator(const planner::OpSpec& op) {
                      std::to_string(kMostExperts) + " experts in all, so " +
                      std::to_string(kMostExperts / op.world_size) + " on each of " + std::to_string(op.world_size) +
                      " ranks"};
+  MC2_TRY(check_bias_rows(op));
   if (op.experts_per_rank > 1 && op.dtype == planner::DType::F8E4m3)
     return Error{ErrorCode::Unsupported, "dtype",
                  "f8e4m3 is for one expert a rank on the cuda backend, and these have " +
@@ -588,15 +600,8 @@ Result<void> check_replacement(int rank, const RankBuffers& now, const RankBuffe
 /// Errors: InvalidSpec naming the rank: the matmul's kernels read a bias 16 bytes at a time.
 Result<void> check_added_bias(const planner::OpSpec& op, std::span<const int> ranks,
                               std::span<const RankBuffers> buffers) {
-  constexpr std::uint32_t kNeeded = 16;
-  const std::int64_t bias_bytes = op.n * planner::size_bytes(planner::product_type(op));
-  if (matmul_epilogue(op).has_bias && planner::matrix_count(op) > 1 && bias_bytes % kNeeded != 0)
-    return Error{ErrorCode::Unsupported, "n",
-                 "a bias of " + std::to_string(op.n) + " columns for each of several experts; cuBLASLt needs rows of " +
-                     "whole 16 bytes, so a multiple of " +
-                     std::to_string(kNeeded / planner::size_bytes(planner::product_type(op))) + " columns"};
   for (std::size_t i = 0; i < buffers.size() && matmul_epilogue(op).has_bias; ++i)
-    MC2_TRY(check_alignment(ranks[i], "bias", buffers[i].bias.data(), kNeeded, "cuBLASLt needs"));
+    MC2_TRY(check_alignment(ranks[i], "bias", buffers[i].bias.data(), kBiasBytes, "cuBLASLt needs"));
   return {};
 }
 
