@@ -1,7 +1,8 @@
 // Asks libmc2.so one question, as any C program would, and prints "plan DIGEST", or "error NAME" and its message in one
 // line. Asks again for each line of its input.
 //
-//   c_door STORE SERVER FINGERPRINT.json TRANSFER MODEL.json|- KIND M N K DTYPE RANKS
+//   c_door STORE SERVER FINGERPRINT.json TRANSFER MODEL.json|- KIND M N K DTYPE RANKS BIAS RESIDUAL NORM EXPERTS_PER_RANK
+//          EXPERTS TOP_K TABLES TABLE_ROWS POOLING
 #include <mc2.h>
 
 #include <cstdio>
@@ -37,7 +38,7 @@ static void answer(const mc2_context* context, const mc2_op_spec* op, const mc2_
 }
 
 int main(int count, char** arguments) {
-  if (count != 12) return 2;
+  if (count != 21) return 2;
   mc2_machine* machine = NULL;
   if (mc2_machine_from_json(content, read_file(arguments[3]), &machine) != MC2_OK) return refused();
   mc2_model* model = NULL;
@@ -62,6 +63,15 @@ int main(int count, char** arguments) {
   op.k = atoll(arguments[9]);
   op.dtype = atoi(arguments[10]);
   op.world_size = atoi(arguments[11]);
+  op.has_bias = atoi(arguments[12]);
+  op.has_residual = atoi(arguments[13]);
+  op.norm = atoi(arguments[14]);
+  op.experts_per_rank = atoll(arguments[15]);
+  op.expert_count = atoll(arguments[16]);
+  op.top_k = atoll(arguments[17]);
+  op.table_count = atoll(arguments[18]);
+  op.table_rows = atoll(arguments[19]);
+  op.pooling = atoi(arguments[20]);
   char line[16];
   do answer(context, &op, machine);
   while (fflush(stdout) == 0 && fgets(line, sizeof line, stdin) != NULL);

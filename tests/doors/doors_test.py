@@ -23,16 +23,47 @@ import mc2  # noqa: E402
 import program  # noqa: E402
 import serving  # noqa: E402
 
-KINDS = ["matmul_all_reduce", "matmul_reduce_scatter", "all_gather_matmul", "matmul_all_to_all", "all_to_all_matmul"]
-DTYPES = ["f32", "f16", "bf16"]
+KINDS = ["matmul_all_reduce", "matmul_reduce_scatter", "all_gather_matmul", "matmul_all_to_all", "all_to_all_matmul",
+         "embedding_all_to_all", "all_gather_grouped_matmul", "grouped_matmul_reduce_scatter", "grouped_matmul_all_reduce"]  # fmt: skip
+DTYPES = ["f32", "f16", "bf16", "i8", "f8e4m3"]
 # What the program ends with, by the name of the error: docs/common_tasks.md.
 EXIT_CODES = {"invalid_spec": 2, "unknown_name": 2, "malformed": 2, "not_found": 3, "stale": 3, "out_of_range": 3,
               "infeasible": 3, "unsupported": 4, "corrupt": 5, "newer_version": 5, "unreadable": 5}
 TUNED_BLOCKS = [320, 704]
 
 
-def op_of(m=1024, n=1024, k=1024, kind="matmul_all_reduce", dtype="f32", ranks=2):
-    return mc2.OpSpec(kind, m=m, n=n, k=k, dtype=dtype, ranks=ranks)
+def op_of(m=1024, n=1024, k=1024, kind="matmul_all_reduce", dtype="f32", ranks=2, **more):
+    """With what the kind needs beside."""
+    if kind == "embedding_all_to_all":
+        more.setdefault("tables", mc2.EmbeddingTables(4, 5000))
+    if "grouped" in kind:
+        more.setdefault("experts", mc2.ChosenExperts(16, 2))
+    return mc2.OpSpec(kind, m=m, n=n, k=k, dtype=dtype, ranks=ranks, **more)
+
+
+def facts_of(op):
+    """What is more than sizes, as the service's parameters and the program's options name it."""
+    has = op.epilogue.split("+")
+    facts = {"bias": "bias" in has, "residual": "residual" in has, "norm": "rms" if "rms_norm" in has else "none",
+             "experts_per_rank": op.experts_per_rank if op.experts_per_rank > 1 else 0}  # fmt: skip
+    if op.experts:
+        facts.update(experts=op.experts.count, top_k=op.experts.top_k)
+    if op.tables:
+        facts.update(tables=op.tables.table_count, table_rows=op.tables.row_count, pooling=op.tables.pooling)
+    return {name: fact for name, fact in facts.items() if fact not in (False, 0, "none")}
+
+
+def document_of(op):
+    document = {"dtype": op.dtype, "k": op.k, "kind": op.kind, "m": op.m, "n": op.n, "world_size": op.ranks}
+    if op.epilogue != "none":
+        document["epilogue"] = op.epilogue
+    if op.experts_per_rank > 1:
+        document["experts_per_rank"] = op.experts_per_rank
+    if op.experts:
+        document["experts"] = {"count": op.experts.count, "top_k": op.experts.top_k}
+    if op.tables:
+        document["tables"] = {"count": op.tables.table_count, "row_count": op.tables.row_count, "pooling": op.tables.pooling}
+    return document
 
 
 class Asked:
@@ -46,7 +77,7 @@ class Asked:
 
 
 def questions():
-    """(name, question): at least sixty."""
+    """(name, question): at least a hundred."""
     here, wide, narrow, far = op_of(), op_of(n=2048), op_of(k=512), op_of(n=65536)
     yield "nothing kept", Asked(here)
     yield "nothing kept, no transfer", Asked(here, transfer="no")
@@ -69,6 +100,22 @@ def questions():
         yield f"{kind}, tuned", Asked(own, tuned=[own], models=[own])
         yield f"{kind}, another kind's model", Asked(own, models=[here])
         yield f"{kind}, neighbour's model", Asked(op_of(2048, k=512, kind=kind), models=[own])
+    for name, more in (("bias", {"epilogue": "bias"}), ("norm", {"epilogue": "residual+rms_norm"}), ("i8", {"dtype": "i8"}), ("f8", {"dtype": "f8e4m3"})):
+        own = op_of(**more)
+        yield f"{name}, model", Asked(own, models=[own])
+        yield f"{name}, tuned", Asked(own, tuned=[own], models=[here])
+        yield f"{name}, the plain one's model", Asked(own, models=[here])
+        yield f"plain, the model of one with {name}", Asked(here, models=[own])
+    for kind in ("all_to_all_matmul", "matmul_all_to_all"):
+        own = op_of(2048, kind=kind, experts_per_rank=4)
+        yield f"{kind} of 4 experts, model", Asked(own, models=[own])
+        yield f"{kind} of 4 experts, another m", Asked(op_of(4096, kind=kind, experts_per_rank=4), models=[own])
+        yield f"{kind} of 4 experts, another n", Asked(op_of(2048, n=2048, kind=kind, experts_per_rank=4), tuned=[own], models=[own])
+        yield f"{kind} of 4 experts, one's model", Asked(own, models=[op_of(2048, kind=kind)])
+    grouped = op_of(kind="grouped_matmul_all_reduce")
+    yield "other experts than the model's", Asked(op_of(kind=grouped.kind, experts=mc2.ChosenExperts(32, 2)), models=[grouped])
+    yield "more experts a row than the model's", Asked(op_of(kind=grouped.kind, experts=mc2.ChosenExperts(16, 4)), models=[grouped])
+    yield "other tables than the model's", Asked(op_of(kind="embedding_all_to_all", tables=mc2.EmbeddingTables(8, 5000)), models=[op_of(kind="embedding_all_to_all")])
     yield "few rows", Asked(op_of(8), models=[op_of(8)])
     yield "few rows, model of many", Asked(op_of(8), models=[here])
     yield "another machine's plan", Asked(here, tuned=[here], machine="elsewhere")
@@ -135,7 +182,7 @@ class DoorsTest(program.ProgramTest):
         if op.has_local_part:
             lanes["local_compute"] = json.loads(json.dumps(lanes["compute"]["curve"]))
         document = {**self.template, "source": "a test", "variants": [lanes], "fingerprint": machine,
-                    "op": {"dtype": op.dtype, "k": op.k, "kind": op.kind, "m": op.m, "n": op.n, "world_size": op.ranks}}  # fmt: skip
+                    "op": document_of(op)}  # fmt: skip
         return mc2.CostModel.from_json(json.dumps(document))
 
     def prepare(self, name, asked):
@@ -174,6 +221,8 @@ class DoorsTest(program.ProgramTest):
         arguments = ["plan", "--m", m, "--n", n, "--k", k, "--store", store, "--json"]
         if not isinstance(asked.op, tuple):
             arguments += ["--op", asked.op.kind, "--dtype", asked.op.dtype, "--ranks", asked.op.ranks]
+            for name, fact in facts_of(asked.op).items():
+                arguments += ["--" + name.replace("_", "-"), *([] if fact is True else [fact])]
         if asked.given:
             arguments += ["--model", self.given_file(asked)]
         if asked.transfer == "no":
@@ -197,6 +246,7 @@ class DoorsTest(program.ProgramTest):
             if not isinstance(asked.op, tuple):
                 machine = self.machine(asked.op.ranks).digest if asked.op.ranks == 2 else ""
                 target += f"&op={asked.op.kind}&dtype={asked.op.dtype}&ranks={asked.op.ranks}&machine={machine}"
+                target += "".join(f"&{name}={str(fact).lower()}" for name, fact in facts_of(asked.op).items())
             if asked.transfer == "no":
                 target += "&transfer=no"
             if asked.max_blocks:
@@ -214,8 +264,12 @@ class DoorsTest(program.ProgramTest):
         machine = self.directory / "machine.json"
         machine.write_text(self.machine(ranks).to_json())
         model = self.given_file(asked) or "-"
+        facts = {} if isinstance(op, tuple) else facts_of(op)
+        more = [facts.get(name, 0) for name in ("bias", "residual", "norm", "experts_per_rank", "experts", "top_k", "tables", "table_rows", "pooling")]
+        numbers = {"rms": 1, "sum": 1, "mean": 2}
         return [C_DOOR, str(store), self.service_url(asked), str(machine), asked.transfer, str(model), str(KINDS.index(kind) + 1),
-                str(m), str(n), str(k), str(DTYPES.index(dtype) + 1 if dtype != "bf16" else 3), str(ranks)]  # fmt: skip
+                str(m), str(n), str(k), str(DTYPES.index(dtype) + 1), str(ranks),
+                *(str(int(numbers.get(fact, fact))) for fact in more)]  # fmt: skip
 
     def ask_c(self, asked, store):
         done = subprocess.run(self.c_door(asked, store), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False)
@@ -276,7 +330,7 @@ class DoorsTest(program.ProgramTest):
                     wanted = answer if answer[0] == "plan" else ("exit", EXIT_CODES[answer[1]])
                     self.assertEqual(answers["program"], wanted, answers)
                 shutil.rmtree(store.parent)
-        self.assertGreaterEqual(count, 60)
+        self.assertGreaterEqual(count, 100)
 
     def test_every_door_sees_what_another_program_has_changed(self):
         asked = Asked(op_of(), tuned=[op_of()], models=[op_of()])
