@@ -70,10 +70,11 @@ class Asked:
     """A question, and the store that stands behind every door."""
 
     def __init__(self, op, *, tuned=(), models=(), machine="here", transfer="yes", given=False, damage=(),
-                 is_read_only=False, service=None, max_blocks=None, variant=None):  # fmt: skip
+                 is_read_only=False, service=None, max_blocks=None, variant=None, counts=None):  # fmt: skip
         self.op, self.tuned, self.models, self.machine = op, tuned, models, machine
         self.transfer, self.given, self.damage = transfer, given, damage
         self.is_read_only, self.service, self.max_blocks, self.variant = is_read_only, service, max_blocks, variant
+        self.counts = counts
 
 
 def questions():
@@ -112,6 +113,9 @@ def questions():
         yield f"{kind} of 4 experts, another m", Asked(op_of(4096, kind=kind, experts_per_rank=4), models=[own])
         yield f"{kind} of 4 experts, another n", Asked(op_of(2048, n=2048, kind=kind, experts_per_rank=4), tuned=[own], models=[own])
         yield f"{kind} of 4 experts, one's model", Asked(own, models=[op_of(2048, kind=kind)])
+        for routed, counts in (("skewed", [1000, 24, 500, 1024]), ("empty", [0, 0, 0, 0]), ("two routings", [8, 900, 7, 6, 5, 4, 3, 2]), ("too many", [1025, 1, 1, 1])):
+            yield f"{kind}, {routed} counts", Asked(own, tuned=[own], models=[own], counts=counts)
+    yield "counts of a kind without", Asked(here, models=[here], counts=[1, 2, 3, 4])
     grouped = op_of(kind="grouped_matmul_all_reduce")
     yield "other experts than the model's", Asked(op_of(kind=grouped.kind, experts=mc2.ChosenExperts(32, 2)), models=[grouped])
     yield "more experts a row than the model's", Asked(op_of(kind=grouped.kind, experts=mc2.ChosenExperts(16, 4)), models=[grouped])
@@ -151,8 +155,8 @@ def questions():
 NOT_ASKED = {
     "service": lambda asked: (asked.given or asked.variant or asked.service or asked.machine != "here"
                               or not (asked.tuned or asked.models)),
-    "c": lambda asked: asked.max_blocks or asked.variant,
-    "python": lambda asked: asked.max_blocks,
+    "c": lambda asked: asked.max_blocks or asked.variant or asked.counts,
+    "python": lambda asked: asked.max_blocks or asked.counts,
     "core": lambda asked: asked.service,
     "program": lambda asked: False,
 }
@@ -233,6 +237,14 @@ class DoorsTest(program.ProgramTest):
             arguments += ["--max-blocks", asked.max_blocks]
         if asked.variant:
             arguments += ["--variant", asked.variant]
+        if asked.counts:
+            arguments += ["--counts"]
+            for i in range(0, len(asked.counts), 4):
+                table = self.directory / f"counts{i}.csv"
+                # A file has a number for each expert: all rows are the first's.
+                cells = [",".join([str(count), *["0"] * (asked.op.experts_per_rank - 1)]) for count in asked.counts[i : i + 4]]
+                table.write_text("{},{}\n{},{}\n".format(*cells))
+                arguments.append(table)
         done = self.mc2(*arguments)
         if done.returncode != 0:
             return "exit", done.returncode
@@ -251,7 +263,11 @@ class DoorsTest(program.ProgramTest):
                 target += "&transfer=no"
             if asked.max_blocks:
                 target += f"&max_block_count={asked.max_blocks}"
-            _, _, body = service.request("GET", target)
+            if asked.counts:
+                question = {"schema": "mc2.request/1", "op": document_of(asked.op), "options": {"counts": asked.counts}}
+                _, _, body = service.request("POST", f"/v1/plan?machine={self.machine(2).digest}", json.dumps(question).encode())
+            else:
+                _, _, body = service.request("GET", target)
         finally:
             service.process.terminate()
             service.process.wait(20)
@@ -304,6 +320,8 @@ class DoorsTest(program.ProgramTest):
         try:
             op = self.op_or_refusal(asked)
             options = {"max_block_count": asked.max_blocks} if asked.max_blocks else {}
+            if asked.counts:
+                options["counts"] = asked.counts
             variant = mc2.Variant(asked.variant) if asked.variant else None
             with mc2.Store(store, read_only=True) as kept:
                 return "plan", mc2.find_plan(op, self.machine(op.ranks), store=kept, models=self.given(asked), variant=variant,
