@@ -1,8 +1,8 @@
 // Asks libmc2.so one question, as any C program would, and prints "plan DIGEST", or "error NAME" and its message in one
 // line. Asks again for each line of its input.
 //
-//   c_door STORE SERVER FINGERPRINT.json TRANSFER MODEL.json|- KIND M N K DTYPE RANKS BIAS RESIDUAL NORM EXPERTS_PER_RANK
-//          EXPERTS TOP_K TABLES TABLE_ROWS POOLING
+//   c_door STORE SERVER FINGERPRINT.json TRANSFER MODEL.json|- KIND M N K DTYPE RANKS BIAS RESIDUAL NORM
+//          EXPERTS_PER_RANK EXPERTS TOP_K TABLES TABLE_ROWS POOLING
 #include <mc2.h>
 
 #include <cstdio>
