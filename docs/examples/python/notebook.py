@@ -37,7 +37,7 @@ b = [rng.uniform(-1, 1, (op.k, op.n)).astype(np.float32) for _ in range(op.ranks
 prepared = world.prepare(tuned.plan, a, b)
 record = prepared.run()
 np.testing.assert_allclose(prepared.c[0], sum(x.astype(np.float64) @ y for x, y in zip(a, b)), atol=1e-3)
-print(f"fused {record.makespan_us:.0f} us, predicted {tuned.plan.makespan_us:.0f} us")
+print(f"fused {record.makespan_us:.0f} us" + (f", predicted {tuned.plan.makespan_us:.0f} us" if tuned.model else ""))
 
 # %% A notebook draws a plan by itself; beside what was measured:
 (folder / "plan.html").write_text(tuned.plan.svg(measured=mc2.timeline_of(tuned.plan, record)))

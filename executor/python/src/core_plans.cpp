@@ -46,10 +46,14 @@ Timeline make_timeline(const Spans& first, const Spans& second) {
 
 /// A whole SVG document, safe to stand in a page: everything in it is escaped.
 std::string svg_of(const Plan& plan, const Timeline* measured) {
-  auto explanation = unwrap(planner::explain(plan, nullptr, PlanOptions{}));
+  if (!plan.has_timeline() && measured == nullptr)
+    throw Failure({ErrorCode::InvalidSpec, "measured", "is None, and the plan has no predicted times to draw"});
+  auto explanation =
+      plan.has_timeline() ? unwrap(planner::explain(plan, nullptr, PlanOptions{})) : planner::Explanation();
+  explanation.plan = plan;
   if (measured) {
-    const std::size_t block_count = plan.timeline.first.size();
-    if (measured->first.size() != block_count || measured->second.size() != plan.timeline.second.size())
+    const std::size_t block_count = plan.span_count();
+    if (measured->first.size() != block_count || measured->second.size() != block_count)
       throw Failure({ErrorCode::InvalidSpec, "measured",
                      "has " + std::to_string(measured->first.size()) + " and " +
                          std::to_string(measured->second.size()) + " blocks; the plan has " +
@@ -65,6 +69,8 @@ std::string page_of(const Plan& plan, int width) {
 }
 
 std::string html_of(const Plan& plan) {
+  if (!plan.has_timeline()) // raced, or uncut without a model
+    return render::Markup().element("pre", {}, page_of(plan, 100)).str();
   const std::string svg = svg_of(plan, nullptr);
   return svg.substr(svg.find("<svg"));
 }

@@ -139,16 +139,20 @@ Markup timeline_chart(const Explanation& explanation) {
   const Timeline& predicted = explanation.plan.timeline;
   const double longest_us =
       std::max({predicted.makespan_us, explanation.measured ? explanation.measured->timeline.makespan_us : 0, 1e-6});
-  const double height = (explanation.measured ? 2 : 1) * kGroupHeight + 50;
+  const int group_count = (explanation.plan.has_timeline() ? 1 : 0) + (explanation.measured ? 1 : 0);
+  const double height = group_count * kGroupHeight + 50;
   Markup out;
   open_svg(out, kWidth, height, "When each block is on each lane");
   const Scale x = Scale::linear(0, longest_us, kLeft - 60, kWidth - 30);
   time_axis(out, x, 18, height - 46, time_unit(longest_us), "time");
-  timeline_group(out, x, 4, "predicted, " + time_text(predicted.makespan_us), explanation, predicted);
+  double top = 4;
+  if (explanation.plan.has_timeline()) {
+    timeline_group(out, x, top, "predicted, " + time_text(predicted.makespan_us), explanation, predicted);
+    top += kGroupHeight;
+  }
   if (explanation.measured)
-    timeline_group(out, x, 4 + kGroupHeight,
-                   "measured, slowest rank, " + time_text(explanation.measured->timeline.makespan_us), explanation,
-                   explanation.measured->timeline);
+    timeline_group(out, x, top, "measured, slowest rank, " + time_text(explanation.measured->timeline.makespan_us),
+                   explanation, explanation.measured->timeline);
   return out.close();
 }
 

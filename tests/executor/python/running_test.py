@@ -343,6 +343,18 @@ class NumpyTest(Refusals):
                 self.assertIn("<table>", record._repr_html_())
                 self.assertIn("measured", plan.svg(measured=mc2.timeline_of(plan, record)))
 
+    def test_a_plan_without_a_model_draws_what_was_measured(self):
+        for kind in KINDS:
+            op = mc2.OpSpec(kind, m=140, n=36, k=24, ranks=RANKS)
+            plan = mc2.uncut_plan(op, self.world.fingerprint)
+            record = self.world.prepare(plan, *operands(op)).run()
+            with self.subTest(kind):
+                drawn = plan.svg(measured=mc2.timeline_of(plan, record))
+                self.assertIn("measured, slowest rank", drawn)
+                self.assertNotIn("predicted", drawn)
+                self.assertIn("uncut", plan._repr_html_())
+                self.refused("invalid_spec", "measured", plan.svg)
+
     def test_running_once_needs_no_communicator(self):
         op = mc2.OpSpec("all_gather_matmul", m=140, n=36, k=24, ranks=RANKS)
         a, b = operands(op)
