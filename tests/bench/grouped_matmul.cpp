@@ -12,7 +12,7 @@
 #include "backends/cuda/runtime/device_pool.hpp"
 #include "backends/cuda/runtime/machine.hpp"
 #include "backends/cuda/tiles/chosen_matmul.hpp"
-#include "backends/cuda/tiles/grouped_matmul.hpp"
+#include "expert_runs.hpp"
 
 using namespace mc2::executor::cuda;
 
@@ -35,14 +35,6 @@ struct Chosen {
   mc2::executor::ExpertChoices choices{};
 };
 
-std::vector<ExpertRun> runs_of(const std::int64_t* rows, int expert_count) {
-  std::vector<ExpertRun> runs;
-  std::int64_t first = 0;
-  for (int expert = 0; expert < expert_count; first += rows[expert++])
-    if (rows[expert] > 0) runs.push_back({expert, {first, first, rows[expert]}});
-  return runs;
-}
-
 } // namespace
 
 extern "C" {
@@ -58,7 +50,7 @@ struct GroupedArguments {
 /// Of bf16 on device 0, for ever. Ends the process where a call fails.
 __attribute__((visibility("default"))) void* mc2_make_grouped(const GroupedArguments* arguments) {
   const auto expert_count = static_cast<int>(arguments->expert_count);
-  const auto runs = runs_of(arguments->rows, expert_count);
+  const auto runs = mc2::bench::runs_of(std::span(arguments->rows, static_cast<std::size_t>(expert_count)));
   const std::int64_t row_count = runs.empty() ? 0 : runs.back().rows.from_row + runs.back().rows.row_count;
   const GroupedShape shape{.a_rows = row_count,
                            .c_rows = row_count,

@@ -21,7 +21,7 @@
 #include "backends/cuda/runtime/gemm.hpp"
 #include "backends/cuda/runtime/handles.hpp"
 #include "backends/cuda/runtime/machine.hpp"
-#include "backends/cuda/tiles/grouped_matmul.hpp"
+#include "expert_runs.hpp"
 #include "mc2/profiler/statistics.hpp"
 
 namespace mc2::executor::cuda {
@@ -140,19 +140,21 @@ std::vector<std::int64_t> shared_out(std::string_view share, std::int64_t expert
 void add_grouped(Grid& grid, std::span<const std::int64_t> rows_of, const std::array<std::int64_t, 2>& weights,
                  const char* share) {
   const auto& [n, k] = weights;
-  std::vector<ExpertRun> runs;
-  std::int64_t first = 0, row_tiles = 0;
-  for (std::size_t expert = 0; expert < rows_of.size(); first += rows_of[expert++]) {
-    if (rows_of[expert] == 0) continue;
-    runs.push_back({static_cast<int>(expert), {first, first, rows_of[expert]}});
-    row_tiles += planner::ceil_div(rows_of[expert], kTileRows);
+  const auto runs = bench::runs_of(rows_of);
+  std::int64_t row_count = 0, row_tiles = 0;
+  for (const ExpertRun& run : runs) {
+    row_count += run.rows.row_count;
+    row_tiles += planner::ceil_div(run.rows.row_count, kTileRows);
   }
   const auto expert_count = static_cast<std::int64_t>(rows_of.size());
-  grid.grouped.push_back(std::make_unique<GroupedMatmul>(
-      GroupedShape{
-          .a_rows = first, .c_rows = first, .n = n, .k = k, .expert_count = expert_count, .cta_count = sm_count()},
-      runs));
-  const std::string numbers = columns({expert_count, std::ssize(runs), first, row_tiles, n, k});
+  grid.grouped.push_back(std::make_unique<GroupedMatmul>(GroupedShape{.a_rows = row_count,
+                                                                      .c_rows = row_count,
+                                                                      .n = n,
+                                                                      .k = k,
+                                                                      .expert_count = expert_count,
+                                                                      .cta_count = sm_count()},
+                                                         runs));
+  const std::string numbers = columns({expert_count, std::ssize(runs), row_count, row_tiles, n, k});
   grid.timed.push_back({std::string(share) + ',' + numbers, GraphExec{}, {}});
 }
 

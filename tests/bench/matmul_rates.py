@@ -154,8 +154,8 @@ def carried_groups(rows, shapes, us, told_us):
     FLOPs."""
     by_waves, by_flops = [], []
     for i, row in enumerate(rows):
-        alike = [j for j, other in enumerate(rows)
-                 if all(other[key] == row[key] for key in ("rows_are", "experts")) and tuple(shapes[j, 1:3]) != tuple(shapes[i, 1:3])]
+        is_alike = [all(other[key] == row[key] for key in ("rows_are", "experts")) for other in rows]
+        alike = numpy.flatnonzero(is_alike & (shapes[:, 1:3] != shapes[i, 1:3]).any(1))
         off = numpy.abs(numpy.log(shapes[alike, :3] / shapes[i, :3])).sum(1)
         j = alike[off.argmin()]
         by_waves.append(abs(us[j] * told_us[i] / told_us[j] / us[i] - 1))
@@ -165,7 +165,8 @@ def carried_groups(rows, shapes, us, told_us):
 
 def grouped():
     """@return the rates"""
-    rows, table = read("data/gpu/grouped_matmuls_h200.csv", "rows", "n", "k", "row_tiles", "experts_with_rows", "median_us")
+    rows, table = read("data/gpu/grouped_matmuls_h200.csv",
+                       "rows", "n", "k", "row_tiles", "experts_with_rows", "median_us")
     shapes, us = table[:, :5], table[:, 5]
     weights = list(dict.fromkeys(map(tuple, shapes[:, 1:3])))
     number = numpy.array([weights.index(tuple(shape)) for shape in shapes[:, 1:3]])
@@ -187,7 +188,8 @@ def grouped():
     for _ in range(10):
         is_in = numpy.isin(number, random.permutation(len(weights))[:18])
         some = random.permutation(numpy.flatnonzero(is_in))[:64]
-        few.append(numpy.abs(grouped_us(fit(shapes[some], us[some], grouped_us, FIRST[:6]), shapes[~is_in]) / us[~is_in] - 1))
+        of_few = fit(shapes[some], us[some], grouped_us, FIRST[:6])
+        few.append(numpy.abs(grouped_us(of_few, shapes[~is_in]) / us[~is_in] - 1))
     show("rates of 64 matmuls of 18 (n, k), asked for the others; 10 times", numpy.concatenate(few))
     return rates
 

@@ -24,7 +24,8 @@ import program  # noqa: E402
 import serving  # noqa: E402
 
 KINDS = ["matmul_all_reduce", "matmul_reduce_scatter", "all_gather_matmul", "matmul_all_to_all", "all_to_all_matmul",
-         "embedding_all_to_all", "all_gather_grouped_matmul", "grouped_matmul_reduce_scatter", "grouped_matmul_all_reduce"]  # fmt: skip
+         "embedding_all_to_all", "all_gather_grouped_matmul", "grouped_matmul_reduce_scatter",
+         "grouped_matmul_all_reduce"]  # fmt: skip
 DTYPES = ["f32", "f16", "bf16", "i8", "f8e4m3"]
 # What the program ends with, by the name of the error: docs/common_tasks.md.
 EXIT_CODES = {"invalid_spec": 2, "unknown_name": 2, "malformed": 2, "not_found": 3, "stale": 3, "out_of_range": 3,
@@ -62,7 +63,8 @@ def document_of(op):
     if op.experts:
         document["experts"] = {"count": op.experts.count, "top_k": op.experts.top_k}
     if op.tables:
-        document["tables"] = {"count": op.tables.table_count, "row_count": op.tables.row_count, "pooling": op.tables.pooling}
+        tables = op.tables
+        document["tables"] = {"count": tables.table_count, "row_count": tables.row_count, "pooling": tables.pooling}
     return document
 
 
@@ -101,7 +103,8 @@ def questions():
         yield f"{kind}, tuned", Asked(own, tuned=[own], models=[own])
         yield f"{kind}, another kind's model", Asked(own, models=[here])
         yield f"{kind}, neighbour's model", Asked(op_of(2048, k=512, kind=kind), models=[own])
-    for name, more in (("bias", {"epilogue": "bias"}), ("norm", {"epilogue": "residual+rms_norm"}), ("i8", {"dtype": "i8"}), ("f8", {"dtype": "f8e4m3"})):
+    for name, more in (("bias", {"epilogue": "bias"}), ("norm", {"epilogue": "residual+rms_norm"}), ("i8", {"dtype": "i8"}),
+                       ("f8", {"dtype": "f8e4m3"})):  # fmt: skip
         own = op_of(**more)
         yield f"{name}, model", Asked(own, models=[own])
         yield f"{name}, tuned", Asked(own, tuned=[own], models=[here])
@@ -111,15 +114,19 @@ def questions():
         own = op_of(2048, kind=kind, experts_per_rank=4)
         yield f"{kind} of 4 experts, model", Asked(own, models=[own])
         yield f"{kind} of 4 experts, another m", Asked(op_of(4096, kind=kind, experts_per_rank=4), models=[own])
-        yield f"{kind} of 4 experts, another n", Asked(op_of(2048, n=2048, kind=kind, experts_per_rank=4), tuned=[own], models=[own])
+        wider = op_of(2048, n=2048, kind=kind, experts_per_rank=4)
+        yield f"{kind} of 4 experts, another n", Asked(wider, tuned=[own], models=[own])
         yield f"{kind} of 4 experts, one's model", Asked(own, models=[op_of(2048, kind=kind)])
-        for routed, counts in (("skewed", [1000, 24, 500, 1024]), ("empty", [0, 0, 0, 0]), ("two routings", [8, 900, 7, 6, 5, 4, 3, 2]), ("too many", [1025, 1, 1, 1])):
+        for routed, counts in (("skewed", [1000, 24, 500, 1024]), ("empty", [0, 0, 0, 0]),
+                               ("two routings", [8, 900, 7, 6, 5, 4, 3, 2]), ("too many", [1025, 1, 1, 1])):  # fmt: skip
             yield f"{kind}, {routed} counts", Asked(own, tuned=[own], models=[own], counts=counts)
     yield "counts of a kind without", Asked(here, models=[here], counts=[1, 2, 3, 4])
     grouped = op_of(kind="grouped_matmul_all_reduce")
-    yield "other experts than the model's", Asked(op_of(kind=grouped.kind, experts=mc2.ChosenExperts(32, 2)), models=[grouped])
-    yield "more experts a row than the model's", Asked(op_of(kind=grouped.kind, experts=mc2.ChosenExperts(16, 4)), models=[grouped])
-    yield "other tables than the model's", Asked(op_of(kind="embedding_all_to_all", tables=mc2.EmbeddingTables(8, 5000)), models=[op_of(kind="embedding_all_to_all")])
+    for name, experts in (("other experts", mc2.ChosenExperts(32, 2)), ("more experts a row", mc2.ChosenExperts(16, 4))):
+        yield f"{name} than the model's", Asked(op_of(kind=grouped.kind, experts=experts), models=[grouped])
+    pooled = op_of(kind="embedding_all_to_all")
+    more_tables = op_of(kind=pooled.kind, tables=mc2.EmbeddingTables(8, 5000))
+    yield "other tables than the model's", Asked(more_tables, models=[pooled])
     yield "few rows", Asked(op_of(8), models=[op_of(8)])
     yield "few rows, model of many", Asked(op_of(8), models=[here])
     yield "another machine's plan", Asked(here, tuned=[here], machine="elsewhere")
@@ -242,7 +249,8 @@ class DoorsTest(program.ProgramTest):
             for i in range(0, len(asked.counts), 4):
                 table = self.directory / f"counts{i}.csv"
                 # A file has a number for each expert: all rows are the first's.
-                cells = [",".join([str(count), *["0"] * (asked.op.experts_per_rank - 1)]) for count in asked.counts[i : i + 4]]
+                others = ",0" * (asked.op.experts_per_rank - 1)
+                cells = [f"{count}{others}" for count in asked.counts[i : i + 4]]
                 table.write_text("{},{}\n{},{}\n".format(*cells))
                 arguments.append(table)
         done = self.mc2(*arguments)
@@ -265,7 +273,8 @@ class DoorsTest(program.ProgramTest):
                 target += f"&max_block_count={asked.max_blocks}"
             if asked.counts:
                 question = {"schema": "mc2.request/1", "op": document_of(asked.op), "options": {"counts": asked.counts}}
-                _, _, body = service.request("POST", f"/v1/plan?machine={self.machine(2).digest}", json.dumps(question).encode())
+                target = f"/v1/plan?machine={self.machine(2).digest}"
+                _, _, body = service.request("POST", target, json.dumps(question).encode())
             else:
                 _, _, body = service.request("GET", target)
         finally:
@@ -281,7 +290,8 @@ class DoorsTest(program.ProgramTest):
         machine.write_text(self.machine(ranks).to_json())
         model = self.given_file(asked) or "-"
         facts = {} if isinstance(op, tuple) else facts_of(op)
-        more = [facts.get(name, 0) for name in ("bias", "residual", "norm", "experts_per_rank", "experts", "top_k", "tables", "table_rows", "pooling")]
+        names = "bias residual norm experts_per_rank experts top_k tables table_rows pooling".split()
+        more = [facts.get(name, 0) for name in names]
         numbers = {"rms": 1, "sum": 1, "mean": 2}
         return [C_DOOR, str(store), self.service_url(asked), str(machine), asked.transfer, str(model), str(KINDS.index(kind) + 1),
                 str(m), str(n), str(k), str(DTYPES.index(dtype) + 1), str(ranks),

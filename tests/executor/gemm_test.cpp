@@ -10,6 +10,21 @@
 namespace mc2::executor::lanes::gemm_test {
 namespace {
 
+/// Multiplies by each shape's columns and compares with `expected`, [m, n].
+void expect_products(const planner::OpSpec& op, Gemm& gemm, std::span<const std::byte> a,
+                     std::span<const GemmShape> shapes, std::span<const double> expected) {
+  for (const GemmShape& shape : shapes) {
+    std::vector<std::byte> product(
+        static_cast<std::size_t>(shape.rows * shape.columns * planner::size_bytes(op.dtype)));
+    gemm.multiply({.a = a.data(), .product = product.data()}, shape);
+    for (std::int64_t i = 0; i < shape.rows * shape.columns; ++i) {
+      const std::int64_t at = i / shape.columns * op.n + shape.first_column + i % shape.columns;
+      ASSERT_NEAR(testing::element(op.dtype, product, i), expected[static_cast<std::size_t>(at)],
+                  testing::allowed_error(op));
+    }
+  }
+}
+
 TEST(Gemm, MultipliesEveryBlockLengthWithOnePackedCopyOfB) {
   planner::OpSpec op{.kind = planner::OpKind::MatmulAllReduce,
                      .m = 200,
@@ -70,15 +85,7 @@ TEST(Gemm, MultipliesColumnsOfBEachPackedOnce) {
   const std::vector<GemmShape> shapes{{5, 0, 128}, {5, 128, 128}, {5, 256, 43}, {5, 299, 1}};
   Gemm gemm(op, 0, {.b = rank.b}, shapes);
   EXPECT_EQ(gemm.packed_layout_count(), 4U);
-  for (const GemmShape& shape : shapes) {
-    std::vector<std::byte> product(static_cast<std::size_t>(shape.rows * shape.columns * 4));
-    gemm.multiply({.a = rank.a.data(), .product = product.data()}, shape);
-    for (std::int64_t i = 0; i < shape.rows * shape.columns; ++i) {
-      const std::int64_t at = i / shape.columns * op.n + shape.first_column + i % shape.columns;
-      ASSERT_NEAR(testing::element(op.dtype, product, i), expected[static_cast<std::size_t>(at)],
-                  testing::allowed_error(op));
-    }
-  }
+  expect_products(op, gemm, rank.a, shapes, expected);
 }
 
 // As on CPUs with AMX: rows of 126 and 2002 bytes, and NaN in the row behind the last.
@@ -99,15 +106,7 @@ TEST(Gemm, FillsWholeTilesWithZerosAndReadsNoOtherRow) {
     const std::vector<GemmShape> shapes{{op.m, 0, 48}, {op.m, 48, 32}, {3, 0, op.n}};
     Gemm gemm(op, 1, {.b = rank.b, .fills_tiles = true}, shapes);
     const auto expected = testing::naive_matmul_all_reduce(op, std::span(&rank, 1));
-    for (const GemmShape& shape : shapes) {
-      std::vector<std::byte> product(static_cast<std::size_t>(shape.rows * shape.columns * 2));
-      gemm.multiply({.a = a.data(), .product = product.data()}, shape);
-      for (std::int64_t i = 0; i < shape.rows * shape.columns; ++i) {
-        const std::int64_t at = i / shape.columns * op.n + shape.first_column + i % shape.columns;
-        ASSERT_NEAR(testing::element(op.dtype, product, i), expected[static_cast<std::size_t>(at)],
-                    testing::allowed_error(op));
-      }
-    }
+    expect_products(op, gemm, a, shapes, expected);
   }
 }
 

@@ -33,9 +33,7 @@ def timeline_of(plan: Plan, record: RunRecord) -> Timeline:
     """The lanes of a record's slowest rank, to draw beside the plan's: plan.svg(measured=...)."""
     slowest = max(record.ranks, key=lambda r: max(span[1] for span in r.compute + r.communication))
     lanes = {"compute": slowest.compute, "communication": slowest.communication}
-    # A plan without a model has no times of its own.
-    span_count = len(plan.timeline.first) or len(plan.blocks) + (plan.schedule == "local_first")
-    if span_count != len(slowest.compute):  # the own shard is a block of the compute lane of its own
+    if plan.schedule == "local_first":  # the own shard is a block of the compute lane of its own
         lanes["compute"] = [slowest.local] + slowest.compute
         lanes["communication"] = [(0.0, 0.0)] + slowest.communication
     if plan.op.first_lane == "compute":

@@ -48,9 +48,9 @@ Timeline make_timeline(const Spans& first, const Spans& second) {
 std::string svg_of(const Plan& plan, const Timeline* measured) {
   if (!plan.has_timeline() && measured == nullptr)
     throw Failure({ErrorCode::InvalidSpec, "measured", "is None, and the plan has no predicted times to draw"});
-  auto explanation =
-      plan.has_timeline() ? unwrap(planner::explain(plan, nullptr, PlanOptions{})) : planner::Explanation();
+  planner::Explanation explanation;
   explanation.plan = plan;
+  if (plan.has_timeline()) explanation = unwrap(planner::explain(plan, nullptr, PlanOptions{}));
   if (measured) {
     const std::size_t block_count = plan.span_count();
     if (measured->first.size() != block_count || measured->second.size() != block_count)
@@ -70,7 +70,7 @@ std::string page_of(const Plan& plan, int width) {
 
 std::string html_of(const Plan& plan) {
   if (!plan.has_timeline()) // raced, or uncut without a model
-    return render::Markup().element("pre", {}, page_of(plan, 100)).str();
+    return render::Markup().element("pre", {}, page_of(plan, kPageWidth)).str();
   const std::string svg = svg_of(plan, nullptr);
   return svg.substr(svg.find("<svg"));
 }
