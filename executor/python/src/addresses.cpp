@@ -17,6 +17,12 @@ std::byte* at(std::uintptr_t address) { return reinterpret_cast<std::byte*>(addr
 constexpr std::size_t kCountsIndex = 8; ///< of those addresses that may be left out
 constexpr std::size_t kBagsIndex = 9;   ///< offsets, row numbers, how many row numbers, and the bytes of one
 constexpr std::size_t kBagsEnd = 13;
+constexpr std::size_t kChoicesIndex = 9; ///< experts, weights, and the bytes of an expert's number
+constexpr std::size_t kChoicesEnd = 12;
+
+executor::IndexType index_type(std::uintptr_t size_bytes) {
+  return size_bytes == 4 ? executor::IndexType::I32 : executor::IndexType::I64;
+}
 
 std::span<const std::byte> bytes_at(std::uintptr_t address, std::int64_t count, std::uintptr_t size) {
   return {at(address), static_cast<std::size_t>(count) * size};
@@ -27,7 +33,16 @@ executor::EmbeddingBags bags_at(const OpSpec& op, const Addresses& addresses) {
   const std::uintptr_t size = addresses[kBagsIndex + 3];
   return {.offsets = bytes_at(addresses[kBagsIndex], op.tables->table_count * op.m + 1, size),
           .indices = bytes_at(addresses[kBagsIndex + 1], static_cast<std::int64_t>(addresses[kBagsIndex + 2]), size),
-          .type = size == 4 ? executor::IndexType::I32 : executor::IndexType::I64};
+          .type = index_type(size)};
+}
+
+executor::ExpertChoices choices_at(const OpSpec& op, const Addresses& addresses) {
+  if (!op.experts) return {};
+  const std::int64_t count = op.m * op.experts->top_k;
+  const std::uintptr_t weights = addresses[kChoicesIndex + 1], size = addresses[kChoicesIndex + 2];
+  return {.experts = bytes_at(addresses[kChoicesIndex], count, size),
+          .weights = bytes_at(weights, weights == 0 ? 0 : count, sizeof(float)),
+          .type = index_type(size)};
 }
 
 std::span<std::byte> gathered_at(const OpSpec& op, std::uintptr_t address) {
@@ -38,7 +53,7 @@ std::span<std::byte> gathered_at(const OpSpec& op, std::uintptr_t address) {
 
 /// Errors: InvalidSpec.
 Result<void> check_count(const OpSpec& op, const Addresses& addresses) {
-  const std::size_t needed = op.tables ? kBagsEnd : op.epilogue.is_empty() ? 4 : 8;
+  const std::size_t needed = op.tables ? kBagsEnd : op.experts ? kChoicesEnd : op.epilogue.is_empty() ? 4 : 8;
   if (addresses.size() >= needed) return {};
   return Error{ErrorCode::InvalidSpec, "addresses",
                "are " + std::to_string(addresses.size()) + "; needs " + std::to_string(needed) +
@@ -91,6 +106,7 @@ executor::RankBuffers buffers_at(const OpSpec& op, const Addresses& addresses, b
           .b = {at(addresses[1]), bytes(shapes.b, op.dtype)},
           .c = {at(addresses[2]), bytes(shapes.c, product_type)},
           .bags = bags_at(op, addresses),
+          .choices = choices_at(op, addresses),
           .device_send_counts = {at(has_counts ? addresses[kCountsIndex] : 0), static_cast<std::size_t>(count_bytes)},
           .bias = added(4, shapes.bias),
           .residual = added(5, shapes.residual),
@@ -108,7 +124,8 @@ void bind_addresses(py::class_<World, std::shared_ptr<World>>& world, py::class_
             "This rank's part of a plan by the addresses of its A, B, C and gathered A (0: none), behind them with "
             "an epilogue those of its bias, residual, norm weight and normed rows (0: none), and behind these that of "
             "counts that runs read, int64 for each expert of all ranks, and behind that those of bags' offsets and row "
-            "numbers, how many row numbers there are, and the bytes of one: device memory that keep_alive owns. "
+            "numbers, how many row numbers there are, and the bytes of one, or where rows choose experts those of the "
+            "choices, of their weights and the bytes of a choice: device memory that keep_alive owns. "
             "Collective.");
   prepared
       .def("rebind", &Binding::rebind, "addresses"_a, "keep_alive"_a,

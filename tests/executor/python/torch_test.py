@@ -85,10 +85,10 @@ def cut_axis(kind, m=M):
     return m if kind == "matmul_all_reduce" else m // RANKS
 
 
-def fuse(kind, blocks, m=M, n=N, k=K, dtype=None, group=None, tables=None):
+def fuse(kind, blocks, m=M, n=N, k=K, dtype=None, group=None, tables=None, experts=None):
     """From now on the shape runs with these blocks, as if they had won a race."""
     group = _groups.resolve(group)
-    problem = _plans.Problem(kind, group, torch.device("cpu"), dtype or torch.float32, m, n, k, tables)
+    problem = _plans.Problem(kind, group, torch.device("cpu"), dtype or torch.float32, m, n, k, tables, experts)
     op = problem.op()
     lengths = (1, 2, 4, 8, 16, 32)
     samples = [mc2.Sample("matmul", x, 10.0 + x) for x in lengths]
@@ -379,15 +379,19 @@ class RanksTest(Refusals):
         ], torch.randn(RANKS * experts, 8, 12, generator=generator), torch.randn(RANKS * experts, 12, 8, generator=generator)
 
     @staticmethod
-    def mixture(x, experts, weights, w_up, w_down):
+    def mixture(x, experts, weights, w_up, w_down, b_up=None, b_down=None):
         """The definition, token by token."""
+        b_up, b_down = (torch.zeros(len(w), w.shape[2]) if b is None else b for w, b in ((w_up, b_up), (w_down, b_down)))
         rows = []
         for token, chosen, shares in zip(x, experts, weights):
-            rows.append(sum(torch.nn.functional.silu(token @ w_up[e]) @ w_down[e] * share for e, share in zip(chosen, shares)))
+            rows.append(sum((torch.nn.functional.silu(token @ w_up[e] + b_up[e]) @ w_down[e] + b_down[e]) * share
+                            for e, share in zip(chosen, shares)))  # fmt: skip
         return torch.stack(rows) if rows else x * weights.sum()
 
     def test_a_mixture_of_experts_is_its_definition_and_so_are_its_gradients(self):
-        for experts, top_k, has_plan, tokens in ((1, 1, False, 50), (3, 2, True, 50), (4, 3, False, 50), (2, 2, False, 0)):
+        for experts, top_k, has_plan, tokens, has_bias in (
+            (1, 1, False, 50, False), (3, 2, True, 50, False), (3, 2, True, 50, True), (4, 3, False, 50, True), (2, 2, False, 0, True),
+        ):  # fmt: skip
             mc2.torch.forget()
             of_ranks, w_up, w_down = self.routed(experts, top_k, tokens=tokens)  # of rank 0, which may have none
             own = slice(RANK * experts, (RANK + 1) * experts)
@@ -397,23 +401,27 @@ class RanksTest(Refusals):
                 for kind, n, k in (("all_to_all_matmul", 12, 8), ("matmul_all_to_all", 8, 12)):
                     fuse(kind, [pair // 3, pair - pair // 3], m=pair * RANKS, n=n, k=k)
             mine = {name: tensor.clone() for name, tensor in of_ranks[RANK].items()}
-            parts = [w_up[own].clone(), w_down[own].clone()]
-            for tensor in (mine["x"], mine["weights"], *parts):
+            ws = {"w_up": w_up, "w_down": w_down}
+            if has_bias:
+                ws |= {"bias_up": torch.rand(len(w_up), 12, generator=torch.Generator().manual_seed(1)),
+                       "bias_down": torch.rand(len(w_up), 8, generator=torch.Generator().manual_seed(2))}  # fmt: skip
+            parts = {name: w[own].clone() for name, w in ws.items()}
+            for tensor in (mine["x"], mine["weights"], *parts.values()):
                 tensor.requires_grad_()
-            y = mc2.torch.moe_layer(*mine.values(), *parts)
+            y = mc2.torch.moe_layer(*mine.values(), **parts)
             if has_plan:
                 self.assertEqual(len(chosen()[0]), 2)
             whole = [{name: tensor.clone() for name, tensor in r.items()} for r in of_ranks]
-            for tensor in (w_up, w_down, *(r["x"] for r in whole), *(r["weights"] for r in whole)):
+            for tensor in (*ws.values(), *(r["x"] for r in whole), *(r["weights"] for r in whole)):
                 tensor.requires_grad_()
-            expected = [self.mixture(r["x"], r["experts"], r["weights"], w_up, w_down) for r in whole]
+            expected = [self.mixture(r["x"], r["experts"], r["weights"], *ws.values()) for r in whole]
             torch.testing.assert_close(y, expected[RANK], rtol=1e-4, atol=1e-4)
             torch.stack([(each * each).sum() for each in expected]).sum().backward()
             (y * y).sum().backward()
             torch.testing.assert_close(mine["x"].grad, whole[RANK]["x"].grad, rtol=1e-3, atol=1e-3)
             torch.testing.assert_close(mine["weights"].grad, whole[RANK]["weights"].grad, rtol=1e-3, atol=1e-3)
-            torch.testing.assert_close(parts[0].grad, w_up.grad[own], rtol=1e-3, atol=1e-3)
-            torch.testing.assert_close(parts[1].grad, w_down.grad[own], rtol=1e-3, atol=1e-3)
+            for name, part in parts.items():
+                torch.testing.assert_close(part.grad, ws[name].grad[own], rtol=1e-3, atol=1e-3)
 
     def test_a_promise_of_rows_gives_the_same_layer_and_is_held_to_on_all_ranks(self):
         of_ranks, w_up, w_down = self.routed(3, 2)
@@ -424,6 +432,12 @@ class RanksTest(Refusals):
         layer = torch.no_grad()(lambda max_rows, *ws: mc2.torch.moe_layer(*mine.values(), *(ws or parts), max_rows=max_rows))
         expected = self.mixture(mine["x"], mine["experts"], mine["weights"], w_up, w_down)
         torch.testing.assert_close(layer(largest), expected, rtol=1e-4, atol=1e-4)
+        biases = torch.ones(3, 12), torch.ones(3, 8)
+        with_bias = torch.no_grad()(mc2.torch.moe_layer)(*mine.values(), *parts, bias_up=biases[0], bias_down=biases[1], max_rows=largest)
+        of_all = (torch.ones(3 * RANKS, one.shape[1]) for one in biases)
+        expected = self.mixture(mine["x"], mine["experts"], mine["weights"], w_up, w_down, *of_all)
+        torch.testing.assert_close(with_bias, expected, rtol=1e-4, atol=1e-4)
+        self.refused("invalid_spec", "bias_up", torch.no_grad()(mc2.torch.moe_layer), *mine.values(), *parts, bias_up=biases[1], max_rows=largest)
         self.refused("invalid_spec", "max_rows", layer, largest - 1)
         self.refused("invalid_spec", "max_rows", layer, largest + RANK)
         self.refused("invalid_spec", "max_rows", layer, 0)
@@ -481,6 +495,8 @@ class RanksTest(Refusals):
         routing = mc2.torch.route(good, w)
         self.refused("invalid_spec", "x", mc2.torch.moe_dispatch_matmul, torch.zeros(3, 3), w, routing)
         self.refused("invalid_spec", "w", mc2.torch.moe_dispatch_matmul, torch.zeros(2 * RANKS, 4), w, routing)
+        for bias in (torch.zeros(4), torch.zeros(2, 4).double(), 1):
+            self.refused("invalid_spec", "bias", lambda: mc2.torch.moe_dispatch_matmul(torch.zeros(2 * RANKS, 3), w, routing, bias=bias))
         experts = torch.full((4, 2), 2 * RANKS if RANK == 1 else 0)
         with self.assertRaises(mc2.Error):
             mc2.torch.moe_layer(torch.zeros(4, 3), experts, torch.ones(4, 2), w, torch.zeros(2, 4, 3))

@@ -12,7 +12,7 @@ USUAL_EPSILON = 1e-6  # of Llama's and Qwen's models
 class Epilogue(typing.NamedTuple):
     """y + bias + residual, and the rows of that normalised."""
 
-    bias: torch.Tensor | None = None  # [n]
+    bias: torch.Tensor | None = None  # [n]; of rows that choose experts and are not summed [experts, n]
     residual: torch.Tensor | None = None  # as y
     norm_weight: torch.Tensor | None = None  # [n]
     epsilon: float = USUAL_EPSILON
@@ -28,12 +28,12 @@ class Epilogue(typing.NamedTuple):
         parts = {"bias": self.bias, "residual": self.residual, "rms_norm": self.norm_weight}
         return "+".join(part for part, tensor in parts.items() if tensor is not None) or "none"
 
-    def finish(self, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor | None]:
-        """y with what is added to it, in place, and its normalised rows."""
+    def finish(self, y: torch.Tensor, experts: torch.Tensor | None = None) -> tuple[torch.Tensor, torch.Tensor | None]:
+        """y with what is added to it, in place, and its normalised rows. experts: of y's rows, where each has a bias."""
         if self is NONE:
             return y, None
         if self.bias is not None:
-            y.add_(self.bias)
+            y.add_(self.bias if experts is None else self.bias.index_select(0, experts))
         if self.residual is not None:
             y.add_(self.residual)
         return y, None if self.norm_weight is None else rms_norm(y, self.norm_weight, self.epsilon)

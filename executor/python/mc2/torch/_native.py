@@ -21,12 +21,14 @@ from ._groups import Group
 
 if typing.TYPE_CHECKING:
     from .._executor import Communicator, Prepared
+    from ._chosen import Experts
     from ._plans import Problem
 
 _ALIGNMENT_BYTES = 256  # PyTorch's allocator gives this; views into a tensor may not
 EAGER_HOST_US = 50.0  # of a call that is not captured, docs/python.md
 _TUNING_SAMPLE_COUNT = 9
 _NO_BUDGET_S = 1e6  # rounds are counted
+_SUMS = ("matmul_all_reduce", "matmul_reduce_scatter", "grouped_matmul_reduce_scatter", "grouped_matmul_all_reduce")
 
 _worlds: dict[str, Communicator] = {}
 _tuned: dict[tuple[Problem, tuple[int, ...], str, str], Native] = {}  # with plain weights
@@ -125,15 +127,16 @@ def aligned(tensor: torch.Tensor) -> torch.Tensor:
 
 def _shapes(problem: Problem) -> tuple[tuple[int, int], tuple[int, int]]:
     """Of a rank's x, of which bags have none, and y."""
-    if problem.tables:
-        return (0, problem.k), (problem.m // problem.group.size, problem.n * problem.group.size)
     share = problem.m // problem.group.size
-    x_rows = share if problem.kind == "all_gather_matmul" else problem.m
-    y_rows = share if problem.kind == "matmul_reduce_scatter" else problem.m
-    return (x_rows, problem.k), (y_rows, problem.n)
+    if problem.tables:
+        return (0, problem.k), (share, problem.n * problem.group.size)
+    products = problem.m * (problem.experts.top_k if problem.experts else 1)
+    x_rows = share if problem.kind in ("all_gather_matmul", "all_gather_grouped_matmul") else products
+    y_rows = {"matmul_reduce_scatter": share, "grouped_matmul_reduce_scatter": share, "grouped_matmul_all_reduce": problem.m}
+    return (x_rows, problem.k), (y_rows.get(problem.kind, products), problem.n)
 
 
-def allocated_for_long(shapes: list[tuple[int, int]], like: torch.Tensor) -> list[torch.Tensor]:
+def allocated_for_long(shapes: typing.Sequence[tuple[int, ...]], like: torch.Tensor) -> list[torch.Tensor]:
     """In a thread of its own: torch.compile runs the first calls with the memory pool of its CUDA graphs, by thread, and refuses what
     stays there."""
     with concurrent.futures.ThreadPoolExecutor(1) as executor:
@@ -161,6 +164,8 @@ class Native:
     """A plan of one shape. x, w and y are the caller's wherever they lie, but for what other ranks reach at a fixed address: that
     is copied to or from memory of its own."""
 
+    _more: tuple[int, ...] = ()  # addresses behind those of matrices, as prepare_at() takes them
+
     def __init__(
         self, problem: Problem, blocks: list[int], variant: Variant, schedule: str, w: torch.Tensor, keeps_rows: bool = False,
         epilogue: Epilogue = _epilogue.NONE,
@@ -175,9 +180,9 @@ class Native:
         self._rows = more[0] if keeps_rows else None
         normed = more[-1] if self._has_norm else None
         self._is_transposed = not w.is_contiguous()
-        stored = aligned(w.t() if self._is_transposed else w)
+        stored = aligned(w.transpose(-2, -1) if self._is_transposed else w)
         added = tuple(map(_aligned_if_any, epilogue[:3]))
-        self._bound = tuple(map(_address, (self._x, stored, self._y, self._rows, *added, normed)))
+        self._bound = (*map(_address, (self._x, stored, self._y, self._rows, *added, normed)), *self._more)
         self._prepared: Prepared = world(problem.group).prepare_at(
             problem.op(epilogue.name), blocks, variant, self._bound, (self._x, stored, self._y, added, normed), False,
             self._is_transposed, schedule, epilogue.epsilon)  # fmt: skip
@@ -187,14 +192,14 @@ class Native:
         self, x: torch.Tensor, w: torch.Tensor, rows: torch.Tensor | None = None, epilogue: Epilogue = _epilogue.NONE,
     ) -> tuple[torch.Tensor, torch.Tensor | None]:  # fmt: skip
         """rows [m, k]: where the gathered x goes, given if and only if the plan was prepared to keep it."""
-        x, w = aligned(x), aligned(w.t() if self._is_transposed else w)
+        x, w = aligned(x), aligned(w.transpose(-2, -1) if self._is_transposed else w)
         if self._reaches_x:
             x = self._x.copy_(x)
         y = self._y if self._reaches_y else x.new_empty(self._y_shape)
         bias = epilogue.bias if self._adds_bias else None
         bias, residual, weight = map(_aligned_if_any, (bias, epilogue.residual, epilogue.norm_weight))
         normed = x.new_empty(self._y_shape) if self._has_norm else None
-        addresses = tuple(map(_address, (x, w, y, rows, bias, residual, weight, normed)))
+        addresses = (*map(_address, (x, w, y, rows, bias, residual, weight, normed)), *self._more)
         if addresses != self._bound:
             self._prepared.rebind(addresses, (self._x, self._y))
             self._bound, self._rows = addresses, None  # peers do not reach rows
@@ -237,13 +242,42 @@ class NativeBags(Native):
         return (y.clone() if self._reaches_y else y), None
 
 
+def choices_at(experts: torch.Tensor, weights: torch.Tensor | None) -> tuple[int, ...]:
+    """As prepare_at() takes them, behind the addresses of an epilogue's matrices."""
+    return (0, experts.data_ptr(), _address(weights), experts.element_size())
+
+
+class NativeChosen(Native):
+    """Of kinds whose rows choose experts: x is Rows. Choices are copied to memory of its own, whatever their type. An
+    expert that there is not makes NaN, and fails the next call."""
+
+    def __init__(
+        self, problem: Problem, blocks: list[int], variant: Variant, schedule: str, w: torch.Tensor, epilogue: Epilogue,
+    ) -> None:  # fmt: skip
+        """Collective."""
+        shape = (problem.m, typing.cast("Experts", problem.experts).top_k)
+        self._experts = allocated_for_long([shape], w.new_empty(0, dtype=torch.int64))[0].zero_()
+        self._weights = allocated_for_long([shape], w.new_empty(0, dtype=torch.float32))[0].zero_()
+        has_weights = problem.kind != "all_gather_grouped_matmul"
+        self._more = choices_at(self._experts, self._weights if has_weights else None)
+        super().__init__(problem, blocks, variant, schedule, w, False, epilogue)
+
+    def __call__(
+        self, x: typing.Any, w: torch.Tensor, rows: torch.Tensor | None = None, epilogue: Epilogue = _epilogue.NONE,
+    ) -> tuple[torch.Tensor, torch.Tensor | None]:  # fmt: skip
+        self._experts.copy_(x.experts)
+        if x.weights is not None:
+            self._weights.copy_(x.weights)
+        return super().__call__(x.x, w, None, epilogue)
+
+
 def carried(kind: str, epilogue: Epilogue) -> Epilogue:
     """What the backend does of it; else bias is added behind. Where products travel the backend's bias is the sender's. To a sum it
     would add a bias alone by one more kernel, too, for which a plan with memory of its own would have to be prepared."""
     if epilogue is _epilogue.NONE or epilogue.bias is None:
         return epilogue
     is_alone = epilogue.residual is None and epilogue.norm_weight is None
-    if kind == "matmul_all_to_all" or (is_alone and kind in ("matmul_all_reduce", "matmul_reduce_scatter")):
+    if kind == "matmul_all_to_all" or (is_alone and kind in _SUMS):
         return _epilogue.NONE if is_alone else Epilogue(None, *epilogue[1:])
     return epilogue
 
@@ -263,6 +297,8 @@ def _native(
 ) -> Native:  # fmt: skip
     if problem.tables:
         return NativeBags(problem, blocks, variant, schedule, w)
+    if problem.experts:
+        return NativeChosen(problem, blocks, variant, schedule, w, epilogue)
     return Native(problem, blocks, variant, schedule, w, keeps_rows, epilogue)
 
 
@@ -281,8 +317,12 @@ class _RankSteps:
             run()
             calls.check("a plan on mc2's own backend", y)
 
-        has_bags = calls.problem.tables is not None
-        addresses = bags_at(calls.x, calls.w, y) if has_bags else (calls.x.data_ptr(), calls.w.data_ptr(), y.data_ptr(), 0)
+        if calls.problem.tables:
+            addresses = bags_at(calls.x, calls.w, y)
+        elif calls.problem.experts:
+            addresses = (*map(_address, (calls.x.x, calls.w, y)), *[0] * 5, *choices_at(calls.x.experts, calls.x.weights))
+        else:
+            addresses = (*map(_address, (calls.x, calls.w, y)), 0)
         self._bench = world.bench_at(calls.op, addresses, (calls.x, calls.w, y), check)
         self._plans: dict[int, tuple[Plan, int]] = {}
         self._cases: dict[int, typing.Callable[[], list[Sample]]] = {}

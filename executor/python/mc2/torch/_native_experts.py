@@ -9,16 +9,22 @@ import torch.distributed as dist
 
 from .._core import OpSpec, Variant
 from ..errors import Error, NativeError
-from . import _native, _settings
+from . import _grouped, _native, _settings
 from ._groups import Group
 
 if typing.TYPE_CHECKING:
     from ._plans import Problem
 
-MULTIPLE = 8  # of a matrix's columns and rows
 _experts: dict[tuple[typing.Any, ...], NativeExperts | None] = {}
 _layers: dict[tuple[typing.Any, ...], NativeLayer | None] = {}
 _faults: dict[tuple[str, torch.device], str] = {}
+
+
+class Half(typing.NamedTuple):
+    """What a dispatch or a combine multiplies rows by, of the experts of this rank."""
+
+    w: torch.Tensor  # [experts, k, n]
+    bias: torch.Tensor | None = None  # [experts, n]
 
 
 class NativeExperts:
@@ -30,7 +36,7 @@ class NativeExperts:
     FEW_ROWS = 256  # of an expert: reading its weights is what takes time
 
     def __init__(self, problem: Problem, experts: int, w: torch.Tensor, takes_transposed: bool) -> None:
-        """Its memory. w: [experts, k, n]."""
+        """Its memory."""
         self._problem, self._experts, self._takes_transposed = problem, experts, takes_transposed
         self.m, y_shape = problem.m, (problem.m, problem.n)
         self._has_few_rows = problem.m <= self.FEW_ROWS * experts
@@ -38,45 +44,48 @@ class NativeExperts:
         with torch.inference_mode(False):  # it is written in calls of every mode
             self._counts = torch.zeros(problem.group.size * experts, dtype=torch.int64, device=w.device)
 
-    def prepare(self, w: torch.Tensor) -> None:
+    def prepare(self, half: Half) -> None:
         """Collective. Raises Error or NativeError, on all ranks."""
         problem, ranks = self._problem, self._problem.group.size
-        op = OpSpec(problem.kind, m=problem.m, n=problem.n, k=problem.k, dtype=problem.op().dtype, ranks=ranks, experts_per_rank=self._experts)
+        op = OpSpec(problem.kind, m=problem.m, n=problem.n, k=problem.k, dtype=problem.op().dtype, ranks=ranks,
+                    epilogue="none" if half.bias is None else "bias", experts_per_rank=self._experts)  # fmt: skip
         blocks = [len(part) for part in torch.arange(problem.m // ranks).chunk(self._BLOCKS[problem.kind])]
-        sms = torch.cuda.get_device_properties(w.device).multi_processor_count
+        sms = torch.cuda.get_device_properties(half.w.device).multi_processor_count
         variant = Variant(f"direct(ctas={self._CTAS},gemm_sms={sms - self._CTAS})")
         # Own rows by themselves, beside the exchange, would read all weights twice.
         reads_once = problem.kind == "all_to_all_matmul" and self._has_few_rows
-        stored = self._stored(w)
+        stored = self._stored(half)
         self._bound = self._addresses(stored, self._y)
         self._prepared = _native.world(problem.group).prepare_at(
-            op, blocks, variant, self._bound, (self.x, stored, self._y, self._counts), False, self._takes_transposed,
+            op, blocks, variant, self._bound, (self.x, *stored, self._y, self._counts), False, self._takes_transposed,
             "serial" if reads_once else None)  # fmt: skip
 
-    def _stored(self, w: torch.Tensor) -> torch.Tensor:
-        return _native.aligned(w.transpose(1, 2) if self._takes_transposed else w)
+    def _stored(self, half: Half) -> Half:
+        w = half.w.transpose(1, 2) if self._takes_transposed else half.w
+        return Half(_native.aligned(w), None if half.bias is None else _native.aligned(half.bias))
 
-    def _addresses(self, w: torch.Tensor, y: torch.Tensor) -> tuple[int, ...]:
-        return (self.x.data_ptr(), w.data_ptr(), y.data_ptr(), 0, 0, 0, 0, 0, self._counts.data_ptr())
+    def _addresses(self, half: Half, y: torch.Tensor) -> tuple[int, ...]:
+        bias = 0 if half.bias is None else half.bias.data_ptr()
+        return (self.x.data_ptr(), half.w.data_ptr(), y.data_ptr(), 0, bias, 0, 0, 0, self._counts.data_ptr())
 
-    def __call__(self, x: torch.Tensor, w: torch.Tensor, counts: torch.Tensor, row_count: int) -> torch.Tensor:
+    def __call__(self, x: torch.Tensor, half: Half, counts: torch.Tensor, row_count: int) -> torch.Tensor:
         """The rank's row_count rows of the result. counts: of the rows that it sends, [ranks, experts]."""
         self.x[: len(x)].copy_(x)
         # Of few rows a copy takes less than kernels that are launched one by one, as matrices at new addresses want; and what is kept of a
         # sparse result would keep the rest.
         if self._has_few_rows or 2 * row_count < self.m:
-            return self.run(w, counts)[:row_count].clone()
+            return self.run(half, counts)[:row_count].clone()
         y = x.new_empty(self._y.shape)
-        self.run(w, counts, y)
+        self.run(half, counts, y)
         # No view: what a function of autograd gives as one must not be changed in place.
         return x.new_empty(0).set_(y.untyped_storage(), 0, (row_count, y.shape[1]), (y.shape[1], 1))
 
-    def run(self, w: torch.Tensor, counts: torch.Tensor, y: torch.Tensor | None = None) -> torch.Tensor:
+    def run(self, half: Half, counts: torch.Tensor, y: torch.Tensor | None = None) -> torch.Tensor:
         """Of the rows in self.x: all self.m rows of the result, of which those behind the last have no meaning. Without
         y it is memory that the next call writes."""
-        y, w = self._y if y is None else y, self._stored(w)
+        y, half = self._y if y is None else y, self._stored(half)
         self._counts.copy_(counts.flatten())
-        addresses = self._addresses(w, y)
+        addresses = self._addresses(half, y)
         if addresses != self._bound:
             self._prepared.rebind(addresses, (self.x, self._y, self._counts))
             self._bound = addresses
@@ -91,7 +100,7 @@ class NativeLayer:
         self._group, self._dispatch, self._combine = group, dispatch, combine
 
     def __call__(
-        self, x: torch.Tensor, token: torch.Tensor, counts: torch.Tensor, w_up: torch.Tensor, w_down: torch.Tensor,
+        self, x: torch.Tensor, token: torch.Tensor, counts: torch.Tensor, up: Half, down: Half,
         activation: typing.Callable[[torch.Tensor], torch.Tensor],
     ) -> torch.Tensor:  # fmt: skip
         """x[token], by expert of all ranks as counts say, through their experts and back; until the next call. It is
@@ -103,12 +112,12 @@ class NativeLayer:
         received = torch.empty_like(counts)
         arrival = dist.all_to_all_single(received, counts, group=self._group.handle, async_op=True)
         torch.index_select(x, 0, token, out=dispatch.x[: len(token)])
-        hidden = activation(dispatch.run(w_up, counts))
+        hidden = activation(dispatch.run(up, counts))
         if hidden.shape != combine.x.shape:
             raise Error("invalid_spec", "activation", f"gives {tuple(hidden.shape)}; w_down needs {tuple(combine.x.shape)}")
         combine.x.copy_(hidden)
         arrival.wait()
-        product = combine.run(w_down, received)
+        product = combine.run(down, received)
         return product[:count] if count <= dispatch.m else product.new_full((count, product.shape[1]), float("nan"))
 
 
@@ -124,29 +133,29 @@ def experts_fault(problem: Problem) -> str:
     return _faults[key]
 
 
-def experts_of(problem: Problem, experts: int, w: torch.Tensor, takes_transposed: bool) -> NativeExperts | None:
+def experts_of(problem: Problem, experts: int, half: Half, takes_transposed: bool) -> NativeExperts | None:
     """One that takes as many rows as problem.m, kept for all steps of as many or fewer; None where the ranks have been
     refused one. takes_transposed: how experts' matrices are to lie, the same on all ranks; others are copied.
     Collective."""
-    key = (problem.kind, problem.group.name, problem.device, problem.dtype, problem.n, problem.k, experts, takes_transposed)
+    key = (problem.kind, problem.group.name, problem.device, problem.dtype, problem.n, problem.k, experts, takes_transposed, half.bias is None)
     found = _experts.get(key)
     if key not in _experts or (found is not None and found.m < problem.m):
         found = _experts.pop(key, None)
         del found  # its memory goes first
-        _experts[key] = _new_experts(problem, experts, w, takes_transposed)
+        _experts[key] = _new_experts(problem, experts, half, takes_transposed)
     return _experts[key]
 
 
-def _new_experts(problem: Problem, experts: int, w: torch.Tensor, takes_transposed: bool) -> NativeExperts | None:
+def _new_experts(problem: Problem, experts: int, half: Half, takes_transposed: bool) -> NativeExperts | None:
     made, own = None, ""
     try:
-        made = NativeExperts(problem, experts, w, takes_transposed)
+        made = NativeExperts(problem, experts, half.w, takes_transposed)
     except torch.cuda.OutOfMemoryError as error:  # the others would wait
         own = str(error).splitlines()[0]
     fault = next((f"rank {rank}: {text}" for rank, text in enumerate(_native.gathered(problem.group, own)) if text), "")
     try:
         if made is not None and not fault:
-            made.prepare(w)
+            made.prepare(half)
             return made
     except (Error, NativeError) as error:  # what one rank is refused, all are
         fault = str(error)
@@ -154,18 +163,20 @@ def _new_experts(problem: Problem, experts: int, w: torch.Tensor, takes_transpos
     return None
 
 
-def layer_of(group: Group, x: torch.Tensor, w_up: torch.Tensor, w_down: torch.Tensor, max_rows: int) -> NativeLayer | None:
+def layer_of(group: Group, x: torch.Tensor, up: Half, down: Half, max_rows: int) -> NativeLayer | None:
     """For up to max_rows rows from one rank for another; None where mc2's own backend has none. Collective on the first
     call with such operands, which are to be the same on all ranks in later calls, too. Raises Error on all ranks where
     they differ."""
     if not x.is_cuda or group.size == 1:
         return None
-    layouts = [_native.layout(w) == _native.TRANSPOSED for w in (w_up, w_down)]
-    facts = {"x": x.dtype, "w_up": (tuple(w_up.shape), layouts[0]), "w_down": (tuple(w_down.shape), layouts[1]), "max_rows": max_rows}
+    facts: dict[str, typing.Any] = {"x": x.dtype, "max_rows": max_rows}
+    for name, half in (("up", up), ("down", down)):
+        facts[f"w_{name}"] = tuple(half.w.shape), _native.layout(half.w) == _native.TRANSPOSED
+        facts[f"bias_{name}"] = "none" if half.bias is None else "given"
     key = (group.name, x.device, *facts.items())
     if key not in _layers:
         _require_alike(_native.gathered(group, facts))
-        _layers[key] = _new_layer(group, x, ((w_up, layouts[0]), (w_down, layouts[1])), max_rows)
+        _layers[key] = _new_layer(group, x, (up, down), max_rows)
     return _layers[key]
 
 
@@ -180,12 +191,12 @@ def _text(fact: typing.Any) -> str:
     return f"{list(fact[0])}{', transposed' if fact[1] else ''}" if isinstance(fact, tuple) else str(fact)
 
 
-def _new_layer(group: Group, x: torch.Tensor, ws: tuple[tuple[torch.Tensor, bool], tuple[torch.Tensor, bool]], max_rows: int) -> NativeLayer | None:
+def _new_layer(group: Group, x: torch.Tensor, halves: tuple[Half, Half], max_rows: int) -> NativeLayer | None:
     made = []
-    for kind, (w, is_transposed) in zip(("all_to_all_matmul", "matmul_all_to_all"), ws):
-        experts, k, n = w.shape
+    for kind, half in zip(("all_to_all_matmul", "matmul_all_to_all"), halves):
+        experts, k, n = half.w.shape
         problem = problem_of(kind, group, x, experts, k, n, max_rows)
-        native = problem and _new_experts(problem, experts, w, is_transposed)
+        native = problem and _new_experts(problem, experts, half, _native.layout(half.w) == _native.TRANSPOSED)
         if native is None:
             return None
         made.append(native)
@@ -197,7 +208,7 @@ def problem_of(kind: str, group: Group, x: torch.Tensor, experts: int, k: int, n
     the first call with a group."""
     from ._plans import Problem
 
-    if not x.is_cuda or group.size == 1 or x.dtype not in (torch.bfloat16, torch.float16) or k % MULTIPLE or n % MULTIPLE:
+    if not x.is_cuda or group.size == 1 or x.dtype not in (torch.bfloat16, torch.float16) or k % _grouped.MULTIPLE or n % _grouped.MULTIPLE:
         return None
     problem = Problem(kind, group, x.device, x.dtype, -(-rows // experts) * experts * group.size, n, k)
     return None if experts_fault(problem) else problem

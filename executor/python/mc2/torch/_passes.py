@@ -8,7 +8,7 @@ import torch
 import torch.distributed as dist
 
 from ..errors import Error
-from . import _bags
+from . import _bags, _chosen
 from ._groups import Group
 
 
@@ -287,6 +287,81 @@ class EmbeddingAllToAll(Pass):
         self._c[i].copy_(self._received[i].transpose(0, 1))
 
 
+class AllGatherGroupedMatmul(Pass):
+    """x: _chosen.Rows; w: experts [count, k, n]."""
+
+    is_compute_first = False
+
+    def shape(self, blocks: list[int]) -> None:
+        rows, ranks, own = typing.cast(_chosen.Rows, self.x), self.group.size, self.group.rank
+        self.block_count, share, top_k = len(blocks), len(rows.x), rows.experts.shape[1]
+        self.y = self.new(ranks * share * top_k, self.w.shape[2])
+        self._own, self._sent = rows.x, rows.x.split(blocks)
+        self._arrived = [self.new(ranks, b, rows.x.shape[1]) for b in blocks]
+        by_rank = rows.experts.view(ranks, share, top_k)
+        self._own_experts, self._experts = by_rank[own], by_rank.split(blocks, 1)
+        self._c = self.y.view(ranks, share, -1).split(blocks, 1)
+        self._others = torch.tensor([rank for rank in range(ranks) if rank != own], device=self.w.device)
+        self.local = self.own_products
+
+    def communicate(self, i: int) -> typing.Any:
+        return _all_gather(self.group, self._arrived[i], self._sent[i])
+
+    def own_products(self) -> None:
+        shard = self.y.view(self.group.size, -1, self.y.shape[1])[self.group.rank]
+        shard.copy_(_chosen.of_tokens(self._own, torch.arange(len(self._own), device=self.w.device), self._own_experts, self.w))
+
+    def compute(self, i: int) -> None:
+        b, arrived = self._arrived[i].shape[1], self._arrived[i].flatten(0, 1)
+        tokens = torch.arange(len(arrived), device=self.w.device).view(-1, b)[self._others].flatten()
+        made = _chosen.of_tokens(arrived, tokens, self._experts[i][self._others].flatten(0, 1), self.w)
+        self._c[i][self._others] = made.view(len(self._others), b, -1)
+
+
+class GroupedMatmulAllReduce(Pass):
+    """x: _chosen.Rows, a row for each choice; w: experts [count, k, n]."""
+
+    is_compute_first = True
+
+    def shape(self, blocks: list[int]) -> None:
+        rows = typing.cast(_chosen.Rows, self.x)
+        self.block_count = len(blocks)
+        self.y = self.new(len(rows.experts), self.w.shape[2])
+        self._places, self._c = _places(rows).split(blocks), self.y.split(blocks)
+
+    def compute(self, i: int) -> None:
+        self._c[i].copy_(_chosen.sums(typing.cast(_chosen.Rows, self.x), self._places[i], self.w))
+
+    def communicate(self, i: int) -> typing.Any:
+        return _all_reduce(self.group, self._c[i])
+
+
+class GroupedMatmulReduceScatter(Pass):
+    """As GroupedMatmulAllReduce."""
+
+    is_compute_first = True
+
+    def shape(self, blocks: list[int]) -> None:
+        rows, ranks = typing.cast(_chosen.Rows, self.x), self.group.size
+        (m, top_k), columns = rows.experts.shape, self.w.shape[2]
+        self.block_count = len(blocks)
+        self.y = self.new(m // ranks, columns)
+        self._places, self._c = _places(rows).view(ranks, -1, top_k).split(blocks, 1), self.y.split(blocks)
+        self._products = [self.new(ranks, b, columns) for b in blocks]
+
+    def compute(self, i: int) -> None:
+        sums = _chosen.sums(typing.cast(_chosen.Rows, self.x), self._places[i].flatten(0, 1), self.w)
+        self._products[i].copy_(sums.view_as(self._products[i]))
+
+    def communicate(self, i: int) -> typing.Any:
+        return _reduce_scatter(self.group, self._c[i], self._products[i])
+
+
+def _places(rows: _chosen.Rows) -> torch.Tensor:
+    """Of all choices, [m, top_k]."""
+    return torch.arange(rows.experts.numel(), device=rows.device).view(rows.experts.shape)
+
+
 PASSES: dict[str, type[Pass]] = {
     "matmul_all_reduce": MatmulAllReduce,
     "matmul_reduce_scatter": MatmulReduceScatter,
@@ -294,6 +369,9 @@ PASSES: dict[str, type[Pass]] = {
     "matmul_all_to_all": MatmulAllToAll,
     "all_to_all_matmul": AllToAllMatmul,
     "embedding_all_to_all": EmbeddingAllToAll,
+    "all_gather_grouped_matmul": AllGatherGroupedMatmul,
+    "grouped_matmul_reduce_scatter": GroupedMatmulReduceScatter,
+    "grouped_matmul_all_reduce": GroupedMatmulAllReduce,
 }
 
 
@@ -346,6 +424,8 @@ def unfused(kind: str, group: Group, x: torch.Tensor, w: torch.Tensor, rows: tor
     if kind == "embedding_all_to_all":
         pooled = _bags.all_at_once(typing.cast(_bags.Bags, x), w).of(w).view(w.shape[0], -1, w.shape[2])
         return by_sample(group, pooled.transpose(0, 1).flatten(1))
+    if kind in _chosen.KINDS:
+        return _unfused_of_chosen(kind, group, typing.cast(_chosen.Rows, x), w)
     if kind == "matmul_all_reduce":
         y = torch.mm(x, w)
         _all_reduce(group, y, False)
@@ -359,3 +439,14 @@ def unfused(kind: str, group: Group, x: torch.Tensor, w: torch.Tensor, rows: tor
     if kind == "all_to_all_matmul":
         return torch.mm(all_to_all(group, x), w)
     raise Error("unknown_name", "kind", f"'{kind}' is none of {', '.join(PASSES)}")
+
+
+def _unfused_of_chosen(kind: str, group: Group, rows: _chosen.Rows, w: torch.Tensor) -> torch.Tensor:
+    if kind == "all_gather_grouped_matmul":
+        gathered = all_gather(group, rows.x)
+        return _chosen.of_tokens(gathered, torch.arange(len(gathered), device=w.device), rows.experts, w)
+    y = _chosen.sums(rows, _places(rows), w)
+    if kind == "grouped_matmul_reduce_scatter":
+        return reduce_scatter(group, y)
+    _all_reduce(group, y, False)
+    return y

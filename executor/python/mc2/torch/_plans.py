@@ -8,10 +8,11 @@ import typing
 import torch
 
 from .. import _core
-from .._core import CostModel, EmbeddingTables, OpSpec, Plan
+from .._core import ChosenExperts, CostModel, EmbeddingTables, OpSpec, Plan
 from ..errors import Error, NativeError
 from . import _epilogue, _native, _native_experts, _settings, _symmetric
 from ._bags import Bags, Tables
+from ._chosen import Experts, Rows, within
 from ._epilogue import Epilogue
 from ._groups import CAPTURED, EAGER, Calls, Group, everyones, fingerprint
 from ._passes import PASSES, Pass, unfused
@@ -57,18 +58,23 @@ class Problem(typing.NamedTuple):
     n: int
     k: int
     tables: Tables | None = None
+    experts: Experts | None = None  # of kinds whose rows choose some
 
     def op(self, epilogue: str = "none") -> OpSpec:
         """Plans are those of the operator without an epilogue."""
         return OpSpec(self.kind, m=self.m, n=self.n, k=self.k, dtype=DTYPES[self.dtype], ranks=self.group.size, epilogue=epilogue,
-                      tables=self.embedding_tables())  # fmt: skip
+                      tables=self.embedding_tables(), experts=self.chosen_experts())  # fmt: skip
 
     def embedding_tables(self) -> EmbeddingTables | None:
         return EmbeddingTables(*self.tables) if self.tables else None
 
+    def chosen_experts(self) -> ChosenExperts | None:
+        return ChosenExperts(*self.experts) if self.experts else None
+
     def text(self) -> str:
         tables = f" {self.tables.table_count} tables of {self.tables.row_count} rows, {self.tables.pooling}," if self.tables else ""
-        return f"{self.kind} m={self.m} n={self.n} k={self.k}{tables} {self.dtype} x{self.group.size}"
+        experts = f" {self.experts.expert_count} experts of which {self.experts.top_k} are chosen" if self.experts else ""
+        return f"{self.kind} m={self.m} n={self.n} k={self.k}{tables}{experts} {self.dtype} x{self.group.size}"
 
     def exchange_device(self) -> torch.device:
         """Where tensors lie that ranks exchange: gloo takes those of the CPU only."""
@@ -105,7 +111,7 @@ def forget() -> None:
 
 
 def model_key(problem: Problem) -> tuple[typing.Any, ...]:
-    return (problem.kind, problem.group.name, problem.device, problem.dtype, problem.n, problem.k, problem.tables)
+    return (problem.kind, problem.group.name, problem.device, problem.dtype, problem.n, problem.k, problem.tables, problem.experts)
 
 
 def models(kind: str, group: Group, device: torch.device, dtype: torch.dtype) -> list[CostModel]:
@@ -139,9 +145,12 @@ def give_up(problem: Problem) -> None:
 
 def execute(
     kind: str, group: Group, x: torch.Tensor, w: torch.Tensor, m: int, epilogue: Epilogue = _epilogue.NONE,
+    experts: Experts | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor | None]:  # fmt: skip
-    """The kind on matrices x and w, with its epilogue, and the normalised rows; m counts rows of the product."""
-    return _run_chosen(kind, group, x, w, _chosen(kind, group, x, w, m, False, epilogue), None, epilogue)
+    """The kind on matrices x and w, with its epilogue, and the normalised rows; m counts rows of the product. Where rows
+    choose experts x is Rows, w [count, k, n], and m counts tokens."""
+    chosen = None if group.size == 1 else _chosen(kind, group, x, w, m, False, epilogue, experts)
+    return _run_chosen(kind, group, x, w, chosen, None, epilogue)
 
 
 def counted_blocks(kind: str, group: Group, x: torch.Tensor, w: torch.Tensor, m: int) -> list[int]:
@@ -167,15 +176,15 @@ def execute_with_rows(group: Group, x: torch.Tensor, w: torch.Tensor, epilogue: 
 
 def _chosen(
     kind: str, group: Group, x: torch.Tensor, w: torch.Tensor, m: int, keeps_rows: bool = False,
-    epilogue: Epilogue = _epilogue.NONE,
+    epilogue: Epilogue = _epilogue.NONE, experts: Experts | None = None,
 ) -> Schedule | _native.Native | None:  # fmt: skip
     """None: unfused. Collective on the first call of a shape with such an epilogue."""
     prepared_for = _native.carried(kind, epilogue)
-    key = (kind, group.name, x.device, x.dtype, m, w.shape[1], w.shape[0], w.is_contiguous() or _native.layout(w), keeps_rows,
-           prepared_for.kind)  # fmt: skip
+    key = (kind, group.name, x.device, x.dtype, m, w.shape[-1], w.shape[-2], w.is_contiguous() or _native.layout(w), keeps_rows,
+           prepared_for.kind, experts)  # fmt: skip
     choice = _choices.get(key)
     if choice is None:
-        problem = Problem(kind, group, x.device, x.dtype, m, w.shape[1], w.shape[0])
+        problem = Problem(kind, group, x.device, x.dtype, m, w.shape[-1], w.shape[-2], None, experts)
         choice = _first_choice(key, problem, x, w, keeps_rows, prepared_for, epilogue)
     return choice.captured if x.is_cuda and torch.cuda.is_current_stream_capturing() else choice.eager
 
@@ -228,11 +237,11 @@ def _run_chosen(
     kind: str, group: Group, x: torch.Tensor, w: torch.Tensor, chosen: Schedule | _native.Native | None, rows: torch.Tensor | None,
     epilogue: Epilogue,
 ) -> tuple[torch.Tensor, torch.Tensor | None]:  # fmt: skip
-    if chosen is None:
-        return epilogue.finish(unfused(kind, group, x, w, rows))
     if isinstance(chosen, _native.Native):
         return chosen(x, w, rows, epilogue)
-    return epilogue.finish(run(kind, group, x.contiguous(), w, chosen, rows))
+    y = unfused(kind, group, x, w, rows) if chosen is None else run(kind, group, x.contiguous(), w, chosen, rows)
+    has_bias_of_experts = epilogue.bias is not None and epilogue.bias.dim() == 2
+    return epilogue.finish(y, within(typing.cast(Rows, x).experts.flatten(), len(w)) if has_bias_of_experts else None)
 
 
 def run(
@@ -258,13 +267,15 @@ def unsupported(problem: Problem) -> str:
 
 
 def _uncut(problem: Problem) -> str:
-    return "bags on GPUs are not cut" if problem.tables else f"{problem.m} rows are too few to cut"
+    if problem.tables or problem.experts:
+        return f"{'bags' if problem.tables else 'chosen experts'} on GPUs are not cut"
+    return f"{problem.m} rows are too few to cut"
 
 
 def is_cut_by_rows(problem: Problem) -> bool:
-    """As the process group's passes cut. mc2's own backend alone cuts few rows of matmul_all_reduce, by columns, and bags on
-    GPUs, whose host would have to wait for the bags. Raises Error."""
-    return problem.op().cut_axis == "rows" and not (problem.tables and problem.device.type == "cuda")
+    """As the process group's passes cut. mc2's own backend alone cuts few rows of matmul_all_reduce, by columns, and on GPUs
+    bags and chosen experts, for which the host would have to wait. Raises Error."""
+    return problem.op().cut_axis == "rows" and not ((problem.tables or problem.experts) and problem.device.type == "cuda")
 
 
 def is_native(problem: Problem, plan: Plan) -> bool:
@@ -445,7 +456,7 @@ _MAX_FAULT_LENGTH = 200
 def _offer(problem: Problem, w: torch.Tensor, epilogue: Epilogue, given_k: int) -> tuple[_Offer, str]:
     """And why rank 0 has no plan, or ""."""
     call = [problem.kind, DTYPES.get(problem.dtype, str(problem.dtype)), problem.m, problem.n, epilogue.name, epilogue.epsilon,
-            problem.tables, given_k]  # fmt: skip
+            problem.tables, problem.experts, given_k]  # fmt: skip
     offer = _Offer(call, problem.k, _native.machine(), _native.fault(problem)[:_MAX_FAULT_LENGTH], _native.layout(w))
     if problem.group.rank != 0:
         return offer, ""

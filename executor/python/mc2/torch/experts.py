@@ -12,7 +12,7 @@ import torch.distributed as dist
 from torch.autograd.function import once_differentiable
 
 from ..errors import Error
-from . import _groups, _native, _native_experts, _plans
+from . import _grouped, _groups, _native, _native_experts, _plans
 from ._groups import Group, everyones
 from ._routing import Routing, Rows, inverse
 
@@ -85,20 +85,20 @@ def _check_facts(of_ranks: list[list[int]], size: int) -> None:
 
 
 @_uncompiled
-def moe_dispatch_matmul(x: torch.Tensor, w: torch.Tensor, routing: Routing) -> torch.Tensor:
+def moe_dispatch_matmul(x: torch.Tensor, w: torch.Tensor, routing: Routing, *, bias: torch.Tensor | None = None) -> torch.Tensor:
     """Rows of x [rows, k], packed by expert of all ranks, go to their experts' ranks, which multiply them by w
     [experts, k, n] of their own: [received rows, n], packed by expert, those of one expert by the rank that they are
-    from."""
-    _check(x, w, routing, routing.row_count)
-    return typing.cast(torch.Tensor, _Dispatch.apply(x, w, routing))
+    from. bias [experts, n] is added to the rows of each expert; all ranks have one or none has."""
+    _check(x, w, bias, routing, routing.row_count)
+    return typing.cast(torch.Tensor, _Dispatch.apply(x, w, bias, routing))
 
 
 @_uncompiled
-def moe_matmul_combine(y: torch.Tensor, w: torch.Tensor, routing: Routing) -> torch.Tensor:
+def moe_matmul_combine(y: torch.Tensor, w: torch.Tensor, routing: Routing, *, bias: torch.Tensor | None = None) -> torch.Tensor:
     """Rows of y [received rows, k], as moe_dispatch_matmul gives them, times w [experts, k, n] of their experts, return
-    to the ranks and places that they are from: [rows, n]."""
-    _check(y, w, routing, routing.received_count)
-    return typing.cast(torch.Tensor, _Combine.apply(y, w, routing))
+    to the ranks and places that they are from: [rows, n]. bias [experts, n] as in moe_dispatch_matmul."""
+    _check(y, w, bias, routing, routing.received_count)
+    return typing.cast(torch.Tensor, _Combine.apply(y, w, bias, routing))
 
 
 class _Choice:
@@ -113,12 +113,13 @@ class _Choice:
 @_uncompiled
 def moe_layer(
     x: torch.Tensor, experts: torch.Tensor, weights: torch.Tensor, w_up: torch.Tensor, w_down: torch.Tensor, group: typing.Any = None, *,
+    bias_up: torch.Tensor | None = None, bias_down: torch.Tensor | None = None,
     activation: Activation = torch.nn.functional.silu, max_rows: int | None = None,
 ) -> torch.Tensor:  # fmt: skip
     """A mixture of experts' layer on this rank's tokens x [tokens, h]. A router has chosen experts [tokens, top k],
     numbers among those of all ranks, and their weights of the same shape; w_up [experts of this rank, h, f], w_down
-    [experts of this rank, f', h], activation between them (f' columns). The weighted sum of each token's experts:
-    [tokens, h].
+    [experts of this rank, f', h], activation between them (f' columns); bias_up [experts of this rank, f] and bias_down
+    [experts of this rank, h] are added to the products. The weighted sum of each token's experts: [tokens, h].
 
     max_rows promises that no rank has more rows for one rank, of tokens times experts. With it mc2's own GPU backend
     needs no counts on the host: the call returns at once, and a CUDA graph may hold it. The same in all calls; under
@@ -129,16 +130,17 @@ def moe_layer(
     if x.dim() != 2 or experts.shape != weights.shape or experts.dim() != 2 or len(experts) != len(x):
         raise Error("invalid_spec", "experts", f"has shape {tuple(experts.shape)} and weights {tuple(weights.shape)}; both need [{len(x)}, top k]")
     if max_rows is not None:
-        _check_promise(max_rows, x, w_up, w_down)
+        _check_promise(max_rows, x, w_up, w_down, bias_up, bias_down)
     total = found.size * w_up.shape[0]
     chosen, order = experts.flatten().to(torch.int64).sort(stable=True)
     ends = torch.searchsorted(chosen, torch.arange(total + 1, device=chosen.device))
     # An expert that there is not is told to all ranks, as a count that there cannot be; nothing here waits for the device.
     counts = torch.where(ends[-1] - ends[0] == len(chosen), ends.diff(), -1)
     choice = _Choice(order, *experts.shape)
-    native = None if max_rows is None else _native_experts.layer_of(found, x, w_up, w_down, max_rows)
+    halves = _native_experts.Half(w_up, bias_up), _native_experts.Half(w_down, bias_down)
+    native = None if max_rows is None else _native_experts.layer_of(found, x, *halves, max_rows)
     if native:
-        product = native(x, choice.token, counts, w_up, w_down, activation)
+        product = native(x, choice.token, counts, *halves, activation)
     else:
         rows = _Rows.apply(x, choice)  # while the counts are waited for
         try:
@@ -148,26 +150,40 @@ def moe_layer(
             if not wrong:
                 raise
             raise Error("invalid_spec", "experts", f"name expert {wrong[0]}; there are {total}, 0 to {total - 1}") from error
-        product = moe_matmul_combine(activation(moe_dispatch_matmul(rows, w_up, routing)), w_down, routing)
+        hidden = activation(moe_dispatch_matmul(rows, w_up, routing, bias=bias_up))
+        product = moe_matmul_combine(hidden, w_down, routing, bias=bias_down)
     of_tokens = _Return.apply(product, choice).view(*experts.shape, product.shape[1])
     return typing.cast(torch.Tensor, (of_tokens * weights[..., None].to(product.dtype)).sum(1))
 
 
-def _check_promise(max_rows: int, x: torch.Tensor, w_up: torch.Tensor, w_down: torch.Tensor) -> None:
+def _check_promise(
+    max_rows: int, x: torch.Tensor, w_up: torch.Tensor, w_down: torch.Tensor, bias_up: torch.Tensor | None, bias_down: torch.Tensor | None,
+) -> None:  # fmt: skip
     if max_rows < 1:
         raise Error("invalid_spec", "max_rows", f"is {max_rows}; needs 1 or more")
     if torch.is_grad_enabled():
         raise Error("invalid_spec", "max_rows", "is for calls without gradients; call under torch.no_grad(), or without it")
-    for name, w, k in (("w_up", w_up, x.shape[1]), ("w_down", w_down, w_down.shape[1] if w_down.dim() == 3 else 0)):
+    given_k = w_down.shape[1] if w_down.dim() == 3 else 0
+    for name, w, k, bias in (("w_up", w_up, x.shape[1], bias_up), ("w_down", w_down, given_k, bias_down)):
         if w.dim() != 3 or w.shape[0] == 0 or w.shape[:2] != (w_up.shape[0], k):
             raise Error("invalid_spec", name, f"has shape {tuple(w.shape)}; needs three dimensions, [experts of this rank, "
                         f"{k if name == 'w_up' else 'columns of the activation'}, n]")  # fmt: skip
         if w.dtype != x.dtype or w.device != x.device:
             raise Error("invalid_spec", name, f"is {w.dtype} on {w.device} and x {x.dtype} on {x.device}; need to be alike")
+        _check_bias(bias, w, name.replace("w_", "bias_"))
 
 
-def _check(rows: torch.Tensor, w: torch.Tensor, routing: Routing, row_count: int) -> None:
-    if torch.is_grad_enabled() and (rows.requires_grad or w.requires_grad) and not routing.has_gradients:
+def _check_bias(bias: torch.Tensor | None, w: torch.Tensor, name: str = "bias") -> None:
+    if bias is not None and (not isinstance(bias, torch.Tensor) or bias.shape != (w.shape[0], w.shape[2])):
+        shape = tuple(bias.shape) if isinstance(bias, torch.Tensor) else bias
+        raise Error("invalid_spec", name, f"has shape {shape}; needs [{w.shape[0]}, {w.shape[2]}], a row for each expert")
+    if bias is not None and (bias.dtype != w.dtype or bias.device != w.device):
+        raise Error("invalid_spec", name, f"is {bias.dtype} on {bias.device} and w {w.dtype} on {w.device}; need to be alike")
+
+
+def _check(rows: torch.Tensor, w: torch.Tensor, bias: torch.Tensor | None, routing: Routing, row_count: int) -> None:
+    needs_gradients = any(isinstance(one, torch.Tensor) and one.requires_grad for one in (rows, w, bias))
+    if torch.is_grad_enabled() and needs_gradients and not routing.has_gradients:
         raise Error("invalid_spec", "routing", "was made where no rank had gradients enabled; call route() with them")
     if rows.dim() != 2 or len(rows) != row_count:
         raise Error("invalid_spec", "x", f"has shape {tuple(rows.shape)}; the routing has {row_count} rows here")
@@ -175,6 +191,7 @@ def _check(rows: torch.Tensor, w: torch.Tensor, routing: Routing, row_count: int
         raise Error("invalid_spec", "w", f"has shape {tuple(w.shape)}; needs [{routing.experts}, {rows.shape[1]}, n]")
     if rows.dtype != w.dtype or rows.device != w.device:
         raise Error("invalid_spec", "w", f"is {w.dtype} on {w.device} and x {rows.dtype} on {rows.device}; need to be alike")
+    _check_bias(bias, w)
 
 
 def _blocks(kind: str, routing: Routing, x: torch.Tensor, w: torch.Tensor) -> list[tuple[int, int]]:
@@ -184,7 +201,9 @@ def _blocks(kind: str, routing: Routing, x: torch.Tensor, w: torch.Tensor) -> li
     return list(zip([0, *ends], ends))
 
 
-def _native_of(kind: str, routing: Routing, x: torch.Tensor, w: torch.Tensor, is_backward: bool) -> _native_experts.NativeExperts | None:
+def _native_of(
+    kind: str, routing: Routing, x: torch.Tensor, w: torch.Tensor, bias: torch.Tensor | None, is_backward: bool,
+) -> _native_experts.NativeExperts | None:  # fmt: skip
     """mc2's own backend for it, for w that lie as those of route() do, or in backward passes as their transposes, where
     it has one for such experts and they are not mostly products of large matrices, which lose more by the SMs of the
     exchange than it takes (docs/gpu_results.md). Collective on first calls."""
@@ -193,40 +212,7 @@ def _native_of(kind: str, routing: Routing, x: torch.Tensor, w: torch.Tensor, is
     if products_of_an_element > _LONG_PRODUCTS and routing.capacity * routing.group.size > _native_experts.NativeExperts.FEW_ROWS * experts:
         return None
     problem = _native_experts.problem_of(kind, routing.group, x, experts, k, n, routing.capacity)
-    return problem and _native_experts.experts_of(problem, experts, w, routing.is_transposed != is_backward)
-
-
-@functools.lru_cache(maxsize=None)
-def _grouped_mm() -> typing.Any:
-    return getattr(torch.nn.functional, "grouped_mm", None) or getattr(torch, "_grouped_mm", None)
-
-
-def _ends(counts: list[int], rows: torch.Tensor, other: torch.Tensor) -> torch.Tensor | None:
-    """Where each expert's rows end, for PyTorch's grouped matmul of these; None where it has none, or is wrong: on
-    other GPUs gradients of experts without rows are not zero (https://github.com/pytorch/pytorch/issues/172439)."""
-    first_refused, hopper = 1024, (9, 0)  # number of experts
-    if not rows.is_cuda or rows.dtype != torch.bfloat16 or rows.numel() == 0 or torch.cuda.get_device_capability(rows.device) != hopper:
-        return None
-    if _grouped_mm() is None or len(counts) >= first_refused:
-        return None
-    multiple = _native_experts.MULTIPLE
-    for matrix in (rows, other):
-        is_dense = matrix.stride() == (matrix.shape[1], 1) if matrix.dim() == 2 else _native.layout(matrix) != _native.STRIDED
-        if not is_dense or any(size % multiple for size in matrix.shape[1:]) or matrix.data_ptr() % (multiple * rows.element_size()):
-            return None
-    return torch.tensor(list(itertools.accumulate(counts)), dtype=torch.int32).to(rows.device, non_blocking=True)
-
-
-def _multiply(rows: torch.Tensor, w: torch.Tensor, counts: list[int]) -> torch.Tensor:
-    """Rows by expert times their experts' matrices."""
-    ends = _ends(counts, rows, w)
-    if ends is not None:
-        return typing.cast(torch.Tensor, _grouped_mm()(rows, w, offs=ends))
-    out = rows.new_empty((len(rows), w.shape[2]))
-    for part, matrix, product in zip(rows.split(counts), w, out.split(counts)):
-        if len(part):
-            torch.mm(part, matrix, out=product)
-    return out
+    return problem and _native_experts.experts_of(problem, experts, _native_experts.Half(w, bias), routing.is_transposed != is_backward)
 
 
 def _exchange(routing: Routing, given: torch.Tensor, sent: list[int], received: list[int]) -> tuple[torch.Tensor, typing.Any]:
@@ -234,25 +220,27 @@ def _exchange(routing: Routing, given: torch.Tensor, sent: list[int], received: 
     return out, dist.all_to_all_single(out, given, received, sent, group=routing.group.handle, async_op=True)
 
 
-def _dispatch(x: torch.Tensor, w: torch.Tensor, routing: Routing, keeps_rows: bool) -> tuple[torch.Tensor, torch.Tensor | None]:
+def _dispatch(
+    x: torch.Tensor, w: torch.Tensor, bias: torch.Tensor | None, routing: Routing, keeps_rows: bool,
+) -> tuple[torch.Tensor, torch.Tensor | None]:  # fmt: skip
     """The product, and the rows that it was made of where they are to be kept. All exchanges start at once; rows are
     multiplied as they arrive, the own ones first."""
-    if not keeps_rows and (native := _native_of(_DISPATCH, routing, x, w, False)):
-        return native(x, w, routing.sent_counts, routing.received_count), None
+    if not keeps_rows and (native := _native_of(_DISPATCH, routing, x, w, bias, False)):
+        return native(x, _native_experts.Half(w, bias), routing.sent_counts, routing.received_count), None
     x = x.contiguous()
     blocks = _blocks(_DISPATCH, routing, x, w)
     if len(blocks) == 1:
         received, work = _exchange(routing, x, routing.sent, routing.received)
         work.wait()
         rows = received.index_select(0, routing.order)
-        return _multiply(rows, w, routing.expert_rows), rows
+        return _grouped.multiply(rows, w, routing.expert_rows, bias), rows
     y = x.new_empty((routing.received_count, w.shape[2]))
     arrived = x.new_empty((routing.received_count, x.shape[1]))
 
     def multiply(rows: torch.Tensor, placed: Rows) -> None:
         rows = rows.index_select(0, placed.order)
         arrived.index_copy_(0, placed.at, rows)
-        y.index_copy_(0, placed.at, _multiply(rows, w, placed.counts))
+        y.index_copy_(0, placed.at, _grouped.multiply(rows, w, placed.counts, bias))
 
     pending = []
     for first, end in blocks:
@@ -266,20 +254,20 @@ def _dispatch(x: torch.Tensor, w: torch.Tensor, routing: Routing, keeps_rows: bo
     return y, arrived
 
 
-def _combine(y: torch.Tensor, w: torch.Tensor, routing: Routing, is_backward: bool) -> torch.Tensor:
+def _combine(y: torch.Tensor, w: torch.Tensor, bias: torch.Tensor | None, routing: Routing, is_backward: bool) -> torch.Tensor:
     """Each block's exchange runs beside the next blocks' matmuls; the rows that stay here are multiplied last."""
-    if native := _native_of(_COMBINE, routing, y, w, is_backward):
-        return native(y, w, routing.received_counts, routing.row_count)
+    if native := _native_of(_COMBINE, routing, y, w, bias, is_backward):
+        return native(y, _native_experts.Half(w, bias), routing.received_counts, routing.row_count)
     blocks = _blocks(_COMBINE, routing, y, w)
     if len(blocks) == 1:
-        made = _multiply(y, w, routing.expert_rows)
+        made = _grouped.multiply(y, w, routing.expert_rows, bias)
         returned, work = _exchange(routing, made.index_select(0, routing.places), routing.received, routing.sent)
         work.wait()
         return returned
     z = y.new_empty((routing.row_count, w.shape[2]))
 
     def product(placed: Rows) -> torch.Tensor:
-        made = _multiply(y.index_select(0, placed.at), w, placed.counts)
+        made = _grouped.multiply(y.index_select(0, placed.at), w, placed.counts, bias)
         return torch.empty_like(made).index_copy_(0, placed.order, made)
 
     pending = []
@@ -294,24 +282,14 @@ def _combine(y: torch.Tensor, w: torch.Tensor, routing: Routing, is_backward: bo
     return z
 
 
-def _of_weights(rows: torch.Tensor, grads: torch.Tensor, counts: list[int]) -> torch.Tensor:
-    ends = _ends(counts, rows, grads)
-    if ends is not None:
-        return typing.cast(torch.Tensor, _grouped_mm()(rows.t(), grads, offs=ends))
-    out = rows.new_empty((len(counts), rows.shape[1], grads.shape[1]))
-    for part, grad, product in zip(rows.split(counts), grads.split(counts), out):
-        torch.mm(part.t(), grad, out=product)
-    return out
-
-
 def _function(name: str, forward: typing.Any, backward: typing.Any) -> typing.Any:
     """Gradients of gradients are refused: the matmuls write where they are told to."""
     methods = {"forward": staticmethod(forward), "backward": staticmethod(once_differentiable(backward))}
     return type(name, (torch.autograd.Function,), methods)
 
 
-def _forward_dispatch(ctx: typing.Any, x: torch.Tensor, w: torch.Tensor, routing: Routing) -> torch.Tensor:
-    y, arrived = _dispatch(x, w, routing, routing.has_gradients)
+def _forward_dispatch(ctx: typing.Any, x: torch.Tensor, w: torch.Tensor, bias: torch.Tensor | None, routing: Routing) -> torch.Tensor:
+    y, arrived = _dispatch(x, w, bias, routing, routing.has_gradients)
     ctx.routing = routing
     ctx.save_for_backward(arrived if ctx.needs_input_grad[1] else None, w)
     return y
@@ -320,22 +298,24 @@ def _forward_dispatch(ctx: typing.Any, x: torch.Tensor, w: torch.Tensor, routing
 def _backward_dispatch(ctx: typing.Any, grad: torch.Tensor) -> tuple[typing.Any, ...]:
     arrived, w = ctx.saved_tensors
     grad = grad.contiguous()
-    of_x = _combine(grad, w.transpose(1, 2), ctx.routing, True)  # also where x needs none: the other ranks' may
-    of_w = _of_weights(arrived, grad, ctx.routing.expert_rows) if ctx.needs_input_grad[1] else None
-    return of_x, of_w, None
+    of_x = _combine(grad, w.transpose(1, 2), None, ctx.routing, True)  # also where x needs none: the other ranks' may
+    of_w = _grouped.of_weights(arrived, grad, ctx.routing.expert_rows) if ctx.needs_input_grad[1] else None
+    of_bias = _grouped.of_bias(grad, ctx.routing.expert_rows) if ctx.needs_input_grad[2] else None
+    return of_x, of_w, of_bias, None
 
 
-def _forward_combine(ctx: typing.Any, y: torch.Tensor, w: torch.Tensor, routing: Routing) -> torch.Tensor:
+def _forward_combine(ctx: typing.Any, y: torch.Tensor, w: torch.Tensor, bias: torch.Tensor | None, routing: Routing) -> torch.Tensor:
     ctx.routing, y = routing, y.contiguous()
     ctx.save_for_backward(y if ctx.needs_input_grad[1] else None, w)
-    return _combine(y, w, routing, False)
+    return _combine(y, w, bias, routing, False)
 
 
 def _backward_combine(ctx: typing.Any, grad: torch.Tensor) -> tuple[typing.Any, ...]:
     y, w = ctx.saved_tensors
-    of_y, arrived = _dispatch(grad.contiguous(), w.transpose(1, 2), ctx.routing, True)
-    of_w = _of_weights(y, arrived, ctx.routing.expert_rows) if ctx.needs_input_grad[1] else None
-    return of_y, of_w, None
+    of_y, arrived = _dispatch(grad.contiguous(), w.transpose(1, 2), None, ctx.routing, True)
+    of_w = _grouped.of_weights(y, arrived, ctx.routing.expert_rows) if ctx.needs_input_grad[1] else None
+    of_bias = _grouped.of_bias(typing.cast(torch.Tensor, arrived), ctx.routing.expert_rows) if ctx.needs_input_grad[2] else None
+    return of_y, of_w, of_bias, None
 
 
 def _forward_rows(ctx: typing.Any, x: torch.Tensor, choice: _Choice) -> torch.Tensor:

@@ -12,10 +12,11 @@ import torch
 import torch.distributed as dist
 
 from .. import _core
-from .._core import CostModel, EmbeddingTables, Plan, Sample, Variant
+from .._core import ChosenExperts, CostModel, EmbeddingTables, Plan, Sample, Variant
 from ..errors import Error, NativeError
-from . import _groups, _native, _plans, _symmetric, _together
+from . import _chosen, _groups, _native, _plans, _symmetric, _together
 from ._bags import Bags, Tables
+from ._chosen import Experts
 from ._passes import PASSES, Pass, unfused
 from ._plans import BATCHED, LOOPED, Problem
 from ._settings import log, settings, warn
@@ -103,7 +104,8 @@ class _Calls:
         self.problem, self.op, self.clock = problem, problem.op(), Clock(problem.group, problem.device)
         self.fingerprint = problem.fingerprint()
         generator = torch.Generator(device=problem.device).manual_seed(problem.group.rank)
-        rows = problem.m // problem.group.size if problem.kind == "all_gather_matmul" else problem.m
+        is_gathered = problem.kind in ("all_gather_matmul", "all_gather_grouped_matmul")
+        rows = problem.m // problem.group.size if is_gathered else problem.m
 
         def random(*shape: int) -> torch.Tensor:
             drawn_as = problem.dtype if problem.device.type == "cuda" else torch.float32  # CPUs draw no halves before PyTorch 2
@@ -111,6 +113,10 @@ class _Calls:
 
         if problem.tables:
             self.x, self.w = self._bags(generator, problem.tables), random(*problem.tables[:2], problem.n // problem.tables.table_count)
+        elif problem.experts:
+            of_choices = random(rows if is_gathered else rows * problem.experts.top_k, problem.k)
+            self.x = typing.cast(torch.Tensor, self._choices(of_choices, problem.experts, is_gathered))
+            self.w = random(problem.experts.expert_count, problem.k, problem.n)
         else:
             self.x, self.w = random(rows, problem.k), random(problem.k, problem.n)
 
@@ -119,6 +125,15 @@ class _Calls:
         place, bag_count = self.problem.device, tables.table_count * self.problem.m
         indices = torch.randint(tables.row_count, (bag_count * self.problem.k,), generator=generator, device=place)
         return Bags(indices, torch.arange(bag_count + 1, device=place) * self.problem.k, tables.pooling)
+
+    def _choices(self, x: torch.Tensor, experts: Experts, is_gathered: bool) -> _chosen.Rows:
+        """The same on all ranks, and as mc2's other backends draw them: expert floor(count u u), u uniform, so that the first
+        ones have more, each of a token another."""
+        generator = torch.Generator().manual_seed(0)
+        shares = torch.arange(experts.expert_count + 1, dtype=torch.float64).div(experts.expert_count).sqrt().diff()
+        chosen = torch.multinomial(shares.expand(self.problem.m, -1), experts.top_k, generator=generator).to(x.device)
+        weights = None if is_gathered else torch.rand(chosen.shape, generator=generator).to(x.device)
+        return _chosen.Rows(x, chosen, weights)
 
     def new_pass(self, blocks: list[int], variant: Variant) -> Pass:
         return PASSES[self.problem.kind](self.problem.group, self.x, self.w, blocks, variant.name == BATCHED)
@@ -164,7 +179,7 @@ def _together_call(one: Pass) -> None:
 
 def _variants(problem: Problem) -> list[Variant]:
     """Matmuls of several ranks' rows are batched on a GPU or done one by one; a CPU gains nothing by batches."""
-    if problem.kind in ("matmul_all_reduce", "embedding_all_to_all") or problem.device.type != "cuda":
+    if problem.kind in ("matmul_all_reduce", "embedding_all_to_all", *_chosen.KINDS) or problem.device.type != "cuda":
         return [Variant(LOOPED)]
     return [Variant(BATCHED), Variant(LOOPED)]
 
@@ -259,13 +274,16 @@ def tune(
     race_rounds: int = 21,
     store: str | None = None,
     tables: EmbeddingTables | None = None,
+    experts: ChosenExperts | None = None,
 ) -> Tuned:
     """Measures one shape, plans it, and keeps the fastest of the best cuts and the unfused calls. Collective: every rank of the
     group calls it with the same arguments. Nothing else may use the group or the device meanwhile.
 
     m, n, k  of the product on a rank: x is [m, k] (all_gather_matmul: [m / ranks, k] on each), w [k, n]. Of
-             embedding_all_to_all m samples, n features of a rank's tables, and k rows in a bag
+             embedding_all_to_all m samples, n features of a rank's tables, and k rows in a bag; where rows choose experts
+             m rows of all ranks
     tables   of embedding_all_to_all, and of nothing else
+    experts  of the kinds whose rows choose some
     store    file in which rank 0 keeps samples, model, plan and measurements; default MC2_STORE; "" keeps them in this process only
     """
     found = _groups.resolve(group)
@@ -275,7 +293,7 @@ def tune(
     if kind not in PASSES:
         raise Error("unknown_name", "kind", f"'{kind}' is none of {', '.join(PASSES)}")
     own = None if tables is None else Tables(tables.table_count, tables.row_count, tables.pooling)
-    problem = Problem(kind, found, place, dtype, m, n, k, own)
+    problem = Problem(kind, found, place, dtype, m, n, k, own, None if experts is None else Experts(experts.count, experts.top_k))
     reason = _plans.unsupported(problem)
     if reason:
         raise Error("unsupported", "kind", reason)
@@ -468,7 +486,7 @@ def tune_seen(seconds: float, group: typing.Any = None) -> list[Tuned]:
             break
         try:
             done.append(tune(problem.kind, m=problem.m, n=problem.n, k=problem.k, dtype=problem.dtype, group=problem.group.handle,
-                             device=problem.device, tables=problem.embedding_tables()))  # fmt: skip
+                             device=problem.device, tables=problem.embedding_tables(), experts=problem.chosen_experts()))  # fmt: skip
         except Error as error:  # the same on all ranks
             log.info("%s: not tuned: %s", problem.text(), error)
             _plans.give_up(problem)

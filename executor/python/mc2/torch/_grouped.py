@@ -1,0 +1,99 @@
+"""Matmuls of rows that lie by expert, each expert's by a matrix of its own."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import typing
+
+import torch
+
+from . import _native
+
+MULTIPLE = 8  # of a matrix's columns and rows, for grouped matmuls of GPUs
+Counts = typing.Union[typing.List[int], torch.Tensor]  # rows of each expert, on the host or on the rows' device
+
+
+@functools.lru_cache(maxsize=None)
+def _grouped_mm() -> typing.Any:
+    return getattr(torch.nn.functional, "grouped_mm", None) or getattr(torch, "_grouped_mm", None)
+
+
+def _ends(counts: Counts, rows: torch.Tensor, other: torch.Tensor) -> torch.Tensor | None:
+    """Where each expert's rows end, for PyTorch's grouped matmul of these; None where it has none, or is wrong: on
+    other GPUs gradients of experts without rows are not zero (https://github.com/pytorch/pytorch/issues/172439)."""
+    first_refused, hopper = 1024, (9, 0)  # number of experts
+    if (
+        not rows.is_cuda
+        or rows.dtype != torch.bfloat16
+        or rows.numel() == 0
+        or torch.cuda.get_device_capability(rows.device) != hopper
+    ):
+        return None
+    if _grouped_mm() is None or len(counts) >= first_refused:
+        return None
+    for matrix in (rows, other):
+        is_dense = (
+            matrix.stride() == (matrix.shape[1], 1) if matrix.dim() == 2 else _native.layout(matrix) != _native.STRIDED
+        )
+        if (
+            not is_dense
+            or any(size % MULTIPLE for size in matrix.shape[1:])
+            or matrix.data_ptr() % (MULTIPLE * rows.element_size())
+        ):
+            return None
+    if isinstance(counts, torch.Tensor):
+        return counts.cumsum(0, dtype=torch.int32)
+    return torch.tensor(list(itertools.accumulate(counts)), dtype=torch.int32).to(rows.device, non_blocking=True)
+
+
+def _on_device(counts: Counts, rows: torch.Tensor) -> torch.Tensor:
+    return counts if isinstance(counts, torch.Tensor) else torch.tensor(counts).to(rows.device, non_blocking=True)
+
+
+def _on_host(counts: Counts) -> list[int]:
+    """Waits for the device."""
+    return typing.cast("list[int]", counts.tolist()) if isinstance(counts, torch.Tensor) else counts
+
+
+def multiply(rows: torch.Tensor, w: torch.Tensor, counts: Counts, bias: torch.Tensor | None = None) -> torch.Tensor:
+    """Rows by expert times their experts' matrices w [experts, k, n], and their experts' rows of bias [experts, n]."""
+    ends = _ends(counts, rows, w)
+    if ends is not None:
+        made = typing.cast(torch.Tensor, _grouped_mm()(rows, w, offs=ends))  # takes no bias
+        return (
+            made
+            if bias is None
+            else made.add_(bias.repeat_interleave(_on_device(counts, rows), 0, output_size=len(rows)))
+        )
+    counts, out = _on_host(counts), rows.new_empty((len(rows), w.shape[2]))
+    for expert, (part, matrix, product) in enumerate(zip(rows.split(counts), w, out.split(counts))):
+        if len(part) == 0:
+            continue
+        if bias is None:
+            torch.mm(part, matrix, out=product)
+        else:
+            torch.addmm(bias[expert], part, matrix, out=product)
+    return out
+
+
+def of_weights(rows: torch.Tensor, grads: torch.Tensor, counts: Counts) -> torch.Tensor:
+    """The gradient of w [experts, k, n] by that of the products of the rows."""
+    ends = _ends(counts, rows, grads)
+    if ends is not None:
+        return typing.cast(torch.Tensor, _grouped_mm()(rows.t(), grads, offs=ends))
+    counts, out = _on_host(counts), rows.new_empty((len(counts), rows.shape[1], grads.shape[1]))
+    for part, grad, product in zip(rows.split(counts), grads.split(counts), out):
+        torch.mm(part.t(), grad, out=product)
+    return out
+
+
+def of_bias(grads: torch.Tensor, counts: Counts) -> torch.Tensor:
+    """The gradient of bias [experts, n] by that of the products of the rows, summed in f32 at least."""
+    expert = torch.arange(len(counts), device=grads.device).repeat_interleave(
+        _on_device(counts, grads), output_size=len(grads)
+    )
+    sums = torch.zeros(
+        (len(counts), grads.shape[1]), dtype=torch.promote_types(grads.dtype, torch.float32), device=grads.device
+    )
+    return sums.index_add_(0, expert, grads.to(sums.dtype)).to(grads.dtype)
