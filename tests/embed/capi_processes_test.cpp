@@ -1,6 +1,7 @@
 // A world of one process per rank through the C interface.
 #include <gmock/gmock.h>
 
+#include <array>
 #include <chrono>
 #include <cstdio>
 
@@ -57,6 +58,58 @@ TEST(CProcesses, WhatOneProcessIsRefusedTheOthersAreTold) {
   });
   EXPECT_THAT(codes, ::testing::Each(0));
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds{40}); // a minute is the deadline
+}
+
+mc2_collectives_options collectives_options(int rank, const std::string& key) {
+  mc2_collectives_options options = MC2_INIT(mc2_collectives_options);
+  options.world_size = 2;
+  options.key = key.c_str();
+  options.rank = rank;
+  options.threads = 2;
+  return options;
+}
+
+/// 0, or which of the calls was wrong.
+int wrong_call(mc2_collectives* collectives, int rank) {
+  std::array<float, 4> data{1, 2, 3, 4};
+  if (mc2_all_reduce(collectives, data.data(), sizeof data, MC2_F32) != MC2_OK || data[3] != 8) return 1;
+  float own = 0;
+  if (mc2_reduce_scatter(collectives, data.data(), &own, 4, MC2_F32) != MC2_OK || own != (rank == 0 ? 4 : 8)) return 2;
+  std::array<int, 2> all{};
+  if (mc2_all_gather(collectives, &rank, sizeof rank, all.data()) != MC2_OK || all[0] != 0 || all[1] != 1) return 3;
+  const std::array<int, 2> sent{10 * rank, 10 * rank + 1};
+  if (mc2_all_to_all(collectives, sent.data(), all.data(), sizeof all) != MC2_OK || all[0] != rank ||
+      all[1] != 10 + rank)
+    return 4;
+  if (mc2_all_reduce(collectives, nullptr, 4, MC2_F32) != MC2_ERROR_INVALID_SPEC) return 5;
+  if (mc2_all_reduce(collectives, data.data(), 3, MC2_F32) != MC2_ERROR_INVALID_SPEC) return 6;
+  if (mc2_all_reduce(collectives, data.data(), 4, 99) != MC2_ERROR_UNKNOWN_NAME) return 7;
+  if (mc2_all_to_all(collectives, data.data(), data.data(), 8) != MC2_ERROR_INVALID_SPEC) return 8;
+  const auto child = testing::run_processes(1, [&](int) {
+    const bool is_refused = mc2_all_reduce(collectives, data.data(), 4, MC2_F32) == MC2_ERROR_FORK;
+    return mc2_free_collectives(collectives) == MC2_OK && is_refused ? 0 : 1;
+  });
+  return child.front() == 0 && mc2_all_reduce(collectives, data.data(), 4, MC2_F32) == MC2_OK ? 0 : 9;
+}
+
+TEST(CProcesses, CollectivesOfOneMachineNeedNoPlan) {
+  const auto codes = testing::run_processes(2, [](int rank) {
+    const std::string key = "collectives " + std::to_string(getppid());
+    mc2_collectives_options options = collectives_options(rank, key);
+    mc2_collectives* collectives = nullptr;
+    if (mc2_collectives_open(&options, &collectives) != MC2_OK) return 98;
+    const int wrong = wrong_call(collectives, rank);
+    return mc2_free_collectives(collectives) == MC2_OK ? wrong : 97;
+  });
+  EXPECT_THAT(codes, ::testing::Each(0));
+  mc2_collectives_options options = collectives_options(2, "x");
+  mc2_collectives* collectives = nullptr;
+  EXPECT_EQ(mc2_collectives_open(&options, &collectives), MC2_ERROR_INVALID_SPEC);
+  EXPECT_STREQ(last_error().field, "rank");
+  options.key = nullptr;
+  EXPECT_EQ(mc2_collectives_open(&options, &collectives), MC2_ERROR_INVALID_SPEC);
+  EXPECT_STREQ(last_error().field, "options.key");
+  EXPECT_EQ(mc2_all_reduce(nullptr, &options, 4, MC2_F32), MC2_ERROR_HANDLE);
 }
 
 } // namespace

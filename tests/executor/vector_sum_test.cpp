@@ -3,7 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <random>
 #include <vector>
+
+#include "element.hpp"
 
 namespace mc2::executor::lanes::vector_sum_test {
 namespace {
@@ -48,6 +52,72 @@ TEST(VectorSum, AddsInTheOrderOfThePartialsToTheBitHoweverItWrites) {
       EXPECT_THAT(std::vector<float>(aligned.begin(), aligned.begin() + static_cast<std::ptrdiff_t>(length)),
                   ::testing::ElementsAreArray(expected));
     }
+  }
+}
+
+/// Every number that the type has, beside others by chance.
+template <typename Element>
+std::vector<std::vector<Element>> every_number(std::size_t count) {
+  std::minstd_rand random(1);
+  std::vector<std::vector<Element>> partials(count, std::vector<Element>((1U << 16U) + 21));
+  for (auto& partial : partials) {
+    std::size_t i = 0;
+    for (Element& element : partial) {
+      const auto bits = static_cast<std::uint16_t>(&partial == &partials.front() ? i++ : random() >> 8U);
+      element = std::bit_cast<Element>(bits);
+    }
+  }
+  return partials;
+}
+
+/// Whatever vectors add them, into a result of its own or into a partial: the bits of one after the other, but for
+/// those of NaNs.
+template <typename Element, typename Sum>
+void expect_rounded_once(const Sum& sum) {
+  for (const std::size_t count : {2U, 3U, 5U}) {
+    const auto partials = every_number<Element>(count);
+    for (const Vectors widest : {Vectors::None, Vectors::Avx2, Vectors::Avx512}) {
+      auto given = partials;
+      std::vector<const Element*> from;
+      for (const auto& partial : given) from.push_back(partial.data());
+      auto& result = given[count - 1];
+      sum(std::span<const Element* const>(from), result.data(), static_cast<std::int64_t>(result.size()), widest);
+      for (std::size_t i = 0; i < result.size(); ++i) {
+        float expected = load(partials[0][i]);
+        for (std::size_t rank = 1; rank < count; ++rank) expected += load(partials[rank][i]);
+        Element rounded{};
+        store(expected, rounded);
+        const bool is_same = std::bit_cast<std::uint16_t>(rounded) == std::bit_cast<std::uint16_t>(result[i]);
+        ASSERT_TRUE(is_same || (std::isnan(expected) && std::isnan(load(result[i])))) << count << " partials, " << i;
+      }
+    }
+  }
+}
+
+TEST(VectorSum, ShortFloatsAreRoundedOnceByAllVectorsAlike) {
+  expect_rounded_once<Bf16>(sum_bf16);
+  expect_rounded_once<F16>(sum_f16);
+}
+
+TEST(VectorSum, IntegersWrap) {
+  for (const std::size_t length : {1U, 63U, 1024U, 2100U}) {
+    std::vector<std::vector<std::int8_t>> partials(3, std::vector<std::int8_t>(length));
+    std::vector<std::int8_t> expected(length);
+    for (std::size_t i = 0; i < length; ++i) {
+      int sum = 0;
+      for (std::size_t rank = 0; rank < 3; ++rank) {
+        partials[rank][i] = static_cast<std::int8_t>(37 * rank + i);
+        sum += partials[rank][i];
+      }
+      expected[i] = static_cast<std::int8_t>(sum);
+    }
+    auto added = partials[0];
+    add_i8(partials[1].data(), added.data(), static_cast<std::int64_t>(length));
+    add_i8(partials[2].data(), added.data(), static_cast<std::int64_t>(length));
+    EXPECT_EQ(added, expected);
+    const std::vector<const std::int8_t*> from{partials[0].data(), partials[1].data(), partials[2].data()};
+    sum_i8(from, partials[1].data(), static_cast<std::int64_t>(length));
+    EXPECT_EQ(partials[1], expected);
   }
 }
 

@@ -448,6 +448,39 @@ MC2_API mc2_status mc2_free_prepared(mc2_prepared* prepared);
 MC2_API mc2_status mc2_find_plan_anchored(const mc2_context* context, mc2_communicator* communicator,
                                           const mc2_op_spec* op, mc2_plan** plan);
 
+/* ---- Collectives alone ---- */
+
+/* Of processes of one machine, one rank each, through memory that they share. */
+typedef struct mc2_collectives mc2_collectives;
+
+typedef struct mc2_collectives_options {
+  size_t size;
+  uint32_t version;
+  int32_t world_size;   /* must be given */
+  const char* key;      /* the same text in every process of this world, and in those of no other; must be given */
+  int32_t rank;         /* of this process */
+  int32_t threads;      /* that may move a rank's data; the fewest of any rank; 0: 1 */
+  uint32_t deadline_ms; /* for every rank to come to a call; 0: 60000 */
+  int32_t reserved;     /* 0 */
+} mc2_collectives_options;
+
+/* Every call is collective, with the same sizes and types, and returns when this rank's result is there. Sums are made
+ * in the order of the ranks, those of short floats in f32 and rounded once, those of MC2_I8 modulo 256: the same bits
+ * on every rank. MC2_ERROR_INVALID_SPEC before anything is exchanged; MC2_ERROR_SYSTEM naming the rank that calls
+ * something else, failed, ended or did not come, after which no call succeeds. Threads: one call at a time; a second
+ * one gets MC2_ERROR_BUSY at once. */
+MC2_API mc2_status mc2_collectives_open(const mc2_collectives_options* options, mc2_collectives** collectives);
+/* In place. @param dtype MC2_F32, MC2_F16, MC2_BF16 or MC2_I8 */
+MC2_API mc2_status mc2_all_reduce(mc2_collectives* collectives, void* data, size_t byte_count, int32_t dtype);
+/* This rank's part of the sum. @param data world_size times as many bytes as own */
+MC2_API mc2_status mc2_reduce_scatter(mc2_collectives* collectives, const void* data, void* own, size_t own_bytes,
+                                      int32_t dtype);
+/* Every rank's part, by rank. @param all world_size times as many bytes as own, which may be its own place there */
+MC2_API mc2_status mc2_all_gather(mc2_collectives* collectives, const void* own, size_t own_bytes, void* all);
+/* Part q goes to rank q. @param received what the ranks have sent, by rank; overlaps data nowhere */
+MC2_API mc2_status mc2_all_to_all(mc2_collectives* collectives, const void* data, void* received, size_t byte_count);
+MC2_API mc2_status mc2_free_collectives(mc2_collectives* collectives);
+
 /* ---- Stores ---- */
 
 /* A file with samples, models and plans, as `mc2 tune` keeps them. */

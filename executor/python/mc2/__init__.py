@@ -69,7 +69,7 @@ from .errors import Error, NativeError
 
 if typing.TYPE_CHECKING:
     from ._client import Client, PlanAnswer
-    from ._executor import Communicator, Prepared, Problem, RankTimes, RunRecord, backends
+    from ._executor import Communicator, NodeCollectives, Prepared, Problem, RankTimes, RunRecord, backends
     from ._finder import PlanFinder, uncut_plan
     from .measuring import profile, tune
     from .running import run, timeline_of
@@ -81,6 +81,7 @@ _LATER = {
     "Client": "_client",
     "PlanAnswer": "_client",
     "Communicator": "_executor",
+    "NodeCollectives": "_executor",
     "Prepared": "_executor",
     "Problem": "_executor",
     "RankTimes": "_executor",
@@ -107,7 +108,8 @@ def __getattr__(name: str) -> typing.Any:
 
 __all__ = [
     "Bench", "ChosenExperts", "Client", "Communicator", "Contender", "CostModel", "CutBelief", "CutRule", "EmbeddingTables", "Error", "Estimate",
-    "Fingerprint", "FitSummary", "FoundPlan", "LaneCost", "LearnedFactor", "MeasuredAccount", "MeasuredCut", "NativeError", "OpSpec", "Plan", "PlanAnswer", "PlanFinder",
+    "Fingerprint", "FitSummary", "FoundPlan", "LaneCost", "LearnedFactor", "MeasuredAccount", "MeasuredCut", "NativeError", "NodeCollectives", "OpSpec",
+    "Plan", "PlanAnswer", "PlanFinder",
     "PlanGap", "PlanRange", "PlanRanges",
     "Prepared", "Problem", "Profile", "Race", "RaceObservation", "RankTimes", "Recalibration", "Refinement", "RunRecord",
     "RunnerUp", "Sample", "Staleness", "Store", "StoredPlan", "Timeline", "Tuned", "Validation", "Variant", "VariantCost",

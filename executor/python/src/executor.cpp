@@ -336,4 +336,5 @@ PYBIND11_MODULE(_executor, module) {
   python::bind_benches(module, world);
   python::bind_arrays(module, world);
   python::bind_backends(module);
+  python::bind_collectives(module);
 }

@@ -110,6 +110,9 @@ class Binding {
 /// Plans on addresses, where processes hold one rank each.
 void bind_addresses(py::class_<World, std::shared_ptr<World>>& world, py::class_<Binding>& prepared);
 
+/// Collectives alone.
+void bind_collectives(py::module_& module);
+
 /// The C arrays of a call, and what to run.
 void bind_arrays(py::module_& module, py::class_<World, std::shared_ptr<World>>& world);
 

@@ -6,6 +6,7 @@
 
 #include "element.hpp"
 #include "lanes/summed_type.hpp"
+#include "lanes/vector_sum.hpp"
 #include "lanes/vector_width.hpp"
 
 namespace mc2::executor::lanes {
@@ -81,9 +82,15 @@ MC2_EVERY_VECTOR_WIDTH void sum_tile(std::span<const std::byte* const> partials,
   sum_tile_of(partials, addends, result, first, count);
 }
 
-MC2_EVERY_VECTOR_WIDTH void sum_tile(std::span<const std::byte* const> partials, const RunAddends<Bf16>& addends,
-                                     Bf16* result, std::int64_t first, std::int64_t count) noexcept {
-  sum_tile_of(partials, addends, result, first, count);
+void sum_tile(std::span<const std::byte* const> partials, const RunAddends<Bf16>& addends, Bf16* result,
+              std::int64_t first, std::int64_t count) noexcept {
+  std::array<const Bf16*, kMostPartials + 2> from; // NOLINT: set as far as it is used
+  if (partials.size() > kMostPartials) return sum_tile_of(partials, addends, result, first, count);
+  std::size_t size = 0;
+  for (const std::byte* partial : partials) from[size++] = elements<Bf16>(partial) + first;
+  for (const Bf16* addend : {addends.bias, addends.residual})
+    if (addend != nullptr) from[size++] = addend;
+  sum_bf16({from.data(), size}, result, count);
 }
 
 /// A run of elements, the sum of whose squares is returned where it `is_normed`.
@@ -200,6 +207,59 @@ void combine(const BlockExchange& block, std::span<const std::byte* const> piece
   for (int i = 0; i < world_size - 1; ++i) copy(peer_at(block.order, block.rank, world_size, i));
   copy(block.rank);
   add_residuals(block);
+}
+
+namespace {
+
+/// As sum_f32() where the result may be one of the partials.
+void sum_in_place(std::span<const float* const> partials, float* result, std::int64_t count) noexcept {
+  alignas(64) std::array<float, kTileElements> tile;
+  std::array<const float*, kMostPartials> from{};
+  for (std::int64_t first = 0; first < count; first += kTileElements) {
+    const std::int64_t length = std::min(kTileElements, count - first);
+    std::ranges::transform(partials, from.begin(), [&](const float* partial) { return partial + first; });
+    sum_f32({from.data(), partials.size()}, tile.data(), length);
+    std::copy_n(tile.data(), length, result + first);
+  }
+}
+
+} // namespace
+
+void sum_partials(planner::DType dtype, std::span<const std::byte* const> partials, std::byte* result,
+                  std::int64_t element_count) noexcept {
+  const auto sum_all_as = [&]<typename Element>(Element*, const auto& sum) {
+    std::array<const Element*, kMostPartials> typed{};
+    std::ranges::transform(partials, typed.begin(),
+                           [](const std::byte* partial) { return elements<Element>(partial); });
+    sum(std::span<const Element* const>(typed.data(), partials.size()), elements<Element>(result));
+  };
+  switch (dtype) {
+    case planner::DType::F32:
+      return sum_all_as(static_cast<float*>(nullptr),
+                        [&](auto from, float* to) { sum_in_place(from, to, element_count); });
+    case planner::DType::F16:
+      return sum_all_as(static_cast<F16*>(nullptr), [&](auto from, F16* to) { sum_f16(from, to, element_count); });
+    case planner::DType::Bf16:
+      return sum_all_as(static_cast<Bf16*>(nullptr), [&](auto from, Bf16* to) { sum_bf16(from, to, element_count); });
+    case planner::DType::I8:
+      return sum_all_as(static_cast<std::int8_t*>(nullptr),
+                        [&](auto from, std::int8_t* to) { sum_i8(from, to, element_count); });
+    case planner::DType::F8E4m3: break;
+  }
+  MC2_CHECK(false, "a type that has no sum reached the reduction");
+}
+
+void add_partial(planner::DType dtype, const std::byte* partial, std::byte* result,
+                 std::int64_t element_count) noexcept {
+  const std::array<const std::byte*, 2> both{result, partial};
+  switch (dtype) {
+    case planner::DType::F32: return add_f32(elements<float>(partial), elements<float>(result), element_count);
+    case planner::DType::I8:
+      return add_i8(elements<std::int8_t>(partial), elements<std::int8_t>(result), element_count);
+    case planner::DType::F16:
+    case planner::DType::Bf16:
+    case planner::DType::F8E4m3: return sum_partials(dtype, both, result, element_count);
+  }
 }
 
 } // namespace mc2::executor::lanes

@@ -16,6 +16,16 @@ namespace mc2::executor::lanes {
 void sum_in_rank_order(planner::DType dtype, std::span<const std::byte* const> partials, const SumTarget& target,
                        std::int64_t element_count) noexcept;
 
+/// result[i] = partials[0][i] + partials[1][i] + ... in this order: f32, bf16 and f16 accumulated in f32 and rounded
+/// once, i8 modulo 256. At least 2 partials, at most kMostPartials; the result may be one of them.
+inline constexpr std::size_t kMostPartials = 64;
+void sum_partials(planner::DType dtype, std::span<const std::byte* const> partials, std::byte* result,
+                  std::int64_t element_count) noexcept;
+
+/// result[i] = result[i] + partial[i], of the same types, likewise; they do not overlap.
+void add_partial(planner::DType dtype, const std::byte* partial, std::byte* result,
+                 std::int64_t element_count) noexcept;
+
 /// Sums that are passed on: out[i] = own[i]; partial[i] + own[i]; the same, rounded to `dtype`. f32 or bf16.
 void widen(planner::DType dtype, const std::byte* own, float* out, std::int64_t element_count) noexcept;
 void add_to_partial(planner::DType dtype, const float* partial, const std::byte* own, float* out,

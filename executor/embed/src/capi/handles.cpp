@@ -20,6 +20,7 @@ std::uint32_t index_of(std::uint64_t handle) noexcept {
 
 const char* name_of(Kind kind) noexcept {
   switch (kind) {
+    case Kind::Collectives: return "collectives";
     case Kind::Communicator: return "communicator";
     case Kind::Context: return "context";
     case Kind::Machine: return "machine";

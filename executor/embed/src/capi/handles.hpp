@@ -20,7 +20,8 @@ enum class Kind : std::uint8_t {
   PlanRanges,
   Prepared,
   Store,
-  Refinement
+  Refinement,
+  Collectives
 };
 
 /// What a handle stands for.

@@ -67,6 +67,10 @@ void read_process(const mc2_communicator_options& from, executor::CommunicatorOp
 
 } // namespace
 
+planner::DType read_dtype(std::int32_t dtype, const char* field) {
+  return read_enum(dtype, planner::DType::F8E4m3, field);
+}
+
 planner::OpSpec read_op(const mc2_op_spec* address) {
   const auto op = read_struct(address, "op");
   planner::OpSpec spec;
@@ -74,7 +78,7 @@ planner::OpSpec read_op(const mc2_op_spec* address) {
   spec.m = op.m;
   spec.n = op.n;
   spec.k = op.k;
-  spec.dtype = read_enum(op.dtype, planner::DType::F8E4m3, "op.dtype");
+  spec.dtype = read_dtype(op.dtype, "op.dtype");
   spec.world_size = op.world_size;
   spec.tables = read_tables(op);
   spec.experts = read_experts(op);

@@ -14,6 +14,9 @@ namespace mc2::capi {
 [[nodiscard]] planner::OpSpec read_op(const mc2_op_spec* op);
 [[nodiscard]] mc2_op_spec write_op(const planner::OpSpec& op);
 
+/// Leaves the call for a number that names no type.
+[[nodiscard]] planner::DType read_dtype(std::int32_t dtype, const char* field);
+
 /// As mc2_operands(). The header is left to the caller.
 [[nodiscard]] mc2_operand_sizes operand_sizes(const planner::OpSpec& op);
 

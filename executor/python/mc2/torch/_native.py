@@ -41,12 +41,22 @@ def machine() -> str:
 
 
 @functools.lru_cache(maxsize=None)
-def _backend_fault() -> str:
-    """Why this process cannot open the backend; empty where it can."""
+def import_fault() -> str:
+    """Why this process has no executor; empty where it has one."""
     try:
-        from .. import _executor
+        from .. import _executor  # noqa: F401
     except ImportError as error:
         return f"mc2's executor cannot be loaded: {error}"
+    return ""
+
+
+@functools.lru_cache(maxsize=None)
+def _backend_fault() -> str:
+    """Why this process cannot open the backend; empty where it can."""
+    if import_fault():
+        return import_fault()
+    from .. import _executor
+
     found = {name: (can_run, reason) for name, can_run, reason in _executor.backends()}
     can_run, reason = found.get("cuda", (False, "this build has no backend cuda"))
     return "" if can_run else reason

@@ -4,10 +4,10 @@
 #include <cstring>
 #include <new>
 
-#include "backends/mpi/shared_signal.hpp"
 #include "lanes/combine.hpp"
 #include "lanes/peer_order.hpp"
 #include "lanes/vector_sum.hpp"
+#include "node/shared_signal.hpp"
 
 namespace mc2::executor::mpi {
 namespace {
@@ -18,14 +18,14 @@ std::size_t whole_pages(std::size_t bytes) { return (bytes + kPageBytes - 1) / k
 
 /// What a rank announces, each with a count of the blocks for which it has.
 struct Announcements {
-  SharedSignal ready;  ///< its product can be read, or its rows of A are written
-  SharedSignal summed; ///< "two_shot": its sum can be read
+  node::SharedSignal ready;  ///< its product can be read, or its rows of A are written
+  node::SharedSignal summed; ///< "two_shot": its sum can be read
 };
 static_assert(sizeof(Announcements) <= kPageBytes);
 
 class DirectCollective : public Collective {
  public:
-  DirectCollective(const NodeHeap& heap, const SegmentLayout& layout, const planner::OpSpec& op)
+  DirectCollective(const node::NodeHeap& heap, const SegmentLayout& layout, const planner::OpSpec& op)
       : heap_(heap),
         pushes_(lanes::communicates_first(op)),
         rank_(World::get().rank()),
@@ -82,7 +82,7 @@ class DirectCollective : public Collective {
     return lanes::peer_at(lanes::PeerOrder::Staggered, rank_, size_, step);
   }
 
-  const NodeHeap& heap_;
+  const node::NodeHeap& heap_;
   bool pushes_; ///< what it sends, instead of reading what it gets
   int rank_, size_;
   std::uint32_t block_count_ = 0; ///< exchanged so far, the present one included
@@ -123,7 +123,7 @@ class DirectCollective : public Collective {
 
 class TwoShotCollective final : public DirectCollective {
  public:
-  TwoShotCollective(const NodeHeap& heap, const SegmentLayout& layout, const planner::OpSpec& op)
+  TwoShotCollective(const node::NodeHeap& heap, const SegmentLayout& layout, const planner::OpSpec& op)
       : DirectCollective(heap, layout, op), own_sum_(heap.segment(rank_).data() + layout.sums) {}
 
  private:
@@ -174,7 +174,7 @@ SegmentLayout::SegmentLayout(const StageList& list, const MpiVariant& variant, b
   staging = take(needs_staging ? static_cast<std::size_t>(staging_bytes(list)) : 0);
 }
 
-std::unique_ptr<Collective> make_direct_collective(const NodeHeap& heap, const SegmentLayout& layout,
+std::unique_ptr<Collective> make_direct_collective(const node::NodeHeap& heap, const SegmentLayout& layout,
                                                    const planner::OpSpec& op, const MpiVariant& variant) {
   if (variant.algorithm == MpiVariant::Algorithm::TwoShot) return std::make_unique<TwoShotCollective>(heap, layout, op);
   return std::make_unique<DirectCollective>(heap, layout, op);

@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "backends/mpi/collective.hpp"
-#include "backends/mpi/node_heap.hpp"
+#include "node/node_heap.hpp"
 
 namespace mc2::executor::mpi {
 
@@ -30,7 +30,8 @@ struct SegmentLayout {
 ///   "two_shot"  all_reduce in two: a rank sums 1/R of the block, then reads the others' sums: about twice its bytes
 /// Blocks know where the peers' pieces and landings are.
 /// @param heap outlives the result, with segments as `layout` says
-[[nodiscard]] std::unique_ptr<Collective> make_direct_collective(const NodeHeap& heap, const SegmentLayout& layout,
-                                                                 const planner::OpSpec& op, const MpiVariant& variant);
+[[nodiscard]] std::unique_ptr<Collective> make_direct_collective(const node::NodeHeap& heap,
+                                                                 const SegmentLayout& layout, const planner::OpSpec& op,
+                                                                 const MpiVariant& variant);
 
 } // namespace mc2::executor::mpi

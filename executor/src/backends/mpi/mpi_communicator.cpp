@@ -83,7 +83,17 @@ Result<std::unique_ptr<Prepared>> MpiCommunicator::prepare_stages(const StageLis
   }
   if (settings.variant.reads_peers()) {
     const SegmentLayout layout(stages, settings.variant, options.allow_independent);
-    MC2_ASSIGN(settings.node_heap, NodeHeap::create(agreement_, layout.byte_count));
+    const node::Meeting meeting{
+        .rank = rank(),
+        .world_size = stages.op.world_size,
+        .gather =
+            [&](std::int64_t own) {
+              return agreement_.gather({&own, 1});
+            },
+        .share_error = [&](const Result<void>& fault) { return agreement_.share_error(fault); }};
+    auto heap = node::NodeHeap::create(meeting, layout.byte_count);
+    if (!heap) return Error{heap.error().code, "variant", heap.error().message + "; use another variant"};
+    settings.node_heap = std::move(heap).value();
   }
   return std::unique_ptr<Prepared>(
       std::make_unique<MpiPrepared>(*this, stages, buffers.front(), std::move(splits), std::move(settings)));

@@ -9,9 +9,9 @@
 #include "backends/mpi/collective.hpp"
 #include "backends/mpi/direct_collective.hpp"
 #include "backends/mpi/mpi_communicator.hpp"
-#include "backends/mpi/node_heap.hpp"
 #include "lanes/lane_prepared.hpp"
 #include "lanes/symmetric_heap.hpp"
+#include "node/node_heap.hpp"
 
 namespace mc2::executor::mpi {
 
@@ -24,7 +24,7 @@ class MpiPrepared final : public lanes::LanePrepared {
     bool allow_independent = false;
     std::string call; ///< what every rank does here, to be compared at each run
     /// For variants that read the peers' memory, in segments of SegmentLayout; null for the others.
-    std::unique_ptr<NodeHeap> node_heap;
+    std::unique_ptr<node::NodeHeap> node_heap;
   };
 
   /// The arguments have been checked; `communicator` and the buffers outlive *this. Throws SystemError.

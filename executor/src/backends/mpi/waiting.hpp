@@ -7,6 +7,7 @@
 #include <span>
 
 #include "lanes/signal.hpp"
+#include "node/shared_signal.hpp"
 
 namespace mc2::executor::mpi {
 
@@ -27,9 +28,8 @@ class Patience {
   Clock::time_point sleep_from_;
 };
 
-/// What a waiting thread does between two looks at its requests: leaves its core to others for a moment, or throws to
-/// give up, after which the requests are still under way and the job has to be aborted.
-using Pause = std::function<void()>;
+/// Where it throws to give up, requests are still under way and the job has to be aborted.
+using node::Pause;
 
 /// Completes all requests, testing them again and again; nothing else progresses them. A look ends when tests find
 /// nothing that has moved. Throws SystemError.

@@ -11,10 +11,10 @@
 #include <utility>
 
 #include "backends/mpi/check.hpp"
-#include "backends/mpi/shared_file.hpp"
 #include "lanes/gemm.hpp"
 #include "lanes/machine.hpp"
 #include "mc2/executor/failure_log.hpp"
+#include "node/shared_file.hpp"
 
 namespace mc2::executor::mpi {
 namespace {
@@ -102,7 +102,7 @@ void World::find_nodes() {
 }
 
 bool World::try_sharing_memory() const {
-  const SharedFile file(sizeof(std::int64_t));
+  const node::SharedFile file(sizeof(std::int64_t));
   // The time tells this job's page from others where processes of several namespaces have the same numbers.
   const std::array<std::int64_t, 2> mine{file.address(), std::chrono::steady_clock::now().time_since_epoch().count()};
   file.write(mine[1]);
@@ -110,7 +110,7 @@ bool World::try_sharing_memory() const {
   check(MPI_Allgather(mine.data(), 2, MPI_INT64_T, all.data(), 2, MPI_INT64_T, MPI_COMM_WORLD), "MPI_Allgather");
   int is_shared = 1;
   for (const auto& [address, written] : all) {
-    const SharedFile other = SharedFile::open(address);
+    const node::SharedFile other = node::SharedFile::open(address);
     std::int64_t found = 0;
     if (!other.read(found) || found != written) is_shared = 0;
   }

@@ -1,4 +1,4 @@
-#include "backends/mpi/node_heap.hpp"
+#include "node/node_heap.hpp"
 
 #include <sys/mman.h>
 
@@ -6,21 +6,20 @@
 #include <cstring>
 #include <string>
 
-#include "backends/mpi/shared_file.hpp"
-#include "backends/mpi/world.hpp"
+#include "node/shared_file.hpp"
 #include "texts.hpp"
 
-namespace mc2::executor::mpi {
+namespace mc2::executor::node {
 namespace {
 
 Error unsupported(const std::string& what) {
-  return {ErrorCode::Unsupported, "variant", what + ": " + std::strerror(errno) + "; use another variant"};
+  return {ErrorCode::Unsupported, "memory", what + ": " + std::strerror(errno)};
 }
 
 } // namespace
 
-NodeHeap::NodeHeap(std::size_t bytes_per_rank)
-    : byte_count_(bytes_per_rank), segments_(static_cast<std::size_t>(World::get().size())) {}
+NodeHeap::NodeHeap(int world_size, std::size_t bytes_per_rank)
+    : byte_count_(bytes_per_rank), segments_(static_cast<std::size_t>(world_size)) {}
 
 NodeHeap::~NodeHeap() {
   for (std::byte* segment : segments_) {
@@ -28,18 +27,17 @@ NodeHeap::~NodeHeap() {
   }
 }
 
-Result<std::unique_ptr<NodeHeap>> NodeHeap::create(Agreement& agreement, std::size_t bytes_per_rank) {
-  std::unique_ptr<NodeHeap> heap(new NodeHeap(bytes_per_rank));
+Result<std::unique_ptr<NodeHeap>> NodeHeap::create(const Meeting& meeting, std::size_t bytes_per_rank) {
+  std::unique_ptr<NodeHeap> heap(new NodeHeap(meeting.world_size, bytes_per_rank));
   Result<void> own;
   const SharedFile file(bytes_per_rank);
   if (!file.is_open()) own = unsupported("no shared memory of " + std::to_string(bytes_per_rank) + " bytes");
-  const std::int64_t address = file.address();
-  const auto addresses = agreement.gather({&address, 1});
+  const auto addresses = meeting.gather(file.address());
   for (std::size_t rank = 0; own && rank < addresses.size(); ++rank)
     own = heap->map(static_cast<int>(rank), addresses[rank]);
   // Until here every rank keeps its file open for the others.
-  MC2_TRY(agreement.share_error(own));
-  heap->own_segment_ = heap->segment(World::get().rank()).data();
+  MC2_TRY(meeting.share_error(own));
+  heap->own_segment_ = heap->segment(meeting.rank).data();
   return heap;
 }
 
@@ -53,4 +51,4 @@ Result<void> NodeHeap::map(int rank, std::int64_t address) {
   return {};
 }
 
-} // namespace mc2::executor::mpi
+} // namespace mc2::executor::node

@@ -2,10 +2,12 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 
-#include "backends/mpi/waiting.hpp"
+namespace mc2::executor::node {
 
-namespace mc2::executor::mpi {
+/// What a waiting thread does between two looks: leaves its core to others for a moment, or throws to give up.
+using Pause = std::function<void()>;
 
 /// A count in memory that several processes have mapped: its owner raises it, anyone waits. What was written before
 /// add() is visible after a wait that it satisfied. Counts wrap: those compared are less than 2^31 apart.
@@ -13,9 +15,11 @@ class alignas(64) SharedSignal {
  public:
   void add() noexcept;
 
-  /// Until the count is `count` or beyond. Looks at it for some microseconds, yields the core some times, and then
-  /// sleeps, so that more ranks than cores do not keep each other from arriving; then `pause` is called every 20 ms.
-  void wait_for(std::uint32_t count, const Pause& pause) const;
+  /// Until the count is `count` or beyond. Looks at it `looks` times, some microseconds by default, yields the core
+  /// some times, and then sleeps, so that more ranks than cores do not keep each other from arriving; then `pause` is
+  /// called every 20 ms.
+  void wait_for(std::uint32_t count, const Pause& pause, int looks = kFewLooks) const;
+  static constexpr int kFewLooks = 200;
 
  private:
   [[nodiscard]] bool has_reached(std::uint32_t count) const noexcept;
@@ -26,4 +30,4 @@ class alignas(64) SharedSignal {
   mutable std::atomic<std::uint32_t> sleeper_count_{0};
 };
 
-} // namespace mc2::executor::mpi
+} // namespace mc2::executor::node

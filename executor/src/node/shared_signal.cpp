@@ -1,4 +1,4 @@
-#include "backends/mpi/shared_signal.hpp"
+#include "node/shared_signal.hpp"
 
 #include <linux/futex.h>
 #include <sys/syscall.h>
@@ -8,11 +8,11 @@
 #include <ctime>
 #include <thread>
 
-namespace mc2::executor::mpi {
+namespace mc2::executor::node {
 namespace {
 
 // Ranks that have a core each meet within microseconds; others meet within a few turns on the core (docs/mpi.md).
-constexpr int kLooks = 200, kYields = 200;
+constexpr int kYields = 200;
 constexpr timespec kLongestWait{.tv_sec = 0, .tv_nsec = 20'000'000};
 
 void relax() noexcept {
@@ -33,8 +33,8 @@ bool SharedSignal::has_reached(std::uint32_t count) const noexcept {
   return static_cast<std::int32_t>(count_.load(std::memory_order_acquire) - count) >= 0;
 }
 
-void SharedSignal::wait_for(std::uint32_t count, const Pause& pause) const {
-  for (int look = 0; look < kLooks; ++look) {
+void SharedSignal::wait_for(std::uint32_t count, const Pause& pause, int looks) const {
+  for (int look = 0; look < looks; ++look) {
     if (has_reached(count)) return;
     relax();
   }
@@ -57,4 +57,4 @@ void SharedSignal::sleep(std::uint32_t count) const noexcept {
   sleeper_count_.fetch_sub(1);
 }
 
-} // namespace mc2::executor::mpi
+} // namespace mc2::executor::node

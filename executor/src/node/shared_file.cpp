@@ -1,4 +1,4 @@
-#include "backends/mpi/shared_file.hpp"
+#include "node/shared_file.hpp"
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -7,7 +7,7 @@
 #include <string>
 #include <utility>
 
-namespace mc2::executor::mpi {
+namespace mc2::executor::node {
 namespace {
 
 constexpr int kNumberBits = 32; // of a file in its process, below the process
@@ -52,4 +52,4 @@ bool SharedFile::read(std::int64_t& number) const noexcept {
   return pread(number_, &number, sizeof number, 0) == static_cast<ssize_t>(sizeof number);
 }
 
-} // namespace mc2::executor::mpi
+} // namespace mc2::executor::node

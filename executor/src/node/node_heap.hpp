@@ -1,14 +1,23 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
 
-#include "backends/mpi/agreement.hpp"
 #include "mc2/planner/error.hpp"
 
-namespace mc2::executor::mpi {
+namespace mc2::executor::node {
+
+/// How ranks that are processes of one node tell one another where their memory is; both *collective*.
+struct Meeting {
+  int rank = 0;
+  int world_size = 0;
+  std::function<std::vector<std::int64_t>(std::int64_t own)> gather; ///< every rank's number, by rank
+  std::function<Result<void>(const Result<void>& own)> share_error;  ///< the first error by rank, on every rank
+};
 
 /// A symmetric heap of ranks that are processes of one node: every rank has mapped every rank's segment. Anonymous
 /// memory that is handed over by /proc, so that its size is not that of /dev/shm, 64 MiB in many a container, and
@@ -17,7 +26,7 @@ class NodeHeap {
  public:
   /// Order: collective over all ranks, with the same size.
   /// Errors: Unsupported, the same on every rank, when a rank cannot map another's memory. Throws SystemError.
-  [[nodiscard]] static Result<std::unique_ptr<NodeHeap>> create(Agreement& agreement, std::size_t bytes_per_rank);
+  [[nodiscard]] static Result<std::unique_ptr<NodeHeap>> create(const Meeting& meeting, std::size_t bytes_per_rank);
   ~NodeHeap();
   NodeHeap(const NodeHeap&) = delete;
   NodeHeap& operator=(const NodeHeap&) = delete;
@@ -32,7 +41,7 @@ class NodeHeap {
   }
 
  private:
-  explicit NodeHeap(std::size_t bytes_per_rank);
+  NodeHeap(int world_size, std::size_t bytes_per_rank);
   [[nodiscard]] Result<void> map(int rank, std::int64_t address);
 
   std::size_t byte_count_;
@@ -40,4 +49,4 @@ class NodeHeap {
   const std::byte* own_segment_ = nullptr;
 };
 
-} // namespace mc2::executor::mpi
+} // namespace mc2::executor::node

@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace mc2::executor::mpi {
+namespace mc2::executor::node {
 
 /// Anonymous memory that another process of this machine can open by its address. Errors are left in errno.
 class SharedFile {
@@ -31,4 +31,4 @@ class SharedFile {
   int number_ = -1;
 };
 
-} // namespace mc2::executor::mpi
+} // namespace mc2::executor::node

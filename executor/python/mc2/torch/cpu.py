@@ -1,0 +1,138 @@
+"""Collectives alone on tensors of CPUs: through memory that the ranks of one machine share."""
+
+from __future__ import annotations
+
+import typing
+import uuid
+
+import torch
+
+from ..errors import Error, NativeError
+from . import _groups, _native, _passes, _settings
+from ._groups import Group
+from ._plans import DTYPES
+
+if typing.TYPE_CHECKING:
+    from .._executor import NodeCollectives
+
+_SUMMED = {**DTYPES, torch.int8: "i8"}
+_opened: dict[str, NodeCollectives | None] = {}
+_Function = typing.TypeVar("_Function", bound=typing.Callable[..., typing.Any])
+
+
+def _uncompiled(function: _Function) -> _Function:
+    disable = getattr(getattr(torch, "compiler", None), "disable", None)
+    return function if disable is None else typing.cast(_Function, disable(function))
+
+
+@_uncompiled
+def cpu_all_reduce(tensor: torch.Tensor, group: typing.Any = None) -> torch.Tensor:
+    """The tensor becomes the sum over ranks, the same bits on all of them, and is returned: in place, as
+    torch.distributed.all_reduce does. Sums of short floats are made in f32 and rounded once."""
+    found = _checked("tensor", tensor, group)
+    if found.size == 1:
+        return tensor
+    collectives, dtype = _of(found), _SUMMED.get(tensor.dtype)
+    if collectives is None or dtype is None:
+        return tensor.copy_(_passes.all_reduce(found, tensor))
+    dense = tensor if tensor.is_contiguous() else tensor.contiguous()
+    collectives.all_reduce_at(dense.data_ptr(), dense.numel() * dense.element_size(), dtype)
+    return tensor if dense is tensor else tensor.copy_(dense)
+
+
+@_uncompiled
+def cpu_reduce_scatter(tensor: torch.Tensor, group: typing.Any = None) -> torch.Tensor:
+    """This rank's share of the first dimension of the sum over ranks; sums as in cpu_all_reduce."""
+    found = _checked("tensor", tensor, group)
+    _require_shares(tensor, found)
+    if found.size == 1:
+        return tensor.clone()
+    collectives, dtype = _of(found), _SUMMED.get(tensor.dtype)
+    if collectives is None or dtype is None:
+        return _passes.reduce_scatter(found, tensor)
+    tensor = tensor.contiguous()
+    own = tensor.new_empty((tensor.shape[0] // found.size, *tensor.shape[1:]))
+    collectives.reduce_scatter(_bytes(tensor), _bytes(own), dtype)
+    return own
+
+
+@_uncompiled
+def cpu_all_gather(tensor: torch.Tensor, group: typing.Any = None) -> torch.Tensor:
+    """Every rank's tensor, one behind the other in the first dimension."""
+    found = _checked("tensor", tensor, group)
+    if found.size == 1:
+        return tensor.clone()
+    collectives = _of(found)
+    if collectives is None:
+        return _passes.all_gather(found, tensor)
+    tensor = tensor.contiguous()
+    gathered = tensor.new_empty((tensor.shape[0] * found.size, *tensor.shape[1:]))
+    collectives.all_gather(_bytes(tensor), _bytes(gathered))
+    return gathered
+
+
+@_uncompiled
+def cpu_all_to_all(tensor: torch.Tensor, group: typing.Any = None) -> torch.Tensor:
+    """Equal parts of the first dimension go to ranks 0, 1, ...; what they have sent, one behind the other."""
+    found = _checked("tensor", tensor, group)
+    _require_shares(tensor, found)
+    if found.size == 1:
+        return tensor.clone()
+    collectives = _of(found)
+    if collectives is None:
+        return _passes.all_to_all(found, tensor)
+    tensor = tensor.contiguous()
+    received = torch.empty_like(tensor)
+    collectives.all_to_all(_bytes(tensor), _bytes(received))
+    return received
+
+
+def _checked(name: str, tensor: torch.Tensor, group: typing.Any) -> Group:
+    if not isinstance(tensor, torch.Tensor) or tensor.device.type != "cpu" or tensor.layout != torch.strided:
+        kind = f"{tensor.layout} on {tensor.device}" if isinstance(tensor, torch.Tensor) else type(tensor).__name__
+        raise Error("invalid_spec", name, f"is {kind}; needs a dense tensor of a CPU")
+    if tensor.requires_grad and torch.is_grad_enabled():
+        raise Error("invalid_spec", name, "needs a gradient, which this has none of; call it under torch.no_grad()")
+    if tensor.dim() == 0:
+        raise Error("invalid_spec", name, "has no dimension; needs one or more")
+    return _groups.resolve(group)
+
+
+def _require_shares(tensor: torch.Tensor, group: Group) -> None:
+    if tensor.shape[0] % group.size != 0:
+        raise Error("invalid_spec", "tensor", f"has {tensor.shape[0]} rows, which {group.size} ranks do not divide")
+
+
+def _bytes(tensor: torch.Tensor) -> typing.Any:
+    """What the buffer protocol shows; numpy does not know all types."""
+    return tensor.detach().view(-1).view(torch.uint8).numpy()
+
+
+def _of(group: Group) -> NodeCollectives | None:
+    """None where the ranks share no memory: they run the process group's collectives. Collective on the first call with a
+    group."""
+    if group.name not in _opened:
+        _opened[group.name] = _open(group)
+    return _opened[group.name]
+
+
+def _open(group: Group) -> NodeCollectives | None:
+    if _settings.settings.is_disabled:
+        own = "mc2.torch is disabled"
+    else:
+        own = _native.import_fault()
+    ranks = _native.gathered(group, (_native.machine(), own, uuid.uuid4().hex, torch.get_num_threads()))
+    fault = _native.common_fault([(machine, own, _native.PLAIN) for machine, own, *_ in ranks])
+    if not fault:
+        from .._executor import NodeCollectives
+
+        try:
+            return NodeCollectives(group.rank, group.size, ranks[0][2], threads=min(threads for *_, threads in ranks))
+        except (Error, NativeError) as error:  # what one rank is refused, all are
+            fault = str(error)
+    _settings.warn("cpu", f"collectives of CPU tensors run by the process group: {fault}")
+    return None
+
+
+def forget() -> None:
+    _opened.clear()

@@ -1,0 +1,130 @@
+#include <pybind11/numpy.h>
+
+#include <chrono>
+#include <optional>
+#include <span>
+
+#include "mc2/executor/node_collectives.hpp"
+#include "world.hpp"
+
+namespace mc2::python {
+namespace {
+
+using namespace py::literals;
+using executor::NodeCollectives;
+using planner::DType;
+
+/// Memory that a Python object lends while this lives.
+class Lent {
+ public:
+  /// Errors: InvalidSpec naming `field` for what is not contiguous, or is read-only and would be written.
+  Lent(const py::buffer& object, const char* field, bool is_written) : view_(request(object, field, is_written)) {
+    py::ssize_t stride = view_.itemsize;
+    for (py::ssize_t axis = view_.ndim; axis-- > 0;) {
+      const auto at = static_cast<std::size_t>(axis);
+      if (view_.shape[at] > 1 && view_.strides[at] != stride)
+        throw Failure({ErrorCode::InvalidSpec, field, "is not contiguous"});
+      stride *= view_.shape[at];
+    }
+  }
+
+  [[nodiscard]] std::span<std::byte> bytes() const {
+    return {static_cast<std::byte*>(view_.ptr), static_cast<std::size_t>(view_.size * view_.itemsize)};
+  }
+  [[nodiscard]] const std::string& format() const { return view_.format; }
+
+ private:
+  static py::buffer_info request(const py::buffer& object, const char* field, bool is_written) {
+    try {
+      return object.request(is_written);
+    } catch (const py::error_already_set& error) {
+      throw Failure({ErrorCode::InvalidSpec, field, error.what()});
+    }
+  }
+
+  py::buffer_info view_;
+};
+
+/// What was named, or else what the elements say.
+DType type_of(const Lent& data, const std::optional<std::string>& name) {
+  if (name) {
+    const auto found = planner::parse_dtype(*name);
+    return unwrap(found);
+  }
+  if (data.format() == py::format_descriptor<float>::format()) return DType::F32;
+  if (data.format() == "e") return DType::F16;
+  if (data.format() == py::format_descriptor<std::int8_t>::format()) return DType::I8;
+  throw Failure({ErrorCode::InvalidSpec, "dtype",
+                 "is not given, and elements of format '" + data.format() + "' say none of f32, f16 and i8"});
+}
+
+using Name = std::optional<std::string>;
+
+std::span<std::byte> memory_at(std::uintptr_t address, std::size_t byte_count) {
+  return {reinterpret_cast<std::byte*>(address), byte_count}; // NOLINT: how Python names memory
+}
+
+std::unique_ptr<NodeCollectives> open(int rank, int ranks, const std::string& key, int threads, double deadline_s) {
+  const py::gil_scoped_release released;
+  const auto deadline =
+      std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::duration<double>(deadline_s));
+  return unwrap(NodeCollectives::open({rank, key}, ranks, {.threads = threads, .deadline = deadline}));
+}
+
+void all_reduce(NodeCollectives& self, const py::buffer& data, const Name& dtype) {
+  const Lent lent(data, "data", true);
+  const DType type = type_of(lent, dtype);
+  const py::gil_scoped_release released;
+  unwrap(self.all_reduce(lent.bytes(), type));
+}
+
+void reduce_scatter(NodeCollectives& self, const py::buffer& data, const py::buffer& own, const Name& dtype) {
+  const Lent from(data, "data", false), to(own, "own", true);
+  const DType type = type_of(from, dtype);
+  const py::gil_scoped_release released;
+  unwrap(self.reduce_scatter(from.bytes(), to.bytes(), type));
+}
+
+void all_gather(NodeCollectives& self, const py::buffer& own, const py::buffer& all) {
+  const Lent from(own, "own", false), to(all, "all", true);
+  const py::gil_scoped_release released;
+  unwrap(self.all_gather(from.bytes(), to.bytes()));
+}
+
+void all_to_all(NodeCollectives& self, const py::buffer& data, const py::buffer& received) {
+  const Lent from(data, "data", false), to(received, "received", true);
+  const py::gil_scoped_release released;
+  unwrap(self.all_to_all(from.bytes(), to.bytes()));
+}
+
+} // namespace
+
+void bind_collectives(py::module_& module) {
+  py::class_<NodeCollectives>(
+      module, "NodeCollectives",
+      "Collectives alone of processes of one machine, one rank each, through memory that they "
+      "share. The key is the same in all of them and in no other job; `threads` is how many may "
+      "move a rank's data. Every call is collective, with the same sizes and types; one call at "
+      "a time. Data are contiguous buffers, numpy's for instance.")
+      .def(py::init(&open), "rank"_a, "ranks"_a, "key"_a, py::kw_only(), "threads"_a = 1, "deadline_s"_a = 60.0)
+      .def_property_readonly("rank", &NodeCollectives::rank)
+      .def_property_readonly("ranks", &NodeCollectives::world_size)
+      .def_property_readonly("threads", &NodeCollectives::threads, "The fewest of any rank.")
+      .def(
+          "all_reduce", &all_reduce, "data"_a, "dtype"_a = py::none(),
+          "In place: the sum over ranks, the same bits on all. dtype: \"f32\", \"bf16\", \"f16\" or \"i8\"; by default "
+          "what the elements say.")
+      .def("reduce_scatter", &reduce_scatter, "data"_a, "own"_a, "dtype"_a = py::none(),
+           "`own` becomes this rank's part of the sum over ranks of `data`.")
+      .def("all_gather", &all_gather, "own"_a, "all"_a, "`all` becomes every rank's `own`, by rank.")
+      .def("all_to_all", &all_to_all, "data"_a, "received"_a,
+           "Part q of `data` goes to rank q; `received` becomes what the ranks have sent, by rank.")
+      .def(
+          "all_reduce_at",
+          [](NodeCollectives& self, std::uintptr_t address, std::size_t byte_count, const std::string& dtype) {
+            unwrap(self.all_reduce(memory_at(address, byte_count), unwrap(planner::parse_dtype(dtype))));
+          },
+          "address"_a, "byte_count"_a, "dtype"_a, NoGil(), "all_reduce of what lies at an address.");
+}
+
+} // namespace mc2::python

@@ -1,0 +1,203 @@
+#include "node/lane.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <new>
+#if defined(__x86_64__)
+#include <emmintrin.h>
+#endif
+
+#include "lanes/combine.hpp"
+#include "lanes/peer_order.hpp"
+#include "lanes/vector_sum.hpp"
+#include "texts.hpp"
+
+namespace mc2::executor::node {
+namespace {
+
+using planner::DType;
+
+constexpr std::size_t kPageBytes = 4096;
+/// Of all ranks together: what each of them had better read and add up whole than in parts, with one meeting for two.
+constexpr std::size_t kWholeBytes = std::size_t{64} << 10U;
+constexpr std::size_t kStreamedBytes = std::size_t{16} << 10U;
+constexpr std::size_t kPartAlignment = 64; // of sums in parts: a cache line, and a whole number of elements
+
+/// Where part `rank` of `count` bytes starts, of about as many bytes each.
+std::size_t part_start(std::size_t count, int rank, int world_size) {
+  const std::size_t lines = (count + kPartAlignment - 1) / kPartAlignment;
+  const std::size_t first = lines * static_cast<std::size_t>(rank) / static_cast<std::size_t>(world_size);
+  return std::min(count, first * kPartAlignment);
+}
+
+/// Past the caches where it pays: a line that a peer has in its own is not fetched first. Visible to the peers with the
+/// signal that follows.
+/// @param to aligned to a vector
+void copy_to_peers(std::byte* to, const std::byte* from, std::size_t count) {
+#if defined(__x86_64__)
+  if (count >= kStreamedBytes) {
+    const std::size_t vectors = count / sizeof(__m128i);
+    for (std::size_t i = 0; i < vectors; ++i)
+      _mm_stream_si128(reinterpret_cast<__m128i*>(to) + i, _mm_loadu_si128(reinterpret_cast<const __m128i*>(from) + i));
+    _mm_sfence();
+    const std::size_t done = vectors * sizeof(__m128i);
+    to += done, from += done, count -= done;
+  }
+#endif
+  std::memcpy(to, from, count);
+}
+
+std::string text(const Call& call) {
+  constexpr std::array names{"all_reduce", "reduce_scatter", "all_gather", "all_to_all"};
+  const std::string name = names[static_cast<std::size_t>(call.kind)];
+  const bool has_type = call.kind == Call::Kind::AllReduce || call.kind == Call::Kind::ReduceScatter;
+  return name + " of " + std::to_string(call.byte_count) + " bytes" +
+         (has_type ? " of " + std::string(planner::to_string(call.dtype)) : "");
+}
+
+} // namespace
+
+/// At the start of a lane's part of a segment; the slots follow.
+struct Lane::Shared {
+  SharedSignal ready;          ///< steps whose slot can be read
+  SharedSignal summed;         ///< steps whose part of the sum can be read
+  std::array<Call, 2> calls{}; ///< what the rank calls, by turns as the slots
+};
+
+std::size_t Lane::segment_bytes() noexcept {
+  static_assert(sizeof(Shared) <= kPageBytes);
+  return kPageBytes + 2 * kSlotBytes;
+}
+
+Lane::Lane(const NodeHeap& heap, int rank, int world_size, int index, Pause pause, int looks)
+    : rank_(rank),
+      world_size_(world_size),
+      pause_(std::move(pause)),
+      looks_(looks),
+      sources_(static_cast<std::size_t>(world_size)) {
+  for (int other = 0; other < world_size; ++other)
+    shared_.push_back(
+        reinterpret_cast<Shared*>(heap.segment(other).data() + static_cast<std::size_t>(index) * segment_bytes()));
+  new (shared_[static_cast<std::size_t>(rank)]) Shared;
+}
+
+std::byte* Lane::slot(int rank) const noexcept {
+  return reinterpret_cast<std::byte*>(shared_[static_cast<std::size_t>(rank)]) + kPageBytes + step_ % 2 * kSlotBytes;
+}
+
+int Lane::peer(int step) const noexcept {
+  return lanes::peer_at(lanes::PeerOrder::Staggered, rank_, world_size_, step);
+}
+
+void Lane::announce(const Call& call) {
+  Shared& own = *shared_[static_cast<std::size_t>(rank_)];
+  own.calls[step_ % 2] = call;
+  own.ready.add();
+}
+
+void Lane::wait_for(int peer, const Call& call) {
+  const Shared& other = *shared_[static_cast<std::size_t>(peer)];
+  other.ready.wait_for(step_, pause_, looks_);
+  const Call& theirs = other.calls[step_ % 2];
+  if (theirs == call) return;
+  throw SystemError("collective", EINVAL,
+                    rank_text(rank_) + " calls " + text(call) + ", " + rank_text(peer) + " " + text(theirs));
+}
+
+void Lane::announce_and_wait(const Call& call) {
+  announce(call);
+  for (int step = 0; step + 1 < world_size_; ++step) wait_for(peer(step), call);
+}
+
+void Lane::sum(DType dtype, std::size_t offset, std::byte* data, std::size_t byte_count) {
+  const auto count = static_cast<std::int64_t>(byte_count) / planner::size_bytes(dtype);
+  if (world_size_ == 2) return lanes::add_partial(dtype, slot(1 - rank_) + offset, data, count); // in either order
+  for (int rank = 0; rank < world_size_; ++rank)
+    sources_[static_cast<std::size_t>(rank)] = rank == rank_ ? data : slot(rank) + offset;
+  lanes::sum_partials(dtype, sources_, data, count);
+}
+
+/// Every rank reads all ranks' data and adds them up.
+void Lane::sum_whole(const Call& call, std::byte* data, std::size_t count) {
+  begin_step();
+  copy_to_peers(slot(rank_), data, count);
+  announce_and_wait(call);
+  sum(call.dtype, 0, data, count);
+}
+
+/// Every rank adds up its part, and reads the others'.
+void Lane::sum_parts(const Call& call, std::byte* data, std::size_t count) {
+  begin_step();
+  const auto start = [&](int rank) { return part_start(count, rank, world_size_); };
+  const std::size_t own = start(rank_), own_bytes = start(rank_ + 1) - own;
+  copy_to_peers(slot(rank_), data, own);
+  copy_to_peers(slot(rank_) + own + own_bytes, data + own + own_bytes, count - own - own_bytes);
+  announce_and_wait(call);
+  sum(call.dtype, own, data + own, own_bytes);
+  copy_to_peers(slot(rank_) + own, data + own, own_bytes); // of the slot the part that nobody has read before
+  shared_[static_cast<std::size_t>(rank_)]->summed.add();
+  ++summed_;
+  for (int step = 0; step + 1 < world_size_; ++step) {
+    const int other = peer(step);
+    shared_[static_cast<std::size_t>(other)]->summed.wait_for(summed_, pause_, looks_);
+    std::memcpy(data + start(other), slot(other) + start(other), start(other + 1) - start(other));
+  }
+}
+
+void Lane::all_reduce(const Call& call, std::byte* data, std::size_t first, std::size_t count) {
+  const bool is_whole = call.byte_count * static_cast<std::size_t>(world_size_) <= kWholeBytes;
+  for (const std::size_t end = first + count; first < end; first += kSlotBytes) {
+    const std::size_t bytes = std::min(kSlotBytes, end - first);
+    is_whole ? sum_whole(call, data + first, bytes) : sum_parts(call, data + first, bytes);
+  }
+}
+
+void Lane::reduce_scatter(const Call& call, const std::byte* in, std::byte* out, std::size_t first, std::size_t count) {
+  const std::size_t most = kSlotBytes / static_cast<std::size_t>(world_size_) / kPartAlignment * kPartAlignment;
+  const auto part = [&](int rank) { return in + static_cast<std::size_t>(rank) * call.byte_count; };
+  for (const std::size_t end = first + count; first < end; first += most) {
+    const std::size_t bytes = std::min(most, end - first);
+    begin_step();
+    for (int rank = 0; rank < world_size_; ++rank)
+      if (rank != rank_) copy_to_peers(slot(rank_) + static_cast<std::size_t>(rank) * most, part(rank) + first, bytes);
+    announce_and_wait(call);
+    std::memcpy(out + first, part(rank_) + first, bytes);
+    sum(call.dtype, static_cast<std::size_t>(rank_) * most, out + first, bytes);
+  }
+}
+
+void Lane::all_gather(const Call& call, const std::byte* in, std::byte* out, std::size_t first, std::size_t count) {
+  const auto place = [&](int rank) { return out + static_cast<std::size_t>(rank) * call.byte_count; };
+  for (const std::size_t end = first + count; first < end; first += kSlotBytes) {
+    const std::size_t bytes = std::min(kSlotBytes, end - first);
+    begin_step();
+    copy_to_peers(slot(rank_), in + first, bytes);
+    announce(call);
+    if (place(rank_) != in) std::memcpy(place(rank_) + first, in + first, bytes);
+    for (int step = 0; step + 1 < world_size_; ++step) {
+      wait_for(peer(step), call);
+      std::memcpy(place(peer(step)) + first, slot(peer(step)), bytes);
+    }
+  }
+}
+
+void Lane::all_to_all(const Call& call, const std::byte* in, std::byte* out, std::size_t first, std::size_t count) {
+  const std::size_t most = kSlotBytes / static_cast<std::size_t>(world_size_) / kPartAlignment * kPartAlignment;
+  const auto offset = [&](int rank) { return static_cast<std::size_t>(rank) * call.byte_count + first; };
+  for (const std::size_t end = first + count; first < end; first += most) {
+    const std::size_t bytes = std::min(most, end - first);
+    begin_step();
+    for (int rank = 0; rank < world_size_; ++rank)
+      if (rank != rank_) copy_to_peers(slot(rank_) + static_cast<std::size_t>(rank) * most, in + offset(rank), bytes);
+    announce(call);
+    std::memcpy(out + offset(rank_), in + offset(rank_), bytes);
+    for (int step = 0; step + 1 < world_size_; ++step) {
+      wait_for(peer(step), call);
+      std::memcpy(out + offset(peer(step)), slot(peer(step)) + static_cast<std::size_t>(rank_) * most, bytes);
+    }
+  }
+}
+
+} // namespace mc2::executor::node

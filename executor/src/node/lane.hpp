@@ -1,0 +1,68 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "mc2/planner/units.hpp"
+#include "node/node_heap.hpp"
+#include "node/shared_signal.hpp"
+
+namespace mc2::executor::node {
+
+/// What a call of a collective is about; ranks that call together have equal ones.
+struct Call {
+  enum class Kind : std::uint8_t { AllReduce, ReduceScatter, AllGather, AllToAll };
+  Kind kind = Kind::AllReduce;
+  planner::DType dtype = planner::DType::I8; ///< of sums
+  std::size_t byte_count = 0;                ///< all_reduce: of the data; others: of what passes between two ranks
+  bool operator==(const Call&) const = default;
+};
+
+/// One thread's share of all collectives of a rank: it meets the same lane of the other ranks, and no other. What
+/// passes does so in steps, each of at most `kSlotBytes` of a rank, through two slots of the rank's memory by turns. No
+/// step waits before it writes: a rank that has announced a step has read all of the step before last, and every step
+/// waits for all announcements.
+class Lane {
+ public:
+  static constexpr std::size_t kSlotBytes = std::size_t{1} << 20U;
+  /// Of a rank's segment, for one lane.
+  [[nodiscard]] static std::size_t segment_bytes() noexcept;
+
+  /// Order: before any rank's first call.
+  /// @param heap  has a segment of `index + 1` lanes at least, and outlives this
+  /// @param pause while this waits; throws to give up
+  /// @param looks how often it looks before it yields its core
+  Lane(const NodeHeap& heap, int rank, int world_size, int index, Pause pause, int looks);
+
+  /// Bytes [first, first + count) of each part that Call::byte_count counts: `in` and `out` are whole. Of sums first
+  /// and count are whole elements. Throws what pause throws; SystemError where another rank calls something else.
+  void all_reduce(const Call& call, std::byte* data, std::size_t first, std::size_t count);
+  void reduce_scatter(const Call& call, const std::byte* in, std::byte* out, std::size_t first, std::size_t count);
+  void all_gather(const Call& call, const std::byte* in, std::byte* out, std::size_t first, std::size_t count);
+  void all_to_all(const Call& call, const std::byte* in, std::byte* out, std::size_t first, std::size_t count);
+
+ private:
+  struct Shared;
+
+  void begin_step() noexcept { ++step_; }
+  void announce(const Call& call);
+  void wait_for(int peer, const Call& call);
+  void announce_and_wait(const Call& call);
+  [[nodiscard]] std::byte* slot(int rank) const noexcept;
+  [[nodiscard]] int peer(int step) const noexcept;
+  void sum_whole(const Call& call, std::byte* data, std::size_t count);
+  void sum_parts(const Call& call, std::byte* data, std::size_t count);
+  /// `data` of this rank becomes the sum with what lies in the others' slots from `offset` on.
+  void sum(planner::DType dtype, std::size_t offset, std::byte* data, std::size_t byte_count);
+
+  int rank_, world_size_;
+  Pause pause_;
+  int looks_;
+  std::vector<Shared*> shared_;           ///< by rank
+  std::vector<const std::byte*> sources_; ///< of the sum that is being made, by rank
+  std::uint32_t step_ = 0, summed_ = 0;
+};
+
+} // namespace mc2::executor::node

@@ -1,0 +1,239 @@
+#include "mc2/executor/node_collectives.hpp"
+
+#include <omp.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <exception>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "lanes/affinity.hpp"
+#include "lanes/combine.hpp"
+#include "mc2/executor/process_mark.hpp"
+#include "node/lane.hpp"
+#include "process_group.hpp"
+#include "texts.hpp"
+
+namespace mc2::executor {
+namespace {
+
+using node::Call;
+using planner::DType;
+using Clock = std::chrono::steady_clock;
+
+constexpr int kMostThreads = 256;
+constexpr std::size_t kBytesPerThread = std::size_t{32} << 10U; ///< fewer are not worth waking a thread
+constexpr std::size_t kShareAlignment = 64;
+/// Where every thread has a core it looks on for some milliseconds: waking one takes up to a tenth of that.
+constexpr int kManyLooks = 200'000;
+/// A rank that has left may have made this call, and then all others are about to end it, too.
+constexpr std::chrono::seconds kDepartureGrace{1};
+
+Error illegal(std::string field, std::string message) {
+  return {ErrorCode::InvalidSpec, std::move(field), std::move(message)};
+}
+
+Result<void> check_summed(DType dtype, std::size_t byte_count) {
+  if (dtype == DType::F8E4m3) return illegal("dtype", "f8e4m3 has no sum; f32, bf16, f16 and i8 have");
+  const auto element = static_cast<std::size_t>(planner::size_bytes(dtype));
+  if (byte_count % element != 0)
+    return illegal(
+        "data", std::to_string(byte_count) + " bytes are no whole number of " + std::string(planner::to_string(dtype)));
+  return {};
+}
+
+Result<void> check_parts(std::size_t whole, std::size_t part, int world_size) {
+  if (whole == part * static_cast<std::size_t>(world_size)) return {};
+  return illegal("data", std::to_string(whole) + " bytes beside " + std::to_string(part) + "; " +
+                             std::to_string(world_size) + " ranks need that many times as many");
+}
+
+bool overlap(std::span<const std::byte> left, std::span<const std::byte> right) {
+  const std::less<const std::byte*> before;
+  return !left.empty() && !right.empty() && before(left.data(), right.data() + right.size()) &&
+         before(right.data(), left.data() + left.size());
+}
+
+} // namespace
+
+class NodeCollectives::Impl {
+ public:
+  Impl(const ProcessPlace& place, int world_size, const NodeCollectivesOptions& options)
+      : group_(place, world_size, options.deadline), deadline_(options.deadline) {}
+
+  Result<void> open(int threads) {
+    const node::Meeting meeting{.rank = group_.rank(),
+                                .world_size = group_.world_size(),
+                                .gather = [this](std::int64_t own) { return gather(own); },
+                                .share_error = [this](const Result<void>& own) { return group_.share_error(own); }};
+    threads = static_cast<int>(-group_.maximum(-threads));
+    MC2_ASSIGN(heap_, node::NodeHeap::create(meeting, static_cast<std::size_t>(threads) * node::Lane::segment_bytes()));
+    const bool have_cores = lanes::allowed_cores().size() >= static_cast<std::size_t>(threads);
+    const auto crowded = group_.maximum(
+        have_cores && std::thread::hardware_concurrency() >= static_cast<unsigned>(threads * world_size()) ? 0 : 1);
+    const int looks = crowded == 0 ? kManyLooks : node::SharedSignal::kFewLooks;
+    for (int index = 0; index < threads; ++index)
+      lanes_.emplace_back(
+          *heap_, group_.rank(), group_.world_size(), index, [this] { pause(); }, looks);
+    return group_.agree("open collectives"); // every rank's lanes are there before anybody uses them
+  }
+
+  [[nodiscard]] int rank() const noexcept { return group_.rank(); }
+  [[nodiscard]] int world_size() const noexcept { return group_.world_size(); }
+  [[nodiscard]] int threads() const noexcept { return static_cast<int>(lanes_.size()); }
+  /// Whether this is the copy that a child process has: its rank is the parent's.
+  [[nodiscard]] bool is_inherited() const noexcept { return process_.is_inherited(); }
+
+  /// `work(lane, first, count)` for shares of the bytes that `call` counts.
+  template <typename Work>
+  void run(const Call& call, const Work& work) {
+    if (is_inherited())
+      throw SystemError("collective", EPERM, "the collectives are those of the parent process; open others");
+    const std::unique_lock turn(turn_, std::try_to_lock);
+    if (!turn) throw SystemError("collective", EBUSY, "another thread is in a call; one at a time");
+    if (has_failed_)
+      throw SystemError("collective", ECANCELED, "an earlier call has failed; open the collectives anew");
+    if (std::atomic_ref(*group_.abort_word()) != 0) give_up(); // another rank's, meanwhile
+    call_start_ = Clock::now();
+    const auto wanted = (call.byte_count + kBytesPerThread - 1) / kBytesPerThread;
+    const auto count = static_cast<int>(std::clamp<std::size_t>(wanted, 1, lanes_.size()));
+    const std::size_t lines = (call.byte_count + kShareAlignment - 1) / kShareAlignment;
+    const auto share = [&](int index) {
+      const auto at = [&](int i) {
+        return std::min(call.byte_count,
+                        lines * static_cast<std::size_t>(i) / static_cast<std::size_t>(count) * kShareAlignment);
+      };
+      guarded([&] { work(lanes_[static_cast<std::size_t>(index)], at(index), at(index + 1) - at(index)); });
+    };
+    if (count == 1) {
+      share(0);
+    } else {
+#pragma omp parallel for num_threads(count) schedule(static, 1)
+      for (int index = 0; index < count; ++index) share(index);
+    }
+    if (failure_) std::rethrow_exception(failure_);
+  }
+
+ private:
+  std::vector<std::int64_t> gather(std::int64_t own) {
+    std::vector<std::int64_t> numbers;
+    for (const std::string& text : group_.all_gather(std::to_string(own))) numbers.push_back(std::stoll(text));
+    return numbers;
+  }
+
+  /// No exception leaves a thread; all ranks are told.
+  template <typename Work>
+  void guarded(const Work& work) noexcept {
+    try {
+      work();
+    } catch (const std::exception& error) {
+      group_.fail(error.what());
+      const std::lock_guard lock(mutex_);
+      if (!failure_) failure_ = std::current_exception();
+      has_failed_ = true;
+    }
+  }
+
+  [[noreturn]] void give_up() {
+    has_failed_ = true;
+    throw SystemError("collective", ECANCELED, group_.failure().value_or("a rank has failed"));
+  }
+
+  void pause() const {
+    const auto waited = Clock::now() - call_start_;
+    auto reason = group_.failure();
+    if (!reason && waited > kDepartureGrace) reason = group_.departure();
+    if (reason) throw SystemError("collective", ECANCELED, *reason);
+    if (waited > deadline_)
+      throw SystemError(
+          "collective", ETIMEDOUT,
+          rank_text(rank()) + " has waited for the others for " + std::to_string(deadline_.count()) + " ms");
+  }
+
+  ProcessGroup group_;
+  std::chrono::milliseconds deadline_;
+  std::unique_ptr<node::NodeHeap> heap_;
+  std::vector<node::Lane> lanes_;
+  Clock::time_point call_start_;
+  ProcessMark process_;
+  std::mutex turn_;            ///< of calls
+  std::mutex mutex_;           ///< of what follows
+  std::exception_ptr failure_; ///< the first of any thread
+  bool has_failed_ = false;
+};
+
+NodeCollectives::NodeCollectives(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+NodeCollectives::~NodeCollectives() {
+  if (impl_->is_inherited()) static_cast<void>(impl_.release());
+}
+
+Result<std::unique_ptr<NodeCollectives>> NodeCollectives::open(const ProcessPlace& place, int world_size,
+                                                               const NodeCollectivesOptions& options) {
+  constexpr int kMostRanks = static_cast<int>(lanes::kMostPartials);
+  if (world_size < 2 || world_size > kMostRanks)
+    return illegal("world_size", "is " + std::to_string(world_size) + "; legal: 2 to " + std::to_string(kMostRanks));
+  if (place.rank < 0 || place.rank >= world_size)
+    return illegal("rank", "is " + std::to_string(place.rank) + "; legal: 0 to " + std::to_string(world_size - 1));
+  if (options.threads < 1 || options.threads > kMostThreads)
+    return illegal("threads",
+                   "is " + std::to_string(options.threads) + "; legal: 1 to " + std::to_string(kMostThreads));
+  if (options.deadline.count() < 1) return illegal("deadline", "needs to be above 0");
+  auto impl = std::make_unique<Impl>(place, world_size, options);
+  MC2_TRY(impl->open(options.threads));
+  return std::unique_ptr<NodeCollectives>(new NodeCollectives(std::move(impl)));
+}
+
+int NodeCollectives::rank() const noexcept { return impl_->rank(); }
+int NodeCollectives::world_size() const noexcept { return impl_->world_size(); }
+int NodeCollectives::threads() const noexcept { return impl_->threads(); }
+
+Result<void> NodeCollectives::all_reduce(std::span<std::byte> data, DType dtype) {
+  MC2_TRY(check_summed(dtype, data.size()));
+  const Call call{.kind = Call::Kind::AllReduce, .dtype = dtype, .byte_count = data.size()};
+  impl_->run(call, [&](node::Lane& lane, std::size_t first, std::size_t count) {
+    lane.all_reduce(call, data.data(), first, count);
+  });
+  return {};
+}
+
+Result<void> NodeCollectives::reduce_scatter(std::span<const std::byte> data, std::span<std::byte> own, DType dtype) {
+  MC2_TRY(check_summed(dtype, own.size()));
+  MC2_TRY(check_parts(data.size(), own.size(), world_size()));
+  if (overlap(data, own)) return illegal("own", "overlaps the data");
+  const Call call{.kind = Call::Kind::ReduceScatter, .dtype = dtype, .byte_count = own.size()};
+  impl_->run(call, [&](node::Lane& lane, std::size_t first, std::size_t count) {
+    lane.reduce_scatter(call, data.data(), own.data(), first, count);
+  });
+  return {};
+}
+
+Result<void> NodeCollectives::all_gather(std::span<const std::byte> own, std::span<std::byte> all) {
+  MC2_TRY(check_parts(all.size(), own.size(), world_size()));
+  const auto place = all.subspan(static_cast<std::size_t>(rank()) * own.size(), own.size());
+  if (overlap(own, all) && own.data() != place.data())
+    return illegal("own", "overlaps the others' parts of what is gathered; it may be its own place there");
+  const Call call{.kind = Call::Kind::AllGather, .byte_count = own.size()};
+  impl_->run(call, [&](node::Lane& lane, std::size_t first, std::size_t count) {
+    lane.all_gather(call, own.data(), all.data(), first, count);
+  });
+  return {};
+}
+
+Result<void> NodeCollectives::all_to_all(std::span<const std::byte> data, std::span<std::byte> received) {
+  if (data.size() != received.size() || data.size() % static_cast<std::size_t>(world_size()) != 0)
+    return illegal("data", std::to_string(data.size()) + " bytes for " + std::to_string(received.size()) +
+                               "; needs as many, that " + std::to_string(world_size()) + " ranks divide");
+  if (overlap(data, received)) return illegal("received", "overlaps the data");
+  const Call call{.kind = Call::Kind::AllToAll, .byte_count = data.size() / static_cast<std::size_t>(world_size())};
+  impl_->run(call, [&](node::Lane& lane, std::size_t first, std::size_t count) {
+    lane.all_to_all(call, data.data(), received.data(), first, count);
+  });
+  return {};
+}
+
+} // namespace mc2::executor

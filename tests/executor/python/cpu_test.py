@@ -1,0 +1,167 @@
+"""mc2.torch's collectives of CPU tensors, and mc2.NodeCollectives, in the ranks of jobs of 1 to 3 processes."""
+
+import os
+import subprocess
+import sys
+import unittest
+import uuid
+import warnings
+
+import numpy
+from torch_test import RANK, RANKS, Jobs, everyones, run_ranks, torch
+from values_test import Refusals
+
+import mc2
+
+KEY = os.environ.get("MC2_TEST_KEY", "")
+
+if RANK >= 0 and not KEY:
+    import mc2.torch
+    from mc2.torch import _settings, cpu
+
+
+def drawn(dtype, shape, rank):
+    """Whole numbers, whose sums are exact."""
+    return torch.randint(-9, 9, shape, generator=torch.Generator().manual_seed(rank)).to(dtype)
+
+
+@unittest.skipIf(RANK < 0 or KEY, "runs in the ranks of a job")
+class RanksTest(Refusals):
+    SHAPES = ((1, 5), (6, 1), (600, 3, 41))
+
+    def setUp(self):
+        mc2.torch.forget()
+        _settings.settings.is_disabled = False
+
+    def each(self):
+        """Types, and shapes whose rows the ranks divide."""
+        for dtype in (torch.float32, torch.bfloat16, torch.float16, torch.int8, torch.int64):
+            for rows, *others in self.SHAPES:
+                with self.subTest(dtype, rows=rows):
+                    yield [drawn(dtype, (rows * RANKS, *others), rank) for rank in range(RANKS)]
+
+    def test_sums_are_those_of_all_ranks(self):
+        warnings.simplefilter("ignore")
+        for of_ranks in self.each():
+            total = sum(one.double() for one in of_ranks).to(of_ranks[0].dtype)
+            if total.dtype in (torch.bfloat16, torch.float16) and torch.__version__ < "2":
+                continue
+            x = of_ranks[RANK].clone()
+            self.assertIs(mc2.torch.cpu_all_reduce(x), x)
+            self.assertTrue(torch.equal(x, total))
+            share = mc2.torch.cpu_reduce_scatter(of_ranks[RANK])
+            self.assertTrue(torch.equal(share, total.chunk(RANKS)[RANK]))
+            with torch.inference_mode():
+                self.assertTrue(torch.equal(mc2.torch.cpu_all_reduce(of_ranks[RANK].clone()), total))
+
+    def test_short_floats_are_summed_by_memory_whatever_gloo_knows(self):
+        for dtype in (torch.bfloat16, torch.float16):
+            of_ranks = [drawn(dtype, (RANKS * 500, 7), rank) for rank in range(RANKS)]
+            total = sum(one.float() for one in of_ranks).to(dtype)
+            self.assertTrue(torch.equal(mc2.torch.cpu_all_reduce(of_ranks[RANK].clone()), total))
+
+    def test_rows_come_from_all_ranks(self):
+        for of_ranks in self.each():
+            self.assertTrue(torch.equal(mc2.torch.cpu_all_gather(of_ranks[RANK]), torch.cat(of_ranks)))
+            received = mc2.torch.cpu_all_to_all(of_ranks[RANK])
+            self.assertTrue(torch.equal(received, torch.cat([one.chunk(RANKS)[RANK] for one in of_ranks])))
+
+    def test_strides_may_be_any(self):
+        whole = drawn(torch.float32, (12, 2 * RANKS), RANK).t()
+        total = sum(everyones(whole))
+        self.assertTrue(torch.equal(mc2.torch.cpu_all_gather(whole), torch.cat(everyones(whole))))
+        self.assertTrue(torch.equal(mc2.torch.cpu_all_reduce(whole), total))
+        self.assertTrue(torch.equal(whole, total), "in place")
+
+    def test_without_shared_memory_they_are_the_groups(self):
+        _settings.settings.is_disabled = RANK == 0
+        x = torch.ones(3, 4)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            self.assertEqual(float(mc2.torch.cpu_all_reduce(x)[0, 0]), RANKS)
+        if RANKS > 1:
+            self.assertIn("run by the process group: rank 0: mc2.torch is disabled", str(caught[0].message))
+            self.assertIsNone(cpu._of(mc2.torch._groups.resolve(None)))
+
+    def test_what_cannot_be_is_named(self):
+        for call in (mc2.torch.cpu_all_reduce, mc2.torch.cpu_all_gather):
+            self.refused("invalid_spec", "tensor", call, [1])
+            self.refused("invalid_spec", "tensor", call, torch.tensor(1.0))
+            self.refused("invalid_spec", "tensor", call, torch.ones(2, requires_grad=True))
+            self.refused("invalid_spec", "tensor", call, torch.ones(2).to("meta"))
+        if RANKS > 1:
+            self.refused("invalid_spec", "tensor", mc2.torch.cpu_reduce_scatter, torch.ones(RANKS + 1, 2))
+            self.refused("invalid_spec", "tensor", mc2.torch.cpu_all_to_all, torch.ones(RANKS + 1, 2))
+
+
+@unittest.skipUnless(KEY, "runs in processes without PyTorch")
+class ArraysTest(Refusals):
+    def test_collectives_of_arrays(self):
+        with self.assertRaises(mc2.Error):
+            mc2.NodeCollectives(0, 1, KEY)
+        collectives = mc2.NodeCollectives(RANK, RANKS, KEY, threads=2, deadline_s=20)
+        self.assertEqual((collectives.rank, collectives.ranks, collectives.threads), (RANK, RANKS, 2))
+        for dtype in (numpy.float32, numpy.float16, numpy.int8):
+            data = numpy.arange(12, dtype=dtype).reshape(4, 3) + RANK
+            collectives.all_reduce(data)
+            self.assertEqual(data.tolist(), (2 * numpy.arange(12).reshape(4, 3) + 1).tolist())
+        ones = numpy.full(10, 0x3F80, numpy.uint16)  # bits of bf16
+        collectives.all_reduce(ones, "bf16")
+        self.assertEqual(ones.tolist(), [0x4000] * 10)
+        own, everything = numpy.full(3, RANK), numpy.empty(6, numpy.int64)
+        collectives.all_gather(own, everything)
+        self.assertEqual(everything.tolist(), [0, 0, 0, 1, 1, 1])
+        share = numpy.empty(2, numpy.float32)
+        collectives.reduce_scatter(numpy.arange(4, dtype=numpy.float32), share)
+        self.assertEqual(share.tolist(), [[0, 2], [4, 6]][RANK])
+        received = numpy.empty(4, numpy.int64)
+        collectives.all_to_all(numpy.arange(4) + 10 * RANK, received)
+        self.assertEqual(received.tolist(), [[0, 1, 10, 11], [2, 3, 12, 13]][RANK])
+        self.refused("invalid_spec", "dtype", collectives.all_reduce, numpy.arange(4))
+        self.refused("unknown_name", "dtype", collectives.all_reduce, numpy.arange(4), "f12")
+        self.refused("invalid_spec", "data", collectives.all_reduce, numpy.zeros((4, 4), numpy.float32).T)
+        self.refused("invalid_spec", "data", collectives.all_reduce, bytes(8), "f32")
+        self.refused(
+            "invalid_spec", "data", collectives.all_to_all, numpy.zeros(3, numpy.int8), numpy.zeros(3, numpy.int8)
+        )
+
+
+@unittest.skipIf(RANK >= 0, "this is a rank")
+class ProcessesTest(unittest.TestCase):
+    def test_two_processes_without_pytorch(self):
+        environment = {**os.environ, "MC2_TEST_KEY": uuid.uuid4().hex, "MC2_TEST_RANKS": "2"}
+        ranks = [
+            subprocess.Popen(
+                [sys.executable, __file__, "ArraysTest"],
+                env={**environment, "MC2_TEST_RANK": str(rank)},
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+            )
+            for rank in range(2)
+        ]
+        outputs = [rank.communicate(timeout=60)[0] for rank in ranks]
+        for rank, output in zip(ranks, outputs):
+            self.assertEqual(rank.returncode, 0, output)
+            self.assertRegex(output, r"Ran [1-9]\d* test")
+
+
+@unittest.skipUnless(
+    torch is not None and RANK < 0 and torch.distributed.is_available(),
+    "python3-torch is not installed, or this is a rank",
+)
+class JobsTest(Jobs):
+    SCRIPT = __file__
+
+    def test_one_rank(self):
+        self.run_job(1)
+
+    def test_two_ranks(self):
+        self.run_job(2)
+
+    def test_three_ranks(self):
+        self.run_job(3)
+
+
+if __name__ == "__main__":
+    unittest.main() if KEY else run_ranks()
