@@ -191,6 +191,28 @@ TEST(NodeCollectives, AnotherCallIsToldToEveryRankThatMeetsIt) {
   EXPECT_THAT(codes, Each(0));
 }
 
+TEST(NodeCollectives, ACallOfNothingIsCompared) {
+  const auto codes = run_processes(2, [](int rank) {
+    const auto all = open("nothing", rank, 2);
+    Bytes data(rank == 0 ? 0 : 64);
+    return has(thrown([&] { return all->all_reduce(data, DType::F32); }), "all_reduce of 0 bytes of f32");
+  });
+  EXPECT_THAT(codes, Each(0));
+}
+
+TEST(NodeCollectives, ADeadlineIsForEachWait) {
+  const auto codes = run_processes(2, [](int rank) {
+    const auto all = open("slow", rank, 2, 1, std::chrono::milliseconds(400));
+    Bytes data(64);
+    for (int turn = 0; turn < 4; ++turn) { // longer than the deadline all together
+      if (rank == 1) std::this_thread::sleep_for(std::chrono::milliseconds(200));
+      if (!all->all_reduce(data, DType::F32)) return 1;
+    }
+    return 0;
+  });
+  EXPECT_THAT(codes, Each(0));
+}
+
 TEST(NodeCollectives, ARankThatEndsIsNamed) {
   const auto codes = run_processes(3, [](int rank) {
     const auto all = open("killed", rank, 3);
@@ -224,7 +246,7 @@ TEST(NodeCollectives, ARankThatDoesNotComeIsWaitedForNoLongerThanTheDeadline) {
     Bytes data(64);
     if (rank == 1) std::this_thread::sleep_for(std::chrono::seconds(1));
     const std::string message = thrown([&] { return all->all_reduce(data, DType::F32); });
-    return has(message, "rank 0 has waited for the others for 300 ms");
+    return has(message, "rank 1 did not come within 300 ms");
   });
   EXPECT_THAT(codes, Each(0));
 }

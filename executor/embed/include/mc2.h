@@ -460,7 +460,7 @@ typedef struct mc2_collectives_options {
   const char* key;      /* the same text in every process of this world, and in those of no other; must be given */
   int32_t rank;         /* of this process */
   int32_t threads;      /* that may move a rank's data; the fewest of any rank; 0: 1 */
-  uint32_t deadline_ms; /* for every rank to come to a call; 0: 60000 */
+  uint32_t deadline_ms; /* for a rank that another waits for; 0: 60000 */
   int32_t reserved;     /* 0 */
 } mc2_collectives_options;
 

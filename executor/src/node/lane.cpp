@@ -71,10 +71,13 @@ std::size_t Lane::segment_bytes() noexcept {
   return kPageBytes + 2 * kSlotBytes;
 }
 
-Lane::Lane(const NodeHeap& heap, int rank, int world_size, int index, Pause pause, int looks)
+Lane::Lane(const NodeHeap& heap, int rank, int world_size, int index, PeerPause pause, int looks)
     : rank_(rank),
       world_size_(world_size),
-      pause_(std::move(pause)),
+      pause_([this, pause = std::move(pause)] {
+        if (!waits_since_) waits_since_ = Clock::now();
+        pause(peer_, *waits_since_);
+      }),
       looks_(looks),
       sources_(static_cast<std::size_t>(world_size)) {
   for (int other = 0; other < world_size; ++other)
@@ -99,11 +102,21 @@ void Lane::announce(const Call& call) {
 
 void Lane::wait_for(int peer, const Call& call) {
   const Shared& other = *shared_[static_cast<std::size_t>(peer)];
-  other.ready.wait_for(step_, pause_, looks_);
+  wait_for(peer, other.ready, step_);
   const Call& theirs = other.calls[step_ % 2];
   if (theirs == call) return;
   throw SystemError("collective", EINVAL,
                     rank_text(rank_) + " calls " + text(call) + ", " + rank_text(peer) + " " + text(theirs));
+}
+
+void Lane::wait_for(int peer, const SharedSignal& signal, std::uint32_t count) {
+  peer_ = peer;
+  waits_since_.reset();
+  try {
+    signal.wait_for(count, pause_, looks_);
+  } catch (...) {
+    if (!signal.has_reached(count)) throw; // else what was waited for came meanwhile, and others may have gone on
+  }
 }
 
 void Lane::announce_and_wait(const Call& call) {
@@ -113,7 +126,6 @@ void Lane::announce_and_wait(const Call& call) {
 
 void Lane::sum(DType dtype, std::size_t offset, std::byte* data, std::size_t byte_count) {
   const auto count = static_cast<std::int64_t>(byte_count) / planner::size_bytes(dtype);
-  if (world_size_ == 2) return lanes::add_partial(dtype, slot(1 - rank_) + offset, data, count); // in either order
   for (int rank = 0; rank < world_size_; ++rank)
     sources_[static_cast<std::size_t>(rank)] = rank == rank_ ? data : slot(rank) + offset;
   lanes::sum_partials(dtype, sources_, data, count);
@@ -135,29 +147,36 @@ void Lane::sum_parts(const Call& call, std::byte* data, std::size_t count) {
   copy_to_peers(slot(rank_), data, own);
   copy_to_peers(slot(rank_) + own + own_bytes, data + own + own_bytes, count - own - own_bytes);
   announce_and_wait(call);
-  sum(call.dtype, own, data + own, own_bytes);
+  if (world_size_ == 2) // one rank alone makes it, so the order changes no rank's bits
+    lanes::add_partial(call.dtype, slot(1 - rank_) + own, data + own,
+                       static_cast<std::int64_t>(own_bytes) / planner::size_bytes(call.dtype));
+  else
+    sum(call.dtype, own, data + own, own_bytes);
   copy_to_peers(slot(rank_) + own, data + own, own_bytes); // of the slot the part that nobody has read before
   shared_[static_cast<std::size_t>(rank_)]->summed.add();
   ++summed_;
   for (int step = 0; step + 1 < world_size_; ++step) {
     const int other = peer(step);
-    shared_[static_cast<std::size_t>(other)]->summed.wait_for(summed_, pause_, looks_);
+    wait_for(other, shared_[static_cast<std::size_t>(other)]->summed, summed_);
     std::memcpy(data + start(other), slot(other) + start(other), start(other + 1) - start(other));
   }
 }
 
 void Lane::all_reduce(const Call& call, std::byte* data, std::size_t first, std::size_t count) {
   const bool is_whole = call.byte_count * static_cast<std::size_t>(world_size_) <= kWholeBytes;
-  for (const std::size_t end = first + count; first < end; first += kSlotBytes) {
+  const std::size_t end = first + count;
+  do { // a call of nothing is compared, too
     const std::size_t bytes = std::min(kSlotBytes, end - first);
     is_whole ? sum_whole(call, data + first, bytes) : sum_parts(call, data + first, bytes);
-  }
+    first += kSlotBytes;
+  } while (first < end);
 }
 
 void Lane::reduce_scatter(const Call& call, const std::byte* in, std::byte* out, std::size_t first, std::size_t count) {
   const std::size_t most = kSlotBytes / static_cast<std::size_t>(world_size_) / kPartAlignment * kPartAlignment;
   const auto part = [&](int rank) { return in + static_cast<std::size_t>(rank) * call.byte_count; };
-  for (const std::size_t end = first + count; first < end; first += most) {
+  const std::size_t end = first + count;
+  do { // a call of nothing is compared, too
     const std::size_t bytes = std::min(most, end - first);
     begin_step();
     for (int rank = 0; rank < world_size_; ++rank)
@@ -165,12 +184,14 @@ void Lane::reduce_scatter(const Call& call, const std::byte* in, std::byte* out,
     announce_and_wait(call);
     std::memcpy(out + first, part(rank_) + first, bytes);
     sum(call.dtype, static_cast<std::size_t>(rank_) * most, out + first, bytes);
-  }
+    first += most;
+  } while (first < end);
 }
 
 void Lane::all_gather(const Call& call, const std::byte* in, std::byte* out, std::size_t first, std::size_t count) {
   const auto place = [&](int rank) { return out + static_cast<std::size_t>(rank) * call.byte_count; };
-  for (const std::size_t end = first + count; first < end; first += kSlotBytes) {
+  const std::size_t end = first + count;
+  do { // a call of nothing is compared, too
     const std::size_t bytes = std::min(kSlotBytes, end - first);
     begin_step();
     copy_to_peers(slot(rank_), in + first, bytes);
@@ -180,13 +201,15 @@ void Lane::all_gather(const Call& call, const std::byte* in, std::byte* out, std
       wait_for(peer(step), call);
       std::memcpy(place(peer(step)) + first, slot(peer(step)), bytes);
     }
-  }
+    first += kSlotBytes;
+  } while (first < end);
 }
 
 void Lane::all_to_all(const Call& call, const std::byte* in, std::byte* out, std::size_t first, std::size_t count) {
   const std::size_t most = kSlotBytes / static_cast<std::size_t>(world_size_) / kPartAlignment * kPartAlignment;
   const auto offset = [&](int rank) { return static_cast<std::size_t>(rank) * call.byte_count + first; };
-  for (const std::size_t end = first + count; first < end; first += most) {
+  const std::size_t end = first + count;
+  do { // a call of nothing is compared, too
     const std::size_t bytes = std::min(most, end - first);
     begin_step();
     for (int rank = 0; rank < world_size_; ++rank)
@@ -197,7 +220,8 @@ void Lane::all_to_all(const Call& call, const std::byte* in, std::byte* out, std
       wait_for(peer(step), call);
       std::memcpy(out + offset(peer(step)), slot(peer(step)) + static_cast<std::size_t>(rank_) * most, bytes);
     }
-  }
+    first += most;
+  } while (first < end);
 }
 
 } // namespace mc2::executor::node

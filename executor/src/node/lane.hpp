@@ -1,7 +1,10 @@
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -32,9 +35,13 @@ class Lane {
 
   /// Order: before any rank's first call.
   /// @param heap  has a segment of `index + 1` lanes at least, and outlives this
-  /// @param pause while this waits; throws to give up
+  /// @param pause while this waits for a rank, since when it has; throws to give up
   /// @param looks how often it looks before it yields its core
-  Lane(const NodeHeap& heap, int rank, int world_size, int index, Pause pause, int looks);
+  using Clock = std::chrono::steady_clock;
+  using PeerPause = std::function<void(int peer, Clock::time_point since)>;
+  Lane(const NodeHeap& heap, int rank, int world_size, int index, PeerPause pause, int looks);
+  Lane(const Lane&) = delete;
+  Lane& operator=(const Lane&) = delete;
 
   /// Bytes [first, first + count) of each part that Call::byte_count counts: `in` and `out` are whole. Of sums first
   /// and count are whole elements. Throws what pause throws; SystemError where another rank calls something else.
@@ -49,6 +56,7 @@ class Lane {
   void begin_step() noexcept { ++step_; }
   void announce(const Call& call);
   void wait_for(int peer, const Call& call);
+  void wait_for(int peer, const SharedSignal& signal, std::uint32_t count);
   void announce_and_wait(const Call& call);
   [[nodiscard]] std::byte* slot(int rank) const noexcept;
   [[nodiscard]] int peer(int step) const noexcept;
@@ -59,6 +67,8 @@ class Lane {
 
   int rank_, world_size_;
   Pause pause_;
+  int peer_ = 0; ///< that is waited for
+  std::optional<Clock::time_point> waits_since_;
   int looks_;
   std::vector<Shared*> shared_;           ///< by rank
   std::vector<const std::byte*> sources_; ///< of the sum that is being made, by rank

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <deque>
 #include <exception>
 #include <mutex>
 #include <optional>
@@ -27,6 +28,9 @@ using planner::DType;
 using Clock = std::chrono::steady_clock;
 
 constexpr int kMostThreads = 256;
+constexpr std::chrono::milliseconds kMeetingDeadline{60'000}, kLongestDeadline{1'000'000'000};
+/// OpenMP's threads stay behind in a fork(), and it waits for them in the child.
+const ProcessMark kLoadingProcess;
 constexpr std::size_t kBytesPerThread = std::size_t{32} << 10U; ///< fewer are not worth waking a thread
 constexpr std::size_t kShareAlignment = 64;
 /// Where every thread has a core it looks on for some milliseconds: waking one takes up to a tenth of that.
@@ -64,14 +68,14 @@ bool overlap(std::span<const std::byte> left, std::span<const std::byte> right) 
 class NodeCollectives::Impl {
  public:
   Impl(const ProcessPlace& place, int world_size, const NodeCollectivesOptions& options)
-      : group_(place, world_size, options.deadline), deadline_(options.deadline) {}
+      : group_(place, world_size, std::min(options.deadline, kMeetingDeadline)), deadline_(options.deadline) {}
 
   Result<void> open(int threads) {
     const node::Meeting meeting{.rank = group_.rank(),
                                 .world_size = group_.world_size(),
                                 .gather = [this](std::int64_t own) { return gather(own); },
                                 .share_error = [this](const Result<void>& own) { return group_.share_error(own); }};
-    threads = static_cast<int>(-group_.maximum(-threads));
+    threads = static_cast<int>(-group_.maximum(kLoadingProcess.is_inherited() ? -1 : -threads));
     MC2_ASSIGN(heap_, node::NodeHeap::create(meeting, static_cast<std::size_t>(threads) * node::Lane::segment_bytes()));
     const bool have_cores = lanes::allowed_cores().size() >= static_cast<std::size_t>(threads);
     const auto crowded = group_.maximum(
@@ -79,7 +83,8 @@ class NodeCollectives::Impl {
     const int looks = crowded == 0 ? kManyLooks : node::SharedSignal::kFewLooks;
     for (int index = 0; index < threads; ++index)
       lanes_.emplace_back(
-          *heap_, group_.rank(), group_.world_size(), index, [this] { pause(); }, looks);
+          *heap_, group_.rank(), group_.world_size(), index,
+          [this](int peer, Clock::time_point since) { pause(peer, since); }, looks);
     return group_.agree("open collectives"); // every rank's lanes are there before anybody uses them
   }
 
@@ -99,7 +104,6 @@ class NodeCollectives::Impl {
     if (has_failed_)
       throw SystemError("collective", ECANCELED, "an earlier call has failed; open the collectives anew");
     if (std::atomic_ref(*group_.abort_word()) != 0) give_up(); // another rank's, meanwhile
-    call_start_ = Clock::now();
     const auto wanted = (call.byte_count + kBytesPerThread - 1) / kBytesPerThread;
     const auto count = static_cast<int>(std::clamp<std::size_t>(wanted, 1, lanes_.size()));
     const std::size_t lines = (call.byte_count + kShareAlignment - 1) / kShareAlignment;
@@ -144,22 +148,20 @@ class NodeCollectives::Impl {
     throw SystemError("collective", ECANCELED, group_.failure().value_or("a rank has failed"));
   }
 
-  void pause() const {
-    const auto waited = Clock::now() - call_start_;
+  void pause(int peer, Clock::time_point since) const {
+    const auto waited = Clock::now() - since;
     auto reason = group_.failure();
     if (!reason && waited > kDepartureGrace) reason = group_.departure();
     if (reason) throw SystemError("collective", ECANCELED, *reason);
     if (waited > deadline_)
-      throw SystemError(
-          "collective", ETIMEDOUT,
-          rank_text(rank()) + " has waited for the others for " + std::to_string(deadline_.count()) + " ms");
+      throw SystemError("collective", ETIMEDOUT,
+                        rank_text(peer) + " did not come within " + std::to_string(deadline_.count()) + " ms");
   }
 
   ProcessGroup group_;
   std::chrono::milliseconds deadline_;
   std::unique_ptr<node::NodeHeap> heap_;
-  std::vector<node::Lane> lanes_;
-  Clock::time_point call_start_;
+  std::deque<node::Lane> lanes_;
   ProcessMark process_;
   std::mutex turn_;            ///< of calls
   std::mutex mutex_;           ///< of what follows
@@ -182,7 +184,9 @@ Result<std::unique_ptr<NodeCollectives>> NodeCollectives::open(const ProcessPlac
   if (options.threads < 1 || options.threads > kMostThreads)
     return illegal("threads",
                    "is " + std::to_string(options.threads) + "; legal: 1 to " + std::to_string(kMostThreads));
-  if (options.deadline.count() < 1) return illegal("deadline", "needs to be above 0");
+  if (options.deadline.count() < 1 || options.deadline > kLongestDeadline)
+    return illegal("deadline", "is " + std::to_string(options.deadline.count()) + " ms; legal: 1 to " +
+                                   std::to_string(kLongestDeadline.count()));
   auto impl = std::make_unique<Impl>(place, world_size, options);
   MC2_TRY(impl->open(options.threads));
   return std::unique_ptr<NodeCollectives>(new NodeCollectives(std::move(impl)));

@@ -21,8 +21,9 @@ class alignas(64) SharedSignal {
   void wait_for(std::uint32_t count, const Pause& pause, int looks = kFewLooks) const;
   static constexpr int kFewLooks = 200;
 
- private:
   [[nodiscard]] bool has_reached(std::uint32_t count) const noexcept;
+
+ private:
   /// For 20 ms at most, while the count is below `count`.
   void sleep(std::uint32_t count) const noexcept;
 

@@ -296,6 +296,25 @@ class RanksTest(Refusals):
                 )
                 self.refused("mismatch", "x", getattr(mc2.torch, kind), *operands)
 
+    def test_what_cannot_be_tuned_is_named(self):
+        tune, sizes = mc2.torch.tune, {"m": 64, "n": 8, "k": 8}
+        self.refused("invalid_spec", "experts", lambda: tune(SUM, **sizes))
+        self.refused("invalid_spec", "experts", lambda: tune(SUM, **sizes, experts=torch.zeros(2, 2)))
+        self.refused(
+            "invalid_spec", "experts", lambda: tune("matmul_all_reduce", **sizes, experts=mc2.ChosenExperts(4, 2))
+        )
+
+    def test_double_precision_is_kept(self):
+        case = Case(SUM, torch.float64)
+        mine = {name: one.requires_grad_() for name, one in case.mine().items()}
+        y = case.call(**mine)
+        expected = case.definition(case.leaves)[RANK]
+        torch.testing.assert_close(y, expected, rtol=1e-12, atol=1e-12)
+        y.sum().backward()
+        weights = case.leaves["weights"][0].clone().requires_grad_()
+        case.definition({**case.leaves, "weights": [weights] * RANKS})[0].sum().backward()
+        torch.testing.assert_close(mine["weights"].grad, weights.grad, rtol=1e-11, atol=1e-11)
+
     def test_a_choice_that_is_wrong_on_one_rank_leaves_no_other_waiting(self):
         for kind in KINDS:
             case = Case(kind)

@@ -66,6 +66,17 @@ class RanksTest(Refusals):
             received = mc2.torch.cpu_all_to_all(of_ranks[RANK])
             self.assertTrue(torch.equal(received, torch.cat([one.chunk(RANKS)[RANK] for one in of_ranks])))
 
+    def test_the_first_call_may_be_in_inference_mode(self):
+        with torch.inference_mode():
+            self.assertEqual(float(mc2.torch.cpu_all_reduce(torch.ones(3))[0]), RANKS)
+
+    def test_types_without_a_sum_are_told_of(self):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            mc2.torch.cpu_all_reduce(torch.ones(3, dtype=torch.int64))
+        if RANKS > 1:
+            self.assertIn("sums of torch.int64 on CPUs run by the process group", str(caught[0].message))
+
     def test_strides_may_be_any(self):
         whole = drawn(torch.float32, (12, 2 * RANKS), RANK).t()
         total = sum(everyones(whole))
@@ -97,8 +108,9 @@ class RanksTest(Refusals):
 @unittest.skipUnless(KEY, "runs in processes without PyTorch")
 class ArraysTest(Refusals):
     def test_collectives_of_arrays(self):
-        with self.assertRaises(mc2.Error):
-            mc2.NodeCollectives(0, 1, KEY)
+        self.refused("invalid_spec", "world_size", mc2.NodeCollectives, 0, 1, KEY)
+        for deadline in (0, float("inf"), float("nan")):
+            self.refused("invalid_spec", "deadline_s", lambda: mc2.NodeCollectives(0, 2, KEY, deadline_s=deadline))
         collectives = mc2.NodeCollectives(RANK, RANKS, KEY, threads=2, deadline_s=20)
         self.assertEqual((collectives.rank, collectives.ranks, collectives.threads), (RANK, RANKS, 2))
         for dtype in (numpy.float32, numpy.float16, numpy.int8):

@@ -437,6 +437,7 @@ class RanksTest(Refusals):
         of_all = (torch.ones(3 * RANKS, one.shape[1]) for one in biases)
         expected = self.mixture(mine["x"], mine["experts"], mine["weights"], w_up, w_down, *of_all)
         torch.testing.assert_close(with_bias, expected, rtol=1e-4, atol=1e-4)
+        self.refused("invalid_spec", "bias_down", mc2.torch.moe_layer, *mine.values(), *parts, bias_down=biases[0])
         self.refused("invalid_spec", "bias_up", torch.no_grad()(mc2.torch.moe_layer), *mine.values(), *parts, bias_up=biases[1], max_rows=largest)
         self.refused("invalid_spec", "max_rows", layer, largest - 1)
         self.refused("invalid_spec", "max_rows", layer, largest + RANK)

@@ -14,8 +14,9 @@
 namespace mc2::executor {
 
 struct NodeCollectivesOptions {
-  int threads = 1; ///< that may move a rank's data, the calling one included; the smallest of the ranks' counts
-  std::chrono::milliseconds deadline{60'000}; ///< for every rank to come to a call
+  int threads = 1; ///< that may move a rank's data, the calling one included; the smallest of the ranks' counts, and 1
+                   ///< where a rank is a child of the process that loaded this library
+  std::chrono::milliseconds deadline{60'000}; ///< for a rank that another waits for; to open, a minute at most
 };
 
 /// Collectives alone, of processes of one machine, one rank each, through memory that they share: for programs that

@@ -8,6 +8,7 @@ import typing
 
 import torch
 
+from ..errors import Error
 from . import _native
 
 MULTIPLE = 8  # of a matrix's columns and rows, for grouped matmuls of GPUs
@@ -19,18 +20,22 @@ def _grouped_mm() -> typing.Any:
     return getattr(torch.nn.functional, "grouped_mm", None) or getattr(torch, "_grouped_mm", None)
 
 
+_FIRST_REFUSED, _HOPPER = 1024, (9, 0)  # number of experts, compute capability
+
+
+def waits_for_counts(dtype: torch.dtype, device: torch.device, count: int, n: int, k: int) -> bool:
+    """Whether the host has to know how many rows each of so many experts has, because PyTorch has no grouped matmul for
+    them on this GPU: no CUDA graph may hold that."""
+    is_known = dtype == torch.bfloat16 and _grouped_mm() is not None and count < _FIRST_REFUSED
+    return not is_known or n % MULTIPLE != 0 or k % MULTIPLE != 0 or torch.cuda.get_device_capability(device) != _HOPPER
+
+
 def _ends(counts: Counts, rows: torch.Tensor, other: torch.Tensor) -> torch.Tensor | None:
     """Where each expert's rows end, for PyTorch's grouped matmul of these; None where it has none, or is wrong: on
     other GPUs gradients of experts without rows are not zero (https://github.com/pytorch/pytorch/issues/172439)."""
-    first_refused, hopper = 1024, (9, 0)  # number of experts
-    if (
-        not rows.is_cuda
-        or rows.dtype != torch.bfloat16
-        or rows.numel() == 0
-        or torch.cuda.get_device_capability(rows.device) != hopper
-    ):
+    if not rows.is_cuda or rows.numel() == 0:
         return None
-    if _grouped_mm() is None or len(counts) >= first_refused:
+    if waits_for_counts(rows.dtype, rows.device, len(counts), rows.shape[1], other.shape[-1]):
         return None
     for matrix in (rows, other):
         is_dense = (
@@ -53,6 +58,13 @@ def _on_device(counts: Counts, rows: torch.Tensor) -> torch.Tensor:
 
 def _on_host(counts: Counts) -> list[int]:
     """Waits for the device."""
+    if isinstance(counts, torch.Tensor) and counts.is_cuda and torch.cuda.is_current_stream_capturing():
+        raise Error(
+            "unsupported",
+            "x",
+            "is captured into a CUDA graph, where PyTorch's matmuls of these experts would wait for their choices; "
+            "tune the call, or use bfloat16 on Hopper with dimensions that are multiples of 8",
+        )
     return typing.cast("list[int]", counts.tolist()) if isinstance(counts, torch.Tensor) else counts
 
 

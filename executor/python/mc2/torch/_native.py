@@ -99,7 +99,8 @@ def common_fault(ranks: list[tuple[str, str, str]]) -> str:
 def gathered(group: Group, value: typing.Any) -> list[typing.Any]:
     """Every rank's value. Collective."""
     values = [None] * group.size
-    dist.all_gather_object(values, value, group=group.handle)
+    with torch.inference_mode(False):  # gloo writes no tensors of inference mode
+        dist.all_gather_object(values, value, group=group.handle)
     return values
 
 
@@ -232,6 +233,7 @@ class NativeBags(Native):
         self._y_shape = _shapes(problem)[1]
         (self._y,) = allocated_for_long([self._y_shape], tables)  # nothing else is kept: runs have memory of their own
         empty = torch.zeros(tables.shape[0] * problem.m + 1, dtype=torch.int64, device=tables.device)
+        torch.cuda.current_stream(tables.device).synchronize()  # preparing reads what was just written
         bags = Bags(empty[:0], empty, typing.cast(Tables, problem.tables).pooling)
         self._bound = bags_at(bags, tables, self._y)
         # The operator's k is the same on all ranks, whatever bags they have, and makes no difference here.
@@ -270,6 +272,7 @@ class NativeChosen(Native):
         self._weights = allocated_for_long([shape], w.new_empty(0, dtype=torch.float32))[0].zero_()
         has_weights = problem.kind != "all_gather_grouped_matmul"
         self._more = choices_at(self._experts, self._weights if has_weights else None)
+        torch.cuda.current_stream(w.device).synchronize()  # preparing reads what was just written
         super().__init__(problem, blocks, variant, schedule, w, False, epilogue)
 
     def __call__(

@@ -149,6 +149,10 @@ def _check(
         raise Error("unsupported", "group", "is of backend gloo, which exchanges no tensors of a GPU; use nccl")
 
 
+def _precise(dtype: torch.dtype) -> torch.dtype:
+    return torch.promote_types(dtype, torch.float32)
+
+
 def _run(
     kind: str,
     x: torch.Tensor,
@@ -159,7 +163,7 @@ def _run(
     residual: _Added,
     name: str,
 ) -> torch.Tensor:
-    rows = Rows(x, experts.long(), None if weights is None else weights.float().contiguous())
+    rows = Rows(x, experts.long(), None if weights is None else weights.to(_precise(x.dtype)).contiguous())
     own, added = Experts(len(w), experts.shape[1]), _epilogue.added(bias, residual)
     y, _ = _plans.execute(kind, _groups.by_name(name), typing.cast(torch.Tensor, rows), w, len(experts), added, own)
     fault = None if x.is_cuda else _chosen.choices_fault(experts, weights, len(w))
@@ -241,7 +245,7 @@ def _backward_sum(kind: str) -> typing.Callable[..., _Gradients]:
             )
             of_x = _scaled(unweighted, weights) if needs[0] else None
             if needs[3]:
-                own = (x.float() * unweighted.float()).sum(1).view(weights.shape)
+                own = (x.to(_precise(x.dtype)) * unweighted.to(_precise(x.dtype))).sum(1).view(weights.shape)
                 of_weights = ops.all_reduce(own, name).to(weights.dtype)
         if needs[1]:
             whole = ops.all_gather(grad, name) if kind == _SCATTER else grad

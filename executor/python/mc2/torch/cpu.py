@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import typing
 import uuid
 
@@ -15,6 +16,8 @@ from ._plans import DTYPES
 if typing.TYPE_CHECKING:
     from .._executor import NodeCollectives
 
+_DEADLINE_S = 1800.0  # as process groups of gloo have
+_MOST_THREADS = 256
 _SUMMED = {**DTYPES, torch.int8: "i8"}
 _opened: dict[str, NodeCollectives | None] = {}
 _Function = typing.TypeVar("_Function", bound=typing.Callable[..., typing.Any])
@@ -34,6 +37,7 @@ def cpu_all_reduce(tensor: torch.Tensor, group: typing.Any = None) -> torch.Tens
         return tensor
     collectives, dtype = _of(found), _SUMMED.get(tensor.dtype)
     if collectives is None or dtype is None:
+        _tell_of_type(collectives, tensor)
         return tensor.copy_(_passes.all_reduce(found, tensor))
     dense = tensor if tensor.is_contiguous() else tensor.contiguous()
     collectives.all_reduce_at(dense.data_ptr(), dense.numel() * dense.element_size(), dtype)
@@ -49,6 +53,7 @@ def cpu_reduce_scatter(tensor: torch.Tensor, group: typing.Any = None) -> torch.
         return tensor.clone()
     collectives, dtype = _of(found), _SUMMED.get(tensor.dtype)
     if collectives is None or dtype is None:
+        _tell_of_type(collectives, tensor)
         return _passes.reduce_scatter(found, tensor)
     tensor = tensor.contiguous()
     own = tensor.new_empty((tensor.shape[0] // found.size, *tensor.shape[1:]))
@@ -98,6 +103,14 @@ def _checked(name: str, tensor: torch.Tensor, group: typing.Any) -> Group:
     return _groups.resolve(group)
 
 
+def _tell_of_type(collectives: NodeCollectives | None, tensor: torch.Tensor) -> None:
+    if collectives is not None:
+        _settings.warn(
+            "cpu type",
+            f"sums of {tensor.dtype} on CPUs run by the process group; mc2 has those of {', '.join(map(str, _SUMMED))}",
+        )
+
+
 def _require_shares(tensor: torch.Tensor, group: Group) -> None:
     if tensor.shape[0] % group.size != 0:
         raise Error("invalid_spec", "tensor", f"has {tensor.shape[0]} rows, which {group.size} ranks do not divide")
@@ -117,21 +130,35 @@ def _of(group: Group) -> NodeCollectives | None:
 
 
 def _open(group: Group) -> NodeCollectives | None:
-    if _settings.settings.is_disabled:
-        own = "mc2.torch is disabled"
-    else:
-        own = _native.import_fault()
-    ranks = _native.gathered(group, (_native.machine(), own, uuid.uuid4().hex, torch.get_num_threads()))
-    fault = _native.common_fault([(machine, own, _native.PLAIN) for machine, own, *_ in ranks])
+    own = "mc2.torch is disabled" if _settings.settings.is_disabled else _native.import_fault()
+    ranks = _native.gathered(group, (_place(), own, uuid.uuid4().hex, torch.get_num_threads()))
+    fault = _native.common_fault([(place, own, _native.PLAIN) for place, own, *_ in ranks])
     if not fault:
-        from .._executor import NodeCollectives
-
-        try:
-            return NodeCollectives(group.rank, group.size, ranks[0][2], threads=min(threads for *_, threads in ranks))
-        except (Error, NativeError) as error:  # what one rank is refused, all are
-            fault = str(error)
+        threads = min(_MOST_THREADS, *(threads for *_, threads in ranks))
+        opened, own = _try_to_open(group, ranks[0][2], threads)
+        fault = next((f"rank {rank}: {text}" for rank, text in enumerate(_native.gathered(group, own)) if text), "")
+        if not fault:
+            return opened
     _settings.warn("cpu", f"collectives of CPU tensors run by the process group: {fault}")
     return None
+
+
+def _try_to_open(group: Group, key: str, threads: int) -> tuple[NodeCollectives | None, str]:
+    """And why not."""
+    from .._executor import NodeCollectives
+
+    try:
+        return NodeCollectives(group.rank, group.size, key, threads=threads, deadline_s=_DEADLINE_S), ""
+    except (Error, NativeError) as error:
+        return None, str(error)
+
+
+def _place() -> str:
+    """Equal where processes can meet and map one another's memory: containers of one machine cannot."""
+    try:
+        return f"{_native.machine()} {os.readlink('/proc/self/ns/pid')} {os.stat('/dev/shm').st_dev}"
+    except OSError as error:
+        return f"{_native.machine()} {error} {uuid.uuid4().hex}"
 
 
 def forget() -> None:

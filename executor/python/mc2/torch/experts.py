@@ -130,7 +130,10 @@ def moe_layer(
     if x.dim() != 2 or experts.shape != weights.shape or experts.dim() != 2 or len(experts) != len(x):
         raise Error("invalid_spec", "experts", f"has shape {tuple(experts.shape)} and weights {tuple(weights.shape)}; both need [{len(x)}, top k]")
     if max_rows is not None:
-        _check_promise(max_rows, x, w_up, w_down, bias_up, bias_down)
+        _check_promise(max_rows, x, w_up, w_down)
+    for name, w, bias in (("bias_up", w_up, bias_up), ("bias_down", w_down, bias_down)):
+        if bias is not None and w.dim() == 3:  # else w is named where it is used
+            _check_bias(bias, w, name)
     total = found.size * w_up.shape[0]
     chosen, order = experts.flatten().to(torch.int64).sort(stable=True)
     ends = torch.searchsorted(chosen, torch.arange(total + 1, device=chosen.device))
@@ -156,21 +159,18 @@ def moe_layer(
     return typing.cast(torch.Tensor, (of_tokens * weights[..., None].to(product.dtype)).sum(1))
 
 
-def _check_promise(
-    max_rows: int, x: torch.Tensor, w_up: torch.Tensor, w_down: torch.Tensor, bias_up: torch.Tensor | None, bias_down: torch.Tensor | None,
-) -> None:  # fmt: skip
+def _check_promise(max_rows: int, x: torch.Tensor, w_up: torch.Tensor, w_down: torch.Tensor) -> None:
     if max_rows < 1:
         raise Error("invalid_spec", "max_rows", f"is {max_rows}; needs 1 or more")
     if torch.is_grad_enabled():
         raise Error("invalid_spec", "max_rows", "is for calls without gradients; call under torch.no_grad(), or without it")
     given_k = w_down.shape[1] if w_down.dim() == 3 else 0
-    for name, w, k, bias in (("w_up", w_up, x.shape[1], bias_up), ("w_down", w_down, given_k, bias_down)):
+    for name, w, k in (("w_up", w_up, x.shape[1]), ("w_down", w_down, given_k)):
         if w.dim() != 3 or w.shape[0] == 0 or w.shape[:2] != (w_up.shape[0], k):
             raise Error("invalid_spec", name, f"has shape {tuple(w.shape)}; needs three dimensions, [experts of this rank, "
                         f"{k if name == 'w_up' else 'columns of the activation'}, n]")  # fmt: skip
         if w.dtype != x.dtype or w.device != x.device:
             raise Error("invalid_spec", name, f"is {w.dtype} on {w.device} and x {x.dtype} on {x.device}; need to be alike")
-        _check_bias(bias, w, name.replace("w_", "bias_"))
 
 
 def _check_bias(bias: torch.Tensor | None, w: torch.Tensor, name: str = "bias") -> None:

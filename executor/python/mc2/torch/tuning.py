@@ -14,7 +14,7 @@ import torch.distributed as dist
 from .. import _core
 from .._core import ChosenExperts, CostModel, EmbeddingTables, Plan, Sample, Variant
 from ..errors import Error, NativeError
-from . import _chosen, _groups, _native, _plans, _symmetric, _together
+from . import _chosen, _grouped, _groups, _native, _plans, _symmetric, _together
 from ._bags import Bags, Tables
 from ._chosen import Experts
 from ._passes import PASSES, Pass, unfused
@@ -130,9 +130,9 @@ class _Calls:
         """The same on all ranks, and as mc2's other backends draw them: expert floor(count u u), u uniform, so that the first
         ones have more, each of a token another."""
         generator = torch.Generator().manual_seed(0)
-        shares = torch.arange(experts.expert_count + 1, dtype=torch.float64).div(experts.expert_count).sqrt().diff()
+        shares = torch.arange(experts.expert_count + 1, dtype=torch.float64, device="cpu").div(experts.expert_count).sqrt().diff()
         chosen = torch.multinomial(shares.expand(self.problem.m, -1), experts.top_k, generator=generator).to(x.device)
-        weights = None if is_gathered else torch.rand(chosen.shape, generator=generator).to(x.device)
+        weights = None if is_gathered else torch.rand(chosen.shape, generator=generator, dtype=torch.float32, device="cpu").to(x.device)
         return _chosen.Rows(x, chosen, weights)
 
     def new_pass(self, blocks: list[int], variant: Variant) -> Pass:
@@ -292,6 +292,10 @@ def tune(
         place = torch.device("cuda", torch.cuda.current_device())
     if kind not in PASSES:
         raise Error("unknown_name", "kind", f"'{kind}' is none of {', '.join(PASSES)}")
+    if experts is not None and not isinstance(experts, ChosenExperts):
+        raise Error("invalid_spec", "experts", f"is a {type(experts).__name__}; needs mc2.ChosenExperts(count=..., top_k=...)")
+    if (kind in _chosen.KINDS) != (experts is not None):
+        raise Error("invalid_spec", "experts", f"is {'missing' if experts is None else 'given'}; of {', '.join(_chosen.KINDS)} it is given, and of no other kind")
     own = None if tables is None else Tables(tables.table_count, tables.row_count, tables.pooling)
     problem = Problem(kind, found, place, dtype, m, n, k, own, None if experts is None else Experts(experts.count, experts.top_k))
     reason = _plans.unsupported(problem)
@@ -351,6 +355,13 @@ class _FinalSteps:
         return []
 
 
+def _waits(problem: Problem) -> bool:
+    """Whether the unfused calls wait for the GPU, which no capture may."""
+    experts = problem.experts
+    return experts is not None and _grouped.waits_for_counts(
+        problem.dtype, problem.device, experts.expert_count, problem.n, problem.k)  # fmt: skip
+
+
 def _fastest(calls: _Calls, candidates: list[_Candidate], uncut: Plan, how: _groups.Calls, rounds: int) -> Plan:
     """The candidate that beats the unfused calls beyond noise and does not lose to them back to back, where launches
     count; uncut where there is none. The same on all ranks. Collective."""
@@ -359,6 +370,9 @@ def _fastest(calls: _Calls, candidates: list[_Candidate], uncut: Plan, how: _gro
         return uncut.because("nothing else runs it here").with_fingerprint(problem.fingerprint(how))
     clocks = [Clock(problem.group, problem.device)]
     if how == _groups.CAPTURED:
+        if _waits(problem):  # mc2's own backend alone has candidates then
+            plan = candidates[0].plan.because("nothing else may be captured")
+            return plan.with_fingerprint(problem.fingerprint(how))
         may_capture_theirs = _symmetric.may_be_captured()
         usable = [one for one in candidates if may_capture_theirs or one.plan.variant.name != _symmetric.NAME]
         candidates = [one._replace(call=captured(one.call)) for one in usable]
