@@ -103,13 +103,14 @@ class KindsLists(unittest.TestCase):
                 self.assertNotIn(name, source.read_text(), source)
 
     def test_torch_runs_the_same_kinds_of_the_table_everywhere(self):
-        passes = keys_of(TORCH / "_passes.py", "PASSES")
-        self.assertEqual(passes, [name for name in self.names if name in passes])
-        matmuls = [name for name in passes if name not in self.pooling]
+        self.assertEqual(keys_of(TORCH / "_passes.py", "PASSES"), self.names)
+        matmuls = [name for name in self.names if name not in self.pooling + self.grouped]
         self.assertEqual(keys_of(TORCH / "_ops.py", "gradients"), matmuls)
         functions = re.findall(r'return _call\("(\w+)"', (TORCH / "functional.py").read_text())
         self.assertEqual([name for name in functions if name != "replicated_matmul"], matmuls)
         self.assertEqual(re.findall(r'^_KIND = "(\w+)"', (TORCH / "embeddings.py").read_text(), re.MULTILINE), self.pooling)
+        (chosen,) = re.findall(r"^KINDS = \((.+)\)$", (TORCH / "_chosen.py").read_text(), re.MULTILINE)
+        self.assertEqual(re.findall(r'"(\w+)"', chosen), self.grouped)
 
 
 if __name__ == "__main__":
