@@ -57,7 +57,7 @@ async function api(path, body) {
 /** Plans for further sizes, so that a list has pages; a model and a plan with names that mean mischief. */
 async function fillStore() {
   mc2("db", "import", join(source, "data/h200_x4/store.json"));
-  mc2("tune", "--m", "96", "--n", "64", "--k", "64", "--link", "1Gbit,20us", "--virtual-compute", "1Gflops,5us", "--budget", "1",
+  mc2("tune", "--m", "96", "--n", "64", "--k", "64", "--link", "1Gbit,20us", "--virtual-compute", "1Gflops,5us", "--budget", "5",
     "--max-samples", "5", "--align", "16");
 }
 
