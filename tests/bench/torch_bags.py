@@ -13,7 +13,7 @@ import os
 
 import torch
 import torch.distributed as dist
-from torch_moe import TOLERANCE, everyones, medians, require_near
+from torch_moe import TOLERANCE, captured, everyones, medians, require_near
 from torch.distributed.nn.functional import all_to_all_single as exchange
 
 import mc2.torch
@@ -46,15 +46,7 @@ class Bags:
         received = exchange(torch.empty_like(features), features)
         return received.view(ranks, -1, count * columns).transpose(0, 1).flatten(1)
 
-    def captured(self, call):
-        with torch.no_grad():
-            for _ in range(3):
-                call()
-            torch.cuda.synchronize()
-            graph = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(graph):
-                self.result = call()
-        return graph.replay
+    captured = captured
 
     def trained(self, call):
         tables = self.laid_out if call == self.by_hand else self.tables

@@ -11,12 +11,15 @@
 #include <thread>
 
 #include "element.hpp"
+#include "executor/told.hpp"
 #include "support/forked.hpp"
 
 namespace mc2::executor::node_collectives_test {
 namespace {
 
+using mc2::testing::has;
 using mc2::testing::run_processes;
+using mc2::testing::thrown;
 using planner::DType;
 using ::testing::Each;
 using ::testing::ElementsAre;
@@ -101,23 +104,6 @@ int wrong_collective(NodeCollectives& all, DType dtype, std::int64_t count, std:
   for (int other = 0; other < ranks; ++other)
     if (part(received, other, ranks) != part(drawn(dtype, count * ranks, other, round), rank, ranks)) return 4;
   return 0;
-}
-
-/// 0 when the words are in the message, else 1 after showing it.
-int has(const std::string& message, const char* words) {
-  if (message.find(words) != std::string::npos) return 0;
-  std::fprintf(stderr, "'%s' is not in '%s'\n", words, message.c_str());
-  return 1;
-}
-
-template <typename Call>
-std::string thrown(const Call& call) {
-  try {
-    static_cast<void>(call());
-  } catch (const SystemError& error) {
-    return error.what();
-  }
-  return "nothing was thrown";
 }
 
 TEST(NodeCollectives, EveryCollectiveIsItsDefinition) {

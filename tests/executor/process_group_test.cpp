@@ -8,12 +8,15 @@
 #include <cstring>
 #include <thread>
 
+#include "executor/told.hpp"
 #include "support/forked.hpp"
 
 namespace mc2::executor::process_group_test {
 namespace {
 
+using mc2::testing::has;
 using mc2::testing::run_processes;
+using mc2::testing::thrown;
 using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -22,23 +25,6 @@ constexpr std::chrono::seconds kDeadline{20};
 
 /// Of this test in this process: others run beside it.
 std::string key(const char* name) { return std::string(name) + " " + std::to_string(getppid()); }
-
-/// 0 when the words are in the message, else 1 after showing it.
-int has(const std::string& message, const char* words) {
-  if (message.find(words) != std::string::npos) return 0;
-  std::fprintf(stderr, "'%s' is not in '%s'\n", words, message.c_str());
-  return 1;
-}
-
-template <typename Call>
-std::string thrown(const Call& call) {
-  try {
-    call();
-  } catch (const SystemError& error) {
-    return error.what();
-  }
-  return "nothing was thrown";
-}
 
 TEST(ProcessGroup, EveryRankGetsEveryRanksBytes) {
   EXPECT_THAT(run_processes(4,

@@ -108,8 +108,8 @@ def __getattr__(name: str) -> typing.Any:
 
 __all__ = [
     "Bench", "ChosenExperts", "Client", "Communicator", "Contender", "CostModel", "CutBelief", "CutRule", "EmbeddingTables", "Error", "Estimate",
-    "Fingerprint", "FitSummary", "FoundPlan", "LaneCost", "LearnedFactor", "MeasuredAccount", "MeasuredCut", "NativeError", "NodeCollectives", "OpSpec",
-    "Plan", "PlanAnswer", "PlanFinder",
+    "Fingerprint", "FitSummary", "FoundPlan", "LaneCost", "LearnedFactor", "MeasuredAccount", "MeasuredCut",
+    "NativeError", "NodeCollectives", "OpSpec", "Plan", "PlanAnswer", "PlanFinder",
     "PlanGap", "PlanRange", "PlanRanges",
     "Prepared", "Problem", "Profile", "Race", "RaceObservation", "RankTimes", "Recalibration", "Refinement", "RunRecord",
     "RunnerUp", "Sample", "Staleness", "Store", "StoredPlan", "Timeline", "Tuned", "Validation", "Variant", "VariantCost",

@@ -45,64 +45,45 @@ void finish_streaming() noexcept {
 #endif
 }
 
-template <typename Element>
-void sum_short_from(std::span<const Element* const> partials, Element* result, std::int64_t first,
-                    std::int64_t count) noexcept {
-  for (std::int64_t i = first; i < count; ++i) {
-    float sum = load(partials[0][i]);
-    for (const Element* partial : partials.subspan(1)) sum += load(partial[i]);
-    store(sum, result[i]);
-  }
-}
-
 #if defined(__x86_64__)
-[[gnu::target("avx2,f16c")]] inline __m256 eight_at(const F16* first) noexcept {
+#define MC2_AVX2 "avx2,f16c"
+bool has_avx2() noexcept { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c"); }
+
+[[gnu::target(MC2_AVX2)]] inline __m256 eight_at(const F16* first) noexcept {
   return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(first)));
 }
 
-/// Whole vectors, with the conversions of the CPU, which round as to_f16() does. How many elements it summed.
-[[gnu::target("avx2,f16c")]] std::int64_t sum_f16_avx2(std::span<const F16* const> partials, F16* result,
-                                                       std::int64_t count) noexcept {
-  constexpr std::int64_t kVector = 8;
-  std::int64_t i = 0;
-  for (; i + kVector <= count; i += kVector) {
-    __m256 sum = eight_at(partials[0] + i);
-    for (const F16* partial : partials.subspan(1)) sum = _mm256_add_ps(sum, eight_at(partial + i));
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(result + i), _mm256_cvtps_ph(sum, _MM_FROUND_TO_NEAREST_INT));
-  }
-  return i;
-}
-
-[[gnu::target("avx2")]] inline __m256 eight_at(const Bf16* first) noexcept {
+[[gnu::target(MC2_AVX2)]] inline __m256 eight_at(const Bf16* first) noexcept {
   const __m256i wide = _mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(first)));
   return _mm256_castsi256_ps(_mm256_slli_epi32(wide, 16));
 }
 
-/// As to_bf16(), in the upper halves.
-[[gnu::target("avx2")]] inline __m256i rounded(__m256 sum) noexcept {
+/// The CPU rounds as to_f16() does.
+[[gnu::target(MC2_AVX2)]] inline __m128i rounded(__m256 sum, F16 /*to*/) noexcept {
+  return _mm256_cvtps_ph(sum, _MM_FROUND_TO_NEAREST_INT);
+}
+
+/// As to_bf16().
+[[gnu::target(MC2_AVX2)]] inline __m128i rounded(__m256 sum, Bf16 /*to*/) noexcept {
   const __m256i bits = _mm256_castps_si256(sum);
   const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
   const __m256i nearest = _mm256_add_epi32(bits, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7FFF)));
   const __m256i quiet = _mm256_or_si256(bits, _mm256_set1_epi32(0x00400000));
   const __m256i is_nan = _mm256_castps_si256(_mm256_cmp_ps(sum, sum, _CMP_UNORD_Q));
-  return _mm256_blendv_epi8(nearest, quiet, is_nan);
+  const __m256i upper = _mm256_srli_epi32(_mm256_blendv_epi8(nearest, quiet, is_nan), 16);
+  return _mm_packus_epi32(_mm256_castsi256_si128(upper), _mm256_extracti128_si256(upper, 1));
 }
 
 /// Whole vectors. How many elements it summed.
-[[gnu::target("avx2")]] std::int64_t sum_bf16_avx2(std::span<const Bf16* const> partials, Bf16* result,
-                                                   std::int64_t count) noexcept {
-  constexpr std::int64_t kVector = 16;
+template <typename Element>
+[[gnu::target(MC2_AVX2)]] std::int64_t sum_avx2(std::span<const Element* const> partials, Element* result,
+                                                std::int64_t count) noexcept {
+  constexpr std::int64_t kVector = 8;
   std::int64_t i = 0;
   for (; i + kVector <= count; i += kVector) {
-    __m256 low = eight_at(partials[0] + i), high = eight_at(partials[0] + i + 8);
-    for (const Bf16* partial : partials.subspan(1)) {
-      low = _mm256_add_ps(low, eight_at(partial + i));
-      high = _mm256_add_ps(high, eight_at(partial + i + 8));
-    }
-    const __m256i packed =
-        _mm256_packus_epi32(_mm256_srli_epi32(rounded(low), 16), _mm256_srli_epi32(rounded(high), 16));
-    // Packing works on each half of the vectors by itself.
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(result + i), _mm256_permute4x64_epi64(packed, 0xD8));
+    __m256 sum = eight_at(partials[0] + i);
+    for (const Element* partial : partials.subspan(1)) sum = _mm256_add_ps(sum, eight_at(partial + i));
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(result + i), rounded(sum, Element{}));
   }
   return i;
 }
@@ -121,8 +102,12 @@ constexpr __mmask16 kAll = 0xFFFF; // GCC warns of what the forms without a mask
   return _mm512_castsi512_ps(_mm512_maskz_slli_epi32(kAll, wide, 16));
 }
 
+[[gnu::target(MC2_AVX512)]] inline __m256i rounded(__m512 sum, F16 /*to*/) noexcept {
+  return _mm512_maskz_cvtps_ph(kAll, sum, _MM_FROUND_TO_NEAREST_INT);
+}
+
 /// As to_bf16(). The CPU's own conversion takes small numbers for 0.
-[[gnu::target(MC2_AVX512)]] inline __m256i rounded(__m512 sum) noexcept {
+[[gnu::target(MC2_AVX512)]] inline __m256i rounded(__m512 sum, Bf16 /*to*/) noexcept {
   const __m512i bits = _mm512_castps_si512(sum);
   const __m512i odd = _mm512_and_si512(_mm512_maskz_srli_epi32(kAll, bits, 16), _mm512_set1_epi32(1));
   const __m512i nearest = _mm512_add_epi32(bits, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7FFF)));
@@ -131,35 +116,36 @@ constexpr __mmask16 kAll = 0xFFFF; // GCC warns of what the forms without a mask
   return _mm512_maskz_cvtepi32_epi16(kAll, _mm512_maskz_srli_epi32(kAll, either, 16));
 }
 
-[[gnu::target(MC2_AVX512)]] std::int64_t sum_bf16_avx512(std::span<const Bf16* const> partials, Bf16* result,
-                                                         std::int64_t count) noexcept {
-  constexpr std::int64_t kVector = 32;
-  std::int64_t i = 0;
-  for (; i + kVector <= count; i += kVector) {
-    __m512 low = sixteen_at(partials[0] + i), high = sixteen_at(partials[0] + i + 16);
-    for (const Bf16* partial : partials.subspan(1)) {
-      low = _mm512_add_ps(low, sixteen_at(partial + i));
-      high = _mm512_add_ps(high, sixteen_at(partial + i + 16));
-    }
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(result + i), rounded(low));
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(result + i + 16), rounded(high));
-  }
-  return i;
-}
-
-[[gnu::target(MC2_AVX512)]] std::int64_t sum_f16_avx512(std::span<const F16* const> partials, F16* result,
-                                                        std::int64_t count) noexcept {
+/// As sum_avx2().
+template <typename Element>
+[[gnu::target(MC2_AVX512)]] std::int64_t sum_avx512(std::span<const Element* const> partials, Element* result,
+                                                    std::int64_t count) noexcept {
   constexpr std::int64_t kVector = 16;
   std::int64_t i = 0;
   for (; i + kVector <= count; i += kVector) {
     __m512 sum = sixteen_at(partials[0] + i);
-    for (const F16* partial : partials.subspan(1)) sum = _mm512_add_ps(sum, sixteen_at(partial + i));
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(result + i),
-                        _mm512_maskz_cvtps_ph(kAll, sum, _MM_FROUND_TO_NEAREST_INT));
+    for (const Element* partial : partials.subspan(1)) sum = _mm512_add_ps(sum, sixteen_at(partial + i));
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(result + i), rounded(sum, Element{}));
   }
   return i;
 }
 #endif
+
+template <typename Element>
+void sum_short(std::span<const Element* const> partials, Element* result, std::int64_t count, Vectors widest) noexcept {
+  std::int64_t i = 0;
+#if defined(__x86_64__)
+  if (widest == Vectors::Avx512 && has_avx512())
+    i = sum_avx512(partials, result, count);
+  else if (widest != Vectors::None && has_avx2())
+    i = sum_avx2(partials, result, count);
+#endif
+  for (; i < count; ++i) {
+    float sum = load(partials[0][i]);
+    for (const Element* partial : partials.subspan(1)) sum += load(partial[i]);
+    store(sum, result[i]);
+  }
+}
 
 MC2_EVERY_VECTOR_WIDTH void add_one(const std::int8_t* __restrict addend, std::int8_t* __restrict sum,
                                     std::int64_t count) noexcept {
@@ -169,25 +155,11 @@ MC2_EVERY_VECTOR_WIDTH void add_one(const std::int8_t* __restrict addend, std::i
 } // namespace
 
 void sum_f16(std::span<const F16* const> partials, F16* result, std::int64_t count, Vectors widest) noexcept {
-  std::int64_t first = 0;
-#if defined(__x86_64__)
-  if (widest == Vectors::Avx512 && has_avx512())
-    first = sum_f16_avx512(partials, result, count);
-  else if (widest != Vectors::None && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c"))
-    first = sum_f16_avx2(partials, result, count);
-#endif
-  sum_short_from(partials, result, first, count);
+  sum_short(partials, result, count, widest);
 }
 
 void sum_bf16(std::span<const Bf16* const> partials, Bf16* result, std::int64_t count, Vectors widest) noexcept {
-  std::int64_t first = 0;
-#if defined(__x86_64__)
-  if (widest == Vectors::Avx512 && has_avx512())
-    first = sum_bf16_avx512(partials, result, count);
-  else if (widest != Vectors::None && __builtin_cpu_supports("avx2"))
-    first = sum_bf16_avx2(partials, result, count);
-#endif
-  sum_short_from(partials, result, first, count);
+  sum_short(partials, result, count, widest);
 }
 
 void add_f32(const float* addend, float* sum, std::int64_t count) noexcept { add_one(addend, sum, count); }

@@ -11,7 +11,6 @@
 
 #include "lanes/combine.hpp"
 #include "lanes/peer_order.hpp"
-#include "lanes/vector_sum.hpp"
 #include "texts.hpp"
 
 namespace mc2::executor::node {
@@ -24,13 +23,6 @@ constexpr std::size_t kPageBytes = 4096;
 constexpr std::size_t kWholeBytes = std::size_t{64} << 10U;
 constexpr std::size_t kStreamedBytes = std::size_t{16} << 10U;
 constexpr std::size_t kPartAlignment = 64; // of sums in parts: a cache line, and a whole number of elements
-
-/// Where part `rank` of `count` bytes starts, of about as many bytes each.
-std::size_t part_start(std::size_t count, int rank, int world_size) {
-  const std::size_t lines = (count + kPartAlignment - 1) / kPartAlignment;
-  const std::size_t first = lines * static_cast<std::size_t>(rank) / static_cast<std::size_t>(world_size);
-  return std::min(count, first * kPartAlignment);
-}
 
 /// Past the caches where it pays: a line that a peer has in its own is not fetched first. Visible to the peers with the
 /// signal that follows.
@@ -58,6 +50,12 @@ std::string text(const Call& call) {
 }
 
 } // namespace
+
+std::size_t part_start(std::size_t count, int part, int part_count) noexcept {
+  const std::size_t lines = (count + kPartAlignment - 1) / kPartAlignment;
+  const std::size_t first = lines * static_cast<std::size_t>(part) / static_cast<std::size_t>(part_count);
+  return std::min(count, first * kPartAlignment);
+}
 
 /// At the start of a lane's part of a segment; the slots follow.
 struct Lane::Shared {

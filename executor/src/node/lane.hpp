@@ -23,6 +23,9 @@ struct Call {
   bool operator==(const Call&) const = default;
 };
 
+/// Where a part of `count` bytes starts, of about as many bytes each: whole cache lines, and so whole elements.
+[[nodiscard]] std::size_t part_start(std::size_t count, int part, int part_count) noexcept;
+
 /// One thread's share of all collectives of a rank: it meets the same lane of the other ranks, and no other. What
 /// passes does so in steps, each of at most `kSlotBytes` of a rank, through two slots of the rank's memory by turns. No
 /// step waits before it writes: a rank that has announced a step has read all of the step before last, and every step

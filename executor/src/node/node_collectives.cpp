@@ -32,7 +32,6 @@ constexpr std::chrono::milliseconds kMeetingDeadline{60'000}, kLongestDeadline{1
 /// OpenMP's threads stay behind in a fork(), and it waits for them in the child.
 const ProcessMark kLoadingProcess;
 constexpr std::size_t kBytesPerThread = std::size_t{32} << 10U; ///< fewer are not worth waking a thread
-constexpr std::size_t kShareAlignment = 64;
 /// Where every thread has a core it looks on for some milliseconds: waking one takes up to a tenth of that.
 constexpr int kManyLooks = 200'000;
 /// A rank that has left may have made this call, and then all others are about to end it, too.
@@ -101,18 +100,15 @@ class NodeCollectives::Impl {
       throw SystemError("collective", EPERM, "the collectives are those of the parent process; open others");
     const std::unique_lock turn(turn_, std::try_to_lock);
     if (!turn) throw SystemError("collective", EBUSY, "another thread is in a call; one at a time");
-    if (has_failed_)
-      throw SystemError("collective", ECANCELED, "an earlier call has failed; open the collectives anew");
-    if (std::atomic_ref(*group_.abort_word()) != 0) give_up(); // another rank's, meanwhile
+    if (std::atomic_ref(*group_.abort_word()) != 0) // raised by an earlier call of this rank, or by another meanwhile
+      throw SystemError("collective", ECANCELED,
+                        group_.failure().value_or("a rank has failed") + "; open the collectives anew");
     const auto wanted = (call.byte_count + kBytesPerThread - 1) / kBytesPerThread;
     const auto count = static_cast<int>(std::clamp<std::size_t>(wanted, 1, lanes_.size()));
-    const std::size_t lines = (call.byte_count + kShareAlignment - 1) / kShareAlignment;
     const auto share = [&](int index) {
-      const auto at = [&](int i) {
-        return std::min(call.byte_count,
-                        lines * static_cast<std::size_t>(i) / static_cast<std::size_t>(count) * kShareAlignment);
-      };
-      guarded([&] { work(lanes_[static_cast<std::size_t>(index)], at(index), at(index + 1) - at(index)); });
+      const std::size_t first = node::part_start(call.byte_count, index, count);
+      const std::size_t end = node::part_start(call.byte_count, index + 1, count);
+      guarded([&] { work(lanes_[static_cast<std::size_t>(index)], first, end - first); });
     };
     if (count == 1) {
       share(0);
@@ -139,13 +135,7 @@ class NodeCollectives::Impl {
       group_.fail(error.what());
       const std::lock_guard lock(mutex_);
       if (!failure_) failure_ = std::current_exception();
-      has_failed_ = true;
     }
-  }
-
-  [[noreturn]] void give_up() {
-    has_failed_ = true;
-    throw SystemError("collective", ECANCELED, group_.failure().value_or("a rank has failed"));
   }
 
   void pause(int peer, Clock::time_point since) const {
@@ -166,7 +156,6 @@ class NodeCollectives::Impl {
   std::mutex turn_;            ///< of calls
   std::mutex mutex_;           ///< of what follows
   std::exception_ptr failure_; ///< the first of any thread
-  bool has_failed_ = false;
 };
 
 NodeCollectives::NodeCollectives(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}

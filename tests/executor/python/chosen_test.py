@@ -1,4 +1,4 @@
-"""mc2.torch's kinds whose rows choose experts, on gloo: the same tests run in every rank of jobs of 1 to 3 processes."""
+"""mc2.torch's kinds whose rows choose experts, on gloo: the same tests in every rank of jobs of 1 to 3 processes."""
 
 import tempfile
 import unittest

@@ -24,21 +24,10 @@ template <typename Run>
 mc2_status collective(mc2_collectives* handle, const Run& run) noexcept {
   return call([&] {
     const Pinned<CollectivesObject> on(handle);
-    check_process(on->process, "collectives");
-    if (on->is_taken.test_and_set(std::memory_order_acquire))
-      fail(MC2_ERROR_BUSY, "collectives", "another thread is in a call; one at a time, or open others");
-    struct Release {
-      ~Release() { flag.clear(std::memory_order_release); }
-      std::atomic_flag& flag;
-    } const release{on->is_taken};
+    const Turn turn(on->process, on->is_taken, "collectives",
+                    "another thread is in a call; one at a time, or open others");
     take(run(*on->collectives));
   });
-}
-
-template <typename Byte, typename Address>
-std::span<Byte> bytes_at(Address* address, std::size_t byte_count, const char* field) {
-  if (byte_count > 0) given(static_cast<Byte*>(address), field);
-  return {static_cast<Byte*>(address), byte_count};
 }
 
 std::unique_ptr<NodeCollectives> open(const mc2_collectives_options* options) {

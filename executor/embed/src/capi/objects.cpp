@@ -20,12 +20,15 @@ SharedCommunicator::~SharedCommunicator() {
   if (process_.is_inherited()) static_cast<void>(communicator_.release());
 }
 
-SharedCommunicator::Turn::Turn(SharedCommunicator& owner) : owner_(owner) {
-  check_process(owner.process_, "communicator");
-  if (owner.is_taken_.test_and_set(std::memory_order_acquire)) {
-    fail(MC2_ERROR_BUSY, "communicator",
-         "another thread runs or prepares on it; one at a time, or open a communicator for each");
-  }
+Turn::Turn(const executor::ProcessMark& process, std::atomic_flag& is_taken, const char* what, const char* busy)
+    : is_taken_(is_taken) {
+  check_process(process, what);
+  if (is_taken.test_and_set(std::memory_order_acquire)) fail(MC2_ERROR_BUSY, what, busy);
+}
+
+Turn SharedCommunicator::take_turn() {
+  return {process_, is_taken_, "communicator",
+          "another thread runs or prepares on it; one at a time, or open a communicator for each"};
 }
 
 PreparedObject::~PreparedObject() {

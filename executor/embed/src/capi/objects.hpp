@@ -24,6 +24,19 @@ namespace mc2::capi {
 /// Leaves the call with MC2_ERROR_FORK in a child of the process that opened `what`.
 void check_process(const executor::ProcessMark& process, const char* what);
 
+/// Keeps other threads from using something meanwhile.
+class Turn {
+ public:
+  /// Leaves the call with MC2_ERROR_BUSY, saying `busy`, while another thread has its turn, and as check_process().
+  Turn(const executor::ProcessMark& process, std::atomic_flag& is_taken, const char* what, const char* busy);
+  ~Turn() { is_taken_.clear(std::memory_order_release); }
+  Turn(const Turn&) = delete;
+  Turn& operator=(const Turn&) = delete;
+
+ private:
+  std::atomic_flag& is_taken_;
+};
+
 /// A value with its document.
 template <Kind kOwn, typename Value>
 struct ValueObject final : Object {
@@ -78,18 +91,8 @@ class SharedCommunicator {
   [[nodiscard]] const executor::CommunicatorOptions& options() const noexcept { return options_; }
   [[nodiscard]] const executor::ProcessMark& process() const noexcept { return process_; }
 
-  /// Keeps other threads from running on the communicator.
-  class Turn {
-   public:
-    /// Leaves the call with MC2_ERROR_BUSY while another thread has its turn, and with MC2_ERROR_FORK in a child.
-    explicit Turn(SharedCommunicator& owner);
-    ~Turn() { owner_.is_taken_.clear(std::memory_order_release); }
-    Turn(const Turn&) = delete;
-    Turn& operator=(const Turn&) = delete;
-
-   private:
-    SharedCommunicator& owner_;
-  };
+  /// To run or prepare on the communicator.
+  [[nodiscard]] Turn take_turn();
 
  private:
   const executor::Backend& backend_;

@@ -9,14 +9,6 @@
 namespace mc2::capi {
 namespace {
 
-/// One of a rank's operands.
-template <typename Byte, typename Address>
-std::span<Byte> bytes_at(Address* address, std::size_t byte_count, const char* field) {
-  if (address == nullptr && byte_count > 0)
-    fail(MC2_ERROR_INVALID_SPEC, field, "is NULL, but said to have " + std::to_string(byte_count) + " bytes");
-  return {static_cast<Byte*>(address), byte_count};
-}
-
 std::span<const std::byte> input_at(const void* address, std::size_t byte_count, const char* field) {
   return bytes_at<const std::byte>(address, byte_count, field);
 }
@@ -172,7 +164,7 @@ mc2_status mc2_prepare(mc2_communicator* communicator, const mc2_plan* plan, con
     given(prepared, "prepared");
     const Pinned<CommunicatorObject> on(communicator);
     const Pinned<PlanObject> by(plan);
-    const SharedCommunicator::Turn turn(*on->shared);
+    const Turn turn = on->shared->take_turn();
     executor::Communicator& ranks = on->shared->get();
     executor::ExecuteOptions execute;
     const auto views = together(ranks, [&] {
@@ -188,7 +180,7 @@ mc2_status mc2_run(mc2_prepared* prepared, int32_t mode, mc2_run_times* times) {
   return call([&] {
     const Pinned<PreparedObject> of(prepared);
     if (times != nullptr) static_cast<void>(check_header(times, "times"));
-    const SharedCommunicator::Turn turn(*of->communicator);
+    const Turn turn = of->communicator->take_turn();
     const auto& record = of->prepared->run(read_mode(mode), executor::RunDetail::Makespan);
     if (times == nullptr) return;
     mc2_run_times told{};
@@ -204,7 +196,7 @@ mc2_status mc2_enqueue(mc2_prepared* prepared, void* const* streams, size_t coun
     if (count > static_cast<std::size_t>(planner::kMaxWorldSize))
       fail(MC2_ERROR_INVALID_SPEC, "count", "is larger than any world");
     if (count > 0) static_cast<void>(given(streams, "streams"));
-    const SharedCommunicator::Turn turn(*of->communicator);
+    const Turn turn = of->communicator->take_turn();
     take(of->prepared->enqueue({streams, count},
                                eager != 0 ? executor::Submission::Eager : executor::Submission::Graph));
   });

@@ -199,7 +199,7 @@ mc2_status mc2_find_plan_anchored(const mc2_context* context, mc2_communicator* 
     const Pinned<ContextObject> in(context);
     check_process(in->process, "context");
     const Pinned<CommunicatorObject> on(communicator);
-    const SharedCommunicator::Turn turn(*on->shared);
+    const Turn turn = on->shared->take_turn();
     const auto bench = bench_on(*on->shared, spec);
     finder::PlanQuestion question{.op = spec, .machine = bench->fingerprint()};
     question.time_uncut = [&](const planner::CostModel& model) { return profiler::time_uncut_parts(*bench, model); };
@@ -213,7 +213,7 @@ mc2_status mc2_tune(mc2_communicator* communicator, const mc2_op_spec* op, const
     const auto read = read_optional_struct(options, "options");
     const auto spec = read_op(op);
     const Pinned<CommunicatorObject> on(communicator);
-    const SharedCommunicator::Turn turn(*on->shared);
+    const Turn turn = on->shared->take_turn();
     const auto bench = bench_on(*on->shared, spec);
     return tune(*bench, read);
   });

@@ -1,5 +1,8 @@
 #pragma once
 
+#include <cstddef>
+#include <span>
+#include <string>
 #include <string_view>
 
 #include "capi/call.hpp"
@@ -9,6 +12,14 @@
 #include "mc2/planner/planner.hpp"
 
 namespace mc2::capi {
+
+/// Memory of the caller's; leaves the call for NULL that is said to have bytes.
+template <typename Byte, typename Address>
+std::span<Byte> bytes_at(Address* address, std::size_t byte_count, const char* field) {
+  if (address == nullptr && byte_count > 0)
+    fail(MC2_ERROR_INVALID_SPEC, field, "is NULL, but said to have " + std::to_string(byte_count) + " bytes");
+  return {static_cast<Byte*>(address), byte_count};
+}
 
 /// Leaves the call for an operator that is not legal.
 [[nodiscard]] planner::OpSpec read_op(const mc2_op_spec* op);

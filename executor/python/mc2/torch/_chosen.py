@@ -48,17 +48,18 @@ def within(experts: torch.Tensor, count: int) -> torch.Tensor:
 
 
 def by_expert(experts: torch.Tensor, count: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """The order that brings them together, and how many each has."""
-    values, order = within(experts, count).sort(stable=True)
+    """The order that brings legal ones together, and how many each has."""
+    values, order = experts.sort(stable=True)
     ends = torch.searchsorted(values, torch.arange(count + 1, device=values.device))
     return order, ends.diff()
 
 
 def products(x: torch.Tensor, places: torch.Tensor, experts: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
     """Rows x[places] times the matrices w [count, k, n] of their experts; NaN of one that there is not."""
-    order, counts = by_expert(experts, len(w))
+    legal = within(experts, len(w))
+    order, counts = by_expert(legal, len(w))
     made = _grouped.multiply(x.index_select(0, places.index_select(0, order)), w, counts)
-    is_wrong = experts != within(experts, len(w))
+    is_wrong = experts != legal
     if x.is_cuda or bool(is_wrong.any()):  # a GPU's would have to be waited for
         made.masked_fill_(is_wrong.index_select(0, order).unsqueeze(1), float("nan"))
     return torch.empty_like(made).index_copy_(0, order, made)
@@ -80,7 +81,7 @@ def sums(rows: Rows, places: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
 
 def of_weights(x: torch.Tensor, grad: torch.Tensor, experts: torch.Tensor, count: int) -> torch.Tensor:
     """The gradient of w [count, k, n]: x and grad have a row for each choice, or for each token."""
-    order, counts = by_expert(experts.flatten(), count)
+    order, counts = by_expert(within(experts.flatten(), count), count)
     token = order // experts.shape[1]
     of_x, of_grad = (matrix.index_select(0, order if len(matrix) == len(order) else token) for matrix in (x, grad))
     return _grouped.of_weights(of_x, of_grad, counts)

@@ -29,7 +29,8 @@ class Epilogue(typing.NamedTuple):
         return "+".join(part for part, tensor in parts.items() if tensor is not None) or "none"
 
     def finish(self, y: torch.Tensor, experts: torch.Tensor | None = None) -> tuple[torch.Tensor, torch.Tensor | None]:
-        """y with what is added to it, in place, and its normalised rows. experts: of y's rows, where each has a bias."""
+        """y with what is added to it, in place, and its normalised rows. experts: of y's rows, where each has a
+        bias."""
         if self is NONE:
             return y, None
         if self.bias is not None:
@@ -46,24 +47,29 @@ def added(bias: torch.Tensor | None, residual: torch.Tensor | None) -> Epilogue:
     return NONE if bias is None and residual is None else Epilogue(bias, residual)
 
 
-def _precise(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor.to(torch.promote_types(tensor.dtype, torch.float32))
+def precise_type(dtype: torch.dtype) -> torch.dtype:
+    """That sums of its numbers are made in."""
+    return torch.promote_types(dtype, torch.float32)
+
+
+def precise(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.to(precise_type(tensor.dtype))
 
 
 def inverse_root(y: torch.Tensor, epsilon: float) -> torch.Tensor:
     """1 / sqrt(mean of a row's squares + epsilon), [rows, 1], in f32 at least."""
-    return torch.rsqrt(_precise(y).square().mean(-1, keepdim=True) + epsilon)
+    return torch.rsqrt(precise(y).square().mean(-1, keepdim=True) + epsilon)
 
 
 def rms_norm(y: torch.Tensor, weight: torch.Tensor, epsilon: float) -> torch.Tensor:
     if hasattr(torch.nn.functional, "rms_norm"):  # from 2.4 on, one kernel on GPUs
         return torch.nn.functional.rms_norm(y, (y.shape[-1],), weight, epsilon)
-    return (_precise(y) * inverse_root(y, epsilon) * weight).to(y.dtype)
+    return (precise(y) * inverse_root(y, epsilon) * weight).to(y.dtype)
 
 
 def rms_norm_gradients(y: torch.Tensor, weight: torch.Tensor, epsilon: float, grad: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Of y and of weight, in f32 at least, by that of the normalised rows: docs/operators.md#rmsnorm."""
-    c, g, root = _precise(y), _precise(grad), inverse_root(y, epsilon)
+    c, g, root = precise(y), precise(grad), inverse_root(y, epsilon)
     weighted = g * weight
     of_y = root * (weighted - c * root.square() * (weighted * c).mean(-1, keepdim=True))
     return of_y, (g * c * root).sum(0)

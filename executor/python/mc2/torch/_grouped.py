@@ -9,7 +9,7 @@ import typing
 import torch
 
 from ..errors import Error
-from . import _native
+from . import _epilogue, _native
 
 MULTIPLE = 8  # of a matrix's columns and rows, for grouped matmuls of GPUs
 Counts = typing.Union[typing.List[int], torch.Tensor]  # rows of each expert, on the host or on the rows' device
@@ -35,25 +35,21 @@ def _ends(counts: Counts, rows: torch.Tensor, other: torch.Tensor) -> torch.Tens
     other GPUs gradients of experts without rows are not zero (https://github.com/pytorch/pytorch/issues/172439)."""
     if not rows.is_cuda or rows.numel() == 0:
         return None
-    if waits_for_counts(rows.dtype, rows.device, len(counts), rows.shape[1], other.shape[-1]):
+    if waits_for_counts(rows.dtype, rows.device, len(counts), other.shape[-1], rows.shape[1]):
         return None
     for matrix in (rows, other):
         is_dense = (
             matrix.stride() == (matrix.shape[1], 1) if matrix.dim() == 2 else _native.layout(matrix) != _native.STRIDED
         )
-        if (
-            not is_dense
-            or any(size % MULTIPLE for size in matrix.shape[1:])
-            or matrix.data_ptr() % (MULTIPLE * rows.element_size())
-        ):
+        if not is_dense or matrix.data_ptr() % (MULTIPLE * rows.element_size()):
             return None
     if isinstance(counts, torch.Tensor):
         return counts.cumsum(0, dtype=torch.int32)
     return torch.tensor(list(itertools.accumulate(counts)), dtype=torch.int32).to(rows.device, non_blocking=True)
 
 
-def _on_device(counts: Counts, rows: torch.Tensor) -> torch.Tensor:
-    return counts if isinstance(counts, torch.Tensor) else torch.tensor(counts).to(rows.device, non_blocking=True)
+def _on_device(counts: Counts, device: torch.device) -> torch.Tensor:
+    return counts if isinstance(counts, torch.Tensor) else torch.tensor(counts).to(device, non_blocking=True)
 
 
 def _on_host(counts: Counts) -> list[int]:
@@ -73,11 +69,9 @@ def multiply(rows: torch.Tensor, w: torch.Tensor, counts: Counts, bias: torch.Te
     ends = _ends(counts, rows, w)
     if ends is not None:
         made = typing.cast(torch.Tensor, _grouped_mm()(rows, w, offs=ends))  # takes no bias
-        return (
-            made
-            if bias is None
-            else made.add_(bias.repeat_interleave(_on_device(counts, rows), 0, output_size=len(rows)))
-        )
+        if bias is None:
+            return made
+        return made.add_(bias.repeat_interleave(_on_device(counts, rows.device), 0, output_size=len(rows)))
     counts, out = _on_host(counts), rows.new_empty((len(rows), w.shape[2]))
     for expert, (part, matrix, product) in enumerate(zip(rows.split(counts), w, out.split(counts))):
         if len(part) == 0:
@@ -100,12 +94,13 @@ def of_weights(rows: torch.Tensor, grads: torch.Tensor, counts: Counts) -> torch
     return out
 
 
-def of_bias(grads: torch.Tensor, counts: Counts) -> torch.Tensor:
-    """The gradient of bias [experts, n] by that of the products of the rows, summed in f32 at least."""
-    expert = torch.arange(len(counts), device=grads.device).repeat_interleave(
-        _on_device(counts, grads), output_size=len(grads)
-    )
-    sums = torch.zeros(
-        (len(counts), grads.shape[1]), dtype=torch.promote_types(grads.dtype, torch.float32), device=grads.device
-    )
-    return sums.index_add_(0, expert, grads.to(sums.dtype)).to(grads.dtype)
+def experts_of_rows(counts: list[int], device: torch.device) -> torch.Tensor:
+    """Of rows by expert."""
+    numbers = torch.arange(len(counts), device=device)
+    return numbers.repeat_interleave(_on_device(counts, device), output_size=sum(counts))
+
+
+def of_bias(grads: torch.Tensor, experts: torch.Tensor, count: int) -> torch.Tensor:
+    """The gradient of bias [count, n] by that of the products of rows whose experts these are, summed in f32 at least."""
+    sums = torch.zeros((count, grads.shape[1]), dtype=_epilogue.precise_type(grads.dtype), device=grads.device)
+    return sums.index_add_(0, experts, grads.to(sums.dtype)).to(grads.dtype)

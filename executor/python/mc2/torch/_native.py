@@ -136,15 +136,18 @@ def aligned(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.clone(memory_format=torch.contiguous_format)
 
 
-def _shapes(problem: Problem) -> tuple[tuple[int, int], tuple[int, int]]:
+def shapes(problem: Problem) -> tuple[tuple[int, int], tuple[int, int]]:
     """Of a rank's x, of which bags have none, and y."""
     share = problem.m // problem.group.size
     if problem.tables:
         return (0, problem.k), (share, problem.n * problem.group.size)
     products = problem.m * (problem.experts.top_k if problem.experts else 1)
     x_rows = share if problem.kind in ("all_gather_matmul", "all_gather_grouped_matmul") else products
-    y_rows = {"matmul_reduce_scatter": share, "grouped_matmul_reduce_scatter": share, "grouped_matmul_all_reduce": problem.m}
-    return (x_rows, problem.k), (y_rows.get(problem.kind, products), problem.n)
+    if problem.kind in ("matmul_reduce_scatter", "grouped_matmul_reduce_scatter"):
+        y_rows = share
+    else:
+        y_rows = problem.m if problem.kind == "grouped_matmul_all_reduce" else products
+    return (x_rows, problem.k), (y_rows, problem.n)
 
 
 def allocated_for_long(shapes: typing.Sequence[tuple[int, ...]], like: torch.Tensor) -> list[torch.Tensor]:
@@ -184,7 +187,7 @@ class Native:
         """Collective. epilogue: what carried() leaves of the calls'."""
         self._adds_bias = epilogue.bias is not None
         self._has_norm = epilogue.norm_weight is not None
-        x_shape, self._y_shape = _shapes(problem)
+        x_shape, self._y_shape = shapes(problem)
         rows_shapes = [(problem.m, problem.k)] if keeps_rows else []
         normed_shapes = [self._y_shape] if self._has_norm else []
         self._x, self._y, *more = allocated_for_long([x_shape, self._y_shape, *rows_shapes, *normed_shapes], w)
@@ -230,7 +233,7 @@ class NativeBags(Native):
 
     def __init__(self, problem: Problem, blocks: list[int], variant: Variant, schedule: str, tables: torch.Tensor) -> None:
         """Collective."""
-        self._y_shape = _shapes(problem)[1]
+        self._y_shape = shapes(problem)[1]
         (self._y,) = allocated_for_long([self._y_shape], tables)  # nothing else is kept: runs have memory of their own
         empty = torch.zeros(tables.shape[0] * problem.m + 1, dtype=torch.int64, device=tables.device)
         torch.cuda.current_stream(tables.device).synchronize()  # preparing reads what was just written
@@ -321,7 +324,7 @@ class _RankSteps:
     def __init__(self, world: Communicator, calls: typing.Any) -> None:
         self.op, self.fingerprint = calls.op, world.fingerprint
         self.variants = world.variants(calls.op)
-        y = calls.w.new_empty(_shapes(calls.problem)[1])
+        y = calls.w.new_empty(shapes(calls.problem)[1])
 
         def check(run: typing.Callable[[], None]) -> None:
             torch.cuda.synchronize()
@@ -333,7 +336,8 @@ class _RankSteps:
         if calls.problem.tables:
             addresses = bags_at(calls.x, calls.w, y)
         elif calls.problem.experts:
-            addresses = (*map(_address, (calls.x.x, calls.w, y)), *[0] * 5, *choices_at(calls.x.experts, calls.x.weights))
+            choices = choices_at(calls.x.experts, calls.x.weights)
+            addresses = (*map(_address, (calls.x.x, calls.w, y)), *[0] * 5, *choices)
         else:
             addresses = (*map(_address, (calls.x, calls.w, y)), 0)
         self._bench = world.bench_at(calls.op, addresses, (calls.x, calls.w, y), check)

@@ -137,7 +137,8 @@ def experts_of(problem: Problem, experts: int, half: Half, takes_transposed: boo
     """One that takes as many rows as problem.m, kept for all steps of as many or fewer; None where the ranks have been
     refused one. takes_transposed: how experts' matrices are to lie, the same on all ranks; others are copied.
     Collective."""
-    key = (problem.kind, problem.group.name, problem.device, problem.dtype, problem.n, problem.k, experts, takes_transposed, half.bias is None)
+    key = (problem.kind, problem.group.name, problem.device, problem.dtype, problem.n, problem.k, experts, takes_transposed,
+           half.bias is None)  # fmt: skip
     found = _experts.get(key)
     if key not in _experts or (found is not None and found.m < problem.m):
         found = _experts.pop(key, None)
@@ -208,7 +209,9 @@ def problem_of(kind: str, group: Group, x: torch.Tensor, experts: int, k: int, n
     the first call with a group."""
     from ._plans import Problem
 
-    if not x.is_cuda or group.size == 1 or x.dtype not in (torch.bfloat16, torch.float16) or k % _grouped.MULTIPLE or n % _grouped.MULTIPLE:
+    if not x.is_cuda or group.size == 1 or x.dtype not in (torch.bfloat16, torch.float16):
+        return None
+    if k % _grouped.MULTIPLE or n % _grouped.MULTIPLE:
         return None
     problem = Problem(kind, group, x.device, x.dtype, -(-rows // experts) * experts * group.size, n, k)
     return None if experts_fault(problem) else problem

@@ -309,7 +309,8 @@ class AllGatherGroupedMatmul(Pass):
 
     def own_products(self) -> None:
         shard = self.y.view(self.group.size, -1, self.y.shape[1])[self.group.rank]
-        shard.copy_(_chosen.of_tokens(self._own, torch.arange(len(self._own), device=self.w.device), self._own_experts, self.w))
+        tokens = torch.arange(len(self._own), device=self.w.device)
+        shard.copy_(_chosen.of_tokens(self._own, tokens, self._own_experts, self.w))
 
     def compute(self, i: int) -> None:
         b, arrived = self._arrived[i].shape[1], self._arrived[i].flatten(0, 1)

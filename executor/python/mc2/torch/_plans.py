@@ -73,7 +73,8 @@ class Problem(typing.NamedTuple):
 
     def text(self) -> str:
         tables = f" {self.tables.table_count} tables of {self.tables.row_count} rows, {self.tables.pooling}," if self.tables else ""
-        experts = f" {self.experts.expert_count} experts of which {self.experts.top_k} are chosen" if self.experts else ""
+        own = self.experts
+        experts = f" {own.expert_count} experts of which {own.top_k} are chosen" if own else ""
         return f"{self.kind} m={self.m} n={self.n} k={self.k}{tables}{experts} {self.dtype} x{self.group.size}"
 
     def exchange_device(self) -> torch.device:
@@ -111,7 +112,8 @@ def forget() -> None:
 
 
 def model_key(problem: Problem) -> tuple[typing.Any, ...]:
-    return (problem.kind, problem.group.name, problem.device, problem.dtype, problem.n, problem.k, problem.tables, problem.experts)
+    return (problem.kind, problem.group.name, problem.device, problem.dtype, problem.n, problem.k, problem.tables,
+            problem.experts)  # fmt: skip
 
 
 def models(kind: str, group: Group, device: torch.device, dtype: torch.dtype) -> list[CostModel]:
@@ -147,8 +149,8 @@ def execute(
     kind: str, group: Group, x: torch.Tensor, w: torch.Tensor, m: int, epilogue: Epilogue = _epilogue.NONE,
     experts: Experts | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor | None]:  # fmt: skip
-    """The kind on matrices x and w, with its epilogue, and the normalised rows; m counts rows of the product. Where rows
-    choose experts x is Rows, w [count, k, n], and m counts tokens."""
+    """The kind on matrices x and w, with its epilogue, and the normalised rows; m counts rows of the product. Where
+    rows choose experts x is Rows, w [count, k, n], and m counts tokens."""
     chosen = None if group.size == 1 else _chosen(kind, group, x, w, m, False, epilogue, experts)
     return _run_chosen(kind, group, x, w, chosen, None, epilogue)
 
@@ -180,8 +182,8 @@ def _chosen(
 ) -> Schedule | _native.Native | None:  # fmt: skip
     """None: unfused. Collective on the first call of a shape with such an epilogue."""
     prepared_for = _native.carried(kind, epilogue)
-    key = (kind, group.name, x.device, x.dtype, m, w.shape[-1], w.shape[-2], w.is_contiguous() or _native.layout(w), keeps_rows,
-           prepared_for.kind, experts)  # fmt: skip
+    key = (kind, group.name, x.device, x.dtype, m, w.shape[-1], w.shape[-2], w.is_contiguous() or _native.layout(w),
+           keeps_rows, prepared_for.kind, experts)  # fmt: skip
     choice = _choices.get(key)
     if choice is None:
         problem = Problem(kind, group, x.device, x.dtype, m, w.shape[-1], w.shape[-2], None, experts)
@@ -273,9 +275,10 @@ def _uncut(problem: Problem) -> str:
 
 
 def is_cut_by_rows(problem: Problem) -> bool:
-    """As the process group's passes cut. mc2's own backend alone cuts few rows of matmul_all_reduce, by columns, and on GPUs
-    bags and chosen experts, for which the host would have to wait. Raises Error."""
-    return problem.op().cut_axis == "rows" and not ((problem.tables or problem.experts) and problem.device.type == "cuda")
+    """As the process group's passes cut. mc2's own backend alone cuts few rows of matmul_all_reduce, by columns, and on
+    GPUs bags and chosen experts, for which the host would have to wait. Raises Error."""
+    would_wait = (problem.tables or problem.experts) and problem.device.type == "cuda"
+    return problem.op().cut_axis == "rows" and not would_wait
 
 
 def is_native(problem: Problem, plan: Plan) -> bool:

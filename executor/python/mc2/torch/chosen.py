@@ -8,7 +8,7 @@ import torch
 from torch.autograd.function import once_differentiable
 
 from ..errors import Error
-from . import _chosen, _epilogue, _groups, _ops, _plans
+from . import _chosen, _epilogue, _grouped, _groups, _ops, _plans
 from ._chosen import Experts, Rows
 from .functional import Facts, facts, is_compiling, is_plain
 
@@ -149,10 +149,6 @@ def _check(
         raise Error("unsupported", "group", "is of backend gloo, which exchanges no tensors of a GPU; use nccl")
 
 
-def _precise(dtype: torch.dtype) -> torch.dtype:
-    return torch.promote_types(dtype, torch.float32)
-
-
 def _run(
     kind: str,
     x: torch.Tensor,
@@ -163,7 +159,7 @@ def _run(
     residual: _Added,
     name: str,
 ) -> torch.Tensor:
-    rows = Rows(x, experts.long(), None if weights is None else weights.to(_precise(x.dtype)).contiguous())
+    rows = Rows(x, experts.long(), None if weights is None else weights.to(_epilogue.precise_type(x.dtype)).contiguous())
     own, added = Experts(len(w), experts.shape[1]), _epilogue.added(bias, residual)
     y, _ = _plans.execute(kind, _groups.by_name(name), typing.cast(torch.Tensor, rows), w, len(experts), added, own)
     fault = None if x.is_cuda else _chosen.choices_fault(experts, weights, len(w))
@@ -245,7 +241,7 @@ def _backward_sum(kind: str) -> typing.Callable[..., _Gradients]:
             )
             of_x = _scaled(unweighted, weights) if needs[0] else None
             if needs[3]:
-                own = (x.to(_precise(x.dtype)) * unweighted.to(_precise(x.dtype))).sum(1).view(weights.shape)
+                own = (_epilogue.precise(x) * _epilogue.precise(unweighted)).sum(1).view(weights.shape)
                 of_weights = ops.all_reduce(own, name).to(weights.dtype)
         if needs[1]:
             whole = ops.all_gather(grad, name) if kind == _SCATTER else grad
@@ -282,8 +278,7 @@ def _fake_of_weights(x: torch.Tensor, grad: torch.Tensor, experts: torch.Tensor,
 
 
 def _of_bias(grad: torch.Tensor, experts: torch.Tensor, count: int) -> torch.Tensor:
-    sums = torch.zeros((count, grad.shape[1]), dtype=torch.promote_types(grad.dtype, torch.float32), device=grad.device)
-    return sums.index_add_(0, _chosen.within(experts.long().flatten(), count), grad.to(sums.dtype)).to(grad.dtype)
+    return _grouped.of_bias(grad, _chosen.within(experts.long().flatten(), count), count)
 
 
 def _fake_of_bias(grad: torch.Tensor, experts: torch.Tensor, count: int) -> torch.Tensor:

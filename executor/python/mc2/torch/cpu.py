@@ -12,6 +12,7 @@ from ..errors import Error, NativeError
 from . import _groups, _native, _passes, _settings
 from ._groups import Group
 from ._plans import DTYPES
+from .functional import uncompiled
 
 if typing.TYPE_CHECKING:
     from .._executor import NodeCollectives
@@ -20,15 +21,9 @@ _DEADLINE_S = 1800.0  # as process groups of gloo have
 _MOST_THREADS = 256
 _SUMMED = {**DTYPES, torch.int8: "i8"}
 _opened: dict[str, NodeCollectives | None] = {}
-_Function = typing.TypeVar("_Function", bound=typing.Callable[..., typing.Any])
 
 
-def _uncompiled(function: _Function) -> _Function:
-    disable = getattr(getattr(torch, "compiler", None), "disable", None)
-    return function if disable is None else typing.cast(_Function, disable(function))
-
-
-@_uncompiled
+@uncompiled
 def cpu_all_reduce(tensor: torch.Tensor, group: typing.Any = None) -> torch.Tensor:
     """The tensor becomes the sum over ranks, the same bits on all of them, and is returned: in place, as
     torch.distributed.all_reduce does. Sums of short floats are made in f32 and rounded once."""
@@ -44,7 +39,7 @@ def cpu_all_reduce(tensor: torch.Tensor, group: typing.Any = None) -> torch.Tens
     return tensor if dense is tensor else tensor.copy_(dense)
 
 
-@_uncompiled
+@uncompiled
 def cpu_reduce_scatter(tensor: torch.Tensor, group: typing.Any = None) -> torch.Tensor:
     """This rank's share of the first dimension of the sum over ranks; sums as in cpu_all_reduce."""
     found = _checked("tensor", tensor, group)
@@ -61,7 +56,7 @@ def cpu_reduce_scatter(tensor: torch.Tensor, group: typing.Any = None) -> torch.
     return own
 
 
-@_uncompiled
+@uncompiled
 def cpu_all_gather(tensor: torch.Tensor, group: typing.Any = None) -> torch.Tensor:
     """Every rank's tensor, one behind the other in the first dimension."""
     found = _checked("tensor", tensor, group)
@@ -76,7 +71,7 @@ def cpu_all_gather(tensor: torch.Tensor, group: typing.Any = None) -> torch.Tens
     return gathered
 
 
-@_uncompiled
+@uncompiled
 def cpu_all_to_all(tensor: torch.Tensor, group: typing.Any = None) -> torch.Tensor:
     """Equal parts of the first dimension go to ranks 0, 1, ...; what they have sent, one behind the other."""
     found = _checked("tensor", tensor, group)
@@ -122,8 +117,8 @@ def _bytes(tensor: torch.Tensor) -> typing.Any:
 
 
 def _of(group: Group) -> NodeCollectives | None:
-    """None where the ranks share no memory: they run the process group's collectives. Collective on the first call with a
-    group."""
+    """None where the ranks share no memory: they run the process group's collectives. Collective on the first call with
+    a group."""
     if group.name not in _opened:
         _opened[group.name] = _open(group)
     return _opened[group.name]

@@ -15,22 +15,14 @@ from ..errors import Error
 from . import _grouped, _groups, _native, _native_experts, _plans
 from ._groups import Group, everyones
 from ._routing import Routing, Rows, inverse
+from .functional import uncompiled
 
 _DISPATCH, _COMBINE = "all_to_all_matmul", "matmul_all_to_all"
 _MAX_EXPERTS = 4096  # of all ranks
 _LONG_PRODUCTS = 8192  # with an element that is exchanged
 Activation = typing.Callable[[torch.Tensor], torch.Tensor]
 
-_Function = typing.TypeVar("_Function", bound=typing.Callable[..., typing.Any])
-
-
-def _uncompiled(function: _Function) -> _Function:
-    """torch.compile leaves a gap for it: how many rows there are differs from step to step."""
-    disable = getattr(getattr(torch, "compiler", None), "disable", None)
-    return function if disable is None else typing.cast(_Function, disable(function))
-
-
-@_uncompiled
+@uncompiled
 def route(counts: torch.Tensor | typing.Sequence[int], w: torch.Tensor, group: typing.Any = None) -> Routing:
     """What the counts of all ranks come to: rows of this rank for each expert of all ranks, those of rank 0 first.
     Collective; moe_dispatch_matmul and moe_matmul_combine of one step share it, and have gradients where some rank's
@@ -84,8 +76,10 @@ def _check_facts(of_ranks: list[list[int]], size: int) -> None:
             raise Error("invalid_spec", "max_rows", f"is {max_rows} on rank {rank} and {of_ranks[0][0]} on rank 0; needs to be the same")
 
 
-@_uncompiled
-def moe_dispatch_matmul(x: torch.Tensor, w: torch.Tensor, routing: Routing, *, bias: torch.Tensor | None = None) -> torch.Tensor:
+@uncompiled
+def moe_dispatch_matmul(
+    x: torch.Tensor, w: torch.Tensor, routing: Routing, *, bias: torch.Tensor | None = None,
+) -> torch.Tensor:  # fmt: skip
     """Rows of x [rows, k], packed by expert of all ranks, go to their experts' ranks, which multiply them by w
     [experts, k, n] of their own: [received rows, n], packed by expert, those of one expert by the rank that they are
     from. bias [experts, n] is added to the rows of each expert; all ranks have one or none has."""
@@ -93,8 +87,10 @@ def moe_dispatch_matmul(x: torch.Tensor, w: torch.Tensor, routing: Routing, *, b
     return typing.cast(torch.Tensor, _Dispatch.apply(x, w, bias, routing))
 
 
-@_uncompiled
-def moe_matmul_combine(y: torch.Tensor, w: torch.Tensor, routing: Routing, *, bias: torch.Tensor | None = None) -> torch.Tensor:
+@uncompiled
+def moe_matmul_combine(
+    y: torch.Tensor, w: torch.Tensor, routing: Routing, *, bias: torch.Tensor | None = None,
+) -> torch.Tensor:  # fmt: skip
     """Rows of y [received rows, k], as moe_dispatch_matmul gives them, times w [experts, k, n] of their experts, return
     to the ranks and places that they are from: [rows, n]. bias [experts, n] as in moe_dispatch_matmul."""
     _check(y, w, bias, routing, routing.received_count)
@@ -110,7 +106,7 @@ class _Choice:
         self.order, self.places, self.token = order, inverse(order), order // max(top_k, 1)
 
 
-@_uncompiled
+@uncompiled
 def moe_layer(
     x: torch.Tensor, experts: torch.Tensor, weights: torch.Tensor, w_up: torch.Tensor, w_down: torch.Tensor, group: typing.Any = None, *,
     bias_up: torch.Tensor | None = None, bias_down: torch.Tensor | None = None,
@@ -176,9 +172,11 @@ def _check_promise(max_rows: int, x: torch.Tensor, w_up: torch.Tensor, w_down: t
 def _check_bias(bias: torch.Tensor | None, w: torch.Tensor, name: str = "bias") -> None:
     if bias is not None and (not isinstance(bias, torch.Tensor) or bias.shape != (w.shape[0], w.shape[2])):
         shape = tuple(bias.shape) if isinstance(bias, torch.Tensor) else bias
-        raise Error("invalid_spec", name, f"has shape {shape}; needs [{w.shape[0]}, {w.shape[2]}], a row for each expert")
+        needed = [w.shape[0], w.shape[2]]
+        raise Error("invalid_spec", name, f"has shape {shape}; needs {needed}, a row for each expert")
     if bias is not None and (bias.dtype != w.dtype or bias.device != w.device):
-        raise Error("invalid_spec", name, f"is {bias.dtype} on {bias.device} and w {w.dtype} on {w.device}; need to be alike")
+        raise Error("invalid_spec", name, f"is {bias.dtype} on {bias.device} and w {w.dtype} on {w.device}; "
+                    "need to be alike")  # fmt: skip
 
 
 def _check(rows: torch.Tensor, w: torch.Tensor, bias: torch.Tensor | None, routing: Routing, row_count: int) -> None:
@@ -212,7 +210,8 @@ def _native_of(
     if products_of_an_element > _LONG_PRODUCTS and routing.capacity * routing.group.size > _native_experts.NativeExperts.FEW_ROWS * experts:
         return None
     problem = _native_experts.problem_of(kind, routing.group, x, experts, k, n, routing.capacity)
-    return problem and _native_experts.experts_of(problem, experts, _native_experts.Half(w, bias), routing.is_transposed != is_backward)
+    half, is_transposed = _native_experts.Half(w, bias), routing.is_transposed != is_backward
+    return problem and _native_experts.experts_of(problem, experts, half, is_transposed)
 
 
 def _exchange(routing: Routing, given: torch.Tensor, sent: list[int], received: list[int]) -> tuple[torch.Tensor, typing.Any]:
@@ -254,7 +253,9 @@ def _dispatch(
     return y, arrived
 
 
-def _combine(y: torch.Tensor, w: torch.Tensor, bias: torch.Tensor | None, routing: Routing, is_backward: bool) -> torch.Tensor:
+def _combine(
+    y: torch.Tensor, w: torch.Tensor, bias: torch.Tensor | None, routing: Routing, is_backward: bool,
+) -> torch.Tensor:  # fmt: skip
     """Each block's exchange runs beside the next blocks' matmuls; the rows that stay here are multiplied last."""
     if native := _native_of(_COMBINE, routing, y, w, bias, is_backward):
         return native(y, _native_experts.Half(w, bias), routing.received_counts, routing.row_count)
@@ -288,7 +289,13 @@ def _function(name: str, forward: typing.Any, backward: typing.Any) -> typing.An
     return type(name, (torch.autograd.Function,), methods)
 
 
-def _forward_dispatch(ctx: typing.Any, x: torch.Tensor, w: torch.Tensor, bias: torch.Tensor | None, routing: Routing) -> torch.Tensor:
+def _of_bias(grad: torch.Tensor, routing: Routing) -> torch.Tensor:
+    return _grouped.of_bias(grad, _grouped.experts_of_rows(routing.expert_rows, grad.device), routing.experts)
+
+
+def _forward_dispatch(
+    ctx: typing.Any, x: torch.Tensor, w: torch.Tensor, bias: torch.Tensor | None, routing: Routing,
+) -> torch.Tensor:  # fmt: skip
     y, arrived = _dispatch(x, w, bias, routing, routing.has_gradients)
     ctx.routing = routing
     ctx.save_for_backward(arrived if ctx.needs_input_grad[1] else None, w)
@@ -300,11 +307,13 @@ def _backward_dispatch(ctx: typing.Any, grad: torch.Tensor) -> tuple[typing.Any,
     grad = grad.contiguous()
     of_x = _combine(grad, w.transpose(1, 2), None, ctx.routing, True)  # also where x needs none: the other ranks' may
     of_w = _grouped.of_weights(arrived, grad, ctx.routing.expert_rows) if ctx.needs_input_grad[1] else None
-    of_bias = _grouped.of_bias(grad, ctx.routing.expert_rows) if ctx.needs_input_grad[2] else None
+    of_bias = _of_bias(grad, ctx.routing) if ctx.needs_input_grad[2] else None
     return of_x, of_w, of_bias, None
 
 
-def _forward_combine(ctx: typing.Any, y: torch.Tensor, w: torch.Tensor, bias: torch.Tensor | None, routing: Routing) -> torch.Tensor:
+def _forward_combine(
+    ctx: typing.Any, y: torch.Tensor, w: torch.Tensor, bias: torch.Tensor | None, routing: Routing,
+) -> torch.Tensor:  # fmt: skip
     ctx.routing, y = routing, y.contiguous()
     ctx.save_for_backward(y if ctx.needs_input_grad[1] else None, w)
     return _combine(y, w, bias, routing, False)
@@ -314,7 +323,7 @@ def _backward_combine(ctx: typing.Any, grad: torch.Tensor) -> tuple[typing.Any, 
     y, w = ctx.saved_tensors
     of_y, arrived = _dispatch(grad.contiguous(), w.transpose(1, 2), None, ctx.routing, True)
     of_w = _grouped.of_weights(y, arrived, ctx.routing.expert_rows) if ctx.needs_input_grad[1] else None
-    of_bias = _grouped.of_bias(typing.cast(torch.Tensor, arrived), ctx.routing.expert_rows) if ctx.needs_input_grad[2] else None
+    of_bias = _of_bias(typing.cast(torch.Tensor, arrived), ctx.routing) if ctx.needs_input_grad[2] else None
     return of_y, of_w, of_bias, None
 
 

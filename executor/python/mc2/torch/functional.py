@@ -102,6 +102,15 @@ def is_compiling() -> bool:
 if hasattr(getattr(torch, "compiler", None), "is_compiling"):
     is_compiling = torch.compiler.is_compiling
 
+_Function = typing.TypeVar("_Function", bound=typing.Callable[..., typing.Any])
+
+
+def uncompiled(function: _Function) -> _Function:
+    """torch.compile leaves a gap for it."""
+    disable = getattr(getattr(torch, "compiler", None), "disable", None)
+    return function if disable is None else typing.cast(_Function, disable(function))
+
+
 _checked: dict[typing.Any, Group] = {}  # arguments that were right once
 
 

@@ -104,8 +104,7 @@ class _Calls:
         self.problem, self.op, self.clock = problem, problem.op(), Clock(problem.group, problem.device)
         self.fingerprint = problem.fingerprint()
         generator = torch.Generator(device=problem.device).manual_seed(problem.group.rank)
-        is_gathered = problem.kind in ("all_gather_matmul", "all_gather_grouped_matmul")
-        rows = problem.m // problem.group.size if is_gathered else problem.m
+        x_shape, _ = _native.shapes(problem)
 
         def random(*shape: int) -> torch.Tensor:
             drawn_as = problem.dtype if problem.device.type == "cuda" else torch.float32  # CPUs draw no halves before PyTorch 2
@@ -114,11 +113,10 @@ class _Calls:
         if problem.tables:
             self.x, self.w = self._bags(generator, problem.tables), random(*problem.tables[:2], problem.n // problem.tables.table_count)
         elif problem.experts:
-            of_choices = random(rows if is_gathered else rows * problem.experts.top_k, problem.k)
-            self.x = typing.cast(torch.Tensor, self._choices(of_choices, problem.experts, is_gathered))
+            self.x = typing.cast(torch.Tensor, self._choices(random(*x_shape), problem.experts))
             self.w = random(problem.experts.expert_count, problem.k, problem.n)
         else:
-            self.x, self.w = random(rows, problem.k), random(problem.k, problem.n)
+            self.x, self.w = random(*x_shape), random(problem.k, problem.n)
 
     def _bags(self, generator: torch.Generator, tables: Tables) -> typing.Any:
         """Of k rows each."""
@@ -126,14 +124,17 @@ class _Calls:
         indices = torch.randint(tables.row_count, (bag_count * self.problem.k,), generator=generator, device=place)
         return Bags(indices, torch.arange(bag_count + 1, device=place) * self.problem.k, tables.pooling)
 
-    def _choices(self, x: torch.Tensor, experts: Experts, is_gathered: bool) -> _chosen.Rows:
-        """The same on all ranks, and as mc2's other backends draw them: expert floor(count u u), u uniform, so that the first
-        ones have more, each of a token another."""
+    def _choices(self, x: torch.Tensor, experts: Experts) -> _chosen.Rows:
+        """The same on all ranks, and as mc2's other backends draw them: expert floor(count u u), u uniform, so that the
+        first ones have more, each of a token another."""
         generator = torch.Generator().manual_seed(0)
-        shares = torch.arange(experts.expert_count + 1, dtype=torch.float64, device="cpu").div(experts.expert_count).sqrt().diff()
+        numbers = torch.arange(experts.expert_count + 1, dtype=torch.float64, device="cpu")
+        shares = numbers.div(experts.expert_count).sqrt().diff()
         chosen = torch.multinomial(shares.expand(self.problem.m, -1), experts.top_k, generator=generator).to(x.device)
-        weights = None if is_gathered else torch.rand(chosen.shape, generator=generator, dtype=torch.float32, device="cpu").to(x.device)
-        return _chosen.Rows(x, chosen, weights)
+        if self.problem.kind == _chosen.KINDS[0]:
+            return _chosen.Rows(x, chosen, None)
+        weights = torch.rand(chosen.shape, generator=generator, dtype=torch.float32, device="cpu")
+        return _chosen.Rows(x, chosen, weights.to(x.device))
 
     def new_pass(self, blocks: list[int], variant: Variant) -> Pass:
         return PASSES[self.problem.kind](self.problem.group, self.x, self.w, blocks, variant.name == BATCHED)
@@ -280,8 +281,8 @@ def tune(
     group calls it with the same arguments. Nothing else may use the group or the device meanwhile.
 
     m, n, k  of the product on a rank: x is [m, k] (all_gather_matmul: [m / ranks, k] on each), w [k, n]. Of
-             embedding_all_to_all m samples, n features of a rank's tables, and k rows in a bag; where rows choose experts
-             m rows of all ranks
+             embedding_all_to_all m samples, n features of a rank's tables, and k rows in a bag; where rows choose
+             experts m rows of all ranks
     tables   of embedding_all_to_all, and of nothing else
     experts  of the kinds whose rows choose some
     store    file in which rank 0 keeps samples, model, plan and measurements; default MC2_STORE; "" keeps them in this process only
@@ -293,11 +294,13 @@ def tune(
     if kind not in PASSES:
         raise Error("unknown_name", "kind", f"'{kind}' is none of {', '.join(PASSES)}")
     if experts is not None and not isinstance(experts, ChosenExperts):
-        raise Error("invalid_spec", "experts", f"is a {type(experts).__name__}; needs mc2.ChosenExperts(count=..., top_k=...)")
+        raise Error("invalid_spec", "experts", f"is a {type(experts).__name__}; needs mc2.ChosenExperts")
     if (kind in _chosen.KINDS) != (experts is not None):
-        raise Error("invalid_spec", "experts", f"is {'missing' if experts is None else 'given'}; of {', '.join(_chosen.KINDS)} it is given, and of no other kind")
+        raise Error("invalid_spec", "experts", f"is {'missing' if experts is None else 'given'}; of "
+                    f"{', '.join(_chosen.KINDS)} it is given, and of no other kind")  # fmt: skip
     own = None if tables is None else Tables(tables.table_count, tables.row_count, tables.pooling)
-    problem = Problem(kind, found, place, dtype, m, n, k, own, None if experts is None else Experts(experts.count, experts.top_k))
+    chosen = None if experts is None else Experts(experts.count, experts.top_k)
+    problem = Problem(kind, found, place, dtype, m, n, k, own, chosen)
     reason = _plans.unsupported(problem)
     if reason:
         raise Error("unsupported", "kind", reason)
@@ -500,7 +503,8 @@ def tune_seen(seconds: float, group: typing.Any = None) -> list[Tuned]:
             break
         try:
             done.append(tune(problem.kind, m=problem.m, n=problem.n, k=problem.k, dtype=problem.dtype, group=problem.group.handle,
-                             device=problem.device, tables=problem.embedding_tables(), experts=problem.chosen_experts()))  # fmt: skip
+                             device=problem.device, tables=problem.embedding_tables(),
+                             experts=problem.chosen_experts()))  # fmt: skip
         except Error as error:  # the same on all ranks
             log.info("%s: not tuned: %s", problem.text(), error)
             _plans.give_up(problem)
