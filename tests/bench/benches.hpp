@@ -79,14 +79,16 @@ struct EpilogueBench {
 /// in turn in three modes (collective_times.hpp). Errors: UnknownName, InvalidSpec, Unsupported, Cancelled, Mismatch.
 struct CollectivesBench {
   CollectiveOptions where;
-  std::int64_t last_bytes = std::int64_t{64} << 20U;
+  std::string kind = "matmul_all_reduce";
+  std::int64_t first_bytes = std::int64_t{1} << 10U, last_bytes = std::int64_t{64} << 20U;
   double budget_s = 2;
-  std::string chart_file;
+  std::string chart_file, csv_file;
 
   void add_to(CLI::App& app);
   [[nodiscard]] Result<ExitCode> run() const;
 
  private:
+  [[nodiscard]] double bus_factor() const;
   void print(const std::vector<CollectiveTimes>& sizes, const std::vector<std::string>& variants,
              const std::string& machine_label) const;
 };

@@ -18,6 +18,7 @@ namespace mc2::cli {
 struct CollectiveSite {
   const executor::Backend* backend = nullptr;
   executor::CommunicatorOptions options;
+  planner::OpKind kind = planner::OpKind::MatmulAllReduce;
   planner::DType dtype = planner::DType::F32;
 
   /// What the backend proposes, but for tiles of the matmul.

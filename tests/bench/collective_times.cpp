@@ -38,21 +38,21 @@ struct Line {
   std::vector<Point> points;
 };
 
-std::vector<Line> lines_of(std::span<const CollectiveTimes> sizes, std::span<const std::string> variants, int ranks) {
-  const double factor = 2.0 * (ranks - 1) / ranks;
+std::vector<Line> lines_of(std::span<const CollectiveTimes> sizes, std::span<const std::string> variants,
+                           double bus_factor) {
   std::vector<Line> lines;
   for (std::size_t i = 0; i < variants.size(); ++i) {
     lines.push_back({variants[i], kSeries[i % kSeries.size()], {}});
     for (const CollectiveTimes& size : sizes) {
       const auto bytes = static_cast<double>(size.message_bytes);
-      lines.back().points.push_back({bytes, gb_per_s(bytes * factor, size.throughput_us[i])});
+      lines.back().points.push_back({bytes, gb_per_s(bytes * bus_factor, size.throughput_us[i])});
     }
   }
   if (sizes.front().copy_us == 0) return lines;
   lines.push_back({"copy (speed of light)", "copy", {}});
   for (const CollectiveTimes& size : sizes) {
     const auto bytes = static_cast<double>(size.message_bytes);
-    lines.back().points.push_back({bytes, gb_per_s(bytes * factor, size.copy_us)});
+    lines.back().points.push_back({bytes, gb_per_s(bytes * bus_factor, size.copy_us)});
   }
   return lines;
 }
@@ -95,9 +95,9 @@ std::string switch_overs(std::span<const CollectiveTimes> sizes, std::span<const
   return text;
 }
 
-std::string collectives_chart(std::span<const CollectiveTimes> sizes, std::span<const std::string> variants, int ranks,
-                              const std::string& title) {
-  const auto lines = lines_of(sizes, variants, ranks);
+std::string collectives_chart(std::span<const CollectiveTimes> sizes, std::span<const std::string> variants,
+                              double bus_factor, const std::string& title) {
+  const auto lines = lines_of(sizes, variants, bus_factor);
   double least = lines.front().points.front().y, most = least;
   for (const Line& line : lines) {
     for (const Point& point : line.points) least = std::min(least, point.y), most = std::max(most, point.y);
@@ -111,7 +111,7 @@ std::string collectives_chart(std::span<const CollectiveTimes> sizes, std::span<
                     Scale::logarithmic(static_cast<double>(sizes.front().message_bytes) / 1.2,
                                        static_cast<double>(sizes.back().message_bytes) * 1.2, kBox.left, kBox.right),
                     Scale::logarithmic(least / 1.3, most * 1.3, kBox.bottom, kBox.top));
-  plot.axes({"message of one rank, KiB", {1024, "KiB"}, 8}, {"bus bandwidth, GB/s", {1, "GB/s"}, 8});
+  plot.axes({"message, KiB", {1024, "KiB"}, 8}, {"bus bandwidth, GB/s", {1, "GB/s"}, 8});
   double y = kBox.top + 10;
   for (const Line& line : lines) {
     plot.line(line.points, line.style);

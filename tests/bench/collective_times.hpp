@@ -21,7 +21,7 @@ enum class TimingMode : std::uint8_t {
 /// "lane time", "throughput" or "latency".
 [[nodiscard]] std::string_view to_string(TimingMode mode) noexcept;
 
-/// What all-reduces of one size took: medians in us, of the slowest rank.
+/// What collectives of one size took: medians in us, of the slowest rank.
 struct CollectiveTimes {
   std::int64_t message_bytes = 0;
   std::vector<double> lane_us, throughput_us, latency_us; ///< by variant
@@ -43,7 +43,9 @@ struct CollectiveTimes {
                                        TimingMode mode);
 
 /// Bus bandwidth over message size: one line per variant, and the copy's.
+/// @param bus_factor what each rank sends and receives, over the message
 [[nodiscard]] std::string collectives_chart(std::span<const CollectiveTimes> sizes,
-                                            std::span<const std::string> variants, int ranks, const std::string& title);
+                                            std::span<const std::string> variants, double bus_factor,
+                                            const std::string& title);
 
 } // namespace mc2::cli

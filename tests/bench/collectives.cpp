@@ -5,11 +5,13 @@
 #include <chrono>
 #include <cstring>
 #include <iostream>
+#include <sstream>
 #include <thread>
 
 #include "benches.hpp"
 #include "collective_rig.hpp"
 #include "collective_times.hpp"
+#include "mc2/planner/collective.hpp"
 #include "mc2/planner/text.hpp"
 #include "mc2/planner/units.hpp"
 #include "options/numbers.hpp"
@@ -33,14 +35,21 @@ constexpr std::int64_t kMostColumns = 1024;
 constexpr std::int64_t kFirstBytes = std::int64_t{1} << 10U;
 constexpr std::int64_t kFewestRows = 65; // fewer would be cut along n
 
-/// All-reduces of `message_bytes`, back to back; the matmul is there for its buffers only.
-planner::OpSpec carrier(std::int64_t message_bytes, std::int64_t count, planner::DType dtype, int ranks) {
+/// Whether a message is cut into a piece for each rank.
+bool has_pieces(planner::OpKind kind) { return planner::collective_of(kind) != planner::Collective::AllReduce; }
+
+/// Collectives of `message_bytes`, that of all pieces, back to back; the matmul is there for its buffers only.
+planner::OpSpec carrier(const CollectiveSite& site, std::int64_t message_bytes, std::int64_t count) {
   planner::OpSpec op{
-      .kind = planner::OpKind::MatmulAllReduce, .m = 0, .n = 0, .k = 16, .dtype = dtype, .world_size = ranks};
-  const std::int64_t elements = message_bytes / planner::size_bytes(planner::product_type(op));
-  op.n = std::min(kMostColumns, elements);
-  while (op.n > 1 && count * (elements / op.n) < kFewestRows) op.n /= 2;
-  op.m = count * (elements / op.n);
+      .kind = site.kind, .m = 0, .n = 16, .k = 16, .dtype = site.dtype, .world_size = site.options.world_size};
+  const bool is_first = planner::traits_of(site.kind).first_lane == planner::Lane::Communication;
+  const std::int64_t pieces = has_pieces(site.kind) ? op.world_size : 1;
+  const std::int64_t elements = message_bytes / pieces / planner::size_bytes(planner::exchange_type(op));
+  const std::int64_t fewest_rows = has_pieces(site.kind) ? 1 : kFewestRows;
+  std::int64_t& columns = is_first ? op.k : op.n;
+  columns = std::min(kMostColumns, elements);
+  while (columns > 1 && count * (elements / columns) < fewest_rows) columns /= 2;
+  op.m = count * (elements / columns) * pieces;
   return op;
 }
 
@@ -82,8 +91,8 @@ double copy_us(std::int64_t message_bytes, int ranks) {
 /// One size: every variant in turn, in rounds, alone and back to back.
 struct SizeBench {
   executor::Communicator& communicator;
+  const CollectiveSite& site;
   const std::vector<planner::Variant>& variants;
-  planner::DType dtype;
   double budget_s;
 
   [[nodiscard]] Result<CollectiveTimes> run(std::int64_t message_bytes) const;
@@ -92,8 +101,8 @@ struct SizeBench {
 Result<CollectiveTimes> SizeBench::run(std::int64_t message_bytes) const {
   const int ranks = communicator.world_size();
   const std::int64_t count = back_to_back(message_bytes);
-  CollectiveRig single(carrier(message_bytes, 1, dtype, ranks), communicator);
-  CollectiveRig many(carrier(message_bytes, count, dtype, ranks), communicator);
+  CollectiveRig single(carrier(site, message_bytes, 1), communicator);
+  CollectiveRig many(carrier(site, message_bytes, count), communicator);
   for (const auto& variant : variants) {
     MC2_TRY(single.add(variant, 1));
     MC2_TRY(many.add(variant, count));
@@ -126,12 +135,12 @@ Result<CollectiveTimes> SizeBench::run(std::int64_t message_bytes) const {
 
 /// What is proposed for every message, alone and back to back: a row has a time of every variant.
 /// Errors: Unsupported where there is none.
-Result<std::vector<planner::Variant>> variants_of_all_sizes(const CollectiveSite& site, int ranks,
+Result<std::vector<planner::Variant>> variants_of_all_sizes(const CollectiveSite& site, std::int64_t first_bytes,
                                                             std::int64_t last_bytes) {
-  auto variants = site.variants(carrier(last_bytes, 1, site.dtype, ranks));
-  for (std::int64_t bytes = kFirstBytes; bytes <= last_bytes; bytes *= 2)
+  auto variants = site.variants(carrier(site, last_bytes, 1));
+  for (std::int64_t bytes = first_bytes; bytes <= last_bytes; bytes *= 2)
     for (const std::int64_t count : {std::int64_t{1}, back_to_back(bytes)}) {
-      const auto proposed = site.variants(carrier(bytes, count, site.dtype, ranks));
+      const auto proposed = site.variants(carrier(site, bytes, count));
       std::erase_if(variants,
                     [&](const auto& variant) { return std::ranges::find(proposed, variant) == proposed.end(); });
     }
@@ -163,52 +172,83 @@ std::string mode_table(std::span<const CollectiveTimes> sizes, std::span<const s
   return render::table(rows, render::kAnyWidth);
 }
 
+void write_csv(const std::string& path, const std::string& kind, std::span<const CollectiveTimes> sizes,
+               std::span<const std::string> variants) {
+  std::ostringstream file;
+  file << "kind,message_bytes,variant,lane_us,back_to_back_us,latency_us\n";
+  const auto us = [](double value) { return "," + number(value, "%.5g"); };
+  for (const CollectiveTimes& size : sizes)
+    for (std::size_t i = 0; i < variants.size(); ++i)
+      file << kind << "," << size.message_bytes << ",\"" << variants[i] << "\"" << us(size.lane_us[i])
+           << us(size.throughput_us[i]) << us(size.latency_us[i]) << "\n";
+  write_file(path, file.str());
+}
+
 } // namespace
 
 void CollectivesBench::add_to(CLI::App& app) {
   where.add_to(app);
-  app.add_option("--to", last_bytes, "largest message in bytes; sizes double from 1 KiB")
+  app.add_option("--op", kind, "operator kind, one of a matmul, whose collective is timed")->capture_default_str();
+  const auto bytes = whole_number(kFirstBytes, std::int64_t{1} << 30U);
+  app.add_option("--from", first_bytes, "smallest message in bytes: of all ranks' pieces, where it has pieces")
       ->capture_default_str()
-      ->check(whole_number(kFirstBytes, std::int64_t{1} << 30U));
+      ->check(bytes);
+  app.add_option("--to", last_bytes, "largest message; sizes double from the smallest")
+      ->capture_default_str()
+      ->check(bytes);
   app.add_option("--budget", budget_s, "seconds for each size after which no new round starts")
       ->capture_default_str()
       ->check(real_number(0.001, 3600));
   app.add_option("--chart", chart_file, "also draw bus bandwidth over size to this .svg or .png file");
+  app.add_option("--csv", csv_file, "also write a row of each size and variant to this file");
 }
 
 Result<ExitCode> CollectivesBench::run() const {
-  MC2_ASSIGN(const auto site, where.site());
-  const planner::OpSpec largest = carrier(last_bytes, 1, site.dtype, where.ranks);
+  MC2_ASSIGN(auto site, where.site());
+  MC2_ASSIGN(site.kind, planner::parse_op_kind(kind));
+  if (planner::traits_of(site.kind).work != planner::Work::Matmul)
+    return Error{ErrorCode::InvalidSpec, "--op", kind + " has no plain matmul, which carries the collective here"};
+  if (last_bytes < first_bytes) return Error{ErrorCode::InvalidSpec, "--to", "it is smaller than --from"};
+  const planner::OpSpec largest = carrier(site, last_bytes, 1);
+  MC2_TRY(largest.validate());
   MC2_TRY(site.backend->supports(largest));
   std::optional<ImageFile> chart;
   if (!chart_file.empty()) {
     MC2_ASSIGN(chart, ImageFile::open(chart_file, "--chart"));
   }
   MC2_ASSIGN(auto communicator, site.backend->open(site.options));
-  MC2_ASSIGN(const auto variants, variants_of_all_sizes(site, where.ranks, last_bytes));
+  MC2_ASSIGN(const auto variants, variants_of_all_sizes(site, first_bytes, last_bytes));
   std::vector<std::string> names;
   for (const auto& variant : variants) names.push_back(variant.text());
   std::vector<CollectiveTimes> sizes;
-  for (std::int64_t bytes = kFirstBytes; bytes <= last_bytes; bytes *= 2) {
-    std::cerr << "mc2: all-reduce of " << byte_text(bytes) << "\n";
-    MC2_ASSIGN(auto times, SizeBench{*communicator, variants, site.dtype, budget_s}.run(bytes));
+  if (!csv_file.empty()) write_csv(csv_file, kind, sizes, names); // a path that cannot be written is told first
+  for (std::int64_t bytes = first_bytes; bytes <= last_bytes; bytes *= 2) {
+    std::cerr << "mc2: " << kind << " of " << byte_text(bytes) << "\n";
+    MC2_ASSIGN(auto times, SizeBench{*communicator, site, variants, budget_s}.run(bytes));
     sizes.push_back(std::move(times));
   }
   print(sizes, names, communicator->fingerprint().label());
+  if (!csv_file.empty()) write_csv(csv_file, kind, sizes, names);
   if (chart)
-    chart->write(collectives_chart(sizes, names, where.ranks,
-                                   "All-reduce in " + where.dtype + ", " + std::to_string(where.ranks) + " ranks"));
+    chart->write(collectives_chart(
+        sizes, names, bus_factor(),
+        "Collective of " + kind + " in " + where.dtype + ", " + std::to_string(where.ranks) + " ranks"));
   return ExitCode::Success;
+}
+
+/// What each rank sends and receives, over the message.
+double CollectivesBench::bus_factor() const {
+  const double factor = static_cast<double>(where.ranks - 1) / where.ranks;
+  return has_pieces(planner::parse_op_kind(kind).value()) ? factor : 2 * factor;
 }
 
 void CollectivesBench::print(const std::vector<CollectiveTimes>& sizes, const std::vector<std::string>& variants,
                              const std::string& machine_label) const {
-  std::cout << "All-reduce in " << where.dtype << ", " << where.ranks << " ranks, " << machine_label
+  std::cout << "Collective of " << kind << " in " << where.dtype << ", " << where.ranks << " ranks, " << machine_label
             << "; medians of up to " << kMostRounds << " rounds in turn, slowest rank\n";
   if (sizes.front().copy_us > 0)
     std::cout
         << "direct reads what lies there from the start; the others also wait for what their peers do in the run\n";
-  const double bus_factor = 2.0 * (where.ranks - 1) / where.ranks;
   const std::array explanations{
       std::pair{TimingMode::LaneTime, "first start to last end on the communication lanes, of one"},
       std::pair{TimingMode::Throughput,
@@ -218,7 +258,7 @@ void CollectivesBench::print(const std::vector<CollectiveTimes>& sizes, const st
   for (const auto& [mode, explanation] : explanations)
     std::cout << "\n"
               << to_string(mode) << ": " << explanation << "\n"
-              << mode_table(sizes, variants, mode, bus_factor) << "fastest by " << to_string(mode) << ": "
+              << mode_table(sizes, variants, mode, bus_factor()) << "fastest by " << to_string(mode) << ": "
               << switch_overs(sizes, variants, mode) << "\n";
 }
 

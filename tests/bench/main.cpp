@@ -115,7 +115,7 @@ class Benchmarks {
 
   void add_on_any_backend() {
     add_with_options("collectives",
-                     "all-reduce alone, every variant of a backend, 1 KiB to 64 MiB, in three timing modes",
+                     "a collective alone, every variant of a backend, 1 KiB to 64 MiB, in three timing modes",
                      collectives_);
     add_with_options("epilogue", "what residual and RMSNorm add to an all-reduce, on any backend; some seconds",
                      epilogue_);

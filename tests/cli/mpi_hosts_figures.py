@@ -2,13 +2,17 @@
 ideal, for 8 operators at 1 and 2.5 Gbit/s. Not a test: it takes up to 10 minutes and wants an otherwise quiet machine.
 
     sudo /usr/bin/python3 tests/cli/mpi_hosts_figures.py build/release/planner/cli/mc2 [--budget S] [--pairs N] [--only TEXT]
+    sudo /usr/bin/python3 tests/cli/mpi_hosts_figures.py build/release/planner/cli/mc2 --ranks 2 [--deep N]
+    sudo /usr/bin/python3 tests/cli/mpi_hosts_figures.py build/release/planner/cli/mc2 --ranks 2 --collectives build/release/tests/bench/mc2-bench
 
 The two hosts are network namespaces of this machine, each with half of its cores, joined by a veth pair whose directions
 `tc tbf` limits (128 KiB bucket). Each operator is tuned from nothing, and the plan that was kept is then measured anew in
-pairs with the best serial of all variants, order alternating (`mc2 run`).
+pairs with the best serial of all variants, order alternating (`mc2 run`). --collectives times the collectives alone,
+every variant in turn, and prints a CSV: "hierarchical" beside the fastest of the others.
 """
 
 import argparse
+import csv
 import json
 import os
 import pathlib
@@ -40,18 +44,23 @@ class Figures:
         self.directory = directory
         self.agent = directory / "enter"
         two_hosts.write_agent(self.agent)
-        # Each host has half of the cores, as if it were another machine.
+        # Each host has half of the cores, as if it were another machine, and each rank its share of them.
         cores = sorted(os.sched_getaffinity(0))
-        halves = [cores[:len(cores) // 2], cores[len(cores) // 2:]]
+        count = 2 * arguments.ranks
+        shares = [cores[len(cores) * rank // count:len(cores) * (rank + 1) // count] for rank in range(count)]
+        if not all(shares):  # more ranks than cores: those of a host share its half
+            halves = [cores[:len(cores) // 2], cores[len(cores) // 2:]]
+            shares = [halves[rank // arguments.ranks] for rank in range(count)]
         self.on_own_cores = directory / "on_own_cores"
         self.on_own_cores.write_text("#!/bin/sh\ncase $OMPI_COMM_WORLD_RANK in\n" + "".join(
-            f"{rank}) exec taskset -c {','.join(map(str, half))} \"$@\";;\n" for rank, half in enumerate(halves)) + "esac\n")
+            f"{rank}) exec taskset -c {','.join(map(str, share))} \"$@\";;\n" for rank, share in enumerate(shares)) + "esac\n")
         self.on_own_cores.chmod(0o755)
 
     def command(self, *exported):
         """What starts a program on both hosts, with these variables of the environment."""
         settings = [word for name in exported for word in ("-x", name)]
-        return [*two_hosts.launch_command(shutil.which("mpirun"), self.agent), *settings, str(self.on_own_cores)]
+        launch = two_hosts.launch_command(shutil.which("mpirun"), self.agent, self.arguments.ranks)
+        return [*launch, *settings, str(self.on_own_cores)]
 
     def mc2(self, *arguments):
         command = [*self.command(), str(self.arguments.mc2.resolve()), *map(str, arguments)]
@@ -60,7 +69,8 @@ class Figures:
     def measure(self, kind, m, n, k):
         """The document of `mc2 run`, or why there is none."""
         store = self.directory / f"{kind}-{m}-{n}-{k}.db"
-        operator = ["--backend", "mpi", "--op", kind, "--m", m, "--n", n, "--k", k, "--store", store]
+        operator = ["--backend", "mpi", "--op", kind, "--m", m, "--n", n, "--k", k, "--store", store,
+                    "--ranks", 2 * self.arguments.ranks]
         for _ in range(3):
             done = self.mc2("tune", *operator, "--fresh", "--budget", self.arguments.budget)
             if BUSY_HOST not in done.stderr:
@@ -71,6 +81,50 @@ class Figures:
             lines = [line for line in done.stderr.splitlines() if line.startswith("mc2: ")]
             return None, lines[-1] if lines else done.stderr.strip()
         return json.loads(done.stdout), None
+
+
+    def time_collectives(self, rate, kind, message_bytes):
+        """A row: the fastest hierarchical and other variant of one collective alone."""
+        file = self.directory / "times.csv"
+        command = [*self.command(), str(self.arguments.collectives.resolve()), "collectives", "--backend", "mpi", "--ranks",
+                   str(2 * self.arguments.ranks), "--op", kind, "--from", str(message_bytes), "--to", str(message_bytes),
+                   "--budget", str(self.arguments.budget), "--csv", str(file)]
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=300)
+        if done.returncode != 0:
+            sys.exit(f"mpi_hosts_figures: {done.stderr}")
+        times = {row["variant"]: float(row["lane_us"]) for row in csv.DictReader(file.read_text().splitlines())}
+        own = min((us, name) for name, us in times.items() if name.startswith("hierarchical"))
+        other = min((us, name) for name, us in times.items() if not name.startswith("hierarchical"))
+        ring = min(us for name, us in times.items() if name.startswith(("ring", "sliced_ring", "pairwise")))
+        # What a host sends, over the link's rate: half of what all ranks bring, and as much again of an all-reduce.
+        sent_bytes = {"matmul_all_reduce": 1, "matmul_reduce_scatter": 0.5, "all_gather_matmul": 0.5}.get(
+            kind, self.arguments.ranks / 2) * message_bytes
+        link_us = sent_bytes * 8 / two_hosts.bits_per_us(rate)
+        return [rate, kind, message_bytes, f"{link_us:.0f}", f"{own[0]:.0f}", own[1], f"{other[0]:.0f}", other[1],
+                f"{other[0] / own[0]:.2f}", f"{ring:.0f}", f"{ring / own[0]:.2f}"]
+
+
+COLLECTIVES = ("matmul_all_reduce", "matmul_reduce_scatter", "all_gather_matmul", "matmul_all_to_all")
+MESSAGES = (1 << 18, 1 << 20, 1 << 22)
+
+
+def print_collectives(figures):
+    rows = csv.writer(sys.stdout, lineterminator="\n")
+    rows.writerow(["rate", "kind", "message_bytes", "link_us", "hierarchical_us", "variant", "best_flat_us", "flat_variant",
+                   "flat/hierarchical", "ring_or_pairwise_us", "ring_or_pairwise/hierarchical"])
+    for rate in ("1gbit", "2500mbit"):
+        make_hosts(rate)
+        for kind in COLLECTIVES:
+            for message_bytes in MESSAGES:
+                if figures.arguments.only in f"{rate} {kind} {message_bytes}":
+                    rows.writerow(figures.time_collectives(rate, kind, message_bytes))
+                    sys.stdout.flush()
+
+
+def make_hosts(rate):
+    reason = two_hosts.make_places(rate)
+    if reason:
+        sys.exit(f"mpi_hosts_figures: {reason}")
 
 
 def verdict_of(document):
@@ -99,7 +153,16 @@ def main():
     parser.add_argument("--budget", type=float, default=12, help="seconds of profiling, and of measuring, per operator")
     parser.add_argument("--pairs", type=int, default=41, help="most fused/serial pairs")
     parser.add_argument("--only", default="", help="only the cases whose line holds this text")
+    parser.add_argument("--ranks", type=int, default=1, help="ranks on each host")
+    parser.add_argument("--deep", type=int, default=1, help="times k: for cores that multiply so many times as fast")
+    parser.add_argument("--collectives", type=pathlib.Path, help="mc2-bench: time collectives alone, and nothing else")
     arguments = parser.parse_args()
+    if arguments.collectives:
+        with tempfile.TemporaryDirectory(prefix="mc2-figures-") as directory:
+            try:
+                return print_collectives(Figures(arguments, pathlib.Path(directory)))
+            finally:
+                two_hosts.remove_places()
     print(COLUMNS.format("rate", "operator", "variant", "blocks", "serial", "fused", "ideal", "benefit", "share",
                          "95 % of benefit", "verdict"), flush=True)
     shares, rate_now = [], None
@@ -107,13 +170,12 @@ def main():
         figures = Figures(arguments, pathlib.Path(directory))
         try:
             for rate, kind, m, n, k in CASES:
+                k *= arguments.deep
                 name = f"{kind} {m} x {n} x {k}"
                 if arguments.only not in f"{rate} {name}":
                     continue
                 if rate != rate_now:
-                    reason = two_hosts.make_places(rate)
-                    if reason:
-                        sys.exit(f"mpi_hosts_figures: {reason}")
+                    make_hosts(rate)
                     rate_now = rate
                 document, reason = figures.measure(kind, m, n, k)
                 if reason:

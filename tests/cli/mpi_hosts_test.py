@@ -24,8 +24,7 @@ class MpiHostsTest(mpi_test.JobTest):
         two_hosts.write_agent(self.agent)
 
     def launch(self, rank_count):
-        self.assertEqual(rank_count, 2)
-        return two_hosts.launch_command(MPIRUN, self.agent)
+        return two_hosts.launch_command(MPIRUN, self.agent, rank_count // 2)
 
     def test_tunes_and_runs_over_tcp_between_hosts(self):
         self.complete_job("tune", *SHAPE, "--no-pin", *QUICK)
@@ -42,6 +41,15 @@ class MpiHostsTest(mpi_test.JobTest):
         whole = [sample["time_ns"] for sample in samples
                  if sample["component"] == "collective" and sample["block_rows"] == 512]
         self.assertGreater(min(whole), 750_000)
+
+    def test_two_ranks_on_each_host_exchange_inside_it_by_memory(self):
+        self.make_empty_store()
+        shape = [*SHAPE, "--ranks", "4", "--no-pin"]
+        done = self.complete_job("run", *shape, "--blocks", "128,384", "--variant", "hierarchical(sleep_us=50)",
+                                 "--pairs", 3, "--json", rank_count=4)
+        document = json.loads(done.stdout)
+        self.assertEqual(document["plan"]["fingerprint"]["node_of_ranks"], "0,0,1,1")
+        self.assertEqual(document["plan"]["variant"]["name"], "hierarchical")
 
     def test_cutting_the_link_ends_the_job_within_the_deadline(self):
         self.complete_job("profile", *SHAPE, *QUICK)

@@ -54,20 +54,29 @@ def make_places(rate):
     return None
 
 
+def bits_per_us(rate):
+    """Of a rate as tc has it: 1gbit, 2500mbit."""
+    units = {"gbit": 1000, "mbit": 1}
+    return int(rate[:-4]) * units[rate[-4:]]
+
+
 def write_agent(path):
-    """What mpirun starts instead of ssh: HOST COMMAND..."""
-    path.write_text(f'#!/bin/sh\nshift\nexec ip netns exec {PLACES[1]} /bin/sh -c "$*"\n')
+    """What mpirun starts instead of ssh: HOST COMMAND... Shared memory between ranks goes by the host's name."""
+    path.write_text("#!/bin/sh\nshift\n"
+                    f'exec ip netns exec {PLACES[1]} unshare --uts /bin/sh -c "hostname {PLACES[1]}; $*"\n')
     path.chmod(0o755)
 
 
-def launch_command(mpirun, agent):
-    """One rank in each place, over TCP and nothing else."""
-    settings = {"plm_rsh_agent": str(agent), "pml": "ob1", "btl": "tcp,self", "btl_tcp_if_include": NETWORK,
+def launch_command(mpirun, agent, ranks=1):
+    """So many ranks in each place, by place: between places over TCP and nothing else, in one by shared memory."""
+    transports = "tcp,self" if ranks == 1 else "tcp,vader,self"
+    settings = {"plm_rsh_agent": str(agent), "pml": "ob1", "btl": transports, "btl_tcp_if_include": NETWORK,
                 "oob_tcp_if_include": NETWORK,
                 # So that the launcher's own connection, too, notices a link that is cut.
                 "oob_tcp_keepalive_time": "1", "oob_tcp_keepalive_intvl": "1", "oob_tcp_keepalive_probes": "3"}
-    command = ["ip", "netns", "exec", PLACES[0], mpirun, "--allow-run-as-root", "--host", ",".join(ADDRESSES),
-               "--map-by", "node", "--bind-to", "none", "-np", "2"]
+    hosts = ",".join(f"{address}:{ranks}" for address in ADDRESSES)
+    command = ["ip", "netns", "exec", PLACES[0], mpirun, "--allow-run-as-root", "--host", hosts,
+               "--map-by", f"ppr:{ranks}:node", "--bind-to", "none", "-np", str(2 * ranks)]
     for name, value in settings.items():
         command += ["--mca", name, value]
     return command

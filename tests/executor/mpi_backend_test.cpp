@@ -91,6 +91,14 @@ class MpiWorld : public ::testing::Test {
     return all;
   }
 
+  /// Of several nodes only those that look at them: one node has run the others.
+  [[nodiscard]] static std::vector<planner::Variant> variants(const OpSpec& spec) {
+    auto all = mpi_backend().variants(spec, {});
+    const auto is_hierarchical = [](const planner::Variant& variant) { return variant.name == "hierarchical"; };
+    if (std::ranges::any_of(all, is_hierarchical)) std::erase_if(all, std::not_fn(is_hierarchical));
+    return all;
+  }
+
   /// The result of a run against the oracle, after every C was poisoned.
   static void expect_right(const OpSpec& spec, const Cut& cut, RunMode mode, Prepared& prepared,
                            ResidentProblem& problem) {
@@ -109,13 +117,13 @@ TEST_F(MpiWorld, EveryVariantIsRightInEveryModeThatMakesAResult) {
   for (const OpSpec& spec : plain_specs()) {
     ASSERT_TRUE(mpi_backend().supports(spec)) << spec.text();
     const std::int64_t rows = planner::traits_of(spec.kind).cut_axis_length(spec);
-    auto variants = mpi_backend().variants(spec, {});
-    for (auto& variant : mpi_backend().variants(spec, {})) {
+    auto tried = variants(spec);
+    for (auto& variant : variants(spec)) {
       if (variant.fields.empty()) continue;
       variant.fields["sleep_us"] = "0"; // yields the core instead
-      variants.push_back(variant);
+      tried.push_back(variant);
     }
-    for (const planner::Variant& variant : variants) {
+    for (const planner::Variant& variant : tried) {
       for (const Cut& cut : {Cut{{rows}}, Cut{{31, rows - 31}}, Cut{{1, rows - 3, 2}}}) {
         SCOPED_TRACE(spec.text() + " as " + cut.text() + " with " + variant.text());
         ResidentProblem problem(spec, 5, *communicator_, with_gathered_a(spec));
@@ -137,7 +145,7 @@ TEST_F(MpiWorld, EveryVariantHasEpiloguesInEveryType) {
       spec.dtype = dtype;
       if (!mpi_backend().supports(spec)) continue; // a type that this CPU does not have
       const Cut cut{{31, planner::traits_of(spec.kind).cut_axis_length(spec) - 31}};
-      for (const planner::Variant& variant : mpi_backend().variants(spec, {})) {
+      for (const planner::Variant& variant : variants(spec)) {
         SCOPED_TRACE(spec.text() + " with " + variant.text());
         ResidentProblem problem(spec, 5, *communicator_);
         auto prepared = executor::prepare(plan(spec, cut, variant), problem.buffers(), *communicator_);
@@ -154,7 +162,7 @@ TEST_F(MpiWorld, EveryVariantExchangesUnequalSplits) {
     for (const bool has_epilogue : {false, true}) {
       OpSpec spec = spec_of(kind);
       spec.epilogue = {.has_bias = has_epilogue, .has_residual = has_epilogue};
-      for (const planner::Variant& variant : mpi_backend().variants(spec, {})) {
+      for (const planner::Variant& variant : variants(spec)) {
         for (const Cut& cut : {Cut{{96}}, Cut{{1, 61, 34}}}) {
           SCOPED_TRACE(spec.text() + " as " + cut.text() + " with " + variant.text());
           ResidentProblem problem(spec, 5, *communicator_, {.counts = skewed_counts(options_.world_size, 96, random)});
@@ -177,7 +185,7 @@ TEST_F(MpiWorld, EveryVariantTakesSeveralExpertsHoweverRowsAreRouted) {
     OpSpec spec = spec_of(kind);
     spec.experts_per_rank = 3;
     spec.epilogue = {.has_bias = true, .has_residual = true};
-    for (const planner::Variant& variant : mpi_backend().variants(spec, {})) {
+    for (const planner::Variant& variant : variants(spec)) {
       for (const Routing routing : {Routing::Equal, Routing::Halves, Routing::OneTakesAll, Routing::Random}) {
         for (const bool has_counts : {true, false}) {
           if (!has_counts && routing != Routing::Equal) continue;
@@ -231,7 +239,7 @@ TEST_F(MpiWorld, EveryVariantSumsShortTypesToTheSameBitsOnAllRanks) {
     const OpSpec spec = spec_of(traits.kind, DType::Bf16);
     if (!mpi_backend().supports(spec)) continue;
     const std::int64_t rows = traits.cut_axis_length(spec);
-    for (const planner::Variant& variant : mpi_backend().variants(spec, {})) {
+    for (const planner::Variant& variant : variants(spec)) {
       SCOPED_TRACE(spec.text() + " with " + variant.text());
       ResidentProblem problem(spec, 5, *communicator_);
       auto prepared = executor::prepare(plan(spec, {{31, rows - 31}}, variant), problem.buffers(), *communicator_);
@@ -289,6 +297,7 @@ TEST_F(MpiWorld, RefusesSettingsThatAVariantDoesNotHave) {
 
 // Pieces of 64 KiB and more go round the ring in 2, 3 or 4 slices; sizes that neither ranks nor slices divide.
 TEST_F(MpiWorld, LongPiecesGoRoundTheRingInSlices) {
+  const bool has_nodes = variants(spec_of(OpKind::MatmulAllReduce)).front().name == "hierarchical";
   for (const OpKind kind : {OpKind::MatmulAllReduce, OpKind::MatmulReduceScatter, OpKind::AllGatherMatmul}) {
     for (const DType dtype : {DType::F32, DType::Bf16}) {
       const bool gathers = kind == OpKind::AllGatherMatmul;
@@ -305,7 +314,8 @@ TEST_F(MpiWorld, LongPiecesGoRoundTheRingInSlices) {
         SCOPED_TRACE(spec.text() + " as " + cut.text());
         ResidentProblem problem(spec, 5, *communicator_);
         auto prepared =
-            executor::prepare(plan(spec, cut, {"sliced_ring", {{"sleep_us", "0"}}}), problem.buffers(), *communicator_);
+            executor::prepare(plan(spec, cut, {has_nodes ? "hierarchical" : "sliced_ring", {{"sleep_us", "0"}}}),
+                              problem.buffers(), *communicator_);
         ASSERT_TRUE(prepared.ok()) << prepared.error().text();
         prepared.value()->run(RunMode::Fused);
         problem.fetch_results();
@@ -329,14 +339,14 @@ TEST_F(MpiWorld, RanksOfOneNodeReadEachOthersMemory) {
   EXPECT_EQ(std::ranges::count(names(OpKind::AllToAllMatmul), "two_shot"), 0);
 }
 
-TEST_F(MpiWorld, ManyPlansInTurnKeepTheCountsOfDirectBlocksApart) {
+TEST_F(MpiWorld, ManyPlansInTurnKeepTheCountsOfBlocksApart) {
   const OpSpec spec = spec_of(OpKind::MatmulAllReduce);
-  for (const char* name : {"direct", "two_shot"}) {
-    if (name == std::string("two_shot") && options_.world_size == 2) continue;
+  for (const planner::Variant& variant : variants(spec)) {
+    if (variant.name != "direct" && variant.name != "two_shot" && variant.name != "hierarchical") continue;
     ResidentProblem problem(spec, 5, *communicator_);
     const Cut many{std::vector<std::int64_t>(32, spec.m / 32)};
-    auto first = executor::prepare(plan(spec, many, {name, {}}), problem.buffers(), *communicator_);
-    auto second = executor::prepare(plan(spec, {{spec.m}}, {name, {}}), problem.buffers(), *communicator_);
+    auto first = executor::prepare(plan(spec, many, variant), problem.buffers(), *communicator_);
+    auto second = executor::prepare(plan(spec, {{spec.m}}, variant), problem.buffers(), *communicator_);
     ASSERT_TRUE(first.ok() && second.ok());
     for (std::uint64_t round = 0; round < 10; ++round) {
       problem.refill_a(100 + round);

@@ -26,9 +26,12 @@ std::int64_t exchanged_elements(const planner::OpSpec& op) noexcept {
   return lanes::piece_bytes(op, 1) / planner::size_bytes(planner::exchange_type(op));
 }
 
+std::int64_t longest_piece_bytes(const StageList& list) noexcept {
+  return lanes::piece_bytes(list.op, std::ranges::max_element(list.stages, {}, &Stage::row_count)->row_count);
+}
+
 std::int64_t staging_bytes(const StageList& list) noexcept {
-  const auto longest = std::ranges::max_element(list.stages, {}, &Stage::row_count)->row_count;
-  const std::int64_t piece_bytes = lanes::piece_bytes(list.op, longest);
+  const std::int64_t piece_bytes = longest_piece_bytes(list);
   if (!lanes::landing_pitch(list.op).is_dense()) return list.op.world_size * piece_bytes;
   const bool is_one_block = list.stages.size() == 1; // all columns of C
   return planner::cut_axis(list.op) == planner::CutAxis::Columns && !is_one_block ? piece_bytes : 0;

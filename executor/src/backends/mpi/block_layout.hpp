@@ -17,6 +17,9 @@ using lanes::BlockExchange;
 /// Elements of one row, or column, of the cut axis that a rank sends another.
 [[nodiscard]] std::int64_t exchanged_elements(const planner::OpSpec& op) noexcept;
 
+/// What a rank sends another of the longest of `stages`.
+[[nodiscard]] std::int64_t longest_piece_bytes(const StageList& list) noexcept;
+
 /// Memory for what messages bring of the longest of `stages` and C takes in another shape: sums of columns, and
 /// features that lie side by side.
 [[nodiscard]] std::int64_t staging_bytes(const StageList& list) noexcept;

@@ -23,9 +23,9 @@ class Collective {
 [[nodiscard]] std::unique_ptr<Collective> make_library_collective(const Channel& channel, const MpiVariant& variant,
                                                                   const planner::OpSpec& op);
 
-/// Pieces go round the ring of ranks, each step one to the right. Gathering takes R-1 steps; reducing too, each rank
-/// adding its own part to what comes from the left, so that every element is summed once and is the same on all
-/// ranks; all_reduce is both, on pieces of 1/R of the block (Patarasuk and Yuan, "Bandwidth optimal all-reduce
+/// Pieces go round the ring of ranks (ring.hpp), each step one to the right. Gathering takes R-1 steps; reducing too,
+/// each rank adding its own part to what comes from the left, so that every element is summed once and is the same on
+/// all ranks; all_reduce is both, on pieces of 1/R of the block (Patarasuk and Yuan, "Bandwidth optimal all-reduce
 /// algorithms for clusters of workstations", J. Parallel Distrib. Comput. 69, 2009). Two ranks swap the whole block and
 /// add it up each, as many bytes in one step instead of two. Not for all-to-all kinds.
 /// "sliced_ring" cuts long pieces in slices that go round by themselves.

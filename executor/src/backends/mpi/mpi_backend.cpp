@@ -28,8 +28,8 @@ class MpiBackend final : public Backend {
     if (count < 2) return {.is_available = false, .reason = "one process alone; start it with mpirun -np N mc2 ..."};
     const World& world = World::get();
     return {.is_available = true,
-            .reason = std::to_string(count) + " processes on " + std::to_string(world.node_count()) + " nodes, " +
-                      world.library()};
+            .reason = std::to_string(count) + " processes on " + std::to_string(world.placement().node_count()) +
+                      " nodes, " + world.library()};
   }
 
   [[nodiscard]] std::vector<planner::Variant> variants(const planner::OpSpec& op,

@@ -45,6 +45,7 @@ Result<std::unique_ptr<MpiCommunicator>> MpiCommunicator::open(const Communicato
   std::unique_ptr<MpiCommunicator> opened(new MpiCommunicator(options));
   const std::string machine = opened->fingerprint_.canonical_text();
   MC2_TRY(opened->agreement_.agree("open with " + options_text(options) + " on " + machine));
+  opened->rails_ = make_rails(World::get());
   const lanes::CoreLayout layout = World::get().core_layout(options.pin_threads);
   opened->threads_ = std::make_unique<lanes::LaneThreads>(opened->rank_, 1, layout, World::get().layout_rank());
   return opened;
@@ -81,22 +82,31 @@ Result<std::unique_ptr<Prepared>> MpiCommunicator::prepare_stages(const StageLis
     const std::array digest{choice_digest(stages.op, buffers.front())};
     MC2_TRY(check_choices_agree(agreement_.gather(digest)));
   }
-  if (settings.variant.reads_peers()) {
+  if (settings.variant.shares_memory()) {
     const SegmentLayout layout(stages, settings.variant, options.allow_independent);
-    const node::Meeting meeting{
-        .rank = rank(),
-        .world_size = stages.op.world_size,
-        .gather =
-            [&](std::int64_t own) {
-              return agreement_.gather({&own, 1});
-            },
-        .share_error = [&](const Result<void>& fault) { return agreement_.share_error(fault); }};
-    auto heap = node::NodeHeap::create(meeting, layout.byte_count);
-    if (!heap) return Error{heap.error().code, "variant", heap.error().message + "; use another variant"};
-    settings.node_heap = std::move(heap).value();
+    MC2_ASSIGN(settings.node_heap, make_node_heap(layout.byte_count));
   }
   return std::unique_ptr<Prepared>(
       std::make_unique<MpiPrepared>(*this, stages, buffers.front(), std::move(splits), std::move(settings)));
+}
+
+Result<std::unique_ptr<node::NodeHeap>> MpiCommunicator::make_node_heap(std::size_t bytes_per_rank) {
+  const Placement& placement = World::get().placement();
+  const auto& neighbours = placement.ranks_of(placement.node_of(rank_));
+  const node::Meeting meeting{.rank = placement.place_of(rank_),
+                              .world_size = static_cast<int>(neighbours.size()),
+                              .gather =
+                                  [&](std::int64_t own) {
+                                    const auto all = agreement_.gather({&own, 1});
+                                    std::vector<std::int64_t> of_node;
+                                    for (const int neighbour : neighbours)
+                                      of_node.push_back(all[static_cast<std::size_t>(neighbour)]);
+                                    return of_node;
+                                  },
+                              .share_error = [&](const Result<void>& fault) { return agreement_.share_error(fault); }};
+  auto heap = node::NodeHeap::create(meeting, bytes_per_rank);
+  if (!heap) return Error{heap.error().code, "variant", heap.error().message + "; use another variant"};
+  return heap;
 }
 
 void MpiCommunicator::execute(lanes::LaneTask& task, RunMode mode, const std::string& call,

@@ -7,9 +7,11 @@
 #include <string>
 
 #include "backends/mpi/agreement.hpp"
+#include "backends/mpi/rails.hpp"
 #include "lanes/lane_threads.hpp"
 #include "lanes/run_control.hpp"
 #include "mc2/executor/backend.hpp"
+#include "node/node_heap.hpp"
 
 namespace mc2::executor::mpi {
 
@@ -37,6 +39,7 @@ class MpiCommunicator final : public Communicator {
   [[nodiscard]] int rank() const noexcept { return rank_; }
   [[nodiscard]] lanes::RunControl& control() noexcept { return control_; }
   [[nodiscard]] const Channel& channel() const noexcept { return channel_; }
+  [[nodiscard]] const std::vector<Rail>& rails() const noexcept { return rails_; }
   [[nodiscard]] Agreement& agreement() noexcept { return agreement_; }
   /// RunTurn's.
   [[nodiscard]] std::atomic_flag& turn() noexcept { return turn_; }
@@ -54,12 +57,15 @@ class MpiCommunicator final : public Communicator {
 
  private:
   explicit MpiCommunicator(const CommunicatorOptions& options);
+  /// Memory that the ranks of a node share. Order: collective. Errors: Unsupported, the same on every rank.
+  [[nodiscard]] Result<std::unique_ptr<node::NodeHeap>> make_node_heap(std::size_t bytes_per_rank);
 
   CommunicatorOptions options_;
   std::atomic_flag turn_;
   int rank_;
   planner::Fingerprint fingerprint_;
   Channel channel_; ///< the communication lane's
+  std::vector<Rail> rails_;
   Agreement agreement_;
   lanes::RunControl control_;
   // Last: the threads use everything above, and are joined first.

@@ -3,6 +3,7 @@
 #include <thread>
 #include <utility>
 
+#include "backends/mpi/hierarchical_collective.hpp"
 #include "random_fill.hpp"
 #include "run_turn.hpp"
 
@@ -34,10 +35,13 @@ MpiPrepared::MpiPrepared(MpiCommunicator& communicator, const StageList& stages,
 
 void MpiPrepared::place_matrices(const RankBuffers& buffers) {
   if (!settings_.node_heap) own_heap_ = std::make_unique<lanes::SymmetricHeap>(1, layout_.byte_count);
-  const auto segment = settings_.node_heap ? settings_.node_heap->segment(communicator_.rank()) : own_heap_->segment(0);
+  const Placement& placement = World::get().placement();
+  const auto& neighbours = placement.ranks_of(placement.node_of(communicator_.rank()));
+  const auto segment = settings_.node_heap ? settings_.node_heap->segment(placement.place_of(communicator_.rank()))
+                                           : own_heap_->segment(0);
   ranks_.front().staging = segment.subspan(layout_.staging, layout_.byte_count - layout_.staging);
-  for (std::size_t rank = 0; rank < matrices_.size() && settings_.node_heap; ++rank)
-    place_intermediates(matrices_[rank], settings_.node_heap->segment(static_cast<int>(rank)));
+  for (std::size_t place = 0; settings_.node_heap && place < neighbours.size(); ++place)
+    place_intermediates(matrices_of(neighbours[place]), settings_.node_heap->segment(static_cast<int>(place)));
   lanes::RankMatrices& own = matrices_of(communicator_.rank());
   own.buffers = buffers;
   own.buffers.send_counts = own.buffers.receive_counts = {}; // the caller's for prepare() only
@@ -58,6 +62,8 @@ std::unique_ptr<Collective> MpiPrepared::make_collective() const {
     case MpiVariant::Algorithm::Direct:
     case MpiVariant::Algorithm::TwoShot:
       return make_direct_collective(*settings_.node_heap, layout_, list_.op, variant);
+    case MpiVariant::Algorithm::Hierarchical:
+      return make_hierarchical_collective(channel, communicator_.rails(), *settings_.node_heap, layout_, list_);
     case MpiVariant::Algorithm::Ring:
     case MpiVariant::Algorithm::SlicedRing: return make_ring_collective(channel, variant, list_);
     case MpiVariant::Algorithm::Pairwise: return make_pairwise_collective(channel);

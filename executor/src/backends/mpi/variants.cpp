@@ -53,6 +53,7 @@ struct NamedAlgorithm {
 // its core and are the faster of those that do; blocking needs a core to spin on.
 constexpr std::array kAlgorithms{NamedAlgorithm{"direct", MpiVariant::Algorithm::Direct, false},
                                  NamedAlgorithm{"two_shot", MpiVariant::Algorithm::TwoShot, false},
+                                 NamedAlgorithm{"hierarchical", MpiVariant::Algorithm::Hierarchical, true},
                                  NamedAlgorithm{"ring", MpiVariant::Algorithm::Ring, true},
                                  NamedAlgorithm{"sliced_ring", MpiVariant::Algorithm::SlicedRing, true},
                                  NamedAlgorithm{"pairwise", MpiVariant::Algorithm::Pairwise, true},
@@ -61,6 +62,9 @@ constexpr std::array kAlgorithms{NamedAlgorithm{"direct", MpiVariant::Algorithm:
 
 /// Without a launcher MPI is not even asked.
 bool shares_memory() { return launched_process_count() > 1 && World::get().shares_memory(); }
+bool is_hierarchy() {
+  return launched_process_count() > 1 && World::get().placement().is_hierarchy() && World::get().shares_node_memory();
+}
 
 bool runs(MpiVariant::Algorithm algorithm, const planner::OpSpec& op) {
   const auto collective = planner::collective_of(op.kind);
@@ -69,6 +73,7 @@ bool runs(MpiVariant::Algorithm algorithm, const planner::OpSpec& op) {
     case MpiVariant::Algorithm::Direct: return shares_memory();
     case MpiVariant::Algorithm::TwoShot: // on 2 ranks it moves as much as "direct", in two steps
       return collective == planner::Collective::AllReduce && op.world_size > 2 && shares_memory();
+    case MpiVariant::Algorithm::Hierarchical: return is_hierarchy();
     case MpiVariant::Algorithm::Ring:
     case MpiVariant::Algorithm::SlicedRing: return !is_all_to_all;
     case MpiVariant::Algorithm::Pairwise: return is_all_to_all;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <charconv>
 #include <chrono>
 #include <cstdio>
@@ -74,7 +75,12 @@ World::World() {
   MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
   MPI_Comm_size(MPI_COMM_WORLD, &size_);
   library_ = library_name();
-  find_nodes();
+  MPI_Comm node = MPI_COMM_NULL;
+  check(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &node), "MPI_Comm_split_type");
+  find_cores(node);
+  place(node);
+  check(MPI_Comm_free(&node), "MPI_Comm_free");
+  shares_node_memory_ = try_sharing_memory();
 }
 
 World::~World() {
@@ -83,10 +89,8 @@ World::~World() {
   if (is_owner_ && is_over == 0) MPI_Finalize();
 }
 
-void World::find_nodes() {
+void World::find_cores(MPI_Comm node) {
   cores_ = lanes::allowed_cores();
-  MPI_Comm node = MPI_COMM_NULL;
-  check(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &node), "MPI_Comm_split_type");
   MPI_Comm_rank(node, &node_rank_);
   MPI_Comm_size(node, &node_size_);
   // Two lists that differ have a smallest core that differs, or share some: then the launcher has bound the
@@ -94,11 +98,21 @@ void World::find_nodes() {
   int range[2] = {cores_.front(), -cores_.front()};
   check(MPI_Allreduce(MPI_IN_PLACE, range, 2, MPI_INT, MPI_MIN, node), "MPI_Allreduce");
   shares_cores_ = range[0] == -range[1];
-  check(MPI_Comm_free(&node), "MPI_Comm_free");
-  const int is_first = node_rank_ == 0 ? 1 : 0;
-  check(MPI_Allreduce(&is_first, &node_count_, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD), "MPI_Allreduce");
   check(MPI_Allreduce(&node_size_, &most_on_a_node_, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD), "MPI_Allreduce");
-  shares_memory_ = node_count_ == 1 && try_sharing_memory();
+}
+
+void World::place(MPI_Comm node) {
+  int first = rank_; // of the node
+  check(MPI_Bcast(&first, 1, MPI_INT, 0, node), "MPI_Bcast");
+  std::vector<int> firsts(static_cast<std::size_t>(size_));
+  check(MPI_Allgather(&first, 1, MPI_INT, firsts.data(), 1, MPI_INT, MPI_COMM_WORLD), "MPI_Allgather");
+  placement_ = Placement(firsts);
+  const char* pretended = std::getenv("MC2_PRETENDED_NODES");
+  if (pretended == nullptr) return;
+  auto read = Placement::parse(pretended, size_);
+  if (!read) throw SystemError("MC2_PRETENDED_NODES", EINVAL, read.error().message);
+  placement_ = std::move(read).value();
+  pretends_nodes_ = true;
 }
 
 bool World::try_sharing_memory() const {
@@ -109,7 +123,8 @@ bool World::try_sharing_memory() const {
   std::vector<std::array<std::int64_t, 2>> all(static_cast<std::size_t>(size_));
   check(MPI_Allgather(mine.data(), 2, MPI_INT64_T, all.data(), 2, MPI_INT64_T, MPI_COMM_WORLD), "MPI_Allgather");
   int is_shared = 1;
-  for (const auto& [address, written] : all) {
+  for (const int neighbour : placement_->ranks_of(placement_->node_of(rank_))) {
+    const auto& [address, written] = all[static_cast<std::size_t>(neighbour)];
     const node::SharedFile other = node::SharedFile::open(address);
     std::int64_t found = 0;
     if (!other.read(found) || found != written) is_shared = 0;
@@ -126,18 +141,22 @@ lanes::CoreLayout World::core_layout(bool pin_threads) const {
 planner::Fingerprint mpi_fingerprint(const CommunicatorOptions& options) {
   const World& world = World::get();
   const auto layout = world.core_layout(options.pin_threads);
-  return {.fields = {{"backend", "mpi"},
-                     {"compute_threads", std::to_string(layout.compute_thread_count())},
-                     {"cores", std::to_string(world.core_count())},
-                     {"cpu_model", lanes::cpu_model()},
-                     {"isa", lanes::gemm_isa()},
-                     {"link", "mpi"},
-                     {"mpi", world.library()},
-                     {"nodes", std::to_string(world.node_count())},
-                     {"onednn", lanes::gemm_library_version()},
-                     {"pinning", std::string(lanes::to_string(layout.pinning()))},
-                     {"ranks", std::to_string(options.world_size)},
-                     {"transports", transport_settings()}}};
+  planner::Fingerprint machine{{{"backend", "mpi"},
+                                {"compute_threads", std::to_string(layout.compute_thread_count())},
+                                {"cores", std::to_string(world.core_count())},
+                                {"cpu_model", lanes::cpu_model()},
+                                {"isa", lanes::gemm_isa()},
+                                {"link", "mpi"},
+                                {"mpi", world.library()},
+                                {"nodes", std::to_string(world.placement().node_count())},
+                                {"onednn", lanes::gemm_library_version()},
+                                {"pinning", std::string(lanes::to_string(layout.pinning()))},
+                                {"ranks", std::to_string(options.world_size)},
+                                {"transports", transport_settings()}}};
+  // Which of a ring's steps leave a node, and what ranks can sum before something does.
+  if (world.placement().is_hierarchy()) machine.fields["node_of_ranks"] = world.placement().text();
+  if (world.pretends_nodes()) machine.fields["emulation"] = "nodes";
+  return machine;
 }
 
 void abort_job(const std::string& reason) noexcept {
@@ -151,6 +170,16 @@ void abort_job(const std::string& reason) noexcept {
 
 Channel::Channel() {
   check(MPI_Comm_dup(MPI_COMM_WORLD, &comm_), "MPI_Comm_dup");
+  check(MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+}
+
+Channel::Channel(const std::vector<int>& ranks) {
+  MPI_Group all = MPI_GROUP_NULL, some = MPI_GROUP_NULL;
+  check(MPI_Comm_group(MPI_COMM_WORLD, &all), "MPI_Comm_group");
+  check(MPI_Group_incl(all, static_cast<int>(ranks.size()), ranks.data(), &some), "MPI_Group_incl");
+  check(MPI_Comm_create_group(MPI_COMM_WORLD, some, 0, &comm_), "MPI_Comm_create_group");
+  MPI_Group_free(&some);
+  MPI_Group_free(&all);
   check(MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
 }
 

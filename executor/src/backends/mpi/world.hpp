@@ -2,9 +2,11 @@
 
 #include <mpi.h>
 
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "backends/mpi/placement.hpp"
 #include "lanes/affinity.hpp"
 #include "mc2/executor/backend.hpp"
 
@@ -24,9 +26,13 @@ class World {
 
   [[nodiscard]] int rank() const noexcept { return rank_; }
   [[nodiscard]] int size() const noexcept { return size_; }
-  [[nodiscard]] int node_count() const noexcept { return node_count_; }
-  /// Whether every process can map every other's memory: they are on one node, and the system lets them.
-  [[nodiscard]] bool shares_memory() const noexcept { return shares_memory_; }
+  [[nodiscard]] const Placement& placement() const noexcept { return *placement_; }
+  /// Whether the placement is the environment's and not the machine's: for tests, on one machine.
+  [[nodiscard]] bool pretends_nodes() const noexcept { return pretends_nodes_; }
+  /// Whether every process can map the memory of every other of its node.
+  [[nodiscard]] bool shares_node_memory() const noexcept { return shares_node_memory_; }
+  /// The same, and all are on one node.
+  [[nodiscard]] bool shares_memory() const noexcept { return shares_node_memory_ && placement_->node_count() == 1; }
   /// Most processes on one node.
   [[nodiscard]] int most_on_a_node() const noexcept { return most_on_a_node_; }
   /// "Open MPI 4.1.4".
@@ -44,14 +50,16 @@ class World {
  private:
   World();
   ~World();
-  void find_nodes();
-  /// Every process opens a page of every other's and finds what it wrote there.
+  void find_cores(MPI_Comm node);
+  void place(MPI_Comm node);
+  /// Every process opens a page of every other's of its node and finds what it wrote there.
   [[nodiscard]] bool try_sharing_memory() const;
 
   bool is_owner_ = false; ///< of MPI: it was not running before
   int rank_ = 0, size_ = 1;
-  int node_rank_ = 0, node_size_ = 1, node_count_ = 1, most_on_a_node_ = 1;
-  bool shares_cores_ = true, shares_memory_ = false;
+  int node_rank_ = 0, node_size_ = 1, most_on_a_node_ = 1;
+  bool shares_cores_ = true, shares_node_memory_ = false, pretends_nodes_ = false;
+  std::optional<Placement> placement_;
   std::vector<int> cores_;
   std::string library_;
 };
@@ -63,11 +71,13 @@ class World {
 /// on standard error, naming this rank; safe on any thread.
 [[noreturn]] void abort_job(const std::string& reason) noexcept;
 
-/// A communicator of our own over all processes, so that no message of the program's meets ours. Errors are returned.
+/// A communicator of our own, so that no message of the program's meets ours. Errors are returned.
 class Channel {
  public:
-  /// Order: collective. Throws SystemError.
+  /// Over all processes. Order: collective. Throws SystemError.
   Channel();
+  /// Over some, in this order. Order: collective over them. Throws SystemError.
+  explicit Channel(const std::vector<int>& ranks);
   ~Channel();
   Channel(const Channel&) = delete;
   Channel& operator=(const Channel&) = delete;

@@ -1,0 +1,318 @@
+#include "backends/mpi/hierarchical_collective.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <deque>
+#include <utility>
+
+#include "backends/mpi/check.hpp"
+#include "backends/mpi/element_sum.hpp"
+#include "backends/mpi/neighbours.hpp"
+#include "backends/mpi/ring.hpp"
+#include "lanes/combine.hpp"
+#include "mc2/planner/collective.hpp"
+
+namespace mc2::executor::mpi {
+namespace {
+
+/// What all of them have: the own node's memory, and messages to other nodes' ranks.
+class HierarchicalCollective : public Collective {
+ public:
+  HierarchicalCollective(const Channel& channel, Neighbours neighbours)
+      : placement_(World::get().placement()),
+        rank_(World::get().rank()),
+        node_(placement_.node_of(rank_)),
+        neighbours_(std::move(neighbours)),
+        comm_(channel.get()) {
+    requests_.reserve(2 * static_cast<std::size_t>(World::get().size()));
+  }
+
+ protected:
+  /// The nodes but the own one: at every step each node is another's.
+  [[nodiscard]] int other_node(int step) const noexcept { return (node_ + 1 + step) % placement_.node_count(); }
+  [[nodiscard]] int other_node_count() const noexcept { return placement_.node_count() - 1; }
+  [[nodiscard]] int rank_at(int place) const noexcept {
+    return placement_.ranks_of(node_)[static_cast<std::size_t>(place)];
+  }
+  /// Of another node, whose messages to this node this rank takes, and whom it sends this node's.
+  [[nodiscard]] bool is_partner(int rank) const noexcept { return placement_.partner_of(rank, node_) == rank_; }
+
+  // Pieces have at most INT_MAX elements. What is sent comes first (point_to_point.hpp says why).
+  void send(const std::byte* piece, std::int64_t byte_count, planner::DType dtype, int to) {
+    if (byte_count == 0) return;
+    check(MPI_Isend(piece, count_of(byte_count, dtype), element_type(dtype), to, 0, comm_, &requests_.emplace_back()),
+          "MPI_Isend");
+  }
+  void receive(std::byte* piece, std::int64_t byte_count, planner::DType dtype, int from) {
+    if (byte_count == 0) return;
+    check(MPI_Irecv(piece, count_of(byte_count, dtype), element_type(dtype), from, 0, comm_, &requests_.emplace_back()),
+          "MPI_Irecv");
+  }
+  void finish_messages(const Pause& pause) {
+    wait_all(requests_, pause);
+    requests_.clear();
+  }
+
+  const Placement& placement_;
+  int rank_, node_;
+  Neighbours neighbours_;
+
+ private:
+  static int count_of(std::int64_t byte_count, planner::DType dtype) {
+    return static_cast<int>(byte_count / planner::size_bytes(dtype));
+  }
+
+  MPI_Comm comm_;
+  std::vector<MPI_Request> requests_;
+};
+
+class HierarchicalAllReduce final : public HierarchicalCollective {
+ public:
+  HierarchicalAllReduce(const Channel& channel, Neighbours neighbours, const std::vector<Rail>& rails,
+                        std::byte* own_sums, const StageList& list)
+      : HierarchicalCollective(channel, std::move(neighbours)),
+        own_sums_(own_sums),
+        part_count_(rail_count(placement_)),
+        pieces_(static_cast<std::size_t>(neighbours_.count())),
+        node_sum_(static_cast<std::size_t>(longest_piece_bytes(list) / part_count_ +
+                                           planner::size_bytes(planner::exchange_type(list.op)))),
+        sum_(pieces_.size()) {
+    for (const Rail& rail : rails) {
+      parts_.push_back(rail.part);
+      rings_.emplace_back(rail.channel->get(),
+                          Ring::Job{.collective = planner::Collective::AllReduce,
+                                    .dtype = planner::exchange_type(list.op),
+                                    .longest_piece_bytes = static_cast<std::int64_t>(node_sum_.size()),
+                                    .most_slices = Ring::kMaxSlices});
+    }
+  }
+
+  void exchange(const BlockExchange& block, const Pause& pause) override {
+    neighbours_.begin_block();
+    neighbours_.announce(); // also that this rank has read the sums of the block before
+    neighbours_.wait_for_all(pause);
+    for (std::size_t i = 0; i < parts_.size(); ++i) {
+      const Part part = part_of(block, parts_[i]);
+      sum_over_node(block, part);
+      rings_[i].run(node_sum_.data(), own_sums_ + part.first_byte, part.count, pause);
+    }
+    neighbours_.announce_sum();
+    take_sums(block, pause);
+    finish(block);
+  }
+
+ private:
+  struct Part {
+    std::int64_t count = 0; ///< elements
+    std::int64_t first_byte = 0, byte_count = 0;
+  };
+  [[nodiscard]] Part part_of(const BlockExchange& block, int part) const noexcept {
+    const auto first = [&](int index) { return block.element_count * index / part_count_; };
+    const std::int64_t element_bytes = planner::size_bytes(block.dtype), count = first(part + 1) - first(part);
+    return {count, first(part) * element_bytes, count * element_bytes};
+  }
+
+  void sum_over_node(const BlockExchange& block, const Part& part) {
+    for (int place = 0; place < neighbours_.count(); ++place)
+      pieces_[static_cast<std::size_t>(place)] =
+          block.pieces->sources[static_cast<std::size_t>(rank_at(place))] + part.first_byte;
+    sum_(block.dtype, pieces_, {.first = node_sum_.data(), .columns = part.count, .row_stride = part.count}, part.count,
+         /*is_read_next=*/true);
+  }
+
+  void take_sums(const BlockExchange& block, const Pause& pause) {
+    for (int step = 0; step < part_count_; ++step) {
+      const int index = (neighbours_.own() + step) % part_count_;
+      const int place = place_on_rail(placement_, node_, index);
+      if (place != neighbours_.own()) neighbours_.wait_for_sum(place, pause);
+      const Part part = part_of(block, index);
+      std::memcpy(sum_arrival(block) + part.first_byte, neighbours_.at(place, own_sums_) + part.first_byte,
+                  static_cast<std::size_t>(part.byte_count));
+    }
+  }
+
+  std::byte* own_sums_; ///< in memory that the neighbours read: each part of a block in its place
+  int part_count_;
+  std::vector<int> parts_; ///< that this rank sums
+  std::deque<Ring> rings_; // which do not move
+  std::vector<const std::byte*> pieces_;
+  std::vector<std::byte> node_sum_;
+  PieceSum sum_;
+};
+
+class HierarchicalReduceScatter final : public HierarchicalCollective {
+ public:
+  HierarchicalReduceScatter(const Channel& channel, Neighbours neighbours, const StageList& list)
+      : HierarchicalCollective(channel, std::move(neighbours)),
+        pieces_(static_cast<std::size_t>(neighbours_.count())),
+        sum_(pieces_.size() + static_cast<std::size_t>(other_node_count())) {
+    const auto piece_bytes = static_cast<std::size_t>(longest_piece_bytes(list));
+    for (int step = 0; step < other_node_count(); ++step) {
+      for (const int rank : placement_.ranks_of(other_node(step)))
+        if (is_partner(rank)) outgoing_.push_back({rank, std::vector<std::byte>(piece_bytes)});
+      incoming_.push_back({placement_.partner_of(rank_, other_node(step)), std::vector<std::byte>(piece_bytes)});
+    }
+    all_pieces_.resize(pieces_.size() + incoming_.size());
+  }
+
+  void exchange(const BlockExchange& block, const Pause& pause) override {
+    neighbours_.begin_block();
+    neighbours_.announce();
+    neighbours_.wait_for_all(pause);
+    for (Piece& piece : outgoing_) {
+      const std::byte* const own = block.pieces->outgoing[static_cast<std::size_t>(piece.rank)];
+      for (int place = 0; place < neighbours_.count(); ++place)
+        pieces_[static_cast<std::size_t>(place)] = neighbours_.at(place, own);
+      sum_(block.dtype, pieces_,
+           {.first = piece.bytes.data(), .columns = block.element_count, .row_stride = block.element_count},
+           block.element_count, /*is_read_next=*/true);
+      send(piece.bytes.data(), block.piece_bytes(), block.dtype, piece.rank);
+    }
+    for (Piece& piece : incoming_) receive(piece.bytes.data(), block.piece_bytes(), block.dtype, piece.rank);
+    finish_messages(pause);
+    sum_all(block);
+  }
+
+ private:
+  /// A node's sum.
+  struct Piece {
+    int rank = 0; ///< that it is for, or from
+    std::vector<std::byte> bytes;
+  };
+
+  void sum_all(const BlockExchange& block) {
+    for (int place = 0; place < neighbours_.count(); ++place)
+      all_pieces_[static_cast<std::size_t>(place)] = block.pieces->sources[static_cast<std::size_t>(rank_at(place))];
+    std::ranges::transform(incoming_, all_pieces_.begin() + neighbours_.count(),
+                           [](const Piece& piece) -> const std::byte* { return piece.bytes.data(); });
+    sum_(block.dtype, all_pieces_, block.sum, block.element_count);
+  }
+
+  std::vector<Piece> outgoing_, incoming_;
+  std::vector<const std::byte*> pieces_, all_pieces_;
+  PieceSum sum_;
+};
+
+class HierarchicalAllGather final : public HierarchicalCollective {
+ public:
+  using HierarchicalCollective::HierarchicalCollective;
+
+  void exchange(const BlockExchange& block, const Pause& pause) override {
+    const lanes::PieceAddresses& pieces = *block.pieces;
+    neighbours_.begin_block();
+    for (int step = 0; step < other_node_count(); ++step)
+      send(pieces.outgoing.front(), block.piece_bytes(), block.dtype, placement_.partner_of(rank_, other_node(step)));
+    for_each_partner([&](int from) { receive(landing(block, from), block.piece_bytes(), block.dtype, from); });
+    for (int step = 0; step + 1 < neighbours_.count(); ++step)
+      copy(block, pieces.outgoing.front(),
+           pieces.remote_landings[static_cast<std::size_t>(rank_at(neighbours_.other(step)))]);
+    finish_messages(pause);
+    for_each_partner([&](int from) { pass_on(block, landing(block, from)); });
+    neighbours_.announce();
+    neighbours_.wait_for_all(pause);
+  }
+
+ private:
+  static std::byte* landing(const BlockExchange& block, int from) {
+    return block.pieces->landings[static_cast<std::size_t>(from)];
+  }
+  static void copy(const BlockExchange& block, const std::byte* from, std::byte* to) {
+    std::memcpy(to, from, static_cast<std::size_t>(block.piece_bytes()));
+  }
+
+  template <typename Work>
+  void for_each_partner(const Work& work) {
+    for (int step = other_node_count() - 1; step >= 0; --step) { // as they send
+      for (const int rank : placement_.ranks_of(other_node(step)))
+        if (is_partner(rank)) work(rank);
+    }
+  }
+
+  void pass_on(const BlockExchange& block, const std::byte* landed) {
+    for (int step = 0; step + 1 < neighbours_.count(); ++step)
+      copy(block, landed, neighbours_.at(neighbours_.other(step), landed));
+  }
+};
+
+class HierarchicalAllToAll final : public HierarchicalCollective {
+ public:
+  HierarchicalAllToAll(const Channel& channel, Neighbours neighbours, const planner::OpSpec& op)
+      : HierarchicalCollective(channel, std::move(neighbours)), pushes_(lanes::communicates_first(op)) {}
+
+  void exchange(const BlockExchange& block, const Pause& pause) override {
+    neighbours_.begin_block();
+    start_messages(block);
+    if (pushes_) {
+      push(block);
+      finish_messages(pause);
+      neighbours_.announce();
+      neighbours_.wait_for_all(pause);
+      return;
+    }
+    neighbours_.announce();
+    neighbours_.wait_for_all(pause);
+    for (int place = 0; place < neighbours_.count(); ++place)
+      lanes::land(block, rank_at(place), block.pieces->sources[static_cast<std::size_t>(rank_at(place))]);
+    finish_messages(pause);
+    land_messages(block);
+    lanes::add_residuals(block);
+  }
+
+ private:
+  void start_messages(const BlockExchange& block) {
+    const lanes::PieceAddresses& pieces = *block.pieces;
+    for_each_elsewhere([&](int rank) {
+      const auto index = static_cast<std::size_t>(rank);
+      send(pieces.outgoing[index], pieces.outgoing_bytes[index], block.dtype, rank);
+    });
+    for_each_elsewhere([&](int rank) {
+      receive(arrival_of(block, rank), pieces.incoming_bytes[static_cast<std::size_t>(rank)], block.dtype, rank);
+    });
+  }
+
+  void push(const BlockExchange& block) {
+    const lanes::PieceAddresses& pieces = *block.pieces;
+    for (int step = 0; step + 1 < neighbours_.count(); ++step) {
+      const auto to = static_cast<std::size_t>(rank_at(neighbours_.other(step)));
+      const auto bytes = static_cast<std::size_t>(pieces.outgoing_bytes[to]);
+      if (bytes > 0) std::memcpy(pieces.remote_landings[to], pieces.outgoing[to], bytes);
+    }
+  }
+
+  void land_messages(const BlockExchange& block) {
+    if (block.landing.is_dense()) return; // they are where they belong
+    for_each_elsewhere([&](int rank) { lanes::land(block, rank, arrival_of(block, rank)); });
+  }
+
+  /// The ranks of other nodes, so that no two ranks begin with the same.
+  template <typename Work>
+  void for_each_elsewhere(const Work& work) {
+    const int count = World::get().size();
+    for (int step = 1; step < count; ++step)
+      if (const int rank = (rank_ + step) % count; placement_.node_of(rank) != node_) work(rank);
+  }
+
+  bool pushes_; ///< what it sends, instead of reading what it gets
+};
+
+} // namespace
+
+std::unique_ptr<Collective> make_hierarchical_collective(const Channel& channel, const std::vector<Rail>& rails,
+                                                         const node::NodeHeap& heap, const SegmentLayout& layout,
+                                                         const StageList& list) {
+  const Placement& placement = World::get().placement();
+  const int rank = World::get().rank(), place = placement.place_of(rank);
+  Neighbours neighbours(heap, layout.signals, place, placement.size_of(placement.node_of(rank)));
+  switch (planner::collective_of(list.op.kind)) {
+    case planner::Collective::AllReduce:
+      return std::make_unique<HierarchicalAllReduce>(channel, std::move(neighbours), rails,
+                                                     heap.segment(place).data() + layout.sums, list);
+    case planner::Collective::ReduceScatter:
+      return std::make_unique<HierarchicalReduceScatter>(channel, std::move(neighbours), list);
+    case planner::Collective::AllGather: return std::make_unique<HierarchicalAllGather>(channel, std::move(neighbours));
+    case planner::Collective::AllToAll: break;
+  }
+  return std::make_unique<HierarchicalAllToAll>(channel, std::move(neighbours), list.op);
+}
+
+} // namespace mc2::executor::mpi

@@ -1,0 +1,24 @@
+#include "backends/mpi/rails.hpp"
+
+namespace mc2::executor::mpi {
+
+int rail_count(const Placement& placement) noexcept { return placement.largest_node_size(); }
+
+int place_on_rail(const Placement& placement, int node, int part) noexcept { return part % placement.size_of(node); }
+
+std::vector<Rail> make_rails(const World& world) {
+  const Placement& placement = world.placement();
+  std::vector<Rail> own;
+  if (!placement.is_hierarchy()) return own;
+  const int node = placement.node_of(world.rank());
+  for (int part = 0; part < rail_count(placement); ++part) {
+    if (place_on_rail(placement, node, part) != placement.place_of(world.rank())) continue;
+    std::vector<int> ranks;
+    for (int other = 0; other < placement.node_count(); ++other)
+      ranks.push_back(placement.ranks_of(other)[static_cast<std::size_t>(place_on_rail(placement, other, part))]);
+    own.push_back({part, std::make_unique<Channel>(ranks)});
+  }
+  return own;
+}
+
+} // namespace mc2::executor::mpi
