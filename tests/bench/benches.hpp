@@ -75,7 +75,7 @@ struct EpilogueBench {
   [[nodiscard]] Result<ExitCode> run() const;
 };
 
-/// `mc2-bench collectives`: the all-reduce of every variant of a backend over message sizes, each checked, then timed
+/// `mc2-bench collectives`: the collective of every variant of a backend over message sizes, each checked, then timed
 /// in turn in three modes (collective_times.hpp). Errors: UnknownName, InvalidSpec, Unsupported, Cancelled, Mismatch.
 struct CollectivesBench {
   CollectiveOptions where;

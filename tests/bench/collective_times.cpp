@@ -25,9 +25,10 @@ path { fill: none; stroke-linejoin: round; } [class^="series"], .copy { stroke-w
 .series0 { stroke: #0072b2; } .series1 { stroke: #d55e00; stroke-dasharray: 8 3; }
 .series2 { stroke: #b38600; stroke-dasharray: 3 3; }
 .series3 { stroke: #009e73; stroke-dasharray: 9 3 2 3; } .series4 { stroke: #cc79a7; stroke-dasharray: 14 4; }
-.series5 { stroke: #1d2126; stroke-dasharray: 6 2 1 2 1 2; } .copy { stroke: #6b747e; stroke-dasharray: 2 4; }
+.series5 { stroke: #1d2126; stroke-dasharray: 6 2 1 2 1 2; } .series6 { stroke: #56b4e9; stroke-dasharray: 10 2; }
+.series7 { stroke: #7f3c8d; stroke-dasharray: 2 2; } .copy { stroke: #6b747e; stroke-dasharray: 2 4; }
 )css";
-constexpr std::array kSeries{"series0", "series1", "series2", "series3", "series4", "series5"};
+constexpr std::array kSeries{"series0", "series1", "series2", "series3", "series4", "series5", "series6", "series7"};
 
 /// GB/s; 0 where there is no time.
 double gb_per_s(double bytes, double us) { return us > 0 ? bytes / us / 1e3 : 0; }

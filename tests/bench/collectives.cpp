@@ -29,6 +29,7 @@ using Clock = std::chrono::steady_clock;
 /// whose buffers would not fit.
 constexpr std::int64_t kMostBackToBack = 16;
 constexpr std::int64_t kBackToBackBytes = std::int64_t{32} << 20U;
+constexpr double kBackToBackUs = 50e3; ///< and fewer of slow ones
 constexpr int kWarmups = 3;
 constexpr int kMostRounds = 21, kFewestRounds = 5;
 constexpr std::int64_t kMostColumns = 1024;
@@ -44,7 +45,8 @@ planner::OpSpec carrier(const CollectiveSite& site, std::int64_t message_bytes, 
       .kind = site.kind, .m = 0, .n = 16, .k = 16, .dtype = site.dtype, .world_size = site.options.world_size};
   const bool is_first = planner::traits_of(site.kind).first_lane == planner::Lane::Communication;
   const std::int64_t pieces = has_pieces(site.kind) ? op.world_size : 1;
-  const std::int64_t elements = message_bytes / pieces / planner::size_bytes(planner::exchange_type(op));
+  const std::int64_t elements =
+      std::max<std::int64_t>(1, message_bytes / pieces / planner::size_bytes(planner::exchange_type(op)));
   const std::int64_t fewest_rows = has_pieces(site.kind) ? 1 : kFewestRows;
   std::int64_t& columns = is_first ? op.k : op.n;
   columns = std::min(kMostColumns, elements);
@@ -100,13 +102,16 @@ struct SizeBench {
 
 Result<CollectiveTimes> SizeBench::run(std::int64_t message_bytes) const {
   const int ranks = communicator.world_size();
-  const std::int64_t count = back_to_back(message_bytes);
   CollectiveRig single(carrier(site, message_bytes, 1), communicator);
-  CollectiveRig many(carrier(site, message_bytes, count), communicator);
-  for (const auto& variant : variants) {
-    MC2_TRY(single.add(variant, 1));
-    MC2_TRY(many.add(variant, count));
+  double longest_us = 1;
+  for (std::size_t i = 0; i < variants.size(); ++i) {
+    MC2_TRY(single.add(variants[i], 1));
+    longest_us = std::max(longest_us, to_us(single.run(i).makespan));
   }
+  const auto count =
+      std::clamp<std::int64_t>(static_cast<std::int64_t>(kBackToBackUs / longest_us), 1, back_to_back(message_bytes));
+  CollectiveRig many(carrier(site, message_bytes, count), communicator);
+  for (const auto& variant : variants) MC2_TRY(many.add(variant, count));
   std::vector<std::array<std::vector<double>, 3>> times(variants.size());
   const auto start = Clock::now();
   for (int round = -kWarmups; round < kMostRounds; ++round) {
@@ -236,10 +241,8 @@ Result<ExitCode> CollectivesBench::run() const {
   return ExitCode::Success;
 }
 
-/// What each rank sends and receives, over the message.
 double CollectivesBench::bus_factor() const {
-  const double factor = static_cast<double>(where.ranks - 1) / where.ranks;
-  return has_pieces(planner::parse_op_kind(kind).value()) ? factor : 2 * factor;
+  return planner::bus_factor(planner::collective_of(planner::parse_op_kind(kind).value()), where.ranks);
 }
 
 void CollectivesBench::print(const std::vector<CollectiveTimes>& sizes, const std::vector<std::string>& variants,

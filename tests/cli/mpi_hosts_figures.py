@@ -157,6 +157,8 @@ def main():
     parser.add_argument("--deep", type=int, default=1, help="times k: for cores that multiply so many times as fast")
     parser.add_argument("--collectives", type=pathlib.Path, help="mc2-bench: time collectives alone, and nothing else")
     arguments = parser.parse_args()
+    if arguments.collectives and arguments.ranks < 2:
+        parser.error("--collectives: hosts of one rank have no hierarchy; say --ranks 2")
     if arguments.collectives:
         with tempfile.TemporaryDirectory(prefix="mc2-figures-") as directory:
             try:

@@ -70,13 +70,13 @@ def write_agent(path):
 def launch_command(mpirun, agent, ranks=1):
     """So many ranks in each place, by place: between places over TCP and nothing else, in one by shared memory."""
     transports = "tcp,self" if ranks == 1 else "tcp,vader,self"
-    settings = {"plm_rsh_agent": str(agent), "pml": "ob1", "btl": transports, "btl_tcp_if_include": NETWORK,
+    settings = {"plm": "rsh", "plm_rsh_agent": str(agent), "pml": "ob1", "btl": transports, "btl_tcp_if_include": NETWORK,
                 "oob_tcp_if_include": NETWORK,
                 # So that the launcher's own connection, too, notices a link that is cut.
                 "oob_tcp_keepalive_time": "1", "oob_tcp_keepalive_intvl": "1", "oob_tcp_keepalive_probes": "3"}
     hosts = ",".join(f"{address}:{ranks}" for address in ADDRESSES)
     command = ["ip", "netns", "exec", PLACES[0], mpirun, "--allow-run-as-root", "--host", hosts,
-               "--map-by", f"ppr:{ranks}:node", "--bind-to", "none", "-np", str(2 * ranks)]
+               "--map-by", "slot", "--bind-to", "none", "-np", str(2 * ranks)]
     for name, value in settings.items():
         command += ["--mca", name, value]
     return command

@@ -33,20 +33,22 @@ Result<std::unique_ptr<NodeHeap>> NodeHeap::create(const Meeting& meeting, std::
   const SharedFile file(bytes_per_rank);
   if (!file.is_open()) own = unsupported("no shared memory of " + std::to_string(bytes_per_rank) + " bytes");
   const auto addresses = meeting.gather(file.address());
-  for (std::size_t rank = 0; own && rank < addresses.size(); ++rank)
-    own = heap->map(static_cast<int>(rank), addresses[rank]);
+  for (std::size_t rank = 0; own && rank < addresses.size(); ++rank) {
+    const int number = static_cast<int>(rank);
+    own = heap->map(number, rank_text(meeting.names.empty() ? number : meeting.names[rank]), addresses[rank]);
+  }
   // Until here every rank keeps its file open for the others.
   MC2_TRY(meeting.share_error(own));
   heap->own_segment_ = heap->segment(meeting.rank).data();
   return heap;
 }
 
-Result<void> NodeHeap::map(int rank, std::int64_t address) {
+Result<void> NodeHeap::map(int rank, const std::string& name, std::int64_t address) {
   if (address < 0) return {}; // that rank says why
   const SharedFile file = SharedFile::open(address);
-  if (!file.is_open()) return unsupported("the memory of " + rank_text(rank) + " cannot be opened");
+  if (!file.is_open()) return unsupported("the memory of " + name + " cannot be opened");
   std::byte* mapped = file.map(byte_count_);
-  if (mapped == nullptr) return unsupported("the memory of " + rank_text(rank) + " cannot be mapped");
+  if (mapped == nullptr) return unsupported("the memory of " + name + " cannot be mapped");
   segments_[static_cast<std::size_t>(rank)] = mapped;
   return {};
 }

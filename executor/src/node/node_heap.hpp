@@ -5,18 +5,21 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "mc2/planner/error.hpp"
 
 namespace mc2::executor::node {
 
-/// How ranks that are processes of one node tell one another where their memory is; both *collective*.
+/// How ranks that are processes of one node tell one another where their memory is; both calls *collective*, also over
+/// the ranks of other nodes where there are some.
 struct Meeting {
-  int rank = 0;
+  int rank = 0; ///< of the node's ranks, which count from 0
   int world_size = 0;
   std::function<std::vector<std::int64_t>(std::int64_t own)> gather; ///< every rank's number, by rank
   std::function<Result<void>(const Result<void>& own)> share_error;  ///< the first error by rank, on every rank
+  std::vector<int> names = {};                                       ///< by rank: what errors call it; empty: the same
 };
 
 /// A symmetric heap of ranks that are processes of one node: every rank has mapped every rank's segment. Anonymous
@@ -42,7 +45,7 @@ class NodeHeap {
 
  private:
   NodeHeap(int world_size, std::size_t bytes_per_rank);
-  [[nodiscard]] Result<void> map(int rank, std::int64_t address);
+  [[nodiscard]] Result<void> map(int rank, const std::string& name, std::int64_t address);
 
   std::size_t byte_count_;
   std::vector<std::byte*> segments_; ///< by rank; null until mapped

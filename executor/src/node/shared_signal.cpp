@@ -13,7 +13,6 @@ namespace {
 
 // Ranks that have a core each meet within microseconds; others meet within a few turns on the core (docs/mpi.md).
 constexpr int kYields = 200;
-constexpr timespec kLongestWait{.tv_sec = 0, .tv_nsec = 20'000'000};
 
 void relax() noexcept {
 #if defined(__x86_64__)
@@ -33,7 +32,8 @@ bool SharedSignal::has_reached(std::uint32_t count) const noexcept {
   return static_cast<std::int32_t>(count_.load(std::memory_order_acquire) - count) >= 0;
 }
 
-void SharedSignal::wait_for(std::uint32_t count, const Pause& pause, int looks) const {
+void SharedSignal::wait_for(std::uint32_t count, const Pause& pause, int looks,
+                            std::chrono::milliseconds sleep_for) const {
   for (int look = 0; look < looks; ++look) {
     if (has_reached(count)) return;
     relax();
@@ -43,17 +43,17 @@ void SharedSignal::wait_for(std::uint32_t count, const Pause& pause, int looks) 
     std::this_thread::yield();
   }
   while (!has_reached(count)) {
+    sleep(count, sleep_for);
     pause();
-    sleep(count);
   }
 }
 
-void SharedSignal::sleep(std::uint32_t count) const noexcept {
+void SharedSignal::sleep(std::uint32_t count, std::chrono::milliseconds longest) const noexcept {
+  const timespec limit{.tv_sec = longest.count() / 1000, .tv_nsec = longest.count() % 1000 * 1'000'000};
   sleeper_count_.fetch_add(1);
   const std::uint32_t seen = count_.load();
   // Not FUTEX_WAIT_PRIVATE: the waker is another process.
-  if (static_cast<std::int32_t>(seen - count) < 0)
-    syscall(SYS_futex, &count_, FUTEX_WAIT, seen, &kLongestWait, nullptr, 0);
+  if (static_cast<std::int32_t>(seen - count) < 0) syscall(SYS_futex, &count_, FUTEX_WAIT, seen, &limit, nullptr, 0);
   sleeper_count_.fetch_sub(1);
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 
@@ -17,15 +18,17 @@ class alignas(64) SharedSignal {
 
   /// Until the count is `count` or beyond. Looks at it `looks` times, some microseconds by default, yields the core
   /// some times, and then sleeps, so that more ranks than cores do not keep each other from arriving; then `pause` is
-  /// called every 20 ms.
-  void wait_for(std::uint32_t count, const Pause& pause, int looks = kFewLooks) const;
+  /// called every `sleep_for`.
+  void wait_for(std::uint32_t count, const Pause& pause, int looks = kFewLooks,
+                std::chrono::milliseconds sleep_for = kLongSleep) const;
   static constexpr int kFewLooks = 200;
+  static constexpr std::chrono::milliseconds kLongSleep{20};
 
   [[nodiscard]] bool has_reached(std::uint32_t count) const noexcept;
 
  private:
-  /// For 20 ms at most, while the count is below `count`.
-  void sleep(std::uint32_t count) const noexcept;
+  /// For so long at most, while the count is below `count`.
+  void sleep(std::uint32_t count, std::chrono::milliseconds longest) const noexcept;
 
   std::atomic<std::uint32_t> count_{0};
   mutable std::atomic<std::uint32_t> sleeper_count_{0};

@@ -1,6 +1,7 @@
 #include "backends/mpi/hierarchical_collective.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <deque>
 #include <utility>
@@ -15,6 +16,8 @@
 namespace mc2::executor::mpi {
 namespace {
 
+constexpr std::chrono::milliseconds kSleep{1}; // while waiting for memory, between two calls of MPI
+
 /// What all of them have: the own node's memory, and messages to other nodes' ranks.
 class HierarchicalCollective : public Collective {
  public:
@@ -25,6 +28,7 @@ class HierarchicalCollective : public Collective {
         neighbours_(std::move(neighbours)),
         comm_(channel.get()) {
     requests_.reserve(2 * static_cast<std::size_t>(World::get().size()));
+    neighbours_.set_sleep(kSleep);
   }
 
  protected:
@@ -53,6 +57,16 @@ class HierarchicalCollective : public Collective {
     requests_.clear();
   }
 
+  /// What waits for memory call now and then: a message that MPI calls complete may still have to leave, and one that
+  /// is under way goes on only while MPI is called.
+  [[nodiscard]] Pause progressing(const Pause& pause) {
+    return [this, &pause] {
+      int is_there = 0;
+      check(MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm_, &is_there, MPI_STATUS_IGNORE), "MPI_Iprobe");
+      pause();
+    };
+  }
+
   const Placement& placement_;
   int rank_, node_;
   Neighbours neighbours_;
@@ -66,42 +80,28 @@ class HierarchicalCollective : public Collective {
   std::vector<MPI_Request> requests_;
 };
 
-class HierarchicalAllReduce final : public HierarchicalCollective {
+/// The parts of a block, whose sums are made one by one and read by all ranks of a node.
+class HierarchicalAllReduce : public HierarchicalCollective {
  public:
-  HierarchicalAllReduce(const Channel& channel, Neighbours neighbours, const std::vector<Rail>& rails,
-                        std::byte* own_sums, const StageList& list)
+  HierarchicalAllReduce(const Channel& channel, Neighbours neighbours, std::byte* own_sums)
       : HierarchicalCollective(channel, std::move(neighbours)),
         own_sums_(own_sums),
         part_count_(rail_count(placement_)),
         pieces_(static_cast<std::size_t>(neighbours_.count())),
-        node_sum_(static_cast<std::size_t>(longest_piece_bytes(list) / part_count_ +
-                                           planner::size_bytes(planner::exchange_type(list.op)))),
-        sum_(pieces_.size()) {
-    for (const Rail& rail : rails) {
-      parts_.push_back(rail.part);
-      rings_.emplace_back(rail.channel->get(),
-                          Ring::Job{.collective = planner::Collective::AllReduce,
-                                    .dtype = planner::exchange_type(list.op),
-                                    .longest_piece_bytes = static_cast<std::int64_t>(node_sum_.size()),
-                                    .most_slices = Ring::kMaxSlices});
-    }
-  }
+        sum_(pieces_.size()) {}
 
-  void exchange(const BlockExchange& block, const Pause& pause) override {
+  void exchange(const BlockExchange& block, const Pause& pause) final {
+    const Pause progress = progressing(pause);
     neighbours_.begin_block();
     neighbours_.announce(); // also that this rank has read the sums of the block before
-    neighbours_.wait_for_all(pause);
-    for (std::size_t i = 0; i < parts_.size(); ++i) {
-      const Part part = part_of(block, parts_[i]);
-      sum_over_node(block, part);
-      rings_[i].run(node_sum_.data(), own_sums_ + part.first_byte, part.count, pause);
-    }
+    neighbours_.wait_for_all(progress);
+    sum_parts(block, pause, progress);
     neighbours_.announce_sum();
-    take_sums(block, pause);
+    take_sums(block, progress);
     finish(block);
   }
 
- private:
+ protected:
   struct Part {
     std::int64_t count = 0; ///< elements
     std::int64_t first_byte = 0, byte_count = 0;
@@ -112,32 +112,121 @@ class HierarchicalAllReduce final : public HierarchicalCollective {
     return {count, first(part) * element_bytes, count * element_bytes};
   }
 
-  void sum_over_node(const BlockExchange& block, const Part& part) {
+  /// Leaves the sums over all ranks of this rank's parts in own_sums_.
+  /// @param pause beside messages, `progress` beside memory
+  virtual void sum_parts(const BlockExchange& block, const Pause& pause, const Pause& progress) = 0;
+  /// The place, of the node's, that leaves the sum of a part.
+  [[nodiscard]] virtual int place_of_sum(int part) const noexcept = 0;
+
+  void sum_over_node(const BlockExchange& block, const Part& part, std::byte* sum) {
     for (int place = 0; place < neighbours_.count(); ++place)
       pieces_[static_cast<std::size_t>(place)] =
           block.pieces->sources[static_cast<std::size_t>(rank_at(place))] + part.first_byte;
-    sum_(block.dtype, pieces_, {.first = node_sum_.data(), .columns = part.count, .row_stride = part.count}, part.count,
+    sum_(block.dtype, pieces_, {.first = sum, .columns = part.count, .row_stride = part.count}, part.count,
          /*is_read_next=*/true);
   }
 
-  void take_sums(const BlockExchange& block, const Pause& pause) {
+  std::byte* own_sums_; ///< in memory that the neighbours read: each part of a block in its place
+  int part_count_;
+
+ private:
+  void take_sums(const BlockExchange& block, const Pause& progress) {
     for (int step = 0; step < part_count_; ++step) {
       const int index = (neighbours_.own() + step) % part_count_;
-      const int place = place_on_rail(placement_, node_, index);
-      if (place != neighbours_.own()) neighbours_.wait_for_sum(place, pause);
+      const int place = place_of_sum(index);
+      if (place != neighbours_.own()) neighbours_.wait_for_sum(place, progress);
       const Part part = part_of(block, index);
       std::memcpy(sum_arrival(block) + part.first_byte, neighbours_.at(place, own_sums_) + part.first_byte,
                   static_cast<std::size_t>(part.byte_count));
     }
   }
 
-  std::byte* own_sums_; ///< in memory that the neighbours read: each part of a block in its place
-  int part_count_;
-  std::vector<int> parts_; ///< that this rank sums
-  std::deque<Ring> rings_; // which do not move
   std::vector<const std::byte*> pieces_;
-  std::vector<std::byte> node_sum_;
   PieceSum sum_;
+};
+
+/// Nodes add each other's sums up round a ring for each part.
+class RingsAllReduce final : public HierarchicalAllReduce {
+ public:
+  RingsAllReduce(const Channel& channel, Neighbours neighbours, const std::vector<Rail>& rails, std::byte* own_sums,
+                 const StageList& list)
+      : HierarchicalAllReduce(channel, std::move(neighbours), own_sums),
+        node_sum_(static_cast<std::size_t>(longest_piece_bytes(list) / part_count_ +
+                                           planner::size_bytes(planner::exchange_type(list.op)))) {
+    for (const Rail& rail : rails) {
+      parts_.push_back(rail.part);
+      rings_.emplace_back(rail.channel->get(),
+                          Ring::Job{.collective = planner::Collective::AllReduce,
+                                    .dtype = planner::exchange_type(list.op),
+                                    .longest_piece_bytes = static_cast<std::int64_t>(node_sum_.size()),
+                                    .most_slices = Ring::kMaxSlices});
+    }
+  }
+
+ private:
+  void sum_parts(const BlockExchange& block, const Pause& pause, const Pause& /*progress*/) override {
+    for (std::size_t i = 0; i < parts_.size(); ++i) {
+      const Part part = part_of(block, parts_[i]);
+      sum_over_node(block, part, node_sum_.data());
+      rings_[i].run(node_sum_.data(), own_sums_ + part.first_byte, part.count, pause);
+    }
+  }
+  [[nodiscard]] int place_of_sum(int part) const noexcept override { return place_on_rail(placement_, node_, part); }
+
+  std::vector<int> parts_; ///< that this rank sums
+  std::deque<Ring> rings_; ///< which do not move
+  std::vector<std::byte> node_sum_;
+};
+
+/// Two nodes swap their sums. What one rank sends another one receives (Placement::partner_of says why).
+class SwapAllReduce final : public HierarchicalAllReduce {
+ public:
+  SwapAllReduce(const Channel& channel, Neighbours neighbours, std::byte* own_sums, std::byte* own_node_sums)
+      : HierarchicalAllReduce(channel, std::move(neighbours), own_sums), own_node_sums_(own_node_sums) {
+    const int other = 1 - node_;
+    for (int part = 0; part < part_count_; ++part) {
+      const auto receiver = static_cast<std::size_t>(place_of_receiver(other, part));
+      const auto sender = static_cast<std::size_t>(place_on_rail(placement_, other, part));
+      if (place_on_rail(placement_, node_, part) == neighbours_.own())
+        sent_.push_back({part, placement_.ranks_of(other)[receiver]});
+      if (place_of_sum(part) == neighbours_.own()) received_.push_back({part, placement_.ranks_of(other)[sender]});
+    }
+  }
+
+ private:
+  struct Message {
+    int part = 0;
+    int rank = 0; ///< that it is for, or from
+  };
+
+  [[nodiscard]] int place_of_receiver(int node, int part) const noexcept {
+    return (part + (node == 0 ? 1 : 0)) % placement_.size_of(node);
+  }
+  [[nodiscard]] int place_of_sum(int part) const noexcept override { return place_of_receiver(node_, part); }
+
+  void sum_parts(const BlockExchange& block, const Pause& pause, const Pause& progress) override {
+    for (const Message& message : sent_) {
+      const Part part = part_of(block, message.part);
+      sum_over_node(block, part, own_node_sums_ + part.first_byte);
+      send(own_node_sums_ + part.first_byte, part.byte_count, block.dtype, message.rank);
+    }
+    for (const Message& message : received_) {
+      const Part part = part_of(block, message.part);
+      receive(own_sums_ + part.first_byte, part.byte_count, block.dtype, message.rank);
+    }
+    neighbours_.announce_node_sums();
+    finish_messages(pause);
+    for (const Message& message : received_) {
+      const int place = place_on_rail(placement_, node_, message.part);
+      if (place != neighbours_.own()) neighbours_.wait_for_node_sums(place, progress);
+      const Part part = part_of(block, message.part);
+      add_to(block.dtype, neighbours_.at(place, own_node_sums_) + part.first_byte, own_sums_ + part.first_byte,
+             part.count);
+    }
+  }
+
+  std::byte* own_node_sums_; ///< as own_sums_
+  std::vector<Message> sent_, received_;
 };
 
 class HierarchicalReduceScatter final : public HierarchicalCollective {
@@ -158,7 +247,7 @@ class HierarchicalReduceScatter final : public HierarchicalCollective {
   void exchange(const BlockExchange& block, const Pause& pause) override {
     neighbours_.begin_block();
     neighbours_.announce();
-    neighbours_.wait_for_all(pause);
+    neighbours_.wait_for_all(progressing(pause));
     for (Piece& piece : outgoing_) {
       const std::byte* const own = block.pieces->outgoing[static_cast<std::size_t>(piece.rank)];
       for (int place = 0; place < neighbours_.count(); ++place)
@@ -209,7 +298,7 @@ class HierarchicalAllGather final : public HierarchicalCollective {
     finish_messages(pause);
     for_each_partner([&](int from) { pass_on(block, landing(block, from)); });
     neighbours_.announce();
-    neighbours_.wait_for_all(pause);
+    neighbours_.wait_for_all(progressing(pause));
   }
 
  private:
@@ -246,11 +335,11 @@ class HierarchicalAllToAll final : public HierarchicalCollective {
       push(block);
       finish_messages(pause);
       neighbours_.announce();
-      neighbours_.wait_for_all(pause);
+      neighbours_.wait_for_all(progressing(pause));
       return;
     }
     neighbours_.announce();
-    neighbours_.wait_for_all(pause);
+    neighbours_.wait_for_all(progressing(pause));
     for (int place = 0; place < neighbours_.count(); ++place)
       lanes::land(block, rank_at(place), block.pieces->sources[static_cast<std::size_t>(rank_at(place))]);
     finish_messages(pause);
@@ -297,6 +386,23 @@ class HierarchicalAllToAll final : public HierarchicalCollective {
 
 } // namespace
 
+std::int64_t hierarchical_bytes(const StageList& list) noexcept {
+  const Placement& placement = World::get().placement();
+  const std::int64_t piece_bytes = longest_piece_bytes(list);
+  switch (planner::collective_of(list.op.kind)) {
+    case planner::Collective::AllReduce: return placement.node_count() == 2 ? 0 : 2 * piece_bytes;
+    case planner::Collective::ReduceScatter: {
+      const int node = placement.node_of(World::get().rank());
+      const int elsewhere = list.op.world_size - placement.size_of(node);
+      const int most_for = (elsewhere + placement.size_of(node) - 1) / placement.size_of(node);
+      return (most_for + placement.node_count() - 1) * piece_bytes;
+    }
+    case planner::Collective::AllGather:
+    case planner::Collective::AllToAll: break;
+  }
+  return 0;
+}
+
 std::unique_ptr<Collective> make_hierarchical_collective(const Channel& channel, const std::vector<Rail>& rails,
                                                          const node::NodeHeap& heap, const SegmentLayout& layout,
                                                          const StageList& list) {
@@ -304,9 +410,13 @@ std::unique_ptr<Collective> make_hierarchical_collective(const Channel& channel,
   const int rank = World::get().rank(), place = placement.place_of(rank);
   Neighbours neighbours(heap, layout.signals, place, placement.size_of(placement.node_of(rank)));
   switch (planner::collective_of(list.op.kind)) {
-    case planner::Collective::AllReduce:
-      return std::make_unique<HierarchicalAllReduce>(channel, std::move(neighbours), rails,
-                                                     heap.segment(place).data() + layout.sums, list);
+    case planner::Collective::AllReduce: {
+      std::byte* const own = heap.segment(place).data();
+      if (placement.node_count() == 2)
+        return std::make_unique<SwapAllReduce>(channel, std::move(neighbours), own + layout.sums,
+                                               own + layout.node_sums);
+      return std::make_unique<RingsAllReduce>(channel, std::move(neighbours), rails, own + layout.sums, list);
+    }
     case planner::Collective::ReduceScatter:
       return std::make_unique<HierarchicalReduceScatter>(channel, std::move(neighbours), list);
     case planner::Collective::AllGather: return std::make_unique<HierarchicalAllGather>(channel, std::move(neighbours));

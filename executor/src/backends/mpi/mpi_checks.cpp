@@ -5,13 +5,12 @@
 
 #include "backends/mpi/block_layout.hpp"
 #include "backends/mpi/direct_collective.hpp"
+#include "backends/mpi/hierarchical_collective.hpp"
 #include "backends/mpi/world.hpp"
 #include "checks.hpp"
 #include "lanes/lane_checks.hpp"
 
 namespace mc2::executor::mpi {
-namespace {} // namespace
-
 Result<void> check_world_size(int world_size) {
   const int count = launched_process_count();
   if (count == world_size) return {};
@@ -31,7 +30,8 @@ Result<void> check_options(const CommunicatorOptions& options) {
   if (options.virtual_compute) {
     return Error{ErrorCode::Unsupported, "virtual_compute", "the mpi backend has no virtual compute"};
   }
-  return check_world_size(options.world_size);
+  MC2_TRY(check_world_size(options.world_size));
+  return launched_process_count() > 1 ? World::get().pretence() : Result<void>{};
 }
 
 Result<void> check_memory(const planner::OpSpec& op) {
@@ -42,7 +42,8 @@ Result<void> check_memory(const planner::OpSpec& op) {
 
 Result<void> check_prepared_memory(const StageList& list, const MpiVariant& variant, bool allow_independent) {
   const SegmentLayout layout(list, variant, allow_independent);
-  const std::int64_t one_rank = static_cast<std::int64_t>(layout.byte_count) + lanes::device_bytes(list);
+  const std::int64_t sums = variant.algorithm == MpiVariant::Algorithm::Hierarchical ? hierarchical_bytes(list) : 0;
+  const std::int64_t one_rank = static_cast<std::int64_t>(layout.byte_count) + sums + lanes::device_bytes(list);
   return lanes::check_memory(one_rank * World::get().most_on_a_node());
 }
 

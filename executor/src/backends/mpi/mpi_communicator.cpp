@@ -103,7 +103,8 @@ Result<std::unique_ptr<node::NodeHeap>> MpiCommunicator::make_node_heap(std::siz
                                       of_node.push_back(all[static_cast<std::size_t>(neighbour)]);
                                     return of_node;
                                   },
-                              .share_error = [&](const Result<void>& fault) { return agreement_.share_error(fault); }};
+                              .share_error = [&](const Result<void>& fault) { return agreement_.share_error(fault); },
+                              .names = neighbours};
   auto heap = node::NodeHeap::create(meeting, bytes_per_rank);
   if (!heap) return Error{heap.error().code, "variant", heap.error().message + "; use another variant"};
   return heap;

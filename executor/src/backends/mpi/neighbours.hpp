@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -15,8 +16,9 @@ using node::Pause;
 
 /// What a rank announces to the others of its node, each with a count of the blocks for which it has.
 struct Announcements {
-  node::SharedSignal ready;  ///< its product can be read, or its rows of A are written
-  node::SharedSignal summed; ///< its part of the sum can be read
+  node::SharedSignal ready;     ///< its product can be read, or its rows of A are written
+  node::SharedSignal node_sums; ///< what it sums over the node can be read
+  node::SharedSignal summed;    ///< its part of the sum can be read
 };
 
 /// The ranks of a node, which have mapped each other's memory; by place, as the heap counts them. Used by the
@@ -39,18 +41,26 @@ class Neighbours {
   void begin_block() noexcept { ++block_count_; }
   /// Of the block that has begun.
   void announce() noexcept { of(own_).ready.add(); }
+  void announce_node_sums() noexcept { of(own_).node_sums.add(); }
   void announce_sum() noexcept { of(own_).summed.add(); }
   /// Throws what `pause` throws.
-  void wait_for(int place, const Pause& pause) { of(place).ready.wait_for(block_count_, pause); }
+  void wait_for(int place, const Pause& pause) { wait(of(place).ready, pause); }
   void wait_for_all(const Pause& pause);
-  void wait_for_sum(int place, const Pause& pause) { of(place).summed.wait_for(block_count_, pause); }
+  void wait_for_node_sums(int place, const Pause& pause) { wait(of(place).node_sums, pause); }
+  void wait_for_sum(int place, const Pause& pause) { wait(of(place).summed, pause); }
+  /// How often waits call `pause` once they sleep.
+  void set_sleep(std::chrono::milliseconds sleep) noexcept { sleep_ = sleep; }
 
  private:
   [[nodiscard]] Announcements& of(int place) noexcept { return *announcements_[static_cast<std::size_t>(place)]; }
+  void wait(const node::SharedSignal& signal, const Pause& pause) const {
+    signal.wait_for(block_count_, pause, node::SharedSignal::kFewLooks, sleep_);
+  }
 
   const node::NodeHeap& heap_;
   int own_;
-  std::uint32_t block_count_ = 0;             ///< begun so far
+  std::uint32_t block_count_ = 0; ///< begun so far
+  std::chrono::milliseconds sleep_ = node::SharedSignal::kLongSleep;
   std::vector<Announcements*> announcements_; ///< by place
 };
 

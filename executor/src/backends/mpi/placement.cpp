@@ -30,7 +30,7 @@ Result<Placement> Placement::parse(const std::string& text, int world_size) {
   }
   if (static_cast<int>(keys.size()) == world_size) return Placement(keys);
   return Error{
-      ErrorCode::InvalidSpec, "nodes",
+      ErrorCode::InvalidSpec, "MC2_PRETENDED_NODES",
       "\"" + text + "\" is not a number for each of " + std::to_string(world_size) + " ranks, with commas between"};
 }
 

@@ -110,7 +110,9 @@ Result<MpiVariant> read_variant(const planner::OpSpec& op, const Variant& varian
       kAlgorithms, [&](const NamedAlgorithm& one) { return one.name == variant.name && runs(one.algorithm, op); });
   if (row == kAlgorithms.end()) {
     std::string names;
-    for (const Variant& offered : mpi_variants(op)) names += (names.empty() ? "" : ", ") + offered.name;
+    for (const Variant& offered : mpi_variants(op)) {
+      if (!names.ends_with(offered.name)) names += (names.empty() ? "" : ", ") + offered.name;
+    }
     return Error{ErrorCode::UnknownName, "variant",
                  "the mpi backend has no variant \"" + variant.name + "\" of " +
                      std::string(planner::to_string(op.kind)) + " here; it has: " + names};

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <charconv>
 #include <chrono>
 #include <cstdio>
@@ -110,7 +109,10 @@ void World::place(MPI_Comm node) {
   const char* pretended = std::getenv("MC2_PRETENDED_NODES");
   if (pretended == nullptr) return;
   auto read = Placement::parse(pretended, size_);
-  if (!read) throw SystemError("MC2_PRETENDED_NODES", EINVAL, read.error().message);
+  if (!read) {
+    pretence_ = read.error();
+    return;
+  }
   placement_ = std::move(read).value();
   pretends_nodes_ = true;
 }

@@ -29,6 +29,8 @@ class World {
   [[nodiscard]] const Placement& placement() const noexcept { return *placement_; }
   /// Whether the placement is the environment's and not the machine's: for tests, on one machine.
   [[nodiscard]] bool pretends_nodes() const noexcept { return pretends_nodes_; }
+  /// What is wrong with the environment's. The placement is the machine's then.
+  [[nodiscard]] const Result<void>& pretence() const noexcept { return pretence_; }
   /// Whether every process can map the memory of every other of its node.
   [[nodiscard]] bool shares_node_memory() const noexcept { return shares_node_memory_; }
   /// The same, and all are on one node.
@@ -60,6 +62,7 @@ class World {
   int node_rank_ = 0, node_size_ = 1, most_on_a_node_ = 1;
   bool shares_cores_ = true, shares_node_memory_ = false, pretends_nodes_ = false;
   std::optional<Placement> placement_;
+  Result<void> pretence_;
   std::vector<int> cores_;
   std::string library_;
 };
