@@ -1,13 +1,16 @@
 """Two network namespaces, joined by a veth pair of limited rate: as near to two hosts as one machine gets."""
 
 import os
+import pathlib
 import shutil
 import signal
 import subprocess
 
 PLACES = ("mc2testa", "mc2testb")
 ADDRESSES = ("10.177.0.1", "10.177.0.2")
+NAMES = ("host-a", "host-b")  # what each is called in both
 NETWORK = "10.177.0.0/24"
+NAMED = pathlib.Path("/etc/netns")  # whose files `ip netns exec` puts over those of /etc
 # Room for two of TCP's 64 KiB segments, 1 ms at 1 Gbit/s. With a smaller bucket tbf itself cuts every segment into packets,
 # on the ranks' own cores: 32 KiB at 1 Gbit/s in both directions keeps 2 cores 96 % busy, 128 KiB 6 %. A network card does
 # that by itself.
@@ -28,6 +31,7 @@ def remove_places():
             except ProcessLookupError:
                 pass
         ip("netns", "del", place)
+        shutil.rmtree(NAMED / place, ignore_errors=True)
 
 
 def make_places(rate):
@@ -35,6 +39,10 @@ def make_places(rate):
     if shutil.which("ip") is None or shutil.which("tc") is None:
         return "ip and tc are missing; iproute2 has them"
     remove_places()
+    for place in PLACES:
+        (NAMED / place).mkdir(parents=True, exist_ok=True)
+        names = "".join(f"{address} {name}\n" for address, name in zip(ADDRESSES, NAMES))
+        (NAMED / place / "hosts").write_text(f"127.0.0.1 localhost\n{names}", encoding="utf-8")
     steps = [["netns", "add", PLACES[0]], ["netns", "add", PLACES[1]],
              ["link", "add", "eth0", "netns", PLACES[0], "type", "veth", "peer", "name", "eth0", "netns", PLACES[1]]]
     for place, address in zip(PLACES, ADDRESSES):
@@ -67,16 +75,19 @@ def write_agent(path):
     path.chmod(0o755)
 
 
+def settings(agent, ranks=1):
+    """Open MPI's, of so many ranks in each place: between places over TCP and nothing else, in one by shared memory."""
+    return {"plm": "rsh", "plm_rsh_agent": str(agent), "pml": "ob1", "btl": "tcp,self" if ranks == 1 else "tcp,vader,self",
+            "btl_tcp_if_include": NETWORK, "oob_tcp_if_include": NETWORK,
+            # So that the launcher's own connection, too, notices a link that is cut.
+            "oob_tcp_keepalive_time": "1", "oob_tcp_keepalive_intvl": "1", "oob_tcp_keepalive_probes": "3"}
+
+
 def launch_command(mpirun, agent, ranks=1):
-    """So many ranks in each place, by place: between places over TCP and nothing else, in one by shared memory."""
-    transports = "tcp,self" if ranks == 1 else "tcp,vader,self"
-    settings = {"plm": "rsh", "plm_rsh_agent": str(agent), "pml": "ob1", "btl": transports, "btl_tcp_if_include": NETWORK,
-                "oob_tcp_if_include": NETWORK,
-                # So that the launcher's own connection, too, notices a link that is cut.
-                "oob_tcp_keepalive_time": "1", "oob_tcp_keepalive_intvl": "1", "oob_tcp_keepalive_probes": "3"}
+    """So many ranks in each place, by place."""
     hosts = ",".join(f"{address}:{ranks}" for address in ADDRESSES)
     command = ["ip", "netns", "exec", PLACES[0], mpirun, "--allow-run-as-root", "--host", hosts,
                "--map-by", "slot", "--bind-to", "none", "-np", str(2 * ranks)]
-    for name, value in settings.items():
+    for name, value in settings(agent, ranks).items():
         command += ["--mca", name, value]
     return command

@@ -33,7 +33,7 @@ bool SharedSignal::has_reached(std::uint32_t count) const noexcept {
 }
 
 void SharedSignal::wait_for(std::uint32_t count, const Pause& pause, int looks,
-                            std::chrono::milliseconds sleep_for) const {
+                            std::chrono::microseconds sleep_for) const {
   for (int look = 0; look < looks; ++look) {
     if (has_reached(count)) return;
     relax();
@@ -48,8 +48,8 @@ void SharedSignal::wait_for(std::uint32_t count, const Pause& pause, int looks,
   }
 }
 
-void SharedSignal::sleep(std::uint32_t count, std::chrono::milliseconds longest) const noexcept {
-  const timespec limit{.tv_sec = longest.count() / 1000, .tv_nsec = longest.count() % 1000 * 1'000'000};
+void SharedSignal::sleep(std::uint32_t count, std::chrono::microseconds longest) const noexcept {
+  const timespec limit{.tv_sec = longest.count() / 1'000'000, .tv_nsec = longest.count() % 1'000'000 * 1000};
   sleeper_count_.fetch_add(1);
   const std::uint32_t seen = count_.load();
   // Not FUTEX_WAIT_PRIVATE: the waker is another process.

@@ -20,15 +20,15 @@ class alignas(64) SharedSignal {
   /// some times, and then sleeps, so that more ranks than cores do not keep each other from arriving; then `pause` is
   /// called every `sleep_for`.
   void wait_for(std::uint32_t count, const Pause& pause, int looks = kFewLooks,
-                std::chrono::milliseconds sleep_for = kLongSleep) const;
+                std::chrono::microseconds sleep_for = kLongSleep) const;
   static constexpr int kFewLooks = 200;
-  static constexpr std::chrono::milliseconds kLongSleep{20};
+  static constexpr std::chrono::microseconds kLongSleep{20'000};
 
   [[nodiscard]] bool has_reached(std::uint32_t count) const noexcept;
 
  private:
   /// For so long at most, while the count is below `count`.
-  void sleep(std::uint32_t count, std::chrono::milliseconds longest) const noexcept;
+  void sleep(std::uint32_t count, std::chrono::microseconds longest) const noexcept;
 
   std::atomic<std::uint32_t> count_{0};
   mutable std::atomic<std::uint32_t> sleeper_count_{0};

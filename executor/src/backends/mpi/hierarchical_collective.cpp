@@ -16,13 +16,14 @@
 namespace mc2::executor::mpi {
 namespace {
 
-constexpr std::chrono::milliseconds kSleep{1}; // while waiting for memory, between two calls of MPI
+constexpr std::chrono::microseconds kSleep{100}; // while waiting for memory, between two calls of MPI
 
 /// What all of them have: the own node's memory, and messages to other nodes' ranks.
 class HierarchicalCollective : public Collective {
  public:
-  HierarchicalCollective(const Channel& channel, Neighbours neighbours)
-      : placement_(World::get().placement()),
+  HierarchicalCollective(const Channel& channel, Neighbours neighbours, bool is_crossed)
+      : is_crossed_(is_crossed),
+        placement_(World::get().placement()),
         rank_(World::get().rank()),
         node_(placement_.node_of(rank_)),
         neighbours_(std::move(neighbours)),
@@ -39,7 +40,10 @@ class HierarchicalCollective : public Collective {
     return placement_.ranks_of(node_)[static_cast<std::size_t>(place)];
   }
   /// Of another node, whose messages to this node this rank takes, and whom it sends this node's.
-  [[nodiscard]] bool is_partner(int rank) const noexcept { return placement_.partner_of(rank, node_) == rank_; }
+  [[nodiscard]] bool is_partner(int rank) const noexcept {
+    return placement_.partner_of(rank, node_, is_crossed_) == rank_;
+  }
+  [[nodiscard]] int partner_on(int node) const noexcept { return placement_.partner_of(rank_, node, is_crossed_); }
 
   // Pieces have at most INT_MAX elements. What is sent comes first (point_to_point.hpp says why).
   void send(const std::byte* piece, std::int64_t byte_count, planner::DType dtype, int to) {
@@ -67,6 +71,7 @@ class HierarchicalCollective : public Collective {
     };
   }
 
+  bool is_crossed_;
   const Placement& placement_;
   int rank_, node_;
   Neighbours neighbours_;
@@ -83,8 +88,8 @@ class HierarchicalCollective : public Collective {
 /// The parts of a block, whose sums are made one by one and read by all ranks of a node.
 class HierarchicalAllReduce : public HierarchicalCollective {
  public:
-  HierarchicalAllReduce(const Channel& channel, Neighbours neighbours, std::byte* own_sums)
-      : HierarchicalCollective(channel, std::move(neighbours)),
+  HierarchicalAllReduce(const Channel& channel, Neighbours neighbours, bool is_crossed, std::byte* own_sums)
+      : HierarchicalCollective(channel, std::move(neighbours), is_crossed),
         own_sums_(own_sums),
         part_count_(rail_count(placement_)),
         pieces_(static_cast<std::size_t>(neighbours_.count())),
@@ -150,7 +155,7 @@ class RingsAllReduce final : public HierarchicalAllReduce {
  public:
   RingsAllReduce(const Channel& channel, Neighbours neighbours, const std::vector<Rail>& rails, std::byte* own_sums,
                  const StageList& list)
-      : HierarchicalAllReduce(channel, std::move(neighbours), own_sums),
+      : HierarchicalAllReduce(channel, std::move(neighbours), /*is_crossed=*/true, own_sums),
         node_sum_(static_cast<std::size_t>(longest_piece_bytes(list) / part_count_ +
                                            planner::size_bytes(planner::exchange_type(list.op)))) {
     for (const Rail& rail : rails) {
@@ -178,11 +183,12 @@ class RingsAllReduce final : public HierarchicalAllReduce {
   std::vector<std::byte> node_sum_;
 };
 
-/// Two nodes swap their sums. What one rank sends another one receives (Placement::partner_of says why).
+/// Two nodes swap their sums; crossed, each rank gets the sum of another part than it sends.
 class SwapAllReduce final : public HierarchicalAllReduce {
  public:
-  SwapAllReduce(const Channel& channel, Neighbours neighbours, std::byte* own_sums, std::byte* own_node_sums)
-      : HierarchicalAllReduce(channel, std::move(neighbours), own_sums), own_node_sums_(own_node_sums) {
+  SwapAllReduce(const Channel& channel, Neighbours neighbours, bool is_crossed, std::byte* own_sums,
+                std::byte* own_node_sums)
+      : HierarchicalAllReduce(channel, std::move(neighbours), is_crossed, own_sums), own_node_sums_(own_node_sums) {
     const int other = 1 - node_;
     for (int part = 0; part < part_count_; ++part) {
       const auto receiver = static_cast<std::size_t>(place_of_receiver(other, part));
@@ -200,7 +206,7 @@ class SwapAllReduce final : public HierarchicalAllReduce {
   };
 
   [[nodiscard]] int place_of_receiver(int node, int part) const noexcept {
-    return (part + (node == 0 ? 1 : 0)) % placement_.size_of(node);
+    return (part + (is_crossed_ && node == 0 ? 1 : 0)) % placement_.size_of(node);
   }
   [[nodiscard]] int place_of_sum(int part) const noexcept override { return place_of_receiver(node_, part); }
 
@@ -231,15 +237,15 @@ class SwapAllReduce final : public HierarchicalAllReduce {
 
 class HierarchicalReduceScatter final : public HierarchicalCollective {
  public:
-  HierarchicalReduceScatter(const Channel& channel, Neighbours neighbours, const StageList& list)
-      : HierarchicalCollective(channel, std::move(neighbours)),
+  HierarchicalReduceScatter(const Channel& channel, Neighbours neighbours, bool is_crossed, const StageList& list)
+      : HierarchicalCollective(channel, std::move(neighbours), is_crossed),
         pieces_(static_cast<std::size_t>(neighbours_.count())),
         sum_(pieces_.size() + static_cast<std::size_t>(other_node_count())) {
     const auto piece_bytes = static_cast<std::size_t>(longest_piece_bytes(list));
     for (int step = 0; step < other_node_count(); ++step) {
       for (const int rank : placement_.ranks_of(other_node(step)))
         if (is_partner(rank)) outgoing_.push_back({rank, std::vector<std::byte>(piece_bytes)});
-      incoming_.push_back({placement_.partner_of(rank_, other_node(step)), std::vector<std::byte>(piece_bytes)});
+      incoming_.push_back({partner_on(other_node(step)), std::vector<std::byte>(piece_bytes)});
     }
     all_pieces_.resize(pieces_.size() + incoming_.size());
   }
@@ -290,7 +296,7 @@ class HierarchicalAllGather final : public HierarchicalCollective {
     const lanes::PieceAddresses& pieces = *block.pieces;
     neighbours_.begin_block();
     for (int step = 0; step < other_node_count(); ++step)
-      send(pieces.outgoing.front(), block.piece_bytes(), block.dtype, placement_.partner_of(rank_, other_node(step)));
+      send(pieces.outgoing.front(), block.piece_bytes(), block.dtype, partner_on(other_node(step)));
     for_each_partner([&](int from) { receive(landing(block, from), block.piece_bytes(), block.dtype, from); });
     for (int step = 0; step + 1 < neighbours_.count(); ++step)
       copy(block, pieces.outgoing.front(),
@@ -326,7 +332,8 @@ class HierarchicalAllGather final : public HierarchicalCollective {
 class HierarchicalAllToAll final : public HierarchicalCollective {
  public:
   HierarchicalAllToAll(const Channel& channel, Neighbours neighbours, const planner::OpSpec& op)
-      : HierarchicalCollective(channel, std::move(neighbours)), pushes_(lanes::communicates_first(op)) {}
+      : HierarchicalCollective(channel, std::move(neighbours), /*is_crossed=*/false),
+        pushes_(lanes::communicates_first(op)) {}
 
   void exchange(const BlockExchange& block, const Pause& pause) override {
     neighbours_.begin_block();
@@ -405,7 +412,7 @@ std::int64_t hierarchical_bytes(const StageList& list) noexcept {
 
 std::unique_ptr<Collective> make_hierarchical_collective(const Channel& channel, const std::vector<Rail>& rails,
                                                          const node::NodeHeap& heap, const SegmentLayout& layout,
-                                                         const StageList& list) {
+                                                         bool is_crossed, const StageList& list) {
   const Placement& placement = World::get().placement();
   const int rank = World::get().rank(), place = placement.place_of(rank);
   Neighbours neighbours(heap, layout.signals, place, placement.size_of(placement.node_of(rank)));
@@ -413,13 +420,14 @@ std::unique_ptr<Collective> make_hierarchical_collective(const Channel& channel,
     case planner::Collective::AllReduce: {
       std::byte* const own = heap.segment(place).data();
       if (placement.node_count() == 2)
-        return std::make_unique<SwapAllReduce>(channel, std::move(neighbours), own + layout.sums,
+        return std::make_unique<SwapAllReduce>(channel, std::move(neighbours), is_crossed, own + layout.sums,
                                                own + layout.node_sums);
       return std::make_unique<RingsAllReduce>(channel, std::move(neighbours), rails, own + layout.sums, list);
     }
     case planner::Collective::ReduceScatter:
-      return std::make_unique<HierarchicalReduceScatter>(channel, std::move(neighbours), list);
-    case planner::Collective::AllGather: return std::make_unique<HierarchicalAllGather>(channel, std::move(neighbours));
+      return std::make_unique<HierarchicalReduceScatter>(channel, std::move(neighbours), is_crossed, list);
+    case planner::Collective::AllGather:
+      return std::make_unique<HierarchicalAllGather>(channel, std::move(neighbours), is_crossed);
     case planner::Collective::AllToAll: break;
   }
   return std::make_unique<HierarchicalAllToAll>(channel, std::move(neighbours), list.op);

@@ -20,12 +20,13 @@ namespace mc2::executor::mpi {
 ///   all_to_all      the same messages as "pairwise", all at once, and none inside a node
 /// Source of the all-reduce: two-level schemes of MPI libraries, e.g. Karonis et al., "Exploiting hierarchy in parallel
 /// computer networks to optimize collective operation performance", IPDPS 2000.
+/// @param is_crossed MpiVariant's
 /// @param rails of three nodes or more, for all_reduce
 /// @param heap of this rank's node, with segments as `layout` says; outlives the result, as do the channels
 [[nodiscard]] std::unique_ptr<Collective> make_hierarchical_collective(const Channel& channel,
                                                                        const std::vector<Rail>& rails,
                                                                        const node::NodeHeap& heap,
-                                                                       const SegmentLayout& layout,
+                                                                       const SegmentLayout& layout, bool is_crossed,
                                                                        const StageList& list);
 
 /// What that allocates beside the heap, at most.

@@ -49,7 +49,7 @@ class Neighbours {
   void wait_for_node_sums(int place, const Pause& pause) { wait(of(place).node_sums, pause); }
   void wait_for_sum(int place, const Pause& pause) { wait(of(place).summed, pause); }
   /// How often waits call `pause` once they sleep.
-  void set_sleep(std::chrono::milliseconds sleep) noexcept { sleep_ = sleep; }
+  void set_sleep(std::chrono::microseconds sleep) noexcept { sleep_ = sleep; }
 
  private:
   [[nodiscard]] Announcements& of(int place) noexcept { return *announcements_[static_cast<std::size_t>(place)]; }
@@ -60,7 +60,7 @@ class Neighbours {
   const node::NodeHeap& heap_;
   int own_;
   std::uint32_t block_count_ = 0; ///< begun so far
-  std::chrono::milliseconds sleep_ = node::SharedSignal::kLongSleep;
+  std::chrono::microseconds sleep_ = node::SharedSignal::kLongSleep;
   std::vector<Announcements*> announcements_; ///< by place
 };
 

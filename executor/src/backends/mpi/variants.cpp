@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <map>
 #include <string>
 
 #include "backends/mpi/world.hpp"
@@ -14,6 +15,7 @@ namespace {
 using planner::Variant;
 
 constexpr const char* kSleepUs = "sleep_us";
+constexpr const char* kCrossed = "crossed";
 constexpr int kMaxSleepUs = 10'000;
 // What each look costs beside a matmul, about 20 us of its core, and how long what has come waits (docs/mpi.md).
 constexpr const char* kShortSleepUs = "50";
@@ -34,11 +36,20 @@ Result<std::chrono::microseconds> read_sleep(const Variant& variant) {
                    (found == variant.fields.end() ? "; it is missing" : ", not \"" + found->second + "\"")};
 }
 
-Result<void> check_fields(const Variant& variant, bool has_sleep) {
+Result<bool> read_crossed(const Variant& variant) {
+  const auto found = variant.fields.find(kCrossed);
+  if (found != variant.fields.end() && (found->second == "0" || found->second == "1")) return found->second == "1";
+  return Error{ErrorCode::InvalidSpec, "variant",
+               "\"" + variant.name + "\" needs the setting " + kCrossed + ", 0 or 1" +
+                   (found == variant.fields.end() ? "; it is missing" : ", not \"" + found->second + "\"")};
+}
+
+Result<void> check_fields(const Variant& variant, bool has_sleep, bool has_crossed) {
   for (const auto& [key, value] : variant.fields) {
-    if (has_sleep && key == kSleepUs) continue;
+    if ((has_sleep && key == kSleepUs) || (has_crossed && key == kCrossed)) continue;
     return Error{ErrorCode::InvalidSpec, "variant",
-                 "\"" + variant.name + "\" has no setting \"" + key + "\"; it has: " + (has_sleep ? kSleepUs : "none")};
+                 "\"" + variant.name + "\" has no setting \"" + key + "\"; it has: " + (has_sleep ? kSleepUs : "none") +
+                     (has_crossed ? std::string(", ") + kCrossed : "")};
   }
   return {};
 }
@@ -64,6 +75,12 @@ constexpr std::array kAlgorithms{NamedAlgorithm{"direct", MpiVariant::Algorithm:
 bool shares_memory() { return launched_process_count() > 1 && World::get().shares_memory(); }
 bool is_hierarchy() {
   return launched_process_count() > 1 && World::get().placement().is_hierarchy() && World::get().shares_node_memory();
+}
+
+/// Ranks of an all-to-all have something for every other rank.
+bool can_cross(MpiVariant::Algorithm algorithm, const planner::OpSpec& op) {
+  return algorithm == MpiVariant::Algorithm::Hierarchical &&
+         planner::collective_of(op.kind) != planner::Collective::AllToAll;
 }
 
 bool runs(MpiVariant::Algorithm algorithm, const planner::OpSpec& op) {
@@ -99,8 +116,16 @@ std::vector<Variant> mpi_variants(const planner::OpSpec& op) {
     }
     // Links between nodes carry a block for milliseconds; the library's own go through more steps, each of which waits.
     const bool may_sleep_long = !shares_memory() && algorithm != Nonblocking;
-    if (may_sleep_long) variants.push_back({.name = name, .fields = {{kSleepUs, kLongSleepUs}}});
-    variants.push_back({.name = name, .fields = {{kSleepUs, kShortSleepUs}}});
+    const auto offer = [&](const std::map<std::string, std::string>& fields) {
+      for (const char* sleep_us : {kLongSleepUs, kShortSleepUs}) {
+        if (sleep_us == kLongSleepUs && !may_sleep_long) continue;
+        variants.push_back({.name = name, .fields = fields});
+        variants.back().fields[kSleepUs] = sleep_us;
+      }
+    };
+    if (!can_cross(algorithm, op)) offer({});
+    for (const char* crossed : {"0", "1"})
+      if (can_cross(algorithm, op)) offer({{kCrossed, crossed}});
   }
   return variants;
 }
@@ -117,8 +142,12 @@ Result<MpiVariant> read_variant(const planner::OpSpec& op, const Variant& varian
                  "the mpi backend has no variant \"" + variant.name + "\" of " +
                      std::string(planner::to_string(op.kind)) + " here; it has: " + names};
   }
-  MC2_TRY(check_fields(variant, row->has_sleep));
+  const bool has_crossed = can_cross(row->algorithm, op);
+  MC2_TRY(check_fields(variant, row->has_sleep, has_crossed));
   MpiVariant read{.algorithm = row->algorithm};
+  if (has_crossed) {
+    MC2_ASSIGN(read.is_crossed, read_crossed(variant));
+  }
   if (!row->has_sleep) return read;
   MC2_ASSIGN(read.sleep, read_sleep(variant));
   return read;
