@@ -99,20 +99,18 @@ __global__ void __launch_bounds__(32) copy_chunks(Job job) {
         asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(kStages / 2 - 1) : "memory");
         const unsigned barrier = shared_address(&filled[filling]);
         asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" ::"r"(barrier), "r"(kChunkBytes) : "memory");
-        asm volatile(
-            "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
-                shared_address(chunks + filling * kChunkBytes)),
-            "l"(from + next * kChunkBytes), "r"(kChunkBytes), "r"(barrier)
-            : "memory");
+        asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
+                         shared_address(chunks + filling * kChunkBytes)),
+                     "l"(from + next * kChunkBytes), "r"(kChunkBytes), "r"(barrier)
+                     : "memory");
         filling = (filling + 1) % kStages;
       }
       unsigned is_full = 0;
       while (is_full == 0)
-        asm volatile(
-            "{ .reg .pred p; mbarrier.try_wait.parity.shared.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }"
-            : "=r"(is_full)
-            : "r"(shared_address(&filled[emptying])), "r"(phase[emptying])
-            : "memory");
+        asm volatile("{ .reg .pred p; mbarrier.try_wait.parity.shared.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }"
+                     : "=r"(is_full)
+                     : "r"(shared_address(&filled[emptying])), "r"(phase[emptying])
+                     : "memory");
       phase[emptying] ^= 1U;
       asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(to + done * kChunkBytes),
                    "r"(shared_address(chunks + emptying * kChunkBytes)), "r"(kChunkBytes)
