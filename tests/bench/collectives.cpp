@@ -106,6 +106,7 @@ Result<CollectiveTimes> SizeBench::run(std::int64_t message_bytes) const {
   double longest_us = 1;
   for (std::size_t i = 0; i < variants.size(); ++i) {
     MC2_TRY(single.add(variants[i], 1));
+    single.run(i);
     longest_us = std::max(longest_us, to_us(single.run(i).makespan));
   }
   const auto count =

@@ -203,6 +203,7 @@ int main() {
       }
       std::puts("");
     }
+    if (!pattern.is_in_turn) continue; // a stream's copies are
     std::printf("%s,copy engine,-,%.1f,-,-,-\n", pattern.name,
                 gb_per_s(gpus, pattern, [&](int rank, cudaStream_t stream) {
                   for (int i = 0; i < pattern.count; ++i) {

@@ -166,7 +166,7 @@ def mpi_pairs(options, folder, environment):
     """By m, of the slowest rank. Tunes first, by the program."""
     import mpi_hosts_figures
 
-    jobs = mpi_hosts_figures.Figures(types.SimpleNamespace(mc2=pathlib.Path(os.environ["MC2_PROGRAM"])), folder)
+    jobs = mpi_hosts_figures.Figures(types.SimpleNamespace(mc2=pathlib.Path(os.environ["MC2_PROGRAM"]), ranks=1), folder)
     store = folder / "store.db"
     for m in TUNED:
         for _, n, k in SITES:

@@ -16,7 +16,9 @@ import csv
 import json
 import os
 import pathlib
+import re
 import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -100,18 +102,21 @@ class Figures:
         sent_bytes = {"matmul_all_reduce": 1, "matmul_reduce_scatter": 0.5, "all_gather_matmul": 0.5}.get(
             kind, self.arguments.ranks / 2) * message_bytes
         link_us = sent_bytes * 8 / two_hosts.bits_per_us(rate)
-        return [rate, kind, message_bytes, f"{link_us:.0f}", f"{own[0]:.0f}", own[1], f"{other[0]:.0f}", other[1],
+        crossed = re.search(r"crossed=(\d)", own[1])
+        return [rate, COLLECTIVES[kind], MESSAGES[message_bytes], f"{link_us:.0f}", f"{own[0]:.0f}",
+                crossed[1] if crossed else "-", f"{other[0]:.0f}", other[1],
                 f"{other[0] / own[0]:.2f}", f"{ring:.0f}", f"{ring / own[0]:.2f}"]
 
 
-COLLECTIVES = ("matmul_all_reduce", "matmul_reduce_scatter", "all_gather_matmul", "matmul_all_to_all")
-MESSAGES = (1 << 18, 1 << 20, 1 << 22)
+COLLECTIVES = {"matmul_all_reduce": "all-reduce", "matmul_reduce_scatter": "reduce-scatter",
+               "all_gather_matmul": "all-gather", "matmul_all_to_all": "all-to-all"}
+MESSAGES = {1 << 18: "256 KiB", 1 << 20: "1 MiB", 1 << 22: "4 MiB"}
 
 
 def print_collectives(figures):
     rows = csv.writer(sys.stdout, lineterminator="\n")
-    rows.writerow(["rate", "kind", "message_bytes", "link_us", "hierarchical_us", "variant", "best_flat_us", "flat_variant",
-                   "flat/hierarchical", "ring_or_pairwise_us", "ring_or_pairwise/hierarchical"])
+    rows.writerow(["rate", "collective", "message", "link_us", "hierarchical_us", "crossed", "flat_us", "flat_variant",
+                   "flat/hierarchical", "ring_us", "ring/hierarchical"])
     for rate in ("1gbit", "2500mbit"):
         make_hosts(rate)
         for kind in COLLECTIVES:
@@ -188,7 +193,7 @@ def main():
         finally:
             two_hosts.remove_places()
     if shares:
-        print(f"share of the ideal: least {min(shares):.0%}, median {sorted(shares)[len(shares) // 2]:.0%}, "
+        print(f"share of the ideal: least {min(shares):.0%}, median {statistics.median(shares):.0%}, "
               f"{sum(share >= 0.5 for share in shares)} of {len(shares)} at least half")
 
 

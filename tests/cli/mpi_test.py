@@ -140,6 +140,14 @@ class MpiTest(JobTest):
         page = self.complete_job("run", *shape, "--blocks", "64,128", "--pairs", 3, rank_count=3).stdout
         self.assertIn("all ranks equal to the bit", page)
 
+    def test_nodes_to_pretend_are_one_number_for_each_rank(self):
+        self.make_empty_store()
+        for nodes in ("0", "0,x", "0,0,1"):
+            done = self.run_job([*self.launch(2), "-x", f"MC2_PRETENDED_NODES={nodes}", MC2, "run", *SHAPE,
+                                 "--blocks", "64,192", "--store", str(self.store)])
+            self.assertNotEqual(done.returncode, 0)
+            self.assertIn(f'MC2_PRETENDED_NODES: "{nodes}" is not a number for each of 2 ranks', done.stderr)
+
     def test_few_rows_are_cut_into_columns_and_epilogues_added(self):
         self.make_empty_store()
         shape = ["--backend", "mpi", "--m", 16, "--n", 512, "--k", 64, "--bias", "--residual", "--variant", "ring(sleep_us=50)"]

@@ -39,10 +39,6 @@ def make_places(rate):
     if shutil.which("ip") is None or shutil.which("tc") is None:
         return "ip and tc are missing; iproute2 has them"
     remove_places()
-    for place in PLACES:
-        (NAMED / place).mkdir(parents=True, exist_ok=True)
-        names = "".join(f"{address} {name}\n" for address, name in zip(ADDRESSES, NAMES))
-        (NAMED / place / "hosts").write_text(f"127.0.0.1 localhost\n{names}", encoding="utf-8")
     steps = [["netns", "add", PLACES[0]], ["netns", "add", PLACES[1]],
              ["link", "add", "eth0", "netns", PLACES[0], "type", "veth", "peer", "name", "eth0", "netns", PLACES[1]]]
     for place, address in zip(PLACES, ADDRESSES):
@@ -52,7 +48,10 @@ def make_places(rate):
         done = ip(*step)
         if done.returncode != 0:
             return f"network namespaces cannot be made here: ip {' '.join(step)}: {done.stderr.strip()}"
+    names = "".join(f"{address} {name}\n" for address, name in zip(ADDRESSES, NAMES))
     for place in PLACES:
+        (NAMED / place).mkdir(parents=True, exist_ok=True)
+        (NAMED / place / "hosts").write_text(f"127.0.0.1 localhost\n{names}", encoding="utf-8")
         # Like the usual cubic, and allowed in a namespace. Where the system's choice is BBR, its pacing takes the ranks' cores.
         ip("netns", "exec", place, "sh", "-c", "echo reno > /proc/sys/net/ipv4/tcp_congestion_control")
         done = subprocess.run(["tc", "-n", place, "qdisc", "add", "dev", "eth0", "root", "tbf", "rate", rate,

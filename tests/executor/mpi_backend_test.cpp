@@ -302,10 +302,22 @@ TEST_F(MpiWorld, RefusesSettingsThatAVariantDoesNotHave) {
   refuse({"direct", {{"sleep_us", "1"}}}, "has no setting");
 }
 
+TEST_F(MpiWorld, EveryVariantOfNodesHasTheSettingsThatChangeSomething) {
+  const OpSpec gather = spec_of(OpKind::AllGatherMatmul), all_to_all = spec_of(OpKind::MatmulAllToAll);
+  if (variants(gather).front().name != "hierarchical") GTEST_SKIP() << "one node";
+  const auto refuse = [&](const OpSpec& spec, const std::map<std::string, std::string>& fields,
+                          const std::string& text) {
+    const auto refused = mpi_backend().check_variant(spec, {}, {"hierarchical", fields});
+    ASSERT_FALSE(refused.ok()) << text;
+    EXPECT_THAT(refused.error().text(), ::testing::HasSubstr(text));
+  };
+  refuse(gather, {{"sleep_us", "50"}}, "needs the setting crossed, 0 or 1; it is missing");
+  refuse(gather, {{"sleep_us", "50"}, {"crossed", "2"}}, "not \"2\"");
+  refuse(all_to_all, {{"sleep_us", "50"}, {"crossed", "1"}}, "has no setting \"crossed\"; it has: sleep_us");
+}
+
 // Pieces of 64 KiB and more go round the ring in 2, 3 or 4 slices; sizes that neither ranks nor slices divide.
 TEST_F(MpiWorld, LongPiecesGoRoundTheRingInSlices) {
-  const planner::Variant sliced_ring{"sliced_ring", {{"sleep_us", "0"}}};
-  const bool has_nodes = variants(spec_of(OpKind::MatmulAllReduce)).front().name == "hierarchical";
   for (const OpKind kind : {OpKind::MatmulAllReduce, OpKind::MatmulReduceScatter, OpKind::AllGatherMatmul}) {
     for (const DType dtype : {DType::F32, DType::Bf16}) {
       const bool gathers = kind == OpKind::AllGatherMatmul;
@@ -318,16 +330,19 @@ TEST_F(MpiWorld, LongPiecesGoRoundTheRingInSlices) {
                         .world_size = options_.world_size};
       if (!mpi_backend().supports(spec)) continue;
       const std::int64_t length = planner::traits_of(kind).cut_axis_length(spec);
-      for (const Cut& cut : {Cut{{length}}, Cut{{101, 150, length - 251}}}) {
-        SCOPED_TRACE(spec.text() + " as " + cut.text());
-        ResidentProblem problem(spec, 5, *communicator_);
-        auto prepared = executor::prepare(plan(spec, cut, has_nodes ? variants(spec).back() : sliced_ring),
-                                          problem.buffers(), *communicator_);
-        ASSERT_TRUE(prepared.ok()) << prepared.error().text();
-        prepared.value()->run(RunMode::Fused);
-        problem.fetch_results();
-        const auto right = executor::verify_result(spec, problem.host().buffers(), cut, 1);
-        EXPECT_TRUE(right.ok()) << right.error().text();
+      auto tried = variants(spec);
+      if (tried.front().name != "hierarchical") tried = {{"sliced_ring", {{"sleep_us", "0"}}}};
+      for (const planner::Variant& variant : tried) {
+        for (const Cut& cut : {Cut{{length}}, Cut{{101, 150, length - 251}}}) {
+          SCOPED_TRACE(spec.text() + " as " + cut.text() + " with " + variant.text());
+          ResidentProblem problem(spec, 5, *communicator_);
+          auto prepared = executor::prepare(plan(spec, cut, variant), problem.buffers(), *communicator_);
+          ASSERT_TRUE(prepared.ok()) << prepared.error().text();
+          prepared.value()->run(RunMode::Fused);
+          problem.fetch_results();
+          const auto right = executor::verify_result(spec, problem.host().buffers(), cut, 1);
+          EXPECT_TRUE(right.ok()) << right.error().text();
+        }
       }
     }
   }

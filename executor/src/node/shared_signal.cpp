@@ -44,7 +44,7 @@ void SharedSignal::wait_for(std::uint32_t count, const Pause& pause, int looks,
   }
   while (!has_reached(count)) {
     sleep(count, sleep_for);
-    pause();
+    if (!has_reached(count)) pause();
   }
 }
 

@@ -16,17 +16,25 @@
 namespace mc2::executor::mpi {
 namespace {
 
+constexpr int kNeverSent = 100;                  // a tag
 constexpr std::chrono::microseconds kSleep{100}; // while waiting for memory, between two calls of MPI
 
 /// What all of them have: the own node's memory, and messages to other nodes' ranks.
 class HierarchicalCollective : public Collective {
  public:
-  HierarchicalCollective(const Channel& channel, Neighbours neighbours, bool is_crossed)
+  HierarchicalCollective(const Channel& channel, Neighbours neighbours, bool is_crossed, const Pause& check_run)
       : is_crossed_(is_crossed),
         placement_(World::get().placement()),
         rank_(World::get().rank()),
         node_(placement_.node_of(rank_)),
         neighbours_(std::move(neighbours)),
+        // A message that MPI calls complete may still have to leave, and one that is under way goes on only while MPI
+        // is called. This looks for a message that there never is: one that is there would end the look at once.
+        progress_([this, check_run] {
+          int is_there = 0;
+          check(MPI_Iprobe(MPI_ANY_SOURCE, kNeverSent, comm_, &is_there, MPI_STATUS_IGNORE), "MPI_Iprobe");
+          check_run();
+        }),
         comm_(channel.get()) {
     requests_.reserve(2 * static_cast<std::size_t>(World::get().size()));
     neighbours_.set_sleep(kSleep);
@@ -61,20 +69,11 @@ class HierarchicalCollective : public Collective {
     requests_.clear();
   }
 
-  /// What waits for memory call now and then: a message that MPI calls complete may still have to leave, and one that
-  /// is under way goes on only while MPI is called.
-  [[nodiscard]] Pause progressing(const Pause& pause) {
-    return [this, &pause] {
-      int is_there = 0;
-      check(MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm_, &is_there, MPI_STATUS_IGNORE), "MPI_Iprobe");
-      pause();
-    };
-  }
-
   bool is_crossed_;
   const Placement& placement_;
   int rank_, node_;
   Neighbours neighbours_;
+  Pause progress_; ///< of waits for memory, which sleep by themselves
 
  private:
   static int count_of(std::int64_t byte_count, planner::DType dtype) {
@@ -88,21 +87,21 @@ class HierarchicalCollective : public Collective {
 /// The parts of a block, whose sums are made one by one and read by all ranks of a node.
 class HierarchicalAllReduce : public HierarchicalCollective {
  public:
-  HierarchicalAllReduce(const Channel& channel, Neighbours neighbours, bool is_crossed, std::byte* own_sums)
-      : HierarchicalCollective(channel, std::move(neighbours), is_crossed),
+  HierarchicalAllReduce(const Channel& channel, Neighbours neighbours, bool is_crossed, const Pause& check_run,
+                        std::byte* own_sums)
+      : HierarchicalCollective(channel, std::move(neighbours), is_crossed, check_run),
         own_sums_(own_sums),
         part_count_(rail_count(placement_)),
         pieces_(static_cast<std::size_t>(neighbours_.count())),
         sum_(pieces_.size()) {}
 
   void exchange(const BlockExchange& block, const Pause& pause) final {
-    const Pause progress = progressing(pause);
     neighbours_.begin_block();
     neighbours_.announce(); // also that this rank has read the sums of the block before
-    neighbours_.wait_for_all(progress);
-    sum_parts(block, pause, progress);
+    neighbours_.wait_for_all(progress_);
+    sum_parts(block, pause);
     neighbours_.announce_sum();
-    take_sums(block, progress);
+    take_sums(block);
     finish(block);
   }
 
@@ -118,8 +117,7 @@ class HierarchicalAllReduce : public HierarchicalCollective {
   }
 
   /// Leaves the sums over all ranks of this rank's parts in own_sums_.
-  /// @param pause beside messages, `progress` beside memory
-  virtual void sum_parts(const BlockExchange& block, const Pause& pause, const Pause& progress) = 0;
+  virtual void sum_parts(const BlockExchange& block, const Pause& pause) = 0;
   /// The place, of the node's, that leaves the sum of a part.
   [[nodiscard]] virtual int place_of_sum(int part) const noexcept = 0;
 
@@ -135,11 +133,11 @@ class HierarchicalAllReduce : public HierarchicalCollective {
   int part_count_;
 
  private:
-  void take_sums(const BlockExchange& block, const Pause& progress) {
+  void take_sums(const BlockExchange& block) {
     for (int step = 0; step < part_count_; ++step) {
       const int index = (neighbours_.own() + step) % part_count_;
       const int place = place_of_sum(index);
-      if (place != neighbours_.own()) neighbours_.wait_for_sum(place, progress);
+      if (place != neighbours_.own()) neighbours_.wait_for_sum(place, progress_);
       const Part part = part_of(block, index);
       std::memcpy(sum_arrival(block) + part.first_byte, neighbours_.at(place, own_sums_) + part.first_byte,
                   static_cast<std::size_t>(part.byte_count));
@@ -153,9 +151,9 @@ class HierarchicalAllReduce : public HierarchicalCollective {
 /// Nodes add each other's sums up round a ring for each part.
 class RingsAllReduce final : public HierarchicalAllReduce {
  public:
-  RingsAllReduce(const Channel& channel, Neighbours neighbours, const std::vector<Rail>& rails, std::byte* own_sums,
-                 const StageList& list)
-      : HierarchicalAllReduce(channel, std::move(neighbours), /*is_crossed=*/true, own_sums),
+  RingsAllReduce(const Channel& channel, Neighbours neighbours, const Pause& check_run, const std::vector<Rail>& rails,
+                 std::byte* own_sums, const StageList& list)
+      : HierarchicalAllReduce(channel, std::move(neighbours), /*is_crossed=*/false, check_run, own_sums),
         node_sum_(static_cast<std::size_t>(longest_piece_bytes(list) / part_count_ +
                                            planner::size_bytes(planner::exchange_type(list.op)))) {
     for (const Rail& rail : rails) {
@@ -169,7 +167,7 @@ class RingsAllReduce final : public HierarchicalAllReduce {
   }
 
  private:
-  void sum_parts(const BlockExchange& block, const Pause& pause, const Pause& /*progress*/) override {
+  void sum_parts(const BlockExchange& block, const Pause& pause) override {
     for (std::size_t i = 0; i < parts_.size(); ++i) {
       const Part part = part_of(block, parts_[i]);
       sum_over_node(block, part, node_sum_.data());
@@ -186,9 +184,10 @@ class RingsAllReduce final : public HierarchicalAllReduce {
 /// Two nodes swap their sums; crossed, each rank gets the sum of another part than it sends.
 class SwapAllReduce final : public HierarchicalAllReduce {
  public:
-  SwapAllReduce(const Channel& channel, Neighbours neighbours, bool is_crossed, std::byte* own_sums,
-                std::byte* own_node_sums)
-      : HierarchicalAllReduce(channel, std::move(neighbours), is_crossed, own_sums), own_node_sums_(own_node_sums) {
+  SwapAllReduce(const Channel& channel, Neighbours neighbours, bool is_crossed, const Pause& check_run,
+                std::byte* own_sums, std::byte* own_node_sums)
+      : HierarchicalAllReduce(channel, std::move(neighbours), is_crossed, check_run, own_sums),
+        own_node_sums_(own_node_sums) {
     const int other = 1 - node_;
     for (int part = 0; part < part_count_; ++part) {
       const auto receiver = static_cast<std::size_t>(place_of_receiver(other, part));
@@ -206,11 +205,13 @@ class SwapAllReduce final : public HierarchicalAllReduce {
   };
 
   [[nodiscard]] int place_of_receiver(int node, int part) const noexcept {
-    return (part + (is_crossed_ && node == 0 ? 1 : 0)) % placement_.size_of(node);
+    // Of the smaller node: of the larger one some pairs would exchange both ways.
+    const int shifted = placement_.size_of(1) < placement_.size_of(0) ? 1 : 0;
+    return (part + (is_crossed_ && node == shifted ? 1 : 0)) % placement_.size_of(node);
   }
   [[nodiscard]] int place_of_sum(int part) const noexcept override { return place_of_receiver(node_, part); }
 
-  void sum_parts(const BlockExchange& block, const Pause& pause, const Pause& progress) override {
+  void sum_parts(const BlockExchange& block, const Pause& pause) override {
     for (const Message& message : sent_) {
       const Part part = part_of(block, message.part);
       sum_over_node(block, part, own_node_sums_ + part.first_byte);
@@ -224,7 +225,7 @@ class SwapAllReduce final : public HierarchicalAllReduce {
     finish_messages(pause);
     for (const Message& message : received_) {
       const int place = place_on_rail(placement_, node_, message.part);
-      if (place != neighbours_.own()) neighbours_.wait_for_node_sums(place, progress);
+      if (place != neighbours_.own()) neighbours_.wait_for_node_sums(place, progress_);
       const Part part = part_of(block, message.part);
       add_to(block.dtype, neighbours_.at(place, own_node_sums_) + part.first_byte, own_sums_ + part.first_byte,
              part.count);
@@ -237,8 +238,9 @@ class SwapAllReduce final : public HierarchicalAllReduce {
 
 class HierarchicalReduceScatter final : public HierarchicalCollective {
  public:
-  HierarchicalReduceScatter(const Channel& channel, Neighbours neighbours, bool is_crossed, const StageList& list)
-      : HierarchicalCollective(channel, std::move(neighbours), is_crossed),
+  HierarchicalReduceScatter(const Channel& channel, Neighbours neighbours, bool is_crossed, const Pause& check_run,
+                            const StageList& list)
+      : HierarchicalCollective(channel, std::move(neighbours), is_crossed, check_run),
         pieces_(static_cast<std::size_t>(neighbours_.count())),
         sum_(pieces_.size() + static_cast<std::size_t>(other_node_count())) {
     const auto piece_bytes = static_cast<std::size_t>(longest_piece_bytes(list));
@@ -253,7 +255,7 @@ class HierarchicalReduceScatter final : public HierarchicalCollective {
   void exchange(const BlockExchange& block, const Pause& pause) override {
     neighbours_.begin_block();
     neighbours_.announce();
-    neighbours_.wait_for_all(progressing(pause));
+    neighbours_.wait_for_all(progress_);
     for (Piece& piece : outgoing_) {
       const std::byte* const own = block.pieces->outgoing[static_cast<std::size_t>(piece.rank)];
       for (int place = 0; place < neighbours_.count(); ++place)
@@ -304,7 +306,7 @@ class HierarchicalAllGather final : public HierarchicalCollective {
     finish_messages(pause);
     for_each_partner([&](int from) { pass_on(block, landing(block, from)); });
     neighbours_.announce();
-    neighbours_.wait_for_all(progressing(pause));
+    neighbours_.wait_for_all(progress_);
   }
 
  private:
@@ -331,8 +333,8 @@ class HierarchicalAllGather final : public HierarchicalCollective {
 
 class HierarchicalAllToAll final : public HierarchicalCollective {
  public:
-  HierarchicalAllToAll(const Channel& channel, Neighbours neighbours, const planner::OpSpec& op)
-      : HierarchicalCollective(channel, std::move(neighbours), /*is_crossed=*/false),
+  HierarchicalAllToAll(const Channel& channel, Neighbours neighbours, const Pause& check_run, const planner::OpSpec& op)
+      : HierarchicalCollective(channel, std::move(neighbours), /*is_crossed=*/false, check_run),
         pushes_(lanes::communicates_first(op)) {}
 
   void exchange(const BlockExchange& block, const Pause& pause) override {
@@ -342,11 +344,11 @@ class HierarchicalAllToAll final : public HierarchicalCollective {
       push(block);
       finish_messages(pause);
       neighbours_.announce();
-      neighbours_.wait_for_all(progressing(pause));
+      neighbours_.wait_for_all(progress_);
       return;
     }
     neighbours_.announce();
-    neighbours_.wait_for_all(progressing(pause));
+    neighbours_.wait_for_all(progress_);
     for (int place = 0; place < neighbours_.count(); ++place)
       lanes::land(block, rank_at(place), block.pieces->sources[static_cast<std::size_t>(rank_at(place))]);
     finish_messages(pause);
@@ -399,9 +401,10 @@ std::int64_t hierarchical_bytes(const StageList& list) noexcept {
   switch (planner::collective_of(list.op.kind)) {
     case planner::Collective::AllReduce: return placement.node_count() == 2 ? 0 : 2 * piece_bytes;
     case planner::Collective::ReduceScatter: {
-      const int node = placement.node_of(World::get().rank());
-      const int elsewhere = list.op.world_size - placement.size_of(node);
-      const int most_for = (elsewhere + placement.size_of(node) - 1) / placement.size_of(node);
+      const int own = placement.node_of(World::get().rank()), count = placement.size_of(own);
+      int most_for = 0; // ranks elsewhere
+      for (int node = 0; node < placement.node_count(); ++node)
+        if (node != own) most_for += (placement.size_of(node) + count - 1) / count;
       return (most_for + placement.node_count() - 1) * piece_bytes;
     }
     case planner::Collective::AllGather:
@@ -412,7 +415,8 @@ std::int64_t hierarchical_bytes(const StageList& list) noexcept {
 
 std::unique_ptr<Collective> make_hierarchical_collective(const Channel& channel, const std::vector<Rail>& rails,
                                                          const node::NodeHeap& heap, const SegmentLayout& layout,
-                                                         bool is_crossed, const StageList& list) {
+                                                         bool is_crossed, const Pause& check_run,
+                                                         const StageList& list) {
   const Placement& placement = World::get().placement();
   const int rank = World::get().rank(), place = placement.place_of(rank);
   Neighbours neighbours(heap, layout.signals, place, placement.size_of(placement.node_of(rank)));
@@ -420,17 +424,18 @@ std::unique_ptr<Collective> make_hierarchical_collective(const Channel& channel,
     case planner::Collective::AllReduce: {
       std::byte* const own = heap.segment(place).data();
       if (placement.node_count() == 2)
-        return std::make_unique<SwapAllReduce>(channel, std::move(neighbours), is_crossed, own + layout.sums,
+        return std::make_unique<SwapAllReduce>(channel, std::move(neighbours), is_crossed, check_run, own + layout.sums,
                                                own + layout.node_sums);
-      return std::make_unique<RingsAllReduce>(channel, std::move(neighbours), rails, own + layout.sums, list);
+      return std::make_unique<RingsAllReduce>(channel, std::move(neighbours), check_run, rails, own + layout.sums,
+                                              list);
     }
     case planner::Collective::ReduceScatter:
-      return std::make_unique<HierarchicalReduceScatter>(channel, std::move(neighbours), is_crossed, list);
+      return std::make_unique<HierarchicalReduceScatter>(channel, std::move(neighbours), is_crossed, check_run, list);
     case planner::Collective::AllGather:
-      return std::make_unique<HierarchicalAllGather>(channel, std::move(neighbours), is_crossed);
+      return std::make_unique<HierarchicalAllGather>(channel, std::move(neighbours), is_crossed, check_run);
     case planner::Collective::AllToAll: break;
   }
-  return std::make_unique<HierarchicalAllToAll>(channel, std::move(neighbours), list.op);
+  return std::make_unique<HierarchicalAllToAll>(channel, std::move(neighbours), check_run, list.op);
 }
 
 } // namespace mc2::executor::mpi

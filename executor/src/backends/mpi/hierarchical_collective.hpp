@@ -21,13 +21,14 @@ namespace mc2::executor::mpi {
 /// Source of the all-reduce: two-level schemes of MPI libraries, e.g. Karonis et al., "Exploiting hierarchy in parallel
 /// computer networks to optimize collective operation performance", IPDPS 2000.
 /// @param is_crossed MpiVariant's
+/// @param check_run throws where the run is over
 /// @param rails of three nodes or more, for all_reduce
 /// @param heap of this rank's node, with segments as `layout` says; outlives the result, as do the channels
 [[nodiscard]] std::unique_ptr<Collective> make_hierarchical_collective(const Channel& channel,
                                                                        const std::vector<Rail>& rails,
                                                                        const node::NodeHeap& heap,
                                                                        const SegmentLayout& layout, bool is_crossed,
-                                                                       const StageList& list);
+                                                                       const Pause& check_run, const StageList& list);
 
 /// What that allocates beside the heap, at most.
 [[nodiscard]] std::int64_t hierarchical_bytes(const StageList& list) noexcept;

@@ -24,7 +24,7 @@ class Placement {
   [[nodiscard]] int size_of(int node) const noexcept { return static_cast<int>(ranks_of(node).size()); }
   /// Where ranks_of() its node has it.
   [[nodiscard]] int place_of(int rank) const noexcept { return place_of_rank_[static_cast<std::size_t>(rank)]; }
-  /// The rank of a node that stands for `rank`, of another one: each stands for as many, give or take one.
+  /// The rank of a node that stands for `rank`, of another one: each for as many of that one, give or take one.
   /// @param is_crossed between nodes of several ranks no two stand for one another, so that what two exchange goes one
   ///                   way
   [[nodiscard]] int partner_of(int rank, int node, bool is_crossed) const noexcept {

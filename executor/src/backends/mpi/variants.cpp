@@ -77,10 +77,11 @@ bool is_hierarchy() {
   return launched_process_count() > 1 && World::get().placement().is_hierarchy() && World::get().shares_node_memory();
 }
 
-/// Ranks of an all-to-all have something for every other rank.
+/// Ranks of an all-to-all have something for every other rank, and rings of three nodes go one way.
 bool can_cross(MpiVariant::Algorithm algorithm, const planner::OpSpec& op) {
-  return algorithm == MpiVariant::Algorithm::Hierarchical &&
-         planner::collective_of(op.kind) != planner::Collective::AllToAll;
+  const auto collective = planner::collective_of(op.kind);
+  if (algorithm != MpiVariant::Algorithm::Hierarchical || collective == planner::Collective::AllToAll) return false;
+  return collective != planner::Collective::AllReduce || World::get().placement().node_count() == 2;
 }
 
 bool runs(MpiVariant::Algorithm algorithm, const planner::OpSpec& op) {

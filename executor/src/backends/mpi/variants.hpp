@@ -19,7 +19,7 @@ struct MpiVariant {
     Pairwise,     ///< our own Isend and Irecv from rank to rank ("pairwise"), for all-to-all; fields: sleep_us
     Blocking,     ///< the library's blocking collective, which spins ("blocking")
     Hierarchical, ///< inside the nodes by memory, between them by messages ("hierarchical"); fields: sleep_us, and
-                  ///< crossed but for all-to-all
+                  ///< crossed but for all-to-all and all-reduces of three nodes or more
     Nonblocking,  ///< the library's nonblocking collective, tested now and then ("nonblocking"); fields: sleep_us
   };
   Algorithm algorithm = Algorithm::Ring;
