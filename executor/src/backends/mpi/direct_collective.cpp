@@ -77,12 +77,7 @@ class DirectCollective : public Collective {
   }
 
   void push(const BlockExchange& block, const Pause& pause) {
-    const lanes::PieceAddresses& pieces = *block.pieces;
-    for (int step = 0; step + 1 < ranks_.count(); ++step) {
-      const auto to = static_cast<std::size_t>(ranks_.other(step));
-      const auto bytes = static_cast<std::size_t>(pieces.outgoing_bytes[to]);
-      if (bytes > 0) std::memcpy(pieces.remote_landings[to], pieces.outgoing[to], bytes);
-    }
+    ranks_.push(*block.pieces);
     announce(block, pause);
   }
 
@@ -151,7 +146,7 @@ SegmentLayout::SegmentLayout(const StageList& list, const MpiVariant& variant, b
 std::unique_ptr<Collective> make_direct_collective(const node::NodeHeap& heap, const SegmentLayout& layout,
                                                    const planner::OpSpec& op, const MpiVariant& variant) {
   const int rank = World::get().rank();
-  Neighbours ranks(heap, layout.signals, rank, World::get().size());
+  Neighbours ranks(heap, layout.signals, rank, World::get().placement().ranks_of(0));
   if (variant.algorithm != MpiVariant::Algorithm::TwoShot)
     return std::make_unique<DirectCollective>(std::move(ranks), op);
   return std::make_unique<TwoShotCollective>(std::move(ranks), heap.segment(rank).data() + layout.sums, op);

@@ -1,6 +1,5 @@
 #include "backends/mpi/hierarchical_collective.hpp"
 
-#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <deque>
@@ -35,7 +34,9 @@ class HierarchicalCollective : public Collective {
           check(MPI_Iprobe(MPI_ANY_SOURCE, kNeverSent, comm_, &is_there, MPI_STATUS_IGNORE), "MPI_Iprobe");
           check_run();
         }),
+        sum_(static_cast<std::size_t>(World::get().size())),
         comm_(channel.get()) {
+    pieces_.reserve(static_cast<std::size_t>(World::get().size()));
     requests_.reserve(2 * static_cast<std::size_t>(World::get().size()));
     neighbours_.set_sleep(kSleep);
   }
@@ -44,9 +45,6 @@ class HierarchicalCollective : public Collective {
   /// The nodes but the own one: at every step each node is another's.
   [[nodiscard]] int other_node(int step) const noexcept { return (node_ + 1 + step) % placement_.node_count(); }
   [[nodiscard]] int other_node_count() const noexcept { return placement_.node_count() - 1; }
-  [[nodiscard]] int rank_at(int place) const noexcept {
-    return placement_.ranks_of(node_)[static_cast<std::size_t>(place)];
-  }
   /// Of another node, whose messages to this node this rank takes, and whom it sends this node's.
   [[nodiscard]] bool is_partner(int rank) const noexcept {
     return placement_.partner_of(rank, node_, is_crossed_) == rank_;
@@ -69,11 +67,25 @@ class HierarchicalCollective : public Collective {
     requests_.clear();
   }
 
+  /// Adds up what every rank of the node has of something; `address_at(place)` says where.
+  template <typename AddressAt>
+  void sum_over_node(planner::DType dtype, std::int64_t count, std::byte* sum, const AddressAt& address_at) {
+    pieces_.clear();
+    for (int place = 0; place < neighbours_.count(); ++place) pieces_.push_back(address_at(place));
+    sum_(dtype, pieces_, {.first = sum, .columns = count, .row_stride = count}, count, /*is_read_next=*/true);
+  }
+  /// Where a rank of the node has what this one gets of it.
+  [[nodiscard]] const std::byte* source_at(const BlockExchange& block, int place) const noexcept {
+    return block.pieces->sources[static_cast<std::size_t>(neighbours_.rank_at(place))];
+  }
+
   bool is_crossed_;
   const Placement& placement_;
   int rank_, node_;
   Neighbours neighbours_;
-  Pause progress_; ///< of waits for memory, which sleep by themselves
+  Pause progress_;                       ///< of waits for memory, which sleep by themselves
+  std::vector<const std::byte*> pieces_; ///< of the sum that is being made
+  PieceSum sum_;
 
  private:
   static int count_of(std::int64_t byte_count, planner::DType dtype) {
@@ -91,9 +103,7 @@ class HierarchicalAllReduce : public HierarchicalCollective {
                         std::byte* own_sums)
       : HierarchicalCollective(channel, std::move(neighbours), is_crossed, check_run),
         own_sums_(own_sums),
-        part_count_(rail_count(placement_)),
-        pieces_(static_cast<std::size_t>(neighbours_.count())),
-        sum_(pieces_.size()) {}
+        part_count_(rail_count(placement_)) {}
 
   void exchange(const BlockExchange& block, const Pause& pause) final {
     neighbours_.begin_block();
@@ -121,12 +131,8 @@ class HierarchicalAllReduce : public HierarchicalCollective {
   /// The place, of the node's, that leaves the sum of a part.
   [[nodiscard]] virtual int place_of_sum(int part) const noexcept = 0;
 
-  void sum_over_node(const BlockExchange& block, const Part& part, std::byte* sum) {
-    for (int place = 0; place < neighbours_.count(); ++place)
-      pieces_[static_cast<std::size_t>(place)] =
-          block.pieces->sources[static_cast<std::size_t>(rank_at(place))] + part.first_byte;
-    sum_(block.dtype, pieces_, {.first = sum, .columns = part.count, .row_stride = part.count}, part.count,
-         /*is_read_next=*/true);
+  void sum_part(const BlockExchange& block, const Part& part, std::byte* sum) {
+    sum_over_node(block.dtype, part.count, sum, [&](int place) { return source_at(block, place) + part.first_byte; });
   }
 
   std::byte* own_sums_; ///< in memory that the neighbours read: each part of a block in its place
@@ -143,9 +149,6 @@ class HierarchicalAllReduce : public HierarchicalCollective {
                   static_cast<std::size_t>(part.byte_count));
     }
   }
-
-  std::vector<const std::byte*> pieces_;
-  PieceSum sum_;
 };
 
 /// Nodes add each other's sums up round a ring for each part.
@@ -170,7 +173,7 @@ class RingsAllReduce final : public HierarchicalAllReduce {
   void sum_parts(const BlockExchange& block, const Pause& pause) override {
     for (std::size_t i = 0; i < parts_.size(); ++i) {
       const Part part = part_of(block, parts_[i]);
-      sum_over_node(block, part, node_sum_.data());
+      sum_part(block, part, node_sum_.data());
       rings_[i].run(node_sum_.data(), own_sums_ + part.first_byte, part.count, pause);
     }
   }
@@ -214,7 +217,7 @@ class SwapAllReduce final : public HierarchicalAllReduce {
   void sum_parts(const BlockExchange& block, const Pause& pause) override {
     for (const Message& message : sent_) {
       const Part part = part_of(block, message.part);
-      sum_over_node(block, part, own_node_sums_ + part.first_byte);
+      sum_part(block, part, own_node_sums_ + part.first_byte);
       send(own_node_sums_ + part.first_byte, part.byte_count, block.dtype, message.rank);
     }
     for (const Message& message : received_) {
@@ -240,16 +243,13 @@ class HierarchicalReduceScatter final : public HierarchicalCollective {
  public:
   HierarchicalReduceScatter(const Channel& channel, Neighbours neighbours, bool is_crossed, const Pause& check_run,
                             const StageList& list)
-      : HierarchicalCollective(channel, std::move(neighbours), is_crossed, check_run),
-        pieces_(static_cast<std::size_t>(neighbours_.count())),
-        sum_(pieces_.size() + static_cast<std::size_t>(other_node_count())) {
+      : HierarchicalCollective(channel, std::move(neighbours), is_crossed, check_run) {
     const auto piece_bytes = static_cast<std::size_t>(longest_piece_bytes(list));
     for (int step = 0; step < other_node_count(); ++step) {
       for (const int rank : placement_.ranks_of(other_node(step)))
         if (is_partner(rank)) outgoing_.push_back({rank, std::vector<std::byte>(piece_bytes)});
       incoming_.push_back({partner_on(other_node(step)), std::vector<std::byte>(piece_bytes)});
     }
-    all_pieces_.resize(pieces_.size() + incoming_.size());
   }
 
   void exchange(const BlockExchange& block, const Pause& pause) override {
@@ -258,11 +258,8 @@ class HierarchicalReduceScatter final : public HierarchicalCollective {
     neighbours_.wait_for_all(progress_);
     for (Piece& piece : outgoing_) {
       const std::byte* const own = block.pieces->outgoing[static_cast<std::size_t>(piece.rank)];
-      for (int place = 0; place < neighbours_.count(); ++place)
-        pieces_[static_cast<std::size_t>(place)] = neighbours_.at(place, own);
-      sum_(block.dtype, pieces_,
-           {.first = piece.bytes.data(), .columns = block.element_count, .row_stride = block.element_count},
-           block.element_count, /*is_read_next=*/true);
+      sum_over_node(block.dtype, block.element_count, piece.bytes.data(),
+                    [&](int place) { return neighbours_.at(place, own); });
       send(piece.bytes.data(), block.piece_bytes(), block.dtype, piece.rank);
     }
     for (Piece& piece : incoming_) receive(piece.bytes.data(), block.piece_bytes(), block.dtype, piece.rank);
@@ -278,16 +275,13 @@ class HierarchicalReduceScatter final : public HierarchicalCollective {
   };
 
   void sum_all(const BlockExchange& block) {
-    for (int place = 0; place < neighbours_.count(); ++place)
-      all_pieces_[static_cast<std::size_t>(place)] = block.pieces->sources[static_cast<std::size_t>(rank_at(place))];
-    std::ranges::transform(incoming_, all_pieces_.begin() + neighbours_.count(),
-                           [](const Piece& piece) -> const std::byte* { return piece.bytes.data(); });
-    sum_(block.dtype, all_pieces_, block.sum, block.element_count);
+    pieces_.clear();
+    for (int place = 0; place < neighbours_.count(); ++place) pieces_.push_back(source_at(block, place));
+    for (const Piece& piece : incoming_) pieces_.push_back(piece.bytes.data());
+    sum_(block.dtype, pieces_, block.sum, block.element_count);
   }
 
   std::vector<Piece> outgoing_, incoming_;
-  std::vector<const std::byte*> pieces_, all_pieces_;
-  PieceSum sum_;
 };
 
 class HierarchicalAllGather final : public HierarchicalCollective {
@@ -300,9 +294,7 @@ class HierarchicalAllGather final : public HierarchicalCollective {
     for (int step = 0; step < other_node_count(); ++step)
       send(pieces.outgoing.front(), block.piece_bytes(), block.dtype, partner_on(other_node(step)));
     for_each_partner([&](int from) { receive(landing(block, from), block.piece_bytes(), block.dtype, from); });
-    for (int step = 0; step + 1 < neighbours_.count(); ++step)
-      copy(block, pieces.outgoing.front(),
-           pieces.remote_landings[static_cast<std::size_t>(rank_at(neighbours_.other(step)))]);
+    neighbours_.push(pieces);
     finish_messages(pause);
     for_each_partner([&](int from) { pass_on(block, landing(block, from)); });
     neighbours_.announce();
@@ -313,10 +305,6 @@ class HierarchicalAllGather final : public HierarchicalCollective {
   static std::byte* landing(const BlockExchange& block, int from) {
     return block.pieces->landings[static_cast<std::size_t>(from)];
   }
-  static void copy(const BlockExchange& block, const std::byte* from, std::byte* to) {
-    std::memcpy(to, from, static_cast<std::size_t>(block.piece_bytes()));
-  }
-
   template <typename Work>
   void for_each_partner(const Work& work) {
     for (int step = other_node_count() - 1; step >= 0; --step) { // as they send
@@ -327,7 +315,8 @@ class HierarchicalAllGather final : public HierarchicalCollective {
 
   void pass_on(const BlockExchange& block, const std::byte* landed) {
     for (int step = 0; step + 1 < neighbours_.count(); ++step)
-      copy(block, landed, neighbours_.at(neighbours_.other(step), landed));
+      std::memcpy(neighbours_.at(neighbours_.other(step), landed), landed,
+                  static_cast<std::size_t>(block.piece_bytes()));
   }
 };
 
@@ -341,7 +330,7 @@ class HierarchicalAllToAll final : public HierarchicalCollective {
     neighbours_.begin_block();
     start_messages(block);
     if (pushes_) {
-      push(block);
+      neighbours_.push(*block.pieces);
       finish_messages(pause);
       neighbours_.announce();
       neighbours_.wait_for_all(progress_);
@@ -350,7 +339,7 @@ class HierarchicalAllToAll final : public HierarchicalCollective {
     neighbours_.announce();
     neighbours_.wait_for_all(progress_);
     for (int place = 0; place < neighbours_.count(); ++place)
-      lanes::land(block, rank_at(place), block.pieces->sources[static_cast<std::size_t>(rank_at(place))]);
+      lanes::land(block, neighbours_.rank_at(place), source_at(block, place));
     finish_messages(pause);
     land_messages(block);
     lanes::add_residuals(block);
@@ -366,15 +355,6 @@ class HierarchicalAllToAll final : public HierarchicalCollective {
     for_each_elsewhere([&](int rank) {
       receive(arrival_of(block, rank), pieces.incoming_bytes[static_cast<std::size_t>(rank)], block.dtype, rank);
     });
-  }
-
-  void push(const BlockExchange& block) {
-    const lanes::PieceAddresses& pieces = *block.pieces;
-    for (int step = 0; step + 1 < neighbours_.count(); ++step) {
-      const auto to = static_cast<std::size_t>(rank_at(neighbours_.other(step)));
-      const auto bytes = static_cast<std::size_t>(pieces.outgoing_bytes[to]);
-      if (bytes > 0) std::memcpy(pieces.remote_landings[to], pieces.outgoing[to], bytes);
-    }
   }
 
   void land_messages(const BlockExchange& block) {
@@ -419,7 +399,7 @@ std::unique_ptr<Collective> make_hierarchical_collective(const Channel& channel,
                                                          const StageList& list) {
   const Placement& placement = World::get().placement();
   const int rank = World::get().rank(), place = placement.place_of(rank);
-  Neighbours neighbours(heap, layout.signals, place, placement.size_of(placement.node_of(rank)));
+  Neighbours neighbours(heap, layout.signals, place, placement.ranks_of(placement.node_of(rank)));
   switch (planner::collective_of(list.op.kind)) {
     case planner::Collective::AllReduce: {
       std::byte* const own = heap.segment(place).data();

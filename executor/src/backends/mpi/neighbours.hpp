@@ -29,14 +29,18 @@ class Neighbours {
   /// @param heap    outlives this
   /// @param signals where a segment has its Announcements
   /// @param own     this rank's place
-  Neighbours(const node::NodeHeap& heap, std::size_t signals, int own, int count);
+  /// @param ranks   by place; outlives this
+  Neighbours(const node::NodeHeap& heap, std::size_t signals, int own, const std::vector<int>& ranks);
 
   [[nodiscard]] int own() const noexcept { return own_; }
+  [[nodiscard]] int rank_at(int place) const noexcept { return ranks_[static_cast<std::size_t>(place)]; }
   [[nodiscard]] int count() const noexcept { return static_cast<int>(announcements_.size()); }
   /// The other ranks' places, one for each `step` from 0 to count() - 2; at every step each is another's.
   [[nodiscard]] int other(int step) const noexcept;
   /// Where that rank has what this one has at `own`, an address in this one's segment.
   [[nodiscard]] std::byte* at(int place, const std::byte* own) const noexcept { return heap_.of_peer(place, own); }
+  /// Writes what this rank sends the others to where it lands.
+  void push(const lanes::PieceAddresses& pieces) const noexcept;
 
   void begin_block() noexcept { ++block_count_; }
   /// Of the block that has begun.
@@ -59,6 +63,7 @@ class Neighbours {
 
   const node::NodeHeap& heap_;
   int own_;
+  std::span<const int> ranks_;
   std::uint32_t block_count_ = 0; ///< begun so far
   std::chrono::microseconds sleep_ = node::SharedSignal::kLongSleep;
   std::vector<Announcements*> announcements_; ///< by place
