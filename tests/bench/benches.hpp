@@ -88,8 +88,7 @@ struct CollectivesBench {
   [[nodiscard]] Result<ExitCode> run() const;
 
  private:
-  [[nodiscard]] double bus_factor() const;
-  void print(const std::vector<CollectiveTimes>& sizes, const std::vector<std::string>& variants,
+  void print(const std::vector<CollectiveTimes>& sizes, const std::vector<std::string>& variants, double bus_factor,
              const std::string& machine_label) const;
 };
 

@@ -14,6 +14,7 @@
 #include "mc2/planner/collective.hpp"
 #include "mc2/planner/text.hpp"
 #include "mc2/planner/units.hpp"
+#include "options/csv.hpp"
 #include "options/numbers.hpp"
 #include "pages/image_file.hpp"
 #include "pages/render.hpp"
@@ -43,12 +44,11 @@ bool has_pieces(planner::OpKind kind) { return planner::collective_of(kind) != p
 planner::OpSpec carrier(const CollectiveSite& site, std::int64_t message_bytes, std::int64_t count) {
   planner::OpSpec op{
       .kind = site.kind, .m = 0, .n = 16, .k = 16, .dtype = site.dtype, .world_size = site.options.world_size};
-  const bool is_first = planner::traits_of(site.kind).first_lane == planner::Lane::Communication;
   const std::int64_t pieces = has_pieces(site.kind) ? op.world_size : 1;
   const std::int64_t elements =
       std::max<std::int64_t>(1, message_bytes / pieces / planner::size_bytes(planner::exchange_type(op)));
   const std::int64_t fewest_rows = has_pieces(site.kind) ? 1 : kFewestRows;
-  std::int64_t& columns = is_first ? op.k : op.n;
+  std::int64_t& columns = planner::traits_of(site.kind).communicates_first() ? op.k : op.n;
   columns = std::min(kMostColumns, elements);
   while (columns > 1 && count * (elements / columns) < fewest_rows) columns /= 2;
   op.m = count * (elements / columns) * pieces;
@@ -185,7 +185,7 @@ void write_csv(const std::string& path, const std::string& kind, std::span<const
   const auto us = [](double value) { return "," + number(value, "%.5g"); };
   for (const CollectiveTimes& size : sizes)
     for (std::size_t i = 0; i < variants.size(); ++i)
-      file << kind << "," << size.message_bytes << ",\"" << variants[i] << "\"" << us(size.lane_us[i])
+      file << kind << "," << size.message_bytes << "," << csv_cell(variants[i]) << us(size.lane_us[i])
            << us(size.throughput_us[i]) << us(size.latency_us[i]) << "\n";
   write_file(path, file.str());
 }
@@ -233,21 +233,18 @@ Result<ExitCode> CollectivesBench::run() const {
     MC2_ASSIGN(auto times, SizeBench{*communicator, site, variants, budget_s}.run(bytes));
     sizes.push_back(std::move(times));
   }
-  print(sizes, names, communicator->fingerprint().label());
+  const double bus_factor = planner::bus_factor(planner::collective_of(site.kind), where.ranks);
+  print(sizes, names, bus_factor, communicator->fingerprint().label());
   if (!csv_file.empty()) write_csv(csv_file, kind, sizes, names);
   if (chart)
     chart->write(collectives_chart(
-        sizes, names, bus_factor(),
+        sizes, names, bus_factor,
         "Collective of " + kind + " in " + where.dtype + ", " + std::to_string(where.ranks) + " ranks"));
   return ExitCode::Success;
 }
 
-double CollectivesBench::bus_factor() const {
-  return planner::bus_factor(planner::collective_of(planner::parse_op_kind(kind).value()), where.ranks);
-}
-
 void CollectivesBench::print(const std::vector<CollectiveTimes>& sizes, const std::vector<std::string>& variants,
-                             const std::string& machine_label) const {
+                             double bus_factor, const std::string& machine_label) const {
   std::cout << "Collective of " << kind << " in " << where.dtype << ", " << where.ranks << " ranks, " << machine_label
             << "; medians of up to " << kMostRounds << " rounds in turn, slowest rank\n";
   if (sizes.front().copy_us > 0)
@@ -262,7 +259,7 @@ void CollectivesBench::print(const std::vector<CollectiveTimes>& sizes, const st
   for (const auto& [mode, explanation] : explanations)
     std::cout << "\n"
               << to_string(mode) << ": " << explanation << "\n"
-              << mode_table(sizes, variants, mode, bus_factor()) << "fastest by " << to_string(mode) << ": "
+              << mode_table(sizes, variants, mode, bus_factor) << "fastest by " << to_string(mode) << ": "
               << switch_overs(sizes, variants, mode) << "\n";
 }
 

@@ -166,7 +166,8 @@ def mpi_pairs(options, folder, environment):
     """By m, of the slowest rank. Tunes first, by the program."""
     import mpi_hosts_figures
 
-    jobs = mpi_hosts_figures.Figures(types.SimpleNamespace(mc2=pathlib.Path(os.environ["MC2_PROGRAM"]), ranks=1), folder)
+    arguments = types.SimpleNamespace(mc2=pathlib.Path(os.environ["MC2_PROGRAM"]), ranks=1)
+    jobs = mpi_hosts_figures.Figures(arguments, folder)
     store = folder / "store.db"
     for m in TUNED:
         for _, n, k in SITES:

@@ -3,7 +3,8 @@ ideal, for 8 operators at 1 and 2.5 Gbit/s. Not a test: it takes up to 10 minute
 
     sudo /usr/bin/python3 tests/cli/mpi_hosts_figures.py build/release/planner/cli/mc2 [--budget S] [--pairs N] [--only TEXT]
     sudo /usr/bin/python3 tests/cli/mpi_hosts_figures.py build/release/planner/cli/mc2 --ranks 2 [--deep N]
-    sudo /usr/bin/python3 tests/cli/mpi_hosts_figures.py build/release/planner/cli/mc2 --ranks 2 --collectives build/release/tests/bench/mc2-bench
+    sudo /usr/bin/python3 tests/cli/mpi_hosts_figures.py build/release/planner/cli/mc2 --ranks 2 \\
+        --collectives build/release/tests/bench/mc2-bench
 
 The two hosts are network namespaces of this machine, each with half of its cores, joined by a veth pair whose directions
 `tc tbf` limits (128 KiB bucket). Each operator is tuned from nothing, and the plan that was kept is then measured anew in

@@ -48,15 +48,16 @@ class MpiHostsTest(mpi_test.JobTest):
     def test_two_ranks_on_each_host_exchange_inside_it_by_memory(self):
         self.make_empty_store()
         shape = [*SHAPE, "--ranks", "4", "--no-pin"]
-        done = self.complete_job("run", *shape, "--blocks", "128,384", "--variant", "hierarchical(crossed=1,sleep_us=50)",
-                                 "--pairs", 3, "--json", rank_count=4)
+        done = self.complete_job("run", *shape, "--blocks", "128,384", "--pairs", 3, "--json",
+                                 "--variant", "hierarchical(crossed=1,sleep_us=50)", rank_count=4)
         document = json.loads(done.stdout)
         self.assertEqual(document["plan"]["fingerprint"]["node_of_ranks"], "0,0,1,1")
         self.assertEqual(document["plan"]["variant"]["name"], "hierarchical")
 
     def test_the_lines_of_the_guide_run_as_they_stand(self):
         guide = (program.SOURCE_DIRECTORY / "docs" / "mpi.md").read_text(encoding="utf-8")
-        lines = next(block for block in re.findall(r"^```sh\n(.*?)^```$", guide, re.DOTALL | re.MULTILINE) if "--hostfile" in block)
+        blocks = re.findall(r"^```sh\n(.*?)^```$", guide, re.DOTALL | re.MULTILINE)
+        lines = next(block for block in blocks if "--hostfile" in block)
         tools = self.directory / "tools"
         tools.mkdir()
         (tools / "mc2").symlink_to(program.MC2)
@@ -65,7 +66,8 @@ class MpiHostsTest(mpi_test.JobTest):
             "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_hwloc_base_binding_policy": "none"}
         environment |= {f"OMPI_MCA_{name}": value for name, value in two_hosts.settings(self.agent, 2).items()}
         done = subprocess.run(["ip", "netns", "exec", two_hosts.PLACES[0], "sh", "-ec", lines], cwd=self.directory,
-                              env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=150, check=False)
+                              env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=150,
+                              check=False)
         self.assertEqual(done.returncode, 0, done.stderr)
         [plan] = self.contents()["plans"]
         self.assertEqual(plan["document"]["fingerprint"]["node_of_ranks"], "0,0,1,1")

@@ -76,7 +76,8 @@ def write_agent(path):
 
 def settings(agent, ranks=1):
     """Open MPI's, of so many ranks in each place: between places over TCP and nothing else, in one by shared memory."""
-    return {"plm": "rsh", "plm_rsh_agent": str(agent), "pml": "ob1", "btl": "tcp,self" if ranks == 1 else "tcp,vader,self",
+    return {"plm": "rsh", "plm_rsh_agent": str(agent), "pml": "ob1",
+            "btl": "tcp,self" if ranks == 1 else "tcp,vader,self",
             "btl_tcp_if_include": NETWORK, "oob_tcp_if_include": NETWORK,
             # So that the launcher's own connection, too, notices a link that is cut.
             "oob_tcp_keepalive_time": "1", "oob_tcp_keepalive_intvl": "1", "oob_tcp_keepalive_probes": "3"}

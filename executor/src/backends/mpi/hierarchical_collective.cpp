@@ -38,7 +38,6 @@ class HierarchicalCollective : public Collective {
         comm_(channel.get()) {
     pieces_.reserve(static_cast<std::size_t>(World::get().size()));
     requests_.reserve(2 * static_cast<std::size_t>(World::get().size()));
-    neighbours_.set_sleep(kSleep);
   }
 
  protected:
@@ -399,7 +398,7 @@ std::unique_ptr<Collective> make_hierarchical_collective(const Channel& channel,
                                                          const StageList& list) {
   const Placement& placement = World::get().placement();
   const int rank = World::get().rank(), place = placement.place_of(rank);
-  Neighbours neighbours(heap, layout.signals, place, placement.ranks_of(placement.node_of(rank)));
+  Neighbours neighbours(heap, layout.signals, place, placement.ranks_of(placement.node_of(rank)), kSleep);
   switch (planner::collective_of(list.op.kind)) {
     case planner::Collective::AllReduce: {
       std::byte* const own = heap.segment(place).data();

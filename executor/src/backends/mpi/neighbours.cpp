@@ -9,8 +9,9 @@
 
 namespace mc2::executor::mpi {
 
-Neighbours::Neighbours(const node::NodeHeap& heap, std::size_t signals, int own, const std::vector<int>& ranks)
-    : heap_(heap), own_(own), ranks_(ranks) {
+Neighbours::Neighbours(const node::NodeHeap& heap, std::size_t signals, int own, const std::vector<int>& ranks,
+                       std::chrono::microseconds sleep)
+    : heap_(heap), own_(own), ranks_(ranks), sleep_(sleep) {
   for (int place = 0; place < static_cast<int>(ranks.size()); ++place)
     announcements_.push_back(reinterpret_cast<Announcements*>(heap.segment(place).data() + signals));
   new (announcements_[static_cast<std::size_t>(own)]) Announcements;

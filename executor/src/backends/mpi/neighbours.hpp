@@ -30,7 +30,9 @@ class Neighbours {
   /// @param signals where a segment has its Announcements
   /// @param own     this rank's place
   /// @param ranks   by place; outlives this
-  Neighbours(const node::NodeHeap& heap, std::size_t signals, int own, const std::vector<int>& ranks);
+  /// @param sleep   how often waits call `pause` once they sleep
+  Neighbours(const node::NodeHeap& heap, std::size_t signals, int own, const std::vector<int>& ranks,
+             std::chrono::microseconds sleep = node::SharedSignal::kLongSleep);
 
   [[nodiscard]] int own() const noexcept { return own_; }
   [[nodiscard]] int rank_at(int place) const noexcept { return ranks_[static_cast<std::size_t>(place)]; }
@@ -52,8 +54,6 @@ class Neighbours {
   void wait_for_all(const Pause& pause);
   void wait_for_node_sums(int place, const Pause& pause) { wait(of(place).node_sums, pause); }
   void wait_for_sum(int place, const Pause& pause) { wait(of(place).summed, pause); }
-  /// How often waits call `pause` once they sleep.
-  void set_sleep(std::chrono::microseconds sleep) noexcept { sleep_ = sleep; }
 
  private:
   [[nodiscard]] Announcements& of(int place) noexcept { return *announcements_[static_cast<std::size_t>(place)]; }
@@ -65,7 +65,7 @@ class Neighbours {
   int own_;
   std::span<const int> ranks_;
   std::uint32_t block_count_ = 0; ///< begun so far
-  std::chrono::microseconds sleep_ = node::SharedSignal::kLongSleep;
+  std::chrono::microseconds sleep_;
   std::vector<Announcements*> announcements_; ///< by place
 };
 

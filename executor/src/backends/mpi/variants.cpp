@@ -21,6 +21,14 @@ constexpr int kMaxSleepUs = 10'000;
 constexpr const char* kShortSleepUs = "50";
 constexpr const char* kLongSleepUs = "400";
 
+/// For a setting that is missing or not what it may be.
+Error refused_setting(const Variant& variant, const char* key, const std::string& legal) {
+  const auto found = variant.fields.find(key);
+  return {ErrorCode::InvalidSpec, "variant",
+          "\"" + variant.name + "\" needs the setting " + key + ", " + legal +
+              (found == variant.fields.end() ? "; it is missing" : ", not \"" + found->second + "\"")};
+}
+
 Result<std::chrono::microseconds> read_sleep(const Variant& variant) {
   const auto found = variant.fields.find(kSleepUs);
   int value = -1;
@@ -30,18 +38,13 @@ Result<std::chrono::microseconds> read_sleep(const Variant& variant) {
     const bool is_whole = read.ec == std::errc() && read.ptr == text.data() + text.size();
     if (is_whole && value >= 0 && value <= kMaxSleepUs) return std::chrono::microseconds{value};
   }
-  return Error{ErrorCode::InvalidSpec, "variant",
-               "\"" + variant.name + "\" needs the setting " + kSleepUs + ", a whole number from 0 to " +
-                   std::to_string(kMaxSleepUs) +
-                   (found == variant.fields.end() ? "; it is missing" : ", not \"" + found->second + "\"")};
+  return refused_setting(variant, kSleepUs, "a whole number from 0 to " + std::to_string(kMaxSleepUs));
 }
 
 Result<bool> read_crossed(const Variant& variant) {
   const auto found = variant.fields.find(kCrossed);
   if (found != variant.fields.end() && (found->second == "0" || found->second == "1")) return found->second == "1";
-  return Error{ErrorCode::InvalidSpec, "variant",
-               "\"" + variant.name + "\" needs the setting " + kCrossed + ", 0 or 1" +
-                   (found == variant.fields.end() ? "; it is missing" : ", not \"" + found->second + "\"")};
+  return refused_setting(variant, kCrossed, "0 or 1");
 }
 
 Result<void> check_fields(const Variant& variant, bool has_sleep, bool has_crossed) {
@@ -124,9 +127,11 @@ std::vector<Variant> mpi_variants(const planner::OpSpec& op) {
         variants.back().fields[kSleepUs] = sleep_us;
       }
     };
-    if (!can_cross(algorithm, op)) offer({});
-    for (const char* crossed : {"0", "1"})
-      if (can_cross(algorithm, op)) offer({{kCrossed, crossed}});
+    if (can_cross(algorithm, op)) {
+      for (const char* crossed : {"0", "1"}) offer({{kCrossed, crossed}});
+    } else {
+      offer({});
+    }
   }
   return variants;
 }
