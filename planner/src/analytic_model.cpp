@@ -9,11 +9,15 @@
 namespace mc2::planner {
 namespace {
 
-/// A collective's time is made of straight lines, so sampling is exact except between the two samples around a knot.
+/// Between two samples a straight line is within 1 % of a collective's time.
 constexpr int kSamplesPerOctave = 5;
 constexpr int kOctaveCount = 46;
 static_assert((std::int64_t{1} << kOctaveCount) == kMaxOperandBytes);
 static_assert(kSamplesPerOctave * kOctaveCount + 1 <= static_cast<int>(kMaxCurveKnots));
+
+/// Blocks of a cut are shorter than the message, and latencies, which are the least known, weigh more in them: the
+/// interval is that of a message of this part of all bytes.
+constexpr double kPartOfMessage = 1.0 / 8;
 
 double sample_bytes(int index) { return std::exp2(static_cast<double>(index) / kSamplesPerOctave); }
 
@@ -35,13 +39,15 @@ SegmentsCurve joined(const std::vector<CurveKnot>& samples) {
   return curve;
 }
 
-CostCurve communication_curve(const Topology& topology, Algorithm algorithm, const std::vector<CurveKnot>& samples) {
+/// @param interval as CostCurve::relative_interval
+CostCurve communication_curve(const Topology& topology, Algorithm algorithm, const std::vector<CurveKnot>& samples,
+                              double interval) {
   CostCurve curve;
   curve.axis = CurveAxis::Bytes;
   curve.shape = joined(samples);
   curve.valid_min_x = samples.front().x;
   curve.valid_max_x = samples.back().x;
-  curve.relative_interval = topology.relative_interval;
+  curve.relative_interval = interval;
   curve.is_analytic = true;
   curve.quality.reason = std::string(to_string(algorithm)) + " on topology " + topology.name + ", " + basis(topology);
   return curve;
@@ -88,16 +94,6 @@ Fingerprint analytic_fingerprint(const Topology& topology, int world_size) {
            {"constants", topology.calibration.empty() ? "published" : "calibrated"}}};
 }
 
-Result<CostCurve> analytic_curve(const Topology& topology, Collective collective, int world_size, Algorithm algorithm) {
-  MC2_ASSIGN(const auto samples, sample_times(topology, collective, world_size));
-  const auto found = samples.find(algorithm);
-  if (found == samples.end())
-    return Error{ErrorCode::Infeasible, "algorithm",
-                 topology.name + " does not offer " + std::string(to_string(algorithm)) + " for " +
-                     std::string(to_string(collective))};
-  return communication_curve(topology, algorithm, found->second);
-}
-
 Result<void> check_topology_tells(const OpSpec& op) {
   const Work work = traits_of(op.kind).work;
   if (work != Work::Matmul)
@@ -140,12 +136,16 @@ Result<CostModel> analytic_model(const Topology& topology, const OpSpec& op, con
   model.op = op;
   model.fingerprint = analytic_fingerprint(topology, op.world_size);
   model.source = "topology " + topology.name + ": " + topology.source + "; " + basis(topology);
+  const OpTraits& traits = traits_of(op.kind);
+  const auto message_bytes = static_cast<double>(traits.cut_axis_length(op) * traits.message_bytes_per_unit(op));
   for (const Algorithm algorithm : topology.algorithms.at(collective)) {
     const std::string name(to_string(algorithm));
-    model.variants.push_back(
-        {{name, {{"algorithm", name}, {"topology", topology.name}}},
-         matmul,
-         {communication_curve(topology, algorithm, samples.at(algorithm)), 0, topology.communication_slowdown}});
+    MC2_ASSIGN(const double interval,
+               collective_interval(topology, {collective, kPartOfMessage * message_bytes, op.world_size}, algorithm));
+    model.variants.push_back({{name, {{"algorithm", name}, {"topology", topology.name}}},
+                              matmul,
+                              {communication_curve(topology, algorithm, samples.at(algorithm), interval), 0,
+                               topology.communication_slowdown}});
   }
   MC2_TRY(model.validate());
   return model;

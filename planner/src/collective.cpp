@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <limits>
 
 #include "collectives/algorithms.hpp"
@@ -65,7 +66,10 @@ Result<void> CollectiveSpec::validate(const Topology& topology) const {
   return {};
 }
 
-Result<std::vector<CollectiveTime>> collective_times(const Topology& topology, const CollectiveSpec& spec) {
+namespace {
+
+/// Errors: as collective_times.
+Result<std::vector<Algorithm>> offered_for(const Topology& topology, const CollectiveSpec& spec) {
   if (auto valid = topology.validate(); !valid)
     return Error{valid.error().code, "topology." + valid.error().field, valid.error().message};
   MC2_TRY(spec.validate(topology));
@@ -73,10 +77,33 @@ Result<std::vector<CollectiveTime>> collective_times(const Topology& topology, c
   if (offered == topology.algorithms.end())
     return Error{ErrorCode::Infeasible, "topology.algorithms",
                  "of " + topology.name + " name none for " + std::string(to_string(spec.collective))};
+  return offered->second;
+}
+
+} // namespace
+
+Result<std::vector<CollectiveTime>> collective_times(const Topology& topology, const CollectiveSpec& spec) {
+  MC2_ASSIGN(const auto offered, offered_for(topology, spec));
   std::vector<CollectiveTime> times;
-  for (const Algorithm algorithm : offered->second)
-    times.push_back(fastest_protocol(topology, spec, row_of(algorithm)));
+  for (const Algorithm algorithm : offered) times.push_back(fastest_protocol(topology, spec, row_of(algorithm)));
   return times;
+}
+
+Result<double> collective_interval(const Topology& topology, const CollectiveSpec& spec, Algorithm algorithm) {
+  MC2_ASSIGN(const auto offered, offered_for(topology, spec));
+  if (std::ranges::find(offered, algorithm) == offered.end())
+    return Error{ErrorCode::Infeasible, "algorithm",
+                 topology.name + " does not offer " + std::string(to_string(algorithm)) + " for " +
+                     std::string(to_string(spec.collective))};
+  const AlgorithmRow& row = row_of(algorithm);
+  const double us = fastest_protocol(topology, spec, row).us;
+  double half_width = topology.relative_interval;
+  for (const ProtocolConstant& constant : kProtocolConstants) {
+    const double factor = 1 + topology.uncertainty.*constant.spread;
+    const Topology worse = with_scaled(topology, constant, constant.is_bandwidth ? 1 / factor : factor);
+    if (us > 0) half_width = std::hypot(half_width, fastest_protocol(worse, spec, row).us / us - 1);
+  }
+  return std::min(half_width, kMaxRelativeInterval);
 }
 
 Result<CollectiveTime> best_collective_time(const Topology& topology, const CollectiveSpec& spec) {

@@ -93,6 +93,15 @@ Result<void> validate_compute(const ComputeRate& compute) {
   return check_range("compute.launch_us", compute.launch_us, {0, kMaxLinkUs});
 }
 
+Result<void> validate_uncertainty(const ConstantSpread& uncertainty) {
+  for (const ProtocolConstant& constant : kProtocolConstants) {
+    std::string key(constant.name);
+    std::ranges::replace(key, '.', '_');
+    MC2_TRY(check_range("uncertainty." + key, uncertainty.*constant.spread, {0, kMaxConstantSpread}));
+  }
+  return {};
+}
+
 } // namespace
 
 std::string_view to_string(Algorithm algorithm) noexcept { return name_of<Algorithm>(kAlgorithmNames, algorithm); }
@@ -127,7 +136,17 @@ Result<void> Topology::validate() const {
   MC2_TRY(validate_compute(compute));
   MC2_TRY(check_range("compute_slowdown", compute_slowdown, {1, kMaxTopologySlowdown}));
   MC2_TRY(check_range("communication_slowdown", communication_slowdown, {1, kMaxTopologySlowdown}));
+  MC2_TRY(validate_uncertainty(uncertainty));
   return check_range("relative_interval", relative_interval, {0, kMaxRelativeInterval});
+}
+
+Topology with_scaled(Topology topology, const ProtocolConstant& constant, double factor) {
+  const Range legal = constant.is_bandwidth ? Range{kMinGbPerS, kMaxGbPerS} : Range{0, kMaxLinkUs};
+  for (Protocol& protocol : topology.protocols) {
+    double& value = constant.of(protocol);
+    value = std::clamp(value * factor, legal.low, legal.high);
+  }
+  return topology;
 }
 
 } // namespace mc2::planner

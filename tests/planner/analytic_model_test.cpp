@@ -123,7 +123,6 @@ TEST(AnalyticModel, RefusesBadQuestions) {
   Topology bad = topology();
   bad.protocols[0].intra.gb_per_s = 0;
   EXPECT_EQ(analytic_model(bad, op_of(128, 16)).error().field, "topology.protocols[0].intra.gb_per_s");
-  EXPECT_EQ(analytic_curve(topology(), Collective::AllToAll, 16, Algorithm::Tree).error().code, ErrorCode::Infeasible);
 }
 
 TEST(AnalyticModel, ExtremeConstantsStillGiveAPlan) {

@@ -55,6 +55,8 @@ TEST(Topology, RefusesEachFieldOutsideItsRange) {
       {"compute.launch_us", [](Topology& t) { t.compute.launch_us = -1; }},
       {"compute_slowdown", [](Topology& t) { t.compute_slowdown = 0.9; }},
       {"communication_slowdown", [](Topology& t) { t.communication_slowdown = kInf; }},
+      {"uncertainty.launch_us", [](Topology& t) { t.uncertainty.launch_us = -0.1; }},
+      {"uncertainty.inter_gb_per_s", [](Topology& t) { t.uncertainty.inter_gb_per_s = 101; }},
       {"relative_interval", [](Topology& t) { t.relative_interval = -0.1; }}};
   for (const auto& refusal : refusals) {
     Topology spoilt = topology();

@@ -79,6 +79,19 @@ TEST(CalibrateTopology, SaysWhatThePointsCannotDetermine) {
   EXPECT_TRUE(factor_of(calibration, "intra.alpha_us").is_determined);
 }
 
+TEST(CalibrateTopology, KeepsWhatStaysUncertain) {
+  Topology published = topology(), real = truth();
+  for (Topology* each : {&published, &real}) each->algorithms[Collective::AllReduce] = {planner::Algorithm::Ring};
+  published.uncertainty = {.launch_us = 2, .intra_alpha_us = 4, .inter_alpha_us = 0.7, .intra_gb_per_s = 0.2};
+  const auto calibration = calibrate_topology(published, points_of(real, {2, 3, 4}, {8, 16, 1e3}), kExact).value();
+  const planner::ConstantSpread& left = calibration.topology.uncertainty;
+  EXPECT_LT(left.intra_alpha_us, 0.5);         // hops were measured
+  EXPECT_NEAR(left.inter_alpha_us, 0.7, 1e-3); // the network was not
+  EXPECT_GT(left.intra_gb_per_s, 0.1);         // nor large messages
+  EXPECT_LT(left.inter_gb_per_s, 0.01);        // known before, and so it stays
+  EXPECT_NEAR(factor_of(calibration, "inter.gb_per_s").factor, 1, 1e-3);
+}
+
 TEST(CalibrateTopology, LaunchAndLatencyStaySeparateOnlyWhereRanksTellThemApart) {
   // Direct exchange takes two latencies on any number of ranks, so launch + 2 alpha is all that can be seen.
   const auto calibration = calibrate_topology(topology(), points_of(truth(), {2, 3, 4}, {8, 16, 1e3}), kExact).value();

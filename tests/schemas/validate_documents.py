@@ -16,7 +16,7 @@ import jsonschema
 OPTIONAL_KEYS = {"certificate", "validation", "options", "sensitivity", "measured", "difference", "kept_us",
                  "one_percent_value", "end_loss", "anchored_interval", "serial", "is_local_first", "is_serial", "local_compute",
                  "restriction_cost", "epilogue", "neighbour_loss", "all_gather", "all_reduce", "all_to_all", "reduce_scatter",
-                 "benefit_interval", "measured_at", "predicted_serial_us", "spread", "expires_at", "revoked_at", "model_digest", "plan_digest",
+                 "benefit_interval", "uncertainty", "measured_at", "predicted_serial_us", "spread", "expires_at", "revoked_at", "model_digest", "plan_digest",
                  "slowdown_interval", "run_us", "block_overhead_us", "measured_us", "is_believed", "foretold_us", "cut_accounts", "compute_blocks_us", "communication_blocks_us", "relative_error",
                  "config", "experts", "experts_per_rank", "counts", "head_columns", "key_value_heads", "latent", "mlp_inner"}
 OPTIONAL_OF_SITES = {"op", "ranges", "reason"}

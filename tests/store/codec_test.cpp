@@ -418,6 +418,7 @@ TEST(Codec, TopologyComesBack) {
   planner::Topology topology = planner::examples::topology();
   topology.calibration = "3 points";
   topology.relative_interval = 0.25;
+  topology.uncertainty = {.launch_us = 0.5, .inter_gb_per_s = 0.1};
   EXPECT_EQ(decode_topology(encode(topology)).value(), topology);
 }
 

@@ -132,7 +132,9 @@ int main(int argc, char** argv) {
   write(directory / "request_default.json", encode(PlanRequest{examples::op(), {}}));
   write(directory / "fingerprint.json", encode(examples::fingerprint()));
   write(directory / "plan_ranges.json", encode(examples::plan_ranges()));
-  write(directory / "topology.json", encode(planner::examples::topology()));
+  planner::Topology topology = planner::examples::topology();
+  topology.uncertainty = {.launch_us = 0.5, .inter_alpha_us = 1};
+  write(directory / "topology.json", encode(topology));
   write(directory / "history.json",
         encode(std::vector{HistoryPoint{"2026-01-01T00:00:00Z", {{"gain", 0.25}, {"questions", 7}}}}));
   Change kept{.revision = 7,

@@ -39,6 +39,7 @@ struct SizeTimes {
   CollectiveSpec spec;
   std::vector<CollectiveTime> times;
   CollectiveTime best;
+  double interval = 0; ///< half-width of best's 90 % interval, relative
 };
 
 /// Sizes from 1 KiB to 4 GiB; at least one.
@@ -47,7 +48,8 @@ Result<std::vector<SizeTimes>> times_by_size(const Topology& topology, Collectiv
   for (spec.message_bytes = 1024; spec.message_bytes <= 4.0 * 1024 * 1024 * 1024; spec.message_bytes *= 4) {
     MC2_ASSIGN(auto times, planner::collective_times(topology, spec));
     MC2_ASSIGN(const auto best, planner::best_collective_time(topology, spec));
-    result.push_back({spec, std::move(times), best});
+    MC2_ASSIGN(const double interval, planner::collective_interval(topology, spec, best.algorithm));
+    result.push_back({spec, std::move(times), best, interval});
   }
   return result;
 }
@@ -55,12 +57,12 @@ Result<std::vector<SizeTimes>> times_by_size(const Topology& topology, Collectiv
 std::string times_page(const std::vector<SizeTimes>& sizes) {
   std::vector<std::vector<std::string>> rows{{"bytes"}};
   for (const CollectiveTime& time : sizes.front().times) rows.front().push_back(std::string(to_string(time.algorithm)));
-  rows.front().insert(rows.front().end(), {"fastest", "protocol", "busbw GB/s"});
-  for (const auto& [spec, times, best] : sizes) {
+  rows.front().insert(rows.front().end(), {"fastest", "protocol", "busbw GB/s", "90 %"});
+  for (const auto& [spec, times, best, interval] : sizes) {
     rows.push_back({bytes_text(static_cast<std::int64_t>(spec.message_bytes))});
     for (const CollectiveTime& time : times) rows.back().push_back(time_text(time.us));
     rows.back().insert(rows.back().end(), {std::string(to_string(best.algorithm)), std::string(best.protocol),
-                                           bandwidth_text(spec, best.us)});
+                                           bandwidth_text(spec, best.us), "+-" + percent_text(interval, 0)});
   }
   return table(rows);
 }
@@ -68,11 +70,12 @@ std::string times_page(const std::vector<SizeTimes>& sizes) {
 nlohmann::json times_report(const Topology& topology, const CollectiveSpec& asked,
                             const std::vector<SizeTimes>& sizes) {
   auto rows = nlohmann::json::array();
-  for (const auto& [spec, times, best] : sizes) {
+  for (const auto& [spec, times, best, interval] : sizes) {
     nlohmann::json row{{"bytes", static_cast<std::int64_t>(spec.message_bytes)},
                        {"fastest", to_string(best.algorithm)},
                        {"protocol", best.protocol},
                        {"us", best.us},
+                       {"relative_interval", interval},
                        {"algorithms", nlohmann::json::object()}};
     for (const CollectiveTime& time : times) row["algorithms"][std::string(to_string(time.algorithm))] = time.us;
     rows.push_back(std::move(row));

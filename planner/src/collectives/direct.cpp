@@ -14,9 +14,11 @@ PieceCost direct_piece(const Fabric& fabric, Collective collective, double bytes
   const double intra_alpha_us = p > 1 ? fabric.intra_alpha_us : 0;
   const double inter_alpha_us = n > p ? fabric.inter_alpha_us : 0;
   const int passes = pass_count(collective);
-  const bool is_inter = inter_alpha_us + inter_us > intra_alpha_us + intra_us;
-  return is_inter ? PieceCost{passes * inter_alpha_us, passes * inter_us, passes * inter_us}
-                  : PieceCost{passes * intra_alpha_us, passes * intra_us, passes * intra_us};
+  const auto passed = [passes](double alpha_us, double us) {
+    return PieceCost{passes * alpha_us, passes * us, passes * us, alpha_us};
+  };
+  const PieceCost inter = passed(inter_alpha_us, inter_us), intra = passed(intra_alpha_us, intra_us);
+  return inter.total_us(1) > intra.total_us(1) ? inter : intra;
 }
 
 double direct_us(const Fabric& fabric, Collective collective, double bytes) noexcept {

@@ -1,11 +1,18 @@
 #include "collectives/fabric.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 namespace mc2::planner::collectives {
 namespace {
 
 constexpr double us_per_byte(double gb_per_s) { return 1e-3 / gb_per_s; }
+
+/// The least of (k - 1) hop_us + transfer_us / k over real k >= 1.
+double parts_us(double hop_us, double transfer_us) {
+  if (transfer_us <= hop_us) return transfer_us;
+  return 2 * std::sqrt(hop_us * transfer_us) - hop_us;
+}
 
 } // namespace
 
@@ -40,6 +47,11 @@ Fabric make_fabric(const Topology& topology, const Protocol& protocol, int world
   fabric.rail_message_us = protocol.inter.message_us * (is_host_proxy ? std::max(1.0, rails_per_rank) : 1.0);
   fabric.rank_message_us = is_host_proxy ? protocol.inter.message_us : protocol.inter.message_us / rails_per_rank;
   return fabric;
+}
+
+double PieceCost::total_us(double count) const noexcept {
+  const double transfer_us = fill_us + (count - 1) * period_us;
+  return latency_us + transfer_us + parts_us(hop_us, transfer_us);
 }
 
 } // namespace mc2::planner::collectives

@@ -12,14 +12,15 @@ PieceCost all_to_all_across(const Fabric& fabric, double bytes) noexcept {
   const double peer_bytes = bytes / nodes;
   const double message_us = fabric.message_count(peer_bytes) * fabric.rank_message_us;
   const double us = (nodes - 1) * std::max(message_us, fabric.node_size * peer_bytes * fabric.node_us_per_byte);
-  return {nodes > 1 ? fabric.inter_alpha_us : 0, us, us};
+  const double latency_us = nodes > 1 ? fabric.inter_alpha_us : 0;
+  return {latency_us, us, us, latency_us};
 }
 
 } // namespace
 
 PieceCost chained(const PieceCost& first, const PieceCost& second) noexcept {
   return {first.latency_us + second.latency_us, first.fill_us + second.fill_us,
-          std::max(first.period_us, second.period_us)};
+          std::max(first.period_us, second.period_us), std::max(first.hop_us, second.hop_us)};
 }
 
 double hierarchical_us(const Fabric& fabric, Collective collective, double bytes) noexcept {

@@ -17,7 +17,7 @@ PieceCost ring_piece(const Fabric& fabric, Collective collective, double bytes) 
   if (fabric.node_count > 1)
     step_us = std::max({step_us, messages * fabric.rail_message_us, shard_bytes * fabric.node_us_per_byte});
   return {(hops - crossings) * fabric.intra_alpha_us + crossings * fabric.inter_alpha_us, hops * step_us,
-          hops * step_us};
+          hops * step_us, fabric.hop_us()};
 }
 
 double ring_us(const Fabric& fabric, Collective collective, double bytes) noexcept {

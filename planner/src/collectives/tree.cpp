@@ -15,7 +15,7 @@ PieceCost tree_piece(const Fabric& fabric, double bytes) noexcept {
   const double inter_hop_us = std::max(fabric.rail_message_us, share * bytes * fabric.node_us_per_byte);
   const double intra_us = 2 * (p - 1) * intra_hop_us;
   return {2 * (p - 1) * fabric.intra_alpha_us + 2 * depth * fabric.inter_alpha_us, intra_us + 2 * depth * inter_hop_us,
-          std::max(intra_us, depth > 0 ? 2 * inter_hop_us : 0.0)};
+          std::max(intra_us, depth > 0 ? 2 * inter_hop_us : 0.0), fabric.hop_us()};
 }
 
 double tree_us(const Fabric& fabric, Collective, double bytes) noexcept {

@@ -19,6 +19,15 @@ inline constexpr auto kFields<planner::ComputeRate> = std::tuple(
     field("peak_tflop_per_s_f32", &planner::ComputeRate::peak_tflop_per_s_f32),
     field("efficiency", &planner::ComputeRate::efficiency), field("launch_us", &planner::ComputeRate::launch_us));
 
+template <>
+inline constexpr auto kFields<planner::ConstantSpread> =
+    std::tuple(field("launch_us", &planner::ConstantSpread::launch_us),
+               field("intra_alpha_us", &planner::ConstantSpread::intra_alpha_us),
+               field("inter_alpha_us", &planner::ConstantSpread::inter_alpha_us),
+               field("intra_gb_per_s", &planner::ConstantSpread::intra_gb_per_s),
+               field("inter_gb_per_s", &planner::ConstantSpread::inter_gb_per_s),
+               field("inter_message_us", &planner::ConstantSpread::inter_message_us));
+
 namespace {
 
 /// An object of the algorithms that the library offers for each collective.
@@ -53,6 +62,7 @@ inline constexpr auto kFields<planner::Topology> = std::tuple(
     field("algorithms", &planner::Topology::algorithms, OfferedAlgorithms{}),
     field("compute", &planner::Topology::compute), field("compute_slowdown", &planner::Topology::compute_slowdown),
     field("communication_slowdown", &planner::Topology::communication_slowdown),
+    field_if_set("uncertainty", &planner::Topology::uncertainty),
     field("relative_interval", &planner::Topology::relative_interval),
     field("calibration", &planner::Topology::calibration),
     checked([](const planner::Topology& topology) -> Result<void> { return topology.validate(); }));

@@ -16,37 +16,29 @@ namespace mc2::profiler {
 namespace {
 
 using planner::CollectiveSpec;
-using planner::Protocol;
+using planner::kProtocolConstants;
 using planner::Topology;
 
-struct Constant {
-  const char* name;
-  double& (*of)(Protocol&);
-  bool is_bandwidth;
-};
+constexpr int kCount = static_cast<int>(kProtocolConstants.size());
+constexpr double kMaxLogFactor = 6.9;    ///< a factor of 1000: beyond it the topology is another one
+constexpr double kKnownLogSpread = 1e-3; ///< of a constant that is known where others are not
 
-constexpr std::array kConstants{
-    Constant{"launch_us", [](Protocol& p) -> double& { return p.launch_us; }, false},
-    Constant{"intra.alpha_us", [](Protocol& p) -> double& { return p.intra.alpha_us; }, false},
-    Constant{"inter.alpha_us", [](Protocol& p) -> double& { return p.inter.alpha_us; }, false},
-    Constant{"intra.gb_per_s", [](Protocol& p) -> double& { return p.intra.gb_per_s; }, true},
-    Constant{"inter.gb_per_s", [](Protocol& p) -> double& { return p.inter.gb_per_s; }, true},
-    Constant{"inter.message_us", [](Protocol& p) -> double& { return p.inter.message_us; }, false}};
-constexpr int kCount = static_cast<int>(kConstants.size());
-constexpr double kMaxLogFactor = 6.9; ///< a factor of 1000: beyond it the topology is another one
+using Factors = std::array<double, kCount>;
 
-double prior_spread(const Constant& constant, const CalibrateOptions& options) {
-  return constant.is_bandwidth ? options.bandwidth_log_spread : options.latency_log_spread;
+/// Standard deviations of log factors.
+Factors prior_spreads(const Topology& topology, const CalibrateOptions& options) {
+  Factors spreads{};
+  std::ranges::transform(kProtocolConstants, spreads.begin(), [&](const planner::ProtocolConstant& constant) {
+    if (topology.uncertainty == planner::ConstantSpread{})
+      return constant.is_bandwidth ? options.bandwidth_log_spread : options.latency_log_spread;
+    return std::max(kKnownLogSpread, std::log1p(topology.uncertainty.*constant.spread) / planner::kNormal95);
+  });
+  return spreads;
 }
 
 Topology scaled(Topology topology, const double* log_factors) {
-  for (Protocol& protocol : topology.protocols)
-    for (int i = 0; i < kCount; ++i) {
-      const Constant& constant = kConstants[static_cast<std::size_t>(i)];
-      double& value = constant.of(protocol);
-      value = std::clamp(value * std::exp(log_factors[i]), constant.is_bandwidth ? planner::kMinGbPerS : 0.0,
-                         constant.is_bandwidth ? planner::kMaxGbPerS : planner::kMaxLinkUs);
-    }
+  for (std::size_t i = 0; i < kProtocolConstants.size(); ++i)
+    topology = with_scaled(std::move(topology), kProtocolConstants[i], std::exp(log_factors[i]));
   return topology;
 }
 
@@ -64,7 +56,7 @@ struct PointResidual {
 };
 
 struct PublishedResidual {
-  std::array<double, kCount> spreads;
+  Factors spreads;
 
   bool operator()(const double* log_factors, double* residual) const {
     for (int i = 0; i < kCount; ++i) residual[i] = log_factors[i] / spreads[static_cast<std::size_t>(i)];
@@ -72,28 +64,19 @@ struct PublishedResidual {
   }
 };
 
-using Factors = std::array<double, kCount>;
-
 struct Solution {
   Factors log_factors{};
-  Factors spreads{}; ///< posterior standard deviation of each
+  Factors priors{}, spreads{}; ///< standard deviation of each, before and after
 };
 
-Factors prior_spreads(const CalibrateOptions& options) {
-  Factors result{};
-  std::transform(kConstants.begin(), kConstants.end(), result.begin(),
-                 [&](const Constant& constant) { return prior_spread(constant, options); });
-  return result;
-}
-
 void add_residuals(ceres::Problem& problem, const Topology& topology, std::span<const CollectivePoint> points,
-                   const CalibrateOptions& options, double* log_factors) {
+                   double measurement_spread, const Factors& priors, double* log_factors) {
   for (const auto& point : points)
     problem.AddResidualBlock(new ceres::NumericDiffCostFunction<PointResidual, ceres::CENTRAL, 1, kCount>(
-                                 new PointResidual{topology, point, options.measurement_spread}),
+                                 new PointResidual{topology, point, measurement_spread}),
                              nullptr, log_factors);
   problem.AddResidualBlock(new ceres::NumericDiffCostFunction<PublishedResidual, ceres::CENTRAL, kCount, kCount>(
-                               new PublishedResidual{prior_spreads(options)}),
+                               new PublishedResidual{priors}),
                            nullptr, log_factors);
   for (int i = 0; i < kCount; ++i) {
     problem.SetParameterLowerBound(log_factors, i, -kMaxLogFactor);
@@ -103,10 +86,10 @@ void add_residuals(ceres::Problem& problem, const Topology& topology, std::span<
 
 Solution solve(const Topology& topology, std::span<const CollectivePoint> points, const CalibrateOptions& options) {
   Solution solution;
-  solution.spreads = prior_spreads(options);
+  solution.priors = solution.spreads = prior_spreads(topology, options);
   double* const parameters = solution.log_factors.data();
   ceres::Problem problem;
-  add_residuals(problem, topology, points, options, parameters);
+  add_residuals(problem, topology, points, options.measurement_spread, solution.priors, parameters);
   fit::solve_roughly(problem);
 
   ceres::Covariance::Options covariance_options;
@@ -121,15 +104,23 @@ Solution solve(const Topology& topology, std::span<const CollectivePoint> points
   return solution;
 }
 
-std::vector<CalibratedFactor> factors_of(const Solution& solution, const CalibrateOptions& options) {
+std::vector<CalibratedFactor> factors_of(const Solution& solution) {
   std::vector<CalibratedFactor> factors;
-  for (std::size_t i = 0; i < kConstants.size(); ++i) {
+  for (std::size_t i = 0; i < kProtocolConstants.size(); ++i) {
     const double center = solution.log_factors[i], spread = solution.spreads[i];
-    factors.push_back({kConstants[i].name, std::exp(center), std::exp(center - planner::kNormal95 * spread),
-                       std::exp(center + planner::kNormal95 * spread),
-                       spread < 0.5 * prior_spread(kConstants[i], options)});
+    factors.push_back({std::string(kProtocolConstants[i].name), std::exp(center),
+                       std::exp(center - planner::kNormal95 * spread), std::exp(center + planner::kNormal95 * spread),
+                       spread < 0.5 * solution.priors[i]});
   }
   return factors;
+}
+
+planner::ConstantSpread uncertainty_of(const Solution& solution) {
+  planner::ConstantSpread uncertainty;
+  for (std::size_t i = 0; i < kProtocolConstants.size(); ++i)
+    uncertainty.*kProtocolConstants[i].spread =
+        std::min(std::expm1(planner::kNormal95 * solution.spreads[i]), planner::kMaxConstantSpread);
+  return uncertainty;
 }
 
 double median_size(std::vector<double> errors) {
@@ -201,7 +192,8 @@ Result<TopologyCalibration> calibrate_topology(const Topology& topology, std::sp
   MC2_ASSIGN(const auto after, relative_errors(result.topology, points));
   result.error_before = median_size(before);
   result.error_after = median_size(after);
-  result.factors = factors_of(solution, options);
+  result.factors = factors_of(solution);
+  result.topology.uncertainty = uncertainty_of(solution);
   result.topology.calibration = what_text(points);
   result.topology.relative_interval = std::min(
       std::max(planner::kNormal95 * rms_log(after), options.measurement_spread), planner::kMaxRelativeInterval);

@@ -48,6 +48,13 @@ struct CollectiveTime {
 [[nodiscard]] Result<std::vector<CollectiveTime>> collective_times(const Topology& topology,
                                                                    const CollectiveSpec& spec);
 
+/// Half-width of the 90 % interval of what an algorithm takes, relative to it: how much longer it takes with each
+/// constant worse by its spread (Topology::uncertainty) alone, and Topology::relative_interval, as errors that are
+/// independent of one another. At most kMaxRelativeInterval.
+/// Errors: as collective_times, and Infeasible for an algorithm that the topology does not offer for the collective.
+[[nodiscard]] Result<double> collective_interval(const Topology& topology, const CollectiveSpec& spec,
+                                                 Algorithm algorithm);
+
 /// The fastest of collective_times; the first in the topology's order where two are equal. Errors: the same.
 [[nodiscard]] Result<CollectiveTime> best_collective_time(const Topology& topology, const CollectiveSpec& spec);
 

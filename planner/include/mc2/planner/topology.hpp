@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -62,6 +63,36 @@ struct Protocol {
   bool operator==(const Protocol&) const = default;
 };
 
+/// How far off constants may be that were published for other machines, or assumed: on nine machines of ten each of
+/// them, of all protocols alike, is within a factor of 1 + x of the topology's, either way. 0: it is known.
+struct ConstantSpread {
+  double launch_us = 0;
+  double intra_alpha_us = 0;
+  double inter_alpha_us = 0;
+  double intra_gb_per_s = 0;
+  double inter_gb_per_s = 0;
+  double inter_message_us = 0;
+  bool operator==(const ConstantSpread&) const = default;
+};
+
+/// A constant of every protocol, which intervals and calibration scale in all of them alike.
+struct ProtocolConstant {
+  std::string_view name; ///< in a topology's document, below the protocol
+  double& (*of)(Protocol&);
+  double ConstantSpread::*spread;
+  bool is_bandwidth;
+};
+
+inline constexpr std::array<ProtocolConstant, 6> kProtocolConstants{{
+    {"launch_us", [](Protocol& p) -> double& { return p.launch_us; }, &ConstantSpread::launch_us, false},
+    {"intra.alpha_us", [](Protocol& p) -> double& { return p.intra.alpha_us; }, &ConstantSpread::intra_alpha_us, false},
+    {"inter.alpha_us", [](Protocol& p) -> double& { return p.inter.alpha_us; }, &ConstantSpread::inter_alpha_us, false},
+    {"intra.gb_per_s", [](Protocol& p) -> double& { return p.intra.gb_per_s; }, &ConstantSpread::intra_gb_per_s, true},
+    {"inter.gb_per_s", [](Protocol& p) -> double& { return p.inter.gb_per_s; }, &ConstantSpread::inter_gb_per_s, true},
+    {"inter.message_us", [](Protocol& p) -> double& { return p.inter.message_us; }, &ConstantSpread::inter_message_us,
+     false},
+}};
+
 /// Matmul speed of one rank where nothing was measured: flops / (peak * efficiency) + launch_us.
 struct ComputeRate {
   double peak_tflop_per_s_16bit = 0; ///< 10^12 flop/s, f16 and bf16
@@ -83,6 +114,7 @@ inline constexpr double kMinTflopPerS = 1e-6, kMaxTflopPerS = 1e9;
 inline constexpr double kMinEfficiency = 1e-6;
 inline constexpr double kMaxTopologySlowdown = 100;
 inline constexpr double kMaxRelativeInterval = 10;
+inline constexpr double kMaxConstantSpread = 100;
 
 /// A cluster of equal nodes, each with equal ranks and rails, and what its communication library can do on it.
 struct Topology {
@@ -101,7 +133,8 @@ struct Topology {
   ComputeRate compute;
   double compute_slowdown = 1;       ///< >= 1; of the matmul while the collective runs
   double communication_slowdown = 1; ///< >= 1; of the collective while the matmul runs
-  /// >= 0; half-width of the 90 % interval of a collective's time, relative
+  ConstantSpread uncertainty;        ///< each 0..kMaxConstantSpread
+  /// >= 0; half-width of the 90 % interval of a collective's time, relative, where every constant is known
   double relative_interval = 0;
   std::string calibration; ///< what its constants were fitted to; empty: published constants only
 
@@ -111,6 +144,9 @@ struct Topology {
 
   bool operator==(const Topology&) const = default;
 };
+
+/// The topology with a constant of all protocols multiplied by `factor`, as far as it stays legal.
+[[nodiscard]] Topology with_scaled(Topology topology, const ProtocolConstant& constant, double factor);
 
 } // namespace mc2::planner
 

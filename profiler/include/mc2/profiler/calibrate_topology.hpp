@@ -23,7 +23,8 @@ inline constexpr std::size_t kMaxCalibrationPoints = 10'000;
 struct CalibrateOptions {
   /// Expected error of the model itself, relative: alpha-beta sums know no congestion and no protocol switch.
   double measurement_spread = 0.1;
-  /// Published latencies are of other machines: a factor of e either way is one standard deviation.
+  /// Of a topology that does not say how far off its constants may be. Published latencies are of other machines: a
+  /// factor of e either way is one standard deviation.
   double latency_log_spread = 1;
   /// Published bandwidths are of the same hardware, and large messages reach them within about this.
   double bandwidth_log_spread = 0.1;
@@ -47,8 +48,9 @@ struct TopologyCalibration {
 
 /// Scales the launch cost, latencies, bandwidths and network message time of a topology so that the fastest algorithm
 /// takes what was measured. Maximum a posteriori: squared log residuals plus squared log factors, each over its
-/// spread; solved with Ceres. A constant that the points say nothing about keeps its published value. The result's
-/// relative_interval is planner::kNormal95 times the rms log residual, and never narrower than what was measured
+/// spread, which is the topology's uncertainty where it has one; solved with Ceres. A constant that the points say
+/// nothing about keeps its published value and its spread; the result's uncertainty says what is left of the others'.
+/// Its relative_interval is planner::kNormal95 times the rms log residual, and never narrower than what was measured
 /// suggests: at least measurement_spread. Errors: CannotFit (no points, too many, or a time that is not finite and
 /// positive), InvalidSpec and Infeasible as planner::collective_times, with the point's number in the field.
 [[nodiscard]] Result<TopologyCalibration> calibrate_topology(const planner::Topology& topology,
