@@ -10,6 +10,8 @@ namespace {
 
 using Variables = std::function<const char*(const char* name)>;
 
+constexpr const char* kRankZero = "MC2_RANK_ZERO";
+
 /// How a launcher spells what it says.
 struct Launcher {
   const char* rank;
@@ -54,19 +56,35 @@ std::string job_key(const Launcher& launcher, const Variables& variable) {
   return key;
 }
 
+/// Where ranks of several hosts meet: what is given, else beside the port at which the launcher's own processes do.
+Result<std::string> address_of_rank_0(const Variables& variable) {
+  constexpr int kMostPort = 65535;
+  if (const char* const given = variable(kRankZero)) return std::string(given);
+  const char* const host = variable("MASTER_ADDR");
+  if (host == nullptr)
+    return Error{ErrorCode::InvalidSpec, kRankZero,
+                 "is not set, and ranks are on several hosts; set it to host:port of rank 0 on every rank"};
+  MC2_ASSIGN(const int port, number(variable, "MASTER_PORT", 1, kMostPort - 1));
+  const bool is_v6 = std::string_view(host).find(':') != std::string_view::npos;
+  return (is_v6 ? "[" + std::string(host) + "]" : std::string(host)) + ":" + std::to_string(port + 1);
+}
+
 Result<std::optional<LaunchedProcess>> read(const Launcher& launcher, const Variables& variable) {
   constexpr int kMostRanks = 1 << 20;
   MC2_ASSIGN(const auto size, number(variable, launcher.world_size, 1, kMostRanks));
   MC2_ASSIGN(const auto rank, number(variable, launcher.rank, 0, size - 1));
   MC2_ASSIGN(const auto local_rank, number(variable, launcher.local_rank, 0, size - 1));
   MC2_ASSIGN(const auto local_size, number(variable, launcher.local_size, 1, size));
-  if (local_size != size || local_rank != rank) {
-    return Error{ErrorCode::Unsupported, launcher.local_size,
-                 std::to_string(local_size) + " of " + std::to_string(size) +
-                     " ranks are on this machine; all must be, in the launcher's order"};
-  }
-  return std::optional<LaunchedProcess>{
-      {.world_size = size, .place = {.rank = rank, .key = job_key(launcher, variable)}}};
+  LaunchedProcess launched{.world_size = size, .place = {.rank = rank, .key = job_key(launcher, variable)}};
+  if (local_size < size) {
+    MC2_ASSIGN(launched.place.address, address_of_rank_0(variable));
+    launched.place.local_rank = local_rank;
+    launched.place.local_size = local_size;
+  } else if (local_rank != rank)
+    return Error{ErrorCode::Unsupported, launcher.local_rank,
+                 "is " + std::to_string(local_rank) + " and " + launcher.rank + " " + std::to_string(rank) +
+                     ", though all ranks are on this machine; they must be in the launcher's order"};
+  return std::optional(std::move(launched));
 }
 
 } // namespace

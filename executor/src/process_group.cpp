@@ -1,260 +1,21 @@
 #include "process_group.hpp"
 
-#include <fcntl.h>
-#include <signal.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <array>
-#include <cerrno>
-#include <charconv>
 #include <cstring>
-#include <fstream>
-#include <functional>
 #include <map>
 #include <mutex>
-#include <thread>
 
 #include "rank_agreement.hpp"
-#include "texts.hpp"
+#include "shared_memory_group.hpp"
+#include "tcp_group.hpp"
 
 namespace mc2::executor {
-namespace {
 
-using Clock = std::chrono::steady_clock;
-
-constexpr int kMostRanks = 64;
-constexpr std::size_t kMessageSlotBytes = 4096;
-constexpr std::size_t kReasonBytes = 512;
-constexpr std::uint32_t kIsReady = 0x6d633267; // also tells apart another layout
-constexpr std::uint32_t kNoFailure = 0, kIsBeingWritten = 1, kIsWritten = 2;
-
-/// Of a process: with its number it means this process alone, for numbers are used again. 0 when it has ended.
-std::uint64_t start_time(pid_t process) {
-  std::ifstream file("/proc/" + std::to_string(process) + "/stat");
-  std::string text;
-  std::getline(file, text, '\0'); // all of it; empty when the process ends meanwhile
-  // Fields after the name, which is in parentheses and may hold anything: state is the third, start time the 22nd
-  // (proc(5)).
-  std::size_t at = text.rfind(')');
-  constexpr int kFieldsBefore = 20;
-  for (int field = 0; field < kFieldsBefore && at != std::string::npos; ++field) at = text.find(' ', at + 1);
-  if (at == std::string::npos) return 0;
-  const char state = text[text.rfind(')') + 2];
-  std::uint64_t ticks = 0;
-  std::from_chars(text.data() + at + 1, text.data() + text.size(), ticks);
-  return state == 'Z' || state == 'X' ? 0 : ticks;
-}
-
-/// Which group of this key it is in this process.
-int next_number(const std::string& key) {
+int ProcessGroup::next_number(const std::string& key) {
   static std::mutex mutex;
   static std::map<std::string, int> counts;
   const std::lock_guard lock(mutex);
   return counts[key]++;
-}
-
-/// Of the shared memory, for this user and key only.
-std::string name_of(const std::string& key, int number) {
-  const std::size_t digest = std::hash<std::string>{}(key);
-  return "/mc2-" + std::to_string(getuid()) + "-" + std::to_string(digest) + "-" + std::to_string(number);
-}
-
-/// Spins for a moment, because most ranks come together, and sleeps then.
-class Pause {
- public:
-  void operator()() const {
-    if (Clock::now() - start_ < kSpin)
-      std::this_thread::yield();
-    else
-      std::this_thread::sleep_for(kSleep);
-  }
-
- private:
-  static constexpr std::chrono::microseconds kSpin{2000}, kSleep{100};
-  Clock::time_point start_ = Clock::now();
-};
-
-} // namespace
-
-struct ProcessGroup::Shared {
-  struct alignas(64) Rank {
-    std::atomic<std::int32_t> process;  ///< 0 until it has come
-    std::atomic<std::uint64_t> started; ///< start_time(process), 0 until it has told
-    std::atomic<std::uint64_t> round;   ///< of all_gather, that it has written
-    std::atomic<std::uint32_t> has_left;
-    std::array<std::uint32_t, 2> byte_counts;
-    /// By turns: nobody writes round n + 2 before everybody has written n + 1, and so has read n.
-    char slots[2][kMessageSlotBytes];
-  };
-
-  alignas(kAbortPageBytes) std::atomic<std::uint32_t> abort;
-  alignas(kAbortPageBytes) std::atomic<std::uint32_t> is_ready;
-  /// What failed first: the rest follows from it.
-  std::atomic<std::uint32_t> failure_state;
-  char failure[kReasonBytes];
-  std::array<Rank, kMostRanks> ranks;
-};
-
-ProcessGroup::ProcessGroup(const ProcessPlace& place, int world_size, std::chrono::milliseconds deadline)
-    : rank_(place.rank), world_size_(world_size), deadline_(deadline) {
-  if (world_size > kMostRanks)
-    throw SystemError("ProcessGroup", EINVAL,
-                      std::to_string(world_size) + " processes; at most " + std::to_string(kMostRanks));
-  const std::string name = name_of(place.key, next_number(place.key));
-  const auto end = Clock::now() + deadline;
-  try {
-    if (rank_ == 0)
-      create(name);
-    else
-      join(name, end);
-    sign_in();
-    wait_for_all(end);
-  } catch (...) {
-    if (rank_ == 0) shm_unlink(name.c_str());
-    if (shared_ != nullptr) munmap(shared_, sizeof(Shared));
-    throw;
-  }
-  if (rank_ == 0) shm_unlink(name.c_str());
-}
-
-ProcessGroup::~ProcessGroup() {
-  shared_->ranks[static_cast<std::size_t>(rank_)].has_left = 1;
-  munmap(shared_, sizeof(Shared));
-}
-
-void ProcessGroup::create(const std::string& name) {
-  shm_unlink(name.c_str()); // of an earlier job that did not get this far
-  const int file = shm_open(name.c_str(), O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0600);
-  if (file < 0) throw SystemError("shm_open", errno, rank_text(rank_) + ": " + std::strerror(errno));
-  const bool has_size = ftruncate(file, sizeof(Shared)) == 0;
-  void* const place =
-      has_size ? mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0) : MAP_FAILED;
-  const int code = errno;
-  close(file);
-  if (place == MAP_FAILED) throw SystemError("mmap", code, rank_text(rank_) + ": " + std::strerror(code));
-  shared_ = static_cast<Shared*>(place); // zeros, which is what every member starts with
-}
-
-/// Rank 0's, once it is there; what a job that has ended left behind is passed over.
-void ProcessGroup::join(const std::string& name, Clock::time_point end) {
-  for (const Pause pause; Clock::now() < end; pause()) {
-    const int file = shm_open(name.c_str(), O_RDWR | O_CLOEXEC, 0600);
-    if (file < 0) continue;
-    struct stat status {};
-    const bool is_whole =
-        fstat(file, &status) == 0 && status.st_size == static_cast<off_t>(sizeof(Shared)) && status.st_uid == getuid();
-    void* const place =
-        is_whole ? mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0) : MAP_FAILED;
-    close(file);
-    if (place == MAP_FAILED) continue;
-    auto* const found = static_cast<Shared*>(place);
-    const auto& leader = found->ranks[0];
-    const bool is_ready = found->is_ready.load(std::memory_order_acquire) == kIsReady;
-    if (is_ready && start_time(leader.process) == leader.started) {
-      shared_ = found;
-      return;
-    }
-    munmap(place, sizeof(Shared));
-  }
-  throw SystemError("meet", ETIMEDOUT, "rank 0 did not come within " + std::to_string(deadline_.count()) + " ms");
-}
-
-void ProcessGroup::sign_in() {
-  auto& own = shared_->ranks[static_cast<std::size_t>(rank_)];
-  std::int32_t nobody = 0;
-  if (!own.process.compare_exchange_strong(nobody, getpid()))
-    throw SystemError("meet", EEXIST,
-                      rank_text(rank_) + " is there twice: processes " + std::to_string(nobody) + " and " +
-                          std::to_string(getpid()) + "; every process needs a rank of its own");
-  own.started = start_time(getpid());
-  if (rank_ == 0) shared_->is_ready.store(kIsReady, std::memory_order_release);
-}
-
-void ProcessGroup::wait_for_all(Clock::time_point end) const {
-  const auto missing = [&] {
-    std::string list;
-    for (int rank = 0; rank < world_size_; ++rank)
-      if (shared_->ranks[static_cast<std::size_t>(rank)].process == 0)
-        list += (list.empty() ? "" : ", ") + std::to_string(rank);
-    return list;
-  };
-  for (const Pause pause; !missing().empty(); pause()) {
-    if (Clock::now() > end)
-      throw SystemError("meet", ETIMEDOUT,
-                        "of " + std::to_string(world_size_) + " ranks these did not come within " +
-                            std::to_string(deadline_.count()) + " ms: " + missing());
-  }
-}
-
-bool ProcessGroup::has_ended(int rank) const {
-  const auto& other = shared_->ranks[static_cast<std::size_t>(rank)];
-  return other.has_left == 0 && other.started != 0 && start_time(other.process) != other.started;
-}
-
-std::optional<std::string> ProcessGroup::failure() const {
-  if (shared_->failure_state.load(std::memory_order_acquire) == kIsWritten) return shared_->failure;
-  for (int rank = 0; rank < world_size_; ++rank) {
-    if (!has_ended(rank)) continue;
-    tell(rank_text(rank) + " has ended (process " +
-         std::to_string(shared_->ranks[static_cast<std::size_t>(rank)].process) + ")");
-    return shared_->failure;
-  }
-  return std::nullopt;
-}
-
-std::optional<std::string> ProcessGroup::departure() const {
-  for (int rank = 0; rank < world_size_; ++rank)
-    if (shared_->ranks[static_cast<std::size_t>(rank)].has_left != 0) return rank_text(rank) + " has left";
-  return std::nullopt;
-}
-
-void ProcessGroup::wait_for_round(int rank, std::uint64_t round) const {
-  constexpr std::chrono::milliseconds kBetweenLooks{10}; // whether it is still there
-  const auto& other = shared_->ranks[static_cast<std::size_t>(rank)];
-  const auto start = Clock::now();
-  auto next_look = start + kBetweenLooks;
-  for (const Pause pause; other.round.load(std::memory_order_acquire) < round; pause()) {
-    const auto now = Clock::now();
-    if (now < next_look) continue;
-    next_look = now + kBetweenLooks;
-    auto reason = failure();
-    if (!reason && other.has_left != 0) reason = rank_text(rank) + " has left";
-    // What it wrote before it left or ended counts.
-    if (reason && other.round.load(std::memory_order_acquire) < round) throw SystemError("meet", ECANCELED, *reason);
-    if (now - start > deadline_)
-      throw SystemError("meet", ETIMEDOUT,
-                        rank_text(rank) + " did not come within " + std::to_string(deadline_.count()) + " ms");
-  }
-}
-
-/// The next piece of every rank's message, at most a slot long.
-void ProcessGroup::exchange_round(std::string_view own, std::vector<std::string>& all) {
-  auto& mine = shared_->ranks[static_cast<std::size_t>(rank_)];
-  const std::size_t turn = ++round_ % 2;
-  mine.byte_counts[turn] = static_cast<std::uint32_t>(own.size());
-  const std::string_view piece = own.substr(0, kMessageSlotBytes);
-  std::memcpy(mine.slots[turn], piece.data(), piece.size());
-  mine.round.store(round_, std::memory_order_release);
-  for (int rank = 0; rank < world_size_; ++rank) {
-    wait_for_round(rank, round_);
-    const auto& other = shared_->ranks[static_cast<std::size_t>(rank)];
-    all[static_cast<std::size_t>(rank)].append(other.slots[turn],
-                                               std::min<std::size_t>(other.byte_counts[turn], kMessageSlotBytes));
-  }
-}
-
-std::vector<std::string> ProcessGroup::all_gather(std::string_view own) {
-  std::vector<std::string> all(static_cast<std::size_t>(world_size_));
-  for (bool goes_on = true; goes_on;) {
-    exchange_round(own, all);
-    own.remove_prefix(std::min(own.size(), kMessageSlotBytes));
-    const auto has_more = [&](const Shared::Rank& rank) { return rank.byte_counts[round_ % 2] > kMessageSlotBytes; };
-    goes_on = std::any_of(shared_->ranks.begin(), shared_->ranks.begin() + world_size_, has_more);
-  }
-  return all;
 }
 
 std::int64_t ProcessGroup::maximum(std::int64_t own) {
@@ -272,25 +33,21 @@ Result<void> ProcessGroup::share_error(const Result<void>& own) {
 
 Result<void> ProcessGroup::agree(std::string_view text) { return check_same_call(all_gather(text)); }
 
-void ProcessGroup::fail(std::string_view why) noexcept {
-  if (shared_->failure_state == kNoFailure) tell(rank_text(rank_).append(": ").append(why));
+Result<void> check_meeting(const ProcessPlace& place, int world_size) {
+  constexpr std::size_t kMostKeyBytes = 4096;
+  const auto refuse = [](const std::string& text) { return Error{ErrorCode::InvalidSpec, "process", text}; };
+  if (place.rank < 0 || place.rank >= world_size)
+    return refuse("is rank " + std::to_string(place.rank) + " of " + std::to_string(world_size));
+  if (place.key.size() > kMostKeyBytes)
+    return refuse("has a key of " + std::to_string(place.key.size()) + " bytes; legal: at most " +
+                  std::to_string(kMostKeyBytes));
+  return place.spans_hosts() ? check_rank_zero(place.address) : Result<void>{};
 }
 
-/// Unless something was told before. Returns when something is written; a writer that is killed meanwhile leaves what
-/// it had.
-void ProcessGroup::tell(std::string_view what) const noexcept {
-  std::uint32_t nothing = kNoFailure;
-  if (shared_->failure_state.compare_exchange_strong(nothing, kIsBeingWritten)) {
-    const std::string_view kept = what.substr(0, kReasonBytes - 1); // zeros follow
-    std::memcpy(shared_->failure, kept.data(), kept.size());
-    shared_->failure_state.store(kIsWritten, std::memory_order_release);
-  }
-  constexpr int kMostPauses = 100;
-  const Pause pause;
-  for (int i = 0; i < kMostPauses && shared_->failure_state.load(std::memory_order_acquire) != kIsWritten; ++i) pause();
-  shared_->abort.store(1, std::memory_order_release);
+std::unique_ptr<ProcessGroup> open_process_group(const ProcessPlace& place, int world_size,
+                                                 std::chrono::milliseconds deadline) {
+  if (place.address.empty()) return std::make_unique<SharedMemoryGroup>(place, world_size, deadline);
+  return std::make_unique<TcpGroup>(place, world_size, deadline);
 }
-
-std::uint32_t* ProcessGroup::abort_word() const noexcept { return reinterpret_cast<std::uint32_t*>(&shared_->abort); }
 
 } // namespace mc2::executor

@@ -15,9 +15,8 @@ constexpr int kOctaveCount = 46;
 static_assert((std::int64_t{1} << kOctaveCount) == kMaxOperandBytes);
 static_assert(kSamplesPerOctave * kOctaveCount + 1 <= static_cast<int>(kMaxCurveKnots));
 
-/// Blocks of a cut are shorter than the message, and latencies, which are the least known, weigh more in them: the
-/// interval is that of a message of this part of all bytes.
-constexpr double kPartOfMessage = 1.0 / 8;
+/// Of a block of about so many rows a curve has the interval: one for all sizes, so that a model answers for every m.
+constexpr double kBlockRows = 1024;
 
 double sample_bytes(int index) { return std::exp2(static_cast<double>(index) / kSamplesPerOctave); }
 
@@ -137,11 +136,13 @@ Result<CostModel> analytic_model(const Topology& topology, const OpSpec& op, con
   model.fingerprint = analytic_fingerprint(topology, op.world_size);
   model.source = "topology " + topology.name + ": " + topology.source + "; " + basis(topology);
   const OpTraits& traits = traits_of(op.kind);
-  const auto message_bytes = static_cast<double>(traits.cut_axis_length(op) * traits.message_bytes_per_unit(op));
+  const std::int64_t message_bytes = traits.cut_axis_length(op) * traits.message_bytes_per_unit(op);
+  const double row_bytes =
+      static_cast<double>(message_bytes) / static_cast<double>(op.m); // whole: the same for every m
   for (const Algorithm algorithm : topology.algorithms.at(collective)) {
     const std::string name(to_string(algorithm));
     MC2_ASSIGN(const double interval,
-               collective_interval(topology, {collective, kPartOfMessage * message_bytes, op.world_size}, algorithm));
+               collective_interval(topology, {collective, kBlockRows * row_bytes, op.world_size}, algorithm));
     model.variants.push_back({{name, {{"algorithm", name}, {"topology", topology.name}}},
                               matmul,
                               {communication_curve(topology, algorithm, samples.at(algorithm), interval), 0,

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <array>
+#include <memory>
 #include <random>
 
 #include "backends/cuda/cuda_backend.hpp"
@@ -18,6 +19,7 @@
 #include "process_group.hpp"
 #include "support/counts.hpp"
 #include "support/forked.hpp"
+#include "support/free_port.hpp"
 #include "support/gpus.hpp"
 #include "support/oracle.hpp"
 
@@ -49,6 +51,29 @@ executor::CommunicatorOptions options(int rank, const char* name) {
   chosen.deadline = std::chrono::seconds{30};
   chosen.process = executor::ProcessPlace{rank, key(name)};
   return chosen;
+}
+
+/// As if each rank were on a host of its own: they meet by TCP, and reach nothing of one another but by NCCL. Devices
+/// are in another order than ranks.
+executor::CommunicatorOptions options_of_hosts(int rank, const char* name, int port) {
+  executor::CommunicatorOptions chosen = options(rank, name);
+  chosen.process->address = "127.0.0.1:" + std::to_string(port);
+  chosen.process->local_rank = kRanks - 1 - rank;
+  chosen.process->local_size = kRanks;
+  return chosen;
+}
+
+/// For what the tests themselves tell one another.
+std::unique_ptr<ProcessGroup> result_group(int rank, const char* name) {
+  return executor::open_process_group({rank, key(name)}, kRanks, std::chrono::seconds{60});
+}
+
+/// For the machine that it is to run on.
+planner::Plan plan_on(const Communicator& communicator, const OpSpec& op, const Cut& cut,
+                      const planner::Variant& variant) {
+  planner::Plan plan = cuda_plan(op, cut, variant);
+  plan.fingerprint = communicator.fingerprint();
+  return plan;
 }
 
 OpSpec op_of(OpKind kind, std::int64_t m = 1024) {
@@ -232,11 +257,12 @@ std::string fault_of_every_way(Prepared& prepared, RankProblem& problem, Process
 }
 
 std::string fault_of_every_variant(Communicator& communicator, RankProblem& problem, ProcessGroup& group,
-                                   const OpSpec& op, const Cut& cut) {
-  for (const planner::Variant& variant : tried_variants(op, options(0, ""))) {
+                                   const OpSpec& op, const Cut& cut,
+                                   const executor::CommunicatorOptions& chosen = options(0, "")) {
+  for (const planner::Variant& variant : tried_variants(op, chosen)) {
     problem.poison();
     const RankBuffers buffers[] = {problem.buffers()};
-    auto prepared = executor::prepare(cuda_plan(op, cut, variant), buffers, communicator);
+    auto prepared = executor::prepare(plan_on(communicator, op, cut, variant), buffers, communicator);
     if (!prepared) return variant.text() + ": " + prepared.error().text();
     const auto fault = fault_of_every_way(*prepared.value(), problem, group, op, cut);
     if (!fault.empty()) return op.text() + ", " + variant.text() + ": " + fault;
@@ -260,7 +286,7 @@ int say(int rank, const std::string& text) {
 TEST_F(CudaProcesses, EveryVariantIsRight) {
   EXPECT_THAT(run_processes(kRanks,
                             [](int rank) {
-                              ProcessGroup group({rank, key("results")}, kRanks, std::chrono::seconds{60});
+                              const auto group = result_group(rank, "results");
                               auto communicator = cuda_backend().open(options(rank, "variants")).value();
                               for (const auto& traits : planner::op_registry()) {
                                 if (traits.work != planner::Work::Matmul)
@@ -271,13 +297,13 @@ TEST_F(CudaProcesses, EveryVariantIsRight) {
                                 op.epilogue = {.has_bias = true, .has_residual = true};
                                 if (traits.sums()) op.epilogue.norm = planner::Norm::Rms;
                                 RankProblem with_epilogue(op, rank);
-                                const auto added = fault_of_every_variant(*communicator, with_epilogue, group, op,
+                                const auto added = fault_of_every_variant(*communicator, with_epilogue, *group, op,
                                                                           Cut{{rows / 4, rows - rows / 4}});
                                 if (!added.empty()) return say(rank, added);
                                 op.epilogue = {};
                                 for (const Cut& cut : {Cut{{rows}}, Cut{{128, rows - 128}},
                                                        Cut{{rows / 4, rows / 4, rows / 4, rows / 4}}}) {
-                                  const auto fault = fault_of_every_variant(*communicator, problem, group, op, cut);
+                                  const auto fault = fault_of_every_variant(*communicator, problem, *group, op, cut);
                                   if (!fault.empty()) return say(rank, fault);
                                 }
                               }
@@ -286,10 +312,66 @@ TEST_F(CudaProcesses, EveryVariantIsRight) {
               Each(0));
 }
 
+TEST_F(CudaProcesses, RanksOfSeveralHostsExchangeByNccl) {
+  const int port = free_port();
+  const auto rank_main = [port](int rank) {
+    const auto group = result_group(rank, "results");
+    const auto own = options_of_hosts(rank, "hosts", port);
+    auto communicator = cuda_backend().open(own).value();
+    if (communicator->fingerprint().fields.at("link") != "network") return say(rank, "it says another link");
+    for (const auto& traits : planner::op_registry()) {
+      if (traits.work != planner::Work::Matmul) continue;
+      OpSpec op = op_of(traits.kind, many_times_m());
+      const std::int64_t rows = traits.cut_axis_length(op);
+      for (const planner::Variant& variant : cuda_backend().variants(op, own))
+        if (variant.name != "nccl") return say(rank, variant.text() + " is proposed");
+      const Cut cut{{rows / 4, rows - rows / 4}};
+      op.epilogue = {.has_bias = true, .has_residual = true};
+      RankProblem problem(op, rank);
+      const auto fault = fault_of_every_variant(*communicator, problem, *group, op, cut, own);
+      if (!fault.empty()) return say(rank, fault);
+      const RankBuffers buffers[] = {problem.buffers()};
+      const auto direct =
+          executor::prepare(plan_on(*communicator, op, cut, {"direct", {{"ctas", "8"}}}), buffers, *communicator);
+      if (direct || direct.error().text().find("choose nccl") == std::string::npos)
+        return say(rank, "direct reaches other hosts");
+    }
+    return 0;
+  };
+  EXPECT_THAT(run_processes(kRanks, rank_main), Each(0));
+}
+
+TEST_F(CudaProcesses, ARankOfAnotherHostThatIsKilledIsNamed) {
+  const int port = free_port();
+  const auto rank_main = [port](int rank) {
+    auto own = options_of_hosts(rank, "killed host", port);
+    auto communicator = cuda_backend().open(own).value();
+    const OpSpec op = op_of(OpKind::MatmulAllReduce);
+    RankProblem problem(op, rank);
+    const RankBuffers buffers[] = {problem.buffers()};
+    auto prepared =
+        executor::prepare(plan_on(*communicator, op, {{1024}}, {"nccl", {}}), buffers, *communicator).value();
+    const auto start = std::chrono::steady_clock::now();
+    try {
+      for (int run = 0;; ++run) {
+        if (rank == 1 && run == 3) kill(getpid(), SIGKILL);
+        (void)prepared->run(RunMode::Fused);
+      }
+    } catch (const SystemError& error) {
+      if (std::chrono::steady_clock::now() - start > own.deadline) return say(rank, "it took longer than the deadline");
+      const std::string told = error.what();
+      return told.find("rank 1 on ") != std::string::npos && told.find(" has ended") != std::string::npos
+                 ? 0
+                 : say(rank, told);
+    }
+  };
+  EXPECT_THAT(run_processes(kRanks, rank_main), ElementsAre(0, kKilled));
+}
+
 TEST_F(CudaProcesses, RowsGoToExperts) {
   EXPECT_THAT(run_processes(kRanks,
                             [](int rank) {
-                              ProcessGroup group({rank, key("results")}, kRanks, std::chrono::seconds{60});
+                              const auto group = result_group(rank, "results");
                               auto communicator = cuda_backend().open(options(rank, "experts")).value();
                               for (const OpKind kind : {OpKind::AllToAllMatmul, OpKind::MatmulAllToAll}) {
                                 OpSpec op = op_of(kind, many_times_m());
@@ -300,7 +382,7 @@ TEST_F(CudaProcesses, RowsGoToExperts) {
                                 for (const Routing routing : {Routing::OneTakesAll, Routing::Random}) {
                                   const auto counts = expert_counts(routing, op, random);
                                   RankProblem problem(op, rank, routing == Routing::Random, counts);
-                                  const auto fault = fault_of_every_variant(*communicator, problem, group, op,
+                                  const auto fault = fault_of_every_variant(*communicator, problem, *group, op,
                                                                             Cut{{rows / 4, rows - rows / 4}});
                                   if (!fault.empty()) return say(rank, fault);
                                 }
@@ -335,14 +417,14 @@ TEST_F(CudaProcesses, WeightsMayBeStoredTransposed) {
       run_processes(
           kRanks,
           [](int rank) {
-            ProcessGroup group({rank, key("results")}, kRanks, std::chrono::seconds{60});
+            const auto group = result_group(rank, "results");
             auto communicator = cuda_backend().open(options(rank, "transposed")).value();
             for (const OpKind kind : {OpKind::MatmulAllReduce, OpKind::MatmulReduceScatter, OpKind::AllGatherMatmul}) {
               const OpSpec op = op_of(kind, many_times_m());
               const std::int64_t rows = planner::traits_of(kind).cut_axis_length(op);
               const Cut cut{{128, rows - 128}};
               RankProblem problem(op, rank, true);
-              const auto fault = fault_of_every_variant(*communicator, problem, group, op, cut);
+              const auto fault = fault_of_every_variant(*communicator, problem, *group, op, cut);
               if (!fault.empty()) return say(rank, fault);
             }
             return 0;
@@ -469,7 +551,7 @@ TEST_F(CudaProcesses, WhatIsEnqueuedAfterAnotherRanksFailureIsRefused) {
       run_processes(
           kRanks,
           [](int rank) {
-            ProcessGroup group({rank, key("failures")}, kRanks, std::chrono::seconds{60});
+            const auto group = result_group(rank, "failures");
             auto own = options(rank, "enqueue");
             if (rank == 1) own.deadline = std::chrono::seconds{8}; // for a run to which rank 0 does not come
             auto communicator = cuda_backend().open(own).value();
@@ -489,7 +571,7 @@ TEST_F(CudaProcesses, WhatIsEnqueuedAfterAnotherRanksFailureIsRefused) {
             };
             std::string first;
             if (rank == 1) first = failure([&] { (void)prepared->run(RunMode::Fused); });
-            (void)group.all_gather("rank 1 has failed");
+            (void)group->all_gather("rank 1 has failed");
             const std::string next = failure([&] { (void)prepared->enqueue(streams, Submission::Graph); });
             const bool is_named = next.find("rank 1 did not finish") != std::string::npos;
             return is_named ? 0 : say(rank, first + "; " + next);

@@ -71,12 +71,29 @@ TEST(LaunchedProcess, NamesAVariableThatIsWrong) {
   EXPECT_EQ(refused(half), "LOCAL_RANK: is not set, though the launcher's other variables are");
 }
 
-TEST(LaunchedProcess, RefusesRanksOfSeveralMachines) {
-  const auto refused = launched(with(kTorchrun, "LOCAL_WORLD_SIZE", "2"));
-  ASSERT_FALSE(refused.ok());
-  EXPECT_EQ(refused.error().code, ErrorCode::Unsupported);
-  EXPECT_EQ(refused.error().text(),
-            "LOCAL_WORLD_SIZE: 2 of 4 ranks are on this machine; all must be, in the launcher's order");
+TEST(LaunchedProcess, SaysWhereRanksOfSeveralHostsMeet) {
+  const Variables two_hosts =
+      with(with(with(kTorchrun, "LOCAL_WORLD_SIZE", "2"), "RANK", "3"), "MASTER_ADDR", "host-a");
+  const ProcessPlace place = launched(two_hosts).value()->place;
+  EXPECT_TRUE(place.spans_hosts());
+  EXPECT_EQ(place.address, "host-a:29501");
+  EXPECT_EQ(place.local_rank, 1);
+  EXPECT_EQ(place.local_size, 2);
+  EXPECT_EQ(place.device(), 1);
+  EXPECT_EQ(launched(with(two_hosts, "MC2_RANK_ZERO", "10.0.0.1:7")).value()->place.address, "10.0.0.1:7");
+  EXPECT_EQ(launched(with(two_hosts, "MASTER_ADDR", "fe80::1")).value()->place.address, "[fe80::1]:29501");
+  const Variables mpirun{{"OMPI_COMM_WORLD_RANK", "1"},
+                         {"OMPI_COMM_WORLD_SIZE", "2"},
+                         {"OMPI_COMM_WORLD_LOCAL_RANK", "0"},
+                         {"OMPI_COMM_WORLD_LOCAL_SIZE", "1"}};
+  EXPECT_EQ(launched(mpirun).error().text(),
+            "MC2_RANK_ZERO: is not set, and ranks are on several hosts; set it to host:port of rank 0 on every rank");
+  EXPECT_EQ(launched(with(mpirun, "MC2_RANK_ZERO", "a:1")).value()->place.address, "a:1");
+  EXPECT_FALSE(launched(kTorchrun).value()->place.spans_hosts());
+}
+
+TEST(LaunchedProcess, RefusesAnotherOrderOnOneHost) {
+  EXPECT_EQ(launched(with(kTorchrun, "LOCAL_RANK", "2")).error().code, ErrorCode::Unsupported);
 }
 
 } // namespace

@@ -1,15 +1,21 @@
 #include "process_group.hpp"
 
+#include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
 #include <signal.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <array>
 #include <cstring>
+#include <memory>
 #include <thread>
 
 #include "executor/told.hpp"
 #include "support/forked.hpp"
+#include "support/free_port.hpp"
 
 namespace mc2::executor::process_group_test {
 namespace {
@@ -23,89 +29,113 @@ using ::testing::HasSubstr;
 
 constexpr std::chrono::seconds kDeadline{20};
 
-/// Of this test in this process: others run beside it.
-std::string key(const char* name) { return std::string(name) + " " + std::to_string(getppid()); }
+/// Over both ways in which processes meet.
+class ProcessGroups : public ::testing::TestWithParam<bool> {
+ protected:
+  [[nodiscard]] static bool by_tcp() { return GetParam(); }
 
-TEST(ProcessGroup, EveryRankGetsEveryRanksBytes) {
+  [[nodiscard]] std::unique_ptr<ProcessGroup> open(int rank, const char* name, int world_size,
+                                                   std::chrono::milliseconds deadline = kDeadline) const {
+    // Of this test in this process: others run beside it.
+    ProcessPlace place{.rank = rank, .key = std::string(name) + " " + std::to_string(process_)};
+    if (by_tcp()) place.address = "127.0.0.1:" + std::to_string(port_);
+    return open_process_group(place, world_size, deadline);
+  }
+  /// of(2, "has ended"), as it is told.
+  [[nodiscard]] static std::string of(int rank, const std::string& what) {
+    std::array<char, 256> host{};
+    gethostname(host.data(), host.size() - 1);
+    return "rank " + std::to_string(rank) + (by_tcp() ? std::string(" on ") + host.data() : "") + " " + what;
+  }
+
+ private:
+  const pid_t process_ = getpid(); ///< whose children the ranks are
+  const int port_ = mc2::testing::free_port();
+};
+
+INSTANTIATE_TEST_SUITE_P(Ways, ProcessGroups, ::testing::Bool(),
+                         [](const auto& way) { return way.param ? "Tcp" : "SharedMemory"; });
+
+TEST_P(ProcessGroups, EveryRankGetsEveryRanksBytes) {
   EXPECT_THAT(run_processes(4,
-                            [](int rank) {
-                              ProcessGroup group({rank, key("bytes")}, 4, kDeadline);
+                            [this](int rank) {
+                              const auto group = open(rank, "bytes", 4);
                               for (std::size_t turn = 0; turn < 300;
                                    ++turn) { // of all lengths, many slots long ones among them
                                 const auto text = [&](int of) {
                                   return std::string((turn * 97 + static_cast<std::size_t>(of) * 4096) % 20'000,
                                                      static_cast<char>('a' + of));
                                 };
-                                const auto all = group.all_gather(text(rank));
+                                const auto all = group->all_gather(text(rank));
                                 for (int of = 0; of < 4; ++of)
                                   if (all[static_cast<std::size_t>(of)] != text(of)) return 1;
                               }
-                              return group.maximum(10 * rank) == 30 ? 0 : 2;
+                              return group->maximum(10 * rank) == 30 ? 0 : 2;
                             }),
               Each(0));
 }
 
-TEST(ProcessGroup, SeveralWithOneKeyMeetInTheirOrder) {
+TEST_P(ProcessGroups, SeveralWithOneKeyMeetInTheirOrder) {
   EXPECT_THAT(run_processes(3,
-                            [](int rank) {
+                            [this](int rank) {
                               for (int number = 0; number < 20; ++number) {
-                                ProcessGroup group({rank, key("order")}, 3, kDeadline);
-                                if (group.maximum(number) != number) return 1;
+                                const auto group = open(rank, "order", 3);
+                                if (group->maximum(number) != number) return 1;
                               }
                               return 0;
                             }),
               Each(0));
 }
 
-TEST(ProcessGroup, TheFirstRanksErrorIsEveryRanks) {
+TEST_P(ProcessGroups, TheFirstRanksErrorIsEveryRanks) {
   EXPECT_THAT(run_processes(3,
-                            [](int rank) {
-                              ProcessGroup group({rank, key("error")}, 3, kDeadline);
-                              if (!group.share_error({})) return 1;
+                            [this](int rank) {
+                              const auto group = open(rank, "error", 3);
+                              if (!group->share_error({})) return 1;
                               const Error own{ErrorCode::OutOfRange, "m", "is wrong on " + std::to_string(rank)};
-                              const auto shared = group.share_error(rank == 0 ? Result<void>{} : own);
+                              const auto shared = group->share_error(rank == 0 ? Result<void>{} : own);
                               if (shared || shared.error().code != ErrorCode::OutOfRange) return 2;
                               return has(shared.error().text(), "rank 1: m: is wrong on 1");
                             }),
               Each(0));
 }
 
-TEST(ProcessGroup, WhoSaysSomethingElseIsNamed) {
+TEST_P(ProcessGroups, WhoSaysSomethingElseIsNamed) {
   EXPECT_THAT(run_processes(3,
-                            [](int rank) {
-                              ProcessGroup group({rank, key("agree")}, 3, kDeadline);
-                              if (!group.agree("the same")) return 1;
-                              const auto same = group.agree(rank == 2 ? "that" : "this");
+                            [this](int rank) {
+                              const auto group = open(rank, "agree", 3);
+                              if (!group->agree("the same")) return 1;
+                              const auto same = group->agree(rank == 2 ? "that" : "this");
                               return same ? 2 : has(same.error().text(), "rank 2 calls that; rank 0 calls this");
                             }),
               Each(0));
 }
 
-TEST(ProcessGroup, ARankThatFailsIsNamedToAll) {
+TEST_P(ProcessGroups, ARankThatFailsIsNamedToAll) {
   EXPECT_THAT(run_processes(3,
-                            [](int rank) {
-                              ProcessGroup group({rank, key("fails")}, 3, kDeadline);
+                            [this](int rank) {
+                              const auto group = open(rank, "fails", 3);
                               if (rank == 1) {
-                                group.fail("the device is gone");
+                                group->fail("the device is gone");
                                 return 0;
                               }
                               const int code =
-                                  has(thrown([&] { (void)group.all_gather("x"); }), "rank 1: the device is gone");
-                              return code != 0 ? code : *group.abort_word() == 1 ? 0 : 2;
+                                  has(thrown([&] { (void)group->all_gather("x"); }), "rank 1: the device is gone");
+                              return code != 0 ? code : *group->abort_word() == 1 ? 0 : 2;
                             }),
               Each(0));
 }
 
-TEST(ProcessGroup, ARankThatLeavesIsMissedByThoseWhoWaitForItOnly) {
+TEST_P(ProcessGroups, ARankThatLeavesIsMissedByThoseWhoWaitForItOnly) {
   EXPECT_THAT(run_processes(3,
-                            [](int rank) {
+                            [this](int rank) {
                               {
-                                ProcessGroup group({rank, key("leaves")}, 3, kDeadline);
-                                if (group.maximum(rank) != 2) return 1;
+                                const auto group = open(rank, "leaves", 3);
+                                if (group->maximum(rank) != 2) return 1;
                                 if (rank == 2) return 0;
-                                const std::string told = thrown([&] { (void)group.all_gather("x"); });
+                                const std::string told = thrown([&] { (void)group->all_gather("x"); });
                                 // The first of the two may be gone before the other has looked.
-                                const std::string other = "rank " + std::to_string(1 - rank) + " has ended";
+                                const std::string other = of(1 - rank, "has ended");
                                 return told.find(other) != std::string::npos ? 0 : has(told, "rank 2 has left");
                               }
                               return 0;
@@ -113,37 +143,34 @@ TEST(ProcessGroup, ARankThatLeavesIsMissedByThoseWhoWaitForItOnly) {
               Each(0));
 }
 
-TEST(ProcessGroup, AProcessThatIsKilledIsNamedToAll) {
+TEST_P(ProcessGroups, AProcessThatIsKilledIsNamedToAll) {
   EXPECT_THAT(run_processes(3,
-                            [](int rank) {
-                              ProcessGroup group({rank, key("killed")}, 3, kDeadline);
-                              (void)group.all_gather("all are here");
+                            [this](int rank) {
+                              const auto group = open(rank, "killed", 3);
+                              (void)group->all_gather("all are here");
                               if (rank == 2) kill(getpid(), SIGKILL);
-                              return has(thrown([&] { (void)group.all_gather("x"); }), "rank 2 has ended");
+                              return has(thrown([&] { (void)group->all_gather("x"); }), of(2, "has ended").c_str());
                             }),
               ElementsAre(0, 0, 128 + SIGKILL));
 }
 
-TEST(ProcessGroup, RanksThatDoNotComeAreNamed) {
+TEST_P(ProcessGroups, RanksThatDoNotComeAreNamed) {
   EXPECT_THAT(run_processes(2,
-                            [](int rank) {
-                              const auto open = [&] {
-                                ProcessGroup({rank == 0 ? 0 : 2, key("missing")}, 4, std::chrono::milliseconds{300});
+                            [this](int rank) {
+                              const auto come = [&] {
+                                (void)open(rank == 0 ? 0 : 2, "missing", 4, std::chrono::milliseconds{300});
                               };
-                              return has(thrown(open), "of 4 ranks these did not come within 300 ms: 1, 3");
+                              return has(thrown(come), "of 4 ranks these did not come within 300 ms: 1, 3");
                             }),
               Each(0));
-  EXPECT_THAT(thrown([] {
-                ProcessGroup({1, "nobody leads"}, 2, std::chrono::milliseconds{50});
-              }),
+  EXPECT_THAT(thrown([this] { (void)open(1, "nobody leads", 2, std::chrono::milliseconds{50}); }),
               HasSubstr("rank 0 did not come within 50 ms"));
 }
 
-TEST(ProcessGroup, ARankThatIsThereTwiceIsRefused) {
-  const auto codes = run_processes(3, [](int rank) {
-    const std::string message = thrown([&] {
-      ProcessGroup({std::min(rank, 1), key("twice")}, 3, std::chrono::milliseconds{500});
-    });
+TEST_P(ProcessGroups, ARankThatIsThereTwiceIsRefused) {
+  const auto codes = run_processes(3, [this](int rank) {
+    const std::string message =
+        thrown([&] { (void)open(std::min(rank, 1), "twice", 3, std::chrono::milliseconds{500}); });
     return message.find("rank 1 is there twice") != std::string::npos ? 7
                                                                       : has(message, "did not come within 500 ms: 2");
   });
@@ -152,53 +179,175 @@ TEST(ProcessGroup, ARankThatIsThereTwiceIsRefused) {
 }
 
 // Whoever waits looks whether the others are still the processes that came, by when they started.
-TEST(ProcessGroup, OneThatIsThereTwiceDoesNotMakeTheOtherLookEnded) {
-  const auto take_part = [](int rank) {
+TEST_P(ProcessGroups, OneThatIsThereTwiceDoesNotMakeTheOtherLookEnded) {
+  const auto take_part = [this](int rank) {
     try {
-      ProcessGroup group({rank, key("claimed")}, 3, kDeadline);
+      const auto group = open(rank, "claimed", 3);
       if (rank == 2) std::this_thread::sleep_for(std::chrono::milliseconds{100});
-      (void)group.all_gather("x");
+      (void)group->all_gather("x");
       return 0;
     } catch (const SystemError& error) {
       return has(error.what(), "no error");
     }
   };
-  EXPECT_THAT(
-      run_processes(4,
-                    [&](int place) {
-                      if (place < 2) return take_part(place);
-                      std::this_thread::sleep_for(
-                          std::chrono::milliseconds{place == 2 ? 100 : 300}); // one after the other
-                      if (place == 3) return take_part(2);
-                      const std::string same = key("claimed");
-                      const auto claim = [&](int) {
-                        return has(thrown([&] { ProcessGroup({1, same}, 3, kDeadline); }), "rank 1 is there twice");
-                      };
-                      return run_processes(1, claim).front(); // a process that has started later than rank 1's
-                    }),
-      Each(0));
+  EXPECT_THAT(run_processes(4,
+                            [&](int place) {
+                              if (place < 2) return take_part(place);
+                              std::this_thread::sleep_for(
+                                  std::chrono::milliseconds{place == 2 ? 100 : 300}); // one after the other
+                              if (place == 3) return take_part(2);
+                              const auto claim = [&](int) {
+                                return has(thrown([&] { (void)open(1, "claimed", 3); }), "rank 1 is there twice");
+                              };
+                              return run_processes(1, claim).front(); // a process that has started later than rank 1's
+                            }),
+              Each(0));
 }
 
-TEST(ProcessGroup, WhatAnEndedJobLeftBehindIsPassedOver) {
+TEST_P(ProcessGroups, WhatAnEndedJobLeftBehindIsPassedOver) {
   // A rank 0 that is killed while it waits leaves the name.
   EXPECT_THAT(run_processes(1,
-                            [](int) {
+                            [this](int) {
                               std::jthread end([] {
                                 std::this_thread::sleep_for(std::chrono::milliseconds{100});
                                 kill(getpid(), SIGKILL);
                               });
-                              ProcessGroup group({0, key("left")}, 2, kDeadline);
+                              const auto group = open(0, "left", 2);
                               return 0;
                             }),
               ElementsAre(128 + SIGKILL));
   EXPECT_THAT(run_processes(2,
-                            [](int rank) {
+                            [this](int rank) {
                               // the other finds the old one first
                               if (rank == 0) std::this_thread::sleep_for(std::chrono::milliseconds{100});
-                              ProcessGroup group({rank, key("left")}, 2, kDeadline);
-                              return group.maximum(rank) == 1 ? 0 : 1;
+                              const auto group = open(rank, "left", 2);
+                              return group->maximum(rank) == 1 ? 0 : 1;
                             }),
               Each(0));
+}
+
+TEST(TcpGroup, SaysWhatIsWrongWithAnAddress) {
+  const auto told = [](const std::string& address, int rank = 1) {
+    return thrown([&] {
+      (void)open_process_group({.rank = rank, .key = "address", .address = address}, 2, std::chrono::milliseconds{300});
+    });
+  };
+  for (const char* wrong : {"host", "host:", ":1", "host:0", "host:65536", "host:x1", "host:-1"})
+    EXPECT_THAT(check_meeting({.key = "", .address = wrong}, 2).error().text(), HasSubstr("legal: host:port")) << wrong;
+  EXPECT_TRUE(check_meeting({.key = "", .address = "[::1]:7"}, 2));
+  EXPECT_FALSE(check_meeting({.rank = 2, .key = ""}, 2));
+  EXPECT_FALSE(check_meeting({.key = std::string(5000, 'k')}, 2));
+  EXPECT_THAT(told("no-such-host.invalid:7"), HasSubstr("rank 0 did not come within 300 ms at no-such-host.invalid:7"));
+  EXPECT_THAT(told("127.0.0.1:" + std::to_string(mc2::testing::free_port())), HasSubstr("Connection refused"));
+  EXPECT_THAT(told("192.0.2.1:7", 0), HasSubstr("give an address of this host")); // a documentation's network
+}
+
+/// What connects to rank 0's port and is no rank.
+void disturb(int port, std::string_view bytes) {
+  const int stranger = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  address.sin_port = htons(static_cast<std::uint16_t>(port));
+  for (int attempt = 0; attempt < 40; ++attempt) {
+    if (connect(stranger, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0) break;
+    std::this_thread::sleep_for(std::chrono::milliseconds{5});
+  }
+  (void)send(stranger, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+  // stays open until the process ends
+}
+
+TEST(TcpGroup, StrangersAreInNobodysWay) {
+  const int port = mc2::testing::free_port();
+  EXPECT_THAT(run_processes(3,
+                            [port](int rank) {
+                              if (rank == 2) {
+                                disturb(port, "");
+                                disturb(port, "GET / HTTP/1.1\r\n\r\n");
+                                disturb(port, std::string(100'000, '\xff'));
+                              } else {
+                                if (rank == 1) std::this_thread::sleep_for(std::chrono::milliseconds{300});
+                                ProcessPlace place{.rank = rank, .key = "strangers"};
+                                place.address = "127.0.0.1:" + std::to_string(port);
+                                const auto group = open_process_group(place, 2, kDeadline);
+                                if (group->maximum(rank) != 1) return 1;
+                              }
+                              return 0;
+                            }),
+              Each(0));
+}
+
+TEST(TcpGroup, APortThatIsTakenIsSaid) {
+  const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof address;
+  auto* const any = reinterpret_cast<sockaddr*>(&address);
+  ASSERT_TRUE(bind(listener, any, size) == 0 && listen(listener, 1) == 0 && getsockname(listener, any, &size) == 0);
+  const ProcessPlace place{.key = "taken", .address = "127.0.0.1:" + std::to_string(ntohs(address.sin_port))};
+  EXPECT_THAT(thrown([&] { (void)open_process_group(place, 2, std::chrono::seconds{5}); }),
+              HasSubstr("Address already in use; give an address of this host and a port that is free"));
+  close(listener);
+}
+
+TEST(TcpGroup, WhoComesEarlyHearsWhoIsMissing) {
+  const int port = mc2::testing::free_port();
+  const auto codes = run_processes(2, [port](int rank) {
+    if (rank == 0) std::this_thread::sleep_for(std::chrono::milliseconds{400});
+    const ProcessPlace place{.rank = rank, .key = "early", .address = "127.0.0.1:" + std::to_string(port)};
+    const std::string told = thrown([&] { (void)open_process_group(place, 3, std::chrono::milliseconds{600}); });
+    return has(told, "of 3 ranks these did not come within 600 ms: 2");
+  });
+  EXPECT_THAT(codes, Each(0));
+}
+
+TEST(TcpGroup, AnAddressThatNobodyAnswersHoldsNobodyUp) {
+  // Of a network for documents: nothing answers there, or there is no way to it at all.
+  const auto start = std::chrono::steady_clock::now();
+  const ProcessPlace place{.rank = 1, .key = "dropped", .address = "192.0.2.1:7"};
+  EXPECT_THAT(thrown([&] { (void)open_process_group(place, 2, std::chrono::milliseconds{2500}); }),
+              HasSubstr("rank 0 did not come within 2500 ms at 192.0.2.1:7"));
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds{6});
+}
+
+TEST(TcpGroup, AnotherJobsRankIsNotLetIn) {
+  const int port = mc2::testing::free_port();
+  const auto codes = run_processes(2, [port](int rank) {
+    const ProcessPlace place{
+        .rank = rank, .key = "job " + std::to_string(rank), .address = "127.0.0.1:" + std::to_string(port)};
+    const std::string told = thrown([&] { (void)open_process_group(place, 2, std::chrono::milliseconds{400}); });
+    return has(told,
+               rank == 0 ? "these did not come within 400 ms: 1" : "rank 0 did not come within 400 ms at 127.0.0.1");
+  });
+  EXPECT_THAT(codes, Each(0));
+}
+
+TEST(TcpGroup, AProcessThatStopsIsMissed) {
+  const int port = mc2::testing::free_port();
+  const auto codes = run_processes(2, [port](int rank) {
+    const ProcessPlace place{.rank = rank, .key = "stops", .address = "127.0.0.1:" + std::to_string(port)};
+    const auto group = open_process_group(place, 2, std::chrono::milliseconds{1500});
+    if (group->maximum(rank) != 1) return 1;
+    if (rank == 1) {
+      std::this_thread::sleep_for(std::chrono::milliseconds{300}); // until the other has its number
+      // Stopped, and let go again when the other has missed it.
+      const pid_t self = getpid();
+      if (fork() == 0) {
+        std::this_thread::sleep_for(std::chrono::milliseconds{3000});
+        kill(self, SIGCONT);
+        _exit(0);
+      }
+      kill(self, SIGSTOP);
+      return 0;
+    }
+    const auto start = std::chrono::steady_clock::now();
+    while (!group->failure() && std::chrono::steady_clock::now() - start < std::chrono::seconds{3})
+      std::this_thread::sleep_for(std::chrono::milliseconds{10});
+    const auto failure = group->failure();
+    return has(failure.value_or(""), "nothing was heard of rank 1") + (*group->abort_word() == 1 ? 0 : 4);
+  });
+  EXPECT_THAT(codes, Each(0));
 }
 
 } // namespace

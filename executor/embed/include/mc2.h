@@ -171,6 +171,12 @@ typedef struct mc2_communicator_options {
   const char* process_key;
   int32_t process_rank; /* of this process; with process_key */
   int32_t reserved;     /* 0 */
+  /* Where rank 0 waits for the others, "host:port", when processes are on several hosts: they reach one another by NCCL
+   * alone. NULL: all are on this host. The rest is this process's place among those of its host, whose device of that
+   * number it has. */
+  const char* rank_zero;
+  int32_t local_rank;
+  int32_t local_size;
 } mc2_communicator_options;
 
 /* The machine that a communicator with these options would run on; opens none. */

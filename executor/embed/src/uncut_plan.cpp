@@ -17,6 +17,11 @@ Result<const executor::Backend*> backend_of(const planner::Fingerprint& machine)
 executor::CommunicatorOptions options_of(const planner::OpSpec& op, const planner::Fingerprint& machine) {
   executor::CommunicatorOptions options;
   options.world_size = op.world_size;
+  if (const auto here = machine.fields.find("ranks_per_host"); here != machine.fields.end()) {
+    executor::ProcessPlace& place = options.process.emplace();
+    place.address = "several hosts";
+    place.local_size = std::stoi("0" + here->second);
+  }
   const auto link = machine.fields.find("link");
   if (link == machine.fields.end()) return options;
   if (const auto parsed = executor::parse_link(link->second)) options.link = parsed.value();
@@ -29,8 +34,9 @@ Result<planner::Plan> uncut_plan(const planner::OpSpec& op, const planner::Finge
   if (auto legal = op.validate(); !legal) return legal.error();
   const auto backend = backend_of(machine);
   if (!backend) return backend.error();
-  if (auto can = backend.value()->takes(op); !can) return can.error();
-  const auto variants = backend.value()->variants(op, options_of(op, machine));
+  const auto options = options_of(op, machine);
+  if (auto can = backend.value()->takes(op, options); !can) return can.error();
+  const auto variants = backend.value()->variants(op, options);
   // Slices overlap the lanes even of an uncut plan.
   const auto whole =
       std::ranges::find_if(variants, [](const auto& variant) { return planner::slices_of(variant).count() == 1; });

@@ -84,7 +84,8 @@ class Problem {
 
 std::shared_ptr<World> open_world(int ranks, const std::string& backend, const std::string& link,
                                   const std::optional<std::string>& virtual_compute, bool pin_threads,
-                                  double deadline_s, const std::optional<std::pair<int, std::string>>& process) {
+                                  double deadline_s, const std::optional<std::pair<int, std::string>>& process,
+                                  const std::string& rank_zero, int local_rank, int local_size) {
   constexpr double kMaxDeadlineS = 1e6;
   if (!(deadline_s > 0 && deadline_s <= kMaxDeadlineS))
     throw Failure({ErrorCode::InvalidSpec, "deadline_s", "must be above 0 and at most 1e6 s"});
@@ -94,7 +95,14 @@ std::shared_ptr<World> open_world(int ranks, const std::string& backend, const s
   if (virtual_compute) options.virtual_compute = unwrap(executor::parse_virtual_compute(*virtual_compute));
   options.pin_threads = pin_threads;
   options.deadline = std::chrono::milliseconds(static_cast<std::int64_t>(deadline_s * 1e3));
-  if (process) options.process = executor::ProcessPlace{process->first, process->second};
+  if (process)
+    options.process = executor::ProcessPlace{.rank = process->first,
+                                             .key = process->second,
+                                             .address = rank_zero,
+                                             .local_rank = local_rank,
+                                             .local_size = local_size};
+  else if (!rank_zero.empty())
+    throw Failure({ErrorCode::InvalidSpec, "rank_zero", "is for worlds of one process a rank; give process, too"});
   const py::gil_scoped_release released; // other ranks may be awaited
   return std::make_shared<World>(backend, options);
 }
@@ -109,7 +117,8 @@ py::class_<World, std::shared_ptr<World>> bind_world(py::module_& module) {
   py::class_<World, std::shared_ptr<World>> world(module, "Communicator", "The ranks of a job in this process.");
   world
       .def(py::init(&open_world), "ranks"_a = 2, py::kw_only(), "backend"_a = "host", "link"_a = "shm",
-           "virtual_compute"_a = py::none(), "pin_threads"_a = true, "deadline_s"_a = 60.0, "process"_a = py::none())
+           "virtual_compute"_a = py::none(), "pin_threads"_a = true, "deadline_s"_a = 60.0, "process"_a = py::none(),
+           "rank_zero"_a = "", "local_rank"_a = 0, "local_size"_a = 0)
       .def_property_readonly("backend", [](const World& w) { return w.backend().name(); })
       .def_property_readonly("ranks", [](const World& w) { return w.communicator().world_size(); })
       .def_property_readonly("fingerprint", [](const World& w) { return w.communicator().fingerprint(); })

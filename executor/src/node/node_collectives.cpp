@@ -17,7 +17,7 @@
 #include "lanes/combine.hpp"
 #include "mc2/executor/process_mark.hpp"
 #include "node/lane.hpp"
-#include "process_group.hpp"
+#include "shared_memory_group.hpp"
 #include "texts.hpp"
 
 namespace mc2::executor {
@@ -148,7 +148,7 @@ class NodeCollectives::Impl {
                         rank_text(peer) + " did not come within " + std::to_string(deadline_.count()) + " ms");
   }
 
-  ProcessGroup group_;
+  SharedMemoryGroup group_;
   std::chrono::milliseconds deadline_;
   std::unique_ptr<node::NodeHeap> heap_;
   std::deque<node::Lane> lanes_;
@@ -170,6 +170,8 @@ Result<std::unique_ptr<NodeCollectives>> NodeCollectives::open(const ProcessPlac
     return illegal("world_size", "is " + std::to_string(world_size) + "; legal: 2 to " + std::to_string(kMostRanks));
   if (place.rank < 0 || place.rank >= world_size)
     return illegal("rank", "is " + std::to_string(place.rank) + "; legal: 0 to " + std::to_string(world_size - 1));
+  if (place.spans_hosts())
+    return Error{ErrorCode::Unsupported, "place", "spans hosts; these collectives are for ranks of one machine"};
   if (options.threads < 1 || options.threads > kMostThreads)
     return illegal("threads",
                    "is " + std::to_string(options.threads) + "; legal: 1 to " + std::to_string(kMostThreads));

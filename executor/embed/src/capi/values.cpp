@@ -59,7 +59,13 @@ planner::Norm read_norm(std::int32_t norm) {
 void read_process(const mc2_communicator_options& from, executor::CommunicatorOptions& to) {
   if (from.reserved != 0) fail(MC2_ERROR_STRUCT, "options.reserved", "is not 0; initialise the struct with MC2_INIT");
   if (from.process_key != nullptr)
-    to.process = executor::ProcessPlace{from.process_rank, from.process_key};
+    to.process = executor::ProcessPlace{.rank = from.process_rank,
+                                        .key = from.process_key,
+                                        .address = from.rank_zero == nullptr ? "" : from.rank_zero,
+                                        .local_rank = from.local_rank,
+                                        .local_size = from.local_size};
+  else if (from.rank_zero != nullptr)
+    fail(MC2_ERROR_INVALID_SPEC, "options.process_key", "is NULL, but rank_zero is given");
   else if (from.process_rank != 0)
     fail(MC2_ERROR_INVALID_SPEC, "options.process_key",
          "is NULL, but process_rank is " + std::to_string(from.process_rank));
@@ -137,7 +143,8 @@ Machinery read_machinery(const mc2_communicator_options* address) {
   const auto given_options = read_struct(address, "options");
   const auto* backend = take(executor::find_backend(given_options.backend == nullptr ? "host" : given_options.backend));
   const auto availability = backend->availability();
-  if (!availability.is_available)
+  // A host of several may have one GPU.
+  if (!availability.is_available && given_options.rank_zero == nullptr)
     fail(MC2_ERROR_UNSUPPORTED, "options.backend",
          std::string(backend->name()) + " is not available: " + availability.reason);
   executor::CommunicatorOptions options;

@@ -62,7 +62,15 @@ struct ProcessPlace {
   int rank = 0;
   /// the same in all processes of the world, and in those of no other world of this user that opens meanwhile
   std::string key;
+  /// Where rank 0 waits for the others, "host:port", where they are on several hosts; empty: all are on this one.
+  std::string address{};
+  /// Of the ranks on this host; with an address.
+  int local_rank = 0, local_size = 0;
   bool operator==(const ProcessPlace&) const = default;
+
+  [[nodiscard]] bool spans_hosts() const noexcept { return !address.empty(); }
+  /// Which of this host's devices is the rank's.
+  [[nodiscard]] int device() const noexcept { return spans_hosts() ? local_rank : rank; }
 };
 
 struct CommunicatorOptions {
@@ -75,8 +83,7 @@ struct CommunicatorOptions {
   /// settings alone; empty: the backend opens its own. They must outlive what is opened, and stay the caller's: never
   /// aborted or destroyed.
   std::vector<void*> native_communicators{};
-  /// Unset: this process holds all ranks. Backend cuda only: rank r then works on device r of this machine, in every
-  /// process.
+  /// Unset: this process holds all ranks. Backend cuda only: a rank then works on ProcessPlace::device() of its host.
   std::optional<ProcessPlace> process{};
 
   /// Errors: InvalidSpec naming the option.
@@ -109,7 +116,9 @@ class Backend {
   /// reason, InvalidSpec.
   [[nodiscard]] virtual Result<void> supports(const planner::OpSpec& op) const = 0;
   /// As supports(), but for memory: of an operator whose operands are there already. Opens no device.
-  [[nodiscard]] virtual Result<void> takes(const planner::OpSpec& op) const { return supports(op); }
+  [[nodiscard]] virtual Result<void> takes(const planner::OpSpec& op, const CommunicatorOptions& /*options*/) const {
+    return supports(op);
+  }
   /// What makes measurements on this backend comparable; queries the machine. `options` are valid.
   [[nodiscard]] virtual planner::Fingerprint fingerprint(const CommunicatorOptions& options) const = 0;
   /// Starts the ranks. Order: *collective* where processes hold them. Errors: InvalidSpec (options), Unsupported.

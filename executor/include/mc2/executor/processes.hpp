@@ -19,11 +19,11 @@ struct LaunchedProcess {
 
 /// What torchrun (RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT, TORCHELASTIC_RUN_ID and
 /// _RESTART_COUNT) or Open MPI's mpirun (OMPI_COMM_WORLD_RANK, _SIZE, _LOCAL_RANK, _LOCAL_SIZE, PMIX_NAMESPACE) told
-/// this process; nothing when neither started it. Both count as one machine's ranks only: devices reach one another's
-/// memory there.
+/// this process; nothing when neither started it. Where ranks are on several hosts, rank 0 waits for the others at
+/// MC2_RANK_ZERO, host:port, or, by torchrun, at MASTER_ADDR and the port after MASTER_PORT.
 /// @param variable  the value of an environment variable; null for one that is not set
-/// Errors: InvalidSpec naming a variable that is missing beside the others or no number of its range; Unsupported for
-/// ranks on several machines.
+/// Errors: InvalidSpec naming a variable that is missing beside the others or no number of its range; Unsupported where
+/// ranks of one machine are not in the launcher's order.
 [[nodiscard]] Result<std::optional<LaunchedProcess>> launched_process(
     const std::function<const char*(const char* name)>& variable);
 

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "backends/cuda/cuda_checks.hpp"
+#include "mc2/planner/collective.hpp"
 
 namespace mc2::executor::cuda {
 namespace {

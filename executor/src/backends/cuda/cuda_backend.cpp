@@ -16,6 +16,18 @@
 namespace mc2::executor::cuda {
 namespace {
 
+/// Of a rank among those of its host.
+Result<void> check_place(const CommunicatorOptions& options) {
+  if (!options.process || !options.process->spans_hosts()) return {};
+  const ProcessPlace& place = *options.process;
+  const bool is_whole = place.local_size >= 1 && options.world_size % place.local_size == 0;
+  if (is_whole && place.local_rank >= 0 && place.local_rank < place.local_size) return {};
+  return Error{ErrorCode::InvalidSpec, "process",
+               "is number " + std::to_string(place.local_rank) + " of " + std::to_string(place.local_size) +
+                   " ranks on its host; every host has as many of " + std::to_string(options.world_size) +
+                   " ranks, one after the other, numbered from 0"};
+}
+
 Result<void> check_options(const CommunicatorOptions& options) {
   MC2_TRY(options.validate());
   if (options.link != LinkSpec{}) {
@@ -24,13 +36,21 @@ Result<void> check_options(const CommunicatorOptions& options) {
   if (options.virtual_compute) {
     return Error{ErrorCode::Unsupported, "virtual_compute", "the cuda backend has no virtual compute"};
   }
-  MC2_TRY(check_devices(options.world_size));
-  return check_native_communicators(options.native_communicators, ranks_held(options), options.world_size);
+  if (options.world_size > kMaxCudaRanks)
+    return Error{
+        ErrorCode::Unsupported, "world_size",
+        std::to_string(options.world_size) + " ranks; the cuda backend runs at most " + std::to_string(kMaxCudaRanks)};
+  MC2_TRY(check_place(options));
+  MC2_TRY(check_devices(devices_here(options)));
+  return check_native_communicators(options.native_communicators, local_ranks_of(options), options.world_size);
 }
+
+bool crosses_hosts(const CommunicatorOptions& options) { return options.process && options.process->spans_hosts(); }
 
 /// Every process holds one rank: what one of them is refused, all are.
 Result<std::unique_ptr<Communicator>> open_between_processes(const CommunicatorOptions& options) {
-  auto group = std::make_unique<ProcessGroup>(*options.process, options.world_size, options.deadline);
+  MC2_TRY(check_meeting(*options.process, options.world_size));
+  auto group = open_process_group(*options.process, options.world_size, options.deadline);
   MC2_TRY(group->share_error(check_options(options)));
   auto fingerprint = cuda_fingerprint(options);
   MC2_TRY(group->agree("open on " + fingerprint.canonical_text()));
@@ -53,7 +73,7 @@ class CudaBackend final : public Backend {
 
   [[nodiscard]] std::vector<planner::Variant> variants(const planner::OpSpec& op,
                                                        const CommunicatorOptions& options) const override {
-    auto variants = cuda_variants(op, gpu_traits());
+    auto variants = cuda_variants(op, gpu_traits(), crosses_hosts(options));
     std::erase_if(variants, [&](const planner::Variant& variant) { return !check_variant(op, options, variant).ok(); });
     return variants;
   }
@@ -61,23 +81,25 @@ class CudaBackend final : public Backend {
   [[nodiscard]] Result<void> check_variant(const planner::OpSpec& op, const CommunicatorOptions& options,
                                            const planner::Variant& variant) const override {
     MC2_ASSIGN(const auto read, read_variant(op, variant, gpu_traits()));
-    return options.process ? check_crosses_processes(read) : Result<void>{};
+    return check_reach(read, options);
   }
 
   // One tile of the matmul library: a shorter block leaves part of every tile empty.
 
-  [[nodiscard]] Result<void> takes(const planner::OpSpec& op) const override {
+  [[nodiscard]] Result<void> takes(const planner::OpSpec& op, const CommunicatorOptions& options) const override {
     MC2_TRY(check_operator(op));
-    MC2_TRY(check_devices(op.world_size));
-    return check_device_types(op);
+    MC2_TRY(check_devices(devices_here(options)));
+    return check_device_types(op, devices_here(options));
   }
 
   [[nodiscard]] Result<void> supports(const planner::OpSpec& op) const override {
-    MC2_TRY(takes(op));
+    CommunicatorOptions all_here;
+    all_here.world_size = op.world_size;
+    MC2_TRY(takes(op, all_here));
     const auto sizes = prepared_sizes(op, false, true);
     const std::int64_t needed_bytes = std::accumulate(sizes.begin(), sizes.end(), operand_bytes(op));
     for (int rank = 0; rank < op.world_size; ++rank) {
-      MC2_TRY(check_memory(rank, needed_bytes, 0));
+      MC2_TRY(check_memory({rank, rank}, needed_bytes, 0));
     }
     return {};
   }

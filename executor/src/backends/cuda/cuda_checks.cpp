@@ -36,17 +36,17 @@ constexpr std::uint32_t kBiasBytes = 16; ///< that the matmul's kernels read of 
 constexpr std::int64_t kF8Multiple = 16; ///< of n and k, and of addresses in bytes, for cuBLASLt
 
 /// Errors: InvalidSpec when the bytes are not in memory of the rank's device.
-Result<void> check_place(int rank, const char* matrix, std::span<const std::byte> bytes) {
+Result<void> check_place(LocalRank rank, const char* matrix, std::span<const std::byte> bytes) {
   if (bytes.empty()) return {};
   cudaPointerAttributes found{};
   MC2_CUDA(cudaPointerGetAttributes(&found, bytes.data()));
-  if (found.type == cudaMemoryTypeDevice && found.device == rank) return {};
-  const std::string name = "rank " + std::to_string(rank) + " " + matrix;
+  if (found.type == cudaMemoryTypeDevice && found.device == rank.device) return {};
+  const std::string name = rank_text(rank.number) + " " + matrix;
   const std::string place = found.type == cudaMemoryTypeDevice    ? "device " + std::to_string(found.device)
                             : found.type == cudaMemoryTypeManaged ? "managed memory"
                                                                   : "host memory";
   return Error{ErrorCode::InvalidSpec, "buffers",
-               name + " is in " + place + "; it must be in memory of device " + std::to_string(rank)};
+               name + " is in " + place + "; it must be in memory of device " + std::to_string(rank.device)};
 }
 
 /// @param who needs so much, e.g. "f8e4m3 needs". Errors: InvalidSpec naming rank and matrix.
@@ -151,20 +151,20 @@ planner::OpSpec exchanged_as(const planner::OpSpec& op) noexcept {
   return exchanged;
 }
 
-Result<void> check_device_types(const planner::OpSpec& op) {
-  for (int rank = 0; rank < op.world_size && op.experts; ++rank) {
-    const int found = compute_capability(rank);
+Result<void> check_device_types(const planner::OpSpec& op, int device_count) {
+  for (int device = 0; device < device_count && op.experts; ++device) {
+    const int found = compute_capability(device);
     if (found == kHopper) continue;
     return Error{ErrorCode::Unsupported, "op",
-                 "device " + std::to_string(rank) + " has compute capability " + capability_text(found) + "; " +
+                 "device " + std::to_string(device) + " has compute capability " + capability_text(found) + "; " +
                      std::string(to_string(op.kind)) + " needs 9.0, or the host backend"};
   }
   constexpr int kLeastForF8 = 89; // Ada, then Hopper
-  for (int rank = 0; rank < op.world_size && op.dtype == planner::DType::F8E4m3; ++rank) {
-    const int found = compute_capability(rank);
+  for (int device = 0; device < device_count && op.dtype == planner::DType::F8E4m3; ++device) {
+    const int found = compute_capability(device);
     if (found >= kLeastForF8) continue;
     return Error{ErrorCode::Unsupported, "dtype",
-                 "device " + std::to_string(rank) + " has compute capability " + capability_text(found) +
+                 "device " + std::to_string(device) + " has compute capability " + capability_text(found) +
                      "; f8e4m3 needs 8.9 or later, or use bf16"};
   }
   return {};
@@ -224,9 +224,9 @@ Result<void> check_operator(const planner::OpSpec& op) {
                  "f8e4m3 is for one expert a rank on the cuda backend, and these have " +
                      std::to_string(op.experts_per_rank) + "; use bf16 or f16"};
   if (op.world_size > kMaxCudaRanks) {
-    return Error{ErrorCode::Unsupported, "world_size",
-                 std::to_string(op.world_size) + " ranks; the cuda backend runs at most " +
-                     std::to_string(kMaxCudaRanks) + ", all on one host"};
+    return Error{
+        ErrorCode::Unsupported, "world_size",
+        std::to_string(op.world_size) + " ranks; the cuda backend runs at most " + std::to_string(kMaxCudaRanks)};
   }
   if (op.dtype == planner::DType::F8E4m3 && (op.n % kF8Multiple != 0 || op.k % kF8Multiple != 0)) {
     return Error{ErrorCode::Unsupported, op.n % kF8Multiple != 0 ? "n" : "k",
@@ -239,7 +239,24 @@ Result<void> check_operator(const planner::OpSpec& op) {
   return {};
 }
 
-Result<void> check_devices(int world_size) {
+std::vector<int> numbers_of(std::span<const LocalRank> ranks) {
+  std::vector<int> numbers;
+  for (const LocalRank& rank : ranks) numbers.push_back(rank.number);
+  return numbers;
+}
+
+std::vector<LocalRank> local_ranks_of(const CommunicatorOptions& options) {
+  if (options.process) return {{options.process->rank, options.process->device()}};
+  std::vector<LocalRank> ranks;
+  for (int rank = 0; rank < options.world_size; ++rank) ranks.push_back({rank, rank});
+  return ranks;
+}
+
+int devices_here(const CommunicatorOptions& options) {
+  return options.process && options.process->spans_hosts() ? options.process->local_size : options.world_size;
+}
+
+Result<void> check_devices(int count_needed) {
   constexpr int kLeastNccl = 22800; // 2.28: windows, CTA policies
   int nccl_version = 0;
   MC2_CUDA(ncclGetVersion(&nccl_version));
@@ -247,13 +264,13 @@ Result<void> check_devices(int world_size) {
     return Error{ErrorCode::Unsupported, "nccl", "found " + software_text() + "; NCCL 2.28 or later is needed"};
   std::string reason;
   const int count = device_count(&reason);
-  if (count < world_size) {
+  if (count < count_needed) {
     return Error{ErrorCode::Unsupported, "world_size",
-                 std::to_string(world_size) + " ranks need as many CUDA devices and this machine has " +
+                 std::to_string(count_needed) + " ranks need as many CUDA devices and this machine has " +
                      std::to_string(count) + (reason.empty() ? "" : " (" + reason + ")")};
   }
-  for (int from = 0; from < world_size; ++from) {
-    for (int to = 0; to < world_size; ++to) {
+  for (int from = 0; from < count_needed; ++from) {
+    for (int to = 0; to < count_needed; ++to) {
       int can_access = 1;
       if (from != to) MC2_CUDA(cudaDeviceCanAccessPeer(&can_access, from, to));
       if (can_access != 0) continue;
@@ -265,7 +282,7 @@ Result<void> check_devices(int world_size) {
   return {};
 }
 
-Result<void> check_native_communicators(std::span<void* const> communicators, std::span<const int> ranks,
+Result<void> check_native_communicators(std::span<void* const> communicators, std::span<const LocalRank> ranks,
                                         int world_size) {
   if (communicators.empty()) return {};
   const auto refuse = [](const std::string& text) {
@@ -275,7 +292,7 @@ Result<void> check_native_communicators(std::span<void* const> communicators, st
     return refuse(std::to_string(communicators.size()) + " communicators for " + std::to_string(ranks.size()) +
                   " ranks");
   for (std::size_t i = 0; i < ranks.size(); ++i) {
-    const int rank = ranks[i];
+    const auto [rank, own_device] = ranks[i];
     auto* communicator = static_cast<ncclComm_t>(communicators[i]);
     const std::string name = "the communicator of rank " + std::to_string(rank);
     if (communicator == nullptr) return refuse(name + " is null");
@@ -285,10 +302,10 @@ Result<void> check_native_communicators(std::span<void* const> communicators, st
     MC2_CUDA(ncclCommCount(communicator, &rank_count));
     MC2_CUDA(ncclCommUserRank(communicator, &own_rank));
     MC2_CUDA(ncclCommCuDevice(communicator, &device));
-    if (rank_count == world_size && own_rank == rank && device == rank) continue;
+    if (rank_count == world_size && own_rank == rank && device == own_device) continue;
     return refuse(name + " is of rank " + std::to_string(own_rank) + " of " + std::to_string(rank_count) +
                   " on device " + std::to_string(device) + "; it must be of rank " + std::to_string(rank) + " of " +
-                  std::to_string(world_size) + " on device " + std::to_string(rank));
+                  std::to_string(world_size) + " on device " + std::to_string(own_device));
   }
   return {};
 }
@@ -321,25 +338,25 @@ std::vector<std::int64_t> prepared_sizes(const planner::OpSpec& op, bool stages_
   return sizes;
 }
 
-Result<void> check_memory(int rank, std::int64_t needed_bytes, std::int64_t reusable_bytes) {
+Result<void> check_memory(LocalRank rank, std::int64_t needed_bytes, std::int64_t reusable_bytes) {
   std::size_t free_bytes = 0;
   std::size_t total_bytes = 0;
-  const OnDevice on_device(rank);
+  const OnDevice on_device(rank.device);
   MC2_CUDA(cudaMemGetInfo(&free_bytes, &total_bytes));
   const std::int64_t available = static_cast<std::int64_t>(free_bytes) + reusable_bytes;
   if (needed_bytes <= available) return {};
   return Error{ErrorCode::Unsupported, "m",
-               "rank " + std::to_string(rank) + " needs " + bytes_text(needed_bytes) +
-                   " of device memory and its device has " + bytes_text(available) + " available"};
+               rank_text(rank.number) + " needs " + bytes_text(needed_bytes) + " of device memory and its device has " +
+                   bytes_text(available) + " available"};
 }
 
-Result<void> check_streams(std::span<void* const> streams, std::span<const int> ranks) {
+Result<void> check_streams(std::span<void* const> streams, std::span<const LocalRank> ranks) {
   if (streams.size() != ranks.size()) {
     return Error{ErrorCode::InvalidSpec, "streams",
                  std::to_string(streams.size()) + " streams for " + std::to_string(ranks.size()) + " ranks"};
   }
   for (std::size_t i = 0; i < ranks.size(); ++i) {
-    const int rank = ranks[i];
+    const auto [rank, own_device] = ranks[i];
     const auto stream = static_cast<cudaStream_t>(streams[i]);
     if (stream == cudaStreamPerThread) {
       return Error{ErrorCode::InvalidSpec, "streams",
@@ -352,10 +369,10 @@ Result<void> check_streams(std::span<void* const> streams, std::span<const int> 
     if (is_capturing(stream)) continue; // it says no device then, and the capture fails if it is another one
     int device = 0;
     MC2_CUDA(cudaStreamGetDevice(stream, &device));
-    if (device == rank) continue;
+    if (device == own_device) continue;
     return Error{ErrorCode::InvalidSpec, "streams",
                  "the stream of rank " + std::to_string(rank) + " is of device " + std::to_string(device) +
-                     "; it must be of device " + std::to_string(rank)};
+                     "; it must be of device " + std::to_string(own_device)};
   }
   return {};
 }
@@ -425,15 +442,15 @@ std::array<const void*, 5> addresses_of_matrices(const RankBuffers& buffers) {
 
 } // namespace
 
-Result<void> check_grouped(const planner::OpSpec& op, const CudaVariant& variant, int rank,
+Result<void> check_grouped(const planner::OpSpec& op, const CudaVariant& variant, LocalRank rank,
                            const RankBuffers& buffers) {
   constexpr std::uint32_t kNeeded = 16;
   const auto refuse = [](const std::string& text) {
     return Error{ErrorCode::Unsupported, "experts", "one kernel for all of a rank needs " + text};
   };
-  if (compute_capability(rank) != kHopper)
-    return refuse("compute capability 9.0; device " + std::to_string(rank) + " has " +
-                  capability_text(compute_capability(rank)));
+  if (compute_capability(rank.device) != kHopper)
+    return refuse("compute capability 9.0; device " + std::to_string(rank.device) + " has " +
+                  capability_text(compute_capability(rank.device)));
   if (op.dtype != planner::DType::Bf16 && op.dtype != planner::DType::F16)
     return refuse("bf16 or f16, not " + std::string(to_string(op.dtype)));
   if (const auto shape = check_tile_shape(op); !shape)
@@ -441,18 +458,18 @@ Result<void> check_grouped(const planner::OpSpec& op, const CudaVariant& variant
   if (variant.gemm_tile != 0) return refuse("a variant without a setting tile");
   for (const void* address : addresses_of_matrices(buffers))
     if (alignment_of(address) < kNeeded)
-      return refuse("matrices aligned to 16 bytes; those of rank " + std::to_string(rank) + " are not");
+      return refuse("matrices aligned to 16 bytes; those of " + rank_text(rank.number) + " are not");
   return {};
 }
 
-Result<void> check_device_counts(const planner::OpSpec& op, const CudaVariant& variant, std::span<const int> ranks,
-                                 std::span<const RankBuffers> buffers) {
+Result<void> check_device_counts(const planner::OpSpec& op, const CudaVariant& variant,
+                                 std::span<const LocalRank> ranks, std::span<const RankBuffers> buffers) {
   for (std::size_t i = 0; i < buffers.size(); ++i) {
     if (buffers[i].device_send_counts.empty() == buffers.front().device_send_counts.empty()) continue;
     return Error{ErrorCode::InvalidSpec, "counts",
-                 "rank " + std::to_string(ranks[i]) + " has " +
-                     (buffers[i].device_send_counts.empty() ? "no counts" : "counts") +
-                     " in device memory, unlike rank " + std::to_string(ranks.front())};
+                 rank_text(ranks[i].number) + " has " +
+                     (buffers[i].device_send_counts.empty() ? "no counts" : "counts") + " in device memory, unlike " +
+                     rank_text(ranks.front().number)};
   }
   if (buffers.front().device_send_counts.empty()) return {};
   const auto refuse = [](const std::string& text) { return Error{ErrorCode::Unsupported, "counts", text}; };
@@ -468,10 +485,20 @@ Result<void> check_device_counts(const planner::OpSpec& op, const CudaVariant& v
   return {};
 }
 
-Result<void> check_crosses_processes(const CudaVariant& variant) {
-  if (!variant.has_windows) return {};
-  return Error{ErrorCode::Unsupported, "variant",
-               "NCCL's windows are for worlds in one process; choose another variant"};
+Result<void> check_reach(const CudaVariant& variant, const CommunicatorOptions& options) {
+  using Transport = CudaVariant::Transport;
+  const auto refuse = [](const std::string& text) { return Error{ErrorCode::Unsupported, "variant", text}; };
+  const bool crosses_hosts = options.process && options.process->spans_hosts();
+  if (variant.transport == Transport::Hierarchical) {
+    if (crosses_hosts && devices_here(options) > 1 && devices_here(options) < options.world_size) return {};
+    return refuse("hierarchical is for several hosts with several ranks each; choose another variant");
+  }
+  if (crosses_hosts && (variant.transport != Transport::Nccl || variant.takes_no_sm))
+    return refuse(
+        "reaches into all other devices' memory, which those of other hosts have not; choose nccl or hierarchical");
+  if (options.process && variant.has_windows)
+    return refuse("NCCL's windows are for worlds in one process; choose another variant");
+  return {};
 }
 
 Result<void> check_shareable(int rank, const RankBuffers& buffers, const PeerReach& reach) {
@@ -501,7 +528,7 @@ Result<void> check_peer_access(std::span<const int> ranks, std::span<const RankB
   return {};
 }
 
-Result<void> check_places(std::span<const int> ranks, std::span<const RankBuffers> buffers) {
+Result<void> check_places(std::span<const LocalRank> ranks, std::span<const RankBuffers> buffers) {
   for (std::size_t i = 0; i < buffers.size(); ++i) {
     MC2_TRY(check_place(ranks[i], "A", buffers[i].a));
     MC2_TRY(check_place(ranks[i], "B", buffers[i].b));
@@ -605,12 +632,13 @@ Result<void> check_added_bias(const planner::OpSpec& op, std::span<const int> ra
   return {};
 }
 
-Result<void> check_request(const StageList& stages, int world_size, std::span<const int> ranks,
+Result<void> check_request(const StageList& stages, int world_size, std::span<const LocalRank> local_ranks,
                            std::span<const RankBuffers> buffers) {
+  const std::vector<int> ranks = numbers_of(local_ranks);
   MC2_TRY(check_operator(stages.op));
   MC2_TRY(check_world(stages, world_size));
   MC2_TRY(check_buffers(stages.op, ranks, buffers));
-  MC2_TRY(check_places(ranks, buffers));
+  MC2_TRY(check_places(local_ranks, buffers));
   MC2_TRY(check_f8(stages, ranks, buffers));
   MC2_TRY(check_added_bias(stages.op, ranks, buffers));
   for (std::size_t i = 0; i < ranks.size(); ++i) MC2_TRY(check_resident_bags(stages.op, ranks[i], buffers[i]));

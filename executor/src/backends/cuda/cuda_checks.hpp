@@ -5,12 +5,23 @@
 #include <vector>
 
 #include "backends/cuda/transports/variants.hpp"
+#include "mc2/executor/backend.hpp"
 #include "mc2/executor/buffer.hpp"
 #include "mc2/executor/communicator.hpp"
 #include "mc2/planner/error.hpp"
 #include "stage.hpp"
 
 namespace mc2::executor::cuda {
+
+/// A rank that this process holds, and which of this host's devices it has.
+struct LocalRank {
+  int number;
+  int device;
+};
+[[nodiscard]] std::vector<LocalRank> local_ranks_of(const CommunicatorOptions& options);
+[[nodiscard]] std::vector<int> numbers_of(std::span<const LocalRank> ranks);
+/// How many of this host's devices the world has: from 0 on.
+[[nodiscard]] int devices_here(const CommunicatorOptions& options);
 
 /// Errors: Unsupported naming the operator kind or type that cannot run, InvalidSpec.
 [[nodiscard]] Result<void> check_operator(const planner::OpSpec& op);
@@ -24,17 +35,17 @@ namespace mc2::executor::cuda {
 /// only travel are half as many bf16.
 [[nodiscard]] planner::OpSpec exchanged_as(const planner::OpSpec& op) noexcept;
 
-/// Whether the world's devices multiply the type. Errors: Unsupported naming the device and what it lacks.
-[[nodiscard]] Result<void> check_device_types(const planner::OpSpec& op);
+/// Whether so many of this host's devices multiply the type. Errors: Unsupported naming the device and what it lacks.
+[[nodiscard]] Result<void> check_device_types(const planner::OpSpec& op, int device_count);
 
-/// What a world of this size needs of the machine: that many devices, each reaching every other.
+/// What a world needs of this host: that many devices, each reaching every other.
 /// Errors: Unsupported naming what was found and what is needed.
-[[nodiscard]] Result<void> check_devices(int world_size);
+[[nodiscard]] Result<void> check_devices(int count_needed);
 
 /// Whether a caller's NCCL communicators, if there are any, are one per local rank, of that rank and on its device.
 /// Errors: InvalidSpec naming what was found.
-[[nodiscard]] Result<void> check_native_communicators(std::span<void* const> communicators, std::span<const int> ranks,
-                                                      int world_size);
+[[nodiscard]] Result<void> check_native_communicators(std::span<void* const> communicators,
+                                                      std::span<const LocalRank> ranks, int world_size);
 
 /// Bytes of one rank's exchange memory: the partial product [m, n] of kinds that multiply first, else the gathered A.
 [[nodiscard]] std::int64_t exchange_bytes(const planner::OpSpec& op) noexcept;
@@ -50,11 +61,11 @@ namespace mc2::executor::cuda {
 
 /// @param reusable_bytes of them, in memory that the process holds on the rank's device and does not use
 /// Errors: Unsupported when the device has less memory to give.
-[[nodiscard]] Result<void> check_memory(int rank, std::int64_t needed_bytes, std::int64_t reusable_bytes);
+[[nodiscard]] Result<void> check_memory(LocalRank rank, std::int64_t needed_bytes, std::int64_t reusable_bytes);
 
 /// Whether there is one stream (cudaStream_t) per local rank, of the rank's device. Leaves the current device as it is.
 /// Errors: InvalidSpec naming what was found.
-[[nodiscard]] Result<void> check_streams(std::span<void* const> streams, std::span<const int> ranks);
+[[nodiscard]] Result<void> check_streams(std::span<void* const> streams, std::span<const LocalRank> ranks);
 
 /// Whether the caller's matrices that are exchanged may become NCCL's symmetric windows: aligned to 4096 bytes, in
 /// memory of the driver's virtual memory management (Communicator::allocate, ncclMemAlloc). Errors: Unsupported.
@@ -73,16 +84,17 @@ namespace mc2::executor::cuda {
 /// Whether runs can read counts on the devices, where the ranks have them there: our own kernels exchange and multiply
 /// all rows then. Errors: InvalidSpec naming a rank that differs, Unsupported naming what is in the way.
 [[nodiscard]] Result<void> check_device_counts(const planner::OpSpec& op, const CudaVariant& variant,
-                                               std::span<const int> ranks, std::span<const RankBuffers> buffers);
+                                               std::span<const LocalRank> ranks, std::span<const RankBuffers> buffers);
 
 /// Whether a rank's experts can be multiplied by one kernel of our own: on Hopper, of f16 and bf16, of rows and
 /// matrices aligned to 16 bytes, unless a tile of the library's is asked for. Errors: Unsupported saying what is
 /// needed.
-[[nodiscard]] Result<void> check_grouped(const planner::OpSpec& op, const CudaVariant& variant, int rank,
+[[nodiscard]] Result<void> check_grouped(const planner::OpSpec& op, const CudaVariant& variant, LocalRank rank,
                                          const RankBuffers& buffers);
 
-/// For worlds of one process per rank. Errors: Unsupported naming the variant.
-[[nodiscard]] Result<void> check_crosses_processes(const CudaVariant& variant);
+/// Whether the variant reaches all ranks of such a world: those of other processes, and of other hosts.
+/// Errors: Unsupported naming the variant.
+[[nodiscard]] Result<void> check_reach(const CudaVariant& variant, const CommunicatorOptions& options);
 
 /// Whether other processes can map those of a rank's matrices that they reach. Errors: Unsupported naming rank and
 /// matrix.
@@ -95,7 +107,7 @@ namespace mc2::executor::cuda {
                                              const PeerReach& reach);
 
 /// Whether local rank's matrices lie in memory of their devices. Errors: InvalidSpec naming rank and matrix.
-[[nodiscard]] Result<void> check_places(std::span<const int> ranks, std::span<const RankBuffers> buffers);
+[[nodiscard]] Result<void> check_places(std::span<const LocalRank> ranks, std::span<const RankBuffers> buffers);
 
 /// Whether every bag of a rank, in memory of its device, is legal. Errors: InvalidSpec naming table, sample and value.
 [[nodiscard]] Result<void> check_resident_bags(const planner::OpSpec& op, int rank, const RankBuffers& buffers);
@@ -112,7 +124,7 @@ namespace mc2::executor::cuda {
 /// Everything about a stage list and its buffers, one set per local rank, but the variant: operator, world size,
 /// stages, sizes, overlaps, and that each rank's buffers lie in memory of its device. Errors: InvalidSpec naming rank
 /// and matrix, Unsupported.
-[[nodiscard]] Result<void> check_request(const StageList& stages, int world_size, std::span<const int> ranks,
+[[nodiscard]] Result<void> check_request(const StageList& stages, int world_size, std::span<const LocalRank> ranks,
                                          std::span<const RankBuffers> buffers);
 
 } // namespace mc2::executor::cuda

@@ -6,7 +6,6 @@
 #include <condition_variable>
 #include <cstring>
 #include <mutex>
-#include <numeric>
 #include <string>
 #include <thread>
 #include <utility>
@@ -20,6 +19,7 @@
 #include "mc2/executor/failure_log.hpp"
 #include "mc2/planner/error.hpp"
 #include "run_turn.hpp"
+#include "texts.hpp"
 
 namespace mc2::executor::cuda {
 namespace {
@@ -64,18 +64,11 @@ std::vector<std::int64_t> gathered(ProcessGroup& group, const std::vector<std::i
 
 } // namespace
 
-std::vector<int> ranks_held(const CommunicatorOptions& options) {
-  if (options.process) return {options.process->rank};
-  std::vector<int> ranks(static_cast<std::size_t>(options.world_size));
-  std::iota(ranks.begin(), ranks.end(), 0);
-  return ranks;
-}
-
 template <typename Work>
 auto CudaCommunicator::together(const Work& work) {
   // Another process's failure has ended the kernels of this one, too, and what they leave is no result.
   if (!failure_ && group_ && abort_word_ && abort_word_->get() != 0) {
-    failure_ = group_->failure();
+    failure_ = group_->failure().value_or("a rank has failed");
     abort(); // NCCL's kernels do not look at the word
   }
   if (failure_) throw SystemError("communicator", ECANCELED, "aborted by an earlier failure: " + *failure_);
@@ -92,18 +85,50 @@ CudaCommunicator::CudaCommunicator(const CommunicatorOptions& options, planner::
     : options_(options),
       fingerprint_(std::move(fingerprint)),
       group_(std::move(group)),
-      ranks_(ranks_held(options)),
+      local_ranks_(local_ranks_of(options)),
+      ranks_(numbers_of(local_ranks_)),
       workers_(ranks_),
       devices_(static_cast<std::size_t>(options.world_size)),
       signals_(devices_.size()) {
   // The process's one device. Page-locked memory belongs to the current one: another process's would be opened for it.
-  if (group_) check(cudaSetDevice(group_->rank()), "cudaSetDevice", group_->rank());
+  if (group_) check(cudaSetDevice(local_ranks_.front().device), "cudaSetDevice", group_->rank());
   run([this](int rank) { open_device(rank); });
   if (group_)
     abort_word_.emplace(group_->abort_word(), ProcessGroup::kAbortPageBytes);
   else
     abort_word_.emplace();
   share_signals();
+  if (crosses_hosts()) meetings_ = nccl({});
+}
+
+bool CudaCommunicator::crosses_hosts() const noexcept { return options_.process && options_.process->spans_hosts(); }
+
+bool CudaCommunicator::is_on_this_host(int rank) const noexcept {
+  const int here = devices_here(options_);
+  return rank / here == ranks_.front() / here;
+}
+
+HostsPlace CudaCommunicator::hosts_place() {
+  const int rank = ranks_.front(), here = devices_here(options_);
+  HostsPlace place{.host_count = options_.world_size / here,
+                   .ranks_per_host = here,
+                   .inside = signals_of(rank),
+                   .rail = nccl({.is_rail = true})[static_cast<std::size_t>(rank)]};
+  place.inside.rank = rank % here;
+  place.inside.world_size = here;
+  for (int local = 0; local < here; ++local) {
+    const auto from = static_cast<std::size_t>(rank - rank % here + local), to = static_cast<std::size_t>(local);
+    place.inside.words[to] = signals_of(rank).words[from];
+    place.inside.mail[to] = signals_of(rank).mail[from];
+  }
+  return place;
+}
+
+void CudaCommunicator::enqueue_meeting(int rank, cudaStream_t stream) {
+  if (!crosses_hosts()) return cuda::enqueue_meeting(signals_of(rank), stream);
+  auto* const word = reinterpret_cast<float*>(device(rank).mail->bytes().data()); // which no variant uses here
+  check(ncclAllReduce(word, word, 1, ncclFloat32, ncclSum, meetings_[static_cast<std::size_t>(rank)], stream),
+        "ncclAllReduce", rank);
 }
 
 void CudaCommunicator::share_signals() {
@@ -124,6 +149,7 @@ void CudaCommunicator::share_signals() {
 }
 
 CudaCommunicator::~CudaCommunicator() {
+  watch_ = {};
   const auto synchronize = [](int /*rank*/) { log_failure(cudaDeviceSynchronize(), "cudaDeviceSynchronize"); };
   try {
     { // kernels may read other ranks' memory; those that wait for runs that never come end when they are aborted
@@ -131,9 +157,8 @@ CudaCommunicator::~CudaCommunicator() {
                                 [this] { fail("closed while runs were under way that other ranks have not joined"); });
       workers_.run(synchronize);
     }
-    for (auto& [settings, communicators] : nccl_)
-      for (NcclCommunicator& communicator : communicators)
-        if (communicator) closing_.start(std::move(communicator));
+    meet_before_closing();
+    close_nccl();
     const bool is_closed = closing_.wait(options_.deadline);
     if (!is_closed) {
       executor::log_failure(
@@ -154,8 +179,18 @@ CudaCommunicator::~CudaCommunicator() {
   }
 }
 
+/// NCCL's helpers may still be sending what this rank's kernels have left to them, and closing ends them.
+void CudaCommunicator::meet_before_closing() noexcept {
+  if (!crosses_hosts() || failure_ || group_->failure() || group_->departure()) return;
+  try {
+    (void)group_->all_gather("closing");
+  } catch (const std::exception&) { // who does not come has left or failed, and waits for nothing
+  }
+}
+
 void CudaCommunicator::open_device(int rank) {
-  check(cudaSetDevice(rank), "cudaSetDevice", rank);
+  const int own_device = device_number(rank);
+  check(cudaSetDevice(own_device), "cudaSetDevice", rank);
   for (const int peer : ranks_) { // that are this process's own; others' memory is mapped when it is shared
     if (peer == rank) continue;
     const cudaError_t code = cudaDeviceEnablePeerAccess(peer, 0);
@@ -166,7 +201,7 @@ void CudaCommunicator::open_device(int rank) {
     check(code, "cudaDeviceEnablePeerAccess", rank);
   }
   RankDevice& device = devices_[static_cast<std::size_t>(rank)];
-  device.pool = std::make_unique<DevicePool>(rank, group_ ? DevicePool::Source::Cuda : DevicePool::Source::Nccl);
+  device.pool = std::make_unique<DevicePool>(own_device, group_ ? DevicePool::Source::Cuda : DevicePool::Source::Nccl);
   device.compute = make_stream(false);
   device.second_compute = make_stream(false);
   device.communication = make_stream(true);
@@ -195,10 +230,53 @@ std::unique_ptr<Transport> CudaCommunicator::make_transport(const planner::OpSpe
   switch (variant.transport) {
     case CudaVariant::Transport::Direct: return make_direct_transport(op, variant, signals_);
     case CudaVariant::Transport::Persistent: return make_persistent_transport(op, variant, signals_);
-    case CudaVariant::Transport::Nccl: return make_nccl_transport(op, variant, nccl(variant));
+    case CudaVariant::Transport::Nccl:
+      return make_nccl_transport(op, variant, nccl({variant.cta_count, variant.takes_no_sm}));
+    case CudaVariant::Transport::Hierarchical: return make_hierarchical_transport(op, variant, hosts_place());
     case CudaVariant::Transport::CopyEngine: return make_copy_transport(op, variant, signals_, sm_count());
   }
   return nullptr;
+}
+
+NcclCommunicator CudaCommunicator::open_nccl_between_hosts(const ncclUniqueId& id, int rank, int world_size,
+                                                           const NcclSettings& settings) {
+  struct Opening {
+    std::mutex mutex;
+    std::condition_variable changed;
+    NcclCommunicator opened;
+    std::string error;
+    bool is_over = false;
+  };
+  const auto opening = std::make_shared<Opening>();
+  // NCCL waits for the others without end, and cannot be told to stop: a thread that nobody joins does it.
+  std::thread([opening, id, rank, world_size, settings, device = local_ranks_.front().device] {
+    NcclCommunicator opened;
+    std::string error;
+    try {
+      MC2_CUDA(cudaSetDevice(device));
+      opened = open_nccl(id, rank, world_size, settings);
+    } catch (const std::exception& failure) {
+      error = failure.what();
+    }
+    const std::lock_guard lock(opening->mutex);
+    opening->opened = std::move(opened);
+    opening->error = error;
+    opening->is_over = true;
+    opening->changed.notify_all();
+  }).detach();
+  constexpr std::chrono::milliseconds kBetweenLooks{100};
+  const auto end = std::chrono::steady_clock::now() + options_.deadline;
+  std::unique_lock lock(opening->mutex);
+  while (!opening->changed.wait_for(lock, kBetweenLooks, [&] { return opening->is_over; })) {
+    if (const auto failure = group_->failure()) throw SystemError("ncclCommInitRankConfig", ECANCELED, *failure);
+    if (std::chrono::steady_clock::now() > end)
+      throw SystemError("ncclCommInitRankConfig", ETIMEDOUT,
+                        rank_text(group_->rank()) + ": NCCL did not connect the hosts within " +
+                            std::to_string(options_.deadline.count()) +
+                            " ms; it uses ports of its own choice, on the network that NCCL_SOCKET_IFNAME names");
+  }
+  if (!opening->error.empty()) throw SystemError("ncclCommInitRankConfig", EIO, opening->error);
+  return std::move(opening->opened);
 }
 
 NcclCommunicator CudaCommunicator::open_nccl(const ncclUniqueId& id, int rank, int world_size,
@@ -211,19 +289,20 @@ NcclCommunicator CudaCommunicator::open_nccl(const ncclUniqueId& id, int rank, i
   return NcclCommunicator(communicator);
 }
 
-ncclUniqueId CudaCommunicator::agree_on_nccl_id() {
+ncclUniqueId CudaCommunicator::agree_on_nccl_id(bool is_rail) {
   if (!group_) return new_nccl_id();
   return together([&] {
+    const int maker = is_rail ? group_->rank() % devices_here(options_) : 0;
     ncclUniqueId id{};
-    if (group_->rank() == 0) id = new_nccl_id();
-    const std::string chosen = group_->all_gather({reinterpret_cast<const char*>(&id), sizeof id}).front();
+    if (group_->rank() == maker) id = new_nccl_id();
+    const std::string chosen =
+        group_->all_gather({reinterpret_cast<const char*>(&id), sizeof id})[static_cast<std::size_t>(maker)];
     std::memcpy(&id, chosen.data(), sizeof id);
     return id;
   });
 }
 
-std::vector<ncclComm_t> CudaCommunicator::nccl(const CudaVariant& variant) {
-  const NcclSettings settings{variant.cta_count, variant.takes_no_sm};
+std::vector<ncclComm_t> CudaCommunicator::nccl(const NcclSettings& settings) {
   std::vector<ncclComm_t> handles(devices_.size());
   if (settings == NcclSettings{} && !options_.native_communicators.empty()) {
     for (const int rank : ranks_)
@@ -231,16 +310,40 @@ std::vector<ncclComm_t> CudaCommunicator::nccl(const CudaVariant& variant) {
           static_cast<ncclComm_t>(options_.native_communicators[local_index(rank)]);
     return handles;
   }
-  auto [found, is_new] = nccl_.try_emplace(settings);
-  if (is_new) {
-    found->second.resize(devices_.size());
-    const ncclUniqueId id = agree_on_nccl_id();
+  if (!nccl_.contains(settings)) { // no other thread inserts
+    std::vector<NcclCommunicator> opened(devices_.size());
+    const ncclUniqueId id = agree_on_nccl_id(settings.is_rail);
+    const int here = devices_here(options_);
     run([&](int rank) {
-      found->second[static_cast<std::size_t>(rank)] = open_nccl(id, rank, options_.world_size, settings);
+      const int place = settings.is_rail ? rank / here : rank;
+      const int size = settings.is_rail ? options_.world_size / here : options_.world_size;
+      opened[static_cast<std::size_t>(rank)] =
+          crosses_hosts() ? open_nccl_between_hosts(id, place, size, settings) : open_nccl(id, place, size, settings);
     });
+    const std::lock_guard lock(nccl_mutex_);
+    nccl_.emplace(settings, std::move(opened));
   }
-  std::ranges::transform(found->second, handles.begin(), &NcclCommunicator::get);
+  if (group_ && !watch_.joinable()) watch_for_nccl();
+  const std::lock_guard lock(nccl_mutex_);
+  std::ranges::transform(nccl_.at(settings), handles.begin(), &NcclCommunicator::get);
   return handles;
+}
+
+void CudaCommunicator::watch_for_nccl() {
+  watch_ = std::jthread([this](const std::stop_token& stop) {
+    constexpr std::chrono::milliseconds kBetweenLooks{100};
+    constexpr int kLooksAfterFailure = 10; // for the rank's own thread to notice, so that none is inside NCCL
+    std::mutex mutex;
+    std::condition_variable_any never;
+    int looks = 0;
+    for (std::unique_lock lock(mutex); !stop.stop_requested() && looks < kLooksAfterFailure;) {
+      never.wait_for(lock, stop, kBetweenLooks, [] { return false; });
+      looks += group_->failure() || group_->departure() ? 1 : 0;
+    }
+    if (stop.stop_requested()) return;
+    if (const auto departure = group_->departure()) group_->fail(*departure);
+    close_nccl();
+  });
 }
 
 Result<void> CudaCommunicator::share_error(const Result<void>& own) {
@@ -276,7 +379,7 @@ void CudaCommunicator::gather_times(std::vector<RankTimes>& ranks) {
 SharedAddresses CudaCommunicator::share(const std::vector<std::vector<std::byte*>>& own) {
   if (!group_) return {own, {}};
   return together([&] {
-    const OnDevice on_device(group_->rank());
+    const OnDevice on_device(local_ranks_.front().device);
     std::string offers;
     const std::string nothing(kOfferBytes, '\0');
     for (const std::byte* address : own.front()) offers += address == nullptr ? nothing : offer_of(address);
@@ -287,8 +390,9 @@ SharedAddresses CudaCommunicator::share(const std::vector<std::vector<std::byte*
       if (static_cast<int>(rank) == group_->rank()) addresses = own.front();
       for (std::size_t at = 0; at < all[rank].size() && addresses.size() < own.front().size(); at += kOfferBytes) {
         const std::string_view offer = std::string_view(all[rank]).substr(at, kOfferBytes);
-        if (offer != nothing) shared.mappings.push_back(peer_memory_.open(offer));
-        addresses.push_back(offer == nothing ? nullptr : shared.mappings.back().get());
+        const bool is_reached = offer != nothing && is_on_this_host(static_cast<int>(rank));
+        if (is_reached) shared.mappings.push_back(peer_memory_.open(offer));
+        addresses.push_back(is_reached ? shared.mappings.back().get() : nullptr);
       }
     }
     return shared;
@@ -297,15 +401,15 @@ SharedAddresses CudaCommunicator::share(const std::vector<std::vector<std::byte*
 
 Result<void> CudaCommunicator::check_stages(const StageList& stages, const Result<CudaVariant>& variant,
                                             std::span<const RankBuffers> buffers) {
-  MC2_TRY(check_request(stages, options_.world_size, ranks_, buffers));
+  MC2_TRY(check_request(stages, options_.world_size, local_ranks_, buffers));
   if (!variant) return variant.error();
-  MC2_TRY(check_device_types(stages.op));
+  MC2_TRY(check_device_types(stages.op, devices_here(options_)));
   MC2_TRY(check_carries(stages, variant.value(), has_row_runs(stages.op, buffers)));
-  MC2_TRY(check_device_counts(stages.op, variant.value(), ranks_, buffers));
+  MC2_TRY(check_device_counts(stages.op, variant.value(), local_ranks_, buffers));
   MC2_TRY(check_tile_places(stages.op, variant.value(), ranks_, buffers));
   if (std::ranges::any_of(ranks_, [this](int rank) { return is_in_capture(rank); }))
     return Error{ErrorCode::Unsupported, "streams", kInCapture};
-  if (group_) return check_crosses_processes(variant.value());
+  MC2_TRY(check_reach(variant.value(), options_));
   return variant.value().has_windows ? check_window_memory(stages.op, buffers) : Result<void>{};
 }
 
@@ -330,6 +434,7 @@ Result<std::unique_ptr<Prepared>> CudaCommunicator::prepare_stages(const StageLi
   auto transport = make_transport(exchanged_as(stages.op), read.value());
   const PeerReach reach = reach_of(*transport, stages.first_lane);
   const auto is_reached = [&] {
+    if (crosses_hosts()) return Result<void>{}; // nothing of the caller's is
     return group_ ? check_shareable(group_->rank(), buffers.front(), reach) : check_peer_access(ranks_, buffers, reach);
   };
   MC2_TRY(share_error(together(is_reached)));
@@ -380,9 +485,8 @@ std::vector<std::int64_t> CudaCommunicator::sizes_of(const StageList& stages, co
 Result<void> CudaCommunicator::check_free_memory(std::span<const std::int64_t> sizes_per_rank) {
   std::int64_t needed_bytes = 0;
   for (const std::int64_t size : sizes_per_rank) needed_bytes += DevicePool::block_bytes(size);
-  for (const int rank : ranks_) {
-    MC2_TRY(check_memory(rank, needed_bytes, device(rank).pool->reusable_bytes(sizes_per_rank)));
-  }
+  for (const LocalRank& rank : local_ranks_)
+    MC2_TRY(check_memory(rank, needed_bytes, device(rank.number).pool->reusable_bytes(sizes_per_rank)));
   return {};
 }
 
@@ -428,7 +532,7 @@ void CudaCommunicator::settle() noexcept {
   using Clock = std::chrono::steady_clock;
   const auto end = Clock::now() + std::chrono::seconds{1}; // aborted kernels end within milliseconds
   for (const int rank : ranks_) {
-    const OnDevice on_device(rank);
+    const OnDevice on_device(device_number(rank));
     const RankDevice& own = device(rank);
     for (const Stream* stream : {&own.compute, &own.second_compute, &own.communication, &own.announcements}) {
       cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
@@ -445,14 +549,22 @@ void CudaCommunicator::settle() noexcept {
 /// NCCL's kernels end at once, its communicators when their plans are gone: when the caller has the error.
 void CudaCommunicator::abort() noexcept {
   if (abort_word_) abort_word_->set(1);
-  for (auto& [settings, communicators] : nccl_) {
-    for (NcclCommunicator& communicator : communicators)
-      if (communicator) closing_.start(std::move(communicator));
+  close_nccl();
+}
+
+void CudaCommunicator::close_nccl() noexcept {
+  std::vector<NcclCommunicator> taken;
+  {
+    const std::lock_guard lock(nccl_mutex_);
+    for (auto& [settings, communicators] : nccl_)
+      for (NcclCommunicator& communicator : communicators)
+        if (communicator) taken.push_back(std::exchange(communicator, {}));
   }
+  for (NcclCommunicator& communicator : taken) closing_.start(std::move(communicator));
 }
 
 bool CudaCommunicator::is_in_capture(int rank) {
-  const OnDevice on_device(rank);
+  const OnDevice on_device(device_number(rank));
   return capture_status(device(rank).compute.get()) != cudaStreamCaptureStatusNone;
 }
 

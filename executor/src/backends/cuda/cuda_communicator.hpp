@@ -6,12 +6,14 @@
 #include <iterator>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "backends/cuda/cuda_checks.hpp"
 #include "backends/cuda/runtime/device_pool.hpp"
 #include "backends/cuda/runtime/gemm.hpp"
 #include "backends/cuda/runtime/handles.hpp"
@@ -39,9 +41,6 @@ struct RankDevice {
   cudaEvent_t last_use = nullptr;
 };
 
-/// The ranks that this process holds by these options.
-[[nodiscard]] std::vector<int> ranks_held(const CommunicatorOptions& options);
-
 /// Addresses of every rank, by rank and in the order in which each named its own, as this process reaches them.
 struct SharedAddresses {
   std::vector<std::vector<std::byte*>> of_rank;
@@ -64,6 +63,9 @@ class CudaCommunicator final : public Communicator {
 
   [[nodiscard]] int world_size() const noexcept override { return options_.world_size; }
   [[nodiscard]] std::span<const int> local_ranks() const noexcept override { return ranks_; }
+  [[nodiscard]] std::span<const LocalRank> ranks_and_devices() const noexcept { return local_ranks_; }
+  /// Which of this host's devices a local rank has.
+  [[nodiscard]] int device_number(int rank) const noexcept { return local_ranks_[local_index(rank)].device; }
   [[nodiscard]] const planner::Fingerprint& fingerprint() const noexcept override { return fingerprint_; }
   [[nodiscard]] bool uses_host_memory() const noexcept override { return false; }
   [[nodiscard]] std::unique_ptr<RankMemory> allocate(int rank, std::size_t byte_count) override;
@@ -82,6 +84,8 @@ class CudaCommunicator final : public Communicator {
   [[nodiscard]] RankDevice& device(int rank) noexcept { return devices_[static_cast<std::size_t>(rank)]; }
   /// Called on the rank's own thread.
   [[nodiscard]] GemmContext& second_gemm(int rank);
+  /// Work of `stream` that no rank's passes before all ranks' have come to it. Called on the rank's own thread.
+  void enqueue_meeting(int rank, cudaStream_t stream);
   [[nodiscard]] SignalMemory signals_of(int rank) const noexcept;
   [[nodiscard]] std::unique_ptr<Transport> make_transport(const planner::OpSpec& op, const CudaVariant& variant);
 
@@ -116,7 +120,17 @@ class CudaCommunicator final : public Communicator {
  private:
   void open_device(int rank);
   void share_signals();
+  /// Whether other ranks' devices may be of other hosts, whose memory none of these can reach.
+  [[nodiscard]] bool crosses_hosts() const noexcept;
+  [[nodiscard]] bool is_on_this_host(int rank) const noexcept;
+  /// Of this process's rank, in a world that crosses hosts.
+  [[nodiscard]] HostsPlace hosts_place();
   void abort() noexcept;
+  void close_nccl() noexcept;
+  void meet_before_closing() noexcept;
+  /// Ends NCCL's kernels when another process fails: they do not look at the abort word, and who only enqueues, and
+  /// waits for its own stream, would wait for ever.
+  void watch_for_nccl();
   /// Ends what all ranks do and wait for.
   void fail(const std::string& why) noexcept;
   /// Waits for a moment until nothing of an aborted run uses the matrices any more.
@@ -128,15 +142,20 @@ class CudaCommunicator final : public Communicator {
   struct NcclSettings {
     int cta_count = 0; ///< 0: NCCL's choice
     bool takes_no_sm = false;
+    bool is_rail = false; ///< of the ranks of one number on all hosts
     auto operator<=>(const NcclSettings&) const = default;
   };
 
-  [[nodiscard]] ncclUniqueId agree_on_nccl_id();
+  /// One for each rail, or one for all.
+  [[nodiscard]] ncclUniqueId agree_on_nccl_id(bool is_rail);
   /// By rank, null for those of other processes: the caller's where it need not be opened specially, else our own,
   /// opened when first needed.
-  [[nodiscard]] std::vector<ncclComm_t> nccl(const CudaVariant& variant);
+  [[nodiscard]] std::vector<ncclComm_t> nccl(const NcclSettings& settings);
   [[nodiscard]] static NcclCommunicator open_nccl(const ncclUniqueId& id, int rank, int world_size,
                                                   const NcclSettings& settings);
+  /// As open_nccl(), within the deadline and while no other rank fails.
+  [[nodiscard]] NcclCommunicator open_nccl_between_hosts(const ncclUniqueId& id, int rank, int world_size,
+                                                         const NcclSettings& settings);
   void wait_until(int rank, const char* call, const std::function<cudaError_t()>& query) const;
   /// What this process can say of a request before it takes memory. Errors: as prepare_stages.
   [[nodiscard]] Result<void> check_stages(const StageList& stages, const Result<CudaVariant>& variant,
@@ -157,7 +176,8 @@ class CudaCommunicator final : public Communicator {
   planner::Fingerprint fingerprint_;
   std::atomic_flag turn_;
   std::unique_ptr<ProcessGroup> group_; ///< null where this process holds all ranks
-  std::vector<int> ranks_;              ///< that it holds
+  std::vector<LocalRank> local_ranks_;  ///< that it holds
+  std::vector<int> ranks_;              ///< their numbers
   RankWorkers workers_;
   std::optional<MappedWord> abort_word_;
   PeerMemory peer_memory_;
@@ -165,9 +185,12 @@ class CudaCommunicator final : public Communicator {
   std::vector<std::shared_ptr<std::byte>> kept_mappings_;
   std::vector<RankDevice> devices_;                            ///< by rank; closed for those of other processes
   std::vector<SignalMemory> signals_;                          ///< by rank
+  std::mutex nccl_mutex_;                                      ///< of what follows
   std::map<NcclSettings, std::vector<NcclCommunicator>> nccl_; ///< by settings, then by rank
   std::optional<std::string> failure_;
   NcclClosing closing_;
+  std::vector<ncclComm_t> meetings_; ///< by rank, of worlds that span hosts: for enqueue_meeting()
+  std::jthread watch_;               ///< last: it uses the others
 };
 
 } // namespace mc2::executor::cuda

@@ -24,18 +24,18 @@ std::size_t index_of(RunMode mode) { return static_cast<std::size_t>(mode); }
 
 /// Whether a caller is capturing the stream, then of the rank's device. @param entry  of the rank
 /// Errors: InvalidSpec.
-Result<bool> is_in_legal_capture(int rank, cudaStream_t stream, const Event& entry) {
-  const OnDevice on_device(rank);
+Result<bool> is_in_legal_capture(LocalRank rank, cudaStream_t stream, const Event& entry) {
+  const OnDevice on_device(rank.device);
   const cudaStreamCaptureStatus status = capture_status(stream);
   if (status == cudaStreamCaptureStatusInvalidated)
     return Error{ErrorCode::InvalidSpec, "streams",
-                 "the capture of rank " + std::to_string(rank) + "'s has failed; end it first"};
+                 "the capture of " + rank_text(rank.number) + "'s has failed; end it first"};
   if (status != cudaStreamCaptureStatusActive) return false;
   // A stream that is captured does not tell its device, but takes no event of another.
   if (cudaEventRecord(entry.get(), stream) == cudaSuccess) return true;
   (void)cudaGetLastError(); // clears it
   return Error{ErrorCode::InvalidSpec, "streams",
-               "rank " + std::to_string(rank) + "'s is being captured and is not of device " + std::to_string(rank) +
+               rank_text(rank.number) + "'s is being captured and is not of device " + std::to_string(rank.device) +
                    ", as it must be"};
 }
 
@@ -201,7 +201,7 @@ CudaPrepared::~CudaPrepared() {
     communicator_.keep(std::move(mappings_));
   }
   for (const int rank : communicator_.local_ranks()) {
-    const OnDevice on_device(rank);
+    const OnDevice on_device(communicator_.device_number(rank));
     if (plan_.device(rank).last_use == plan_.state_of(rank).last_use.get()) plan_.device(rank).last_use = nullptr;
     plan_.state_of(rank).graphs = {}; // before the memory that they use
     plan_.state_of(rank).enqueued_graph = {};
@@ -225,7 +225,7 @@ Result<void> CudaPrepared::rebind(std::span<const RankBuffers> buffers) {
   if (!plan_.transport->reaches_peers()) has_stale_graphs_ = true;
   const auto ranks = communicator_.local_ranks();
   MC2_TRY(check_buffers(plan_.list.op, ranks, buffers));
-  MC2_TRY(check_places(ranks, buffers));
+  MC2_TRY(check_places(communicator_.ranks_and_devices(), buffers));
   for (const int rank : ranks) {
     const RankBuffers& next = buffers[communicator_.local_index(rank)];
     MC2_TRY(check_counts(rank, next));
@@ -290,12 +290,13 @@ const RunRecord& CudaPrepared::run(RunMode asked, RunDetail detail) {
 }
 
 Result<void> CudaPrepared::enqueue(std::span<void* const> streams, Submission submission) {
-  MC2_TRY(check_streams(streams, communicator_.local_ranks()));
+  MC2_TRY(check_streams(streams, communicator_.ranks_and_devices()));
   const RunTurn turn(communicator_.turn());
   std::optional<int> captured_rank, free_rank;
   for (const int rank : communicator_.local_ranks()) {
     const auto stream = static_cast<cudaStream_t>(streams[communicator_.local_index(rank)]);
-    MC2_ASSIGN(const bool is_captured, is_in_legal_capture(rank, stream, plan_.state_of(rank).entry));
+    MC2_ASSIGN(const bool is_captured,
+               is_in_legal_capture({rank, communicator_.device_number(rank)}, stream, plan_.state_of(rank).entry));
     (is_captured ? captured_rank : free_rank) = rank;
     if (!is_captured && communicator_.is_in_capture(rank)) return Error{ErrorCode::InvalidSpec, "streams", kInCapture};
   }

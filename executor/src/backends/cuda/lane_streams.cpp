@@ -27,7 +27,7 @@ class RunStreams {
     const RankBuffers& buffers = state_.buffers;
     if (state_.routing) state_.routing->enqueue_telling(buffers.device_send_counts, compute);
     // Ranks begin together, so that a rank's times hold no wait for a peer that was launched later.
-    enqueue_meeting(plan_.communicator.signals_of(run_.rank), compute);
+    plan_.communicator.enqueue_meeting(run_.rank, compute);
     if (run_.is_timed) take_time(state_.begin, compute);
     if (state_.routing) enqueue_routing();
     if (state_.tiles && run_.mode == RunMode::Fused)
@@ -42,7 +42,7 @@ class RunStreams {
   void enqueue_routing() {
     const cudaStream_t compute = device_.compute.get();
     state_.routing->enqueue_lists(state_.buffers.c, compute);
-    if (!runs_lane(run_.mode, Lane::Communication)) enqueue_meeting(plan_.communicator.signals_of(run_.rank), compute);
+    if (!runs_lane(run_.mode, Lane::Communication)) plan_.communicator.enqueue_meeting(run_.rank, compute);
   }
 
   /// What takes more than one stream.

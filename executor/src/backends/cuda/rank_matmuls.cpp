@@ -221,7 +221,7 @@ class MatmulBuilder {
 
   Matmuls make_expert_matmuls(GemmContext& context, const std::vector<ExpertRun>& runs, const RowPlace& a) {
     Matmuls made;
-    if (check_grouped(plan_.list.op, plan_.variant, rank_, state_.buffers))
+    if (check_grouped(plan_.list.op, plan_.variant, {rank_, plan_.communicator.device_number(rank_)}, state_.buffers))
       made.grouped = make_grouped(runs, a);
     else
       for (const ExpertRun& run : runs) made.gemms.push_back(make_expert_gemm(context, run, a.first));

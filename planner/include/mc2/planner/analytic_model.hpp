@@ -25,8 +25,8 @@ namespace mc2::planner {
 /// A cost model of `op` on a cluster that nobody can measure: a variant for each algorithm of the topology that does
 /// the operator's collective, the collective's time sampled from collective_times() and joined by straight lines, and
 /// the matmul from `compute` or, without one, from the topology's ComputeRate. Communication curves are analytic, with
-/// the interval that collective_interval() tells for an eighth of the message, about a block of a cut; `compute` keeps
-/// its own provenance.
+/// the interval that collective_interval() tells for 1024 rows, about a block of a cut; `compute` keeps its own
+/// provenance.
 /// @param compute  cost of the matmul over compute_axis(op), e.g. measured_matmul() of one such device
 /// Errors: InvalidSpec (op, topology, ranks that the topology does not have, a curve over another axis),
 /// Infeasible (no algorithm does the collective; without a measured matmul as check_topology_tells).

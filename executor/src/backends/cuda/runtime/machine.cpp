@@ -39,12 +39,13 @@ std::string nccl_version() {
          std::to_string(version % 100);
 }
 
-/// The slowest pair's class as the driver ranks it: 0 is the fastest path between two devices of the machine.
-std::string link_text(int world_size) {
+/// Of so many devices the slowest pair's class as the driver ranks it: 0 is the fastest path between two devices of the
+/// machine.
+std::string link_text(int count) {
   int slowest = 0;
   bool has_atomics = true;
-  for (int from = 0; from < world_size; ++from) {
-    for (int to = 0; to < world_size; ++to) {
+  for (int from = 0; from < count; ++from) {
+    for (int to = 0; to < count; ++to) {
       if (from == to) continue;
       int rank = 0;
       int atomics = 0;
@@ -112,15 +113,21 @@ std::string software_text() {
 }
 
 planner::Fingerprint cuda_fingerprint(const CommunicatorOptions& options) {
-  return {.fields = {{"backend", "cuda"},
-                     {"cublaslt", blas_version()},
-                     {"cuda_driver", driver_version()},
-                     {"cuda_runtime", runtime_version()},
-                     {"gpu_model", device_name()},
-                     {"link", link_text(options.world_size)},
-                     {"nccl", nccl_version()},
-                     {"ranks", std::to_string(options.world_size)},
-                     {"sm_count", std::to_string(sm_count())}}};
+  const bool spans_hosts = options.process && options.process->spans_hosts();
+  planner::Fingerprint found{.fields = {{"backend", "cuda"},
+                                        {"cublaslt", blas_version()},
+                                        {"cuda_driver", driver_version()},
+                                        {"cuda_runtime", runtime_version()},
+                                        {"gpu_model", device_name()},
+                                        {"link", spans_hosts ? "network" : link_text(options.world_size)},
+                                        {"nccl", nccl_version()},
+                                        {"ranks", std::to_string(options.world_size)},
+                                        {"sm_count", std::to_string(sm_count())}}};
+  if (!spans_hosts) return found;
+  const int here = options.process->local_size;
+  found.fields["ranks_per_host"] = std::to_string(here);
+  if (here > 1) found.fields["link_in_host"] = link_text(here);
+  return found;
 }
 
 } // namespace mc2::executor::cuda

@@ -417,6 +417,117 @@ class NcclTransport final : public Transport {
   std::vector<std::vector<ncclWindow_t>> windows_; ///< by rank
 };
 
+class HierarchicalTransport final : public Transport {
+ public:
+  HierarchicalTransport(const planner::OpSpec& op, const CudaVariant& variant, HostsPlace place)
+      : collective_(planner::collective_of(op.kind)),
+        settings_{.collective = DirectCollective::ReduceScatter, .dtype = op.dtype, .cta_count = variant.cta_count},
+        element_bytes_(planner::size_bytes(op.dtype)),
+        place_(std::move(place)) {}
+
+  [[nodiscard]] bool reaches_sent() const noexcept override { return false; }
+
+  void enqueue(int rank, const BlockExchange& block, int /*slice*/, cudaStream_t stream) const override {
+    switch (collective_) {
+      case Collective::AllReduce: all_reduce(rank, block, stream); break;
+      case Collective::ReduceScatter: reduce_scatter(rank, block, stream); break;
+      case Collective::AllGather: all_gather(rank, block, stream); break;
+      case Collective::AllToAll: MC2_CHECK(false, "what cannot shrink between hosts is NCCL's");
+    }
+    if (block.meets_after) enqueue_meeting(place_.inside, stream);
+  }
+
+ private:
+  [[nodiscard]] int number() const noexcept { return place_.inside.rank; }
+  [[nodiscard]] int first_of_host(int rank) const noexcept { return rank - number(); }
+  /// Ranks of this host by distance, the next one's first.
+  template <typename Work>
+  void for_each_neighbour(int rank, const Work& work) const {
+    for (int distance = 1; distance < place_.ranks_per_host; ++distance)
+      work(first_of_host(rank) + (number() + distance) % place_.ranks_per_host);
+  }
+  static void copy(std::byte* to, const std::byte* from, std::int64_t bytes, cudaStream_t stream) {
+    if (bytes > 0) MC2_CUDA(cudaMemcpyAsync(to, from, static_cast<std::size_t>(bytes), cudaMemcpyDefault, stream));
+  }
+  /// Sums what this host's ranks have from element `first` on, as many as `element_count`.
+  void sum_inside(int rank, const BlockExchange& block, std::int64_t first, std::int64_t element_count, std::byte* sum,
+                  bool meets_before, cudaStream_t stream) const {
+    BlockExchange inside{.element_count = element_count, .meets_before = meets_before};
+    const std::int64_t passed_over = number() * element_count; // by the kernel, for whom pieces touch
+    for (int local = 0; local < place_.ranks_per_host; ++local)
+      inside.send[static_cast<std::size_t>(local)] =
+          block.send[static_cast<std::size_t>(first_of_host(rank) + local)] + (first - passed_over) * element_bytes_;
+    inside.receive[static_cast<std::size_t>(number())] = sum;
+    enqueue_direct(settings_, inside, place_.inside, stream);
+  }
+
+  /// The sums of a rank's share take the place of its own products there, which no other rank reads.
+  void all_reduce(int rank, const BlockExchange& block, cudaStream_t stream) const {
+    const auto index = static_cast<std::size_t>(rank);
+    const std::int64_t all_bytes = block.element_count * element_bytes_;
+    const std::int64_t most_bytes = rank_share_bytes(all_bytes, place_.ranks_per_host);
+    const auto offset_of = [&](int of) { return std::min(all_bytes, (of % place_.ranks_per_host) * most_bytes); };
+    const auto bytes_of = [&](int of) { return std::min(all_bytes - offset_of(of), most_bytes); };
+    std::byte* const sums = const_cast<std::byte*>(block.send[index]) + offset_of(rank);
+    const std::int64_t own_count = bytes_of(rank) / element_bytes_;
+    sum_inside(rank, block, offset_of(rank) / element_bytes_, own_count, sums, block.meets_before, stream);
+    if (own_count > 0)
+      check(ncclAllReduce(sums, sums, static_cast<std::size_t>(own_count), nccl_type(settings_.dtype), ncclSum,
+                          place_.rail, stream),
+            "ncclAllReduce", rank);
+    enqueue_meeting(place_.inside, stream); // all shares are whole
+    copy(block.receive[index] + offset_of(rank), sums, bytes_of(rank), stream);
+    for_each_neighbour(rank, [&](int peer) {
+      copy(block.receive[index] + offset_of(peer), block.send[static_cast<std::size_t>(peer)] + offset_of(peer),
+           bytes_of(peer), stream);
+    });
+  }
+
+  /// A host's sums for each of the ranks that this one stands for, then over the hosts.
+  void reduce_scatter(int rank, const BlockExchange& block, cudaStream_t stream) const {
+    const auto index = static_cast<std::size_t>(rank);
+    const std::int64_t piece_bytes = block.element_count * element_bytes_;
+    for (int host = 0; host < place_.host_count; ++host)
+      sum_inside(rank, block, (host * place_.ranks_per_host + number()) * block.send_stride, block.element_count,
+                 block.staging[index] + host * piece_bytes, host == 0 && block.meets_before, stream);
+    check(ncclReduceScatter(block.staging[index], block.receive[index], static_cast<std::size_t>(block.element_count),
+                            nccl_type(settings_.dtype), ncclSum, place_.rail, stream),
+          "ncclReduceScatter", rank);
+  }
+
+  /// Every rank's piece lies at its place in the exchange memory of those that have it.
+  void all_gather(int rank, const BlockExchange& block, cudaStream_t stream) const {
+    const std::int64_t piece_bytes = block.element_count * element_bytes_;
+    const auto place_at = [&](int holder, int of) {
+      return block.receive[static_cast<std::size_t>(holder)] + of * block.receive_stride * element_bytes_;
+    };
+    const std::byte* const own = block.send[static_cast<std::size_t>(rank)];
+    const auto count = static_cast<std::size_t>(block.element_count);
+    const ncclDataType_t type = nccl_type(settings_.dtype);
+    check(ncclGroupStart(), "ncclGroupStart", rank);
+    for (int host = 0; host < place_.host_count; ++host) {
+      const int there = host * place_.ranks_per_host + number();
+      if (there == rank) continue;
+      check(ncclSend(own, count, type, host, place_.rail, stream), "ncclSend", rank);
+      check(ncclRecv(place_at(rank, there), count, type, host, place_.rail, stream), "ncclRecv", rank);
+    }
+    check(ncclGroupEnd(), "ncclGroupEnd", rank);
+    copy(place_at(rank, rank), own, piece_bytes, stream);
+    enqueue_meeting(place_.inside, stream); // all rails have brought theirs
+    for_each_neighbour(rank, [&](int peer) {
+      for (int host = 0; host < place_.host_count; ++host) {
+        const int of = host * place_.ranks_per_host + peer % place_.ranks_per_host;
+        copy(place_at(rank, of), place_at(peer, of), piece_bytes, stream);
+      }
+    });
+  }
+
+  Collective collective_;
+  DirectSettings settings_; ///< of the sums
+  std::int64_t element_bytes_;
+  HostsPlace place_;
+};
+
 } // namespace
 
 RankRange Transport::slice_ranks(int /*rank*/, int /*slice*/) const {
@@ -438,6 +549,8 @@ bool stages_pieces(const planner::OpSpec& op, const CudaVariant& variant) noexce
     case CudaVariant::Transport::CopyEngine: return planner::sums_over_ranks(op.kind);
     case CudaVariant::Transport::Nccl: // what is put down row by row arrives dense
       return planner::traits_of(op.kind).lands_side_by_side || planner::cut_axis(op) == planner::CutAxis::Columns;
+    case CudaVariant::Transport::Hierarchical:
+      return planner::collective_of(op.kind) == planner::Collective::ReduceScatter;
     case CudaVariant::Transport::Direct:
     case CudaVariant::Transport::Persistent: break;
   }
@@ -450,7 +563,7 @@ bool uses_two_streams(const StageList& stages, const CudaVariant& variant) noexc
 
 PeerReach reach_of(const Transport& transport, planner::Lane first_lane) noexcept {
   const bool sends_a = first_lane == planner::Lane::Communication;
-  return {.a = sends_a && transport.reaches_peers(), .c = !sends_a && transport.writes_to_peers()};
+  return {.a = sends_a && transport.reaches_sent(), .c = !sends_a && transport.writes_to_peers()};
 }
 
 std::unique_ptr<Transport> make_direct_transport(const planner::OpSpec& op, const CudaVariant& variant,
@@ -469,6 +582,11 @@ std::unique_ptr<Transport> make_persistent_transport(const planner::OpSpec& op, 
 std::unique_ptr<Transport> make_nccl_transport(const planner::OpSpec& op, const CudaVariant& variant,
                                                std::vector<ncclComm_t> communicators) {
   return std::make_unique<NcclTransport>(op, variant, std::move(communicators));
+}
+
+std::unique_ptr<Transport> make_hierarchical_transport(const planner::OpSpec& op, const CudaVariant& variant,
+                                                       HostsPlace place) {
+  return std::make_unique<HierarchicalTransport>(op, variant, std::move(place));
 }
 
 std::unique_ptr<Transport> make_copy_transport(const planner::OpSpec& op, const CudaVariant& variant,

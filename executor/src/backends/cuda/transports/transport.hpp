@@ -25,6 +25,8 @@ class Transport {
   [[nodiscard]] virtual RankRange slice_ranks(int rank, int slice) const;
   /// Whether peers' memory is reached by its address. Else BlockExchange needs the rank's own only.
   [[nodiscard]] virtual bool reaches_peers() const noexcept { return true; }
+  /// Whether what is sent of the caller's is among that, rather than our own memory alone.
+  [[nodiscard]] virtual bool reaches_sent() const noexcept { return reaches_peers(); }
   /// Whether peers write to a rank's receive memory, rather than the rank itself.
   [[nodiscard]] virtual bool writes_to_peers() const noexcept { return false; }
   /// Enqueues `rank`'s part of a slice of a block's collective on its communication stream and returns; can be
@@ -73,6 +75,19 @@ class Transport {
 /// @param communicators by rank, null for those of other processes, as the variant asks; outlive the transport
 [[nodiscard]] std::unique_ptr<Transport> make_nccl_transport(const planner::OpSpec& op, const CudaVariant& variant,
                                                              std::vector<ncclComm_t> communicators);
+
+/// A rank among those of its host and of the others.
+struct HostsPlace {
+  int host_count = 1, ranks_per_host = 1; ///< rank r is number r % ranks_per_host of host r / ranks_per_host
+  SignalMemory inside;                    ///< of the ranks of this host, by their number there
+  ncclComm_t rail = nullptr;              ///< of the ranks of this number, by host
+};
+
+/// Of dense pieces: inside a host through the exchange memory of its ranks, between hosts by NCCL, each rank with those
+/// of its number. An all-reduce and a reduce-scatter sum over the host first, an all-gather passes on inside it what
+/// the rails have brought, by copy engines, so that every piece crosses between hosts once.
+[[nodiscard]] std::unique_ptr<Transport> make_hierarchical_transport(const planner::OpSpec& op,
+                                                                     const CudaVariant& variant, HostsPlace place);
 
 /// Copies by copy engines, to or from the next rank first, so that no link is hit by all at once. Kinds that
 /// communicate first pull their peers' pieces; where slices double, from rank ^ 1, rank ^ 2 and so on: then, too, every

@@ -22,6 +22,7 @@ constexpr const char* kNccl = "nccl";
 constexpr const char* kNcclWindow = "nccl_window";
 constexpr const char* kNcclCopyEngine = "nccl_copy_engine";
 constexpr const char* kCopyEngine = "copy_engine";
+constexpr const char* kHierarchical = "hierarchical";
 constexpr const char* kTileStore = planner::kTileStoreVariant.data();
 constexpr const char* kCtas = "ctas";
 constexpr const char* kGemmSms = planner::kMatmulSmsSetting.data();
@@ -87,6 +88,13 @@ bool has_nccl_copies(const planner::OpSpec& op) {
   return !traits.sums() && !traits.lands_side_by_side;
 }
 
+/// Dense pieces of equal size, of rows.
+bool has_hierarchy(const planner::OpSpec& op) {
+  const planner::OpTraits& traits = planner::traits_of(op.kind);
+  return traits.work == planner::Work::Matmul && !op.experts && planner::cut_axis(op) == planner::CutAxis::Rows &&
+         planner::collective_of(op.kind) != planner::Collective::AllToAll;
+}
+
 Variant with_slices(Variant variant, const std::string& slices) {
   variant.fields[std::string(planner::kSlicesSetting)] = slices;
   return variant;
@@ -106,6 +114,7 @@ std::string legal_names(const planner::OpSpec& op) {
   if (has_tiles(op)) names += std::string(", ") + kTileStore;
   if (has_windows(op)) names += std::string(", ") + kNcclWindow;
   if (has_nccl_copies(op)) names += std::string(", ") + kNcclCopyEngine;
+  if (has_hierarchy(op)) names += std::string(", ") + kHierarchical;
   return names;
 }
 
@@ -144,7 +153,8 @@ std::vector<std::string_view> legal_settings(const planner::OpSpec& op, const Va
   const bool is_copy = is_tiled(variant) || variant.name == kCopyEngine;
   std::vector<std::string_view> settings{kGemmSms};
   if (planner::traits_of(op.kind).work == planner::Work::Matmul) settings.push_back(kTile);
-  if (!is_copy && variant.name != kNcclCopyEngine) settings.push_back(kCtas);
+  const bool is_gathered_by_copies = variant.name == kHierarchical && !has_persistent(op);
+  if (!is_copy && variant.name != kNcclCopyEngine && !is_gathered_by_copies) settings.push_back(kCtas);
   if (is_copy && has_copies(op)) settings.push_back(planner::kSlicesSetting);
   return settings;
 }
@@ -184,6 +194,14 @@ void add_copies(const planner::OpSpec& op, int sm_count, std::vector<Variant>& v
   if (!is_compute_first) variants.push_back(make(kCopyEngine, 0, sm_count));
 }
 
+/// Where only NCCL reaches all ranks, its thread blocks are worth choosing.
+void add_between_hosts(const planner::OpSpec& op, int sm_count, std::vector<Variant>& variants) {
+  for (const int ctas : {4, 8, 16}) variants.push_back(make(kNccl, ctas, sm_count - ctas));
+  if (!has_hierarchy(op)) return;
+  if (!has_persistent(op)) return variants.push_back(make(kHierarchical, 0, sm_count));
+  for (const int ctas : {8, 16}) variants.push_back(make(kHierarchical, ctas, sm_count - ctas));
+}
+
 Variant make_tile_store(const planner::OpSpec& op, int sm_count) {
   return has_copies(op) ? make_sliced(op, sm_count, kTileStore) : make(kTileStore, 0, sm_count);
 }
@@ -199,7 +217,7 @@ Result<int> read_tile_columns(const Variant& variant) {
 
 } // namespace
 
-std::vector<Variant> cuda_variants(const planner::OpSpec& op, const GpuTraits& gpu) {
+std::vector<Variant> cuda_variants(const planner::OpSpec& op, const GpuTraits& gpu, bool crosses_hosts) {
   const int sm_count = gpu.sm_count;
   std::vector<Variant> variants;
   add_copies(op, sm_count, variants);
@@ -214,6 +232,7 @@ std::vector<Variant> cuda_variants(const planner::OpSpec& op, const GpuTraits& g
   variants.push_back(make(kDirect, 32, sm_count));
   if (is_all_reduce(op)) variants.push_back(make(kLowLatency, 32, sm_count));
   variants.push_back(make(kNccl, 0, sm_count));
+  if (crosses_hosts) add_between_hosts(op, sm_count, variants);
   add_tiles(op, sm_count, variants);
   if (has_tiles(op) && check_tiles(op, gpu) && op.n >= kNarrowTile) { // else tiles are mostly padding
     const Variant wide = make_tile_store(op, sm_count);
@@ -228,7 +247,7 @@ namespace {
 
 /// What a variant is by its name, where the operator allows it.
 struct NamedAs {
-  bool is_direct, sums_tiles, is_copy, is_persistent, is_window, is_nccl_copy;
+  bool is_direct, sums_tiles, is_copy, is_persistent, is_window, is_nccl_copy, is_hierarchical;
 };
 
 /// Errors: UnknownName.
@@ -239,8 +258,10 @@ Result<NamedAs> named_as(const planner::OpSpec& op, const Variant& variant) {
                      .is_copy = sums_tiles || (variant.name == kCopyEngine && has_copies(op)),
                      .is_persistent = variant.name == kPersistent && has_persistent(op),
                      .is_window = variant.name == kNcclWindow && has_windows(op),
-                     .is_nccl_copy = variant.name == kNcclCopyEngine && has_nccl_copies(op)};
-  const bool is_known = read.is_direct || read.is_copy || read.is_persistent || read.is_window || read.is_nccl_copy;
+                     .is_nccl_copy = variant.name == kNcclCopyEngine && has_nccl_copies(op),
+                     .is_hierarchical = variant.name == kHierarchical && has_hierarchy(op)};
+  const bool is_known = read.is_direct || read.is_copy || read.is_persistent || read.is_window || read.is_nccl_copy ||
+                        read.is_hierarchical;
   if (is_known || variant.name == kNccl) return read;
   return Error{ErrorCode::UnknownName, "variant",
                "the cuda backend has no variant \"" + variant.name + "\" for " + std::string(to_string(op.kind)) +
@@ -253,7 +274,7 @@ Result<CudaVariant> read_variant(const planner::OpSpec& op, const Variant& varia
   const int sm_count = gpu.sm_count;
   CudaVariant read;
   MC2_ASSIGN(const auto kind, named_as(op, variant));
-  const auto& [is_direct, sums_tiles, is_copy, is_persistent, is_window, is_nccl_copy] = kind;
+  const auto& [is_direct, sums_tiles, is_copy, is_persistent, is_window, is_nccl_copy, is_hierarchical] = kind;
   MC2_TRY(check_fields(op, variant));
   if (sums_tiles) {
     MC2_TRY(check_tiles(op, gpu));
@@ -276,10 +297,11 @@ Result<CudaVariant> read_variant(const planner::OpSpec& op, const Variant& varia
   read.has_windows = is_window || is_nccl_copy;
   read.takes_no_sm = is_nccl_copy;
   if (read.has_windows || variant.name == kNccl) read.transport = CudaVariant::Transport::Nccl;
-  if (is_nccl_copy) return read;
+  if (is_hierarchical) read.transport = CudaVariant::Transport::Hierarchical;
+  if (is_nccl_copy || (is_hierarchical && !has_persistent(op))) return read;
   // Its kernel holds its SMs until all matmuls have ended, which need some, too: whole clusters of two, twice.
   const int most_ctas = is_persistent ? std::max(1, sm_count - 4) : sm_count;
-  MC2_ASSIGN(read.cta_count, is_direct || is_persistent
+  MC2_ASSIGN(read.cta_count, is_direct || is_persistent || is_hierarchical
                                  ? read_number(variant, kCtas, 1, std::min(kMaxDirectCtas, most_ctas), std::nullopt)
                                  : read_number(variant, kCtas, 1, 64, is_window ? std::nullopt : std::optional(0)));
   return read;

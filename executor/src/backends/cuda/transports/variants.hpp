@@ -20,6 +20,8 @@ struct CudaVariant {
     Nccl,       ///< NCCL with a budget of thread blocks ("nccl", "nccl_window", "nccl_copy_engine"); fields: ctas
     /// peer copies that take no SM ("copy_engine"), of matmul_all_reduce only for "tile_store"; fields: slices
     CopyEngine,
+    /// our kernels and copies inside a host, NCCL between hosts ("hierarchical"); fields: ctas where it sums
+    Hierarchical,
   };
   /// What of a block the lanes hand over at a time.
   enum class Slicing : std::uint8_t {
@@ -41,7 +43,9 @@ struct CudaVariant {
 };
 
 /// Every variant of an operator that is proposed on such devices, best known default first.
-[[nodiscard]] std::vector<planner::Variant> cuda_variants(const planner::OpSpec& op, const GpuTraits& gpu);
+/// @param crosses_hosts  only NCCL reaches all ranks, so its thread blocks are worth choosing
+[[nodiscard]] std::vector<planner::Variant> cuda_variants(const planner::OpSpec& op, const GpuTraits& gpu,
+                                                          bool crosses_hosts = false);
 
 /// Errors: UnknownName (variant), InvalidSpec (a setting that is missing, unknown, not a number or out of range),
 /// Unsupported (a transport that cannot carry this operator, or that such devices have not).

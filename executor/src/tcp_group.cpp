@@ -1,0 +1,638 @@
+#include "tcp_group.hpp"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <boost/asio.hpp>
+#include <cctype>
+#include <cerrno>
+#include <condition_variable>
+#include <cstring>
+#include <deque>
+#include <functional>
+#include <limits>
+#include <mutex>
+#include <set>
+#include <thread>
+#include <utility>
+
+#include "tcp_link.hpp"
+#include "texts.hpp"
+
+namespace mc2::executor {
+namespace {
+
+namespace asio = boost::asio;
+using asio::ip::tcp;
+using frames::Header;
+using frames::Kind;
+using frames::kProtocol;
+using frames::Link;
+using frames::Message;
+using frames::message_of;
+using Clock = std::chrono::steady_clock;
+using Milliseconds = std::chrono::milliseconds;
+using ErrorText = boost::system::error_code;
+
+constexpr std::uint32_t kMostGreetingBytes = 8192;
+constexpr Milliseconds kGreetingTime{5000}; ///< for a stranger to say who it is
+constexpr Milliseconds kConnectTime{2000};  ///< until a first packet that nobody answers is given up
+constexpr Milliseconds kBetweenAttempts{50};
+constexpr Milliseconds kPortTime{3000}; ///< until a group before this one has let go of its port
+constexpr Milliseconds kLook{10};
+constexpr Milliseconds kFarewellTime{2000};
+constexpr Milliseconds kMostSilence{10'000};
+constexpr Milliseconds kLeastSilence{1'000};
+constexpr Milliseconds kBeat{200};
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "unknown host";
+}
+
+std::string milliseconds_text(Milliseconds time) { return std::to_string(time.count()) + " ms"; }
+
+struct Address {
+  std::string host, port;
+};
+
+/// "host:port", "[::1]:port"; empty where it is neither.
+Address parse(const std::string& text) {
+  const std::size_t colon = text.rfind(':');
+  Address address;
+  if (colon != std::string::npos) {
+    address.host = text.substr(0, colon);
+    address.port = text.substr(colon + 1);
+    if (address.host.size() > 2 && address.host.front() == '[' && address.host.back() == ']')
+      address.host = address.host.substr(1, address.host.size() - 2);
+  }
+  const bool is_number = !address.port.empty() && address.port.size() < 6 &&
+                         std::ranges::all_of(address.port, [](unsigned char c) { return std::isdigit(c) != 0; });
+  const bool is_legal =
+      !address.host.empty() && is_number && std::stoi(address.port) > 0 && std::stoi(address.port) <= 65535;
+  return is_legal ? address : Address{};
+}
+
+/// A page that devices may map.
+class AbortPage {
+ public:
+  AbortPage() {
+    void* const place =
+        mmap(nullptr, ProcessGroup::kAbortPageBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (place == MAP_FAILED) throw SystemError("mmap", errno, std::strerror(errno));
+    word_ = static_cast<std::atomic<std::uint32_t>*>(place);
+  }
+  ~AbortPage() { munmap(word_, ProcessGroup::kAbortPageBytes); }
+  AbortPage(const AbortPage&) = delete;
+  AbortPage& operator=(const AbortPage&) = delete;
+
+  void raise() noexcept { word_->store(1, std::memory_order_release); }
+  [[nodiscard]] std::uint32_t* word() const noexcept { return reinterpret_cast<std::uint32_t*>(word_); }
+
+ private:
+  std::atomic<std::uint32_t>* word_ = nullptr;
+};
+
+using LinkPointer = std::shared_ptr<Link>;
+
+} // namespace
+
+Result<void> check_rank_zero(const std::string& address) {
+  if (!parse(address).host.empty()) return {};
+  return Error{ErrorCode::InvalidSpec, "rank_zero",
+               "is '" + address.substr(0, 64) + "'; legal: host:port, with a port of 1 to 65535"};
+}
+
+/// What the thread that talks with the others and the process's own threads share.
+class TcpGroup::Network {
+ public:
+  Network(const ProcessPlace& place, int world_size, Milliseconds deadline)
+      : rank_(place.rank),
+        world_size_(world_size),
+        address_text_(place.address),
+        address_(parse(place.address)),
+        key_(place.key + " " + std::to_string(next_number(place.key))),
+        deadline_(deadline),
+        silence_(std::clamp(deadline, kLeastSilence, kMostSilence)),
+        hosts_(static_cast<std::size_t>(world_size)),
+        inbox_(hosts_.size()),
+        has_left_(hosts_.size()),
+        has_come_(hosts_.size()) {
+    hosts_[index(rank_)] = host_name();
+    has_come_[index(rank_)] = true;
+    asio::post(context_, [this] { begin(); });
+    thread_ = std::jthread([this] { serve(); });
+    try {
+      wait_for_all();
+    } catch (...) {
+      stop();
+      throw;
+    }
+  }
+  ~Network() {
+    asio::post(context_, [this] { send_to_all(message_of(Kind::Left, rank_, "")); });
+    stop();
+  }
+  Network(const Network&) = delete;
+  Network& operator=(const Network&) = delete;
+
+  std::vector<std::string> all_gather(std::string_view own) {
+    put(rank_, std::string(own));
+    asio::post(context_, [this, message = message_of(Kind::Data, rank_, own)] { send_to_all(message); });
+    std::vector<std::string> all;
+    for (int rank = 0; rank < world_size_; ++rank) all.push_back(take(rank));
+    return all;
+  }
+
+  void fail(const std::string& what) noexcept {
+    if (!set_failure(what)) return;
+    try {
+      asio::post(context_, [this, message = message_of(Kind::Failed, rank_, what)] { send_to_all(message); });
+    } catch (...) { // the others notice when this process leaves or ends
+    }
+  }
+
+  [[nodiscard]] std::optional<std::string> failure() const {
+    const std::lock_guard lock(mutex_);
+    return failure_;
+  }
+  [[nodiscard]] std::optional<std::string> departure() const {
+    const std::lock_guard lock(mutex_);
+    for (int rank = 0; rank < world_size_; ++rank)
+      if (has_left_[index(rank)]) return rank_text(rank) + " has left";
+    return std::nullopt;
+  }
+  [[nodiscard]] std::uint32_t* abort_word() const noexcept { return page_.word(); }
+
+ private:
+  [[nodiscard]] static std::size_t index(int rank) noexcept { return static_cast<std::size_t>(rank); }
+  [[nodiscard]] bool leads() const noexcept { return rank_ == 0; }
+
+  [[nodiscard]] std::string where(int rank) const {
+    const std::lock_guard lock(mutex_);
+    const std::string& host = hosts_[index(rank)];
+    return rank_text(rank) + (host.empty() ? "" : " on " + host);
+  }
+
+  // The process's own threads.
+
+  void wait_for_all() {
+    std::unique_lock lock(mutex_);
+    const auto is_over = [this] { return is_complete_ || refusal_ || failure_; };
+    changed_.wait_until(lock, begun_ + deadline_, is_over);
+    // Who has found rank 0 hears from it who is missing, at the end of its own deadline, which began later.
+    if (!leads() && has_come_[0]) changed_.wait_until(lock, begun_ + 2 * deadline_ + kConnectTime, is_over);
+    if (is_complete_) return;
+    if (refusal_) throw SystemError("meet", EEXIST, *refusal_);
+    if (failure_) throw SystemError("meet", ECANCELED, *failure_);
+    const std::string text = leads() ? missing_text() : unreached_text();
+    lock.unlock();
+    if (leads()) fail(text);
+    throw SystemError("meet", ETIMEDOUT, text);
+  }
+
+  [[nodiscard]] std::string missing_text() const {
+    std::string list;
+    for (int rank = 0; rank < world_size_; ++rank)
+      if (!has_come_[index(rank)]) list += (list.empty() ? "" : ", ") + std::to_string(rank);
+    return "of " + std::to_string(world_size_) + " ranks these did not come within " + milliseconds_text(deadline_) +
+           ": " + list + "; rank 0 waits on " + hosts_[0] + " at " + address_text_ +
+           (last_attempt_.empty() ? "" : " (" + last_attempt_ + ")") +
+           (strangers_ > 0 ? ", where " + std::to_string(strangers_) + " connections were of something else" : "");
+  }
+  [[nodiscard]] std::string unreached_text() const {
+    return rank_text(rank_) + " on " + hosts_[index(rank_)] + ": rank 0 did not come within " +
+           milliseconds_text(deadline_) + " at " + address_text_ + " (" +
+           (last_attempt_.empty() ? "its name has not been resolved" : last_attempt_) + ")";
+  }
+
+  void put(int rank, std::string text) {
+    const std::lock_guard lock(mutex_);
+    inbox_[index(rank)].push_back(std::move(text));
+    changed_.notify_all();
+  }
+
+  std::string take(int rank) {
+    std::unique_lock lock(mutex_);
+    auto& messages = inbox_[index(rank)];
+    const bool is_in_time =
+        changed_.wait_for(lock, deadline_, [&] { return !messages.empty() || failure_ || has_left_[index(rank)]; });
+    if (messages.empty()) {
+      if (failure_) throw SystemError("meet", ECANCELED, *failure_);
+      if (is_in_time) throw SystemError("meet", ECANCELED, rank_text(rank) + " has left");
+      const std::string host = hosts_[index(rank)];
+      throw SystemError("meet", ETIMEDOUT,
+                        rank_text(rank) + " on " + host + " did not come within " + milliseconds_text(deadline_));
+    }
+    std::string text = std::move(messages.front());
+    messages.pop_front();
+    return text;
+  }
+
+  /// @return whether it is the first
+  bool set_failure(const std::string& what) noexcept {
+    const std::lock_guard lock(mutex_);
+    if (failure_) return false;
+    failure_ = what;
+    page_.raise(); // who sees the word finds the reason
+    changed_.notify_all();
+    return true;
+  }
+
+  void stop() {
+    asio::post(context_, [this] { close(Clock::now() + kFarewellTime); });
+    thread_.join(); // when nothing is left to do
+  }
+
+  // The network's thread.
+
+  void serve() noexcept {
+    try {
+      context_.run();
+    } catch (const std::exception& error) {
+      set_failure(rank_text(rank_) + ": the connections with the other hosts ended: " + error.what());
+    }
+  }
+
+  void begin() {
+    if (leads())
+      listen();
+    else
+      connect();
+    beat();
+  }
+
+  void send_to_all(const Message& message) {
+    for (const LinkPointer& link : links_) link->send(message);
+  }
+
+  /// What rank 0 hears of a rank concerns all others.
+  void pass_on(const LinkPointer& from, const Message& message) {
+    for (const LinkPointer& link : links_)
+      if (link != from) link->send(message);
+  }
+
+  void listen() {
+    ErrorText error;
+    // A name may mean another address here than on other hosts, so that rank 0 waits at all of its own.
+    const auto literal = asio::ip::make_address(address_.host, error);
+    tcp::endpoint endpoint(tcp::v6(), static_cast<std::uint16_t>(std::stoi(address_.port)));
+    if (!error) endpoint.address(literal);
+    acceptor_.open(endpoint.protocol(), error);
+    if (error == asio::error::address_family_not_supported) { // a host without IPv6
+      endpoint = tcp::endpoint(tcp::v4(), endpoint.port());
+      acceptor_.open(endpoint.protocol(), error);
+    }
+    if (!error && endpoint.address().is_v6() && endpoint.address().is_unspecified())
+      acceptor_.set_option(asio::ip::v6_only(false), error);
+    if (!error) acceptor_.set_option(asio::socket_base::reuse_address(true), error);
+    if (!error) acceptor_.bind(endpoint, error);
+    if (!error) acceptor_.listen(asio::socket_base::max_listen_connections, error);
+    // A group of the same key that is not closed yet may still wait there.
+    if (error) {
+      ErrorText ignored;
+      acceptor_.close(ignored);
+      if (error == asio::error::address_in_use && Clock::now() < begun_ + kPortTime)
+        return after(kBetweenAttempts, [this] { listen(); });
+      return refuse("rank 0 on " + hosts_[0] + " cannot wait at " + address_text_ + ": " + error.message() +
+                    "; give an address of this host and a port that is free");
+    }
+    (void)fcntl(acceptor_.native_handle(), F_SETFD, FD_CLOEXEC);
+    accept();
+  }
+
+  void accept() {
+    acceptor_.async_accept([this](ErrorText error, tcp::socket socket) {
+      if (!acceptor_.is_open() || is_closing_) return;
+      if (error) return after(kBetweenAttempts, [this] { accept(); }); // no descriptor is free, or the like
+      greet(std::make_shared<Link>(std::move(socket)));
+      accept();
+    });
+  }
+
+  void greet(const LinkPointer& link) {
+    strangers_links_.insert(link);
+    after(kGreetingTime, [this, weak = std::weak_ptr(link)] {
+      const LinkPointer found = weak.lock();
+      if (found && strangers_links_.contains(found)) dismiss(found);
+    });
+    read(link, kMostGreetingBytes, [this, link](bool is_read) {
+      if (!strangers_links_.contains(link)) return;
+      if (!is_read || link->header.kind != Kind::Hello) return dismiss(link);
+      admit(link);
+    });
+  }
+
+  void dismiss(const LinkPointer& link) {
+    strangers_links_.erase(link);
+    const std::lock_guard lock(mutex_);
+    ++strangers_;
+    ErrorText ignored;
+    link->socket.close(ignored);
+  }
+
+  /// A rank of this group, unless there is one already.
+  void admit(const LinkPointer& link) {
+    strangers_links_.erase(link);
+    const int rank = link->header.rank;
+    const std::size_t cut = link->text.find('\0');
+    const std::string host = link->text.substr(0, cut);
+    const std::string key = cut == std::string::npos ? "" : link->text.substr(cut + 1);
+    ErrorText ignored;
+    if (key != key_) { // of a group that opens later, or of another job
+      link->socket.close(ignored);
+      return;
+    }
+    if (rank < 1 || rank >= world_size_)
+      return link->send(message_of(Kind::Refused, 0,
+                                   rank_text(rank) + " on " + host + " is no rank of " + std::to_string(world_size_)));
+    const std::unique_lock lock(mutex_);
+    if (has_come_[index(rank)])
+      return link->send(message_of(Kind::Refused, 0,
+                                   rank_text(rank) + " is there twice: on " + hosts_[index(rank)] + " and on " + host +
+                                       "; every process needs a rank of its own"));
+    has_come_[index(rank)] = true;
+    hosts_[index(rank)] = host;
+    link->rank = rank;
+    links_.push_back(link);
+    if (std::ranges::find(has_come_, false) == has_come_.end()) complete();
+    listen_to(link);
+  }
+
+  /// Called with the lock.
+  void complete() {
+    std::string hosts;
+    for (const std::string& host : hosts_) hosts.append(host).push_back('\0');
+    send_to_all(message_of(Kind::Welcome, 0, hosts));
+    ErrorText ignored;
+    acceptor_.close(ignored);
+    is_complete_ = true;
+    changed_.notify_all();
+  }
+
+  /// Names are resolved on a thread of its own that nobody joins: a name server that does not answer holds it up.
+  void connect() {
+    if (is_closing_) return;
+    const auto answer = std::make_shared<Answer>();
+    std::thread([answer, host = address_.host, port = address_.port] {
+      asio::io_context own;
+      ErrorText error;
+      std::vector<tcp::endpoint> endpoints;
+      for (const auto& found : tcp::resolver(own).resolve(host, port, error)) endpoints.push_back(found.endpoint());
+      const std::lock_guard lock(answer->mutex);
+      answer->endpoints = std::move(endpoints);
+      answer->error = error;
+      answer->is_there = true;
+    }).detach();
+    await(answer);
+  }
+
+  struct Answer {
+    std::mutex mutex;
+    bool is_there = false;
+    ErrorText error;
+    std::vector<tcp::endpoint> endpoints;
+  };
+
+  void await(const std::shared_ptr<Answer>& answer) {
+    const std::lock_guard lock(answer->mutex);
+    if (!answer->is_there) return after(kLook, [this, answer] { await(answer); });
+    if (answer->error) return try_again("the name " + address_.host + " has no address: " + answer->error.message());
+    reach(std::make_shared<std::vector<tcp::endpoint>>(answer->endpoints), 0);
+  }
+
+  /// The addresses of a name one after the other, each with a time of its own.
+  void reach(const std::shared_ptr<std::vector<tcp::endpoint>>& endpoints, std::size_t at) {
+    if (at == endpoints->size()) return after(kBetweenAttempts, [this] { connect(); });
+    connecting_ = std::make_shared<tcp::socket>(context_);
+    const std::weak_ptr<tcp::socket> attempt = connecting_;
+    after(kConnectTime, [this, attempt] {
+      ErrorText ignored;
+      if (connecting_ && connecting_ == attempt.lock()) connecting_->close(ignored);
+    });
+    connecting_->async_connect((*endpoints)[at], [this, endpoints, at](ErrorText error) {
+      if (is_closing_) return;
+      const auto socket = std::exchange(connecting_, nullptr);
+      if (!error) return introduce(std::make_shared<Link>(std::move(*socket)));
+      note(error == asio::error::operation_aborted
+               ? "no answer; is a firewall in between? TCP port " + address_.port + " must be open"
+               : error.message());
+      reach(endpoints, at + 1);
+    });
+  }
+
+  void introduce(const LinkPointer& link) {
+    if (is_closing_) return;
+    link->rank = 0;
+    std::string text = hosts_[index(rank_)];
+    text.push_back('\0');
+    link->send(message_of(Kind::Hello, rank_, text + key_));
+    links_.push_back(link);
+    greeted(true);
+    read(link, std::numeric_limits<std::uint32_t>::max(), [this, link](bool is_read) {
+      if (is_read && link->header.kind == Kind::Refused) return refuse(link->text);
+      if (!is_read) { // rank 0 was of a group before this one, or is not yet ready
+        links_.clear();
+        greeted(false);
+        return try_again("what answers there is no rank 0 of this job");
+      }
+      hear(link);
+      listen_to(link);
+    });
+  }
+
+  void note(const std::string& why) {
+    const std::lock_guard lock(mutex_);
+    last_attempt_ = why;
+  }
+
+  void try_again(const std::string& why) {
+    note(why);
+    after(kBetweenAttempts, [this] { connect(); });
+  }
+
+  /// Whether something answers where rank 0 should be.
+  void greeted(bool is_answered) {
+    const std::lock_guard lock(mutex_);
+    has_come_[0] = is_answered;
+  }
+
+  void refuse(const std::string& why) {
+    const std::lock_guard lock(mutex_);
+    refusal_ = why;
+    changed_.notify_all();
+  }
+
+  /// One message. @param done whether there is one
+  void read(const LinkPointer& link, std::uint32_t most_bytes, std::function<void(bool)> done) {
+    asio::async_read(link->socket, asio::buffer(&link->header, sizeof(Header)),
+                     [this, link, most_bytes, done = std::move(done)](ErrorText error, std::size_t) {
+                       if (error || link->header.protocol != kProtocol || link->header.byte_count > most_bytes)
+                         return done(false);
+                       link->last_heard = Clock::now();
+                       link->text.resize(link->header.byte_count);
+                       asio::async_read(link->socket, asio::buffer(link->text),
+                                        [link, done](ErrorText failed, std::size_t) {
+                                          link->last_heard = Clock::now();
+                                          done(!failed);
+                                        });
+                     });
+  }
+
+  void listen_to(const LinkPointer& link) {
+    read(link, std::numeric_limits<std::uint32_t>::max(), [this, link](bool is_read) {
+      if (!is_read) return lose(link);
+      hear(link);
+      listen_to(link);
+    });
+  }
+
+  void hear(const LinkPointer& link) {
+    const Header& header = link->header;
+    if (header.rank < 0 || header.rank >= world_size_) return;
+    const auto passed = [&] { return message_of(header.kind, header.rank, link->text); };
+    switch (header.kind) {
+      case Kind::Data:
+        pass_on(link, passed());
+        put(header.rank, std::move(link->text));
+        break;
+      case Kind::Failed:
+        pass_on(link, passed());
+        set_failure(link->text);
+        break;
+      case Kind::Left: {
+        pass_on(link, passed());
+        const std::lock_guard lock(mutex_);
+        has_left_[index(header.rank)] = true;
+        changed_.notify_all();
+        break;
+      }
+      case Kind::Welcome: learn_hosts(link->text); break;
+      case Kind::Hello:
+      case Kind::Refused:
+      case Kind::Beat: break;
+    }
+  }
+
+  void learn_hosts(std::string_view text) {
+    const std::lock_guard lock(mutex_);
+    for (std::string& host : hosts_) {
+      const std::size_t end = text.find('\0');
+      if (end == std::string_view::npos) break;
+      host = text.substr(0, end);
+      text.remove_prefix(end + 1);
+    }
+    is_complete_ = true;
+    changed_.notify_all();
+  }
+
+  /// Its process has ended, unless it said before that it would leave.
+  void lose(const LinkPointer& link) {
+    std::erase(links_, link);
+    if (is_closing_) return;
+    {
+      const std::lock_guard lock(mutex_);
+      if (has_left_[index(link->rank)]) return;
+      if (leads() && !is_complete_) { // it may come again
+        has_come_[index(link->rank)] = false;
+        return;
+      }
+    }
+    fail(where(link->rank) + " has ended");
+  }
+
+  void beat() {
+    if (is_closing_) return;
+    send_to_all(message_of(Kind::Beat, rank_, ""));
+    for (const LinkPointer& link : links_) {
+      const std::lock_guard lock(mutex_);
+      if (!is_complete_ || has_left_[index(link->rank)]) link->last_heard = Clock::now();
+    }
+    const auto silent = std::ranges::find_if(
+        links_, [this](const LinkPointer& link) { return Clock::now() - link->last_heard > silence_; });
+    if (silent != links_.end())
+      fail("nothing was heard of " + where((*silent)->rank) + " for " + milliseconds_text(silence_) +
+           "; its process is stopped or its link is cut");
+    after(kBeat, [this] { beat(); });
+  }
+
+  /// Calls `work` later, unless the group closes before.
+  void after(Milliseconds time, std::function<void()> work) {
+    auto timer = std::make_shared<asio::steady_timer>(context_, time);
+    timers_.insert(timer);
+    timer->async_wait([this, timer, work = std::move(work)](ErrorText error) {
+      timers_.erase(timer);
+      if (!error && !is_closing_) work();
+    });
+  }
+
+  [[nodiscard]] bool are_others_there() const {
+    const std::lock_guard lock(mutex_);
+    return is_complete_ && !failure_ &&
+           std::ranges::any_of(links_, [this](const LinkPointer& link) { return !has_left_[index(link->rank)]; });
+  }
+
+  /// When all is written and the others have left, too, or at the end of the time.
+  void close(Clock::time_point end) {
+    const bool is_written = std::ranges::all_of(links_, [](const LinkPointer& link) { return link->outbox.empty(); });
+    // A side that closes first, with something unread, takes from the other what it has not read yet.
+    if ((!is_written || are_others_there()) && Clock::now() < end) {
+      auto timer = std::make_shared<asio::steady_timer>(context_, Milliseconds{1});
+      timer->async_wait([this, timer, end](ErrorText) { close(end); });
+      return;
+    }
+    is_closing_ = true;
+    ErrorText ignored;
+    acceptor_.close(ignored);
+    if (connecting_) connecting_->close(ignored);
+    for (const LinkPointer& link : links_) link->socket.close(ignored);
+    for (const LinkPointer& link : strangers_links_) link->socket.close(ignored);
+    strangers_links_.clear();
+    for (const auto& timer : timers_) timer->cancel();
+  }
+
+  const int rank_;
+  const int world_size_;
+  const std::string address_text_;
+  const Address address_;
+  const std::string key_; ///< and which group of it this is
+  const Milliseconds deadline_, silence_;
+  const Clock::time_point begun_ = Clock::now();
+  AbortPage page_;
+
+  mutable std::mutex mutex_; ///< of what follows
+  std::condition_variable changed_;
+  std::vector<std::string> hosts_;             ///< by rank; empty until it is known
+  std::vector<std::deque<std::string>> inbox_; ///< by rank
+  std::vector<bool> has_left_, has_come_;      ///< by rank; has_come_: of rank 0
+  bool is_complete_ = false;                   ///< all have come
+  std::optional<std::string> failure_, refusal_;
+  std::string last_attempt_; ///< why rank 0 was not reached yet, or cannot wait at its address
+  int strangers_ = 0;        ///< that rank 0 dismissed
+
+  // Of the network's thread.
+  asio::io_context context_;
+  tcp::acceptor acceptor_{context_};
+  std::vector<LinkPointer> links_;        ///< rank 0: to all others; else to rank 0
+  std::set<LinkPointer> strangers_links_; ///< that have not said yet who they are
+  std::set<std::shared_ptr<asio::steady_timer>> timers_;
+  std::shared_ptr<tcp::socket> connecting_; ///< to rank 0
+  bool is_closing_ = false;
+  std::jthread thread_;
+};
+
+TcpGroup::TcpGroup(const ProcessPlace& place, int world_size, std::chrono::milliseconds deadline)
+    : ProcessGroup(place.rank, world_size), network_(std::make_unique<Network>(place, world_size, deadline)) {}
+TcpGroup::~TcpGroup() = default;
+
+std::vector<std::string> TcpGroup::all_gather(std::string_view own) { return network_->all_gather(own); }
+void TcpGroup::fail(std::string_view why) noexcept { network_->fail(rank_text(rank()).append(": ").append(why)); }
+std::optional<std::string> TcpGroup::failure() const { return network_->failure(); }
+std::optional<std::string> TcpGroup::departure() const { return network_->departure(); }
+std::uint32_t* TcpGroup::abort_word() const noexcept { return network_->abort_word(); }
+
+} // namespace mc2::executor

@@ -1,0 +1,81 @@
+#pragma once
+
+#include <fcntl.h>
+
+#include <boost/asio.hpp>
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+
+/// What processes of several hosts send one another.
+namespace mc2::executor::frames {
+
+inline constexpr std::uint32_t kProtocol =
+    0x6d633201; ///< tells apart another program, and another form of what follows
+
+enum class Kind : std::uint32_t {
+  Hello = 1,   ///< a rank's host and key
+  Refused = 2, ///< why a rank may not take part
+  Welcome = 3, ///< all have come: their hosts, by rank
+  Data = 4,    ///< a rank's part of an all_gather
+  Failed = 5,  ///< what failed first
+  Left = 6,    ///< a rank takes part in nothing any more
+  Beat = 7,    ///< it is still there
+};
+
+/// Of hosts with the same byte order, as all that CUDA runs on have.
+struct Header {
+  std::uint32_t protocol = kProtocol;
+  Kind kind = Kind::Beat;
+  std::int32_t rank = 0;
+  std::uint32_t byte_count = 0;
+};
+static_assert(sizeof(Header) == 16);
+
+using Message = std::shared_ptr<const std::string>;
+
+/// A frame: header and text.
+inline Message message_of(Kind kind, int rank, std::string_view text) {
+  const Header header{.kind = kind, .rank = rank, .byte_count = static_cast<std::uint32_t>(text.size())};
+  std::string bytes(reinterpret_cast<const char*>(&header), sizeof header);
+  return std::make_shared<const std::string>(bytes.append(text));
+}
+
+/// A connection with another process; used on the network's thread only.
+struct Link : std::enable_shared_from_this<Link> {
+  using Socket = boost::asio::ip::tcp::socket;
+
+  explicit Link(Socket connected) : socket(std::move(connected)) {
+    boost::system::error_code ignored;
+    socket.set_option(boost::asio::ip::tcp::no_delay(true), ignored);
+    (void)fcntl(socket.native_handle(), F_SETFD, FD_CLOEXEC);
+  }
+
+  void send(Message message) {
+    outbox.push_back(std::move(message));
+    if (outbox.size() == 1) write_next();
+  }
+  void write_next() {
+    boost::asio::async_write(socket, boost::asio::buffer(*outbox.front()),
+                             [self = shared_from_this()](boost::system::error_code error, std::size_t) {
+                               self->outbox.pop_front();
+                               if (error)
+                                 self->outbox.clear(); // the reader tells
+                               else if (!self->outbox.empty())
+                                 self->write_next();
+                             });
+  }
+
+  Socket socket;
+  int rank = -1; ///< at the other end
+  Header header;
+  std::string text;
+  std::deque<Message> outbox; ///< the first one is being written
+  std::chrono::steady_clock::time_point last_heard = std::chrono::steady_clock::now();
+};
+
+} // namespace mc2::executor::frames

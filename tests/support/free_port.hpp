@@ -1,0 +1,25 @@
+#pragma once
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cstdlib>
+
+namespace mc2::testing {
+
+/// A TCP port of the loopback device that was free a moment ago.
+inline int free_port() {
+  const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof address;
+  auto* const any = reinterpret_cast<sockaddr*>(&address);
+  if (listener < 0 || bind(listener, any, size) != 0 || getsockname(listener, any, &size) != 0) std::abort();
+  close(listener);
+  return ntohs(address.sin_port);
+}
+
+} // namespace mc2::testing
