@@ -142,6 +142,9 @@ TEST(CRefusals, OfMachines) {
   EXPECT_REFUSED(mc2_communicator_open(&options, &ranks), MC2_ERROR_INVALID_SPEC, "options.native_communicators",
                  "NULL");
   options = two_ranks();
+  options.rank_zero = "127.0.0.1:1";
+  EXPECT_REFUSED(mc2_communicator_open(&options, &ranks), MC2_ERROR_INVALID_SPEC, "options.process_key", "rank_zero");
+  options = two_ranks();
   options.process_rank = 1;
   EXPECT_REFUSED(mc2_communicator_open(&options, &ranks), MC2_ERROR_INVALID_SPEC, "options.process_key", "NULL");
   options.process_key = "job 7";

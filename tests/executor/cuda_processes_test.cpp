@@ -341,6 +341,19 @@ TEST_F(CudaProcesses, RanksOfSeveralHostsExchangeByNccl) {
   EXPECT_THAT(run_processes(kRanks, rank_main), Each(0));
 }
 
+TEST_F(CudaProcesses, HostsWithUnequallyManyRanksAreRefusedOnAll) {
+  const int port = free_port();
+  const auto rank_main = [port](int rank) {
+    auto own = options_of_hosts(rank, "unequal", port);
+    if (rank == 1) own.process->local_size = kRanks + 1;
+    const auto refused = cuda_backend().open(own);
+    if (refused) return say(rank, "a world that its hosts do not divide opened");
+    const std::string text = refused.error().text();
+    return text.find("ranks on its host") != std::string::npos ? 0 : say(rank, text);
+  };
+  EXPECT_THAT(run_processes(kRanks, rank_main), Each(0));
+}
+
 TEST_F(CudaProcesses, ARankOfAnotherHostThatIsKilledIsNamed) {
   const int port = free_port();
   const auto rank_main = [port](int rank) {

@@ -298,6 +298,7 @@ class NumpyTest(Refusals):
         self.refused("unknown_name", "backend", mc2.Communicator, backend="tpu")
         self.refused("invalid_spec", "link", mc2.Communicator, link="fast")
         self.refused("invalid_spec", "deadline_s", mc2.Communicator, deadline_s=float("nan"))
+        self.refused("invalid_spec", "rank_zero", mc2.Communicator, RANKS, rank_zero="127.0.0.1:1")
 
     def test_a_second_thread_is_refused_while_one_runs(self):
         op = mc2.OpSpec("matmul_all_reduce", m=128, n=64, k=64, ranks=RANKS)
