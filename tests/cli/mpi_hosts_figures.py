@@ -17,7 +17,6 @@ import csv
 import json
 import os
 import pathlib
-import re
 import shutil
 import statistics
 import subprocess
@@ -103,10 +102,8 @@ class Figures:
         sent_bytes = {"matmul_all_reduce": 1, "matmul_reduce_scatter": 0.5, "all_gather_matmul": 0.5}.get(
             kind, self.arguments.ranks / 2) * message_bytes
         link_us = sent_bytes * 8 / two_hosts.bits_per_us(rate)
-        crossed = re.search(r"crossed=(\d)", own[1])
         return [rate, COLLECTIVES[kind], MESSAGES[message_bytes], f"{link_us:.0f}", f"{own[0]:.0f}",
-                crossed[1] if crossed else "-", f"{other[0]:.0f}", other[1],
-                f"{other[0] / own[0]:.2f}", f"{ring:.0f}", f"{ring / own[0]:.2f}"]
+                f"{other[0]:.0f}", other[1], f"{other[0] / own[0]:.2f}", f"{ring:.0f}", f"{ring / own[0]:.2f}"]
 
 
 COLLECTIVES = {"matmul_all_reduce": "all-reduce", "matmul_reduce_scatter": "reduce-scatter",
@@ -116,7 +113,7 @@ MESSAGES = {1 << 18: "256 KiB", 1 << 20: "1 MiB", 1 << 22: "4 MiB"}
 
 def print_collectives(figures):
     rows = csv.writer(sys.stdout, lineterminator="\n")
-    rows.writerow(["rate", "collective", "message", "link_us", "hierarchical_us", "crossed", "flat_us", "flat_variant",
+    rows.writerow(["rate", "collective", "message", "link_us", "hierarchical_us", "flat_us", "flat_variant",
                    "flat/hierarchical", "ring_us", "ring/hierarchical"])
     for rate in ("1gbit", "2500mbit"):
         make_hosts(rate)

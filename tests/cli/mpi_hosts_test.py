@@ -49,7 +49,7 @@ class MpiHostsTest(mpi_test.JobTest):
         self.make_empty_store()
         shape = [*SHAPE, "--ranks", "4", "--no-pin"]
         done = self.complete_job("run", *shape, "--blocks", "128,384", "--pairs", 3, "--json",
-                                 "--variant", "hierarchical(crossed=1,sleep_us=50)", rank_count=4)
+                                 "--variant", "hierarchical(sleep_us=50)", rank_count=4)
         document = json.loads(done.stdout)
         self.assertEqual(document["plan"]["fingerprint"]["node_of_ranks"], "0,0,1,1")
         self.assertEqual(document["plan"]["variant"]["name"], "hierarchical")

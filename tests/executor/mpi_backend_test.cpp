@@ -302,20 +302,6 @@ TEST_F(MpiWorld, RefusesSettingsThatAVariantDoesNotHave) {
   refuse({"direct", {{"sleep_us", "1"}}}, "has no setting");
 }
 
-TEST_F(MpiWorld, EveryVariantOfNodesHasTheSettingsThatChangeSomething) {
-  const OpSpec gather = spec_of(OpKind::AllGatherMatmul), all_to_all = spec_of(OpKind::MatmulAllToAll);
-  if (variants(gather).front().name != "hierarchical") GTEST_SKIP() << "one node";
-  const auto refuse = [&](const OpSpec& spec, const std::map<std::string, std::string>& fields,
-                          const std::string& text) {
-    const auto refused = mpi_backend().check_variant(spec, {}, {"hierarchical", fields});
-    ASSERT_FALSE(refused.ok()) << text;
-    EXPECT_THAT(refused.error().text(), ::testing::HasSubstr(text));
-  };
-  refuse(gather, {{"sleep_us", "50"}}, "needs the setting crossed, 0 or 1; it is missing");
-  refuse(gather, {{"sleep_us", "50"}, {"crossed", "2"}}, "not \"2\"");
-  refuse(all_to_all, {{"sleep_us", "50"}, {"crossed", "1"}}, "has no setting \"crossed\"; it has: sleep_us");
-}
-
 // Pieces of 64 KiB and more go round the ring in 2, 3 or 4 slices; sizes that neither ranks nor slices divide.
 TEST_F(MpiWorld, LongPiecesGoRoundTheRingInSlices) {
   for (const OpKind kind : {OpKind::MatmulAllReduce, OpKind::MatmulReduceScatter, OpKind::AllGatherMatmul}) {

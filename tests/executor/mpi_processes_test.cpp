@@ -16,6 +16,11 @@
 #include "support/operators.hpp"
 #include "support/oracle.hpp"
 
+/// As Open MPI 4.1.6 has it on hosts that are listed by other names than their own: every rank a node of its own.
+extern "C" int MPI_Comm_split_type(MPI_Comm /*comm*/, int /*type*/, int /*key*/, MPI_Info /*info*/, MPI_Comm* node) {
+  return MPI_Comm_dup(MPI_COMM_SELF, node);
+}
+
 /// Every process runs every test, as a program that brings its own matrices does; started by `mpirun -np N`.
 namespace mc2::testing {
 namespace {
@@ -114,6 +119,11 @@ class MpiProcesses : public ::testing::Test {
   int rank_ = 0;
   std::unique_ptr<Communicator> communicator_;
 };
+
+TEST_F(MpiProcesses, RanksOfOneHostAreOfOneNodeWhateverMpiSays) {
+  EXPECT_EQ(communicator_->fingerprint().fields.at("nodes"), "1");
+  EXPECT_TRUE(World::get().shares_memory());
+}
 
 TEST_F(MpiProcesses, EachHoldsItsOwnRank) {
   ASSERT_EQ(communicator_->local_ranks().size(), 1U);

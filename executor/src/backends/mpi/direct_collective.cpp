@@ -138,7 +138,6 @@ SegmentLayout::SegmentLayout(const StageList& list, const MpiVariant& variant, b
                         planner::collective_of(list.op.kind) == planner::Collective::AllReduce;
   sums = take(is_part ? block_bytes / static_cast<std::size_t>(list.op.world_size) + kPageBytes
                       : (is_whole ? block_bytes : 0));
-  node_sums = take(is_whole && World::get().placement().node_count() == 2 ? block_bytes : 0);
   const bool needs_staging = variant.algorithm != MpiVariant::Algorithm::Direct;
   staging = take(needs_staging ? static_cast<std::size_t>(staging_bytes(list)) : 0);
 }

@@ -14,7 +14,6 @@ struct SegmentLayout {
   std::size_t intermediate = 0; ///< what passes between the lanes
   std::size_t spare = 0;        ///< the same for RunMode::Independent
   std::size_t sums = 0;         ///< "two_shot": the rank's part of a block, summed; "hierarchical": the same, in place
-  std::size_t node_sums = 0;    ///< "hierarchical": parts of a block, summed over the node, in place
   std::size_t staging = 0;      ///< what C takes in another shape; not for "direct", which reads it where it is
   std::size_t byte_count = 0;
 

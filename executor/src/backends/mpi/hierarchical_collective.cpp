@@ -21,9 +21,8 @@ constexpr std::chrono::microseconds kSleep{100}; // while waiting for memory, be
 /// What all of them have: the own node's memory, and messages to other nodes' ranks.
 class HierarchicalCollective : public Collective {
  public:
-  HierarchicalCollective(const Channel& channel, Neighbours neighbours, bool is_crossed, const Pause& check_run)
-      : is_crossed_(is_crossed),
-        placement_(World::get().placement()),
+  HierarchicalCollective(const Channel& channel, Neighbours neighbours, const Pause& check_run)
+      : placement_(World::get().placement()),
         rank_(World::get().rank()),
         node_(placement_.node_of(rank_)),
         neighbours_(std::move(neighbours)),
@@ -45,10 +44,8 @@ class HierarchicalCollective : public Collective {
   [[nodiscard]] int other_node(int step) const noexcept { return (node_ + 1 + step) % placement_.node_count(); }
   [[nodiscard]] int other_node_count() const noexcept { return placement_.node_count() - 1; }
   /// Of another node, whose messages to this node this rank takes, and whom it sends this node's.
-  [[nodiscard]] bool is_partner(int rank) const noexcept {
-    return placement_.partner_of(rank, node_, is_crossed_) == rank_;
-  }
-  [[nodiscard]] int partner_on(int node) const noexcept { return placement_.partner_of(rank_, node, is_crossed_); }
+  [[nodiscard]] bool is_partner(int rank) const noexcept { return placement_.partner_of(rank, node_) == rank_; }
+  [[nodiscard]] int partner_on(int node) const noexcept { return placement_.partner_of(rank_, node); }
 
   // Pieces have at most INT_MAX elements. What is sent comes first (point_to_point.hpp says why).
   void send(const std::byte* piece, std::int64_t byte_count, planner::DType dtype, int to) {
@@ -78,7 +75,6 @@ class HierarchicalCollective : public Collective {
     return block.pieces->sources[static_cast<std::size_t>(neighbours_.rank_at(place))];
   }
 
-  bool is_crossed_;
   const Placement& placement_;
   int rank_, node_;
   Neighbours neighbours_;
@@ -95,67 +91,14 @@ class HierarchicalCollective : public Collective {
   std::vector<MPI_Request> requests_;
 };
 
-/// The parts of a block, whose sums are made one by one and read by all ranks of a node.
-class HierarchicalAllReduce : public HierarchicalCollective {
+/// The parts of a block, each of which one rank of a node sums, and nodes add up round a ring; all ranks read the sums.
+class HierarchicalAllReduce final : public HierarchicalCollective {
  public:
-  HierarchicalAllReduce(const Channel& channel, Neighbours neighbours, bool is_crossed, const Pause& check_run,
-                        std::byte* own_sums)
-      : HierarchicalCollective(channel, std::move(neighbours), is_crossed, check_run),
+  HierarchicalAllReduce(const Channel& channel, Neighbours neighbours, const Pause& check_run,
+                        const std::vector<Rail>& rails, std::byte* own_sums, const StageList& list)
+      : HierarchicalCollective(channel, std::move(neighbours), check_run),
         own_sums_(own_sums),
-        part_count_(rail_count(placement_)) {}
-
-  void exchange(const BlockExchange& block, const Pause& pause) final {
-    neighbours_.begin_block();
-    neighbours_.announce(); // also that this rank has read the sums of the block before
-    neighbours_.wait_for_all(progress_);
-    sum_parts(block, pause);
-    neighbours_.announce_sum();
-    take_sums(block);
-    finish(block);
-  }
-
- protected:
-  struct Part {
-    std::int64_t count = 0; ///< elements
-    std::int64_t first_byte = 0, byte_count = 0;
-  };
-  [[nodiscard]] Part part_of(const BlockExchange& block, int part) const noexcept {
-    const auto first = [&](int index) { return block.element_count * index / part_count_; };
-    const std::int64_t element_bytes = planner::size_bytes(block.dtype), count = first(part + 1) - first(part);
-    return {count, first(part) * element_bytes, count * element_bytes};
-  }
-
-  /// Leaves the sums over all ranks of this rank's parts in own_sums_.
-  virtual void sum_parts(const BlockExchange& block, const Pause& pause) = 0;
-  /// The place, of the node's, that leaves the sum of a part.
-  [[nodiscard]] virtual int place_of_sum(int part) const noexcept = 0;
-
-  void sum_part(const BlockExchange& block, const Part& part, std::byte* sum) {
-    sum_over_node(block.dtype, part.count, sum, [&](int place) { return source_at(block, place) + part.first_byte; });
-  }
-
-  std::byte* own_sums_; ///< in memory that the neighbours read: each part of a block in its place
-  int part_count_;
-
- private:
-  void take_sums(const BlockExchange& block) {
-    for (int step = 0; step < part_count_; ++step) {
-      const int index = (neighbours_.own() + step) % part_count_;
-      const int place = place_of_sum(index);
-      if (place != neighbours_.own()) neighbours_.wait_for_sum(place, progress_);
-      const Part part = part_of(block, index);
-      std::memcpy(sum_arrival(block) + part.first_byte, neighbours_.at(place, own_sums_) + part.first_byte,
-                  static_cast<std::size_t>(part.byte_count));
-    }
-  }
-};
-
-/// Nodes add each other's sums up round a ring for each part.
-class RingsAllReduce final : public HierarchicalAllReduce {
- public:
-  RingsAllReduce(const Channel& channel, Neighbours neighbours, const Pause& check_run, const std::vector<Rail>& rails,
-                 std::byte* own_sums, const StageList& list)
-      : HierarchicalAllReduce(channel, std::move(neighbours), /*is_crossed=*/false, check_run, own_sums),
+        part_count_(rail_count(placement_)),
         node_sum_(static_cast<std::size_t>(longest_piece_bytes(list) / part_count_ +
                                            planner::size_bytes(planner::exchange_type(list.op)))) {
     for (const Rail& rail : rails) {
@@ -168,81 +111,55 @@ class RingsAllReduce final : public HierarchicalAllReduce {
     }
   }
 
- private:
-  void sum_parts(const BlockExchange& block, const Pause& pause) override {
+  void exchange(const BlockExchange& block, const Pause& pause) override {
+    neighbours_.begin_block();
+    neighbours_.announce(); // also that this rank has read the sums of the block before
+    neighbours_.wait_for_all(progress_);
     for (std::size_t i = 0; i < parts_.size(); ++i) {
       const Part part = part_of(block, parts_[i]);
-      sum_part(block, part, node_sum_.data());
+      sum_over_node(block.dtype, part.count, node_sum_.data(),
+                    [&](int place) { return source_at(block, place) + part.first_byte; });
       rings_[i].run(node_sum_.data(), own_sums_ + part.first_byte, part.count, pause);
     }
+    neighbours_.announce_sum();
+    take_sums(block);
+    finish(block);
   }
-  [[nodiscard]] int place_of_sum(int part) const noexcept override { return place_on_rail(placement_, node_, part); }
 
+ private:
+  struct Part {
+    std::int64_t count = 0; ///< elements
+    std::int64_t first_byte = 0, byte_count = 0;
+  };
+  [[nodiscard]] Part part_of(const BlockExchange& block, int part) const noexcept {
+    const auto first = [&](int index) { return block.element_count * index / part_count_; };
+    const std::int64_t element_bytes = planner::size_bytes(block.dtype), count = first(part + 1) - first(part);
+    return {count, first(part) * element_bytes, count * element_bytes};
+  }
+
+  void take_sums(const BlockExchange& block) {
+    for (int step = 0; step < part_count_; ++step) {
+      const int index = (neighbours_.own() + step) % part_count_;
+      const int place = place_on_rail(placement_, node_, index);
+      if (place != neighbours_.own()) neighbours_.wait_for_sum(place, progress_);
+      const Part part = part_of(block, index);
+      std::memcpy(sum_arrival(block) + part.first_byte, neighbours_.at(place, own_sums_) + part.first_byte,
+                  static_cast<std::size_t>(part.byte_count));
+    }
+  }
+
+  std::byte* own_sums_; ///< in memory that the neighbours read: each part of a block in its place
+  int part_count_;
   std::vector<int> parts_; ///< that this rank sums
   std::deque<Ring> rings_; ///< which do not move
   std::vector<std::byte> node_sum_;
 };
 
-/// Two nodes swap their sums; crossed, each rank gets the sum of another part than it sends.
-class SwapAllReduce final : public HierarchicalAllReduce {
- public:
-  SwapAllReduce(const Channel& channel, Neighbours neighbours, bool is_crossed, const Pause& check_run,
-                std::byte* own_sums, std::byte* own_node_sums)
-      : HierarchicalAllReduce(channel, std::move(neighbours), is_crossed, check_run, own_sums),
-        own_node_sums_(own_node_sums) {
-    const int other = 1 - node_;
-    for (int part = 0; part < part_count_; ++part) {
-      const auto receiver = static_cast<std::size_t>(place_of_receiver(other, part));
-      const auto sender = static_cast<std::size_t>(place_on_rail(placement_, other, part));
-      if (place_on_rail(placement_, node_, part) == neighbours_.own())
-        sent_.push_back({part, placement_.ranks_of(other)[receiver]});
-      if (place_of_sum(part) == neighbours_.own()) received_.push_back({part, placement_.ranks_of(other)[sender]});
-    }
-  }
-
- private:
-  struct Message {
-    int part = 0;
-    int rank = 0; ///< that it is for, or from
-  };
-
-  [[nodiscard]] int place_of_receiver(int node, int part) const noexcept {
-    // Of the smaller node: of the larger one some pairs would exchange both ways.
-    const int shifted = placement_.size_of(1) < placement_.size_of(0) ? 1 : 0;
-    return (part + (is_crossed_ && node == shifted ? 1 : 0)) % placement_.size_of(node);
-  }
-  [[nodiscard]] int place_of_sum(int part) const noexcept override { return place_of_receiver(node_, part); }
-
-  void sum_parts(const BlockExchange& block, const Pause& pause) override {
-    for (const Message& message : sent_) {
-      const Part part = part_of(block, message.part);
-      sum_part(block, part, own_node_sums_ + part.first_byte);
-      send(own_node_sums_ + part.first_byte, part.byte_count, block.dtype, message.rank);
-    }
-    for (const Message& message : received_) {
-      const Part part = part_of(block, message.part);
-      receive(own_sums_ + part.first_byte, part.byte_count, block.dtype, message.rank);
-    }
-    neighbours_.announce_node_sums();
-    finish_messages(pause);
-    for (const Message& message : received_) {
-      const int place = place_on_rail(placement_, node_, message.part);
-      if (place != neighbours_.own()) neighbours_.wait_for_node_sums(place, progress_);
-      const Part part = part_of(block, message.part);
-      add_to(block.dtype, neighbours_.at(place, own_node_sums_) + part.first_byte, own_sums_ + part.first_byte,
-             part.count);
-    }
-  }
-
-  std::byte* own_node_sums_; ///< as own_sums_
-  std::vector<Message> sent_, received_;
-};
-
 class HierarchicalReduceScatter final : public HierarchicalCollective {
  public:
-  HierarchicalReduceScatter(const Channel& channel, Neighbours neighbours, bool is_crossed, const Pause& check_run,
+  HierarchicalReduceScatter(const Channel& channel, Neighbours neighbours, const Pause& check_run,
                             const StageList& list)
-      : HierarchicalCollective(channel, std::move(neighbours), is_crossed, check_run) {
+      : HierarchicalCollective(channel, std::move(neighbours), check_run) {
     const auto piece_bytes = static_cast<std::size_t>(longest_piece_bytes(list));
     for (int step = 0; step < other_node_count(); ++step) {
       for (const int rank : placement_.ranks_of(other_node(step)))
@@ -322,8 +239,7 @@ class HierarchicalAllGather final : public HierarchicalCollective {
 class HierarchicalAllToAll final : public HierarchicalCollective {
  public:
   HierarchicalAllToAll(const Channel& channel, Neighbours neighbours, const Pause& check_run, const planner::OpSpec& op)
-      : HierarchicalCollective(channel, std::move(neighbours), /*is_crossed=*/false, check_run),
-        pushes_(lanes::communicates_first(op)) {}
+      : HierarchicalCollective(channel, std::move(neighbours), check_run), pushes_(lanes::communicates_first(op)) {}
 
   void exchange(const BlockExchange& block, const Pause& pause) override {
     neighbours_.begin_block();
@@ -378,7 +294,7 @@ std::int64_t hierarchical_bytes(const StageList& list) noexcept {
   const Placement& placement = World::get().placement();
   const std::int64_t piece_bytes = longest_piece_bytes(list);
   switch (planner::collective_of(list.op.kind)) {
-    case planner::Collective::AllReduce: return placement.node_count() == 2 ? 0 : 2 * piece_bytes;
+    case planner::Collective::AllReduce: return 2 * piece_bytes;
     case planner::Collective::ReduceScatter: {
       const int own = placement.node_of(World::get().rank()), count = placement.size_of(own);
       int most_for = 0; // ranks elsewhere
@@ -394,24 +310,18 @@ std::int64_t hierarchical_bytes(const StageList& list) noexcept {
 
 std::unique_ptr<Collective> make_hierarchical_collective(const Channel& channel, const std::vector<Rail>& rails,
                                                          const node::NodeHeap& heap, const SegmentLayout& layout,
-                                                         bool is_crossed, const Pause& check_run,
-                                                         const StageList& list) {
+                                                         const Pause& check_run, const StageList& list) {
   const Placement& placement = World::get().placement();
   const int rank = World::get().rank(), place = placement.place_of(rank);
   Neighbours neighbours(heap, layout.signals, place, placement.ranks_of(placement.node_of(rank)), kSleep);
   switch (planner::collective_of(list.op.kind)) {
-    case planner::Collective::AllReduce: {
-      std::byte* const own = heap.segment(place).data();
-      if (placement.node_count() == 2)
-        return std::make_unique<SwapAllReduce>(channel, std::move(neighbours), is_crossed, check_run, own + layout.sums,
-                                               own + layout.node_sums);
-      return std::make_unique<RingsAllReduce>(channel, std::move(neighbours), check_run, rails, own + layout.sums,
-                                              list);
-    }
+    case planner::Collective::AllReduce:
+      return std::make_unique<HierarchicalAllReduce>(channel, std::move(neighbours), check_run, rails,
+                                                     heap.segment(place).data() + layout.sums, list);
     case planner::Collective::ReduceScatter:
-      return std::make_unique<HierarchicalReduceScatter>(channel, std::move(neighbours), is_crossed, check_run, list);
+      return std::make_unique<HierarchicalReduceScatter>(channel, std::move(neighbours), check_run, list);
     case planner::Collective::AllGather:
-      return std::make_unique<HierarchicalAllGather>(channel, std::move(neighbours), is_crossed, check_run);
+      return std::make_unique<HierarchicalAllGather>(channel, std::move(neighbours), check_run);
     case planner::Collective::AllToAll: break;
   }
   return std::make_unique<HierarchicalAllToAll>(channel, std::move(neighbours), check_run, list.op);

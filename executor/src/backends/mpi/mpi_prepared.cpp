@@ -64,8 +64,8 @@ std::unique_ptr<Collective> MpiPrepared::make_collective() const {
       return make_direct_collective(*settings_.node_heap, layout_, list_.op, variant);
     case MpiVariant::Algorithm::Hierarchical:
       return make_hierarchical_collective(
-          channel, communicator_.rails(), *settings_.node_heap, layout_, variant.is_crossed,
-          [this] { control_.throw_if_aborted(); }, list_);
+          channel, communicator_.rails(), *settings_.node_heap, layout_, [this] { control_.throw_if_aborted(); },
+          list_);
     case MpiVariant::Algorithm::Ring:
     case MpiVariant::Algorithm::SlicedRing: return make_ring_collective(channel, variant, list_);
     case MpiVariant::Algorithm::Pairwise: return make_pairwise_collective(channel);

@@ -16,9 +16,8 @@ using node::Pause;
 
 /// What a rank announces to the others of its node, each with a count of the blocks for which it has.
 struct Announcements {
-  node::SharedSignal ready;     ///< its product can be read, or its rows of A are written
-  node::SharedSignal node_sums; ///< what it sums over the node can be read
-  node::SharedSignal summed;    ///< its part of the sum can be read
+  node::SharedSignal ready;  ///< its product can be read, or its rows of A are written
+  node::SharedSignal summed; ///< its part of the sum can be read
 };
 
 /// The ranks of a node, which have mapped each other's memory; by place, as the heap counts them. Used by the
@@ -47,12 +46,10 @@ class Neighbours {
   void begin_block() noexcept { ++block_count_; }
   /// Of the block that has begun.
   void announce() noexcept { of(own_).ready.add(); }
-  void announce_node_sums() noexcept { of(own_).node_sums.add(); }
   void announce_sum() noexcept { of(own_).summed.add(); }
   /// Throws what `pause` throws.
   void wait_for(int place, const Pause& pause) { wait(of(place).ready, pause); }
   void wait_for_all(const Pause& pause);
-  void wait_for_node_sums(int place, const Pause& pause) { wait(of(place).node_sums, pause); }
   void wait_for_sum(int place, const Pause& pause) { wait(of(place).summed, pause); }
 
  private:

@@ -25,11 +25,8 @@ class Placement {
   /// Where ranks_of() its node has it.
   [[nodiscard]] int place_of(int rank) const noexcept { return place_of_rank_[static_cast<std::size_t>(rank)]; }
   /// The rank of a node that stands for `rank`, of another one: each for as many of that one, give or take one.
-  /// @param is_crossed between nodes of several ranks no two stand for one another, so that what two exchange goes one
-  ///                   way
-  [[nodiscard]] int partner_of(int rank, int node, bool is_crossed) const noexcept {
-    const int shift = is_crossed && node < node_of(rank) ? 1 : 0;
-    return ranks_of(node)[static_cast<std::size_t>((place_of(rank) + shift) % size_of(node))];
+  [[nodiscard]] int partner_of(int rank, int node) const noexcept {
+    return ranks_of(node)[static_cast<std::size_t>(place_of(rank) % size_of(node))];
   }
   [[nodiscard]] int largest_node_size() const noexcept;
   /// Several nodes, of which one has several ranks.

@@ -9,7 +9,7 @@ int place_on_rail(const Placement& placement, int node, int part) noexcept { ret
 std::vector<Rail> make_rails(const World& world) {
   const Placement& placement = world.placement();
   std::vector<Rail> own;
-  if (!placement.is_hierarchy() || placement.node_count() < 3) return own;
+  if (!placement.is_hierarchy()) return own;
   const int node = placement.node_of(world.rank());
   for (int part = 0; part < rail_count(placement); ++part) {
     if (place_on_rail(placement, node, part) != placement.place_of(world.rank())) continue;

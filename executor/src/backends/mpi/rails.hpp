@@ -14,7 +14,7 @@ struct Rail {
   std::unique_ptr<Channel> channel;
 };
 
-/// Those that this rank is on, by part; none where no node has several ranks, or with fewer than three nodes.
+/// Those that this rank is on, by part; none where no node has several ranks.
 /// Order: collective. Throws SystemError.
 [[nodiscard]] std::vector<Rail> make_rails(const World& world);
 

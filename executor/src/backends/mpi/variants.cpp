@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <map>
 #include <string>
 
 #include "backends/mpi/world.hpp"
@@ -15,19 +14,10 @@ namespace {
 using planner::Variant;
 
 constexpr const char* kSleepUs = "sleep_us";
-constexpr const char* kCrossed = "crossed";
 constexpr int kMaxSleepUs = 10'000;
 // What each look costs beside a matmul, about 20 us of its core, and how long what has come waits (docs/mpi.md).
 constexpr const char* kShortSleepUs = "50";
 constexpr const char* kLongSleepUs = "400";
-
-/// For a setting that is missing or not what it may be.
-Error refused_setting(const Variant& variant, const char* key, const std::string& legal) {
-  const auto found = variant.fields.find(key);
-  return {ErrorCode::InvalidSpec, "variant",
-          "\"" + variant.name + "\" needs the setting " + key + ", " + legal +
-              (found == variant.fields.end() ? "; it is missing" : ", not \"" + found->second + "\"")};
-}
 
 Result<std::chrono::microseconds> read_sleep(const Variant& variant) {
   const auto found = variant.fields.find(kSleepUs);
@@ -38,21 +28,17 @@ Result<std::chrono::microseconds> read_sleep(const Variant& variant) {
     const bool is_whole = read.ec == std::errc() && read.ptr == text.data() + text.size();
     if (is_whole && value >= 0 && value <= kMaxSleepUs) return std::chrono::microseconds{value};
   }
-  return refused_setting(variant, kSleepUs, "a whole number from 0 to " + std::to_string(kMaxSleepUs));
+  return Error{ErrorCode::InvalidSpec, "variant",
+               "\"" + variant.name + "\" needs the setting " + kSleepUs + ", a whole number from 0 to " +
+                   std::to_string(kMaxSleepUs) +
+                   (found == variant.fields.end() ? "; it is missing" : ", not \"" + found->second + "\"")};
 }
 
-Result<bool> read_crossed(const Variant& variant) {
-  const auto found = variant.fields.find(kCrossed);
-  if (found != variant.fields.end() && (found->second == "0" || found->second == "1")) return found->second == "1";
-  return refused_setting(variant, kCrossed, "0 or 1");
-}
-
-Result<void> check_fields(const Variant& variant, bool has_sleep, bool has_crossed) {
+Result<void> check_fields(const Variant& variant, bool has_sleep) {
   for (const auto& [key, value] : variant.fields) {
-    if ((has_sleep && key == kSleepUs) || (has_crossed && key == kCrossed)) continue;
+    if (has_sleep && key == kSleepUs) continue;
     return Error{ErrorCode::InvalidSpec, "variant",
-                 "\"" + variant.name + "\" has no setting \"" + key + "\"; it has: " + (has_sleep ? kSleepUs : "none") +
-                     (has_crossed ? std::string(", ") + kCrossed : "")};
+                 "\"" + variant.name + "\" has no setting \"" + key + "\"; it has: " + (has_sleep ? kSleepUs : "none")};
   }
   return {};
 }
@@ -78,13 +64,6 @@ constexpr std::array kAlgorithms{NamedAlgorithm{"direct", MpiVariant::Algorithm:
 bool shares_memory() { return launched_process_count() > 1 && World::get().shares_memory(); }
 bool is_hierarchy() {
   return launched_process_count() > 1 && World::get().placement().is_hierarchy() && World::get().shares_node_memory();
-}
-
-/// Ranks of an all-to-all have something for every other rank, and rings of three nodes go one way.
-bool can_cross(MpiVariant::Algorithm algorithm, const planner::OpSpec& op) {
-  const auto collective = planner::collective_of(op.kind);
-  if (algorithm != MpiVariant::Algorithm::Hierarchical || collective == planner::Collective::AllToAll) return false;
-  return collective != planner::Collective::AllReduce || World::get().placement().node_count() == 2;
 }
 
 bool runs(MpiVariant::Algorithm algorithm, const planner::OpSpec& op) {
@@ -120,18 +99,8 @@ std::vector<Variant> mpi_variants(const planner::OpSpec& op) {
     }
     // Links between nodes carry a block for milliseconds; the library's own go through more steps, each of which waits.
     const bool may_sleep_long = !shares_memory() && algorithm != Nonblocking;
-    const auto offer = [&](const std::map<std::string, std::string>& fields) {
-      for (const char* sleep_us : {kLongSleepUs, kShortSleepUs}) {
-        if (sleep_us == kLongSleepUs && !may_sleep_long) continue;
-        variants.push_back({.name = name, .fields = fields});
-        variants.back().fields[kSleepUs] = sleep_us;
-      }
-    };
-    if (can_cross(algorithm, op)) {
-      for (const char* crossed : {"0", "1"}) offer({{kCrossed, crossed}});
-    } else {
-      offer({});
-    }
+    if (may_sleep_long) variants.push_back({.name = name, .fields = {{kSleepUs, kLongSleepUs}}});
+    variants.push_back({.name = name, .fields = {{kSleepUs, kShortSleepUs}}});
   }
   return variants;
 }
@@ -148,12 +117,8 @@ Result<MpiVariant> read_variant(const planner::OpSpec& op, const Variant& varian
                  "the mpi backend has no variant \"" + variant.name + "\" of " +
                      std::string(planner::to_string(op.kind)) + " here; it has: " + names};
   }
-  const bool has_crossed = can_cross(row->algorithm, op);
-  MC2_TRY(check_fields(variant, row->has_sleep, has_crossed));
+  MC2_TRY(check_fields(variant, row->has_sleep));
   MpiVariant read{.algorithm = row->algorithm};
-  if (has_crossed) {
-    MC2_ASSIGN(read.is_crossed, read_crossed(variant));
-  }
   if (!row->has_sleep) return read;
   MC2_ASSIGN(read.sleep, read_sleep(variant));
   return read;

@@ -18,13 +18,11 @@ struct MpiVariant {
     SlicedRing,   ///< the same with long pieces in slices ("sliced_ring"); fields: sleep_us
     Pairwise,     ///< our own Isend and Irecv from rank to rank ("pairwise"), for all-to-all; fields: sleep_us
     Blocking,     ///< the library's blocking collective, which spins ("blocking")
-    Hierarchical, ///< inside the nodes by memory, between them by messages ("hierarchical"); fields: sleep_us, and
-                  ///< crossed but for all-to-all and all-reduces of three nodes or more
+    Hierarchical, ///< inside the nodes by memory, between them by messages ("hierarchical"); fields: sleep_us
     Nonblocking,  ///< the library's nonblocking collective, tested now and then ("nonblocking"); fields: sleep_us
   };
   Algorithm algorithm = Algorithm::Ring;
   std::chrono::microseconds sleep{0}; ///< between two looks beside a matmul; 0 yields the core instead
-  bool is_crossed = false;            ///< what a rank sends another node goes to another rank than that it hears from
 
   /// Of its node's ranks.
   [[nodiscard]] bool shares_memory() const noexcept {

@@ -30,6 +30,19 @@ std::string library_name() {
   return std::string(whole.substr(0, whole.find_first_of(",\n")));
 }
 
+/// What the host of each rank calls itself.
+std::vector<std::string> host_names(int rank_count) {
+  std::array<char, MPI_MAX_PROCESSOR_NAME> own{};
+  int length = 0;
+  check(MPI_Get_processor_name(own.data(), &length), "MPI_Get_processor_name");
+  std::vector<char> all(own.size() * static_cast<std::size_t>(rank_count));
+  const int size = static_cast<int>(own.size());
+  check(MPI_Allgather(own.data(), size, MPI_CHAR, all.data(), size, MPI_CHAR, MPI_COMM_WORLD), "MPI_Allgather");
+  std::vector<std::string> names;
+  for (std::size_t at = 0; at < all.size(); at += own.size()) names.emplace_back(all.data() + at);
+  return names;
+}
+
 /// The launcher's choice of transports, which decides how fast messages travel.
 std::string transport_settings() {
   std::string settings;
@@ -76,10 +89,14 @@ World::World() {
   library_ = library_name();
   MPI_Comm node = MPI_COMM_NULL;
   check(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &node), "MPI_Comm_split_type");
+  const std::vector<int> firsts = first_ranks_of_nodes(node);
+  check(MPI_Comm_free(&node), "MPI_Comm_free");
+  const std::vector<bool> mapped = ranks_that_map(firsts);
+  check(MPI_Comm_split(MPI_COMM_WORLD, first_of_mapped(firsts, mapped), rank_, &node), "MPI_Comm_split");
   find_cores(node);
   place(node);
   check(MPI_Comm_free(&node), "MPI_Comm_free");
-  shares_node_memory_ = try_sharing_memory();
+  shares_node_memory_ = all_neighbours_are(mapped);
 }
 
 World::~World() {
@@ -100,12 +117,16 @@ void World::find_cores(MPI_Comm node) {
   check(MPI_Allreduce(&node_size_, &most_on_a_node_, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD), "MPI_Allreduce");
 }
 
-void World::place(MPI_Comm node) {
-  int first = rank_; // of the node
+std::vector<int> World::first_ranks_of_nodes(MPI_Comm node) const {
+  int first = rank_;
   check(MPI_Bcast(&first, 1, MPI_INT, 0, node), "MPI_Bcast");
   std::vector<int> firsts(static_cast<std::size_t>(size_));
   check(MPI_Allgather(&first, 1, MPI_INT, firsts.data(), 1, MPI_INT, MPI_COMM_WORLD), "MPI_Allgather");
-  placement_ = Placement(firsts);
+  return firsts;
+}
+
+void World::place(MPI_Comm node) {
+  placement_ = Placement(first_ranks_of_nodes(node));
   const char* pretended = std::getenv("MC2_PRETENDED_NODES");
   if (pretended == nullptr) return;
   auto read = Placement::parse(pretended, size_);
@@ -117,23 +138,40 @@ void World::place(MPI_Comm node) {
   pretends_nodes_ = true;
 }
 
-bool World::try_sharing_memory() const {
+std::vector<bool> World::ranks_that_map(const std::vector<int>& firsts) const {
+  const std::vector<std::string> hosts = host_names(size_);
+  const auto own = static_cast<std::size_t>(rank_);
   const node::SharedFile file(sizeof(std::int64_t));
   // The time tells this job's page from others where processes of several namespaces have the same numbers.
   const std::array<std::int64_t, 2> mine{file.address(), std::chrono::steady_clock::now().time_since_epoch().count()};
   file.write(mine[1]);
   std::vector<std::array<std::int64_t, 2>> all(static_cast<std::size_t>(size_));
   check(MPI_Allgather(mine.data(), 2, MPI_INT64_T, all.data(), 2, MPI_INT64_T, MPI_COMM_WORLD), "MPI_Allgather");
-  int is_shared = 1;
-  for (const int neighbour : placement_->ranks_of(placement_->node_of(rank_))) {
-    const auto& [address, written] = all[static_cast<std::size_t>(neighbour)];
+  std::vector<bool> mapped(all.size());
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    if (firsts[rank] != firsts[own] && hosts[rank] != hosts[own]) continue;
+    const auto& [address, written] = all[rank];
     const node::SharedFile other = node::SharedFile::open(address);
     std::int64_t found = 0;
-    if (!other.read(found) || found != written) is_shared = 0;
+    mapped[rank] = other.read(found) && found == written;
   }
-  // Also keeps the files open until every process has looked.
-  check(MPI_Allreduce(MPI_IN_PLACE, &is_shared, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD), "MPI_Allreduce");
-  return is_shared == 1;
+  check(MPI_Barrier(MPI_COMM_WORLD), "MPI_Barrier"); // the files stay open until every process has looked
+  return mapped;
+}
+
+int World::first_of_mapped(const std::vector<int>& firsts, const std::vector<bool>& mapped) const {
+  int first = firsts[static_cast<std::size_t>(rank_)];
+  for (std::size_t rank = 0; rank < firsts.size(); ++rank)
+    if (mapped[rank]) first = std::min(first, firsts[rank]);
+  return first;
+}
+
+bool World::all_neighbours_are(const std::vector<bool>& mapped) const {
+  const auto& neighbours = placement_->ranks_of(placement_->node_of(rank_));
+  int are_all =
+      std::ranges::all_of(neighbours, [&](int rank) { return mapped[static_cast<std::size_t>(rank)]; }) ? 1 : 0;
+  check(MPI_Allreduce(MPI_IN_PLACE, &are_all, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD), "MPI_Allreduce");
+  return are_all == 1;
 }
 
 lanes::CoreLayout World::core_layout(bool pin_threads) const {

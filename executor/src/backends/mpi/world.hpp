@@ -54,8 +54,13 @@ class World {
   ~World();
   void find_cores(MPI_Comm node);
   void place(MPI_Comm node);
-  /// Every process opens a page of every other's of its node and finds what it wrote there.
-  [[nodiscard]] bool try_sharing_memory() const;
+  [[nodiscard]] std::vector<int> first_ranks_of_nodes(MPI_Comm node) const;
+  /// Each process opens a page of every other's of its node or of its host's name, and looks for what that wrote there.
+  [[nodiscard]] std::vector<bool> ranks_that_map(const std::vector<int>& firsts) const;
+  /// Of this node: ranks whose memory maps are on it, too. Open MPI 4.1.6 takes the ranks of another host for as many
+  /// nodes where the list of hosts has an address instead of the name that the host has itself.
+  [[nodiscard]] int first_of_mapped(const std::vector<int>& firsts, const std::vector<bool>& mapped) const;
+  [[nodiscard]] bool all_neighbours_are(const std::vector<bool>& mapped) const;
 
   bool is_owner_ = false; ///< of MPI: it was not running before
   int rank_ = 0, size_ = 1;
