@@ -160,8 +160,12 @@ TEST(DeviceCosts, OfARangeAreThoseOfEachOfItsSizes) {
 TEST(TopologyCosts, OfAPublishedClusterByItsNameOrItsDocument) {
   const auto named = store::topology_of("dgx_h100");
   ASSERT_TRUE(named.ok());
-  for (const auto& each : store::built_in_topologies()) EXPECT_TRUE(store::topology_of(each.json).ok()) << each.name;
-  EXPECT_THAT(store::topology_of("dgx").error().text(), HasSubstr("legal: ascend_910b, aws_p3dn_efa, dgx_a100"));
+  const std::string refusal = store::topology_of("dgx").error().text();
+  EXPECT_THAT(refusal, HasSubstr("legal: "));
+  for (const auto& each : store::built_in_topologies()) {
+    EXPECT_TRUE(store::topology_of(each.json).ok()) << each.name;
+    EXPECT_THAT(refusal, HasSubstr(each.name));
+  }
   EXPECT_EQ(store::topology_of("").error().code, ErrorCode::Malformed);
   const auto alone = topology_costs(named.value(), op_of(), {}).value();
   EXPECT_TRUE(planner::has_analytic_curve(alone));
