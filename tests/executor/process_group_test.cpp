@@ -278,14 +278,9 @@ TEST(TcpGroup, StrangersAreInNobodysWay) {
 }
 
 TEST(TcpGroup, APortThatIsTakenIsSaid) {
-  const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof address;
-  auto* const any = reinterpret_cast<sockaddr*>(&address);
-  ASSERT_TRUE(bind(listener, any, size) == 0 && listen(listener, 1) == 0 && getsockname(listener, any, &size) == 0);
-  const ProcessPlace place{.key = "taken", .address = "127.0.0.1:" + std::to_string(ntohs(address.sin_port))};
+  const auto [listener, port] = mc2::testing::bound_socket();
+  ASSERT_EQ(listen(listener, 1), 0);
+  const ProcessPlace place{.key = "taken", .address = "127.0.0.1:" + std::to_string(port)};
   EXPECT_THAT(thrown([&] { (void)open_process_group(place, 2, std::chrono::seconds{5}); }),
               HasSubstr("Address already in use; give an address of this host and a port that is free"));
   close(listener);

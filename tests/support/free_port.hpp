@@ -9,8 +9,12 @@
 
 namespace mc2::testing {
 
-/// A TCP port of the loopback device that was free a moment ago.
-inline int free_port() {
+struct BoundSocket {
+  int socket, port;
+};
+
+/// At a TCP port of the loopback device that nobody else has; the caller's to close.
+inline BoundSocket bound_socket() {
   const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in address{};
   address.sin_family = AF_INET;
@@ -18,8 +22,14 @@ inline int free_port() {
   socklen_t size = sizeof address;
   auto* const any = reinterpret_cast<sockaddr*>(&address);
   if (listener < 0 || bind(listener, any, size) != 0 || getsockname(listener, any, &size) != 0) std::abort();
-  close(listener);
-  return ntohs(address.sin_port);
+  return {listener, ntohs(address.sin_port)};
+}
+
+/// A TCP port of the loopback device that was free a moment ago.
+inline int free_port() {
+  const BoundSocket bound = bound_socket();
+  close(bound.socket);
+  return bound.port;
 }
 
 } // namespace mc2::testing

@@ -18,7 +18,7 @@ namespace {
 
 /// Of a rank among those of its host.
 Result<void> check_place(const CommunicatorOptions& options) {
-  if (!options.process || !options.process->spans_hosts()) return {};
+  if (!spans_hosts(options)) return {};
   const ProcessPlace& place = *options.process;
   const bool is_whole = place.local_size >= 1 && options.world_size % place.local_size == 0;
   if (is_whole && place.local_rank >= 0 && place.local_rank < place.local_size) return {};
@@ -44,8 +44,6 @@ Result<void> check_options(const CommunicatorOptions& options) {
   MC2_TRY(check_devices(devices_here(options)));
   return check_native_communicators(options.native_communicators, local_ranks_of(options), options.world_size);
 }
-
-bool crosses_hosts(const CommunicatorOptions& options) { return options.process && options.process->spans_hosts(); }
 
 /// Every process holds one rank: what one of them is refused, all are.
 Result<std::unique_ptr<Communicator>> open_between_processes(const CommunicatorOptions& options) {
@@ -73,7 +71,7 @@ class CudaBackend final : public Backend {
 
   [[nodiscard]] std::vector<planner::Variant> variants(const planner::OpSpec& op,
                                                        const CommunicatorOptions& options) const override {
-    auto variants = cuda_variants(op, gpu_traits(), crosses_hosts(options));
+    auto variants = cuda_variants(op, gpu_traits(), spans_hosts(options));
     std::erase_if(variants, [&](const planner::Variant& variant) { return !check_variant(op, options, variant).ok(); });
     return variants;
   }

@@ -253,7 +253,7 @@ std::vector<LocalRank> local_ranks_of(const CommunicatorOptions& options) {
 }
 
 int devices_here(const CommunicatorOptions& options) {
-  return options.process && options.process->spans_hosts() ? options.process->local_size : options.world_size;
+  return spans_hosts(options) ? options.process->local_size : options.world_size;
 }
 
 Result<void> check_devices(int count_needed) {
@@ -488,7 +488,7 @@ Result<void> check_device_counts(const planner::OpSpec& op, const CudaVariant& v
 Result<void> check_reach(const CudaVariant& variant, const CommunicatorOptions& options) {
   using Transport = CudaVariant::Transport;
   const auto refuse = [](const std::string& text) { return Error{ErrorCode::Unsupported, "variant", text}; };
-  const bool crosses_hosts = options.process && options.process->spans_hosts();
+  const bool crosses_hosts = spans_hosts(options);
   if (variant.transport == Transport::Hierarchical) {
     if (crosses_hosts && devices_here(options) > 1 && devices_here(options) < options.world_size) return {};
     return refuse("hierarchical is for several hosts with several ranks each; choose another variant");

@@ -101,7 +101,7 @@ CudaCommunicator::CudaCommunicator(const CommunicatorOptions& options, planner::
   if (crosses_hosts()) meetings_ = nccl({});
 }
 
-bool CudaCommunicator::crosses_hosts() const noexcept { return options_.process && options_.process->spans_hosts(); }
+bool CudaCommunicator::crosses_hosts() const noexcept { return spans_hosts(options_); }
 
 bool CudaCommunicator::is_on_this_host(int rank) const noexcept {
   const int here = devices_here(options_);

@@ -112,18 +112,21 @@ std::string software_text() {
          nccl_version();
 }
 
+bool spans_hosts(const CommunicatorOptions& options) noexcept {
+  return options.process && options.process->spans_hosts();
+}
+
 planner::Fingerprint cuda_fingerprint(const CommunicatorOptions& options) {
-  const bool spans_hosts = options.process && options.process->spans_hosts();
   planner::Fingerprint found{.fields = {{"backend", "cuda"},
                                         {"cublaslt", blas_version()},
                                         {"cuda_driver", driver_version()},
                                         {"cuda_runtime", runtime_version()},
                                         {"gpu_model", device_name()},
-                                        {"link", spans_hosts ? "network" : link_text(options.world_size)},
+                                        {"link", spans_hosts(options) ? "network" : link_text(options.world_size)},
                                         {"nccl", nccl_version()},
                                         {"ranks", std::to_string(options.world_size)},
                                         {"sm_count", std::to_string(sm_count())}}};
-  if (!spans_hosts) return found;
+  if (!spans_hosts(options)) return found;
   const int here = options.process->local_size;
   found.fields["ranks_per_host"] = std::to_string(here);
   if (here > 1) found.fields["link_in_host"] = link_text(here);

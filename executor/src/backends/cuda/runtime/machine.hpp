@@ -29,6 +29,9 @@ inline constexpr int kHopper = 90; ///< whose own instructions tiles/ is made of
 /// "CUDA 13.0, driver 13.0, cuBLASLt 13.1.0, NCCL 2.28.9".
 [[nodiscard]] std::string software_text();
 
+/// Whether the world's ranks are on several hosts.
+[[nodiscard]] bool spans_hosts(const CommunicatorOptions& options) noexcept;
+
 /// What makes times on these devices comparable. Throws SystemError.
 [[nodiscard]] planner::Fingerprint cuda_fingerprint(const CommunicatorOptions& options);
 
