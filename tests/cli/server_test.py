@@ -87,12 +87,12 @@ class ServerTest(program.ProgramTest):
             dead.bind(("127.0.0.1", 0))
             black_hole.bind(("127.0.0.1", 0))
             black_hole.listen()  # connects, and never answers
-            for socket_, why in ((dead, "Failed to connect"), (black_hole, "within 30 ms")):
+            for socket_, why, waiting in ((dead, "Failed to connect", PATIENT), (black_hole, "within 30 ms", [])):
                 url = f"http://127.0.0.1:{socket_.getsockname()[1]}"
                 for command in ("plan", "explain", "run"):
                     with self.subTest(command, why=why):
                         extra = ["--pairs", "3"] if command == "run" else []
-                        done = self.complete(command, *QUESTION, *extra, "--store", self.own, "--server", url)
+                        done = self.complete(command, *QUESTION, *extra, "--store", self.own, "--server", url, *waiting)
                         self.assertIn(f"plan from kept plans; service: {url}: ", done.stderr)
                         self.assertIn(why, done.stderr)
                 self.refuse(NO_ANSWER, ["run", *QUESTION, "--store", self.directory / "empty.db", "--server", url],
