@@ -1,13 +1,18 @@
 """Builds the Python package: pip install --no-build-isolation . (docs/python.md).
 
-The extension modules come from CMake through scikit-build; with MC2_BUILD_DIR from a build tree of this source that has them.
+The extension modules come from CMake through scikit-build; with MC2_BUILD_DIR from a build tree of this source that has
+them.
 """
 
 import os
 import pathlib
 import subprocess
 
-PACKAGES = {"packages": ["mc2", "mc2.torch"], "py_modules": ["mc2_vllm"], "package_data": {"mc2": ["py.typed", "*.pyi", "*.so"]}}
+PACKAGES = {
+    "packages": ["mc2", "mc2.torch"],
+    "py_modules": ["mc2_vllm"],
+    "package_data": {"mc2": ["py.typed", "*.pyi", "*.so"]},
+}
 
 
 def setup_from_build_tree(build_dir):
@@ -28,7 +33,12 @@ def setup_with_cmake():
 
     setup(
         package_dir={"": "executor/python"},
-        cmake_args=["-DMC2_WITH_PYTHON=ON", "-DMC2_BUILD_TESTS=OFF", "-DMC2_DASHBOARD=OFF", "-DCMAKE_BUILD_TYPE=Release"],
+        cmake_args=[
+            "-DMC2_WITH_PYTHON=ON",
+            "-DMC2_BUILD_TESTS=OFF",
+            "-DMC2_DASHBOARD=OFF",
+            "-DCMAKE_BUILD_TYPE=Release",
+        ],
         cmake_install_target="mc2_python_install",
         zip_safe=False,
         **PACKAGES,

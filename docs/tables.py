@@ -11,9 +11,10 @@ A page marks where a table goes, and may ask for the rows where a column has a v
     <!-- table: data/gpu/peers_x4.csv, kind = matmul_all_reduce -->
     <!-- end -->
 
-A file is a CSV. Its comments say how it was measured: `# command:`, `# machine:` and `# date:`, each once, and `# note:` as
-often as needed. A command that is more than one call brings its own backticks. Cells are printed as they are. An underscore
-in a column's name becomes a space. The first table of a file on a page is followed by how the file was measured.
+A file is a CSV. Its comments say how it was measured: `# command:`, `# machine:` and `# date:`, each once, and `#
+note:` as often as needed. A command that is more than one call brings its own backticks. Cells are printed as they are.
+An underscore in a column's name becomes a space. The first table of a file on a page is followed by how the file was
+measured.
 """
 
 import argparse
@@ -24,8 +25,11 @@ import sys
 import textwrap
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-MARKED = re.compile(r"^<!-- table: (?P<file>[^,\n]+?)(?:, (?P<column>[^=\n]+?) = (?P<value>[^\n]+?))? -->\n"
-                    r"(?P<body>.*?)^<!-- end -->$", re.MULTILINE | re.DOTALL)
+MARKED = re.compile(
+    r"^<!-- table: (?P<file>[^,\n]+?)(?:, (?P<column>[^=\n]+?) = (?P<value>[^\n]+?))? -->\n"
+    r"(?P<body>.*?)^<!-- end -->$",
+    re.MULTILINE | re.DOTALL,
+)
 START = re.compile(r"^<!-- table:", re.MULTILINE)
 NUMBER = re.compile(r"-?[\d.,]*\d( ?%|x)?")
 NO_VALUE = ("", "-")
@@ -78,10 +82,10 @@ class Measurements:
         if column not in self.columns:
             raise TableError(f"{self.name}: has no column {column}; it has {', '.join(self.columns)}")
         at = self.columns.index(column)
-        rows = [row[:at] + row[at + 1:] for row in self.rows if row[at] == value]
+        rows = [row[:at] + row[at + 1 :] for row in self.rows if row[at] == value]
         if not rows:
             raise TableError(f"{self.name}: no row has {column} = {value}")
-        return self.columns[:at] + self.columns[at + 1:], rows
+        return self.columns[:at] + self.columns[at + 1 :], rows
 
 
 def table_lines(columns, rows):
@@ -100,8 +104,13 @@ def origin_lines(measurements, folder_of_page):
     about = measurements.about
     up = "/".join(".." for _ in pathlib.PurePath(folder_of_page).parts)
     command = about["command"] if "`" in about["command"] else f"`{about['command']}`"
-    text = " ".join([f"{command}; {about['machine']}; {about['date']}.", *about["note"],
-                     f"Numbers: [{measurements.name}]({up}/{measurements.name})."])
+    text = " ".join(
+        [
+            f"{command}; {about['machine']}; {about['date']}.",
+            *about["note"],
+            f"Numbers: [{measurements.name}]({up}/{measurements.name}).",
+        ]
+    )
     return textwrap.wrap(text, MAX_COLUMNS, break_long_words=False, break_on_hyphens=False)
 
 
@@ -123,7 +132,7 @@ def filled(root, page, text):
         body = "\n" + "\n".join(lines) + "\n\n"
         if body != found["body"]:
             different.append(name if found["column"] is None else f"{name}, {found['column']} = {found['value']}")
-        return found[0][:found.start("body") - found.start()] + body + "<!-- end -->"
+        return found[0][: found.start("body") - found.start()] + body + "<!-- end -->"
 
     return MARKED.sub(make, text), different
 

@@ -20,8 +20,9 @@ _SUMS = ("all_reduce", "reduce_scatter")
 
 
 def fuse(graph: Graph) -> None:
-    """A pass of vLLM's for its hook post_grad_custom_post_pass. Its collectives (torch.ops.vllm) are read as PyTorch's functional
-    ones; those that stay are vLLM's again. What is fused, and why the rest is not: mc2.torch.inductor.report()."""
+    """A pass of vLLM's for its hook post_grad_custom_post_pass. Its collectives (torch.ops.vllm) are read as PyTorch's
+    functional ones; those that stay are vLLM's again. What is fused, and why the rest is not:
+    mc2.torch.inductor.report()."""
     found = [each for each in (_translated(node) for node in list(graph.nodes)) if each is not None]
     try:
         inductor.fuse(graph)
@@ -60,7 +61,11 @@ def _translated(node: Node) -> _Translated | None:
         return None
     ranks = [given["world_size"]] if "world_size" in given else []
     operators = torch.ops._c10d_functional
-    operator = {"all_reduce": "all_reduce", "reduce_scatter": "reduce_scatter_tensor", "all_gather": "all_gather_into_tensor"}[name]
+    operator = {
+        "all_reduce": "all_reduce",
+        "reduce_scatter": "reduce_scatter_tensor",
+        "all_gather": "all_gather_into_tensor",
+    }[name]
     arguments = (given[names[0]], *(["sum"] if name in _SUMS else []), *ranks, group)
     with node.graph.inserting_before(node):
         start = node.graph.call_function(getattr(operators, operator).default, arguments)
@@ -68,7 +73,9 @@ def _translated(node: Node) -> _Translated | None:
     start.meta, wait.meta = dict(node.meta), dict(node.meta)
     node.replace_all_uses_with(wait)
     node.graph.erase_node(node)
-    return _Translated(start, wait, node.target, {key: value for key, value in given.items() if key != names[0]}, names[0])
+    return _Translated(
+        start, wait, node.target, {key: value for key, value in given.items() if key != names[0]}, names[0]
+    )
 
 
 def _group_name(name: typing.Any) -> str | None:

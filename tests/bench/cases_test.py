@@ -31,11 +31,17 @@ class CasesTest(BenchTest):
         self.assertEqual(page.replace("\r", ""), self.succeed(*self.cases(*CASES[:4])))
 
     def test_refuses_what_cannot_be_read_with_its_place(self):
-        for column, text, said in (("M", "many", "no whole number"), ("ranks", "1", "legal: 2 to"),
-                                   ("mm_us_per_row", "nan", "no finite number"), ("comm_factor", "0", "not above 0"),
-                                   ("peer_long_count", "1000000000", "legal: 0 to"), ("cut_axis_len", "511", "512 rows"),
-                                   ("op", "matmul", "unknown operator"), ("best_us", "-1", "not above 0"),
-                                   ("uncut_us", "", "no finite number")):
+        for column, text, said in (
+            ("M", "many", "no whole number"),
+            ("ranks", "1", "legal: 2 to"),
+            ("mm_us_per_row", "nan", "no finite number"),
+            ("comm_factor", "0", "not above 0"),
+            ("peer_long_count", "1000000000", "legal: 0 to"),
+            ("cut_axis_len", "511", "512 rows"),
+            ("op", "matmul", "unknown operator"),
+            ("best_us", "-1", "not above 0"),
+            ("uncut_us", "", "no finite number"),
+        ):
             with self.subTest(column=column):
                 self.refuse(USAGE, self.cases(CASES[0], self.changed(column, text)), "cases.csv:2:", column, said)
 

@@ -39,25 +39,34 @@ class ChartTest(BenchTest):
         self.assertEqual(sorted(path.name for path in self.directory.iterdir()), ["quality.png", "quality.svg"])
 
     def test_png_without_the_converter_is_refused_before_the_work(self):
-        done = self.bench(*PROFILING, "--chart", self.directory / "quality.png",
-                        env={**environment(self.directory), "PATH": str(self.directory)})
+        done = self.bench(
+            *PROFILING,
+            "--chart",
+            self.directory / "quality.png",
+            env={**environment(self.directory), "PATH": str(self.directory)},
+        )
         self.assert_refused(done, UNSUPPORTED, "--chart", "rsvg-convert", ".svg")
         self.assertEqual(done.stdout, "")
 
     def test_a_converter_that_fails_keeps_the_old_picture(self):
         converter, picture = self.directory / "rsvg-convert", self.directory / "quality.png"
-        converter.write_text("#!/bin/sh\n[ \"$1\" = --version ]\n")
+        converter.write_text('#!/bin/sh\n[ "$1" = --version ]\n')
         converter.chmod(0o755)
         picture.write_bytes(b"old")
-        done = self.bench(*PROFILING, "--chart", picture,
-                          env={**environment(self.directory), "PATH": f"{self.directory}:/bin"})
+        done = self.bench(
+            *PROFILING, "--chart", picture, env={**environment(self.directory), "PATH": f"{self.directory}:/bin"}
+        )
         self.assert_refused(done, SYSTEM, "quality.png", "nothing was changed")
         self.assertEqual(picture.read_bytes(), b"old")
         self.assertEqual(sorted(path.name for path in self.directory.iterdir()), ["quality.png", "rsvg-convert"])
 
     def test_refuses_names_it_cannot_draw_into(self):
-        for name, text in (("chart.jpg", ".svg or .png"), ("chart", ".svg or .png"), ("", ".svg or .png"),
-                           ("no/such/chart.svg", "is no directory")):
+        for name, text in (
+            ("chart.jpg", ".svg or .png"),
+            ("chart", ".svg or .png"),
+            ("", ".svg or .png"),
+            ("no/such/chart.svg", "is no directory"),
+        ):
             done = self.refuse(USAGE, [*PROFILING, "--chart", name], "--chart", text, cwd=self.directory)
             self.assertEqual(done.stdout, "")
 

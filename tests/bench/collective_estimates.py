@@ -1,8 +1,12 @@
-"""What mc2's models say of a collective, what PyTorch says, and what it takes: sizes that nobody tuned, on the GPUs of one host.
+"""What mc2's models say of a collective, what PyTorch says, and what it takes: sizes that nobody tuned, on the GPUs of
+one host.
 
-    torchrun --nproc-per-node 2 collective_estimates.py          after `mc2.torch.tune` of Llama-3-8B's layers at m = 4096 here, in MC2_STORE
+    torchrun --nproc-per-node 2 collective_estimates.py
 
-Prints CSV. PyTorch's two estimates are those of Inductor's overlap scheduler: by bandwidths, and by NCCL's own estimator.
+after `mc2.torch.tune` of Llama-3-8B's layers at m = 4096 here, in MC2_STORE.
+
+Prints CSV. PyTorch's two estimates are those of Inductor's overlap scheduler: by bandwidths, and by NCCL's own
+estimator.
 """
 
 import os
@@ -18,7 +22,12 @@ import mc2.torch
 from mc2.torch import inductor
 
 C = torch.ops._c10d_functional
-TUNED = (("matmul_all_reduce", 4096, 2048), ("matmul_all_reduce", 4096, 7168), ("matmul_reduce_scatter", 4096, 2048), ("all_gather_matmul", 3072, 4096))
+TUNED = (
+    ("matmul_all_reduce", 4096, 2048),
+    ("matmul_all_reduce", 4096, 7168),
+    ("matmul_reduce_scatter", 4096, 2048),
+    ("all_gather_matmul", 3072, 4096),
+)
 ROWS, WIDTHS = (512, 1024, 3000, 4096, 6144, 12288), (2048, 5120)
 CALLS, ROUNDS = 20, 7
 
@@ -37,7 +46,9 @@ def node(name, x, group, ranks):
     graph, fake = Graph(), FakeTensorMode()
     given = graph.placeholder("x")
     given.meta["val"] = fake.from_tensor(x)
-    args = {"all_gather_into_tensor": (given, ranks, group), "all_reduce": (given, "sum", group)}.get(name, (given, "sum", ranks, group))
+    args = {"all_gather_into_tensor": (given, ranks, group), "all_reduce": (given, "sum", group)}.get(
+        name, (given, "sum", ranks, group)
+    )
     made = graph.call_function(getattr(C, name).default, args)
     with fake:
         made.meta["val"] = made.target(given.meta["val"], *args[1:])
@@ -75,19 +86,33 @@ def main():
         mc2.torch.tune(kind, m=4096, n=n, k=k, dtype=torch.bfloat16)
     inductor.enable()
     if rank == 0:
-        print(f"# {torch.cuda.get_device_name()} x {ranks}, PyTorch {torch.__version__}, NCCL {'.'.join(map(str, torch.cuda.nccl.version()))}")
+        print(
+            f"# {torch.cuda.get_device_name()} x {ranks}, PyTorch {torch.__version__}, NCCL "
+            f"{'.'.join(map(str, torch.cuda.nccl.version()))}"
+        )
         print("collective,message_bytes,mc2_us,pytorch_bandwidth_us,pytorch_nccl_us,measured_us")
     for name in ("all_reduce", "reduce_scatter_tensor", "all_gather_into_tensor"):
         for rows in ROWS:
             for width in WIDTHS:
-                x = torch.randn(rows // ranks if name == "all_gather_into_tensor" else rows, width, dtype=torch.bfloat16, device="cuda")
+                x = torch.randn(
+                    rows // ranks if name == "all_gather_into_tensor" else rows,
+                    width,
+                    dtype=torch.bfloat16,
+                    device="cuda",
+                )
                 made = node(name, x, group, ranks)
                 mc2_ms = inductor.estimate_ms(made)
-                theirs = [comm_analysis.estimate_nccl_collective_runtime_from_fx_node(made, use_nccl_estimator=by_nccl) for by_nccl in (False, True)]
+                theirs = [
+                    comm_analysis.estimate_nccl_collective_runtime_from_fx_node(made, use_nccl_estimator=by_nccl)
+                    for by_nccl in (False, True)
+                ]
                 taken = measured_us(call(name, x, ranks))
                 if rank == 0:
                     ours = "" if mc2_ms is None else f"{mc2_ms * 1e3:.1f}"
-                    print(f"{name},{rows * width * 2},{ours},{theirs[0] * 1e3:.1f},{theirs[1] * 1e3:.1f},{taken:.1f}", flush=True)
+                    print(
+                        f"{name},{rows * width * 2},{ours},{theirs[0] * 1e3:.1f},{theirs[1] * 1e3:.1f},{taken:.1f}",
+                        flush=True,
+                    )
     dist.destroy_process_group()
 
 

@@ -12,8 +12,19 @@ class CollectivesTest(BenchTest):
     def test_shared_memory_shows_every_mechanism_in_every_mode(self):
         chart = self.directory / "chart.svg"
         page = self.page_of("--ranks", 3, "--chart", chart)
-        for text in ("direct", "two_shot", "low_latency", "ring", "push(initiator=proxy)", "1 KiB", "2 KiB",
-                     "speed of light", "fastest by lane time: ", "fastest by throughput: ", "fastest by latency: "):
+        for text in (
+            "direct",
+            "two_shot",
+            "low_latency",
+            "ring",
+            "push(initiator=proxy)",
+            "1 KiB",
+            "2 KiB",
+            "speed of light",
+            "fastest by lane time: ",
+            "fastest by throughput: ",
+            "fastest by latency: ",
+        ):
             self.assertIn(text, page)
         self.assertIn("</svg>", chart.read_text())
 
@@ -35,8 +46,16 @@ class CollectivesTest(BenchTest):
             self.assertTrue(all(float(row["lane_us"]) > 0 for row in rows))
 
     def test_bad_options_are_refused(self):
-        for option, value in (("--to", 1), ("--to", "x"), ("--budget", 0), ("--ranks", 1), ("--chart", "a.gif"),
-                              ("--virtual-compute", "1Gflops"), ("--op", "embedding_all_to_all"), ("--op", "x")):
+        for option, value in (
+            ("--to", 1),
+            ("--to", "x"),
+            ("--budget", 0),
+            ("--ranks", 1),
+            ("--chart", "a.gif"),
+            ("--virtual-compute", "1Gflops"),
+            ("--op", "embedding_all_to_all"),
+            ("--op", "x"),
+        ):
             self.refuse(USAGE, ["collectives", option, value], f"{option}: ")
         self.refuse(USAGE, ["collectives", "--from", 4096, "--to", 2048], "--to: it is smaller than --from")
 

@@ -1,6 +1,7 @@
 """mc2's all-reduce of CPU tensors beside those of gloo, DeepSpeed and vLLM, between processes of one machine.
 
-    python3 tests/bench/cpu_collectives.py RANKS [--deepspeed SOURCE] [--vllm SOURCE] [--sizes KIB ...] [--types NAME ...]
+    python3 tests/bench/cpu_collectives.py RANKS [--deepspeed SOURCE] [--vllm SOURCE] [--sizes KIB ...] [--types NAME
+    ...]
 
 SOURCE is a copy of the project's repository, whose shm.cpp is compiled here: csrc/cpu/comm of DeepSpeed, csrc/cpu of
 vLLM. gloo is the one in PyTorch. Every rank has as many threads as cores / RANKS, pinned to cores of its own. Results

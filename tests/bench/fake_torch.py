@@ -26,8 +26,11 @@ def check_operands(request, rank_count):
     """Every rank's files have the sizes that the operator says."""
     m, n, k, op = request["m"], request["n"], request["k"], request["op"]
     shard = m // rank_count
-    sizes = {"a": (shard if op == "all_gather_matmul" else m) * k, "b": k * n,
-             "c": (shard if op == "matmul_reduce_scatter" else m) * n}
+    sizes = {
+        "a": (shard if op == "all_gather_matmul" else m) * k,
+        "b": k * n,
+        "c": (shard if op == "matmul_reduce_scatter" else m) * n,
+    }
     for name, count in sizes.items():
         for rank in range(rank_count):
             found = (pathlib.Path(request["directory"]) / f"{name}.{rank}").stat().st_size

@@ -4,9 +4,10 @@
     gpu_prediction.py PATH_OF_MC2 --ranks 4 [--seed 1] [--tuned 15] [--count 42] [--budget 5] [--seconds 500]
                       [--store FILE] --csv FILE
 
-Tuned are operators of published layers at m = 1024, 4096 or 8192. Half of the others have their n and k at another m, half n and k
-of their own; m is random in the logarithm from 128 rows a rank to 12288. Each is planned (mc2 plan --json) and run (mc2 run --json) from what
-the store knows by then. FILE gets a row of each, as data/gpu/prediction_h200_x4.csv has it; --summary FILE prints the table of one.
+Tuned are operators of published layers at m = 1024, 4096 or 8192. Half of the others have their n and k at another m,
+half n and k of their own; m is random in the logarithm from 128 rows a rank to 12288. Each is planned (mc2 plan --json)
+and run (mc2 run --json) from what the store knows by then. FILE gets a row of each, as data/gpu/prediction_h200_x4.csv
+has it; --summary FILE prints the table of one.
 """
 
 import argparse
@@ -24,8 +25,23 @@ import time
 
 KINDS = ["matmul_all_reduce", "matmul_reduce_scatter", "all_gather_matmul"]
 LAYERS = [(4096, 14336), (5120, 13824), (8192, 28672), (4096, 4096), (8192, 8192)]  # width, inner width
-COLUMNS = ["kind", "m", "n", "k", "profiled n and k", "predicted_us", "low_us", "high_us", "measured_us", "error_%", "inside",
-           "predicted serial_us", "serial_us", "blocks", "variant"]  # fmt: skip
+COLUMNS = [
+    "kind",
+    "m",
+    "n",
+    "k",
+    "profiled n and k",
+    "predicted_us",
+    "low_us",
+    "high_us",
+    "measured_us",
+    "error_%",
+    "inside",
+    "predicted serial_us",
+    "serial_us",
+    "blocks",
+    "variant",
+]
 
 
 def shape_of(kind, width, inner, ranks):
@@ -34,7 +50,9 @@ def shape_of(kind, width, inner, ranks):
 
 
 def tuned_operators(generator, ranks, count):
-    every = [(kind, m, *shape_of(kind, *layer, ranks)) for kind in KINDS for m in (1024, 4096, 8192) for layer in LAYERS]
+    every = [
+        (kind, m, *shape_of(kind, *layer, ranks)) for kind in KINDS for m in (1024, 4096, 8192) for layer in LAYERS
+    ]
     return generator.sample(every, count)
 
 
@@ -81,10 +99,18 @@ def row_of(operator, plan, ran):
     makespan, fused_us = plan["makespan"], ran["fused_us"]
     variant = plan["variant"]
     fields = ",".join(f"{key}={value}" for key, value in sorted(variant["fields"].items()))
-    return [*operator[:4], operator[4], *(f"{makespan[key]:.1f}" for key in ("us", "low_us", "high_us")), f"{fused_us:.1f}",
-            f"{100 * (makespan['us'] / fused_us - 1):+.1f}", "yes" if makespan["low_us"] <= fused_us <= makespan["high_us"] else "no",
-            f"{plan['serial_us']:.1f}", f"{ran['serial_us']:.1f}", cut_text(plan["cut"]["block_rows"]),
-            variant["name"] + (f"({fields})" if fields else "")]  # fmt: skip
+    return [
+        *operator[:4],
+        operator[4],
+        *(f"{makespan[key]:.1f}" for key in ("us", "low_us", "high_us")),
+        f"{fused_us:.1f}",
+        f"{100 * (makespan['us'] / fused_us - 1):+.1f}",
+        "yes" if makespan["low_us"] <= fused_us <= makespan["high_us"] else "no",
+        f"{plan['serial_us']:.1f}",
+        f"{ran['serial_us']:.1f}",
+        cut_text(plan["cut"]["block_rows"]),
+        variant["name"] + (f"({fields})" if fields else ""),
+    ]
 
 
 def measure(options):
@@ -115,12 +141,20 @@ def spread_text(errors):
 
 def summary(path):
     rows = list(csv.DictReader(line for line in open(path) if not line.startswith("#")))
-    groups = {"all-reduce": lambda r: r["kind"] == KINDS[0], "reduce-scatter": lambda r: r["kind"] == KINDS[1],
-              "all-gather": lambda r: r["kind"] == KINDS[2], "n and k that were profiled": lambda r: r["profiled n and k"] == "yes",
-              "other n and k": lambda r: r["profiled n and k"] == "no", "m < 1024": lambda r: int(r["m"]) < 1024,
-              "m >= 1024": lambda r: int(r["m"]) >= 1024, "all": lambda r: True}  # fmt: skip
-    print("operators,runs,time: error (median; 90 %),inside,width: median,serial: error (median; 90 %),"
-          "benefit: error in points (median),overlap and are slower than serial by 1 %")  # fmt: skip
+    groups = {
+        "all-reduce": lambda r: r["kind"] == KINDS[0],
+        "reduce-scatter": lambda r: r["kind"] == KINDS[1],
+        "all-gather": lambda r: r["kind"] == KINDS[2],
+        "n and k that were profiled": lambda r: r["profiled n and k"] == "yes",
+        "other n and k": lambda r: r["profiled n and k"] == "no",
+        "m < 1024": lambda r: int(r["m"]) < 1024,
+        "m >= 1024": lambda r: int(r["m"]) >= 1024,
+        "all": lambda r: True,
+    }
+    print(
+        "operators,runs,time: error (median; 90 %),inside,width: median,serial: error (median; 90 %),"
+        "benefit: error in points (median),overlap and are slower than serial by 1 %"
+    )
     for name, belongs in groups.items():
         own = [row for row in rows if belongs(row)]
         if not own:
@@ -129,13 +163,28 @@ def summary(path):
         errors = [abs(number(row, "error_%")) for row in own]
         serial = [100 * abs(number(row, "predicted serial_us") / number(row, "serial_us") - 1) for row in own]
         width = [100 * (number(row, "high_us") - number(row, "low_us")) / number(row, "predicted_us") for row in own]
-        fused = [row for row in own if "+" in row["blocks"] or " x " in row["blocks"] or number(row, "predicted_us") < 0.999 * number(row, "predicted serial_us")]
-        benefit = [100 * abs(number(row, "predicted_us") / number(row, "predicted serial_us")
-                             - number(row, "measured_us") / number(row, "serial_us")) for row in fused]  # fmt: skip
+        fused = [
+            row
+            for row in own
+            if "+" in row["blocks"]
+            or " x " in row["blocks"]
+            or number(row, "predicted_us") < 0.999 * number(row, "predicted serial_us")
+        ]
+        benefit = [
+            100
+            * abs(
+                number(row, "predicted_us") / number(row, "predicted serial_us")
+                - number(row, "measured_us") / number(row, "serial_us")
+            )
+            for row in fused
+        ]
         slower = sum(number(row, "measured_us") > 1.01 * number(row, "serial_us") for row in fused)
         inside = sum(row["inside"] == "yes" for row in own)
-        print(f"{name},{len(own)},{spread_text(errors)},{inside} of {len(own)},{statistics.median(width):.0f} %,{spread_text(serial)},"
-              f"{statistics.median(benefit) if benefit else 0:.1f},{slower} of {len(fused)}")  # fmt: skip
+        print(
+            f"{name},{len(own)},{spread_text(errors)},{inside} of {len(own)},{statistics.median(width):.0f} "
+            f"%,{spread_text(serial)},"
+            f"{statistics.median(benefit) if benefit else 0:.1f},{slower} of {len(fused)}"
+        )
 
 
 def main():

@@ -12,8 +12,16 @@ import re
 import numpy
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-NAMES = ["launch_us", "multiply_us", "load_us", "element_us", "wave_us", "memory_us_per_byte", "cache_us_per_byte",
-         "cached_bytes"]
+NAMES = [
+    "launch_us",
+    "multiply_us",
+    "load_us",
+    "element_us",
+    "wave_us",
+    "memory_us_per_byte",
+    "cache_us_per_byte",
+    "cached_bytes",
+]
 FIRST = [2.2, 2.3e-5, 1e-3, 5e-5, 2, 3.6e-7, 1.7e-7, 2.4e7]
 SMS = 132
 DEPTH = 64
@@ -36,7 +44,7 @@ def waves_us(log_rates, tiles, row_tiles, n, k, sms, move):
     count = row_tiles * numpy.ceil(n[:, None] / columns)
     wave_us = numpy.ceil(k / DEPTH)[:, None] * step + wave
     compute = numpy.ceil(count / sms[:, None]) * wave_us + element * rows * columns
-    return launch + (compute.min(1) ** 6 + move ** 6) ** (1 / 6)
+    return launch + (compute.min(1) ** 6 + move**6) ** (1 / 6)
 
 
 def matmul_us(log_rates, shapes):
@@ -165,8 +173,9 @@ def carried_groups(rows, shapes, us, told_us):
 
 def grouped():
     """@return the rates"""
-    rows, table = read("data/gpu/grouped_matmuls_h200.csv",
-                       "rows", "n", "k", "row_tiles", "experts_with_rows", "median_us")
+    rows, table = read(
+        "data/gpu/grouped_matmuls_h200.csv", "rows", "n", "k", "row_tiles", "experts_with_rows", "median_us"
+    )
     shapes, us = table[:, :5], table[:, 5]
     weights = list(dict.fromkeys(map(tuple, shapes[:, 1:3])))
     number = numpy.array([weights.index(tuple(shape)) for shape in shapes[:, 1:3]])

@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
-"""What mc2 model promises of a whole step, against the step: a stack of Llama-like blocks on two ranks in network namespaces.
+"""What mc2 model promises of a whole step, against the step: a stack of Llama-like blocks on two ranks in network
+namespaces.
 
-    MC2_PROGRAM=build/ci/planner/cli/mc2 PYTHONPATH=build/ci/executor/python python3 tests/bench/model_steps.py 1gbit [--over mpi]
+    MC2_PROGRAM=build/ci/planner/cli/mc2 PYTHONPATH=build/ci/executor/python python3 tests/bench/model_steps.py 1gbit
+    [--over mpi]
 
-Each rank has one core. Two lengths are tuned for every layer; the steps are of those and of others. For each length it prints the time of
-the unfused step, of the step by mc2, and what mc2 model says that fusing saves, as data/bench/model_steps.csv has it. Over gloo the steps
-call torch.distributed and mc2.torch; over mpi both run mc2's backend mpi, unfused by the variant that the model says is the fastest serial.
-Needs root, iproute2, PyTorch with gloo, and Open MPI. docs/benchmarks.md has the last results.
+Each rank has one core. Two lengths are tuned for every layer; the steps are of those and of others. For each length it
+prints the time of the unfused step, of the step by mc2, and what mc2 model says that fusing saves, as
+data/bench/model_steps.csv has it. Over gloo the steps call torch.distributed and mc2.torch; over mpi both run mc2's
+backend mpi, unfused by the variant that the model says is the fastest serial. Needs root, iproute2, PyTorch with gloo,
+and Open MPI. docs/benchmarks.md has the last results.
 """
 
 import argparse
@@ -25,19 +28,26 @@ HERE = pathlib.Path(__file__).resolve()
 sys.path.insert(0, str(HERE.parents[1] / "cli"))
 LAYERS, WIDTH, HEADS, HIDDEN, RANKS = 8, 1024, 16, 2816, 2
 TUNED, OTHERS = (256, 512), (320, 384, 448, 640)
-SITES = (("attention_out", WIDTH, WIDTH), ("mlp_down", WIDTH, HIDDEN))  # name, n, k of the whole layer: matmul, all-reduce
+# Name, n, k of the whole layer: matmul, all-reduce.
+SITES = (
+    ("attention_out", WIDTH, WIDTH),
+    ("mlp_down", WIDTH, HIDDEN),
+)
 # glibc gives large blocks back to the kernel, and each step fetches them again, fused or not: up to a quarter of it.
 MALLOC = {"MALLOC_TRIM_THRESHOLD_": "4000000000", "MALLOC_MMAP_THRESHOLD_": "4000000000", "MALLOC_ARENA_MAX": "1"}
 
 
 class Stack:
-    """Blocks with random weights, sharded as Megatron-LM does it: an all-reduce behind attention, one behind the MLP."""
+    """Blocks with random weights, sharded as Megatron-LM does it: an all-reduce behind attention, one behind the
+    MLP."""
 
     def __init__(self, rank):
         torch.manual_seed(rank)
         share, inner = WIDTH // RANKS, HIDDEN // RANKS
         shapes = {"qkv": (WIDTH, 3 * share), "out": (share, WIDTH), "up": (WIDTH, 2 * inner), "down": (inner, WIDTH)}
-        self.blocks = [{name: torch.randn(shape) / shape[0] ** 0.5 for name, shape in shapes.items()} for _ in range(LAYERS)]
+        self.blocks = [
+            {name: torch.randn(shape) / shape[0] ** 0.5 for name, shape in shapes.items()} for _ in range(LAYERS)
+        ]
 
     @staticmethod
     def norm(x):
@@ -45,7 +55,9 @@ class Stack:
 
     @staticmethod
     def attention(x, w):
-        q, k, v = (part.view(len(x), -1, WIDTH // HEADS).transpose(0, 1) for part in (Stack.norm(x) @ w["qkv"]).chunk(3, -1))
+        q, k, v = (
+            part.view(len(x), -1, WIDTH // HEADS).transpose(0, 1) for part in (Stack.norm(x) @ w["qkv"]).chunk(3, -1)
+        )
         scores = (q @ k.transpose(1, 2)) * (WIDTH // HEADS) ** -0.5
         mask = torch.full(scores.shape[1:], float("-inf")).triu(1)
         return (torch.softmax(scores + mask, -1) @ v).transpose(0, 1).reshape(len(x), -1)
@@ -107,7 +119,8 @@ def run_rank(options):
 
 
 class MpiStep:
-    """Steps of one length over mc2's backend mpi: of every layer the kept or planned cut, and the fastest serial one."""
+    """Steps of one length over mc2's backend mpi: of every layer the kept or planned cut, and the fastest serial
+    one."""
 
     def __init__(self, world, store, stack, m):
         self.stack, self.x, self.prepared = stack, torch.randn(m, WIDTH, generator=torch.Generator().manual_seed(7)), {}
@@ -119,8 +132,13 @@ class MpiStep:
     def prepare(world, store, w, m):
         op = mc2.OpSpec("matmul_all_reduce", m=m, n=w.shape[1], k=w.shape[0], dtype="f32", ranks=RANKS)
         plan = mc2.find_plan(op, world.fingerprint, store=store).plan
-        model = next(each for each in store.list_models(op, world.fingerprint) if (each.op.n, each.op.k) == (op.n, op.k))
-        serial = min((mc2.predict(op, model, [m], variant.variant) for variant in model.variants), key=lambda each: each.serial_us)
+        model = next(
+            each for each in store.list_models(op, world.fingerprint) if (each.op.n, each.op.k) == (op.n, op.k)
+        )
+        serial = min(
+            (mc2.predict(op, model, [m], variant.variant) for variant in model.variants),
+            key=lambda each: each.serial_us,
+        )
         a, c = np.empty((m, op.k), np.float32), np.empty((m, op.n), np.float32)
         return a, c, world.prepare(plan, [a], [w], [c]), world.prepare(serial, [a], [w], [c])
 
@@ -171,15 +189,53 @@ def mpi_pairs(options, folder, environment):
     store = folder / "store.db"
     for m in TUNED:
         for _, n, k in SITES:
-            done = jobs.mc2("tune", "--backend", "mpi", "--op", "matmul_all_reduce", "--m", m, "--n", n, "--k", k // RANKS, "--ranks", RANKS,
-                            "--dtype", "f32", "--store", store, "--budget", 5)  # fmt: skip
+            done = jobs.mc2(
+                "tune",
+                "--backend",
+                "mpi",
+                "--op",
+                "matmul_all_reduce",
+                "--m",
+                m,
+                "--n",
+                n,
+                "--k",
+                k // RANKS,
+                "--ranks",
+                RANKS,
+                "--dtype",
+                "f32",
+                "--store",
+                store,
+                "--budget",
+                5,
+            )
             print(f"# m={m} n={n} k={k // RANKS}:", " ".join(done.stdout.split()), file=sys.stderr, flush=True)
             if done.returncode != 0:
                 sys.exit(f"model_steps.py: mc2 tune failed: {done.stderr}")
-    command = [*jobs.command("PYTHONPATH", "OMP_NUM_THREADS", *MALLOC), sys.executable, __file__, options.rate, "--over", "mpi", "--store", store, "--rounds", options.rounds]
-    if subprocess.run([*map(str, command)], env=environment, stdin=subprocess.DEVNULL, timeout=1200, check=False).returncode != 0:
+    command = [
+        *jobs.command("PYTHONPATH", "OMP_NUM_THREADS", *MALLOC),
+        sys.executable,
+        __file__,
+        options.rate,
+        "--over",
+        "mpi",
+        "--store",
+        store,
+        "--rounds",
+        options.rounds,
+    ]
+    if (
+        subprocess.run(
+            [*map(str, command)], env=environment, stdin=subprocess.DEVNULL, timeout=1200, check=False
+        ).returncode
+        != 0
+    ):
         sys.exit("model_steps.py: a rank failed")
-    by_rank = {m: [json.loads(pathlib.Path(f"{store}.{rank}.{m}").read_text()) for rank in range(RANKS)] for m in (*TUNED, *OTHERS)}
+    by_rank = {
+        m: [json.loads(pathlib.Path(f"{store}.{rank}.{m}").read_text()) for rank in range(RANKS)]
+        for m in (*TUNED, *OTHERS)
+    }
     return [{"m": m, "pairs": [tuple(map(max, *both)) for both in zip(*pairs)]} for m, pairs in by_rank.items()]
 
 
@@ -187,10 +243,29 @@ def gloo_pairs(options, folder, environment):
     """By m, of the slowest rank."""
     import two_hosts
 
-    ranks = [subprocess.Popen(["ip", "netns", "exec", place, sys.executable, __file__, options.rate, "--rank", str(rank), "--address",
-                               two_hosts.ADDRESSES[0], "--rounds", str(options.rounds)], env=environment,
-                              stdout=subprocess.PIPE if rank == 0 else None, text=True)
-             for rank, place in enumerate(two_hosts.PLACES)]  # fmt: skip
+    ranks = [
+        subprocess.Popen(
+            [
+                "ip",
+                "netns",
+                "exec",
+                place,
+                sys.executable,
+                __file__,
+                options.rate,
+                "--rank",
+                str(rank),
+                "--address",
+                two_hosts.ADDRESSES[0],
+                "--rounds",
+                str(options.rounds),
+            ],
+            env=environment,
+            stdout=subprocess.PIPE if rank == 0 else None,
+            text=True,
+        )
+        for rank, place in enumerate(two_hosts.PLACES)
+    ]
     lines = []
     for line in ranks[0].stdout:
         print(line, end="", file=sys.stderr, flush=True)
@@ -203,7 +278,10 @@ def gloo_pairs(options, folder, environment):
 def promised(store, folder):
     """By m: what mc2 model says of the step's fused layers, us: serial, fused, low, high."""
     layers = folder / "layers.csv"
-    layers.write_text("model,layer,parallel,n,k,units,dtype,count\n" + "".join(f"stack,{name},row,{n},{k},,f32,{LAYERS}\n" for name, n, k in SITES))
+    layers.write_text(
+        "model,layer,parallel,n,k,units,dtype,count\n"
+        + "".join(f"stack,{name},row,{n},{k},,f32,{LAYERS}\n" for name, n, k in SITES)
+    )
     documents = []
     with mc2.Store(store, read_only=True) as kept:
         fingerprint = kept.list_plans()[0].plan.fingerprint
@@ -216,8 +294,13 @@ def promised(store, folder):
                     documents += ["--model", str(path)]
     found = {}
     for m in (*TUNED, *OTHERS):
-        done = subprocess.run([os.environ["MC2_PROGRAM"], "model", layers, "--ranks", str(RANKS), "--m", str(m), "--json", *documents],
-                              capture_output=True, text=True, check=False, timeout=60)  # fmt: skip
+        done = subprocess.run(
+            [os.environ["MC2_PROGRAM"], "model", layers, "--ranks", str(RANKS), "--m", str(m), "--json", *documents],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
         if done.returncode != 0:
             sys.exit(f"model_steps.py: mc2 model failed: {done.stderr}")
         step = next(step for step in json.loads(done.stdout)["steps"] if step["form"] == "all_reduce")
@@ -233,15 +316,36 @@ def launch(options):
         sys.exit(f"model_steps.py: {fault}")
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
-        environment = {**os.environ, "MC2_STORE": str(folder / "store.db"), "GLOO_SOCKET_IFNAME": "eth0", "OMP_NUM_THREADS": "1", **MALLOC}
+        environment = {
+            **os.environ,
+            "MC2_STORE": str(folder / "store.db"),
+            "GLOO_SOCKET_IFNAME": "eth0",
+            "OMP_NUM_THREADS": "1",
+            **MALLOC,
+        }
         try:
             measured = (mpi_pairs if options.over == "mpi" else gloo_pairs)(options, folder, environment)
         finally:
             two_hosts.remove_places()
         model = promised(folder / "store.db", folder)
     writer = csv.writer(sys.stdout, lineterminator="\n")
-    writer.writerow(["link", "over", "m", "m was", "unfused ms", "with mc2 ms", "saved ms", "promised ms", "promised from ms", "to ms",
-                     "predicted step ms", "error", f"rounds slower of {options.rounds}"])  # fmt: skip
+    writer.writerow(
+        [
+            "link",
+            "over",
+            "m",
+            "m was",
+            "unfused ms",
+            "with mc2 ms",
+            "saved ms",
+            "promised ms",
+            "promised from ms",
+            "to ms",
+            "predicted step ms",
+            "error",
+            f"rounds slower of {options.rounds}",
+        ]
+    )
     for entry in measured:
         m, pairs = entry["m"], entry["pairs"]
         serial, fused, low, high = model[m]
@@ -249,8 +353,17 @@ def launch(options):
         saved = statistics.median(a - b for a, b in pairs)
         predicted = without - (serial - fused)  # the rest of the step as it was measured, unfused
         times_us = (without, with_it, saved, serial - fused, serial - high, serial - low, predicted)
-        writer.writerow([options.rate, options.over, m, "tuned" if m in TUNED else "planned", *(f"{time_us / 1000:.0f}" for time_us in times_us),
-                         f"{100 * (predicted / with_it - 1):+.1f} %", sum(b > a for a, b in pairs)])  # fmt: skip
+        writer.writerow(
+            [
+                options.rate,
+                options.over,
+                m,
+                "tuned" if m in TUNED else "planned",
+                *(f"{time_us / 1000:.0f}" for time_us in times_us),
+                f"{100 * (predicted / with_it - 1):+.1f} %",
+                sum(b > a for a, b in pairs),
+            ]
+        )
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Whether mc2.torch's operators over NCCL give what a product in double precision gives, before and after tuning, on the GPUs at hand.
+"""Whether mc2.torch's operators over NCCL give what a product in double precision gives, before and after tuning, on
+the GPUs at hand.
 
     MC2_STORE=FILE torchrun --nproc-per-node 4 tests/bench/nccl_operators.py
 

@@ -2,9 +2,31 @@
 
 from bench_program import SUCCESS, SYSTEM, UNSUPPORTED, USAGE, BenchTest, main
 
-BENCHMARKS = ("overlap", "prediction", "virtual", "shm", "planning", "sweep", "topology", "cases", "order", "operators",
-              "transfer", "collectives", "allreduce", "messages", "norm", "epilogue", "embedding", "unseen", "routing", "profiling", "all", "peers",
-              "regret")
+BENCHMARKS = (
+    "overlap",
+    "prediction",
+    "virtual",
+    "shm",
+    "planning",
+    "sweep",
+    "topology",
+    "cases",
+    "order",
+    "operators",
+    "transfer",
+    "collectives",
+    "allreduce",
+    "messages",
+    "norm",
+    "epilogue",
+    "embedding",
+    "unseen",
+    "routing",
+    "profiling",
+    "all",
+    "peers",
+    "regret",
+)
 RACING = ("overlap", "prediction", "virtual", "shm", "operators", "unseen", "routing", "all")
 
 
@@ -41,12 +63,21 @@ class OptionsTest(BenchTest):
     def test_an_output_that_is_an_input(self):
         file = self.directory / "file.json"
         file.write_text("{}")
-        self.refuse(USAGE, ["peers", "--shapes", file, "--json", file], f"--json: would replace {file}, which is read; name another file")
+        self.refuse(
+            USAGE,
+            ["peers", "--shapes", file, "--json", file],
+            f"--json: would replace {file}, which is read; name another file",
+        )
         self.assertEqual(file.read_text(), "{}")
 
     def test_an_output_that_cannot_be_written_is_told_before_the_work(self):
         nowhere = self.directory / "nowhere" / "file.json"
-        self.refuse(SYSTEM, ["peers", "--json", nowhere], f"write {nowhere} failed", "No such file or directory; nothing was changed")
+        self.refuse(
+            SYSTEM,
+            ["peers", "--json", nowhere],
+            f"write {nowhere} failed",
+            "No such file or directory; nothing was changed",
+        )
 
     def test_comparing_with_mpi_needs_processes_that_share_memory(self):
         done = self.bench("allreduce", "--backend", "mpi")

@@ -27,13 +27,30 @@ class PeersTest(BenchTest):
         self.json = self.directory / "peers.json"
 
     def arguments(self, *more, torch=FAKE_TORCH):
-        return ["peers", "--backend", "host", "--link", "1Gbit,20us", "--shapes", self.shapes, "--budget", "0.5",
-                "--torch", torch, "--json", self.json, *more]
+        return [
+            "peers",
+            "--backend",
+            "host",
+            "--link",
+            "1Gbit,20us",
+            "--shapes",
+            self.shapes,
+            "--budget",
+            "0.5",
+            "--torch",
+            torch,
+            "--json",
+            self.json,
+            *more,
+        ]
 
     def run_peers(self, *more, fake="", torch=FAKE_TORCH):
         """Standard output, and the JSON document."""
-        done = measured(lambda: self.bench(*self.arguments(*more, torch=torch),
-                                           env={**environment(self.directory), "FAKE_TORCH": fake}))
+        done = measured(
+            lambda: self.bench(
+                *self.arguments(*more, torch=torch), env={**environment(self.directory), "FAKE_TORCH": fake}
+            )
+        )
         self.assertEqual(done.returncode, SUCCESS, done.stderr)
         return done.stdout, json.loads(self.json.read_text())
 
@@ -80,7 +97,12 @@ class PeersTest(BenchTest):
                 self.assertEqual(len(document["shapes"]), 1)
 
     def test_says_that_the_interpreter_has_no_torch_or_is_missing(self):
-        if subprocess.run(["/usr/bin/python3", "-c", "import torch"], stderr=subprocess.DEVNULL, check=False).returncode == 0:
+        if (
+            subprocess.run(
+                ["/usr/bin/python3", "-c", "import torch"], stderr=subprocess.DEVNULL, check=False
+            ).returncode
+            == 0
+        ):
             self.skipTest("this interpreter has PyTorch")
         page, _ = self.run_peers("--ops", "all_gather_matmul", torch="/usr/bin/python3")
         self.assertIn("has no module torch", page)
@@ -122,14 +144,21 @@ class PeersTest(BenchTest):
     def test_the_picture_in_the_docs_is_of_the_table(self):
         table, chart = SOURCE_DIRECTORY / "data" / "gpu" / "peers_x4.csv", self.directory / "chart.svg"
         self.assertEqual(self.bench("peers", "--table", table, "--chart", chart).returncode, SUCCESS)
-        self.assertEqual(chart.read_text(), (SOURCE_DIRECTORY / "docs" / "figures" / "gpu_peers.svg").read_text(),
-                         "mc2-bench peers --table data/gpu/peers_x4.csv --chart docs/figures/gpu_peers.svg makes it anew")
+        self.assertEqual(
+            chart.read_text(),
+            (SOURCE_DIRECTORY / "docs" / "figures" / "gpu_peers.svg").read_text(),
+            "mc2-bench peers --table data/gpu/peers_x4.csv --chart docs/figures/gpu_peers.svg makes it anew",
+        )
 
     def test_refuses_tables_that_cannot_be_drawn(self):
         table, chart = self.directory / "table.csv", self.directory / "chart.svg"
         head = "kind,m,n,k,serial_us,ideal_us,serial/mc2\n"
-        for text, *expected in (("", "heading"), (head, "no shape"), (head + "matmul,1,1,1,1,1,1\n", "table.csv:2:1", "unknown operator"),
-                                (head + "matmul_all_reduce,1,1,1,0,1,1\n", "table.csv:2:25", "not above 0")):
+        for text, *expected in (
+            ("", "heading"),
+            (head, "no shape"),
+            (head + "matmul,1,1,1,1,1,1\n", "table.csv:2:1", "unknown operator"),
+            (head + "matmul_all_reduce,1,1,1,0,1,1\n", "table.csv:2:25", "not above 0"),
+        ):
             table.write_text(text)
             self.refuse(USAGE, ["peers", "--table", table, "--chart", chart], *expected)
         self.refuse(USAGE, ["peers", "--table", table], "--table", "--chart")
@@ -144,14 +173,18 @@ class PeersTest(BenchTest):
         self.shapes = SOURCE_DIRECTORY / "data" / "gpu_shapes.csv"
         _, document = self.run_peers("--time-limit", "0", torch="off")
         self.assertEqual(document["shapes"], [])
-        self.assertEqual([",".join(str(op[key]) for key in ("m", "n", "k", "op", "dtype", "ranks"))
-                          for op in document["left_out"]], rows)
+        self.assertEqual(
+            [",".join(str(op[key]) for key in ("m", "n", "k", "op", "dtype", "ranks")) for op in document["left_out"]],
+            rows,
+        )
 
     def test_ends_a_torch_that_hangs_when_interrupted(self):
         """The stand-in never starts; Ctrl-C must not wait for it."""
         env = {**environment(self.directory), "FAKE_TORCH": "hangs"}
         command = [sys.argv[1], *map(str, self.arguments())]
-        with subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
+        with subprocess.Popen(
+            command, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+        ) as process:
             for line in process.stderr:
                 if "starting PyTorch" in line:
                     break

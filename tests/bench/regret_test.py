@@ -11,8 +11,9 @@ class RegretTest(BenchTest):
     def regret(self, *arguments, shapes=SHAPE):
         path = self.directory / "shapes.csv"
         path.write_text(shapes)
-        return self.bench("regret", "--backend", "host", "--link", "100Mbit,20us", "--shapes", path, "--budget", 2,
-                          *arguments)
+        return self.bench(
+            "regret", "--backend", "host", "--link", "100Mbit,20us", "--shapes", path, "--budget", 2, *arguments
+        )
 
     def plan_count(self, alignment):
         done = self.regret("--alignment", alignment)

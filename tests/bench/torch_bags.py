@@ -19,7 +19,12 @@ from torch.distributed.nn.functional import all_to_all_single as exchange
 import mc2.torch
 
 # samples, tables of a rank, rows of a table, columns, rows of a bag
-SHAPES = [(65536, 8, 1_000_000, 128, 20), (16384, 16, 500_000, 128, 40), (16384, 13, 1_000_000, 128, 1), (4096, 8, 1_000_000, 256, 80)]
+SHAPES = [
+    (65536, 8, 1_000_000, 128, 20),
+    (16384, 16, 500_000, 128, 40),
+    (16384, 13, 1_000_000, 128, 1),
+    (4096, 8, 1_000_000, 256, 80),
+]
 
 
 class Bags:
@@ -28,20 +33,27 @@ class Bags:
         self.k = k
         lengths = torch.randint(0, 2 * k + 1, (table_count * m,), generator=own, device="cuda")
         self.offsets = torch.nn.functional.pad(lengths.cumsum(0), (1, 0)).to(index_type)
-        self.indices = torch.randint(0, row_count, (int(self.offsets[-1]),), generator=own, device="cuda").to(index_type)
-        self.tables = torch.empty((table_count, row_count, columns), device="cuda").uniform_(-1, 1, generator=own).to(dtype)
+        self.indices = torch.randint(0, row_count, (int(self.offsets[-1]),), generator=own, device="cuda").to(
+            index_type
+        )
+        self.tables = (
+            torch.empty((table_count, row_count, columns), device="cuda").uniform_(-1, 1, generator=own).to(dtype)
+        )
         self.laid_out = self.tables.detach().flatten(0, 1)  # sparse gradients pass no views
         table = torch.arange(table_count, device="cuda").repeat_interleave(lengths.view(table_count, m).sum(1))
         self.rows = self.indices + table * row_count
 
     def fused(self, pooling="sum", sparse=True):
-        return mc2.torch.embedding_all_to_all(self.indices, self.tables, self.offsets, pooling=pooling, sparse=sparse, k=self.k)
+        return mc2.torch.embedding_all_to_all(
+            self.indices, self.tables, self.offsets, pooling=pooling, sparse=sparse, k=self.k
+        )
 
     def by_hand(self, pooling="sum"):
         ranks, (count, _, columns) = dist.get_world_size(), self.tables.shape
         weights = self.laid_out
-        pooled = torch.nn.functional.embedding_bag(self.rows, weights, self.offsets, mode=pooling, include_last_offset=True,
-                                                   sparse=True)  # fmt: skip
+        pooled = torch.nn.functional.embedding_bag(
+            self.rows, weights, self.offsets, mode=pooling, include_last_offset=True, sparse=True
+        )
         features = pooled.view(count, -1, columns).transpose(0, 1).reshape(-1, count * columns)
         received = exchange(torch.empty_like(features), features)
         return received.view(ranks, -1, count * columns).transpose(0, 1).flatten(1)
@@ -60,12 +72,16 @@ class Bags:
         count, rows, columns = self.tables.shape
         tables = mc2.EmbeddingTables(count, rows, pooling)
         m = (len(self.offsets) - 1) // count
-        return mc2.torch.tune("embedding_all_to_all", m=m, n=count * columns, k=self.k, dtype=self.tables.dtype, tables=tables)
+        return mc2.torch.tune(
+            "embedding_all_to_all", m=m, n=count * columns, k=self.k, dtype=self.tables.dtype, tables=tables
+        )
 
     def definition(self, tables, pooling):
         count, m = len(tables), (len(self.offsets) - 1) // len(tables)
         weights = tables.flatten(0, 1)
-        pooled = torch.nn.functional.embedding_bag(self.rows, weights, self.offsets.long(), mode=pooling, include_last_offset=True)
+        pooled = torch.nn.functional.embedding_bag(
+            self.rows, weights, self.offsets.long(), mode=pooling, include_last_offset=True
+        )
         return pooled.view(count, m, -1).transpose(0, 1).flatten(1)
 
 
@@ -128,10 +144,16 @@ def main():
     rank = int(os.environ["LOCAL_RANK"])
     torch.cuda.set_device(rank)
     dist.init_process_group("nccl", device_id=torch.device("cuda", rank))
-    for case in ((torch.bfloat16, torch.int64, "sum"), (torch.float32, torch.int32, "mean"), (torch.float16, torch.int64, "mean")):
+    for case in (
+        (torch.bfloat16, torch.int64, "sum"),
+        (torch.float32, torch.int32, "mean"),
+        (torch.float16, torch.int64, "mean"),
+    ):
         check(*case)
-    lines = ["samples,tables,rows,columns,bag_rows,fused_us,by_hand_us,ratio,captured_us,by_hand_captured_us,captured_ratio,"
-             "trained_us,by_hand_trained_us,trained_ratio"]  # fmt: skip
+    lines = [
+        "samples,tables,rows,columns,bag_rows,fused_us,by_hand_us,ratio,captured_us,by_hand_captured_us,captured_ratio,"
+        "trained_us,by_hand_trained_us,trained_ratio"
+    ]
     for shape in SHAPES:
         bags = Bags(*shape)
         found = bags.tune()

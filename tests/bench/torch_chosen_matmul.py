@@ -18,15 +18,22 @@ from torch_grouped_matmul import ROUNDS, TOLERANCE, WARMUPS, mean_us
 
 TOKENS = (16, 256, 2048, 8192)
 # model, sharded over 8 GPUs (over 2 where it says so), and half: experts, top_k, n, k
-SHAPES = {"deepseek-v3 up": (256, 8, 512, 7168), "deepseek-v3 down": (256, 8, 7168, 256),
-          "mixtral-8x7b up": (8, 2, 3584, 4096), "mixtral-8x7b down": (8, 2, 4096, 1792),
-          "qwen3-30b up x2": (128, 8, 768, 2048), "qwen3-30b down x2": (128, 8, 2048, 384)}
+SHAPES = {
+    "deepseek-v3 up": (256, 8, 512, 7168),
+    "deepseek-v3 down": (256, 8, 7168, 256),
+    "mixtral-8x7b up": (8, 2, 3584, 4096),
+    "mixtral-8x7b down": (8, 2, 4096, 1792),
+    "qwen3-30b up x2": (128, 8, 768, 2048),
+    "qwen3-30b down x2": (128, 8, 2048, 384),
+}
 
 
 class Arguments(ctypes.Structure):
-    _fields_ = [(name, ctypes.c_int64) for name in ("token_count", "top_k", "expert_count", "n", "k")] + [
-        ("b_is_transposed", ctypes.c_int), ("adds_up", ctypes.c_int)] + [
-        (name, ctypes.c_void_p) for name in ("experts", "weights", "a", "b", "bias", "c")]
+    _fields_ = (
+        [(name, ctypes.c_int64) for name in ("token_count", "top_k", "expert_count", "n", "k")]
+        + [("b_is_transposed", ctypes.c_int), ("adds_up", ctypes.c_int)]
+        + [(name, ctypes.c_void_p) for name in ("experts", "weights", "a", "b", "bias", "c")]
+    )
 
 
 class Half:
@@ -44,9 +51,21 @@ class Half:
         self.weights = torch.rand(tokens, self.top_k, device="cuda")
         rows = tokens if adds_up else tokens * self.top_k
         self.c = torch.full((rows, self.n), float("nan"), device="cuda", dtype=torch.bfloat16)
-        self.arguments = Arguments(tokens, self.top_k, self.experts, self.n, self.k, 1, adds_up, self.chosen.data_ptr(),
-                                   self.weights.data_ptr() if adds_up else None, self.a.data_ptr(), self.b.data_ptr(),
-                                   None, self.c.data_ptr())
+        self.arguments = Arguments(
+            tokens,
+            self.top_k,
+            self.experts,
+            self.n,
+            self.k,
+            1,
+            adds_up,
+            self.chosen.data_ptr(),
+            self.weights.data_ptr() if adds_up else None,
+            self.a.data_ptr(),
+            self.b.data_ptr(),
+            None,
+            self.c.data_ptr(),
+        )
         self.handle = library.mc2_make_chosen(ctypes.byref(self.arguments))
 
     def ours(self):

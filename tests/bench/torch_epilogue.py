@@ -2,9 +2,9 @@
 
     torchrun --nproc-per-node 2 tests/bench/torch_epilogue.py [--m 1024 4096] [--n 4096] [--k 2048]
 
-Each shape is tuned first. Results are compared with an oracle in double precision; then the call with both, the call with
-PyTorch's add_() and rms_norm() behind it and the bare call are captured in CUDA graphs and replayed in turn, each behind a
-kernel that covers its launch. Rank 0 prints a CSV: medians in us of its own times.
+Each shape is tuned first. Results are compared with an oracle in double precision; then the call with both, the call
+with PyTorch's add_() and rms_norm() behind it and the bare call are captured in CUDA graphs and replayed in turn, each
+behind a kernel that covers its launch. Rank 0 prints a CSV: medians in us of its own times.
 """
 
 import argparse
@@ -40,9 +40,13 @@ class Case:
     def __init__(self, kind, m, n, k):
         own, shared = (torch.Generator("cuda").manual_seed(seed) for seed in (dist.get_rank(), 99))
         self.kind = kind
-        self.x, self.w = (torch.randn(shape, generator=own, device="cuda").div_(8).bfloat16() for shape in ((m, k), (k, n)))
+        self.x, self.w = (
+            torch.randn(shape, generator=own, device="cuda").div_(8).bfloat16() for shape in ((m, k), (k, n))
+        )
         rows = m // dist.get_world_size() if kind == "matmul_reduce_scatter" else m
-        self.residual, self.weight = (torch.randn(shape, generator=shared, device="cuda").bfloat16() for shape in ((rows, n), (n,)))
+        self.residual, self.weight = (
+            torch.randn(shape, generator=shared, device="cuda").bfloat16() for shape in ((rows, n), (n,))
+        )
 
     def fused(self):
         call = getattr(mc2.torch, f"{self.kind}_rms_norm")
@@ -61,7 +65,9 @@ class Case:
         first = dist.get_rank() * share if self.kind == "matmul_reduce_scatter" else 0
         y = total[first : first + share] + self.residual.double()
         require_near(results[0], y, "y")
-        require_near(results[1], y * torch.rsqrt(y.square().mean(-1, keepdim=True) + EPSILON) * self.weight.double(), "normed")
+        require_near(
+            results[1], y * torch.rsqrt(y.square().mean(-1, keepdim=True) + EPSILON) * self.weight.double(), "normed"
+        )
 
 
 def captured(call):

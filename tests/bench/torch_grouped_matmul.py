@@ -2,9 +2,9 @@
 
     python3 tests/bench/torch_grouped_matmul.py libmc2-grouped-matmul.so
 
-Both multiply the same rows by the same experts' weights, in turn, and are compared with the definition in double precision.
-Prints a CSV: medians in us. PyTorch's call includes what it asks its allocator for and a kernel that reads the rows of each expert
-on the device; mc2's list of tiles is made beforehand, as it is in a prepared plan.
+Both multiply the same rows by the same experts' weights, in turn, and are compared with the definition in double
+precision. Prints a CSV: medians in us. PyTorch's call includes what it asks its allocator for and a kernel that reads
+the rows of each expert on the device; mc2's list of tiles is made beforehand, as it is in a prepared plan.
 """
 
 import ctypes
@@ -18,15 +18,29 @@ ROUNDS, CALLS, WARMUPS = 15, 5, 3
 ROWS_PER_EXPERT = 256
 TOLERANCE = 0.01  # of a bf16 result, relative to the largest
 # model and matmul: experts a rank, n, k
-SHAPES = {"deepseek-v3 up": (32, 4096, 7168), "deepseek-v3 down": (32, 7168, 2048), "mixtral-8x7b up": (4, 28672, 4096),
-          "mixtral-8x7b down": (4, 4096, 14336), "qwen3-235b up": (16, 3072, 4096), "qwen3-235b down": (16, 4096, 1536),
-          "qwen3-30b up": (16, 1536, 2048), "qwen3-30b down": (16, 2048, 768)}
+SHAPES = {
+    "deepseek-v3 up": (32, 4096, 7168),
+    "deepseek-v3 down": (32, 7168, 2048),
+    "mixtral-8x7b up": (4, 28672, 4096),
+    "mixtral-8x7b down": (4, 4096, 14336),
+    "qwen3-235b up": (16, 3072, 4096),
+    "qwen3-235b down": (16, 4096, 1536),
+    "qwen3-30b up": (16, 1536, 2048),
+    "qwen3-30b down": (16, 2048, 768),
+}
 
 
 class Arguments(ctypes.Structure):
-    _fields_ = [("rows", ctypes.POINTER(ctypes.c_int64)), ("expert_count", ctypes.c_int64), ("n", ctypes.c_int64),
-                ("k", ctypes.c_int64), ("b_is_transposed", ctypes.c_int), ("a", ctypes.c_void_p), ("b", ctypes.c_void_p),
-                ("c", ctypes.c_void_p)]
+    _fields_ = [
+        ("rows", ctypes.POINTER(ctypes.c_int64)),
+        ("expert_count", ctypes.c_int64),
+        ("n", ctypes.c_int64),
+        ("k", ctypes.c_int64),
+        ("b_is_transposed", ctypes.c_int),
+        ("a", ctypes.c_void_p),
+        ("b", ctypes.c_void_p),
+        ("c", ctypes.c_void_p),
+    ]
 
 
 def tables(experts, chance):
@@ -76,8 +90,20 @@ def main(path):
                 b = draw(experts, n, k) if is_transposed else draw(experts, k, n)
                 weights = b.transpose(1, 2) if is_transposed else b
                 c = torch.full((sum(rows), n), float("nan"), device="cuda", dtype=torch.bfloat16)
-                handle = library.mc2_make_grouped(ctypes.byref(Arguments(
-                    (ctypes.c_int64 * experts)(*rows), experts, n, k, is_transposed, a.data_ptr(), b.data_ptr(), c.data_ptr())))
+                handle = library.mc2_make_grouped(
+                    ctypes.byref(
+                        Arguments(
+                            (ctypes.c_int64 * experts)(*rows),
+                            experts,
+                            n,
+                            k,
+                            is_transposed,
+                            a.data_ptr(),
+                            b.data_ptr(),
+                            c.data_ptr(),
+                        )
+                    )
+                )
                 stream = torch.cuda.current_stream().cuda_stream
                 ours = lambda: library.mc2_run_grouped(handle, stream)
                 theirs = lambda: torch._grouped_mm(a, weights, offs=offsets)
@@ -91,8 +117,11 @@ def main(path):
                 pairs = [(mean_us(ours), mean_us(theirs)) for _ in range(ROUNDS)]
                 medians = [statistics.median(side) for side in zip(*pairs)]
                 ratio = statistics.median(slow / fast for fast, slow in pairs)
-                print(f"{name},{experts},{n},{k},{shared},{sum(rows)},{'n x k' if is_transposed else 'k x n'},"
-                      f"{medians[0]:.1f},{medians[1]:.1f},{ratio:.3f}", flush=True)
+                print(
+                    f"{name},{experts},{n},{k},{shared},{sum(rows)},{'n x k' if is_transposed else 'k x n'},"
+                    f"{medians[0]:.1f},{medians[1]:.1f},{ratio:.3f}",
+                    flush=True,
+                )
 
 
 if __name__ == "__main__":

@@ -21,9 +21,15 @@ import mc2.torch
 ROUNDS, WARMUPS = 21, 4
 FEW_TOKENS = 1024  # all of whose rows may go to one rank
 TOLERANCE = 0.03  # of bf16's sums, relative to the largest
-# tokens of a rank, experts of a token, experts of a rank, hidden size, inner size, how much oftener rank 0's experts are wanted
-LAYERS = [(4096, 2, 4, 4096, 14336, 1), (8192, 6, 16, 2048, 1408, 1), (8192, 6, 16, 2048, 1408, 2), (4096, 8, 32, 7168, 2048, 1),
-          (512, 8, 32, 7168, 2048, 1)]
+# tokens of a rank, experts of a token, experts of a rank, hidden size, inner size, how much oftener rank 0's experts
+# are wanted
+LAYERS = [
+    (4096, 2, 4, 4096, 14336, 1),
+    (8192, 6, 16, 2048, 1408, 1),
+    (8192, 6, 16, 2048, 1408, 2),
+    (4096, 8, 32, 7168, 2048, 1),
+    (512, 8, 32, 7168, 2048, 1),
+]
 
 
 def everyones(tensor):
@@ -122,7 +128,9 @@ class Layer:
         up, down = (torch.cat(everyones(side.double())) for side in (self.up, self.down))
         rows = []
         for token, chosen, weights in zip(self.x.double(), self.chosen.tolist(), self.weights.double()):
-            rows.append(sum(torch.nn.functional.silu(token @ up[e]) @ down[e] * weight for e, weight in zip(chosen, weights)))
+            rows.append(
+                sum(torch.nn.functional.silu(token @ up[e]) @ down[e] * weight for e, weight in zip(chosen, weights))
+            )
         return torch.stack(rows)
 
 
@@ -149,7 +157,10 @@ def medians(ours, by_hand):
     """In us of each, and the medians of by_hand's ratios to ours."""
     rounds = [[time_us(call) for call in (*ours, by_hand)] for _ in range(ROUNDS + WARMUPS)][WARMUPS:]
     ratios = [[times[-1] / time for time in times[:-1]] for times in rounds]
-    return [*(f"{statistics.median(side):.0f}" for side in zip(*rounds)), *(f"{statistics.median(side):.2f}" for side in zip(*ratios))]
+    return [
+        *(f"{statistics.median(side):.0f}" for side in zip(*rounds)),
+        *(f"{statistics.median(side):.2f}" for side in zip(*ratios)),
+    ]
 
 
 def broken_promises():
@@ -158,7 +169,11 @@ def broken_promises():
     with torch.no_grad():
         expected, chosen = layer.promised(), layer.chosen
         x, weights = layer.x, layer.weights
-        for wrong in (torch.full_like(chosen, -3), torch.full_like(chosen, 4 * dist.get_world_size()), chosen.repeat(2 * dist.get_world_size(), 1)):
+        for wrong in (
+            torch.full_like(chosen, -3),
+            torch.full_like(chosen, 4 * dist.get_world_size()),
+            chosen.repeat(2 * dist.get_world_size(), 1),
+        ):
             if dist.get_rank() == 1:
                 layer.chosen, more = wrong, len(wrong) // len(chosen)
                 layer.x, layer.weights = x.repeat(more, 1), weights.repeat(more, 1)
@@ -190,8 +205,10 @@ def main():
     exact.x, exact.up, exact.down = (side.float() for side in (small.x, small.up, small.down))
     for found, expected in zip(small.gradients(), exact.gradients()):
         require_near(found, expected, TOLERANCE, "a gradient")
-    lines = ["tokens,top_k,experts_a_rank,hidden,inner,popularity,moe_layer_us,promised_us,captured_us,by_hand_us,"
-             "by_hand / moe_layer,by_hand / promised,by_hand / captured,trained_us,by_hand_trained_us,by_hand / trained"]
+    lines = [
+        "tokens,top_k,experts_a_rank,hidden,inner,popularity,moe_layer_us,promised_us,captured_us,by_hand_us,"
+        "by_hand / moe_layer,by_hand / promised,by_hand / captured,trained_us,by_hand_trained_us,by_hand / trained"
+    ]
     for sizes in LAYERS:
         layer = Layer(*sizes)
         with torch.no_grad():

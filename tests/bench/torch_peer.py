@@ -9,7 +9,8 @@ Requests and answers are JSON, one line each, on standard input and output:
   {"do": "time", "repetitions": COUNT}               {"times_us": {NAME: [COUNT numbers]}}
   {"do": "close"}                                    {}
 and {"error": TEXT} to any of them. `directory` holds a.R, b.R and c.R of every rank R: raw elements, row-major, c being
-the result that each form is compared with; where elements have scales, a_scales.R and b_scales.R, too. End of input ends the program.
+the result that each form is compared with; where elements have scales, a_scales.R and b_scales.R, too. End of input
+ends the program.
 
 The first process starts one worker per GPU, passes every request to all of them and hands on what rank 0 answers. It
 never imports torch for work, so that it can tell what became of a worker.
@@ -103,7 +104,9 @@ class Worker:
         path = os.path.join(self.directory, f"{name}.{self.rank}")
         is_f8 = dtype == getattr(self.torch, "float8_e4m3fn", None)
         # Files are read as types with arithmetic only.
-        matrix = self.torch.from_file(path, shared=False, size=rows * columns, dtype=self.torch.uint8 if is_f8 else dtype)
+        matrix = self.torch.from_file(
+            path, shared=False, size=rows * columns, dtype=self.torch.uint8 if is_f8 else dtype
+        )
         return (matrix.view(dtype) if is_f8 else matrix).view(rows, columns).to(self.device)
 
     def open(self, request):
@@ -189,7 +192,9 @@ class Worker:
     def fused_scaled_all_gather_matmul(self):
         operator = self.torch.ops.symm_mem.fused_all_gather_scaled_matmul
         a_scale, b_scale = self.scales
-        return lambda: operator(self.a, [self.b], a_scale, [b_scale], 0, self.group_name, [None], [None], [self.dtype], [False])[1][0]
+        return lambda: operator(
+            self.a, [self.b], a_scale, [b_scale], 0, self.group_name, [None], [None], [self.dtype], [False]
+        )[1][0]
 
     # A form is a callable that enqueues the work and returns the tensor it will write.
 
@@ -302,15 +307,27 @@ def free_port():
 
 class Launcher:
     def __init__(self, rank_count):
-        environment = {**os.environ, "WORLD_SIZE": str(rank_count), "LOCAL_WORLD_SIZE": str(rank_count),
-                       "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
+        environment = {
+            **os.environ,
+            "WORLD_SIZE": str(rank_count),
+            "LOCAL_WORLD_SIZE": str(rank_count),
+            "MASTER_ADDR": "127.0.0.1",
+            "MASTER_PORT": str(free_port()),
+        }
         self.workers = []
         for rank in range(rank_count):
             own = {RANK_VARIABLE: str(rank), "RANK": str(rank), "LOCAL_RANK": str(rank)}
-            self.workers.append(subprocess.Popen(
-                [sys.executable, os.path.abspath(__file__), str(rank_count)], env={**environment, **own},
-                stdin=subprocess.PIPE, stdout=subprocess.PIPE if rank == 0 else sys.stderr, text=True, bufsize=1,
-                preexec_fn=die_with_parent))
+            self.workers.append(
+                subprocess.Popen(
+                    [sys.executable, os.path.abspath(__file__), str(rank_count)],
+                    env={**environment, **own},
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE if rank == 0 else sys.stderr,
+                    text=True,
+                    bufsize=1,
+                    preexec_fn=die_with_parent,
+                )
+            )
         self.answers = queue.Queue()
         threading.Thread(target=self.listen, daemon=True).start()
 
@@ -319,8 +336,11 @@ class Launcher:
             self.answers.put(line)
 
     def dead(self):
-        return [f"rank {rank} ended with code {worker.poll()}" for rank, worker in enumerate(self.workers)
-                if worker.poll() is not None]
+        return [
+            f"rank {rank} ended with code {worker.poll()}"
+            for rank, worker in enumerate(self.workers)
+            if worker.poll() is not None
+        ]
 
     def answer(self):
         while True:

@@ -30,10 +30,21 @@ class TorchPeerProgramTest(unittest.TestCase):
         (self.directory / f"{name}.0").write_bytes(array.array("f", elements).tobytes())
 
     def answers(self, *requests, fault="", ranks=1):
-        environment = {**os.environ, "PYTHONPATH": str(HERE / "stub_torch"), "STUB_TORCH": fault,
-                       "PYTHONDONTWRITEBYTECODE": "1"}
-        done = subprocess.run([sys.executable, PROGRAM, str(ranks)], input="".join(json.dumps(r) + "\n" for r in requests),
-                              env=environment, capture_output=True, text=True, timeout=60, check=False)
+        environment = {
+            **os.environ,
+            "PYTHONPATH": str(HERE / "stub_torch"),
+            "STUB_TORCH": fault,
+            "PYTHONDONTWRITEBYTECODE": "1",
+        }
+        done = subprocess.run(
+            [sys.executable, PROGRAM, str(ranks)],
+            input="".join(json.dumps(r) + "\n" for r in requests),
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
         self.errors = done.stderr
         return [json.loads(line) for line in done.stdout.splitlines()]
 
@@ -41,10 +52,15 @@ class TorchPeerProgramTest(unittest.TestCase):
         return {"do": "open", "op": op, "dtype": "f32", "m": M, "n": N, "k": K, "directory": str(self.directory)}
 
     def test_times_every_form_of_every_kind(self):
-        for op, forms in (("all_gather_matmul", FUSED + UNFUSED), ("matmul_reduce_scatter", FUSED + UNFUSED),
-                          ("matmul_all_reduce", UNFUSED)):
+        for op, forms in (
+            ("all_gather_matmul", FUSED + UNFUSED),
+            ("matmul_reduce_scatter", FUSED + UNFUSED),
+            ("matmul_all_reduce", UNFUSED),
+        ):
             with self.subTest(op=op):
-                hello, opened, timed, closed = self.answers(self.opening(op), {"do": "time", "repetitions": 3}, {"do": "close"})
+                hello, opened, timed, closed = self.answers(
+                    self.opening(op), {"do": "time", "repetitions": 3}, {"do": "close"}
+                )
                 self.assertEqual((hello["torch"], hello["nccl"]), ("0.0-stub", "2.28.9"))
                 self.assertEqual(sorted(opened["forms"]), forms)
                 for name in forms:
@@ -54,7 +70,9 @@ class TorchPeerProgramTest(unittest.TestCase):
                 self.assertEqual(closed, {})
 
     def test_leaves_out_a_form_whose_result_differs(self):
-        _, opened, timed = self.answers(self.opening("all_gather_matmul"), {"do": "time", "repetitions": 1}, fault="wrong")
+        _, opened, timed = self.answers(
+            self.opening("all_gather_matmul"), {"do": "time", "repetitions": 1}, fault="wrong"
+        )
         for name in FUSED:
             self.assertIn("another result than mc2's", opened["forms"][name]["failure"])
         self.assertEqual(sorted(timed["times_us"]), UNFUSED)
@@ -66,8 +84,9 @@ class TorchPeerProgramTest(unittest.TestCase):
             self.assertIn("another result than mc2's", form["failure"])
 
     def test_goes_on_without_graphs(self):
-        _, opened, timed = self.answers(self.opening("matmul_reduce_scatter"), {"do": "time", "repetitions": 1},
-                                        fault="no_graphs")
+        _, opened, timed = self.answers(
+            self.opening("matmul_reduce_scatter"), {"do": "time", "repetitions": 1}, fault="no_graphs"
+        )
         self.assertIn("not permitted when stream is capturing", opened["forms"]["fused_graph"]["failure"])
         self.assertEqual(sorted(timed["times_us"]), ["fused_eager", "unfused_eager"])
 

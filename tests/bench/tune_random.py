@@ -2,8 +2,8 @@
 
     tune_random.py PATH_OF_MC2 [--count 200] [--seed 1] [--budget 1] [--store FILE]
 
-Every kind, m from 1, 2 to 8 ranks, every type and link that the host offers; the last line counts plans and failures, and the exit
-code is 0 where each operator has a plan. Not one of CTest's: it takes the machine for about ten minutes.
+Every kind, m from 1, 2 to 8 ranks, every type and link that the host offers; the last line counts plans and failures,
+and the exit code is 0 where each operator has a plan. Not one of CTest's: it takes the machine for about ten minutes.
 """
 
 import argparse
@@ -16,8 +16,14 @@ import tempfile
 import time
 
 LINKS = ["shm", "shm", "2.5Gbit,20us", "1Gbit,50us", "tcp:2.5Gbit"]
-KINDS = ["matmul_all_reduce", "matmul_reduce_scatter", "all_gather_matmul", "matmul_all_to_all", "all_to_all_matmul",
-         "embedding_all_to_all"]  # fmt: skip
+KINDS = [
+    "matmul_all_reduce",
+    "matmul_reduce_scatter",
+    "all_gather_matmul",
+    "matmul_all_to_all",
+    "all_to_all_matmul",
+    "embedding_all_to_all",
+]
 
 
 def operators(generator):
@@ -28,8 +34,22 @@ def operators(generator):
         m, n, k = size(11), size(10), size(10)
         if kind not in ("matmul_all_reduce", "embedding_all_to_all"):
             m = ranks * max(1, m // ranks)  # ranks hold shards of the rows
-        options = ["--op", kind, "--m", str(m), "--n", str(n), "--k", str(k), "--ranks", str(ranks), "--link",
-                   generator.choice(LINKS), "--dtype", generator.choice(["f32", "f32", "bf16", "i8"])]  # fmt: skip
+        options = [
+            "--op",
+            kind,
+            "--m",
+            str(m),
+            "--n",
+            str(n),
+            "--k",
+            str(k),
+            "--ranks",
+            str(ranks),
+            "--link",
+            generator.choice(LINKS),
+            "--dtype",
+            generator.choice(["f32", "f32", "bf16", "i8"]),
+        ]
         if kind == "embedding_all_to_all":
             tables = ranks * generator.randint(1, 2)
             options += ["--tables", str(tables), "--table-rows", str(size(14)), "--m", str(ranks * max(1, m // ranks))]
@@ -51,7 +71,15 @@ def main():
     parser.add_argument("--budget", type=float, default=1)
     parser.add_argument("--store", type=pathlib.Path, help="default: one that is thrown away")
     arguments = parser.parse_args()
-    generator, plans, failures, not_legal, uncut, unmodelled, slowest = random.Random(arguments.seed), 0, [], 0, 0, 0, 0.0
+    generator, plans, failures, not_legal, uncut, unmodelled, slowest = (
+        random.Random(arguments.seed),
+        0,
+        [],
+        0,
+        0,
+        0,
+        0.0,
+    )
     with tempfile.TemporaryDirectory() as folder:
         store = arguments.store or pathlib.Path(folder) / "store.db"
         for options in operators(generator):
@@ -70,8 +98,11 @@ def main():
                 print(f"exit code {done.returncode}: {command}\n  {done.stderr.strip().splitlines()[-1]}", flush=True)
             if plans + len(failures) == arguments.count:
                 break
-    print(f"{plans} plans ({uncut} uncut, {unmodelled} raced without a model), {len(failures)} failures; {not_legal} operators were not "
-          f"legal here; the slowest took {slowest:.1f} s")  # fmt: skip
+    print(
+        f"{plans} plans ({uncut} uncut, {unmodelled} raced without a model), {len(failures)} failures; {not_legal} "
+        f"operators were not "
+        f"legal here; the slowest took {slowest:.1f} s"
+    )
     return 1 if failures else 0
 
 

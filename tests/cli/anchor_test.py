@@ -36,7 +36,9 @@ class AnchorTest(ProgramTest):
         model["fingerprint"]["cpu_model"] = "another"
         file = self.directory / "model.json"
         file.write_text(json.dumps(model))
-        self.assert_refused(self.plan("--anchor", "--model", file), NO_ANSWER, "--anchor: times this machine", "cpu_model")
+        self.assert_refused(
+            self.plan("--anchor", "--model", file), NO_ANSWER, "--anchor: times this machine", "cpu_model"
+        )
 
     def test_a_service_does_not_measure(self):
         self.assert_refused(self.plan("--anchor", "--server", "http://127.0.0.1:1"), USAGE, "--anchor")

@@ -13,8 +13,7 @@ import tempfile
 import unittest
 
 import program
-from program import (MACHINE, NEGATIVE, NO_ANSWER, QUICK, SHAPE, STORE, SUCCESS, SYSTEM, USAGE,
-                     ProgramTest)
+from program import MACHINE, NEGATIVE, NO_ANSWER, QUICK, SHAPE, STORE, SUCCESS, SYSTEM, USAGE, ProgramTest
 
 FORBIDDEN_USER = 65534  # nobody
 
@@ -30,8 +29,13 @@ class BadStoreTest(ProgramTest):
         """One good store, copied by every test."""
         cls.origin = pathlib.Path(tempfile.mkdtemp(prefix="mc2-cli-"))
         cls.addClassCleanup(shutil.rmtree, cls.origin, ignore_errors=True)
-        tuned = subprocess.run([program.MC2, "tune", *SHAPE, *MACHINE, *QUICK, "--align", "16", "--store", cls.origin / "store.db"],
-                               capture_output=True, text=True, env=program.environment(cls.origin), check=False)  # fmt: skip
+        tuned = subprocess.run(
+            [program.MC2, "tune", *SHAPE, *MACHINE, *QUICK, "--align", "16", "--store", cls.origin / "store.db"],
+            capture_output=True,
+            text=True,
+            env=program.environment(cls.origin),
+            check=False,
+        )
         if tuned.returncode != SUCCESS:
             raise AssertionError(tuned.stderr)
 
@@ -42,8 +46,15 @@ class BadStoreTest(ProgramTest):
     def commands(self):
         """Every command that reads the store."""
         asked = [*SHAPE, *MACHINE, "--store", self.store]
-        return [["plan", *asked], ["run", *asked], ["tune", *asked, *QUICK], ["profile", *asked, *QUICK], ["fit", *asked],
-                ["db", "stats", "--store", self.store], ["db", "list", "--store", self.store]]
+        return [
+            ["plan", *asked],
+            ["run", *asked],
+            ["tune", *asked, *QUICK],
+            ["profile", *asked, *QUICK],
+            ["fit", *asked],
+            ["db", "stats", "--store", self.store],
+            ["db", "list", "--store", self.store],
+        ]
 
     def assert_refused_untouched(self, code, *texts):
         before = self.store.read_bytes()
@@ -55,11 +66,15 @@ class BadStoreTest(ProgramTest):
     def test_a_backup_is_a_store_and_takes_nobodys_place(self):
         copy = self.directory / "copy.db"
         self.assertIn("healthy", self.succeed("db", "backup", copy, "--store", self.store))
-        self.assertEqual(self.succeed("db", "export", "--store", copy), self.succeed("db", "export", "--store", self.store))
+        self.assertEqual(
+            self.succeed("db", "export", "--store", copy), self.succeed("db", "export", "--store", self.store)
+        )
         before = copy.read_bytes()
         self.refuse(USAGE, ["db", "backup", copy, "--store", self.store], "copy.db", "is there already")
         self.assertEqual(copy.read_bytes(), before)
-        self.refuse(NO_ANSWER, ["db", "backup", self.directory / "other.db", "--store", self.directory / "no.db"], "no.db")
+        self.refuse(
+            NO_ANSWER, ["db", "backup", self.directory / "other.db", "--store", self.directory / "no.db"], "no.db"
+        )
         self.assertFalse((self.directory / "other.db").exists())
 
     def test_a_backup_of_a_damaged_store_says_so(self):
@@ -80,10 +95,12 @@ class BadStoreTest(ProgramTest):
     def test_what_a_truncation_leaves_is_exported(self):
         """Of a store whose pages are nearly always the same: the last ones hold notes of changes, and no document."""
         self.store.unlink()
-        self.succeed("db", "import", program.SOURCE_DIRECTORY / "data" / "h200_x2" / "store.json", "--store", self.store)
+        self.succeed(
+            "db", "import", program.SOURCE_DIRECTORY / "data" / "h200_x2" / "store.json", "--store", self.store
+        )
         content = self.store.read_bytes()
         for lost_pages in (8, 24, 100):
-            self.store.write_bytes(content[:-4096 * lost_pages])
+            self.store.write_bytes(content[: -4096 * lost_pages])
             salvaged = self.directory / f"salvaged-{lost_pages}.json"
             done = self.mc2("db", "export", salvaged, "--store", self.store)
             self.assertEqual(done.returncode, NEGATIVE, done.stderr)
@@ -98,7 +115,9 @@ class BadStoreTest(ProgramTest):
     def test_empty(self):
         self.store.write_bytes(b"")
         self.refuse(NO_ANSWER, ["db", "check", "--store", self.store], "store.db: ", "empty")
-        self.refuse(NO_ANSWER, ["plan", *SHAPE, *MACHINE, "--store", self.store], "store.db", "nothing is kept there yet")
+        self.refuse(
+            NO_ANSWER, ["plan", *SHAPE, *MACHINE, "--store", self.store], "store.db", "nothing is kept there yet"
+        )
 
     def test_random_bytes(self):
         self.store.write_bytes(random.Random(1).randbytes(100_000))
@@ -157,8 +176,11 @@ class BadStoreTest(ProgramTest):
         self.assert_refused_untouched(STORE)
 
     def test_no_file(self):
-        for path, text in ((self.directory, "is a directory"), ("/dev/null", "not a regular file"),
-                           (self.store / "inner.db", "is a file, not a directory")):
+        for path, text in (
+            (self.directory, "is a directory"),
+            ("/dev/null", "not a regular file"),
+            (self.store / "inner.db", "is a file, not a directory"),
+        ):
             self.refuse(USAGE, ["plan", *SHAPE, *MACHINE, "--store", path], text)
         for command in ("check", "stats", "list", "export"):
             self.refuse(NO_ANSWER, ["db", command, "--store", self.directory / "no.db"], "no.db")
@@ -199,8 +221,15 @@ class BadStoreTest(ProgramTest):
             with self.subTest(command=command):
                 asked = [copied, *command, *SHAPE, *MACHINE, "--store", self.store]
                 try:
-                    done = subprocess.run(asked, capture_output=True, text=True, env=program.environment("/nonexistent"),
-                                          check=False, timeout=120, **identity)
+                    done = subprocess.run(
+                        asked,
+                        capture_output=True,
+                        text=True,
+                        env=program.environment("/nonexistent"),
+                        check=False,
+                        timeout=120,
+                        **identity,
+                    )
                 except PermissionError as error:
                     self.skipTest(f"cannot run as another user: {error}")
                 self.assertEqual(done.returncode, SUCCESS, done.stderr)
@@ -216,8 +245,15 @@ class BadStoreTest(ProgramTest):
         self.store.chmod(0)
         for command in ("check", "stats", "list", "export"):
             try:
-                done = subprocess.run([copied, "db", command, "--store", self.store], capture_output=True, text=True,
-                                      env=program.environment("/nonexistent"), check=False, timeout=120, **identity)
+                done = subprocess.run(
+                    [copied, "db", command, "--store", self.store],
+                    capture_output=True,
+                    text=True,
+                    env=program.environment("/nonexistent"),
+                    check=False,
+                    timeout=120,
+                    **identity,
+                )
             except PermissionError as error:
                 self.skipTest(f"cannot run as another user: {error}")
             self.assert_refused(done, STORE, "store.db: ", "cannot be read")
@@ -234,9 +270,16 @@ class BadStoreTest(ProgramTest):
                 extra = ["--pairs", "3"] if command == "run" else QUICK if command == "profile" else []
                 asked = [command, *SHAPE, *MACHINE, *extra, "--store", str(self.store)]
                 script = f"mount --bind {share} /usr/share || exit 77; exec {program.MC2} {' '.join(asked)}"
-                done = program.measured(lambda: subprocess.run(
-                    [unshare, "--mount", "sh", "-c", script], capture_output=True, text=True, timeout=120,
-                    env=program.environment(self.directory), check=False))
+                done = program.measured(
+                    lambda: subprocess.run(
+                        [unshare, "--mount", "sh", "-c", script],
+                        capture_output=True,
+                        text=True,
+                        timeout=120,
+                        env=program.environment(self.directory),
+                        check=False,
+                    )
+                )
                 if done.returncode == 77 or "unshare" in done.stderr:
                     self.skipTest(f"cannot mount over /usr/share: {done.stderr.strip()}")
                 self.assertEqual(done.returncode, SUCCESS, done.stderr)
@@ -252,18 +295,33 @@ class BadStoreTest(ProgramTest):
             database.execute("DELETE FROM model")
             database.execute("DELETE FROM plan")
         database.close()
-        self.refuse(NO_ANSWER, ["plan", *SHAPE, *MACHINE, "--store", empty], "empty.db", "no model", "nothing is kept there yet")
-        self.refuse(NO_ANSWER, ["explain", *SHAPE, *MACHINE], "empty.db",
-                    env={**program.environment(self.directory), "MC2_STORE": str(empty)})
+        self.refuse(
+            NO_ANSWER, ["plan", *SHAPE, *MACHINE, "--store", empty], "empty.db", "no model", "nothing is kept there yet"
+        )
+        self.refuse(
+            NO_ANSWER,
+            ["explain", *SHAPE, *MACHINE],
+            "empty.db",
+            env={**program.environment(self.directory), "MC2_STORE": str(empty)},
+        )
 
     def test_a_store_that_is_not_there_is_not_made_by_reading(self):
         missing = self.directory / "typo" / "store.db"
-        for command in (["plan", *SHAPE, *MACHINE], ["run", *SHAPE, *MACHINE], ["run", *SHAPE, *MACHINE, "--blocks", "96"],
-                        ["explain", *SHAPE, *MACHINE], ["explain", "0123456789"]):
+        for command in (
+            ["plan", *SHAPE, *MACHINE],
+            ["run", *SHAPE, *MACHINE],
+            ["run", *SHAPE, *MACHINE, "--blocks", "96"],
+            ["explain", *SHAPE, *MACHINE],
+            ["explain", "0123456789"],
+        ):
             with self.subTest(command=command):
                 self.refuse(NO_ANSWER, [*command, "--store", missing], f"{missing}: there is no such store")
-                self.refuse(NO_ANSWER, command, f"{missing}: there is no such store",
-                            env={**program.environment(self.directory), "MC2_STORE": str(missing)})
+                self.refuse(
+                    NO_ANSWER,
+                    command,
+                    f"{missing}: there is no such store",
+                    env={**program.environment(self.directory), "MC2_STORE": str(missing)},
+                )
         self.assertFalse(missing.parent.exists())
         plan = self.directory / "plan.json"
         self.succeed("plan", *SHAPE, *MACHINE, "--store", self.store, "--out", plan)
@@ -310,16 +368,38 @@ class BadStoreTest(ProgramTest):
         self.refuse(STORE, [*asked, "--max-blocks", 3], "store.db: ", "checksum")
         layers = self.directory / "layers.csv"
         layers.write_text("model,layer,parallel,n,k,dtype\ntiny,only,row,64,128,f32\n")
-        done = self.mc2("sweep", "--shapes", layers, "--ranks", "2", "--m", "96", "--kinds", "matmul_all_reduce",
-                        *MACHINE, "--store", self.store, "--max-blocks", 3, "--csv")
+        done = self.mc2(
+            "sweep",
+            "--shapes",
+            layers,
+            "--ranks",
+            "2",
+            "--m",
+            "96",
+            "--kinds",
+            "matmul_all_reduce",
+            *MACHINE,
+            "--store",
+            self.store,
+            "--max-blocks",
+            3,
+            "--csv",
+        )
         self.assertEqual(done.returncode, NO_ANSWER, done.stderr)
         self.assertIn("corrupt", done.stdout)
 
     def assert_read_only(self, program_path, **identity):
         def call(*arguments):
-            return subprocess.run([str(text) for text in (program_path, *arguments, "--store", self.store)],
-                                  capture_output=True, text=True, env=program.environment("/nonexistent"), check=False,
-                                  timeout=120, **identity)
+            return subprocess.run(
+                [str(text) for text in (program_path, *arguments, "--store", self.store)],
+                capture_output=True,
+                text=True,
+                env=program.environment("/nonexistent"),
+                check=False,
+                timeout=120,
+                **identity,
+            )
+
         before = self.store.read_bytes()
         try:
             read = call("db", "stats")
@@ -328,7 +408,9 @@ class BadStoreTest(ProgramTest):
         self.assertEqual(read.returncode, SUCCESS, read.stderr)
         for command in ("profile", "tune", "fit"):
             quick = QUICK if command != "fit" else []
-            self.assert_refused(call(command, *SHAPE, *MACHINE, *quick), STORE, str(self.directory), "cannot be written")
+            self.assert_refused(
+                call(command, *SHAPE, *MACHINE, *quick), STORE, str(self.directory), "cannot be written"
+            )
         self.assertEqual(before, self.store.read_bytes())
 
     def test_disk_full_in_a_growing_file(self):
@@ -348,21 +430,29 @@ class BadStoreTest(ProgramTest):
         file_system.mkdir()
         place = f"--store {file_system}/store.db"
         quick = " ".join([*MACHINE, *QUICK, "--align", "16"])
-        script = (f"mount -t tmpfs -o size=256k tmpfs {file_system} || exit 77\n"
-                  f"{program.MC2} profile --m 96 --n 64 --k 64 {quick} {place} || exit 78\n"
-                  f"cat /dev/zero > {file_system}/filler 2> {self.directory}/full\n"
-                  f"{program.MC2} profile --m 80 --n 64 --k 64 {quick} {place}; code=$?\n"
-                  f"rm {file_system}/filler; {program.MC2} db check {place} || exit 79\n"
-                  f"{program.MC2} db export {place} | grep -q '\"samples\":.{{\"created_at\"' || exit 80\n"
-                  f"exit $code\n")
+        script = (
+            f"mount -t tmpfs -o size=256k tmpfs {file_system} || exit 77\n"
+            f"{program.MC2} profile --m 96 --n 64 --k 64 {quick} {place} || exit 78\n"
+            f"cat /dev/zero > {file_system}/filler 2> {self.directory}/full\n"
+            f"{program.MC2} profile --m 80 --n 64 --k 64 {quick} {place}; code=$?\n"
+            f"rm {file_system}/filler; {program.MC2} db check {place} || exit 79\n"
+            f'{program.MC2} db export {place} | grep -q \'"samples":.{{"created_at"\' || exit 80\n'
+            f"exit $code\n"
+        )
         if os.geteuid() != 0 or unshare is None:
             self.skipTest("only root can mount a small file system")
         # In a chroot or an unprivileged container even root has no mount namespace of its own.
         probe = subprocess.run([unshare, "--mount", "true"], capture_output=True, text=True, timeout=60, check=False)
         if probe.returncode != 0:
             self.skipTest(f"cannot enter a mount namespace: {probe.stderr.strip()}")
-        done = subprocess.run([unshare, "--mount", "sh", "-c", script], capture_output=True, text=True, timeout=120,
-                              env=program.environment(self.directory), check=False)
+        done = subprocess.run(
+            [unshare, "--mount", "sh", "-c", script],
+            capture_output=True,
+            text=True,
+            timeout=120,
+            env=program.environment(self.directory),
+            check=False,
+        )
         if done.returncode == 77:
             self.skipTest(f"cannot mount a small file system: {done.stderr.strip()}")
         self.assert_refused(done, STORE, "store.db: ", "the disk is full", "nothing already kept was lost")
@@ -393,7 +483,9 @@ class BadStoreTest(ProgramTest):
         os.close(reading)
         done = self.mc2("db", "export", "--store", self.store, stdout=writing)
         os.close(writing)
-        self.assertEqual((done.returncode, done.stderr), (128 + signal.SIGPIPE, ""), "as a shell tells of one that SIGPIPE ended")
+        self.assertEqual(
+            (done.returncode, done.stderr), (128 + signal.SIGPIPE, ""), "as a shell tells of one that SIGPIPE ended"
+        )
 
 
 if __name__ == "__main__":

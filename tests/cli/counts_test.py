@@ -31,7 +31,9 @@ class CountsTest(ProgramTest):
 
     def refuse_counts(self, text, *texts, op="all_to_all_matmul", more=()):
         self.file.write_text(text)
-        self.refuse(USAGE, ["run", "--op", op, *SHAPE, *more, *MACHINE, "--counts", self.file, "--store", self.store], *texts)
+        self.refuse(
+            USAGE, ["run", "--op", op, *SHAPE, *more, *MACHINE, "--counts", self.file, "--store", self.store], *texts
+        )
 
     def test_a_byte_order_mark_is_no_number(self):
         self.refuse_counts("\N{ZERO WIDTH NO-BREAK SPACE}1,2\n3,4\n", "--counts: are of 2 ranks; --ranks says 3")
@@ -52,8 +54,11 @@ class CountsTest(ProgramTest):
 
     def test_counts_that_a_plan_cannot_have(self):
         self.tuned("--op", "all_to_all_matmul", *SHAPE, "--m", 48, *MACHINE, *QUICK, "--store", self.store)
-        self.refuse_counts("17,1,1\n1,1,1\n1,1,1\n", "--m: is 48; a rank of --counts sends 17 rows to one of 3, so it must be at least 51",
-                           more=["--m", 48])
+        self.refuse_counts(
+            "17,1,1\n1,1,1\n1,1,1\n",
+            "--m: is 48; a rank of --counts sends 17 rows to one of 3, so it must be at least 51",
+            more=["--m", 48],
+        )
         self.tuned("--op", "all_gather_matmul", *SHAPE, "--m", 48, *MACHINE, *QUICK, "--store", self.store)
         self.refuse_counts("1,1,1\n1,1,1\n1,1,1\n", "not all_gather_matmul", op="all_gather_matmul", more=["--m", 48])
 
@@ -61,14 +66,28 @@ class CountsTest(ProgramTest):
         # Rank 1 sends nothing, and only the last expert of rank 2 gets rows.
         self.file.write_text("0,0, 0,0, 0,8\n0,0, 0,0, 0,0\n0,0, 0,0, 0,3\n")
         for experts in ([], ["--experts-per-rank", 2]):
-            ran = self.complete("run", "--op", "all_to_all_matmul", *SHAPE, *MACHINE, *experts, "--blocks", "2,6", "--counts", self.file,
-                                *FEW_PAIRS)
+            ran = self.complete(
+                "run",
+                "--op",
+                "all_to_all_matmul",
+                *SHAPE,
+                *MACHINE,
+                *experts,
+                "--blocks",
+                "2,6",
+                "--counts",
+                self.file,
+                *FEW_PAIRS,
+            )
             self.assertIn("all_to_all_matmul m=24", ran.stdout)
             self.assertIn("experts=2/rank", ran.stdout)
             self.assertIn("correct: ", ran.stdout)
             self.assertIn("11 of at most 72 rows", ran.stderr)
-        self.refuse_counts("0,0,0,0,0,8\n0,0,0,0,0,0\n0,0,0,0,0,3\n", "--counts: are of 2 experts on a rank; --experts-per-rank says 3",
-                           more=["--experts-per-rank", 3])
+        self.refuse_counts(
+            "0,0,0,0,0,8\n0,0,0,0,0,0\n0,0,0,0,0,3\n",
+            "--counts: are of 2 experts on a rank; --experts-per-rank says 3",
+            more=["--experts-per-rank", 3],
+        )
 
     def test_several_files_have_one_cut(self):
         asked = ["--op", "all_to_all_matmul", *SHAPE, "--store", self.store]
@@ -94,8 +113,12 @@ class CountsTest(ProgramTest):
         asked = ["--op", "all_to_all_matmul", *SHAPE, *MACHINE, "--store", self.store]
         self.tuned(*asked, "--m", 96, *QUICK, "--align", 8)
         page = self.succeed("plan", *asked, "--m", 96, "--imbalance", 2, "--align", 8)
-        self.assertRegex(program.unwrapped(page), r"skew: as many rows, spread evenly over all pairs of ranks, take [\d.]+ .s; these, whose busiest rank multiplies 2 times "
-                         r"the mean, take [\d.]+ % (more|less)")
+        self.assertRegex(
+            program.unwrapped(page),
+            r"skew: as many rows, spread evenly over all pairs of ranks, take [\d.]+ .s; these, whose busiest rank "
+            r"multiplies 2 times "
+            r"the mean, take [\d.]+ % (more|less)",
+        )
         self.assertIn("counts of imbalance 2", page)
         self.assertIn("mc2 run --plan PLAN checks and times it with these counts", program.unwrapped(page))
         plan = json.loads(self.succeed("plan", *asked, "--m", 96, "--imbalance", 2, "--align", 8, "--json"))
@@ -132,7 +155,10 @@ class CountsTest(ProgramTest):
         self.assertNotIn("measured: ", program.unwrapped(local))
         self.assertIn("multiplies 1 times the mean", program.unwrapped(local))
         self.file.write_text("8,8,8\n8,8,8\n8,8,8\n")
-        self.assertIn("take 0.0 % more", program.unwrapped(self.succeed("plan", *asked, "--counts", self.file, "--align", 8, "--m", 96)))
+        self.assertIn(
+            "take 0.0 % more",
+            program.unwrapped(self.succeed("plan", *asked, "--counts", self.file, "--align", 8, "--m", 96)),
+        )
 
     def test_a_plan_for_counts_of_several_experts_runs_with_counts_alone(self):
         asked = ["--op", "all_to_all_matmul", *SHAPE, *MACHINE, "--store", self.store]
@@ -141,7 +167,12 @@ class CountsTest(ProgramTest):
         file = self.directory / "plan.json"
         page = self.succeed("plan", *asked, "--m", 96, "--counts", self.file, "--align", 8, "--out", file)
         self.assertIn("mc2 run --plan PLAN --counts FILE", program.unwrapped(page))
-        self.refuse(USAGE, ["run", "--plan", file, *MACHINE, "--store", self.store], "--counts: are missing; ", "each of 2 experts")
+        self.refuse(
+            USAGE,
+            ["run", "--plan", file, *MACHINE, "--store", self.store],
+            "--counts: are missing; ",
+            "each of 2 experts",
+        )
         ran = self.complete("run", "--plan", file, "--counts", self.file, *MACHINE, "--store", self.store, *FEW_PAIRS)
         self.assertIn("36 of at most 288 rows", ran.stderr)
         page = self.succeed("plan", *asked, "--m", 96, "--experts-per-rank", 2, "--imbalance", 2, "--align", 8)
@@ -150,7 +181,9 @@ class CountsTest(ProgramTest):
     def test_ranges_without_an_m_are_told_of_the_next(self):
         asked = ["plan", "--op", "all_to_all_matmul", *SHAPE, *MACHINE, "--store", self.store]
         self.refuse(USAGE, [*asked, "--m", "7:8"], "--m: none from 7 to 8 is a multiple of the 3 ranks; the next is 9")
-        self.refuse(USAGE, [*asked, "--m", "13:17", "--experts-per-rank", 4], "a multiple of the 12 experts; the next is 24")
+        self.refuse(
+            USAGE, [*asked, "--m", "13:17", "--experts-per-rank", 4], "a multiple of the 12 experts; the next is 24"
+        )
 
     def test_a_plan_for_counts_refuses_what_cannot_be(self):
         asked = ["plan", *SHAPE, *MACHINE, "--store", self.store]
@@ -161,15 +194,21 @@ class CountsTest(ProgramTest):
         self.refuse(USAGE, [*asked, "--m", "3:96", "--imbalance", 2], "--imbalance", "one m")
         request = self.directory / "request.json"
         request.write_text("{}")
-        self.refuse(USAGE, ["plan", "--request", request, "--imbalance", 2, "--store", self.store], "--imbalance", "--request")
+        self.refuse(
+            USAGE, ["plan", "--request", request, "--imbalance", 2, "--store", self.store], "--imbalance", "--request"
+        )
         self.refuse(USAGE, [*asked, "--m", 96, "--imbalance", 2, "--strategy", "free"], "--strategy: is free")
         self.refuse(USAGE, [*asked, "--m", 96, "--counts", self.file], "--m: is 96; a rank of --counts sends 40")
 
     def test_advice_that_can_be_followed(self):
         asked = ["run", *SHAPE, *MACHINE, "--counts", self.file, "--store", self.store]
-        self.refuse(USAGE, [*asked, "--op", "matmul_all_reduce"], "--counts: ", "all_to_all_matmul, not matmul_all_reduce")
+        self.refuse(
+            USAGE, [*asked, "--op", "matmul_all_reduce"], "--counts: ", "all_to_all_matmul, not matmul_all_reduce"
+        )
         for blocks in ([], ["--blocks", "10,30"]):  # 3 ranks, at most 40 rows for each
-            self.refuse(NO_ANSWER, [*asked, *blocks, "--op", "all_to_all_matmul"], "mc2 tune", "--m 120 in place of --counts")
+            self.refuse(
+                NO_ANSWER, [*asked, *blocks, "--op", "all_to_all_matmul"], "mc2 tune", "--m 120 in place of --counts"
+            )
 
 
 if __name__ == "__main__":

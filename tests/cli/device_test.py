@@ -1,4 +1,5 @@
-"""mc2 plan --device: plans from published constants, overridden by imported samples; mc2 compare judges two documents."""
+"""mc2 plan --device: plans from published constants, overridden by imported samples; mc2 compare judges two
+documents."""
 
 import json
 
@@ -7,8 +8,15 @@ from program import NO_ANSWER, SOURCE_DIRECTORY, USAGE, ProgramTest
 
 MODEL = SOURCE_DIRECTORY / "data" / "worked_example_model.json"
 SHAPE = ["--m", 4096, "--n", 8192, "--dtype", "f16", "--ranks", 8]
-LOG = 'Op Name,OP Type,Task Duration(us),Input Shapes,Input Data Types,Output Shapes\nx,MatMulV3,{us},"""4096,{k};{k},8192""",FLOAT16;FLOAT16,"""4096,8192"""\n'
-HCCL = "mpirun -n 8 ./bin/all_reduce_test -d fp16\ndata_size(Bytes): | aveg_time(us): | alg_bandwidth(GB/s): | check_result:\n67108864 | {us} | 1 | success\n"
+LOG = (
+    "Op Name,OP Type,Task Duration(us),Input Shapes,Input Data Types,Output Shapes\n"
+    'x,MatMulV3,{us},"""4096,{k};{k},8192""",FLOAT16;FLOAT16,"""4096,8192"""\n'
+)
+HCCL = (
+    "mpirun -n 8 ./bin/all_reduce_test -d fp16\n"
+    "data_size(Bytes): | aveg_time(us): | alg_bandwidth(GB/s): | check_result:\n"
+    "67108864 | {us} | 1 | success\n"
+)
 
 
 class DeviceTest(ProgramTest):
@@ -18,14 +26,18 @@ class DeviceTest(ProgramTest):
 
     def plan(self, k, *more):
         file = self.directory / "plan.json"
-        said = self.succeed("plan", "--device", "ascend-910b", *SHAPE, "--k", k, *more, "--store", self.store, "--out", file)
+        said = self.succeed(
+            "plan", "--device", "ascend-910b", *SHAPE, "--k", k, *more, "--store", self.store, "--out", file
+        )
         return said, json.loads(file.read_text())
 
     def bring(self, k, matmul_us, all_reduce_us):
         matmul, all_reduce = self.directory / "op_summary.csv", self.directory / "all_reduce.txt"
         matmul.write_text(LOG.format(us=matmul_us, k=k))
         all_reduce.write_text(HCCL.format(us=all_reduce_us))
-        self.succeed("import", matmul, all_reduce, "--op", "matmul_all_reduce", "--device", "ascend-910b", "--store", self.store)
+        self.succeed(
+            "import", matmul, all_reduce, "--op", "matmul_all_reduce", "--device", "ascend-910b", "--store", self.store
+        )
 
     def test_without_any_measurement(self):
         said, plan = self.plan(3072)
@@ -52,9 +64,22 @@ class DeviceTest(ProgramTest):
             self.assertAlmostEqual(plan["makespan"]["us"], 1263, delta=0.05 * 1263)
 
     def test_devices_and_operators_that_nothing_is_known_of(self):
-        self.refuse(USAGE, ["plan", "--device", "tpu", *SHAPE, "--k", 64, "--store", self.store], "--device: 'tpu'", "legal: ascend-910b")
-        self.refuse(NO_ANSWER, ["plan", "--device", "ascend-910b", *SHAPE[:-1], 16, "--k", 64, "--store", self.store], "--ranks: costs on ascend-910b")
-        self.refuse(USAGE, ["plan", "--device", "ascend-910b", "--model", MODEL, *SHAPE, "--k", 64], "--device: cannot be combined with --model")
+        self.refuse(
+            USAGE,
+            ["plan", "--device", "tpu", *SHAPE, "--k", 64, "--store", self.store],
+            "--device: 'tpu'",
+            "legal: ascend-910b",
+        )
+        self.refuse(
+            NO_ANSWER,
+            ["plan", "--device", "ascend-910b", *SHAPE[:-1], 16, "--k", 64, "--store", self.store],
+            "--ranks: costs on ascend-910b",
+        )
+        self.refuse(
+            USAGE,
+            ["plan", "--device", "ascend-910b", "--model", MODEL, *SHAPE, "--k", 64],
+            "--device: cannot be combined with --model",
+        )
 
     def test_published_constants_answer_who_has_no_store_yet(self):
         ask = ["plan", "--device", "ascend-910b", *SHAPE, "--k", 3072, "--json"]
@@ -65,10 +90,19 @@ class DeviceTest(ProgramTest):
 
     def test_a_store_that_is_not_there_is_refused_and_not_made(self):
         missing = self.directory / "typo.db"
-        for asked in (["plan", "--device", "ascend-910b", *SHAPE, "--k", 3072], ["sweep", "--m", 1024],
-                      ["fit", "--device", "ascend-910b", *SHAPE, "--k", 3072], ["fit", *SHAPE, "--k", 3072]):
+        for asked in (
+            ["plan", "--device", "ascend-910b", *SHAPE, "--k", 3072],
+            ["sweep", "--m", 1024],
+            ["fit", "--device", "ascend-910b", *SHAPE, "--k", 3072],
+            ["fit", *SHAPE, "--k", 3072],
+        ):
             with self.subTest(asked=asked):
-                self.refuse(NO_ANSWER, [*asked, "--store", missing], "typo.db: there is no such store", "mc2 tune, profile, import")
+                self.refuse(
+                    NO_ANSWER,
+                    [*asked, "--store", missing],
+                    "typo.db: there is no such store",
+                    "mc2 tune, profile, import",
+                )
                 self.assertFalse(missing.exists())
 
     def test_compare(self):
@@ -81,7 +115,11 @@ class DeviceTest(ProgramTest):
         self.assertIn("0 better, 0 worse", self.succeed("compare", plan, plan))
         self.assertIn("0 better, 0 worse", self.succeed("compare", MODEL, MODEL))
         self.refuse(USAGE, ["compare", plan, MODEL], "B: is of another kind than A")
-        self.refuse(USAGE, ["compare", SOURCE_DIRECTORY / "README.md", SOURCE_DIRECTORY / "README.md"], "is no profile, model or plan")
+        self.refuse(
+            USAGE,
+            ["compare", SOURCE_DIRECTORY / "README.md", SOURCE_DIRECTORY / "README.md"],
+            "is no profile, model or plan",
+        )
 
 
 if __name__ == "__main__":

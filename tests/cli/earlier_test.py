@@ -1,5 +1,5 @@
-"""A store and its export as mc2 wrote them at aec009b (2026-11-23), before one tuner, one finder and one prepare: nothing
-that was kept is lost, and every document is read as it was.
+"""A store and its export as mc2 wrote them at aec009b (2026-11-23), before one tuner, one finder and one prepare:
+nothing that was kept is lost, and every document is read as it was.
 
     earlier_test.py PATH_OF_MC2
 
@@ -33,8 +33,10 @@ class EarlierTest(ProgramTest):
 
     def digests(self, store):
         with sqlite3.connect(store) as database:
-            return {table: sorted(database.execute(f"SELECT digest, document FROM {table}").fetchall())
-                    for table in ("sample_batch", "model", "plan", "measurement")}  # fmt: skip
+            return {
+                table: sorted(database.execute(f"SELECT digest, document FROM {table}").fetchall())
+                for table in ("sample_batch", "model", "plan", "measurement")
+            }
 
     def test_the_store_is_brought_up_to_date_and_keeps_everything(self):
         before = self.digests(self.store)
@@ -71,7 +73,9 @@ class EarlierTest(ProgramTest):
             model.write_text(json.dumps(entry["document"]))
             shape = ["--op", op["kind"], "--n", op["n"], "--k", op["k"], "--ranks", op["world_size"]]
             for m in (op["m"], 4 * op["m"]):
-                planned = json.loads(self.succeed("plan", "--model", model, *shape, "--m", m, "--json", "--store", self.store))
+                planned = json.loads(
+                    self.succeed("plan", "--model", model, *shape, "--m", m, "--json", "--store", self.store)
+                )
                 self.assertEqual(planned["op"]["m"], m)
                 self.assertGreater(planned["makespan"]["us"], 0)
 

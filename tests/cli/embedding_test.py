@@ -30,7 +30,12 @@ class EmbeddingTest(ProgramTest):
             self.assertNotIn("matmul", text)
 
     def test_tune_and_run_on_real_lanes(self):
-        for options in (["--link", "shm"], ["--link", "tcp:1Gbit", "--ranks", 3], ["--dtype", "f16"], ["--dtype", "bf16"]):
+        for options in (
+            ["--link", "shm"],
+            ["--link", "tcp:1Gbit", "--ranks", 3],
+            ["--dtype", "f16"],
+            ["--dtype", "bf16"],
+        ):
             asked = [*BAGS, *TABLES, *options, "--store", self.store]
             with self.subTest(options=options):
                 self.tuned(*asked, *QUICK)
@@ -38,8 +43,10 @@ class EmbeddingTest(ProgramTest):
 
     def test_shapes_of_a_file(self):
         shapes = self.directory / "shapes.csv"
-        shapes.write_text("op,m,n,k,tables,table_rows,pooling\n"
-                          "embedding_all_to_all,64,32,4,2,10,mean\nmatmul_all_to_all,64,32,4,,,\n")
+        shapes.write_text(
+            "op,m,n,k,tables,table_rows,pooling\n"
+            "embedding_all_to_all,64,32,4,2,10,mean\nmatmul_all_to_all,64,32,4,,,\n"
+        )
         self.tuned("--shapes", shapes, *MACHINE, *QUICK, "--store", self.store)
         listed = self.succeed("db", "list", "--store", self.store)
         self.assertIn("tables=2x10 mean", listed)
@@ -63,8 +70,24 @@ class EmbeddingTest(ProgramTest):
         self.refuse(NO_ANSWER, ["plan", *BAGS, *TABLES, "--topology", topology], "not their pooling")
 
     def test_larger_than_memory(self):
-        self.refuse(UNSUPPORTED, ["profile", "--op", "embedding_all_to_all", "--m", 1 << 19, "--n", 1 << 18, "--k", 1 << 10,
-                                  *TABLES, "--store", self.store], "available")
+        self.refuse(
+            UNSUPPORTED,
+            [
+                "profile",
+                "--op",
+                "embedding_all_to_all",
+                "--m",
+                1 << 19,
+                "--n",
+                1 << 18,
+                "--k",
+                1 << 10,
+                *TABLES,
+                "--store",
+                self.store,
+            ],
+            "available",
+        )
 
 
 if __name__ == "__main__":

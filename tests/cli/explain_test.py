@@ -10,8 +10,25 @@ from program import MACHINE, NO_ANSWER, QUICK, SHAPE, SOURCE_DIRECTORY, SYSTEM, 
 
 MODEL = SOURCE_DIRECTORY / "data" / "worked_example_model.json"
 WORKED = ["--m", "4096", "--n", "8192", "--k", "3072", "--dtype", "f16", "--ranks", "8"]
-FETCHING_TAGS = {"script", "link", "img", "iframe", "object", "embed", "audio", "video", "source", "base", "form", "a",
-                 "image", "use", "foreignobject", "animate", "set"}
+FETCHING_TAGS = {
+    "script",
+    "link",
+    "img",
+    "iframe",
+    "object",
+    "embed",
+    "audio",
+    "video",
+    "source",
+    "base",
+    "form",
+    "a",
+    "image",
+    "use",
+    "foreignobject",
+    "animate",
+    "set",
+}
 FETCHING_ATTRIBUTES = {"src", "href", "xlink:href", "action", "data", "srcset", "background", "poster"}
 EVIL = "<script>alert(1)</script> & \"quoted\" 'single' ]]> \uffff"
 
@@ -84,7 +101,9 @@ class ExplainTest(ProgramTest):
         self.assertFalse([name for name, _ in report.attributes if name.startswith("on")])
         found = re.search(r"https?:|//|url\(|@import", text)
         self.assertIsNone(found, found)
-        numbers = [value for name, value in report.attributes if re.search(r"\b-?(nan|inf)\b", value) and name != "aria-label"]
+        numbers = [
+            value for name, value in report.attributes if re.search(r"\b-?(nan|inf)\b", value) and name != "aria-label"
+        ]
         self.assertEqual(numbers, [])
         xml.etree.ElementTree.fromstring(text.replace("<!DOCTYPE html>", ""))
         return text, report
@@ -103,15 +122,18 @@ class WorkedExampleTest(ExplainTest):
         self.assertEqual(document["plan"], plan)
         lanes = document["use"]
         self.assertAlmostEqual(lanes["second"]["before_us"], plan["timeline"]["second"][0]["start_us"])
-        self.assertAlmostEqual(lanes["first"]["after_us"],
-                               plan["timeline"]["makespan_us"] - plan["timeline"]["first"][-1]["end_us"])
+        self.assertAlmostEqual(
+            lanes["first"]["after_us"], plan["timeline"]["makespan_us"] - plan["timeline"]["first"][-1]["end_us"]
+        )
         for lane in ("first", "second"):
             self.assertAlmostEqual(sum(lanes[lane].values()), plan["makespan"]["us"], places=6)
         parts = {key: value for key, value in document["account"].items() if key != "lane"}
         self.assertAlmostEqual(sum(parts.values()), plan["makespan"]["us"], places=6)
         for loss, loser in zip(document["losses"], plan["runners_up"], strict=True):
             self.assertAlmostEqual(loss["lost_us"], loser["makespan_us"] - plan["makespan"]["us"])
-            self.assertAlmostEqual(sum(v for k, v in loss["difference"].items() if k != "lane"), loss["lost_us"], places=6)
+            self.assertAlmostEqual(
+                sum(v for k, v in loss["difference"].items() if k != "lane"), loss["lost_us"], places=6
+            )
 
     def test_flips_are_what_planning_says_there(self):
         document = self.document(self.plan_file(), "--model", MODEL)
@@ -132,14 +154,23 @@ class WorkedExampleTest(ExplainTest):
         file = self.plan_file()
         page = self.explain(file, "--model", MODEL)
         plan = json.loads(file.read_text())
-        for text in ("communication bound", "head exposed", "tail exposed", "What would change the decision", "uncut",
-                     "legal cuts compared", "the samples are not in the store"):
+        for text in (
+            "communication bound",
+            "head exposed",
+            "tail exposed",
+            "What would change the decision",
+            "uncut",
+            "legal cuts compared",
+            "the samples are not in the store",
+        ):
             self.assertIn(text, page)
         # The reason wraps within its column, the table's last.
         lines = page.split("\n")
         heading = next(i for i, line in enumerate(lines) if line.endswith("  reason"))
         column = lines[heading].index("reason")
-        self.assertIn(plan["runners_up"][0]["reason"], program.unwrapped("\n".join(line[column:] for line in lines[heading:])))
+        self.assertIn(
+            plan["runners_up"][0]["reason"], program.unwrapped("\n".join(line[column:] for line in lines[heading:]))
+        )
         self.assertLessEqual(max(map(len, page.split("\n"))), 80)
 
     def test_a_screen_says_how_much_may_change(self):
@@ -150,18 +181,31 @@ class WorkedExampleTest(ExplainTest):
         self.assertLessEqual(max(map(len, lines)), 80)
         for text in ("communication bound", "What would change it", "Runners-up", "--all shows every table"):
             self.assertIn(text, page)
-        said = re.search(r"within 1 % of the best plan while compute is ([\d.]+)( or less)? to ([\d.]+)( or more)?", program.unwrapped(page))
-        lower, higher = (next(p for p in document["sensitivity"]["parameters"] if p["parameter"] == "compute_time")[side]
-                         for side in ("lower", "higher"))
+        said = re.search(
+            r"within 1 % of the best plan while compute is ([\d.]+)( or less)? to ([\d.]+)( or more)?",
+            program.unwrapped(page),
+        )
+        lower, higher = (
+            next(p for p in document["sensitivity"]["parameters"] if p["parameter"] == "compute_time")[side]
+            for side in ("lower", "higher")
+        )
         for place, mark, excursion in ((1, 2, higher), (3, 4, lower)):  # of times; a speed is one over it
             factor = excursion.get("one_percent_value")
-            self.assertAlmostEqual(float(said[place]), 1 / (factor or excursion["end_value"]), delta=0.06 * float(said[place]))
+            self.assertAlmostEqual(
+                float(said[place]), 1 / (factor or excursion["end_value"]), delta=0.06 * float(said[place])
+            )
             self.assertEqual(said[mark] is None, factor is not None)
 
     def test_a_measurement_outside_the_interval_is_pointed_out(self):
         def change(plan):
-            plan["validation"] = {"benefit": 0.1, "benefit_high": 0.2, "benefit_low": 0.05, "fused_us": fused_us,
-                                  "pair_count": 11, "serial_us": 1800}
+            plan["validation"] = {
+                "benefit": 0.1,
+                "benefit_high": 0.2,
+                "benefit_low": 0.05,
+                "fused_us": fused_us,
+                "pair_count": 11,
+                "serial_us": 1800,
+            }
 
         # The worked example's curves have no interval: 90 % of its plan's time is the time itself.
         for fused_us, is_outside in ((json.loads(self.plan_file().read_text())["makespan"]["us"], False), (1500, True)):
@@ -173,11 +217,17 @@ class WorkedExampleTest(ExplainTest):
         file = self.plan_file()
         text, report = self.report(file, "--model", MODEL)
         charts = self.drawings(text)
-        self.assertEqual(set(charts), {"When each block is on each lane", "Where the makespan goes",
-                                       "How much slower each runner-up is",
-                                       "How far each parameter may move before the decision changes",
-                                       "Fitted cost of a block on the compute lane",
-                                       "Fitted cost of a block on the communication lane"})
+        self.assertEqual(
+            set(charts),
+            {
+                "When each block is on each lane",
+                "Where the makespan goes",
+                "How much slower each runner-up is",
+                "How far each parameter may move before the decision changes",
+                "Fitted cost of a block on the compute lane",
+                "Fitted cost of a block on the communication lane",
+            },
+        )
         plan = json.loads(file.read_text())
         timeline = charts["When each block is on each lane"]
         for lane, spans in (("compute", plan["timeline"]["first"]), ("communication", plan["timeline"]["second"])):
@@ -195,10 +245,17 @@ class WorkedExampleTest(ExplainTest):
         slices = [f"copy_engine(gemm_sms=132,slices={count},tile=128x128)" for count in (3, 4)]
 
         def change(plan):
-            plan["runners_up"] = [{**plan["runners_up"][0], "cut": plan["cut"],
-                                   "variant": {"name": "copy_engine",
-                                               "fields": {"gemm_sms": "132", "slices": str(count), "tile": "128x128"}}}
-                                  for count in (3, 4)]
+            plan["runners_up"] = [
+                {
+                    **plan["runners_up"][0],
+                    "cut": plan["cut"],
+                    "variant": {
+                        "name": "copy_engine",
+                        "fields": {"gemm_sms": "132", "slices": str(count), "tile": "128x128"},
+                    },
+                }
+                for count in (3, 4)
+            ]
 
         file = self.changed_plan(change)
         text, _ = self.report(file, "--model", MODEL)
@@ -225,9 +282,12 @@ class WorkedExampleTest(ExplainTest):
         self.assertRegex(page, r"fixed cost, +50.0 us +0.0 us: [0-9 x+]+ .*\n +communication +[0-9 x+]+, direct ")
 
     def test_every_strategy_renders(self):
-        for options, expected in ((["--strategy", "formula"], "The recipe's steps"),
-                                  (["--blocks", "1024,512,2560"], "blocks given by the caller"),
-                                  (["--blocks", "4096"], "uncut"), ([], "Certificate")):
+        for options, expected in (
+            (["--strategy", "formula"], "The recipe's steps"),
+            (["--blocks", "1024,512,2560"], "blocks given by the caller"),
+            (["--blocks", "4096"], "uncut"),
+            ([], "Certificate"),
+        ):
             for model in ([], ["--model", MODEL]):
                 with self.subTest(options=options, model=bool(model)):
                     file = self.plan_file(*options)
@@ -253,7 +313,10 @@ class WorkedExampleTest(ExplainTest):
         file.write_text(json.dumps(other))
         document = self.document(self.plan_file(), "--model", file)
         self.assertNotIn("sensitivity", document)
-        self.assertIn("the model is of matmul_all_reduce m=4096 n=4096 k=3072 f16 x8, another operator: not shown", document["notes"])
+        self.assertIn(
+            "the model is of matmul_all_reduce m=4096 n=4096 k=3072 f16 x8, another operator: not shown",
+            document["notes"],
+        )
         text, _ = self.report(self.plan_file(), "--model", file)
         self.assertFalse([name for name in self.drawings(text) if name.startswith("Fitted cost")])
 
@@ -282,16 +345,22 @@ class HostileTest(ExplainTest):
 
     def test_control_characters_reach_no_terminal(self):
         escape = "\u001b[31mred\u009b"
-        places = {"variant.name": lambda plan: plan["variant"].update(name=escape),
-                  "strategy": lambda plan: plan.update(strategy=escape),
-                  "reason": lambda plan: plan.update(reason="\u0001"),
-                  "fingerprint.link": lambda plan: plan["fingerprint"].update(link=escape),
-                  "fingerprint. [31mred": lambda plan: plan["fingerprint"].update({escape: "x"}),
-                  "certificate.text": lambda plan: plan["certificate"].update(text=escape)}
+        places = {
+            "variant.name": lambda plan: plan["variant"].update(name=escape),
+            "strategy": lambda plan: plan.update(strategy=escape),
+            "reason": lambda plan: plan.update(reason="\u0001"),
+            "fingerprint.link": lambda plan: plan["fingerprint"].update(link=escape),
+            "fingerprint. [31mred": lambda plan: plan["fingerprint"].update({escape: "x"}),
+            "certificate.text": lambda plan: plan["certificate"].update(text=escape),
+        }
         for place, change in places.items():
             with self.subTest(place=place):
-                done = self.refuse(USAGE, ["explain", self.changed_plan(change), "--store", self.store],
-                                   f"plan.json: {place}", "control characters")
+                done = self.refuse(
+                    USAGE,
+                    ["explain", self.changed_plan(change), "--store", self.store],
+                    f"plan.json: {place}",
+                    "control characters",
+                )
                 self.assertNotRegex(done.stdout + done.stderr, "[\u0000-\u0009\u000b-\u001f\u007f-\u009f]")
 
     def test_long_texts_and_lists_are_clipped(self):
@@ -327,8 +396,11 @@ class HostileTest(ExplainTest):
         def negative(plan):
             plan["timeline"]["second"][0]["start_us"] = -5
 
-        for change, expected in ((pop_span, "timeline.first: has"), (huge, "makespan.us: is 1e+300 us; legal: 0 to 1e15"),
-                                 (negative, "timeline.second[0]")):
+        for change, expected in (
+            (pop_span, "timeline.first: has"),
+            (huge, "makespan.us: is 1e+300 us; legal: 0 to 1e15"),
+            (negative, "timeline.second[0]"),
+        ):
             file = self.changed_plan(change)
             self.refuse(USAGE, ["explain", file, "--store", self.store], "plan.json: ", expected)
 
@@ -367,8 +439,11 @@ class TunedTest(ExplainTest):
         self.assertEqual(len(document["measured"]["timeline"]["first"]), count)
         self.assertEqual(document["measured"]["timeline"]["first"][0]["start_us"], 0)
         charts = self.drawings(text)
-        bars = [bar for bar in charts["When each block is on each lane"].iter("rect")
-                if bar.get("class", "").split()[0] == "compute"]
+        bars = [
+            bar
+            for bar in charts["When each block is on each lane"].iter("rect")
+            if bar.get("class", "").split()[0] == "compute"
+        ]
         self.assertGreater(len(bars), count)  # bars narrower than 2 px are merged
         for lane in ("compute", "communication"):
             circles = list(charts[f"Fitted cost of a block on the {lane} lane"].iter("circle"))
@@ -383,7 +458,9 @@ class TunedTest(ExplainTest):
         exported, other = self.directory / "export.json", self.directory / "other.db"
         self.succeed("db", "export", exported, "--store", self.store)
         content = json.loads(exported.read_text())
-        blind = json.loads(self.succeed("run", *SHAPE, *MACHINE, "--blocks", "32,64", "--budget", "0.2", "--json"))["plan"]
+        blind = json.loads(self.succeed("run", *SHAPE, *MACHINE, "--blocks", "32,64", "--budget", "0.2", "--json"))[
+            "plan"
+        ]
         self.assertEqual(blind["makespan"]["us"], 0)  # no store, no model
         content["plans"] = [{**content["plans"][0], "document": blind}]
         exported.write_text(json.dumps(content))
@@ -425,7 +502,9 @@ class TunedTest(ExplainTest):
         plan.write_text(json.dumps(by_digest["plan"]))
         exported = json.loads(self.succeed("db", "export", "--store", self.store))
         model.write_text(json.dumps(exported["models"][0]["document"]))
-        elsewhere = json.loads(self.succeed("explain", plan, "--model", model, "--store", self.directory / "empty.db", "--json"))
+        elsewhere = json.loads(
+            self.succeed("explain", plan, "--model", model, "--store", self.directory / "empty.db", "--json")
+        )
         self.assertEqual(elsewhere["sensitivity"], by_digest["sensitivity"])
 
 

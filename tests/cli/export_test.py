@@ -1,4 +1,5 @@
-"""mc2 export: every format is written, the C++ snippets compile and set the plan's numbers, two-way formats come back."""
+"""mc2 export: every format is written, the C++ snippets compile and set the plan's numbers, two-way formats come
+back."""
 
 import csv
 import json
@@ -12,42 +13,87 @@ import program
 from program import SOURCE_DIRECTORY, USAGE, UNSUPPORTED, ProgramTest
 
 MODEL = SOURCE_DIRECTORY / "data" / "worked_example_model.json"
-FIELDS = ["rankDim", "tileM", "tileNum", "tailM", "tailNum", "tileCnt", "tailCnt", "rankM", "rankN", "rankK", "isTransposeA", "isTransposeB", "dataType"]
-# Members of the three public samples' structs (all_gather_matmul_custom, matmul_reduce_scatter_custom, matmul_all_reduce_custom) and of
-# the operator library's RCSTiling, by type.
-RCS_SAMPLE = {"std::uint32_t": "rankDim rankM rankK rankN isTransposeA isTransposeB tileCnt tailM tailCnt dataType", "std::uint8_t": "determinism"}
-SAMPLES = {"all_gather_matmul": {"std::uint32_t": "rankM rankN rankK tileNum tailM tailNum"},
-           "matmul_reduce_scatter": RCS_SAMPLE,
-           "matmul_all_reduce": RCS_SAMPLE | {"std::uint8_t": "determinism useBufferType"}}
-LIBRARY = {"std::uint32_t": "rankDim rankID commtype subtype tileCnt tailM tailCnt biasLen isAdd rankM rankN rankK gatherIndex isTransposeA isTransposeB "
-                            "storageGather workspaceAddr4 aicCoreNum needUbBuffer addX3UbCnt commWorkSpaceSize isInputCommQuantScale dataType "
-                            "commInt8WorkSpace dynamicQuantTempBuffSize",
-           "std::uint64_t": "nd2NzWorkLen cToFloatLen gatherLen"}
+FIELDS = [
+    "rankDim",
+    "tileM",
+    "tileNum",
+    "tailM",
+    "tailNum",
+    "tileCnt",
+    "tailCnt",
+    "rankM",
+    "rankN",
+    "rankK",
+    "isTransposeA",
+    "isTransposeB",
+    "dataType",
+]
+# Members of the three public samples' structs (all_gather_matmul_custom, matmul_reduce_scatter_custom,
+# matmul_all_reduce_custom) and of the operator library's RCSTiling, by type.
+RCS_SAMPLE = {
+    "std::uint32_t": "rankDim rankM rankK rankN isTransposeA isTransposeB tileCnt tailM tailCnt dataType",
+    "std::uint8_t": "determinism",
+}
+SAMPLES = {
+    "all_gather_matmul": {"std::uint32_t": "rankM rankN rankK tileNum tailM tailNum"},
+    "matmul_reduce_scatter": RCS_SAMPLE,
+    "matmul_all_reduce": RCS_SAMPLE | {"std::uint8_t": "determinism useBufferType"},
+}
+LIBRARY = {
+    "std::uint32_t": "rankDim rankID commtype subtype tileCnt tailM tailCnt biasLen isAdd rankM rankN rankK "
+    "gatherIndex isTransposeA isTransposeB storageGather workspaceAddr4 aicCoreNum needUbBuffer addX3UbCnt "
+    "commWorkSpaceSize isInputCommQuantScale dataType commInt8WorkSpace dynamicQuantTempBuffSize",
+    "std::uint64_t": "nd2NzWorkLen cToFloatLen gatherLen",
+}
 COMPILER = os.environ.get("CXX") or shutil.which("c++")
 
 
 def stub_program(header, call):
     fields = " ".join(f"std::uint32_t {name} = 0;" for name in FIELDS)
     prints = " ".join(f'std::printf("{name} %u\\n", tiling.{name});' for name in FIELDS)
-    return (f'#include <cstdint>\n#include <cstdio>\n#include "{header}"\nstruct Tiling {{ {fields} }};\n'
-            f'int main() {{ Tiling tiling; std::uint32_t first_group_m = 0; {call} {prints} std::printf("first_group_m %u\\n", first_group_m); }}\n')
+    return (
+        f'#include <cstdint>\n#include <cstdio>\n#include "{header}"\nstruct Tiling {{ {fields} }};\n'
+        f"int main() {{ Tiling tiling; std::uint32_t first_group_m = 0; {call} {prints} "
+        'std::printf("first_group_m %u\\n", first_group_m); }\n'
+    )
 
 
 def struct_program(header, members, call):
     """Sets a struct of these members, each 9 before, and prints them."""
     named = [(kind, name) for kind, names in members.items() for name in names.split()]
     fields = " ".join(f"{kind} {name} = 9;" for kind, name in named)
-    prints = " ".join(f'std::printf("{name} %llu\\n", static_cast<unsigned long long>(tiling.{name}));' for _, name in named)
-    return (f'#include <cstdint>\n#include <cstdio>\n#include "{header}"\nstruct Tiling {{ {fields} }};\n'
-            f'int main() {{ Tiling tiling; std::uint32_t first_group_m = 0; (void)first_group_m; {call} {prints} }}\n')
+    prints = " ".join(
+        f'std::printf("{name} %llu\\n", static_cast<unsigned long long>(tiling.{name}));' for _, name in named
+    )
+    return (
+        f'#include <cstdint>\n#include <cstdio>\n#include "{header}"\nstruct Tiling {{ {fields} }};\n'
+        f"int main() {{ Tiling tiling; std::uint32_t first_group_m = 0; (void)first_group_m; {call} {prints} }}\n"
+    )
 
 
 class ExportTest(ProgramTest):
     def setUp(self):
         super().setUp()
         self.plan = self.directory / "plan.json"
-        self.succeed("plan", "--model", MODEL, "--strategy", "formula", "--m", 4096, "--n", 8192, "--k", 3072, "--dtype", "f16", "--ranks", 8,
-                     "--out", self.plan)
+        self.succeed(
+            "plan",
+            "--model",
+            MODEL,
+            "--strategy",
+            "formula",
+            "--m",
+            4096,
+            "--n",
+            8192,
+            "--k",
+            3072,
+            "--dtype",
+            "f16",
+            "--ranks",
+            8,
+            "--out",
+            self.plan,
+        )
 
     def export(self, name, *more):
         file = self.directory / f"out.{name}"
@@ -65,27 +111,78 @@ class ExportTest(ProgramTest):
     @unittest.skipUnless(COMPILER, "no C++ compiler")
     def test_snippets_compile_and_set_the_published_plan(self):
         sample = self.set_by("ascendc", "set_mc2_tiling(tiling);")
-        expected = {"rankDim": 8, "tileM": 512, "tileNum": 1, "tailM": 896, "tailNum": 4, "rankM": 4096, "rankN": 8192, "rankK": 3072, "dataType": 3}
+        expected = {
+            "rankDim": 8,
+            "tileM": 512,
+            "tileNum": 1,
+            "tailM": 896,
+            "tailNum": 4,
+            "rankM": 4096,
+            "rankN": 8192,
+            "rankK": 3072,
+            "dataType": 3,
+        }
         self.assertEqual({name: sample[name] for name in expected}, expected)
         library = self.set_by("ascendc-lib", "set_mc2_tiling(tiling, first_group_m);")
-        self.assertEqual((library["first_group_m"], library["tileCnt"], library["tailM"], library["tailCnt"]), (512, 1, 896, 4))
+        self.assertEqual(
+            (library["first_group_m"], library["tileCnt"], library["tailM"], library["tailCnt"]), (512, 1, 896, 4)
+        )
         # The fields make the same blocks again, and those the same plan.
         blocks = f"{sample['tileNum']}x{sample['tileM']},{sample['tailNum']}x{sample['tailM']}"
-        self.succeed("plan", "--model", MODEL, "--blocks", blocks, "--m", 4096, "--n", 8192, "--k", 3072, "--dtype", "f16", "--ranks", 8,
-                     "--out", self.directory / "again.json")
+        self.succeed(
+            "plan",
+            "--model",
+            MODEL,
+            "--blocks",
+            blocks,
+            "--m",
+            4096,
+            "--n",
+            8192,
+            "--k",
+            3072,
+            "--dtype",
+            "f16",
+            "--ranks",
+            8,
+            "--out",
+            self.directory / "again.json",
+        )
         again, plan = (json.loads(file.read_text()) for file in (self.directory / "again.json", self.plan))
         self.assertEqual((again["cut"], again["makespan"]["us"]), (plan["cut"], plan["makespan"]["us"]))
 
     def compile(self, text):
         source, binary = self.directory / "members.cpp", self.directory / "members"
         source.write_text(text)
-        done = subprocess.run([COMPILER, "-std=c++17", "-Wall", "-Wextra", "-Werror", source, "-o", binary], capture_output=True, text=True)
+        done = subprocess.run(
+            [COMPILER, "-std=c++17", "-Wall", "-Wextra", "-Werror", source, "-o", binary],
+            capture_output=True,
+            text=True,
+        )
         return binary, done
 
     def set_members(self, kind, blocks, form, members, call):
         model, header = self.directory / f"{kind}.model", self.directory / f"{kind}.h"
         model.write_text(MODEL.read_text().replace("matmul_all_reduce", kind))
-        self.succeed("plan", "--model", model, "--blocks", blocks, "--m", 4096, "--n", 8192, "--k", 3072, "--dtype", "f16", "--ranks", 8, "--out", self.plan)
+        self.succeed(
+            "plan",
+            "--model",
+            model,
+            "--blocks",
+            blocks,
+            "--m",
+            4096,
+            "--n",
+            8192,
+            "--k",
+            3072,
+            "--dtype",
+            "f16",
+            "--ranks",
+            8,
+            "--out",
+            self.plan,
+        )
         self.succeed("export", self.plan, "--format", form, "--out", header)
         binary, done = self.compile(struct_program(header, members, call))
         self.assertEqual(done.returncode, 0, done.stderr)
@@ -95,20 +192,55 @@ class ExportTest(ProgramTest):
     @unittest.skipUnless(COMPILER, "no C++ compiler")
     def test_the_public_samples_structs_are_set_unchanged(self):
         shapes = {"rankN": 8192, "rankK": 3072}
-        gather = self.set_members("all_gather_matmul", "1x448,1x64", "ascendc", SAMPLES["all_gather_matmul"], "set_mc2_tiling(tiling);")
+        gather = self.set_members(
+            "all_gather_matmul", "1x448,1x64", "ascendc", SAMPLES["all_gather_matmul"], "set_mc2_tiling(tiling);"
+        )
         self.assertEqual(gather, shapes | {"rankM": 512, "tileNum": 1, "tailM": 64, "tailNum": 1})
         # The sample counts rows of all 8 ranks.
-        operands = shapes | {"rankDim": 8, "rankM": 4096, "isTransposeA": 0, "isTransposeB": 0, "determinism": 0, "dataType": 3}
-        scatter = self.set_members("matmul_reduce_scatter", "3x128,1x128", "ascendc", SAMPLES["matmul_reduce_scatter"], "set_mc2_tiling(tiling);")
+        operands = shapes | {
+            "rankDim": 8,
+            "rankM": 4096,
+            "isTransposeA": 0,
+            "isTransposeB": 0,
+            "determinism": 0,
+            "dataType": 3,
+        }
+        scatter = self.set_members(
+            "matmul_reduce_scatter",
+            "3x128,1x128",
+            "ascendc",
+            SAMPLES["matmul_reduce_scatter"],
+            "set_mc2_tiling(tiling);",
+        )
         self.assertEqual(scatter, operands | {"tileCnt": 4, "tailM": 0, "tailCnt": 0})
-        reduce = self.set_members("matmul_all_reduce", "512,4x896", "ascendc", SAMPLES["matmul_all_reduce"], "set_mc2_tiling(tiling);")
+        reduce = self.set_members(
+            "matmul_all_reduce", "512,4x896", "ascendc", SAMPLES["matmul_all_reduce"], "set_mc2_tiling(tiling);"
+        )
         self.assertEqual(reduce, operands | {"tileCnt": 1, "tailM": 896, "tailCnt": 4, "useBufferType": 1})
 
     @unittest.skipUnless(COMPILER, "no C++ compiler")
     def test_what_a_samples_kernel_cannot_run_does_not_compile(self):
         model = self.directory / "gather.model"
         model.write_text(MODEL.read_text().replace("matmul_all_reduce", "all_gather_matmul"))
-        self.succeed("plan", "--model", model, "--blocks", "64,2x224", "--m", 4096, "--n", 8192, "--k", 3072, "--dtype", "f16", "--ranks", 8, "--out", self.plan)
+        self.succeed(
+            "plan",
+            "--model",
+            model,
+            "--blocks",
+            "64,2x224",
+            "--m",
+            4096,
+            "--n",
+            8192,
+            "--k",
+            3072,
+            "--dtype",
+            "f16",
+            "--ranks",
+            8,
+            "--out",
+            self.plan,
+        )
         header = self.export("ascendc")
         _, done = self.compile(struct_program(header, SAMPLES["all_gather_matmul"], "set_mc2_tiling(tiling);"))
         self.assertIn("mc2 plan --blocks 2x224,64", done.stderr)
@@ -118,18 +250,39 @@ class ExportTest(ProgramTest):
     @unittest.skipUnless(COMPILER, "no C++ compiler")
     def test_the_librarys_struct_gets_all_that_a_plan_says(self):
         call = "set_mc2_tiling(tiling, first_group_m);"
-        untouched = {"rankID", "workspaceAddr4", "aicCoreNum", "needUbBuffer", "addX3UbCnt", "commWorkSpaceSize", "isInputCommQuantScale", "commInt8WorkSpace",
-                     "dynamicQuantTempBuffSize"}
+        untouched = {
+            "rankID",
+            "workspaceAddr4",
+            "aicCoreNum",
+            "needUbBuffer",
+            "addX3UbCnt",
+            "commWorkSpaceSize",
+            "isInputCommQuantScale",
+            "commInt8WorkSpace",
+            "dynamicQuantTempBuffSize",
+        }
         for kind, command, lengths in (
-                ("all_gather_matmul", 6, {"nd2NzWorkLen": 3072 * 8192 * 2, "cToFloatLen": 0, "gatherLen": 512 * 3072 * 2 * 8}),
-                ("matmul_reduce_scatter", 7, {"nd2NzWorkLen": 3072 * 8192 * 2, "cToFloatLen": 4096 * 8192 * 2, "gatherLen": 9}),
-                ("matmul_all_reduce", 2, {"nd2NzWorkLen": 9, "cToFloatLen": 9, "gatherLen": 9})):
+            (
+                "all_gather_matmul",
+                6,
+                {"nd2NzWorkLen": 3072 * 8192 * 2, "cToFloatLen": 0, "gatherLen": 512 * 3072 * 2 * 8},
+            ),
+            (
+                "matmul_reduce_scatter",
+                7,
+                {"nd2NzWorkLen": 3072 * 8192 * 2, "cToFloatLen": 4096 * 8192 * 2, "gatherLen": 9},
+            ),
+            ("matmul_all_reduce", 2, {"nd2NzWorkLen": 9, "cToFloatLen": 9, "gatherLen": 9}),
+        ):
             with self.subTest(kind=kind):
                 blocks = "512,4x896" if kind == "matmul_all_reduce" else "64,2x224"
                 found = self.set_members(kind, blocks, "ascendc-lib", LIBRARY, call)
                 self.assertEqual({name for name, value in found.items() if value == 9} - set(lengths), untouched)
                 self.assertEqual({name: found[name] for name in lengths}, lengths)
-                self.assertEqual((found["commtype"], found["subtype"], found["tileCnt"], found["tailCnt"]), (command, 0, 1, 4 if "512" in blocks else 2))
+                self.assertEqual(
+                    (found["commtype"], found["subtype"], found["tileCnt"], found["tailCnt"]),
+                    (command, 0, 1, 4 if "512" in blocks else 2),
+                )
 
     @unittest.skipUnless(COMPILER, "no C++ compiler")
     def test_ranges_become_a_function_of_m(self):
@@ -140,10 +293,17 @@ class ExportTest(ProgramTest):
                 self.succeed("plan", "--model", model, "--m", "1:16384", "--out", ranges)
                 self.succeed("export", ranges, "--format", "ascendc", "--out", header)
                 source, binary = self.directory / "by_m.cpp", self.directory / "by_m"
-                source.write_text(stub_program(header, "for (unsigned m = 1; m <= 17000; ++m) { const bool is_set = set_mc2_tiling(tiling, m);"
-                                               ' std::printf("%u %d %u %u %u %u %u\\n", m, is_set, tiling.tileM, tiling.tileNum, tiling.tailM,'
-                                               " tiling.tailNum, tiling.rankM); }"))
-                subprocess.run([COMPILER, "-std=c++17", "-Wall", "-Wextra", "-Werror", source, "-o", binary], check=True)
+                source.write_text(
+                    stub_program(
+                        header,
+                        "for (unsigned m = 1; m <= 17000; ++m) { const bool is_set = set_mc2_tiling(tiling, m);"
+                        ' std::printf("%u %d %u %u %u %u %u\\n", m, is_set, tiling.tileM, tiling.tileNum, tiling.tailM,'
+                        " tiling.tailNum, tiling.rankM); }",
+                    )
+                )
+                subprocess.run(
+                    [COMPILER, "-std=c++17", "-Wall", "-Wextra", "-Werror", source, "-o", binary], check=True
+                )
                 lines = subprocess.run([binary], capture_output=True, text=True, check=True).stdout.splitlines()[:17000]
                 found = {int(m): list(map(int, rest)) for m, *rest in map(str.split, lines)}
                 expected = dict(self.tilings(json.loads(ranges.read_text()), divisor))
@@ -173,7 +333,9 @@ class ExportTest(ProgramTest):
         rows = list(csv.DictReader(self.succeed("export", ranges, "--format", "csv").splitlines()))
         self.assertEqual((len(rows), rows[0]["rule"], rows[0]["last_m"]), (count, "do not cut", "255"))
         self.assertEqual(self.succeed("export", ranges, "--format", "markdown").count("\n| "), count + 1)
-        self.refuse(UNSUPPORTED, ["export", ranges, "--format", "m-table"], "--format: m-table holds plans of one m each")
+        self.refuse(
+            UNSUPPORTED, ["export", ranges, "--format", "m-table"], "--format: m-table holds plans of one m each"
+        )
         ranges.write_text(ranges.read_text().replace('"first_m": 65', '"first_m": 0', 1))
         self.refuse(USAGE, ["export", ranges, "--format", "csv"], "ranges.json", "first_m")
 
@@ -216,8 +378,13 @@ class ExportTest(ProgramTest):
         file.write_text(json.dumps(other))
         done = self.complete("export", self.plan, "--format", "svg", "--model", file, "--store", self.store)
         self.assertNotIn("Fitted cost", done.stdout)
-        self.assertIn("mc2: note: the model is of matmul_all_reduce m=4096 n=4096 k=3072 f16 x8, another operator: not shown\n", done.stderr)
-        self.assertEqual(self.complete("export", self.plan, "--format", "svg", "--model", MODEL, "--store", self.store).stderr, "")
+        self.assertIn(
+            "mc2: note: the model is of matmul_all_reduce m=4096 n=4096 k=3072 f16 x8, another operator: not shown\n",
+            done.stderr,
+        )
+        self.assertEqual(
+            self.complete("export", self.plan, "--format", "svg", "--model", MODEL, "--store", self.store).stderr, ""
+        )
 
     def test_the_titles_of_a_picture_fit_its_width(self):
         document = json.loads(self.plan.read_text())
@@ -231,31 +398,52 @@ class ExportTest(ProgramTest):
 
     def test_one_of_the_rows_is_a_plan_to_draw(self):
         for name in ("svg", "html", "trace"):
-            self.succeed("export", "--model", MODEL, "--rows", 2048, "--format", name, "--out", self.directory / f"one.{name}")
+            self.succeed(
+                "export", "--model", MODEL, "--rows", 2048, "--format", name, "--out", self.directory / f"one.{name}"
+            )
         self.assertIn("Fitted cost", (self.directory / "one.svg").read_text())
         self.assertIn("m=2048", (self.directory / "one.html").read_text())
         for name in ("svg", "ascendc"):
-            self.refuse(USAGE, ["export", "--model", MODEL, "--rows", "2048,4096", "--format", name],
-                        f"--rows: the format {name} is of one plan; give one m, not 2")
+            self.refuse(
+                USAGE,
+                ["export", "--model", MODEL, "--rows", "2048,4096", "--format", name],
+                f"--rows: the format {name} is of one plan; give one m, not 2",
+            )
         self.refuse(USAGE, ["export", "--format", "svg"], "PLAN: is missing")
 
     def test_what_cannot_be_exported(self):
         self.refuse(USAGE, ["export", self.plan, "--format", "yaml"], "unknown format 'yaml'", "ascendc", "png")
         self.refuse(USAGE, ["export", "--format", "csv"], "PLAN: is missing")
         self.refuse(USAGE, ["export", self.plan, "--format", "nccl-tuner"], "--algorithm: is missing")
-        for option, value, form, text in (("--m", 5, "csv", "says which plan of a table --read takes"), ("--algorithm", "ring", "csv", "is of nccl-tuner and hccl-tuner, not of csv"),
-                                          ("--protocol", "ll", "hccl-tuner", "is of nccl-tuner, not of hccl-tuner")):
+        for option, value, form, text in (
+            ("--m", 5, "csv", "says which plan of a table --read takes"),
+            ("--algorithm", "ring", "csv", "is of nccl-tuner and hccl-tuner, not of csv"),
+            ("--protocol", "ll", "hccl-tuner", "is of nccl-tuner, not of hccl-tuner"),
+        ):
             self.refuse(USAGE, ["export", self.plan, "--format", form, option, value], f"{option}: {text}")
         for option in ("--rows", "--model"):
-            self.refuse(USAGE, ["export", self.plan, "--format", "ascendc", "--read", option, "512"], f"{option}: is of plans that are made")
+            self.refuse(
+                USAGE,
+                ["export", self.plan, "--format", "ascendc", "--read", option, "512"],
+                f"{option}: is of plans that are made",
+            )
         self.refuse(USAGE, ["export", self.plan, self.plan, "--format", "ascendc"], "give one, not 2")
-        self.refuse(USAGE, ["export", self.plan, "--format", "html", "--rows", "1:2"][:4] + [self.plan], "give one, not 2")
+        self.refuse(
+            USAGE, ["export", self.plan, "--format", "html", "--rows", "1:2"][:4] + [self.plan], "give one, not 2"
+        )
         self.refuse(UNSUPPORTED, ["export", self.plan, "--format", "markdown", "--read"], "cannot be read back")
         self.refuse(USAGE, ["export", self.plan, "--format", "ascendc", "--read"], "sets no rankDim")
         edited = self.export("ascendc")
         edited.write_text(edited.read_text().replace("tailNum(tiling, 4", "tailNum(tiling, 5"))
-        self.refuse(USAGE, ["export", edited, "--format", "ascendc", "--read"], "tailNum is 5 where the plan in the file has 4")
-        edited.write_text(self.export("ascendc").read_text().replace("tailM(tiling, 896", "tailM(tiling, 768").replace("tileM(tiling, 512", "tileM(tiling, 1024"))
+        self.refuse(
+            USAGE, ["export", edited, "--format", "ascendc", "--read"], "tailNum is 5 where the plan in the file has 4"
+        )
+        edited.write_text(
+            self.export("ascendc")
+            .read_text()
+            .replace("tailM(tiling, 896", "tailM(tiling, 768")
+            .replace("tileM(tiling, 512", "tileM(tiling, 1024")
+        )
         done = self.mc2("export", edited, "--format", "ascendc", "--read")
         self.assertEqual(json.loads(done.stdout)["cut"]["block_rows"], [1024] + 4 * [768])
         self.assertIn("note: read from an edited file: tailM is 768", done.stderr)

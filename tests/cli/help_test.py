@@ -7,10 +7,37 @@ import subprocess
 import program
 from program import USAGE, ProgramTest
 
-COMMANDS = (["tune"], ["profile"], ["fit"], ["plan"], ["run"], ["explain"], ["sweep"], ["model"], ["doctor"], ["topology"],
-            ["db"], ["db", "check"],
-            ["db", "stats"], ["db", "list"], ["db", "export"], ["db", "import"], ["db", "merge"], ["db", "backup"], ["db", "watch"], ["db", "prune"],
-            ["token"], ["token", "create"], ["token", "list"], ["token", "revoke"], ["import"], ["export"], ["compare"], ["serve"], ["push"])
+COMMANDS = (
+    ["tune"],
+    ["profile"],
+    ["fit"],
+    ["plan"],
+    ["run"],
+    ["explain"],
+    ["sweep"],
+    ["model"],
+    ["doctor"],
+    ["topology"],
+    ["db"],
+    ["db", "check"],
+    ["db", "stats"],
+    ["db", "list"],
+    ["db", "export"],
+    ["db", "import"],
+    ["db", "merge"],
+    ["db", "backup"],
+    ["db", "watch"],
+    ["db", "prune"],
+    ["token"],
+    ["token", "create"],
+    ["token", "list"],
+    ["token", "revoke"],
+    ["import"],
+    ["export"],
+    ["compare"],
+    ["serve"],
+    ["push"],
+)
 MANUAL = pathlib.Path(program.MC2).parent / "manual"
 
 
@@ -42,7 +69,19 @@ class HelpTest(ProgramTest):
         for command in COMMANDS:
             page = self.succeed(*command, "--help-all")
             rest = page.partition("\nOptions:\n")[2].partition("\n\n")[0]
-            known = {"--help", "--help-all", "--config", "--name", "--role", "--expires", "--ranks", "--since", "--samples", "--models", "--measurements"}
+            known = {
+                "--help",
+                "--help-all",
+                "--config",
+                "--name",
+                "--role",
+                "--expires",
+                "--ranks",
+                "--since",
+                "--samples",
+                "--models",
+                "--measurements",
+            }
             self.assertLessEqual(set(re.findall(r"^  (?:-h, )?(--[a-z-]+)", rest, re.M)), known, command)
 
     def test_man_pages_say_what_help_says(self):
@@ -54,7 +93,10 @@ class HelpTest(ProgramTest):
 
     def test_bash_completes_commands_options_and_values(self):
         def completed(*words):
-            script = f"source {MANUAL}/completions/mc2.bash; COMP_WORDS=({' '.join(words)}); COMP_CWORD={len(words) - 1}; _mc2 2>/dev/null; echo ${{COMPREPLY[@]}}"
+            script = (
+                f"source {MANUAL}/completions/mc2.bash; COMP_WORDS=({' '.join(words)}); COMP_CWORD={len(words) - 1}; "
+                "_mc2 2>/dev/null; echo ${COMPREPLY[@]}"
+            )
             return subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True).stdout.split()
 
         self.assertEqual(completed("mc2", "tu"), ["tune"])

@@ -1,4 +1,5 @@
-"""mc2 import: logs become a profile that fits and plans, bad lines are named, and what a log cannot know is asked for."""
+"""mc2 import: logs become a profile that fits and plans, bad lines are named, and what a log cannot know is asked
+for."""
 
 import contextlib
 import gzip
@@ -15,15 +16,23 @@ KERNELS = "Op Name,OP Type,Task Duration(us),Input Shapes,Input Data Types,Outpu
 
 
 def kernel_rows(lengths):
-    return "".join(f'x,MatMulV3,{10 + m / 4},"""{m},3072;3072,8192""",FLOAT16;FLOAT16,"""{m},8192"""\n' for m in lengths)
+    return "".join(
+        f'x,MatMulV3,{10 + m / 4},"""{m},3072;3072,8192""",FLOAT16;FLOAT16,"""{m},8192"""\n' for m in lengths
+    )
 
 
 def nccl_log(sizes):
-    rows = "".join(f"{size} {size // 4} float sum -1 {20 + size / 1e5} 1 1.5 0 {19 + size / 1e5} 1 1.5 0\n" for size in sizes)
+    rows = "".join(
+        f"{size} {size // 4} float sum -1 {20 + size / 1e5} 1 1.5 0 {19 + size / 1e5} 1 1.5 0\n" for size in sizes
+    )
     ranks = "".join(f"#  Rank  {rank} Group  0 Pid 1 on a device 0 [0] NPU\n" for rank in range(4))
-    return ("# nccl-tests version 2.17.8\n# Collective test starting: all_reduce_perf\n# nThread 1 nGpus 4 minBytes 1\n" + ranks +
-            "# size count type redop root time algbw busbw #wrong time algbw busbw #wrong\n" + rows +
-            "# Out of bounds values : 0 OK\n")
+    return (
+        "# nccl-tests version 2.17.8\n# Collective test starting: all_reduce_perf\n# nThread 1 nGpus 4 minBytes 1\n"
+        + ranks
+        + "# size count type redop root time algbw busbw #wrong time algbw busbw #wrong\n"
+        + rows
+        + "# Out of bounds values : 0 OK\n"
+    )
 
 
 class ImportTest(ProgramTest):
@@ -35,7 +44,9 @@ class ImportTest(ProgramTest):
         self.nccl.write_text(nccl_log([1 << power for power in range(20, 28)]))
 
     def kept(self, *files):
-        return self.succeed("import", *files, "--op", "matmul_all_reduce", "--device", "npu", "--ranks", 4, "--store", self.store)
+        return self.succeed(
+            "import", *files, "--op", "matmul_all_reduce", "--device", "npu", "--ranks", 4, "--store", self.store
+        )
 
     def test_two_logs_become_a_model_and_a_plan(self):
         said = self.kept(self.kernels, self.nccl)
@@ -54,7 +65,9 @@ class ImportTest(ProgramTest):
         self.kept(self.kernels)
         missing = ["fit", *OPERATOR, "--device", "npu", "--store", self.store]
         self.refuse(NO_ANSWER, missing, "collective")
-        self.succeed("import", self.nccl, *OPERATOR, "--op", "matmul_all_reduce", "--device", "npu", "--store", self.store)
+        self.succeed(
+            "import", self.nccl, *OPERATOR, "--op", "matmul_all_reduce", "--device", "npu", "--store", self.store
+        )
         self.succeed(*missing)
 
     def test_the_same_log_twice_adds_nothing(self):
@@ -66,51 +79,109 @@ class ImportTest(ProgramTest):
         self.kept(self.nccl, self.kernels)
         other = self.directory / "other.log"
         other.write_text(nccl_log([3 << 20]).replace("2.17.8", "2.18.0"))
-        self.refuse(NO_ANSWER, ["import", other, *OPERATOR, "--op", "matmul_all_reduce", "--device", "npu", "--store", self.store],
-                    "disagree in nccl_tests: '2.17.8' and '2.18.0'")
+        self.refuse(
+            NO_ANSWER,
+            ["import", other, *OPERATOR, "--op", "matmul_all_reduce", "--device", "npu", "--store", self.store],
+            "disagree in nccl_tests: '2.17.8' and '2.18.0'",
+        )
 
     def test_logs_of_one_command_that_contradict_each_other(self):
         other = self.directory / "other.log"
         other.write_text(nccl_log([3 << 20]).replace("2.17.8", "2.18.0"))
-        self.refuse(USAGE, ["import", self.nccl, other, *OPERATOR, "--op", "matmul_all_reduce", "--device", "npu"],
-                    "files: the logs disagree in nccl_tests: '2.17.8' and '2.18.0'")
+        self.refuse(
+            USAGE,
+            ["import", self.nccl, other, *OPERATOR, "--op", "matmul_all_reduce", "--device", "npu"],
+            "files: the logs disagree in nccl_tests: '2.17.8' and '2.18.0'",
+        )
 
     def test_a_run_whose_database_is_there_is_not_told_sizes_as_well(self):
         database = self.directory / "msprof.db"
         with contextlib.closing(sqlite3.connect(database)) as run:
-            run.executescript("CREATE TABLE STRING_IDS (id INTEGER, value TEXT);"
-                              "INSERT INTO STRING_IDS VALUES (1, 'hcom_allReduce__001_0_1'), (9, 'hcom_allReduce_');"
-                              "CREATE TABLE ENUM_HCCL_DATA_TYPE (id INTEGER, name TEXT); INSERT INTO ENUM_HCCL_DATA_TYPE VALUES (3, 'FP16');"
-                              "CREATE TABLE COMMUNICATION_OP (opName INTEGER, startNs INTEGER, endNs INTEGER, dataType INTEGER, count INTEGER, opType INTEGER);"
-                              "INSERT INTO COMMUNICATION_OP VALUES (1, 1000, 171000, 3, 4194304, 9);")
-        command = ["import", self.kernels, database, "--op", "matmul_all_reduce", "--ranks", 4, "--device", "npu", "--store", self.store]
-        self.refuse(USAGE, [*command, "--bytes", 4096], "--bytes: would count the collectives of", str(self.kernels), str(database))
+            run.executescript(
+                "CREATE TABLE STRING_IDS (id INTEGER, value TEXT);"
+                "INSERT INTO STRING_IDS VALUES (1, 'hcom_allReduce__001_0_1'), (9, 'hcom_allReduce_');"
+                "CREATE TABLE ENUM_HCCL_DATA_TYPE (id INTEGER, name TEXT); INSERT INTO ENUM_HCCL_DATA_TYPE VALUES (3, "
+                "'FP16');"
+                "CREATE TABLE COMMUNICATION_OP (opName INTEGER, startNs INTEGER, endNs INTEGER, dataType INTEGER, "
+                "count INTEGER, opType INTEGER);"
+                "INSERT INTO COMMUNICATION_OP VALUES (1, 1000, 171000, 3, 4194304, 9);"
+            )
+        command = [
+            "import",
+            self.kernels,
+            database,
+            "--op",
+            "matmul_all_reduce",
+            "--ranks",
+            4,
+            "--device",
+            "npu",
+            "--store",
+            self.store,
+        ]
+        self.refuse(
+            USAGE,
+            [*command, "--bytes", 4096],
+            "--bytes: would count the collectives of",
+            str(self.kernels),
+            str(database),
+        )
         self.succeed(*command)
 
     def test_bad_lines_are_named_and_left_out_only_when_told_to(self):
         with self.kernels.open("a") as file:
             file.write('x,MatMulV3,-5,"""64,3072;3072,8192""",FLOAT16;FLOAT16,"""64,8192"""\nx,MatM')
-        arguments = ["import", self.kernels, "--op", "matmul_all_reduce", "--device", "npu", "--ranks", 4, "--store", self.store]
-        self.refuse(USAGE, arguments, "op_summary.csv:7: a duration of -5 us; must be above 0 (and 1 more); --keep-good")
+        arguments = [
+            "import",
+            self.kernels,
+            "--op",
+            "matmul_all_reduce",
+            "--device",
+            "npu",
+            "--ranks",
+            4,
+            "--store",
+            self.store,
+        ]
+        self.refuse(
+            USAGE, arguments, "op_summary.csv:7: a duration of -5 us; must be above 0 (and 1 more); --keep-good"
+        )
         self.assertFalse(self.store.exists())
         self.succeed(*arguments, "--keep-good")
         self.assertEqual(self.sample_count(), 5)
 
     def test_what_a_log_cannot_know_is_asked_for(self):
-        self.refuse(USAGE, ["import", LOGS / "hccl_test_failed.txt", "--keep-good"], "--collective", "--ranks", "--dtype")
-        self.refuse(USAGE, ["import", LOGS / "osu_allreduce.txt"], "do not say: the operator (--op)", "--n, --k", "--ranks")
-        self.refuse(USAGE, ["import", self.nccl, *OPERATOR[:-2], "--op", "matmul_all_reduce", "--ranks", 8], "--ranks: is 8 where the log says 4")
+        self.refuse(
+            USAGE, ["import", LOGS / "hccl_test_failed.txt", "--keep-good"], "--collective", "--ranks", "--dtype"
+        )
+        self.refuse(
+            USAGE, ["import", LOGS / "osu_allreduce.txt"], "do not say: the operator (--op)", "--n, --k", "--ranks"
+        )
+        self.refuse(
+            USAGE,
+            ["import", self.nccl, *OPERATOR[:-2], "--op", "matmul_all_reduce", "--ranks", 8],
+            "--ranks: is 8 where the log says 4",
+        )
         self.refuse(USAGE, ["import", self.kernels, "--op", "matmul_all_reduce", "--ranks", 4], "--device: is missing")
 
     def test_a_kind_that_no_log_holds_is_refused_by_its_name(self):
         for kind in "embedding_all_to_all", "grouped_matmul_reduce_scatter":
-            self.refuse(USAGE, ["import", self.nccl, "--op", kind, *OPERATOR], f"--op: {kind} is not imported", "mc2 profile")
+            self.refuse(
+                USAGE, ["import", self.nccl, "--op", kind, *OPERATOR], f"--op: {kind} is not imported", "mc2 profile"
+            )
 
     def test_a_device_that_is_not_known_is_told_which_were_imported(self):
         self.kept(self.nccl, self.kernels)
         plan = ["plan", "--m", 4096, "--n", 8192, "--dtype", "f16", "--store", self.store]
-        self.refuse(USAGE, [*plan, "--k", 3072, "--device", "typo"], "--device: 'typo' is no device", "imported into the store: npu")
-        self.refuse(NO_ANSWER, [*plan, "--k", 64, "--ranks", 8, "--device", "npu"], "--device: nothing was imported for", "k=64")
+        self.refuse(
+            USAGE,
+            [*plan, "--k", 3072, "--device", "typo"],
+            "--device: 'typo' is no device",
+            "imported into the store: npu",
+        )
+        self.refuse(
+            NO_ANSWER, [*plan, "--k", 64, "--ranks", 8, "--device", "npu"], "--device: nothing was imported for", "k=64"
+        )
 
     def test_a_dry_run_keeps_nothing_and_a_report_names_every_line(self):
         report = self.directory / "report.txt"
@@ -130,8 +201,17 @@ class ImportTest(ProgramTest):
         log = self.directory / "log.csv"
         log.write_bytes(self.kernels.read_bytes())
         told = ["import", self.nccl, log, "--op", "matmul_all_reduce", "--device", "npu", "--store", self.store]
-        self.refuse(USAGE, ["import", log, "--dry-run", "--out", log.with_name("p.json")], "--out: gets the profile that is kept, and --dry-run keeps none")
-        self.refuse(USAGE, ["import", log, "--dry-run", "--report", log], "--report: would replace", "which is read; name another file")
+        self.refuse(
+            USAGE,
+            ["import", log, "--dry-run", "--out", log.with_name("p.json")],
+            "--out: gets the profile that is kept, and --dry-run keeps none",
+        )
+        self.refuse(
+            USAGE,
+            ["import", log, "--dry-run", "--report", log],
+            "--report: would replace",
+            "which is read; name another file",
+        )
         self.refuse(USAGE, [*told, "--out", log], "--out: would replace", "log.csv, which is read; name another file")
         self.assertEqual(log.read_bytes(), self.kernels.read_bytes())
         self.assertFalse(self.store.exists())

@@ -17,8 +17,14 @@ PATIENCE_S = 60  # only an upper bound for something that never comes
 
 class InterruptTest(ProgramTest):
     def start(self, *arguments):
-        process = subprocess.Popen([program.MC2, *map(str, arguments)], stdin=subprocess.DEVNULL, text=True,
-                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=program.environment(self.directory))
+        process = subprocess.Popen(
+            [program.MC2, *map(str, arguments)],
+            stdin=subprocess.DEVNULL,
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=program.environment(self.directory),
+        )
         self.addCleanup(process.wait)
         self.addCleanup(process.kill)
         return process
@@ -34,7 +40,8 @@ class InterruptTest(ProgramTest):
         last = time.monotonic() + PATIENCE_S
         while time.monotonic() < last:
             with contextlib.suppress(sqlite3.Error), contextlib.closing(
-                    sqlite3.connect(f"file:{self.store}?mode=ro", uri=True)) as database:
+                sqlite3.connect(f"file:{self.store}?mode=ro", uri=True)
+            ) as database:
                 if database.execute("SELECT count(*) FROM sample_batch").fetchone()[0] > earlier:
                     return
             time.sleep(0.01)
@@ -107,7 +114,9 @@ class InterruptTest(ProgramTest):
 
     def test_second_interrupt_ends_at_once(self):
         # One collective of these sizes takes minutes on this link.
-        process = self.start("profile", *SHAPE, "--link", "1kbit", *ENDLESS, "--deadline", "3600", "--store", self.store)
+        process = self.start(
+            "profile", *SHAPE, "--link", "1kbit", *ENDLESS, "--deadline", "3600", "--store", self.store
+        )
         self.wait_for_samples(earlier=-1)  # for the store: none of these samples is ever taken
         process.send_signal(signal.SIGINT)
         self.wait_for_line(process, "press Ctrl-C again")

@@ -49,7 +49,10 @@ class JsonTest(ProgramTest):
         self.assertNotIn("measurements", pruned)
         exported = self.directory / "exported.json"
         self.succeed("db", "export", exported, *store)
-        self.assertGreater(self.document("mc2.merge/1", "db", "import", exported, "--store", self.directory / "new.db")["added_count"], 0)
+        self.assertGreater(
+            self.document("mc2.merge/1", "db", "import", exported, "--store", self.directory / "new.db")["added_count"],
+            0,
+        )
 
     def test_what_needs_no_store(self):
         rows = self.document("mc2.comparison/1", "compare", EXAMPLE_MODEL, EXAMPLE_MODEL)["rows"]
@@ -63,7 +66,9 @@ class JsonTest(ProgramTest):
         self.make_empty_store()
         secret = self.succeed("token", "create", "--role", "read", "--name", "a b", "--store", self.store).strip()
         listed = self.document("mc2.token_list/1", "token", "list", "--store", self.store)
-        self.assertEqual([(each["role"], each["name"], each["is_valid"]) for each in listed["tokens"]], [("read", "a b", True)])
+        self.assertEqual(
+            [(each["role"], each["name"], each["is_valid"]) for each in listed["tokens"]], [("read", "a b", True)]
+        )
         self.assertNotIn(secret, json.dumps(listed))
 
     def test_a_damaged_store_is_a_document_too(self):

@@ -24,7 +24,8 @@ class MainJobTest(ProgramTest):
 
     def test_profile_fit_plan_and_run(self):
         profile_file, model_file, plan_file, trace_file = (
-            self.directory / f"{name}.json" for name in ("profile", "model", "plan", "trace"))
+            self.directory / f"{name}.json" for name in ("profile", "model", "plan", "trace")
+        )
         page = self.at_store("profile", *QUICK, "--align", 16, "--out", profile_file)
         self.assertIn(EMULATED, page)
         self.assert_valid(json.loads(profile_file.read_text()), "mc2.profile/1")
@@ -33,8 +34,12 @@ class MainJobTest(ProgramTest):
         model = json.loads(self.at_store("fit", "--json"))
         self.assert_valid(model, "mc2.cost_model/1")
         self.assertEqual(model, json.loads(model_file.read_text()))
-        self.assertEqual(model, json.loads(self.succeed("fit", "--profile", profile_file, "--json",
-                                                        "--store", self.directory / "other.db")))
+        self.assertEqual(
+            model,
+            json.loads(
+                self.succeed("fit", "--profile", profile_file, "--json", "--store", self.directory / "other.db")
+            ),
+        )
 
         self.assertIn(EMULATED, self.at_store("plan", "--align", 16))
         plan_text = self.at_store("plan", "--align", 16, "--json", "--out", plan_file)
@@ -45,26 +50,41 @@ class MainJobTest(ProgramTest):
         self.assertIn("emulation", plan["fingerprint"])
         self.assertEqual(sum(plan["cut"]["block_rows"]), 96)
 
-        page = self.succeed("run", "--plan", plan_file, *MACHINE, *FEW_PAIRS, "--store", self.store,
-                            "--trace", trace_file)
+        page = self.succeed(
+            "run", "--plan", plan_file, *MACHINE, *FEW_PAIRS, "--store", self.store, "--trace", trace_file
+        )
         self.assertIn(EMULATED, page)
         self.assertIn("correct: ", page)
         self.assert_trace(json.loads(trace_file.read_text()), len(plan["cut"]["block_rows"]))
-        self.check_timelines(plan, ["run", *MACHINE, *FEW_PAIRS, "--store", self.store, "--trace", trace_file, "--plan"])
+        self.check_timelines(
+            plan, ["run", *MACHINE, *FEW_PAIRS, "--store", self.store, "--trace", trace_file, "--plan"]
+        )
         self.assertNotIn("predicted", trace_file.read_text())
 
     def check_timelines(self, plan, run):
         """A timeline fits the plan's cut, or there is none."""
         edited = self.directory / "edited.json"
         blocks = len(plan["cut"]["block_rows"])
-        edited.write_text(json.dumps({**plan, "timeline": {**plan["timeline"], "first": [*plan["timeline"]["first"], *plan["timeline"]["first"]]}}))
-        self.refuse(program.USAGE, [*run, edited], f"edited.json: timeline.first: has {2 * blocks} spans; the plan has {blocks} blocks")
+        edited.write_text(
+            json.dumps(
+                {
+                    **plan,
+                    "timeline": {**plan["timeline"], "first": [*plan["timeline"]["first"], *plan["timeline"]["first"]]},
+                }
+            )
+        )
+        self.refuse(
+            program.USAGE,
+            [*run, edited],
+            f"edited.json: timeline.first: has {2 * blocks} spans; the plan has {blocks} blocks",
+        )
         edited.write_text(json.dumps({**plan, "timeline": {**plan["timeline"], "first": [], "second": []}}))
         self.succeed(*run, edited)
 
     def assert_trace(self, trace, block_count):
-        processes = {event["pid"]: event["args"]["name"] for event in trace["traceEvents"]
-                     if event["name"] == "process_name"}
+        processes = {
+            event["pid"]: event["args"]["name"] for event in trace["traceEvents"] if event["name"] == "process_name"
+        }
         self.assertEqual(sorted(processes.values()), ["measured rank 0", "measured rank 1", "predicted"])
         self.assertIn("EMULATED", trace["otherData"]["machine"])
         for process in processes:
@@ -86,16 +106,19 @@ class MainJobTest(ProgramTest):
         listed = self.succeed("db", "list", "--store", self.store)
         self.assertIn("EMULATED", listed)
         digest = self.kept_plans()[0]["digest"][:12]
-        by_digest = json.loads(self.succeed("run", "--plan", digest, *MACHINE, *FEW_PAIRS, "--json",
-                                            "--store", self.store))
+        by_digest = json.loads(
+            self.succeed("run", "--plan", digest, *MACHINE, *FEW_PAIRS, "--json", "--store", self.store)
+        )
         self.assertEqual(by_digest["plan"], json.loads(first))
 
     def test_kinds_with_sharded_rows_are_tuned_and_run(self):
         # 2 ranks: 96 rows of product are 48 rows of each rank's shard, which blocks are cut from.
-        for kind, checked in (("matmul_reduce_scatter", "sum of the partial products"),
-                              ("all_gather_matmul", "received rows of A equal"),
-                              ("matmul_all_to_all", "received rows of product equal"),
-                              ("all_to_all_matmul", "received rows of A equal")):
+        for kind, checked in (
+            ("matmul_reduce_scatter", "sum of the partial products"),
+            ("all_gather_matmul", "received rows of A equal"),
+            ("matmul_all_to_all", "received rows of product equal"),
+            ("all_to_all_matmul", "received rows of A equal"),
+        ):
             plan = json.loads(self.at_store("tune", "--op", kind, *QUICK, "--align", 16, "--json"))
             self.assert_valid(plan, "mc2.plan/1")
             self.assertEqual(plan["op"]["kind"], kind)
@@ -116,13 +139,24 @@ class MainJobTest(ProgramTest):
         self.assertIn("mc2 run checks", self.at_store("plan"))  # tuning is done
 
     def test_blocks_run_without_a_model_and_without_a_store(self):
-        asked = ["run", "--op", "all_gather_matmul", *SHAPE, *MACHINE, *FEW_PAIRS, "--trace", self.directory / "trace.json"]
+        asked = [
+            "run",
+            "--op",
+            "all_gather_matmul",
+            *SHAPE,
+            *MACHINE,
+            *FEW_PAIRS,
+            "--trace",
+            self.directory / "trace.json",
+        ]
         page = self.succeed(*asked, "--blocks", "16,32")
         self.assertIn("nothing is predicted: ", page)
         self.assertNotIn(", predicted", page)
         plan = json.loads(self.succeed(*asked, "--blocks", "16,32", "--json"))["plan"]
         for printed in ("16 + 32", "16+ 1 x 32 "):
-            self.assertEqual(json.loads(self.succeed(*asked, "--blocks", printed, "--json"))["plan"]["cut"], plan["cut"])
+            self.assertEqual(
+                json.loads(self.succeed(*asked, "--blocks", printed, "--json"))["plan"]["cut"], plan["cut"]
+            )
         self.assert_valid(plan, "mc2.plan/1")
         self.assertEqual(plan["cut"]["block_rows"], [16, 32])
         self.assertEqual(plan["timeline"]["first"], [])
@@ -132,7 +166,11 @@ class MainJobTest(ProgramTest):
         done = self.mc2(*asked, "--blocks", "16,32", "--server", "http://127.0.0.1:1")
         self.assertEqual(done.returncode, program.SUCCESS, done.stderr)
         self.assertIn("mc2: note: ", done.stderr)
-        nowhere = {name: value for name, value in program.environment(self.directory).items() if name not in ("HOME", "XDG_DATA_HOME", "MC2_STORE")}
+        nowhere = {
+            name: value
+            for name, value in program.environment(self.directory).items()
+            if name not in ("HOME", "XDG_DATA_HOME", "MC2_STORE")
+        }
         self.assertEqual(self.mc2(*asked, "--blocks", "16,32", env=nowhere).returncode, program.SUCCESS)
 
         file = self.directory / "given.json"

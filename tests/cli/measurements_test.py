@@ -26,8 +26,11 @@ class MeasurementsTest(ProgramTest):
         self.assertEqual(self.sample_count(), count)
 
     def test_tunes(self):
-        plan = json.loads(self.tuned(*SHAPE, *MACHINE, "--align", 16, "--measurements", 9, "--budget", 1, "--json",
-                                     "--store", self.store).stdout)
+        plan = json.loads(
+            self.tuned(
+                *SHAPE, *MACHINE, "--align", 16, "--measurements", 9, "--budget", 1, "--json", "--store", self.store
+            ).stdout
+        )
         self.assertEqual(sum(plan["cut"]["block_rows"]), 96)
 
     def test_refuses_too_few(self):

@@ -8,8 +8,15 @@ import program
 from program import MACHINE, NO_ANSWER, QUICK, SOURCE_DIRECTORY, USAGE, ProgramTest, keep_document, main
 
 TOPOLOGY = SOURCE_DIRECTORY / "data" / "topologies" / "dgx_h100.json"
-CONFIG = {"architectures": ["LlamaForCausalLM"], "torch_dtype": "float32", "hidden_size": 512, "num_hidden_layers": 3,
-          "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 1024}
+CONFIG = {
+    "architectures": ["LlamaForCausalLM"],
+    "torch_dtype": "float32",
+    "hidden_size": 512,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "intermediate_size": 1024,
+}
 
 
 class ModelTest(ProgramTest):
@@ -23,30 +30,60 @@ class ModelTest(ProgramTest):
 
     def plan(self, site, m):
         op = site["op"]
-        return json.loads(self.succeed("plan", "--op", op["kind"], "--m", m, "--n", op["n"], "--k", op["k"], "--dtype", op["dtype"],
-                                       "--ranks", op["world_size"], "--topology", TOPOLOGY, "--json"))
+        return json.loads(
+            self.succeed(
+                "plan",
+                "--op",
+                op["kind"],
+                "--m",
+                m,
+                "--n",
+                op["n"],
+                "--k",
+                op["k"],
+                "--dtype",
+                op["dtype"],
+                "--ranks",
+                op["world_size"],
+                "--topology",
+                TOPOLOGY,
+                "--json",
+            )
+        )
 
 
 class AnswerTest(ModelTest):
     def test_every_number_is_that_of_the_operators_own_plan(self):
         answer = self.answer("Llama-3-8B", "--ranks", 8, "--m", "512:2048")
         keep_document(answer)
-        self.assertEqual([(site["layer"], site["kind"], site["count"]) for site in answer["sites"]], [
-            ("attention_qkv", "all_gather_matmul", 32), ("attention_output", "matmul_all_reduce", 32),
-            ("attention_output", "matmul_reduce_scatter", 32), ("mlp_gate_up", "all_gather_matmul", 32),
-            ("mlp_down", "matmul_all_reduce", 32), ("mlp_down", "matmul_reduce_scatter", 32)])
+        self.assertEqual(
+            [(site["layer"], site["kind"], site["count"]) for site in answer["sites"]],
+            [
+                ("attention_qkv", "all_gather_matmul", 32),
+                ("attention_output", "matmul_all_reduce", 32),
+                ("attention_output", "matmul_reduce_scatter", 32),
+                ("mlp_gate_up", "all_gather_matmul", 32),
+                ("mlp_down", "matmul_all_reduce", 32),
+                ("mlp_down", "matmul_reduce_scatter", 32),
+            ],
+        )
         for site in answer["sites"]:
             self.assertEqual([point["tokens"] for point in site["points"]], [512, 1024, 2048])
             for point in site["points"][-1:]:
                 plan = self.plan(site, point["op"]["m"])
-                self.assertEqual((plan["makespan"], plan["serial_us"], plan["cut"]), (point["fused"], point["serial_us"], point["cut"]))
+                self.assertEqual(
+                    (plan["makespan"], plan["serial_us"], plan["cut"]),
+                    (point["fused"], point["serial_us"], point["cut"]),
+                )
             for run in site["fused"]:
                 self.assertTrue(512 <= run["first_tokens"] <= run["last_tokens"] <= 2048, run)
 
     def test_a_step_adds_up_its_layers(self):
         answer = self.answer(self.config(torch_dtype="bfloat16"), "--ranks", 2, "--m", "4096")
+
         def total(form, key):
             return sum(3 * key(site["points"][0]) for site in answer["sites"] if form(site["kind"]))
+
         steps = {step["form"]: step for step in answer["steps"]}
         sequence = total(lambda kind: kind != "matmul_all_reduce", lambda point: point["fused"]["us"])
         self.assertAlmostEqual(steps["sequence_parallel"]["fused"]["us"], sequence, places=6)
@@ -84,7 +121,9 @@ class AnswerTest(ModelTest):
         file.write_text("model,layer,parallel,n,k,count\nMine,up,column,1024,512,7\nMine,down,row,512,1024,7\n")
         answer = self.answer(file, "--ranks", 2, "--m", "1024")
         keep_document(answer, "described")
-        self.assertEqual([(site["layer"], site["count"]) for site in answer["sites"]], [("up", 7), ("down", 7), ("down", 7)])
+        self.assertEqual(
+            [(site["layer"], site["count"]) for site in answer["sites"]], [("up", 7), ("down", 7), ("down", 7)]
+        )
         self.assertNotIn("config", answer)
 
     def test_few_rows_have_no_time_from_a_topology(self):
@@ -103,7 +142,9 @@ class PageTest(ModelTest):
         self.assertIn("80 layers, hidden 8192, 64 heads of 128 (8 of", page)
         self.assertRegex(page, r"mlp_down +all_reduce +8192x3584 +80 +\d+:16384 +1 to \d+ %")
         self.assertIn("ANALYTIC, from published constants", page)
-        self.assertIn("all-reduce: no plan of any layer at m of 1, 2, 4, 8, 16, 32, 64; the first:", program.unwrapped(page))
+        self.assertIn(
+            "all-reduce: no plan of any layer at m of 1, 2, 4, 8, 16, 32, 64; the first:", program.unwrapped(page)
+        )
         self.assertIn("not fused: logits", page)
 
     def test_a_page_says_which_layers_the_ranks_cannot_share(self):
@@ -114,7 +155,11 @@ class PageTest(ModelTest):
         self.assertNotIn("takes less time", page)
 
     def test_csv_has_a_row_for_each_range(self):
-        rows = list(csv.DictReader(io.StringIO(self.succeed("model", "Mixtral-8x7B", "--ranks", 16, "--topology", TOPOLOGY, "--csv"))))
+        rows = list(
+            csv.DictReader(
+                io.StringIO(self.succeed("model", "Mixtral-8x7B", "--ranks", 16, "--topology", TOPOLOGY, "--csv"))
+            )
+        )
         refused = [row for row in rows if row["reason"] and not row["first_m"]]
         self.assertEqual({row["layer"] for row in refused}, {"expert_gate_up", "expert_down"})
         self.assertEqual({row["model"] for row in rows}, {"Mixtral-8x7B"})
@@ -133,7 +178,12 @@ class PageTest(ModelTest):
         page = self.succeed("model", "Llama-3-8B", "--topology", TOPOLOGY, "--html", html)
         self.assertIn(f"report written to {html}", page)
         report = html.read_text()
-        for text in ("<h1>Llama-3-8B, LlamaForCausalLM", "<svg", "mlp_down: matmul_all_reduce m=16384 n=4096 k=1792", "not fused: logits"):
+        for text in (
+            "<h1>Llama-3-8B, LlamaForCausalLM",
+            "<svg",
+            "mlp_down: matmul_all_reduce m=16384 n=4096 k=1792",
+            "not fused: logits",
+        ):
             self.assertIn(text, report)
         for outside in ("http:", "https:", "src=", "@import"):
             self.assertNotIn(outside, report)
@@ -153,18 +203,44 @@ class ShapesTest(ModelTest):
         self.succeed("model", self.config(), "--ranks", 2, "--m", "32:96", "--shapes-out", file)
         # 4 heads and 2 x 2 of keys and values, of 128 columns: (4 + 4) * 128 / 2 = 512. Steps are 32, 64 and 96, and
         # of the first two an all-reduce's rows are cut by columns.
-        self.assertEqual(file.read_text().splitlines(), [
-            "op,m,n,k,dtype,ranks,experts_per_rank", "all_gather_matmul,96,512,512,f32,2,1",
-            *(f"matmul_all_reduce,{m},512,256,f32,2,1" for m in (96, 32, 64)), "matmul_reduce_scatter,96,512,256,f32,2,1",
-            "all_gather_matmul,96,1024,512,f32,2,1", *(f"matmul_all_reduce,{m},512,512,f32,2,1" for m in (96, 32, 64)),
-            "matmul_reduce_scatter,96,512,512,f32,2,1"])
+        self.assertEqual(
+            file.read_text().splitlines(),
+            [
+                "op,m,n,k,dtype,ranks,experts_per_rank",
+                "all_gather_matmul,96,512,512,f32,2,1",
+                *(f"matmul_all_reduce,{m},512,256,f32,2,1" for m in (96, 32, 64)),
+                "matmul_reduce_scatter,96,512,256,f32,2,1",
+                "all_gather_matmul,96,1024,512,f32,2,1",
+                *(f"matmul_all_reduce,{m},512,512,f32,2,1" for m in (96, 32, 64)),
+                "matmul_reduce_scatter,96,512,512,f32,2,1",
+            ],
+        )
         self.refuse(USAGE, ["model", self.config(), "--shapes-out", file, "--json"], "--shapes-out")
 
     def test_few_rows_are_cut_by_columns(self):
-        self.tuned("--op", "matmul_all_reduce", "--m", 16, "--n", 192, "--k", 64, "--ranks", 2, *MACHINE, *QUICK, "--align", 16, "--store", self.store)
+        self.tuned(
+            "--op",
+            "matmul_all_reduce",
+            "--m",
+            16,
+            "--n",
+            192,
+            "--k",
+            64,
+            "--ranks",
+            2,
+            *MACHINE,
+            *QUICK,
+            "--align",
+            16,
+            "--store",
+            self.store,
+        )
         file = self.directory / "layers.csv"
         file.write_text("model,layer,parallel,n,k,dtype\nMine,down,row,192,128,f32\n")
-        answer = json.loads(self.succeed("model", file, "--ranks", 2, "--m", "16", *MACHINE, "--json", "--store", self.store))
+        answer = json.loads(
+            self.succeed("model", file, "--ranks", 2, "--m", "16", *MACHINE, "--json", "--store", self.store)
+        )
         keep_document(answer, "columns")
         (reduced,) = (site for site in answer["sites"] if site["kind"] == "matmul_all_reduce")
         self.assertEqual(list(reduced["points"][0]["cut"]), ["block_columns"])
@@ -173,7 +249,9 @@ class ShapesTest(ModelTest):
         self.profiled_and_fitted()  # of one all-reduce
         file = self.directory / "layers.csv"
         file.write_text("model,layer,parallel,n,k,dtype\nMine,down,row,64,256,f32\n")
-        answer = json.loads(self.succeed("model", file, "--ranks", 2, "--m", "70:96", *MACHINE, "--json", "--store", self.store))
+        answer = json.loads(
+            self.succeed("model", file, "--ranks", 2, "--m", "70:96", *MACHINE, "--json", "--store", self.store)
+        )
         by_kind = {site["kind"]: site for site in answer["sites"]}
         self.assertTrue(by_kind["matmul_all_reduce"]["ranges"]["ranges"])
         self.assertIn("no cost model", by_kind["matmul_reduce_scatter"]["reason"])
@@ -200,7 +278,9 @@ class SettingsTest(ModelTest):
     def vllm(self, model, *arguments):
         passes = json.loads(self.settings("vllm", model, *arguments))["pass_config"]
         # PassConfig forbids other fields; vllm/config/compilation.py of commit 002284d, sp_min_token_num later.
-        self.assertLessEqual(set(passes), {"enable_sp", "fuse_gemm_comms", "sp_min_token_num", "fi_allreduce_fusion_max_size_mb"})
+        self.assertLessEqual(
+            set(passes), {"enable_sp", "fuse_gemm_comms", "sp_min_token_num", "fi_allreduce_fusion_max_size_mb"}
+        )
         return passes
 
     def gain_of_sequence_parallel(self, model, tokens, *arguments):
@@ -220,8 +300,12 @@ class SettingsTest(ModelTest):
         self.assertEqual(passes, {"enable_sp": False, "fuse_gemm_comms": False})
 
     def test_vllm_ends_its_fused_norms_where_sequence_parallelism_begins(self):
-        documents = [argument for kind in ("matmul_reduce_scatter", "matmul_all_reduce", "all_gather_matmul")
-                     for file in sorted((SOURCE_DIRECTORY / "data" / "h200_x2" / "models").glob(f"{kind}_*.json")) for argument in ("--model", file)]
+        documents = [
+            argument
+            for kind in ("matmul_reduce_scatter", "matmul_all_reduce", "all_gather_matmul")
+            for file in sorted((SOURCE_DIRECTORY / "data" / "h200_x2" / "models").glob(f"{kind}_*.json"))
+            for argument in ("--model", file)
+        ]
         text = self.succeed("model", "Llama-3-8B", "--ranks", 2, "--m", "256:8192", *documents, "--settings", "vllm")
         passes = json.loads(text)["pass_config"]
         self.assertTrue(passes["enable_sp"])
@@ -230,7 +314,13 @@ class SettingsTest(ModelTest):
     def test_transformer_engine_reads_its_settings(self):
         import yaml
 
-        cases = (("Llama-3-70B", 8, 7680), ("Llama-3-8B", 8, 12288), ("Llama-2-7B", 4, 8192), ("Gemma-2-9B", 2, 8192), ("Mixtral-8x7B", 8, 8192))
+        cases = (
+            ("Llama-3-70B", 8, 7680),
+            ("Llama-3-8B", 8, 12288),
+            ("Llama-2-7B", 4, 8192),
+            ("Gemma-2-9B", 2, 8192),
+            ("Mixtral-8x7B", 8, 8192),
+        )
         pipelines = 0
         for model, ranks, m in cases:
             text = self.settings("transformer-engine", model, "--ranks", ranks, "--m", m)
@@ -245,7 +335,8 @@ class SettingsTest(ModelTest):
                     self.assertIn(chosen["method"], ("ring_exchange", "pipeline"))
                     if chosen["method"] == "pipeline":
                         self.assertIn(name, self.SCATTERS)
-                        self.assertEqual(hidden % (16 * chosen["num_splits"]), 0)  # it cuts columns, and leaves a remainder out
+                        # It cuts columns, and leaves a remainder out.
+                        self.assertEqual(hidden % (16 * chosen["num_splits"]), 0)
                         pipelines += 1
                     self.assertEqual(chosen.get("use_ce", False), not chosen["set_sm_margin"])
                     self.assertIn(f"{name}: {{method", text)
@@ -258,23 +349,44 @@ class SettingsTest(ModelTest):
 
     def test_refusals_name_what_is_wrong(self):
         describe = ["model", "Llama-3-70B", "--topology", TOPOLOGY]
-        self.refuse(USAGE, [*describe, "--settings", "sglang"], "--settings: is 'sglang'; legal: vllm, transformer-engine")
-        self.refuse(USAGE, [*describe, "--settings", "transformer-engine"], "--m: is 1:16384; transformer-engine is set for one number of tokens")
+        self.refuse(
+            USAGE, [*describe, "--settings", "sglang"], "--settings: is 'sglang'; legal: vllm, transformer-engine"
+        )
+        self.refuse(
+            USAGE,
+            [*describe, "--settings", "transformer-engine"],
+            "--m: is 1:16384; transformer-engine is set for one number of tokens",
+        )
         self.refuse(USAGE, [*describe, "--settings", "vllm", "--csv"], "--settings")
-        self.refuse(USAGE, [*describe, "--settings", "transformer-engine", "--m", 8191], "--m: is 8191, which 8 ranks do not divide", "is 8192")
-        self.refuse(NO_ANSWER, ["model", "Mixtral-8x7B", "--topology", TOPOLOGY, "--settings", "vllm"],
-                    "expert_gate_up: is of experts, which have the sequence-parallel form alone")
+        self.refuse(
+            USAGE,
+            [*describe, "--settings", "transformer-engine", "--m", 8191],
+            "--m: is 8191, which 8 ranks do not divide",
+            "is 8192",
+        )
+        self.refuse(
+            NO_ANSWER,
+            ["model", "Mixtral-8x7B", "--topology", TOPOLOGY, "--settings", "vllm"],
+            "expert_gate_up: is of experts, which have the sequence-parallel form alone",
+        )
         file = self.directory / "layers.csv"
         file.write_text("model,layer,parallel,n,k,count\nmine,up,column,4096,1024,24\n")
-        self.refuse(NO_ANSWER, ["model", file, "--m", 8192, "--topology", TOPOLOGY, "--settings", "transformer-engine"],
-                    "mine: has none of the layers that transformer-engine overlaps")
+        self.refuse(
+            NO_ANSWER,
+            ["model", file, "--m", 8192, "--topology", TOPOLOGY, "--settings", "transformer-engine"],
+            "mine: has none of the layers that transformer-engine overlaps",
+        )
 
 
 class RefusalTest(ModelTest):
     def test_models_that_it_does_not_know(self):
         self.refuse(USAGE, ["model", "Llama-9"], "unknown model 'Llama-9'; legal: DeepSeek-V2-Lite")
-        self.refuse(USAGE, ["model", self.config(architectures=["MambaForCausalLM"])], "config.json: unknown architecture 'MambaForCausalLM'",
-                    "model,layer,parallel,n,k")
+        self.refuse(
+            USAGE,
+            ["model", self.config(architectures=["MambaForCausalLM"])],
+            "config.json: unknown architecture 'MambaForCausalLM'",
+            "model,layer,parallel,n,k",
+        )
         self.refuse(USAGE, ["model", self.directory / "absent.json"], "absent.json")
 
     def test_sizes_that_are_absurd(self):
@@ -288,7 +400,11 @@ class RefusalTest(ModelTest):
 
     def test_two_places_for_costs(self):
         model = SOURCE_DIRECTORY / "data" / "worked_example_model.json"
-        self.refuse(USAGE, ["model", "Llama-3-8B", "--model", model, "--topology", TOPOLOGY], "--topology: cannot be combined with --model")
+        self.refuse(
+            USAGE,
+            ["model", "Llama-3-8B", "--model", model, "--topology", TOPOLOGY],
+            "--topology: cannot be combined with --model",
+        )
 
     def test_names_that_a_terminal_would_obey(self):
         file = self.directory / "x\x1b[31mred.json"
@@ -298,10 +414,16 @@ class RefusalTest(ModelTest):
         self.assertNotIn("\x1b", done.stderr)
 
     def test_more_tokens_than_ranges_are_planned_for(self):
-        self.refuse(USAGE, ["model", "Llama-3-8B", "--m", "1:65537", "--topology", TOPOLOGY], "--m: is 65537; legal: 1 to 65536")
+        self.refuse(
+            USAGE, ["model", "Llama-3-8B", "--m", "1:65537", "--topology", TOPOLOGY], "--m: is 65537; legal: 1 to 65536"
+        )
 
     def test_ranks_that_no_layer_can_be_shared_by(self):
-        self.refuse(NO_ANSWER, ["model", self.config(), "--ranks", 3, "--topology", TOPOLOGY], "ranks: 3 ranks do not divide n = 512")
+        self.refuse(
+            NO_ANSWER,
+            ["model", self.config(), "--ranks", 3, "--topology", TOPOLOGY],
+            "ranks: 3 ranks do not divide n = 512",
+        )
 
 
 main()

@@ -1,15 +1,15 @@
 """The figures of MPI over TCP between two hosts: benefit of the kept plan against the best serial, and its share of the
 ideal, for 8 operators at 1 and 2.5 Gbit/s. Not a test: it takes up to 10 minutes and wants an otherwise quiet machine.
 
-    sudo /usr/bin/python3 tests/cli/mpi_hosts_figures.py build/release/planner/cli/mc2 [--budget S] [--pairs N] [--only TEXT]
-    sudo /usr/bin/python3 tests/cli/mpi_hosts_figures.py build/release/planner/cli/mc2 --ranks 2 [--deep N]
-    sudo /usr/bin/python3 tests/cli/mpi_hosts_figures.py build/release/planner/cli/mc2 --ranks 2 \\
+    sudo /usr/bin/python3 tests/cli/mpi_hosts_figures.py build/release/planner/cli/mc2 [--budget S] [--pairs N] [--only
+    TEXT] sudo /usr/bin/python3 tests/cli/mpi_hosts_figures.py build/release/planner/cli/mc2 --ranks 2 [--deep N] sudo
+    /usr/bin/python3 tests/cli/mpi_hosts_figures.py build/release/planner/cli/mc2 --ranks 2 \\
         --collectives build/release/tests/bench/mc2-bench
 
-The two hosts are network namespaces of this machine, each with half of its cores, joined by a veth pair whose directions
-`tc tbf` limits (128 KiB bucket). Each operator is tuned from nothing, and the plan that was kept is then measured anew in
-pairs with the best serial of all variants, order alternating (`mc2 run`). --collectives times the collectives alone,
-every variant in turn, and prints a CSV: "hierarchical" beside the fastest of the others.
+The two hosts are network namespaces of this machine, each with half of its cores, joined by a veth pair whose
+directions `tc tbf` limits (128 KiB bucket). Each operator is tuned from nothing, and the plan that was kept is then
+measured anew in pairs with the best serial of all variants, order alternating (`mc2 run`). --collectives times the
+collectives alone, every variant in turn, and prints a CSV: "hierarchical" beside the fastest of the others.
 """
 
 import argparse
@@ -49,13 +49,18 @@ class Figures:
         # Each host has half of the cores, as if it were another machine, and each rank its share of them.
         cores = sorted(os.sched_getaffinity(0))
         count = 2 * arguments.ranks
-        shares = [cores[len(cores) * rank // count:len(cores) * (rank + 1) // count] for rank in range(count)]
+        shares = [cores[len(cores) * rank // count : len(cores) * (rank + 1) // count] for rank in range(count)]
         if not all(shares):  # more ranks than cores: those of a host share its half
-            halves = [cores[:len(cores) // 2], cores[len(cores) // 2:]]
+            halves = [cores[: len(cores) // 2], cores[len(cores) // 2 :]]
             shares = [halves[rank // arguments.ranks] for rank in range(count)]
         self.on_own_cores = directory / "on_own_cores"
-        self.on_own_cores.write_text("#!/bin/sh\ncase $OMPI_COMM_WORLD_RANK in\n" + "".join(
-            f"{rank}) exec taskset -c {','.join(map(str, share))} \"$@\";;\n" for rank, share in enumerate(shares)) + "esac\n")
+        self.on_own_cores.write_text(
+            "#!/bin/sh\ncase $OMPI_COMM_WORLD_RANK in\n"
+            + "".join(
+                f"{rank}) exec taskset -c {','.join(map(str, share))} \"$@\";;\n" for rank, share in enumerate(shares)
+            )
+            + "esac\n"
+        )
         self.on_own_cores.chmod(0o755)
 
     def command(self, *exported):
@@ -66,32 +71,67 @@ class Figures:
 
     def mc2(self, *arguments):
         command = [*self.command(), str(self.arguments.mc2.resolve()), *map(str, arguments)]
-        return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=300)
+        return subprocess.run(
+            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=300
+        )
 
     def measure(self, kind, m, n, k):
         """The document of `mc2 run`, or why there is none."""
         store = self.directory / f"{kind}-{m}-{n}-{k}.db"
-        operator = ["--backend", "mpi", "--op", kind, "--m", m, "--n", n, "--k", k, "--store", store,
-                    "--ranks", 2 * self.arguments.ranks]
+        operator = [
+            "--backend",
+            "mpi",
+            "--op",
+            kind,
+            "--m",
+            m,
+            "--n",
+            n,
+            "--k",
+            k,
+            "--store",
+            store,
+            "--ranks",
+            2 * self.arguments.ranks,
+        ]
         for _ in range(3):
             done = self.mc2("tune", *operator, "--fresh", "--budget", self.arguments.budget)
             if BUSY_HOST not in done.stderr:
                 break
         if done.returncode == 0:
-            done = self.mc2("run", *operator, "--pairs", self.arguments.pairs, "--budget", self.arguments.budget, "--json")
+            done = self.mc2(
+                "run", *operator, "--pairs", self.arguments.pairs, "--budget", self.arguments.budget, "--json"
+            )
         if done.returncode != 0:
             lines = [line for line in done.stderr.splitlines() if line.startswith("mc2: ")]
             return None, lines[-1] if lines else done.stderr.strip()
         return json.loads(done.stdout), None
 
-
     def time_collectives(self, rate, kind, message_bytes):
         """A row: the fastest hierarchical and other variant of one collective alone."""
         file = self.directory / "times.csv"
-        command = [*self.command(), str(self.arguments.collectives.resolve()), "collectives", "--backend", "mpi", "--ranks",
-                   str(2 * self.arguments.ranks), "--op", kind, "--from", str(message_bytes), "--to", str(message_bytes),
-                   "--budget", str(self.arguments.budget), "--csv", str(file)]
-        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=300)
+        command = [
+            *self.command(),
+            str(self.arguments.collectives.resolve()),
+            "collectives",
+            "--backend",
+            "mpi",
+            "--ranks",
+            str(2 * self.arguments.ranks),
+            "--op",
+            kind,
+            "--from",
+            str(message_bytes),
+            "--to",
+            str(message_bytes),
+            "--budget",
+            str(self.arguments.budget),
+            "--csv",
+            str(file),
+        ]
+        done = subprocess.run(
+            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=300
+        )
         if done.returncode != 0:
             sys.exit(f"mpi_hosts_figures: {done.stderr}")
         times = {row["variant"]: float(row["lane_us"]) for row in csv.DictReader(file.read_text().splitlines())}
@@ -100,21 +140,48 @@ class Figures:
         ring = min(us for name, us in times.items() if name.startswith(("ring", "sliced_ring", "pairwise")))
         # What a host sends, over the link's rate: half of what all ranks bring, and as much again of an all-reduce.
         sent_bytes = {"matmul_all_reduce": 1, "matmul_reduce_scatter": 0.5, "all_gather_matmul": 0.5}.get(
-            kind, self.arguments.ranks / 2) * message_bytes
+            kind, self.arguments.ranks / 2
+        ) * message_bytes
         link_us = sent_bytes * 8 / two_hosts.bits_per_us(rate)
-        return [rate, COLLECTIVES[kind], MESSAGES[message_bytes], f"{link_us:.0f}", f"{own[0]:.0f}",
-                f"{other[0]:.0f}", other[1], f"{other[0] / own[0]:.2f}", f"{ring:.0f}", f"{ring / own[0]:.2f}"]
+        return [
+            rate,
+            COLLECTIVES[kind],
+            MESSAGES[message_bytes],
+            f"{link_us:.0f}",
+            f"{own[0]:.0f}",
+            f"{other[0]:.0f}",
+            other[1],
+            f"{other[0] / own[0]:.2f}",
+            f"{ring:.0f}",
+            f"{ring / own[0]:.2f}",
+        ]
 
 
-COLLECTIVES = {"matmul_all_reduce": "all-reduce", "matmul_reduce_scatter": "reduce-scatter",
-               "all_gather_matmul": "all-gather", "matmul_all_to_all": "all-to-all"}
+COLLECTIVES = {
+    "matmul_all_reduce": "all-reduce",
+    "matmul_reduce_scatter": "reduce-scatter",
+    "all_gather_matmul": "all-gather",
+    "matmul_all_to_all": "all-to-all",
+}
 MESSAGES = {1 << 18: "256 KiB", 1 << 20: "1 MiB", 1 << 22: "4 MiB"}
 
 
 def print_collectives(figures):
     rows = csv.writer(sys.stdout, lineterminator="\n")
-    rows.writerow(["rate", "collective", "message", "link_us", "hierarchical_us", "flat_us", "flat_variant",
-                   "flat/hierarchical", "ring_us", "ring/hierarchical"])
+    rows.writerow(
+        [
+            "rate",
+            "collective",
+            "message",
+            "link_us",
+            "hierarchical_us",
+            "flat_us",
+            "flat_variant",
+            "flat/hierarchical",
+            "ring_us",
+            "ring/hierarchical",
+        ]
+    )
     for rate in ("1gbit", "2500mbit"):
         make_hosts(rate)
         for kind in COLLECTIVES:
@@ -144,10 +211,17 @@ def row_of(document):
     serial = measured["compute_us"] + measured["communication_us"]
     ideal = min(measured["compute_us"], measured["communication_us"]) / serial
     fields = ",".join(f"{key}={value}" for key, value in plan["variant"]["fields"].items())
-    return [plan["variant"]["name"] + (f"({fields})" if fields else ""), " + ".join(map(str, plan["cut"]["block_rows"])),
-            f"{measured['serial_us'] / 1e3:.1f} ms", f"{measured['fused_us'] / 1e3:.1f} ms",
-            f"{ideal:.1%}", f"{measured['benefit']:.1%}", f"{measured['overlap_efficiency']:.0%}",
-            f"{measured['benefit_low']:.1%} to {measured['benefit_high']:.1%}", verdict_of(document)]
+    return [
+        plan["variant"]["name"] + (f"({fields})" if fields else ""),
+        " + ".join(map(str, plan["cut"]["block_rows"])),
+        f"{measured['serial_us'] / 1e3:.1f} ms",
+        f"{measured['fused_us'] / 1e3:.1f} ms",
+        f"{ideal:.1%}",
+        f"{measured['benefit']:.1%}",
+        f"{measured['overlap_efficiency']:.0%}",
+        f"{measured['benefit_low']:.1%} to {measured['benefit_high']:.1%}",
+        verdict_of(document),
+    ]
 
 
 def main():
@@ -168,8 +242,22 @@ def main():
                 return print_collectives(Figures(arguments, pathlib.Path(directory)))
             finally:
                 two_hosts.remove_places()
-    print(COLUMNS.format("rate", "operator", "variant", "blocks", "serial", "fused", "ideal", "benefit", "share",
-                         "95 % of benefit", "verdict"), flush=True)
+    print(
+        COLUMNS.format(
+            "rate",
+            "operator",
+            "variant",
+            "blocks",
+            "serial",
+            "fused",
+            "ideal",
+            "benefit",
+            "share",
+            "95 % of benefit",
+            "verdict",
+        ),
+        flush=True,
+    )
     shares, rate_now = [], None
     with tempfile.TemporaryDirectory(prefix="mc2-figures-") as directory:
         figures = Figures(arguments, pathlib.Path(directory))
@@ -191,8 +279,10 @@ def main():
         finally:
             two_hosts.remove_places()
     if shares:
-        print(f"share of the ideal: least {min(shares):.0%}, median {statistics.median(shares):.0%}, "
-              f"{sum(share >= 0.5 for share in shares)} of {len(shares)} at least half")
+        print(
+            f"share of the ideal: least {min(shares):.0%}, median {statistics.median(shares):.0%}, "
+            f"{sum(share >= 0.5 for share in shares)} of {len(shares)} at least half"
+        )
 
 
 if __name__ == "__main__":

@@ -41,15 +41,28 @@ class MpiHostsTest(mpi_test.JobTest):
         page = self.complete_job("profile", *SHAPE, "--no-pin", *QUICK, "--out", self.directory / "profile.json").stdout
         self.assertIn("collective 512 rows", page)
         samples = json.loads((self.directory / "profile.json").read_text())["samples"]
-        whole = [sample["time_ns"] for sample in samples
-                 if sample["component"] == "collective" and sample["block_rows"] == 512]
+        whole = [
+            sample["time_ns"]
+            for sample in samples
+            if sample["component"] == "collective" and sample["block_rows"] == 512
+        ]
         self.assertGreater(min(whole), 750_000)
 
     def test_two_ranks_on_each_host_exchange_inside_it_by_memory(self):
         self.make_empty_store()
         shape = [*SHAPE, "--ranks", "4", "--no-pin"]
-        done = self.complete_job("run", *shape, "--blocks", "128,384", "--pairs", 3, "--json",
-                                 "--variant", "hierarchical(sleep_us=50)", rank_count=4)
+        done = self.complete_job(
+            "run",
+            *shape,
+            "--blocks",
+            "128,384",
+            "--pairs",
+            3,
+            "--json",
+            "--variant",
+            "hierarchical(sleep_us=50)",
+            rank_count=4,
+        )
         document = json.loads(done.stdout)
         self.assertEqual(document["plan"]["fingerprint"]["node_of_ranks"], "0,0,1,1")
         self.assertEqual(document["plan"]["variant"]["name"], "hierarchical")
@@ -62,12 +75,23 @@ class MpiHostsTest(mpi_test.JobTest):
         tools.mkdir()
         (tools / "mc2").symlink_to(program.MC2)
         environment = mpi_test.environment(self.directory) | {
-            "PATH": f"{tools}:{os.environ['PATH']}", "MC2_STORE": str(self.store), "OMPI_ALLOW_RUN_AS_ROOT": "1",
-            "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_hwloc_base_binding_policy": "none"}
+            "PATH": f"{tools}:{os.environ['PATH']}",
+            "MC2_STORE": str(self.store),
+            "OMPI_ALLOW_RUN_AS_ROOT": "1",
+            "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+            "OMPI_MCA_hwloc_base_binding_policy": "none",
+        }
         environment |= {f"OMPI_MCA_{name}": value for name, value in two_hosts.settings(self.agent, 2).items()}
-        done = subprocess.run(["ip", "netns", "exec", two_hosts.PLACES[0], "sh", "-ec", lines], cwd=self.directory,
-                              env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=150,
-                              check=False)
+        done = subprocess.run(
+            ["ip", "netns", "exec", two_hosts.PLACES[0], "sh", "-ec", lines],
+            cwd=self.directory,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=150,
+            check=False,
+        )
         self.assertEqual(done.returncode, 0, done.stderr)
         [plan] = self.contents()["plans"]
         self.assertEqual(plan["document"]["fingerprint"]["node_of_ranks"], "0,0,1,1")

@@ -24,10 +24,14 @@ DIRECT = ["--variant", "direct"]  # ranks that wait for each other in shared mem
 LONG_RUN = ["run", *LONG_SHAPE, *DIRECT, "--blocks", "1024,3072", "--pairs", "100000", "--budget", "60"]
 QUICK = ["--budget", "1", "--max-samples", "5"]
 # Every kind, the first with every variant, the others with one each so that the test stays short.
-KINDS = {"matmul_all_reduce": [], "matmul_reduce_scatter": ["--variant", "direct"],
-         "all_gather_matmul": ["--variant", "ring(sleep_us=50)"], "matmul_all_to_all": ["--variant", "blocking"],
-         "all_to_all_matmul": ["--variant", "pairwise(sleep_us=50)"],
-         "embedding_all_to_all": ["--tables", 4, "--table-rows", 50, "--variant", "direct"]}
+KINDS = {
+    "matmul_all_reduce": [],
+    "matmul_reduce_scatter": ["--variant", "direct"],
+    "all_gather_matmul": ["--variant", "ring(sleep_us=50)"],
+    "matmul_all_to_all": ["--variant", "blocking"],
+    "all_to_all_matmul": ["--variant", "pairwise(sleep_us=50)"],
+    "embedding_all_to_all": ["--tables", 4, "--table-rows", 50, "--variant", "direct"],
+}
 
 
 def processes_of_rank(rank, store):
@@ -71,8 +75,15 @@ class JobTest(ProgramTest):
         return self.run_job([*self.launch(rank_count), MC2, *map(str, arguments), "--store", str(self.store)])
 
     def run_job(self, command):
-        return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120,
-                              check=False, env=environment(self.directory))
+        return subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+            env=environment(self.directory),
+        )
 
     def complete_job(self, *arguments, rank_count=2):
         """A job that must succeed."""
@@ -88,14 +99,16 @@ class JobTest(ProgramTest):
         # To a file: a pipe would be held open by whatever outlives the job.
         self.errors = self.directory / "errors.txt"
         with self.errors.open("w", encoding="utf-8") as errors:
-            job = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=errors, stderr=errors,
-                                   env=environment(self.directory))
+            job = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=errors, stderr=errors, env=environment(self.directory)
+            )
         self.addCleanup(job.wait)
         self.addCleanup(job.kill)
         return job
 
     def rank_of_measuring_job(self, job, rank):
-        """The process of that rank, once the job has measured for the first time: MPI has started and ranks exchange."""
+        """The process of that rank, once the job has measured for the first time: MPI has started and ranks
+        exchange."""
         for _ in range(600):
             self.assertIsNone(job.poll(), f"ended before it measured: {self.errors.read_text()}")
             found = processes_of_rank(rank, self.store)
@@ -110,7 +123,14 @@ class MpiTest(JobTest):
         self.complete_job("tune", *SHAPE, *QUICK)
         service = Service(self.store, self.directory)
         self.addCleanup(service.stop)
-        ask = ["--store", str(self.directory / "empty.db"), "--server", f"http://127.0.0.1:{service.port}", "--server-wait", "30"]
+        ask = [
+            "--store",
+            str(self.directory / "empty.db"),
+            "--server",
+            f"http://127.0.0.1:{service.port}",
+            "--server-wait",
+            "30",
+        ]
         done = self.run_job([*self.launch(2), MC2, "run", *SHAPE, "--pairs", "3", *ask])
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(done.stderr.count("plan from service"), 1, done.stderr)
@@ -143,21 +163,59 @@ class MpiTest(JobTest):
     def test_nodes_to_pretend_are_one_number_for_each_rank(self):
         self.make_empty_store()
         for nodes in ("0", "0,x", "0,0,1"):
-            done = self.run_job([*self.launch(2), "-x", f"MC2_PRETENDED_NODES={nodes}", MC2, "run", *SHAPE,
-                                 "--blocks", "64,192", "--store", str(self.store)])
+            done = self.run_job(
+                [
+                    *self.launch(2),
+                    "-x",
+                    f"MC2_PRETENDED_NODES={nodes}",
+                    MC2,
+                    "run",
+                    *SHAPE,
+                    "--blocks",
+                    "64,192",
+                    "--store",
+                    str(self.store),
+                ]
+            )
             self.assertNotEqual(done.returncode, 0)
             self.assertIn(f'MC2_PRETENDED_NODES: "{nodes}" is not a number for each of 2 ranks', done.stderr)
 
     def test_few_rows_are_cut_into_columns_and_epilogues_added(self):
         self.make_empty_store()
-        shape = ["--backend", "mpi", "--m", 16, "--n", 512, "--k", 64, "--bias", "--residual", "--variant", "ring(sleep_us=50)"]
+        shape = [
+            "--backend",
+            "mpi",
+            "--m",
+            16,
+            "--n",
+            512,
+            "--k",
+            64,
+            "--bias",
+            "--residual",
+            "--variant",
+            "ring(sleep_us=50)",
+        ]
         page = self.complete_job("run", *shape, "--blocks", "100,412", "--pairs", 3).stdout
         self.assertIn("100 + 412", page)
         self.assertIn("all ranks equal to the bit", page)
 
     def test_real_counts_are_exchanged_and_impossible_ones_refused(self):
         self.make_empty_store()
-        shape = ["--backend", "mpi", "--op", "all_to_all_matmul", "--m", 256, "--n", 128, "--k", 128, "--variant", "blocking"]
+        shape = [
+            "--backend",
+            "mpi",
+            "--op",
+            "all_to_all_matmul",
+            "--m",
+            256,
+            "--n",
+            128,
+            "--k",
+            128,
+            "--variant",
+            "blocking",
+        ]
         file = self.directory / "counts.csv"
         ask = ["run", *shape, "--blocks", "40,88", "--counts", file, "--pairs", 3]
         file.write_text("128,0\n30,60\n")
@@ -171,7 +229,9 @@ class MpiTest(JobTest):
         file.write_text("129,1\n1,1\n")
         done = self.job(2, *ask)
         self.assertEqual(done.returncode, USAGE, done.stderr)
-        self.assertIn("--m: is 256; a rank of --counts sends 129 rows to one of 2, so it must be at least 258", done.stderr)
+        self.assertIn(
+            "--m: is 256; a rank of --counts sends 129 rows to one of 2, so it must be at least 258", done.stderr
+        )
 
     def test_planning_again_gives_the_same_bytes(self):
         self.complete_job("tune", *SHAPE, *QUICK)
@@ -185,7 +245,9 @@ class MpiTest(JobTest):
     def test_another_number_of_processes_is_told_how_to_start(self):
         done = self.job(3, "profile", *SHAPE)
         self.assertEqual(done.returncode, UNSUPPORTED, done.stderr)
-        self.assertIn("mc2: --ranks: 2 ranks are asked for and 3 processes run; start it with mpirun -np 2", done.stderr)
+        self.assertIn(
+            "mc2: --ranks: 2 ranks are asked for and 3 processes run; start it with mpirun -np 2", done.stderr
+        )
 
     def test_links_of_the_host_backend_are_refused(self):
         done = self.job(2, "profile", *SHAPE, "--link", "1Gbit")
@@ -202,8 +264,10 @@ class MpiTest(JobTest):
     def test_ranks_started_for_different_things_are_refused_on_all(self):
         # One application that differs by rank: mpirun of Open MPI 5.0.7 crashes when it is given two.
         differing = self.directory / "differing"
-        differing.write_text("#!/bin/sh\nif [ $OMPI_COMM_WORLD_RANK = 0 ]; then m=64; else m=96; fi\n"
-                             f"exec {MC2} run --backend mpi --m $m --n 64 --k 64 --store {self.store}\n")
+        differing.write_text(
+            "#!/bin/sh\nif [ $OMPI_COMM_WORLD_RANK = 0 ]; then m=64; else m=96; fi\n"
+            f"exec {MC2} run --backend mpi --m $m --n 64 --k 64 --store {self.store}\n"
+        )
         differing.chmod(0o755)
         done = self.run_job([*LAUNCH, "-np", "2", str(differing)])
         self.assertEqual(done.returncode, USAGE, done.stderr)

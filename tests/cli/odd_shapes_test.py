@@ -43,8 +43,14 @@ class OddShapesTest(ProgramTest):
 
     def test_real_lanes(self):
         """Where the times fit no curve, a plan is kept all the same."""
-        for options in (["--link", "shm"], ["--link", "1Gbit,20us"], ["--link", "tcp:1Gbit"],
-                        ["--link", "tcp:1Gbit", "--ranks", 3], ["--dtype", "bf16"], ["--no-pin"]):
+        for options in (
+            ["--link", "shm"],
+            ["--link", "1Gbit,20us"],
+            ["--link", "tcp:1Gbit"],
+            ["--link", "tcp:1Gbit", "--ranks", 3],
+            ["--dtype", "bf16"],
+            ["--no-pin"],
+        ):
             asked = ["--m", 96, "--n", 64, "--k", 64, *options, "--store", self.store]
             with self.subTest(options=options):
                 tuned = self.mc2("tune", *asked, *QUICK)
@@ -55,8 +61,9 @@ class OddShapesTest(ProgramTest):
                     self.assertIn("correct: ", self.succeed("run", *asked, *FEW_PAIRS))
 
     def test_emulation_is_marked_for_paced_loopback(self):
-        page = self.succeed("profile", "--m", 48, "--n", 64, "--k", 64, "--link", "tcp:1Gbit", *QUICK, "--store",
-                            self.store)
+        page = self.succeed(
+            "profile", "--m", 48, "--n", 64, "--k", 64, "--link", "tcp:1Gbit", *QUICK, "--store", self.store
+        )
         self.assertIn("EMULATED: link tcp:1Gbit", page)
 
 

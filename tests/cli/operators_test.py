@@ -48,7 +48,8 @@ class FewRowsTest(ProgramTest):
         self.refuse(USAGE, ["run", "--plan", file, *MACHINE, "--store", self.store], "cut along n")
 
     def test_every_backend_cuts_columns(self):
-        # A matmul of 20 us + 0.5 us a column, and 20 us + 0.5 us a KiB: 1044 us beside 84 us for 2048 columns of 16 rows.
+        # A matmul of 20 us + 0.5 us a column, and 20 us + 0.5 us a KiB: 1044 us beside 84 us for 2048 columns of 16
+        # rows.
         model = json.loads(INVENTED_MODEL.read_text())
         model["op"].update(m=16, n=2048)
         model["variants"][0]["compute"]["curve"]["axis"] = "columns"
@@ -69,10 +70,26 @@ class OperatorOfAModelTest(ProgramTest):
         asked = lambda *options: json.loads(self.succeed("plan", "--model", file, *options, "--json"))["op"]
         self.assertEqual(asked(), model["op"])
         self.assertEqual(asked("--m", 1024), {**model["op"], "m": 1024})
-        whole = ["--op", "matmul_reduce_scatter", "--m", 1024, "--n", model["op"]["n"], "--k", model["op"]["k"], "--dtype", "bf16", "--ranks", 4, "--bias"]
+        whole = [
+            "--op",
+            "matmul_reduce_scatter",
+            "--m",
+            1024,
+            "--n",
+            model["op"]["n"],
+            "--k",
+            model["op"]["k"],
+            "--dtype",
+            "bf16",
+            "--ranks",
+            4,
+            "--bias",
+        ]
         self.assertEqual(asked(*whole), {**model["op"], "m": 1024})
         for options in (["--op", "matmul_all_reduce"], ["--dtype", "f32"], ["--ranks", 2], ["--residual"]):
-            self.refuse(NO_ANSWER, ["plan", "--model", file, *options], "no model of", "describes matmul_reduce_scatter")
+            self.refuse(
+                NO_ANSWER, ["plan", "--model", file, *options], "no model of", "describes matmul_reduce_scatter"
+            )
         near = ["plan", "--model", file, "--n", model["op"]["n"] + 8]
         self.assertEqual(json.loads(self.succeed(*near, "--json"))["makespan"]["reason"][:16], "transferred from")
         self.refuse(NO_ANSWER, [*near, "--no-transfer"], "no model of", "transfer is ruled out")
@@ -81,9 +98,14 @@ class OperatorOfAModelTest(ProgramTest):
 class EpilogueTest(ProgramTest):
     def test_epilogues_and_types_are_kept_apart_and_run(self):
         """On real lanes: where the times fit no curve, a plan is kept all the same."""
-        for options in (["--bias"], ["--bias", "--residual"], ["--residual", "--op", "matmul_all_to_all"],
-                        ["--residual", "--norm", "rms"],
-                        ["--dtype", "i8"], ["--dtype", "i8", "--bias", "--op", "all_gather_matmul"]):
+        for options in (
+            ["--bias"],
+            ["--bias", "--residual"],
+            ["--residual", "--op", "matmul_all_to_all"],
+            ["--residual", "--norm", "rms"],
+            ["--dtype", "i8"],
+            ["--dtype", "i8", "--bias", "--op", "all_gather_matmul"],
+        ):
             asked = ["--m", 192, "--n", 64, "--k", 64, *options, "--link", "1Gbit,20us", "--store", self.store]
             with self.subTest(options=options):
                 tuned = self.mc2("tune", *asked, *QUICK)
@@ -92,20 +114,35 @@ class EpilogueTest(ProgramTest):
                 else:
                     self.assertEqual(tuned.returncode, SUCCESS, tuned.stderr)
                     self.assertIn("correct: ", self.succeed("run", *asked, *FEW_PAIRS))
-        self.refuse(NO_ANSWER, ["plan", "--m", 192, "--n", 64, "--k", 64, "--link", "1Gbit,20us", "--store", self.store],
-                    "matmul_all_reduce m=192")
+        self.refuse(
+            NO_ANSWER,
+            ["plan", "--m", 192, "--n", 64, "--k", 64, "--link", "1Gbit,20us", "--store", self.store],
+            "matmul_all_reduce m=192",
+        )
         asked = ["plan", "--m", 192, "--n", 64, "--k", 64, "--norm"]
         self.refuse(USAGE, [*asked, "batch"], "--norm: ", "legal: none, rms")
-        self.refuse(USAGE, [*asked, "rms", "--op", "all_gather_matmul"], "--norm: ", "matmul_all_reduce, matmul_reduce_scatter")
+        self.refuse(
+            USAGE, [*asked, "rms", "--op", "all_gather_matmul"], "--norm: ", "matmul_all_reduce, matmul_reduce_scatter"
+        )
 
     def test_shapes_name_epilogues(self):
         shapes = self.directory / "shapes.csv"
         shapes.write_text("m,n,k,epilogue\n96,64,64,bias\n96,64,64,gelu\n")
-        self.refuse(USAGE, ["tune", "--shapes", shapes, *MACHINE, "--store", self.store], "shapes.csv:3", "gelu",
-                    "bias+residual")
+        self.refuse(
+            USAGE,
+            ["tune", "--shapes", shapes, *MACHINE, "--store", self.store],
+            "shapes.csv:3",
+            "gelu",
+            "bias+residual",
+        )
         shapes.write_text("m,n,k,op,epilogue\n96,64,64,all_gather_matmul,rms_norm\n")
-        self.refuse(USAGE, ["tune", "--shapes", shapes, *MACHINE, "--store", self.store], "shapes.csv:2:28", "norm: is rms",
-                    "matmul_all_reduce, matmul_reduce_scatter")
+        self.refuse(
+            USAGE,
+            ["tune", "--shapes", shapes, *MACHINE, "--store", self.store],
+            "shapes.csv:2:28",
+            "norm: is rms",
+            "matmul_all_reduce, matmul_reduce_scatter",
+        )
         shapes.write_text("m,n,k,epilogue\n96,64,64,residual+rms_norm\n96,64,64,bias\n")
         tuned = self.succeed("tune", "--shapes", shapes, "--norm", "rms", *MACHINE, "--store", self.store, *QUICK)
         kept = self.succeed("db", "list", "--store", self.store)

@@ -73,10 +73,13 @@ class ProgramTest(unittest.TestCase):
         return self.complete(*arguments, **options).stdout
 
     def assert_refused(self, done, code, *texts):
-        """Exit code, and one line for people, or three where no plan is found, that hold each text; lines of progress may come before."""
+        """Exit code, and one line for people, or three where no plan is found, that hold each text; lines of progress
+        may come before."""
         lines = [line for line in done.stderr.splitlines() if not is_progress(line)]
         self.assertEqual(done.returncode, code, f"{done.args}: {done.stderr}")
-        expected = ["mc2: ", "  nearest kept: ", "  make one: "] if "mc2: no plan and no model" in done.stderr else ["mc2: "]
+        expected = (
+            ["mc2: ", "  nearest kept: ", "  make one: "] if "mc2: no plan and no model" in done.stderr else ["mc2: "]
+        )
         self.assertEqual(len(lines), len(expected), f"{done.args}: {done.stderr}")
         for line, start in zip(lines, expected):
             self.assertTrue(line.startswith(start), line)
@@ -90,12 +93,16 @@ class ProgramTest(unittest.TestCase):
 
     def make_empty_store(self):
         empty = self.directory / "empty.json"
-        empty.write_text(json.dumps({"damages": [], "measurements": [], "models": [], "plans": [], "samples": [],
-                                     "schema": "mc2.store/1"}))
+        empty.write_text(
+            json.dumps(
+                {"damages": [], "measurements": [], "models": [], "plans": [], "samples": [], "schema": "mc2.store/1"}
+            )
+        )
         self.succeed("db", "import", empty, "--store", self.store)
 
     def profile_and_fit(self, *asked):
         """A store with samples that a model fits. The page of the profile."""
+
         def run():
             self.store.unlink(missing_ok=True)
             self.page = self.succeed("profile", *asked, *QUICK, "--align", 16, "--store", self.store)
@@ -135,7 +142,8 @@ def is_progress(line):
 
 
 def keep_document(document, what=""):
-    """For store/schemas.ValidateDocuments, which also tries what is not valid; only where the test's environment says so."""
+    """For store/schemas.ValidateDocuments, which also tries what is not valid; only where the test's environment says
+    so."""
     if place := os.environ.get("MC2_SCHEMA_DOCUMENTS"):
         name = document["schema"].replace("mc2.", "cli_").replace("/1", f"_{what}.json" if what else ".json")
         pathlib.Path(place, name).write_text(json.dumps(document), encoding="utf-8")

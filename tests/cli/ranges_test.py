@@ -23,7 +23,11 @@ class RangesTest(ProgramTest):
                 rule = one["rule"]
                 count = (m - rule["min_odd_length"]) // rule["block_length"] if rule["block_length"] else 0
                 odd = m - count * rule["block_length"]
-                blocks = f"{odd},{count}x{rule['block_length']}" if rule["is_odd_first"] else f"{count}x{rule['block_length']},{odd}"
+                blocks = (
+                    f"{odd},{count}x{rule['block_length']}"
+                    if rule["is_odd_first"]
+                    else f"{count}x{rule['block_length']},{odd}"
+                )
                 us = self.makespan_us(m, "--blocks", blocks if count else m)
                 self.assertLessEqual(us, self.makespan_us(m) * 1.01 * (1 + 1e-9), f"m={m}: {blocks}")
 
@@ -42,7 +46,7 @@ class RangesTest(ProgramTest):
 
     def test_the_stores_models_answer_here(self):
         self.profiled_and_fitted()
-        asked = ["--m", "16:512", *SHAPE[SHAPE.index("--n"):]]
+        asked = ["--m", "16:512", *SHAPE[SHAPE.index("--n") :]]
         self.assertIn("90 %", self.succeed("plan", *asked, *MACHINE, "--align", 16, "--store", self.store))
 
     def test_ranks_that_hold_shards_divide_m(self):

@@ -1,4 +1,5 @@
-"""Cuts that another program ran: mc2 import takes their times, mc2 refine learns from them, mc2 plan answers with them."""
+"""Cuts that another program ran: mc2 import takes their times, mc2 refine learns from them, mc2 plan answers with
+them."""
 
 import json
 
@@ -108,7 +109,9 @@ class RefineTest(ProgramTest):
 
     def test_serial_alone_is_no_cut(self):
         self.bring("blocks,fused_us\n4096,1874\n")
-        plan = json.loads(self.succeed("plan", *DEVICE, *OPERATOR, "--allow-small-gain", "--store", self.store, "--json"))
+        plan = json.loads(
+            self.succeed("plan", *DEVICE, *OPERATOR, "--allow-small-gain", "--store", self.store, "--json")
+        )
         self.assertGreater(len(plan["cut"]["block_rows"]), 1)
         self.assertTrue(self.refine()["next"])
 
@@ -117,7 +120,11 @@ class RefineTest(ProgramTest):
         self.assertGreater(self.refine()["noise"], 0.02)
 
     def test_a_digest_of_no_plan_is_named(self):
-        self.refuse(3, ["import", self.write("blocks,fused_us\nabcdef0123,1262\n"), *DEVICE, *OPERATOR, "--store", self.store], "abcdef0123")
+        self.refuse(
+            3,
+            ["import", self.write("blocks,fused_us\nabcdef0123,1262\n"), *DEVICE, *OPERATOR, "--store", self.store],
+            "abcdef0123",
+        )
 
     def test_from_files_alone(self):
         self.cuts.write_text("blocks,fused_us,compute_us,communication_us\n512+4x896,1262,803,1071\n")
@@ -137,10 +144,20 @@ class RefineTest(ProgramTest):
         self.refuse(USAGE, bring("blocks,fused_us\n512+x,1262\n"), "cannot read 'x'")
         self.refuse(USAGE, bring("blocks,fused_us\n512+4x800,1262\n"), "4096")
         self.refuse(USAGE, bring("blocks,fused_us\n512+4x896\n"), ":2: the row has 1 cells")
-        self.refuse(USAGE, bring("blocks,fused_us,compute_blocks_us\n512+4x896,1262,1500\n"), ":2", "its compute blocks take 1.5 ms together, longer than the whole, 1.262 ms")
+        self.refuse(
+            USAGE,
+            bring("blocks,fused_us,compute_blocks_us\n512+4x896,1262,1500\n"),
+            ":2",
+            "its compute blocks take 1.5 ms together, longer than the whole, 1.262 ms",
+        )
         self.refuse(USAGE, ["refine", *OPERATOR, *store], "--device: is missing")
         self.refuse(USAGE, ["refine", "--model", MODEL, *DEVICE, *store], "--model: cannot be combined with --device")
-        self.refuse(USAGE, ["refine", *DEVICE, *OPERATOR, "--cuts", self.cuts, *store], "--cuts: goes with --model", "mc2 import")
+        self.refuse(
+            USAGE,
+            ["refine", *DEVICE, *OPERATOR, "--cuts", self.cuts, *store],
+            "--cuts: goes with --model",
+            "mc2 import",
+        )
 
     def test_contention_and_block_overhead_are_assumed_as_asked(self):
         ask = ["plan", "--model", MODEL, "--json"]
@@ -153,7 +170,9 @@ class RefineTest(ProgramTest):
         blocks = [*ask, "--blocks", "512,4x896"]
         given = json.loads(self.succeed(*blocks))["makespan"]["us"]
         self.assertGreater(json.loads(self.succeed(*blocks, "--contention", 1.4))["makespan"]["us"], given)
-        self.assertAlmostEqual(json.loads(self.succeed(*blocks, "--block-overhead", 20))["makespan"]["us"], given + 6 * 20, delta=1)
+        self.assertAlmostEqual(
+            json.loads(self.succeed(*blocks, "--block-overhead", 20))["makespan"]["us"], given + 6 * 20, delta=1
+        )
         plan = self.write(json.dumps(slowed))
         explained = json.loads(self.succeed("explain", plan, "--model", MODEL, "--contention", "1.1,1.4", "--json"))
         self.assertEqual(explained["sensitivity"]["best_cut"], slowed["cut"])

@@ -1,4 +1,5 @@
-"""`mc2 --server`: plans come from a service, what is tuned goes to it, and a service that is away costs nothing but a note."""
+"""`mc2 --server`: plans come from a service, what is tuned goes to it, and a service that is away costs nothing but a
+note."""
 
 import json
 import pathlib
@@ -57,7 +58,11 @@ class ServerTest(program.ProgramTest):
 
         # Another machine of the fleet: same fingerprint, empty store.
         third = self.directory / "third.db"
-        for arguments in (["plan", *QUESTION, "--json"], ["run", *QUESTION, "--pairs", "3", "--json"], ["explain", *QUESTION, "--json"]):
+        for arguments in (
+            ["plan", *QUESTION, "--json"],
+            ["run", *QUESTION, "--pairs", "3", "--json"],
+            ["explain", *QUESTION, "--json"],
+        ):
             with self.subTest(arguments[0]):
                 done = self.complete(*arguments, "--store", third, "--server", url, *PATIENT)
                 self.assertIn(f"plan from service {url}, tuned plan of epoch ", done.stderr)
@@ -67,7 +72,9 @@ class ServerTest(program.ProgramTest):
         before = self.complete("--server", url, *PATIENT, "plan", *QUESTION, "--store", third)
         self.assertIn("plan from service", before.stderr)
         variables = {**program.environment(self.directory), "MC2_SERVER": url}
-        self.assertIn("plan from service", self.complete("plan", *QUESTION, *PATIENT, "--store", third, env=variables).stderr)
+        self.assertIn(
+            "plan from service", self.complete("plan", *QUESTION, *PATIENT, "--store", third, env=variables).stderr
+        )
         # By digest, and blocks predicted by the service's model.
         self.succeed("explain", listed[0]["digest"][:8], "--store", third, "--server", url)
         self.succeed("run", *QUESTION, "--blocks", "32,64", "--pairs", "3", "--store", third, "--server", url)
@@ -95,8 +102,13 @@ class ServerTest(program.ProgramTest):
                         done = self.complete(command, *QUESTION, *extra, "--store", self.own, "--server", url, *waiting)
                         self.assertIn(f"plan from kept plans; service: {url}: ", done.stderr)
                         self.assertIn(why, done.stderr)
-                self.refuse(NO_ANSWER, ["run", *QUESTION, "--store", self.directory / "empty.db", "--server", url],
-                            f"service: {url}: ", "own planner: ", "mc2 tune")
+                self.refuse(
+                    NO_ANSWER,
+                    ["run", *QUESTION, "--store", self.directory / "empty.db", "--server", url],
+                    f"service: {url}: ",
+                    "own planner: ",
+                    "mc2 tune",
+                )
 
     def token_file(self, role):
         path = self.directory / f"{role}.token"
@@ -116,16 +128,39 @@ class ServerTest(program.ProgramTest):
         done = self.complete("plan", *QUESTION, "--store", self.own, "--server", url, *PATIENT, env=variables)
         self.assertIn("plan from service", done.stderr)
         variables["MC2_SERVER_TOKEN"] = "mc2_wrong"
-        done = self.complete("run", *QUESTION, "--pairs", "3", "--store", self.own, "--server", url, *PATIENT, env=variables)
+        done = self.complete(
+            "run", *QUESTION, "--pairs", "3", "--store", self.own, "--server", url, *PATIENT, env=variables
+        )
         self.assertIn(f"plan from what service {url} answered at ", done.stderr)
         self.assertIn("does not take the token", done.stderr)
 
     def test_https_is_believed_with_a_trusted_certificate_only(self):
         self.tune(self.own)
         certificate, key = self.directory / "own.pem", self.directory / "own.key"
-        subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-keyout",
-                        str(key), "-out", str(certificate), "-days", "2", "-subj", "/CN=own", "-addext",
-                        "subjectAltName=IP:127.0.0.1"], check=True, capture_output=True)
+        subprocess.run(
+            [
+                "openssl",
+                "req",
+                "-x509",
+                "-newkey",
+                "ec",
+                "-pkeyopt",
+                "ec_paramgen_curve:prime256v1",
+                "-nodes",
+                "-keyout",
+                str(key),
+                "-out",
+                str(certificate),
+                "-days",
+                "2",
+                "-subj",
+                "/CN=own",
+                "-addext",
+                "subjectAltName=IP:127.0.0.1",
+            ],
+            check=True,
+            capture_output=True,
+        )
         service, _ = self.serve("--tls-certificate", certificate, "--tls-key", key)
         url = f"https://127.0.0.1:{service.port}"
         push = ["push", *QUESTION, "--store", self.own, "--server"]
@@ -148,13 +183,31 @@ class ServerTest(program.ProgramTest):
 
     def test_where_a_server_makes_no_sense_it_is_refused_with_the_reason(self):
         url = "http://127.0.0.1:9"
-        for command, reason in ((["db", "check"], "works on the file of a store"), (["serve"], "is the service itself"),
-                                (["fit", *QUESTION], "mc2 push"), (["doctor"], "asks no service")):
+        for command, reason in (
+            (["db", "check"], "works on the file of a store"),
+            (["serve"], "is the service itself"),
+            (["fit", *QUESTION], "mc2 push"),
+            (["doctor"], "asks no service"),
+        ):
             with self.subTest(command[0]):
                 self.refuse(USAGE, [*command, "--server", url], "--server: ", reason)
                 self.refuse(USAGE, ["--server", url, *command], "--server: ", reason)
         model = program.SOURCE_DIRECTORY / "data" / "worked_example_model.json"
-        example = ["plan", "--model", model, "--m", "4096", "--n", "8192", "--k", "3072", "--dtype", "f16", "--ranks", "8"]
+        example = [
+            "plan",
+            "--model",
+            model,
+            "--m",
+            "4096",
+            "--n",
+            "8192",
+            "--k",
+            "3072",
+            "--dtype",
+            "f16",
+            "--ranks",
+            "8",
+        ]
         self.refuse(USAGE, [*example, "--server", url], "--server: ", "--model")
         self.succeed(*example, env={**program.environment(self.directory), "MC2_SERVER": url})
         self.refuse(USAGE, ["plan", *QUESTION, "--variant", "direct", "--server", url], "--variant")
@@ -162,11 +215,13 @@ class ServerTest(program.ProgramTest):
     def test_addresses_and_tokens_that_are_none(self):
         empty = self.directory / "empty"
         empty.write_text("\n")
-        for options, *parts in ((["--server", "plans"], "http://127.0.0.1:8471"),
-                                (["--server", "http://x", "--token-file", empty], "no token in its first line"),
-                                (["--server", "http://x", "--token-file", self.directory / "none"], "no such file"),
-                                (["--server", "https://x", "--server-ca", empty.parent], "trusted certificates"),
-                                (["--server", "http://x", "--server-wait", "0"], "--server-wait")):
+        for options, *parts in (
+            (["--server", "plans"], "http://127.0.0.1:8471"),
+            (["--server", "http://x", "--token-file", empty], "no token in its first line"),
+            (["--server", "http://x", "--token-file", self.directory / "none"], "no such file"),
+            (["--server", "https://x", "--server-ca", empty.parent], "trusted certificates"),
+            (["--server", "http://x", "--server-wait", "0"], "--server-wait"),
+        ):
             self.refuse(USAGE, ["plan", *QUESTION, *options], *parts)
         self.refuse(USAGE, ["push", *QUESTION], "MC2_SERVER")
 

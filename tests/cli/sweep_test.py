@@ -1,4 +1,5 @@
-"""mc2 sweep: a row for every cell of the grid, the same text whatever the threads, and one line for whatever is wrong."""
+"""mc2 sweep: a row for every cell of the grid, the same text whatever the threads, and one line for whatever is
+wrong."""
 
 import csv
 import io
@@ -39,20 +40,44 @@ class SweepTest(ProgramTest):
 class TableTest(SweepTest):
     def test_rows_are_in_grid_order(self):
         rows = self.rows(*self.example("--m", "4096,1024:2048:1024", ranks="2,8"))
-        expected = [(layer, kind, ranks, m)
-                    for layer, kinds in (("down", ("matmul_all_reduce", "matmul_reduce_scatter")),
-                                         ("up", ("all_gather_matmul",)))
-                    for kind in kinds for ranks in ("2", "8") for m in ("1024", "2048", "4096")]
+        expected = [
+            (layer, kind, ranks, m)
+            for layer, kinds in (
+                ("down", ("matmul_all_reduce", "matmul_reduce_scatter")),
+                ("up", ("all_gather_matmul",)),
+            )
+            for kind in kinds
+            for ranks in ("2", "8")
+            for m in ("1024", "2048", "4096")
+        ]
         self.assertEqual([(row["layer"], row["kind"], row["ranks"], row["m"]) for row in rows], expected)
 
     def test_rows_agree_with_plan(self):
         rows = self.rows(*self.example("--m", "1000,4096", "--kinds", "matmul_all_reduce"))
         self.assertEqual(len(rows), 2)
         for row in rows:
-            plan = json.loads(self.succeed("plan", "--model", EXAMPLE_MODEL, "--m", row["m"], "--n", 8192, "--k", 3072,
-                                           "--dtype", "f16", "--ranks", 8, "--json"))
+            plan = json.loads(
+                self.succeed(
+                    "plan",
+                    "--model",
+                    EXAMPLE_MODEL,
+                    "--m",
+                    row["m"],
+                    "--n",
+                    8192,
+                    "--k",
+                    3072,
+                    "--dtype",
+                    "f16",
+                    "--ranks",
+                    8,
+                    "--json",
+                )
+            )
             self.assertEqual((row["n"], row["k"], row["dtype"]), ("8192", "3072", "f16"))
-            self.assertAlmostEqual(float(row["makespan_us"]), plan["makespan"]["us"], delta=1e-6 * plan["makespan"]["us"])
+            self.assertAlmostEqual(
+                float(row["makespan_us"]), plan["makespan"]["us"], delta=1e-6 * plan["makespan"]["us"]
+            )
             self.assertAlmostEqual(float(row["serial_us"]), plan["serial_us"], delta=1e-6 * plan["serial_us"])
             self.assertAlmostEqual(float(row["benefit"]), 1 - plan["makespan"]["us"] / plan["serial_us"], delta=2e-6)
             self.assertEqual((row["bound"], row["provenance"]), (plan["bound"], plan["makespan"]["provenance"]))
@@ -77,7 +102,9 @@ class TableTest(SweepTest):
 
     def test_the_summary_counts_rows(self):
         done = self.complete(*self.example("--m", "1000"))
-        self.assertRegex(done.stderr, r"^mc2: 3 rows: 1 plans \(1 cut, 0 uncut\), 2 refused; \d+\.\d\d s on \d+ threads\n$")
+        self.assertRegex(
+            done.stderr, r"^mc2: 3 rows: 1 plans \(1 cut, 0 uncut\), 2 refused; \d+\.\d\d s on \d+ threads\n$"
+        )
 
     def test_threads_change_nothing(self):
         for form in ("--csv", "--json"):
@@ -100,8 +127,9 @@ class TableTest(SweepTest):
         self.assertEqual(document["summary"], counted)
 
     def test_strategy_and_options_reach_the_plans(self):
-        document = json.loads(self.succeed(*self.example("--m", 4096, "--kinds", "matmul_all_reduce", "--strategy", "formula",
-                                                         "--json")))
+        document = json.loads(
+            self.succeed(*self.example("--m", 4096, "--kinds", "matmul_all_reduce", "--strategy", "formula", "--json"))
+        )
         self.assertEqual(document["options"]["strategy"], "formula")
         # docs/cost_model.md section 3: the recipe cuts the worked example into 512 and 4 x 896.
         self.assertEqual(document["rows"][0]["blocks"], "512 + 4 x 896")
@@ -114,17 +142,45 @@ class TableTest(SweepTest):
         self.refuse(SYSTEM, self.example("--m", 4096, "--out", self.directory / "no" / "plans.csv"), "plans.csv")
 
     def test_experts_are_dispatched_to_and_combined_from_undivided(self):
-        layers = self.shapes(HEADING + "Toy,expert_up,dispatch,2048,7168,,bf16\nToy,expert_down,combine,7168,2048,,bf16\n")
+        layers = self.shapes(
+            HEADING + "Toy,expert_up,dispatch,2048,7168,,bf16\nToy,expert_down,combine,7168,2048,,bf16\n"
+        )
         topology = program.SOURCE_DIRECTORY / "data" / "topologies" / "dgx_h100.json"
         rows = self.rows("sweep", "--shapes", layers, "--topology", topology, "--ranks", "4,8", "--m", 8192)
-        self.assertEqual([(row["kind"], row["ranks"], row["n"], row["k"]) for row in rows],
-                         [("all_to_all_matmul", "4", "2048", "7168"), ("all_to_all_matmul", "8", "2048", "7168"),
-                          ("matmul_all_to_all", "4", "7168", "2048"), ("matmul_all_to_all", "8", "7168", "2048")])
+        self.assertEqual(
+            [(row["kind"], row["ranks"], row["n"], row["k"]) for row in rows],
+            [
+                ("all_to_all_matmul", "4", "2048", "7168"),
+                ("all_to_all_matmul", "8", "2048", "7168"),
+                ("matmul_all_to_all", "4", "7168", "2048"),
+                ("matmul_all_to_all", "8", "7168", "2048"),
+            ],
+        )
         for row in rows:
-            blocks = json.loads(self.succeed("plan", "--topology", topology, "--op", row["kind"], "--m", 8192, "--n", row["n"],
-                                             "--k", row["k"], "--dtype", "bf16", "--ranks", row["ranks"], "--json"))
+            blocks = json.loads(
+                self.succeed(
+                    "plan",
+                    "--topology",
+                    topology,
+                    "--op",
+                    row["kind"],
+                    "--m",
+                    8192,
+                    "--n",
+                    row["n"],
+                    "--k",
+                    row["k"],
+                    "--dtype",
+                    "bf16",
+                    "--ranks",
+                    row["ranks"],
+                    "--json",
+                )
+            )
             self.assertEqual(sum(blocks["cut"]["block_rows"]), 8192 // int(row["ranks"]))
-            self.assertAlmostEqual(float(row["makespan_us"]), blocks["makespan"]["us"], delta=1e-6 * blocks["makespan"]["us"])
+            self.assertAlmostEqual(
+                float(row["makespan_us"]), blocks["makespan"]["us"], delta=1e-6 * blocks["makespan"]["us"]
+            )
             self.assertLessEqual(float(row["makespan_us"]), float(row["serial_us"]))
 
     def test_names_that_csv_and_json_must_quote(self):
@@ -140,8 +196,24 @@ class PageTest(SweepTest):
     def test_a_line_for_each_layer_and_ranks_and_every_reason_once(self):
         page = self.succeed(*self.example("--m", "1000,4096", ranks="2,8"))
         self.assertIn("Toy, matmul_all_reduce, f16\n", page)
-        cut = json.loads(self.succeed("plan", "--model", EXAMPLE_MODEL, "--m", 4096, "--n", 8192, "--k", 3072, "--dtype", "f16",
-                                      "--ranks", 8, "--json"))
+        cut = json.loads(
+            self.succeed(
+                "plan",
+                "--model",
+                EXAMPLE_MODEL,
+                "--m",
+                4096,
+                "--n",
+                8192,
+                "--k",
+                3072,
+                "--dtype",
+                "f16",
+                "--ranks",
+                8,
+                "--json",
+            )
+        )
         benefit = 100 * (1 - cut["makespan"]["us"] / cut["serial_us"])
         self.assertRegex(page, rf"(?m)^  down +8 +[\d.]+ % +{benefit:.1f} %$")
         self.assertRegex(page, r"(?m)^  down +2 +- +-$")
@@ -204,17 +276,33 @@ class SourceTest(SweepTest):
     def test_kept_models_of_this_machine(self):
         self.profiled_and_fitted()
         file = self.shapes("model,layer,parallel,n,k,dtype\nToy,kept,row,64,128,f32\nToy,other,row,64,256,f32\n")
-        done = self.complete("sweep", "--shapes", file, "--ranks", "2,1000", "--m", "80,96,200", *MACHINE,
-                             "--kinds", "matmul_all_reduce", "--csv", "--store", self.store)
+        done = self.complete(
+            "sweep",
+            "--shapes",
+            file,
+            "--ranks",
+            "2,1000",
+            "--m",
+            "80,96,200",
+            *MACHINE,
+            "--kinds",
+            "matmul_all_reduce",
+            "--csv",
+            "--store",
+            self.store,
+        )
         rows = list(csv.DictReader(io.StringIO(done.stdout)))
         kept = [row for row in rows if row["layer"] == "kept" and row["ranks"] == "2"]
         self.assertEqual(len(kept), 3)
         for row in kept:
             self.assertIn("kept model of m=96", row["source"])
             self.assertIn("EMULATED", row["source"])
-            plan = json.loads(self.succeed("plan", "--m", row["m"], "--n", 64, "--k", 64, *MACHINE, "--json",
-                                           "--store", self.store))
-            self.assertAlmostEqual(float(row["makespan_us"]), plan["makespan"]["us"], delta=1e-6 * plan["makespan"]["us"])
+            plan = json.loads(
+                self.succeed("plan", "--m", row["m"], "--n", 64, "--k", 64, *MACHINE, "--json", "--store", self.store)
+            )
+            self.assertAlmostEqual(
+                float(row["makespan_us"]), plan["makespan"]["us"], delta=1e-6 * plan["makespan"]["us"]
+            )
         for row in rows:
             if row["layer"] == "other" and row["ranks"] == "2":
                 self.assertIn("transferred from n=64 k=64", row["source"])
@@ -228,8 +316,20 @@ class SourceTest(SweepTest):
         self.tuned(*program.SHAPE, *MACHINE, *program.QUICK, "--store", self.store)
         kept = json.loads(self.succeed("plan", *program.SHAPE, *MACHINE, "--json", "--store", self.store))
         file = self.shapes("model,layer,parallel,n,k,dtype\nToy,kept,row,64,128,f32\n")
-        asked = ["sweep", "--shapes", file, "--ranks", 2, "--m", "80,96,128", *MACHINE, "--kinds", "matmul_all_reduce", "--store",
-                 self.store]
+        asked = [
+            "sweep",
+            "--shapes",
+            file,
+            "--ranks",
+            2,
+            "--m",
+            "80,96,128",
+            *MACHINE,
+            "--kinds",
+            "matmul_all_reduce",
+            "--store",
+            self.store,
+        ]
         sources = {row["m"]: row["source"].split(" ")[0] for row in self.rows(*asked)}
         self.assertEqual(sources["96"], "tuned")
         self.assertNotIn("tuned", (sources["80"], sources["128"]))
@@ -240,12 +340,40 @@ class SourceTest(SweepTest):
 
     def test_a_document_answers_for_another_n_and_k_as_plan_lets_it(self):
         file = self.shapes(HEADING + DOWN + "Toy,wide,row,16384,24576,,f16\n")
-        asked = ["sweep", "--shapes", file, "--model", EXAMPLE_MODEL, "--ranks", 8, "--m", 4096, "--kinds", "matmul_all_reduce"]
+        asked = [
+            "sweep",
+            "--shapes",
+            file,
+            "--model",
+            EXAMPLE_MODEL,
+            "--ranks",
+            8,
+            "--m",
+            4096,
+            "--kinds",
+            "matmul_all_reduce",
+        ]
         own, wide = self.rows(*asked)
         self.assertEqual(own["provenance"], "analytic")
         self.assertIn("transferred from n=8192 k=3072", wide["source"])
-        plan = json.loads(self.succeed("plan", "--model", EXAMPLE_MODEL, "--m", 4096, "--n", 16384, "--k", 3072, "--dtype", "f16",
-                                       "--ranks", 8, "--json"))
+        plan = json.loads(
+            self.succeed(
+                "plan",
+                "--model",
+                EXAMPLE_MODEL,
+                "--m",
+                4096,
+                "--n",
+                16384,
+                "--k",
+                3072,
+                "--dtype",
+                "f16",
+                "--ranks",
+                8,
+                "--json",
+            )
+        )
         self.assertAlmostEqual(float(wide["makespan_us"]), plan["makespan"]["us"], delta=1e-6 * plan["makespan"]["us"])
         refused = self.rows(*asked, "--no-transfer")[1]
         self.assertEqual(refused["refusal"], "not_found")
@@ -255,8 +383,7 @@ class SourceTest(SweepTest):
         self.succeed(*self.example("--m", 4096))
         self.assertFalse((self.directory / "mc2").exists())
         self.make_empty_store()
-        done = self.mc2(*self.example("--m", 4096, "--kinds", "all_gather_matmul", "--store", self.store,
-                                      ranks=4))
+        done = self.mc2(*self.example("--m", 4096, "--kinds", "all_gather_matmul", "--store", self.store, ranks=4))
         self.assertEqual(done.returncode, NO_ANSWER)
         self.assertIn("--model: no document describes", done.stderr)
         self.assertIn("has no cost model", program.unwrapped(done.stderr))
@@ -272,17 +399,47 @@ class SourceTest(SweepTest):
             self.assertIn(document, row["source"])
             self.assertEqual(row["provenance"], "analytic")
         row = next(row for row in rows if (row["kind"], row["m"]) == ("matmul_reduce_scatter", "4096"))
-        plan = json.loads(self.succeed("plan", "--topology", TOPOLOGY, "--op", row["kind"], "--m", row["m"], "--n", row["n"],
-                                       "--k", row["k"], "--dtype", row["dtype"], "--ranks", row["ranks"], "--json"))
+        plan = json.loads(
+            self.succeed(
+                "plan",
+                "--topology",
+                TOPOLOGY,
+                "--op",
+                row["kind"],
+                "--m",
+                row["m"],
+                "--n",
+                row["n"],
+                "--k",
+                row["k"],
+                "--dtype",
+                row["dtype"],
+                "--ranks",
+                row["ranks"],
+                "--json",
+            )
+        )
         self.assertAlmostEqual(float(row["makespan_us"]), plan["makespan"]["us"], delta=1e-6 * plan["makespan"]["us"])
         settings = ",".join(f"{key}={value}" for key, value in sorted(plan["variant"]["fields"].items()))
         self.assertEqual(row["variant"], f'{plan["variant"]["name"]}({settings})')
 
     def test_ranks_that_a_topology_does_not_have(self):
-        done = self.mc2("sweep", "--topology", TOPOLOGY, "--shapes", self.shapes(HEADING + DOWN), "--ranks", 1024, "--m", 1024)
+        done = self.mc2(
+            "sweep", "--topology", TOPOLOGY, "--shapes", self.shapes(HEADING + DOWN), "--ranks", 1024, "--m", 1024
+        )
         self.assertEqual(done.returncode, SUCCESS, done.stderr)
-        done = self.mc2("sweep", "--topology", TOPOLOGY, "--shapes", self.shapes(HEADING + DOWN), "--ranks", 12, "--m", 1024,
-                        "--csv")
+        done = self.mc2(
+            "sweep",
+            "--topology",
+            TOPOLOGY,
+            "--shapes",
+            self.shapes(HEADING + DOWN),
+            "--ranks",
+            12,
+            "--m",
+            1024,
+            "--csv",
+        )
         self.assertEqual(done.returncode, NO_ANSWER, done.stderr)
         self.assertIn("--topology: ", done.stdout)
 
@@ -301,39 +458,46 @@ class BadInputTest(SweepTest):
 
     def test_shapes_files(self):
         good = HEADING + DOWN
-        cases = [("", "layers.csv: holds no layers"), (HEADING, "layers.csv: holds no layers"),
-                 (good + DOWN, "layers.csv:3:5: layer: Toy down is named a second time; the first is in line 2"),
-                 ("model,layer,n,k\na,b,1,1\n", "layers.csv:1:1: ", "no column parallel"),
-                 ("model,layer,parallel,n,k,n\n", "layers.csv:1:26: 'n' is a column twice"),
-                 ("model,layer,parallel,n,k,q\n", "layers.csv:1:26: 'q' is no column"),
-                 (good + "Toy,x,row,8192\n", "layers.csv:3:11: ", "4 cells", "7"),
-                 (good + "Toy,x,row,8192,1,,f16,9\n", "layers.csv:3:23: ", "8 cells"),
-                 (good + "Toy,x,row,81.92,1,,f16\n", "layers.csv:3:11: n: '81.92' is no whole number", "1 to 1000000000"),
-                 (good + "Toy,x,row,1,,,f16\n", "layers.csv:3:13: k: '' is no whole number"),
-                 (good + "Toy,x,row,nan,1,,f16\n", "layers.csv:3:11: n: 'nan'"),
-                 (good + "Toy,x,row,0,1,,f16\n", "layers.csv:3:11: n: is 0; legal: 1 to 1000000000"),
-                 (good + "Toy,x,row,9" + "9" * 40 + ",1,,f16\n", "layers.csv:3:11: n: is 999", "legal"),
-                 (good + "Toy,x,row,8,6,4,f16\n", "layers.csv:3:15: units: 4 do not divide the axis of 6"),
-                 (good + "Toy,x,row,8,6,7,f16\n", "layers.csv:3:15: units: is 7; legal: 1 to 6"),
-                 (good + "Toy,x,both,8,6,,f16\n",
-                  "layers.csv:3:7: parallel: unknown name 'both'; legal: row, column, dispatch, combine"),
-                 (good + "Toy,x,combine,8,6,2,f16\n", "layers.csv:3:19: units: is given, but every rank has whole experts"),
-                 (good + "Toy,x,row,8,6,,f99\n", "layers.csv:3:16: ", "f99", "bf16"),
-                 (good + ",x,row,8,6,,f16\n", "layers.csv:3:1: model: is empty"),
-                 (good + "Toy," + "x" * 65 + ",row,8,6,,f16\n", "layers.csv:3:5: layer: has 65 bytes"),
-                 (good + 'Toy,"x,row,8,6,,f16\n', "layers.csv:3:5: opens a quote"),
-                 (good + 'Toy,"x"y,row,8,6,,f16\n', "layers.csv:3:8: holds text after a closing quote"),
-                 (good.encode() + b"Toy,x\0y,row,8,6,,f16\n", "layers.csv:3:6: holds the control character 0"),
-                 (good + "x" * 70_000, "layers.csv:3:65537: the line is longer than 65536 bytes"),
-                 (b"\xff\xfe" + "model,layer\n".encode("utf-16-le"), "layers.csv:1:4: holds the control character 0"),
-                 (bytes(range(256)) * 50, "layers.csv:1:1: ")]
+        cases = [
+            ("", "layers.csv: holds no layers"),
+            (HEADING, "layers.csv: holds no layers"),
+            (good + DOWN, "layers.csv:3:5: layer: Toy down is named a second time; the first is in line 2"),
+            ("model,layer,n,k\na,b,1,1\n", "layers.csv:1:1: ", "no column parallel"),
+            ("model,layer,parallel,n,k,n\n", "layers.csv:1:26: 'n' is a column twice"),
+            ("model,layer,parallel,n,k,q\n", "layers.csv:1:26: 'q' is no column"),
+            (good + "Toy,x,row,8192\n", "layers.csv:3:11: ", "4 cells", "7"),
+            (good + "Toy,x,row,8192,1,,f16,9\n", "layers.csv:3:23: ", "8 cells"),
+            (good + "Toy,x,row,81.92,1,,f16\n", "layers.csv:3:11: n: '81.92' is no whole number", "1 to 1000000000"),
+            (good + "Toy,x,row,1,,,f16\n", "layers.csv:3:13: k: '' is no whole number"),
+            (good + "Toy,x,row,nan,1,,f16\n", "layers.csv:3:11: n: 'nan'"),
+            (good + "Toy,x,row,0,1,,f16\n", "layers.csv:3:11: n: is 0; legal: 1 to 1000000000"),
+            (good + "Toy,x,row,9" + "9" * 40 + ",1,,f16\n", "layers.csv:3:11: n: is 999", "legal"),
+            (good + "Toy,x,row,8,6,4,f16\n", "layers.csv:3:15: units: 4 do not divide the axis of 6"),
+            (good + "Toy,x,row,8,6,7,f16\n", "layers.csv:3:15: units: is 7; legal: 1 to 6"),
+            (
+                good + "Toy,x,both,8,6,,f16\n",
+                "layers.csv:3:7: parallel: unknown name 'both'; legal: row, column, dispatch, combine",
+            ),
+            (good + "Toy,x,combine,8,6,2,f16\n", "layers.csv:3:19: units: is given, but every rank has whole experts"),
+            (good + "Toy,x,row,8,6,,f99\n", "layers.csv:3:16: ", "f99", "bf16"),
+            (good + ",x,row,8,6,,f16\n", "layers.csv:3:1: model: is empty"),
+            (good + "Toy," + "x" * 65 + ",row,8,6,,f16\n", "layers.csv:3:5: layer: has 65 bytes"),
+            (good + 'Toy,"x,row,8,6,,f16\n', "layers.csv:3:5: opens a quote"),
+            (good + 'Toy,"x"y,row,8,6,,f16\n', "layers.csv:3:8: holds text after a closing quote"),
+            (good.encode() + b"Toy,x\0y,row,8,6,,f16\n", "layers.csv:3:6: holds the control character 0"),
+            (good + "x" * 70_000, "layers.csv:3:65537: the line is longer than 65536 bytes"),
+            (b"\xff\xfe" + "model,layer\n".encode("utf-16-le"), "layers.csv:1:4: holds the control character 0"),
+            (bytes(range(256)) * 50, "layers.csv:1:1: "),
+        ]
         for text, *expected in cases:
             with self.subTest(text=text[-60:]):
                 self.refuse_shapes(text, *expected)
 
     def test_too_many_layers(self):
         lines = "".join(f"Toy,x{i},row,8,8\n" for i in range(10_001))
-        self.refuse_shapes("model,layer,parallel,n,k\n" + lines, "layers.csv:10002:1: is beyond the limit of 10000 layers")
+        self.refuse_shapes(
+            "model,layer,parallel,n,k\n" + lines, "layers.csv:10002:1: is beyond the limit of 10000 layers"
+        )
 
     def test_byte_order_mark_and_carriage_returns(self):
         file = self.shapes("\ufeff" + (HEADING + "\n# comment\n" + DOWN).replace("\n", "\r\n"))
@@ -341,23 +505,49 @@ class BadInputTest(SweepTest):
 
     def test_grids_beyond_the_limit_are_refused_at_once(self):
         self.refuse(USAGE, ["sweep", "--m", "1:1000000000:1"], "--m: lists more than 1000000 numbers")
-        self.refuse(USAGE, ["sweep", "--m", "1:1000:1", "--ranks", "2:1024:1"], "--m, --ranks: make 243474000 rows",
-                    "at most 1000000")
+        self.refuse(
+            USAGE,
+            ["sweep", "--m", "1:1000:1", "--ranks", "2:1024:1"],
+            "--m, --ranks: make 243474000 rows",
+            "at most 1000000",
+        )
 
     def test_lists(self):
-        for text in ("", ",", "0", "-1", "1,", "1:2", "1:2:3:4", "5:4:1", "1:2:0", "1:1000000001:1", "x", "1e3", "9" * 30):
+        for text in (
+            "",
+            ",",
+            "0",
+            "-1",
+            "1,",
+            "1:2",
+            "1:2:3:4",
+            "5:4:1",
+            "1:2:0",
+            "1:1000000001:1",
+            "x",
+            "1e3",
+            "9" * 30,
+        ):
             with self.subTest(text=text):
                 self.refuse(USAGE, ["sweep", "--m", text], "--m: '", "first:last:step within 1 to 1000000000")
         self.refuse(USAGE, ["sweep", "--ranks", "1"], "--ranks: '1'", "within 2 to 65536")
 
     def test_names_and_numbers(self):
-        for option, value, *expected in (("--kinds", "nope", "matmul_reduce_scatter"), ("--models", "nope", "Llama-3-8B"),
-                                         ("--dtype", "f99", "bf16"),
-                                         ("--threads", "0", "1 to 1024"), ("--threads", "x", "1 to 1024"),
-                                         ("--strategy", "nope", "search")):
+        for option, value, *expected in (
+            ("--kinds", "nope", "matmul_reduce_scatter"),
+            ("--models", "nope", "Llama-3-8B"),
+            ("--dtype", "f99", "bf16"),
+            ("--threads", "0", "1 to 1024"),
+            ("--threads", "x", "1 to 1024"),
+            ("--strategy", "nope", "search"),
+        ):
             self.refuse(USAGE, ["sweep", option, value], f"{option}: ", value, *expected)
-        self.refuse(USAGE, ["sweep", "--shapes", self.shapes(HEADING + DOWN), "--kinds", "all_gather_matmul"], "--kinds",
-                    "leaves no row")
+        self.refuse(
+            USAGE,
+            ["sweep", "--shapes", self.shapes(HEADING + DOWN), "--kinds", "all_gather_matmul"],
+            "--kinds",
+            "leaves no row",
+        )
 
     def test_largest_sizes_take_bounded_time(self):
         rows = self.rows(*self.example("--m", "65,66,127,999999999,1000000000", "--kinds", "matmul_all_reduce"))
@@ -382,8 +572,14 @@ class InterruptTest(SweepTest):
         file = self.directory / "plans.csv"
         for target in (["--out", file], []):
             command = [program.MC2, *map(str, self.example(*self.LONG, *target))]
-            with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                  text=True, env=program.environment(self.directory)) as process:
+            with subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+                env=program.environment(self.directory),
+            ) as process:
                 self.wait_until_it_can_be_interrupted(process)
                 process.send_signal(signal.SIGINT)
                 printed, said = process.communicate(timeout=60)
@@ -395,8 +591,13 @@ class InterruptTest(SweepTest):
     def test_progress_shows_on_a_terminal_only(self):
         command = [program.MC2, *map(str, self.example(*self.LONG))]
         controller, terminal = pty.openpty()
-        with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=terminal,
-                              env={**program.environment(self.directory), "TERM": "xterm"}) as process:
+        with subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=terminal,
+            env={**program.environment(self.directory), "TERM": "xterm"},
+        ) as process:
             os.close(terminal)
             said = b""
             while b"left" not in said:

@@ -19,8 +19,13 @@ class TerminalTest(program.ProgramTest):
         leader, follower = pty.openpty()
         fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
         environment = {**program.environment(self.directory), "TERM": "xterm", **variables}
-        process = subprocess.Popen([MC2, *map(str, arguments), "--store", str(self.store)], stdin=subprocess.DEVNULL, stdout=follower,
-                                   stderr=follower, env=environment)  # fmt: skip
+        process = subprocess.Popen(
+            [MC2, *map(str, arguments), "--store", str(self.store)],
+            stdin=subprocess.DEVNULL,
+            stdout=follower,
+            stderr=follower,
+            env=environment,
+        )
         os.close(follower)
         sent = b""
         while True:
@@ -49,7 +54,9 @@ class TerminalTest(program.ProgramTest):
     def test_progress_never_wraps(self):
         for columns in (80, 40, 20):
             sent = self.on_terminal("tune", *SHAPE, *MACHINE, *QUICK, "--align", 16, "--fresh", columns=columns)
-            drawn = [line for line in re.findall(r"\r\x1b\[K([^\r\n]*)", sent) if line.startswith(("profile ", "race "))]
+            drawn = [
+                line for line in re.findall(r"\r\x1b\[K([^\r\n]*)", sent) if line.startswith(("profile ", "race "))
+            ]
             self.assertTrue(drawn, sent)
             for line in drawn:
                 self.assertLess(len(line), columns, line)
@@ -61,9 +68,16 @@ class TerminalTest(program.ProgramTest):
         self.assertTrue(all(len(line) <= 80 for line in answer[2:7]), answer)
 
     def test_a_reader_that_has_read_enough_is_no_error(self):
-        script = f"{MC2} sweep --csv --models Llama-3-70B --ranks 8 --m 64,128,256,512,1024,2048,4096 --model {program.SOURCE_DIRECTORY}/data/worked_example_model.json"
-        done = subprocess.run(["bash", "-c", f"{script} | head -1"], capture_output=True, text=True, timeout=60,
-                              env=program.environment(self.directory))  # fmt: skip
+        model = program.SOURCE_DIRECTORY / "data" / "worked_example_model.json"
+        lengths = "64,128,256,512,1024,2048,4096"
+        script = f"{MC2} sweep --csv --models Llama-3-70B --ranks 8 --m {lengths} --model {model}"
+        done = subprocess.run(
+            ["bash", "-c", f"{script} | head -1"],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            env=program.environment(self.directory),
+        )
         self.assertEqual(done.returncode, 0)
         self.assertNotIn("standard output", done.stderr)
         self.assertEqual(len(done.stdout.splitlines()), 1)

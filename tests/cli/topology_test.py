@@ -55,7 +55,10 @@ class TopologyTest(ClusterTest):
             for protocol in protocols:
                 protocol["inter"]["gb_per_s"] = rate
             file = self.changed(protocols=protocols)
-            return json.loads(self.succeed("plan", "--topology", file, *OPERATOR, "--ranks", 256, "--json"))["makespan"]["us"]
+            return json.loads(self.succeed("plan", "--topology", file, *OPERATOR, "--ranks", 256, "--json"))[
+                "makespan"
+            ]["us"]
+
         times = [makespan(rate) for rate in (5, 10, 25, 50, 100)]
         self.assertEqual(times, sorted(times, reverse=True))
         self.assertGreater(times[0], 1.5 * times[-1])
@@ -76,8 +79,12 @@ class TopologyTest(ClusterTest):
         shape = ["--n", 8192, "--k", 3072, "--dtype", "f16", "--ranks", 64]
         plan = json.loads(self.succeed("plan", "--topology", file, "--model", model, "--m", 4096, *shape, "--json"))
         self.assertAlmostEqual(plan["compute_us"], 803, delta=1)  # of the worked example
-        self.refuse(NO_ANSWER, ["plan", "--topology", file, "--model", model, *OPERATOR, "--ranks", 64],
-                    "--model: ", "its matmul answers for other m and ranks only")
+        self.refuse(
+            NO_ANSWER,
+            ["plan", "--topology", file, "--model", model, *OPERATOR, "--ranks", 64],
+            "--model: ",
+            "its matmul answers for other m and ranks only",
+        )
 
     def test_measured_matmul_is_the_fastest_variant_s(self):
         document = json.loads((SOURCE_DIRECTORY / "data" / "worked_example_model.json").read_text())
@@ -89,8 +96,26 @@ class TopologyTest(ClusterTest):
         document["variants"].insert(0, slow)
         model = self.directory / "model.json"
         model.write_text(json.dumps(document))
-        plan = json.loads(self.succeed("plan", "--topology", TOPOLOGIES / "ascend_910b.json", "--model", model, "--m", 4096, "--n", 8192,
-                                       "--k", 3072, "--dtype", "f16", "--ranks", 64, "--json"))
+        plan = json.loads(
+            self.succeed(
+                "plan",
+                "--topology",
+                TOPOLOGIES / "ascend_910b.json",
+                "--model",
+                model,
+                "--m",
+                4096,
+                "--n",
+                8192,
+                "--k",
+                3072,
+                "--dtype",
+                "f16",
+                "--ranks",
+                64,
+                "--json",
+            )
+        )
         self.assertAlmostEqual(plan["compute_us"], 803, delta=1)  # of the worked example
 
 
@@ -102,10 +127,15 @@ class RefusalTest(ClusterTest):
         self.refuse(USAGE, ["topology", self.changed(node_count=2), "--ranks", 24], "--ranks: is 24", "2 to 16")
 
     def test_documents(self):
-        for changes, text in (({"node_count": 0}, "node_count: is 0"), ({"node_count": 10**9}, "1 to 65536"),
-                              ({"protocols": []}, "protocols"), ({"transport": "pigeon"}, "host_proxy"),
-                              ({"chunk_bytes": -1}, "chunk_bytes"), ({"extra": 1}, "unknown key"),
-                              ({"schema": "mc2.plan/1"}, "mc2.topology/1")):
+        for changes, text in (
+            ({"node_count": 0}, "node_count: is 0"),
+            ({"node_count": 10**9}, "1 to 65536"),
+            ({"protocols": []}, "protocols"),
+            ({"transport": "pigeon"}, "host_proxy"),
+            ({"chunk_bytes": -1}, "chunk_bytes"),
+            ({"extra": 1}, "unknown key"),
+            ({"schema": "mc2.plan/1"}, "mc2.topology/1"),
+        ):
             for command in (["topology"], ["plan", *OPERATOR, "--topology"]):
                 self.refuse(USAGE, [*command, self.changed(**changes)], "topology.json", text)
         self.refuse(USAGE, ["topology", self.directory / "none.json"], "none.json")
@@ -114,24 +144,30 @@ class RefusalTest(ClusterTest):
     def test_collectives(self):
         self.refuse(USAGE, ["topology", H100, "--collective", "broadcast"], "collective: unknown name", "all_to_all")
         algorithms = {"all_reduce": ["ring"]}
-        self.refuse(NO_ANSWER, ["topology", self.changed(algorithms=algorithms), "--collective", "all_to_all"],
-                    "name none for all_to_all")
+        self.refuse(
+            NO_ANSWER,
+            ["topology", self.changed(algorithms=algorithms), "--collective", "all_to_all"],
+            "name none for all_to_all",
+        )
 
     def test_points(self):
         head = "collective,ranks,bytes,us"
-        for lines, text in (([head], "holds no points"), (["ranks,bytes,us", "8,8,8"], "no column collective"),
-                            ([head + ",us", "a,8,8,8,8"], "points.csv:1:27: 'us' is a column twice"),
-                            ([head + ",x", "all_reduce,8,8,8,8"], "points.csv:1:27: 'x' is no column"),
-                            ([head, "all_reduce,8,8"], "points.csv:2:14: the line has 3 cells"),
-                            ([head, "all_reduce,8,8,x"], "points.csv:2:16: us: 'x'"),
-                            ([head, "all_reduce,8.5,8,1"], "points.csv:2:12: ranks: '8.5'"),
-                            ([head, "broadcast,8,8,1"], "points.csv:2:1: collective: "),
-                            ([head, "all_reduce,8,8,nan"], "points.csv:2:16: us: 'nan' is no finite number"),
-                            ([head, "all_reduce,8,nan,1"], "points.csv:2:14: bytes: 'nan'"),
-                            ([head, "all_reduce,8,8,0"], "points.csv:2:16: us: '0' is no time above 0"),
-                            ([head, "all_reduce,8,8,1", "all_reduce,8,8,-3"], "points.csv:3:16: us: '-3' is no time above 0"),
-                            ([head, "all_reduce,8,-1,1"], "points.csv:2:14: bytes: is -1"),
-                            ([head, "all_reduce,12,8,1"], "points.csv:2:12: ranks: is 12")):
+        for lines, text in (
+            ([head], "holds no points"),
+            (["ranks,bytes,us", "8,8,8"], "no column collective"),
+            ([head + ",us", "a,8,8,8,8"], "points.csv:1:27: 'us' is a column twice"),
+            ([head + ",x", "all_reduce,8,8,8,8"], "points.csv:1:27: 'x' is no column"),
+            ([head, "all_reduce,8,8"], "points.csv:2:14: the line has 3 cells"),
+            ([head, "all_reduce,8,8,x"], "points.csv:2:16: us: 'x'"),
+            ([head, "all_reduce,8.5,8,1"], "points.csv:2:12: ranks: '8.5'"),
+            ([head, "broadcast,8,8,1"], "points.csv:2:1: collective: "),
+            ([head, "all_reduce,8,8,nan"], "points.csv:2:16: us: 'nan' is no finite number"),
+            ([head, "all_reduce,8,nan,1"], "points.csv:2:14: bytes: 'nan'"),
+            ([head, "all_reduce,8,8,0"], "points.csv:2:16: us: '0' is no time above 0"),
+            ([head, "all_reduce,8,8,1", "all_reduce,8,8,-3"], "points.csv:3:16: us: '-3' is no time above 0"),
+            ([head, "all_reduce,8,-1,1"], "points.csv:2:14: bytes: is -1"),
+            ([head, "all_reduce,12,8,1"], "points.csv:2:12: ranks: is 12"),
+        ):
             self.refuse(USAGE, ["topology", H100, "--calibrate", self.points(*lines)], text)
 
 

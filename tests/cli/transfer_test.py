@@ -32,6 +32,7 @@ class TransferTest(ProgramTest):
         def relative_width(done):
             makespan = json.loads(done.stdout)["makespan"]
             return (makespan["high_us"] - makespan["low_us"]) / makespan["us"]
+
         # Of a model that says it is sure: a quick profile may be less sure of its own blocks than of longer ones.
         exported = json.loads(self.succeed("db", "export", "--store", self.store))
         for kept in exported["models"]:
@@ -76,9 +77,23 @@ class TransferTest(ProgramTest):
     def test_sweep_plans_other_shapes_too(self):
         layers = self.directory / "layers.csv"
         layers.write_text(f"model,layer,parallel,n,k,dtype\ntiny,wide,row,{2 * self.n},{2 * self.k},f32\n")
-        table = self.succeed("sweep", "--csv", "--shapes", layers, "--ranks", 2, "--m", 96, "--kinds", "matmul_all_reduce",
-                             *[part for part in MACHINE if part not in ("--ranks", "2")], "--align", 16,
-                             "--store", self.store)
+        table = self.succeed(
+            "sweep",
+            "--csv",
+            "--shapes",
+            layers,
+            "--ranks",
+            2,
+            "--m",
+            96,
+            "--kinds",
+            "matmul_all_reduce",
+            *[part for part in MACHINE if part not in ("--ranks", "2")],
+            "--align",
+            16,
+            "--store",
+            self.store,
+        )
         rows = list(csv.DictReader(io.StringIO(table)))
         self.assertEqual([row["refusal"] for row in rows], [""], rows)
         self.assertEqual(rows[0]["provenance"], "extrapolated")

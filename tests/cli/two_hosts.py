@@ -11,9 +11,9 @@ ADDRESSES = ("10.177.0.1", "10.177.0.2")
 NAMES = ("host-a", "host-b")  # what each is called in both
 NETWORK = "10.177.0.0/24"
 NAMED = pathlib.Path("/etc/netns")  # whose files `ip netns exec` puts over those of /etc
-# Room for two of TCP's 64 KiB segments, 1 ms at 1 Gbit/s. With a smaller bucket tbf itself cuts every segment into packets,
-# on the ranks' own cores: 32 KiB at 1 Gbit/s in both directions keeps 2 cores 96 % busy, 128 KiB 6 %. A network card does
-# that by itself.
+# Room for two of TCP's 64 KiB segments, 1 ms at 1 Gbit/s. With a smaller bucket tbf itself cuts every segment into
+# packets, on the ranks' own cores: 32 KiB at 1 Gbit/s in both directions keeps 2 cores 96 % busy, 128 KiB 6 %. A
+# network card does that by itself.
 BUCKET = "128kb"
 
 
@@ -39,11 +39,17 @@ def make_places(rate):
     if shutil.which("ip") is None or shutil.which("tc") is None:
         return "ip and tc are missing; iproute2 has them"
     remove_places()
-    steps = [["netns", "add", PLACES[0]], ["netns", "add", PLACES[1]],
-             ["link", "add", "eth0", "netns", PLACES[0], "type", "veth", "peer", "name", "eth0", "netns", PLACES[1]]]
+    steps = [
+        ["netns", "add", PLACES[0]],
+        ["netns", "add", PLACES[1]],
+        ["link", "add", "eth0", "netns", PLACES[0], "type", "veth", "peer", "name", "eth0", "netns", PLACES[1]],
+    ]
     for place, address in zip(PLACES, ADDRESSES):
-        steps += [["-n", place, "addr", "add", address + "/24", "dev", "eth0"],
-                  ["-n", place, "link", "set", "lo", "up"], ["-n", place, "link", "set", "eth0", "up"]]
+        steps += [
+            ["-n", place, "addr", "add", address + "/24", "dev", "eth0"],
+            ["-n", place, "link", "set", "lo", "up"],
+            ["-n", place, "link", "set", "eth0", "up"],
+        ]
     for step in steps:
         done = ip(*step)
         if done.returncode != 0:
@@ -52,10 +58,31 @@ def make_places(rate):
     for place in PLACES:
         (NAMED / place).mkdir(parents=True, exist_ok=True)
         (NAMED / place / "hosts").write_text(f"127.0.0.1 localhost\n{names}", encoding="utf-8")
-        # Like the usual cubic, and allowed in a namespace. Where the system's choice is BBR, its pacing takes the ranks' cores.
+        # Like the usual cubic, and allowed in a namespace. Where the system's choice is BBR, its pacing takes the
+        # ranks' cores.
         ip("netns", "exec", place, "sh", "-c", "echo reno > /proc/sys/net/ipv4/tcp_congestion_control")
-        done = subprocess.run(["tc", "-n", place, "qdisc", "add", "dev", "eth0", "root", "tbf", "rate", rate,
-                               "burst", BUCKET, "latency", "100ms"], capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            [
+                "tc",
+                "-n",
+                place,
+                "qdisc",
+                "add",
+                "dev",
+                "eth0",
+                "root",
+                "tbf",
+                "rate",
+                rate,
+                "burst",
+                BUCKET,
+                "latency",
+                "100ms",
+            ],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
         if done.returncode != 0:
             return f"rates cannot be limited here: tc tbf: {done.stderr.strip()}"
     return None
@@ -69,25 +96,47 @@ def bits_per_us(rate):
 
 def write_agent(path):
     """What mpirun starts instead of ssh: HOST COMMAND... Shared memory between ranks goes by the host's name."""
-    path.write_text("#!/bin/sh\nshift\n"
-                    f'exec ip netns exec {PLACES[1]} unshare --uts /bin/sh -c "hostname {PLACES[1]}; $*"\n')
+    path.write_text(
+        "#!/bin/sh\nshift\n" f'exec ip netns exec {PLACES[1]} unshare --uts /bin/sh -c "hostname {PLACES[1]}; $*"\n'
+    )
     path.chmod(0o755)
 
 
 def settings(agent, ranks=1):
     """Open MPI's, of so many ranks in each place: between places over TCP and nothing else, in one by shared memory."""
-    return {"plm": "rsh", "plm_rsh_agent": str(agent), "pml": "ob1",
-            "btl": "tcp,self" if ranks == 1 else "tcp,vader,self",
-            "btl_tcp_if_include": NETWORK, "oob_tcp_if_include": NETWORK,
-            # So that the launcher's own connection, too, notices a link that is cut.
-            "oob_tcp_keepalive_time": "1", "oob_tcp_keepalive_intvl": "1", "oob_tcp_keepalive_probes": "3"}
+    return {
+        "plm": "rsh",
+        "plm_rsh_agent": str(agent),
+        "pml": "ob1",
+        "btl": "tcp,self" if ranks == 1 else "tcp,vader,self",
+        "btl_tcp_if_include": NETWORK,
+        "oob_tcp_if_include": NETWORK,
+        # So that the launcher's own connection, too, notices a link that is cut.
+        "oob_tcp_keepalive_time": "1",
+        "oob_tcp_keepalive_intvl": "1",
+        "oob_tcp_keepalive_probes": "3",
+    }
 
 
 def launch_command(mpirun, agent, ranks=1):
     """So many ranks in each place, by place."""
     hosts = ",".join(f"{address}:{ranks}" for address in ADDRESSES)
-    command = ["ip", "netns", "exec", PLACES[0], mpirun, "--allow-run-as-root", "--host", hosts,
-               "--map-by", "slot", "--bind-to", "none", "-np", str(2 * ranks)]
+    command = [
+        "ip",
+        "netns",
+        "exec",
+        PLACES[0],
+        mpirun,
+        "--allow-run-as-root",
+        "--host",
+        hosts,
+        "--map-by",
+        "slot",
+        "--bind-to",
+        "none",
+        "-np",
+        str(2 * ranks),
+    ]
     for name, value in settings(agent, ranks).items():
         command += ["--mca", name, value]
     return command

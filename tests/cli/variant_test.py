@@ -25,12 +25,33 @@ class VariantTest(ProgramTest):
         self.assertEqual(plan["variant"], {"fields": {"order": "rank"}, "name": "direct"})
         document = json.loads(self.at_store("run", "--blocks", "32,64", "--variant", BY_RANK, *FEW_PAIRS, "--json"))
         self.assertEqual(document["plan"]["variant"]["fields"], {"order": "rank"})
-        self.refuse(NO_ANSWER, ["plan", *SHAPE, *MACHINE, "--variant", "direct", "--store", self.store],
-                    "variant: ", "only of: direct(order=rank)")
+        self.refuse(
+            NO_ANSWER,
+            ["plan", *SHAPE, *MACHINE, "--variant", "direct", "--store", self.store],
+            "variant: ",
+            "only of: direct(order=rank)",
+        )
 
     def test_blocks_go_with_the_fastest_unless_one_is_named(self):
         model = SOURCE_DIRECTORY / "data/h200_x4/models/matmul_all_reduce_m8192_n8192_k7168.json"
-        asked = ["plan", "--model", model, "--m", 6144, "--n", 8192, "--k", 7168, "--dtype", "bf16", "--ranks", 4, "--blocks", "12x512", "--json"]
+        asked = [
+            "plan",
+            "--model",
+            model,
+            "--m",
+            6144,
+            "--n",
+            8192,
+            "--k",
+            7168,
+            "--dtype",
+            "bf16",
+            "--ranks",
+            4,
+            "--blocks",
+            "12x512",
+            "--json",
+        ]
         times = {}
         for variant in json.loads(model.read_text())["variants"]:
             fields = ",".join(f"{key}={value}" for key, value in sorted(variant["variant"]["fields"].items()))
@@ -56,19 +77,32 @@ class VariantTest(ProgramTest):
 
     def test_unknown_variants_and_settings_are_refused_before_anything_is_kept(self):
         for command in ("profile", "plan", "tune", "run"):
-            for variant, *texts in (("nope", "no variant", "it has: direct"), ("direct(pace=1)", "pace", "order"),
-                                    ("direct(order=x)", "staggered, rank"), ("", "NAME(field=value"),
-                                    ("direct(", "NAME(field=value"), ("(order=rank)", "NAME(field=value")):
+            for variant, *texts in (
+                ("nope", "no variant", "it has: direct"),
+                ("direct(pace=1)", "pace", "order"),
+                ("direct(order=x)", "staggered, rank"),
+                ("", "NAME(field=value"),
+                ("direct(", "NAME(field=value"),
+                ("(order=rank)", "NAME(field=value"),
+            ):
                 with self.subTest(command=command, variant=variant):
-                    self.refuse(USAGE, [command, *SHAPE, *MACHINE, "--variant", variant, "--store", self.store],
-                                "--variant: ", *texts)
+                    self.refuse(
+                        USAGE,
+                        [command, *SHAPE, *MACHINE, "--variant", variant, "--store", self.store],
+                        "--variant: ",
+                        *texts,
+                    )
 
     def test_a_plan_file_names_its_own(self):
         self.profiled_and_fitted()
         file = self.directory / "plan.json"
         self.at_store("plan", "--out", file)
-        self.refuse(USAGE, ["run", "--plan", file, *MACHINE, "--variant", "direct", "--store", self.store],
-                    "--plan: ", "--variant")
+        self.refuse(
+            USAGE,
+            ["run", "--plan", file, *MACHINE, "--variant", "direct", "--store", self.store],
+            "--plan: ",
+            "--variant",
+        )
 
 
 if __name__ == "__main__":

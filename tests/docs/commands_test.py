@@ -2,8 +2,8 @@
 
     python3 tests/docs/commands_test.py PATH_OF_MC2 PATH_OF_MC2_BENCH
 
-A block that needs what a test has not is marked in the page: <!-- not run: REASON --> on the line before it. What ends with `&` runs until
-the page ends.
+A block that needs what a test has not is marked in the page: <!-- not run: REASON --> on the line before it. What ends
+with `&` runs until the page ends.
 """
 
 import importlib.util
@@ -28,8 +28,8 @@ MOST_NOT_RUN = 8  # of the longer pages
 MOST_COMMANDS = 10  # of a page of first steps
 BLOCK_SECONDS = 120
 NOT_RUN = re.compile(r"<!-- not run: (.+) -->")
-# What fitting says of times that another program's burst of work spoilt; without a model, later questions end with "no answer".
-# The page then starts again.
+# What fitting says of times that another program's burst of work spoilt; without a model, later questions end with "no
+# answer". The page then starts again.
 MOST_TRIES = 4
 BUSY_HOST = "measure again on a quieter machine"
 NO_ANSWER = 3
@@ -55,7 +55,7 @@ def blocks_of(page):
     for number, line in enumerate(lines, 1):
         if inside is not None:
             if line.startswith("```"):
-                found.append(Block(page, inside, "\n".join(lines[inside - 1:number - 1]), reason))
+                found.append(Block(page, inside, "\n".join(lines[inside - 1 : number - 1]), reason))
                 inside = reason = None
         elif line == "```sh":
             inside = number + 1
@@ -89,10 +89,17 @@ class CommandsTest(unittest.TestCase):
 
     def environment(self):
         own = {name: value for name, value in os.environ.items() if not name.startswith(("MC2_", "XDG_"))}
-        return {**own, "HOME": str(self.scratch / "home"), "PATH": f"{self.scratch}/bin:{os.environ['PATH']}",
-                "BASH_ENV": str(self.scratch / "trap.sh"), "MC2_TEST_FAILURE": str(self.scratch / "failure"),
-                # What a user of few cores or a root gives mpirun as options.
-                "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1"}  # fmt: skip
+        return {
+            **own,
+            "HOME": str(self.scratch / "home"),
+            "PATH": f"{self.scratch}/bin:{os.environ['PATH']}",
+            "BASH_ENV": str(self.scratch / "trap.sh"),
+            "MC2_TEST_FAILURE": str(self.scratch / "failure"),
+            # What a user of few cores or a root gives mpirun as options.
+            "OMPI_ALLOW_RUN_AS_ROOT": "1",
+            "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+            "OMPI_MCA_rmaps_base_oversubscribe": "1",
+        }
 
     def end_what_stays(self):
         for process in self.staying:
@@ -105,11 +112,19 @@ class CommandsTest(unittest.TestCase):
     def run_block(self, block):
         """What is wrong with it, or None."""
         script, output, failure = (self.scratch / name for name in ("block.sh", f"output-{block.line}", "failure"))
-        script.write_text("\n" * (block.line - 1) + block.text + "\n")  # so that the shell counts lines as the page does
+        # So that the shell counts lines as the page does.
+        script.write_text("\n" * (block.line - 1) + block.text + "\n")
         failure.unlink(missing_ok=True)
         with output.open("w") as sink:
-            process = subprocess.Popen(["bash", script], cwd=self.folder, env=self.environment(), stdin=subprocess.DEVNULL,
-                                       stdout=sink, stderr=subprocess.STDOUT, start_new_session=True)  # fmt: skip
+            process = subprocess.Popen(
+                ["bash", script],
+                cwd=self.folder,
+                env=self.environment(),
+                stdin=subprocess.DEVNULL,
+                stdout=sink,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
         if block.stays:
             self.staying.append(process)
         try:
@@ -119,7 +134,9 @@ class CommandsTest(unittest.TestCase):
             code = f"{BLOCK_SECONDS} s without an end"
         if code == 0:
             return self.wait_for_first_output(output) if block.stays else None
-        where = failure.read_text().split("\n")[0] if failure.exists() else f"{block.line}: {block.text.split(chr(10))[0]}"
+        where = (
+            failure.read_text().split("\n")[0] if failure.exists() else f"{block.line}: {block.text.split(chr(10))[0]}"
+        )
         return f"{block.page}:{where}\nended with {code} and printed\n{output.read_text()}"
 
     def wait_for_first_output(self, output):
@@ -132,7 +149,8 @@ class CommandsTest(unittest.TestCase):
 
     def is_spoilt(self, wrong):
         return f"\nended with {NO_ANSWER} " in wrong and any(
-            BUSY_HOST in output.read_text() for output in self.scratch.glob("output-*"))
+            BUSY_HOST in output.read_text() for output in self.scratch.glob("output-*")
+        )
 
     def check_page(self, page):
         for _ in range(MOST_TRIES):
@@ -171,8 +189,12 @@ class CommandsTest(unittest.TestCase):
         if name == "pytorch" and importlib.util.find_spec("torch") is None:
             return "python3-torch is not installed"
         if name == "mpi":
-            backends = subprocess.run([PROGRAMS["mc2"], "doctor"], capture_output=True, text=True, timeout=60, check=False).stdout
-            return "" if shutil.which("mpirun") and "start it with mpirun" in backends else "this build or host has no MPI"
+            backends = subprocess.run(
+                [PROGRAMS["mc2"], "doctor"], capture_output=True, text=True, timeout=60, check=False
+            ).stdout
+            return (
+                "" if shutil.which("mpirun") and "start it with mpirun" in backends else "this build or host has no MPI"
+            )
         if name == "cpp" and "-fsanitize" in cache:
             return "programs outside are not linked against sanitized libraries"
         return ""

@@ -1,4 +1,5 @@
-"""Every relative link of a page leads to a file, every anchor to a heading, and every section that a source names exists.
+"""Every relative link of a page leads to a file, every anchor to a heading, and every section that a source names
+exists.
 
     python3 tests/docs/links_test.py
 """
@@ -10,9 +11,26 @@ import subprocess
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-SOURCES = (".c", ".cpp", ".hpp", ".h", ".cu", ".cuh", ".py", ".sh", ".ts", ".tsx", ".cmake", ".txt", ".yaml", ".json", ".csv")
+SOURCES = (
+    ".c",
+    ".cpp",
+    ".hpp",
+    ".h",
+    ".cu",
+    ".cuh",
+    ".py",
+    ".sh",
+    ".ts",
+    ".tsx",
+    ".cmake",
+    ".txt",
+    ".yaml",
+    ".json",
+    ".csv",
+)
 LINK = re.compile(r"(?<!`)\[[^\]\n]*(?:\n[^\]\n]*)?\]\(([^)\s]+)\)")
-# How sources and pages name what they do not link: docs/page.md, a number ("§4", "section 4") or a title in quotes or asterisks.
+# How sources and pages name what they do not link: docs/page.md, a number ("§4", "section 4") or a title in quotes or
+# asterisks.
 ELSEWHERE = {"docs/legacy.md"}  # of DeepEP, a source of data/
 NAMED_PAGE = re.compile(r"docs/(?:adr/|deploy/)?[\w-]+\.md")
 NAMED_NUMBER = re.compile(r"(?:docs/)?(\w+\.md)[\]`]?(?:\(\w+\.md\))?,?\s(?:§|section )(\d+)")
@@ -20,11 +38,19 @@ NAMED_TITLE = re.compile(r"(docs/\w+\.md)`?, (?:\*([^*\n]+)\*|[\"']([^\"'\n]+)[\
 
 
 def tracked(endings):
-    listed = subprocess.run(["git", "ls-files", "--cached", "--others", "--exclude-standard"], cwd=ROOT, capture_output=True,
-                            text=True, check=False).stdout.split("\n")
+    listed = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    ).stdout.split("\n")
     if listed == [""]:  # no git tree: a source archive
-        listed = [str(path.relative_to(ROOT)) for path in ROOT.rglob("*")
-                  if not {"build", "node_modules"} & set(path.relative_to(ROOT).parts)]
+        listed = [
+            str(path.relative_to(ROOT))
+            for path in ROOT.rglob("*")
+            if not {"build", "node_modules"} & set(path.relative_to(ROOT).parts)
+        ]
     return sorted(path for path in listed if path.endswith(endings) and (ROOT / path).is_file())
 
 
@@ -74,20 +100,30 @@ class LinksTest(unittest.TestCase):
             if path.startswith("tests/docs/"):
                 continue
             text = re.sub(r"\n\s*(///|//|#|\*)? ?", " ", read(path))  # a name may go on in the next line
-            wrong += [f"{path}: {page} is no file" for page in set(NAMED_PAGE.findall(text)) - ELSEWHERE if not (ROOT / page).is_file()]
+            wrong += [
+                f"{path}: {page} is no file"
+                for page in set(NAMED_PAGE.findall(text)) - ELSEWHERE
+                if not (ROOT / page).is_file()
+            ]
             for page, number in NAMED_NUMBER.findall(text):
                 if not any(title.startswith(f"{number}. ") for title in self.titles_of(f"docs/{page}")):
                     wrong.append(f"{path}: docs/{page} has no section {number}")
             for page, starred, quoted in NAMED_TITLE.findall(text):
                 title = starred or quoted
-                if page not in ELSEWHERE and not any(re.sub(r"^\d+\. ", "", known) == re.sub(r"^\d+\. ", "", title) for known in self.titles_of(page)):
+                if page not in ELSEWHERE and not any(
+                    re.sub(r"^\d+\. ", "", known) == re.sub(r"^\d+\. ", "", title) for known in self.titles_of(page)
+                ):
                     wrong.append(f"{path}: {page} has no section {title}")
         self.assertEqual(wrong, [])
 
     @staticmethod
     def titles_of(page):
         """Of headings, and what a paragraph begins with in bold type."""
-        return titles(page) + re.findall(r"^\*\*([^*]+?)\.?\*\*", read(page), re.MULTILINE) if (ROOT / page).is_file() else []
+        return (
+            titles(page) + re.findall(r"^\*\*([^*]+?)\.?\*\*", read(page), re.MULTILINE)
+            if (ROOT / page).is_file()
+            else []
+        )
 
 
 if __name__ == "__main__":

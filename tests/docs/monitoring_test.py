@@ -45,8 +45,12 @@ class MonitoringTest(ServiceTest):
                 break
             time.sleep(0.02)
         (self.directory / "replica").mkdir()
-        replica = Service(self.directory / "replica/mc2.db", self.directory / "replica",
-                          "--follow", f"http://127.0.0.1:{service.port}")
+        replica = Service(
+            self.directory / "replica/mc2.db",
+            self.directory / "replica",
+            "--follow",
+            f"http://127.0.0.1:{service.port}",
+        )
         self.addCleanup(replica.stop)
         text += replica.request("GET", "/metrics")[2].decode()
         for family, kind in re.findall(r"^# TYPE (\w+) (\w+)$", text, re.M):
@@ -87,9 +91,16 @@ class MonitoringTest(ServiceTest):
         for target in targets:
             self.check(target["expr"], told)
             for label in re.findall(r"\{\{(\w+)\}\}", target["legendFormat"]):
-                self.assertIn(label, grouped_labels(target["expr"]) | set().union(*(told[n] for n, _ in selectors(target["expr"]))))
+                self.assertIn(
+                    label,
+                    grouped_labels(target["expr"]) | set().union(*(told[n] for n, _ in selectors(target["expr"]))),
+                )
         shown = {name for target in targets for name, _ in selectors(target["expr"])}
-        gauges = {name for name in told if name.startswith(("mc2_plan_", "mc2_plans_", "mc2_models_")) and not name.endswith("_total")}
+        gauges = {
+            name
+            for name in told
+            if name.startswith(("mc2_plan_", "mc2_plans_", "mc2_models_")) and not name.endswith("_total")
+        }
         self.assertLessEqual(gauges, shown, "the dashboard shows how good plans are")
 
     def test_promtool_takes_the_rules(self):

@@ -26,21 +26,31 @@ class NginxTest(ServiceTest):
         """nginx on the file's own configuration, but for its ports and folders."""
         text = (ROOT / "docs/deploy/nginx.conf").read_text()
         self.port = free_port()
-        for old, new in (("/var/cache/nginx/mc2", str(self.directory / "cache")), ("127.0.0.1:8471", f"127.0.0.1:{service.port}"),
-                         ("listen 8470", f"listen 127.0.0.1:{self.port}")):
+        for old, new in (
+            ("/var/cache/nginx/mc2", str(self.directory / "cache")),
+            ("127.0.0.1:8471", f"127.0.0.1:{service.port}"),
+            ("listen 8470", f"listen 127.0.0.1:{self.port}"),
+        ):
             self.assertEqual(text.count(old), 1, old)
             text = text.replace(old, new)
-        temporary = "".join(f"{kind}_temp_path {self.directory / kind};\n" for kind in
-                            ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))
+        temporary = "".join(
+            f"{kind}_temp_path {self.directory / kind};\n"
+            for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+        )
         file = self.directory / "nginx.conf"
         user = "user root; " if os.geteuid() == 0 else ""  # whose folder it is
-        file.write_text(f"{user}daemon off; pid {self.directory / 'pid'}; error_log {self.directory / 'error.log'};\n"
-                        f"events {{}}\nhttp {{ access_log off;\n{temporary}{text}}}\n")
-        nginx = subprocess.Popen([NGINX, "-c", str(file), "-e", str(self.directory / "error.log")], stderr=subprocess.PIPE)
+        file.write_text(
+            f"{user}daemon off; pid {self.directory / 'pid'}; error_log {self.directory / 'error.log'};\n"
+            f"events {{}}\nhttp {{ access_log off;\n{temporary}{text}}}\n"
+        )
+        nginx = subprocess.Popen(
+            [NGINX, "-c", str(file), "-e", str(self.directory / "error.log")], stderr=subprocess.PIPE
+        )
 
         def end():
             nginx.send_signal(signal.SIGQUIT)
             nginx.communicate(timeout=20)
+
         self.addCleanup(end)
         for _ in range(500):
             try:

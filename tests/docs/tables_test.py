@@ -15,7 +15,16 @@ kind,m,serial_us,plan
 gather,8,12.5,2 x 4
 sum,16,-,uncut
 """
-PAGE = "# Title\n\n<!-- table: data/peers.csv -->\n<!-- end -->\n\nText.\n\n<!-- table: data/peers.csv, kind = sum -->\n<!-- end -->\n"
+PAGE = """# Title
+
+<!-- table: data/peers.csv -->
+<!-- end -->
+
+Text.
+
+<!-- table: data/peers.csv, kind = sum -->
+<!-- end -->
+"""
 FILLED = """# Title
 
 <!-- table: data/peers.csv -->
@@ -54,7 +63,9 @@ class TablesTest(unittest.TestCase):
         (self.root / path).write_text(text)
 
     def run_tables(self, *options):
-        return subprocess.run([sys.executable, PROGRAM, "--root", self.root, *options], capture_output=True, text=True, check=False)
+        return subprocess.run(
+            [sys.executable, PROGRAM, "--root", self.root, *options], capture_output=True, text=True, check=False
+        )
 
     def refused(self, *options):
         done = self.run_tables(*options)
@@ -70,8 +81,10 @@ class TablesTest(unittest.TestCase):
     def test_check_names_page_and_table_and_changes_nothing(self):
         changed = FILLED.replace("12.5", "11.5")
         self.write("docs/page.md", changed)
-        self.assertEqual(self.refused("--check"),
-                         "docs/page.md: the table of data/peers.csv differs from its file; run python3 docs/tables.py\n")
+        self.assertEqual(
+            self.refused("--check"),
+            "docs/page.md: the table of data/peers.csv differs from its file; run python3 docs/tables.py\n",
+        )
         self.assertEqual((self.root / "docs/page.md").read_text(), changed)
 
     def test_a_file_that_hides_how_it_was_measured_is_refused(self):
@@ -79,10 +92,12 @@ class TablesTest(unittest.TestCase):
         self.assertIn("docs/page.md: data/peers.csv: has no comment `# date:`", self.refused("--check"))
 
     def test_wrong_files_rows_columns_and_markers_are_named(self):
-        for page, said in ((PAGE.replace("peers", "pears"), "data/pears.csv: no such file"),
-                           (PAGE.replace("= sum", "= some"), "no row has kind = some"),
-                           (PAGE.replace("kind =", "kinds ="), "has no column kinds"),
-                           (PAGE.rstrip().removesuffix("<!-- end -->"), "has no <!-- end -->")):
+        for page, said in (
+            (PAGE.replace("peers", "pears"), "data/pears.csv: no such file"),
+            (PAGE.replace("= sum", "= some"), "no row has kind = some"),
+            (PAGE.replace("kind =", "kinds ="), "has no column kinds"),
+            (PAGE.rstrip().removesuffix("<!-- end -->"), "has no <!-- end -->"),
+        ):
             self.write("docs/page.md", page)
             self.assertIn(said, self.refused())
         self.write("docs/page.md", PAGE)

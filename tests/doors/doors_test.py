@@ -23,13 +23,32 @@ import mc2  # noqa: E402
 import program  # noqa: E402
 import serving  # noqa: E402
 
-KINDS = ["matmul_all_reduce", "matmul_reduce_scatter", "all_gather_matmul", "matmul_all_to_all", "all_to_all_matmul",
-         "embedding_all_to_all", "all_gather_grouped_matmul", "grouped_matmul_reduce_scatter",
-         "grouped_matmul_all_reduce"]  # fmt: skip
+KINDS = [
+    "matmul_all_reduce",
+    "matmul_reduce_scatter",
+    "all_gather_matmul",
+    "matmul_all_to_all",
+    "all_to_all_matmul",
+    "embedding_all_to_all",
+    "all_gather_grouped_matmul",
+    "grouped_matmul_reduce_scatter",
+    "grouped_matmul_all_reduce",
+]
 DTYPES = ["f32", "f16", "bf16", "i8", "f8e4m3"]
 # What the program ends with, by the name of the error: docs/common_tasks.md.
-EXIT_CODES = {"invalid_spec": 2, "unknown_name": 2, "malformed": 2, "not_found": 3, "stale": 3, "out_of_range": 3,
-              "infeasible": 3, "unsupported": 4, "corrupt": 5, "newer_version": 5, "unreadable": 5}
+EXIT_CODES = {
+    "invalid_spec": 2,
+    "unknown_name": 2,
+    "malformed": 2,
+    "not_found": 3,
+    "stale": 3,
+    "out_of_range": 3,
+    "infeasible": 3,
+    "unsupported": 4,
+    "corrupt": 5,
+    "newer_version": 5,
+    "unreadable": 5,
+}
 TUNED_BLOCKS = [320, 704]
 
 
@@ -45,8 +64,12 @@ def op_of(m=1024, n=1024, k=1024, kind="matmul_all_reduce", dtype="f32", ranks=2
 def facts_of(op):
     """What is more than sizes, as the service's parameters and the program's options name it."""
     has = op.epilogue.split("+")
-    facts = {"bias": "bias" in has, "residual": "residual" in has, "norm": "rms" if "rms_norm" in has else "none",
-             "experts_per_rank": op.experts_per_rank if op.experts_per_rank > 1 else 0}  # fmt: skip
+    facts = {
+        "bias": "bias" in has,
+        "residual": "residual" in has,
+        "norm": "rms" if "rms_norm" in has else "none",
+        "experts_per_rank": op.experts_per_rank if op.experts_per_rank > 1 else 0,
+    }
     if op.experts:
         facts.update(experts=op.experts.count, top_k=op.experts.top_k)
     if op.tables:
@@ -71,8 +94,22 @@ def document_of(op):
 class Asked:
     """A question, and the store that stands behind every door."""
 
-    def __init__(self, op, *, tuned=(), models=(), machine="here", transfer="yes", given=False, damage=(),
-                 is_read_only=False, service=None, max_blocks=None, variant=None, counts=None):  # fmt: skip
+    def __init__(
+        self,
+        op,
+        *,
+        tuned=(),
+        models=(),
+        machine="here",
+        transfer="yes",
+        given=False,
+        damage=(),
+        is_read_only=False,
+        service=None,
+        max_blocks=None,
+        variant=None,
+        counts=None,
+    ):
         self.op, self.tuned, self.models, self.machine = op, tuned, models, machine
         self.transfer, self.given, self.damage = transfer, given, damage
         self.is_read_only, self.service, self.max_blocks, self.variant = is_read_only, service, max_blocks, variant
@@ -103,8 +140,12 @@ def questions():
         yield f"{kind}, tuned", Asked(own, tuned=[own], models=[own])
         yield f"{kind}, another kind's model", Asked(own, models=[here])
         yield f"{kind}, neighbour's model", Asked(op_of(2048, k=512, kind=kind), models=[own])
-    for name, more in (("bias", {"epilogue": "bias"}), ("norm", {"epilogue": "residual+rms_norm"}), ("i8", {"dtype": "i8"}),
-                       ("f8", {"dtype": "f8e4m3"})):  # fmt: skip
+    for name, more in (
+        ("bias", {"epilogue": "bias"}),
+        ("norm", {"epilogue": "residual+rms_norm"}),
+        ("i8", {"dtype": "i8"}),
+        ("f8", {"dtype": "f8e4m3"}),
+    ):
         own = op_of(**more)
         yield f"{name}, model", Asked(own, models=[own])
         yield f"{name}, tuned", Asked(own, tuned=[own], models=[here])
@@ -117,12 +158,19 @@ def questions():
         wider = op_of(2048, n=2048, kind=kind, experts_per_rank=4)
         yield f"{kind} of 4 experts, another n", Asked(wider, tuned=[own], models=[own])
         yield f"{kind} of 4 experts, one's model", Asked(own, models=[op_of(2048, kind=kind)])
-        for routed, counts in (("skewed", [1000, 24, 500, 1024]), ("empty", [0, 0, 0, 0]),
-                               ("two routings", [8, 900, 7, 6, 5, 4, 3, 2]), ("too many", [1025, 1, 1, 1])):  # fmt: skip
+        for routed, counts in (
+            ("skewed", [1000, 24, 500, 1024]),
+            ("empty", [0, 0, 0, 0]),
+            ("two routings", [8, 900, 7, 6, 5, 4, 3, 2]),
+            ("too many", [1025, 1, 1, 1]),
+        ):
             yield f"{kind}, {routed} counts", Asked(own, tuned=[own], models=[own], counts=counts)
     yield "counts of a kind without", Asked(here, models=[here], counts=[1, 2, 3, 4])
     grouped = op_of(kind="grouped_matmul_all_reduce")
-    for name, experts in (("other experts", mc2.ChosenExperts(32, 2)), ("more experts a row", mc2.ChosenExperts(16, 4))):
+    for name, experts in (
+        ("other experts", mc2.ChosenExperts(32, 2)),
+        ("more experts a row", mc2.ChosenExperts(16, 4)),
+    ):
         yield f"{name} than the model's", Asked(op_of(kind=grouped.kind, experts=experts), models=[grouped])
     pooled = op_of(kind="embedding_all_to_all")
     more_tables = op_of(kind=pooled.kind, tables=mc2.EmbeddingTables(8, 5000))
@@ -160,8 +208,9 @@ def questions():
 
 # Options and variants have no place in some calls; a service takes no model, and none is started on an empty store.
 NOT_ASKED = {
-    "service": lambda asked: (asked.given or asked.variant or asked.service or asked.machine != "here"
-                              or not (asked.tuned or asked.models)),
+    "service": lambda asked: (
+        asked.given or asked.variant or asked.service or asked.machine != "here" or not (asked.tuned or asked.models)
+    ),
     "c": lambda asked: asked.max_blocks or asked.variant or asked.counts,
     "python": lambda asked: asked.max_blocks or asked.counts,
     "core": lambda asked: asked.service,
@@ -187,13 +236,27 @@ class DoorsTest(program.ProgramTest):
         """15 us and 1 us a row (a column), 20 us and 1 us for each 4 KiB."""
         lanes = json.loads(json.dumps(self.template["variants"][0]))
         axis = "columns" if op.cut_axis == "columns" else "rows"
-        for lane, curve in (("compute", {"alpha_us": 15, "beta_us_per_x": 1}), ("communication", {"alpha_us": 20, "beta_us_per_x": 1 / 4096})):
-            lanes[lane]["curve"].update(axis=axis if lane == "compute" else "bytes", shape={"family": "affine", **curve},
-                                        valid_min_x=1, valid_max_x=1e9, is_analytic=False, relative_interval=0.01)  # fmt: skip
+        for lane, curve in (
+            ("compute", {"alpha_us": 15, "beta_us_per_x": 1}),
+            ("communication", {"alpha_us": 20, "beta_us_per_x": 1 / 4096}),
+        ):
+            lanes[lane]["curve"].update(
+                axis=axis if lane == "compute" else "bytes",
+                shape={"family": "affine", **curve},
+                valid_min_x=1,
+                valid_max_x=1e9,
+                is_analytic=False,
+                relative_interval=0.01,
+            )
         if op.has_local_part:
             lanes["local_compute"] = json.loads(json.dumps(lanes["compute"]["curve"]))
-        document = {**self.template, "source": "a test", "variants": [lanes], "fingerprint": machine,
-                    "op": document_of(op)}  # fmt: skip
+        document = {
+            **self.template,
+            "source": "a test",
+            "variants": [lanes],
+            "fingerprint": machine,
+            "op": document_of(op),
+        }
         return mc2.CostModel.from_json(json.dumps(document))
 
     def prepare(self, name, asked):
@@ -285,7 +348,11 @@ class DoorsTest(program.ProgramTest):
 
     def c_door(self, asked, store):
         op = asked.op
-        m, n, k, kind, dtype, ranks = (*op, "matmul_all_reduce", "f32", 2) if isinstance(op, tuple) else (op.m, op.n, op.k, op.kind, op.dtype, op.ranks)
+        m, n, k, kind, dtype, ranks = (
+            (*op, "matmul_all_reduce", "f32", 2)
+            if isinstance(op, tuple)
+            else (op.m, op.n, op.k, op.kind, op.dtype, op.ranks)
+        )
         machine = self.directory / "machine.json"
         machine.write_text(self.machine(ranks).to_json())
         model = self.given_file(asked) or "-"
@@ -293,12 +360,26 @@ class DoorsTest(program.ProgramTest):
         names = "bias residual norm experts_per_rank experts top_k tables table_rows pooling".split()
         more = [facts.get(name, 0) for name in names]
         numbers = {"rms": 1, "sum": 1, "mean": 2}
-        return [C_DOOR, str(store), self.service_url(asked), str(machine), asked.transfer, str(model), str(KINDS.index(kind) + 1),
-                str(m), str(n), str(k), str(DTYPES.index(dtype) + 1), str(ranks),
-                *(str(int(numbers.get(fact, fact))) for fact in more)]  # fmt: skip
+        return [
+            C_DOOR,
+            str(store),
+            self.service_url(asked),
+            str(machine),
+            asked.transfer,
+            str(model),
+            str(KINDS.index(kind) + 1),
+            str(m),
+            str(n),
+            str(k),
+            str(DTYPES.index(dtype) + 1),
+            str(ranks),
+            *(str(int(numbers.get(fact, fact))) for fact in more),
+        ]
 
     def ask_c(self, asked, store):
-        done = subprocess.run(self.c_door(asked, store), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run(
+            self.c_door(asked, store), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False
+        )
         self.assertEqual(done.returncode, 0, done.stderr)
         word, value = done.stdout.split("\n")[0].split(" ")
         return word, value
@@ -321,7 +402,10 @@ class DoorsTest(program.ProgramTest):
             op = self.op_or_refusal(asked)
             finder = mc2.PlanFinder(store=store, server=self.service_url(asked) or None, models=self.given(asked))
             variant = mc2.Variant(asked.variant) if asked.variant else None
-            return "plan", finder.find(op, self.machine(op.ranks), variant=variant, may_transfer=asked.transfer == "yes").digest
+            return (
+                "plan",
+                finder.find(op, self.machine(op.ranks), variant=variant, may_transfer=asked.transfer == "yes").digest,
+            )
         except mc2.Error as error:
             return "error", error.code
 
@@ -334,8 +418,18 @@ class DoorsTest(program.ProgramTest):
                 options["counts"] = asked.counts
             variant = mc2.Variant(asked.variant) if asked.variant else None
             with mc2.Store(store, read_only=True) as kept:
-                return "plan", mc2.find_plan(op, self.machine(op.ranks), store=kept, models=self.given(asked), variant=variant,
-                                             may_transfer=asked.transfer == "yes", **options).digest  # fmt: skip
+                return (
+                    "plan",
+                    mc2.find_plan(
+                        op,
+                        self.machine(op.ranks),
+                        store=kept,
+                        models=self.given(asked),
+                        variant=variant,
+                        may_transfer=asked.transfer == "yes",
+                        **options,
+                    ).digest,
+                )
         except mc2.Error as error:
             return "error", error.code
 
@@ -364,11 +458,13 @@ class DoorsTest(program.ProgramTest):
         asked = Asked(op_of(), tuned=[op_of()], models=[op_of()])
         store, machine = self.prepare("changed", asked), self.machine(2)
         model = self.model(asked.op, dict(machine.fields))
-        changes = [lambda kept: None,
-                   lambda kept: kept.put_plan(mc2.predict(asked.op, model, [512, 512])),
-                   lambda kept: kept.remove_plan(mc2.predict(asked.op, model, [512, 512]).digest),
-                   lambda kept: kept.put_model(self.model(op_of(1024, 2048), dict(machine.fields))),
-                   lambda kept: kept.put_plan(mc2.predict(asked.op, model, TUNED_BLOCKS[::-1]))]  # fmt: skip
+        changes = [
+            lambda kept: None,
+            lambda kept: kept.put_plan(mc2.predict(asked.op, model, [512, 512])),
+            lambda kept: kept.remove_plan(mc2.predict(asked.op, model, [512, 512]).digest),
+            lambda kept: kept.put_model(self.model(op_of(1024, 2048), dict(machine.fields))),
+            lambda kept: kept.put_plan(mc2.predict(asked.op, model, TUNED_BLOCKS[::-1])),
+        ]
         c = subprocess.Popen(self.c_door(asked, store), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.addCleanup(c.stdout.close)
         self.addCleanup(c.kill)
@@ -384,9 +480,13 @@ class DoorsTest(program.ProgramTest):
                         c.stdin.write("again\n")
                         c.stdin.flush()
                     # A finder that has answered gives the same plan for 30 s; a new one has not.
-                    answers = {"python": mc2.PlanFinder(store=store).find(asked.op, machine).digest, "core": mc2.find_plan(asked.op, machine, store=opened).digest,
-                               "c": c.stdout.readline().strip().removeprefix("plan "), "program": self.ask_program(asked, store)[1],
-                               "service": json.loads(service.request("GET", target)[2]).get("digest")}  # fmt: skip
+                    answers = {
+                        "python": mc2.PlanFinder(store=store).find(asked.op, machine).digest,
+                        "core": mc2.find_plan(asked.op, machine, store=opened).digest,
+                        "c": c.stdout.readline().strip().removeprefix("plan "),
+                        "program": self.ask_program(asked, store)[1],
+                        "service": json.loads(service.request("GET", target)[2]).get("digest"),
+                    }
                     for _ in range(100):  # a service sees within 50 ms what another program keeps, on a quiet machine
                         if answers["service"] == answers["core"]:
                             break
@@ -408,11 +508,19 @@ class DoorsTest(program.ProgramTest):
         """A store in which the program keeps logs of these (size, us)."""
         store = self.directory / f"{device}.db"
         matmul, collective, cut = (self.directory / name for name in ("op_summary.csv", "all_reduce.txt", "cuts.csv"))
-        matmul.write_text("Op Name,OP Type,Task Duration(us),Input Shapes,Input Data Types,Output Shapes\n" + "".join(
-            f'x,MatMulV3,{us},"""{rows},{k};{k},8192""",FLOAT16;FLOAT16,"""{rows},8192"""\n' for rows, us in matmuls))  # fmt: skip
-        collective.write_text("mpirun -n 8 ./bin/all_reduce_test -d fp16\ndata_size(Bytes): | aveg_time(us): | alg_bandwidth(GB/s): | check_result:\n"
-                              + "".join(f"{size} | {us} | 1 | success\n" for size, us in collectives))  # fmt: skip
-        cut.write_text("blocks,fused_us,serial_us\n" + "".join(f"{blocks},{us},{serial}\n" for blocks, us, serial in cuts))
+        matmul.write_text(
+            "Op Name,OP Type,Task Duration(us),Input Shapes,Input Data Types,Output Shapes\n"
+            + "".join(
+                f'x,MatMulV3,{us},"""{rows},{k};{k},8192""",FLOAT16;FLOAT16,"""{rows},8192"""\n' for rows, us in matmuls
+            )
+        )
+        collective.write_text(
+            "mpirun -n 8 ./bin/all_reduce_test -d fp16\ndata_size(Bytes): | aveg_time(us): | alg_bandwidth(GB/s): | "
+            "check_result:\n" + "".join(f"{size} | {us} | 1 | success\n" for size, us in collectives)
+        )
+        cut.write_text(
+            "blocks,fused_us,serial_us\n" + "".join(f"{blocks},{us},{serial}\n" for blocks, us, serial in cuts)
+        )
         files = [file for file, rows in ((matmul, matmuls), (collective, collectives), (cut, cuts)) if rows]
         shape = ["--m", m, "--n", 8192, "--k", k, "--dtype", "f16", "--ranks", 8]
         self.succeed("import", *files, "--op", "matmul_all_reduce", "--device", device, "--store", store, *shape)
@@ -422,10 +530,14 @@ class DoorsTest(program.ProgramTest):
         """The documents of one plan, by door; or the error."""
         shape = ["--op", op.kind, "--m", op.m, "--n", op.n, "--k", op.k, "--dtype", op.dtype, "--ranks", op.ranks]
         done = self.mc2("plan", f"--{option}", name, *shape, "--store", store, "--json")
-        answers = {"program": mc2.Plan.from_json(done.stdout).digest if done.returncode == 0 else ("exit", done.returncode)}
+        answers = {
+            "program": mc2.Plan.from_json(done.stdout).digest if done.returncode == 0 else ("exit", done.returncode)
+        }
         service = serving.Service(store, self.directory)
         try:
-            target = f"/v1/plan?{option}={name}&op={op.kind}&m={op.m}&n={op.n}&k={op.k}&dtype={op.dtype}&ranks={op.ranks}"
+            target = (
+                f"/v1/plan?{option}={name}&op={op.kind}&m={op.m}&n={op.n}&k={op.k}&dtype={op.dtype}&ranks={op.ranks}"
+            )
             answer = json.loads(service.request("GET", target)[2])
         finally:
             service.process.terminate()
@@ -440,7 +552,10 @@ class DoorsTest(program.ProgramTest):
         return answers
 
     def test_every_door_plans_alike_for_machines_that_are_not_here(self):
-        both = {"matmuls": [(512, 110), (1024, 210), (2048, 410), (4096, 810)], "collectives": [(2**i, 2**i / 61000) for i in (22, 23, 24, 25, 26)]}
+        both = {
+            "matmuls": [(512, 110), (1024, 210), (2048, 410), (4096, 810)],
+            "collectives": [(2**i, 2**i / 61000) for i in (22, 23, 24, 25, 26)],
+        }
         alone = self.imported("npu", **both)
         corrected = self.imported("ascend-910b", matmuls=[(4096, 803)], collectives=[(2**26, 1071)])
         nearby = self.imported("ascend-950-8p", cuts=[("512+4x896", 1262, 1874)])
@@ -448,15 +563,33 @@ class DoorsTest(program.ProgramTest):
         for name, option, machine, store, asked in (
             ("published, nothing imported", "device", "ascend-910b", alone, op),
             ("published and imported", "device", "ascend-910b", corrected, op),
-            ("published and imported, another m", "device", "ascend-910b", corrected, op_of(1024, 8192, 3072, dtype="f16", ranks=8)),
+            (
+                "published and imported, another m",
+                "device",
+                "ascend-910b",
+                corrected,
+                op_of(1024, 8192, 3072, dtype="f16", ranks=8),
+            ),
             ("imported alone", "device", "npu", alone, op),
             ("imported, but not of these ranks", "device", "npu", alone, op_of(4096, 8192, 64, dtype="f16", ranks=4)),
-            ("published, cuts of another m", "device", "ascend-950-8p", nearby, op_of(2048, 8192, 3072, dtype="f16", ranks=8)),
-            ("ranks of which nothing is published", "device", "ascend-910b", alone, op_of(4096, 8192, 3072, dtype="f16", ranks=16)),
+            (
+                "published, cuts of another m",
+                "device",
+                "ascend-950-8p",
+                nearby,
+                op_of(2048, 8192, 3072, dtype="f16", ranks=8),
+            ),
+            (
+                "ranks of which nothing is published",
+                "device",
+                "ascend-910b",
+                alone,
+                op_of(4096, 8192, 3072, dtype="f16", ranks=16),
+            ),
             ("a cluster", "topology", "dgx_h100", alone, op_of(8192, 8192, 8192, dtype="bf16", ranks=256)),
             ("a cluster, few rows", "topology", "dgx_h100", alone, op_of(16, 8192, 8192, dtype="bf16", ranks=256)),
             ("no such cluster", "topology", "dgx", alone, op),
-        ):  # fmt: skip
+        ):
             with self.subTest(name):
                 answers = self.ask_of_a_machine(option, machine, asked, store)
                 self.assertEqual(answers["service"], answers["python"], answers)

@@ -1,5 +1,5 @@
-"""One invented bench, every door, one kept plan, byte for byte: C++, a backend (as the program, C and Python have one), C, Python
-and the ranks of a process group of PyTorch.
+"""One invented bench, every door, one kept plan, byte for byte: C++, a backend (as the program, C and Python have one),
+C, Python and the ranks of a process group of PyTorch.
 
     tuning_test.py PATH_OF_TUNING_DOOR
 """
@@ -43,10 +43,17 @@ def part_us(plan, part):
 def samples_of(target, rows, variant):
     context = "co_run" if target == "both" else "alone"
     return [
-        mc2.Sample(component, rows, block_us(variant, component == "matmul", rows), context=context, variant=str(variant),
-                   message_bytes=rows * OP.bytes_per_unit if component == "collective" else 0)
-        for component in ("matmul", "collective") if target in (component, "both")
-    ]  # fmt: skip
+        mc2.Sample(
+            component,
+            rows,
+            block_us(variant, component == "matmul", rows),
+            context=context,
+            variant=str(variant),
+            message_bytes=rows * OP.bytes_per_unit if component == "collective" else 0,
+        )
+        for component in ("matmul", "collective")
+        if target in (component, "both")
+    ]
 
 
 class InventedBench(mc2.Bench):
@@ -108,8 +115,12 @@ def tune_as_rank(rank, meeting):
     from mc2.torch import _groups, _together
 
     dist.init_process_group("gloo", init_method=f"file://{meeting}", rank=rank, world_size=2)
-    text = _together.lead(_groups.resolve(None), torch.device("cpu"), [InventedSteps(rank)],
-                          lambda benches: mc2.tune_on(benches[0], **OPTIONS).plan.to_json())  # fmt: skip
+    text = _together.lead(
+        _groups.resolve(None),
+        torch.device("cpu"),
+        [InventedSteps(rank)],
+        lambda benches: mc2.tune_on(benches[0], **OPTIONS).plan.to_json(),
+    )
     dist.destroy_process_group()
     sys.stdout.write(text)
 
@@ -147,8 +158,12 @@ class OneTuner(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             environment = {**os.environ, "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1"}
             command = [sys.executable, __file__, DOOR, "rank"]
-            ranks = [subprocess.Popen([*command, str(rank), folder + "/meeting"], stdout=subprocess.PIPE, text=True, env=environment)
-                     for rank in range(2)]  # fmt: skip
+            ranks = [
+                subprocess.Popen(
+                    [*command, str(rank), folder + "/meeting"], stdout=subprocess.PIPE, text=True, env=environment
+                )
+                for rank in range(2)
+            ]
             for rank in ranks:
                 text, _ = rank.communicate(timeout=120)
                 self.assertEqual(rank.returncode, 0)

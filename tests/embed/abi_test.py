@@ -19,9 +19,24 @@ FAILED, CHANGED, INCOMPATIBLE = 1 | 2, 4, 8
 
 def dump(library: pathlib.Path, to: pathlib.Path) -> None:
     """What a program depends on; nothing of the machine that the library was built on."""
-    subprocess.run(["abidw", "--exported-interfaces-only", "--no-architecture", "--no-corpus-path", "--no-comp-dir-path",
-                    "--no-show-locs", "--no-elf-needed", "--type-id-style", "hash", "--out-file", to, library],
-                   check=True, timeout=60)
+    subprocess.run(
+        [
+            "abidw",
+            "--exported-interfaces-only",
+            "--no-architecture",
+            "--no-corpus-path",
+            "--no-comp-dir-path",
+            "--no-show-locs",
+            "--no-elf-needed",
+            "--type-id-style",
+            "hash",
+            "--out-file",
+            to,
+            library,
+        ],
+        check=True,
+        timeout=60,
+    )
 
 
 def differences(old: pathlib.Path, new: pathlib.Path) -> tuple[int, str]:
@@ -48,8 +63,11 @@ class TheInterface(unittest.TestCase):
     def test_a_removed_function_and_a_changed_struct_would_be_noticed(self):
         text = self.kept.read_text()
         struct = re.search(r"<class-decl name='mc2_op_spec' size-in-bits='(\d+)'", text).group()
-        for part, other in (("mc2_version", "mc2_older"), (struct, re.sub(r"\d+'$", "64'", struct)),
-                            ("name='world_size'", "name='rank_count'")):
+        for part, other in (
+            ("mc2_version", "mc2_older"),
+            (struct, re.sub(r"\d+'$", "64'", struct)),
+            ("name='world_size'", "name='rank_count'"),
+        ):
             self.assertIn(part, text)
             changed = pathlib.Path(self.directory.name, "changed.abi")
             changed.write_text(text.replace(part, other))

@@ -6,22 +6,34 @@ import sys
 
 ROOMS = ("planner", "store", "client", "profiler", "executor", "embed")
 # Namespaces and classes of sources that no public header declares.
-PRIVATE = ("mc2::executor::lanes::", "mc2::executor::host::", "mc2::executor::mpi::", "mc2::executor::cuda::", "mc2::store::Fields",
-           "(anonymous namespace)")
+PRIVATE = (
+    "mc2::executor::lanes::",
+    "mc2::executor::host::",
+    "mc2::executor::mpi::",
+    "mc2::executor::cuda::",
+    "mc2::store::Fields",
+    "(anonymous namespace)",
+)
 # What all rooms say, such as mc2::Error::text(), is the planner's and lies in mc2 itself.
 VOCABULARY = re.compile(r"mc2::(Error::)?[a-z_]+(\[abi:cxx11\])?\(")
 
 
 def shown_by(library: pathlib.Path) -> list[tuple[str, str]]:
     """(kind, name) of every symbol that others can bind to."""
-    lines = subprocess.run(["nm", "-D", "--defined-only", "-C", library], check=True, capture_output=True, text=True).stdout.splitlines()
+    lines = subprocess.run(
+        ["nm", "-D", "--defined-only", "-C", library], check=True, capture_output=True, text=True
+    ).stdout.splitlines()
     symbols = [(line.split()[1], line.split(maxsplit=2)[2]) for line in lines]
     return [symbol for symbol in symbols if not symbol[1].startswith("__odr_asan")]  # of the address sanitizer
 
 
 def wrong_in(room: str, symbols: list[tuple[str, str]]) -> list[str]:
     strong = [name for kind, name in symbols if kind in "TDBR"]
-    wrong = [name for name in strong if not name.startswith((f"mc2::{room}::", f"vtable for mc2::{room}::", f"typeinfo for mc2::{room}::"))]
+    wrong = [
+        name
+        for name in strong
+        if not name.startswith((f"mc2::{room}::", f"vtable for mc2::{room}::", f"typeinfo for mc2::{room}::"))
+    ]
     if room == "planner":
         wrong = [name for name in wrong if not VOCABULARY.match(name)]
     wrong += [name for _, name in symbols if any(private in name for private in PRIVATE)]

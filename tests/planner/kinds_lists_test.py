@@ -42,13 +42,17 @@ def write_lists():
     write(C_HEADER, r"(enum \{\n)  MC2_MATMUL_ALL_REDUCE = [^}]*(\n\};)", ",\n".join(enumerators))
     grouped = ", ".join(f'"{name}"' for name, _, work in table() if work == "grouped matmul")
     write(SCHEMA, r'(\{"kind": \{"enum": \[)[^]]*(\]\}\}\},\s*"then": \{"required": \["experts"\]\})', grouped)
-    write(SCHEMA, r'("kind": \{"enum": \[)"[^]]*(\], "description": "Operator kind\.")', ", ".join(f'"{name}"' for name, _, _ in table()))
+    write(
+        SCHEMA,
+        r'("kind": \{"enum": \[)"[^]]*(\], "description": "Operator kind\.")',
+        ", ".join(f'"{name}"' for name, _, _ in table()),
+    )
 
 
 def enumerators(text, start):
     """{name: value} of the first enum behind `start`."""
-    body = text[text.index(start):]
-    return {name: int(value) for name, value in re.findall(r"(\w+) = (\d+)", body[:body.index("}")])}
+    body = text[text.index(start) :]
+    return {name: int(value) for name, value in re.findall(r"(\w+) = (\d+)", body[: body.index("}")])}
 
 
 def keys_of(path, name):
@@ -108,7 +112,9 @@ class KindsLists(unittest.TestCase):
         self.assertEqual(keys_of(TORCH / "_ops.py", "gradients"), matmuls)
         functions = re.findall(r'return _call\("(\w+)"', (TORCH / "functional.py").read_text())
         self.assertEqual([name for name in functions if name != "replicated_matmul"], matmuls)
-        self.assertEqual(re.findall(r'^_KIND = "(\w+)"', (TORCH / "embeddings.py").read_text(), re.MULTILINE), self.pooling)
+        self.assertEqual(
+            re.findall(r'^_KIND = "(\w+)"', (TORCH / "embeddings.py").read_text(), re.MULTILINE), self.pooling
+        )
         (chosen,) = re.findall(r"^KINDS = \((.+)\)$", (TORCH / "_chosen.py").read_text(), re.MULTILINE)
         self.assertEqual(re.findall(r'"(\w+)"', chosen), self.grouped)
 

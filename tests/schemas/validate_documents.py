@@ -13,12 +13,56 @@ import warnings
 
 import jsonschema
 
-OPTIONAL_KEYS = {"certificate", "validation", "options", "sensitivity", "measured", "difference", "kept_us",
-                 "one_percent_value", "end_loss", "anchored_interval", "serial", "is_local_first", "is_serial", "local_compute",
-                 "restriction_cost", "epilogue", "neighbour_loss", "all_gather", "all_reduce", "all_to_all", "reduce_scatter",
-                 "benefit_interval", "uncertainty", "measured_at", "predicted_serial_us", "spread", "expires_at", "revoked_at", "model_digest", "plan_digest",
-                 "slowdown_interval", "run_us", "block_overhead_us", "measured_us", "is_believed", "foretold_us", "cut_accounts", "compute_blocks_us", "communication_blocks_us", "relative_error",
-                 "config", "experts", "experts_per_rank", "counts", "head_columns", "key_value_heads", "latent", "mlp_inner"}
+OPTIONAL_KEYS = {
+    "certificate",
+    "validation",
+    "options",
+    "sensitivity",
+    "measured",
+    "difference",
+    "kept_us",
+    "one_percent_value",
+    "end_loss",
+    "anchored_interval",
+    "serial",
+    "is_local_first",
+    "is_serial",
+    "local_compute",
+    "restriction_cost",
+    "epilogue",
+    "neighbour_loss",
+    "all_gather",
+    "all_reduce",
+    "all_to_all",
+    "reduce_scatter",
+    "benefit_interval",
+    "uncertainty",
+    "measured_at",
+    "predicted_serial_us",
+    "spread",
+    "expires_at",
+    "revoked_at",
+    "model_digest",
+    "plan_digest",
+    "slowdown_interval",
+    "run_us",
+    "block_overhead_us",
+    "measured_us",
+    "is_believed",
+    "foretold_us",
+    "cut_accounts",
+    "compute_blocks_us",
+    "communication_blocks_us",
+    "relative_error",
+    "config",
+    "experts",
+    "experts_per_rank",
+    "counts",
+    "head_columns",
+    "key_value_heads",
+    "latent",
+    "mlp_inner",
+}
 OPTIONAL_OF_SITES = {"op", "ranges", "reason"}
 FREE_OBJECTS = {"fingerprint", "numbers", "fields", "sources", "dtypes", "algorithms"}  # any key
 
@@ -77,7 +121,8 @@ def place_of(document, path):
 
 
 def mutations(document, known):
-    """(what was changed, changed document): each must be refused. Places in `known` are left out, the others join it."""
+    """(what was changed, changed document): each must be refused. Places in `known` are left out, the others join
+    it."""
     changed = dict(document, unknown_key=1)
     yield "unknown key at the root", changed
     for path in places(document):
@@ -131,8 +176,11 @@ def main(schemas_directory, documents_directory, kind=None):
         mutation_count += count
         seen.add(json.loads(path.read_text()).get("schema"))
     problems += [f"no document tests {kind}" for kind in sorted(set(validators) - seen)]
-    print(f"{len(documents)} documents valid, {mutation_count} mutations refused" if not problems else
-          "\n".join(problems[:50]))
+    print(
+        f"{len(documents)} documents valid, {mutation_count} mutations refused"
+        if not problems
+        else "\n".join(problems[:50])
+    )
     return 1 if problems else 0
 
 

@@ -22,7 +22,9 @@ class Stream:
 
     def __init__(self, service, target="/v1/changes", **headers):
         self.connection = http.client.HTTPConnection("127.0.0.1", service.port, timeout=30)
-        self.connection.request("GET", target, headers={**EVENTS, **{k.replace("_", "-"): v for k, v in headers.items()}})
+        self.connection.request(
+            "GET", target, headers={**EVENTS, **{k.replace("_", "-"): v for k, v in headers.items()}}
+        )
         self.answer = self.connection.getresponse()
         self.status = self.answer.status
 
@@ -62,7 +64,9 @@ class ChangesTest(ServiceTest):
         return stream
 
     def metric(self, service, name):
-        return float(re.search(rf"^{re.escape(name)} (\S+)$", service.request("GET", "/metrics")[2].decode(), re.M).group(1))
+        return float(
+            re.search(rf"^{re.escape(name)} (\S+)$", service.request("GET", "/metrics")[2].decode(), re.M).group(1)
+        )
 
     def wait_for_watchers(self, service, count):
         for _ in range(400):
@@ -79,8 +83,10 @@ class ChangesTest(ServiceTest):
         kept = service.json("POST", "/v1/plans", plan, status=201)["digest"]
         self.assertEqual(service.request("DELETE", f"/v1/plans/{kept}")[0], 204)
         told = service.json("GET", f"/v1/changes?since={start['epoch']}")
-        self.assertEqual([(c["document"], c["is_removal"], c["digest"], c["purpose"]) for c in told["changes"]],
-                         [("plan", False, kept, "tuned"), ("plan", True, kept, "tuned")])
+        self.assertEqual(
+            [(c["document"], c["is_removal"], c["digest"], c["purpose"]) for c in told["changes"]],
+            [("plan", False, kept, "tuned"), ("plan", True, kept, "tuned")],
+        )
         self.assertEqual(told["changes"][0]["op"], plan["op"])
         self.assertEqual(told["epoch"], told["changes"][-1]["epoch"])
         self.assertEqual(service.json("GET", f"/v1/changes?since={told['epoch']}")["changes"], [])
@@ -114,7 +120,9 @@ class ChangesTest(ServiceTest):
         stream = self.stream(service)
         begin, kind, _ = stream.next_event()
         self.assertEqual(kind, "start")
-        digests = [service.json("POST", "/v1/plans", self.plan(service, k=k), status=201)["digest"] for k in (80, 96, 112)]
+        digests = [
+            service.json("POST", "/v1/plans", self.plan(service, k=k), status=201)["digest"] for k in (80, 96, 112)
+        ]
         first = stream.next_event()
         self.assertEqual(first[2]["digest"], digests[0])
         stream.close()
@@ -135,7 +143,9 @@ class ChangesTest(ServiceTest):
         plan = exported["plans"][0]
         exported["plans"] = []
         for k in range(2500):
-            exported["plans"].append({**plan, "document": {**plan["document"], "op": {**plan["document"]["op"], "k": 1000 + k}}})
+            exported["plans"].append(
+                {**plan, "document": {**plan["document"], "op": {**plan["document"]["op"], "k": 1000 + k}}}
+            )
         many = self.directory / "many.json"
         many.write_text(json.dumps(exported))
         self.succeed("db", "import", many, "--store", self.store)
@@ -152,8 +162,13 @@ class ChangesTest(ServiceTest):
         self.assertIn(f"the store is at {epoch}", ahead["detail"])
         before = service.json("GET", "/v1/changes?since=0", status=409)
         self.assertIn("known since", before["detail"])
-        for query, field in (("since=-1", "since"), ("since=x", "since"), ("wait_ms=60001", "wait_ms"), ("wait_ms=-1", "wait_ms"),
-                             ("epoch=1", "epoch")):
+        for query, field in (
+            ("since=-1", "since"),
+            ("since=x", "since"),
+            ("wait_ms=60001", "wait_ms"),
+            ("wait_ms=-1", "wait_ms"),
+            ("epoch=1", "epoch"),
+        ):
             self.assertEqual(service.json("GET", f"/v1/changes?{query}", status=400)["field"], field)
         status, _, body = service.request("GET", "/v1/changes", headers={**EVENTS, "Last-Event-ID": "7; drop"})
         self.assertEqual((status, json.loads(body)["field"]), (400, "Last-Event-ID"))
@@ -214,7 +229,9 @@ class ChangesTest(ServiceTest):
                 break
             time.sleep(0.02)
         self.assertIn("earlier copy", json.loads(body)["detail"])
-        used = lambda: sum(map(int, pathlib.Path(f"/proc/{service.process.pid}/stat").read_text().rsplit(")", 1)[1].split()[11:13]))
+        used = lambda: sum(
+            map(int, pathlib.Path(f"/proc/{service.process.pid}/stat").read_text().rsplit(")", 1)[1].split()[11:13])
+        )
         before = used()
         time.sleep(1)
         self.assertLess((used() - before) / os.sysconf("SC_CLK_TCK"), 0.5, "of a second, for one client that waits")
@@ -223,7 +240,8 @@ class ChangesTest(ServiceTest):
         service = self.start("--watchers", 1)
         epoch = service.json("GET", "/v1/changes")["epoch"]
         counted = lambda status: self.metric(  # noqa: E731
-            service, f'mc2_requests_total{{method="GET",route="/v1/changes",status="{status}"}}')
+            service, f'mc2_requests_total{{method="GET",route="/v1/changes",status="{status}"}}'
+        )
         self.assertEqual(service.json("GET", f"/v1/changes?since={epoch}&wait_ms=10")["changes"], [])
         self.assertEqual(counted(200), 2)
         stream = self.stream(service)
@@ -251,8 +269,12 @@ class ChangesTest(ServiceTest):
     def test_the_program_watches_a_store(self):
         service = self.start()
         epoch = service.json("GET", "/v1/changes")["epoch"]
-        watching = subprocess.Popen([program.MC2, "db", "watch", "--since", str(epoch), "--store", str(self.store)],
-                                    stdout=subprocess.PIPE, text=True, env=program.environment(self.directory))
+        watching = subprocess.Popen(
+            [program.MC2, "db", "watch", "--since", str(epoch), "--store", str(self.store)],
+            stdout=subprocess.PIPE,
+            text=True,
+            env=program.environment(self.directory),
+        )
         self.addCleanup(watching.stdout.close)
         self.addCleanup(watching.wait)
         self.addCleanup(watching.terminate)

@@ -33,8 +33,14 @@ class CodingTest(ServiceTest):
         for accepts in ("identity", "gzip"):
             tags[accepts] = self.service.request("GET", PLAN, headers={"Accept-Encoding": accepts})[1]["ETag"]
         for accepts, tag in tags.items():
-            for given, status in ((tag, 304), ("W/" + tag, 304), (tags["gzip" if accepts == "identity" else "identity"], 200)):
-                found, headers, body = self.service.request("GET", PLAN, headers={"Accept-Encoding": accepts, "If-None-Match": given})
+            for given, status in (
+                (tag, 304),
+                ("W/" + tag, 304),
+                (tags["gzip" if accepts == "identity" else "identity"], 200),
+            ):
+                found, headers, body = self.service.request(
+                    "GET", PLAN, headers={"Accept-Encoding": accepts, "If-None-Match": given}
+                )
                 self.assertEqual(found, status)
                 self.assertEqual((headers["ETag"], headers["Vary"]), (tag, "Accept-Encoding"))
                 if status == 304:
@@ -42,18 +48,27 @@ class CodingTest(ServiceTest):
                     self.assertNotIn("Content-Encoding", headers)
 
     def test_small_answers_stay_as_they_are(self):
-        self.assertNotIn("Content-Encoding", self.service.request("GET", "/livez", headers={"Accept-Encoding": "gzip"})[1])
+        self.assertNotIn(
+            "Content-Encoding", self.service.request("GET", "/livez", headers={"Accept-Encoding": "gzip"})[1]
+        )
 
     def test_weights_count_also_over_several_headers(self):
-        for headers, is_coded in (("Accept-Encoding: gzip;q=0", False), ("Accept-Encoding: br\r\nAccept-Encoding: gzip", True),
-                                  ("Accept-Encoding: *;q=0.5\r\nAccept-Encoding: gzip;q=0", False)):
-            answer = self.service.raw(f"GET {PLAN} HTTP/1.1\r\nHost: x\r\n{headers}\r\nConnection: close\r\n\r\n".encode())
+        for headers, is_coded in (
+            ("Accept-Encoding: gzip;q=0", False),
+            ("Accept-Encoding: br\r\nAccept-Encoding: gzip", True),
+            ("Accept-Encoding: *;q=0.5\r\nAccept-Encoding: gzip;q=0", False),
+        ):
+            answer = self.service.raw(
+                f"GET {PLAN} HTTP/1.1\r\nHost: x\r\n{headers}\r\nConnection: close\r\n\r\n".encode()
+            )
             self.assertEqual(b"Content-Encoding: gzip" in answer, is_coded, headers)
 
     def test_compressed_bodies_are_refused_before_they_are_read(self):
         body = gzip.compress(b" " * 10_000_000)  # what a bomb looks like
         for coding, status in (("gzip", 415), ("br", 415), ("identity", 400)):
-            found, headers, _ = self.service.request("POST", "/v1/plan", body if status == 415 else b"{", {"Content-Encoding": coding})
+            found, headers, _ = self.service.request(
+                "POST", "/v1/plan", body if status == 415 else b"{", {"Content-Encoding": coding}
+            )
             self.assertEqual(found, status)
             if status == 415:
                 self.assertEqual(headers["Accept-Encoding"], "identity")

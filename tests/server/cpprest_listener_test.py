@@ -17,8 +17,13 @@ class ListenerTest(ServiceTest):
     def setUp(self):
         super().setUp()
         self.port = free_port()
-        self.listener = subprocess.Popen([LISTENER, str(self.port)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                         stderr=subprocess.DEVNULL, text=True)
+        self.listener = subprocess.Popen(
+            [LISTENER, str(self.port)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
         self.addCleanup(self.end_listener)
         self.assertEqual(self.listener.stdout.readline(), "listening\n")
 

@@ -41,11 +41,13 @@ class DeadlinesTest(ServiceTest):
     def test_a_batch_has_one_for_all_its_questions(self):
         service = self.start_with_hostile_model()
         op = {**self.model(service)["op"], "m": 10**6}
-        requests = [{"op": op, "options": {**HOSTILE, "runner_up_count": i}, "schema": "mc2.request/1"}
-                    for i in range(20)]
+        requests = [
+            {"op": op, "options": {**HOSTILE, "runner_up_count": i}, "schema": "mc2.request/1"} for i in range(20)
+        ]
         start = time.monotonic()
-        status, _, body = service.request("POST", "/v1/plan/batch",
-                                          json.dumps({"requests": requests, "schema": "mc2.batch/1"}))
+        status, _, body = service.request(
+            "POST", "/v1/plan/batch", json.dumps({"requests": requests, "schema": "mc2.batch/1"})
+        )
         self.assertEqual((status, json.loads(body).get("field")), (503, "deadline_ms"))
         self.assertGreaterEqual(time.monotonic() - start, 2)
 
@@ -54,17 +56,22 @@ class DeadlinesTest(ServiceTest):
         model = self.model(service)
         op = {**model["op"], "m": 10**6}
         request = {"op": op, "options": HOSTILE, "schema": "mc2.request/1"}
-        posts = [("/v1/plan", request),
-                 ("/v1/plan/batch", {"requests": [request] * 3, "schema": "mc2.batch/1"}),
-                 ("/v1/what-if", {"model": hostile_model(model, 300), "request": request, "schema": "mc2.what_if/1"})]
+        posts = [
+            ("/v1/plan", request),
+            ("/v1/plan/batch", {"requests": [request] * 3, "schema": "mc2.batch/1"}),
+            ("/v1/what-if", {"model": hostile_model(model, 300), "request": request, "schema": "mc2.what_if/1"}),
+        ]
         for target, body in posts:
             status, _, answer = service.request("POST", target + "?deadline_ms=50", json.dumps(body))
             self.assertEqual((status, json.loads(answer).get("field")), (503, "deadline_ms"), (target, answer[:300]))
         kept = service.json("GET", "/v1/models")["items"][0]["digest"]
         plan = service.json("GET", "/v1/plans")["items"][0]["digest"]
         ranges = f"/v1/plan/ranges?first_m=1&m=16384&n={op['n']}&k={op['k']}&alignment=1&deadline_ms=50"
-        for target in (ranges, f"/v1/models/{kept}/exploration?m={10**6}&alignment=1&deadline_ms=50",
-                       f"/v1/plans/{plan}/explanation?deadline_ms=1"):  # hundreds of plans of a small operator
+        for target in (
+            ranges,
+            f"/v1/models/{kept}/exploration?m={10**6}&alignment=1&deadline_ms=50",
+            f"/v1/plans/{plan}/explanation?deadline_ms=1",
+        ):  # hundreds of plans of a small operator
             status, problem, _ = self.ask(service, target)
             self.assertEqual((status, problem.get("field")), (503, "deadline_ms"), target)
 
@@ -76,8 +83,10 @@ class DeadlinesTest(ServiceTest):
         for planner in planners:
             planner.start()
         time.sleep(0.2)
-        answered = {target: [service.request("GET", target)[0] for _ in range(5)]
-                    for target in ("/livez", plan, "/v1/models", "/metrics")}
+        answered = {
+            target: [service.request("GET", target)[0] for _ in range(5)]
+            for target in ("/livez", plan, "/v1/models", "/metrics")
+        }
         is_planning = any(planner.is_alive() for planner in planners)
         for planner in planners:
             planner.join()

@@ -1,5 +1,5 @@
-"""What `mc2 serve` does with many plans, many questions and much time. Not a test; prints figures, exits with 1 where one
-is missed.
+"""What `mc2 serve` does with many plans, many questions and much time. Not a test; prints figures, exits with 1 where
+one is missed.
 
 Usage: python3 endurance.py MC2 plans [--count 100000]        ready <= 2 s, lookup p99 <= 1 ms, memory <= 300 MiB
        python3 endurance.py MC2 same-bytes [--count 1000000]  byte-identical answers, also after three restarts
@@ -108,8 +108,11 @@ def measure_plans(store, directory, arguments):
     p99_ms = sorted(took_ms)[len(took_ms) * 99 // 100]
     peak_mib = memory_mib(service)
     service.stop()
-    print(f"{arguments.count} plans, {store.stat().st_size / MIB:.0f} MiB: ready in {ready_s:.2f} s; {len(chosen)} first lookups: median "
-          f"{sorted(took_ms)[len(took_ms) // 2]:.2f} ms, p99 {p99_ms:.2f} ms; memory {peak_mib:.0f} MiB")
+    print(
+        f"{arguments.count} plans, {store.stat().st_size / MIB:.0f} MiB: ready in {ready_s:.2f} s; {len(chosen)} first "
+        f"lookups: median "
+        f"{sorted(took_ms)[len(took_ms) // 2]:.2f} ms, p99 {p99_ms:.2f} ms; memory {peak_mib:.0f} MiB"
+    )
     return ready_s <= 2 and p99_ms <= 1 and peak_mib <= 300
 
 
@@ -129,15 +132,28 @@ def measure_same_bytes(store, directory, arguments):
             asked += batch
         client.close()
         service.stop()
-    print(f"{asked} answers of {len(expected)} bytes over 3 restarts: all the same ({time.monotonic() - started:.0f} s)")
+    print(
+        f"{asked} answers of {len(expected)} bytes over 3 restarts: all the same ({time.monotonic() - started:.0f} s)"
+    )
     return True
 
 
 def measure_soak(store, directory, arguments):
     service = Service(store, directory, "--access-log", "false")
     listed = json.loads(service.request("GET", "/v1/plans")[2])["items"][0]["digest"]
-    targets = [TARGET, TARGET + "&strategy=formula", "/v1/plans", "/v1/fingerprints", "/metrics", "/livez", f"/v1/plans/{listed}",
-               f"/v1/plans/{listed}/explanation", f"/v1/plans/{listed}?format=svg", "/v1/plan?m=7&n=7&k=7", "/v1/plans/none"]
+    targets = [
+        TARGET,
+        TARGET + "&strategy=formula",
+        "/v1/plans",
+        "/v1/fingerprints",
+        "/metrics",
+        "/livez",
+        f"/v1/plans/{listed}",
+        f"/v1/plans/{listed}/explanation",
+        f"/v1/plans/{listed}?format=svg",
+        "/v1/plan?m=7&n=7&k=7",
+        "/v1/plans/none",
+    ]
     requests = [get(target) for target in targets]
     rows, asked, began = [], 0, time.monotonic()
     report_s = max(5, arguments.seconds // 20)
@@ -162,8 +178,11 @@ def measure_soak(store, directory, arguments):
         client.close()
     code = service.stop()
     middle = rows[len(rows) // 2]
-    print(f"{asked} requests in {rows[-1][0]:.0f} s; from the middle to the end: memory {rows[-1][2] - middle[2]:+.1f} MiB, descriptors "
-          f"{rows[-1][3] - middle[3]:+d}; stopped with {code}")
+    print(
+        f"{asked} requests in {rows[-1][0]:.0f} s; from the middle to the end: memory {rows[-1][2] - middle[2]:+.1f} "
+        f"MiB, descriptors "
+        f"{rows[-1][3] - middle[3]:+d}; stopped with {code}"
+    )
     return code == 0 and rows[-1][2] - middle[2] < 4 and rows[-1][3] <= middle[3]
 
 

@@ -14,14 +14,34 @@ from serving import SHAPE_QUERY, ServiceTest, program, read_all
 CHUNKED = b"POST /v1/plan HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n"
 GET = b"GET /livez HTTP/1.1\r\nHost: x\r\n"
 CASES = (
-    ("chunk size -1", b"POST /v1/plan HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n-1\r\nabc\r\n0\r\n\r\n", 400),
-    ("chunk size of 20 digits", b"POST /v1/plan HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n" + b"f" * 20 + b"\r\n", 400),
+    (
+        "chunk size -1",
+        b"POST /v1/plan HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n-1\r\nabc\r\n0\r\n\r\n",
+        400,
+    ),
+    (
+        "chunk size of 20 digits",
+        b"POST /v1/plan HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n" + b"f" * 20 + b"\r\n",
+        400,
+    ),
     ("chunk size no number", b"POST /v1/plan HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", 400),
     ("length -1", b"POST /v1/plan HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n", 400),
-    ("length too large for 64 bits", b"POST /v1/plan HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999999999999\r\n\r\n", 400),
+    (
+        "length too large for 64 bits",
+        b"POST /v1/plan HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999999999999\r\n\r\n",
+        400,
+    ),
     ("two lengths", b"POST /v1/plan HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\n{}", 400),
-    ("length and chunks", b"POST /v1/plan HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n{}", 400),
-    ("length, and a coding that is none", b"POST /v1/plan HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\nTransfer-Encoding: gzip\r\n\r\n{}", 400),
+    (
+        "length and chunks",
+        b"POST /v1/plan HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n{}",
+        400,
+    ),
+    (
+        "length, and a coding that is none",
+        b"POST /v1/plan HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\nTransfer-Encoding: gzip\r\n\r\n{}",
+        400,
+    ),
     ("chunks of HTTP/1.0", b"POST /v1/plan HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400),
     ("no host", b"GET /livez HTTP/1.1\r\nConnection: close\r\n\r\n", 400),
     ("two hosts", GET + b"Host: y\r\n\r\n", 400),
@@ -31,7 +51,11 @@ CASES = (
     ("trailer too large for Beast", CHUNKED + b"X: " + b"a" * 66_000 + b"\r\n\r\n", 431),
     ("name of a trailer too large for Beast", CHUNKED + b"a" * 66_000 + b": x\r\n\r\n", 431),
     ("trailers too large", CHUNKED + b"".join(b"X-%d: y\r\n" % i for i in range(2000)) + b"\r\n", 431),
-    ("trailer too large behind an upload", CHUNKED.replace(b"plan", b"models") + b"X: " + b"a" * 66_000 + b"\r\n\r\n", 431),
+    (
+        "trailer too large behind an upload",
+        CHUNKED.replace(b"plan", b"models") + b"X: " + b"a" * 66_000 + b"\r\n\r\n",
+        431,
+    ),
     ("trailers above all memory", CHUNKED + b"X: " + b"a" * 2_000_000, 431),
     ("many headers", GET + b"".join(b"X-%d: y\r\n" % i for i in range(2000)) + b"\r\n", 431),
     ("endless first line", b"GET /" + b"a" * 20000, 431),
@@ -62,26 +86,47 @@ class HostileHttpTest(ServiceTest):
 
     def test_a_body_of_unknown_end_is_no_second_request(self):
         service = self.start()
-        for coding, status in (("gzip", 400), ("identity", 400), ("xchunked", 400), ("chunked, identity", 400), ("chunked, chunked", 400),
-                               ("gzip, chunked", 501), ("gzip\r\nTransfer-Encoding: chunked", 501), ("chunked\r\nTransfer-Encoding: gzip", 400)):
+        for coding, status in (
+            ("gzip", 400),
+            ("identity", 400),
+            ("xchunked", 400),
+            ("chunked, identity", 400),
+            ("chunked, chunked", 400),
+            ("gzip, chunked", 501),
+            ("gzip\r\nTransfer-Encoding: chunked", 501),
+            ("chunked\r\nTransfer-Encoding: gzip", 400),
+        ):
             with self.subTest(coding):
-                answer = service.raw(f"POST /livez HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: {coding}\r\n\r\n".encode() + GET + b"\r\n")
+                answer = service.raw(
+                    f"POST /livez HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: {coding}\r\n\r\n".encode() + GET + b"\r\n"
+                )
                 self.assertEqual(status_of(answer), status)
                 self.assertEqual(answer.count(b"Server: mc2\r\n"), 1)
                 self.assertIn(b"Connection: close", answer)
-        self.assertEqual(status_of(service.raw(GET + b"Transfer-Encoding: Chunked\r\nConnection: close\r\n\r\n0\r\n\r\n")), 200)
+        self.assertEqual(
+            status_of(service.raw(GET + b"Transfer-Encoding: Chunked\r\nConnection: close\r\n\r\n0\r\n\r\n")), 200
+        )
 
     def test_trailers_within_the_limit_are_left_out(self):
         service = self.start()
-        answer = service.raw(CHUNKED.replace(b"POST /v1/plan", b"GET /livez") + b"X: " + b"a" * 1000 + b"\r\nConnection: close\r\n\r\n")
+        answer = service.raw(
+            CHUNKED.replace(b"POST /v1/plan", b"GET /livez") + b"X: " + b"a" * 1000 + b"\r\nConnection: close\r\n\r\n"
+        )
         self.assertEqual(status_of(answer), 200)
 
     def test_json_that_is_none(self):
         service = self.start()
-        for name, body in (("deep arrays", b"[" * 100_000), ("deep objects", b'{"a":' * 100_000),
-                           ("no UTF-8", b'{"schema": "\xff\xfe"}'), ("numbers", b'{"m": 1e999}'), ("empty", b""),
-                           ("null", b"null"), ("repeated key", b'{"schema": 1, "schema": 2}'),
-                           ("nan", b'{"schema": NaN}'), ("half", b'{"schema": "mc2.req')):
+        for name, body in (
+            ("deep arrays", b"[" * 100_000),
+            ("deep objects", b'{"a":' * 100_000),
+            ("no UTF-8", b'{"schema": "\xff\xfe"}'),
+            ("numbers", b'{"m": 1e999}'),
+            ("empty", b""),
+            ("null", b"null"),
+            ("repeated key", b'{"schema": 1, "schema": 2}'),
+            ("nan", b'{"schema": NaN}'),
+            ("half", b'{"schema": "mc2.req'),
+        ):
             for path in ("/v1/plan", "/v1/plan/batch", "/v1/what-if", "/v1/plans", "/v1/models", "/v1/samples"):
                 with self.subTest(name, path=path):
                     self.assertEqual(service.request("POST", path, body)[0], 400)
@@ -91,7 +136,11 @@ class HostileHttpTest(ServiceTest):
         service = self.start()
         for expectation in (b"100-continue", b"100-Continue"):
             with self.subTest(expectation), service.connect() as connection:
-                connection.sendall(b"POST /v1/plan HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 1\r\nExpect: " + expectation + b"\r\n\r\n")
+                connection.sendall(
+                    b"POST /v1/plan HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 1\r\nExpect: "
+                    + expectation
+                    + b"\r\n\r\n"
+                )
                 self.assertTrue(connection.recv(4096).startswith(b"HTTP/1.1 100 "))
                 connection.sendall(b"{")
                 self.assertEqual(status_of(read_all(connection)), 400)
@@ -114,7 +163,7 @@ class HostileHttpTest(ServiceTest):
         service = self.start()
         target = f"/v1/plan?{SHAPE_QUERY}"
         tag = service.request("GET", target)[1]["ETag"]
-        head = f"GET {target} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nIf-None-Match: \"x\"\r\n"
+        head = f'GET {target} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nIf-None-Match: "x"\r\n'
         for more, status in ((f"If-None-Match: {tag}\r\n", 304), ('If-None-Match: "y"\r\n', 200)):
             self.assertEqual(status_of(service.raw((head + more + "\r\n").encode())), status)
         op = service.json("GET", target)["plan"]["op"]
@@ -137,7 +186,12 @@ class HostileHttpTest(ServiceTest):
 
     def test_targets_with_a_host_are_those_without(self):
         service = self.start()
-        for target, status in (("http://x/livez", 200), ("HTTP://x/livez", 404), ("http://x", (200, 404)), ("https://x/v1/plans/../livez", 404)):
+        for target, status in (
+            ("http://x/livez", 200),
+            ("HTTP://x/livez", 404),
+            ("http://x", (200, 404)),
+            ("https://x/v1/plans/../livez", 404),
+        ):
             answer = service.raw(f"GET {target} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode())
             self.assertIn(status_of(answer), status if isinstance(status, tuple) else (status,), target)
 

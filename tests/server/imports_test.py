@@ -31,7 +31,9 @@ class ImportsTest(ServiceTest):
         report = self.take((LOGS / "nccl_tests.log").read_bytes(), SAID, 201)
         self.assertEqual(report["format"], "nccl_tests")
         kept = report["samples"]
-        self.assertEqual(sum(group["count"] for group in report["lines"] if group["verdict"] == "took"), report["took_count"])
+        self.assertEqual(
+            sum(group["count"] for group in report["lines"] if group["verdict"] == "took"), report["took_count"]
+        )
         profile = self.service.json("GET", f"/v1/samples/{kept['digests'][0]}")
         self.assertEqual(len(profile["samples"]), kept["sample_count"])
         self.assertEqual(profile["op"], kept["op"])
@@ -46,8 +48,21 @@ class ImportsTest(ServiceTest):
         query = "op=matmul_all_reduce&ranks=8&device=npu&bytes=neighbour&keep_good=true"
         report = self.take(gzip.compress(log.read_bytes()), query, 201)
         other = self.directory / "other.db"
-        self.succeed("import", log, "--op", "matmul_all_reduce", "--ranks", 8, "--device", "npu", "--bytes", "neighbour",
-                     "--keep-good", "--store", other)
+        self.succeed(
+            "import",
+            log,
+            "--op",
+            "matmul_all_reduce",
+            "--ranks",
+            8,
+            "--device",
+            "npu",
+            "--bytes",
+            "neighbour",
+            "--keep-good",
+            "--store",
+            other,
+        )
         document = json.loads(self.succeed("db", "export", "--store", other))["samples"][0]["document"]
         self.assertEqual(self.service.json("GET", f"/v1/samples/{report['samples']['digests'][0]}"), document)
 
@@ -83,7 +98,9 @@ class ImportsTest(ServiceTest):
     def test_a_dry_run_keeps_nothing_and_names_every_line(self):
         report = self.take(GOOD_ROWS, "dry_run=true&every_line=true", 200)
         self.assertIsNone(report["samples"])
-        self.assertEqual([(line, verdict) for line, verdict, _ in report["every_line"]], [(1, "skipped"), (2, "took"), (3, "took")])
+        self.assertEqual(
+            [(line, verdict) for line, verdict, _ in report["every_line"]], [(1, "skipped"), (2, "took"), (3, "took")]
+        )
         self.assertEqual(report["left_out_count"], 0)
         self.assertEqual(self.service.json("GET", "/v1/samples?op=matmul_all_reduce&n=8192")["items"], [])
 
@@ -103,10 +120,17 @@ class ImportsTest(ServiceTest):
         self.assertIn("the operator (op)", self.take(GOOD_ROWS, "device=npu", 400)["detail"])
         report = self.take((LOGS / "osu_alltoall_full.txt").read_bytes(), "dry_run=true", 400)["report"]
         self.assertEqual(report["questions"], ["how many ranks took part (ranks)"])
-        for query, field, part in (("m=0", "m", "1 to"), ("ranks=x", "ranks", "whole number"), ("op=x", "op", "matmul_all_reduce"),
-                                   ("buffers=x", "buffers", "in-place"), ("bytes=x", "bytes", "neighbour"),
-                                   ("collective=x", "collective", "all_gather"), ("format=x", "format", "nccl_tests"),
-                                   ("keep_good=1", "keep_good", "true or false"), ("divice=x", "divice", "no parameter")):
+        for query, field, part in (
+            ("m=0", "m", "1 to"),
+            ("ranks=x", "ranks", "whole number"),
+            ("op=x", "op", "matmul_all_reduce"),
+            ("buffers=x", "buffers", "in-place"),
+            ("bytes=x", "bytes", "neighbour"),
+            ("collective=x", "collective", "all_gather"),
+            ("format=x", "format", "nccl_tests"),
+            ("keep_good=1", "keep_good", "true or false"),
+            ("divice=x", "divice", "no parameter"),
+        ):
             problem = self.take(GOOD_ROWS, query, 400)
             self.assertEqual(problem["field"], field, problem)
             self.assertIn(part, problem["detail"])
@@ -146,7 +170,9 @@ class LargeBodiesTest(ServiceTest):
         status, headers, _ = self.service.request("POST", "/v1/imports", b"x", {"Content-Length": str(40 * MIB)})
         self.assertEqual(status, 503)
         self.assertEqual(headers["Retry-After"], "1")
-        self.assertEqual(self.service.request("POST", "/v1/imports?dry_run=true", GOOD_ROWS)[0], 200, "small ones need no place")
+        self.assertEqual(
+            self.service.request("POST", "/v1/imports?dry_run=true", GOOD_ROWS)[0], 200, "small ones need no place"
+        )
         self.assertLess(self.memory_bytes() - before, 16 * MIB)
         for connection in held:
             connection.send(piece)
@@ -168,7 +194,8 @@ class LargeBodiesTest(ServiceTest):
             stalled.putheader("Transfer-Encoding", "chunked")
             stalled.endheaders()
             stalled.send(b"5\r\nhello\r\n")
-        self.assertEqual(self.service.request("POST", "/v1/imports?dry_run=true", b" " * (2 * MIB))[0], 400)  # blanks are no log
+        # Blanks are no log.
+        self.assertEqual(self.service.request("POST", "/v1/imports?dry_run=true", b" " * (2 * MIB))[0], 400)
 
     def test_a_large_log_is_taken_whole_also_in_chunks(self):
         self.service = self.start("--body-bytes", 1024)
@@ -176,7 +203,7 @@ class LargeBodiesTest(ServiceTest):
 
         def chunks():
             for at in range(0, len(rows), 100_000):
-                yield rows[at:at + 100_000].encode()
+                yield rows[at : at + 100_000].encode()
 
         for body in (rows.encode(), chunks()):
             status, _, answer = self.service.request("POST", "/v1/imports?dry_run=true", body)
@@ -187,8 +214,12 @@ class LargeBodiesTest(ServiceTest):
         self.service = self.start("--threads", 1)
         rows = (KERNELS + "".join(ROW.format(us=100 + i % 7, m=512) for i in range(400_000))).encode()
         answers = []
-        uploads = [threading.Thread(target=lambda: answers.append(self.service.request("POST", "/v1/imports?dry_run=true", rows)[0]))
-                   for _ in range(2)]
+        uploads = [
+            threading.Thread(
+                target=lambda: answers.append(self.service.request("POST", "/v1/imports?dry_run=true", rows)[0])
+            )
+            for _ in range(2)
+        ]
         for upload in uploads:
             upload.start()
         asked = 0

@@ -110,8 +110,14 @@ class LimitsTest(ServiceTest):
 
     def test_what_is_too_large_is_told_the_limit_under_its_own_name(self):
         service = self.start("--body-bytes", 2000, "--upload-bytes", 3000, "--header-bytes", 1000, *SHORT)
-        for path, length, parts in (("/v1/plan", 2001, ("2000 bytes", "--body-bytes")), ("/v1/models", 3001, ("3000 bytes", "--upload-bytes"))):
-            for framing, body in ((f"Content-Length: {length}", b""), ("Transfer-Encoding: chunked", b"%x\r\n" % length)):
+        for path, length, parts in (
+            ("/v1/plan", 2001, ("2000 bytes", "--body-bytes")),
+            ("/v1/models", 3001, ("3000 bytes", "--upload-bytes")),
+        ):
+            for framing, body in (
+                (f"Content-Length: {length}", b""),
+                ("Transfer-Encoding: chunked", b"%x\r\n" % length),
+            ):
                 request = f"POST {path} HTTP/1.1\r\nHost: x\r\nX-Request-Id: mine\r\n{framing}\r\n\r\n".encode() + body
                 status, name, problem = self.refused(service, request)
                 self.assertEqual((status, name, problem["request_id"]), (413, "mine", "mine"), (path, framing))
@@ -121,21 +127,29 @@ class LimitsTest(ServiceTest):
         self.assertEqual(status, 431)
         self.assertIn("1000 bytes", problem["detail"])
         self.assertIn("--header-bytes", problem["detail"])
-        service.raw(b"POST /v1/plan HTTP/1.1\r\nHost: x\r\nX-Request-Id: slow\r\nContent-Length: 9\r\n\r\n{", keeps_sending_open=True)
+        service.raw(
+            b"POST /v1/plan HTTP/1.1\r\nHost: x\r\nX-Request-Id: slow\r\nContent-Length: 9\r\n\r\n{",
+            keeps_sending_open=True,
+        )
         self.assertEqual(service.stop(), 0)  # by then all lines are written
         records = [json.loads(line) for line in service.log.read_text().splitlines() if line.startswith("{")]
-        self.assertEqual([record["target"] for record in records if record["request_id"] == "mine"], ["/v1/plan"] * 2 + ["/v1/models"] * 2)
+        self.assertEqual(
+            [record["target"] for record in records if record["request_id"] == "mine"],
+            ["/v1/plan"] * 2 + ["/v1/models"] * 2,
+        )
         self.assertEqual([record["status"] for record in records if record["request_id"] == "slow"], [408])
 
     def test_every_refusal_is_counted(self):
         service = self.start("--requests-per-s", 7, "--body-bytes", 2000, *SHORT)
         question = b"POST /v1/plan HTTP/1.1\r\nHost: x\r\n"
-        for status, request, method, route in ((400, b"nonsense\r\n\r\n", "other", "none"),
-                                               (431, b"GET /livez HTTP/1.1\r\nHost: x\r\nX: " + b"a" * 9000, "other", "none"),
-                                               (400, b"GET /livez HTTP/1.1\r\nHost: x\r\nHost: y\r\n\r\n", "GET", "/livez"),
-                                               (408, question + b"Content-Length: 9\r\n\r\n{", "POST", "/v1/plan"),
-                                               (413, question + b"Content-Length: 9999\r\n\r\n{", "POST", "/v1/plan"),
-                                               (415, question + b"Content-Encoding: gzip\r\nConnection: close\r\n\r\n", "POST", "/v1/plan")):
+        for status, request, method, route in (
+            (400, b"nonsense\r\n\r\n", "other", "none"),
+            (431, b"GET /livez HTTP/1.1\r\nHost: x\r\nX: " + b"a" * 9000, "other", "none"),
+            (400, b"GET /livez HTTP/1.1\r\nHost: x\r\nHost: y\r\n\r\n", "GET", "/livez"),
+            (408, question + b"Content-Length: 9\r\n\r\n{", "POST", "/v1/plan"),
+            (413, question + b"Content-Length: 9999\r\n\r\n{", "POST", "/v1/plan"),
+            (415, question + b"Content-Encoding: gzip\r\nConnection: close\r\n\r\n", "POST", "/v1/plan"),
+        ):
             service.raw(request, keeps_sending_open=True)
             counted = f'mc2_requests_total{{method="{method}",route="{route}",status="{status}"}} 1\n'
             time.sleep(0.2)  # requests of one address
@@ -149,7 +163,9 @@ class LimitsTest(ServiceTest):
         service = self.start("--header-bytes", 65536)
         for length, status in ((65000, 200), (66000, 431), (100_000, 431)):
             self.assertEqual(service.request("GET", "/livez", headers={"X": "a" * length})[0], status, length)
-        self.refuse(program.USAGE, ["serve", "--header-bytes", 65537, "--store", self.store], "header_bytes", "256 to 65536")
+        self.refuse(
+            program.USAGE, ["serve", "--header-bytes", 65537, "--store", self.store], "header_bytes", "256 to 65536"
+        )
 
     def test_a_connection_for_which_there_is_no_memory_ends_alone(self):
         service = self.start("--body-bytes", 1 << 30)
@@ -199,15 +215,24 @@ class LimitsTest(ServiceTest):
 
     def test_settings_that_are_none(self):
         config = self.directory / "serve.json"
-        for text, *parts in (("[]", "JSON object"), ('{"prot": 1}', '"prot" is no option'), ('{"port": "x"}', "port"), ("{", "JSON object")):
+        for text, *parts in (
+            ("[]", "JSON object"),
+            ('{"prot": 1}', '"prot" is no option'),
+            ('{"port": "x"}', "port"),
+            ("{", "JSON object"),
+        ):
             config.write_text(text)
             self.refuse(program.USAGE, ["serve", "--config", config, "--store", self.store], "serve.json", *parts)
         self.refuse(program.USAGE, ["serve", "--address", "nowhere", "--store", self.store], "IP address")
         with socket.socket() as taken:
             taken.bind(("127.0.0.1", 0))
             taken.listen()
-            self.refuse(program.UNSUPPORTED, ["serve", "--port", taken.getsockname()[1], "--store", self.store],
-                        "cannot listen on 127.0.0.1 port", "in use")
+            self.refuse(
+                program.UNSUPPORTED,
+                ["serve", "--port", taken.getsockname()[1], "--store", self.store],
+                "cannot listen on 127.0.0.1 port",
+                "in use",
+            )
 
     def test_switches_are_true_or_false(self):
         config = self.directory / "serve.json"
@@ -219,7 +244,14 @@ class LimitsTest(ServiceTest):
                 done = self.mc2(*command, env={**program.environment(self.directory), variable: wrong})
                 self.assert_refused(done, program.USAGE, f"--{name}", f"'{wrong}'", "true or false")
                 config.write_text(json.dumps({name: wrong}))
-                self.refuse(program.USAGE, [*command, "--config", config], "serve.json", f"--{name}", f"'{wrong}'", "true or false")
+                self.refuse(
+                    program.USAGE,
+                    [*command, "--config", config],
+                    "serve.json",
+                    f"--{name}",
+                    f"'{wrong}'",
+                    "true or false",
+                )
         self.start("--public-read=Yes", "--require-tokens=off", "--insecure-network", MC2_SERVE_PUBLIC_READ="on")
 
     def test_a_unix_socket_is_private_and_removed(self):

@@ -1,4 +1,5 @@
-"""Replicas: `mc2 serve --follow` answers what its leader does, keeps answering without it, and takes documents nowhere else."""
+"""Replicas: `mc2 serve --follow` answers what its leader does, keeps answering without it, and takes documents nowhere
+else."""
 
 import concurrent.futures
 import copy
@@ -57,10 +58,17 @@ class ReplicaTest(ServiceTest):
         self.wait_until(lambda: self.revision(replica) == self.revision(leader), lambda: replica.log.read_text())
 
     def assert_same_answers(self, replica, leader):
-        for target in (PLAN, "/v1/plan?m=160&n=64&k=64", "/v1/plan/ranges?first_m=64&m=512&n=64&k=64", *LISTS,
-                       f"/v1/changes?since={self.revision(leader) - 1}"):
+        for target in (
+            PLAN,
+            "/v1/plan?m=160&n=64&k=64",
+            "/v1/plan/ranges?first_m=64&m=512&n=64&k=64",
+            *LISTS,
+            f"/v1/changes?since={self.revision(leader) - 1}",
+        ):
             ours, theirs = replica.request("GET", target), leader.request("GET", target)
-            self.assertEqual((ours[0], ours[1].get("ETag"), ours[2]), (theirs[0], theirs[1].get("ETag"), theirs[2]), target)
+            self.assertEqual(
+                (ours[0], ours[1].get("ETag"), ours[2]), (theirs[0], theirs[1].get("ETag"), theirs[2]), target
+            )
 
     def test_answers_are_the_leaders_byte_for_byte(self):
         leader = self.start()
@@ -163,13 +171,18 @@ class ReplicaTest(ServiceTest):
     def test_what_it_cannot_begin_with_is_said(self):
         leader = self.start("--require-tokens")
         fresh = self.directory / "fresh.db"
-        for url, words in (("http://127.0.0.1:1", "check that mc2 serve runs there"), ("plans", "follow: 'plans' "),
-                           (self.url(leader), "does not take the token")):
+        for url, words in (
+            ("http://127.0.0.1:1", "check that mc2 serve runs there"),
+            ("plans", "follow: 'plans' "),
+            (self.url(leader), "does not take the token"),
+        ):
             done = self.mc2("serve", "--port", "0", "--follow", url, "--store", fresh)
             self.assertNotEqual(done.returncode, 0)
             self.assertIn(words, done.stderr)
-        for options, words in ((("--keep-samples", "1d"), "a replica keeps what its leader keeps"),
-                               (("--follow-token-file", str(self.directory / "none")), "none")):
+        for options, words in (
+            (("--keep-samples", "1d"), "a replica keeps what its leader keeps"),
+            (("--follow-token-file", str(self.directory / "none")), "none"),
+        ):
             done = self.mc2("serve", "--port", "0", "--follow", self.url(leader), *options, "--store", fresh)
             self.assertNotEqual(done.returncode, 0)
             self.assertIn(words, done.stderr)
@@ -254,8 +267,11 @@ class ReplicaTest(ServiceTest):
         silent = socket.create_server(("127.0.0.1", 0))  # takes connections and never answers
         self.addCleanup(silent.close)
         url = f"http://127.0.0.1:{silent.getsockname()[1]}"
-        starting = subprocess.Popen([program.MC2, "serve", "--port", "0", "--follow", url, "--store", self.directory / "new.db"],
-                                    stderr=subprocess.DEVNULL, env=program.environment(self.directory))
+        starting = subprocess.Popen(
+            [program.MC2, "serve", "--port", "0", "--follow", url, "--store", self.directory / "new.db"],
+            stderr=subprocess.DEVNULL,
+            env=program.environment(self.directory),
+        )
         time.sleep(0.5)
         running = self.replica_of(self.start())
         running.stop()
@@ -277,11 +293,16 @@ class ReplicaTest(ServiceTest):
         status, _, body = leader.request("GET", "/v1/snapshot?version=9.9.9")
         self.assertEqual((status, json.loads(body)["field"]), (400, "version"))
         epoch = self.revision(leader)
-        for query, field in (("rows=true", "version"), (f"rows=true&version={self.version(leader)}", "rows"),
-                             (f"rows=true&since={epoch}&nonce=1", "version")):
+        for query, field in (
+            ("rows=true", "version"),
+            (f"rows=true&version={self.version(leader)}", "rows"),
+            (f"rows=true&since={epoch}&nonce=1", "version"),
+        ):
             status, _, body = leader.request("GET", f"/v1/changes?{query}")
             self.assertEqual((status, json.loads(body)["field"]), (400, field))
-        status, _, body = leader.request("GET", f"/v1/changes?rows=true&since={epoch}&nonce=1&version={self.version(leader)}")
+        status, _, body = leader.request(
+            "GET", f"/v1/changes?rows=true&since={epoch}&nonce=1&version={self.version(leader)}"
+        )
         self.assertEqual((status, json.loads(body)["code"]), (409, "mismatch"))
 
     def test_a_ring_of_replicas_does_not_send_round(self):
@@ -303,8 +324,10 @@ class ReplicaTest(ServiceTest):
         stopped.stop()
         running.process.send_signal(signal.SIGSTOP)
         with sqlite3.connect(self.store) as connection:
-            connection.execute("WITH RECURSIVE turn(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM turn WHERE i < 16400) "
-                               "INSERT OR REPLACE INTO plan SELECT p.* FROM plan AS p, turn")
+            connection.execute(
+                "WITH RECURSIVE turn(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM turn WHERE i < 16400) "
+                "INSERT OR REPLACE INTO plan SELECT p.* FROM plan AS p, turn"
+            )
         connection.close()
         running.process.send_signal(signal.SIGCONT)
         leader.json("POST", "/v1/plans", self.other_plan(leader, "last"), status=201)
@@ -342,9 +365,11 @@ class ReplicaTest(ServiceTest):
         replicas = [self.replica_of(leader, "--access-log", "false") for _ in range(4)]
         plan = self.other_plan(leader, "")
         with concurrent.futures.ThreadPoolExecutor(4) as pool:
+
             def post(number):
                 body = json.dumps({**plan, "reason": f"plan {number}"})
                 return leader.request("POST", "/v1/plans", body)[0]
+
             self.assertEqual(set(pool.map(post, range(200))), {201})
         for replica in replicas:
             self.wait_until_current(replica, leader)

@@ -53,8 +53,10 @@ class Cluster:
         for number in range(1, len(self.ports)):
             while self.revision(number) < wanted:
                 if time.monotonic() - start > within_s:
-                    raise AssertionError(f"replica {number} is at {self.revision(number)}, its leader at {wanted}\n"
-                                         + self.services[number].log.read_text()[-2000:])
+                    raise AssertionError(
+                        f"replica {number} is at {self.revision(number)}, its leader at {wanted}\n"
+                        + self.services[number].log.read_text()[-2000:]
+                    )
                 time.sleep(0.005)
         return time.monotonic() - start
 
@@ -117,8 +119,10 @@ def run_kills(cluster, kill_count):
                 if answers.setdefault((target, epoch), body) != body:
                     counts["differ"] += 1
 
-    threads = [threading.Thread(target=work, args=args) for work, args in
-               ((write, (1000,)), (write, (1001,)), (replace, ()), (ask, ()), (ask, ()))]
+    threads = [
+        threading.Thread(target=work, args=args)
+        for work, args in ((write, (1000,)), (write, (1001,)), (replace, ()), (ask, ()), (ask, ()))
+    ]
     for thread in threads:
         thread.start()
     start = time.monotonic()
@@ -137,11 +141,17 @@ def run_kills(cluster, kill_count):
     lost = 0
     with concurrent.futures.ThreadPoolExecutor(4) as pool:
         for service in cluster.services:
-            lost += sum(status != 200 for status in pool.map(
-                lambda digest: service.request("GET", f"/v1/plans/{digest}")[0], acknowledged.values()))
-    print(f"{kill_count} kills in {took_s:.0f} s beside {len(cluster.ports) - 1} replicas: {len(acknowledged)} documents "
-          f"acknowledged, {lost} lost anywhere; {counts['asked']} answers at {len(answers)} questions and epochs, "
-          f"{counts['differ']} that differ ({counts['refused']} not answered)")
+            lost += sum(
+                status != 200
+                for status in pool.map(
+                    lambda digest: service.request("GET", f"/v1/plans/{digest}")[0], acknowledged.values()
+                )
+            )
+    print(
+        f"{kill_count} kills in {took_s:.0f} s beside {len(cluster.ports) - 1} replicas: {len(acknowledged)} documents "
+        f"acknowledged, {lost} lost anywhere; {counts['asked']} answers at {len(answers)} questions and epochs, "
+        f"{counts['differ']} that differ ({counts['refused']} not answered)"
+    )
     return lost == 0 and counts["differ"] == 0 and len(acknowledged) > kill_count
 
 
@@ -160,8 +170,10 @@ def run_fan_out(cluster, write_count):
     ranks = threading.Thread(target=ask_as_ranks)
     ranks.start()
     with concurrent.futures.ThreadPoolExecutor(4) as pool:
+
         def post(k):
             return cluster.services[0].request("POST", "/v1/plans", json.dumps(with_k(plan, k)))[0]
+
         start = time.monotonic()
         statuses = set(pool.map(post, range(1000, 1000 + write_count)))
         wrote_s = time.monotonic() - start
@@ -171,8 +183,11 @@ def run_fan_out(cluster, write_count):
     ends.set()
     ranks.join()
     bodies = {service.request("GET", target)[2] for service in cluster.services}
-    print(f"{write_count} writes in {wrote_s:.1f} s ({write_count / wrote_s:.0f} a second), {len(cluster.ports) - 1} "
-          f"replicas: all current {current_s:.2f} s after the last was acknowledged; {len(bodies)} answer; pairs of ranks: {counts}")
+    print(
+        f"{write_count} writes in {wrote_s:.1f} s ({write_count / wrote_s:.0f} a second), {len(cluster.ports) - 1} "
+        f"replicas: all current {current_s:.2f} s after the last was acknowledged; {len(bodies)} answer; pairs of "
+        f"ranks: {counts}"
+    )
     return current_s <= CURRENT_WITHIN_S and len(bodies) == 1 and counts["differ"] == 0
 
 

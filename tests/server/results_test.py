@@ -20,7 +20,7 @@ class ResultsTest(ServiceTest):
 
     def gauge(self, name):
         text = self.service.request("GET", "/metrics")[2].decode()
-        line, = [line for line in text.splitlines() if line.startswith(name + " ")]
+        (line,) = [line for line in text.splitlines() if line.startswith(name + " ")]
         return float(line.split()[-1])
 
     def samples(self, factor):
@@ -30,7 +30,9 @@ class ResultsTest(ServiceTest):
         alone = [s for s in profile["samples"] if s["component"] == "matmul" and s["context"] == "alone"]
         self.assertTrue(models and alone)
         sample = alone[0]
-        profile["samples"] = [{**sample, "is_outlier": False, "time_ns": round(sample["time_ns"] * factor) + i} for i in range(20)]
+        profile["samples"] = [
+            {**sample, "is_outlier": False, "time_ns": round(sample["time_ns"] * factor) + i} for i in range(20)
+        ]
         return profile
 
     def test_what_a_worker_tuned_is_served_by_another_service(self):
@@ -38,7 +40,12 @@ class ResultsTest(ServiceTest):
         other = Service(self.directory / "other.db", self.directory)
         self.addCleanup(other.stop)
         worker = self.exported()
-        for path, name in (("/v1/samples", "samples"), ("/v1/models", "models"), ("/v1/measurements", "measurements"), ("/v1/plans", "plans")):
+        for path, name in (
+            ("/v1/samples", "samples"),
+            ("/v1/models", "models"),
+            ("/v1/measurements", "measurements"),
+            ("/v1/plans", "plans"),
+        ):
             for entry in worker[name]:
                 other.json("POST", path, entry["document"], status=201)
         answer = other.json("GET", f"/v1/plan?{SHAPE_QUERY}")
@@ -48,7 +55,9 @@ class ResultsTest(ServiceTest):
         self.assertEqual(answer["digest"], self.service.json("GET", f"/v1/plan?{SHAPE_QUERY}")["digest"])
         pushed = self.exported(self.directory / "other.db")
         for name in ("samples", "models", "measurements", "plans"):
-            self.assertEqual([entry["document"] for entry in pushed[name]], [entry["document"] for entry in worker[name]], name)
+            self.assertEqual(
+                [entry["document"] for entry in pushed[name]], [entry["document"] for entry in worker[name]], name
+            )
             listed = other.json("GET", f"/v1/{name}?m=96&dtype=f32")["items"]
             self.assertEqual(len(listed), len(worker[name]), name)
 
@@ -58,29 +67,63 @@ class ResultsTest(ServiceTest):
         self.assertEqual((answer["source"], answer["provenance"], answer["epoch"]), ("model", "analytic", 0))
         self.assertEqual(answer["plan"]["cut"]["block_rows"], [512] + 4 * [896])
         printed = self.directory / "printed.json"
-        self.succeed("plan", "--device", "ascend-910b", "--m", 4096, "--n", 8192, "--k", 3072, "--dtype", "f16", "--ranks", 8, "--store", self.store,
-                     "--out", printed)
-        self.assertEqual(self.service.json("GET", f"/v1/plan?device=ascend-910b&{shape}")["plan"]["cut"], json.loads(printed.read_text())["cut"])
-        self.assertGreater(len(self.service.json("GET", f"/v1/plan/ranges?device=ascend-910b&first_m=128&{shape}")["ranges"]), 1)
+        self.succeed(
+            "plan",
+            "--device",
+            "ascend-910b",
+            "--m",
+            4096,
+            "--n",
+            8192,
+            "--k",
+            3072,
+            "--dtype",
+            "f16",
+            "--ranks",
+            8,
+            "--store",
+            self.store,
+            "--out",
+            printed,
+        )
+        self.assertEqual(
+            self.service.json("GET", f"/v1/plan?device=ascend-910b&{shape}")["plan"]["cut"],
+            json.loads(printed.read_text())["cut"],
+        )
+        self.assertGreater(
+            len(self.service.json("GET", f"/v1/plan/ranges?device=ascend-910b&first_m=128&{shape}")["ranges"]), 1
+        )
         problem = self.service.json("GET", f"/v1/plan?device=ascend-910-93&{shape}", status=422)
         self.assertIn("nothing is published for all_reduce", json.dumps(problem))
-        problem = self.service.json("GET", f"/v1/plan?device=ascend-910b&{shape}&ranks=16".replace("ranks=8&", ""), status=422)
+        problem = self.service.json(
+            "GET", f"/v1/plan?device=ascend-910b&{shape}&ranks=16".replace("ranks=8&", ""), status=422
+        )
         self.assertEqual(problem["field"], "ranks")
         self.service.json("GET", f"/v1/plan?device=ascend-910b&backend=host&{shape}", status=404)
         # Whatever is imported of the device changes the answer, also to those who name one of its logs.
-        log = ('Op Name,OP Type,Task Duration(us),Input Shapes,Input Data Types,Output Shapes\n'
-               'x,MatMulV3,803,"""4096,3072;3072,8192""",FLOAT16;FLOAT16,"""4096,8192"""\n')
-        self.assertEqual(self.service.request("POST", "/v1/imports?op=matmul_all_reduce&ranks=8&device=ascend-910b", log)[0], 201)
+        log = (
+            "Op Name,OP Type,Task Duration(us),Input Shapes,Input Data Types,Output Shapes\n"
+            'x,MatMulV3,803,"""4096,3072;3072,8192""",FLOAT16;FLOAT16,"""4096,8192"""\n'
+        )
+        self.assertEqual(
+            self.service.request("POST", "/v1/imports?op=matmul_all_reduce&ranks=8&device=ascend-910b", log)[0], 201
+        )
         first = self.service.json("GET", f"/v1/plan?device=ascend-910b&{shape}")
         self.assertGreater(first["epoch"], 0)
-        machine = next(item["digest"] for item in self.service.json("GET", "/v1/fingerprints")["items"] if item["fields"].get("device") == "ascend-910b")
+        machine = next(
+            item["digest"]
+            for item in self.service.json("GET", "/v1/fingerprints")["items"]
+            if item["fields"].get("device") == "ascend-910b"
+        )
         self.assertEqual(self.service.json("GET", f"/v1/plan?machine={machine}&{shape}")["digest"], first["digest"])
         cuts = "blocks,fused_us,serial_us\n512+4x896,1262,1874\n"
         self.assertEqual(self.service.request("POST", f"/v1/imports?device=ascend-910b&{shape}", cuts)[0], 201)
         second = self.service.json("GET", f"/v1/plan?machine={machine}&{shape}")
         self.assertGreater(second["epoch"], first["epoch"])
         self.assertEqual(second["plan"]["cut"]["block_rows"], [512] + 4 * [896])
-        whole = self.service.json("GET", "/v1/llms/Llama-3-70B/plan?device=ascend-910b&dtype=f16&ranks=8&first_m=512&m=4096&deadline_ms=30000")
+        whole = self.service.json(
+            "GET", "/v1/llms/Llama-3-70B/plan?device=ascend-910b&dtype=f16&ranks=8&first_m=512&m=4096&deadline_ms=30000"
+        )
         self.assertIn("ascend-910b", json.dumps(whole["fingerprint"]))
 
     def test_a_published_cluster_is_planned_for_by_its_name(self):
@@ -88,24 +131,54 @@ class ResultsTest(ServiceTest):
         answer = self.service.json("GET", f"/v1/plan?topology=dgx_h100&{shape}")
         self.assertEqual((answer["source"], answer["provenance"], answer["epoch"]), ("model", "analytic", 0))
         file = program.SOURCE_DIRECTORY / "data/topologies/dgx_h100.json"
-        printed = json.loads(self.succeed("plan", "--topology", file, "--m", 4096, "--n", 8192, "--k", 8192, "--dtype", "bf16", "--ranks", 64, "--json"))
+        printed = json.loads(
+            self.succeed(
+                "plan",
+                "--topology",
+                file,
+                "--m",
+                4096,
+                "--n",
+                8192,
+                "--k",
+                8192,
+                "--dtype",
+                "bf16",
+                "--ranks",
+                64,
+                "--json",
+            )
+        )
         self.assertEqual(answer["plan"], printed)
         request = {"schema": "mc2.request/1", "op": printed["op"], "options": {}}
         described = {"topology": json.loads(file.read_text()), "request": request}
         self.assertEqual(self.service.json("POST", "/v1/what-if", described)["plan"], printed)
         self.assertEqual(self.service.json("POST", "/v1/plan?topology=dgx_h100", request)["plan"], printed)
-        self.assertIn("legal: ascend_910b", json.dumps(self.service.json("GET", f"/v1/plan?topology=x&{shape}", status=400)))
-        self.assertEqual(self.service.json("GET", f"/v1/plan?topology=dgx_h100&device=x&{shape}", status=400)["field"], "topology")
-        self.assertGreater(len(self.service.json("GET", f"/v1/plan/ranges?topology=dgx_h100&first_m=128&{shape}")["ranges"]), 1)
+        self.assertIn(
+            "legal: ascend_910b", json.dumps(self.service.json("GET", f"/v1/plan?topology=x&{shape}", status=400))
+        )
+        self.assertEqual(
+            self.service.json("GET", f"/v1/plan?topology=dgx_h100&device=x&{shape}", status=400)["field"], "topology"
+        )
+        self.assertGreater(
+            len(self.service.json("GET", f"/v1/plan/ranges?topology=dgx_h100&first_m=128&{shape}")["ranges"]), 1
+        )
 
     def test_who_only_asks_does_not_wait_for_those_who_wait_for_the_store(self):
         """Another process changes the store for a while; more requests than there are threads wait for it."""
         plan = json.dumps(self.exported()["plans"][0]["document"])
-        with sqlite3.connect(self.store, isolation_level=None) as other, concurrent.futures.ThreadPoolExecutor(16) as clients:
+        with sqlite3.connect(self.store, isolation_level=None) as other, concurrent.futures.ThreadPoolExecutor(
+            16
+        ) as clients:
             other.execute("BEGIN IMMEDIATE")
-            kept = [clients.submit(self.service.request, "POST", f"/v1/plans?purpose=tuned%20{i}", plan) for i in range(12)]
+            kept = [
+                clients.submit(self.service.request, "POST", f"/v1/plans?purpose=tuned%20{i}", plan) for i in range(12)
+            ]
             time.sleep(0.3)
-            asked = [clients.submit(self.service.request, "GET", path) for path in ("/livez", "/metrics", f"/v1/plan?{SHAPE_QUERY}", "/v1/plans")]
+            asked = [
+                clients.submit(self.service.request, "GET", path)
+                for path in ("/livez", "/metrics", f"/v1/plan?{SHAPE_QUERY}", "/v1/plans")
+            ]
             try:
                 for answer in asked:
                     self.assertEqual(answer.result(timeout=10)[0], 200)
@@ -121,19 +194,23 @@ class ResultsTest(ServiceTest):
         plan["reason"] = "alone"
         self.service.json("POST", "/v1/plans?purpose=tuned%20direct", plan, status=201)
         self.assertNotEqual(self.service.json("GET", f"/v1/plan?{SHAPE_QUERY}")["plan"]["reason"], "alone")
-        self.assertEqual({item["purpose"] for item in self.service.json("GET", "/v1/plans")["items"]}, {"tuned", "tuned direct"})
+        self.assertEqual(
+            {item["purpose"] for item in self.service.json("GET", "/v1/plans")["items"]}, {"tuned", "tuned direct"}
+        )
         for purpose in ("", "other", "tuned%20", "tuned%20%0a", "tuned%20" + "x" * 300):
             self.service.json("POST", f"/v1/plans?purpose={purpose}", plan, status=400)
 
     def test_a_purpose_of_an_older_store_that_is_no_text_does_not_take_the_list(self):
         with sqlite3.connect(self.store) as database:
             database.text_factory = bytes
-            row = database.execute("SELECT fingerprint_digest, kind, m, n, k, dtype, world_size, x'74ff0a', created_at, digest FROM plan").fetchone()
+            row = database.execute(
+                "SELECT fingerprint_digest, kind, m, n, k, dtype, world_size, x'74ff0a', created_at, digest FROM plan"
+            ).fetchone()
             parts = [b"plan", *(str(value).encode() if isinstance(value, int) else value for value in row)]
             checksum = hashlib.sha256(b"".join(b"%d:%b" % (len(part), part) for part in parts)).hexdigest()
             database.execute("UPDATE plan SET purpose = CAST(x'74ff0a' AS TEXT), checksum = ?", (checksum,))
         database.close()
-        item, = self.service.json("GET", "/v1/plans")["items"]
+        (item,) = self.service.json("GET", "/v1/plans")["items"]
         self.assertEqual(item["purpose"], "t\ufffd\n")
 
     def test_measurements_without_a_time_are_refused(self):
@@ -154,8 +231,18 @@ class ResultsTest(ServiceTest):
         predicted = {f"predicted_{name}": plan[name] for name in ("compute_us", "communication_us", "serial_us")}
         slow = 30 * plan["communication_us"]
         for i in range(4):  # the link has become slow
-            run = {"compute_us": plan["compute_us"], "communication_us": slow, "serial_us": plan["compute_us"] + slow, "fused_us": slow + i}
-            self.service.json("POST", "/v1/measurements", {**race, **predicted, "predicted_us": plan["makespan"]["us"], **run}, status=201)
+            run = {
+                "compute_us": plan["compute_us"],
+                "communication_us": slow,
+                "serial_us": plan["compute_us"] + slow,
+                "fused_us": slow + i,
+            }
+            self.service.json(
+                "POST",
+                "/v1/measurements",
+                {**race, **predicted, "predicted_us": plan["makespan"]["us"], **run},
+                status=201,
+            )
         after = self.service.json("GET", f"/v1/plan?{SHAPE_QUERY}")
         self.assertEqual((after["source"], after["digest"]), ("stored", before["digest"]))
         self.assertGreater(after["epoch"], before["epoch"])
@@ -167,7 +254,14 @@ class ResultsTest(ServiceTest):
     def test_prediction_error_is_of_measured_to_predicted(self):
         plan = self.service.json("GET", f"/v1/plan?{SHAPE_QUERY}")["plan"]
         plan["makespan"].update({"us": 100.0, "low_us": 90.0, "high_us": 110.0})
-        plan["validation"] = {"benefit": 0.1, "benefit_high": 0.2, "benefit_low": 0.05, "fused_us": 125.0, "pair_count": 9, "serial_us": 150.0}
+        plan["validation"] = {
+            "benefit": 0.1,
+            "benefit_high": 0.2,
+            "benefit_low": 0.05,
+            "fused_us": 125.0,
+            "pair_count": 9,
+            "serial_us": 150.0,
+        }
         self.service.json("POST", "/v1/plans", plan, status=201)  # takes the place of the only one
         self.assertEqual(self.gauge("mc2_plans_raced"), 1)
         self.assertEqual(self.gauge("mc2_plans_covered"), 0)
@@ -190,7 +284,7 @@ class ResultsTest(ServiceTest):
         kept = self.service.json("GET", "/v1/models")["items"][0]["digest"]
         drift = self.service.json("POST", "/v1/samples", self.samples(3.0), status=201)["drift"]
         self.assertTrue(drift["has_drifted"], drift)
-        lane, = [lane for lane in drift["lanes"] if lane["has_drifted"]]
+        (lane,) = [lane for lane in drift["lanes"] if lane["has_drifted"]]
         self.assertEqual(lane["component"], "matmul")
         self.assertGreater(lane["median_residual"], 1)
         self.assertEqual(self.gauge("mc2_models_drifted"), 1)
@@ -209,7 +303,9 @@ class ResultsTest(ServiceTest):
         self.assertEqual(self.gauge("mc2_models_drifted"), 0)
 
     def test_samples_sent_twice_are_kept_once(self):
-        first, again = (self.service.json("POST", "/v1/samples", self.samples(3.0), status=status) for status in (201, 200))
+        first, again = (
+            self.service.json("POST", "/v1/samples", self.samples(3.0), status=status) for status in (201, 200)
+        )
         self.assertEqual(first["digests"], again["digests"])
         self.assertTrue(first["drift"]["has_drifted"])
         self.assertIsNone(again["drift"])

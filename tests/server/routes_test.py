@@ -128,12 +128,21 @@ class RoutesTest(ServiceTest):
         """A model whose layers are the kept operator, and one that is built in."""
         self.assertIn("Llama-3-8B", [llm["name"] for llm in self.ask("GET", "/v1/llms", 200)["items"]])
         self.ask("GET", "/v1/llms?page=1", 400)
-        config = {"architectures": ["LlamaForCausalLM"], "torch_dtype": "float32", "hidden_size": 64, "head_dim": 64,
-                  "num_hidden_layers": 3, "num_attention_heads": 2, "intermediate_size": 128}
+        config = {
+            "architectures": ["LlamaForCausalLM"],
+            "torch_dtype": "float32",
+            "hidden_size": 64,
+            "head_dim": 64,
+            "num_hidden_layers": 3,
+            "num_attention_heads": 2,
+            "intermediate_size": 128,
+        }
         query = "ranks=2&first_m=70&m=96"
         posted = self.ask("POST", f"/v1/llms/plan?{query}&name=Toy", 200, config)
         self.assertEqual(posted["name"], "Toy")
-        planned = [site["layer"] for site in posted["sites"] if site["kind"] == "matmul_all_reduce" and "ranges" in site]
+        planned = [
+            site["layer"] for site in posted["sites"] if site["kind"] == "matmul_all_reduce" and "ranges" in site
+        ]
         self.assertEqual(planned, ["attention_output", "mlp_down"])
         self.ask("POST", f"/v1/llms/plan?{query}", 400, {**config, "hidden_size": 0})
         self.ask("POST", f"/v1/llms/plan?{query}&transfer=no", 404, {**config, "hidden_size": 96})
@@ -186,7 +195,12 @@ class RoutesTest(ServiceTest):
         self.ask("GET", "/assets/index.html", 404)
         if not has_page:
             self.assertIn("without the dashboard", self.ask("GET", "/", 404)["detail"])
-            return {("GET", "/", "200"), ("GET", "/", "304"), ("GET", "/assets/{id}", "200"), ("GET", "/assets/{id}", "304")}
+            return {
+                ("GET", "/", "200"),
+                ("GET", "/", "304"),
+                ("GET", "/assets/{id}", "200"),
+                ("GET", "/assets/{id}", "304"),
+            }
         page = self.ask("GET", "/", 200)
         self.ask("GET", "/", 304, headers={"If-None-Match": self.service.request("GET", "/")[1]["ETag"]})
         files = re.findall(r'"(/assets/[^"]+)"', page)
@@ -220,8 +234,12 @@ class RoutesTest(ServiceTest):
         self.ask("POST", "/v1/tokens", 400, {"role": "owner"})
         self.ask("POST", "/v1/tokens", 409, {"role": "admin"})
         self.ask("DELETE", "/v1/tokens/ffffffff", 404)
-        for method, target in (("GET", "/v1/tokens"), ("DELETE", "/v1/tokens/ffffffff"), ("GET", "/v1/backup"),
-                               ("GET", "/v1/snapshot")):
+        for method, target in (
+            ("GET", "/v1/tokens"),
+            ("DELETE", "/v1/tokens/ffffffff"),
+            ("GET", "/v1/backup"),
+            ("GET", "/v1/snapshot"),
+        ):
             self.ask(method, f"{target}?colour=red", 400)
         for copy_of in ("/v1/backup", "/v1/snapshot"):  # bytes; tokens_test.py and replica_test.py have them
             version = "?version=" + self.service.json("GET", "/version")["version"] if "snapshot" in copy_of else ""
@@ -299,8 +317,14 @@ class RoutesTest(ServiceTest):
     def test_a_plan_that_was_raced_before_there_was_a_model_is_explained_by_the_one_of_now(self):
         plan = self.stored_plan()
         nothing = {"high_us": 0, "low_us": 0, "provenance": plan["makespan"]["provenance"], "reason": "", "us": 0}
-        blind = {**plan, "makespan": nothing, "compute_us": 0, "communication_us": 0, "serial_us": 0,
-                 "timeline": {"first": [], "second": [], "makespan_us": 0, "overlap_us": 0}}
+        blind = {
+            **plan,
+            "makespan": nothing,
+            "compute_us": 0,
+            "communication_us": 0,
+            "serial_us": 0,
+            "timeline": {"first": [], "second": [], "makespan_us": 0, "overlap_us": 0},
+        }
         kept = self.ask("POST", "/v1/plans", 201, blind)["digest"]
         explained = self.ask("GET", f"/v1/plans/{kept}/explanation", 200)
         self.assertEqual(explained["plan"]["cut"], plan["cut"])
@@ -343,10 +367,13 @@ class RoutesTest(ServiceTest):
         self.ask("POST", "/v1/models", 412, document, {"If-None-Match": "*"})
         self.exercise_removing("/v1/models", model)
         self.exercise_imports()
-        described = {(method.upper(), pattern, status)
-                     for pattern, operations in OPENAPI["paths"].items()
-                     for method, operation in operations.items() if method != "parameters"
-                     for status in operation["responses"]}
+        described = {
+            (method.upper(), pattern, status)
+            for pattern, operations in OPENAPI["paths"].items()
+            for method, operation in operations.items()
+            if method != "parameters"
+            for status in operation["responses"]
+        }
         elsewhere |= {row for row in described if row[2] == "503"}  # a store that is gone; deadlines_test.py
         unseen = described - self.seen - elsewhere - {("POST", "/v1/plan", "422")}
         self.assertEqual(unseen, set(), "described, but not seen here")
@@ -358,8 +385,12 @@ class RoutesTest(ServiceTest):
         other["reason"] = "another"
 
         def post(document, **headers):
-            status, _, body = self.service.request("POST", "/v1/plans", json.dumps(document), {
-                name.replace("_", "-"): value for name, value in headers.items()})
+            status, _, body = self.service.request(
+                "POST",
+                "/v1/plans",
+                json.dumps(document),
+                {name.replace("_", "-"): value for name, value in headers.items()},
+            )
             return status, json.loads(body)
 
         for wrong in ('"0123"', f'W/"{kept}"', f'"{kept[:12]}"'):
@@ -393,7 +424,9 @@ class RoutesTest(ServiceTest):
             for method in operations:
                 if method != "parameters":
                     self.assertIn(f'Route{{"{method.upper()}", "{pattern}"', source)
-        self.assertEqual(source.count("    Route{"), sum(len(o) - ("parameters" in o) for o in OPENAPI["paths"].values()))
+        self.assertEqual(
+            source.count("    Route{"), sum(len(o) - ("parameters" in o) for o in OPENAPI["paths"].values())
+        )
 
     def test_a_plan_comes_in_several_forms(self):
         digest = self.service.json("GET", "/v1/plans")["items"][0]["digest"]
@@ -402,10 +435,16 @@ class RoutesTest(ServiceTest):
         self.succeed("export", digest, "--format", "svg", "--out", drawn, "--store", self.store)
         kept = json.loads(self.succeed("db", "export", "--store", self.store))["plans"][0]["document"]
         tags = set()
-        for form, media in (("json", "application/json"), ("svg", "image/svg+xml"), ("text", "text/plain"),
-                            ("trace", "application/vnd.mc2.trace+json")):
+        for form, media in (
+            ("json", "application/json"),
+            ("svg", "image/svg+xml"),
+            ("text", "text/plain"),
+            ("trace", "application/vnd.mc2.trace+json"),
+        ):
             answer = self.ask("GET", f"/v1/plans/{digest}?format={form}", 200)
-            self.assertEqual(self.ask("GET", f"/v1/plans/{digest}", 200, headers={"Accept": media + ", */*;q=0.1"}), answer)
+            self.assertEqual(
+                self.ask("GET", f"/v1/plans/{digest}", 200, headers={"Accept": media + ", */*;q=0.1"}), answer
+            )
             tags.add(self.service.request("GET", f"/v1/plans/{digest}?format={form}")[1]["ETag"])
             self.assertIn("Accept", self.varies_on(f"/v1/plans/{digest}", media))
             if form == "json":
@@ -416,7 +455,9 @@ class RoutesTest(ServiceTest):
             elif form == "trace":
                 self.assertEqual(answer, json.loads(trace.read_text()))
             else:
-                bars = [line for line in answer.splitlines() if 'class="compute' in line or 'class="communication' in line]
+                bars = [
+                    line for line in answer.splitlines() if 'class="compute' in line or 'class="communication' in line
+                ]
                 self.assertGreaterEqual(len(bars), 2)
                 for bar in bars:  # the program's has the cost curves below
                     self.assertIn(bar, drawn.read_text())
@@ -433,7 +474,9 @@ class RoutesTest(ServiceTest):
 
     def test_what_is_not_said_is_the_machines(self):
         for alignment, source in ((64, "stored"), (128, "model")):  # the host's own, and PlanOptions'
-            self.assertEqual(self.service.json("GET", f"/v1/plan?{SHAPE_QUERY}&alignment={alignment}")["source"], source)
+            self.assertEqual(
+                self.service.json("GET", f"/v1/plan?{SHAPE_QUERY}&alignment={alignment}")["source"], source
+            )
         cut = lambda answer: answer["plan"]["cut"]
         question = "/v1/plan?m=5000&n=64&k=64"
         usual = cut(self.service.json("GET", question))
@@ -483,8 +526,17 @@ class RoutesTest(ServiceTest):
         self.assertEqual(before["source"], "model")
         other = json.loads(self.succeed("db", "export", "--store", self.store))
         batch = self.directory / "batch.json"
-        batch.write_text(json.dumps({**other, "samples": [], "models": [], "measurements": [],
-                                     "plans": [{**other["plans"][0], "document": before["plan"]}]}))
+        batch.write_text(
+            json.dumps(
+                {
+                    **other,
+                    "samples": [],
+                    "models": [],
+                    "measurements": [],
+                    "plans": [{**other["plans"][0], "document": before["plan"]}],
+                }
+            )
+        )
         self.succeed("db", "import", batch, "--store", self.store)
         self.assertEqual(self.answer_after("/v1/plan?m=160&n=64&k=64", "stored")["source"], "stored")
 
@@ -500,29 +552,34 @@ class RoutesTest(ServiceTest):
                 break
             before = f"&before={page['next']}"
         self.assertEqual(found, [144, 128, 112, 96])
-        listed, = self.service.json("GET", "/v1/plans?m=112")["items"]
+        (listed,) = self.service.json("GET", "/v1/plans?m=112")["items"]
         plan = self.service.json("GET", f"/v1/plans/{listed['digest']}")
         result = listed["result"]
-        self.assertEqual((result["is_measured"], result["fused_us"], result["serial_us"]),
-                         (False, plan["makespan"]["us"], plan["serial_us"]))
+        self.assertEqual(
+            (result["is_measured"], result["fused_us"], result["serial_us"]),
+            (False, plan["makespan"]["us"], plan["serial_us"]),
+        )
         tuned = self.service.json("GET", "/v1/plans?m=96")["items"][0]
         validation = self.service.json("GET", f"/v1/plans/{tuned['digest']}")["validation"]
         self.assertEqual((tuned["result"]["is_measured"], tuned["result"]["benefit"]), (True, validation["benefit"]))
         self.assertEqual(self.service.json("GET", "/v1/plans?op=all_gather_matmul")["items"], [])
 
     def test_refusals_name_the_parameter_and_no_path(self):
-        for query, field, text in (("m=0&n=64&k=64", "m", "legal"), ("m=x&n=64&k=64", "m", "whole number"),
-                                   ("m=96&n=64&k=64&op=nope", "op", "matmul_all_reduce"),
-                                   (f"{SHAPE_QUERY}&dtype=f12", "dtype", "f32"),
-                                   (f"{SHAPE_QUERY}&imbalance=2", "imbalance", "not matmul_all_reduce"),
-                                   (f"{SHAPE_QUERY}&op=all_to_all_matmul&imbalance=3", "imbalance", "legal: 1 to 2"),
-                                   (f"{SHAPE_QUERY}&experts_per_rank=2", "experts_per_rank", "not matmul_all_reduce"),
-                                   (f"{SHAPE_QUERY}&ranks=99999999999", "ranks", "range"),
-                                   (f"{SHAPE_QUERY}&mm=1", "mm", "no parameter"),
-                                   (f"{SHAPE_QUERY}&m=96", "m", "twice"),
-                                   (f"{SHAPE_QUERY}&strategy=x", "strategy", "search"),
-                                   (f"{SHAPE_QUERY}&machine=ffff", "machine", "no machine"),
-                                   (f"{SHAPE_QUERY}&link=9Gbit", "machine", 'no machine has link "9Gbit"; there are ')):
+        for query, field, text in (
+            ("m=0&n=64&k=64", "m", "legal"),
+            ("m=x&n=64&k=64", "m", "whole number"),
+            ("m=96&n=64&k=64&op=nope", "op", "matmul_all_reduce"),
+            (f"{SHAPE_QUERY}&dtype=f12", "dtype", "f32"),
+            (f"{SHAPE_QUERY}&imbalance=2", "imbalance", "not matmul_all_reduce"),
+            (f"{SHAPE_QUERY}&op=all_to_all_matmul&imbalance=3", "imbalance", "legal: 1 to 2"),
+            (f"{SHAPE_QUERY}&experts_per_rank=2", "experts_per_rank", "not matmul_all_reduce"),
+            (f"{SHAPE_QUERY}&ranks=99999999999", "ranks", "range"),
+            (f"{SHAPE_QUERY}&mm=1", "mm", "no parameter"),
+            (f"{SHAPE_QUERY}&m=96", "m", "twice"),
+            (f"{SHAPE_QUERY}&strategy=x", "strategy", "search"),
+            (f"{SHAPE_QUERY}&machine=ffff", "machine", "no machine"),
+            (f"{SHAPE_QUERY}&link=9Gbit", "machine", 'no machine has link "9Gbit"; there are '),
+        ):
             status, _, body = self.service.request("GET", f"/v1/plan?{query}")
             problem = json.loads(body)
             self.assertIn(status, (400, 404), problem)
@@ -545,7 +602,11 @@ class RoutesTest(ServiceTest):
         self.assertEqual(skewed["op"]["m"], even["op"]["m"] * 3 // 2)
         self.assertGreater(skewed["makespan"]["us"], even["makespan"]["us"])
         self.assertIn("1.5 times the mean", skewed["reason"])
-        request = {"schema": "mc2.request/1", "op": skewed["op"], "options": {"counts": skewed["counts"], "alignment": 4, "require_significant_gain": False}}
+        request = {
+            "schema": "mc2.request/1",
+            "op": skewed["op"],
+            "options": {"counts": skewed["counts"], "alignment": 4, "require_significant_gain": False},
+        }
         again = self.service.json("POST", "/v1/plan", request)["plan"]
         self.assertEqual(again["cut"], skewed["cut"])
         request["options"]["counts"][1] = 10**6
@@ -592,7 +653,9 @@ class RoutesTest(ServiceTest):
         self.assertEqual(self.answer_after(f"/v1/plan?{SHAPE_QUERY}", "model")["source"], "model")
 
     def test_the_log_says_why_the_store_could_not_be_written(self):
-        plan = self.service.request("GET", "/v1/plans/" + self.service.json("GET", "/v1/plans")["items"][0]["digest"])[2]
+        plan = self.service.request("GET", "/v1/plans/" + self.service.json("GET", "/v1/plans")["items"][0]["digest"])[
+            2
+        ]
         with sqlite3.connect(self.store, isolation_level=None) as other:
             other.execute("BEGIN IMMEDIATE")  # for longer than a writer waits: store/src/waiting.hpp
             status, headers, body = self.service.request("POST", "/v1/plans", plan, {"X-Request-Id": "mine"})
@@ -601,7 +664,9 @@ class RoutesTest(ServiceTest):
         self.assertEqual((status, headers["X-Request-Id"]), (503, "mine"), body)
         self.assertIn("the log says why", json.loads(body)["detail"])
         self.assertNotIn("locked", body.decode())
-        told, = [line for line in self.service.log.read_text().splitlines() if line.startswith("mc2: request mine failed: ")]
+        (told,) = [
+            line for line in self.service.log.read_text().splitlines() if line.startswith("mc2: request mine failed: ")
+        ]
         self.assertIn("locked", told)
 
     def test_the_dashboard_is_compressed_guarded_and_kept_by_caches(self):
@@ -612,7 +677,7 @@ class RoutesTest(ServiceTest):
         self.assertNotIn("unsafe", plain[1]["Content-Security-Policy"])
         self.assertEqual(plain[1]["X-Content-Type-Options"], "nosniff")
         self.assertEqual(plain[1]["Cache-Control"], "no-cache")
-        script, = re.findall(r'"(/assets/[^"]+\.js)"', plain[2].decode())
+        (script,) = re.findall(r'"(/assets/[^"]+\.js)"', plain[2].decode())
         whole = self.service.request("GET", script)
         packed = self.service.request("GET", script, headers={"Accept-Encoding": "br, gzip"})
         self.assertEqual(gzip.decompress(packed[2]), whole[2])
@@ -634,8 +699,10 @@ class RoutesTest(ServiceTest):
         self.assertAlmostEqual(explore("&compute_speed=0.5")["best"]["compute_us"], 2 * kept["best"]["compute_us"])
         given = explore("&block_length=33")  # 32 is nearest
         self.assertEqual((given["block_length"], given["chosen"]["cut"]["block_rows"]), (32, [32, 32, 32]))
-        self.assertEqual(given["chosen"]["makespan"]["us"],
-                         [entry["makespan_us"] for entry in given["lengths"] if entry["block_length"] == 32][0])
+        self.assertEqual(
+            given["chosen"]["makespan"]["us"],
+            [entry["makespan_us"] for entry in given["lengths"] if entry["block_length"] == 32][0],
+        )
         self.assertEqual(explore("&m=192")["axis_length"], 192)
         self.assertLessEqual(len(explore("&m=1000000000")["lengths"]), 130)
 
@@ -650,13 +717,20 @@ class RoutesTest(ServiceTest):
 
     def test_the_best_plan_is_one_of_the_lengths(self):
         model = self.service.json("GET", "/v1/models")["items"][0]["digest"]
-        for change in ("alignment=16", "m=1000&alignment=8", "m=999&alignment=1&link_speed=4", "m=4096&compute_speed=0.1"):
+        for change in (
+            "alignment=16",
+            "m=1000&alignment=8",
+            "m=999&alignment=1&link_speed=4",
+            "m=4096&compute_speed=0.1",
+        ):
             answer = self.service.json("GET", f"/v1/models/{model}/exploration?{change}")
             best, rows = answer["best"], answer["best"]["cut"]["block_rows"]
-            entry, = (one for one in answer["lengths"] if one["block_length"] == answer["best_length"])
+            (entry,) = (one for one in answer["lengths"] if one["block_length"] == answer["best_length"])
             self.assertEqual(entry["makespan_us"], best["makespan"]["us"], change)
             self.assertEqual(entry["odd_blocks"], [length for length in rows if length != entry["block_length"]])
-            again = self.service.json("GET", f"/v1/models/{model}/exploration?{change}&block_length={answer['best_length']}")
+            again = self.service.json(
+                "GET", f"/v1/models/{model}/exploration?{change}&block_length={answer['best_length']}"
+            )
             self.assertEqual(again["chosen"], best)
 
     def test_curves_have_their_samples_and_residuals(self):
@@ -694,7 +768,9 @@ class RoutesTest(ServiceTest):
         validation = self.stored_plan()["validation"]
         self.assertEqual((last["plans"], last["raced_plans"], last["failed_requests"]), (1, 1, 0))
         self.assertAlmostEqual(last["gain"], validation["benefit"])
-        self.assertAlmostEqual(last["prediction_error"], validation["fused_us"] / self.stored_plan()["makespan"]["us"] - 1)
+        self.assertAlmostEqual(
+            last["prediction_error"], validation["fused_us"] / self.stored_plan()["makespan"]["us"] - 1
+        )
         later = self.ask("GET", f"/v1/history?after={points[-2]['moment']}", 200)["points"]
         self.assertEqual(later[0], points[-1])
         self.assertIn("mc2_plan_gain_ratio", self.service.request("GET", "/metrics")[2].decode())
@@ -715,16 +791,18 @@ class RoutesTest(ServiceTest):
     def test_request_ids_are_the_clients_own_where_they_are_fit(self):
         ours = self.service.request("GET", "/livez")[1]["X-Request-Id"]
         self.assertTrue(ours.startswith("mc2-"))
-        self.assertEqual(self.service.request("GET", "/livez", headers={"X-Request-Id": "job-7.a_b"})[1]["X-Request-Id"],
-                         "job-7.a_b")
-        self.assertTrue(self.service.request("GET", "/livez", headers={"X-Request-Id": 'a"b'})[1]["X-Request-Id"]
-                        .startswith("mc2-"))
+        self.assertEqual(
+            self.service.request("GET", "/livez", headers={"X-Request-Id": "job-7.a_b"})[1]["X-Request-Id"], "job-7.a_b"
+        )
+        self.assertTrue(
+            self.service.request("GET", "/livez", headers={"X-Request-Id": 'a"b'})[1]["X-Request-Id"].startswith("mc2-")
+        )
 
     def test_the_access_log_has_a_line_for_every_answer(self):
         self.service.request("GET", "/livez?x=%22", headers={"X-Request-Id": "abc"})
         self.assertEqual(self.service.stop(), 0)
         lines = [json.loads(line) for line in self.service.log.read_text().splitlines() if line.startswith("{")]
-        line, = [line for line in lines if line["request_id"] == "abc"]
+        (line,) = [line for line in lines if line["request_id"] == "abc"]
         self.assertEqual((line["method"], line["target"], line["status"]), ("GET", "/livez?x=%22", 200))
 
 

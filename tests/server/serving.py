@@ -18,8 +18,8 @@ import program  # noqa: E402  (tests/cli is no package)
 
 SHAPE = {"m": 96, "n": 64, "k": 64}
 SHAPE_QUERY = "m=96&n=64&k=64"
-# What `mc2 tune` of program.SHAPE on program.MACHINE kept, exported: tuning takes longer than all else, and on a busy host
-# it may find nothing to keep.
+# What `mc2 tune` of program.SHAPE on program.MACHINE kept, exported: tuning takes longer than all else, and on a busy
+# host it may find nothing to keep.
 TUNED = pathlib.Path(__file__).parent / "tuned_store.json"
 
 
@@ -31,8 +31,11 @@ class Service:
         with open(self.log, "w") as log:
             self.process = subprocess.Popen(
                 [program.MC2, "serve", "--port", str(port), "--store", str(store), *map(str, options)],
-                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=log,
-                env={**program.environment(directory), **environment})
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=log,
+                env={**program.environment(directory), **environment},
+            )
         self.port = self.wait_for_port()
 
     def wait_for_port(self):
@@ -99,8 +102,14 @@ def hostile_model(model, variant_count):
         cost = json.loads(json.dumps(first))
         cost["variant"] = {"name": f"v{i}", "fields": {}}
         for lane, unit, period in (("compute", 1, 700 + i), ("communication", bytes_per_row, 1100 + i)):
-            cost[lane]["curve"]["shape"] = {"alpha_us": 2, "beta_us_per_x": 1e-3 / unit, "family": "staircase",
-                                            "period_source": "", "period_x": period * unit, "step_us": 0.7}
+            cost[lane]["curve"]["shape"] = {
+                "alpha_us": 2,
+                "beta_us_per_x": 1e-3 / unit,
+                "family": "staircase",
+                "period_source": "",
+                "period_x": period * unit,
+                "step_us": 0.7,
+            }
             cost[lane]["slowdown"] = 1.2
         model["variants"].append(cost)
     return model
@@ -115,7 +124,9 @@ def free_port():
 def make_store(directory):
     """A store with a tuned plan of SHAPE, for programs that are no test."""
     store = directory / "store.db"
-    subprocess.run([program.MC2, "db", "import", str(TUNED), "--store", str(store)], stdout=subprocess.DEVNULL, check=True)
+    subprocess.run(
+        [program.MC2, "db", "import", str(TUNED), "--store", str(store)], stdout=subprocess.DEVNULL, check=True
+    )
     return store
 
 

@@ -2,8 +2,8 @@
 
 Usage: python3 stall.py MC2 [--long]
 Opens connections that say nothing, send half a header, or announce a body and withhold it, while healthy clients go on
-asking for a plan. Prints when the last stalled one was closed, the healthy 99th percentile and the service's memory; exits
-with 1 beyond the limits. --long: 2,000 connections under the default deadlines; otherwise 150 under short ones.
+asking for a plan. Prints when the last stalled one was closed, the healthy 99th percentile and the service's memory;
+exits with 1 beyond the limits. --long: 2,000 connections under the default deadlines; otherwise 150 under short ones.
 """
 
 import argparse
@@ -16,7 +16,11 @@ import tempfile
 import threading
 import time
 
-STARTS = (b"", b"GET /v1/plan?m=96 HTTP/1.1\r\nHost: x\r\nX-Half", b"POST /v1/plan HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{")
+STARTS = (
+    b"",
+    b"GET /v1/plan?m=96 HTTP/1.1\r\nHost: x\r\nX-Half",
+    b"POST /v1/plan HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{",
+)
 LIMIT_MIB = 256
 
 
@@ -93,6 +97,7 @@ def main():
     arguments = parser.parse_args()
     sys.argv = [sys.argv[0], arguments.mc2]  # where the tests' helper looks for the program
     import serving
+
     count, deadline_s = (2000, 10.0) if arguments.long else (150, 1.0)
     most_s = deadline_s + 0.5  # the deadline of a body, and a moment to see it
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
@@ -106,9 +111,12 @@ def main():
     finally:
         service.stop()
     p99_ms = statistics.quantiles(took_ms, n=100)[98]
-    print(f"{count} stalled connections: all closed after {closed_s:.1f} s (at most {most_s:.1f})\n"
-          f"{len(took_ms)} healthy requests meanwhile: median {statistics.median(took_ms):.2f} ms, p99 {p99_ms:.2f} ms (below 20)\n"
-          f"peak memory {mib:.0f} MiB (below {LIMIT_MIB})")
+    print(
+        f"{count} stalled connections: all closed after {closed_s:.1f} s (at most {most_s:.1f})\n"
+        f"{len(took_ms)} healthy requests meanwhile: median {statistics.median(took_ms):.2f} ms, p99 {p99_ms:.2f} ms "
+        f"(below 20)\n"
+        f"peak memory {mib:.0f} MiB (below {LIMIT_MIB})"
+    )
     return 0 if closed_s <= most_s and p99_ms < 20 and mib < LIMIT_MIB else 1
 
 

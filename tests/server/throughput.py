@@ -1,10 +1,10 @@
 """Throughput and latency of a plan query from cache, against a bare Beast server that returns the same bytes.
 
 Usage: python3 throughput.py MC2 BARE_BEAST [--rounds N] [--seconds S] [--connections C] [--disturbed]
-Both run at once and are asked in turn by wrk, so that what else the machine does falls on both. Prints a table, and exits
-with 1 where mc2 is below 0.85x of the throughput or above 2x of the 99th percentile (medians of the rounds).
---disturbed: all the while one client of mc2 asks questions that plan until their deadline, and another one keeps a plan for
-every hundredth question (as many as the store takes); mc2's 99th percentile may be 5x then, and /livez take 50 ms.
+Both run at once and are asked in turn by wrk, so that what else the machine does falls on both. Prints a table, and
+exits with 1 where mc2 is below 0.85x of the throughput or above 2x of the 99th percentile (medians of the rounds).
+--disturbed: all the while one client of mc2 asks questions that plan until their deadline, and another one keeps a plan
+for every hundredth question (as many as the store takes); mc2's 99th percentile may be 5x then, and /livez take 50 ms.
 """
 
 import argparse
@@ -44,14 +44,21 @@ def cpu_s(process):
 def ask(url, process, seconds, connections):
     """(requests per second, 99th percentile in us, processor us per request) under wrk."""
     before_s = cpu_s(process)
-    text = subprocess.run(["wrk", "-t1", f"-c{connections}", f"-d{seconds}s", "--latency", url], check=True,
-                          capture_output=True, text=True).stdout
+    text = subprocess.run(
+        ["wrk", "-t1", f"-c{connections}", f"-d{seconds}s", "--latency", url],
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout
     if "Non-2xx" in text or "Socket errors" in text:
         raise SystemExit(text)
     value, unit = re.search(r"99%\s+([\d.]+)(us|ms|s)", text).groups()
     request_count = int(re.search(r"(\d+) requests in", text).group(1))
-    return (float(re.search(r"Requests/sec:\s+([\d.]+)", text).group(1)), float(value) * UNIT_US[unit],
-            (cpu_s(process) - before_s) * 1e6 / request_count)
+    return (
+        float(re.search(r"Requests/sec:\s+([\d.]+)", text).group(1)),
+        float(value) * UNIT_US[unit],
+        (cpu_s(process) - before_s) * 1e6 / request_count,
+    )
 
 
 class Disturbance:
@@ -69,9 +76,13 @@ class Disturbance:
         model["op"]["k"] *= 2  # another operator: the one that is asked for keeps its own
         self.service.json("POST", "/v1/models", self.serving.hostile_model(model, 1024), status=201)
         op = model["op"]
-        slow = f"/v1/plan?m={10**6}&n={op['n']}&k={op['k']}&" + "&".join(f"{k}={v}" for k, v in self.serving.HOSTILE.items())
-        threads = [threading.Thread(target=work, args=args) for work, args in
-                   ((self.write, (plan,)), (self.plan, (slow,)), (self.look, ()))]
+        slow = f"/v1/plan?m={10**6}&n={op['n']}&k={op['k']}&" + "&".join(
+            f"{k}={v}" for k, v in self.serving.HOSTILE.items()
+        )
+        threads = [
+            threading.Thread(target=work, args=args)
+            for work, args in ((self.write, (plan,)), (self.plan, (slow,)), (self.look, ()))
+        ]
         for thread in threads:
             thread.start()
         try:
@@ -114,9 +125,13 @@ class Disturbance:
 
     def report(self, seconds):
         longest = max(self.livez_ms)
-        print(f"beside {self.writes / seconds:.0f} writes a second and {self.hostile} questions that were given up; /livez: "
-              f"median {statistics.median(self.livez_ms):.1f} ms, longest of {len(self.livez_ms)} {longest:.1f} ms (at most "
-              f"{MOST_LIVEZ_MS:.0f})")
+        print(
+            f"beside {self.writes / seconds:.0f} writes a second and {self.hostile} questions that were given up; "
+            f"/livez: "
+            f"median {statistics.median(self.livez_ms):.1f} ms, longest of {len(self.livez_ms)} {longest:.1f} ms (at "
+            f"most "
+            f"{MOST_LIVEZ_MS:.0f})"
+        )
         return longest <= MOST_LIVEZ_MS
 
 
@@ -133,16 +148,23 @@ def main():
     arguments = ARGUMENTS.parse_args()
     sys.argv = [sys.argv[0], arguments.mc2]  # where the tests' helper looks for the program
     import serving  # noqa: E402
+
     directory = pathlib.Path(tempfile.mkdtemp(prefix="mc2-throughput-"))
     store = serving.make_store(directory)
     target = f"/v1/plan?{serving.SHAPE_QUERY}"
-    service = serving.Service(store, directory, "--threads", arguments.threads, *("--" + option for option in arguments.options))
+    service = serving.Service(
+        store, directory, "--threads", arguments.threads, *("--" + option for option in arguments.options)
+    )
     body = directory / "body.json"
     body.write_bytes(service.request("GET", target)[2])
-    bare = subprocess.Popen([arguments.bare_beast, str(body), str(arguments.threads)], stdout=subprocess.PIPE, text=True)
+    bare = subprocess.Popen(
+        [arguments.bare_beast, str(body), str(arguments.threads)], stdout=subprocess.PIPE, text=True
+    )
     try:
-        asked = {"bare": (f"http://127.0.0.1:{int(bare.stdout.readline())}/", bare),
-                 "mc2": (f"http://127.0.0.1:{service.port}{target}", service.process)}
+        asked = {
+            "bare": (f"http://127.0.0.1:{int(bare.stdout.readline())}/", bare),
+            "mc2": (f"http://127.0.0.1:{service.port}{target}", service.process),
+        }
         is_well = True
         if arguments.disturbed:
             start = time.monotonic()
@@ -160,15 +182,23 @@ def main():
 
 
 def report(rounds, body_bytes, most_p99):
-    print(f"answer of {body_bytes} bytes\n\n"
-          "round   bare/s    mc2/s  ratio   bare p99 us   mc2 p99 us  ratio   bare cpu us   mc2 cpu us  ratio")
+    print(
+        f"answer of {body_bytes} bytes\n\n"
+        "round   bare/s    mc2/s  ratio   bare p99 us   mc2 p99 us  ratio   bare cpu us   mc2 cpu us  ratio"
+    )
     for number, one in enumerate(rounds, 1):
         (bare, bare_p99, bare_cpu), (mc2, mc2_p99, mc2_cpu) = one["bare"], one["mc2"]
-        print(f"{number:5} {bare:8.0f} {mc2:8.0f} {mc2 / bare:6.2f} {bare_p99:13.0f} {mc2_p99:12.0f} {mc2_p99 / bare_p99:6.2f}"
-              f" {bare_cpu:13.1f} {mc2_cpu:12.1f} {mc2_cpu / bare_cpu:6.2f}")
+        print(
+            f"{number:5} {bare:8.0f} {mc2:8.0f} {mc2 / bare:6.2f} {bare_p99:13.0f} {mc2_p99:12.0f} "
+            f"{mc2_p99 / bare_p99:6.2f}"
+            f" {bare_cpu:13.1f} {mc2_cpu:12.1f} {mc2_cpu / bare_cpu:6.2f}"
+        )
     throughput, p99, cpu = (statistics.median(one["mc2"][i] / one["bare"][i] for one in rounds) for i in range(3))
-    print(f"\nmedian ratios: throughput {throughput:.2f} (at least {LEAST_THROUGHPUT}), p99 {p99:.2f} (at most {most_p99}), "
-          f"processor time of a request {cpu:.2f}")
+    print(
+        f"\nmedian ratios: throughput {throughput:.2f} (at least {LEAST_THROUGHPUT}), p99 {p99:.2f} (at most "
+        f"{most_p99}), "
+        f"processor time of a request {cpu:.2f}"
+    )
     return 0 if throughput >= LEAST_THROUGHPUT and p99 <= most_p99 else 1
 
 

@@ -27,9 +27,30 @@ class TlsTest(RunningTest):
     def make_certificate(self, name):
         """(certificate, key) files of `name`, signed by itself."""
         certificate, key = self.directory / f"{name}.pem", self.directory / f"{name}.key"
-        subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
-                        "-keyout", str(key), "-out", str(certificate), "-days", "2", "-subj", f"/CN={name}",
-                        "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"], check=True, capture_output=True)
+        subprocess.run(
+            [
+                "openssl",
+                "req",
+                "-x509",
+                "-newkey",
+                "ec",
+                "-pkeyopt",
+                "ec_paramgen_curve:prime256v1",
+                "-nodes",
+                "-keyout",
+                str(key),
+                "-out",
+                str(certificate),
+                "-days",
+                "2",
+                "-subj",
+                f"/CN={name}",
+                "-addext",
+                "subjectAltName=DNS:localhost,IP:127.0.0.1",
+            ],
+            check=True,
+            capture_output=True,
+        )
         return certificate, key
 
     def options(self, files):
@@ -49,7 +70,12 @@ class TlsTest(RunningTest):
     def test_trailers_too_large_for_the_reader_end_their_connection_only(self):
         files = self.make_certificate("one")
         service = self.start(*self.options(files))
-        trailers = GET.replace(b"Connection: close\r\n", b"Transfer-Encoding: chunked\r\n") + b"0\r\nX: " + b"a" * 66_000 + b"\r\n\r\n"
+        trailers = (
+            GET.replace(b"Connection: close\r\n", b"Transfer-Encoding: chunked\r\n")
+            + b"0\r\nX: "
+            + b"a" * 66_000
+            + b"\r\n\r\n"
+        )
         with self.connect(service, files[0]) as connection:
             connection.sendall(trailers)
             self.assertTrue(connection.recv(65536).startswith(b"HTTP/1.1 431 "))
@@ -57,7 +83,9 @@ class TlsTest(RunningTest):
 
     def served_name(self, service):
         pem = ssl.get_server_certificate(("127.0.0.1", service.port))
-        text = subprocess.run(["openssl", "x509", "-noout", "-subject"], input=pem, text=True, check=True, capture_output=True).stdout
+        text = subprocess.run(
+            ["openssl", "x509", "-noout", "-subject"], input=pem, text=True, check=True, capture_output=True
+        ).stdout
         return re.search(r"CN ?= ?(\w+)", text).group(1)
 
     def test_answers_over_tls_1_2_and_1_3_and_nothing_older(self):
@@ -68,8 +96,21 @@ class TlsTest(RunningTest):
             answer = self.ask(service, files[0], minimum_version=version, maximum_version=version)
             self.assertTrue(answer.startswith(b"HTTP/1.1 200 OK"), answer[:200])
             self.assertIn(b"mc2.answer/1", answer)
-        done = subprocess.run(["openssl", "s_client", "-connect", f"127.0.0.1:{service.port}", "-tls1_1",
-                               "-cipher", "DEFAULT:@SECLEVEL=0"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=30)
+        done = subprocess.run(
+            [
+                "openssl",
+                "s_client",
+                "-connect",
+                f"127.0.0.1:{service.port}",
+                "-tls1_1",
+                "-cipher",
+                "DEFAULT:@SECLEVEL=0",
+            ],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=30,
+        )
         self.assertNotEqual(done.returncode, 0, done.stdout)
         self.assertEqual(service.stop(), 0)
 
@@ -135,22 +176,41 @@ class TlsTest(RunningTest):
     def test_files_that_cannot_be(self):
         one, two = self.make_certificate("one"), self.make_certificate("two")
         locked = self.directory / "locked.key"
-        subprocess.run(["openssl", "pkey", "-in", str(one[1]), "-aes256", "-passout", "pass:x", "-out", str(locked)], check=True,
-                       capture_output=True)
+        subprocess.run(
+            ["openssl", "pkey", "-in", str(one[1]), "-aes256", "-passout", "pass:x", "-out", str(locked)],
+            check=True,
+            capture_output=True,
+        )
         nothing, text = self.directory / "nothing.pem", self.directory / "text.pem"
         text.write_text("text")
-        for certificate, key, *texts in ((nothing, one[1], "nothing.pem", "No such file"), (one[0], nothing, "nothing.pem", "No such file"),
-                                         (text, one[1], "text.pem", "no certificate"), (one[0], text, "text.pem", "no private key"),
-                                         (one[0], two[1], "not the key of"), (one[0], locked, "locked.key", "without a passphrase"),
-                                         (self.directory, one[1], "is a directory")):
+        for certificate, key, *texts in (
+            (nothing, one[1], "nothing.pem", "No such file"),
+            (one[0], nothing, "nothing.pem", "No such file"),
+            (text, one[1], "text.pem", "no certificate"),
+            (one[0], text, "text.pem", "no private key"),
+            (one[0], two[1], "not the key of"),
+            (one[0], locked, "locked.key", "without a passphrase"),
+            (self.directory, one[1], "is a directory"),
+        ):
             with self.subTest(certificate=certificate, key=key):
-                self.refuse(program.USAGE, ["serve", "--port", 0, "--store", self.store, *self.options((certificate, key))], *texts)
-        self.refuse(program.USAGE, ["serve", "--port", 0, "--store", self.store, "--tls-certificate", one[0]], "tls-key", "together")
+                self.refuse(
+                    program.USAGE,
+                    ["serve", "--port", 0, "--store", self.store, *self.options((certificate, key))],
+                    *texts,
+                )
+        self.refuse(
+            program.USAGE,
+            ["serve", "--port", 0, "--store", self.store, "--tls-certificate", one[0]],
+            "tls-key",
+            "together",
+        )
 
     def test_tokens_and_tls_let_the_network_in(self):
         files = self.make_certificate("one")
         options = ["--address", "0.0.0.0", *self.options(files)]
-        self.refuse(program.USAGE, ["serve", "--port", 0, "--store", self.store, *options], "token", "--insecure-network")
+        self.refuse(
+            program.USAGE, ["serve", "--port", 0, "--store", self.store, *options], "token", "--insecure-network"
+        )
         self.succeed("token", "create", "--role", "read", "--store", self.store)
         self.refuse(program.USAGE, ["serve", "--port", 0, "--store", self.store, "--address", "0.0.0.0"], "TLS")
         self.assertTrue(self.ask(self.start(*options), files[0]).startswith(b"HTTP/1.1 401"))
@@ -167,7 +227,10 @@ class ReloadTest(RunningTest):
         service = self.start("--config", config, "--header-bytes", 4000)
         self.assertEqual(service.request("POST", "/v1/plan", b" " * 3000)[0], 413)
         config.write_text(json.dumps({"body-bytes": 4000, "header-bytes": 300, "require-tokens": True, "threads": 3}))
-        self.reload(service, "reloaded: --body-bytes=4000 --public-read= --require-tokens=true; only a restart changes --threads=3")
+        self.reload(
+            service,
+            "reloaded: --body-bytes=4000 --public-read= --require-tokens=true; only a restart changes --threads=3",
+        )
         self.assertEqual(service.request("GET", PLAN, headers={"X-Long": "x" * 2000})[0], 401)
         config.write_text("{}")
         self.reload(service, "reloaded: --body-bytes=1048576 --require-tokens=;")
@@ -177,9 +240,13 @@ class ReloadTest(RunningTest):
         config = self.directory / "serve.json"
         config.write_text(json.dumps({"body-bytes": 2000}))
         service = self.start("--config", config)
-        for text, expected in (("{", "JSON object"), ('{"body-bytes": 3000, "prot": 1}', '"prot" is no option'),
-                               ('{"body-bytes": 1}', "body_bytes"), ('{"body-bytes": 3000, "header-timeout": -1}', "header-timeout"),
-                               ('{"body-bytes": 3000, "tls-key": "x"}', "together")):
+        for text, expected in (
+            ("{", "JSON object"),
+            ('{"body-bytes": 3000, "prot": 1}', '"prot" is no option'),
+            ('{"body-bytes": 1}', "body_bytes"),
+            ('{"body-bytes": 3000, "header-timeout": -1}', "header-timeout"),
+            ('{"body-bytes": 3000, "tls-key": "x"}', "together"),
+        ):
             config.write_text(text)
             self.reload(service, expected)
             self.assertIn("not reloaded", service.log.read_text())

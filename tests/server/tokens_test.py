@@ -55,8 +55,15 @@ class TokensTest(ServiceTest):
         self.assertEqual(printed["tokens"], listed)
         self.assertEqual(ask("DELETE", f"/v1/tokens/{made['token']}")[0], 204)
         self.eventually(401, lambda: self.status(service, "GET", PLAN, made["text"]))
-        for wrong, field in (({"role": "owner"}, "role"), ({"name": "x"}, "role"), ({"role": "read", "expires": "-3d"}, "expires"),
-                             ({"role": "read", "expires": ""}, "expires"), ({"role": "read", "colour": "red"}, "colour"), ({"role": 7}, "role"), ({"role": "read", "name": "x" * 65}, "name")):
+        for wrong, field in (
+            ({"role": "owner"}, "role"),
+            ({"name": "x"}, "role"),
+            ({"role": "read", "expires": "-3d"}, "expires"),
+            ({"role": "read", "expires": ""}, "expires"),
+            ({"role": "read", "colour": "red"}, "colour"),
+            ({"role": 7}, "role"),
+            ({"role": "read", "name": "x" * 65}, "name"),
+        ):
             status, _, problem = ask("POST", "/v1/tokens", wrong)
             self.assertEqual((status, problem["field"]), (400, field), wrong)
         self.assertNotIn(made["text"], service.log.read_text())
@@ -76,7 +83,9 @@ class TokensTest(ServiceTest):
         copy = self.directory / "copy.db"
         copy.write_bytes(answer)
         self.assertIn("healthy", self.succeed("db", "check", "--store", copy))
-        self.assertEqual(self.succeed("db", "export", "--store", copy), self.succeed("db", "export", "--store", self.store))
+        self.assertEqual(
+            self.succeed("db", "export", "--store", copy), self.succeed("db", "export", "--store", self.store)
+        )
         self.assertEqual([path.name for path in self.store.parent.glob(".mc2-backup*")], [], "nothing is left behind")
         for header in ({"Origin": "http://evil.example"}, {"Sec-Fetch-Site": "cross-site"}):
             self.assertEqual(service.request("GET", "/v1/backup", headers=header)[0], 403, "a page of another site")
@@ -113,35 +122,37 @@ class TokensTest(ServiceTest):
         tokens = {role: self.token(role) for role in ("read", "write", "admin")}
         service = self.start("--refused-tokens-per-s", 0)
         #        method    target            without  read  write  admin
-        cases = (("GET", "/livez", 200, 200, 200, 200),
-                 ("GET", "/readyz", 200, 200, 200, 200),
-                 ("GET", "/metrics", 401, 200, 200, 200),
-                 ("GET", "/openapi.yaml", 401, 200, 200, 200),
-                 ("GET", "/v1/changes", 401, 200, 200, 200),
-                 ("GET", "/v1/tokens", 401, 403, 403, 200),
-                 ("POST", "/v1/tokens", 401, 403, 403, 400),
-                 ("DELETE", "/v1/tokens/ffffffff", 401, 403, 403, 404),
-                 ("GET", "/v1/backup", 401, 403, 403, 200),
-                 ("GET", PLAN, 401, 200, 200, 200),
-                 ("HEAD", PLAN, 401, 200, 200, 200),
-                 ("POST", "/v1/plan", 401, 400, 400, 400),
-                 ("POST", "/v1/what-if", 401, 400, 400, 400),
-                 ("POST", "/v1/plans", 401, 403, 400, 400),
-                 ("POST", "/v1/models", 401, 403, 400, 400),
-                 ("POST", "/v1/samples", 401, 403, 400, 400),
-                 ("POST", "/v1/imports", 401, 403, 400, 400),
-                 ("POST", "/v1/measurements", 401, 403, 400, 400),
-                 ("DELETE", "/v1/plans/ffffffff", 401, 403, 403, 404),
-                 ("DELETE", "/v1/models/ffffffff", 401, 403, 403, 404),
-                 ("DELETE", "/v1/samples/ffffffff", 401, 403, 403, 404),
-                 ("DELETE", "/v1/measurements/ffffffff", 401, 403, 403, 404),
-                 ("GET", "/nothing", 401, 404, 404, 404),
-                 ("PUT", "/v1/plan", 401, 405, 405, 405),
-                 # Written so that only decoding shows what they are.
-                 ("DELETE", "/v1/plans/%66fffffff", 401, 403, 403, 404),
-                 ("DELETE", "/v1/%70lans/ffffffff", 401, 403, 403, 404),
-                 ("GET", "/%76%31/plans", 401, 200, 200, 200),
-                 ("GET", "/livez%2f..%2fv1/plans", 401, 404, 404, 404))
+        cases = (
+            ("GET", "/livez", 200, 200, 200, 200),
+            ("GET", "/readyz", 200, 200, 200, 200),
+            ("GET", "/metrics", 401, 200, 200, 200),
+            ("GET", "/openapi.yaml", 401, 200, 200, 200),
+            ("GET", "/v1/changes", 401, 200, 200, 200),
+            ("GET", "/v1/tokens", 401, 403, 403, 200),
+            ("POST", "/v1/tokens", 401, 403, 403, 400),
+            ("DELETE", "/v1/tokens/ffffffff", 401, 403, 403, 404),
+            ("GET", "/v1/backup", 401, 403, 403, 200),
+            ("GET", PLAN, 401, 200, 200, 200),
+            ("HEAD", PLAN, 401, 200, 200, 200),
+            ("POST", "/v1/plan", 401, 400, 400, 400),
+            ("POST", "/v1/what-if", 401, 400, 400, 400),
+            ("POST", "/v1/plans", 401, 403, 400, 400),
+            ("POST", "/v1/models", 401, 403, 400, 400),
+            ("POST", "/v1/samples", 401, 403, 400, 400),
+            ("POST", "/v1/imports", 401, 403, 400, 400),
+            ("POST", "/v1/measurements", 401, 403, 400, 400),
+            ("DELETE", "/v1/plans/ffffffff", 401, 403, 403, 404),
+            ("DELETE", "/v1/models/ffffffff", 401, 403, 403, 404),
+            ("DELETE", "/v1/samples/ffffffff", 401, 403, 403, 404),
+            ("DELETE", "/v1/measurements/ffffffff", 401, 403, 403, 404),
+            ("GET", "/nothing", 401, 404, 404, 404),
+            ("PUT", "/v1/plan", 401, 405, 405, 405),
+            # Written so that only decoding shows what they are.
+            ("DELETE", "/v1/plans/%66fffffff", 401, 403, 403, 404),
+            ("DELETE", "/v1/%70lans/ffffffff", 401, 403, 403, 404),
+            ("GET", "/%76%31/plans", 401, 200, 200, 200),
+            ("GET", "/livez%2f..%2fv1/plans", 401, 404, 404, 404),
+        )
         for method, target, *statuses in cases:
             for token, status in zip((None, *tokens.values()), statuses):
                 with self.subTest(method=method, target=target, token=token):
@@ -164,9 +175,9 @@ class TokensTest(ServiceTest):
                     if not security:
                         self.assertNotIn(ask(), (401, 403))
                         continue
-                    role, = security[0]["bearer"]
+                    (role,) = security[0]["bearer"]
                     self.assertEqual(ask(), 401)
-                    for lower in roles[:roles.index(role)]:
+                    for lower in roles[: roles.index(role)]:
                         self.assertEqual(ask(tokens[lower]), 403)
                     if role in tokens:
                         self.assertNotIn(ask(tokens[role]), (401, 403))
@@ -174,9 +185,11 @@ class TokensTest(ServiceTest):
     def test_refusals_say_what_is_missing(self):
         read = self.token("read")
         service = self.start()
-        for headers, challenge, status in (({}, 'Bearer realm="mc2"', 401),
-                                           (bearer("nonsense"), 'Bearer realm="mc2", error="invalid_token"', 401),
-                                           (bearer(read), 'Bearer realm="mc2", error="insufficient_scope"', 403)):
+        for headers, challenge, status in (
+            ({}, 'Bearer realm="mc2"', 401),
+            (bearer("nonsense"), 'Bearer realm="mc2", error="invalid_token"', 401),
+            (bearer(read), 'Bearer realm="mc2", error="insufficient_scope"', 403),
+        ):
             found, got, body = service.request("DELETE", "/v1/plans/ffffffff", None, headers)
             self.assertEqual((found, got["WWW-Authenticate"]), (status, challenge))
             self.assertEqual(got["Content-Type"], "application/problem+json")
@@ -187,12 +200,23 @@ class TokensTest(ServiceTest):
         read = self.token("read")
         service = self.start("--refused-tokens-per-s", 0)
         last = read[:-1] + ("0" if read[-1] != "0" else "1")
-        for value, status in ((f"Bearer {read}", 200), (f"bearer {read}", 200), (f"BEARER   {read}", 200),
-                              (f"Bearer {last}", 401), (f"Bearer {read}x", 401), (f"Bearer {read[:12]}", 401),
-                              (read, 401), (f"Basic {read}", 401), ("Bearer", 401), ("Bearer ", 401), ("x" * 4000, 401)):
+        for value, status in (
+            (f"Bearer {read}", 200),
+            (f"bearer {read}", 200),
+            (f"BEARER   {read}", 200),
+            (f"Bearer {last}", 401),
+            (f"Bearer {read}x", 401),
+            (f"Bearer {read[:12]}", 401),
+            (read, 401),
+            (f"Basic {read}", 401),
+            ("Bearer", 401),
+            ("Bearer ", 401),
+            ("x" * 4000, 401),
+        ):
             with self.subTest(value):
                 self.assertEqual(self.status(service, "GET", PLAN, Authorization=value), status)
-        twice = f"GET {PLAN} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {read}\r\nAuthorization: Bearer x\r\nConnection: close\r\n\r\n"
+        fields = f"Authorization: Bearer {read}\r\nAuthorization: Bearer x\r\nConnection: close\r\n"
+        twice = f"GET {PLAN} HTTP/1.1\r\nHost: x\r\n{fields}\r\n"
         self.assertIn(b"HTTP/1.1 401", service.raw(twice.encode()))
 
     def test_the_first_token_and_its_end_take_effect_on_a_running_service(self):
@@ -228,8 +252,12 @@ class TokensTest(ServiceTest):
     def test_uploads_without_a_token_are_refused_before_they_are_read(self):
         self.token("read")
         service = self.start()
-        for head in ("Content-Length: 60000000", "Content-Length: 99999999999", "Transfer-Encoding: chunked",
-                     "Content-Length: 60000000\r\nExpect: 100-continue"):
+        for head in (
+            "Content-Length: 60000000",
+            "Content-Length: 99999999999",
+            "Transfer-Encoding: chunked",
+            "Content-Length: 60000000\r\nExpect: 100-continue",
+        ):
             with service.connect() as connection:
                 connection.sendall(f"POST /v1/models HTTP/1.1\r\nHost: x\r\n{head}\r\n\r\n".encode())
                 answer = serving.read_all(connection)
@@ -239,8 +267,10 @@ class TokensTest(ServiceTest):
     def test_connections_stay_open_after_a_refusal_without_body(self):
         read = self.token("read")
         service = self.start()
-        answers = service.raw(f"GET {PLAN} HTTP/1.1\r\nHost: x\r\n\r\nGET {PLAN} HTTP/1.1\r\nHost: x\r\n"
-                              f"Authorization: Bearer {read}\r\nConnection: close\r\n\r\n".encode())
+        answers = service.raw(
+            f"GET {PLAN} HTTP/1.1\r\nHost: x\r\n\r\nGET {PLAN} HTTP/1.1\r\nHost: x\r\n"
+            f"Authorization: Bearer {read}\r\nConnection: close\r\n\r\n".encode()
+        )
         self.assertEqual(re.findall(rb"HTTP/1.1 (\d+)", answers), [b"401", b"200"])
 
     def test_many_failures_are_slowed_and_valid_tokens_are_not(self):
@@ -262,8 +292,15 @@ class TokensTest(ServiceTest):
 
     def test_a_name_that_was_made_to_point_here_is_not_answered_without_a_token(self):
         service = self.start()
-        for host, status in (("evil.example:8471", 403), ("127.0.0.1.evil.example", 403), ("localhost:1", 200), ("127.0.0.1", 200),
-                             ("[::1]:8471", 200), ("mc2.localhost", 200), ("plans", 200)):
+        for host, status in (
+            ("evil.example:8471", 403),
+            ("127.0.0.1.evil.example", 403),
+            ("localhost:1", 200),
+            ("127.0.0.1", 200),
+            ("[::1]:8471", 200),
+            ("mc2.localhost", 200),
+            ("plans", 200),
+        ):
             self.assertEqual(self.status(service, "GET", PLAN, Host=host), status, host)
         self.assertEqual(self.status(service, "GET", "/livez", Host="evil.example"), 200)
         read = self.token("read")
@@ -292,9 +329,16 @@ class TokensTest(ServiceTest):
         self.assertIn('/livez?..."', service.log.read_text())
 
     def test_the_network_is_let_in_only_on_purpose(self):
-        self.refuse(program.USAGE, ["serve", "--address", "0.0.0.0", "--port", 0, "--store", self.store], "address: 0.0.0.0", "token",
-                    "--insecure-network")
-        self.refuse(program.USAGE, ["serve", "--address", "::", "--port", 0, "--store", self.store], "--insecure-network")
+        self.refuse(
+            program.USAGE,
+            ["serve", "--address", "0.0.0.0", "--port", 0, "--store", self.store],
+            "address: 0.0.0.0",
+            "token",
+            "--insecure-network",
+        )
+        self.refuse(
+            program.USAGE, ["serve", "--address", "::", "--port", 0, "--store", self.store], "--insecure-network"
+        )
         service = self.start("--address", "0.0.0.0", "--insecure-network")
         self.assertEqual(self.status(service, "GET", PLAN), 200)
 
@@ -318,21 +362,27 @@ class TokensTest(ServiceTest):
         self.assertNotIn(read[13:], listed)
 
     def test_tokens_that_cannot_be(self):
-        for options, text in ((["--role", "root"], "read, write, admin"), ([], "--role"),
-                              (["--role", "read", "--expires", "yesterday"], "2027-01-31"),
-                              (["--role", "read", "--expires", "2020-01-01"], "future"),
-                              (["--role", "read", "--expires", "0d"], "future"),
-                              (["--role", "read", "--expires", "2027-02-30"], "2027-01-31"),
-                              (["--role", "read", "--expires", "99999999999999999999d"], "2027-01-31"),
-                              (["--role", "read", "--expires", "1000000000w"], "10000"),
-                              (["--role", "read", "--name", "a\nb"], "control characters")):
+        for options, text in (
+            (["--role", "root"], "read, write, admin"),
+            ([], "--role"),
+            (["--role", "read", "--expires", "yesterday"], "2027-01-31"),
+            (["--role", "read", "--expires", "2020-01-01"], "future"),
+            (["--role", "read", "--expires", "0d"], "future"),
+            (["--role", "read", "--expires", "2027-02-30"], "2027-01-31"),
+            (["--role", "read", "--expires", "99999999999999999999d"], "2027-01-31"),
+            (["--role", "read", "--expires", "1000000000w"], "10000"),
+            (["--role", "read", "--name", "a\nb"], "control characters"),
+        ):
             self.refuse(program.USAGE, ["token", "create", *options, "--store", self.store], text)
         self.refuse(program.NO_ANSWER, ["token", "revoke", "ffffffff", "--store", self.store], "mc2 token list")
         listed = self.succeed("token", "list", "--store", self.store)
         self.assertEqual(len(listed.splitlines()), 1, "none was made")
 
     def test_expiry_is_a_date_or_a_time_from_now(self):
-        for text, expected in (("2127-01-31", "2127-01-31T00:00:00Z"), ("2127-01-31T12:30:01Z", "2127-01-31T12:30:01Z")):
+        for text, expected in (
+            ("2127-01-31", "2127-01-31T00:00:00Z"),
+            ("2127-01-31T12:30:01Z", "2127-01-31T12:30:01Z"),
+        ):
             self.token("read", "--expires", text)
             self.assertIn(expected, self.succeed("token", "list", "--store", self.store))
         self.token("read", "--expires", "52w")

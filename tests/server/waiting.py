@@ -45,9 +45,14 @@ class Asker(threading.Thread):
 
     def row(self):
         times = sorted(self.times_ms)
-        return {"question": self.name, "count": len(times), "refused": self.refused_count,
-                "p50_ms": round(times[len(times) // 2], 2), "p99_ms": round(times[int(len(times) * 0.99)], 1),
-                "max_ms": round(times[-1])}
+        return {
+            "question": self.name,
+            "count": len(times),
+            "refused": self.refused_count,
+            "p50_ms": round(times[len(times) // 2], 2),
+            "p99_ms": round(times[int(len(times) * 0.99)], 1),
+            "max_ms": round(times[-1]),
+        }
 
 
 def many_plans(service, count):
@@ -58,13 +63,21 @@ def many_plans(service, count):
     for i in range(count):
         plans.append({"created_at": "2026-01-01T00:00:00Z", "document": copy.deepcopy(plan), "purpose": "tuned"})
         plans[-1]["document"]["op"]["k"] = 1000 + i
-    return {"schema": "mc2.store/1", "damages": [], "measurements": [], "models": [], "plans": plans, "samples": []}, digest
+    return {
+        "schema": "mc2.store/1",
+        "damages": [],
+        "measurements": [],
+        "models": [],
+        "plans": plans,
+        "samples": [],
+    }, digest
 
 
 def main():
     arguments = ARGUMENTS.parse_args()
     sys.argv = [sys.argv[0], arguments.mc2]  # where the tests' helper looks for the program
     import serving  # noqa: E402
+
     with tempfile.TemporaryDirectory(prefix="mc2-waiting-") as directory:
         sys.exit(measure(arguments, serving, pathlib.Path(directory)))
 
@@ -76,17 +89,24 @@ def measure(arguments, serving, directory):
     export, digest = many_plans(service, arguments.plans)
     (directory / "export.json").write_text(json.dumps(export))
     query = serving.SHAPE_QUERY
-    askers = [Asker(name, service.port, target) for name, target in (
-        ("livez", lambda _: "/livez"),
-        ("plan from cache", lambda _: f"/v1/plan?{query}"),
-        ("kept plan by digest", lambda _: f"/v1/plans/{digest}"),
-        ("list of plans", lambda _: "/v1/plans?limit=5"),
-        ("plan made anew", lambda number: f"/v1/plan?m={96 + 16 * number}&n=64&k=64"))]
+    askers = [
+        Asker(name, service.port, target)
+        for name, target in (
+            ("livez", lambda _: "/livez"),
+            ("plan from cache", lambda _: f"/v1/plan?{query}"),
+            ("kept plan by digest", lambda _: f"/v1/plans/{digest}"),
+            ("list of plans", lambda _: "/v1/plans?limit=5"),
+            ("plan made anew", lambda number: f"/v1/plan?m={96 + 16 * number}&n=64&k=64"),
+        )
+    ]
     for asker in askers:
         asker.start()
     start = time.perf_counter()
-    subprocess.run([arguments.mc2, "db", "import", directory / "export.json", "--store", store], check=True,
-                   stdout=subprocess.DEVNULL)
+    subprocess.run(
+        [arguments.mc2, "db", "import", directory / "export.json", "--store", store],
+        check=True,
+        stdout=subprocess.DEVNULL,
+    )
     print(f"{arguments.plans} plans imported in {time.perf_counter() - start:.1f} s; meanwhile")
     for asker in askers:
         asker.is_over.set()
@@ -94,7 +114,8 @@ def measure(arguments, serving, directory):
     service.stop()
     rows = [asker.row() for asker in askers]
     for row in rows:
-        print("{question:20} {count:5} asked, {refused} refused; p50 {p50_ms} ms, p99 {p99_ms} ms, longest {max_ms} ms".format(**row))
+        text = "{question:20} {count:5} asked, {refused} refused; p50 {p50_ms} ms, p99 {p99_ms} ms, longest {max_ms} ms"
+        print(text.format(**row))
     if arguments.csv:
         with arguments.csv.open("w", newline="") as file:
             writer = csv.DictWriter(file, rows[0].keys(), lineterminator="\n")

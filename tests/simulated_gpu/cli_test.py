@@ -12,8 +12,28 @@ ROWS_OF_A_RANK = ["matmul_reduce_scatter", "all_gather_matmul", "matmul_all_to_a
 
 class SimulatedGpuTest(ProgramTest):
     def run_blocks(self, kind, blocks, *more):
-        return self.mc2("run", "--backend", "cuda", "--op", kind, "--m", 512, "--n", 256, "--k", 128, "--dtype", "bf16", "--ranks", 2,
-                        "--blocks", blocks, "--pairs", 5, *more)
+        return self.mc2(
+            "run",
+            "--backend",
+            "cuda",
+            "--op",
+            kind,
+            "--m",
+            512,
+            "--n",
+            256,
+            "--k",
+            128,
+            "--dtype",
+            "bf16",
+            "--ranks",
+            2,
+            "--blocks",
+            blocks,
+            "--pairs",
+            5,
+            *more,
+        )
 
     def test_doctor_names_the_gpus(self):
         page = self.succeed("doctor", "--store", self.store)
@@ -27,17 +47,61 @@ class SimulatedGpuTest(ProgramTest):
             self.assertLessEqual(document["verification"]["worst_error_ratio"], 1, kind)
 
     def test_nccl_copy_engines_and_our_kernels_run(self):
-        for variant in ["nccl", "direct(ctas=8)", "persistent(ctas=8,gemm_sms=124)", "copy_engine(gemm_sms=132,slices=2)", "tile_store(gemm_sms=132,slices=2)"]:
+        for variant in [
+            "nccl",
+            "direct(ctas=8)",
+            "persistent(ctas=8,gemm_sms=124)",
+            "copy_engine(gemm_sms=132,slices=2)",
+            "tile_store(gemm_sms=132,slices=2)",
+        ]:
             done = self.run_blocks("matmul_reduce_scatter", "128,128", "--variant", variant)
             self.assertIn(done.returncode, (SUCCESS, NEGATIVE), f"{variant}: {done.stderr}")
             self.assertIn("verdict", done.stdout)
 
     def test_refusals_name_what_was_found(self):
-        three = self.mc2("run", "--backend", "cuda", "--op", "matmul_all_reduce", "--m", 512, "--n", 256, "--k", 128, "--dtype", "bf16", "--ranks", 3,
-                         "--blocks", "512", "--store", self.store)
+        three = self.mc2(
+            "run",
+            "--backend",
+            "cuda",
+            "--op",
+            "matmul_all_reduce",
+            "--m",
+            512,
+            "--n",
+            256,
+            "--k",
+            128,
+            "--dtype",
+            "bf16",
+            "--ranks",
+            3,
+            "--blocks",
+            "512",
+            "--store",
+            self.store,
+        )
         self.assert_refused(three, UNSUPPORTED, "3 ranks need as many CUDA devices and this machine has 2")
-        large = self.mc2("run", "--backend", "cuda", "--op", "matmul_all_reduce", "--m", 8192, "--n", 8192, "--k", 8192, "--dtype", "bf16", "--ranks", 2,
-                         "--blocks", "8192", "--store", self.store)
+        large = self.mc2(
+            "run",
+            "--backend",
+            "cuda",
+            "--op",
+            "matmul_all_reduce",
+            "--m",
+            8192,
+            "--n",
+            8192,
+            "--k",
+            8192,
+            "--dtype",
+            "bf16",
+            "--ranks",
+            2,
+            "--blocks",
+            "8192",
+            "--store",
+            self.store,
+        )
         self.assert_refused(large, UNSUPPORTED, "of device memory and its device has 256 MiB available")
 
 

@@ -54,8 +54,15 @@ def opened_world():
 
     local_rank = RANK % RANKS_A_HOST
     DeviceArray.runtime.cudaSetDevice(local_rank)
-    return _executor.Communicator(RANKS, backend="cuda", process=(RANK, os.environ["MC2_TEST_KEY"]), deadline_s=DEADLINE_S,
-                                  rank_zero=f"host-a:{PORT}", local_rank=local_rank, local_size=RANKS_A_HOST)
+    return _executor.Communicator(
+        RANKS,
+        backend="cuda",
+        process=(RANK, os.environ["MC2_TEST_KEY"]),
+        deadline_s=DEADLINE_S,
+        rank_zero=f"host-a:{PORT}",
+        local_rank=local_rank,
+        local_size=RANKS_A_HOST,
+    )
 
 
 def problem(kind, variant, world):
@@ -138,11 +145,16 @@ class HostsTest(unittest.TestCase):
         processes = {}
         for rank in ranks:
             host = rank // RANKS_A_HOST
-            settings = " ".join(f"{key}='{value}'" for key, value in {**self.environment, "MC2_TEST_RANK": rank}.items())
+            settings = " ".join(
+                f"{key}='{value}'" for key, value in {**self.environment, "MC2_TEST_RANK": rank}.items()
+            )
             command = f"hostname {self.hosts.NAMES[host]}; exec env {settings} {sys.executable} {__file__} {what}"
             processes[rank] = subprocess.Popen(
                 ["ip", "netns", "exec", self.hosts.PLACES[host], "unshare", "--uts", "sh", "-c", command],
-                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+            )
         self.addCleanup(self.end, processes)
         return processes
 
@@ -200,8 +212,19 @@ class HostsTest(unittest.TestCase):
 
     def test_a_firewall_that_drops_is_suspected(self):
         # Packets leave for a neighbour that is not there.
-        self.hosts.ip("-n", self.hosts.PLACES[1], "neigh", "replace", self.hosts.ADDRESSES[0], "lladdr",
-                      "02:00:00:00:00:99", "dev", "eth0", "nud", "permanent")
+        self.hosts.ip(
+            "-n",
+            self.hosts.PLACES[1],
+            "neigh",
+            "replace",
+            self.hosts.ADDRESSES[0],
+            "lladdr",
+            "02:00:00:00:00:99",
+            "dev",
+            "eth0",
+            "nud",
+            "permanent",
+        )
         start = time.monotonic()
         processes = self.start("once")
         outputs = self.outputs(processes)
@@ -209,7 +232,11 @@ class HostsTest(unittest.TestCase):
         for rank in (0, 1):
             self.assertIn("these did not come within", outputs[rank])
         for rank in (2, 3):
-            self.assertRegex(outputs[rank], rf"rank {rank} on host-b: rank 0 did not come within \d+ ms at host-a:{PORT} \(no answer; is a firewall")
+            self.assertRegex(
+                outputs[rank],
+                rf"rank {rank} on host-b: rank 0 did not come within \d+ ms at host-a:{PORT} \(no answer; is a "
+                rf"firewall",
+            )
 
 
 if __name__ == "__main__":

@@ -10,7 +10,9 @@ import subprocess
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-CLANG_FORMAT_VERSION = "14"  # others lay the same code out otherwise
+# Other versions lay the same code out otherwise.
+CLANG_FORMAT_VERSION = "14"
+BLACK_VERSION = "23"
 MAX_COLUMNS = 120
 CODE = (".cpp", ".hpp", ".cu", ".cuh", ".h")
 
@@ -29,22 +31,35 @@ ROOMS = {
     "server": ("server", {"planner", "render", "profiler", "store", "finder", "client"}),
     # The programs and the Python package wire the others together; nothing includes them.
     "python": ("executor/python", {"planner", "render", "profiler", "store", "finder", "client", "executor", "embed"}),
-    "cli": ("planner/cli", {"planner", "render", "profiler", "store", "finder", "client", "executor", "embed", "server"}),
+    "cli": (
+        "planner/cli",
+        {"planner", "render", "profiler", "store", "finder", "client", "executor", "embed", "server"},
+    ),
 }
 PURE = {"planner"}  # the standard library alone
-FOREIGN = re.compile(r"^(cuda|nccl|cublas|mpi|ceres/|Eigen/|sqlite3|SQLiteCpp/|cpprest/|boost/|nlohmann/|dnnl|omp\.h|"
-                     r"openssl/|sodium|spdlog/|CLI/|pybind11/|prometheus/|zlib|lzma|zstd)")
+FOREIGN = re.compile(
+    r"^(cuda|nccl|cublas|mpi|ceres/|Eigen/|sqlite3|SQLiteCpp/|cpprest/|boost/|nlohmann/|dnnl|omp\.h|"
+    r"openssl/|sodium|spdlog/|CLI/|pybind11/|prometheus/|zlib|lzma|zstd)"
+)
 
 
 def listed_files(*ends):
-    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False).stdout.split("\n")
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False).stdout.split(
+        "\n"
+    )
     if listed == [""]:  # no git tree: a source archive
-        listed = [str(path.relative_to(ROOT)) for path in ROOT.rglob("*") if "build" not in path.relative_to(ROOT).parts]
+        listed = [
+            str(path.relative_to(ROOT)) for path in ROOT.rglob("*") if "build" not in path.relative_to(ROOT).parts
+        ]
     return [path for path in listed if path.endswith(ends) and (ROOT / path).is_file()]
 
 
 def code_files():
     return listed_files(*CODE)
+
+
+def python_files():
+    return listed_files(".py", ".pyi")
 
 
 def room_of(path):
@@ -70,17 +85,29 @@ class StyleTest(unittest.TestCase):
         self.assertGreater(len(tests), 100)
         self.assertEqual([str(path.relative_to(ROOT)) for path in tests if not is_registered(path)], [])
 
-    def test_layout_is_clang_formats(self):
-        program = shutil.which(f"clang-format-{CLANG_FORMAT_VERSION}") or shutil.which("clang-format")
-        version = subprocess.run([program, "--version"], capture_output=True, text=True).stdout if program else "none"
-        if f"version {CLANG_FORMAT_VERSION}." not in version:
-            self.skipTest(f"not checked: wants clang-format {CLANG_FORMAT_VERSION}, here is {version.strip()}")
-        done = subprocess.run([program, "--dry-run", "--Werror", *code_files()], cwd=ROOT, capture_output=True, text=True)
+    def check_layout(self, program, version, check, files):
+        found = shutil.which(program)
+        told = subprocess.run([found, "--version"], capture_output=True, text=True).stdout.strip() if found else "none"
+        if not re.search(rf"\b{version}\.", told):
+            self.skipTest(f"not checked: wants {program} {version}, here is {told}")
+        done = subprocess.run([found, *check, *files], cwd=ROOT, capture_output=True, text=True)
         self.assertEqual(done.returncode, 0, done.stderr[:4000])
 
+    def test_layout_is_clang_formats(self):
+        name = f"clang-format-{CLANG_FORMAT_VERSION}"
+        program = name if shutil.which(name) else "clang-format"
+        self.check_layout(program, CLANG_FORMAT_VERSION, ["--dry-run", "--Werror"], code_files())
+
+    def test_layout_of_python_is_blacks(self):
+        self.check_layout("black", BLACK_VERSION, ["--quiet", "--check", "--diff"], python_files())
+
     def test_no_line_is_longer_than_a_screen_shows(self):
-        long = [f"{path}:{number}" for path in code_files()
-                for number, line in enumerate((ROOT / path).read_text().split("\n"), 1) if len(line) > MAX_COLUMNS]
+        long = [
+            f"{path}:{number}"
+            for path in code_files() + python_files()
+            for number, line in enumerate((ROOT / path).read_text().split("\n"), 1)
+            if len(line) > MAX_COLUMNS
+        ]
         self.assertEqual(long, [])
 
     def test_no_line_of_prose_is_longer_than_a_screen_shows(self):
@@ -115,13 +142,21 @@ class StyleTest(unittest.TestCase):
     def test_no_folders_include_each_other_in_a_circle(self):
         """But for the program's, whose commands and pages share a context."""
         files = [path for path in code_files() if room_of(path) not in (None, "cli")]
-        roots = {room: [f"{folder}/{part}".rstrip("/") for part in ("include", "src", "")] for room, (folder, _) in ROOMS.items()}
+        roots = {
+            room: [f"{folder}/{part}".rstrip("/") for part in ("include", "src", "")]
+            for room, (folder, _) in ROOMS.items()
+        }
         known = {path: str(pathlib.PurePath(path).parent) for path in files}
         edges = {}
         for path in files:
             places = [root for room in {room_of(path), *ROOMS[room_of(path)][1]} for root in roots[room]]
-            named = (next((f"{root}/{name}" for root in places if f"{root}/{name}" in known), None) for name in includes(path))
-            edges.setdefault(known[path], set()).update(known[name] for name in named if name and known[name] != known[path])
+            named = (
+                next((f"{root}/{name}" for root in places if f"{root}/{name}" in known), None)
+                for name in includes(path)
+            )
+            edges.setdefault(known[path], set()).update(
+                known[name] for name in named if name and known[name] != known[path]
+            )
         left = {folder: set(others) for folder, others in edges.items()}
         while True:  # what includes nothing that is left is in no circle
             free = {folder for folder, others in left.items() if not others & left.keys()}
@@ -134,8 +169,14 @@ class StyleTest(unittest.TestCase):
     def test_lanes_are_below_the_backends_that_share_them(self):
         self.assertNotEqual([path for path in code_files() if path.startswith("executor/src/lanes/")], [])
         refused = (("executor/src/lanes/", "backends/"), ("executor/src/backends/mpi/", "backends/host/"))
-        wrong = [f"{path}: {header}" for path in code_files() for folder, others in refused if path.startswith(folder)
-                 for header in includes(path) if header.startswith(others)]
+        wrong = [
+            f"{path}: {header}"
+            for path in code_files()
+            for folder, others in refused
+            if path.startswith(folder)
+            for header in includes(path)
+            if header.startswith(others)
+        ]
         self.assertEqual(wrong, [])
 
     def test_the_wire_knows_nothing_of_plans(self):

@@ -136,7 +136,14 @@ def compare(options, device, batch):
     own, shared = (torch.Generator(device).manual_seed(seed) for seed in (1 + dist.get_rank(), 0))
     random = lambda *shape: torch.randn(shape, generator=own, device=device).to(dtype)
     head_width = options.width // options.heads
-    sizes = (options.width, options.heads // ranks, options.kv_heads // ranks, head_width, options.hidden // ranks, options.context)
+    sizes = (
+        options.width,
+        options.heads // ranks,
+        options.kv_heads // ranks,
+        head_width,
+        options.hidden // ranks,
+        options.context,
+    )
     blocks = [Block(sizes, batch, random) for _ in range(options.layers)]
     for block in blocks:  # what all ranks have in common
         dist.broadcast(block.norms, 0)
@@ -150,20 +157,41 @@ def compare(options, device, batch):
     rounds = [[seconds(run, device) for run, _ in programs] for _ in range(options.rounds + 3)][3:]
     torch_us, mc2_us, alone_us = (1e6 * statistics.median(times) for times in zip(*rounds))
     ratio = statistics.median(times[0] / times[1] for times in rounds)
-    return (f"{batch:5} {1e6 * batch / torch_us:28.0f} {1e6 * batch / mc2_us:8.0f} {ratio:6.2f} {torch_us:29.0f} {mc2_us:8.0f} "
-            f"{alone_us:14.0f} {error:14.1e}")  # fmt: skip
+    return (
+        f"{batch:5} {1e6 * batch / torch_us:28.0f} {1e6 * batch / mc2_us:8.0f} {ratio:6.2f} {torch_us:29.0f} "
+        f"{mc2_us:8.0f} "
+        f"{alone_us:14.0f} {error:14.1e}"
+    )
 
 
 def arguments():
-    parser = argparse.ArgumentParser(description="Decodes with Llama-like blocks, by torch.distributed's calls and by mc2's.")
-    for name, value in (("layers", 8), ("width", 8192), ("heads", 64), ("kv-heads", 8), ("hidden", 28672), ("context", 1024), ("rounds", 21)):
+    parser = argparse.ArgumentParser(
+        description="Decodes with Llama-like blocks, by torch.distributed's calls and by mc2's."
+    )
+    for name, value in (
+        ("layers", 8),
+        ("width", 8192),
+        ("heads", 64),
+        ("kv-heads", 8),
+        ("hidden", 28672),
+        ("context", 1024),
+        ("rounds", 21),
+    ):
         parser.add_argument(f"--{name}", type=int, default=value, help=f"default {value}")
     parser.add_argument("--batch", type=int, nargs="+", default=[1, 4, 16, 64], help="sequences; default 1 4 16 64")
-    parser.add_argument("--no-tune", dest="tune", action="store_false", help="run what mc2 has planned, or plans by what it has measured")
+    parser.add_argument(
+        "--no-tune",
+        dest="tune",
+        action="store_false",
+        help="run what mc2 has planned, or plans by what it has measured",
+    )
     options = parser.parse_args()
     for name in ("heads", "kv_heads", "hidden"):
         if getattr(options, name) % dist.get_world_size():
-            parser.error(f"--{name.replace('_', '-')} is {getattr(options, name)}; needs a multiple of the {dist.get_world_size()} ranks")
+            parser.error(
+                f"--{name.replace('_', '-')} is {getattr(options, name)}; needs a multiple of the "
+                f"{dist.get_world_size()} ranks"
+            )
     return options
 
 
@@ -172,8 +200,11 @@ def main(device):
     options = arguments()
     lines = [compare(options, device, batch) for batch in options.batch]
     if dist.get_rank() == 0:
-        print(f"{options.layers} blocks, {dist.get_world_size()} ranks, context {options.context}\n"
-              "batch   tokens/s: torch.distributed      mc2  ratio   us a step: torch.distributed      mc2  no all-reduce  mc2 is off by")  # fmt: skip
+        print(
+            f"{options.layers} blocks, {dist.get_world_size()} ranks, context {options.context}\n"
+            "batch   tokens/s: torch.distributed      mc2  ratio   us a step: torch.distributed      mc2  no "
+            "all-reduce  mc2 is off by"
+        )
         print("\n".join(lines), flush=True)
 
 

@@ -1,4 +1,5 @@
-"""Trains a recommendation model (DLRM) whose tables are spread over the ranks, by torch.distributed's calls and by mc2's.
+"""Trains a recommendation model (DLRM) whose tables are spread over the ranks, by torch.distributed's calls and by
+mc2's.
 
     torchrun --nproc-per-node 2 dlrm.py                    on GPUs if there are enough
     torchrun --nproc-per-node 2 dlrm.py --samples 16384 --bag 40
@@ -67,8 +68,9 @@ class Model(torch.nn.Module):
         super().__init__()
         count, columns = features
         pairs = (count + 1) * count // 2
-        layers = lambda *widths: torch.nn.Sequential(*(
-            layer for a, b in zip(widths, widths[1:]) for layer in (torch.nn.Linear(a, b), torch.nn.ReLU())))  # fmt: skip
+        layers = lambda *widths: torch.nn.Sequential(
+            *(layer for a, b in zip(widths, widths[1:]) for layer in (torch.nn.Linear(a, b), torch.nn.ReLU()))
+        )
         self.tables = torch.nn.Parameter(tables)
         self.bottom = layers(DENSE_COUNT, hidden, columns)
         self.top = torch.nn.Sequential(layers(pairs + columns, 2 * hidden, hidden), torch.nn.Linear(hidden, 1))
@@ -109,8 +111,15 @@ def new_batch(options, ranks, generator, device):
     indices = torch.randint(0, options.rows, (int(offsets[-1]),), generator=generator, device=device)
     table = torch.arange(count, device=device).repeat_interleave(lengths.view(count, m).sum(1))
     random = lambda *shape: torch.rand(shape, generator=generator, device=device)
-    return {"indices": indices, "offsets": offsets, "rows": indices + table * options.rows, "k": options.bag, "samples": m,
-            "dense": random(share, DENSE_COUNT), "clicked": (random(share) < 0.25).float()}  # fmt: skip
+    return {
+        "indices": indices,
+        "offsets": offsets,
+        "rows": indices + table * options.rows,
+        "k": options.bag,
+        "samples": m,
+        "dense": random(share, DENSE_COUNT),
+        "clicked": (random(share) < 0.25).float(),
+    }
 
 
 def seconds(run, device):
@@ -137,15 +146,23 @@ def compare(options, device):
     """Medians of rounds in which each program looks up, and takes a step; and their losses."""
     rank, ranks = dist.get_rank(), dist.get_world_size()
     generator = torch.Generator(device).manual_seed(1 + rank)
-    tables = torch.empty((options.tables, options.rows, options.columns), device=device).uniform_(-0.05, 0.05, generator=generator)
+    tables = torch.empty((options.tables, options.rows, options.columns), device=device).uniform_(
+        -0.05, 0.05, generator=generator
+    )
     models = []
     for own in (tables.flatten(0, 1), tables.clone()):
         torch.manual_seed(0)  # the same on all ranks
         models.append(Model(own, options.hidden, (ranks * options.tables, options.columns)).to(device))
     batches = [new_batch(options, ranks, generator, device) for _ in range(4)]
     if options.tune:
-        found = mc2.torch.tune("embedding_all_to_all", m=options.samples, n=options.tables * options.columns, k=options.bag, dtype=torch.float32,
-                               tables=mc2.EmbeddingTables(options.tables, options.rows))  # fmt: skip
+        found = mc2.torch.tune(
+            "embedding_all_to_all",
+            m=options.samples,
+            n=options.tables * options.columns,
+            k=options.bag,
+            dtype=torch.float32,
+            tables=mc2.EmbeddingTables(options.tables, options.rows),
+        )
         if rank == 0:
             print(found.text, flush=True)
     rounds, losses = [], []
@@ -163,14 +180,25 @@ def compare(options, device):
 
 
 def arguments():
-    parser = argparse.ArgumentParser(description="Trains a recommendation model by torch.distributed's calls and by mc2's.")
+    parser = argparse.ArgumentParser(
+        description="Trains a recommendation model by torch.distributed's calls and by mc2's."
+    )
     for name, value, text in (
-        ("samples", 65536, "of a batch, over all ranks"), ("tables", 8, "of a rank"), ("rows", 1_000_000, "of a table"),
-        ("columns", 128, "of a table"), ("bag", 20, "rows that a sample names in a table, on average"), ("hidden", 512, "width of the dense layers"),
+        ("samples", 65536, "of a batch, over all ranks"),
+        ("tables", 8, "of a rank"),
+        ("rows", 1_000_000, "of a table"),
+        ("columns", 128, "of a table"),
+        ("bag", 20, "rows that a sample names in a table, on average"),
+        ("hidden", 512, "width of the dense layers"),
         ("rounds", 21, "of measuring"),
-    ):  # fmt: skip
+    ):
         parser.add_argument(f"--{name}", type=int, default=value, help=f"{text}; default {value}")
-    parser.add_argument("--no-tune", dest="tune", action="store_false", help="run what mc2 has planned, or plans by what it has measured")
+    parser.add_argument(
+        "--no-tune",
+        dest="tune",
+        action="store_false",
+        help="run what mc2 has planned, or plans by what it has measured",
+    )
     options = parser.parse_args()
     if options.samples % dist.get_world_size():
         parser.error(f"--samples is {options.samples}; needs a multiple of the {dist.get_world_size()} ranks")
@@ -183,14 +211,20 @@ def main(device):
     rounds, losses = compare(options, device)
     if dist.get_rank() != 0:
         return
-    print(f"{dist.get_world_size()} ranks of {options.tables} tables, {options.samples} samples, {options.bag} rows a bag")
+    print(
+        f"{dist.get_world_size()} ranks of {options.tables} tables, {options.samples} samples, {options.bag} rows a bag"
+    )
     print("medians                torch.distributed      mc2  ratio")
     for name, of_torch, of_mc2 in (("look up, us", 0, 2), ("train a step, us", 1, 3)):
         ratio = statistics.median(times[of_torch] / times[of_mc2] for times in rounds)
         torch_us, mc2_us = (1e6 * statistics.median(times[which] for times in rounds) for which in (of_torch, of_mc2))
         print(f"{name:22} {torch_us:17.0f} {mc2_us:8.0f} {ratio:6.2f}")
     off = max(abs(ours / theirs - 1) for theirs, ours in losses)
-    print(f"loss {losses[0][0]:.4f}, after {len(losses)} steps {losses[-1][0]:.4f} and {losses[-1][1]:.4f}; they differ by {off:.1e} at most", flush=True)
+    print(
+        f"loss {losses[0][0]:.4f}, after {len(losses)} steps {losses[-1][0]:.4f} and {losses[-1][1]:.4f}; they differ "
+        f"by {off:.1e} at most",
+        flush=True,
+    )
 
 
 def run(rank, ranks, meeting):

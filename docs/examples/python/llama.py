@@ -1,12 +1,13 @@
-"""A Llama-like model under torch.compile and PyTorch's tensor parallelism, without mc2 and with it. The model knows nothing of mc2.
+"""A Llama-like model under torch.compile and PyTorch's tensor parallelism, without mc2 and with it. The model knows
+nothing of mc2.
 
     torchrun --nproc-per-node 2 llama.py                            on GPUs if there are enough, else on the CPU
     torchrun --nproc-per-node 2 llama.py --sequence --length 8192   sequence parallel: gathers and reduce-scatters
 
     torchrun --nproc-per-node 2 llama.py --graphs                   both programs in CUDA graphs
 
-It compiles the model, tunes the shapes that the compiler has met (MC2_STORE keeps them), compiles it again with mc2 and times both in turn.
-Needs PyTorch 2.6 or later.
+It compiles the model, tunes the shapes that the compiler has met (MC2_STORE keeps them), compiles it again with mc2 and
+times both in turn. Needs PyTorch 2.6 or later.
 """
 
 import argparse
@@ -20,7 +21,13 @@ import torch.nn.functional as F
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import Replicate, Shard, distribute_tensor
-from torch.distributed.tensor.parallel import ColwiseParallel, PrepareModuleInput, RowwiseParallel, SequenceParallel, parallelize_module
+from torch.distributed.tensor.parallel import (
+    ColwiseParallel,
+    PrepareModuleInput,
+    RowwiseParallel,
+    SequenceParallel,
+    parallelize_module,
+)
 
 
 class Attention(nn.Module):
@@ -78,32 +85,57 @@ _ROWS = ("attention.wo", "ffn.w2")
 def shard(model, mesh):
     """All-reduces behind attention.wo and ffn.w2."""
     for layer in model.layers:
-        parallelize_module(layer, mesh, {**{name: ColwiseParallel() for name in _COLUMNS}, **{name: RowwiseParallel() for name in _ROWS}})
+        parallelize_module(
+            layer,
+            mesh,
+            {**{name: ColwiseParallel() for name in _COLUMNS}, **{name: RowwiseParallel() for name in _ROWS}},
+        )
     return model
 
 
 def shard_sequence(model, mesh):
-    """All-gathers before, reduce-scatters behind, norms on a rank's share of the sequence. x and the result are DTensors, Shard(1)
-    and whole."""
-    parallelize_module(model, mesh, {"norm": SequenceParallel(), "head": ColwiseParallel(input_layouts=Shard(1), output_layouts=Replicate())})
+    """All-gathers before, reduce-scatters behind, norms on a rank's share of the sequence. x and the result are
+    DTensors, Shard(1) and whole."""
+    parallelize_module(
+        model,
+        mesh,
+        {"norm": SequenceParallel(), "head": ColwiseParallel(input_layouts=Shard(1), output_layouts=Replicate())},
+    )
     gather = PrepareModuleInput(input_layouts=(Shard(1),), desired_input_layouts=(Replicate(),))
     for layer in model.layers:
-        parallelize_module(layer, mesh, {
-            "norm1": SequenceParallel(), "norm2": SequenceParallel(), "attention": gather, "ffn": gather,
-            **{name: ColwiseParallel() for name in _COLUMNS},
-            **{name: RowwiseParallel(output_layouts=Shard(1), use_local_output=False) for name in _ROWS},
-        })  # fmt: skip
+        parallelize_module(
+            layer,
+            mesh,
+            {
+                "norm1": SequenceParallel(),
+                "norm2": SequenceParallel(),
+                "attention": gather,
+                "ffn": gather,
+                **{name: ColwiseParallel() for name in _COLUMNS},
+                **{name: RowwiseParallel(output_layouts=Shard(1), use_local_output=False) for name in _ROWS},
+            },
+        )
     return model
 
 
 def arguments():
     parser = argparse.ArgumentParser(description="A Llama-like model, compiled without mc2 and with it.")
-    for name, value in (("layers", 8), ("width", 4096), ("heads", 32), ("hidden", 14336), ("vocabulary", 8192), ("batch", 1), ("length", 4096),
-                        ("rounds", 21)):  # fmt: skip
+    for name, value in (
+        ("layers", 8),
+        ("width", 4096),
+        ("heads", 32),
+        ("hidden", 14336),
+        ("vocabulary", 8192),
+        ("batch", 1),
+        ("length", 4096),
+        ("rounds", 21),
+    ):
         parser.add_argument(f"--{name}", type=int, default=value)
     parser.add_argument("--tune", type=float, default=60, metavar="SECONDS", help="for shapes without a plan")
     parser.add_argument("--sequence", action="store_true", help="sequence parallel")
-    parser.add_argument("--graphs", action="store_true", help='both as CUDA graphs, as mode="reduce-overhead" makes them')
+    parser.add_argument(
+        "--graphs", action="store_true", help='both as CUDA graphs, as mode="reduce-overhead" makes them'
+    )
     return parser.parse_args()
 
 
@@ -157,7 +189,10 @@ def compare(options, device, dtype):
     if dist.get_rank() == 0:
         print(mc2.torch.inductor.report())
         promised = sum(site.gain_us for site in mc2.torch.inductor.sites() if site.is_fused)
-        print(f"one forward pass: {without:.0f} us without mc2, {with_it:.0f} with it; {saved:.0f} us less, {promised:.0f} by the plans")
+        print(
+            f"one forward pass: {without:.0f} us without mc2, {with_it:.0f} with it; {saved:.0f} us less, "
+            f"{promised:.0f} by the plans"
+        )
         print(f"results differ by {error:.1e} in the 2-norm")
 
 

@@ -1,4 +1,5 @@
-"""Trains a tensor-parallel MLP twice, by torch.distributed alone and by mc2.torch, and checks that the losses are equal.
+"""Trains a tensor-parallel MLP twice, by torch.distributed alone and by mc2.torch, and checks that the losses are
+equal.
 
     python3 mlp.py                                 two ranks on this machine's CPU
     torchrun --nproc-per-node 4 mlp.py             as many as torchrun starts, each on a GPU if there are enough
@@ -79,13 +80,15 @@ def compare():
     # The second layer's forward is a matmul and an all-reduce, and so is the first one's backward.
     share = INNER // dist.get_world_size()
     try:
-        found = mc2.torch.tune("matmul_all_reduce", m=ROWS, n=HIDDEN, k=share, dtype=torch.float32, device=device, rounds=3,
-                               race_rounds=9).text  # fmt: skip
+        found = mc2.torch.tune(
+            "matmul_all_reduce", m=ROWS, n=HIDDEN, k=share, dtype=torch.float32, device=device, rounds=3, race_rounds=9
+        ).text
     except mc2.Error as error:  # a busy machine: on every rank alike
         found = f"runs unfused: {error}"
     plain = train(PlainMlp(up, down), x, target)
-    with_mc2 = torch.nn.Sequential(mc2.torch.ColumnParallelLinear.from_linear(up), torch.nn.GELU(),
-                                   mc2.torch.RowParallelLinear.from_linear(down))  # fmt: skip
+    with_mc2 = torch.nn.Sequential(
+        mc2.torch.ColumnParallelLinear.from_linear(up), torch.nn.GELU(), mc2.torch.RowParallelLinear.from_linear(down)
+    )
     fused = train(with_mc2, x, target)
     if dist.get_rank() == 0:
         print(found)

@@ -19,7 +19,9 @@ class AnyBench:
     def variants(self) -> list[Variant]: ...
 
 class Bench(AnyBench):
-    def __init__(self, op: OpSpec, fingerprint: Fingerprint, variants: list[Variant], variants_share_matmul: bool = ...) -> None: ...
+    def __init__(
+        self, op: OpSpec, fingerprint: Fingerprint, variants: list[Variant], variants_share_matmul: bool = ...
+    ) -> None: ...
 
 class Contender:
     def observation(self) -> RaceObservation: ...
@@ -256,12 +258,34 @@ class MeasuredAccount:
 
 class MeasuredCut:
     def __init__(
-        self, variant: Variant, blocks: list[int], fused_us: float, *, serial_us: float = ..., compute_us: float = ..., communication_us: float = ...,
-        relative_error: float = ..., compute_blocks_us: float = ..., communication_blocks_us: float = ...
+        self,
+        variant: Variant,
+        blocks: list[int],
+        fused_us: float,
+        *,
+        serial_us: float = ...,
+        compute_us: float = ...,
+        communication_us: float = ...,
+        relative_error: float = ...,
+        compute_blocks_us: float = ...,
+        communication_blocks_us: float = ...,
     ) -> None: ...
 
 class OpSpec:
-    def __init__(self, kind: str, *, m: int, n: int, k: int, dtype: str = ..., ranks: int = ..., epilogue: str = ..., tables: EmbeddingTables | None = ..., experts_per_rank: int = ..., experts: ChosenExperts | None = ...) -> None: ...
+    def __init__(
+        self,
+        kind: str,
+        *,
+        m: int,
+        n: int,
+        k: int,
+        dtype: str = ...,
+        ranks: int = ...,
+        epilogue: str = ...,
+        tables: EmbeddingTables | None = ...,
+        experts_per_rank: int = ...,
+        experts: ChosenExperts | None = ...,
+    ) -> None: ...
     def replace(self, *, m: int | None = ..., n: int | None = ..., k: int | None = ...) -> OpSpec: ...
     def __eq__(self, other: object) -> bool: ...
     def __hash__(self) -> int: ...
@@ -390,8 +414,15 @@ class Race:
 
 class RaceObservation:
     def __init__(
-        self, variant: Variant, blocks: list[int], fused_us: float, compute_us: float, communication_us: float, *,
-        compute_blocks_us: float = ..., communication_blocks_us: float = ...
+        self,
+        variant: Variant,
+        blocks: list[int],
+        fused_us: float,
+        compute_us: float,
+        communication_us: float,
+        *,
+        compute_blocks_us: float = ...,
+        communication_blocks_us: float = ...,
     ) -> None: ...
 
 class Recalibration:
@@ -437,7 +468,18 @@ class RunnerUp:
     def variant(self) -> Variant: ...
 
 class Sample:
-    def __init__(self, component: str, block_rows: int, time_us: float, *, context: str = ..., variant: str = ..., message_bytes: int = ..., block_count: int = ..., round: int = ...) -> None: ...
+    def __init__(
+        self,
+        component: str,
+        block_rows: int,
+        time_us: float,
+        *,
+        context: str = ...,
+        variant: str = ...,
+        message_bytes: int = ...,
+        block_count: int = ...,
+        round: int = ...,
+    ) -> None: ...
     def __eq__(self, other: object) -> bool: ...
     @property
     def block_count(self) -> int: ...
@@ -528,7 +570,9 @@ class Tuned:
     def plan(self) -> Plan: ...
 
 class Validation:
-    def __init__(self, fused_us: float, serial_us: float, benefit: tuple[float, float, float], pair_count: int) -> None: ...
+    def __init__(
+        self, fused_us: float, serial_us: float, benefit: tuple[float, float, float], pair_count: int
+    ) -> None: ...
     @property
     def benefit(self) -> float: ...
     @property
@@ -571,23 +615,77 @@ class VariantCost:
 
 def default_options(fingerprint: Fingerprint) -> dict[str, int]: ...
 def device_model(device: str, op: OpSpec, store: Store | None = ...) -> CostModel: ...
-def find_plan(op: OpSpec, fingerprint: Fingerprint, *, plans: typing.Sequence[Plan] = ..., service: typing.Callable[[OpSpec, Fingerprint, bool], Plan | PlanAnswer] | None = ..., store: Store | None = ..., models: typing.Sequence[CostModel] = ..., variant: Variant | None = ..., may_transfer: bool = ..., anchor: AnyBench | None = ..., **options: typing.Any) -> FoundPlan: ...
-def find_plan_ranges(op: OpSpec, fingerprint: Fingerprint, first_m: int, *, store: Store | None = ..., models: typing.Sequence[CostModel] = ..., variant: Variant | None = ..., may_transfer: bool = ..., **options: typing.Any) -> PlanRanges: ...
+def find_plan(
+    op: OpSpec,
+    fingerprint: Fingerprint,
+    *,
+    plans: typing.Sequence[Plan] = ...,
+    service: typing.Callable[[OpSpec, Fingerprint, bool], Plan | PlanAnswer] | None = ...,
+    store: Store | None = ...,
+    models: typing.Sequence[CostModel] = ...,
+    variant: Variant | None = ...,
+    may_transfer: bool = ...,
+    anchor: AnyBench | None = ...,
+    **options: typing.Any,
+) -> FoundPlan: ...
+def find_plan_ranges(
+    op: OpSpec,
+    fingerprint: Fingerprint,
+    first_m: int,
+    *,
+    store: Store | None = ...,
+    models: typing.Sequence[CostModel] = ...,
+    variant: Variant | None = ...,
+    may_transfer: bool = ...,
+    **options: typing.Any,
+) -> PlanRanges: ...
 def fit(profile: Profile, *, quantile: float = ..., robust_scale: float = ...) -> FitSummary: ...
 def keep(store: Store, bench: AnyBench, tuned: Tuned, plans: typing.Sequence[Plan]) -> None: ...
-def paired_ratio(numerators: list[float], denominators: list[float], confidence: float = ...) -> tuple[float, float, float]: ...
+def paired_ratio(
+    numerators: list[float], denominators: list[float], confidence: float = ...
+) -> tuple[float, float, float]: ...
 def plan(op: OpSpec, model: CostModel, **kwargs: typing.Any) -> Plan: ...
 def predict(op: OpSpec, model: CostModel, blocks: list[int], variant: Variant | None = ...) -> Plan: ...
-def profile_on(bench: AnyBench, *, alignment: int | None = ..., budget_s: float = ..., max_count: int = ..., store: Store | None = ...) -> Profile: ...
-def race_on(bench: AnyBench, plans: typing.Sequence[Plan], *, rounds: int | None = ..., budget_s: float = ..., times_parts: bool = ...) -> Race: ...
-def refine(op: OpSpec, model: CostModel, measured: list[MeasuredCut], *, next_count: int = ..., **options: typing.Any) -> Refinement: ...
+def profile_on(
+    bench: AnyBench,
+    *,
+    alignment: int | None = ...,
+    budget_s: float = ...,
+    max_count: int = ...,
+    store: Store | None = ...,
+) -> Profile: ...
+def race_on(
+    bench: AnyBench,
+    plans: typing.Sequence[Plan],
+    *,
+    rounds: int | None = ...,
+    budget_s: float = ...,
+    times_parts: bool = ...,
+) -> Race: ...
+def refine(
+    op: OpSpec, model: CostModel, measured: list[MeasuredCut], *, next_count: int = ..., **options: typing.Any
+) -> Refinement: ...
 def recalibrate(model: CostModel, observations: list[RaceObservation]) -> Recalibration: ...
 def sweep(
-    cases: typing.Sequence[tuple[str, typing.Callable[[], list[Sample]]]], *, budget_s: float = ..., max_count: int = ..., seed: int = ...
+    cases: typing.Sequence[tuple[str, typing.Callable[[], list[Sample]]]],
+    *,
+    budget_s: float = ...,
+    max_count: int = ...,
+    seed: int = ...,
 ) -> list[Sample]: ...
 def sweep_block_rows(rows: int, alignment: int) -> list[int]: ...
 def topology_model(topology: str, op: OpSpec) -> CostModel: ...
 def transfer(model: CostModel, op: OpSpec) -> CostModel: ...
-def tune_on(bench: AnyBench, *, store: Store | None = ..., model: CostModel | None = ..., budget_s: float = ..., max_count: int = ..., race_rounds: int | None = ..., on_line: typing.Callable[[str], None] | None = ..., **options: typing.Any) -> Tuned: ...
+def tune_on(
+    bench: AnyBench,
+    *,
+    store: Store | None = ...,
+    model: CostModel | None = ...,
+    budget_s: float = ...,
+    max_count: int = ...,
+    race_rounds: int | None = ...,
+    on_line: typing.Callable[[str], None] | None = ...,
+    **options: typing.Any,
+) -> Tuned: ...
 def unpredicted(op: OpSpec, fingerprint: Fingerprint, blocks: list[int], variant: Variant) -> Plan: ...
 def winner_of(races: typing.Sequence[Race]) -> int | None: ...

@@ -8,14 +8,64 @@ _Arrays = typing.Sequence[typing.Any] | None
 _Buffer = typing.Any  # what the buffer protocol shows
 
 class Communicator:
-    def __init__(self, ranks: int = ..., *, backend: str = ..., link: str = ..., virtual_compute: str | None = ..., pin_threads: bool = ..., deadline_s: float = ..., process: tuple[int, str] | None = ..., rank_zero: str = ..., local_rank: int = ..., local_size: int = ...) -> None: ...
+    def __init__(
+        self,
+        ranks: int = ...,
+        *,
+        backend: str = ...,
+        link: str = ...,
+        virtual_compute: str | None = ...,
+        pin_threads: bool = ...,
+        deadline_s: float = ...,
+        process: tuple[int, str] | None = ...,
+        rank_zero: str = ...,
+        local_rank: int = ...,
+        local_size: int = ...,
+    ) -> None: ...
     def bench(self, op: OpSpec, seed: int = ...) -> CommunicatorBench: ...
-    def bench_at(self, op: OpSpec, addresses: typing.Sequence[int], keep_alive: typing.Any, check: typing.Callable[[typing.Callable[[], None]], None]) -> CommunicatorBench: ...
+    def bench_at(
+        self,
+        op: OpSpec,
+        addresses: typing.Sequence[int],
+        keep_alive: typing.Any,
+        check: typing.Callable[[typing.Callable[[], None]], None],
+    ) -> CommunicatorBench: ...
     def close(self) -> None: ...
     @property
     def default_options(self) -> dict[str, int]: ...
-    def prepare(self, plan: Plan, a: _Arrays = ..., b: _Arrays = ..., c: _Arrays = ..., *, bias: _Arrays = ..., residual: _Arrays = ..., a_scales: _Arrays = ..., b_scales: _Arrays = ..., bags: _Arrays = ..., choices: _Arrays = ..., gathered_a: _Arrays = ..., norm_weight: _Arrays = ..., normed: _Arrays = ..., norm_epsilon: float | None = ..., counts: typing.Sequence[typing.Sequence[int]] | None = ..., accept_other_fingerprint: bool = ..., allow_independent: bool = ...) -> Prepared: ...
-    def prepare_at(self, op: OpSpec, blocks: list[int], variant: Variant | None, addresses: typing.Sequence[int], keep_alive: typing.Any, allow_independent: bool = ..., b_is_transposed: bool = ..., schedule: str | None = ..., norm_epsilon: float = ...) -> Prepared: ...
+    def prepare(
+        self,
+        plan: Plan,
+        a: _Arrays = ...,
+        b: _Arrays = ...,
+        c: _Arrays = ...,
+        *,
+        bias: _Arrays = ...,
+        residual: _Arrays = ...,
+        a_scales: _Arrays = ...,
+        b_scales: _Arrays = ...,
+        bags: _Arrays = ...,
+        choices: _Arrays = ...,
+        gathered_a: _Arrays = ...,
+        norm_weight: _Arrays = ...,
+        normed: _Arrays = ...,
+        norm_epsilon: float | None = ...,
+        counts: typing.Sequence[typing.Sequence[int]] | None = ...,
+        accept_other_fingerprint: bool = ...,
+        allow_independent: bool = ...,
+    ) -> Prepared: ...
+    def prepare_at(
+        self,
+        op: OpSpec,
+        blocks: list[int],
+        variant: Variant | None,
+        addresses: typing.Sequence[int],
+        keep_alive: typing.Any,
+        allow_independent: bool = ...,
+        b_is_transposed: bool = ...,
+        schedule: str | None = ...,
+        norm_epsilon: float = ...,
+    ) -> Prepared: ...
     def random_problem(self, op: OpSpec, seed: int = ...) -> Problem: ...
     def variants(self, op: OpSpec) -> list[Variant]: ...
     def __enter__(self) -> Communicator: ...
@@ -32,9 +82,7 @@ class Communicator:
 class CommunicatorBench(AnyBench): ...
 
 class NodeCollectives:
-    def __init__(
-        self, rank: int, ranks: int, key: str, *, threads: int = ..., deadline_s: float = ...
-    ) -> None: ...
+    def __init__(self, rank: int, ranks: int, key: str, *, threads: int = ..., deadline_s: float = ...) -> None: ...
     def all_gather(self, own: _Buffer, all: _Buffer) -> None: ...
     def all_reduce(self, data: _Buffer, dtype: str | None = ...) -> None: ...
     def all_reduce_at(self, address: int, byte_count: int, dtype: str) -> None: ...

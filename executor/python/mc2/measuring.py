@@ -35,7 +35,8 @@ def tune(
     race_rounds: int | None = None,
     **options: typing.Any,
 ) -> Tuned:
-    """Profiles, fits, plans, checks the best cuts' results, races them against serial and keeps the winner: what mc2 tune does.
+    """Profiles, fits, plans, checks the best cuts' results, races them against serial and keeps the winner: what mc2
+    tune does.
 
     store        where samples, model, plan and measurements are kept (purpose "tuned"); None keeps nothing
     model        taken instead of profiling
@@ -43,5 +44,12 @@ def tune(
     race_rounds  so many pairs in each race; None: until the intervals are narrow
     options      of the planner, as mc2.plan takes them; default: what fits the backend
     """
-    return _core.tune_on(communicator.bench(op), store=store, model=model, budget_s=budget_s, max_count=max_count,
-                         race_rounds=race_rounds, **options)  # fmt: skip
+    return _core.tune_on(
+        communicator.bench(op),
+        store=store,
+        model=model,
+        budget_s=budget_s,
+        max_count=max_count,
+        race_rounds=race_rounds,
+        **options,
+    )

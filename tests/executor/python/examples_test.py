@@ -16,8 +16,13 @@ class ExamplesTest(unittest.TestCase):
     def run_example(self, name, *arguments, spoilt=None):
         """What it printed. A run whose measurements another program spoilt, which prints so, is repeated."""
         for _ in range(MOST_RUNS):
-            done = subprocess.run([sys.executable, EXAMPLES / name, *arguments], capture_output=True, text=True, timeout=100,
-                                  env={**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"})  # fmt: skip
+            done = subprocess.run(
+                [sys.executable, EXAMPLES / name, *arguments],
+                capture_output=True,
+                text=True,
+                timeout=100,
+                env={**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"},
+            )
             if spoilt is None or spoilt not in done.stdout:
                 break
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
@@ -38,7 +43,9 @@ class ExamplesTest(unittest.TestCase):
 
     @unittest.skipUnless(importlib.util.find_spec("torch"), "python3-torch is not installed")
     def test_decoding_gives_the_same_by_both_programs(self):
-        sizes = "--layers 1 --width 128 --heads 4 --kv-heads 2 --hidden 256 --context 16 --batch 2 80 --rounds 3".split()
+        sizes = (
+            "--layers 1 --width 128 --heads 4 --kv-heads 2 --hidden 256 --context 16 --batch 2 80 --rounds 3".split()
+        )
         lines = self.run_example("decode.py", *sizes).splitlines()
         self.assertIn("runs as torch.distributed's calls: kind: 2 rows are too few to cut", lines)
         rows = [line.split() for line in lines[-2:]]
@@ -62,11 +69,36 @@ class ExamplesTest(unittest.TestCase):
             (["--ranks", "3"], {"RANK": "0", "WORLD_SIZE": "2"}, "--ranks: is 3, but 2 processes were started"),
             (["--kinds", "all_reduce"], {}, "--kinds: all_reduce: legal are matmul_all_reduce"),
         ):
-            done = subprocess.run([*command, *given], capture_output=True, text=True, timeout=60, check=False, env={**os.environ, **started})
+            done = subprocess.run(
+                [*command, *given],
+                capture_output=True,
+                text=True,
+                timeout=60,
+                check=False,
+                env={**os.environ, **started},
+            )
             self.assertEqual(done.returncode, 2, done.stderr)
             self.assertIn(text, done.stderr)
-        done = subprocess.run([*command, "--ranks", "2", "--shrink", "32", "--rows", "128", "--rounds", "3", "--kinds", "matmul_all_reduce"],
-                              capture_output=True, text=True, timeout=100, check=False, env={**os.environ, "OMP_NUM_THREADS": "1"})  # fmt: skip
+        done = subprocess.run(
+            [
+                *command,
+                "--ranks",
+                "2",
+                "--shrink",
+                "32",
+                "--rows",
+                "128",
+                "--rounds",
+                "3",
+                "--kinds",
+                "matmul_all_reduce",
+            ],
+            capture_output=True,
+            text=True,
+            timeout=100,
+            check=False,
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
+        )
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("llama-3-8b mlp down, matmul_all_reduce", done.stdout)
 

@@ -1,4 +1,5 @@
-"""What mc2.torch.inductor takes of PyTorch, defined here to the same schema where PyTorch is older than that (before 2.1)."""
+"""What mc2.torch.inductor takes of PyTorch, defined here to the same schema where PyTorch is older than that (before
+2.1)."""
 
 import contextlib
 import os
@@ -66,9 +67,13 @@ def _broadcast(x, source, name):
 
 
 _REAL = {
-    "all_reduce": _all_reduce, "reduce_scatter_tensor": _reduce_scatter, "all_gather_into_tensor": _all_gather,
-    "all_to_all_single": _all_to_all, "broadcast": _broadcast, "wait_tensor": lambda x: x.clone(),
-}  # fmt: skip
+    "all_reduce": _all_reduce,
+    "reduce_scatter_tensor": _reduce_scatter,
+    "all_gather_into_tensor": _all_gather,
+    "all_to_all_single": _all_to_all,
+    "broadcast": _broadcast,
+    "wait_tensor": lambda x: x.clone(),
+}
 _FAKE = {
     "all_reduce": lambda x, how, name: torch.empty_like(x),
     "reduce_scatter_tensor": lambda x, how, ranks, name: x.new_empty((x.shape[0] // ranks, *x.shape[1:])),

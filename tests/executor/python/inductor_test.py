@@ -1,4 +1,5 @@
-"""mc2.torch.inductor: graphs of functional collectives are rewritten to operators that give the same results; in ranks on gloo."""
+"""mc2.torch.inductor: graphs of functional collectives are rewritten to operators that give the same results; in ranks
+on gloo."""
 
 import pathlib
 import re
@@ -67,7 +68,9 @@ def linear(x, weight, bias=None):
 
 def random(*shape, is_same=False):
     """Numbers of this rank's own, or the same on all."""
-    return torch.empty(shape).uniform_(-1, 1, generator=torch.Generator().manual_seed(len(shape) if is_same else 100 + RANK))
+    return torch.empty(shape).uniform_(
+        -1, 1, generator=torch.Generator().manual_seed(len(shape) if is_same else 100 + RANK)
+    )
 
 
 def traced(function, *inputs):
@@ -130,7 +133,9 @@ class RanksTest(Refusals):
         x, w = random(M, K), random(N, K)
         self.fused(lambda x, w: torch.relu(reduced(linear(x, w))), (x, w), ["matmul_all_reduce"])
         self.fused(lambda x, w: reduced(linear(x, w)) + 1, (x.reshape(B, M // B, K), w), ["matmul_all_reduce"])
-        self.fused(lambda x, w, b: reduced(linear(x, w, b / RANKS)), (x, w, random(N, is_same=True)), ["matmul_all_reduce"])
+        self.fused(
+            lambda x, w, b: reduced(linear(x, w, b / RANKS)), (x, w, random(N, is_same=True)), ["matmul_all_reduce"]
+        )
         self.fused(lambda x, w: reduced(reduced(linear(x, w))[:, :K] @ w.t()), (x, w), ["matmul_all_reduce"] * 2)
 
     def test_scattered_sums(self):
@@ -185,25 +190,33 @@ class RanksTest(Refusals):
         self.left(lambda x, w: reduced(linear(x, w), "avg"), (x, w), "it reduces by avg; sums are fused")
         self.left(lambda x: reduced(x), (x,), "what it takes is no matmul's result")
         self.left(lambda x, w: reduced(linear(x, w) + linear(x, w)), (x, w), "it takes the sum of several matmuls")
-        self.left(lambda x, w, b: reduced(linear(x, w, b)), (x, w, b), "adds a bias that is no share of one for all ranks")
+        self.left(
+            lambda x, w, b: reduced(linear(x, w, b)), (x, w, b), "adds a bias that is no share of one for all ranks"
+        )
 
         def twice(x, w):
             y = linear(x, w)
             return reduced(y), y
 
         self.left(twice, (x, w), "is taken elsewhere, too")
-        self.left(lambda x, w: scattered(linear(x, w), 1), (x, random(6 * RANKS, K)), "it scatters columns; rows are cut")
+        self.left(
+            lambda x, w: scattered(linear(x, w), 1), (x, random(6 * RANKS, K)), "it scatters columns; rows are cut"
+        )
         self.left(lambda x, w: linear(gathered(x, 1), w), (x, random(N, K * RANKS)), "it gathers columns; rows are cut")
         self.left(lambda x: gathered(x) + 1, (x,), "what it gathers is no matmul's left operand")
         self.left(lambda x, w: linear(gathered(x), w * 2), (x, w), "its matmul's weight is computed after it, by mul")
         splits = [M - RANKS + 1] + [1] * (RANKS - 1)
         if RANKS == 2:
             splits = [M // 2] * 2
-            self.left(lambda x, w: torch.mm(w, exchanged(x, splits)), (x, random(N, M)), "what it takes is no matmul's result")
+            self.left(
+                lambda x, w: torch.mm(w, exchanged(x, splits)), (x, random(N, M)), "what it takes is no matmul's result"
+            )
 
     def test_without_a_plan_the_graph_is_the_same_and_the_shape_is_noted(self):
         mc2.torch.forget()
-        self.left(lambda x, w: reduced(linear(x, w)), (random(M, K), random(N, K)), "mc2.torch.tune() measures this shape")
+        self.left(
+            lambda x, w: reduced(linear(x, w)), (random(M, K), random(N, K)), "mc2.torch.tune() measures this shape"
+        )
         self.assertEqual([problem.kind for problem in _plans.untuned(_groups.resolve(None))], ["matmul_all_reduce"])
 
     def test_a_plan_not_to_cut_leaves_the_same_graph(self):
@@ -211,7 +224,8 @@ class RanksTest(Refusals):
         self.left(lambda x, w: reduced(linear(x, w)), (random(M, K), random(N, K)), "its plan is not to fuse")
 
     def test_what_collectives_take_alone_is_rank_0s_estimate_on_all(self):
-        """By fuse(), a message of x rows takes 10 + x us, up to 32 of them; rows of twice the columns take twice as long."""
+        """By fuse(), a message of x rows takes 10 + x us, up to 32 of them; rows of twice the columns take twice as
+        long."""
         fuse("matmul_all_reduce", [M])
         if RANK != 0:
             _plans._models.clear()
@@ -225,7 +239,9 @@ class RanksTest(Refusals):
                 if us is not None:
                     self.assertAlmostEqual(found, us, delta=0.02 * us)
                     self.assertAlmostEqual(inductor.estimate_ms(node), found / 1e3)
-                    self.assertAlmostEqual(inductor.estimate_ms(node, 2 * 2 * rows * columns * 4), (2 * found - 11) / 1e3, delta=1e-3)
+                    self.assertAlmostEqual(
+                        inductor.estimate_ms(node, 2 * 2 * rows * columns * 4), (2 * found - 11) / 1e3, delta=1e-3
+                    )
                     self.assertAlmostEqual(inductor.estimate_ms(node, 0), 11 / 1e3, delta=1e-3)
         self.assertIn("its collective alone takes 106 us", inductor.report())
 
@@ -237,16 +253,26 @@ class RanksTest(Refusals):
     def test_small_gains_count_where_calls_cost_the_host_nothing(self):
         fuse("matmul_all_reduce", [M // 2, M // 2])
         (kept,) = (plan for (_, calls), plan in _plans._plans.items() if calls == _groups.EAGER)
-        plan = kept.with_variant(mc2.Variant("tile_store")).with_validation(mc2.Validation(90, 100, (0.1, 0.05, 0.15), 5), "gains 10 us")
-        problem = _plans.Problem("matmul_all_reduce", _groups.resolve(None), torch.device("cuda", 0), torch.bfloat16, M, N, K)
+        plan = kept.with_variant(mc2.Variant("tile_store")).with_validation(
+            mc2.Validation(90, 100, (0.1, 0.05, 0.15), 5), "gains 10 us"
+        )
+        problem = _plans.Problem(
+            "matmul_all_reduce", _groups.resolve(None), torch.device("cuda", 0), torch.bfloat16, M, N, K
+        )
         for origin in ("kept", "model"):
             found = types.SimpleNamespace(plan=plan, origin=origin, source="a test")
-            with unittest.mock.patch.object(_plans._native, "fault", lambda _: ""), \
-                    unittest.mock.patch.object(_plans._native, "fingerprint", lambda _: None), \
-                    unittest.mock.patch.object(_plans._core, "find_plan", lambda *_, **options: found), \
-                    unittest.mock.patch.object(_plans, "store", lambda: self), \
-                    unittest.mock.patch.object(_plans.Problem, "fingerprint", lambda *_: None):  # fmt: skip
-                eager, captured = (_plans.prospect(problem, _plans._native.PLAIN, calls) for calls in (_groups.EAGER, _groups.CAPTURED))
+            with unittest.mock.patch.object(_plans._native, "fault", lambda _: ""), unittest.mock.patch.object(
+                _plans._native, "fingerprint", lambda _: None
+            ), unittest.mock.patch.object(
+                _plans._core, "find_plan", lambda *_, **options: found
+            ), unittest.mock.patch.object(
+                _plans, "store", lambda: self
+            ), unittest.mock.patch.object(
+                _plans.Problem, "fingerprint", lambda *_: None
+            ):
+                eager, captured = (
+                    _plans.prospect(problem, _plans._native.PLAIN, calls) for calls in (_groups.EAGER, _groups.CAPTURED)
+                )
                 self.assertIn("its plan gains 10 us, and a call outside a CUDA graph costs the host 50", eager.fault)
                 self.assertEqual((captured.fault, captured.gain_us), ("", 10))
                 natively = [_plans._found_natively(problem, self, calls) for calls in (_groups.EAGER, _groups.CAPTURED)]
@@ -266,17 +292,28 @@ class RanksTest(Refusals):
         inductor._options = inductor._Options(("layers.?.down",), 5, None)
         rewrite(module)
         self.assertEqual(operators(module), [])
-        self.assertEqual([(site.name, site.reason) for site in inductor.sites()], [("layers.0.down", "it is excluded by name")])
+        self.assertEqual(
+            [(site.name, site.reason) for site in inductor.sites()], [("layers.0.down", "it is excluded by name")]
+        )
 
     def test_layers_alike_are_one_line_of_the_report(self):
-        site = inductor.Site("layers.0.ffn.w2", "matmul_all_reduce m=288 n=40 k=24 torch.float32 x2", True, "2 x 144", 12.0)
+        site = inductor.Site(
+            "layers.0.ffn.w2", "matmul_all_reduce m=288 n=40 k=24 torch.float32 x2", True, "2 x 144", 12.0
+        )
         names = ("layers.0.ffn.w2", "layers.1.ffn.w2", "layers.10.ffn.w2", "layers.1.ffn.w3", "head2")
         inductor._sites.extend(site._replace(name=name) for name in names)
         inductor._sites.append(site._replace(is_fused=False, reason="its plan is not to fuse", gain_us=0))
         lines = inductor.report().splitlines()
         self.assertIn("5 of 6 collectives fused; by their plans 60 us less", lines[0])
-        self.assertEqual([line.split()[:3] for line in lines[1:]], [
-            ["3", "x", "layers.*.ffn.w2"], ["1", "x", "layers.*.ffn.w3"], ["1", "x", "head2"], ["1", "x", "layers.*.ffn.w2"]])  # fmt: skip
+        self.assertEqual(
+            [line.split()[:3] for line in lines[1:]],
+            [
+                ["3", "x", "layers.*.ffn.w2"],
+                ["1", "x", "layers.*.ffn.w3"],
+                ["1", "x", "head2"],
+                ["1", "x", "layers.*.ffn.w2"],
+            ],
+        )
         self.assertIn("as it was: its plan is not to fuse", lines[4])
 
     def test_what_one_rank_cannot_replace_is_left_on_all(self):
@@ -325,17 +362,27 @@ class RanksTest(Refusals):
         self.fused(lambda x, w: reduced(torch.mm(reduced(torch.mm(x, w)), w)), (x, w), ["matmul_all_reduce"] * 2)
         fuse("matmul_reduce_scatter", [M // RANKS // 2] * 2, n=K)
         fuse("all_gather_matmul", [M // RANKS // 2] * 2, n=K)
-        self.fused(lambda x, w: torch.mm(gathered(scattered(torch.mm(x, w))), w), (x, w), ["matmul_reduce_scatter", "all_gather_matmul"])
+        self.fused(
+            lambda x, w: torch.mm(gathered(scattered(torch.mm(x, w))), w),
+            (x, w),
+            ["matmul_reduce_scatter", "all_gather_matmul"],
+        )
         self.fused(lambda x, w: scattered(torch.mm(gathered(x), w)), (random(M // RANKS, K), w), ["all_gather_matmul"])
         self.assertIn("its matmul is fused with all_gather_into_tensor", inductor.report())
 
     def test_columns_that_differ_by_rank_are_left(self):
         x, w = random(M // RANKS, K), random(N - RANK, K)
         fuse("all_gather_matmul", [M // RANKS // 2] * 2)
-        self.left(lambda x, w: linear(gathered(x), w), (x, w), "rank 1 has all_gather_matmul m=288 n=39 dim=0, rank 0 all_gather_matmul m=288 n=40 dim=0")
+        self.left(
+            lambda x, w: linear(gathered(x), w),
+            (x, w),
+            "rank 1 has all_gather_matmul m=288 n=39 dim=0, rank 0 all_gather_matmul m=288 n=40 dim=0",
+        )
 
     def test_gradients_of_weights_are_left(self):
-        self.left(lambda x, w: reduced(torch.mm(x.t(), w)), (random(M, K), random(M, N)), "it sums gradients of a weight")
+        self.left(
+            lambda x, w: reduced(torch.mm(x.t(), w)), (random(M, K), random(M, N)), "it sums gradients of a weight"
+        )
 
     def test_what_fails_on_one_rank_is_left_on_all_at_once(self):
         def failing(*_):
@@ -410,9 +457,17 @@ class CompiledTest(unittest.TestCase):
     def plan_all(self, cut=True):
         share = WIDTH // RANKS
         sums = [(n, k) for n in (WIDTH,) for k in (share, HIDDEN // RANKS)]
-        self.plan(*(("matmul_all_reduce", n, k) for n, k in sums), *(("matmul_reduce_scatter", n, k) for n, k in sums), cut=cut)
+        self.plan(
+            *(("matmul_all_reduce", n, k) for n, k in sums),
+            *(("matmul_reduce_scatter", n, k) for n, k in sums),
+            cut=cut,
+        )
         self.plan(*(("all_gather_matmul", n, WIDTH) for n in (share, HIDDEN // RANKS, VOCABULARY // RANKS)), cut=cut)
-        self.plan(("matmul_reduce_scatter", WIDTH, VOCABULARY // RANKS), *(("all_gather_matmul", k, WIDTH) for k in (share, HIDDEN // RANKS)), cut=cut)
+        self.plan(
+            ("matmul_reduce_scatter", WIDTH, VOCABULARY // RANKS),
+            *(("all_gather_matmul", k, WIDTH) for k in (share, HIDDEN // RANKS)),
+            cut=cut,
+        )
 
     def model(self, shard, bias=False, layers=2):
         torch.manual_seed(1)
@@ -463,8 +518,12 @@ class CompiledTest(unittest.TestCase):
                 for run in (lambda model: model, self.compiled):
                     model, x = self.model(shard, layers=1), self.input(shard)
                     run(model)(x).square().mean().backward()
-                    gradients.append([parameter.grad.to_local() if hasattr(parameter.grad, "to_local") else parameter.grad
-                                      for parameter in model.parameters()])  # fmt: skip
+                    gradients.append(
+                        [
+                            parameter.grad.to_local() if hasattr(parameter.grad, "to_local") else parameter.grad
+                            for parameter in model.parameters()
+                        ]
+                    )
                 torch.testing.assert_close(gradients[1], gradients[0], rtol=1e-3, atol=1e-6)
                 fused = [site for site in inductor.sites() if site.is_fused]
                 self.assertEqual(len(fused), count, inductor.report())
@@ -509,8 +568,12 @@ class CompiledTest(unittest.TestCase):
         inductor.enable(exclude=["*"], wait_s=120)
         for shard, name in ((llama.shard, "all_reduce"), (llama.shard_sequence, "all_gather_into_tensor")):
             model, x = self.model(shard), self.input(shard, m=96)  # as many rows as fuse()'s models answer for
-            with torch.no_grad(), config.patch({"aten_distributed_optimizations.enable_overlap_scheduling": True,
-                                                "aten_distributed_optimizations.custom_runtime_estimation": recorded}):  # fmt: skip
+            with torch.no_grad(), config.patch(
+                {
+                    "aten_distributed_optimizations.enable_overlap_scheduling": True,
+                    "aten_distributed_optimizations.custom_runtime_estimation": recorded,
+                }
+            ):
                 torch.testing.assert_close(self.compiled(model)(x), model(x), rtol=1e-4, atol=1e-5)
             times = [ms for target, ms in asked if name in target]
             self.assertTrue(times and None not in times, asked)
@@ -530,8 +593,10 @@ class CompiledTest(unittest.TestCase):
             self.compiled(model)(x)
             self.assert_fused([])
             untuned = _plans.untuned(_groups.resolve(self.group))
-            self.assertEqual({(problem.kind, problem.n, problem.k) for problem in untuned},
-                             {("matmul_all_reduce", WIDTH, WIDTH // RANKS), ("matmul_all_reduce", WIDTH, HIDDEN // RANKS)})  # fmt: skip
+            self.assertEqual(
+                {(problem.kind, problem.n, problem.k) for problem in untuned},
+                {("matmul_all_reduce", WIDTH, WIDTH // RANKS), ("matmul_all_reduce", WIDTH, HIDDEN // RANKS)},
+            )
 
     def test_passes_of_others_run_too(self):
         import torch._inductor.config as config
@@ -548,9 +613,12 @@ class CompiledTest(unittest.TestCase):
         self.assert_fused([f"layers.{i}.{name}" for i in range(2) for name in ("attention.wo", "ffn.w2")])
 
 
-@unittest.skipUnless(hasattr(torch, "compile") and RANK < 0 and torch.cuda.is_available(), "needs PyTorch 2 and a GPU, and is no rank")
+@unittest.skipUnless(
+    hasattr(torch, "compile") and RANK < 0 and torch.cuda.is_available(), "needs PyTorch 2 and a GPU, and is no rank"
+)
 class FakeGroupTest(unittest.TestCase):
-    """Llama-3-8B's layers for 8 ranks on one GPU: a fake group exchanges nothing, so graphs are looked at, not results."""
+    """Llama-3-8B's layers for 8 ranks on one GPU: a fake group exchanges nothing, so graphs are looked at, not
+    results."""
 
     RANKS = 8
 
@@ -574,14 +642,18 @@ class FakeGroupTest(unittest.TestCase):
         expected = {
             llama.shard: ["matmul_all_reduce m=4096 n=4096 k=512", "matmul_all_reduce m=4096 n=4096 k=1792"],
             llama.shard_sequence: [
-                "all_gather_matmul m=4096 n=512 k=4096", "matmul_reduce_scatter m=4096 n=4096 k=512",
-                "all_gather_matmul m=4096 n=1792 k=4096", "matmul_reduce_scatter m=4096 n=4096 k=1792"],
-        }  # fmt: skip
+                "all_gather_matmul m=4096 n=512 k=4096",
+                "matmul_reduce_scatter m=4096 n=4096 k=512",
+                "all_gather_matmul m=4096 n=1792 k=4096",
+                "matmul_reduce_scatter m=4096 n=4096 k=1792",
+            ],
+        }
         pays = lambda problem, w_layout, calls: _plans.Prospect(10, "2 x 2048", "")
         for shard, ops in expected.items():
             for batch in (1, 2):
-                with self.subTest(shard.__name__, batch=batch), unittest.mock.patch.object(_plans, "prospect", pays), \
-                        unittest.mock.patch.object(_plans, "_chosen", lambda *call: None), torch.no_grad():
+                with self.subTest(shard.__name__, batch=batch), unittest.mock.patch.object(
+                    _plans, "prospect", pays
+                ), unittest.mock.patch.object(_plans, "_chosen", lambda *call: None), torch.no_grad():
                     torch._dynamo.reset()
                     mc2.torch.forget()
                     with torch.device("cuda"):

@@ -1,4 +1,5 @@
-"""The package as pip installs it: source archive, wheel, and what is in them. The extensions come from the build tree."""
+"""The package as pip installs it: source archive, wheel, and what is in them. The extensions come from the build
+tree."""
 
 import importlib.util
 import os
@@ -16,7 +17,9 @@ MISSING = [name for name in ("pip", "setuptools", "skbuild", "wheel") if importl
 BUILD = os.environ["MC2_BUILD"]
 
 
-@unittest.skipIf(MISSING, f"not installed: {', '.join(MISSING)} (python3-pip, python3-setuptools, python3-skbuild, python3-wheel)")
+@unittest.skipIf(
+    MISSING, f"not installed: {', '.join(MISSING)} (python3-pip, python3-setuptools, python3-skbuild, python3-wheel)"
+)
 class PackageTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -35,8 +38,14 @@ class PackageTest(unittest.TestCase):
     @classmethod
     def run_in(cls, folder, *arguments, **environment):
         clean = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "MC2_BUILD_DIR")}
-        done = subprocess.run([sys.executable, *map(str, arguments)], cwd=folder, env={**clean, **environment},
-                              capture_output=True, text=True, timeout=110)  # fmt: skip
+        done = subprocess.run(
+            [sys.executable, *map(str, arguments)],
+            cwd=folder,
+            env={**clean, **environment},
+            capture_output=True,
+            text=True,
+            timeout=110,
+        )
         if done.returncode != 0:
             raise AssertionError(f"{arguments}: {done.stdout}\n{done.stderr}")
         return done.stdout
@@ -46,13 +55,27 @@ class PackageTest(unittest.TestCase):
         tracked = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True)
         if tracked.returncode != 0:
             self.skipTest("not in a git tree")
-        needed = [name for name in tracked.stdout.split() if re.match(r"(planner|profiler|executor|schemas|server)/", name)]
+        needed = [
+            name for name in tracked.stdout.split() if re.match(r"(planner|profiler|executor|schemas|server)/", name)
+        ]
         self.assertEqual([name for name in needed if name not in kept], [])
         self.assertFalse([name for name in kept if name.endswith((".so", ".pyc"))])
 
     def test_the_wheel_installs_and_plans_where_the_source_is_not(self):
-        self.run_in(self.source, "-m", "pip", "wheel", "-q", "--no-build-isolation", "--no-deps", "--no-index", "-w", self.place, ".",
-                    MC2_BUILD_DIR=BUILD)  # fmt: skip
+        self.run_in(
+            self.source,
+            "-m",
+            "pip",
+            "wheel",
+            "-q",
+            "--no-build-isolation",
+            "--no-deps",
+            "--no-index",
+            "-w",
+            self.place,
+            ".",
+            MC2_BUILD_DIR=BUILD,
+        )
         wheel = next(self.place.glob("mc2-*.whl"))
         self.assertIn("linux", wheel.name)  # of this kind of machine only
         names = zipfile.ZipFile(wheel).namelist()

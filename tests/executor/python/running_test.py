@@ -156,8 +156,18 @@ class NumpyTest(Refusals):
             np.testing.assert_allclose(prepared.c[rank], c, atol=1e-4)
             np.testing.assert_allclose(prepared.normed[rank], expected, atol=1e-4)
         for wrong in (0, -1, float("nan"), float("inf")):
-            self.refused("invalid_spec", "norm_epsilon", self.prepare, op, [140], a, b, residual=residual,
-                         norm_weight=weight, norm_epsilon=wrong)
+            self.refused(
+                "invalid_spec",
+                "norm_epsilon",
+                self.prepare,
+                op,
+                [140],
+                a,
+                b,
+                residual=residual,
+                norm_weight=weight,
+                norm_epsilon=wrong,
+            )
         self.refused("invalid_spec", "norm_weight", self.prepare, op, [140], a, b, residual=residual)
         plain = mc2.OpSpec("matmul_all_reduce", m=140, n=36, k=24, ranks=RANKS)
         self.refused("invalid_spec", "normed", self.prepare, plain, [140], a, b, normed=residual)
@@ -204,8 +214,12 @@ class NumpyTest(Refusals):
         chosen = np.stack([rng.permutation(experts)[:top_k] for _ in range(m)])
         weights = rng.random((m, top_k), np.float32)
         tokens = [rng.standard_normal((m // RANKS, k), np.float32) for _ in range(RANKS)]
-        up, down = ([rng.standard_normal((experts, *shape), np.float32) for _ in range(RANKS)] for shape in ((k, n), (n, k)))
-        first = mc2.OpSpec("all_gather_grouped_matmul", m=m, n=n, k=k, ranks=RANKS, experts=mc2.ChosenExperts(experts, top_k))
+        up, down = (
+            [rng.standard_normal((experts, *shape), np.float32) for _ in range(RANKS)] for shape in ((k, n), (n, k))
+        )
+        first = mc2.OpSpec(
+            "all_gather_grouped_matmul", m=m, n=n, k=k, ranks=RANKS, experts=mc2.ChosenExperts(experts, top_k)
+        )
         self.assertEqual((first.experts.count, first.experts.top_k), (experts, top_k))
         prepared = self.prepare(first, [5, 7], tokens, up, choices=[chosen] * RANKS)
         prepared.run()
@@ -213,12 +227,15 @@ class NumpyTest(Refusals):
         for rank in range(RANKS):
             expected = np.einsum("mk,mjkn->mjn", rows, up[rank][chosen]).reshape(m * top_k, n)
             np.testing.assert_allclose(prepared.c[rank], expected, atol=1e-4)
-        second = mc2.OpSpec("grouped_matmul_reduce_scatter", m=m, n=k, k=n, ranks=RANKS, experts=mc2.ChosenExperts(experts, top_k))
+        second = mc2.OpSpec(
+            "grouped_matmul_reduce_scatter", m=m, n=k, k=n, ranks=RANKS, experts=mc2.ChosenExperts(experts, top_k)
+        )
         hidden = list(prepared.c)
         prepared = self.prepare(second, [5, 7], hidden, down, choices=[(chosen.astype(np.int32), weights)] * RANKS)
         prepared.run()
         expected = sum(
-            np.einsum("mj,mjn,mjnk->mk", weights, hidden[rank].reshape(m, top_k, n), down[rank][chosen]) for rank in range(RANKS)
+            np.einsum("mj,mjn,mjnk->mk", weights, hidden[rank].reshape(m, top_k, n), down[rank][chosen])
+            for rank in range(RANKS)
         )
         np.testing.assert_allclose(np.concatenate(prepared.c), expected, atol=1e-3)
         for field, given in [
@@ -245,7 +262,9 @@ class NumpyTest(Refusals):
             np.testing.assert_allclose(prepared.c[1], oracle(op, a, b)[1], atol=1e-4)
         self.refused("invalid_spec", "gathered_a[1]", self.prepare, op, [30, 40], a, b, gathered_a=[None, a[1]])
         reduced = mc2.OpSpec("matmul_all_reduce", m=140, n=36, k=24, ranks=RANKS)
-        self.refused("invalid_spec", "gathered_a", self.prepare, reduced, [140], *operands(reduced), gathered_a=gathered)
+        self.refused(
+            "invalid_spec", "gathered_a", self.prepare, reduced, [140], *operands(reduced), gathered_a=gathered
+        )
 
     def test_arrays_live_as_long_as_what_runs_on_them(self):
         op = mc2.OpSpec("matmul_all_reduce", m=140, n=36, k=24, ranks=RANKS)
@@ -379,7 +398,9 @@ class MeasuringTest(Refusals):
     def test_tuning_keeps_the_winner(self):
         with tempfile.TemporaryDirectory() as folder, mc2.Store(folder + "/store.db") as store:
             with mc2.Communicator(RANKS, **VIRTUAL) as world:
-                tuned = mc2.tune(self.OP, world, store=store, budget_s=2, max_count=5, race_rounds=7, alignment=16, min_block_rows=16)
+                tuned = mc2.tune(
+                    self.OP, world, store=store, budget_s=2, max_count=5, race_rounds=7, alignment=16, min_block_rows=16
+                )
                 kept = store.find_plan(self.OP, world.fingerprint)
             self.assertEqual(kept.plan, tuned.plan)
             self.assertEqual(store.stats()["measurements"], len(tuned.contenders))
@@ -389,12 +410,16 @@ class MeasuringTest(Refusals):
 
     def test_a_plan_may_be_of_what_the_machine_takes_now(self):
         with mc2.Communicator(RANKS, pin_threads=False) as world:
-            document = json.loads((pathlib.Path(__file__).resolve().parents[2] / "install_consumer" / "model.json").read_text())
+            document = json.loads(
+                (pathlib.Path(__file__).resolve().parents[2] / "install_consumer" / "model.json").read_text()
+            )
             document["fingerprint"] = dict(world.fingerprint.fields)
             model = mc2.CostModel.from_json(json.dumps(document))
             op = mc2.OpSpec("matmul_all_reduce", m=512, n=256, k=128, ranks=RANKS)
-            plain, anchored = (mc2.find_plan(op, world.fingerprint, models=[model], anchor=anchor).plan
-                               for anchor in (None, world.bench(op)))
+            plain, anchored = (
+                mc2.find_plan(op, world.fingerprint, models=[model], anchor=anchor).plan
+                for anchor in (None, world.bench(op))
+            )
             self.assertAlmostEqual(plain.compute_us, 276)  # the model's times are invented
             self.assertNotAlmostEqual(anchored.compute_us, 276)
             self.assertIn("at the speed that the uncut parts have now", anchored.makespan.reason)
@@ -406,7 +431,9 @@ class MeasuringTest(Refusals):
         with mc2.Communicator(RANKS, pin_threads=False) as world:
             problem = world.random_problem(self.OP)
             self.assertIn("96", problem.verify(problem.prepare([32, 64]), [32, 64]))
-            self.refused("invalid_spec", "ranks", world.random_problem, mc2.OpSpec("matmul_all_reduce", m=8, n=8, k=8, ranks=4))
+            self.refused(
+                "invalid_spec", "ranks", world.random_problem, mc2.OpSpec("matmul_all_reduce", m=8, n=8, k=8, ranks=4)
+            )
         with mc2.Communicator(RANKS, **VIRTUAL) as world:
             problem = world.random_problem(self.OP)
             self.refused("unsupported", "virtual_compute", problem.verify, problem.prepare([96]), [96])
@@ -437,7 +464,18 @@ assert (prepared.c[0] == 2 * 16 * 2).all(), prepared.c[0]
 """
 
     def test_plans_run_and_measuring_is_refused(self):
-        command = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-np", "2", sys.executable, "-c", self.SCRIPT]
+        command = [
+            "mpirun",
+            "--allow-run-as-root",
+            "--oversubscribe",
+            "--bind-to",
+            "none",
+            "-np",
+            "2",
+            sys.executable,
+            "-c",
+            self.SCRIPT,
+        ]
         done = subprocess.run(command, capture_output=True, text=True, timeout=90, check=False)
         self.assertEqual(done.returncode, 0, done.stderr)
 

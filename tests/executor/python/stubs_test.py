@@ -14,11 +14,20 @@ except ImportError:  # python3-mypy
     stubtest = None
 
 SCHEMAS = pathlib.Path(__file__).resolve().parents[3] / "schemas"
-# Where the object of a document stands in schemas/, its class, and its keys that no property of that name has, with what
-# gives them instead. to_dict() gives every key.
+# Where the object of a document stands in schemas/, its class, and its keys that no property of that name has, with
+# what gives them instead. to_dict() gives every key.
 DOCUMENTS = [
-    ("plan", mc2.Plan, {"certificate": "to_dict", "recipe": "to_dict", "slowdown": "to_dict", "is_local_first": "schedule",
-                        "is_serial": "schedule"}),
+    (
+        "plan",
+        mc2.Plan,
+        {
+            "certificate": "to_dict",
+            "recipe": "to_dict",
+            "slowdown": "to_dict",
+            "is_local_first": "schedule",
+            "is_serial": "schedule",
+        },
+    ),
     ("plan#estimate", mc2.Estimate, {}),
     ("plan#validation", mc2.Validation, {"spread": "serial_interval_us"}),
     ("plan#runner_up", mc2.RunnerUp, {"cut": "blocks"}),
@@ -52,11 +61,21 @@ class StubsTest(unittest.TestCase):
     def test_stubs_match_the_modules(self):
         # pybind11's classes have a metaclass of its own, and constructors without a signature.
         with tempfile.NamedTemporaryFile("w+") as allowed, tempfile.NamedTemporaryFile("w+") as config:
-            allowed.write("mc2(\\.\\w+)*\\.[A-Z]\\w+\n.*\\.__init__\n" + ("" if importlib.util.find_spec("torch") else "mc2\\.torch.*\n"))
+            allowed.write(
+                "mc2(\\.\\w+)*\\.[A-Z]\\w+\n.*\\.__init__\n"
+                + ("" if importlib.util.find_spec("torch") else "mc2\\.torch.*\n")
+            )
             allowed.flush()
             config.write("[mypy]\n[mypy-torch.*]\nfollow_imports = skip\n")  # reading PyTorch takes a minute
             config.flush()
-            options = ["mc2", "--allowlist", allowed.name, "--ignore-unused-allowlist", "--mypy-config-file", config.name]
+            options = [
+                "mc2",
+                "--allowlist",
+                allowed.name,
+                "--ignore-unused-allowlist",
+                "--mypy-config-file",
+                config.name,
+            ]
             self.assertEqual(stubtest.test_stubs(stubtest.parse_options(options)), 0)
 
 

@@ -77,7 +77,9 @@ def pooled(indices, tables, offsets, pooling):
     for t in range(TABLES):
         ends = offsets[t * m : (t + 1) * m + 1].long()
         rows = indices[ends[0] : ends[-1]].long()
-        of_tables.append(torch.nn.functional.embedding_bag(rows, tables[t], ends - ends[0], mode=pooling, include_last_offset=True))
+        of_tables.append(
+            torch.nn.functional.embedding_bag(rows, tables[t], ends - ends[0], mode=pooling, include_last_offset=True)
+        )
     return torch.cat(of_tables, 1)
 
 
@@ -125,9 +127,15 @@ class RanksTest(Refusals):
                     self.assert_near(getattr(mc2.torch, kind)(x, w), expected)
                     with torch.inference_mode():
                         self.assert_near(getattr(mc2.torch, kind)(x, w), expected)
-                    self.assertEqual(chosen(), [] if kind == "matmul_all_reduce" and len(blocks) == 1
-                                     or kind in ("matmul_reduce_scatter", "matmul_all_to_all") and len(blocks) == 1
-                                     else [blocks])  # fmt: skip
+                    self.assertEqual(
+                        chosen(),
+                        []
+                        if kind == "matmul_all_reduce"
+                        and len(blocks) == 1
+                        or kind in ("matmul_reduce_scatter", "matmul_all_to_all")
+                        and len(blocks) == 1
+                        else [blocks],
+                    )
 
     def test_unfused_and_fused_results_agree_in_every_type(self):
         for kind in KINDS:
@@ -183,7 +191,9 @@ class RanksTest(Refusals):
                 self.assert_near(normed, expected / root * weight)
                 self.assertEqual([t.shape for t in call(x.view(-1, 2, K), w, weight)], [(len(y) // 2, 2, N)] * 2)
                 name = _groups.resolve(None).name
-                fake = getattr(torch.ops.mc2, f"{kind}_rms_norm")(x.to("meta"), w.to("meta"), weight.to("meta"), None, None, 1e-6, name)
+                fake = getattr(torch.ops.mc2, f"{kind}_rms_norm")(
+                    x.to("meta"), w.to("meta"), weight.to("meta"), None, None, 1e-6, name
+                )
                 self.assertEqual([t.shape for t in fake], [y.shape, normed.shape])
 
     def test_gradients_pass_an_epilogue(self):
@@ -192,8 +202,11 @@ class RanksTest(Refusals):
             fuse(kind, [cut_axis(kind) - 7, 7])
             rows = M if kind == "matmul_all_reduce" else M // RANKS
             generator = torch.Generator().manual_seed(11)
-            given = [*matrices(kind), *torch.empty(2, N).uniform_(0.5, 1, generator=generator),
-                     torch.empty(rows, N).uniform_(-1, 1, generator=generator)]  # fmt: skip
+            given = [
+                *matrices(kind),
+                *torch.empty(2, N).uniform_(0.5, 1, generator=generator),
+                torch.empty(rows, N).uniform_(-1, 1, generator=generator),
+            ]
             gradients = []
             for is_fused in (True, False):
                 x, w, weight, bias, residual = leaves = [tensor.detach().clone().requires_grad_() for tensor in given]
@@ -219,7 +232,8 @@ class RanksTest(Refusals):
                 self.assert_near(getattr(mc2.torch, kind)(strided, transposed), oracle(kind, x, w))
 
     def test_gradients_are_those_of_the_whole_problem(self):
-        """Each rank's loss is the sum of its y * c; what all ranks together lose is differentiated in double precision."""
+        """Each rank's loss is the sum of its y * c; what all ranks together lose is differentiated in double
+        precision."""
         for kind in KINDS:
             fuse(kind, [cut_axis(kind) - 7, 7])
             x, w = (t.requires_grad_() for t in matrices(kind))
@@ -248,16 +262,22 @@ class RanksTest(Refusals):
         """Against each rank's features in double precision, of which every rank takes its samples'."""
         columns, kind = 5, "embedding_all_to_all"
         for pooling, dtype, sparse, blocks in (
-            ("sum", torch.float32, False, None), ("mean", torch.float32, True, [M // RANKS - 9, 9]),
-            ("sum", torch.float16, True, [1, M // RANKS - 1]), ("mean", torch.float16, False, None),
-        ):  # fmt: skip
+            ("sum", torch.float32, False, None),
+            ("mean", torch.float32, True, [M // RANKS - 9, 9]),
+            ("sum", torch.float16, True, [1, M // RANKS - 1]),
+            ("mean", torch.float16, False, None),
+        ):
             with self.subTest(pooling, dtype=dtype, sparse=sparse, blocks=blocks):
                 mc2.torch.forget()
                 if blocks:
                     own = _bags.Tables(TABLES, TABLE_ROWS, pooling)
                     fuse(kind, blocks, n=TABLES * columns, k=3, dtype=dtype, tables=own)
                 indices, offsets = bags(torch.int32 if sparse else torch.int64, seed=3)
-                tables = torch.rand(TABLES, TABLE_ROWS, columns, generator=torch.Generator().manual_seed(RANK)).to(dtype).requires_grad_()
+                tables = (
+                    torch.rand(TABLES, TABLE_ROWS, columns, generator=torch.Generator().manual_seed(RANK))
+                    .to(dtype)
+                    .requires_grad_()
+                )
                 y = mc2.torch.embedding_all_to_all(indices, tables, offsets, pooling=pooling, sparse=sparse, k=3)
                 self.assertEqual(chosen(), [blocks] if blocks else [])
                 whole = tables.detach().double().requires_grad_()
@@ -298,7 +318,13 @@ class RanksTest(Refusals):
         refused("invalid_spec", "tables", tables=tables.long())
         refused("unknown_name", "pooling", pooling="max")
         refused("invalid_spec", "k", k=0)
-        refused("mismatch", "tables", indices=indices[:0], offsets=torch.zeros_like(offsets), tables=tables[:, RANK:].contiguous())
+        refused(
+            "mismatch",
+            "tables",
+            indices=indices[:0],
+            offsets=torch.zeros_like(offsets),
+            tables=tables[:, RANK:].contiguous(),
+        )
         refused("mismatch", "tables", pooling="sum" if RANK else "mean")
         refused("mismatch", "tables", k=2 + RANK)
 
@@ -308,7 +334,13 @@ class RanksTest(Refusals):
             mc2.torch.embedding_all_to_all(*bags(torch.int64, seed=seed)[:1], tables, bags(torch.int64, seed=seed)[1])
             self.assertEqual(len(_plans.untuned(_groups.resolve(None))), 1)
             _plans._choices.clear()  # as tuning of another shape does
-        fuse("embedding_all_to_all", [M // RANKS - 9, 9], n=TABLES * 4, k=50, tables=_bags.Tables(TABLES, TABLE_ROWS, "sum"))
+        fuse(
+            "embedding_all_to_all",
+            [M // RANKS - 9, 9],
+            n=TABLES * 4,
+            k=50,
+            tables=_bags.Tables(TABLES, TABLE_ROWS, "sum"),
+        )
         mc2.torch.embedding_all_to_all(*bags(torch.int64)[:1], tables, bags(torch.int64)[1])
         self.assertEqual(chosen(), [[M // RANKS - 9, 9]], "what was tuned is found, whatever the first bags were")
 
@@ -369,33 +401,49 @@ class RanksTest(Refusals):
         generator = torch.Generator().manual_seed(seed)
         popular = torch.rand(RANKS * experts, generator=generator) ** 3
         popular[0] = 0  # an expert that nobody wants
-        return [
-            {
-                "x": torch.randn(tokens + 7 * rank, 8, generator=generator),
-                "experts": torch.multinomial(popular.expand(tokens + 7 * rank, -1), top_k, generator=generator),
-                "weights": torch.rand(tokens + 7 * rank, top_k, generator=generator),
-            }
-            for rank in range(RANKS)
-        ], torch.randn(RANKS * experts, 8, 12, generator=generator), torch.randn(RANKS * experts, 12, 8, generator=generator)
+        return (
+            [
+                {
+                    "x": torch.randn(tokens + 7 * rank, 8, generator=generator),
+                    "experts": torch.multinomial(popular.expand(tokens + 7 * rank, -1), top_k, generator=generator),
+                    "weights": torch.rand(tokens + 7 * rank, top_k, generator=generator),
+                }
+                for rank in range(RANKS)
+            ],
+            torch.randn(RANKS * experts, 8, 12, generator=generator),
+            torch.randn(RANKS * experts, 12, 8, generator=generator),
+        )
 
     @staticmethod
     def mixture(x, experts, weights, w_up, w_down, b_up=None, b_down=None):
         """The definition, token by token."""
-        b_up, b_down = (torch.zeros(len(w), w.shape[2]) if b is None else b for w, b in ((w_up, b_up), (w_down, b_down)))
+        b_up, b_down = (
+            torch.zeros(len(w), w.shape[2]) if b is None else b for w, b in ((w_up, b_up), (w_down, b_down))
+        )
         rows = []
         for token, chosen, shares in zip(x, experts, weights):
-            rows.append(sum((torch.nn.functional.silu(token @ w_up[e] + b_up[e]) @ w_down[e] + b_down[e]) * share
-                            for e, share in zip(chosen, shares)))  # fmt: skip
+            rows.append(
+                sum(
+                    (torch.nn.functional.silu(token @ w_up[e] + b_up[e]) @ w_down[e] + b_down[e]) * share
+                    for e, share in zip(chosen, shares)
+                )
+            )
         return torch.stack(rows) if rows else x * weights.sum()
 
     def test_a_mixture_of_experts_is_its_definition_and_so_are_its_gradients(self):
         for experts, top_k, has_plan, tokens, has_bias in (
-            (1, 1, False, 50, False), (3, 2, True, 50, False), (3, 2, True, 50, True), (4, 3, False, 50, True), (2, 2, False, 0, True),
-        ):  # fmt: skip
+            (1, 1, False, 50, False),
+            (3, 2, True, 50, False),
+            (3, 2, True, 50, True),
+            (4, 3, False, 50, True),
+            (2, 2, False, 0, True),
+        ):
             mc2.torch.forget()
             of_ranks, w_up, w_down = self.routed(experts, top_k, tokens=tokens)  # of rank 0, which may have none
             own = slice(RANK * experts, (RANK + 1) * experts)
-            counts = [torch.bincount(r["experts"].flatten(), minlength=RANKS * experts).view(RANKS, experts) for r in of_ranks]
+            counts = [
+                torch.bincount(r["experts"].flatten(), minlength=RANKS * experts).view(RANKS, experts) for r in of_ranks
+            ]
             if has_plan:
                 pair = mc2.torch._routing.rounded(int(torch.stack(counts).sum(2).max()))
                 for kind, n, k in (("all_to_all_matmul", 12, 8), ("matmul_all_to_all", 8, 12)):
@@ -403,8 +451,10 @@ class RanksTest(Refusals):
             mine = {name: tensor.clone() for name, tensor in of_ranks[RANK].items()}
             ws = {"w_up": w_up, "w_down": w_down}
             if has_bias:
-                ws |= {"bias_up": torch.rand(len(w_up), 12, generator=torch.Generator().manual_seed(1)),
-                       "bias_down": torch.rand(len(w_up), 8, generator=torch.Generator().manual_seed(2))}  # fmt: skip
+                ws |= {
+                    "bias_up": torch.rand(len(w_up), 12, generator=torch.Generator().manual_seed(1)),
+                    "bias_down": torch.rand(len(w_up), 8, generator=torch.Generator().manual_seed(2)),
+                }
             parts = {name: w[own].clone() for name, w in ws.items()}
             for tensor in (mine["x"], mine["weights"], *parts.values()):
                 tensor.requires_grad_()
@@ -429,20 +479,36 @@ class RanksTest(Refusals):
         parts = w_up[own], w_down[own]
         largest = max(int(torch.bincount(r["experts"].flatten() // 3, minlength=RANKS).max()) for r in of_ranks)
         mine = of_ranks[RANK]
-        layer = torch.no_grad()(lambda max_rows, *ws: mc2.torch.moe_layer(*mine.values(), *(ws or parts), max_rows=max_rows))
+        layer = torch.no_grad()(
+            lambda max_rows, *ws: mc2.torch.moe_layer(*mine.values(), *(ws or parts), max_rows=max_rows)
+        )
         expected = self.mixture(mine["x"], mine["experts"], mine["weights"], w_up, w_down)
         torch.testing.assert_close(layer(largest), expected, rtol=1e-4, atol=1e-4)
         biases = torch.ones(3, 12), torch.ones(3, 8)
-        with_bias = torch.no_grad()(mc2.torch.moe_layer)(*mine.values(), *parts, bias_up=biases[0], bias_down=biases[1], max_rows=largest)
+        with_bias = torch.no_grad()(mc2.torch.moe_layer)(
+            *mine.values(), *parts, bias_up=biases[0], bias_down=biases[1], max_rows=largest
+        )
         of_all = (torch.ones(3 * RANKS, one.shape[1]) for one in biases)
         expected = self.mixture(mine["x"], mine["experts"], mine["weights"], w_up, w_down, *of_all)
         torch.testing.assert_close(with_bias, expected, rtol=1e-4, atol=1e-4)
         self.refused("invalid_spec", "bias_down", mc2.torch.moe_layer, *mine.values(), *parts, bias_down=biases[0])
-        self.refused("invalid_spec", "bias_up", torch.no_grad()(mc2.torch.moe_layer), *mine.values(), *parts, bias_up=biases[1], max_rows=largest)
+        self.refused(
+            "invalid_spec",
+            "bias_up",
+            torch.no_grad()(mc2.torch.moe_layer),
+            *mine.values(),
+            *parts,
+            bias_up=biases[1],
+            max_rows=largest,
+        )
         self.refused("invalid_spec", "max_rows", layer, largest - 1)
         self.refused("invalid_spec", "max_rows", layer, largest + RANK)
         self.refused("invalid_spec", "max_rows", layer, 0)
-        self.refused("invalid_spec", "max_rows", torch.enable_grad()(lambda: mc2.torch.moe_layer(*mine.values(), *parts, max_rows=largest)))
+        self.refused(
+            "invalid_spec",
+            "max_rows",
+            torch.enable_grad()(lambda: mc2.torch.moe_layer(*mine.values(), *parts, max_rows=largest)),
+        )
         self.refused("invalid_spec", "w_up", layer, largest, parts[1], parts[1])
         self.refused("invalid_spec", "w_down", layer, largest, parts[0], parts[1][:2])
         self.refused("invalid_spec", "w_down", layer, largest, parts[0], parts[1].double())
@@ -497,7 +563,11 @@ class RanksTest(Refusals):
         self.refused("invalid_spec", "x", mc2.torch.moe_dispatch_matmul, torch.zeros(3, 3), w, routing)
         self.refused("invalid_spec", "w", mc2.torch.moe_dispatch_matmul, torch.zeros(2 * RANKS, 4), w, routing)
         for bias in (torch.zeros(4), torch.zeros(2, 4).double(), 1):
-            self.refused("invalid_spec", "bias", lambda: mc2.torch.moe_dispatch_matmul(torch.zeros(2 * RANKS, 3), w, routing, bias=bias))
+            self.refused(
+                "invalid_spec",
+                "bias",
+                lambda: mc2.torch.moe_dispatch_matmul(torch.zeros(2 * RANKS, 3), w, routing, bias=bias),
+            )
         experts = torch.full((4, 2), 2 * RANKS if RANK == 1 else 0)
         with self.assertRaises(mc2.Error):
             mc2.torch.moe_layer(torch.zeros(4, 3), experts, torch.ones(4, 2), w, torch.zeros(2, 4, 3))
@@ -535,7 +605,9 @@ class RanksTest(Refusals):
 
     def test_ranks_that_call_with_other_epilogues_are_told_of_it(self):
         x, w = matrices("matmul_all_reduce")
-        self.refused("mismatch", "x", mc2.torch.matmul_all_reduce, x, w, residual=torch.ones(M, N) if RANK == 0 else None)
+        self.refused(
+            "mismatch", "x", mc2.torch.matmul_all_reduce, x, w, residual=torch.ones(M, N) if RANK == 0 else None
+        )
 
     def test_uneven_shares_of_k_run_by_rank_0s_plan(self):
         if RANK == 0:
@@ -568,11 +640,22 @@ class RanksTest(Refusals):
             path = folder + "/store.db"
             for kind in ("matmul_all_reduce", "all_gather_matmul", "embedding_all_to_all"):
                 tables = mc2.EmbeddingTables(4, 100) if kind == "embedding_all_to_all" else None
-                tuned = mc2.torch.tune(kind, m=512 * RANKS, n=64, k=64, dtype=torch.float32, rounds=3, race_rounds=5,
-                                       store=path if RANK == 0 else "", tables=tables)  # fmt: skip
+                tuned = mc2.torch.tune(
+                    kind,
+                    m=512 * RANKS,
+                    n=64,
+                    k=64,
+                    dtype=torch.float32,
+                    rounds=3,
+                    race_rounds=5,
+                    store=path if RANK == 0 else "",
+                    tables=tables,
+                )
                 digests = everyones(torch.frombuffer(bytearray(bytes.fromhex(tuned.plan.digest)), dtype=torch.uint8))
                 self.assertTrue(all(torch.equal(digest, digests[0]) for digest in digests))
-                self.assertEqual(tuned.is_fused, tuned.plan.validation is not None and tuned.plan.validation.benefit_low > 0)
+                self.assertEqual(
+                    tuned.is_fused, tuned.plan.validation is not None and tuned.plan.validation.benefit_low > 0
+                )
                 self.assertEqual(tuned.captured_plan, tuned.plan, "a CPU has no graphs")
                 if RANK == 0:
                     with mc2.Store(path) as store:
@@ -607,10 +690,21 @@ class RanksTest(Refusals):
     def test_a_store_that_cannot_be_written_costs_only_what_it_would_keep(self):
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            tuned = mc2.torch.tune("matmul_all_reduce", m=512 * RANKS, n=64, k=64, dtype=torch.float32, rounds=3, race_rounds=5,
-                                   store="/proc/nowhere/store.db")  # fmt: skip
+            tuned = mc2.torch.tune(
+                "matmul_all_reduce",
+                m=512 * RANKS,
+                n=64,
+                k=64,
+                dtype=torch.float32,
+                rounds=3,
+                race_rounds=5,
+                store="/proc/nowhere/store.db",
+            )
         self.assertEqual(next(iter(_plans._plans.values())), tuned.plan)
-        self.assertEqual(["kept in this process only" in str(w.message) for w in caught if "mc2" in str(w.message)], [True] * (RANK == 0))
+        self.assertEqual(
+            ["kept in this process only" in str(w.message) for w in caught if "mc2" in str(w.message)],
+            [True] * (RANK == 0),
+        )
 
     def test_a_plan_too_long_to_agree_on_leaves_the_unfused_calls(self):
         fuse("matmul_all_reduce", [200, M - 200])
@@ -646,7 +740,8 @@ class RanksTest(Refusals):
         with tempfile.NamedTemporaryFile() as broken:
             broken.write(b"no database at all" * 100)
             broken.flush()
-            place = "127.0.0.1" if importlib.util.find_spec("mc2._client") else "mc2._client"  # which bundle.sh leaves out
+            # Which bundle.sh leaves out.
+            place = "127.0.0.1" if importlib.util.find_spec("mc2._client") else "mc2._client"
             for store, server, word in ((broken.name, "", "database"), ("", "http://127.0.0.1:1", place)):
                 mc2.torch.forget()
                 _plans.settings.store, _plans.settings.server = store, server
@@ -661,7 +756,9 @@ class RanksTest(Refusals):
         group = dist.new_group()
         x, w = matrices("matmul_all_reduce")
         mc2.torch.matmul_all_reduce(x, w, group=group)
-        mc2.torch.tune("matmul_all_reduce", m=M, n=N, k=K, dtype=torch.float32, group=group, device="cpu", rounds=3, race_rounds=3)
+        mc2.torch.tune(
+            "matmul_all_reduce", m=M, n=N, k=K, dtype=torch.float32, group=group, device="cpu", rounds=3, race_rounds=3
+        )
         gone = weakref.ref(group)
         dist.destroy_process_group(group)
         del group
@@ -685,7 +782,9 @@ class RanksTest(Refusals):
                 self.assertEqual(fake.shape, getattr(mc2.torch, kind)(x, w).shape)
         indices, offsets = bags(torch.int64)
         tables = torch.ones(TABLES, TABLE_ROWS, 4)
-        fake = torch.ops.mc2.embedding_all_to_all(tables.to("meta"), indices.to("meta"), offsets.to("meta"), "sum", False, 0, name)
+        fake = torch.ops.mc2.embedding_all_to_all(
+            tables.to("meta"), indices.to("meta"), offsets.to("meta"), "sum", False, 0, name
+        )
         self.assertEqual(fake.shape, mc2.torch.embedding_all_to_all(indices, tables, offsets).shape)
 
     def test_compiled_functions_give_the_eager_ones_results(self):
@@ -693,7 +792,9 @@ class RanksTest(Refusals):
             self.skipTest("PyTorch 1.13 has no torch.compile")
         fuse("matmul_all_reduce", [200, M - 200])
         x, w = (t.requires_grad_() for t in matrices("matmul_all_reduce"))
-        function = torch.compile(lambda a, b: torch.relu(mc2.torch.matmul_all_reduce(a, b)), fullgraph=True, backend="aot_eager")
+        function = torch.compile(
+            lambda a, b: torch.relu(mc2.torch.matmul_all_reduce(a, b)), fullgraph=True, backend="aot_eager"
+        )
         function(x, w).sum().backward()
         compiled = x.grad.clone(), w.grad.clone()
         x.grad = w.grad = None
@@ -736,7 +837,9 @@ class RanksTest(Refusals):
         _plans.keep(problem, _plans._models[_plans.model_key(problem)], plan.with_variant(mc2.Variant(_symmetric.NAME)))
         calls, original = [], _symmetric.operator
         self.addCleanup(setattr, _symmetric, "operator", original)
-        _symmetric.operator = lambda kind, group: lambda x, w, rows=None: calls.append(kind) or _passes.unfused(kind, group, x, w)
+        _symmetric.operator = lambda kind, group: lambda x, w, rows=None: calls.append(kind) or _passes.unfused(
+            kind, group, x, w
+        )
         x, w = matrices(kind)
         self.assert_near(mc2.torch.matmul_reduce_scatter(x, w), oracle(kind, x, w))
         self.assertEqual(calls, [kind])
@@ -746,7 +849,9 @@ class RanksTest(Refusals):
     def test_it_races_where_every_rank_has_it(self):
         original = _symmetric.operator
         self.addCleanup(setattr, _symmetric, "operator", original)
-        problem = _plans.Problem("all_gather_matmul", _groups.resolve(None), torch.device("cpu"), torch.float32, M, N, K)
+        problem = _plans.Problem(
+            "all_gather_matmul", _groups.resolve(None), torch.device("cpu"), torch.float32, M, N, K
+        )
         fuse(problem.kind, [cut_axis(problem.kind)])
         calls, model = tuning._Calls(problem), _plans._models[_plans.model_key(problem)]
         works = lambda kind, group: lambda x, w, rows=None: _passes.unfused(kind, group, x, w)  # noqa: E731
@@ -762,11 +867,14 @@ class RanksTest(Refusals):
             self.assertEqual(json.loads(text), [count, [6] * count])
 
     def test_the_last_choice_is_the_same_on_all_ranks(self):
-        problem = _plans.Problem("matmul_all_reduce", _groups.resolve(None), torch.device("cpu"), torch.float32, M, N, K)
+        problem = _plans.Problem(
+            "matmul_all_reduce", _groups.resolve(None), torch.device("cpu"), torch.float32, M, N, K
+        )
         fuse(problem.kind, [cut_axis(problem.kind)])
         calls, model = tuning._Calls(problem), _plans._models[_plans.model_key(problem)]
-        uncut, halves, thirds = (mc2.predict(calls.op, model, blocks)
-                                 for blocks in ([M], [M // 2] * 2, [M // 4, M // 4, M // 2]))  # fmt: skip
+        uncut, halves, thirds = (
+            mc2.predict(calls.op, model, blocks) for blocks in ([M], [M // 2] * 2, [M // 4, M // 4, M // 2])
+        )
         quick = tuning._Candidate(halves, lambda: None)
         slow = tuning._Candidate(thirds, lambda: time.sleep(0.05), " somewhere else")
         found = tuning._fastest(calls, [slow, quick], uncut, _groups.EAGER, 6)
@@ -781,7 +889,9 @@ class RanksTest(Refusals):
             self.assertTrue(all(torch.equal(digest, digests[0]) for digest in digests))
 
     def test_what_fails_on_one_rank_fails_on_all(self):
-        problem = _plans.Problem("matmul_all_reduce", _groups.resolve(None), torch.device("cpu"), torch.float32, M, N, K)
+        problem = _plans.Problem(
+            "matmul_all_reduce", _groups.resolve(None), torch.device("cpu"), torch.float32, M, N, K
+        )
 
         class Failing(tuning._PassSteps):
             def verify(self, number):
@@ -789,8 +899,12 @@ class RanksTest(Refusals):
                     raise mc2.Error("mismatch", "plan", "rank is wrong")
 
         with self.assertRaises(mc2.Error) as caught:
-            _together.lead(problem.group, torch.device("cpu"), [Failing(tuning._Calls(problem))],
-                           lambda benches: mc2.tune_on(benches[0], max_count=3, race_rounds=6).plan.to_json())  # fmt: skip
+            _together.lead(
+                problem.group,
+                torch.device("cpu"),
+                [Failing(tuning._Calls(problem))],
+                lambda benches: mc2.tune_on(benches[0], max_count=3, race_rounds=6).plan.to_json(),
+            )
         self.assertEqual((caught.exception.code, str(caught.exception)), ("mismatch", "plan: rank is wrong"))
 
     def test_subgroups_have_plans_of_their_own(self):
@@ -811,11 +925,21 @@ class Jobs(unittest.TestCase):
 
     def run_job(self, ranks, *arguments):
         with tempfile.TemporaryDirectory() as folder:
-            environment = {**os.environ, "MC2_TEST_RANKS": str(ranks), "MC2_TEST_MEETING": folder + "/meeting",
-                           "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}  # fmt: skip
+            environment = {
+                **os.environ,
+                "MC2_TEST_RANKS": str(ranks),
+                "MC2_TEST_MEETING": folder + "/meeting",
+                "OMP_NUM_THREADS": "1",
+                "GLOO_SOCKET_IFNAME": "lo",
+            }
             processes = [
-                subprocess.Popen([sys.executable, self.SCRIPT, *arguments], env={**environment, "MC2_TEST_RANK": str(rank)},
-                                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)  # fmt: skip
+                subprocess.Popen(
+                    [sys.executable, self.SCRIPT, *arguments],
+                    env={**environment, "MC2_TEST_RANK": str(rank)},
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.STDOUT,
+                    text=True,
+                )
                 for rank in range(ranks)
             ]
             outputs = [process.communicate(timeout=100)[0] for process in processes]
@@ -827,8 +951,13 @@ class Jobs(unittest.TestCase):
 def run_ranks():
     """The tests of the main module, in a rank of a job or as what starts jobs."""
     if RANK >= 0:
-        dist.init_process_group("gloo", init_method="file://" + os.environ["MC2_TEST_MEETING"], rank=RANK, world_size=RANKS,
-                                timeout=datetime.timedelta(seconds=60))  # fmt: skip
+        dist.init_process_group(
+            "gloo",
+            init_method="file://" + os.environ["MC2_TEST_MEETING"],
+            rank=RANK,
+            world_size=RANKS,
+            timeout=datetime.timedelta(seconds=60),
+        )
     outcome = unittest.main(exit=False).result
     if RANK >= 0:  # groups have threads, which the end of the interpreter may find at work
         dist.destroy_process_group()
@@ -836,18 +965,32 @@ def run_ranks():
     sys.exit(not outcome.wasSuccessful())
 
 
-@unittest.skipUnless(torch is not None and RANK < 0 and dist.is_available(), "python3-torch is not installed, or this is a rank")
+@unittest.skipUnless(
+    torch is not None and RANK < 0 and dist.is_available(), "python3-torch is not installed, or this is a rank"
+)
 class JobsTest(Jobs):
     def test_two_ranks(self):
         self.run_job(2)
 
     def test_three_ranks(self):
-        self.run_job(3, *("RanksTest.test_" + name for name in (
-            "fused_results_are_the_oracles", "gradients_are_those_of_the_whole_problem", "an_mlp_trains_as_its_whole_does",
-            "ranks_that_call_with_other_shapes_are_told_of_it", "subgroups_have_plans_of_their_own",
-            "a_mixture_of_experts_is_its_definition_and_so_are_its_gradients", "rows_lie_by_expert_and_come_back_to_their_places", "a_promise_of_rows_gives_the_same_layer_and_is_held_to_on_all_ranks",
-            "layers_that_wait_for_nothing_tell_all_ranks_of_too_many_rows",
-            "routings_that_cannot_be_are_refused_on_all_ranks")))  # fmt: skip
+        self.run_job(
+            3,
+            *(
+                "RanksTest.test_" + name
+                for name in (
+                    "fused_results_are_the_oracles",
+                    "gradients_are_those_of_the_whole_problem",
+                    "an_mlp_trains_as_its_whole_does",
+                    "ranks_that_call_with_other_shapes_are_told_of_it",
+                    "subgroups_have_plans_of_their_own",
+                    "a_mixture_of_experts_is_its_definition_and_so_are_its_gradients",
+                    "rows_lie_by_expert_and_come_back_to_their_places",
+                    "a_promise_of_rows_gives_the_same_layer_and_is_held_to_on_all_ranks",
+                    "layers_that_wait_for_nothing_tell_all_ranks_of_too_many_rows",
+                    "routings_that_cannot_be_are_refused_on_all_ranks",
+                )
+            ),
+        )
 
     def test_without_a_job_the_group_is_named(self):
         import mc2.torch
@@ -858,8 +1001,13 @@ class JobsTest(Jobs):
 
     def test_variables_that_say_nothing_are_refused(self):
         for name, value in (("MC2_DISABLE", "yes"), ("MC2_LOG", "loud")):
-            done = subprocess.run([sys.executable, "-c", "import mc2.torch"], env={**os.environ, name: value},
-                                  capture_output=True, text=True, timeout=60)  # fmt: skip
+            done = subprocess.run(
+                [sys.executable, "-c", "import mc2.torch"],
+                env={**os.environ, name: value},
+                capture_output=True,
+                text=True,
+                timeout=60,
+            )
             self.assertNotEqual(done.returncode, 0)
             self.assertIn(f"{name}: is '{value}'", done.stderr)
 

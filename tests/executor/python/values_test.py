@@ -43,16 +43,22 @@ class ValuesTest(Refusals):
 
     def test_planning_loads_no_executor(self):
         program = "import mc2; mc2.OpSpec('matmul_all_reduce', m=64, n=64, k=64); print(open('/proc/self/maps').read())"
-        maps = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60).stdout
+        maps = subprocess.run(
+            [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60
+        ).stdout
         self.assertIn("_core.", maps)
         for library in ("libdnnl", "libmpi", "libnccl", "libcudart", "libcpprest", "_executor.", "_client."):
             self.assertNotIn(library, maps)
 
     def test_an_operator_says_what_it_is(self):
-        self.assertEqual((OP.kind, OP.m, OP.n, OP.k, OP.dtype, OP.ranks), ("matmul_all_reduce", 4096, 8192, 3072, "f16", 8))
+        self.assertEqual(
+            (OP.kind, OP.m, OP.n, OP.k, OP.dtype, OP.ranks), ("matmul_all_reduce", 4096, 8192, 3072, "f16", 8)
+        )
         self.assertEqual((OP.cut_axis, OP.cut_axis_length, OP.first_lane), ("rows", 4096, "compute"))
         self.assertEqual(OP.bytes_per_unit, 8192 * 2)  # a row of 8192 halves
-        self.assertEqual(OP.replace(m=128), mc2.OpSpec("matmul_all_reduce", m=128, n=8192, k=3072, dtype="f16", ranks=8))
+        self.assertEqual(
+            OP.replace(m=128), mc2.OpSpec("matmul_all_reduce", m=128, n=8192, k=3072, dtype="f16", ranks=8)
+        )
         self.assertEqual(len({OP, OP.replace(), OP.replace(m=1)}), 2)
 
     def test_what_is_wrong_with_an_operator_is_named(self):
@@ -81,7 +87,11 @@ class ValuesTest(Refusals):
         self.assertEqual(mc2.Plan.from_json(plan.to_json()), plan)
         self.assertEqual(plan.to_dict()["cut"]["block_rows"], plan.blocks)
         self.assertIn(plan.cut, plan.page())
-        for svg in (plan._repr_html_(), plan.svg().partition("?>")[2], plan.svg(measured=plan.timeline).partition("?>")[2]):
+        for svg in (
+            plan._repr_html_(),
+            plan.svg().partition("?>")[2],
+            plan.svg(measured=plan.timeline).partition("?>")[2],
+        ):
             self.assertTrue(xml.etree.ElementTree.fromstring(svg).tag.endswith("svg"))
 
     def test_the_published_recipe_gives_the_published_blocks(self):
@@ -127,7 +137,9 @@ class ValuesTest(Refusals):
 
     def test_importing_loads_neither_executor_nor_client(self):
         code = "import mc2, sys; print(sorted(m for m in sys.modules if m.startswith('mc2.')))"
-        loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60).stdout
+        loaded = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+        ).stdout
         self.assertEqual(loaded.strip(), "['mc2._core', 'mc2.errors']")
         with self.assertRaises(AttributeError):
             mc2.nothing
@@ -174,11 +186,19 @@ class FitTest(Refusals):
         self.assertEqual(learnt.plan.blocks, [512] + 4 * [896])
         self.assertAlmostEqual(learnt.serial_us, 1874, delta=1)
         self.assertAlmostEqual(learnt.measured[0].us, 1262, delta=25)
-        self.assertEqual([factor.name for factor in learnt.factors], ["compute_slowdown", "communication_slowdown", "block_overhead_us"])
+        self.assertEqual(
+            [factor.name for factor in learnt.factors],
+            ["compute_slowdown", "communication_slowdown", "block_overhead_us"],
+        )
         self.assertLessEqual(learnt.next[0].low_us, learnt.next[0].high_us)
         self.refused("cannot_fit", "cut", mc2.refine, op, model, [mc2.MeasuredCut(variant, [2048, 2048], 0)])
-        self.assertEqual([(account.lane, account.is_timed) for account in learnt.accounts], [("compute", False), ("communication", False)])
-        timed = mc2.MeasuredCut(variant, [512] + 4 * [896], 1262, serial_us=1874, compute_blocks_us=830, communication_blocks_us=1100)
+        self.assertEqual(
+            [(account.lane, account.is_timed) for account in learnt.accounts],
+            [("compute", False), ("communication", False)],
+        )
+        timed = mc2.MeasuredCut(
+            variant, [512] + 4 * [896], 1262, serial_us=1874, compute_blocks_us=830, communication_blocks_us=1100
+        )
         compute, communication = mc2.refine(op, model, [timed]).accounts
         self.assertEqual((compute.blocks_us, communication.blocks_us), (830, 1100))
         self.assertAlmostEqual(communication.expansion, 1100 / communication.uncut_us)
@@ -344,14 +364,29 @@ class ClientTest(Refusals):
         self.assertEqual(client.find_model(OP, model.fingerprint), model)
         kept = mc2.predict(OP, model, [OP.m // 2] * 2)
         client.put_plan(kept)
-        run = {"schema": "mc2.measurement/1", "pair_count": 9, "benefit": 0, "benefit_low": 0, "benefit_high": 0,
-               **{key: kept.to_dict()[key] for key in ("op", "fingerprint", "cut", "variant")}}  # fmt: skip
+        run = {
+            "schema": "mc2.measurement/1",
+            "pair_count": 9,
+            "benefit": 0,
+            "benefit_low": 0,
+            "benefit_high": 0,
+            **{key: kept.to_dict()[key] for key in ("op", "fingerprint", "cut", "variant")},
+        }
         predicted = {part: getattr(kept, part) for part in ("compute_us", "communication_us", "serial_us")}
         slow = {**predicted, "compute_us": 30 * predicted["compute_us"]}
         for _ in range(4):
-            service.json("POST", "/v1/measurements", {
-                **run, **slow, **{f"predicted_{part}": us for part, us in predicted.items()}, "fused_us": slow["compute_us"],
-                "predicted_us": kept.makespan.us}, status=201)  # fmt: skip
+            service.json(
+                "POST",
+                "/v1/measurements",
+                {
+                    **run,
+                    **slow,
+                    **{f"predicted_{part}": us for part, us in predicted.items()},
+                    "fused_us": slow["compute_us"],
+                    "predicted_us": kept.makespan.us,
+                },
+                status=201,
+            )
         served = client.find_plan(OP, model.fingerprint)
         self.assertEqual((served.source, served.digest), ("stored", kept.digest))
         self.assertGreater(served.staleness.loss, 0.02)

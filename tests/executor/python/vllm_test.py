@@ -20,12 +20,26 @@ if torch is not None and RANK >= 0:
     # Schemas of vllm/distributed/parallel_state.py, commit 00bb7e3 of vllm-project/vllm.
     LIBRARY = torch.library.Library("vllm", "DEF")
     for NAME, ARGUMENTS, THEIRS in (
-        ("all_reduce", "Tensor tensor, str group_name", lambda real: lambda x, name: real["all_reduce"](x, "sum", own(name))),
-        ("reduce_scatter", "Tensor tensor, int dim, int world_size, str group_name",
-         lambda real: lambda x, dim, ranks, name: real["reduce_scatter_tensor"](x.transpose(0, dim), "sum", ranks, own(name)).transpose(0, dim)),
-        ("all_gather", "Tensor tensor, int dim, int world_size, str group_name",
-         lambda real: lambda x, dim, ranks, name: real["all_gather_into_tensor"](x.transpose(0, dim), ranks, own(name)).transpose(0, dim)),
-    ):  # fmt: skip
+        (
+            "all_reduce",
+            "Tensor tensor, str group_name",
+            lambda real: lambda x, name: real["all_reduce"](x, "sum", own(name)),
+        ),
+        (
+            "reduce_scatter",
+            "Tensor tensor, int dim, int world_size, str group_name",
+            lambda real: lambda x, dim, ranks, name: real["reduce_scatter_tensor"](
+                x.transpose(0, dim), "sum", ranks, own(name)
+            ).transpose(0, dim),
+        ),
+        (
+            "all_gather",
+            "Tensor tensor, int dim, int world_size, str group_name",
+            lambda real: lambda x, dim, ranks, name: real["all_gather_into_tensor"](
+                x.transpose(0, dim), ranks, own(name)
+            ).transpose(0, dim),
+        ),
+    ):
         LIBRARY.define(f"{NAME}({ARGUMENTS}) -> Tensor")
         for KEY, IMPLEMENTATIONS in (("CPU", functional_collectives._REAL), ("Meta", functional_collectives._FAKE)):
             LIBRARY.impl(NAME, THEIRS(IMPLEMENTATIONS), KEY)
@@ -54,7 +68,11 @@ class RanksTest(unittest.TestCase):
         functional_collectives.operators()
         state, coordinator = types.ModuleType("vllm.distributed.parallel_state"), Coordinator(dist.group.WORLD)
         state._groups = {GROUP: lambda: coordinator, "pp:0": lambda: None}
-        for name, module in (("vllm", types.ModuleType("vllm")), ("vllm.distributed", types.ModuleType("vllm.distributed")), (state.__name__, state)):
+        for name, module in (
+            ("vllm", types.ModuleType("vllm")),
+            ("vllm.distributed", types.ModuleType("vllm.distributed")),
+            (state.__name__, state),
+        ):
             sys.modules[name] = module
 
     def setUp(self):

@@ -28,13 +28,35 @@ from .layers import ColumnParallelLinear, RowParallelLinear
 from .tuning import Tuned, tune, tune_seen
 
 __all__ = [
-    "ColumnParallelLinear", "Routing", "RowParallelLinear", "Tuned", "all_gather_grouped_matmul",
-    "all_gather_matmul", "all_to_all_matmul", "cpu_all_gather", "cpu_all_reduce", "cpu_all_to_all", "cpu_reduce_scatter",
-    "embedding_all_to_all", "forget", "grouped_matmul_all_reduce", "grouped_matmul_reduce_scatter", "inductor",
-    "matmul_all_reduce", "matmul_all_reduce_rms_norm", "matmul_all_to_all", "matmul_reduce_scatter",
-    "matmul_reduce_scatter_rms_norm", "moe_dispatch_matmul", "moe_layer", "moe_matmul_combine", "replicated_matmul", "route", "tune",
+    "ColumnParallelLinear",
+    "Routing",
+    "RowParallelLinear",
+    "Tuned",
+    "all_gather_grouped_matmul",
+    "all_gather_matmul",
+    "all_to_all_matmul",
+    "cpu_all_gather",
+    "cpu_all_reduce",
+    "cpu_all_to_all",
+    "cpu_reduce_scatter",
+    "embedding_all_to_all",
+    "forget",
+    "grouped_matmul_all_reduce",
+    "grouped_matmul_reduce_scatter",
+    "inductor",
+    "matmul_all_reduce",
+    "matmul_all_reduce_rms_norm",
+    "matmul_all_to_all",
+    "matmul_reduce_scatter",
+    "matmul_reduce_scatter_rms_norm",
+    "moe_dispatch_matmul",
+    "moe_layer",
+    "moe_matmul_combine",
+    "replicated_matmul",
+    "route",
+    "tune",
     "tune_seen",
-]  # fmt: skip
+]
 
 
 def forget() -> None:

@@ -1,7 +1,8 @@
 """One verdict for all ranks of a group on the graph that each of them compiles.
 
-Ranks compile at their own pace, and may not compile at all. So they meet in the group's key-value store, not in a collective: each
-leaves its offers under the graph's key; the first that has seen all of them, or has waited too long, leaves the verdicts.
+Ranks compile at their own pace, and may not compile at all. So they meet in the group's key-value store, not in a
+collective: each leaves its offers under the graph's key; the first that has seen all of them, or has waited too long,
+leaves the verdicts.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ import torch.distributed as dist
 from ._groups import Group
 
 _POLL_S = 0.01
-_counts: dict[tuple[str, str], int] = {}  # graphs of a signature so far; never forgotten, as the store forgets nothing either
+_counts: dict[
+    tuple[str, str], int
+] = {}  # graphs of a signature so far; never forgotten, as the store forgets nothing either
 _last: dict[tuple[str, str], list[Verdict]] = {}  # of these signatures
 
 
@@ -58,17 +61,21 @@ class Meeting:
         self._store.set(self._keys[group.rank], json.dumps(offers))
 
     def verdicts(self, wait_s: float) -> list[Verdict]:
-        """One for each collective, the same on all ranks. If ranks do not come within wait_s, it is what this graph was judged the last
-        time, as they run that, or else to leave everything."""
+        """One for each collective, the same on all ranks. If ranks do not come within wait_s, it is what this graph was
+        judged the last time, as they run that, or else to leave everything."""
         if self._is_alone:
             return _judged([self._offers])
         end = time.monotonic() + wait_s
         while not self._store.check([self._verdict]):
             missing = [rank for rank, key in enumerate(self._keys) if not self._store.check([key])]
             if not missing:
-                self._propose(_judged([[Offer(*offer) for offer in json.loads(self._store.get(key))] for key in self._keys]))
+                self._propose(
+                    _judged([[Offer(*offer) for offer in json.loads(self._store.get(key))] for key in self._keys])
+                )
             elif time.monotonic() > end:
-                reason = f"rank {', '.join(map(str, missing))} of the group did not compile this graph within {wait_s:g} s"
+                reason = (
+                    f"rank {', '.join(map(str, missing))} of the group did not compile this graph within {wait_s:g} s"
+                )
                 self._propose(_last.get(self._graph) or [Verdict(False, reason)] * len(self._offers))
             else:
                 time.sleep(_POLL_S)

@@ -23,8 +23,8 @@ class Tables(typing.NamedTuple):
 
 
 class Bags(typing.NamedTuple):
-    """Rows of tables [count, rows, columns]: those of table t for sample i are indices[offsets[t m + i]] up to and without
-    indices[offsets[t m + i + 1]]."""
+    """Rows of tables [count, rows, columns]: those of table t for sample i are indices[offsets[t m + i]] up to and
+    without indices[offsets[t m + i + 1]]."""
 
     indices: torch.Tensor
     offsets: torch.Tensor  # [tables m + 1]
@@ -54,20 +54,24 @@ class Pooling:
         weights = tables.detach().flatten(0, 1)
         if weights.dtype in _HALVES and not weights.is_cuda:  # not in all versions of PyTorch
             return self._of_halves(weights)
-        pooled = torch.nn.functional.embedding_bag(self._rows, weights, self._offsets, mode=self._pooling, include_last_offset=True)
+        pooled = torch.nn.functional.embedding_bag(
+            self._rows, weights, self._offsets, mode=self._pooling, include_last_offset=True
+        )
         return typing.cast(torch.Tensor, pooled)
 
     def _of_halves(self, weights: torch.Tensor) -> torch.Tensor:
         lengths, bag = self._offsets.diff(), _bag_of_each(self._offsets, len(self._rows))
-        sums = torch.zeros((len(lengths), weights.shape[1])).index_add_(0, bag, weights.index_select(0, self._rows).float())
+        sums = torch.zeros((len(lengths), weights.shape[1])).index_add_(
+            0, bag, weights.index_select(0, self._rows).float()
+        )
         if self._pooling == MEAN:
             sums /= lengths.clamp(min=1).unsqueeze(1)
         return sums.to(weights.dtype)
 
 
 def rows_of(bags: Bags, shape: typing.Sequence[int]) -> torch.Tensor:
-    """The bags' rows in tables of [count, rows, columns] that lie one below the other. On a GPU those that a table has not
-    become the one behind the last, which PyTorch's operator refuses; on a CPU they have been refused."""
+    """The bags' rows in tables of [count, rows, columns] that lie one below the other. On a GPU those that a table has
+    not become the one behind the last, which PyTorch's operator refuses; on a CPU they have been refused."""
     table_count, row_count, _ = shape
     starts = bags.offsets[:: (len(bags.offsets) - 1) // table_count].long()
     places = torch.arange(len(bags.indices), device=bags.indices.device)
@@ -101,16 +105,16 @@ def in_blocks(bags: Bags, tables: torch.Tensor, ranks: int, blocks: list[int]) -
 
 
 def _bag_of_each(offsets: torch.Tensor, count: int) -> torch.Tensor:
-    """Which bag each of so many indices is in: within bounds whatever the offsets are, of which mc2's own GPU backend tells
-    later."""
+    """Which bag each of so many indices is in: within bounds whatever the offsets are, of which mc2's own GPU backend
+    tells later."""
     ends = offsets[1:-1].long().clamp(0, count)
     passed = torch.zeros(count + 1, dtype=torch.int64, device=ends.device).index_add_(0, ends, torch.ones_like(ends))
     return passed.cumsum(0)[:-1]
 
 
 def gradient(bags: Bags, shape: typing.Sequence[int], grad: torch.Tensor, is_sparse: bool) -> torch.Tensor:
-    """Of tables of that shape, by that of the pooled features [m, tables columns] of all samples. Rows that there are not,
-    which mc2's own GPU backend tells of later, change nothing outside of it."""
+    """Of tables of that shape, by that of the pooled features [m, tables columns] of all samples. Rows that there are
+    not, which mc2's own GPU backend tells of later, change nothing outside of it."""
     table_count, row_count, columns = shape
     of_bags = grad.view(-1, table_count, columns).transpose(0, 1).reshape(-1, columns)
     bag_count, lengths, bag = len(of_bags), bags.offsets.diff().long(), _bag_of_each(bags.offsets, len(bags.indices))
@@ -120,14 +124,17 @@ def gradient(bags: Bags, shape: typing.Sequence[int], grad: torch.Tensor, is_spa
         rows = bags.indices.clamp(0, row_count - 1) if bags.is_cuda else bags.indices
         places = torch.stack([bag // (bag_count // table_count), rows])
         values = of_bags[bag]
-        made = torch.ops.aten._sparse_coo_tensor_with_dims_and_tensors(  # as PyTorch's own gradients, which warn of nothing
-            2, 1, shape, places, values, dtype=values.dtype, layout=torch.sparse_coo, device=values.device)  # fmt: skip
+        # As PyTorch's own gradients, which warn of nothing.
+        made = torch.ops.aten._sparse_coo_tensor_with_dims_and_tensors(
+            2, 1, shape, places, values, dtype=values.dtype, layout=torch.sparse_coo, device=values.device
+        )
         return typing.cast(torch.Tensor, made)
     if grad.dtype in _HALVES and not grad.is_cuda:  # what is added up is rounded once
         of_bags = of_bags.float()
     last = table_count * row_count
     dense = torch.ops.aten._embedding_bag_dense_backward(
-        of_bags, rows_of(bags, shape), bag, lengths, bag[:0], last, False, _MODES[bags.pooling], None, last)  # fmt: skip
+        of_bags, rows_of(bags, shape), bag, lengths, bag[:0], last, False, _MODES[bags.pooling], None, last
+    )
     return typing.cast(torch.Tensor, dense.to(grad.dtype).view(*shape))
 
 
@@ -137,14 +144,26 @@ def check_rows(bags: Bags, shape: typing.Sequence[int]) -> None:
     offsets, indices = bags.offsets, bags.indices
     samples = (len(offsets) - 1) // table_count
     if int(offsets[0]) != 0 or int(offsets[-1]) != len(indices):
-        raise Error("invalid_spec", "offsets", f"go from {int(offsets[0])} to {int(offsets[-1])}; need to go from 0 to the {len(indices)} indices")
+        raise Error(
+            "invalid_spec",
+            "offsets",
+            f"go from {int(offsets[0])} to {int(offsets[-1])}; need to go from 0 to the {len(indices)} indices",
+        )
     falling = (offsets.diff() < 0).nonzero()
     if len(falling):
         bag = int(falling[0])
-        raise Error("invalid_spec", "offsets", f"fall from {int(offsets[bag])} to {int(offsets[bag + 1])} in table {bag // samples}, "
-                    f"sample {bag % samples}; need to ascend")  # fmt: skip
+        raise Error(
+            "invalid_spec",
+            "offsets",
+            f"fall from {int(offsets[bag])} to {int(offsets[bag + 1])} in table {bag // samples}, "
+            f"sample {bag % samples}; need to ascend",
+        )
     if len(indices) and (int(indices.min()) < 0 or int(indices.max()) >= row_count):
         place = int(((indices < 0) | (indices >= row_count)).nonzero()[0])
         bag = int(torch.searchsorted(offsets, place, right=True)) - 1
-        raise Error("invalid_spec", "indices", f"table {bag // samples}, sample {bag % samples} names row {int(indices[place])}; a table has "
-                    f"rows 0 to {row_count - 1}")  # fmt: skip
+        raise Error(
+            "invalid_spec",
+            "indices",
+            f"table {bag // samples}, sample {bag % samples} names row {int(indices[place])}; a table has "
+            f"rows 0 to {row_count - 1}",
+        )

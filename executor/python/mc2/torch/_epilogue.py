@@ -20,7 +20,9 @@ class Epilogue(typing.NamedTuple):
     @property
     def kind(self) -> tuple[typing.Any, ...] | None:
         """What plans are prepared for: equal for epilogues of the same name and epsilon."""
-        return None if self is NONE else (self.bias is None, self.residual is None, self.norm_weight is None, self.epsilon)
+        return (
+            None if self is NONE else (self.bias is None, self.residual is None, self.norm_weight is None, self.epsilon)
+        )
 
     @property
     def name(self) -> str:
@@ -67,7 +69,9 @@ def rms_norm(y: torch.Tensor, weight: torch.Tensor, epsilon: float) -> torch.Ten
     return (precise(y) * inverse_root(y, epsilon) * weight).to(y.dtype)
 
 
-def rms_norm_gradients(y: torch.Tensor, weight: torch.Tensor, epsilon: float, grad: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+def rms_norm_gradients(
+    y: torch.Tensor, weight: torch.Tensor, epsilon: float, grad: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
     """Of y and of weight, in f32 at least, by that of the normalised rows: docs/operators.md#rmsnorm."""
     c, g, root = precise(y), precise(grad), inverse_root(y, epsilon)
     weighted = g * weight

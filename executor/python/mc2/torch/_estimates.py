@@ -30,9 +30,12 @@ class Estimates:
     def __init__(self) -> None:
         self._curves: dict[tuple[typing.Any, ...], list[_core.LaneCost]] = {}
 
-    def of(self, collective: str, group: Group, device: torch.device, dtype: torch.dtype, message_bytes: int) -> Estimate | None:
-        """None where no model has messages of about this size. The same bytes take as long whatever the matmul is, so any operator's
-        model answers: of several the one whose uncut message is nearest, as messages within a cut are timed back to back.
+    def of(
+        self, collective: str, group: Group, device: torch.device, dtype: torch.dtype, message_bytes: int
+    ) -> Estimate | None:
+        """None where no model has messages of about this size. The same bytes take as long whatever the matmul is, so
+        any operator's model answers: of several the one whose uncut message is nearest, as messages within a cut are
+        timed back to back.
 
         message_bytes  of the whole array: what is reduced or exchanged, and of a gather what all ranks give together
         """
@@ -43,11 +46,15 @@ class Estimates:
         us = curve.time_us(message_bytes)
         return Estimate(us, min(us, curve.time_us(curve.valid_range[0])))
 
-    def _curves_of(self, collective: str, group: Group, device: torch.device, dtype: torch.dtype) -> list[_core.LaneCost]:
+    def _curves_of(
+        self, collective: str, group: Group, device: torch.device, dtype: torch.dtype
+    ) -> list[_core.LaneCost]:
         key = (collective, group.name, device, dtype)
         if key not in self._curves:
             models = [model for kind in _rewrite.kinds(collective) for model in _models(kind, group, device, dtype)]
-            variants = [variant for model in models for variant in model.variants if variant.variant.name != _symmetric.NAME]
+            variants = [
+                variant for model in models for variant in model.variants if variant.variant.name != _symmetric.NAME
+            ]
             self._curves[key] = [variant.communication for variant in variants]
         return self._curves[key]
 

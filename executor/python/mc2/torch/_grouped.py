@@ -101,6 +101,7 @@ def experts_of_rows(counts: list[int], device: torch.device) -> torch.Tensor:
 
 
 def of_bias(grads: torch.Tensor, experts: torch.Tensor, count: int) -> torch.Tensor:
-    """The gradient of bias [count, n] by that of the products of rows whose experts these are, summed in f32 at least."""
+    """The gradient of bias [count, n] by that of the products of rows whose experts these are, summed in f32 at
+    least."""
     sums = torch.zeros((count, grads.shape[1]), dtype=_epilogue.precise_type(grads.dtype), device=grads.device)
     return sums.index_add_(0, experts, grads.to(sums.dtype)).to(grads.dtype)

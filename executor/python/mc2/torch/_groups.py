@@ -35,9 +35,9 @@ _held: collections.deque[torch.Tensor] = collections.deque(maxlen=_HELD_COUNT)
 
 
 def held(tensor: torch.Tensor) -> torch.Tensor:
-    """A small tensor on its way through a collective, which stays alive for a while if it is the CPU's. Gloo's threads let go of it
-    after the call has returned; before PyTorch 2.8 the last reference of all, let go by them, can deadlock with
-    destroy_process_group(), which joins them without giving up the interpreter's lock
+    """A small tensor on its way through a collective, which stays alive for a while if it is the CPU's. Gloo's threads
+    let go of it after the call has returned; before PyTorch 2.8 the last reference of all, let go by them, can deadlock
+    with destroy_process_group(), which joins them without giving up the interpreter's lock
     (https://github.com/pytorch/pytorch/pull/154976)."""
     if not tensor.is_cuda:
         _held.append(tensor)
@@ -45,7 +45,8 @@ def held(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def everyones(group: Group, mine: torch.Tensor) -> torch.Tensor:
-    """Every rank's numbers, [ranks, count] of mine [count], which is small and of one length on all ranks. Collective."""
+    """Every rank's numbers, [ranks, count] of mine [count], which is small and of one length on all ranks.
+    Collective."""
     with torch.inference_mode(False):  # gloo writes no tensors of inference mode
         rows = torch.empty((group.size, len(mine)), dtype=mine.dtype, device=mine.device)
         if mine.is_cuda:

@@ -78,7 +78,8 @@ PLAIN, TRANSPOSED, STRIDED = "plain", "transposed", "strided"
 
 
 def layout(w: torch.Tensor) -> str:
-    """How w lies, or each matrix of experts' w: as it is, as torch.nn.Linear's weight (the transpose of what is contiguous), or neither."""
+    """How w lies, or each matrix of experts' w: as it is, as torch.nn.Linear's weight (the transpose of what is
+    contiguous), or neither."""
     return PLAIN if w.is_contiguous() else TRANSPOSED if w.transpose(-2, -1).is_contiguous() else STRIDED
 
 
@@ -87,7 +88,8 @@ def layout_fault(w_layout: str) -> str:
 
 
 def common_fault(ranks: list[tuple[str, str, str]]) -> str:
-    """The first reason why these ranks cannot run the backend together, of each one's machine, fault and layout of w; "" if none."""
+    """The first reason why these ranks cannot run the backend together, of each one's machine, fault and layout of w;
+    "" if none."""
     if any(entry[0] != ranks[0][0] for entry in ranks):
         return "the ranks are on several machines"
     for rank, (_, own, w_layout) in enumerate(ranks):
@@ -151,8 +153,8 @@ def shapes(problem: Problem) -> tuple[tuple[int, int], tuple[int, int]]:
 
 
 def allocated_for_long(shapes: typing.Sequence[tuple[int, ...]], like: torch.Tensor) -> list[torch.Tensor]:
-    """In a thread of its own: torch.compile runs the first calls with the memory pool of its CUDA graphs, by thread, and refuses what
-    stays there."""
+    """In a thread of its own: torch.compile runs the first calls with the memory pool of its CUDA graphs, by thread,
+    and refuses what stays there."""
     with concurrent.futures.ThreadPoolExecutor(1) as executor:
         return list(executor.map(like.new_empty, shapes))
 
@@ -166,8 +168,8 @@ def _address(tensor: torch.Tensor | None) -> int:
 
 
 def enqueue(owner: typing.Any, prepared: Prepared, device: torch.device) -> None:
-    """On the caller's stream. What the caller frees afterwards is used again in the order of this stream, so after the run. owner: of memory
-    that graphs need."""
+    """On the caller's stream. What the caller frees afterwards is used again in the order of this stream, so after the
+    run. owner: of memory that graphs need."""
     is_captured = torch.cuda.is_current_stream_capturing()
     if is_captured:
         _in_graphs.add(owner)
@@ -175,15 +177,21 @@ def enqueue(owner: typing.Any, prepared: Prepared, device: torch.device) -> None
 
 
 class Native:
-    """A plan of one shape. x, w and y are the caller's wherever they lie, but for what other ranks reach at a fixed address: that
-    is copied to or from memory of its own."""
+    """A plan of one shape. x, w and y are the caller's wherever they lie, but for what other ranks reach at a fixed
+    address: that is copied to or from memory of its own."""
 
     _more: tuple[int, ...] = ()  # addresses behind those of matrices, as prepare_at() takes them
 
     def __init__(
-        self, problem: Problem, blocks: list[int], variant: Variant, schedule: str, w: torch.Tensor, keeps_rows: bool = False,
+        self,
+        problem: Problem,
+        blocks: list[int],
+        variant: Variant,
+        schedule: str,
+        w: torch.Tensor,
+        keeps_rows: bool = False,
         epilogue: Epilogue = _epilogue.NONE,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Collective. epilogue: what carried() leaves of the calls'."""
         self._adds_bias = epilogue.bias is not None
         self._has_norm = epilogue.norm_weight is not None
@@ -198,13 +206,25 @@ class Native:
         added = tuple(map(_aligned_if_any, epilogue[:3]))
         self._bound = (*map(_address, (self._x, stored, self._y, self._rows, *added, normed)), *self._more)
         self._prepared: Prepared = world(problem.group).prepare_at(
-            problem.op(epilogue.name), blocks, variant, self._bound, (self._x, stored, self._y, added, normed), False,
-            self._is_transposed, schedule, epilogue.epsilon)  # fmt: skip
+            problem.op(epilogue.name),
+            blocks,
+            variant,
+            self._bound,
+            (self._x, stored, self._y, added, normed),
+            False,
+            self._is_transposed,
+            schedule,
+            epilogue.epsilon,
+        )
         self._reaches_x, self._reaches_y = self._prepared.peer_reach
 
     def __call__(
-        self, x: torch.Tensor, w: torch.Tensor, rows: torch.Tensor | None = None, epilogue: Epilogue = _epilogue.NONE,
-    ) -> tuple[torch.Tensor, torch.Tensor | None]:  # fmt: skip
+        self,
+        x: torch.Tensor,
+        w: torch.Tensor,
+        rows: torch.Tensor | None = None,
+        epilogue: Epilogue = _epilogue.NONE,
+    ) -> tuple[torch.Tensor, torch.Tensor | None]:
         """rows [m, k]: where the gathered x goes, given if and only if the plan was prepared to keep it."""
         x, w = aligned(x), aligned(w.transpose(-2, -1) if self._is_transposed else w)
         if self._reaches_x:
@@ -224,14 +244,29 @@ class Native:
 
 def bags_at(bags: Bags, tables: torch.Tensor, y: torch.Tensor) -> tuple[int, ...]:
     """As prepare_at() takes them."""
-    return (0, tables.data_ptr(), y.data_ptr(), 0, 0, 0, 0, 0, 0,
-            bags.offsets.data_ptr(), bags.indices.data_ptr(), len(bags.indices), bags.indices.element_size())  # fmt: skip
+    return (
+        0,
+        tables.data_ptr(),
+        y.data_ptr(),
+        0,
+        0,
+        0,
+        0,
+        0,
+        0,
+        bags.offsets.data_ptr(),
+        bags.indices.data_ptr(),
+        len(bags.indices),
+        bags.indices.element_size(),
+    )
 
 
 class NativeBags(Native):
     """embedding_all_to_all's, for any bags. What names a row that there is not is NaN, and fails the next call."""
 
-    def __init__(self, problem: Problem, blocks: list[int], variant: Variant, schedule: str, tables: torch.Tensor) -> None:
+    def __init__(
+        self, problem: Problem, blocks: list[int], variant: Variant, schedule: str, tables: torch.Tensor
+    ) -> None:
         """Collective."""
         self._y_shape = shapes(problem)[1]
         (self._y,) = allocated_for_long([self._y_shape], tables)  # nothing else is kept: runs have memory of their own
@@ -241,12 +276,17 @@ class NativeBags(Native):
         self._bound = bags_at(bags, tables, self._y)
         # The operator's k is the same on all ranks, whatever bags they have, and makes no difference here.
         self._prepared = world(problem.group).prepare_at(
-            problem._replace(k=1).op(), blocks, variant, self._bound, (self._y,), False, False, schedule)  # fmt: skip
+            problem._replace(k=1).op(), blocks, variant, self._bound, (self._y,), False, False, schedule
+        )
         _, self._reaches_y = self._prepared.peer_reach
 
     def __call__(
-        self, x: typing.Any, w: torch.Tensor, rows: torch.Tensor | None = None, epilogue: Epilogue = _epilogue.NONE,
-    ) -> tuple[torch.Tensor, torch.Tensor | None]:  # fmt: skip
+        self,
+        x: typing.Any,
+        w: torch.Tensor,
+        rows: torch.Tensor | None = None,
+        epilogue: Epilogue = _epilogue.NONE,
+    ) -> tuple[torch.Tensor, torch.Tensor | None]:
         """x: Bags; w: tables."""
         y = self._y if self._reaches_y else w.new_empty(self._y_shape)
         addresses = bags_at(x, w, y)
@@ -267,8 +307,14 @@ class NativeChosen(Native):
     expert that there is not makes NaN, and fails the next call."""
 
     def __init__(
-        self, problem: Problem, blocks: list[int], variant: Variant, schedule: str, w: torch.Tensor, epilogue: Epilogue,
-    ) -> None:  # fmt: skip
+        self,
+        problem: Problem,
+        blocks: list[int],
+        variant: Variant,
+        schedule: str,
+        w: torch.Tensor,
+        epilogue: Epilogue,
+    ) -> None:
         """Collective."""
         shape = (problem.m, typing.cast("Experts", problem.experts).top_k)
         self._experts = allocated_for_long([shape], w.new_empty(0, dtype=torch.int64))[0].zero_()
@@ -279,8 +325,12 @@ class NativeChosen(Native):
         super().__init__(problem, blocks, variant, schedule, w, False, epilogue)
 
     def __call__(
-        self, x: typing.Any, w: torch.Tensor, rows: torch.Tensor | None = None, epilogue: Epilogue = _epilogue.NONE,
-    ) -> tuple[torch.Tensor, torch.Tensor | None]:  # fmt: skip
+        self,
+        x: typing.Any,
+        w: torch.Tensor,
+        rows: torch.Tensor | None = None,
+        epilogue: Epilogue = _epilogue.NONE,
+    ) -> tuple[torch.Tensor, torch.Tensor | None]:
         self._experts.copy_(x.experts)
         if x.weights is not None:
             self._weights.copy_(x.weights)
@@ -288,8 +338,10 @@ class NativeChosen(Native):
 
 
 def carried(kind: str, epilogue: Epilogue) -> Epilogue:
-    """What the backend does of it; else bias is added behind. Where products travel the backend's bias is the sender's. To a sum it
-    would add a bias alone by one more kernel, too, for which a plan with memory of its own would have to be prepared."""
+    """What the backend does of it; else bias is added behind. Where products travel the backend's bias is the sender's.
+    To a sum it would add a bias alone by one more kernel, too, for which a plan with memory of its own would have to be
+    prepared.
+    """
     if epilogue is _epilogue.NONE or epilogue.bias is None:
         return epilogue
     is_alone = epilogue.residual is None and epilogue.norm_weight is None
@@ -299,18 +351,33 @@ def carried(kind: str, epilogue: Epilogue) -> Epilogue:
 
 
 def ready(
-    problem: Problem, blocks: list[int], variant: str, schedule: str, w: torch.Tensor, are_all_plain: bool, keeps_rows: bool,
+    problem: Problem,
+    blocks: list[int],
+    variant: str,
+    schedule: str,
+    w: torch.Tensor,
+    are_all_plain: bool,
+    keeps_rows: bool,
     epilogue: Epilogue,
-) -> Native:  # fmt: skip
+) -> Native:
     """A plan, ready to run with weights that lie as w does. Collective. Raises Error or NativeError, on all ranks."""
-    tuned = _tuned.get((problem, tuple(blocks), variant, schedule)) if are_all_plain and not keeps_rows and epilogue.name == "none" else None
+    tuned = (
+        _tuned.get((problem, tuple(blocks), variant, schedule))
+        if are_all_plain and not keeps_rows and epilogue.name == "none"
+        else None
+    )
     return tuned or _native(problem, blocks, Variant(variant), schedule, w, keeps_rows, epilogue)
 
 
 def _native(
-    problem: Problem, blocks: list[int], variant: Variant, schedule: str, w: torch.Tensor, keeps_rows: bool = False,
+    problem: Problem,
+    blocks: list[int],
+    variant: Variant,
+    schedule: str,
+    w: torch.Tensor,
+    keeps_rows: bool = False,
     epilogue: Epilogue = _epilogue.NONE,
-) -> Native:  # fmt: skip
+) -> Native:
     if problem.tables:
         return NativeBags(problem, blocks, variant, schedule, w)
     if problem.experts:
@@ -388,7 +455,9 @@ def tune(calls: typing.Any, race_rounds: int) -> Found | None:
     kept: list[typing.Callable[[Store, list[Plan]], None]] = []
 
     def body(benches: typing.Sequence[_core.Bench]) -> str:
-        tuned = _core.tune_on(benches[0], budget_s=_NO_BUDGET_S, max_count=_TUNING_SAMPLE_COUNT, race_rounds=race_rounds)
+        tuned = _core.tune_on(
+            benches[0], budget_s=_NO_BUDGET_S, max_count=_TUNING_SAMPLE_COUNT, race_rounds=race_rounds
+        )
         kept.append(lambda store, plans: _core.keep(store, benches[0], tuned, plans))
         return tuned.plan.to_json()
 

@@ -47,8 +47,16 @@ class NativeExperts:
     def prepare(self, half: Half) -> None:
         """Collective. Raises Error or NativeError, on all ranks."""
         problem, ranks = self._problem, self._problem.group.size
-        op = OpSpec(problem.kind, m=problem.m, n=problem.n, k=problem.k, dtype=problem.op().dtype, ranks=ranks,
-                    epilogue="none" if half.bias is None else "bias", experts_per_rank=self._experts)  # fmt: skip
+        op = OpSpec(
+            problem.kind,
+            m=problem.m,
+            n=problem.n,
+            k=problem.k,
+            dtype=problem.op().dtype,
+            ranks=ranks,
+            epilogue="none" if half.bias is None else "bias",
+            experts_per_rank=self._experts,
+        )
         blocks = [len(part) for part in torch.arange(problem.m // ranks).chunk(self._BLOCKS[problem.kind])]
         sms = torch.cuda.get_device_properties(half.w.device).multi_processor_count
         variant = Variant(f"direct(ctas={self._CTAS},gemm_sms={sms - self._CTAS})")
@@ -57,8 +65,15 @@ class NativeExperts:
         stored = self._stored(half)
         self._bound = self._addresses(stored, self._y)
         self._prepared = _native.world(problem.group).prepare_at(
-            op, blocks, variant, self._bound, (self.x, *stored, self._y, self._counts), False, self._takes_transposed,
-            "serial" if reads_once else None)  # fmt: skip
+            op,
+            blocks,
+            variant,
+            self._bound,
+            (self.x, *stored, self._y, self._counts),
+            False,
+            self._takes_transposed,
+            "serial" if reads_once else None,
+        )
 
     def _stored(self, half: Half) -> Half:
         w = half.w.transpose(1, 2) if self._takes_transposed else half.w
@@ -71,8 +86,8 @@ class NativeExperts:
     def __call__(self, x: torch.Tensor, half: Half, counts: torch.Tensor, row_count: int) -> torch.Tensor:
         """The rank's row_count rows of the result. counts: of the rows that it sends, [ranks, experts]."""
         self.x[: len(x)].copy_(x)
-        # Of few rows a copy takes less than kernels that are launched one by one, as matrices at new addresses want; and what is kept of a
-        # sparse result would keep the rest.
+        # Of few rows a copy takes less than kernels that are launched one by one, as matrices at new addresses want;
+        # and what is kept of a sparse result would keep the rest.
         if self._has_few_rows or 2 * row_count < self.m:
             return self.run(half, counts)[:row_count].clone()
         y = x.new_empty(self._y.shape)
@@ -100,9 +115,14 @@ class NativeLayer:
         self._group, self._dispatch, self._combine = group, dispatch, combine
 
     def __call__(
-        self, x: torch.Tensor, token: torch.Tensor, counts: torch.Tensor, up: Half, down: Half,
+        self,
+        x: torch.Tensor,
+        token: torch.Tensor,
+        counts: torch.Tensor,
+        up: Half,
+        down: Half,
         activation: typing.Callable[[torch.Tensor], torch.Tensor],
-    ) -> torch.Tensor:  # fmt: skip
+    ) -> torch.Tensor:
         """x[token], by expert of all ranks as counts say, through their experts and back; until the next call. It is
         NaN, and a later call raises NativeError, where some rank's counts are illegal."""
         dispatch, combine, count = self._dispatch, self._combine, len(token)
@@ -114,7 +134,9 @@ class NativeLayer:
         torch.index_select(x, 0, token, out=dispatch.x[: len(token)])
         hidden = activation(dispatch.run(up, counts))
         if hidden.shape != combine.x.shape:
-            raise Error("invalid_spec", "activation", f"gives {tuple(hidden.shape)}; w_down needs {tuple(combine.x.shape)}")
+            raise Error(
+                "invalid_spec", "activation", f"gives {tuple(hidden.shape)}; w_down needs {tuple(combine.x.shape)}"
+            )
         combine.x.copy_(hidden)
         arrival.wait()
         product = combine.run(down, received)
@@ -137,8 +159,17 @@ def experts_of(problem: Problem, experts: int, half: Half, takes_transposed: boo
     """One that takes as many rows as problem.m, kept for all steps of as many or fewer; None where the ranks have been
     refused one. takes_transposed: how experts' matrices are to lie, the same on all ranks; others are copied.
     Collective."""
-    key = (problem.kind, problem.group.name, problem.device, problem.dtype, problem.n, problem.k, experts, takes_transposed,
-           half.bias is None)  # fmt: skip
+    key = (
+        problem.kind,
+        problem.group.name,
+        problem.device,
+        problem.dtype,
+        problem.n,
+        problem.k,
+        experts,
+        takes_transposed,
+        half.bias is None,
+    )
     found = _experts.get(key)
     if key not in _experts or (found is not None and found.m < problem.m):
         found = _experts.pop(key, None)
@@ -185,7 +216,11 @@ def _require_alike(of_ranks: list[dict[str, typing.Any]]) -> None:
     for rank, facts in enumerate(of_ranks):
         for name, value in facts.items():
             if value != of_ranks[0][name]:
-                raise Error("invalid_spec", name, f"is {_text(value)} on rank {rank} and {_text(of_ranks[0][name])} on rank 0; needs to be the same")
+                raise Error(
+                    "invalid_spec",
+                    name,
+                    f"is {_text(value)} on rank {rank} and {_text(of_ranks[0][name])} on rank 0; needs to be the same",
+                )
 
 
 def _text(fact: typing.Any) -> str:

@@ -1,4 +1,5 @@
-"""The operators as PyTorch knows them: registered with fake implementations and gradients, so that torch.compile traces them."""
+"""The operators as PyTorch knows them: registered with fake implementations and gradients, so that torch.compile traces
+them."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ _Gradients = tuple[typing.Optional[torch.Tensor], ...]
 
 class _HasSize(typing.Protocol):
     @property
-    def size(self) -> int: ...
+    def size(self) -> int:
+        ...
 
 
 def _rows(kind: str, group: _HasSize, m: int) -> int:
@@ -38,14 +40,18 @@ def run(kind: str, group: Group, x: torch.Tensor, w: torch.Tensor, epilogue: Epi
     return _plans.execute(kind, group, x, w, _rows(kind, group, x.shape[0]), epilogue)[0]
 
 
-def run_with_norm(kind: str, group: Group, x: torch.Tensor, w: torch.Tensor, epilogue: Epilogue) -> tuple[torch.Tensor, torch.Tensor]:
+def run_with_norm(
+    kind: str, group: Group, x: torch.Tensor, w: torch.Tensor, epilogue: Epilogue
+) -> tuple[torch.Tensor, torch.Tensor]:
     """A kind that sums, and the normalised rows."""
     y, normed = _plans.execute(kind, group, x, w, x.shape[0], epilogue)
     return y, typing.cast(torch.Tensor, normed)
 
 
 def _real(kind: str) -> typing.Callable[..., torch.Tensor]:
-    return lambda x, w, bias, name, residual=None: run(kind, _groups.by_name(name), x, w, _epilogue.added(bias, residual))
+    return lambda x, w, bias, name, residual=None: run(
+        kind, _groups.by_name(name), x, w, _epilogue.added(bias, residual)
+    )
 
 
 def _fake(kind: str) -> typing.Callable[..., torch.Tensor]:
@@ -57,13 +63,20 @@ def _fake(kind: str) -> typing.Callable[..., torch.Tensor]:
 
 def _real_norm(kind: str) -> typing.Callable[..., tuple[torch.Tensor, torch.Tensor]]:
     return lambda x, w, norm_weight, bias, residual, epsilon, name: run_with_norm(
-        kind, _groups.by_name(name), x, w, Epilogue(bias, residual, norm_weight, epsilon))  # fmt: skip
+        kind, _groups.by_name(name), x, w, Epilogue(bias, residual, norm_weight, epsilon)
+    )
 
 
 def _fake_norm(kind: str) -> typing.Callable[..., tuple[torch.Tensor, torch.Tensor]]:
     def shapes(
-        x: torch.Tensor, w: torch.Tensor, norm_weight: torch.Tensor, bias: _Added, residual: _Added, epsilon: float, group_name: str,
-    ) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
+        x: torch.Tensor,
+        w: torch.Tensor,
+        norm_weight: torch.Tensor,
+        bias: _Added,
+        residual: _Added,
+        epsilon: float,
+        group_name: str,
+    ) -> tuple[torch.Tensor, torch.Tensor]:
         y = _fake(kind)(x, w, bias, group_name)
         return y, torch.empty_like(y)
 
@@ -75,7 +88,9 @@ def run_with_rows(group: Group, x: torch.Tensor, w: torch.Tensor, bias: _Added) 
     return _plans.execute_with_rows(group, x, w, _epilogue.added(bias, None))
 
 
-def _fake_rows(x: torch.Tensor, w: torch.Tensor, bias: torch.Tensor | None, group_name: str) -> tuple[torch.Tensor, torch.Tensor]:
+def _fake_rows(
+    x: torch.Tensor, w: torch.Tensor, bias: torch.Tensor | None, group_name: str
+) -> tuple[torch.Tensor, torch.Tensor]:
     m = x.shape[0] * _groups.by_name(group_name).size
     return x.new_empty((m, w.shape[1])), x.new_empty((m, x.shape[1]))
 
@@ -89,7 +104,9 @@ def _fake_matmul(x: torch.Tensor, w: torch.Tensor, bias: torch.Tensor | None, gr
 
 
 # The collectives alone, for gradients.
-def _alone(run: typing.Callable[[Group, torch.Tensor], torch.Tensor]) -> typing.Callable[[torch.Tensor, str], torch.Tensor]:
+def _alone(
+    run: typing.Callable[[Group, torch.Tensor], torch.Tensor]
+) -> typing.Callable[[torch.Tensor, str], torch.Tensor]:
     return lambda x, group_name: run(_groups.by_name(group_name), x)
 
 
@@ -101,8 +118,8 @@ def _same(x: torch.Tensor, group_name: str) -> torch.Tensor:
     return torch.empty_like(x, memory_format=torch.contiguous_format)
 
 
-# Gradients of y = collective(x @ w) and y = collective(x) @ w by those of y, as far as they are needed. The gradient of an
-# all-reduced result is taken as the same on all ranks, as in Megatron-LM's pair g: identity backwards.
+# Gradients of y = collective(x @ w) and y = collective(x) @ w by those of y, as far as they are needed. The gradient of
+# an all-reduced result is taken as the same on all ranks, as in Megatron-LM's pair g: identity backwards.
 _Needs = typing.Sequence[bool]
 
 
@@ -230,13 +247,24 @@ def _register_all() -> None:
         register(kind, f"{signature}, Tensor? residual=None", _real(kind), _fake(kind))
         _register_gradient(kind, gradient)
     for kind in ("matmul_all_reduce", "matmul_reduce_scatter"):
-        register(_with_norm(kind), "Tensor x, Tensor w, Tensor norm_weight, Tensor? bias, Tensor? residual, float epsilon, str group_name",
-                  _real_norm(kind), _fake_norm(kind), "(Tensor, Tensor)")  # fmt: skip
+        register(
+            _with_norm(kind),
+            "Tensor x, Tensor w, Tensor norm_weight, Tensor? bias, Tensor? residual, float epsilon, str group_name",
+            _real_norm(kind),
+            _fake_norm(kind),
+            "(Tensor, Tensor)",
+        )
         _register_norm_gradient(kind, gradients[kind])
     register("replicated_matmul", signature, _matmul, _fake_matmul)
     _register_gradient("replicated_matmul", _of_replicated)
     rows = "all_gather_matmul_rows"  # for compiled graphs, whose gradients are there already
-    register(rows, signature, lambda x, w, bias, name: run_with_rows(_groups.by_name(name), x, w, bias), _fake_rows, "(Tensor, Tensor)")
+    register(
+        rows,
+        signature,
+        lambda x, w, bias, name: run_with_rows(_groups.by_name(name), x, w, bias),
+        _fake_rows,
+        "(Tensor, Tensor)",
+    )
     register("all_gather", "Tensor x, str group_name", _alone(_passes.all_gather), _gathered)
     register("all_reduce", "Tensor x, str group_name", _alone(_passes.all_reduce), _same)
     register("all_to_all", "Tensor x, str group_name", _alone(_passes.all_to_all), _same)

@@ -1,4 +1,5 @@
-"""How the blocks of each kind pass the two lanes: matmuls on the caller's stream, collectives on the process group's."""
+"""How the blocks of each kind pass the two lanes: matmuls on the caller's stream, collectives on the process
+group's."""
 
 from __future__ import annotations
 
@@ -106,8 +107,14 @@ class Pass:
     y: torch.Tensor
 
     def __init__(
-        self, group: Group, x: torch.Tensor, w: torch.Tensor, blocks: list[int], is_batched: bool, rows: torch.Tensor | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        group: Group,
+        x: torch.Tensor,
+        w: torch.Tensor,
+        blocks: list[int],
+        is_batched: bool,
+        rows: torch.Tensor | None = None,
+    ) -> None:
         """rows [m, k], of all_gather_matmul: where to leave what was gathered."""
         self.group, self.x, self.w, self.is_batched, self.rows = group, x, w, is_batched, rows
         self.shape(blocks)
@@ -235,7 +242,9 @@ class AllGatherMatmul(_Arriving):
         self._own, self._sent, self._c = self.x, self.x.split(blocks), self.shards(self.y, blocks)
         self._kept = self.shards(self.rows, blocks) if self.rows is not None else []
         is_in_place = bool(self._kept) and not _is_native(self.group, self.x)  # lists of tensors may lie anywhere
-        self._arrived = list(self._kept) if is_in_place else [self.new(self.group.size, b, self.x.shape[1]) for b in blocks]
+        self._arrived = (
+            list(self._kept) if is_in_place else [self.new(self.group.size, b, self.x.shape[1]) for b in blocks]
+        )
         self.local = self.own_product
 
     def communicate(self, i: int) -> typing.Any:
@@ -409,7 +418,8 @@ def by_sample(group: Group, features: torch.Tensor) -> torch.Tensor:
     """Of all samples by the rank's tables [m, n]: of the rank's samples by all ranks' tables [m / ranks, ranks n]."""
     received = all_to_all(group, features) if group.size > 1 else features
     parts = received.view(group.size, -1, features.shape[1]).transpose(0, 1)
-    y = features.new_empty((parts.shape[0], group.size * features.shape[1]))  # no view: what autograd gives as one must stay
+    # No view: what autograd gives as one must stay.
+    y = features.new_empty((parts.shape[0], group.size * features.shape[1]))
     y.view(parts.shape).copy_(parts)
     return y
 
@@ -420,7 +430,9 @@ def by_table_rank(group: Group, features: torch.Tensor) -> torch.Tensor:
     return all_to_all(group, given) if group.size > 1 else given
 
 
-def unfused(kind: str, group: Group, x: torch.Tensor, w: torch.Tensor, rows: torch.Tensor | None = None) -> torch.Tensor:
+def unfused(
+    kind: str, group: Group, x: torch.Tensor, w: torch.Tensor, rows: torch.Tensor | None = None
+) -> torch.Tensor:
     """What a program without mc2 does. rows [m, k], of all_gather_matmul: where to leave what was gathered."""
     if kind == "embedding_all_to_all":
         pooled = _bags.all_at_once(typing.cast(_bags.Bags, x), w).of(w).view(w.shape[0], -1, w.shape[2])

@@ -62,8 +62,17 @@ class Problem(typing.NamedTuple):
 
     def op(self, epilogue: str = "none") -> OpSpec:
         """Plans are those of the operator without an epilogue."""
-        return OpSpec(self.kind, m=self.m, n=self.n, k=self.k, dtype=DTYPES[self.dtype], ranks=self.group.size, epilogue=epilogue,
-                      tables=self.embedding_tables(), experts=self.chosen_experts())  # fmt: skip
+        return OpSpec(
+            self.kind,
+            m=self.m,
+            n=self.n,
+            k=self.k,
+            dtype=DTYPES[self.dtype],
+            ranks=self.group.size,
+            epilogue=epilogue,
+            tables=self.embedding_tables(),
+            experts=self.chosen_experts(),
+        )
 
     def embedding_tables(self) -> EmbeddingTables | None:
         return EmbeddingTables(*self.tables) if self.tables else None
@@ -72,7 +81,11 @@ class Problem(typing.NamedTuple):
         return ChosenExperts(*self.experts) if self.experts else None
 
     def text(self) -> str:
-        tables = f" {self.tables.table_count} tables of {self.tables.row_count} rows, {self.tables.pooling}," if self.tables else ""
+        tables = (
+            f" {self.tables.table_count} tables of {self.tables.row_count} rows, {self.tables.pooling},"
+            if self.tables
+            else ""
+        )
         own = self.experts
         experts = f" {own.expert_count} experts of which {own.top_k} are chosen" if own else ""
         return f"{self.kind} m={self.m} n={self.n} k={self.k}{tables}{experts} {self.dtype} x{self.group.size}"
@@ -112,8 +125,16 @@ def forget() -> None:
 
 
 def model_key(problem: Problem) -> tuple[typing.Any, ...]:
-    return (problem.kind, problem.group.name, problem.device, problem.dtype, problem.n, problem.k, problem.tables,
-            problem.experts)  # fmt: skip
+    return (
+        problem.kind,
+        problem.group.name,
+        problem.device,
+        problem.dtype,
+        problem.n,
+        problem.k,
+        problem.tables,
+        problem.experts,
+    )
 
 
 def models(kind: str, group: Group, device: torch.device, dtype: torch.dtype) -> list[CostModel]:
@@ -126,15 +147,17 @@ def keep(problem: Problem, model: CostModel | None, eager: Plan, captured: Plan 
     if model is not None:
         _models[model_key(problem)] = model
     if problem.tables:
-        _bag_lengths[_bag_key(problem.group, problem.device, problem.dtype, problem.m, problem.n, problem.tables)] = problem.k
+        _bag_lengths[
+            _bag_key(problem.group, problem.device, problem.dtype, problem.m, problem.n, problem.tables)
+        ] = problem.k
     _plans[problem, EAGER], _plans[problem, CAPTURED] = eager, captured or eager
     _untuned.pop(problem, None)
     _choices.clear()
 
 
 def untuned(group: Group) -> list[Problem]:
-    """Shapes that were called and that nobody has tuned, those with the largest products first: the same on all ranks, whose k may
-    differ."""
+    """Shapes that were called and that nobody has tuned, those with the largest products first: the same on all ranks,
+    whose k may differ."""
     found = [problem for problem in _untuned if problem.group == group]
     return sorted(found, key=lambda problem: -problem.m * problem.n)
 
@@ -146,9 +169,14 @@ def give_up(problem: Problem) -> None:
 
 
 def execute(
-    kind: str, group: Group, x: torch.Tensor, w: torch.Tensor, m: int, epilogue: Epilogue = _epilogue.NONE,
+    kind: str,
+    group: Group,
+    x: torch.Tensor,
+    w: torch.Tensor,
+    m: int,
+    epilogue: Epilogue = _epilogue.NONE,
     experts: Experts | None = None,
-) -> tuple[torch.Tensor, torch.Tensor | None]:  # fmt: skip
+) -> tuple[torch.Tensor, torch.Tensor | None]:
     """The kind on matrices x and w, with its epilogue, and the normalised rows; m counts rows of the product. Where
     rows choose experts x is Rows, w [count, k, n], and m counts tokens."""
     chosen = None if group.size == 1 else _chosen(kind, group, x, w, m, False, epilogue, experts)
@@ -156,8 +184,10 @@ def execute(
 
 
 def counted_blocks(kind: str, group: Group, x: torch.Tensor, w: torch.Tensor, m: int) -> list[int]:
-    """Blocks of the rows that two ranks may have for each other, m / ranks, by the plan of the kind without counts; all at once without
-    one, and on GPUs, where two blocks took 1.2 to 1.9 times as long (docs/gpu_results.md). Collective on the first call of a shape."""
+    """Blocks of the rows that two ranks may have for each other, m / ranks, by the plan of the kind without counts; all
+    at once without one, and on GPUs, where two blocks took 1.2 to 1.9 times as long (docs/gpu_results.md). Collective
+    on the first call of a shape.
+    """
     whole = [m // group.size]
     if settings.is_disabled or group.size == 1 or w.numel() == 0 or x.is_cuda:
         return whole
@@ -169,7 +199,9 @@ def counted_blocks(kind: str, group: Group, x: torch.Tensor, w: torch.Tensor, m:
     return chosen.blocks if isinstance(chosen, Schedule) else whole
 
 
-def execute_with_rows(group: Group, x: torch.Tensor, w: torch.Tensor, epilogue: Epilogue) -> tuple[torch.Tensor, torch.Tensor]:
+def execute_with_rows(
+    group: Group, x: torch.Tensor, w: torch.Tensor, epilogue: Epilogue
+) -> tuple[torch.Tensor, torch.Tensor]:
     """all_gather_matmul, and the gathered rows [m, k]."""
     kind, m = "all_gather_matmul", x.shape[0] * group.size
     rows = x.new_empty((m, x.shape[1]))
@@ -177,13 +209,30 @@ def execute_with_rows(group: Group, x: torch.Tensor, w: torch.Tensor, epilogue: 
 
 
 def _chosen(
-    kind: str, group: Group, x: torch.Tensor, w: torch.Tensor, m: int, keeps_rows: bool = False,
-    epilogue: Epilogue = _epilogue.NONE, experts: Experts | None = None,
-) -> Schedule | _native.Native | None:  # fmt: skip
+    kind: str,
+    group: Group,
+    x: torch.Tensor,
+    w: torch.Tensor,
+    m: int,
+    keeps_rows: bool = False,
+    epilogue: Epilogue = _epilogue.NONE,
+    experts: Experts | None = None,
+) -> Schedule | _native.Native | None:
     """None: unfused. Collective on the first call of a shape with such an epilogue."""
     prepared_for = _native.carried(kind, epilogue)
-    key = (kind, group.name, x.device, x.dtype, m, w.shape[-1], w.shape[-2], w.is_contiguous() or _native.layout(w),
-           keeps_rows, prepared_for.kind, experts)  # fmt: skip
+    key = (
+        kind,
+        group.name,
+        x.device,
+        x.dtype,
+        m,
+        w.shape[-1],
+        w.shape[-2],
+        w.is_contiguous() or _native.layout(w),
+        keeps_rows,
+        prepared_for.kind,
+        experts,
+    )
     choice = _choices.get(key)
     if choice is None:
         problem = Problem(kind, group, x.device, x.dtype, m, w.shape[-1], w.shape[-2], None, experts)
@@ -192,13 +241,23 @@ def _chosen(
 
 
 def _first_choice(
-    key: tuple[typing.Any, ...], problem: Problem, x: torch.Tensor, w: torch.Tensor, keeps_rows: bool, prepared_for: Epilogue,
-    epilogue: Epilogue, given_k: int = 0,
-) -> Choice:  # fmt: skip
+    key: tuple[typing.Any, ...],
+    problem: Problem,
+    x: torch.Tensor,
+    w: torch.Tensor,
+    keeps_rows: bool,
+    prepared_for: Epilogue,
+    epilogue: Epilogue,
+    given_k: int = 0,
+) -> Choice:
     if settings.is_disabled or problem.m == 0 or w.numel() == 0:  # no plan is of nothing
         return _UNFUSED
     if x.is_cuda and torch.cuda.is_current_stream_capturing():
-        warn("capture", f"{problem.kind} m={problem.m} is captured into a graph before its first call, so it runs unfused: call it once before")
+        warn(
+            "capture",
+            f"{problem.kind} m={problem.m} is captured into a graph before its first call, so it runs unfused: call it "
+            f"once before",
+        )
         return _UNFUSED
     offers = _offers(problem, w, prepared_for, given_k)
     if problem.tables:  # bags are longer on one rank than on another
@@ -212,13 +271,15 @@ def _first_choice(
     return choice
 
 
-def _bag_key(group: Group, device: torch.device, dtype: torch.dtype, m: int, n: int, tables: Tables) -> tuple[typing.Any, ...]:
+def _bag_key(
+    group: Group, device: torch.device, dtype: torch.dtype, m: int, n: int, tables: Tables
+) -> tuple[typing.Any, ...]:
     return ("embedding_all_to_all", group.name, device, dtype, m, n, tables)
 
 
 def execute_bags(group: Group, bags: Bags, tables: torch.Tensor, k: int) -> torch.Tensor:
-    """embedding_all_to_all. k: rows of a bag, by which a plan is found in the first call of a shape, which is collective;
-    0: as many as rank 0 has in it."""
+    """embedding_all_to_all. k: rows of a bag, by which a plan is found in the first call of a shape, which is
+    collective; 0: as many as rank 0 has in it."""
     kind, given = "embedding_all_to_all", typing.cast(torch.Tensor, bags)
     if group.size == 1:
         return unfused(kind, group, given, tables)
@@ -232,13 +293,20 @@ def execute_bags(group: Group, bags: Bags, tables: torch.Tensor, k: int) -> torc
         problem = Problem(kind, group, tables.device, tables.dtype, m, table_count * columns, mean, own)
         choice = _first_choice(key, problem, given, tables, False, _epilogue.NONE, _epilogue.NONE, k)
     is_captured = tables.is_cuda and torch.cuda.is_current_stream_capturing()
-    return _run_chosen(kind, group, given, tables, choice.captured if is_captured else choice.eager, None, _epilogue.NONE)[0]
+    return _run_chosen(
+        kind, group, given, tables, choice.captured if is_captured else choice.eager, None, _epilogue.NONE
+    )[0]
 
 
 def _run_chosen(
-    kind: str, group: Group, x: torch.Tensor, w: torch.Tensor, chosen: Schedule | _native.Native | None, rows: torch.Tensor | None,
+    kind: str,
+    group: Group,
+    x: torch.Tensor,
+    w: torch.Tensor,
+    chosen: Schedule | _native.Native | None,
+    rows: torch.Tensor | None,
     epilogue: Epilogue,
-) -> tuple[torch.Tensor, torch.Tensor | None]:  # fmt: skip
+) -> tuple[torch.Tensor, torch.Tensor | None]:
     if isinstance(chosen, _native.Native):
         return chosen(x, w, rows, epilogue)
     y = unfused(kind, group, x, w, rows) if chosen is None else run(kind, group, x.contiguous(), w, chosen, rows)
@@ -247,8 +315,13 @@ def _run_chosen(
 
 
 def run(
-    kind: str, group: Group, x: torch.Tensor, w: torch.Tensor, schedule: Schedule, rows: torch.Tensor | None = None,
-) -> torch.Tensor:  # fmt: skip
+    kind: str,
+    group: Group,
+    x: torch.Tensor,
+    w: torch.Tensor,
+    schedule: Schedule,
+    rows: torch.Tensor | None = None,
+) -> torch.Tensor:
     if schedule.variant == _symmetric.NAME:
         operator = _symmetric.operator(kind, group)
         return operator(x, w, rows) if operator else unfused(kind, group, x, w, rows)
@@ -282,7 +355,8 @@ def is_cut_by_rows(problem: Problem) -> bool:
 
 
 def is_native(problem: Problem, plan: Plan) -> bool:
-    """Whether a plan is one of mc2's own backend: by its variant, as plans of any kind are kept as what these calls run with."""
+    """Whether a plan is one of mc2's own backend: by its variant, as plans of any kind are kept as what these calls run
+    with."""
     return problem.device.type == "cuda" and plan.variant.name not in VARIANTS
 
 
@@ -292,7 +366,8 @@ def may_overlap(problem: Problem, plan: Plan) -> bool:
 
 
 def is_fused(problem: Problem, plan: Plan) -> bool:
-    """Whether a plan is run as one: uncut it gains only where a local part hides behind the collective, and only if it won a race."""
+    """Whether a plan is run as one: uncut it gains only where a local part hides behind the collective, and only if it
+    won a race."""
     if is_native(problem, plan):
         return True  # mc2's own backend has kernels of its own
     if len(plan.blocks) > MAX_BLOCK_COUNT or not is_cut_by_rows(problem):
@@ -311,8 +386,8 @@ class Prospect(typing.NamedTuple):
 
 
 def prospect(problem: Problem, w_layout: str, calls: Calls) -> Prospect:
-    """A plan for mc2's own backend has to gain more than what its eager calls cost the host: in a compiled program the host may be what
-    is waited for."""
+    """A plan for mc2's own backend has to gain more than what its eager calls cost the host: in a compiled program the
+    host may be what is waited for."""
     reason = "MC2_DISABLE is 1" if settings.is_disabled else unsupported(problem)
     if reason:
         return Prospect(0, "", reason)
@@ -363,22 +438,30 @@ def _service(op: OpSpec, machine: _core.Fingerprint, may_transfer: bool) -> Plan
 
 
 def _find(problem: Problem, calls: Calls = EAGER) -> _core.FoundPlan:
-    """What mc2's finder finds among the plan that was tuned here for eager calls, the service, the store, and models of this process;
-    a plan that was kept for mc2's own backend before any that a model gives, and of two models the faster plan. Errors: every place's
-    reason."""
+    """What mc2's finder finds among the plan that was tuned here for eager calls, the service, the store, and models of
+    this process; a plan that was kept for mc2's own backend before any that a model gives, and of two models the faster
+    plan. Errors: every place's reason."""
     tuned = _plans.get((problem, EAGER))
     kept, model = _found(store), _models.get(model_key(problem)) if is_cut_by_rows(problem) else None
     try:
         found = _core.find_plan(
-            problem.op(), problem.fingerprint(), plans=[tuned] if tuned else [], service=_service if settings.server else None,
-            store=kept, models=[model] if model else [], may_transfer=settings.may_transfer)  # fmt: skip
+            problem.op(),
+            problem.fingerprint(),
+            plans=[tuned] if tuned else [],
+            service=_service if settings.server else None,
+            store=kept,
+            models=[model] if model else [],
+            may_transfer=settings.may_transfer,
+        )
     except Error as error:
         native = _found_natively(problem, kept, calls)
         if native is None:
             missing = f"store {settings.store}: there is none; " if settings.store and kept is None else ""
             fault = "" if is_cut_by_rows(problem) else _native.fault(problem)
             if fault:  # nothing else runs it
-                raise Error(error.code, "plan", f"{_uncut(problem)}, and mc2's own backend does not run: {fault}") from error
+                raise Error(
+                    error.code, "plan", f"{_uncut(problem)}, and mc2's own backend does not run: {fault}"
+                ) from error
             raise Error(error.code, "plan", f"{missing}{error}; mc2.torch.tune() measures this shape") from error
         return native
     return _or_natively(problem, found, kept, calls)
@@ -394,8 +477,8 @@ def _or_natively(problem: Problem, found: _core.FoundPlan, kept: _core.Store | N
 
 
 def _found_natively(problem: Problem, kept: _core.Store | None, calls: Calls) -> _core.FoundPlan | None:
-    """What is kept for mc2's own backend, or what a model of it says of this n and k: if that is to gain more than an eager call costs
-    the host, and for some lengths only, as each has memory as large as its operands."""
+    """What is kept for mc2's own backend, or what a model of it says of this n and k: if that is to gain more than an
+    eager call costs the host, and for some lengths only, as each has memory as large as its operands."""
     if kept is None or _native.fault(problem):
         return None
     machine = _native.fingerprint(problem.group)
@@ -412,7 +495,8 @@ def _is_tuned(found: _core.FoundPlan) -> bool:
 
 
 def _find_captured(problem: Problem, eager: _core.FoundPlan) -> Plan:
-    """For captured calls: what was tuned for them, else the same; of a model's, what gains less than an eager call costs the host, too."""
+    """For captured calls: what was tuned for them, else the same; of a model's, what gains less than an eager call
+    costs the host, too."""
     if problem.device.type != "cuda":
         return eager.plan
     kept, machine = _found(store), problem.fingerprint(CAPTURED)
@@ -420,7 +504,11 @@ def _find_captured(problem: Problem, eager: _core.FoundPlan) -> Plan:
         return _or_natively(problem, eager, kept, CAPTURED).plan
     if (problem, CAPTURED) in _plans:
         return _plans[problem, CAPTURED]
-    found = _found(lambda: _core.find_plan(problem.op(), machine, store=kept, may_transfer=False)) if kept is not None else None
+    found = (
+        _found(lambda: _core.find_plan(problem.op(), machine, store=kept, may_transfer=False))
+        if kept is not None
+        else None
+    )
     return found.plan if found is not None and found.origin == "kept" else eager.plan
 
 
@@ -458,8 +546,17 @@ _MAX_FAULT_LENGTH = 200
 
 def _offer(problem: Problem, w: torch.Tensor, epilogue: Epilogue, given_k: int) -> tuple[_Offer, str]:
     """And why rank 0 has no plan, or ""."""
-    call = [problem.kind, DTYPES.get(problem.dtype, str(problem.dtype)), problem.m, problem.n, epilogue.name, epilogue.epsilon,
-            problem.tables, problem.experts, given_k]  # fmt: skip
+    call = [
+        problem.kind,
+        DTYPES.get(problem.dtype, str(problem.dtype)),
+        problem.m,
+        problem.n,
+        epilogue.name,
+        epilogue.epsilon,
+        problem.tables,
+        problem.experts,
+        given_k,
+    ]
     offer = _Offer(call, problem.k, _native.machine(), _native.fault(problem)[:_MAX_FAULT_LENGTH], _native.layout(w))
     if problem.group.rank != 0:
         return offer, ""
@@ -472,12 +569,17 @@ def _offer(problem: Problem, w: torch.Tensor, epilogue: Epilogue, given_k: int) 
         return offer, str(error)
     full = offer._replace(is_tuned=_is_tuned(eager), eager=_cut(problem, eager.plan), captured=_cut(problem, captured))
     if len(json.dumps(full)) > _OFFER_BYTES:
-        return offer, f"its plan of {max(len(eager.plan.blocks), len(captured.blocks))} blocks is too long for ranks to agree on"
+        return (
+            offer,
+            f"its plan of {max(len(eager.plan.blocks), len(captured.blocks))} blocks is too long for ranks to agree on",
+        )
     return full, ""
 
 
 def _cut(problem: Problem, plan: Plan) -> _Cut | None:
-    return (plan.blocks, str(plan.variant), plan.schedule, is_native(problem, plan)) if is_fused(problem, plan) else None
+    return (
+        (plan.blocks, str(plan.variant), plan.schedule, is_native(problem, plan)) if is_fused(problem, plan) else None
+    )
 
 
 def _find_both(problem: Problem) -> tuple[_core.FoundPlan, Plan]:
@@ -487,8 +589,15 @@ def _find_both(problem: Problem) -> tuple[_core.FoundPlan, Plan]:
     if eager.origin == "model" and (is_native(problem, eager.plan) or is_native(problem, captured)):
         _native_lengths.setdefault(model_key(problem), set()).add(problem.m)
     for calls, plan in ((EAGER, eager.plan), (CAPTURED, captured)):
-        log.debug("plan op=%s calls=%s cut=%s variant=%s source=%s predicted_us=%.1f",
-                  problem.text(), calls, plan.cut, plan.variant, eager.source, plan.makespan_us)  # fmt: skip
+        log.debug(
+            "plan op=%s calls=%s cut=%s variant=%s source=%s predicted_us=%.1f",
+            problem.text(),
+            calls,
+            plan.cut,
+            plan.variant,
+            eager.source,
+            plan.makespan_us,
+        )
     return eager, captured
 
 
@@ -500,10 +609,18 @@ def _offers(problem: Problem, w: torch.Tensor, epilogue: Epilogue, given_k: int 
         if offer.call == offers[0].call:
             continue
         if problem.tables:
-            raise Error("mismatch", "tables", f"rank {rank} calls with another batch, tables, pooling or k than rank 0; this rank has "
-                        f"{problem._replace(k=given_k).text()} (k=0: none given)")  # fmt: skip
-        raise Error("mismatch", "x", f"rank {rank} calls with another shape, type, kind or epilogue than rank 0; "
-                    f"this rank has {problem.text()}, epilogue {epilogue.name}")  # fmt: skip
+            raise Error(
+                "mismatch",
+                "tables",
+                f"rank {rank} calls with another batch, tables, pooling or k than rank 0; this rank has "
+                f"{problem._replace(k=given_k).text()} (k=0: none given)",
+            )
+        raise Error(
+            "mismatch",
+            "x",
+            f"rank {rank} calls with another shape, type, kind or epilogue than rank 0; "
+            f"this rank has {problem.text()}, epilogue {epilogue.name}",
+        )
     if reason:
         warn("none", f"{problem.text()} runs unfused: {reason}")
     return offers
@@ -519,8 +636,13 @@ def _choose(problem: Problem, w: torch.Tensor, keeps_rows: bool, epilogue: Epilo
 
 
 def _ready(
-    problem: Problem, w: torch.Tensor, offers: list[_Offer], cut: _Cut | None, keeps_rows: bool, epilogue: Epilogue,
-) -> Schedule | _native.Native | None:  # fmt: skip
+    problem: Problem,
+    w: torch.Tensor,
+    offers: list[_Offer],
+    cut: _Cut | None,
+    keeps_rows: bool,
+    epilogue: Epilogue,
+) -> Schedule | _native.Native | None:
     """Collective."""
     if cut is None:
         return None

@@ -1,4 +1,5 @@
-"""Where a graph of aten operators and functional collectives has a matmul next to a collective, and mc2's operator in their place.
+"""Where a graph of aten operators and functional collectives has a matmul next to a collective, and mc2's operator in
+their place.
 
 Asks for no plan, so that any graph of torch.fx can be read and rewritten.
 """
@@ -17,8 +18,10 @@ from . import _ops  # noqa: F401 - registers what is put into graphs
 _Size = typing.Any  # int, or torch.SymInt where a size is dynamic
 
 _AFTER_MATMUL = {
-    "all_reduce": "matmul_all_reduce", "reduce_scatter_tensor": "matmul_reduce_scatter", "all_to_all_single": "matmul_all_to_all",
-}  # fmt: skip
+    "all_reduce": "matmul_all_reduce",
+    "reduce_scatter_tensor": "matmul_reduce_scatter",
+    "all_to_all_single": "matmul_all_to_all",
+}
 _BEFORE_MATMUL = {"all_gather_into_tensor": "all_gather_matmul", "all_to_all_single": "all_to_all_matmul"}
 
 
@@ -78,8 +81,8 @@ def signature(collective: Node) -> str:
 
 
 def message_bytes(collective: Node, ranks: int) -> int | None:
-    """Of the whole array: what is reduced or exchanged, and of a gather what all ranks give. Dynamic sizes as they were when the graph
-    was compiled; None if there were none."""
+    """Of the whole array: what is reduced or exchanged, and of a gather what all ranks give. Dynamic sizes as they were
+    when the graph was compiled; None if there were none."""
     whole = _bytes(value(typing.cast(Node, collective.args[0])))
     return whole if whole is None or collective_name(collective) != "all_gather_into_tensor" else whole * ranks
 
@@ -150,7 +153,10 @@ def _dynamic_count(sizes: typing.Iterable[_Size]) -> int:
 
 def _is_even(exchange: Node, ranks: int) -> bool:
     splits = [*typing.cast("list[typing.Any]", exchange.args[1]), *typing.cast("list[typing.Any]", exchange.args[2])]
-    return len(splits) == 2 * ranks and len({str(size.meta["val"]) if isinstance(size, Node) else str(size) for size in splits}) == 1
+    return (
+        len(splits) == 2 * ranks
+        and len({str(size.meta["val"]) if isinstance(size, Node) else str(size) for size in splits}) == 1
+    )
 
 
 def _operands(product: Node) -> tuple[Node | None, Node, Node]:
@@ -270,7 +276,13 @@ def _joined(wait: Node, ranks: int) -> tuple[Node, int] | None:
     split = next(iter(wait.users), wait)
     part = next(iter(split.users), None)
     joined = next(iter(part.users), None) if part is not None else None
-    if joined is None or _name(joined) != "cat" or len(joined.args) < 2 or len(wait.users) != 1 or _split_of(joined, ranks) is not split:
+    if (
+        joined is None
+        or _name(joined) != "cat"
+        or len(joined.args) < 2
+        or len(wait.users) != 1
+        or _split_of(joined, ranks) is not split
+    ):
         return None
     is_first = len(split.args) < 3 or split.args[2] == 0
     return (joined, typing.cast(int, joined.args[1]) % value(joined).dim()) if is_first else None
@@ -284,7 +296,9 @@ def _read_exchanged(collective: Node, wait: Node) -> Site | str:
     return _collected("all_to_all_matmul", collective, wait, products[0], shape, 0, False)
 
 
-def _collected(kind: str, collective: Node, whole: Node, product: Node, shape: tuple[_Size, ...], dim: int, keeps_rows: bool) -> Site | str:
+def _collected(
+    kind: str, collective: Node, whole: Node, product: Node, shape: tuple[_Size, ...], dim: int, keeps_rows: bool
+) -> Site | str:
     bias, _, w = _operands(product)
     late = _later(w, collective)
     return late if isinstance(late, str) else Site(kind, collective, whole, product, bias, shape, dim, keeps_rows)
@@ -306,7 +320,18 @@ def _products(whole: Node, k: _Size) -> tuple[list[Node], bool]:
     return products, is_elsewhere
 
 
-_MOVABLE = ("view", "reshape", "_unsafe_view", "permute", "t", "transpose", "convert_element_type", "_to_copy", "detach", "alias")
+_MOVABLE = (
+    "view",
+    "reshape",
+    "_unsafe_view",
+    "permute",
+    "t",
+    "transpose",
+    "convert_element_type",
+    "_to_copy",
+    "detach",
+    "alias",
+)
 
 
 def _later(wanted: Node, point: Node) -> list[Node] | str:

@@ -17,12 +17,19 @@ class Routing:
     are packed by its own experts, and those of one expert by the rank that they are from (docs/operators.md).
     """
 
-    def __init__(self, group: Group, counts: torch.Tensor, on_device: torch.Tensor, has_gradients: bool, is_transposed: bool) -> None:
+    def __init__(
+        self, group: Group, counts: torch.Tensor, on_device: torch.Tensor, has_gradients: bool, is_transposed: bool
+    ) -> None:
         """counts [from, to, expert of to], on the host and on the device; has_gradients: some rank routes with
         gradients enabled; is_transposed: all ranks' w are. Raises Error for negative counts."""
         _require_counts(counts)
         own = group.rank
-        self.group, self.experts, self.has_gradients, self.is_transposed = group, counts.shape[2], has_gradients, is_transposed
+        self.group, self.experts, self.has_gradients, self.is_transposed = (
+            group,
+            counts.shape[2],
+            has_gradients,
+            is_transposed,
+        )
         self._from: list[list[int]] = counts[:, own].tolist()  # rows from each rank for each expert
         of_pairs = counts.sum(2)
         self.sent: list[int] = of_pairs[own].tolist()
@@ -40,7 +47,9 @@ class Routing:
         """Of the rows as the ranks send them, by expert."""
         if self._order is None:
             experts = torch.arange(self.experts, device=self.received_counts.device).repeat(self.group.size)
-            expert_of = torch.repeat_interleave(experts, self.received_counts.flatten(), output_size=self.received_count)
+            expert_of = torch.repeat_interleave(
+                experts, self.received_counts.flatten(), output_size=self.received_count
+            )
             self._order = expert_of.argsort(stable=True)
         return self._order
 
@@ -127,5 +136,9 @@ def _require_counts(counts: torch.Tensor) -> None:
     for sender, of_sender in enumerate(counts.flatten(1).tolist()):
         for expert, count in enumerate(of_sender):
             if count < 0:
-                raise Error("invalid_spec", "counts", f"rank {sender} has {count} rows for expert {expert}; needs 0 or more, and -1 says "
-                            "that its tokens chose an expert that there is not")  # fmt: skip
+                raise Error(
+                    "invalid_spec",
+                    "counts",
+                    f"rank {sender} has {count} rows for expert {expert}; needs 0 or more, and -1 says "
+                    "that its tokens chose an expert that there is not",
+                )

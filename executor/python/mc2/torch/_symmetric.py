@@ -41,7 +41,11 @@ def _hold_workspace(group: Group) -> None:
 @functools.lru_cache(maxsize=None)
 def operator(kind: str, group: Group) -> _Operator | None:
     """The operator, or None where this PyTorch, device or group has none. From PyTorch 2.5 on, NCCL groups."""
-    if kind not in ("all_gather_matmul", "matmul_reduce_scatter") or group.backend == "gloo" or not torch.cuda.is_available():
+    if (
+        kind not in ("all_gather_matmul", "matmul_reduce_scatter")
+        or group.backend == "gloo"
+        or not torch.cuda.is_available()
+    ):
         return None
     try:
         symmetric = importlib.import_module("torch.distributed._symmetric_memory")

@@ -25,8 +25,8 @@ _LEAST_US = 1e-3  # a clock may say that a tiny call took no time
 
 
 class Steps(typing.Protocol):
-    """What one rank does for a bench. Every function is called on all ranks, in the same order; plans and cases have the numbers that
-    the leader gives them."""
+    """What one rank does for a bench. Every function is called on all ranks, in the same order; plans and cases have
+    the numbers that the leader gives them."""
 
     op: _core.OpSpec
     fingerprint: _core.Fingerprint
@@ -41,7 +41,8 @@ class Steps(typing.Protocol):
     def time_us(self, number: int, part: str) -> float:
         """On this rank; the slowest one counts."""
 
-    def prepare_case(self, number: int, target: str, block_rows: int, variant: Variant) -> None: ...
+    def prepare_case(self, number: int, target: str, block_rows: int, variant: Variant) -> None:
+        ...
 
     def measure(self, number: int) -> list[float]:
         """Times of a prepared case in us on this rank, at most three; the slowest rank's count."""
@@ -87,7 +88,11 @@ class _Line:
 
     def agree(self, times_us: list[float], failure: Exception | None) -> list[float]:
         """The slowest rank's times. Raises Error, on all ranks, where one has failed."""
-        values = [float(failure is not None)] + [max(us, _LEAST_US) for us in times_us] + [0.0] * (_MAX_TIME_COUNT - len(times_us))
+        values = (
+            [float(failure is not None)]
+            + [max(us, _LEAST_US) for us in times_us]
+            + [0.0] * (_MAX_TIME_COUNT - len(times_us))
+        )
         tensor = torch.tensor(values, dtype=torch.float64, device=self._device)
         dist.all_reduce(held(tensor), op=dist.ReduceOp.MAX, group=self._group.handle)
         failed, *slowest = tensor.cpu().tolist()
@@ -176,7 +181,10 @@ class Lead(_core.Bench):
 
 
 def lead(
-    group: Group, device: torch.device, steps: typing.Sequence[Steps], body: typing.Callable[[typing.Sequence[_core.Bench]], str]
+    group: Group,
+    device: torch.device,
+    steps: typing.Sequence[Steps],
+    body: typing.Callable[[typing.Sequence[_core.Bench]], str],
 ) -> str:
     """Runs the body on the leader, with a bench for each of the steps, and returns its text on every rank. Collective.
 

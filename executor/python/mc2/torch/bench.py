@@ -1,10 +1,12 @@
-"""Times the linear layers of Llama 3 in tensor-parallel form: mc2.torch, the unfused calls and PyTorch's own fused operators.
+"""Times the linear layers of Llama 3 in tensor-parallel form: mc2.torch, the unfused calls and PyTorch's own fused
+operators.
 
     torchrun --nproc-per-node 4 -m mc2.torch.bench --rows 1024,4096,8192
     python3 -m mc2.torch.bench --ranks 2 --shrink 8                       starts its two processes itself
 
-NCCL and bf16 where there is a GPU for every rank, else gloo and f32 on the CPU. Each shape is tuned first, which is not timed. The
-competitors run in turn, in alternating order; a time is the slowest rank's, and a cell the median of the rounds.
+NCCL and bf16 where there is a GPU for every rank, else gloo and f32 on the CPU. Each shape is tuned first, which is not
+timed. The competitors run in turn, in alternating order; a time is the slowest rank's, and a cell the median of the
+rounds.
 """
 
 import argparse
@@ -50,7 +52,10 @@ def measure(kind, m, n, k, device, dtype, arguments):
     tuned = tune(kind, m=m, n=n, k=k, dtype=dtype, device=device, race_rounds=arguments.rounds)
     rows = m // group.size if kind == "all_gather_matmul" else m
     generator = torch.Generator(device=device).manual_seed(group.rank)
-    x, w = (torch.empty(shape, device=device).uniform_(-1, 1, generator=generator).to(dtype) for shape in ((rows, k), (k, n)))
+    x, w = (
+        torch.empty(shape, device=device).uniform_(-1, 1, generator=generator).to(dtype)
+        for shape in ((rows, k), (k, n))
+    )
     operator, fused = getattr(functional, kind), _symmetric.operator(kind, group)
     calls = {"mc2": lambda: operator(x, w), "unfused": lambda: _passes.unfused(kind, group, x, w)}
     if fused:
@@ -72,8 +77,10 @@ def line(m, n, k, tuned, times, is_captured):
     plan = tuned.captured_plan if is_captured else tuned.plan
     is_fused = tuned.is_captured_fused if is_captured else tuned.is_fused
     cut = f"{plan.cut}, {plan.variant}" if is_fused else "unfused"
-    return (f"{m:6} {n:6} {k:6} {cell(times, 'mc2')} {cell(times, 'unfused')} {cell(times, 'torch fused')}  "
-            f"{ratio:5.3f} ({low:5.3f} to {high:5.3f})  {cut}")  # fmt: skip
+    return (
+        f"{m:6} {n:6} {k:6} {cell(times, 'mc2')} {cell(times, 'unfused')} {cell(times, 'torch fused')}  "
+        f"{ratio:5.3f} ({low:5.3f} to {high:5.3f})  {cut}"
+    )
 
 
 def start(ranks, arguments):
@@ -85,8 +92,16 @@ def start(ranks, arguments):
 
 
 def run_rank(rank, ranks, port, arguments):
-    os.environ.update({"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(ranks), "LOCAL_WORLD_SIZE": str(ranks),
-                       "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)})  # fmt: skip
+    os.environ.update(
+        {
+            "RANK": str(rank),
+            "LOCAL_RANK": str(rank),
+            "WORLD_SIZE": str(ranks),
+            "LOCAL_WORLD_SIZE": str(ranks),
+            "MASTER_ADDR": "127.0.0.1",
+            "MASTER_PORT": str(port),
+        }
+    )
     run(arguments)
 
 
@@ -99,7 +114,9 @@ def main():
     parser.add_argument("--shrink", type=int, default=1, help="divides the widths of the layers, for slow machines")
     parser.add_argument("--ranks", type=int, help="processes to start where torchrun has started none (default: 2)")
     parser.add_argument("--graph", action="store_true", help="replay CUDA graphs instead of calling")
-    parser.add_argument("--back-to-back", action="store_true", help="mean of calls one behind the other, so that launching counts")
+    parser.add_argument(
+        "--back-to-back", action="store_true", help="mean of calls one behind the other, so that launching counts"
+    )
     arguments = parser.parse_args()
     unknown = [kind for kind in arguments.kinds.split(",") if kind not in KINDS]
     if unknown:
@@ -126,9 +143,16 @@ def run(arguments):
     dtype = torch.bfloat16 if has_gpus else torch.float32
     group = _groups.resolve(None)
     if group.rank == 0:
-        print(f"{group.size} ranks, {_groups.fingerprint(group, device)}, PyTorch {torch.__version__}, {dtype}; us, medians of "
-              f"{arguments.rounds}, slowest rank{', CUDA graphs' * arguments.graph}{', back to back' * arguments.back_to_back}")  # fmt: skip
-        print(f"{'m':>6} {'n':>6} {'k':>6} {'mc2':>10} {'unfused':>10} {'torch':>10}  mc2 / unfused (95 %)    plan", flush=True)
+        print(
+            f"{group.size} ranks, {_groups.fingerprint(group, device)}, PyTorch {torch.__version__}, {dtype}; us, "
+            f"medians of "
+            f"{arguments.rounds}, slowest "
+            f"rank{', CUDA graphs' * arguments.graph}{', back to back' * arguments.back_to_back}"
+        )
+        print(
+            f"{'m':>6} {'n':>6} {'k':>6} {'mc2':>10} {'unfused':>10} {'torch':>10}  mc2 / unfused (95 %)    plan",
+            flush=True,
+        )
     for model in arguments.models.split(","):
         for name, kind, n, k in layers(model, group.size):
             if kind not in arguments.kinds.split(","):

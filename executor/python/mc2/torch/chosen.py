@@ -159,7 +159,9 @@ def _run(
     residual: _Added,
     name: str,
 ) -> torch.Tensor:
-    rows = Rows(x, experts.long(), None if weights is None else weights.to(_epilogue.precise_type(x.dtype)).contiguous())
+    rows = Rows(
+        x, experts.long(), None if weights is None else weights.to(_epilogue.precise_type(x.dtype)).contiguous()
+    )
     own, added = Experts(len(w), experts.shape[1]), _epilogue.added(bias, residual)
     y, _ = _plans.execute(kind, _groups.by_name(name), typing.cast(torch.Tensor, rows), w, len(experts), added, own)
     fault = None if x.is_cuda else _chosen.choices_fault(experts, weights, len(w))

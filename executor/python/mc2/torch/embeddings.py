@@ -1,4 +1,5 @@
-"""Embedding tables, each on one rank: bags of all samples are pooled, and every rank gets all features of its samples."""
+"""Embedding tables, each on one rank: bags of all samples are pooled, and every rank gets all features of its
+samples."""
 
 from __future__ import annotations
 
@@ -17,19 +18,25 @@ _INDEX_TYPES = (torch.int32, torch.int64)
 
 
 def embedding_all_to_all(
-    indices: torch.Tensor, tables: torch.Tensor, offsets: torch.Tensor, group: typing.Any = None, *, pooling: str = "sum",
-    sparse: bool = False, k: int | None = None,
-) -> torch.Tensor:  # fmt: skip
-    """Pools this rank's tables [count, rows, columns] for all m samples of the batch, and gives every rank the features of
-    its share of the samples: [m / ranks, ranks count columns], those of rank 0's tables first.
+    indices: torch.Tensor,
+    tables: torch.Tensor,
+    offsets: torch.Tensor,
+    group: typing.Any = None,
+    *,
+    pooling: str = "sum",
+    sparse: bool = False,
+    k: int | None = None,
+) -> torch.Tensor:
+    """Pools this rank's tables [count, rows, columns] for all m samples of the batch, and gives every rank the features
+    of its share of the samples: [m / ranks, ranks count columns], those of rank 0's tables first.
 
-    The bag of table t and sample i names rows indices[offsets[t m + i]] up to and without indices[offsets[t m + i + 1]],
-    as torch.nn.functional.embedding_bag reads them with include_last_offset. All ranks have tables of one shape.
+    The bag of table t and sample i names rows indices[offsets[t m + i]] up to and without indices[offsets[t m + i +
+    1]], as torch.nn.functional.embedding_bag reads them with include_last_offset. All ranks have tables of one shape.
 
     pooling  "sum" or "mean" of the rows; an empty bag gives zeros
     sparse   the tables' gradient is a sparse tensor, for optimizers that take one
-    k        rows that a bag names on average, as tune() was told, the same on all ranks; by default as many as in rank 0's
-             first call of a shape. Plans are found by that of the first call; results do not depend on it
+    k        rows that a bag names on average, as tune() was told, the same on all ranks; by default as many as in rank
+             0's first call of a shape. Plans are found by that of the first call; results do not depend on it
     """
     found: Facts | _groups.Group = typing.cast(Facts, facts(group)) if is_compiling() else _groups.resolve(group)
     _check(indices, tables, offsets, pooling, k, found)
@@ -41,24 +48,45 @@ def embedding_all_to_all(
 
 
 def _check(
-    indices: torch.Tensor, tables: torch.Tensor, offsets: torch.Tensor, pooling: str, k: int | None, group: _groups.Group | Facts,
-) -> None:  # fmt: skip
+    indices: torch.Tensor,
+    tables: torch.Tensor,
+    offsets: torch.Tensor,
+    pooling: str,
+    k: int | None,
+    group: _groups.Group | Facts,
+) -> None:
     """Raises Error naming the argument that is wrong."""
     for name, tensor in {"tables": tables, "indices": indices, "offsets": offsets}.items():
         if not isinstance(tensor, torch.Tensor):
             raise Error("invalid_spec", name, f"is a {type(tensor).__name__}; needs a tensor")
         if tensor.device != tables.device or tensor.device.type not in ("cpu", "cuda"):
-            raise Error("invalid_spec", name, f"is on {tensor.device}, tables on {tables.device}; all need one CPU or GPU")
-        if name != "tables" and (tensor.dim() != 1 or tensor.dtype not in _INDEX_TYPES or tensor.dtype != indices.dtype):
-            raise Error("invalid_spec", name, f"is {tensor.dtype} of shape {tuple(tensor.shape)}; indices and offsets need one dimension, "
-                        "and both int64 or both int32")  # fmt: skip
+            raise Error(
+                "invalid_spec", name, f"is on {tensor.device}, tables on {tables.device}; all need one CPU or GPU"
+            )
+        if name != "tables" and (
+            tensor.dim() != 1 or tensor.dtype not in _INDEX_TYPES or tensor.dtype != indices.dtype
+        ):
+            raise Error(
+                "invalid_spec",
+                name,
+                f"is {tensor.dtype} of shape {tuple(tensor.shape)}; indices and offsets need one dimension, "
+                "and both int64 or both int32",
+            )
     if tables.dim() != 3 or tables.numel() == 0 or not tables.is_floating_point() or not tables.is_contiguous():
-        raise Error("invalid_spec", "tables", f"is {tables.dtype} of shape {tuple(tables.shape)}; needs a contiguous floating-point tensor "
-                    "[tables, rows, columns], not empty")  # fmt: skip
+        raise Error(
+            "invalid_spec",
+            "tables",
+            f"is {tables.dtype} of shape {tuple(tables.shape)}; needs a contiguous floating-point tensor "
+            "[tables, rows, columns], not empty",
+        )
     bag_count = len(offsets) - 1
     if bag_count < 1 or bag_count % (tables.shape[0] * group.size) != 0:
-        raise Error("invalid_spec", "offsets", f"has {len(offsets)} numbers; needs tables times samples and one more, where the {group.size} ranks "
-                    f"divide the samples and tables are {tables.shape[0]}")  # fmt: skip
+        raise Error(
+            "invalid_spec",
+            "offsets",
+            f"has {len(offsets)} numbers; needs tables times samples and one more, where the {group.size} ranks "
+            f"divide the samples and tables are {tables.shape[0]}",
+        )
     if pooling not in _bags.POOLINGS:
         raise Error("unknown_name", "pooling", f"'{pooling}' is none of {', '.join(_bags.POOLINGS)}")
     if k is not None and (not isinstance(k, int) or k < 1):
@@ -68,8 +96,14 @@ def _check(
 
 
 def _real(
-    tables: torch.Tensor, indices: torch.Tensor, offsets: torch.Tensor, pooling: str, sparse: bool, k: int, group_name: str,
-) -> torch.Tensor:  # fmt: skip
+    tables: torch.Tensor,
+    indices: torch.Tensor,
+    offsets: torch.Tensor,
+    pooling: str,
+    sparse: bool,
+    k: int,
+    group_name: str,
+) -> torch.Tensor:
     bags = Bags(indices.contiguous(), offsets.contiguous(), pooling)
     if not tables.is_cuda:
         _bags.check_rows(bags, tables.shape)
@@ -77,10 +111,18 @@ def _real(
 
 
 def _fake(
-    tables: torch.Tensor, indices: torch.Tensor, offsets: torch.Tensor, pooling: str, sparse: bool, k: int, group_name: str,
-) -> torch.Tensor:  # fmt: skip
+    tables: torch.Tensor,
+    indices: torch.Tensor,
+    offsets: torch.Tensor,
+    pooling: str,
+    sparse: bool,
+    k: int,
+    group_name: str,
+) -> torch.Tensor:
     ranks = _groups.by_name(group_name).size
-    return tables.new_empty(((offsets.shape[0] - 1) // (tables.shape[0] * ranks), ranks * tables.shape[0] * tables.shape[2]))
+    return tables.new_empty(
+        ((offsets.shape[0] - 1) // (tables.shape[0] * ranks), ranks * tables.shape[0] * tables.shape[2])
+    )
 
 
 def _set_up(ctx: typing.Any, inputs: tuple[typing.Any, ...], output: torch.Tensor) -> None:
@@ -97,16 +139,28 @@ def _backward(ctx: typing.Any, grad: torch.Tensor) -> tuple[typing.Any, ...]:
 
 
 def _of_tables(
-    grad: torch.Tensor, indices: torch.Tensor, offsets: torch.Tensor, sizes: list[int], pooling: str, sparse: bool, group_name: str,
-) -> torch.Tensor:  # fmt: skip
+    grad: torch.Tensor,
+    indices: torch.Tensor,
+    offsets: torch.Tensor,
+    sizes: list[int],
+    pooling: str,
+    sparse: bool,
+    group_name: str,
+) -> torch.Tensor:
     group = _groups.by_name(group_name)
     features = _passes.by_table_rank(group, grad)
     return _bags.gradient(Bags(indices, offsets, pooling), sizes, features, sparse)
 
 
 def _fake_of_tables(
-    grad: torch.Tensor, indices: torch.Tensor, offsets: torch.Tensor, sizes: list[int], pooling: str, sparse: bool, group_name: str,
-) -> torch.Tensor:  # fmt: skip
+    grad: torch.Tensor,
+    indices: torch.Tensor,
+    offsets: torch.Tensor,
+    sizes: list[int],
+    pooling: str,
+    sparse: bool,
+    group_name: str,
+) -> torch.Tensor:
     if sparse:
         raise Error("unsupported", "sparse", "gradients that are sparse are not traced; compile with sparse=False")
     return grad.new_empty(sizes)
@@ -118,9 +172,20 @@ def _forward(ctx: typing.Any, *operands: typing.Any) -> torch.Tensor:
     return output
 
 
-_Eager: typing.Any = type("Eager", (torch.autograd.Function,), {"forward": staticmethod(_forward), "backward": staticmethod(_backward)})
+_Eager: typing.Any = type(
+    "Eager", (torch.autograd.Function,), {"forward": staticmethod(_forward), "backward": staticmethod(_backward)}
+)
 
-_ops.register(_KIND, "Tensor tables, Tensor indices, Tensor offsets, str pooling, bool sparse, int k, str group_name", _real, _fake)
-_ops.register(f"{_KIND}_backward", "Tensor grad, Tensor indices, Tensor offsets, int[] sizes, str pooling, bool sparse, str group_name",
-              _of_tables, _fake_of_tables)  # fmt: skip
+_ops.register(
+    _KIND,
+    "Tensor tables, Tensor indices, Tensor offsets, str pooling, bool sparse, int k, str group_name",
+    _real,
+    _fake,
+)
+_ops.register(
+    f"{_KIND}_backward",
+    "Tensor grad, Tensor indices, Tensor offsets, int[] sizes, str pooling, bool sparse, str group_name",
+    _of_tables,
+    _fake_of_tables,
+)
 _ops.register_autograd(_KIND, _set_up, _backward)

@@ -22,6 +22,7 @@ _MAX_EXPERTS = 4096  # of all ranks
 _LONG_PRODUCTS = 8192  # with an element that is exchanged
 Activation = typing.Callable[[torch.Tensor], torch.Tensor]
 
+
 @uncompiled
 def route(counts: torch.Tensor | typing.Sequence[int], w: torch.Tensor, group: typing.Any = None) -> Routing:
     """What the counts of all ranks come to: rows of this rank for each expert of all ranks, those of rank 0 first.
@@ -38,12 +39,25 @@ def _route(counts: torch.Tensor, w: torch.Tensor, group: Group, max_rows: int) -
         raise Error("unsupported", "group", "is of gloo, which exchanges tensors of the CPU; w is on a GPU")
     experts, k, n = w.shape
     if group.size * experts > _MAX_EXPERTS:
-        raise Error("invalid_spec", "w", f"has {experts} experts on each of {group.size} ranks; legal: up to {_MAX_EXPERTS} in all")
+        raise Error(
+            "invalid_spec",
+            "w",
+            f"has {experts} experts on each of {group.size} ranks; legal: up to {_MAX_EXPERTS} in all",
+        )
     if counts.is_floating_point() and counts.numel() > 0:
         raise Error("invalid_spec", "counts", f"are {counts.dtype}; need whole numbers")
     given = counts.flatten().to(w.device, torch.int64)
     dtype = list(_plans.DTYPES).index(w.dtype) if w.dtype in _plans.DTYPES else -1
-    facts = (int(torch.is_grad_enabled()), int(_native.layout(w) == _native.TRANSPOSED), max_rows, len(given), experts, k, n, dtype)
+    facts = (
+        int(torch.is_grad_enabled()),
+        int(_native.layout(w) == _native.TRANSPOSED),
+        max_rows,
+        len(given),
+        experts,
+        k,
+        n,
+        dtype,
+    )
     start = len(facts)
     # Of one length whatever they are, so that what is wrong with one rank's is told to all.
     given = given[:_MAX_EXPERTS]
@@ -52,7 +66,13 @@ def _route(counts: torch.Tensor, w: torch.Tensor, group: Group, max_rows: int) -
     on_host = told.cpu()  # the one wait for the device
     _check_facts(on_host[:, 2:start].tolist(), group.size)
     shape = (group.size, group.size, experts)
-    routing = Routing(group, on_host[:, start:].reshape(shape), told[:, start:].reshape(shape), bool(on_host[:, 0].any()), bool(on_host[:, 1].all()))
+    routing = Routing(
+        group,
+        on_host[:, start:].reshape(shape),
+        told[:, start:].reshape(shape),
+        bool(on_host[:, 0].any()),
+        bool(on_host[:, 1].all()),
+    )
     if max_rows and routing.largest > max_rows:
         raise Error("invalid_spec", "max_rows", f"is {max_rows}; a rank has {routing.largest} rows for another")
     return routing
@@ -68,18 +88,34 @@ def _on_device(numbers: tuple[int, ...], device: torch.device) -> torch.Tensor:
 def _check_facts(of_ranks: list[list[int]], size: int) -> None:
     for rank, (max_rows, count, experts, *others) in enumerate(of_ranks):
         if [experts, *others] != of_ranks[0][2:]:
-            raise Error("invalid_spec", "w", f"rank {rank} has {experts} experts [{others[0]}, {others[1]}] and rank 0 {of_ranks[0][2]} "
-                        f"[{of_ranks[0][3]}, {of_ranks[0][4]}]; needs as many, of one type")  # fmt: skip
+            raise Error(
+                "invalid_spec",
+                "w",
+                f"rank {rank} has {experts} experts [{others[0]}, {others[1]}] and rank 0 {of_ranks[0][2]} "
+                f"[{of_ranks[0][3]}, {of_ranks[0][4]}]; needs as many, of one type",
+            )
         if count != size * experts:
-            raise Error("invalid_spec", "counts", f"rank {rank} gives {count} numbers; needs one for each of the {size * experts} experts")
+            raise Error(
+                "invalid_spec",
+                "counts",
+                f"rank {rank} gives {count} numbers; needs one for each of the {size * experts} experts",
+            )
         if max_rows != of_ranks[0][0]:
-            raise Error("invalid_spec", "max_rows", f"is {max_rows} on rank {rank} and {of_ranks[0][0]} on rank 0; needs to be the same")
+            raise Error(
+                "invalid_spec",
+                "max_rows",
+                f"is {max_rows} on rank {rank} and {of_ranks[0][0]} on rank 0; needs to be the same",
+            )
 
 
 @uncompiled
 def moe_dispatch_matmul(
-    x: torch.Tensor, w: torch.Tensor, routing: Routing, *, bias: torch.Tensor | None = None,
-) -> torch.Tensor:  # fmt: skip
+    x: torch.Tensor,
+    w: torch.Tensor,
+    routing: Routing,
+    *,
+    bias: torch.Tensor | None = None,
+) -> torch.Tensor:
     """Rows of x [rows, k], packed by expert of all ranks, go to their experts' ranks, which multiply them by w
     [experts, k, n] of their own: [received rows, n], packed by expert, those of one expert by the rank that they are
     from. bias [experts, n] is added to the rows of each expert; all ranks have one or none has."""
@@ -89,8 +125,12 @@ def moe_dispatch_matmul(
 
 @uncompiled
 def moe_matmul_combine(
-    y: torch.Tensor, w: torch.Tensor, routing: Routing, *, bias: torch.Tensor | None = None,
-) -> torch.Tensor:  # fmt: skip
+    y: torch.Tensor,
+    w: torch.Tensor,
+    routing: Routing,
+    *,
+    bias: torch.Tensor | None = None,
+) -> torch.Tensor:
     """Rows of y [received rows, k], as moe_dispatch_matmul gives them, times w [experts, k, n] of their experts, return
     to the ranks and places that they are from: [rows, n]. bias [experts, n] as in moe_dispatch_matmul."""
     _check(y, w, bias, routing, routing.received_count)
@@ -108,10 +148,18 @@ class _Choice:
 
 @uncompiled
 def moe_layer(
-    x: torch.Tensor, experts: torch.Tensor, weights: torch.Tensor, w_up: torch.Tensor, w_down: torch.Tensor, group: typing.Any = None, *,
-    bias_up: torch.Tensor | None = None, bias_down: torch.Tensor | None = None,
-    activation: Activation = torch.nn.functional.silu, max_rows: int | None = None,
-) -> torch.Tensor:  # fmt: skip
+    x: torch.Tensor,
+    experts: torch.Tensor,
+    weights: torch.Tensor,
+    w_up: torch.Tensor,
+    w_down: torch.Tensor,
+    group: typing.Any = None,
+    *,
+    bias_up: torch.Tensor | None = None,
+    bias_down: torch.Tensor | None = None,
+    activation: Activation = torch.nn.functional.silu,
+    max_rows: int | None = None,
+) -> torch.Tensor:
     """A mixture of experts' layer on this rank's tokens x [tokens, h]. A router has chosen experts [tokens, top k],
     numbers among those of all ranks, and their weights of the same shape; w_up [experts of this rank, h, f], w_down
     [experts of this rank, f', h], activation between them (f' columns); bias_up [experts of this rank, f] and bias_down
@@ -124,7 +172,11 @@ def moe_layer(
     from a later call."""
     found = _groups.resolve(group)
     if x.dim() != 2 or experts.shape != weights.shape or experts.dim() != 2 or len(experts) != len(x):
-        raise Error("invalid_spec", "experts", f"has shape {tuple(experts.shape)} and weights {tuple(weights.shape)}; both need [{len(x)}, top k]")
+        raise Error(
+            "invalid_spec",
+            "experts",
+            f"has shape {tuple(experts.shape)} and weights {tuple(weights.shape)}; both need [{len(x)}, top k]",
+        )
     if max_rows is not None:
         _check_promise(max_rows, x, w_up, w_down)
     for name, w, bias in (("bias_up", w_up, bias_up), ("bias_down", w_down, bias_down)):
@@ -133,7 +185,8 @@ def moe_layer(
     total = found.size * w_up.shape[0]
     chosen, order = experts.flatten().to(torch.int64).sort(stable=True)
     ends = torch.searchsorted(chosen, torch.arange(total + 1, device=chosen.device))
-    # An expert that there is not is told to all ranks, as a count that there cannot be; nothing here waits for the device.
+    # An expert that there is not is told to all ranks, as a count that there cannot be; nothing here waits for the
+    # device.
     counts = torch.where(ends[-1] - ends[0] == len(chosen), ends.diff(), -1)
     choice = _Choice(order, *experts.shape)
     halves = _native_experts.Half(w_up, bias_up), _native_experts.Half(w_down, bias_down)
@@ -148,7 +201,9 @@ def moe_layer(
             wrong = chosen[(chosen < 0) | (chosen >= total)].tolist()[:1]
             if not wrong:
                 raise
-            raise Error("invalid_spec", "experts", f"name expert {wrong[0]}; there are {total}, 0 to {total - 1}") from error
+            raise Error(
+                "invalid_spec", "experts", f"name expert {wrong[0]}; there are {total}, 0 to {total - 1}"
+            ) from error
         hidden = activation(moe_dispatch_matmul(rows, w_up, routing, bias=bias_up))
         product = moe_matmul_combine(hidden, w_down, routing, bias=bias_down)
     of_tokens = _Return.apply(product, choice).view(*experts.shape, product.shape[1])
@@ -159,14 +214,22 @@ def _check_promise(max_rows: int, x: torch.Tensor, w_up: torch.Tensor, w_down: t
     if max_rows < 1:
         raise Error("invalid_spec", "max_rows", f"is {max_rows}; needs 1 or more")
     if torch.is_grad_enabled():
-        raise Error("invalid_spec", "max_rows", "is for calls without gradients; call under torch.no_grad(), or without it")
+        raise Error(
+            "invalid_spec", "max_rows", "is for calls without gradients; call under torch.no_grad(), or without it"
+        )
     given_k = w_down.shape[1] if w_down.dim() == 3 else 0
     for name, w, k in (("w_up", w_up, x.shape[1]), ("w_down", w_down, given_k)):
         if w.dim() != 3 or w.shape[0] == 0 or w.shape[:2] != (w_up.shape[0], k):
-            raise Error("invalid_spec", name, f"has shape {tuple(w.shape)}; needs three dimensions, [experts of this rank, "
-                        f"{k if name == 'w_up' else 'columns of the activation'}, n]")  # fmt: skip
+            raise Error(
+                "invalid_spec",
+                name,
+                f"has shape {tuple(w.shape)}; needs three dimensions, [experts of this rank, "
+                f"{k if name == 'w_up' else 'columns of the activation'}, n]",
+            )
         if w.dtype != x.dtype or w.device != x.device:
-            raise Error("invalid_spec", name, f"is {w.dtype} on {w.device} and x {x.dtype} on {x.device}; need to be alike")
+            raise Error(
+                "invalid_spec", name, f"is {w.dtype} on {w.device} and x {x.dtype} on {x.device}; need to be alike"
+            )
 
 
 def _check_bias(bias: torch.Tensor | None, w: torch.Tensor, name: str = "bias") -> None:
@@ -175,8 +238,9 @@ def _check_bias(bias: torch.Tensor | None, w: torch.Tensor, name: str = "bias") 
         needed = [w.shape[0], w.shape[2]]
         raise Error("invalid_spec", name, f"has shape {shape}; needs {needed}, a row for each expert")
     if bias is not None and (bias.dtype != w.dtype or bias.device != w.device):
-        raise Error("invalid_spec", name, f"is {bias.dtype} on {bias.device} and w {w.dtype} on {w.device}; "
-                    "need to be alike")  # fmt: skip
+        raise Error(
+            "invalid_spec", name, f"is {bias.dtype} on {bias.device} and w {w.dtype} on {w.device}; " "need to be alike"
+        )
 
 
 def _check(rows: torch.Tensor, w: torch.Tensor, bias: torch.Tensor | None, routing: Routing, row_count: int) -> None:
@@ -188,7 +252,9 @@ def _check(rows: torch.Tensor, w: torch.Tensor, bias: torch.Tensor | None, routi
     if w.dim() != 3 or w.shape[:2] != (routing.experts, rows.shape[1]):
         raise Error("invalid_spec", "w", f"has shape {tuple(w.shape)}; needs [{routing.experts}, {rows.shape[1]}, n]")
     if rows.dtype != w.dtype or rows.device != w.device:
-        raise Error("invalid_spec", "w", f"is {w.dtype} on {w.device} and x {rows.dtype} on {rows.device}; need to be alike")
+        raise Error(
+            "invalid_spec", "w", f"is {w.dtype} on {w.device} and x {rows.dtype} on {rows.device}; need to be alike"
+        )
     _check_bias(bias, w)
 
 
@@ -200,28 +266,42 @@ def _blocks(kind: str, routing: Routing, x: torch.Tensor, w: torch.Tensor) -> li
 
 
 def _native_of(
-    kind: str, routing: Routing, x: torch.Tensor, w: torch.Tensor, bias: torch.Tensor | None, is_backward: bool,
-) -> _native_experts.NativeExperts | None:  # fmt: skip
+    kind: str,
+    routing: Routing,
+    x: torch.Tensor,
+    w: torch.Tensor,
+    bias: torch.Tensor | None,
+    is_backward: bool,
+) -> _native_experts.NativeExperts | None:
     """mc2's own backend for it, for w that lie as those of route() do, or in backward passes as their transposes, where
     it has one for such experts and they are not mostly products of large matrices, which lose more by the SMs of the
     exchange than it takes (docs/gpu_results.md). Collective on first calls."""
     experts, k, n = w.shape
     products_of_an_element = n if kind == _DISPATCH else k  # that is exchanged
-    if products_of_an_element > _LONG_PRODUCTS and routing.capacity * routing.group.size > _native_experts.NativeExperts.FEW_ROWS * experts:
+    if (
+        products_of_an_element > _LONG_PRODUCTS
+        and routing.capacity * routing.group.size > _native_experts.NativeExperts.FEW_ROWS * experts
+    ):
         return None
     problem = _native_experts.problem_of(kind, routing.group, x, experts, k, n, routing.capacity)
     half, is_transposed = _native_experts.Half(w, bias), routing.is_transposed != is_backward
     return problem and _native_experts.experts_of(problem, experts, half, is_transposed)
 
 
-def _exchange(routing: Routing, given: torch.Tensor, sent: list[int], received: list[int]) -> tuple[torch.Tensor, typing.Any]:
+def _exchange(
+    routing: Routing, given: torch.Tensor, sent: list[int], received: list[int]
+) -> tuple[torch.Tensor, typing.Any]:
     out = given.new_empty((sum(received), given.shape[1]))
     return out, dist.all_to_all_single(out, given, received, sent, group=routing.group.handle, async_op=True)
 
 
 def _dispatch(
-    x: torch.Tensor, w: torch.Tensor, bias: torch.Tensor | None, routing: Routing, keeps_rows: bool,
-) -> tuple[torch.Tensor, torch.Tensor | None]:  # fmt: skip
+    x: torch.Tensor,
+    w: torch.Tensor,
+    bias: torch.Tensor | None,
+    routing: Routing,
+    keeps_rows: bool,
+) -> tuple[torch.Tensor, torch.Tensor | None]:
     """The product, and the rows that it was made of where they are to be kept. All exchanges start at once; rows are
     multiplied as they arrive, the own ones first."""
     if not keeps_rows and (native := _native_of(_DISPATCH, routing, x, w, bias, False)):
@@ -254,8 +334,12 @@ def _dispatch(
 
 
 def _combine(
-    y: torch.Tensor, w: torch.Tensor, bias: torch.Tensor | None, routing: Routing, is_backward: bool,
-) -> torch.Tensor:  # fmt: skip
+    y: torch.Tensor,
+    w: torch.Tensor,
+    bias: torch.Tensor | None,
+    routing: Routing,
+    is_backward: bool,
+) -> torch.Tensor:
     """Each block's exchange runs beside the next blocks' matmuls; the rows that stay here are multiplied last."""
     if native := _native_of(_COMBINE, routing, y, w, bias, is_backward):
         return native(y, _native_experts.Half(w, bias), routing.received_counts, routing.row_count)
@@ -294,8 +378,12 @@ def _of_bias(grad: torch.Tensor, routing: Routing) -> torch.Tensor:
 
 
 def _forward_dispatch(
-    ctx: typing.Any, x: torch.Tensor, w: torch.Tensor, bias: torch.Tensor | None, routing: Routing,
-) -> torch.Tensor:  # fmt: skip
+    ctx: typing.Any,
+    x: torch.Tensor,
+    w: torch.Tensor,
+    bias: torch.Tensor | None,
+    routing: Routing,
+) -> torch.Tensor:
     y, arrived = _dispatch(x, w, bias, routing, routing.has_gradients)
     ctx.routing = routing
     ctx.save_for_backward(arrived if ctx.needs_input_grad[1] else None, w)
@@ -312,8 +400,12 @@ def _backward_dispatch(ctx: typing.Any, grad: torch.Tensor) -> tuple[typing.Any,
 
 
 def _forward_combine(
-    ctx: typing.Any, y: torch.Tensor, w: torch.Tensor, bias: torch.Tensor | None, routing: Routing,
-) -> torch.Tensor:  # fmt: skip
+    ctx: typing.Any,
+    y: torch.Tensor,
+    w: torch.Tensor,
+    bias: torch.Tensor | None,
+    routing: Routing,
+) -> torch.Tensor:
     ctx.routing, y = routing, y.contiguous()
     ctx.save_for_backward(y if ctx.needs_input_grad[1] else None, w)
     return _combine(y, w, bias, routing, False)

@@ -1,4 +1,5 @@
-"""The operators as functions: x [..., k] times w [k, n] and a collective over the first dimension of x or of the result."""
+"""The operators as functions: x [..., k] times w [k, n] and a collective over the first dimension of x or of the
+result."""
 
 from __future__ import annotations
 
@@ -18,63 +19,99 @@ _HAS_ROW_SHARDS = ("matmul_reduce_scatter", "matmul_all_to_all", "all_to_all_mat
 
 
 def matmul_all_reduce(
-    x: torch.Tensor, w: torch.Tensor, group: typing.Any = None, *, bias: torch.Tensor | None = None,
+    x: torch.Tensor,
+    w: torch.Tensor,
+    group: typing.Any = None,
+    *,
+    bias: torch.Tensor | None = None,
     residual: torch.Tensor | None = None,
-) -> torch.Tensor:  # fmt: skip
-    """Sum over ranks of x @ w, on every rank. x [..., k], w [k, n]; bias [n] and residual, of the result's shape, are added once: give
-    every rank the same."""
+) -> torch.Tensor:
+    """Sum over ranks of x @ w, on every rank. x [..., k], w [k, n]; bias [n] and residual, of the result's shape, are
+    added once: give every rank the same."""
     return _call("matmul_all_reduce", x, w, group, added(bias, residual))
 
 
 def matmul_reduce_scatter(
-    x: torch.Tensor, w: torch.Tensor, group: typing.Any = None, *, bias: torch.Tensor | None = None,
+    x: torch.Tensor,
+    w: torch.Tensor,
+    group: typing.Any = None,
+    *,
+    bias: torch.Tensor | None = None,
     residual: torch.Tensor | None = None,
-) -> torch.Tensor:  # fmt: skip
+) -> torch.Tensor:
     """This rank's share of the first dimension of the sum over ranks of x @ w, which the ranks must divide."""
     return _call("matmul_reduce_scatter", x, w, group, added(bias, residual))
 
 
 def all_gather_matmul(
-    x: torch.Tensor, w: torch.Tensor, group: typing.Any = None, *, bias: torch.Tensor | None = None,
+    x: torch.Tensor,
+    w: torch.Tensor,
+    group: typing.Any = None,
+    *,
+    bias: torch.Tensor | None = None,
     residual: torch.Tensor | None = None,
-) -> torch.Tensor:  # fmt: skip
+) -> torch.Tensor:
     """All ranks' x, one behind the other in the first dimension, times this rank's w."""
     return _call("all_gather_matmul", x, w, group, added(bias, residual))
 
 
 def matmul_all_to_all(
-    x: torch.Tensor, w: torch.Tensor, group: typing.Any = None, *, bias: torch.Tensor | None = None,
+    x: torch.Tensor,
+    w: torch.Tensor,
+    group: typing.Any = None,
+    *,
+    bias: torch.Tensor | None = None,
     residual: torch.Tensor | None = None,
-) -> torch.Tensor:  # fmt: skip
-    """x @ w, of which equal parts of the first dimension go to ranks 0, 1, ...; what they sent, one behind the other."""
+) -> torch.Tensor:
+    """x @ w, of which equal parts of the first dimension go to ranks 0, 1, ...; what they sent, one behind the
+    other."""
     return _call("matmul_all_to_all", x, w, group, added(bias, residual))
 
 
 def all_to_all_matmul(
-    x: torch.Tensor, w: torch.Tensor, group: typing.Any = None, *, bias: torch.Tensor | None = None,
+    x: torch.Tensor,
+    w: torch.Tensor,
+    group: typing.Any = None,
+    *,
+    bias: torch.Tensor | None = None,
     residual: torch.Tensor | None = None,
-) -> torch.Tensor:  # fmt: skip
+) -> torch.Tensor:
     """Equal parts of the first dimension of x go to ranks 0, 1, ...; what they sent, one behind the other, times w."""
     return _call("all_to_all_matmul", x, w, group, added(bias, residual))
 
 
-def replicated_matmul(x: torch.Tensor, w: torch.Tensor, group: typing.Any = None, *, bias: torch.Tensor | None = None) -> torch.Tensor:
+def replicated_matmul(
+    x: torch.Tensor, w: torch.Tensor, group: typing.Any = None, *, bias: torch.Tensor | None = None
+) -> torch.Tensor:
     """x @ w where x is the same on all ranks and w this rank's columns: x's gradient is summed over the ranks."""
     return _call("replicated_matmul", x, w, group, added(bias, None))
 
 
 def matmul_all_reduce_rms_norm(
-    x: torch.Tensor, w: torch.Tensor, norm_weight: torch.Tensor, group: typing.Any = None, *, bias: torch.Tensor | None = None,
-    residual: torch.Tensor | None = None, epsilon: float = USUAL_EPSILON,
-) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
-    """y as matmul_all_reduce's, and its rows normalised: y / sqrt(mean(y^2) + epsilon) * norm_weight [n], squares summed in f32."""
+    x: torch.Tensor,
+    w: torch.Tensor,
+    norm_weight: torch.Tensor,
+    group: typing.Any = None,
+    *,
+    bias: torch.Tensor | None = None,
+    residual: torch.Tensor | None = None,
+    epsilon: float = USUAL_EPSILON,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """y as matmul_all_reduce's, and its rows normalised: y / sqrt(mean(y^2) + epsilon) * norm_weight [n], squares
+    summed in f32."""
     return _call_with_norm("matmul_all_reduce", x, w, group, Epilogue(bias, residual, norm_weight, epsilon))
 
 
 def matmul_reduce_scatter_rms_norm(
-    x: torch.Tensor, w: torch.Tensor, norm_weight: torch.Tensor, group: typing.Any = None, *, bias: torch.Tensor | None = None,
-    residual: torch.Tensor | None = None, epsilon: float = USUAL_EPSILON,
-) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
+    x: torch.Tensor,
+    w: torch.Tensor,
+    norm_weight: torch.Tensor,
+    group: typing.Any = None,
+    *,
+    bias: torch.Tensor | None = None,
+    residual: torch.Tensor | None = None,
+    epsilon: float = USUAL_EPSILON,
+) -> tuple[torch.Tensor, torch.Tensor]:
     """y as matmul_reduce_scatter's, and its rows normalised likewise."""
     return _call_with_norm("matmul_reduce_scatter", x, w, group, Epilogue(bias, residual, norm_weight, epsilon))
 
@@ -127,8 +164,12 @@ def _call(op: str, x: torch.Tensor, w: torch.Tensor, group: typing.Any, epilogue
 
 
 def _call_with_norm(
-    op: str, x: torch.Tensor, w: torch.Tensor, group: typing.Any, epilogue: Epilogue,
-) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
+    op: str,
+    x: torch.Tensor,
+    w: torch.Tensor,
+    group: typing.Any,
+    epilogue: Epilogue,
+) -> tuple[torch.Tensor, torch.Tensor]:
     if epilogue.norm_weight is None:
         raise Error("invalid_spec", "norm_weight", "is None; needs a tensor [n]")
     found, weight = _checked_group(op, x, w, group, epilogue), epilogue.norm_weight
@@ -159,8 +200,19 @@ def _checked_group(op: str, x: torch.Tensor, w: torch.Tensor, group: typing.Any,
         return of_group
     try:
         handle = dist.group.WORLD if group is None else group
-        key = (op, handle, x.shape, w.shape, x.dtype, w.dtype, x.device, w.device, x.layout, w.layout,
-               None if epilogue is NONE else _facts_of(epilogue))  # fmt: skip
+        key = (
+            op,
+            handle,
+            x.shape,
+            w.shape,
+            x.dtype,
+            w.dtype,
+            x.device,
+            w.device,
+            x.layout,
+            w.layout,
+            None if epilogue is NONE else _facts_of(epilogue),
+        )
         found = _checked.get(key)
     except (AttributeError, TypeError):  # what is no tensor or no group is named below
         key, found = None, None
@@ -173,10 +225,12 @@ def _checked_group(op: str, x: torch.Tensor, w: torch.Tensor, group: typing.Any,
 
 def _facts_of(epilogue: Epilogue) -> tuple[typing.Any, ...]:
     bias, residual, norm_weight, epsilon = epilogue
-    return (None if bias is None else (bias.shape, bias.dtype, bias.device, bias.layout),
-            None if residual is None else (residual.shape, residual.dtype, residual.device, residual.layout),
-            None if norm_weight is None else (norm_weight.shape, norm_weight.dtype, norm_weight.device, norm_weight.layout),
-            epsilon)  # fmt: skip
+    return (
+        None if bias is None else (bias.shape, bias.dtype, bias.device, bias.layout),
+        None if residual is None else (residual.shape, residual.dtype, residual.device, residual.layout),
+        None if norm_weight is None else (norm_weight.shape, norm_weight.dtype, norm_weight.device, norm_weight.layout),
+        epsilon,
+    )
 
 
 def _are_plain(x: torch.Tensor, w: torch.Tensor, epilogue: Epilogue) -> bool:
@@ -186,13 +240,18 @@ def _are_plain(x: torch.Tensor, w: torch.Tensor, epilogue: Epilogue) -> bool:
     if epilogue is NONE:
         return True
     bias, residual, norm_weight, _ = epilogue
-    return ((bias is None or is_plain(bias)) and (residual is None or is_plain(residual))
-            and (norm_weight is None or is_plain(norm_weight)))  # fmt: skip
+    return (
+        (bias is None or is_plain(bias))
+        and (residual is None or is_plain(residual))
+        and (norm_weight is None or is_plain(norm_weight))
+    )
 
 
 def is_plain(tensor: torch.Tensor) -> bool:
     kind = type(tensor)
-    return (kind is torch.Tensor or kind is torch.nn.Parameter) and not (tensor.requires_grad and torch.is_grad_enabled())
+    return (kind is torch.Tensor or kind is torch.nn.Parameter) and not (
+        tensor.requires_grad and torch.is_grad_enabled()
+    )
 
 
 def _of_matrices(epilogue: Epilogue) -> Epilogue:
@@ -230,13 +289,17 @@ def _check(op: str, x: torch.Tensor, w: torch.Tensor, epilogue: Epilogue, group:
         if tensor.device != x.device:
             raise Error("invalid_spec", name, f"is on {tensor.device}, x on {x.device}")
         if tensor.device.type not in ("cpu", "cuda") or tensor.layout != torch.strided:
-            raise Error("unsupported", name, f"is {tensor.layout} on {tensor.device}; needs a dense tensor of a CPU or GPU")
+            raise Error(
+                "unsupported", name, f"is {tensor.layout} on {tensor.device}; needs a dense tensor of a CPU or GPU"
+            )
     if x.dim() < 2 or x.numel() == 0:
         raise Error("invalid_spec", "x", f"has shape {tuple(x.shape)}; needs [..., k], not empty")
     if w.dim() != 2 or w.shape[0] != x.shape[-1] or w.shape[1] == 0:
         raise Error("invalid_spec", "w", f"has shape {tuple(w.shape)}; needs [{x.shape[-1]}, n]")
     if op in _HAS_ROW_SHARDS and x.shape[0] % group.size != 0:
-        raise Error("invalid_spec", "x", f"its first dimension {x.shape[0]} is not a multiple of the {group.size} ranks")
+        raise Error(
+            "invalid_spec", "x", f"its first dimension {x.shape[0]} is not a multiple of the {group.size} ranks"
+        )
     for name, tensor in more.items():
         leading = (_ops.result_rows(op, group, x.shape[0]), *x.shape[1:-1]) if name == "residual" else ()
         shape = (*leading, w.shape[1])

@@ -6,8 +6,8 @@
     print(mc2.torch.inductor.report())   # what was fused, and why the rest was not
 
 The model stays as it is. The functional collectives of tensor-parallel plans (parallelize_module), of DTensor and of
-torch.distributed._functional_collectives are found; graphs of which nothing is fused are compiled as without mc2, unless Inductor's
-overlap scheduler is on, which then reckons with mc2's times of collectives.
+torch.distributed._functional_collectives are found; graphs of which nothing is fused are compiled as without mc2,
+unless Inductor's overlap scheduler is on, which then reckons with mc2's times of collectives.
 """
 
 from __future__ import annotations
@@ -35,11 +35,13 @@ class Site(typing.NamedTuple):
     """A collective of a compiled graph, and what has become of it."""
 
     name: str  # of the module, "layers.0.attn.wo"; of backward graphs with " (backward)"
-    op: str  # "matmul_all_reduce m=4096 n=4096 k=3584 torch.bfloat16 x2"; of no site "all_reduce of 2 x 96 torch.float32"
+    op: str  # "matmul_all_reduce m=4096 n=4096 k=3584 torch.bfloat16 x2", or "all_reduce of 2 x 96 torch.float32"
     is_fused: bool
     reason: str  # why not, or the cut that is put there
     gain_us: float  # of the unfused time, as the plan has it; of a dynamic m for the m that was compiled first
-    collective_us: float | None = None  # what the collective takes alone by mc2's models, where they have messages of its size
+    collective_us: float | None = (
+        None  # what the collective takes alone by mc2's models, where they have messages of its size
+    )
 
 
 class _Options(typing.NamedTuple):
@@ -56,13 +58,13 @@ def enable(*, exclude: typing.Iterable[str] = (), wait_s: float = _WAIT_S) -> No
     """From now on compiled graphs use mc2, on all ranks, which call this alike.
 
     exclude  names of sites to leave alone, as sites() tells them; * and ? stand for any text and any character
-    wait_s   how long a rank waits for the others to compile the same graph; after that it is left alone on all of them, or is what it
-             was the last time
+    wait_s   how long a rank waits for the others to compile the same graph; after that it is left alone on all of
+             them, or is what it was the last time
 
-    Compiled graphs are not taken from PyTorch's cache meanwhile, as plans may have changed. A pass that is set already runs first.
-    Where Inductor's overlap scheduler is on, it takes what mc2's models say of collectives, unless it has another
-    custom_runtime_estimation.
-    Raises Error (unsupported) before PyTorch 2.6, (invalid_spec) for arguments of other types.
+    Compiled graphs are not taken from PyTorch's cache meanwhile, as plans may have changed. A pass that is set already
+    runs first. Where Inductor's overlap scheduler is on, it takes what mc2's models say of collectives, unless it has
+    another custom_runtime_estimation. Raises Error (unsupported) before PyTorch 2.6, (invalid_spec) for arguments of
+    other types.
     """
     global _options
     config = _config()
@@ -82,7 +84,9 @@ def enable(*, exclude: typing.Iterable[str] = (), wait_s: float = _WAIT_S) -> No
 def disable() -> None:
     """Graphs that are compiled from now on are as without mc2."""
     global _options
-    if _options is not None and getattr(_config().post_grad_custom_pre_pass, "is_mc2", False):  # another one since is left
+    if _options is not None and getattr(
+        _config().post_grad_custom_pre_pass, "is_mc2", False
+    ):  # another one since is left
         _config().post_grad_custom_pre_pass = _options.previous
     if _options is not None:
         _exchange_estimation(estimate_ms, None)
@@ -98,7 +102,10 @@ def report() -> str:
     """sites() as text, those that differ by a layer's number in one line."""
     fused = [site for site in _sites if site.is_fused]
     gain = sum(site.gain_us for site in fused)
-    lines = [f"mc2.torch.inductor: {len(fused)} of {len(_sites)} collectives fused; by their plans {gain:.0f} us less in one pass over all"]
+    lines = [
+        f"mc2.torch.inductor: {len(fused)} of {len(_sites)} collectives fused; by their plans {gain:.0f} us less in "
+        f"one pass over all"
+    ]
     counts = collections.Counter(site._replace(name=re.sub(r"\.\d+\.", ".*.", site.name)) for site in _sites)
     width = max((len(site.name) for site in counts), default=0)
     for site, count in counts.items():
@@ -114,9 +121,10 @@ def forget() -> None:
 
 
 def estimate_ms(node: Node, size_bytes: int | None = None) -> float | None:
-    """What enable() gives Inductor's overlap scheduler as custom_runtime_estimation: of collectives what rank 0's models say, on all
-    ranks; of what needs only memory, PyTorch's own estimate, which the scheduler leaves out where it has a custom one. None is no
-    opinion: PyTorch estimates or times it. Nothing is hidden behind mc2's operators, which communicate themselves.
+    """What enable() gives Inductor's overlap scheduler as custom_runtime_estimation: of collectives what rank 0's
+    models say, on all ranks; of what needs only memory, PyTorch's own estimate, which the scheduler leaves out where it
+    has a custom one. None is no opinion: PyTorch estimates or times it. Nothing is hidden behind mc2's operators, which
+    communicate themselves.
 
     size_bytes  another size of the collective, counted as PyTorch does: all that it takes and gives
     """
@@ -127,7 +135,11 @@ def estimate_ms(node: Node, size_bytes: int | None = None) -> float | None:
         return float(fixed_us + (us - fixed_us) * share) / 1e3
     scheduling = importlib.import_module("torch._inductor.fx_passes.overlap_scheduling")
     needs_memory = getattr(scheduling, "estimate_mem_bound_runtime_ms", None)
-    is_other = node.op != "call_function" or scheduling.is_compute_node(node) or str(node.target).startswith(("_c10d_functional", "mc2"))
+    is_other = (
+        node.op != "call_function"
+        or scheduling.is_compute_node(node)
+        or str(node.target).startswith(("_c10d_functional", "mc2"))
+    )
     return None if needs_memory is None or is_other else float(needs_memory(node))
 
 
@@ -204,7 +216,11 @@ def _take(candidate: _Candidate, verdict: _agreement.Verdict) -> None:
         _plans.note_untuned(candidate.problems[0])
     if verdict.is_fused:
         if candidate.site is None:
-            raise Error("mismatch", "torch.compile", f"other ranks have fused {site.name}, which this rank cannot: {candidate.fault}")
+            raise Error(
+                "mismatch",
+                "torch.compile",
+                f"other ranks have fused {site.name}, which this rank cannot: {candidate.fault}",
+            )
         _rewrite.replace(candidate.site)
     _sites.append(site)
     log.info("torch.compile: %s", site)
@@ -266,13 +282,18 @@ def _meet(name: typing.Any, candidates: list[_Candidate]) -> _agreement.Meeting:
     group = _groups.by_name(name)
     signature = [_rewrite.signature(candidate.collective) for candidate in candidates]
     estimates = _estimates.Estimates()
-    offers = [_offer(candidate, group)._replace(estimate=_estimate(candidate.collective, group, estimates)) for candidate in candidates]
+    offers = [
+        _offer(candidate, group)._replace(estimate=_estimate(candidate.collective, group, estimates))
+        for candidate in candidates
+    ]
     return _agreement.Meeting(group, signature, offers)
 
 
 def _estimate(collective: Node, group: _groups.Group, estimates: _estimates.Estimates) -> list[float] | None:
     """Of rank 0, whose word holds."""
-    taken, message_bytes = _rewrite.value(typing.cast(Node, collective.args[0])), _rewrite.message_bytes(collective, group.size)
+    taken, message_bytes = _rewrite.value(typing.cast(Node, collective.args[0])), _rewrite.message_bytes(
+        collective, group.size
+    )
     if group.rank != 0 or message_bytes is None or settings.is_disabled:
         return None
     found = estimates.of(_rewrite.collective_name(collective), group, taken.device, taken.dtype, message_bytes)

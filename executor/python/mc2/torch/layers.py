@@ -20,7 +20,9 @@ def _share(name: str, length: int, ranks: int) -> int:
 class _ParallelLinear(torch.nn.Module):
     """weight [out, in] of this rank, as torch.nn.Linear lays it out."""
 
-    def __init__(self, shape: tuple[int, int], bias_length: int, group: typing.Any, fan_in: int, **factory: typing.Any) -> None:
+    def __init__(
+        self, shape: tuple[int, int], bias_length: int, group: typing.Any, fan_in: int, **factory: typing.Any
+    ) -> None:
         super().__init__()
         self.group = group
         self.weight = torch.nn.Parameter(torch.empty(shape, **factory))
@@ -36,15 +38,22 @@ class _ParallelLinear(torch.nn.Module):
 
 
 class RowParallelLinear(_ParallelLinear):
-    """y = x W^T + b with the columns of W over the ranks: x is a rank's share of the last dimension, y whole on every rank.
+    """y = x W^T + b with the columns of W over the ranks: x is a rank's share of the last dimension, y whole on every
+    rank.
 
     is_sequence_parallel  y is the rank's share of the first dimension instead
     """
 
     def __init__(
-        self, in_features: int, out_features: int, bias: bool = True, *, group: typing.Any = None,
-        is_sequence_parallel: bool = False, **factory: typing.Any,
-    ) -> None:  # fmt: skip
+        self,
+        in_features: int,
+        out_features: int,
+        bias: bool = True,
+        *,
+        group: typing.Any = None,
+        is_sequence_parallel: bool = False,
+        **factory: typing.Any,
+    ) -> None:
         share = _share("in_features", in_features, _groups.resolve(group).size)
         super().__init__((out_features, share), out_features if bias else 0, group, in_features, **factory)
         self.is_sequence_parallel = is_sequence_parallel
@@ -55,11 +64,20 @@ class RowParallelLinear(_ParallelLinear):
         return operator(x, self.weight.t(), self.group, bias=self.bias, residual=residual)
 
     @classmethod
-    def from_linear(cls, linear: torch.nn.Linear, *, group: typing.Any = None, is_sequence_parallel: bool = False) -> RowParallelLinear:
+    def from_linear(
+        cls, linear: torch.nn.Linear, *, group: typing.Any = None, is_sequence_parallel: bool = False
+    ) -> RowParallelLinear:
         """This rank's part of a layer that every rank has."""
         found, weight = _groups.resolve(group), linear.weight
-        layer = cls(linear.in_features, linear.out_features, linear.bias is not None, group=group,
-                    is_sequence_parallel=is_sequence_parallel, device=weight.device, dtype=weight.dtype)  # fmt: skip
+        layer = cls(
+            linear.in_features,
+            linear.out_features,
+            linear.bias is not None,
+            group=group,
+            is_sequence_parallel=is_sequence_parallel,
+            device=weight.device,
+            dtype=weight.dtype,
+        )
         share = layer.weight.shape[1]
         with torch.no_grad():
             layer.weight.copy_(weight[:, found.rank * share : (found.rank + 1) * share])
@@ -69,15 +87,22 @@ class RowParallelLinear(_ParallelLinear):
 
 
 class ColumnParallelLinear(_ParallelLinear):
-    """y = x W^T + b with the rows of W over the ranks: x is whole on every rank, y a rank's share of the last dimension.
+    """y = x W^T + b with the rows of W over the ranks: x is whole on every rank, y a rank's share of the last
+    dimension.
 
     is_sequence_parallel  x is the rank's share of the first dimension instead
     """
 
     def __init__(
-        self, in_features: int, out_features: int, bias: bool = True, *, group: typing.Any = None,
-        is_sequence_parallel: bool = False, **factory: typing.Any,
-    ) -> None:  # fmt: skip
+        self,
+        in_features: int,
+        out_features: int,
+        bias: bool = True,
+        *,
+        group: typing.Any = None,
+        is_sequence_parallel: bool = False,
+        **factory: typing.Any,
+    ) -> None:
         share = _share("out_features", out_features, _groups.resolve(group).size)
         super().__init__((share, in_features), share if bias else 0, group, in_features, **factory)
         self.is_sequence_parallel = is_sequence_parallel
@@ -88,11 +113,20 @@ class ColumnParallelLinear(_ParallelLinear):
         return functional.replicated_matmul(x, self.weight.t(), self.group, bias=self.bias)
 
     @classmethod
-    def from_linear(cls, linear: torch.nn.Linear, *, group: typing.Any = None, is_sequence_parallel: bool = False) -> ColumnParallelLinear:
+    def from_linear(
+        cls, linear: torch.nn.Linear, *, group: typing.Any = None, is_sequence_parallel: bool = False
+    ) -> ColumnParallelLinear:
         """This rank's part of a layer that every rank has."""
         found, weight = _groups.resolve(group), linear.weight
-        layer = cls(linear.in_features, linear.out_features, linear.bias is not None, group=group,
-                    is_sequence_parallel=is_sequence_parallel, device=weight.device, dtype=weight.dtype)  # fmt: skip
+        layer = cls(
+            linear.in_features,
+            linear.out_features,
+            linear.bias is not None,
+            group=group,
+            is_sequence_parallel=is_sequence_parallel,
+            device=weight.device,
+            dtype=weight.dtype,
+        )
         share = layer.weight.shape[0]
         mine = slice(found.rank * share, (found.rank + 1) * share)
         with torch.no_grad():

@@ -44,8 +44,8 @@ _SLEEP_CYCLES = 2_000_000  # about 1 ms, longer than launching a few dozen kerne
 class Clock:
     """Times a callable on this rank: the wall clock, or events on the caller's stream of a GPU. Ranks start together.
 
-    hides_launches  one call by a GPU that is kept waiting until everything is launched, as in a program that keeps its GPU busy;
-                    otherwise the mean of calls back to back, which launching may hold up
+    hides_launches  one call by a GPU that is kept waiting until everything is launched, as in a program that keeps its
+                    GPU busy; otherwise the mean of calls back to back, which launching may hold up
     """
 
     def __init__(self, group: _groups.Group, device: torch.device, hides_launches: bool = True) -> None:
@@ -107,11 +107,18 @@ class _Calls:
         x_shape, _ = _native.shapes(problem)
 
         def random(*shape: int) -> torch.Tensor:
-            drawn_as = problem.dtype if problem.device.type == "cuda" else torch.float32  # CPUs draw no halves before PyTorch 2
-            return torch.empty(shape, device=problem.device, dtype=drawn_as).uniform_(-1, 1, generator=generator).to(problem.dtype)
+            # CPUs draw no halves before PyTorch 2.
+            drawn_as = problem.dtype if problem.device.type == "cuda" else torch.float32
+            return (
+                torch.empty(shape, device=problem.device, dtype=drawn_as)
+                .uniform_(-1, 1, generator=generator)
+                .to(problem.dtype)
+            )
 
         if problem.tables:
-            self.x, self.w = self._bags(generator, problem.tables), random(*problem.tables[:2], problem.n // problem.tables.table_count)
+            self.x, self.w = self._bags(generator, problem.tables), random(
+                *problem.tables[:2], problem.n // problem.tables.table_count
+            )
         elif problem.experts:
             self.x = typing.cast(torch.Tensor, self._choices(random(*x_shape), problem.experts))
             self.w = random(problem.experts.expert_count, problem.k, problem.n)
@@ -156,7 +163,9 @@ class _Calls:
         allowed = 8 * torch.finfo(self.problem.dtype).eps * self.problem.group.size
         worst = _slowest(self.problem, [worst if worst == worst else float("inf")])[0]
         if not worst <= allowed:
-            raise Error("mismatch", "plan", f"{what}: differs from the unfused result by {worst:.1e} of its largest one")
+            raise Error(
+                "mismatch", "plan", f"{what}: differs from the unfused result by {worst:.1e} of its largest one"
+            )
 
 
 def _communicate(one: Pass) -> None:
@@ -212,7 +221,11 @@ class _PassSteps:
     def prepare(self, number: int, plan: Plan) -> None:
         problem = self.calls.problem
         if plan.variant.name == _symmetric.NAME and _symmetric.operator(problem.kind, problem.group) is None:
-            raise Error("unsupported", "variant", f"rank {problem.group.rank} has no fused operator of PyTorch for {problem.kind}")
+            raise Error(
+                "unsupported",
+                "variant",
+                f"rank {problem.group.rank} has no fused operator of PyTorch for {problem.kind}",
+            )
         self._plans[number] = plan
 
     def verify(self, number: int) -> None:
@@ -251,9 +264,17 @@ class _PassSteps:
             slowed, context = _slowed(both_us, compute_us, communication_us), "co_run"
             lanes = {"matmul": slowed * compute_us, "collective": slowed * communication_us}
         unit_bytes = self.op.bytes_per_unit
-        return [Sample(component, case.block_rows, us, context=context, variant=str(case.variant),
-                       message_bytes=case.block_rows * unit_bytes if component == "collective" else 0)
-                for component, us in lanes.items()]  # fmt: skip
+        return [
+            Sample(
+                component,
+                case.block_rows,
+                us,
+                context=context,
+                variant=str(case.variant),
+                message_bytes=case.block_rows * unit_bytes if component == "collective" else 0,
+            )
+            for component, us in lanes.items()
+        ]
 
     def rivals(self, model: CostModel) -> list[Plan]:
         """PyTorch's own fused operator."""
@@ -277,15 +298,16 @@ def tune(
     tables: EmbeddingTables | None = None,
     experts: ChosenExperts | None = None,
 ) -> Tuned:
-    """Measures one shape, plans it, and keeps the fastest of the best cuts and the unfused calls. Collective: every rank of the
-    group calls it with the same arguments. Nothing else may use the group or the device meanwhile.
+    """Measures one shape, plans it, and keeps the fastest of the best cuts and the unfused calls. Collective: every
+    rank of the group calls it with the same arguments. Nothing else may use the group or the device meanwhile.
 
     m, n, k  of the product on a rank: x is [m, k] (all_gather_matmul: [m / ranks, k] on each), w [k, n]. Of
              embedding_all_to_all m samples, n features of a rank's tables, and k rows in a bag; where rows choose
              experts m rows of all ranks
     tables   of embedding_all_to_all, and of nothing else
     experts  of the kinds whose rows choose some
-    store    file in which rank 0 keeps samples, model, plan and measurements; default MC2_STORE; "" keeps them in this process only
+    store    file in which rank 0 keeps samples, model, plan and measurements; default MC2_STORE; "" keeps them in this
+             process only
     """
     found = _groups.resolve(group)
     place = torch.device(device if device is not None else ("cuda" if found.backend == "nccl" else "cpu"))
@@ -296,8 +318,12 @@ def tune(
     if experts is not None and not isinstance(experts, ChosenExperts):
         raise Error("invalid_spec", "experts", f"is a {type(experts).__name__}; needs mc2.ChosenExperts")
     if (kind in _chosen.KINDS) != (experts is not None):
-        raise Error("invalid_spec", "experts", f"is {'missing' if experts is None else 'given'}; of "
-                    f"{', '.join(_chosen.KINDS)} it is given, and of no other kind")  # fmt: skip
+        raise Error(
+            "invalid_spec",
+            "experts",
+            f"is {'missing' if experts is None else 'given'}; of "
+            f"{', '.join(_chosen.KINDS)} it is given, and of no other kind",
+        )
     own = None if tables is None else Tables(tables.table_count, tables.row_count, tables.pooling)
     chosen = None if experts is None else Experts(experts.count, experts.top_k)
     problem = Problem(kind, found, place, dtype, m, n, k, own, chosen)
@@ -334,7 +360,11 @@ class _FinalSteps:
     """The candidates beside the unfused calls, timed by one clock."""
 
     def __init__(
-        self, problem: Problem, candidates: list[_Candidate], unfused_call: typing.Callable[[], typing.Any], clock: Clock
+        self,
+        problem: Problem,
+        candidates: list[_Candidate],
+        unfused_call: typing.Callable[[], typing.Any],
+        clock: Clock,
     ) -> None:
         self.op, self.fingerprint, self.variants = problem.op(), problem.fingerprint(), [Variant(LOOPED)]
         self._candidates, self._unfused, self._clock = candidates, unfused_call, clock
@@ -346,8 +376,12 @@ class _FinalSteps:
     def time_us(self, number: int, part: str) -> float:
         return self._clock.time_us(self._unfused if part == "serial" else self._calls[number])
 
-    def verify(self, number: int) -> None: ...
-    def prepare_case(self, number: int, target: str, block_rows: int, variant: Variant) -> None: ...
+    def verify(self, number: int) -> None:
+        ...
+
+    def prepare_case(self, number: int, target: str, block_rows: int, variant: Variant) -> None:
+        ...
+
     def measure(self, number: int) -> list[float]:
         return []
 
@@ -362,7 +396,8 @@ def _waits(problem: Problem) -> bool:
     """Whether the unfused calls wait for the GPU, which no capture may."""
     experts = problem.experts
     return experts is not None and _grouped.waits_for_counts(
-        problem.dtype, problem.device, experts.expert_count, problem.n, problem.k)  # fmt: skip
+        problem.dtype, problem.device, experts.expert_count, problem.n, problem.k
+    )
 
 
 def _fastest(calls: _Calls, candidates: list[_Candidate], uncut: Plan, how: _groups.Calls, rounds: int) -> Plan:
@@ -434,7 +469,9 @@ def _tune_passes(calls: _Calls, rounds: int, race_rounds: int) -> _Found:
 
 def _nothing(calls: _Calls) -> _Found:
     """Of what the process group does not cut."""
-    return _Found(_core.unpredicted(calls.op, calls.fingerprint, [calls.op.cut_axis_length], Variant(LOOPED)), None, [], None)
+    return _Found(
+        _core.unpredicted(calls.op, calls.fingerprint, [calls.op.cut_axis_length], Variant(LOOPED)), None, [], None
+    )
 
 
 class _Chosen(typing.NamedTuple):
@@ -446,7 +483,9 @@ class _Chosen(typing.NamedTuple):
 def _choose(calls: _Calls, found: _Found, race_rounds: int) -> _Chosen:
     """Collective."""
     problem = calls.problem
-    if problem.device.type != "cuda" or problem.group.backend == "gloo":  # the race was of calls as a program makes them
+    if (
+        problem.device.type != "cuda" or problem.group.backend == "gloo"
+    ):  # the race was of calls as a program makes them
         return _Chosen(found.plan, found.plan, None)
     candidates = [_Candidate(plan, calls.fused(plan)) for plan in found.candidates]
     natively = _of_native(calls, race_rounds)
@@ -455,7 +494,9 @@ def _choose(calls: _Calls, found: _Found, race_rounds: int) -> _Chosen:
     uncut = _nothing(calls).plan
     if found.model is not None:
         uncut = _core.predict(calls.op, found.model, uncut.blocks)
-    eager, in_graphs = (_fastest(calls, candidates, uncut, how, race_rounds) for how in (_groups.EAGER, _groups.CAPTURED))
+    eager, in_graphs = (
+        _fastest(calls, candidates, uncut, how, race_rounds) for how in (_groups.EAGER, _groups.CAPTURED)
+    )
     _native.release_others(problem, [eager, in_graphs])
     return _Chosen(eager, in_graphs, natively)
 
@@ -491,8 +532,9 @@ def _finding(plan: Plan, is_fused: bool) -> str:
 
 
 def tune_seen(seconds: float, group: typing.Any = None) -> list[Tuned]:
-    """For moments in which the program is idle: tunes shapes that it has called and that no tuned plan was found for, those with the
-    largest products first, until the time is up; what was begun is finished. Collective, as tune() is; returns what was tuned.
+    """For moments in which the program is idle: tunes shapes that it has called and that no tuned plan was found for,
+    those with the largest products first, until the time is up; what was begun is finished. Collective, as tune() is;
+    returns what was tuned.
 
     Not in a thread of mc2's own: its collectives would meet the program's in another order on every rank.
     """
@@ -502,9 +544,19 @@ def tune_seen(seconds: float, group: typing.Any = None) -> list[Tuned]:
         if _slowest(problem, [time.monotonic() - start])[0] >= seconds:
             break
         try:
-            done.append(tune(problem.kind, m=problem.m, n=problem.n, k=problem.k, dtype=problem.dtype, group=problem.group.handle,
-                             device=problem.device, tables=problem.embedding_tables(),
-                             experts=problem.chosen_experts()))  # fmt: skip
+            done.append(
+                tune(
+                    problem.kind,
+                    m=problem.m,
+                    n=problem.n,
+                    k=problem.k,
+                    dtype=problem.dtype,
+                    group=problem.group.handle,
+                    device=problem.device,
+                    tables=problem.embedding_tables(),
+                    experts=problem.chosen_experts(),
+                )
+            )
         except Error as error:  # the same on all ranks
             log.info("%s: not tuned: %s", problem.text(), error)
             _plans.give_up(problem)
@@ -512,7 +564,8 @@ def tune_seen(seconds: float, group: typing.Any = None) -> list[Tuned]:
 
 
 def _try_keep(path: str, found: _Found, winners: list[Plan], natively: _native.Found | None) -> None:
-    """A store that cannot be written loses what other processes would gain, not this one: the other ranks know nothing of it."""
+    """A store that cannot be written loses what other processes would gain, not this one: the other ranks know nothing
+    of it."""
     keep_native, native = (natively.keep, natively.plan) if natively is not None else (None, None)
     if found.keep is None and keep_native is None:
         return

@@ -1,4 +1,5 @@
-"""As much of PyTorch's interface as torch_peer.py uses, for one rank, f32, on the CPU: shapes are checked, times are real.
+"""As much of PyTorch's interface as torch_peer.py uses, for one rank, f32, on the CPU: shapes are checked, times are
+real.
 
 STUB_TORCH says what goes wrong: "no_device", "no_graphs" (captures fail) or "wrong" (fused operators add 1).
 A graph replays the calls of its capture.
@@ -87,7 +88,9 @@ def product(a, b, added=0.0):
     (m, k), (b_rows, n) = a.shape, b.shape
     assert k == b_rows
     x, y = a.elements, b.elements
-    return Tensor([sum(x[i * k + t] * y[t * n + j] for t in range(k)) + added for i in range(m) for j in range(n)], (m, n))
+    return Tensor(
+        [sum(x[i * k + t] * y[t * n + j] for t in range(k)) + added for i in range(m) for j in range(n)], (m, n)
+    )
 
 
 def recorded(work):
