@@ -10,7 +10,7 @@ from values_test import Refusals
 
 if RANK >= 0:
     import mc2.torch
-    from mc2.torch import _chosen, _plans
+    from mc2.torch import _plans, _problem
 
 GATHER, SCATTER, SUM = KINDS = (
     "all_gather_grouped_matmul",
@@ -94,7 +94,7 @@ class RanksTest(Refusals):
         """From now on calls are cut into these parts of the rows."""
         rows = TOKENS if kind == SUM else TOKENS // RANKS
         blocks = [rows // 3, rows - rows // 3] if parts == 2 else [rows]
-        fuse(kind, blocks, m=TOKENS, n=N, k=K, experts=_chosen.Experts(COUNT, TOP_K))
+        fuse(kind, blocks, m=TOKENS, n=N, k=K, experts=_problem.Experts(COUNT, TOP_K))
         return blocks
 
     def test_results_are_the_definitions(self):

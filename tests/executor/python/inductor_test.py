@@ -271,7 +271,7 @@ class RanksTest(Refusals):
                 _plans.Problem, "fingerprint", lambda *_: None
             ):
                 eager, captured = (
-                    _plans.prospect(problem, _plans._native.PLAIN, calls) for calls in (_groups.EAGER, _groups.CAPTURED)
+                    _plans.prospect(problem, _plans._layout.PLAIN, calls) for calls in (_groups.EAGER, _groups.CAPTURED)
                 )
                 self.assertIn("its plan gains 10 us, and a call outside a CUDA graph costs the host 50", eager.fault)
                 self.assertEqual((captured.fault, captured.gain_us), ("", 10))

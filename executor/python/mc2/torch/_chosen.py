@@ -12,13 +12,6 @@ from . import _grouped
 KINDS = ("all_gather_grouped_matmul", "grouped_matmul_reduce_scatter", "grouped_matmul_all_reduce")
 
 
-class Experts(typing.NamedTuple):
-    """What rows choose among: as mc2.ChosenExperts, but equal where its fields are."""
-
-    expert_count: int
-    top_k: int
-
-
 class Rows(typing.NamedTuple):
     """What the kinds multiply, as other kinds do x, and which experts all m tokens chose."""
 

@@ -10,7 +10,7 @@ import torch
 from .. import _core
 from .._core import CostModel, OpSpec
 from ..errors import Error, NativeError
-from . import _plans, _rewrite, _symmetric
+from . import _plans, _problem, _rewrite, _symmetric
 from ._groups import Group, fingerprint
 
 _MAX_BEYOND = 4  # what was measured, where time grows as the message does
@@ -66,12 +66,12 @@ def _has(curve: _core.LaneCost, message_bytes: int) -> bool:
 
 def _models(kind: str, group: Group, device: torch.device, dtype: torch.dtype) -> list[CostModel]:
     """Of any n and k."""
-    if dtype not in _plans.DTYPES:
+    if dtype not in _problem.DTYPES:
         return []
     own = _plans.models(kind, group, device, dtype)
     try:
         store = _plans.store()
-        op = OpSpec(kind, m=_LENGTH * group.size, n=_LENGTH, k=_LENGTH, dtype=_plans.DTYPES[dtype], ranks=group.size)
+        op = OpSpec(kind, m=_LENGTH * group.size, n=_LENGTH, k=_LENGTH, dtype=_problem.DTYPES[dtype], ranks=group.size)
         return own + (store.list_models(op, fingerprint(group, device)) if store is not None else [])
     except (Error, NativeError):  # a store that cannot be read gives no plans either, which is told there
         return own

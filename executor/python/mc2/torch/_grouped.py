@@ -9,7 +9,7 @@ import typing
 import torch
 
 from ..errors import Error
-from . import _epilogue, _native
+from . import _epilogue, _layout
 
 MULTIPLE = 8  # of a matrix's columns and rows, for grouped matmuls of GPUs
 Counts = typing.Union[typing.List[int], torch.Tensor]  # rows of each expert, on the host or on the rows' device
@@ -39,7 +39,7 @@ def _ends(counts: Counts, rows: torch.Tensor, other: torch.Tensor) -> torch.Tens
         return None
     for matrix in (rows, other):
         is_dense = (
-            matrix.stride() == (matrix.shape[1], 1) if matrix.dim() == 2 else _native.layout(matrix) != _native.STRIDED
+            matrix.stride() == (matrix.shape[1], 1) if matrix.dim() == 2 else _layout.layout(matrix) != _layout.STRIDED
         )
         if not is_dense or matrix.data_ptr() % (MULTIPLE * rows.element_size()):
             return None

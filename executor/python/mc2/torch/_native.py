@@ -12,17 +12,16 @@ import torch
 import torch.distributed as dist
 
 from .. import _core
-from .._core import CostModel, OpSpec, Plan, Sample, Store, Variant
-from ..errors import Error, NativeError
+from .._core import CostModel, Plan, Sample, Store, Variant
 from . import _epilogue, _settings, _together
 from ._bags import Bags, Tables
 from ._epilogue import Epilogue
 from ._groups import Group
+from ._layout import PLAIN, layout_fault
+from ._problem import Experts, Problem
 
 if typing.TYPE_CHECKING:
     from .._executor import Communicator, Prepared
-    from ._chosen import Experts
-    from ._plans import Problem
 
 _ALIGNMENT_BYTES = 256  # PyTorch's allocator gives this; views into a tensor may not
 EAGER_HOST_US = 50.0  # of a call that is not captured, docs/python.md
@@ -72,19 +71,6 @@ def fault(problem: Problem) -> str:
     if device.index != group.rank:
         return f"rank {group.rank} is on {device}; the backend wants rank r on device r"
     return _backend_fault()
-
-
-PLAIN, TRANSPOSED, STRIDED = "plain", "transposed", "strided"
-
-
-def layout(w: torch.Tensor) -> str:
-    """How w lies, or each matrix of experts' w: as it is, as torch.nn.Linear's weight (the transpose of what is
-    contiguous), or neither."""
-    return PLAIN if w.is_contiguous() else TRANSPOSED if w.transpose(-2, -1).is_contiguous() else STRIDED
-
-
-def layout_fault(w_layout: str) -> str:
-    return "w is neither contiguous nor the transpose of what is" if w_layout == STRIDED else ""
 
 
 def common_fault(ranks: list[tuple[str, str, str]]) -> str:
@@ -316,7 +302,7 @@ class NativeChosen(Native):
         epilogue: Epilogue,
     ) -> None:
         """Collective."""
-        shape = (problem.m, typing.cast("Experts", problem.experts).top_k)
+        shape = (problem.m, typing.cast(Experts, problem.experts).top_k)
         self._experts = allocated_for_long([shape], w.new_empty(0, dtype=torch.int64))[0].zero_()
         self._weights = allocated_for_long([shape], w.new_empty(0, dtype=torch.float32))[0].zero_()
         has_weights = problem.kind != "all_gather_grouped_matmul"

@@ -9,11 +9,9 @@ import torch.distributed as dist
 
 from .._core import OpSpec, Variant
 from ..errors import Error, NativeError
-from . import _grouped, _native, _settings
+from . import _grouped, _layout, _native, _settings
 from ._groups import Group
-
-if typing.TYPE_CHECKING:
-    from ._plans import Problem
+from ._problem import Problem
 
 _experts: dict[tuple[typing.Any, ...], NativeExperts | None] = {}
 _layers: dict[tuple[typing.Any, ...], NativeLayer | None] = {}
@@ -151,7 +149,7 @@ def experts_fault(problem: Problem) -> str:
         own = "mc2.torch is disabled" if _settings.settings.is_disabled else _native.fault(problem)
         if not own and torch.cuda.get_device_capability(problem.device) != (9, 0):
             own = "its GPU is not of compute capability 9.0"
-        _faults[key] = _native.common_fault(_native.gathered(problem.group, (_native.machine(), own, _native.PLAIN)))
+        _faults[key] = _native.common_fault(_native.gathered(problem.group, (_native.machine(), own, _layout.PLAIN)))
     return _faults[key]
 
 
@@ -203,7 +201,7 @@ def layer_of(group: Group, x: torch.Tensor, up: Half, down: Half, max_rows: int)
         return None
     facts: dict[str, typing.Any] = {"x": x.dtype, "max_rows": max_rows}
     for name, half in (("up", up), ("down", down)):
-        facts[f"w_{name}"] = tuple(half.w.shape), _native.layout(half.w) == _native.TRANSPOSED
+        facts[f"w_{name}"] = tuple(half.w.shape), _layout.layout(half.w) == _layout.TRANSPOSED
         facts[f"bias_{name}"] = "none" if half.bias is None else "given"
     key = (group.name, x.device, *facts.items())
     if key not in _layers:
@@ -232,7 +230,7 @@ def _new_layer(group: Group, x: torch.Tensor, halves: tuple[Half, Half], max_row
     for kind, half in zip(("all_to_all_matmul", "matmul_all_to_all"), halves):
         experts, k, n = half.w.shape
         problem = problem_of(kind, group, x, experts, k, n, max_rows)
-        native = problem and _new_experts(problem, experts, half, _native.layout(half.w) == _native.TRANSPOSED)
+        native = problem and _new_experts(problem, experts, half, _layout.layout(half.w) == _layout.TRANSPOSED)
         if native is None:
             return None
         made.append(native)
@@ -242,7 +240,6 @@ def _new_layer(group: Group, x: torch.Tensor, halves: tuple[Half, Half], max_row
 def problem_of(kind: str, group: Group, x: torch.Tensor, experts: int, k: int, n: int, rows: int) -> Problem | None:
     """For up to `rows` rows from one rank for another; None where mc2's own backend has no such experts. Collective on
     the first call with a group."""
-    from ._plans import Problem
 
     if not x.is_cuda or group.size == 1 or x.dtype not in (torch.bfloat16, torch.float16):
         return None

@@ -8,14 +8,15 @@ import typing
 import torch
 
 from .. import _core
-from .._core import ChosenExperts, CostModel, EmbeddingTables, OpSpec, Plan
+from .._core import CostModel, OpSpec, Plan
 from ..errors import Error, NativeError
-from . import _epilogue, _native, _native_experts, _settings, _symmetric
+from . import _epilogue, _layout, _native, _native_experts, _settings, _symmetric
 from ._bags import Bags, Tables
-from ._chosen import Experts, Rows, within
+from ._chosen import Rows, within
 from ._epilogue import Epilogue
-from ._groups import CAPTURED, EAGER, Calls, Group, everyones, fingerprint
+from ._groups import CAPTURED, EAGER, Calls, Group, everyones
 from ._passes import PASSES, Pass, unfused
+from ._problem import DTYPES, Experts, Problem
 from ._settings import log, settings, warn
 
 if typing.TYPE_CHECKING:
@@ -24,7 +25,6 @@ if typing.TYPE_CHECKING:
 MAX_BLOCK_COUNT = _core.default_options(_core.Fingerprint({"backend": "torch/"}))["max_block_count"]
 MAX_NATIVE_LENGTHS = 16
 _SERVICE_DEADLINE_S = 0.05
-DTYPES = {torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16"}
 LOOPED, BATCHED = "looped", "batched"  # matmuls of a block of several ranks' rows: one each, or one batched
 VARIANTS = (LOOPED, BATCHED, _symmetric.NAME)
 
@@ -45,57 +45,6 @@ class Choice(typing.NamedTuple):
 
 
 _UNFUSED = Choice(None, None)
-
-
-class Problem(typing.NamedTuple):
-    """What a call is about; every rank of a group has the same ones in the same order."""
-
-    kind: str
-    group: Group
-    device: torch.device
-    dtype: torch.dtype
-    m: int  # rows of the product
-    n: int
-    k: int
-    tables: Tables | None = None
-    experts: Experts | None = None  # of kinds whose rows choose some
-
-    def op(self, epilogue: str = "none") -> OpSpec:
-        """Plans are those of the operator without an epilogue."""
-        return OpSpec(
-            self.kind,
-            m=self.m,
-            n=self.n,
-            k=self.k,
-            dtype=DTYPES[self.dtype],
-            ranks=self.group.size,
-            epilogue=epilogue,
-            tables=self.embedding_tables(),
-            experts=self.chosen_experts(),
-        )
-
-    def embedding_tables(self) -> EmbeddingTables | None:
-        return EmbeddingTables(*self.tables) if self.tables else None
-
-    def chosen_experts(self) -> ChosenExperts | None:
-        return ChosenExperts(*self.experts) if self.experts else None
-
-    def text(self) -> str:
-        tables = (
-            f" {self.tables.table_count} tables of {self.tables.row_count} rows, {self.tables.pooling},"
-            if self.tables
-            else ""
-        )
-        own = self.experts
-        experts = f" {own.expert_count} experts of which {own.top_k} are chosen" if own else ""
-        return f"{self.kind} m={self.m} n={self.n} k={self.k}{tables}{experts} {self.dtype} x{self.group.size}"
-
-    def exchange_device(self) -> torch.device:
-        """Where tensors lie that ranks exchange: gloo takes those of the CPU only."""
-        return self.device if self.group.backend != "gloo" else torch.device("cpu")
-
-    def fingerprint(self, calls: Calls = EAGER) -> _core.Fingerprint:
-        return fingerprint(self.group, self.device, calls)
 
 
 _choices: dict[tuple[typing.Any, ...], Choice] = {}
@@ -228,7 +177,7 @@ def _chosen(
         m,
         w.shape[-1],
         w.shape[-2],
-        w.is_contiguous() or _native.layout(w),
+        w.is_contiguous() or _layout.layout(w),
         keeps_rows,
         prepared_for.kind,
         experts,
@@ -399,7 +348,7 @@ def prospect(problem: Problem, w_layout: str, calls: Calls) -> Prospect:
     gain_us = _gain_us(plan)
     fault = "" if is_fused(problem, plan) else f"its plan is not to fuse ({found.source})"
     if is_native(problem, plan):
-        fault = _native.fault(problem) or _native.layout_fault(w_layout)
+        fault = _native.fault(problem) or _layout.layout_fault(w_layout)
         if not fault and calls == EAGER and gain_us < _native.EAGER_HOST_US:
             cost = f"{_native.EAGER_HOST_US:.0f}"
             fault = f"its plan gains {gain_us:.0f} us, and a call outside a CUDA graph costs the host {cost}"
@@ -557,7 +506,7 @@ def _offer(problem: Problem, w: torch.Tensor, epilogue: Epilogue, given_k: int) 
         problem.experts,
         given_k,
     ]
-    offer = _Offer(call, problem.k, _native.machine(), _native.fault(problem)[:_MAX_FAULT_LENGTH], _native.layout(w))
+    offer = _Offer(call, problem.k, _native.machine(), _native.fault(problem)[:_MAX_FAULT_LENGTH], _layout.layout(w))
     if problem.group.rank != 0:
         return offer, ""
     reason = unsupported(problem)
@@ -652,7 +601,7 @@ def _ready(
     fault = _native.common_fault([(offer.machine, offer.fault, offer.layout) for offer in offers])
     if not fault:
         try:
-            are_all_plain = all(offer.layout == _native.PLAIN for offer in offers)
+            are_all_plain = all(offer.layout == _layout.PLAIN for offer in offers)
             return _native.ready(problem, blocks, variant, schedule, w, are_all_plain, keeps_rows, epilogue)
         except (Error, NativeError) as error:
             fault = str(error)  # what one rank is refused, all are

@@ -21,7 +21,7 @@ import torch.multiprocessing
 
 from .. import _core
 from . import _groups, _passes, _symmetric, functional
-from ._plans import Problem
+from ._problem import Problem
 from .tuning import Clock, captured, interleaved, tune
 
 KINDS = ("matmul_all_reduce", "matmul_reduce_scatter", "all_gather_matmul")

@@ -9,7 +9,8 @@ from torch.autograd.function import once_differentiable
 
 from ..errors import Error
 from . import _chosen, _epilogue, _grouped, _groups, _ops, _plans
-from ._chosen import Experts, Rows
+from ._chosen import Rows
+from ._problem import Experts
 from .functional import Facts, facts, is_compiling, is_plain
 
 _GATHER, _SCATTER, _SUM = _chosen.KINDS

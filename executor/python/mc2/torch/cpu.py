@@ -9,9 +9,9 @@ import uuid
 import torch
 
 from ..errors import Error, NativeError
-from . import _groups, _native, _passes, _settings
+from . import _groups, _layout, _native, _passes, _settings
 from ._groups import Group
-from ._plans import DTYPES
+from ._problem import DTYPES
 from .functional import uncompiled
 
 if typing.TYPE_CHECKING:
@@ -127,7 +127,7 @@ def _of(group: Group) -> NodeCollectives | None:
 def _open(group: Group) -> NodeCollectives | None:
     own = "mc2.torch is disabled" if _settings.settings.is_disabled else _native.import_fault()
     ranks = _native.gathered(group, (_place(), own, uuid.uuid4().hex, torch.get_num_threads()))
-    fault = _native.common_fault([(place, own, _native.PLAIN) for place, own, *_ in ranks])
+    fault = _native.common_fault([(place, own, _layout.PLAIN) for place, own, *_ in ranks])
     if not fault:
         threads = min(_MOST_THREADS, *(threads for *_, threads in ranks))
         opened, own = _try_to_open(group, ranks[0][2], threads)

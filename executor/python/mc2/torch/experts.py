@@ -12,7 +12,7 @@ import torch.distributed as dist
 from torch.autograd.function import once_differentiable
 
 from ..errors import Error
-from . import _grouped, _groups, _native, _native_experts, _plans
+from . import _grouped, _groups, _layout, _native_experts, _plans, _problem
 from ._groups import Group, everyones
 from ._routing import Routing, Rows, inverse
 from .functional import uncompiled
@@ -47,10 +47,10 @@ def _route(counts: torch.Tensor, w: torch.Tensor, group: Group, max_rows: int) -
     if counts.is_floating_point() and counts.numel() > 0:
         raise Error("invalid_spec", "counts", f"are {counts.dtype}; need whole numbers")
     given = counts.flatten().to(w.device, torch.int64)
-    dtype = list(_plans.DTYPES).index(w.dtype) if w.dtype in _plans.DTYPES else -1
+    dtype = list(_problem.DTYPES).index(w.dtype) if w.dtype in _problem.DTYPES else -1
     facts = (
         int(torch.is_grad_enabled()),
-        int(_native.layout(w) == _native.TRANSPOSED),
+        int(_layout.layout(w) == _layout.TRANSPOSED),
         max_rows,
         len(given),
         experts,

@@ -22,7 +22,7 @@ import torch
 from torch.fx import Graph, Node
 
 from ..errors import Error
-from . import _agreement, _estimates, _groups, _native, _plans, _rewrite
+from . import _agreement, _estimates, _groups, _layout, _plans, _problem, _rewrite
 from ._settings import log, settings, warn
 
 _OLDEST = (2, 6)
@@ -172,7 +172,7 @@ class _Candidate(typing.NamedTuple):
     collective: Node
     fault: str  # why it has none that can be replaced
     site: _rewrite.Site | None = None
-    problems: tuple[_plans.Problem, ...] = ()  # of each m that is asked for
+    problems: tuple[_problem.Problem, ...] = ()  # of each m that is asked for
     is_dynamic: bool = False
 
     @property
@@ -260,7 +260,7 @@ def _candidate(collective: Node, options: _Options) -> _Candidate:
     if 0 in (rows if isinstance(rows, int) else 1, columns, k):
         return _Candidate(collective, "its matmul is empty")
     lengths = _lengths(rows, group.size)
-    problems = tuple(_plans.Problem(site.kind, group, x.device, x.dtype, m, columns, k) for m in lengths)
+    problems = tuple(_problem.Problem(site.kind, group, x.device, x.dtype, m, columns, k) for m in lengths)
     candidate = _Candidate(collective, "", site, problems, not isinstance(rows, int))
     if any(fnmatch.fnmatchcase(candidate.name, pattern) for pattern in options.exclude):
         return candidate._replace(fault="it is excluded by name")
@@ -316,7 +316,7 @@ def _wish(candidate: _Candidate, call: list[typing.Any]) -> _agreement.Offer:
     """Of rank 0: fused where a plan of any m says so, as each m is decided anew when it is met."""
     first, site = candidate.problems[0], typing.cast(_rewrite.Site, candidate.site)
     calls = _groups.CAPTURED if first.device.type == "cuda" and _config().triton.cudagraphs else _groups.EAGER
-    layout = _native.layout(_rewrite.value(site.w))
+    layout = _layout.layout(_rewrite.value(site.w))
     prospects = [_plans.prospect(first, layout, calls)]
     for problem in candidate.problems[1:]:
         if not prospects[-1].fault:

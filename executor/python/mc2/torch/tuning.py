@@ -16,9 +16,9 @@ from .._core import ChosenExperts, CostModel, EmbeddingTables, Plan, Sample, Var
 from ..errors import Error, NativeError
 from . import _chosen, _grouped, _groups, _native, _plans, _symmetric, _together
 from ._bags import Bags, Tables
-from ._chosen import Experts
 from ._passes import PASSES, Pass, unfused
-from ._plans import BATCHED, LOOPED, Problem
+from ._plans import BATCHED, LOOPED
+from ._problem import Experts, Problem
 from ._settings import log, settings, warn
 
 _WARMUP_ROUNDS = 3

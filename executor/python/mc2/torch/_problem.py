@@ -1,0 +1,72 @@
+"""What a call is about, by which plans, models and prepared runs are told apart."""
+
+from __future__ import annotations
+
+import typing
+
+import torch
+
+from .. import _core
+from .._core import ChosenExperts, EmbeddingTables, OpSpec
+from ._bags import Tables
+from ._groups import EAGER, Calls, Group, fingerprint
+
+DTYPES = {torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16"}
+
+
+class Experts(typing.NamedTuple):
+    """What rows choose among: as mc2.ChosenExperts, but equal where its fields are."""
+
+    expert_count: int
+    top_k: int
+
+
+class Problem(typing.NamedTuple):
+    """What a call is about; every rank of a group has the same ones in the same order."""
+
+    kind: str
+    group: Group
+    device: torch.device
+    dtype: torch.dtype
+    m: int  # rows of the product
+    n: int
+    k: int
+    tables: Tables | None = None
+    experts: Experts | None = None  # of kinds whose rows choose some
+
+    def op(self, epilogue: str = "none") -> OpSpec:
+        """Plans are those of the operator without an epilogue."""
+        return OpSpec(
+            self.kind,
+            m=self.m,
+            n=self.n,
+            k=self.k,
+            dtype=DTYPES[self.dtype],
+            ranks=self.group.size,
+            epilogue=epilogue,
+            tables=self.embedding_tables(),
+            experts=self.chosen_experts(),
+        )
+
+    def embedding_tables(self) -> EmbeddingTables | None:
+        return EmbeddingTables(*self.tables) if self.tables else None
+
+    def chosen_experts(self) -> ChosenExperts | None:
+        return ChosenExperts(*self.experts) if self.experts else None
+
+    def text(self) -> str:
+        tables = (
+            f" {self.tables.table_count} tables of {self.tables.row_count} rows, {self.tables.pooling},"
+            if self.tables
+            else ""
+        )
+        own = self.experts
+        experts = f" {own.expert_count} experts of which {own.top_k} are chosen" if own else ""
+        return f"{self.kind} m={self.m} n={self.n} k={self.k}{tables}{experts} {self.dtype} x{self.group.size}"
+
+    def exchange_device(self) -> torch.device:
+        """Where tensors lie that ranks exchange: gloo takes those of the CPU only."""
+        return self.device if self.group.backend != "gloo" else torch.device("cpu")
+
+    def fingerprint(self, calls: Calls = EAGER) -> _core.Fingerprint:
+        return fingerprint(self.group, self.device, calls)
