@@ -1,6 +1,5 @@
 #include "bags.hpp"
 
-#include <optional>
 #include <string>
 
 #include "parallel_for.hpp"

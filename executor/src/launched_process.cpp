@@ -1,9 +1,8 @@
 #include <array>
-#include <charconv>
-#include <cstring>
 #include <string_view>
 
 #include "mc2/executor/processes.hpp"
+#include "mc2/planner/text.hpp"
 
 namespace mc2::executor {
 namespace {
@@ -38,10 +37,7 @@ Result<int> number(const Variables& variable, const char* name, int least, int m
   const char* const text = variable(name);
   if (text == nullptr)
     return Error{ErrorCode::InvalidSpec, name, "is not set, though the launcher's other variables are"};
-  int value = 0;
-  const char* const end = text + std::strlen(text);
-  const auto [stop, error] = std::from_chars(text, end, value);
-  if (error == std::errc() && stop == end && value >= least && value <= most) return value;
+  if (const auto value = number_in<int>(text); value && *value >= least && *value <= most) return *value;
   return Error{
       ErrorCode::InvalidSpec, name,
       "is '" + std::string(text).substr(0, 32) + "'; legal: " + std::to_string(least) + " to " + std::to_string(most)};

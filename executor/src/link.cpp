@@ -1,6 +1,5 @@
 #include <charconv>
 #include <cmath>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>

@@ -2,7 +2,6 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <utility>
 #include <vector>
 
 #include "help.hpp"

@@ -1,7 +1,6 @@
 #include "mc2/planner/explanation.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <utility>
 

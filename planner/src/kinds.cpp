@@ -24,7 +24,6 @@ constexpr std::array kKinds{
     OpTraits{
         .kind = OpKind::MatmulAllReduce,
         .name = "matmul_all_reduce",
-        .semantics = "every rank computes A[m,k] x B[k,n]; the sum over the ranks ends on all of them",
         .work = Work::Matmul,
         .collective = Collective::AllReduce,
         .first_lane = Lane::Compute,
@@ -39,7 +38,6 @@ constexpr std::array kKinds{
     OpTraits{
         .kind = OpKind::MatmulReduceScatter,
         .name = "matmul_reduce_scatter",
-        .semantics = "every rank computes A[m,k] x B[k,n]; rank r keeps its m/ranks rows of the sum over the ranks",
         .work = Work::Matmul,
         .collective = Collective::ReduceScatter,
         .first_lane = Lane::Compute,
@@ -53,7 +51,6 @@ constexpr std::array kKinds{
     OpTraits{
         .kind = OpKind::AllGatherMatmul,
         .name = "all_gather_matmul",
-        .semantics = "A[m,k] is sharded by rows; every rank gathers it and computes A[m,k] x B[k,n]",
         .work = Work::Matmul,
         .collective = Collective::AllGather,
         .first_lane = Lane::Communication,
@@ -68,7 +65,6 @@ constexpr std::array kKinds{
     OpTraits{
         .kind = OpKind::MatmulAllToAll,
         .name = "matmul_all_to_all",
-        .semantics = "every rank computes A[m,k] x B[k,n] and sends the q-th m/ranks rows of the product to rank q",
         .work = Work::Matmul,
         .collective = Collective::AllToAll,
         .first_lane = Lane::Compute,
@@ -83,7 +79,6 @@ constexpr std::array kKinds{
     OpTraits{
         .kind = OpKind::AllToAllMatmul,
         .name = "all_to_all_matmul",
-        .semantics = "every rank sends the q-th m/ranks rows of A[m,k] to rank q and multiplies what it gets by B[k,n]",
         .work = Work::Matmul,
         .collective = Collective::AllToAll,
         .first_lane = Lane::Communication,
@@ -99,8 +94,6 @@ constexpr std::array kKinds{
     OpTraits{
         .kind = OpKind::EmbeddingAllToAll,
         .name = "embedding_all_to_all",
-        .semantics =
-            "every rank pools bags of its tables' rows into [m,n] and sends the q-th m/ranks samples to rank q",
         .work = Work::Pooling,
         .collective = Collective::AllToAll,
         .first_lane = Lane::Compute,
@@ -115,8 +108,6 @@ constexpr std::array kKinds{
     OpTraits{
         .kind = OpKind::AllGatherGroupedMatmul,
         .name = "all_gather_grouped_matmul",
-        .semantics = "A[m,k] is sharded by rows; every rank gathers it and multiplies each row by its top_k experts'"
-                     " B[k,n]",
         .work = Work::GroupedMatmul,
         .collective = Collective::AllGather,
         .first_lane = Lane::Communication,
@@ -132,8 +123,6 @@ constexpr std::array kKinds{
     OpTraits{
         .kind = OpKind::GroupedMatmulReduceScatter,
         .name = "grouped_matmul_reduce_scatter",
-        .semantics = "every rank multiplies A[m top_k,k] by its rows' experts' B[k,n] and adds up the weighted products"
-                     " of each token; rank r keeps its m/ranks tokens of the sum over the ranks",
         .work = Work::GroupedMatmul,
         .collective = Collective::ReduceScatter,
         .first_lane = Lane::Compute,
@@ -146,8 +135,6 @@ constexpr std::array kKinds{
     OpTraits{
         .kind = OpKind::GroupedMatmulAllReduce,
         .name = "grouped_matmul_all_reduce",
-        .semantics = "every rank multiplies A[m top_k,k] by its rows' experts' B[k,n] and adds up the weighted products"
-                     " of each token; the sum over the ranks ends on all of them",
         .work = Work::GroupedMatmul,
         .collective = Collective::AllReduce,
         .first_lane = Lane::Compute,

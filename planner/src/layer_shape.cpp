@@ -1,7 +1,6 @@
 #include "mc2/planner/layer_shape.hpp"
 
 #include <array>
-#include <utility>
 
 #include "mc2/planner/units.hpp"
 #include "names.hpp"

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <utility>
 
 #include "mc2/planner/text.hpp"
@@ -11,10 +10,6 @@
 namespace mc2::planner {
 namespace {
 
-constexpr std::array kOrderNames{
-    Name<BlockOrder>{BlockOrder::Uncut, "uncut"}, Name<BlockOrder>{BlockOrder::Uniform, "uniform"},
-    Name<BlockOrder>{BlockOrder::ShortFirst, "short_first"}, Name<BlockOrder>{BlockOrder::ShortLast, "short_last"},
-    Name<BlockOrder>{BlockOrder::Free, "free"}};
 constexpr std::array kScheduleNames{Name<Schedule>{Schedule::Serial, "serial"},
                                     Name<Schedule>{Schedule::Pipelined, "pipelined"},
                                     Name<Schedule>{Schedule::LocalFirst, "local_first"}};
@@ -113,14 +108,10 @@ std::string list_text(const std::vector<std::int64_t>& rows) {
 
 constexpr std::size_t kMaxParsedBlockCount = 1024;
 
-/// Spaces around it are left out.
+/// White space around it is left out.
 std::optional<std::int64_t> parse_positive(std::string_view text) {
-  const std::size_t first = std::min(text.find_first_not_of(' '), text.size());
-  text = text.substr(first, text.find_last_not_of(' ') + 1 - first);
-  std::int64_t value = 0;
-  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (failure != std::errc() || end != text.data() + text.size() || value < 1) return std::nullopt;
-  return value;
+  const auto value = number_in<std::int64_t>(trimmed(text));
+  return value && *value >= 1 ? value : std::nullopt;
 }
 
 Error unreadable(std::string_view part) {
@@ -131,10 +122,6 @@ Error unreadable(std::string_view part) {
 
 } // namespace
 
-std::string_view to_string(BlockOrder order) noexcept { return name_of<BlockOrder>(kOrderNames, order); }
-Result<BlockOrder> parse_block_order(std::string_view text) {
-  return parse_name<BlockOrder>(kOrderNames, text, "order");
-}
 std::string_view to_string(Schedule schedule) noexcept { return name_of<Schedule>(kScheduleNames, schedule); }
 Result<Schedule> parse_schedule(std::string_view text) {
   return parse_name<Schedule>(kScheduleNames, text, "schedule");

@@ -6,7 +6,6 @@
 #include <cmath>
 #include <deque>
 #include <map>
-#include <numeric>
 
 #include "mc2/planner/block_lengths.hpp"
 #include "mc2/planner/cutting.hpp"

@@ -147,9 +147,8 @@ std::string Knob::change_text(double new_value) const {
 }
 
 std::vector<Knob> knobs_of(const Plan& plan, const CostModel& model, const PlanOptions& options) {
-  const auto found = std::find_if(model.variants.begin(), model.variants.end(),
-                                  [&](const VariantCost& cost) { return cost.variant == plan.variant; });
-  MC2_CHECK(found != model.variants.end(), "the plan's variant was predicted by this model");
+  const VariantCost* found = model.cost_of(plan.variant);
+  MC2_CHECK(found != nullptr, "the plan's variant was predicted by this model");
   const LaneCost& compute = found->compute;
   const LaneCost& communication = found->communication;
   std::vector<Knob> knobs{{Parameter::ComputeTime, 1, 0, 1, compute.curve.relative_interval, "x"},

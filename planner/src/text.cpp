@@ -1,5 +1,6 @@
 #include "mc2/planner/text.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdio>
@@ -36,6 +37,21 @@ std::string bytes_text(std::int64_t bytes) {
   std::size_t unit = 0;
   for (; value >= 1024 && unit + 1 < kUnits.size(); ++unit) value /= 1024;
   return number(value, "%.4g ") + kUnits[unit];
+}
+
+std::string_view trimmed(std::string_view text) noexcept {
+  // Inlined, a comparison for each character: std::string_view::find_first_of() calls memchr() for each.
+  constexpr auto is_space = [](char c) { return c == ' ' || (c >= '\t' && c <= '\r'); };
+  while (!text.empty() && is_space(text.front())) text.remove_prefix(1);
+  while (!text.empty() && is_space(text.back())) text.remove_suffix(1);
+  return text;
+}
+
+std::string_view take_part(std::string_view& text, char separator) noexcept {
+  const std::size_t end = std::min(text.find(separator), text.size());
+  const std::string_view part = text.substr(0, end);
+  text.remove_prefix(std::min(end + 1, text.size()));
+  return trimmed(part);
 }
 
 } // namespace mc2

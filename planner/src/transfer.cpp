@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
-#include <limits>
 #include <map>
 #include <numeric>
 #include <optional>
@@ -209,32 +208,6 @@ std::string transfer_reason(const OpSpec& profiled, const OpSpec& target) {
          "k=" + std::to_string(profiled.k) + ": a " + (cuts_rows ? "row" : "column") + " has " +
          number_text(ratios_of(profiled, target).flops()) + " x the FLOPs and " + number_text(byte_ratio) +
          " x the bytes";
-}
-
-TransferError compare(const Transfer& transferred, const CostModel& own, Component component) {
-  constexpr int kSizeCount = 16;
-  const auto lane = [component](const VariantCost& cost) -> const LaneCost& {
-    return component == Component::Matmul ? cost.compute : cost.communication;
-  };
-  const CostCurve& truth = lane(own.variants.front()).curve;
-  const CostCurve& guess = lane(transferred.model.variants.front()).curve;
-  const double smallest = std::max(truth.valid_min_x, truth.valid_max_x * 1e-6);
-  std::vector<double> errors;
-  int covered_count = 0;
-  for (int i = 0; i < kSizeCount; ++i) {
-    const double x = smallest * std::pow(truth.valid_max_x / smallest, i / (kSizeCount - 1.0));
-    const double guess_us = guess.time_us(x), own_us = truth.time_us(x);
-    if (!(own_us > 0)) continue;
-    errors.push_back(std::abs(guess_us / own_us - 1));
-    covered_count += std::abs(own_us - guess_us) <= guess_us * guess.relative_interval ? 1 : 0;
-  }
-  TransferError result{own.op, transferred.source, component};
-  if (errors.empty()) return result;
-  std::sort(errors.begin(), errors.end());
-  result.median_relative = (errors[(errors.size() - 1) / 2] + errors[errors.size() / 2]) / 2;
-  result.worst_relative = errors.back();
-  result.covered = covered_count / static_cast<double>(errors.size());
-  return result;
 }
 
 } // namespace
@@ -467,21 +440,6 @@ Plan as_transferred(Plan plan, const Transfer& transfer) {
   plan.makespan.provenance = Provenance::Extrapolated;
   plan.makespan.reason = transfer.reason;
   return plan;
-}
-
-std::vector<TransferError> leave_one_shape_out(std::span<const CostModel> models) {
-  std::vector<TransferError> errors;
-  for (const CostModel& own : models) {
-    if (!own.validate()) continue;
-    std::vector<CostModel> others;
-    std::copy_if(models.begin(), models.end(), std::back_inserter(others),
-                 [&](const CostModel& other) { return !has_same_shape(other.op, own.op); });
-    const auto transferred = transfer_from_nearest(others, own.op, own.fingerprint);
-    if (!transferred) continue;
-    for (const Component component : {Component::Matmul, Component::Collective})
-      errors.push_back(compare(transferred.value(), own, component));
-  }
-  return errors;
 }
 
 } // namespace mc2::planner

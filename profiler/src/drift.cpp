@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <iterator>
 #include <set>
-#include <utility>
 #include <vector>
 
 #include "mc2/planner/error.hpp"

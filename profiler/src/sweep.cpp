@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <limits>
 #include <map>
-#include <optional>
 #include <random>
 #include <utility>
 

@@ -1,9 +1,7 @@
 #pragma once
 
 #include <atomic>
-#include <functional>
 #include <string>
-#include <vector>
 
 #include "answer_cache.hpp"
 #include "change_signal.hpp"

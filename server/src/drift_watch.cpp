@@ -1,7 +1,5 @@
 #include "drift_watch.hpp"
 
-#include <algorithm>
-
 #include "mc2/store/codec.hpp"
 
 namespace mc2::server {

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <chrono>
-#include <string>
 #include <thread>
 
 #include "drift_watch.hpp"

@@ -1,7 +1,5 @@
 #pragma once
 
-#include <functional>
-#include <string>
 #include <thread>
 
 #include "mc2/server/config.hpp"

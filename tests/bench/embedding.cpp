@@ -5,10 +5,10 @@
 
 #include "benches.hpp"
 #include "mc2/embed/plan_finder.hpp"
-#include "mc2/executor/run_overhead.hpp"
 #include "mc2/planner/text.hpp"
 #include "pages/render.hpp"
 #include "pages/terminal.hpp"
+#include "run_overhead.hpp"
 #include "support.hpp"
 
 namespace mc2::cli {

@@ -3,8 +3,8 @@
 #include <iostream>
 
 #include "benches.hpp"
-#include "mc2/executor/message_rate.hpp"
 #include "mc2/planner/text.hpp"
+#include "message_rate.hpp"
 #include "pages/render.hpp"
 #include "pages/terminal.hpp"
 #include "support.hpp"

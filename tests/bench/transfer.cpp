@@ -7,6 +7,7 @@
 #include "mc2/profiler/fit.hpp"
 #include "pages/render.hpp"
 #include "support.hpp"
+#include "support/leave_one_shape_out.hpp"
 
 namespace mc2::cli {
 namespace {
@@ -27,7 +28,7 @@ Result<planner::CostModel> profiled_model(std::int64_t n, std::int64_t k) {
   return std::move(fitted).model;
 }
 
-void print_errors(const std::vector<planner::TransferError>& errors) {
+void print_errors(const std::vector<testing::TransferError>& errors) {
   std::vector<std::vector<std::string>> rows{
       {"shape left out", "answered by", "curve", "median error", "worst", "covered"}};
   for (const auto& error : errors)
@@ -40,7 +41,7 @@ void print_errors(const std::vector<planner::TransferError>& errors) {
             << render::table(rows, render::kAnyWidth);
 }
 
-void print_summary(const std::vector<planner::TransferError>& errors, planner::Component component) {
+void print_summary(const std::vector<testing::TransferError>& errors, planner::Component component) {
   std::vector<double> medians, covered;
   for (const auto& error : errors) {
     if (error.component != component) continue;
@@ -63,7 +64,7 @@ Result<ExitCode> bench_transfer() {
     MC2_ASSIGN(auto model, profiled_model(n, k));
     models.push_back(std::move(model));
   }
-  const auto errors = planner::leave_one_shape_out(models);
+  const auto errors = testing::leave_one_shape_out(models);
   print_errors(errors);
   print_summary(errors, planner::Component::Matmul);
   print_summary(errors, planner::Component::Collective);

@@ -28,9 +28,8 @@ TEST(Staircase, CountsWavesBegun) {
 
 TEST(Staircase, EqualsTheCountOfTilesAndWavesAtMultiplesOfATile) {
   // ceil(ceil(x / 128) * 56 / 132): tiles of 128 rows, 56 across, 132 at a time; the period is no whole number.
-  const WaveFacts facts{132, 1, 128, 128, 56 * 128};
   CostCurve curve;
-  curve.shape = StaircaseCurve{0, 0, 1, wave_period_rows(facts).value(), wave_text(facts)};
+  curve.shape = StaircaseCurve{0, 0, 1, 128 * 132 / 56.0, ""};
   for (int tiles = 1; tiles <= 10000; ++tiles)
     ASSERT_EQ(curve.time_us(128.0 * tiles), std::ceil(tiles * 56 / 132.0)) << tiles;
 }
@@ -74,26 +73,6 @@ TEST(Staircase, RefusesWhatIsNoStaircase) {
   for (const double period : {0.0, -264.0, 0.5, nan, std::numeric_limits<double>::infinity(), 1e17})
     EXPECT_EQ(field_of({10, 0.01, 50, period, ""}), "period_x") << period;
   EXPECT_EQ(field_of({10, 0.01, 1e307, 1, ""}), "shape"); // 8192 steps of it are infinite
-}
-
-TEST(WavePeriod, FollowsFromTilesAndUnits) {
-  EXPECT_DOUBLE_EQ(wave_period_rows({132, 1, 128, 128, 8192}).value(), 264);           // 128 * 132 / 64
-  EXPECT_DOUBLE_EQ(wave_period_rows({132, 1, 128, 256, 8192}).value(), 528);           // 128 * 132 / 32
-  EXPECT_DOUBLE_EQ(wave_period_rows({132, 1, 128, 256, 8193}).value(), 512);           // 128 * 132 / 33
-  EXPECT_DOUBLE_EQ(wave_period_rows({132, 116.0 / 132, 128, 128, 8192}).value(), 232); // 128 * 116 / 64
-  EXPECT_EQ(wave_text({132, 116.0 / 132, 128, 256, 8192}), "116 of 132 units, tiles of 128 x 256, n = 8192");
-}
-
-TEST(WavePeriod, RefusesFactsThatCannotBe) {
-  EXPECT_EQ(wave_period_rows({0, 1, 128, 128, 8192}).error().field, "unit_count");
-  EXPECT_EQ(wave_period_rows({132, 1, 0, 128, 8192}).error().field, "tile_rows");
-  EXPECT_EQ(wave_period_rows({132, 1, 128, -1, 8192}).error().field, "tile_columns");
-  EXPECT_EQ(wave_period_rows({132, 1, 128, 128, 0}).error().field, "n");
-  EXPECT_EQ(wave_period_rows({132, 0, 128, 128, 8192}).error().field, "unit_share");
-  EXPECT_EQ(wave_period_rows({132, 1.1, 128, 128, 8192}).error().field, "unit_share");
-  EXPECT_EQ(wave_period_rows({132, std::nan(""), 128, 128, 8192}).error().field, "unit_share");
-  EXPECT_EQ(wave_period_rows({132, 0.001, 128, 128, 8192}).error().field, "unit_share");
-  EXPECT_TRUE(wave_period_rows({132, 1, 128, 1, std::numeric_limits<std::int64_t>::max()}).ok());
 }
 
 } // namespace

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "mc2/planner/planner.hpp"
+#include "support/leave_one_shape_out.hpp"
 #include "support/models.hpp"
 
 namespace mc2::planner::transfer_test {
@@ -467,7 +468,7 @@ TEST(LeaveOneShapeOut, FindsNoErrorWhereRowsCostTheirFlops) {
   std::vector<CostModel> models{source_model()};
   models.push_back(transferred(models.front(), shaped(2048, 1024)).model);
   models.push_back(transferred(models.front(), shaped(1024, 512)).model);
-  const auto errors = leave_one_shape_out(models);
+  const auto errors = testing::leave_one_shape_out(models);
   ASSERT_EQ(errors.size(), 6u); // two lanes of three shapes
   for (const auto& error : errors) {
     EXPECT_NEAR(error.worst_relative, 0, 1e-9);
@@ -481,7 +482,7 @@ TEST(LeaveOneShapeOut, ShowsAShapeThatCostsMoreThanItsFlops) {
   // Every time of the second is 1.5 times what FLOPs say: the first is foretold 1.5 times too dear, the second by
   // 1/1.5.
   models[1].variants.front().compute.curve = scaled(models[1].variants.front().compute.curve, 1.5);
-  const auto errors = leave_one_shape_out(models);
+  const auto errors = testing::leave_one_shape_out(models);
   ASSERT_EQ(errors.size(), 4u);
   EXPECT_NEAR(errors[0].median_relative, 0.5, 1e-9);
   EXPECT_NEAR(errors[2].median_relative, 1 - 1 / 1.5, 1e-9);

@@ -80,26 +80,6 @@ TEST(CurveChoice, AStaircaseWithoutNoiseIsRecovered) {
     EXPECT_NEAR(curve.time_us(rows) / truth.time_us(rows), 1, 1e-6) << rows;
 }
 
-TEST(CurveChoice, APeriodFromFactsIsKeptWhenTheSamplesAgree) {
-  const planner::WaveFacts facts{132, 1, 128, 128, 8192};
-  const KnownPeriod known{planner::wave_period_rows(facts).value(), planner::wave_text(facts)}; // 264 rows
-  const CostCurve truth = testing::truth_of(StaircaseCurve{10, 0.01, 50, 264, ""}, kMaxRows);
-  Random random(2);
-  const std::vector<FitPoint> points = samples_of(random, truth, testing::even_sizes(32, kMaxRows), 0.01);
-  FitOptions options;
-  options.known_period = &known;
-  const auto agreed = std::get<StaircaseCurve>(fit(points, options).shape);
-  EXPECT_EQ(agreed.period_x, 264);
-  EXPECT_EQ(agreed.period_source, "132 of 132 units, tiles of 128 x 128, n = 8192");
-
-  // Facts that the samples contradict are not believed.
-  const KnownPeriod wrong{900, "wrong"};
-  options.known_period = &wrong;
-  const auto fitted = std::get<StaircaseCurve>(fit(points, options).shape);
-  EXPECT_EQ(fitted.period_source, "fitted");
-  EXPECT_NEAR(fitted.period_x, 264, 0.02 * 264);
-}
-
 TEST(CurveChoice, AThreeKnotTruthIsFittedBySegments) {
   int found = 0;
   for (unsigned seed = 0; seed < 12; ++seed) {

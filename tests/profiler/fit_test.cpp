@@ -356,17 +356,6 @@ TEST(FitCurve, ToleratesAFallWithinTheNoise) {
   EXPECT_TRUE(fit_curve(points, CurveAxis::Rows).ok());
 }
 
-TEST(FitCurveRefuses, AKnownPeriodThatCannotBe) {
-  for (const double period_x : {0.0, -1.0, std::nan(""), 1e19}) {
-    const KnownPeriod known{period_x, "facts"};
-    FitOptions options;
-    options.known_period = &known;
-    const auto curve = fit_curve(row_points({1, 2, 3}, {1, 2, 3}), CurveAxis::Rows, options);
-    ASSERT_FALSE(curve.ok());
-    EXPECT_EQ(curve.error().field, "known_period");
-  }
-}
-
 struct BadOption {
   std::string name;
   FitOptions options;

@@ -4,8 +4,6 @@
 #include <pybind11/stl.h>
 
 #include <exception>
-#include <functional>
-#include <map>
 #include <optional>
 #include <string>
 #include <type_traits>

@@ -1,8 +1,6 @@
 #include <pybind11/stl.h>
 #include <pybind11/stl/filesystem.h>
 
-#include <mutex>
-
 #include "core.hpp"
 #include "mc2/store/codec.hpp"
 #include "mc2/store/dates.hpp"

@@ -2,9 +2,7 @@
 #include <pybind11/stl.h>
 
 #include <algorithm>
-#include <array>
 #include <chrono>
-#include <limits>
 #include <memory>
 
 #include "core.hpp"

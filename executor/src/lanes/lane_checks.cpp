@@ -1,10 +1,5 @@
 #include "lanes/lane_checks.hpp"
 
-#include <algorithm>
-#include <array>
-#include <string>
-#include <string_view>
-
 #include "index_numbers.hpp"
 #include "lanes/block_layout.hpp"
 #include "lanes/compute_device.hpp"

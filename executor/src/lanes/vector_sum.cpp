@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstddef>
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif

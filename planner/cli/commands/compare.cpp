@@ -1,11 +1,8 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <cmath>
 #include <iostream>
 #include <map>
 #include <memory>
-#include <set>
-#include <tuple>
 
 #include "commands/commands.hpp"
 #include "kept_plan.hpp"

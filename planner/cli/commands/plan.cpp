@@ -407,9 +407,9 @@ Command add_plan(CLI::App& app, ServerOptions& server) {
   sub->add_option("--model", command->model_file,
                   "use this model document instead of a kept one; what is left out of the operator is as in it");
   sub->add_option("--topology", command->topology_file, std::string(kTopologyHelp) + "; --model gives its matmul");
-  sub->add_option(
-      "--device", command->device,
-      "plan for this machine from what was imported for it (mc2 import) and what is published of it: ascend-910b");
+  sub->add_option("--device", command->device,
+                  "plan for this machine from what was imported for it (mc2 import) and what is published of it, e.g. "
+                  "ascend-910b; a name that is none lists them");
   sub->add_option("--request", command->request_file, "read operator and options from this JSON file");
   sub->add_option("--blocks", command->blocks, "predict these blocks instead of choosing, e.g. 512,4x896");
   sub->add_option("--imbalance", command->imbalance,

@@ -135,7 +135,10 @@ Result<ExitCode> TopologyCommand::run() const {
 Command add_topology(CLI::App& app) {
   auto command = std::make_shared<TopologyCommand>();
   auto* sub = app.add_subcommand("topology", "time of a collective on a described cluster");
-  sub->add_option("FILE", command->file, "topology document, or the name of a published cluster: dgx_h100")->required();
+  sub->add_option(
+         "FILE", command->file,
+         "topology document, or a published cluster by its name, e.g. dgx_h100; a name that is none lists them")
+      ->required();
   sub->add_option("--collective", command->collective, "all_reduce, reduce_scatter, all_gather or all_to_all")
       ->capture_default_str();
   sub->add_option("--ranks", command->ranks, "ranks that take part; all of the cluster when not given")

@@ -1,24 +1,16 @@
 #include "options/counts_file.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <numeric>
 #include <string_view>
 
+#include "mc2/planner/text.hpp"
 #include "pages/text.hpp"
 
 namespace mc2::cli {
 namespace {
 
 constexpr std::size_t kMostNumbers = 1'000'000; ///< of a line
-
-/// The part up to `separator`, which is taken off the text together with it.
-std::string_view next_part(std::string_view& text, char separator) {
-  const std::size_t end = std::min(text.find(separator), text.size());
-  const std::string_view part = text.substr(0, end);
-  text.remove_prefix(std::min(end + 1, text.size()));
-  return trimmed(part);
-}
 
 Error line_error(const std::filesystem::path& path, int line, const std::string& message) {
   return {ErrorCode::Malformed, path.string() + ":" + std::to_string(line), message};
@@ -29,14 +21,13 @@ Result<std::vector<std::int64_t>> read_line(const std::filesystem::path& path, i
   std::vector<std::int64_t> counts;
   for (bool has_more = true; has_more;) {
     has_more = text.find(',') != std::string_view::npos;
-    const std::string_view cell = next_part(text, ',');
-    std::int64_t count = -1;
-    const auto [end, error] = std::from_chars(cell.data(), cell.data() + cell.size(), count);
-    if (error != std::errc() || end != cell.data() + cell.size() || count < 0 || count > planner::kMaxSize)
+    const std::string_view cell = take_part(text, ',');
+    const auto count = number_in<std::int64_t>(cell);
+    if (!count || *count < 0 || *count > planner::kMaxSize)
       return line_error(path, line,
                         "'" + std::string(cell.substr(0, 32)) + "' is no number of rows; legal: 0 to " +
                             std::to_string(planner::kMaxSize));
-    counts.push_back(count);
+    counts.push_back(*count);
     if (counts.size() > kMostNumbers)
       return line_error(path, line, "has more than " + std::to_string(kMostNumbers) + " numbers, one per expert");
   }
@@ -96,7 +87,7 @@ Result<ExchangeCounts> read_counts(const std::filesystem::path& path) {
   int line = 0;
   while (!rest.empty()) {
     ++line;
-    const std::string_view text = next_part(rest, '\n');
+    const std::string_view text = take_part(rest, '\n');
     if (text.empty() || text.front() == '#') continue;
     MC2_ASSIGN(const auto row, read_line(path, line, text));
     if (counts.ranks++ == 0) length = row.size();

@@ -1,8 +1,9 @@
 #include "options/number_list.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <optional>
+
+#include "mc2/planner/text.hpp"
 
 namespace mc2::cli {
 namespace {
@@ -12,23 +13,17 @@ struct SteppedRange {
   [[nodiscard]] std::int64_t count() const noexcept { return (last - first) / step + 1; }
 };
 
-std::optional<std::int64_t> to_number(std::string_view text) {
-  std::int64_t value = 0;
-  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (failure != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
-
 /// "a" or "a:b:c" with low <= a <= b <= high and c >= 1.
 std::optional<SteppedRange> to_range(std::string_view text, const NumberListLimits& limits) {
   const std::size_t colon = text.find(':');
-  const auto first = to_number(text.substr(0, colon));
+  const auto first = number_in<std::int64_t>(text.substr(0, colon));
   if (!first || *first < limits.low || *first > limits.high) return std::nullopt;
   if (colon == std::string_view::npos) return SteppedRange{*first, *first, 1};
   const std::string_view rest = text.substr(colon + 1);
   const std::size_t second_colon = rest.find(':');
   if (second_colon == std::string_view::npos) return std::nullopt;
-  const auto last = to_number(rest.substr(0, second_colon)), step = to_number(rest.substr(second_colon + 1));
+  const auto last = number_in<std::int64_t>(rest.substr(0, second_colon)),
+             step = number_in<std::int64_t>(rest.substr(second_colon + 1));
   if (!last || !step || *last < *first || *last > limits.high || *step < 1) return std::nullopt;
   return SteppedRange{*first, *last, *step};
 }

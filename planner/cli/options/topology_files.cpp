@@ -1,6 +1,5 @@
 #include "options/topology_files.hpp"
 
-#include <algorithm>
 #include <array>
 
 #include "mc2/store/codec.hpp"

@@ -12,7 +12,8 @@ namespace mc2::cli {
 
 /// Of an option that read_topology() reads.
 inline constexpr const char* kTopologyHelp =
-    "plan without measurements for the cluster that this document describes, or for a published one: dgx_h100";
+    "plan without measurements for the cluster that this document describes, or for a published one by its name, "
+    "e.g. dgx_h100; a name that is none lists them";
 
 /// A topology document, or a published cluster by its name (store::built_in_topologies).
 /// Errors: as read_file; Malformed for a document that is no legal topology; UnknownName for a name.

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 
 #include "mc2/planner/text.hpp"
 #include "mc2/render/plot.hpp"

@@ -25,12 +25,6 @@ void note_missing_samples(Evidence& evidence, const std::string& why) {
   evidence.notes.push_back("the samples are not in the store (" + why + "); --profile FILE supplies them");
 }
 
-const planner::VariantCost* find_cost(const planner::CostModel& model, const planner::Variant& variant) {
-  const auto cost = std::find_if(model.variants.begin(), model.variants.end(),
-                                 [&](const planner::VariantCost& each) { return each.variant == variant; });
-  return cost == model.variants.end() ? nullptr : &*cost;
-}
-
 } // namespace
 
 Evidence evidence_of(const store::StoredPlan& stored) {
@@ -86,14 +80,14 @@ void drop_foreign(Evidence& evidence, const planner::Plan& plan) {
   };
   drop("the model is of ", evidence.model);
   drop("the samples are of ", evidence.profile);
-  if (evidence.model && find_cost(*evidence.model, plan.variant) == nullptr)
+  if (evidence.model && evidence.model->cost_of(plan.variant) == nullptr)
     evidence.notes.push_back("the model does not know the plan's variant, " + plan.variant.text() +
                              ": no curves are shown");
 }
 
 std::vector<CurveEvidence> curve_evidence(const planner::Plan& plan, const Evidence& evidence) {
   if (!evidence.model) return {};
-  const planner::VariantCost* cost = find_cost(*evidence.model, plan.variant);
+  const planner::VariantCost* cost = evidence.model->cost_of(plan.variant);
   if (cost == nullptr) return {};
   const auto bytes = static_cast<double>(planner::traits_of(plan.op.kind).message_bytes_per_unit(plan.op));
   std::vector<CurveEvidence> result{{planner::Lane::Compute, cost->compute, {}, block_sizes(plan, 1)},

@@ -1,7 +1,6 @@
 #include "pages/model_page.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <set>
 #include <vector>
 

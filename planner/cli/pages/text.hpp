@@ -16,9 +16,6 @@ inline constexpr std::size_t kPageColumns = 80;
 /// Without the mark with which spreadsheets begin a UTF-8 file.
 [[nodiscard]] std::string_view without_byte_order_mark(std::string_view text) noexcept;
 
-/// Without white space at either end.
-[[nodiscard]] std::string_view trimmed(std::string_view text) noexcept;
-
 /// A paragraph two columns in: what a page says beside its tables.
 [[nodiscard]] std::string remark(const std::string& text, int width);
 

@@ -7,7 +7,6 @@
 #include <boost/beast/http/parser.hpp>
 #include <boost/beast/http/string_body.hpp>
 #include <cerrno>
-#include <cstring>
 #include <mutex>
 #include <optional>
 #include <system_error>

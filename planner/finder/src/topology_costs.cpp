@@ -1,6 +1,5 @@
 #include "mc2/finder/topology_costs.hpp"
 
-#include <memory>
 #include <utility>
 
 #include "mc2/planner/analytic_model.hpp"

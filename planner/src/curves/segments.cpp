@@ -1,7 +1,6 @@
 #include "mc2/planner/cost_curve.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstddef>
 #include <utility>

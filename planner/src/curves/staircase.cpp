@@ -1,9 +1,7 @@
 #include "mc2/planner/cost_curve.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <utility>
 
 #include "curves/x_text.hpp"
 #include "mc2/planner/text.hpp"
@@ -57,33 +55,8 @@ namespace {
 /// A period that is no whole number (16896 / 56 rows) must not begin a wave one rounding error early.
 constexpr double kRoundingSlack = 1 - 1e-12;
 
-/// 116 / 132 of 132 units are 116, whichever way the ratio was rounded.
-int usable_units(const WaveFacts& facts) { return static_cast<int>(facts.unit_count * facts.unit_share + 1e-6); }
-
 } // namespace
 
 double wave_count(double x, double period_x) noexcept { return std::ceil(x / period_x * kRoundingSlack); }
-
-Result<double> wave_period_rows(const WaveFacts& facts) {
-  const std::array counts{std::pair{"unit_count", static_cast<std::int64_t>(facts.unit_count)},
-                          std::pair{"tile_rows", static_cast<std::int64_t>(facts.tile_rows)},
-                          std::pair{"tile_columns", static_cast<std::int64_t>(facts.tile_columns)},
-                          std::pair{"n", facts.n}};
-  for (const auto& [field, value] : counts)
-    if (value < 1) return Error{ErrorCode::InvalidSpec, field, "is " + std::to_string(value) + "; must be at least 1"};
-  if (!(facts.unit_share > 0 && facts.unit_share <= 1))
-    return Error{ErrorCode::InvalidSpec, "unit_share",
-                 "is " + number_text(facts.unit_share) + "; must be above 0 and at most 1"};
-  const int units = usable_units(facts);
-  if (units < 1) return Error{ErrorCode::InvalidSpec, "unit_share", "leaves none of the units; must leave at least 1"};
-  const std::int64_t tiles_across = (facts.n - 1) / facts.tile_columns + 1;
-  return static_cast<double>(facts.tile_rows) * units / static_cast<double>(tiles_across);
-}
-
-std::string wave_text(const WaveFacts& facts) {
-  return std::to_string(usable_units(facts)) + " of " + std::to_string(facts.unit_count) + " units, tiles of " +
-         std::to_string(facts.tile_rows) + " x " + std::to_string(facts.tile_columns) +
-         ", n = " + std::to_string(facts.n);
-}
 
 } // namespace mc2::planner

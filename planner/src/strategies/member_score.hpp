@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory_resource>
-#include <vector>
 
 #include "strategies/block_passing.hpp"
 #include "strategies/family.hpp"

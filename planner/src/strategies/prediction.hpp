@@ -51,8 +51,6 @@ struct Problem {
   [[nodiscard]] double communication_us(const VariantCost& cost, std::int64_t block_rows) const noexcept {
     return communication_us(cost, static_cast<double>(block_rows));
   }
-  /// Uncut matmul, the local part included.
-  [[nodiscard]] double serial_compute_us(const VariantCost& cost) const { return serial_parts(cost).compute_us; }
   /// The uncut parts of a serial run; of unequal splits, those of the rank that takes longest.
   [[nodiscard]] SerialParts serial_parts(const VariantCost& cost) const {
     if (routed) return routed_serial_parts(cost);
@@ -62,7 +60,7 @@ struct Problem {
   [[nodiscard]] bool may_be_serial(const VariantCost& cost) const noexcept {
     return serial_cost == nullptr || serial_cost == &cost;
   }
-  /// That, then the uncut collective.
+  /// The uncut matmul, the local part included, then the uncut collective.
   [[nodiscard]] double serial_us(const VariantCost& cost) const {
     const SerialParts parts = serial_parts(cost);
     return parts.compute_us + parts.communication_us;

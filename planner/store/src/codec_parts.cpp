@@ -1,9 +1,9 @@
 #include "codec_parts.hpp"
 
-#include <charconv>
 #include <cmath>
 #include <numeric>
 
+#include "mc2/planner/text.hpp"
 #include "mc2/store/text.hpp"
 
 namespace mc2::store {
@@ -15,10 +15,7 @@ constexpr int kSchemaNumber = 1;
 int schema_number(std::string_view schema, std::string_view kind) {
   const std::string prefix = "mc2." + std::string(kind) + "/";
   if (!schema.starts_with(prefix)) return 0;
-  const std::string_view digits = schema.substr(prefix.size());
-  int number = 0;
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
-  return error == std::errc() && end == digits.data() + digits.size() ? number : 0;
+  return number_in<int>(schema.substr(prefix.size())).value_or(0);
 }
 
 } // namespace

@@ -83,8 +83,6 @@ std::int64_t Node::integer(std::int64_t low, std::int64_t high) const {
   return 0;
 }
 
-int Node::small_integer(int low) const { return static_cast<int>(integer(low, std::numeric_limits<int>::max())); }
-
 bool Node::boolean() const { return require(value_->is_boolean(), "true or false") && value_->get<bool>(); }
 
 std::string Node::text() const {

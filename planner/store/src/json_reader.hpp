@@ -33,7 +33,6 @@ class Node {
   [[nodiscard]] double number() const;
   [[nodiscard]] std::int64_t integer(std::int64_t low = std::numeric_limits<std::int64_t>::min(),
                                      std::int64_t high = std::numeric_limits<std::int64_t>::max()) const;
-  [[nodiscard]] int small_integer(int low = std::numeric_limits<int>::min()) const;
   [[nodiscard]] bool boolean() const;
   /// Without control characters: a terminal would obey them.
   [[nodiscard]] std::string text() const;

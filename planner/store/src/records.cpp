@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <initializer_list>
-#include <limits>
 #include <set>
 #include <utility>
 

@@ -242,7 +242,6 @@ Result<Store> Store::open(const fs::path& path, OpenMode mode) {
 }
 
 const fs::path& Store::path() const noexcept { return impl_->path; }
-OpenMode Store::mode() const noexcept { return impl_->mode; }
 
 Result<void> Store::Impl::require_replaceable(Table table, const PlanKey& key, const MayReplace& may_replace) const {
   if (!may_replace) return {};

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <string>
 
 #include "mc2/planner/text.hpp"
 #include "mc2/store/codec.hpp"

@@ -5,10 +5,10 @@
 #include <map>
 #include <set>
 #include <string>
-#include <tuple>
 #include <utility>
 #include <vector>
 
+#include "fit/round_drift.hpp"
 #include "mc2/planner/text.hpp"
 #include "mc2/profiler/drift.hpp"
 #include "mc2/profiler/fit.hpp"
@@ -59,28 +59,6 @@ Result<void> check_samples(const Profile& profile) {
   return {};
 }
 
-/// Drift of one component over all its sizes, contexts and variants: they share the machine.
-Drift drift_of(const Profile& profile, Component component) {
-  std::map<std::tuple<std::string, Context, std::int64_t>, int> rows;
-  std::vector<DriftCell> cells;
-  for (const Sample& sample : profile.samples) {
-    if (sample.is_outlier || sample.component != component) continue;
-    const auto key = std::tuple(sample.variant, sample.context, sample.size());
-    const int row = rows.try_emplace(key, static_cast<int>(rows.size())).first->second;
-    cells.push_back({row, sample.round, sample.time_us()});
-  }
-  return estimate_drift(cells);
-}
-
-/// The level of drift that times are brought to: the low quantile of the rounds, as of the samples.
-double reference_factor(const Drift& drift, double q) {
-  std::vector<double> factors;
-  for (const auto& [number, round] : drift.rounds) {
-    if (round.is_estimated) factors.push_back(round.factor);
-  }
-  return factors.empty() ? 1.0 : quantile(factors, q);
-}
-
 /// Times of one size at the reference level.
 struct SizeTimes {
   std::vector<double> steady_us; ///< of rounds whose drift is known
@@ -100,7 +78,7 @@ FitPoint make_point(std::int64_t size, const std::vector<double>& times_us, doub
 }
 
 std::vector<FitPoint> points_of(const Profile& profile, const Series& series, const Drift& drift, double q) {
-  const double reference = reference_factor(drift, q);
+  const double reference = fit::reference_factor(drift, q);
   std::map<std::int64_t, SizeTimes> sizes;
   for (const Sample& sample : profile.samples) {
     if (!is_of(sample, series, Context::Alone)) continue;
@@ -257,7 +235,7 @@ Result<FitSummary> fit_cost_model(const Profile& profile, const FitOptions& opti
   summary.model.source = source_text(profile);
   std::map<Component, Drift> drifts;
   for (const Component component : {Component::Matmul, Component::Collective}) {
-    const Drift& drift = drifts[component] = drift_of(profile, component);
+    const Drift& drift = drifts[component] = fit::drift_of(profile, component);
     note_sessions(profile, component, drift, summary.notes);
     if (drift.range() < kNotableDrift) continue;
     summary.notes.push_back(std::string(to_string(component)) + ": the machine's speed drifted by a factor of " +

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <cstddef>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -16,7 +15,6 @@ struct FamilyInput {
   std::span<const FitPoint> points;
   planner::CurveAxis axis = planner::CurveAxis::Rows;
   double robust_scale = 0.05;
-  const KnownPeriod* known_period = nullptr; ///< of a staircase; null when nothing is known
   bool is_fold = false; ///< one size is left out for cross-validation: a family may make do with a point less
 };
 

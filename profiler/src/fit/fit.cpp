@@ -4,7 +4,6 @@
 #include <cmath>
 #include <cstddef>
 #include <numeric>
-#include <optional>
 #include <utility>
 
 #include "fit/cross_validation.hpp"
@@ -51,7 +50,7 @@ bool can_carry(std::span<const FitPoint> points, const fit::Family& family) {
 }
 
 fit::FamilyInput make_input(std::span<const FitPoint> points, CurveAxis axis, const FitOptions& options) {
-  return {points, axis, options.robust_scale, axis == CurveAxis::Rows ? options.known_period : nullptr};
+  return {points, axis, options.robust_scale};
 }
 
 /// Points to fit and points to leave out.
@@ -230,11 +229,6 @@ Result<void> FitOptions::validate() const {
   if (min_point_count < 3) return Error{ErrorCode::InvalidSpec, "min_point_count", "must be at least 3"};
   if (!(cross_validation_gain > 0 && cross_validation_gain <= 1)) {
     return Error{ErrorCode::InvalidSpec, "cross_validation_gain", "must be above 0 and at most 1"};
-  }
-  if (known_period != nullptr && !(known_period->period_x >= 1 && known_period->period_x <= kMaxFitSize)) {
-    return Error{
-        ErrorCode::InvalidSpec, "known_period",
-        "is " + number_text(known_period->period_x) + " rows; must be between 1 and " + number_text(kMaxFitSize)};
   }
   return {};
 }

@@ -1,7 +1,6 @@
 #include "fit/robust.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <limits>
 

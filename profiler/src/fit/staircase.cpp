@@ -16,11 +16,6 @@ constexpr double kMaxWaveCount = 32;    ///< steps in the range; finer ones cann
 constexpr double kMinWaveCount = 1.25;  ///< the largest size must lie well inside the second wave
 constexpr double kMinGapsPerWave = 1.5; ///< shorter waves than the closest sizes show look like any other (aliasing)
 constexpr std::size_t kMaxPeriodCount = 1024;
-/// A period that follows from facts is kept when the samples speak for another one only this much: a fitted one may
-/// always be chosen to fit a little better.
-constexpr double kKnownPeriodLoss = 1.25;
-constexpr double kLossFloor = 1e-8;
-
 struct Staircase {
   LinearFit base; ///< alpha, beta, step
   double period = 0;
@@ -81,10 +76,10 @@ std::optional<Staircase> best_staircase(const ScaledPoints& scaled, double robus
   return best;
 }
 
-StaircaseCurve to_curve(const Staircase& staircase, const ScaledPoints& scaled, std::string source) {
+StaircaseCurve to_curve(const Staircase& staircase, const ScaledPoints& scaled) {
   const auto& coefficients = staircase.base.coefficients;
   return {coefficients(0) * scaled.time_scale, coefficients(1) * scaled.time_scale / scaled.x_scale,
-          coefficients(2) * scaled.time_scale, staircase.period * scaled.x_scale, std::move(source)};
+          coefficients(2) * scaled.time_scale, staircase.period * scaled.x_scale, "fitted"};
 }
 
 } // namespace
@@ -92,15 +87,8 @@ StaircaseCurve to_curve(const Staircase& staircase, const ScaledPoints& scaled, 
 std::optional<planner::CostCurve::Shape> fit_staircase(const FamilyInput& input) {
   const ScaledPoints scaled = scale_points(input.points);
   const std::optional<Staircase> best = best_staircase(scaled, input.robust_scale);
-  if (input.known_period != nullptr) {
-    const double period = input.known_period->period_x / scaled.x_scale;
-    const auto base = fit_base(scaled, period, input.robust_scale, kFinalReweightings);
-    const bool is_step = base && base->coefficients(2) > 0;
-    if (is_step && (!best || base->cost <= kKnownPeriodLoss * best->base.cost + kLossFloor))
-      return to_curve({*base, period}, scaled, input.known_period->source);
-  }
   if (!best || best->period * scaled.x_scale < 1) return std::nullopt;
-  return to_curve(*best, scaled, "fitted");
+  return to_curve(*best, scaled);
 }
 
 } // namespace mc2::profiler::fit

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <limits>
 
@@ -69,22 +68,7 @@ bool ends_program(std::string_view word, std::string_view suffix, std::string_vi
   return true;
 }
 
-/// The number that the whole text is.
-template <typename Number>
-std::optional<Number> number_of(std::string_view text) noexcept {
-  Number value = 0;
-  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (failure != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
-
 } // namespace
-
-std::string_view trimmed(std::string_view text) noexcept {
-  while (!text.empty() && is_space(text.front())) text.remove_prefix(1);
-  while (!text.empty() && is_space(text.back())) text.remove_suffix(1);
-  return text;
-}
 
 std::string_view bare(std::string_view text) noexcept {
   const auto is_edge = [](char c) { return c == '"' || is_space(c); };
@@ -151,10 +135,9 @@ std::vector<std::string_view> words(std::string_view text) {
 std::vector<std::string_view> split(std::string_view text, char separator) {
   std::vector<std::string_view> result;
   while (true) {
-    const std::size_t end = text.find(separator);
-    result.push_back(trimmed(text.substr(0, end)));
-    if (end == std::string_view::npos) return result;
-    text.remove_prefix(end + 1);
+    const bool is_last = text.find(separator) == std::string_view::npos;
+    result.push_back(take_part(text, separator));
+    if (is_last) return result;
   }
 }
 
@@ -174,7 +157,7 @@ std::string shown(std::string_view text) {
   return text.size() > kShownBytes ? result + "..." : result;
 }
 
-std::optional<std::int64_t> parse_whole(std::string_view text) noexcept { return number_of<std::int64_t>(text); }
+std::optional<std::int64_t> parse_whole(std::string_view text) noexcept { return number_in<std::int64_t>(text); }
 
 std::optional<std::chrono::nanoseconds> from_us(double us) noexcept {
   const double ns = us * planner::kNsPerUs;
@@ -196,7 +179,7 @@ std::optional<std::chrono::nanoseconds> parse_us(std::string_view text) noexcept
       continue;
     }
     if (c < '0' || c > '9') {
-      const auto us = number_of<double>(text); // 1.2e+03
+      const auto us = number_in<double>(text); // 1.2e+03
       return us ? from_us(*us) : std::nullopt;
     }
     if (decimals >= 0) ++decimals;

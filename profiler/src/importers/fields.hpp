@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "mc2/planner/collective.hpp"
+#include "mc2/planner/text.hpp"
 #include "mc2/planner/units.hpp"
 
 namespace mc2::profiler {
@@ -17,8 +18,6 @@ inline constexpr std::int64_t kMaxMessageBytes = std::int64_t{1} << 50;
 
 /// Without white space (and tabs that msprof puts behind numbers) and quotes at either end.
 [[nodiscard]] std::string_view bare(std::string_view text) noexcept;
-/// Without white space at either end.
-[[nodiscard]] std::string_view trimmed(std::string_view text) noexcept;
 /// Without what a launcher writes before every line: "[1,0]<stdout>:" of mpirun --tag-output, "0: " of srun -l, pod and
 /// time stamp of kubectl logs, "[2026-11-24 10:00:00] ".
 [[nodiscard]] std::string_view without_launcher_tag(std::string_view line) noexcept;

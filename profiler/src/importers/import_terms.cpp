@@ -1,9 +1,8 @@
 #include "mc2/profiler/import_terms.hpp"
 
-#include <charconv>
-
 #include "fields.hpp"
 #include "mc2/planner/plan.hpp"
+#include "mc2/planner/text.hpp"
 
 namespace mc2::profiler {
 namespace {
@@ -49,9 +48,8 @@ Result<Buffers> parse_buffers(const std::string& text) {
 Result<void> read_bytes(const std::string& text, ImportAnswers& answers) {
   answers.bytes_from_neighbour = text == "neighbour" || text == "neighbor";
   if (text.empty() || answers.bytes_from_neighbour) return {};
-  std::int64_t size = 0;
-  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), size);
-  if (failure != std::errc() || end != text.data() + text.size() || size < 1 || size > kMaxMessageBytes)
+  const auto size = number_in<std::int64_t>(text);
+  if (!size || *size < 1 || *size > kMaxMessageBytes)
     return Error{ErrorCode::InvalidSpec, "bytes",
                  "'" + text.substr(0, kShownText) + "' is neither a number of bytes from 1 to 2^50 nor 'neighbour'"};
   answers.message_bytes = size;

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <map>
 #include <optional>
 #include <string>
@@ -12,6 +11,7 @@
 #include "fields.hpp"
 #include "log_reader.hpp"
 #include "log_sink.hpp"
+#include "mc2/planner/text.hpp"
 #include "mc2/profiler/importer.hpp"
 #include "pytorch_matmul.hpp"
 
@@ -282,10 +282,9 @@ class KernelTrace {
   }
 
   [[nodiscard]] static std::optional<std::chrono::nanoseconds> nanoseconds(std::string_view cell, double unit_ns) {
-    double value = 0;
-    const auto [end, error] = std::from_chars(cell.data(), cell.data() + cell.size(), value);
-    if (error != std::errc() || end != cell.data() + cell.size()) return std::nullopt;
-    return from_us(value * unit_ns / planner::kNsPerUs);
+    const auto value = number_in<double>(cell);
+    if (!value) return std::nullopt;
+    return from_us(*value * unit_ns / planner::kNsPerUs);
   }
 
   /// Each with an event of its own: a kernel that waits for other ranks runs, and nothing tells which runs are one.

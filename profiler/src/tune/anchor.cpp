@@ -1,8 +1,6 @@
 #include "mc2/profiler/anchor.hpp"
 
 #include <algorithm>
-#include <string>
-#include <utility>
 
 #include "mc2/planner/cutting.hpp"
 #include "mc2/profiler/statistics.hpp"

@@ -2,11 +2,9 @@
 
 #include <string_view>
 
-namespace mc2::server {
+#include "mc2/planner/text.hpp"
 
-/// The part of a header's list before the separator, without blanks around it (RFC 9110 §5.6.1); it is taken off `rest`
-/// along with the separator.
-[[nodiscard]] std::string_view take_part(std::string_view& rest, char separator) noexcept;
+namespace mc2::server {
 
 /// Whether two words are the same, however their (ASCII) letters are written.
 [[nodiscard]] bool equals_ignoring_case(std::string_view one, std::string_view other) noexcept;

@@ -15,7 +15,6 @@
 #include <boost/asio/strand.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/asio/write.hpp>
-#include <cstring>
 #include <exception>
 #include <thread>
 #include <type_traits>

@@ -1,10 +1,10 @@
 #include "http/target.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 
 #include "http/header_list.hpp"
+#include "mc2/planner/text.hpp"
 
 namespace mc2::server {
 namespace {
@@ -32,14 +32,6 @@ Result<std::string> decoded(std::string_view text, bool is_query) {
     }
   }
   return result;
-}
-
-template <typename Number>
-std::optional<Number> parsed(const std::string& text) {
-  Number number{};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return number;
 }
 
 Error bad_value(const std::string& name, const std::string& value, const std::string& legal) {
@@ -79,7 +71,7 @@ std::optional<std::string> Query::text(const std::string& name) const {
 Result<std::optional<std::int64_t>> Query::integer(const std::string& name) const {
   const auto value = text(name);
   if (!value) return std::optional<std::int64_t>();
-  const auto number = parsed<std::int64_t>(*value);
+  const auto number = number_in<std::int64_t>(*value);
   if (!number) return bad_value(name, *value, "a whole number");
   return number;
 }
@@ -87,7 +79,7 @@ Result<std::optional<std::int64_t>> Query::integer(const std::string& name) cons
 Result<std::optional<double>> Query::real(const std::string& name) const {
   const auto value = text(name);
   if (!value) return std::optional<double>();
-  const auto number = parsed<double>(*value);
+  const auto number = number_in<double>(*value);
   if (!number || !std::isfinite(*number)) return bad_value(name, *value, "a number");
   return number;
 }

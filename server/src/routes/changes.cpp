@@ -1,7 +1,7 @@
 #include <array>
-#include <charconv>
 
 #include "http/media.hpp"
+#include "mc2/planner/text.hpp"
 #include "mc2/store/codec.hpp"
 #include "routes/routes.hpp"
 
@@ -24,12 +24,11 @@ Result<Start> read_start(const Request& request, const Query& query) {
   if (request.told) return Start{request.told, "since"};
   if (since && *since < 0) return Error{ErrorCode::InvalidSpec, "since", "must be an epoch, such as 12, or left out"};
   if (request.last_event_id.empty()) return Start{since, "since"};
-  const std::string& id = request.last_event_id; // of a stream that was cut: later than what its query says
-  std::int64_t last = 0;
-  const auto [end, fault] = std::from_chars(id.data(), id.data() + id.size(), last);
-  if (fault != std::errc() || end != id.data() + id.size() || last < 0)
+  // Of a stream that was cut: later than what its query says.
+  const auto last = number_in<std::int64_t>(request.last_event_id);
+  if (!last || *last < 0)
     return Error{ErrorCode::InvalidSpec, "Last-Event-ID", "must be the id of an event of this stream"};
-  return Start{last, "Last-Event-ID"};
+  return Start{*last, "Last-Event-ID"};
 }
 
 /// Errors: InvalidSpec.

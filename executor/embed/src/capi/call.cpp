@@ -1,7 +1,5 @@
 #include "capi/call.hpp"
 
-#include <array>
-
 #include "capi/structs.hpp"
 
 namespace mc2::capi {

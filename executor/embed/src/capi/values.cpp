@@ -1,7 +1,6 @@
 #include "capi/values.hpp"
 
 #include <algorithm>
-#include <span>
 
 #include "capi/objects.hpp"
 #include "capi/structs.hpp"

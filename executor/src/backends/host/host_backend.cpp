@@ -49,9 +49,6 @@ class HostBackend final : public Backend {
     return {};
   }
 
-  // 64 rows reach the matmul library's full speed; shorter blocks lose more to wake-ups than they gain in overlap.
-  // The library packs B in tiles of 64 columns: narrower blocks of columns cost as much as 64.
-
   [[nodiscard]] Result<void> supports(const planner::OpSpec& op) const override {
     MC2_TRY(lanes::check_operator(op));
     MC2_TRY(check_rank_count(op.world_size));

@@ -1,7 +1,6 @@
 #include "backends/host/host_prepared.hpp"
 
 #include <algorithm>
-#include <string>
 
 #include "backends/host/mechanisms/mechanism.hpp"
 #include "backends/host/virtual_device.hpp"

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <memory>
-#include <vector>
 
 #include "backends/mpi/block_layout.hpp"
 #include "backends/mpi/variants.hpp"

@@ -2,9 +2,6 @@
 
 #include <mpi.h>
 
-#include <cstddef>
-#include <cstdint>
-
 #include "mc2/planner/units.hpp"
 
 namespace mc2::executor::mpi {
@@ -12,11 +9,9 @@ namespace mc2::executor::mpi {
 /// The MPI type that carries elements: 16-bit words for the short floating-point types, which MPI does not know.
 [[nodiscard]] MPI_Datatype element_type(planner::DType dtype) noexcept;
 
-/// sum[i] = addend[i] + sum[i], added in f32 and rounded to `dtype`, which is F32 or Bf16. The two do not overlap.
-void add_to(planner::DType dtype, const std::byte* addend, std::byte* sum, std::int64_t element_count) noexcept;
-
-/// How MPI carries and adds the elements of a type. Bf16 is added by add_to(), so that the library's collectives
-/// round after each of their additions; types other than F32 and Bf16 are carried only. Move it with its owner only.
+/// How MPI carries and adds the elements of a type. Bf16 is added by lanes::add_partial(), so that the library's
+/// collectives round after each of their additions; types other than F32 and Bf16 are carried only. Move it with its
+/// owner only.
 class ElementSum {
  public:
   /// Throws SystemError.

@@ -30,8 +30,6 @@ std::string options_text(const CommunicatorOptions& options) {
          (options.pin_threads ? "pinned" : "not pinned");
 }
 
-constexpr std::chrono::seconds kTimeToStop{1}; // for the other lane, once one has failed
-
 } // namespace
 
 MpiCommunicator::MpiCommunicator(const CommunicatorOptions& options)

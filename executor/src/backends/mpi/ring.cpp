@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "backends/mpi/check.hpp"
+#include "lanes/combine.hpp"
 
 namespace mc2::executor::mpi {
 namespace {
@@ -127,7 +128,7 @@ void Ring::advance(int index) {
   if (slice.step == step_count_ || pair[0] != MPI_REQUEST_NULL || pair[1] != MPI_REQUEST_NULL) return;
   if (reduces(slice.step)) {
     const Range in = part(sent_piece(slice.step) - 1, index);
-    add_to(dtype_, send_ + bytes(in.first), slice.incoming, in.count);
+    lanes::add_partial(dtype_, send_ + bytes(in.first), slice.incoming, in.count);
   }
   slice.outgoing = slice.incoming;
   ++slice.step;

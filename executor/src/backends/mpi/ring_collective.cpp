@@ -1,4 +1,3 @@
-#include <algorithm>
 
 #include "backends/mpi/collective.hpp"
 #include "backends/mpi/ring.hpp"

@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
+#include <span>
 #include <string>
+#include <string_view>
 
 #include "backends/mpi/world.hpp"
 #include "mc2/planner/collective.hpp"
+#include "variant_settings.hpp"
 
 namespace mc2::executor::mpi {
 namespace {
@@ -18,30 +20,6 @@ constexpr int kMaxSleepUs = 10'000;
 // What each look costs beside a matmul, about 20 us of its core, and how long what has come waits (docs/mpi.md).
 constexpr const char* kShortSleepUs = "50";
 constexpr const char* kLongSleepUs = "400";
-
-Result<std::chrono::microseconds> read_sleep(const Variant& variant) {
-  const auto found = variant.fields.find(kSleepUs);
-  int value = -1;
-  if (found != variant.fields.end()) {
-    const std::string& text = found->second;
-    const auto read = std::from_chars(text.data(), text.data() + text.size(), value);
-    const bool is_whole = read.ec == std::errc() && read.ptr == text.data() + text.size();
-    if (is_whole && value >= 0 && value <= kMaxSleepUs) return std::chrono::microseconds{value};
-  }
-  return Error{ErrorCode::InvalidSpec, "variant",
-               "\"" + variant.name + "\" needs the setting " + kSleepUs + ", a whole number from 0 to " +
-                   std::to_string(kMaxSleepUs) +
-                   (found == variant.fields.end() ? "; it is missing" : ", not \"" + found->second + "\"")};
-}
-
-Result<void> check_fields(const Variant& variant, bool has_sleep) {
-  for (const auto& [key, value] : variant.fields) {
-    if (has_sleep && key == kSleepUs) continue;
-    return Error{ErrorCode::InvalidSpec, "variant",
-                 "\"" + variant.name + "\" has no setting \"" + key + "\"; it has: " + (has_sleep ? kSleepUs : "none")};
-  }
-  return {};
-}
 
 struct NamedAlgorithm {
   const char* name;
@@ -117,10 +95,12 @@ Result<MpiVariant> read_variant(const planner::OpSpec& op, const Variant& varian
                  "the mpi backend has no variant \"" + variant.name + "\" of " +
                      std::string(planner::to_string(op.kind)) + " here; it has: " + names};
   }
-  MC2_TRY(check_fields(variant, row->has_sleep));
+  constexpr std::array<std::string_view, 1> kSettings{kSleepUs};
+  MC2_TRY(check_settings(variant, std::span(kSettings).first(row->has_sleep ? 1 : 0)));
   MpiVariant read{.algorithm = row->algorithm};
   if (!row->has_sleep) return read;
-  MC2_ASSIGN(read.sleep, read_sleep(variant));
+  MC2_ASSIGN(const int sleep_us, whole_setting(variant, kSleepUs, 0, kMaxSleepUs));
+  read.sleep = std::chrono::microseconds(sleep_us);
   return read;
 }
 

@@ -128,7 +128,7 @@ struct SegmentsCurve {
 
 /// Tile and wave quantisation on an affine base: t(x) = alpha_us + beta_us_per_x x + step_us ceil(x / period_x).
 /// A matmul of x rows has ceil(x / tile_rows) ceil(n / tile_columns) tiles, executed unit_count at a time; a wave
-/// therefore holds period_x = tile_rows unit_count / ceil(n / tile_columns) rows (wave_period_rows). Exact at every
+/// therefore holds period_x = tile_rows unit_count / ceil(n / tile_columns) rows. Exact at every
 /// multiple of tile_rows; between two of them, off by the part of a tile that is not filled.
 /// Source: docs/cost_model.md §2.
 struct StaircaseCurve {
@@ -156,22 +156,6 @@ struct StaircaseCurve {
 
 /// Waves begun by x: ceil(x / period_x), where a size at a multiple of the period within 1e-12 begins no further one.
 [[nodiscard]] double wave_count(double x, double period_x) noexcept;
-
-/// What the length of a wave follows from.
-struct WaveFacts {
-  int unit_count = 0;    ///< SMs or cores of the device
-  double unit_share = 1; ///< in (0, 1]: the part of them that the matmul may use
-  int tile_rows = 0;
-  int tile_columns = 0;
-  std::int64_t n = 0; ///< columns of the product
-};
-
-/// Rows that one wave of tiles covers: tile_rows floor(unit_count unit_share) / ceil(n / tile_columns).
-/// Errors: InvalidSpec naming the fact that is not positive, or a share that leaves no unit.
-[[nodiscard]] Result<double> wave_period_rows(const WaveFacts& facts);
-
-/// The facts in words, for StaircaseCurve::period_source: "132 of 132 units, tiles of 128 x 256, n = 8192".
-[[nodiscard]] std::string wave_text(const WaveFacts& facts);
 
 /// A size with its time.
 struct CurveKnot {

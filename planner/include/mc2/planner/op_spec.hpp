@@ -150,11 +150,10 @@ inline constexpr std::int64_t kFewRows = 64;
 /// All that is known of an operator kind, in planner and executor: one row of the table in src/kinds.cpp.
 struct OpTraits {
   OpKind kind;
-  std::string_view name;      ///< served name, e.g. "matmul_all_reduce"
-  std::string_view semantics; ///< one sentence for help texts
-  Work work;                  ///< what the compute lane does
-  Collective collective;      ///< what the communication lane does
-  Lane first_lane;            ///< the lane that a block passes first
+  std::string_view name; ///< served name, e.g. "matmul_all_reduce"
+  Work work;             ///< what the compute lane does
+  Collective collective; ///< what the communication lane does
+  Lane first_lane;       ///< the lane that a block passes first
   /// The m rows are divided into m / ranks rows by which rank they come from or go to, and blocks are cut from those:
   /// a block of b rows takes b rows of every shard.
   bool has_row_shards;

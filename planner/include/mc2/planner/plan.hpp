@@ -17,12 +17,8 @@
 namespace mc2::planner {
 
 /// Shape of a cut: which block is the odd one out, normally the short one. ShortFirst and ShortLast also name the rare
-/// cuts whose odd block is longer than the others. Values are stored: never renumber.
-enum class BlockOrder : std::uint8_t { Uncut = 1, Uniform = 2, ShortFirst = 3, ShortLast = 4, Free = 5 };
-
-[[nodiscard]] std::string_view to_string(BlockOrder order) noexcept;
-/// Errors: UnknownName.
-[[nodiscard]] Result<BlockOrder> parse_block_order(std::string_view text);
+/// cuts whose odd block is longer than the others.
+enum class BlockOrder : std::uint8_t { Uncut, Uniform, ShortFirst, ShortLast, Free };
 
 /// How the cut axis is divided.
 struct Cut {

@@ -1,12 +1,15 @@
 #pragma once
 
+#include <charconv>
 #include <concepts>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <system_error>
 
-/// How numbers, shares, times and sizes read in pages, messages and notes; in every locale alike.
+/// How numbers, shares, times and sizes read in pages, messages and notes, and are read; in every locale alike.
 
 #pragma GCC visibility push(default)
 
@@ -26,6 +29,20 @@ namespace mc2 {
 
 /// "17 B", "640 KiB", "12.34 GiB": four significant digits of the largest unit that leaves a whole one.
 [[nodiscard]] std::string bytes_text(std::int64_t bytes);
+
+/// The number that the whole text is, as std::from_chars reads it.
+template <typename Number>
+[[nodiscard]] std::optional<Number> number_in(std::string_view text) noexcept {
+  Number value{};
+  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return failure == std::errc() && end == text.data() + text.size() ? std::optional(value) : std::nullopt;
+}
+
+/// Without white space at either end.
+[[nodiscard]] std::string_view trimmed(std::string_view text) noexcept;
+
+/// The part up to `separator`, trimmed, which is taken off the text together with it.
+[[nodiscard]] std::string_view take_part(std::string_view& text, char separator) noexcept;
 
 template <typename T>
 concept NoText = !std::convertible_to<T, std::string_view>;

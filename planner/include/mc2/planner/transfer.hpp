@@ -98,21 +98,6 @@ struct MessageTimes {
 /// The plan, marked Extrapolated with the transfer's reason (Analytic stays Analytic). Unchanged for the same n and k.
 [[nodiscard]] Plan as_transferred(Plan plan, const Transfer& transfer);
 
-/// How well one shape's model is foretold by the others'.
-struct TransferError {
-  OpSpec target;
-  OpSpec source;
-  Component component = Component::Matmul;
-  double median_relative = 0; ///< of |transferred / own - 1| over sizes spread over the target's measured range
-  double worst_relative = 0;
-  double covered = 0; ///< share of those sizes at which the own time lies in the transferred interval
-};
-
-/// Leave-one-shape-out: every model is predicted by transfer_from_nearest from all models of other (n, k) and compared
-/// with its own curves at 16 sizes of equal ratio. First variant of each. Two entries per model that can be predicted.
-/// Source: leave-one-group-out cross-validation (Stone, 1974).
-[[nodiscard]] std::vector<TransferError> leave_one_shape_out(std::span<const CostModel> models);
-
 } // namespace mc2::planner
 
 #pragma GCC visibility pop

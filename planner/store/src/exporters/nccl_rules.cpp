@@ -1,7 +1,6 @@
 #include "mc2/store/nccl_rules.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <string>
 
 #include "exporters/nccl.hpp"
@@ -14,19 +13,12 @@ namespace {
 
 constexpr std::size_t kFewestFields = 8, kMostFields = 10;
 
-std::string_view trimmed(std::string_view text) {
-  constexpr std::string_view kBlank = " \t\r";
-  const std::size_t first = text.find_first_not_of(kBlank);
-  return first == std::string_view::npos ? "" : text.substr(first, text.find_last_not_of(kBlank) - first + 1);
-}
-
 std::vector<std::string_view> fields_of(std::string_view line) {
   std::vector<std::string_view> fields;
   while (true) {
-    const std::size_t comma = line.find(',');
-    fields.push_back(trimmed(line.substr(0, comma)));
-    if (comma == std::string_view::npos) return fields;
-    line.remove_prefix(comma + 1);
+    const bool is_last = line.find(',') == std::string_view::npos;
+    fields.push_back(take_part(line, ','));
+    if (is_last) return fields;
   }
 }
 
@@ -51,9 +43,7 @@ class Fields {
   T number(T first, T last, const char* what) {
     if (at_ == fields_.size()) return -1;
     const std::string_view text = next();
-    T value = 0;
-    const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (code == std::errc{} && end == text.data() + text.size() && value >= first && value <= last) return value;
+    if (const auto value = number_in<T>(text); value && *value >= first && *value <= last) return *value;
     return fail(std::string(what) + " is " + in_quotes(text) + "; needs " + std::to_string(first) + " to " +
                 std::to_string(last));
   }

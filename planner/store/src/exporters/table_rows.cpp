@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cmath>
 
 #include "mc2/planner/cutting.hpp"
@@ -23,13 +22,6 @@ constexpr std::string_view kLoss = "neighbour_loss"; ///< of the row, not of its
 
 Error malformed(std::string_view column, std::string message) {
   return {ErrorCode::Malformed, std::string(column), std::move(message)};
-}
-
-template <typename Number>
-std::optional<Number> number_in(std::string_view text) {
-  Number value{};
-  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return failure == std::errc() && end == text.data() + text.size() ? std::optional(value) : std::nullopt;
 }
 
 bool is_decision(std::string_view column) {

@@ -1,5 +1,4 @@
 #include <array>
-#include <charconv>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -134,9 +133,7 @@ const std::vector<TableColumn>& columns() {
 Result<std::optional<double>> loss_in(const TableRow& row) {
   const auto cell = row.cells.find("neighbour_loss");
   if (cell == row.cells.end() || cell->second.empty()) return std::optional<double>();
-  double value = 0;
-  const auto [end, failure] = std::from_chars(cell->second.data(), cell->second.data() + cell->second.size(), value);
-  if (failure == std::errc() && end == cell->second.data() + cell->second.size()) return std::optional(value);
+  if (const auto value = number_in<double>(cell->second)) return value;
   return Error{ErrorCode::Malformed, "neighbour_loss", in_quotes(cell->second) + " is no number"};
 }
 

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <chrono>
-#include <span>
 #include <vector>
 
 #include "mc2/planner/cost_model.hpp"

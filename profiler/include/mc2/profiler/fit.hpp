@@ -25,22 +25,14 @@ struct FitPoint {
 inline constexpr double kMaxFitSize = 1e18;
 inline constexpr double kMaxFitTimeUs = 1e15;
 
-/// The period of a staircase that follows from facts (planner::wave_period_rows) rather than from the samples.
-struct KnownPeriod {
-  double period_x = 0; ///< in units of the curve's axis
-  std::string source;  ///< planner::wave_text
-};
-
 struct FitOptions {
   double quantile = 0.25;             ///< of each size's samples
   double robust_scale = 0.05;         ///< relative residual beyond which the loss grows linearly (Huber)
   int min_point_count = 3;            ///< distinct sizes, at least 3; richer families need 6 to 12
   double cross_validation_gain = 0.8; ///< a richer family must have at most this fraction of the simpler one's error
-  /// Tried for curves over rows beside the periods that the samples suggest; must outlive the fit. Null: none is known.
-  const KnownPeriod* known_period = nullptr;
 
   /// Errors: InvalidSpec naming the option: quantile in [0, 1], robust_scale > 0, min_point_count >= 3,
-  /// cross_validation_gain in (0, 1], a known period in [1, kMaxFitSize].
+  /// cross_validation_gain in (0, 1].
   [[nodiscard]] Result<void> validate() const;
 };
 

@@ -2,7 +2,6 @@
 
 #include <memory>
 #include <string>
-#include <utility>
 
 #include "backends/cuda/runtime/check.hpp"
 #include "backends/cuda/tiles/tensor_map.hpp"

@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <bit>
-#include <charconv>
 #include <optional>
 #include <string_view>
 
 #include "backends/cuda/runtime/gemm.hpp"
 #include "mc2/planner/collective.hpp"
 #include "mc2/planner/text.hpp"
+#include "variant_settings.hpp"
 
 namespace mc2::executor::cuda {
 namespace {
@@ -118,22 +118,6 @@ std::string legal_names(const planner::OpSpec& op) {
   return names;
 }
 
-Result<int> read_number(const Variant& variant, const char* key, int least, int most, std::optional<int> fallback) {
-  const auto found = variant.fields.find(key);
-  if (found == variant.fields.end() && fallback) return *fallback;
-  int value = 0;
-  if (found != variant.fields.end()) {
-    const std::string& text = found->second;
-    const auto read = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (read.ec == std::errc() && read.ptr == text.data() + text.size() && value >= least && value <= most)
-      return value;
-  }
-  return Error{ErrorCode::InvalidSpec, "variant",
-               "\"" + variant.name + "\" needs the setting " + key + ", a whole number from " + std::to_string(least) +
-                   " to " + std::to_string(most) +
-                   (found == variant.fields.end() ? "; it is missing" : ", not \"" + found->second + "\"")};
-}
-
 Result<CudaVariant::Slicing> read_slicing(const planner::OpSpec& op, const Variant& variant) {
   using Slicing = CudaVariant::Slicing;
   const bool is_compute_first = planner::traits_of(op.kind).first_lane == planner::Lane::Compute;
@@ -157,16 +141,6 @@ std::vector<std::string_view> legal_settings(const planner::OpSpec& op, const Va
   if (!is_copy && variant.name != kNcclCopyEngine && !is_gathered_by_copies) settings.push_back(kCtas);
   if (is_copy && has_copies(op)) settings.push_back(planner::kSlicesSetting);
   return settings;
-}
-
-Result<void> check_fields(const planner::OpSpec& op, const Variant& variant) {
-  const auto legal = legal_settings(op, variant);
-  for (const auto& [key, value] : variant.fields) {
-    if (std::ranges::find(legal, key) != legal.end()) continue;
-    return Error{ErrorCode::InvalidSpec, "variant",
-                 "\"" + variant.name + "\" has no setting \"" + key + "\"; it has: " + list_text(legal)};
-  }
-  return {};
 }
 
 Variant with_tile(Variant variant, const char* tile) {
@@ -275,12 +249,12 @@ Result<CudaVariant> read_variant(const planner::OpSpec& op, const Variant& varia
   CudaVariant read;
   MC2_ASSIGN(const auto kind, named_as(op, variant));
   const auto& [is_direct, sums_tiles, is_copy, is_persistent, is_window, is_nccl_copy, is_hierarchical] = kind;
-  MC2_TRY(check_fields(op, variant));
+  MC2_TRY(check_settings(variant, legal_settings(op, variant)));
   if (sums_tiles) {
     MC2_TRY(check_tiles(op, gpu));
     read.stores_tiles = true;
   }
-  MC2_ASSIGN(read.gemm_sm_count, read_number(variant, kGemmSms, 1, sm_count, sm_count));
+  MC2_ASSIGN(read.gemm_sm_count, whole_setting(variant, kGemmSms, 1, sm_count, sm_count));
   if (sums_tiles) {
     MC2_ASSIGN(read.tile_columns, read_tile_columns(variant));
   } else if (const auto named = variant.fields.find(kTile); named != variant.fields.end()) {
@@ -302,8 +276,8 @@ Result<CudaVariant> read_variant(const planner::OpSpec& op, const Variant& varia
   // Its kernel holds its SMs until all matmuls have ended, which need some, too: whole clusters of two, twice.
   const int most_ctas = is_persistent ? std::max(1, sm_count - 4) : sm_count;
   MC2_ASSIGN(read.cta_count, is_direct || is_persistent || is_hierarchical
-                                 ? read_number(variant, kCtas, 1, std::min(kMaxDirectCtas, most_ctas), std::nullopt)
-                                 : read_number(variant, kCtas, 1, 64, is_window ? std::nullopt : std::optional(0)));
+                                 ? whole_setting(variant, kCtas, 1, std::min(kMaxDirectCtas, most_ctas), std::nullopt)
+                                 : whole_setting(variant, kCtas, 1, 64, is_window ? std::nullopt : std::optional(0)));
   return read;
 }
 

@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 
 #include "mc2/planner/text.hpp"
+#include "variant_settings.hpp"
 
 namespace mc2::executor::host {
 namespace {
@@ -76,9 +76,9 @@ Error bad_setting(std::string_view setting, const std::string& value, const char
 }
 
 Result<void> read_lanes(const std::string& value, HostVariant& read) {
-  const auto parsed = std::from_chars(value.data(), value.data() + value.size(), read.lane_count);
-  const bool is_whole = parsed.ec == std::errc() && parsed.ptr == value.data() + value.size();
-  if (!is_whole || read.lane_count < 1 || read.lane_count > kMaxLaneCount) return bad_setting(kLanes, value, "1 to 16");
+  const auto count = number_in<int>(value);
+  if (!count || *count < 1 || *count > kMaxLaneCount) return bad_setting(kLanes, value, "1 to 16");
+  read.lane_count = *count;
   return {};
 }
 
@@ -148,11 +148,8 @@ Result<HostVariant> read_variant(const OpSpec& op, const LinkSpec& link, const V
                  "the host backend has no variant \"" + variant.name + "\"; it has: " + known_names(op, link)};
   }
   HostVariant read{.mechanism = row->mechanism};
+  MC2_TRY(check_settings(variant, row->settings));
   for (const auto& [key, value] : variant.fields) {
-    if (std::ranges::find(row->settings, std::string_view(key)) == row->settings.end()) {
-      return Error{ErrorCode::InvalidSpec, "variant",
-                   "\"" + variant.name + "\" has no setting \"" + key + "\"; it has: " + list_text(row->settings)};
-    }
     MC2_TRY(key == planner::kSlicesSetting ? read_slices(op, link, value, read) : read_setting(key, value, read));
   }
   if (!carries(*row, op, link)) return unsupported(*row, op, link);

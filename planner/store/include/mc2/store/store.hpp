@@ -241,7 +241,6 @@ class Store {
   ~Store();
 
   [[nodiscard]] const std::filesystem::path& path() const noexcept;
-  [[nodiscard]] OpenMode mode() const noexcept;
 
   /// Adds samples to those kept for the operator (m included) and fingerprint, in one transaction. Returns the digests
   /// of the batches that they are kept as. Batches that come after a model are dated after it, and a model not before

@@ -1,4 +1,4 @@
-#include "mc2/executor/run_overhead.hpp"
+#include "run_overhead.hpp"
 
 #include <gtest/gtest.h>
 

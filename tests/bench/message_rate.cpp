@@ -1,4 +1,4 @@
-#include "mc2/executor/message_rate.hpp"
+#include "message_rate.hpp"
 
 #include <algorithm>
 #include <cstring>

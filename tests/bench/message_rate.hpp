@@ -4,8 +4,6 @@
 #include <cstdint>
 #include <string_view>
 
-#pragma GCC visibility push(default)
-
 namespace mc2::executor {
 
 /// How a message gets from one rank to another of the host backend, which share memory.
@@ -31,5 +29,3 @@ struct MessageTimes {
 [[nodiscard]] MessageTimes time_messages(MessagePath path, std::size_t byte_count, int message_count);
 
 } // namespace mc2::executor
-
-#pragma GCC visibility pop

@@ -2,8 +2,6 @@
 
 #include <vector>
 
-#pragma GCC visibility push(default)
-
 namespace mc2::executor {
 
 /// One run of each, in us, from the call to its return.
@@ -23,5 +21,3 @@ struct RunPair {
 [[nodiscard]] std::vector<RunPair> time_run_overhead(int block_count, int pair_count);
 
 } // namespace mc2::executor
-
-#pragma GCC visibility pop
