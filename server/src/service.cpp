@@ -17,6 +17,7 @@
 #include "model_check.hpp"
 #include "retention_keeper.hpp"
 #include "router.hpp"
+#include "routes/routes.hpp"
 
 namespace mc2::server {
 

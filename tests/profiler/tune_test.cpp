@@ -14,8 +14,11 @@ namespace {
 using planner::Variant;
 using test::InventedBench;
 using test::InventedCosts;
+using ::testing::Contains;
+using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 const Variant kDirect{"direct", {}};
 const Variant kRing{"ring", {}};
@@ -278,6 +281,33 @@ TEST(Profile, TimesTheBlocksOfThePlanThatItLeadsTo) {
       EXPECT_TRUE(std::ranges::any_of(summary.samples, [&](const auto& sample) {
         return sample.block_rows == length && sample.component == component;
       })) << length;
+}
+
+TEST(Profile, TimesLengthsBetweenWhereACurveDoesNotFollow) {
+  auto op = small_op();
+  op.m = 1536;
+  auto asked = settings();
+  asked.profile.alignment = asked.profile.plan.alignment = asked.profile.plan.min_block_rows = 32;
+  std::vector<std::string> lines;
+  TuneHooks hooks;
+  hooks.on_line = [&](const std::string& line) { lines.push_back(line); };
+
+  InventedBench even(op, {{kDirect, {}}});
+  Notebook notebook;
+  ASSERT_TRUE(profile(even, asked.profile, notebook, hooks));
+  EXPECT_THAT(lines, Each(Not(HasSubstr("between those that were timed"))));
+
+  // 27.4 steps of 56 rows, which the grid's multiples of 32 rows are too few to show.
+  InventedCosts stairs;
+  stairs.step_rows = 56;
+  InventedBench uneven(op, {{kDirect, stairs}});
+  Notebook another;
+  const auto summary = profile(uneven, asked.profile, another, hooks).value();
+  EXPECT_THAT(lines, Contains(HasSubstr("between those that were timed")));
+  const auto model = fit_cost_model({op, uneven.fingerprint(), summary.samples}).value().model;
+  const auto& curve = model.variants.front().compute.curve;
+  for (const std::int64_t rows : {64, 96, 160, 192, 416, 1024})
+    EXPECT_NEAR(curve.time_us(static_cast<double>(rows)) / stairs.block_us(true, rows), 1, 0.01) << rows;
 }
 
 TEST(Profile, OfFewMeasurementsTakesTheMostTellingOnesAndNoMore) {

@@ -17,10 +17,12 @@ namespace mc2::test {
 struct InventedCosts {
   double compute_us = 20, compute_us_per_row = 1;
   double communication_us = 15, communication_us_per_row = 0.75;
-  double hand_over_us = 0; ///< between blocks of a lane alone
+  double hand_over_us = 0;    ///< between blocks of a lane alone
+  std::int64_t step_rows = 1; ///< that the compute lane begins together
 
   [[nodiscard]] double block_us(bool is_compute, std::int64_t rows) const {
-    return is_compute ? compute_us + compute_us_per_row * static_cast<double>(rows)
+    const std::int64_t begun_rows = (rows + step_rows - 1) / step_rows * step_rows;
+    return is_compute ? compute_us + compute_us_per_row * static_cast<double>(begun_rows)
                       : communication_us + communication_us_per_row * static_cast<double>(rows);
   }
   [[nodiscard]] double lane_us(bool is_compute, const planner::Cut& cut) const {

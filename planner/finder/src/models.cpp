@@ -8,6 +8,7 @@
 #include "mc2/planner/cutting.hpp"
 #include "mc2/planner/planner.hpp"
 #include "mc2/planner/text.hpp"
+#include "mc2/store/imported.hpp"
 
 namespace mc2::finder {
 namespace {

@@ -5,6 +5,8 @@
 #include <limits>
 #include <utility>
 
+#include "mc2/store/imported.hpp"
+
 namespace mc2::store {
 namespace {
 

@@ -20,11 +20,15 @@ namespace {
 
 using planner::Sample;
 
-/// How often the plan that the samples lead to may be asked for lengths of its own.
+/// How often what the samples lead to may ask for lengths of its own.
 constexpr int kMostFollowUps = 8;
+/// A curve that is further off lengths that were left out does not follow the lane between them: stairs that are finer
+/// than the grid, for one. Several times what is left of a settled length's noise.
+constexpr double kMisfit = 0.04;
+constexpr int kMostBetween = 8; ///< lengths that one misfit adds
 
 /// One profile: a round over a grid of lengths, rounds with those of the plan that this leads to while it has others,
-/// and then rounds until all are settled.
+/// rounds until all are settled, and the same with more lengths while a curve does not follow them.
 class Profiling {
  public:
   Profiling(Bench& bench, const ProfileSettings& settings, Keeper& keeper, const TuneHooks& hooks)
@@ -62,10 +66,19 @@ class Profiling {
   [[nodiscard]] Result<void> add_grid();
   /// Those of earlier samples that the grid lacks, so that they count where measurements are limited.
   [[nodiscard]] Result<void> add_earlier(std::span<const Sample> earlier);
+  struct SoFar {
+    planner::CostModel model;
+    planner::Plan plan;
+  };
+
   /// What the samples lead to, by the variants that are offered; nothing where that is no plan.
-  [[nodiscard]] std::optional<planner::Plan> plan_so_far(std::span<const Sample> samples) const;
+  [[nodiscard]] std::optional<SoFar> so_far(std::span<const Sample> samples) const;
   /// Those of the plan's blocks that are not there yet, in front of the others. False where there are none.
   [[nodiscard]] Result<bool> add_lengths_of_plan(std::span<const Sample> samples);
+  /// Those in the middle of the widest gaps of the plan's variant, of each lane whose curve does not follow what was
+  /// timed. False where there are none.
+  [[nodiscard]] Result<bool> add_lengths_between(std::span<const Sample> samples);
+  [[nodiscard]] std::vector<std::int64_t> middles_of_gaps(const planner::Variant& variant, CaseTarget target) const;
   /// Those that were timed, by variant and length.
   [[nodiscard]] std::vector<CaseSummary> in_order(std::vector<CaseSummary> cases) const;
   /// @param max_round_count  0 for no limit
@@ -122,28 +135,65 @@ Result<void> Profiling::add_earlier(std::span<const Sample> earlier) {
   return {};
 }
 
-std::optional<planner::Plan> Profiling::plan_so_far(std::span<const Sample> samples) const {
+std::optional<Profiling::SoFar> Profiling::so_far(std::span<const Sample> samples) const {
   auto fitted = fit_cost_model({bench_.op(), bench_.fingerprint(), {samples.begin(), samples.end()}});
   if (!fitted) return std::nullopt;
-  auto& variants = fitted.value().model.variants;
-  std::erase_if(variants, [&](const planner::VariantCost& cost) { return !is_offered(cost.variant); });
-  if (variants.empty()) return std::nullopt;
+  planner::CostModel model = std::move(fitted.value().model);
+  std::erase_if(model.variants, [&](const planner::VariantCost& cost) { return !is_offered(cost.variant); });
+  if (model.variants.empty()) return std::nullopt;
   planner::PlanOptions options = settings_.plan;
   options.require_significant_gain = false; // what is not sure yet is what is worth timing
-  auto plan = planner::make_plan(bench_.op(), fitted.value().model, options);
-  return plan ? std::optional(std::move(plan).value()) : std::nullopt;
+  auto plan = planner::make_plan(bench_.op(), model, options);
+  if (!plan) return std::nullopt;
+  return SoFar{std::move(model), std::move(plan).value()};
+}
+
+std::vector<std::int64_t> Profiling::middles_of_gaps(const planner::Variant& variant, CaseTarget target) const {
+  std::vector<std::int64_t> lengths;
+  for (const Timed& one : timed_)
+    if (one.variant == variant && one.what.target == target) lengths.push_back(one.what.block_rows);
+  std::ranges::sort(lengths);
+  const std::int64_t step = settings_.alignment;
+  std::vector<std::pair<std::int64_t, std::int64_t>> gaps; ///< width, middle
+  for (std::size_t i = 1; i < lengths.size(); ++i) {
+    const std::int64_t middle = (lengths[i - 1] + lengths[i]) / 2 / step * step;
+    if (middle > lengths[i - 1]) gaps.emplace_back(lengths[i] - lengths[i - 1], middle);
+  }
+  std::ranges::sort(gaps, std::greater());
+  std::vector<std::int64_t> middles;
+  for (const auto& [width, middle] : std::span(gaps).first(std::min<std::size_t>(gaps.size(), kMostBetween)))
+    middles.push_back(middle);
+  return middles;
+}
+
+Result<bool> Profiling::add_lengths_between(std::span<const Sample> samples) {
+  const auto found = so_far(samples);
+  if (!found) return false;
+  const planner::VariantCost& cost = *found->model.cost_of(found->plan.variant);
+  const std::size_t known_count = cases_.size();
+  for (const auto& [target, lane] :
+       {std::pair{CaseTarget::Matmul, &cost.compute}, std::pair{CaseTarget::Collective, &cost.communication}}) {
+    if (lane->curve.quality.cross_validated_rms <= kMisfit) continue;
+    for (const std::int64_t length : middles_of_gaps(cost.variant, target))
+      MC2_TRY(add({cost.variant, {target, length}}));
+  }
+  if (on_line_ && cases_.size() > known_count)
+    on_line_("profile " + bench_.op().text() + ": also " + std::to_string(cases_.size() - known_count) +
+             " lengths between those that were timed, which the fitted curves do not follow");
+  return cases_.size() > known_count;
 }
 
 Result<bool> Profiling::add_lengths_of_plan(std::span<const Sample> samples) {
-  const auto plan = plan_so_far(samples);
-  if (!plan) return false;
-  const auto& blocks = plan->cut.block_rows;
+  const auto found = so_far(samples);
+  if (!found) return false;
+  const planner::Plan& plan = found->plan;
+  const auto& blocks = plan.cut.block_rows;
   const std::size_t known_count = cases_.size();
   std::string told;
   for (const std::int64_t length : {blocks.front(), blocks.back()}) {
-    if (has(plan->variant, length)) continue;
+    if (has(plan.variant, length)) continue;
     for (const auto target : {CaseTarget::Collective, CaseTarget::Matmul}) {
-      MC2_TRY(add({plan->variant, {target, length}}));
+      MC2_TRY(add({plan.variant, {target, length}}));
       std::ranges::rotate(timed_, timed_.end() - 1);
       std::ranges::rotate(cases_, cases_.end() - 1);
       if (std::ranges::any_of(samples, cases_.front().owns)) continue;
@@ -153,8 +203,7 @@ Result<bool> Profiling::add_lengths_of_plan(std::span<const Sample> samples) {
     }
   }
   if (on_line_ && !told.empty())
-    on_line_("profile " + bench_.op().text() + ": also blocks of " + told +
-             ", of the plan so far: " + plan->cut.text());
+    on_line_("profile " + bench_.op().text() + ": also blocks of " + told + ", of the plan so far: " + plan.cut.text());
   return cases_.size() > known_count;
 }
 
@@ -190,7 +239,10 @@ Result<SweepSummary> Profiling::run(std::span<const Sample> earlier) {
   int round_count = summary.round_count;
   bool is_settled = false;
   for (int i = 0; i < kMostFollowUps && !is_spent(summary); ++i) {
-    MC2_ASSIGN(const bool is_more, add_lengths_of_plan(summary.samples));
+    MC2_ASSIGN(bool is_more, add_lengths_of_plan(summary.samples));
+    if (!is_more) {
+      MC2_ASSIGN(is_more, add_lengths_between(summary.samples));
+    }
     if ((!is_more && is_settled) || is_spent(summary)) break;
     is_settled = !is_more || i + 1 == kMostFollowUps;
     MC2_ASSIGN(summary, sweep(is_settled ? 0 : 1, summary.samples));

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "choices.hpp"
+#include "index_numbers.hpp"
 #include "mc2/planner/error.hpp"
 #include "mc2/planner/units.hpp"
 #include "texts.hpp"
