@@ -30,4 +30,7 @@ class CopyName {
   std::filesystem::path path_;
 };
 
+/// Removes the copies that services which were killed have left in the store's folder.
+void remove_old_backups(const std::filesystem::path& folder);
+
 } // namespace mc2::server

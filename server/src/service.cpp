@@ -5,6 +5,7 @@
 
 #include "change_signal.hpp"
 #include "context.hpp"
+#include "copy_name.hpp"
 #include "deadline.hpp"
 #include "error_map.hpp"
 #include "first_clients.hpp"
@@ -17,7 +18,6 @@
 #include "model_check.hpp"
 #include "retention_keeper.hpp"
 #include "router.hpp"
-#include "routes/routes.hpp"
 
 namespace mc2::server {
 

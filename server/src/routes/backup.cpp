@@ -30,22 +30,6 @@ Response come_again(std::string_view why, const Call& call) {
   return response;
 }
 
-} // namespace
-
-void remove_old_backups(const std::filesystem::path& folder) {
-  constexpr std::chrono::hours kOld{1}; // a younger one may be another service's
-  std::error_code failed;
-  const auto now = std::filesystem::file_time_type::clock::now();
-  for (const auto& entry : std::filesystem::directory_iterator(folder, failed)) {
-    std::error_code ignored;
-    const bool is_ours = entry.path().filename().string().starts_with(kCopyPrefix);
-    if (is_ours && now - entry.last_write_time(ignored) > kOld && !ignored)
-      std::filesystem::remove(entry.path(), ignored);
-  }
-}
-
-namespace {
-
 using CopyFunction = Result<void> (*)(const std::filesystem::path& from, const std::filesystem::path& to);
 
 /// In the store's own folder, whose disk has room for large files; without a name as soon as it is whole.

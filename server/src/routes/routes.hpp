@@ -82,8 +82,6 @@ namespace mc2::server {
 [[nodiscard]] Result<Response> revoke_token(Context& context, const Call& call);
 
 // backup.cpp
-/// Removes what services that were killed have left in the store's folder.
-void remove_old_backups(const std::filesystem::path& folder);
 [[nodiscard]] Result<Response> answer_backup(Context& context, const Call& call);
 [[nodiscard]] Result<Response> answer_snapshot(Context& context, const Call& call);
 /// Whether who wants to be a replica is of this mc2: another one would answer otherwise. Errors: InvalidSpec naming the
