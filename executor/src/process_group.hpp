@@ -37,6 +37,10 @@ class ProcessGroup {
   /// something else than rank 0.
   [[nodiscard]] Result<void> agree(std::string_view text);
 
+  /// Says that this rank takes part in nothing any more, and waits until every other one has said so, one has failed,
+  /// or the deadline has passed. Ranks of one host leave without waiting.
+  virtual void leave() {}
+
   /// Tells every rank that this one cannot go on, unless one has told so before, and raises the abort word.
   virtual void fail(std::string_view why) noexcept = 0;
   /// What the first rank that cannot go on has told, or that its process has ended; names it.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "mc2/planner/text.hpp"
 #include "texts.hpp"
 
 namespace mc2::executor {
@@ -15,9 +16,10 @@ Result<void> first_error(const Result<void>& own, std::span<const std::string> t
   if (first == texts.end()) return {};
   // Where all are refused alike, nobody needs a rank.
   if (!own && std::ranges::all_of(texts, [&](const std::string& text) { return text == texts.front(); })) return own;
-  const std::size_t space = first->find(' ');
-  return Error{static_cast<ErrorCode>(std::stoi(first->substr(0, space))), "",
-               rank_text(static_cast<int>(first - texts.begin())) + ": " + first->substr(space + 1)};
+  std::string_view rest = *first;
+  const auto code = number_in<int>(take_part(rest, ' '));
+  return Error{code ? static_cast<ErrorCode>(*code) : ErrorCode::Mismatch, "",
+               rank_text(static_cast<int>(first - texts.begin())) + ": " + (code ? std::string(rest) : *first)};
 }
 
 Result<void> check_same_call(std::span<const std::string> texts) {

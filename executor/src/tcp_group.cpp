@@ -14,7 +14,6 @@
 #include <cstring>
 #include <deque>
 #include <functional>
-#include <limits>
 #include <mutex>
 #include <set>
 #include <thread>
@@ -30,6 +29,7 @@ namespace asio = boost::asio;
 using asio::ip::tcp;
 using frames::Header;
 using frames::Kind;
+using frames::kMostBytes;
 using frames::kProtocol;
 using frames::Link;
 using frames::Message;
@@ -97,6 +97,14 @@ class AbortPage {
   std::atomic<std::uint32_t>* word_ = nullptr;
 };
 
+/// Of texts that each end in a zero byte, the first one, which is taken off them.
+std::string_view take_text(std::string_view& texts) {
+  const std::size_t end = std::min(texts.find('\0'), texts.size());
+  const std::string_view text = texts.substr(0, end);
+  texts.remove_prefix(std::min(end + 1, texts.size()));
+  return text;
+}
+
 using LinkPointer = std::shared_ptr<Link>;
 
 } // namespace
@@ -142,10 +150,27 @@ class TcpGroup::Network {
 
   std::vector<std::string> all_gather(std::string_view own) {
     put(rank_, std::string(own));
-    asio::post(context_, [this, message = message_of(Kind::Data, rank_, own)] { send_to_all(message); });
+    begin_writing();
+    asio::post(context_, [this, message = message_of(Kind::Data, rank_, own)] {
+      send_data(message, nullptr);
+      end_writing();
+    });
     std::vector<std::string> all;
     for (int rank = 0; rank < world_size_; ++rank) all.push_back(take(rank));
+    // Where this process ends now, the others still get what it has given, or passed on.
+    std::unique_lock lock(mutex_);
+    changed_.wait_for(lock, deadline_, [this] { return writing_count_ == 0 || failure_; });
     return all;
+  }
+
+  void leave() {
+    asio::post(context_, [this] { send_to_all(message_of(Kind::Left, rank_, "")); });
+    std::unique_lock lock(mutex_);
+    changed_.wait_for(lock, deadline_, [this] {
+      int left = 1;
+      for (int rank = 0; rank < world_size_; ++rank) left += rank != rank_ && has_left_[index(rank)] ? 1 : 0;
+      return failure_ || left == world_size_;
+    });
   }
 
   void fail(const std::string& what) noexcept {
@@ -175,6 +200,7 @@ class TcpGroup::Network {
   [[nodiscard]] std::string where(int rank) const {
     const std::lock_guard lock(mutex_);
     const std::string& host = hosts_[index(rank)];
+    if (host.empty() && rank == 0) return rank_text(rank) + " at " + address_text_; // not all have come yet
     return rank_text(rank) + (host.empty() ? "" : " on " + host);
   }
 
@@ -205,8 +231,11 @@ class TcpGroup::Network {
            (strangers_ > 0 ? ", where " + std::to_string(strangers_) + " connections were of something else" : "");
   }
   [[nodiscard]] std::string unreached_text() const {
-    return rank_text(rank_) + " on " + hosts_[index(rank_)] + ": rank 0 did not come within " +
-           milliseconds_text(deadline_) + " at " + address_text_ + " (" +
+    const std::string own = rank_text(rank_) + " on " + hosts_[index(rank_)] + ": ";
+    if (has_come_[0])
+      return own + "rank 0 at " + address_text_ + " is there, and did not say within " +
+             milliseconds_text(2 * deadline_) + " that all ranks came";
+    return own + "rank 0 did not come within " + milliseconds_text(deadline_) + " at " + address_text_ + " (" +
            (last_attempt_.empty() ? "its name has not been resolved" : last_attempt_) + ")";
   }
 
@@ -268,6 +297,23 @@ class TcpGroup::Network {
 
   void send_to_all(const Message& message) {
     for (const LinkPointer& link : links_) link->send(message);
+  }
+
+  void begin_writing() {
+    const std::lock_guard lock(mutex_);
+    ++writing_count_;
+  }
+  void end_writing() {
+    const std::lock_guard lock(mutex_);
+    if (--writing_count_ == 0) changed_.notify_all();
+  }
+  /// To all but who it came from.
+  void send_data(const Message& message, const LinkPointer& from) {
+    for (const LinkPointer& link : links_) {
+      if (link == from) continue;
+      begin_writing();
+      link->send(message, [this] { end_writing(); });
+    }
   }
 
   /// What rank 0 hears of a rank concerns all others.
@@ -339,28 +385,37 @@ class TcpGroup::Network {
   void admit(const LinkPointer& link) {
     strangers_links_.erase(link);
     const int rank = link->header.rank;
-    const std::size_t cut = link->text.find('\0');
-    const std::string host = link->text.substr(0, cut);
-    const std::string key = cut == std::string::npos ? "" : link->text.substr(cut + 1);
+    std::string_view rest = link->text;
+    const std::string host(take_text(rest)), world_size(take_text(rest)), key(take_text(rest));
     ErrorText ignored;
     if (key != key_) { // of a group that opens later, or of another job
       link->socket.close(ignored);
       return;
     }
-    if (rank < 1 || rank >= world_size_)
-      return link->send(message_of(Kind::Refused, 0,
-                                   rank_text(rank) + " on " + host + " is no rank of " + std::to_string(world_size_)));
     const std::unique_lock lock(mutex_);
-    if (has_come_[index(rank)])
-      return link->send(message_of(Kind::Refused, 0,
-                                   rank_text(rank) + " is there twice: on " + hosts_[index(rank)] + " and on " + host +
-                                       "; every process needs a rank of its own"));
+    if (const std::string why = why_refused(rank, host, world_size); !why.empty())
+      return link->send(message_of(Kind::Refused, 0, why));
     has_come_[index(rank)] = true;
     hosts_[index(rank)] = host;
     link->rank = rank;
     links_.push_back(link);
+    link->send(message_of(Kind::Beat, 0, "")); // so that it knows whom it has found
     if (std::ranges::find(has_come_, false) == has_come_.end()) complete();
     listen_to(link);
+  }
+
+  /// Empty where a rank may take part. Called with the lock.
+  std::string why_refused(int rank, const std::string& host, const std::string& world_size) {
+    const std::string place = rank_text(rank) + " on " + host, own_size = std::to_string(world_size_);
+    if (world_size != own_size) {
+      last_attempt_ = place + " wants " + world_size + " ranks and rank 0 on " + hosts_[0] + " " + own_size +
+                      "; every rank must open as many";
+      return last_attempt_;
+    }
+    if (rank < 1 || rank >= world_size_) return place + " is no rank of " + own_size;
+    if (!has_come_[index(rank)]) return {};
+    return rank_text(rank) + " is there twice: on " + hosts_[index(rank)] + " and on " + host +
+           "; every process needs a rank of its own";
   }
 
   /// Called with the lock.
@@ -417,6 +472,7 @@ class TcpGroup::Network {
     connecting_->async_connect((*endpoints)[at], [this, endpoints, at](ErrorText error) {
       if (is_closing_) return;
       const auto socket = std::exchange(connecting_, nullptr);
+      if (!error && is_own(*socket)) return try_again("nobody waits there yet");
       if (!error) return introduce(std::make_shared<Link>(std::move(*socket)));
       note(error == asio::error::operation_aborted
                ? "no answer; is a firewall in between? TCP port " + address_.port + " must be open"
@@ -425,21 +481,35 @@ class TcpGroup::Network {
     });
   }
 
+  /// Connected with itself, as happens where nobody waits at a port that the system also gives to who connects. It must
+  /// not hold the port, at which rank 0 is to wait.
+  static bool is_own(tcp::socket& socket) {
+    ErrorText error;
+    if (socket.local_endpoint(error) != socket.remote_endpoint(error)) return false;
+    socket.set_option(asio::socket_base::linger(true, 0), error);
+    socket.close(error);
+    return true;
+  }
+
   void introduce(const LinkPointer& link) {
     if (is_closing_) return;
     link->rank = 0;
     std::string text = hosts_[index(rank_)];
-    text.push_back('\0');
-    link->send(message_of(Kind::Hello, rank_, text + key_));
+    text.append(1, '\0').append(std::to_string(world_size_)).append(1, '\0').append(key_);
+    link->send(message_of(Kind::Hello, rank_, text));
     links_.push_back(link);
-    greeted(true);
-    read(link, std::numeric_limits<std::uint32_t>::max(), [this, link](bool is_read) {
+    after(kGreetingTime, [this, weak = std::weak_ptr(link)] { // rank 0 beats as soon as it has heard the greeting
+      const LinkPointer found = weak.lock();
+      ErrorText ignored;
+      if (found && !is_greeted()) found->socket.close(ignored);
+    });
+    read(link, kMostBytes, [this, link](bool is_read) {
       if (is_read && link->header.kind == Kind::Refused) return refuse(link->text);
-      if (!is_read) { // rank 0 was of a group before this one, or is not yet ready
+      if (!is_read || link->header.rank != 0) { // rank 0 was of a group before this one, or is not yet ready
         links_.clear();
-        greeted(false);
         return try_again("what answers there is no rank 0 of this job");
       }
+      greeted();
       hear(link);
       listen_to(link);
     });
@@ -455,10 +525,14 @@ class TcpGroup::Network {
     after(kBetweenAttempts, [this] { connect(); });
   }
 
-  /// Whether something answers where rank 0 should be.
-  void greeted(bool is_answered) {
+  /// Rank 0 has answered.
+  void greeted() {
     const std::lock_guard lock(mutex_);
-    has_come_[0] = is_answered;
+    has_come_[0] = true;
+  }
+  [[nodiscard]] bool is_greeted() const {
+    const std::lock_guard lock(mutex_);
+    return has_come_[0];
   }
 
   void refuse(const std::string& why) {
@@ -484,7 +558,7 @@ class TcpGroup::Network {
   }
 
   void listen_to(const LinkPointer& link) {
-    read(link, std::numeric_limits<std::uint32_t>::max(), [this, link](bool is_read) {
+    read(link, kMostBytes, [this, link](bool is_read) {
       if (!is_read) return lose(link);
       hear(link);
       listen_to(link);
@@ -497,7 +571,7 @@ class TcpGroup::Network {
     const auto passed = [&] { return message_of(header.kind, header.rank, link->text); };
     switch (header.kind) {
       case Kind::Data:
-        pass_on(link, passed());
+        send_data(passed(), link);
         put(header.rank, std::move(link->text));
         break;
       case Kind::Failed:
@@ -520,12 +594,7 @@ class TcpGroup::Network {
 
   void learn_hosts(std::string_view text) {
     const std::lock_guard lock(mutex_);
-    for (std::string& host : hosts_) {
-      const std::size_t end = text.find('\0');
-      if (end == std::string_view::npos) break;
-      host = text.substr(0, end);
-      text.remove_prefix(end + 1);
-    }
+    for (std::string& host : hosts_) host = take_text(text);
     is_complete_ = true;
     changed_.notify_all();
   }
@@ -610,6 +679,7 @@ class TcpGroup::Network {
   std::vector<std::deque<std::string>> inbox_; ///< by rank
   std::vector<bool> has_left_, has_come_;      ///< by rank; has_come_: of rank 0
   bool is_complete_ = false;                   ///< all have come
+  int writing_count_ = 0;                      ///< frames of data that the system does not have yet
   std::optional<std::string> failure_, refusal_;
   std::string last_attempt_; ///< why rank 0 was not reached yet, or cannot wait at its address
   int strangers_ = 0;        ///< that rank 0 dismissed
@@ -630,6 +700,7 @@ TcpGroup::TcpGroup(const ProcessPlace& place, int world_size, std::chrono::milli
 TcpGroup::~TcpGroup() = default;
 
 std::vector<std::string> TcpGroup::all_gather(std::string_view own) { return network_->all_gather(own); }
+void TcpGroup::leave() { network_->leave(); }
 void TcpGroup::fail(std::string_view why) noexcept { network_->fail(rank_text(rank()).append(": ").append(why)); }
 std::optional<std::string> TcpGroup::failure() const { return network_->failure(); }
 std::optional<std::string> TcpGroup::departure() const { return network_->departure(); }

@@ -18,6 +18,7 @@ class TcpGroup final : public ProcessGroup {
   ~TcpGroup() override;
 
   [[nodiscard]] std::vector<std::string> all_gather(std::string_view own) override;
+  void leave() override;
   void fail(std::string_view why) noexcept override;
   [[nodiscard]] std::optional<std::string> failure() const override;
   [[nodiscard]] std::optional<std::string> departure() const override;

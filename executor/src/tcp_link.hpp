@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -15,10 +16,12 @@
 namespace mc2::executor::frames {
 
 inline constexpr std::uint32_t kProtocol =
-    0x6d633201; ///< tells apart another program, and another form of what follows
+    0x6d633202; ///< tells apart another program, and another form of what follows
+/// Of a frame's text: what processes tell one another takes far less.
+inline constexpr std::uint32_t kMostBytes = 64U << 20U;
 
 enum class Kind : std::uint32_t {
-  Hello = 1,   ///< a rank's host and key
+  Hello = 1,   ///< a rank's host, how many ranks it wants, and key
   Refused = 2, ///< why a rank may not take part
   Welcome = 3, ///< all have come: their hosts, by rank
   Data = 4,    ///< a rank's part of an all_gather
@@ -55,26 +58,33 @@ struct Link : std::enable_shared_from_this<Link> {
     (void)fcntl(socket.native_handle(), F_SETFD, FD_CLOEXEC);
   }
 
-  void send(Message message) {
-    outbox.push_back(std::move(message));
+  /// @param written  called when the system has the frame, or no connection takes it any more; may be empty
+  void send(Message message, std::function<void()> written = {}) {
+    outbox.push_back({std::move(message), std::move(written)});
     if (outbox.size() == 1) write_next();
   }
   void write_next() {
-    boost::asio::async_write(socket, boost::asio::buffer(*outbox.front()),
+    boost::asio::async_write(socket, boost::asio::buffer(*outbox.front().message),
                              [self = shared_from_this()](boost::system::error_code error, std::size_t) {
-                               self->outbox.pop_front();
-                               if (error)
-                                 self->outbox.clear(); // the reader tells
-                               else if (!self->outbox.empty())
-                                 self->write_next();
+                               do {
+                                 const Outgoing done = std::move(self->outbox.front());
+                                 self->outbox.pop_front();
+                                 if (done.written) done.written();
+                               } while (error && !self->outbox.empty()); // the reader tells
+                               if (!self->outbox.empty()) self->write_next();
                              });
   }
+
+  struct Outgoing {
+    Message message;
+    std::function<void()> written;
+  };
 
   Socket socket;
   int rank = -1; ///< at the other end
   Header header;
   std::string text;
-  std::deque<Message> outbox; ///< the first one is being written
+  std::deque<Outgoing> outbox; ///< the first one is being written
   std::chrono::steady_clock::time_point last_heard = std::chrono::steady_clock::now();
 };
 

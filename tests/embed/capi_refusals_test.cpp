@@ -142,8 +142,13 @@ TEST(CRefusals, OfMachines) {
   EXPECT_REFUSED(mc2_communicator_open(&options, &ranks), MC2_ERROR_INVALID_SPEC, "options.native_communicators",
                  "NULL");
   options = two_ranks();
+  options.local_size = 2;
+  EXPECT_REFUSED(mc2_communicator_open(&options, &ranks), MC2_ERROR_INVALID_SPEC, "options.rank_zero", "local_size");
+  options.local_size = 0;
   options.rank_zero = "127.0.0.1:1";
   EXPECT_REFUSED(mc2_communicator_open(&options, &ranks), MC2_ERROR_INVALID_SPEC, "options.process_key", "rank_zero");
+  options.process_key = "job 6";
+  EXPECT_REFUSED(mc2_communicator_open(&options, &ranks), MC2_ERROR_INVALID_SPEC, "options.local_rank", "local_size 0");
   options = two_ranks();
   options.process_rank = 1;
   EXPECT_REFUSED(mc2_communicator_open(&options, &ranks), MC2_ERROR_INVALID_SPEC, "options.process_key", "NULL");

@@ -354,6 +354,20 @@ TEST_F(CudaProcesses, HostsWithUnequallyManyRanksAreRefusedOnAll) {
   EXPECT_THAT(run_processes(kRanks, rank_main), Each(0));
 }
 
+// As mpirun --map-by node numbers them: ranks that are not placed host by host.
+TEST_F(CudaProcesses, RanksOfOnePlaceOnTheirHostAreRefusedOnAll) {
+  const int port = free_port();
+  const auto rank_main = [port](int rank) {
+    auto own = options_of_hosts(rank, "placed", port);
+    own.process->local_rank = 0;
+    const auto refused = cuda_backend().open(own);
+    if (refused) return say(rank, "two ranks on one device opened");
+    const std::string text = refused.error().text();
+    return text.find("rank 0 and rank 1 are both number 0 of their host") != std::string::npos ? 0 : say(rank, text);
+  };
+  EXPECT_THAT(run_processes(kRanks, rank_main), Each(0));
+}
+
 TEST_F(CudaProcesses, ARankOfAnotherHostThatIsKilledIsNamed) {
   const int port = free_port();
   const auto rank_main = [port](int rank) {

@@ -16,6 +16,7 @@
 #include "executor/told.hpp"
 #include "support/forked.hpp"
 #include "support/free_port.hpp"
+#include "tcp_link.hpp"
 
 namespace mc2::executor::process_group_test {
 namespace {
@@ -242,19 +243,20 @@ TEST(TcpGroup, SaysWhatIsWrongWithAnAddress) {
   EXPECT_THAT(told("192.0.2.1:7", 0), HasSubstr("give an address of this host")); // a documentation's network
 }
 
-/// What connects to rank 0's port and is no rank.
-void disturb(int port, std::string_view bytes) {
+/// What connects to rank 0's port and is no rank; stays connected until the process ends.
+/// @return whether it did
+bool disturb(int port, std::string_view bytes) {
   const int stranger = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   address.sin_port = htons(static_cast<std::uint16_t>(port));
-  for (int attempt = 0; attempt < 40; ++attempt) {
-    if (connect(stranger, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0) break;
+  const auto end = std::chrono::steady_clock::now() + kDeadline;
+  while (connect(stranger, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0) {
+    if (std::chrono::steady_clock::now() > end) return false;
     std::this_thread::sleep_for(std::chrono::milliseconds{5});
   }
-  (void)send(stranger, bytes.data(), bytes.size(), MSG_NOSIGNAL);
-  // stays open until the process ends
+  return send(stranger, bytes.data(), bytes.size(), MSG_NOSIGNAL) >= 0;
 }
 
 TEST(TcpGroup, StrangersAreInNobodysWay) {
@@ -262,9 +264,14 @@ TEST(TcpGroup, StrangersAreInNobodysWay) {
   EXPECT_THAT(run_processes(3,
                             [port](int rank) {
                               if (rank == 2) {
-                                disturb(port, "");
-                                disturb(port, "GET / HTTP/1.1\r\n\r\n");
-                                disturb(port, std::string(100'000, '\xff'));
+                                frames::Header endless{.kind = frames::Kind::Hello, .rank = 1, .byte_count = ~0U};
+                                const std::string_view header(reinterpret_cast<const char*>(&endless), sizeof endless);
+                                const std::string_view half = header.substr(0, 7);
+                                for (const std::string_view bytes : {std::string_view(), half, header})
+                                  if (!disturb(port, bytes)) return 1;
+                                if (!disturb(port, "GET / HTTP/1.1\r\n\r\n")) return 1;
+                                if (!disturb(port, std::string(100'000, '\xff'))) return 1;
+                                std::this_thread::sleep_for(std::chrono::milliseconds{600});
                               } else {
                                 if (rank == 1) std::this_thread::sleep_for(std::chrono::milliseconds{300});
                                 ProcessPlace place{.rank = rank, .key = "strangers"};
@@ -273,6 +280,42 @@ TEST(TcpGroup, StrangersAreInNobodysWay) {
                                 if (group->maximum(rank) != 1) return 1;
                               }
                               return 0;
+                            }),
+              Each(0));
+}
+
+TEST(TcpGroup, RanksThatWantOtherNumbersOfRanksAreToldSo) {
+  const int port = mc2::testing::free_port();
+  EXPECT_THAT(run_processes(2,
+                            [port](int rank) {
+                              ProcessPlace place{.rank = rank, .key = "numbers"};
+                              place.address = "127.0.0.1:" + std::to_string(port);
+                              const int world_size = rank == 0 ? 2 : 4;
+                              return has(
+                                  thrown([&] { (void)open_process_group(place, world_size, std::chrono::seconds{2}); }),
+                                  "wants 4 ranks and rank 0 on");
+                            }),
+              Each(0));
+}
+
+TEST(TcpGroup, WhoLeavesWaitsForTheOthers) {
+  const int port = mc2::testing::free_port();
+  EXPECT_THAT(run_processes(3,
+                            [port](int rank) {
+                              ProcessPlace place{.rank = rank, .key = "leaving"};
+                              place.address = "127.0.0.1:" + std::to_string(port);
+                              const auto group = open_process_group(place, 3, kDeadline);
+                              if (group->maximum(rank) != 2) return 1;
+                              const auto start = std::chrono::steady_clock::now();
+                              if (rank == 1) { // goes on, and hears it at once
+                                const int heard = has(thrown([&] { (void)group->all_gather("x"); }), " has left");
+                                std::this_thread::sleep_for(std::chrono::milliseconds{300});
+                                group->leave();
+                                return heard;
+                              }
+                              group->leave();
+                              const auto time = std::chrono::steady_clock::now() - start;
+                              return time > std::chrono::milliseconds{250} && time < kDeadline ? 0 : 2;
                             }),
               Each(0));
 }

@@ -2,6 +2,7 @@
 
 #include "mc2/embed/plan_finder.hpp"
 #include "mc2/executor/backend.hpp"
+#include "mc2/planner/text.hpp"
 
 namespace mc2::embed {
 namespace {
@@ -20,7 +21,7 @@ executor::CommunicatorOptions options_of(const planner::OpSpec& op, const planne
   if (const auto here = machine.fields.find("ranks_per_host"); here != machine.fields.end()) {
     executor::ProcessPlace& place = options.process.emplace();
     place.address = "several hosts";
-    place.local_size = std::stoi("0" + here->second);
+    place.local_size = number_in<int>(here->second).value_or(0);
   }
   const auto link = machine.fields.find("link");
   if (link == machine.fields.end()) return options;

@@ -95,6 +95,9 @@ std::shared_ptr<World> open_world(int ranks, const std::string& backend, const s
   if (virtual_compute) options.virtual_compute = unwrap(executor::parse_virtual_compute(*virtual_compute));
   options.pin_threads = pin_threads;
   options.deadline = std::chrono::milliseconds(static_cast<std::int64_t>(deadline_s * 1e3));
+  if (rank_zero.empty() && (local_rank != 0 || local_size != 0))
+    throw Failure({ErrorCode::InvalidSpec, "rank_zero",
+                   "is missing, but local_rank or local_size is given, which worlds of several hosts have"});
   if (process)
     options.process = executor::ProcessPlace{.rank = process->first,
                                              .key = process->second,

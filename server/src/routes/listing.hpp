@@ -35,4 +35,12 @@ using Details = std::function<std::string(const store::Store&, const store::List
 /// A kept document with its digest as ETag.
 [[nodiscard]] Response document_response(std::string document, const std::string& digest);
 
+/// Finds the document that a call names. Errors: InvalidSpec for parameters; as `find`.
+template <typename Stored>
+[[nodiscard]] Result<Stored> find_kept(Context& context, const Call& call,
+                                       Result<Stored> (store::Store::*find)(const std::string&) const) {
+  MC2_TRY(call.query.require_all_known());
+  return context.store.read([&](const store::Store& store) { return (store.*find)(call.id); });
+}
+
 } // namespace mc2::server

@@ -20,16 +20,12 @@ Result<Response> add_measurement(Context& context, const Call& call) {
 }
 
 Result<Response> answer_measurement(Context& context, const Call& call) {
-  MC2_TRY(call.query.require_all_known());
-  MC2_ASSIGN(auto found,
-             context.store.read([&](const store::Store& store) { return store.find_measurement(call.id); }));
+  MC2_ASSIGN(auto found, find_kept(context, call, &store::Store::find_measurement));
   return document_response(std::move(found.document), found.digest);
 }
 
 Result<Response> remove_measurement(Context& context, const Call& call) {
-  MC2_TRY(call.query.require_all_known());
-  MC2_ASSIGN(const auto kept,
-             context.store.read([&](const store::Store& store) { return store.find_measurement(call.id); }));
+  MC2_ASSIGN(const auto kept, find_kept(context, call, &store::Store::find_measurement));
   return remove_document(context, call, kept.digest, &store::Store::remove_measurement);
 }
 

@@ -22,16 +22,14 @@ Result<Response> add_model(Context& context, const Call& call) {
 }
 
 Result<Response> remove_model(Context& context, const Call& call) {
-  MC2_TRY(call.query.require_all_known());
-  MC2_ASSIGN(const auto kept, context.store.read([&](const store::Store& store) { return store.find_model(call.id); }));
+  MC2_ASSIGN(const auto kept, find_kept<store::StoredModel>(context, call, &store::Store::find_model));
   MC2_ASSIGN(auto response, remove_document(context, call, kept.digest, &store::Store::remove_model));
   if (response.status == 204) context.drift.forget(kept.model);
   return response;
 }
 
 Result<Response> answer_model(Context& context, const Call& call) {
-  MC2_TRY(call.query.require_all_known());
-  MC2_ASSIGN(auto model, context.store.read([&](const store::Store& store) { return store.find_model(call.id); }));
+  MC2_ASSIGN(auto model, find_kept<store::StoredModel>(context, call, &store::Store::find_model));
   return document_response(std::move(model.document), model.digest);
 }
 

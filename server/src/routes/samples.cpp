@@ -25,15 +25,12 @@ Result<Response> add_samples(Context& context, const Call& call) {
 }
 
 Result<Response> answer_samples(Context& context, const Call& call) {
-  MC2_TRY(call.query.require_all_known());
-  MC2_ASSIGN(auto samples, context.store.read([&](const store::Store& store) { return store.find_samples(call.id); }));
+  MC2_ASSIGN(auto samples, find_kept(context, call, &store::Store::find_samples));
   return document_response(std::move(samples.document), samples.digest);
 }
 
 Result<Response> remove_samples(Context& context, const Call& call) {
-  MC2_TRY(call.query.require_all_known());
-  MC2_ASSIGN(const auto kept,
-             context.store.read([&](const store::Store& store) { return store.find_samples(call.id); }));
+  MC2_ASSIGN(const auto kept, find_kept(context, call, &store::Store::find_samples));
   return remove_document(context, call, kept.digest, &store::Store::remove_batch);
 }
 

@@ -56,7 +56,15 @@ planner::Norm read_norm(std::int32_t norm) {
 }
 
 void read_process(const mc2_communicator_options& from, executor::CommunicatorOptions& to) {
+  if (from.rank_zero == nullptr && (from.local_rank != 0 || from.local_size != 0))
+    fail(MC2_ERROR_INVALID_SPEC, "options.rank_zero",
+         "is NULL, but local_rank or local_size is given, which worlds of several hosts have");
   if (from.reserved != 0) fail(MC2_ERROR_STRUCT, "options.reserved", "is not 0; initialise the struct with MC2_INIT");
+  if (from.rank_zero != nullptr && from.process_key != nullptr &&
+      (from.local_rank < 0 || from.local_rank >= from.local_size))
+    fail(MC2_ERROR_INVALID_SPEC, "options.local_rank",
+         "is " + std::to_string(from.local_rank) + " of local_size " + std::to_string(from.local_size) +
+             "; legal: 0 to below local_size, the ranks of this host");
   if (from.process_key != nullptr)
     to.process = executor::ProcessPlace{.rank = from.process_rank,
                                         .key = from.process_key,

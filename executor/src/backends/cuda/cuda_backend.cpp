@@ -1,5 +1,6 @@
 #include "backends/cuda/cuda_backend.hpp"
 
+#include <fstream>
 #include <numeric>
 #include <string>
 #include <utility>
@@ -12,6 +13,7 @@
 #include "backends/cuda/transports/variants.hpp"
 #include "checks.hpp"
 #include "process_group.hpp"
+#include "texts.hpp"
 
 namespace mc2::executor::cuda {
 namespace {
@@ -45,6 +47,37 @@ Result<void> check_options(const CommunicatorOptions& options) {
   return check_native_communicators(options.native_communicators, local_ranks_of(options), options.world_size);
 }
 
+/// The kernel that a process runs on.
+std::string host_identity() {
+  std::ifstream file("/proc/sys/kernel/random/boot_id");
+  std::string identity;
+  std::getline(file, identity);
+  return identity;
+}
+
+/// Blocks of ranks are one host's: their memory is mapped. Errors, the same on every rank: Mismatch.
+Result<void> check_hosts(ProcessGroup& group, const CommunicatorOptions& options) {
+  if (!spans_hosts(options)) return {};
+  const int here = devices_here(options);
+  const auto places = group.all_gather(std::to_string(options.process->local_rank) + " " + host_identity());
+  for (int rank = 0; rank < options.world_size; ++rank) {
+    const int first = rank / here * here;
+    for (int other = first; other < rank; ++other) {
+      const std::string &one = places[static_cast<std::size_t>(other)], &two = places[static_cast<std::size_t>(rank)];
+      const auto number = [](const std::string& place) { return place.substr(0, place.find(' ')); };
+      const auto host = [](const std::string& place) { return place.substr(place.find(' ')); };
+      if (number(one) != number(two) && host(one) == host(two)) continue;
+      return Error{
+          ErrorCode::Mismatch, "process",
+          rank_text(other) + " and " + rank_text(rank) +
+              (host(one) != host(two) ? " are on two hosts" : " are both number " + number(one) + " of their host") +
+              "; of " + std::to_string(here) + " ranks a host, ranks " + std::to_string(first) + " to " +
+              std::to_string(first + here - 1) + " must be on one; start ranks host by host"};
+    }
+  }
+  return {};
+}
+
 /// Every process holds one rank: what one of them is refused, all are.
 Result<std::unique_ptr<Communicator>> open_between_processes(const CommunicatorOptions& options) {
   MC2_TRY(check_meeting(*options.process, options.world_size));
@@ -52,6 +85,7 @@ Result<std::unique_ptr<Communicator>> open_between_processes(const CommunicatorO
   MC2_TRY(group->share_error(check_options(options)));
   auto fingerprint = cuda_fingerprint(options);
   MC2_TRY(group->agree("open on " + fingerprint.canonical_text()));
+  MC2_TRY(check_hosts(*group, options));
   return std::unique_ptr<Communicator>(
       std::make_unique<CudaCommunicator>(options, std::move(fingerprint), std::move(group)));
 }

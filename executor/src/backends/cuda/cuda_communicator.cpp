@@ -183,8 +183,8 @@ CudaCommunicator::~CudaCommunicator() {
 void CudaCommunicator::meet_before_closing() noexcept {
   if (!crosses_hosts() || failure_ || group_->failure() || group_->departure()) return;
   try {
-    (void)group_->all_gather("closing");
-  } catch (const std::exception&) { // who does not come has left or failed, and waits for nothing
+    group_->leave();
+  } catch (const std::exception&) { // without memory, say
   }
 }
 
@@ -249,12 +249,12 @@ NcclCommunicator CudaCommunicator::open_nccl_between_hosts(const ncclUniqueId& i
   };
   const auto opening = std::make_shared<Opening>();
   // NCCL waits for the others without end, and cannot be told to stop: a thread that nobody joins does it.
-  std::thread([opening, id, rank, world_size, settings, device = local_ranks_.front().device] {
+  std::thread([opening, id, rank, world_size, settings, device = local_ranks_.front().device, named = group_->rank()] {
     NcclCommunicator opened;
     std::string error;
     try {
       MC2_CUDA(cudaSetDevice(device));
-      opened = open_nccl(id, rank, world_size, settings);
+      opened = open_nccl(id, rank, world_size, settings, named);
     } catch (const std::exception& failure) {
       error = failure.what();
     }
@@ -280,12 +280,12 @@ NcclCommunicator CudaCommunicator::open_nccl_between_hosts(const ncclUniqueId& i
 }
 
 NcclCommunicator CudaCommunicator::open_nccl(const ncclUniqueId& id, int rank, int world_size,
-                                             const NcclSettings& settings) {
+                                             const NcclSettings& settings, int named_rank) {
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   if (settings.cta_count > 0) config.minCTAs = config.maxCTAs = settings.cta_count;
   if (settings.takes_no_sm) config.CTAPolicy = NCCL_CTA_POLICY_ZERO;
   ncclComm_t communicator = nullptr;
-  check(ncclCommInitRankConfig(&communicator, world_size, id, rank, &config), "ncclCommInitRankConfig", rank);
+  check(ncclCommInitRankConfig(&communicator, world_size, id, rank, &config), "ncclCommInitRankConfig", named_rank);
   return NcclCommunicator(communicator);
 }
 
@@ -317,8 +317,8 @@ std::vector<ncclComm_t> CudaCommunicator::nccl(const NcclSettings& settings) {
     run([&](int rank) {
       const int place = settings.is_rail ? rank / here : rank;
       const int size = settings.is_rail ? options_.world_size / here : options_.world_size;
-      opened[static_cast<std::size_t>(rank)] =
-          crosses_hosts() ? open_nccl_between_hosts(id, place, size, settings) : open_nccl(id, place, size, settings);
+      opened[static_cast<std::size_t>(rank)] = crosses_hosts() ? open_nccl_between_hosts(id, place, size, settings)
+                                                               : open_nccl(id, place, size, settings, rank);
     });
     const std::lock_guard lock(nccl_mutex_);
     nccl_.emplace(settings, std::move(opened));
@@ -329,20 +329,33 @@ std::vector<ncclComm_t> CudaCommunicator::nccl(const NcclSettings& settings) {
   return handles;
 }
 
+std::string CudaCommunicator::nccl_fault() {
+  const std::lock_guard lock(nccl_mutex_);
+  for (const auto& [settings, communicators] : nccl_) {
+    for (const NcclCommunicator& one : communicators) {
+      ncclResult_t state = ncclSuccess;
+      if (!one || ncclCommGetAsyncError(one.get(), &state) != ncclSuccess) continue;
+      if (state != ncclSuccess && state != ncclInProgress) return std::string("NCCL: ") + ncclGetErrorString(state);
+    }
+  }
+  return {};
+}
+
 void CudaCommunicator::watch_for_nccl() {
   watch_ = std::jthread([this](const std::stop_token& stop) {
     constexpr std::chrono::milliseconds kBetweenLooks{100};
     constexpr int kLooksAfterFailure = 10; // for the rank's own thread to notice, so that none is inside NCCL
     std::mutex mutex;
     std::condition_variable_any never;
-    int looks = 0;
+    int looks = 0, looks_after_departure = 0;
     for (std::unique_lock lock(mutex); !stop.stop_requested() && looks < kLooksAfterFailure;) {
       never.wait_for(lock, stop, kBetweenLooks, [] { return false; });
-      looks += group_->failure() || group_->departure() ? 1 : 0;
+      const auto departure = group_->departure();
+      if (departure && ++looks_after_departure == kLooksAfterFailure) group_->fail(*departure);
+      if (const std::string fault = nccl_fault(); !fault.empty()) group_->fail(fault);
+      looks += group_->failure() ? 1 : 0;
     }
-    if (stop.stop_requested()) return;
-    if (const auto departure = group_->departure()) group_->fail(*departure);
-    close_nccl();
+    if (!stop.stop_requested()) close_nccl();
   });
 }
 
@@ -491,6 +504,15 @@ Result<void> CudaCommunicator::check_free_memory(std::span<const std::int64_t> s
 }
 
 void CudaCommunicator::run(const std::function<void(int)>& work) {
+  constexpr std::chrono::seconds kForOwnErrors{1}; // of what has a deadline itself
+  std::optional<AfterDeadline> guard;
+  if (crosses_hosts()) { // NCCL connects ranks when they first exchange, and waits without end
+    guard.emplace(options_.deadline + kForOwnErrors, [this] {
+      fail(
+          "did not end within the deadline; where NCCL cannot connect the hosts, NCCL_SOCKET_IFNAME and NCCL_IB_HCA "
+          "name the networks that it may use");
+    });
+  }
   together([&] {
     try {
       workers_.run(work, [this] { abort(); });

@@ -130,6 +130,8 @@ class CudaCommunicator final : public Communicator {
   void meet_before_closing() noexcept;
   /// Ends NCCL's kernels when another process fails: they do not look at the abort word, and who only enqueues, and
   /// waits for its own stream, would wait for ever.
+  /// What NCCL says of its connections, which nobody who only enqueues would notice; empty where all is well.
+  [[nodiscard]] std::string nccl_fault();
   void watch_for_nccl();
   /// Ends what all ranks do and wait for.
   void fail(const std::string& why) noexcept;
@@ -152,7 +154,7 @@ class CudaCommunicator final : public Communicator {
   /// opened when first needed.
   [[nodiscard]] std::vector<ncclComm_t> nccl(const NcclSettings& settings);
   [[nodiscard]] static NcclCommunicator open_nccl(const ncclUniqueId& id, int rank, int world_size,
-                                                  const NcclSettings& settings);
+                                                  const NcclSettings& settings, int named_rank);
   /// As open_nccl(), within the deadline and while no other rank fails.
   [[nodiscard]] NcclCommunicator open_nccl_between_hosts(const ncclUniqueId& id, int rank, int world_size,
                                                          const NcclSettings& settings);

@@ -71,7 +71,7 @@ Result<void> CudaPrepared::make_ready(const PrepareOptions& options) {
     capture(rank, RunMode::Fused);
     capture_enqueued(rank);
   };
-  if (!plan_.transport->reaches_peers()) {
+  if (plan_.transport->uses_nccl()) {
     communicator_.run(capture_graphs); // NCCL connects its ranks meanwhile
   } else {
     MC2_TRY(communicator_.attempt(capture_graphs));
@@ -222,7 +222,7 @@ Result<void> CudaPrepared::rebind(std::span<const RankBuffers> buffers) {
                  "NCCL's windows are registered for the matrices that they were prepared with"};
   // NCCL wants one capture replayed by all ranks, or none: also where this rank's matrices are refused and others' are
   // taken.
-  if (!plan_.transport->reaches_peers()) has_stale_graphs_ = true;
+  if (plan_.transport->uses_nccl()) has_stale_graphs_ = true;
   const auto ranks = communicator_.local_ranks();
   MC2_TRY(check_buffers(plan_.list.op, ranks, buffers));
   MC2_TRY(check_places(communicator_.ranks_and_devices(), buffers));
@@ -250,7 +250,7 @@ void CudaPrepared::replace(int rank, const RankBuffers& next) {
   RankState& state = plan_.state_of(rank);
   const RankBuffers now = std::exchange(state.buffers, next);
   state.buffers.send_counts = state.buffers.receive_counts = {};
-  const bool may_be_same = plan_.transport->reaches_peers() && !plan_.list.op.tables; // and bags in one place differ
+  const bool may_be_same = !plan_.transport->uses_nccl() && !plan_.list.op.tables; // and bags in one place differ
   if (may_be_same && addresses_of(now) == addresses_of(next)) return;
   has_stale_graphs_ = true;
   Places& places = plan_.places[static_cast<std::size_t>(rank)];

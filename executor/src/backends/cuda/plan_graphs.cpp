@@ -41,7 +41,7 @@ cudaGraphExec_t graph_of_moved_matrices(BoundPlan& plan, int rank) {
   constexpr int kUsesBeforeCapture = 2;
   constexpr std::size_t kMostMatrices = 256; // of a program that never comes round: it stays without graphs
   RankState& state = plan.state_of(rank);
-  if (!plan.transport->reaches_peers() || plan.list.op.tables) return nullptr; // bags have another length in each run
+  if (plan.transport->uses_nccl() || plan.list.op.tables) return nullptr; // bags have another length in each run
   const MatrixAddresses addresses = addresses_of(state.buffers);
   if (state.moved_graphs.size() >= kMostMatrices && !state.moved_graphs.contains(addresses)) return nullptr;
   MovedGraph& moved = state.moved_graphs[addresses];

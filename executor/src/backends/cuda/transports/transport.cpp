@@ -425,6 +425,7 @@ class HierarchicalTransport final : public Transport {
         element_bytes_(planner::size_bytes(op.dtype)),
         place_(std::move(place)) {}
 
+  [[nodiscard]] bool uses_nccl() const noexcept override { return true; }
   [[nodiscard]] bool reaches_sent() const noexcept override { return false; }
 
   void enqueue(int rank, const BlockExchange& block, int /*slice*/, cudaStream_t stream) const override {

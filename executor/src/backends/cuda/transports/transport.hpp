@@ -25,6 +25,8 @@ class Transport {
   [[nodiscard]] virtual RankRange slice_ranks(int rank, int slice) const;
   /// Whether peers' memory is reached by its address. Else BlockExchange needs the rank's own only.
   [[nodiscard]] virtual bool reaches_peers() const noexcept { return true; }
+  /// Whether NCCL carries some of it, whose calls all ranks capture alike, or none.
+  [[nodiscard]] virtual bool uses_nccl() const noexcept { return !reaches_peers(); }
   /// Whether what is sent of the caller's is among that, rather than our own memory alone.
   [[nodiscard]] virtual bool reaches_sent() const noexcept { return reaches_peers(); }
   /// Whether peers write to a rank's receive memory, rather than the rank itself.
