@@ -295,8 +295,10 @@ class TcpGroup::Network {
     beat();
   }
 
-  void send_to_all(const Message& message) {
-    for (const LinkPointer& link : links_) link->send(message);
+  /// To all but who it came from, as what rank 0 hears of a rank concerns all others.
+  void send_to_all(const Message& message, const LinkPointer& from = nullptr) {
+    for (const LinkPointer& link : links_)
+      if (link != from) link->send(message);
   }
 
   void begin_writing() {
@@ -307,19 +309,13 @@ class TcpGroup::Network {
     const std::lock_guard lock(mutex_);
     if (--writing_count_ == 0) changed_.notify_all();
   }
-  /// To all but who it came from.
+  /// As send_to_all(), counted until the system has it.
   void send_data(const Message& message, const LinkPointer& from) {
     for (const LinkPointer& link : links_) {
       if (link == from) continue;
       begin_writing();
       link->send(message, [this] { end_writing(); });
     }
-  }
-
-  /// What rank 0 hears of a rank concerns all others.
-  void pass_on(const LinkPointer& from, const Message& message) {
-    for (const LinkPointer& link : links_)
-      if (link != from) link->send(message);
   }
 
   void listen() {
@@ -575,11 +571,11 @@ class TcpGroup::Network {
         put(header.rank, std::move(link->text));
         break;
       case Kind::Failed:
-        pass_on(link, passed());
+        send_to_all(passed(), link);
         set_failure(link->text);
         break;
       case Kind::Left: {
-        pass_on(link, passed());
+        send_to_all(passed(), link);
         const std::lock_guard lock(mutex_);
         has_left_[index(header.rank)] = true;
         changed_.notify_all();

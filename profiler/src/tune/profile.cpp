@@ -74,10 +74,12 @@ class Profiling {
   /// What the samples lead to, by the variants that are offered; nothing where that is no plan.
   [[nodiscard]] std::optional<SoFar> so_far(std::span<const Sample> samples) const;
   /// Those of the plan's blocks that are not there yet, in front of the others. False where there are none.
-  [[nodiscard]] Result<bool> add_lengths_of_plan(std::span<const Sample> samples);
+  [[nodiscard]] Result<bool> add_lengths_of_plan(const planner::Plan& plan, std::span<const Sample> samples);
   /// Those in the middle of the widest gaps of the plan's variant, of each lane whose curve does not follow what was
   /// timed. False where there are none.
-  [[nodiscard]] Result<bool> add_lengths_between(std::span<const Sample> samples);
+  [[nodiscard]] Result<bool> add_lengths_between(const SoFar& found);
+  /// Of the one sort, or else of the other.
+  [[nodiscard]] Result<bool> add_lengths(std::span<const Sample> samples);
   [[nodiscard]] std::vector<std::int64_t> middles_of_gaps(const planner::Variant& variant, CaseTarget target) const;
   /// Those that were timed, by variant and length.
   [[nodiscard]] std::vector<CaseSummary> in_order(std::vector<CaseSummary> cases) const;
@@ -166,10 +168,8 @@ std::vector<std::int64_t> Profiling::middles_of_gaps(const planner::Variant& var
   return middles;
 }
 
-Result<bool> Profiling::add_lengths_between(std::span<const Sample> samples) {
-  const auto found = so_far(samples);
-  if (!found) return false;
-  const planner::VariantCost& cost = *found->model.cost_of(found->plan.variant);
+Result<bool> Profiling::add_lengths_between(const SoFar& found) {
+  const planner::VariantCost& cost = *found.model.cost_of(found.plan.variant);
   const std::size_t known_count = cases_.size();
   for (const auto& [target, lane] :
        {std::pair{CaseTarget::Matmul, &cost.compute}, std::pair{CaseTarget::Collective, &cost.communication}}) {
@@ -183,10 +183,7 @@ Result<bool> Profiling::add_lengths_between(std::span<const Sample> samples) {
   return cases_.size() > known_count;
 }
 
-Result<bool> Profiling::add_lengths_of_plan(std::span<const Sample> samples) {
-  const auto found = so_far(samples);
-  if (!found) return false;
-  const planner::Plan& plan = found->plan;
+Result<bool> Profiling::add_lengths_of_plan(const planner::Plan& plan, std::span<const Sample> samples) {
   const auto& blocks = plan.cut.block_rows;
   const std::size_t known_count = cases_.size();
   std::string told;
@@ -205,6 +202,13 @@ Result<bool> Profiling::add_lengths_of_plan(std::span<const Sample> samples) {
   if (on_line_ && !told.empty())
     on_line_("profile " + bench_.op().text() + ": also blocks of " + told + ", of the plan so far: " + plan.cut.text());
   return cases_.size() > known_count;
+}
+
+Result<bool> Profiling::add_lengths(std::span<const Sample> samples) {
+  const auto found = so_far(samples);
+  if (!found) return false;
+  MC2_ASSIGN(const bool is_more, add_lengths_of_plan(found->plan, samples));
+  return is_more ? Result<bool>(true) : add_lengths_between(*found);
 }
 
 Result<SweepSummary> Profiling::sweep(int max_round_count, std::span<const Sample> earlier) {
@@ -239,10 +243,7 @@ Result<SweepSummary> Profiling::run(std::span<const Sample> earlier) {
   int round_count = summary.round_count;
   bool is_settled = false;
   for (int i = 0; i < kMostFollowUps && !is_spent(summary); ++i) {
-    MC2_ASSIGN(bool is_more, add_lengths_of_plan(summary.samples));
-    if (!is_more) {
-      MC2_ASSIGN(is_more, add_lengths_between(summary.samples));
-    }
+    MC2_ASSIGN(const bool is_more, add_lengths(summary.samples));
     if ((!is_more && is_settled) || is_spent(summary)) break;
     is_settled = !is_more || i + 1 == kMostFollowUps;
     MC2_ASSIGN(summary, sweep(is_settled ? 0 : 1, summary.samples));

@@ -503,16 +503,19 @@ Result<void> CudaCommunicator::check_free_memory(std::span<const std::int64_t> s
   return {};
 }
 
-void CudaCommunicator::run(const std::function<void(int)>& work) {
-  constexpr std::chrono::seconds kForOwnErrors{1}; // of what has a deadline itself
+void CudaCommunicator::run_while_connecting(const std::function<void(int)>& work) {
   std::optional<AfterDeadline> guard;
   if (crosses_hosts()) { // NCCL connects ranks when they first exchange, and waits without end
-    guard.emplace(options_.deadline + kForOwnErrors, [this] {
+    guard.emplace(options_.deadline, [this] {
       fail(
           "did not end within the deadline; where NCCL cannot connect the hosts, NCCL_SOCKET_IFNAME and NCCL_IB_HCA "
           "name the networks that it may use");
     });
   }
+  run(work);
+}
+
+void CudaCommunicator::run(const std::function<void(int)>& work) {
   together([&] {
     try {
       workers_.run(work, [this] { abort(); });

@@ -92,6 +92,9 @@ class CudaCommunicator final : public Communicator {
   /// Runs `work(rank)` on every rank's thread. The first failure stops every waiting kernel, and every later call
   /// throws. Throws SystemError, when the ranks' streams are idle or cannot be made so.
   void run(const std::function<void(int)>& work);
+  /// Likewise what may be the first to exchange: where hosts are crossed NCCL connects ranks then, and waits without
+  /// end, so that the deadline holds here.
+  void run_while_connecting(const std::function<void(int)>& work);
   /// Runs `work(rank)` on every rank's thread, where no rank waits for another: what it throws is the error of all
   /// ranks and ends nothing. Order: *collective*. Errors: Unsupported, in the words of what `work` threw. Throws
   /// SystemError where another process is gone.
@@ -128,10 +131,10 @@ class CudaCommunicator final : public Communicator {
   void abort() noexcept;
   void close_nccl() noexcept;
   void meet_before_closing() noexcept;
-  /// Ends NCCL's kernels when another process fails: they do not look at the abort word, and who only enqueues, and
-  /// waits for its own stream, would wait for ever.
   /// What NCCL says of its connections, which nobody who only enqueues would notice; empty where all is well.
   [[nodiscard]] std::string nccl_fault();
+  /// Ends NCCL's kernels when another process fails: they do not look at the abort word, and who only enqueues, and
+  /// waits for its own stream, would wait for ever.
   void watch_for_nccl();
   /// Ends what all ranks do and wait for.
   void fail(const std::string& why) noexcept;

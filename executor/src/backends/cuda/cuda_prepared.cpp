@@ -72,7 +72,7 @@ Result<void> CudaPrepared::make_ready(const PrepareOptions& options) {
     capture_enqueued(rank);
   };
   if (plan_.transport->uses_nccl()) {
-    communicator_.run(capture_graphs); // NCCL connects its ranks meanwhile
+    communicator_.run_while_connecting(capture_graphs);
   } else {
     MC2_TRY(communicator_.attempt(capture_graphs));
   }
@@ -269,7 +269,7 @@ const RunRecord& CudaPrepared::run(RunMode asked, RunDetail detail) {
   const bool launches_stages = detail == RunDetail::Stages && (mode == RunMode::Fused || mode == RunMode::Serial);
   if (has_stale_graphs_) forget_graphs();
   const bool is_captured = static_cast<bool>(plan_.ranks.front().graphs[index_of(mode)]);
-  if (!launches_stages && !is_captured) communicator_.run([&](int rank) { capture(rank, mode); });
+  if (!launches_stages && !is_captured) communicator_.run_while_connecting([&](int rank) { capture(rank, mode); });
   communicator_.run([&](int rank) {
     const RankState& state = plan_.state_of(rank);
     const cudaStream_t stream = plan_.device(rank).compute.get();
