@@ -18,7 +18,7 @@ class AbsentBackend final : public Backend {
   AbsentBackend(std::string_view name, std::string_view reason) noexcept : name_(name), reason_(reason) {}
 
   [[nodiscard]] std::string_view name() const noexcept override { return name_; }
-  [[nodiscard]] Availability availability() const override {
+  [[nodiscard]] Availability availability(int /*local_ranks*/) const override {
     return {.is_available = false, .reason = std::string(reason_)};
   }
   [[nodiscard]] std::vector<planner::Variant> variants(const planner::OpSpec& /*op*/,

@@ -84,7 +84,7 @@ class InventedBackend final : public executor::Backend {
  public:
   explicit InventedBackend(VariantCosts costs) : costs_(std::move(costs)) {}
   [[nodiscard]] std::string_view name() const noexcept override { return "invented"; }
-  [[nodiscard]] executor::Availability availability() const override { return {true, "invented"}; }
+  [[nodiscard]] executor::Availability availability(int /*local_ranks*/) const override { return {true, "invented"}; }
   [[nodiscard]] std::vector<planner::Variant> variants(const planner::OpSpec&,
                                                        const executor::CommunicatorOptions&) const override {
     std::vector<planner::Variant> result;

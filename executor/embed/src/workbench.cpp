@@ -173,7 +173,7 @@ Result<profiler::BenchFacts> bench_facts(const executor::Communicator& communica
                                          const executor::CommunicatorOptions& options, const planner::OpSpec& op,
                                          std::vector<planner::Variant> variants) {
   MC2_TRY(op.validate());
-  MC2_TRY(backend.supports(op));
+  MC2_TRY(backend.takes(op, options));
   if (op.world_size != communicator.world_size())
     return Error{
         ErrorCode::InvalidSpec, "ranks",

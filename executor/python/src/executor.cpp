@@ -316,24 +316,28 @@ void bind_benches(py::module_& module, py::class_<World, std::shared_ptr<World>>
 void bind_backends(py::module_& module) {
   module.def(
       "fingerprint",
-      [](const std::string& backend, int ranks) {
+      [](const std::string& backend, int ranks, int local_size) {
         executor::CommunicatorOptions options;
         options.world_size = ranks;
+        if (local_size != 0) // of any of them; no one is met
+          options.process =
+              executor::ProcessPlace{.rank = 0, .key = "none", .address = "none:1", .local_size = local_size};
         unwrap(options.validate());
         return unwrap(executor::find_backend(backend))->fingerprint(options);
       },
-      "backend"_a, "ranks"_a, "What a communicator of this backend and size would have.");
+      "backend"_a, "ranks"_a, "local_size"_a = 0,
+      "What a communicator of this backend and size would have; local_size: of the ranks on each of several hosts.");
   module.def(
       "backends",
-      [] {
+      [](int local_size) {
         std::vector<std::tuple<std::string, bool, std::string>> result;
         for (const auto* backend : executor::backend_registry()) {
-          const auto found = backend->availability();
+          const auto found = backend->availability(local_size);
           result.emplace_back(std::string(backend->name()), found.is_available, found.reason);
         }
         return result;
       },
-      "Every backend of this build: (name, whether it can run here, why).");
+      "local_size"_a = 2, "Every backend of this build: (name, whether it can run so many ranks here, why).");
 }
 
 } // namespace

@@ -101,7 +101,8 @@ class Backend {
   virtual ~Backend() = default;
 
   [[nodiscard]] virtual std::string_view name() const noexcept = 0;
-  [[nodiscard]] virtual Availability availability() const = 0;
+  /// @param local_ranks that this machine is to hold: at least 2, but for worlds of several hosts
+  [[nodiscard]] virtual Availability availability(int local_ranks = 2) const = 0;
   /// Variants worth measuring for an operator over these options' link, best known default first. Settings that are not
   /// among them may be legal too (check_variant). `options` are valid.
   [[nodiscard]] virtual std::vector<planner::Variant> variants(const planner::OpSpec& op,

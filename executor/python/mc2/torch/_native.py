@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import concurrent.futures
 import functools
-import pathlib
 import typing
 import uuid
 
@@ -13,7 +12,7 @@ import torch.distributed as dist
 
 from .. import _core
 from .._core import CostModel, Plan, Sample, Store, Variant
-from . import _epilogue, _settings, _together
+from . import _epilogue, _hosts, _settings, _together
 from ._bags import Bags, Tables
 from ._epilogue import Epilogue
 from ._groups import Group
@@ -35,11 +34,6 @@ _in_graphs: set[typing.Any] = set()  # their memory stays as long as the program
 
 
 @functools.lru_cache(maxsize=None)
-def machine() -> str:
-    return pathlib.Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-
-
-@functools.lru_cache(maxsize=None)
 def import_fault() -> str:
     """Why this process has no executor; empty where it has one."""
     try:
@@ -50,13 +44,13 @@ def import_fault() -> str:
 
 
 @functools.lru_cache(maxsize=None)
-def _backend_fault() -> str:
-    """Why this process cannot open the backend; empty where it can."""
+def _backend_fault(local_size: int) -> str:
+    """Why this process cannot open the backend, for so many ranks on this host; empty where it can."""
     if import_fault():
         return import_fault()
     from .. import _executor
 
-    found = {name: (can_run, reason) for name, can_run, reason in _executor.backends()}
+    found = {name: (can_run, reason) for name, can_run, reason in _executor.backends(local_size)}
     can_run, reason = found.get("cuda", (False, "this build has no backend cuda"))
     return "" if can_run else reason
 
@@ -66,22 +60,27 @@ def fault(problem: Problem) -> str:
     group, device = problem.group, problem.device
     if device.type != "cuda" or group.backend != "nccl":
         return f"{device} and {group.backend} are not a GPU and nccl"
-    if group.size > torch.cuda.device_count():
-        return f"{group.size} ranks and {torch.cuda.device_count()} GPUs here"
-    if device.index != group.rank:
-        return f"rank {group.rank} is on {device}; the backend wants rank r on device r"
-    return _backend_fault()
+    here = _hosts.placement(group)
+    if here.local_size > torch.cuda.device_count():
+        return f"{here.local_size} ranks and {torch.cuda.device_count()} GPUs here"
+    if device.index != here.local_rank:
+        return (
+            f"rank {group.rank}, number {here.local_rank} of its host, is on {device}; the backend wants number r on "
+            "device r"
+        )
+    return _hosts.fault(group) or _backend_fault(here.local_size)
 
 
-def common_fault(ranks: list[tuple[str, str, str]]) -> str:
-    """The first reason why these ranks cannot run the backend together, of each one's machine, fault and layout of w;
-    "" if none."""
-    if any(entry[0] != ranks[0][0] for entry in ranks):
-        return "the ranks are on several machines"
-    for rank, (_, own, w_layout) in enumerate(ranks):
-        if own or layout_fault(w_layout):
-            return f"rank {rank}: {own or layout_fault(w_layout)}"
-    return ""
+def common_fault(ranks: list[tuple[tuple[int, str], str, str]]) -> str:
+    """The first reason why these ranks cannot run the backend together, of each one's place, fault and layout of w; ""
+    if none."""
+    misplaced = _hosts.placement_fault([place for place, *_ in ranks])
+    return misplaced or first_fault([own or layout_fault(w_layout) for _, own, w_layout in ranks])
+
+
+def first_fault(faults: typing.Sequence[str]) -> str:
+    """Of those that are not empty, with its rank; "" if none."""
+    return next((f"rank {rank}: {fault}" for rank, fault in enumerate(faults) if fault), "")
 
 
 def gathered(group: Group, value: typing.Any) -> list[typing.Any]:
@@ -97,8 +96,17 @@ def world(group: Group) -> Communicator:
     from .._executor import Communicator
 
     if group.name not in _worlds:
-        key = gathered(group, uuid.uuid4().hex)[0]
-        _worlds[group.name] = Communicator(group.size, backend="cuda", process=(group.rank, key))
+        here = _hosts.placement(group)
+        address = _hosts.meeting_address() if here.spans_hosts and group.rank == 0 else ""
+        key, address = gathered(group, (uuid.uuid4().hex, address))[0]
+        _worlds[group.name] = Communicator(
+            group.size,
+            backend="cuda",
+            process=(group.rank, key),
+            rank_zero=address,
+            local_rank=here.local_rank if address else 0,
+            local_size=here.local_size if address else 0,
+        )
     return _worlds[group.name]
 
 
@@ -106,13 +114,15 @@ def world(group: Group) -> Communicator:
 def fingerprint(group: Group) -> typing.Any:
     from .. import _executor
 
-    return _executor.fingerprint("cuda", group.size)
+    here = _hosts.placement(group)
+    return _executor.fingerprint("cuda", group.size, here.local_size if here.spans_hosts else 0)
 
 
 def forget() -> None:
     _tuned.clear()
     _in_graphs.clear()
     fingerprint.cache_clear()
+    _hosts.forget()
     for opened in _worlds.values():
         opened.close()
     _worlds.clear()
@@ -434,7 +444,7 @@ def tune(calls: typing.Any, race_rounds: int) -> Found | None:
     problem: Problem = calls.problem
     if problem.device.type != "cuda" or problem.group.backend != "nccl":
         return None
-    reason = common_fault(gathered(problem.group, (machine(), fault(problem), PLAIN)))
+    reason = common_fault(gathered(problem.group, (_hosts.place(problem.group), fault(problem), PLAIN)))
     if reason:
         _settings.log.info("%s: not on mc2's own backend: %s", problem.text(), reason)
         return None

@@ -9,7 +9,7 @@ import torch.distributed as dist
 
 from .._core import OpSpec, Variant
 from ..errors import Error, NativeError
-from . import _grouped, _layout, _native, _settings
+from . import _grouped, _hosts, _layout, _native, _settings
 from ._groups import Group
 from ._problem import Problem
 
@@ -149,7 +149,9 @@ def experts_fault(problem: Problem) -> str:
         own = "mc2.torch is disabled" if _settings.settings.is_disabled else _native.fault(problem)
         if not own and torch.cuda.get_device_capability(problem.device) != (9, 0):
             own = "its GPU is not of compute capability 9.0"
-        _faults[key] = _native.common_fault(_native.gathered(problem.group, (_native.machine(), own, _layout.PLAIN)))
+        _faults[key] = _native.common_fault(
+            _native.gathered(problem.group, (_hosts.place(problem.group), own, _layout.PLAIN))
+        )
     return _faults[key]
 
 

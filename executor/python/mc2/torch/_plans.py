@@ -10,7 +10,7 @@ import torch
 from .. import _core
 from .._core import CostModel, OpSpec, Plan
 from ..errors import Error, NativeError
-from . import _epilogue, _layout, _native, _native_experts, _settings, _symmetric
+from . import _epilogue, _hosts, _layout, _native, _native_experts, _settings, _symmetric
 from ._bags import Bags, Tables
 from ._chosen import Rows, within
 from ._epilogue import Epilogue
@@ -481,7 +481,7 @@ class _Offer(typing.NamedTuple):
 
     call: list[typing.Any]  # equal on ranks that make the same call
     k: int  # may differ where its shards do
-    machine: str
+    place: tuple[int, str]  # for _hosts.placement_fault()
     fault: str  # why mc2's own backend cannot run here; empty: it can
     layout: str  # of w
     is_tuned: bool = False
@@ -506,7 +506,9 @@ def _offer(problem: Problem, w: torch.Tensor, epilogue: Epilogue, given_k: int) 
         problem.experts,
         given_k,
     ]
-    offer = _Offer(call, problem.k, _native.machine(), _native.fault(problem)[:_MAX_FAULT_LENGTH], _layout.layout(w))
+    offer = _Offer(
+        call, problem.k, _hosts.place(problem.group), _native.fault(problem)[:_MAX_FAULT_LENGTH], _layout.layout(w)
+    )
     if problem.group.rank != 0:
         return offer, ""
     reason = unsupported(problem)
@@ -598,7 +600,7 @@ def _ready(
     blocks, variant, schedule, is_native_one = cut
     if not is_native_one:
         return Schedule(PASSES[problem.kind], blocks, variant)
-    fault = _native.common_fault([(offer.machine, offer.fault, offer.layout) for offer in offers])
+    fault = _native.common_fault([(offer.place, offer.fault, offer.layout) for offer in offers])
     if not fault:
         try:
             are_all_plain = all(offer.layout == _layout.PLAIN for offer in offers)

@@ -9,6 +9,7 @@ import warnings
 
 import torch
 
+from . import _hosts
 from ._groups import Group
 
 NAME = "torch_symm_mem"
@@ -40,11 +41,12 @@ def _hold_workspace(group: Group) -> None:
 
 @functools.lru_cache(maxsize=None)
 def operator(kind: str, group: Group) -> _Operator | None:
-    """The operator, or None where this PyTorch, device or group has none. From PyTorch 2.5 on, NCCL groups."""
+    """None where this PyTorch, device or group has none. From PyTorch 2.5 on, NCCL groups of one host."""
     if (
         kind not in ("all_gather_matmul", "matmul_reduce_scatter")
         or group.backend == "gloo"
         or not torch.cuda.is_available()
+        or _hosts.placement(group).spans_hosts  # it reaches into memory
     ):
         return None
     try:

@@ -9,7 +9,7 @@ import uuid
 import torch
 
 from ..errors import Error, NativeError
-from . import _groups, _layout, _native, _passes, _settings
+from . import _groups, _hosts, _native, _passes, _settings
 from ._groups import Group
 from ._problem import DTYPES
 from .functional import uncompiled
@@ -127,11 +127,12 @@ def _of(group: Group) -> NodeCollectives | None:
 def _open(group: Group) -> NodeCollectives | None:
     own = "mc2.torch is disabled" if _settings.settings.is_disabled else _native.import_fault()
     ranks = _native.gathered(group, (_place(), own, uuid.uuid4().hex, torch.get_num_threads()))
-    fault = _native.common_fault([(place, own, _layout.PLAIN) for place, own, *_ in ranks])
+    is_apart = any(place != ranks[0][0] for place, *_ in ranks)
+    fault = "the ranks are on several machines" if is_apart else _native.first_fault([own for _, own, *_ in ranks])
     if not fault:
         threads = min(_MOST_THREADS, *(threads for *_, threads in ranks))
         opened, own = _try_to_open(group, ranks[0][2], threads)
-        fault = next((f"rank {rank}: {text}" for rank, text in enumerate(_native.gathered(group, own)) if text), "")
+        fault = _native.first_fault(_native.gathered(group, own))
         if not fault:
             return opened
     _settings.warn("cpu", f"collectives of CPU tensors run by the process group: {fault}")
@@ -151,9 +152,9 @@ def _try_to_open(group: Group, key: str, threads: int) -> tuple[NodeCollectives 
 def _place() -> str:
     """Equal where processes can meet and map one another's memory: containers of one machine cannot."""
     try:
-        return f"{_native.machine()} {os.readlink('/proc/self/ns/pid')} {os.stat('/dev/shm').st_dev}"
+        return f"{_hosts.machine()} {os.readlink('/proc/self/ns/pid')} {os.stat('/dev/shm').st_dev}"
     except OSError as error:
-        return f"{_native.machine()} {error} {uuid.uuid4().hex}"
+        return f"{_hosts.machine()} {error} {uuid.uuid4().hex}"
 
 
 def forget() -> None:

@@ -94,12 +94,13 @@ class CudaBackend final : public Backend {
  public:
   [[nodiscard]] std::string_view name() const noexcept override { return "cuda"; }
 
-  [[nodiscard]] Availability availability() const override {
+  [[nodiscard]] Availability availability(int local_ranks) const override {
     std::string reason;
     const int count = device_count(&reason);
     if (count == 0) return {.is_available = false, .reason = reason};
     const std::string devices = std::to_string(count) + " x " + device_name() + ", " + software_text();
-    if (count == 1) return {.is_available = false, .reason = devices + "; two devices are the least"};
+    if (count < local_ranks)
+      return {.is_available = false, .reason = devices + "; " + std::to_string(local_ranks) + " devices are the least"};
     return {.is_available = true, .reason = devices};
   }
 

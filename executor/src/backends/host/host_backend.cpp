@@ -30,7 +30,7 @@ class HostBackend final : public Backend {
  public:
   [[nodiscard]] std::string_view name() const noexcept override { return kName; }
 
-  [[nodiscard]] Availability availability() const override {
+  [[nodiscard]] Availability availability(int /*local_ranks*/) const override {
     return {.is_available = true,
             .reason = std::to_string(lanes::allowed_cores().size()) + " cores of " + lanes::cpu_model() + ", oneDNN " +
                       lanes::gemm_library_version() + " with " + lanes::gemm_isa()};

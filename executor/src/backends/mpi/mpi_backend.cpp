@@ -23,7 +23,7 @@ class MpiBackend final : public Backend {
  public:
   [[nodiscard]] std::string_view name() const noexcept override { return "mpi"; }
 
-  [[nodiscard]] Availability availability() const override {
+  [[nodiscard]] Availability availability(int /*local_ranks*/) const override {
     const int count = launched_process_count();
     if (count < 2) return {.is_available = false, .reason = "one process alone; start it with mpirun -np N mc2 ..."};
     const World& world = World::get();

@@ -1,0 +1,122 @@
+"""mc2.torch on a group that spans hosts: mc2's own backend against PyTorch's calls, on GPUs.
+
+    torchrun --nnodes 2 --node-rank NODE --nproc-per-node 4 --master-addr HOST tests/bench/torch_hosts.py
+
+As tests/bench/torch_chosen.py does, it tunes, compares with the definition in double precision, eager and in a CUDA
+graph, with gradients too, and then times in turn. In matmul_all_reduce another group of the same ranks, which opens a
+world of its own, is used as well. Rank 0 prints a CSV: medians in us of the slowest rank's times. A plan that is not of
+mc2's own backend is told, not hidden.
+"""
+
+import os
+
+import torch
+import torch.distributed as dist
+from torch_moe import TOLERANCE, captured, everyones, medians, require_near
+
+import mc2.torch
+from mc2.torch import _groups, _hosts, _native, _problem
+
+SUM, SCATTER, GATHER = KINDS = ("matmul_all_reduce", "matmul_reduce_scatter", "all_gather_matmul")
+SHAPES = [(4096, 4096, 2048), (8192, 4096, 7168)]
+
+
+class Operands:
+    def __init__(self, kind, m, n, k, group=None):
+        ranks = dist.get_world_size()
+        own = torch.Generator("cuda").manual_seed(dist.get_rank())
+        self.kind, self.group, self.problem = kind, group, {"m": m, "n": n, "k": k}
+        self.x = torch.randn((m // ranks if kind == GATHER else m, k), generator=own, device="cuda").bfloat16()
+        self.w = (torch.randn((k, n), generator=own, device="cuda") / k**0.5).bfloat16()
+
+    def fused(self):
+        return getattr(mc2.torch, self.kind)(self.x, self.w, group=self.group)
+
+    def tune(self):
+        return mc2.torch.tune(self.kind, **self.problem, group=self.group)
+
+    def natively(self):
+        """By mc2's own backend, whatever won."""
+        group = _groups.resolve(self.group)
+        problem = _problem.Problem(self.kind, group, self.x.device, self.x.dtype, *self.problem.values())
+        reason = _native.common_fault(_native.gathered(group, (_hosts.place(group), _native.fault(problem), "plain")))
+        if reason:
+            raise SystemExit(f"mc2's own backend does not run: {reason}")
+        length = problem.m if self.kind == SUM else problem.m // group.size
+        variant = _native.world(group).variants(problem.op())[0]
+        cut = [length // 2, length - length // 2]
+        call = _native.Native(problem, cut, variant, "pipelined", self.w)
+        return lambda: call(self.x, self.w)[0]
+
+    def by_hand(self):
+        if self.kind == GATHER:
+            rows = self.x.new_empty((self.problem["m"], self.problem["k"]))
+            dist.all_gather_into_tensor(rows, self.x)
+            return rows @ self.w
+        y = self.x @ self.w
+        if self.kind == SUM:
+            dist.all_reduce(y)
+            return y
+        out = y.new_empty((len(y) // dist.get_world_size(), y.shape[1]))
+        dist.reduce_scatter_tensor(out, y)
+        return out
+
+    def definition(self):
+        xs, ws = everyones(self.x.double()), everyones(self.w.double())
+        if self.kind == GATHER:
+            return torch.cat(xs) @ ws[dist.get_rank()]
+        total = sum(x @ w for x, w in zip(xs, ws))
+        return total if self.kind == SUM else total.chunk(len(xs))[dist.get_rank()]
+
+    captured = captured
+
+
+def check(kind, group):
+    one = Operands(kind, 256 * dist.get_world_size(), 192, 320, group)
+    expected = one.definition()
+    found = one.tune()
+    if dist.get_rank() == 0:
+        print(f"# {found.text}", flush=True)
+    native = one.natively()
+    for name, call in (("tuned", one.fused), ("own backend", native)):
+        for _ in range(3):
+            require_near(call(), expected, TOLERANCE, f"{kind}, {name}")
+        replay = one.captured(call)
+        one.result.zero_()
+        replay()
+        require_near(one.result, expected, TOLERANCE, f"{kind}, {name}, captured")
+        del replay  # a graph that holds runs of NCCL goes before its communicator
+    mc2.torch.forget()
+
+
+def main():
+    local_rank = int(os.environ["LOCAL_RANK"])
+    torch.cuda.set_device(local_rank)
+    dist.init_process_group("nccl", device_id=torch.device("cuda", local_rank))
+    group = dist.new_group(backend="nccl")
+    for kind in KINDS:
+        check(kind, None)
+    check(SUM, group)
+    if dist.get_rank() == 0:
+        print("# results of eager and captured calls agree with the definition", flush=True)
+        print("kind,m,n,k,fused_us,by_hand_us,ratio,captured_us,by_hand_captured_us,captured_ratio", flush=True)
+    for m, n, k in SHAPES:
+        for kind in KINDS:
+            one = Operands(kind, m, n, k)
+            found = one.tune()
+            if dist.get_rank() == 0:
+                print(f"# {found.text}", flush=True)
+            with torch.no_grad():
+                fused = medians([one.fused], one.by_hand)
+            replays = [one.captured(call) for call in (one.fused, one.by_hand)]
+            replayed = medians(replays[:1], replays[1])
+            if dist.get_rank() == 0:
+                print(",".join(map(str, (kind, m, n, k, *fused, *replayed))), flush=True)
+            del one, replays
+            mc2.torch.forget()
+            torch.cuda.empty_cache()
+    os._exit(0)  # what NCCL keeps for graphs would be waited for
+
+
+if __name__ == "__main__":
+    main()
