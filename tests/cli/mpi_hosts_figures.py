@@ -1,24 +1,27 @@
-"""The figures of MPI over TCP between two hosts: benefit of the kept plan against the best serial, and its share of the
-ideal, for 8 operators at 1 and 2.5 Gbit/s. Not a test: it takes up to 10 minutes and wants an otherwise quiet machine.
+"""The figures of MPI over TCP between two hosts, for 8 operators at 1 and 2.5 Gbit/s: benefit of the kept plan against
+the best serial, its share of the ideal, and what was predicted. Not a test: it wants an otherwise quiet machine.
 
-    sudo /usr/bin/python3 tests/cli/mpi_hosts_figures.py build/release/planner/cli/mc2 [--budget S] [--pairs N] [--only
-    TEXT] sudo /usr/bin/python3 tests/cli/mpi_hosts_figures.py build/release/planner/cli/mc2 --ranks 2 [--deep N] sudo
-    /usr/bin/python3 tests/cli/mpi_hosts_figures.py build/release/planner/cli/mc2 --ranks 2 \\
+    sudo /usr/bin/python3 tests/cli/mpi_hosts_figures.py build/release/planner/cli/mc2 [--budget S] [--pairs N]
+    sudo /usr/bin/python3 tests/cli/mpi_hosts_figures.py build/release/planner/cli/mc2 --ranks 2 [--deep N]
+    sudo /usr/bin/python3 tests/cli/mpi_hosts_figures.py build/release/planner/cli/mc2 --ranks 2 \\
         --collectives build/release/tests/bench/mc2-bench
+
+--only TEXT takes the cases whose line holds the text.
 
 The two hosts are network namespaces of this machine, each with half of its cores, joined by a veth pair whose
 directions `tc tbf` limits (128 KiB bucket). Each operator is tuned from nothing, and the plan that was kept is then
-measured anew in pairs with the best serial of all variants, order alternating (`mc2 run`). --collectives times the
-collectives alone, every variant in turn, and prints a CSV: "hierarchical" beside the fastest of the others.
+measured anew in pairs with the best serial of all variants, order alternating (`mc2 run`); so is the plan of 3/4 of its
+m, which was never tuned. --collectives times the collectives alone, every variant in turn: "hierarchical" beside the
+fastest of the others. Both print a CSV.
 """
 
 import argparse
 import csv
+import itertools
 import json
 import os
 import pathlib
 import shutil
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -36,7 +39,6 @@ CASES = [
     ("2500mbit", "matmul_reduce_scatter", 2048, 1024, 640),
     ("2500mbit", "all_gather_matmul", 2048, 512, 2048),
 ]
-COLUMNS = "{:<9} {:<42} {:<22} {:<26} {:>10} {:>10} {:>8} {:>8} {:>8} {:>16}  {}"
 BUSY_HOST = "measure again on a quieter machine"
 
 
@@ -75,37 +77,28 @@ class Figures:
             command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=300
         )
 
-    def measure(self, kind, m, n, k):
-        """The document of `mc2 run`, or why there is none."""
-        store = self.directory / f"{kind}-{m}-{n}-{k}.db"
-        operator = [
-            "--backend",
-            "mpi",
-            "--op",
-            kind,
-            "--m",
-            m,
-            "--n",
-            n,
-            "--k",
-            k,
-            "--store",
-            store,
-            "--ranks",
-            2 * self.arguments.ranks,
-        ]
+    def tune(self, operator):
+        """Why nothing was kept, or ""."""
         for _ in range(3):
             done = self.mc2("tune", *operator, "--fresh", "--budget", self.arguments.budget)
             if BUSY_HOST not in done.stderr:
                 break
-        if done.returncode == 0:
-            done = self.mc2(
-                "run", *operator, "--pairs", self.arguments.pairs, "--budget", self.arguments.budget, "--json"
-            )
-        if done.returncode != 0:
-            lines = [line for line in done.stderr.splitlines() if line.startswith("mc2: ")]
-            return None, lines[-1] if lines else done.stderr.strip()
-        return json.loads(done.stdout), None
+        return "" if done.returncode == 0 else self.reason_of(done)
+
+    def measure(self, operator):
+        """The document of `mc2 run`, and why there is none."""
+        done = self.mc2("run", *operator, "--pairs", self.arguments.pairs, "--budget", self.arguments.budget, "--json")
+        return (json.loads(done.stdout), "") if done.returncode == 0 else (None, self.reason_of(done))
+
+    @staticmethod
+    def reason_of(done):
+        lines = [line for line in done.stderr.splitlines() if line.startswith("mc2: ")]
+        return lines[-1] if lines else done.stderr.strip()
+
+    def operator(self, kind, m, n, k):
+        store = self.directory / f"{kind}-{n}-{k}.db"
+        ranks = 2 * self.arguments.ranks
+        return f"--backend mpi --op {kind} --m {m} --n {n} --k {k} --ranks {ranks} --store {store}".split()
 
     def time_collectives(self, rate, kind, message_bytes):
         """A row: the fastest hierarchical and other variant of one collective alone."""
@@ -197,13 +190,9 @@ def make_hosts(rate):
         sys.exit(f"mpi_hosts_figures: {reason}")
 
 
-def verdict_of(document):
-    measured = document["measured"]
-    if measured["benefit_high"] < 0:
-        return "SLOWER THAN SERIAL"
-    if len(document["plan"]["cut"]["block_rows"]) < 2 and measured["overlap_efficiency"] < 0.5:
-        return "kept uncut"
-    return "at least half of the ideal" if measured["overlap_efficiency"] >= 0.5 else "less than half of the ideal"
+FUSED_COLUMNS = (
+    "rate,operator,tuned,variant,blocks,serial_ms,fused_ms,ideal,benefit,share,predicted_ms,predicted_between_ms,off"
+)
 
 
 def row_of(document):
@@ -211,17 +200,45 @@ def row_of(document):
     serial = measured["compute_us"] + measured["communication_us"]
     ideal = min(measured["compute_us"], measured["communication_us"]) / serial
     fields = ",".join(f"{key}={value}" for key, value in plan["variant"]["fields"].items())
+    predicted = plan["makespan"]
     return [
         plan["variant"]["name"] + (f"({fields})" if fields else ""),
-        " + ".join(map(str, plan["cut"]["block_rows"])),
-        f"{measured['serial_us'] / 1e3:.1f} ms",
-        f"{measured['fused_us'] / 1e3:.1f} ms",
-        f"{ideal:.1%}",
-        f"{measured['benefit']:.1%}",
-        f"{measured['overlap_efficiency']:.0%}",
-        f"{measured['benefit_low']:.1%} to {measured['benefit_high']:.1%}",
-        verdict_of(document),
+        blocks_text(plan["cut"]["block_rows"]),
+        f"{measured['serial_us'] / 1e3:.1f}",
+        f"{measured['fused_us'] / 1e3:.1f}",
+        f"{100 * ideal:.1f} %",
+        f"{100 * measured['benefit']:.1f} %",
+        f"{100 * measured['overlap_efficiency']:.0f} %",
+        f"{predicted['us'] / 1e3:.1f}",
+        f"{predicted['low_us'] / 1e3:.1f} to {predicted['high_us'] / 1e3:.1f}",
+        f"{100 * (measured['fused_us'] / predicted['us'] - 1):+.1f} %",
     ]
+
+
+def blocks_text(rows):
+    """384 + 10 x 64"""
+    runs = [(length, len(list(same))) for length, same in itertools.groupby(rows)]
+    return " + ".join(str(length) if count == 1 else f"{count} x {length}" for length, count in runs)
+
+
+def print_fused(figures):
+    rows, rate_now = csv.writer(sys.stdout, lineterminator="\n"), None
+    rows.writerow(FUSED_COLUMNS.split(","))
+    for rate, kind, m, n, k in CASES:
+        k *= figures.arguments.deep
+        if figures.arguments.only not in f"{rate} {kind} {m} x {n} x {k}":
+            continue
+        if rate != rate_now:
+            make_hosts(rate)
+            rate_now = rate
+        reason = figures.tune(figures.operator(kind, m, n, k))
+        for length, is_tuned in ((m, "yes"), (m * 3 // 4, "no")):
+            document = None
+            if not reason:
+                document, reason = figures.measure(figures.operator(kind, length, n, k))
+            told = row_of(document) if document else [reason, *[""] * 9]
+            rows.writerow([rate, f"{kind} {length} x {n} x {k}", is_tuned, *told])
+            sys.stdout.flush()
 
 
 def main():
@@ -236,53 +253,12 @@ def main():
     arguments = parser.parse_args()
     if arguments.collectives and arguments.ranks < 2:
         parser.error("--collectives: hosts of one rank have no hierarchy; say --ranks 2")
-    if arguments.collectives:
-        with tempfile.TemporaryDirectory(prefix="mc2-figures-") as directory:
-            try:
-                return print_collectives(Figures(arguments, pathlib.Path(directory)))
-            finally:
-                two_hosts.remove_places()
-    print(
-        COLUMNS.format(
-            "rate",
-            "operator",
-            "variant",
-            "blocks",
-            "serial",
-            "fused",
-            "ideal",
-            "benefit",
-            "share",
-            "95 % of benefit",
-            "verdict",
-        ),
-        flush=True,
-    )
-    shares, rate_now = [], None
     with tempfile.TemporaryDirectory(prefix="mc2-figures-") as directory:
         figures = Figures(arguments, pathlib.Path(directory))
         try:
-            for rate, kind, m, n, k in CASES:
-                k *= arguments.deep
-                name = f"{kind} {m} x {n} x {k}"
-                if arguments.only not in f"{rate} {name}":
-                    continue
-                if rate != rate_now:
-                    make_hosts(rate)
-                    rate_now = rate
-                document, reason = figures.measure(kind, m, n, k)
-                if reason:
-                    print(f"{rate:<9} {name:<42} {reason}", flush=True)
-                    continue
-                shares.append(document["measured"]["overlap_efficiency"])
-                print(COLUMNS.format(rate, name, *row_of(document)), flush=True)
+            print_collectives(figures) if arguments.collectives else print_fused(figures)
         finally:
             two_hosts.remove_places()
-    if shares:
-        print(
-            f"share of the ideal: least {min(shares):.0%}, median {statistics.median(shares):.0%}, "
-            f"{sum(share >= 0.5 for share in shares)} of {len(shares)} at least half"
-        )
 
 
 if __name__ == "__main__":

@@ -82,7 +82,8 @@ bool BoundPlan::carries_at_once(RunMode mode) const noexcept {
 }
 
 bool BoundPlan::finishes_blocks(RunMode mode) const noexcept {
-  return planner::sums_over_ranks(list.op.kind) && !cuts_columns && !carries_at_once(mode);
+  const bool has_whole_rows = !cuts_columns || list.stages.size() == 1;
+  return planner::sums_over_ranks(list.op.kind) && has_whole_rows && !carries_at_once(mode);
 }
 
 RowEpilogue BoundPlan::epilogue_of(int rank, const Stage& rows) const {

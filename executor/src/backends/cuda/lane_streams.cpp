@@ -192,10 +192,27 @@ class RunStreams {
     const bool signals = plan_.gathers_first && run_.mode == RunMode::Fused;
     if (waits) MC2_CUDA(cudaStreamWaitEvent(stream, state_.ready[stage][index].get(), 0));
     if (is_timed && slice == 0) take_time(state_.communication[stage].start, stream);
-    plan_.transport->enqueue(run_.rank, plan_.exchange_of(stage, run_.mode), slice, stream);
-    if (ends && plan_.finishes_blocks(run_.mode)) enqueue_epilogue(plan_.list.stages[stage], stream);
+    enqueue_exchange(stage, slice, stream);
     if (ends && (is_timed || is_last_stamped)) take_time(state_.communication[stage].end, stream);
     if (signals) MC2_CUDA(cudaEventRecord(state_.ready[stage][index].get(), stream));
+  }
+
+  void enqueue_exchange(std::size_t stage, int slice, cudaStream_t stream) {
+    const BlockExchange block = plan_.exchange_of(stage, run_.mode);
+    const Stage rows =
+        plan_.cuts_columns ? Stage{.first_row = 0, .row_count = plan_.c_rows(run_.rank)} : plan_.list.stages[stage];
+    const bool finishes = slice + 1 == plan_.transport->slice_count() && plan_.finishes_blocks(run_.mode);
+    if (finishes && has_epilogue()) {
+      const RowEpilogue epilogue = plan_.epilogue_of(run_.rank, rows);
+      if (plan_.transport->finishes(run_.rank, block, epilogue))
+        return plan_.transport->enqueue_and_finish(run_.rank, block, epilogue, stream);
+    }
+    plan_.transport->enqueue(run_.rank, block, slice, stream);
+    if (finishes) enqueue_epilogue(rows, stream);
+  }
+
+  [[nodiscard]] bool has_epilogue() const {
+    return !result_epilogue(plan_.list.op).is_empty() && runs_lane(run_.mode, Lane::Communication);
   }
 
   void enqueue_whole_epilogue(cudaStream_t stream) {
@@ -204,7 +221,7 @@ class RunStreams {
 
   /// Of so many rows of C.
   void enqueue_epilogue(const Stage& rows, cudaStream_t stream) {
-    if (result_epilogue(plan_.list.op).is_empty() || !runs_lane(run_.mode, Lane::Communication)) return;
+    if (!has_epilogue()) return;
     const NamedRange range("mc2 epilogue", run_.rank);
     cuda::enqueue_epilogue(plan_.epilogue_of(run_.rank, rows), sm_count(), stream);
   }

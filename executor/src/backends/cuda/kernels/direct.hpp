@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "backends/cuda/kernels/epilogue.hpp"
 #include "mc2/planner/units.hpp"
 
 namespace mc2::executor::cuda {
@@ -129,6 +130,14 @@ void enqueue_announcement(const SignalMemory& signals, cudaStream_t stream);
 
 /// DirectCollective::AllReduceLowLatency. Throws SystemError.
 void enqueue_mail(planner::DType dtype, const BlockExchange& block, const SignalMemory& signals, cudaStream_t stream);
+
+/// Whether one kernel can mail the block and do what follows the sum: whole rows of C of at most 32 KiB.
+[[nodiscard]] bool can_finish_mail(const BlockExchange& block, const RowEpilogue& epilogue, int rank);
+
+/// enqueue_mail() and enqueue_epilogue() of the same rows by one kernel, where can_finish_mail(). C has the same bits;
+/// squares are added in another order. Throws SystemError.
+void enqueue_mail_and_finish(const BlockExchange& block, const RowEpilogue& epilogue, const SignalMemory& signals,
+                             cudaStream_t stream);
 
 /// A rank's share of so many bytes, at most, in whole vectors of 16 bytes.
 [[nodiscard]] constexpr std::int64_t rank_share_bytes(std::int64_t bytes, int world_size) noexcept {

@@ -1,10 +1,9 @@
 #include "backends/cuda/kernels/epilogue.hpp"
 
 #include <algorithm>
-#include <cub/block/block_reduce.cuh>
 #include <iterator>
 
-#include "backends/cuda/kernels/kernels.cuh"
+#include "backends/cuda/kernels/finish.cuh"
 #include "backends/cuda/runtime/check.hpp"
 
 namespace mc2::executor::cuda {
@@ -14,55 +13,14 @@ constexpr int kBlocksPerSm = 8;
 constexpr int kRowThreads = 128; ///< of a row: few, so that many rows are under way on an SM
 constexpr int kHeldPacks = 8;    ///< of a row that a thread keeps in registers until the row's squares are known
 
-/// One row of the operands, in packs.
-template <typename P>
-struct Row {
-  P* c;
-  const P* bias;
-  const P* residual;
-  const P* norm_weight;
-  P* normed;
-};
-
-/// Rounds what `value`, the row's bias and `residual` sum up to, and puts it into C; returns the sum of its squares.
-template <typename T, int kCount>
-__device__ float add(const Row<Pack<T, kCount>>& row, std::int64_t i, Pack<T, kCount>& value,
-                     const Pack<T, kCount>& residual) {
-  float elements[kCount] = {};
-  value.add_to(elements);
-  if (row.bias != nullptr) row.bias[i].add_to(elements);
-  if (row.residual != nullptr) residual.add_to(elements);
-  if (row.bias != nullptr || row.residual != nullptr) row.c[i] = value = Pack<T, kCount>::rounded(elements);
-  float rounded[kCount] = {}, squares = 0;
-  value.add_to(rounded);
-#pragma unroll
-  for (int e = 0; e < kCount; ++e) squares += rounded[e] * rounded[e];
-  return squares;
-}
-
-template <typename T, int kCount>
-__device__ Pack<T, kCount> normalised(const Pack<T, kCount>& value, const Pack<T, kCount>& weight, float factor) {
-  float elements[kCount] = {}, weights[kCount] = {};
-  value.add_to(elements);
-  weight.add_to(weights);
-#pragma unroll
-  for (int e = 0; e < kCount; ++e) elements[e] = elements[e] * factor * weights[e];
-  return Pack<T, kCount>::rounded(elements);
-}
-
 template <typename T, int kCount>
 __global__ void __launch_bounds__(kRowThreads) epilogue_kernel(const RowEpilogue epilogue) {
   using P = Pack<T, kCount>;
-  using Sum = cub::BlockReduce<float, kRowThreads>;
-  __shared__ typename Sum::TempStorage scratch;
-  __shared__ float factor;
   constexpr int kHeld = kHeldPacks * kRowThreads;
   const std::int64_t pack_count = epilogue.columns / kCount;
   const auto place = [](int u) { return u * kRowThreads + static_cast<std::int64_t>(threadIdx.x); };
   for (std::int64_t index = blockIdx.x; index < epilogue.row_count; index += gridDim.x) {
-    const auto at = [&](auto* bytes) { return bytes == nullptr ? nullptr : packs<P>(bytes) + index * pack_count; };
-    const Row<P> row{at(epilogue.c), packs<P>(epilogue.bias), at(epilogue.residual), packs<P>(epilogue.norm_weight),
-                     at(epilogue.normed)};
+    const Row<P> row = row_of<P>(epilogue, index);
     P held[kHeldPacks], other[kHeldPacks]; // all loads before the first store, which might be of the same memory
 #pragma unroll
     for (int u = 0; u < kHeldPacks; ++u) {
@@ -74,25 +32,22 @@ __global__ void __launch_bounds__(kRowThreads) epilogue_kernel(const RowEpilogue
 #pragma unroll
     for (int u = 0; u < kHeldPacks; ++u) {
       if (place(u) >= pack_count) continue;
-      squares += add<T, kCount>(row, place(u), held[u], other[u]);
+      squares += add(row, place(u), held[u], other[u], true);
       if (row.normed != nullptr) other[u] = row.norm_weight[place(u)];
     }
     for (std::int64_t i = kHeld + threadIdx.x; i < pack_count; i += kRowThreads) {
       P value = row.c[i], residual{};
       if (row.residual != nullptr) residual = row.residual[i];
-      squares += add<T, kCount>(row, i, value, residual);
+      squares += add(row, i, value, residual, true);
     }
     if (row.normed == nullptr) continue;
-    const float sum = Sum(scratch).Sum(squares); // thread 0 has it
-    if (threadIdx.x == 0) factor = 1.0F / sqrtf(sum / static_cast<float>(epilogue.columns) + epilogue.norm_epsilon);
-    __syncthreads();
+    const float factor = norm_factor<kRowThreads>(squares, epilogue);
 #pragma unroll
     for (int u = 0; u < kHeldPacks; ++u) {
-      if (place(u) < pack_count) row.normed[place(u)] = normalised<T, kCount>(held[u], other[u], factor);
+      if (place(u) < pack_count) row.normed[place(u)] = normalised(held[u], other[u], factor);
     }
     for (std::int64_t i = kHeld + threadIdx.x; i < pack_count; i += kRowThreads)
-      row.normed[i] = normalised<T, kCount>(row.c[i], row.norm_weight[i], factor);
-    __syncthreads(); // before the next row's sum
+      row.normed[i] = normalised(row.c[i], row.norm_weight[i], factor);
   }
 }
 

@@ -3,6 +3,8 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
+#include <type_traits>
+
 #include "backends/cuda/kernels/direct.hpp"
 
 // What the kernels share, that of tiles/ too.
@@ -60,12 +62,13 @@ __device__ inline void from_f32(float value, float& out) { out = value; }
 __device__ inline void from_f32(float value, __half& out) { out = __float2half_rn(value); }
 __device__ inline void from_f32(float value, __nv_bfloat16& out) { out = __float2bfloat16_rn(value); }
 
-/// Elements that one access moves: 16 bytes of them, or a single one.
+/// Elements that one access moves: 16 or 8 bytes of them, or a single one.
 template <typename T, int kCount>
 struct Pack;
 
 template <typename T>
 struct Pack<T, 1> {
+  static constexpr int kElements = 1;
   T word;
   __device__ void add_to(float* sum) const { sum[0] += to_f32(word); }
   __device__ static Pack rounded(const float* sum) {
@@ -77,8 +80,10 @@ struct Pack<T, 1> {
 
 template <typename T, int kCount>
 struct Pack {
-  static_assert(sizeof(T) * kCount == kVectorBytes);
-  uint4 word; ///< one register quadruple, so that the compiler cannot split the access
+  static constexpr int kElements = kCount;
+  using Word = std::conditional_t<sizeof(T) * kCount == kVectorBytes, uint4, uint2>;
+  static_assert(sizeof(T) * kCount == sizeof(Word));
+  Word word; ///< of several registers together, so that the compiler cannot split the access
   __device__ void add_to(float* sum) const {
     const T* elements = reinterpret_cast<const T*>(&word);
 #pragma unroll

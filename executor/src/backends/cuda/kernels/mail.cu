@@ -1,4 +1,4 @@
-#include "backends/cuda/kernels/kernels.cuh"
+#include "backends/cuda/kernels/finish.cuh"
 #include "backends/cuda/runtime/check.hpp"
 
 namespace mc2::executor::cuda {
@@ -8,6 +8,9 @@ namespace {
 constexpr int kMailCtas = 16;
 constexpr int kPacketDataBytes = 8;
 constexpr std::int64_t kMaxPackets = kMaxLowLatencyBytes / kPacketDataBytes;
+/// Of a row that a thread keeps in registers: rows of 32 KiB at most.
+constexpr int kHeldPackets = 4;
+constexpr int kRowThreads = 1024;
 
 /// Data and flag of one packet arrive together: 16-byte accesses are not torn (NCCL's LL protocol rests on it too).
 __device__ void post(uint4* slot, uint2 data, std::uint32_t turn) {
@@ -30,16 +33,43 @@ __device__ uint2 receive(const uint4* slot, std::uint32_t turn, const std::uint3
   return {packet.x, packet.z};
 }
 
+template <typename T>
+using Packet = Pack<T, kPacketDataBytes / static_cast<int>(sizeof(T))>;
+
+/// One all-reduce's, on a rank.
+template <typename T>
+struct Mail {
+  __device__ void post_to_all(std::int64_t packet, uint2 data) const {
+    for (int distance = 0; distance < signals.world_size; ++distance) {
+      const int peer = (signals.rank + distance) % signals.world_size;
+      post(signals.mail[peer] + half + signals.rank * kMaxPackets + packet, data, turn);
+    }
+  }
+
+  /// Over all ranks, in the same order everywhere, so with the same bits.
+  __device__ Packet<T> sum(std::int64_t packet) const {
+    float elements[Packet<T>::kElements] = {};
+    for (int rank = 0; rank < signals.world_size; ++rank) {
+      const uint4* slot = signals.mail[signals.rank] + half + rank * kMaxPackets + packet;
+      Packet<T>{receive(slot, turn, signals.abort)}.add_to(elements);
+    }
+    return Packet<T>::rounded(elements);
+  }
+
+  const SignalMemory& signals;
+  std::uint32_t turn;
+  std::int64_t half = static_cast<std::int64_t>(turn % 2) * kMaxCudaRanks * kMaxPackets;
+};
+
 /// A peer that is one all-reduce ahead writes the other half of the mail, and none can be two ahead: it would need this
 /// rank's packets of the one between.
 template <typename T>
 __global__ void __launch_bounds__(kThreads, 1) mail_kernel(const BlockExchange block, const SignalMemory signals) {
-  constexpr int kElements = kPacketDataBytes / static_cast<int>(sizeof(T));
+  constexpr int kElements = Packet<T>::kElements;
   std::uint32_t* counter = signals.words[signals.rank] + kMailCounters + blockIdx.x;
-  const std::uint32_t turn = *counter + 1;
+  const Mail<T> mail{signals, *counter + 1};
   const T* mine = reinterpret_cast<const T*>(block.send[signals.rank]);
   T* sum_to = reinterpret_cast<T*>(block.receive[signals.rank]);
-  const std::int64_t half = static_cast<std::int64_t>(turn % 2) * kMaxCudaRanks * kMaxPackets;
   const std::int64_t first = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   const std::int64_t step = std::int64_t{gridDim.x} * blockDim.x;
   const std::int64_t packet_count = (block.element_count + kElements - 1) / kElements;
@@ -50,31 +80,65 @@ __global__ void __launch_bounds__(kThreads, 1) mail_kernel(const BlockExchange b
     for (int i = 0; i < kElements; ++i) {
       if (packet * kElements + i < block.element_count) elements[i] = mine[packet * kElements + i];
     }
-    for (int distance = 0; distance < signals.world_size; ++distance) {
-      const int peer = (signals.rank + distance) % signals.world_size;
-      post(signals.mail[peer] + half + signals.rank * kMaxPackets + packet, data, turn);
-    }
+    mail.post_to_all(packet, data);
   }
   for (std::int64_t packet = first; packet < packet_count; packet += step) {
-    float sum[kElements] = {};
-    for (int rank = 0; rank < signals.world_size; ++rank) { // the same order everywhere, so the same bits
-      const uint2 data = receive(signals.mail[signals.rank] + half + rank * kMaxPackets + packet, turn, signals.abort);
-      const T* elements = reinterpret_cast<const T*>(&data);
-#pragma unroll
-      for (int i = 0; i < kElements; ++i) sum[i] += to_f32(elements[i]);
-    }
+    const Packet<T> sum = mail.sum(packet);
+    const T* elements = reinterpret_cast<const T*>(&sum);
 #pragma unroll
     for (int i = 0; i < kElements; ++i) {
       const std::int64_t element = packet * kElements + i;
       if (element >= block.element_count) continue;
-      from_f32(sum[i], sum_to[block.row_elements == 0 ? element : landing<1, true>(block, element)]);
+      sum_to[block.row_elements == 0 ? element : landing<1, true>(block, element)] = elements[i];
     }
   }
   __syncthreads();
-  if (threadIdx.x == 0) *counter = turn;
+  if (threadIdx.x == 0) *counter = mail.turn;
+}
+
+/// The same of whole rows, and what follows a sum (enqueue_epilogue()) while they are in registers: a launch less, and
+/// C is read and written once. A thread block has every 16th row.
+template <typename T>
+__global__ void __launch_bounds__(kRowThreads, 1)
+    mail_rows_kernel(const BlockExchange block, const SignalMemory signals, const RowEpilogue epilogue) {
+  using P = Packet<T>;
+  std::uint32_t* counter = signals.words[signals.rank] + kMailCounters + blockIdx.x;
+  const Mail<T> mail{signals, *counter + 1};
+  const auto row_packets = static_cast<int>(epilogue.columns / P::kElements);
+  const auto* mine = reinterpret_cast<const uint2*>(block.send[signals.rank]);
+  const std::int64_t packet_count = epilogue.row_count * row_packets;
+  const std::int64_t step = std::int64_t{gridDim.x} * kRowThreads; // all thread blocks, few as the rows may be
+  for (std::int64_t i = std::int64_t{blockIdx.x} * kRowThreads + threadIdx.x; i < packet_count; i += step)
+    mail.post_to_all(i, mine[i]);
+  const auto place = [](int u) { return u * kRowThreads + static_cast<int>(threadIdx.x); };
+  for (std::int64_t index = blockIdx.x; index < epilogue.row_count; index += gridDim.x) {
+    const Row<P> row = row_of<P>(epilogue, index);
+    P held[kHeldPackets], other[kHeldPackets];
+#pragma unroll
+    for (int u = 0; u < kHeldPackets; ++u) { // before the peers' packets are waited for
+      if (row.residual != nullptr && place(u) < row_packets) other[u] = row.residual[place(u)];
+    }
+    float squares = 0;
+#pragma unroll
+    for (int u = 0; u < kHeldPackets; ++u) {
+      if (place(u) >= row_packets) continue;
+      held[u] = mail.sum(index * row_packets + place(u));
+      squares += add(row, place(u), held[u], other[u], false);
+      if (row.normed != nullptr) other[u] = row.norm_weight[place(u)];
+    }
+    if (row.normed == nullptr) continue;
+    const float factor = norm_factor<kRowThreads>(squares, epilogue);
+#pragma unroll
+    for (int u = 0; u < kHeldPackets; ++u) {
+      if (place(u) < row_packets) row.normed[place(u)] = normalised(held[u], other[u], factor);
+    }
+  }
+  __syncthreads();
+  if (threadIdx.x == 0) *counter = mail.turn;
 }
 
 using Kernel = void (*)(BlockExchange, SignalMemory);
+using RowsKernel = void (*)(BlockExchange, SignalMemory, RowEpilogue);
 
 } // namespace
 
@@ -88,6 +152,32 @@ void enqueue_mail(planner::DType dtype, const BlockExchange& block, const Signal
     case planner::DType::F8E4m3: break; // not summed
   }
   kernel<<<kMailCtas, kThreads, 0, stream>>>(block, signals);
+  MC2_CUDA(cudaGetLastError());
+}
+
+bool can_finish_mail(const BlockExchange& block, const RowEpilogue& epilogue, int rank) {
+  const auto is_whole = [](const std::byte* address) {
+    return reinterpret_cast<std::uintptr_t>(address) % kPacketDataBytes == 0;
+  };
+  const std::int64_t row_bytes = epilogue.columns * planner::size_bytes(epilogue.dtype);
+  return block.row_elements == 0 && block.element_count == epilogue.row_count * epilogue.columns &&
+         block.receive[static_cast<std::size_t>(rank)] == epilogue.c && row_bytes % kPacketDataBytes == 0 &&
+         row_bytes <= std::int64_t{kHeldPackets} * kRowThreads * kPacketDataBytes &&
+         is_whole(block.send[static_cast<std::size_t>(rank)]) && is_whole(epilogue.c) && is_whole(epilogue.bias) &&
+         is_whole(epilogue.residual) && is_whole(epilogue.norm_weight) && is_whole(epilogue.normed);
+}
+
+void enqueue_mail_and_finish(const BlockExchange& block, const RowEpilogue& epilogue, const SignalMemory& signals,
+                             cudaStream_t stream) {
+  RowsKernel kernel = nullptr;
+  switch (epilogue.dtype) {
+    case planner::DType::F32: kernel = mail_rows_kernel<float>; break;
+    case planner::DType::F16: kernel = mail_rows_kernel<__half>; break;
+    case planner::DType::Bf16: kernel = mail_rows_kernel<__nv_bfloat16>; break;
+    case planner::DType::I8:
+    case planner::DType::F8E4m3: break; // not summed
+  }
+  kernel<<<kMailCtas, kRowThreads, 0, stream>>>(block, signals, epilogue);
   MC2_CUDA(cudaGetLastError());
 }
 

@@ -103,12 +103,23 @@ class DirectTransport final : public Transport {
   void enqueue(int rank, const BlockExchange& block, int /*slice*/, cudaStream_t stream) const override {
     Pieces(block, settings_.dtype).copy_own(rank, stream);
     DirectSettings settings = settings_;
-    if (mails_small_pieces_ && block.element_count * planner::size_bytes(settings_.dtype) <= kMaxLowLatencyBytes)
-      settings.collective = DirectCollective::AllReduceLowLatency;
+    if (is_mailed(block)) settings.collective = DirectCollective::AllReduceLowLatency;
     enqueue_direct(settings, block, signals_[static_cast<std::size_t>(rank)], stream);
   }
 
+  [[nodiscard]] bool finishes(int rank, const BlockExchange& block, const RowEpilogue& epilogue) const override {
+    return is_mailed(block) && !block.copies_own && can_finish_mail(block, epilogue, rank);
+  }
+  void enqueue_and_finish(int rank, const BlockExchange& block, const RowEpilogue& epilogue,
+                          cudaStream_t stream) const override {
+    enqueue_mail_and_finish(block, epilogue, signals_[static_cast<std::size_t>(rank)], stream);
+  }
+
  private:
+  [[nodiscard]] bool is_mailed(const BlockExchange& block) const noexcept {
+    return mails_small_pieces_ && block.element_count * planner::size_bytes(settings_.dtype) <= kMaxLowLatencyBytes;
+  }
+
   DirectSettings settings_;
   bool mails_small_pieces_;
   std::vector<SignalMemory> signals_; ///< by rank
@@ -539,6 +550,11 @@ RankRange Transport::slice_ranks(int /*rank*/, int /*slice*/) const {
 void Transport::enqueue_span(int /*rank*/, const std::vector<BlockExchange>& /*blocks*/, bool /*waits*/,
                              cudaStream_t /*stream*/) const {
   MC2_CHECK(false, "this transport carries no spans");
+}
+
+void Transport::enqueue_and_finish(int /*rank*/, const BlockExchange& /*block*/, const RowEpilogue& /*epilogue*/,
+                                   cudaStream_t /*stream*/) const {
+  MC2_CHECK(false, "this transport finishes no rows");
 }
 
 void Transport::announce(int /*rank*/, cudaStream_t /*stream*/) const {

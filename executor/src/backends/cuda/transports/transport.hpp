@@ -36,6 +36,15 @@ class Transport {
   /// SystemError.
   virtual void enqueue(int rank, const BlockExchange& block, int slice, cudaStream_t stream) const = 0;
 
+  /// Whether `rank`'s last slice of a block and what follows its sum are one kernel. Ranks may differ.
+  [[nodiscard]] virtual bool finishes(int /*rank*/, const BlockExchange& /*block*/,
+                                      const RowEpilogue& /*epilogue*/) const {
+    return false;
+  }
+  /// Enqueues both, where finishes(). Throws SystemError.
+  virtual void enqueue_and_finish(int rank, const BlockExchange& block, const RowEpilogue& epilogue,
+                                  cudaStream_t stream) const;
+
   /// Whether the matmuls' memory is to be registered first, by every rank on its own thread: collective. Throws
   /// SystemError.
   [[nodiscard]] virtual bool has_windows() const { return false; }
