@@ -6,13 +6,17 @@ the best serial, its share of the ideal, and what was predicted. Not a test: it 
     sudo /usr/bin/python3 tests/cli/mpi_hosts_figures.py build/release/planner/cli/mc2 --ranks 2 \\
         --collectives build/release/tests/bench/mc2-bench
 
+    sudo /usr/bin/python3 tests/cli/mpi_hosts_figures.py build/release/planner/cli/mc2 --slow-link 100mbit \\
+        --collectives build/release/tests/bench/mc2-bench
+
 --only TEXT takes the cases whose line holds the text.
 
 The two hosts are network namespaces of this machine, each with half of its cores, joined by a veth pair whose
 directions `tc tbf` limits (128 KiB bucket). Each operator is tuned from nothing, and the plan that was kept is then
 measured anew in pairs with the best serial of all variants, order alternating (`mc2 run`); so is the plan of 3/4 of its
 m, which was never tuned. --collectives times the collectives alone, every variant in turn: "hierarchical" beside the
-fastest of the others. Both print a CSV.
+fastest of the others. --slow-link does so on four hosts of one rank at 1 Gbit/s, without and with so slow a link between
+the first two. All print a CSV.
 """
 
 import argparse
@@ -26,6 +30,7 @@ import subprocess
 import sys
 import tempfile
 
+import four_hosts
 import two_hosts
 
 # Both lanes take 10 ms and more, the shorter at least a third of the longer, on cores of 90 to 220 GFLOP/s.
@@ -184,6 +189,33 @@ def print_collectives(figures):
                     sys.stdout.flush()
 
 
+def print_slow_link(arguments, directory):
+    rows = csv.writer(sys.stdout, lineterminator="\n")
+    rows.writerow(["slow_link", "collective", "variant", "us"])
+    agent, file = directory / "enter", directory / "times.csv"
+    four_hosts.write_agent(agent)
+    for slow in ([], [(0, 1)]):
+        reason = four_hosts.make_places("1gbit", arguments.slow_link, slow)
+        if reason:
+            sys.exit(f"mpi_hosts_figures: {reason}")
+        for kind in ("matmul_all_reduce", "matmul_reduce_scatter", "all_gather_matmul"):
+            command = [
+                *four_hosts.launch_command(shutil.which("mpirun"), agent),
+                str(arguments.collectives.resolve()),
+                *f"collectives --backend mpi --ranks 4 --op {kind} --from 1048576 --to 1048576".split(),
+                *f"--budget {arguments.budget} --csv {file}".split(),
+            ]
+            done = subprocess.run(
+                command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=300
+            )
+            if done.returncode != 0:
+                sys.exit(f"mpi_hosts_figures: {done.stderr}")
+            for row in csv.DictReader(file.read_text().splitlines()):
+                place = "0-1" if slow else "none"
+                rows.writerow([place, COLLECTIVES[kind], row["variant"], f"{float(row['lane_us']):.0f}"])
+            sys.stdout.flush()
+
+
 def make_hosts(rate):
     reason = two_hosts.make_places(rate)
     if reason:
@@ -231,11 +263,10 @@ def print_fused(figures):
         if rate != rate_now:
             make_hosts(rate)
             rate_now = rate
-        reason = figures.tune(figures.operator(kind, m, n, k))
+        untuned = figures.tune(figures.operator(kind, m, n, k))
         for length, is_tuned in ((m, "yes"), (m * 3 // 4, "no")):
-            document = None
-            if not reason:
-                document, reason = figures.measure(figures.operator(kind, length, n, k))
+            operator = figures.operator(kind, length, n, k)
+            document, reason = (None, untuned) if untuned else figures.measure(operator)
             told = row_of(document) if document else [reason, *[""] * 9]
             rows.writerow([rate, f"{kind} {length} x {n} x {k}", is_tuned, *told])
             sys.stdout.flush()
@@ -250,7 +281,16 @@ def main():
     parser.add_argument("--ranks", type=int, default=1, help="ranks on each host")
     parser.add_argument("--deep", type=int, default=1, help="times k: for cores that multiply so many times as fast")
     parser.add_argument("--collectives", type=pathlib.Path, help="mc2-bench: time collectives alone, and nothing else")
+    parser.add_argument("--slow-link", help="rate between the first two of four hosts, as tc has it")
     arguments = parser.parse_args()
+    if arguments.slow_link:
+        if not arguments.collectives:
+            parser.error("--slow-link: is about collectives alone; say --collectives")
+        with tempfile.TemporaryDirectory(prefix="mc2-figures-") as directory:
+            try:
+                return print_slow_link(arguments, pathlib.Path(directory))
+            finally:
+                four_hosts.remove_places()
     if arguments.collectives and arguments.ranks < 2:
         parser.error("--collectives: hosts of one rank have no hierarchy; say --ranks 2")
     with tempfile.TemporaryDirectory(prefix="mc2-figures-") as directory:

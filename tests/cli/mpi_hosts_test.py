@@ -6,6 +6,7 @@ import re
 import subprocess
 import time
 
+import four_hosts
 import mpi_test
 import program
 import two_hosts
@@ -111,6 +112,32 @@ class MpiHostsTest(mpi_test.JobTest):
             time.sleep(0.1)
         self.assertEqual(mpi_test.processes_of_rank(1, self.store), [], "the rank that was cut off is still there")
         self.assertEqual(self.contents(), before)
+
+
+class FourHostsTest(mpi_test.JobTest):
+    """Of which the first two are far from each other."""
+
+    def setUp(self):
+        super().setUp()
+        reason = four_hosts.make_places(RATE, "100mbit", [(0, 1)])
+        self.addCleanup(four_hosts.remove_places)
+        if reason:
+            self.skipTest(reason)
+        self.agent = self.directory / "enter"
+        four_hosts.write_agent(self.agent)
+
+    def launch(self, rank_count):
+        self.assertEqual(rank_count, len(four_hosts.PLACES))
+        return four_hosts.launch_command(MPIRUN, self.agent)
+
+    def test_a_slow_link_is_told_and_rings_that_go_round_it_are_right(self):
+        self.make_empty_store()
+        for kind in ("matmul_all_reduce", "matmul_reduce_scatter", "all_gather_matmul"):
+            cut = ["--blocks", "128,384" if kind == "matmul_all_reduce" else "64,64", "--pairs", 3]
+            operator = [*SHAPE, "--op", kind, "--ranks", "4", "--no-pin", "--variant", "ring(sleep_us=50)"]
+            done = self.complete_job("run", *operator, *cut, "--json", rank_count=4)
+            self.assertRegex(json.loads(done.stdout)["plan"]["fingerprint"]["slow_links"], r"^0-1:(4|8|16)x$")
+        self.assertRegex(self.complete_job("doctor", rank_count=4).stdout, r"slow links\s+between nodes: 0-1:")
 
 
 if __name__ == "__main__":

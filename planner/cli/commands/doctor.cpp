@@ -98,14 +98,17 @@ nlohmann::ordered_json DoctorCommand::examine_store() const {
 
 /// Operators by element types; a "no" has the number of its reason, which stands once below.
 std::string dtype_matrix(const nlohmann::ordered_json& kinds) {
-  constexpr int kKindColumns = 24, kDtypeColumns = 9;
+  constexpr int kDtypeColumns = 9;
+  std::size_t longest = 0;
+  for (const auto& [kind, dtypes] : kinds.items()) longest = std::max(longest, kind.size());
+  const int kind_columns = static_cast<int>(longest) + 2;
   const auto end_line = [](std::string& lines) { lines.erase(lines.find_last_not_of(' ') + 1) += '\n'; };
-  std::string heading = "  " + render::padded("", kKindColumns), rows;
+  std::string heading = "  " + render::padded("", kind_columns), rows;
   std::vector<std::string> reasons;
   for (const auto& [kind, dtypes] : kinds.items()) {
     if (rows.empty())
       for (const auto& [dtype, answer] : dtypes.items()) heading += render::padded(dtype, kDtypeColumns);
-    rows += "  " + render::padded(kind, kKindColumns);
+    rows += "  " + render::padded(kind, kind_columns);
     for (const auto& [dtype, answer] : dtypes.items()) {
       const auto text = answer.get<std::string>();
       if (text == "yes") {

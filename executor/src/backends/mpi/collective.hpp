@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "backends/mpi/block_layout.hpp"
+#include "backends/mpi/rails.hpp"
 #include "backends/mpi/variants.hpp"
 #include "backends/mpi/waiting.hpp"
 #include "backends/mpi/world.hpp"
@@ -28,7 +29,7 @@ class Collective {
 /// algorithms for clusters of workstations", J. Parallel Distrib. Comput. 69, 2009). Two ranks swap the whole block and
 /// add it up each, as many bytes in one step instead of two. Not for all-to-all kinds.
 /// "sliced_ring" cuts long pieces in slices that go round by themselves.
-[[nodiscard]] std::unique_ptr<Collective> make_ring_collective(const Channel& channel, const MpiVariant& variant,
+[[nodiscard]] std::unique_ptr<Collective> make_ring_collective(const RingOrder& order, const MpiVariant& variant,
                                                                const StageList& list);
 
 /// For all-to-all kinds: in step s of R-1, rank r sends to r + s and receives from r - s, so that at every moment each

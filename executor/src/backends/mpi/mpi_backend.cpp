@@ -27,9 +27,10 @@ class MpiBackend final : public Backend {
     const int count = launched_process_count();
     if (count < 2) return {.is_available = false, .reason = "one process alone; start it with mpirun -np N mc2 ..."};
     const World& world = World::get();
+    const std::string slow = world.links().text();
     return {.is_available = true,
             .reason = std::to_string(count) + " processes on " + std::to_string(world.placement().node_count()) +
-                      " nodes, " + world.library()};
+                      " nodes, " + world.library() + (slow.empty() ? "" : "; slow links between nodes: " + slow)};
   }
 
   [[nodiscard]] std::vector<planner::Variant> variants(const planner::OpSpec& op,

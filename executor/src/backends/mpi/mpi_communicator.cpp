@@ -44,6 +44,7 @@ Result<std::unique_ptr<MpiCommunicator>> MpiCommunicator::open(const Communicato
   const std::string machine = opened->fingerprint_.canonical_text();
   MC2_TRY(opened->agreement_.agree("open with " + options_text(options) + " on " + machine));
   opened->rails_ = make_rails(World::get());
+  opened->ring_order_ = make_ring_order(World::get());
   const lanes::CoreLayout layout = World::get().core_layout(options.pin_threads);
   opened->threads_ = std::make_unique<lanes::LaneThreads>(opened->rank_, 1, layout, World::get().layout_rank());
   return opened;

@@ -39,6 +39,7 @@ class MpiCommunicator final : public Communicator {
   [[nodiscard]] lanes::RunControl& control() noexcept { return control_; }
   [[nodiscard]] const Channel& channel() const noexcept { return channel_; }
   [[nodiscard]] const std::vector<Rail>& rails() const noexcept { return rails_; }
+  [[nodiscard]] const RingOrder& ring_order() const noexcept { return ring_order_; }
   [[nodiscard]] Agreement& agreement() noexcept { return agreement_; }
   /// RunTurn's.
   [[nodiscard]] std::atomic_flag& turn() noexcept { return turn_; }
@@ -65,6 +66,7 @@ class MpiCommunicator final : public Communicator {
   planner::Fingerprint fingerprint_;
   Channel channel_; ///< the communication lane's
   std::vector<Rail> rails_;
+  RingOrder ring_order_;
   Agreement agreement_;
   lanes::RunControl control_;
   // Last: the threads use everything above, and are joined first.

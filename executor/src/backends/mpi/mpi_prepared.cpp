@@ -67,7 +67,7 @@ std::unique_ptr<Collective> MpiPrepared::make_collective() const {
           channel, communicator_.rails(), *settings_.node_heap, layout_, [this] { control_.throw_if_aborted(); },
           list_);
     case MpiVariant::Algorithm::Ring:
-    case MpiVariant::Algorithm::SlicedRing: return make_ring_collective(channel, variant, list_);
+    case MpiVariant::Algorithm::SlicedRing: return make_ring_collective(communicator_.ring_order(), variant, list_);
     case MpiVariant::Algorithm::Pairwise: return make_pairwise_collective(channel);
     case MpiVariant::Algorithm::Blocking:
     case MpiVariant::Algorithm::Nonblocking: break;

@@ -6,6 +6,12 @@ int rail_count(const Placement& placement) noexcept { return placement.largest_n
 
 int place_on_rail(const Placement& placement, int node, int part) noexcept { return part % placement.size_of(node); }
 
+RingOrder make_ring_order(const World& world) {
+  std::vector<int> ranks = world.ring_of_ranks();
+  auto channel = std::make_unique<Channel>(ranks);
+  return {std::move(ranks), std::move(channel)};
+}
+
 std::vector<Rail> make_rails(const World& world) {
   const Placement& placement = world.placement();
   std::vector<Rail> own;
@@ -14,7 +20,7 @@ std::vector<Rail> make_rails(const World& world) {
   for (int part = 0; part < rail_count(placement); ++part) {
     if (place_on_rail(placement, node, part) != placement.place_of(world.rank())) continue;
     std::vector<int> ranks;
-    for (int other = 0; other < placement.node_count(); ++other)
+    for (const int other : world.links().ring())
       ranks.push_back(placement.ranks_of(other)[static_cast<std::size_t>(place_on_rail(placement, other, part))]);
     own.push_back({part, std::make_unique<Channel>(ranks)});
   }

@@ -7,12 +7,21 @@
 
 namespace mc2::executor::mpi {
 
-/// The ranks, one of each node, that own the same part of a sum, by node; all parts are as large. There are as many
-/// rails as the largest node has ranks; a rank of a smaller node is on several.
+/// The ranks, one of each node, that own the same part of a sum, in the order of World::links().ring(); all parts are
+/// as large. There are as many rails as the largest node has ranks; a rank of a smaller node is on several.
 struct Rail {
   int part = 0;
   std::unique_ptr<Channel> channel;
 };
+
+/// All ranks as a ring passes them, World::ring_of_ranks().
+struct RingOrder {
+  std::vector<int> ranks;
+  std::unique_ptr<Channel> channel; ///< over them, in this order
+};
+
+/// Order: collective. Throws SystemError.
+[[nodiscard]] RingOrder make_ring_order(const World& world);
 
 /// Those that this rank is on, by part; none where no node has several ranks.
 /// Order: collective. Throws SystemError.

@@ -21,6 +21,7 @@ Ring::Range Ring::part_of(const Range& whole, std::int64_t index, std::int64_t c
 Ring::Ring(MPI_Comm comm, const Job& job)
     : comm_(comm),
       most_slices_(job.most_slices),
+      piece_of_rank_(job.piece_of_rank),
       dtype_(job.dtype),
       sum_(dtype_),
       is_all_reduce_(job.collective == planner::Collective::AllReduce) {
@@ -67,7 +68,8 @@ void Ring::make_room(std::int64_t longest_piece_bytes) {
 Ring::Range Ring::piece(int rank) const noexcept {
   const int of = (rank % size_ + size_) % size_;
   if (is_split_) return part_of({0, piece_count_}, of, size_);
-  return {is_all_reduce_ ? 0 : of * piece_count_, piece_count_};
+  const int place = piece_of_rank_.empty() ? of : piece_of_rank_[static_cast<std::size_t>(of)];
+  return {is_all_reduce_ ? 0 : place * piece_count_, piece_count_};
 }
 
 /// Reducing, the piece of rank q starts at rank q + 1 and ends at q; gathering, it starts at q.

@@ -24,6 +24,8 @@ class Ring {
     planner::DType dtype = planner::DType::F32;
     std::int64_t longest_piece_bytes = 0; ///< all_reduce: of the whole block
     int most_slices = 1;                  ///< that a long piece is cut in, which go round by themselves
+    /// Whose piece is whose, by rank of the communicator, where pieces lie in another order than its; empty: the same.
+    std::vector<int> piece_of_rank{};
   };
 
   Ring(MPI_Comm comm, const Job& job);
@@ -69,6 +71,7 @@ class Ring {
 
   MPI_Comm comm_;
   int most_slices_;
+  std::vector<int> piece_of_rank_;
   planner::DType dtype_;
   ElementSum sum_;
   int rank_ = 0, size_ = 1;

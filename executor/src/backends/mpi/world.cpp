@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "backends/mpi/check.hpp"
+#include "backends/mpi/link_probe.hpp"
 #include "lanes/gemm.hpp"
 #include "lanes/machine.hpp"
 #include "mc2/executor/failure_log.hpp"
@@ -96,6 +97,18 @@ World::World() {
   place(node);
   check(MPI_Comm_free(&node), "MPI_Comm_free");
   shares_node_memory_ = all_neighbours_are(mapped);
+  links_ = pretends_nodes_ ? Links(placement_->node_count()) : measured_links(*placement_, rank_, Channel().get());
+}
+
+std::vector<int> World::ring_of_ranks() const {
+  std::vector<int> ranks;
+  if (links_->text().empty()) {
+    for (int rank = 0; rank < size_; ++rank) ranks.push_back(rank);
+    return ranks;
+  }
+  for (const int node : links_->ring())
+    ranks.insert(ranks.end(), placement_->ranks_of(node).begin(), placement_->ranks_of(node).end());
+  return ranks;
 }
 
 World::~World() {
@@ -194,6 +207,7 @@ planner::Fingerprint mpi_fingerprint(const CommunicatorOptions& options) {
                                 {"transports", transport_settings()}}};
   // Which of a ring's steps leave a node, and what ranks can sum before something does.
   if (world.placement().is_hierarchy()) machine.fields["node_of_ranks"] = world.placement().text();
+  if (const std::string slow = world.links().text(); !slow.empty()) machine.fields["slow_links"] = slow;
   if (world.pretends_nodes()) machine.fields["emulation"] = "nodes";
   return machine;
 }

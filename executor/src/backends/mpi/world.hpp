@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "backends/mpi/links.hpp"
 #include "backends/mpi/placement.hpp"
 #include "lanes/affinity.hpp"
 #include "mc2/executor/backend.hpp"
@@ -27,6 +28,11 @@ class World {
   [[nodiscard]] int rank() const noexcept { return rank_; }
   [[nodiscard]] int size() const noexcept { return size_; }
   [[nodiscard]] const Placement& placement() const noexcept { return *placement_; }
+  /// Between the nodes; all alike where the placement is the environment's.
+  [[nodiscard]] const Links& links() const noexcept { return *links_; }
+  /// The ranks in the order in which they had better stand in a ring: node by node in the order of links().ring(), or
+  /// by number where all links are alike.
+  [[nodiscard]] std::vector<int> ring_of_ranks() const;
   /// Whether the placement is the environment's and not the machine's: for tests, on one machine.
   [[nodiscard]] bool pretends_nodes() const noexcept { return pretends_nodes_; }
   /// What is wrong with the environment's. The placement is the machine's then.
@@ -67,6 +73,7 @@ class World {
   int node_rank_ = 0, node_size_ = 1, most_on_a_node_ = 1;
   bool shares_cores_ = true, shares_node_memory_ = false, pretends_nodes_ = false;
   std::optional<Placement> placement_;
+  std::optional<Links> links_;
   Result<void> pretence_;
   std::vector<int> cores_;
   std::string library_;
