@@ -99,7 +99,10 @@ def main():
     check(SUM, group)
     if dist.get_rank() == 0:
         print("# results of eager and captured calls agree with the definition", flush=True)
-        print("kind,m,n,k,fused_us,by_hand_us,ratio,captured_us,by_hand_captured_us,captured_ratio", flush=True)
+        print(
+            "kind,m,n,k,own backend,fused_us,by_hand_us,ratio,captured_us,by_hand_captured_us,captured_ratio",
+            flush=True,
+        )
     for m, n, k in SHAPES:
         for kind in KINDS:
             one = Operands(kind, m, n, k)
@@ -111,7 +114,8 @@ def main():
             replays = [one.captured(call) for call in (one.fused, one.by_hand)]
             replayed = medians(replays[:1], replays[1])
             if dist.get_rank() == 0:
-                print(",".join(map(str, (kind, m, n, k, *fused, *replayed))), flush=True)
+                is_own = "yes" if found.captured_plan.variant.name in ("nccl", "hierarchical") else "no"
+                print(",".join(map(str, (kind, m, n, k, is_own, *fused, *replayed))), flush=True)
             del one, replays
             mc2.torch.forget()
             torch.cuda.empty_cache()

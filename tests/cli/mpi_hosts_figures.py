@@ -15,8 +15,8 @@ The two hosts are network namespaces of this machine, each with half of its core
 directions `tc tbf` limits (128 KiB bucket). Each operator is tuned from nothing, and the plan that was kept is then
 measured anew in pairs with the best serial of all variants, order alternating (`mc2 run`); so is the plan of 3/4 of its
 m, which was never tuned. --collectives times the collectives alone, every variant in turn: "hierarchical" beside the
-fastest of the others. --slow-link does so on four hosts of one rank at 1 Gbit/s, without and with so slow a link between
-the first two. All print a CSV.
+fastest of the others. --slow-link does so on four hosts of one rank at 1 Gbit/s, without and with so slow a link
+between the first two. All print a CSV.
 """
 
 import argparse

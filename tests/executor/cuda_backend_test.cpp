@@ -150,6 +150,33 @@ TEST_F(CudaBackend, EveryVariantAddsTheEpilogueOnce) {
   });
 }
 
+// Mailed by the kernel that finishes them: the longest rows that it takes, several rows for a thread block, a single
+// one.
+TEST_F(CudaBackend, FewRowsAreFinishedWhereTheyAreMailed) {
+  constexpr std::int64_t kLongestRowBytes = 32 << 10;
+  for_each_world([](Communicator& communicator, int ranks) {
+    for (const DType dtype : {DType::F32, DType::F16, DType::Bf16}) {
+      const std::int64_t longest = kLongestRowBytes / planner::size_bytes(dtype);
+      for (const auto& [m, n] : {std::pair{std::int64_t{4}, longest}, {34, 1500}, {1, longest / 4}}) {
+        for (const planner::Epilogue& epilogue : {planner::Epilogue{.has_residual = true, .norm = planner::Norm::Rms},
+                                                  {.has_bias = true, .has_residual = true, .norm = planner::Norm::Rms},
+                                                  {.norm = planner::Norm::Rms},
+                                                  {.has_residual = true}}) {
+          OpSpec spec = op(OpKind::MatmulAllReduce, m);
+          spec.n = n;
+          spec.k = 64;
+          spec.dtype = dtype;
+          spec.world_size = ranks;
+          spec.epilogue = epilogue;
+          for (const planner::Variant& variant : tried_variants(spec))
+            if (variant.name == "low_latency")
+              expect_right(spec, Cut{{planner::traits_of(spec.kind).cut_axis_length(spec)}}, variant, communicator);
+        }
+      }
+    }
+  });
+}
+
 // Every way in which rows are exchanged, and in which they are multiplied: by experts that have none, some, or all.
 TEST_F(CudaBackend, RoutesRowsToExperts) {
   std::mt19937 random(7);

@@ -206,6 +206,7 @@ Result<std::unique_ptr<Workbench>> Workbench::on(executor::Communicator& communi
                                                  const executor::CommunicatorOptions& options,
                                                  const planner::OpSpec& op, const Workload& workload,
                                                  std::vector<planner::Variant> variants) {
+  MC2_TRY(backend.supports(op));
   MC2_ASSIGN(auto facts, bench_facts(communicator, backend, options, op, std::move(variants)));
   MC2_TRY(check_holds_every_rank(communicator));
   return std::unique_ptr<Workbench>(

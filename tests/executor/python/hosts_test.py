@@ -15,63 +15,75 @@ if torch:
 
 
 def group(members, rank, local_world_size=4, world_size=8, local_rank=None):
-    """What torchrun would tell the rank: its group by the world's numbers."""
+    """What torchrun would tell the rank: its place in a group by the world's numbers."""
     made = _groups.Group(str(members), tuple(members), members.index(rank), len(members), "nccl")
-    variables = {
-        "LOCAL_WORLD_SIZE": str(local_world_size),
-        "LOCAL_RANK": str(rank % 4 if local_rank is None else local_rank),
+    local_rank = rank % 4 if local_rank is None else local_rank
+    variables = {"LOCAL_WORLD_SIZE": str(local_world_size), "LOCAL_RANK": str(local_rank)}
+    ranks = {
+        "get_process_group_ranks": list,
+        "get_world_size": lambda: world_size,
+        "get_rank": lambda: rank,
     }
-    ranks = {"get_process_group_ranks": list, "get_world_size": lambda: world_size, "get_rank": lambda: rank}
     with mock.patch.dict(os.environ, variables), mock.patch.multiple(_hosts.dist, **ranks):
         _hosts.forget()
-        return _hosts.placement(made), _hosts.fault(made)
+        return _hosts.placement(made)
 
 
 @unittest.skipUnless(torch, "needs PyTorch")
 class PlacementTest(unittest.TestCase):
     def test_ranks_are_numbered_host_by_host(self):
-        place, fault = group(range(8), 5)
-        self.assertEqual((place.hosts, place.local_rank, place.local_size), ((0,) * 4 + (1,) * 4, 1, 4))
-        self.assertTrue(place.spans_hosts)
-        self.assertEqual(fault, "")
+        self.assertEqual(group(range(8), 5), _hosts.Placement(4, 1, 4, True))
 
     def test_a_group_within_a_host_spans_none(self):
-        place, fault = group([4, 6], 6)
-        self.assertEqual((place.local_rank, place.local_size, place.spans_hosts), (1, 2, False))
-        self.assertEqual(fault, "")
+        self.assertEqual(group([4, 6], 6), _hosts.Placement(4, 1, 2, False))
 
     def test_a_group_may_have_some_of_each_host(self):
-        place, fault = group([0, 2, 4, 6], 4)
-        self.assertEqual((place.hosts, place.local_rank, place.local_size), ((0, 0, 1, 1), 0, 2))
-        self.assertEqual(fault, "")
+        self.assertEqual(group([0, 2, 4, 6], 4), _hosts.Placement(4, 0, 2, True))
+
+    def test_hosts_may_have_different_numbers_of_ranks(self):
+        on_four = {"local_world_size": 4, "world_size": 6}
+        self.assertEqual(group([2, 3, 4, 5], 4, **on_four, local_rank=2), _hosts.Placement(2, 2, 4, False))
+        self.assertTrue(group([1, 2], 2, **on_four, local_rank=0).spans_hosts)
+        self.assertTrue(group([1, 2], 1, local_world_size=2, world_size=6, local_rank=1).spans_hosts)
 
     def test_without_torchrun_there_is_one_host(self):
         for text in ("", "0", "two"):
-            place, fault = group(range(4), 3, local_world_size=text, world_size=4)
             with self.subTest(text):
-                self.assertEqual((place.hosts, place.local_rank), ((0,) * 4, 3))
-                self.assertEqual(fault, "")
+                place = group(range(4), 3, local_world_size=text, world_size=4)
+                self.assertEqual(place, _hosts.Placement(0, 3, 4, False))
 
     def test_what_a_world_cannot_be_is_named(self):
-        self.assertIn("not as many", group([0, 4, 5], 4)[1])
-        self.assertIn("order of their hosts", group([4, 0], 4)[1])
-        self.assertIn("LOCAL_RANK 3; ranks must be numbered", group(range(8), 5, local_rank=3)[1])
-
-    def test_ranks_of_one_host_are_on_one_machine(self):
-        self.assertEqual(_hosts.placement_fault([(0, "a"), (0, "a"), (1, "b"), (1, "b")]), "")
-        self.assertEqual(_hosts.placement_fault([(0, "a"), (1, "a")]), "")  # two containers of a machine
-        self.assertIn("ranks 0 and 1 are on several machines", _hosts.placement_fault([(0, "a"), (0, "b")]))
-        self.assertIn("rank 1: no GPU", _native.common_fault([((0, "a"), "", "plain"), ((1, "b"), "no GPU", "plain")]))
+        fault = _hosts.placement_fault
+        self.assertEqual(fault([(0, "a"), (0, "a"), (4, "b"), (4, "b")]), "")
+        self.assertEqual(fault([(0, "a"), (4, "a")]), "")  # two containers of a machine
+        self.assertIn("ranks 0 and 1 are on several machines", fault([(0, "a"), (0, "b")]))
+        self.assertIn("not as many", fault([(0, "a"), (4, "b"), (4, "b")]))
+        self.assertIn("order of their hosts", fault([(4, "b"), (0, "a")]))
+        self.assertIn("rank 1: no GPU", _native.common_fault([((0, "a"), "", "plain"), ((4, "b"), "no GPU", "plain")]))
 
 
 @unittest.skipUnless(torch, "needs PyTorch")
 class MeetingTest(unittest.TestCase):
+    def place(self, rank=1, **variables):
+        with mock.patch.dict(os.environ, variables), mock.patch.object(_hosts.dist, "get_rank", lambda: rank):
+            return _hosts.meeting_place()
+
     def test_the_place_can_be_listened_at(self):
-        with mock.patch.dict(os.environ, {"MASTER_ADDR": "localhost", "MASTER_PORT": "29500"}):
-            host, _, port = _hosts.meeting_address().rpartition(":")
-        self.assertEqual(host, "localhost")  # as the launcher has it: 127.0.0.1 is another one elsewhere
+        place, fault = self.place(MASTER_ADDR="localhost", MASTER_PORT="29500")
+        host, _, port = place.rpartition(":")
+        self.assertEqual((host, fault), ("localhost", ""))  # as the launcher has it: 127.0.0.1 is another one elsewhere
         with socket.create_server(("", int(port))):
             pass
+
+    def test_rank_0_takes_the_given_place(self):
+        given = {"MC2_RANK_ZERO": "host-a:29600", "MASTER_ADDR": "localhost"}
+        self.assertEqual(self.place(rank=0, **given), ("host-a:29600", ""))
+        self.assertNotEqual(self.place(rank=4, **given)[0], "host-a:29600")
+
+    def test_a_name_without_an_address_is_an_answer(self):
+        place, fault = self.place(MASTER_ADDR="no-such-host.invalid")
+        self.assertEqual(place, "")
+        self.assertRegex(fault, "rank 1 finds no address for other hosts: .*; set MASTER_ADDR")
 
 
 if __name__ == "__main__":

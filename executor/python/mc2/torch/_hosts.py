@@ -15,39 +15,26 @@ from ._groups import Group
 
 
 class Placement(typing.NamedTuple):
-    """Of a group. Source: torchrun numbers ranks host by host, LOCAL_WORLD_SIZE on each."""
+    """Of this rank in a group. Source: torchrun numbers ranks host by host, and says by LOCAL_RANK and LOCAL_WORLD_SIZE
+    which of them are on this one."""
 
-    hosts: tuple[int, ...]  # of every rank
-    local_rank: int  # of this rank, among the group's on its host
+    first_rank: int  # of all on this host, the group's or not
+    local_rank: int  # among the group's on this host
     local_size: int
-
-    @property
-    def spans_hosts(self) -> bool:
-        return self.hosts[0] != self.hosts[-1]
+    spans_hosts: bool  # the same on all ranks of the group
 
 
 @functools.lru_cache(maxsize=None)
 def placement(group: Group) -> Placement:
-    """Without LOCAL_WORLD_SIZE all ranks are on one host."""
-    per_host = _number("LOCAL_WORLD_SIZE") or dist.get_world_size()
-    hosts = tuple(rank // per_host for rank in dist.get_process_group_ranks(group.handle))
-    own = hosts[group.rank]
-    return Placement(hosts, hosts[: group.rank].count(own), hosts.count(own))
-
-
-def fault(group: Group) -> str:
-    """Why a world of these ranks cannot be; empty where it can."""
-    place = placement(group)
-    if not place.spans_hosts:
-        return ""
-    per_host, local_rank = _number("LOCAL_WORLD_SIZE"), _number("LOCAL_RANK")
-    if local_rank is not None and per_host and local_rank != dist.get_rank() % per_host:
-        return f"rank {dist.get_rank()} has LOCAL_RANK {local_rank}; ranks must be numbered host by host"
-    if sorted(place.hosts) != list(place.hosts):
-        return "the group's ranks are not in the order of their hosts"
-    if any(place.hosts.count(host) != place.local_size for host in place.hosts):
-        return "the group's ranks are not as many on every host"
-    return ""
+    """Without those variables all ranks are on one host."""
+    rank, local_rank, size = dist.get_rank(), _number("LOCAL_RANK"), _number("LOCAL_WORLD_SIZE")
+    first = 0
+    if local_rank is None or size is None or not local_rank < size:
+        size = dist.get_world_size()
+    else:
+        first = rank - local_rank
+    here = [member for member in dist.get_process_group_ranks(group.handle) if first <= member < first + size]
+    return Placement(first, here.index(rank), len(here), len(here) < group.size)
 
 
 @functools.lru_cache(maxsize=None)
@@ -56,27 +43,41 @@ def machine() -> str:
 
 
 def place(group: Group) -> tuple[int, str]:
-    """This rank's host and machine, for placement_fault()."""
-    return placement(group).hosts[group.rank], machine()
+    """The first rank of this one's host, and its machine, for placement_fault()."""
+    return placement(group).first_rank, machine()
 
 
 def placement_fault(places: typing.Sequence[tuple[int, str]]) -> str:
-    """Why the places of all ranks cannot be; empty where they can: ranks of one host are on one machine."""
-    first_on: dict[int, int] = {}
+    """Why all ranks' places cannot be a world's; empty where they can."""
+    hosts = [host for host, _ in places]
     for rank, (host, where) in enumerate(places):
-        first = first_on.setdefault(host, rank)
+        first = hosts.index(host)
         if places[first][1] != where:
             return (
                 f"ranks {first} and {rank} are on several machines, which LOCAL_WORLD_SIZE does not say; "
                 "start them with torchrun"
             )
+    if sorted(hosts) != hosts:
+        return "the group's ranks are not in the order of their hosts"
+    if len({hosts.count(host) for host in hosts}) != 1:
+        return "the group's ranks are not as many on every host"
     return ""
 
 
-def meeting_address() -> str:
-    """host:port at which ranks of other hosts reach this process: its address towards MASTER_ADDR, a free port."""
-    master = os.environ.get("MASTER_ADDR") or socket.gethostname()
-    port = int(_number("MASTER_PORT") or 1)
+def meeting_place() -> tuple[str, str]:
+    """host:port at which ranks of other hosts reach this process, the group's first, and why there is none. It is what
+    MC2_RANK_ZERO says where this is rank 0, else this host's address towards MASTER_ADDR and a free port."""
+    given = os.environ.get("MC2_RANK_ZERO", "")
+    if given and dist.get_rank() == 0:
+        return given, ""
+    try:
+        return _reachable_place(os.environ.get("MASTER_ADDR") or socket.gethostname()), ""
+    except OSError as error:
+        return "", f"rank {dist.get_rank()} finds no address for other hosts: {error}; set MASTER_ADDR"
+
+
+def _reachable_place(master: str) -> str:
+    port = _number("MASTER_PORT") or 1
     family, *_, target = socket.getaddrinfo(master, port, type=socket.SOCK_DGRAM)[0]
     with socket.socket(family, socket.SOCK_DGRAM) as towards:  # nothing is sent
         towards.connect(target)

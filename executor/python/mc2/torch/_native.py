@@ -26,9 +26,10 @@ _ALIGNMENT_BYTES = 256  # PyTorch's allocator gives this; views into a tensor ma
 EAGER_HOST_US = 50.0  # of a call that is not captured, docs/python.md
 _TUNING_SAMPLE_COUNT = 9
 _NO_BUDGET_S = 1e6  # rounds are counted
+_MOST_RANKS = 8
 _SUMS = ("matmul_all_reduce", "matmul_reduce_scatter", "grouped_matmul_reduce_scatter", "grouped_matmul_all_reduce")
 
-_worlds: dict[str, Communicator] = {}
+_worlds: dict[str, Communicator | Exception] = {}  # or why there is none
 _tuned: dict[tuple[Problem, tuple[int, ...], str, str], Native] = {}  # with plain weights
 _in_graphs: set[typing.Any] = set()  # their memory stays as long as the program's graphs may be replayed
 
@@ -68,7 +69,9 @@ def fault(problem: Problem) -> str:
             f"rank {group.rank}, number {here.local_rank} of its host, is on {device}; the backend wants number r on "
             "device r"
         )
-    return _hosts.fault(group) or _backend_fault(here.local_size)
+    if group.size > _MOST_RANKS:
+        return f"{group.size} ranks; the backend takes {_MOST_RANKS}"
+    return _backend_fault(here.local_size)
 
 
 def common_fault(ranks: list[tuple[tuple[int, str], str, str]]) -> str:
@@ -92,22 +95,37 @@ def gathered(group: Group, value: typing.Any) -> list[typing.Any]:
 
 
 def world(group: Group) -> Communicator:
-    """Opened when first needed. Collective."""
+    """Opened when first needed; what could not be is not tried again. Collective. Raises Error or NativeError, on all
+    ranks."""
+    if group.name not in _worlds:
+        try:
+            _worlds[group.name] = _open(group)
+        except (Error, NativeError) as error:
+            _worlds[group.name] = error
+    opened = _worlds[group.name]
+    if isinstance(opened, Exception):
+        raise opened
+    return opened
+
+
+def _open(group: Group) -> Communicator:
     from .._executor import Communicator
 
-    if group.name not in _worlds:
-        here = _hosts.placement(group)
-        address = _hosts.meeting_address() if here.spans_hosts and group.rank == 0 else ""
-        key, address = gathered(group, (uuid.uuid4().hex, address))[0]
-        _worlds[group.name] = Communicator(
-            group.size,
-            backend="cuda",
-            process=(group.rank, key),
-            rank_zero=address,
-            local_rank=here.local_rank if address else 0,
-            local_size=here.local_size if address else 0,
-        )
-    return _worlds[group.name]
+    process = group.rank, gathered(group, uuid.uuid4().hex)[0]
+    here = _hosts.placement(group)
+    if not here.spans_hosts:
+        return Communicator(group.size, backend="cuda", process=process)
+    address, reason = gathered(group, _hosts.meeting_place() if group.rank == 0 else None)[0]
+    if reason:
+        raise Error("invalid_spec", "MASTER_ADDR", reason)
+    return Communicator(
+        group.size,
+        backend="cuda",
+        process=process,
+        rank_zero=address,
+        local_rank=here.local_rank,
+        local_size=here.local_size,
+    )
 
 
 @functools.lru_cache(maxsize=None)
@@ -124,7 +142,8 @@ def forget() -> None:
     fingerprint.cache_clear()
     _hosts.forget()
     for opened in _worlds.values():
-        opened.close()
+        if not isinstance(opened, Exception):
+            opened.close()
     _worlds.clear()
 
 

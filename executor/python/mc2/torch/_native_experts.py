@@ -149,6 +149,8 @@ def experts_fault(problem: Problem) -> str:
         own = "mc2.torch is disabled" if _settings.settings.is_disabled else _native.fault(problem)
         if not own and torch.cuda.get_device_capability(problem.device) != (9, 0):
             own = "its GPU is not of compute capability 9.0"
+        if not own and _hosts.placement(problem.group).spans_hosts:
+            own = "counts that stay on the GPU are for the ranks of one host"
         _faults[key] = _native.common_fault(
             _native.gathered(problem.group, (_hosts.place(problem.group), own, _layout.PLAIN))
         )

@@ -11,6 +11,8 @@ constexpr std::int64_t kMaxPackets = kMaxLowLatencyBytes / kPacketDataBytes;
 /// Of a row that a thread keeps in registers: rows of 32 KiB at most.
 constexpr int kHeldPackets = 4;
 constexpr int kRowThreads = 1024;
+/// A thread block takes its rows one after the other; many short ones would leave most of its threads idle.
+constexpr std::int64_t kMostFinishedRows = std::int64_t{4} * kMailCtas;
 
 /// Data and flag of one packet arrive together: 16-byte accesses are not torn (NCCL's LL protocol rests on it too).
 __device__ void post(uint4* slot, uint2 data, std::uint32_t turn) {
@@ -97,7 +99,8 @@ __global__ void __launch_bounds__(kThreads, 1) mail_kernel(const BlockExchange b
 }
 
 /// The same of whole rows, and what follows a sum (enqueue_epilogue()) while they are in registers: a launch less, and
-/// C is read and written once. A thread block has every 16th row.
+/// C is read and written once. A thread block has every 16th row, of which all thread blocks
+/// mail a share: all 16 have to find room on the GPU at a time.
 template <typename T>
 __global__ void __launch_bounds__(kRowThreads, 1)
     mail_rows_kernel(const BlockExchange block, const SignalMemory signals, const RowEpilogue epilogue) {
@@ -160,7 +163,8 @@ bool can_finish_mail(const BlockExchange& block, const RowEpilogue& epilogue, in
     return reinterpret_cast<std::uintptr_t>(address) % kPacketDataBytes == 0;
   };
   const std::int64_t row_bytes = epilogue.columns * planner::size_bytes(epilogue.dtype);
-  return block.row_elements == 0 && block.element_count == epilogue.row_count * epilogue.columns &&
+  return epilogue.row_count <= kMostFinishedRows && block.row_elements == 0 &&
+         block.element_count == epilogue.row_count * epilogue.columns &&
          block.receive[static_cast<std::size_t>(rank)] == epilogue.c && row_bytes % kPacketDataBytes == 0 &&
          row_bytes <= std::int64_t{kHeldPackets} * kRowThreads * kPacketDataBytes &&
          is_whole(block.send[static_cast<std::size_t>(rank)]) && is_whole(epilogue.c) && is_whole(epilogue.bias) &&
