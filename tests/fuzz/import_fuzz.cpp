@@ -5,7 +5,9 @@
 
 #include "mc2/profiler/importer.hpp"
 
-/// Reads the bytes as a log of the format MC2_FUZZ_FORMAT, with an answer to everything that it may ask, and as a log
+extern const std::string_view kFuzzedFormat; // import_format.cpp has it
+
+/// Reads the bytes as a log of that format, with an answer to everything that it may ask, and as a log
 /// whose format must be detected; then makes a profile of what it gave. Whatever the bytes are, it must return.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace mc2;
@@ -23,7 +25,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }
   profiler::TimingSet timings;
   const auto source = profiler::memory_log(bytes);
-  const auto summary = profiler::import_log(*source, MC2_FUZZ_FORMAT, answers, timings);
+  const auto summary = profiler::import_log(*source, kFuzzedFormat, answers, timings);
   if (!summary) return 0;
   auto count = static_cast<std::int64_t>(timings.fused().size());
   for (const auto& [key, group] : timings.groups()) count += group.count;
