@@ -1,12 +1,15 @@
 #include "context.hpp"
 
+#include <fcntl.h>
+#include <poll.h>
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cmath>
 #include <cstring>
-#include <fstream>
 #include <iostream>
 #include <random>
 #include <tuple>
@@ -15,6 +18,7 @@
 #include "mc2/store/dates.hpp"
 #include "options/numbers.hpp"
 #include "output_file.hpp"
+#include "pages/terminal.hpp"
 
 namespace mc2::cli {
 namespace {
@@ -360,22 +364,43 @@ std::uint64_t fresh_seed() {
   return (std::uint64_t{device()} << 32) | device();
 }
 
+namespace {
+
+/// A pipe's may be long in coming; Ctrl-C ends the wait.
+Result<std::string> read_all(int file, const std::filesystem::path& path) {
+  constexpr int kLookMs = 100;
+  std::string content;
+  char chunk[65536];
+  while (true) {
+    pollfd waited{file, POLLIN, 0};
+    if (poll(&waited, 1, kLookMs) <= 0) {
+      if (is_interrupted()) return Error{ErrorCode::Cancelled, path.string(), "interrupted while it was read"};
+      continue;
+    }
+    const ssize_t count = read(file, chunk, sizeof chunk);
+    if (count < 0 && (errno == EAGAIN || errno == EINTR)) continue;
+    if (count < 0)
+      return Error{ErrorCode::InvalidSpec, path.string(), std::string("cannot be read: ") + std::strerror(errno)};
+    if (count == 0) return content;
+    content.append(chunk, static_cast<std::size_t>(count));
+    if (content.size() > kMaxFileBytes)
+      return Error{ErrorCode::Malformed, path.string(), "is larger than 64 MiB, the limit for documents"};
+  }
+}
+
+} // namespace
+
 Result<std::string> read_file(const std::filesystem::path& path) {
   std::error_code failure;
   const auto status = std::filesystem::status(path, failure);
   if (!std::filesystem::exists(status)) return Error{ErrorCode::InvalidSpec, path.string(), "no such file"};
   if (std::filesystem::is_directory(status))
     return Error{ErrorCode::InvalidSpec, path.string(), "is a directory, not a file"};
-  std::ifstream stream(path, std::ios::binary);
-  if (!stream)
+  const int file = open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  if (file < 0)
     return Error{ErrorCode::InvalidSpec, path.string(), std::string("cannot be opened: ") + std::strerror(errno)};
-  std::string content;
-  char chunk[65536];
-  while (stream.read(chunk, sizeof chunk) || stream.gcount() > 0) {
-    content.append(chunk, static_cast<std::size_t>(stream.gcount()));
-    if (content.size() > kMaxFileBytes)
-      return Error{ErrorCode::Malformed, path.string(), "is larger than 64 MiB, the limit for documents"};
-  }
+  auto content = read_all(file, path);
+  close(file);
   return content;
 }
 

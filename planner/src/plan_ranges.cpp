@@ -341,10 +341,15 @@ Result<Plan> plan_at(const PlanRanges& ranges, std::int64_t m) {
   const OpSpec op = with_m(ranges.op, m);
   MC2_TRY(op.validate());
   const PlanRange* const range = ranges.find(m);
-  if (range == nullptr)
+  if (range == nullptr) {
+    const auto gap =
+        std::ranges::find_if(ranges.gaps, [&](const PlanGap& each) { return each.first_m <= m && m <= each.last_m; });
     return Error{ErrorCode::NotFound, "m",
-                 "is " + std::to_string(m) + ", which no range covers; they go from " + std::to_string(ranges.first_m) +
-                     " to " + std::to_string(ranges.op.m)};
+                 "is " + std::to_string(m) + ", which no range covers; " +
+                     (gap != ranges.gaps.end() ? gap->reason
+                                               : "they were asked for from " + std::to_string(ranges.first_m) + " to " +
+                                                     std::to_string(ranges.op.m))};
+  }
   const CutRule& rule = range->rule;
   return unpredicted_plan(op, ranges.fingerprint, rule.variant,
                           rule.split(traits_of(op.kind).cut_axis_length(op)).cut(), rule.schedule);

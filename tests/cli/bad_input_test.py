@@ -1,6 +1,8 @@
 """Wrong options and input files: one line that names the field and what would be right, and the documented code."""
 
 import json
+import os
+import subprocess
 
 import program
 from program import MACHINE, NO_ANSWER, QUICK, SHAPE, SYSTEM, UNSUPPORTED, USAGE, ProgramTest
@@ -358,6 +360,18 @@ class FileTest(ProgramTest):
             self.refuse(USAGE, [*reader, self.directory / "no.json", "--store", self.store], "no.json", "no such file")
         for reader in (*self.READERS, ["tune", "--shapes"]):
             self.refuse(USAGE, [*reader, self.directory, "--store", self.store], str(self.directory), "is a directory")
+
+    def test_a_pipe_that_nobody_writes_to_is_waited_for_until_the_first_signal(self):
+        pipe = self.directory / "pipe"
+        os.mkfifo(pipe)
+        command = [program.MC2, "plan", "--model", pipe]
+        waiting = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        with self.assertRaises(subprocess.TimeoutExpired):
+            waiting.communicate(timeout=0.5)
+        waiting.terminate()
+        _, told = waiting.communicate(timeout=20)
+        self.assertEqual(waiting.returncode, 130)
+        self.assertIn("pipe: interrupted while it was read", told)
 
     def test_malformed_json(self):
         deep = "[" * 100_000

@@ -120,6 +120,9 @@ class DeviceTest(ProgramTest):
             ["compare", SOURCE_DIRECTORY / "README.md", SOURCE_DIRECTORY / "README.md"],
             "is no profile, model or plan",
         )
+        newer = self.directory / "newer.json"
+        newer.write_text(MODEL.read_text().replace("mc2.cost_model/1", "mc2.cost_model/2"))
+        self.refuse(USAGE, ["compare", newer, newer], "newer.json: schema: ", "written by a newer mc2")
 
 
 if __name__ == "__main__":

@@ -140,7 +140,7 @@ class RefineTest(ProgramTest):
     def test_bad_input_is_named(self):
         store = ["--store", self.store]
         bring = lambda text: ["import", self.write(text), *DEVICE, *OPERATOR, *store]
-        self.refuse(USAGE, bring("blocks,fused_us\n512+4x896,-3\n"), "'-3' is no time above 0 us")
+        self.refuse(USAGE, bring("blocks,fused_us\n512+4x896,-3\n"), "'-3' is no time above 0")
         self.refuse(USAGE, bring("blocks,fused_us\n512+x,1262\n"), "cannot read 'x'")
         self.refuse(USAGE, bring("blocks,fused_us\n512+4x800,1262\n"), "4096")
         self.refuse(USAGE, bring("blocks,fused_us\n512+4x896\n"), ":2: the row has 1 cells")

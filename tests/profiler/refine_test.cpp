@@ -93,6 +93,17 @@ TEST(Refine, TakesTheCutsForRightWhereOnlyTheWholeCollectiveIsSlowerThanItsCurve
   EXPECT_NEAR(refined.serial_us, cut.compute_us + cut.communication_us, 1);
 }
 
+TEST(Refine, SerialThatWasTimedIsNotMadeUpOfItsParts) {
+  const CostModel model = model_with(1.15, 1.15, 0);
+  MeasuredCut cut = measure(model, {{512, 1792, 1792}});
+  cut.compute_us = 20 + 0.5 * 4096;
+  cut.communication_us = 30 + 0.5 * 4096;
+  cut.serial_us = 0.95 * cut.fused_us;
+  const auto refined = refine(model.op, model, std::vector{cut}, settings()).value();
+  EXPECT_NEAR(refined.serial_us, cut.serial_us, 1e-6);
+  EXPECT_FALSE(refined.plan.is_cut()) << refined.plan.reason;
+}
+
 TEST(Refine, KeepsSerialWhereEveryMeasuredCutIsSlower) {
   const CostModel model = model_with(1.15, 1.15, 0);
   MeasuredCut slow = measure(model, {{2048, 2048}});

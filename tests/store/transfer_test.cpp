@@ -204,7 +204,9 @@ TEST(Transfer, BadImportChangesNothing) {
                         {"/schema", "mc2.plan/1", ErrorCode::Malformed, "schema"},
                         {"/extra", 1, ErrorCode::Malformed, ""},
                         {"/plans/0/purpose", 7, ErrorCode::Malformed, "plans[0].purpose"},
-                        {"/models/0/created_at", 7, ErrorCode::Malformed, "models[0].created_at"}};
+                        {"/models/0/created_at", 7, ErrorCode::Malformed, "models[0].created_at"},
+                        {"/models/0/created_at", "banana", ErrorCode::Malformed, "models[0].created_at"},
+                        {"/plans/0/created_at", "2026-13-45T99:99:99Z", ErrorCode::Malformed, "plans[0].created_at"}};
   for (const Case& bad : cases) {
     json document = good;
     document[json::json_pointer(bad.pointer)] = bad.value;

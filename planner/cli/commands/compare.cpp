@@ -36,6 +36,15 @@ std::string kind_of(const std::string& content) {
   return close == std::string::npos ? "" : content.substr(open + 1, close - open - 1);
 }
 
+/// Of another version, or no document that can be compared.
+Error unknown_document(const std::string& name, const std::string& content) {
+  const std::string kind = kind_of(content);
+  if (kind.starts_with("mc2.profile/")) return document_error(name, store::decode_profile(content).error());
+  if (kind.starts_with("mc2.cost_model/")) return document_error(name, store::decode_model(content).error());
+  if (kind.starts_with("mc2.plan/")) return document_error(name, store::decode_plan(content).error());
+  return {ErrorCode::InvalidSpec, name, "is no profile, model or plan of mc2"};
+}
+
 /// Decodes both. Errors: Malformed naming the file.
 template <typename T>
 Result<std::vector<ComparedRow>> compared(const std::pair<std::string, std::string>& left,
@@ -63,9 +72,8 @@ Result<std::vector<ComparedRow>> CompareCommand::rows() const {
   const std::pair first{left, a}, second{right, b};
   const std::string kind = kind_of(a);
   const auto is_known = [](const std::string& of) { return std::ranges::find(kKinds, of) != std::end(kKinds); };
-  for (const auto& [argument, content] : {std::pair{"A", &a}, std::pair{"B", &b}})
-    if (!is_known(kind_of(*content)))
-      return Error{ErrorCode::InvalidSpec, argument, "is no profile, model or plan of mc2"};
+  for (const auto& [name, content] : {first, second})
+    if (!is_known(kind_of(content))) return unknown_document(name, content);
   if (kind != kind_of(b))
     return Error{ErrorCode::InvalidSpec, "B",
                  "is of another kind than A ('" + kind.substr(0, 32) + "' and '" + kind_of(b).substr(0, 32) +

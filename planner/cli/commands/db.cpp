@@ -6,6 +6,7 @@
 #include <chrono>
 #include <iostream>
 #include <iterator>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <thread>
@@ -17,6 +18,7 @@
 #include "mc2/store/dates.hpp"
 #include "mc2/store/store.hpp"
 #include "mc2/store/text.hpp"
+#include "options/numbers.hpp"
 #include "pages/render.hpp"
 #include "pages/report.hpp"
 #include "pages/terminal.hpp"
@@ -310,7 +312,7 @@ Command add_db(CLI::App& app) {
       ->required();
   add(*db, command, "watch", "tell of every change, as it happens", "watch --since 120", &DbCommand::watch)
       ->add_option("--since", command->since, "begin with what came after this epoch; default: with the next change")
-      ->check(CLI::NonNegativeNumber);
+      ->check(whole_number(0, std::numeric_limits<std::int64_t>::max()));
   auto* prune =
       add(*db, command, "prune", "remove documents that were kept long ago", "prune --samples 180d", &DbCommand::prune);
   prune->add_option("--samples", command->samples_age, "batches of samples that are older than this, e.g. 180d");

@@ -47,7 +47,6 @@ struct RunCommand {
   /// Reads the file of counts, from which m follows unless it is given. Errors: as read_counts, InvalidSpec.
   [[nodiscard]] Result<void> take_counts();
   /// The operator that is asked for, and whether it takes counts. Errors: as OpOptions::spec, InvalidSpec.
-  [[nodiscard]] Result<void> check_asked() const;
   [[nodiscard]] Result<store::Layers> open_asked(const planner::Fingerprint& here) const;
   [[nodiscard]] Error with_advice_on_counts(const Error& missing) const;
   /// The plan with what is predicted of it for the counts, where its model is at hand. A prediction for other counts
@@ -93,15 +92,7 @@ Result<planner::Plan> RunCommand::plan_of_blocks(const finder::PlanQuestion& que
   return finder::predict_with(model.value(), question, cut);
 }
 
-Result<void> RunCommand::check_asked() const {
-  MC2_ASSIGN(const auto spec, op.spec());
-  const planner::OpKind kind = spec.kind;
-  if (counts.rows.empty() || planner::traits_of(kind).takes_counts) return {};
-  return Error{ErrorCode::InvalidSpec, "--counts",
-               "are for " + planner::counted_kinds() + ", not " + std::string(to_string(kind))};
-}
-
-/// After check_asked().
+/// Its options are legal.
 Result<store::Layers> RunCommand::open_asked(const planner::Fingerprint& here) const {
   return open_to_look_up(store, *server, op.spec().value(), here);
 }
@@ -196,7 +187,7 @@ Result<ExitCode> RunCommand::measure(embed::Workbench& bench, const planner::Pla
 /// The plan that --plan names; none where the operator is asked for by its options.
 Result<std::optional<planner::Plan>> RunCommand::named_plan() const {
   if (plan_name.empty()) {
-    MC2_TRY(check_asked());
+    MC2_TRY(op.spec());
     return std::optional<planner::Plan>();
   }
   MC2_TRY(op.given.none_beside("--plan", "operator"));

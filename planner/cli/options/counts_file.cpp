@@ -4,6 +4,7 @@
 #include <numeric>
 #include <string_view>
 
+#include "mc2/planner/routing.hpp"
 #include "mc2/planner/text.hpp"
 #include "pages/text.hpp"
 
@@ -52,6 +53,8 @@ Result<void> ExchangeCounts::complete(OpOptions& op) const {
   const auto misfit = [](const char* option, const std::string& message) {
     return Error{ErrorCode::InvalidSpec, option, message};
   };
+  if (const auto kind = planner::parse_op_kind(op.kind); kind && !planner::traits_of(kind.value()).takes_counts)
+    return misfit("--counts", "are for " + planner::counted_kinds() + ", not " + op.kind);
   if (ranks != op.ranks)
     return misfit("--counts", "are of " + std::to_string(ranks) + " ranks; --ranks says " + std::to_string(op.ranks));
   if (op.m && *op.m < least_m())

@@ -67,7 +67,11 @@ Result<DeviceCosts> costs_of_parts(const std::string& device, const OpSpec& op, 
   const Profile profile = imported.profile_for(op);
   auto published = planner::device_model(device, op);
   if (!published && profile.samples.empty()) return unknown_costs(device, op, kept, published.error());
-  if (!published) return measured_costs(profile);
+  if (!published) {
+    auto measured = measured_costs(profile);
+    const bool is_of_others = !measured && published.error().code != ErrorCode::UnknownName; // of the same device
+    return is_of_others ? Result<DeviceCosts>(published.error()) : std::move(measured);
+  }
   MC2_ASSIGN(auto overridden, profiler::override_model(std::move(published).value(), profile));
   DeviceCosts costs{.model = std::move(overridden.model), .notes = {}};
   costs.is_measured = !profile.samples.empty();

@@ -12,6 +12,7 @@ namespace {
 
 constexpr int kAnswerLabelWidth = 9;
 constexpr double kNoBenefit = 0.0005;               ///< what shows as 0.0 %
+constexpr std::string_view kGiven = "given";        ///< the strategy of blocks that the caller named
 constexpr std::string_view kNoCut = "do not cut: "; ///< begins the reasons of plans that are serial
 
 std::string work_of(const planner::Plan& plan) { return std::string(to_string(planner::traits_of(plan.op.kind).work)); }
@@ -29,13 +30,17 @@ std::string interval_text(double low, double high) { return percent_text(low) + 
 std::string benefit_text(const planner::Plan& plan) {
   if (plan.validation && plan.overlaps()) {
     const auto& v = *plan.validation;
+    if (v.benefit <= -kNoBenefit)
+      return percent_text(-v.benefit) + " MORE time than serial, measured (95 % interval of the benefit " +
+             interval_text(v.benefit_low, v.benefit_high) + "): do not run it for speed";
     return percent_text(v.benefit) + " less time than serial (95 % interval " +
            interval_text(v.benefit_low, v.benefit_high) + ")";
   }
   if (!plan.overlaps() && plan.reason.starts_with(kNoCut)) return "none: " + plan.reason.substr(kNoCut.size());
+  if (!plan.overlaps() && plan.strategy == kGiven) return "none: blocks as asked, nothing was compared";
   if (!plan.overlaps()) return "none: no cut is faster here";
   if (!(plan.serial_us > 0)) return "unknown: nothing is predicted of these blocks";
-  if (plan.benefit() < kNoBenefit && plan.benefit() > -kNoBenefit) return "none predicted";
+  if (plan.benefit() < kNoBenefit && plan.benefit() > -kNoBenefit) return "below 0.05 %, predicted";
   if (plan.benefit() < 0)
     return percent_text(-plan.benefit()) + " MORE time than serial, predicted: do not run it for speed";
   const std::string interval =

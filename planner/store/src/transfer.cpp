@@ -9,6 +9,7 @@
 
 #include "codec_parts.hpp"
 #include "mc2/store/codec.hpp"
+#include "mc2/store/dates.hpp"
 #include "mc2/store/store.hpp"
 #include "mc2/store/text.hpp"
 #include "migrations.hpp"
@@ -167,12 +168,19 @@ std::string entries_json(const Contents& contents, Table table) {
   return result.append("]");
 }
 
+std::string moment_at(const Node& node) {
+  std::string text = node.text();
+  if (later(text, 0).empty())
+    node.fail(ErrorCode::Malformed, "is '" + text.substr(0, 32) + "', no moment such as 2027-01-31T12:00:00Z");
+  return text;
+}
+
 /// Errors: those of the document, which is refused alone; what is wrong around it fails the whole export.
 template <typename T>
 Result<Entry> read_entry(const Fields& fields, Table table) {
   ReadStatus status;
   const T value = read_document<T>(fields["document"].apart(status));
-  const std::string created_at = fields["created_at"].text();
+  const std::string created_at = moment_at(fields["created_at"]);
   if (status.error) return *status.error;
   Entry entry{table, {}, {}};
   entry.fingerprint = value.fingerprint;

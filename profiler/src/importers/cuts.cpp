@@ -65,7 +65,7 @@ class CutTable {
     if (column != kFused && is_missing(cell)) return true;
     const auto time = parse_us(cell);
     if (!time || time->count() <= 0) {
-      sink_.bad(line, "'" + shown(cell) + "' is no time above 0 us");
+      sink_.bad(line, "'" + shown(cell) + "' is no time above 0 and below 9e15 us");
       return false;
     }
     us = static_cast<double>(time->count()) / planner::kNsPerUs;

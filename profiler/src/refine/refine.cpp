@@ -327,13 +327,17 @@ double Refiner::foretold_us(std::size_t at) const {
   return us ? us.value().front() : 0;
 }
 
-/// The fastest variant's, at the speed that was measured.
+/// The fastest variant's: as it was timed beside its cuts, else of its parts at the speed that was measured.
 void Refiner::find_serial() {
   double serial_us = 0;
   for (const auto& cost : model_.variants)
     if (const auto parts = uncut_parts(op_, model_, cost.variant)) {
-      const double us =
-          usual_.compute * parts.value().compute_us + usual_.communication * parts.value().communication_us;
+      std::vector<double> timed_us;
+      for (const Observed& seen : seen_)
+        if (seen.given.variant == cost.variant && seen.given.serial_us > 0) timed_us.push_back(seen.given.serial_us);
+      const double us = timed_us.empty() ? usual_.compute * parts.value().compute_us +
+                                               usual_.communication * parts.value().communication_us
+                                         : quantile(timed_us, 0.5);
       serial_us = serial_us == 0 ? us : std::min(serial_us, us);
     }
   result_.serial_us = serial_us;
