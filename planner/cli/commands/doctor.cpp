@@ -48,6 +48,7 @@ nlohmann::ordered_json DoctorCommand::examine_backends() const {
                                  {"dtypes", nlohmann::ordered_json::object()}};
     if (availability.is_available) {
       executor::CommunicatorOptions options;
+      options.world_size = backend->usual_world_size();
       for (const auto& [key, value] : backend->fingerprint(options).fields) entry["fingerprint"][key] = value;
       for (const auto& traits : planner::op_registry())
         entry["dtypes"][std::string(traits.name)] = examine_dtypes(*backend, traits.kind, options.world_size);

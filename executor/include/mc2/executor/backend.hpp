@@ -103,6 +103,8 @@ class Backend {
   [[nodiscard]] virtual std::string_view name() const noexcept = 0;
   /// @param local_ranks that this machine is to hold: at least 2, but for worlds of several hosts
   [[nodiscard]] virtual Availability availability(int local_ranks = 2) const = 0;
+  /// How many ranks to ask about where nobody has said.
+  [[nodiscard]] virtual int usual_world_size() const { return CommunicatorOptions{}.world_size; }
   /// Variants worth measuring for an operator over these options' link, best known default first. Settings that are not
   /// among them may be legal too (check_variant). `options` are valid.
   [[nodiscard]] virtual std::vector<planner::Variant> variants(const planner::OpSpec& op,

@@ -28,12 +28,10 @@ class Placement(typing.NamedTuple):
 def placement(group: Group) -> Placement:
     """Without those variables all ranks are on one host."""
     rank, local_rank, size = dist.get_rank(), _number("LOCAL_RANK"), _number("LOCAL_WORLD_SIZE")
-    first = 0
-    if local_rank is None or size is None or not local_rank < size:
-        size = dist.get_world_size()
-    else:
-        first = rank - local_rank
-    here = [member for member in dist.get_process_group_ranks(group.handle) if first <= member < first + size]
+    first, end = 0, dist.get_world_size()
+    if local_rank is not None and size is not None and local_rank < size:
+        first, end = rank - local_rank, rank - local_rank + size
+    here = [member for member in dist.get_process_group_ranks(group.handle) if first <= member < end]
     return Placement(first, here.index(rank), len(here), len(here) < group.size)
 
 

@@ -12,6 +12,7 @@ import torch.distributed as dist
 
 from .. import _core
 from .._core import CostModel, Plan, Sample, Store, Variant
+from ..errors import Error, NativeError
 from . import _epilogue, _hosts, _settings, _together
 from ._bags import Bags, Tables
 from ._epilogue import Epilogue

@@ -382,7 +382,9 @@ def store() -> _core.Store | None:
 def _service(op: OpSpec, machine: _core.Fingerprint, may_transfer: bool) -> PlanAnswer:
     from .._client import Client
 
-    client = Client(settings.server, deadline_s=_SERVICE_DEADLINE_S)
+    client = Client(
+        settings.server, token=settings.server_token, ca_file=settings.server_ca, deadline_s=_SERVICE_DEADLINE_S
+    )
     return client.find_plan(op, machine, may_transfer=may_transfer)
 
 

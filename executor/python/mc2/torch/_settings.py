@@ -17,12 +17,14 @@ _warned: set[str] = set()
 
 @dataclasses.dataclass
 class Settings:
-    """What MC2_STORE, MC2_SERVER, MC2_DISABLE and MC2_TRANSFER say."""
+    """What MC2_STORE, MC2_SERVER with its token and certificates, MC2_DISABLE and MC2_TRANSFER say."""
 
     store: str = ""
     server: str = ""
     is_disabled: bool = False
     may_transfer: bool = True  # whether a model of another n and k may answer
+    server_token: str = ""
+    server_ca: str = ""
 
     @classmethod
     def of_environment(cls) -> Settings:
@@ -32,7 +34,10 @@ class Settings:
             raise Error("unknown_name", "MC2_LOG", f"is '{level}'; legal: off, error, warning, info, debug")
         if _LEVELS[level] is not None:
             _log_to_stderr(typing.cast(int, _LEVELS[level]))
-        return cls(os.environ.get("MC2_STORE", ""), os.environ.get("MC2_SERVER", ""), disable, transfer)
+        store, server, token, ca = (
+            os.environ.get(f"MC2_{name}", "") for name in ("STORE", "SERVER", "SERVER_TOKEN", "SERVER_CA")
+        )
+        return cls(store, server, disable, transfer, token, ca)
 
 
 def _switch(name: str, otherwise: str) -> bool:

@@ -1,5 +1,6 @@
 #include "backends/mpi/mpi_backend.hpp"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -32,6 +33,8 @@ class MpiBackend final : public Backend {
             .reason = std::to_string(count) + " processes on " + std::to_string(world.placement().node_count()) +
                       " nodes, " + world.library() + (slow.empty() ? "" : "; slow links between nodes: " + slow)};
   }
+
+  [[nodiscard]] int usual_world_size() const override { return std::max(2, launched_process_count()); }
 
   [[nodiscard]] std::vector<planner::Variant> variants(const planner::OpSpec& op,
                                                        const CommunicatorOptions& /*options*/) const override {

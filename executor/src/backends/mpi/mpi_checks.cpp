@@ -17,7 +17,8 @@ Result<void> check_world_size(int world_size) {
   const std::string wanted = std::to_string(world_size);
   return Error{ErrorCode::Unsupported, "world_size",
                wanted + " ranks are asked for and " + std::to_string(count) +
-                   (count == 1 ? " process runs" : " processes run") + "; start it with mpirun -np " + wanted};
+                   (count == 1 ? " process runs" : " processes run") + "; start it with mpirun -np " + wanted +
+                   (count == 1 ? "" : ", or ask for " + std::to_string(count))};
 }
 
 Result<void> check_options(const CommunicatorOptions& options) {

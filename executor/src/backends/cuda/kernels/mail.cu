@@ -99,8 +99,8 @@ __global__ void __launch_bounds__(kThreads, 1) mail_kernel(const BlockExchange b
 }
 
 /// The same of whole rows, and what follows a sum (enqueue_epilogue()) while they are in registers: a launch less, and
-/// C is read and written once. A thread block has every 16th row, of which all thread blocks
-/// mail a share: all 16 have to find room on the GPU at a time.
+/// C is read and written once. A thread block has every 16th row, of which all thread blocks mail a share: all 16 have
+/// to find room on the GPU at a time.
 template <typename T>
 __global__ void __launch_bounds__(kRowThreads, 1)
     mail_rows_kernel(const BlockExchange block, const SignalMemory signals, const RowEpilogue epilogue) {
