@@ -9,7 +9,7 @@ namespace mc2::render {
 std::string efficiency_text(double ratio) {
   constexpr double kRounding = 0.0005; // what shows as 100.0 % is told as that
   if (ratio > 1 + kRounding) return "over 100 %";
-  return ratio < 0 ? "none" : percent_text(ratio);
+  return ratio < 0 ? "below 0 %" : percent_text(ratio);
 }
 
 std::string padded(std::string text, int width) {

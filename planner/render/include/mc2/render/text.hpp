@@ -8,7 +8,7 @@
 namespace mc2::render {
 
 /// An overlap efficiency from 0 to 100 %. Beyond them it is no share of anything: "over 100 %" where the parts alone
-/// took longer than beside each other, "none" where the cut is slower than serial.
+/// took longer than beside each other, "below 0 %" where the cut is slower than serial.
 [[nodiscard]] std::string efficiency_text(double ratio);
 
 /// The text with blanks behind it to so many columns of UTF-8.
