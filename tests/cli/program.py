@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 SOURCE_DIRECTORY = pathlib.Path(__file__).resolve().parents[2]
@@ -31,7 +32,8 @@ MOST_TRIES = 6
 
 def measured(run):
     """What run() returned, run again while times were spoilt."""
-    for _ in range(MOST_TRIES):
+    for attempt in range(MOST_TRIES):
+        time.sleep(attempt)  # another program's burst of work passes
         done = run()
         if done.returncode == SUCCESS or BUSY_HOST not in done.stderr:
             break
@@ -115,9 +117,10 @@ class ProgramTest(unittest.TestCase):
     def tuned(self, *arguments):
         """A tuning with a model: where times were spoilt a plan is kept without one, and it is measured again."""
         done = self.complete("tune", *arguments)
-        for _ in range(MOST_TRIES):
+        for attempt in range(MOST_TRIES):
             if "no model: " not in done.stderr:
                 break
+            time.sleep(attempt + 1)  # another program's burst of work passes
             done = self.complete("tune", *arguments, "--fresh")
         return done
 

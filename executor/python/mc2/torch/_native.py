@@ -27,7 +27,7 @@ _ALIGNMENT_BYTES = 256  # PyTorch's allocator gives this; views into a tensor ma
 EAGER_HOST_US = 50.0  # of a call that is not captured, docs/python.md
 _TUNING_SAMPLE_COUNT = 9
 _NO_BUDGET_S = 1e6  # rounds are counted
-_MOST_RANKS = 8
+_LEAST_RANKS, _MOST_RANKS = 2, 8
 _SUMS = ("matmul_all_reduce", "matmul_reduce_scatter", "grouped_matmul_reduce_scatter", "grouped_matmul_all_reduce")
 
 _worlds: dict[str, Communicator | Exception] = {}  # or why there is none
@@ -72,7 +72,7 @@ def fault(problem: Problem) -> str:
         )
     if group.size > _MOST_RANKS:
         return f"{group.size} ranks; the backend takes {_MOST_RANKS}"
-    return _backend_fault(here.local_size)
+    return _backend_fault(here.local_size if here.spans_hosts else max(here.local_size, _LEAST_RANKS))
 
 
 def common_fault(ranks: list[tuple[tuple[int, str], str, str]]) -> str:
