@@ -3,9 +3,9 @@
     torchrun --nnodes 2 --node-rank NODE --nproc-per-node 4 --master-addr HOST tests/bench/torch_hosts.py
 
 As tests/bench/torch_chosen.py does, it tunes, compares with the definition in double precision, eager and in a CUDA
-graph, with gradients too, and then times in turn. In matmul_all_reduce another group of the same ranks, which opens a
-world of its own, is used as well. Rank 0 prints a CSV: medians in us of the slowest rank's times. A plan that is not of
-mc2's own backend is told, not hidden.
+graph, and then times in turn. In matmul_all_reduce another group of the same ranks, which opens a world of its own, is
+used as well. Rank 0 prints a CSV: medians in us of the slowest rank's times. A plan that is not of mc2's own backend is
+told, not hidden.
 """
 
 import os

@@ -107,32 +107,7 @@ class Figures:
 
     def time_collectives(self, rate, kind, message_bytes):
         """A row: the fastest hierarchical and other variant of one collective alone."""
-        file = self.directory / "times.csv"
-        command = [
-            *self.command(),
-            str(self.arguments.collectives.resolve()),
-            "collectives",
-            "--backend",
-            "mpi",
-            "--ranks",
-            str(2 * self.arguments.ranks),
-            "--op",
-            kind,
-            "--from",
-            str(message_bytes),
-            "--to",
-            str(message_bytes),
-            "--budget",
-            str(self.arguments.budget),
-            "--csv",
-            str(file),
-        ]
-        done = subprocess.run(
-            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=300
-        )
-        if done.returncode != 0:
-            sys.exit(f"mpi_hosts_figures: {done.stderr}")
-        times = {row["variant"]: float(row["lane_us"]) for row in csv.DictReader(file.read_text().splitlines())}
+        times = collective_times(self.command(), 2 * self.arguments.ranks, kind, message_bytes, self.arguments)
         own = min((us, name) for name, us in times.items() if name.startswith("hierarchical"))
         other = min((us, name) for name, us in times.items() if not name.startswith("hierarchical"))
         ring = min(us for name, us in times.items() if name.startswith(("ring", "sliced_ring", "pairwise")))
@@ -153,6 +128,24 @@ class Figures:
             f"{ring:.0f}",
             f"{ring / own[0]:.2f}",
         ]
+
+
+def collective_times(launch, ranks, kind, message_bytes, arguments):
+    """By variant, in us, of one collective alone; `launch` starts a program on all ranks."""
+    with tempfile.NamedTemporaryFile(suffix=".csv") as file:
+        command = [
+            *launch,
+            str(arguments.collectives.resolve()),
+            *f"collectives --backend mpi --ranks {ranks} --op {kind} --budget {arguments.budget}".split(),
+            *f"--from {message_bytes} --to {message_bytes} --csv {file.name}".split(),
+        ]
+        done = subprocess.run(
+            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=300
+        )
+        if done.returncode != 0:
+            sys.exit(f"mpi_hosts_figures: {done.stderr}")
+        rows = csv.DictReader(pathlib.Path(file.name).read_text().splitlines())
+        return {row["variant"]: float(row["lane_us"]) for row in rows}
 
 
 COLLECTIVES = {
@@ -192,27 +185,17 @@ def print_collectives(figures):
 def print_slow_link(arguments, directory):
     rows = csv.writer(sys.stdout, lineterminator="\n")
     rows.writerow(["slow_link", "collective", "variant", "us"])
-    agent, file = directory / "enter", directory / "times.csv"
+    agent = directory / "enter"
     four_hosts.write_agent(agent)
     for slow in ([], [(0, 1)]):
         reason = four_hosts.make_places("1gbit", arguments.slow_link, slow)
         if reason:
             sys.exit(f"mpi_hosts_figures: {reason}")
         for kind in ("matmul_all_reduce", "matmul_reduce_scatter", "all_gather_matmul"):
-            command = [
-                *four_hosts.launch_command(shutil.which("mpirun"), agent),
-                str(arguments.collectives.resolve()),
-                *f"collectives --backend mpi --ranks 4 --op {kind} --from 1048576 --to 1048576".split(),
-                *f"--budget {arguments.budget} --csv {file}".split(),
-            ]
-            done = subprocess.run(
-                command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=300
-            )
-            if done.returncode != 0:
-                sys.exit(f"mpi_hosts_figures: {done.stderr}")
-            for row in csv.DictReader(file.read_text().splitlines()):
-                place = "0-1" if slow else "none"
-                rows.writerow([place, COLLECTIVES[kind], row["variant"], f"{float(row['lane_us']):.0f}"])
+            launch = four_hosts.launch_command(shutil.which("mpirun"), agent)
+            place = "0-1" if slow else "none"
+            for variant, us in collective_times(launch, len(four_hosts.PLACES), kind, 1 << 20, arguments).items():
+                rows.writerow([place, COLLECTIVES[kind], variant, f"{us:.0f}"])
             sys.stdout.flush()
 
 

@@ -46,7 +46,7 @@ struct RunCommand {
                                                            store::Layers* layers) const;
   /// Reads the file of counts, from which m follows unless it is given. Errors: as read_counts, InvalidSpec.
   [[nodiscard]] Result<void> take_counts();
-  /// The operator that is asked for, and whether it takes counts. Errors: as OpOptions::spec, InvalidSpec.
+  /// For the operator of the options, which are legal.
   [[nodiscard]] Result<store::Layers> open_asked(const planner::Fingerprint& here) const;
   [[nodiscard]] Error with_advice_on_counts(const Error& missing) const;
   /// The plan with what is predicted of it for the counts, where its model is at hand. A prediction for other counts
@@ -92,7 +92,6 @@ Result<planner::Plan> RunCommand::plan_of_blocks(const finder::PlanQuestion& que
   return finder::predict_with(model.value(), question, cut);
 }
 
-/// Its options are legal.
 Result<store::Layers> RunCommand::open_asked(const planner::Fingerprint& here) const {
   return open_to_look_up(store, *server, op.spec().value(), here);
 }

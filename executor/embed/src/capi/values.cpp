@@ -149,10 +149,9 @@ mc2_operand_sizes operand_sizes(const planner::OpSpec& op) {
 Machinery read_machinery(const mc2_communicator_options* address) {
   const auto given_options = read_struct(address, "options");
   const auto* backend = take(executor::find_backend(given_options.backend == nullptr ? "host" : given_options.backend));
-  constexpr int kLeastOfOneHost = 2;
-  const bool spans_hosts = given_options.rank_zero != nullptr;
-  const auto availability =
-      backend->availability(spans_hosts ? std::max(1, given_options.local_size) : kLeastOfOneHost);
+  const auto availability = given_options.rank_zero == nullptr
+                                ? backend->availability()
+                                : backend->availability(std::max(1, given_options.local_size));
   if (!availability.is_available)
     fail(MC2_ERROR_UNSUPPORTED, "options.backend",
          std::string(backend->name()) + " is not available: " + availability.reason);

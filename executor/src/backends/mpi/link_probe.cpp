@@ -7,7 +7,7 @@
 #include <cstddef>
 
 #include "backends/mpi/check.hpp"
-#include "backends/mpi/waiting.hpp"
+#include "backends/mpi/point_to_point.hpp"
 
 namespace mc2::executor::mpi {
 namespace {
@@ -16,13 +16,12 @@ constexpr std::size_t kFirstBytes = std::size_t{64} << 10U, kMostBytes = std::si
 constexpr double kLongEnoughUs = 4'000;             // switches and buckets let a short burst through at another rate
 constexpr int kLeastRepeats = 3, kMostRepeats = 50; // of which the fastest counts
 constexpr double kTimedUs = 10'000;
-constexpr int kTag = 101;
 constexpr std::chrono::seconds kDeadline{20};
 
 /// One node's first rank and another's, exchanging messages.
 class Pair {
  public:
-  Pair(int rank, int peer, MPI_Comm comm) : rank_(rank), peer_(peer), comm_(comm) {}
+  Pair(int rank, int peer, MPI_Comm comm) : rank_(rank), peer_(peer), link_(comm) {}
 
   double byte_us() {
     exchange(1); // connects
@@ -61,12 +60,9 @@ class Pair {
   }
 
   void swap(std::span<const std::byte> out, std::span<std::byte> in) {
-    std::array<MPI_Request, 2> requests{MPI_REQUEST_NULL, MPI_REQUEST_NULL};
-    check(MPI_Isend(out.data(), static_cast<int>(out.size()), MPI_BYTE, peer_, kTag, comm_, &requests[0]), "MPI_Isend");
-    check(MPI_Irecv(in.data(), static_cast<int>(in.size()), MPI_BYTE, peer_, kTag, comm_, &requests[1]), "MPI_Irecv");
     const auto end = Clock::now() + kDeadline;
     const Patience patience(std::chrono::microseconds{50}, std::chrono::milliseconds{1});
-    wait_all(requests, [&] {
+    link_.pass({out, peer_}, {in, peer_}, planner::DType::I8, [&] {
       patience.pause();
       if (Clock::now() > end)
         throw SystemError("measuring links", ETIMEDOUT,
@@ -76,7 +72,7 @@ class Pair {
   }
 
   int rank_, peer_;
-  MPI_Comm comm_;
+  PointToPoint link_;
   std::vector<std::byte> outgoing_, incoming_;
 };
 
