@@ -23,6 +23,8 @@ MC2_INSTANTIATE_CONFORMANCE(Cuda, gpus());
 MC2_INSTANTIATE_RANDOM_CASES(Cuda, gpus());
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(IntermediatesConformance);
 
+const planner::Variant kDirect{"direct", {{"ctas", "16"}}};
+
 class CudaBackend : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -150,14 +152,14 @@ TEST_F(CudaBackend, EveryVariantAddsTheEpilogueOnce) {
   });
 }
 
-// Mailed by the kernel that finishes them: the longest rows that it takes, several rows for a thread block, a single
-// one.
-TEST_F(CudaBackend, FewRowsAreFinishedWhereTheyAreMailed) {
+// By the kernel that sums them: the longest rows that are mailed, several rows for a thread block, a single one, more
+// rows than are finished at a time, and rows of which not every rank has a share.
+TEST_F(CudaBackend, FewRowsAreFinishedWhereTheyAreSummed) {
   constexpr std::int64_t kLongestRowBytes = 32 << 10;
   for_each_world([](Communicator& communicator, int ranks) {
     for (const DType dtype : {DType::F32, DType::F16, DType::Bf16}) {
       const std::int64_t longest = kLongestRowBytes / planner::size_bytes(dtype);
-      for (const auto& [m, n] : {std::pair{std::int64_t{4}, longest}, {34, 1500}, {1, longest / 4}}) {
+      for (const auto& [m, n] : {std::pair{std::int64_t{4}, longest}, {34, 1500}, {1, longest / 4}, {600, 24}}) {
         for (const planner::Epilogue& epilogue : {planner::Epilogue{.has_residual = true, .norm = planner::Norm::Rms},
                                                   {.has_bias = true, .has_residual = true, .norm = planner::Norm::Rms},
                                                   {.norm = planner::Norm::Rms},
@@ -169,11 +171,35 @@ TEST_F(CudaBackend, FewRowsAreFinishedWhereTheyAreMailed) {
           spec.world_size = ranks;
           spec.epilogue = epilogue;
           for (const planner::Variant& variant : tried_variants(spec))
-            if (variant.name == "low_latency")
+            if (variant.name == "low_latency" || variant.name == "direct")
               expect_right(spec, Cut{{planner::traits_of(spec.kind).cut_axis_length(spec)}}, variant, communicator);
         }
       }
     }
+  });
+}
+
+// Where one rank's residual does not begin at a whole vector, that rank alone finishes its rows by another kernel.
+TEST_F(CudaBackend, ARankWhoseResidualIsShiftedExchangesWithTheOthers) {
+  OpSpec spec = op(OpKind::MatmulAllReduce, 300);
+  spec.epilogue = {.has_residual = true, .norm = planner::Norm::Rms};
+  for_each_world([&](Communicator& communicator, int ranks) {
+    spec.world_size = ranks;
+    ResidentProblem problem(spec, 5, communicator);
+    std::vector<RankBuffers> shifted(problem.buffers().begin(), problem.buffers().end());
+    const auto residual = problem.host().buffers()[1].residual;
+    std::vector<std::byte> moved(2 + residual.size());
+    std::copy(residual.begin(), residual.end(), moved.begin() + 2);
+    auto memory = communicator.allocate(1, moved.size());
+    memory->upload(moved);
+    shifted[1].residual = memory->bytes().subspan(2);
+    planner::Plan made = cuda_plan(spec, Cut{{100, 200}}, kDirect);
+    made.fingerprint = communicator.fingerprint();
+    auto prepared = executor::prepare(made, shifted, communicator);
+    ASSERT_TRUE(prepared.ok()) << prepared.error().text();
+    problem.poison();
+    prepared.value()->run(RunMode::Fused, executor::RunDetail::Makespan);
+    expect_right(problem, spec, made.cut);
   });
 }
 
@@ -269,8 +295,6 @@ class RoutedProblem {
   std::vector<Rank> ranks_;
   std::vector<RankBuffers> buffers_;
 };
-
-const planner::Variant kDirect{"direct", {{"ctas", "16"}}};
 
 TEST_F(CudaBackend, CountsOnDevicesAreReadByEveryRun) {
   std::mt19937 random(11);

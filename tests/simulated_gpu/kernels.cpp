@@ -716,6 +716,15 @@ std::optional<Work> work_of(std::string_view name, void** arguments) {
       };
     });
   }
+  if (is("::direct_rows_kernel")) {
+    return typed(name, [&](auto type) -> Work {
+      return [block = argument<BlockExchange>(arguments, 0), signals = argument<SignalMemory>(arguments, 1),
+              epilogue = argument<RowEpilogue>(arguments, 2)] {
+        direct<decltype(type)>(DirectCollective::AllReduce, block, signals);
+        for (std::int64_t row = 0; row < epilogue.row_count; ++row) finish_row<decltype(type)>(epilogue, row);
+      };
+    });
+  }
   if (is("::sum_kernel")) {
     return typed(name, [&](auto type) -> Work {
       return [block = argument<BlockExchange>(arguments, 0), count = argument<int>(arguments, 1)] {

@@ -172,35 +172,13 @@ Kernel kernel_for(DirectCollective collective) {
   return nullptr;
 }
 
-template <typename T>
-Kernel kernel_for(DirectCollective collective, bool is_vector, int world_size) {
-  if (!is_vector) return kernel_for<T, 1, 0>(collective);
-  constexpr int kCount = kVectorBytes / static_cast<int>(sizeof(T));
-  switch (world_size) {
-    case 2: return kernel_for<T, kCount, 2>(collective);
-    case 4: return kernel_for<T, kCount, 4>(collective);
-    case 8: return kernel_for<T, kCount, 8>(collective);
-    default: return kernel_for<T, kCount, 0>(collective);
-  }
-}
-
 using SpanKernel = void (*)(BlockSpan, SignalMemory);
 
 template <typename T, int kRanks>
 SpanKernel span_kernel_for(DirectCollective collective) {
-  constexpr int kCount = kVectorBytes / static_cast<int>(sizeof(T));
+  constexpr int kCount = kVectorElements<T>;
   if (collective == DirectCollective::AllReduce) return span_kernel<T, kCount, kRanks, DirectCollective::AllReduce>;
   return span_kernel<T, kCount, kRanks, DirectCollective::ReduceScatter>;
-}
-
-template <typename T>
-SpanKernel span_kernel_for(DirectCollective collective, int world_size) {
-  switch (world_size) {
-    case 2: return span_kernel_for<T, 2>(collective);
-    case 4: return span_kernel_for<T, 4>(collective);
-    case 8: return span_kernel_for<T, 8>(collective);
-    default: return span_kernel_for<T, 0>(collective);
-  }
 }
 
 /// In clusters of two thread blocks, which take neighbouring SMs: matmuls of Hopper run in clusters too, and every pair
@@ -268,16 +246,13 @@ void enqueue_direct(const DirectSettings& settings, const BlockExchange& block, 
   if (settings.collective == DirectCollective::AllReduceLowLatency)
     return enqueue_mail(settings.dtype, block, signals, stream);
   const bool is_vector = can_use_vectors(block, settings.dtype, signals.world_size);
-  Kernel kernel = nullptr;
-  switch (settings.dtype) {
-    case planner::DType::F32: kernel = kernel_for<float>(settings.collective, is_vector, signals.world_size); break;
-    case planner::DType::F16: kernel = kernel_for<__half>(settings.collective, is_vector, signals.world_size); break;
-    case planner::DType::Bf16:
-      kernel = kernel_for<__nv_bfloat16>(settings.collective, is_vector, signals.world_size);
-      break;
-    case planner::DType::I8:
-    case planner::DType::F8E4m3: break; // travels as bf16 (exchanged_as())
-  }
+  const Kernel kernel = of_float_type(settings.dtype, [&](auto element) {
+    using T = decltype(element);
+    if (!is_vector) return kernel_for<T, 1, 0>(settings.collective);
+    return of_rank_count(signals.world_size, [&](auto ranks) {
+      return kernel_for<T, kVectorElements<T>, decltype(ranks)::value>(settings.collective);
+    });
+  });
   launch_in_pairs(kernel, settings.cta_count, stream, block, signals);
 }
 
@@ -290,14 +265,11 @@ bool can_span(const std::vector<BlockExchange>& blocks, planner::DType dtype, in
 
 void enqueue_span(const DirectSettings& settings, const std::vector<BlockExchange>& blocks, bool waits,
                   const SignalMemory& signals, cudaStream_t stream) {
-  SpanKernel kernel = nullptr;
-  switch (settings.dtype) {
-    case planner::DType::F32: kernel = span_kernel_for<float>(settings.collective, signals.world_size); break;
-    case planner::DType::F16: kernel = span_kernel_for<__half>(settings.collective, signals.world_size); break;
-    case planner::DType::Bf16: kernel = span_kernel_for<__nv_bfloat16>(settings.collective, signals.world_size); break;
-    case planner::DType::I8:
-    case planner::DType::F8E4m3: break; // travels as bf16 (exchanged_as())
-  }
+  const SpanKernel kernel = of_float_type(settings.dtype, [&](auto element) {
+    return of_rank_count(signals.world_size, [&](auto ranks) {
+      return span_kernel_for<decltype(element), decltype(ranks)::value>(settings.collective);
+    });
+  });
   BlockSpan span = make_span(blocks, settings.dtype);
   span.waits = waits;
   launch_in_pairs(kernel, settings.cta_count, stream, span, signals);

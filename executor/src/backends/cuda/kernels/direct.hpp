@@ -139,6 +139,17 @@ void enqueue_mail(planner::DType dtype, const BlockExchange& block, const Signal
 void enqueue_mail_and_finish(const BlockExchange& block, const RowEpilogue& epilogue, const SignalMemory& signals,
                              cudaStream_t stream);
 
+/// Whether one kernel can carry an all-reduce and do what follows it: the last block of a run, of whole rows and at
+/// most 32 MiB. The same on all ranks.
+[[nodiscard]] bool can_finish_direct(const BlockExchange& block, const RowEpilogue& epilogue, int world_size);
+
+/// DirectCollective::AllReduce and enqueue_epilogue() of the same rows, where can_finish_direct(): by one kernel, but
+/// for a rank whose bias, residual, weight or normed rows do not begin at a multiple of 16 bytes. Ranks sum other
+/// elements than by enqueue_direct(), so the last bit of a sum may differ from that one's, though not between ranks.
+/// Throws SystemError.
+void enqueue_direct_and_finish(const BlockExchange& block, const RowEpilogue& epilogue, int sm_count,
+                               const SignalMemory& signals, cudaStream_t stream);
+
 /// A rank's share of so many bytes, at most, in whole vectors of 16 bytes.
 [[nodiscard]] constexpr std::int64_t rank_share_bytes(std::int64_t bytes, int world_size) noexcept {
   constexpr std::int64_t kVector = 16;

@@ -1,12 +1,12 @@
 #pragma once
 
-#include <cub/block/block_reduce.cuh>
-
 #include "backends/cuda/kernels/epilogue.hpp"
 #include "backends/cuda/kernels/kernels.cuh"
 
 // What is done to rows of C that are whole, for the kernels that do it.
 namespace mc2::executor::cuda {
+
+inline constexpr int kMostThreads = 1024; ///< of a thread block
 
 /// One row of the operands, in packs.
 template <typename P>
@@ -42,18 +42,27 @@ __device__ float add(const Row<P>& row, std::int64_t i, P& value, const P& resid
   return squares;
 }
 
-/// What a row is multiplied by, of all threads' squares; the same in all threads, which all call it.
+/// Waits for the kThreadCount threads that have a row in common: the thread block, or a part of it.
+template <int kThreadCount>
+__device__ void wait_for_row() {
+  asm volatile("bar.sync %0, %1;" ::"r"(threadIdx.x / kThreadCount + 1), "n"(kThreadCount) : "memory");
+}
+
+/// What a row is multiplied by, of the squares of all its threads, which all call it; the same in all of them.
 template <int kThreadCount>
 __device__ float norm_factor(float squares, const RowEpilogue& epilogue) {
-  using Sum = cub::BlockReduce<float, kThreadCount>;
-  __shared__ typename Sum::TempStorage scratch;
-  __shared__ float shared;
-  const float sum = Sum(scratch).Sum(squares); // thread 0 has it
-  if (threadIdx.x == 0) shared = 1.0F / sqrtf(sum / static_cast<float>(epilogue.columns) + epilogue.norm_epsilon);
-  __syncthreads();
-  const float factor = shared;
-  __syncthreads(); // before the next row's sum
-  return factor;
+  constexpr int kWarp = 32, kRowWarps = kThreadCount / kWarp;
+  __shared__ float sums[kMostThreads / kWarp]; // of warps
+#pragma unroll
+  for (int distance = kWarp / 2; distance > 0; distance /= 2) squares += __shfl_xor_sync(~0U, squares, distance);
+  const float* row_sums = sums + threadIdx.x / kThreadCount * kRowWarps;
+  if (threadIdx.x % kWarp == 0) sums[threadIdx.x / kWarp] = squares;
+  wait_for_row<kThreadCount>();
+  float sum = 0;
+#pragma unroll
+  for (int warp = 0; warp < kRowWarps; ++warp) sum += row_sums[warp];
+  wait_for_row<kThreadCount>(); // before the next row's sums
+  return 1.0F / sqrtf(sum / static_cast<float>(epilogue.columns) + epilogue.norm_epsilon);
 }
 
 template <typename P>
@@ -64,6 +73,77 @@ __device__ P normalised(const P& value, const P& weight, float factor) {
 #pragma unroll
   for (int e = 0; e < P::kElements; ++e) elements[e] = elements[e] * factor * weights[e];
   return P::rounded(elements);
+}
+
+/// A row, by kThreadCount threads. Each keeps up to kHeldCount packs in registers until the row's squares are known,
+/// and reads what is beyond them twice. The residual is read when the pass is made, while the sum is waited for;
+/// kReadsWeightToo: and the weight, which takes more registers.
+template <typename P, int kThreadCount, int kHeldCount, bool kReadsWeightToo>
+class RowPass {
+ public:
+  __device__ RowPass(const RowEpilogue& epilogue, std::int64_t index)
+      : row_(row_of<P>(epilogue, index)), pack_count_(static_cast<int>(epilogue.columns / P::kElements)) {
+#pragma unroll
+    for (int u = 0; u < kHeldCount; ++u) {
+      if (place(u) >= pack_count_) continue;
+      if (row_.residual != nullptr) residual_[u] = row_.residual[place(u)];
+      if (kReadsWeightToo && row_.normed != nullptr) weight(u) = row_.norm_weight[place(u)];
+    }
+  }
+
+  /// `sum_at(i)`: pack i before anything is added to it. is_in_c: that is what C holds.
+  template <typename Sum>
+  __device__ void finish(const RowEpilogue& epilogue, const Sum& sum_at, bool is_in_c) {
+    P held[kHeldCount]; // all loads before the first store, which might be of the same memory
+#pragma unroll
+    for (int u = 0; u < kHeldCount; ++u)
+      if (place(u) < pack_count_) held[u] = sum_at(place(u));
+    float squares = 0;
+#pragma unroll
+    for (int u = 0; u < kHeldCount; ++u) {
+      if (place(u) >= pack_count_) continue;
+      squares += add(row_, place(u), held[u], residual_[u], is_in_c);
+      if (!kReadsWeightToo && row_.normed != nullptr) weight(u) = row_.norm_weight[place(u)];
+    }
+    for (int i = place(kHeldCount); i < pack_count_; i += kThreadCount) {
+      P value = sum_at(i), residual{};
+      if (row_.residual != nullptr) residual = row_.residual[i];
+      squares += add(row_, i, value, residual, is_in_c);
+    }
+    if (row_.normed == nullptr) return;
+    const float factor = norm_factor<kThreadCount>(squares, epilogue);
+#pragma unroll
+    for (int u = 0; u < kHeldCount; ++u)
+      if (place(u) < pack_count_) row_.normed[place(u)] = normalised(held[u], weight(u), factor);
+    for (int i = place(kHeldCount); i < pack_count_; i += kThreadCount)
+      row_.normed[i] = normalised(row_.c[i], row_.norm_weight[i], factor);
+  }
+
+  /// Of what C holds.
+  __device__ void finish(const RowEpilogue& epilogue) {
+    finish(
+        epilogue, [&](int i) { return row_.c[i]; }, true);
+  }
+
+ private:
+  /// Takes the residual's registers where it is read after that was added.
+  __device__ P& weight(int u) { return kReadsWeightToo ? weight_[u] : residual_[u]; }
+  __device__ static int place(int u) { return u * kThreadCount + static_cast<int>(threadIdx.x) % kThreadCount; }
+
+  Row<P> row_;
+  int pack_count_;
+  P residual_[kHeldCount];
+  P weight_[kReadsWeightToo ? kHeldCount : 1];
+};
+
+/// Whether the matrices are in whole vectors of 16 bytes.
+inline bool can_use_vectors(const RowEpilogue& epilogue) {
+  const auto is_whole = [](const std::byte* address) {
+    return reinterpret_cast<std::uintptr_t>(address) % kVectorBytes == 0;
+  };
+  return epilogue.columns * planner::size_bytes(epilogue.dtype) % kVectorBytes == 0 && is_whole(epilogue.c) &&
+         is_whole(epilogue.bias) && is_whole(epilogue.residual) && is_whole(epilogue.norm_weight) &&
+         is_whole(epilogue.normed);
 }
 
 } // namespace mc2::executor::cuda

@@ -124,42 +124,85 @@ __device__ std::int64_t landing(const BlockExchange& block, std::int64_t i) {
 /// Loads that a thread has in flight at a time.
 __host__ __device__ constexpr int unroll_of(int ranks) { return ranks == 0 || ranks > 4 ? 2 : (ranks > 2 ? 4 : 8); }
 
-/// Calls `finish(i, sum over ranks of pack i + offset)` for the range. Peers are read from `first_rank` on, round
-/// robin, and summed in that order. kRanks 0: known at run time only.
-template <typename T, int kCount, int kRanks, typename Finish>
-__device__ void sum_range(const BlockExchange& block, int ranks, int first_rank, Range range, std::int64_t offset,
-                          const Finish& finish) {
+/// What a thread takes of a range: every step-th.
+struct Walk {
+  std::int64_t first;
+  std::int64_t last;
+  std::int64_t step;
+};
+
+/// Calls `finish(at(i), sum over ranks of pack at(i) + offset)` along a walk. Peers are read from `first_rank` on,
+/// round robin, and summed in that order. kRanks 0: known at run time only.
+template <typename T, int kCount, int kRanks, typename Place, typename Finish>
+__device__ void sum_along(const BlockExchange& block, int ranks, int first_rank, Walk walk, std::int64_t offset,
+                          const Place& at, const Finish& finish) {
   using P = Pack<T, kCount>;
   constexpr int kUnroll = unroll_of(kRanks);
   constexpr int kSlots = kRanks == 0 ? kMaxCudaRanks : kRanks;
   const P* from[kSlots];
 #pragma unroll
   for (int r = 0; r < kSlots; ++r) from[r] = packs<P>(block.send[(first_rank + r) % ranks]) + offset;
-  const std::int64_t step = std::int64_t{gridDim.x} * blockDim.x;
-  for (std::int64_t i = range.first + blockIdx.x * blockDim.x + threadIdx.x; i < range.last; i += step * kUnroll) {
+  for (std::int64_t i = walk.first; i < walk.last; i += walk.step * kUnroll) {
     P loaded[kUnroll][kSlots];
 #pragma unroll
     for (int u = 0; u < kUnroll; ++u) {
-      if (i + u * step < range.last) {
+      if (i + u * walk.step < walk.last) {
 #pragma unroll
         for (int r = 0; r < kSlots; ++r) {
-          if (kRanks != 0 || r < ranks) loaded[u][r] = from[r][i + u * step];
+          if (kRanks != 0 || r < ranks) loaded[u][r] = from[r][at(i + u * walk.step)];
         }
       }
     }
 #pragma unroll
     for (int u = 0; u < kUnroll; ++u) {
-      if (i + u * step < range.last) {
+      if (i + u * walk.step < walk.last) {
         float sum[kCount] = {};
 #pragma unroll
         for (int r = 0; r < kSlots; ++r) {
           if (kRanks != 0 || r < ranks) loaded[u][r].add_to(sum);
         }
-        finish(i + u * step, P::rounded(sum));
+        finish(at(i + u * walk.step), P::rounded(sum));
       }
     }
   }
 }
+
+/// The same of a range, by all thread blocks.
+template <typename T, int kCount, int kRanks, typename Finish>
+__device__ void sum_range(const BlockExchange& block, int ranks, int first_rank, Range range, std::int64_t offset,
+                          const Finish& finish) {
+  const std::int64_t thread = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  const Walk walk{range.first + thread, range.last, std::int64_t{gridDim.x} * blockDim.x};
+  sum_along<T, kCount, kRanks>(
+      block, ranks, first_rank, walk, offset, [](std::int64_t i) { return i; }, finish);
+}
+
+/// `make(T{})` for T of elements that are summed; null for others, whose products are bf16 (exchanged_as()).
+template <typename Make>
+auto of_float_type(planner::DType dtype, const Make& make) -> decltype(make(float{})) {
+  switch (dtype) {
+    case planner::DType::F32: return make(float{});
+    case planner::DType::F16: return make(__half{});
+    case planner::DType::Bf16: return make(__nv_bfloat16{});
+    case planner::DType::I8:
+    case planner::DType::F8E4m3: break;
+  }
+  return nullptr;
+}
+
+/// `make(kRanks)` as a constant; 0 for numbers of ranks that have no kernel of their own.
+template <typename Make>
+auto of_rank_count(int world_size, const Make& make) {
+  switch (world_size) {
+    case 2: return make(std::integral_constant<int, 2>{});
+    case 4: return make(std::integral_constant<int, 4>{});
+    case 8: return make(std::integral_constant<int, 8>{});
+    default: return make(std::integral_constant<int, 0>{});
+  }
+}
+
+template <typename T>
+inline constexpr int kVectorElements = kVectorBytes / static_cast<int>(sizeof(T));
 
 inline bool can_use_vectors(const BlockExchange& block, planner::DType dtype, int world_size) {
   for (const std::int64_t elements :

@@ -10,7 +10,7 @@ constexpr int kPacketDataBytes = 8;
 constexpr std::int64_t kMaxPackets = kMaxLowLatencyBytes / kPacketDataBytes;
 /// Of a row that a thread keeps in registers: rows of 32 KiB at most.
 constexpr int kHeldPackets = 4;
-constexpr int kRowThreads = 1024;
+constexpr int kRowThreads = kMostThreads;
 /// A thread block takes its rows one after the other; many short ones would leave most of its threads idle.
 constexpr std::int64_t kMostFinishedRows = std::int64_t{4} * kMailCtas;
 
@@ -113,29 +113,10 @@ __global__ void __launch_bounds__(kRowThreads, 1)
   const std::int64_t step = std::int64_t{gridDim.x} * kRowThreads; // all thread blocks, few as the rows may be
   for (std::int64_t i = std::int64_t{blockIdx.x} * kRowThreads + threadIdx.x; i < packet_count; i += step)
     mail.post_to_all(i, mine[i]);
-  const auto place = [](int u) { return u * kRowThreads + static_cast<int>(threadIdx.x); };
-  for (std::int64_t index = blockIdx.x; index < epilogue.row_count; index += gridDim.x) {
-    const Row<P> row = row_of<P>(epilogue, index);
-    P held[kHeldPackets], other[kHeldPackets];
-#pragma unroll
-    for (int u = 0; u < kHeldPackets; ++u) { // before the peers' packets are waited for
-      if (row.residual != nullptr && place(u) < row_packets) other[u] = row.residual[place(u)];
-    }
-    float squares = 0;
-#pragma unroll
-    for (int u = 0; u < kHeldPackets; ++u) {
-      if (place(u) >= row_packets) continue;
-      held[u] = mail.sum(index * row_packets + place(u));
-      squares += add(row, place(u), held[u], other[u], false);
-      if (row.normed != nullptr) other[u] = row.norm_weight[place(u)];
-    }
-    if (row.normed == nullptr) continue;
-    const float factor = norm_factor<kRowThreads>(squares, epilogue);
-#pragma unroll
-    for (int u = 0; u < kHeldPackets; ++u) {
-      if (place(u) < row_packets) row.normed[place(u)] = normalised(held[u], other[u], factor);
-    }
-  }
+  for (std::int64_t index = blockIdx.x; index < epilogue.row_count; index += gridDim.x)
+    RowPass<P, kRowThreads, kHeldPackets, true>(epilogue, index)
+        .finish(
+            epilogue, [&](int i) { return mail.sum(index * row_packets + i); }, false);
   __syncthreads();
   if (threadIdx.x == 0) *counter = mail.turn;
 }
@@ -146,14 +127,7 @@ using RowsKernel = void (*)(BlockExchange, SignalMemory, RowEpilogue);
 } // namespace
 
 void enqueue_mail(planner::DType dtype, const BlockExchange& block, const SignalMemory& signals, cudaStream_t stream) {
-  Kernel kernel = nullptr;
-  switch (dtype) {
-    case planner::DType::F32: kernel = mail_kernel<float>; break;
-    case planner::DType::F16: kernel = mail_kernel<__half>; break;
-    case planner::DType::Bf16: kernel = mail_kernel<__nv_bfloat16>; break;
-    case planner::DType::I8:
-    case planner::DType::F8E4m3: break; // not summed
-  }
+  const Kernel kernel = of_float_type(dtype, [](auto element) -> Kernel { return mail_kernel<decltype(element)>; });
   kernel<<<kMailCtas, kThreads, 0, stream>>>(block, signals);
   MC2_CUDA(cudaGetLastError());
 }
@@ -173,14 +147,8 @@ bool can_finish_mail(const BlockExchange& block, const RowEpilogue& epilogue, in
 
 void enqueue_mail_and_finish(const BlockExchange& block, const RowEpilogue& epilogue, const SignalMemory& signals,
                              cudaStream_t stream) {
-  RowsKernel kernel = nullptr;
-  switch (epilogue.dtype) {
-    case planner::DType::F32: kernel = mail_rows_kernel<float>; break;
-    case planner::DType::F16: kernel = mail_rows_kernel<__half>; break;
-    case planner::DType::Bf16: kernel = mail_rows_kernel<__nv_bfloat16>; break;
-    case planner::DType::I8:
-    case planner::DType::F8E4m3: break; // not summed
-  }
+  const RowsKernel kernel =
+      of_float_type(epilogue.dtype, [](auto element) -> RowsKernel { return mail_rows_kernel<decltype(element)>; });
   kernel<<<kMailCtas, kRowThreads, 0, stream>>>(block, signals, epilogue);
   MC2_CUDA(cudaGetLastError());
 }

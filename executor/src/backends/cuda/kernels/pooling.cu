@@ -113,7 +113,7 @@ using PoolKernel = void (*)(BagTables, PoolingRun, int);
 
 template <typename T>
 PoolKernel pool_kernel_for(const BagTables& tables, bool is_vector) {
-  constexpr int kCount = kVectorBytes / static_cast<int>(sizeof(T));
+  constexpr int kCount = kVectorElements<T>;
   if (tables.index_bytes == 4)
     return is_vector ? pool_kernel<T, kCount, std::int32_t> : pool_kernel<T, 1, std::int32_t>;
   return is_vector ? pool_kernel<T, kCount, std::int64_t> : pool_kernel<T, 1, std::int64_t>;
@@ -130,14 +130,8 @@ void enqueue_pooling(const BagTables& tables, const PoolingRun& run, int sm_coun
   const std::int64_t row_packs = is_vector ? tables.columns * element_bytes / kVectorBytes : tables.columns;
   int group = 1;
   while (group < kWarp && group < row_packs) group *= 2;
-  PoolKernel kernel = nullptr;
-  switch (tables.dtype) {
-    case planner::DType::F32: kernel = pool_kernel_for<float>(tables, is_vector); break;
-    case planner::DType::F16: kernel = pool_kernel_for<__half>(tables, is_vector); break;
-    case planner::DType::Bf16: kernel = pool_kernel_for<__nv_bfloat16>(tables, is_vector); break;
-    case planner::DType::I8:
-    case planner::DType::F8E4m3: break; // not summed
-  }
+  const PoolKernel kernel =
+      of_float_type(tables.dtype, [&](auto element) { return pool_kernel_for<decltype(element)>(tables, is_vector); });
   const std::int64_t threads = run.row_count * run.shard_count * tables.table_count * group;
   const std::int64_t needed = (threads + kPoolingThreads - 1) / kPoolingThreads;
   const auto block_count = static_cast<unsigned>(std::min<std::int64_t>(needed, std::int64_t{kBlocksPerSm} * sm_count));

@@ -93,8 +93,12 @@ class Pieces {
 
 class DirectTransport final : public Transport {
  public:
-  DirectTransport(const DirectSettings& settings, bool mails_small_pieces, std::vector<SignalMemory> signals)
-      : settings_(settings), mails_small_pieces_(mails_small_pieces), signals_(std::move(signals)) {}
+  DirectTransport(const DirectSettings& settings, bool mails_small_pieces, std::vector<SignalMemory> signals,
+                  int sm_count)
+      : settings_(settings),
+        mails_small_pieces_(mails_small_pieces),
+        signals_(std::move(signals)),
+        sm_count_(sm_count) {}
 
   [[nodiscard]] bool writes_to_peers() const noexcept override {
     return settings_.collective == DirectCollective::AllReduce;
@@ -108,11 +112,15 @@ class DirectTransport final : public Transport {
   }
 
   [[nodiscard]] bool finishes(int rank, const BlockExchange& block, const RowEpilogue& epilogue) const override {
-    return is_mailed(block) && !block.copies_own && can_finish_mail(block, epilogue, rank);
+    if (settings_.collective != DirectCollective::AllReduce) return false;
+    if (!is_mailed(block)) return can_finish_direct(block, epilogue, static_cast<int>(signals_.size()));
+    return !block.copies_own && can_finish_mail(block, epilogue, rank);
   }
   void enqueue_and_finish(int rank, const BlockExchange& block, const RowEpilogue& epilogue,
                           cudaStream_t stream) const override {
-    enqueue_mail_and_finish(block, epilogue, signals_[static_cast<std::size_t>(rank)], stream);
+    const SignalMemory& signals = signals_[static_cast<std::size_t>(rank)];
+    if (is_mailed(block)) return enqueue_mail_and_finish(block, epilogue, signals, stream);
+    enqueue_direct_and_finish(block, epilogue, sm_count_, signals, stream);
   }
 
  private:
@@ -123,6 +131,7 @@ class DirectTransport final : public Transport {
   DirectSettings settings_;
   bool mails_small_pieces_;
   std::vector<SignalMemory> signals_; ///< by rank
+  int sm_count_;
 };
 
 class PersistentTransport final : public Transport {
@@ -584,9 +593,9 @@ PeerReach reach_of(const Transport& transport, planner::Lane first_lane) noexcep
 }
 
 std::unique_ptr<Transport> make_direct_transport(const planner::OpSpec& op, const CudaVariant& variant,
-                                                 std::vector<SignalMemory> signals) {
+                                                 std::vector<SignalMemory> signals, int sm_count) {
   const DirectSettings settings{.collective = direct_collective(op), .dtype = op.dtype, .cta_count = variant.cta_count};
-  return std::make_unique<DirectTransport>(settings, variant.is_low_latency, std::move(signals));
+  return std::make_unique<DirectTransport>(settings, variant.is_low_latency, std::move(signals), sm_count);
 }
 
 std::unique_ptr<Transport> make_persistent_transport(const planner::OpSpec& op, const CudaVariant& variant,

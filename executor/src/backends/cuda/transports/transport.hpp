@@ -74,8 +74,9 @@ class Transport {
 /// Which of the caller's matrices peers reach; A is what kinds that communicate first send, C what the others receive.
 [[nodiscard]] PeerReach reach_of(const Transport& transport, planner::Lane first_lane) noexcept;
 
+/// @param sm_count of every rank's device
 [[nodiscard]] std::unique_ptr<Transport> make_direct_transport(const planner::OpSpec& op, const CudaVariant& variant,
-                                                               std::vector<SignalMemory> signals);
+                                                               std::vector<SignalMemory> signals, int sm_count);
 
 /// All-reduce and reduce-scatter by one kernel for all blocks, so that few SMs suffice and none change hands. With few
 /// thread blocks, the last block of rows is left to a kernel of its own: nothing runs beside it, so it may take many.
