@@ -94,20 +94,25 @@ class Results {
 struct WorstElement {
   double ratio = 0;
   std::int64_t column = 0;
-  std::string text;
+  double value = 0, expected = 0, allowed = 0;
+
+  [[nodiscard]] std::string text() const {
+    return "is " + number_text(value, kDigits) + ", should be " + number_text(expected, kDigits) + " within " +
+           number_text(allowed, kDigits);
+  }
 };
 
 WorstElement worst_element(std::span<const double> values, const OracleRow& oracle) {
-  WorstElement worst;
+  double worst_ratio = 0;
+  std::size_t worst = 0;
   for (std::size_t j = 0; j < values.size(); ++j) {
     const double difference = std::abs(values[j] - oracle.expected[j]);
     const double ratio = difference == 0 ? 0 : difference / oracle.allowed[j];
-    if (ratio > worst.ratio) worst = {ratio, static_cast<std::int64_t>(j), {}};
+    if (!(ratio > worst_ratio)) continue;
+    worst_ratio = ratio;
+    worst = j;
   }
-  const auto at = static_cast<std::size_t>(worst.column);
-  worst.text = "is " + number_text(values[at], kDigits) + ", should be " + number_text(oracle.expected[at], kDigits) +
-               " within " + number_text(oracle.allowed[at], kDigits);
-  return worst;
+  return {worst_ratio, static_cast<std::int64_t>(worst), values[worst], oracle.expected[worst], oracle.allowed[worst]};
 }
 
 /// Which of two ranks that differ is further from the oracle.
@@ -117,8 +122,8 @@ Error rank_difference(const Position& found, const OracleRow& oracle, const Resu
   const auto other = worst_element(results.read(found.at), oracle);
   const std::string suffix =
       "; ranks 0 and " + std::to_string(found.at.rank) + " differ in column " + std::to_string(found.column);
-  if (own.ratio > other.ratio) return mismatch({first, own.column}, own.text + suffix);
-  return mismatch({found.at, other.column}, other.text + suffix);
+  if (own.ratio > other.ratio) return mismatch({first, own.column}, own.text() + suffix);
+  return mismatch({found.at, other.column}, other.text() + suffix);
 }
 
 /// Whether every rank gets the same C: then one rank stands for all, once they are equal to the bit.
@@ -201,7 +206,7 @@ Result<double> compare_rows(const planner::OpSpec& op, std::span<const ResultRow
       worst[at] = worst_element(results.read(batch[at]), expected[at]);
     });
     for (std::size_t i = 0; i < batch.size(); ++i) {
-      if (worst[i].ratio > 1) return mismatch({batch[i], worst[i].column}, worst[i].text);
+      if (worst[i].ratio > 1) return mismatch({batch[i], worst[i].column}, worst[i].text());
       worst_ratio = std::max(worst_ratio, worst[i].ratio);
     }
   }
@@ -221,7 +226,7 @@ Result<double> compare_projections(const planner::OpSpec& op, const ProjectedOra
   if (bad == ratios.end()) return ratios.empty() ? 0 : *std::ranges::max_element(ratios);
   const ResultRow at = results.row_at(bad - ratios.begin());
   const auto worst = worst_element(results.read(at), oracle.rows({&at, 1}).front());
-  return mismatch({at, worst.column}, worst.text + "; found by the row's projection");
+  return mismatch({at, worst.column}, worst.text() + "; found by the row's projection");
 }
 
 std::string success_text(const planner::OpSpec& op, const Verification& found, std::int64_t row_count,
@@ -299,7 +304,7 @@ Result<Verification> verify_sums(const planner::OpSpec& op,
   if (bad != ratios.end()) {
     const ResultRow at = results.row_at(bad - ratios.begin());
     const auto worst = worst_element(results.read(at), sum_of_partials(op, partials, at));
-    return mismatch({at, worst.column}, worst.text + ", the sum of the partial products");
+    return mismatch({at, worst.column}, worst.text() + ", the sum of the partial products");
   }
   if (const auto at = all_get_the_same(op) ? results.find_rank_difference() : std::nullopt) {
     return mismatch(*at, "differs from rank 0, although both are sums of the same partial products");

@@ -1,11 +1,27 @@
 #include "support/oracle.hpp"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstring>
 
 namespace mc2::testing {
+namespace {
+
+constexpr int kLeastExponent = -24;
+constexpr auto kPowersOfTwo = [] {
+  std::array<double, 64> powers{1.0 / (1 << -kLeastExponent)};
+  for (std::size_t i = 1; i < powers.size(); ++i) powers[i] = 2 * powers[i - 1];
+  return powers;
+}();
+
+// fraction 2^exponent, without a call for each of millions of elements.
+double scaled(int fraction, int exponent) {
+  return fraction * kPowersOfTwo[static_cast<std::size_t>(exponent - kLeastExponent)];
+}
+
+} // namespace
 
 double element(planner::DType dtype, std::span<const std::byte> bytes, std::int64_t index) {
   if (dtype == planner::DType::F32) {
@@ -18,8 +34,7 @@ double element(planner::DType dtype, std::span<const std::byte> bytes, std::int6
     const int byte = std::to_integer<int>(bytes[static_cast<std::size_t>(index)]);
     const int exponent = (byte >> 3) & 15, fraction = byte & 7;
     if (exponent == 15 && fraction == 7) return std::nan("");
-    return (byte >= 128 ? -1 : 1) *
-           (exponent == 0 ? std::ldexp(fraction, -9) : std::ldexp(8 + fraction, exponent - 10));
+    return (byte >= 128 ? -1 : 1) * (exponent == 0 ? scaled(fraction, -9) : scaled(8 + fraction, exponent - 10));
   }
   std::uint16_t bits = 0;
   std::memcpy(&bits, bytes.data() + index * 2, sizeof bits);
@@ -27,7 +42,7 @@ double element(planner::DType dtype, std::span<const std::byte> bytes, std::int6
   const int exponent = (bits >> 10) & 31, fraction = bits & 1023;
   const double sign = (bits & 0x8000) != 0 ? -1 : 1;
   if (exponent == 31) return fraction == 0 ? sign * HUGE_VAL : std::nan("");
-  return sign * (exponent == 0 ? std::ldexp(fraction, -24) : std::ldexp(1024 + fraction, exponent - 25));
+  return sign * (exponent == 0 ? scaled(fraction, -24) : scaled(1024 + fraction, exponent - 25));
 }
 
 std::vector<double> elements(planner::DType dtype, std::span<const std::byte> bytes) {
@@ -61,6 +76,10 @@ std::vector<double> a_elements(const planner::OpSpec& op, std::span<const execut
 
 } // namespace
 
+bool are_same_bytes(std::span<const std::byte> one, std::span<const std::byte> other) {
+  return one.size() == other.size() && (one.empty() || std::memcmp(one.data(), other.data(), one.size()) == 0);
+}
+
 std::vector<std::byte> everybodys_a(std::span<const executor::RankBuffers> buffers) {
   std::vector<std::byte> all;
   for (const executor::RankBuffers& rank : buffers) all.insert(all.end(), rank.a.begin(), rank.a.end());
@@ -77,8 +96,11 @@ namespace {
 void add_product(std::span<const double> a, std::span<const double> b, std::size_t k, std::size_t n,
                  std::span<double> result) {
   for (std::size_t i = 0; i * n < result.size(); ++i) {
+    double* const row = &result[i * n];
     for (std::size_t l = 0; l < k; ++l) {
-      for (std::size_t j = 0; j < n; ++j) result[i * n + j] += a[i * k + l] * b[l * n + j];
+      const double factor = a[i * k + l];
+      const double* const addends = &b[l * n];
+      for (std::size_t j = 0; j < n; ++j) row[j] += factor * addends[j];
     }
   }
 }
@@ -235,6 +257,7 @@ std::vector<double> naive_pooled(const planner::OpSpec& op, const executor::Rank
     return value;
   };
   const std::int64_t width = op.n / op.tables->table_count;
+  const auto rows = elements(op.dtype, rank.b);
   std::vector<double> pooled(static_cast<std::size_t>(op.m * op.n));
   for (std::int64_t bag = 0; bag < op.tables->table_count * op.m; ++bag) {
     const std::int64_t table = bag / op.m, sample = bag % op.m;
@@ -242,7 +265,7 @@ std::vector<double> naive_pooled(const planner::OpSpec& op, const executor::Rank
     for (std::int64_t at = first; at < end; ++at) {
       const std::int64_t row = table * op.tables->row_count + number(rank.bags.indices, at);
       for (std::int64_t j = 0; j < width; ++j) {
-        const double share = element(op.dtype, rank.b, row * width + j);
+        const double share = rows[static_cast<std::size_t>(row * width + j)];
         pooled[static_cast<std::size_t>(sample * op.n + table * width + j)] +=
             op.tables->pooling == planner::Pooling::Mean ? share / static_cast<double>(end - first) : share;
       }

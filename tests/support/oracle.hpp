@@ -17,6 +17,9 @@ double element(planner::DType dtype, std::span<const std::byte> bytes, std::int6
 
 std::vector<double> elements(planner::DType dtype, std::span<const std::byte> bytes);
 
+/// As std::ranges::equal, and fast without optimisation too.
+bool are_same_bytes(std::span<const std::byte> one, std::span<const std::byte> other);
+
 /// What the gathered A must be.
 std::vector<std::byte> everybodys_a(std::span<const executor::RankBuffers> buffers);
 
