@@ -220,7 +220,7 @@ class PageTest(SweepTest):
         self.assertEqual(page.count("no document describes"), 1)
 
     def test_fits_a_screen_whatever_the_grid(self):
-        page = self.succeed("sweep", "--topology", TOPOLOGY, "--m", "128:65536:128")
+        page = self.succeed("sweep", "--topology", TOPOLOGY, "--m", "128:16384:128")
         lines = page.split("\n")
         self.assertLessEqual(len(lines), 41)  # the last is empty
         self.assertLessEqual(max(map(len, lines)), 80)
