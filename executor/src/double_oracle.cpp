@@ -329,16 +329,19 @@ std::vector<OracleRow> DoubleOracle::rows(std::span<const ResultRow> wanted) con
 /// What is added to the sums of products, and the roundings of the result.
 void DoubleOracle::finish_row(const ResultRow& at, OracleRow& row) const {
   const double roundoff = rounds_to_short_type(op_) ? kSecondOrder * result_roundoff(op_) : 0;
+  const bool rounds_odd = rounds_odd_rows(op_), rounds_first = rounds_before_epilogue(op_) || rounds_odd;
+  const bool rounds_between = rounds_before_residual(op_);
+  const double least = least_allowed(op_);
   const auto bias = addends_.bias_at(at), residual = addends_.residual_at(at);
   for (std::size_t j = 0; j < row.expected.size(); ++j) {
     const double product = row.expected[j];
-    if (rounds_before_epilogue(op_) || rounds_odd_rows(op_)) row.allowed[j] += roundoff * std::abs(product);
-    if (rounds_odd_rows(op_)) row.allowed[j] += roundoff * std::abs(product + residual[j]);
+    if (rounds_first) row.allowed[j] += roundoff * std::abs(product);
+    if (rounds_odd) row.allowed[j] += roundoff * std::abs(product + residual[j]);
     row.expected[j] += bias[j];
-    if (rounds_before_residual(op_)) row.allowed[j] += roundoff * std::abs(row.expected[j]);
+    if (rounds_between) row.allowed[j] += roundoff * std::abs(row.expected[j]);
     row.expected[j] += residual[j];
     row.allowed[j] += kConfidence * kF32Roundoff * (std::abs(bias[j]) + std::abs(residual[j]));
-    row.allowed[j] += roundoff * std::abs(row.expected[j]) + least_allowed(op_);
+    row.allowed[j] += roundoff * std::abs(row.expected[j]) + least;
   }
 }
 

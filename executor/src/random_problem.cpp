@@ -141,9 +141,11 @@ void RandomProblem::refill_a(std::uint64_t seed) {
 
 void RandomProblem::poison() {
   const auto fill = [](std::span<std::byte> matrix, planner::DType dtype) {
+    if (matrix.empty()) return;
     const auto pattern = poison_of(dtype);
-    for (std::size_t at = 0; at < matrix.size(); at += pattern.size())
-      std::ranges::copy(pattern, matrix.begin() + static_cast<std::ptrdiff_t>(at));
+    std::ranges::copy(pattern, matrix.begin());
+    for (std::size_t done = pattern.size(); done < matrix.size(); done *= 2) // so that the copies are few and long
+      std::memcpy(matrix.data() + done, matrix.data(), std::min(done, matrix.size() - done));
   };
   parallel_for(static_cast<std::int64_t>(views_.size()), [&](std::int64_t rank) {
     const RankBuffers& own = views_[static_cast<std::size_t>(rank)];

@@ -15,6 +15,7 @@
 #include <functional>
 #include <thread>
 
+#include "polling.hpp"
 #include "texts.hpp"
 
 namespace mc2::executor {
@@ -51,20 +52,8 @@ std::string name_of(const std::string& key, int number) {
   return "/mc2-" + std::to_string(getuid()) + "-" + std::to_string(digest) + "-" + std::to_string(number);
 }
 
-/// Spins for a moment, because most ranks come together, and sleeps then.
-class Pause {
- public:
-  void operator()() const {
-    if (Clock::now() - start_ < kSpin)
-      std::this_thread::yield();
-    else
-      std::this_thread::sleep_for(kSleep);
-  }
-
- private:
-  static constexpr std::chrono::microseconds kSpin{2000}, kSleep{100};
-  Clock::time_point start_ = Clock::now();
-};
+/// Most ranks come together.
+Patience patience() { return {std::chrono::microseconds{100}, std::chrono::microseconds{2000}}; }
 
 } // namespace
 
@@ -129,7 +118,7 @@ void SharedMemoryGroup::create(const std::string& name) {
 
 /// Rank 0's, once it is there; what a job that has ended left behind is passed over.
 void SharedMemoryGroup::join(const std::string& name, Clock::time_point end) {
-  for (const Pause pause; Clock::now() < end; pause()) {
+  for (const Patience waiting = patience(); Clock::now() < end; waiting.pause()) {
     const int file = shm_open(name.c_str(), O_RDWR | O_CLOEXEC, 0600);
     if (file < 0) continue;
     struct stat status {};
@@ -170,7 +159,7 @@ void SharedMemoryGroup::wait_for_all(Clock::time_point end) const {
         list += (list.empty() ? "" : ", ") + std::to_string(rank);
     return list;
   };
-  for (const Pause pause; !missing().empty(); pause()) {
+  for (const Patience waiting = patience(); !missing().empty(); waiting.pause()) {
     if (Clock::now() > end)
       throw SystemError("meet", ETIMEDOUT,
                         "of " + std::to_string(world_size()) + " ranks these did not come within " +
@@ -205,7 +194,7 @@ void SharedMemoryGroup::wait_for_round(int rank, std::uint64_t round) const {
   const auto& other = shared_->ranks[static_cast<std::size_t>(rank)];
   const auto start = Clock::now();
   auto next_look = start + kBetweenLooks;
-  for (const Pause pause; other.round.load(std::memory_order_acquire) < round; pause()) {
+  for (const Patience waiting = patience(); other.round.load(std::memory_order_acquire) < round; waiting.pause()) {
     const auto now = Clock::now();
     if (now < next_look) continue;
     next_look = now + kBetweenLooks;
@@ -260,8 +249,9 @@ void SharedMemoryGroup::tell(std::string_view what) const noexcept {
     shared_->failure_state.store(kIsWritten, std::memory_order_release);
   }
   constexpr int kMostPauses = 100;
-  const Pause pause;
-  for (int i = 0; i < kMostPauses && shared_->failure_state.load(std::memory_order_acquire) != kIsWritten; ++i) pause();
+  const Patience waiting = patience();
+  for (int i = 0; i < kMostPauses && shared_->failure_state.load(std::memory_order_acquire) != kIsWritten; ++i)
+    waiting.pause();
   shared_->abort.store(1, std::memory_order_release);
 }
 

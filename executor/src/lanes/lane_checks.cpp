@@ -17,12 +17,9 @@ Error unsupported_type(const char* reason) { return {ErrorCode::Unsupported, "dt
 Result<void> check_dtype(planner::DType dtype) {
   switch (dtype) {
     case planner::DType::F32: return {};
-    case planner::DType::F16:
-      return unsupported_type(
-          "the host backend does not run f16: CPUs would convert it to f32 and back; use f32 or bf16");
+    case planner::DType::F16: return unsupported_type("CPUs would convert f16 to f32 and back; use f32 or bf16");
     case planner::DType::F8E4m3:
-      return unsupported_type(
-          "the host backend does not run f8e4m3: CPUs do not multiply it; backend cuda may, or use i8 or bf16");
+      return unsupported_type("CPUs do not multiply f8e4m3; backend cuda may, or use i8 or bf16");
     case planner::DType::I8:
       if (gemm_isa_has_i8()) return {};
       return unsupported_type(

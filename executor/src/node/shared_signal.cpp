@@ -8,17 +8,13 @@
 #include <ctime>
 #include <thread>
 
+#include "polling.hpp"
+
 namespace mc2::executor::node {
 namespace {
 
 // Ranks that have a core each meet within microseconds; others meet within a few turns on the core (docs/mpi.md).
 constexpr int kYields = 200;
-
-void relax() noexcept {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#endif
-}
 
 } // namespace
 
@@ -36,7 +32,7 @@ void SharedSignal::wait_for(std::uint32_t count, const Pause& pause, int looks,
                             std::chrono::microseconds sleep_for) const {
   for (int look = 0; look < looks; ++look) {
     if (has_reached(count)) return;
-    relax();
+    relax_processor();
   }
   for (int turn = 0; turn < kYields; ++turn) {
     if (has_reached(count)) return;

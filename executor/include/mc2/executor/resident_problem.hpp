@@ -14,6 +14,8 @@
 
 namespace mc2::executor {
 
+enum class OperandUse : std::uint8_t;
+
 /// A RandomProblem where a communicator's ranks can work on it: the host's matrices themselves where the communicator
 /// uses host memory, otherwise a mirror of them in the ranks' own memory.
 class ResidentProblem {
@@ -36,13 +38,12 @@ class ResidentProblem {
   void fetch_results();
 
  private:
-  struct RankMirror { ///< null where the operator has no such operand
-    std::unique_ptr<RankMemory> a, b, c, normed, gathered_a, offsets, indices, experts, choice_weights;
-    std::vector<std::unique_ptr<RankMemory>> others; ///< epilogue and scales
-  };
+  template <typename Visit>
+  void visit_mirrors(OperandUse use, const Visit& visit);
 
   RandomProblem host_;
-  std::vector<RankMirror> mirrors_;   ///< by rank; none with host memory
+  /// By rank, then as visit_operands(); null where the operator has no such operand. None with host memory.
+  std::vector<std::vector<std::unique_ptr<RankMemory>>> mirrors_;
   std::vector<RankBuffers> resident_; ///< views of mirrors_
 };
 

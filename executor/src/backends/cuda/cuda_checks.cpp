@@ -26,6 +26,7 @@
 #include "choices.hpp"
 #include "mc2/planner/collective.hpp"
 #include "mc2/planner/text.hpp"
+#include "operands.hpp"
 #include "row_splits.hpp"
 #include "texts.hpp"
 
@@ -530,21 +531,10 @@ Result<void> check_peer_access(std::span<const int> ranks, std::span<const RankB
 
 Result<void> check_places(std::span<const LocalRank> ranks, std::span<const RankBuffers> buffers) {
   for (std::size_t i = 0; i < buffers.size(); ++i) {
-    MC2_TRY(check_place(ranks[i], "A", buffers[i].a));
-    MC2_TRY(check_place(ranks[i], "B", buffers[i].b));
-    MC2_TRY(check_place(ranks[i], "C", buffers[i].c));
-    MC2_TRY(check_place(ranks[i], "gathered A", buffers[i].gathered_a));
-    MC2_TRY(check_place(ranks[i], "bias", buffers[i].bias));
-    MC2_TRY(check_place(ranks[i], "residual", buffers[i].residual));
-    MC2_TRY(check_place(ranks[i], "norm weight", buffers[i].norm_weight));
-    MC2_TRY(check_place(ranks[i], "normed", buffers[i].normed));
-    MC2_TRY(check_place(ranks[i], "scales of A", buffers[i].a_scales));
-    MC2_TRY(check_place(ranks[i], "scales of B", buffers[i].b_scales));
     MC2_TRY(check_place(ranks[i], "counts", buffers[i].device_send_counts));
-    MC2_TRY(check_place(ranks[i], "offsets", buffers[i].bags.offsets));
-    MC2_TRY(check_place(ranks[i], "indices", buffers[i].bags.indices));
-    MC2_TRY(check_place(ranks[i], "chosen experts", buffers[i].choices.experts));
-    MC2_TRY(check_place(ranks[i], "weights of the choices", buffers[i].choices.weights));
+    MC2_TRY(try_operands(buffers[i], [&](std::span<const std::byte> bytes, const char* name) {
+      return check_place(ranks[i], name, bytes);
+    }));
   }
   return {};
 }

@@ -10,6 +10,7 @@
 #include "backends/mpi/orders.hpp"
 #include "backends/mpi/world.hpp"
 #include "lanes/symmetric_heap.hpp"
+#include "operands.hpp"
 
 namespace mc2::executor::mpi {
 namespace {
@@ -70,20 +71,7 @@ class Follower {
   /// All but the counts, which nobody owns here.
   [[nodiscard]] RankBuffers operands(Message& order) const {
     RankBuffers own;
-    own.a = place(order);
-    own.b = place(order);
-    own.c = place(order);
-    own.bias = place(order);
-    own.residual = place(order);
-    own.a_scales = place(order);
-    own.b_scales = place(order);
-    own.bags.offsets = place(order);
-    own.bags.indices = place(order);
-    own.choices.experts = place(order);
-    own.choices.weights = place(order);
-    own.gathered_a = place(order);
-    own.norm_weight = place(order);
-    own.normed = place(order);
+    visit_operands(own, [&](auto& operand, const char*, OperandUse) { operand = place(order); });
     own.bags.type = static_cast<IndexType>(order.number());
     own.choices.type = static_cast<IndexType>(order.number());
     own.norm_epsilon = std::bit_cast<float>(static_cast<std::int32_t>(order.number()));

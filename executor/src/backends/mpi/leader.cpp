@@ -15,6 +15,7 @@
 #include "backends/mpi/world.hpp"
 #include "checks.hpp"
 #include "lanes/lane_checks.hpp"
+#include "operands.hpp"
 
 namespace mc2::executor::mpi {
 namespace {
@@ -152,10 +153,11 @@ class LeaderCommunicator final : public Communicator {
 
 /// Where a rank's operands are in its memory. Errors: as AddressBook::find.
 Result<void> put_operands(Message& order, const AddressBook& book, int rank, const RankBuffers& own) {
-  for (const auto& [bytes, name] : named_operands(own)) {
+  MC2_TRY(try_operands(own, [&](std::span<const std::byte> bytes, const char* name) -> Result<void> {
     MC2_ASSIGN(const auto place, bytes.empty() ? Result<Place>(Place{}) : book.find(rank, bytes, name));
     order.put(place.id).put(place.offset).put(place.byte_count);
-  }
+    return {};
+  }));
   order.put(static_cast<std::int64_t>(own.bags.type));
   order.put(static_cast<std::int64_t>(own.choices.type));
   order.put(std::bit_cast<std::int32_t>(own.norm_epsilon));

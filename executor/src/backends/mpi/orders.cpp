@@ -1,5 +1,9 @@
 #include "backends/mpi/orders.hpp"
 
+#include <map>
+#include <optional>
+#include <string>
+
 #include "backends/mpi/world.hpp"
 
 namespace mc2::executor::mpi {
@@ -12,89 +16,93 @@ MPI_Comm order_channel() {
 
 namespace {
 
-void put_operator(Message& message, const planner::OpSpec& op) {
-  message.put(static_cast<std::int64_t>(op.kind)).put(op.m).put(op.n).put(op.k);
-  message.put(static_cast<std::int64_t>(op.dtype)).put(op.world_size);
-  message.put(op.epilogue.has_bias ? 1 : 0).put(op.epilogue.has_residual ? 1 : 0);
-  message.put(static_cast<std::int64_t>(op.epilogue.norm));
-  const planner::ChosenExperts chosen = op.experts.value_or(planner::ChosenExperts{});
-  message.put(op.experts_per_rank).put(chosen.count).put(chosen.top_k).put(op.tables ? 1 : 0);
-  if (!op.tables) return;
-  message.put(op.tables->table_count).put(op.tables->row_count);
-  message.put(static_cast<std::int64_t>(op.tables->pooling));
+/// Puts what it is called with into a message.
+struct Putting {
+  void operator()(const std::string& text) const { message.put(text); }
+  template <typename Number>
+  void operator()(Number number) const {
+    message.put(static_cast<std::int64_t>(number));
+  }
+  void operator()(const std::map<std::string, std::string>& texts) const {
+    (*this)(texts.size());
+    for (const auto& [key, value] : texts) message.put(key).put(value);
+  }
+  template <typename List>
+  void size(const List& list) const {
+    (*this)(list.size());
+  }
+  template <typename T>
+  [[nodiscard]] bool has(const std::optional<T>& value) const {
+    (*this)(value.has_value());
+    return value.has_value();
+  }
+
+  Message& message;
+};
+
+/// Takes it from there.
+struct Taking {
+  void operator()(std::string& text) const { text = message.text(); }
+  template <typename Number>
+  void operator()(Number& number) const {
+    number = static_cast<Number>(message.number());
+  }
+  void operator()(std::map<std::string, std::string>& texts) const {
+    for (std::int64_t left = message.number(); left > 0; --left) {
+      const std::string key = message.text();
+      texts[key] = message.text();
+    }
+  }
+  template <typename List>
+  void size(List& list) const {
+    list.resize(static_cast<std::size_t>(message.number()));
+  }
+  template <typename T>
+  [[nodiscard]] bool has(std::optional<T>& value) const {
+    if (message.number() != 0) value.emplace();
+    return value.has_value();
+  }
+
+  Message& message;
+};
+
+template <typename Pass, typename... Members>
+void each(const Pass& pass, Members&... members) {
+  (pass(members), ...);
 }
 
-planner::OpSpec get_operator(Message& message) {
-  planner::OpSpec op;
-  op.kind = static_cast<planner::OpKind>(message.number());
-  op.m = message.number();
-  op.n = message.number();
-  op.k = message.number();
-  op.dtype = static_cast<planner::DType>(message.number());
-  op.world_size = static_cast<int>(message.number());
-  op.epilogue.has_bias = message.number() != 0;
-  op.epilogue.has_residual = message.number() != 0;
-  op.epilogue.norm = static_cast<planner::Norm>(message.number());
-  op.experts_per_rank = message.number();
-  planner::ChosenExperts chosen;
-  chosen.count = message.number();
-  chosen.top_k = message.number();
-  if (chosen.count > 0) op.experts = chosen;
-  if (message.number() == 0) return op;
-  op.tables.emplace();
-  op.tables->table_count = message.number();
-  op.tables->row_count = message.number();
-  op.tables->pooling = static_cast<planner::Pooling>(message.number());
-  return op;
+template <typename Pass, typename Op>
+void pass_operator(const Pass& pass, Op& op) {
+  each(pass, op.kind, op.m, op.n, op.k, op.dtype, op.world_size, op.experts_per_rank);
+  each(pass, op.epilogue.has_bias, op.epilogue.has_residual, op.epilogue.norm);
+  if (pass.has(op.experts)) each(pass, op.experts->count, op.experts->top_k);
+  if (pass.has(op.tables)) each(pass, op.tables->table_count, op.tables->row_count, op.tables->pooling);
+}
+
+template <typename Pass, typename Request>
+void pass_request(const Pass& pass, Request& request) {
+  pass_operator(pass, request.stages.op);
+  each(pass, request.stages.first_lane, request.stages.schedule);
+  pass.size(request.stages.stages);
+  for (auto& stage : request.stages.stages) each(pass, stage.first_row, stage.row_count);
+  each(pass, request.variant.name, request.variant.fields, request.options.allow_independent);
+}
+
+template <typename Times, typename Visit>
+void visit_times(Times& times, Visit visit) {
+  for (auto& time : times.compute) visit(time);
+  for (auto& time : times.communication) visit(time);
+  visit(times.local);
 }
 
 } // namespace
 
-void put_request(Message& message, const PrepareRequest& request) {
-  put_operator(message, request.stages.op);
-  message.put(static_cast<std::int64_t>(request.stages.first_lane));
-  message.put(static_cast<std::int64_t>(request.stages.stages.size()));
-  for (const Stage& stage : request.stages.stages) message.put(stage.first_row).put(stage.row_count);
-  message.put(static_cast<std::int64_t>(request.stages.schedule));
-  message.put(request.variant.name).put(static_cast<std::int64_t>(request.variant.fields.size()));
-  for (const auto& [key, value] : request.variant.fields) message.put(key).put(value);
-  message.put(request.options.allow_independent ? 1 : 0);
-}
+void put_request(Message& message, const PrepareRequest& request) { pass_request(Putting{message}, request); }
 
 PrepareRequest get_request(Message& message) {
   PrepareRequest request;
-  request.stages.op = get_operator(message);
-  request.stages.first_lane = static_cast<planner::Lane>(message.number());
-  request.stages.stages.resize(static_cast<std::size_t>(message.number()));
-  for (Stage& stage : request.stages.stages) {
-    stage.first_row = message.number();
-    stage.row_count = message.number();
-  }
-  request.stages.schedule = static_cast<planner::Schedule>(message.number());
-  request.variant.name = message.text();
-  for (std::int64_t left = message.number(); left > 0; --left) {
-    const std::string key = message.text();
-    request.variant.fields[key] = message.text();
-  }
-  request.options.allow_independent = message.number() != 0;
+  pass_request(Taking{message}, request);
   return request;
-}
-
-std::array<std::pair<std::span<const std::byte>, const char*>, 14> named_operands(const RankBuffers& own) {
-  return {{{own.a, "A"},
-           {own.b, "B"},
-           {own.c, "C"},
-           {own.bias, "bias"},
-           {own.residual, "residual"},
-           {own.a_scales, "scales of A"},
-           {own.b_scales, "scales of B"},
-           {own.bags.offsets, "bags' offsets"},
-           {own.bags.indices, "bags' indices"},
-           {own.choices.experts, "chosen experts"},
-           {own.choices.weights, "weights of the choices"},
-           {own.gathered_a, "gathered A"},
-           {own.norm_weight, "weight of the norm"},
-           {own.normed, "normed"}}};
 }
 
 void put_numbers(Message& message, std::span<const std::int64_t> numbers) {
@@ -109,25 +117,17 @@ std::vector<std::int64_t> get_numbers(Message& message) {
 }
 
 void pack_times(const RankTimes& times, std::span<std::int64_t> numbers) noexcept {
-  std::size_t at = 0;
-  const auto put = [&](const StageTime& time) {
-    numbers[at++] = time.start.count();
-    numbers[at++] = time.end.count();
-  };
-  for (const StageTime& time : times.compute) put(time);
-  for (const StageTime& time : times.communication) put(time);
-  put(times.local);
+  visit_times(times, [at = numbers.begin()](const StageTime& time) mutable {
+    *at++ = time.start.count();
+    *at++ = time.end.count();
+  });
 }
 
 void unpack_times(std::span<const std::int64_t> numbers, RankTimes& times) noexcept {
-  std::size_t at = 0;
-  const auto get = [&](StageTime& time) {
-    time.start = std::chrono::nanoseconds{numbers[at++]};
-    time.end = std::chrono::nanoseconds{numbers[at++]};
-  };
-  for (StageTime& time : times.compute) get(time);
-  for (StageTime& time : times.communication) get(time);
-  get(times.local);
+  visit_times(times, [at = numbers.begin()](StageTime& time) mutable {
+    time.start = std::chrono::nanoseconds{*at++};
+    time.end = std::chrono::nanoseconds{*at++};
+  });
 }
 
 } // namespace mc2::executor::mpi

@@ -2,10 +2,8 @@
 
 #include <mpi.h>
 
-#include <array>
 #include <cstdint>
 #include <span>
-#include <utility>
 #include <vector>
 
 #include "backends/mpi/message.hpp"
@@ -28,9 +26,6 @@ struct PrepareRequest {
 };
 void put_request(Message& message, const PrepareRequest& request);
 [[nodiscard]] PrepareRequest get_request(Message& message);
-
-/// What one rank brings and gets, in the order in which messages name it.
-[[nodiscard]] std::array<std::pair<std::span<const std::byte>, const char*>, 14> named_operands(const RankBuffers& own);
 
 void put_numbers(Message& message, std::span<const std::int64_t> numbers);
 [[nodiscard]] std::vector<std::int64_t> get_numbers(Message& message);

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <thread>
 
 #include "backends/mpi/check.hpp"
 #include "mc2/planner/error.hpp"
@@ -34,14 +33,6 @@ void look_until(const Test& test, const Pause& pause) {
 }
 
 } // namespace
-
-void Patience::pause() const noexcept {
-  if (sleep_.count() == 0 || Clock::now() < sleep_from_) {
-    std::this_thread::yield();
-  } else {
-    std::this_thread::sleep_for(sleep_);
-  }
-}
 
 void wait_all(std::span<MPI_Request> requests, const Pause& pause) {
   const auto test = [&] {

@@ -2,31 +2,16 @@
 
 #include <mpi.h>
 
-#include <chrono>
 #include <functional>
 #include <span>
 
 #include "lanes/signal.hpp"
 #include "node/shared_signal.hpp"
+#include "polling.hpp"
 
 namespace mc2::executor::mpi {
 
 using lanes::Clock;
-
-/// Between two looks at a request: yields the core at first, so that a short wait ends at once, and then sleeps, so
-/// that a long one takes no core from the matmul.
-class Patience {
- public:
-  /// @param sleep between looks after the first `yield_for`
-  Patience(std::chrono::microseconds sleep, std::chrono::microseconds yield_for) noexcept
-      : sleep_(sleep), sleep_from_(Clock::now() + yield_for) {}
-
-  void pause() const noexcept;
-
- private:
-  std::chrono::microseconds sleep_;
-  Clock::time_point sleep_from_;
-};
 
 /// Where it throws to give up, requests are still under way and the job has to be aborted.
 using node::Pause;

@@ -4,17 +4,9 @@
 
 #include "lanes/run_control.hpp"
 #include "lanes/signal.hpp"
+#include "polling.hpp"
 
 namespace mc2::executor::host {
-
-/// Lets the other hyper-thread, or an emulator, know that this one only polls.
-inline void relax_processor() noexcept {
-#if defined(__x86_64__) || defined(__i386__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  asm volatile("yield");
-#endif
-}
 
 /// How often a wait polls before it sleeps: about as long as falling asleep and being woken takes, some 5 us, so that a
 /// wait costs at most twice what the better of the two would have (competitive spinning; Karlin et al., SODA 1990).
