@@ -17,16 +17,17 @@ namespace mc2::store {
 namespace {
 
 template <typename T>
-Result<void> check_document(std::string_view document) {
-  const auto decoded = decode_document<T>(document);
-  return decoded ? Result<void>() : Result<void>(decoded.error());
+Result<planner::Fingerprint> read_fingerprint(std::string_view document) {
+  MC2_ASSIGN(auto decoded, decode_document<T>(document));
+  return std::move(decoded.fingerprint);
 }
 
 constexpr std::array<TableTraits, 4> kTables{{
-    {Table::SampleBatch, "sample_batch", "samples", "samples", false, false, check_document<planner::Profile>},
-    {Table::Model, "model", "model", "models", false, true, check_document<planner::CostModel>},
-    {Table::Plan, "plan", "plan", "plans", true, true, check_document<planner::Plan>},
-    {Table::Measurement, "measurement", "measurement", "measurements", false, false, check_document<MeasurementRecord>},
+    {Table::SampleBatch, "sample_batch", "samples", "samples", false, false, read_fingerprint<planner::Profile>},
+    {Table::Model, "model", "model", "models", false, true, read_fingerprint<planner::CostModel>},
+    {Table::Plan, "plan", "plan", "plans", true, true, read_fingerprint<planner::Plan>},
+    {Table::Measurement, "measurement", "measurement", "measurements", false, false,
+     read_fingerprint<MeasurementRecord>},
 }};
 
 constexpr int kKeyColumnCount = 7; ///< without purpose
@@ -197,15 +198,14 @@ std::set<std::int64_t> ids_of(const SQLite::Database& database, std::string_view
 }
 
 /// Visits the row, which a select_sql statement looks up by its id, if it is undamaged. Errors: what is wrong with it.
-Result<void> visit_row(SQLite::Statement& statement, Table table, std::int64_t id,
-                       const std::function<void(const Record&)>& visit) {
+Result<void> visit_row(SQLite::Statement& statement, Table table, std::int64_t id, const VisitRecord& visit) {
   static_cast<void>(statement.tryReset()); // it repeats what the row before failed with
   statement.bind(1, id);
   if (!statement.executeStep()) return damaged(table, id, "its number leads nowhere");
   MC2_ASSIGN(const auto record, current_record(statement, table));
-  auto readable = traits_of(table).check_document(record.document);
-  if (readable) visit(record);
-  return readable;
+  MC2_ASSIGN(const auto fingerprint, traits_of(table).read_fingerprint(record.document));
+  visit(record, fingerprint);
+  return {};
 }
 
 std::string fingerprint_checksum(std::string_view digest_text, std::string_view document) {
@@ -370,8 +370,7 @@ Result<std::optional<Record>> find_record(const SQLite::Database& database, Tabl
   return std::optional<Record>(std::move(record));
 }
 
-std::vector<Damage> scan_records(const SQLite::Database& database, Table table,
-                                 const std::function<void(const Record&)>& visit) {
+std::vector<Damage> scan_records(const SQLite::Database& database, Table table, const VisitRecord& visit) {
   const TableTraits& traits = traits_of(table);
   return collect(traits.name, [&](std::vector<Damage>& damages) {
     const auto ids = ids_of(database, traits.name, damages);

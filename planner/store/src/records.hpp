@@ -26,8 +26,8 @@ struct TableTraits {
   std::string_view export_key; ///< in an exported document
   bool has_purpose;
   bool has_unique_key; ///< one document per key; the other tables collect
-  /// Whether a document can be read. Errors: as the decoder.
-  Result<void> (*check_document)(std::string_view document);
+  /// Of a document, which is read to its end. Errors: as the decoder.
+  Result<planner::Fingerprint> (*read_fingerprint)(std::string_view document);
 };
 
 /// In the order of schemas/sql/001_initial.sql.
@@ -97,9 +97,10 @@ void put_raw(SQLite::Database& database, Table table, const Change& change);
 inline constexpr std::string_view kSampleCountSql =
     "coalesce(sum(CASE WHEN json_valid(document) THEN json_array_length(document, '$.samples') END), 0)";
 
+/// Handed a record whose document can be read, and the fingerprint in it.
+using VisitRecord = std::function<void(const Record&, const planner::Fingerprint&)>;
 /// Visits every undamaged record by ascending row and returns what is damaged, however badly the file is.
-[[nodiscard]] std::vector<Damage> scan_records(const SQLite::Database& database, Table table,
-                                               const std::function<void(const Record&)>& visit);
+[[nodiscard]] std::vector<Damage> scan_records(const SQLite::Database& database, Table table, const VisitRecord& visit);
 
 /// Rows of the fingerprint table whose checksum or digest does not match. Adds the rows seen to `row_count`.
 [[nodiscard]] std::vector<Damage> scan_fingerprints(const SQLite::Database& database, std::int64_t& row_count);

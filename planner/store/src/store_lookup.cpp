@@ -248,7 +248,7 @@ Result<std::vector<StoredPlan>> Store::list_plans() const {
   return impl_->read("Store::list_plans", [&]() -> Result<std::vector<StoredPlan>> {
     std::vector<std::pair<std::int64_t, StoredPlan>> plans;
     // Damaged plans are check()'s to report.
-    static_cast<void>(scan_records(impl_->database, Table::Plan, [&](const Record& record) {
+    static_cast<void>(scan_records(impl_->database, Table::Plan, [&](const Record& record, const auto&) {
       if (auto plan = to_stored_plan(record)) plans.emplace_back(record.row_id, std::move(plan).value());
     }));
     std::sort(plans.begin(), plans.end(), [](const auto& left, const auto& right) {

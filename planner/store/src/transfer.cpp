@@ -39,27 +39,11 @@ struct Contents {
   std::vector<std::string> refused; ///< documents of an export, and why
 };
 
-template <typename T>
-planner::Fingerprint fingerprint_of(std::string_view document) {
-  return decode_document<T>(document).value().fingerprint;
-}
-
-/// The fingerprint inside a document that was checked before.
-planner::Fingerprint fingerprint_in(Table table, std::string_view document) {
-  switch (table) {
-    case Table::SampleBatch: return fingerprint_of<planner::Profile>(document);
-    case Table::Model: return fingerprint_of<planner::CostModel>(document);
-    case Table::Plan: return fingerprint_of<planner::Plan>(document);
-    case Table::Measurement: break;
-  }
-  return fingerprint_of<MeasurementRecord>(document);
-}
-
 Contents read_contents(const SQLite::Database& database) {
   Contents result;
   for (const TableTraits& traits : all_tables()) {
-    const auto damages = scan_records(database, traits.table, [&](const Record& record) {
-      result.entries.push_back({traits.table, fingerprint_in(traits.table, record.document), record});
+    const auto damages = scan_records(database, traits.table, [&](const Record& record, const auto& fingerprint) {
+      result.entries.push_back({traits.table, fingerprint, record});
     });
     result.damages.insert(result.damages.end(), damages.begin(), damages.end());
   }
@@ -253,7 +237,8 @@ CheckReport Store::check() const {
     const auto tokens = scan_tokens(impl_->database, report.row_count);
     report.damages.insert(report.damages.end(), tokens.begin(), tokens.end());
     for (const TableTraits& traits : all_tables()) {
-      const auto damages = scan_records(impl_->database, traits.table, [&](const Record&) { ++report.row_count; });
+      const auto damages =
+          scan_records(impl_->database, traits.table, [&](const Record&, const auto&) { ++report.row_count; });
       report.damages.insert(report.damages.end(), damages.begin(), damages.end());
       report.row_count += static_cast<std::int64_t>(damages.size());
     }
