@@ -44,15 +44,23 @@ std::string pretty(std::string_view json) {
   return document.value().dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
+void initialise_sodium() {
+  static const int initialised = sodium_init();
+  MC2_CHECK(initialised >= 0, "libsodium cannot be initialised");
+}
+
+std::string to_hex(std::span<const std::uint8_t> bytes) {
+  std::string text(2 * bytes.size() + 1, '\0');
+  sodium_bin2hex(text.data(), text.size(), bytes.data(), bytes.size());
+  text.pop_back();
+  return text;
+}
+
 std::string digest(std::string_view bytes) {
-  static const int kInitialised = sodium_init();
-  MC2_CHECK(kInitialised >= 0, "libsodium cannot be initialised");
-  std::array<unsigned char, crypto_hash_sha256_BYTES> hash{};
+  initialise_sodium();
+  std::array<std::uint8_t, crypto_hash_sha256_BYTES> hash{};
   crypto_hash_sha256(hash.data(), reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size());
-  std::string result(hash.size() * 2 + 1, '\0');
-  sodium_bin2hex(result.data(), result.size(), hash.data(), hash.size());
-  result.pop_back();
-  return result;
+  return to_hex(hash);
 }
 
 Result<std::string> read_digest(std::string_view text) {

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -89,6 +91,11 @@ MeasurementRecord read_document(const Node& node);
 
 /// Canonical bytes.
 [[nodiscard]] std::string dump(const Json& json);
+
+/// Comes before libsodium's other calls; all but the first call of it do nothing.
+void initialise_sodium();
+/// Lower-case hexadecimal digits.
+[[nodiscard]] std::string to_hex(std::span<const std::uint8_t> bytes);
 
 /// Errors: as decode_plan in codec.hpp.
 template <typename T>

@@ -4,7 +4,6 @@
 #include <SQLiteCpp/Exception.h>
 
 #include <algorithm>
-#include <initializer_list>
 #include <set>
 #include <utility>
 
@@ -41,12 +40,6 @@ struct RawRow {
   std::int64_t world_size = 0;
   std::string purpose, created_at, digest, document, checksum;
 };
-
-std::string hashed(std::initializer_list<std::string_view> parts) {
-  std::string text;
-  for (const std::string_view part : parts) text += std::to_string(part.size()) + ":" + std::string(part);
-  return digest(text);
-}
 
 /// What stands in the column `kind`: the kind's name, followed by the operator's options as canonical JSON where it has
 /// any, so that they are part of every key.
@@ -223,6 +216,12 @@ Record make_record(const planner::OpSpec& op, const planner::Fingerprint& finger
   std::string document_digest = digest(document);
   return {0, PlanKey{op, fingerprint_digest(fingerprint), ""}, created_at, std::move(document_digest),
           std::move(document)};
+}
+
+std::string hashed(std::initializer_list<std::string_view> parts) {
+  std::string text;
+  for (const std::string_view part : parts) text += std::to_string(part.size()) + ":" + std::string(part);
+  return digest(text);
 }
 
 std::string checksum(Table table, const Record& record) { return to_row(table, record).checksum; }

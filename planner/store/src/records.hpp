@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -50,7 +51,9 @@ struct Record {
 [[nodiscard]] Record make_record(const planner::OpSpec& op, const planner::Fingerprint& fingerprint,
                                  std::string document, const std::string& created_at);
 
-/// SHA-256 over table, key, creation time and document, each length-prefixed so that no two rows share a text.
+/// SHA-256 over what a row holds, each part length-prefixed so that no two rows share a text.
+[[nodiscard]] std::string hashed(std::initializer_list<std::string_view> parts);
+/// hashed() over table, key, creation time and document.
 [[nodiscard]] std::string checksum(Table table, const Record& record);
 
 [[nodiscard]] std::string fingerprint_digest(const planner::Fingerprint& fingerprint);

@@ -4,7 +4,7 @@
 #include <SQLiteCpp/Statement.h>
 #include <sodium.h>
 
-#include <algorithm>
+#include <span>
 #include <utility>
 
 #include "codec_parts.hpp"
@@ -28,27 +28,9 @@ constexpr std::size_t kTextLength = kPrefix.size() + kIdDigits + 1 + kSecretDigi
 constexpr std::size_t kMaxNameBytes = 64;
 constexpr const char* kTokenColumns = "id, name, role, created_at, expires_at, revoked_at, hash";
 
-void initialise_sodium() {
-  static const int initialised = sodium_init();
-  MC2_CHECK(initialised >= 0, "libsodium cannot be initialised");
-}
-
-std::string to_hex(const std::uint8_t* bytes, std::size_t count) {
-  std::string text(2 * count + 1, '\0');
-  sodium_bin2hex(text.data(), text.size(), bytes, count);
-  text.pop_back();
-  return text;
-}
-
-/// Length-prefixed, so that no two rows share a text.
 std::string checksum(const Token& token) {
-  std::string text;
-  for (const std::string_view part :
-       {std::string_view("token"), std::string_view(token.id), std::string_view(token.name), to_string(token.role),
-        std::string_view(token.created_at), std::string_view(token.expires_at), std::string_view(token.revoked_at),
-        std::string_view(token.hash)})
-    text += std::to_string(part.size()) + ":" + std::string(part);
-  return digest(text);
+  return hashed({"token", token.id, token.name, to_string(token.role), token.created_at, token.expires_at,
+                 token.revoked_at, token.hash});
 }
 
 bool has_table(SQLite::Database& database) {
@@ -78,10 +60,6 @@ void replace(SQLite::Database& database, const Token& token) {
   statement.exec();
 }
 
-bool is_printable(const std::string& name) {
-  return std::ranges::none_of(name, [](char c) { return static_cast<unsigned char>(c) < 0x20U || c == 0x7F; });
-}
-
 } // namespace
 
 std::string_view to_string(Role role) noexcept { return kRoleNames[static_cast<std::size_t>(role)].second; }
@@ -93,8 +71,8 @@ Result<Role> parse_role(std::string_view name) {
 }
 
 std::string token_text(const TokenRandomness& random) {
-  return std::string(kPrefix) + to_hex(random.data(), kIdBytes) + "_" +
-         to_hex(random.data() + kIdBytes, random.size() - kIdBytes);
+  const std::span bytes(random);
+  return std::string(kPrefix) + to_hex(bytes.first(kIdBytes)) + "_" + to_hex(bytes.subspan(kIdBytes));
 }
 
 std::string_view token_id(std::string_view text) noexcept {
@@ -108,7 +86,7 @@ std::string token_hash(std::string_view text) {
   std::array<std::uint8_t, crypto_generichash_BYTES> hash{};
   crypto_generichash(hash.data(), hash.size(), reinterpret_cast<const std::uint8_t*>(text.data()), text.size(), nullptr,
                      0);
-  return to_hex(hash.data(), hash.size());
+  return to_hex(hash);
 }
 
 bool is_text_of(const Token& token, std::string_view text) {
@@ -150,7 +128,7 @@ std::string encode(const TokenList& list, const std::string& now) {
 }
 
 Result<void> Store::add_token(const Token& token) {
-  if (token.name.size() > kMaxNameBytes || !is_printable(token.name))
+  if (token.name.size() > kMaxNameBytes || has_control(token.name))
     return Error{ErrorCode::InvalidSpec, "name", "must be at most 64 bytes without control characters"};
   return impl_->write("Store::add_token", [&]() -> Result<void> {
     SQLite::Statement same(impl_->database, "SELECT 1 FROM token WHERE id = ?1");
