@@ -20,13 +20,6 @@ namespace {
 using planner::CostModel;
 using planner::OpSpec;
 
-/// What a model answers for: its operator at any length of the cut axis, which is 0 in the key
-/// (planner::has_same_block_costs).
-OpSpec key_of(OpSpec op) {
-  (planner::cut_axis(op) == planner::CutAxis::Rows ? op.m : op.n) = 0;
-  return op;
-}
-
 /// Where columns are cut, another m is another operator.
 SourcedModel sourced(finder::FoundModel found, const std::string& origin, std::int64_t valid_to_m) {
   if (planner::cut_axis(found.model.op) == planner::CutAxis::Columns) valid_to_m = found.model.op.m;
@@ -39,7 +32,7 @@ class DocumentSource : public ModelSource {
   explicit DocumentSource(bool may_transfer) : may_transfer_(may_transfer) {}
 
   void add(const std::string& file, CostModel model) {
-    const OpSpec key = key_of(model.op);
+    const OpSpec key = planner::of_any_length(model.op);
     models_.try_emplace(key, sourced({.model = model}, "document " + file, planner::kMaxSize));
     if (std::ranges::find(machines_, model.fingerprint) == machines_.end()) machines_.push_back(model.fingerprint);
     all_.given.push_back(std::move(model));
@@ -47,7 +40,7 @@ class DocumentSource : public ModelSource {
 
   /// The document of the operator, else what the finder makes of those of another n and k, machine by machine.
   [[nodiscard]] Result<SourcedModel> find(const OpSpec& op) const override {
-    const auto kept = models_.find(key_of(op));
+    const auto kept = models_.find(planner::of_any_length(op));
     if (kept != models_.end()) return kept->second;
     for (const auto& machine : machines_) {
       auto found = finder::find_model(all_, {.op = op, .machine = machine, .may_transfer = may_transfer_});
@@ -143,7 +136,7 @@ class StoreSource : public ModelSource {
       if (!machine.operators.contains(op)) continue;
       auto answer = finder::find_plan(places, {.op = op, .machine = machine.fingerprint.value(), .options = options});
       if (!answer) continue; // damaged, or other options: the model answers
-      SourcedModel& found = kept_[key_of(op)].tuned[m];
+      SourcedModel& found = kept_[planner::of_any_length(op)].tuned[m];
       found.source = "tuned " + answer.value().stored.created_at;
       found.valid_to_m = m;
       found.tuned = std::make_shared<const planner::Plan>(std::move(answer.value().stored.plan));
@@ -158,7 +151,7 @@ class StoreSource : public ModelSource {
     for (std::size_t i = 0; i < all_m.size(); ++i) {
       OpSpec op = family.op;
       op.m = all_m[i];
-      Kept& kept = kept_[key_of(op)]; // layers of equal shape are one operator
+      Kept& kept = kept_[planner::of_any_length(op)]; // layers of equal shape are one operator
       const bool is_known = !kept.models.empty() && op.m <= kept.models.back().valid_to_m;
       // Which length is asked decides which model answers, but not whether one does.
       if (is_known || kept.failure) continue;
@@ -173,7 +166,7 @@ class StoreSource : public ModelSource {
   }
 
   [[nodiscard]] Result<SourcedModel> find(const OpSpec& op) const override {
-    const auto kept = kept_.find(key_of(op));
+    const auto kept = kept_.find(planner::of_any_length(op));
     if (kept != kept_.end()) {
       const auto tuned = kept->second.tuned.lower_bound(op.m); // this or the next longer
       const bool is_followed = tuned != kept->second.tuned.end();

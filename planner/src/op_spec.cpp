@@ -222,10 +222,12 @@ CutAxis cut_axis(const OpSpec& op) {
 std::string_view to_string(CutAxis axis) noexcept { return axis == CutAxis::Rows ? "rows" : "columns"; }
 
 bool has_same_block_costs(const OpSpec& profiled, const OpSpec& op) {
-  if (cut_axis(profiled) != cut_axis(op)) return false;
-  OpSpec same_length = profiled;
-  (cut_axis(op) == CutAxis::Rows ? same_length.m : same_length.n) = cut_axis(op) == CutAxis::Rows ? op.m : op.n;
-  return same_length == op;
+  return cut_axis(profiled) == cut_axis(op) && of_any_length(profiled) == of_any_length(op);
+}
+
+OpSpec of_any_length(OpSpec op) {
+  (cut_axis(op) == CutAxis::Rows ? op.m : op.n) = 0;
+  return op;
 }
 
 std::string_view to_string(Lane lane) noexcept { return lane == Lane::Compute ? "compute" : "communication"; }

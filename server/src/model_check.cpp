@@ -2,9 +2,6 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
-#include <optional>
-
-#include "mc2/store/codec.hpp"
 
 namespace mc2::server {
 
@@ -34,16 +31,9 @@ Result<std::vector<planner::CostModel>> drifted_models(const store::Store& store
 Result<std::vector<planner::Sample>> samples_since(const store::Store& store, const store::StoredModel& kept,
                                                    int most_batches) {
   const planner::CostModel& model = kept.model;
-  const bool is_by_columns = planner::cut_axis(model.op) == planner::CutAxis::Columns;
-  MC2_ASSIGN(const auto listed,
-             store.list_samples({.kind = model.op.kind,
-                                 .m = is_by_columns ? std::optional(model.op.m) : std::nullopt,
-                                 .n = is_by_columns ? std::nullopt : std::optional(model.op.n),
-                                 .k = model.op.k,
-                                 .dtype = model.op.dtype,
-                                 .world_size = model.op.world_size,
-                                 .fingerprint_digest = store::digest(model.fingerprint.canonical_text()),
-                                 .limit = std::min(kMostListed, kListedForOne * most_batches)}));
+  store::ListFilter filter = store::filter_of_equal_costs(model.op, model.fingerprint);
+  filter.limit = std::min(kMostListed, kListedForOne * most_batches);
+  MC2_ASSIGN(const auto listed, store.list_samples(filter));
   std::vector<planner::Sample> samples;
   for (const store::Listed& batch : listed) {
     if (batch.created_at <= kept.created_at || most_batches == 0) break; // newest first

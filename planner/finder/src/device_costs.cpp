@@ -180,9 +180,7 @@ Kept reading_once(Kept kept) {
   };
   auto cuts = std::make_shared<Remembered<std::pair<std::string, OpSpec>, Result<std::vector<Measurement>>>>();
   kept.list_measured_cuts = [cuts, list = kept.list_measured_cuts](const std::string& device, const OpSpec& op) {
-    OpSpec of_any_length = op;
-    (planner::cut_axis(op) == planner::CutAxis::Rows ? of_any_length.m : of_any_length.n) = 0;
-    return cuts->get({device, of_any_length}, [&] { return list(device, op); });
+    return cuts->get({device, planner::of_any_length(op)}, [&] { return list(device, op); });
   };
   return kept;
 }

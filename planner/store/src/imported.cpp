@@ -6,7 +6,6 @@
 #include <tuple>
 
 #include "mc2/planner/collective.hpp"
-#include "mc2/store/codec.hpp"
 
 namespace mc2::store {
 namespace {
@@ -173,15 +172,8 @@ Result<KeptImport> keep_imported(Store& store, const ImportedMachine& machine, c
 
 Result<std::vector<Measurement>> list_measured_cuts(const Store& store, const std::string& device,
                                                     const planner::OpSpec& op) {
-  const Fingerprint machine{imported_fields(device)};
-  ListFilter filter{.kind = op.kind,
-                    .k = op.k,
-                    .dtype = op.dtype,
-                    .world_size = op.world_size,
-                    .fingerprint_digest = digest(machine.canonical_text()),
-                    .limit = kMostListedCuts};
-  (planner::cut_axis(op) == planner::CutAxis::Rows ? filter.n : filter.m) =
-      planner::cut_axis(op) == planner::CutAxis::Rows ? op.n : op.m;
+  ListFilter filter = filter_of_equal_costs(op, {imported_fields(device)});
+  filter.limit = kMostListedCuts;
   MC2_ASSIGN(const auto listed, store.list_measurements(filter));
   std::vector<Measurement> measured;
   for (const Listed& item : listed) {

@@ -1,5 +1,6 @@
 #include <SQLiteCpp/Column.h>
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -99,6 +100,17 @@ Result<Found<T>> find_document(const Impl& impl, Table table, const std::string&
 }
 
 } // namespace
+
+ListFilter filter_of_equal_costs(const planner::OpSpec& op, const planner::Fingerprint& fingerprint) {
+  const bool is_by_columns = planner::cut_axis(op) == planner::CutAxis::Columns;
+  return {.kind = op.kind,
+          .m = is_by_columns ? std::optional(op.m) : std::nullopt,
+          .n = is_by_columns ? std::nullopt : std::optional(op.n),
+          .k = op.k,
+          .dtype = op.dtype,
+          .world_size = op.world_size,
+          .fingerprint_digest = fingerprint_digest(fingerprint)};
+}
 
 Result<std::vector<Listed>> Store::list_plans(const ListFilter& filter) const {
   return impl_->read("Store::list_plans",

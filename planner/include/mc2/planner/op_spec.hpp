@@ -219,6 +219,9 @@ struct OpTraits {
 /// but m where rows are cut, all but n where columns are.
 [[nodiscard]] bool has_same_block_costs(const OpSpec& profiled, const OpSpec& op);
 
+/// The operator with 0 as the length of its cut axis: the same for all that have the same block costs.
+[[nodiscard]] OpSpec of_any_length(OpSpec op);
+
 [[nodiscard]] std::string_view to_string(OpKind kind);
 
 /// Errors: UnknownName, listing the legal names.

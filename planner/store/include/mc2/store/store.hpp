@@ -97,6 +97,10 @@ struct ListFilter {
   int limit = 100;
 };
 
+/// Documents of a machine, all of those among them whose operators have the same block costs; others are told by
+/// planner::has_same_block_costs.
+[[nodiscard]] ListFilter filter_of_equal_costs(const planner::OpSpec& op, const planner::Fingerprint& fingerprint);
+
 struct StoredModel {
   planner::CostModel model;
   std::string document; ///< canonical JSON, exactly as kept
