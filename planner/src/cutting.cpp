@@ -45,24 +45,22 @@ std::int64_t default_alignment(std::string_view backend) {
 
 PlanOptions default_options_on(const Fingerprint& machine) {
   PlanOptions options;
-  const auto name = machine.fields.find("backend");
-  if (name == machine.fields.end()) return options;
-  if (name->second.starts_with(kTorchPrefix)) {
+  const std::string_view backend = machine.field("backend");
+  if (backend.starts_with(kTorchPrefix)) {
     const bool has_gpus = machine.fields.contains("gpu_model");
     options.alignment = options.min_block_rows = has_gpus ? kTorchGpuAlignment : kTorchCpuAlignment;
     options.max_block_count = kTorchMaxBlockCount;
     return options;
   }
-  if (const BackendAlignment* const found = find_alignment(name->second))
+  if (const BackendAlignment* const found = find_alignment(backend))
     options.alignment = options.min_block_rows = found->alignment;
   return options;
 }
 
 bool takes_counts(const Fingerprint& machine, const OpSpec& op, const Variant& variant) {
-  const auto name = machine.fields.find("backend");
-  if (name == machine.fields.end()) return true;
-  if (name->second == "host") return variant.name == "direct";
-  return name->second != "cuda" || (variant.name != "nccl_copy_engine" && op.dtype != DType::F8E4m3);
+  const std::string_view backend = machine.field("backend");
+  if (backend == "host") return variant.name == "direct";
+  return backend != "cuda" || (variant.name != "nccl_copy_engine" && op.dtype != DType::F8E4m3);
 }
 
 PlanOptions likely_limits(const Plan& plan, const CutLimits& said) {

@@ -19,6 +19,16 @@ std::string field_or(const Fingerprint& fingerprint, const std::string& key, con
 
 } // namespace
 
+std::string_view Fingerprint::field(std::string_view key) const {
+  const auto found = fields.find(std::string(key));
+  return found == fields.end() ? std::string_view() : found->second;
+}
+
+bool Fingerprint::is_elsewhere() const {
+  const std::string_view backend = field("backend");
+  return backend == "published" || backend == "imported";
+}
+
 std::string Fingerprint::canonical_text() const {
   std::string result;
   for (const auto& [key, value] : fields) result += (result.empty() ? "" : "; ") + escaped(key) + "=" + escaped(value);

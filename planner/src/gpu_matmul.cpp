@@ -65,10 +65,9 @@ std::optional<GpuRates> gpu_rates(const Fingerprint& fingerprint, const OpSpec& 
   if (traits_of(op.kind).work == Work::Pooling || cut_axis(op) != CutAxis::Rows) return std::nullopt;
   const bool is_grouped = op.experts || op.experts_per_rank > 1;
   if (is_grouped && (op.n % kGroupedStep != 0 || op.k % kGroupedStep != 0)) return std::nullopt;
-  const auto model = fingerprint.fields.find("gpu_model");
-  if (model == fingerprint.fields.end()) return std::nullopt;
+  const std::string_view model = fingerprint.field("gpu_model");
   const auto device =
-      std::ranges::find_if(kMeasuredGpus, [&](const MeasuredGpu& one) { return model->second.starts_with(one.model); });
+      std::ranges::find_if(kMeasuredGpus, [&](const MeasuredGpu& one) { return model.starts_with(one.model); });
   const int sm_count = sm_count_of(fingerprint);
   if (device == kMeasuredGpus.end() || sm_count < 1) return std::nullopt;
   if (!is_grouped)

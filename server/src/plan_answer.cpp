@@ -147,20 +147,15 @@ Result<std::optional<NamedDevice>> find_device(const store::Store& store, const 
   std::optional<NamedDevice> found;
   for (const auto& machine : all) {
     if (!is_asked_for(machine, question)) continue;
-    const auto& fields = machine.fingerprint.fields;
-    const auto backend = fields.find("backend"), device = fields.find("device");
-    const bool is_elsewhere = backend != fields.end() && device != fields.end() &&
-                              (backend->second == "imported" || backend->second == "published");
-    if (!is_elsewhere || (found && found->name != device->second)) return std::optional<NamedDevice>();
-    found = NamedDevice{device->second, std::max(machine.revision, found ? found->epoch : kNoChange)};
+    const std::string device(machine.fingerprint.field("device"));
+    const bool is_elsewhere = machine.fingerprint.is_elsewhere() && !device.empty();
+    if (!is_elsewhere || (found && found->name != device)) return std::optional<NamedDevice>();
+    found = NamedDevice{device, std::max(machine.revision, found ? found->epoch : kNoChange)};
   }
   if (!found) return published_device(question);
   // Every log and cut of the device has a say, also those that the question does not name.
-  for (const auto& machine : all) {
-    const auto device = machine.fingerprint.fields.find("device");
-    if (device != machine.fingerprint.fields.end() && device->second == found->name)
-      found->epoch = std::max(found->epoch, machine.revision);
-  }
+  for (const auto& machine : all)
+    if (machine.fingerprint.field("device") == found->name) found->epoch = std::max(found->epoch, machine.revision);
   return found;
 }
 

@@ -367,6 +367,17 @@ TEST(Fingerprint, DistinctFieldsHaveDistinctTexts) {
   EXPECT_NE(one.canonical_text(), two.canonical_text());
 }
 
+TEST(Fingerprint, ItsBackendTellsWhetherItIsElsewhere) {
+  const Fingerprint published{{{"backend", "published"}, {"device", "x"}}}, imported{{{"backend", "imported"}}},
+      host{{{"backend", "host"}}};
+  EXPECT_EQ(published.field("device"), "x");
+  EXPECT_EQ(published.field("link"), "");
+  EXPECT_TRUE(published.is_elsewhere());
+  EXPECT_TRUE(imported.is_elsewhere());
+  EXPECT_FALSE(host.is_elsewhere());
+  EXPECT_FALSE(Fingerprint().is_elsewhere());
+}
+
 TEST(Fingerprint, EmulationShowsInTheLabelAndNeverMatchesAReal) {
   Fingerprint real{{{"backend", "host"}, {"cpu_model", "x"}, {"link", "shm"}}};
   Fingerprint emulated = real;

@@ -8,24 +8,22 @@ namespace mc2::embed {
 namespace {
 
 Result<const executor::Backend*> backend_of(const planner::Fingerprint& machine) {
-  const auto name = machine.fields.find("backend");
-  if (name == machine.fields.end())
+  const std::string_view name = machine.field("backend");
+  if (name.empty())
     return Error{ErrorCode::UnknownName, "fingerprint", "names no backend; take that of a communicator"};
-  return executor::find_backend(name->second);
+  return executor::find_backend(name);
 }
 
 /// As far as they decide which variants there are.
 executor::CommunicatorOptions options_of(const planner::OpSpec& op, const planner::Fingerprint& machine) {
   executor::CommunicatorOptions options;
   options.world_size = op.world_size;
-  if (const auto here = machine.fields.find("ranks_per_host"); here != machine.fields.end()) {
+  if (const std::string_view here = machine.field("ranks_per_host"); !here.empty()) {
     executor::ProcessPlace& place = options.process.emplace();
     place.address = "several hosts";
-    place.local_size = number_in<int>(here->second).value_or(0);
+    place.local_size = number_in<int>(here).value_or(0);
   }
-  const auto link = machine.fields.find("link");
-  if (link == machine.fields.end()) return options;
-  if (const auto parsed = executor::parse_link(link->second)) options.link = parsed.value();
+  if (const auto link = executor::parse_link(machine.field("link"))) options.link = link.value();
   return options;
 }
 

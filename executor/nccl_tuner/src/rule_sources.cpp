@@ -44,9 +44,7 @@ Result<Rules> of_plans(std::vector<store::StoredPlan> plans, const std::string& 
   std::ranges::stable_sort(plans, std::greater(), &store::StoredPlan::created_at);
   Rules found{{}, path + ", plans of " + model};
   for (const store::StoredPlan& kept : plans) {
-    const auto& fields = kept.plan.fingerprint.fields;
-    const auto gpu = fields.find("gpu_model");
-    if (gpu == fields.end() || gpu->second != model) continue;
+    if (kept.plan.fingerprint.field("gpu_model") != model) continue;
     std::ranges::copy(store::nccl_rules(kept.plan), std::back_inserter(found.rules));
   }
   return found;

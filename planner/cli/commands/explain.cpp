@@ -81,13 +81,11 @@ Result<store::StoredPlan> ExplainCommand::find() const {
 }
 
 void ExplainCommand::add_device_model(Evidence& evidence, const planner::Plan& plan) const {
-  const auto& fields = plan.fingerprint.fields;
-  const auto backend = fields.find("backend"), device = fields.find("device");
-  if (evidence.model || backend == fields.end() || device == fields.end()) return;
-  if (backend->second != "published" && backend->second != "imported") return;
+  const std::string device(plan.fingerprint.field("device"));
+  if (evidence.model || device.empty() || !plan.fingerprint.is_elsewhere()) return;
   const auto imported = ImportedStore::open(store);
   if (!imported) return; // look_up() tells of it
-  auto costs = imported.value().costs(device->second, plan.op, planner::PlanOptions());
+  auto costs = imported.value().costs(device, plan.op, planner::PlanOptions());
   if (costs) evidence.model = std::move(costs).value().model;
 }
 

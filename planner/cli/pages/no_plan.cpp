@@ -14,11 +14,6 @@ namespace {
 constexpr int kMostSeen = 1000;
 constexpr const char* kTheMachine = "the machine";
 
-std::string field_of(const planner::Fingerprint& machine, const std::string& name) {
-  const auto found = machine.fields.find(name);
-  return found == machine.fields.end() ? "" : found->second;
-}
-
 /// What is different in a kept plan, by the options' names, and how far that is from the question.
 struct Distance {
   std::vector<std::string> options;
@@ -59,7 +54,7 @@ std::string listed(const std::vector<std::string>& words) {
 /// In place of "the machine": the option that makes one of it, or the first fact that differs.
 std::string machine_option(const planner::Fingerprint& here, const planner::Fingerprint& there) {
   for (const char* name : {"backend", "link"})
-    if (field_of(here, name) != field_of(there, name)) return "--" + std::string(name) + " " + field_of(there, name);
+    if (here.field(name) != there.field(name)) return "--" + std::string(name) + " " + std::string(there.field(name));
   const auto differences = here.differences(there);
   return "the machine" + (differences.empty() ? "" : " (" + differences.front() + ")");
 }
@@ -116,18 +111,18 @@ std::string tune_command(const planner::OpSpec& op, const planner::Fingerprint& 
     add("table-rows", std::to_string(op.tables->row_count));
     if (op.tables->pooling != planner::Pooling::Sum) add("pooling", std::string(to_string(op.tables->pooling)));
   }
-  const std::string backend = field_of(machine, "backend"), link = field_of(machine, "link");
+  const std::string backend(machine.field("backend")), link(machine.field("link"));
   if (!backend.empty() && backend != machine_defaults.backend) add("backend", backend);
   if (backend == machine_defaults.backend && !link.empty() && link != machine_defaults.link) add("link", link);
   constexpr std::string_view kVirtual = "virtual compute ";
-  const std::string emulation = field_of(machine, "emulation");
+  const std::string emulation(machine.field("emulation"));
   if (const auto at = emulation.find(kVirtual); at != std::string::npos)
     add("virtual-compute", emulation.substr(at + kVirtual.size()));
   return backend == "mpi" ? "mpirun -np " + std::to_string(op.world_size) + " " + text : text;
 }
 
 std::string tuning_obstacle(const planner::OpSpec& op, const planner::Fingerprint& machine) {
-  const auto backend = executor::find_backend(field_of(machine, "backend"));
+  const auto backend = executor::find_backend(machine.field("backend"));
   const auto supported = backend ? backend.value()->supports(op) : Result<void>();
   return supported ? "" : supported.error().text();
 }

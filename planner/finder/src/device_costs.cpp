@@ -26,8 +26,7 @@ Result<std::set<std::string>> imported_devices(const Kept& kept) {
   std::set<std::string> names;
   MC2_ASSIGN(const auto profiles, kept.list_profiles({{"backend", "imported"}}));
   for (const auto& profile : profiles)
-    if (const auto name = profile.fingerprint.fields.find("device"); name != profile.fingerprint.fields.end())
-      names.insert(name->second);
+    if (const auto name = profile.fingerprint.field("device"); !name.empty()) names.emplace(name);
   return names;
 }
 

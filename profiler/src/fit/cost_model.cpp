@@ -110,9 +110,7 @@ void note_samples(const Profile& profile, const Series& series, std::span<const 
 /// What is assumed where nothing was paired: logs of other tools never time the lanes side by side.
 void assume_slowdown(const Profile& profile, const Series& series, planner::LaneCost& lane,
                      std::vector<std::string>& notes) {
-  const auto backend = profile.fingerprint.fields.find("backend");
-  const bool is_imported = backend != profile.fingerprint.fields.end() && backend->second == "imported";
-  if (!is_imported) {
+  if (profile.fingerprint.field("backend") != "imported") {
     notes.push_back(series.text() + ": slow-down 1 assumed, no co-run sample has an alone one of its size and round");
     return;
   }

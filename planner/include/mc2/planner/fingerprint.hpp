@@ -2,6 +2,7 @@
 
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #pragma GCC visibility push(default)
@@ -14,6 +15,12 @@ namespace mc2::planner {
 /// emulated link or virtual compute carries the key `emulation`, so that it can never equal a real machine's.
 struct Fingerprint {
   std::map<std::string, std::string> fields;
+
+  /// Empty where the machine has no such field.
+  [[nodiscard]] std::string_view field(std::string_view key) const;
+
+  /// Whether it is a machine that nothing was measured on by mc2: of published constants, or of other tools' logs.
+  [[nodiscard]] bool is_elsewhere() const;
 
   /// True when any part of the machine was emulated or virtual.
   [[nodiscard]] bool is_emulated() const { return fields.contains("emulation"); }

@@ -39,10 +39,9 @@ constexpr std::array kNormFusionLimits{
     NormFusionLimit{"B200", 2, 64}, NormFusionLimit{"B200", 4, 32}, NormFusionLimit{"B200", 8, 1}};
 
 std::optional<double> norm_fusion_limit_mib(const LlmPlan& plan) {
-  const auto gpu = plan.fingerprint.fields.find("gpu_model");
-  if (gpu == plan.fingerprint.fields.end()) return std::nullopt;
+  const std::string_view gpu = plan.fingerprint.field("gpu_model");
   for (const auto& limit : kNormFusionLimits)
-    if (limit.ranks == plan.ranks && gpu->second.find(limit.gpu) != std::string::npos) return limit.mib;
+    if (limit.ranks == plan.ranks && gpu.find(limit.gpu) != std::string_view::npos) return limit.mib;
   return std::nullopt;
 }
 

@@ -277,16 +277,15 @@ Result<std::string> write_markdown(std::span<const ExportItem> items, const Expo
 Result<std::string> write_m_table(std::span<const ExportItem> items, const ExportOptions&) {
   MC2_TRY(require_one_operator(items));
   const planner::OpSpec& op = items.front().plan.op;
-  const auto device = items.front().plan.fingerprint.fields.find("device");
-  json table = {
-      {"schema", "mc2.plan_table/1"},
-      {"device",
-       device == items.front().plan.fingerprint.fields.end() ? items.front().plan.fingerprint.label() : device->second},
-      {"kind", to_string(op.kind)},
-      {"n", op.n},
-      {"k", op.k},
-      {"dtype", to_string(op.dtype)},
-      {"ranks", op.world_size}};
+  const planner::Fingerprint& machine = items.front().plan.fingerprint;
+  const std::string device(machine.field("device"));
+  json table = {{"schema", "mc2.plan_table/1"},
+                {"device", device.empty() ? machine.label() : device},
+                {"kind", to_string(op.kind)},
+                {"n", op.n},
+                {"k", op.k},
+                {"dtype", to_string(op.dtype)},
+                {"ranks", op.world_size}};
   std::map<std::int64_t, json> by_m;
   for (const ExportItem& item : items)
     if (!by_m.try_emplace(item.plan.op.m, m_table_entry(item)).second)

@@ -76,20 +76,14 @@ int nccl_channels(const planner::Variant& variant, const ExportOptions& options)
   return own > 0 ? own : options.channels.value_or(0);
 }
 
-/// What runs the plan's blocks; empty where it does not say.
-std::string backend_of(const planner::Plan& plan) {
-  const auto backend = plan.fingerprint.fields.find("backend");
-  return backend == plan.fingerprint.fields.end() ? "" : backend->second;
-}
-
 /// mc2's other backends, and its own kernels on GPUs, exchange blocks themselves.
 bool is_exchanged_by_mc2(const planner::Plan& plan) {
-  const std::string backend = backend_of(plan);
+  const std::string_view backend = plan.fingerprint.field("backend");
   return !plan.variant.name.starts_with("nccl") && (backend == "cuda" || backend == "mpi" || backend == "host");
 }
 
 /// Devices with published costs are NPUs.
-bool is_of_npus(const planner::Plan& plan) { return backend_of(plan) == "published"; }
+bool is_of_npus(const planner::Plan& plan) { return plan.fingerprint.field("backend") == "published"; }
 
 std::string_view hccl_name(Collective collective) {
   switch (collective) {
