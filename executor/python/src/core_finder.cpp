@@ -24,24 +24,7 @@ using planner::OpSpec;
 using planner::Plan;
 
 Kept kept_in(const std::shared_ptr<OpenStore>& open) {
-  return {[open](const store::PlanKey& key) {
-            return open->ask([&](const store::Store& store) { return store.find_plan(key); });
-          },
-          [open](const OpSpec& op, const Fingerprint& machine) {
-            return open->ask([&](const store::Store& store) { return store.find_model(op, machine); });
-          },
-          [open](const OpSpec& op, const Fingerprint& machine) {
-            auto models = open->ask([&](const store::Store& store) { return store.list_models(op, machine); });
-            return models ? std::move(models).value() : std::vector<CostModel>();
-          },
-          [open](const OpSpec& op, const Fingerprint& machine) {
-            const auto has_run = open->ask([&](const store::Store& store) { return store.has_run(op, machine); });
-            return has_run && has_run.value();
-          },
-          [open](const OpSpec& op, const Fingerprint& machine) {
-            auto record = open->ask([&](const store::Store& store) { return store.speed_record(op, machine); });
-            return record ? std::move(record).value() : planner::SpeedRecord();
-          }};
+  return finder::kept_by([open](const auto& body) { return open->ask(body); });
 }
 
 /// What a Python function raised, as the error of a place. With the interpreter's lock.

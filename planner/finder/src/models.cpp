@@ -8,13 +8,11 @@
 #include "mc2/planner/cutting.hpp"
 #include "mc2/planner/planner.hpp"
 #include "mc2/planner/text.hpp"
-#include "mc2/store/imported.hpp"
 
 namespace mc2::finder {
 namespace {
 
 using planner::CostModel;
-using planner::Fingerprint;
 using planner::OpSpec;
 
 /// Without the field, which names the store's file.
@@ -76,48 +74,11 @@ Result<FoundModel> find_any(const ModelPlaces& places, const PlanQuestion& quest
 } // namespace
 
 Kept kept_in(SharedLayers& layers) {
-  return {[&layers](const store::PlanKey& key) {
-            return layers.use([&](const store::Layers& stores) { return stores.find_plan(key); });
-          },
-          [&layers](const OpSpec& op, const Fingerprint& machine) {
-            return layers.use([&](const store::Layers& stores) { return stores.find_model(op, machine); });
-          },
-          [&layers](const OpSpec& op, const Fingerprint& machine) {
-            return layers.use([&](const store::Layers& stores) { return stores.list_models(op, machine); });
-          },
-          [&layers](const OpSpec& op, const Fingerprint& machine) {
-            return layers.use([&](const store::Layers& stores) { return stores.has_run(op, machine); });
-          },
-          [&layers](const OpSpec& op, const Fingerprint& machine) {
-            return layers.use([&](const store::Layers& stores) { return stores.speed_record(op, machine); });
-          },
-          [&layers](const std::map<std::string, std::string>& fields) -> Result<std::vector<planner::Profile>> {
-            return layers.use([&](const store::Layers& stores) { return stores.list_profiles(fields); });
-          },
-          [&layers](const std::string& device, const OpSpec& op) {
-            return layers.use([&](const store::Layers& stores) { return stores.list_measured_cuts(device, op); });
-          }};
+  return kept_by([&layers](const auto& body) { return layers.use(body); });
 }
 
 Kept kept_in_unnamed(const store::Store& store) {
-  return {[&store](const store::PlanKey& key) { return unnamed(store.find_plan(key)); },
-          [&store](const OpSpec& op, const Fingerprint& machine) { return unnamed(store.find_model(op, machine)); },
-          [&store](const OpSpec& op, const Fingerprint& machine) {
-            auto models = store.list_models(op, machine);
-            return models ? std::move(models).value() : std::vector<CostModel>();
-          },
-          [&store](const OpSpec& op, const Fingerprint& machine) {
-            const auto has_run = store.has_run(op, machine);
-            return has_run && has_run.value();
-          },
-          [&store](const OpSpec& op, const Fingerprint& machine) {
-            auto record = store.speed_record(op, machine);
-            return record ? std::move(record).value() : planner::SpeedRecord();
-          },
-          [&store](const std::map<std::string, std::string>& fields) { return unnamed(store.list_profiles(fields)); },
-          [&store](const std::string& device, const OpSpec& op) {
-            return unnamed(store::list_measured_cuts(store, device, op));
-          }};
+  return kept_by([&store](const auto& body) { return unnamed(body(store)); });
 }
 
 std::string why_not_transferred(const ModelPlaces& places, const PlanQuestion& question) {

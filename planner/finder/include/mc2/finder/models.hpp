@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "mc2/finder/question.hpp"
@@ -16,6 +17,7 @@
 #include "mc2/planner/speed_spread.hpp"
 #include "mc2/planner/transfer.hpp"
 #include "mc2/store/answer.hpp"
+#include "mc2/store/imported.hpp"
 #include "mc2/store/store.hpp"
 
 #pragma GCC visibility push(default)
@@ -37,6 +39,57 @@ struct Kept {
   std::function<Result<std::vector<store::Measurement>>(const std::string& device, const planner::OpSpec&)>
       list_measured_cuts = {};
 };
+
+/// What was read; empty where nothing could be.
+template <typename T>
+[[nodiscard]] T or_empty(Result<T> read) {
+  return read ? std::move(read).value() : T();
+}
+template <typename T>
+[[nodiscard]] T or_empty(T read) {
+  return read;
+}
+
+/// Of whatever store or layers `ask` has.
+/// @param ask  runs a body on its const store::Store& or store::Layers& and returns what the body does; is copied, and
+///             called each time that something is asked, so that errors, lifetime and threads are as it has them
+template <typename Ask>
+[[nodiscard]] Kept kept_by(const Ask& ask) {
+  using planner::Fingerprint;
+  using planner::OpSpec;
+  return {
+      .find_plan =
+          [ask](const store::PlanKey& key) { return ask([&](const auto& stores) { return stores.find_plan(key); }); },
+      .find_model =
+          [ask](const OpSpec& op, const Fingerprint& machine) {
+            return ask([&](const auto& stores) { return stores.find_model(op, machine); });
+          },
+      .list_models =
+          [ask](const OpSpec& op, const Fingerprint& machine) {
+            return or_empty(ask([&](const auto& stores) { return stores.list_models(op, machine); }));
+          },
+      .has_run =
+          [ask](const OpSpec& op, const Fingerprint& machine) {
+            return or_empty(ask([&](const auto& stores) { return stores.has_run(op, machine); }));
+          },
+      .speed_record =
+          [ask](const OpSpec& op, const Fingerprint& machine) {
+            return or_empty(ask([&](const auto& stores) { return stores.speed_record(op, machine); }));
+          },
+      .list_profiles =
+          [ask](const std::map<std::string, std::string>& fields) {
+            return ask([&](const auto& stores) { return stores.list_profiles(fields); });
+          },
+      .list_measured_cuts =
+          [ask](const std::string& device, const OpSpec& op) {
+            return ask([&](const auto& stores) {
+              if constexpr (requires { stores.list_measured_cuts(device, op); })
+                return stores.list_measured_cuts(device, op);
+              else
+                return store::list_measured_cuts(stores, device, op);
+            });
+          }};
+}
 
 /// The layers must outlive it. Threads: may be asked by several at once.
 [[nodiscard]] Kept kept_in(SharedLayers& layers);
