@@ -1,6 +1,7 @@
 #include "error_map.hpp"
 
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "mc2/server/service.hpp"
 
@@ -100,8 +101,10 @@ std::string_view reason_phrase(int status) noexcept {
   }
 }
 
-Response problem(int status, std::string_view detail, std::string_view request_id) {
-  return to_response({status, code_of(status), {}, detail, request_id});
+Response problem(int status, std::string_view detail, std::string_view request_id, std::vector<Header> headers) {
+  Response response = to_response({status, code_of(status), {}, detail, request_id});
+  response.headers = std::move(headers);
+  return response;
 }
 
 namespace {

@@ -58,25 +58,17 @@ Response Gatekeeper::refuse(const Bearer& bearer, Access needed, const std::stri
                             RateLimiter::Clock::time_point now, std::string_view request_id) {
   if (!bearer.token_id.empty()) {
     const std::string role(needed == Access::Admin ? "admin" : needed == Access::Write ? "write" : "read");
-    Response response =
-        problem(403, "this takes a token of role " + role + " (mc2 token create --role " + role + ")", request_id);
-    response.headers.emplace_back("WWW-Authenticate", R"(Bearer realm="mc2", error="insufficient_scope")");
-    return response;
+    return problem(403, "this takes a token of role " + role + " (mc2 token create --role " + role + ")", request_id,
+                   {{"WWW-Authenticate", R"(Bearer realm="mc2", error="insufficient_scope")"}});
   }
-  if (!failures_.admit(client, now)) {
-    Response response =
-        problem(429, "too many requests without a valid token from this address; wait a second", request_id);
-    response.headers.emplace_back("Retry-After", "1");
-    return response;
-  }
-  Response response =
-      problem(401,
-              bearer.has_failed ? "this token is unknown, revoked or expired; mc2 token list shows those there are"
-                                : "this takes a token in the header Authorization: Bearer (mc2 token create)",
-              request_id);
-  response.headers.emplace_back(
-      "WWW-Authenticate", bearer.has_failed ? R"(Bearer realm="mc2", error="invalid_token")" : R"(Bearer realm="mc2")");
-  return response;
+  if (!failures_.admit(client, now))
+    return problem(429, "too many requests without a valid token from this address; wait a second", request_id,
+                   {{"Retry-After", "1"}});
+  if (bearer.has_failed)
+    return problem(401, "this token is unknown, revoked or expired; mc2 token list shows those there are", request_id,
+                   {{"WWW-Authenticate", R"(Bearer realm="mc2", error="invalid_token")"}});
+  return problem(401, "this takes a token in the header Authorization: Bearer (mc2 token create)", request_id,
+                 {{"WWW-Authenticate", R"(Bearer realm="mc2")"}});
 }
 
 bool may_be_asked_as(std::string_view host, std::string_view client, const std::string& address) {

@@ -155,13 +155,11 @@ void Service::start_draining() noexcept {
 
 Response Service::Impl::write_at_replica(const Request& request) const {
   if (config.leader.is_sent_documents) return follower->send_on(request);
-  Response refused = problem(405,
-                             "this is a replica, whose documents change where its leader's do: send them to " +
-                                 config.leader.url + ", or start it with --forward-writes",
-                             request.id);
   const bool can_be_read = route_of("GET", request.target).route != nullptr;
-  refused.headers.emplace_back("Allow", can_be_read ? "GET, HEAD" : "");
-  return refused;
+  return problem(405,
+                 "this is a replica, whose documents change where its leader's do: send them to " + config.leader.url +
+                     ", or start it with --forward-writes",
+                 request.id, {{"Allow", can_be_read ? "GET, HEAD" : ""}});
 }
 
 Result<Response> Service::Impl::answer_by(const Route& route, const Request& request, const Match& match,
@@ -180,11 +178,8 @@ Response Service::Impl::answer(const Request& request, std::string_view& route_p
   const Match match = request.match ? *request.match : find_route(request.method, target.value().path);
   if (match.route == nullptr && match.allowed.empty())
     return problem(404, "there is no such resource; GET /openapi.yaml lists them", request.id);
-  if (match.route == nullptr) {
-    Response refused = problem(405, "this resource has the methods " + match.allowed, request.id);
-    refused.headers.emplace_back("Allow", match.allowed);
-    return refused;
-  }
+  if (match.route == nullptr)
+    return problem(405, "this resource has the methods " + match.allowed, request.id, {{"Allow", match.allowed}});
   route_pattern = match.route->pattern;
   if (request.granted < match.route->access) // admit() was not asked
     return problem(403, "this token, or none, is not enough for this", request.id);
@@ -212,16 +207,12 @@ std::optional<Response> refuse_form(const RequestHead& head, const Match& match,
       (is_of_another_site(head.origin, head.host) || head.fetch_site == "cross-site"))
     return problem(403, "pages of other sites may not send this; ask from a program, or from this service's own page",
                    head.id);
-  if (!head.content_encoding.empty() && head.content_encoding != "identity") {
-    Response refused = problem(415, "bodies are taken as they are, without Content-Encoding", head.id);
-    refused.headers.emplace_back("Accept-Encoding", "identity"); // RFC 9110 §12.5.3
-    return refused;
-  }
-  if (takes_json(match) && !may_be_json(head.content_type)) {
-    Response refused = problem(415, "takes JSON: send it with Content-Type: application/json, or with none", head.id);
-    refused.headers.emplace_back("Accept", "application/json"); // RFC 9110 §12.5.1
-    return refused;
-  }
+  if (!head.content_encoding.empty() && head.content_encoding != "identity")
+    return problem(415, "bodies are taken as they are, without Content-Encoding", head.id,
+                   {{"Accept-Encoding", "identity"}}); // RFC 9110 §12.5.3
+  if (takes_json(match) && !may_be_json(head.content_type))
+    return problem(415, "takes JSON: send it with Content-Type: application/json, or with none", head.id,
+                   {{"Accept", "application/json"}}); // RFC 9110 §12.5.1
   return std::nullopt;
 }
 

@@ -169,9 +169,7 @@ std::optional<Body> try_finish(Upload& upload) {
 }
 
 Response busy(std::string_view detail, std::string_view request_id) {
-  Response response = problem(503, detail, request_id);
-  response.headers.emplace_back("Retry-After", "1");
-  return response;
+  return problem(503, detail, request_id, {{"Retry-After", "1"}});
 }
 
 /// "Sun, 06 Nov 1994 08:49:37 GMT" (RFC 9110 §5.6.7), whatever the locale.
@@ -426,11 +424,9 @@ class Connection {
 
   /// Before the body is read: one that may not ask costs no more than its headers.
   Admission admit(const Parser::value_type& header, const Request& request) {
-    if (!context_.rates.admit(client_, Clock::now())) {
-      Response response = problem(429, "too many requests from this address; wait a second", request.id);
-      response.headers.emplace_back("Retry-After", "1");
-      return {.refusal = std::move(response)};
-    }
+    if (!context_.rates.admit(client_, Clock::now()))
+      return {.refusal = problem(429, "too many requests from this address; wait a second", request.id,
+                                 {{"Retry-After", "1"}})};
     return context_.service.admit(head_of(header, request));
   }
 

@@ -25,9 +25,7 @@ std::shared_ptr<void> take_place(std::atomic<int>& count) {
 }
 
 Response come_again(std::string_view why, const Call& call) {
-  Response response = problem(503, why, call.request.id);
-  response.headers.emplace_back("Retry-After", "10");
-  return response;
+  return problem(503, why, call.request.id, {{"Retry-After", "10"}});
 }
 
 using CopyFunction = Result<void> (*)(const std::filesystem::path& from, const std::filesystem::path& to);

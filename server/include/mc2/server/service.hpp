@@ -7,6 +7,7 @@
 #include <stop_token>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "mc2/planner/error.hpp"
 #include "mc2/server/config.hpp"
@@ -90,7 +91,9 @@ class Service {
   std::unique_ptr<Impl> impl_;
 };
 
-/// A problem document for what goes wrong before a request is complete, e.g. 413, 431, 503.
-[[nodiscard]] Response problem(int status, std::string_view detail, std::string_view request_id);
+/// A problem document for what is no Error: what goes wrong before a request is complete, e.g. 413, 431, 503, and what
+/// only the wire has.
+[[nodiscard]] Response problem(int status, std::string_view detail, std::string_view request_id,
+                               std::vector<Header> headers = {});
 
 } // namespace mc2::server
