@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 
 #include "answer_cache.hpp"
@@ -45,6 +46,8 @@ struct Call {
 
 /// A JSON answer.
 [[nodiscard]] Response json_response(std::string body, int status = 200);
+/// What is no UTF-8 becomes U+FFFD.
+[[nodiscard]] Response json_response(const nlohmann::json& document, int status = 200);
 
 /// 201: a document is kept, and where. @param folder  e.g. "/v1/plans/"
 [[nodiscard]] Response kept_response(const std::string& folder, const std::string& digest);

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <exception>
+#include <nlohmann/json.hpp>
 
 #include "change_signal.hpp"
 #include "context.hpp"
@@ -76,6 +77,10 @@ struct Service::Impl {
 
 Response json_response(std::string body, int status) {
   return {.status = status, .body = std::make_shared<const std::string>(std::move(body)), .etag = {}};
+}
+
+Response json_response(const nlohmann::json& document, int status) {
+  return json_response(document.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace), status);
 }
 
 Response kept_response(const std::string& folder, const std::string& digest) {

@@ -134,7 +134,7 @@ Result<Response> answer_curves(Context& context, const Call& call) {
                               {"variant", cost->variant.text()},
                               {"variants", std::move(names)},
                               {"curves", curves_of(model.op, *cost, profile ? profile.value() : planner::Profile{})}};
-  return json_response(answer.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+  return json_response(answer);
 }
 
 } // namespace mc2::server

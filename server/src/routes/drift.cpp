@@ -20,7 +20,7 @@ Result<Response> answer_model_drift(Context& context, const Call& call) {
   answer["schema"] = "mc2.model_drift/1";
   answer["since"] = model.created_at;
   answer["sample_count"] = samples.size();
-  return json_response(answer.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+  return json_response(answer);
 }
 
 } // namespace mc2::server

@@ -7,7 +7,7 @@
 
 namespace mc2::server {
 
-Result<Response> answer_livez(Context&, const Call&) { return json_response(R"({"status":"live"})"); }
+Result<Response> answer_livez(Context&, const Call&) { return json_response(nlohmann::json{{"status", "live"}}); }
 
 Result<Response> answer_readyz(Context& context, const Call& call) {
   if (context.is_draining) return problem(503, "the service is stopping; ask another one", call.request.id);
@@ -21,11 +21,11 @@ Result<Response> answer_readyz(Context& context, const Call& call) {
                         {"behind_ms", state.behind.count()},
                         {"leader_revision", state.leader_revision}};
   }
-  return json_response(ready.dump());
+  return json_response(ready);
 }
 
 Result<Response> answer_version(Context&, const Call&) {
-  return json_response(nlohmann::json{{"name", "mc2"}, {"version", MC2_VERSION}, {"api", "v1"}}.dump());
+  return json_response(nlohmann::json{{"name", "mc2"}, {"version", MC2_VERSION}, {"api", "v1"}});
 }
 
 Result<Response> answer_metrics(Context& context, const Call&) {

@@ -41,7 +41,7 @@ Result<Response> list_fingerprints(Context& context, const Call& call) {
   for (const store::StoredFingerprint& machine : machines)
     items.push_back(
         {{"digest", machine.digest}, {"label", machine.fingerprint.label()}, {"fields", machine.fingerprint.fields}});
-  return json_response(nlohmann::json{{"schema", "mc2.fingerprint_list/1"}, {"items", std::move(items)}}.dump());
+  return json_response(nlohmann::json{{"schema", "mc2.fingerprint_list/1"}, {"items", std::move(items)}});
 }
 
 } // namespace mc2::server

@@ -21,7 +21,7 @@ Result<Response> add_samples(Context& context, const Call& call) {
   const nlohmann::json answer{{"digests", kept.digests},
                               {"sample_count", profile.samples.size()},
                               {"drift", is_new ? check_against_model(context, profile) : nullptr}};
-  return json_response(answer.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace), is_new ? 201 : 200);
+  return json_response(answer, is_new ? 201 : 200);
 }
 
 Result<Response> answer_samples(Context& context, const Call& call) {

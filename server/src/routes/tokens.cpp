@@ -65,7 +65,7 @@ Result<Response> add_token(Context& context, const Call& call) {
   }));
   nlohmann::json answer{{"token", made.token.id}, {"text", made.text}, {"role", to_string(made.token.role)}};
   if (!made.token.expires_at.empty()) answer["expires_at"] = made.token.expires_at;
-  Response response = json_response(answer.dump(), 201);
+  Response response = json_response(answer, 201);
   response.headers = {{"Location", "/v1/tokens/" + made.token.id}, {"Cache-Control", "no-store"}};
   return response;
 }
