@@ -106,8 +106,8 @@ void Follower::note_current(std::int64_t leader_revision) {
     state_.leader_revision = leader_revision;
     current_at_ = Clock::now();
   }
-  if (is_news && surroundings_.event)
-    surroundings_.event("follows " + client_.url() + " from epoch " + std::to_string(leader_revision) + " on");
+  if (is_news)
+    surroundings_.tell("follows " + client_.url() + " from epoch " + std::to_string(leader_revision) + " on");
 }
 
 void Follower::note_lost(const std::string& why) {
@@ -117,8 +117,7 @@ void Follower::note_lost(const std::string& why) {
     is_news = std::exchange(state_.is_connected, false) || told_ != why;
     told_ = why;
   }
-  if (is_news && surroundings_.event)
-    surroundings_.event("answers go on from what is here, as it cannot be followed: " + why);
+  if (is_news) surroundings_.tell("answers go on from what is here, as it cannot be followed: " + why);
 }
 
 Result<void> Follower::take_snapshot(const std::stop_token& ends) {

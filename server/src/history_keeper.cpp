@@ -69,9 +69,7 @@ Result<store::HistoryPoint> HistoryKeeper::look(const Metrics::Totals& now, cons
 }
 
 void HistoryKeeper::keep(const std::stop_token& ends) {
-  const auto tell = [&](const std::string& why) {
-    if (surroundings_.event) surroundings_.event("a point of the history was not kept: " + why);
-  };
+  const auto tell = [&](const std::string& why) { surroundings_.tell("a point of the history was not kept: " + why); };
   try {
     const Metrics::Totals now = metrics_.totals();
     const auto point = look(now, ends);

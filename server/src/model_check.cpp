@@ -73,10 +73,9 @@ json check_against_model(Context& context, const planner::Profile& fresh) {
   if (!drift.lanes.empty()) context.drift.set(model.value(), drift.has_drifted());
   for (const profiler::LaneDrift& lane : drift.lanes)
     if (lane.has_drifted) context.metrics.count_drift(to_string(lane.component));
-  if (drift.has_drifted() && context.surroundings.event)
-    context.surroundings.event("new samples of " + model.value().op.text() + " on " +
-                               model.value().fingerprint.label() + " disagree with the kept model: " + drift.text() +
-                               "; profile and fit again");
+  if (drift.has_drifted())
+    context.surroundings.tell("new samples of " + model.value().op.text() + " on " + model.value().fingerprint.label() +
+                              " disagree with the kept model: " + drift.text() + "; profile and fit again");
   return drift_json(drift);
 }
 

@@ -40,10 +40,9 @@ void RetentionKeeper::remove_all(const std::stop_token& ends) {
       removed = store_.write([&](store::Store& store) { return (store.*rule.remove_before)(moment); });
       removed_count += removed ? removed.value() : 0;
     }
-    if (!surroundings_.event) continue;
-    if (!removed) surroundings_.event(std::string(rule.what) + " of before " + moment + ": " + removed.error().text());
+    if (!removed) surroundings_.tell(std::string(rule.what) + " of before " + moment + ": " + removed.error().text());
     if (removed_count > 0)
-      surroundings_.event("removed " + std::to_string(removed_count) + " " + rule.what + " of before " + moment);
+      surroundings_.tell("removed " + std::to_string(removed_count) + " " + rule.what + " of before " + moment);
   }
 }
 
@@ -52,7 +51,7 @@ void RetentionKeeper::watch(const std::stop_token& ends) {
     try {
       remove_all(ends);
     } catch (const std::exception& fault) { // a store that is locked too long, a full disk: in an hour it may be well
-      if (surroundings_.event) surroundings_.event(std::string("old documents were not removed: ") + fault.what());
+      surroundings_.tell(std::string("old documents were not removed: ") + fault.what());
     }
   } while (!ends_within(ends, kInterval));
 }

@@ -95,7 +95,7 @@ namespace {
 Result<void> stop_following(StoreGate& gate, const Surroundings& surroundings) {
   MC2_ASSIGN(const auto leader, gate.read([](const store::Store& store) { return store.leader(); }));
   if (leader.empty()) return {};
-  if (surroundings.event) surroundings.event("the store is no replica of " + leader + " any more, but one of its own");
+  surroundings.tell("the store is no replica of " + leader + " any more, but one of its own");
   return gate.write([](store::Store& store) { return store.stop_following(); });
 }
 
@@ -113,8 +113,8 @@ Result<std::unique_ptr<Service>> Service::open(const Config& config, Surrounding
     raw->set_tokens(tokens);
     return {};
   };
-  const auto tell_state = [event = surroundings.event](StoreState state) {
-    if (event) event(state == StoreState::Well ? "the store is well again" : std::string(advice(state)));
+  const auto tell_state = [surroundings](StoreState state) {
+    surroundings.tell(state == StoreState::Well ? "the store is well again" : std::string(advice(state)));
   };
   const ChangeSignal changes;
   MC2_ASSIGN(auto gate, StoreGate::open(config.store, config.limits.least_free_bytes, read_tokens, tell_state,
@@ -128,9 +128,8 @@ Result<std::unique_ptr<Service>> Service::open(const Config& config, Surrounding
     MC2_ASSIGN(impl.follower, Follower::open(impl.config, *impl.store, impl.answers, impl.context.surroundings));
     impl.context.follower = impl.follower.get();
   }
-  const auto& event = service->impl_->context.surroundings.event;
-  if (const auto found = find_drifted_models(*service->impl_->store, service->impl_->drift); !found && event)
-    event("which kept models drift is not known: " + found.error().text());
+  if (const auto found = find_drifted_models(*impl.store, impl.drift); !found)
+    impl.context.surroundings.tell("which kept models drift is not known: " + found.error().text());
   return service;
 }
 
@@ -193,9 +192,8 @@ Response Service::Impl::answer(const Request& request, std::string_view& route_p
 }
 
 void Service::Impl::tell(std::string_view request_id, const std::exception& fault) const noexcept {
-  if (!context.surroundings.event) return;
   try {
-    context.surroundings.event("request " + std::string(request_id) + " failed: " + fault.what());
+    context.surroundings.tell("request " + std::string(request_id) + " failed: " + fault.what());
   } catch (const std::exception&) { // no memory to say so
   }
 }

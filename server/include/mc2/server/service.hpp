@@ -37,6 +37,11 @@ struct Surroundings {
   std::function<std::string()> utc_now;               ///< the time as ISO 8601, for what is kept
   std::function<void(const std::string&)> event = {}; ///< told a line for whoever looks after the service; may be empty
   std::stop_token stop = {};                          ///< gives opening up
+
+  /// A line, if there is whom to tell.
+  void tell(const std::string& line) const {
+    if (event) event(line);
+  }
 };
 
 /// Answers requests from a store; knows nothing of sockets. schemas/openapi.yaml describes every answer.
