@@ -1,5 +1,7 @@
 #include "error_map.hpp"
 
+#include <algorithm>
+#include <array>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -7,6 +9,36 @@
 
 namespace mc2::server {
 namespace {
+
+struct Status {
+  int number;
+  std::string_view code; ///< of what is no Error, whose own code is told
+  std::string_view phrase;
+};
+
+constexpr std::array kStatuses{Status{400, "bad_request", "Bad Request"},
+                               Status{401, "unauthorized", "Unauthorized"},
+                               Status{403, "forbidden", "Forbidden"},
+                               Status{404, "not_found", "Not Found"},
+                               Status{405, "method_not_allowed", "Method Not Allowed"},
+                               Status{406, "not_acceptable", "Not Acceptable"},
+                               Status{408, "timeout", "Request Timeout"},
+                               Status{409, "conflict", "Conflict"},
+                               Status{412, "precondition_failed", "Precondition Failed"},
+                               Status{413, "too_large", "Content Too Large"},
+                               Status{415, "unsupported_media_type", "Unsupported Media Type"},
+                               Status{422, "unprocessable", "Unprocessable Content"},
+                               Status{429, "too_many_requests", "Too Many Requests"},
+                               Status{431, "headers_too_large", "Request Header Fields Too Large"},
+                               Status{501, "not_implemented", "Not Implemented"},
+                               Status{503, "unavailable", "Service Unavailable"},
+                               Status{500, "internal", "Internal Server Error"}};
+
+/// The last one for what is not in the table.
+const Status& status_of(int number) noexcept {
+  const auto* const found = std::ranges::find(kStatuses, number, &Status::number);
+  return found == kStatuses.end() ? kStatuses.back() : *found;
+}
 
 struct Problem {
   int status = 500;
@@ -18,7 +50,7 @@ struct Problem {
 };
 
 Response to_response(const Problem& problem) {
-  nlohmann::json document{{"type", "about:blank"},    {"title", reason_phrase(problem.status)},
+  nlohmann::json document{{"type", "about:blank"},    {"title", status_of(problem.status).phrase},
                           {"status", problem.status}, {"detail", problem.detail},
                           {"code", problem.code},     {"request_id", problem.request_id}};
   if (!problem.field.empty()) document["field"] = problem.field;
@@ -29,27 +61,6 @@ Response to_response(const Problem& problem) {
           .content_type = "application/problem+json",
           .body = std::make_shared<const std::string>(std::move(text)),
           .etag = {}};
-}
-
-std::string_view code_of(int status) {
-  switch (status) {
-    case 400: return "bad_request";
-    case 401: return "unauthorized";
-    case 403: return "forbidden";
-    case 404: return "not_found";
-    case 405: return "method_not_allowed";
-    case 406: return "not_acceptable";
-    case 408: return "timeout";
-    case 411: return "length_required";
-    case 412: return "precondition_failed";
-    case 413: return "too_large";
-    case 415: return "unsupported_media_type";
-    case 429: return "too_many_requests";
-    case 431: return "headers_too_large";
-    case 501: return "not_implemented";
-    case 503: return "unavailable";
-    default: return "internal";
-  }
 }
 
 } // namespace
@@ -75,34 +86,8 @@ int to_http_status(ErrorCode code) noexcept {
   return 500;
 }
 
-std::string_view reason_phrase(int status) noexcept {
-  switch (status) {
-    case 200: return "OK";
-    case 201: return "Created";
-    case 204: return "No Content";
-    case 304: return "Not Modified";
-    case 400: return "Bad Request";
-    case 401: return "Unauthorized";
-    case 403: return "Forbidden";
-    case 404: return "Not Found";
-    case 405: return "Method Not Allowed";
-    case 406: return "Not Acceptable";
-    case 408: return "Request Timeout";
-    case 409: return "Conflict";
-    case 412: return "Precondition Failed";
-    case 413: return "Content Too Large";
-    case 415: return "Unsupported Media Type";
-    case 422: return "Unprocessable Content";
-    case 429: return "Too Many Requests";
-    case 431: return "Request Header Fields Too Large";
-    case 501: return "Not Implemented";
-    case 503: return "Service Unavailable";
-    default: return "Internal Server Error";
-  }
-}
-
 Response problem(int status, std::string_view detail, std::string_view request_id, std::vector<Header> headers) {
-  Response response = to_response({status, code_of(status), {}, detail, request_id});
+  Response response = to_response({status, status_of(status).code, {}, detail, request_id});
   response.headers = std::move(headers);
   return response;
 }

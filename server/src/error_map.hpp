@@ -11,9 +11,6 @@ namespace mc2::server {
 /// The status that an expected failure becomes.
 [[nodiscard]] int to_http_status(ErrorCode code) noexcept;
 
-/// The reason phrase of a status that the service sends.
-[[nodiscard]] std::string_view reason_phrase(int status) noexcept;
-
 /// A problem document. The field is named unless it is a file's: no answer tells where the store lies.
 [[nodiscard]] Response problem_of(const Error& error, std::string_view request_id);
 
