@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "mc2/profiler/curve_samples.hpp"
+#include "routes/listing.hpp"
 #include "routes/routes.hpp"
 
 namespace mc2::server {
@@ -121,8 +122,7 @@ Result<const planner::VariantCost*> find_variant(const planner::CostModel& model
 
 Result<Response> answer_curves(Context& context, const Call& call) {
   const auto text = call.query.text("variant");
-  MC2_TRY(call.query.require_all_known());
-  MC2_ASSIGN(const auto kept, context.store.read([&](const store::Store& store) { return store.find_model(call.id); }));
+  MC2_ASSIGN(const auto kept, find_kept<store::StoredModel>(context, call, &store::Store::find_model));
   const planner::CostModel& model = kept.model;
   MC2_ASSIGN(const auto cost, find_variant(model, text));
   // A model may be kept without the samples that it came from.

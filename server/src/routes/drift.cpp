@@ -1,6 +1,7 @@
 #include <nlohmann/json.hpp>
 
 #include "model_check.hpp"
+#include "routes/listing.hpp"
 #include "routes/routes.hpp"
 
 namespace mc2::server {
@@ -11,9 +12,7 @@ constexpr int kMostBatches = 100; ///< each is at most 10000 samples
 } // namespace
 
 Result<Response> answer_model_drift(Context& context, const Call& call) {
-  MC2_TRY(call.query.require_all_known());
-  MC2_ASSIGN(const auto model,
-             context.store.read([&](const store::Store& store) { return store.find_model(call.id); }));
+  MC2_ASSIGN(const auto model, find_kept<store::StoredModel>(context, call, &store::Store::find_model));
   MC2_ASSIGN(const auto samples,
              context.store.read([&](const store::Store& store) { return samples_since(store, model, kMostBatches); }));
   nlohmann::json answer = drift_json(profiler::find_drift(model.model, samples));

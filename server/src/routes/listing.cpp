@@ -89,8 +89,7 @@ Result<Response> keep_document(Context& context, const Call& call, const std::st
   return kept_response(folder, kept.value());
 }
 
-Result<Response> remove_document(Context& context, const Call& call, const std::string& digest,
-                                 Result<void> (store::Store::*remove)(const std::string&)) {
+Result<Response> remove_document(Context& context, const Call& call, const std::string& digest, Remove remove) {
   Precondition precondition(call.request);
   if (!precondition.allows(digest)) return *precondition.refusal();
   MC2_TRY(context.store.write([&](store::Store& store) { return (store.*remove)(digest); }));

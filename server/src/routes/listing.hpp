@@ -14,6 +14,10 @@ namespace mc2::server {
 
 /// Lists documents of one sort.
 using List = Result<std::vector<store::Listed>> (store::Store::*)(const store::ListFilter&) const;
+/// Finds one by its digest, or by a prefix of that.
+template <typename Stored>
+using Find = Result<Stored> (store::Store::*)(const std::string&) const;
+using Remove = Result<void> (store::Store::*)(const std::string& digest);
 /// Members of an entry that one sort of documents has besides, ',"NAME":VALUE' each.
 using Details = std::function<std::string(const store::Store&, const store::Listed&)>;
 
@@ -30,17 +34,30 @@ using Details = std::function<std::string(const store::Store&, const store::List
 
 /// Removes a kept document, 204; 412 where a precondition does not hold. Errors: as `remove`.
 [[nodiscard]] Result<Response> remove_document(Context& context, const Call& call, const std::string& digest,
-                                               Result<void> (store::Store::*remove)(const std::string&));
+                                               Remove remove);
 
 /// A kept document with its digest as ETag.
 [[nodiscard]] Response document_response(std::string document, const std::string& digest);
 
 /// Finds the document that a call names. Errors: InvalidSpec for parameters; as `find`.
 template <typename Stored>
-[[nodiscard]] Result<Stored> find_kept(Context& context, const Call& call,
-                                       Result<Stored> (store::Store::*find)(const std::string&) const) {
+[[nodiscard]] Result<Stored> find_kept(Context& context, const Call& call, Find<Stored> find) {
   MC2_TRY(call.query.require_all_known());
   return context.store.read([&](const store::Store& store) { return (store.*find)(call.id); });
+}
+
+/// The route of a kept document. Errors: as find_kept.
+template <typename Stored, Find<Stored> find>
+[[nodiscard]] Result<Response> answer_kept(Context& context, const Call& call) {
+  MC2_ASSIGN(auto kept, find_kept<Stored>(context, call, find));
+  return document_response(std::move(kept.document), kept.digest);
+}
+
+/// The route that removes it. Errors: as find_kept and remove_document.
+template <typename Stored, Find<Stored> find, Remove remove>
+[[nodiscard]] Result<Response> remove_kept(Context& context, const Call& call) {
+  MC2_ASSIGN(const auto kept, find_kept<Stored>(context, call, find));
+  return remove_document(context, call, kept.digest, remove);
 }
 
 } // namespace mc2::server

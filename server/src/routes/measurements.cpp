@@ -19,14 +19,4 @@ Result<Response> add_measurement(Context& context, const Call& call) {
   return kept_response("/v1/measurements/", kept);
 }
 
-Result<Response> answer_measurement(Context& context, const Call& call) {
-  MC2_ASSIGN(auto found, find_kept(context, call, &store::Store::find_measurement));
-  return document_response(std::move(found.document), found.digest);
-}
-
-Result<Response> remove_measurement(Context& context, const Call& call) {
-  MC2_ASSIGN(const auto kept, find_kept(context, call, &store::Store::find_measurement));
-  return remove_document(context, call, kept.digest, &store::Store::remove_measurement);
-}
-
 } // namespace mc2::server

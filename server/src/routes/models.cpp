@@ -28,11 +28,6 @@ Result<Response> remove_model(Context& context, const Call& call) {
   return response;
 }
 
-Result<Response> answer_model(Context& context, const Call& call) {
-  MC2_ASSIGN(auto model, find_kept<store::StoredModel>(context, call, &store::Store::find_model));
-  return document_response(std::move(model.document), model.digest);
-}
-
 Result<Response> list_fingerprints(Context& context, const Call& call) {
   MC2_TRY(call.query.require_all_known());
   MC2_ASSIGN(const auto machines,

@@ -14,11 +14,6 @@
 namespace mc2::server {
 namespace {
 
-Result<store::StoredPlan> find_plan(Context& context, const Call& call) {
-  MC2_TRY(call.query.require_all_known());
-  return context.store.read([&](const store::Store& store) { return store.find_plan(call.id); });
-}
-
 /// A plan, and the model that predicts it.
 struct Predicted {
   planner::Plan plan;
@@ -88,18 +83,12 @@ Result<Response> add_plan(Context& context, const Call& call) {
 
 Result<Response> answer_plan(Context& context, const Call& call) {
   const auto format = call.query.text("format");
-  MC2_ASSIGN(const auto plan, find_plan(context, call));
+  MC2_ASSIGN(const auto plan, find_kept<store::StoredPlan>(context, call, &store::Store::find_plan));
   return plan_in_form(plan, format, call.request);
 }
 
-Result<Response> remove_plan(Context& context, const Call& call) {
-  // a prefix names one plan, or none
-  MC2_ASSIGN(const auto plan, find_plan(context, call));
-  return remove_document(context, call, plan.digest, &store::Store::remove_plan);
-}
-
 Result<Response> answer_explanation(Context& context, const Call& call) {
-  MC2_ASSIGN(const auto plan, find_plan(context, call));
+  MC2_ASSIGN(const auto plan, find_kept<store::StoredPlan>(context, call, &store::Store::find_plan));
   MC2_ASSIGN(const auto explanation, explain(context, plan.plan, call.is_stopped));
   return json_response(store::encode(explanation));
 }

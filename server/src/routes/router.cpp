@@ -3,10 +3,17 @@
 #include <array>
 #include <optional>
 
+#include "routes/listing.hpp"
 #include "routes/routes.hpp"
 
 namespace mc2::server {
 namespace {
+
+using store::Store;
+using store::StoredMeasurement;
+using store::StoredModel;
+using store::StoredPlan;
+using store::StoredSamples;
 
 constexpr std::string_view kCapture = "{id}";
 
@@ -37,25 +44,30 @@ constexpr std::array kRoutes{
     Route{"GET", "/v1/plans", &list_plans, Access::Read, kReads},
     Route{"POST", "/v1/plans", &add_plan, Access::Write, kWrites},
     Route{"GET", "/v1/plans/{id}", &answer_plan, Access::Read, kReads},
-    Route{"DELETE", "/v1/plans/{id}", &remove_plan, Access::Admin, kWrites},
+    Route{"DELETE", "/v1/plans/{id}", &remove_kept<StoredPlan, &Store::find_plan, &Store::remove_plan>, Access::Admin,
+          kWrites},
     Route{"GET", "/v1/plans/{id}/explanation", &answer_explanation, Access::Read, kPlans},
     Route{"GET", "/v1/plans/{id}/races", &list_races, Access::Read, kReads},
     Route{"GET", "/v1/models", &list_models, Access::Read, kReads},
     Route{"POST", "/v1/models", &add_model, Access::Write, kUploads},
-    Route{"GET", "/v1/models/{id}", &answer_model, Access::Read, kReads},
+    Route{"GET", "/v1/models/{id}", &answer_kept<StoredModel, &Store::find_model>, Access::Read, kReads},
     Route{"DELETE", "/v1/models/{id}", &remove_model, Access::Admin, kWrites},
     Route{"GET", "/v1/models/{id}/curves", &answer_curves, Access::Read, kReads},
     Route{"GET", "/v1/models/{id}/exploration", &explore_model, Access::Read, kPlans},
     Route{"GET", "/v1/models/{id}/drift", &answer_model_drift, Access::Read, kReads},
     Route{"GET", "/v1/samples", &list_samples, Access::Read, kReads},
     Route{"POST", "/v1/samples", &add_samples, Access::Write, kUploads},
-    Route{"GET", "/v1/samples/{id}", &answer_samples, Access::Read, kReads},
-    Route{"DELETE", "/v1/samples/{id}", &remove_samples, Access::Admin, kWrites},
+    Route{"GET", "/v1/samples/{id}", &answer_kept<StoredSamples, &Store::find_samples>, Access::Read, kReads},
+    Route{"DELETE", "/v1/samples/{id}", &remove_kept<StoredSamples, &Store::find_samples, &Store::remove_batch>,
+          Access::Admin, kWrites},
     Route{"POST", "/v1/imports", &import_log, Access::Write, kLogs},
     Route{"GET", "/v1/measurements", &list_measurements, Access::Read, kReads},
     Route{"POST", "/v1/measurements", &add_measurement, Access::Write, kWrites},
-    Route{"GET", "/v1/measurements/{id}", &answer_measurement, Access::Read, kReads},
-    Route{"DELETE", "/v1/measurements/{id}", &remove_measurement, Access::Admin, kWrites},
+    Route{"GET", "/v1/measurements/{id}", &answer_kept<StoredMeasurement, &Store::find_measurement>, Access::Read,
+          kReads},
+    Route{"DELETE", "/v1/measurements/{id}",
+          &remove_kept<StoredMeasurement, &Store::find_measurement, &Store::remove_measurement>, Access::Admin,
+          kWrites},
     Route{"GET", "/v1/changes", &answer_changes, Access::Read, kReads},
     Route{"GET", "/v1/history", &answer_history, Access::Read, kReads},
     Route{"GET", "/v1/tokens", &list_tokens, Access::Admin, kReads},

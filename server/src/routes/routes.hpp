@@ -4,7 +4,8 @@
 
 #include "context.hpp"
 
-/// The answers of every route, a file for each resource. What a route refuses becomes a problem document.
+/// The answers of every route but those that only get or remove a kept document (listing.hpp), a file for each
+/// resource. What a route refuses becomes a problem document.
 namespace mc2::server {
 
 // health.cpp
@@ -32,7 +33,6 @@ namespace mc2::server {
 [[nodiscard]] Result<Response> list_plans(Context& context, const Call& call);
 [[nodiscard]] Result<Response> add_plan(Context& context, const Call& call);
 [[nodiscard]] Result<Response> answer_plan(Context& context, const Call& call);
-[[nodiscard]] Result<Response> remove_plan(Context& context, const Call& call);
 [[nodiscard]] Result<Response> answer_explanation(Context& context, const Call& call);
 
 // races.cpp
@@ -41,7 +41,6 @@ namespace mc2::server {
 // models.cpp
 [[nodiscard]] Result<Response> list_models(Context& context, const Call& call);
 [[nodiscard]] Result<Response> add_model(Context& context, const Call& call);
-[[nodiscard]] Result<Response> answer_model(Context& context, const Call& call);
 [[nodiscard]] Result<Response> remove_model(Context& context, const Call& call);
 [[nodiscard]] Result<Response> list_fingerprints(Context& context, const Call& call);
 
@@ -67,14 +66,10 @@ namespace mc2::server {
 // samples.cpp
 [[nodiscard]] Result<Response> list_samples(Context& context, const Call& call);
 [[nodiscard]] Result<Response> add_samples(Context& context, const Call& call);
-[[nodiscard]] Result<Response> answer_samples(Context& context, const Call& call);
-[[nodiscard]] Result<Response> remove_samples(Context& context, const Call& call);
 
 // measurements.cpp
 [[nodiscard]] Result<Response> list_measurements(Context& context, const Call& call);
 [[nodiscard]] Result<Response> add_measurement(Context& context, const Call& call);
-[[nodiscard]] Result<Response> answer_measurement(Context& context, const Call& call);
-[[nodiscard]] Result<Response> remove_measurement(Context& context, const Call& call);
 
 // tokens.cpp
 [[nodiscard]] Result<Response> list_tokens(Context& context, const Call& call);

@@ -24,14 +24,4 @@ Result<Response> add_samples(Context& context, const Call& call) {
   return json_response(answer, is_new ? 201 : 200);
 }
 
-Result<Response> answer_samples(Context& context, const Call& call) {
-  MC2_ASSIGN(auto samples, find_kept(context, call, &store::Store::find_samples));
-  return document_response(std::move(samples.document), samples.digest);
-}
-
-Result<Response> remove_samples(Context& context, const Call& call) {
-  MC2_ASSIGN(const auto kept, find_kept(context, call, &store::Store::find_samples));
-  return remove_document(context, call, kept.digest, &store::Store::remove_batch);
-}
-
 } // namespace mc2::server
