@@ -3,6 +3,7 @@
 #include <string>
 
 #include "mc2/planner/op_spec.hpp"
+#include "mc2/planner/text.hpp"
 
 namespace mc2::planner {
 namespace {
@@ -169,13 +170,8 @@ std::string kinds_with(bool (*has_trait)(const OpTraits&)) {
 std::string_view to_string(OpKind kind) { return traits_of(kind).name; }
 
 Result<OpKind> parse_op_kind(std::string_view name) {
-  std::string legal;
-  for (const auto& traits : kKinds) {
-    if (traits.name == name) return traits.kind;
-    legal += (legal.empty() ? "" : ", ") + std::string(traits.name);
-  }
-  return Error{ErrorCode::UnknownName, "op",
-               "unknown operator '" + std::string(name.substr(0, 64)) + "'; legal: " + legal};
+  MC2_ASSIGN(const auto* const traits, find_named(kKinds, name, &OpTraits::name, "op", "operator"));
+  return traits->kind;
 }
 
 } // namespace mc2::planner

@@ -1,10 +1,10 @@
 #pragma once
 
 #include <span>
-#include <string>
 #include <string_view>
 
 #include "mc2/planner/error.hpp"
+#include "mc2/planner/text.hpp"
 
 namespace mc2::planner {
 
@@ -26,13 +26,8 @@ template <typename Enum>
 template <typename Enum>
 [[nodiscard]] Result<Enum> parse_name(std::span<const Name<Enum>> names, std::string_view text,
                                       std::string_view field) {
-  std::string legal;
-  for (const auto& name : names) {
-    if (name.text == text) return name.value;
-    legal += (legal.empty() ? "" : ", ") + std::string(name.text);
-  }
-  return Error{ErrorCode::UnknownName, std::string(field),
-               "unknown name '" + std::string(text.substr(0, 64)) + "'; legal: " + legal};
+  MC2_ASSIGN(const auto* const found, find_named(names, text, &Name<Enum>::text, field, "name"));
+  return found->value;
 }
 
 } // namespace mc2::planner

@@ -54,15 +54,6 @@ Error range_error(const char* field, std::int64_t value, std::int64_t low, std::
           "is " + std::to_string(value) + "; legal: " + std::to_string(low) + " to " + std::to_string(high)};
 }
 
-Result<void> validate_strategy(const std::string& name) {
-  std::string legal;
-  for (const auto known : kStrategyNames) {
-    if (known == name) return {};
-    legal += (legal.empty() ? "" : ", ") + std::string(known);
-  }
-  return Error{ErrorCode::UnknownName, "strategy", "unknown name '" + name.substr(0, 64) + "'; legal: " + legal};
-}
-
 /// A plan is served and kept as a document, in which every number has to be finite.
 Result<Plan> require_finite(Plan plan) {
   const auto is_finite_loser = [](const RunnerUp& loser) { return std::isfinite(loser.makespan_us); };
@@ -161,7 +152,7 @@ Result<LaneContention> parse_contention(std::string_view text) {
 }
 
 Result<void> PlanOptions::validate() const {
-  MC2_TRY(validate_strategy(strategy));
+  MC2_TRY(find_named(kStrategies, strategy, &Strategy::name, "strategy", "name"));
   if (alignment < 1 || alignment > kMaxSize) return range_error("alignment", alignment, 1, kMaxSize);
   if (min_block_rows < 1 || min_block_rows > kMaxSize)
     return range_error("min_block_rows", min_block_rows, 1, kMaxSize);

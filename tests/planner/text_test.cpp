@@ -2,7 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstdint>
+#include <functional>
+#include <string>
 
 namespace mc2::text_test {
 namespace {
@@ -35,6 +38,15 @@ TEST(Text, BytesHaveTheLargestUnitThatLeavesAWholeOne) {
   EXPECT_EQ(bytes_text(std::int64_t{256} << 20), "256 MiB");
   EXPECT_EQ(bytes_text(std::int64_t{1331} << 20), "1.3 GiB"); // 1331 / 1024 = 1.2998
   EXPECT_EQ(bytes_text(std::int64_t{4096} << 50), "4096 PiB");
+}
+
+TEST(Text, NamesAreFoundOrTheLegalOnesTold) {
+  static constexpr std::array<std::string_view, 2> kColours{"red", "blue"};
+  EXPECT_EQ(find_named(kColours, "blue", std::identity(), "paint", "colour").value(), &kColours[1]);
+  const auto unknown = find_named(kColours, std::string(70, 'x'), std::identity(), "paint", "colour");
+  ASSERT_FALSE(unknown.ok());
+  EXPECT_EQ(unknown.error().code, ErrorCode::UnknownName);
+  EXPECT_EQ(unknown.error().text(), "paint: unknown colour '" + std::string(64, 'x') + "'; legal: red, blue");
 }
 
 } // namespace

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <functional>
 #include <iostream>
 #include <memory>
 #include <thread>
@@ -61,11 +62,7 @@ Result<void> keep_models(const std::vector<std::string>& wanted, std::vector<Lay
   std::vector<std::string> known;
   for (const auto& layer : layers)
     if (std::find(known.begin(), known.end(), layer.model) == known.end()) known.push_back(layer.model);
-  for (const auto& name : wanted) {
-    if (std::find(known.begin(), known.end(), name) != known.end()) continue;
-    return Error{ErrorCode::UnknownName, "--models",
-                 "unknown model '" + name.substr(0, 64) + "'; legal: " + list_text(known)};
-  }
+  for (const auto& name : wanted) MC2_TRY(find_named(known, name, std::identity(), "--models", "model"));
   std::erase_if(layers, [&](const LayerShape& layer) {
     return std::find(wanted.begin(), wanted.end(), layer.model) == wanted.end();
   });

@@ -282,11 +282,8 @@ std::string llm_architectures() {
 }
 
 Result<LlmConfig> find_built_in_llm(std::string_view name) {
-  for (const auto& each : built_in_llms())
-    if (each.name == name) return decode_llm_config(each.json, std::string(name));
-  return Error{ErrorCode::UnknownName, "model",
-               "unknown model '" + std::string(name.substr(0, 64)) +
-                   "'; legal: " + list_text(built_in_llms(), &BuiltInLlm::name)};
+  MC2_ASSIGN(const auto* const found, find_named(built_in_llms(), name, &BuiltInLlm::name, "model", "model"));
+  return decode_llm_config(found->json, std::string(name));
 }
 
 } // namespace mc2::store

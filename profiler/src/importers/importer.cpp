@@ -9,20 +9,15 @@
 namespace mc2::profiler {
 namespace {
 
-std::string names() { return list_text(importer_registry(), &Importer::name); }
-
 Result<const Importer*> find_importer(LogReader& reader, std::string_view format) {
   const auto table = importer_registry();
+  if (!format.empty()) return find_named(table, format, &Importer::name, "--format", "format");
   const auto head = reader.head();
-  const auto found = std::find_if(table.begin(), table.end(), [&](const Importer& importer) {
-    return format.empty() ? importer.detect(head) : importer.name == format;
-  });
+  const auto found = std::ranges::find_if(table, [&](const Importer& importer) { return importer.detect(head); });
   if (found != table.end()) return &*found;
-  if (!format.empty())
-    return Error{ErrorCode::UnknownName, "--format",
-                 "unknown format '" + std::string(format.substr(0, 64)) + "'; legal: " + names()};
   if (head.empty()) return Error{ErrorCode::Malformed, "", reader.fault().empty() ? "is empty" : reader.fault()};
-  return Error{ErrorCode::Malformed, "", "is no log that mc2 knows; name its format with --format: " + names()};
+  return Error{ErrorCode::Malformed, "",
+               "is no log that mc2 knows; name its format with --format: " + list_text(table, &Importer::name)};
 }
 
 /// Passes what was read on to the caller's hooks and stops when the caller wants to.

@@ -40,8 +40,6 @@ constexpr std::array kForms{Form{"json", "application/json"}, Form{"svg", "image
                             Form{"trace", "application/vnd.mc2.trace+json"}};
 constexpr std::array<Draw, kForms.size()> kDraws{nullptr, &draw_svg, &draw_text, &draw_trace};
 
-std::string names() { return list_text(kForms, &Form::name); }
-
 Result<Response> draw(const store::StoredPlan& stored, const Form& form) {
   const Draw draw_form = kDraws[static_cast<std::size_t>(&form - kForms.data())];
   const auto drawn = draw_form(stored.plan);
@@ -60,13 +58,11 @@ Result<Response> plan_in_form(const store::StoredPlan& stored, const std::option
                               const Request& request) {
   const Form* form = nullptr;
   if (name) {
-    const auto found = std::ranges::find(kForms, *name, &Form::name);
-    if (found == kForms.end())
-      return Error{ErrorCode::UnknownName, "format", "unknown format '" + name->substr(0, 32) + "'; legal: " + names()};
-    form = &*found;
+    MC2_ASSIGN(form, find_named(kForms, *name, &Form::name, "format", "format"));
   } else {
     form = choose_form(request.accept, kForms);
-    if (form == nullptr) return problem(406, "there is no such form of a plan; there are " + names(), request.id);
+    if (form == nullptr)
+      return problem(406, "there is no such form of a plan; there are " + list_text(kForms, &Form::name), request.id);
   }
   const bool is_document = form == kForms.data();
   auto response =

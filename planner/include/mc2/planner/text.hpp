@@ -1,13 +1,18 @@
 #pragma once
 
+#include <algorithm>
 #include <charconv>
 #include <concepts>
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <ranges>
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <type_traits>
+
+#include "mc2/planner/error.hpp"
 
 /// How numbers, shares, times and sizes read in pages, messages and notes, and are read; in every locale alike.
 
@@ -63,6 +68,19 @@ template <typename Items, NoText TextOf>
 template <typename Texts>
 [[nodiscard]] std::string list_text(const Texts& texts, std::string_view between = ", ") {
   return list_text(texts, std::identity(), between);
+}
+
+/// The item of that name, which is what `text_of`, a function or a member, gives. The items outlive the answer.
+/// Errors: UnknownName for `field`: "unknown <what> 'x'; legal: a, b, c".
+template <typename Items, NoText TextOf>
+[[nodiscard]] auto find_named(const Items& items, std::string_view name, TextOf text_of, std::string_view field,
+                              std::string_view what)
+    -> Result<std::add_pointer_t<std::ranges::range_reference_t<const Items>>> {
+  const auto found = std::ranges::find(items, name, text_of);
+  if (found != std::ranges::end(items)) return &*found;
+  return Error{ErrorCode::UnknownName, std::string(field),
+               "unknown " + std::string(what) + " '" + std::string(name.substr(0, 64)) +
+                   "'; legal: " + list_text(items, text_of)};
 }
 
 } // namespace mc2
