@@ -30,4 +30,16 @@ std::vector<CurveSample> curve_samples(const planner::Profile& profile, planner:
   return result;
 }
 
+double relative_residual(const planner::CostCurve& curve, double slowdown, const CurveSample& sample) {
+  const double expected_us = curve.time_us(sample.x) * (sample.is_co_run ? slowdown : 1);
+  return expected_us > 0 ? sample.time_us / expected_us - 1 : 0;
+}
+
+std::vector<CurveSample> thinned(const std::vector<CurveSample>& samples, std::size_t most) {
+  const std::size_t stride = samples.size() / most + 1;
+  std::vector<CurveSample> result;
+  for (std::size_t i = 0; i < samples.size(); i += stride) result.push_back(samples[i]);
+  return result;
+}
+
 } // namespace mc2::profiler

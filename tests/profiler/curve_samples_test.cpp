@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "support/models.hpp"
+
 namespace mc2::profiler::curve_samples_test {
 namespace {
 
@@ -68,6 +70,22 @@ TEST(CurveSamples, AreCorrectedForDrift) {
     EXPECT_NEAR(samples[size].time_us, samples[size + 10].time_us, 1e-9);
     EXPECT_NEAR(samples[size].time_us, samples[size + 5].time_us, 1e-9);
   }
+}
+
+TEST(CurveSamples, AreAsFarOffAsTheModelExpectsOtherwise) {
+  const auto curve = mc2::testing::affine(planner::CurveAxis::Rows, 10, 0.5); // 20 rows: 20 us
+  EXPECT_DOUBLE_EQ(relative_residual(curve, 2, {20, 25, false, false}), 0.25);
+  EXPECT_DOUBLE_EQ(relative_residual(curve, 2, {20, 30, true, false}), -0.25); // 40 us beside the other lane
+  EXPECT_DOUBLE_EQ(relative_residual(curve, 2, {0, 30, false, false}), 0);
+}
+
+TEST(CurveSamples, AreThinnedEvenly) {
+  std::vector<CurveSample> samples;
+  for (int i = 0; i < 7; ++i) samples.push_back({static_cast<double>(i), 1, false, false});
+  EXPECT_EQ(thinned(samples, 8).size(), 7U);
+  const auto few = thinned(samples, 3); // every third: 7 / 3 + 1
+  ASSERT_EQ(few.size(), 3U);
+  EXPECT_DOUBLE_EQ(few[1].x, 3);
 }
 
 } // namespace

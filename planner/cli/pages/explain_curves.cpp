@@ -79,14 +79,6 @@ std::vector<Point> curve_points(const planner::CostCurve& curve, const std::vect
   return points;
 }
 
-/// Samples of one kind, evenly thinned to what a page can hold.
-std::vector<CurveSample> drawn(const std::vector<CurveSample>& samples) {
-  const std::size_t stride = samples.size() / kMaxDrawnSamples + 1;
-  std::vector<CurveSample> result;
-  for (std::size_t i = 0; i < samples.size(); i += stride) result.push_back(samples[i]);
-  return result;
-}
-
 /// Value of a sample in the plot: its time, or its residual.
 template <typename Value>
 void draw_samples(Plot& plot, const std::vector<CurveSample>& samples, Value value) {
@@ -138,10 +130,8 @@ void draw_curve(Markup& out, const CurveEvidence& e, const Range& range, const s
   mark_blocks(out, plot, e, true, unit);
 }
 
-/// Relative to what the model expects of a sample: the curve, slowed where the other lane was busy too.
 double residual_percent(const CurveEvidence& e, const CurveSample& sample) {
-  const double expected = e.cost.curve.time_us(sample.x) * (sample.is_co_run ? e.cost.slowdown : 1);
-  return expected > 0 ? 100 * (sample.time_us / expected - 1) : 0;
+  return 100 * profiler::relative_residual(e.cost.curve, e.cost.slowdown, sample);
 }
 
 /// Half the height of the residual plot: most samples and the interval fit, outliers are drawn at the edge.
@@ -177,7 +167,7 @@ void draw_residuals(Markup& out, const CurveEvidence& e, const Range& range, con
 
 render::Markup curve_chart(const CurveEvidence& evidence) {
   const Range range = range_of(evidence);
-  const auto samples = drawn(evidence.samples);
+  const auto samples = profiler::thinned(evidence.samples, kMaxDrawnSamples);
   Markup out;
   open_svg(out, kPictureWidth, samples.empty() ? kResidualBox.top + 6 : kHeight,
            "Fitted cost of a block on the " + std::string(to_string(evidence.lane)) + " lane");

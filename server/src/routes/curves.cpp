@@ -54,16 +54,12 @@ nlohmann::json points_of(const LaneCurve& lane, double uncut_x) {
 
 nlohmann::json samples_of(const LaneCurve& lane) {
   nlohmann::json samples = nlohmann::json::array();
-  const std::size_t stride = lane.samples.size() / kMaxSamples + 1;
-  for (std::size_t i = 0; i < lane.samples.size(); i += stride) {
-    const CurveSample& sample = lane.samples[i];
-    const double expected_us = lane.curve.time_us(sample.x) * (sample.is_co_run ? lane.slowdown : 1);
+  for (const CurveSample& sample : profiler::thinned(lane.samples, kMaxSamples))
     samples.push_back({{"x", sample.x},
                        {"us", sample.time_us},
-                       {"residual", expected_us > 0 ? sample.time_us / expected_us - 1 : 0},
+                       {"residual", profiler::relative_residual(lane.curve, lane.slowdown, sample)},
                        {"is_co_run", sample.is_co_run},
                        {"is_outlier", sample.is_outlier}});
-  }
   return samples;
 }
 

@@ -1,8 +1,10 @@
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
+#include "mc2/planner/cost_curve.hpp"
 #include "mc2/planner/profile.hpp"
 
 #pragma GCC visibility push(default)
@@ -22,6 +24,13 @@ struct CurveSample {
 /// @param variant  planner::Variant::text()
 [[nodiscard]] std::vector<CurveSample> curve_samples(const planner::Profile& profile, planner::Component component,
                                                      const std::string& variant);
+
+/// How much longer a sample took than the model expects, relative: than the curve, slowed where the other lane was
+/// busy, too. 0 where nothing is expected.
+[[nodiscard]] double relative_residual(const planner::CostCurve& curve, double slowdown, const CurveSample& sample);
+
+/// Every n-th, so that there are at most `most` (above 0).
+[[nodiscard]] std::vector<CurveSample> thinned(const std::vector<CurveSample>& samples, std::size_t most);
 
 } // namespace mc2::profiler
 
