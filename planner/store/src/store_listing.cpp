@@ -66,18 +66,21 @@ class Conditions {
   std::vector<Value> values_;
 };
 
-std::vector<Listed> list(const SQLite::Database& database, Table table, const ListFilter& filter) {
-  const Conditions conditions(filter);
-  SQLite::Statement statement(database, select_sql(table, conditions.sql() + " ORDER BY id DESC"));
-  conditions.bind(statement);
-  std::vector<Listed> listed;
-  while (std::cmp_less(listed.size(), filter.limit) && statement.executeStep()) {
-    auto record = current_record(statement, table);
-    if (!record) continue; // check() reports it
-    Record& row = record.value();
-    listed.push_back({row.row_id, std::move(row.key), std::move(row.digest), std::move(row.created_at)});
-  }
-  return listed;
+template <typename Impl>
+Result<std::vector<Listed>> list(const Impl& store, const char* call, Table table, const ListFilter& filter) {
+  return store.read(call, [&]() -> Result<std::vector<Listed>> {
+    const Conditions conditions(filter);
+    SQLite::Statement statement(store.database, select_sql(table, conditions.sql() + " ORDER BY id DESC"));
+    conditions.bind(statement);
+    std::vector<Listed> listed;
+    while (std::cmp_less(listed.size(), filter.limit) && statement.executeStep()) {
+      auto record = current_record(statement, table);
+      if (!record) continue; // check() reports it
+      Record& row = record.value();
+      listed.push_back({row.row_id, std::move(row.key), std::move(row.digest), std::move(row.created_at)});
+    }
+    return listed;
+  });
 }
 
 /// A document and the row that it stands in.
@@ -113,25 +116,19 @@ ListFilter filter_of_equal_costs(const planner::OpSpec& op, const planner::Finge
 }
 
 Result<std::vector<Listed>> Store::list_plans(const ListFilter& filter) const {
-  return impl_->read("Store::list_plans",
-                     [&]() -> Result<std::vector<Listed>> { return list(impl_->database, Table::Plan, filter); });
+  return list(*impl_, "Store::list_plans", Table::Plan, filter);
 }
 
 Result<std::vector<Listed>> Store::list_models(const ListFilter& filter) const {
-  return impl_->read("Store::list_models",
-                     [&]() -> Result<std::vector<Listed>> { return list(impl_->database, Table::Model, filter); });
+  return list(*impl_, "Store::list_models", Table::Model, filter);
 }
 
 Result<std::vector<Listed>> Store::list_samples(const ListFilter& filter) const {
-  return impl_->read("Store::list_samples", [&]() -> Result<std::vector<Listed>> {
-    return list(impl_->database, Table::SampleBatch, filter);
-  });
+  return list(*impl_, "Store::list_samples", Table::SampleBatch, filter);
 }
 
 Result<std::vector<Listed>> Store::list_measurements(const ListFilter& filter) const {
-  return impl_->read("Store::list_measurements", [&]() -> Result<std::vector<Listed>> {
-    return list(impl_->database, Table::Measurement, filter);
-  });
+  return list(*impl_, "Store::list_measurements", Table::Measurement, filter);
 }
 
 Result<StoredModel> Store::find_model(const std::string& digest_prefix) const {
