@@ -147,8 +147,7 @@ void print_page(const nlohmann::ordered_json& report) {
                                      backend["reason"].get<std::string>(),
                                  kPageColumns);
     if (!backend["fingerprint"].empty())
-      std::cout << render::hanging("  ", facts(backend["fingerprint"]), kPageColumns)
-                << dtype_matrix(backend["dtypes"]);
+      std::cout << remark(facts(backend["fingerprint"]), kPageColumns) << dtype_matrix(backend["dtypes"]);
   }
   const auto& store = report["store"];
   std::cout << "\n"

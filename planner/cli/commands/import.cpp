@@ -15,6 +15,7 @@
 #include "output_file.hpp"
 #include "pages/render.hpp"
 #include "pages/terminal.hpp"
+#include "pages/text.hpp"
 
 namespace mc2::cli {
 namespace {
@@ -200,8 +201,7 @@ Result<void> ImportCommand::keep(const profiler::ImportedProfile& imported) cons
   }
   const std::string next = measurements.empty() ? "mc2 fit or mc2 plan" : "mc2 refine";
   std::cout << "  kept in " << writable.path().string() << "\n"
-            << render::hanging("  ", "next: " + next + " with --device '" + device + "' and the operator",
-                               static_cast<std::size_t>(terminal_width()));
+            << remark("next: " + next + " with --device '" + device + "' and the operator", terminal_width());
   return {};
 }
 

@@ -153,7 +153,7 @@ Result<void> SweepCommand::show(const PlanGrid& grid, PlannedGrid planned, const
   if (settled.format == TableFormat::None) {
     const PlanCounts& counts = planned.counts;
     if (counts.cut + counts.uncut == 0) return nothing_planned(planned);
-    std::cout << sweep_page(grid, planned, static_cast<std::size_t>(terminal_width()));
+    std::cout << sweep_page(grid, planned, terminal_width());
     return {};
   }
   const auto table = make_table(settled.format, settled.asked, std::move(planned.rows), planned.counts);

@@ -101,7 +101,7 @@ std::string calibration_page(const profiler::TopologyCalibration& calibration) {
     rows.push_back({factor.name, number(factor.factor, "%.3g"),
                     number(factor.low, "%.3g") + number(factor.high, " to %.3g"), factor.is_determined ? "yes" : "no"});
   }
-  return table(rows) + render::hanging("  ", calibration.text, kPageColumns) + "\n";
+  return table(rows) + remark(calibration.text, kPageColumns) + "\n";
 }
 
 Result<ExitCode> TopologyCommand::run() const {

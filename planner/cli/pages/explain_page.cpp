@@ -103,7 +103,7 @@ std::string facts_text(const Facts& facts, int width) {
   for (const auto& [name, value] : facts) {
     std::string padded = name;
     padded.resize(std::max<std::size_t>(16, name.size() + 2), ' ');
-    text += render::hanging("  " + padded, value, static_cast<std::size_t>(width));
+    text += render::hanging("  " + padded, value, width);
   }
   return text;
 }
@@ -129,10 +129,6 @@ std::optional<double> measured_us(const planner::Plan& plan, const Evidence& evi
   return std::nullopt;
 }
 
-std::string indented(const std::string& text, int width) {
-  return render::hanging("  ", text, static_cast<std::size_t>(width));
-}
-
 std::string title_text(const planner::Plan& plan, bool color) {
   return heading(render::question_text(plan).c_str(), color).substr(1) + clipped(plan.fingerprint.label(), kMaxText) +
          "\n\n";
@@ -145,8 +141,7 @@ constexpr std::size_t kFewLosers = 4, kFewNotes = 2, kFewFactLines = 2;
 /// One fact, in two lines at most.
 std::string hanging_fact(const std::string& name, const std::string& value, int width) {
   constexpr std::size_t kNameColumns = 14;
-  return render::hanging("  " + render::padded(name, kNameColumns - 2), value, static_cast<std::size_t>(width),
-                         kFewFactLines);
+  return render::hanging("  " + render::padded(name, kNameColumns - 2), value, width, kFewFactLines);
 }
 
 /// "0.74 to 2 or more": how many times as fast as today, until the plan costs 1 % more than the best.
@@ -339,20 +334,20 @@ std::string explain_page(const Explanation& explanation, const Evidence& evidenc
   std::string page = title_text(plan, color);
   for (const auto& [name, value] : summary_facts(explanation, evidence))
     if (std::ranges::find(kFewFacts, name) != kFewFacts.end()) page += hanging_fact(name, value, width);
-  page += heading("What bounds it", color) + indented(explanation.bound_text, width) + "\n" +
+  page += heading("What bounds it", color) + remark(explanation.bound_text, width) + "\n" +
           draw_timeline(plan.timeline, planner::traits_of(plan.op.kind).first_lane, width, color);
   if (explanation.sensitivity) {
     page += heading("What would change it", color);
     const Sensitivity& sensitivity = *explanation.sensitivity;
     for (const auto& text : {other_choice_text(sensitivity), robustness_text(sensitivity), skew_text(sensitivity)})
-      if (!text.empty()) page += indented(text, width);
+      if (!text.empty()) page += remark(text, width);
   }
   if (!explanation.losses.empty()) page += heading("Runners-up", color) + few_losers_text(explanation, width);
   auto notes = all_notes(explanation, evidence);
   if (notes.size() > kFewNotes) notes.resize(kFewNotes);
   if (!notes.empty()) page += heading("Notes", color);
-  for (const auto& note : notes) page += indented(clipped(note, 2 * static_cast<std::size_t>(width) - 10), width);
-  page += "\n" + indented("--all shows every table: lanes, parts of the time, runners-up, each parameter", width);
+  for (const auto& note : notes) page += remark(clipped(note, 2 * static_cast<std::size_t>(width) - 10), width);
+  page += "\n" + remark("--all shows every table: lanes, parts of the time, runners-up, each parameter", width);
   return page;
 }
 
@@ -360,7 +355,7 @@ std::string full_explain_page(const Explanation& explanation, const Evidence& ev
   const planner::Plan& plan = explanation.plan;
   const planner::Lane first_lane = planner::traits_of(plan.op.kind).first_lane;
   std::string page = title_text(plan, color) + facts_text(summary_facts(explanation, evidence), width);
-  page += heading("What bounds it", color) + indented(explanation.bound_text, width) + "\n";
+  page += heading("What bounds it", color) + remark(explanation.bound_text, width) + "\n";
   page += table(lane_cells(explanation)) + "\n" + account_text(explanation) + "\n";
   if (explanation.measured)
     page += "  measured, slowest rank\n" + draw_timeline(explanation.measured->timeline, first_lane, width, color) +
@@ -372,13 +367,13 @@ std::string full_explain_page(const Explanation& explanation, const Evidence& ev
     page += heading("What would change the decision", color);
     for (const auto& text : {other_choice_text(*explanation.sensitivity), robustness_text(*explanation.sensitivity),
                              doubt_text(*explanation.sensitivity)})
-      if (!text.empty()) page += indented(text, width);
+      if (!text.empty()) page += remark(text, width);
     page += table(sensitivity_cells(*explanation.sensitivity));
   }
   if (plan.certificate) page += heading("Certificate", color) + "  " + clipped(plan.certificate->text, kMaxText) + "\n";
   const auto notes = all_notes(explanation, evidence);
   if (!notes.empty()) page += heading("Notes", color);
-  for (const auto& note : notes) page += indented(note, width);
+  for (const auto& note : notes) page += remark(note, width);
   return page;
 }
 

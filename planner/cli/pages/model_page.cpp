@@ -217,7 +217,7 @@ LlmNotes model_notes(const LlmPlan& plan) {
 
 std::string model_page(const LlmPlan& plan, int width) {
   const LlmNotes notes = model_notes(plan);
-  std::string page = render::hanging("", model_title(plan), static_cast<std::size_t>(width)) +
+  std::string page = render::hanging("", model_title(plan), width) +
                      remark(model_facts(plan) + ", " + plan.fingerprint.label(), width) + "\n" +
                      render::table(layer_cells(plan), width) + remarks(notes.layers, width);
   if (plan.steps.empty()) return page;

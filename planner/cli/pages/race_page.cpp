@@ -108,7 +108,7 @@ std::string run_page(const planner::Plan& plan, const profiler::Race& race, cons
   if (!(plan.fingerprint == here)) page += "plan made on " + plan.fingerprint.label() + "\n";
   page += "\n";
   const auto hung = [width](const std::string& start, const std::string& text) {
-    return render::hanging("  " + start, text, static_cast<std::size_t>(width));
+    return render::hanging("  " + start, text, width);
   };
   page += hung("correct: ", verification.text) + "\n" + times_table(plan, race) + "\n";
   page += hung(render::padded("cut", 20), plan.cut.text());

@@ -7,6 +7,7 @@
 #include "mc2/planner/text.hpp"
 #include "mc2/store/codec.hpp"
 #include "pages/render.hpp"
+#include "pages/text.hpp"
 
 namespace mc2::cli {
 namespace {
@@ -180,13 +181,13 @@ std::string refine_page(const planner::OpSpec& op, const std::string& machine, c
                         int width) {
   std::string page = op.text() + "\n" + machine + "\n\n";
   if (!refinement.measured.empty()) page += measured_table(refinement) + "\n";
-  page += render::hanging("  ", use_text(refinement), static_cast<std::size_t>(width)) + "\n";
+  page += remark(use_text(refinement), width) + "\n";
   if (!std::ranges::all_of(refinement.measured, &CutBelief::is_believed))
-    page += render::hanging("  ", set_aside_text(refinement), static_cast<std::size_t>(width)) + "\n";
+    page += remark(set_aside_text(refinement), width) + "\n";
   if (!refinement.accounts.empty()) page += account_table(refinement) + "\n";
   if (!refinement.factors.empty()) page += factor_table(refinement) + "\n";
   if (!refinement.next.empty()) page += next_table(refinement);
-  return page + render::hanging("  ", verdict_text(refinement), static_cast<std::size_t>(width));
+  return page + remark(verdict_text(refinement), width);
 }
 
 nlohmann::ordered_json refine_report(const planner::OpSpec& op, const Refinement& refinement) {

@@ -2,6 +2,7 @@
 
 #include "mc2/planner/text.hpp"
 #include "pages/terminal.hpp"
+#include "pages/text.hpp"
 
 namespace mc2::cli {
 
@@ -9,8 +10,7 @@ std::string table(const std::vector<std::vector<std::string>>& rows) { return re
 
 std::string notes_text(const std::vector<std::string>& notes) {
   std::string text;
-  for (const std::string& note : notes)
-    text += render::hanging("  note: ", note, static_cast<std::size_t>(terminal_width()));
+  for (const std::string& note : notes) text += render::hanging("  note: ", note, terminal_width());
   return text;
 }
 
@@ -25,8 +25,7 @@ std::string sweep_page(const profiler::SweepSummary& summary, bool is_full) {
                          {time_text(c.low_quantile_us), std::to_string(c.outlier_count), c.stop_reason});
   }
   return table(rows) + "\n" +
-         render::hanging("  ", std::to_string(summary.round_count) + " rounds; " + summary.termination,
-                         static_cast<std::size_t>(terminal_width()));
+         remark(std::to_string(summary.round_count) + " rounds; " + summary.termination, terminal_width());
 }
 
 } // namespace mc2::cli

@@ -57,7 +57,7 @@ std::vector<Section> sections_of(const std::vector<DividedLayer>& divided) {
 
 class Page {
  public:
-  Page(const PlanGrid& grid, const PlannedGrid& planned, std::size_t width)
+  Page(const PlanGrid& grid, const PlannedGrid& planned, int width)
       : grid_(grid),
         planned_(planned),
         divided_(grid.divided_layers()),
@@ -66,8 +66,8 @@ class Page {
     std::size_t longest = 0;
     for (const DividedLayer& each : divided_) longest = std::max(longest, each.layer->layer.size());
     name_columns_ = std::min<std::size_t>(longest, 24);
-    const std::size_t label_columns = label("", "").size();
-    const std::size_t room = width > label_columns ? (width - label_columns) / kCellColumns : 0;
+    const std::size_t columns = static_cast<std::size_t>(width), label_columns = label("", "").size();
+    const std::size_t room = columns > label_columns ? (columns - label_columns) / kCellColumns : 0;
     shown_m_ = std::min(grid.all_m.size(), std::max<std::size_t>(room, 1));
   }
 
@@ -126,13 +126,14 @@ class Page {
   const PlanGrid& grid_;
   const PlannedGrid& planned_;
   std::vector<DividedLayer> divided_;
-  std::size_t width_, most_lines_, name_columns_ = 0, shown_m_ = 0, line_count_ = 0, left_out_ = 0;
+  int width_;
+  std::size_t most_lines_, name_columns_ = 0, shown_m_ = 0, line_count_ = 0, left_out_ = 0;
   std::string text_, notes_;
 };
 
 } // namespace
 
-std::string sweep_page(const PlanGrid& grid, const PlannedGrid& planned, std::size_t width) {
+std::string sweep_page(const PlanGrid& grid, const PlannedGrid& planned, int width) {
   return Page(grid, planned, width).text();
 }
 

@@ -9,8 +9,6 @@ std::string_view without_byte_order_mark(std::string_view text) noexcept {
   return text.starts_with(kMark) ? text.substr(kMark.size()) : text;
 }
 
-std::string remark(const std::string& text, int width) {
-  return render::hanging("  ", text, static_cast<std::size_t>(width));
-}
+std::string remark(const std::string& text, int width) { return render::hanging("  ", text, width); }
 
 } // namespace mc2::cli

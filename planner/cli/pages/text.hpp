@@ -11,7 +11,7 @@ using Facts = std::vector<std::pair<std::string, std::string>>; ///< name, value
 using Cells = std::vector<std::vector<std::string>>;            ///< rows of a table, heading first
 
 /// How wide pages are that do not ask for the terminal's width.
-inline constexpr std::size_t kPageColumns = 80;
+inline constexpr int kPageColumns = 80;
 
 /// Without the mark with which spreadsheets begin a UTF-8 file.
 [[nodiscard]] std::string_view without_byte_order_mark(std::string_view text) noexcept;

@@ -64,7 +64,7 @@ std::string axis(double makespan_us, int width) {
 std::string bold(const std::string& text, bool color) { return color ? "\033[1m" + text + kReset : text; }
 
 std::string page_field(const char* name, const std::string& value, int width) {
-  return hanging("  " + padded(name, kLabelWidth), value, static_cast<std::size_t>(std::max(width, 0)));
+  return hanging("  " + padded(name, kLabelWidth), value, width);
 }
 
 std::string benefit_interval_text(const planner::Plan& plan) {
@@ -177,7 +177,7 @@ std::string plan_page(const planner::Plan& plan, int width, bool color) {
     page += draw_timeline(plan.timeline, planner::traits_of(plan.op.kind).first_lane, width, color) + "\n";
   if (!plan.recipe.empty()) page += recipe_table(plan, width) + "\n";
   if (!plan.runners_up.empty()) page += runner_up_table(plan, width) + "\n";
-  if (plan.certificate) page += hanging("  ", plan.certificate->text, static_cast<std::size_t>(std::max(width, 0)));
+  if (plan.certificate) page += hanging("  ", plan.certificate->text, width);
   return page;
 }
 

@@ -47,7 +47,8 @@ std::vector<std::string> first_lines(std::vector<std::string> lines, std::size_t
 
 } // namespace
 
-std::string hanging(const std::string& start, std::string_view text, std::size_t columns, std::size_t most_lines) {
+std::string hanging(const std::string& start, std::string_view text, int width, std::size_t most_lines) {
+  const auto columns = static_cast<std::size_t>(std::max(width, 0));
   const std::size_t room = columns > start.size() ? columns - start.size() : std::string::npos;
   std::string page;
   for (const auto& line : first_lines(wrapped(text, room), most_lines, room))

@@ -19,9 +19,10 @@ namespace mc2::render {
 
 inline constexpr std::size_t kEveryLine = std::string::npos;
 
-/// Text that wraps at `columns` behind `start`, its further lines as far in as that is long. Where it has more
-/// than `most_lines`, the last one of them ends with "...", with its last word left out if need be.
-[[nodiscard]] std::string hanging(const std::string& start, std::string_view text, std::size_t columns,
+/// Text that wraps at `width` columns behind `start`, its further lines as far in as that is long; where `start` leaves
+/// no room, it does not wrap. Where it has more than `most_lines`, the last one of them ends with "...", with its last
+/// word left out if need be.
+[[nodiscard]] std::string hanging(const std::string& start, std::string_view text, int width,
                                   std::size_t most_lines = kEveryLine);
 
 inline constexpr int kAnyWidth = std::numeric_limits<int>::max();
