@@ -1,7 +1,5 @@
 #include "mc2/render/answer.hpp"
 
-#include <algorithm>
-
 #include "mc2/planner/op_spec.hpp"
 #include "mc2/planner/routing.hpp"
 #include "mc2/planner/text.hpp"
@@ -11,6 +9,7 @@ namespace mc2::render {
 namespace {
 
 constexpr int kAnswerLabelWidth = 9;
+constexpr std::size_t kAnswerFieldLines = 2;
 constexpr double kNoBenefit = 0.0005;               ///< what shows as 0.0 %
 constexpr std::string_view kGiven = "given";        ///< the strategy of blocks that the caller named
 constexpr std::string_view kNoCut = "do not cut: "; ///< begins the reasons of plans that are serial
@@ -70,24 +69,9 @@ std::string sure_text(const planner::Plan& plan) {
   return std::string(to_string(plan.makespan.provenance)) + ": " + plan.makespan.reason;
 }
 
-/// The text cut at `columns`, if need be with "..." at its end.
-std::string shortened(std::string text, std::size_t columns) {
-  if (text.size() <= columns) return text;
-  text.resize(columns - 3);
-  // Not within a character of several bytes.
-  while (!text.empty() && (static_cast<unsigned char>(text.back()) & 0xC0) == 0x80) text.pop_back();
-  return text + "...";
-}
-
 /// One field, on two lines where it is too long for one.
 std::string field(const char* label, const std::string& text, int width) {
-  if (text.empty()) return {};
-  const auto columns = static_cast<std::size_t>(std::max(width - 2 - kAnswerLabelWidth, 16));
-  const std::string first = "  " + padded(label, kAnswerLabelWidth);
-  const std::size_t space = text.rfind(' ', columns);
-  if (text.size() <= columns || space == std::string::npos) return first + shortened(text, columns) + "\n";
-  return first + text.substr(0, space) + "\n  " + padded("", kAnswerLabelWidth) +
-         shortened(text.substr(space + 1), columns) + "\n";
+  return text.empty() ? "" : hanging("  " + padded(label, kAnswerLabelWidth), text, width, kAnswerFieldLines);
 }
 
 } // namespace

@@ -39,8 +39,9 @@ std::vector<std::string> first_lines(std::vector<std::string> lines, std::size_t
   if (lines.size() <= count) return lines;
   lines.resize(count);
   std::string& last = lines.back();
-  const std::size_t blank = last.rfind(' ');
-  if (last.size() + kMore.size() > columns && blank != std::string::npos) last.erase(blank);
+  for (std::size_t blank = last.rfind(' '); last.size() + kMore.size() > columns && blank != std::string::npos;
+       blank = last.rfind(' '))
+    last.erase(blank);
   last += kMore;
   return lines;
 }

@@ -20,8 +20,8 @@ namespace mc2::render {
 inline constexpr std::size_t kEveryLine = std::string::npos;
 
 /// Text that wraps at `width` columns behind `start`, its further lines as far in as that is long; where `start` leaves
-/// no room, it does not wrap. Where it has more than `most_lines`, the last one of them ends with "...", with its last
-/// word left out if need be.
+/// no room, it does not wrap. Where it has more than `most_lines`, the last one of them ends with "...", without the
+/// words that leave no room for it.
 [[nodiscard]] std::string hanging(const std::string& start, std::string_view text, int width,
                                   std::size_t most_lines = kEveryLine);
 
