@@ -42,16 +42,6 @@ std::string share_text(double us, double makespan_us) {
   return time_text(us) + (makespan_us > 0 ? " (" + percent_text(us / makespan_us) + ")" : "");
 }
 
-void add_measured(Facts& facts, const planner::Plan& plan, const Evidence& evidence) {
-  auto measured = plan.validation;
-  if (!measured && evidence.measurement && evidence.measurement->serial_us > 0) {
-    const auto& m = *evidence.measurement;
-    measured = {m.fused_us, m.serial_us, m.benefit, m.benefit_low, m.benefit_high, m.pair_count};
-  }
-  facts.emplace_back("measured",
-                     measured ? render::measured_text(*measured, plan.overlaps()) : "not yet; mc2 run times it");
-}
-
 std::string value_text(const ParameterSensitivity& p, double value, int digits) {
   if (p.unit == "us") return time_text(value);
   if (p.unit == "rows" || p.unit == "columns") return std::to_string(static_cast<std::int64_t>(value));
@@ -98,16 +88,6 @@ std::string heading(const char* text, bool color) {
   return color ? std::string("\n\033[1m") + text + "\033[0m\n" : std::string("\n") + text + "\n";
 }
 
-std::string facts_text(const Facts& facts, int width) {
-  std::string text;
-  for (const auto& [name, value] : facts) {
-    std::string padded = name;
-    padded.resize(std::max<std::size_t>(16, name.size() + 2), ' ');
-    text += render::hanging("  " + padded, value, width);
-  }
-  return text;
-}
-
 std::string account_text(const Explanation& explanation) {
   const Account& a = explanation.account;
   const std::string lane(to_string(a.lane));
@@ -137,12 +117,7 @@ std::string title_text(const planner::Plan& plan, bool color) {
 /// Of the facts, those that a screen shows.
 constexpr std::array<std::string_view, 6> kFewFacts{"cut", "predicted", "provenance", "measured", "serial", "why"};
 constexpr std::size_t kFewLosers = 4, kFewNotes = 2, kFewFactLines = 2;
-
-/// One fact, in two lines at most.
-std::string hanging_fact(const std::string& name, const std::string& value, int width) {
-  constexpr std::size_t kNameColumns = 14;
-  return render::hanging("  " + render::padded(name, kNameColumns - 2), value, width, kFewFactLines);
-}
+constexpr int kFewFactColumns = 12; ///< of their names
 
 /// "0.74 to 2 or more": how many times as fast as today, until the plan costs 1 % more than the best.
 std::string speed_range_text(const ParameterSensitivity& p) {
@@ -196,28 +171,21 @@ std::string signed_time(double us) {
 }
 
 Facts summary_facts(const Explanation& explanation, const Evidence& evidence) {
-  const planner::Plan& plan = explanation.plan;
+  planner::Plan plan = explanation.plan;
+  if (const auto& m = evidence.measurement; m && m->serial_us > 0 && !plan.validation)
+    plan.validation = {m->fused_us, m->serial_us, m->benefit, m->benefit_low, m->benefit_high, m->pair_count};
+  Facts facts = render::plan_facts(plan);
+  // Neither a long list of blocks nor a variant's many fields hides the other.
+  facts.front().second = short_cut(plan.cut) +
+                         (plan.is_cut() ? " " + std::string(to_string(planner::cut_axis(plan.op))) : "") +
+                         ", variant " + short_variant(plan.variant);
+  if (!plan.validation) facts.emplace_back("measured", "not yet; mc2 run times it");
   const double makespan_us = plan.timeline.makespan_us;
-  Facts facts;
-  facts.emplace_back("cut", short_cut(plan.cut) +
-                                (plan.is_cut() ? " " + std::string(to_string(planner::cut_axis(plan.op))) : "") +
-                                ", variant " + short_variant(plan.variant));
-  facts.emplace_back("predicted", time_text(plan.makespan.us) + " (90 % interval " + time_text(plan.makespan.low_us) +
-                                      " to " + time_text(plan.makespan.high_us) + ")");
-  facts.emplace_back("provenance",
-                     std::string(to_string(plan.makespan.provenance)) + ": " + clipped(plan.makespan.reason, kMaxText));
-  add_measured(facts, plan, evidence);
-  facts.emplace_back("serial", time_text(plan.serial_us) + " = " +
-                                   std::string(to_string(planner::traits_of(plan.op.kind).work)) + " " +
-                                   time_text(plan.compute_us) + " + collective " + time_text(plan.communication_us));
-  facts.emplace_back("ideal", time_text(plan.ideal_us) + " (serial's longer part)");
-  facts.emplace_back("benefit", percent_text(plan.benefit()) + (plan.validation ? " predicted" : "") +
-                                    ", overlap efficiency " + render::efficiency_text(plan.overlap_efficiency()));
   facts.emplace_back("head exposed", share_text(explanation.use.second.before_us, makespan_us));
   facts.emplace_back("tail exposed", share_text(explanation.use.first.after_us, makespan_us));
-  facts.emplace_back("why", clipped(plan.reason, kMaxText));
-  facts.emplace_back("plan", evidence.digest.substr(0, 12) + ", strategy " + clipped(plan.strategy, 32) +
-                                 (evidence.kept_at.empty() ? "" : ", kept " + clipped(evidence.kept_at, 32)));
+  facts.emplace_back("plan", evidence.digest.substr(0, 12) + ", strategy " + plan.strategy +
+                                 (evidence.kept_at.empty() ? "" : ", kept " + evidence.kept_at));
+  for (auto& [name, text] : facts) text = clipped(text, kMaxText);
   return facts;
 }
 
@@ -333,7 +301,8 @@ std::string explain_page(const Explanation& explanation, const Evidence& evidenc
   const planner::Plan& plan = explanation.plan;
   std::string page = title_text(plan, color);
   for (const auto& [name, value] : summary_facts(explanation, evidence))
-    if (std::ranges::find(kFewFacts, name) != kFewFacts.end()) page += hanging_fact(name, value, width);
+    if (std::ranges::find(kFewFacts, name) != kFewFacts.end())
+      page += render::fact_line(name, value, width, kFewFactColumns, kFewFactLines);
   page += heading("What bounds it", color) + remark(explanation.bound_text, width) + "\n" +
           draw_timeline(plan.timeline, planner::traits_of(plan.op.kind).first_lane, width, color);
   if (explanation.sensitivity) {
@@ -354,7 +323,8 @@ std::string explain_page(const Explanation& explanation, const Evidence& evidenc
 std::string full_explain_page(const Explanation& explanation, const Evidence& evidence, int width, bool color) {
   const planner::Plan& plan = explanation.plan;
   const planner::Lane first_lane = planner::traits_of(plan.op.kind).first_lane;
-  std::string page = title_text(plan, color) + facts_text(summary_facts(explanation, evidence), width);
+  std::string page = title_text(plan, color);
+  for (const auto& [name, value] : summary_facts(explanation, evidence)) page += render::fact_line(name, value, width);
   page += heading("What bounds it", color) + remark(explanation.bound_text, width) + "\n";
   page += table(lane_cells(explanation)) + "\n" + account_text(explanation) + "\n";
   if (explanation.measured)

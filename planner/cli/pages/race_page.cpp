@@ -46,11 +46,13 @@ std::vector<std::pair<std::string, std::string>> findings(const planner::Plan& p
   const planner::Validation measured = race.contenders.front().validation();
   const std::string pairs = "; medians of " + std::to_string(measured.pair_count) + " interleaved pairs";
   if (!plan.overlaps())
-    return {{"benefit", "none: this plan is serial, and both sides of every pair ran the same"},
+    return {{"cut", plan.cut.text()},
+            {"benefit", "none: this plan is serial, and both sides of every pair ran the same"},
             {"verdict", "this plan is not cut: it is serial" + pairs}};
   const profiler::Interval efficiency = race.overlap_efficiency(race.contenders.front());
   const auto predicted = [&](const std::string& share) { return plan.makespan.us > 0 ? ", predicted " + share : ""; };
-  return {{"benefit", interval_text(percent_text(measured.benefit), percent_text(measured.benefit_low),
+  return {{"cut", plan.cut.text()},
+          {"benefit", interval_text(percent_text(measured.benefit), percent_text(measured.benefit_low),
                                     percent_text(measured.benefit_high)) +
                           predicted(percent_text(plan.benefit()))},
           {"overlap efficiency",
@@ -107,16 +109,12 @@ std::string run_page(const planner::Plan& plan, const profiler::Race& race, cons
   std::string page = render::question_text(plan) + "\n" + here.label() + "\n";
   if (!(plan.fingerprint == here)) page += "plan made on " + plan.fingerprint.label() + "\n";
   page += "\n";
-  const auto hung = [width](const std::string& start, const std::string& text) {
-    return render::hanging("  " + start, text, width);
-  };
-  page += hung("correct: ", verification.text) + "\n" + times_table(plan, race) + "\n";
-  page += hung(render::padded("cut", 20), plan.cut.text());
-  for (const auto& [name, text] : findings(plan, race)) page += hung(render::padded(name, 20), text);
+  page += render::hanging("  correct: ", verification.text, width) + "\n" + times_table(plan, race) + "\n";
+  for (const auto& [name, text] : findings(plan, race)) page += render::fact_line(name, text, width, 20);
   page += "\n  measured, one run, slowest rank\n" +
           draw_timeline(measured_timeline(plan.op, record), first_lane, width, color);
   if (plan.has_timeline()) page += "  predicted\n" + draw_timeline(plan.timeline, first_lane, width, color);
-  if (!(plan.makespan.us > 0)) page += hung("nothing is predicted: ", plan.reason);
+  if (!(plan.makespan.us > 0)) page += render::hanging("  nothing is predicted: ", plan.reason, width);
   return page;
 }
 

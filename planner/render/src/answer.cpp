@@ -8,7 +8,7 @@
 namespace mc2::render {
 namespace {
 
-constexpr int kAnswerLabelWidth = 9;
+constexpr int kAnswerNameColumns = 9;
 constexpr std::size_t kAnswerFieldLines = 2;
 constexpr double kNoBenefit = 0.0005;               ///< what shows as 0.0 %
 constexpr std::string_view kGiven = "given";        ///< the strategy of blocks that the caller named
@@ -71,7 +71,7 @@ std::string sure_text(const planner::Plan& plan) {
 
 /// One field, on two lines where it is too long for one.
 std::string field(const char* label, const std::string& text, int width) {
-  return text.empty() ? "" : hanging("  " + padded(label, kAnswerLabelWidth), text, width, kAnswerFieldLines);
+  return text.empty() ? "" : fact_line(label, text, width, kAnswerNameColumns, kAnswerFieldLines);
 }
 
 } // namespace

@@ -13,7 +13,6 @@ namespace {
 constexpr const char* kComputeColors[] = {"\033[48;5;25m\033[97m", "\033[48;5;32m\033[97m"};
 constexpr const char* kCommunicationColors[] = {"\033[48;5;130m\033[97m", "\033[48;5;172m\033[97m"};
 constexpr const char* kReset = "\033[0m";
-constexpr int kLabelWidth = 16;
 
 /// Columns of one block: from its start to its end, at least one.
 struct Cells {
@@ -63,52 +62,26 @@ std::string axis(double makespan_us, int width) {
 
 std::string bold(const std::string& text, bool color) { return color ? "\033[1m" + text + kReset : text; }
 
-std::string page_field(const char* name, const std::string& value, int width) {
-  return hanging("  " + padded(name, kLabelWidth), value, width);
-}
-
 std::string benefit_interval_text(const planner::Plan& plan) {
   if (!plan.benefit_interval || !plan.overlaps()) return {};
   return " (90 % interval " + percent_text(plan.benefit_interval->low) + " to " +
          percent_text(plan.benefit_interval->high) + ")";
 }
 
-std::string predicted_fields(const planner::Plan& plan, int width) {
-  std::string page;
-  page += page_field("predicted",
-                     time_text(plan.makespan.us) + "  (90 % interval " + time_text(plan.makespan.low_us) + " to " +
-                         time_text(plan.makespan.high_us) + ")",
-                     width);
-  page +=
-      page_field("serial",
-                 time_text(plan.serial_us) + "  = " + std::string(to_string(planner::traits_of(plan.op.kind).work)) +
-                     " " + time_text(plan.compute_us) + " + collective " + time_text(plan.communication_us),
-                 width);
-  page += page_field("ideal", time_text(plan.ideal_us) + "  (serial's longer part)", width);
-  page +=
-      page_field("benefit",
-                 percent_text(plan.benefit()) + (plan.validation ? " predicted" : "") + benefit_interval_text(plan) +
-                     "  overlap efficiency " + efficiency_text(plan.overlap_efficiency()),
-                 width);
-  page += page_field("bound", std::string(to_string(plan.bound)), width);
-  return page;
-}
-
-std::string summary_fields(const planner::Plan& plan, int width) {
-  std::string page;
-  page += page_field("cut",
-                     plan.cut.text() + (plan.is_cut() ? " " + std::string(to_string(planner::cut_axis(plan.op))) : "") +
-                         ", variant " + plan.variant.text(),
-                     width);
-  if (plan.makespan.us > 0) page += predicted_fields(plan, width);
-  if (plan.validation) page += page_field("measured", measured_text(*plan.validation, plan.overlaps()), width);
-  page += page_field("why", plan.reason, width);
-  page += plan.makespan.us > 0
-              ? page_field("provenance", std::string(to_string(plan.makespan.provenance)) + ": " + plan.makespan.reason,
-                           width)
-              : page_field("predicted",
-                           "nothing: " + (plan.makespan.reason.empty() ? "no model" : plan.makespan.reason), width);
-  return page;
+/// What a race measured, in one line. @param overlaps  whether the plan does anything but serial
+std::string measured_text(const planner::Validation& v, bool overlaps) {
+  const auto measured = [&](double us, double low_us, double high_us) {
+    return time_text(us) + (v.spread ? " (" + time_text(low_us) + " to " + time_text(high_us) + ")" : "");
+  };
+  const planner::MeasuredSpread spread = v.spread.value_or(planner::MeasuredSpread{});
+  const std::string serial = measured(v.serial_us, spread.serial_low_us, spread.serial_high_us) + " serial";
+  const std::string when =
+      (v.spread ? "; serial's runs differed by a factor of " + number_text(spread.speed_range) : std::string()) +
+      (v.measured_at.empty() ? "" : "; " + v.measured_at);
+  if (!overlaps) return serial + ", " + std::to_string(v.pair_count) + " rounds" + when;
+  return measured(v.fused_us, spread.fused_low_us, spread.fused_high_us) + " fused, " + serial + ": benefit " +
+         percent_text(v.benefit) + " (" + percent_text(v.benefit_low) + " to " + percent_text(v.benefit_high) +
+         "); 95 % intervals, " + std::to_string(v.pair_count) + " pairs" + when;
 }
 
 std::string recipe_table(const planner::Plan& plan, int width) {
@@ -135,44 +108,56 @@ std::string curve_fields(const char* name, const planner::LaneCost& lane, int wi
       std::to_string(quality.point_count) + " sizes, residual rms " + percent_text(quality.relative_rms, 2) +
       " worst " + percent_text(quality.relative_worst, 2) + ", cross-validated " +
       percent_text(quality.cross_validated_rms, 2) + ", interval +-" + percent_text(lane.curve.relative_interval, 2);
-  return page_field(name, std::string(lane.curve.family()) + ": " + lane.curve.formula_text(), width) +
-         page_field("", residual, width) + page_field("", quality.reason, width) +
-         page_field("", lane_row(lane), width);
+  return fact_line(name, std::string(lane.curve.family()) + ": " + lane.curve.formula_text(), width) +
+         fact_line("", residual, width) + fact_line("", quality.reason, width) + fact_line("", lane_row(lane), width);
 }
 
 } // namespace
 
-std::string measured_text(const planner::Validation& v, bool overlaps) {
-  const auto measured = [&](double us, double low_us, double high_us) {
-    return time_text(us) + (v.spread ? " (" + time_text(low_us) + " to " + time_text(high_us) + ")" : "");
-  };
-  const planner::MeasuredSpread spread = v.spread.value_or(planner::MeasuredSpread{});
-  const std::string serial = measured(v.serial_us, spread.serial_low_us, spread.serial_high_us) + " serial";
-  const std::string when =
-      (v.spread ? "; serial's runs differed by a factor of " + number_text(spread.speed_range) : std::string()) +
-      (v.measured_at.empty() ? "" : "; " + v.measured_at);
-  if (!overlaps) return serial + ", " + std::to_string(v.pair_count) + " rounds" + when;
-  return measured(v.fused_us, spread.fused_low_us, spread.fused_high_us) + " fused, " + serial + ": benefit " +
-         percent_text(v.benefit) + " (" + percent_text(v.benefit_low) + " to " + percent_text(v.benefit_high) +
-         "); 95 % intervals, " + std::to_string(v.pair_count) + " pairs" + when;
-}
-
 std::string draw_timeline(const planner::Timeline& timeline, planner::Lane first_lane, int width, bool color) {
-  const int cells = std::max(20, width - kLabelWidth - 3);
+  const int cells = std::max(20, width - kNameColumns - 3);
   const double us_per_cell = std::max(timeline.makespan_us, 1e-9) / cells;
   const planner::Lane second_lane =
       first_lane == planner::Lane::Compute ? planner::Lane::Communication : planner::Lane::Compute;
   const auto line = [&](planner::Lane lane, const std::vector<planner::Span>& blocks) {
-    return "  " + padded(std::string(to_string(lane)), kLabelWidth) +
+    return "  " + padded(std::string(to_string(lane)), kNameColumns) +
            draw_lane(blocks, lane, us_per_cell, cells, color) + "\n";
   };
-  return line(first_lane, timeline.first) + line(second_lane, timeline.second) + "  " + padded("", kLabelWidth) +
+  return line(first_lane, timeline.first) + line(second_lane, timeline.second) + "  " + padded("", kNameColumns) +
          axis(timeline.makespan_us, cells) + "\n";
+}
+
+std::vector<std::pair<std::string, std::string>> plan_facts(const planner::Plan& plan) {
+  const planner::Estimate& makespan = plan.makespan;
+  const bool is_predicted = makespan.us > 0;
+  std::vector<std::pair<std::string, std::string>> facts{
+      {"cut", plan.cut.text() + (plan.is_cut() ? " " + std::string(to_string(planner::cut_axis(plan.op))) : "") +
+                  ", variant " + plan.variant.text()}};
+  const auto add = [&](const char* name, const std::string& text) { facts.emplace_back(name, text); };
+  if (is_predicted) {
+    add("predicted", time_text(makespan.us) + " (90 % interval " + time_text(makespan.low_us) + " to " +
+                         time_text(makespan.high_us) + ")");
+    add("provenance", std::string(to_string(makespan.provenance)) + ": " + makespan.reason);
+  } else {
+    add("predicted", "nothing: " + (makespan.reason.empty() ? "no model" : makespan.reason));
+  }
+  if (plan.validation) add("measured", measured_text(*plan.validation, plan.overlaps()));
+  if (is_predicted) {
+    add("serial", time_text(plan.serial_us) + " = " + std::string(to_string(planner::traits_of(plan.op.kind).work)) +
+                      " " + time_text(plan.compute_us) + " + collective " + time_text(plan.communication_us));
+    add("ideal", time_text(plan.ideal_us) + " (serial's longer part)");
+    add("benefit", percent_text(plan.benefit()) + (plan.validation ? " predicted" : "") + benefit_interval_text(plan) +
+                       ", overlap efficiency " + efficiency_text(plan.overlap_efficiency()));
+    add("bound", std::string(to_string(plan.bound)));
+  }
+  add("why", plan.reason);
+  return facts;
 }
 
 std::string plan_page(const planner::Plan& plan, int width, bool color) {
   std::string page = bold(question_text(plan), color) + "\n" + plan.fingerprint.label() + "\n\n";
-  page += summary_fields(plan, width) + "\n";
+  for (const auto& [name, text] : plan_facts(plan)) page += fact_line(name, text, width);
+  page += "\n";
   if (plan.has_timeline())
     page += draw_timeline(plan.timeline, planner::traits_of(plan.op.kind).first_lane, width, color) + "\n";
   if (!plan.recipe.empty()) page += recipe_table(plan, width) + "\n";
@@ -189,7 +174,7 @@ std::string model_page(const planner::CostModel& model, int width) {
     page += curve_fields(is_matmul ? "CostMM" : "CostPool", variant.compute, width) +
             curve_fields("CostComm", variant.communication, width);
     if (variant.run_us > 0)
-      page += page_field("a run", time_text(variant.run_us) + " besides its blocks, where the lanes overlap", width);
+      page += fact_line("a run", time_text(variant.run_us) + " besides its blocks, where the lanes overlap", width);
   }
   return page;
 }

@@ -57,6 +57,11 @@ std::string hanging(const std::string& start, std::string_view text, int width, 
   return page;
 }
 
+std::string fact_line(const std::string& name, std::string_view text, int width, int name_columns,
+                      std::size_t most_lines) {
+  return hanging("  " + padded(name, name_columns), text, width, most_lines);
+}
+
 namespace {
 
 constexpr std::size_t kGap = 2; ///< before each column

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "mc2/planner/cost_model.hpp"
 #include "mc2/planner/plan.hpp"
@@ -13,13 +15,13 @@ namespace mc2::render {
 [[nodiscard]] std::string draw_timeline(const planner::Timeline& timeline, planner::Lane first_lane, int width,
                                         bool color);
 
+/// What there is to know of a plan apart from its timeline: names and texts, its cut first.
+[[nodiscard]] std::vector<std::pair<std::string, std::string>> plan_facts(const planner::Plan& plan);
+
 /// The readable page of a plan.
 [[nodiscard]] std::string plan_page(const planner::Plan& plan, int width, bool color);
 
 /// Curves and factors of a model.
 [[nodiscard]] std::string model_page(const planner::CostModel& model, int width);
-
-/// What a race measured, in one line. @param overlaps  whether the plan does anything but serial
-[[nodiscard]] std::string measured_text(const planner::Validation& v, bool overlaps);
 
 } // namespace mc2::render

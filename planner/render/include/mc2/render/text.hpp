@@ -25,6 +25,12 @@ inline constexpr std::size_t kEveryLine = std::string::npos;
 [[nodiscard]] std::string hanging(const std::string& start, std::string_view text, int width,
                                   std::size_t most_lines = kEveryLine);
 
+inline constexpr int kNameColumns = 16;
+
+/// "  name            text": a fact on a page. Its text hangs behind the columns of the names.
+[[nodiscard]] std::string fact_line(const std::string& name, std::string_view text, int width,
+                                    int name_columns = kNameColumns, std::size_t most_lines = kEveryLine);
+
 inline constexpr int kAnyWidth = std::numeric_limits<int>::max();
 
 /// Rows of cells, aligned in columns with two spaces between; the first row is the heading. Where that is wider than
