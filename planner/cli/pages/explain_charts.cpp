@@ -149,10 +149,9 @@ struct Part {
 
 std::array<Part, 6> parts_of(const planner::Account& a) {
   const std::string lane(to_string(a.lane));
-  const std::string other(to_string(a.lane == Lane::Compute ? Lane::Communication : Lane::Compute));
   return {{{lane + ", uncut", a.uncut_us},
            {"cutting it", a.cutting_us},
-           {"slowed by " + other, a.contention_us},
+           {"slowed by " + std::string(to_string(other(a.lane))), a.contention_us},
            {"waits at the start", a.before_us},
            {"waits between blocks", a.between_us},
            {"waits at the end", a.after_us}}};

@@ -191,10 +191,9 @@ Facts summary_facts(const Explanation& explanation, const Evidence& evidence) {
 
 Cells lane_cells(const Explanation& explanation) {
   const planner::Lane first = planner::traits_of(explanation.plan.op.kind).first_lane;
-  const planner::Lane second = first == planner::Lane::Compute ? planner::Lane::Communication : planner::Lane::Compute;
   Cells cells{{"lane", "", "busy", "idle before", "idle between", "idle after"}};
   const auto add = [&](const char* source, const planner::TimelineUse& use, double makespan_us) {
-    for (const auto& [lane, u] : {std::pair{first, &use.first}, std::pair{second, &use.second}})
+    for (const auto& [lane, u] : {std::pair{first, &use.first}, std::pair{other(first), &use.second}})
       cells.push_back({std::string(to_string(lane)), source, share_text(u->busy_us, makespan_us),
                        share_text(u->before_us, makespan_us), share_text(u->between_us, makespan_us),
                        share_text(u->after_us, makespan_us)});

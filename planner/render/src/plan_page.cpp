@@ -117,13 +117,11 @@ std::string curve_fields(const char* name, const planner::LaneCost& lane, int wi
 std::string draw_timeline(const planner::Timeline& timeline, planner::Lane first_lane, int width, bool color) {
   const int cells = std::max(20, width - kNameColumns - 3);
   const double us_per_cell = std::max(timeline.makespan_us, 1e-9) / cells;
-  const planner::Lane second_lane =
-      first_lane == planner::Lane::Compute ? planner::Lane::Communication : planner::Lane::Compute;
   const auto line = [&](planner::Lane lane, const std::vector<planner::Span>& blocks) {
     return "  " + padded(std::string(to_string(lane)), kNameColumns) +
            draw_lane(blocks, lane, us_per_cell, cells, color) + "\n";
   };
-  return line(first_lane, timeline.first) + line(second_lane, timeline.second) + "  " + padded("", kNameColumns) +
+  return line(first_lane, timeline.first) + line(other(first_lane), timeline.second) + "  " + padded("", kNameColumns) +
          axis(timeline.makespan_us, cells) + "\n";
 }
 

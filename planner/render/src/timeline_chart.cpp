@@ -83,7 +83,7 @@ constexpr double kGroupHeight = 100;
 void timeline_group(Markup& out, const Scale& x, double top, const std::string& title, const Explanation& explanation,
                     const Timeline& timeline) {
   const Lane first = planner::traits_of(explanation.plan.op.kind).first_lane;
-  const Lane second = first == Lane::Compute ? Lane::Communication : Lane::Compute;
+  const Lane second = other(first);
   Blocks blocks{explanation.plan.cut.block_rows, std::string(to_string(planner::cut_axis(explanation.plan.op)))};
   auto& lengths = blocks.lengths;
   if (timeline.first.size() > lengths.size()) // the local part comes first

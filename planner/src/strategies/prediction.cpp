@@ -466,7 +466,7 @@ std::vector<LengthSensitivity> length_sensitivities(const Problem& problem, cons
   const Slowdown slowdown = problem.slowdown(cost);
   const double us = times.stretched_us(1, 1, slowdown);
   const std::size_t local_count = times.first_us.size() - times.rows.size(); // the local part is block 0
-  const Lane second_lane = problem.traits.first_lane == Lane::Compute ? Lane::Communication : Lane::Compute;
+  const Lane second_lane = other(problem.traits.first_lane);
   std::vector<LengthSensitivity> result;
   for (const std::int64_t rows : std::set(times.rows.begin(), times.rows.end()))
     for (const bool is_first : {true, false}) {

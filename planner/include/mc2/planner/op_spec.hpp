@@ -31,6 +31,10 @@ enum class OpKind : std::uint8_t {
 /// The two lanes of a pipeline. A block passes one, then the other.
 enum class Lane : std::uint8_t { Compute = 1, Communication = 2 };
 
+[[nodiscard]] constexpr Lane other(Lane lane) noexcept {
+  return lane == Lane::Compute ? Lane::Communication : Lane::Compute;
+}
+
 /// What the communication lane does. Values are stored: never renumber.
 enum class Collective : std::uint8_t { AllReduce = 1, ReduceScatter = 2, AllGather = 3, AllToAll = 4 };
 
