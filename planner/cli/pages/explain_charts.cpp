@@ -13,7 +13,6 @@ namespace mc2::cli {
 namespace {
 
 using planner::Explanation;
-using planner::Lane;
 using render::Box;
 using render::clipped;
 using render::lane_style;
@@ -142,26 +141,11 @@ void added_panel(Markup& out, double top, const std::vector<ParameterSensitivity
   for (std::size_t i = 0; i < parameters.size(); ++i) sensitivity_row(out, rows, i, parameters[i], 1);
 }
 
-struct Part {
-  std::string name;
-  double us;
-};
-
-std::array<Part, 6> parts_of(const planner::Account& a) {
-  const std::string lane(to_string(a.lane));
-  return {{{lane + ", uncut", a.uncut_us},
-           {"cutting it", a.cutting_us},
-           {"slowed by " + std::string(to_string(other(a.lane))), a.contention_us},
-           {"waits at the start", a.before_us},
-           {"waits between blocks", a.between_us},
-           {"waits at the end", a.after_us}}};
-}
-
 } // namespace
 
 Markup account_chart(const Explanation& explanation) {
   const planner::Account& a = explanation.account;
-  const std::array parts = parts_of(a);
+  const std::array parts = account_parts(a);
   const planner::Plan& plan = explanation.plan;
   const double makespan_us = plan.timeline.makespan_us;
   const double most = std::max({makespan_us, plan.serial_us, a.uncut_us, a.uncut_us + a.cutting_us, 1e-6});
@@ -172,9 +156,8 @@ Markup account_chart(const Explanation& explanation) {
   time_axis(out, rows.x, 4, kRowCount * kRowHeight + 4, time_unit(most), "time");
   double sum_us = 0;
   for (std::size_t i = 0; i < parts.size(); ++i) {
-    const auto& [name, us] = parts[i];
+    const auto& [name, us, text] = parts[i];
     label(out, kLeft - 10, rows.middle(i) + 4, "end", "row", name);
-    const std::string text = i == 0 ? time_text(us) : signed_time(us);
     if (text != "0")
       rectangle(out, rows.bar(i, sum_us, sum_us + us), i == 0 ? lane_style(a.lane, 0) : "part", name + ": " + text);
     sum_us += us;

@@ -89,16 +89,9 @@ std::string heading(const char* text, bool color) {
 }
 
 std::string account_text(const Explanation& explanation) {
-  const Account& a = explanation.account;
-  const std::string lane(to_string(a.lane));
-  Cells cells{{"part of the makespan", ""},
-              {lane + ", uncut", time_text(a.uncut_us)},
-              {"cutting it", signed_time(a.cutting_us)},
-              {"slowed by the other lane", signed_time(a.contention_us)},
-              {"waits at the start", signed_time(a.before_us)},
-              {"waits between blocks", signed_time(a.between_us)},
-              {"waits at the end", signed_time(a.after_us)},
-              {"= makespan", time_text(explanation.plan.timeline.makespan_us)}};
+  Cells cells{{"part of the makespan", ""}};
+  for (const auto& [name, us, text] : account_parts(explanation.account)) cells.push_back({name, text});
+  cells.push_back({"= makespan", time_text(explanation.plan.timeline.makespan_us)});
   return table(cells);
 }
 
@@ -168,6 +161,16 @@ std::string parameter_text(Parameter parameter) {
 std::string signed_time(double us) {
   if (std::abs(us) < 0.05) return "0";
   return (us < 0 ? "-" : "+") + time_text(std::abs(us));
+}
+
+std::array<AccountPart, 6> account_parts(const Account& a) {
+  const auto added = [](const std::string& name, double us) { return AccountPart{name, us, signed_time(us)}; };
+  return {{{std::string(to_string(a.lane)) + ", uncut", a.uncut_us, time_text(a.uncut_us)},
+           added("cutting it", a.cutting_us),
+           added("slowed by " + std::string(to_string(other(a.lane))), a.contention_us),
+           added("waits at the start", a.before_us),
+           added("waits between blocks", a.between_us),
+           added("waits at the end", a.after_us)}};
 }
 
 Facts summary_facts(const Explanation& explanation, const Evidence& evidence) {

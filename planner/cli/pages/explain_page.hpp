@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,16 @@ namespace mc2::cli {
 [[nodiscard]] std::string parameter_text(planner::Parameter parameter);
 /// "+12.3 us", "-4.0 us", and "0" for what rounds to nothing.
 [[nodiscard]] std::string signed_time(double us);
+
+/// "waits at the start", "+12.3 us"; the first part is what the others change.
+struct AccountPart {
+  std::string name;
+  double us;
+  std::string text; ///< of the time
+};
+/// In the order in which they add up to the makespan.
+[[nodiscard]] std::array<AccountPart, 6> account_parts(const planner::Account& account);
+
 /// How far the model's own uncertainty reaches; empty when the decision holds inside it.
 [[nodiscard]] std::string doubt_text(const planner::Sensitivity& sensitivity);
 /// What the model itself would decide, and what the plan loses to that; empty when the plan is its decision.

@@ -9,11 +9,10 @@
 #include "mc2/render/answer.hpp"
 #include "mc2/store/codec.hpp"
 #include "pages/render.hpp"
+#include "pages/trace.hpp"
 
 namespace mc2::cli {
 namespace {
-
-using planner::to_us;
 
 std::string interval_text(const std::string& value, const std::string& low, const std::string& high) {
   return value + " (95 % interval " + low + " to " + high + ")";
@@ -70,20 +69,16 @@ planner::Timeline measured_timeline(const planner::OpSpec& op, const executor::R
   };
   const auto& slowest = *std::max_element(record.ranks.begin(), record.ranks.end(),
                                           [&](const auto& a, const auto& b) { return last_end(a) < last_end(b); });
-  const auto spans = [](const std::vector<executor::StageTime>& lane) {
-    std::vector<planner::Span> result;
-    for (const auto& stage : lane) result.push_back({to_us(stage.start), to_us(stage.end)});
-    return result;
-  };
+  const render::MeasuredLanes lanes = measured_lanes(op, slowest);
   const bool compute_first = planner::traits_of(op.kind).first_lane == planner::Lane::Compute;
   planner::Timeline timeline;
-  timeline.first = spans(compute_first ? slowest.compute : slowest.communication);
-  timeline.second = spans(compute_first ? slowest.communication : slowest.compute);
-  if (planner::traits_of(op.kind).has_local_part) { // as block 0, the way predicted timelines show it
+  timeline.first = compute_first ? lanes.compute : lanes.communication;
+  timeline.second = compute_first ? lanes.communication : lanes.compute;
+  if (lanes.local) { // as block 0, the way predicted timelines show it
     timeline.first.insert(timeline.first.begin(), planner::Span{});
-    timeline.second.insert(timeline.second.begin(), {to_us(slowest.local.start), to_us(slowest.local.end)});
+    timeline.second.insert(timeline.second.begin(), *lanes.local);
   }
-  timeline.makespan_us = to_us(record.makespan);
+  timeline.makespan_us = planner::to_us(record.makespan);
   return timeline;
 }
 

@@ -1,12 +1,10 @@
 #include "pages/trace.hpp"
 
 #include "mc2/planner/units.hpp"
-#include "mc2/render/trace.hpp"
 
 namespace mc2::cli {
-namespace {
 
-render::MeasuredLanes to_lanes(const planner::OpSpec& op, const executor::RankTimes& rank) {
+render::MeasuredLanes measured_lanes(const planner::OpSpec& op, const executor::RankTimes& rank) {
   const auto to_span = [](const auto& times) {
     return planner::Span{planner::to_us(times.start), planner::to_us(times.end)};
   };
@@ -17,12 +15,10 @@ render::MeasuredLanes to_lanes(const planner::OpSpec& op, const executor::RankTi
   return lanes;
 }
 
-} // namespace
-
 std::string chrome_trace(const planner::Plan& plan, const executor::RunRecord& record,
                          const planner::Fingerprint& here) {
   std::vector<render::MeasuredLanes> ranks;
-  for (const auto& rank : record.ranks) ranks.push_back(to_lanes(plan.op, rank));
+  for (const auto& rank : record.ranks) ranks.push_back(measured_lanes(plan.op, rank));
   return render::chrome_trace(plan, ranks, here);
 }
 

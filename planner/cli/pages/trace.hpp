@@ -4,8 +4,12 @@
 
 #include "mc2/executor/communicator.hpp"
 #include "mc2/planner/plan.hpp"
+#include "mc2/render/trace.hpp"
 
 namespace mc2::cli {
+
+/// When each of its stages was on its lane.
+[[nodiscard]] render::MeasuredLanes measured_lanes(const planner::OpSpec& op, const executor::RankTimes& rank);
 
 /// render::chrome_trace of a run. @param here  where `record` was measured
 [[nodiscard]] std::string chrome_trace(const planner::Plan& plan, const executor::RunRecord& record,
