@@ -21,6 +21,10 @@ inline constexpr std::int64_t kMaxMessageBytes = std::int64_t{1} << 50;
 /// Without what a launcher writes before every line: "[1,0]<stdout>:" of mpirun --tag-output, "0: " of srun -l, pod and
 /// time stamp of kubectl logs, "[2026-11-24 10:00:00] ".
 [[nodiscard]] std::string_view without_launcher_tag(std::string_view line) noexcept;
+/// Whether the part stands anywhere in the text.
+[[nodiscard]] inline bool has(std::string_view text, std::string_view part) noexcept {
+  return text.find(part) != std::string_view::npos;
+}
 /// Words between white space.
 [[nodiscard]] std::vector<std::string_view> words(std::string_view text);
 /// Parts between separators, trimmed; at least one.

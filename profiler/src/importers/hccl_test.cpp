@@ -41,12 +41,12 @@ class HcclTestLog {
       if (goes_on) return sink_.skip(line.number, "a line that goes on in the next");
       const std::string command = std::exchange(command_, {});
       const auto launch = read_launch_line(command);
-      const bool is_of_table = text.find('|') != std::string_view::npos; // the command ended before it
+      const bool is_of_table = has(text, "|"); // the command ended before it
       if (launch && !is_of_table) return take_launch(line.number, *launch);
       if (launch) launch_ = *launch;
     }
     if (text.empty()) return sink_.skip(line.number, "blank");
-    if (text.find("check result failed") != std::string_view::npos)
+    if (has(text, "check result failed"))
       return sink_.bad(line.number, "the result check failed on a rank: " + shown(text));
     if (const auto launch = read_launch_line(text)) return take_launch(line.number, *launch);
     const auto cells = split(text, '|');
@@ -76,8 +76,7 @@ class HcclTestLog {
       const auto column = find_column(cells[i]);
       if (!column) continue;
       const std::string fault = unit_fault(cells[i], *column == kSize ? "Bytes" : "us");
-      if (!fault.empty() && !(*column == kSize && cells[i].find("(B)") != std::string_view::npos))
-        return sink_.bad(line, fault);
+      if (!fault.empty() && !(*column == kSize && has(cells[i], "(B)"))) return sink_.bad(line, fault);
       if (place_[*column] != cells.size()) return sink_.bad(line, "'" + shown(cells[i]) + "' is a column twice");
       place_[*column] = i;
     }
@@ -144,7 +143,7 @@ class HcclTestLog {
 
 bool detect_hccl_test(std::string_view head) {
   const std::size_t at = head.find("data_size");
-  return at != std::string_view::npos && head.substr(at, 256).find('|') != std::string_view::npos;
+  return at != std::string_view::npos && has(head.substr(at, 256), "|");
 }
 
 Result<void> read_hccl_test(LogReader& reader, const ImportAnswers& answers, LogSink& sink) {

@@ -84,7 +84,7 @@ class ImbLog {
 
   void read_row(const Line& line, const std::vector<std::string_view>& parts) {
     if (!benchmark_.collective) return sink_.skip(line.number, "'" + name_ + "' is no collective that mc2 plans");
-    if (line.text.find("out-of-mem") != std::string_view::npos || line.text.find("overflow") != std::string_view::npos)
+    if (has(line.text, "out-of-mem") || has(line.text, "overflow"))
       return sink_.skip(line.number, "was not measured: " + shown(parts[1]));
     if (parts.size() != columns_.size())
       return sink_.bad(line.number, "the row has " + std::to_string(parts.size()) + " numbers where the heading has " +
@@ -131,8 +131,7 @@ bool detect_imb(std::string_view head) {
     const std::size_t begin = head.rfind('\n', at) + 1;
     return trimmed(without_launcher_tag(head.substr(begin, at + text.size() - begin))).starts_with('#');
   };
-  return is_in_comment(imb::kTitle) ||
-         (is_in_comment("# Benchmarking ") && head.find("#repetitions") != std::string_view::npos);
+  return is_in_comment(imb::kTitle) || (is_in_comment("# Benchmarking ") && has(head, "#repetitions"));
 }
 
 Result<void> read_imb(LogReader& reader, const ImportAnswers&, LogSink& sink) {

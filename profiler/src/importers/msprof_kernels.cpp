@@ -290,7 +290,7 @@ class KernelLog {
   /// "hcom_allReduce__568_0_1": all ranks' logs number the runs of a group. Other names tell of no other rank's run.
   void name_run(Timing& timing) {
     const std::string_view name = bare(cells_[kName]);
-    const bool is_numbered = name.find("__") != std::string_view::npos;
+    const bool is_numbered = has(name, "__");
     timing.event = is_numbered ? runs_.next(group_name(name)) : event_name(log_, ++run_count_);
     timing.rank = static_cast<int>((log_ ^ group_name(cells_[kDevice])) & INT32_MAX); // hosts number devices alike
   }
@@ -335,7 +335,7 @@ class KernelLog {
 bool detect_msprof_kernels(std::string_view head) {
   using namespace msprof_kernels;
   const std::string_view first = head.substr(0, head.find('\n'));
-  if (first.find(',') == std::string_view::npos) return false;
+  if (!has(first, ",")) return false;
   int count = 0;
   for (const std::string_view cell : split(first, ',')) {
     const std::string word = plain(cell.substr(0, cell.find('(')));

@@ -15,12 +15,8 @@ using planner::Collective;
 /// Cheap: most rows of a log are other operators, and this is asked of each.
 bool can_matter(std::string_view text) {
   if (text.empty()) return false;
-  return text.find("at") != std::string_view::npos || text.find("emm") != std::string_view::npos ||
-         text.find("com") != std::string_view::npos || text.find("AT") != std::string_view::npos ||
-         text.find("Kernel") != std::string_view::npos;
+  return has(text, "at") || has(text, "emm") || has(text, "com") || has(text, "AT") || has(text, "Kernel");
 }
-
-bool has(std::string_view word, std::string_view part) { return word.find(part) != std::string_view::npos; }
 
 MsprofOperator classify_collective(std::string word) {
   word.erase(0, 4); // hcom

@@ -107,7 +107,7 @@ class StatisticLog {
 
 bool detect_msprof_statistic(std::string_view head) {
   const std::string_view first = head.substr(0, head.find('\n'));
-  return first.find("OP Type") != std::string_view::npos && first.find("Total Time") != std::string_view::npos;
+  return has(first, "OP Type") && has(first, "Total Time");
 }
 
 Result<void> read_msprof_statistic(LogReader& reader, const ImportAnswers& answers, LogSink& sink) {

@@ -221,9 +221,9 @@ class Handler final : public JsonHandler {
 } // namespace msprof_trace
 
 bool detect_msprof_trace(std::string_view head) {
-  const auto has = [head](std::string_view text) { return head.find(text) != std::string_view::npos; };
-  return trimmed(head).starts_with('[') && has("\"ph\"") && has("\"pid\"") &&
-         (has("\"Task Type\"") || has("Ascend Hardware") || has("\"CANN\"") || has("\"TaskExecute "));
+  return trimmed(head).starts_with('[') && has(head, "\"ph\"") && has(head, "\"pid\"") &&
+         (has(head, "\"Task Type\"") || has(head, "Ascend Hardware") || has(head, "\"CANN\"") ||
+          has(head, "\"TaskExecute "));
 }
 
 Result<void> read_msprof_trace(LogReader& reader, const ImportAnswers& answers, LogSink& sink) {

@@ -94,8 +94,8 @@ void read_line(const Line& line, LogSink& sink) {
 } // namespace nccl_inspector
 
 bool detect_nccl_inspector(std::string_view head) {
-  const auto has = [head](std::string_view text) { return head.find(text) != std::string_view::npos; };
-  return trimmed(head).starts_with('{') && has("\"header\"") && (has("\"coll_perf\"") || has("\"p2p_perf\""));
+  return trimmed(head).starts_with('{') && has(head, "\"header\"") &&
+         (has(head, "\"coll_perf\"") || has(head, "\"p2p_perf\""));
 }
 
 Result<void> read_nccl_inspector(LogReader& reader, const ImportAnswers&, LogSink& sink) {

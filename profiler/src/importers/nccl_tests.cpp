@@ -86,8 +86,7 @@ class NcclTestsLog {
   /// Old all-to-all logs leave the operation's column empty.
   [[nodiscard]] std::vector<std::string_view> whole_row(std::vector<std::string_view> parts) const {
     // "2026-11-27 05:15:21" behind the numbers.
-    const bool has_stamp = table_.has_time_stamp && parts.size() > 2 &&
-                           parts.back().find(':') != std::string_view::npos &&
+    const bool has_stamp = table_.has_time_stamp && parts.size() > 2 && has(parts.back(), ":") &&
                            parts[parts.size() - 2].find('-', 1) != std::string_view::npos;
     if (has_stamp) parts.resize(parts.size() - 2);
     if (table_.redop == kNone || parts.size() + 1 != table_.cell_count || table_.redop > parts.size()) return parts;
@@ -102,16 +101,15 @@ class NcclTestsLog {
       return begin_heading(line, find_program(words(text).back()), words(text).back());
     if (text.starts_with("Collective test concluded")) return sink_.skip(line, "comment");
     if (text.starts_with("nThread ")) return begin_ranks(line, text);
-    const bool is_blocking = text.starts_with("Blocking Enabled") && text.find("barrier") != std::string_view::npos;
-    if (is_blocking && text.find("no barrier") == std::string_view::npos &&
-        text.find("excludes barrier") == std::string_view::npos)
+    const bool is_blocking = text.starts_with("Blocking Enabled") && has(text, "barrier");
+    if (is_blocking && !has(text, "no barrier") && !has(text, "excludes barrier"))
       why_untimed_ = "its time contains a barrier (-z 1)";
     if (text.starts_with("Using devices") && is_after_verdict_) { // another test's list follows
       ranks_.clear();
       has_twin_ranks_ = is_after_verdict_ = false;
     }
     if (text.starts_with("Rank ")) return read_rank(line, text);
-    if (text.starts_with("size ") && text.find("time") != std::string_view::npos) return begin_table(line, text);
+    if (text.starts_with("size ") && has(text, "time")) return begin_table(line, text);
     if (text.starts_with("(B)") || text.starts_with("(")) return check_units(line, text);
     if (text.starts_with("Out of bounds values")) return read_verdict(line, text);
     if (text.starts_with("nccl-tests version")) read_version("nccl_tests", text);
@@ -199,7 +197,7 @@ class NcclTestsLog {
   }
 
   void read_verdict(std::int64_t line, std::string_view text) {
-    end_test(line, true, text.find("FAILED") != std::string_view::npos);
+    end_test(line, true, has(text, "FAILED"));
     is_after_verdict_ = true;
     sink_.skip(line, "verdict of a test");
   }
@@ -336,10 +334,8 @@ class NcclTestsLog {
 } // namespace nccl_tests
 
 bool detect_nccl_tests(std::string_view head) {
-  if (head.find("nccl-tests version") != std::string_view::npos || head.find("rccl-tests:") != std::string_view::npos)
-    return true;
-  return (head.find("nThread ") != std::string_view::npos && head.find("minBytes ") != std::string_view::npos) ||
-         (head.find("redop") != std::string_view::npos && head.find("busbw") != std::string_view::npos);
+  if (has(head, "nccl-tests version") || has(head, "rccl-tests:")) return true;
+  return (has(head, "nThread ") && has(head, "minBytes ")) || (has(head, "redop") && has(head, "busbw"));
 }
 
 Result<void> read_nccl_tests(LogReader& reader, const ImportAnswers& answers, LogSink& sink) {

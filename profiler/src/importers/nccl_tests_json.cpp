@@ -348,9 +348,8 @@ class Handler final : public JsonHandler {
 
 bool detect_nccl_tests_json(std::string_view head) {
   const std::string_view text = trimmed(head);
-  const auto has = [text](std::string_view part) { return text.find(part) != std::string_view::npos; };
-  return (text.starts_with('{') && (has("\"nccl_version\"") || has("\"out_of_place\""))) ||
-         (text.starts_with('[') && has("\"numCycle\"") && has("\"busBw\""));
+  return (text.starts_with('{') && (has(text, "\"nccl_version\"") || has(text, "\"out_of_place\""))) ||
+         (text.starts_with('[') && has(text, "\"numCycle\"") && has(text, "\"busBw\""));
 }
 
 Result<void> read_nccl_tests_json(LogReader& reader, const ImportAnswers& answers, LogSink& sink) {

@@ -31,17 +31,11 @@ const std::vector<WantedColumn>& columns() {
 
 /// The heading of a report that names each kernel's start, or each kernel's statistics, as CSV.
 bool is_trace(std::string_view line) {
-  return line.find("Start (") == 0 && line.find(",Duration (") != std::string_view::npos &&
-         line.find(",Name") != std::string_view::npos;
+  return line.find("Start (") == 0 && has(line, ",Duration (") && has(line, ",Name");
 }
-bool is_summary(std::string_view line) {
-  return line.find("Total Time (") != std::string_view::npos && line.find("Instances") != std::string_view::npos;
-}
+bool is_summary(std::string_view line) { return has(line, "Total Time (") && has(line, "Instances"); }
 /// The same report as a table for people, whose columns are parted by blanks.
-bool is_printed(std::string_view line) {
-  return line.find("Start (") != std::string_view::npos && line.find("Duration (") != std::string_view::npos &&
-         line.find(',') == std::string_view::npos;
-}
+bool is_printed(std::string_view line) { return has(line, "Start (") && has(line, "Duration (") && !has(line, ","); }
 
 /// What the tool says before a report.
 bool is_preamble(std::string_view line) {

@@ -45,7 +45,7 @@ std::vector<std::string> heading_cells(std::string_view text) {
   return cells;
 }
 
-bool is_title(std::string_view text) { return text.starts_with("OSU ") && text.find("Test") != std::string_view::npos; }
+bool is_title(std::string_view text) { return text.starts_with("OSU ") && has(text, "Test"); }
 
 class OsuLog {
  public:
@@ -91,7 +91,7 @@ class OsuLog {
     if (name == "alltoallpersonalizedexchange") name = "alltoall";
     if (name == "reducescatterblock") name = "reducescatter"; // of as many bytes in all
     collective_ = find_collective(name);
-    is_latency_ = text.find("Latency") != std::string_view::npos;
+    is_latency_ = has(text, "Latency");
     title_ = "'" + shown(text) + "' ";
     sink_.skip(line, "title of a test");
   }

@@ -391,9 +391,8 @@ class Handler final : public JsonHandler {
 } // namespace pytorch_trace
 
 bool detect_pytorch_trace(std::string_view head) {
-  const auto has = [head](std::string_view text) { return head.find(text) != std::string_view::npos; };
   return trimmed(head).starts_with('{') &&
-         (has("\"traceEvents\"") || (has("\"schemaVersion\"") && has("\"deviceProperties\"")));
+         (has(head, "\"traceEvents\"") || (has(head, "\"schemaVersion\"") && has(head, "\"deviceProperties\"")));
 }
 
 Result<void> read_pytorch_trace(LogReader& reader, const ImportAnswers&, LogSink& sink) {

@@ -125,13 +125,12 @@ class Handler final : public JsonHandler {
 } // namespace torch_npu
 
 bool detect_torch_npu(std::string_view head) {
-  const auto has = [head](std::string_view text) { return head.find(text) != std::string_view::npos; };
-  return trimmed(head).starts_with('{') && (has(torch_npu::kTimes) || has("\"Transit Size(MB)\""));
+  return trimmed(head).starts_with('{') && (has(head, torch_npu::kTimes) || has(head, "\"Transit Size(MB)\""));
 }
 
 Result<void> read_torch_npu(LogReader& reader, const ImportAnswers& answers, LogSink& sink) {
   using namespace torch_npu;
-  if (reader.head().find(kTimes) == std::string_view::npos)
+  if (!has(reader.head(), kTimes))
     return Error{ErrorCode::Malformed, "",
                  "has the fastest and slowest links of runs, not what a run took; import communication.json, or the "
                  "run's database"};
