@@ -1,13 +1,18 @@
 #pragma once
 
+#include <chrono>
 #include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 
 #include <nlohmann/json.hpp>
 
 #include "json_pieces.hpp"
 #include "log_reader.hpp"
 #include "log_sink.hpp"
+#include "mc2/planner/error.hpp"
 
 namespace mc2::profiler {
 
@@ -17,6 +22,10 @@ class JsonHandler : public nlohmann::json_sax<nlohmann::json> {
   bool null() override { return true; }
   bool boolean(bool) override { return true; }
   bool binary(binary_t&) override { return false; }
+  bool number_integer(number_integer_t value) override { return whole(value); }
+  bool number_unsigned(number_unsigned_t value) override {
+    return value > static_cast<std::uint64_t>(INT64_MAX) || whole(static_cast<std::int64_t>(value));
+  }
   bool start_object(std::size_t) override { return open(); }
   bool start_array(std::size_t) override { return open(); }
   bool end_array() override { return close(); }
@@ -32,6 +41,9 @@ class JsonHandler : public nlohmann::json_sax<nlohmann::json> {
   [[nodiscard]] const std::string& fault() const noexcept { return fault_; }
 
  protected:
+  /// A whole number; larger ones are passed over.
+  virtual bool whole(std::int64_t) { return true; }
+
   bool open() {
     constexpr std::size_t kMaxDepth = 32;
     if (++depth_ <= kMaxDepth) return true;
@@ -49,12 +61,43 @@ class JsonHandler : public nlohmann::json_sax<nlohmann::json> {
   std::string fault_;
 };
 
+/// Of an event of a trace, in ns.
+struct TraceTimes {
+  std::optional<std::int64_t> start, time;
+
+  /// The value of a key, "ts" or "dur": none where it is out of range, or no number.
+  void set(std::string_view key, std::optional<std::chrono::nanoseconds> value) {
+    const auto count = value ? std::optional(value->count()) : std::nullopt;
+    if (key == "ts") start = count;
+    if (key == "dur") time = count;
+  }
+  void set(std::string_view key, std::int64_t us) {
+    const bool is_in_range = us > INT64_MIN / 1000 && us < INT64_MAX / 1000;
+    set(key, is_in_range ? std::optional(std::chrono::nanoseconds(us * 1000)) : std::nullopt);
+  }
+  /// Nothing where either is missing, the time is not above 0, or it ends out of range.
+  [[nodiscard]] std::optional<std::int64_t> end() const {
+    std::int64_t end = 0;
+    if (!start || !time || *time <= 0 || __builtin_add_overflow(*start, *time, &end)) return std::nullopt;
+    return end;
+  }
+};
+
 /// A log that breaks is read up to there, and the sink told.
 inline void read_json(JsonPieces& pieces, const LogReader& reader, JsonHandler& handler, LogSink& sink) {
   const bool is_whole = nlohmann::json::sax_parse(pieces.begin(), JsonPieces::end(), &handler);
   handler.finish();
   if (is_whole || !reader.fault().empty()) return; // the reader's own fault is told with the log's end
   sink.bad(pieces.line(), handler.fault().empty() ? "is no JSON document" : handler.fault());
+}
+
+/// The whole log. @param arguments  of the handler, before the pieces and the sink
+template <typename Handler, typename... Arguments>
+[[nodiscard]] Result<void> read_json_log(LogReader& reader, LogSink& sink, const Arguments&... arguments) {
+  JsonPieces pieces(reader);
+  Handler handler(arguments..., pieces, sink);
+  read_json(pieces, reader, handler, sink);
+  return {};
 }
 
 } // namespace mc2::profiler

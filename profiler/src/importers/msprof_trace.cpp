@@ -25,10 +25,10 @@ constexpr std::size_t kMaxRuns = std::size_t{1} << 18, kMaxTurns = std::size_t{1
 /// Third over first quartile of the times of one operator: beyond that they are of several shapes.
 constexpr double kMostSpread = 1.25;
 
-/// What mc2 reads of one event of the trace. Times in ns.
+/// What mc2 reads of one event of the trace.
 struct Event {
   std::string phase, name;
-  std::optional<std::int64_t> start, time;
+  TraceTimes times;
   std::int64_t device = 0;
   bool is_task = false; ///< of the device, not a call of the host
 };
@@ -75,12 +75,8 @@ class Handler final : public JsonHandler {
   Handler(const ImportAnswers& answers, const JsonPieces& pieces, LogSink& sink)
       : answers_(answers), pieces_(pieces), sink_(sink) {}
 
-  bool number_integer(number_integer_t value) override { return number(value); }
-  bool number_unsigned(number_unsigned_t value) override {
-    return value > static_cast<std::uint64_t>(INT64_MAX) || number(static_cast<std::int64_t>(value));
-  }
   bool number_float(number_float_t, const string_t& text) override {
-    if (depth() == kInEvent) set_time(parse_us(text));
+    if (depth() == kInEvent) event_.times.set(key_, parse_us(text));
     return true;
   }
   bool string(string_t& text) override {
@@ -90,7 +86,7 @@ class Handler final : public JsonHandler {
     else if (key_ == "name")
       event_.name = std::move(text);
     else
-      set_time(parse_us(text));
+      event_.times.set(key_, parse_us(text));
     return true;
   }
   bool start_object(std::size_t) override {
@@ -127,17 +123,9 @@ class Handler final : public JsonHandler {
   /// The events stand in one list, and their arguments in an object of theirs.
   static constexpr std::size_t kInList = 1, kInEvent = 2, kInArguments = 3;
 
-  void set_time(std::optional<std::chrono::nanoseconds> time) {
-    const auto count = time ? std::optional(time->count()) : std::nullopt;
-    if (key_ == "ts") event_.start = count;
-    if (key_ == "dur") event_.time = count;
-  }
-
-  bool number(std::int64_t value) {
-    const bool is_in_range = value > INT64_MIN / 1000 && value < INT64_MAX / 1000;
+  bool whole(std::int64_t value) override {
     if (depth() == kInEvent && key_ == "pid") event_.device = value;
-    if (depth() == kInEvent)
-      set_time(is_in_range ? std::optional(std::chrono::nanoseconds(value * 1000)) : std::nullopt);
+    if (depth() == kInEvent) event_.times.set(key_, value);
     return true;
   }
 
@@ -150,14 +138,13 @@ class Handler final : public JsonHandler {
       return sink_.skip(line, "a collective; its size is in the run's msprof_*.db");
     if (!turn && (found.work != MsprofWork::FusedMatmul || !event_.is_task))
       return sink_.skip(line, "no fused operator, and no turn of one");
-    std::int64_t end = 0;
-    if (!event_.start || !event_.time || *event_.time <= 0 ||
-        __builtin_add_overflow(*event_.start, *event_.time, &end)) {
+    const auto end = event_.times.end();
+    if (!end) {
       // A phase may be shorter than the clock's step.
-      if (turn && event_.start && event_.time == 0) return sink_.skip(line, "a phase of no length");
+      if (turn && event_.times.start && event_.times.time == 0) return sink_.skip(line, "a phase of no length");
       return sink_.bad(line, "'" + shown(event_.name) + "' has no start and no time above 0");
     }
-    const Interval interval{event_.device, *event_.start, end};
+    const Interval interval{event_.device, *event_.times.start, *end};
     if (turn) {
       if (turns_.size() == kMaxTurns) return sink_.skip(line, "behind the first 1048576 turns");
       turns_.push_back({turn->phase, turn->number, interval});
@@ -228,10 +215,7 @@ bool detect_msprof_trace(std::string_view head) {
 
 Result<void> read_msprof_trace(LogReader& reader, const ImportAnswers& answers, LogSink& sink) {
   using namespace msprof_trace;
-  JsonPieces pieces(reader);
-  Handler handler(answers, pieces, sink);
-  read_json(pieces, reader, handler, sink);
-  return {};
+  return read_json_log<Handler>(reader, sink, answers);
 }
 
 } // namespace mc2::profiler

@@ -23,10 +23,10 @@ constexpr std::size_t kMaxTextBytes = 4096;
 constexpr std::size_t kMaxKept = std::size_t{1} << 18;
 constexpr std::size_t kMaxListed = 16; ///< dimensions of an operand, operands of an operator
 
-/// What mc2 reads of one event of the trace. Times in ns.
+/// What mc2 reads of one event of the trace.
 struct Event {
   std::string phase, category, name;
-  std::optional<std::int64_t> start, time;
+  TraceTimes times;
   std::optional<std::int64_t> external; ///< the operator that launched the kernel
   std::int64_t device = 0;
   std::optional<std::int64_t> correlation;         ///< of the kernel's launch
@@ -104,14 +104,10 @@ std::optional<Collective> collective_named(const std::string& name) {
 
 class Handler final : public JsonHandler {
  public:
-  Handler(LogSink& sink, const JsonPieces& pieces) : sink_(sink), pieces_(pieces) {}
+  Handler(const JsonPieces& pieces, LogSink& sink) : pieces_(pieces), sink_(sink) {}
 
-  bool number_integer(number_integer_t value) override { return number(value); }
-  bool number_unsigned(number_unsigned_t value) override {
-    return value > static_cast<std::uint64_t>(INT64_MAX) || number(static_cast<std::int64_t>(value));
-  }
   bool number_float(number_float_t, const string_t& text) override {
-    if (is_event_field()) set_time(parse_us(text));
+    if (is_in_events_ && depth() == 3) event_.times.set(key_, parse_us(text));
     return true;
   }
   bool string(string_t& text) override {
@@ -154,25 +150,17 @@ class Handler final : public JsonHandler {
   }
 
  private:
-  [[nodiscard]] bool is_event_field() const { return is_in_events_ && depth() == 3; }
   [[nodiscard]] bool is_argument(std::string_view name) const {
     return is_in_events_ && depth() >= 4 && key_ == "args" && argument_ == name;
   }
 
-  void set_time(std::optional<std::chrono::nanoseconds> time) {
-    const auto count = time ? std::optional(time->count()) : std::nullopt;
-    if (key_ == "ts") event_.start = count;
-    if (key_ == "dur") event_.time = count;
-  }
-
-  bool number(std::int64_t value) {
+  bool whole(std::int64_t value) override {
     if (!is_in_events_) {
       if (root_key_ == "distributedInfo" && key_ == "rank" && depth() == 2) rank_ = value;
       return true;
     }
     if (depth() == 3) {
-      const bool is_in_range = value > INT64_MIN / 1000 && value < INT64_MAX / 1000;
-      set_time(is_in_range ? std::optional(std::chrono::nanoseconds(value * 1000)) : std::nullopt);
+      event_.times.set(key_, value);
     } else if (is_argument("Input Dims")) {
       if (!event_.operands.empty() && event_.operands.back().size() < kMaxListed)
         event_.operands.back().push_back(value);
@@ -228,9 +216,9 @@ class Handler final : public JsonHandler {
     const bool is_nccl = event_.name.starts_with("nccl");
     const bool is_matmul = event_.external && matmuls_.contains(*event_.external);
     if (!is_nccl && !is_matmul) return sink_.skip(pieces_.line(), "kernel of another operator");
-    if (!event_.start || !event_.time || *event_.time <= 0 ||
-        __builtin_add_overflow(*event_.start, *event_.time, &end_))
-      return sink_.bad(pieces_.line(), "a kernel without a start and a time above 0");
+    const auto end = event_.times.end();
+    if (!end) return sink_.bad(pieces_.line(), "a kernel without a start and a time above 0");
+    interval_ = {*event_.times.start, *end};
     if (is_nccl) return take_collective_kernel();
     // Copies around a collective carry its fields, too.
     if (!event_.collective.empty()) return sink_.skip(pieces_.line(), "kernel beside a collective");
@@ -238,7 +226,7 @@ class Handler final : public JsonHandler {
     if (event_.external == event_.correlation)
       return sink_.skip(pieces_.line(), "kernel of an operator that was not profiled");
     if (kernels_.size() == kMaxKept) return leave_behind("behind the first 262144 kernels of matmuls");
-    kernels_.push_back({{*event_.start, end_}, *event_.external, event_.device, pieces_.line()});
+    kernels_.push_back({interval_, *event_.external, event_.device, pieces_.line()});
   }
 
   void take_operator() {
@@ -263,11 +251,11 @@ class Handler final : public JsonHandler {
   void take_collective_kernel() {
     if (nccl_count_++ == kMaxKept) --nccl_count_;
     if (nccl_count_ == kMaxKept) return leave_behind("behind the first 262143 collectives");
-    while_collective_.add(event_.device, {*event_.start, end_});
+    while_collective_.add(event_.device, interval_);
     if (event_.collective.empty()) return sink_.skip(pieces_.line(), "kernel of NCCL that says nothing of its message");
     CollectiveKernel kernel{
-        {*event_.start, end_}, {},   event_.device, pieces_.line(), group_name(event_.group + " " + event_.group_ranks),
-        place_in_group(),      false};
+        interval_,        {},   event_.device, pieces_.line(), group_name(event_.group + " " + event_.group_ranks),
+        place_in_group(), false};
     const std::string why = read_message(kernel.timing);
     kernel.is_planned = why.empty();
     if (!why.empty()) sink_.skip(kernel.line, why);
@@ -289,7 +277,7 @@ class Handler final : public JsonHandler {
     timing.collective = *collective;
     timing.message_bytes = *elements * *bytes;
     timing.world_size = static_cast<int>(ranks);
-    timing.time = std::chrono::nanoseconds(*event_.time);
+    timing.time = std::chrono::nanoseconds(*event_.times.time);
     return contradiction_of(*collective, ranks);
   }
 
@@ -314,7 +302,7 @@ class Handler final : public JsonHandler {
 
   /// What ran beside it can no longer be told.
   void leave_behind(std::string_view why) {
-    horizon_ = std::min(horizon_, *event_.start);
+    horizon_ = std::min(horizon_, interval_.start);
     sink_.skip(pieces_.line(), why);
   }
 
@@ -372,12 +360,12 @@ class Handler final : public JsonHandler {
     }
   }
 
-  LogSink& sink_;
   const JsonPieces& pieces_;
+  LogSink& sink_;
   bool is_in_events_ = false;
   std::string root_key_, key_, argument_;
   std::int64_t rank_ = -1;           ///< of the trace; -1: it has not said yet
-  std::int64_t end_ = 0;             ///< of the kernel that is read
+  Interval interval_;                ///< of the kernel that is read
   std::int64_t horizon_ = INT64_MAX; ///< start of the first kernel that was left out
   std::size_t nccl_count_ = 0;
   Event event_;
@@ -397,10 +385,7 @@ bool detect_pytorch_trace(std::string_view head) {
 
 Result<void> read_pytorch_trace(LogReader& reader, const ImportAnswers&, LogSink& sink) {
   using namespace pytorch_trace;
-  JsonPieces pieces(reader);
-  Handler handler(sink, pieces);
-  read_json(pieces, reader, handler, sink);
-  return {};
+  return read_json_log<Handler>(reader, sink);
 }
 
 } // namespace mc2::profiler

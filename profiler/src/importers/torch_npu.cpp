@@ -134,10 +134,7 @@ Result<void> read_torch_npu(LogReader& reader, const ImportAnswers& answers, Log
     return Error{ErrorCode::Malformed, "",
                  "has the fastest and slowest links of runs, not what a run took; import communication.json, or the "
                  "run's database"};
-  JsonPieces pieces(reader);
-  Handler handler(answers, pieces, sink);
-  read_json(pieces, reader, handler, sink);
-  return {};
+  return read_json_log<Handler>(reader, sink, answers);
 }
 
 } // namespace mc2::profiler
