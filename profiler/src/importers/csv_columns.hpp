@@ -49,17 +49,20 @@ class CsvColumns {
   std::string heading_;
 };
 
-/// Gives a table's heading to `log.begin` and every other line to `log.read`. Errors: Malformed for an empty file.
+/// Gives a table's heading, which has been read, to `log.begin`, and every line behind it to `log.read`.
+template <typename Log>
+void read_table(const Line& heading, LogReader& reader, Log& log, LogSink& sink) {
+  if (auto begun = log.begin(heading.text); !begun) return sink.bad(heading.number, begun.error().message);
+  sink.skip(heading.number, "heading");
+  for (Line line; reader.next(line);) log.read(line);
+}
+
+/// Of a table that begins with its heading. Errors: Malformed for an empty file.
 template <typename Log>
 [[nodiscard]] Result<void> read_table(LogReader& reader, Log& log, LogSink& sink) {
-  Line line;
-  if (!reader.next(line)) return Error{ErrorCode::Malformed, "", "is empty"};
-  if (auto begun = log.begin(line.text); !begun) {
-    sink.bad(line.number, begun.error().message);
-    return {};
-  }
-  sink.skip(line.number, "heading");
-  while (reader.next(line)) log.read(line);
+  Line heading;
+  if (!reader.next(heading)) return Error{ErrorCode::Malformed, "", "is empty"};
+  read_table(heading, reader, log, sink);
   return {};
 }
 

@@ -97,12 +97,7 @@ Result<void> read_cuts(LogReader& reader, const ImportAnswers& /*answers*/, LogS
   cuts::CutTable table(sink);
   Line line;
   while (reader.next(line) && cuts::is_remark(line.text)) sink.skip(line.number, "a comment before the heading");
-  if (auto begun = table.begin(line.text); !begun) {
-    sink.bad(line.number, begun.error().message);
-    return {};
-  }
-  sink.skip(line.number, "heading");
-  while (reader.next(line)) table.read(line);
+  read_table(line, reader, table, sink);
   return {};
 }
 

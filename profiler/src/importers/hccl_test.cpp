@@ -87,10 +87,7 @@ class HcclTestLog {
   }
 
   void read_row(const Line& line, const std::vector<std::string_view>& cells) {
-    if (cells.size() != cell_count_)
-      return sink_.bad(line.number, "the row has " + std::to_string(cells.size()) + " cells where the heading has " +
-                                        std::to_string(cell_count_));
-    if (!line.is_terminated) return sink_.bad(line.number, "the log ends inside this row: it has no line break");
+    if (const auto fault = row_fault(line, cells.size(), cell_count_, "cells")) return sink_.bad(line.number, *fault);
     const std::string check = place_[kCheck] < cell_count_ ? plain(cells[place_[kCheck]]) : "null";
     if (check != "success" && check != "null")
       return sink_.bad(line.number, "the result check says " + shown(cells[place_[kCheck]]));
@@ -114,8 +111,8 @@ class HcclTestLog {
     const int world_size = launch_.world_size.value_or(answers_.world_size.value_or(0));
     std::int64_t element_bytes = launch_.element_type ? find_element_bytes(*launch_.element_type).value_or(0) : 0;
     if (element_bytes == 0 && answers_.dtype) element_bytes = planner::size_bytes(*answers_.dtype);
-    if (!collective) sink_.ask("which collective was timed (--collective)");
-    if (world_size == 0) sink_.ask("how many ranks took part (--ranks)");
+    if (!collective) sink_.ask(kAskCollective);
+    if (world_size == 0) sink_.ask(kAskRanks);
     if (element_bytes == 0) sink_.ask("which element type was sent (--dtype)");
     if (!collective || world_size == 0 || element_bytes == 0)
       return sink_.skip(line, "the log does not say what was timed");

@@ -86,10 +86,7 @@ class ImbLog {
     if (!benchmark_.collective) return sink_.skip(line.number, "'" + name_ + "' is no collective that mc2 plans");
     if (has(line.text, "out-of-mem") || has(line.text, "overflow"))
       return sink_.skip(line.number, "was not measured: " + shown(parts[1]));
-    if (parts.size() != columns_.size())
-      return sink_.bad(line.number, "the row has " + std::to_string(parts.size()) + " numbers where the heading has " +
-                                        std::to_string(columns_.size()));
-    if (!line.is_terminated) return sink_.bad(line.number, "the log ends inside this row: it has no line break");
+    if (const auto fault = row_fault(line, parts.size(), columns_.size())) return sink_.bad(line.number, *fault);
     if (time_column_ == 0) return sink_.bad(line.number, "the heading has no column 't_max[usec]' or 't_pure[usec]'");
     for (std::size_t i = 0; i < columns_.size(); ++i)
       if (columns_[i] == "defects" && parse_us(parts[i]).value_or(std::chrono::nanoseconds(1)).count() != 0)

@@ -160,4 +160,13 @@ Result<std::string> LogReader::rest(std::size_t max_bytes) {
   return text;
 }
 
+std::optional<std::string> row_fault(const Line& line, std::size_t count, std::size_t heading_count,
+                                     std::string_view items) {
+  if (count != heading_count)
+    return "the row has " + std::to_string(count) + " " + std::string(items) + " where the heading has " +
+           std::to_string(heading_count);
+  if (!line.is_terminated) return "the log ends inside this row: it has no line break";
+  return std::nullopt;
+}
+
 } // namespace mc2::profiler

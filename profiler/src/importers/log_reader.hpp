@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -51,6 +52,10 @@ struct Line {
   std::int64_t number = 0;   ///< from 1
   bool is_terminated = true; ///< false for a last line without a line break: it may have been cut
 };
+
+/// What is wrong with a row of a table: other than as many `items` as the heading has, or an end inside it.
+[[nodiscard]] std::optional<std::string> row_fault(const Line& line, std::size_t count, std::size_t heading_count,
+                                                   std::string_view items = "numbers");
 
 /// By which a format is told: launchers of thousands of ranks say a line of each before the program speaks.
 inline constexpr std::size_t kHeadBytes = 1 << 20;

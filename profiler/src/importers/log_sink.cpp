@@ -129,11 +129,21 @@ void LogSink::fact(const std::string& key, std::string_view value) {
     known += ", " + text;
 }
 
-void LogSink::ask(const std::string& question) {
+std::optional<planner::Collective> LogSink::collective_of(std::int64_t line, std::optional<planner::Collective> logged,
+                                                          const ImportAnswers& answers) {
+  const auto collective = logged ? logged : answers.collective;
+  if (!collective) {
+    ask(kAskCollective);
+    skip(line, "the log does not name its collective");
+  }
+  return collective;
+}
+
+void LogSink::ask(std::string_view question) {
   auto& questions = summary_.questions;
   if (questions.size() < kMaxQuestionCount &&
       std::find(questions.begin(), questions.end(), question) == questions.end())
-    questions.push_back(question);
+    questions.emplace_back(question);
 }
 
 } // namespace mc2::profiler

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -10,6 +11,9 @@ namespace mc2::profiler {
 
 /// 11 days: of a longer time the unit or the number is wrong.
 inline constexpr std::int64_t kMaxTimeNs = 1'000'000'000'000'000;
+
+inline constexpr std::string_view kAskCollective = "which collective was timed (--collective)";
+inline constexpr std::string_view kAskRanks = "how many ranks took part (--ranks)";
 
 /// Where an importer puts what it reads.
 class LogSink {
@@ -26,7 +30,11 @@ class LogSink {
   /// For the fingerprint; a second value of the same key joins the first.
   void fact(const std::string& key, std::string_view value);
   /// What must be said before more of the log can be taken.
-  void ask(const std::string& question);
+  void ask(std::string_view question);
+  /// The collective that the log or the caller names. Where neither does, it is asked for and the line skipped.
+  [[nodiscard]] std::optional<planner::Collective> collective_of(std::int64_t line,
+                                                                 std::optional<planner::Collective> logged,
+                                                                 const ImportAnswers& answers);
   void next_round() noexcept { timings_.next_round(); }
 
  private:

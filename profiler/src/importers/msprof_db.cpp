@@ -182,7 +182,7 @@ void take_sized(SQLite::Statement& row, Timing timing, const ImportAnswers& answ
   const int world_size = timing.world_size > 0 ? timing.world_size : answers.world_size.value_or(0);
   const auto full = full_array_bytes(count * *bytes, meaning, world_size);
   if (!full && world_size == 0) {
-    sink.ask("how many ranks took part (--ranks)");
+    sink.ask(kAskRanks);
     return sink.skip(line, "the count is one rank's part and the table does not say how many ranks there were");
   }
   timing.message_bytes = full.value_or(0);

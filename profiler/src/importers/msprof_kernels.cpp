@@ -170,7 +170,7 @@ class KernelLog {
   void read_fused(std::int64_t line, const MsprofOperator& found) {
     if (is_repeated()) return sink_.skip(line, "the same event as the row before");
     if (answers_.blocks.empty()) {
-      sink_.ask(std::string(kAskBlocks));
+      sink_.ask(kAskBlocks);
       return sink_.skip(line, kUnknownCut);
     }
     const auto time = duration(line);

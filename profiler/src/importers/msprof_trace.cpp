@@ -175,7 +175,7 @@ class Handler final : public JsonHandler {
   /// @param block_count  of the cut that was named
   void take_run(const FusedRun& run, bool is_mixed, std::size_t block_count) {
     if (answers_.blocks.empty()) {
-      sink_.ask(std::string(kAskBlocks));
+      sink_.ask(kAskBlocks);
       return sink_.skip(run.line, kUnknownCut);
     }
     if (is_mixed)

@@ -203,10 +203,7 @@ class NcclTestsLog {
   }
 
   void read_row(const Line& line, const std::vector<std::string_view>& parts) {
-    if (parts.size() != table_.cell_count)
-      return sink_.bad(line.number, "the row has " + std::to_string(parts.size()) + " numbers where the heading has " +
-                                        std::to_string(table_.cell_count));
-    if (!line.is_terminated) return sink_.bad(line.number, "the log ends inside this row: it has no line break");
+    if (const auto fault = row_fault(line, parts.size(), table_.cell_count)) return sink_.bad(line.number, *fault);
     if (is_named_ && !collective_) return sink_.skip(line.number, name_ + " is no collective that mc2 plans");
     if (!why_untimed_.empty()) return sink_.skip(line.number, "not what one collective takes: " + why_untimed_);
     if (has_twin_ranks_)
@@ -296,11 +293,8 @@ class NcclTestsLog {
   }
 
   void take(const Row& row) {
-    const auto collective = collective_ ? collective_ : answers_.collective;
-    if (!collective) {
-      sink_.ask("which collective was timed (--collective)");
-      return sink_.skip(row.line, "the log does not name its collective");
-    }
+    const auto collective = sink_.collective_of(row.line, collective_, answers_);
+    if (!collective) return;
     Timing timing = row.timing;
     timing.collective = *collective;
     timing.world_size = ranks_.empty() ? derived_ranks_ : static_cast<int>(ranks_.size());

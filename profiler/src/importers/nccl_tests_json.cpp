@@ -268,18 +268,13 @@ class Handler final : public JsonHandler {
 
   /// Ranks and program may stand behind the results of a short file only, so that few wait for them.
   void flush() {
-    const auto collective = collective_ ? collective_ : answers_.collective;
-    if (!collective && !pending_.empty() && other_program_.empty())
-      sink_.ask("which collective was timed (--collective)");
     for (auto& [line, timing, text, row, redop] : pending_) {
       if (!other_program_.empty()) {
         sink_.skip(line, shown(other_program_) + " is no collective that mc2 plans");
         continue;
       }
-      if (!collective) {
-        sink_.skip(line, "the log does not name its collective");
-        continue;
-      }
+      const auto collective = sink_.collective_of(line, collective_, answers_);
+      if (!collective) continue;
       timing.collective = *collective;
       row.redop = redop;
       timing.world_size = world_size();

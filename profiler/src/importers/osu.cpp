@@ -136,10 +136,7 @@ class OsuLog {
   void read_row(const Line& line, const std::vector<std::string_view>& parts) {
     if (!is_latency_ || (!collective_ && !title_.empty()))
       return sink_.skip(line.number, title_ + std::string(kNotPlanned));
-    if (parts.size() != columns_.size())
-      return sink_.bad(line.number, "the row has " + std::to_string(parts.size()) + " numbers where the heading has " +
-                                        std::to_string(columns_.size()));
-    if (!line.is_terminated) return sink_.bad(line.number, "the log ends inside this row: it has no line break");
+    if (const auto fault = row_fault(line, parts.size(), columns_.size())) return sink_.bad(line.number, *fault);
     if (time_column_ == 0) return sink_.bad(line.number, "the heading has no column 'Avg Latency(us)'");
     if (validation_column_ && plain(parts[static_cast<std::size_t>(*validation_column_)]) != "pass")
       return sink_.bad(line.number,
@@ -152,15 +149,12 @@ class OsuLog {
   }
 
   void take(std::int64_t line, std::int64_t size, std::chrono::nanoseconds time) {
-    const auto collective = collective_ ? collective_ : answers_.collective;
-    if (!collective) {
-      sink_.ask("which collective was timed (--collective)");
-      return sink_.skip(line, "the log does not name its collective");
-    }
+    const auto collective = sink_.collective_of(line, collective_, answers_);
+    if (!collective) return;
     const int world_size = world_size_ > 0 ? world_size_ : answers_.world_size.value_or(0);
     const auto bytes = full_array_bytes(size, meaning_of(*collective), world_size);
     if (!bytes && world_size == 0) {
-      sink_.ask("how many ranks took part (--ranks)");
+      sink_.ask(kAskRanks);
       return sink_.skip(line, "the size is one rank's part and the log does not say how many ranks there were");
     }
     sink_.take(line,
