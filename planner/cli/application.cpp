@@ -20,8 +20,7 @@ Exit codes:
 /// Lets a command that asks no service say so, wherever the option stands.
 void hide_server_option(CLI::App& command, ServerOptions& server) {
   server.add_hidden_to(command);
-  for (auto* nested : command.get_subcommands([](const CLI::App*) { return true; }))
-    hide_server_option(*nested, server);
+  for (CLI::App* below : command.get_subcommands(nullptr)) hide_server_option(*below, server);
 }
 
 } // namespace

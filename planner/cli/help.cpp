@@ -195,18 +195,16 @@ const OptionPage* page_of(const CLI::App& command, const CLI::Option& option) {
   return found == kOptions.end() ? nullptr : &*found;
 }
 
-std::vector<CLI::App*> commands_below(CLI::App& app) {
-  return app.get_subcommands([](CLI::App*) { return true; });
-}
-
-void set_groups(CLI::App& command) {
-  for (CLI::Option* option : command.get_options([](CLI::Option*) { return true; })) {
+/// Of the command and all below it.
+void set_groups(CLI::App& command, const std::shared_ptr<CLI::FormatterBase>& format) {
+  command.formatter(format);
+  for (CLI::Option* option : command.get_options()) {
     const OptionPage* page = page_of(command, *option);
     if (page == nullptr) continue;
     if (!option->get_group().empty()) option->group(std::string(page->group));
     if (!page->value.empty()) option->type_name(std::string(page->value));
   }
-  for (CLI::App* below : commands_below(command)) set_groups(*below);
+  for (CLI::App* below : command.get_subcommands(nullptr)) set_groups(*below, format);
 }
 
 /// "  name            text", the text wrapped in its column.
@@ -260,8 +258,7 @@ std::string help_page(const CLI::App& app, const std::string& name, bool is_whol
     arguments += entry(option_syntax(*option), option_description(*option));
   if (!arguments.empty()) page += "\nArguments:\n" + arguments;
   std::string commands;
-  for (const CLI::App* below : app.get_subcommands([](const CLI::App*) { return true; }))
-    if (!below->get_group().empty()) commands += entry(below->get_name(), below->get_description());
+  for (const CLI::App* below : commands_below(app)) commands += entry(below->get_name(), below->get_description());
   if (!commands.empty()) page += "\nCommands:\n" + commands;
   page += option_entries(app, is_whole);
   const std::string footer = app.get_footer();
@@ -280,17 +277,24 @@ class HelpFormat : public CLI::Formatter {
 
 } // namespace
 
-void set_help_format(CLI::App& app) {
-  set_groups(app);
-  const auto format = std::make_shared<HelpFormat>();
-  std::vector<CLI::App*> open{&app};
-  while (!open.empty()) {
-    CLI::App* command = open.back();
-    open.pop_back();
-    command->formatter(format);
-    const auto below = commands_below(*command);
-    open.insert(open.end(), below.begin(), below.end());
-  }
+void set_help_format(CLI::App& app) { set_groups(app, std::make_shared<HelpFormat>()); }
+
+std::vector<const CLI::App*> commands_below(const CLI::App& command) {
+  return command.get_subcommands([](const CLI::App* below) { return !below->get_group().empty(); });
+}
+
+std::vector<std::string> command_names(const CLI::App& command) {
+  std::vector<std::string> names;
+  for (const CLI::App* below : commands_below(command)) names.push_back(below->get_name());
+  return names;
+}
+
+std::vector<std::string> long_names(const CLI::App& command) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option :
+       command.get_options([](const CLI::Option* each) { return !each->get_group().empty(); }))
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  return names;
 }
 
 std::span<const std::string_view> option_groups() noexcept { return kGroups; }
@@ -329,7 +333,7 @@ std::string option_description(const CLI::Option& option) {
 
 std::string usage_of(const CLI::App& command) {
   std::string text = "[OPTIONS]";
-  if (!command.get_subcommands([](const CLI::App*) { return true; }).empty()) text += " COMMAND";
+  if (!commands_below(command).empty()) text += " COMMAND";
   for (const CLI::Option* option : arguments_of(command))
     text += option->get_required() ? " " + option_syntax(*option) : " [" + option_syntax(*option) + "]";
   return text;

@@ -17,6 +17,12 @@ namespace mc2::cli {
 /// too.
 void set_help_format(CLI::App& app);
 
+/// Commands right below it that are shown, and their names.
+[[nodiscard]] std::vector<const CLI::App*> commands_below(const CLI::App& command);
+[[nodiscard]] std::vector<std::string> command_names(const CLI::App& command);
+/// Of its options that are shown: "--m".
+[[nodiscard]] std::vector<std::string> long_names(const CLI::App& command);
+
 /// Names of the groups of options, in the order in which they are shown.
 [[nodiscard]] std::span<const std::string_view> option_groups() noexcept;
 

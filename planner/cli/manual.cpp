@@ -18,10 +18,6 @@ struct NamedCommand {
   const CLI::App* app;
 };
 
-std::vector<const CLI::App*> commands_below(const CLI::App& app) {
-  return app.get_subcommands([](const CLI::App* below) { return !below->get_group().empty(); });
-}
-
 /// The program and all below it, parents first.
 std::vector<NamedCommand> all_commands(const CLI::App& app, const std::string& words = "") {
   std::vector<NamedCommand> result{{words, &app}};
@@ -53,19 +49,6 @@ std::string replaced(std::string text, std::string_view from, std::string_view t
   return text;
 }
 
-std::vector<std::string> names_below(const CLI::App& app) {
-  std::vector<std::string> names;
-  for (const CLI::App* below : commands_below(app)) names.push_back(below->get_name());
-  return names;
-}
-
-std::vector<std::string> long_names(const CLI::App& app) {
-  std::vector<std::string> names;
-  for (const CLI::Option* option : shown_options(app))
-    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
-  return names;
-}
-
 // Man pages (man-pages(7), groff_man(7)).
 
 /// Text that is no request and keeps its hyphens and backslashes.
@@ -87,7 +70,7 @@ std::string file_name(const std::string& words) {
 std::string man_references(const NamedCommand& command) {
   std::vector<std::string> pages;
   if (!command.words.empty()) pages.push_back(".BR mc2 (1)");
-  for (const std::string& below : names_below(*command.app))
+  for (const std::string& below : command_names(*command.app))
     pages.push_back(".BR " + roff(file_name((command.words.empty() ? "" : command.words + " ") + below)) + " (1)");
   return list_text(pages, ",\n");
 }
@@ -136,7 +119,7 @@ BashWords bash_words(const std::vector<NamedCommand>& commands) {
   auto& [names, files, words_of_options, options_of_commands] = result;
   for (const auto& [words, app] : commands) {
     if (!words.empty()) names.push_back(shell_quoted(words));
-    std::vector<std::string> words_here = names_below(*app);
+    std::vector<std::string> words_here = command_names(*app);
     const auto options = long_names(*app);
     words_here.insert(words_here.end(), options.begin(), options.end());
     options_of_commands +=
@@ -193,7 +176,7 @@ std::string zsh_completion(const std::vector<NamedCommand>& commands) {
   for (const auto& [words, app] : commands) {
     std::vector<std::string> lines;
     for (const CLI::Option* option : shown_options(*app)) lines.push_back(zsh_option(*option));
-    if (const auto below = names_below(*app); !below.empty())
+    if (const auto below = command_names(*app); !below.empty())
       lines.push_back(shell_quoted("*:command:(" + list_text(below, " ") + ")"));
     else
       lines.push_back(shell_quoted("*:file:_files"));
@@ -225,9 +208,9 @@ std::string fish_completion(const std::vector<NamedCommand>& commands) {
     const std::string parent = words.empty() ? "__fish_use_subcommand" : fish_condition(words);
     for (const CLI::App* below : commands_below(*app))
       text += "complete -c mc2 -f -n " +
-              shell_quoted(
-                  parent +
-                  (words.empty() ? "" : "; and not __fish_seen_subcommand_from " + list_text(names_below(*app), " "))) +
+              shell_quoted(parent + (words.empty() ? ""
+                                                   : "; and not __fish_seen_subcommand_from " +
+                                                         list_text(command_names(*app), " "))) +
               " -a " + below->get_name() + " -d " + shell_quoted(below->get_description()) + "\n";
     for (const CLI::Option* option : shown_options(*app)) {
       text += "complete -c mc2 -n " + shell_quoted(parent) + " -l " + option->get_lnames().front();

@@ -19,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include "help.hpp"
 #include "mc2/executor/processes.hpp"
 #include "mc2/planner/text.hpp"
 #include "pages/terminal.hpp"
@@ -60,12 +61,6 @@ std::pair<const CLI::App*, std::string> parsed_command(const CLI::App& app) {
   return {command, name};
 }
 
-std::vector<std::string> command_names(const CLI::App& app) {
-  std::vector<std::string> names;
-  for (const auto* command : app.get_subcommands(nullptr)) names.push_back(command->get_name());
-  return names;
-}
-
 /// Letters to insert, delete or replace to make one word of the other (Levenshtein).
 std::size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> row(b.size() + 1);
@@ -86,13 +81,6 @@ std::string suggestion(const std::string& word, const std::vector<std::string>& 
   const auto nearest = std::ranges::min_element(known, {}, distance);
   const bool is_near = nearest != known.end() && distance(*nearest) <= std::max<std::size_t>(1, word.size() / 3);
   return is_near ? "; did you mean " + *nearest + "?" : "";
-}
-
-std::vector<std::string> option_names(const CLI::App& command) {
-  std::vector<std::string> names;
-  for (const auto* option : command.get_options())
-    for (const auto& name : option->get_lnames()) names.push_back("--" + name);
-  return names;
 }
 
 /// What is wrong, in our words: CLI11's speak of types and lists.
@@ -132,7 +120,7 @@ int exit_parse(const CLI::App& app, const CLI::ParseError& error) {
     if (unknown.empty()) return report(ExitCode::Usage, complaint(error) + hint);
     const std::string& word = unknown.front();
     const std::string wrong = word.starts_with('-') ? "is no option of " + name : "is not expected here";
-    return report(ExitCode::Usage, word + ": " + wrong + suggestion(word, option_names(*command)) + hint);
+    return report(ExitCode::Usage, word + ": " + wrong + suggestion(word, long_names(*command)) + hint);
   }
   const std::string wrong = unknown.empty()
                                 ? "name a command after '" + name + "'"
