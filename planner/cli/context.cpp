@@ -404,6 +404,12 @@ Result<std::string> read_file(const std::filesystem::path& path) {
   return content;
 }
 
+bool names_a_file(const std::string& name) {
+  const std::filesystem::path path(name);
+  std::error_code failure;
+  return path.has_parent_path() || path.extension() == ".json" || std::filesystem::exists(path, failure);
+}
+
 Error document_error(const std::filesystem::path& path, const Error& error) {
   return {ErrorCode::Malformed, path.string(), error.text()};
 }
@@ -428,6 +434,15 @@ void write_file(const std::filesystem::path& path, std::span<const std::string> 
   OutputFile file(path);
   for (const auto& piece : pieces) file.write(piece);
   file.keep();
+}
+
+void print_or_write(const std::filesystem::path& path, const std::string& content) {
+  print_or_write(path, std::span(&content, 1));
+}
+
+void print_or_write(const std::filesystem::path& path, std::span<const std::string> pieces) {
+  if (!path.empty()) return write_file(path, pieces);
+  for (const auto& piece : pieces) std::cout << piece;
 }
 
 } // namespace mc2::cli

@@ -159,6 +159,8 @@ struct StoreOptions {
 
 /// Errors: InvalidSpec naming a file that cannot be read; Malformed above 64 MiB.
 [[nodiscard]] Result<std::string> read_file(const std::filesystem::path& path);
+/// Whether a name that may be that of something built in is a file's: it has a folder, ends with .json, or is there.
+[[nodiscard]] bool names_a_file(const std::string& name);
 /// What is wrong with a document, under its file's name: Malformed, whatever the reason.
 [[nodiscard]] Error document_error(const std::filesystem::path& path, const Error& error);
 /// Before any work: whether the option's file, if one is named, can be written. Digests of kept plans among what is
@@ -169,5 +171,8 @@ struct StoreOptions {
 /// As an OutputFile. Throws SystemError.
 void write_file(const std::filesystem::path& path, std::span<const std::string> pieces);
 void write_file(const std::filesystem::path& path, const std::string& content);
+/// As write_file; to standard output where no file is named.
+void print_or_write(const std::filesystem::path& path, std::span<const std::string> pieces);
+void print_or_write(const std::filesystem::path& path, const std::string& content);
 
 } // namespace mc2::cli

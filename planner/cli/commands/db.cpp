@@ -143,10 +143,7 @@ Result<ExitCode> DbCommand::list() const {
 Result<ExitCode> DbCommand::export_to() const {
   MC2_ASSIGN(auto opened, store.open_own(store::OpenMode::Salvage));
   MC2_ASSIGN(const auto exported, opened.export_all());
-  if (file.empty())
-    std::cout << exported.json << "\n";
-  else
-    write_file(file, exported.json + "\n");
+  print_or_write(file, exported.json + "\n");
   for (const auto& damaged : exported.damaged) std::cerr << "mc2: note: not exported: " << damaged << "\n";
   return exported.damaged.empty() ? ExitCode::Success : ExitCode::Negative;
 }

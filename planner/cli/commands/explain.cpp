@@ -102,9 +102,7 @@ void ExplainCommand::add_served_model(Evidence& evidence, const planner::Plan& p
 
 Result<Evidence> ExplainCommand::gather(const store::StoredPlan& stored) const {
   Evidence evidence = evidence_of(stored);
-  if (!model_file.empty()) {
-    MC2_ASSIGN(evidence.model, read_model(model_file));
-  }
+  MC2_ASSIGN(evidence.model, read_model_if_named(model_file));
   if (!profile_file.empty()) {
     MC2_ASSIGN(evidence.profile, read_document(profile_file, store::decode_profile));
   }

@@ -35,7 +35,6 @@ struct ExportCommand {
   std::optional<std::int64_t> m;
   bool reads_back = false;
 
-  [[nodiscard]] Result<std::optional<planner::CostModel>> load_model() const;
   [[nodiscard]] Result<std::vector<store::ExportItem>> load_items(const std::optional<planner::CostModel>& model) const;
   /// The document of `mc2 plan --m first:last`, where it is what is to be exported.
   [[nodiscard]] Result<std::optional<planner::PlanRanges>> load_ranges() const;
@@ -49,12 +48,6 @@ struct ExportCommand {
   [[nodiscard]] Result<void> check_options() const;
   [[nodiscard]] Result<ExitCode> run() const;
 };
-
-Result<std::optional<planner::CostModel>> ExportCommand::load_model() const {
-  if (model_file.empty()) return std::optional<planner::CostModel>();
-  MC2_ASSIGN(auto model, read_model(model_file));
-  return std::optional(std::move(model));
-}
 
 /// A plan of the model for every m. Errors: as finder::plan_with.
 Result<std::vector<store::ExportItem>> plans_for(const planner::CostModel& model,
@@ -101,10 +94,7 @@ Result<store::StoredPlan> ExportCommand::load_one(const std::optional<planner::C
 }
 
 Result<ExitCode> ExportCommand::write_text(const std::string& text) const {
-  if (out.empty())
-    std::cout << text;
-  else
-    write_file(out, text);
+  print_or_write(out, text);
   return ExitCode::Success;
 }
 
@@ -127,7 +117,7 @@ Result<ExitCode> ExportCommand::write_document(const store::Exporter& exporter) 
     MC2_ASSIGN(const auto text, exporter.write_ranges(*ranges));
     return write_text(text);
   }
-  MC2_ASSIGN(const auto model, load_model());
+  MC2_ASSIGN(const auto model, read_model_if_named(model_file));
   MC2_ASSIGN(auto items, load_items(model));
   if (!exporter.takes_many && items.size() > 1) return not_one(items.size());
   auto& sorted = items;
@@ -139,7 +129,7 @@ Result<ExitCode> ExportCommand::write_document(const store::Exporter& exporter) 
 }
 
 Result<ExitCode> ExportCommand::write_picture() const {
-  MC2_ASSIGN(auto model, load_model());
+  MC2_ASSIGN(auto model, read_model_if_named(model_file));
   MC2_ASSIGN(const auto stored, load_one(model));
   const planner::Plan& plan = stored.plan;
   Evidence evidence = evidence_of(stored);

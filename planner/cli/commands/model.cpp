@@ -87,11 +87,9 @@ Result<LlmQuestion> ModelCommand::described_layers() const {
 constexpr std::size_t kShownPathBytes = 256;
 
 Result<planner::LlmConfig> read_config(const std::string& name) {
-  const std::filesystem::path path(name);
-  const bool is_file = path.has_parent_path() || path.extension() == ".json" || std::filesystem::exists(path);
-  if (!is_file) return store::find_built_in_llm(name);
-  MC2_ASSIGN(const auto content, read_file(path));
-  auto config = store::decode_llm_config(content, path.stem().string());
+  if (!names_a_file(name)) return store::find_built_in_llm(name);
+  MC2_ASSIGN(const auto content, read_file(name));
+  auto config = store::decode_llm_config(content, std::filesystem::path(name).stem().string());
   if (config) return config;
   return Error{config.error().code, store::one_line(name, kShownPathBytes), config.error().text()};
 }
@@ -177,8 +175,7 @@ Result<CostsOfLayers> ModelCommand::device_costs(const std::vector<LlmSite>& sit
 Result<CostsOfLayers> ModelCommand::described_costs(const std::vector<LlmSite>& sites) const {
   if (!model_files.empty() && !topology_file.empty())
     return Error{ErrorCode::InvalidSpec, "--topology", "cannot be combined with --model; give one of them"};
-  if (!device.empty() && !(model_files.empty() && topology_file.empty()))
-    return Error{ErrorCode::InvalidSpec, "--device", "cannot be combined with --model or --topology; give one of them"};
+  MC2_TRY(check_device(device, !model_files.empty() || !topology_file.empty()));
   if (!device.empty()) return device_costs(sites);
   return model_files.empty() ? topology_costs() : document_costs();
 }
@@ -238,10 +235,7 @@ Result<std::string> ModelCommand::text_of(const planner::LlmPlan& plan) const {
 
 Result<void> ModelCommand::show(const planner::LlmPlan& plan) const {
   MC2_ASSIGN(const std::string text, text_of(plan));
-  if (out.empty())
-    std::cout << text;
-  else
-    write_file(out, text);
+  print_or_write(out, text);
   if (html_file.empty()) return {};
   write_file(html_file, model_html(plan));
   if (!is_json && !is_csv) std::cout << "\n  report written to " << html_file << " (opens in any browser, offline)\n";

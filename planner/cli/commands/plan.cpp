@@ -56,11 +56,9 @@ struct PlanCommand {
   [[nodiscard]] Result<store::PlanRequest> request(const std::optional<planner::CostModel>& model) const;
   /// The operator with room for what --imbalance or --counts say, and what its ranks then send each other.
   [[nodiscard]] Result<planner::RoutedOp> routing(OpOptions asked) const;
-  /// Errors: as read_model.
-  [[nodiscard]] Result<std::optional<planner::CostModel>> given_model() const;
   /// Whether a document or a device answers, whose machine need not be this one.
   [[nodiscard]] bool is_elsewhere() const { return !model_file.empty() || !topology_file.empty() || !device.empty(); }
-  /// The model that --model and --topology name. @param model given_model()
+  /// The model that --model and --topology name. @param model  --model's
   [[nodiscard]] Result<planner::CostModel> described_model(const store::PlanRequest& request,
                                                            const std::optional<planner::CostModel>& model) const;
   /// For the machine of that model: what the finder makes of it.
@@ -71,8 +69,6 @@ struct PlanCommand {
   /// As plan_question, with the options as they are on that machine.
   [[nodiscard]] Result<finder::PlanQuestion> question_on(const planner::Fingerprint& machine,
                                                          const store::PlanRequest& request) const;
-  /// Errors: InvalidSpec for --device beside a document.
-  [[nodiscard]] Result<void> check_device() const;
   /// What --anchor measures. Errors: Stale for a model of another machine; as profiler::time_uncut_parts.
   [[nodiscard]] Result<std::vector<planner::UncutTimes>> time_uncut(const planner::OpSpec& spec,
                                                                     const planner::CostModel& model) const;
@@ -106,12 +102,6 @@ struct PlanCommand {
                                            const std::optional<planner::CostModel>& model, About& about) const;
   [[nodiscard]] Result<ExitCode> run() const;
 };
-
-Result<std::optional<planner::CostModel>> PlanCommand::given_model() const {
-  if (model_file.empty()) return std::optional<planner::CostModel>();
-  MC2_ASSIGN(auto model, read_model(model_file));
-  return std::optional(std::move(model));
-}
 
 Result<store::PlanRequest> PlanCommand::request(const std::optional<planner::CostModel>& model) const {
   if (!request_file.empty()) {
@@ -259,11 +249,6 @@ std::string recipe_note(finder::PlanQuestion question, const finder::FoundModel&
          " (--strategy formula)";
 }
 
-Result<void> PlanCommand::check_device() const {
-  if (device.empty() || (model_file.empty() && topology_file.empty())) return {};
-  return Error{ErrorCode::InvalidSpec, "--device", "cannot be combined with --model or --topology; give one of them"};
-}
-
 planner::PlanOptions limits_on_device(const store::PlanRequest& request) {
   return request.options_with(planner::PlanOptions().alignment);
 }
@@ -372,8 +357,8 @@ Result<ExitCode> PlanCommand::run() const {
   MC2_TRY(check_output("--out", out, {model_file, topology_file, request_file}));
   for (const auto& file : counts_files) MC2_TRY(check_output("--out", out, {file}));
   MC2_TRY(check_server());
-  MC2_TRY(check_device());
-  MC2_ASSIGN(const auto model, given_model());
+  MC2_TRY(check_device(device, !model_file.empty() || !topology_file.empty()));
+  MC2_ASSIGN(const auto model, read_model_if_named(model_file));
   MC2_ASSIGN(const auto asked, request(model));
   if (op.first_m) {
     MC2_ASSIGN(const auto found, ranges(asked, model));

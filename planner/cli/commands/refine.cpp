@@ -105,11 +105,8 @@ Result<profiler::Refinement> RefineCommand::refine_device(const store::PlanReque
 Result<ExitCode> RefineCommand::run() const {
   MC2_TRY(check());
   OpOptions asked = op;
-  std::optional<planner::CostModel> model;
-  if (!model_file.empty()) {
-    MC2_ASSIGN(model, read_model(model_file));
-    asked.complete_with(model->op);
-  }
+  MC2_ASSIGN(const auto model, read_model_if_named(model_file));
+  if (model) asked.complete_with(model->op);
   MC2_ASSIGN(auto spec, asked.spec());
   MC2_ASSIGN(const auto request, planning.request(std::move(spec)));
   std::string machine = model ? model->fingerprint.label() : "";

@@ -156,11 +156,7 @@ Result<void> SweepCommand::show(const PlanGrid& grid, PlannedGrid planned, const
     std::cout << sweep_page(grid, planned, terminal_width());
     return {};
   }
-  const auto table = make_table(settled.format, settled.asked, std::move(planned.rows), planned.counts);
-  if (!out.empty()) {
-    write_file(out, table);
-  } else
-    for (const auto& piece : table) std::cout << piece;
+  print_or_write(out, make_table(settled.format, settled.asked, std::move(planned.rows), planned.counts));
   return {};
 }
 

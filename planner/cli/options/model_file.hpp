@@ -1,6 +1,8 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
+#include <string>
 
 #include "context.hpp"
 #include "mc2/planner/cost_model.hpp"
@@ -9,5 +11,8 @@ namespace mc2::cli {
 
 /// A model document. Errors: as read_document.
 [[nodiscard]] Result<planner::CostModel> read_model(const std::filesystem::path& path);
+
+/// None where no file is named. Errors: as read_model.
+[[nodiscard]] Result<std::optional<planner::CostModel>> read_model_if_named(const std::string& path);
 
 } // namespace mc2::cli

@@ -41,10 +41,12 @@ Result<CollectivePoint> read_point(const CsvRow& row, const planner::Topology& t
 } // namespace run_table
 
 Result<planner::Topology> read_topology(const std::string& name) {
-  const std::filesystem::path path(name);
-  std::error_code failure;
-  const bool is_file = path.has_parent_path() || path.extension() == ".json" || std::filesystem::exists(path, failure);
-  return is_file ? read_document(path, store::decode_topology) : store::find_built_in_topology(name);
+  return names_a_file(name) ? read_document(name, store::decode_topology) : store::find_built_in_topology(name);
+}
+
+Result<void> check_device(const std::string& device, bool has_document) {
+  if (device.empty() || !has_document) return {};
+  return Error{ErrorCode::InvalidSpec, "--device", "cannot be combined with --model or --topology; give one of them"};
 }
 
 Result<std::vector<profiler::CollectivePoint>> read_points(const std::filesystem::path& path,

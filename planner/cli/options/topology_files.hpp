@@ -19,6 +19,9 @@ inline constexpr const char* kTopologyHelp =
 /// Errors: as read_file; Malformed for a document that is no legal topology; UnknownName for a name.
 [[nodiscard]] Result<planner::Topology> read_topology(const std::string& name);
 
+/// Errors: InvalidSpec naming --device where a document of --model or --topology is given beside it.
+[[nodiscard]] Result<void> check_device(const std::string& device, bool has_document);
+
 /// Measured points: CSV with the columns collective, ranks, bytes and us, in any order.
 /// Errors: as read_file and read_csv; Malformed for a cell that is no number of its kind, or not legal on the topology.
 [[nodiscard]] Result<std::vector<profiler::CollectivePoint>> read_points(const std::filesystem::path& path,
