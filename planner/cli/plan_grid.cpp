@@ -1,7 +1,6 @@
 #include "plan_grid.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <optional>
 #include <span>
 #include <utility>
@@ -13,7 +12,6 @@
 namespace mc2::cli {
 namespace {
 
-using Clock = std::chrono::steady_clock;
 using planner::OpSpec;
 using planner::Plan;
 
@@ -86,20 +84,6 @@ class RowPlanner {
   std::optional<Result<SourcedModel>> model_; ///< the last answer
 };
 
-/// Draws how far the work is.
-class Progress {
- public:
-  void update(double fraction) {
-    const auto elapsed = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - start_);
-    const double remaining_ms = fraction > 0 ? static_cast<double>(elapsed.count()) * (1 / fraction - 1) : 0;
-    line_.update(fraction, std::chrono::milliseconds(static_cast<std::int64_t>(remaining_ms)), "");
-  }
-
- private:
-  ProgressLine line_{"sweep"};
-  Clock::time_point start_ = Clock::now();
-};
-
 } // namespace
 
 Result<std::int64_t> PlanGrid::row_count() const {
@@ -168,9 +152,9 @@ Result<PlannedGrid> plan_grid(const PlanGrid& grid, const ModelSources& sources,
     }
     chunks[i].text.shrink_to_fit();
   };
-  Progress progress;
+  ProgressLine progress("sweep");
   const auto watch = [&](std::size_t done_count) {
-    if (run.has_progress) progress.update(static_cast<double>(done_count) / static_cast<double>(chunk_count));
+    if (run.has_progress) progress.update(static_cast<double>(done_count) / static_cast<double>(chunk_count), "");
   };
   for_each_index(chunk_count, run.thread_count, plan_chunk, is_interrupted, watch);
   PlannedGrid result;

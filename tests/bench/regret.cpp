@@ -81,14 +81,13 @@ Result<std::vector<double>> qualify_all(Workbench& bench, const std::vector<plan
   MC2_ASSIGN(const auto serial, bench.ready(uncut, serial_variant));
   const std::string label = "brute force, " + std::to_string(plans.size()) + " plans";
   ProgressLine progress(label);
-  const auto start = Clock::now();
   std::vector<double> ratios;
   for (const auto& plan : plans) {
     if (is_interrupted()) return Error{ErrorCode::Cancelled, label, "interrupted"};
     MC2_ASSIGN(const auto ratio, qualify(bench, plan, *serial));
     ratios.push_back(ratio);
     const double done = static_cast<double>(ratios.size()) / static_cast<double>(plans.size());
-    progress.update(done, to_ms(seconds_since(start) * (1 - done) / done), std::to_string(ratios.size()));
+    progress.update(done, std::to_string(ratios.size()));
   }
   return ratios;
 }

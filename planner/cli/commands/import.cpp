@@ -93,13 +93,9 @@ profiler::ImportHooks hooks_of(profiler::ImportReport& report, const std::string
   hooks.is_cancelled = is_interrupted;
   hooks.on_progress = [&progress, start](std::int64_t done, std::int64_t total) {
     const double fraction = total > 0 ? static_cast<double>(done) / static_cast<double>(total) : 0;
-    const auto elapsed =
-        std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - start);
     // Short logs are read before anyone could look.
-    if (elapsed.count() < 500 || fraction <= 0) return;
-    const auto remaining = std::chrono::milliseconds(
-        static_cast<std::int64_t>(static_cast<double>(elapsed.count()) * (1 - fraction) / fraction));
-    progress.update(fraction, remaining, std::to_string(done >> 20) + " MiB");
+    if (std::chrono::steady_clock::now() - start < std::chrono::milliseconds(500) || fraction <= 0) return;
+    progress.update(fraction, std::to_string(done >> 20) + " MiB");
   };
   return hooks;
 }

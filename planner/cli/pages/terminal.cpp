@@ -93,4 +93,10 @@ void ProgressLine::update(double fraction, std::chrono::milliseconds remaining, 
   is_drawn_ = true;
 }
 
+void ProgressLine::update(double fraction, const std::string& detail) {
+  const std::chrono::duration<double, std::milli> elapsed = std::chrono::steady_clock::now() - start_;
+  const double remaining_ms = fraction > 0 ? elapsed.count() * (1 - fraction) / fraction : 0;
+  update(fraction, std::chrono::milliseconds(static_cast<std::int64_t>(remaining_ms)), detail);
+}
+
 } // namespace mc2::cli

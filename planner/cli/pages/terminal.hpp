@@ -28,6 +28,8 @@ class ProgressLine {
 
   /// @param fraction of the work done, 0..1
   void update(double fraction, std::chrono::milliseconds remaining, const std::string& detail);
+  /// Of work that goes on as fast as it went since the line was made.
+  void update(double fraction, const std::string& detail);
 
  private:
   void clear();
