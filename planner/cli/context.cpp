@@ -7,8 +7,6 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
-#include <cmath>
 #include <cstring>
 #include <iostream>
 #include <random>
@@ -17,6 +15,7 @@
 #include "mc2/embed/environment.hpp"
 #include "mc2/store/dates.hpp"
 #include "options/numbers.hpp"
+#include "options/seconds.hpp"
 #include "output_file.hpp"
 #include "pages/terminal.hpp"
 
@@ -239,7 +238,7 @@ Result<executor::CommunicatorOptions> MachineOptions::communicator_options(int r
   executor::CommunicatorOptions options;
   options.world_size = ranks;
   options.pin_threads = !no_pin;
-  options.deadline = std::chrono::milliseconds(static_cast<std::int64_t>(std::ceil(deadline_s * 1000)));
+  options.deadline = to_ms(deadline_s);
   MC2_ASSIGN(options.link, executor::parse_link(link));
   if (!virtual_compute.empty()) {
     MC2_ASSIGN(options.virtual_compute, executor::parse_virtual_compute(virtual_compute));

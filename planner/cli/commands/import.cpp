@@ -157,7 +157,7 @@ std::string profile_page(const planner::Profile& profile) {
       if (sample.component != first.component || sample.block_rows != first.block_rows ||
           sample.message_bytes != first.message_bytes)
         break;
-      times.push_back(static_cast<double>(sample.time.count()) / planner::kNsPerUs);
+      times.push_back(sample.time_us());
       outlier_count += sample.is_outlier ? 1 : 0;
     }
     rows.push_back({"  " + std::string(to_string(first.component)), size_text(first, profile.op),

@@ -1,11 +1,11 @@
 #include "options/csv.hpp"
-#include "mc2/planner/text.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <optional>
 
+#include "mc2/planner/text.hpp"
+#include "options/numbers.hpp"
 #include "pages/text.hpp"
 
 namespace mc2::cli {
@@ -143,21 +143,14 @@ Error CsvRow::error(std::size_t column, std::string_view name, const std::string
 Result<std::int64_t> CsvRow::whole_number(std::size_t column, std::string_view name, std::int64_t low,
                                           std::int64_t high) const {
   const std::string cell = text(column);
-  std::int64_t value = 0;
-  const auto [end, failure] = std::from_chars(cell.data(), cell.data() + cell.size(), value);
-  const std::string legal = "; legal: " + std::to_string(low) + " to " + std::to_string(high);
-  if (failure == std::errc::invalid_argument || end != cell.data() + cell.size())
-    return error(column, name, "'" + cell.substr(0, kQuotedBytes) + "' is no whole number" + legal);
-  if (failure != std::errc() || value < low || value > high)
-    return error(column, name, "is " + cell.substr(0, kQuotedBytes) + legal);
-  return value;
+  if (const std::string complaint = complaint_about(cell, low, high); !complaint.empty())
+    return error(column, name, complaint);
+  return *number_in<std::int64_t>(cell);
 }
 
 Result<double> CsvRow::number(std::size_t column, std::string_view name) const {
   const std::string cell = text(column);
-  double value = 0;
-  const auto [end, failure] = std::from_chars(cell.data(), cell.data() + cell.size(), value);
-  if (failure == std::errc() && end == cell.data() + cell.size() && std::isfinite(value)) return value;
+  if (const auto value = number_in<double>(cell); value && std::isfinite(*value)) return *value;
   return error(column, name, "'" + cell.substr(0, kQuotedBytes) + "' is no finite number");
 }
 

@@ -15,7 +15,7 @@ std::string limit_text(double value) { return number_text(value, 6); }
 
 /// Empty when `text` is a number within low..high.
 template <typename Number>
-std::string complaint_about(const std::string& text, Number low, Number high, const char* kind) {
+std::string complaint_of(const std::string& text, Number low, Number high, const char* kind) {
   Number value{};
   const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
   const bool is_number =
@@ -29,8 +29,12 @@ std::string complaint_about(const std::string& text, Number low, Number high, co
 
 } // namespace
 
+std::string complaint_about(const std::string& text, std::int64_t low, std::int64_t high) {
+  return complaint_of(text, low, high, "whole number");
+}
+
 CLI::Validator whole_number(std::int64_t low, std::int64_t high) {
-  return {[low, high](std::string& text) { return complaint_about(text, low, high, "whole number"); }, ""};
+  return {[low, high](std::string& text) { return complaint_about(text, low, high); }, ""};
 }
 
 CLI::Validator number_or_range(std::int64_t low, std::int64_t high) {
@@ -38,7 +42,7 @@ CLI::Validator number_or_range(std::int64_t low, std::int64_t high) {
       [low, high](std::string& text) {
         const std::size_t colon = text.find(':');
         for (const std::string& part : {text.substr(0, colon), text.substr(colon == std::string::npos ? 0 : colon + 1)})
-          if (std::string complaint = complaint_about(part, low, high, "whole number"); !complaint.empty())
+          if (std::string complaint = complaint_about(part, low, high); !complaint.empty())
             return complaint + (colon == std::string::npos ? ", or a range first:last" : "");
         const NumberRange range = read_range(text);
         return range.first <= range.last ? std::string() : "is " + text.substr(0, 32) + "; the first is above the last";
@@ -53,7 +57,7 @@ NumberRange read_range(const std::string& text) {
 }
 
 CLI::Validator real_number(double low, double high) {
-  return {[low, high](std::string& text) { return complaint_about(text, low, high, "number"); }, ""};
+  return {[low, high](std::string& text) { return complaint_of(text, low, high, "number"); }, ""};
 }
 
 } // namespace mc2::cli

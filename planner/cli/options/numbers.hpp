@@ -3,10 +3,15 @@
 #include <CLI/CLI.hpp>
 #include <cstdint>
 #include <limits>
+#include <string>
 
 namespace mc2::cli {
 
 inline constexpr std::int64_t kMaxSeed = std::numeric_limits<std::int64_t>::max();
+
+/// What is wrong with decimal text that is to be a whole number within low..high, and what is legal; empty when
+/// nothing.
+[[nodiscard]] std::string complaint_about(const std::string& text, std::int64_t low, std::int64_t high);
 
 /// Checks that decimal text is a whole number within low..high; the error says what was given and what is legal.
 /// CLI11's own conversion takes "" for 0, cuts what is too large and does not say what would be right.

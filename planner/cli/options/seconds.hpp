@@ -1,13 +1,14 @@
 #pragma once
 
 #include <chrono>
+#include <cmath>
 #include <cstdint>
 
 namespace mc2::cli {
 
-/// Whole milliseconds, the rest cut off.
+/// Whole milliseconds, rounded up: a short time is not none.
 [[nodiscard]] inline std::chrono::milliseconds to_ms(double seconds) {
-  return std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000));
+  return std::chrono::milliseconds(static_cast<std::int64_t>(std::ceil(seconds * 1000)));
 }
 
 } // namespace mc2::cli

@@ -5,12 +5,12 @@
 
 #include <CLI/CLI.hpp>
 #include <array>
-#include <cmath>
 #include <cstdlib>
 #include <iostream>
 #include <utility>
 
 #include "options/numbers.hpp"
+#include "options/seconds.hpp"
 
 namespace mc2::cli {
 namespace {
@@ -112,7 +112,7 @@ Result<client::Client> ServerOptions::open() const {
 Result<finder::PlanSource> ServerOptions::source(finder::SharedLayers& layers) const {
   MC2_ASSIGN(const auto client, open());
   client::ServiceOptions options;
-  options.patience = std::chrono::milliseconds(static_cast<std::int64_t>(std::ceil(wait_s * 1000)));
+  options.patience = to_ms(wait_s);
   options.watches = false; // a command asks once
   return client::plan_service(client, options, &layers, &utc_now);
 }

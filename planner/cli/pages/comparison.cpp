@@ -25,8 +25,7 @@ std::map<SizeKey, std::vector<double>> times_of(const planner::Profile& profile)
   for (const auto& sample : profile.samples) {
     if (sample.is_outlier || sample.time.count() <= 0) continue;
     const std::int64_t size = sample.size();
-    times[{sample.variant, sample.component, sample.context, size}].push_back(static_cast<double>(sample.time.count()) /
-                                                                              planner::kNsPerUs);
+    times[{sample.variant, sample.component, sample.context, size}].push_back(sample.time_us());
   }
   return times;
 }

@@ -30,7 +30,7 @@ std::vector<FitPoint> points_of(const planner::Profile& profile, Component compo
   std::map<std::int64_t, std::vector<double>> sizes;
   for (const auto& sample : profile.samples) {
     if (sample.component != component || sample.is_outlier || sample.context != planner::Context::Alone) continue;
-    sizes[sample.size()].push_back(static_cast<double>(sample.time.count()) / planner::kNsPerUs);
+    sizes[sample.size()].push_back(sample.time_us());
   }
   std::vector<FitPoint> points;
   for (const auto& [size, times] : sizes)

@@ -68,7 +68,7 @@ class CutTable {
       sink_.bad(line, "'" + shown(cell) + "' is no time above 0 and below 9e15 us");
       return false;
     }
-    us = static_cast<double>(time->count()) / planner::kNsPerUs;
+    us = planner::to_us(*time);
     return true;
   }
 

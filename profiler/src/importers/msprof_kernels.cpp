@@ -187,7 +187,7 @@ class KernelLog {
     timing.dtype = is_missing(element_type()) ? answers_.dtype : find_dtype(element_type());
     if (!is_missing(element_type()) && !(timing.dtype && has_planned_weights(*timing.dtype)))
       return sink_.skip(line, "a fused operator of " + shown(cells_[kInputTypes]) + ", which mc2 does not plan");
-    timing.fused_us = static_cast<double>(time->count()) / planner::kNsPerUs;
+    timing.fused_us = planner::to_us(*time);
     sink_.take(line, std::move(timing), "a fused operator, as a run of the cut that was named");
   }
 
@@ -304,7 +304,7 @@ class KernelLog {
 
   void take_collective(std::int64_t line, Timing timing, std::optional<std::int64_t> bytes) {
     timing.message_bytes = bytes.value_or(0);
-    const double us = static_cast<double>(timing.time.count()) / planner::kNsPerUs;
+    const double us = planner::to_us(timing.time);
     if (!answers_.message_bytes && static_cast<double>(timing.message_bytes) > kMostBytesPerUs * us)
       return sink_.skip(line, "too short for the matmul beside it: " + std::to_string(timing.message_bytes) +
                                   " B would move at more than 2 TB/s");

@@ -245,7 +245,7 @@ class NcclTestsLog {
   [[nodiscard]] NcclRow said_of(const std::vector<std::string_view>& parts, std::int64_t size, std::size_t side) const {
     const auto number = [&](std::size_t at) {
       const auto parsed = at == kNone ? std::nullopt : parse_us(parts[at]);
-      return parsed ? static_cast<double>(parsed->count()) / planner::kNsPerUs : 0.0;
+      return parsed ? planner::to_us(*parsed) : 0.0;
     };
     NcclRow row;
     row.size_bytes = size;

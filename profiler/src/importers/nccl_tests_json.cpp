@@ -308,7 +308,7 @@ class Handler final : public JsonHandler {
   [[nodiscard]] static NcclRow row_of(const Entry& entry, std::size_t side) {
     const auto number = [](const Scalar& value) {
       const auto parsed = parse_us(value.text);
-      return parsed ? static_cast<double>(parsed->count()) / planner::kNsPerUs : 0.0;
+      return parsed ? planner::to_us(*parsed) : 0.0;
     };
     NcclRow row;
     row.size_bytes = entry.size.value_or(0);
