@@ -8,6 +8,7 @@
 #include "mc2/executor/backend.hpp"
 #include "mc2/planner/op_spec.hpp"
 #include "mc2/planner/planner.hpp"
+#include "mc2/planner/units.hpp"
 #include "mc2/render/text.hpp"
 #include "pages/text.hpp"
 
@@ -344,7 +345,8 @@ std::vector<std::string> values_of(const CLI::Option& option) {
   std::vector<std::string> values;
   if (value == "KIND")
     for (const auto& traits : planner::op_registry()) values.emplace_back(traits.name);
-  if (value == "TYPE") values = {"f32", "f16", "bf16", "i8", "f8e4m3"};
+  if (value == "TYPE")
+    for (const planner::DType dtype : planner::kDTypes) values.emplace_back(to_string(dtype));
   if (name == "--backend")
     for (const auto* backend : executor::backend_registry()) values.emplace_back(backend->name());
   if (name == "--pooling") values = {"sum", "mean"};

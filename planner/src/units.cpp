@@ -1,5 +1,6 @@
 #include "mc2/planner/units.hpp"
 
+#include <algorithm>
 #include <array>
 
 #include "mc2/planner/text.hpp"

@@ -118,7 +118,7 @@ class HelpTest(ProgramTest):
         page = self.succeed("doctor")
         for text in ("backend host: available", "cores", "store", "healthy"):
             self.assertIn(text, page)
-        self.assertRegex(page, r"\n {33}f32 +bf16 +f16 +i8 +f8e4m3\n  matmul_all_reduce +yes ")
+        self.assertRegex(page, r"\n {33}f32 +f16 +bf16 +i8 +f8e4m3\n  matmul_all_reduce +yes ")
         self.assertEqual(page.count("do not multiply f8e4m3"), 1, "a reason stands once")
         self.assertLessEqual(len(page.splitlines()), 40)
         self.assertEqual([line for line in page.splitlines() if len(line) > 80 and "store" not in line], [])

@@ -26,8 +26,7 @@ struct DoctorCommand {
 
 nlohmann::ordered_json examine_dtypes(const executor::Backend& backend, planner::OpKind kind, int world_size) {
   nlohmann::ordered_json result;
-  for (const auto dtype :
-       {planner::DType::F32, planner::DType::Bf16, planner::DType::F16, planner::DType::I8, planner::DType::F8E4m3}) {
+  for (const planner::DType dtype : planner::kDTypes) {
     planner::OpSpec op{kind, 1024, 1024, 1024, dtype, world_size};
     if (planner::traits_of(kind).work == planner::Work::Pooling) op.tables = {.table_count = 1, .row_count = 1024};
     if (planner::traits_of(kind).work == planner::Work::GroupedMatmul) op.experts = {.count = 8, .top_k = 2};

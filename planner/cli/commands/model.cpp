@@ -280,7 +280,7 @@ void add_questions(ModelCommand& command, CLI::App& sub) {
   sub.add_option("--m", command.tokens, "tokens of a step, first:last: sequences of a decode step, or of a prefill")
       ->capture_default_str()
       ->check(number_or_range(1, planner::kMaxRangeAxis));
-  sub.add_option("--dtype", command.dtype, "element type instead of the model's: f32, f16, bf16, i8, f8e4m3");
+  sub.add_option("--dtype", command.dtype, dtype_help("the model's"));
   sub.add_option("--model", command.model_files, "cost model document to plan with; may be given several times");
   sub.add_option("--topology", command.topology_file, kTopologyHelp);
   sub.add_option("--device", command.device,

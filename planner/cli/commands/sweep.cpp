@@ -201,7 +201,7 @@ Command add_sweep(CLI::App& app) {
   sub->add_option("--m", command->all_m, "rows (tokens), as numbers and first:last:step")->capture_default_str();
   sub->add_option("--ranks", command->ranks, "ranks, as numbers and first:last:step")->capture_default_str();
   sub->add_option("--kinds", command->kinds, "only these operator kinds")->delimiter(',');
-  sub->add_option("--dtype", command->dtype, "element type instead of the file's: f32, f16, bf16, i8, f8e4m3");
+  sub->add_option("--dtype", command->dtype, dtype_help("the file's"));
   sub->add_option("--model", command->model_files, "model document to plan with; may be given several times");
   sub->add_option("--topology", command->topology_files, std::string(kTopologyHelp) + "; may be given several times");
   sub->add_flag("--no-transfer", command->no_transfer, kNoTransferHelp);

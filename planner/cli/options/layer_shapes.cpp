@@ -4,6 +4,8 @@
 #include <map>
 #include <utility>
 
+#include "mc2/planner/text.hpp"
+#include "mc2/planner/units.hpp"
 #include "mc2/store/llm_config.hpp"
 #include "options/csv.hpp"
 
@@ -111,6 +113,11 @@ Result<std::vector<LayerShape>> parse_layer_shapes(std::string_view text, const 
   };
   MC2_TRY(read_csv(text, file, {kColumns, "layer", static_cast<std::size_t>(kMaxLayerCount)}, take));
   return layers;
+}
+
+std::string dtype_help(const std::string& whose) {
+  return "element type instead of " + whose + ": " +
+         list_text(planner::kDTypes, [](planner::DType dtype) { return to_string(dtype); });
 }
 
 Result<std::vector<LayerShape>> built_in_layers() {

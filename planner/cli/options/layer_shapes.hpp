@@ -13,6 +13,9 @@ using planner::LayerShape;
 /// As help texts name the columns, but for those of experts: one line of a screen.
 inline constexpr const char* kLayerColumns = "model,layer,parallel,n,k[,units,dtype,count]";
 
+/// Of an option that gives all layers another type than "the file's".
+[[nodiscard]] std::string dtype_help(const std::string& whose);
+
 /// Reads named layers: CSV with columns model, layer, parallel (row, column, dispatch or combine), n, k and
 /// optionally units (default: the divided axis; none for dispatch and combine), dtype (default bf16), count (how
 /// often the model has the layer, default 1), and for dispatch and combine experts (of all ranks) and experts_per_token

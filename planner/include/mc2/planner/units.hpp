@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <string>
@@ -33,6 +34,9 @@ inline constexpr double kMaxTimeUs = 1e15;
 /// Element type of A and B; the product's follows from it (product_type() in op_spec.hpp). Values are stored: never
 /// renumber.
 enum class DType : std::uint8_t { F32 = 1, F16 = 2, Bf16 = 3, I8 = 4, F8E4m3 = 5 };
+
+/// Every element type, in the order in which they are listed.
+inline constexpr std::array kDTypes{DType::F32, DType::F16, DType::Bf16, DType::I8, DType::F8E4m3};
 
 [[nodiscard]] std::string_view to_string(DType dtype) noexcept;
 
