@@ -17,7 +17,6 @@
 namespace mc2::cli {
 namespace {
 
-using planner::CostModel;
 using planner::OpSpec;
 
 /// Where columns are cut, another m is another operator.
@@ -26,64 +25,6 @@ SourcedModel sourced(finder::FoundModel found, const std::string& origin, std::i
   const std::string label = found.model.fingerprint.label();
   return {std::make_shared<const finder::FoundModel>(std::move(found)), origin + " (" + label + ")", valid_to_m};
 }
-
-class DocumentSource : public ModelSource {
- public:
-  explicit DocumentSource(bool may_transfer) : may_transfer_(may_transfer) {}
-
-  void add(const std::string& file, CostModel model) {
-    const OpSpec key = planner::of_any_length(model.op);
-    models_.try_emplace(key, sourced({.model = model}, "document " + file, planner::kMaxSize));
-    if (std::ranges::find(machines_, model.fingerprint) == machines_.end()) machines_.push_back(model.fingerprint);
-    all_.given.push_back(std::move(model));
-  }
-
-  /// The document of the operator, else what the finder makes of those of another n and k, machine by machine.
-  [[nodiscard]] Result<SourcedModel> find(const OpSpec& op) const override {
-    const auto kept = models_.find(planner::of_any_length(op));
-    if (kept != models_.end()) return kept->second;
-    for (const auto& machine : machines_) {
-      auto found = finder::find_model(all_, {.op = op, .machine = machine, .may_transfer = may_transfer_});
-      if (found) return transferred(std::move(found).value());
-    }
-    return Error{ErrorCode::NotFound, "",
-                 "--model: no document describes " + op.text() + " or another length of its cut axis" +
-                     (may_transfer_ ? ", nor one near enough to answer for it" : "; transfer is ruled out")};
-  }
-
- private:
-  static SourcedModel transferred(finder::FoundModel found) {
-    const std::string reason = found.transfer->reason;
-    return sourced(std::move(found), "document, " + reason, planner::kMaxSize);
-  }
-
-  bool may_transfer_;
-  std::map<OpSpec, SourcedModel> models_;
-  finder::ModelPlaces all_;
-  std::vector<planner::Fingerprint> machines_;
-};
-
-class TopologySource : public ModelSource {
- public:
-  void add(const std::string& file, planner::Topology topology) { topologies_.push_back({file, std::move(topology)}); }
-
-  [[nodiscard]] Result<SourcedModel> find(const OpSpec& op) const override {
-    std::string reasons;
-    for (const auto& [file, topology] : topologies_) {
-      auto model = planner::analytic_model(topology, op);
-      if (model) return sourced({.model = std::move(model).value()}, "topology " + file, planner::kMaxSize);
-      reasons += (reasons.empty() ? "" : "; ") + file + ": " + model.error().text();
-    }
-    return Error{ErrorCode::NotFound, "", "--topology: " + reasons};
-  }
-
- private:
-  struct Named {
-    std::string file;
-    planner::Topology topology;
-  };
-  std::vector<Named> topologies_;
-};
 
 /// What the finder finds in the store for one m, and up to which of `all_m`, which ascend, it is the answer.
 Result<SourcedModel> kept_model(const finder::Kept& kept, const finder::PlanQuestion& asked,
@@ -124,7 +65,7 @@ TunedMachine tuned_machine(finder::SharedLayers& layers, Result<planner::Fingerp
   return result;
 }
 
-class StoreSource : public ModelSource {
+class StoreSource {
  public:
   /// Asks the store for the plans of one operator that tuning kept.
   void load_tuned(const finder::Kept& stores, const TunedMachine& machine, const OpFamily& family,
@@ -165,7 +106,7 @@ class StoreSource : public ModelSource {
     }
   }
 
-  [[nodiscard]] Result<SourcedModel> find(const OpSpec& op) const override {
+  [[nodiscard]] Result<SourcedModel> operator()(const OpSpec& op) const {
     const auto kept = kept_.find(planner::of_any_length(op));
     if (kept != kept_.end()) {
       const auto tuned = kept->second.tuned.lower_bound(op.m); // this or the next longer
@@ -190,10 +131,6 @@ class StoreSource : public ModelSource {
   std::map<OpSpec, Kept> kept_;
 };
 
-} // namespace
-
-namespace {
-
 bool is_transferred(const SourcedModel& answer) { return !answer.tuned && answer.found->transfer.has_value(); }
 bool is_described(const SourcedModel& answer) {
   return !answer.tuned && planner::has_analytic_curve(answer.found->model);
@@ -207,7 +144,7 @@ Result<SourcedModel> find_model(const ModelSources& sources, const OpSpec& op) {
   ErrorCode code = ErrorCode::NotFound;
   std::optional<SourcedModel> transferred; // waits for a model of the operator itself that was measured
   for (const auto& source : sources) {
-    auto answer = source->find(op);
+    auto answer = source(op);
     if (!answer) {
       if (code == ErrorCode::NotFound) code = answer.error().code;
       reasons += (reasons.empty() ? "" : "; ") + answer.error().text();
@@ -221,31 +158,58 @@ Result<SourcedModel> find_model(const ModelSources& sources, const OpSpec& op) {
   return Error{code, "", reasons};
 }
 
-Result<std::unique_ptr<ModelSource>> open_document_source(const std::vector<std::string>& files, bool may_transfer) {
-  auto source = std::make_unique<DocumentSource>(may_transfer);
+Result<ModelSource> open_document_source(const std::vector<std::string>& files, bool may_transfer) {
+  std::map<OpSpec, SourcedModel> models;
+  finder::ModelPlaces all;
+  std::vector<planner::Fingerprint> machines;
   for (const auto& file : files) {
     MC2_ASSIGN(auto model, read_model(file));
-    source->add(file, std::move(model));
+    models.try_emplace(planner::of_any_length(model.op),
+                       sourced({.model = model}, "document " + file, planner::kMaxSize));
+    if (std::ranges::find(machines, model.fingerprint) == machines.end()) machines.push_back(model.fingerprint);
+    all.given.push_back(std::move(model));
   }
-  return std::unique_ptr<ModelSource>(std::move(source));
+  // The document of the operator, else what the finder makes of those of another n and k, machine by machine.
+  return ModelSource([models = std::move(models), all = std::move(all), machines = std::move(machines),
+                      may_transfer](const OpSpec& op) -> Result<SourcedModel> {
+    const auto kept = models.find(planner::of_any_length(op));
+    if (kept != models.end()) return kept->second;
+    for (const auto& machine : machines) {
+      auto found = finder::find_model(all, {.op = op, .machine = machine, .may_transfer = may_transfer});
+      if (!found) continue;
+      const std::string origin = "document, " + found.value().transfer->reason;
+      return sourced(std::move(found).value(), origin, planner::kMaxSize);
+    }
+    return Error{ErrorCode::NotFound, "",
+                 "--model: no document describes " + op.text() + " or another length of its cut axis" +
+                     (may_transfer ? ", nor one near enough to answer for it" : "; transfer is ruled out")};
+  });
 }
 
-Result<std::unique_ptr<ModelSource>> open_topology_source(const std::vector<std::string>& files) {
-  auto source = std::make_unique<TopologySource>();
+Result<ModelSource> open_topology_source(const std::vector<std::string>& files) {
+  std::vector<std::pair<std::string, planner::Topology>> topologies;
   for (const auto& file : files) {
     MC2_ASSIGN(auto topology, read_topology(file));
-    source->add(file, std::move(topology));
+    topologies.emplace_back(file, std::move(topology));
   }
-  return std::unique_ptr<ModelSource>(std::move(source));
+  return ModelSource([topologies = std::move(topologies)](const OpSpec& op) -> Result<SourcedModel> {
+    std::string reasons;
+    for (const auto& [file, topology] : topologies) {
+      auto model = planner::analytic_model(topology, op);
+      if (model) return sourced({.model = std::move(model).value()}, "topology " + file, planner::kMaxSize);
+      reasons += (reasons.empty() ? "" : "; ") + file + ": " + model.error().text();
+    }
+    return Error{ErrorCode::NotFound, "", "--topology: " + reasons};
+  });
 }
 
-Result<std::unique_ptr<ModelSource>> open_store_source(const StoreOptions& store, const MachineOptions& machine,
-                                                       std::span<const OpFamily> families,
-                                                       const planner::PlanOptions& options, bool may_transfer) {
+Result<ModelSource> open_store_source(const StoreOptions& store, const MachineOptions& machine,
+                                      std::span<const OpFamily> families, const planner::PlanOptions& options,
+                                      bool may_transfer) {
   MC2_ASSIGN(auto layers, store.open(StoreUse::Read));
   finder::SharedLayers shared(layers);
   const finder::Kept kept = finder::kept_in(shared);
-  auto source = std::make_unique<StoreSource>();
+  StoreSource source;
   std::map<int, TunedMachine> machines; ///< by ranks
   for (const OpFamily& family : families) {
     if (is_interrupted()) return Error{ErrorCode::Cancelled, "", "interrupted before any plan; nothing was written"};
@@ -253,10 +217,10 @@ Result<std::unique_ptr<ModelSource>> open_store_source(const StoreOptions& store
     auto found = machines.find(ranks);
     if (found == machines.end())
       found = machines.emplace(ranks, tuned_machine(shared, machine.fingerprint(ranks))).first;
-    source->load_tuned(kept, found->second, family, options);
-    source->load_models(kept, found->second.fingerprint, family, may_transfer);
+    source.load_tuned(kept, found->second, family, options);
+    source.load_models(kept, found->second.fingerprint, family, may_transfer);
   }
-  return std::unique_ptr<ModelSource>(std::move(source));
+  return ModelSource(std::move(source));
 }
 
 } // namespace mc2::cli

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -23,15 +24,10 @@ struct SourcedModel {
   std::shared_ptr<const planner::Plan> tuned = nullptr;
 };
 
-/// A place where cost models come from. Threads: find() may be called by several at once.
-class ModelSource {
- public:
-  virtual ~ModelSource() = default;
-  /// Errors: NotFound and the like, naming the source and why it has no answer.
-  [[nodiscard]] virtual Result<SourcedModel> find(const planner::OpSpec& op) const = 0;
-};
-
-using ModelSources = std::vector<std::unique_ptr<ModelSource>>;
+/// A place where cost models come from. Threads: may be asked by several at once.
+/// Errors: NotFound and the like, naming the source and why it has no answer.
+using ModelSource = std::function<Result<SourcedModel>(const planner::OpSpec& op)>;
+using ModelSources = std::vector<ModelSource>;
 
 /// The first source that answers; where its model was measured for another n and k, the first with a measured model of
 /// the operator itself comes before it. Errors: every source's reason, joined into one line: NotFound, or the code of
@@ -41,12 +37,11 @@ using ModelSources = std::vector<std::unique_ptr<ModelSource>>;
 /// Model documents; the first that describes an operator answers for every length of its cut axis.
 /// @param may_transfer  whether those of another n and k answer for the rest (planner/transfer.hpp)
 /// Errors: InvalidSpec for a file that cannot be read, Malformed naming the file.
-[[nodiscard]] Result<std::unique_ptr<ModelSource>> open_document_source(const std::vector<std::string>& files,
-                                                                        bool may_transfer);
+[[nodiscard]] Result<ModelSource> open_document_source(const std::vector<std::string>& files, bool may_transfer);
 
 /// Analytic models from topology files, for machines that nobody can measure; the first that answers.
 /// Errors: as read_topology.
-[[nodiscard]] Result<std::unique_ptr<ModelSource>> open_topology_source(const std::vector<std::string>& files);
+[[nodiscard]] Result<ModelSource> open_topology_source(const std::vector<std::string>& files);
 
 /// One operator of which several m are asked.
 struct OpFamily {
@@ -58,10 +53,8 @@ struct OpFamily {
 /// one thread. Asked for anything else it finds nothing.
 /// @param options  which plans will be made with: tuned ones answer only for the defaults
 /// Errors: as StoreOptions::open; Cancelled on an interrupt.
-[[nodiscard]] Result<std::unique_ptr<ModelSource>> open_store_source(const StoreOptions& store,
-                                                                     const MachineOptions& machine,
-                                                                     std::span<const OpFamily> families,
-                                                                     const planner::PlanOptions& options,
-                                                                     bool may_transfer = true);
+[[nodiscard]] Result<ModelSource> open_store_source(const StoreOptions& store, const MachineOptions& machine,
+                                                    std::span<const OpFamily> families,
+                                                    const planner::PlanOptions& options, bool may_transfer = true);
 
 } // namespace mc2::cli

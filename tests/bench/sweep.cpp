@@ -20,24 +20,21 @@ constexpr std::int64_t kLargestM = 16'384;
 constexpr int kRepeatCount = 5;
 
 /// Models from two rates, so that the sweep's own time is measured and not that of finding models.
-class RateSource : public ModelSource {
- public:
-  [[nodiscard]] Result<SourcedModel> find(const planner::OpSpec& op) const override {
-    constexpr double kFlopPerUs = 400e6, kBytesPerUs = 150e3, kLatencyUs = 12, kLaunchUs = 4;
-    const auto& traits = planner::traits_of(op.kind);
-    planner::CostCurve compute, communication;
-    compute.shape =
-        planner::AffineCurve{kLaunchUs, op.flop_count() / static_cast<double>(traits.cut_axis_length(op)) / kFlopPerUs};
-    compute.valid_max_x = static_cast<double>(planner::kMaxSize);
-    communication.axis = planner::CurveAxis::Bytes;
-    communication.shape = planner::AffineCurve{kLatencyUs, 1 / kBytesPerUs};
-    communication.valid_max_x = static_cast<double>(planner::kMaxOperandBytes);
-    finder::FoundModel found;
-    found.model.op = op;
-    found.model.variants.push_back({{"direct", {}}, {compute, 0, 1.05}, {communication, 0, 1.15}});
-    return SourcedModel{std::make_shared<const finder::FoundModel>(std::move(found)), "two rates", planner::kMaxSize};
-  }
-};
+Result<SourcedModel> model_of_rates(const planner::OpSpec& op) {
+  constexpr double kFlopPerUs = 400e6, kBytesPerUs = 150e3, kLatencyUs = 12, kLaunchUs = 4;
+  const auto& traits = planner::traits_of(op.kind);
+  planner::CostCurve compute, communication;
+  compute.shape =
+      planner::AffineCurve{kLaunchUs, op.flop_count() / static_cast<double>(traits.cut_axis_length(op)) / kFlopPerUs};
+  compute.valid_max_x = static_cast<double>(planner::kMaxSize);
+  communication.axis = planner::CurveAxis::Bytes;
+  communication.shape = planner::AffineCurve{kLatencyUs, 1 / kBytesPerUs};
+  communication.valid_max_x = static_cast<double>(planner::kMaxOperandBytes);
+  finder::FoundModel found;
+  found.model.op = op;
+  found.model.variants.push_back({{"direct", {}}, {compute, 0, 1.05}, {communication, 0, 1.15}});
+  return SourcedModel{std::make_shared<const finder::FoundModel>(std::move(found)), "two rates", planner::kMaxSize};
+}
 
 /// The grid with as many m as give at least kPlanCount plans.
 Result<PlanGrid> make_grid() {
@@ -85,8 +82,7 @@ std::string fixed_text(double value, int decimals) {
 
 Result<ExitCode> bench_sweep() {
   MC2_ASSIGN(const auto grid, make_grid());
-  ModelSources sources;
-  sources.push_back(std::make_unique<RateSource>());
+  const ModelSources sources{model_of_rates};
   std::vector<std::vector<std::string>> rows{
       {"format", "threads", "plans", "of them cut", "refused", "median", "plans/s", "table"}};
   for (const auto& [format, name] : {std::pair{TableFormat::Csv, "csv"}, std::pair{TableFormat::Json, "json"}})
