@@ -39,7 +39,7 @@ class Operands:
         """By mc2's own backend, whatever won."""
         group = _groups.resolve(self.group)
         problem = _problem.Problem(self.kind, group, self.x.device, self.x.dtype, *self.problem.values())
-        reason = _native.common_fault(_native.gathered(group, (_hosts.place(group), _native.fault(problem), "plain")))
+        reason = _native.common_fault(_groups.gathered(group, (_hosts.place(group), _native.fault(problem), "plain")))
         if reason:
             raise SystemExit(f"mc2's own backend does not run: {reason}")
         length = problem.m if self.kind == SUM else problem.m // group.size

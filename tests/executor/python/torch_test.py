@@ -898,14 +898,15 @@ class RanksTest(Refusals):
                 if RANK == RANKS - 1:
                     raise mc2.Error("mismatch", "plan", "rank is wrong")
 
-        with self.assertRaises(mc2.Error) as caught:
-            _together.lead(
-                problem.group,
-                torch.device("cpu"),
-                [Failing(tuning._Calls(problem))],
-                lambda benches: mc2.tune_on(benches[0], max_count=3, race_rounds=6).plan.to_json(),
-            )
-        self.assertEqual((caught.exception.code, str(caught.exception)), ("mismatch", "plan: rank is wrong"))
+        steps = Failing(tuning._Calls(problem))
+        uncut = mc2._core.unpredicted(steps.op, steps.fingerprint, [M], steps.variants[0])
+        for is_inferring, body in (
+            (False, lambda benches: mc2.tune_on(benches[0], max_count=3, race_rounds=6).plan.to_json()),
+            (True, lambda benches: benches[0].verify(uncut)),
+        ):
+            with torch.inference_mode(is_inferring), self.assertRaises(mc2.Error) as caught:
+                _together.lead(problem.group, torch.device("cpu"), [steps], body)
+            self.assertEqual((caught.exception.code, str(caught.exception)), ("mismatch", "plan: rank is wrong"))
 
     def test_subgroups_have_plans_of_their_own(self):
         pair = dist.new_group([0, 1])

@@ -56,6 +56,19 @@ def everyones(group: Group, mine: torch.Tensor) -> torch.Tensor:
     return rows
 
 
+def gathered(group: Group, value: typing.Any) -> list[typing.Any]:
+    """Every rank's value. Collective."""
+    values = [None] * group.size
+    with torch.inference_mode(False):  # gloo writes no tensors of inference mode
+        dist.all_gather_object(values, value, group=group.handle)
+    return values
+
+
+def first_fault(faults: typing.Sequence[str]) -> str:
+    """Of those that are not empty, with its rank; "" if none."""
+    return next((f"rank {rank}: {fault}" for rank, fault in enumerate(faults) if fault), "")
+
+
 _by_name: dict[str, Group] = {}
 _by_handle: dict[typing.Any, Group] = {}
 

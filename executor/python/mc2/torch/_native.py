@@ -8,7 +8,6 @@ import typing
 import uuid
 
 import torch
-import torch.distributed as dist
 
 from .. import _core
 from .._core import CostModel, Plan, Sample, Store, Variant
@@ -16,7 +15,7 @@ from ..errors import Error, NativeError
 from . import _epilogue, _hosts, _settings, _together
 from ._bags import Bags, Tables
 from ._epilogue import Epilogue
-from ._groups import Group
+from ._groups import Group, first_fault, gathered
 from ._layout import PLAIN, layout_fault
 from ._problem import Experts, Problem
 
@@ -80,19 +79,6 @@ def common_fault(ranks: list[tuple[tuple[int, str], str, str]]) -> str:
     if none."""
     misplaced = _hosts.placement_fault([place for place, *_ in ranks])
     return misplaced or first_fault([own or layout_fault(w_layout) for _, own, w_layout in ranks])
-
-
-def first_fault(faults: typing.Sequence[str]) -> str:
-    """Of those that are not empty, with its rank; "" if none."""
-    return next((f"rank {rank}: {fault}" for rank, fault in enumerate(faults) if fault), "")
-
-
-def gathered(group: Group, value: typing.Any) -> list[typing.Any]:
-    """Every rank's value. Collective."""
-    values = [None] * group.size
-    with torch.inference_mode(False):  # gloo writes no tensors of inference mode
-        dist.all_gather_object(values, value, group=group.handle)
-    return values
 
 
 def world(group: Group) -> Communicator:

@@ -10,7 +10,7 @@ import torch.distributed as dist
 from .._core import OpSpec, Variant
 from ..errors import Error, NativeError
 from . import _grouped, _hosts, _layout, _native, _settings
-from ._groups import Group
+from ._groups import Group, first_fault, gathered
 from ._problem import Problem
 
 _experts: dict[tuple[typing.Any, ...], NativeExperts | None] = {}
@@ -151,9 +151,7 @@ def experts_fault(problem: Problem) -> str:
             own = "its GPU is not of compute capability 9.0"
         if not own and _hosts.placement(problem.group).spans_hosts:
             own = "counts that stay on the GPU are for the ranks of one host"
-        _faults[key] = _native.common_fault(
-            _native.gathered(problem.group, (_hosts.place(problem.group), own, _layout.PLAIN))
-        )
+        _faults[key] = _native.common_fault(gathered(problem.group, (_hosts.place(problem.group), own, _layout.PLAIN)))
     return _faults[key]
 
 
@@ -186,7 +184,7 @@ def _new_experts(problem: Problem, experts: int, half: Half, takes_transposed: b
         made = NativeExperts(problem, experts, half.w, takes_transposed)
     except torch.cuda.OutOfMemoryError as error:  # the others would wait
         own = str(error).splitlines()[0]
-    fault = next((f"rank {rank}: {text}" for rank, text in enumerate(_native.gathered(problem.group, own)) if text), "")
+    fault = first_fault(gathered(problem.group, own))
     try:
         if made is not None and not fault:
             made.prepare(half)
@@ -209,7 +207,7 @@ def layer_of(group: Group, x: torch.Tensor, up: Half, down: Half, max_rows: int)
         facts[f"bias_{name}"] = "none" if half.bias is None else "given"
     key = (group.name, x.device, *facts.items())
     if key not in _layers:
-        _require_alike(_native.gathered(group, facts))
+        _require_alike(gathered(group, facts))
         _layers[key] = _new_layer(group, x, (up, down), max_rows)
     return _layers[key]
 

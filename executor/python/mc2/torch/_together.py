@@ -15,7 +15,7 @@ import torch.distributed as dist
 from .. import _core
 from .._core import CostModel, Plan, Sample, Variant
 from ..errors import Error
-from ._groups import Group, held
+from ._groups import Group, gathered, held
 from ._settings import log
 
 _LEADER = 0
@@ -97,8 +97,7 @@ class _Line:
         dist.all_reduce(held(tensor), op=dist.ReduceOp.MAX, group=self._group.handle)
         failed, *slowest = tensor.cpu().tolist()
         if failed:
-            failures: list[typing.Any] = [None] * self._group.size
-            dist.all_gather_object(failures, failure and _fields_of(failure), group=self._group.handle)
+            failures = gathered(self._group, failure and _fields_of(failure))
             raise Error(*next(found for found in failures if found))
         return slowest[: max(len(times_us), 1)]
 

@@ -126,13 +126,13 @@ def _of(group: Group) -> NodeCollectives | None:
 
 def _open(group: Group) -> NodeCollectives | None:
     own = "mc2.torch is disabled" if _settings.settings.is_disabled else _native.import_fault()
-    ranks = _native.gathered(group, (_place(), own, uuid.uuid4().hex, torch.get_num_threads()))
+    ranks = _groups.gathered(group, (_place(), own, uuid.uuid4().hex, torch.get_num_threads()))
     is_apart = any(place != ranks[0][0] for place, *_ in ranks)
-    fault = "the ranks are on several machines" if is_apart else _native.first_fault([own for _, own, *_ in ranks])
+    fault = "the ranks are on several machines" if is_apart else _groups.first_fault([own for _, own, *_ in ranks])
     if not fault:
         threads = min(_MOST_THREADS, *(threads for *_, threads in ranks))
         opened, own = _try_to_open(group, ranks[0][2], threads)
-        fault = _native.first_fault(_native.gathered(group, own))
+        fault = _groups.first_fault(_groups.gathered(group, own))
         if not fault:
             return opened
     _settings.warn("cpu", f"collectives of CPU tensors run by the process group: {fault}")
