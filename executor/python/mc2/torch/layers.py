@@ -10,24 +10,34 @@ import torch
 from ..errors import Error
 from . import _groups, functional
 
-
-def _share(name: str, length: int, ranks: int) -> int:
-    if length % ranks != 0:
-        raise Error("invalid_spec", name, f"{length} is not a multiple of the {ranks} ranks")
-    return length // ranks
+_Layer = typing.TypeVar("_Layer", bound="_ParallelLinear")
 
 
 class _ParallelLinear(torch.nn.Module):
-    """weight [out, in] of this rank, as torch.nn.Linear lays it out."""
+    """weight [out, in] of this rank, as torch.nn.Linear lays it out, of which the ranks share one dimension."""
+
+    _split_dim: int  # of weight
 
     def __init__(
-        self, shape: tuple[int, int], bias_length: int, group: typing.Any, fan_in: int, **factory: typing.Any
+        self,
+        in_features: int,
+        out_features: int,
+        bias: bool = True,
+        *,
+        group: typing.Any = None,
+        is_sequence_parallel: bool = False,
+        **factory: typing.Any,
     ) -> None:
+        shape, split, ranks = [out_features, in_features], self._split_dim, _groups.resolve(group).size
+        if shape[split] % ranks != 0:
+            name = ("out_features", "in_features")[split]
+            raise Error("invalid_spec", name, f"{shape[split]} is not a multiple of the {ranks} ranks")
+        shape[split] //= ranks
         super().__init__()
-        self.group = group
+        self.group, self.is_sequence_parallel = group, is_sequence_parallel
         self.weight = torch.nn.Parameter(torch.empty(shape, **factory))
-        self.bias = torch.nn.Parameter(torch.empty(bias_length, **factory)) if bias_length else None
-        self._bound = 1 / math.sqrt(fan_in)
+        self.bias = torch.nn.Parameter(torch.empty(shape[0], **factory)) if bias else None
+        self._bound = 1 / math.sqrt(in_features)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -35,6 +45,28 @@ class _ParallelLinear(torch.nn.Module):
         torch.nn.init.uniform_(self.weight, -self._bound, self._bound)
         if self.bias is not None:
             torch.nn.init.zeros_(self.bias)
+
+    @classmethod
+    def from_linear(
+        cls: type[_Layer], linear: torch.nn.Linear, *, group: typing.Any = None, is_sequence_parallel: bool = False
+    ) -> _Layer:
+        """This rank's part of a layer that every rank has."""
+        layer = cls(
+            linear.in_features,
+            linear.out_features,
+            linear.bias is not None,
+            group=group,
+            is_sequence_parallel=is_sequence_parallel,
+            device=linear.weight.device,
+            dtype=linear.weight.dtype,
+        )
+        share = layer.weight.shape[cls._split_dim]
+        first = _groups.resolve(group).rank * share
+        with torch.no_grad():
+            layer.weight.copy_(linear.weight.narrow(cls._split_dim, first, share))
+            if layer.bias is not None:
+                layer.bias.copy_(linear.bias if cls._split_dim else linear.bias.narrow(0, first, share))
+        return layer
 
 
 class RowParallelLinear(_ParallelLinear):
@@ -44,46 +76,12 @@ class RowParallelLinear(_ParallelLinear):
     is_sequence_parallel  y is the rank's share of the first dimension instead
     """
 
-    def __init__(
-        self,
-        in_features: int,
-        out_features: int,
-        bias: bool = True,
-        *,
-        group: typing.Any = None,
-        is_sequence_parallel: bool = False,
-        **factory: typing.Any,
-    ) -> None:
-        share = _share("in_features", in_features, _groups.resolve(group).size)
-        super().__init__((out_features, share), out_features if bias else 0, group, in_features, **factory)
-        self.is_sequence_parallel = is_sequence_parallel
+    _split_dim = 1
 
     def forward(self, x: torch.Tensor, residual: torch.Tensor | None = None) -> torch.Tensor:
         """residual, of y's shape, is added once."""
         operator = functional.matmul_reduce_scatter if self.is_sequence_parallel else functional.matmul_all_reduce
         return operator(x, self.weight.t(), self.group, bias=self.bias, residual=residual)
-
-    @classmethod
-    def from_linear(
-        cls, linear: torch.nn.Linear, *, group: typing.Any = None, is_sequence_parallel: bool = False
-    ) -> RowParallelLinear:
-        """This rank's part of a layer that every rank has."""
-        found, weight = _groups.resolve(group), linear.weight
-        layer = cls(
-            linear.in_features,
-            linear.out_features,
-            linear.bias is not None,
-            group=group,
-            is_sequence_parallel=is_sequence_parallel,
-            device=weight.device,
-            dtype=weight.dtype,
-        )
-        share = layer.weight.shape[1]
-        with torch.no_grad():
-            layer.weight.copy_(weight[:, found.rank * share : (found.rank + 1) * share])
-            if layer.bias is not None:
-                layer.bias.copy_(linear.bias)
-        return layer
 
 
 class ColumnParallelLinear(_ParallelLinear):
@@ -93,44 +91,9 @@ class ColumnParallelLinear(_ParallelLinear):
     is_sequence_parallel  x is the rank's share of the first dimension instead
     """
 
-    def __init__(
-        self,
-        in_features: int,
-        out_features: int,
-        bias: bool = True,
-        *,
-        group: typing.Any = None,
-        is_sequence_parallel: bool = False,
-        **factory: typing.Any,
-    ) -> None:
-        share = _share("out_features", out_features, _groups.resolve(group).size)
-        super().__init__((share, in_features), share if bias else 0, group, in_features, **factory)
-        self.is_sequence_parallel = is_sequence_parallel
+    _split_dim = 0
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         if self.is_sequence_parallel:
             return functional.all_gather_matmul(x, self.weight.t(), self.group, bias=self.bias)
         return functional.replicated_matmul(x, self.weight.t(), self.group, bias=self.bias)
-
-    @classmethod
-    def from_linear(
-        cls, linear: torch.nn.Linear, *, group: typing.Any = None, is_sequence_parallel: bool = False
-    ) -> ColumnParallelLinear:
-        """This rank's part of a layer that every rank has."""
-        found, weight = _groups.resolve(group), linear.weight
-        layer = cls(
-            linear.in_features,
-            linear.out_features,
-            linear.bias is not None,
-            group=group,
-            is_sequence_parallel=is_sequence_parallel,
-            device=weight.device,
-            dtype=weight.dtype,
-        )
-        share = layer.weight.shape[0]
-        mine = slice(found.rank * share, (found.rank + 1) * share)
-        with torch.no_grad():
-            layer.weight.copy_(weight[mine])
-            if layer.bias is not None:
-                layer.bias.copy_(linear.bias[mine])
-        return layer
