@@ -9,8 +9,7 @@ import uuid
 
 import torch
 
-from .. import _core
-from .._core import CostModel, Plan, Sample, Store, Variant
+from .._core import Plan, Sample, Variant
 from ..errors import Error, NativeError
 from . import _epilogue, _hosts, _settings, _together
 from ._bags import Bags, Tables
@@ -25,7 +24,6 @@ if typing.TYPE_CHECKING:
 _ALIGNMENT_BYTES = 256  # PyTorch's allocator gives this; views into a tensor may not
 EAGER_HOST_US = 50.0  # of a call that is not captured, docs/python.md
 _TUNING_SAMPLE_COUNT = 9
-_NO_BUDGET_S = 1e6  # rounds are counted
 _LEAST_RANKS, _MOST_RANKS = 2, 8
 _SUMS = ("matmul_all_reduce", "matmul_reduce_scatter", "grouped_matmul_reduce_scatter", "grouped_matmul_all_reduce")
 
@@ -387,7 +385,7 @@ def _native(
     return Native(problem, blocks, variant, schedule, w, keeps_rows, epilogue)
 
 
-class _RankSteps:
+class _RankSteps(_together.Steps):
     """This rank's part of the operator on mc2's own backend. Its times are the slowest rank's on all of them."""
 
     def __init__(self, world: Communicator, calls: typing.Any) -> None:
@@ -433,16 +431,13 @@ class _RankSteps:
     def samples(self, number: int, times_us: list[float]) -> list[Sample]:
         return self._samples[number]
 
-    def rivals(self, model: CostModel) -> list[Plan]:
-        return []
-
 
 class Found(typing.NamedTuple):
     """The best plan on the backend, ready to run; and how rank 0 keeps what was found with it."""
 
     plan: Plan
     call: typing.Callable[[], torch.Tensor]
-    keep: typing.Callable[[Store, list[Plan]], None] | None
+    keep: _together.Keep | None
 
 
 def tune(calls: typing.Any, race_rounds: int) -> Found | None:
@@ -454,19 +449,13 @@ def tune(calls: typing.Any, race_rounds: int) -> Found | None:
     if reason:
         _settings.log.info("%s: not on mc2's own backend: %s", problem.text(), reason)
         return None
-    kept: list[typing.Callable[[Store, list[Plan]], None]] = []
-
-    def body(benches: typing.Sequence[_core.Bench]) -> str:
-        tuned = _core.tune_on(
-            benches[0], budget_s=_NO_BUDGET_S, max_count=_TUNING_SAMPLE_COUNT, race_rounds=race_rounds
-        )
-        kept.append(lambda store, plans: _core.keep(store, benches[0], tuned, plans))
-        return tuned.plan.to_json()
-
     steps = _RankSteps(world(problem.group), calls)
-    plan = Plan.from_json(_together.lead(problem.group, problem.exchange_device(), [steps], body))
+    text, keep = _together.tuned_together(
+        problem, steps, _TUNING_SAMPLE_COUNT, race_rounds, lambda tuned: tuned.plan.to_json()
+    )
+    plan = Plan.from_json(text)
     native = prepare_tuned(problem, plan, calls.w)
-    return Found(plan, lambda: native(calls.x, calls.w)[0], kept[0] if kept else None)
+    return Found(plan, lambda: native(calls.x, calls.w)[0], keep)
 
 
 def prepare_tuned(problem: Problem, plan: Plan, w: torch.Tensor) -> Native:

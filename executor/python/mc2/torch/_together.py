@@ -5,6 +5,7 @@ One rank's arithmetic and clock decide, so ranks on different machines decide al
 
 from __future__ import annotations
 
+import abc
 import enum
 import json
 import typing
@@ -16,28 +17,34 @@ from .. import _core
 from .._core import CostModel, Plan, Sample, Variant
 from ..errors import Error
 from ._groups import Group, gathered, held
+from ._problem import Problem
 from ._settings import log
 
+NO_BUDGET_S = 1e6  # rounds are counted
 _LEADER = 0
 _PARTS = ("fused", "serial", "serial_compute", "compute", "communication")
 _MAX_TIME_COUNT = 3  # of one measurement
 _LEAST_US = 1e-3  # a clock may say that a tiny call took no time
 
+Keep = typing.Callable[[_core.Store, list[Plan]], None]  # what was found, and other plans that came of it
 
-class Steps(typing.Protocol):
+
+class Steps(abc.ABC):
     """What one rank does for a bench. Every function is called on all ranks, in the same order; plans and cases have
-    the numbers that the leader gives them."""
+    the numbers that the leader gives them. A bench that only races has no cases."""
 
     op: _core.OpSpec
     fingerprint: _core.Fingerprint
     variants: list[Variant]
 
+    @abc.abstractmethod
     def prepare(self, number: int, plan: Plan) -> None:
         """Raises Error where this rank cannot run it."""
 
     def verify(self, number: int) -> None:
         """Raises Error where the result of a prepared plan is wrong."""
 
+    @abc.abstractmethod
     def time_us(self, number: int, part: str) -> float:
         """On this rank; the slowest one counts."""
 
@@ -46,12 +53,15 @@ class Steps(typing.Protocol):
 
     def measure(self, number: int) -> list[float]:
         """Times of a prepared case in us on this rank, at most three; the slowest rank's count."""
+        return []
 
     def samples(self, number: int, times_us: list[float]) -> list[Sample]:
         """What the slowest ranks' times say; on the leader only."""
+        return []
 
     def rivals(self, model: CostModel) -> list[Plan]:
         """More plans to race; asked of the leader only, and what fails on some rank does not race."""
+        return []
 
 
 class _Order(enum.IntEnum):
@@ -200,6 +210,22 @@ def lead(
         raise
     line.pass_on((_Order.END, 0, 0, 0), text)
     return text
+
+
+def tuned_together(
+    problem: Problem, steps: Steps, max_count: int, race_rounds: int, text_of: typing.Callable[[_core.Tuned], str]
+) -> tuple[str, Keep | None]:
+    """What text_of says of what mc2's tuner has found, on every rank, and how the leader keeps it. Collective. Raises
+    as lead() does."""
+    kept: list[Keep] = []
+
+    def body(benches: typing.Sequence[_core.Bench]) -> str:
+        tuned = _core.tune_on(benches[0], budget_s=NO_BUDGET_S, max_count=max_count, race_rounds=race_rounds)
+        kept.append(lambda store, plans: _core.keep(store, benches[0], tuned, plans))
+        return text_of(tuned)
+
+    text = lead(problem.group, problem.exchange_device(), [steps], body)
+    return text, kept[0] if kept else None
 
 
 def _follow(steps: typing.Sequence[Steps], line: _Line) -> str:

@@ -22,7 +22,6 @@ from ._problem import Experts, Problem
 from ._settings import log, settings, warn
 
 _WARMUP_ROUNDS = 3
-_NO_BUDGET_S = 1e6  # rounds are counted
 
 
 @dataclasses.dataclass
@@ -208,7 +207,7 @@ class _Case(typing.NamedTuple):
     run: Pass
 
 
-class _PassSteps:
+class _PassSteps(_together.Steps):
     """The operator in blocks on the process group, as mc2's tuner runs it."""
 
     def __init__(self, calls: _Calls) -> None:
@@ -356,7 +355,7 @@ def interleaved(
     return [flat[i : i + rounds] for i in range(0, len(flat), rounds)]
 
 
-class _FinalSteps:
+class _FinalSteps(_together.Steps):
     """The candidates beside the unfused calls, timed by one clock."""
 
     def __init__(
@@ -375,21 +374,6 @@ class _FinalSteps:
 
     def time_us(self, number: int, part: str) -> float:
         return self._clock.time_us(self._unfused if part == "serial" else self._calls[number])
-
-    def verify(self, number: int) -> None:
-        ...
-
-    def prepare_case(self, number: int, target: str, block_rows: int, variant: Variant) -> None:
-        ...
-
-    def measure(self, number: int) -> list[float]:
-        return []
-
-    def samples(self, number: int, times_us: list[float]) -> list[Sample]:
-        return []
-
-    def rivals(self, model: CostModel) -> list[Plan]:
-        return []
 
 
 def _waits(problem: Problem) -> bool:
@@ -420,7 +404,7 @@ def _fastest(calls: _Calls, candidates: list[_Candidate], uncut: Plan, how: _gro
 
     def choose(benches: typing.Sequence[_core.Bench]) -> str:
         plans = [one.plan for one in candidates]
-        limits: dict[str, typing.Any] = {"rounds": rounds, "budget_s": _NO_BUDGET_S, "times_parts": False}
+        limits: dict[str, typing.Any] = {"rounds": rounds, "budget_s": _together.NO_BUDGET_S, "times_parts": False}
         races = [_core.race_on(bench, plans, **limits) for bench in benches] if plans else []
         winner = _core.winner_of(races) if races else None
         findings = []
@@ -442,17 +426,14 @@ class _Found(typing.NamedTuple):
     plan: Plan
     model: CostModel | None
     candidates: list[Plan]  # the fastest cut, and PyTorch's own operator
-    keep: typing.Callable[[_core.Store, list[Plan]], None] | None
+    keep: _together.Keep | None
 
 
 def _tune_passes(calls: _Calls, rounds: int, race_rounds: int) -> _Found:
     """Collective."""
     problem = calls.problem
-    kept: list[typing.Callable[[_core.Store, list[Plan]], None]] = []
 
-    def body(benches: typing.Sequence[_core.Bench]) -> str:
-        tuned = _core.tune_on(benches[0], budget_s=_NO_BUDGET_S, max_count=rounds, race_rounds=race_rounds)
-        kept.append(lambda store, plans: _core.keep(store, benches[0], tuned, plans))
+    def text_of(tuned: _core.Tuned) -> str:
         fusing = [one for one in tuned.contenders if _plans.may_overlap(problem, one.plan)]
         theirs = [one.plan for one in fusing if one.plan.variant.name == _symmetric.NAME]
         ours = [one for one in fusing if one.plan.variant.name != _symmetric.NAME]
@@ -461,10 +442,10 @@ def _tune_passes(calls: _Calls, rounds: int, race_rounds: int) -> _Found:
         model = tuned.model.to_json() if tuned.model is not None else None
         return json.dumps([tuned.plan.to_json(), model, [plan.to_json() for plan in candidates]])
 
-    text = _together.lead(problem.group, problem.exchange_device(), [_PassSteps(calls)], body)
+    text, keep = _together.tuned_together(problem, _PassSteps(calls), rounds, race_rounds, text_of)
     plan, model, candidates = json.loads(text)
     plans = [Plan.from_json(one) for one in candidates]
-    return _Found(Plan.from_json(plan), CostModel.from_json(model) if model else None, plans, kept[0] if kept else None)
+    return _Found(Plan.from_json(plan), CostModel.from_json(model) if model else None, plans, keep)
 
 
 def _nothing(calls: _Calls) -> _Found:
