@@ -9,6 +9,7 @@ from torch.autograd.function import once_differentiable
 
 from ..errors import Error
 from . import _chosen, _epilogue, _grouped, _groups, _ops, _plans
+from ._checks import refuse_gloo, require_one_type, require_tensors
 from ._chosen import Rows
 from ._problem import Experts
 from .functional import Facts, facts, is_compiling, is_plain
@@ -95,17 +96,8 @@ def _check(
 ) -> None:
     """Raises Error naming the argument that is wrong."""
     sums = kind != _GATHER
-    for name, tensor in {"x": x, "w": w, "experts": experts, **({"weights": weights} if sums else {}), **added}.items():
-        if not isinstance(tensor, torch.Tensor):
-            raise Error("invalid_spec", name, f"is a {type(tensor).__name__}; needs a tensor")
-        if tensor.device != x.device or tensor.device.type not in ("cpu", "cuda") or tensor.layout != torch.strided:
-            raise Error(
-                "invalid_spec",
-                name,
-                f"is {tensor.layout} on {tensor.device}, x on {x.device}; all need to be dense, on one CPU or GPU",
-            )
-        if name not in ("experts", "weights") and (tensor.dtype != x.dtype or not tensor.is_floating_point()):
-            raise Error("invalid_spec", name, f"is {tensor.dtype}; all need one floating-point type (x is {x.dtype})")
+    require_tensors({"x": x, "w": w, "experts": experts, **({"weights": weights} if sums else {}), **added}, "x")
+    require_one_type({"x": x, "w": w, **added})
     if experts.dim() != 2 or experts.numel() == 0 or experts.dtype not in (torch.int32, torch.int64):
         raise Error(
             "invalid_spec",
@@ -146,8 +138,8 @@ def _check(
     for name, tensor in added.items():
         if list(tensor.shape) != shapes[name]:
             raise Error("invalid_spec", name, f"has shape {tuple(tensor.shape)}; needs {shapes[name]}")
-    if x.is_cuda and group.backend == "gloo" and kind != _SUM:
-        raise Error("unsupported", "group", "is of backend gloo, which exchanges no tensors of a GPU; use nccl")
+    if kind != _SUM:
+        refuse_gloo(x, group.backend)
 
 
 def _run(

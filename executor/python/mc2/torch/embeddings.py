@@ -11,6 +11,7 @@ from torch.autograd.function import once_differentiable
 from ..errors import Error
 from . import _bags, _groups, _ops, _passes, _plans
 from ._bags import Bags
+from ._checks import refuse_gloo, require_tensors
 from .functional import Facts, facts, is_compiling, is_plain
 
 _KIND = "embedding_all_to_all"
@@ -56,16 +57,9 @@ def _check(
     group: _groups.Group | Facts,
 ) -> None:
     """Raises Error naming the argument that is wrong."""
-    for name, tensor in {"tables": tables, "indices": indices, "offsets": offsets}.items():
-        if not isinstance(tensor, torch.Tensor):
-            raise Error("invalid_spec", name, f"is a {type(tensor).__name__}; needs a tensor")
-        if tensor.device != tables.device or tensor.device.type not in ("cpu", "cuda"):
-            raise Error(
-                "invalid_spec", name, f"is on {tensor.device}, tables on {tables.device}; all need one CPU or GPU"
-            )
-        if name != "tables" and (
-            tensor.dim() != 1 or tensor.dtype not in _INDEX_TYPES or tensor.dtype != indices.dtype
-        ):
+    require_tensors({"tables": tables, "indices": indices, "offsets": offsets}, "tables")
+    for name, tensor in {"indices": indices, "offsets": offsets}.items():
+        if tensor.dim() != 1 or tensor.dtype not in _INDEX_TYPES or tensor.dtype != indices.dtype:
             raise Error(
                 "invalid_spec",
                 name,
@@ -91,8 +85,7 @@ def _check(
         raise Error("unknown_name", "pooling", f"'{pooling}' is none of {', '.join(_bags.POOLINGS)}")
     if k is not None and (not isinstance(k, int) or k < 1):
         raise Error("invalid_spec", "k", f"is {k!r}; needs a whole number of at least 1, the rows of a bag")
-    if tables.is_cuda and group.backend == "gloo":
-        raise Error("unsupported", "group", "is of backend gloo, which exchanges no tensors of a GPU; use nccl")
+    refuse_gloo(tables, group.backend)
 
 
 def _real(

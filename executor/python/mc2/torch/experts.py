@@ -13,6 +13,7 @@ from torch.autograd.function import once_differentiable
 
 from ..errors import Error
 from . import _grouped, _groups, _layout, _native_experts, _plans, _problem
+from ._checks import refuse_gloo
 from ._groups import Group, everyones
 from ._routing import Routing, Rows, inverse
 from .functional import uncompiled
@@ -35,8 +36,7 @@ def _route(counts: torch.Tensor, w: torch.Tensor, group: Group, max_rows: int) -
     """max_rows: from one rank for another, 0 for no limit."""
     if not isinstance(w, torch.Tensor) or w.dim() != 3 or w.shape[0] == 0:
         raise Error("invalid_spec", "w", "needs three dimensions: [experts of this rank, k, n], at least one expert")
-    if w.is_cuda and group.backend == "gloo":
-        raise Error("unsupported", "group", "is of gloo, which exchanges tensors of the CPU; w is on a GPU")
+    refuse_gloo(w, group.backend)
     experts, k, n = w.shape
     if group.size * experts > _MAX_EXPERTS:
         raise Error(

@@ -11,6 +11,7 @@ import torch.distributed as dist
 
 from ..errors import Error
 from . import _groups, _ops
+from ._checks import refuse_gloo, require_one_type, require_tensors
 from ._epilogue import NONE, USUAL_EPSILON, Epilogue, added, rms_norm
 from ._groups import Group
 from ._passes import PASSES
@@ -276,22 +277,12 @@ def forget() -> None:
 
 def _check(op: str, x: torch.Tensor, w: torch.Tensor, epilogue: Epilogue, group: Facts) -> None:
     """Raises Error naming the argument that is wrong."""
-    more = {"bias": epilogue.bias, "residual": epilogue.residual, "norm_weight": epilogue.norm_weight}
+    optional = {"bias": epilogue.bias, "residual": epilogue.residual, "norm_weight": epilogue.norm_weight}
+    more = {name: tensor for name, tensor in optional.items() if tensor is not None}
     if epilogue.norm_weight is not None:
         _check_epsilon(epilogue.epsilon)
-    for name, tensor in {"x": x, "w": w, **more}.items():
-        if name in more and tensor is None:
-            continue
-        if not isinstance(tensor, torch.Tensor):
-            raise Error("invalid_spec", name, f"is a {type(tensor).__name__}; needs a tensor")
-        if tensor.dtype != x.dtype or not tensor.is_floating_point():
-            raise Error("invalid_spec", name, f"is {tensor.dtype}; all need one floating-point type (x is {x.dtype})")
-        if tensor.device != x.device:
-            raise Error("invalid_spec", name, f"is on {tensor.device}, x on {x.device}")
-        if tensor.device.type not in ("cpu", "cuda") or tensor.layout != torch.strided:
-            raise Error(
-                "unsupported", name, f"is {tensor.layout} on {tensor.device}; needs a dense tensor of a CPU or GPU"
-            )
+    require_tensors({"x": x, "w": w, **more}, "x")
+    require_one_type({"x": x, "w": w, **more})
     if x.dim() < 2 or x.numel() == 0:
         raise Error("invalid_spec", "x", f"has shape {tuple(x.shape)}; needs [..., k], not empty")
     if w.dim() != 2 or w.shape[0] != x.shape[-1] or w.shape[1] == 0:
@@ -303,10 +294,10 @@ def _check(op: str, x: torch.Tensor, w: torch.Tensor, epilogue: Epilogue, group:
     for name, tensor in more.items():
         leading = (_ops.result_rows(op, group, x.shape[0]), *x.shape[1:-1]) if name == "residual" else ()
         shape = (*leading, w.shape[1])
-        if tensor is not None and tuple(tensor.shape) != shape:
+        if tuple(tensor.shape) != shape:
             raise Error("invalid_spec", name, f"has shape {tuple(tensor.shape)}; needs {list(shape)}")
-    if x.is_cuda and group.backend == "gloo" and op != "matmul_all_reduce":
-        raise Error("unsupported", "group", "is of backend gloo, which exchanges no tensors of a GPU; use nccl")
+    if op != "matmul_all_reduce":
+        refuse_gloo(x, group.backend)
 
 
 def _check_epsilon(epsilon: float) -> None:

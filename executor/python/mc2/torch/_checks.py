@@ -1,0 +1,38 @@
+"""What is wrong with the arguments of several operators. Plain functions: torch.compile traces them."""
+
+from __future__ import annotations
+
+import typing
+
+import torch
+
+from ..errors import Error
+
+
+def require_tensors(named: dict[str, typing.Any], like: str) -> None:
+    """All are dense, on the CPU or GPU of the one that is named by like, which comes first."""
+    for name, tensor in named.items():
+        if not isinstance(tensor, torch.Tensor):
+            raise Error("invalid_spec", name, f"is a {type(tensor).__name__}; needs a tensor")
+        if tensor.device != named[like].device:
+            raise Error(
+                "invalid_spec", name, f"is on {tensor.device}, {like} on {named[like].device}; all need one CPU or GPU"
+            )
+        if tensor.device.type not in ("cpu", "cuda") or tensor.layout != torch.strided:
+            raise Error(
+                "unsupported", name, f"is {tensor.layout} on {tensor.device}; needs a dense tensor of a CPU or GPU"
+            )
+
+
+def require_one_type(named: dict[str, torch.Tensor]) -> None:
+    """All have that of x, which is a floating-point one."""
+    for name, tensor in named.items():
+        if tensor.dtype != named["x"].dtype or not tensor.is_floating_point():
+            raise Error(
+                "invalid_spec", name, f"is {tensor.dtype}; all need one floating-point type (x is {named['x'].dtype})"
+            )
+
+
+def refuse_gloo(tensor: torch.Tensor, backend: str) -> None:
+    if tensor.is_cuda and backend == "gloo":
+        raise Error("unsupported", "group", "is of backend gloo, which exchanges no tensors of a GPU; use nccl")
