@@ -208,7 +208,6 @@ py::class_<Binding> bind_runs(py::module_& module) {
 class WorldBench final : public profiler::Bench {
   template <typename Body>
   auto in_turn(const Body& body) {
-    static_cast<void>(world_->communicator()); // refuses a closed one and another process's
     const World::Turn turn(*world_);
     return body();
   }

@@ -46,38 +46,34 @@ World::World(const std::string& backend, executor::CommunicatorOptions options)
 }
 
 World::~World() {
-  if (is_of_other_process()) static_cast<void>(communicator_.release());
+  if (is_inherited()) static_cast<void>(communicator_.release());
 }
 
-bool World::is_of_other_process() const noexcept { return getpid() != owner_; }
-
 executor::Communicator& World::communicator() const {
-  if (is_of_other_process())
-    throw Failure(not_usable("was opened before this process was forked; open one after the fork"));
+  if (is_inherited()) throw Failure(not_usable("was opened before this process was forked; open one after the fork"));
   if (is_closed_) throw Failure(not_usable("is closed; open another"));
   return *communicator_;
 }
 
 World::Turn::Turn(World& world) : busy_(world.is_busy_) {
+  static_cast<void>(world.communicator()); // refuses a closed one and another process's
   if (busy_.exchange(true, std::memory_order_acquire))
     throw Failure(not_usable("is running in another thread; one run at a time, or a communicator for each thread"));
 }
 
 Binding::~Binding() {
-  if (world_->is_of_other_process()) static_cast<void>(prepared_.release()); // its lanes are the parent's
+  if (world_->is_inherited()) static_cast<void>(prepared_.release()); // its lanes are the parent's
 }
 
 executor::RunRecord Binding::run(const std::string& mode, bool with_stages) {
-  static_cast<void>(world_->communicator()); // refuses a closed one and another process's
+  const World::Turn turn(*world_);
   const executor::RunMode parsed = parse_mode(mode);
   if (parsed == executor::RunMode::Independent && !has_independent_)
     throw Failure({ErrorCode::InvalidSpec, "mode", "independent needs prepare(..., allow_independent=True)"});
-  const World::Turn turn(*world_);
   return prepared_->run(parsed, with_stages ? executor::RunDetail::Stages : executor::RunDetail::Makespan);
 }
 
 void Binding::rebind(const Addresses& addresses, py::object keep_alive) {
-  static_cast<void>(world_->communicator());
   const World::Turn turn(*world_);
   const executor::RankBuffers buffers[] = {buffers_at(op_, addresses, b_is_transposed_, norm_epsilon_)};
   unwrap(prepared_->rebind(buffers));
@@ -85,7 +81,6 @@ void Binding::rebind(const Addresses& addresses, py::object keep_alive) {
 }
 
 void Binding::enqueue(std::uintptr_t stream, bool as_graph) {
-  static_cast<void>(world_->communicator());
   const World::Turn turn(*world_);
   void* const streams[] = {reinterpret_cast<void*>(stream)}; // NOLINT: how Python names handles
   unwrap(prepared_->enqueue(streams, as_graph ? executor::Submission::Graph : executor::Submission::Eager));

@@ -1,7 +1,5 @@
 #pragma once
 
-#include <unistd.h>
-
 #include <array>
 #include <atomic>
 #include <cstdint>
@@ -12,6 +10,7 @@
 #include "convert.hpp"
 #include "mc2/executor/backend.hpp"
 #include "mc2/executor/communicator.hpp"
+#include "mc2/executor/process_mark.hpp"
 #include "mc2/planner/planner.hpp"
 
 namespace mc2::python {
@@ -29,10 +28,10 @@ class World {
   [[nodiscard]] const executor::CommunicatorOptions& options() const noexcept { return options_; }
   /// Errors: InvalidSpec in a forked child, and after close().
   [[nodiscard]] executor::Communicator& communicator() const;
-  [[nodiscard]] bool is_of_other_process() const noexcept;
+  [[nodiscard]] bool is_inherited() const noexcept { return process_.is_inherited(); }
   void close() noexcept { is_closed_ = true; }
 
-  /// One thread at a time; the second is refused rather than kept waiting.
+  /// One thread at a time; the second is refused rather than kept waiting. Errors: as communicator(), too.
   class Turn {
    public:
     explicit Turn(World& world);
@@ -48,7 +47,7 @@ class World {
   const executor::Backend* backend_;
   executor::CommunicatorOptions options_;
   std::unique_ptr<executor::Communicator> communicator_;
-  pid_t owner_ = getpid();
+  executor::ProcessMark process_;
   bool is_closed_ = false;
   std::atomic<bool> is_busy_{false};
 };
