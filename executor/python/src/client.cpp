@@ -1,8 +1,6 @@
 #include <pybind11/stl.h>
 #include <pybind11/stl/filesystem.h>
 
-#include <chrono>
-
 #include "convert.hpp"
 #include "mc2/client/client.hpp"
 
@@ -17,14 +15,11 @@ using planner::OpSpec;
 using store::PlanAnswer;
 
 Client open_client(std::string url, std::string token, const std::filesystem::path& ca_file, double deadline_s) {
-  constexpr double kMaxDeadlineS = 1e6;
-  if (!(deadline_s > 0 && deadline_s <= kMaxDeadlineS))
-    throw Failure({ErrorCode::InvalidSpec, "deadline_s", "must be above 0 and at most 1e6 s"});
   client::Options options;
   options.url = std::move(url);
   options.token = std::move(token);
   options.ca_file = ca_file;
-  options.deadline = std::chrono::milliseconds(static_cast<std::int64_t>(deadline_s * 1e3));
+  options.deadline = deadline_of(deadline_s);
   return unwrap(Client::open(options));
 }
 

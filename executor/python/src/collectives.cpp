@@ -1,6 +1,5 @@
 #include <pybind11/numpy.h>
 
-#include <chrono>
 #include <optional>
 #include <span>
 
@@ -59,18 +58,14 @@ DType type_of(const Lent& data, const std::optional<std::string>& name) {
 }
 
 using Name = std::optional<std::string>;
-constexpr double kLongestDeadlineS = 1e6;
 
 std::span<std::byte> memory_at(std::uintptr_t address, std::size_t byte_count) {
   return {reinterpret_cast<std::byte*>(address), byte_count}; // NOLINT: how Python names memory
 }
 
 std::unique_ptr<NodeCollectives> open(int rank, int ranks, const std::string& key, int threads, double deadline_s) {
-  if (!(deadline_s > 0 && deadline_s <= kLongestDeadlineS))
-    throw Failure({ErrorCode::InvalidSpec, "deadline_s", "needs to be above 0 and at most 1e6"});
+  const auto deadline = deadline_of(deadline_s);
   const py::gil_scoped_release released;
-  const auto deadline =
-      std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::duration<double>(deadline_s));
   return unwrap(NodeCollectives::open({rank, key}, ranks, {.threads = threads, .deadline = deadline}));
 }
 

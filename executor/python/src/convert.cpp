@@ -48,6 +48,13 @@ void begin_module(py::module_& module, const char* text) {
   translate_errors();
 }
 
+std::chrono::milliseconds deadline_of(double deadline_s) {
+  constexpr double kMaxDeadlineS = 1e6;
+  if (!(deadline_s > 0 && deadline_s <= kMaxDeadlineS))
+    throw Failure({ErrorCode::InvalidSpec, "deadline_s", "must be above 0 and at most 1e6 s"});
+  return std::chrono::milliseconds(static_cast<std::int64_t>(deadline_s * 1e3));
+}
+
 std::string html_table(const std::vector<std::vector<std::string>>& rows) {
   std::string html = "<table>";
   for (std::size_t i = 0; i < rows.size(); ++i) {

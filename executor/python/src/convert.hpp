@@ -3,6 +3,7 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include <chrono>
 #include <exception>
 #include <optional>
 #include <string>
@@ -40,6 +41,9 @@ void translate_errors();
 
 /// What each module beside mc2._core begins with.
 void begin_module(py::module_& module, const char* text);
+
+/// A deadline in seconds; Failure for one that is none.
+[[nodiscard]] std::chrono::milliseconds deadline_of(double deadline_s);
 
 /// A canonical document as Python's dicts and lists.
 [[nodiscard]] py::object to_dict(const std::string& document);

@@ -86,15 +86,12 @@ std::shared_ptr<World> open_world(int ranks, const std::string& backend, const s
                                   const std::optional<std::string>& virtual_compute, bool pin_threads,
                                   double deadline_s, const std::optional<std::pair<int, std::string>>& process,
                                   const std::string& rank_zero, int local_rank, int local_size) {
-  constexpr double kMaxDeadlineS = 1e6;
-  if (!(deadline_s > 0 && deadline_s <= kMaxDeadlineS))
-    throw Failure({ErrorCode::InvalidSpec, "deadline_s", "must be above 0 and at most 1e6 s"});
   executor::CommunicatorOptions options;
   options.world_size = ranks;
   options.link = unwrap(executor::parse_link(link));
   if (virtual_compute) options.virtual_compute = unwrap(executor::parse_virtual_compute(*virtual_compute));
   options.pin_threads = pin_threads;
-  options.deadline = std::chrono::milliseconds(static_cast<std::int64_t>(deadline_s * 1e3));
+  options.deadline = deadline_of(deadline_s);
   if (rank_zero.empty() && (local_rank != 0 || local_size != 0))
     throw Failure({ErrorCode::InvalidSpec, "rank_zero",
                    "is missing, but local_rank or local_size is given, which worlds of several hosts have"});
