@@ -102,7 +102,6 @@ class Workbench final : public PreparedBench {
                                                              std::vector<planner::Variant> variants = {});
   ~Workbench() override;
 
-  [[nodiscard]] const planner::Variant& default_variant() const noexcept { return variants().front(); }
   /// The matrices as the ranks see them; C as the last check() found it.
   [[nodiscard]] std::span<const executor::RankBuffers> host_buffers() const noexcept {
     return problem_.host().buffers();
