@@ -1,5 +1,6 @@
 #include "convert.hpp"
 
+#include "mc2/planner/cutting.hpp"
 #include "mc2/planner/text.hpp"
 
 namespace mc2::python {
@@ -53,6 +54,13 @@ std::chrono::milliseconds deadline_of(double deadline_s) {
   if (!(deadline_s > 0 && deadline_s <= kMaxDeadlineS))
     throw Failure({ErrorCode::InvalidSpec, "deadline_s", "must be above 0 and at most 1e6 s"});
   return std::chrono::milliseconds(static_cast<std::int64_t>(deadline_s * 1e3));
+}
+
+py::dict default_options(const planner::Fingerprint& machine) {
+  using namespace py::literals;
+  const auto options = planner::default_options_on(machine);
+  return py::dict("alignment"_a = options.alignment, "min_block_rows"_a = options.min_block_rows,
+                  "max_block_count"_a = options.max_block_count);
 }
 
 std::string html_table(const std::vector<std::vector<std::string>>& rows) {

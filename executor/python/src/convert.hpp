@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "mc2/planner/error.hpp"
+#include "mc2/planner/fingerprint.hpp"
 
 namespace mc2::python {
 
@@ -44,6 +45,9 @@ void begin_module(py::module_& module, const char* text);
 
 /// A deadline in seconds; Failure for one that is none.
 [[nodiscard]] std::chrono::milliseconds deadline_of(double deadline_s);
+
+/// How cuts are planned on a machine unless one says, as keywords.
+[[nodiscard]] py::dict default_options(const planner::Fingerprint& machine);
 
 /// A canonical document as Python's dicts and lists.
 [[nodiscard]] py::object to_dict(const std::string& document);

@@ -96,15 +96,6 @@ planner::PlanRanges find_ranges(const OpSpec& op, const Fingerprint& machine, st
   return unwrap(finder::find_ranges(places, question, first_m));
 }
 
-py::dict default_options(const Fingerprint& machine) {
-  const auto options = planner::default_options_on(machine);
-  py::dict result;
-  result["alignment"] = options.alignment;
-  result["min_block_rows"] = options.min_block_rows;
-  result["max_block_count"] = options.max_block_count;
-  return result;
-}
-
 } // namespace
 
 void bind_finder(py::module_& module) {

@@ -107,12 +107,6 @@ std::shared_ptr<World> open_world(int ranks, const std::string& backend, const s
   return std::make_shared<World>(backend, options);
 }
 
-py::dict default_options(const World& world) {
-  const auto options = planner::default_options_on(world.communicator().fingerprint());
-  return py::dict("alignment"_a = options.alignment, "min_block_rows"_a = options.min_block_rows,
-                  "max_block_count"_a = options.max_block_count);
-}
-
 py::class_<World, std::shared_ptr<World>> bind_world(py::module_& module) {
   py::class_<World, std::shared_ptr<World>> world(module, "Communicator", "The ranks of a job in this process.");
   world
@@ -126,7 +120,9 @@ py::class_<World, std::shared_ptr<World>> bind_world(py::module_& module) {
       .def(
           "variants", [](const World& w, const OpSpec& op) { return w.backend().variants(op, w.options()); }, "op"_a,
           "Variants worth measuring, best known default first.")
-      .def_property_readonly("default_options", &default_options, "Planning options that fit this backend.")
+      .def_property_readonly(
+          "default_options", [](const World& w) { return default_options(w.communicator().fingerprint()); },
+          "Planning options that fit this backend.")
       .def(
           "random_problem",
           [](const std::shared_ptr<World>& w, const OpSpec& op, std::uint64_t seed) {
