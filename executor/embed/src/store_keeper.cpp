@@ -9,22 +9,25 @@ StoreAccess access_to(store::Store& store) {
   return [&store](const std::function<void(store::Store&)>& body) { body(store); };
 }
 
+store::Measurement measurement_of(const planner::Plan& plan, const planner::Validation& race, double compute_us,
+                                  double communication_us) {
+  return {.op = plan.op,
+          .cut = plan.cut,
+          .variant = plan.variant,
+          .fused_us = race.fused_us,
+          .serial_us = race.serial_us,
+          .compute_us = compute_us,
+          .communication_us = communication_us,
+          .benefit = race.benefit,
+          .benefit_low = race.benefit_low,
+          .benefit_high = race.benefit_high,
+          .predicted_us = plan.makespan.us,
+          .pair_count = race.pair_count};
+}
+
 store::Measurement measurement_of(const profiler::Contender& contender, const planner::Plan& plan) {
-  const planner::Validation validation = contender.validation();
-  store::Measurement measurement;
-  measurement.op = plan.op;
-  measurement.cut = contender.cut;
-  measurement.variant = contender.variant;
-  measurement.fused_us = validation.fused_us;
-  measurement.serial_us = validation.serial_us;
-  measurement.compute_us = profiler::median(contender.compute_us);
-  measurement.communication_us = profiler::median(contender.communication_us);
-  measurement.benefit = validation.benefit;
-  measurement.benefit_low = validation.benefit_low;
-  measurement.benefit_high = validation.benefit_high;
-  measurement.predicted_us = plan.makespan.us;
-  measurement.pair_count = validation.pair_count;
-  return measurement;
+  return measurement_of(plan, contender.validation(), profiler::median(contender.compute_us),
+                        profiler::median(contender.communication_us));
 }
 
 store::Measurement measurement_of(const profiler::Contender& contender, const planner::Plan& plan,

@@ -2,6 +2,7 @@
 #include <pybind11/stl/filesystem.h>
 
 #include "core.hpp"
+#include "mc2/embed/store_keeper.hpp"
 #include "mc2/store/codec.hpp"
 #include "mc2/store/dates.hpp"
 #include "mc2/store/store.hpp"
@@ -54,15 +55,10 @@ std::string stats_table(OpenStore& self) {
 
 /// A measurement of `plan`, whose validation a race has found.
 std::string add_measurement(OpenStore& self, const planner::Plan& plan, double compute_us, double communication_us) {
-  return self.use([&](store::Store& store) -> Result<std::string> {
-    if (!plan.validation) return Error{ErrorCode::InvalidSpec, "plan", "has no validation: it was never raced"};
-    const auto& v = *plan.validation;
-    return store.add_measurement(
-        plan.fingerprint,
-        {plan.op, plan.cut, plan.variant, v.fused_us, v.serial_us, compute_us, communication_us, v.benefit,
-         v.benefit_low, v.benefit_high, plan.makespan.us, v.pair_count},
-        store::utc_now());
-  });
+  if (!plan.validation) throw Failure({ErrorCode::InvalidSpec, "plan", "has no validation: it was never raced"});
+  const auto measured = embed::measurement_of(plan, *plan.validation, compute_us, communication_us);
+  return self.use(
+      [&](store::Store& store) { return store.add_measurement(plan.fingerprint, measured, store::utc_now()); });
 }
 
 void bind_plans_of(py::class_<OpenStore, std::shared_ptr<OpenStore>>& type) {

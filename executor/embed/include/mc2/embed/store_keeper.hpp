@@ -18,7 +18,12 @@ using StoreAccess = std::function<void(const std::function<void(store::Store&)>&
 /// A store that is the caller's alone, and outlives the access.
 [[nodiscard]] StoreAccess access_to(store::Store& store);
 
-/// What one contender of a race measured, as a store keeps it.
+/// What a race measured of a plan, as a store keeps it.
+/// @param compute_us, communication_us  medians of the uncut parts
+[[nodiscard]] store::Measurement measurement_of(const planner::Plan& plan, const planner::Validation& race,
+                                                double compute_us, double communication_us);
+
+/// The same of a contender.
 /// @param plan  that raced, with what was predicted of it
 [[nodiscard]] store::Measurement measurement_of(const profiler::Contender& contender, const planner::Plan& plan);
 
