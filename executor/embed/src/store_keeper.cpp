@@ -56,52 +56,45 @@ std::vector<planner::Sample> StoreKeeper::earlier_samples() {
   return samples;
 }
 
-Result<void> StoreKeeper::append_samples(std::span<const planner::Sample> samples) {
-  if (afresh_) return {}; // replace_samples() gets them
+template <typename Body>
+Result<void> StoreKeeper::in_store(const Body& body) {
   Result<void> kept;
   access_([&](store::Store& store) {
-    if (auto added = store.append_samples(op_, machine_, samples, store::utc_now()); !added) kept = added.error();
+    if (const auto done = body(store); !done) kept = done.error();
   });
   return kept;
+}
+
+Result<void> StoreKeeper::append_samples(std::span<const planner::Sample> samples) {
+  if (afresh_) return {}; // replace_samples() gets them
+  return in_store([&](store::Store& store) { return store.append_samples(op_, machine_, samples, store::utc_now()); });
 }
 
 Result<void> StoreKeeper::replace_samples(std::span<const planner::Sample> samples) {
-  Result<void> kept;
-  access_([&](store::Store& store) { kept = store.replace_samples(op_, machine_, samples, store::utc_now()); });
-  if (kept) afresh_.reset();
-  return kept;
+  return in_store([&](store::Store& store) -> Result<void> {
+    MC2_TRY(store.replace_samples(op_, machine_, samples, store::utc_now()));
+    afresh_.reset();
+    return {};
+  });
 }
 
 Result<void> StoreKeeper::keep_model(const planner::CostModel& model) {
-  Result<void> kept;
-  access_([&](store::Store& store) {
-    if (auto put = store.put_model(model, store::utc_now()); !put) kept = put.error();
-  });
-  return kept;
+  return in_store([&](store::Store& store) { return store.put_model(model, store::utc_now()); });
 }
 
 Result<void> StoreKeeper::keep_race(const profiler::Race& race, std::span<const planner::Plan> contenders) {
-  Result<void> kept;
-  access_([&](store::Store& store) {
-    for (std::size_t i = 0; i < contenders.size() && kept; ++i)
-      if (auto added =
-              store.add_measurement(machine_, measurement_of(race.contenders[i], contenders[i]), store::utc_now());
-          !added)
-        kept = added.error();
+  return in_store([&](store::Store& store) -> Result<void> {
+    for (std::size_t i = 0; i < contenders.size(); ++i)
+      MC2_TRY(store.add_measurement(machine_, measurement_of(race.contenders[i], contenders[i]), store::utc_now()));
+    return {};
   });
-  return kept;
 }
 
 Result<void> StoreKeeper::keep_plan(const planner::Plan& plan) {
-  Result<void> kept;
-  access_([&](store::Store& store) {
-    auto digest = store.put_plan(plan, purpose_, store::utc_now());
-    if (digest)
-      plan_digest_ = std::move(digest).value();
-    else
-      kept = digest.error();
+  return in_store([&](store::Store& store) -> Result<void> {
+    MC2_ASSIGN(plan_digest_, store.put_plan(plan, purpose_, store::utc_now()));
+    return {};
   });
-  return kept;
 }
 
 } // namespace mc2::embed

@@ -56,6 +56,10 @@ class StoreKeeper final : public profiler::Keeper {
   [[nodiscard]] const std::string& plan_digest() const noexcept { return plan_digest_; }
 
  private:
+  /// The error of what the body makes of the store.
+  template <typename Body>
+  [[nodiscard]] Result<void> in_store(const Body& body);
+
   StoreAccess access_;
   planner::OpSpec op_;
   planner::Fingerprint machine_;
