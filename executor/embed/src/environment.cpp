@@ -74,13 +74,10 @@ Result<Environment> read_environment(const Variables& variables) {
     if (!parsed) return Error{parsed.error().code, "MC2_LOG", parsed.error().message};
     environment.log = parsed.value();
   }
-  const auto disabled = read_switch(variables, "MC2_DISABLE", false, "1 (everything runs unfused) and 0");
-  if (!disabled) return disabled.error();
-  environment.is_disabled = disabled.value();
-  const auto transfer =
-      read_switch(variables, "MC2_TRANSFER", true, "0 (no plan from a model of another n and k) and 1");
-  if (!transfer) return transfer.error();
-  environment.may_transfer = transfer.value();
+  MC2_ASSIGN(environment.is_disabled,
+             read_switch(variables, "MC2_DISABLE", false, "1 (everything runs unfused) and 0"));
+  MC2_ASSIGN(environment.may_transfer,
+             read_switch(variables, "MC2_TRANSFER", true, "0 (no plan from a model of another n and k) and 1"));
   return environment;
 }
 

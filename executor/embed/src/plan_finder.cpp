@@ -38,9 +38,8 @@ std::string describe(const FoundPlan& found) {
 
 PlanSource uncut_source() {
   return {"MC2_DISABLE", [](const PlanQuestion& question) -> Result<FoundPlan> {
-            auto plan = uncut_plan(question.op, question.machine);
-            if (!plan) return plan.error();
-            return FoundPlan{finder::unkept(std::move(plan).value()), "uncut, mc2 is disabled"};
+            MC2_ASSIGN(auto plan, uncut_plan(question.op, question.machine));
+            return FoundPlan{finder::unkept(std::move(plan)), "uncut, mc2 is disabled"};
           }};
 }
 
@@ -118,9 +117,8 @@ struct PlanFinder::Impl {
 
 Result<void> PlanFinder::Impl::open_store() {
   if (options.store.empty()) return {};
-  auto opened = store::Layers::open({options.read_only_stores, options.store});
-  if (!opened) return opened.error();
-  layers.emplace(std::move(opened).value());
+  MC2_ASSIGN(auto opened, store::Layers::open({options.read_only_stores, options.store}));
+  layers.emplace(std::move(opened));
   shared_layers.emplace(*layers);
   for (const auto& note : layers->notes()) tell(LogLevel::Warning, "event=store_skipped reason=" + in_quotes(note));
   return {};
@@ -131,22 +129,20 @@ Result<void> PlanFinder::Impl::open_places() {
     sources.push_back(uncut_source());
     return {};
   }
-  if (auto opened = open_store(); !opened) return opened;
+  MC2_TRY(open_store());
   finder::SharedLayers* const kept = shared_layers ? &*shared_layers : nullptr;
   for (const auto& path : options.plan_files) {
-    auto file = finder::plan_file(path);
-    if (!file) return file.error();
-    sources.push_back(std::move(file).value());
+    MC2_ASSIGN(auto file, finder::plan_file(path));
+    sources.push_back(std::move(file));
   }
   if (options.service) {
-    const auto service = client::Client::open(*options.service);
-    if (!service) return service.error();
+    MC2_ASSIGN(const auto service, client::Client::open(*options.service));
     client::ServiceOptions waiting = options.waiting;
     waiting.on_change = [this, told = options.waiting.on_change] {
       changed_at = PlanCache::Clock::now();
       if (told) told();
     };
-    sources.push_back(client::plan_service(service.value(), waiting, kept, &store::utc_now));
+    sources.push_back(client::plan_service(service, waiting, kept, &store::utc_now));
   }
   models.given = options.models;
   if (kept != nullptr) {
@@ -164,14 +160,12 @@ Result<FoundPlanPtr> PlanFinder::Impl::look_up(const PlanQuestion& question) {
 }
 
 Result<FoundPlanPtr> PlanFinder::Impl::ask(const PlanQuestion& question) {
-  if (auto legal = question.op.validate(); !legal) return legal.error();
-  if (question.options)
-    if (auto legal = question.options->validate(); !legal) return legal.error();
+  MC2_TRY(question.op.validate());
+  if (question.options) MC2_TRY(question.options->validate());
   PlanQuestion asked = question;
   asked.may_transfer = asked.may_transfer && options.may_transfer;
-  auto found = finder::find_plan(sources, std::move(asked));
-  if (!found) return found.error();
-  auto plan = std::make_shared<const FoundPlan>(std::move(found).value());
+  MC2_ASSIGN(auto found, finder::find_plan(sources, std::move(asked)));
+  auto plan = std::make_shared<const FoundPlan>(std::move(found));
   tell(plan->passed_over_damage ? LogLevel::Warning : LogLevel::Debug, describe(*plan));
   return plan;
 }
@@ -201,9 +195,9 @@ PlanFinder::~PlanFinder() {
 }
 
 Result<PlanFinder> PlanFinder::open(FinderOptions options) {
-  if (auto legal = validate(options); !legal) return legal.error();
+  MC2_TRY(validate(options));
   auto impl = std::make_unique<Impl>(std::move(options));
-  if (auto opened = impl->open_places(); !opened) return opened.error();
+  MC2_TRY(impl->open_places());
   return PlanFinder(std::move(impl));
 }
 

@@ -30,18 +30,17 @@ executor::CommunicatorOptions options_of(const planner::OpSpec& op, const planne
 } // namespace
 
 Result<planner::Plan> uncut_plan(const planner::OpSpec& op, const planner::Fingerprint& machine) {
-  if (auto legal = op.validate(); !legal) return legal.error();
-  const auto backend = backend_of(machine);
-  if (!backend) return backend.error();
+  MC2_TRY(op.validate());
+  MC2_ASSIGN(const auto* backend, backend_of(machine));
   const auto options = options_of(op, machine);
-  if (auto can = backend.value()->takes(op, options); !can) return can.error();
-  const auto variants = backend.value()->variants(op, options);
+  MC2_TRY(backend->takes(op, options));
+  const auto variants = backend->variants(op, options);
   // Slices overlap the lanes even of an uncut plan.
   const auto whole =
       std::ranges::find_if(variants, [](const auto& variant) { return planner::slices_of(variant).count() == 1; });
   if (whole == variants.end()) {
     return Error{ErrorCode::Unsupported, "op",
-                 "the " + std::string(backend.value()->name()) + " backend has no variant for " + op.text()};
+                 "the " + std::string(backend->name()) + " backend has no variant for " + op.text()};
   }
   planner::Plan plan;
   plan.op = op;

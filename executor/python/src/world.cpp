@@ -30,11 +30,9 @@ Result<planner::Plan> given_plan(const World& world, const planner::OpSpec& op, 
                                  const std::optional<std::string>& schedule) {
   std::optional<planner::Schedule> named;
   if (schedule) {
-    const auto parsed = planner::parse_schedule(*schedule);
-    if (!parsed) return parsed.error();
-    named = parsed.value();
+    MC2_ASSIGN(named, planner::parse_schedule(*schedule));
   }
-  if (auto legal = op.validate(); !legal) return legal.error();
+  MC2_TRY(op.validate());
   const planner::Variant chosen = variant ? *variant : world.backend().variants(op, world.options()).front();
   return planner::unpredicted_plan(op, world.communicator().fingerprint(), chosen, cut, named);
 }
