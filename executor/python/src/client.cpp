@@ -9,10 +9,15 @@ namespace {
 
 using namespace py::literals;
 using client::Client;
-using planner::CostModel;
 using planner::Fingerprint;
 using planner::OpSpec;
 using store::PlanAnswer;
+
+/// A function of the client as one that returns its value or throws.
+template <typename... Arguments, typename Value>
+auto unwrapped(Result<Value> (Client::*function)(Arguments...) const) {
+  return [function](const Client& self, Arguments... arguments) { return unwrap((self.*function)(arguments...)); };
+}
 
 Client open_client(std::string url, std::string token, const std::filesystem::path& ca_file, double deadline_s) {
   client::Options options;
@@ -46,22 +51,11 @@ void bind_client(py::module_& module) {
       .def(py::init(&open_client), "url"_a, py::kw_only(), "token"_a = "", "ca_file"_a = "", "deadline_s"_a = 10.0)
       .def_property_readonly("url", &Client::url)
       .def("find_plan", &find_plan, "op"_a, "fingerprint"_a, "epoch"_a = py::none(), "may_transfer"_a = true, NoGil())
-      .def(
-          "find_model",
-          [](const Client& self, const OpSpec& op, const Fingerprint& machine) {
-            return unwrap(self.find_model(op, machine));
-          },
-          "op"_a, "fingerprint"_a, NoGil())
-      .def(
-          "put_plan", [](const Client& self, const planner::Plan& plan) { return unwrap(self.put_plan(plan)); },
-          "plan"_a, NoGil())
-      .def(
-          "put_model", [](const Client& self, const CostModel& model) { return unwrap(self.put_model(model)); },
-          "model"_a, NoGil())
-      .def(
-          "add_samples",
-          [](const Client& self, const planner::Profile& profile) { return unwrap(self.add_samples(profile)); },
-          "profile"_a, NoGil());
+      .def("find_model", unwrapped<const OpSpec&, const Fingerprint&>(&Client::find_model), "op"_a, "fingerprint"_a,
+           NoGil())
+      .def("put_plan", unwrapped(&Client::put_plan), "plan"_a, NoGil())
+      .def("put_model", unwrapped(&Client::put_model), "model"_a, NoGil())
+      .def("add_samples", unwrapped(&Client::add_samples), "profile"_a, NoGil());
 }
 
 } // namespace

@@ -12,20 +12,29 @@ namespace mc2::python {
 namespace {
 
 using namespace py::literals;
+using planner::Fingerprint;
+using planner::OpSpec;
+using store::Store;
 using store::StoredPlan;
 
-StoredPlan find_plan(OpenStore& self, const planner::OpSpec& op, const planner::Fingerprint& machine,
-                     const std::string& purpose) {
+/// A function of stores as one of a store that threads share.
+template <typename... Arguments, typename Value>
+auto in_store(Result<Value> (Store::*function)(Arguments...) const) {
+  return [function](OpenStore& self, Arguments... arguments) {
+    return self.use([&](const Store& store) { return (store.*function)(arguments...); });
+  };
+}
+
+StoredPlan find_plan(OpenStore& self, const OpSpec& op, const Fingerprint& machine, const std::string& purpose) {
   const store::PlanKey key{op, store::digest(machine.canonical_text()), purpose};
-  return self.use([&](store::Store& store) { return store.find_plan(key); });
+  return self.use([&](Store& store) { return store.find_plan(key); });
 }
 
 std::vector<std::string> append_samples(OpenStore& self, const planner::Profile& p) {
-  return self.use(
-      [&](store::Store& store) { return store.append_samples(p.op, p.fingerprint, p.samples, store::utc_now()); });
+  return self.use([&](Store& store) { return store.append_samples(p.op, p.fingerprint, p.samples, store::utc_now()); });
 }
 
-Result<std::map<std::string, std::int64_t>> stats(const store::Store& store) {
+Result<std::map<std::string, std::int64_t>> stats(const Store& store) {
   MC2_ASSIGN(const store::StoreStats counts, store.stats());
   return std::map<std::string, std::int64_t>{{"schema_version", counts.schema_version},
                                              {"file_bytes", counts.file_bytes},
@@ -48,7 +57,7 @@ void bind_stored_plan(py::module_& module) {
 
 std::string stats_table(OpenStore& self) {
   std::vector<std::vector<std::string>> rows{{self.path().string(), ""}};
-  for (const auto& [name, count] : self.use([](store::Store& store) { return stats(store); }))
+  for (const auto& [name, count] : self.use([](Store& store) { return stats(store); }))
     rows.push_back({name, std::to_string(count)});
   return html_table(rows);
 }
@@ -57,31 +66,25 @@ std::string stats_table(OpenStore& self) {
 std::string add_measurement(OpenStore& self, const planner::Plan& plan, double compute_us, double communication_us) {
   if (!plan.validation) throw Failure({ErrorCode::InvalidSpec, "plan", "has no validation: it was never raced"});
   const auto measured = embed::measurement_of(plan, *plan.validation, compute_us, communication_us);
-  return self.use(
-      [&](store::Store& store) { return store.add_measurement(plan.fingerprint, measured, store::utc_now()); });
+  return self.use([&](Store& store) { return store.add_measurement(plan.fingerprint, measured, store::utc_now()); });
 }
 
 void bind_plans_of(py::class_<OpenStore, std::shared_ptr<OpenStore>>& type) {
   type.def(
           "put_plan",
           [](OpenStore& self, const planner::Plan& plan, const std::string& purpose) {
-            return self.use([&](store::Store& store) { return store.put_plan(plan, purpose, store::utc_now()); });
+            return self.use([&](Store& store) { return store.put_plan(plan, purpose, store::utc_now()); });
           },
           "plan"_a, "purpose"_a = "tuned", NoGil(), "Keeps the plan in place of an earlier one; returns its digest.")
       .def("find_plan", &find_plan, "op"_a, "fingerprint"_a, "purpose"_a = "tuned", NoGil())
+      .def("find_plan_by_digest", in_store<const std::string&>(&Store::find_plan), "prefix"_a, NoGil())
       .def(
-          "find_plan_by_digest",
-          [](OpenStore& self, const std::string& prefix) {
-            return self.use([&](store::Store& store) { return store.find_plan(prefix); });
-          },
-          "prefix"_a, NoGil())
-      .def(
-          "list_plans",
-          [](OpenStore& self) { return self.use([](store::Store& store) { return store.list_plans(); }); }, NoGil())
+          "list_plans", [](OpenStore& self) { return self.use([](Store& store) { return store.list_plans(); }); },
+          NoGil())
       .def(
           "remove_plan",
           [](OpenStore& self, const std::string& digest) {
-            self.use([&](store::Store& store) { return store.remove_plan(digest); });
+            self.use([&](Store& store) { return store.remove_plan(digest); });
           },
           "digest"_a, NoGil())
       .def("add_measurement", &add_measurement, "plan"_a, "compute_us"_a, "communication_us"_a, NoGil());
@@ -91,28 +94,15 @@ void bind_models_of(py::class_<OpenStore, std::shared_ptr<OpenStore>>& type) {
   type.def(
           "put_model",
           [](OpenStore& self, const planner::CostModel& model) {
-            return self.use([&](store::Store& store) { return store.put_model(model, store::utc_now()); });
+            return self.use([&](Store& store) { return store.put_model(model, store::utc_now()); });
           },
           "model"_a, NoGil())
-      .def(
-          "find_model",
-          [](OpenStore& self, const planner::OpSpec& op, const planner::Fingerprint& machine) {
-            return self.use([&](store::Store& store) { return store.find_model(op, machine); });
-          },
-          "op"_a, "fingerprint"_a, NoGil())
-      .def(
-          "list_models",
-          [](OpenStore& self, const planner::OpSpec& op, const planner::Fingerprint& machine) {
-            return self.use([&](store::Store& store) { return store.list_models(op, machine); });
-          },
-          "op"_a, "fingerprint"_a, NoGil())
+      .def("find_model", in_store<const OpSpec&, const Fingerprint&>(&Store::find_model), "op"_a, "fingerprint"_a,
+           NoGil())
+      .def("list_models", in_store<const OpSpec&, const Fingerprint&>(&Store::list_models), "op"_a, "fingerprint"_a,
+           NoGil())
       .def("append_samples", &append_samples, "profile"_a, NoGil())
-      .def(
-          "find_profile",
-          [](OpenStore& self, const planner::OpSpec& op, const planner::Fingerprint& machine) {
-            return self.use([&](store::Store& store) { return store.find_profile(op, machine); });
-          },
-          "op"_a, "fingerprint"_a, NoGil());
+      .def("find_profile", in_store(&Store::find_profile), "op"_a, "fingerprint"_a, NoGil());
 }
 
 } // namespace
@@ -123,15 +113,11 @@ void bind_store(py::module_& module) {
                                                          "One SQLite file of samples, models, plans and measurements.");
   type.def(py::init<const std::filesystem::path&, bool>(), "path"_a, "read_only"_a = false, NoGil())
       .def_property_readonly("path", &OpenStore::path)
+      .def("revision", in_store(&Store::revision), NoGil())
       .def(
-          "revision", [](OpenStore& self) { return self.use([](store::Store& store) { return store.revision(); }); },
-          NoGil())
-      .def(
-          "stats", [](OpenStore& self) { return self.use([](store::Store& store) { return stats(store); }); }, NoGil())
+          "stats", [](OpenStore& self) { return self.use([](Store& store) { return stats(store); }); }, NoGil())
       .def("_repr_html_", &stats_table, NoGil())
-      .def(
-          "export_json",
-          [](OpenStore& self) { return self.use([](store::Store& store) { return store.export_json(); }); }, NoGil())
+      .def("export_json", in_store(&Store::export_json), NoGil())
       .def("close", &OpenStore::close, NoGil())
       .def(
           "__enter__", [](OpenStore& self) -> OpenStore& { return self; }, py::return_value_policy::reference)
