@@ -111,8 +111,7 @@ void bind_op(py::module_& module) {
       .def_readonly("experts_per_rank", &OpSpec::experts_per_rank)
       .def_readonly("experts", &OpSpec::experts)
       .def("replace", &with_lengths, py::kw_only(), "m"_a = py::none(), "n"_a = py::none(), "k"_a = py::none())
-      .def(
-          "__eq__", [](const OpSpec& a, const OpSpec& b) { return a == b; }, py::is_operator())
+      .def(py::self == py::self)
       .def("__hash__", [](const OpSpec& op) { return std::hash<std::string>{}(op.text()); })
       .def("__str__", &OpSpec::text)
       .def("__repr__", [](const OpSpec& op) { return "<mc2.OpSpec " + op.text() + ">"; });
@@ -120,21 +119,17 @@ void bind_op(py::module_& module) {
 }
 
 void bind_fingerprint(py::module_& module) {
-  py::class_<Fingerprint>(module, "Fingerprint", "What makes measurements comparable: device, link, versions.")
-      .def(py::init([](std::map<std::string, std::string> fields) { return Fingerprint{std::move(fields)}; }),
+  py::class_<Fingerprint> type(module, "Fingerprint", "What makes measurements comparable: device, link, versions.");
+  type.def(py::init([](std::map<std::string, std::string> fields) { return Fingerprint{std::move(fields)}; }),
            "fields"_a)
       .def_readonly("fields", &Fingerprint::fields)
       .def_property_readonly("digest", [](const Fingerprint& f) { return store::digest(f.canonical_text()); })
       .def_property_readonly("is_emulated", &Fingerprint::is_emulated)
       .def("differences", &Fingerprint::differences, "other"_a)
-      .def("to_json", [](const Fingerprint& f) { return store::encode(f); })
-      .def_static(
-          "from_json", [](const std::string& json) { return unwrap(store::decode_fingerprint(json)); }, "json"_a)
-      .def(
-          "__eq__", [](const Fingerprint& a, const Fingerprint& b) { return a == b; }, py::is_operator())
       .def("__hash__", [](const Fingerprint& f) { return std::hash<std::string>{}(f.canonical_text()); })
       .def("__str__", &Fingerprint::label)
       .def("__repr__", [](const Fingerprint& f) { return "<mc2.Fingerprint " + f.label() + ">"; });
+  add_document(type, &store::decode_fingerprint);
 }
 
 void bind_variant(py::module_& module) {
@@ -142,8 +137,7 @@ void bind_variant(py::module_& module) {
       .def(py::init([](const std::string& text) { return planner::parse_variant(text); }), "text"_a)
       .def_readonly("name", &Variant::name)
       .def_readonly("fields", &Variant::fields)
-      .def(
-          "__eq__", [](const Variant& a, const Variant& b) { return a == b; }, py::is_operator())
+      .def(py::self == py::self)
       .def("__hash__", [](const Variant& v) { return std::hash<std::string>{}(v.text()); })
       .def("__str__", &Variant::text)
       .def("__repr__", [](const Variant& v) { return "<mc2.Variant " + v.text() + ">"; });

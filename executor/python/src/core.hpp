@@ -1,9 +1,12 @@
 #pragma once
 
+#include <pybind11/operators.h>
+
 #include <chrono>
 
 #include "convert.hpp"
 #include "mc2/planner/planner.hpp"
+#include "mc2/store/codec.hpp"
 
 /// The parts of the module mc2._core: what needs neither devices nor networks.
 namespace mc2::python {
@@ -16,6 +19,17 @@ void bind_measuring(py::module_& module); ///< sweeps, fits, recalibration, stat
 void bind_tuning(py::module_& module);    ///< benches, races, the tuner
 void bind_store(py::module_& module);
 void bind_finder(py::module_& module); ///< where a plan comes from
+
+/// What every value has that is a document, too.
+template <typename Value>
+void add_document(py::class_<Value>& type, Result<Value> (*decode)(std::string_view)) {
+  using namespace py::literals;
+  type.def("to_json", [](const Value& value) { return store::encode(value); })
+      .def("to_dict", [](const Value& value) { return to_dict(store::encode(value)); })
+      .def_static(
+          "from_json", [decode](const std::string& json) { return unwrap(decode(json)); }, "json"_a)
+      .def(py::self == py::self);
+}
 
 inline constexpr int kPageWidth = 100; ///< of pages of text, in columns
 

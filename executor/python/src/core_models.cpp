@@ -11,7 +11,6 @@
 #include "mc2/planner/transfer.hpp"
 #include "mc2/render/markup.hpp"
 #include "mc2/render/plan_page.hpp"
-#include "mc2/store/codec.hpp"
 
 namespace mc2::python {
 namespace {
@@ -78,13 +77,12 @@ void bind_sample(py::module_& module) {
       .def_property_readonly("time_us", &Sample::time_us)
       .def_readonly("round", &Sample::round)
       .def_readonly("is_outlier", &Sample::is_outlier)
-      .def(
-          "__eq__", [](const Sample& a, const Sample& b) { return a == b; }, py::is_operator());
+      .def(py::self == py::self);
 }
 
 void bind_profile(py::module_& module) {
-  py::class_<Profile>(module, "Profile", "Every sample of one operator on one machine.")
-      .def(
+  py::class_<Profile> type(module, "Profile", "Every sample of one operator on one machine.");
+  type.def(
           py::init([](const planner::OpSpec& op, const planner::Fingerprint& fingerprint, std::vector<Sample> samples) {
             return Profile{op, fingerprint, std::move(samples)};
           }),
@@ -92,16 +90,11 @@ void bind_profile(py::module_& module) {
       .def_readonly("op", &Profile::op)
       .def_readonly("fingerprint", &Profile::fingerprint)
       .def_readonly("samples", &Profile::samples)
-      .def("to_json", [](const Profile& p) { return store::encode(p); })
-      .def("to_dict", [](const Profile& p) { return to_dict(store::encode(p)); })
-      .def_static(
-          "from_json", [](const std::string& json) { return unwrap(store::decode_profile(json)); }, "json"_a)
-      .def(
-          "__eq__", [](const Profile& a, const Profile& b) { return a == b; }, py::is_operator())
       .def("_repr_html_", &table_of)
       .def("__repr__", [](const Profile& p) {
         return "<mc2.Profile " + p.op.text() + ", " + std::to_string(p.samples.size()) + " samples>";
       });
+  add_document(type, &store::decode_profile);
 }
 
 void bind_costs(py::module_& module) {
@@ -127,8 +120,8 @@ void bind_costs(py::module_& module) {
 }
 
 void bind_model(py::module_& module) {
-  py::class_<CostModel>(module, "CostModel", "What the planner knows of one operator on one machine.")
-      .def_readonly("op", &CostModel::op)
+  py::class_<CostModel> type(module, "CostModel", "What the planner knows of one operator on one machine.");
+  type.def_readonly("op", &CostModel::op)
       .def_readonly("fingerprint", &CostModel::fingerprint)
       .def_readonly("variants", &CostModel::variants)
       .def_readonly("source", &CostModel::source)
@@ -137,23 +130,18 @@ void bind_model(py::module_& module) {
           "answers_for",
           [](const CostModel& m, const planner::OpSpec& op) { return planner::has_same_block_costs(m.op, op); }, "op"_a,
           "Whether the curves hold for this operator: all but the length of the cut axis is the same.")
-      .def("to_json", [](const CostModel& m) { return store::encode(m); })
-      .def("to_dict", [](const CostModel& m) { return to_dict(store::encode(m)); })
-      .def_static(
-          "from_json", [](const std::string& json) { return unwrap(store::decode_model(json)); }, "json"_a)
       .def(
           "page",
           [](const CostModel& m, int width) {
             return unwrap(m.validate()), render::model_page(m, checked_page_width(width));
           },
           "width"_a = kPageWidth, "Curves and factors as `mc2 fit` prints them.")
-      .def(
-          "__eq__", [](const CostModel& a, const CostModel& b) { return a == b; }, py::is_operator())
       .def("_repr_html_",
            [](const CostModel& m) {
              return unwrap(m.validate()), render::Markup().element("pre", {}, render::model_page(m, kPageWidth)).str();
            })
       .def("__repr__", [](const CostModel& m) { return "<mc2.CostModel " + m.op.text() + ", " + m.source + ">"; });
+  add_document(type, &store::decode_model);
 }
 
 void bind_transfer(py::module_& module) {

@@ -91,8 +91,7 @@ void bind_timeline(py::module_& module) {
       .def_readonly("makespan_us", &Timeline::makespan_us)
       .def_readonly("overlap_us", &Timeline::overlap_us)
       .def("_repr_html_", &timeline_table)
-      .def(
-          "__eq__", [](const Timeline& a, const Timeline& b) { return a == b; }, py::is_operator());
+      .def(py::self == py::self);
   py::class_<planner::Estimate>(module, "Estimate", "A time with its 90 % interval and where it came from.")
       .def_readonly("us", &planner::Estimate::us)
       .def_readonly("low_us", &planner::Estimate::low_us)
@@ -194,15 +193,9 @@ void add_changes(py::class_<Plan>& type) {
 
 void add_forms(py::class_<Plan>& type) {
   type.def_property_readonly("digest", [](const Plan& p) { return store::digest(store::encode(p)); })
-      .def("to_json", [](const Plan& p) { return store::encode(p); })
-      .def("to_dict", [](const Plan& p) { return to_dict(store::encode(p)); })
-      .def_static(
-          "from_json", [](const std::string& json) { return unwrap(store::decode_plan(json)); }, "json"_a)
       .def("page", &page_of, "width"_a = kPageWidth, "The readable page that `mc2 plan` prints.")
       .def("svg", &svg_of, "measured"_a = py::none())
       .def("_repr_html_", &html_of)
-      .def(
-          "__eq__", [](const Plan& a, const Plan& b) { return a == b; }, py::is_operator())
       .def("__repr__", [](const Plan& p) { return "<mc2.Plan " + p.op.text() + ": " + p.cut.text() + ">"; });
 }
 
@@ -211,6 +204,7 @@ void bind_plan(py::module_& module) {
   add_decision(type);
   add_changes(type);
   add_forms(type);
+  add_document(type, &store::decode_plan);
 }
 
 void bind_published_models(py::module_& module) {

@@ -3,7 +3,6 @@
 #include "core.hpp"
 #include "mc2/planner/plan_ranges.hpp"
 #include "mc2/planner/text.hpp"
-#include "mc2/store/codec.hpp"
 
 namespace mc2::python {
 namespace {
@@ -59,8 +58,8 @@ void bind_range(py::module_& module) {
 
 void bind_ranges(py::module_& module) {
   bind_range(module);
-  py::class_<PlanRanges>(module, "PlanRanges", "The decision for one operator on one machine as a function of m.")
-      .def_readonly("op", &PlanRanges::op)
+  py::class_<PlanRanges> type(module, "PlanRanges", "The decision for one operator on one machine as a function of m.");
+  type.def_readonly("op", &PlanRanges::op)
       .def_readonly("fingerprint", &PlanRanges::fingerprint)
       .def_readonly("first_m", &PlanRanges::first_m)
       .def_readonly("ranges", &PlanRanges::ranges)
@@ -71,13 +70,8 @@ void bind_ranges(py::module_& module) {
       .def(
           "plan_at", [](const PlanRanges& ranges, std::int64_t m) { return unwrap(planner::plan_at(ranges, m)); },
           "m"_a, "The plan of one m, without times.")
-      .def("to_json", [](const PlanRanges& ranges) { return store::encode(ranges); })
-      .def("to_dict", [](const PlanRanges& ranges) { return to_dict(store::encode(ranges)); })
-      .def_static(
-          "from_json", [](const std::string& json) { return unwrap(store::decode_plan_ranges(json)); }, "json"_a)
-      .def("_repr_html_", [](const PlanRanges& ranges) { return range_table(ranges); })
-      .def(
-          "__eq__", [](const PlanRanges& a, const PlanRanges& b) { return a == b; }, py::is_operator());
+      .def("_repr_html_", &range_table);
+  add_document(type, &store::decode_plan_ranges);
 }
 
 } // namespace mc2::python

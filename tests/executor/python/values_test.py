@@ -161,6 +161,7 @@ def samples_of(op, lengths=(64, 128, 256, 512, 1024, 2048, 4096)):
 class FitTest(Refusals):
     def test_a_fit_finds_the_line_that_the_samples_lie_on(self):
         machine = mc2.Fingerprint({"backend": "test", "device": "none"})
+        self.assertEqual(machine.to_dict(), json.loads(machine.to_json()))
         summary = mc2.fit(mc2.Profile(OP, machine, samples_of(OP)))
         cost = summary.model.variants[0]
         self.assertAlmostEqual(cost.compute.time_us(1000), 210, delta=0.5)
