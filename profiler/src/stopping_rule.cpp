@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <limits>
 
 #include "mc2/planner/text.hpp"
@@ -13,6 +14,12 @@ namespace {
 bool is_inside_unit(double value) { return value > 0 && value < 1; }
 
 } // namespace
+
+Result<std::chrono::milliseconds> budget_of(double seconds) {
+  constexpr double kMaxS = 1e6;
+  if (!(seconds >= 0 && seconds <= kMaxS)) return Error{ErrorCode::InvalidSpec, "budget_s", "must be 0 to 1e6 s"};
+  return std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1e3));
+}
 
 Result<void> StoppingOptions::validate() const {
   if (min_count < 1) return Error{ErrorCode::InvalidSpec, "stopping.min_count", "must be at least 1"};

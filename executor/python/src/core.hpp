@@ -2,8 +2,6 @@
 
 #include <pybind11/operators.h>
 
-#include <chrono>
-
 #include "convert.hpp"
 #include "mc2/planner/planner.hpp"
 #include "mc2/store/codec.hpp"
@@ -35,9 +33,6 @@ inline constexpr int kPageWidth = 100; ///< of pages of text, in columns
 
 /// The width of a page as it is; Failure for one that is none.
 [[nodiscard]] int checked_page_width(int width);
-
-/// A budget in seconds; Failure for one that is none.
-[[nodiscard]] std::chrono::milliseconds milliseconds_of(double budget_s);
 
 /// The options that keywords name over `base`; others are refused with the names that there are.
 [[nodiscard]] planner::PlanOptions to_options(const py::kwargs& words, planner::PlanOptions base = {});

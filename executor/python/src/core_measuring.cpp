@@ -33,10 +33,9 @@ profiler::SweepCase to_case(const std::pair<std::string, Measure>& named) {
 std::vector<Sample> sweep(const std::vector<std::pair<std::string, Measure>>& cases, double budget_s, int max_count,
                           std::uint64_t seed) {
   profiler::SweepOptions options;
-  options.budget = milliseconds_of(budget_s);
+  options.budget = unwrap(profiler::budget_of(budget_s));
   options.seed = seed;
-  options.stopping.max_count = max_count;
-  options.stopping.min_count = std::min(options.stopping.min_count, max_count);
+  options.stopping.limit(max_count);
   profiler::SweepHooks hooks;
   hooks.now = [] { return std::chrono::steady_clock::now(); };
   std::vector<profiler::SweepCase> made;

@@ -1,7 +1,6 @@
 #include <pybind11/functional.h>
 #include <pybind11/stl.h>
 
-#include <algorithm>
 #include <chrono>
 #include <memory>
 
@@ -124,28 +123,6 @@ profiler::TuneHooks hooks_of(const std::function<void(const std::string&)>& on_l
   return hooks;
 }
 
-profiler::ProfileSettings profile_settings(std::int64_t alignment, double budget_s, int max_count,
-                                           const planner::PlanOptions& plan) {
-  profiler::ProfileSettings settings;
-  settings.sweep.budget = milliseconds_of(budget_s);
-  settings.sweep.stopping.max_count = max_count;
-  settings.sweep.stopping.min_count = std::min(settings.sweep.stopping.min_count, max_count);
-  settings.alignment = alignment;
-  settings.plan = plan;
-  return settings;
-}
-
-/// As many rounds as are asked for, else until the intervals are narrow.
-profiler::RaceSettings race_settings(std::optional<int> rounds, double budget_s) {
-  profiler::RaceSettings settings;
-  settings.budget = milliseconds_of(budget_s);
-  if (rounds) {
-    settings.min_rounds = settings.max_rounds = *rounds;
-    settings.relative_half_width = 0;
-  }
-  return settings;
-}
-
 embed::StoreAccess access_to(const std::shared_ptr<OpenStore>& store) {
   return [store](const std::function<void(store::Store&)>& body) {
     store->use([&](store::Store& open) {
@@ -177,10 +154,10 @@ profiler::Tuned tune(Bench& bench, const std::shared_ptr<OpenStore>& store, cons
                      int max_count, std::optional<int> race_rounds,
                      const std::function<void(const std::string&)>& on_line, const py::kwargs& options) {
   profiler::TuneSettings settings;
-  settings.plan = to_options(options, planner::default_options_on(bench.fingerprint()));
-  settings.profile = profile_settings(settings.plan.alignment, budget_s, max_count, settings.plan);
-  settings.race = race_settings(race_rounds, budget_s);
-  settings.budget = milliseconds_of(budget_s);
+  settings.plan_with(to_options(options, planner::default_options_on(bench.fingerprint())));
+  settings.budget = unwrap(profiler::budget_of(budget_s));
+  settings.profile.sweep.stopping.limit(max_count);
+  if (race_rounds) settings.race.take_rounds(*race_rounds);
   if (model != nullptr) settings.known_model = std::make_shared<const CostModel>(*model);
   const py::gil_scoped_release released;
   const auto keeper = keeper_of(store, bench);
@@ -189,14 +166,21 @@ profiler::Tuned tune(Bench& bench, const std::shared_ptr<OpenStore>& store, cons
 
 planner::Profile profile(Bench& bench, std::optional<std::int64_t> alignment, double budget_s, int max_count,
                          const std::shared_ptr<OpenStore>& store) {
-  const auto plan = planner::default_options_on(bench.fingerprint());
-  const auto settings = profile_settings(alignment.value_or(plan.alignment), budget_s, max_count, plan);
+  auto plan = planner::default_options_on(bench.fingerprint());
+  if (alignment) plan.alignment = plan.min_block_rows = *alignment;
+  unwrap(plan.validate());
+  profiler::ProfileSettings settings;
+  settings.plan_with(plan);
+  settings.sweep.budget = unwrap(profiler::budget_of(budget_s));
+  settings.sweep.stopping.limit(max_count);
   const auto keeper = keeper_of(store, bench);
   return {bench.op(), bench.fingerprint(), unwrap(profiler::profile(bench, settings, *keeper, hooks_of({}))).samples};
 }
 
 Race race(Bench& bench, const std::vector<Plan>& plans, std::optional<int> rounds, double budget_s, bool times_parts) {
-  auto settings = race_settings(rounds, budget_s);
+  profiler::RaceSettings settings;
+  settings.budget = unwrap(profiler::budget_of(budget_s));
+  if (rounds) settings.take_rounds(*rounds);
   settings.times_parts = times_parts;
   return unwrap(profiler::race(bench, plans, settings, "race", hooks_of({})));
 }
@@ -292,13 +276,6 @@ void bind_races(py::module_& module) {
 }
 
 } // namespace
-
-std::chrono::milliseconds milliseconds_of(double budget_s) {
-  constexpr double kMaxBudgetS = 1e6;
-  if (!(budget_s >= 0 && budget_s <= kMaxBudgetS))
-    throw Failure({ErrorCode::InvalidSpec, "budget_s", "must be 0 to 1e6 s"});
-  return std::chrono::milliseconds(static_cast<std::int64_t>(budget_s * 1e3));
-}
 
 void bind_tuning(py::module_& module) {
   bind_bench(module);

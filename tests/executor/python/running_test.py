@@ -390,6 +390,7 @@ class MeasuringTest(Refusals):
 
     def test_a_profile_of_modelled_lanes_fits_the_model(self):
         with mc2.Communicator(RANKS, **VIRTUAL) as world:
+            self.refused("invalid_spec", "alignment", mc2.profile, self.OP, world, alignment=0)
             measured = mc2.profile(self.OP, world, budget_s=2, max_count=5, alignment=16)
         model = mc2.fit(measured).model
         # A block of b rows: 2 b 64 64 flops at 1 Gflop/s, and 5 us.

@@ -128,23 +128,15 @@ std::vector<planner::Variant> read_variants(const mc2_bench& bench) {
 
 profiler::TuneSettings read_settings(const mc2_tune_options& options, const planner::Fingerprint& machine) {
   profiler::TuneSettings settings;
-  settings.plan = read_plan_options(options.plan_options, machine);
-  settings.profile.plan = settings.plan;
-  settings.profile.alignment = settings.plan.alignment;
-  constexpr double kMaxBudgetS = 1e6;
-  if (!(options.budget_s >= 0 && options.budget_s <= kMaxBudgetS))
-    fail(MC2_ERROR_INVALID_SPEC, "options.budget_s", "must be 0 to 1e6 s");
+  settings.plan_with(read_plan_options(options.plan_options, machine));
+  const auto budget = profiler::budget_of(options.budget_s);
+  if (!budget) fail(MC2_ERROR_INVALID_SPEC, "options.budget_s", budget.error().message);
   if (options.max_sample_count < 0 || options.race_round_count < 0)
     fail(MC2_ERROR_INVALID_SPEC, options.max_sample_count < 0 ? "options.max_sample_count" : "options.race_round_count",
          "must be 0 or more");
-  if (options.budget_s > 0) settings.budget = std::chrono::milliseconds(std::llround(options.budget_s * 1000));
-  auto& stopping = settings.profile.sweep.stopping;
-  if (options.max_sample_count > 0) stopping.max_count = options.max_sample_count;
-  stopping.min_count = std::min(stopping.min_count, stopping.max_count);
-  if (options.race_round_count > 0) {
-    settings.race.min_rounds = settings.race.max_rounds = options.race_round_count;
-    settings.race.relative_half_width = 0;
-  }
+  if (options.budget_s > 0) settings.budget = budget.value();
+  if (options.max_sample_count > 0) settings.profile.sweep.stopping.limit(options.max_sample_count);
+  if (options.race_round_count > 0) settings.race.take_rounds(options.race_round_count);
   if (options.variant != nullptr) settings.only = planner::parse_variant(options.variant);
   if (options.model != nullptr)
     settings.known_model = std::make_shared<const planner::CostModel>(Pinned<ModelObject>(options.model)->value);

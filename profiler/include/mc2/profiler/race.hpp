@@ -38,6 +38,12 @@ struct RaceSettings {
   std::chrono::milliseconds budget{60'000};
   bool times_parts = true; ///< whether the uncut parts are timed, too, which recalibration needs
 
+  /// So many, however wide the intervals are then.
+  void take_rounds(int count) {
+    min_rounds = max_rounds = count;
+    relative_half_width = 0;
+  }
+
   /// Errors: InvalidSpec naming the setting: rounds 1 <= min <= max, width and budget >= 0.
   [[nodiscard]] Result<void> validate() const;
 };

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <algorithm>
+#include <chrono>
 #include <string>
 #include <vector>
 
@@ -12,12 +14,21 @@ namespace mc2::profiler {
 /// At most this part of a budget, an eighth, is spent on warming up.
 inline constexpr int kWarmUpShare = 8;
 
+/// A budget in seconds. Errors: InvalidSpec ("budget_s") outside 0 to 1e6.
+[[nodiscard]] Result<std::chrono::milliseconds> budget_of(double seconds);
+
 struct StoppingOptions {
   int min_count = 7;
   int max_count = 40;
   double quantile = 0.25; ///< the low quantile that is fitted
   double confidence = 0.90;
   double relative_half_width = 0.02; ///< stop when the quantile's interval is this narrow
+
+  /// No more than so many, and fewer than min_count where these are fewer.
+  void limit(int count) {
+    max_count = count;
+    min_count = std::min(min_count, count);
+  }
 
   /// Errors: InvalidSpec naming the option: counts 1 <= min <= max, quantile and confidence inside (0, 1), width >=
   /// 0.

@@ -27,6 +27,12 @@ struct ProfileSettings {
   /// middle length of all variants first, then the middles of what is left. 0 for no limit.
   int max_measurement_count = 0;
   planner::PlanOptions plan; ///< of the plan whose own block lengths are timed, too
+
+  /// Sets `plan`, and `alignment` to its.
+  void plan_with(const planner::PlanOptions& options) {
+    plan = options;
+    alignment = options.alignment;
+  }
 };
 
 struct TuneSettings {
@@ -39,6 +45,12 @@ struct TuneSettings {
   std::optional<planner::Variant> only; ///< plan with this variant, whatever others the model knows
   int contender_count = 4;              ///< cuts that race in one round
   std::shared_ptr<const planner::CostModel> known_model = nullptr; ///< taken instead of profiling
+
+  /// Sets `plan`, and `profile` to what serves it.
+  void plan_with(const planner::PlanOptions& options) {
+    plan = options;
+    profile.plan_with(options);
+  }
 };
 
 /// The fewest measurements that a model can be fitted to: three lengths of two lanes, and both lanes together.
