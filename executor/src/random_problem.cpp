@@ -48,18 +48,14 @@ RandomProblem::RandomProblem(const planner::OpSpec& op, std::uint64_t seed, cons
 
 void RandomProblem::add_counts(std::span<const std::int64_t> counts) {
   if (counts.empty()) return;
-  const std::size_t count = count_count(op_), experts = count / views_.size();
+  const std::size_t count = count_count(op_);
   MC2_CHECK(counts.size() == views_.size() * count, "counts of another world");
   send_counts_.assign(counts.begin(), counts.end());
-  receive_counts_.resize(counts.size());
-  for (std::size_t i = 0; i < counts.size(); ++i) {
-    const std::size_t from = i / count, to = i % count / experts, expert = i % experts;
-    receive_counts_[to * count + from * experts + expert] = counts[i];
-  }
-  for (std::size_t rank = 0; rank < views_.size(); ++rank) {
+  for (std::size_t rank = 0; rank < views_.size(); ++rank)
     views_[rank].send_counts = std::span(send_counts_).subspan(rank * count, count);
+  receive_counts_ = transposed_counts(op_, views_);
+  for (std::size_t rank = 0; rank < views_.size(); ++rank)
     views_[rank].receive_counts = std::span(receive_counts_).subspan(rank * count, count);
-  }
 }
 
 /// Where all get the same result, all add the same to it.

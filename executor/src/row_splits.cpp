@@ -24,6 +24,13 @@ std::string pair_text(const planner::OpSpec& op, std::size_t place) {
          (experts > 1 ? " of expert " + std::to_string(place % experts) : "");
 }
 
+Result<void> check_kind(const planner::OpSpec& op, int rank) {
+  if (planner::traits_of(op.kind).takes_counts) return {};
+  return count_error(
+      rank, "has",
+      "counts; " + planner::counted_kinds() + " take them, not " + std::string(planner::to_string(op.kind)));
+}
+
 /// One direction of one rank.
 Result<void> check_direction(const planner::OpSpec& op, int rank, const char* direction, Counts counts) {
   const std::int64_t most = op.m / op.world_size;
@@ -150,15 +157,33 @@ OperandShapes rank_shapes(const planner::OpSpec& op, const RankBuffers& buffers)
   return shapes;
 }
 
+std::vector<std::int64_t> transposed_counts(const planner::OpSpec& op, std::span<const RankBuffers> ranks) {
+  const auto experts = static_cast<std::size_t>(op.experts_per_rank);
+  std::vector<std::int64_t> received;
+  received.reserve(ranks.size() * count_count(op));
+  for (std::size_t to = 0; to < ranks.size(); ++to)
+    for (const RankBuffers& from : ranks) {
+      const Counts sent = from.send_counts.subspan(to * experts, experts);
+      received.insert(received.end(), sent.begin(), sent.end());
+    }
+  return received;
+}
+
+Result<std::vector<std::int64_t>> received_counts(const planner::OpSpec& op, std::span<const RankBuffers> ranks) {
+  MC2_CHECK(ranks.size() == static_cast<std::size_t>(op.world_size), "counts of another world");
+  for (int rank = 0; rank < op.world_size; ++rank) {
+    MC2_TRY(check_kind(op, rank));
+    MC2_TRY(check_direction(op, rank, "sends", ranks[static_cast<std::size_t>(rank)].send_counts));
+  }
+  return transposed_counts(op, ranks);
+}
+
 Result<void> check_splits(const planner::OpSpec& op, std::span<const int> ranks, std::span<const RankBuffers> buffers) {
   for (std::size_t i = 0; i < buffers.size(); ++i) {
     const RankBuffers& rank = buffers[i];
     const std::span<const std::byte> on_device = rank.device_send_counts;
     if (rank.send_counts.empty() && rank.receive_counts.empty() && on_device.empty()) continue;
-    if (!planner::traits_of(op.kind).takes_counts)
-      return count_error(
-          ranks[i], "has",
-          "counts; " + planner::counted_kinds() + " take them, not " + std::string(planner::to_string(op.kind)));
+    MC2_TRY(check_kind(op, ranks[i]));
     if (!on_device.empty()) {
       MC2_TRY(check_on_device(op, ranks[i], rank));
       continue;

@@ -64,9 +64,9 @@ class RowSplits {
 /// Rows between two ranks by expert of who multiplies, as many counts as a rank has: experts of all ranks.
 [[nodiscard]] std::size_t count_count(const planner::OpSpec& op) noexcept;
 
-/// What one rank brings and gets: operand_shapes(), with as many rows of A, C and the residual as its counts add up to
-/// where it has any.
-[[nodiscard]] OperandShapes rank_shapes(const planner::OpSpec& op, const RankBuffers& buffers) noexcept;
+/// received_counts() of as many as each rank needs, which nobody has checked.
+[[nodiscard]] std::vector<std::int64_t> transposed_counts(const planner::OpSpec& op,
+                                                          std::span<const RankBuffers> ranks);
 
 /// Whether the counts of the ranks that this process holds are legal each for itself. Errors: InvalidSpec naming rank
 /// and value: counts of another kind, not one per expert, sent without received, below 0, or more than m / ranks with

@@ -62,6 +62,7 @@ void expect_right(const OpSpec& op, std::span<const RankBuffers> buffers) {
 TEST(RowSplits, RowsArePackedInTheOrderOfTheRanks) {
   const OpSpec op = op_of(OpKind::MatmulAllToAll, 4, 2, 2, 3);
   const RandomProblem problem(op, 1, {.counts = Counts{1, 0, 4, 2, 3, 0, 0, 1, 1}});
+  EXPECT_EQ(received_counts(op, problem.buffers()).value(), (Counts{1, 2, 0, 0, 3, 1, 4, 0, 1}));
   const RowSplits splits(op, problem.buffers());
   EXPECT_EQ(splits.count(1, 0), 2);
   EXPECT_EQ(splits.send_offset(0, 2), 1);    // 1 + 0
@@ -233,6 +234,7 @@ class SplitRefusal : public ::testing::Test {
 TEST_F(SplitRefusal, CountsThatARankCannotHave) {
   const Counts negative{-1, 3, 4}, huge{1, 2, 5}, few{1, 2};
   buffers_[1].send_counts = negative;
+  EXPECT_EQ(received_counts(op_, buffers_).error().field, "counts");
   expect_refused("rank 1 sends -1 rows with rank 0; legal: 0 to m / ranks = 4");
   buffers_[2].receive_counts = huge;
   expect_refused("rank 2 receives 5 rows with rank 2");

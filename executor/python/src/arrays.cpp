@@ -1,15 +1,12 @@
 #include <pybind11/numpy.h>
 #include <pybind11/stl.h>
 
-#include <algorithm>
-#include <numeric>
 #include <optional>
 #include <span>
 #include <vector>
 
 #include "mc2/executor/buffer.hpp"
 #include "mc2/executor/executor.hpp"
-#include "mc2/planner/routing.hpp"
 #include "world.hpp"
 
 namespace mc2::python {
@@ -148,43 +145,31 @@ struct Arrays {
   std::optional<std::vector<std::vector<std::int64_t>>> counts; ///< what every rank sends
 };
 
-/// What each rank sends, and what it therefore receives, as RankBuffers has them.
-struct AllCounts {
-  std::vector<std::vector<std::int64_t>> sent, received; ///< by rank; empty: equal splits
-
-  /// Refuses other than one row for each rank of one number for each expert of all ranks.
-  AllCounts(const planner::OpSpec& op, const Arrays& arrays) {
+/// What each rank sends, and what it therefore receives.
+class AllCounts {
+ public:
+  /// @param arrays  outlive this
+  AllCounts(const planner::OpSpec& op, const Arrays& arrays) : ranks_(static_cast<std::size_t>(op.world_size)) {
     if (!arrays.counts) return;
-    if (!planner::traits_of(op.kind).takes_counts)
-      refuse("counts", "are given; " + planner::counted_kinds() + " take them, not " + op.text());
-    const auto ranks = static_cast<std::size_t>(op.world_size), experts = static_cast<std::size_t>(op.experts_per_rank);
-    sent = *arrays.counts;
-    const bool is_whole = sent.size() == ranks &&
-                          std::ranges::all_of(sent, [&](const auto& row) { return row.size() == ranks * experts; });
-    if (!is_whole)
-      refuse("counts", "must be " + std::to_string(ranks) + " rows of " + std::to_string(ranks * experts) +
-                           " numbers: what each rank sends each " + (experts > 1 ? "expert" : "rank"));
-    for (const auto& row : sent)
-      for (const std::int64_t count : row)
-        if (count < 0 || count > op.m / op.world_size)
-          refuse("counts", "name " + std::to_string(count) +
-                               " rows; legal: 0 to m / ranks = " + std::to_string(op.m / op.world_size));
-    received.assign(ranks, {});
-    for (std::size_t to = 0; to < ranks; ++to)
-      for (const auto& from : sent)
-        received[to].insert(received[to].end(), from.begin() + static_cast<std::ptrdiff_t>(to * experts),
-                            from.begin() + static_cast<std::ptrdiff_t>((to + 1) * experts));
+    if (arrays.counts->size() != ranks_.size())
+      refuse("counts", "has " + std::to_string(arrays.counts->size()) + " rows; needs one for each of " +
+                           std::to_string(ranks_.size()) + " ranks");
+    for (std::size_t rank = 0; rank < ranks_.size(); ++rank) ranks_[rank].send_counts = (*arrays.counts)[rank];
+    received_ = unwrap(executor::received_counts(op, ranks_));
+    const std::size_t count = received_.size() / ranks_.size();
+    for (std::size_t rank = 0; rank < ranks_.size(); ++rank)
+      ranks_[rank].receive_counts = std::span(received_).subspan(rank * count, count);
   }
 
-  /// Those of a rank, whose own rows the shapes then have.
-  void give(std::size_t rank, RankBuffers& buffers, OperandShapes& shapes) const {
-    if (sent.empty()) return;
-    buffers.send_counts = sent[rank];
-    buffers.receive_counts = received[rank];
-    shapes.a.rows = std::reduce(sent[rank].begin(), sent[rank].end(), std::int64_t{0});
-    shapes.c.rows = std::reduce(received[rank].begin(), received[rank].end(), std::int64_t{0});
-    if (shapes.residual.columns > 0) shapes.residual = shapes.c;
+  /// With the counts of a rank of the communicator, if there are some, and nothing else.
+  [[nodiscard]] RankBuffers of(int rank) const {
+    const auto place = static_cast<std::size_t>(rank);
+    return place < ranks_.size() ? ranks_[place] : RankBuffers{}; // preparing refuses a plan of other ranks
   }
+
+ private:
+  std::vector<std::int64_t> received_; ///< by rank
+  std::vector<RankBuffers> ranks_;
 };
 
 /// Entry `rank` of a list that has one entry per rank.
@@ -201,18 +186,13 @@ py::object of_rank(const py::object& list, const std::string& name, std::size_t 
 class Binder {
  public:
   Binder(const planner::OpSpec& op, const Arrays& arrays, const AllCounts& counts, std::span<const int> ranks)
-      : op_(op),
-        shapes_(executor::operand_shapes(op)),
-        arrays_(arrays),
-        counts_(counts),
-        ranks_(ranks),
-        rank_count_(ranks.size()) {}
+      : op_(op), arrays_(arrays), counts_(counts), ranks_(ranks), rank_count_(ranks.size()) {}
 
   /// @param rank its place among those of this process
   [[nodiscard]] RankBuffers bind(std::size_t rank) {
     const DType product = planner::product_type(op_);
-    RankBuffers buffers;
-    counts_.give(static_cast<std::size_t>(ranks_[rank]), buffers, shapes_);
+    RankBuffers buffers = counts_.of(ranks_[rank]);
+    const OperandShapes shapes = executor::rank_shapes(op_, buffers);
     const bool is_counted = !buffers.send_counts.empty(); // then there may be no row, which is an array, too
     const auto read = [&](const py::object& list, const char* name, const MatrixShape& shape, DType dtype,
                           std::int64_t parts = 1) {
@@ -220,22 +200,22 @@ class Binder {
         return refuse_given(list, name), std::span<const std::byte>{};
       return to_read(of_rank(list, name, rank, rank_count_), {field(name, rank), shape, dtype, parts});
     };
-    buffers.a = read(arrays_.a, "a", shapes_.a, op_.dtype);
-    buffers.b = read(arrays_.b, "b", shapes_.b, op_.dtype, planner::matrix_count(op_));
-    buffers.c = to_write(of_rank(arrays_.c, "c", rank, rank_count_), {field("c", rank), shapes_.c, product});
-    buffers.bias = read(arrays_.bias, "bias", shapes_.bias, product);
-    buffers.residual = read(arrays_.residual, "residual", shapes_.residual, product);
-    buffers.norm_weight = read(arrays_.norm_weight, "norm_weight", shapes_.norm_weight, product);
-    if (shapes_.normed.element_count() == 0) {
+    buffers.a = read(arrays_.a, "a", shapes.a, op_.dtype);
+    buffers.b = read(arrays_.b, "b", shapes.b, op_.dtype, planner::matrix_count(op_));
+    buffers.c = to_write(of_rank(arrays_.c, "c", rank, rank_count_), {field("c", rank), shapes.c, product});
+    buffers.bias = read(arrays_.bias, "bias", shapes.bias, product);
+    buffers.residual = read(arrays_.residual, "residual", shapes.residual, product);
+    buffers.norm_weight = read(arrays_.norm_weight, "norm_weight", shapes.norm_weight, product);
+    if (shapes.normed.element_count() == 0) {
       refuse_given(arrays_.normed, "normed");
       refuse_given(py::cast(arrays_.norm_epsilon), "norm_epsilon");
     } else {
       buffers.normed = to_write(of_rank(arrays_.normed, "normed", rank, rank_count_),
-                                {field("normed", rank), shapes_.normed, product});
+                                {field("normed", rank), shapes.normed, product});
     }
     buffers.norm_epsilon = arrays_.norm_epsilon.value_or(buffers.norm_epsilon);
-    buffers.a_scales = read(arrays_.a_scales, "a_scales", shapes_.a_scales, DType::F32);
-    buffers.b_scales = read(arrays_.b_scales, "b_scales", shapes_.b_scales, DType::F32);
+    buffers.a_scales = read(arrays_.a_scales, "a_scales", shapes.a_scales, DType::F32);
+    buffers.b_scales = read(arrays_.b_scales, "b_scales", shapes.b_scales, DType::F32);
     if (op_.tables)
       buffers.bags = to_bags(of_rank(arrays_.bags, "bags", rank, rank_count_), field("bags", rank));
     else
@@ -266,25 +246,21 @@ class Binder {
   }
 
   planner::OpSpec op_;
-  OperandShapes shapes_; ///< of the rank that was bound last
   const Arrays& arrays_;
   const AllCounts& counts_;
   std::span<const int> ranks_; ///< of this process
   std::size_t rank_count_;
 };
 
-/// One of a shape for each rank, whose rows are as its counts say.
-py::list new_results(const planner::OpSpec& op, const MatrixShape& shape, const AllCounts& counts,
+/// One for each rank, whose rows are as its counts say.
+py::list new_results(const planner::OpSpec& op, MatrixShape OperandShapes::*result, const AllCounts& counts,
                      std::span<const int> ranks) {
   const auto numpy = py::module_::import("numpy");
   py::list results;
   for (const int rank : ranks) {
-    RankBuffers unused;
-    OperandShapes shapes;
-    shapes.c = shape;
-    counts.give(static_cast<std::size_t>(rank), unused, shapes);
+    const MatrixShape shape = executor::rank_shapes(op, counts.of(rank)).*result;
     results.append(
-        numpy.attr("empty")(py::make_tuple(shapes.c.rows, shapes.c.columns), numpy_name(planner::product_type(op))));
+        numpy.attr("empty")(py::make_tuple(shape.rows, shape.columns), numpy_name(planner::product_type(op))));
   }
   return results;
 }
@@ -321,11 +297,10 @@ std::unique_ptr<Binding> prepare(const std::shared_ptr<World>& world, const plan
                    "its ranks have memory of their own; numpy arrays need backend 'host'"});
   unwrap(plan.op.validate());
   const std::span<const int> ranks = communicator.local_ranks();
-  const OperandShapes shapes = executor::operand_shapes(plan.op);
   const AllCounts counts(plan.op, arrays);
-  if (arrays.c.is_none()) arrays.c = new_results(plan.op, shapes.c, counts, ranks);
-  if (arrays.normed.is_none() && shapes.normed.element_count() > 0)
-    arrays.normed = new_results(plan.op, shapes.normed, counts, ranks);
+  if (arrays.c.is_none()) arrays.c = new_results(plan.op, &OperandShapes::c, counts, ranks);
+  if (arrays.normed.is_none() && executor::operand_shapes(plan.op).normed.element_count() > 0)
+    arrays.normed = new_results(plan.op, &OperandShapes::normed, counts, ranks);
   Binder binder(plan.op, arrays, counts, ranks);
   std::vector<RankBuffers> buffers;
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) buffers.push_back(binder.bind(rank));

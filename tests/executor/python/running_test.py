@@ -204,6 +204,7 @@ class NumpyTest(Refusals):
         self.refused("invalid_spec", "counts", self.prepare, op, [6], a, b, counts=counts[:2])
         too_many = [np.zeros((7, 5), np.float32)] * 3
         self.refused("invalid_spec", "counts", self.prepare, op, [6], too_many, b, counts=[[7, 0, 0, 0, 0, 0]] * 3)
+        self.refused("invalid_spec", "counts", self.prepare, op, [6], a, b, counts=[[-7, 0, 0, 0, 0, 0]] * 3)
         self.refused("invalid_spec", "a[0]", self.prepare, op, [6], a, b, counts=[[1] * 6] * 3)
         self.refused("invalid_spec", "b[0]", self.prepare, op, [6], a, [x[0] for x in b], counts=counts)
         self.refused("invalid_spec", "a[0]", self.prepare, op, [6], [x[None] for x in a], b, counts=counts)

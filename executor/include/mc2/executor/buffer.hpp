@@ -3,7 +3,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <vector>
 
+#include "mc2/planner/error.hpp"
 #include "mc2/planner/op_spec.hpp"
 
 #pragma GCC visibility push(default)
@@ -108,6 +110,15 @@ struct RankBuffers {
   /// ranks.
   bool b_is_transposed = false;
 };
+
+/// operand_shapes() of one rank: with as many rows of A, C and the residual as its counts add up to where it has any.
+[[nodiscard]] OperandShapes rank_shapes(const planner::OpSpec& op, const RankBuffers& buffers) noexcept;
+
+/// What every rank receives of what all ranks send: receive_counts, those of one rank behind those of the one before.
+/// @param ranks  all of them, of which send_counts are read
+/// Errors: InvalidSpec (counts) naming rank and value where preparing would refuse those.
+[[nodiscard]] Result<std::vector<std::int64_t>> received_counts(const planner::OpSpec& op,
+                                                                std::span<const RankBuffers> ranks);
 
 } // namespace mc2::executor
 
