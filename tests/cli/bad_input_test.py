@@ -208,6 +208,8 @@ class OptionTest(ProgramTest):
             self.refuse(
                 USAGE, [command, *SHAPE, option, "file.json", "--store", self.store], f"{option}: ", "leave out --m"
             )
+        chosen = ["plan", *SHAPE, *MACHINE, "--blocks", "64,32", "--strategy", "free", "--store", self.store]
+        self.refuse(USAGE, chosen, "--blocks", "--strategy")
         self.refuse(
             USAGE, ["run", "--plan", "plan.json", "--blocks", "64,32", "--store", self.store], "--plan: ", "--blocks"
         )

@@ -397,8 +397,9 @@ Command add_plan(CLI::App& app, ServerOptions& server) {
                   "ascend-910b; a name that is none lists them");
   sub->add_option("--request", command->request_file, "read operator and options from this JSON file");
   sub->add_option("--blocks", command->blocks, "predict these blocks instead of choosing, e.g. 512,4x896")
-      ->check({[](std::string& text) { return std::string(text.empty() ? "is empty; legal: such as 512,4x896" : ""); },
-               ""});
+      ->check(
+          {[](std::string& text) { return std::string(text.empty() ? "is empty; legal: such as 512,4x896" : ""); }, ""})
+      ->excludes("--strategy"); // there is nothing left to choose
   sub->add_option("--imbalance", command->imbalance,
                   "plan for experts of one rank that get so many times the mean, which --m is (all-to-all kinds)")
       ->check(real_number(1, planner::kMaxWorldSize));
