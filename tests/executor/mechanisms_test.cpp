@@ -78,7 +78,7 @@ void run_every_mode(const OpSpec& op, const Cut& cut, const Variant& variant, Co
 TEST(Mechanisms, AreRightInEveryModeForBlocksOfManySlices) {
   // Of 480 x 420 elements a rank's block is 100800 elements or more in kinds without shards: 2 windows of two_shot at
   // 2 ranks, 7 slices of the ring and of push, 25 chunks of low_latency. The last of each is a short one.
-  for (const int world_size : {2, 3}) {
+  for (const int world_size : {2, 3, 4}) {
     auto communicator = open(world_size);
     for (const auto& traits : planner::op_registry()) {
       const OpSpec op = op_of(traits.kind, 480, 420, world_size);

@@ -147,7 +147,7 @@ BlockExchange BoundPlan::exchange_of(std::size_t stage, RunMode mode) const {
   BlockExchange exchange{.element_count = block.row_count * unit_elements,
                          .meets_before = !gathers_first,
                          .meets_after = is_last || is_finished,
-                         .is_last = is_last,
+                         .is_last = is_last && mode != RunMode::Independent,
                          .leaves_sum = variant.stores_tiles && mode == RunMode::Independent,
                          .copies_own = traits.moves_products() || (gathers_first && mode == RunMode::Serial)};
   // In the exchange memory a block's pieces touch, unless it holds all tiles' products; in A and C they are a shard

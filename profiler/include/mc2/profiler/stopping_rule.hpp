@@ -14,7 +14,8 @@ namespace mc2::profiler {
 /// At most this part of a budget, an eighth, is spent on warming up.
 inline constexpr int kWarmUpShare = 8;
 
-/// A budget in seconds. Errors: InvalidSpec ("budget_s") outside 0 to 1e6.
+/// A budget in seconds, in whole milliseconds, rounded up: a short time is not none. Errors: InvalidSpec ("budget_s")
+/// outside 0 to 1e6.
 [[nodiscard]] Result<std::chrono::milliseconds> budget_of(double seconds);
 
 struct StoppingOptions {

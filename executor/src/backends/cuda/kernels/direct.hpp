@@ -72,7 +72,7 @@ struct BlockExchange {
   std::array<RowCopies, kMaxCudaRanks> row_copies{}; ///< by rank, then: for its kernel
   bool meets_before = false; ///< peers' pieces are made in this run and may not be ready although the rank's own are
   bool meets_after = false;  ///< peers may still be reading or writing when the rank's own work is done
-  bool is_last = false;      ///< of the run
+  bool is_last = false;      ///< of the run, and nothing is multiplied beside it
   bool leaves_sum = false;   ///< the rank neither waits for pieces in staging memory nor sums them
   bool copies_own = false;   ///< what is not summed: the rank's own piece goes to its place too
 };
@@ -147,6 +147,7 @@ void enqueue_mail_and_finish(const BlockExchange& block, const RowEpilogue& epil
 /// for a rank whose bias, residual, weight or normed rows do not begin at a multiple of 16 bytes. Ranks sum other
 /// elements than by enqueue_direct(), so the last bit of a sum may differ from that one's, though not between ranks.
 /// Throws SystemError.
+/// @param sm_count the same on all ranks
 void enqueue_direct_and_finish(const BlockExchange& block, const RowEpilogue& epilogue, int sm_count,
                                const SignalMemory& signals, cudaStream_t stream);
 

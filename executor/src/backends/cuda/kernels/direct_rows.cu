@@ -86,9 +86,11 @@ void enqueue_direct_and_finish(const BlockExchange& block, const RowEpilogue& ep
       return direct_rows_kernel<decltype(element), decltype(ranks)::value>;
     });
   });
-  // Nothing runs beside the last block of a run, so it may have all SMs.
-  const auto cta_count =
-      static_cast<unsigned>(std::min<std::int64_t>(epilogue.row_count, std::min(sm_count, kMaxDirectCtas)));
+  // Nothing is multiplied beside the last block of a run, so it may have most SMs. The rest leaves room for kernels of
+  // other communicators, which ranks may start in another order.
+  constexpr int kSparedSms = 4;
+  const auto cta_count = static_cast<unsigned>(
+      std::min<std::int64_t>(epilogue.row_count, std::clamp(sm_count - kSparedSms, 1, kMaxDirectCtas)));
   kernel<<<cta_count, kThreads, 0, stream>>>(block, signals, finishes ? epilogue : none);
   MC2_CUDA(cudaGetLastError());
   if (!finishes) enqueue_epilogue(epilogue, sm_count, stream);

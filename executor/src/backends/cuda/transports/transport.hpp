@@ -74,7 +74,7 @@ class Transport {
 /// Which of the caller's matrices peers reach; A is what kinds that communicate first send, C what the others receive.
 [[nodiscard]] PeerReach reach_of(const Transport& transport, planner::Lane first_lane) noexcept;
 
-/// @param sm_count of every rank's device
+/// @param sm_count the fewest that a rank's device has: the same on all ranks
 [[nodiscard]] std::unique_ptr<Transport> make_direct_transport(const planner::OpSpec& op, const CudaVariant& variant,
                                                                std::vector<SignalMemory> signals, int sm_count);
 
