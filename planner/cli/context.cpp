@@ -13,9 +13,9 @@
 #include <tuple>
 
 #include "mc2/embed/environment.hpp"
+#include "mc2/planner/units.hpp"
 #include "mc2/store/dates.hpp"
 #include "options/numbers.hpp"
-#include "options/seconds.hpp"
 #include "output_file.hpp"
 #include "pages/terminal.hpp"
 
@@ -238,7 +238,7 @@ Result<executor::CommunicatorOptions> MachineOptions::communicator_options(int r
   executor::CommunicatorOptions options;
   options.world_size = ranks;
   options.pin_threads = !no_pin;
-  options.deadline = to_ms(deadline_s);
+  options.deadline = planner::to_ms(deadline_s);
   MC2_ASSIGN(options.link, executor::parse_link(link));
   if (!virtual_compute.empty()) {
     MC2_ASSIGN(options.virtual_compute, executor::parse_virtual_compute(virtual_compute));

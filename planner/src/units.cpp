@@ -1,7 +1,7 @@
 #include "mc2/planner/units.hpp"
 
-#include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "mc2/planner/text.hpp"
 #include "names.hpp"
@@ -12,6 +12,11 @@ constexpr std::array kNames{Name<DType>{DType::F32, "f32"}, Name<DType>{DType::F
                             Name<DType>{DType::Bf16, "bf16"}, Name<DType>{DType::I8, "i8"},
                             Name<DType>{DType::F8E4m3, "f8e4m3"}};
 } // namespace
+
+std::chrono::milliseconds to_ms(double seconds) noexcept {
+  constexpr double kRounding = 1e-6; // 1.1 s are 1100.0000000000002 ms
+  return std::chrono::milliseconds(static_cast<std::int64_t>(std::ceil(seconds * 1e3 - kRounding)));
+}
 
 std::string_view to_string(DType dtype) noexcept { return name_of<DType>(kNames, dtype); }
 

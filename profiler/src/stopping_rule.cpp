@@ -16,9 +16,9 @@ bool is_inside_unit(double value) { return value > 0 && value < 1; }
 } // namespace
 
 Result<std::chrono::milliseconds> budget_of(double seconds) {
-  constexpr double kMaxS = 1e6, kRounding = 1e-6; // 1.1 s are 1100.0000000000002 ms
+  constexpr double kMaxS = 1e6;
   if (!(seconds >= 0 && seconds <= kMaxS)) return Error{ErrorCode::InvalidSpec, "budget_s", "must be 0 to 1e6 s"};
-  return std::chrono::milliseconds(static_cast<std::int64_t>(std::ceil(seconds * 1e3 - kRounding)));
+  return planner::to_ms(seconds);
 }
 
 Result<void> StoppingOptions::validate() const {

@@ -11,8 +11,8 @@
 
 #include "mc2/planner/cutting.hpp"
 #include "mc2/planner/text.hpp"
+#include "mc2/planner/units.hpp"
 #include "options/numbers.hpp"
-#include "options/seconds.hpp"
 #include "options/shapes.hpp"
 #include "overlap_chart.hpp"
 #include "pages/image_file.hpp"
@@ -125,8 +125,8 @@ Result<PeerRace> PeersBench::race_one(const planner::OpSpec& op, store::Store& s
       planner::default_alignment(backend->name());
   arena.tune.profile.plan = arena.tune.plan;
   // Most of the time goes into the profile; up to three races follow, and the final one.
-  arena.tune.budget = to_ms(budget_s);
-  arena.race.budget = to_ms(0.1 * budget_s);
+  arena.tune.budget = planner::to_ms(budget_s);
+  arena.race.budget = planner::to_ms(0.1 * budget_s);
   arena.race.min_rounds = 21;
   try {
     return race_peers(op, arena);
@@ -141,7 +141,7 @@ void PeersBench::race_all(const std::vector<planner::OpSpec>& list, store::Store
                           PeerRun& run) const {
   const auto start = Clock::now();
   for (std::size_t i = 0; i < list.size(); ++i) {
-    const bool is_late = time_limit_s && Clock::now() - start > to_ms(*time_limit_s);
+    const bool is_late = time_limit_s && Clock::now() - start > planner::to_ms(*time_limit_s);
     if (is_late || is_interrupted()) {
       run.left_out.push_back(list[i]);
       continue;

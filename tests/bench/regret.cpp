@@ -7,8 +7,8 @@
 
 #include "mc2/planner/cutting.hpp"
 #include "mc2/planner/text.hpp"
+#include "mc2/planner/units.hpp"
 #include "options/numbers.hpp"
-#include "options/seconds.hpp"
 #include "options/shapes.hpp"
 #include "pages/render.hpp"
 #include "pages/terminal.hpp"
@@ -168,7 +168,7 @@ Result<RegretFigure> RegretBench::figure_of(const planner::OpSpec& op) const {
   settings.plan.alignment = settings.plan.min_block_rows = settings.profile.alignment =
       alignment.value_or(planner::default_alignment(backend->name()));
   settings.profile.plan = settings.plan;
-  settings.budget = to_ms(budget_s);
+  settings.budget = planner::to_ms(budget_s);
   MC2_ASSIGN(auto bench, Workbench::open(*backend, options, op, fresh_seed()));
   MC2_ASSIGN(const auto family, everybody(*bench, settings.plan));
   ScratchStore scratch;

@@ -2,6 +2,7 @@
 
 #include "mc2/planner/cutting.hpp"
 #include "mc2/planner/text.hpp"
+#include "mc2/planner/units.hpp"
 
 namespace mc2::python {
 namespace {
@@ -53,7 +54,7 @@ std::chrono::milliseconds deadline_of(double deadline_s) {
   constexpr double kMaxDeadlineS = 1e6;
   if (!(deadline_s > 0 && deadline_s <= kMaxDeadlineS))
     throw Failure({ErrorCode::InvalidSpec, "deadline_s", "must be above 0 and at most 1e6 s"});
-  return std::chrono::milliseconds(static_cast<std::int64_t>(deadline_s * 1e3));
+  return planner::to_ms(deadline_s);
 }
 
 py::dict default_options(const planner::Fingerprint& machine) {

@@ -10,10 +10,10 @@
 #include "mc2/planner/cutting.hpp"
 #include "mc2/planner/planner.hpp"
 #include "mc2/planner/routing.hpp"
+#include "mc2/planner/units.hpp"
 #include "mc2/store/codec.hpp"
 #include "options/counts_file.hpp"
 #include "options/numbers.hpp"
-#include "options/seconds.hpp"
 #include "pages/race_page.hpp"
 #include "pages/render.hpp"
 #include "pages/report.hpp"
@@ -158,7 +158,7 @@ store::Measurement RunCommand::measurement_of(const profiler::Contender& raced, 
 Result<ExitCode> RunCommand::measure(embed::Workbench& bench, const planner::Plan& plan, store::Layers* layers) const {
   MC2_ASSIGN(auto checked, bench.check(plan));
   profiler::RaceSettings settings = race;
-  settings.budget = to_ms(budget_s);
+  settings.budget = planner::to_ms(budget_s);
   TuneProgressLine progress;
   auto raced = profiler::race(bench, {&plan, 1}, settings, "run " + plan.op.text(), progress.hooks());
   progress.clear();

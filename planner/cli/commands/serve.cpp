@@ -25,10 +25,10 @@
 
 #include "access_log.hpp"
 #include "commands/commands.hpp"
+#include "mc2/planner/units.hpp"
 #include "mc2/server/listener.hpp"
 #include "mc2/store/dates.hpp"
 #include "options/numbers.hpp"
-#include "options/seconds.hpp"
 #include "options/server_options.hpp"
 
 namespace mc2::cli {
@@ -215,10 +215,10 @@ Result<server::Config> ServeCommand::complete() {
     note_unencrypted_token(result.leader.url);
   }
   result.history_interval = std::chrono::seconds(settings.history_interval_s);
-  result.limits.header_timeout = to_ms(settings.header_timeout_s);
-  result.limits.body_timeout = to_ms(settings.body_timeout_s);
-  result.limits.idle_timeout = to_ms(settings.idle_timeout_s);
-  result.limits.drain_timeout = to_ms(settings.drain_timeout_s);
+  result.limits.header_timeout = planner::to_ms(settings.header_timeout_s);
+  result.limits.body_timeout = planner::to_ms(settings.body_timeout_s);
+  result.limits.idle_timeout = planner::to_ms(settings.idle_timeout_s);
+  result.limits.drain_timeout = planner::to_ms(settings.drain_timeout_s);
   return result;
 }
 

@@ -9,8 +9,8 @@
 #include <iostream>
 #include <utility>
 
+#include "mc2/planner/units.hpp"
 #include "options/numbers.hpp"
-#include "options/seconds.hpp"
 
 namespace mc2::cli {
 namespace {
@@ -112,7 +112,7 @@ Result<client::Client> ServerOptions::open() const {
 Result<finder::PlanSource> ServerOptions::source(finder::SharedLayers& layers) const {
   MC2_ASSIGN(const auto client, open());
   client::ServiceOptions options;
-  options.patience = to_ms(wait_s);
+  options.patience = planner::to_ms(wait_s);
   options.watches = false; // a command asks once
   return client::plan_service(client, options, &layers, &utc_now);
 }

@@ -5,9 +5,9 @@
 #include <optional>
 
 #include "context.hpp"
+#include "mc2/planner/units.hpp"
 #include "mc2/profiler/tune.hpp"
 #include "options/numbers.hpp"
-#include "options/seconds.hpp"
 
 namespace mc2::cli {
 
@@ -48,7 +48,7 @@ struct SweepSettings {
     result.plan.alignment = result.plan.min_block_rows = result.alignment;
     result.max_measurement_count = max_measurements.value_or(0);
     result.sweep.seed = seed;
-    result.sweep.budget = to_ms(budget_s);
+    result.sweep.budget = planner::to_ms(budget_s);
     result.sweep.stopping.relative_half_width = precision;
     result.sweep.stopping.max_count = max_samples;
     result.sweep.stopping.min_count = std::min(result.sweep.stopping.min_count, max_samples);

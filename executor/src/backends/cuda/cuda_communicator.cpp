@@ -98,6 +98,7 @@ CudaCommunicator::CudaCommunicator(const CommunicatorOptions& options, planner::
   else
     abort_word_.emplace();
   share_signals();
+  least_sm_count_ = static_cast<int>(-maximum(-sm_count()));
   if (crosses_hosts()) meetings_ = nccl({});
 }
 
@@ -228,8 +229,7 @@ SignalMemory CudaCommunicator::signals_of(int rank) const noexcept { return sign
 
 std::unique_ptr<Transport> CudaCommunicator::make_transport(const planner::OpSpec& op, const CudaVariant& variant) {
   switch (variant.transport) {
-    case CudaVariant::Transport::Direct:
-      return make_direct_transport(op, variant, signals_, static_cast<int>(-maximum(-sm_count())));
+    case CudaVariant::Transport::Direct: return make_direct_transport(op, variant, signals_, least_sm_count_);
     case CudaVariant::Transport::Persistent: return make_persistent_transport(op, variant, signals_);
     case CudaVariant::Transport::Nccl:
       return make_nccl_transport(op, variant, nccl({variant.cta_count, variant.takes_no_sm}));

@@ -190,6 +190,7 @@ class CudaCommunicator final : public Communicator {
   std::vector<std::shared_ptr<std::byte>> kept_mappings_;
   std::vector<RankDevice> devices_;                            ///< by rank; closed for those of other processes
   std::vector<SignalMemory> signals_;                          ///< by rank
+  int least_sm_count_ = 0;                                     ///< of any rank's device
   std::mutex nccl_mutex_;                                      ///< of what follows
   std::map<NcclSettings, std::vector<NcclCommunicator>> nccl_; ///< by settings, then by rank
   std::optional<std::string> failure_;

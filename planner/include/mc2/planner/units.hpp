@@ -19,6 +19,9 @@ inline constexpr double kNsPerUs = 1000.0;
   return static_cast<double>(time.count()) / kNsPerUs;
 }
 
+/// Whole milliseconds, rounded up: a short time is not none. `seconds` is at least 0 and at most some years.
+[[nodiscard]] std::chrono::milliseconds to_ms(double seconds) noexcept;
+
 /// The normal distribution's 95 % quantile: half a 90 % interval's width in standard deviations.
 inline constexpr double kNormal95 = 1.645;
 

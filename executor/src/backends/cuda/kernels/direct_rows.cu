@@ -79,7 +79,7 @@ bool can_finish_direct(const BlockExchange& block, const RowEpilogue& epilogue, 
 void enqueue_direct_and_finish(const BlockExchange& block, const RowEpilogue& epilogue, int sm_count,
                                const SignalMemory& signals, cudaStream_t stream) {
   const auto rank = static_cast<std::size_t>(signals.rank);
-  const bool finishes = block.receive[rank] == epilogue.c && can_use_vectors(epilogue);
+  const bool finishes = block.receive[rank] == epilogue.c && is_in_whole(kVectorBytes, epilogue);
   const RowEpilogue none{.columns = epilogue.columns, .dtype = epilogue.dtype};
   const Kernel kernel = of_float_type(epilogue.dtype, [&](auto element) {
     return of_rank_count(signals.world_size, [](auto ranks) -> Kernel {

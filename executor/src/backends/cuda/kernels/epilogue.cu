@@ -24,7 +24,7 @@ using EpilogueKernel = void (*)(RowEpilogue);
 } // namespace
 
 void enqueue_epilogue(const RowEpilogue& epilogue, int sm_count, cudaStream_t stream) {
-  const bool is_vector = can_use_vectors(epilogue);
+  const bool is_vector = is_in_whole(kVectorBytes, epilogue);
   const EpilogueKernel kernel = of_float_type(epilogue.dtype, [&](auto element) -> EpilogueKernel {
     using T = decltype(element);
     return is_vector ? epilogue_kernel<T, kVectorElements<T>> : epilogue_kernel<T, 1>;

@@ -136,14 +136,14 @@ class RowPass {
   P weight_[kReadsWeightToo ? kHeldCount : 1];
 };
 
-/// Whether the matrices are in whole vectors of 16 bytes.
-inline bool can_use_vectors(const RowEpilogue& epilogue) {
-  const auto is_whole = [](const std::byte* address) {
-    return reinterpret_cast<std::uintptr_t>(address) % kVectorBytes == 0;
+/// Whether the matrices begin at whole units of so many bytes, and their rows are of such.
+inline bool is_in_whole(std::int64_t unit_bytes, const RowEpilogue& epilogue) {
+  const auto begins_at_one = [&](const std::byte* address) {
+    return reinterpret_cast<std::uintptr_t>(address) % static_cast<std::uintptr_t>(unit_bytes) == 0;
   };
-  return epilogue.columns * planner::size_bytes(epilogue.dtype) % kVectorBytes == 0 && is_whole(epilogue.c) &&
-         is_whole(epilogue.bias) && is_whole(epilogue.residual) && is_whole(epilogue.norm_weight) &&
-         is_whole(epilogue.normed);
+  return epilogue.columns * planner::size_bytes(epilogue.dtype) % unit_bytes == 0 && begins_at_one(epilogue.c) &&
+         begins_at_one(epilogue.bias) && begins_at_one(epilogue.residual) && begins_at_one(epilogue.norm_weight) &&
+         begins_at_one(epilogue.normed);
 }
 
 } // namespace mc2::executor::cuda

@@ -133,16 +133,13 @@ void enqueue_mail(planner::DType dtype, const BlockExchange& block, const Signal
 }
 
 bool can_finish_mail(const BlockExchange& block, const RowEpilogue& epilogue, int rank) {
-  const auto is_whole = [](const std::byte* address) {
-    return reinterpret_cast<std::uintptr_t>(address) % kPacketDataBytes == 0;
-  };
+  const auto own = static_cast<std::size_t>(rank);
   const std::int64_t row_bytes = epilogue.columns * planner::size_bytes(epilogue.dtype);
   return epilogue.row_count <= kMostFinishedRows && block.row_elements == 0 &&
-         block.element_count == epilogue.row_count * epilogue.columns &&
-         block.receive[static_cast<std::size_t>(rank)] == epilogue.c && row_bytes % kPacketDataBytes == 0 &&
+         block.element_count == epilogue.row_count * epilogue.columns && block.receive[own] == epilogue.c &&
          row_bytes <= std::int64_t{kHeldPackets} * kRowThreads * kPacketDataBytes &&
-         is_whole(block.send[static_cast<std::size_t>(rank)]) && is_whole(epilogue.c) && is_whole(epilogue.bias) &&
-         is_whole(epilogue.residual) && is_whole(epilogue.norm_weight) && is_whole(epilogue.normed);
+         reinterpret_cast<std::uintptr_t>(block.send[own]) % kPacketDataBytes == 0 &&
+         is_in_whole(kPacketDataBytes, epilogue);
 }
 
 void enqueue_mail_and_finish(const BlockExchange& block, const RowEpilogue& epilogue, const SignalMemory& signals,
