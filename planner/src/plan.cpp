@@ -16,6 +16,8 @@ constexpr std::array kScheduleNames{Name<Schedule>{Schedule::Serial, "serial"},
 constexpr std::array kBoundNames{Name<Bound>{Bound::Compute, "compute"},
                                  Name<Bound>{Bound::Communication, "communication"}};
 
+constexpr double kTouching = 1e-9; ///< relative: times that were rounded to a document's digits may overlap by this
+
 Result<void> validate_times(const Plan& plan) {
   std::vector<std::pair<std::string, double>> times{{"makespan.us", plan.makespan.us},
                                                     {"makespan.low_us", plan.makespan.low_us},
@@ -49,8 +51,16 @@ Result<void> validate_spread(const MeasuredSpread& spread) {
                "is " + number_text(spread.speed_range) + "; legal: 1 to 1e15"};
 }
 
+Result<void> validate_makespan(const Estimate& makespan) {
+  MC2_TRY(validate_interval("makespan.low_us", makespan.low_us, makespan.high_us));
+  if (makespan.us >= makespan.low_us * (1 - kTouching) && makespan.us * (1 - kTouching) <= makespan.high_us) return {};
+  return Error{ErrorCode::InvalidSpec, "makespan.us",
+               "is " + number_text(makespan.us) + " us, outside its own interval, " + number_text(makespan.low_us) +
+                   " to " + number_text(makespan.high_us)};
+}
+
 Result<void> validate_intervals(const Plan& plan) {
-  MC2_TRY(validate_interval("makespan.low_us", plan.makespan.low_us, plan.makespan.high_us));
+  MC2_TRY(validate_makespan(plan.makespan));
   if (plan.benefit_interval)
     MC2_TRY(validate_interval("benefit_interval.low", plan.benefit_interval->low, plan.benefit_interval->high));
   if (!plan.validation) return {};
@@ -64,8 +74,6 @@ Result<void> validate_slowdown(const Plan& plan) {
       return Error{ErrorCode::InvalidSpec, "slowdown", "is " + number_text(factor) + "; legal: 1 to 1e15"};
   return {};
 }
-
-constexpr double kTouching = 1e-9; ///< relative: times that were rounded to a document's digits may overlap by this
 
 Result<void> validate_lane(const std::vector<Span>& blocks, std::size_t count, const std::string& field) {
   if (blocks.size() != count)

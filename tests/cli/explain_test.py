@@ -379,7 +379,8 @@ class HostileTest(ExplainTest):
             plan["cut"]["block_rows"] = [10**4 - 1, 10**4 + 1] * (count // 2)
             plan["timeline"]["first"] = [{"start_us": i, "end_us": i + 1} for i in range(count)]
             plan["timeline"]["second"] = [{"start_us": i + 1, "end_us": i + 2} for i in range(count)]
-            plan["timeline"]["makespan_us"] = plan["makespan"]["us"] = count + 1
+            plan["timeline"]["makespan_us"] = count + 1
+            plan["makespan"].update(us=count + 1, low_us=count, high_us=count + 2)
 
         file = self.changed_plan(change)
         text, _ = self.report(file, "--model", MODEL)

@@ -372,6 +372,8 @@ TEST(Codec, PlansThatCannotBeAreInvalid) {
     const std::string& field = verdict.error().field;
     EXPECT_TRUE(field.ends_with(last) || field == "slowdown") << pointer << ": " << verdict.error().text();
   }
+  expect_plan_refused(plan_with("/makespan/us", 100), ErrorCode::InvalidSpec, "makespan.us",
+                      "outside its own interval");
   expect_plan_refused(plan_with("/makespan/low_us", 100), ErrorCode::InvalidSpec, "makespan.low_us",
                       "is 100, above the interval's upper end, 90.9; must be at most that");
 }

@@ -28,7 +28,7 @@ using Allowed = std::set<std::optional<std::string>>;
 
 planner::Plan plan_of(std::int64_t rows, double makespan_us = 90.5) {
   planner::Plan plan = examples::plan(rows);
-  plan.makespan.us = makespan_us;
+  plan.makespan.us = plan.makespan.low_us = plan.makespan.high_us = makespan_us;
   plan.timeline.makespan_us = makespan_us;
   return plan;
 }

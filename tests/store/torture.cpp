@@ -38,7 +38,7 @@ namespace fs = std::filesystem;
 /// The plan under a writer's key, in its n-th version.
 planner::Plan version_of(int writer, int key, int version) {
   planner::Plan plan = examples::plan(1024 + 128 * std::int64_t{key}, "writer " + std::to_string(writer));
-  plan.makespan.us = 100 + version;
+  plan.makespan.us = plan.makespan.low_us = plan.makespan.high_us = 100 + version;
   plan.timeline.makespan_us = plan.makespan.us;
   return plan;
 }
