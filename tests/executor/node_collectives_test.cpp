@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <random>
@@ -12,6 +13,7 @@
 
 #include "element.hpp"
 #include "executor/told.hpp"
+#include "node/lane.hpp"
 #include "support/forked.hpp"
 
 namespace mc2::executor::node_collectives_test {
@@ -32,8 +34,10 @@ constexpr std::chrono::seconds kDeadline{20};
 ProcessPlace place(const char* name, int rank) { return {rank, std::string(name) + " " + std::to_string(getppid())}; }
 
 std::unique_ptr<NodeCollectives> open(const char* name, int rank, int world_size, int threads = 1,
-                                      std::chrono::milliseconds deadline = kDeadline) {
-  return NodeCollectives::open(place(name, rank), world_size, {.threads = threads, .deadline = deadline}).value();
+                                      std::chrono::milliseconds deadline = kDeadline, int memory_node = 0) {
+  return NodeCollectives::open(place(name, rank), world_size,
+                               {.threads = threads, .deadline = deadline, .memory_node = memory_node})
+      .value();
 }
 
 /// Elements of every rank by the number of a round: small whole numbers, whose sums are exact in every type but i8's,
@@ -120,20 +124,41 @@ TEST(NodeCollectives, EveryCollectiveIsItsDefinition) {
   }
 }
 
+/// NUMA nodes as they may be told, in any order; there is one here.
+using Nodes = std::vector<int>;
+
+TEST(NodeCollectives, EveryCollectiveIsItsDefinitionAcrossNumaNodes) {
+  for (const Nodes& nodes : {Nodes{0, 0, 1, 1}, Nodes{3, 1, 1, 3}, Nodes{0, 1, 2, 0, 1, 2}}) {
+    const auto ranks = static_cast<int>(nodes.size());
+    const auto codes = run_processes(ranks, [&](int rank) {
+      const auto all = open("nodes", rank, ranks, 2, kDeadline, nodes[static_cast<std::size_t>(rank)]);
+      std::uint32_t round = 0;
+      for (const DType dtype : {DType::F32, DType::Bf16, DType::F16, DType::I8})
+        for (const std::int64_t count : {0, 1, 1000, dtype == DType::I8 ? 300 * 1024 : 20 * 1024 + 13})
+          if (const int wrong = wrong_collective(*all, dtype, count, round += 2)) return wrong;
+      return 0;
+    });
+    EXPECT_THAT(codes, Each(0)) << ranks << " ranks";
+  }
+}
+
 TEST(NodeCollectives, CallsOfAnySizeFollowOneAnother) {
-  const auto codes = run_processes(3, [](int rank) {
-    const auto all = open("follow", rank, 3, 2);
-    std::minstd_rand random(7); // the same on every rank
-    for (std::uint32_t round = 0; round < 600; round += 2) {
-      if (random() % 8 == static_cast<std::uint32_t>(rank))
-        std::this_thread::sleep_for(std::chrono::microseconds(300)); // ranks come late by turns
-      const auto count = static_cast<std::int64_t>(std::exp2(static_cast<double>(random() % 1600) / 100));
-      if (const int wrong = wrong_collective(*all, round % 4 == 0 ? DType::F32 : DType::Bf16, count, round))
-        return wrong;
-    }
-    return 0;
-  });
-  EXPECT_THAT(codes, Each(0));
+  for (const Nodes& nodes : {Nodes{0, 0, 0}, Nodes{0, 1, 0, 1}}) {
+    const auto ranks = static_cast<int>(nodes.size());
+    const auto codes = run_processes(ranks, [&](int rank) {
+      const auto all = open("follow", rank, ranks, 2, kDeadline, nodes[static_cast<std::size_t>(rank)]);
+      std::minstd_rand random(7); // the same on every rank
+      for (std::uint32_t round = 0; round < 400; round += 2) {
+        if (random() % 8 == static_cast<std::uint32_t>(rank))
+          std::this_thread::sleep_for(std::chrono::microseconds(300)); // ranks come late by turns
+        const auto count = static_cast<std::int64_t>(std::exp2(static_cast<double>(random() % 1600) / 100));
+        if (const int wrong = wrong_collective(*all, round % 4 == 0 ? DType::F32 : DType::Bf16, count, round))
+          return wrong;
+      }
+      return 0;
+    });
+    EXPECT_THAT(codes, Each(0)) << ranks << " ranks";
+  }
 }
 
 TEST(NodeCollectives, WhatIsGatheredMayHoldTheOwnPart) {
@@ -163,6 +188,48 @@ TEST(NodeCollectives, ShortFloatsAreAddedInOrderAndRoundedOnce) {
     return 0;
   });
   EXPECT_THAT(codes, Each(0));
+}
+
+/// What the flat sum, (1 + 2^-8) + 2^-8 + 2^-8, and rounding of a node's sum would make another number of.
+TEST(NodeCollectives, SumsOfNumaNodesAreNotRounded) {
+  const auto codes = run_processes(4, [](int rank) {
+    const auto all = open("nodes' sums", rank, 4, 1, kDeadline, rank / 2);
+    std::vector<Bf16> shorts(700'000, to_bf16(rank == 0 ? 1.0F : 0x1p-8F)); // two steps
+    if (!all->all_reduce(std::as_writable_bytes(std::span(shorts)), DType::Bf16)) return 1;
+    for (const Bf16 sum : shorts)
+      if (to_float(sum) != to_float(to_bf16(1 + 3 * 0x1p-8F))) return 2;
+    return 0;
+  });
+  EXPECT_THAT(codes, Each(0));
+}
+
+/// Of 1, 2^-24, 2^-24 and -1, added in turn, nothing is left; a node's two small ones stay.
+TEST(NodeCollectives, LargeSumsAreMadeNodeByNode) {
+  const auto codes = run_processes(4, [](int rank) {
+    const float own = std::array{1.0F, 0x1p-24F, 0x1p-24F, -1.0F}[static_cast<std::size_t>(rank)];
+    const auto sum_of = [&](std::size_t count, const char* name, int node) {
+      const auto all = open(name, rank, 4, 1, kDeadline, node);
+      std::vector<float> numbers(count, own);
+      return all->all_reduce(std::as_writable_bytes(std::span(numbers)), DType::F32) ? numbers[count / 2] : -1;
+    };
+    const int node = rank == 0 || rank == 3 ? 0 : 1; // 1 - 1, and what is left of the two small ones
+    if (sum_of(100'000, "one node", 0) != 0) return 1;
+    if (sum_of(100'000, "two nodes", node) != 0x1p-23F) return 2;
+    if (sum_of(1000, "small", node) != 0) return 3; // each rank reads it whole
+    return sum_of(100'000, "unknown", rank == 2 ? -1 : node) == 0 ? 0 : 4;
+  });
+  EXPECT_THAT(codes, Each(0));
+}
+
+TEST(NodeCollectives, NumaNodesOfUnequalRanksAreOne) {
+  using node::neighbours_of;
+  EXPECT_THAT(neighbours_of(3, Nodes{0, 1, 0, 1}).near, ElementsAre(1, 3));
+  EXPECT_THAT(neighbours_of(3, Nodes{0, 1, 0, 1}).counterparts, ElementsAre(2, 3));
+  EXPECT_THAT(neighbours_of(0, Nodes{5, 2, 2, 5}).counterparts, ElementsAre(1, 0)); // by node
+  for (const Nodes& nodes : {Nodes{0, 0, 0, 0}, Nodes{0, 0, 0, 1}, Nodes{0, 1, 2, 3}, Nodes{0, 0, -1, -1}}) {
+    EXPECT_THAT(neighbours_of(2, nodes).near, ElementsAre(0, 1, 2, 3));
+    EXPECT_THAT(neighbours_of(2, nodes).counterparts, ElementsAre(2));
+  }
 }
 
 TEST(NodeCollectives, AnotherCallIsToldToEveryRankThatMeetsIt) {

@@ -5,10 +5,13 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
+#include <set>
 #include <string>
 #include <utility>
 
 #include "mc2/planner/error.hpp"
+#include "mc2/planner/text.hpp"
 
 namespace mc2::executor::lanes {
 namespace {
@@ -43,6 +46,21 @@ std::vector<int> allowed_cores() {
     if (CPU_ISSET_S(static_cast<std::size_t>(core), sizeof mask.words, mask.set())) cores.push_back(core);
   }
   return cores;
+}
+
+int memory_node() {
+  constexpr std::string_view kPrefix = "node";
+  std::set<int> nodes;
+  for (const int core : allowed_cores()) {
+    std::error_code error; // a folder without such a link leaves the set empty
+    for (const auto& entry :
+         std::filesystem::directory_iterator("/sys/devices/system/cpu/cpu" + std::to_string(core), error)) {
+      const std::string name = entry.path().filename();
+      if (!name.starts_with(kPrefix)) continue;
+      if (const auto node = number_in<int>(std::string_view(name).substr(kPrefix.size()))) nodes.insert(*node);
+    }
+  }
+  return nodes.size() == 1 ? *nodes.begin() : -1;
 }
 
 CoreLayout::CoreLayout(std::vector<int> cores, int world_size, bool pin_threads) : cores_(std::move(cores)) {

@@ -20,6 +20,9 @@ enum class Pinning : std::uint8_t {
 /// Cores that this process may use, ascending. Throws SystemError.
 [[nodiscard]] std::vector<int> allowed_cores();
 
+/// The NUMA node of the cores that this process may use; -1 where they are of several, or Linux does not say.
+[[nodiscard]] int memory_node();
+
 /// Which cores each lane gets; a value, decided once per communicator.
 class CoreLayout {
  public:

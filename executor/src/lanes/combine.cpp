@@ -90,7 +90,7 @@ void sum_tile(std::span<const std::byte* const> partials, const RunAddends<Bf16>
   for (const std::byte* partial : partials) from[size++] = elements<Bf16>(partial) + first;
   for (const Bf16* addend : {addends.bias, addends.residual})
     if (addend != nullptr) from[size++] = addend;
-  sum_bf16({from.data(), size}, result, count);
+  sum_short(std::span<const Bf16* const>(from.data(), size), result, count);
 }
 
 /// A run of elements, the sum of whose squares is returned where it `is_normed`.
@@ -211,6 +211,21 @@ void combine(const BlockExchange& block, std::span<const std::byte* const> piece
 
 namespace {
 
+/// Partials by what they hold.
+template <typename Element>
+class Typed {
+ public:
+  explicit Typed(std::span<const std::byte* const> partials) : count_(partials.size()) {
+    std::ranges::transform(partials, typed_.begin(),
+                           [](const std::byte* partial) { return elements<Element>(partial); });
+  }
+  [[nodiscard]] std::span<const Element* const> span() const noexcept { return {typed_.data(), count_}; }
+
+ private:
+  std::array<const Element*, kMostPartials> typed_{};
+  std::size_t count_;
+};
+
 /// As sum_f32() where the result may be one of the partials.
 void sum_in_place(std::span<const float* const> partials, float* result, std::int64_t count) noexcept {
   alignas(64) std::array<float, kTileElements> tile;
@@ -227,26 +242,38 @@ void sum_in_place(std::span<const float* const> partials, float* result, std::in
 
 void sum_partials(planner::DType dtype, std::span<const std::byte* const> partials, std::byte* result,
                   std::int64_t element_count) noexcept {
-  const auto sum_all_as = [&]<typename Element>(Element*, const auto& sum) {
-    std::array<const Element*, kMostPartials> typed{};
-    std::ranges::transform(partials, typed.begin(),
-                           [](const std::byte* partial) { return elements<Element>(partial); });
-    sum(std::span<const Element* const>(typed.data(), partials.size()), elements<Element>(result));
-  };
   switch (dtype) {
     case planner::DType::F32:
-      return sum_all_as(static_cast<float*>(nullptr),
-                        [&](auto from, float* to) { sum_in_place(from, to, element_count); });
-    case planner::DType::F16:
-      return sum_all_as(static_cast<F16*>(nullptr), [&](auto from, F16* to) { sum_f16(from, to, element_count); });
-    case planner::DType::Bf16:
-      return sum_all_as(static_cast<Bf16*>(nullptr), [&](auto from, Bf16* to) { sum_bf16(from, to, element_count); });
+      return sum_in_place(Typed<float>(partials).span(), elements<float>(result), element_count);
+    case planner::DType::F16: return sum_short(Typed<F16>(partials).span(), elements<F16>(result), element_count);
+    case planner::DType::Bf16: return sum_short(Typed<Bf16>(partials).span(), elements<Bf16>(result), element_count);
     case planner::DType::I8:
-      return sum_all_as(static_cast<std::int8_t*>(nullptr),
-                        [&](auto from, std::int8_t* to) { sum_i8(from, to, element_count); });
+      return sum_i8(Typed<std::int8_t>(partials).span(), elements<std::int8_t>(result), element_count);
     case planner::DType::F8E4m3: break;
   }
   MC2_CHECK(false, "a type that has no sum reached the reduction");
+}
+
+void sum_unrounded(planner::DType dtype, std::span<const std::byte* const> partials, std::byte* sum,
+                   std::int64_t element_count) noexcept {
+  switch (dtype) {
+    case planner::DType::F16: return sum_short(Typed<F16>(partials).span(), elements<float>(sum), element_count);
+    case planner::DType::Bf16: return sum_short(Typed<Bf16>(partials).span(), elements<float>(sum), element_count);
+    case planner::DType::F32:
+    case planner::DType::I8:
+    case planner::DType::F8E4m3: return sum_partials(dtype, partials, sum, element_count);
+  }
+}
+
+void sum_rounded(planner::DType dtype, std::span<const std::byte* const> sums, std::byte* result,
+                 std::int64_t element_count) noexcept {
+  switch (dtype) {
+    case planner::DType::F16: return sum_short(Typed<float>(sums).span(), elements<F16>(result), element_count);
+    case planner::DType::Bf16: return sum_short(Typed<float>(sums).span(), elements<Bf16>(result), element_count);
+    case planner::DType::F32:
+    case planner::DType::I8:
+    case planner::DType::F8E4m3: return sum_partials(dtype, sums, result, element_count);
+  }
 }
 
 void add_partial(planner::DType dtype, const std::byte* partial, std::byte* result,

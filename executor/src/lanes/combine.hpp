@@ -22,6 +22,16 @@ inline constexpr std::size_t kMostPartials = 64;
 void sum_partials(planner::DType dtype, std::span<const std::byte* const> partials, std::byte* result,
                   std::int64_t element_count) noexcept;
 
+/// A sum in two steps: of some partials, not rounded - f32 of floats, which short ones take more room for -, and of
+/// such sums, rounded once. At least 2 of each, at most kMostPartials; what is made overlaps nothing.
+[[nodiscard]] constexpr std::size_t unrounded_bytes(planner::DType dtype) noexcept {
+  return dtype == planner::DType::I8 ? sizeof(std::int8_t) : sizeof(float);
+}
+void sum_unrounded(planner::DType dtype, std::span<const std::byte* const> partials, std::byte* sum,
+                   std::int64_t element_count) noexcept;
+void sum_rounded(planner::DType dtype, std::span<const std::byte* const> sums, std::byte* result,
+                 std::int64_t element_count) noexcept;
+
 /// result[i] = result[i] + partial[i], of the same types, likewise; they do not overlap.
 void add_partial(planner::DType dtype, const std::byte* partial, std::byte* result,
                  std::int64_t element_count) noexcept;

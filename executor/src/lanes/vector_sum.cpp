@@ -48,6 +48,8 @@ void finish_streaming() noexcept {
 #define MC2_AVX2 "avx2,f16c"
 bool has_avx2() noexcept { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c"); }
 
+[[gnu::target(MC2_AVX2)]] inline __m256 eight_at(const float* first) noexcept { return _mm256_loadu_ps(first); }
+
 [[gnu::target(MC2_AVX2)]] inline __m256 eight_at(const F16* first) noexcept {
   return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(first)));
 }
@@ -73,16 +75,23 @@ bool has_avx2() noexcept { return __builtin_cpu_supports("avx2") && __builtin_cp
   return _mm_packus_epi32(_mm256_castsi256_si128(upper), _mm256_extracti128_si256(upper, 1));
 }
 
+[[gnu::target(MC2_AVX2)]] inline void put(__m256 sum, float* first) noexcept { _mm256_storeu_ps(first, sum); }
+
+template <typename Short>
+[[gnu::target(MC2_AVX2)]] inline void put(__m256 sum, Short* first) noexcept {
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(first), rounded(sum, Short{}));
+}
+
 /// Whole vectors. How many elements it summed.
-template <typename Element>
-[[gnu::target(MC2_AVX2)]] std::int64_t sum_avx2(std::span<const Element* const> partials, Element* result,
+template <typename From, typename To>
+[[gnu::target(MC2_AVX2)]] std::int64_t sum_avx2(std::span<const From* const> partials, To* result,
                                                 std::int64_t count) noexcept {
   constexpr std::int64_t kVector = 8;
   std::int64_t i = 0;
   for (; i + kVector <= count; i += kVector) {
     __m256 sum = eight_at(partials[0] + i);
-    for (const Element* partial : partials.subspan(1)) sum = _mm256_add_ps(sum, eight_at(partial + i));
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(result + i), rounded(sum, Element{}));
+    for (const From* partial : partials.subspan(1)) sum = _mm256_add_ps(sum, eight_at(partial + i));
+    put(sum, result + i);
   }
   return i;
 }
@@ -91,6 +100,10 @@ template <typename Element>
 bool has_avx512() noexcept { return __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl"); }
 
 constexpr __mmask16 kAll = 0xFFFF; // GCC warns of what the forms without a mask leave undefined
+
+[[gnu::target(MC2_AVX512)]] inline __m512 sixteen_at(const float* first) noexcept {
+  return _mm512_maskz_loadu_ps(kAll, first);
+}
 
 [[gnu::target(MC2_AVX512)]] inline __m512 sixteen_at(const F16* first) noexcept {
   return _mm512_maskz_cvtph_ps(kAll, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(first)));
@@ -115,23 +128,37 @@ constexpr __mmask16 kAll = 0xFFFF; // GCC warns of what the forms without a mask
   return _mm512_maskz_cvtepi32_epi16(kAll, _mm512_maskz_srli_epi32(kAll, either, 16));
 }
 
+[[gnu::target(MC2_AVX512)]] inline void put(__m512 sum, float* first) noexcept { _mm512_storeu_ps(first, sum); }
+
+template <typename Short>
+[[gnu::target(MC2_AVX512)]] inline void put(__m512 sum, Short* first) noexcept {
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(first), rounded(sum, Short{}));
+}
+
 /// As sum_avx2().
-template <typename Element>
-[[gnu::target(MC2_AVX512)]] std::int64_t sum_avx512(std::span<const Element* const> partials, Element* result,
+template <typename From, typename To>
+[[gnu::target(MC2_AVX512)]] std::int64_t sum_avx512(std::span<const From* const> partials, To* result,
                                                     std::int64_t count) noexcept {
   constexpr std::int64_t kVector = 16;
   std::int64_t i = 0;
   for (; i + kVector <= count; i += kVector) {
     __m512 sum = sixteen_at(partials[0] + i);
-    for (const Element* partial : partials.subspan(1)) sum = _mm512_add_ps(sum, sixteen_at(partial + i));
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(result + i), rounded(sum, Element{}));
+    for (const From* partial : partials.subspan(1)) sum = _mm512_add_ps(sum, sixteen_at(partial + i));
+    put(sum, result + i);
   }
   return i;
 }
 #endif
 
-template <typename Element>
-void sum_short(std::span<const Element* const> partials, Element* result, std::int64_t count, Vectors widest) noexcept {
+MC2_EVERY_VECTOR_WIDTH void add_one(const std::int8_t* __restrict addend, std::int8_t* __restrict sum,
+                                    std::int64_t count) noexcept {
+  for (std::int64_t i = 0; i < count; ++i) sum[i] = static_cast<std::int8_t>(sum[i] + addend[i]);
+}
+
+} // namespace
+
+template <typename From, typename To>
+void sum_short(std::span<const From* const> partials, To* result, std::int64_t count, Vectors widest) noexcept {
   std::int64_t i = 0;
 #if defined(__x86_64__)
   if (widest == Vectors::Avx512 && has_avx512())
@@ -141,25 +168,17 @@ void sum_short(std::span<const Element* const> partials, Element* result, std::i
 #endif
   for (; i < count; ++i) {
     float sum = load(partials[0][i]);
-    for (const Element* partial : partials.subspan(1)) sum += load(partial[i]);
+    for (const From* partial : partials.subspan(1)) sum += load(partial[i]);
     store(sum, result[i]);
   }
 }
 
-MC2_EVERY_VECTOR_WIDTH void add_one(const std::int8_t* __restrict addend, std::int8_t* __restrict sum,
-                                    std::int64_t count) noexcept {
-  for (std::int64_t i = 0; i < count; ++i) sum[i] = static_cast<std::int8_t>(sum[i] + addend[i]);
-}
-
-} // namespace
-
-void sum_f16(std::span<const F16* const> partials, F16* result, std::int64_t count, Vectors widest) noexcept {
-  sum_short(partials, result, count, widest);
-}
-
-void sum_bf16(std::span<const Bf16* const> partials, Bf16* result, std::int64_t count, Vectors widest) noexcept {
-  sum_short(partials, result, count, widest);
-}
+template void sum_short(std::span<const F16* const>, F16*, std::int64_t, Vectors) noexcept;
+template void sum_short(std::span<const F16* const>, float*, std::int64_t, Vectors) noexcept;
+template void sum_short(std::span<const float* const>, F16*, std::int64_t, Vectors) noexcept;
+template void sum_short(std::span<const Bf16* const>, Bf16*, std::int64_t, Vectors) noexcept;
+template void sum_short(std::span<const Bf16* const>, float*, std::int64_t, Vectors) noexcept;
+template void sum_short(std::span<const float* const>, Bf16*, std::int64_t, Vectors) noexcept;
 
 void add_f32(const float* addend, float* sum, std::int64_t count) noexcept { add_one(addend, sum, count); }
 

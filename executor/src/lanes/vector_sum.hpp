@@ -18,11 +18,11 @@ void sum_f32(std::span<const float* const> partials, float* result, std::int64_t
 /// Vectors that a sum may use, where the CPU has them.
 enum class Vectors : std::uint8_t { None, Avx2, Avx512 };
 
-/// The same in f32, rounded once. The result may be one of the partials.
-void sum_f16(std::span<const F16* const> partials, F16* result, std::int64_t count,
-             Vectors widest = Vectors::Avx512) noexcept;
-void sum_bf16(std::span<const Bf16* const> partials, Bf16* result, std::int64_t count,
-              Vectors widest = Vectors::Avx512) noexcept;
+/// The same in f32, rounded once where the result is short. Between F16 or Bf16 and itself or float, to and fro. The
+/// result may be one of the partials where it is of their type.
+template <typename From, typename To>
+void sum_short(std::span<const From* const> partials, To* result, std::int64_t count,
+               Vectors widest = Vectors::Avx512) noexcept;
 
 /// The same modulo 256. The result may be one of the partials.
 void sum_i8(std::span<const std::int8_t* const> partials, std::int8_t* result, std::int64_t count) noexcept;

@@ -4,7 +4,9 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <map>
 #include <new>
+#include <numeric>
 #if defined(__x86_64__)
 #include <emmintrin.h>
 #endif
@@ -41,6 +43,10 @@ void copy_to_peers(std::byte* to, const std::byte* from, std::size_t count) {
   std::memcpy(to, from, count);
 }
 
+std::int64_t elements_in(std::size_t bytes, DType dtype) {
+  return static_cast<std::int64_t>(bytes) / planner::size_bytes(dtype);
+}
+
 std::string text(const Call& call) {
   constexpr std::array names{"all_reduce", "reduce_scatter", "all_gather", "all_to_all"};
   const std::string name = names[static_cast<std::size_t>(call.kind)];
@@ -51,6 +57,23 @@ std::string text(const Call& call) {
 
 } // namespace
 
+Neighbours neighbours_of(int rank, std::span<const int> nodes) {
+  std::map<int, std::vector<int>> ranks_of;
+  for (std::size_t other = 0; other < nodes.size(); ++other) ranks_of[nodes[other]].push_back(static_cast<int>(other));
+  const std::vector<int>& near = ranks_of.at(nodes[static_cast<std::size_t>(rank)]);
+  const bool have_as_many = std::ranges::all_of(
+      ranks_of, [&](const auto& node) { return node.first >= 0 && node.second.size() == near.size(); });
+  if (!have_as_many || ranks_of.size() == 1 || near.size() == 1) {
+    std::vector<int> all(nodes.size());
+    std::iota(all.begin(), all.end(), 0);
+    return {all, {rank}};
+  }
+  Neighbours result{near, {}};
+  const auto place = std::ranges::find(near, rank) - near.begin();
+  for (const auto& [node, ranks] : ranks_of) result.counterparts.push_back(ranks[static_cast<std::size_t>(place)]);
+  return result;
+}
+
 std::size_t part_start(std::size_t count, int part, int part_count) noexcept {
   const std::size_t lines = (count + kPartAlignment - 1) / kPartAlignment;
   const std::size_t first = lines * static_cast<std::size_t>(part) / static_cast<std::size_t>(part_count);
@@ -60,25 +83,30 @@ std::size_t part_start(std::size_t count, int part, int part_count) noexcept {
 /// At the start of a lane's part of a segment; the slots follow.
 struct Lane::Shared {
   SharedSignal ready;          ///< steps whose slot can be read
+  SharedSignal node_summed;    ///< steps whose sums of a node can be read
   SharedSignal summed;         ///< steps whose part of the sum can be read
   std::array<Call, 2> calls{}; ///< what the rank calls, by turns as the slots
 };
 
 std::size_t Lane::segment_bytes() noexcept {
   static_assert(sizeof(Shared) <= kPageBytes);
-  return kPageBytes + 2 * kSlotBytes;
+  return kPageBytes + 4 * kSlotBytes;
 }
 
-Lane::Lane(const NodeHeap& heap, int rank, int world_size, int index, PeerPause pause, int looks)
+Lane::Lane(const NodeHeap& heap, int rank, std::span<const int> nodes, int index, PeerPause pause, int looks)
     : rank_(rank),
-      world_size_(world_size),
+      world_size_(static_cast<int>(nodes.size())),
+      all_(nodes.size()),
+      neighbours_(neighbours_of(rank, nodes)),
+      place_(static_cast<int>(std::ranges::find(neighbours_.near, rank) - neighbours_.near.begin())),
       pause_([this, pause = std::move(pause)] {
         if (!waits_since_) waits_since_ = Clock::now();
         pause(peer_, *waits_since_);
       }),
       looks_(looks),
-      sources_(static_cast<std::size_t>(world_size)) {
-  for (int other = 0; other < world_size; ++other)
+      sources_(nodes.size()) {
+  std::iota(all_.begin(), all_.end(), 0);
+  for (const int other : all_)
     shared_.push_back(
         reinterpret_cast<Shared*>(heap.segment(other).data() + static_cast<std::size_t>(index) * segment_bytes()));
   new (shared_[static_cast<std::size_t>(rank)]) Shared;
@@ -87,6 +115,8 @@ Lane::Lane(const NodeHeap& heap, int rank, int world_size, int index, PeerPause 
 std::byte* Lane::slot(int rank) const noexcept {
   return reinterpret_cast<std::byte*>(shared_[static_cast<std::size_t>(rank)]) + kPageBytes + step_ % 2 * kSlotBytes;
 }
+
+std::byte* Lane::node_sums(int rank) const noexcept { return slot(rank) + 2 * kSlotBytes; }
 
 int Lane::peer(int step) const noexcept {
   return lanes::peer_at(lanes::PeerOrder::Staggered, rank_, world_size_, step);
@@ -122,11 +152,25 @@ void Lane::announce_and_wait(const Call& call) {
   for (int step = 0; step + 1 < world_size_; ++step) wait_for(peer(step), call);
 }
 
-void Lane::sum(DType dtype, std::size_t offset, std::byte* data, std::size_t byte_count) {
-  const auto count = static_cast<std::int64_t>(byte_count) / planner::size_bytes(dtype);
-  for (int rank = 0; rank < world_size_; ++rank)
-    sources_[static_cast<std::size_t>(rank)] = rank == rank_ ? data : slot(rank) + offset;
-  lanes::sum_partials(dtype, sources_, data, count);
+std::span<const std::byte* const> Lane::sources(std::span<const int> ranks, std::size_t offset, const std::byte* own) {
+  std::ranges::transform(ranks, sources_.begin(), [&](int rank) { return rank == rank_ ? own : slot(rank) + offset; });
+  return std::span(sources_).first(ranks.size());
+}
+
+void Lane::sum_near(DType dtype, std::size_t offset, const std::byte* own, std::size_t index, std::size_t bytes) {
+  lanes::sum_unrounded(dtype, sources(neighbours_.near, offset, own), node_sums(rank_) + index * node_sum_stride(),
+                       elements_in(bytes, dtype));
+}
+
+void Lane::sum_nodes(DType dtype, std::byte* out, std::size_t index, std::size_t bytes) {
+  const std::vector<int>& ranks = neighbours_.counterparts;
+  shared_[static_cast<std::size_t>(rank_)]->node_summed.add();
+  ++node_summed_;
+  for (const int other : ranks)
+    if (other != rank_) wait_for(other, shared_[static_cast<std::size_t>(other)]->node_summed, node_summed_);
+  std::ranges::transform(ranks, sources_.begin(),
+                         [&](int rank) { return node_sums(rank) + index * node_sum_stride(); });
+  lanes::sum_rounded(dtype, std::span(sources_).first(ranks.size()), out, elements_in(bytes, dtype));
 }
 
 /// Every rank reads all ranks' data and adds them up.
@@ -134,29 +178,35 @@ void Lane::sum_whole(const Call& call, std::byte* data, std::size_t count) {
   begin_step();
   copy_to_peers(slot(rank_), data, count);
   announce_and_wait(call);
-  sum(call.dtype, 0, data, count);
+  lanes::sum_partials(call.dtype, sources(all_, 0, data), data, elements_in(count, call.dtype));
 }
 
-/// Every rank adds up its part, and reads the others'.
+/// Every rank adds up its part, as the ranks in its place on other nodes do, and reads those of the near ranks.
 void Lane::sum_parts(const Call& call, std::byte* data, std::size_t count) {
   begin_step();
-  const auto start = [&](int rank) { return part_start(count, rank, world_size_); };
-  const std::size_t own = start(rank_), own_bytes = start(rank_ + 1) - own;
+  const std::vector<int>& near = neighbours_.near;
+  const auto near_count = static_cast<int>(near.size());
+  const auto start = [&](int place) { return part_start(count, place, near_count); };
+  const std::size_t own = start(place_), own_bytes = start(place_ + 1) - own;
   copy_to_peers(slot(rank_), data, own);
   copy_to_peers(slot(rank_) + own + own_bytes, data + own + own_bytes, count - own - own_bytes);
   announce_and_wait(call);
-  if (world_size_ == 2) // one rank alone makes it, so the order changes no rank's bits
-    lanes::add_partial(call.dtype, slot(1 - rank_) + own, data + own,
-                       static_cast<std::int64_t>(own_bytes) / planner::size_bytes(call.dtype));
-  else
-    sum(call.dtype, own, data + own, own_bytes);
+  if (is_of_several_nodes()) {
+    sum_near(call.dtype, own, data + own, 0, own_bytes);
+    sum_nodes(call.dtype, data + own, 0, own_bytes);
+  } else if (world_size_ == 2) { // one rank alone makes it, so the order changes no rank's bits
+    lanes::add_partial(call.dtype, slot(1 - rank_) + own, data + own, elements_in(own_bytes, call.dtype));
+  } else {
+    lanes::sum_partials(call.dtype, sources(all_, own, data + own), data + own, elements_in(own_bytes, call.dtype));
+  }
   copy_to_peers(slot(rank_) + own, data + own, own_bytes); // of the slot the part that nobody has read before
   shared_[static_cast<std::size_t>(rank_)]->summed.add();
   ++summed_;
-  for (int step = 0; step + 1 < world_size_; ++step) {
-    const int other = peer(step);
+  for (int step = 0; step + 1 < near_count; ++step) {
+    const int place = lanes::peer_at(lanes::PeerOrder::Staggered, place_, near_count, step);
+    const int other = near[static_cast<std::size_t>(place)];
     wait_for(other, shared_[static_cast<std::size_t>(other)]->summed, summed_);
-    std::memcpy(data + start(other), slot(other) + start(other), start(other + 1) - start(other));
+    std::memcpy(data + start(place), slot(other) + start(place), start(place + 1) - start(place));
   }
 }
 
@@ -173,15 +223,25 @@ void Lane::all_reduce(const Call& call, std::byte* data, std::size_t first, std:
 void Lane::reduce_scatter(const Call& call, const std::byte* in, std::byte* out, std::size_t first, std::size_t count) {
   const std::size_t most = kSlotBytes / static_cast<std::size_t>(world_size_) / kPartAlignment * kPartAlignment;
   const auto part = [&](int rank) { return in + static_cast<std::size_t>(rank) * call.byte_count; };
+  const auto offset = [&](int rank) { return static_cast<std::size_t>(rank) * most; };
+  const std::vector<int>& counterparts = neighbours_.counterparts; // what is theirs this rank adds up itself
   const std::size_t end = first + count;
   do { // a call of nothing is compared, too
     const std::size_t bytes = std::min(most, end - first);
     begin_step();
-    for (int rank = 0; rank < world_size_; ++rank)
-      if (rank != rank_) copy_to_peers(slot(rank_) + static_cast<std::size_t>(rank) * most, part(rank) + first, bytes);
+    for (const int rank : all_)
+      if (std::ranges::find(counterparts, rank) == counterparts.end())
+        copy_to_peers(slot(rank_) + offset(rank), part(rank) + first, bytes);
     announce_and_wait(call);
-    std::memcpy(out + first, part(rank_) + first, bytes);
-    sum(call.dtype, static_cast<std::size_t>(rank_) * most, out + first, bytes);
+    if (is_of_several_nodes()) {
+      for (std::size_t i = 0; i < counterparts.size(); ++i)
+        sum_near(call.dtype, offset(counterparts[i]), part(counterparts[i]) + first, i, bytes);
+      const auto own = std::ranges::find(counterparts, rank_) - counterparts.begin();
+      sum_nodes(call.dtype, out + first, static_cast<std::size_t>(own), bytes);
+    } else {
+      lanes::sum_partials(call.dtype, sources(all_, offset(rank_), part(rank_) + first), out + first,
+                          elements_in(bytes, call.dtype));
+    }
     first += most;
   } while (first < end);
 }

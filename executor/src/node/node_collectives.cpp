@@ -68,11 +68,14 @@ class NodeCollectives::Impl {
   Impl(const ProcessPlace& place, int world_size, const NodeCollectivesOptions& options)
       : group_(place, world_size, std::min(options.deadline, kMeetingDeadline)), deadline_(options.deadline) {}
 
-  Result<void> open(int threads) {
+  Result<void> open(int threads, std::optional<int> memory_node) {
     const node::Meeting meeting{.rank = group_.rank(),
                                 .world_size = group_.world_size(),
                                 .gather = [this](std::int64_t own) { return gather(own); },
                                 .share_error = [this](const Result<void>& own) { return group_.share_error(own); }};
+    std::vector<int> nodes;
+    for (const std::int64_t node : gather(memory_node.value_or(lanes::memory_node())))
+      nodes.push_back(static_cast<int>(node));
     threads = static_cast<int>(-group_.maximum(kLoadingProcess.is_inherited() ? -1 : -threads));
     MC2_ASSIGN(heap_, node::NodeHeap::create(meeting, static_cast<std::size_t>(threads) * node::Lane::segment_bytes()));
     const bool have_cores = lanes::allowed_cores().size() >= static_cast<std::size_t>(threads);
@@ -81,8 +84,8 @@ class NodeCollectives::Impl {
     const int looks = crowded == 0 ? kManyLooks : node::SharedSignal::kFewLooks;
     for (int index = 0; index < threads; ++index)
       lanes_.emplace_back(
-          *heap_, group_.rank(), group_.world_size(), index,
-          [this](int peer, Clock::time_point since) { pause(peer, since); }, looks);
+          *heap_, group_.rank(), nodes, index, [this](int peer, Clock::time_point since) { pause(peer, since); },
+          looks);
     return group_.agree("open collectives"); // every rank's lanes are there before anybody uses them
   }
 
@@ -178,7 +181,7 @@ Result<std::unique_ptr<NodeCollectives>> NodeCollectives::open(const ProcessPlac
     return illegal("deadline", "is " + std::to_string(options.deadline.count()) + " ms; legal: 1 to " +
                                    std::to_string(kLongestDeadline.count()));
   auto impl = std::make_unique<Impl>(place, world_size, options);
-  MC2_TRY(impl->open(options.threads));
+  MC2_TRY(impl->open(options.threads, options.memory_node));
   return std::unique_ptr<NodeCollectives>(new NodeCollectives(std::move(impl)));
 }
 

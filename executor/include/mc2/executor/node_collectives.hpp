@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <span>
 
 #include "mc2/executor/backend.hpp"
@@ -17,12 +18,14 @@ struct NodeCollectivesOptions {
   int threads = 1; ///< that may move a rank's data, the calling one included; the smallest of the ranks' counts, and 1
                    ///< where a rank is a child of the process that loaded this library
   std::chrono::milliseconds deadline{60'000}; ///< for a rank that another waits for; to open, a minute at most
+  std::optional<int> memory_node = {};        ///< NUMA node that this rank's cores are of; else as Linux says
 };
 
 /// Collectives alone, of processes of one machine, one rank each, through memory that they share: for programs that
 /// have no matmul to overlap them with. Every call returns when this rank's result is there and its operands may be
 /// written again. Sums are made in the order of the ranks, those of short floats in f32 and rounded once, those of i8
-/// modulo 256: the same bits on every rank.
+/// modulo 256: the same bits on every rank. Where the ranks' cores are of several NUMA nodes, equally many of each,
+/// large sums are made node by node: of what a node's ranks have, and then of the nodes' sums.
 /// Order: every call is *collective*, with the same sizes and types. Threads: one call at a time; another throws
 /// SystemError at once, and so does one of a child process.
 /// Errors of calls: InvalidSpec for sizes that the ranks do not divide and types that have no sum, on this rank alone
