@@ -15,13 +15,13 @@ namespace {
 constexpr double kDepth = 64; ///< of k that a tile takes at a time
 /// Rows and columns of the tiles that cuBLASLt 13 chooses most on Hopper. With rare ones, too, the best of so many is
 /// faster than what the library chooses.
-constexpr std::array<std::array<int, 2>, 20> kTiles{{{16, 64},   {16, 128},  {32, 64},   {48, 64},   {48, 128},
-                                                     {64, 64},   {64, 96},   {64, 128},  {64, 320},  {80, 128},
-                                                     {104, 64},  {128, 96},  {128, 128}, {128, 192}, {128, 256},
-                                                     {128, 320}, {160, 128}, {192, 128}, {192, 192}, {256, 128}}};
+constexpr std::array<TileSize, 20> kTiles{{{16, 64},   {16, 128},  {32, 64},   {48, 64},   {48, 128},
+                                           {64, 64},   {64, 96},   {64, 128},  {64, 320},  {80, 128},
+                                           {104, 64},  {128, 96},  {128, 128}, {128, 192}, {128, 256},
+                                           {128, 320}, {160, 128}, {192, 128}, {192, 192}, {256, 128}}};
 
 /// Of mc2's own kernel for several experts.
-constexpr std::array<std::array<int, 2>, 2> kGroupedTiles{{{128, 128}, {128, 256}}};
+constexpr std::array<TileSize, 2> kGroupedTiles{{{128, 128}, {128, 256}}};
 constexpr double kGroupedTileRows = 128;
 constexpr std::int64_t kGroupedStep = 8; ///< of n and k, which others are multiplied without it
 
@@ -110,9 +110,20 @@ ExpertRows rows_of_choices(const ChosenExperts& experts, double token_count) {
   return result;
 }
 
-MatmulTimes::MatmulTimes(const GpuRates& rates, double n, double k, int sm_count)
+std::optional<TileSize> named_tile(const Variant& variant) {
+  const auto found = variant.fields.find(std::string(kTileSetting));
+  if (found == variant.fields.end()) return std::nullopt;
+  const std::string_view name = found->second;
+  const TileSize tile{number_in(name.substr(std::min(name.find('x'), name.size() - 1) + 1)), number_in(name)};
+  if (tile.rows < 1 || tile.columns < 1) return std::nullopt;
+  return tile;
+}
+
+MatmulTimes::MatmulTimes(const GpuRates& rates, double n, double k, int sm_count, std::optional<TileSize> tile)
     : rates_(rates), n_(n), k_(k), sm_count_(sm_count) {
-  const auto tiles = rates.is_grouped ? std::span<const std::array<int, 2>>(kGroupedTiles) : kTiles;
+  std::span<const TileSize> tiles = kTiles;
+  if (rates.is_grouped) tiles = kGroupedTiles;
+  if (tile) tiles = {&*tile, 1};
   for (const auto& [rows, columns] : tiles) {
     const double step_us = blended(rates.multiply_us * rows * columns, rates.load_us * (rows + columns));
     tiles_.push_back({static_cast<double>(rows), std::ceil(n / columns),
@@ -147,7 +158,8 @@ double MatmulTimes::us(const ExpertRows& experts) const {
 BlockWaves::BlockWaves(const GpuRates& rates, const OpSpec& op, const Variant& variant)
     : op_(op),
       is_grouped_(rates.is_grouped),
-      times_(rates, static_cast<double>(op.n), static_cast<double>(op.k), matmul_sms(variant, rates.sm_count)) {
+      times_(rates, static_cast<double>(op.n), static_cast<double>(op.k), matmul_sms(variant, rates.sm_count),
+             named_tile(variant)) {
   const OpTraits& traits = traits_of(op.kind);
   const int shards = traits.has_row_shards ? op.world_size - (traits.has_local_part ? 1 : 0) : 1;
   const Slices slices = slices_of(variant);

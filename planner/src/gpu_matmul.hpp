@@ -52,11 +52,19 @@ struct ExpertRows {
 /// Of rows that choose as they do where a plan is profiled: expert floor(E u u) of E, u uniform (docs/operators.md).
 [[nodiscard]] ExpertRows rows_of_choices(const ChosenExperts& experts, double token_count);
 
-/// The matmul with the tile that suits the shape best: waves of tiles, one tile to an SM, or what memory takes,
-/// whichever is longer. Never falls with rows.
+/// Rows and columns of C that an SM multiplies at once.
+struct TileSize {
+  int rows = 0, columns = 0;
+};
+
+/// The one that a variant names, "columns x rows" of the library's product, which is the transposed one.
+[[nodiscard]] std::optional<TileSize> named_tile(const Variant& variant);
+
+/// The matmul with the tile that suits the shape best, or a given one: waves of tiles, one tile to an SM, or what
+/// memory takes, whichever is longer. Never falls with rows.
 class MatmulTimes {
  public:
-  MatmulTimes(const GpuRates& rates, double n, double k, int sm_count);
+  MatmulTimes(const GpuRates& rates, double n, double k, int sm_count, std::optional<TileSize> tile = {});
   /// Of `batch` products of the same B, of so many rows each.
   [[nodiscard]] double us(double rows, double batch) const;
   /// Of experts, each with its own B.

@@ -66,7 +66,8 @@ SpeedSpread speed_spread(std::span<const SpeedRatio> ratios, double serial_us) {
   });
   return {half_width(near, &SpeedRatio::compute, kPriorSpeedDeviation),
           half_width(near, &SpeedRatio::communication, kPriorSpeedDeviation),
-          half_width(near, &SpeedRatio::overlap, kPriorOverlapDeviation)};
+          half_width(near, &SpeedRatio::overlap, kPriorOverlapDeviation),
+          half_width(near, &SpeedRatio::makespan, kPriorSpeedDeviation)};
 }
 
 SpeedLevel speed_level(const CostModel& model, const MessageTimes& messages, const OpSpec& op,
@@ -142,6 +143,13 @@ Plan with_wider_makespan(double relative_interval, Plan plan) {
   const double more_us = relative_interval * makespan.us;
   makespan.low_us = std::max(0.0, makespan.us - std::hypot(makespan.us - makespan.low_us, more_us));
   makespan.high_us = makespan.us + std::hypot(makespan.high_us - makespan.us, more_us);
+  return plan;
+}
+
+Plan with_narrower_makespan(Plan plan, const Plan& other) {
+  Estimate& makespan = plan.makespan;
+  makespan.low_us = std::max(makespan.low_us, std::min(other.makespan.low_us, makespan.us));
+  makespan.high_us = std::min(makespan.high_us, std::max(other.makespan.high_us, makespan.us));
   return plan;
 }
 

@@ -97,6 +97,22 @@ TEST(FindRanges, AreLessSureAsLaterRunsSay) {
   EXPECT_LT(wide.ranges[0].benefit_interval->low, sure.ranges[0].benefit_interval->low - 0.1);
 }
 
+// Lanes that were each off by 80 %, and whole runs by 5.
+TEST(FindRanges, ATimeIsAsSureAsEarlierRunsWere) {
+  Models models;
+  models.add(1024, 1);
+  const PlanQuestion asked = question(1024);
+  FoundModel found = models.find(asked).value();
+  found.spread = {.compute = 0.8, .communication = 0.8, .overlap = 0.02, .makespan = 0.05};
+  const auto width = [&](const planner::Plan& plan) {
+    return (plan.makespan.high_us - plan.makespan.low_us) / plan.makespan.us;
+  };
+  EXPECT_LT(width(plan_with(found, asked).value()), 0.3);
+  EXPECT_GE(width(plan_with(found, asked).value()), 0.1);
+  found.spread.makespan = 2; // worse than the lanes tell
+  EXPECT_GT(width(plan_with(found, asked).value()), 1);
+}
+
 TEST(FindRanges, TakeEachOctaveAtTheSpeedOfItsMiddle) {
   Models models;
   models.add(1024, 1);

@@ -125,6 +125,24 @@ TEST(GpuMatmul, FewerRowsOfAnExpertMakeABlockOfMoreExperts) {
   EXPECT_DOUBLE_EQ(with_waves(model, asked).variants.front().compute.curve.time_us(128), before_us);
 }
 
+// 640 x 2176 are 85 tiles of 128 x 128, which 128 SMs multiply in one wave as they do 900 rows'.
+TEST(GpuMatmul, AVariantsNamedTileIsWhatItIsMultipliedBy) {
+  const OpSpec op = testing::all_reduce_op(5120, 2176, 5760, DType::Bf16, 4);
+  const Variant any{"persistent", {{"gemm_sms", "128"}}};
+  Variant named = any;
+  named.fields["tile"] = "128x128";
+  const GpuRates rates = gpu_rates(kH100, op).value();
+  const BlockWaves by_named(rates, op, named);
+  EXPECT_NEAR(by_named.us(640), by_named.us(896), 0.05 * by_named.us(896));
+  EXPECT_GT(by_named.us(640), 1.15 * BlockWaves(rates, op, any).us(640));
+  named.fields["tile"] = "128x256"; // 256 rows
+  EXPECT_NEAR(BlockWaves(rates, op, named).us(300), BlockWaves(rates, op, named).us(512), 0.1 * by_named.us(512));
+  for (const char* other : {"", "x", "128x", "x128", "wide"}) {
+    named.fields["tile"] = other;
+    EXPECT_EQ(BlockWaves(rates, op, named).us(640), BlockWaves(rates, op, any).us(640)) << other;
+  }
+}
+
 // 8 tokens that choose 8 of 128 experts read some 40 of them, 64 tokens nearly all.
 TEST(GpuMatmul, FewTokensOfManyExpertsWaitForTheirMatrices) {
   OpSpec op = testing::all_reduce_op(4096, 4096, 1536, DType::Bf16, 2);

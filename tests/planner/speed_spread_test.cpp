@@ -151,6 +151,25 @@ TEST(SpeedSpread, OfOverlapWidensBenefitAndMakespanOfWhatOverlaps) {
   EXPECT_EQ(with_wider_overlap(0.1, whole), whole);
 }
 
+TEST(SpeedSpread, OfMakespansIsLearnedFromRunsThatSayIt) {
+  std::vector<SpeedRatio> ratios(20, {.compute = 2, .communication = 0.5, .makespan = 1.1});
+  EXPECT_DOUBLE_EQ(speed_spread(ratios).makespan, std::log(1.1));
+  for (SpeedRatio& one : ratios) one.makespan = 0; // kept without
+  EXPECT_EQ(speed_spread(ratios).makespan, speed_spread({}).makespan);
+}
+
+TEST(SpeedSpread, TheNarrowerOfTwoIntervalsHoldsTheTime) {
+  const auto plan_of = [](double us, double low_us, double high_us) {
+    Plan plan;
+    plan.makespan.us = us, plan.makespan.low_us = low_us, plan.makespan.high_us = high_us;
+    return plan;
+  };
+  const Plan narrower = with_narrower_makespan(plan_of(100, 60, 140), plan_of(100, 80, 150));
+  EXPECT_EQ(narrower.makespan.low_us, 80);
+  EXPECT_EQ(narrower.makespan.high_us, 140);
+  EXPECT_EQ(with_narrower_makespan(plan_of(100, 60, 140), plan_of(120, 110, 130)).makespan.low_us, 100);
+}
+
 TEST(SpeedSpread, WidensMeasuredCurvesAndNotWhatTheyLeaveOpen) {
   CostModel model = model_of(kOp, affine(CurveAxis::Rows, 10, 0.5), affine(CurveAxis::Bytes, 20, 1e-3), 1.1, 1.2);
   LaneCost& compute = model.variants.front().compute;

@@ -399,6 +399,7 @@ TEST(Store, SpeedRatiosAreOfTheNewestMeasurementsWithAPrediction) {
   EXPECT_EQ(ratios.back().communication, 0.5);
   // Fused took 0.75 of serial; predicted were 90.5 of 160 us.
   EXPECT_DOUBLE_EQ(ratios.back().overlap, 0.75 * 160 / 90.5);
+  EXPECT_DOUBLE_EQ(ratios.back().makespan, predicted.fused_us / 90.5);
   EXPECT_TRUE(store.speed_record(examples::op(), {}).value().ratios.empty());
   // Where serial is of another variant than the plan, whose parts are predicted.
   predicted.predicted_serial_us = 150;

@@ -100,7 +100,8 @@ planner::SpeedRatio ratios_of(const Measurement& one) {
       one.predicted_serial_us > 0 ? one.predicted_serial_us : one.predicted_compute_us + one.predicted_communication_us;
   const bool is_cut = one.cut.block_rows.size() > 1 && one.predicted_us > 0 && one.serial_us > 0;
   return {one.compute_us / one.predicted_compute_us, one.communication_us / one.predicted_communication_us,
-          is_cut ? (1 - one.benefit) * serial_us / one.predicted_us : 0, one.compute_us + one.communication_us};
+          is_cut ? (1 - one.benefit) * serial_us / one.predicted_us : 0, one.compute_us + one.communication_us,
+          one.predicted_us > 0 ? one.fused_us / one.predicted_us : 0};
 }
 
 /// Rows of runs of plans that a model had made before; the race that made a model says nothing of its speed later.

@@ -18,6 +18,7 @@ struct SpeedRatio {
   double compute = 0, communication = 0; ///< times of the uncut parts
   double overlap = 0;                    ///< fused / serial of a plan that overlaps
   double serial_us = 0;                  ///< what the uncut parts took together
+  double makespan = 0;                   ///< time of the plan that ran
 };
 
 /// What the uncut parts of an operator took in an earlier run, each alone.
@@ -56,7 +57,7 @@ struct SpeedLevel {
 
 /// How far off predictions are because a machine changes: half-widths of 90 % intervals of those ratios, relative.
 struct SpeedSpread {
-  double compute = 0, communication = 0, overlap = 0;
+  double compute = 0, communication = 0, overlap = 0, makespan = 0;
   bool operator==(const SpeedSpread&) const = default;
 };
 
@@ -66,7 +67,7 @@ struct SpeedSpread {
 /// yet: ten of a normal distribution with the deviation kPriorSpeedDeviation, or kPriorOverlapDeviation. Source:
 /// docs/cost_model.md §14.
 /// @param ratios     newest first
-/// @param serial_us  what the operator that is asked about takes: only runs within kSpreadReach of it tell of it. What
+/// @param serial_us  what the operator that is asked about takes: only runs within kSpreadReach of it tell of it; what
 /// a
 ///                   model lacks of short runs, such as their start, is not the machine's speed. 0: all do
 [[nodiscard]] SpeedSpread speed_spread(std::span<const SpeedRatio> ratios, double serial_us = 0);
@@ -95,6 +96,9 @@ struct UncutTimes {
 
 /// The plan with its makespan's interval joined with another one, relative to the makespan, as squares.
 [[nodiscard]] Plan with_wider_makespan(double relative_interval, Plan plan);
+
+/// The plan with the narrower makespan's interval of it and of `other`, the same plan predicted by other intervals.
+[[nodiscard]] Plan with_narrower_makespan(Plan plan, const Plan& other);
 
 /// The same of a plan that overlaps and of its benefit: the interval is of fused / serial.
 [[nodiscard]] Plan with_wider_overlap(double relative_interval, Plan plan);
