@@ -19,10 +19,6 @@ using Clock = std::chrono::steady_clock;
 constexpr int kLookupSamples = 101, kLookupsPerSample = 1000, kMisses = 101, kMakings = 3;
 constexpr std::int64_t kFirstM = 65, kLastM = 16'384; // shorter ones are cut by columns
 
-double us_between(Clock::time_point start, Clock::time_point end) {
-  return std::chrono::duration<double, std::micro>(end - start).count();
-}
-
 std::string in_us(double value) { return number(value, "%.3f us"); }
 
 double quantile(std::vector<double> values, double share) {
@@ -76,7 +72,7 @@ std::vector<double> time_hits(const std::function<void()>& find) {
   for (int sample = 0; sample < kLookupSamples; ++sample) {
     const auto start = Clock::now();
     for (int call = 0; call < kLookupsPerSample; ++call) find();
-    samples.push_back(us_between(start, Clock::now()) / kLookupsPerSample);
+    samples.push_back(to_us(Clock::now() - start) / kLookupsPerSample);
   }
   return samples;
 }
@@ -88,7 +84,7 @@ Result<std::vector<double>> time_misses(const embed::PlanFinder& finder, finder:
     question.op.m += 64;
     const auto start = Clock::now();
     const auto found = finder.find(question);
-    samples.push_back(us_between(start, Clock::now()));
+    samples.push_back(to_us(Clock::now() - start));
     if (!found) return found.error();
   }
   return samples;
@@ -110,7 +106,7 @@ std::vector<double> time_making(const embed::PlanFinder& finder, const finder::P
   for (int i = 0; i < kMakings; ++i) {
     const auto start = Clock::now();
     static_cast<void>(finder.find_ranges(question, kFirstM));
-    samples.push_back(us_between(start, Clock::now()));
+    samples.push_back(to_us(Clock::now() - start));
   }
   return samples;
 }

@@ -11,6 +11,7 @@
 #include "backends/host/mechanisms/waiting.hpp"
 #include "lanes/affinity.hpp"
 #include "lanes/symmetric_heap.hpp"
+#include "mc2/planner/units.hpp"
 
 namespace mc2::executor {
 namespace {
@@ -20,8 +21,6 @@ using namespace host;
 constexpr std::uint32_t kSlotCount = 8;
 constexpr std::uint32_t kProxyCapacity = 64;
 constexpr std::chrono::seconds kDeadline{60};
-
-double us(lanes::Clock::duration time) { return std::chrono::duration<double, std::micro>(time).count(); }
 
 /// Messages in one direction. Messages are numbered from 1.
 class Pipe {
@@ -114,8 +113,8 @@ void stream(MessagePath path, std::size_t byte_count, std::uint32_t count, const
         for (std::uint32_t number = 2; number <= count; ++number) pipe.receive(number);
         whole = lanes::Clock::now() - start;
       });
-  times.lane_us = us(lane) / count;
-  times.throughput_us = us(whole) / (count - 1);
+  times.lane_us = planner::to_us(lane) / count;
+  times.throughput_us = planner::to_us(whole) / (count - 1);
 }
 
 void ping_pong(MessagePath path, std::size_t byte_count, std::uint32_t count, const lanes::RunControl& control,
@@ -138,7 +137,7 @@ void ping_pong(MessagePath path, std::size_t byte_count, std::uint32_t count, co
           back.send(number);
         }
       });
-  times.latency_us = us(whole) / (2.0 * (count - 1));
+  times.latency_us = planner::to_us(whole) / (2.0 * (count - 1));
 }
 
 } // namespace

@@ -67,7 +67,7 @@ class TwoRanks {
     go_.add();
     ++trial_count_;
     (void)done_.wait_at_least(trial_count_ * kRanks, Clock::time_point::max());
-    return std::chrono::duration<double, std::micro>(Clock::now() - start).count() / count;
+    return to_us(Clock::now() - start) / count;
   }
 
   [[nodiscard]] const Matrices& of(std::size_t rank) const noexcept { return matrices_[rank]; }

@@ -16,6 +16,7 @@
 #include "mc2/executor/executor.hpp"
 #include "mc2/executor/verify.hpp"
 #include "mc2/planner/planner.hpp"
+#include "mc2/planner/units.hpp"
 
 namespace mc2::executor {
 namespace {
@@ -138,7 +139,7 @@ void require_same(const ByHand& by_hand, std::span<const RankBuffers> buffers) {
 double us_of(const auto& call) {
   const auto start = Clock::now();
   call();
-  return std::chrono::duration<double, std::micro>(Clock::now() - start).count();
+  return planner::to_us(Clock::now() - start);
 }
 
 /// The errors of a legal operator on a backend that is always there.

@@ -3,11 +3,11 @@
 #include <unistd.h>
 
 #include <chrono>
-#include <cstdio>
 #include <filesystem>
 #include <iostream>
 #include <memory>
 
+#include "mc2/planner/text.hpp"
 #include "pages/render.hpp"
 #include "plan_grid.hpp"
 #include "support.hpp"
@@ -66,16 +66,10 @@ Result<Timing> time_sweep(const PlanGrid& grid, const ModelSources& sources, con
   const auto table = make_table(run.format, run.asked, std::move(planned.rows), counts);
   const std::filesystem::path file = std::filesystem::temp_directory_path() / ("mc2-bench-" + std::to_string(getpid()));
   write_file(file, table);
-  const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
+  const double seconds = seconds_since(start);
   const auto bytes = std::filesystem::file_size(file);
   std::filesystem::remove(file);
-  return Timing{elapsed.count(), counts, bytes};
-}
-
-std::string fixed_text(double value, int decimals) {
-  char text[48];
-  std::snprintf(text, sizeof text, "%.*f", decimals, value);
-  return text;
+  return Timing{seconds, counts, bytes};
 }
 
 } // namespace
@@ -97,9 +91,9 @@ Result<ExitCode> bench_sweep() {
       }
       const std::int64_t plan_count = last.counts.cut + last.counts.uncut;
       rows.push_back({name, std::to_string(thread_count), std::to_string(plan_count), std::to_string(last.counts.cut),
-                      std::to_string(last.counts.refused), fixed_text(median(seconds), 3) + " s",
-                      fixed_text(static_cast<double>(plan_count) / median(seconds), 0),
-                      fixed_text(static_cast<double>(last.bytes) / planner::kBytesPerMib, 1) + " MiB"});
+                      std::to_string(last.counts.refused), number(median(seconds), "%.3f s"),
+                      number(static_cast<double>(plan_count) / median(seconds), "%.0f"),
+                      number(static_cast<double>(last.bytes) / planner::kBytesPerMib, "%.1f MiB")});
     }
   std::cout << "Sweep over the layers of the models of data/llm/, 2, 4 and 8 ranks, m up to 16384, strategy search, "
                "table included\n"
