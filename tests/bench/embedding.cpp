@@ -21,13 +21,9 @@ constexpr std::int64_t kFirstM = 65, kLastM = 16'384; // shorter ones are cut by
 
 std::string in_us(double value) { return number(value, "%.3f us"); }
 
-double quantile(std::vector<double> values, double share) {
-  std::ranges::sort(values);
-  return values[static_cast<std::size_t>(share * static_cast<double>(values.size() - 1))];
-}
-
 std::vector<std::string> row(const std::string& what, const std::vector<double>& values) {
-  return {what, in_us(quantile(values, 0.5)), in_us(quantile(values, 0.05)), in_us(quantile(values, 0.95))};
+  return {what, in_us(median(values)), in_us(profiler::quantile(values, 0.05)),
+          in_us(profiler::quantile(values, 0.95))};
 }
 
 /// Differences of runs that took turns, per block.
@@ -43,7 +39,7 @@ Result<std::vector<std::vector<std::string>>> overhead_rows(int pair_count) {
       more.push_back((pair.prepared_us - pair.by_hand_us) / blocks);
     }
     rows.push_back({std::to_string(blocks), in_us(median(by_hand)), in_us(median(prepared)), in_us(median(more)),
-                    in_us(quantile(more, 0.05)), in_us(quantile(more, 0.95))});
+                    in_us(profiler::quantile(more, 0.05)), in_us(profiler::quantile(more, 0.95))});
   }
   return rows;
 }
