@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "mc2/planner/text.hpp"
 #include "mc2/render/plot.hpp"
 
 namespace mc2::cli {
@@ -79,11 +80,6 @@ std::size_t CollectiveTimes::fastest(TimingMode mode) const noexcept {
   return static_cast<std::size_t>(std::ranges::min_element(times) - times.begin());
 }
 
-std::string byte_text(std::int64_t bytes) {
-  if (bytes < 1 << 10) return std::to_string(bytes) + " B";
-  return bytes < 1 << 20 ? std::to_string(bytes >> 10U) + " KiB" : std::to_string(bytes >> 20U) + " MiB";
-}
-
 std::string switch_overs(std::span<const CollectiveTimes> sizes, std::span<const std::string> variants,
                          TimingMode mode) {
   std::string text;
@@ -91,7 +87,7 @@ std::string switch_overs(std::span<const CollectiveTimes> sizes, std::span<const
     const std::size_t winner = sizes[i].fastest(mode);
     if (i + 1 < sizes.size() && sizes[i + 1].fastest(mode) == winner) continue;
     text += (text.empty() ? "" : ", ") + variants[winner];
-    if (i + 1 < sizes.size()) text += " up to " + byte_text(sizes[i].message_bytes);
+    if (i + 1 < sizes.size()) text += " up to " + bytes_text(sizes[i].message_bytes);
   }
   return text;
 }

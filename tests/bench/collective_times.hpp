@@ -34,9 +34,6 @@ struct CollectiveTimes {
   [[nodiscard]] std::size_t fastest(TimingMode mode) const noexcept;
 };
 
-/// "1 KiB", "64 MiB".
-[[nodiscard]] std::string byte_text(std::int64_t bytes);
-
 /// "low_latency up to 16 KiB, direct up to 1 MiB, two_shot": who is the fastest from which size on. `sizes` ascend and
 /// are not empty.
 [[nodiscard]] std::string switch_overs(std::span<const CollectiveTimes> sizes, std::span<const std::string> variants,

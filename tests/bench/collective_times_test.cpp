@@ -28,12 +28,6 @@ TEST(CollectiveTimes, OneWinnerEverywhereHasNoSwitchOver) {
   EXPECT_EQ(switch_overs(std::vector{sizes().front()}, kVariants, TimingMode::LaneTime), "one");
 }
 
-TEST(CollectiveTimes, SizesAreShownInWholeUnits) {
-  EXPECT_EQ(byte_text(8), "8 B");
-  EXPECT_EQ(byte_text(1024), "1 KiB");
-  EXPECT_EQ(byte_text(1 << 20), "1 MiB");
-}
-
 TEST(CollectiveTimes, ChartNamesEveryVariantAndTheSpeedOfLight) {
   const std::string chart = collectives_chart(sizes(), kVariants, 1, "All-reduce");
   for (const char* text : {"one", "two(lanes=2)", "speed of light", "bus bandwidth, GB/s", "message, KiB"})

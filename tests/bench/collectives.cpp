@@ -166,7 +166,7 @@ std::string mode_table(std::span<const CollectiveTimes> sizes, std::span<const s
   if (is_throughput) rows.front().push_back("busbw");
   if (has_copy) rows.front().push_back("copy");
   for (const CollectiveTimes& size : sizes) {
-    auto& row = rows.emplace_back(std::vector<std::string>{byte_text(size.message_bytes)});
+    auto& row = rows.emplace_back(std::vector<std::string>{bytes_text(size.message_bytes)});
     for (const double us : size.of(mode))
       row.push_back(number(us, "%.1f us") + (has_copy ? number(100 * size.copy_us / us, ", %.0f %%") : ""));
     const std::size_t winner = size.fastest(mode);
@@ -229,7 +229,7 @@ Result<ExitCode> CollectivesBench::run() const {
   std::vector<CollectiveTimes> sizes;
   if (!csv_file.empty()) write_csv(csv_file, kind, sizes, names); // a path that cannot be written is told first
   for (std::int64_t bytes = first_bytes; bytes <= last_bytes; bytes *= 2) {
-    std::cerr << "mc2: " << kind << " of " << byte_text(bytes) << "\n";
+    std::cerr << "mc2: " << kind << " of " << bytes_text(bytes) << "\n";
     MC2_ASSIGN(auto times, SizeBench{*communicator, site, variants, budget_s}.run(bytes));
     sizes.push_back(std::move(times));
   }

@@ -47,7 +47,7 @@ Result<ExitCode> bench_messages() {
     MC2_ASSIGN(const auto times, time_size(bytes));
     for (std::size_t i = 0; i < kPaths.size(); ++i) {
       const MessageTimes& one = times[i];
-      rows.push_back({byte_text(bytes), std::string(to_string(kPaths[i])),
+      rows.push_back({bytes_text(bytes), std::string(to_string(kPaths[i])),
                       number(1e3 / one.throughput_us, "%.1f thousand/s"),
                       number(static_cast<double>(bytes) / one.throughput_us / 1e3, "%.3f GB/s"),
                       number(one.latency_us, "%.2f us"), number(one.lane_us, "%.2f us")});

@@ -147,7 +147,7 @@ Result<std::vector<std::string>> measure(DType dtype, std::int64_t columns, std:
     apart.push_back(is_first ? second : first);
     ratios.push_back(apart.back() / together.back());
   }
-  return std::vector<std::string>{byte_text(bytes),
+  return std::vector<std::string>{bytes_text(bytes),
                                   std::to_string(bytes / columns / planner::size_bytes(dtype)),
                                   std::to_string(columns),
                                   std::string(to_string(dtype)),
