@@ -3,7 +3,6 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <iostream>
-#include <numeric>
 
 #include "mc2/planner/cutting.hpp"
 #include "mc2/planner/text.hpp"
@@ -22,27 +21,14 @@ using executor::RunMode;
 
 constexpr int kQualifyingPairs = 3;
 
-struct Heat {
-  int rounds;
-  std::size_t contender_count; ///< the fastest of the heat before
-};
-/// After everybody has run. In the last one few run often: the best of many noisy medians is too good by chance.
-constexpr Heat kHeats[] = {{9, 24}, {41, 6}};
-
-bool is_same(const planner::Plan& a, const planner::Plan& b) { return a.cut == b.cut && a.variant == b.variant; }
-
 std::string plan_text(const planner::Plan& plan) { return plan.cut.text() + " " + plan.variant.text(); }
 
 Result<std::vector<planner::Plan>> everybody(const Workbench& bench, const planner::PlanOptions& options) {
   MC2_ASSIGN(const auto family, planner::enumerate_cuts(bench.op(), options));
   std::vector<planner::Plan> plans;
   for (const auto& variant : bench.variants()) {
-    for (const auto& cut : family) {
-      planner::Plan& plan = plans.emplace_back();
-      plan.op = bench.op();
-      plan.variant = variant;
-      plan.cut = cut;
-    }
+    MC2_ASSIGN(const auto own, plans_of(bench, family, variant));
+    plans.insert(plans.end(), own.begin(), own.end());
   }
   return plans;
 }
@@ -63,18 +49,6 @@ Result<double> qualify(Workbench& bench, const planner::Plan& plan, executor::Pr
   return profiler::paired_ratio(fused_us, serial_us, 0.95).value;
 }
 
-/// The plans in ascending order of their ratios, `kept` first in any case.
-std::vector<planner::Plan> advance(const std::vector<planner::Plan>& plans, const std::vector<double>& ratios,
-                                   std::size_t count, const planner::Plan& kept) {
-  std::vector<std::size_t> order(plans.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::ranges::stable_sort(order, {}, [&](std::size_t i) { return ratios[i]; });
-  std::vector<planner::Plan> result{kept};
-  for (const std::size_t i : order)
-    if (result.size() < count && !is_same(plans[i], kept)) result.push_back(plans[i]);
-  return result;
-}
-
 Result<std::vector<double>> qualify_all(Workbench& bench, const std::vector<planner::Plan>& plans,
                                         const planner::Variant& serial_variant) {
   const planner::Cut uncut = planner::uncut(bench.op());
@@ -92,28 +66,13 @@ Result<std::vector<double>> qualify_all(Workbench& bench, const std::vector<plan
   return ratios;
 }
 
-std::vector<double> ratios_of(const Race& race) {
-  std::vector<double> ratios;
-  for (const auto& contender : race.contenders) ratios.push_back(fused_to_serial(contender));
-  return ratios;
-}
-
 /// The last heat: `kept` is its first contender.
-Result<Race> race_everybody(Workbench& bench, std::vector<planner::Plan> plans, const planner::Plan& kept) {
+Result<Race> race_everybody(Workbench& bench, const std::vector<planner::Plan>& plans, const planner::Plan& kept) {
   RaceSettings settings;
-  settings.min_rounds = settings.max_rounds = kQualifyingPairs;
-  auto raced = shown_race(bench, {kept}, settings, "kept plan");
-  if (!raced) return raced;
-  auto ratios = qualify_all(bench, plans, raced.value().serial_variant);
-  if (!ratios) return ratios.error();
-  for (const Heat& heat : kHeats) {
-    plans = advance(plans, ratios.value(), heat.contender_count, kept);
-    settings.min_rounds = settings.max_rounds = heat.rounds;
-    raced = shown_race(bench, plans, settings, "the fastest " + std::to_string(plans.size()));
-    if (!raced) return raced;
-    ratios = ratios_of(raced.value());
-  }
-  return raced;
+  settings.take_rounds(kQualifyingPairs);
+  MC2_ASSIGN(const auto raced, shown_race(bench, {kept}, settings, "kept plan"));
+  MC2_ASSIGN(auto ratios, qualify_all(bench, plans, raced.serial_variant));
+  return race_fastest(bench, plans, std::move(ratios), {kept});
 }
 
 /// @param race  its first contender is the kept plan

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <iostream>
+#include <iterator>
 #include <limits>
 #include <numeric>
 #include <optional>
@@ -121,49 +122,56 @@ bool is_in(const std::vector<planner::Cut>& cuts, const planner::Cut& cut) {
   return std::find(cuts.begin(), cuts.end(), cut) != cuts.end();
 }
 
-/// The plans that were fastest in a heat, and those that stay anyway.
-std::vector<planner::Plan> advance(const Race& heat, const std::vector<planner::Plan>& plans, std::size_t count,
-                                   const std::vector<planner::Cut>& staying) {
+/// `staying`, and the plans of the least ratios until there are `count`.
+std::vector<planner::Plan> advance(const std::vector<planner::Plan>& plans, const std::vector<double>& ratios,
+                                   std::size_t count, const std::vector<planner::Plan>& staying) {
   std::vector<std::size_t> order(plans.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-    const bool a_stays = is_in(staying, plans[a].cut), b_stays = is_in(staying, plans[b].cut);
-    if (a_stays != b_stays) return a_stays;
-    return fused_to_serial(heat.contenders[a]) < fused_to_serial(heat.contenders[b]);
-  });
-  std::vector<planner::Plan> result;
-  for (std::size_t i = 0; i < std::min(count, order.size()); ++i) result.push_back(plans[order[i]]);
+  std::ranges::stable_sort(order, {}, [&](std::size_t i) { return ratios[i]; });
+  std::vector<planner::Plan> result = staying;
+  const auto stays = [&](const planner::Plan& plan) {
+    return std::ranges::any_of(
+        staying, [&](const auto& other) { return other.cut == plan.cut && other.variant == plan.variant; });
+  };
+  for (const std::size_t i : order)
+    if (result.size() < count && !stays(plans[i])) result.push_back(plans[i]);
   return result;
 }
 
-/// Heats of more and more rounds for fewer and fewer plans.
-Result<Race> race_heats(Workbench& bench, std::vector<planner::Plan> plans, const std::vector<planner::Cut>& staying) {
+} // namespace
+
+std::vector<double> ratios_of(const Race& race) {
+  std::vector<double> ratios;
+  for (const auto& contender : race.contenders) ratios.push_back(fused_to_serial(contender));
+  return ratios;
+}
+
+Result<std::vector<planner::Plan>> plans_of(const Workbench& bench, const std::vector<planner::Cut>& cuts,
+                                            const planner::Variant& variant) {
+  std::vector<planner::Plan> plans;
+  for (const auto& cut : cuts) {
+    MC2_ASSIGN(auto plan, planner::unpredicted_plan(bench.op(), bench.fingerprint(), variant, cut));
+    plans.push_back(std::move(plan));
+  }
+  return plans;
+}
+
+Result<Race> race_fastest(Workbench& bench, std::vector<planner::Plan> plans, std::vector<double> ratios,
+                          const std::vector<planner::Plan>& staying) {
   struct Heat {
     int rounds;
-    std::size_t advance_count;
+    std::size_t contender_count;
   };
-  constexpr Heat kHeats[] = {{3, 24}, {9, 6}, {41, 6}};
-  Result<Race> raced = Race{};
-  for (const auto& heat : kHeats) {
+  Race raced;
+  for (const auto& [rounds, contender_count] : {Heat{9, 24}, Heat{41, 6}}) {
+    plans = advance(plans, ratios, contender_count, staying);
     RaceSettings settings;
-    settings.min_rounds = settings.max_rounds = heat.rounds;
-    raced = shown_race(bench, plans, settings, "brute force, " + std::to_string(plans.size()) + " cuts");
-    if (!raced) return raced;
-    plans = advance(raced.value(), plans, std::max(heat.advance_count, staying.size()), staying);
+    settings.take_rounds(rounds);
+    MC2_ASSIGN(raced, shown_race(bench, plans, settings, "the fastest " + std::to_string(plans.size())));
+    ratios = ratios_of(raced);
   }
   return raced;
 }
-
-/// What a race reads of a plan.
-planner::Plan to_race(const planner::OpSpec& op, const planner::Variant& variant, const planner::Cut& cut) {
-  planner::Plan plan;
-  plan.op = op;
-  plan.variant = variant;
-  plan.cut = cut;
-  return plan;
-}
-
-} // namespace
 
 double FamilyRace::ratio_of(const planner::Cut& cut) const {
   const auto found = std::find_if(race.contenders.begin(), race.contenders.end(),
@@ -178,9 +186,14 @@ Result<FamilyRace> race_family(Workbench& bench, const planner::PlanOptions& opt
   std::vector<planner::Cut> cuts = family;
   for (const auto& cut : asked)
     if (!is_in(cuts, cut)) cuts.push_back(cut);
-  std::vector<planner::Plan> plans;
-  for (const auto& cut : cuts) plans.push_back(to_race(bench.op(), variant, cut));
-  MC2_ASSIGN(auto raced, race_heats(bench, std::move(plans), asked));
+  MC2_ASSIGN(const auto plans, plans_of(bench, cuts, variant));
+  std::vector<planner::Plan> staying;
+  std::ranges::copy_if(plans, std::back_inserter(staying), [&](const auto& plan) { return is_in(asked, plan.cut); });
+  RaceSettings settings;
+  settings.take_rounds(3);
+  const std::string label = "brute force, " + std::to_string(plans.size()) + " cuts";
+  MC2_ASSIGN(const auto first, shown_race(bench, plans, settings, label));
+  MC2_ASSIGN(auto raced, race_fastest(bench, plans, ratios_of(first), staying));
   FamilyRace result{std::move(raced), family.size(), {}, std::numeric_limits<double>::infinity()};
   for (const auto& contender : result.race.contenders) {
     const double ratio = fused_to_serial(contender);

@@ -81,6 +81,21 @@ class ScratchStore {
                                           std::size_t count,
                                           const std::function<Result<std::vector<std::string>>(std::size_t)>& row_of);
 
+/// Of every contender.
+[[nodiscard]] std::vector<double> ratios_of(const Race& race);
+
+/// What nobody predicted. Errors: as planner::unpredicted_plan.
+[[nodiscard]] Result<std::vector<planner::Plan>> plans_of(const Workbench& bench, const std::vector<planner::Cut>& cuts,
+                                                          const planner::Variant& variant);
+
+/// After all have run, heats of more and more rounds for fewer and fewer plans, of which this is the last: the best of
+/// many noisy medians is too good by chance, and that few run often takes it out.
+/// @param ratios   fused / serial of each plan
+/// @param staying  the first contenders of every heat
+/// Errors: as race.
+[[nodiscard]] Result<Race> race_fastest(Workbench& bench, std::vector<planner::Plan> plans, std::vector<double> ratios,
+                                        const std::vector<planner::Plan>& staying);
+
 /// A race of every cut of the family, and of those that were asked for.
 struct FamilyRace {
   Race race; ///< the last heat: the fastest cuts and those asked for
@@ -94,8 +109,7 @@ struct FamilyRace {
   [[nodiscard]] double regret_of(const planner::Cut& cut) const { return ratio_of(cut) / best_ratio - 1; }
 };
 
-/// Measured brute force. Every cut runs; the fastest run again, longer, and those asked for with them. The best of many
-/// noisy medians is too good by chance, and the last heat, in which few cuts run often, takes that out.
+/// Measured brute force: every cut runs, then race_fastest().
 /// @param asked  race to the end; they may lie outside the family
 /// Errors: as enumerate_cuts and race.
 [[nodiscard]] Result<FamilyRace> race_family(Workbench& bench, const planner::PlanOptions& options,
