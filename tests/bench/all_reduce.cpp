@@ -101,16 +101,9 @@ Result<Comparison> compare(Workbench& bench, std::int64_t count) {
   const Runner& chosen = fastest_of(ours);
   const Runner& other = rival.front();
   for (int warmup = 0; warmup < 3; ++warmup) static_cast<void>(other.time_us());
-  std::vector<double> ours_us, rival_us, ratios;
-  for (int pair = 0; pair < kPairs; ++pair) {
-    if (is_interrupted()) return Error{ErrorCode::Cancelled, "", "interrupted"};
-    const bool is_first = pair % 2 == 0;
-    const double first = (is_first ? chosen : other).time_us(), second = (is_first ? other : chosen).time_us();
-    ours_us.push_back(is_first ? first : second);
-    rival_us.push_back(is_first ? second : first);
-    ratios.push_back(rival_us.back() / ours_us.back());
-  }
-  return Comparison{chosen.variant, median(ours_us), median(rival_us), median(ratios)};
+  MC2_ASSIGN(const auto pairs, time_pairs(
+                                   kPairs, [&] { return other.time_us(); }, [&] { return chosen.time_us(); }));
+  return Comparison{chosen.variant, median(pairs.second_us), median(pairs.first_us), pairs.ratio()};
 }
 
 } // namespace

@@ -53,7 +53,7 @@ namespace mc2::cli {
 [[nodiscard]] Result<ExitCode> bench_operators(const TuneSettings& settings);
 
 /// `mc2-bench order`: what it gains that ranks turn to their peers in staggered order, on emulated links.
-/// Errors: as Workbench::open, Workbench::prepare and Workbench::verify.
+/// Errors: as Workbench::open, Workbench::prepare and Workbench::verify; Cancelled.
 [[nodiscard]] Result<ExitCode> bench_order();
 
 /// `mc2-bench topology`: the collective model beside every published point in `data_folder`/published, with published

@@ -7,7 +7,6 @@
 #include "mc2/embed/plan_finder.hpp"
 #include "mc2/planner/text.hpp"
 #include "pages/render.hpp"
-#include "pages/terminal.hpp"
 #include "run_overhead.hpp"
 #include "support.hpp"
 
@@ -31,15 +30,12 @@ Result<std::vector<std::vector<std::string>>> overhead_rows(int pair_count) {
   std::vector<std::vector<std::string>> rows{
       {"blocks", "by hand", "Prepared::run()", "more, per block", "5 %", "95 %"}};
   for (const int blocks : {1, 4, 16, 64}) {
-    if (is_interrupted()) return Error{ErrorCode::Cancelled, "", "interrupted"};
-    std::vector<double> by_hand, prepared, more;
-    for (const auto& pair : executor::time_run_overhead(blocks, pair_count)) {
-      by_hand.push_back(pair.by_hand_us);
-      prepared.push_back(pair.prepared_us);
-      more.push_back((pair.prepared_us - pair.by_hand_us) / blocks);
-    }
-    rows.push_back({std::to_string(blocks), in_us(median(by_hand)), in_us(median(prepared)), in_us(median(more)),
-                    in_us(profiler::quantile(more, 0.05)), in_us(profiler::quantile(more, 0.95))});
+    MC2_ASSIGN(const auto pairs, executor::time_run_overhead(blocks, pair_count));
+    std::vector<double> more;
+    for (std::size_t i = 0; i < pairs.first_us.size(); ++i)
+      more.push_back((pairs.second_us[i] - pairs.first_us[i]) / blocks);
+    rows.push_back({std::to_string(blocks), in_us(median(pairs.first_us)), in_us(median(pairs.second_us)),
+                    in_us(median(more)), in_us(profiler::quantile(more, 0.05)), in_us(profiler::quantile(more, 0.95))});
   }
   return rows;
 }

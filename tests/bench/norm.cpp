@@ -8,7 +8,6 @@
 #include "lanes/signal.hpp"
 #include "lanes/vector_sum.hpp"
 #include "mc2/planner/text.hpp"
-#include "pages/terminal.hpp"
 #include "random_fill.hpp"
 
 namespace mc2::cli {
@@ -138,22 +137,16 @@ Result<std::vector<std::string>> measure(DType dtype, std::int64_t columns, std:
   MC2_TRY(check_same(dtype, ranks));
   const double once_us = ranks.time_us(false, 20);
   const auto count = static_cast<std::uint32_t>(std::max(2.0, kTrialUs / once_us));
-  std::vector<double> together, apart, ratios;
-  for (int round = 0; round < kRounds; ++round) {
-    if (is_interrupted()) return Error{ErrorCode::Cancelled, "", "interrupted"};
-    const bool is_first = round % 2 == 0;
-    const double first = ranks.time_us(is_first, count), second = ranks.time_us(!is_first, count);
-    together.push_back(is_first ? first : second);
-    apart.push_back(is_first ? second : first);
-    ratios.push_back(apart.back() / together.back());
-  }
+  MC2_ASSIGN(const auto pairs,
+             time_pairs(
+                 kRounds, [&] { return ranks.time_us(false, count); }, [&] { return ranks.time_us(true, count); }));
   return std::vector<std::string>{bytes_text(bytes),
                                   std::to_string(bytes / columns / planner::size_bytes(dtype)),
                                   std::to_string(columns),
                                   std::string(to_string(dtype)),
-                                  number(median(apart), "%.1f"),
-                                  number(median(together), "%.1f"),
-                                  number(median(ratios), "%.2f")};
+                                  number(median(pairs.first_us), "%.1f"),
+                                  number(median(pairs.second_us), "%.1f"),
+                                  number(pairs.ratio(), "%.2f")};
 }
 
 } // namespace

@@ -38,12 +38,10 @@ Result<void> race_serial_with_itself(Workbench& bench, PeerRace& shape) {
   contender.variant = shape.race.serial_variant;
   contender.compute_us = shape.race.compute_us;
   contender.communication_us = shape.race.communication_us;
-  for (std::size_t i = 0; i < contender.fused_us.size(); ++i) {
-    double& first = i % 2 == 0 ? contender.fused_us[i] : contender.serial_us[i];
-    double& second = i % 2 == 0 ? contender.serial_us[i] : contender.fused_us[i];
-    first = runner.time_us();
-    second = runner.time_us();
-  }
+  const auto time = [&] { return runner.time_us(); };
+  MC2_ASSIGN(auto pairs, time_pairs(contender.fused_us.size(), time, time));
+  contender.fused_us = std::move(pairs.first_us);
+  contender.serial_us = std::move(pairs.second_us);
   return {};
 }
 

@@ -38,15 +38,11 @@ Result<double> qualify(Workbench& bench, const planner::Plan& plan, executor::Pr
   const bool stays = bench.is_ready(plan.cut, plan.variant);
   MC2_ASSIGN(auto prepared, bench.ready(plan.cut, plan.variant));
   (void)wall_us(*prepared, RunMode::Fused);
-  std::vector<double> fused_us, serial_us;
-  for (int i = 0; i < kQualifyingPairs; ++i) {
-    const auto time_fused = [&] { fused_us.push_back(wall_us(*prepared, RunMode::Fused)); };
-    if (i % 2 == 0) time_fused();
-    serial_us.push_back(wall_us(serial, RunMode::Serial));
-    if (i % 2 != 0) time_fused();
-  }
+  MC2_ASSIGN(const auto pairs, time_pairs(
+                                   kQualifyingPairs, [&] { return wall_us(*prepared, RunMode::Fused); },
+                                   [&] { return wall_us(serial, RunMode::Serial); }));
   if (!stays) bench.forget(plan.cut, plan.variant);
-  return profiler::paired_ratio(fused_us, serial_us, 0.95).value;
+  return pairs.ratio();
 }
 
 Result<std::vector<double>> qualify_all(Workbench& bench, const std::vector<planner::Plan>& plans,
@@ -57,7 +53,6 @@ Result<std::vector<double>> qualify_all(Workbench& bench, const std::vector<plan
   ProgressLine progress(label);
   std::vector<double> ratios;
   for (const auto& plan : plans) {
-    if (is_interrupted()) return Error{ErrorCode::Cancelled, label, "interrupted"};
     MC2_ASSIGN(const auto ratio, qualify(bench, plan, *serial));
     ratios.push_back(ratio);
     const double done = static_cast<double>(ratios.size()) / static_cast<double>(plans.size());

@@ -142,36 +142,24 @@ double us_of(const auto& call) {
   return planner::to_us(Clock::now() - start);
 }
 
-/// The errors of a legal operator on a backend that is always there.
-template <typename T>
-T expect(Result<T> result) {
-  if (!result) throw SystemError("time_run_overhead", 0, result.error().text());
-  return std::move(result).value();
-}
-
 } // namespace
 
-std::vector<RunPair> time_run_overhead(int block_count, int pair_count) {
+Result<cli::Pairs> time_run_overhead(int block_count, int pair_count) {
   const auto op = small_op(block_count);
   RandomProblem problem(op, 1);
   CommunicatorOptions options;
   options.world_size = kRanks;
-  const auto communicator = expect(host::open_host(options, {}));
+  MC2_ASSIGN(const auto communicator, host::open_host(options, {}));
   const planner::Cut cut{std::vector<std::int64_t>(static_cast<std::size_t>(block_count), kBlockRows)};
-  const auto plan = expect(planner::unpredicted_plan(op, communicator->fingerprint(), {"direct", {}}, cut));
-  const auto prepared = expect(prepare(plan, problem.buffers(), *communicator));
+  MC2_ASSIGN(const auto plan, planner::unpredicted_plan(op, communicator->fingerprint(), {"direct", {}}, cut));
+  MC2_ASSIGN(const auto prepared, prepare(plan, problem.buffers(), *communicator));
   ByHand by_hand(block_count, problem.buffers());
   prepared->run(RunMode::Fused);
   by_hand.run();
   require_same(by_hand, problem.buffers());
-  std::vector<RunPair> pairs(static_cast<std::size_t>(pair_count));
-  for (std::size_t i = 0; i < pairs.size(); ++i) {
-    const auto time_by_hand = [&] { pairs[i].by_hand_us = us_of([&] { by_hand.run(); }); };
-    if (i % 2 == 0) time_by_hand();
-    pairs[i].prepared_us = us_of([&] { prepared->run(RunMode::Fused, RunDetail::Makespan); });
-    if (i % 2 != 0) time_by_hand();
-  }
-  return pairs;
+  return cli::time_pairs(
+      static_cast<std::size_t>(pair_count), [&] { return us_of([&] { by_hand.run(); }); },
+      [&] { return us_of([&] { prepared->run(RunMode::Fused, RunDetail::Makespan); }); });
 }
 
 } // namespace mc2::executor

@@ -13,6 +13,7 @@
 #include "mc2/planner/cutting.hpp"
 #include "mc2/planner/planner.hpp"
 #include "pages/render.hpp"
+#include "pages/terminal.hpp"
 #include "pages/tune_progress.hpp"
 
 namespace mc2::cli {
@@ -77,6 +78,18 @@ Result<Race> shown_race(Workbench& bench, const std::vector<planner::Plan>& plan
 
 double wall_us(executor::Prepared& prepared, executor::RunMode mode) {
   return to_us(prepared.run(mode, executor::RunDetail::Makespan).wall);
+}
+
+Result<Pairs> time_pairs(std::size_t count, const std::function<double()>& first,
+                         const std::function<double()>& second) {
+  Pairs pairs;
+  for (std::size_t i = 0; i < count; ++i) {
+    if (is_interrupted()) return Error{ErrorCode::Cancelled, "", "interrupted"};
+    if (i % 2 == 0) pairs.first_us.push_back(first());
+    pairs.second_us.push_back(second());
+    if (i % 2 != 0) pairs.first_us.push_back(first());
+  }
+  return pairs;
 }
 
 double fused_to_serial(const Contender& contender) {

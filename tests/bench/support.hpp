@@ -62,6 +62,18 @@ class ScratchStore {
 /// One run, as its caller waits for it.
 [[nodiscard]] double wall_us(executor::Prepared& prepared, executor::RunMode mode);
 
+/// Times in us of two that ran in turn.
+struct Pairs {
+  std::vector<double> first_us, second_us;
+
+  /// Median of the pairs' first / second.
+  [[nodiscard]] double ratio() const { return profiler::paired_ratio(first_us, second_us, 0.95).value; }
+};
+
+/// Every other pair begins with the second. Errors: Cancelled.
+[[nodiscard]] Result<Pairs> time_pairs(std::size_t count, const std::function<double()>& first,
+                                       const std::function<double()>& second);
+
 /// Median of the paired fused / serial ratios.
 [[nodiscard]] double fused_to_serial(const Contender& contender);
 
