@@ -1,9 +1,7 @@
 #include <array>
-#include <iostream>
 
 #include "benches.hpp"
 #include "mc2/planner/text.hpp"
-#include "pages/render.hpp"
 #include "support.hpp"
 
 namespace mc2::cli {
@@ -55,16 +53,12 @@ Result<std::vector<std::string>> row_of(planner::OpKind kind) {
 } // namespace
 
 Result<ExitCode> bench_order() {
-  std::vector<std::vector<std::string>> rows{{"operator, 4 blocks", "collective: all start at rank 0", "staggered",
-                                              "faster", "fused: all start at rank 0", "staggered", "faster"}};
-  for (const planner::OpKind kind : kKinds) {
-    MC2_ASSIGN(auto row, row_of(kind));
-    rows.push_back(std::move(row));
-  }
-  std::cout << "Order in which ranks turn to their peers, EMULATED: link " << kLink << " in each direction of each of "
-            << kRanks << " ranks, virtual compute " << kVirtualCompute << "\n"
-            << render::table(rows, render::kAnyWidth) << "\n";
-  return ExitCode::Success;
+  return print_rows(std::string("Order in which ranks turn to their peers, EMULATED: link ") + kLink +
+                        " in each direction of each of " + std::to_string(kRanks) + " ranks, virtual compute " +
+                        kVirtualCompute,
+                    {"operator, 4 blocks", "collective: all start at rank 0", "staggered", "faster",
+                     "fused: all start at rank 0", "staggered", "faster"},
+                    kKinds.size(), [](std::size_t i) { return row_of(kKinds[i]); });
 }
 
 } // namespace mc2::cli

@@ -141,17 +141,15 @@ std::vector<std::string> print_curve(const PublishedCurve& curve, const Comparis
 } // namespace
 
 Result<ExitCode> bench_topology(const std::string& data_folder) {
-  std::vector<std::vector<std::string>> rows{{"published curve", "held out", "points", "median error", "p90 error",
-                                              "+-", "inside", "larger", "median error", "p90 error", "+-", "inside"}};
-  for (const PublishedCurve& curve : kCurves) {
-    MC2_ASSIGN(const auto comparison, compare(curve, data_folder));
-    rows.push_back(print_curve(curve, comparison));
-  }
-  std::cout
-      << "Collective model against published curves: |published / predicted - 1| with published constants, and, of "
-         "points that were not calibrated with, calibrated; +- is the median half-width of the 90 % interval\n"
-      << render::table(rows, render::kAnyWidth) << "\n";
-  return ExitCode::Success;
+  return print_rows(
+      "Collective model against published curves: |published / predicted - 1| with published constants, and, of "
+      "points that were not calibrated with, calibrated; +- is the median half-width of the 90 % interval",
+      {"published curve", "held out", "points", "median error", "p90 error", "+-", "inside", "larger", "median error",
+       "p90 error", "+-", "inside"},
+      kCurves.size(), [&](std::size_t i) -> Result<std::vector<std::string>> {
+        MC2_ASSIGN(const auto comparison, compare(kCurves[i], data_folder));
+        return print_curve(kCurves[i], comparison);
+      });
 }
 
 } // namespace mc2::cli
