@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <cmath>
 #include <iostream>
 #include <string_view>
 
@@ -129,16 +128,14 @@ Result<ExitCode> AllReduceBench::run() const {
     ratios.push_back(one.ratio);
     transports = bench->fingerprint().fields.at("transports");
   }
-  double log_sum = 0;
-  for (const double ratio : ratios) log_sum += std::log(ratio);
   std::cout << "All-reduce in f32, " << ranks << " ranks, " << backend->availability().reason
             << ", transports: " << transports << "\nthroughput mode: back to back, " << kBackToBack << " but at most "
             << bytes_text(kBytesPerRun)
             << " together, after one of 4 KiB that is not counted; time of one on the slowest rank, medians of "
             << kPairs << " pairs in turn\n"
             << render::table(rows, render::kAnyWidth) << "geometric mean of the ratios "
-            << number(std::exp(log_sum / static_cast<double>(ratios.size())), "%.2f") << ", least "
-            << number(*std::ranges::min_element(ratios), "%.2f") << "\n";
+            << number(geomean(ratios), "%.2f") << ", least " << number(*std::ranges::min_element(ratios), "%.2f")
+            << "\n";
   return ExitCode::Success;
 }
 

@@ -89,12 +89,6 @@ void draw_legend(Markup& out, const std::string& peer_name, bool has_peer) {
   name(peer_name);
 }
 
-std::string shape_text(const planner::OpSpec& op) {
-  const std::string sizes = std::to_string(op.m) + " x " + std::to_string(op.n) + " x " + std::to_string(op.k);
-  if (op.world_size == 0) return sizes;
-  return sizes + " " + std::string(to_string(op.dtype)) + " x" + std::to_string(op.world_size);
-}
-
 void draw_row(Markup& out, const Scale& x, double y, const OverlapRow& row) {
   const double ideal = x.at(ideal_percent(row)), mc2 = x.at(mc2_percent(row)), serial = x.at(100);
   label(out, kLeft - 12, y + 4, "end", "", shape_text(row.op));
@@ -109,6 +103,12 @@ void draw_row(Markup& out, const Scale& x, double y, const OverlapRow& row) {
 }
 
 } // namespace
+
+std::string shape_text(const planner::OpSpec& op) {
+  const std::string sizes = std::to_string(op.m) + " x " + std::to_string(op.n) + " x " + std::to_string(op.k);
+  if (op.world_size == 0) return sizes;
+  return sizes + " " + std::string(to_string(op.dtype)) + " x" + std::to_string(op.world_size);
+}
 
 std::string overlap_chart(const std::string& title, const std::string& peer_name, std::span<const OverlapRow> rows) {
   MC2_CHECK(!rows.empty(), "a chart has rows");

@@ -53,14 +53,14 @@ json shape_json(const PeerRace& shape) {
     result["error"] = shape.error->text();
     return result;
   }
-  result["is_cut"] = shape.is_cut;
+  result["is_cut"] = shape.is_cut();
   result["tuning_s"] = shape.tuning_s;
   result["plan"] = json::parse(store::encode(shape.plan));
   result["race"] = race_json(shape.race);
   result["summary"] = {{"serial_us", shape.serial_us()},
                        {"mc2_us", shape.mc2_us()},
-                       {"ideal_us", shape.ideal_us()},
-                       {"ideal_benefit", shape.ideal_benefit()},
+                       {"ideal_us", ideal_us(shape.race)},
+                       {"ideal_benefit", ideal_benefit(shape.race)},
                        {"serial_over_mc2", interval_json(shape.speedup())}};
   if (shape.prediction)
     result["prediction"] = {{"predicted_us", shape.prediction->tuned_us},

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "mc2/planner/text.hpp"
+#include "overlap_chart.hpp"
 #include "pages/render.hpp"
 
 namespace mc2::cli {
@@ -15,22 +16,11 @@ std::string ratio_text(double ratio) { return number(ratio, "%.3fx"); }
 
 std::string signed_percent(double ratio) { return (ratio >= 0 ? "+" : "") + percent_text(ratio); }
 
-double geomean(const std::vector<double>& values) {
-  if (values.empty()) return 0;
-  double sum = 0;
-  for (const double value : values) sum += std::log(value);
-  return std::exp(sum / static_cast<double>(values.size()));
-}
-
 std::string form_text(const PeerTimes& torch, const std::string& name) {
   if (const auto found = torch.form_us.find(name); found != torch.form_us.end())
     return time_text(median(found->second));
   const bool has_failed = std::ranges::any_of(torch.forms, [&](const TorchForm& form) { return form.name == name; });
   return has_failed ? "failed" : "-";
-}
-
-std::string plan_text(const PeerRace& shape) {
-  return shape.is_cut ? shape.plan.cut.text() + " " + shape.plan.variant.text() : "do not cut";
 }
 
 std::vector<std::string> heading() {
@@ -49,11 +39,6 @@ std::string interval_text(const profiler::Interval& interval) {
   return ratio_text(interval.low) + " to " + ratio_text(interval.high);
 }
 
-std::string shape_text(const planner::OpSpec& op) {
-  return std::to_string(op.m) + " x " + std::to_string(op.n) + " x " + std::to_string(op.k) + " " +
-         std::string(to_string(op.dtype)) + " x" + std::to_string(op.world_size);
-}
-
 std::vector<std::string> row_of(const PeerRace& shape) {
   const auto speedup = shape.speedup();
   const std::string peer = shape.torch.peer();
@@ -61,11 +46,11 @@ std::vector<std::string> row_of(const PeerRace& shape) {
           time_text(shape.serial_us()),
           shape.race.serial_variant.text(),
           time_text(shape.mc2_us()),
-          plan_text(shape),
-          time_text(shape.ideal_us()),
+          plan_text(shape.plan),
+          time_text(ideal_us(shape.race)),
           ratio_text(speedup.value),
           interval_text(speedup),
-          shape.is_cut ? percent_text(shape.race.overlap_efficiency(shape.contender()).value) : "-",
+          shape.is_cut() ? percent_text(shape.race.overlap_efficiency(shape.contender()).value) : "-",
           shape.prediction ? signed_percent(shape.prediction_error()) : "no model",
           shape.prediction ? signed_percent(shape.tuned_prediction_error()) : "-",
           form_text(shape.torch, "fused_eager"),
@@ -150,9 +135,9 @@ PeerSummary summarize(std::span<const PeerRace> shapes) {
       tuned_errors.push_back(std::abs(shape.tuned_prediction_error()));
     }
     if (const std::string peer = shape.torch.peer(); !peer.empty()) ratios.push_back(shape.torch.ratio(peer).value);
-    if (shape.ideal_benefit() < kPromisingBenefit) continue;
+    if (ideal_benefit(shape.race) < kPromisingBenefit) continue;
     speedups.push_back(all_speedups.back());
-    const double efficiency = shape.is_cut ? shape.race.overlap_efficiency(shape.contender()).value : 0;
+    const double efficiency = shape.is_cut() ? shape.race.overlap_efficiency(shape.contender()).value : 0;
     efficiencies.push_back(std::max(kLeastEfficiency, efficiency));
   }
   summary.shape_count = static_cast<int>(all_speedups.size());

@@ -17,7 +17,6 @@ constexpr planner::OpKind kKind = planner::OpKind::MatmulReduceScatter;
 PeerRace shape(double compute_us, double communication_us, double mc2_us) {
   PeerRace result;
   result.op = {kKind, 1024, 64, 64, planner::DType::Bf16, 2};
-  result.is_cut = true;
   result.plan.cut = {{256, 256}};
   result.plan.variant = {"direct", {}};
   const auto times = [](double us) { return std::vector<double>(21, us); };
@@ -91,7 +90,7 @@ TEST(PeerPage, HoldsEveryFigureAndReason) {
   run.shapes = {shape(100, 100, 125), shape(100, 300, 400), {}};
   add_form(run.shapes[0], "fused_graph", 150);
   run.shapes[0].torch.forms.push_back({"fused_eager", "not built", 0});
-  run.shapes[1].is_cut = false;
+  run.shapes[1].plan.schedule = planner::Schedule::Serial;
   run.shapes[1].torch.failure = "torch: gone";
   run.shapes[2].op = run.shapes[0].op;
   run.shapes[2].error = Error{ErrorCode::Mismatch, "c", "row 3 is wrong"};

@@ -26,9 +26,9 @@ struct Runner {
 
 /// With "do not cut", what runs is the best serial.
 Result<Runner> runner_of(Workbench& bench, const PeerRace& shape) {
-  MC2_ASSIGN(auto prepared, shape.is_cut ? bench.ready(shape.plan)
-                                         : bench.ready(planner::uncut(bench.op()), shape.race.serial_variant));
-  return Runner{prepared, shape.is_cut ? RunMode::Fused : RunMode::Serial};
+  MC2_ASSIGN(auto prepared, shape.is_cut() ? bench.ready(shape.plan)
+                                           : bench.ready(planner::uncut(bench.op()), shape.race.serial_variant));
+  return Runner{prepared, shape.is_cut() ? RunMode::Fused : RunMode::Serial};
 }
 
 /// A plan that is not cut is serial: both sides of every pair are the same program.
@@ -47,12 +47,12 @@ Result<void> race_serial_with_itself(Workbench& bench, PeerRace& shape) {
 
 Result<void> race_serial(Workbench& bench, const RaceSettings& settings, PeerRace& shape) {
   MC2_ASSIGN(shape.race, shown_race(bench, {shape.plan}, settings, "race kept plan"));
-  return shape.is_cut ? Result<void>{} : race_serial_with_itself(bench, shape);
+  return shape.is_cut() ? Result<void>{} : race_serial_with_itself(bench, shape);
 }
 
 Result<PeerPrediction> prediction_of(const PeerRace& shape, const planner::CostModel& model) {
   // Serial is the sum of its parts; where a local part overlaps them, the model's uncut plan is not serial.
-  if (!shape.is_cut)
+  if (!shape.is_cut())
     return PeerPrediction{shape.plan.serial_us, median(shape.race.compute_us) + median(shape.race.communication_us)};
   MC2_ASSIGN(const auto anchored, anchored_prediction(shape.contender(), shape.op, model));
   return PeerPrediction{shape.plan.makespan.us, anchored.makespan.us};
@@ -118,7 +118,6 @@ Result<void> take_turn(const PeerArena& arena, PeerRace& shape) {
   MC2_ASSIGN(auto bench, Workbench::open(arena.backend, arena.options, shape.op, fresh_seed()));
   MC2_ASSIGN(auto tuned, tune_with_second_chance(*bench, arena.tune, arena.store));
   shape.plan = tuned.plan;
-  shape.is_cut = shape.plan.schedule != planner::Schedule::Serial;
   shape.tuning_s = seconds_since(start);
   MC2_TRY(race_serial(*bench, arena.race, shape));
   if (tuned.model) {
@@ -150,13 +149,6 @@ profiler::Interval PeerTimes::ratio(const std::string& form) const {
 
 profiler::Interval PeerRace::speedup() const {
   return profiler::paired_ratio(contender().serial_us, contender().fused_us, 0.95);
-}
-
-double PeerRace::ideal_us() const { return std::max(median(race.compute_us), median(race.communication_us)); }
-
-double PeerRace::ideal_benefit() const {
-  const double compute_us = median(race.compute_us), communication_us = median(race.communication_us);
-  return std::min(compute_us, communication_us) / (compute_us + communication_us);
 }
 
 TorchPeer* TorchSeat::peer() {

@@ -37,7 +37,6 @@ struct PeerRace {
   planner::OpSpec op;
   std::optional<Error> error;               ///< what ended its turn; what follows is then not all there
   planner::Plan plan;                       ///< kept by tuning
-  bool is_cut = false;                      ///< false: do not cut; the plan is then serial itself
   Race race;                                ///< one contender: the kept plan, or serial against itself
   std::optional<PeerPrediction> prediction; ///< none where the samples could not be fitted
   double verified_error_ratio = 0;          ///< of the kept plan's result; <= 1
@@ -45,14 +44,13 @@ struct PeerRace {
   double tuning_s = 0;
   double whole_s = 0;
 
+  /// Else the plan is serial itself.
+  [[nodiscard]] bool is_cut() const { return plan.schedule != planner::Schedule::Serial; }
   [[nodiscard]] const Contender& contender() const { return race.contenders.front(); }
   [[nodiscard]] double serial_us() const { return median(contender().serial_us); }
   [[nodiscard]] double mc2_us() const { return median(contender().fused_us); }
   /// serial / mc2, of pairs.
   [[nodiscard]] profiler::Interval speedup() const;
-  [[nodiscard]] double ideal_us() const;
-  /// Of a plan that hides the shorter of serial's two parts completely.
-  [[nodiscard]] double ideal_benefit() const;
   /// Anchored prediction / measured - 1; there is a prediction.
   [[nodiscard]] double prediction_error() const { return prediction->anchored_us / mc2_us() - 1; }
   /// The model's own prediction, as tuning left it / measured - 1; there is a prediction.

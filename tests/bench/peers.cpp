@@ -69,7 +69,7 @@ std::vector<OverlapRow> chart_rows(const PeerRun& run) {
   for (const auto& shape : run.shapes) {
     if (shape.error) continue;
     OverlapRow& row = rows.emplace_back(
-        OverlapRow{shape.op, shape.serial_us(), shape.ideal_us(), shape.speedup().value, std::nullopt});
+        OverlapRow{shape.op, shape.serial_us(), ideal_us(shape.race), shape.speedup().value, std::nullopt});
     if (const std::string peer = shape.torch.peer(); !peer.empty()) row.peer_over_mc2 = shape.torch.ratio(peer).value;
   }
   return rows;

@@ -21,8 +21,6 @@ using executor::RunMode;
 
 constexpr int kQualifyingPairs = 3;
 
-std::string plan_text(const planner::Plan& plan) { return plan.cut.text() + " " + plan.variant.text(); }
-
 Result<std::vector<planner::Plan>> everybody(const Workbench& bench, const planner::PlanOptions& options) {
   MC2_ASSIGN(const auto family, planner::enumerate_cuts(bench.op(), options));
   std::vector<planner::Plan> plans;
@@ -75,7 +73,7 @@ void judge(const planner::Plan& kept, const Race& race, RegretFigure& figure) {
   const bool is_cut = kept.schedule != planner::Schedule::Serial;
   const auto ratios = ratios_of(race);
   const auto best = static_cast<std::size_t>(std::ranges::min_element(ratios) - ratios.begin());
-  figure.planned = is_cut ? plan_text(kept) : "do not cut";
+  figure.planned = plan_text(kept);
   figure.planned_us = median(is_cut ? race.contenders.front().fused_us : race.contenders.front().serial_us);
   figure.best = race.contenders[best].cut.text() + " " + race.contenders[best].variant.text();
   figure.best_us = median(race.contenders[best].fused_us);
@@ -94,9 +92,7 @@ void print_figures(const std::vector<RegretFigure>& figures) {
   }
   std::cout << "Tuned plans against brute force: every cut of the short/long family with every variant\n"
             << render::table(rows, render::kAnyWidth);
-  if (regrets.empty()) return;
-  std::cout << "  regret: median " << percent_text(median(regrets)) << ", worst "
-            << percent_text(*std::ranges::max_element(regrets)) << "\n";
+  if (!regrets.empty()) std::cout << spread_text("regret", regrets);
 }
 
 } // namespace

@@ -122,16 +122,10 @@ Result<RoutedResult> race_table(const planner::OpSpec& op, const planner::CostMo
                       .predicted_us = chosen.makespan.us,
                       .fused_us = median(own.fused_us),
                       .serial_us = median(own.serial_us),
-                      .ideal_us = std::max(median(raced.compute_us), median(raced.communication_us))};
+                      .ideal_us = ideal_us(raced)};
   result.is_slower_than_serial = own.validation().benefit_high < 0;
   if (plans.size() > 1) result.loss = fused_to_serial(raced.contenders.back()) / fused_to_serial(own) - 1;
   return result;
-}
-
-std::string summary(const char* name, const std::vector<double>& values, bool is_more_worse) {
-  const double worst = is_more_worse ? std::ranges::max(values) : std::ranges::min(values);
-  return std::string("  ") + name + ": median " + percent_text(median(values)) + ", worst " + percent_text(worst) +
-         "\n";
 }
 
 std::vector<double> values_of(const std::vector<RoutedResult>& results, double (*value)(const RoutedResult&)) {
@@ -151,10 +145,11 @@ void print_results(const std::vector<RoutedResult>& results) {
   std::cout << "Counts that nobody profiled: " << kRoutedRanks << " ranks with " << kRoutedExperts << " experts, "
             << kRoutedLink << ", " << kRoutedCompute << "\n"
             << render::table(rows, render::kAnyWidth)
-            << summary("prediction error", values_of(results, [](const auto& r) { return std::abs(r.error()); }), true)
-            << summary("overlap efficiency", values_of(results, [](const auto& r) { return r.efficiency(); }), false)
-            << summary("loss of the plan for an imbalance of 1.5",
-                       values_of(results, [](const auto& r) { return r.loss; }), true)
+            << spread_text("prediction error", values_of(results, [](const auto& r) { return std::abs(r.error()); }))
+            << spread_text("overlap efficiency", values_of(results, [](const auto& r) { return r.efficiency(); }),
+                           false)
+            << spread_text("loss of the plan for an imbalance of 1.5",
+                           values_of(results, [](const auto& r) { return r.loss; }))
             << "  plans slower than serial: " << slower << " of " << results.size() << "\n\n";
 }
 

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <iostream>
 #include <iterator>
 #include <limits>
@@ -12,6 +13,7 @@
 #include "mc2/embed/store_keeper.hpp"
 #include "mc2/planner/cutting.hpp"
 #include "mc2/planner/planner.hpp"
+#include "mc2/planner/text.hpp"
 #include "pages/render.hpp"
 #include "pages/terminal.hpp"
 #include "pages/tune_progress.hpp"
@@ -106,9 +108,28 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
+double ideal_us(const Race& race) { return std::max(median(race.compute_us), median(race.communication_us)); }
+
 double ideal_benefit(const Race& race) {
   const double compute_us = median(race.compute_us), communication_us = median(race.communication_us);
   return std::min(compute_us, communication_us) / (compute_us + communication_us);
+}
+
+std::string plan_text(const planner::Plan& plan) {
+  if (plan.schedule == planner::Schedule::Serial) return "do not cut";
+  return plan.cut.text() + " " + plan.variant.text();
+}
+
+double geomean(std::span<const double> values) {
+  if (values.empty()) return 0;
+  double sum = 0;
+  for (const double value : values) sum += std::log(value);
+  return std::exp(sum / static_cast<double>(values.size()));
+}
+
+std::string spread_text(const std::string& name, const std::vector<double>& ratios, bool is_more_worse) {
+  const double worst = is_more_worse ? std::ranges::max(ratios) : std::ranges::min(ratios);
+  return "  " + name + ": median " + percent_text(median(ratios)) + ", worst " + percent_text(worst) + "\n";
 }
 
 Result<ExitCode> print_rows(const std::string& title, const std::vector<std::string>& header, std::size_t count,

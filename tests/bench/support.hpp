@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -77,8 +78,18 @@ struct Pairs {
 /// Median of the paired fused / serial ratios.
 [[nodiscard]] double fused_to_serial(const Contender& contender);
 
-/// Benefit of a plan that hides the shorter lane completely.
+/// Time of a plan that hides the shorter of serial's two parts completely, and its benefit.
+[[nodiscard]] double ideal_us(const Race& race);
 [[nodiscard]] double ideal_benefit(const Race& race);
+
+/// Cut and variant, or "do not cut" where the plan is serial.
+[[nodiscard]] std::string plan_text(const planner::Plan& plan);
+
+/// 0 of none.
+[[nodiscard]] double geomean(std::span<const double> values);
+/// "  name: median 1.2 %, worst 3.4 %" and a line's end. Not empty.
+[[nodiscard]] std::string spread_text(const std::string& name, const std::vector<double>& ratios,
+                                      bool is_more_worse = true);
 
 /// The prediction for a contender by `model` anchored at its variant's uncut parts as its race measured them.
 /// Errors: as planner::predict_anchored.

@@ -179,18 +179,14 @@ void print_unseen(const std::vector<UnseenResult>& results) {
     misses.insert(misses.end(), r.misses.begin(), r.misses.end());
   }
   const auto covered_count = std::count_if(misses.begin(), misses.end(), [](double miss) { return miss <= 1; });
-  const auto summary = [](const char* name, const std::vector<double>& values) {
-    return std::string("  ") + name + ": median " + percent_text(median(values)) + ", worst " +
-           percent_text(*std::max_element(values.begin(), values.end())) + "\n";
-  };
   std::cout << "Models tuned at m = " << kTunedRows << ", asked for other m; every cut of the family raced, 2 ranks\n"
-            << render::table(rows, render::kAnyWidth) << summary("prediction error, as planned", planned_errors)
+            << render::table(rows, render::kAnyWidth) << spread_text("prediction error, as planned", planned_errors)
             << "  plans whose time lies inside the interval that was printed: " << inside_count << " of "
             << results.size() << "\n"
-            << summary("prediction error at the race's speed", errors)
-            << summary("regret to measured brute force", regrets) << "  plans within " << percent_text(kNear)
+            << spread_text("prediction error at the race's speed", errors)
+            << spread_text("regret to measured brute force", regrets) << "  plans within " << percent_text(kNear)
             << " of it: " << near_count << " of " << results.size() << "\n";
-  if (!wave_regrets.empty()) std::cout << summary("regret of wave_groups", wave_regrets);
+  if (!wave_regrets.empty()) std::cout << spread_text("regret of wave_groups", wave_regrets);
   std::cout << "  free lists gain over short/long: median " << percent_text(median(free_gains)) << "\n"
             << "  90 % intervals at the race's speed that hold a raced cut's time: " << covered_count << " of "
             << misses.size() << ", "
