@@ -120,13 +120,10 @@ Result<std::vector<planner::OpSpec>> PeersBench::shapes() const {
 Result<PeerRace> PeersBench::race_one(const planner::OpSpec& op, store::Store& store, TorchSeat& seat) const {
   MC2_ASSIGN(const auto backend, machine.find());
   MC2_ASSIGN(const auto options, machine.communicator_options(op.world_size));
-  PeerArena arena{*backend, options, {}, {}, store, seat};
-  arena.tune.plan.alignment = arena.tune.plan.min_block_rows = arena.tune.profile.alignment =
-      planner::default_alignment(backend->name());
-  arena.tune.profile.plan = arena.tune.plan;
+  const auto settings = bench_settings(0.1 * budget_s, planner::default_alignment(backend->name()));
+  PeerArena arena{*backend, options, settings, settings.race, store, seat};
   // Most of the time goes into the profile; up to three races follow, and the final one.
   arena.tune.budget = planner::to_ms(budget_s);
-  arena.race.budget = planner::to_ms(0.1 * budget_s);
   arena.race.min_rounds = 21;
   try {
     return race_peers(op, arena);

@@ -174,7 +174,7 @@ Result<ExitCode> PredictionBench::run() const {
   MC2_ASSIGN(auto store,
              store_file.empty() ? scratch.open() : store::Store::open(store_file, store::OpenMode::ReadWrite));
   TuneSettings tuning = bench_settings(race_budget_s);
-  tuning.budget = std::chrono::milliseconds(static_cast<std::int64_t>(tune_budget_s * 1000));
+  tuning.budget = planner::to_ms(tune_budget_s);
   const auto operators = asked_operators(shape_count, seed);
   for (const auto& [op, link] : operators) {
     MC2_ASSIGN(auto bench, open_bench(op, link));

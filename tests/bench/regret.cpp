@@ -114,10 +114,8 @@ void RegretBench::add_to(CLI::App& app) {
 Result<RegretFigure> RegretBench::figure_of(const planner::OpSpec& op) const {
   MC2_ASSIGN(const auto backend, machine.find());
   MC2_ASSIGN(const auto options, machine.communicator_options(op.world_size));
-  TuneSettings settings = bench_settings(0.1 * budget_s);
-  settings.plan.alignment = settings.plan.min_block_rows = settings.profile.alignment =
-      alignment.value_or(planner::default_alignment(backend->name()));
-  settings.profile.plan = settings.plan;
+  TuneSettings settings =
+      bench_settings(0.1 * budget_s, alignment.value_or(planner::default_alignment(backend->name())));
   settings.budget = planner::to_ms(budget_s);
   MC2_ASSIGN(auto bench, Workbench::open(*backend, options, op, fresh_seed()));
   MC2_ASSIGN(const auto family, everybody(*bench, settings.plan));

@@ -101,12 +101,7 @@ Result<RoutedResult> race_table(const planner::OpSpec& op, const planner::CostMo
   options.counts = assumed.counts;
   MC2_ASSIGN(const auto foreseen, planner::make_plan(op, model, options));
 
-  MachineOptions machine;
-  machine.link = kRoutedLink;
-  machine.virtual_compute = kRoutedCompute;
-  MC2_ASSIGN(const auto backend, machine.find());
-  MC2_ASSIGN(const auto communicator, machine.communicator_options(kRoutedRanks));
-  MC2_ASSIGN(const auto bench, Workbench::open(*backend, communicator, op, {random(), table.by_expert}));
+  MC2_ASSIGN(const auto bench, open_bench(op, kRoutedLink, kRoutedCompute, {random(), table.by_expert}));
   bench->keep_variants({chosen.variant});
   MC2_TRY(bench->verify(chosen));
   std::vector<planner::Plan> plans{chosen};

@@ -11,9 +11,9 @@
 #include <optional>
 
 #include "mc2/embed/store_keeper.hpp"
-#include "mc2/planner/cutting.hpp"
 #include "mc2/planner/planner.hpp"
 #include "mc2/planner/text.hpp"
+#include "mc2/planner/units.hpp"
 #include "pages/render.hpp"
 #include "pages/terminal.hpp"
 #include "pages/tune_progress.hpp"
@@ -35,20 +35,22 @@ planner::OpSpec bench_op(std::int64_t m, std::int64_t n, std::int64_t k) {
 }
 
 Result<std::unique_ptr<Workbench>> open_bench(const planner::OpSpec& op, const std::string& link,
-                                              const std::string& virtual_compute) {
+                                              const std::string& virtual_compute, const embed::Workload& workload) {
   MachineOptions machine;
   machine.link = link;
   machine.virtual_compute = virtual_compute;
   MC2_ASSIGN(const auto backend, machine.find());
   MC2_ASSIGN(const auto options, machine.communicator_options(op.world_size));
-  return Workbench::open(*backend, options, op, fresh_seed());
+  return Workbench::open(*backend, options, op, workload);
 }
 
-TuneSettings bench_settings(double race_budget_s) {
+TuneSettings bench_settings(double race_budget_s, std::int64_t alignment) {
+  planner::PlanOptions options;
+  options.alignment = options.min_block_rows = alignment;
   TuneSettings result;
-  result.plan.alignment = result.plan.min_block_rows = result.profile.alignment = planner::default_alignment("host");
-  result.profile.sweep.budget = std::chrono::milliseconds(30'000);
-  result.race.budget = std::chrono::milliseconds(static_cast<std::int64_t>(race_budget_s * 1000));
+  result.plan_with(options);
+  result.profile.sweep.budget = std::chrono::seconds(30);
+  result.race.budget = planner::to_ms(race_budget_s);
   result.budget = result.profile.sweep.budget + 2 * result.race.budget;
   return result;
 }

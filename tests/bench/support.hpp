@@ -10,6 +10,7 @@
 
 #include "context.hpp"
 #include "mc2/embed/workbench.hpp"
+#include "mc2/planner/cutting.hpp"
 #include "mc2/profiler/race.hpp"
 #include "mc2/profiler/tune.hpp"
 #include "mc2/store/store.hpp"
@@ -44,10 +45,12 @@ class ScratchStore {
 
 /// A workbench of the host backend on a link. Errors: as Workbench::open.
 [[nodiscard]] Result<std::unique_ptr<Workbench>> open_bench(const planner::OpSpec& op, const std::string& link,
-                                                            const std::string& virtual_compute = "");
+                                                            const std::string& virtual_compute = "",
+                                                            const embed::Workload& workload = fresh_seed());
 
 /// @param race_budget_s for each race; tuning has 30 s to profile, and two of these
-[[nodiscard]] TuneSettings bench_settings(double race_budget_s);
+[[nodiscard]] TuneSettings bench_settings(double race_budget_s,
+                                          std::int64_t alignment = planner::default_alignment("host"));
 
 /// profiler::profile(), kept in a store and shown on standard error.
 [[nodiscard]] Result<profiler::SweepSummary> profile_operator(Workbench& bench, const ProfileSettings& settings,
