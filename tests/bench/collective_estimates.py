@@ -9,7 +9,6 @@ Prints CSV. PyTorch's two estimates are those of Inductor's overlap scheduler: b
 estimator.
 """
 
-import os
 import statistics
 
 import torch
@@ -17,6 +16,7 @@ import torch.distributed as dist
 from torch._inductor import comm_analysis
 from torch._subclasses import FakeTensorMode
 from torch.fx import Graph
+from torch_rig import device_us, largest, say, start
 
 import mc2.torch
 from mc2.torch import inductor
@@ -65,32 +65,21 @@ def measured_us(run):
     for _ in range(ROUNDS):
         dist.barrier()
         torch.cuda._sleep(int(1e7))  # longer than the host takes for the launches
-        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        start.record()
-        for _ in range(CALLS):
-            run()
-        end.record()
-        torch.cuda.synchronize()
-        slowest = torch.tensor([start.elapsed_time(end) * 1e3 / CALLS], device="cuda")
-        dist.all_reduce(slowest, dist.ReduceOp.MAX)
-        times.append(slowest.item())
+        times.append(largest(device_us(run, CALLS)))
     return statistics.median(times)
 
 
 def main():
-    rank = int(os.environ["LOCAL_RANK"])
-    torch.cuda.set_device(rank)
-    dist.init_process_group("nccl")
+    start()
     ranks, group = dist.get_world_size(), dist.group.WORLD.group_name
     for kind, n, k in TUNED:
         mc2.torch.tune(kind, m=4096, n=n, k=k, dtype=torch.bfloat16)
     inductor.enable()
-    if rank == 0:
-        print(
-            f"# {torch.cuda.get_device_name()} x {ranks}, PyTorch {torch.__version__}, NCCL "
-            f"{'.'.join(map(str, torch.cuda.nccl.version()))}"
-        )
-        print("collective,message_bytes,mc2_us,pytorch_bandwidth_us,pytorch_nccl_us,measured_us")
+    say(
+        f"# {torch.cuda.get_device_name()} x {ranks}, PyTorch {torch.__version__}, NCCL "
+        f"{'.'.join(map(str, torch.cuda.nccl.version()))}"
+    )
+    say("collective,message_bytes,mc2_us,pytorch_bandwidth_us,pytorch_nccl_us,measured_us")
     for name in ("all_reduce", "reduce_scatter_tensor", "all_gather_into_tensor"):
         for rows in ROWS:
             for width in WIDTHS:
@@ -107,12 +96,8 @@ def main():
                     for by_nccl in (False, True)
                 ]
                 taken = measured_us(call(name, x, ranks))
-                if rank == 0:
-                    ours = "" if mc2_ms is None else f"{mc2_ms * 1e3:.1f}"
-                    print(
-                        f"{name},{rows * width * 2},{ours},{theirs[0] * 1e3:.1f},{theirs[1] * 1e3:.1f},{taken:.1f}",
-                        flush=True,
-                    )
+                ours = "" if mc2_ms is None else f"{mc2_ms * 1e3:.1f}"
+                say(f"{name},{rows * width * 2},{ours},{theirs[0] * 1e3:.1f},{theirs[1] * 1e3:.1f},{taken:.1f}")
     dist.destroy_process_group()
 
 

@@ -7,27 +7,21 @@ the GPUs at hand.
 Prints a line of each operator and shape; ends with 1 where one is wrong on any rank, its gradients included.
 """
 
-import os
 import sys
 
 import mc2.torch
 import torch
 import torch.distributed as dist
+from torch_rig import everyones, say, start
 
 SHAPES = ((512, 1024, 768), (2048, 2048, 1024))
 KINDS = ("matmul_all_reduce", "matmul_reduce_scatter", "all_gather_matmul", "matmul_all_to_all", "all_to_all_matmul")
 ROUNDING = 2.0**-8  # of bf16, for each rank's product that is summed
 
 
-def gathered(tensor):
-    parts = [torch.empty_like(tensor) for _ in range(dist.get_world_size())]
-    dist.all_gather(parts, tensor)
-    return [part.double() for part in parts]
-
-
 def expected(kind, x, w):
     """Of this rank, by every rank's operands."""
-    xs, ws = gathered(x), gathered(w)
+    xs, ws = everyones(x.double()), everyones(w.double())
     rank, size = dist.get_rank(), dist.get_world_size()
     own = slice(rank * len(x) // size, (rank + 1) * len(x) // size)
     if kind == "all_gather_matmul":
@@ -70,16 +64,14 @@ def check(kind, m, n, k, device):
             errors = [error_of(operator(x, w), wanted)]
         errors += [error_of(*pair) for pair in zip(gradients(operator, x, w, grad), untuned)]
         is_right &= max(errors) <= 2 * size * ROUNDING
-        if dist.get_rank() == 0:
-            texts = ", ".join(f"{error:.1e}" for error in errors)
-            print(f"{kind} m={m} n={n} k={k} {when}: errors of result and gradients {texts}", flush=True)
+        texts = ", ".join(f"{error:.1e}" for error in errors)
+        say(f"{kind} m={m} n={n} k={k} {when}: errors of result and gradients {texts}")
     return is_right
 
 
 def main():
-    device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
-    torch.cuda.set_device(device)
-    dist.init_process_group("nccl")
+    start()
+    device = torch.device("cuda", torch.cuda.current_device())
     wrong = sum(not check(kind, *shape, device) for kind in KINDS for shape in SHAPES)
     everywhere = torch.tensor([wrong], device=device)
     dist.all_reduce(everywhere)

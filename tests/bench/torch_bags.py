@@ -9,12 +9,21 @@ calls are timed in turn, eager, captured and with gradients. Rank 0 prints a CSV
 times.
 """
 
-import os
-
 import torch
 import torch.distributed as dist
-from torch_moe import TOLERANCE, captured, everyones, medians, require_near
 from torch.distributed.nn.functional import all_to_all_single as exchange
+from torch_rig import (
+    TOLERANCE,
+    eager_and_captured,
+    everyones,
+    finish,
+    largest,
+    medians,
+    replayed,
+    require_near,
+    say,
+    start,
+)
 
 import mc2.torch
 
@@ -58,8 +67,6 @@ class Bags:
         received = exchange(torch.empty_like(features), features)
         return received.view(ranks, -1, count * columns).transpose(0, 1).flatten(1)
 
-    captured = captured
-
     def trained(self, call):
         tables = self.laid_out if call == self.by_hand else self.tables
         tables.requires_grad_()
@@ -89,9 +96,7 @@ def check(dtype, index_type, pooling):
     """On small shapes, against the definition, whatever runs them."""
     ranks, rank = dist.get_world_size(), dist.get_rank()
     bags = Bags(48 * ranks, 3, 200, 24, 4, dtype, index_type)
-    found = bags.tune(pooling)
-    if rank == 0:
-        print(f"# {found.text}", flush=True)
+    say(f"# {bags.tune(pooling).text}")
     for seed in range(4):  # other bags at other places, and of other lengths
         bags = Bags(48 * ranks, 3, 200, 24, 4, dtype, index_type, seed)
         features = bags.definition(bags.tables.double(), pooling)
@@ -102,10 +107,7 @@ def check(dtype, index_type, pooling):
             require_near(bags.fused(pooling), expected, TOLERANCE, name)
         compiled = torch.compile(lambda one: one.fused(pooling, False) * 2, fullgraph=True, backend="aot_eager")
         require_near(compiled(bags), 2 * expected, TOLERANCE, f"{name}, compiled")
-        replay = bags.captured(lambda: bags.fused(pooling))
-        bags.result.zero_()
-        replay()
-        require_near(bags.result, expected, TOLERANCE, f"{name}, captured")
+        require_near(replayed(lambda: bags.fused(pooling)), expected, TOLERANCE, f"{name}, captured")
         for sparse in (False, True):
             gradient = bags.trained(lambda: bags.fused(pooling, sparse))
             whole = bags.tables.double().requires_grad_()
@@ -123,9 +125,7 @@ def bad_rows():
     y = bags.fused()
     bags.indices = indices
     torch.cuda.synchronize()
-    has_nan = torch.tensor([float(y.isnan().any())], device="cuda")
-    dist.all_reduce(has_nan)
-    if not has_nan.item():
+    if not largest(y.isnan().any()):
         raise SystemExit("a row that there is not went unnoticed")
     try:
         for _ in range(3):
@@ -141,9 +141,7 @@ def bad_rows():
 
 
 def main():
-    rank = int(os.environ["LOCAL_RANK"])
-    torch.cuda.set_device(rank)
-    dist.init_process_group("nccl", device_id=torch.device("cuda", rank))
+    start()
     for case in (
         (torch.bfloat16, torch.int64, "sum"),
         (torch.float32, torch.int32, "mean"),
@@ -156,27 +154,18 @@ def main():
     ]
     for shape in SHAPES:
         bags = Bags(*shape)
-        found = bags.tune()
-        if rank == 0:
-            print(f"# {found.text}", flush=True)
+        say(f"# {bags.tune().text}")
         require_near(bags.fused(), bags.by_hand(), TOLERANCE, f"{shape}")
-        with torch.no_grad():
-            fused = medians([bags.fused], bags.by_hand)
-        replays = [bags.captured(call) for call in (bags.fused, bags.by_hand)]
-        captured = medians(replays[:1], replays[1])
+        untrained = eager_and_captured(bags)
         trained = medians([lambda: bags.trained(bags.fused)], lambda: bags.trained(bags.by_hand))
-        lines.append(",".join(map(str, (*shape, *fused, *captured, *trained))))
-        if rank == 0:
-            print(lines[-1], flush=True)
-        del bags, replays
+        lines.append(",".join(map(str, (*shape, *untrained, *trained))))
+        say(lines[-1])
+        del bags
         mc2.torch.forget()
         torch.cuda.empty_cache()
     bad_rows()
-    if rank == 0:
-        print("\n".join(lines), flush=True)
-    torch.cuda.synchronize()
-    dist.barrier()
-    os._exit(0)  # graphs hold what their communicator waits for
+    say("\n".join(lines))
+    finish()
 
 
 if __name__ == "__main__":

@@ -9,11 +9,9 @@ several ranks the calls are then timed in turn, eager and captured. Rank 0 print
 rank's times.
 """
 
-import os
-
 import torch
 import torch.distributed as dist
-from torch_moe import TOLERANCE, captured, everyones, medians, require_near
+from torch_rig import TOLERANCE, eager_and_captured, everyones, finish, largest, replayed, require_near, say, start
 
 import mc2.torch
 
@@ -86,8 +84,6 @@ class Operands:
         dist.reduce_scatter_tensor(out, y)
         return out
 
-    captured = captured
-
 
 def check(kind, dtype, is_tuned):
     ranks, rank = dist.get_world_size(), dist.get_rank()
@@ -95,9 +91,7 @@ def check(kind, dtype, is_tuned):
         one = Operands(kind, 64 * ranks, 6, 2, 48, 40, dtype, seed)
         name = f"{kind}, {dtype}, seed {seed}, {'tuned' if is_tuned else 'not tuned'}"
         if is_tuned and seed == 0:
-            found = one.tune()
-            if rank == 0:
-                print(f"# {found.text}", flush=True)
+            say(f"# {one.tune().text}")
         whole = [everyones(one.x.double()), everyones(one.w.double()), one.bias.double(), one.weights.double()]
         expected = one.definition(*whole)[rank]
         for _ in range(3):
@@ -106,10 +100,7 @@ def check(kind, dtype, is_tuned):
         compiled = torch.compile(lambda each: each.fused(True) * 2, fullgraph=True, backend="aot_eager")
         require_near(compiled(one), 2 * expected, TOLERANCE, f"{name}, compiled")
         if dtype == torch.bfloat16 or (is_tuned and dtype == torch.float16):  # others wait for the choices
-            replay = one.captured(lambda: one.fused(True))
-            one.result.zero_()
-            replay()
-            require_near(one.result, expected, TOLERANCE, f"{name}, captured")
+            require_near(replayed(lambda: one.fused(True)), expected, TOLERANCE, f"{name}, captured")
         for leaf in one.leaves():
             leaf.requires_grad_()
         gradients = torch.autograd.grad(one.fused(True).sum(), one.leaves())
@@ -125,43 +116,31 @@ def check(kind, dtype, is_tuned):
     one.experts[3, 1] = 6
     y = one.fused()
     torch.cuda.synchronize()
-    has_nan = torch.tensor([float(y.isnan().any())], device="cuda")
-    dist.all_reduce(has_nan)
-    if not has_nan.item():
+    if not largest(y.isnan().any()):
         raise SystemExit(f"{name}: a choice that there is not went unnoticed")
     mc2.torch.forget()
 
 
 def main():
-    rank = int(os.environ["LOCAL_RANK"])
-    torch.cuda.set_device(rank)
-    dist.init_process_group("nccl", device_id=torch.device("cuda", rank))
+    start()
     ranks = dist.get_world_size()
     for kind in KINDS:
         for dtype in (torch.bfloat16, torch.float16, torch.float32):
             for is_tuned in (False, True) if ranks > 1 else (False,):
                 check(kind, dtype, is_tuned)
-    if rank == 0:
-        print("# results, gradients, compiled and captured calls agree with the definition", flush=True)
-        print("kind,tokens,experts,top_k,n,k,fused_us,by_hand_us,ratio,captured_us,by_hand_captured_us,captured_ratio")
+    say("# results, gradients, compiled and captured calls agree with the definition")
+    say("kind,tokens,experts,top_k,n,k,fused_us,by_hand_us,ratio,captured_us,by_hand_captured_us,captured_ratio")
     for tokens, count, top_k, hidden, inner in LAYERS if ranks > 1 else ():
         for kind in KINDS:
             n, k = (inner, hidden) if kind == GATHER else (hidden, inner)
             one = Operands(kind, tokens, count, top_k, n, k)
-            found = one.tune()
-            if rank == 0:
-                print(f"# {found.text}", flush=True)
+            say(f"# {one.tune().text}")
             require_near(one.fused(), one.by_hand(), TOLERANCE, f"{kind} {tokens}")
-            with torch.no_grad():
-                fused = medians([one.fused], one.by_hand)
-            replays = [one.captured(call) for call in (one.fused, one.by_hand)]
-            captured = medians(replays[:1], replays[1])
-            if rank == 0:
-                print(",".join(map(str, (kind, tokens, count, top_k, n, k, *fused, *captured))), flush=True)
-            del one, replays
+            say(",".join(map(str, (kind, tokens, count, top_k, n, k, *eager_and_captured(one)))))
+            del one
             mc2.torch.forget()
             torch.cuda.empty_cache()
-    os._exit(0)  # what NCCL keeps for graphs would be waited for
+    finish()
 
 
 if __name__ == "__main__":

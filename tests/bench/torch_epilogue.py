@@ -8,11 +8,11 @@ behind a kernel that covers its launch. Rank 0 prints a CSV: medians in us of it
 """
 
 import argparse
-import os
 import statistics
 
 import torch
 import torch.distributed as dist
+from torch_rig import captured, device_us, everyones, finish, say, start
 
 import mc2.torch
 
@@ -20,12 +20,6 @@ EPSILON = 1e-6
 ROUNDS, WARMUPS = 55, 5
 COVER_CYCLES = 200_000
 TOLERANCE = 0.03  # of bf16's sums, relative to 1 + |expected|
-
-
-def everyones(tensor):
-    gathered = [torch.empty_like(tensor) for _ in range(dist.get_world_size())]
-    dist.all_gather(gathered, tensor.contiguous())
-    return gathered
 
 
 def require_near(found, expected, name):
@@ -70,27 +64,11 @@ class Case:
         )
 
 
-def captured(call):
-    for _ in range(3):
-        call()
-    torch.cuda.synchronize()
-    dist.barrier()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        results = call()
-    return graph, results
-
-
-def time_us(graph):
-    start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+def time_us(replay):
     dist.barrier()
     torch.cuda.synchronize()
     torch.cuda._sleep(COVER_CYCLES)
-    start.record()
-    graph.replay()
-    end.record()
-    torch.cuda.synchronize()
-    return 1000 * start.elapsed_time(end)
+    return device_us(replay)
 
 
 def measure(case):
@@ -111,19 +89,14 @@ def main():
     parser.add_argument("--n", type=int, default=4096)
     parser.add_argument("--k", type=int, default=2048)
     options = parser.parse_args()
-    torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
-    dist.init_process_group("nccl", device_id=torch.device("cuda", torch.cuda.current_device()))
-    if dist.get_rank() == 0:
-        print("operator,m,fused_us,apart_us,bare_us,apart / fused", flush=True)
+    start()
+    say("operator,m,fused_us,apart_us,bare_us,apart / fused")
     for m in options.m:
         for kind in ("matmul_all_reduce", "matmul_reduce_scatter"):
             mc2.torch.tune(kind, m=m, n=options.n, k=options.k, dtype=torch.bfloat16)
             fused, apart, bare = measure(Case(kind, m, options.n, options.k))
-            if dist.get_rank() == 0:
-                print(f"{kind},{m},{fused:.1f},{apart:.1f},{bare:.1f},{apart / fused:.2f}", flush=True)
-    dist.barrier()
-    torch.cuda.synchronize()
-    os._exit(0)  # graphs hold what their communicator waits for
+            say(f"{kind},{m},{fused:.1f},{apart:.1f},{bare:.1f},{apart / fused:.2f}")
+    finish()
 
 
 if __name__ == "__main__":

@@ -8,11 +8,9 @@ used as well. Rank 0 prints a CSV: medians in us of the slowest rank's times. A 
 told, not hidden.
 """
 
-import os
-
 import torch
 import torch.distributed as dist
-from torch_moe import TOLERANCE, captured, everyones, medians, require_near
+from torch_rig import TOLERANCE, eager_and_captured, everyones, finish, replayed, require_near, say, start
 
 import mc2.torch
 from mc2.torch import _groups, _hosts, _native, _problem
@@ -68,58 +66,38 @@ class Operands:
         total = sum(x @ w for x, w in zip(xs, ws))
         return total if self.kind == SUM else total.chunk(len(xs))[dist.get_rank()]
 
-    captured = captured
-
 
 def check(kind, group):
     one = Operands(kind, 256 * dist.get_world_size(), 192, 320, group)
     expected = one.definition()
-    found = one.tune()
-    if dist.get_rank() == 0:
-        print(f"# {found.text}", flush=True)
+    say(f"# {one.tune().text}")
     native = one.natively()
     for name, call in (("tuned", one.fused), ("own backend", native)):
         for _ in range(3):
             require_near(call(), expected, TOLERANCE, f"{kind}, {name}")
-        replay = one.captured(call)
-        one.result.zero_()
-        replay()
-        require_near(one.result, expected, TOLERANCE, f"{kind}, {name}, captured")
-        del replay  # a graph that holds runs of NCCL goes before its communicator
+        require_near(replayed(call), expected, TOLERANCE, f"{kind}, {name}, captured")
     mc2.torch.forget()
 
 
 def main():
-    local_rank = int(os.environ["LOCAL_RANK"])
-    torch.cuda.set_device(local_rank)
-    dist.init_process_group("nccl", device_id=torch.device("cuda", local_rank))
+    start()
     group = dist.new_group(backend="nccl")
     for kind in KINDS:
         check(kind, None)
     check(SUM, group)
-    if dist.get_rank() == 0:
-        print("# results of eager and captured calls agree with the definition", flush=True)
-        print(
-            "kind,m,n,k,own backend,fused_us,by_hand_us,ratio,captured_us,by_hand_captured_us,captured_ratio",
-            flush=True,
-        )
+    say("# results of eager and captured calls agree with the definition")
+    say("kind,m,n,k,own backend,fused_us,by_hand_us,ratio,captured_us,by_hand_captured_us,captured_ratio")
     for m, n, k in SHAPES:
         for kind in KINDS:
             one = Operands(kind, m, n, k)
             found = one.tune()
-            if dist.get_rank() == 0:
-                print(f"# {found.text}", flush=True)
-            with torch.no_grad():
-                fused = medians([one.fused], one.by_hand)
-            replays = [one.captured(call) for call in (one.fused, one.by_hand)]
-            replayed = medians(replays[:1], replays[1])
-            if dist.get_rank() == 0:
-                is_own = "yes" if found.captured_plan.variant.name in ("nccl", "hierarchical") else "no"
-                print(",".join(map(str, (kind, m, n, k, is_own, *fused, *replayed))), flush=True)
-            del one, replays
+            say(f"# {found.text}")
+            is_own = "yes" if found.captured_plan.variant.name in ("nccl", "hierarchical") else "no"
+            say(",".join(map(str, (kind, m, n, k, is_own, *eager_and_captured(one)))))
+            del one
             mc2.torch.forget()
             torch.cuda.empty_cache()
-    os._exit(0)  # what NCCL keeps for graphs would be waited for
+    finish()
 
 
 if __name__ == "__main__":

@@ -9,18 +9,14 @@ promise of how many rows there are at most, that call in a CUDA graph, and with 
 in us of the slowest rank's times.
 """
 
-import os
-import statistics
-
 import torch
 import torch.distributed as dist
 from torch.distributed.nn.functional import all_to_all_single as exchange
+from torch_rig import TOLERANCE, captured, everyones, finish, medians, require_near, say, start
 
 import mc2.torch
 
-ROUNDS, WARMUPS = 21, 4
 FEW_TOKENS = 1024  # all of whose rows may go to one rank
-TOLERANCE = 0.03  # of bf16's sums, relative to the largest
 # tokens of a rank, experts of a token, experts of a rank, hidden size, inner size, how much oftener rank 0's experts
 # are wanted
 LAYERS = [
@@ -30,24 +26,6 @@ LAYERS = [
     (4096, 8, 32, 7168, 2048, 1),
     (512, 8, 32, 7168, 2048, 1),
 ]
-
-
-def everyones(tensor):
-    gathered = [torch.empty_like(tensor) for _ in range(dist.get_world_size())]
-    dist.all_gather(gathered, tensor.contiguous())
-    return gathered
-
-
-def captured(owner, call):
-    """The call as a CUDA graph, to be replayed; what it leaves is owner.result."""
-    with torch.no_grad():
-        for _ in range(3):
-            call()
-        torch.cuda.synchronize()
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            owner.result = call()
-    return graph.replay
 
 
 class Layer:
@@ -69,15 +47,6 @@ class Layer:
 
     def promised(self):
         return mc2.torch.moe_layer(self.x, self.chosen, self.weights, self.up, self.down, max_rows=self.max_rows)
-
-    def captured(self):
-        """The promised call as a CUDA graph, to be replayed."""
-        self.promised()
-        torch.cuda.synchronize()
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            self.result = self.promised()
-        return graph
 
     def trains(self, layer):
         operands = (self.x, self.weights, self.up, self.down)
@@ -134,35 +103,6 @@ class Layer:
         return torch.stack(rows)
 
 
-def require_near(found, expected, tolerance, name):
-    error = ((found.double() - expected.double()).abs().max() / expected.double().abs().max()).item()
-    if not error < tolerance:
-        raise SystemExit(f"rank {dist.get_rank()}: {name} is wrong by {error:.3g}")
-
-
-def time_us(call):
-    dist.barrier()
-    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-    torch.cuda.synchronize()
-    start.record()
-    call()
-    end.record()
-    torch.cuda.synchronize()
-    slowest = torch.tensor([1000 * start.elapsed_time(end)], device="cuda")
-    dist.all_reduce(slowest, op=dist.ReduceOp.MAX)
-    return slowest.item()
-
-
-def medians(ours, by_hand):
-    """In us of each, and the medians of by_hand's ratios to ours."""
-    rounds = [[time_us(call) for call in (*ours, by_hand)] for _ in range(ROUNDS + WARMUPS)][WARMUPS:]
-    ratios = [[times[-1] / time for time in times[:-1]] for times in rounds]
-    return [
-        *(f"{statistics.median(side):.0f}" for side in zip(*rounds)),
-        *(f"{statistics.median(side):.2f}" for side in zip(*ratios)),
-    ]
-
-
 def broken_promises():
     """Are NaN, and an error of the next call on all ranks; once forgotten, calls are right again."""
     layer = Layer(64, 2, 4, 32, 48, 1)
@@ -189,13 +129,11 @@ def broken_promises():
                 told = str(error)
             mc2.torch.forget()
             require_near(layer.promised(), expected, TOLERANCE, "the layer after an error")
-    if dist.get_rank() == 0:
-        print(told, flush=True)
+    say(told)
 
 
 def main():
-    torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
-    dist.init_process_group("nccl")
+    start()
     for dtype, tolerance in ((torch.float32, 1e-5), (torch.bfloat16, TOLERANCE)):
         small = Layer(64, 2, 3, 32, 48, 2, dtype)
         for name in ("fused", "by_hand"):
@@ -215,18 +153,17 @@ def main():
             expected = layer.by_hand()
             for name in ("fused", "promised"):
                 require_near(getattr(layer, name)(), expected, TOLERANCE, name)
-            graph = layer.captured()
-            graph.replay()
-            require_near(layer.result, expected, TOLERANCE, "a replay")
-            columns = medians((layer.fused, layer.promised, graph.replay), layer.by_hand)
+            replay, result = captured(layer.promised)
+            replay()
+            require_near(result, expected, TOLERANCE, "a replay")
+            columns = medians((layer.fused, layer.promised, replay), layer.by_hand)
         for found, right in zip(layer.trains(layer.fused), layer.trains(layer.by_hand)):
             require_near(found, right, TOLERANCE, "a gradient")
         trained = medians((lambda: layer.trains(layer.fused),), lambda: layer.trains(layer.by_hand))
         lines.append(",".join(map(str, (*sizes, *columns, *trained))))
     broken_promises()
-    if dist.get_rank() == 0:
-        print("\n".join(lines), flush=True)
-    os._exit(0)
+    say("\n".join(lines))
+    finish()
 
 
 if __name__ == "__main__":
