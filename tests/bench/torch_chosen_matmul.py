@@ -10,11 +10,11 @@ CSV: medians in us.
 """
 
 import ctypes
-import statistics
 import sys
 
 import torch
-from torch_grouped_matmul import ROUNDS, TOLERANCE, WARMUPS, mean_us
+from torch_grouped_matmul import TOLERANCE, compared, open_library
+from torch_rig import captured
 
 TOKENS = (16, 256, 2048, 8192)
 # model, sharded over 8 GPUs (over 2 where it says so), and half: experts, top_k, n, k
@@ -110,21 +110,8 @@ class Half:
         self.chosen[token, 1] = kept
 
 
-def captured(run):
-    side = torch.cuda.Stream()
-    with torch.cuda.stream(side):
-        run()
-    side.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        run()
-    return graph.replay
-
-
 def main(path):
-    library = ctypes.CDLL(path)
-    library.mc2_make_chosen.restype = ctypes.c_void_p
-    library.mc2_run_chosen.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
+    library = open_library(path, "chosen")
     torch.manual_seed(0)
     print(f"# {torch.cuda.get_device_name()}, PyTorch {torch.__version__}")
     print("matmul,experts,top_k,n,k,tokens,mc2_us,torch_us,torch_over_mc2")
@@ -138,15 +125,9 @@ def main(path):
             half.chosen.copy_(half.chosen.flip(0))  # as every step has other ones
             if not half.error(half.ours()) <= TOLERANCE:
                 raise SystemExit(f"{name}, {tokens} tokens: off with other choices")
-            ours, theirs = captured(half.ours), captured(half.theirs)
-            for _ in range(WARMUPS):
-                ours(), theirs()
-            pairs = [(mean_us(ours), mean_us(theirs)) for _ in range(ROUNDS)]
-            medians = [statistics.median(side) for side in zip(*pairs)]
-            ratio = statistics.median(slow / fast for fast, slow in pairs)
+            columns = compared(captured(half.ours)[0], captured(half.theirs)[0])
             half.check_illegal()
-            sizes = ",".join(map(str, shape))
-            print(f"{name},{sizes},{tokens},{medians[0]:.1f},{medians[1]:.1f},{ratio:.3f}", flush=True)
+            print(",".join(map(str, (name, *shape, tokens, columns))), flush=True)
 
 
 if __name__ == "__main__":

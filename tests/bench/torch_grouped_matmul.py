@@ -13,6 +13,7 @@ import statistics
 import sys
 
 import torch
+from torch_rig import device_us
 
 ROUNDS, CALLS, WARMUPS = 15, 5, 3
 ROWS_PER_EXPERT = 256
@@ -53,14 +54,22 @@ def tables(experts, chance):
     yield "decode", [chance.randrange(0, 17) for _ in range(experts)]
 
 
-def mean_us(run):
-    start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-    start.record()
-    for _ in range(CALLS):
-        run()
-    end.record()
-    end.synchronize()
-    return start.elapsed_time(end) * 1e3 / CALLS
+def open_library(path, kind):
+    """With mc2_make_KIND and mc2_run_KIND."""
+    library = ctypes.CDLL(path)
+    getattr(library, f"mc2_make_{kind}").restype = ctypes.c_void_p
+    getattr(library, f"mc2_run_{kind}").argtypes = [ctypes.c_void_p, ctypes.c_void_p]
+    return library
+
+
+def compared(ours, theirs):
+    """Columns: medians in us of calls in turn, and of the ratios of theirs to ours."""
+    for _ in range(WARMUPS):
+        ours(), theirs()
+    pairs = [(device_us(ours, CALLS), device_us(theirs, CALLS)) for _ in range(ROUNDS)]
+    medians = [statistics.median(side) for side in zip(*pairs)]
+    ratio = statistics.median(slow / fast for fast, slow in pairs)
+    return f"{medians[0]:.1f},{medians[1]:.1f},{ratio:.3f}"
 
 
 def error(found, a, weights, rows):
@@ -75,9 +84,7 @@ def error(found, a, weights, rows):
 
 
 def main(path):
-    library = ctypes.CDLL(path)
-    library.mc2_make_grouped.restype = ctypes.c_void_p
-    library.mc2_run_grouped.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
+    library = open_library(path, "grouped")
     chance = random.Random(3)
     torch.manual_seed(0)
     draw = lambda *shape: torch.randn(shape, device="cuda", dtype=torch.bfloat16)
@@ -112,14 +119,9 @@ def main(path):
                     worst = error(found, a, weights, rows)
                     if not worst <= TOLERANCE:
                         raise SystemExit(f"{name}, {shared}: off by {worst}")
-                for _ in range(WARMUPS):
-                    ours(), theirs()
-                pairs = [(mean_us(ours), mean_us(theirs)) for _ in range(ROUNDS)]
-                medians = [statistics.median(side) for side in zip(*pairs)]
-                ratio = statistics.median(slow / fast for fast, slow in pairs)
                 print(
                     f"{name},{experts},{n},{k},{shared},{sum(rows)},{'n x k' if is_transposed else 'k x n'},"
-                    f"{medians[0]:.1f},{medians[1]:.1f},{ratio:.3f}",
+                    f"{compared(ours, theirs)}",
                     flush=True,
                 )
 
