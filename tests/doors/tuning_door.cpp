@@ -24,15 +24,6 @@ constexpr std::int64_t kAlignment = 64;
 /// Whole nanoseconds for every block, so that no door rounds.
 const InventedCosts kDirect{20, 1, 15, 0.75}, kRing{20, 1, 30, 0.5};
 
-planner::OpSpec invented_op() {
-  return {.kind = planner::OpKind::MatmulAllReduce,
-          .m = 1024,
-          .n = 64,
-          .k = 64,
-          .dtype = planner::DType::F32,
-          .world_size = 2};
-}
-
 VariantCosts costs() { return {{{"direct", {}}, kDirect}, {{"ring", {}}, kRing}}; }
 
 /// Every run takes what it takes.

@@ -15,18 +15,10 @@ namespace {
 
 using planner::Variant;
 using profiler::RunPart;
+using test::invented_op;
 
 const Variant kFew{"ring", {{"ctas", "4"}}};
 const Variant kMany{"ring", {{"ctas", "8"}}};
-
-planner::OpSpec op() {
-  return {.kind = planner::OpKind::MatmulAllReduce,
-          .m = 1024,
-          .n = 64,
-          .k = 64,
-          .dtype = planner::DType::F32,
-          .world_size = 2};
-}
 
 /// 10 us + 1 us a row of matmul; 20 us + 2 us a row of collective with few CTAs, 20 us + 1 us with many.
 const test::InventedBackend kBackend({{kFew, {10, 1, 20, 2}}, {kMany, {10, 1, 20, 1}}});
@@ -38,7 +30,7 @@ class WorkbenchOfTwoVariants : public ::testing::Test {
   }
 
   store::place::TemporaryDirectory directory_;
-  std::unique_ptr<Workbench> bench_ = Workbench::open(kBackend, {}, op(), 1).value();
+  std::unique_ptr<Workbench> bench_ = Workbench::open(kBackend, {}, invented_op(), 1).value();
 };
 
 planner::CostModel profiled(Workbench& bench, store::Store& store, int max_measurement_count) {
@@ -78,7 +70,7 @@ TEST_F(WorkbenchOfTwoVariants, ThoseThatDifferInSettingsOnlyArePreparedApart) {
 }
 
 TEST_F(WorkbenchOfTwoVariants, TimesThePartsOfARun) {
-  const auto plan = planner::unpredicted_plan(op(), {}, kMany, {{512, 512}}).value();
+  const auto plan = planner::unpredicted_plan(invented_op(), {}, kMany, {{512, 512}}).value();
   const auto number = bench_->prepare(plan).value();
   // 522 us of the first matmul, then both collectives of 532 us; the lanes alone 2 * 522 and 2 * 532.
   EXPECT_DOUBLE_EQ(bench_->time_us(number, RunPart::Fused), 522 + 532 + 532);
@@ -97,7 +89,7 @@ TEST_F(WorkbenchOfTwoVariants, ReleasesWhatIsNoLongerMeasured) {
 TEST(Workbench, BlocksOfEveryLengthCostOneHandOver) {
   // 1 us + 0.01 us a row, and 4 us between blocks, of which a run of two has one and a run of one none.
   const test::InventedBackend backend({{kFew, {1, 0.01, 1, 0.01, 4}}});
-  const auto bench = Workbench::open(backend, {}, op(), 1).value();
+  const auto bench = Workbench::open(backend, {}, invented_op(), 1).value();
   for (const auto target : {profiler::CaseTarget::Matmul, profiler::CaseTarget::Collective})
     for (const std::int64_t rows : {128, 512, 640, 1024}) {
       const auto measure = bench->prepare_case({target, rows}, kFew).value();
@@ -107,12 +99,12 @@ TEST(Workbench, BlocksOfEveryLengthCostOneHandOver) {
 
 TEST_F(WorkbenchOfTwoVariants, KeepsWhatTuningFindsInAStore) {
   auto store = open_store();
-  StoreKeeper keeper(access_to(store), op(), bench_->fingerprint());
-  const auto plan = planner::unpredicted_plan(op(), bench_->fingerprint(), kMany, {{512, 512}}).value();
+  StoreKeeper keeper(access_to(store), invented_op(), bench_->fingerprint());
+  const auto plan = planner::unpredicted_plan(invented_op(), bench_->fingerprint(), kMany, {{512, 512}}).value();
   const auto raced = profiler::race(*bench_, {&plan, 1}, {}, "race").value();
   ASSERT_TRUE(keeper.keep_race(raced, {&plan, 1}));
   ASSERT_TRUE(keeper.keep_plan(plan));
-  EXPECT_EQ(store.find_plan({op(), store::digest(bench_->fingerprint().canonical_text())}).value().digest,
+  EXPECT_EQ(store.find_plan({invented_op(), store::digest(bench_->fingerprint().canonical_text())}).value().digest,
             keeper.plan_digest());
   const auto measurement = measurement_of(raced.contenders.front(), plan);
   EXPECT_DOUBLE_EQ(measurement.fused_us, 1586);

@@ -11,17 +11,16 @@ namespace {
 
 using planner::CurveAxis;
 using planner::Variant;
+using test::invented_op;
 
 const Variant kDirect{"direct", {}};
 const Variant kRing{"ring", {}};
 
-planner::OpSpec small_op() { return mc2::testing::all_reduce_op(1024, 64, 64, planner::DType::F32, 2); }
-
 /// 1034 us of matmul and 2068 us of collective uncut, as a machine is that runs at half the model's speed.
-test::InventedBench slow_bench() { return {small_op(), {{kDirect, {10, 1, 20, 2}}, {kRing, {10, 1, 40, 4}}}}; }
+test::InventedBench slow_bench() { return {invented_op(), {{kDirect, {10, 1, 20, 2}}, {kRing, {10, 1, 40, 4}}}}; }
 
 planner::CostModel model_of_a_faster_day() {
-  auto model = mc2::testing::model_of(small_op(), mc2::testing::affine(CurveAxis::Rows, 5, 0.5),
+  auto model = mc2::testing::model_of(invented_op(), mc2::testing::affine(CurveAxis::Rows, 5, 0.5),
                                       mc2::testing::affine(CurveAxis::Bytes, 10, 1.0 / 256), 1.1, 1.2);
   model.variants.front().variant = kDirect;
   for (auto* curve : {&model.variants.front().compute.curve, &model.variants.front().communication.curve}) {
@@ -56,10 +55,10 @@ TEST(Anchor, BringsTheModelToThatSpeed) {
   test::InventedBench bench = slow_bench();
   const auto model = model_of_a_faster_day();
   const auto times = time_uncut_parts(bench, model).value();
-  const auto now = planner::at_speed(model, small_op(), times).value();
-  const planner::Cut halves = planner::equal_blocks(small_op(), 512);
-  const double before_us = planner::predict_cut(small_op(), model, halves).value().makespan.us;
-  const planner::Plan plan = planner::predict_cut(small_op(), now, halves).value();
+  const auto now = planner::at_speed(model, invented_op(), times).value();
+  const planner::Cut halves = planner::equal_blocks(invented_op(), 512);
+  const double before_us = planner::predict_cut(invented_op(), model, halves).value().makespan.us;
+  const planner::Plan plan = planner::predict_cut(invented_op(), now, halves).value();
   EXPECT_NEAR(plan.makespan.us, 2 * before_us, 0.01 * before_us);
   EXPECT_NEAR(plan.serial_us, 1034 + 2068, 14);
   // What is left is the curves' own error, 1.645 %, and that of the median.
@@ -71,10 +70,10 @@ TEST(Anchor, RefusesWhatNothingCanBeTimedOf) {
   auto model = model_of_a_faster_day();
   model.variants.front().variant = {"tree", {}};
   EXPECT_EQ(time_uncut_parts(bench, model).error().code, ErrorCode::NotFound);
-  EXPECT_EQ(planner::at_speed(model, small_op(), {}).error().code, ErrorCode::NotFound);
+  EXPECT_EQ(planner::at_speed(model, invented_op(), {}).error().code, ErrorCode::NotFound);
   planner::UncutTimes none;
   none.variant = "tree";
-  EXPECT_EQ(planner::at_speed(model, small_op(), {&none, 1}).error().code, ErrorCode::InvalidSpec);
+  EXPECT_EQ(planner::at_speed(model, invented_op(), {&none, 1}).error().code, ErrorCode::InvalidSpec);
 }
 
 TEST(Anchor, StopsBetweenRuns) {

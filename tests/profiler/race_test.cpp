@@ -9,23 +9,15 @@ namespace mc2::profiler::race_test {
 namespace {
 
 using planner::Variant;
+using test::invented_op;
 
 const Variant kFew{"ring", {{"ctas", "4"}}};
 const Variant kMany{"ring", {{"ctas", "8"}}};
 
-planner::OpSpec small_op() {
-  return {.kind = planner::OpKind::MatmulAllReduce,
-          .m = 1024,
-          .n = 64,
-          .k = 64,
-          .dtype = planner::DType::F32,
-          .world_size = 2};
-}
-
 /// 10 us + 1 us a row of matmul; 20 us + 2 us a row of collective with few CTAs, 20 us + 1 us with many.
 class SteadyBench final : public test::InventedBench {
  public:
-  SteadyBench() : InventedBench(small_op(), {{kFew, {10, 1, 20, 2}}, {kMany, {10, 1, 20, 1}}}) {}
+  SteadyBench() : InventedBench(invented_op(), {{kFew, {10, 1, 20, 2}}, {kMany, {10, 1, 20, 1}}}) {}
   int runs = 0;
 
  protected:
@@ -36,7 +28,7 @@ class SteadyBench final : public test::InventedBench {
 };
 
 planner::Plan halves(const Variant& variant) {
-  return planner::unpredicted_plan(small_op(), {}, variant, planner::equal_blocks(small_op(), 512)).value();
+  return planner::unpredicted_plan(invented_op(), {}, variant, planner::equal_blocks(invented_op(), 512)).value();
 }
 
 TEST(Race, RunsEachPlansVariantAgainstTheFastestSerial) {

@@ -12,6 +12,7 @@ namespace mc2::profiler::tune_test {
 namespace {
 
 using planner::Variant;
+using test::invented_op;
 using test::InventedBench;
 using test::InventedCosts;
 using ::testing::Contains;
@@ -22,15 +23,6 @@ using ::testing::Not;
 
 const Variant kDirect{"direct", {}};
 const Variant kRing{"ring", {}};
-
-planner::OpSpec small_op() {
-  return {.kind = planner::OpKind::MatmulAllReduce,
-          .m = 1024,
-          .n = 64,
-          .k = 64,
-          .dtype = planner::DType::F32,
-          .world_size = 2};
-}
 
 TuneSettings settings() {
   TuneSettings result;
@@ -83,7 +75,7 @@ void expect_serial_is_measured(const planner::Plan& plan, double serial_us) {
 }
 
 TEST(Tune, KeepsTheFastestCutThatWasCheckedAndRaced) {
-  InventedBench bench(small_op(), {{kDirect, {}}});
+  InventedBench bench(invented_op(), {{kDirect, {}}});
   Notebook notebook;
   const auto tuned = tune(bench, settings(), notebook).value();
   ASSERT_TRUE(tuned.plan.is_cut());
@@ -107,7 +99,7 @@ TEST(Tune, TriesCutsThatTheModelDoesNotPreferWhereTheBudgetHasTimeForThem) {
   /// Cuts of two blocks are faster than any curve tells.
   class Odd final : public InventedBench {
    public:
-    Odd() : InventedBench(small_op(), {{kDirect, {}}}) {}
+    Odd() : InventedBench(invented_op(), {{kDirect, {}}}) {}
     Result<std::size_t> prepare(const planner::Plan& plan) override {
       auto number = InventedBench::prepare(plan);
       if (plan.cut.block_rows.size() == 2) two_.insert(number.value());
@@ -132,7 +124,7 @@ TEST(Tune, KeepsSerialWhereTheLanesHoldEachOtherUp) {
   /// Fused runs take what serial ones take.
   class Disturbed final : public InventedBench {
    public:
-    Disturbed() : InventedBench(small_op(), {{kDirect, {}}}) {}
+    Disturbed() : InventedBench(invented_op(), {{kDirect, {}}}) {}
     double time_us(std::size_t prepared, RunPart part) override {
       if (part != RunPart::Fused) return InventedBench::time_us(prepared, part);
       const double compute_us = InventedBench::time_us(prepared, RunPart::Compute);
@@ -150,7 +142,7 @@ TEST(Tune, KeepsSerialWhereTheLanesHoldEachOtherUp) {
 
 TEST(Tune, SpendsItsBudgetOnceForProfilingAndRaces) {
   for (const int budget_ms : {400, 1000}) {
-    InventedBench bench(small_op(), {{kDirect, {}}});
+    InventedBench bench(invented_op(), {{kDirect, {}}});
     Notebook notebook;
     TuneSettings asked = settings();
     asked.budget = std::chrono::milliseconds(budget_ms);
@@ -169,7 +161,7 @@ TEST(Tune, SpendsItsBudgetOnceForProfilingAndRaces) {
 }
 
 TEST(Tune, ResumesFromKeptSamples) {
-  InventedBench first(small_op(), {{kDirect, {}}}), second(small_op(), {{kDirect, {}}});
+  InventedBench first(invented_op(), {{kDirect, {}}}), second(invented_op(), {{kDirect, {}}});
   Notebook notebook;
   ASSERT_TRUE(profile(first, settings().profile, notebook));
   const auto count = notebook.samples.size();
@@ -179,7 +171,7 @@ TEST(Tune, ResumesFromKeptSamples) {
 }
 
 TEST(Tune, CancelledKeepsWhatWasMeasured) {
-  InventedBench bench(small_op(), {{kDirect, {}}});
+  InventedBench bench(invented_op(), {{kDirect, {}}});
   Notebook notebook;
   TuneHooks hooks;
   hooks.is_cancelled = [&] { return bench.run_count() > 100; };
@@ -191,14 +183,14 @@ TEST(Tune, CancelledKeepsWhatWasMeasured) {
 }
 
 TEST(Tune, EndsWhenSamplesCannotBeKept) {
-  InventedBench bench(small_op(), {{kDirect, {}}});
+  InventedBench bench(invented_op(), {{kDirect, {}}});
   Notebook notebook;
   notebook.failing_append = 2;
   EXPECT_EQ(tune(bench, settings(), notebook).error().code, ErrorCode::ReadOnly);
 }
 
 TEST(Tune, AKnownModelIsRacedButNotKept) {
-  InventedBench bench(small_op(), {{kDirect, {}}}), other(small_op(), {{kDirect, {}}});
+  InventedBench bench(invented_op(), {{kDirect, {}}}), other(invented_op(), {{kDirect, {}}});
   Notebook notebook, fresh;
   auto asked = settings();
   asked.known_model = std::make_shared<planner::CostModel>(*tune(bench, settings(), notebook).value().model);
@@ -210,13 +202,13 @@ TEST(Tune, AKnownModelIsRacedButNotKept) {
 
 TEST(Tune, PlansWithTheVariantThatIsAskedForOnly) {
   const std::vector<std::pair<Variant, InventedCosts>> costs{{kDirect, {}}, {kRing, {20, 1, 15, 2}}};
-  InventedBench bench(small_op(), costs);
+  InventedBench bench(invented_op(), costs);
   Notebook notebook;
   auto asked = settings();
   asked.only = kRing;
   EXPECT_EQ(tune(bench, asked, notebook).value().plan.variant, kRing);
   asked.only = Variant{"tree", {}};
-  InventedBench again(small_op(), costs);
+  InventedBench again(invented_op(), costs);
   EXPECT_EQ(tune(again, asked, notebook).error().code, ErrorCode::NotFound);
 }
 
@@ -224,7 +216,7 @@ TEST(Tune, ARivalThatNoModelKnowsMayWin) {
   static constexpr std::size_t kRivalOffset = 1000;
   class WithRival final : public InventedBench {
    public:
-    WithRival() : InventedBench(small_op(), {{kDirect, {}}}) {}
+    WithRival() : InventedBench(invented_op(), {{kDirect, {}}}) {}
     Result<std::vector<planner::Plan>> rivals(const planner::CostModel& model) override {
       auto plan = planner::serial_plan(op(), model, kDirect).value();
       plan.variant = kRing;
@@ -251,7 +243,7 @@ TEST(Tune, ARivalThatNoModelKnowsMayWin) {
 }
 
 TEST(Tune, TellsWhatItDoes) {
-  InventedBench bench(small_op(), {{kDirect, {}}});
+  InventedBench bench(invented_op(), {{kDirect, {}}});
   Notebook notebook;
   std::vector<std::string> labels, lines;
   TuneHooks hooks;
@@ -268,7 +260,7 @@ TEST(Tune, TellsWhatItDoes) {
 }
 
 TEST(Profile, TimesTheBlocksOfThePlanThatItLeadsTo) {
-  InventedBench bench(small_op(), {{kDirect, {}}});
+  InventedBench bench(invented_op(), {{kDirect, {}}});
   Notebook notebook;
   const auto asked = settings();
   const auto summary = profile(bench, asked.profile, notebook).value();
@@ -284,7 +276,7 @@ TEST(Profile, TimesTheBlocksOfThePlanThatItLeadsTo) {
 }
 
 TEST(Profile, TimesLengthsBetweenWhereACurveDoesNotFollow) {
-  auto op = small_op();
+  auto op = invented_op();
   op.m = 1536;
   auto asked = settings();
   asked.profile.alignment = asked.profile.plan.alignment = asked.profile.plan.min_block_rows = 32;
@@ -311,7 +303,7 @@ TEST(Profile, TimesLengthsBetweenWhereACurveDoesNotFollow) {
 }
 
 TEST(Profile, OfFewMeasurementsTakesTheMostTellingOnesAndNoMore) {
-  InventedBench bench(small_op(), {{kDirect, {}}});
+  InventedBench bench(invented_op(), {{kDirect, {}}});
   Notebook notebook;
   auto asked = settings().profile;
   asked.max_measurement_count = kMinMeasurementCount;
@@ -322,7 +314,7 @@ TEST(Profile, OfFewMeasurementsTakesTheMostTellingOnesAndNoMore) {
 }
 
 TEST(Profile, OfFewMeasurementsThatIsTakenUpAgainMeasuresNoMore) {
-  InventedBench bench(small_op(), {{kDirect, {}}});
+  InventedBench bench(invented_op(), {{kDirect, {}}});
   Notebook notebook;
   auto asked = settings().profile;
   asked.max_measurement_count = 40; // the grid, and blocks of the plan
@@ -334,7 +326,7 @@ TEST(Profile, OfFewMeasurementsThatIsTakenUpAgainMeasuresNoMore) {
 }
 
 TEST(Profile, OfFewMeasurementsFitsEveryVariant) {
-  InventedBench bench(small_op(), {{kDirect, {}}, {kRing, {}}});
+  InventedBench bench(invented_op(), {{kDirect, {}}, {kRing, {}}});
   Notebook notebook;
   auto asked = settings().profile;
   asked.max_measurement_count = kMinMeasurementCount;
@@ -344,9 +336,9 @@ TEST(Profile, OfFewMeasurementsFitsEveryVariant) {
 
 TEST(Profile, FollowsPlansOfTheBenchsVariantsOnly) {
   Notebook notebook;
-  InventedBench fast(small_op(), {{kRing, {1, 0.1, 1, 0.1}}});
+  InventedBench fast(invented_op(), {{kRing, {1, 0.1, 1, 0.1}}});
   ASSERT_TRUE(profile(fast, settings().profile, notebook).ok());
-  InventedBench slow(small_op(), {{kDirect, {}}});
+  InventedBench slow(invented_op(), {{kDirect, {}}});
   const std::size_t before = notebook.samples.size();
   const auto summary = profile(slow, settings().profile, notebook).value();
   for (std::size_t i = before; i < summary.samples.size(); ++i) EXPECT_EQ(summary.samples[i].variant, "direct");
@@ -355,7 +347,7 @@ TEST(Profile, FollowsPlansOfTheBenchsVariantsOnly) {
 /// Samples fall with size by half: no curve is fitted to them.
 class Erratic final : public InventedBench {
  public:
-  explicit Erratic(double overlap) : InventedBench(small_op(), {{kDirect, {}}, {kRing, {}}}), overlap_(overlap) {}
+  explicit Erratic(double overlap) : InventedBench(invented_op(), {{kDirect, {}}, {kRing, {}}}), overlap_(overlap) {}
   Result<Measure> prepare_case(const ProfileCase& one, const Variant& variant) override {
     auto measure = InventedBench::prepare_case(one, variant).value();
     return Measure([measure] {
@@ -413,7 +405,7 @@ TEST(Tune, WithoutAModelRacesTheVariantThatIsAskedForOnly) {
 }
 
 TEST(Tune, AnOperatorThatCannotBeCutIsKeptAsSerial) {
-  auto op = small_op();
+  auto op = invented_op();
   op.m = 1;
   op.n = 8;
   InventedBench bench(op, {{kDirect, {}}});
@@ -425,7 +417,7 @@ TEST(Tune, AnOperatorThatCannotBeCutIsKeptAsSerial) {
 
 TEST(Profile, VariantsThatNeverWinAreLeftOutAndReleased) {
   // They multiply alike, so that a few runs tell which collectives are worth measuring.
-  InventedBench bench(small_op(), {{kDirect, {}}, {kRing, {20, 1, 30, 2}}}, true);
+  InventedBench bench(invented_op(), {{kDirect, {}}, {kRing, {20, 1, 30, 2}}}, true);
   Notebook notebook;
   std::vector<std::string> lines;
   TuneHooks hooks;

@@ -41,6 +41,15 @@ struct InventedCosts {
   }
 };
 
+inline planner::OpSpec invented_op() {
+  return {.kind = planner::OpKind::MatmulAllReduce,
+          .m = 1024,
+          .n = 64,
+          .k = 64,
+          .dtype = planner::DType::F32,
+          .world_size = 2};
+}
+
 /// A bench of invented times, which repeat every 5 runs with up to 0.4 % more: the same on every machine. Its clock
 /// goes on by what it measures. tests/doors/tuning_doors.py has the same numbers for other languages.
 class InventedBench : public profiler::Bench {
