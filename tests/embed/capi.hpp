@@ -58,6 +58,15 @@ inline mc2_model* model() {
   return made;
 }
 
+/// That model's.
+inline mc2_machine* invented_machine() {
+  mc2_machine* made = nullptr;
+  const std::string json =
+      R"({"schema":"mc2.fingerprint/1","fields":{"backend":"host","cpu_model":"an invented machine"}})";
+  EXPECT_EQ(mc2_machine_from_json(json.data(), json.size(), &made), MC2_OK) << last_error().message;
+  return made;
+}
+
 inline mc2_plan* plan_of(const mc2_op_spec& spec) {
   mc2_model* const from = model();
   mc2_plan* made = nullptr;

@@ -453,10 +453,7 @@ TEST(CStoreRefusals, OfStoresThatAreNewerMissingDamagedOrReadOnly) {
 
   execute_sql(path, "UPDATE plan SET document = replace(document, 'search', 'free')");
   MC2_ASSERT_OK(mc2_store_open(path.c_str(), 1, &store));
-  mc2_machine* machine = nullptr;
-  const std::string json =
-      R"({"schema":"mc2.fingerprint/1","fields":{"backend":"host","cpu_model":"an invented machine"}})";
-  MC2_ASSERT_OK(mc2_machine_from_json(json.data(), json.size(), &machine));
+  mc2_machine* const machine = invented_machine();
   const auto spec = op();
   mc2_plan* kept = nullptr;
   EXPECT_EQ(mc2_store_get_plan(store, &spec, machine, nullptr, &kept), MC2_ERROR_CORRUPT);

@@ -254,10 +254,7 @@ TEST(CContext, FindsAPlanFromAModelAndSaysWhereAndWhyNotElsewhere) {
   MC2_ASSERT_OK(mc2_context_create(&options, &context));
   MC2_ASSERT_OK(mc2_free_model(from));
 
-  mc2_machine* machine = nullptr;
-  const std::string json =
-      R"({"schema":"mc2.fingerprint/1","fields":{"backend":"host","cpu_model":"an invented machine"}})";
-  MC2_ASSERT_OK(mc2_machine_from_json(json.data(), json.size(), &machine));
+  mc2_machine* const machine = invented_machine();
   const auto spec = op();
   for (int call = 0; call < 2; ++call) { // the second is remembered
     mc2_plan* plan = nullptr;
@@ -278,10 +275,7 @@ TEST(CContext, FindsAPlanFromAModelAndSaysWhereAndWhyNotElsewhere) {
 }
 
 TEST(CPlanRanges, AreFoundKeptAsADocumentAndLookedUp) {
-  const std::string json =
-      R"({"schema":"mc2.fingerprint/1","fields":{"backend":"host","cpu_model":"an invented machine"}})";
-  mc2_machine* machine = nullptr;
-  MC2_ASSERT_OK(mc2_machine_from_json(json.data(), json.size(), &machine));
+  mc2_machine* const machine = invented_machine();
   const mc2_model* models[] = {model()};
   Lines lines;
   auto options = offline(lines);
@@ -448,10 +442,7 @@ TEST(CStore, KeepsPlansAndModels) {
   mc2_model* const from = model();
   MC2_ASSERT_OK(mc2_store_put_plan(store, plan, nullptr));
   MC2_ASSERT_OK(mc2_store_put_model(store, from));
-  mc2_machine* machine = nullptr;
-  const std::string json =
-      R"({"schema":"mc2.fingerprint/1","fields":{"backend":"host","cpu_model":"an invented machine"}})";
-  MC2_ASSERT_OK(mc2_machine_from_json(json.data(), json.size(), &machine));
+  mc2_machine* const machine = invented_machine();
   const auto spec = op();
   mc2_plan* kept = nullptr;
   MC2_ASSERT_OK(mc2_store_get_plan(store, &spec, machine, nullptr, &kept));
