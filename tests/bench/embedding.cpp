@@ -9,6 +9,7 @@
 #include "pages/render.hpp"
 #include "run_overhead.hpp"
 #include "support.hpp"
+#include "support/models.hpp"
 
 namespace mc2::cli {
 namespace {
@@ -42,19 +43,13 @@ Result<std::vector<std::vector<std::string>>> overhead_rows(int pair_count) {
 
 /// Matmul 20 us + 0.5 us/row, all-reduce 20 us + 0.5 us/KiB: what a model says matters to no lookup.
 planner::CostModel model_of(const finder::PlanQuestion& question) {
-  const auto curve = [](planner::CurveAxis axis, double us_per_x) {
-    planner::CostCurve affine;
-    affine.axis = axis;
-    affine.shape = planner::AffineCurve{20, us_per_x};
-    affine.valid_max_x = 1e12;
-    return affine;
-  };
   planner::CostModel model;
   model.op = question.op;
   model.fingerprint = question.machine;
   model.source = "invented, for mc2-bench embedding";
-  model.variants = {
-      {{"direct", {}}, {curve(planner::CurveAxis::Rows, 0.5)}, {curve(planner::CurveAxis::Bytes, 0.5 / 1024)}}};
+  model.variants = {{{"direct", {}},
+                     {testing::affine(planner::CurveAxis::Rows, 20, 0.5)},
+                     {testing::affine(planner::CurveAxis::Bytes, 20, 0.5 / 1024)}}};
   return model;
 }
 

@@ -6,23 +6,16 @@
 #include "mc2/planner/text.hpp"
 #include "pages/render.hpp"
 #include "support.hpp"
+#include "support/models.hpp"
 
 namespace mc2::cli {
 namespace {
 
 /// The published worked example as a model (docs/cost_model.md), for m = 16384.
 planner::CostModel published_model() {
-  planner::CostModel model;
-  model.op = {planner::OpKind::MatmulAllReduce, 16384, 8192, 3072, planner::DType::F16, 8};
-  planner::CostCurve compute, communication;
-  compute.shape = planner::AffineCurve{0, 803.0 / 4096};
-  compute.valid_max_x = 1e9;
-  communication.axis = planner::CurveAxis::Bytes;
-  communication.shape = planner::PiecewiseCurve{
-      8 * planner::kBytesPerMib, planner::kBytesPerMib, -0.9698202, 27.0622573, 14.769, 13.58491263, 61.508333};
-  communication.valid_max_x = 1e12;
-  model.variants.push_back({{"direct", {}}, {compute, 0, 1.05}, {communication, 0, 1.15}});
-  return model;
+  return testing::model_of(testing::all_reduce_op(16384, 8192, 3072, planner::DType::F16, 8),
+                           testing::affine(planner::CurveAxis::Rows, 0, 803.0 / 4096), testing::published_all_reduce(),
+                           1.05, 1.15);
 }
 
 } // namespace

@@ -11,6 +11,7 @@
 #include "pages/render.hpp"
 #include "plan_grid.hpp"
 #include "support.hpp"
+#include "support/models.hpp"
 
 namespace mc2::cli {
 namespace {
@@ -23,16 +24,12 @@ constexpr int kRepeatCount = 5;
 Result<SourcedModel> model_of_rates(const planner::OpSpec& op) {
   constexpr double kFlopPerUs = 400e6, kBytesPerUs = 150e3, kLatencyUs = 12, kLaunchUs = 4;
   const auto& traits = planner::traits_of(op.kind);
-  planner::CostCurve compute, communication;
-  compute.shape =
-      planner::AffineCurve{kLaunchUs, op.flop_count() / static_cast<double>(traits.cut_axis_length(op)) / kFlopPerUs};
-  compute.valid_max_x = static_cast<double>(planner::kMaxSize);
-  communication.axis = planner::CurveAxis::Bytes;
-  communication.shape = planner::AffineCurve{kLatencyUs, 1 / kBytesPerUs};
-  communication.valid_max_x = static_cast<double>(planner::kMaxOperandBytes);
+  const double us_per_row = op.flop_count() / static_cast<double>(traits.cut_axis_length(op)) / kFlopPerUs;
   finder::FoundModel found;
   found.model.op = op;
-  found.model.variants.push_back({{"direct", {}}, {compute, 0, 1.05}, {communication, 0, 1.15}});
+  found.model.variants.push_back({{"direct", {}},
+                                  {testing::affine(planner::CurveAxis::Rows, kLaunchUs, us_per_row), 0, 1.05},
+                                  {testing::affine(planner::CurveAxis::Bytes, kLatencyUs, 1 / kBytesPerUs), 0, 1.15}});
   return SourcedModel{std::make_shared<const finder::FoundModel>(std::move(found)), "two rates", planner::kMaxSize};
 }
 
