@@ -4,13 +4,12 @@ note."""
 import json
 import pathlib
 import socket
-import subprocess
 import sys
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "server"))
 import program  # noqa: E402
 from program import MACHINE, NO_ANSWER, QUICK, SHAPE, UNSUPPORTED, USAGE  # noqa: E402
-from serving import Service  # noqa: E402  (tests/server is no package)
+from serving import Service, make_certificate  # noqa: E402  (tests/server is no package)
 
 QUESTION = [*SHAPE, *MACHINE]
 PATIENT = ["--server-wait", "30"]  # a busy host must not turn an answer into a fallback
@@ -136,31 +135,7 @@ class ServerTest(program.ProgramTest):
 
     def test_https_is_believed_with_a_trusted_certificate_only(self):
         self.tune(self.own)
-        certificate, key = self.directory / "own.pem", self.directory / "own.key"
-        subprocess.run(
-            [
-                "openssl",
-                "req",
-                "-x509",
-                "-newkey",
-                "ec",
-                "-pkeyopt",
-                "ec_paramgen_curve:prime256v1",
-                "-nodes",
-                "-keyout",
-                str(key),
-                "-out",
-                str(certificate),
-                "-days",
-                "2",
-                "-subj",
-                "/CN=own",
-                "-addext",
-                "subjectAltName=IP:127.0.0.1",
-            ],
-            check=True,
-            capture_output=True,
-        )
+        certificate, key = make_certificate(self.directory, "own", "IP:127.0.0.1")
         service, _ = self.serve("--tls-certificate", certificate, "--tls-key", key)
         url = f"https://127.0.0.1:{service.port}"
         push = ["push", *QUESTION, "--store", self.own, "--server"]

@@ -121,6 +121,15 @@ def free_port():
         return probe.getsockname()[1]
 
 
+def make_certificate(directory, name, subjects):
+    """(certificate, key) files of `name`, signed by itself."""
+    certificate, key = directory / f"{name}.pem", directory / f"{name}.key"
+    words = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2".split()
+    words += ["-keyout", key, "-out", certificate, "-subj", f"/CN={name}", "-addext", f"subjectAltName={subjects}"]
+    subprocess.run(words, check=True, capture_output=True)
+    return certificate, key
+
+
 def make_store(directory):
     """A store with a tuned plan of SHAPE, for programs that are no test."""
     store = directory / "store.db"

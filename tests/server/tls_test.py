@@ -9,7 +9,7 @@ import ssl
 import subprocess
 import time
 
-from serving import SHAPE_QUERY, ServiceTest, program, read_all
+from serving import SHAPE_QUERY, ServiceTest, make_certificate, program, read_all
 
 PLAN = f"/v1/plan?{SHAPE_QUERY}"
 GET = f"GET {PLAN} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode()
@@ -25,33 +25,7 @@ class RunningTest(ServiceTest):
 
 class TlsTest(RunningTest):
     def make_certificate(self, name):
-        """(certificate, key) files of `name`, signed by itself."""
-        certificate, key = self.directory / f"{name}.pem", self.directory / f"{name}.key"
-        subprocess.run(
-            [
-                "openssl",
-                "req",
-                "-x509",
-                "-newkey",
-                "ec",
-                "-pkeyopt",
-                "ec_paramgen_curve:prime256v1",
-                "-nodes",
-                "-keyout",
-                str(key),
-                "-out",
-                str(certificate),
-                "-days",
-                "2",
-                "-subj",
-                f"/CN={name}",
-                "-addext",
-                "subjectAltName=DNS:localhost,IP:127.0.0.1",
-            ],
-            check=True,
-            capture_output=True,
-        )
-        return certificate, key
+        return make_certificate(self.directory, name, "DNS:localhost,IP:127.0.0.1")
 
     def options(self, files):
         return ["--tls-certificate", files[0], "--tls-key", files[1]]
