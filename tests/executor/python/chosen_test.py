@@ -5,7 +5,7 @@ import unittest
 import warnings
 
 import torch_test
-from torch_test import RANK, RANKS, Jobs, chosen, everyones, fuse, run_ranks, torch
+from torch_test import RANK, RANKS, Jobs, TwoAndThreeRanks, chosen, everyones, fuse, run_ranks, starts_jobs, torch
 from values_test import Refusals
 
 if RANK >= 0:
@@ -330,11 +330,8 @@ class RanksTest(Refusals):
                 self.assertFalse(bool(y[4 * TOP_K :].isnan().any()))
 
 
-@unittest.skipUnless(
-    torch is not None and RANK < 0 and torch.distributed.is_available(),
-    "python3-torch is not installed, or this is a rank",
-)
-class JobsTest(Jobs):
+@starts_jobs
+class JobsTest(TwoAndThreeRanks, Jobs):
     SCRIPT = __file__
 
     def test_one_rank(self):
@@ -349,12 +346,6 @@ class JobsTest(Jobs):
                 )
             ),
         )
-
-    def test_two_ranks(self):
-        self.run_job(2)
-
-    def test_three_ranks(self):
-        self.run_job(3)
 
 
 if __name__ == "__main__":

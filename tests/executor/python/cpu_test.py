@@ -1,14 +1,12 @@
 """mc2.torch's collectives of CPU tensors, and mc2.NodeCollectives, in the ranks of jobs of 1 to 3 processes."""
 
 import os
-import subprocess
-import sys
 import unittest
 import uuid
 import warnings
 
 import numpy
-from torch_test import RANK, RANKS, Jobs, everyones, run_ranks, torch
+from torch_test import RANK, RANKS, Jobs, TwoAndThreeRanks, everyones, run_ranks, starts_jobs, torch
 from values_test import Refusals
 
 import mc2
@@ -139,40 +137,19 @@ class ArraysTest(Refusals):
 
 
 @unittest.skipIf(RANK >= 0, "this is a rank")
-class ProcessesTest(unittest.TestCase):
+class ProcessesTest(Jobs):
+    SCRIPT = __file__
+
     def test_two_processes_without_pytorch(self):
-        environment = {**os.environ, "MC2_TEST_KEY": uuid.uuid4().hex, "MC2_TEST_RANKS": "2"}
-        ranks = [
-            subprocess.Popen(
-                [sys.executable, __file__, "ArraysTest"],
-                env={**environment, "MC2_TEST_RANK": str(rank)},
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-            )
-            for rank in range(2)
-        ]
-        outputs = [rank.communicate(timeout=60)[0] for rank in ranks]
-        for rank, output in zip(ranks, outputs):
-            self.assertEqual(rank.returncode, 0, output)
-            self.assertRegex(output, r"Ran [1-9]\d* test")
+        self.run_job(2, "ArraysTest", MC2_TEST_KEY=uuid.uuid4().hex)
 
 
-@unittest.skipUnless(
-    torch is not None and RANK < 0 and torch.distributed.is_available(),
-    "python3-torch is not installed, or this is a rank",
-)
-class JobsTest(Jobs):
+@starts_jobs
+class JobsTest(TwoAndThreeRanks, Jobs):
     SCRIPT = __file__
 
     def test_one_rank(self):
         self.run_job(1)
-
-    def test_two_ranks(self):
-        self.run_job(2)
-
-    def test_three_ranks(self):
-        self.run_job(3)
 
 
 if __name__ == "__main__":

@@ -666,15 +666,9 @@ class FakeGroupTest(unittest.TestCase):
                     self.assertEqual(found, [f"{op} torch.bfloat16 x8" for op in ops] * 2, inductor.report())
 
 
-@unittest.skipUnless(torch is not None and RANK < 0, "python3-torch is not installed, or this is a rank")
-class JobsTest(torch_test.Jobs):
+@torch_test.starts_jobs
+class JobsTest(torch_test.TwoAndThreeRanks, torch_test.Jobs):
     SCRIPT = __file__
-
-    def test_two_ranks(self):
-        self.run_job(2)
-
-    def test_three_ranks(self):
-        self.run_job(3)
 
 
 if __name__ == "__main__":

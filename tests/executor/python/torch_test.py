@@ -921,10 +921,15 @@ class RanksTest(Refusals):
         self.assert_near(mc2.torch.matmul_all_reduce(x, w, alone), (x @ w).double())
 
 
+starts_jobs = unittest.skipUnless(
+    torch is not None and RANK < 0 and dist.is_available(), "python3-torch is not installed, or this is a rank"
+)
+
+
 class Jobs(unittest.TestCase):
     SCRIPT = __file__  # whose tests run in every rank
 
-    def run_job(self, ranks, *arguments):
+    def run_job(self, ranks, *arguments, **variables):
         with tempfile.TemporaryDirectory() as folder:
             environment = {
                 **os.environ,
@@ -932,6 +937,7 @@ class Jobs(unittest.TestCase):
                 "MC2_TEST_MEETING": folder + "/meeting",
                 "OMP_NUM_THREADS": "1",
                 "GLOO_SOCKET_IFNAME": "lo",
+                **variables,
             }
             processes = [
                 subprocess.Popen(
@@ -946,7 +952,15 @@ class Jobs(unittest.TestCase):
             outputs = [process.communicate(timeout=100)[0] for process in processes]
         for rank, (process, output) in enumerate(zip(processes, outputs)):
             self.assertEqual(process.returncode, 0, f"rank {rank} of {ranks}:\n{output}")
-            self.assertRegex(output, r"Ran [1-9]\d* tests")
+            self.assertRegex(output, r"Ran [1-9]\d* test")
+
+
+class TwoAndThreeRanks:
+    def test_two_ranks(self):
+        self.run_job(2)
+
+    def test_three_ranks(self):
+        self.run_job(3)
 
 
 def run_ranks():
@@ -966,9 +980,7 @@ def run_ranks():
     sys.exit(not outcome.wasSuccessful())
 
 
-@unittest.skipUnless(
-    torch is not None and RANK < 0 and dist.is_available(), "python3-torch is not installed, or this is a rank"
-)
+@starts_jobs
 class JobsTest(Jobs):
     def test_two_ranks(self):
         self.run_job(2)
