@@ -2,8 +2,8 @@
 
 #include <array>
 
+#include "mc2/planner/text.hpp"
 #include "options/csv.hpp"
-#include "pages/text.hpp"
 
 namespace mc2::cli {
 namespace {

@@ -7,6 +7,7 @@
 #include "made_up_lanes.hpp"
 #include "mc2/planner/cost_model.hpp"
 #include "mc2/planner/planner.hpp"
+#include "mc2/planner/profile.hpp"
 #include "mc2/profiler/profile_case.hpp"
 
 namespace mc2::cli {
