@@ -4,9 +4,8 @@ documents."""
 import json
 
 import program
-from program import NO_ANSWER, SOURCE_DIRECTORY, USAGE, ProgramTest
+from program import EXAMPLE_MODEL, NO_ANSWER, SOURCE_DIRECTORY, USAGE, ProgramTest
 
-MODEL = SOURCE_DIRECTORY / "data" / "worked_example_model.json"
 SHAPE = ["--m", 4096, "--n", 8192, "--dtype", "f16", "--ranks", 8]
 LOG = (
     "Op Name,OP Type,Task Duration(us),Input Shapes,Input Data Types,Output Shapes\n"
@@ -77,7 +76,7 @@ class DeviceTest(ProgramTest):
         )
         self.refuse(
             USAGE,
-            ["plan", "--device", "ascend-910b", "--model", MODEL, *SHAPE, "--k", 64],
+            ["plan", "--device", "ascend-910b", "--model", EXAMPLE_MODEL, *SHAPE, "--k", 64],
             "--device: cannot be combined with --model",
         )
 
@@ -113,15 +112,15 @@ class DeviceTest(ProgramTest):
         fast.write_text(json.dumps(document))
         self.assertIn(" better", self.succeed("compare", plan, fast).splitlines()[-1])
         self.assertIn("0 better, 0 worse", self.succeed("compare", plan, plan))
-        self.assertIn("0 better, 0 worse", self.succeed("compare", MODEL, MODEL))
-        self.refuse(USAGE, ["compare", plan, MODEL], "B: is of another kind than A")
+        self.assertIn("0 better, 0 worse", self.succeed("compare", EXAMPLE_MODEL, EXAMPLE_MODEL))
+        self.refuse(USAGE, ["compare", plan, EXAMPLE_MODEL], "B: is of another kind than A")
         self.refuse(
             USAGE,
             ["compare", SOURCE_DIRECTORY / "README.md", SOURCE_DIRECTORY / "README.md"],
             "is no profile, model or plan",
         )
         newer = self.directory / "newer.json"
-        newer.write_text(MODEL.read_text().replace("mc2.cost_model/1", "mc2.cost_model/2"))
+        newer.write_text(EXAMPLE_MODEL.read_text().replace("mc2.cost_model/1", "mc2.cost_model/2"))
         self.refuse(USAGE, ["compare", newer, newer], "newer.json: schema: ", "written by a newer mc2")
 
 

@@ -6,10 +6,8 @@ import re
 import xml.etree.ElementTree
 
 import program
-from program import MACHINE, NO_ANSWER, QUICK, SHAPE, SOURCE_DIRECTORY, SYSTEM, USAGE, ProgramTest
+from program import EXAMPLE, EXAMPLE_MODEL, MACHINE, NO_ANSWER, QUICK, SHAPE, SYSTEM, USAGE, ProgramTest
 
-MODEL = SOURCE_DIRECTORY / "data" / "worked_example_model.json"
-WORKED = ["--m", "4096", "--n", "8192", "--k", "3072", "--dtype", "f16", "--ranks", "8"]
 FETCHING_TAGS = {
     "script",
     "link",
@@ -69,7 +67,7 @@ class Report(html.parser.HTMLParser):
 class ExplainTest(ProgramTest):
     def plan_file(self, *options, name="plan.json"):
         file = self.directory / name
-        self.succeed("plan", "--model", MODEL, *WORKED, *options, "--out", file)
+        self.succeed("plan", "--model", EXAMPLE_MODEL, *EXAMPLE, *options, "--out", file)
         return file
 
     def changed_plan(self, change, *options):
@@ -117,7 +115,7 @@ class ExplainTest(ProgramTest):
 class WorkedExampleTest(ExplainTest):
     def test_document_agrees_with_the_plan(self):
         file = self.plan_file()
-        document = self.document(file, "--model", MODEL)
+        document = self.document(file, "--model", EXAMPLE_MODEL)
         plan = json.loads(file.read_text())
         self.assertEqual(document["plan"], plan)
         lanes = document["use"]
@@ -136,23 +134,23 @@ class WorkedExampleTest(ExplainTest):
             )
 
     def test_flips_are_what_planning_says_there(self):
-        document = self.document(self.plan_file(), "--model", MODEL)
+        document = self.document(self.plan_file(), "--model", EXAMPLE_MODEL)
         by_name = {p["parameter"]: p for p in document["sensitivity"]["parameters"]}
         self.assertEqual(len(by_name), 8)
         flip = by_name["communication_block_fixed"]["higher"]["flips"][-1]
         self.assertEqual(flip["kind"], "cut_or_uncut")
         # Just below and just above the flip: the bisection's width is 1 % of the change.
         for factor, is_cut in ((0.98, True), (1.001, False)):
-            model = json.loads(MODEL.read_text())
+            model = json.loads(EXAMPLE_MODEL.read_text())
             model["variants"][0]["communication"]["fixed_us"] = flip["value"] * factor
             changed = self.directory / "changed.json"
             changed.write_text(json.dumps(model))
-            plan = json.loads(self.succeed("plan", "--model", changed, *WORKED, "--json"))
+            plan = json.loads(self.succeed("plan", "--model", changed, *EXAMPLE, "--json"))
             self.assertEqual(len(plan["cut"]["block_rows"]) > 1, is_cut)
 
     def test_page(self):
         file = self.plan_file()
-        page = self.explain(file, "--model", MODEL)
+        page = self.explain(file, "--model", EXAMPLE_MODEL)
         plan = json.loads(file.read_text())
         for text in (
             "communication bound",
@@ -174,8 +172,8 @@ class WorkedExampleTest(ExplainTest):
         self.assertLessEqual(max(map(len, page.split("\n"))), 80)
 
     def test_a_screen_says_how_much_may_change(self):
-        document = self.document(self.plan_file(), "--model", MODEL)
-        page = self.succeed("explain", self.plan_file(), "--model", MODEL, "--store", self.store)
+        document = self.document(self.plan_file(), "--model", EXAMPLE_MODEL)
+        page = self.succeed("explain", self.plan_file(), "--model", EXAMPLE_MODEL, "--store", self.store)
         lines = page.split("\n")
         self.assertLessEqual(len(lines), 41)  # the last is empty
         self.assertLessEqual(max(map(len, lines)), 80)
@@ -215,7 +213,7 @@ class WorkedExampleTest(ExplainTest):
 
     def test_report_draws_the_plan(self):
         file = self.plan_file()
-        text, report = self.report(file, "--model", MODEL)
+        text, report = self.report(file, "--model", EXAMPLE_MODEL)
         charts = self.drawings(text)
         self.assertEqual(
             set(charts),
@@ -258,16 +256,16 @@ class WorkedExampleTest(ExplainTest):
             ]
 
         file = self.changed_plan(change)
-        text, _ = self.report(file, "--model", MODEL)
+        text, _ = self.report(file, "--model", EXAMPLE_MODEL)
         chart = self.drawings(text)["How much slower each runner-up is"]
         labels = [label.text for label in chart.iter("text")]
         for name in slices:
             self.assertIn(name, labels)
             self.assertEqual(text.count(f"<td>{name}</td>"), 1)
-            self.assertIn(name, self.explain(file, "--model", MODEL))
+            self.assertIn(name, self.explain(file, "--model", EXAMPLE_MODEL))
 
     def test_a_decision_of_the_same_cut_names_its_variant(self):
-        model = json.loads(MODEL.read_text())
+        model = json.loads(EXAMPLE_MODEL.read_text())
         faster = json.loads(json.dumps(model["variants"][0]))
         faster["variant"]["name"] = "faster"
         faster["communication"]["fixed_us"] = 0
@@ -288,7 +286,7 @@ class WorkedExampleTest(ExplainTest):
             (["--blocks", "4096"], "uncut"),
             ([], "Certificate"),
         ):
-            for model in ([], ["--model", MODEL]):
+            for model in ([], ["--model", EXAMPLE_MODEL]):
                 with self.subTest(options=options, model=bool(model)):
                     file = self.plan_file(*options)
                     self.document(file, *model)
@@ -302,12 +300,12 @@ class WorkedExampleTest(ExplainTest):
 
     def test_a_store_that_cannot_be_read_is_no_reason_to_fail(self):
         self.store.write_text("no database" * 1000)
-        document = self.document(self.plan_file(), "--model", MODEL)
+        document = self.document(self.plan_file(), "--model", EXAMPLE_MODEL)
         self.assertIn("sensitivity", document)
         self.assertTrue(any(note.startswith("the store cannot be read: ") for note in document["notes"]))
 
     def test_a_model_of_another_operator_is_no_reason_to_fail(self):
-        other = json.loads(MODEL.read_text())
+        other = json.loads(EXAMPLE_MODEL.read_text())
         other["op"]["n"] = 4096
         file = self.directory / "other.json"
         file.write_text(json.dumps(other))
@@ -321,7 +319,7 @@ class WorkedExampleTest(ExplainTest):
         self.assertFalse([name for name in self.drawings(text) if name.startswith("Fitted cost")])
 
     def test_a_model_without_the_plans_variant_says_so(self):
-        other = json.loads(MODEL.read_text())
+        other = json.loads(EXAMPLE_MODEL.read_text())
         other["variants"][0]["variant"]["name"] = "another"
         file = self.directory / "other.json"
         file.write_text(json.dumps(other))
@@ -368,7 +366,7 @@ class HostileTest(ExplainTest):
             plan["reason"] = "é" * 1_000_000
             plan["runners_up"] = plan["runners_up"][:1] * 20_000
 
-        text, _ = self.report(self.changed_plan(change), "--model", MODEL)
+        text, _ = self.report(self.changed_plan(change), "--model", EXAMPLE_MODEL)
         self.assertLess(len(text), 300_000)
         self.assertLess(len(self.explain(self.directory / "plan.json")), 100_000)
 
@@ -383,9 +381,9 @@ class HostileTest(ExplainTest):
             plan["makespan"].update(us=count + 1, low_us=count, high_us=count + 2)
 
         file = self.changed_plan(change)
-        text, _ = self.report(file, "--model", MODEL)
+        text, _ = self.report(file, "--model", EXAMPLE_MODEL)
         self.assertLess(len(text), 500_000)
-        self.assertIn("100000 blocks", self.explain(file, "--model", MODEL))
+        self.assertIn("100000 blocks", self.explain(file, "--model", EXAMPLE_MODEL))
 
     def test_plans_that_contradict_themselves(self):
         def pop_span(plan):

@@ -10,9 +10,8 @@ import unittest
 import xml.etree.ElementTree
 
 import program
-from program import SOURCE_DIRECTORY, USAGE, UNSUPPORTED, ProgramTest
+from program import EXAMPLE, EXAMPLE_MODEL, UNSUPPORTED, USAGE, ProgramTest
 
-MODEL = SOURCE_DIRECTORY / "data" / "worked_example_model.json"
 FIELDS = [
     "rankDim",
     "tileM",
@@ -75,25 +74,7 @@ class ExportTest(ProgramTest):
     def setUp(self):
         super().setUp()
         self.plan = self.directory / "plan.json"
-        self.succeed(
-            "plan",
-            "--model",
-            MODEL,
-            "--strategy",
-            "formula",
-            "--m",
-            4096,
-            "--n",
-            8192,
-            "--k",
-            3072,
-            "--dtype",
-            "f16",
-            "--ranks",
-            8,
-            "--out",
-            self.plan,
-        )
+        self.succeed("plan", "--model", EXAMPLE_MODEL, "--strategy", "formula", *EXAMPLE, "--out", self.plan)
 
     def export(self, name, *more):
         file = self.directory / f"out.{name}"
@@ -130,23 +111,7 @@ class ExportTest(ProgramTest):
         # The fields make the same blocks again, and those the same plan.
         blocks = f"{sample['tileNum']}x{sample['tileM']},{sample['tailNum']}x{sample['tailM']}"
         self.succeed(
-            "plan",
-            "--model",
-            MODEL,
-            "--blocks",
-            blocks,
-            "--m",
-            4096,
-            "--n",
-            8192,
-            "--k",
-            3072,
-            "--dtype",
-            "f16",
-            "--ranks",
-            8,
-            "--out",
-            self.directory / "again.json",
+            "plan", "--model", EXAMPLE_MODEL, "--blocks", blocks, *EXAMPLE, "--out", self.directory / "again.json"
         )
         again, plan = (json.loads(file.read_text()) for file in (self.directory / "again.json", self.plan))
         self.assertEqual((again["cut"], again["makespan"]["us"]), (plan["cut"], plan["makespan"]["us"]))
@@ -163,26 +128,8 @@ class ExportTest(ProgramTest):
 
     def set_members(self, kind, blocks, form, members, call):
         model, header = self.directory / f"{kind}.model", self.directory / f"{kind}.h"
-        model.write_text(MODEL.read_text().replace("matmul_all_reduce", kind))
-        self.succeed(
-            "plan",
-            "--model",
-            model,
-            "--blocks",
-            blocks,
-            "--m",
-            4096,
-            "--n",
-            8192,
-            "--k",
-            3072,
-            "--dtype",
-            "f16",
-            "--ranks",
-            8,
-            "--out",
-            self.plan,
-        )
+        model.write_text(EXAMPLE_MODEL.read_text().replace("matmul_all_reduce", kind))
+        self.succeed("plan", "--model", model, "--blocks", blocks, *EXAMPLE, "--out", self.plan)
         self.succeed("export", self.plan, "--format", form, "--out", header)
         binary, done = self.compile(struct_program(header, members, call))
         self.assertEqual(done.returncode, 0, done.stderr)
@@ -221,26 +168,8 @@ class ExportTest(ProgramTest):
     @unittest.skipUnless(COMPILER, "no C++ compiler")
     def test_what_a_samples_kernel_cannot_run_does_not_compile(self):
         model = self.directory / "gather.model"
-        model.write_text(MODEL.read_text().replace("matmul_all_reduce", "all_gather_matmul"))
-        self.succeed(
-            "plan",
-            "--model",
-            model,
-            "--blocks",
-            "64,2x224",
-            "--m",
-            4096,
-            "--n",
-            8192,
-            "--k",
-            3072,
-            "--dtype",
-            "f16",
-            "--ranks",
-            8,
-            "--out",
-            self.plan,
-        )
+        model.write_text(EXAMPLE_MODEL.read_text().replace("matmul_all_reduce", "all_gather_matmul"))
+        self.succeed("plan", "--model", model, "--blocks", "64,2x224", *EXAMPLE, "--out", self.plan)
         header = self.export("ascendc")
         _, done = self.compile(struct_program(header, SAMPLES["all_gather_matmul"], "set_mc2_tiling(tiling);"))
         self.assertIn("mc2 plan --blocks 2x224,64", done.stderr)
@@ -289,7 +218,7 @@ class ExportTest(ProgramTest):
         for kind, divisor in (("matmul_all_reduce", 1), ("all_gather_matmul", 8)):
             with self.subTest(kind=kind):
                 model, ranges, header = (self.directory / f"{kind}.{part}" for part in ("model", "ranges", "h"))
-                model.write_text(MODEL.read_text().replace("matmul_all_reduce", kind))
+                model.write_text(EXAMPLE_MODEL.read_text().replace("matmul_all_reduce", kind))
                 self.succeed("plan", "--model", model, "--m", "1:16384", "--out", ranges)
                 self.succeed("export", ranges, "--format", "ascendc", "--out", header)
                 source, binary = self.directory / "by_m.cpp", self.directory / "by_m"
@@ -328,7 +257,7 @@ class ExportTest(ProgramTest):
 
     def test_ranges_become_tables(self):
         ranges = self.directory / "ranges.json"
-        self.succeed("plan", "--model", MODEL, "--m", "65:4096", "--out", ranges)
+        self.succeed("plan", "--model", EXAMPLE_MODEL, "--m", "65:4096", "--out", ranges)
         count = len(json.loads(ranges.read_text())["ranges"])
         rows = list(csv.DictReader(self.succeed("export", ranges, "--format", "csv").splitlines()))
         self.assertEqual((len(rows), rows[0]["rule"], rows[0]["last_m"]), (count, "do not cut", "255"))
@@ -348,7 +277,9 @@ class ExportTest(ProgramTest):
 
     def test_tables_say_what_a_neighbour_costs(self):
         file = self.directory / "plans.json"
-        self.succeed("export", "--model", MODEL, "--rows", "1024:4096:1024", "--format", "m-table", "--out", file)
+        self.succeed(
+            "export", "--model", EXAMPLE_MODEL, "--rows", "1024:4096:1024", "--format", "m-table", "--out", file
+        )
         table = json.loads(file.read_text())
         program.validators()["mc2.plan_table/1"].validate(table)
         self.assertEqual(set(table["plans"]), {"1024", "2048", "3072", "4096"})
@@ -360,9 +291,9 @@ class ExportTest(ProgramTest):
         self.refuse(USAGE, ["export", file, "--format", "m-table", "--read"], "--m: is missing: the file holds 4 plans")
 
     def test_pictures_open_offline(self):
-        html = self.export("html", "--model", MODEL).read_text()
+        html = self.export("html", "--model", EXAMPLE_MODEL).read_text()
         self.assertNotIn("http", html.replace("http://www.w3.org", ""))
-        self.assertIn("</svg>", self.export("svg", "--model", MODEL).read_text())
+        self.assertIn("</svg>", self.export("svg", "--model", EXAMPLE_MODEL).read_text())
         self.assertIn("traceEvents", json.loads(self.export("trace").read_text()))
         png = ["export", self.plan, "--format", "png", "--out", self.directory / "plan.png"]
         if shutil.which("rsvg-convert"):
@@ -372,7 +303,7 @@ class ExportTest(ProgramTest):
             self.refuse(UNSUPPORTED, png, "rsvg-convert")
 
     def test_a_picture_says_why_a_models_curves_are_not_in_it(self):
-        other = json.loads(MODEL.read_text())
+        other = json.loads(EXAMPLE_MODEL.read_text())
         other["op"]["n"] = 4096
         file = self.directory / "other.json"
         file.write_text(json.dumps(other))
@@ -383,7 +314,10 @@ class ExportTest(ProgramTest):
             done.stderr,
         )
         self.assertEqual(
-            self.complete("export", self.plan, "--format", "svg", "--model", MODEL, "--store", self.store).stderr, ""
+            self.complete(
+                "export", self.plan, "--format", "svg", "--model", EXAMPLE_MODEL, "--store", self.store
+            ).stderr,
+            "",
         )
 
     def test_the_titles_of_a_picture_fit_its_width(self):
@@ -399,14 +333,22 @@ class ExportTest(ProgramTest):
     def test_one_of_the_rows_is_a_plan_to_draw(self):
         for name in ("svg", "html", "trace"):
             self.succeed(
-                "export", "--model", MODEL, "--rows", 2048, "--format", name, "--out", self.directory / f"one.{name}"
+                "export",
+                "--model",
+                EXAMPLE_MODEL,
+                "--rows",
+                2048,
+                "--format",
+                name,
+                "--out",
+                self.directory / f"one.{name}",
             )
         self.assertIn("Fitted cost", (self.directory / "one.svg").read_text())
         self.assertIn("m=2048", (self.directory / "one.html").read_text())
         for name in ("svg", "ascendc"):
             self.refuse(
                 USAGE,
-                ["export", "--model", MODEL, "--rows", "2048,4096", "--format", name],
+                ["export", "--model", EXAMPLE_MODEL, "--rows", "2048,4096", "--format", name],
                 f"--rows: the format {name} is of one plan; give one m, not 2",
             )
         self.refuse(USAGE, ["export", "--format", "svg"], "PLAN: is missing")

@@ -8,10 +8,10 @@ import json
 import sqlite3
 
 import program
-from program import NO_ANSWER, SOURCE_DIRECTORY, SYSTEM, USAGE, ProgramTest
+from program import NO_ANSWER, SOURCE_DIRECTORY, SYSTEM, USAGE, ProgramTest, operator
 
 LOGS = SOURCE_DIRECTORY / "data" / "logs"
-OPERATOR = ["--m", 4096, "--n", 8192, "--k", 3072, "--dtype", "f16", "--ranks", 4]
+OPERATOR = operator(4096, 8192, 3072, "f16", 4)
 KERNELS = "Op Name,OP Type,Task Duration(us),Input Shapes,Input Data Types,Output Shapes\n"
 
 

@@ -4,10 +4,9 @@ import json
 import sqlite3
 
 import program
-from program import MACHINE, NEGATIVE, QUICK, SHAPE, SUCCESS, USAGE, ProgramTest
+from program import EXAMPLE_MODEL, MACHINE, NEGATIVE, QUICK, SHAPE, SUCCESS, USAGE, ProgramTest
 
 TOPOLOGY = program.SOURCE_DIRECTORY / "data" / "topologies" / "dgx_h100.json"
-EXAMPLE_MODEL = program.SOURCE_DIRECTORY / "data" / "worked_example_model.json"
 
 
 class JsonTest(ProgramTest):

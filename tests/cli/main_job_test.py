@@ -261,13 +261,12 @@ class MainJobTest(ProgramTest):
         self.refuse(program.USAGE, running, 'order is "random"', "staggered, rank")
 
     def test_worked_example_gives_the_published_blocks(self):
-        model = program.SOURCE_DIRECTORY / "data" / "worked_example_model.json"
-        question = ["--m", 4096, "--n", 8192, "--k", 3072, "--dtype", "f16", "--ranks", 8]
-        plan = json.loads(self.succeed("plan", "--model", model, "--strategy", "formula", *question, "--json"))
+        asked = ["plan", "--model", program.EXAMPLE_MODEL, "--strategy", "formula", *program.EXAMPLE]
+        plan = json.loads(self.succeed(*asked, "--json"))
         self.assertEqual(plan["cut"]["block_rows"], [512, 896, 896, 896, 896])  # docs/cost_model.md
 
     def test_a_cut_that_is_slower_than_serial_offers_the_whole(self):
-        model = json.loads((program.SOURCE_DIRECTORY / "data" / "worked_example_model.json").read_text())
+        model = json.loads(program.EXAMPLE_MODEL.read_text())
         model["variants"][0]["communication"]["fixed_us"] = 10_000
         file = self.directory / "slow.json"
         file.write_text(json.dumps(model))

@@ -5,7 +5,18 @@ import io
 import json
 
 import program
-from program import MACHINE, NO_ANSWER, QUICK, SOURCE_DIRECTORY, USAGE, ProgramTest, keep_document, main
+from program import (
+    EXAMPLE_MODEL,
+    MACHINE,
+    NO_ANSWER,
+    QUICK,
+    SOURCE_DIRECTORY,
+    USAGE,
+    ProgramTest,
+    keep_document,
+    main,
+    operator,
+)
 
 TOPOLOGY = SOURCE_DIRECTORY / "data" / "topologies" / "dgx_h100.json"
 CONFIG = {
@@ -35,16 +46,7 @@ class ModelTest(ProgramTest):
                 "plan",
                 "--op",
                 op["kind"],
-                "--m",
-                m,
-                "--n",
-                op["n"],
-                "--k",
-                op["k"],
-                "--dtype",
-                op["dtype"],
-                "--ranks",
-                op["world_size"],
+                *operator(m, op["n"], op["k"], op["dtype"], op["world_size"]),
                 "--topology",
                 TOPOLOGY,
                 "--json",
@@ -399,7 +401,7 @@ class RefusalTest(ModelTest):
         self.refuse(USAGE, ["model", file], "has layers of Mine and of Yours; give one model's")
 
     def test_two_places_for_costs(self):
-        model = SOURCE_DIRECTORY / "data" / "worked_example_model.json"
+        model = EXAMPLE_MODEL
         self.refuse(
             USAGE,
             ["model", "Llama-3-8B", "--model", model, "--topology", TOPOLOGY],

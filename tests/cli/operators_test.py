@@ -3,7 +3,7 @@
 import json
 
 import program
-from program import MACHINE, NO_ANSWER, QUICK, SUCCESS, UNSUPPORTED, USAGE, ProgramTest
+from program import MACHINE, NO_ANSWER, QUICK, SUCCESS, UNSUPPORTED, USAGE, ProgramTest, operator
 
 FEW_PAIRS = ["--pairs", "3", "--budget", "1"]
 INVENTED_MODEL = program.SOURCE_DIRECTORY / "tests" / "install_consumer" / "model.json"
@@ -73,16 +73,7 @@ class OperatorOfAModelTest(ProgramTest):
         whole = [
             "--op",
             "matmul_reduce_scatter",
-            "--m",
-            1024,
-            "--n",
-            model["op"]["n"],
-            "--k",
-            model["op"]["k"],
-            "--dtype",
-            "bf16",
-            "--ranks",
-            4,
+            *operator(1024, model["op"]["n"], model["op"]["k"], "bf16", 4),
             "--bias",
         ]
         self.assertEqual(asked(*whole), {**model["op"], "m": 1024})

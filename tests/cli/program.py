@@ -21,6 +21,14 @@ MC2 = sys.argv[1] if len(sys.argv) > 1 else "mc2"
 
 SUCCESS, NEGATIVE, USAGE, NO_ANSWER, UNSUPPORTED, STORE, SYSTEM, INTERRUPTED = 0, 1, 2, 3, 4, 5, 6, 130
 
+
+def operator(m, n, k, dtype, ranks):
+    """Its options."""
+    return f"--m {m} --n {n} --k {k} --dtype {dtype} --ranks {ranks}".split()
+
+
+EXAMPLE_MODEL = SOURCE_DIRECTORY / "data" / "worked_example_model.json"
+EXAMPLE = operator(4096, 8192, 3072, "f16", 8)  # the model's
 SHAPE = ["--m", "96", "--n", "64", "--k", "64"]
 # Lanes that sleep take the same time on a busy host, so that fits never fail for its noise.
 MACHINE = ["--link", "1Gbit,20us", "--virtual-compute", "1Gflops,5us"]

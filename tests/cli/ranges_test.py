@@ -2,17 +2,17 @@
 
 import json
 
-from program import MACHINE, NO_ANSWER, SHAPE, SOURCE_DIRECTORY, USAGE, ProgramTest, keep_document, main
-
-MODEL = SOURCE_DIRECTORY / "data" / "worked_example_model.json"
+from program import EXAMPLE_MODEL, MACHINE, NO_ANSWER, SHAPE, USAGE, ProgramTest, keep_document, main
 
 
 class RangesTest(ProgramTest):
     def ranges(self, m, *arguments):
-        return json.loads(self.succeed("plan", "--m", m, "--model", MODEL, "--json", *arguments))
+        return json.loads(self.succeed("plan", "--m", m, "--model", EXAMPLE_MODEL, "--json", *arguments))
 
     def makespan_us(self, m, *arguments):
-        return json.loads(self.succeed("plan", "--m", m, "--model", MODEL, "--json", *arguments))["makespan"]["us"]
+        return json.loads(self.succeed("plan", "--m", m, "--model", EXAMPLE_MODEL, "--json", *arguments))["makespan"][
+            "us"
+        ]
 
     def test_each_m_is_nearly_as_fast_as_by_its_own_plan(self):
         ranges = self.ranges("65:4096")
@@ -32,7 +32,7 @@ class RangesTest(ProgramTest):
                 self.assertLessEqual(us, self.makespan_us(m) * 1.01 * (1 + 1e-9), f"m={m}: {blocks}")
 
     def test_a_page_says_what_each_range_gains(self):
-        page = self.succeed("plan", "--m", "1:4096", "--model", MODEL)
+        page = self.succeed("plan", "--m", "1:4096", "--model", EXAMPLE_MODEL)
         self.assertIn("m=1:4096 n=8192", page)
         self.assertRegex(page, r"65:255 +do not cut +direct +0 %")
         self.assertIn("no plan for m of 1:64: blocks of so few rows are cut from n", page)
@@ -41,7 +41,7 @@ class RangesTest(ProgramTest):
 
     def test_a_document_is_written(self):
         out = self.directory / "ranges.json"
-        self.succeed("plan", "--m", "1000:1100", "--model", MODEL, "--out", out)
+        self.succeed("plan", "--m", "1000:1100", "--model", EXAMPLE_MODEL, "--out", out)
         self.assertEqual(json.loads(out.read_text()), self.ranges("1000:1100"))
 
     def test_the_stores_models_answer_here(self):
@@ -50,7 +50,7 @@ class RangesTest(ProgramTest):
         self.assertIn("90 %", self.succeed("plan", *asked, *MACHINE, "--align", 16, "--store", self.store))
 
     def test_ranks_that_hold_shards_divide_m(self):
-        model = json.loads(MODEL.read_text())
+        model = json.loads(EXAMPLE_MODEL.read_text())
         model["op"]["kind"] = "matmul_reduce_scatter"
         file = self.directory / "model.json"
         file.write_text(json.dumps(model))
@@ -59,7 +59,7 @@ class RangesTest(ProgramTest):
         self.refuse(USAGE, ["plan", "--m", "1:7", "--model", file], "--m", "multiple of the 8 ranks")
 
     def test_what_cannot_be_asked(self):
-        plan = ["plan", "--model", MODEL]
+        plan = ["plan", "--model", EXAMPLE_MODEL]
         self.refuse(USAGE, [*plan, "--m", "9:8"], "--m: is 9:8; the first is above the last")
         self.refuse(USAGE, [*plan, "--m", "0:8"], "--m: is 0; legal: 1 to")
         self.refuse(USAGE, [*plan, "--m", "1:2:3"], "--m: '2:3' is no whole number")

@@ -4,11 +4,10 @@ them."""
 import json
 
 import program
-from program import SOURCE_DIRECTORY, USAGE, ProgramTest
+from program import EXAMPLE, EXAMPLE_MODEL, SOURCE_DIRECTORY, USAGE, ProgramTest
 
 LOGS = SOURCE_DIRECTORY / "data" / "logs"
-MODEL = SOURCE_DIRECTORY / "data" / "worked_example_model.json"
-OPERATOR = ["--op", "matmul_all_reduce", "--m", 4096, "--n", 8192, "--k", 3072, "--dtype", "f16", "--ranks", 8]
+OPERATOR = ["--op", "matmul_all_reduce", *EXAMPLE]
 DEVICE = ["--device", "ascend-910b"]
 HEADING = "Op Name,OP Type,Task Duration(us),Input Shapes,Input Data Types,Output Shapes\n"
 FUSED = 'x,MatmulAllReduce,{us},"""4096,3072;3072,8192""",FLOAT16;FLOAT16,"""4096,8192"""\n'
@@ -64,7 +63,7 @@ class RefineTest(ProgramTest):
         self.assertEqual(len(self.refine()["measured"]), 1)
 
     def test_other_m_are_planned_by_what_the_cuts_told(self):
-        other = [8192 if value == 4096 else value for value in OPERATOR]
+        other = ["8192" if value == "4096" else value for value in OPERATOR]
         plan = ["plan", *DEVICE, *other, "--store", self.store]
         before = json.loads(self.succeed(*plan, "--json"))["makespan"]["us"]
         self.bring("blocks,fused_us,compute_us,communication_us\n512+4x896,1500,803,931\n")
@@ -129,7 +128,7 @@ class RefineTest(ProgramTest):
     def test_from_files_alone(self):
         self.cuts.write_text("blocks,fused_us,compute_us,communication_us\n512+4x896,1262,803,1071\n")
         plan = self.directory / "plan.json"
-        page = self.succeed("refine", "--model", MODEL, "--cuts", self.cuts, "--out", plan)
+        page = self.succeed("refine", "--model", EXAMPLE_MODEL, "--cuts", self.cuts, "--out", plan)
         self.assertIn("run next", page)
         self.assertEqual(json.loads(plan.read_text())["cut"]["block_rows"], [512] + 4 * [896])
 
@@ -151,7 +150,9 @@ class RefineTest(ProgramTest):
             "its compute blocks take 1.5 ms together, longer than the whole, 1.262 ms",
         )
         self.refuse(USAGE, ["refine", *OPERATOR, *store], "--device: is missing")
-        self.refuse(USAGE, ["refine", "--model", MODEL, *DEVICE, *store], "--model: cannot be combined with --device")
+        self.refuse(
+            USAGE, ["refine", "--model", EXAMPLE_MODEL, *DEVICE, *store], "--model: cannot be combined with --device"
+        )
         self.refuse(
             USAGE,
             ["refine", *DEVICE, *OPERATOR, "--cuts", self.cuts, *store],
@@ -160,7 +161,7 @@ class RefineTest(ProgramTest):
         )
 
     def test_contention_and_block_overhead_are_assumed_as_asked(self):
-        ask = ["plan", "--model", MODEL, "--json"]
+        ask = ["plan", "--model", EXAMPLE_MODEL, "--json"]
         plain = json.loads(self.succeed(*ask))
         slowed = json.loads(self.succeed(*ask, "--contention", "1.1,1.4", "--block-overhead", "20"))
         self.assertEqual(slowed["slowdown"], {"first": 1.1, "second": 1.4})
@@ -174,7 +175,9 @@ class RefineTest(ProgramTest):
             json.loads(self.succeed(*blocks, "--block-overhead", 20))["makespan"]["us"], given + 6 * 20, delta=1
         )
         plan = self.write(json.dumps(slowed))
-        explained = json.loads(self.succeed("explain", plan, "--model", MODEL, "--contention", "1.1,1.4", "--json"))
+        explained = json.loads(
+            self.succeed("explain", plan, "--model", EXAMPLE_MODEL, "--contention", "1.1,1.4", "--json")
+        )
         self.assertEqual(explained["sensitivity"]["best_cut"], slowed["cut"])
         recipe = json.loads(self.succeed(*ask, "--strategy", "formula", "--contention", "1.15"))
         self.assertEqual(recipe["cut"]["block_rows"], [512] + 4 * [896])

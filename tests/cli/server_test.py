@@ -8,7 +8,7 @@ import sys
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "server"))
 import program  # noqa: E402
-from program import MACHINE, NO_ANSWER, QUICK, SHAPE, UNSUPPORTED, USAGE  # noqa: E402
+from program import EXAMPLE, EXAMPLE_MODEL, MACHINE, NO_ANSWER, QUICK, SHAPE, UNSUPPORTED, USAGE  # noqa: E402
 from serving import Service, make_certificate  # noqa: E402  (tests/server is no package)
 
 QUESTION = [*SHAPE, *MACHINE]
@@ -167,22 +167,7 @@ class ServerTest(program.ProgramTest):
             with self.subTest(command[0]):
                 self.refuse(USAGE, [*command, "--server", url], "--server: ", reason)
                 self.refuse(USAGE, ["--server", url, *command], "--server: ", reason)
-        model = program.SOURCE_DIRECTORY / "data" / "worked_example_model.json"
-        example = [
-            "plan",
-            "--model",
-            model,
-            "--m",
-            "4096",
-            "--n",
-            "8192",
-            "--k",
-            "3072",
-            "--dtype",
-            "f16",
-            "--ranks",
-            "8",
-        ]
+        example = ["plan", "--model", EXAMPLE_MODEL, *EXAMPLE]
         self.refuse(USAGE, [*example, "--server", url], "--server: ", "--model")
         self.succeed(*example, env={**program.environment(self.directory), "MC2_SERVER": url})
         self.refuse(USAGE, ["plan", *QUESTION, "--variant", "direct", "--server", url], "--variant")

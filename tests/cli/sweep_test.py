@@ -12,9 +12,19 @@ import subprocess
 import time
 
 import program
-from program import INTERRUPTED, MACHINE, NO_ANSWER, SUCCESS, SYSTEM, USAGE, ProgramTest
+from program import (
+    EXAMPLE,
+    EXAMPLE_MODEL,
+    INTERRUPTED,
+    MACHINE,
+    NO_ANSWER,
+    SUCCESS,
+    SYSTEM,
+    USAGE,
+    ProgramTest,
+    operator,
+)
 
-EXAMPLE_MODEL = program.SOURCE_DIRECTORY / "data" / "worked_example_model.json"
 TOPOLOGY = program.SOURCE_DIRECTORY / "data" / "topologies" / "dgx_h100.json"
 HEADING = "model,layer,parallel,n,k,units,dtype\n"
 # Divided by 8 ranks, down is the operator that EXAMPLE_MODEL describes: n = 8192, k = 24576 / 8 = 3072.
@@ -57,22 +67,7 @@ class TableTest(SweepTest):
         self.assertEqual(len(rows), 2)
         for row in rows:
             plan = json.loads(
-                self.succeed(
-                    "plan",
-                    "--model",
-                    EXAMPLE_MODEL,
-                    "--m",
-                    row["m"],
-                    "--n",
-                    8192,
-                    "--k",
-                    3072,
-                    "--dtype",
-                    "f16",
-                    "--ranks",
-                    8,
-                    "--json",
-                )
+                self.succeed("plan", "--model", EXAMPLE_MODEL, *operator(row["m"], 8192, 3072, "f16", 8), "--json")
             )
             self.assertEqual((row["n"], row["k"], row["dtype"]), ("8192", "3072", "f16"))
             self.assertAlmostEqual(
@@ -164,16 +159,7 @@ class TableTest(SweepTest):
                     topology,
                     "--op",
                     row["kind"],
-                    "--m",
-                    8192,
-                    "--n",
-                    row["n"],
-                    "--k",
-                    row["k"],
-                    "--dtype",
-                    "bf16",
-                    "--ranks",
-                    row["ranks"],
+                    *operator(8192, row["n"], row["k"], "bf16", row["ranks"]),
                     "--json",
                 )
             )
@@ -196,24 +182,7 @@ class PageTest(SweepTest):
     def test_a_line_for_each_layer_and_ranks_and_every_reason_once(self):
         page = self.succeed(*self.example("--m", "1000,4096", ranks="2,8"))
         self.assertIn("Toy, matmul_all_reduce, f16\n", page)
-        cut = json.loads(
-            self.succeed(
-                "plan",
-                "--model",
-                EXAMPLE_MODEL,
-                "--m",
-                4096,
-                "--n",
-                8192,
-                "--k",
-                3072,
-                "--dtype",
-                "f16",
-                "--ranks",
-                8,
-                "--json",
-            )
-        )
+        cut = json.loads(self.succeed("plan", "--model", EXAMPLE_MODEL, *EXAMPLE, "--json"))
         benefit = 100 * (1 - cut["makespan"]["us"] / cut["serial_us"])
         self.assertRegex(page, rf"(?m)^  down +8 +[\d.]+ % +{benefit:.1f} %$")
         self.assertRegex(page, r"(?m)^  down +2 +- +-$")
@@ -357,22 +326,7 @@ class SourceTest(SweepTest):
         self.assertEqual(own["provenance"], "analytic")
         self.assertIn("transferred from n=8192 k=3072", wide["source"])
         plan = json.loads(
-            self.succeed(
-                "plan",
-                "--model",
-                EXAMPLE_MODEL,
-                "--m",
-                4096,
-                "--n",
-                16384,
-                "--k",
-                3072,
-                "--dtype",
-                "f16",
-                "--ranks",
-                8,
-                "--json",
-            )
+            self.succeed("plan", "--model", EXAMPLE_MODEL, *operator(4096, 16384, 3072, "f16", 8), "--json")
         )
         self.assertAlmostEqual(float(wide["makespan_us"]), plan["makespan"]["us"], delta=1e-6 * plan["makespan"]["us"])
         refused = self.rows(*asked, "--no-transfer")[1]
@@ -406,16 +360,7 @@ class SourceTest(SweepTest):
                 TOPOLOGY,
                 "--op",
                 row["kind"],
-                "--m",
-                row["m"],
-                "--n",
-                row["n"],
-                "--k",
-                row["k"],
-                "--dtype",
-                row["dtype"],
-                "--ranks",
-                row["ranks"],
+                *operator(row["m"], row["n"], row["k"], row["dtype"], row["ranks"]),
                 "--json",
             )
         )

@@ -41,9 +41,8 @@ class TerminalTest(program.ProgramTest):
         return sent.decode()
 
     def plan(self, **variables):
-        model = program.SOURCE_DIRECTORY / "data" / "worked_example_model.json"
-        operator = ["--m", 4096, "--n", 8192, "--k", 3072, "--dtype", "f16", "--ranks", 8]
-        return self.on_terminal("plan", "--model", model, *operator, "--verbose", **variables)
+        asked = ["plan", "--model", program.EXAMPLE_MODEL, *program.EXAMPLE, "--verbose"]
+        return self.on_terminal(*asked, **variables)
 
     def test_colours_are_for_terminals_that_have_them(self):
         self.assertIn("\x1b[", self.plan())
@@ -68,7 +67,7 @@ class TerminalTest(program.ProgramTest):
         self.assertTrue(all(len(line) <= 80 for line in answer[2:7]), answer)
 
     def test_a_reader_that_has_read_enough_is_no_error(self):
-        model = program.SOURCE_DIRECTORY / "data" / "worked_example_model.json"
+        model = program.EXAMPLE_MODEL
         lengths = "64,128,256,512,1024,2048,4096"
         script = f"{MC2} sweep --csv --models Llama-3-70B --ranks 8 --m {lengths} --model {model}"
         done = subprocess.run(

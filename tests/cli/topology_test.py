@@ -3,7 +3,7 @@
 import json
 
 import program
-from program import NO_ANSWER, SOURCE_DIRECTORY, USAGE, ProgramTest
+from program import EXAMPLE_MODEL, NO_ANSWER, SOURCE_DIRECTORY, USAGE, ProgramTest, operator
 
 TOPOLOGIES = SOURCE_DIRECTORY / "data" / "topologies"
 H100 = TOPOLOGIES / "dgx_h100.json"
@@ -74,7 +74,7 @@ class TopologyTest(ClusterTest):
         self.assertIn("constants calibrated: 39 points", plan["makespan"]["reason"])
 
     def test_measured_matmul(self):
-        model = SOURCE_DIRECTORY / "data" / "worked_example_model.json"
+        model = EXAMPLE_MODEL
         file = TOPOLOGIES / "ascend_910b.json"
         shape = ["--n", 8192, "--k", 3072, "--dtype", "f16", "--ranks", 64]
         plan = json.loads(self.succeed("plan", "--topology", file, "--model", model, "--m", 4096, *shape, "--json"))
@@ -87,7 +87,7 @@ class TopologyTest(ClusterTest):
         )
 
     def test_measured_matmul_is_the_fastest_variant_s(self):
-        document = json.loads((SOURCE_DIRECTORY / "data" / "worked_example_model.json").read_text())
+        document = json.loads(EXAMPLE_MODEL.read_text())
         slow = json.loads(json.dumps(document["variants"][0]))
         slow["variant"]["name"] = "slow"
         shape = slow["compute"]["curve"]["shape"]
@@ -103,16 +103,7 @@ class TopologyTest(ClusterTest):
                 TOPOLOGIES / "ascend_910b.json",
                 "--model",
                 model,
-                "--m",
-                4096,
-                "--n",
-                8192,
-                "--k",
-                3072,
-                "--dtype",
-                "f16",
-                "--ranks",
-                64,
+                *operator(4096, 8192, 3072, "f16", 64),
                 "--json",
             )
         )

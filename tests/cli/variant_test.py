@@ -3,7 +3,7 @@
 import json
 
 import program
-from program import MACHINE, NO_ANSWER, QUICK, SHAPE, SOURCE_DIRECTORY, USAGE, ProgramTest
+from program import MACHINE, NO_ANSWER, QUICK, SHAPE, SOURCE_DIRECTORY, USAGE, ProgramTest, operator
 
 FEW_PAIRS = ["--pairs", "5", "--budget", "1"]
 BY_RANK = "direct(order=rank)"
@@ -34,24 +34,7 @@ class VariantTest(ProgramTest):
 
     def test_blocks_go_with_the_fastest_unless_one_is_named(self):
         model = SOURCE_DIRECTORY / "data/h200_x4/models/matmul_all_reduce_m8192_n8192_k7168.json"
-        asked = [
-            "plan",
-            "--model",
-            model,
-            "--m",
-            6144,
-            "--n",
-            8192,
-            "--k",
-            7168,
-            "--dtype",
-            "bf16",
-            "--ranks",
-            4,
-            "--blocks",
-            "12x512",
-            "--json",
-        ]
+        asked = ["plan", "--model", model, *operator(6144, 8192, 7168, "bf16", 4), "--blocks", "12x512", "--json"]
         times = {}
         for variant in json.loads(model.read_text())["variants"]:
             fields = ",".join(f"{key}={value}" for key, value in sorted(variant["variant"]["fields"].items()))

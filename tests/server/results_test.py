@@ -67,25 +67,7 @@ class ResultsTest(ServiceTest):
         self.assertEqual((answer["source"], answer["provenance"], answer["epoch"]), ("model", "analytic", 0))
         self.assertEqual(answer["plan"]["cut"]["block_rows"], [512] + 4 * [896])
         printed = self.directory / "printed.json"
-        self.succeed(
-            "plan",
-            "--device",
-            "ascend-910b",
-            "--m",
-            4096,
-            "--n",
-            8192,
-            "--k",
-            3072,
-            "--dtype",
-            "f16",
-            "--ranks",
-            8,
-            "--store",
-            self.store,
-            "--out",
-            printed,
-        )
+        self.succeed("plan", "--device", "ascend-910b", *program.EXAMPLE, "--store", self.store, "--out", printed)
         self.assertEqual(
             self.service.json("GET", f"/v1/plan?device=ascend-910b&{shape}")["plan"]["cut"],
             json.loads(printed.read_text())["cut"],
@@ -132,22 +114,7 @@ class ResultsTest(ServiceTest):
         self.assertEqual((answer["source"], answer["provenance"], answer["epoch"]), ("model", "analytic", 0))
         file = program.SOURCE_DIRECTORY / "data/topologies/dgx_h100.json"
         printed = json.loads(
-            self.succeed(
-                "plan",
-                "--topology",
-                file,
-                "--m",
-                4096,
-                "--n",
-                8192,
-                "--k",
-                8192,
-                "--dtype",
-                "bf16",
-                "--ranks",
-                64,
-                "--json",
-            )
+            self.succeed("plan", "--topology", file, *program.operator(4096, 8192, 8192, "bf16", 64), "--json")
         )
         self.assertEqual(answer["plan"], printed)
         request = {"schema": "mc2.request/1", "op": printed["op"], "options": {}}

@@ -5,35 +5,14 @@ import pathlib
 import sys
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "cli"))
-from program import NEGATIVE, SUCCESS, UNSUPPORTED, ProgramTest, main  # noqa: E402  (tests/cli is no package)
+from program import NEGATIVE, SUCCESS, UNSUPPORTED, ProgramTest, main, operator  # noqa: E402  (tests/cli is no package)
 
 ROWS_OF_A_RANK = ["matmul_reduce_scatter", "all_gather_matmul", "matmul_all_to_all", "all_to_all_matmul"]
 
 
 class SimulatedGpuTest(ProgramTest):
-    def run_blocks(self, kind, blocks, *more):
-        return self.mc2(
-            "run",
-            "--backend",
-            "cuda",
-            "--op",
-            kind,
-            "--m",
-            512,
-            "--n",
-            256,
-            "--k",
-            128,
-            "--dtype",
-            "bf16",
-            "--ranks",
-            2,
-            "--blocks",
-            blocks,
-            "--pairs",
-            5,
-            *more,
-        )
+    def run_blocks(self, kind, blocks, *more, asked=operator(512, 256, 128, "bf16", 2)):
+        return self.mc2("run", "--backend", "cuda", "--op", kind, *asked, "--blocks", blocks, "--pairs", 5, *more)
 
     def test_doctor_names_the_gpus(self):
         page = self.succeed("doctor", "--store", self.store)
@@ -59,49 +38,11 @@ class SimulatedGpuTest(ProgramTest):
             self.assertIn("verdict", done.stdout)
 
     def test_refusals_name_what_was_found(self):
-        three = self.mc2(
-            "run",
-            "--backend",
-            "cuda",
-            "--op",
-            "matmul_all_reduce",
-            "--m",
-            512,
-            "--n",
-            256,
-            "--k",
-            128,
-            "--dtype",
-            "bf16",
-            "--ranks",
-            3,
-            "--blocks",
-            "512",
-            "--store",
-            self.store,
-        )
+        asked = operator(512, 256, 128, "bf16", 3)
+        three = self.run_blocks("matmul_all_reduce", "512", asked=asked)
         self.assert_refused(three, UNSUPPORTED, "3 ranks need as many CUDA devices and this machine has 2")
-        large = self.mc2(
-            "run",
-            "--backend",
-            "cuda",
-            "--op",
-            "matmul_all_reduce",
-            "--m",
-            8192,
-            "--n",
-            8192,
-            "--k",
-            8192,
-            "--dtype",
-            "bf16",
-            "--ranks",
-            2,
-            "--blocks",
-            "8192",
-            "--store",
-            self.store,
-        )
+        asked = operator(8192, 8192, 8192, "bf16", 2)
+        large = self.run_blocks("matmul_all_reduce", "8192", asked=asked)
         self.assert_refused(large, UNSUPPORTED, "of device memory and its device has 256 MiB available")
 
 
