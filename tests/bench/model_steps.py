@@ -37,6 +37,21 @@ SITES = (
 MALLOC = {"MALLOC_TRIM_THRESHOLD_": "4000000000", "MALLOC_MMAP_THRESHOLD_": "4000000000", "MALLOC_ARENA_MAX": "1"}
 
 
+def op_of(m, n, k):
+    """Of one rank."""
+    return mc2.OpSpec("matmul_all_reduce", m=m, n=n, k=k, dtype="f32", ranks=RANKS)
+
+
+def kept_models(store, op, fingerprint):
+    return [model for model in store.list_models(op, fingerprint) if (model.op.n, model.op.k) == (op.n, op.k)]
+
+
+def require_same(found, expected, m):
+    difference = (found - expected).norm() / expected.norm()
+    if difference > 1e-5:
+        sys.exit(f"model_steps.py: results differ by {difference:.1e} in the 2-norm at m={m}")
+
+
 class Stack:
     """Blocks with random weights, sharded as Megatron-LM does it: an all-reduce behind attention, one behind the
     MLP."""
@@ -107,10 +122,7 @@ def run_rank(options):
         for m in (*TUNED, *OTHERS):
             torch.manual_seed(7)
             x = torch.randn(m, WIDTH)
-            expected = stack(x, unfused)
-            difference = (stack(x, mc2.torch.matmul_all_reduce) - expected).norm() / expected.norm()
-            if difference > 1e-5:
-                sys.exit(f"model_steps.py: results differ by {difference:.1e} in the 2-norm at m={m}")
+            require_same(stack(x, mc2.torch.matmul_all_reduce), stack(x, unfused), m)
             pairs = [pair_us(stack, x, is_fused_first=i % 2 == 1) for i in range(options.rounds)]
             if options.rank == 0:
                 print(json.dumps({"m": m, "pairs": pairs}), flush=True)
@@ -130,11 +142,9 @@ class MpiStep:
 
     @staticmethod
     def prepare(world, store, w, m):
-        op = mc2.OpSpec("matmul_all_reduce", m=m, n=w.shape[1], k=w.shape[0], dtype="f32", ranks=RANKS)
+        op = op_of(m, w.shape[1], w.shape[0])
         plan = mc2.find_plan(op, world.fingerprint, store=store).plan
-        model = next(
-            each for each in store.list_models(op, world.fingerprint) if (each.op.n, each.op.k) == (op.n, op.k)
-        )
+        model = kept_models(store, op, world.fingerprint)[0]
         serial = min(
             (mc2.predict(op, model, [m], variant.variant) for variant in model.variants),
             key=lambda each: each.serial_us,
@@ -168,14 +178,12 @@ def run_mpi_rank(options):
     stack = Stack(rank)
     with mc2.Store(options.store, read_only=True) as store, torch.no_grad():
         a, w = np.ones((2, 8), np.float32), np.ones((8, 8), np.float32)
-        op = mc2.OpSpec("matmul_all_reduce", m=2, n=8, k=8, dtype="f32", ranks=RANKS)
+        op = op_of(2, 8, 8)
         barrier = world.prepare(_core.unpredicted(op, world.fingerprint, [op.n], world.variants(op)[0]), [a], [w])
         for m in (*TUNED, *OTHERS):
             step = MpiStep(world, store, stack, m)
             expected = step.run(False).clone()
-            difference = (step.run(True) - expected).norm() / expected.norm()
-            if difference > 1e-5:
-                sys.exit(f"model_steps.py: results differ by {difference:.1e} in the 2-norm at m={m}")
+            require_same(step.run(True), expected, m)
             pairs = [step.pair_us(barrier.run, i % 2 == 1) for i in range(options.rounds)]
             pathlib.Path(f"{options.store}.{rank}.{m}").write_text(json.dumps(pairs))
 
@@ -189,48 +197,14 @@ def mpi_pairs(options, folder, environment):
     store = folder / "store.db"
     for m in TUNED:
         for _, n, k in SITES:
-            done = jobs.mc2(
-                "tune",
-                "--backend",
-                "mpi",
-                "--op",
-                "matmul_all_reduce",
-                "--m",
-                m,
-                "--n",
-                n,
-                "--k",
-                k // RANKS,
-                "--ranks",
-                RANKS,
-                "--dtype",
-                "f32",
-                "--store",
-                store,
-                "--budget",
-                5,
-            )
+            asked = f"tune --backend mpi --op matmul_all_reduce --m {m} --n {n} --k {k // RANKS} --ranks {RANKS}"
+            done = jobs.mc2(*asked.split(), "--dtype", "f32", "--store", store, "--budget", 5)
             print(f"# m={m} n={n} k={k // RANKS}:", " ".join(done.stdout.split()), file=sys.stderr, flush=True)
             if done.returncode != 0:
                 sys.exit(f"model_steps.py: mc2 tune failed: {done.stderr}")
-    command = [
-        *jobs.command("PYTHONPATH", "OMP_NUM_THREADS", *MALLOC),
-        sys.executable,
-        __file__,
-        options.rate,
-        "--over",
-        "mpi",
-        "--store",
-        store,
-        "--rounds",
-        options.rounds,
-    ]
-    if (
-        subprocess.run(
-            [*map(str, command)], env=environment, stdin=subprocess.DEVNULL, timeout=1200, check=False
-        ).returncode
-        != 0
-    ):
+    launch = [*jobs.command("PYTHONPATH", "OMP_NUM_THREADS", *MALLOC), sys.executable, __file__, options.rate]
+    command = [*map(str, [*launch, "--over", "mpi", "--store", store, "--rounds", options.rounds])]
+    if subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, timeout=1200, check=False).returncode != 0:
         sys.exit("model_steps.py: a rank failed")
     by_rank = {
         m: [json.loads(pathlib.Path(f"{store}.{rank}.{m}").read_text()) for rank in range(RANKS)]
@@ -286,12 +260,10 @@ def promised(store, folder):
     with mc2.Store(store, read_only=True) as kept:
         fingerprint = kept.list_plans()[0].plan.fingerprint
         for _, n, k in SITES:
-            op = mc2.OpSpec("matmul_all_reduce", m=TUNED[-1], n=n, k=k // RANKS, dtype="f32", ranks=RANKS)
-            for i, model in enumerate(kept.list_models(op, fingerprint)):
-                if (model.op.n, model.op.k) == (n, k // RANKS):
-                    path = folder / f"{k}-{i}.json"
-                    path.write_text(model.to_json())
-                    documents += ["--model", str(path)]
+            for i, model in enumerate(kept_models(kept, op_of(TUNED[-1], n, k // RANKS), fingerprint)):
+                path = folder / f"{k}-{i}.json"
+                path.write_text(model.to_json())
+                documents += ["--model", str(path)]
     found = {}
     for m in (*TUNED, *OTHERS):
         done = subprocess.run(
