@@ -1,13 +1,8 @@
 """Four network namespaces behind a bridge, some of whose pairs are slower than the others: as near to four hosts as one
 machine gets."""
 
-import os
-import shutil
-import signal
-import subprocess
-
 import two_hosts
-from two_hosts import BUCKET, ip
+from two_hosts import BUCKET
 
 PLACES = ("mc2testa", "mc2testb", "mc2testc", "mc2testd")
 BRIDGE = "mc2testbridge"
@@ -15,21 +10,11 @@ ADDRESSES = ("10.177.0.1", "10.177.0.2", "10.177.0.3", "10.177.0.4")
 
 
 def remove_places():
-    if shutil.which("ip") is None:
-        return  # then none was made
-    for place in (*PLACES, BRIDGE):
-        for process in ip("netns", "pids", place).stdout.split():
-            try:
-                os.kill(int(process), signal.SIGKILL)  # a launcher's daemon
-            except ProcessLookupError:
-                pass
-        ip("netns", "del", place)
+    two_hosts.remove_places((*PLACES, BRIDGE))
 
 
 def make_places(rate, slow_rate, slow_pairs):
     """Why the namespaces cannot be had, or None. Rates are tc's, of each direction; pairs count places from 0."""
-    if shutil.which("ip") is None or shutil.which("tc") is None:
-        return "ip and tc are missing; iproute2 has them"
     remove_places()
     steps = [f"ip netns add {BRIDGE}", f"ip -n {BRIDGE} link add bridge type bridge"]
     steps.append(f"ip -n {BRIDGE} link set bridge up")
@@ -51,11 +36,7 @@ def make_places(rate, slow_rate, slow_pairs):
                     f"tc -n {place} filter add dev eth0 parent 1: protocol ip u32 "
                     f"match ip dst {ADDRESSES[other]}/32 flowid 1:20"
                 )
-    for step in steps:
-        done = subprocess.run(step.split(), capture_output=True, text=True, check=False)
-        if done.returncode != 0:
-            return f"network namespaces of limited rates cannot be made here: {step}: {done.stderr.strip()}"
-    return None
+    return two_hosts.fault_of(steps)
 
 
 def write_agent(path):
@@ -71,8 +52,4 @@ def write_agent(path):
 def launch_command(mpirun, agent):
     """A rank in each place."""
     enter = ["ip", "netns", "exec", PLACES[0], "unshare", "--uts", "sh", "-c", f'hostname {PLACES[0]}; exec "$@"', "sh"]
-    command = [*enter, mpirun, "--allow-run-as-root", "--host", ",".join(f"{address}:1" for address in ADDRESSES)]
-    command += ["--map-by", "slot", "--bind-to", "none", "-np", str(len(PLACES))]
-    for name, value in two_hosts.settings(agent).items():
-        command += ["--mca", name, value]
-    return command
+    return [*enter, *two_hosts.mpirun_command(mpirun, agent, ADDRESSES)]

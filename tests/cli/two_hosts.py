@@ -21,10 +21,10 @@ def ip(*arguments):
     return subprocess.run(["ip", *arguments], capture_output=True, text=True, check=False)
 
 
-def remove_places():
+def remove_places(places=PLACES):
     if shutil.which("ip") is None:
         return  # then none was made
-    for place in PLACES:
+    for place in places:
         for process in ip("netns", "pids", place).stdout.split():
             try:
                 os.kill(int(process), signal.SIGKILL)  # a launcher's daemon that was cut off
@@ -34,26 +34,32 @@ def remove_places():
         shutil.rmtree(NAMED / place, ignore_errors=True)
 
 
-def make_places(rate):
-    """Why the two namespaces cannot be had, or None. `rate` is tc's, of each direction, e.g. 1gbit."""
+def fault_of(steps):
+    """Why one of these commands of iproute2 fails, or None."""
     if shutil.which("ip") is None or shutil.which("tc") is None:
         return "ip and tc are missing; iproute2 has them"
+    for step in steps:
+        done = subprocess.run(step.split(), capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            return f"network namespaces of limited rates cannot be made here: {step}: {done.stderr.strip()}"
+    return None
+
+
+def make_places(rate):
+    """Why the two namespaces cannot be had, or None. `rate` is tc's, of each direction, e.g. 1gbit."""
     remove_places()
-    steps = [
-        ["netns", "add", PLACES[0]],
-        ["netns", "add", PLACES[1]],
-        ["link", "add", "eth0", "netns", PLACES[0], "type", "veth", "peer", "name", "eth0", "netns", PLACES[1]],
-    ]
+    steps = [f"ip netns add {place}" for place in PLACES]
+    steps.append(f"ip link add eth0 netns {PLACES[0]} type veth peer name eth0 netns {PLACES[1]}")
     for place, address in zip(PLACES, ADDRESSES):
         steps += [
-            ["-n", place, "addr", "add", address + "/24", "dev", "eth0"],
-            ["-n", place, "link", "set", "lo", "up"],
-            ["-n", place, "link", "set", "eth0", "up"],
+            f"ip -n {place} addr add {address}/24 dev eth0",
+            f"ip -n {place} link set lo up",
+            f"ip -n {place} link set eth0 up",
+            f"tc -n {place} qdisc add dev eth0 root tbf rate {rate} burst {BUCKET} latency 100ms",
         ]
-    for step in steps:
-        done = ip(*step)
-        if done.returncode != 0:
-            return f"network namespaces cannot be made here: ip {' '.join(step)}: {done.stderr.strip()}"
+    fault = fault_of(steps)
+    if fault:
+        return fault
     names = "".join(f"{address} {name}\n" for address, name in zip(ADDRESSES, NAMES))
     for place in PLACES:
         (NAMED / place).mkdir(parents=True, exist_ok=True)
@@ -61,30 +67,6 @@ def make_places(rate):
         # Like the usual cubic, and allowed in a namespace. Where the system's choice is BBR, its pacing takes the
         # ranks' cores.
         ip("netns", "exec", place, "sh", "-c", "echo reno > /proc/sys/net/ipv4/tcp_congestion_control")
-        done = subprocess.run(
-            [
-                "tc",
-                "-n",
-                place,
-                "qdisc",
-                "add",
-                "dev",
-                "eth0",
-                "root",
-                "tbf",
-                "rate",
-                rate,
-                "burst",
-                BUCKET,
-                "latency",
-                "100ms",
-            ],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        if done.returncode != 0:
-            return f"rates cannot be limited here: tc tbf: {done.stderr.strip()}"
     return None
 
 
@@ -118,25 +100,15 @@ def settings(agent, ranks=1):
     }
 
 
-def launch_command(mpirun, agent, ranks=1):
-    """So many ranks in each place, by place."""
-    hosts = ",".join(f"{address}:{ranks}" for address in ADDRESSES)
-    command = [
-        "ip",
-        "netns",
-        "exec",
-        PLACES[0],
-        mpirun,
-        "--allow-run-as-root",
-        "--host",
-        hosts,
-        "--map-by",
-        "slot",
-        "--bind-to",
-        "none",
-        "-np",
-        str(2 * ranks),
-    ]
+def mpirun_command(mpirun, agent, addresses, ranks=1):
+    """So many ranks in each place, by place; to be entered where the first are."""
+    hosts = ",".join(f"{address}:{ranks}" for address in addresses)
+    options = f"--allow-run-as-root --host {hosts} --map-by slot --bind-to none -np {len(addresses) * ranks}"
+    command = [mpirun, *options.split()]
     for name, value in settings(agent, ranks).items():
         command += ["--mca", name, value]
     return command
+
+
+def launch_command(mpirun, agent, ranks=1):
+    return ["ip", "netns", "exec", PLACES[0], *mpirun_command(mpirun, agent, ADDRESSES, ranks)]
