@@ -12,9 +12,7 @@ using executor::host::host_backend;
 using planner::Plan;
 
 BackendUnderTest host_with(const std::string& name, const std::string& link) {
-  CommunicatorOptions options;
-  options.link = executor::parse_link(link).value();
-  return {name, &host_backend(), options};
+  return {name, &host_backend(), host_options(2, link)};
 }
 
 std::vector<BackendUnderTest> hosts() {
@@ -28,13 +26,6 @@ MC2_INSTANTIATE_SUITE(Host, IntermediatesConformance, with_kinds(&is_any, hosts(
 OpSpec spec(std::int64_t m, std::int64_t n, std::int64_t k, int world_size) {
   return {
       .kind = planner::OpKind::MatmulAllReduce, .m = m, .n = n, .k = k, .dtype = DType::F32, .world_size = world_size};
-}
-
-CommunicatorOptions virtual_options(const std::string& device, const std::string& link) {
-  CommunicatorOptions options;
-  options.link = executor::parse_link(link).value();
-  options.virtual_compute = executor::parse_virtual_compute(device).value();
-  return options;
 }
 
 std::unique_ptr<Prepared> prepare(const OpSpec& op, const Cut& cut, const RandomProblem& problem,
@@ -60,9 +51,9 @@ TEST(HostBackend, FingerprintNamesTheMachineAndWhatIsEmulated) {
     EXPECT_TRUE(real.fields.contains(key)) << key;
   }
   EXPECT_FALSE(real.is_emulated());
-  const auto emulated = host_backend().fingerprint(virtual_options("90Gflops,10us", "2.5Gbit,20us"));
+  const auto emulated = host_backend().fingerprint(host_options(2, "2.5Gbit,20us", "90Gflops,10us"));
   EXPECT_EQ(emulated.fields.at("emulation"), "link 2.5Gbit,20us, virtual compute 90Gflops,10us");
-  EXPECT_EQ(host_backend().fingerprint(virtual_options("90Gflops", "shm")).fields.at("emulation"),
+  EXPECT_EQ(host_backend().fingerprint(host_options(2, "shm", "90Gflops")).fields.at("emulation"),
             "virtual compute 90Gflops");
 }
 
@@ -79,7 +70,7 @@ TEST(HostBackend, RefusesHalfPrecisionAndTooManyRanks) {
 TEST(HostBackend, VirtualComputeFollowsItsModelHoweverLateTheLaneWakesUp) {
   // 2 * rows * 500 * 1000 flop at 100 Gflop/s = 10 us a row, plus 50 us a block: 30 rows 350 us, 20 rows 250 us.
   const OpSpec op = spec(70, 500, 1000, 2);
-  auto communicator = host_backend().open(virtual_options("100Gflops,50us", "1Gbit,100us")).value();
+  auto communicator = host_backend().open(host_options(2, "1Gbit,100us", "100Gflops,50us")).value();
   const RandomProblem problem(op, 1);
   const auto prepared = prepare(op, {{30, 20, 20}}, problem, *communicator);
   const auto& record = prepared->run(RunMode::Fused);
@@ -96,7 +87,7 @@ TEST(HostBackend, VirtualComputeFollowsItsModelHoweverLateTheLaneWakesUp) {
 TEST(HostBackend, EmulatedTransfersStartWhenDataAndLinkAreBothFree) {
   // One peer's rows of 500 f32 at 1 Gbit/s: 16 us a row, plus 100 us a block: 30 rows 580 us, 20 rows 420 us.
   const OpSpec op = spec(70, 500, 1000, 2);
-  auto communicator = host_backend().open(virtual_options("100Gflops,50us", "1Gbit,100us")).value();
+  auto communicator = host_backend().open(host_options(2, "1Gbit,100us", "100Gflops,50us")).value();
   const RandomProblem problem(op, 1);
   const auto prepared = prepare(op, {{30, 20, 20}}, problem, *communicator);
   const auto& record = prepared->run(RunMode::Fused);
@@ -120,7 +111,7 @@ TEST(HostBackend, EmulatedTransfersStartWhenDataAndLinkAreBothFree) {
 TEST(HostBackend, EmulatedLinkCarriesOneBlockPerPeer) {
   // 3 ranks: 2 peers' blocks of 10 * 100 * 4 bytes at 100 Mbit/s: 2 * 320 us.
   const OpSpec op = spec(10, 100, 1, 3);
-  auto options = virtual_options("1Gflops", "100Mbit");
+  auto options = host_options(2, "100Mbit", "1Gflops");
   options.world_size = 3;
   auto communicator = host_backend().open(options).value();
   const RandomProblem problem(op, 1);
@@ -133,7 +124,7 @@ TEST(HostBackend, EmulatedLinkCarriesOnlyTheRanksOwnShardOfASum) {
   // 2 ranks, 40 rows of product: each gets the peer's 20 rows of 100 f32 at 100 Mbit/s: 20 * 400 * 8 / 100 = 640 us.
   OpSpec op = spec(40, 100, 1, 2);
   op.kind = planner::OpKind::MatmulReduceScatter;
-  auto communicator = host_backend().open(virtual_options("1Gflops", "100Mbit")).value();
+  auto communicator = host_backend().open(host_options(2, "100Mbit", "1Gflops")).value();
   const RandomProblem problem(op, 1);
   const auto prepared = prepare(op, {{20}}, problem, *communicator);
   const auto& record = prepared->run(RunMode::CommunicationOnly);
@@ -145,7 +136,7 @@ TEST(HostBackend, VirtualComputeOfGatheredRowsWaitsForThemAfterTheOwnShard) {
   // of 20 rows multiplies 2 * 20 rows: 450 us. Its 2 pieces of 20 * 1000 * 4 bytes at 1 Gbit/s take 1280 us.
   OpSpec op = spec(90, 500, 1000, 3);
   op.kind = planner::OpKind::AllGatherMatmul;
-  auto options = virtual_options("100Gflops,50us", "1Gbit");
+  auto options = host_options(2, "1Gbit", "100Gflops,50us");
   options.world_size = 3;
   auto communicator = host_backend().open(options).value();
   const RandomProblem problem(op, 1);
@@ -179,10 +170,7 @@ TEST(HostBackend, OrderOfPeersChangesNoBit) {
       OpSpec op = spec(44, 9, 17, 4);
       op.kind = traits.kind;
       op = completed(op);
-      CommunicatorOptions options;
-      options.world_size = 4;
-      options.link = executor::parse_link(link).value();
-      auto communicator = host_backend().open(options).value();
+      auto communicator = host_backend().open(host_options(4, link)).value();
       const RandomProblem by_rank(op, 5), staggered(op, 5);
       const Cut cut{{4, traits.cut_axis_length(op) - 4}};
       const ExecuteOptions anywhere{.accept_other_fingerprint = true, .prepare = {}};
@@ -233,7 +221,7 @@ TEST(HostBackend, RanksThatAllStartAtRankZeroWaitForItsLink) {
   // them; else the last rank waits for 3 + 2 + 1 (pull_schedule_test).
   OpSpec op = spec(40, 100, 1, 4);
   op.kind = planner::OpKind::MatmulAllToAll;
-  auto options = virtual_options("1Gflops", "1Mbit");
+  auto options = host_options(2, "1Mbit", "1Gflops");
   options.world_size = 4;
   auto communicator = host_backend().open(options).value();
   const RandomProblem problem(op, 1);
@@ -251,7 +239,7 @@ TEST(HostBackend, RanksThatAllStartAtRankZeroWaitForItsLink) {
 }
 
 TEST(HostBackend, RefusesAnUnknownOrderNamingTheLegalOnes) {
-  auto communicator = host_backend().open(virtual_options("1Gflops", "100Mbit")).value();
+  auto communicator = host_backend().open(host_options(2, "100Mbit", "1Gflops")).value();
   const OpSpec op = spec(8, 8, 8, 2);
   const RandomProblem problem(op, 1);
   const ExecuteOptions anywhere{.accept_other_fingerprint = true, .prepare = {}};
@@ -268,7 +256,7 @@ TEST(HostBackend, CollectiveUnderVirtualComputeIsRightForEveryKind) {
       OpSpec op = spec(74, 29, 11, 2);
       op.kind = traits.kind;
       op = completed(op);
-      auto communicator = host_backend().open(virtual_options("1000Gflops", link)).value();
+      auto communicator = host_backend().open(host_options(2, link, "1000Gflops")).value();
       RandomProblem problem(op, 1);
       const std::int64_t rows = traits.cut_axis_length(op);
       const auto prepared = prepare(op, {{7, rows - 7}}, problem, *communicator);

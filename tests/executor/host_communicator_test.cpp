@@ -49,9 +49,7 @@ planner::OpSpec small_op() {
 struct Rig {
   Rig(const Way& way, StageHook hook, std::chrono::milliseconds deadline = std::chrono::seconds{60})
       : variant(planner::parse_variant(way.variant)), problem(small_op(), 1) {
-    CommunicatorOptions options;
-    options.world_size = 3;
-    options.link = parse_link(way.link).value();
+    auto options = testing::host_options(3, way.link);
     options.deadline = deadline;
     communicator = open_host(options, std::move(hook)).value();
     prepared = bind();
@@ -133,9 +131,7 @@ TEST(HostCommunicator, LaneThatHangsInsideACollectiveIsReportedByThoseWhoWaitFor
 }
 
 TEST(HostCommunicator, ModelledTimesBeyondTheDeadlineEndTheRun) {
-  CommunicatorOptions options;
-  options.world_size = 3;
-  options.link = parse_link("1kbit").value(); // 16 rows of 16 f32 from 2 peers: 16 s a block
+  auto options = testing::host_options(3, "1kbit"); // 16 rows of 16 f32 from 2 peers: 16 s a block
   options.deadline = std::chrono::milliseconds{20};
   RandomProblem problem(small_op(), 1);
   auto communicator = open_host(options, {}).value();
@@ -151,8 +147,7 @@ TEST(HostCommunicator, SlowPacedSocketsEndAtTheDeadline) {
                            .k = 1,
                            .dtype = planner::DType::F32,
                            .world_size = 2};
-  CommunicatorOptions options;
-  options.link = parse_link("tcp:1kbit").value();
+  auto options = testing::host_options(2, "tcp:1kbit");
   options.deadline = std::chrono::milliseconds{50};
   RandomProblem problem(op, 1);
   auto communicator = open_host(options, {}).value();

@@ -30,9 +30,7 @@ OpSpec op_of(OpKind kind, std::int64_t m, std::int64_t n, int world_size) {
 }
 
 std::unique_ptr<Communicator> open(int world_size) {
-  CommunicatorOptions options;
-  options.world_size = world_size;
-  return host_backend().open(options).value();
+  return host_backend().open(testing::host_options(world_size)).value();
 }
 
 /// Settings that are no defaults, beside the defaults.
@@ -136,11 +134,7 @@ TEST(Mechanisms, SumShortTypesInF32) {
 /// When rank 0's matmul of the only block started, and when the block's last piece came, on a link that takes
 /// 80 x 24 x 4 bytes x 8 / 3 Mbit/s = 20.5 ms for each of 3 pieces.
 std::pair<std::chrono::nanoseconds, std::chrono::nanoseconds> start_and_delivery(const Variant& variant) {
-  CommunicatorOptions options;
-  options.world_size = 4;
-  options.link = parse_link("3Mbit").value();
-  options.virtual_compute = parse_virtual_compute("1Gflops").value();
-  const auto communicator = host_backend().open(options).value();
+  const auto communicator = host_backend().open(testing::host_options(4, "3Mbit", "1Gflops")).value();
   const OpSpec op = op_of(OpKind::AllGatherMatmul, 320, 8, 4);
   const RandomProblem problem(op, 3);
   const auto prepared = testing::prepare_cut(*communicator, op, {{80}}, variant, problem.buffers(), {}).value();

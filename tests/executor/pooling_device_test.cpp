@@ -69,11 +69,7 @@ struct SmallProblem {
   }
 };
 
-std::unique_ptr<Communicator> open_two() {
-  CommunicatorOptions options;
-  options.world_size = 2;
-  return host::host_backend().open(options).value();
-}
+std::unique_ptr<Communicator> open_two() { return host::host_backend().open({}).value(); }
 
 Result<std::unique_ptr<Prepared>> prepare(const OpSpec& op, std::span<const RankBuffers> buffers,
                                           Communicator& communicator) {
@@ -211,10 +207,7 @@ TEST(Pooling, TheCheckOfResultsFindsAWrongFeature) {
 }
 
 TEST(Pooling, VirtualComputeIsCheckedByWhatWasExchanged) {
-  CommunicatorOptions options;
-  options.link = parse_link("1Gbit,10us").value();
-  options.virtual_compute = parse_virtual_compute("1Gflops,5us").value();
-  auto communicator = host::host_backend().open(options).value();
+  auto communicator = host::host_backend().open(testing::host_options(2, "1Gbit,10us", "1Gflops,5us")).value();
   OpSpec op{OpKind::EmbeddingAllToAll, 40, 12, 6, planner::DType::F32, 2};
   op.tables = {.table_count = 3, .row_count = 10};
   RandomProblem problem(op, 3);

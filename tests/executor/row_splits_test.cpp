@@ -36,11 +36,7 @@ OpSpec op_of(OpKind kind, std::int64_t most, std::int64_t n, std::int64_t k, int
 }
 
 std::unique_ptr<Communicator> open(int ranks, const std::string& link, const std::string& device = "") {
-  CommunicatorOptions options;
-  options.world_size = ranks;
-  options.link = parse_link(link).value();
-  if (!device.empty()) options.virtual_compute = parse_virtual_compute(device).value();
-  return host::host_backend().open(options).value();
+  return host::host_backend().open(testing::host_options(ranks, link, device)).value();
 }
 
 Result<std::unique_ptr<Prepared>> prepare(const OpSpec& op, const Cut& cut, std::span<const RankBuffers> buffers,
@@ -436,9 +432,7 @@ TEST(UnequalSplits, PlansForCountsNameVariantsThatTakeThem) {
   const RandomProblem problem(op, 1, {.counts = Counts(4, 32)});
   for (const char* link : {"shm", "100Gbit"}) {
     const auto communicator = open(2, link);
-    CommunicatorOptions options;
-    options.link = parse_link(link).value();
-    for (const planner::Variant& variant : host::host_backend().variants(op, options))
+    for (const planner::Variant& variant : host::host_backend().variants(op, testing::host_options(2, link)))
       EXPECT_EQ(testing::prepare_cut(*communicator, op, {{64}}, variant, problem.buffers(), {}).ok(),
                 planner::takes_counts(communicator->fingerprint(), op, variant))
           << variant.text();

@@ -157,8 +157,7 @@ class RunCallsOn : public ::testing::TestWithParam<const char*> {
 
 TEST_P(RunCallsOn, NeitherAllocateNorLock) {
   const Backend& host = *find_backend("host").value();
-  CommunicatorOptions options;
-  options.link = parse_link(GetParam()).value();
+  const auto options = mc2::testing::host_options(2, GetParam());
   const auto communicator = host.open(options).value();
   for (const auto& traits : planner::op_registry()) {
     const auto op = small(traits.kind);

@@ -2,11 +2,23 @@
 
 #include <memory>
 #include <span>
+#include <string>
 
+#include "mc2/executor/backend.hpp"
 #include "mc2/executor/executor.hpp"
 #include "mc2/planner/planner.hpp"
 
 namespace mc2::testing {
+
+/// Of the host backend, as its users name them. @param device  virtual; empty: the CPU
+inline executor::CommunicatorOptions host_options(int ranks, const std::string& link = "shm",
+                                                  const std::string& device = "") {
+  executor::CommunicatorOptions options;
+  options.world_size = ranks;
+  options.link = executor::parse_link(link).value();
+  if (!device.empty()) options.virtual_compute = executor::parse_virtual_compute(device).value();
+  return options;
+}
 
 /// Blocks that nobody planned, bound to buffers. Errors: as planner::unpredicted_plan and executor::prepare.
 inline Result<std::unique_ptr<executor::Prepared>> prepare_cut(executor::Communicator& communicator,
