@@ -40,12 +40,14 @@ struct Chunk {
       cells.emplace_back();
       return;
     }
-    const bool is_cut = plan.value().is_cut();
-    cells.push_back({is_cut ? GridCell::Status::Cut : GridCell::Status::Uncut,
-                     is_cut ? static_cast<float>(benefit_of(plan.value())) : 0.0F});
-    ++(is_cut ? counts.cut : counts.uncut);
+    cells.push_back(cell_of(plan.value()));
+    ++(plan.value().is_cut() ? counts.cut : counts.uncut);
   }
 
+  static GridCell cell_of(const Plan& plan) {
+    if (!plan.is_cut() && !plan.overlaps()) return {GridCell::Status::Serial};
+    return {plan.is_cut() ? GridCell::Status::Cut : GridCell::Status::OneBlock, static_cast<float>(benefit_of(plan))};
+  }
   /// Measured where it was raced.
   static double benefit_of(const Plan& plan) { return plan.validation ? plan.validation->benefit : plan.benefit(); }
 };

@@ -46,9 +46,14 @@ struct GridRun {
 
 /// What became of one cell.
 struct GridCell {
-  enum class Status : std::uint8_t { Refused = 0, Uncut = 1, Cut = 2 };
+  enum class Status : std::uint8_t {
+    Refused = 0,
+    Serial = 1,
+    OneBlock = 2, ///< not cut, and yet its lanes overlap
+    Cut = 3,
+  };
   Status status = Status::Refused;
-  float benefit = 0; ///< 1 - makespan / serial
+  float benefit = 0; ///< 1 - makespan / serial; 0 of serial
 };
 
 /// Why cells have no plan: by code, how many, and the first one's reason.

@@ -7,6 +7,7 @@ import json
 import os
 import pathlib
 import pty
+import re
 import signal
 import subprocess
 import time
@@ -187,6 +188,22 @@ class PageTest(SweepTest):
         self.assertRegex(page, rf"(?m)^  down +8 +[\d.]+ % +{benefit:.1f} %$")
         self.assertRegex(page, r"(?m)^  down +2 +- +-$")
         self.assertEqual(page.count("no document describes"), 1)
+
+    def test_gains_of_plans_that_are_not_cut_are_marked(self):
+        asked = ["sweep", "--models", "Llama-3-8B", "--topology", TOPOLOGY, "--ranks", 8]
+        gathers = [*asked, "--kinds", "all_gather_matmul"]
+        page = self.succeed(*gathers)
+        lines = {line.split()[0]: re.findall(r"\*?-?[\d.]+ %|whole", line) for line in page.split("\n") if "%" in line}
+        seen = set()
+        for row in self.rows(*gathers):
+            mark = "" if row["status"] == "cut" else "*"
+            seen.add(mark)
+            self.assertEqual(lines[row["layer"]].pop(0), f"{mark}{100 * float(row['benefit']):.1f} %")
+        self.assertEqual(seen, {"", "*"})
+        self.assertIn("*: by one block, uncut, that overlaps by itself", program.unwrapped(page))
+        others = self.succeed(*asked, "--kinds", "matmul_all_reduce")
+        self.assertIn("whole: serial is best", program.unwrapped(others))
+        self.assertNotIn("*", others)
 
     def test_fits_a_screen_whatever_the_grid(self):
         page = self.succeed("sweep", "--topology", TOPOLOGY, "--m", "128:16384:128")

@@ -12,7 +12,7 @@
 namespace mc2::cli {
 namespace {
 
-constexpr std::size_t kCellColumns = 7;
+constexpr std::size_t kCellColumns = 8;
 constexpr std::size_t kReasonLines = 3; ///< of each
 
 /// Of tables; with what is noted below them, a screen of 40.
@@ -31,7 +31,8 @@ std::string right(const std::string& text, std::size_t columns) {
 std::string cell_text(const GridCell& cell) {
   switch (cell.status) {
     case GridCell::Status::Cut: return percent_text(cell.benefit);
-    case GridCell::Status::Uncut: return "whole";
+    case GridCell::Status::OneBlock: return "*" + percent_text(cell.benefit);
+    case GridCell::Status::Serial: return "whole";
     case GridCell::Status::Refused: break;
   }
   return "-";
@@ -107,13 +108,19 @@ class Page {
     text_ += "\n";
   }
 
+  [[nodiscard]] bool has(GridCell::Status status) const {
+    return std::ranges::find(planned_.cells, status, &GridCell::status) != planned_.cells.end();
+  }
+
   void note(const std::string& start, const std::string& what) {
     notes_ += render::hanging(start, what, width_, kReasonLines);
   }
 
   std::string notes() {
-    note("  ", "percent: time saved by the plan's cut, beside serial; whole: not cutting is best" +
-                   std::string(planned_.counts.refused > 0 ? "; -: no plan" : ""));
+    using enum GridCell::Status;
+    note("  ", std::string("percent: time saved beside serial by cutting; ") +
+                   (has(OneBlock) ? "*: by one block, uncut, that overlaps by itself; " : "") +
+                   "whole: serial is best" + (has(Refused) ? "; -: no plan" : ""));
     for (const auto& [code, alike] : planned_.refusals)
       note("  no plan for " + std::to_string(alike.count) + ": ", (alike.count > 1 ? "e.g. " : "") + alike.example);
     const std::size_t left_out_m = grid_.all_m.size() - shown_m_;
