@@ -29,7 +29,6 @@ constexpr std::array kFlipNames{Name<FlipKind>{FlipKind::OtherLengths, "other_le
 constexpr std::array kFlipKinds{FlipKind::OtherLengths, FlipKind::OtherCount, FlipKind::CutOrUncut};
 constexpr double kFirstChange = 0.001;
 constexpr double kBisectedTo = 0.01; ///< of the change itself
-constexpr double kNotableLoss = 0.01;
 
 /// The decision with a parameter changed, and what today's plan would take.
 struct Answer {

@@ -194,6 +194,16 @@ class WorkedExampleTest(ExplainTest):
             )
             self.assertEqual(said[mark] is None, factor is not None)
 
+    def test_a_plan_that_is_not_the_best_stays_within_nothing(self):
+        file = self.plan_file("--blocks", "10x192,2176")
+        asked = ["explain", file, "--model", MODEL, "--store", self.store]
+        page = program.unwrapped(self.succeed(*asked))
+        self.assertRegex(page, r"would be faster: .* \([\d.]+ % more\)")
+        self.assertNotIn("stays within 1 %", page)
+        everything = self.succeed(*asked, "--all")
+        self.assertNotIn("stays within 1 %", program.unwrapped(everything))
+        self.assertRegex(everything, r"(?m)^  compute time +x1 .* today$")
+
     def test_a_measurement_outside_the_interval_is_pointed_out(self):
         def change(plan):
             plan["validation"] = {

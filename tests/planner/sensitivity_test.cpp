@@ -182,6 +182,7 @@ TEST(Sensitivity, APlanThatIsNotTheBestSaysWhatItLoses) {
   const Plan uncut = predict_cut(model.op, model, model.variants[0].variant, Cut{{256}}).value();
   const Sensitivity sensitivity = analyse_sensitivity(uncut, model, {}).value();
   EXPECT_FALSE(sensitivity.is_best());
+  EXPECT_FALSE(sensitivity.is_as_good());
   EXPECT_EQ(sensitivity.best_cut.text(), "2 x 128");
   EXPECT_NEAR(sensitivity.loss(), 522.0 / 404 - 1, 1e-12);
 }

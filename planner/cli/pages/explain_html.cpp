@@ -101,8 +101,8 @@ void sensitivity_section(Markup& out, const Explanation& explanation) {
   if (!explanation.sensitivity) return;
   const auto& sensitivity = *explanation.sensitivity;
   out.element("h2", {}, "What would change the decision");
-  paragraph(out, other_choice_text(sensitivity));
-  paragraph(out, doubt_text(sensitivity));
+  for (const auto& text : {other_choice_text(sensitivity), doubt_text(sensitivity), comparison_text(sensitivity)})
+    paragraph(out, text);
   plot(out, sensitivity_chart(sensitivity));
   legend(out, {{"today", "today"},
                {"samecut", "this decision"},

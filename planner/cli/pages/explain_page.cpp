@@ -233,9 +233,9 @@ Cells loss_cells(const Explanation& explanation) {
 Cells sensitivity_cells(const Sensitivity& sensitivity) {
   Cells cells{{"parameter", "today", "lower: other decision at", "higher: other decision at", "costs 1 % at"}};
   for (const auto& p : sensitivity.parameters)
-    cells.push_back({parameter_text(p.parameter), value_text(p, p.value),
-                     excursion_text(p, p.lower, sensitivity.best_cut),
-                     excursion_text(p, p.higher, sensitivity.best_cut), loss_text(p)});
+    cells.push_back(
+        {parameter_text(p.parameter), value_text(p, p.value), excursion_text(p, p.lower, sensitivity.best_cut),
+         excursion_text(p, p.higher, sensitivity.best_cut), sensitivity.is_as_good() ? loss_text(p) : "today"});
   return cells;
 }
 
@@ -255,8 +255,11 @@ std::string other_choice_text(const Sensitivity& sensitivity) {
   if (sensitivity.is_best()) return {};
   return "by the model as it is, " + short_cut(sensitivity.best_cut) + " with " +
          short_variant(sensitivity.best_variant) + " would be faster: " + time_text(sensitivity.best_us) +
-         ", this plan " + time_text(sensitivity.kept_us) + " (" + percent_text(sensitivity.loss(), 2) +
-         " more); decisions below are compared with that choice, losses with this plan";
+         ", this plan " + time_text(sensitivity.kept_us) + " (" + percent_text(sensitivity.loss(), 2) + " more)";
+}
+
+std::string comparison_text(const Sensitivity& sensitivity) {
+  return sensitivity.is_best() ? "" : "decisions below are compared with that choice, losses with this plan";
 }
 
 std::vector<std::string> all_notes(const Explanation& explanation, const Evidence& evidence) {
@@ -276,6 +279,7 @@ std::vector<std::string> all_notes(const Explanation& explanation, const Evidenc
 }
 
 std::string robustness_text(const Sensitivity& sensitivity) {
+  if (!sensitivity.is_as_good()) return {};
   const auto range = [&](Parameter wanted) {
     const auto p = std::ranges::find(sensitivity.parameters, wanted, &ParameterSensitivity::parameter);
     return p == sensitivity.parameters.end() ? std::string() : speed_range_text(*p);
@@ -337,10 +341,11 @@ std::string full_explain_page(const Explanation& explanation, const Evidence& ev
     page += heading("Runners-up, against this plan", color) + table(loss_cells(explanation));
   if (explanation.sensitivity) {
     page += heading("What would change the decision", color);
-    for (const auto& text : {other_choice_text(*explanation.sensitivity), robustness_text(*explanation.sensitivity),
-                             doubt_text(*explanation.sensitivity)})
+    const Sensitivity& sensitivity = *explanation.sensitivity;
+    for (const auto& text : {other_choice_text(sensitivity), robustness_text(sensitivity), doubt_text(sensitivity),
+                             comparison_text(sensitivity)})
       if (!text.empty()) page += remark(text, width);
-    page += table(sensitivity_cells(*explanation.sensitivity));
+    page += table(sensitivity_cells(sensitivity));
   }
   if (plan.certificate) page += heading("Certificate", color) + "  " + clipped(plan.certificate->text, kMaxText) + "\n";
   const auto notes = all_notes(explanation, evidence);

@@ -37,9 +37,12 @@ struct AccountPart {
 [[nodiscard]] std::string doubt_text(const planner::Sensitivity& sensitivity);
 /// What the model itself would decide, and what the plan loses to that; empty when the plan is its decision.
 [[nodiscard]] std::string other_choice_text(const planner::Sensitivity& sensitivity);
+/// What sensitivity_cells() compare where the plan is not the model's decision; empty when it is.
+[[nodiscard]] std::string comparison_text(const planner::Sensitivity& sensitivity);
 [[nodiscard]] std::vector<std::string> all_notes(const planner::Explanation& explanation, const Evidence& evidence);
 
-/// In two sentences, how far compute and link may become slower or faster until the plan costs 1 % more than the best.
+/// In two sentences, how far compute and link may become slower or faster until the plan costs 1 % more than the best;
+/// empty where it does so today.
 [[nodiscard]] std::string robustness_text(const planner::Sensitivity& sensitivity);
 
 /// The readable page of `mc2 explain`: a screen of 40 lines and 80 columns.

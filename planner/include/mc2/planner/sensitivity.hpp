@@ -73,6 +73,9 @@ struct ParameterSensitivity {
   bool operator==(const ParameterSensitivity&) const = default;
 };
 
+/// A plan that loses less to the best one is as good.
+inline constexpr double kNotableLoss = 0.01;
+
 /// Whether a plan stays the best one when what it was made from was wrong.
 struct Sensitivity {
   Cut best_cut; ///< what strategy search decides with the model as it is
@@ -85,6 +88,7 @@ struct Sensitivity {
   /// What the plan loses to the best one today: 0 when it is the best.
   [[nodiscard]] double loss() const noexcept { return best_us > 0 ? kept_us / best_us - 1 : 0; }
   [[nodiscard]] bool is_best() const noexcept { return kept_us <= best_us; }
+  [[nodiscard]] bool is_as_good() const noexcept { return loss() < kNotableLoss; }
   bool operator==(const Sensitivity&) const = default;
 };
 
