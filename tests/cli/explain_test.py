@@ -462,6 +462,13 @@ class TunedTest(ExplainTest):
         self.assertIn("EMULATED", report.text)
         self.assertEqual(document["notes"], [note for note in document["notes"] if "not in the store" not in note])
 
+    def test_a_measured_timeline_stands_on_the_page(self):
+        asked = ["explain", *SHAPE, *MACHINE, "--store", self.store]
+        lanes = r"( +(compute|communication) .*\n){2} +0 +\S+ [mu]s\n"
+        page = self.succeed(*asked, "--measure")
+        self.assertRegex(page, rf"\n  measured, slowest rank\n{lanes}  predicted\n{lanes}")
+        self.assertNotIn("slowest rank", self.succeed(*asked))
+
     def test_a_plan_that_was_raced_before_there_was_a_model(self):
         """Tuning on a noisy machine keeps such a plan; a model may be fitted later."""
         exported, other = self.directory / "export.json", self.directory / "other.db"

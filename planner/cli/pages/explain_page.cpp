@@ -107,6 +107,16 @@ std::string title_text(const planner::Plan& plan, bool color) {
          "\n\n";
 }
 
+/// The predicted one and, where there is one, the measured one above it.
+std::string timelines_text(const Explanation& explanation, int width, bool color) {
+  const auto drawn = [&](const planner::Timeline& timeline) {
+    return draw_timeline(timeline, planner::traits_of(explanation.plan.op.kind).first_lane, width, color);
+  };
+  const std::string predicted = drawn(explanation.plan.timeline);
+  if (!explanation.measured) return predicted;
+  return "  measured, slowest rank\n" + drawn(explanation.measured->timeline) + "  predicted\n" + predicted;
+}
+
 /// Of the facts, those that a screen shows.
 constexpr std::array<std::string_view, 6> kFewFacts{"cut", "predicted", "provenance", "measured", "serial", "why"};
 constexpr std::size_t kFewLosers = 4, kFewNotes = 2, kFewFactLines = 2;
@@ -310,7 +320,7 @@ std::string explain_page(const Explanation& explanation, const Evidence& evidenc
     if (std::ranges::find(kFewFacts, name) != kFewFacts.end())
       page += render::fact_line(name, value, width, kFewFactColumns, kFewFactLines);
   page += heading("What bounds it", color) + remark(explanation.bound_text, width) + "\n" +
-          draw_timeline(plan.timeline, planner::traits_of(plan.op.kind).first_lane, width, color);
+          timelines_text(explanation, width, color);
   if (explanation.sensitivity) {
     page += heading("What would change it", color);
     const Sensitivity& sensitivity = *explanation.sensitivity;
@@ -328,15 +338,11 @@ std::string explain_page(const Explanation& explanation, const Evidence& evidenc
 
 std::string full_explain_page(const Explanation& explanation, const Evidence& evidence, int width, bool color) {
   const planner::Plan& plan = explanation.plan;
-  const planner::Lane first_lane = planner::traits_of(plan.op.kind).first_lane;
   std::string page = title_text(plan, color);
   for (const auto& [name, value] : summary_facts(explanation, evidence)) page += render::fact_line(name, value, width);
   page += heading("What bounds it", color) + remark(explanation.bound_text, width) + "\n";
   page += table(lane_cells(explanation)) + "\n" + account_text(explanation) + "\n";
-  if (explanation.measured)
-    page += "  measured, slowest rank\n" + draw_timeline(explanation.measured->timeline, first_lane, width, color) +
-            "  predicted\n";
-  page += draw_timeline(plan.timeline, first_lane, width, color);
+  page += timelines_text(explanation, width, color);
   if (!explanation.losses.empty())
     page += heading("Runners-up, against this plan", color) + table(loss_cells(explanation));
   if (explanation.sensitivity) {

@@ -45,7 +45,8 @@ struct AccountPart {
 /// empty where it does so today.
 [[nodiscard]] std::string robustness_text(const planner::Sensitivity& sensitivity);
 
-/// The readable page of `mc2 explain`: a screen of 40 lines and 80 columns.
+/// The readable page of `mc2 explain`: a screen of 40 lines and 80 columns, and five lines more for a measured
+/// timeline.
 [[nodiscard]] std::string explain_page(const planner::Explanation& explanation, const Evidence& evidence, int width,
                                        bool color);
 /// The same with every table, as wide as they are.
