@@ -105,6 +105,9 @@ class MainJobTest(ProgramTest):
         self.assertIn("EMULATED", document["measured"]["machine"])
         listed = self.succeed("db", "list", "--store", self.store)
         self.assertIn("EMULATED", listed)
+        for blocks, named in (("2 x 32 + 32", "2x32+32"), ("96", "96")):
+            page = program.unwrapped(self.at_store("plan", "--blocks", blocks))
+            self.assertIn(f"mc2 run --blocks {named}, with operator and machine as here, checks and times it", page)
         digest = self.kept_plans()[0]["digest"][:12]
         by_digest = json.loads(
             self.succeed("run", "--plan", digest, *MACHINE, *FEW_PAIRS, "--json", "--store", self.store)

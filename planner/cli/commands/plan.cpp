@@ -15,6 +15,7 @@
 #include "mc2/planner/planner.hpp"
 #include "mc2/planner/text.hpp"
 #include "mc2/profiler/anchor.hpp"
+#include "mc2/render/markup.hpp"
 #include "mc2/store/codec.hpp"
 #include "options/counts_file.hpp"
 #include "options/document_file.hpp"
@@ -324,6 +325,8 @@ Result<planner::PlanRanges> PlanCommand::ranges_described(const store::PlanReque
   return finder::find_ranges(finder::finding_on_topology(std::move(topology), model), question, *op.first_m);
 }
 
+constexpr std::size_t kMaxShownBlocks = 40; ///< bytes
+
 std::string PlanCommand::next_step(const planner::Plan& plan, bool is_tuned) const {
   if (plan.is_cut() && !plan.validation && plan.serial_us > 0 && plan.benefit() < 0) {
     const auto& blocks = plan.cut.block_rows;
@@ -337,6 +340,12 @@ std::string PlanCommand::next_step(const planner::Plan& plan, bool is_tuned) con
   if (!plan.counts.empty())
     return std::string("--out keeps the plan, and mc2 run --plan PLAN") + (names_experts ? " --counts FILE" : "") +
            " checks and times it with these counts";
+  if (!blocks.empty()) {
+    std::string named = blocks;
+    std::erase(named, ' '); // which a shell would take apart
+    return "mc2 run --blocks " + render::clipped(named, kMaxShownBlocks) +
+           ", with operator and machine as here, checks and times it; --verbose shows more";
+  }
   if (is_tuned || plan.validation) return "mc2 run checks and times it; --verbose shows more";
   return "mc2 tune races it on this machine; --verbose shows why it was chosen";
 }
