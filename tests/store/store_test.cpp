@@ -309,7 +309,7 @@ TEST(Store, TablesOfAnOperatorAreAPartOfItsKey) {
   small.op = large.op = examples::pooled_op();
   large.op.tables->row_count *= 100;
   ASSERT_TRUE(store.put_model(small, kNow).ok());
-  EXPECT_EQ(store.find_model(large.op, large.fingerprint).error().code, ErrorCode::NotFound);
+  expect_error(store.find_model(large.op, large.fingerprint), ErrorCode::NotFound, "it has " + small.op.text());
   ASSERT_TRUE(store.put_model(large, kNow).ok());
   EXPECT_EQ(store.find_model(small.op, small.fingerprint).value(), small);
   EXPECT_EQ(store.find_model(large.op, large.fingerprint).value(), large);

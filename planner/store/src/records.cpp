@@ -48,7 +48,8 @@ std::string kind_column(const planner::OpSpec& op) {
   return std::string(to_string(op.kind)) + (options.empty() ? "" : " " + dump(options));
 }
 
-/// Errors: whatever is wrong with the text.
+} // namespace
+
 Result<planner::OpSpec> read_kind_column(const std::string& column) {
   const std::size_t space = column.find(' ');
   MC2_ASSIGN(const auto kind, planner::parse_op_kind(std::string_view(column).substr(0, space)));
@@ -61,6 +62,8 @@ Result<planner::OpSpec> read_kind_column(const std::string& column) {
   if (status.error) return *status.error;
   return op;
 }
+
+namespace {
 
 /// The digest stands for the document, so a caller checks that one first.
 std::string checksum(Table table, const RawRow& row) {

@@ -63,6 +63,9 @@ void put_fingerprint(SQLite::Database& database, const planner::Fingerprint& fin
 /// Inserts, replacing the row under the same key where a table has unique keys.
 void put_record(SQLite::Database& database, Table table, const Record& record);
 
+/// An operator without its sizes, from the column `kind`. Errors: whatever is wrong with the text.
+[[nodiscard]] Result<planner::OpSpec> read_kind_column(const std::string& column);
+
 /// "SELECT <columns> FROM <table> " + tail, for next_record.
 [[nodiscard]] std::string select_sql(Table table, std::string_view tail);
 /// "fingerprint_digest = ?1 AND ..." over the whole key, for bind_key.

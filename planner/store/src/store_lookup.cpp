@@ -47,13 +47,27 @@ std::string model_query(const planner::OpSpec& op) {
   return select_sql(Table::Model, same_block_costs(op) + "ORDER BY " + nearest + ", created_at DESC, id DESC");
 }
 
+/// The operator that "kind, m, n, k, dtype, world_size" are of, as people read it; as they stand where it is unknown.
+std::string op_text(const SQLite::Statement& statement) {
+  const auto text = [&](int index) { return statement.getColumn(index).getString(); };
+  const auto number = [&](int index) { return statement.getColumn(index).getInt64(); };
+  const auto read = read_kind_column(text(0));
+  const auto dtype = planner::parse_dtype(text(4));
+  if (!read || !dtype)
+    return text(0) + " m=" + text(1) + " n=" + text(2) + " k=" + text(3) + " " + text(4) + " x" + text(5);
+  planner::OpSpec op = read.value();
+  op.m = number(1);
+  op.n = number(2);
+  op.k = number(3);
+  op.dtype = dtype.value();
+  op.world_size = static_cast<int>(number(5));
+  return op.text();
+}
+
 /// The operator names of a query over "kind, m, n, k, dtype, world_size", without repetition.
 std::string listed_ops(SQLite::Statement& statement) {
   std::vector<std::string> names;
-  while (statement.executeStep()) {
-    const auto text = [&](int index) { return statement.getColumn(index).getString(); };
-    names.push_back(text(0) + " m=" + text(1) + " n=" + text(2) + " k=" + text(3) + " " + text(4) + " x" + text(5));
-  }
+  while (statement.executeStep()) names.push_back(op_text(statement));
   std::string result;
   for (std::size_t i = 0; i < std::min(names.size(), kListedCount); ++i) result += (i ? ", " : "") + one_line(names[i]);
   if (names.size() > kListedCount) result += " and " + std::to_string(names.size() - kListedCount) + " more";
