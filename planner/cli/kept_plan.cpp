@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <iostream>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -64,12 +65,14 @@ Result<store::Layers> open_to_look_up(const StoreOptions& store, const ServerOpt
   return store.is_named() ? layers.error() : no_plan(op, here, nullptr);
 }
 
-Error with_advice(const Error& missing, const planner::OpSpec& op, const planner::Fingerprint& here) {
+Error with_advice(const Error& missing, const finder::PlanQuestion& question, store::Layers& layers) {
   if (missing.code != ErrorCode::NotFound) return missing;
-  const std::string obstacle = tuning_obstacle(op, here);
-  return {missing.code, missing.field,
-          missing.message + "; " +
-              (obstacle.empty() ? "run mc2 tune with the same options first" : "mc2 tune cannot help: " + obstacle)};
+  finder::SharedLayers shared(layers);
+  const finder::ModelPlaces places{.given = {}, .kept = finder::kept_in(shared)};
+  const finder::PlanQuestion of_any_variant{
+      .op = question.op, .machine = question.machine, .may_transfer = question.may_transfer};
+  if (finder::find_model(places, of_any_variant)) return missing;
+  return no_plan(question.op, question.machine, &layers.writable(), finder::why_not_transferred(places, question));
 }
 
 Result<finder::PlanQuestion> plan_question(const planner::OpSpec& op, const planner::Fingerprint& here,
@@ -83,12 +86,11 @@ Result<finder::FoundModel> find_kept_model(const finder::PlanQuestion& question,
   finder::SharedLayers shared(layers);
   auto found = finder::find_model({.given = {}, .kept = finder::kept_in(shared)}, question);
   if (found || found.error().code != ErrorCode::NotFound) return found;
-  if (!server.is_given()) return with_advice(found.error(), question.op, question.machine);
+  if (!server.is_given()) return found;
   MC2_ASSIGN(const auto client, server.open());
   auto served = client.find_model(question.op, question.machine);
   if (served) return finder::find_model({.given = {std::move(served).value()}}, question);
-  return with_advice({found.error().code, found.error().field, found.error().message + "; " + served.error().text()},
-                     question.op, question.machine);
+  return Error{found.error().code, found.error().field, found.error().message + "; " + served.error().text()};
 }
 
 namespace {
@@ -115,6 +117,15 @@ void tell_staleness(const finder::FoundPlan& found) {
               << best_text(*stale, found.stored.plan) << "; run mc2 tune again\n";
 }
 
+/// The source, whose last error is kept without its name.
+finder::PlanSource remembering(finder::PlanSource source, std::optional<Error>& error) {
+  return {source.name, [find = std::move(source.find), &error](const finder::PlanQuestion& question) {
+            auto found = find(question);
+            if (!found) error = found.error();
+            return found;
+          }};
+}
+
 } // namespace
 
 Result<finder::FoundPlan> find_plan_for(const finder::PlanQuestion& question, store::Layers& layers,
@@ -128,7 +139,8 @@ Result<finder::FoundPlan> find_plan_for(const finder::PlanQuestion& question, st
     sources.push_back(std::move(service));
   }
   sources.push_back(finder::kept_plans(finder::kept_in(shared)));
-  sources.push_back(finder::own_planner({.given = {}, .kept = finder::kept_in(shared)}));
+  std::optional<Error> planner_error;
+  sources.push_back(remembering(finder::own_planner({.given = {}, .kept = finder::kept_in(shared)}), planner_error));
   finder::PlanQuestion asked = question;
   asked.asks_staleness = true;
   auto found = finder::find_plan(sources, std::move(asked));
@@ -137,11 +149,12 @@ Result<finder::FoundPlan> find_plan_for(const finder::PlanQuestion& question, st
     tell_staleness(found.value());
     return found;
   }
-  const finder::ModelPlaces places{.given = {}, .kept = finder::kept_in(shared)};
-  const auto model = finder::find_model(places, {.op = question.op, .machine = question.machine});
-  if (found.error().code == ErrorCode::NotFound && !asks_service && !model)
-    return no_plan(question.op, question.machine, &layers.writable(), finder::why_not_transferred(places, question));
-  return with_advice(found.error(), question.op, question.machine);
+  const Error& failed = found.error();
+  if (asks_service && failed.code == ErrorCode::NotFound)
+    return Error{failed.code, failed.field, failed.message + "; " + how_to_make_one(question.op, question.machine)};
+  // That no plan is kept goes without saying, but not that one cannot be read.
+  const bool is_planners = !asks_service && planner_error && planner_error->code == failed.code;
+  return with_advice(is_planners ? *planner_error : failed, question, layers);
 }
 
 } // namespace mc2::cli

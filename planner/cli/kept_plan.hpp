@@ -31,24 +31,23 @@ namespace mc2::cli {
 [[nodiscard]] Result<store::Layers> open_to_look_up(const StoreOptions& store, const ServerOptions& server,
                                                     const planner::OpSpec& op, const planner::Fingerprint& here);
 
-/// That there is no kept model, and what to run first, or why this machine's backend can have none; other errors as
-/// they are.
-[[nodiscard]] Error with_advice(const Error& missing, const planner::OpSpec& op, const planner::Fingerprint& here);
+/// Why what is kept does not answer: no_plan() where no model of any variant does; other errors as they are.
+[[nodiscard]] Error with_advice(const Error& missing, const finder::PlanQuestion& question, store::Layers& layers);
 
 /// What is asked of this operator on this machine: with these options, of the variant that is named.
 /// Errors: as VariantOption::chosen.
 [[nodiscard]] Result<finder::PlanQuestion> plan_question(const planner::OpSpec& op, const planner::Fingerprint& here,
                                                          const VariantOption& variant, bool may_transfer);
 
-/// finder::find_model() in these layers, else the service's, if there is one. Errors: as with_advice, with both
+/// finder::find_model() in these layers, else the service's, if there is one. Errors: as finder::find_model, with both
 /// reasons.
 [[nodiscard]] Result<finder::FoundModel> find_kept_model(const finder::PlanQuestion& question, store::Layers& layers,
                                                          const ServerOptions& server = {});
 
 /// finder::find_plan() among the service, if a server is given, the plans and the models of these layers. Standard
 /// error says where the plan is from where that matters: with a server, from another n and k, or where something
-/// damaged was passed over. Errors: NotFound saying what to run first; as Backend::supports where nothing could ever be
-/// kept; InvalidSpec for a variant beside a server that was named.
+/// damaged was passed over. Errors: as with_advice; NotFound with the reasons of the service and of all places, where
+/// one was asked; InvalidSpec for a variant beside a server that was named.
 [[nodiscard]] Result<finder::FoundPlan> find_plan_for(const finder::PlanQuestion& question, store::Layers& layers,
                                                       const ServerOptions& server);
 

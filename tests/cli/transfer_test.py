@@ -48,7 +48,28 @@ class TransferTest(ProgramTest):
         self.assertGreater(relative_width(other), relative_width(own))
 
     def test_it_can_be_refused(self):
-        self.assert_refused(self.plan(*shape(2 * self.n, self.k), "--no-transfer"), NO_ANSWER, "transfer is ruled out")
+        wide = ["--n", 2 * self.n, "--k", self.k]
+        for question in (["--m", 96], ["--m", 96, "--blocks", "48,48"], ["--m", "80:96"]):
+            done = self.plan(*question, *wide, "--no-transfer")
+            self.assert_refused(done, NO_ANSWER, *self.no_model_of(2 * self.n))
+            self.assertNotIn("own planner", done.stderr)
+        run = ["run", "--m", 96, *wide, *MACHINE, "--no-transfer", "--store", self.store]
+        self.refuse(NO_ANSWER, run, *self.no_model_of(2 * self.n))
+
+    def no_model_of(self, n):
+        """What mc2 says of it, ending with a command that makes one."""
+        return (
+            f"no plan and no model of matmul_all_reduce m=96 n={n} k={self.k}",
+            f"nearest kept: matmul_all_reduce m=96 n={self.n} k={self.k} f32 x2; different: --n; ",
+            "transfer is ruled out",
+            f"make one: mc2 tune --m 96 --n {n} --k {self.k} --link",
+        )
+
+    def test_a_strategy_that_has_no_plan_says_so_alone(self):
+        done = self.plan(*shape(self.n, self.k), "--strategy", "formula")
+        self.assert_refused(
+            done, NO_ANSWER, "mc2: strategy formula: the short block ", "too small to cut by this recipe"
+        )
 
     def test_far_shapes_are_refused_with_the_reason(self):
         self.assert_refused(self.plan(*shape(64 * self.n, self.k)), NO_ANSWER, "16 times")

@@ -207,8 +207,8 @@ Result<planner::Plan> PlanCommand::plan_here(const store::PlanRequest& request, 
   MC2_ASSIGN(const auto question, question_on(here, request));
   MC2_ASSIGN(auto layers, open_to_look_up(store, *server, request.op, here));
   if (!blocks.empty()) {
-    MC2_ASSIGN(const auto model, find_kept_model(question, layers));
-    return plan_with(model, question);
+    const auto model = find_kept_model(question, layers);
+    return model ? plan_with(model.value(), question) : with_advice(model.error(), question, layers);
   }
   MC2_ASSIGN(auto found, find_plan_for(question, layers, *server));
   about.is_tuned = !found.stored.created_at.empty();
@@ -292,7 +292,7 @@ Result<planner::PlanRanges> PlanCommand::ranges_here(const store::PlanRequest& r
   MC2_ASSIGN(auto layers, open_to_look_up(store, *server, request.op, here));
   finder::SharedLayers shared(layers);
   auto ranges = finder::find_ranges({.given = {}, .kept = finder::kept_in(shared)}, question, *op.first_m);
-  return ranges ? std::move(ranges) : with_advice(ranges.error(), question.op, here);
+  return ranges ? std::move(ranges) : with_advice(ranges.error(), question, layers);
 }
 
 Result<planner::PlanRanges> PlanCommand::ranges(const store::PlanRequest& request,

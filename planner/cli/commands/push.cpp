@@ -5,9 +5,9 @@
 #include <memory>
 
 #include "commands/commands.hpp"
-#include "kept_plan.hpp"
 #include "mc2/store/codec.hpp"
 #include "options/server_options.hpp"
+#include "pages/no_plan.hpp"
 #include "pages/report.hpp"
 
 namespace mc2::cli {
@@ -79,7 +79,10 @@ struct PushCommand {
     MC2_ASSIGN(const auto client, server->open());
     MC2_ASSIGN(auto layers, store.open(StoreUse::Read));
     const auto pushed = push(client, layers.writable(), spec, here);
-    if (!pushed) return with_advice(pushed.error(), spec, here);
+    if (!pushed && pushed.error().code == ErrorCode::NotFound)
+      return Error{pushed.error().code, pushed.error().field,
+                   pushed.error().message + "; " + how_to_make_one(spec, here)};
+    if (!pushed) return pushed.error();
     if (is_json)
       print_report("mc2.push/1", pushed.value().report(client.url()));
     else

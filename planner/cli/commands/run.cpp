@@ -107,7 +107,7 @@ Result<planner::Plan> RunCommand::find_plan(store::Layers* layers, const planner
   return std::move(found).stored.plan;
 }
 
-/// Plans are tuned for equal splits.
+/// What makes a store is to be asked for equal splits.
 Error RunCommand::with_advice_on_counts(const Error& missing) const {
   if (counts.rows.empty() || missing.code != ErrorCode::NotFound) return missing;
   const std::string experts =
@@ -228,10 +228,11 @@ Result<ExitCode> RunCommand::run() {
   }
   const planner::Fingerprint here = backend->fingerprint(options);
   auto layers = named ? store.open(StoreUse::Keep) : open_asked(here);
-  if (!layers && (blocks.empty() || store.is_named())) return with_advice_on_counts(layers.error());
+  if (!layers && store.is_named()) return with_advice_on_counts(layers.error());
+  if (!layers && blocks.empty()) return layers.error();
   store::Layers* const kept = layers ? &layers.value() : nullptr;
   const auto plan = named ? Result<planner::Plan>(*named) : find_plan(kept, here, variants);
-  if (!plan) return with_advice_on_counts(plan.error());
+  if (!plan) return plan.error();
   MC2_TRY(check_runs_here(plan.value(), here));
   const planner::Plan predicted = with_counts(plan.value(), kept);
   MC2_ASSIGN(auto bench,

@@ -121,28 +121,18 @@ std::string tune_command(const planner::OpSpec& op, const planner::Fingerprint& 
   return backend == "mpi" ? "mpirun -np " + std::to_string(op.world_size) + " " + text : text;
 }
 
-std::string tuning_obstacle(const planner::OpSpec& op, const planner::Fingerprint& machine) {
+std::string how_to_make_one(const planner::OpSpec& op, const planner::Fingerprint& machine) {
   const auto backend = executor::find_backend(machine.field("backend"));
   const auto supported = backend ? backend.value()->supports(op) : Result<void>();
-  return supported ? "" : supported.error().text();
+  return "make one: " + (supported ? tune_command(op, machine) : "not on this machine: " + supported.error().text());
 }
-
-namespace {
-
-std::string how_to_make_one(const planner::OpSpec& op, const planner::Fingerprint& machine) {
-  const std::string obstacle = tuning_obstacle(op, machine);
-  return obstacle.empty() ? tune_command(op, machine) : "not on this machine: " + obstacle;
-}
-
-} // namespace
 
 Error no_plan(const planner::OpSpec& op, const planner::Fingerprint& machine, const store::Store* store,
               const std::string& why) {
   return {ErrorCode::NotFound, "",
-          "no plan and no model of " + op.text() + " on " + machine.label() +
-              "\n  nearest kept: " + (store == nullptr ? "nothing is kept yet" : nearest_kept(op, machine, *store)) +
-              why + "\n  make one: " + how_to_make_one(op, machine) +
-              (store == nullptr ? "" : "   (asked " + store->path().string() + ")")};
+          "no plan and no model of " + op.text() + " on " + machine.label() + "\n  nearest kept: " +
+              (store == nullptr ? "nothing is kept yet" : nearest_kept(op, machine, *store)) + why + "\n  " +
+              how_to_make_one(op, machine) + (store == nullptr ? "" : "   (asked " + store->path().string() + ")")};
 }
 
 } // namespace mc2::cli
