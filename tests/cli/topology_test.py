@@ -49,6 +49,19 @@ class TopologyTest(ClusterTest):
             self.assertLessEqual(plan["makespan"]["us"], plan["serial_us"])
             self.assertGreaterEqual(plan["makespan"]["us"], plan["ideal_us"])
 
+    def test_tables_call_variants_by_what_tells_them_apart(self):
+        asked = ["plan", "--topology", H100, *OPERATOR, "--ranks", 256, "--verbose"]
+        page = self.succeed(*asked)
+        facts, losers = page.split("\n  runner-up ")
+        self.assertIn(",topology=dgx_h100)", facts)
+        self.assertNotIn("topology=", losers)
+        self.assertNotIn("algorithm=", losers)
+        ranges = self.succeed("plan", "--topology", H100, "--m", "1:9000", *OPERATOR[2:], "--ranks", 8)
+        self.assertIn("  every variant has topology=dgx_h100\n", ranges)
+        self.assertEqual(ranges.count("topology="), 1)
+        for line in (page + ranges).split("\n"):
+            self.assertLessEqual(len(line), 80)
+
     def test_faster_rails_give_faster_plans(self):
         def makespan(rate):
             protocols = json.loads(H100.read_text())["protocols"]

@@ -49,6 +49,25 @@ TEST(RenderText, TablesOfNothingAreEmpty) {
   EXPECT_EQ(render::table({{"", ""}}, 10), "\n");
 }
 
+TEST(RenderText, VariantsAreCalledByWhatTellsThemApart) {
+  const auto called = [](const std::vector<std::string>& texts) {
+    std::vector<planner::Variant> variants;
+    for (const std::string& text : texts) variants.push_back(planner::parse_variant(text));
+    return render::variant_names(variants);
+  };
+  const auto clusters = called({"ring(algorithm=ring,topology=dgx_h100)", "tree(algorithm=tree,topology=dgx_h100)"});
+  EXPECT_EQ(clusters.names, (std::vector<std::string>{"ring", "tree"}));
+  EXPECT_EQ(clusters.common, "topology=dgx_h100");
+  const auto slices = called({"copy(sms=132,slices=3,tile=128x128)", "copy(sms=132,slices=4,tile=128x128)"});
+  EXPECT_EQ(slices.names, (std::vector<std::string>{"copy(slices=3)", "copy(slices=4)"}));
+  EXPECT_EQ(slices.common, "sms=132, tile=128x128");
+  // What one of them does not have is not alike.
+  const auto others = called({"nccl(ctas=8)", "direct"});
+  EXPECT_EQ(others.names, (std::vector<std::string>{"nccl(ctas=8)", "direct"}));
+  EXPECT_EQ(others.common, "");
+  EXPECT_TRUE(called({}).names.empty());
+}
+
 TEST(RenderText, HangingTextLeavesOutWhatIsBeyondItsLines) {
   EXPECT_EQ(render::hanging("why  ", "one two three four", 14, 2), "why  one two\n     three ...\n");
 }

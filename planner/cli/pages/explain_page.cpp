@@ -56,15 +56,17 @@ std::string value_text(const ParameterSensitivity& p, double value) {
   return value_text(p, value, 6);
 }
 
-/// @param today  the cut of today's decision: a flip that keeps it is one to another variant
-std::string flip_text(const ParameterSensitivity& p, const Flip& flip, const planner::Cut& today) {
+/// A flip that keeps the cut of today's decision is one to another variant.
+std::string flip_text(const ParameterSensitivity& p, const Flip& flip, const Sensitivity& today) {
   const std::size_t count = flip.cut.block_rows.size();
   const std::string decision = count == 1 ? "uncut" : short_cut(flip.cut);
-  return value_text(p, flip.value) + ": " + decision +
-         (has_same_blocks(flip.cut, today) ? ", " + short_variant(flip.variant) : "");
+  const std::string text = value_text(p, flip.value) + ": " + decision;
+  if (!has_same_blocks(flip.cut, today.best_cut)) return text;
+  const std::array variants{today.best_variant, flip.variant};
+  return text + ", " + clipped(render::variant_names(variants).names.back(), kMaxVariantText);
 }
 
-std::string excursion_text(const ParameterSensitivity& p, const Excursion& e, const planner::Cut& today) {
+std::string excursion_text(const ParameterSensitivity& p, const Excursion& e, const Sensitivity& today) {
   if (e.end_value == p.value) return "-";
   if (e.flips.empty()) return "never (to " + value_text(p, e.end_value) + ")";
   const Flip& nearest = e.flips.front();
@@ -134,9 +136,10 @@ std::string speed_range_text(const ParameterSensitivity& p) {
 std::string few_losers_text(const Explanation& explanation, int width) {
   std::string text;
   const std::size_t count = std::min({explanation.losses.size(), explanation.plan.runners_up.size(), kFewLosers});
+  const auto variants = render::runner_up_names(explanation.plan);
   for (std::size_t i = 0; i < count; ++i) {
     const auto& loser = explanation.plan.runners_up[i];
-    const std::string name = short_cut(loser.cut) + ", " + short_variant(loser.variant);
+    const std::string name = short_cut(loser.cut) + ", " + clipped(variants[i], kMaxVariantText);
     text += "  " + clipped(name + ": " + clipped(loser.reason, kMaxText), static_cast<std::size_t>(width) - 6) + "\n";
   }
   return text;
@@ -230,10 +233,11 @@ Cells loss_cells(const Explanation& explanation) {
   const planner::Plan& plan = explanation.plan;
   Cells cells{{"runner-up", "variant", "predicted", "slower by", "of it", "reason"}};
   const std::size_t count = std::min({explanation.losses.size(), plan.runners_up.size(), kMaxShownLosers});
+  const auto variants = render::runner_up_names(plan);
   for (std::size_t i = 0; i < count; ++i) {
     const auto& loser = plan.runners_up[i];
     const auto& loss = explanation.losses[i];
-    cells.push_back({short_cut(loser.cut), short_variant(loser.variant), time_text(loser.makespan_us),
+    cells.push_back({short_cut(loser.cut), clipped(variants[i], kMaxVariantText), time_text(loser.makespan_us),
                      signed_time(lost_us(loss)), loss.difference ? parts_text(*loss.difference) : "?",
                      clipped(loser.reason, kMaxText)});
   }
@@ -243,9 +247,8 @@ Cells loss_cells(const Explanation& explanation) {
 Cells sensitivity_cells(const Sensitivity& sensitivity) {
   Cells cells{{"parameter", "today", "lower: other decision at", "higher: other decision at", "costs 1 % at"}};
   for (const auto& p : sensitivity.parameters)
-    cells.push_back(
-        {parameter_text(p.parameter), value_text(p, p.value), excursion_text(p, p.lower, sensitivity.best_cut),
-         excursion_text(p, p.higher, sensitivity.best_cut), sensitivity.is_as_good() ? loss_text(p) : "today"});
+    cells.push_back({parameter_text(p.parameter), value_text(p, p.value), excursion_text(p, p.lower, sensitivity),
+                     excursion_text(p, p.higher, sensitivity), sensitivity.is_as_good() ? loss_text(p) : "today"});
   return cells;
 }
 
@@ -255,8 +258,8 @@ std::string doubt_text(const Sensitivity& sensitivity) {
     for (const Excursion* e : {&p.lower, &p.higher}) {
       if (p.relative_interval == 0 || e->flips.empty() || std::abs(e->flips.front().value - 1) > p.relative_interval)
         continue;
-      text += (text.empty() ? "" : "; ") + parameter_text(p.parameter) + " " +
-              flip_text(p, e->flips.front(), sensitivity.best_cut);
+      text +=
+          (text.empty() ? "" : "; ") + parameter_text(p.parameter) + " " + flip_text(p, e->flips.front(), sensitivity);
     }
   return text.empty() ? text : "inside the curves' own 90 % interval the decision can be another: " + text;
 }

@@ -91,6 +91,7 @@ void ranges_section(Markup& out, const LlmSite& site) {
   if (!site.ranges) return;
   out.element("h3", {}, site.layer.layer + ": " + site.op->text());
   html_table(out, range_cells(*site.ranges));
+  paragraph(out, range_settings_text(*site.ranges));
   for (const auto& gap : site.ranges->gaps)
     paragraph(out, "no plan for m of " + m_text(gap.first_m, gap.last_m) + ": " + gap.reason);
 }

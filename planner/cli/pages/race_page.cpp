@@ -85,12 +85,14 @@ planner::Timeline measured_timeline(const planner::OpSpec& op, const executor::R
 std::string race_table(const profiler::Race& race, const std::vector<planner::Plan>& plans) {
   std::vector<std::vector<std::string>> rows{
       {"cut", "variant", "predicted", "measured", "serial", "benefit (95 % interval)", "overlap efficiency", "pairs"}};
+  std::vector<planner::Variant> variants;
+  for (const auto& contender : race.contenders) variants.push_back(contender.variant);
+  const auto names = render::variant_names(variants).names;
   for (std::size_t i = 0; i < race.contenders.size(); ++i) {
     const auto& contender = race.contenders[i];
     const planner::Validation v = contender.validation();
     rows.push_back(
-        {contender.cut.text(), contender.variant.text(), time_text(plans[i].makespan.us), time_text(v.fused_us),
-         time_text(v.serial_us),
+        {contender.cut.text(), names[i], time_text(plans[i].makespan.us), time_text(v.fused_us), time_text(v.serial_us),
          percent_text(v.benefit) + " (" + percent_text(v.benefit_low) + " to " + percent_text(v.benefit_high) + ")",
          !contender.is_serial ? render::efficiency_text(race.overlap_efficiency(contender).value) : "-",
          std::to_string(v.pair_count)});

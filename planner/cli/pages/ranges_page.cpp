@@ -13,6 +13,12 @@ using planner::PlanRange;
 using planner::PlanRanges;
 using planner::Provenance;
 
+render::VariantNames names_of(const PlanRanges& ranges) {
+  std::vector<planner::Variant> variants;
+  for (const PlanRange& range : ranges.ranges) variants.push_back(range.rule.variant);
+  return render::variant_names(variants);
+}
+
 std::string interval_text(const PlanRange& range) {
   const auto& interval = range.benefit_interval;
   return interval ? span_text(interval->low, interval->high) : "-";
@@ -41,10 +47,18 @@ std::string span_text(double low, double high) {
 
 Cells range_cells(const PlanRanges& ranges) {
   Cells rows{{"m", "plan", "variant", "gain", "90 %"}};
-  for (const PlanRange& range : ranges.ranges)
-    rows.push_back({m_text(range.first_m, range.last_m), range.rule.text(), range.rule.variant.text(),
+  const auto names = names_of(ranges).names;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const PlanRange& range = ranges.ranges[i];
+    rows.push_back({m_text(range.first_m, range.last_m), range.rule.text(), names[i],
                     span_text(range.least_benefit, range.most_benefit), interval_text(range)});
+  }
   return rows;
+}
+
+std::string range_settings_text(const PlanRanges& ranges) {
+  const std::string common = names_of(ranges).common;
+  return common.empty() ? "" : "every variant has " + common;
 }
 
 std::string ranges_page(const PlanRanges& ranges, int width) {
@@ -53,6 +67,7 @@ std::string ranges_page(const PlanRanges& ranges, int width) {
   title.replace(title.find("m=" + last_m), 2 + last_m.size(), "m=" + m_text(ranges.first_m, ranges.op.m));
   std::string page = title + "\n" + remark("machine  " + ranges.fingerprint.label(), width) + "\n" +
                      render::table(range_cells(ranges), width) + "\n";
+  if (const std::string settings = range_settings_text(ranges); !settings.empty()) page += remark(settings, width);
   for (const planner::PlanGap& gap : ranges.gaps)
     page += remark("no plan for m of " + m_text(gap.first_m, gap.last_m) + ": " + gap.reason, width);
   if (const std::string m = extrapolated_text(ranges); !m.empty())

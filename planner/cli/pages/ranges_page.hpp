@@ -13,6 +13,8 @@ namespace mc2::cli {
 
 /// One row per range.
 [[nodiscard]] Cells range_cells(const planner::PlanRanges& ranges);
+/// Which settings of variants the rows leave out; empty where they have all.
+[[nodiscard]] std::string range_settings_text(const planner::PlanRanges& ranges);
 
 /// As --m takes it: "512", "512:1024".
 [[nodiscard]] std::string m_text(std::int64_t first, std::int64_t last);

@@ -92,9 +92,12 @@ std::string recipe_table(const planner::Plan& plan, int width) {
 
 std::string runner_up_table(const planner::Plan& plan, int width) {
   std::vector<std::vector<std::string>> rows{{"runner-up", "variant", "predicted", "why it lost"}};
-  for (const auto& loser : plan.runners_up)
-    rows.push_back({loser.cut.text(), loser.variant.text(), loser.makespan_us > 0 ? time_text(loser.makespan_us) : "-",
-                    loser.reason});
+  const auto names = runner_up_names(plan);
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const auto& loser = plan.runners_up[i];
+    rows.push_back(
+        {loser.cut.text(), names[i], loser.makespan_us > 0 ? time_text(loser.makespan_us) : "-", loser.reason});
+  }
   return table(rows, width);
 }
 
@@ -123,6 +126,15 @@ std::string draw_timeline(const planner::Timeline& timeline, planner::Lane first
   };
   return line(first_lane, timeline.first) + line(other(first_lane), timeline.second) + "  " + padded("", kNameColumns) +
          axis(timeline.makespan_us, cells) + "\n";
+}
+
+std::vector<std::string> runner_up_names(const planner::Plan& plan) {
+  std::vector<planner::Variant> variants;
+  for (const auto& loser : plan.runners_up) variants.push_back(loser.variant);
+  variants.push_back(plan.variant);
+  auto names = variant_names(variants).names;
+  names.pop_back();
+  return names;
 }
 
 std::vector<std::pair<std::string, std::string>> plan_facts(const planner::Plan& plan) {

@@ -62,6 +62,25 @@ std::string fact_line(const std::string& name, std::string_view text, int width,
   return hanging("  " + padded(name, name_columns), text, width, most_lines);
 }
 
+VariantNames variant_names(std::span<const planner::Variant> variants) {
+  VariantNames result;
+  planner::Variant common = variants.empty() ? planner::Variant() : variants.front();
+  for (const planner::Variant& variant : variants)
+    std::erase_if(common.fields, [&](const auto& field) {
+      const auto same = variant.fields.find(field.first);
+      return same == variant.fields.end() || same->second != field.second;
+    });
+  for (planner::Variant variant : variants) {
+    std::erase_if(variant.fields, [&](const auto& field) {
+      return field.second == variant.name || common.fields.contains(field.first);
+    });
+    result.names.push_back(variant.text());
+  }
+  std::erase_if(common.fields, [&](const auto& field) { return field.second == common.name; });
+  result.common = list_text(common.fields, [](const auto& field) { return field.first + "=" + field.second; });
+  return result;
+}
+
 namespace {
 
 constexpr std::size_t kGap = 2; ///< before each column

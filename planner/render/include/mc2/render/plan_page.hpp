@@ -18,6 +18,9 @@ namespace mc2::render {
 /// What there is to know of a plan apart from its timeline: names and texts, its cut first.
 [[nodiscard]] std::vector<std::pair<std::string, std::string>> plan_facts(const planner::Plan& plan);
 
+/// What the variants of a plan's runners-up are called beside the plan's own (variant_names()).
+[[nodiscard]] std::vector<std::string> runner_up_names(const planner::Plan& plan);
+
 /// The readable page of a plan.
 [[nodiscard]] std::string plan_page(const planner::Plan& plan, int width, bool color);
 

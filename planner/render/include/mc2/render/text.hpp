@@ -1,9 +1,12 @@
 #pragma once
 
 #include <limits>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "mc2/planner/cost_model.hpp"
 
 namespace mc2::render {
 
@@ -30,6 +33,15 @@ inline constexpr int kNameColumns = 16;
 /// "  name            text": a fact on a page. Its text hangs behind the columns of the names.
 [[nodiscard]] std::string fact_line(const std::string& name, std::string_view text, int width,
                                     int name_columns = kNameColumns, std::size_t most_lines = kEveryLine);
+
+/// What variants are called where they stand below each other.
+struct VariantNames {
+  /// In their order, without the settings that all have alike and those that repeat the name, e.g. "tree" of
+  /// tree(algorithm=tree,topology=dgx_h100).
+  std::vector<std::string> names;
+  std::string common; ///< the settings that all have alike: "topology=dgx_h100"; empty where there are none
+};
+[[nodiscard]] VariantNames variant_names(std::span<const planner::Variant> variants);
 
 inline constexpr int kAnyWidth = std::numeric_limits<int>::max();
 
