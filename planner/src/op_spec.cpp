@@ -221,6 +221,10 @@ CutAxis cut_axis(const OpSpec& op) {
 
 std::string_view to_string(CutAxis axis) noexcept { return axis == CutAxis::Rows ? "rows" : "columns"; }
 
+std::string cut_axis_text(const OpSpec& op) {
+  return std::string(to_string(cut_axis(op))) + (traits_of(op.kind).has_row_shards ? " of each rank's m / ranks" : "");
+}
+
 bool has_same_block_costs(const OpSpec& profiled, const OpSpec& op) {
   return cut_axis(profiled) == cut_axis(op) && of_any_length(profiled) == of_any_length(op);
 }

@@ -166,7 +166,7 @@ Cut equal_blocks(const OpSpec& op, std::int64_t length) {
 
 Result<void> validate_cut(const OpSpec& op, const Cut& cut) {
   const std::int64_t rows = traits_of(op.kind).cut_axis_length(op);
-  const std::string unit(to_string(cut_axis(op)));
+  const std::string unit = cut_axis_text(op);
   if (cut.block_rows.empty()) return Error{ErrorCode::InvalidSpec, "blocks", "is empty; give at least one block"};
   std::int64_t sum = 0;
   for (const auto length : cut.block_rows) {

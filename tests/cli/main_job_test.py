@@ -163,7 +163,12 @@ class MainJobTest(ProgramTest):
         self.assert_valid(plan, "mc2.plan/1")
         self.assertEqual(plan["cut"]["block_rows"], [16, 32])
         self.assertEqual(plan["timeline"]["first"], [])
-        self.refuse(program.USAGE, [*asked, "--blocks", "16,33"], "--blocks: ", "sum to more than 48 rows")
+        of_shard = "48 rows of each rank's m / ranks"
+        self.refuse(program.USAGE, [*asked, "--blocks", "16,33"], "--blocks: ", f"sum to more than {of_shard}")
+        self.refuse(program.USAGE, [*asked, "--blocks", "48,48"], "--blocks: ", f"sum to more than {of_shard}")
+        self.refuse(
+            program.USAGE, [*asked, "--blocks", "49"], "--blocks: ", f"holds 49; every block is 1 to {of_shard}"
+        )
         self.refuse(program.USAGE, [*asked, "--blocks", ""], "--blocks: is empty")
         self.refuse(NO_ANSWER, [*asked, "--blocks", "16,32", "--store", self.directory / "none.db"], "no such store")
         done = self.mc2(*asked, "--blocks", "16,32", "--server", "http://127.0.0.1:1")

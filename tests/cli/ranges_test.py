@@ -37,6 +37,7 @@ class RangesTest(ProgramTest):
         self.assertRegex(page, r"65:255 +do not cut +direct +0 %")
         self.assertIn("no plan for m of 1:64: blocks of so few rows are cut from n", page)
         self.assertIn("of the 4032 m is predicted more", page)
+        self.assertNotIn("m / ranks", page)
         self.assertLessEqual(max(map(len, page.splitlines())), 80)
 
     def test_a_document_is_written(self):
@@ -57,6 +58,11 @@ class RangesTest(ProgramTest):
         ranges = json.loads(self.succeed("plan", "--m", "1:1003", "--model", file, "--json"))
         self.assertEqual((ranges["op"]["m"], ranges["ranges"][0]["first_m"], ranges["planned_count"]), (1000, 8, 125))
         self.refuse(USAGE, ["plan", "--m", "1:7", "--model", file], "--m", "multiple of the 8 ranks")
+        self.assertIn(
+            "  blocks are rows of each rank's m / ranks\n", self.succeed("plan", "--m", "1:1003", "--model", file)
+        )
+        blocks = self.succeed("plan", "--m", "4096", "--blocks", "2x256", "--model", file)
+        self.assertIn("2 x 256 rows of each rank's m / ranks, variant direct", blocks)
 
     def test_what_cannot_be_asked(self):
         plan = ["plan", "--model", EXAMPLE_MODEL]

@@ -82,6 +82,7 @@ TEST(OpRegistry, RowShardedKindsAreCutAlongOneShard) {
   for (const OpKind kind : {OpKind::MatmulReduceScatter, OpKind::MatmulAllToAll}) {
     const OpSpec scatter = sharded(kind, 1024);
     EXPECT_EQ(traits_of(kind).cut_axis_length(scatter), 256);
+    EXPECT_EQ(cut_axis_text(scatter), "rows of each rank's m / ranks");
     EXPECT_EQ(traits_of(kind).message_bytes_per_unit(scatter), 4 * 512 * 2);
     EXPECT_EQ(traits_of(kind).first_lane, Lane::Compute);
   }
@@ -207,6 +208,7 @@ TEST(CutAxis, FewRowsOfAllReduceAreCutAlongN) {
   OpSpec op{OpKind::MatmulAllReduce, 64, 512, 128, DType::Bf16, 4};
   const OpTraits& traits = traits_of(op.kind);
   EXPECT_EQ(cut_axis(op), CutAxis::Columns);
+  EXPECT_EQ(cut_axis_text(op), "columns");
   EXPECT_EQ(traits.cut_axis_length(op), 512);
   EXPECT_EQ(traits.message_bytes_per_unit(op), 64 * 2); // a column of the product
   op.m = 65;

@@ -192,8 +192,7 @@ Facts summary_facts(const Explanation& explanation, const Evidence& evidence) {
     plan.validation = {m->fused_us, m->serial_us, m->benefit, m->benefit_low, m->benefit_high, m->pair_count};
   Facts facts = render::plan_facts(plan);
   // Neither a long list of blocks nor a variant's many fields hides the other.
-  facts.front().second = short_cut(plan.cut) +
-                         (plan.is_cut() ? " " + std::string(to_string(planner::cut_axis(plan.op))) : "") +
+  facts.front().second = short_cut(plan.cut) + (plan.is_cut() ? " " + planner::cut_axis_text(plan.op) : "") +
                          ", variant " + short_variant(plan.variant);
   if (!plan.validation) facts.emplace_back("measured", "not yet; mc2 run times it");
   const double makespan_us = plan.timeline.makespan_us;

@@ -68,6 +68,8 @@ std::string ranges_page(const PlanRanges& ranges, int width) {
   std::string page = title + "\n" + remark("machine  " + ranges.fingerprint.label(), width) + "\n" +
                      render::table(range_cells(ranges), width) + "\n";
   if (const std::string settings = range_settings_text(ranges); !settings.empty()) page += remark(settings, width);
+  if (planner::traits_of(ranges.op.kind).has_row_shards)
+    page += remark("blocks are " + planner::cut_axis_text(ranges.op), width);
   for (const planner::PlanGap& gap : ranges.gaps)
     page += remark("no plan for m of " + m_text(gap.first_m, gap.last_m) + ": " + gap.reason, width);
   if (const std::string m = extrapolated_text(ranges); !m.empty())

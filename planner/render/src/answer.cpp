@@ -18,7 +18,7 @@ std::string work_of(const planner::Plan& plan) { return std::string(to_string(pl
 
 std::string blocks_text(const planner::Plan& plan) {
   const std::string variant = ", variant " + plan.variant.text();
-  if (plan.is_cut()) return plan.cut.text() + " " + std::string(to_string(planner::cut_axis(plan.op))) + variant;
+  if (plan.is_cut()) return plan.cut.text() + " " + planner::cut_axis_text(plan.op) + variant;
   if (plan.overlaps()) return "one block that overlaps by itself" + variant;
   return "do not cut: " + work_of(plan) + ", then collective" + variant;
 }

@@ -141,8 +141,8 @@ std::vector<std::pair<std::string, std::string>> plan_facts(const planner::Plan&
   const planner::Estimate& makespan = plan.makespan;
   const bool is_predicted = makespan.us > 0;
   std::vector<std::pair<std::string, std::string>> facts{
-      {"cut", plan.cut.text() + (plan.is_cut() ? " " + std::string(to_string(planner::cut_axis(plan.op))) : "") +
-                  ", variant " + plan.variant.text()}};
+      {"cut", plan.cut.text() + (plan.is_cut() ? " " + planner::cut_axis_text(plan.op) : "") + ", variant " +
+                  plan.variant.text()}};
   const auto add = [&](const char* name, const std::string& text) { facts.emplace_back(name, text); };
   if (is_predicted) {
     add("predicted", time_text(makespan.us) + " (90 % interval " + time_text(makespan.low_us) + " to " +

@@ -219,6 +219,9 @@ struct OpTraits {
 /// "rows" or "columns".
 [[nodiscard]] std::string_view to_string(CutAxis axis) noexcept;
 
+/// What a block's length counts, for people: the axis, with row shards "rows of each rank's m / ranks".
+[[nodiscard]] std::string cut_axis_text(const OpSpec& op);
+
 /// Whether block costs of `profiled` are block costs of `op`: all but the length of the cut axis is the same, i.e. all
 /// but m where rows are cut, all but n where columns are.
 [[nodiscard]] bool has_same_block_costs(const OpSpec& profiled, const OpSpec& op);
