@@ -125,6 +125,25 @@ class RefineTest(ProgramTest):
             "abcdef0123",
         )
 
+    def test_times_in_another_unit_are_no_verdict(self):
+        ask = ["refine", "--model", MODEL, "--cuts", self.write("blocks,fused_us\n512+4x896,1.262\n")]
+        page = program.unwrapped(self.succeed(*ask))
+        # The collective alone: 13.58491263 us / MiB x 64 MiB + 61.508333 us.
+        self.assertIn(
+            "nothing usable was measured: 1.3 us is below what the collective alone takes, 930.9 us; are these ms?",
+            page,
+        )
+        self.assertNotIn("faster than serial", page)
+        self.assertIn("add their times to the file of --cuts, and run this again", page)
+        self.assertNotIn("import", page)
+        plan = json.loads(self.succeed(*ask, "--json"))["plan"]
+        self.assertEqual(plan["reason"], "do not cut: nothing usable was measured yet")
+        self.assertIn("run this again with --cuts FILE", program.unwrapped(self.succeed(*ask[:3])))
+        # What was imported and set aside decides nothing either.
+        self.bring("blocks,fused_us\n512+4x896,1.262\n")
+        answer = json.loads(self.succeed("plan", *DEVICE, *OPERATOR, "--store", self.store, "--json"))
+        self.assertEqual(answer["strategy"], "search")
+
     def test_from_files_alone(self):
         self.cuts.write_text("blocks,fused_us,compute_us,communication_us\n512+4x896,1262,803,1071\n")
         plan = self.directory / "plan.json"

@@ -260,6 +260,8 @@ TEST(Refine, ACutThatIsSetAsideIsNotThePlan) {
   wrong.fused_us *= 0.4;
   const auto refined = refine(model.op, model, std::vector{wrong}, settings()).value();
   EXPECT_FALSE(refined.measured.front().is_believed);
+  EXPECT_FALSE(refined.has_usable_cut());
+  EXPECT_EQ(refined.plan.reason, "do not cut: nothing usable was measured yet");
   EXPECT_FALSE(refined.plan.is_cut());
   EXPECT_TRUE(refined.accounts.empty());
 }

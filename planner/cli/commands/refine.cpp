@@ -33,6 +33,8 @@ struct RefineCommand {
                                                            std::string& machine) const;
   [[nodiscard]] Result<std::vector<profiler::MeasuredCut>> read_cuts(const planner::CostModel& model,
                                                                      const planner::OpSpec& spec) const;
+  /// With the times of the cuts to run next.
+  [[nodiscard]] std::string next_step() const;
   [[nodiscard]] Result<ExitCode> run() const;
 };
 
@@ -102,6 +104,12 @@ Result<profiler::Refinement> RefineCommand::refine_device(const store::PlanReque
   return profiler::refine(request.op, costs.model, {}, {limits(request)});
 }
 
+std::string RefineCommand::next_step() const {
+  if (!device.empty()) return "import their times (mc2 import cuts.csv), then run mc2 refine again";
+  if (cuts_file.empty()) return "write their times to a CSV file, and run this again with --cuts FILE";
+  return "add their times to the file of --cuts, and run this again";
+}
+
 Result<ExitCode> RefineCommand::run() const {
   MC2_TRY(check());
   OpOptions asked = op;
@@ -114,7 +122,7 @@ Result<ExitCode> RefineCommand::run() const {
   if (is_json)
     print_report("mc2.refinement/1", refine_report(request.op, refinement));
   else
-    std::cout << refine_page(request.op, machine, refinement, terminal_width());
+    std::cout << refine_page(request.op, machine, refinement, next_step(), terminal_width());
   if (!out.empty()) write_file(out, store::pretty(store::encode(refinement.plan)));
   return ExitCode::Success;
 }

@@ -106,8 +106,31 @@ std::string next_table(const Refinement& refinement) {
   return table(rows);
 }
 
+/// Whether it is in another unit than us: as many of those are about what was expected.
+std::string unit_text(const CutBelief& cut) {
+  constexpr double kAlike = 3;
+  for (const auto& [us, unit] : {std::pair{1e3, "ms"}, {1e6, "s"}})
+    if (const double ratio = us * cut.measured_us / cut.profiled_us; ratio < kAlike && ratio > 1 / kAlike)
+      return std::string("; are these ") + unit + "?";
+  return "; time it again";
+}
+
+/// Of the first cut, where all were set aside.
+std::string unusable_text(const Refinement& refinement) {
+  const CutBelief& cut = refinement.measured.front();
+  const planner::Plan& uncut = refinement.plan;
+  const bool is_compute = uncut.compute_us > uncut.communication_us;
+  const std::string part = is_compute ? std::string(to_string(planner::traits_of(uncut.op.kind).work)) : "collective";
+  const double part_us = is_compute ? uncut.compute_us : uncut.communication_us;
+  return "nothing usable was measured: " + time_text(cut.measured_us) + " is below what " +
+         (cut.measured_us < part_us ? "the " + part + " alone takes, " + time_text(part_us)
+                                    : "blocks of " + cut.cut.text() + " take undisturbed") +
+         unit_text(cut);
+}
+
 std::string use_text(const Refinement& refinement) {
-  if (refinement.measured.empty()) return "nothing was measured yet: run these cuts, and import their times";
+  if (refinement.measured.empty()) return "nothing was measured yet: run these cuts";
+  if (!refinement.has_usable_cut()) return unusable_text(refinement);
   if (!refinement.plan.is_cut()) return "use: do not cut; no cut that was measured is faster than serial";
   const CutBelief* fastest = nullptr;
   for (const CutBelief& cut : refinement.measured)
@@ -126,11 +149,11 @@ std::string set_aside_text(const Refinement& refinement) {
   return cuts + ": set aside, because the other cuts, or its lanes alone, say something else; time it again";
 }
 
-std::string verdict_text(const Refinement& refinement) {
+std::string verdict_text(const Refinement& refinement, const std::string& next_step) {
   if (refinement.next.empty())
     return "settled: no other cut is expected to gain more than " + percent_text(refinement.expected_gain, 2) +
            (refinement.noise > 0 ? ", and times are known to " + percent_text(refinement.noise, 2) : "");
-  return "the first teaches most; import their times (mc2 import cuts.csv), then run mc2 refine again";
+  return "the first teaches most; " + next_step;
 }
 
 nlohmann::ordered_json json_of(const CutBelief& cut) {
@@ -178,16 +201,16 @@ nlohmann::ordered_json list_of(const Items& items) {
 } // namespace
 
 std::string refine_page(const planner::OpSpec& op, const std::string& machine, const Refinement& refinement,
-                        int width) {
+                        const std::string& next_step, int width) {
   std::string page = op.text() + "\n" + machine + "\n\n";
   if (!refinement.measured.empty()) page += measured_table(refinement) + "\n";
   page += remark(use_text(refinement), width) + "\n";
-  if (!std::ranges::all_of(refinement.measured, &CutBelief::is_believed))
+  if (refinement.has_usable_cut() && !std::ranges::all_of(refinement.measured, &CutBelief::is_believed))
     page += remark(set_aside_text(refinement), width) + "\n";
   if (!refinement.accounts.empty()) page += account_table(refinement) + "\n";
   if (!refinement.factors.empty()) page += factor_table(refinement) + "\n";
   if (!refinement.next.empty()) page += next_table(refinement);
-  return page + remark(verdict_text(refinement), width);
+  return page + remark(verdict_text(refinement, next_step), width);
 }
 
 nlohmann::ordered_json refine_report(const planner::OpSpec& op, const Refinement& refinement) {

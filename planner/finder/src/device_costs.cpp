@@ -151,7 +151,7 @@ PlanSource device_planner(DeviceCosts costs) {
   return {name, [costs = std::move(costs), by_model, name](const PlanQuestion& question) -> Result<FoundPlan> {
             const auto& known = costs.refinement;
             const bool is_open = !question.options && !question.variant && question.op == costs.model.op;
-            if (!is_open || !known || known->measured.empty()) return by_model.find(question);
+            if (!is_open || !known || !known->has_usable_cut()) return by_model.find(question);
             return FoundPlan{unkept(known->plan), name + ", the best measured cut", Origin::Model};
           }};
 }

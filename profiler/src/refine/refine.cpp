@@ -580,7 +580,8 @@ Result<void> Refiner::decide() {
   if (best_ == nullptr) {
     MC2_ASSIGN(const auto preferred, planner::make_plan(op_, result_.model, settings_.plan));
     MC2_ASSIGN(result_.plan, planner::serial_plan(op_, result_.model, preferred.variant));
-    result_.plan.reason = "do not cut: no cut that was measured is faster than serial";
+    result_.plan.reason = result_.has_usable_cut() ? "do not cut: no cut that was measured is faster than serial"
+                                                   : "do not cut: nothing usable was measured yet";
     return {};
   }
   result_.noise = error_of(*best_);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <span>
 #include <string>
 #include <string_view>
@@ -87,6 +88,9 @@ struct Refinement {
   std::vector<CutBelief> next;
   double noise = 0;         ///< relative standard error of the best cut's time
   double expected_gain = 0; ///< of the cut that teaches most
+
+  /// Whether any cut that was measured is believed; else the plan says nothing of cuts.
+  [[nodiscard]] bool has_usable_cut() const { return std::ranges::any_of(measured, &CutBelief::is_believed); }
 };
 
 /// Learns from cuts that were run somewhere else. What cannot be seen in either lane alone - slow-downs and a fixed
