@@ -192,7 +192,9 @@ std::vector<LlmRest> rest_of(const LlmConfig& config) {
   if (config.latent) result.push_back({"rotated columns of keys", "gathered beside the latent vectors: no matmul"});
   if (!config.experts) return result;
   result.push_back({"router of experts", "every rank holds it whole: no collective"});
-  result.push_back({"experts with all-reduces", "a grouped matmul on every rank, which is none of mc2's operators"});
+  result.push_back({"experts with all-reduces",
+                    "a part of each expert on every rank, not planned here; mc2 tune --op grouped_matmul_all_reduce "
+                    "measures it"});
   return result;
 }
 

@@ -112,6 +112,10 @@ class AnswerTest(ModelTest):
         for site in answer["sites"]:
             self.assertEqual("8 experts on 16 ranks" in site.get("reason", ""), site["layer"].startswith("expert"))
 
+    def test_experts_that_are_not_planned_name_what_measures_them(self):
+        page = self.succeed("model", "Mixtral-8x7B", "--ranks", 8, "--topology", TOPOLOGY, "--m", "4096")
+        self.assertIn("not planned here; mc2 tune --op grouped_matmul_all_reduce measures it", program.unwrapped(page))
+
     def test_latent_attention(self):
         answer = self.answer("DeepSeek-V3", "--ranks", 8, "--m", "2048")
         keep_document(answer, "latent")

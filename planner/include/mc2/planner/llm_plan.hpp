@@ -125,7 +125,7 @@ inline constexpr double kFormTolerance = 0.02;
 /// not. Errors: Infeasible where the largest step lacks a form, or a layer of one, which it names.
 [[nodiscard]] Result<std::optional<std::int64_t>> sequence_parallel_from(std::span<const LlmStep> steps);
 
-/// Collectives and weights of such a model that no operator of mc2 is for.
+/// Collectives and weights of such a model that are not planned as layers, and why.
 [[nodiscard]] std::vector<LlmRest> rest_of(const LlmConfig& config);
 
 } // namespace mc2::planner
