@@ -53,7 +53,7 @@ std::vector<std::pair<std::string, std::string>> findings(const planner::Plan& p
   return {{"cut", plan.cut.text()},
           {"benefit", interval_text(percent_text(measured.benefit), percent_text(measured.benefit_low),
                                     percent_text(measured.benefit_high)) +
-                          predicted(percent_text(plan.benefit()))},
+                          predicted(percent_text(plan.benefit())) + render::ratio_note(measured)},
           {"overlap efficiency",
            interval_text(render::efficiency_text(efficiency.value), render::efficiency_text(efficiency.low),
                          render::efficiency_text(efficiency.high)) +

@@ -1,5 +1,7 @@
 #include "mc2/render/answer.hpp"
 
+#include <cmath>
+
 #include "mc2/planner/op_spec.hpp"
 #include "mc2/planner/routing.hpp"
 #include "mc2/planner/text.hpp"
@@ -50,7 +52,8 @@ std::string benefit_text(const planner::Plan& plan) {
 std::string time_line(const planner::Plan& plan) {
   if (plan.validation && !plan.overlaps()) return time_text(plan.validation->fused_us);
   if (plan.validation)
-    return time_text(plan.validation->fused_us) + " instead of " + time_text(plan.validation->serial_us);
+    return time_text(plan.validation->fused_us) + " instead of " + time_text(plan.validation->serial_us) +
+           ratio_note(*plan.validation);
   if (!(plan.makespan.us > 0)) return {};
   const std::string interval =
       " (90 %: " + time_text(plan.makespan.low_us) + " to " + time_text(plan.makespan.high_us) + ")";
@@ -79,6 +82,15 @@ std::string field(const char* label, const std::string& text, int width) {
 std::string question_text(const planner::Plan& plan) {
   if (plan.counts.empty()) return plan.op.text();
   return plan.op.text() + ", counts of imbalance " + number_text(planner::imbalance_of(plan.op, plan.counts), 3);
+}
+
+std::string ratio_note(const planner::Validation& measured) {
+  constexpr double kPoint = 0.01;
+  const double of_medians = 1 - measured.fused_us / measured.serial_us;
+  const auto sign = [](double benefit) { return (benefit >= kNoBenefit) - (benefit <= -kNoBenefit); };
+  const bool is_other_sign = sign(of_medians) * sign(measured.benefit) < 0;
+  if (!is_other_sign && !(std::abs(of_medians - measured.benefit) > kPoint)) return {};
+  return "; the benefit is the median of the pairs' ratios";
 }
 
 std::string answer(const planner::Plan& plan, const std::string& next, int width) {

@@ -81,7 +81,7 @@ std::string measured_text(const planner::Validation& v, bool overlaps) {
   if (!overlaps) return serial + ", " + std::to_string(v.pair_count) + " rounds" + when;
   return measured(v.fused_us, spread.fused_low_us, spread.fused_high_us) + " fused, " + serial + ": benefit " +
          percent_text(v.benefit) + " (" + percent_text(v.benefit_low) + " to " + percent_text(v.benefit_high) +
-         "); 95 % intervals, " + std::to_string(v.pair_count) + " pairs" + when;
+         "); 95 % intervals, " + std::to_string(v.pair_count) + " pairs" + when + ratio_note(v);
 }
 
 std::string recipe_table(const planner::Plan& plan, int width) {

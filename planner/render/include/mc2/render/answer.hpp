@@ -13,6 +13,10 @@ namespace mc2::render {
 /// when empty).
 [[nodiscard]] std::string answer(const planner::Plan& plan, const std::string& next, int width);
 
+/// "; the benefit is the median of the pairs' ratios", where the two times beside it say something else: by another
+/// sign, or by more than a point; else empty.
+[[nodiscard]] std::string ratio_note(const planner::Validation& measured);
+
 /// The plan's operator, and how uneven the counts of rows are that it is for.
 [[nodiscard]] std::string question_text(const planner::Plan& plan);
 
