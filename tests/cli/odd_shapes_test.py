@@ -64,7 +64,7 @@ class OddShapesTest(ProgramTest):
         page = self.succeed(
             "profile", "--m", 48, "--n", 64, "--k", 64, "--link", "tcp:1Gbit", *QUICK, "--store", self.store
         )
-        self.assertIn("EMULATED: link tcp:1Gbit", page)
+        self.assertIn("EMULATED: link tcp:1Gbit", program.unwrapped(page))
 
 
 if __name__ == "__main__":

@@ -145,7 +145,8 @@ std::string size_text(const planner::Sample& sample, const planner::OpSpec& op) 
 }
 
 std::string profile_page(const planner::Profile& profile) {
-  const std::string head = profile.op.text() + "\n" + profile.fingerprint.label() + "\n\n";
+  const std::string head =
+      profile.op.text() + "\n" + render::hanging("", profile.fingerprint.label(), terminal_width()) + "\n";
   if (profile.samples.empty()) return head;
   std::vector<std::vector<std::string>> rows{{"  component", "size", "samples", "median", "outliers"}};
   for (std::size_t i = 0; i < profile.samples.size();) {

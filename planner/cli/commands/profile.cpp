@@ -34,7 +34,7 @@ struct ProfileCommand {
 void ProfileCommand::print(const planner::Profile& profile, const profiler::SweepSummary& summary,
                            const store::Store& kept) const {
   std::cout << profile.op.text() << "\n"
-            << profile.fingerprint.label() << "\n\n"
+            << render::hanging("", profile.fingerprint.label(), terminal_width()) << "\n"
             << sweep_page(summary, is_verbose) << "\n";
   // The fixed cost per block and the slow-down factors come out of the fit; `mc2 fit` keeps them.
   const auto fitted = profiler::fit_cost_model(profile);

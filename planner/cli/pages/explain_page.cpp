@@ -104,9 +104,9 @@ std::optional<double> measured_us(const planner::Plan& plan, const Evidence& evi
   return std::nullopt;
 }
 
-std::string title_text(const planner::Plan& plan, bool color) {
-  return heading(render::question_text(plan).c_str(), color).substr(1) + clipped(plan.fingerprint.label(), kMaxText) +
-         "\n\n";
+std::string title_text(const planner::Plan& plan, int width, bool color) {
+  return heading(render::question_text(plan).c_str(), color).substr(1) +
+         render::hanging("", clipped(plan.fingerprint.label(), kMaxText), width) + "\n";
 }
 
 /// The predicted one and, where there is one, the measured one above it.
@@ -317,7 +317,7 @@ std::string skew_text(const Sensitivity& sensitivity) {
 
 std::string explain_page(const Explanation& explanation, const Evidence& evidence, int width, bool color) {
   const planner::Plan& plan = explanation.plan;
-  std::string page = title_text(plan, color);
+  std::string page = title_text(plan, width, color);
   for (const auto& [name, value] : summary_facts(explanation, evidence))
     if (std::ranges::find(kFewFacts, name) != kFewFacts.end())
       page += render::fact_line(name, value, width, kFewFactColumns, kFewFactLines);
@@ -340,7 +340,7 @@ std::string explain_page(const Explanation& explanation, const Evidence& evidenc
 
 std::string full_explain_page(const Explanation& explanation, const Evidence& evidence, int width, bool color) {
   const planner::Plan& plan = explanation.plan;
-  std::string page = title_text(plan, color);
+  std::string page = title_text(plan, width, color);
   for (const auto& [name, value] : summary_facts(explanation, evidence)) page += render::fact_line(name, value, width);
   page += heading("What bounds it", color) + remark(explanation.bound_text, width) + "\n";
   page += table(lane_cells(explanation)) + "\n" + account_text(explanation) + "\n";

@@ -103,8 +103,8 @@ std::string race_table(const profiler::Race& race, const std::vector<planner::Pl
 std::string run_page(const planner::Plan& plan, const profiler::Race& race, const executor::Verification& verification,
                      const executor::RunRecord& record, const planner::Fingerprint& here, int width, bool color) {
   const planner::Lane first_lane = planner::traits_of(plan.op.kind).first_lane;
-  std::string page = render::question_text(plan) + "\n" + here.label() + "\n";
-  if (!(plan.fingerprint == here)) page += "plan made on " + plan.fingerprint.label() + "\n";
+  std::string page = render::question_text(plan) + "\n" + render::hanging("", here.label(), width);
+  if (!(plan.fingerprint == here)) page += render::hanging("plan made on ", plan.fingerprint.label(), width);
   page += "\n";
   page += render::hanging("  correct: ", verification.text, width) + "\n" + times_table(plan, race) + "\n";
   for (const auto& [name, text] : findings(plan, race)) page += render::fact_line(name, text, width, 20);

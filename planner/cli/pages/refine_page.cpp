@@ -202,7 +202,7 @@ nlohmann::ordered_json list_of(const Items& items) {
 
 std::string refine_page(const planner::OpSpec& op, const std::string& machine, const Refinement& refinement,
                         const std::string& next_step, int width) {
-  std::string page = op.text() + "\n" + machine + "\n\n";
+  std::string page = op.text() + "\n" + render::hanging("", machine, width) + "\n";
   if (!refinement.measured.empty()) page += measured_table(refinement) + "\n";
   page += remark(use_text(refinement), width) + "\n";
   if (refinement.has_usable_cut() && !std::ranges::all_of(refinement.measured, &CutBelief::is_believed))

@@ -165,7 +165,7 @@ std::vector<std::pair<std::string, std::string>> plan_facts(const planner::Plan&
 }
 
 std::string plan_page(const planner::Plan& plan, int width, bool color) {
-  std::string page = bold(question_text(plan), color) + "\n" + plan.fingerprint.label() + "\n\n";
+  std::string page = bold(question_text(plan), color) + "\n" + hanging("", plan.fingerprint.label(), width) + "\n";
   for (const auto& [name, text] : plan_facts(plan)) page += fact_line(name, text, width);
   page += "\n";
   if (plan.has_timeline())
@@ -177,7 +177,7 @@ std::string plan_page(const planner::Plan& plan, int width, bool color) {
 }
 
 std::string model_page(const planner::CostModel& model, int width) {
-  std::string page = model.op.text() + "\n" + model.fingerprint.label() + "\n\n";
+  std::string page = model.op.text() + "\n" + hanging("", model.fingerprint.label(), width) + "\n";
   const bool is_matmul = planner::traits_of(model.op.kind).work != planner::Work::Pooling;
   for (const auto& variant : model.variants) {
     page += "  variant " + variant.variant.text() + "\n";
