@@ -215,6 +215,7 @@ Result<planner::OpSpec> OpOptions::spec() const {
 }
 
 void MachineOptions::add_to(CLI::App& app) {
+  const std::size_t first_option = app.get_options().size();
   app.add_option("--backend", backend, "what runs the plan; `mc2 doctor` lists them")->capture_default_str();
   app.add_option("--link", link, "shm, an emulated link such as 2.5Gbit,20us, or paced loopback tcp:2.5Gbit")
       ->capture_default_str();
@@ -224,6 +225,7 @@ void MachineOptions::add_to(CLI::App& app) {
   app.add_option("--deadline", deadline_s, "abort a run that takes longer, in seconds")
       ->capture_default_str()
       ->check(real_number(0.001, 86'400));
+  given.set(app, first_option);
 }
 
 Result<const executor::Backend*> MachineOptions::find() const {

@@ -97,6 +97,7 @@ struct MachineOptions {
   std::string virtual_compute;
   bool no_pin = false;
   double deadline_s = 60;
+  GivenOptions given;
 
   void add_to(CLI::App& app);
   /// Errors: UnknownName, InvalidSpec.

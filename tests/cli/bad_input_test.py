@@ -221,6 +221,29 @@ class OptionTest(ProgramTest):
                     "names the operator; leave out --dtype, --ranks",
                 )
 
+    def test_machine_options_beside_what_names_a_machine(self):
+        example = program.SOURCE_DIRECTORY / "data" / "worked_example_model.json"
+        for named in (
+            ["plan", *SHAPE, "--device", "ascend-910b"],
+            ["plan", *SHAPE, "--topology", "dgx_h100"],
+            ["plan", *SHAPE, "--topology", "dgx_h100", "--anchor"],
+            ["plan", "--model", example],
+            ["model", "Llama-3-8B", "--device", "ascend-910b"],
+            ["model", "Llama-3-8B", "--topology", "dgx_h100"],
+            ["model", "Llama-3-8B", "--model", example],
+            ["sweep", "--topology", "dgx_h100"],
+            ["sweep", "--model", example],
+            ["fit", *SHAPE, "--device", "ascend-910b"],
+            ["fit", "--profile", "profile.json"],
+        ):
+            option = next(word for word in named if word in ("--device", "--topology", "--model", "--profile"))
+            with self.subTest(named=named):
+                for asked, told in (
+                    (["--backend", "cuda"], "--backend"),
+                    ([*MACHINE, "--no-pin", "--deadline", 9], "--link, --virtual-compute, --no-pin, --deadline"),
+                ):
+                    self.refuse(USAGE, [*named, *asked], f"{option}: names the machine; leave out {told}")
+
     def test_an_output_that_is_an_input(self):
         file = self.directory / "file.json"
         link = self.directory / "link.json"

@@ -52,6 +52,8 @@ Result<planner::Profile> FitCommand::load() const {
 
 Result<ExitCode> FitCommand::run() const {
   MC2_TRY(check_output("--out", out, {profile_file}));
+  for (const auto& [is_given, option] : {std::pair(!profile_file.empty(), "--profile"), {!device.empty(), "--device"}})
+    if (is_given) MC2_TRY(machine.given.none_beside(option, "machine"));
   MC2_ASSIGN(const auto profile, load());
   MC2_ASSIGN(const auto fitted, profiler::fit_cost_model(profile));
   MC2_ASSIGN(auto layers, store.open(StoreUse::Write));

@@ -248,6 +248,10 @@ Result<ExitCode> ModelCommand::run() const {
   MC2_TRY(check_output("--out", out, read));
   MC2_TRY(check_output("--shapes-out", shapes_out, read));
   MC2_TRY(check_output("--html", html_file, read));
+  for (const auto& [is_given, option] : {std::pair(!device.empty(), "--device"),
+                                         {!topology_file.empty(), "--topology"},
+                                         {!model_files.empty(), "--model"}})
+    if (is_given) MC2_TRY(machine.given.none_beside(option, "machine"));
   MC2_ASSIGN(auto asked, question());
   MC2_ASSIGN(auto sites, finder::sites_of(asked));
   if (!shapes_out.empty()) {

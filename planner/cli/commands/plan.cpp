@@ -59,6 +59,10 @@ struct PlanCommand {
   [[nodiscard]] Result<planner::RoutedOp> routing(OpOptions asked) const;
   /// Whether a document or a device answers, whose machine need not be this one.
   [[nodiscard]] bool is_elsewhere() const { return !model_file.empty() || !topology_file.empty() || !device.empty(); }
+  /// Which of them names the machine.
+  [[nodiscard]] const char* document_option() const {
+    return !device.empty() ? "--device" : !topology_file.empty() ? "--topology" : "--model";
+  }
   /// The model that --model and --topology name. @param model  --model's
   [[nodiscard]] Result<planner::CostModel> described_model(const store::PlanRequest& request,
                                                            const std::optional<planner::CostModel>& model) const;
@@ -367,6 +371,8 @@ Result<ExitCode> PlanCommand::run() const {
   for (const auto& file : counts_files) MC2_TRY(check_output("--out", out, {file}));
   MC2_TRY(check_server());
   MC2_TRY(check_device(device, !model_file.empty() || !topology_file.empty()));
+  const bool times_here = is_anchored && device.empty() && topology_file.empty();
+  if (is_elsewhere() && !times_here) MC2_TRY(machine.given.none_beside(document_option(), "machine"));
   MC2_ASSIGN(const auto model, read_model_if_named(model_file));
   MC2_ASSIGN(const auto asked, request(model));
   if (op.first_m) {

@@ -43,6 +43,8 @@ struct SweepCommand {
   [[nodiscard]] Result<std::vector<planner::OpKind>> wanted_kinds() const;
   [[nodiscard]] Result<PlanGrid> grid() const;
   [[nodiscard]] bool is_foreign() const { return !model_files.empty() || !topology_files.empty(); }
+  /// Plans for another machine must not mix with this machine's unless that is asked for.
+  [[nodiscard]] bool asks_store() const { return !is_foreign() || !store.path.empty(); }
   [[nodiscard]] Result<ModelSources> sources(const PlanGrid& grid) const;
   [[nodiscard]] Result<GridRun> settings() const;
   /// What was asked for: a page, a table, or a file of it. Errors: NotFound where a page would be empty.
@@ -111,8 +113,7 @@ Result<ModelSources> SweepCommand::sources(const PlanGrid& grid) const {
     MC2_ASSIGN(auto documents, open_document_source(model_files, !no_transfer));
     result.push_back(std::move(documents));
   }
-  // Plans for another machine must not mix with this machine's unless that is asked for.
-  if (!is_foreign() || !store.path.empty()) {
+  if (asks_store()) {
     MC2_ASSIGN(const auto backend, executor::find_backend(machine.backend));
     MC2_ASSIGN(const auto request, planning.request({}));
     const auto options = request.options_with(planner::default_alignment(backend->name()));
@@ -165,6 +166,7 @@ Result<ExitCode> SweepCommand::run() const {
   read.insert(read.end(), topology_files.begin(), topology_files.end());
   read.push_back(shapes_file);
   MC2_TRY(check_output("--out", out, read));
+  if (!asks_store()) MC2_TRY(machine.given.none_beside(model_files.empty() ? "--topology" : "--model", "machine"));
   const auto start = std::chrono::steady_clock::now();
   MC2_ASSIGN(const auto settled, settings());
   MC2_ASSIGN(const auto asked, grid());
