@@ -56,6 +56,14 @@ Result<void> validate_local(const CostCurve& local, const OpTraits& traits, cons
   return validate_lane({local}, CurveAxis::Rows, field);
 }
 
+/// No backend says what a published variant's name alone stands for: it is the only variant of that name.
+Variant meant_by(const Variant& asked, const CostModel& model) {
+  if (!asked.fields.empty() || model.cost_of(asked) != nullptr) return asked;
+  const auto is_named = [&](const VariantCost& cost) { return cost.variant.name == asked.name; };
+  if (std::ranges::count_if(model.variants, is_named) != 1) return asked;
+  return std::ranges::find_if(model.variants, is_named)->variant;
+}
+
 } // namespace
 
 std::string Variant::text() const {
@@ -177,12 +185,14 @@ bool has_analytic_curve(const CostModel& model) {
 }
 
 Result<CostModel> restricted_to(const Variant& variant, CostModel model) {
+  const bool is_analytic = has_analytic_curve(model);
+  const Variant meant = is_analytic ? meant_by(variant, model) : variant;
   const std::string known = list_text(model.variants, [](const auto& cost) { return cost.variant.text(); });
-  std::erase_if(model.variants, [&](const VariantCost& cost) { return cost.variant != variant; });
+  std::erase_if(model.variants, [&](const VariantCost& cost) { return cost.variant != meant; });
   if (!model.variants.empty()) return model;
-  return Error{
-      ErrorCode::NotFound, "variant",
-      "the model knows nothing of " + variant.text() + ", only of: " + known + "; mc2 profile --variant measures it"};
+  return Error{ErrorCode::NotFound, "variant",
+               "the model knows nothing of " + variant.text() + ", only of: " + known +
+                   (is_analytic ? "" : "; mc2 profile --variant measures it")};
 }
 
 CostCurve scaled(CostCurve curve, double factor) {

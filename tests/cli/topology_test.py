@@ -62,6 +62,15 @@ class TopologyTest(ClusterTest):
         for line in (page + ranges).split("\n"):
             self.assertLessEqual(len(line), 80)
 
+    def test_a_variant_is_named_by_its_algorithm(self):
+        asked = ["plan", "--topology", "dgx_h100", *OPERATOR, "--ranks", 8, "--variant"]
+        by_name = self.succeed(*asked, "ring", "--json")
+        self.assertEqual(self.succeed(*asked, "ring(algorithm=ring,topology=dgx_h100)", "--json"), by_name)
+        asked[asked.index("--m") + 1] = "1024:8192"
+        self.assertIn('"name": "ring"', self.succeed(*asked, "ring", "--json"))
+        refused = self.refuse(NO_ANSWER, [*asked, "nope"], "variant: ", "only of: ring(algorithm=ring,")
+        self.assertNotIn("mc2 profile", refused.stderr)
+
     def test_faster_rails_give_faster_plans(self):
         def makespan(rate):
             protocols = json.loads(H100.read_text())["protocols"]
@@ -129,6 +138,14 @@ class RefusalTest(ClusterTest):
         self.refuse(USAGE, ["topology", H100, "--ranks", 12], "--ranks: is 12", "multiple of 8")
         self.refuse(USAGE, ["plan", "--topology", H100, *OPERATOR, "--ranks", 12], "--ranks: is 12", "multiple of 8")
         self.refuse(USAGE, ["topology", self.changed(node_count=2), "--ranks", 24], "--ranks: is 24", "2 to 16")
+
+    def test_nothing_is_timed_of_a_machine_that_is_not_here(self):
+        for option, name in (("--topology", "dgx_h100"), ("--device", "ascend-910b")):
+            self.refuse(
+                USAGE,
+                ["plan", option, name, *OPERATOR, "--ranks", 8, "--anchor"],
+                f"--anchor: times this machine, and nothing of what {option} names can be measured here; leave it out",
+            )
 
     def test_documents(self):
         for changes, text in (

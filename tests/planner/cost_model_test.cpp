@@ -1,5 +1,6 @@
 #include "mc2/planner/cost_model.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <limits>
@@ -9,6 +10,8 @@
 
 namespace mc2::planner::cost_model_test {
 namespace {
+
+using ::testing::EndsWith;
 
 /// Two shards of 64 rows of 512 bytes: compute 10 + 64 = 74 us, communication 20 + 0.5 us/KiB * 64 KiB = 52 us.
 CostModel example_model() {
@@ -189,6 +192,20 @@ TEST(CostModel, RefusesSlicesThatCannotBeRead) {
     EXPECT_TRUE(model.validate()) << text;
     EXPECT_EQ(slices_of(model.variants[0].variant).count(), count);
   }
+}
+
+TEST(RestrictedTo, FindsAPublishedVariantByItsNameWhereThereIsOneOfThatName) {
+  CostModel model = example_model();
+  const Variant ring{"ring", {{"topology", "invented"}}}, name{"ring", {}};
+  model.variants.front().variant = ring;
+  EXPECT_THAT(restricted_to(name, model).error().message, EndsWith("mc2 profile --variant measures it"));
+  model.variants.front().communication.curve.is_analytic = true;
+  EXPECT_EQ(restricted_to(name, model).value().variants.front().variant, ring);
+  EXPECT_THAT(restricted_to({"tree", {}}, model).error().message, EndsWith("only of: ring(topology=invented)"));
+  model.variants.push_back(model.variants.front());
+  model.variants.back().variant.fields["topology"] = "another";
+  EXPECT_EQ(restricted_to(name, model).error().code, ErrorCode::NotFound);
+  EXPECT_EQ(restricted_to(ring, model).value().variants.size(), 1);
 }
 
 TEST(Variant, TextNamesTheSettingsAndIsReadBack) {

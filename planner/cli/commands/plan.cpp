@@ -74,7 +74,8 @@ struct PlanCommand {
   /// As plan_question, with the options as they are on that machine.
   [[nodiscard]] Result<finder::PlanQuestion> question_on(const planner::Fingerprint& machine,
                                                          const store::PlanRequest& request) const;
-  /// What --anchor measures. Errors: Stale for a model of another machine; as profiler::time_uncut_parts.
+  /// What --anchor measures. Errors: InvalidSpec for a model of no backend; Stale for one of another machine; as
+  /// profiler::time_uncut_parts.
   [[nodiscard]] Result<std::vector<planner::UncutTimes>> time_uncut(const planner::OpSpec& spec,
                                                                     const planner::CostModel& model) const;
   /// The plan, or the prediction of the blocks that the user named.
@@ -192,6 +193,10 @@ Result<finder::PlanQuestion> PlanCommand::question_on(const planner::Fingerprint
 
 Result<std::vector<planner::UncutTimes>> PlanCommand::time_uncut(const planner::OpSpec& spec,
                                                                  const planner::CostModel& model) const {
+  if (!executor::find_backend(model.fingerprint.field("backend")))
+    return Error{ErrorCode::InvalidSpec, "--anchor",
+                 "times this machine, and nothing of what " + std::string(document_option()) +
+                     " names can be measured here; leave it out"};
   MC2_ASSIGN(const auto backend, machine.find());
   MC2_ASSIGN(const auto options, machine.communicator_options(spec.world_size));
   const planner::Fingerprint here = backend->fingerprint(options);

@@ -152,7 +152,8 @@ struct CostModel {
 /// such a model's intervals cannot explain a gain away: the test of significance takes their errors as independent.
 [[nodiscard]] bool has_analytic_curve(const CostModel& model);
 
-/// The model with no other variant. Errors: NotFound, listing those that the model has.
+/// The model with no other variant. Where has_analytic_curve(), a name without settings stands for the only variant of
+/// that name. Errors: NotFound, listing those that the model has.
 [[nodiscard]] Result<CostModel> restricted_to(const Variant& variant, CostModel model);
 
 /// The curve with every time multiplied by `factor` > 0; sizes, range and relative interval stay.
