@@ -164,6 +164,22 @@ void OpOptions::complete_with(const planner::OpSpec& op) {
   pooling = pooling.value_or(std::string(to_string(op.tables->pooling)));
 }
 
+Result<void> OpOptions::check_kind_takes_them(planner::OpKind of) const {
+  const auto pools = [](const planner::OpTraits& traits) { return traits.work == planner::Work::Pooling; };
+  const auto is_grouped = [](const planner::OpTraits& traits) { return traits.work == planner::Work::GroupedMatmul; };
+  const std::tuple<bool, const char*, bool (*)(const planner::OpTraits&)> options[]{
+      {tables.has_value(), "tables", pools},
+      {table_rows.has_value(), "table_rows", pools},
+      {pooling.has_value(), "pooling", pools},
+      {experts.has_value(), "experts", is_grouped},
+      {top_k.has_value(), "top_k", is_grouped}};
+  for (const auto& [is_given, field, takes] : options)
+    if (is_given && !takes(planner::traits_of(of)))
+      return Error{ErrorCode::InvalidSpec, field,
+                   "belongs to " + planner::kinds_with(takes) + ", not to " + std::string(to_string(of))};
+  return {};
+}
+
 Result<std::optional<planner::EmbeddingTables>> OpOptions::embedding_tables() const {
   if (!tables && !table_rows && !pooling) return std::optional<planner::EmbeddingTables>();
   if (!tables || !table_rows)
@@ -195,6 +211,7 @@ Result<planner::OpSpec> OpOptions::spec() const {
     MC2_TRY(set_size(field, *given, *size));
   op.world_size = ranks;
   op.experts_per_rank = experts_per_rank.value_or(op.experts_per_rank);
+  MC2_TRY(check_kind_takes_them(op.kind));
   if (first_m) {
     const std::int64_t step = planner::m_step(op), last = planner::align_down(op.m, step);
     if (last < *first_m)

@@ -84,6 +84,8 @@ struct OpOptions {
 
  private:
   void add_types_to(CLI::App& app);
+  /// Errors: InvalidSpec for tables or experts that are given of a kind without them.
+  [[nodiscard]] Result<void> check_kind_takes_them(planner::OpKind of) const;
   /// Errors: UnknownName; InvalidSpec for table options that stand alone.
   [[nodiscard]] Result<std::optional<planner::EmbeddingTables>> embedding_tables() const;
   /// Errors: InvalidSpec for one of the two options alone.

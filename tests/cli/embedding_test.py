@@ -63,7 +63,12 @@ class EmbeddingTest(ProgramTest):
         refuse([*BAGS, "--tables", 5, "--table-rows", 4], "n: is 32", "multiple of 5, e.g. 35")
         refuse([*BAGS, "--tables", 0, "--table-rows", 4], "--tables")
         refuse([*BAGS, *TABLES, "--pooling", "max"], "pooling: unknown name 'max'; legal: sum, mean")
-        refuse(["--m", 64, "--n", 32, "--k", 4, *TABLES], "tables: belong to embedding_all_to_all")
+        other = ["--m", 64, "--n", 32, "--k", 4]
+        for option, value in (("--tables", 4), ("--table-rows", 4), ("--pooling", "mean")):
+            told = f"{option}: belongs to embedding_all_to_all, not to matmul_all_reduce"
+            refuse([*other, option, value], told)
+        for option in ("--experts", "--top-k"):
+            refuse([*other, option, 2], f"{option}: belongs to all_gather_grouped_matmul, ", "not to matmul_all_reduce")
 
     def test_what_a_topology_cannot_tell(self):
         topology = program.SOURCE_DIRECTORY / "data" / "topologies" / "dgx_h100.json"
