@@ -186,10 +186,9 @@ Result<VirtualCompute> parse_virtual_compute(std::string_view text) {
 
 Result<void> CommunicatorOptions::validate() const {
   constexpr std::chrono::hours kMaxDeadline{24 * 7};
-  constexpr int kMaxRanksThatRun = 1024;
-  if (world_size < 2 || world_size > kMaxRanksThatRun) {
+  if (world_size < 2 || world_size > kMostRanks) {
     return Error{ErrorCode::InvalidSpec, "world_size",
-                 std::to_string(world_size) + " ranks; legal are 2.." + std::to_string(kMaxRanksThatRun)};
+                 "is " + std::to_string(world_size) + "; legal: 2 to " + std::to_string(kMostRanks)};
   }
   if (auto wrong = complaint_about(link); !wrong.empty()) return invalid("link", wrong, kLinkForms);
   if (virtual_compute) {

@@ -123,9 +123,7 @@ void OpOptions::add_to(CLI::App& app, bool is_required, bool takes_range) {
 void OpOptions::add_types_to(CLI::App& app) {
   app.add_option("--dtype", dtype, "element type of A and B: f32, f16, bf16; i8 or f8e4m3 with scales (bf16 product)")
       ->capture_default_str();
-  app.add_option("--ranks", ranks, "ranks that take part")
-      ->capture_default_str()
-      ->check(whole_number(2, planner::kMaxWorldSize));
+  app.add_option("--ranks", ranks, "ranks that take part")->capture_default_str()->check(rank_count());
   app.add_flag("--bias", epilogue.has_bias, "add a bias, one number per column, to the result");
   app.add_flag("--residual", epilogue.has_residual, "add a residual matrix to the result");
   app.add_option("--norm", norm, "normalise the sum's rows into a second result: none (default) or rms");
@@ -254,6 +252,8 @@ Result<const executor::Backend*> MachineOptions::find() const {
 }
 
 Result<executor::CommunicatorOptions> MachineOptions::communicator_options(int ranks) const {
+  MC2_ASSIGN(const auto* chosen, executor::find_backend(backend));
+  MC2_TRY(chosen->check_rank_count(ranks));
   executor::CommunicatorOptions options;
   options.world_size = ranks;
   options.pin_threads = !no_pin;

@@ -43,21 +43,27 @@ class OptionTest(ProgramTest):
         self.refuse(USAGE, ["fit", "--store", self.store], "--m, --n, --k", "--profile FILE")
 
     def test_ranks(self):
-        for value in (0, 1, -2, 65537, 10**9, 10**10, "two"):
+        for value, legal in (
+            *((few, "2 or more") for few in (0, 1, -2)),
+            *((many, "2 to 65536") for many in (65537, 10**9, 10**10, "two")),
+        ):
             for command in COMMANDS:
                 self.refuse(
                     USAGE,
                     [command, *SHAPE, "--ranks", value, "--store", self.store],
                     "--ranks: ",
                     str(value),
-                    "2 to 65536",
+                    f"legal: {legal}",
                 )
 
     def test_more_ranks_than_the_backend_runs(self):
-        for command in ("profile", "tune"):
-            self.refuse(
-                UNSUPPORTED, [command, *SHAPE, "--ranks", 65, "--store", self.store], "--ranks: 65", "at most 64"
-            )
+        for command in ("plan", "profile", "fit", "run", "tune"):
+            for ranks in (65, 5000):
+                self.refuse(
+                    UNSUPPORTED,
+                    [command, *SHAPE, "--ranks", ranks, "--store", self.store],
+                    f"--ranks: is {ranks}; legal on the host backend: 2 to 64",
+                )
 
     def test_names(self):
         for option, legal in (("--op", "matmul_all_reduce"), ("--dtype", "f32, f16, bf16"), ("--backend", "host")):

@@ -9,6 +9,13 @@
 
 namespace mc2::executor {
 
+Result<void> Backend::check_rank_count(int world_size) const {
+  if (world_size <= most_ranks()) return {};
+  return Error{ErrorCode::Unsupported, "world_size",
+               "is " + std::to_string(world_size) + "; legal on the " + std::string(name()) + " backend: 2 to " +
+                   std::to_string(most_ranks())};
+}
+
 std::span<const Backend* const> backend_registry() noexcept {
   // The host first: it needs no set-up and is there on every machine.
   static const std::array<const Backend*, 3> kBackends{&host::host_backend(), &cuda::cuda_backend(),

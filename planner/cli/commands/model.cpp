@@ -278,9 +278,7 @@ void add_questions(ModelCommand& command, CLI::App& sub) {
                      "of layers: ") +
              kLayerColumns)
       ->required();
-  sub.add_option("--ranks", command.ranks, "ranks that share every layer")
-      ->capture_default_str()
-      ->check(whole_number(2, planner::kMaxWorldSize));
+  sub.add_option("--ranks", command.ranks, "ranks that share every layer")->capture_default_str()->check(rank_count());
   sub.add_option("--m", command.tokens, "tokens of a step, first:last: sequences of a decode step, or of a prefill")
       ->capture_default_str()
       ->check(number_or_range(1, planner::kMaxRangeAxis));

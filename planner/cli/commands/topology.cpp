@@ -142,7 +142,7 @@ Command add_topology(CLI::App& app) {
   sub->add_option("--collective", command->collective, "all_reduce, reduce_scatter, all_gather or all_to_all")
       ->capture_default_str();
   sub->add_option("--ranks", command->ranks, "ranks that take part; all of the cluster when not given")
-      ->check(whole_number(2, planner::kMaxWorldSize));
+      ->check(rank_count());
   sub->add_option("--calibrate", command->points_file, "fit the constants to this CSV: collective,ranks,bytes,us");
   add_json(*sub, command->is_json, "the times of each size");
   sub->add_option("--out", command->out, "write the (calibrated) topology to this JSON file");

@@ -4,6 +4,7 @@
 #include <string>
 #include <system_error>
 
+#include "mc2/planner/op_spec.hpp"
 #include "mc2/planner/text.hpp"
 
 namespace mc2::cli {
@@ -35,6 +36,15 @@ std::string complaint_about(const std::string& text, std::int64_t low, std::int6
 
 CLI::Validator whole_number(std::int64_t low, std::int64_t high) {
   return {[low, high](std::string& text) { return complaint_about(text, low, high); }, ""};
+}
+
+CLI::Validator rank_count() {
+  return {[](std::string& text) {
+            const bool is_too_few = complaint_about(text, std::numeric_limits<std::int64_t>::min(), 1).empty();
+            return is_too_few ? "is " + text.substr(0, 32) + "; legal: 2 or more"
+                              : complaint_about(text, 2, planner::kMaxWorldSize);
+          },
+          ""};
 }
 
 CLI::Validator number_or_range(std::int64_t low, std::int64_t high) {

@@ -17,6 +17,9 @@ inline constexpr std::int64_t kMaxSeed = std::numeric_limits<std::int64_t>::max(
 /// CLI11's own conversion takes "" for 0, cuts what is too large and does not say what would be right.
 [[nodiscard]] CLI::Validator whole_number(std::int64_t low, std::int64_t high);
 
+/// Checks that text is a number of ranks that an operator may have. What runs or describes them may have fewer.
+[[nodiscard]] CLI::Validator rank_count();
+
 /// A first and a last whole number; `a` alone is both.
 struct NumberRange {
   std::int64_t first = 0, last = 0;

@@ -73,6 +73,9 @@ struct ProcessPlace {
   [[nodiscard]] int device() const noexcept { return spans_hosts() ? local_rank : rank; }
 };
 
+/// No world has more; Backend::most_ranks() may be fewer.
+inline constexpr int kMostRanks = 1024;
+
 struct CommunicatorOptions {
   int world_size = 2;
   LinkSpec link;
@@ -105,6 +108,10 @@ class Backend {
   [[nodiscard]] virtual Availability availability(int local_ranks = 2) const = 0;
   /// How many ranks to ask about where nobody has said.
   [[nodiscard]] virtual int usual_world_size() const { return CommunicatorOptions{}.world_size; }
+  /// Of a world.
+  [[nodiscard]] virtual int most_ranks() const noexcept { return kMostRanks; }
+  /// Errors: Unsupported above most_ranks().
+  [[nodiscard]] Result<void> check_rank_count(int world_size) const;
   /// Variants worth measuring for an operator over these options' link, best known default first. Settings that are not
   /// among them may be legal too (check_variant). `options` are valid.
   [[nodiscard]] virtual std::vector<planner::Variant> variants(const planner::OpSpec& op,

@@ -38,10 +38,7 @@ Result<void> check_options(const CommunicatorOptions& options) {
   if (options.virtual_compute) {
     return Error{ErrorCode::Unsupported, "virtual_compute", "the cuda backend has no virtual compute"};
   }
-  if (options.world_size > kMaxCudaRanks)
-    return Error{
-        ErrorCode::Unsupported, "world_size",
-        std::to_string(options.world_size) + " ranks; the cuda backend runs at most " + std::to_string(kMaxCudaRanks)};
+  MC2_TRY(cuda_backend().check_rank_count(options.world_size));
   MC2_TRY(check_place(options));
   MC2_TRY(check_devices(devices_here(options)));
   return check_native_communicators(options.native_communicators, local_ranks_of(options), options.world_size);
@@ -103,6 +100,8 @@ class CudaBackend final : public Backend {
       return {.is_available = false, .reason = devices + "; " + std::to_string(local_ranks) + " devices are the least"};
     return {.is_available = true, .reason = devices};
   }
+
+  [[nodiscard]] int most_ranks() const noexcept override { return kMaxCudaRanks; }
 
   [[nodiscard]] std::vector<planner::Variant> variants(const planner::OpSpec& op,
                                                        const CommunicatorOptions& options) const override {

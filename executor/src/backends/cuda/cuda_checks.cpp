@@ -11,6 +11,7 @@
 #include <tuple>
 #include <vector>
 
+#include "backends/cuda/cuda_backend.hpp"
 #include "backends/cuda/kernels/direct.hpp"
 #include "backends/cuda/runtime/check.hpp"
 #include "backends/cuda/runtime/driver.hpp"
@@ -224,11 +225,7 @@ Result<void> check_operator(const planner::OpSpec& op) {
     return Error{ErrorCode::Unsupported, "dtype",
                  "f8e4m3 is for one expert a rank on the cuda backend, and these have " +
                      std::to_string(op.experts_per_rank) + "; use bf16 or f16"};
-  if (op.world_size > kMaxCudaRanks) {
-    return Error{
-        ErrorCode::Unsupported, "world_size",
-        std::to_string(op.world_size) + " ranks; the cuda backend runs at most " + std::to_string(kMaxCudaRanks)};
-  }
+  MC2_TRY(cuda_backend().check_rank_count(op.world_size));
   if (op.dtype == planner::DType::F8E4m3 && (op.n % kF8Multiple != 0 || op.k % kF8Multiple != 0)) {
     return Error{ErrorCode::Unsupported, op.n % kF8Multiple != 0 ? "n" : "k",
                  "is " + std::to_string(op.n % kF8Multiple != 0 ? op.n : op.k) +

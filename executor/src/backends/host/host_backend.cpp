@@ -36,6 +36,8 @@ class HostBackend final : public Backend {
                       lanes::gemm_library_version() + " with " + lanes::gemm_isa()};
   }
 
+  [[nodiscard]] int most_ranks() const noexcept override { return kMaxHostRanks; }
+
   [[nodiscard]] std::vector<planner::Variant> variants(const planner::OpSpec& op,
                                                        const CommunicatorOptions& options) const override {
     return host_variants(op, options.link);
@@ -74,12 +76,6 @@ class HostBackend final : public Backend {
   [[nodiscard]] Result<std::unique_ptr<Communicator>> open(const CommunicatorOptions& options) const override {
     return open_host(options, {});
   }
-
-  static Result<void> check_rank_count(int world_size) {
-    if (world_size <= kMaxHostRanks) return {};
-    return Error{ErrorCode::Unsupported, "world_size",
-                 std::to_string(world_size) + " ranks; the host backend runs at most " + std::to_string(kMaxHostRanks)};
-  }
 };
 
 } // namespace
@@ -92,7 +88,7 @@ const Backend& host_backend() noexcept {
 Result<std::unique_ptr<Communicator>> open_host(const CommunicatorOptions& options, StageHook hook) {
   MC2_TRY(options.validate());
   MC2_TRY(check_holds_all_ranks(options, "host"));
-  MC2_TRY(HostBackend::check_rank_count(options.world_size));
+  MC2_TRY(host_backend().check_rank_count(options.world_size));
   return std::unique_ptr<Communicator>(
       std::make_unique<HostCommunicator>(options, host_backend().fingerprint(options), std::move(hook)));
 }
