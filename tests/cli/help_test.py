@@ -107,6 +107,9 @@ class HelpTest(ProgramTest):
     def test_help_wins_over_missing_options(self):
         self.assertIn("Example", self.succeed("profile", "--help", "--m", "1"))
 
+    def test_a_request_is_named_by_its_kind_of_document(self):
+        self.assertIn("mc2.request/1", self.succeed("plan", "--help-all"))
+
     def test_bench_names_the_program_that_has_the_benchmarks(self):
         for arguments in (["bench"], ["bench", "sweep", "--help"]):  # sweep is a command of mc2, too
             self.refuse(USAGE, arguments, "mc2-bench", "cmake --build --preset release --target mc2-bench")

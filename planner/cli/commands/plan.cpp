@@ -415,7 +415,8 @@ Command add_plan(CLI::App& app, ServerOptions& server) {
   sub->add_option("--device", command->device,
                   "plan for this machine from what was imported for it (mc2 import) and what is published of it, e.g. "
                   "ascend-910b; a name that is none lists them");
-  sub->add_option("--request", command->request_file, "read operator and options from this JSON file");
+  sub->add_option("--request", command->request_file,
+                  "read operator and options from this mc2.request/1 document (schemas/request.schema.json)");
   sub->add_option("--blocks", command->blocks, "predict these blocks instead of choosing, e.g. 512,4x896")
       ->check(
           {[](std::string& text) { return std::string(text.empty() ? "is empty; legal: such as 512,4x896" : ""); }, ""})
