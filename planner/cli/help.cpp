@@ -5,10 +5,6 @@
 #include <array>
 #include <memory>
 
-#include "mc2/executor/backend.hpp"
-#include "mc2/planner/op_spec.hpp"
-#include "mc2/planner/planner.hpp"
-#include "mc2/planner/units.hpp"
 #include "mc2/render/text.hpp"
 #include "pages/text.hpp"
 
@@ -338,21 +334,6 @@ std::string usage_of(const CLI::App& command) {
   for (const CLI::Option* option : arguments_of(command))
     text += option->get_required() ? " " + option_syntax(*option) : " [" + option_syntax(*option) + "]";
   return text;
-}
-
-std::vector<std::string> values_of(const CLI::Option& option) {
-  const std::string value = option.get_type_name(), name = long_name(option);
-  std::vector<std::string> values;
-  if (value == "KIND")
-    for (const auto& traits : planner::op_registry()) values.emplace_back(traits.name);
-  if (value == "TYPE")
-    for (const planner::DType dtype : planner::kDTypes) values.emplace_back(to_string(dtype));
-  if (name == "--backend")
-    for (const auto* backend : executor::backend_registry()) values.emplace_back(backend->name());
-  if (name == "--pooling") values = {"sum", "mean"};
-  if (name == "--norm") values = {"none", "rms"};
-  if (name == "--strategy") values.assign(planner::strategy_names().begin(), planner::strategy_names().end());
-  return values;
 }
 
 } // namespace mc2::cli

@@ -36,7 +36,5 @@ void set_help_format(CLI::App& app);
 [[nodiscard]] std::string option_description(const CLI::Option& option);
 /// "[OPTIONS] FILE" and the like: what follows the command's name.
 [[nodiscard]] std::string usage_of(const CLI::App& command);
-/// Words that may follow the option, where there are few; empty otherwise.
-[[nodiscard]] std::vector<std::string> values_of(const CLI::Option& option);
 
 } // namespace mc2::cli

@@ -2,10 +2,13 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <map>
+#include <set>
 #include <vector>
 
 #include "help.hpp"
 #include "mc2/planner/text.hpp"
+#include "option_values.hpp"
 
 namespace mc2::cli {
 namespace {
@@ -108,48 +111,68 @@ std::string man_page(const NamedCommand& command) {
 
 std::string shell_quoted(const std::string& text) { return "'" + replaced(text, "'", "'\\''") + "'"; }
 
-/// What bash completes: commands, options that take a file, and cases of a `case` statement.
+/// Of the arguments that follow the command.
+std::vector<std::string> values_of_arguments(const CLI::App& command) {
+  std::vector<std::string> words;
+  for (const CLI::Option* argument : arguments_of(command))
+    for (const std::string& value : values_of(command, *argument)) words.push_back(value);
+  return words;
+}
+
+/// What bash completes.
 struct BashWords {
-  std::vector<std::string> names, files;
-  std::string words_of_options, options_of_commands;
+  std::vector<std::string> names;                                     ///< of commands
+  std::set<std::string> files, others;                                ///< options that take a file, and another value
+  std::map<std::string, std::vector<std::string>> options_of_a_value; ///< by what it may be: 'plan --op'
+  std::string words_of_commands;                                      ///< cases of a `case` statement
 };
+
+void add_value(const NamedCommand& command, const CLI::Option& option, BashWords& result) {
+  const std::string name = "--" + option.get_lnames().front();
+  (takes_file(option) ? result.files : result.others).insert(name);
+  if (const auto values = values_of(*command.app, option); !values.empty())
+    result.options_of_a_value[list_text(values, " ")].push_back(shell_quoted(command.words + " " + name));
+}
 
 BashWords bash_words(const std::vector<NamedCommand>& commands) {
   BashWords result;
-  auto& [names, files, words_of_options, options_of_commands] = result;
-  for (const auto& [words, app] : commands) {
-    if (!words.empty()) names.push_back(shell_quoted(words));
-    std::vector<std::string> words_here = command_names(*app);
-    const auto options = long_names(*app);
-    words_here.insert(words_here.end(), options.begin(), options.end());
-    options_of_commands +=
-        "    " + shell_quoted(words) + ") words=" + shell_quoted(list_text(words_here, " ")) + " ;;\n";
-    for (const CLI::Option* option : shown_options(*app)) {
-      const std::string name = "--" + option->get_lnames().front();
-      if (takes_file(*option) && std::ranges::find(files, name) == files.end()) files.push_back(name);
-      const std::string line = "    " + name + ") words=" + shell_quoted(list_text(values_of(*option), " ")) + " ;;\n";
-      if (!values_of(*option).empty() && words_of_options.find(line) == std::string::npos) words_of_options += line;
-    }
+  for (const NamedCommand& command : commands) {
+    if (!command.words.empty()) result.names.push_back(shell_quoted(command.words));
+    std::vector<std::string> words_here = command_names(*command.app);
+    for (const auto& more : {values_of_arguments(*command.app), long_names(*command.app)})
+      words_here.insert(words_here.end(), more.begin(), more.end());
+    result.words_of_commands +=
+        "    " + shell_quoted(command.words) + ") words=" + shell_quoted(list_text(words_here, " ")) + " ;;\n";
+    for (const CLI::Option* option : shown_options(*command.app))
+      if (takes_value(*option)) add_value(command, *option, result);
   }
   return result;
 }
 
 std::string bash_completion(const std::vector<NamedCommand>& commands) {
-  const auto [names, files, words_of_options, options_of_commands] = bash_words(commands);
+  const BashWords words = bash_words(commands);
+  std::string words_of_options;
+  for (const auto& [values, options] : words.options_of_a_value)
+    words_of_options += "    " + list_text(options, "|") + ") words=" + shell_quoted(values) + " ;;\n";
   return "# Completes mc2 in bash.\n_mc2() {\n"
          "  local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]} command='' words='' word\n"
          "  for word in \"${COMP_WORDS[@]:1:COMP_CWORD-1}\"; do\n"
          "    case \"${command:+$command }$word\" in\n      " +
-         list_text(names, "|") +
+         list_text(words.names, "|") +
          ") command=${command:+$command }$word ;;\n    esac\n  done\n"
-         "  case \"$previous\" in\n    " +
-         list_text(files, "|") +
-         ")\n      compopt -o filenames 2>/dev/null\n      COMPREPLY=($(compgen -f -- \"$current\"))\n      return "
-         ";;\n" +
+         "  case \"$command $previous\" in\n" +
          words_of_options +
          "  esac\n"
-         "  [ -n \"$words\" ] || case \"$command\" in\n" +
-         options_of_commands +
+         "  case \"$previous\" in\n    " +
+         list_text(words.files, "|") +
+         ")\n      compopt -o filenames 2>/dev/null\n"
+         "      COMPREPLY=($(compgen -W \"$words\" -- \"$current\") $(compgen -f -- \"$current\"))\n      return ;;\n"
+         "    " +
+         list_text(words.others, "|") +
+         ")\n      COMPREPLY=($(compgen -W \"$words\" -- \"$current\"))\n      return ;;\n"
+         "  esac\n"
+         "  case \"$command\" in\n" +
+         words.words_of_commands +
          "  esac\n"
          "  COMPREPLY=($(compgen -W \"$words\" -- \"$current\"))\n"
          "  if [ ${#COMPREPLY[@]} = 0 ] && [ \"${current#-}\" = \"$current\" ]; then\n"
@@ -157,17 +180,18 @@ std::string bash_completion(const std::vector<NamedCommand>& commands) {
          "}\ncomplete -F _mc2 mc2\n";
 }
 
+/// What zsh's _arguments does for a value: files and words, or nothing.
+std::string zsh_action(bool is_file, const std::vector<std::string>& values) {
+  if (values.empty()) return is_file ? "_files" : "";
+  return is_file ? "{_files; compadd " + list_text(values, " ") + "}" : "(" + list_text(values, " ") + ")";
+}
+
 /// An option for zsh's _arguments: '--m[rows of ...]:ROWS:'.
-std::string zsh_option(const CLI::Option& option) {
+std::string zsh_option(const CLI::App& command, const CLI::Option& option) {
   std::string text = replaced(replaced(option_description(option), "[", "("), "]", ")");
   std::string spec = "--" + option.get_lnames().front() + "[" + replaced(text, ":", "\\:") + "]";
-  if (takes_value(option)) {
-    const auto values = values_of(option);
-    spec += ":" + option.get_type_name() + ":" +
-            (takes_file(option) ? "_files"
-             : values.empty()   ? ""
-                                : "(" + list_text(values, " ") + ")");
-  }
+  if (takes_value(option))
+    spec += ":" + option.get_type_name() + ":" + zsh_action(takes_file(option), values_of(command, option));
   return shell_quoted(spec);
 }
 
@@ -175,11 +199,11 @@ std::string zsh_completion(const std::vector<NamedCommand>& commands) {
   std::string cases;
   for (const auto& [words, app] : commands) {
     std::vector<std::string> lines;
-    for (const CLI::Option* option : shown_options(*app)) lines.push_back(zsh_option(*option));
+    for (const CLI::Option* option : shown_options(*app)) lines.push_back(zsh_option(*app, *option));
     if (const auto below = command_names(*app); !below.empty())
       lines.push_back(shell_quoted("*:command:(" + list_text(below, " ") + ")"));
     else
-      lines.push_back(shell_quoted("*:file:_files"));
+      lines.push_back(shell_quoted("*:file:" + zsh_action(true, values_of_arguments(*app))));
     cases += "    " + shell_quoted(words) + ")\n      _arguments " + list_text(lines, " \\\n        ") + " ;;\n";
   }
   std::vector<std::string> names;
@@ -212,10 +236,12 @@ std::string fish_completion(const std::vector<NamedCommand>& commands) {
                                                    : "; and not __fish_seen_subcommand_from " +
                                                          list_text(command_names(*app), " "))) +
               " -a " + below->get_name() + " -d " + shell_quoted(below->get_description()) + "\n";
+    if (const auto values = values_of_arguments(*app); !values.empty())
+      text += "complete -c mc2 -n " + shell_quoted(parent) + " -a " + shell_quoted(list_text(values, " ")) + "\n";
     for (const CLI::Option* option : shown_options(*app)) {
       text += "complete -c mc2 -n " + shell_quoted(parent) + " -l " + option->get_lnames().front();
       if (takes_value(*option)) text += takes_file(*option) ? " -r -F" : " -x";
-      if (const auto values = values_of(*option); !values.empty())
+      if (const auto values = values_of(*app, *option); !values.empty())
         text += " -a " + shell_quoted(list_text(values, " "));
       text += " -d " + shell_quoted(option_description(*option)) + "\n";
     }

@@ -2,6 +2,7 @@
 
 import pathlib
 import re
+import shlex
 import subprocess
 
 import program
@@ -38,6 +39,20 @@ COMMANDS = (
     ["serve"],
     ["push"],
 )
+# What some of the options offer.
+VALUES = {
+    "export --format": ["ascendc", "m-table", "csv", "html", "trace"],
+    "import --format": ["msprof", "nccl_tests", "cuts"],
+    "model --settings": ["vllm", "transformer-engine"],
+    "sweep --models": ["Llama-3-8B", "Mixtral-8x7B"],
+    "sweep --kinds": ["matmul_all_reduce", "all_to_all_matmul"],
+    "plan --device": ["ascend-910b"],
+    "plan --topology": ["dgx_h100", "aws_p3dn_efa"],
+    "plan --strategy": ["search", "formula"],
+    "plan --short-block": ["largest", "smallest"],
+    "token create --role": ["read", "write", "admin"],
+    "topology --collective": ["all_reduce", "all_to_all"],
+}
 MANUAL = pathlib.Path(program.MC2).parent / "manual"
 
 
@@ -94,7 +109,7 @@ class HelpTest(ProgramTest):
     def test_bash_completes_commands_options_and_values(self):
         def completed(*words):
             script = (
-                f"source {MANUAL}/completions/mc2.bash; COMP_WORDS=({' '.join(words)}); COMP_CWORD={len(words) - 1}; "
+                f"source {MANUAL}/completions/mc2.bash; COMP_WORDS=({shlex.join(words)}); COMP_CWORD={len(words) - 1}; "
                 "_mc2 2>/dev/null; echo ${COMPREPLY[@]}"
             )
             return subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True).stdout.split()
@@ -102,7 +117,30 @@ class HelpTest(ProgramTest):
         self.assertEqual(completed("mc2", "tu"), ["tune"])
         self.assertEqual(completed("mc2", "db", "imp"), ["import"])
         self.assertIn("--budget", completed("mc2", "tune", "--bu"))
+        self.assertEqual(completed("mc2", "token", "create", "--role", "w"), ["write"])
         self.assertEqual(completed("mc2", "plan", "--dtype", "bf"), ["bf16"])
+        for command, listed in VALUES.items():
+            self.assertLessEqual(set(listed), set(completed("mc2", *command.split(), "")), command)
+        self.assertNotIn("ascendc", completed("mc2", "import", "--format", ""), "another command's")
+        self.assertEqual(completed("mc2", "plan", "--m", ""), [], "a number, not the options")
+        here = str(pathlib.Path(program.MC2).parent)
+        for option in ("--topology", "--out"):
+            self.assertIn(f"{here}/manual", completed("mc2", "plan", option, f"{here}/"))
+        self.assertIn("Llama-3-8B", completed("mc2", "model", ""))
+        self.assertEqual(completed("mc2", "topology", "dgx_h1"), ["dgx_h100"])
+
+    def test_zsh_and_fish_complete_the_same_values(self):
+        zsh, fish = ((MANUAL / "completions" / f"mc2.{shell}").read_text() for shell in ("zsh", "fish"))
+        for command, listed in VALUES.items():
+            *_, option = command.split()
+            told = [line for line in zsh.splitlines() if f"'{option}[" in line]
+            self.assertTrue(any(set(listed) <= set(re.split(r"[ (){}]", line)) for line in told), command)
+            told = [line for line in fish.splitlines() if f" -l {option[2:]} " in line]
+            self.assertTrue(any(set(listed) <= set(re.split("[ ']", line)) for line in told), command)
+        for text in (zsh, fish):
+            self.assertRegex(text, r"\bLlama-3-8B\b")
+        self.assertIn("{_files; compadd ", zsh)
+        self.assertRegex(fish, r"(?m)-l topology -r -F -a '.*dgx_h100")
 
     def test_help_wins_over_missing_options(self):
         self.assertIn("Example", self.succeed("profile", "--help", "--m", "1"))

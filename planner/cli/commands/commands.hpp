@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "context.hpp"
 
@@ -38,6 +39,9 @@ CLI::App* add_part(CLI::App& whole, const std::shared_ptr<T>& command, const cha
 }
 
 inline constexpr const char* kNoTransferHelp = "refuse rather than answer from a model of another n and k";
+
+/// That mc2 export writes.
+[[nodiscard]] std::vector<std::string> export_formats();
 
 struct ServerOptions;
 

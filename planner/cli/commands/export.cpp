@@ -1,5 +1,6 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <array>
 #include <iostream>
 #include <memory>
 #include <optional>
@@ -9,6 +10,7 @@
 #include "mc2/executor/executor.hpp"
 #include "mc2/finder/plan_source.hpp"
 #include "mc2/planner/cutting.hpp"
+#include "mc2/planner/text.hpp"
 #include "mc2/render/timeline_chart.hpp"
 #include "mc2/render/trace.hpp"
 #include "mc2/store/codec.hpp"
@@ -25,7 +27,7 @@ namespace mc2::cli {
 namespace {
 
 constexpr std::int64_t kMaxTableRows = 10'000;
-constexpr const char* kPictures = "html, svg, png, trace";
+constexpr std::array<std::string_view, 4> kPictures{"html", "svg", "png", "trace"};
 
 struct ExportCommand {
   StoreOptions store;
@@ -202,26 +204,27 @@ Result<ExitCode> ExportCommand::run() const {
   read.push_back(model_file);
   MC2_TRY(check_output("--out", out, read));
   if (reads_back) return read_back();
-  if (format == "html" || format == "svg" || format == "png" || format == "trace") return write_picture();
+  if (std::ranges::find(kPictures, format) != kPictures.end()) return write_picture();
   const auto exporter = store::find_exporter(format);
   if (!exporter)
-    return Error{exporter.error().code, exporter.error().field, exporter.error().message + ", " + kPictures};
+    return Error{exporter.error().code, exporter.error().field, exporter.error().message + ", " + list_text(kPictures)};
   return write_document(*exporter.value());
 }
 
-std::string exporter_names() {
-  std::string text;
-  for (const auto& exporter : store::exporter_registry()) text += std::string(exporter.name) + ", ";
-  return text + kPictures;
-}
-
 } // namespace
+
+std::vector<std::string> export_formats() {
+  std::vector<std::string> formats;
+  for (const auto& exporter : store::exporter_registry()) formats.emplace_back(exporter.name);
+  formats.insert(formats.end(), kPictures.begin(), kPictures.end());
+  return formats;
+}
 
 Command add_export(CLI::App& app) {
   auto command = std::make_shared<ExportCommand>();
   auto* sub = app.add_subcommand("export", "write plans in the form that other programs take");
   sub->add_option("PLAN", command->plans, "plan files, or digests of kept plans; with --read an exported file");
-  sub->add_option("--format", command->format, exporter_names())->required();
+  sub->add_option("--format", command->format, list_text(export_formats()))->required();
   sub->add_option("--out", command->out, "write to this file rather than to standard output");
   sub->add_option("--model", command->model_file,
                   "model of the plans: says what it costs to use a neighbouring m, and draws the curves");
