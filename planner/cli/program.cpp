@@ -109,13 +109,15 @@ void refuse_passed_over_variables(CLI::App& app) {
   for (CLI::App* command : app.get_subcommands()) refuse_passed_over_variables(*command);
 }
 
-/// CLI11 prints help itself; its usage errors become one line with the documented exit code.
+/// CLI11 prints help itself, unless that of a command is asked for that there is not; its usage errors become one line
+/// with the documented exit code.
 int exit_parse(const CLI::App& app, const CLI::ParseError& error) {
-  if (error.get_exit_code() == 0) return app.exit(error);
   const auto [command, name] = parsed_command(app);
-  const std::string hint = "; see " + name + " --help";
   const auto commands = command_names(*command);
   const auto unknown = app.remaining(true);
+  const bool names_no_command = !commands.empty() && !unknown.empty() && !unknown.front().starts_with('-');
+  if (error.get_exit_code() == 0 && !names_no_command) return app.exit(error);
+  const std::string hint = "; see " + name + " --help";
   if (commands.empty()) {
     if (unknown.empty()) return report(ExitCode::Usage, complaint(error) + hint);
     const std::string& word = unknown.front();

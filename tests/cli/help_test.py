@@ -164,6 +164,12 @@ class HelpTest(ProgramTest):
         self.assertLessEqual(len(page.splitlines()), 40)
         self.assertEqual([line for line in page.splitlines() if len(line) > 80 and "store" not in line], [])
 
+    def test_help_of_a_command_that_is_none(self):
+        for asked in (["help", "pln"], ["pln", "--help"], ["pln", "-h"], ["pln", "--help-all"]):
+            self.refuse(USAGE, asked, "no command 'pln'; did you mean plan?", "legal: tune, ")
+        for asked in (["help", "db", "bogus"], ["db", "bogus", "--help"]):
+            self.refuse(USAGE, asked, "no command 'bogus'", "legal: check, stats, ", "see mc2 db --help")
+
     def test_help_names_a_command_as_people_do(self):
         self.assertEqual(self.succeed("help", "db", "import"), self.succeed("db", "import", "--help"))
         self.assertEqual(self.succeed("help"), self.succeed("--help"))
