@@ -291,7 +291,8 @@ void PlanningOptions::add_to(CLI::App& app) {
       ->capture_default_str()
       ->check(real_number(planner::kMinObjectiveQuantile, planner::kMaxObjectiveQuantile));
   app.add_flag("!--allow-small-gain", values.require_significant_gain,
-               "cut even when the curves' intervals can explain the gain");
+               "cut even when the curves' intervals can explain the gain; what is only predicted by a formula is "
+               "chosen by its mean anyway");
   app.add_option("--contention", contention,
                  "how many times longer a lane takes while the other is busy: one factor, or compute,communication "
                  "(default: as the model has it; strategy formula 1.15)");
@@ -313,6 +314,12 @@ Result<store::PlanRequest> PlanningOptions::request(planner::OpSpec op) const {
   }
   MC2_TRY(request.options.validate());
   return request;
+}
+
+Result<void> PlanningOptions::check_gain_rule(bool is_analytic) const {
+  if (!is_analytic || values.require_significant_gain) return {};
+  return Error{ErrorCode::InvalidSpec, "--allow-small-gain",
+               "has no effect: what is only predicted by a formula is chosen by its mean anyway; leave it out"};
 }
 
 void StoreOptions::add_to(CLI::App& app) {

@@ -122,6 +122,8 @@ struct PlanningOptions {
   void add_to(CLI::App& app);
   /// What is asked of the operator; what was not given is as the machine has it. Errors: InvalidSpec, UnknownName.
   [[nodiscard]] Result<store::PlanRequest> request(planner::OpSpec op) const;
+  /// Errors: InvalidSpec for --allow-small-gain, which changes nothing where planner::has_analytic_curve().
+  [[nodiscard]] Result<void> check_gain_rule(bool is_analytic) const;
 };
 
 /// Dates say which model and which run is the newest. Empty where none lies further ahead of `now` than clocks of

@@ -108,9 +108,7 @@ class RefineTest(ProgramTest):
 
     def test_serial_alone_is_no_cut(self):
         self.bring("blocks,fused_us\n4096,1874\n")
-        plan = json.loads(
-            self.succeed("plan", *DEVICE, *OPERATOR, "--allow-small-gain", "--store", self.store, "--json")
-        )
+        plan = json.loads(self.succeed("plan", *DEVICE, *OPERATOR, "--store", self.store, "--json"))
         self.assertGreater(len(plan["cut"]["block_rows"]), 1)
         self.assertTrue(self.refine()["next"])
 

@@ -139,6 +139,21 @@ class RefusalTest(ClusterTest):
         self.refuse(USAGE, ["plan", "--topology", H100, *OPERATOR, "--ranks", 12], "--ranks: is 12", "multiple of 8")
         self.refuse(USAGE, ["topology", self.changed(node_count=2), "--ranks", 24], "--ranks: is 24", "2 to 16")
 
+    def test_the_rule_of_gains_has_nothing_to_lift_for_formulas(self):
+        layers = ["--models", "Llama-3-8B", "--m", 1024]
+        for asked in (
+            ["plan", "--topology", "dgx_h100", *OPERATOR, "--ranks", 8],
+            ["plan", "--device", "ascend-910b", *OPERATOR, "--ranks", 8],
+            ["model", "Llama-3-8B", "--topology", "dgx_h100"],
+            ["model", "Llama-3-8B", "--device", "ascend-910b"],
+            ["sweep", "--topology", "dgx_h100", *layers],
+        ):
+            self.refuse(
+                USAGE,
+                [*asked, "--allow-small-gain"],
+                "--allow-small-gain: has no effect: what is only predicted by a formula is chosen by its mean anyway",
+            )
+
     def test_nothing_is_timed_of_a_machine_that_is_not_here(self):
         for option, name in (("--topology", "dgx_h100"), ("--device", "ascend-910b")):
             self.refuse(

@@ -149,6 +149,7 @@ Result<CostsOfLayers> ModelCommand::document_costs() const {
 }
 
 Result<CostsOfLayers> ModelCommand::topology_costs() const {
+  MC2_TRY(planning.check_gain_rule(true));
   MC2_ASSIGN(const auto topology, read_topology(topology_file));
   return CostsOfLayers{planner::analytic_fingerprint(topology, ranks),
                        [topology] { return finder::finding_on_topology(topology); }};
@@ -163,6 +164,7 @@ Result<CostsOfLayers> ModelCommand::device_costs(const std::vector<LlmSite>& sit
   for (const LlmSite& site : sites) {
     if (!site.op) continue;
     const auto costs = imported->costs(device, *site.op, limits);
+    if (costs) MC2_TRY(planning.check_gain_rule(planner::has_analytic_curve(costs.value().model)));
     if (costs)
       return CostsOfLayers{costs.value().model.fingerprint, [imported, limits, name = device] {
                              return finder::finding_on_device(name, limits, imported->kept());

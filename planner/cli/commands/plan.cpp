@@ -74,6 +74,9 @@ struct PlanCommand {
   /// As plan_question, with the options as they are on that machine.
   [[nodiscard]] Result<finder::PlanQuestion> question_on(const planner::Fingerprint& machine,
                                                          const store::PlanRequest& request) const;
+  /// On the machine of a model that the store does not have. Errors: as PlanningOptions::check_gain_rule.
+  [[nodiscard]] Result<finder::PlanQuestion> question_of(const planner::CostModel& model,
+                                                         const store::PlanRequest& request) const;
   /// What --anchor measures. Errors: InvalidSpec for a model of no backend; Stale for one of another machine; as
   /// profiler::time_uncut_parts.
   [[nodiscard]] Result<std::vector<planner::UncutTimes>> time_uncut(const planner::OpSpec& spec,
@@ -191,6 +194,12 @@ Result<finder::PlanQuestion> PlanCommand::question_on(const planner::Fingerprint
   return question;
 }
 
+Result<finder::PlanQuestion> PlanCommand::question_of(const planner::CostModel& model,
+                                                      const store::PlanRequest& request) const {
+  MC2_TRY(planning.check_gain_rule(planner::has_analytic_curve(model)));
+  return question_on(model.fingerprint, request);
+}
+
 Result<std::vector<planner::UncutTimes>> PlanCommand::time_uncut(const planner::OpSpec& spec,
                                                                  const planner::CostModel& model) const {
   if (!executor::find_backend(model.fingerprint.field("backend")))
@@ -275,7 +284,7 @@ Result<planner::CostModel> PlanCommand::described_model(const store::PlanRequest
 Result<planner::Plan> PlanCommand::plan_described(const store::PlanRequest& request,
                                                   const std::optional<planner::CostModel>& model) const {
   MC2_ASSIGN(const auto named, described_model(request, model));
-  MC2_ASSIGN(const auto question, question_on(named.fingerprint, request));
+  MC2_ASSIGN(const auto question, question_of(named, request));
   MC2_ASSIGN(const auto found, finder::find_model({.given = {named}}, question));
   return plan_with(found, question);
 }
@@ -284,7 +293,7 @@ Result<planner::Plan> PlanCommand::plan_on_device(const store::PlanRequest& requ
   MC2_ASSIGN(const auto imported, ImportedStore::open(store));
   MC2_ASSIGN(auto costs, imported.costs(device, request.op, limits_on_device(request)));
   about.notes = costs.notes;
-  MC2_ASSIGN(const auto question, question_on(costs.model.fingerprint, request));
+  MC2_ASSIGN(const auto question, question_of(costs.model, request));
   MC2_ASSIGN(const auto model, finder::find_model({.given = {costs.model}}, question));
   if (!blocks.empty()) return plan_with(model, question);
   const bool is_analytic = planner::has_analytic_curve(model.model);
@@ -321,14 +330,14 @@ Result<planner::PlanRanges> PlanCommand::ranges_on_device(const store::PlanReque
   MC2_ASSIGN(const auto imported, ImportedStore::open(store));
   const planner::PlanOptions limits = limits_on_device(request);
   MC2_ASSIGN(const auto costs, imported.costs(device, request.op, limits));
-  MC2_ASSIGN(const auto question, question_on(costs.model.fingerprint, request));
+  MC2_ASSIGN(const auto question, question_of(costs.model, request));
   return finder::find_ranges(finder::finding_on_device(device, limits, imported.kept()), question, *op.first_m);
 }
 
 Result<planner::PlanRanges> PlanCommand::ranges_described(const store::PlanRequest& request,
                                                           const std::optional<planner::CostModel>& model) const {
   MC2_ASSIGN(const auto named, described_model(request, model));
-  MC2_ASSIGN(const auto question, question_on(named.fingerprint, request));
+  MC2_ASSIGN(const auto question, question_of(named, request));
   if (topology_file.empty()) return finder::find_ranges({.given = {named}}, question, *op.first_m);
   MC2_ASSIGN(auto topology, read_topology(topology_file));
   return finder::find_ranges(finder::finding_on_topology(std::move(topology), model), question, *op.first_m);

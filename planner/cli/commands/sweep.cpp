@@ -120,6 +120,7 @@ Result<ModelSources> SweepCommand::sources(const PlanGrid& grid) const {
     MC2_ASSIGN(auto kept, open_store_source(store, machine, grid.families(), options, !no_transfer));
     result.push_back(std::move(kept));
   }
+  MC2_TRY(planning.check_gain_rule(result.empty())); // topologies alone
   if (!topology_files.empty()) {
     MC2_ASSIGN(auto topologies, open_topology_source(topology_files));
     result.push_back(std::move(topologies));
