@@ -23,7 +23,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int kMostRanks = 64;
+constexpr int kMostProcesses = 64;
 constexpr std::size_t kMessageSlotBytes = 4096;
 constexpr std::size_t kReasonBytes = 512;
 constexpr std::uint32_t kIsReady = 0x6d633267; // also tells apart another layout
@@ -73,14 +73,14 @@ struct SharedMemoryGroup::Shared {
   /// What failed first: the rest follows from it.
   std::atomic<std::uint32_t> failure_state;
   char failure[kReasonBytes];
-  std::array<Rank, kMostRanks> ranks;
+  std::array<Rank, kMostProcesses> ranks;
 };
 
 SharedMemoryGroup::SharedMemoryGroup(const ProcessPlace& place, int world_size, std::chrono::milliseconds deadline)
     : ProcessGroup(place.rank, world_size), deadline_(deadline) {
-  if (world_size > kMostRanks)
+  if (world_size > kMostProcesses)
     throw SystemError("ProcessGroup", EINVAL,
-                      std::to_string(world_size) + " processes; at most " + std::to_string(kMostRanks));
+                      std::to_string(world_size) + " processes; at most " + std::to_string(kMostProcesses));
   const std::string name = name_of(place.key, next_number(place.key));
   const auto end = Clock::now() + deadline;
   try {
