@@ -75,10 +75,14 @@ Error with_advice(const Error& missing, const finder::PlanQuestion& question, st
   return no_plan(question.op, question.machine, &layers.writable(), finder::why_not_transferred(places, question));
 }
 
-Result<finder::PlanQuestion> plan_question(const planner::OpSpec& op, const planner::Fingerprint& here,
+Result<finder::PlanQuestion> plan_question(const store::PlanRequest& request, const planner::Fingerprint& here,
                                            const VariantOption& variant, bool may_transfer) {
   MC2_ASSIGN(auto chosen, variant.chosen());
-  return finder::PlanQuestion{.op = op, .machine = here, .variant = std::move(chosen), .may_transfer = may_transfer};
+  return finder::PlanQuestion{.op = request.op,
+                              .machine = here,
+                              .options = request.options_with(planner::default_options_on(here).alignment),
+                              .variant = std::move(chosen),
+                              .may_transfer = may_transfer};
 }
 
 Result<finder::FoundModel> find_kept_model(const finder::PlanQuestion& question, store::Layers& layers,

@@ -34,10 +34,11 @@ namespace mc2::cli {
 /// Why what is kept does not answer: no_plan() where no model of any variant does; other errors as they are.
 [[nodiscard]] Error with_advice(const Error& missing, const finder::PlanQuestion& question, store::Layers& layers);
 
-/// What is asked of this operator on this machine: with these options, of the variant that is named.
-/// Errors: as VariantOption::chosen.
-[[nodiscard]] Result<finder::PlanQuestion> plan_question(const planner::OpSpec& op, const planner::Fingerprint& here,
-                                                         const VariantOption& variant, bool may_transfer);
+/// What is asked of this operator on this machine, of the variant that is named: with options as the machine has them
+/// where the request does not say. Errors: as VariantOption::chosen.
+[[nodiscard]] Result<finder::PlanQuestion> plan_question(const store::PlanRequest& request,
+                                                         const planner::Fingerprint& here, const VariantOption& variant,
+                                                         bool may_transfer);
 
 /// finder::find_model() in these layers, else the service's, if there is one. Errors: as finder::find_model, with both
 /// reasons.

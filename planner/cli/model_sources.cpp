@@ -56,12 +56,16 @@ struct TunedMachine {
   std::set<OpSpec> operators;
 };
 
-TunedMachine tuned_machine(finder::SharedLayers& layers, Result<planner::Fingerprint> fingerprint) {
+/// What of it was tuned with these options.
+TunedMachine tuned_machine(finder::SharedLayers& layers, Result<planner::Fingerprint> fingerprint,
+                           const planner::PlanOptions& options) {
   TunedMachine result{std::move(fingerprint), {}};
   if (!result.fingerprint) return result;
-  const std::string digest = store::digest(result.fingerprint.value().canonical_text());
+  const planner::Fingerprint& machine = result.fingerprint.value();
+  const std::string digest = store::digest(machine.canonical_text());
+  const std::string purpose = finder::tuned_purpose({.op = {}, .machine = machine, .options = options});
   for (auto& key : layers.use([&](const store::Layers& stores) { return stores.list_plan_keys(digest); }))
-    if (key.purpose == finder::tuned_purpose({})) result.operators.insert(std::move(key.op));
+    if (key.purpose == purpose) result.operators.insert(std::move(key.op));
   return result;
 }
 
@@ -76,7 +80,7 @@ class StoreSource {
       op.m = m;
       if (!machine.operators.contains(op)) continue;
       auto answer = finder::find_plan(places, {.op = op, .machine = machine.fingerprint.value(), .options = options});
-      if (!answer) continue; // damaged, or other options: the model answers
+      if (!answer) continue; // damaged: the model answers
       SourcedModel& found = kept_[planner::of_any_length(op)].tuned[m];
       found.source = "tuned " + answer.value().stored.created_at;
       found.valid_to_m = m;
@@ -216,7 +220,7 @@ Result<ModelSource> open_store_source(const StoreOptions& store, const MachineOp
     const int ranks = family.op.world_size;
     auto found = machines.find(ranks);
     if (found == machines.end())
-      found = machines.emplace(ranks, tuned_machine(shared, machine.fingerprint(ranks))).first;
+      found = machines.emplace(ranks, tuned_machine(shared, machine.fingerprint(ranks), options)).first;
     source.load_tuned(kept, found->second, family, options);
     source.load_models(kept, found->second.fingerprint, family, may_transfer);
   }

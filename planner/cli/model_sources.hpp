@@ -51,7 +51,7 @@ struct OpFamily {
 
 /// What the finder finds in the store for `families`, tuned plans and models, read now, because one connection serves
 /// one thread. Asked for anything else it finds nothing.
-/// @param options  which plans will be made with: tuned ones answer only for the defaults
+/// @param options  which plans will be made with: tuned ones answer for those that they were tuned with
 /// Errors: as StoreOptions::open; Cancelled on an interrupt.
 [[nodiscard]] Result<ModelSource> open_store_source(const StoreOptions& store, const MachineOptions& machine,
                                                     std::span<const OpFamily> families,

@@ -15,16 +15,18 @@ namespace {
 /// Planning anew takes milliseconds a plan; what is left out is looked at the next time no sooner.
 constexpr std::chrono::seconds kMostPlanning{2};
 
-/// What the kept plans are predicted to lose at the speed of their machines now, of those that lose.
-std::vector<double> losses_of(const store::Store& store, const std::vector<planner::Plan>& plans,
+/// What the best of all plans of their operators are predicted to lose at the speed of their machines now, of those
+/// that lose. One of a variant or of options of its own is slower from the start.
+std::vector<double> losses_of(const store::Store& store, const std::vector<store::StoredPlan>& plans,
                               const std::stop_token& ends) {
   const auto end = std::chrono::steady_clock::now() + kMostPlanning;
   const auto is_over = [&] { return ends.stop_requested() || std::chrono::steady_clock::now() >= end; };
   const finder::Kept kept = finder::kept_in_unnamed(store);
   std::vector<double> losses;
-  for (const planner::Plan& plan : plans) {
+  for (const store::StoredPlan& stored : plans) {
     if (is_over()) break;
-    if (const auto stale = finder::staleness_of(kept, plan, is_over)) losses.push_back(stale->loss);
+    if (stored.key.purpose != store::PlanKey{}.purpose) continue;
+    if (const auto stale = finder::staleness_of(kept, stored.plan, {}, is_over)) losses.push_back(stale->loss);
   }
   return losses;
 }

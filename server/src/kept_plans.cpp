@@ -2,18 +2,19 @@
 
 namespace mc2::server {
 
-Result<std::vector<planner::Plan>> newest_plans(const store::Store& store) {
+Result<std::vector<store::StoredPlan>> newest_plans(const store::Store& store) {
   constexpr int kMostPlans = 500; // reading one takes tens of microseconds
   MC2_ASSIGN(const auto listed, store.list_plans({.limit = kMostPlans}));
-  std::vector<planner::Plan> plans;
+  std::vector<store::StoredPlan> plans;
   for (const store::Listed& item : listed)
-    if (auto found = store.find_plan(item.key)) plans.push_back(std::move(found.value().plan)); // else just removed
+    if (auto found = store.find_plan(item.key)) plans.push_back(std::move(found).value()); // else just removed
   return plans;
 }
 
-PlanFigures figures_of(const std::vector<planner::Plan>& plans) {
+PlanFigures figures_of(const std::vector<store::StoredPlan>& plans) {
   PlanFigures figures;
-  for (const planner::Plan& plan : plans) {
+  for (const store::StoredPlan& stored : plans) {
+    const planner::Plan& plan = stored.plan;
     const planner::Estimate& predicted = plan.makespan;
     if (!plan.validation || !(predicted.us > 0) || !(plan.validation->fused_us > 0)) continue;
     const double measured_us = plan.validation->fused_us;

@@ -8,7 +8,7 @@
 namespace mc2::server {
 
 /// The newest 500 kept plans, without damaged ones. Errors: as Store::list_plans.
-[[nodiscard]] Result<std::vector<planner::Plan>> newest_plans(const store::Store& store);
+[[nodiscard]] Result<std::vector<store::StoredPlan>> newest_plans(const store::Store& store);
 
 /// What those of them tell that were raced.
 struct PlanFigures {
@@ -16,6 +16,6 @@ struct PlanFigures {
   std::vector<double> gains;     ///< measured benefit over serial
   std::size_t covered_count = 0; ///< whose measured time lies in its predicted interval
 };
-[[nodiscard]] PlanFigures figures_of(const std::vector<planner::Plan>& plans);
+[[nodiscard]] PlanFigures figures_of(const std::vector<store::StoredPlan>& plans);
 
 } // namespace mc2::server

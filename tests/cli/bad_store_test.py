@@ -16,6 +16,7 @@ import program
 from program import MACHINE, NEGATIVE, NO_ANSWER, QUICK, SHAPE, STORE, SUCCESS, SYSTEM, USAGE, ProgramTest
 
 FORBIDDEN_USER = 65534  # nobody
+TUNED = [*SHAPE, *MACHINE, "--align", "16"]  # what the store has a plan of
 
 
 def limit_files_to(byte_count):
@@ -30,7 +31,7 @@ class BadStoreTest(ProgramTest):
         cls.origin = pathlib.Path(tempfile.mkdtemp(prefix="mc2-cli-"))
         cls.addClassCleanup(shutil.rmtree, cls.origin, ignore_errors=True)
         tuned = subprocess.run(
-            [program.MC2, "tune", *SHAPE, *MACHINE, *QUICK, "--align", "16", "--store", cls.origin / "store.db"],
+            [program.MC2, "tune", *TUNED, *QUICK, "--store", cls.origin / "store.db"],
             capture_output=True,
             text=True,
             env=program.environment(cls.origin),
@@ -140,7 +141,7 @@ class BadStoreTest(ProgramTest):
         self.assertIn("plan row 1", done.stdout)
         self.assertIn("damaged plans not listed: 1;", self.mc2("db", "list", "--store", self.store).stderr)
         # The model answers, and the page says what was passed over; without a model the damage is the answer.
-        planned = self.mc2("plan", *SHAPE, *MACHINE, "--store", self.store)
+        planned = self.mc2("plan", *TUNED, "--store", self.store)
         self.assertEqual(planned.returncode, SUCCESS, planned.stderr)
         self.assertIn("note: plan from own planner", planned.stderr)
         self.assertIn("checksum", planned.stderr)
@@ -149,16 +150,16 @@ class BadStoreTest(ProgramTest):
         with sqlite3.connect(alone) as database:
             database.execute("DELETE FROM model")
         database.close()
-        self.refuse(STORE, ["run", *SHAPE, *MACHINE, "--store", alone], "alone.db: ", "checksum")
+        self.refuse(STORE, ["run", *TUNED, "--store", alone], "alone.db: ", "checksum")
         salvaged = self.directory / "salvaged.json"
         exported = self.mc2("db", "export", salvaged, "--store", self.store)
         self.assertEqual(exported.returncode, NEGATIVE, exported.stderr)
         self.assertIn("not exported: plan row 1: ", exported.stderr)
         self.assertTrue(json.loads(salvaged.read_text())["models"])
-        tuned = self.tuned(*SHAPE, *MACHINE, *QUICK, "--align", 16, "--store", self.store)
+        tuned = self.tuned(*TUNED, *QUICK, "--store", self.store)
         self.assertIn("plan in row 1 is damaged", tuned.stderr)
         self.assertIn("the new plan replaces it", tuned.stderr)
-        self.succeed("run", *SHAPE, *MACHINE, "--pairs", 3, "--store", self.store)
+        self.succeed("run", *TUNED, "--pairs", 3, "--store", self.store)
 
     def test_newer_version(self):
         database = sqlite3.connect(self.store)
@@ -219,7 +220,7 @@ class BadStoreTest(ProgramTest):
         before = self.store.read_bytes()
         for command in (["plan"], ["explain"], ["run", "--pairs", "3"]):
             with self.subTest(command=command):
-                asked = [copied, *command, *SHAPE, *MACHINE, "--store", self.store]
+                asked = [copied, *command, *TUNED, "--store", self.store]
                 try:
                     done = subprocess.run(
                         asked,
@@ -268,7 +269,8 @@ class BadStoreTest(ProgramTest):
         for command in ("fit", "plan", "explain", "run", "profile"):
             with self.subTest(command=command):
                 extra = ["--pairs", "3"] if command == "run" else QUICK if command == "profile" else []
-                asked = [command, *SHAPE, *MACHINE, *extra, "--store", str(self.store)]
+                what = [*SHAPE, *MACHINE] if command == "fit" else TUNED
+                asked = [command, *what, *extra, "--store", str(self.store)]
                 script = f"mount --bind {share} /usr/share || exit 77; exec {program.MC2} {' '.join(asked)}"
                 done = program.measured(
                     lambda: subprocess.run(
@@ -289,7 +291,7 @@ class BadStoreTest(ProgramTest):
         own, empty = self.directory / "mc2" / "store.db", self.directory / "empty.db"
         own.parent.mkdir()
         shutil.copy(self.store, own)
-        self.succeed("plan", *SHAPE, *MACHINE)
+        self.succeed("plan", *TUNED)
         shutil.copy(self.store, empty)
         with sqlite3.connect(empty) as database:
             database.execute("DELETE FROM model")
@@ -324,7 +326,7 @@ class BadStoreTest(ProgramTest):
                 )
         self.assertFalse(missing.parent.exists())
         plan = self.directory / "plan.json"
-        self.succeed("plan", *SHAPE, *MACHINE, "--store", self.store, "--out", plan)
+        self.succeed("plan", *TUNED, "--store", self.store, "--out", plan)
         self.succeed("run", "--plan", plan, *MACHINE, "--pairs", 3, "--store", missing)  # it keeps what it measures
         self.assertTrue(missing.exists())
 
@@ -363,7 +365,7 @@ class BadStoreTest(ProgramTest):
         with sqlite3.connect(self.store) as database:
             database.execute("UPDATE model SET document = replace(document, 'direct', 'dirext')")
         database.close()
-        asked = ["plan", *SHAPE, *MACHINE, "--store", self.store]
+        asked = ["plan", *TUNED, "--store", self.store]
         self.assertEqual(self.mc2(*asked).returncode, SUCCESS)  # what was tuned is whole
         self.refuse(STORE, [*asked, "--max-blocks", 3], "store.db: ", "checksum")
         layers = self.directory / "layers.csv"

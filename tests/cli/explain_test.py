@@ -436,13 +436,15 @@ class HostileTest(ExplainTest):
 
 
 class TunedTest(ExplainTest):
+    ASKED = (*SHAPE, *MACHINE, "--align", 16)
+
     def setUp(self):
         super().setUp()
-        self.tuned(*SHAPE, *MACHINE, *QUICK, "--align", 16, "--store", self.store)
+        self.tuned(*self.ASKED, *QUICK, "--store", self.store)
 
     def test_kept_plan_with_samples_and_a_measured_run(self):
-        text, report = self.report(*SHAPE, *MACHINE, "--measure")
-        document = self.document(*SHAPE, *MACHINE, "--measure")
+        text, report = self.report(*self.ASKED, "--measure")
+        document = self.document(*self.ASKED, "--measure")
         plan = document["plan"]
         count = len(plan["cut"]["block_rows"])
         self.assertEqual(len(document["measured"]["timeline"]["first"]), count)
@@ -478,7 +480,7 @@ class TunedTest(ExplainTest):
             "plan"
         ]
         self.assertEqual(blind["makespan"]["us"], 0)  # no store, no model
-        content["plans"] = [{**content["plans"][0], "document": blind}]
+        content["plans"] = [{**content["plans"][0], "document": blind, "purpose": "tuned"}]
         exported.write_text(json.dumps(content))
         self.succeed("db", "import", exported, "--store", other)
         asked = ["explain", *SHAPE, *MACHINE, "--store", other]
@@ -501,7 +503,7 @@ class TunedTest(ExplainTest):
         exported = json.loads(self.succeed("db", "export", "--store", self.store))
         profile, plan, model = (self.directory / name for name in ("profile.json", "plan.json", "model.json"))
         model.write_text(json.dumps(exported["models"][0]["document"]))
-        plan.write_text(json.dumps(self.document(*SHAPE, *MACHINE)["plan"]))
+        plan.write_text(json.dumps(self.document(*self.ASKED)["plan"]))
         samples = exported["samples"][0]["document"]
         self.store = self.directory / "empty.db"
         for n, expected in ((64, "sample, alone"), (32, "another operator: not shown")):
@@ -513,7 +515,7 @@ class TunedTest(ExplainTest):
         listed = self.succeed("db", "list", "--store", self.store)
         digest = re.search(r"\b[0-9a-f]{12}\b", listed).group()
         by_digest = self.document(digest)
-        self.assertEqual(by_digest["plan"], self.document(*SHAPE, *MACHINE)["plan"])
+        self.assertEqual(by_digest["plan"], self.document(*self.ASKED)["plan"])
         plan, model = self.directory / "plan.json", self.directory / "model.json"
         plan.write_text(json.dumps(by_digest["plan"]))
         exported = json.loads(self.succeed("db", "export", "--store", self.store))

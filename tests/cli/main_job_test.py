@@ -98,14 +98,15 @@ class MainJobTest(ProgramTest):
             self.assertTrue(all(event["dur"] >= 0 for event in blocks))
 
     def test_tuned_plan_is_found_again_to_the_byte(self):
-        first = self.at_store("tune", *QUICK, "--align", 16, "--json")
+        aligned = ["--align", 16]
+        first = self.at_store("tune", *QUICK, *aligned, "--json")
         self.assert_valid(json.loads(first), "mc2.plan/1")
-        self.assertEqual(first, self.at_store("tune", *QUICK, "--align", 16, "--json"))
-        done = self.tuned(*SHAPE, *MACHINE, "--store", self.store)
+        self.assertEqual(first, self.at_store("tune", *QUICK, *aligned, "--json"))
+        done = self.tuned(*SHAPE, *MACHINE, *aligned, "--store", self.store)
         self.assertIn("already tuned", done.stderr)
         self.assert_emulated(done.stdout)
 
-        document = json.loads(self.at_store("run", *FEW_PAIRS, "--json"))
+        document = json.loads(self.at_store("run", *FEW_PAIRS, *aligned, "--json"))
         self.assertEqual(document["plan"], json.loads(first))
         self.assertIn("EMULATED", document["measured"]["machine"])
         listed = self.succeed("db", "list", "--store", self.store)
@@ -118,6 +119,34 @@ class MainJobTest(ProgramTest):
             self.succeed("run", "--plan", digest, *MACHINE, *FEW_PAIRS, "--json", "--store", self.store)
         )
         self.assertEqual(by_digest["plan"], json.loads(first))
+
+    def test_plans_tuned_with_other_options_stand_beside_the_best_of_all(self):
+        asked = ["--m", 512, "--n", 64, "--k", 64, *MACHINE, "--store", self.store]
+        best = self.tuned(*asked, *QUICK, "--json").stdout
+        few = ["--max-blocks", 2]
+        self.assertIn("mc2 tune races it", self.succeed("plan", *asked, *few))
+        done = self.tuned(*asked, *few, *QUICK, "--json")
+        self.assertNotIn("already tuned", done.stderr)
+        restricted = json.loads(done.stdout)
+        self.assertLessEqual(len(restricted["cut"]["block_rows"]), 2)
+        self.assertEqual({item["purpose"] for item in self.exported_plans()}, {"tuned", "tuned max_block_count=2"})
+        self.assertIn("max_block_count=2", self.succeed("db", "list", "--store", self.store))
+        # The same question finds each of them again, and tuning anew with options leaves the best of all alone.
+        self.assertIn("already tuned", self.complete("tune", *asked, *few).stderr)
+        self.assertIn("already tuned", self.complete("tune", *asked, "--max-blocks", 64).stderr)
+        again = json.loads(self.tuned(*asked, *few, *QUICK, "--fresh", "--json").stdout)
+        for command, extra in (("plan", []), ("run", FEW_PAIRS), ("explain", [])):
+            for options, expected in (([], json.loads(best)), (few, again)):
+                with self.subTest(command=command, options=options):
+                    found = json.loads(self.succeed(command, *asked, *options, *extra, "--json"))
+                    self.assertEqual(found if command == "plan" else found["plan"], expected)
+        self.refuse(
+            program.USAGE, ["run", "--plan", "x.json", *few], "--plan: names the options; leave out --max-blocks"
+        )
+        self.refuse(program.USAGE, ["run", *asked, "--blocks", "512", "--strategy", "free"], "--blocks", "--strategy")
+
+    def exported_plans(self):
+        return json.loads(self.succeed("db", "export", "--store", self.store))["plans"]
 
     def test_kinds_with_sharded_rows_are_tuned_and_run(self):
         # 2 ranks: 96 rows of product are 48 rows of each rank's shard, which blocks are cut from.
@@ -139,12 +168,12 @@ class MainJobTest(ProgramTest):
 
     def test_what_cannot_be_cut_is_kept_as_serial(self):
         self.at_store("tune", *QUICK, "--align", 96)
-        document = json.loads(self.at_store("run", *FEW_PAIRS, "--json"))
+        document = json.loads(self.at_store("run", *FEW_PAIRS, "--align", 96, "--json"))
         self.assertTrue(document["plan"]["is_serial"])
         self.assertEqual(document["plan"]["makespan"]["us"], document["plan"]["serial_us"])
         self.assertIn("do not cut", document["plan"]["reason"])
         self.assertIn(" 0.0 % measured", program.unwrapped(self.succeed("db", "list", "--store", self.store)))
-        self.assertIn("mc2 run checks", self.at_store("plan"))  # tuning is done
+        self.assertIn("mc2 run checks", self.at_store("plan", "--align", 96))  # tuning is done
 
     def test_blocks_run_without_a_model_and_without_a_store(self):
         asked = [

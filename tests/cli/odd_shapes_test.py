@@ -15,7 +15,7 @@ class OddShapesTest(ProgramTest):
         plan = json.loads(self.tuned(*asked, *QUICK, *tune_with, "--json").stdout)
         lengths = plan["cut"]["block_rows"] if m > MOST_ROWS_CUT_ALONG_N else plan["cut"]["block_columns"]
         self.assertEqual(sum(lengths), m if m > MOST_ROWS_CUT_ALONG_N else n)
-        self.assertIn("correct: ", self.succeed("run", *asked, *FEW_PAIRS))
+        self.assertIn("correct: ", self.succeed("run", *asked, *tune_with, *FEW_PAIRS))
         return plan
 
     def test_few_rows_and_no_more_columns_than_the_alignment(self):

@@ -8,10 +8,10 @@ import sys
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "server"))
 import program  # noqa: E402
-from program import EXAMPLE, EXAMPLE_MODEL, MACHINE, NO_ANSWER, QUICK, SHAPE, UNSUPPORTED, USAGE  # noqa: E402
+from program import EXAMPLE, EXAMPLE_MODEL, MACHINE, NO_ANSWER, QUICK, UNSUPPORTED, USAGE  # noqa: E402
 from serving import Service, make_certificate  # noqa: E402  (tests/server is no package)
 
-QUESTION = [*SHAPE, *MACHINE]
+QUESTION = ["--m", "512", "--n", "64", "--k", "64", *MACHINE]
 PATIENT = ["--server-wait", "30"]  # a busy host must not turn an answer into a fallback
 
 
@@ -28,7 +28,7 @@ class ServerTest(program.ProgramTest):
         return service, f"http://127.0.0.1:{service.port}"
 
     def tune(self, store, *options):
-        return self.tuned(*QUESTION, *QUICK, "--align", 16, "--store", store, *options)
+        return self.tuned(*QUESTION, *QUICK, "--store", store, *options)
 
     def test_what_is_tuned_goes_to_the_service_and_comes_from_it(self):
         service, url = self.serve()
@@ -76,12 +76,30 @@ class ServerTest(program.ProgramTest):
         )
         # By digest, and blocks predicted by the service's model.
         self.succeed("explain", listed[0]["digest"][:8], "--store", third, "--server", url)
-        self.succeed("run", *QUESTION, "--blocks", "32,64", "--pairs", "3", "--store", third, "--server", url)
+        self.succeed("run", *QUESTION, "--blocks", "128,384", "--pairs", "3", "--store", third, "--server", url)
 
         # The service is gone: what it answered last is known still.
         self.assertEqual(service.stop(), 0)
         later = self.complete("run", *QUESTION, "--pairs", "3", "--store", third, "--server", url)
         self.assertIn(f"plan from what service {url} answered at ", later.stderr)
+
+    def test_a_plan_of_other_options_has_a_place_of_its_own_there(self):
+        service, url = self.serve()
+        few = ["--max-blocks", 2]
+        self.tune(self.own, *few, "--server", url)
+        self.assertEqual(
+            [plan["purpose"] for plan in service.json("GET", "/v1/plans")["items"]], ["tuned max_block_count=2"]
+        )
+        kept = json.loads(self.succeed("plan", *QUESTION, *few, "--json", "--store", self.own))
+        other = self.directory / "other.db"
+        taken = self.complete("tune", *QUESTION, *QUICK, *few, "--json", "--store", other, "--server", url)
+        self.assertIn(f"says {url}; --fresh measures here", taken.stderr)
+        self.assertEqual(json.loads(taken.stdout), kept)
+        served = self.complete(
+            "plan", *QUESTION, *few, "--json", "--store", self.directory / "none.db", "--server", url, *PATIENT
+        )
+        self.assertIn("tuned plan of epoch ", served.stderr)
+        self.assertEqual(json.loads(served.stdout), kept)
 
     def sample_count_of(self, store):
         exported = json.loads(self.succeed("db", "export", "--store", store))
@@ -149,7 +167,7 @@ class ServerTest(program.ProgramTest):
         with socket.socket() as dead:
             dead.bind(("127.0.0.1", 0))
             url = f"http://127.0.0.1:{dead.getsockname()[1]}"
-            done = self.mc2("tune", *QUESTION, *QUICK, "--align", 16, "--store", self.own, "--server", url)
+            done = self.mc2("tune", *QUESTION, *QUICK, "--store", self.own, "--server", url)
             self.assertEqual(done.returncode, program.SUCCESS, done.stderr)
             self.assertIn("mc2 push sends it later", done.stderr)
         service, url = self.serve()

@@ -323,6 +323,9 @@ class SourceTest(SweepTest):
         self.assertAlmostEqual(float(tuned["makespan_us"]), kept["makespan"]["us"], delta=1e-6 * kept["makespan"]["us"])
         other = next(row for row in self.rows(*asked, "--align", 32) if row["m"] == "96")  # was tuned for the default
         self.assertNotIn("tuned", other["source"].split(" ")[0])
+        self.tuned(*program.SHAPE, *MACHINE, *program.QUICK, "--align", 32, "--store", self.store)
+        own = next(row for row in self.rows(*asked, "--align", 32) if row["m"] == "96")
+        self.assertEqual(own["source"].split(" ")[0], "tuned")
 
     def test_a_document_answers_for_another_n_and_k_as_plan_lets_it(self):
         file = self.shapes(HEADING + DOWN + "Toy,wide,row,16384,24576,,f16\n")

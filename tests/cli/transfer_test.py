@@ -82,7 +82,7 @@ class TransferTest(ProgramTest):
         self.assertIn("not profiled; planned from kept model", done.stderr)
         self.assertIn("kept as plan", done.stdout)
         # What it raced with is another shape's: it is not kept as a model of this one.
-        self.assertIn("transferred from", self.plan(*other).stderr)
+        self.assertIn("transferred from", self.plan(*other, "--max-blocks", 5).stderr)
 
     def test_tuning_learns_from_races_of_another_length(self):
         longer = ["--m", "192", "--n", str(self.n), "--k", str(self.k)]

@@ -47,9 +47,9 @@ class VariantTest(ProgramTest):
         of_all = self.at_store("tune", *QUICK, "--align", 16, "--json")
         of_one = self.at_store("tune", *QUICK, "--align", 16, "--variant", BY_RANK, "--json")
         self.assertEqual(json.loads(of_one)["variant"]["fields"], {"order": "rank"})
-        self.assertEqual(of_all, self.at_store("tune", "--json"))
-        self.assertEqual(of_one, self.at_store("tune", "--variant", BY_RANK, "--json"))
-        ran = json.loads(self.at_store("run", "--variant", BY_RANK, *FEW_PAIRS, "--json"))
+        self.assertEqual(of_all, self.at_store("tune", "--align", 16, "--json"))
+        self.assertEqual(of_one, self.at_store("tune", "--align", 16, "--variant", BY_RANK, "--json"))
+        ran = json.loads(self.at_store("run", "--align", 16, "--variant", BY_RANK, *FEW_PAIRS, "--json"))
         self.assertEqual(ran["plan"], json.loads(of_one))
 
     def test_fresh_discards_only_its_samples(self):

@@ -12,6 +12,8 @@
 #include <thread>
 
 #include "client/examples.hpp"
+#include "mc2/finder/plan_source.hpp"
+#include "mc2/planner/cutting.hpp"
 #include "mc2/server/listener.hpp"
 #include "mc2/server/service.hpp"
 #include "support/models.hpp"
@@ -233,6 +235,14 @@ void expect_to_keep_documents_at(const std::string& url) {
   for (char& c : in_capitals) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
   ASSERT_NE(in_capitals, digest.value());
   EXPECT_EQ(client.find_plan(in_capitals).value().plan, plan); // as stores take them
+  EXPECT_EQ(client.find_plan(asked).value().plan, plan);
+  // A plan that was tuned with other options answers whoever asks with them.
+  const auto of_few_blocks = examples::plan(asked, 256);
+  auto few_blocks = asked;
+  few_blocks.options = planner::default_options_on(asked.machine);
+  few_blocks.options->max_block_count = 2;
+  ASSERT_TRUE(client.put_plan(of_few_blocks, finder::tuned_purpose(few_blocks)).ok());
+  EXPECT_EQ(client.find_plan(few_blocks).value().plan, of_few_blocks);
   EXPECT_EQ(client.find_plan(asked).value().plan, plan);
   EXPECT_EQ(client.find_plan("ffffff").error().code, ErrorCode::NotFound);
   EXPECT_EQ(client.find_plan("../x").error().code, ErrorCode::InvalidSpec);

@@ -109,11 +109,12 @@ class Asked:
         max_blocks=None,
         variant=None,
         counts=None,
+        purpose=None,
     ):
         self.op, self.tuned, self.models, self.machine = op, tuned, models, machine
         self.transfer, self.given, self.damage = transfer, given, damage
         self.is_read_only, self.service, self.max_blocks, self.variant = is_read_only, service, max_blocks, variant
-        self.counts = counts
+        self.counts, self.purpose = counts, purpose
 
 
 def questions():
@@ -197,6 +198,12 @@ def questions():
     yield "given model, another n, no transfer", Asked(op_of(n=2048), models=[here], given=True, transfer="no")
     for count in (1, 2, 5):
         yield f"options: at most {count} blocks", Asked(here, tuned=[here], models=[here], max_blocks=count)
+    tuned_with = {"tuned": [here], "models": [here], "max_blocks": 2, "purpose": "tuned max_block_count=2"}
+    yield "options: tuned with them", Asked(here, **tuned_with)
+    yield "options: tuned with them, of a variant", Asked(
+        here, **{**tuned_with, "purpose": "tuned direct max_block_count=2"}, variant="direct"
+    )
+    yield "options: tuned with others", Asked(here, **{**tuned_with, "purpose": "tuned max_block_count=3"})
     yield "options: 2 blocks, neighbour", Asked(wide, models=[here], max_blocks=2)
     yield "options: the defaults", Asked(here, tuned=[here], models=[here], max_blocks=64)
     yield "a variant", Asked(here, tuned=[here], models=[here], variant="direct")
@@ -276,8 +283,8 @@ class DoorsTest(program.ProgramTest):
                     blocks = TUNED_BLOCKS if op.cut_axis_length == 1024 else [op.cut_axis_length // 4] * 4
                     plan = mc2.predict(op, model, blocks)
                     kept.put_plan(plan)
-                    if asked.variant:
-                        kept.put_plan(mc2.predict(op, model, blocks[::-1]), f"tuned {asked.variant}")
+                    if asked.variant or asked.purpose:
+                        kept.put_plan(mc2.predict(op, model, blocks[::-1]), asked.purpose or f"tuned {asked.variant}")
         for table in asked.damage:
             connection = sqlite3.connect(store)
             connection.execute(f"UPDATE {table} SET document = replace(document, '0', '1')")

@@ -150,8 +150,13 @@ class OneTuner(unittest.TestCase):
         self.assertEqual(undated(tuned.plan.to_json()), self.kept)
         with tempfile.TemporaryDirectory() as folder, mc2.Store(folder + "/store.db") as store:
             again = mc2.tune_on(InventedBench(), store=store, **OPTIONS)
-            self.assertEqual(undated(store.find_plan(OP, MACHINE).document), self.kept)
             self.assertEqual(undated(again.plan.to_json()), self.kept)
+            found = mc2.find_plan(OP, MACHINE, store=store, **OPTIONS)
+            self.assertEqual((found.origin, undated(found.plan.to_json())), ("kept", self.kept))
+            # Whoever asks without options is not given a plan that others were tuned with.
+            self.assertEqual(mc2.find_plan(OP, MACHINE, store=store).origin, "model")
+            kept = store.find_plan(OP, MACHINE, "tuned alignment=64, min_block_rows=64")
+            self.assertEqual(kept.digest, found.digest)
 
     @unittest.skipUnless(importlib.util.find_spec("torch"), "PyTorch is missing (python3-torch)")
     def test_the_ranks_of_a_process_group(self):

@@ -150,7 +150,37 @@ TEST(FindPlan, OptionsAskForAnotherPlanUnlessTheyAreTheMachines) {
   asked.options->max_block_count = 2;
   const auto found = find_plan(shelf.sources(), asked).value();
   EXPECT_EQ(found.origin, Origin::Model);
-  EXPECT_THAT(found.misses, ElementsAre("kept plans: are of default options only"));
+  EXPECT_THAT(found.misses, ElementsAre("kept plans: no plan"));
+  EXPECT_EQ(tuned_purpose(asked), "tuned max_block_count=2");
+  shelf.tuned(op_of(1024), 448, "tuned max_block_count=2");
+  EXPECT_EQ(find_plan(shelf.sources(), asked).value().stored.plan.cut.text(), "448 + 576");
+  EXPECT_EQ(find_plan(shelf.sources(), question()).value().stored.plan.cut.text(), "320 + 704");
+  asked.variant = planner::Variant{"direct", {}};
+  asked.options->objective_quantile = 0.9;
+  EXPECT_EQ(tuned_purpose(asked), "tuned direct max_block_count=2, objective_quantile=0.9");
+}
+
+TEST(FindPlan, HowManyRunnersUpAreAskedForIsNoOtherPlan) {
+  Shelf shelf;
+  shelf.models.push_back(model_of(op_of(1024)));
+  shelf.tuned(op_of(1024), 320);
+  PlanQuestion asked = question();
+  asked.options = planner::default_options_on(asked.machine);
+  for (const int count : {0, 5, 6, planner::kMaxRunnerUpCount}) {
+    asked.options->runner_up_count = count;
+    EXPECT_EQ(find_plan(shelf.sources(), asked).value().origin, Origin::Kept) << count;
+  }
+}
+
+TEST(FindPlan, CountsOfRowsAreAnsweredByNoTunedPlan) {
+  Shelf shelf;
+  shelf.tuned(op_of(1024), 320);
+  PlanQuestion asked = question();
+  asked.options = planner::default_options_on(asked.machine);
+  asked.options->counts = {512, 0, 0, 512};
+  const auto refused = kept_plans(shelf.kept()).find(asked);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_THAT(refused.error().message, HasSubstr("not of counts"));
 }
 
 TEST(FindPlan, AVariantHasTunedPlansOfItsOwn) {

@@ -168,6 +168,21 @@ TEST(Codec, RequestWithoutOptionsMeansTheDefaults) {
   EXPECT_EQ(decode_request(partial.dump()).value().options.alignment, 64);
 }
 
+TEST(Codec, UnusualOptionsAreNamedInOneOrderOnly) {
+  const planner::PlanOptions usual{.alignment = 64, .min_block_rows = 64};
+  EXPECT_EQ(unusual_options(usual, usual), "");
+  planner::PlanOptions options = usual;
+  options.runner_up_count = 9;
+  EXPECT_EQ(unusual_options(options, usual), "");
+  options.strategy = "free";
+  options.objective_quantile = 0.9;
+  options.max_block_count = 4;
+  options.contention = planner::LaneContention{1.5, 1};
+  EXPECT_EQ(
+      unusual_options(options, usual),
+      "contention={\"communication\":1.0,\"compute\":1.5}, max_block_count=4, objective_quantile=0.9, strategy=free");
+}
+
 TEST(Codec, WholeNumbersAreAcceptedWhereDoublesAreExpected) {
   const auto decoded = decode_plan(plan_with("/serial_us", 7));
   ASSERT_TRUE(decoded.ok());

@@ -558,8 +558,9 @@ typedef struct mc2_tune_options {
   int32_t reserved;                     /* 0 */
   const char* variant;                  /* plan with this variant only; NULL: any */
   const mc2_model* model;               /* taken instead of profiling; NULL: none */
-  mc2_store* store;                     /* keeps samples, model, measurements and the plan, as "tuned"; NULL: nothing is
-                                           kept. No other call uses it meanwhile */
+  mc2_store* store;                     /* keeps samples, model, measurements and the plan, as "tuned" or, see below, as
+                                           "tuned VARIANT OPTIONS"; NULL: nothing is kept. No other call uses it
+                                           meanwhile */
   mc2_log_function log;                 /* told what is decided, level 3; NULL: nobody */
   int32_t (*is_cancelled)(void* user);  /* asked between runs: not 0 ends the tuning with MC2_ERROR_CANCELLED; NULL:
                                            never. What was complete by then is kept */
@@ -568,7 +569,9 @@ typedef struct mc2_tune_options {
 
 /* What `mc2 tune` does, on random matrices: profiles, fits, plans, checks and races the best cuts against matmul and
  * collective one after the other, and keeps the winner, or "do not cut". Takes seconds to minutes. A communicator of
- * several processes is refused: MC2_ERROR_UNSUPPORTED. @param options NULL: defaults */
+ * several processes is refused: MC2_ERROR_UNSUPPORTED. A plan of one variant, or of plan options that are not the
+ * machine's own, is no answer of mc2_find_plan(): mc2_store_get_plan() finds it by its purpose, e.g. "tuned direct
+ * max_block_count=4", and `mc2 plan` with the same options. @param options NULL: defaults */
 MC2_API mc2_status mc2_tune(mc2_communicator* communicator, const mc2_op_spec* op, const mc2_tune_options* options,
                             mc2_plan** plan);
 /* The same where the caller runs the operator. */

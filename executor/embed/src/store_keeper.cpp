@@ -1,5 +1,6 @@
 #include "mc2/embed/store_keeper.hpp"
 
+#include "mc2/finder/plan_source.hpp"
 #include "mc2/profiler/statistics.hpp"
 #include "mc2/store/dates.hpp"
 
@@ -43,6 +44,13 @@ store::Measurement measurement_of(const profiler::Contender& contender, const pl
 
 StoreKeeper::StoreKeeper(StoreAccess access, planner::OpSpec op, planner::Fingerprint machine, std::string purpose)
     : access_(std::move(access)), op_(op), machine_(std::move(machine)), purpose_(std::move(purpose)) {}
+
+StoreKeeper::StoreKeeper(StoreAccess access, const profiler::Bench& bench, const profiler::TuneSettings& settings)
+    : StoreKeeper(
+          std::move(access), bench.op(), bench.fingerprint(),
+          finder::tuned_purpose(
+              {.op = bench.op(), .machine = bench.fingerprint(), .options = settings.plan, .variant = settings.only})) {
+}
 
 void StoreKeeper::start_afresh(std::string variant) { afresh_ = std::move(variant); }
 

@@ -38,7 +38,8 @@ def tune(
     """Profiles, fits, plans, checks the best cuts' results, races them against serial and keeps the winner: what mc2
     tune does.
 
-    store        where samples, model, plan and measurements are kept (purpose "tuned"); None keeps nothing
+    store        where samples, model, plan and measurements are kept; None keeps nothing.
+                 mc2.find_plan() with the same options finds the plan there
     model        taken instead of profiling
     budget_s     of profiling and races together; nothing new starts later but the few rounds that are needed
     race_rounds  so many pairs in each race; None: until the intervals are narrow

@@ -53,7 +53,7 @@ void bind_client(py::module_& module) {
       .def("find_plan", &find_plan, "op"_a, "fingerprint"_a, "epoch"_a = py::none(), "may_transfer"_a = true, NoGil())
       .def("find_model", unwrapped<const OpSpec&, const Fingerprint&>(&Client::find_model), "op"_a, "fingerprint"_a,
            NoGil())
-      .def("put_plan", unwrapped(&Client::put_plan), "plan"_a, NoGil())
+      .def("put_plan", unwrapped(&Client::put_plan), "plan"_a, "purpose"_a = store::PlanKey{}.purpose, NoGil())
       .def("put_model", unwrapped(&Client::put_model), "model"_a, NoGil())
       .def("add_samples", unwrapped(&Client::add_samples), "profile"_a, NoGil());
 }

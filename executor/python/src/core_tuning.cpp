@@ -132,8 +132,11 @@ embed::StoreAccess access_to(const std::shared_ptr<OpenStore>& store) {
   };
 }
 
-std::unique_ptr<profiler::Keeper> keeper_of(const std::shared_ptr<OpenStore>& store, const Bench& bench) {
+/// @param settings  of the tuning; the machine's own where there is none
+std::unique_ptr<profiler::Keeper> keeper_of(const std::shared_ptr<OpenStore>& store, const Bench& bench,
+                                            const profiler::TuneSettings* settings = nullptr) {
   if (!store) return std::make_unique<profiler::Keeper>();
+  if (settings != nullptr) return std::make_unique<embed::StoreKeeper>(access_to(store), bench, *settings);
   return std::make_unique<embed::StoreKeeper>(access_to(store), bench.op(), bench.fingerprint());
 }
 
@@ -160,7 +163,7 @@ profiler::Tuned tune(Bench& bench, const std::shared_ptr<OpenStore>& store, cons
   if (race_rounds) settings.race.take_rounds(*race_rounds);
   if (model != nullptr) settings.known_model = std::make_shared<const CostModel>(*model);
   const py::gil_scoped_release released;
-  const auto keeper = keeper_of(store, bench);
+  const auto keeper = keeper_of(store, bench, &settings);
   return unwrap(profiler::tune(bench, settings, *keeper, hooks_of(on_line)));
 }
 

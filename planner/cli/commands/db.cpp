@@ -100,6 +100,7 @@ Result<ExitCode> DbCommand::stats() const {
 
 /// By machine, in the order in which each first kept one.
 void print_plans(const std::vector<store::StoredPlan>& plans) {
+  constexpr std::size_t kPurposeBytes = 80;
   using Rows = std::vector<std::vector<std::string>>;
   std::vector<std::pair<std::string, Rows>> machines;
   for (const auto& stored : plans) {
@@ -110,7 +111,10 @@ void print_plans(const std::vector<store::StoredPlan>& plans) {
       machine = machines.insert(machine, {label, {{"plan", "operator", "cut", "benefit", "kept"}}});
     const std::string benefit = plan.validation ? percent_text(plan.validation->benefit) + " measured"
                                                 : percent_text(plan.benefit()) + " predicted";
-    machine->second.push_back({stored.digest.substr(0, 12), plan.op.text(), plan.cut.text(), benefit,
+    const std::string& purpose = stored.key.purpose;
+    const bool is_best_of_all = purpose == store::PlanKey{}.purpose;
+    const std::string what = plan.op.text() + (is_best_of_all ? "" : ", " + store::one_line(purpose, kPurposeBytes));
+    machine->second.push_back({stored.digest.substr(0, 12), what, plan.cut.text(), benefit,
                                stored.created_at.substr(0, std::string_view("2026-01-31").size())});
   }
   for (const auto& [label, rows] : machines)

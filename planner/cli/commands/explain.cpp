@@ -30,11 +30,13 @@ struct ExplainCommand {
   StoreOptions store;
   const ServerOptions* server = nullptr;
   std::string plan_name, model_file, profile_file, html_file;
-  planner::CutLimits limits;
+  planner::CutLimits limits;             ///< but for the contention
   std::optional<std::string> contention; ///< that the plan assumed
   bool is_json = false, is_full = false, is_measuring = false, accept_other_machine = false, no_transfer = false;
 
-  [[nodiscard]] Result<store::StoredPlan> find() const;
+  [[nodiscard]] Result<planner::CutLimits> made_with() const;
+  /// @param made_with  what the plan is looked for by
+  [[nodiscard]] Result<store::StoredPlan> find(const planner::CutLimits& made_with) const;
   [[nodiscard]] Result<store::StoredPlan> predicted(store::StoredPlan kept) const;
   [[nodiscard]] Result<Evidence> gather(const store::StoredPlan& stored) const;
   /// Of the device with published or imported costs that the plan is for.
@@ -64,7 +66,29 @@ Result<store::StoredPlan> ExplainCommand::predicted(store::StoredPlan kept) cons
   return kept;
 }
 
-Result<store::StoredPlan> ExplainCommand::find() const {
+Result<planner::CutLimits> ExplainCommand::made_with() const {
+  planner::CutLimits result = limits;
+  if (contention) {
+    MC2_ASSIGN(result.contention, planner::parse_contention(*contention));
+  }
+  return result;
+}
+
+/// The question that a plan made within these limits answers.
+store::PlanRequest question_of(const planner::OpSpec& op, const planner::CutLimits& made_with) {
+  auto request = store::PlanRequest::usual(op);
+  planner::PlanOptions& options = request.options;
+  request.has_alignment = made_with.alignment.has_value();
+  request.has_min_block_rows = made_with.min_block_rows.has_value();
+  options.alignment = made_with.alignment.value_or(options.alignment);
+  options.min_block_rows = made_with.min_block_rows.value_or(options.min_block_rows);
+  options.max_block_count = made_with.max_block_count.value_or(options.max_block_count);
+  options.contention = made_with.contention;
+  options.block_overhead_us = made_with.block_overhead_us;
+  return request;
+}
+
+Result<store::StoredPlan> ExplainCommand::find(const planner::CutLimits& made_with) const {
   if (!plan_name.empty()) {
     MC2_TRY(op.given.none_beside("PLAN", "operator"));
     return load_plan(plan_name, "PLAN", store, *server);
@@ -75,7 +99,7 @@ Result<store::StoredPlan> ExplainCommand::find() const {
   MC2_ASSIGN(const auto spec, op.spec());
   MC2_ASSIGN(const auto here, machine.fingerprint(spec.world_size));
   MC2_ASSIGN(auto layers, open_to_look_up(store, *server, spec, here));
-  MC2_ASSIGN(const auto question, plan_question(spec, here, {}, !no_transfer));
+  MC2_ASSIGN(const auto question, plan_question(question_of(spec, made_with), here, {}, !no_transfer));
   MC2_ASSIGN(auto found, find_plan_for(question, layers, *server));
   return std::move(found).stored;
 }
@@ -161,16 +185,13 @@ Result<planner::MeasuredRun> ExplainCommand::measure(const planner::Plan& plan) 
 
 Result<ExitCode> ExplainCommand::run() const {
   MC2_TRY(check_output("--html", html_file, {plan_name, model_file, profile_file}));
-  MC2_ASSIGN(auto named, find());
+  MC2_ASSIGN(const auto limits, made_with());
+  MC2_ASSIGN(auto named, find(limits));
   MC2_ASSIGN(const auto stored, predicted(std::move(named)));
   const planner::Plan& plan = stored.plan;
   MC2_ASSIGN(const auto evidence, gather(stored));
   const auto model = model_of_plan(evidence);
-  planner::CutLimits made_with = limits;
-  if (contention) {
-    MC2_ASSIGN(made_with.contention, planner::parse_contention(*contention));
-  }
-  auto explained = planner::explain(plan, model ? &*model : nullptr, planner::likely_limits(plan, made_with));
+  auto explained = planner::explain(plan, model ? &*model : nullptr, planner::likely_limits(plan, limits));
   if (!explained) {
     if (!plan_name.empty()) return Error{explained.error().code, plan_name, explained.error().text()};
     return explained.error();

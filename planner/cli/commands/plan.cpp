@@ -71,7 +71,7 @@ struct PlanCommand {
                                                      const std::optional<planner::CostModel>& model) const;
   /// For the machine that --device names.
   [[nodiscard]] Result<planner::Plan> plan_on_device(const store::PlanRequest& request, About& about) const;
-  /// As plan_question, with the options as they are on that machine.
+  /// As plan_question, with what --anchor measures.
   [[nodiscard]] Result<finder::PlanQuestion> question_on(const planner::Fingerprint& machine,
                                                          const store::PlanRequest& request) const;
   /// On the machine of a model that the store does not have. Errors: as PlanningOptions::check_gain_rule.
@@ -188,8 +188,7 @@ Result<void> PlanCommand::check_server() const {
 
 Result<finder::PlanQuestion> PlanCommand::question_on(const planner::Fingerprint& machine,
                                                       const store::PlanRequest& request) const {
-  MC2_ASSIGN(auto question, plan_question(request.op, machine, variant, !no_transfer));
-  question.options = request.options_with(planner::default_options_on(machine).alignment);
+  MC2_ASSIGN(auto question, plan_question(request, machine, variant, !no_transfer));
   if (is_anchored) question.time_uncut = [this, op = request.op](const auto& model) { return time_uncut(op, model); };
   return question;
 }

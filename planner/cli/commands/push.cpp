@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "commands/commands.hpp"
+#include "mc2/finder/plan_source.hpp"
 #include "mc2/store/codec.hpp"
 #include "options/server_options.hpp"
 #include "pages/no_plan.hpp"
@@ -59,7 +60,7 @@ Result<void> push_plan(const client::Client& client, const store::Store& store, 
     MC2_ASSIGN(const auto added, client.add_measurement({plan.plan.fingerprint, race}));
     pushed.race_count += added ? 1 : 0;
   }
-  MC2_TRY(client.put_plan(plan.plan));
+  MC2_TRY(client.put_plan(plan.plan, plan.key.purpose));
   return {};
 }
 
@@ -78,7 +79,7 @@ struct PushCommand {
     MC2_ASSIGN(const auto here, machine.fingerprint(spec.world_size));
     MC2_ASSIGN(const auto client, server->open());
     MC2_ASSIGN(auto layers, store.open(StoreUse::Read));
-    const auto pushed = push(client, layers.writable(), spec, here);
+    const auto pushed = push(client, layers.writable(), {.op = spec, .machine = here});
     if (!pushed && pushed.error().code == ErrorCode::NotFound)
       return Error{pushed.error().code, pushed.error().field,
                    pushed.error().message + "; " + how_to_make_one(spec, here)};
@@ -107,10 +108,12 @@ nlohmann::json Pushed::report(const std::string& url) const {
   return report;
 }
 
-Result<Pushed> push(const client::Client& client, const store::Store& store, const planner::OpSpec& op,
-                    const planner::Fingerprint& machine) {
+Result<Pushed> push(const client::Client& client, const store::Store& store, const finder::PlanQuestion& question) {
+  const planner::OpSpec& op = question.op;
+  const planner::Fingerprint& machine = question.machine;
   MC2_ASSIGN(const auto model, own_model(store, op, machine));
-  MC2_ASSIGN(const auto plan, if_kept(store.find_plan(store::PlanKey{op, store::digest(machine.canonical_text())})));
+  const store::PlanKey key{op, store::digest(machine.canonical_text()), finder::tuned_purpose(question)};
+  MC2_ASSIGN(const auto plan, if_kept(store.find_plan(key)));
   if (!model && !plan)
     return Error{ErrorCode::NotFound, store.path().string(),
                  "has neither model nor tuned plan for " + op.text() + " on this machine"};

@@ -5,6 +5,7 @@
 
 #include "context.hpp"
 #include "mc2/client/client.hpp"
+#include "mc2/finder/question.hpp"
 
 namespace mc2::cli {
 
@@ -18,10 +19,10 @@ struct Pushed {
   [[nodiscard]] nlohmann::json report(const std::string& url) const;
 };
 
-/// Sends a service the samples, the model, the races and the tuned plan that a store keeps of this very operator and
-/// machine. Nothing is sent twice: a model that the service has already brought its samples with it, and a plan its
-/// races. Errors: NotFound when the store has none of them; as client::Client.
-[[nodiscard]] Result<Pushed> push(const client::Client& client, const store::Store& store, const planner::OpSpec& op,
-                                  const planner::Fingerprint& machine);
+/// Sends a service the samples, the model, the races and the tuned plan that a store keeps for this very question.
+/// Nothing is sent twice: a model that the service has already brought its samples with it, and a plan its races.
+/// Errors: NotFound when the store has none of them; as client::Client.
+[[nodiscard]] Result<Pushed> push(const client::Client& client, const store::Store& store,
+                                  const finder::PlanQuestion& question);
 
 } // namespace mc2::cli

@@ -28,6 +28,7 @@ struct RunCommand {
   OpOptions op;
   MachineOptions machine;
   StoreOptions store;
+  PlanningOptions planning;
   VariantOption variant;
   const ServerOptions* server = nullptr;
   std::string plan_name, blocks, trace_file, counts_file;
@@ -97,11 +98,12 @@ Result<store::Layers> RunCommand::open_asked(const planner::Fingerprint& here) c
   return open_to_look_up(store, *server, op.spec().value(), here);
 }
 
-/// The blocks given, the tuned plan kept for this operator and machine, or a plan from the kept model.
+/// The blocks given, the plan that was tuned for this operator, machine and options, or one from the kept model.
 Result<planner::Plan> RunCommand::find_plan(store::Layers* layers, const planner::Fingerprint& here,
                                             std::span<const planner::Variant> variants) const {
   MC2_ASSIGN(const auto spec, op.spec());
-  MC2_ASSIGN(const auto question, plan_question(spec, here, variant, !no_transfer));
+  MC2_ASSIGN(const auto request, planning.request(spec));
+  MC2_ASSIGN(const auto question, plan_question(request, here, variant, !no_transfer));
   if (!blocks.empty()) return plan_of_blocks(question, layers, variants);
   MC2_ASSIGN(auto found, find_plan_for(question, *layers, *server));
   return std::move(found).stored.plan;
@@ -191,6 +193,7 @@ Result<std::optional<planner::Plan>> RunCommand::named_plan() const {
     return std::optional<planner::Plan>();
   }
   MC2_TRY(op.given.none_beside("--plan", "operator"));
+  MC2_TRY(planning.given.none_beside("--plan", "options"));
   if (!blocks.empty() || variant.is_given())
     return Error{ErrorCode::InvalidSpec, "--plan", "names blocks and variant; leave out --blocks and --variant"};
   MC2_ASSIGN(auto loaded, load_plan(plan_name, "--plan", store, *server));
@@ -243,9 +246,11 @@ Result<ExitCode> RunCommand::run() {
 
 void add_options(RunCommand& command, CLI::App& sub) {
   sub.add_option("--plan", command.plan_name, "a plan file, or the digest of a kept plan");
-  sub.add_option("--blocks", command.blocks, "run these blocks, e.g. 512,4x896")->check([](const std::string& text) {
-    return text.empty() ? std::string("is empty; name the rows of each block") : std::string();
-  });
+  sub.add_option("--blocks", command.blocks, "run these blocks, e.g. 512,4x896")
+      ->check([](const std::string& text) {
+        return text.empty() ? std::string("is empty; name the rows of each block") : std::string();
+      })
+      ->excludes("--strategy"); // there is nothing left to choose
   sub.add_flag("--no-transfer", command.no_transfer, kNoTransferHelp);
   sub.add_option(
       "--counts", command.counts_file,
@@ -271,7 +276,7 @@ Command add_run(CLI::App& app, ServerOptions& server) {
   command->server = &server;
   auto* sub = app.add_subcommand("run", "check a plan's result, then time it against serial");
   command->op.add_to(*sub, false);
-  add_all(*sub, command->machine, command->store, command->variant, server);
+  add_all(*sub, command->machine, command->store, command->planning, command->variant, server);
   add_options(*command, *sub);
   sub->footer(
       "Examples:\n  mc2 run --m 1024 --n 1024 --k 1024 --link 2.5Gbit,20us --trace trace.json\n"

@@ -61,9 +61,17 @@ struct TuneCommand {
   /// The client of the service that is sent what was tuned; none without a server. Errors: as ServerOptions::open.
   [[nodiscard]] Result<std::optional<client::Client>> receiver() const;
   [[nodiscard]] Result<void> send(const client::Client& client, const planner::OpSpec& spec,
-                                  store::Layers& layers) const;
+                                  const profiler::TuneSettings& settings, store::Layers& layers) const;
   [[nodiscard]] Result<ExitCode> run() const;
 };
+
+/// What finds again what is tuned on these terms.
+finder::PlanQuestion question_of(const planner::OpSpec& op, const profiler::TuneSettings& settings,
+                                 const planner::Fingerprint& here) {
+  finder::PlanQuestion question{.op = op, .machine = here, .options = settings.plan, .variant = settings.only};
+  if (question.unusual_options().empty()) question.options.reset(); // services ask such questions without them
+  return question;
+}
 
 Result<std::optional<client::Client>> TuneCommand::receiver() const {
   if (!server->is_given()) return std::optional<client::Client>();
@@ -75,9 +83,10 @@ Result<std::optional<client::Client>> TuneCommand::receiver() const {
   return std::optional(std::move(client));
 }
 
-Result<void> TuneCommand::send(const client::Client& client, const planner::OpSpec& spec, store::Layers& layers) const {
+Result<void> TuneCommand::send(const client::Client& client, const planner::OpSpec& spec,
+                               const profiler::TuneSettings& settings, store::Layers& layers) const {
   MC2_ASSIGN(const auto here, machine.fingerprint(spec.world_size));
-  const auto pushed = push(client, layers.writable(), spec, here);
+  const auto pushed = push(client, layers.writable(), question_of(spec, settings, here));
   if (!pushed) {
     const std::string kept = "; what was tuned is kept here, mc2 push sends it later";
     if (pushed.error().code != ErrorCode::Unsupported)
@@ -154,7 +163,7 @@ Result<bool> TuneCommand::take_served(const finder::PlanQuestion& question, cons
   const auto served = around.service->find_plan(question);
   if (!served || served.value().source != "stored") return false; // away or without one: it is measured here
   const store::PlanAnswer& answer = served.value();
-  MC2_TRY(around.layers.writable().put_plan(answer.plan, "tuned", answer.created_at));
+  MC2_TRY(around.layers.writable().put_plan(answer.plan, finder::tuned_purpose(question), answer.created_at));
   std::cerr << "mc2: already tuned at " << answer.created_at << ", says " << around.service->url()
             << "; --fresh measures here\n";
   print(answer.plan, answer.document, around.documents);
@@ -167,10 +176,12 @@ Result<ExitCode> TuneCommand::tune(const planner::OpSpec& spec, const profiler::
   MC2_ASSIGN(const auto options, machine.communicator_options(spec.world_size));
   MC2_ASSIGN(auto variants, variant.choose(*backend, options, spec));
   const planner::Fingerprint here = backend->fingerprint(options);
+  const finder::PlanQuestion question = question_of(spec, settings, here);
+  const std::string purpose = finder::tuned_purpose(question);
   store::Store& writable = around.layers.writable();
   std::string damage; // of the plan that was kept
   if (!is_fresh) {
-    const auto kept = writable.find_plan({spec, store::digest(here.canonical_text()), variant.purpose()});
+    const auto kept = writable.find_plan({spec, store::digest(here.canonical_text()), purpose});
     if (kept) {
       std::cerr << "mc2: already tuned on this machine at " << kept.value().created_at << "; --fresh measures again\n";
       print(kept.value().plan, kept.value().document, around.documents);
@@ -179,11 +190,11 @@ Result<ExitCode> TuneCommand::tune(const planner::OpSpec& spec, const profiler::
     if (kept.error().code != ErrorCode::NotFound) damage = kept.error().text();
   }
   if (around.service && !is_fresh) {
-    MC2_ASSIGN(const auto taken, take_served({.op = spec, .machine = here}, around));
+    MC2_ASSIGN(const auto taken, take_served(question, around));
     if (taken) return ExitCode::Success;
   }
   MC2_ASSIGN(auto bench, embed::Workbench::open(*backend, options, spec, sweep.seed, std::move(variants)));
-  embed::StoreKeeper keeper(embed::access_to(writable), spec, here, variant.purpose());
+  embed::StoreKeeper keeper(embed::access_to(writable), spec, here, purpose);
   if (is_fresh) keeper.start_afresh(variant.text.value_or(""));
   TuneProgressLine progress;
   const auto asked = with_kept_model(settings, around.layers, here, spec);
@@ -204,7 +215,7 @@ Result<ExitCode> TuneCommand::run() const {
   for (std::size_t i = 0; i < list.size(); ++i) {
     if (list.size() > 1) std::cerr << "mc2: shape " << i + 1 << " of " << list.size() << ": " << list[i].text() << "\n";
     MC2_TRY(tune(list[i], checked, {layers, client, documents}));
-    if (client) MC2_TRY(send(*client, list[i], layers));
+    if (client) MC2_TRY(send(*client, list[i], checked, layers));
   }
   return ExitCode::Success;
 }

@@ -2,8 +2,6 @@
 
 #include <CLI/CLI.hpp>
 
-#include "mc2/finder/plan_source.hpp"
-
 namespace mc2::cli {
 namespace {
 
@@ -30,10 +28,6 @@ Result<std::vector<planner::Variant>> VariantOption::choose(const executor::Back
   if (auto legal = backend.check_variant(op, options, one); !legal)
     return Error{legal.error().code, kOption, legal.error().message};
   return std::vector{std::move(one)};
-}
-
-std::string VariantOption::purpose() const {
-  return finder::tuned_purpose(text ? std::optional(planner::parse_variant(*text)) : std::nullopt);
 }
 
 Result<std::optional<planner::Variant>> VariantOption::chosen() const {

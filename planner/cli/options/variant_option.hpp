@@ -23,8 +23,6 @@ struct VariantOption {
                                                              const executor::CommunicatorOptions& options,
                                                              const planner::OpSpec& op) const;
 
-  /// What a tuned plan is kept for (store::PlanKey): a plan of one variant does not replace the best of all.
-  [[nodiscard]] std::string purpose() const;
   /// The variant asked for, if any. Errors: InvalidSpec for a text that is no variant's.
   [[nodiscard]] Result<std::optional<planner::Variant>> chosen() const;
 

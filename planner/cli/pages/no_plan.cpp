@@ -76,7 +76,8 @@ std::string nearest_kept(const planner::OpSpec& op, const planner::Fingerprint& 
   const auto nearest =
       std::ranges::min_element(kept, {}, [&](const store::Listed& one) { return distance_to(one, op, here).value; });
   auto options = distance_to(*nearest, op, here).options;
-  if (options.empty()) return "this very operator, raced without a model: it answers only without other options";
+  if (options.empty())
+    return "this very operator, raced without a model: it answers only for the options that it raced with";
   if (options.back() == kTheMachine)
     if (const auto machines = store.list_fingerprints())
       for (const auto& there : machines.value())

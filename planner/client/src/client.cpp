@@ -28,6 +28,21 @@ std::string text_in(const json& object, const char* key) {
   return found != object.end() && found->is_string() ? said(found->get<std::string>()) : std::string();
 }
 
+/// As the value of a target's parameter.
+std::string escaped(std::string_view text) {
+  constexpr std::string_view kDigits = "0123456789ABCDEF";
+  std::string result;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    const bool is_plain = (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z');
+    if (is_plain)
+      result += c;
+    else
+      result += {'%', kDigits[byte / 16], kDigits[byte % 16]};
+  }
+  return result;
+}
+
 bool may_stand_in_a_header(const std::string& token) {
   return std::ranges::all_of(token, [](char c) { return c > 0x20 && c < 0x7F; });
 }
@@ -280,8 +295,9 @@ Result<ForwardedAnswer> Client::forward(const ForwardedRequest& request, const s
   return ForwardedAnswer{given.status, std::move(given.content_type), std::move(given.body), std::move(given.location)};
 }
 
-Result<std::string> Client::put_plan(const planner::Plan& plan) const {
-  return impl_->put("/v1/plans", store::encode(plan));
+Result<std::string> Client::put_plan(const planner::Plan& plan, const std::string& purpose) const {
+  const bool is_usual = purpose == store::PlanKey{}.purpose;
+  return impl_->put(is_usual ? "/v1/plans" : "/v1/plans?purpose=" + escaped(purpose), store::encode(plan));
 }
 
 Result<std::string> Client::put_model(const planner::CostModel& model) const {

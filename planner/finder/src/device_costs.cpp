@@ -150,7 +150,8 @@ PlanSource device_planner(DeviceCosts costs) {
   PlanSource by_model = own_planner({.given = {costs.model}});
   return {name, [costs = std::move(costs), by_model, name](const PlanQuestion& question) -> Result<FoundPlan> {
             const auto& known = costs.refinement;
-            const bool is_open = !question.options && !question.variant && question.op == costs.model.op;
+            const bool is_open =
+                question.unusual_options().empty() && !question.variant && question.op == costs.model.op;
             if (!is_open || !known || !known->has_usable_cut()) return by_model.find(question);
             return FoundPlan{unkept(known->plan), name + ", the best measured cut", Origin::Model};
           }};

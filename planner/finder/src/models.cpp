@@ -228,13 +228,14 @@ Result<planner::Plan> with_prediction(planner::Plan raced, const FoundModel& fou
 }
 
 std::optional<store::Staleness> staleness_of(const Kept& kept, const planner::Plan& plan,
+                                             const std::optional<planner::PlanOptions>& options,
                                              const planner::StopCheck& is_stopped) {
   if (!kept.has_run(plan.op, plan.fingerprint)) return std::nullopt;
   const PlanQuestion question{
-      .op = plan.op, .machine = plan.fingerprint, .may_transfer = false, .is_stopped = is_stopped};
+      .op = plan.op, .machine = plan.fingerprint, .options = options, .may_transfer = false, .is_stopped = is_stopped};
   const auto found = find_model({.given = {}, .kept = kept}, question);
   if (!found || found.value().level.run_count == 0) return std::nullopt;
-  const CostModel now = as_it_is_now(found.value(), plan.op);
+  const CostModel now = planner::assume(as_it_is_now(found.value(), plan.op), options_of(question)).model;
   const auto best = plan_with(found.value(), question);
   const auto still = plan.overlaps() ? planner::predict_cut(plan.op, now, plan.variant, plan.cut)
                                      : predict_uncut_with(found.value(), plan.op, plan.variant);

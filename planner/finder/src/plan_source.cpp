@@ -69,6 +69,10 @@ store::PlanRequest PlanQuestion::request() const {
   return options ? store::PlanRequest{op, *options} : store::PlanRequest::usual(op);
 }
 
+std::string PlanQuestion::unusual_options() const {
+  return options ? store::unusual_options(*options, planner::default_options_on(machine)) : "";
+}
+
 std::string_view to_string(Origin origin) noexcept {
   switch (origin) {
     case Origin::Given: return "given";
@@ -134,20 +138,23 @@ Result<PlanSource> plan_file(const std::filesystem::path& path) {
   return given_plan("file " + path.string(), std::move(plan).value());
 }
 
-std::string tuned_purpose(const std::optional<planner::Variant>& variant) {
-  return variant ? "tuned " + variant->text() : "tuned";
+std::string tuned_purpose(const PlanQuestion& question) {
+  const std::string options = question.unusual_options();
+  return std::string("tuned") + (question.variant ? " " + question.variant->text() : "") +
+         (options.empty() ? "" : " " + options);
 }
 
 PlanSource kept_plans(Kept kept) {
   const std::string name = "kept plans";
   return {name, [kept = std::move(kept), name](const PlanQuestion& question) -> Result<FoundPlan> {
-            if (question.options) return Error{ErrorCode::NotFound, "", "are of default options only"};
+            if (question.options && !question.options->counts.empty())
+              return Error{ErrorCode::NotFound, "", "are of full blocks between the ranks, not of counts"};
             if (question.time_uncut) return Error{ErrorCode::NotFound, "", "are as they were raced, not of now"};
             MC2_ASSIGN(auto plan, kept.find_plan({question.op, store::digest(question.machine.canonical_text()),
-                                                  tuned_purpose(question.variant)}));
+                                                  tuned_purpose(question)}));
             FoundPlan found{std::move(plan), name, Origin::Kept};
             if (question.asks_staleness && !question.variant)
-              found.staleness = staleness_of(kept, found.stored.plan, question.is_stopped);
+              found.staleness = staleness_of(kept, found.stored.plan, question.options, question.is_stopped);
             return found;
           }};
 }

@@ -1,4 +1,8 @@
 #include "codec_parts.hpp"
+#include "mc2/planner/text.hpp"
+
+#include <utility>
+#include <vector>
 
 namespace mc2::store {
 
@@ -71,6 +75,17 @@ PlanOptions PlanRequest::options_with(std::int64_t alignment) const {
   if (!has_alignment) result.alignment = alignment;
   if (!has_min_block_rows) result.min_block_rows = result.alignment;
   return result;
+}
+
+std::string unusual_options(PlanOptions options, const PlanOptions& usual) {
+  options.runner_up_count = usual.runner_up_count;
+  const Json asked = Options().write({.op = {}, .options = std::move(options)});
+  const Json known = Options().write({.op = {}, .options = usual});
+  std::vector<std::string> texts;
+  for (const auto& [name, value] : asked.items())
+    if (!known.contains(name) || known[name] != value)
+      texts.push_back(name + "=" + (value.is_string() ? value.get<std::string>() : dump(value)));
+  return list_text(texts);
 }
 
 std::string encode(const PlanRequest& request) { return dump(write_described(request)); }

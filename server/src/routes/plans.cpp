@@ -40,7 +40,7 @@ Result<planner::Explanation> explain(Context& context, const planner::Plan& kept
   return planner::explain(now.plan, now.model ? &*now.model : nullptr, planner::likely_limits(now.plan), is_stopped);
 }
 
-/// What a plan is kept as: "tuned", or "tuned VARIANT" where only that one raced. Errors: InvalidSpec.
+/// What a plan is kept as (store::PlanKey). Errors: InvalidSpec.
 Result<std::string> read_purpose(const Query& query) {
   constexpr std::size_t kMaxLength = 256;
   const std::string purpose = query.text("purpose").value_or("tuned");
@@ -48,8 +48,9 @@ Result<std::string> read_purpose(const Query& query) {
   const bool is_printable = std::ranges::all_of(purpose, [](char c) { return c >= ' ' && c <= '~'; });
   const bool is_tuned = purpose == "tuned" || (purpose.starts_with("tuned ") && purpose.size() > 6);
   if (is_tuned && is_printable && purpose.size() <= kMaxLength) return purpose;
-  return Error{ErrorCode::InvalidSpec, "purpose",
-               "must be \"tuned\", or \"tuned VARIANT\" where only that variant raced"};
+  return Error{
+      ErrorCode::InvalidSpec, "purpose",
+      "must be \"tuned\", \"tuned VARIANT\" where only that variant raced, or \"tuned OPTIONS\" as tuning writes them"};
 }
 
 /// What a table of plans shows of one, as measured where it was; nothing of a plan that is gone or damaged.

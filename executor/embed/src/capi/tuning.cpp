@@ -161,7 +161,7 @@ planner::Plan tune(profiler::Bench& bench, const mc2_tune_options& options) {
   std::unique_ptr<profiler::Keeper> keeper = std::make_unique<profiler::Keeper>();
   if (options.store != nullptr) {
     store.emplace(options.store);
-    keeper = std::make_unique<embed::StoreKeeper>(embed::access_to(**store), bench.op(), bench.fingerprint());
+    keeper = std::make_unique<embed::StoreKeeper>(embed::access_to(**store), bench, settings);
   }
   return take(profiler::tune(bench, settings, *keeper, read_hooks(options))).plan;
 }

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "mc2/profiler/race.hpp"
+#include "mc2/profiler/tune.hpp"
 #include "mc2/profiler/tune_hooks.hpp"
 #include "mc2/store/store.hpp"
 
@@ -39,6 +40,8 @@ class StoreKeeper final : public profiler::Keeper {
   /// @param purpose  what the plan is kept for, store::PlanKey
   StoreKeeper(StoreAccess access, planner::OpSpec op, planner::Fingerprint machine,
               std::string purpose = store::PlanKey{}.purpose);
+  /// Of a tuning on these terms: the plan is kept for who asks for its options and variant (finder::tuned_purpose).
+  StoreKeeper(StoreAccess access, const profiler::Bench& bench, const profiler::TuneSettings& settings);
 
   /// Earlier samples do not count - those of one variant, or all - but stay in the store until a profile is whole and
   /// takes their place: what is interrupted loses nothing.

@@ -114,7 +114,9 @@ class Client {
                                                 const std::stop_token& stop = {}) const;
 
   /// Each keeps a document at the service in place of an earlier one; returns its digest.
-  [[nodiscard]] Result<std::string> put_plan(const planner::Plan& plan) const;
+  /// @param purpose  what the plan is kept for: store::PlanKey
+  [[nodiscard]] Result<std::string> put_plan(const planner::Plan& plan,
+                                             const std::string& purpose = store::PlanKey{}.purpose) const;
   [[nodiscard]] Result<std::string> put_model(const planner::CostModel& model) const;
   /// Adds the result of a race, unless the service has it. Returns whether it was new.
   [[nodiscard]] Result<bool> add_measurement(const store::MeasurementRecord& record) const;

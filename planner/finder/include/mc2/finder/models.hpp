@@ -180,10 +180,12 @@ template <typename Holds>
 /// Losing more than this is worth tuning again.
 inline constexpr double kStaleLoss = 0.02;
 
-/// What a kept plan is predicted to lose to another cut at the speed that its operator's later runs had. None where it
-/// has not run since it was profiled, its own model is not at hand, or the loss is at most kStaleLoss. Plans anew where
-/// it has run, which takes milliseconds.
+/// What a kept plan is predicted to lose to another cut of its options at the speed that its operator's later runs had.
+/// None where it has not run since it was profiled, its own model is not at hand, or the loss is at most kStaleLoss.
+/// Plans anew where it has run, which takes milliseconds.
+/// @param options  that the plan was tuned with; unset: the machine's
 [[nodiscard]] std::optional<store::Staleness> staleness_of(const Kept& kept, const planner::Plan& plan,
+                                                           const std::optional<planner::PlanOptions>& options = {},
                                                            const planner::StopCheck& is_stopped = nullptr);
 
 } // namespace mc2::finder

@@ -59,11 +59,12 @@ struct PlanSource {
 /// asked in turn: plan documents, a service, plans kept by tuning, models (given, kept, of another n and k). The first
 /// plan is the answer, but one that is only a stopgap waits until no other place has a plan of its own.
 ///
-/// Options that are the machine's defaults (planner::default_options_on) are as none: a kept plan was made for those.
-/// A document that is damaged, unreadable, of a newer version or stale is passed over: its place's reason stands in
-/// FoundPlan::misses, which every door shows or logs, and `mc2 db check` names it.
-/// Errors: InvalidSpec and Cancelled at once, for no other place would do better. Otherwise every place's reason in one
-/// line, with the code of the first that held something it could not read, else of the last.
+/// Options that are the machine's defaults (planner::default_options_on) are as none. A kept plan answers for the
+/// options that it was tuned with; how many runners-up are asked for is no option in this, and a kept plan has those it
+/// has. A document that is damaged, unreadable, of a newer version or stale is passed over: its place's reason stands
+/// in FoundPlan::misses, which every door shows or logs, and `mc2 db check` names it. Errors: InvalidSpec and Cancelled
+/// at once, for no other place would do better. Otherwise every place's reason in one line, with the code of the first
+/// that held something it could not read, else of the last.
 [[nodiscard]] Result<FoundPlan> find_plan(std::span<const PlanSource> places, PlanQuestion question);
 
 /// A plan at hand, for its own operator and machine.
@@ -73,10 +74,11 @@ struct PlanSource {
 /// Errors: NotFound; as store::decode_plan, naming the file.
 [[nodiscard]] Result<PlanSource> plan_file(const std::filesystem::path& path);
 
-/// What tuning keeps a plan for (store::PlanKey): a plan of one variant does not replace the best of all.
-[[nodiscard]] std::string tuned_purpose(const std::optional<planner::Variant>& variant);
+/// What tuning keeps the question's plan for (store::PlanKey): a plan of one variant, or of other options than the
+/// machine's, does not replace the best of all, and the same question finds it again.
+[[nodiscard]] std::string tuned_purpose(const PlanQuestion& question);
 
-/// Plans kept by tuning, of the question's variant where it names one; none for a question with options.
+/// Plans kept by tuning, of the question's variant and options where it names such; none for counts of rows.
 [[nodiscard]] PlanSource kept_plans(Kept kept);
 
 /// A plan made here, as find_model() and plan_with() do.

@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "mc2/planner/cost_model.hpp"
@@ -35,6 +36,8 @@ struct PlanQuestion {
 
   /// As a document asks it: operator and options.
   [[nodiscard]] store::PlanRequest request() const;
+  /// What the options ask that is not the machine's default (store::unusual_options); empty where that is nothing.
+  [[nodiscard]] std::string unusual_options() const;
 };
 
 } // namespace mc2::finder

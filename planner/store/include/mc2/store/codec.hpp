@@ -37,6 +37,10 @@ struct PlanRequest {
   [[nodiscard]] planner::PlanOptions options_with(std::int64_t alignment) const;
 };
 
+/// Which options are not as in `usual`, by a request's names: "max_block_count=4, objective_quantile=0.9"; empty where
+/// all are, and the same text for the same options. How many runners-up are listed is no matter.
+[[nodiscard]] std::string unusual_options(planner::PlanOptions options, const planner::PlanOptions& usual);
+
 /// A question and what to answer it from: the body of a what-if.
 struct WhatIf {
   PlanRequest request;

@@ -32,8 +32,9 @@ enum class OpenMode : std::uint8_t {
 struct PlanKey {
   planner::OpSpec op;
   std::string fingerprint_digest; ///< digest(fingerprint.canonical_text())
-  std::string purpose = "tuned";  ///< "tuned", "tuned VARIANT" where only that one raced, or the digest of
-                                  ///< the options for a plan made from a model
+  /// "tuned" for the best of all, "tuned VARIANT", "tuned OPTIONS" or both, in this order, where only that variant
+  /// raced or the machine's own options were not those (finder::tuned_purpose); or what else a program keeps
+  std::string purpose = "tuned";
   bool operator==(const PlanKey&) const = default;
 };
 
