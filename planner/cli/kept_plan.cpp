@@ -117,8 +117,8 @@ std::string best_text(const store::Staleness& stale, const planner::Plan& plan) 
 void tell_staleness(const finder::FoundPlan& found) {
   if (const auto& stale = found.staleness)
     std::cerr << "mc2: note: the " << (found.origin == finder::Origin::Service ? "service's" : "kept")
-              << " plan is stale " << stale->why << "; so it is predicted " << percent_text(stale->loss) << " slower "
-              << best_text(*stale, found.stored.plan) << "; run mc2 tune again\n";
+              << " plan is stale: " << stale->why << "; it is predicted " << percent_text(stale->loss) << " slower "
+              << best_text(*stale, found.stored.plan) << "; mc2 tune --fresh with the same options measures again\n";
 }
 
 /// The source, whose last error is kept without its name.

@@ -308,6 +308,25 @@ TEST(FindModel, SaysWhatAKeptPlanLosesSinceItsOperatorChangedItsSpeed) {
   EXPECT_EQ(found.staleness->best_blocks, stale->best_blocks);
 }
 
+TEST(FindModel, SaysWhatOfTheRaceMadeAKeptPlanStaleWhereTheSpeedIsTheSame) {
+  Shelf shelf;
+  shelf.models = {model_of(op_of(1024))};
+  const planner::Plan best =
+      plan_with(find_model({.given = {}, .kept = shelf.kept()}, question()).value(), question()).value();
+  ASSERT_TRUE(best.is_cut());
+  shelf.record.runs.assign(1, {best.op, best.variant, best.compute_us, best.communication_us});
+  planner::Plan kept = planner::predict_cut(best.op, shelf.models.front(), {{512, 512}}).value();
+  const auto why = [&] { return staleness_of(shelf.kept(), kept).value().why; };
+  const std::string same =
+      ", and the machine is as fast as then (by its last run: compute 1.00x, communication 1.00x "
+      "the profiled time)";
+  EXPECT_EQ(why(), "no race was behind it" + same);
+  kept.validation = planner::Validation{.fused_us = 1, .serial_us = 1, .pair_count = 6};
+  EXPECT_EQ(why(), "the race behind it left out the cut that the model prefers" + same);
+  kept.runners_up.push_back({best.cut, best.variant, best.makespan.us, "measured benefit 1.0 % against 2.0 %"});
+  EXPECT_EQ(why(), "the race behind it measured otherwise than the model predicts" + same);
+}
+
 TEST(FindPlan, WhatIsAskedOfNowPassesOverWhatWasTuned) {
   Shelf shelf;
   shelf.models = {model_of(op_of(1024))};

@@ -227,6 +227,26 @@ Result<planner::Plan> with_prediction(planner::Plan raced, const FoundModel& fou
   return plan;
 }
 
+namespace {
+
+/// A lane whose time changes by no more tells nothing of a loss above kStaleLoss.
+constexpr double kSameSpeed = 0.05;
+
+/// Why another plan is preferred to the one that is kept.
+std::string why_stale(const planner::Plan& kept, const planner::Plan& best, const planner::SpeedLevel& level) {
+  const auto has_moved = [](double factor) { return std::abs(std::log(factor)) > std::log1p(kSameSpeed); };
+  if (has_moved(level.compute) || has_moved(level.communication)) return level_text(level);
+  const bool is_raced = !best.overlaps() || std::ranges::any_of(kept.runners_up, [&](const planner::RunnerUp& other) {
+    return other.cut == best.cut && other.variant == best.variant;
+  });
+  const std::string race = !kept.validation ? "no race was behind it"
+                           : is_raced       ? "the race behind it measured otherwise than the model predicts"
+                                            : "the race behind it left out the cut that the model prefers";
+  return race + ", and the machine is as fast as then (" + level_text(level) + ")";
+}
+
+} // namespace
+
 std::optional<store::Staleness> staleness_of(const Kept& kept, const planner::Plan& plan,
                                              const std::optional<planner::PlanOptions>& options,
                                              const planner::StopCheck& is_stopped) {
@@ -242,7 +262,8 @@ std::optional<store::Staleness> staleness_of(const Kept& kept, const planner::Pl
   if (!best || !still) return std::nullopt;
   const double loss = still.value().makespan.us / best.value().makespan.us - 1;
   if (!(loss > kStaleLoss) || !std::isfinite(loss)) return std::nullopt;
-  return store::Staleness{loss, best.value().cut.text(), best.value().variant.text(), level_text(found.value().level)};
+  return store::Staleness{loss, best.value().cut.text(), best.value().variant.text(),
+                          why_stale(plan, best.value(), found.value().level)};
 }
 
 } // namespace mc2::finder

@@ -135,7 +135,7 @@ function AnswerCard({answer, machines}: {answer: Answer; machines: Machine[]}) {
       <p>{plan.reason}</p>
       {answer.stale && (
         <p>
-          <strong>Worth tuning again</strong>: {answer.stale.why}. So it is predicted {percent(answer.stale.loss)} slower than{" "}
+          <strong>Worth tuning again</strong>: {answer.stale.why}. It is predicted {percent(answer.stale.loss)} slower than{" "}
           {answer.stale.best_blocks} with {answer.stale.best_variant}.
         </p>
       )}

@@ -17,7 +17,8 @@ struct Staleness {
   double loss = 0;          ///< kept / best - 1
   std::string best_blocks;  ///< "320 + 11 x 64"
   std::string best_variant; ///< Variant::text()
-  std::string why;          ///< "by its last 3 runs: compute 1.12x, communication 0.99x the profiled time"
+  std::string why;          ///< "by its last 3 runs: compute 1.12x, communication 0.99x the profiled time", or what of
+                            ///< the race that chose it where the speed is the same
   bool operator==(const Staleness&) const = default;
 };
 
