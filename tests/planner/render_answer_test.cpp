@@ -35,5 +35,21 @@ TEST(RenderAnswer, ABenefitThatTheTimesContradictIsExplained) {
             std::string::npos);
 }
 
+TEST(RenderAnswer, AnUndecidedRaceIsToldAsOne) {
+  planner::Plan plan;
+  plan.schedule = planner::Schedule::Serial;
+  plan.validation = planner::Validation{.fused_us = 100, .serial_us = 100, .pair_count = 6};
+  plan.reason = "do not cut: the best cut, 2 x 512, measured -0.5 %, not faster than serial beyond the noise";
+  const std::string decided = render::answer(plan, "", 100);
+  EXPECT_NE(decided.find("none: the best cut, 2 x 512"), std::string::npos) << decided;
+  EXPECT_NE(decided.find("measured: raced on this machine, 6 pairs\n"), std::string::npos) << decided;
+  plan.reason = std::string(planner::kUndecided) + "the best cut, 2 x 512, measured +30.0 %, too noisy to tell";
+  const std::string undecided = render::answer(plan, "", 100);
+  EXPECT_NE(undecided.find("benefit  undecided: the best cut, 2 x 512"), std::string::npos) << undecided;
+  EXPECT_NE(undecided.find("sure     undecided: raced on this machine, 6 pairs; mc2 tune --fresh"), std::string::npos)
+      << undecided;
+  EXPECT_EQ(undecided.find("measured: "), std::string::npos) << undecided;
+}
+
 } // namespace
 } // namespace mc2::render_answer_test

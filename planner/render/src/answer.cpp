@@ -37,6 +37,7 @@ std::string benefit_text(const planner::Plan& plan) {
     return percent_text(v.benefit) + " less time than serial (95 % interval " +
            interval_text(v.benefit_low, v.benefit_high) + ")";
   }
+  if (!plan.overlaps() && plan.is_undecided()) return plan.reason;
   if (!plan.overlaps() && plan.reason.starts_with(kNoCut)) return "none: " + plan.reason.substr(kNoCut.size());
   if (!plan.overlaps() && plan.strategy == kGiven) return "none: blocks as asked, nothing was compared";
   if (!plan.overlaps()) return "none: no cut is faster here";
@@ -66,8 +67,10 @@ std::string sure_text(const planner::Plan& plan) {
     return "measured: imported, " + std::to_string(plan.validation->pair_count) +
            (plan.validation->pair_count == 1 ? " run" : " runs");
   if (plan.validation)
-    return "measured: raced on this machine, " + std::to_string(plan.validation->pair_count) + " pairs" +
-           (plan.validation->measured_at.empty() ? "" : ", " + plan.validation->measured_at.substr(0, 16) + "Z");
+    return std::string(plan.is_undecided() ? planner::kUndecided : "measured: ") + "raced on this machine, " +
+           std::to_string(plan.validation->pair_count) + " pairs" +
+           (plan.validation->measured_at.empty() ? "" : ", " + plan.validation->measured_at.substr(0, 16) + "Z") +
+           (plan.is_undecided() ? "; mc2 tune --fresh with a longer --budget asks again" : "");
   if (!(plan.makespan.us > 0)) return plan.makespan.reason.empty() ? "no model" : plan.makespan.reason;
   return std::string(to_string(plan.makespan.provenance)) + ": " + plan.makespan.reason;
 }

@@ -7,6 +7,9 @@ namespace {
 
 using planner::Plan;
 
+/// A gain that a race has not ruled out, of a cut that may lose as well.
+constexpr double kWorthAnotherRace = 0.02;
+
 /// As the model predicts what ran now that it has learned from the race; as it was raced where the model knows nothing
 /// of the variant, or would run it on another schedule.
 Result<Plan> predicted(const planner::OpSpec& op, const planner::CostModel& model, const Plan& raced) {
@@ -27,9 +30,11 @@ std::string uncut_reason(const planner::OpSpec& op, const Race& race) {
     return "do not cut: no cut is predicted faster than " + std::string(to_string(planner::traits_of(op.kind).work)) +
            " then collective";
   const planner::Validation v = best->validation();
-  return "do not cut: the best cut, " + best->cut.text() + ", measured " + number(v.benefit * 100, "%+.1f %%") +
-         " (95 % interval " + number(v.benefit_low * 100, "%+.1f") + " to " + number(v.benefit_high * 100, "%+.1f %%") +
-         "), not faster than serial beyond the noise";
+  const bool is_decided = v.benefit_low >= 0 || v.benefit_high <= kWorthAnotherRace;
+  return std::string(is_decided ? "do not cut: " : planner::kUndecided) + "the best cut, " + best->cut.text() +
+         ", measured " + number(v.benefit * 100, "%+.1f %%") + " (95 % interval " +
+         number(v.benefit_low * 100, "%+.1f") + " to " + number(v.benefit_high * 100, "%+.1f %%") +
+         (is_decided ? "), not faster than serial beyond the noise" : "), too noisy to tell");
 }
 
 std::vector<planner::RunnerUp> losers(const Race& race, std::span<const Plan> contenders, const Plan& winner,

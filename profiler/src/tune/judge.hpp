@@ -18,7 +18,8 @@ namespace mc2::profiler {
                                           std::span<const planner::Plan> contenders,
                                           const planner::PlanOptions& options);
 
-/// Why no cut is kept, with the best measured one as the witness.
+/// Why no cut is kept, with the best measured one as the witness; planner::kUndecided where its interval has room for a
+/// gain worth having and for a loss.
 [[nodiscard]] std::string uncut_reason(const planner::OpSpec& op, const Race& race);
 
 /// What the winner left behind, as predicted and as measured.

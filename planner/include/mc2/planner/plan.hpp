@@ -130,6 +130,9 @@ struct Validation {
   bool operator==(const Validation&) const = default;
 };
 
+/// Begins the reason of a plan that is left uncut because its race was too noisy to tell whether a cut is faster.
+inline constexpr std::string_view kUndecided = "undecided: ";
+
 /// The decision for one operator on one machine, and everything needed to understand it.
 struct Plan {
   OpSpec op;
@@ -172,6 +175,8 @@ struct Plan {
   [[nodiscard]] bool is_cut() const noexcept { return cut.block_rows.size() > 1; }
   /// Whether its run has both lanes busy at once anywhere.
   [[nodiscard]] bool overlaps() const;
+  /// Whether another race may find a cut that is faster.
+  [[nodiscard]] bool is_undecided() const noexcept { return reason.starts_with(kUndecided); }
   /// Without one, nothing was predicted of the blocks: a plan that was made by hand.
   [[nodiscard]] bool has_timeline() const noexcept { return !timeline.first.empty() || !timeline.second.empty(); }
   /// Of each lane of its timeline.
