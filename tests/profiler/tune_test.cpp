@@ -415,6 +415,17 @@ TEST(Tune, AnOperatorThatCannotBeCutIsKeptAsSerial) {
   EXPECT_EQ(notebook.plans.size(), 1U);
 }
 
+TEST(Tune, WithoutAModelSaysWhereTheOptionsLeaveNoCutToRace) {
+  Erratic bench(1);
+  Notebook notebook;
+  auto asked = settings();
+  asked.plan.max_block_count = 1;
+  const auto tuned = tune(bench, asked, notebook).value();
+  EXPECT_FALSE(tuned.model.has_value());
+  EXPECT_FALSE(tuned.plan.is_cut());
+  EXPECT_THAT(tuned.plan.reason, HasSubstr("leave no cut of 1024 rows to race"));
+}
+
 TEST(Profile, VariantsThatNeverWinAreLeftOutAndReleased) {
   // They multiply alike, so that a few runs tell which collectives are worth measuring.
   InventedBench bench(invented_op(), {{kDirect, {}}, {kRing, {20, 1, 30, 2}}}, true);

@@ -23,6 +23,14 @@ const planner::Cut& nearest(const std::vector<planner::Cut>& cuts, int count) {
   return *std::ranges::min_element(cuts, {}, distance);
 }
 
+bool has_cut(const Race& race) { return !std::ranges::all_of(race.contenders, &Contender::is_serial); }
+
+std::string no_cut_reason(const planner::OpSpec& op) {
+  return "do not cut: alignment, shortest block and number of blocks leave no cut of " +
+         std::to_string(planner::traits_of(op.kind).cut_axis_length(op)) + " " +
+         std::string(to_string(planner::cut_axis(op))) + " to race";
+}
+
 } // namespace
 
 Result<std::vector<Plan>> plain_contenders(const Bench& bench, const planner::PlanOptions& options,
@@ -60,7 +68,7 @@ Plan judge_without_model(const Race& race, std::span<const Plan> contenders, con
     plan.variant = race.serial_variant;
     plan.schedule = planner::Schedule::Serial;
     plan.validation = race.serial_validation();
-    plan.reason = uncut_reason(plan.op, race);
+    plan.reason = has_cut(race) ? uncut_reason(plan.op, race) : no_cut_reason(plan.op);
   }
   plan.runners_up = losers(race, contenders, plan, plan.validation->benefit);
   plan.strategy = "raced";
