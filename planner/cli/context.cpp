@@ -299,8 +299,8 @@ void PlanningOptions::add_to(CLI::App& app) {
   app.add_option("--block-overhead", values.block_overhead_us,
                  "fixed cost of every block on each lane, in us (default: as the model has it)")
       ->check(real_number(0, planner::kMaxTimeUs));
-  app.add_option("--short-block", short_block, "the recipe's short block: largest or smallest (strategy formula)")
-      ->capture_default_str();
+  app.add_option("--short-block", short_block,
+                 "the recipe's short block: largest (default) or smallest; strategy formula only");
   given.set(app, first_option);
 }
 
@@ -308,7 +308,12 @@ Result<store::PlanRequest> PlanningOptions::request(planner::OpSpec op) const {
   store::PlanRequest request{std::move(op), values, alignment.has_value(), min_block_rows.has_value()};
   request.options.alignment = alignment.value_or(values.alignment);
   request.options.min_block_rows = min_block_rows.value_or(request.options.alignment);
-  MC2_ASSIGN(request.options.formula_short_block, planner::parse_short_block_rule(short_block));
+  if (short_block) {
+    MC2_ASSIGN(request.options.formula_short_block, planner::parse_short_block_rule(*short_block));
+    if (values.strategy != "formula")
+      return Error{ErrorCode::InvalidSpec, "--short-block",
+                   "is of the published recipe alone; add --strategy formula, or leave it out"};
+  }
   if (contention) {
     MC2_ASSIGN(request.options.contention, planner::parse_contention(*contention));
   }

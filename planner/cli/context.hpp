@@ -115,8 +115,8 @@ struct PlanningOptions {
   planner::PlanOptions values;
   std::optional<std::int64_t> alignment;      ///< the machine's when not given
   std::optional<std::int64_t> min_block_rows; ///< the alignment when not given
-  std::string short_block = "largest";
-  std::optional<std::string> contention; ///< as the model has it when not given
+  std::optional<std::string> short_block;     ///< the largest when not given
+  std::optional<std::string> contention;      ///< as the model has it when not given
   GivenOptions given;
 
   void add_to(CLI::App& app);

@@ -77,6 +77,14 @@ class OptionTest(ProgramTest):
             for command in ("plan", "tune"):
                 self.refuse(USAGE, [command, *SHAPE, option, "nope", "--store", self.store], f"{option}: ", legal)
 
+    def test_a_short_block_is_of_the_recipe_alone(self):
+        for options in (["smallest"], ["largest"], ["smallest", "--strategy", "free"]):
+            self.refuse(
+                USAGE,
+                ["plan", *SHAPE, *MACHINE, "--short-block", *options, "--store", self.store],
+                "--short-block: is of the published recipe alone; add --strategy formula",
+            )
+
     def test_types_the_backend_does_not_run(self):
         self.refuse(UNSUPPORTED, ["tune", *SHAPE, "--dtype", "f16", "--store", self.store], "--dtype: ", "f32")
 

@@ -145,6 +145,16 @@ class MainJobTest(ProgramTest):
         )
         self.refuse(program.USAGE, ["run", *asked, "--blocks", "512", "--strategy", "free"], "--blocks", "--strategy")
 
+    def test_how_many_runners_up_are_shown_is_no_other_question(self):
+        asked = ["--m", 512, "--n", 64, "--k", 64, *MACHINE, "--store", self.store]
+        kept = self.tuned(*asked, *QUICK, "--json").stdout
+        for count in (0, 5, 6, 100):
+            with self.subTest(count=count):
+                found = self.succeed("plan", *asked, "--runners-up", count, "--json")
+                self.assertEqual(json.loads(found), json.loads(kept))
+                self.assertIn("raced on this machine", self.succeed("plan", *asked, "--runners-up", count))
+        self.assertNotIn("measured benefit", self.succeed("plan", *asked, "--runners-up", 0, "--verbose"))
+
     def exported_plans(self):
         return json.loads(self.succeed("db", "export", "--store", self.store))["plans"]
 

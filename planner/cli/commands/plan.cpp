@@ -105,6 +105,7 @@ struct PlanCommand {
   /// What the plan's counts cost.
   [[nodiscard]] std::vector<std::string> skew_notes(const planner::Plan& found, const store::PlanRequest& request,
                                                     const std::optional<planner::CostModel>& model) const;
+  [[nodiscard]] std::string page(planner::Plan plan, const About& about) const;
   /// Prints and writes what was asked for.
   [[nodiscard]] ExitCode show(const std::string& document, const std::string& page) const;
   [[nodiscard]] Result<planner::Plan> plan(const store::PlanRequest& request,
@@ -367,6 +368,15 @@ std::string PlanCommand::next_step(const planner::Plan& plan, bool is_tuned) con
   return "mc2 tune races it on this machine; --verbose shows why it was chosen";
 }
 
+/// Of a kept plan, whose document is as it was kept, at most as many runners-up as were asked for.
+std::string PlanCommand::page(planner::Plan plan, const About& about) const {
+  const auto most = static_cast<std::size_t>(planning.values.runner_up_count);
+  if (planning.given.has("--runners-up") && plan.runners_up.size() > most) plan.runners_up.resize(most);
+  return (is_verbose ? plan_page(plan, terminal_width(), has_color())
+                     : render::answer(plan, next_step(plan, about.is_tuned), terminal_width())) +
+         notes_text(about.notes);
+}
+
 ExitCode PlanCommand::show(const std::string& document, const std::string& page) const {
   std::cout << (is_json ? document : page);
   if (!out.empty()) write_file(out, document);
@@ -397,10 +407,7 @@ Result<ExitCode> PlanCommand::run() const {
   if (!found.counts.empty() && found.counts.size() == asked.options.counts.size() && !is_json)
     for (auto& note : skew_notes(found, asked, model)) about.notes.push_back(std::move(note));
   if (asked.options.counts.size() > found.counts.size()) about.notes.push_back("why: " + found.reason);
-  return show(store::pretty(store::encode(found)),
-              (is_verbose ? plan_page(found, terminal_width(), has_color())
-                          : render::answer(found, next_step(found, about.is_tuned), terminal_width())) +
-                  notes_text(about.notes));
+  return show(store::pretty(store::encode(found)), page(found, about));
 }
 
 constexpr const char* kPlanExamples =
