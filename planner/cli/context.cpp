@@ -333,7 +333,7 @@ void StoreOptions::add_to(CLI::App& app) {
 
 Result<std::filesystem::path> StoreOptions::user_path() {
   if (auto found = embed::store_path(embed::process_variables()); !found.empty()) return found;
-  return Error{ErrorCode::NotFound, "--store",
+  return Error{ErrorCode::InvalidSpec, "--store",
                "none of MC2_STORE, XDG_DATA_HOME and HOME is set; name a store with --store PATH"};
 }
 
@@ -366,7 +366,10 @@ std::string note_of_clock(const store::Store& store, const std::string& now) {
 }
 
 Result<store::Layers> StoreOptions::open(StoreUse use) const {
-  MC2_ASSIGN(auto writable, writable_path());
+  const auto own = writable_path();
+  if (!own && use == StoreUse::Read) return Error{ErrorCode::NotFound, own.error().field, own.error().message};
+  if (!own) return own.error();
+  std::filesystem::path writable = own.value();
   auto below = system_paths();
   if (use == StoreUse::Read && is_missing(writable)) {
     // Who only reads makes no store: without one of the user's, those of the system are asked.

@@ -142,12 +142,12 @@ struct StoreOptions {
 
   void add_to(CLI::App& app);
   /// Where the user's own store lives: $MC2_STORE, else $XDG_DATA_HOME/mc2/store.db, else ~/.local/share/mc2/store.db.
-  /// Errors: NotFound when none of them is set.
+  /// Errors: InvalidSpec when none of them is set.
   [[nodiscard]] static Result<std::filesystem::path> user_path();
   /// System stores that are read when present.
   [[nodiscard]] static std::vector<std::filesystem::path> system_paths();
-  /// Errors: as Layers::open; NotFound for a store that is to be read and missing. Notes about skipped layers go
-  /// to standard error, each once however often this is called.
+  /// Errors: as user_path and Layers::open; NotFound for a store that is to be read and missing or nowhere. Notes about
+  /// skipped layers go to standard error, each once however often this is called.
   [[nodiscard]] Result<store::Layers> open(StoreUse use) const;
   /// --store, or the user's store. Errors: as user_path.
   [[nodiscard]] Result<std::filesystem::path> writable_path() const;

@@ -62,7 +62,9 @@ Result<store::Layers> open_to_look_up(const StoreOptions& store, const ServerOpt
                                       const planner::Fingerprint& here) {
   auto layers = store.open(look_up_use(server));
   if (layers || layers.error().code != ErrorCode::NotFound) return layers;
-  return store.is_named() ? layers.error() : no_plan(op, here, nullptr);
+  if (store.is_named()) return layers.error();
+  const auto path = store.writable_path();
+  return no_plan(op, here, nullptr, path ? "" : "; " + path.error().message + ", for mc2 tune as well");
 }
 
 Error with_advice(const Error& missing, const finder::PlanQuestion& question, store::Layers& layers) {

@@ -224,6 +224,12 @@ class MainJobTest(ProgramTest):
             if name not in ("HOME", "XDG_DATA_HOME", "MC2_STORE")
         }
         self.assertEqual(self.mc2(*asked, "--blocks", "16,32", env=nowhere).returncode, program.SUCCESS)
+        missing = "none of MC2_STORE, XDG_DATA_HOME and HOME is set; name a store with --store PATH"
+        for command in ("plan", "run", "explain"):
+            self.refuse(NO_ANSWER, [command, *SHAPE, *MACHINE], f"{missing}, for mc2 tune as well", env=nowhere)
+        self.refuse(NO_ANSWER, ["fit", *SHAPE, *MACHINE], missing, env=nowhere)
+        for command in (["tune", *SHAPE, *MACHINE], ["profile", *SHAPE, *MACHINE], ["db", "list"]):
+            self.refuse(program.USAGE, command, f"--store: {missing}", env=nowhere)
 
         file = self.directory / "given.json"
         file.write_text(json.dumps(plan))
