@@ -193,6 +193,7 @@ class BadStoreTest(ProgramTest):
         self.succeed("db", "export", exported, "--store", self.store)
         exported.write_text(exported.read_text()[:-100])
         self.refuse(USAGE, ["db", "import", exported, "--store", self.directory / "other.db"], "export.json: ")
+        self.assertFalse((self.directory / "other.db").exists())
         before = self.store.read_bytes()
         self.refuse(USAGE, ["db", "import", exported, "--store", self.store], "export.json: ")
         self.assertEqual(before, self.store.read_bytes())

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <filesystem>
 #include <iostream>
 #include <iterator>
 #include <limits>
@@ -179,6 +180,9 @@ Result<ExitCode> DbCommand::report_merge(const Result<store::MergeReport>& merge
 
 Result<ExitCode> DbCommand::import_from() const {
   MC2_ASSIGN(const auto content, read_file(file));
+  MC2_ASSIGN(const auto path, store.writable_path());
+  if (std::error_code none; !std::filesystem::exists(path, none)) // what is refused leaves no empty store behind
+    if (const auto read = store::plans_of_export(content); !read) return document_error(file, read.error());
   MC2_ASSIGN(auto opened, store.open_own(store::OpenMode::ReadWrite));
   const auto merged = opened.import_json(content);
   const bool is_store_at_fault =
