@@ -211,7 +211,8 @@ class OptionTest(ProgramTest):
         self.refuse(USAGE, ["db", "frob"], "'frob'", "check, stats, list, export, import, merge")
         self.refuse(USAGE, ["db", "import"], "file", "mc2 db import --help")
         self.refuse(USAGE, ["db", "check", "extra"], "extra")
-        self.refuse(USAGE, ["db", "watch", "--since", "-1"], "--since")
+        for epoch in ("-1", "0"):
+            self.refuse(USAGE, ["db", "watch", "--since", epoch], "--since", "legal: 1 to")
         self.refuse(USAGE, ["db", "prune", "--store", self.store], "say what to remove")
         for age in ("12", "0d", "-3d", "9999999999d"):
             self.refuse(USAGE, ["db", "prune", "--samples", age, "--store", self.store], "--samples", f'"{age}"', "30d")

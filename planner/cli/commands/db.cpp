@@ -317,7 +317,7 @@ Command add_db(CLI::App& app) {
       ->required();
   add(*db, command, "watch", "tell of every change, as it happens", "watch --since 120", &DbCommand::watch)
       ->add_option("--since", command->since, "begin with what came after this epoch; default: with the next change")
-      ->check(whole_number(0, std::numeric_limits<std::int64_t>::max()));
+      ->check(whole_number(1, std::numeric_limits<std::int64_t>::max())); // that of a store without any document
   auto* prune =
       add(*db, command, "prune", "remove documents that were kept long ago", "prune --samples 180d", &DbCommand::prune);
   prune->add_option("--samples", command->samples_age, "batches of samples that are older than this, e.g. 180d");
