@@ -273,7 +273,9 @@ Result<Plan> unpredicted_plan(const OpSpec& op, const Fingerprint& machine, cons
 }
 
 Result<Plan> serial_plan(const OpSpec& op, const CostModel& model, const Variant& variant, const RowCounts& counts) {
-  MC2_ASSIGN(auto plan, predict_cut(op, model, variant, uncut(op), counts));
+  CostModel one_lane_at_a_time = model;
+  one_lane_at_a_time.spread.overlap = 0;
+  MC2_ASSIGN(auto plan, predict_cut(op, one_lane_at_a_time, variant, uncut(op), counts));
   Plan& serial = plan;
   serial.schedule = Schedule::Serial;
   serial.benefit_interval = BenefitInterval{};

@@ -146,25 +146,8 @@ Plan with_wider_makespan(double relative_interval, Plan plan) {
   return plan;
 }
 
-Plan with_narrower_makespan(Plan plan, const Plan& other) {
-  Estimate& makespan = plan.makespan;
-  makespan.low_us = std::max(makespan.low_us, std::min(other.makespan.low_us, makespan.us));
-  makespan.high_us = std::min(makespan.high_us, std::max(other.makespan.high_us, makespan.us));
-  return plan;
-}
-
-Plan with_wider_overlap(double relative_interval, Plan plan) {
-  if (!plan.overlaps()) return plan;
-  plan = with_wider_makespan(relative_interval, std::move(plan));
-  if (!plan.benefit_interval) return plan;
-  const double more = relative_interval * (1 - plan.benefit());
-  auto& [low, high] = *plan.benefit_interval;
-  low = plan.benefit() - std::hypot(plan.benefit() - low, more);
-  high = plan.benefit() + std::hypot(high - plan.benefit(), more);
-  return plan;
-}
-
 CostModel with_spread(CostModel model, const SpeedSpread& spread) {
+  model.spread = spread;
   for (VariantCost& cost : model.variants)
     change_curves(cost, spread.compute, spread.communication, [](CostCurve& curve, double half_width) {
       if (!curve.is_analytic) curve.relative_interval = std::hypot(curve.relative_interval, half_width);

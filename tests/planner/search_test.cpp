@@ -311,6 +311,26 @@ TEST(Search, UpperQuantilePrefersTheVariantThatIsBetterKnown) {
   EXPECT_EQ(make_plan(model.op, model, options).error().field, "objective_quantile");
 }
 
+TEST(Search, UpperQuantileIsThatOfThePrintedInterval) {
+  CostModel model = testing::worked_example_model();
+  LaneCost &compute = model.variants[0].compute, &communication = model.variants[0].communication;
+  PlanOptions options;
+  options.require_significant_gain = false;
+  options.objective_quantile = 0.95; // the upper end of a 90 % interval
+  for (const auto& [overlap, makespan] : {std::pair(0.0, 0.0), {0.05, 0.0}, {0.3, 0.0}, {0.05, 0.1}, {0.3, 0.2}})
+    for (const auto& [computed, communicated] : {std::pair(0.05, 0.4), {0.3, 0.1}, {0.5, 0.5}}) {
+      model.spread = {
+          .compute = computed / 2, .communication = communicated / 2, .overlap = overlap, .makespan = makespan};
+      compute.curve.relative_interval = computed;
+      communication.curve.relative_interval = communicated;
+      const Plan plan = make_plan(model.op, model, options).value();
+      for (const Cut& cut : enumerate_cuts(model.op, options).value()) {
+        const Plan other = predict_cut(model.op, model, cut).value();
+        EXPECT_LE(plan.makespan.high_us, other.makespan.high_us * (1 + 1e-9)) << plan.cut.text() << ", " << cut.text();
+      }
+    }
+}
+
 TEST(Search, IntervalAddsTheLanesErrorsAsSquares) {
   // Uncut: 800 us of compute known to 3 %, 100 us of link known to 32 %: sqrt(24^2 + 32^2) = 40 us.
   CostModel model =

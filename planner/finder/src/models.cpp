@@ -123,35 +123,13 @@ std::string level_text(const planner::SpeedLevel& level) {
          " the profiled time";
 }
 
-namespace {
-
-/// At its level, with the intervals that the curves have by themselves.
-CostModel without_spread(const FoundModel& found, const OpSpec& op) {
+CostModel as_it_is_now(const FoundModel& found, const OpSpec& op) {
   // The level comes last: what messages of this length took was profiled at the speed of then.
   CostModel model = found.is_at_speed ? found.model : planner::at_length(found.model, found.messages, op);
-  return planner::with_level(std::move(model), found.level);
-}
-
-} // namespace
-
-CostModel as_it_is_now(const FoundModel& found, const OpSpec& op) {
-  return planner::with_spread(without_spread(found, op), found.spread);
+  return planner::with_spread(planner::with_level(std::move(model), found.level), found.spread);
 }
 
 namespace {
-
-/// Lanes that are each off by so much alone make a run that is off by less. What runs were off by is known, too: where
-/// that is narrower, it counts.
-planner::Plan with_runs_interval(planner::Plan plan, const FoundModel& found, const planner::PlanOptions& options) {
-  if (!(found.spread.makespan > 0)) return plan;
-  const CostModel model = planner::assume(without_spread(found, plan.op), options).model;
-  const auto again = plan.overlaps() || plan.is_cut()
-                         ? planner::predict_cut(plan.op, model, plan.variant, plan.cut, plan.counts)
-                         : planner::serial_plan(plan.op, model, plan.variant, plan.counts);
-  if (!again) return plan;
-  return planner::with_narrower_makespan(std::move(plan),
-                                         planner::with_wider_makespan(found.spread.makespan, again.value()));
-}
 
 /// What an interval is wider for each doubling of a block's size between those that were measured and the plan's:
 /// assumed, docs/cost_model.md §14.
@@ -178,8 +156,6 @@ double doublings_beyond(const planner::Plan& plan, const CostModel& model) {
 
 planner::Plan labelled(planner::Plan plan, const FoundModel& found, const PlanQuestion& question) {
   if (plan.makespan.provenance != planner::Provenance::Analytic) {
-    plan = planner::with_wider_overlap(found.spread.overlap, std::move(plan));
-    plan = with_runs_interval(std::move(plan), found, options_of(question));
     const double beyond = doublings_beyond(plan, found.model);
     plan = planner::with_wider_makespan(kBeyondSpread * beyond, std::move(plan));
     if (!found.has_later_runs && !question.time_uncut)

@@ -6,25 +6,25 @@
 
 namespace mc2::planner::strategies {
 
-/// What is minimised: the makespan, or the quantile of it that PlanOptions names. A lane's curve is off by one random
-/// factor, normal with the curve's interval as its 5 and 95 % points, and independent of the other lane's.
-/// docs/cost_model.md §5.
+/// What is minimised of cuts, whose lanes overlap: the makespan, or the quantile of it that PlanOptions names. A lane's
+/// curve is off by one random factor, normal with the curve's interval as its 5 and 95 % points, and independent of the
+/// other lane's and of what the overlap takes besides. docs/cost_model.md §5.
 class Objective {
  public:
   Objective(const Problem& problem, const VariantCost& cost) noexcept
-      : multiple_(interval_multiple(problem.options.objective_quantile)), interval_(problem.relative_intervals(cost)) {}
+      : multiple_(interval_multiple(problem.options.objective_quantile)), half_width_(problem, cost, true) {}
 
   /// @param stretched_us makespan as a function of the factors on the first and the second lane's times
   template <typename StretchedUs>
   [[nodiscard]] double score_us(const StretchedUs& stretched_us) const {
     const double us = stretched_us(1.0, 1.0);
     if (multiple_ == 0) return us;
-    return us + multiple_ * stretch_effect_us(stretched_us, us, interval_, +1);
+    return us + multiple_ * half_width_(stretched_us, us, 0, +1);
   }
 
  private:
   double multiple_;
-  Slowdown interval_;
+  HalfWidth half_width_;
 };
 
 /// The same of a plan that is already predicted.

@@ -168,14 +168,17 @@ double contention_effect_us(const Problem& problem, const VariantCost& cost, con
   return times.stretched_us(1, 1, problem.in_lane_order(moved(cost.compute), moved(cost.communication))) - us;
 }
 
-void fill_interval(const Problem& problem, const VariantCost& cost, const BlockTimes& times, Estimate& estimate) {
-  const Slowdown interval = problem.relative_intervals(cost);
-  const auto half_width_us = [&](double sign) {
-    return std::hypot(effect_us(problem, cost, times, interval, sign),
-                      contention_effect_us(problem, cost, times, sign));
+double half_width_us(const Problem& problem, const VariantCost& cost, const BlockTimes& times, double sign) {
+  const auto stretched_us = [&, slowdown = problem.slowdown(cost)](double first, double second) {
+    return times.stretched_us(first, second, slowdown);
   };
-  estimate.low_us = std::max(0.0, estimate.us - half_width_us(-1));
-  estimate.high_us = estimate.us + half_width_us(+1);
+  return HalfWidth(problem, cost, times.schedule != Schedule::Serial)(
+      stretched_us, stretched_us(1, 1), contention_effect_us(problem, cost, times, sign), sign);
+}
+
+void fill_interval(const Problem& problem, const VariantCost& cost, const BlockTimes& times, Estimate& estimate) {
+  estimate.low_us = std::max(0.0, estimate.us - half_width_us(problem, cost, times, -1));
+  estimate.high_us = estimate.us + half_width_us(problem, cost, times, +1);
 }
 
 /// The uncut plan with its lanes overlapped, of the rank that takes longest.
@@ -227,7 +230,8 @@ BenefitInterval benefit_interval_of(const Problem& problem, const VariantCost& c
       plan.schedule == Schedule::Serial
           ? 0
           : explained_gain_us(problem, cost, plan.cut, plan.makespan.us, best_serial_variant(problem)) / plan.serial_us;
-  const double half_width = std::hypot(by_speed, by_shape);
+  const double by_overlap = plan.schedule == Schedule::Serial ? 0 : problem.spread(cost).overlap * expected;
+  const double half_width = std::hypot(by_speed, by_shape, by_overlap);
   return {1 - expected - half_width, 1 - expected + half_width};
 }
 
@@ -422,6 +426,15 @@ Slowdown Problem::relative_intervals(const VariantCost& cost) const noexcept {
   return in_lane_order(cost.compute.curve.relative_interval, cost.communication.curve.relative_interval);
 }
 
+Slowdown Problem::own_intervals(const VariantCost& cost) const noexcept {
+  const auto own = [](const CostCurve& curve, double spread) {
+    if (curve.is_analytic) return curve.relative_interval;
+    return std::sqrt(std::max(0.0, curve.relative_interval * curve.relative_interval - spread * spread));
+  };
+  return in_lane_order(own(cost.compute.curve, model.spread.compute),
+                       own(cost.communication.curve, model.spread.communication));
+}
+
 const VariantCost& best_serial_variant(const Problem& problem) noexcept {
   return *std::ranges::min_element(problem.model.variants, {}, [&](const VariantCost& cost) {
     return problem.may_be_serial(cost) ? problem.serial_us(cost) : std::numeric_limits<double>::infinity();
@@ -433,9 +446,7 @@ const VariantCost& cost_of(const Problem& problem, const Variant& variant) {
 }
 
 double upper_half_width_us(const Problem& problem, const VariantCost& cost, const Cut& cut) {
-  const BlockTimes times = block_times(problem, cost, cut);
-  return std::hypot(effect_us(problem, cost, times, problem.relative_intervals(cost), +1),
-                    contention_effect_us(problem, cost, times, +1));
+  return half_width_us(problem, cost, block_times(problem, cost, cut), +1);
 }
 
 double curve_half_width_us(const Problem& problem, const VariantCost& cost, const Cut& cut) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <memory>
@@ -81,6 +82,13 @@ struct Problem {
   [[nodiscard]] Slowdown slowdown(const VariantCost& cost) const noexcept;
   /// The relative 90 % intervals of the kind's first and second lane.
   [[nodiscard]] Slowdown relative_intervals(const VariantCost& cost) const noexcept;
+  /// The same without the model's spread: what the curves have by themselves.
+  [[nodiscard]] Slowdown own_intervals(const VariantCost& cost) const noexcept;
+  /// CostModel::spread; of published constants, which say how far off they are, none.
+  [[nodiscard]] SpeedSpread spread(const VariantCost& cost) const noexcept {
+    const bool is_analytic = cost.compute.curve.is_analytic || cost.communication.curve.is_analytic;
+    return is_analytic ? SpeedSpread() : model.spread;
+  }
   /// A rank's local part: its own rows of unequal splits.
   [[nodiscard]] double local_us(const VariantCost& cost, int rank) const;
 
@@ -120,6 +128,35 @@ template <typename StretchedUs>
   return std::hypot(stretched_us(1 + sign * interval.first, 1.0) - us,
                     stretched_us(1.0, 1 + sign * interval.second) - us);
 }
+
+/// How far the 90 % interval of a makespan reaches to one side. Lanes that are each off by so much alone, and an
+/// overlap besides, make a run that is off by less: where what whole runs were off by beside the curves' own errors is
+/// narrower, that counts. docs/cost_model.md §14.
+class HalfWidth {
+ public:
+  /// @param overlaps  whether the run has both lanes busy at once anywhere
+  HalfWidth(const Problem& problem, const VariantCost& cost, bool overlaps) noexcept
+      : lanes_(problem.relative_intervals(cost)),
+        curves_(problem.own_intervals(cost)),
+        overlap_(overlaps ? problem.spread(cost).overlap : 0),
+        makespan_(problem.spread(cost).makespan) {}
+
+  /// @param stretched_us  as of stretch_effect_us
+  /// @param us            stretched_us(1, 1)
+  /// @param contention_us how far assumed slow-downs may move it
+  template <typename StretchedUs>
+  [[nodiscard]] double operator()(const StretchedUs& stretched_us, double us, double contention_us, double sign) const {
+    const double by_lanes_us =
+        std::hypot(stretch_effect_us(stretched_us, us, lanes_, sign), contention_us, overlap_ * us);
+    if (makespan_ == 0) return by_lanes_us;
+    return std::min(by_lanes_us,
+                    std::hypot(stretch_effect_us(stretched_us, us, curves_, sign), contention_us, makespan_ * us));
+  }
+
+ private:
+  Slowdown lanes_, curves_;
+  double overlap_, makespan_;
+};
 
 /// How far the 90 % interval of a cut's makespan reaches above it.
 [[nodiscard]] double upper_half_width_us(const Problem& problem, const VariantCost& cost, const Cut& cut);

@@ -124,6 +124,14 @@ struct SerialRun {
   bool operator==(const SerialRun&) const = default;
 };
 
+/// How far off predictions are because a machine changes: half-widths of 90 % intervals, relative (speed_spread()).
+struct SpeedSpread {
+  double compute = 0, communication = 0; ///< of the uncut parts
+  double overlap = 0;                    ///< of a run whose lanes overlap, over serial
+  double makespan = 0;                   ///< of a whole run; 0: nothing is known of those
+  bool operator==(const SpeedSpread&) const = default;
+};
+
 /// What the planner knows of one operator on one machine. Valid for every length of the cut axis: for every m of the
 /// given n, k, dtype and ranks that is cut by rows too, or for every n of the given m, k, dtype and ranks.
 struct CostModel {
@@ -135,6 +143,9 @@ struct CostModel {
   /// a drift of the machine's speed cancels. Learned from raced cuts; empty before any race.
   std::optional<double> anchored_interval = std::nullopt;
   std::optional<SerialRun> serial = std::nullopt; ///< its variant need not be one of the model's
+  /// with_spread()'s, which the measured curves' intervals hold already. It follows from the machine's later runs and
+  /// is no part of the document.
+  SpeedSpread spread = {};
 
   /// Errors: InvalidSpec for no variants or too many, an invalid curve, a slow-down below kLeastSlowdown, a fixed cost
   /// below 0, a local curve for a kind without a local part, slices that Slices::parse() does not take, or an anchored

@@ -44,7 +44,7 @@ struct PlanOptions {
   std::int64_t max_block_count = 64;
   int runner_up_count = 5;
   /// What is minimised: 0.5 the expected makespan; above, the makespan that is exceeded with probability 1 - quantile
-  /// under the curves' intervals (docs/cost_model.md §5).
+  /// by the predicted interval (docs/cost_model.md §5).
   double objective_quantile = 0.5;
   /// Cut only when the gain over not cutting exceeds what the curves' intervals can explain.
   bool require_significant_gain = true;

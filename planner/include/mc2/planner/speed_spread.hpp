@@ -55,17 +55,11 @@ struct SpeedLevel {
 /// The model with every measured curve's times multiplied by its lane's level.
 [[nodiscard]] CostModel with_level(CostModel model, const SpeedLevel& level);
 
-/// How far off predictions are because a machine changes: half-widths of 90 % intervals of those ratios, relative.
-struct SpeedSpread {
-  double compute = 0, communication = 0, overlap = 0, makespan = 0;
-  bool operator==(const SpeedSpread&) const = default;
-};
-
-/// Of the machine's earlier predictions: a quantile of their absolute log ratios, at a level that adapts so that nine
-/// of ten of them were covered by what was known before, whatever their distribution and however the machine changes
-/// (adaptive conformal inference: Gibbs and Candes, NeurIPS 2021). A prior stands in for the ratios that are not there
-/// yet: ten of a normal distribution with the deviation kPriorSpeedDeviation, or kPriorOverlapDeviation. Source:
-/// docs/cost_model.md §14.
+/// Of the machine's earlier predictions, those ratios': a quantile of their absolute log ratios, at a level that adapts
+/// so that nine of ten of them were covered by what was known before, whatever their distribution and however the
+/// machine changes (adaptive conformal inference: Gibbs and Candes, NeurIPS 2021). A prior stands in for the ratios
+/// that are not there yet: ten of a normal distribution with the deviation kPriorSpeedDeviation, or
+/// kPriorOverlapDeviation. Source: docs/cost_model.md §14.
 /// @param ratios     newest first
 /// @param serial_us  what the operator that is asked about takes: only runs within kSpreadReach of it tell of it; what
 /// a
@@ -77,8 +71,10 @@ inline constexpr double kSpreadReach = 4;
 inline constexpr double kPriorSpeedDeviation = 0.03;
 inline constexpr double kPriorOverlapDeviation = 0.01; ///< what disturbs one lane disturbs serial, too
 
-/// The model as it holds whenever it is asked: the interval of each measured curve joined with the spread, as squares.
-/// What a curve leaves open (CostCurve::curve_interval) stays: a change of speed does not bend it.
+/// The model as it holds whenever it is asked: it has the spread, which the intervals of whole runs follow from, and
+/// the interval of each measured curve is joined with its lane's, as squares. What a curve leaves open
+/// (CostCurve::curve_interval) stays: a change of speed does not bend it.
+/// @param model  without a spread
 [[nodiscard]] CostModel with_spread(CostModel model, const SpeedSpread& spread);
 
 /// What the uncut parts of an operator take now, with a variant, each alone.
@@ -96,12 +92,6 @@ struct UncutTimes {
 
 /// The plan with its makespan's interval joined with another one, relative to the makespan, as squares.
 [[nodiscard]] Plan with_wider_makespan(double relative_interval, Plan plan);
-
-/// The plan with the narrower makespan's interval of it and of `other`, the same plan predicted by other intervals.
-[[nodiscard]] Plan with_narrower_makespan(Plan plan, const Plan& other);
-
-/// The same of a plan that overlaps and of its benefit: the interval is of fused / serial.
-[[nodiscard]] Plan with_wider_overlap(double relative_interval, Plan plan);
 
 } // namespace mc2::planner
 
