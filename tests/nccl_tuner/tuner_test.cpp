@@ -232,12 +232,15 @@ TEST_P(NcclTuner, AStoresPlansGiveTheirChannels) {
     keep(plan_of("nccl(ctas=4)", 4, "GPU X"));
     keep(plan_of("nccl(ctas=16)", 2, "GPU Y"));
     keep(plan_of("tile_store(gemm_sms=132)", 16, "GPU X"));
+    // Newer, and behind the best of all for the same sizes.
+    const auto of_few_blocks = plan_of("nccl(ctas=2)", 8, "GPU X");
+    ASSERT_TRUE(store.put_plan(of_few_blocks, "tuned max_block_count=2", "2026-11-27T00:00:00Z"));
   }
   setenv("MC2_STORE", path.c_str(), 1);
   setenv("MC2_GPU_MODEL", "GPU X", 1);
   Communicator eight(GetParam(), 8, 1), four(GetParam(), 4, 1), two(GetParam(), 2, 1), sixteen(GetParam(), 16, 1),
       hosts(GetParam(), 8, 2);
-  EXPECT_THAT(said(), HasSubstr("2 rules for 8 ranks on 1 node from " + path.string() + ", plans of GPU X"));
+  EXPECT_THAT(said(), HasSubstr("4 rules for 8 ranks on 1 node from " + path.string() + ", plans of GPU X"));
   EXPECT_EQ(eight.ask(kAllReduce, 256 * 256 * 2).channels, 8);
   EXPECT_EQ(eight.ask(kAllReduce, 768 * 256 * 2).channels, 8);
   EXPECT_EQ(eight.ask(kAllReduce, 768 * 256 * 2 + 1).channels, 0);

@@ -34,7 +34,8 @@ std::string gpu_model() {
   return "";
 }
 
-/// Of the plans for this machine's GPU, the newest first. Errors: NotFound where that is not known.
+/// Of the plans for this machine's GPU: the best of all first, then those of one variant or of options of their own,
+/// each the newest first. Errors: NotFound where the GPU is not known.
 Result<Rules> of_plans(std::vector<store::StoredPlan> plans, const std::string& path) {
   const std::string model = gpu_model();
   if (model.empty())
@@ -42,6 +43,8 @@ Result<Rules> of_plans(std::vector<store::StoredPlan> plans, const std::string& 
         ErrorCode::NotFound, "MC2_GPU_MODEL",
         "is not set, and no GPU is seen in /proc/driver/nvidia; name the GPU whose plans to take from " + path};
   std::ranges::stable_sort(plans, std::greater(), &store::StoredPlan::created_at);
+  std::ranges::stable_partition(
+      plans, [](const store::StoredPlan& kept) { return kept.key.purpose == store::PlanKey{}.purpose; });
   Rules found{{}, path + ", plans of " + model};
   for (const store::StoredPlan& kept : plans) {
     if (kept.plan.fingerprint.field("gpu_model") != model) continue;

@@ -17,8 +17,9 @@ struct Rules {
 };
 
 /// What the environment names: NCCL_TUNER_CONFIG_FILE, in the form of NCCL's example plugin, a plan or a store's
-/// export; else MC2_STORE. Of a store's plans those that NCCL variants won on a GPU as this machine's, the newest
-/// first. Errors: of a file or store that cannot be read, naming it; NotFound where the machine's GPU is not known.
+/// export; else MC2_STORE. Of a store's plans those that NCCL variants won on a GPU as this machine's, the best of all
+/// and the newest first. Errors: of a file or store that cannot be read, naming it; NotFound where the machine's GPU is
+/// not known.
 [[nodiscard]] Result<Rules> rules_of_environment();
 
 } // namespace mc2::nccl_tuner
