@@ -61,9 +61,8 @@ struct SpeedLevel {
 /// that are not there yet: ten of a normal distribution with the deviation kPriorSpeedDeviation, or
 /// kPriorOverlapDeviation. Source: docs/cost_model.md §14.
 /// @param ratios     newest first
-/// @param serial_us  what the operator that is asked about takes: only runs within kSpreadReach of it tell of it; what
-/// a
-///                   model lacks of short runs, such as their start, is not the machine's speed. 0: all do
+/// @param serial_us  what the operator that is asked about takes: only runs within kSpreadReach of it tell of it, as a
+///                   short run's start is not the machine's speed; 0: all do
 [[nodiscard]] SpeedSpread speed_spread(std::span<const SpeedRatio> ratios, double serial_us = 0);
 
 inline constexpr double kSpreadReach = 4;
