@@ -10,7 +10,6 @@ import signal
 import sqlite3
 import subprocess
 import tempfile
-import unittest
 
 import program
 from program import MACHINE, NEGATIVE, NO_ANSWER, QUICK, SHAPE, STORE, SUCCESS, SYSTEM, USAGE, ProgramTest

@@ -196,7 +196,7 @@ class WorkedExampleTest(ExplainTest):
 
     def test_a_plan_that_is_not_the_best_stays_within_nothing(self):
         file = self.plan_file("--blocks", "10x192,2176")
-        asked = ["explain", file, "--model", MODEL, "--store", self.store]
+        asked = ["explain", file, "--model", EXAMPLE_MODEL, "--store", self.store]
         page = program.unwrapped(self.succeed(*asked))
         self.assertRegex(page, r"would be faster: .* \([\d.]+ % more\)")
         self.assertNotIn("stays within 1 %", page)

@@ -135,7 +135,7 @@ class EpilogueTest(ProgramTest):
             "matmul_all_reduce, matmul_reduce_scatter",
         )
         shapes.write_text("m,n,k,epilogue\n96,64,64,residual+rms_norm\n96,64,64,bias\n")
-        tuned = self.succeed("tune", "--shapes", shapes, "--norm", "rms", *MACHINE, "--store", self.store, *QUICK)
+        self.succeed("tune", "--shapes", shapes, "--norm", "rms", *MACHINE, "--store", self.store, *QUICK)
         kept = self.succeed("db", "list", "--store", self.store)
         self.assertIn("residual+rms_norm", kept)
         self.assertNotIn("bias+rms_norm", kept)

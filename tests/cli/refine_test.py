@@ -124,7 +124,7 @@ class RefineTest(ProgramTest):
         )
 
     def test_times_in_another_unit_are_no_verdict(self):
-        ask = ["refine", "--model", MODEL, "--cuts", self.write("blocks,fused_us\n512+4x896,1.262\n")]
+        ask = ["refine", "--model", EXAMPLE_MODEL, "--cuts", self.write("blocks,fused_us\n512+4x896,1.262\n")]
         page = program.unwrapped(self.succeed(*ask))
         # The collective alone: 13.58491263 us / MiB x 64 MiB + 61.508333 us.
         self.assertIn(

@@ -7,7 +7,6 @@ import re
 import struct
 import subprocess
 import termios
-import unittest
 
 import program
 from program import MACHINE, MC2, QUICK, SHAPE

@@ -203,7 +203,7 @@ class ReplicaTest(ServiceTest):
         self.assertEqual(replica.request("GET", PLAN)[0], 200, "it has none")
         self.succeed("token", "create", "--role", "read", "--store", replica.store)
         self.wait_until(lambda: replica.request("GET", PLAN)[0] == 401, "its own token counts at once")
-        self.assertEqual(leader.request("GET", f"/v1/snapshot?version=1")[0], 401)
+        self.assertEqual(leader.request("GET", "/v1/snapshot?version=1")[0], 401)
 
         sending = self.replica_of(leader, "--follow-token-file", write, "--forward-writes")
         plan = sending.json("GET", PLAN)["plan"]

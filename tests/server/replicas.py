@@ -16,7 +16,7 @@ import threading
 import time
 
 sys.argv, arguments = [sys.argv[0], sys.argv[1]], sys.argv[2:]  # serving.py takes the program from there
-from serving import SHAPE_QUERY, Service, free_port, make_store, program  # noqa: E402
+from serving import SHAPE_QUERY, Service, free_port, make_store  # noqa: E402
 
 CURRENT_WITHIN_S = 2.0
 
