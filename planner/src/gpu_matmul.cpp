@@ -119,11 +119,27 @@ std::optional<TileSize> named_tile(const Variant& variant) {
   return tile;
 }
 
-MatmulTimes::MatmulTimes(const GpuRates& rates, double n, double k, int sm_count, std::optional<TileSize> tile)
+GpuRates of_named_tile(const GpuRates& rates) {
+  constexpr double kMemoryShare = 0.973; // of the best tile's time of a byte
+  GpuRates named = rates;
+  named.launch_us = 1.77;
+  named.multiply_us = 2.235e-5;
+  named.load_us = 7.28e-4;
+  named.element_us = 7.45e-5;
+  named.wave_us = 1.036;
+  named.memory_us_per_byte *= kMemoryShare;
+  named.cache_us_per_byte = 1.937e-7;
+  return named;
+}
+
+MatmulTimes::MatmulTimes(const GpuRates& rates, double n, double k, int sm_count)
+    : MatmulTimes(rates, n, k, sm_count, rates.is_grouped ? std::span<const TileSize>(kGroupedTiles) : kTiles) {}
+
+MatmulTimes::MatmulTimes(const GpuRates& rates, double n, double k, int sm_count, const TileSize& tile)
+    : MatmulTimes(rates, n, k, sm_count, {&tile, 1}) {}
+
+MatmulTimes::MatmulTimes(const GpuRates& rates, double n, double k, int sm_count, std::span<const TileSize> tiles)
     : rates_(rates), n_(n), k_(k), sm_count_(sm_count) {
-  std::span<const TileSize> tiles = kTiles;
-  if (rates.is_grouped) tiles = kGroupedTiles;
-  if (tile) tiles = {&*tile, 1};
   for (const auto& [rows, columns] : tiles) {
     const double step_us = blended(rates.multiply_us * rows * columns, rates.load_us * (rows + columns));
     tiles_.push_back({static_cast<double>(rows), std::ceil(n / columns),
@@ -155,11 +171,19 @@ double MatmulTimes::us(const ExpertRows& experts) const {
   return us_of([&](const Tile& /*tile*/) { return experts.row_tiles; }, experts.rows, experts.experts);
 }
 
+namespace {
+
+MatmulTimes times_of(const GpuRates& rates, const OpSpec& op, const Variant& variant) {
+  const auto n = static_cast<double>(op.n), k = static_cast<double>(op.k);
+  const int sm_count = matmul_sms(variant, rates.sm_count);
+  const auto tile = named_tile(variant);
+  return tile ? MatmulTimes(of_named_tile(rates), n, k, sm_count, *tile) : MatmulTimes(rates, n, k, sm_count);
+}
+
+} // namespace
+
 BlockWaves::BlockWaves(const GpuRates& rates, const OpSpec& op, const Variant& variant)
-    : op_(op),
-      is_grouped_(rates.is_grouped),
-      times_(rates, static_cast<double>(op.n), static_cast<double>(op.k), matmul_sms(variant, rates.sm_count),
-             named_tile(variant)) {
+    : op_(op), is_grouped_(rates.is_grouped), times_(times_of(rates, op, variant)) {
   const OpTraits& traits = traits_of(op.kind);
   const int shards = traits.has_row_shards ? op.world_size - (traits.has_local_part ? 1 : 0) : 1;
   const Slices slices = slices_of(variant);

@@ -2,6 +2,7 @@
 
 #include <map>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "mc2/planner/cost_model.hpp"
@@ -57,6 +58,10 @@ struct TileSize {
   int rows = 0, columns = 0;
 };
 
+/// The same of a matmul with a given tile: a tile that suits no better than others is not as fast as the best of many
+/// is said to be.
+[[nodiscard]] GpuRates of_named_tile(const GpuRates& rates);
+
 /// The one that a variant names, "columns x rows" of the library's product, which is the transposed one.
 [[nodiscard]] std::optional<TileSize> named_tile(const Variant& variant);
 
@@ -64,7 +69,9 @@ struct TileSize {
 /// memory takes, whichever is longer. Never falls with rows.
 class MatmulTimes {
  public:
-  MatmulTimes(const GpuRates& rates, double n, double k, int sm_count, std::optional<TileSize> tile = {});
+  MatmulTimes(const GpuRates& rates, double n, double k, int sm_count);
+  /// @param rates  of_named_tile()
+  MatmulTimes(const GpuRates& rates, double n, double k, int sm_count, const TileSize& tile);
   /// Of `batch` products of the same B, of so many rows each.
   [[nodiscard]] double us(double rows, double batch) const;
   /// Of experts, each with its own B.
@@ -74,6 +81,7 @@ class MatmulTimes {
   struct Tile {
     double rows, side_by_side, wave_us, once_us;
   };
+  MatmulTimes(const GpuRates& rates, double n, double k, int sm_count, std::span<const TileSize> tiles);
   [[nodiscard]] double move_us(double bytes) const;
   /// @param row_tiles  how many there are of a tile
   template <typename RowTiles>

@@ -64,10 +64,11 @@ SpeedSpread speed_spread(std::span<const SpeedRatio> ratios, double serial_us) {
   std::ranges::copy_if(ratios, std::back_inserter(near), [&](const SpeedRatio& one) {
     return !(serial_us > 0) || (one.serial_us <= kSpreadReach * serial_us && one.serial_us * kSpreadReach >= serial_us);
   });
+  const bool tells_of_runs = std::ranges::any_of(near, [](const SpeedRatio& one) { return one.makespan > 0; });
   return {half_width(near, &SpeedRatio::compute, kPriorSpeedDeviation),
           half_width(near, &SpeedRatio::communication, kPriorSpeedDeviation),
           half_width(near, &SpeedRatio::overlap, kPriorOverlapDeviation),
-          half_width(near, &SpeedRatio::makespan, kPriorSpeedDeviation)};
+          tells_of_runs ? half_width(near, &SpeedRatio::makespan, kPriorSpeedDeviation) : 0};
 }
 
 SpeedLevel speed_level(const CostModel& model, const MessageTimes& messages, const OpSpec& op,

@@ -1,7 +1,7 @@
-// Times the library's matmul, as mc2 calls it, over a grid of shapes on one GPU, or mc2's own of several experts:
-// data/gpu/matmuls_h100.csv and data/gpu/grouped_matmuls_h200.csv, to which matmul_rates.py fits the rates of
-// planner/src/gpu_matmul.cpp.
-//   mc2-matmul-grid ROUNDS [grouped] > FILE
+// Times the library's matmul, as mc2 calls it, over a grid of shapes on one GPU, the same with each tile that a variant
+// may name, or mc2's own of several experts: data/gpu/matmuls_h100.csv, named_tiles_h200.csv and
+// grouped_matmuls_h200.csv, to which matmul_rates.py fits the rates of planner/src/gpu_matmul.cpp.
+//   mc2-matmul-grid ROUNDS [tiles | grouped] > FILE
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
@@ -120,6 +120,20 @@ Grid library_grid(GemmContext& context, const GemmOperands& operands, cudaStream
   return grid;
 }
 
+/// Where the library has an algorithm with the tile.
+Grid tiles_grid(GemmContext& context, const GemmOperands& operands, cudaStream_t stream) {
+  Grid grid{"m,n,k,tile"};
+  for (const auto& [n, k] : kWeights)
+    for (const std::int64_t rows : kRows)
+      for (const std::string_view name : tile_names()) {
+        const int tile = read_tile(name).value();
+        const Gemm matmul(context, {.rows = rows, .n = n, .k = k, .tile = tile}, operands);
+        if (matmul.tile() != tile) continue;
+        grid.timed.push_back({columns({rows, n, k}) + ',' + std::string(name), capture(matmul, stream), {}});
+      }
+  return grid;
+}
+
 /// Rows of each expert: as many, of the e-th 1/e of what the first has, or by chance with none for a third of them.
 std::vector<std::int64_t> shared_out(std::string_view share, std::int64_t experts, std::int64_t mean,
                                      std::mt19937& random) {
@@ -197,7 +211,8 @@ double time_us(const GraphExec& matmuls, cudaStream_t stream, cudaEvent_t start,
   return ms * 1000.0 / kTimedAtOnce;
 }
 
-void run(int round_count, bool is_grouped) {
+void run(int round_count, std::string_view what) {
+  const bool is_grouped = what == "grouped";
   DevicePool pool(0, DevicePool::Source::Cuda);
   GemmContext context(pool);
   const std::size_t bytes = is_grouped ? kExpertMatrixBytes : kMatrixBytes;
@@ -206,8 +221,10 @@ void run(int round_count, bool is_grouped) {
   fill(b);
   const Stream stream = make_stream(false);
   const Event start = make_event(true), end = make_event(true);
-  auto grid = is_grouped ? grouped_grid(operands_of(a, b, c), pool, stream.get())
-                         : library_grid(context, operands_of(a, b, c), stream.get());
+  const GemmOperands operands = operands_of(a, b, c);
+  auto grid = is_grouped        ? grouped_grid(operands, pool, stream.get())
+              : what == "tiles" ? tiles_grid(context, operands, stream.get())
+                                : library_grid(context, operands, stream.get());
   std::vector<Timed*> order;
   for (auto& one : grid.timed) order.push_back(&one);
   std::mt19937 random(7);
@@ -229,13 +246,13 @@ void run(int round_count, bool is_grouped) {
 
 int main(int argc, char** argv) {
   const int round_count = argc >= 2 ? std::atoi(argv[1]) : 0;
-  const bool is_grouped = argc == 3 && std::string_view(argv[2]) == "grouped";
-  if (round_count < 1 || round_count > 1000 || argc > 3 || (argc == 3 && !is_grouped)) {
-    std::fputs("usage: mc2-matmul-grid ROUNDS [grouped] (1 to 1000; 15 take three minutes)\n", stderr);
+  const std::string_view what = argc == 3 ? argv[2] : "";
+  if (round_count < 1 || round_count > 1000 || argc > 3 || (argc == 3 && what != "grouped" && what != "tiles")) {
+    std::fputs("usage: mc2-matmul-grid ROUNDS [tiles | grouped] (1 to 1000; 15 take three minutes)\n", stderr);
     return 2;
   }
   try {
-    mc2::executor::cuda::run(round_count, is_grouped);
+    mc2::executor::cuda::run(round_count, what);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "mc2-matmul-grid: %s\n", error.what());
     return 1;

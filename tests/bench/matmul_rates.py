@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Fits the rates of planner/src/gpu_matmul.cpp and says how well they tell what they were not fitted to, as
-docs/cost_model.md §12 has it: those of the library's matmul to data/gpu/matmuls_h100.csv, those of several experts' to
-data/gpu/grouped_matmuls_h200.csv, and what choosing experts costs beside to data/gpu/chosen_matmul_h200.csv.
+docs/cost_model.md §12 has it: those of the library's matmul to data/gpu/matmuls_h100.csv and, with a tile that is
+named, to data/gpu/named_tiles_h200.csv, those of several experts' to data/gpu/grouped_matmuls_h200.csv, and what
+choosing experts costs beside to data/gpu/chosen_matmul_h200.csv.
 
     python3 tests/bench/matmul_rates.py
 """
@@ -24,6 +25,7 @@ NAMES = [
 ]
 FIRST = [2.2, 2.3e-5, 1e-3, 5e-5, 2, 3.6e-7, 1.7e-7, 2.4e7]
 SMS = 132
+CACHED_BYTES = 2.30e7
 DEPTH = 64
 
 
@@ -55,6 +57,18 @@ def matmul_us(log_rates, shapes):
     cached = numpy.clip(2 - size / cached_bytes, 0, 1)
     move = size * (cached * cache + (1 - cached) * memory)
     return waves_us(log_rates, TILES, numpy.ceil(m[:, None] / TILES[0]), n, k, sms, move)
+
+
+def named_us(log_rates, shapes):
+    """@param shapes  m, n, k, rows and columns of the tile of each"""
+    launch, multiply, load, element, wave, memory, cache = numpy.exp(log_rates)
+    m, n, k, rows, columns = shapes.T
+    step = ((multiply * rows * columns) ** 4 + (load * (rows + columns)) ** 4) ** 0.25
+    waves = numpy.ceil(numpy.ceil(m / rows) * numpy.ceil(n / columns) / SMS)
+    compute = waves * (numpy.ceil(k / DEPTH) * step + wave) + element * rows * columns
+    size = 2 * (m * k + k * n + m * n)
+    cached = numpy.clip(2 - size / CACHED_BYTES, 0, 1)
+    return launch + (compute**6 + (size * (cached * cache + (1 - cached) * memory)) ** 6) ** (1 / 6)
 
 
 def grouped_us(log_rates, shapes):
@@ -157,6 +171,22 @@ def library():
     show("rates of 64 matmuls of 20 (n, k), asked for the others; 10 times", numpy.concatenate(few))
 
 
+def named():
+    """Of a matmul whose tile is given, and what the rates of the best of many tiles say of it."""
+    rows, table = read("data/gpu/named_tiles_h200.csv", "m", "n", "k", "median_us")
+    tiles = numpy.array([[int(side) for side in row["tile"].split("x")] for row in rows], float)
+    shapes, us = numpy.column_stack([table[:, :3], tiles[:, ::-1]]), table[:, 3]
+    weights = list(dict.fromkeys(map(tuple, shapes[:, 1:3])))
+    is_known = numpy.array([weights.index(tuple(shape)) < 40 for shape in shapes[:, 1:3]])
+    rates = fit(shapes[is_known], us[is_known], named_us, FIRST[:7])
+    for name, rate in zip(NAMES, numpy.exp(rates)):
+        print(f"{name:20} {rate:.4g}")
+    show("a named tile, as fitted", numpy.abs(named_us(rates, shapes) / us - 1)[is_known])
+    show("(n, k) that were not fitted to", numpy.abs(named_us(rates, shapes) / us - 1)[~is_known])
+    best = numpy.log([1.70, 2.23e-5, 9.24e-4, 2.22e-5, 2.62, 2.51e-7, 1.81e-7])
+    show("the same by the rates of the tile that suits best", numpy.abs(named_us(best, shapes) / us - 1)[~is_known])
+
+
 def carried_groups(rows, shapes, us, told_us):
     """Errors of each from the nearest rows of another (n, k) with as many experts, shared likewise: by W and by
     FLOPs."""
@@ -223,6 +253,7 @@ def chosen(rates):
 
 def main():
     library()
+    named()
     chosen(grouped())
 
 

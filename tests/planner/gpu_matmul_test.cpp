@@ -46,6 +46,24 @@ TEST(GpuMatmul, IsNearToWhatWasMeasured) {
   EXPECT_LT(errors[errors.size() * 9 / 10], 0.14);
 }
 
+TEST(GpuMatmul, IsNearToWhatWasMeasuredWithANamedTile) {
+  const OpSpec op = testing::all_reduce_op(4096, 8192, 4096, DType::Bf16, 2);
+  const GpuRates rates = of_named_tile(gpu_rates({{{"gpu_model", "NVIDIA H200"}, {"sm_count", "132"}}}, op).value());
+  std::ifstream file(MC2_SOURCE_DIR "/data/gpu/named_tiles_h200.csv");
+  std::vector<double> errors;
+  for (std::string line; std::getline(file, line);) {
+    double rows = 0, n = 0, k = 0, us = 0;
+    TileSize tile;
+    if (std::sscanf(line.c_str(), "%lf,%lf,%lf,%dx%d,%lf", &rows, &n, &k, &tile.columns, &tile.rows, &us) != 6)
+      continue;
+    errors.push_back(std::abs(MatmulTimes(rates, n, k, rates.sm_count, tile).us(rows, 1) / us - 1));
+  }
+  ASSERT_EQ(errors.size(), 5645U);
+  std::ranges::sort(errors);
+  EXPECT_LT(errors[errors.size() / 2], 0.022);
+  EXPECT_LT(errors[errors.size() * 9 / 10], 0.065);
+}
+
 TEST(GpuMatmul, IsNearToWhatWasMeasuredOfSeveralExperts) {
   OpSpec op = testing::all_reduce_op(4096, 8192, 4096, DType::Bf16, 2);
   op.kind = OpKind::GroupedMatmulAllReduce;

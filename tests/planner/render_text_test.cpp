@@ -58,7 +58,7 @@ TEST(RenderText, VariantsAreCalledByWhatTellsThemApart) {
   const auto clusters = called({"ring(algorithm=ring,topology=dgx_h100)", "tree(algorithm=tree,topology=dgx_h100)"});
   EXPECT_EQ(clusters.names, (std::vector<std::string>{"ring", "tree"}));
   EXPECT_EQ(clusters.common, "topology=dgx_h100");
-  const auto slices = called({"copy(sms=132,slices=3,tile=128x128)", "copy(sms=132,slices=4,tile=128x128)"});
+  const auto slices = called({"copy(slices=3,sms=132,tile=128x128)", "copy(slices=4,sms=132,tile=128x128)"});
   EXPECT_EQ(slices.names, (std::vector<std::string>{"copy(slices=3)", "copy(slices=4)"}));
   EXPECT_EQ(slices.common, "sms=132, tile=128x128");
   // What one of them does not have is not alike.

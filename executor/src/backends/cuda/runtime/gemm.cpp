@@ -104,6 +104,12 @@ Result<int> read_tile(std::string_view name) {
                "there is no tile \"" + std::string(name.substr(0, 64)) + "\"; legal: " + legal};
 }
 
+std::vector<std::string_view> tile_names() {
+  std::vector<std::string_view> names;
+  for (const auto& [name, tile] : kTiles) names.emplace_back(name);
+  return names;
+}
+
 std::uint32_t alignment_of(const void* address) noexcept {
   constexpr int kMostBits = 8;
   const auto value = reinterpret_cast<std::uintptr_t>(address);
@@ -154,6 +160,8 @@ void Gemm::choose_algorithm(int tile) {
   });
   algorithm_ = (chosen == candidates.begin() + found ? candidates.front() : *chosen).algo;
 }
+
+int Gemm::tile() const { return tile_of(algorithm_); }
 
 void Gemm::set_operands(const GemmOperands& operands) {
   if (operands.bias != operands_.bias) set(descriptor_, CUBLASLT_MATMUL_DESC_BIAS_POINTER, operands.bias);

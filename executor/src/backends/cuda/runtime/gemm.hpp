@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
+#include <vector>
 
 #include "backends/cuda/runtime/device_pool.hpp"
 #include "backends/cuda/runtime/handles.hpp"
@@ -35,6 +36,8 @@ struct GemmShape {
 /// The library's number of a tile of its product by name, e.g. "128x256"; its rows are columns of ours. Errors:
 /// InvalidSpec, listing the legal names.
 [[nodiscard]] Result<int> read_tile(std::string_view name);
+/// Those that read_tile() takes.
+[[nodiscard]] std::vector<std::string_view> tile_names();
 
 struct GemmOperands {
   const std::byte* a = nullptr;
@@ -67,6 +70,8 @@ class Gemm {
   /// Replaces all but the scales by others that are aligned as well; what is null stays null. Throws SystemError.
   void set_operands(const GemmOperands& operands);
   [[nodiscard]] const GemmOperands& operands() const noexcept { return operands_; }
+  /// Its cublasLtMatmulTile_t.
+  [[nodiscard]] int tile() const;
   /// Enqueues on `stream` and returns; can be captured.
   void enqueue(cudaStream_t stream) const;
 
