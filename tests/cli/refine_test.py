@@ -116,6 +116,12 @@ class RefineTest(ProgramTest):
         self.bring("blocks,fused_us\n" + "".join(f"512+4x896,{us}\n" for us in (1262, 1500, 1100, 1320, 1200)))
         self.assertGreater(self.refine()["noise"], 0.02)
 
+    def test_headings_in_other_units_are_named(self):
+        for heading, column in (("fused_us,serial (ms)", "serial (ms)"), ("fused (ms),serial (ms)", "fused (ms)")):
+            cuts = self.write(f"blocks,{heading}\n512+4x896,1262,1.874\n")
+            for command in (["refine", "--model", EXAMPLE_MODEL, "--cuts", cuts], ["import", "--dry-run", cuts]):
+                self.refuse(USAGE, command, f"column '{column}' is in ms; legal: us")
+
     def test_a_digest_of_no_plan_is_named(self):
         self.refuse(
             3,

@@ -164,6 +164,18 @@ TEST(BadInput, UnitsThatAreNotMicroseconds) {
               HasSubstr("1: column 'data_size(MB):' is in MB"));
   EXPECT_THAT(bad_line(replaced(read_log("nccl_tests.log"), "(us)", "(ms)")), HasSubstr("13: the heading's unit (ms)"));
   EXPECT_EQ(timing_count(replaced(kOsu, "(us)", "(ms)") + "4  1.0\n"), 0U);
+  for (const auto& [heading, column] : {std::pair("blocks,fused_us,serial (ms),compute (ms)", "serial (ms)"),
+                                        {"blocks,fused (ms),serial (ms),compute (ms)", "fused (ms)"},
+                                        {"blocks,fused_us,serial_us,compute_blocks_ms", "compute_blocks_ms"},
+                                        {"blocks,fused_ms,serial_ms,compute_ms", "fused_ms"}}) {
+    const ImportedLog imported = import_text(std::string(heading) + "\n4x256,7000,9,2.7\n");
+    ASSERT_TRUE(imported.summary) << imported.summary.error().text();
+    EXPECT_TRUE(imported.timings.fused().empty());
+    EXPECT_EQ(imported.first(Verdict::Bad), "1: column '" + std::string(column) + "' is in ms; legal: us");
+  }
+  const ImportedLog named = import_text("blocks,fused (us),serial(us)\n4x256,7000,9000\n");
+  ASSERT_EQ(named.timings.fused().size(), 1U);
+  EXPECT_EQ(named.timings.fused().front().serial_us, 9000);
 }
 
 TEST(BadInput, ColumnsThatAreMissingRepeatedOrInAnotherOrder) {

@@ -6,6 +6,20 @@
 #include "fields.hpp"
 
 namespace mc2::profiler {
+namespace {
+
+/// What is wrong with a heading's word that is a time's name and another unit than us: "serial_ms" where the column is
+/// "serial" or "serial_us"; empty for any other word.
+std::string other_unit_fault(std::string_view name, const std::string& word, const WantedColumn& column) {
+  if (!column.is_time) return {};
+  for (const std::string_view unit : {"ms", "ns", "s"})
+    for (const std::string_view known : column.names)
+      if (word == std::string(known).append(unit))
+        return "column '" + shown(name) + "' is in " + std::string(unit) + "; legal: us";
+  return {};
+}
+
+} // namespace
 
 bool is_missing(std::string_view cell) noexcept {
   return cell.empty() || cell == "N/A" || cell == "NA" || cell == "null" || cell == "4294967295";
@@ -45,6 +59,7 @@ Result<void> CsvColumns::read_heading(std::string_view line) {
     slot_of_.push_back(-1);
     for (std::size_t i = 0; i < wanted_.size(); ++i) {
       const auto& names = wanted_[i].names;
+      if (fault.empty()) fault = other_unit_fault(name, word, wanted_[i]);
       if (std::find(names.begin(), names.end(), word) == names.end()) continue;
       if (has_[i] && fault.empty()) fault = "'" + shown(name) + "' is a column twice, or stands beside its other name";
       if (wanted_[i].is_time && fault.empty()) fault = unit_fault(name, "us");

@@ -17,12 +17,12 @@ enum Column : std::size_t { kBlocks, kFused, kSerial, kCompute, kCommunication, 
 
 const std::vector<WantedColumn>& columns() {
   static const std::vector<WantedColumn> kColumns{{{"blocks", "plan"}, "'blocks' or 'plan'", true},
-                                                  {{"fusedus", "fused"}, "'fused_us'", true},
-                                                  {{"serialus", "serial"}, ""},
-                                                  {{"computeus", "compute"}, ""},
-                                                  {{"communicationus", "communication"}, ""},
-                                                  {{"computeblocksus", "computeblocks"}, ""},
-                                                  {{"communicationblocksus", "communicationblocks"}, ""}};
+                                                  {{"fusedus", "fused"}, "'fused_us'", true, true},
+                                                  {{"serialus", "serial"}, "", false, true},
+                                                  {{"computeus", "compute"}, "", false, true},
+                                                  {{"communicationus", "communication"}, "", false, true},
+                                                  {{"computeblocksus", "computeblocks"}, "", false, true},
+                                                  {{"communicationblocksus", "communicationblocks"}, "", false, true}};
   return kColumns;
 }
 
@@ -88,9 +88,10 @@ bool detect_cuts(std::string_view head) {
   if (first.find(',') == std::string_view::npos) return false;
   const auto cells = split(first, ',');
   const auto has = [&](auto... names) {
-    return std::ranges::any_of(cells, [&](std::string_view cell) { return ((plain(bare(cell)) == names) || ...); });
+    return std::ranges::any_of(
+        cells, [&](std::string_view cell) { return ((plain(bare(cell.substr(0, cell.find('(')))) == names) || ...); });
   };
-  return has("blocks", "plan") && has("fusedus", "fused");
+  return has("blocks", "plan") && has("fusedus", "fused", "fusedms", "fusedns", "fuseds");
 }
 
 Result<void> read_cuts(LogReader& reader, const ImportAnswers& /*answers*/, LogSink& sink) {
