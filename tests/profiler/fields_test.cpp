@@ -53,6 +53,25 @@ TEST(Fields, ReadsCommandLines) {
   EXPECT_FALSE(read_launch_line("mpirun -np 8 hostname"));
 }
 
+TEST(Fields, CountsTheRanksThatTheLauncherIsTold) {
+  const auto ranks = [](const char* line) { return read_launch_line(line).value_or(LaunchLine{}).world_size; };
+  EXPECT_EQ(ranks("srun -n 8 -c 16 ./osu_allgather"), 8); // 16 CPUs a task
+  EXPECT_EQ(ranks("srun -c 4 -n 8 ./bin/all_gather_test -d fp16"), 8);
+  EXPECT_EQ(ranks("mpirun -c 8 ./osu_allgather"), 8); // Open MPI's other name of -np
+  EXPECT_EQ(ranks("mpirun -np 8 taskset -c 3 ./osu_allgather"), 8);
+  EXPECT_EQ(ranks("mpirun --oversubscribe numactl -c 1 ./osu_allgather"), std::nullopt);
+  EXPECT_EQ(ranks("numactl -c 1 ./osu_allgather"), std::nullopt);
+  EXPECT_EQ(ranks("numactl -c 1 /usr/bin/mpirun -np 8 ./osu_allgather -c 2"), 8);
+  EXPECT_EQ(ranks("mpirun --mca btl tcp,self -x A=1 -np 8 ./wrap -n 3 ./osu_allgather"), 8);
+  EXPECT_EQ(ranks("mpirun --hostfile hosts ./wrap -n 3 ./osu_allgather"), std::nullopt);
+  EXPECT_EQ(ranks("mpirun --oversubscribe ./all_reduce_perf -n 20"), std::nullopt); // iterations
+  EXPECT_EQ(ranks("srun -N 1 -n 1 mpirun -np 8 ./osu_allgather"), 8);
+  EXPECT_EQ(ranks("mpirun -np 4 ./osu_allgather : -np 4 ./osu_allgather -m 8"), 8);
+  EXPECT_EQ(ranks("mpirun -np 4 ./osu_allgather : ./osu_allgather"), std::nullopt);
+  EXPECT_EQ(ranks("mpirun -np 0 ./osu_allgather"), std::nullopt);
+  EXPECT_EQ(ranks("mpirun -np 600000 ./osu_allgather : -np 600000 ./osu_allgather"), std::nullopt);
+}
+
 TEST(Fields, NamesUnitsThatAreNotTheLegalOne) {
   EXPECT_EQ(unit_fault("Duration(us)", "us"), "");
   EXPECT_EQ(unit_fault("Duration", "us"), "");

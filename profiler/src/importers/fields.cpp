@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <iterator>
 #include <limits>
+#include <span>
 
 namespace mc2::profiler {
 namespace {
@@ -215,8 +217,69 @@ std::optional<Collective> find_collective(std::string_view name) {
   return std::nullopt;
 }
 
+namespace {
+
+std::string_view file_name(std::string_view word) noexcept { return word.substr(word.find_last_of('/') + 1); }
+
+using Words = std::string_view[];
+constexpr std::string_view kSlurm = "srun";
+constexpr Words kLaunchers{"mpirun",  "mpiexec", "mpiexec.hydra", "mpirun_rsh", "orterun",
+                           "prterun", "prun",    "ibrun",         "aprun",      kSlurm};
+/// Programs that bind the one behind them to cores, by options of their own.
+constexpr Words kBinders{"taskset", "numactl"};
+constexpr Words kOptionsOfTwoValues{"--mca", "-mca", "--gmca", "-gmca", "-env", "-genv"};
+
+bool is_one_of(std::span<const std::string_view> words, std::string_view word) {
+  return std::ranges::find(words, word) != words.end();
+}
+
+bool is_launcher(std::string_view word) {
+  const std::string_view text = bare(word);
+  return !has(text, "=") && is_one_of(kLaunchers, file_name(text));
+}
+
+bool counts_ranks(std::string_view option, std::string_view launcher) {
+  // srun's -c counts the CPUs of a task.
+  return option == "-n" || option == "-np" || option == "--np" || (option == "-c" && launcher != kSlurm);
+}
+
+/// What a launcher is told before the command that it starts, whose options are none of its own: "-np 8 -x A=1 taskset
+/// -c 3 ./test". Nothing where no number of ranks is among it.
+std::optional<std::int64_t> ranks_of(std::span<const std::string_view> context, std::string_view launcher) {
+  int value_count = 0; ///< that the option before may still have
+  for (std::size_t i = 0; i + 1 < context.size(); ++i) {
+    const std::string_view word = context[i];
+    const bool is_option = word.starts_with('-');
+    const bool is_command = find_program(word) || is_one_of(kBinders, file_name(word));
+    if (is_command || (!is_option && value_count == 0)) return std::nullopt;
+    if (is_option)
+      value_count = is_one_of(kOptionsOfTwoValues, word) ? 2 : 1;
+    else
+      --value_count;
+    if (counts_ranks(word, launcher)) return parse_whole(context[i + 1]);
+  }
+  return std::nullopt;
+}
+
+/// Of all contexts: "-np 4 ./test : -np 4 ./test". Nothing where one does not say.
+std::optional<int> told_ranks(std::span<const std::string_view> told, std::string_view launcher) {
+  constexpr std::int64_t kMostRanks = 1'000'000;
+  std::int64_t sum = 0;
+  while (true) {
+    const auto end = std::ranges::find(told, std::string_view(":"));
+    const auto size = static_cast<std::size_t>(end - told.begin());
+    const std::int64_t count = ranks_of(told.first(size), launcher).value_or(0);
+    if (count < 1 || count > kMostRanks - sum) return std::nullopt;
+    sum += count;
+    if (end == told.end()) return static_cast<int>(sum);
+    told = told.subspan(size + 1);
+  }
+}
+
+} // namespace
+
 std::optional<Collective> find_program(std::string_view word) {
-  if (const std::size_t slash = word.find_last_of('/'); slash != std::string_view::npos) word.remove_prefix(slash + 1);
+  word = file_name(word);
   std::string_view name;
   if (word.starts_with("osu_")) return find_collective(word.substr(4));
   if (ends_program(word, "_perf_mpi", name) || ends_program(word, "_perf", name) || ends_program(word, "_test", name))
@@ -231,14 +294,12 @@ std::optional<LaunchLine> read_launch_line(std::string_view line) {
       std::find_if(parts.begin(), parts.end(), [](std::string_view word) { return find_program(word).has_value(); });
   if (program == parts.end()) return std::nullopt;
   LaunchLine launch{find_program(*program), {}, {}};
-  for (auto option = parts.begin(); option != parts.end() && option + 1 != parts.end(); ++option) {
-    const bool is_launcher = option < program;
-    if (is_launcher && (*option == "-n" || *option == "-np" || *option == "--np" || *option == "-c")) {
-      const auto count = parse_whole(option[1]);
-      if (count && *count >= 1 && *count <= 1'000'000) launch.world_size = static_cast<int>(*count);
-    }
-    if (!is_launcher && (*option == "-d" || *option == "--datatype")) launch.element_type = std::string(option[1]);
-  }
+  // The last one: it may have been started by another.
+  const auto launcher = std::find_if(std::make_reverse_iterator(program), parts.rend(), is_launcher);
+  if (launcher != parts.rend())
+    launch.world_size = told_ranks(std::span(launcher.base(), parts.end()), file_name(bare(*launcher)));
+  for (auto option = program; option != parts.end() && option + 1 != parts.end(); ++option)
+    if (*option == "-d" || *option == "--datatype") launch.element_type = std::string(option[1]);
   return launch;
 }
 

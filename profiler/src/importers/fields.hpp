@@ -57,7 +57,8 @@ struct LaunchLine {
   std::optional<int> world_size;
   std::optional<std::string> element_type;
 };
-/// Reads "mpirun -n 8 ./bin/all_reduce_test -d fp32 ..."; nothing for lines that name no such program.
+/// Reads "mpirun -n 8 ./bin/all_reduce_test -d fp32 ..."; nothing for lines that name no such program. The ranks are
+/// what the launcher is told, of all its contexts (":") together; of another program's line they are not known.
 [[nodiscard]] std::optional<LaunchLine> read_launch_line(std::string_view line);
 
 /// The error text of a column whose unit is another than `legal`; empty when it is right or absent.
