@@ -692,5 +692,35 @@ TEST(MsprofNeighbours, AMatmulFarAwayIsOfAnotherOperator) {
   EXPECT_THAT(import_text(log, {.bytes_from_neighbour = true}).lines.back().text, HasSubstr("more than 64 rows away"));
 }
 
+TEST(MsprofNeighbours, RowsThatDoNotStandInTheOrderOfTheirStartTellNone) {
+  std::vector<std::string> rows;
+  std::istringstream log(read_log("op_summary.csv"));
+  for (std::string row; std::getline(log, row);) rows.push_back(row + "\n");
+  // By their duration: the all-reduce stands behind the matmul before the one that it ran behind.
+  const std::string sorted = rows[0] + rows[1] + rows[3] + rows[4] + rows[2] + rows[6] + rows[5];
+  const ImportAnswers neighbour{.bytes_from_neighbour = true};
+  const auto refused = import_text(sorted, neighbour).summary;
+  ASSERT_FALSE(refused.ok());
+  EXPECT_THAT(refused.error().text(),
+              HasSubstr("line 5 starts before line 3, at 1717575960209020.758 us: the matmul beside a collective is "
+                        "told by rows in the order of their start; sort them by their start time, or say --bytes N"));
+  // A bad line beside it does not hide it.
+  EXPECT_FALSE(import_text(sorted + "0,x\n", neighbour).summary.ok());
+  const ImportedLog said = import_text(sorted, {.message_bytes = 4096});
+  EXPECT_THAT(timings_text(said.timings), Contains("all_reduce x0 4096 B 170250 ns"));
+  // Other devices have an order of their own, and so has another file behind this one.
+  std::string other = rows[1];
+  other.replace(0, 1, "1");
+  const std::string whole = read_log("op_summary.csv");
+  EXPECT_TRUE(import_text(whole + other + whole, neighbour).summary.ok());
+}
+
+TEST(MsprofNeighbours, AnotherFilesMatmulIsNone) {
+  const std::string log =
+      std::string(kHeading) + kLargeMatmul + kHeading + "0,hcom_allReduce__1,hcom_allReduce_,900,N/A,N/A,N/A\n";
+  EXPECT_EQ(import_text(log, {.bytes_from_neighbour = true}).lines.back().text,
+            "no matmul stands before this collective");
+}
+
 } // namespace
 } // namespace mc2::profiler::importer_checks_test

@@ -57,11 +57,12 @@ void read_table(const Line& heading, LogReader& reader, Log& log, LogSink& sink)
   for (Line line; reader.next(line);) log.read(line);
 }
 
-/// Of a table that begins with its heading. Errors: Malformed for an empty file.
+/// Of a table that begins with its heading. Errors: Malformed for an empty file, unless the reader says why it is.
 template <typename Log>
 [[nodiscard]] Result<void> read_table(LogReader& reader, Log& log, LogSink& sink) {
   Line heading;
-  if (!reader.next(heading)) return Error{ErrorCode::Malformed, "", "is empty"};
+  if (!reader.next(heading))
+    return reader.fault().empty() ? Result<void>(Error{ErrorCode::Malformed, "", "is empty"}) : Result<void>();
   read_table(heading, reader, log, sink);
   return {};
 }

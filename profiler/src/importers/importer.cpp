@@ -60,7 +60,7 @@ Result<LogSummary> import_log(ByteSource& source, std::string_view format, const
   const auto read = importer->read(reader, answers, sink);
   if (watched.is_cancelled()) return Error{ErrorCode::Cancelled, "", "interrupted; nothing was kept"};
   if (!reader.fault().empty()) sink.bad(reader.line_number() + 1, reader.fault());
-  if (!read && summary.bad_count == 0) return read.error();
+  if (!read) return read.error();
   return summary;
 }
 

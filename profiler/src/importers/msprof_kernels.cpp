@@ -55,6 +55,8 @@ struct Neighbours {
   std::optional<Timing> before;                                     ///< the matmul before it
   std::string why_none = "no matmul stands before this collective"; ///< where `before` is empty
   std::vector<std::pair<std::int64_t, Timing>> waiting_gathers;     ///< by line: their matmul comes behind them
+  std::int64_t last_line = 0;                                       ///< of a matmul or collective with a start
+  std::chrono::nanoseconds last_start{0};                           ///< of that row
 };
 
 /// Bytes of a collective's full array that the matmul beside it multiplies or makes.
@@ -91,18 +93,26 @@ class KernelLog {
     read_kernel(kernel.line, true);
   }
 
-  void finish() {
+  /// Errors: Malformed where neighbours are asked for and rows do not stand in the order of their start.
+  [[nodiscard]] Result<void> finish() {
+    leave_waiting();
+    if (disorder_) return *disorder_;
+    return {};
+  }
+
+ private:
+  void leave_waiting() {
     for (auto& [device, neighbours] : neighbours_)
       for (const auto& [line, timing] : neighbours.waiting_gathers)
         sink_.skip(line, "no matmul follows this all-gather");
   }
 
- private:
   /// @param has_own_collectives  whether they stand somewhere else, too
   void read_kernel(std::int64_t line, bool has_own_collectives = false) {
     ++neighbours().row_count;
     const std::string_view type = is_missing(cells_[kType]) ? std::string_view() : cells_[kType];
     const MsprofOperator found = find_msprof_operator(type, cells_[kName]);
+    if (answers_.bytes_from_neighbour && !has_own_collectives && is_neighbour(found.work)) check_order(line);
     switch (found.work) {
       case MsprofWork::Other: return sink_.skip(line, "another operator");
       case MsprofWork::OtherCollective: return sink_.skip(line, "no collective that mc2 plans");
@@ -119,9 +129,33 @@ class KernelLog {
     }
   }
 
+  /// Rows of another file are no neighbours of those before them.
   void begin_again(std::int64_t line) {
+    leave_waiting();
+    neighbours_.clear();
+    last_neighbours_ = nullptr;
     sink_.next_round();
     sink_.skip(line, "the heading again");
+  }
+
+  [[nodiscard]] static bool is_neighbour(MsprofWork work) {
+    return work == MsprofWork::Matmul || work == MsprofWork::OtherMatmul || work == MsprofWork::FusedMatmul ||
+           work == MsprofWork::Collective;
+  }
+
+  /// The matmul before a collective is the one of the row before only where rows stand in the order of their start.
+  void check_order(std::int64_t line) {
+    const auto start = is_missing(cells_[kStart]) ? std::nullopt : parse_us(cells_[kStart]);
+    if (!start) return;
+    Neighbours& beside = neighbours();
+    if (beside.last_line > 0 && *start < beside.last_start && !disorder_)
+      disorder_ = Error{ErrorCode::Malformed, "",
+                        "line " + std::to_string(line) + " starts before line " + std::to_string(beside.last_line) +
+                            ", at " + shown(cells_[kStart]) +
+                            " us: the matmul beside a collective is told by rows in the order of their start; sort "
+                            "them by their start time, or say --bytes N"};
+    beside.last_line = line;
+    beside.last_start = *start;
   }
 
   /// The row's time; tells the sink when it has none.
@@ -326,6 +360,7 @@ class KernelLog {
   std::map<std::string, Neighbours> neighbours_; ///< by device
   std::string last_device_;
   Neighbours* last_neighbours_ = nullptr; ///< of last_device_; a map's values stay where they are
+  std::optional<Error> disorder_;         ///< what was found of rows that do not stand in the order of their start
 };
 
 } // namespace
@@ -349,16 +384,15 @@ bool detect_msprof_kernels(std::string_view head) {
 Result<void> read_msprof_kernels(LogReader& reader, const ImportAnswers& answers, LogSink& sink) {
   using namespace msprof_kernels;
   KernelLog log(answers, group_name(reader.head()), sink);
-  auto done = read_table(reader, log, sink);
-  log.finish();
-  return done;
+  MC2_TRY(read_table(reader, log, sink));
+  return log.finish();
 }
 
 void read_msprof_kernels(const ImportAnswers& answers, LogSink& sink,
                          const std::function<std::optional<MsprofKernel>()>& next) {
   msprof_kernels::KernelLog log(answers, 0, sink);
   while (const auto kernel = next()) log.read(*kernel);
-  log.finish();
+  static_cast<void>(log.finish()); // collectives have a table of their own there: no neighbour is asked for
 }
 
 } // namespace mc2::profiler
