@@ -31,8 +31,8 @@ std::string device(int rank, int pid) {
 
 std::string row(const std::string& redop, double alg, double bus) {
   return R"({"size": 8388608, "count": 2097152, "type": "float", "redop": ")" + redop +
-         R"(", "out_of_place": {"time": 61.9, "alg_bw": )" + std::to_string(alg) + R"(, "bus_bw": )" +
-         std::to_string(bus) + R"(, "nwrong": 0}})";
+         R"(", "out_of_place": {"time": )" + std::to_string(8388.608 / alg) + R"(, "alg_bw": )" + std::to_string(alg) +
+         R"(, "bus_bw": )" + std::to_string(bus) + R"(, "nwrong": 0}})";
 }
 
 int ranks_of(const ImportedLog& imported) {
@@ -61,7 +61,7 @@ TEST(NcclTestsJson, RcclsListNamesEachRow) {
   const auto row = [](const std::string& name, int in_place, const std::string& wrong, double bus) {
     return R"({"numCycle":0, "name":")" + name + R"(", "nodes":1, "ranks":4, "ranksPerNode":4, "gpusPerRank":2, )" +
            R"("size":8388608, "type":"float", "redop":"sum", )" + R"("inPlace":)" + std::to_string(in_place) +
-           R"(, "time":61.900000, "algBw":100.000000, "busBw":)" + std::to_string(bus) + R"(, "wrong":")" + wrong +
+           R"(, "time":83.886080, "algBw":100.000000, "busBw":)" + std::to_string(bus) + R"(, "wrong":")" + wrong +
            "\"}";
   };
   const std::string log = "[\n" + row("AllReduce", 0, "0", 175) + ",\n" + row("AllReduce", 1, "0", 175) + ",\n" +
@@ -70,7 +70,7 @@ TEST(NcclTestsJson, RcclsListNamesEachRow) {
   const ImportedLog imported = import_text(log);
   EXPECT_EQ(imported.summary.value().format, "nccl_tests_json");
   EXPECT_THAT(timings_text(imported.timings),
-              UnorderedElementsAre("all_reduce x8 8388608 B 61900 ns", "reduce_scatter x8 8388608 B 61900 ns"));
+              UnorderedElementsAre("all_reduce x8 8388608 B 83886 ns", "reduce_scatter x8 8388608 B 83886 ns"));
   EXPECT_EQ(imported.summary.value().bad_count, 2); // wrong elements; a bandwidth of 2 ranks
   EXPECT_THAT(imported.first(Verdict::Skipped), HasSubstr("SendRecv is no collective"));
   EXPECT_GE(import_text(log.substr(0, log.size() - 3)).summary.value().bad_count, 3);
@@ -100,13 +100,13 @@ TEST(NcclTests, RoundedBandwidthsOfManyRanksAreNoContradiction) {
         "\n# Out of bounds values : 0 OK\n";
     return import_text("# Collective test starting: " + program + "\n" + text, {.world_size = ranks}, "nccl_tests");
   };
-  for (const auto& imported : {taken("all_gather_perf", 256, "1048576 1024 float none -1 1000 1.00 1.00 0"),
-                               taken("all_reduce_perf", 512, "1048576 262144 float sum -1 1000 1.00 2.00 0"),
-                               taken("reduce_scatter_perf", 128, "1048576 2048 float sum -1 1000 1.00 0.99 0")})
+  for (const auto& imported : {taken("all_gather_perf", 256, "1048576 1024 float none -1 1048 1.00 1.00 0"),
+                               taken("all_reduce_perf", 512, "1048576 262144 float sum -1 1048 1.00 2.00 0"),
+                               taken("reduce_scatter_perf", 128, "1048576 2048 float sum -1 1048 1.00 0.99 0")})
     EXPECT_EQ(imported.summary.value().took_count, 1) << imported.first(Verdict::Bad);
   // A count beyond any size is no overflow.
   EXPECT_THAT(
-      taken("all_reduce_perf", 8, "1048576 9223372036854775807 float sum -1 1000 1.00 1.75 0").first(Verdict::Bad),
+      taken("all_reduce_perf", 8, "1048576 9223372036854775807 float sum -1 1048 1.00 1.75 0").first(Verdict::Bad),
       HasSubstr("its count is not of its size"));
 }
 
@@ -720,6 +720,53 @@ TEST(MsprofNeighbours, AnotherFilesMatmulIsNone) {
       std::string(kHeading) + kLargeMatmul + kHeading + "0,hcom_allReduce__1,hcom_allReduce_,900,N/A,N/A,N/A\n";
   EXPECT_EQ(import_text(log, {.bytes_from_neighbour = true}).lines.back().text,
             "no matmul stands before this collective");
+}
+
+std::string replaced(std::string text, const std::string& what, const std::string& with) {
+  text.replace(text.find(what), what.size(), with);
+  return text;
+}
+
+TEST(Bandwidths, ATimeThatTheBandwidthBesideItContradictsIsNamed) {
+  const auto bad = [](const std::string& file, const std::string& time, const std::string& wrong) {
+    return import_text(replaced(read_log(file), time, wrong)).first(Verdict::Bad);
+  };
+  EXPECT_EQ(bad("nccl_tests.log", "21.50   48.77", "2150.   48.77"),
+            "14: all_reduce: its algbw is 48.77 GB/s where 1048576 B in 2150 us are 0.4877 GB/s");
+  EXPECT_THAT(bad("nccl_tests.json", "\"time\":18.125", "\"time\":1812.5"),
+              HasSubstr("its algbw is 57.85 GB/s where 1048576 B in 1812 us are 0.5785 GB/s"));
+  EXPECT_THAT(bad("rccl_tests.json", "\"time\":12.340000", "\"time\":0.012340"), HasSubstr("its algbw is 84.97 GB/s"));
+  EXPECT_EQ(bad("hccl_test.txt", "60.70 ", "6070.0"),
+            "4: all_gather: its alg_bandwidth is 0.135 GB/s where 8192 B in 6070 us are 0.00135 GB/s");
+  EXPECT_THAT(bad("nccl_inspector.log", "\"coll_exec_time_us\":36", "\"coll_exec_time_us\":36000"),
+              HasSubstr("its algbw is 116.5 GB/s"));
+}
+
+TEST(Bandwidths, PrintedDigitsMayBeRoundedAndFewTellNothing) {
+  const auto nccl = [](const std::string& time_and_bandwidth) {
+    return import_text(columns_log("time algbw busbw #wrong", "4096 1024 float sum -1 " + time_and_bandwidth + " 0"))
+        .first(Verdict::Bad);
+  };
+  // 4096 B in 10.5 us are 0.3901 GB/s. Below two digits nothing is told: 0.04 may be of 91 to 117 us.
+  EXPECT_EQ(nccl("10.5 0.39 0.39"), "");
+  EXPECT_EQ(nccl("10.9 0.38 0.38"), "");
+  EXPECT_EQ(nccl("0.9 0.04 0.04"), "");
+  EXPECT_EQ(nccl("9000 0.00 0.00"), "");
+  EXPECT_EQ(nccl("10.5 0.4 0.4"), "");
+  EXPECT_EQ(nccl("10.5 3.9e-1 3.9e-1"), "");
+  EXPECT_THAT(nccl("12.5 0.39 0.39"), HasSubstr("4096 B in 12.5 us are 0.3277 GB/s"));
+  EXPECT_THAT(nccl("10.5 390e+00 390"), HasSubstr("its algbw is 390 GB/s"));
+  // hccl_test's is of the bytes that ran: 6 parts of one f16 each.
+  const auto hccl = [](const std::string& row) {
+    return import_text(
+               "mpirun -n 6 ./bin/all_gather_test -d fp16\n"
+               "data_size(Bytes): | aveg_time(us): | alg_bandwidth(GB/s): | check_result:\n" +
+               row + " | success\n")
+        .first(Verdict::Bad);
+  };
+  EXPECT_EQ(hccl("2 | 10.00 | 0.00120"), "");
+  EXPECT_EQ(hccl("65536 | 10.00 | 7.37280"), ""); // 6 parts of 12288 B
+  EXPECT_THAT(hccl("65536 | 10.00 | 73.72800"), HasSubstr("its alg_bandwidth is 73.73 GB/s"));
 }
 
 } // namespace

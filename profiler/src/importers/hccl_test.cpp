@@ -3,6 +3,7 @@
 #include <string>
 #include <utility>
 
+#include "bandwidth.hpp"
 #include "fields.hpp"
 #include "log_reader.hpp"
 #include "log_sink.hpp"
@@ -14,7 +15,8 @@ namespace {
 
 using planner::Collective;
 
-enum Column : std::size_t { kSize, kTime, kCheck, kColumnCount };
+enum Column : std::size_t { kSize, kTime, kBandwidth, kCheck, kColumnCount };
+constexpr std::array<std::string_view, kColumnCount> kUnits{"Bytes", "us", "GB/s", "none"};
 constexpr std::size_t kMaxCommandBytes = 8192;
 
 /// The column that a heading's cell names: "aveg_time(us):" as the tool writes it, "avg_time(us)" as its manual does.
@@ -23,9 +25,17 @@ std::optional<Column> find_column(std::string_view cell) {
   const std::string word = plain(name);
   if (word == "datasize") return kSize;
   if (word == "avegtime" || word == "avgtime" || word == "averagetime") return kTime;
+  if (word == "algbandwidth" && has(cell, "(GB/s)")) return kBandwidth;
   if (word == "checkresult") return kCheck;
   return std::nullopt;
 }
+
+struct Row {
+  std::int64_t size = 0;
+  std::chrono::nanoseconds time{0};
+  PrintedNumber time_us, bandwidth;
+  bool is_checked = false;
+};
 
 class HcclTestLog {
  public:
@@ -75,7 +85,7 @@ class HcclTestLog {
     for (std::size_t i = 0; i < cells.size(); ++i) {
       const auto column = find_column(cells[i]);
       if (!column) continue;
-      const std::string fault = unit_fault(cells[i], *column == kSize ? "Bytes" : "us");
+      const std::string fault = unit_fault(cells[i], kUnits[*column]);
       if (!fault.empty() && !(*column == kSize && has(cells[i], "(B)"))) return sink_.bad(line, fault);
       if (place_[*column] != cells.size()) return sink_.bad(line, "'" + shown(cells[i]) + "' is a column twice");
       place_[*column] = i;
@@ -95,7 +105,10 @@ class HcclTestLog {
     const auto time = parse_us(cells[place_[kTime]]);
     if (!size) return sink_.bad(line.number, "'" + shown(cells[place_[kSize]]) + "' is no size in bytes");
     if (!time) return sink_.bad(line.number, "'" + shown(cells[place_[kTime]]) + "' is no number");
-    take(line.number, *size, *time, check == "null");
+    const auto printed = [&](Column column) {
+      return place_[column] < cell_count_ ? printed_number(cells[place_[column]]) : PrintedNumber();
+    };
+    take(line.number, {*size, *time, printed(kTime), printed(kBandwidth), check != "null"});
   }
 
   /// The tool rounds its counts up to whole elements, and to the same number for every rank where the ranks share one
@@ -106,7 +119,7 @@ class HcclTestLog {
     return planner::ceil_div(count, parts) * parts * element_bytes;
   }
 
-  void take(std::int64_t line, std::int64_t size, std::chrono::nanoseconds time, bool is_unchecked) {
+  void take(std::int64_t line, const Row& row) {
     const auto collective = launch_.collective ? launch_.collective : answers_.collective;
     const int world_size = launch_.world_size.value_or(answers_.world_size.value_or(0));
     std::int64_t element_bytes = launch_.element_type ? find_element_bytes(*launch_.element_type).value_or(0) : 0;
@@ -117,13 +130,24 @@ class HcclTestLog {
     if (!collective || world_size == 0 || element_bytes == 0)
       return sink_.skip(line, "the log does not say what was timed");
     const std::int64_t parts = *collective == Collective::AllReduce ? 1 : world_size;
-    sink_.take(
-        line,
-        {.collective = *collective,
-         .message_bytes = executed_bytes(size, element_bytes, parts),
-         .world_size = launch_.world_size.value_or(0),
-         .time = time},
-        std::string(planner::to_string(*collective)) + (is_unchecked ? ", results not checked" : ", results checked"));
+    const std::int64_t bytes = executed_bytes(row.size, element_bytes, parts);
+    const std::string name(planner::to_string(*collective));
+    if (const std::string why = bandwidth_contradiction(row, bytes, parts); !why.empty())
+      return sink_.bad(line, name + ": its " + why);
+    sink_.take(line,
+               {.collective = *collective,
+                .message_bytes = bytes,
+                .world_size = launch_.world_size.value_or(0),
+                .time = row.time},
+               name + (row.is_checked ? ", results checked" : ", results not checked"));
+  }
+
+  /// The bandwidth is of the bytes that ran. Newer versions round counts of many parts up further, to blocks of their
+  /// own, less than twice as many.
+  [[nodiscard]] static std::string bandwidth_contradiction(const Row& row, std::int64_t bytes, std::int64_t parts) {
+    if (row.size < 1 || row.size > kMaxMessageBytes) return {}; // no size of a message
+    const std::int64_t most = parts == 1 ? bytes : std::max(bytes, 2 * row.size);
+    return bandwidth_fault("alg_bandwidth", row.size, most, row.time_us, row.bandwidth);
   }
 
   const ImportAnswers& answers_;

@@ -52,7 +52,8 @@ void read_numbers(std::int64_t line, const json& header, const json& run, Collec
   if (!full || *time_us > INT64_MAX / 1000) return sink.bad(line, "its size or time is out of range");
   NcclRow row;
   row.size_bytes = *full;
-  row.alg_bandwidth = number(run, "coll_algobw_gbs");
+  row.time_us = {static_cast<double>(*time_us), 1};           // the tool leaves out what is below 1 us
+  row.alg_bandwidth = {number(run, "coll_algobw_gbs"), 5e-7}; // printed with six decimals
   row.bus_bandwidth = number(run, "coll_busbw_gbs");
   if (const std::string why = contradiction(collective, world_size, row); !why.empty())
     return sink.bad(line, std::string(planner::to_string(collective)) + ": " + why);

@@ -20,9 +20,9 @@ struct FactorRange {
 };
 
 std::optional<FactorRange> bandwidth_factor(const NcclRow& row) {
-  if (row.alg_bandwidth < kLeastBandwidth || !std::isfinite(row.bus_bandwidth)) return std::nullopt;
-  return FactorRange{(row.bus_bandwidth - kRounding) / (row.alg_bandwidth + kRounding),
-                     (row.bus_bandwidth + kRounding) / (row.alg_bandwidth - kRounding)};
+  if (row.alg_bandwidth.value < kLeastBandwidth || !std::isfinite(row.bus_bandwidth)) return std::nullopt;
+  return FactorRange{(row.bus_bandwidth - kRounding) / (row.alg_bandwidth.value + kRounding),
+                     (row.bus_bandwidth + kRounding) / (row.alg_bandwidth.value - kRounding)};
 }
 
 double expected_factor(Collective collective, int ranks) {
@@ -50,6 +50,9 @@ std::string contradiction(Collective collective, int ranks, const NcclRow& row) 
     if (collective != Collective::AllReduce && ranks > 1 && !counts_part)
       return "its count is not of one rank's part of its size among " + std::to_string(ranks) + " ranks";
   }
+  if (std::string why = bandwidth_fault("algbw", row.size_bytes, row.size_bytes, row.time_us, row.alg_bandwidth);
+      !why.empty())
+    return "its " + why;
   const auto factor = bandwidth_factor(row);
   if (!factor) return {};
   const double least = collective == Collective::AllReduce ? 1 : 0.5, most = 2 * least; // of 2 and of many ranks
@@ -59,7 +62,7 @@ std::string contradiction(Collective collective, int ranks, const NcclRow& row) 
   const double expected = ranks < 2 ? least : expected_factor(collective, ranks);
   const bool is_possible = reaches(least, most), is_expected = ranks < 2 || reaches(expected, expected);
   if (is_possible && is_expected) return {};
-  return "its busbw/algbw is " + number_text(row.bus_bandwidth / row.alg_bandwidth, 3) + ", which " + name +
+  return "its busbw/algbw is " + number_text(row.bus_bandwidth / row.alg_bandwidth.value, 3) + ", which " + name +
          (ranks < 2 ? std::string(" never has") : " of " + std::to_string(ranks) + " ranks does not have");
 }
 

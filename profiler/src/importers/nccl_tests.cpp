@@ -243,10 +243,7 @@ class NcclTestsLog {
   }
 
   [[nodiscard]] NcclRow said_of(const std::vector<std::string_view>& parts, std::int64_t size, std::size_t side) const {
-    const auto number = [&](std::size_t at) {
-      const auto parsed = at == kNone ? std::nullopt : parse_us(parts[at]);
-      return parsed ? planner::to_us(*parsed) : 0.0;
-    };
+    const auto printed = [&](std::size_t at) { return at == kNone ? PrintedNumber() : printed_number(parts[at]); };
     NcclRow row;
     row.size_bytes = size;
     if (table_.count != kNone && table_.type != kNone) {
@@ -254,8 +251,9 @@ class NcclTestsLog {
       row.element_bytes = find_element_bytes(parts[table_.type]).value_or(0);
     }
     if (table_.root != kNone) row.root = parse_whole(parts[table_.root]).value_or(-1);
-    row.alg_bandwidth = number(table_.alg_bandwidth[side]);
-    row.bus_bandwidth = number(table_.bus_bandwidth[side]);
+    row.time_us = printed(table_.time[side]);
+    row.alg_bandwidth = printed(table_.alg_bandwidth[side]);
+    row.bus_bandwidth = printed(table_.bus_bandwidth[side]).value;
     return row;
   }
 

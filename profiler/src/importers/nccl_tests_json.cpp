@@ -306,17 +306,14 @@ class Handler final : public JsonHandler {
   };
 
   [[nodiscard]] static NcclRow row_of(const Entry& entry, std::size_t side) {
-    const auto number = [](const Scalar& value) {
-      const auto parsed = parse_us(value.text);
-      return parsed ? planner::to_us(*parsed) : 0.0;
-    };
     NcclRow row;
     row.size_bytes = entry.size.value_or(0);
     row.count = entry.count.value_or(0);
     row.root = entry.root;
     row.element_bytes = find_element_bytes(entry.type).value_or(0);
-    row.alg_bandwidth = number(entry.alg_bandwidth[side]);
-    row.bus_bandwidth = number(entry.bus_bandwidth[side]);
+    row.time_us = printed_number(entry.time[side].text);
+    row.alg_bandwidth = printed_number(entry.alg_bandwidth[side].text);
+    row.bus_bandwidth = printed_number(entry.bus_bandwidth[side].text).value;
     return row;
   }
 
