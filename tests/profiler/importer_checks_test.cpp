@@ -551,6 +551,20 @@ TEST(HcclTest, ReadsACommandOfSeveralLinesAndNoProseAsAHeading) {
   EXPECT_EQ(imported.timings.groups().begin()->first.world_size, 8);
 }
 
+TEST(HcclTest, ATableWithoutItsCommandIsOfNoOtherTablesCollective) {
+  const std::string table =
+      "data_size(Bytes): | aveg_time(us): | alg_bandwidth(GB/s): | check_result:\n8192 | 30.5 | 0.27 | success\n";
+  const std::string log = "mpirun -n 8 ./bin/all_gather_test -d fp16\n" + table + table;
+  const ImportedLog asked = import_text(log);
+  EXPECT_THAT(timings_text(asked.timings), ElementsAre("all_gather x8 8192 B 30500 ns"));
+  EXPECT_THAT(asked.summary.value().questions,
+              ElementsAre(HasSubstr("--collective"), HasSubstr("--ranks"), HasSubstr("--dtype")));
+  const ImportedLog said =
+      import_text(log, {.collective = Collective::AllReduce, .dtype = planner::DType::F16, .world_size = 8});
+  EXPECT_THAT(timings_text(said.timings),
+              UnorderedElementsAre("all_gather x8 8192 B 30500 ns", "all_reduce x0 8192 B 30500 ns"));
+}
+
 TEST(MsprofTrace, TakesFusedOperatorsWithTheTimesOfTheirBlocks) {
   const std::string log = read_log("msprof_trace.json");
   const ImportedLog unnamed = import_text(log);

@@ -53,7 +53,7 @@ class HcclTestLog {
       const auto launch = read_launch_line(command);
       const bool is_of_table = has(text, "|"); // the command ended before it
       if (launch && !is_of_table) return take_launch(line.number, *launch);
-      if (launch) launch_ = *launch;
+      if (launch) next_launch_ = *launch;
     }
     if (text.empty()) return sink_.skip(line.number, "blank");
     if (has(text, "check result failed"))
@@ -73,12 +73,13 @@ class HcclTestLog {
   }
 
   void take_launch(std::int64_t line, const LaunchLine& launch) {
-    launch_ = launch;
+    next_launch_ = launch;
     sink_.skip(line, "command line of a test");
   }
 
   void begin_table(std::int64_t line, const std::vector<std::string_view>& cells) {
     sink_.next_round();
+    launch_ = std::exchange(next_launch_, {});
     has_table_ = false;
     place_.fill(cells.size());
     cell_count_ = cells.size();
@@ -152,8 +153,9 @@ class HcclTestLog {
 
   const ImportAnswers& answers_;
   LogSink& sink_;
-  LaunchLine launch_;
-  std::string command_; ///< until now, of one in several lines
+  LaunchLine next_launch_; ///< of the table that follows
+  LaunchLine launch_;      ///< of the table that is read; another one's says nothing of it
+  std::string command_;    ///< until now, of one in several lines
   bool has_table_ = false;
   std::size_t cell_count_ = 0;
   std::array<std::size_t, kColumnCount> place_{}; ///< cell of a column; cell_count_ where there is none
