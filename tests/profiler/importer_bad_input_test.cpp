@@ -188,6 +188,10 @@ TEST(BadInput, ColumnsThatAreMissingRepeatedOrInAnotherOrder) {
   EXPECT_THAT(bad_line(std::string(
                   "# OSU MPI Allreduce Latency Test v7.4\n# Size  Avg Latency(us)  Avg Latency(us)\n4  1.0  1.0\n")),
               HasSubstr("2: 'Avg Latency(us)' is a column twice"));
+  const std::string imb =
+      "# Benchmarking Allreduce\n# #processes = 2\n#bytes #repetitions t_max[usec] t_max[usec]\n4 9 1.5 2.5\n";
+  EXPECT_EQ(bad_line(imb), "3: 't_max[usec]' is a column twice");
+  EXPECT_EQ(timing_count(imb), 0U);
   EXPECT_THAT(bad_line("aveg_time(us) | avg_time(us) | data_size(Bytes)\n", kHcclAnswers),
               HasSubstr("is no log that mc2 knows"));
   EXPECT_THAT(bad_line("data_size(Bytes) | aveg_time(us) | avg_time(us)\n", kHcclAnswers),

@@ -5,7 +5,6 @@
 #include <cmath>
 #include <iterator>
 #include <limits>
-#include <span>
 
 namespace mc2::profiler {
 namespace {
@@ -309,6 +308,12 @@ std::string unit_fault(std::string_view column, std::string_view legal) {
   const std::string_view unit = trimmed(column.substr(open + 1, close - open - 1));
   if (unit == legal) return "";
   return "column '" + shown(column) + "' is in " + shown(unit) + "; legal: " + std::string(legal);
+}
+
+std::string twin_fault(std::span<const std::string> columns) {
+  const auto twin =
+      std::ranges::find_if(columns, [&](const std::string& column) { return std::ranges::count(columns, column) > 1; });
+  return twin == columns.end() ? "" : "'" + shown(*twin) + "' is a column twice";
 }
 
 } // namespace mc2::profiler

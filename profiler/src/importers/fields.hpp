@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -64,5 +65,7 @@ struct LaunchLine {
 /// The error text of a column whose unit is another than `legal`; empty when it is right or absent.
 /// @param column  e.g. "Task Duration(us)"
 [[nodiscard]] std::string unit_fault(std::string_view column, std::string_view legal);
+/// The error text of the first of a heading's columns that stands there twice; empty where none does.
+[[nodiscard]] std::string twin_fault(std::span<const std::string> columns);
 
 } // namespace mc2::profiler

@@ -75,6 +75,10 @@ class ImbLog {
   /// The slowest rank's time where the table has it; of a non-blocking one without the work beside it.
   void begin_table(std::int64_t line, const std::vector<std::string_view>& parts) {
     columns_.assign(parts.begin(), parts.end());
+    if (const std::string fault = twin_fault(columns_); !fault.empty()) {
+      columns_.clear();
+      return sink_.bad(line, fault);
+    }
     time_column_ = 0;
     for (const std::string_view name : {"t_pure[usec]", "t_max[usec]"})
       if (const auto found = std::ranges::find(columns_, name); found != columns_.end())

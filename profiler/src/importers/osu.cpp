@@ -113,13 +113,9 @@ class OsuLog {
       columns_.clear();
       return sink_.bad(line, fault);
     }
-    const auto repeated = std::find_if(columns_.begin(), columns_.end(), [&](const std::string& column) {
-      return std::count(columns_.begin(), columns_.end(), column) > 1;
-    });
-    if (repeated != columns_.end()) {
-      const std::string name = *repeated;
+    if (const std::string fault = twin_fault(columns_); !fault.empty()) {
       columns_.clear();
-      return sink_.bad(line, "'" + shown(name) + "' is a column twice");
+      return sink_.bad(line, fault);
     }
     sink_.skip(line, "heading of a table");
   }
