@@ -188,6 +188,17 @@ Schedule overlapping_schedule(const OpSpec& op, const Variant& variant, const Cu
   return cut.block_rows.size() > 1 || slices_of(variant).count() > 1 ? Schedule::Pipelined : Schedule::Serial;
 }
 
+Result<void> validate_measured_cut(const OpSpec& op, const Variant& variant, const Cut& cut, double fused_us,
+                                   double serial_us) {
+  constexpr double kMostRatio = 3;
+  MC2_TRY(validate_cut(op, cut));
+  if (serial_us <= 0 || overlapping_schedule(op, variant, cut) != Schedule::Serial) return {};
+  if (fused_us <= kMostRatio * serial_us && serial_us <= kMostRatio * fused_us) return {};
+  return Error{ErrorCode::InvalidSpec, "serial_us",
+               "is not cut, so that its fused_us, " + time_text(fused_us) + ", and its serial_us, " +
+                   time_text(serial_us) + ", are of the same thing; they must be within a factor of 3"};
+}
+
 bool Plan::overlaps() const {
   if (schedule == Schedule::Pipelined) return is_cut() || slices_of(variant).count() > 1;
   return schedule == Schedule::LocalFirst;

@@ -172,6 +172,15 @@ class RefineTest(ProgramTest):
             ":2",
             "its compute blocks take 1.5 ms together, longer than the whole, 1.262 ms",
         )
+        # Uncut it is serial itself.
+        uncut = self.write("blocks,fused_us,serial_us\n4096,100,9000\n")
+        for command in (
+            ["import", uncut, *DEVICE, *OPERATOR, *store],
+            ["import", "--dry-run", uncut, *OPERATOR],
+            ["refine", "--model", EXAMPLE_MODEL, "--cuts", uncut],
+        ):
+            self.refuse(USAGE, command, "'4096': is not cut, so that its fused_us, 100.0 us, and its serial_us, 9 ms,")
+        self.bring("blocks,fused_us,serial_us\n4096,1870,1874\n")
         self.refuse(USAGE, ["refine", *OPERATOR, *store], "--device: is missing")
         self.refuse(
             USAGE, ["refine", "--model", EXAMPLE_MODEL, *DEVICE, *store], "--model: cannot be combined with --device"

@@ -128,6 +128,15 @@ TEST(DeviceCosts, OfMeasuredCutsGiveTheBestOfThemUnlessTheQuestionWantsMore) {
   EXPECT_FALSE(longer.refinement);
 }
 
+TEST(DeviceCosts, OfAnUncutRunThatContradictsItselfLearnNothing) {
+  Imported imported;
+  imported.add_cut({{4096}}, 100); // and 1874 us of serial beside it
+  const auto published = device_costs("ascend-910b", op_of(), {}, {}).value();
+  const auto costs = device_costs("ascend-910b", op_of(), {}, imported.kept()).value();
+  EXPECT_EQ(costs.model, published.model);
+  EXPECT_THAT(costs.notes, Contains(HasSubstr("a measured run is left out, which contradicts itself: it is not cut")));
+}
+
 TEST(DeviceCosts, OfARangeAreThoseOfEachOfItsSizes) {
   Imported imported;
   const auto cut_of = [&](std::int64_t m, double fused_us) {

@@ -191,6 +191,19 @@ TEST(Refine, OneUncutRunIsAMeasurementOfSerial) {
   EXPECT_TRUE(refined.measured.empty());
 }
 
+TEST(Refine, AnUncutRunThatIsNotAsLongAsTheSerialBesideItIsNone) {
+  const CostModel model = model_with(1.15, 1.15, 0);
+  MeasuredCut uncut = measure(model, {{4096}});
+  const std::vector good{uncut};
+  EXPECT_TRUE(refine(model.op, model, good, settings()));
+  uncut.fused_us = 100;
+  uncut.serial_us = 9000;
+  const auto refused = refine(model.op, model, std::vector{uncut}, settings());
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().field, "serial_us");
+  EXPECT_THAT(refused.error().message, HasSubstr("fused_us, 100.0 us, and its serial_us, 9 ms, are of the same thing"));
+}
+
 TEST(Refine, RunsOfOneCutCountAsOne) {
   const CostModel model = model_with(1.15, 1.15, 0);
   MeasuredCut fast = measure(model, {{2048, 2048}}), slow = fast;

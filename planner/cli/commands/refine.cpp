@@ -79,8 +79,9 @@ Result<std::vector<profiler::MeasuredCut>> RefineCommand::read_cuts(const planne
     if (!cut)
       return Error{ErrorCode::InvalidSpec, cuts_file,
                    "'" + runs.blocks + "' is the digest of a kept plan; name its blocks, or import the file"};
-    if (const auto fits = planner::validate_cut(spec, cut.value()); !fits)
-      return Error{ErrorCode::InvalidSpec, cuts_file, "'" + runs.blocks + "': " + fits.error().message};
+    const auto fits = planner::validate_measured_cut(spec, model.variants.front().variant, cut.value(), runs.fused_us,
+                                                     runs.serial_us);
+    if (!fits) return Error{ErrorCode::InvalidSpec, cuts_file, "'" + runs.blocks + "': " + fits.error().message};
     measured.push_back({model.variants.front().variant, std::move(cut).value(), runs.fused_us, runs.serial_us,
                         runs.compute_us, runs.communication_us, runs.relative_error, runs.run_count,
                         runs.compute_blocks_us, runs.communication_blocks_us});

@@ -109,10 +109,17 @@ Result<void> learn_from_cuts(const std::vector<Measurement>& cuts, const OpSpec&
                              DeviceCosts& costs) {
   if (cuts.empty()) return {};
   std::vector<profiler::MeasuredCut> measured;
-  for (const auto& cut : cuts)
-    measured.push_back({costs.model.variants.front().variant, cut.cut, cut.fused_us, cut.serial_us, cut.compute_us,
-                        cut.communication_us, cut.relative_error, std::max(cut.pair_count, 1), cut.compute_blocks_us,
-                        cut.communication_blocks_us});
+  const planner::Variant& variant = costs.model.variants.front().variant;
+  for (const auto& cut : cuts) {
+    // Kept by an earlier mc2.
+    if (const auto fits = planner::validate_measured_cut(cut.op, variant, cut.cut, cut.fused_us, cut.serial_us); !fits)
+      costs.notes.push_back("a measured run is left out, which contradicts itself: it " + fits.error().message);
+    else
+      measured.push_back({variant, cut.cut, cut.fused_us, cut.serial_us, cut.compute_us, cut.communication_us,
+                          cut.relative_error, std::max(cut.pair_count, 1), cut.compute_blocks_us,
+                          cut.communication_blocks_us});
+  }
+  if (measured.empty()) return {};
   if (measured.size() > profiler::kMaxMeasuredCuts) // the newest
     measured.erase(measured.begin(), measured.end() - static_cast<std::ptrdiff_t>(profiler::kMaxMeasuredCuts));
   const OpSpec& measured_op = cuts.front().op;

@@ -108,7 +108,7 @@ Result<Measurement> measurement_of(const Store& store, const planner::OpSpec& op
   measured.op = op;
   measured.variant = {"imported", {}};
   MC2_ASSIGN(measured.cut, named_cut(store, op, runs.blocks));
-  MC2_TRY(planner::validate_cut(op, measured.cut));
+  MC2_TRY(planner::validate_measured_cut(op, measured.variant, measured.cut, runs.fused_us, runs.serial_us));
   measured.fused_us = runs.fused_us;
   measured.serial_us = runs.serial_us;
   measured.compute_us = runs.compute_us;

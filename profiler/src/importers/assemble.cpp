@@ -362,7 +362,9 @@ Result<void> check_cuts(const TimingSet& timings, const ImportQuestion& question
   std::size_t other_count = 0;
   for (const auto& runs : cuts_of(op.value(), timings, other_count)) {
     const auto cut = planner::parse_cut(runs.blocks); // else the digest of a plan
-    const auto fits = cut ? planner::validate_cut(op.value(), cut.value()) : Result<void>();
+    const auto fits = cut ? planner::validate_measured_cut(op.value(), {std::string(kImportedVariant), {}}, cut.value(),
+                                                           runs.fused_us, runs.serial_us)
+                          : Result<void>();
     if (!fits)
       return Error{fits.error().code, "blocks", "'" + runs.blocks.substr(0, 64) + "': " + fits.error().message};
   }

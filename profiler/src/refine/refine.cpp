@@ -206,7 +206,7 @@ class Refiner {
 Result<void> Refiner::take(std::span<const MeasuredCut> measured) {
   for (const MeasuredCut& cut : measured) {
     MC2_TRY(validate(cut));
-    MC2_TRY(planner::validate_cut(op_, cut.cut));
+    MC2_TRY(planner::validate_measured_cut(op_, cut.variant, cut.cut, cut.fused_us, cut.serial_us));
     if (planner::overlapping_schedule(op_, cut.variant, cut.cut) == planner::Schedule::Serial) {
       MC2_TRY(take_serial(cut.variant, cut.fused_us));
       continue;

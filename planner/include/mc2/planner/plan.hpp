@@ -59,6 +59,11 @@ enum class Schedule : std::uint8_t {
 /// variant may hand its block over in slices; without either, nothing overlaps and it is Serial.
 [[nodiscard]] Schedule overlapping_schedule(const OpSpec& op, const Variant& variant, const Cut& cut);
 
+/// Of a cut that was measured: validate_cut(), and what does not overlap is serial itself, so that a time of serial
+/// beside it (0: none) is about the same, within a factor of 3: other kernels may have run it. Errors: InvalidSpec.
+[[nodiscard]] Result<void> validate_measured_cut(const OpSpec& op, const Variant& variant, const Cut& cut,
+                                                 double fused_us, double serial_us);
+
 /// A time with its 90 % interval and where it came from.
 struct Estimate {
   double us = 0;

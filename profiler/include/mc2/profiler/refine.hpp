@@ -105,8 +105,8 @@ struct Refinement {
 /// docs/cost_model.md §6.
 /// @param measured  may be empty: then `next` is where to begin. What does not overlap counts as a measurement of
 ///                  serial
-/// Errors: InvalidSpec (settings, too many cuts), CannotFit (a time that is not positive and finite), and as
-/// planner::predict_cut.
+/// Errors: InvalidSpec (settings, too many cuts, as planner::validate_measured_cut), CannotFit (a time that is not
+/// positive and finite), and as planner::predict_cut.
 [[nodiscard]] Result<Refinement> refine(const planner::OpSpec& op, const planner::CostModel& model,
                                         std::span<const MeasuredCut> measured, const RefineSettings& settings = {});
 
