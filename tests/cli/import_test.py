@@ -75,6 +75,21 @@ class ImportTest(ProgramTest):
         self.assertIn("nothing was added", self.kept(self.kernels))
         self.assertEqual(self.sample_count(), 5)
 
+    def test_a_log_that_stands_there_twice_is_not_counted_twice(self):
+        copy = self.directory / "copy.log"
+        copy.write_bytes(self.nccl.read_bytes())
+        for again in copy, self.nccl:
+            self.refuse(
+                USAGE,
+                ["import", self.nccl, self.kernels, again, *OPERATOR, "--op", "matmul_all_reduce", "--device", "npu"],
+                f"files: {again} is the same log as {self.nccl}, whose timings would count twice; name one of them",
+            )
+        trace = LOGS / "pytorch_trace_0.json"
+        other = self.directory / "again.json"
+        other.write_bytes(trace.read_bytes() + b"\n")
+        said = program.unwrapped(self.succeed("import", "--dry-run", trace, LOGS / "pytorch_trace_1.json", other))
+        self.assertIn(f"note: {other} calls itself rank 0, as {trace} does: runs that both tell count twice", said)
+
     def test_logs_of_one_machine_that_contradict_each_other(self):
         self.kept(self.nccl, self.kernels)
         other = self.directory / "other.log"

@@ -49,6 +49,19 @@ TEST(ImportedLogs, LogsOfDifferentMachinesAreRefusedUnlessTheUserNamesOne) {
   EXPECT_TRUE(logs.add("b", summary(1, {{"device", "y"}}), "named").ok());
 }
 
+TEST(ImportedLogs, TwoLogsOfOneRankAreTold) {
+  ImportedLogs logs;
+  LogSummary zero = summary(1), one = summary(1);
+  zero.rank = 0;
+  one.rank = 1;
+  for (const auto& [name, log] : {std::pair("a", zero), {"b", one}, {"c", summary(1)}, {"d", summary(1)}})
+    ASSERT_TRUE(logs.add(name, log, "").ok());
+  EXPECT_TRUE(logs.notes.empty());
+  ASSERT_TRUE(logs.add("e", zero, "").ok());
+  ASSERT_EQ(logs.notes.size(), 1U);
+  EXPECT_NE(logs.notes[0].find("e calls itself rank 0, as a does"), std::string::npos);
+}
+
 TEST(ImportedLogs, FirstBadLineIsNamedWithItsLog) {
   ImportedLogs logs;
   LogSummary bad = summary(1);

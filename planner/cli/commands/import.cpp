@@ -122,6 +122,7 @@ Result<profiler::LogSummary> ImportCommand::read_file(const std::string& file, c
 Result<void> ImportCommand::read_files(const profiler::ImportAnswers& answers, profiler::ImportedLogs& imported) const {
   std::optional<OutputFile> every_line;
   if (!report_file.empty()) every_line.emplace(report_file);
+  MC2_TRY(profiler::require_different(files));
   std::string database, table;
   for (const std::string& file : files) {
     MC2_ASSIGN(const auto summary, read_file(file, answers, imported.timings, every_line ? &*every_line : nullptr));
@@ -216,6 +217,7 @@ Result<ExitCode> ImportCommand::run() const {
   MC2_TRY(read_files(answers.value(), imported));
   MC2_TRY(imported.require_timings());
   for (const auto& asked : imported.questions) std::cout << "  to take more of it, say " << asked << "\n";
+  std::cout << notes_text(imported.notes);
   if (is_dry) {
     const auto fits = profiler::check_cuts(imported.timings, question.value());
     return fits ? Result<ExitCode>(ExitCode::Success) : bad_cuts(fits.error());

@@ -45,6 +45,10 @@ Result<void> ImportedLogs::add(const std::string& name, const LogSummary& summar
                      "'; import them apart, under different --device names"};
   }
   took_count += summary.took_count;
+  if (summary.rank)
+    if (const auto [known, is_new] = ranks.try_emplace(*summary.rank, name); !is_new)
+      notes.push_back(name + " calls itself rank " + std::to_string(*summary.rank) + ", as " + known->second +
+                      " does: runs that both tell count twice; import one log of each rank, or of other steps");
   for (const auto& question : summary.questions)
     if (std::ranges::find(questions, question) == questions.end()) questions.push_back(question);
   if (summary.bad_count > 0 && first_bad.empty())

@@ -29,6 +29,8 @@ class LogSink {
   void bad(std::int64_t line, std::string_view why);
   /// For the fingerprint; a second value of the same key joins the first.
   void fact(const std::string& key, std::string_view value);
+  /// The rank that the log calls itself.
+  void rank(std::int64_t rank) noexcept { summary_.rank = rank; }
   /// What must be said before more of the log can be taken.
   void ask(std::string_view question);
   /// The collective that the log or the caller names. Where neither does, it is asked for and the line skipped.

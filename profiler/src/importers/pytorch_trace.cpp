@@ -145,6 +145,7 @@ class Handler final : public JsonHandler {
     return true;
   }
   void finish() override {
+    if (rank_ >= 0) sink_.rank(rank_);
     take_matmuls();
     take_collectives();
   }

@@ -83,7 +83,7 @@ json report_of(const profiler::LogSummary& summary, const profiler::ImportReport
           {"bad_count", summary.bad_count},
           {"lines", groups_of(report)},
           {"questions", std::move(questions)},
-          {"notes", json::array()},
+          {"notes", logs.notes},
           {"drift", nullptr},
           {"samples", nullptr}};
 }
@@ -124,7 +124,7 @@ Result<int> finish(Context& context, const ImportRequest& request, const profile
     return 200;
   }
   MC2_ASSIGN(const auto assembled, profiler::assemble_profile(logs.timings, logs.facts, question));
-  report["notes"] = assembled.notes;
+  for (const auto& note : assembled.notes) report["notes"].push_back(note);
   const planner::Profile& profile = assembled.profile;
   MC2_ASSIGN(const auto added, keep(context, assembled));
   report["samples"] = kept_of(profile, added);

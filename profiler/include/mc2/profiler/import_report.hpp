@@ -47,8 +47,10 @@ struct ImportedLogs {
   TimingSet timings;
   std::map<std::string, std::string> facts;
   std::vector<std::string> questions;
+  std::vector<std::string> notes; ///< what may be wrong with them, or count twice
   std::int64_t took_count = 0;
-  std::string first_bad; ///< "op_summary.csv:7: why (and 1 more)"; empty when no line was bad
+  std::string first_bad;                     ///< "op_summary.csv:7: why (and 1 more)"; empty when no line was bad
+  std::map<std::int64_t, std::string> ranks; ///< the first log of each rank that logs call themselves
 
   /// Joins what a log gave; its timings are there already.
   /// @param name  of the log, for messages

@@ -37,6 +37,8 @@ class ByteSource {
 
 /// Errors: InvalidSpec for a path that is no readable file.
 [[nodiscard]] Result<std::unique_ptr<ByteSource>> open_log(const std::filesystem::path& path);
+/// Errors: InvalidSpec where two of the files have the same bytes, so that what they tell would count twice.
+[[nodiscard]] Result<void> require_different(std::span<const std::string> files);
 /// @param bytes  must outlive the source
 [[nodiscard]] std::unique_ptr<ByteSource> memory_log(std::string_view bytes);
 
@@ -166,6 +168,7 @@ struct LogSummary {
   std::int64_t first_bad_line = 0;          ///< 0 when nothing was bad
   std::map<std::string, std::string> facts; ///< for the fingerprint: device, library versions, ...
   std::vector<std::string> questions;       ///< what must be said before more of it can be taken
+  std::optional<std::int64_t> rank;         ///< that the log calls itself, where it is of one rank
 };
 
 class LogReader;
