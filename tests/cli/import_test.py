@@ -90,6 +90,11 @@ class ImportTest(ProgramTest):
         said = program.unwrapped(self.succeed("import", "--dry-run", trace, LOGS / "pytorch_trace_1.json", other))
         self.assertIn(f"note: {other} calls itself rank 0, as {trace} does: runs that both tell count twice", said)
 
+    def test_a_newer_format_is_told(self):
+        newer = self.directory / "newer.json"
+        newer.write_text((LOGS / "nccl_tests.json").read_text().replace('"version":3', '"version":4'))
+        self.assertIn("is of format 4", self.succeed("import", "--dry-run", newer))
+
     def test_logs_of_one_machine_that_contradict_each_other(self):
         self.kept(self.nccl, self.kernels)
         other = self.directory / "other.log"

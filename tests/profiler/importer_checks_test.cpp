@@ -741,6 +741,31 @@ std::string replaced(std::string text, const std::string& what, const std::strin
   return text;
 }
 
+TEST(NewerFormats, AreTold) {
+  const auto notes = [](const std::string& file, const std::string& version, const std::string& other) {
+    return import_text(replaced(read_log(file), version, other)).summary.value().notes;
+  };
+  EXPECT_THAT(notes("nccl_inspector.log", "\"v4.0\"", "\"v5.0\""),
+              ElementsAre("is of format v5.0, and the newest that mc2 knows is v4.0: what it calls times and sizes may "
+                          "have changed"));
+  EXPECT_THAT(notes("nccl_inspector.log", "\"v4.0\"", "\"v4.1\""), ElementsAre(HasSubstr("format v4.1")));
+  EXPECT_THAT(notes("nccl_inspector.log", "\"v4.0\"", "\"next\""), ElementsAre(HasSubstr("format next")));
+  EXPECT_THAT(notes("nccl_inspector.log", "\"v4.0\"", "\"v3.0\""), ElementsAre());
+  EXPECT_THAT(notes("nccl_tests.json", "\"version\":3", "\"version\":4"), ElementsAre(HasSubstr("format 4, and")));
+  EXPECT_THAT(notes("nccl_tests.json", "\"version\":3", "\"version\":2"), ElementsAre());
+}
+
+TEST(NcclTestsJson, AFieldThatStandsThereTwiceIsNamed) {
+  const std::string log = read_log("nccl_tests.json");
+  EXPECT_EQ(import_text(replaced(log, "\"time\":18.125", "\"time\":18.125,\"time\":18.2")).first(Verdict::Bad),
+            "3: results[0], out of place: 'out_of_place/time' stands there twice");
+  EXPECT_THAT(import_text(replaced(log, "\"size\":1048576", "\"size\":1048576,\"size\":1048576")).first(Verdict::Bad),
+              HasSubstr("'size' stands there twice"));
+  EXPECT_THAT(import_text(replaced(read_log("rccl_tests.json"), "\"time\":12.34", "\"time\":1,\"time\":12.34"))
+                  .first(Verdict::Bad),
+              HasSubstr("'time' stands there twice"));
+}
+
 TEST(Bandwidths, ATimeThatTheBandwidthBesideItContradictsIsNamed) {
   const auto bad = [](const std::string& file, const std::string& time, const std::string& wrong) {
     return import_text(replaced(read_log(file), time, wrong)).first(Verdict::Bad);

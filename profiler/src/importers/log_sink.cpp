@@ -12,7 +12,7 @@ namespace {
 using planner::Component;
 
 constexpr std::size_t kMaxFactBytes = 256;
-constexpr std::size_t kMaxQuestionCount = 8;
+constexpr std::size_t kMaxTextCount = 8; ///< questions, or notes
 
 bool is_size(std::int64_t size) { return size >= 1 && size <= planner::kMaxSize; }
 
@@ -24,6 +24,10 @@ std::string_view fault_of(const Timing& timing) {
     return is_size(timing.m) && is_size(timing.n) && is_size(timing.k) ? "" : "a size is outside 1 to 1000000000";
   return timing.message_bytes >= 1 && timing.message_bytes <= kMaxMessageBytes ? ""
                                                                                : "its size is outside 1 B to 1 PiB";
+}
+
+void add_once(std::vector<std::string>& texts, std::string_view text) {
+  if (texts.size() < kMaxTextCount && std::ranges::find(texts, text) == texts.end()) texts.emplace_back(text);
 }
 
 } // namespace
@@ -139,11 +143,11 @@ std::optional<planner::Collective> LogSink::collective_of(std::int64_t line, std
   return collective;
 }
 
-void LogSink::ask(std::string_view question) {
-  auto& questions = summary_.questions;
-  if (questions.size() < kMaxQuestionCount &&
-      std::find(questions.begin(), questions.end(), question) == questions.end())
-    questions.emplace_back(question);
+void LogSink::ask(std::string_view question) { add_once(summary_.questions, question); }
+
+void LogSink::note_newer_format(std::string_view format, std::string_view newest_known) {
+  add_once(summary_.notes, "is of format " + shown(format) + ", and the newest that mc2 knows is " +
+                               std::string(newest_known) + ": what it calls times and sizes may have changed");
 }
 
 } // namespace mc2::profiler

@@ -33,6 +33,8 @@ class LogSink {
   void rank(std::int64_t rank) noexcept { summary_.rank = rank; }
   /// What must be said before more of the log can be taken.
   void ask(std::string_view question);
+  /// That the log may be of a form whose meaning has changed; once for each text.
+  void note_newer_format(std::string_view format, std::string_view newest_known);
   /// The collective that the log or the caller names. Where neither does, it is asked for and the line skipped.
   [[nodiscard]] std::optional<planner::Collective> collective_of(std::int64_t line,
                                                                  std::optional<planner::Collective> logged,

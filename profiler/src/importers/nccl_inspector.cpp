@@ -1,5 +1,8 @@
+#include <climits>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
+#include <utility>
 
 #include "event_name.hpp"
 #include "fields.hpp"
@@ -76,6 +79,24 @@ void read_run(std::int64_t line, const json& header, const json& run, LogSink& s
   read_numbers(line, header, run, *collective, sink);
 }
 
+/// Of "v4.0" 4 and 0; nothing for another form.
+std::optional<std::pair<int, int>> version_in(std::string_view text) {
+  if (!text.starts_with('v')) return std::nullopt;
+  text.remove_prefix(1);
+  const auto whole = number_in<int>(take_part(text, '.'));
+  const auto part = number_in<int>(text);
+  return whole && part ? std::optional(std::pair(*whole, *part)) : std::nullopt;
+}
+
+void check_version(const json& document, LogSink& sink) {
+  constexpr std::pair kNewest{4, 0};
+  const auto metadata = document.find("metadata");
+  if (metadata == document.end() || !metadata->is_object()) return;
+  const std::string version = text(*metadata, "inspector_output_format_version");
+  if (!version.empty() && version_in(version).value_or(std::pair(INT_MAX, 0)) > kNewest)
+    sink.note_newer_format(version, "v4.0");
+}
+
 void read_line(const Line& line, LogSink& sink) {
   if (trimmed(line.text).empty()) return sink.skip(line.number, "blank");
   const json document = json::parse(line.text, nullptr, false);
@@ -83,6 +104,7 @@ void read_line(const Line& line, LogSink& sink) {
     return sink.bad(line.number,
                     "is no JSON object in a line of its own; the log is cut or damaged here, or was printed anew");
   const auto header = document.find("header"), run = document.find("coll_perf");
+  check_version(document, sink);
   if (document.contains("p2p_perf")) return sink.skip(line.number, "a send or receive");
   if (run == document.end() && (header != document.end() || document.contains("dump_stats")))
     return sink.skip(line.number, "a record of another kind than coll_perf");

@@ -22,6 +22,7 @@ using planner::Collective;
 
 constexpr std::size_t kMaxJsonBytes = 64 << 20;
 constexpr std::size_t kMaxScalarBytes = 4096;
+constexpr std::int64_t kNewestVersion = 3;
 
 /// Settings of NCCL that change times. Nothing else of the environment is ever looked at: it may hold secrets.
 constexpr std::array<std::string_view, 19> kSettings{
@@ -71,6 +72,8 @@ struct Entry {
   Scalar time[2], wrong[2], alg_bandwidth[2], bus_bandwidth[2];
   bool has_time[2] = {false, false};
   bool has_host_time = false;
+  std::set<std::string> fields; ///< that were read
+  std::string twin;             ///< one that stands there twice
 };
 
 class Handler final : public JsonHandler {
@@ -132,6 +135,8 @@ class Handler final : public JsonHandler {
       read_setting(value.text);
     else if (path == "nccl_version")
       sink_.fact("nccl", value.text);
+    else if (path == "version" && parse_whole(value.text).value_or(0) > kNewestVersion)
+      sink_.note_newer_format(value.text, std::to_string(kNewestVersion));
     else if (path.starts_with("config/"))
       read_launch(std::string_view(path).substr(7), value.text);
     else if (path == "out_of_bounds/okay")
@@ -178,7 +183,13 @@ class Handler final : public JsonHandler {
     sink_.fact(key, text.substr(equals + 1));
   }
 
+  /// Of two fields of one name none is known to be the right one.
+  void see(std::string_view field) {
+    if (!has(field, "[]") && !entry_.fields.emplace(field).second) entry_.twin = field;
+  }
+
   void read_result(std::string_view field, const Scalar& value) {
+    see(field);
     if (field == "size") entry_.size = parse_whole(value.text);
     if (field == "count") entry_.count = parse_whole(value.text);
     if (field == "type") entry_.type = value.text;
@@ -196,6 +207,7 @@ class Handler final : public JsonHandler {
 
   /// rccl-tests -Z json: one object for each row and side.
   void read_rccl(std::string_view field, const Scalar& value) {
+    see(field);
     const auto number = parse_whole(value.text);
     if (field == "name") rccl_.name = value.text;
     if (field == "ranks" || field == "gpus") rccl_.processes = number.value_or(0);
@@ -241,6 +253,7 @@ class Handler final : public JsonHandler {
 
   void take_side(const Entry& entry, std::size_t side, const std::string& name) {
     const std::string where = name + (side == 1 ? ", in place" : ", out of place");
+    if (!entry.twin.empty()) return sink_.bad(line_, where + ": '" + shown(entry.twin) + "' stands there twice");
     if (entry.has_host_time && !entry.has_time[side])
       return sink_.bad(line_, where + ": cpu_time is what the host needs to start it; run without -C");
     if (!entry.has_time[side]) return sink_.bad(line_, where + ": has no time");

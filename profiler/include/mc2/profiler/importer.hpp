@@ -169,6 +169,7 @@ struct LogSummary {
   std::map<std::string, std::string> facts; ///< for the fingerprint: device, library versions, ...
   std::vector<std::string> questions;       ///< what must be said before more of it can be taken
   std::optional<std::int64_t> rank;         ///< that the log calls itself, where it is of one rank
+  std::vector<std::string> notes;           ///< what may be wrong with all of it
 };
 
 class LogReader;
