@@ -608,6 +608,14 @@ class RanksTest(Refusals):
         self.refused(
             "mismatch", "x", mc2.torch.matmul_all_reduce, x, w, residual=torch.ones(M, N) if RANK == 0 else None
         )
+        self.refused("mismatch", "x", mc2.torch.matmul_all_reduce, x, w, bias=torch.ones(N) if RANK else None)
+
+    def test_ranks_may_lay_out_their_weights_differently(self):
+        for kind in KINDS:
+            x, w = matrices(kind)
+            expected = oracle(kind, x, w)
+            for layout in (w, w.t().contiguous().t() if RANK else w):
+                self.assert_near(getattr(mc2.torch, kind)(x, layout), expected)
 
     def test_uneven_shares_of_k_run_by_rank_0s_plan(self):
         if RANK == 0:

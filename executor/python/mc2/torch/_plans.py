@@ -177,7 +177,7 @@ def _chosen(
         m,
         w.shape[-1],
         w.shape[-2],
-        w.is_contiguous() or _layout.layout(w),
+        x.is_cuda and (w.is_contiguous() or _layout.layout(w)),  # PyTorch's matmuls on CPUs take any
         keeps_rows,
         prepared_for.kind,
         experts,
@@ -208,7 +208,7 @@ def _first_choice(
             f"once before",
         )
         return _UNFUSED
-    offers = _offers(problem, w, prepared_for, given_k)
+    offers = _offers(problem, w, epilogue, given_k)
     if problem.tables:  # bags are longer on one rank than on another
         problem = problem._replace(k=offers[0].k)
         _bag_lengths[key] = problem.k
