@@ -571,6 +571,56 @@ class RanksTest(Refusals):
         experts = torch.full((4, 2), 2 * RANKS if RANK == 1 else 0)
         with self.assertRaises(mc2.Error):
             mc2.torch.moe_layer(torch.zeros(4, 3), experts, torch.ones(4, 2), w, torch.zeros(2, 4, 3))
+        for counts in (["x"], None, [0.5] * 2 * RANKS, torch.ones(2 * RANKS, dtype=torch.bool)):
+            self.refused("invalid_spec", "counts", mc2.torch.route, counts, w)
+        self.refused("invalid_spec", "w", mc2.torch.route, good, None)
+        other = mc2.torch.route, good, w.to(torch.float16 if RANK == 1 else torch.float32)
+        text = self.refused("invalid_spec", "w", *other)
+        self.assertIn("2 experts [3, 4] of torch.float16 and rank 0 2 experts [3, 4] of torch.float32", text)
+
+    def test_what_is_wrong_with_a_layer_of_experts_is_named(self):
+        right = {
+            "x": torch.zeros(4, 3),
+            "experts": torch.zeros(4, 2, dtype=torch.int64),
+            "weights": torch.ones(4, 2),
+            "w_up": torch.zeros(2, 3, 5),
+            "w_down": torch.zeros(2, 5, 3),
+        }
+        mc2.torch.moe_layer(**right)
+        for field, wrong in (
+            ("x", None),
+            ("x", torch.zeros(4, 1, 3)),
+            ("x", torch.zeros(4, 3, dtype=torch.int64)),
+            ("experts", [[0, 0]] * 4),
+            ("experts", torch.zeros(4, 2)),  # the weights, that is
+            ("experts", torch.zeros(4, 2, dtype=torch.bool)),
+            ("experts", torch.zeros(3, 2, dtype=torch.int64)),
+            ("weights", torch.ones(4, 1)),
+            ("weights", torch.ones(4, 2, dtype=torch.int64)),
+            ("w_up", None),
+            ("w_up", torch.zeros(2, 4, 5)),
+            ("w_up", torch.zeros(2, 3, 5).double()),
+            ("w_down", torch.zeros(5, 3)),
+            ("w_down", torch.zeros(3, 5, 3)),
+            ("w_down", torch.zeros(2, 4, 3)),  # not as wide as what comes of w_up
+            ("bias_up", torch.zeros(5)),
+            ("bias_down", 1),
+            ("activation", lambda rows: rows[:, :2]),
+            ("activation", lambda rows: None),
+        ):
+            name = "activation" if field == "w_down" and wrong.shape == (2, 4, 3) else field
+            with self.subTest(field, wrong=wrong):
+                self.refused("invalid_spec", name, mc2.torch.moe_layer, **{**right, field: wrong})
+        no_grad = torch.no_grad()(mc2.torch.moe_layer)
+        for wrong in (0, "512", 2.5):
+            self.refused("invalid_spec", "max_rows", no_grad, **right, max_rows=wrong)
+        routing = mc2.torch.route([1] * 2 * RANKS, right["w_up"])
+        rows = torch.zeros(2 * RANKS, 3)
+        dispatch, combine = mc2.torch.moe_dispatch_matmul, mc2.torch.moe_matmul_combine
+        self.refused("invalid_spec", "routing", dispatch, rows, right["w_up"], None)
+        self.refused("invalid_spec", "x", dispatch, None, right["w_up"], routing)
+        self.refused("invalid_spec", "w", dispatch, rows, None, routing)
+        self.refused("invalid_spec", "y", combine, rows[:1], right["w_down"], routing)
 
     def test_what_is_wrong_is_named(self):
         x, w = matrices("matmul_all_reduce")

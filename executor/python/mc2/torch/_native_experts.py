@@ -131,14 +131,18 @@ class NativeLayer:
         arrival = dist.all_to_all_single(received, counts, group=self._group.handle, async_op=True)
         torch.index_select(x, 0, token, out=dispatch.x[: len(token)])
         hidden = activation(dispatch.run(up, counts))
-        if hidden.shape != combine.x.shape:
-            raise Error(
-                "invalid_spec", "activation", f"gives {tuple(hidden.shape)}; w_down needs {tuple(combine.x.shape)}"
-            )
+        check_hidden(hidden, tuple(combine.x.shape))
         combine.x.copy_(hidden)
         arrival.wait()
         product = combine.run(down, received)
         return product[:count] if count <= dispatch.m else product.new_full((count, product.shape[1]), float("nan"))
+
+
+def check_hidden(hidden: typing.Any, shape: tuple[int, ...]) -> None:
+    """What the activation gives, between the matrices of a layer."""
+    if not isinstance(hidden, torch.Tensor) or hidden.shape != shape:
+        given = f"shape {tuple(hidden.shape)}" if isinstance(hidden, torch.Tensor) else f"a {type(hidden).__name__}"
+        raise Error("invalid_spec", "activation", f"gives {given}; needs {list(shape)}, by its rows and w_down")
 
 
 def experts_fault(problem: Problem) -> str:

@@ -13,7 +13,7 @@ from torch.autograd.function import once_differentiable
 
 from ..errors import Error
 from . import _grouped, _groups, _layout, _native_experts, _plans, _problem
-from ._checks import refuse_gloo
+from ._checks import refuse_gloo, require_one_type, require_tensors
 from ._groups import Group, everyones
 from ._routing import Routing, Rows, inverse
 from .functional import uncompiled
@@ -29,23 +29,32 @@ def route(counts: torch.Tensor | typing.Sequence[int], w: torch.Tensor, group: t
     """What the counts of all ranks come to: rows of this rank for each expert of all ranks, those of rank 0 first.
     Collective; moe_dispatch_matmul and moe_matmul_combine of one step share it, and have gradients where some rank's
     route() was called with gradients enabled. Raises Error on all ranks for counts that any of them cannot have."""
-    return _route(torch.as_tensor(counts), w, _groups.resolve(group), 0)
-
-
-def _route(counts: torch.Tensor, w: torch.Tensor, group: Group, max_rows: int) -> Routing:
-    """max_rows: from one rank for another, 0 for no limit."""
-    if not isinstance(w, torch.Tensor) or w.dim() != 3 or w.shape[0] == 0:
+    require_tensors({"w": w}, "w")
+    if w.dim() != 3 or w.shape[0] == 0:
         raise Error("invalid_spec", "w", "needs three dimensions: [experts of this rank, k, n], at least one expert")
+    return _route(_whole_numbers(counts), w, _groups.resolve(group), 0, "w")
+
+
+def _whole_numbers(counts: typing.Any) -> torch.Tensor:
+    try:
+        found = torch.as_tensor(counts)
+    except (RuntimeError, TypeError, ValueError) as error:
+        raise Error("invalid_spec", "counts", f"are {counts!r}; need whole numbers, a list or tensor") from error
+    if found.numel() > 0 and (found.is_floating_point() or found.is_complex() or found.dtype == torch.bool):
+        raise Error("invalid_spec", "counts", f"are {found.dtype}; need whole numbers")
+    return found
+
+
+def _route(counts: torch.Tensor, w: torch.Tensor, group: Group, max_rows: int, w_name: str) -> Routing:
+    """max_rows: from one rank for another, 0 for no limit. w_name: the caller's argument that is w [experts, k, n]."""
     refuse_gloo(w, group.backend)
     experts, k, n = w.shape
     if group.size * experts > _MAX_EXPERTS:
         raise Error(
             "invalid_spec",
-            "w",
+            w_name,
             f"has {experts} experts on each of {group.size} ranks; legal: up to {_MAX_EXPERTS} in all",
         )
-    if counts.is_floating_point() and counts.numel() > 0:
-        raise Error("invalid_spec", "counts", f"are {counts.dtype}; need whole numbers")
     given = counts.flatten().to(w.device, torch.int64)
     dtype = list(_problem.DTYPES).index(w.dtype) if w.dtype in _problem.DTYPES else -1
     facts = (
@@ -64,7 +73,7 @@ def _route(counts: torch.Tensor, w: torch.Tensor, group: Group, max_rows: int) -
     mine = torch.nn.functional.pad(torch.cat([_on_device(facts, w.device), given]), (0, _MAX_EXPERTS - len(given)))
     told = everyones(group, mine)[:, : start + group.size * experts]
     on_host = told.cpu()  # the one wait for the device
-    _check_facts(on_host[:, 2:start].tolist(), group.size)
+    _check_facts(on_host[:, 2:start].tolist(), group.size, w_name)
     shape = (group.size, group.size, experts)
     routing = Routing(
         group,
@@ -85,14 +94,14 @@ def _on_device(numbers: tuple[int, ...], device: torch.device) -> torch.Tensor:
         return torch.tensor(numbers, dtype=torch.int64, device=device)
 
 
-def _check_facts(of_ranks: list[list[int]], size: int) -> None:
+def _check_facts(of_ranks: list[list[int]], size: int, w_name: str) -> None:
     for rank, (max_rows, count, experts, *others) in enumerate(of_ranks):
         if [experts, *others] != of_ranks[0][2:]:
             raise Error(
                 "invalid_spec",
-                "w",
-                f"rank {rank} has {experts} experts [{others[0]}, {others[1]}] and rank 0 {of_ranks[0][2]} "
-                f"[{of_ranks[0][3]}, {of_ranks[0][4]}]; needs as many, of one type",
+                w_name,
+                f"rank {rank} has {_experts_text(experts, *others)} and rank 0 {_experts_text(*of_ranks[0][2:])}; "
+                "needs as many, of one shape and type",
             )
         if count != size * experts:
             raise Error(
@@ -108,6 +117,10 @@ def _check_facts(of_ranks: list[list[int]], size: int) -> None:
             )
 
 
+def _experts_text(experts: int, k: int, n: int, dtype: int) -> str:
+    return f"{experts} experts [{k}, {n}] of {list(_problem.DTYPES)[dtype] if dtype >= 0 else 'another type'}"
+
+
 @uncompiled
 def moe_dispatch_matmul(
     x: torch.Tensor,
@@ -119,7 +132,7 @@ def moe_dispatch_matmul(
     """Rows of x [rows, k], packed by expert of all ranks, go to their experts' ranks, which multiply them by w
     [experts, k, n] of their own: [received rows, n], packed by expert, those of one expert by the rank that they are
     from. bias [experts, n] is added to the rows of each expert; all ranks have one or none has."""
-    _check(x, w, bias, routing, routing.row_count)
+    _check("x", x, w, bias, routing)
     return typing.cast(torch.Tensor, _Dispatch.apply(x, w, bias, routing))
 
 
@@ -133,7 +146,7 @@ def moe_matmul_combine(
 ) -> torch.Tensor:
     """Rows of y [received rows, k], as moe_dispatch_matmul gives them, times w [experts, k, n] of their experts, return
     to the ranks and places that they are from: [rows, n]. bias [experts, n] as in moe_dispatch_matmul."""
-    _check(y, w, bias, routing, routing.received_count)
+    _check("y", y, w, bias, routing)
     return typing.cast(torch.Tensor, _Combine.apply(y, w, bias, routing))
 
 
@@ -171,17 +184,11 @@ def moe_layer(
     that there are not and broken promises are refused on all ranks; by calls that do not wait with NaN, and NativeError
     from a later call."""
     found = _groups.resolve(group)
-    if x.dim() != 2 or experts.shape != weights.shape or experts.dim() != 2 or len(experts) != len(x):
-        raise Error(
-            "invalid_spec",
-            "experts",
-            f"has shape {tuple(experts.shape)} and weights {tuple(weights.shape)}; both need [{len(x)}, top k]",
-        )
+    _check_layer(x, experts, weights, w_up, w_down)
     if max_rows is not None:
-        _check_promise(max_rows, x, w_up, w_down)
+        _check_promise(max_rows)
     for name, w, bias in (("bias_up", w_up, bias_up), ("bias_down", w_down, bias_down)):
-        if bias is not None and w.dim() == 3:  # else w is named where it is used
-            _check_bias(bias, w, name)
+        _check_bias(bias, w, name)
     total = found.size * w_up.shape[0]
     chosen, order = experts.flatten().to(torch.int64).sort(stable=True)
     ends = torch.searchsorted(chosen, torch.arange(total + 1, device=chosen.device))
@@ -196,7 +203,7 @@ def moe_layer(
     else:
         rows = _Rows.apply(x, choice)  # while the counts are waited for
         try:
-            routing = _route(counts, w_up, found, max_rows or 0)
+            routing = _route(counts, w_up, found, max_rows or 0, "w_up")
         except Error as error:
             wrong = chosen[(chosen < 0) | (chosen >= total)].tolist()[:1]
             if not wrong:
@@ -205,31 +212,54 @@ def moe_layer(
                 "invalid_spec", "experts", f"name expert {wrong[0]}; there are {total}, 0 to {total - 1}"
             ) from error
         hidden = activation(moe_dispatch_matmul(rows, w_up, routing, bias=bias_up))
-        product = moe_matmul_combine(hidden, w_down, routing, bias=bias_down)
+        _native_experts.check_hidden(hidden, (routing.received_count, w_down.shape[1]))
+        product = moe_matmul_combine(hidden.to(w_down.dtype), w_down, routing, bias=bias_down)
     of_tokens = _Return.apply(product, choice).view(*experts.shape, product.shape[1])
     return typing.cast(torch.Tensor, (of_tokens * weights[..., None].to(product.dtype)).sum(1))
 
 
-def _check_promise(max_rows: int, x: torch.Tensor, w_up: torch.Tensor, w_down: torch.Tensor) -> None:
-    if max_rows < 1:
-        raise Error("invalid_spec", "max_rows", f"is {max_rows}; needs 1 or more")
+def _check_layer(
+    x: torch.Tensor, experts: torch.Tensor, weights: torch.Tensor, w_up: torch.Tensor, w_down: torch.Tensor
+) -> None:
+    """Raises Error naming the argument that is wrong."""
+    require_tensors({"x": x, "experts": experts, "weights": weights, "w_up": w_up, "w_down": w_down}, "x")
+    require_one_type({"x": x, "w_up": w_up, "w_down": w_down})
+    if x.dim() != 2:
+        raise Error("invalid_spec", "x", f"has shape {tuple(x.shape)}; needs [tokens, h]")
+    if experts.dim() != 2 or len(experts) != len(x) or experts.dtype not in (torch.int32, torch.int64):
+        raise Error(
+            "invalid_spec",
+            "experts",
+            f"is {experts.dtype} of shape {tuple(experts.shape)}; needs int64 or int32 [{len(x)}, top k], as x has "
+            f"{len(x)} tokens",
+        )
+    if weights.shape != experts.shape or not weights.is_floating_point():
+        raise Error(
+            "invalid_spec",
+            "weights",
+            f"is {weights.dtype} of shape {tuple(weights.shape)}; needs floating-point numbers {list(experts.shape)}",
+        )
+    if w_up.dim() != 3 or w_up.shape[0] == 0 or w_up.shape[1] != x.shape[1]:
+        raise Error(
+            "invalid_spec",
+            "w_up",
+            f"has shape {tuple(w_up.shape)}; needs [experts of this rank, {x.shape[1]}, f], at least one expert",
+        )
+    if w_down.dim() != 3 or w_down.shape[0] != w_up.shape[0]:
+        raise Error(
+            "invalid_spec",
+            "w_down",
+            f"has shape {tuple(w_down.shape)}; needs [{w_up.shape[0]}, columns of the activation, h]",
+        )
+
+
+def _check_promise(max_rows: int) -> None:
+    if not isinstance(max_rows, int) or max_rows < 1:
+        raise Error("invalid_spec", "max_rows", f"is {max_rows!r}; needs a whole number of 1 or more")
     if torch.is_grad_enabled():
         raise Error(
             "invalid_spec", "max_rows", "is for calls without gradients; call under torch.no_grad(), or without it"
         )
-    given_k = w_down.shape[1] if w_down.dim() == 3 else 0
-    for name, w, k in (("w_up", w_up, x.shape[1]), ("w_down", w_down, given_k)):
-        if w.dim() != 3 or w.shape[0] == 0 or w.shape[:2] != (w_up.shape[0], k):
-            raise Error(
-                "invalid_spec",
-                name,
-                f"has shape {tuple(w.shape)}; needs three dimensions, [experts of this rank, "
-                f"{k if name == 'w_up' else 'columns of the activation'}, n]",
-            )
-        if w.dtype != x.dtype or w.device != x.device:
-            raise Error(
-                "invalid_spec", name, f"is {w.dtype} on {w.device} and x {x.dtype} on {x.device}; need to be alike"
-            )
 
 
 def _check_bias(bias: torch.Tensor | None, w: torch.Tensor, name: str = "bias") -> None:
@@ -243,18 +273,21 @@ def _check_bias(bias: torch.Tensor | None, w: torch.Tensor, name: str = "bias") 
         )
 
 
-def _check(rows: torch.Tensor, w: torch.Tensor, bias: torch.Tensor | None, routing: Routing, row_count: int) -> None:
+def _check(name: str, rows: torch.Tensor, w: torch.Tensor, bias: torch.Tensor | None, routing: Routing) -> None:
+    """name: the caller's of rows, "x" of a dispatch and "y" of a combine."""
+    if not isinstance(routing, Routing):
+        raise Error("invalid_spec", "routing", f"is a {type(routing).__name__}; needs what route() gives")
+    require_tensors({name: rows, "w": w}, name)
     needs_gradients = any(isinstance(one, torch.Tensor) and one.requires_grad for one in (rows, w, bias))
     if torch.is_grad_enabled() and needs_gradients and not routing.has_gradients:
         raise Error("invalid_spec", "routing", "was made where no rank had gradients enabled; call route() with them")
+    row_count = routing.row_count if name == "x" else routing.received_count
     if rows.dim() != 2 or len(rows) != row_count:
-        raise Error("invalid_spec", "x", f"has shape {tuple(rows.shape)}; the routing has {row_count} rows here")
+        raise Error("invalid_spec", name, f"has shape {tuple(rows.shape)}; the routing has {row_count} rows here")
     if w.dim() != 3 or w.shape[:2] != (routing.experts, rows.shape[1]):
         raise Error("invalid_spec", "w", f"has shape {tuple(w.shape)}; needs [{routing.experts}, {rows.shape[1]}, n]")
-    if rows.dtype != w.dtype or rows.device != w.device:
-        raise Error(
-            "invalid_spec", "w", f"is {w.dtype} on {w.device} and x {rows.dtype} on {rows.device}; need to be alike"
-        )
+    if rows.dtype != w.dtype:
+        raise Error("invalid_spec", "w", f"is {w.dtype} and {name} {rows.dtype}; need to be alike")
     _check_bias(bias, w)
 
 
