@@ -124,6 +124,18 @@ class RanksTest(Refusals):
                 case.call(**case.mine(("x", "w", "weights"))), case.definition({**of_ranks, **zeros})[RANK]
             )
 
+    def test_autocast_gives_its_type_and_gradients_of_the_operands(self):
+        for kind in KINDS:
+            case = Case(kind)
+            of_ranks = {name: [one.double() for one in ones] for name, ones in case.leaves.items()}
+            mine = {name: one.requires_grad_() for name, one in case.mine().items()}
+            with torch.autocast("cpu", torch.bfloat16):
+                y = case.call(**mine)
+            self.assertEqual(y.dtype, torch_test.AUTOCAST)
+            self.assert_near(y.detach(), case.definition(of_ranks)[RANK], torch_test.AUTOCAST)
+            y.float().sum().backward()
+            self.assertEqual({one.grad.dtype for one in mine.values()}, {torch.float32})
+
     def test_gradients_are_those_of_the_whole_problem(self):
         for kind in KINDS:
             for parts in (0, 2):

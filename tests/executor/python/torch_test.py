@@ -26,6 +26,8 @@ RANK, RANKS = int(os.environ.get("MC2_TEST_RANK", -1)), int(os.environ.get("MC2_
 KINDS = ("matmul_all_reduce", "matmul_reduce_scatter", "all_gather_matmul", "matmul_all_to_all", "all_to_all_matmul")
 M, N, K = 12 * 2 * 12, 40, 24  # the rows divide among 2 and 3 ranks; enough of them to be cut by rows
 
+if torch is not None:  # what operators take under autocast: gloo of PyTorch 1.13 exchanges no bf16
+    AUTOCAST = torch.float32 if torch.__version__ < "2" else torch.bfloat16
 if RANK >= 0:
     import mc2.torch
     from mc2.torch import _bags, _groups, _passes, _plans, _symmetric, _together, tuning
@@ -257,6 +259,53 @@ class RanksTest(Refusals):
             with self.subTest(kind):
                 self.assert_near(x.grad, xs[RANK].grad)
                 self.assert_near(w.grad, ws[RANK].grad)
+
+    def under_autocast(self, call, given):
+        """The result under autocast, and the gradients of float32 leaves."""
+        leaves = [tensor.detach().clone().requires_grad_() for tensor in given]
+        with torch.autocast("cpu", torch.bfloat16):
+            y = call(*leaves)
+        self.assertEqual(y.dtype, AUTOCAST)
+        (y.float() * torch.linspace(-1, 1, y.numel()).view(y.shape)).sum().backward()
+        self.assertEqual({leaf.grad.dtype for leaf in leaves}, {torch.float32})
+        return [y.detach(), *(leaf.grad for leaf in leaves)]
+
+    def test_autocast_gives_its_type_whatever_the_plan(self):
+        for kind in KINDS:
+            x, w = matrices(kind)
+            found = []
+            for blocks in (None, [cut_axis(kind) - 9, 9]):
+                mc2.torch.forget()
+                if blocks:
+                    fuse(kind, blocks, dtype=AUTOCAST)
+                residual = torch.ones(M // RANKS if kind == "matmul_reduce_scatter" else M, N)
+                operator = getattr(mc2.torch, kind)
+                call = lambda x, w, bias, residual: operator(x, w, bias=bias, residual=residual)
+                found.append(self.under_autocast(call, [x, w, torch.ones(N), residual]))
+                self.assertEqual(chosen(), [blocks] if blocks else [])
+                with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
+                    self.assertEqual(operator(x, w.bfloat16()).dtype, AUTOCAST)  # operands of two types
+            for unfused, fused in zip(*found):
+                torch.testing.assert_close(fused, unfused, rtol=0.02, atol=0.2)
+
+    def test_layers_take_what_autocast_gives(self):
+        layer = mc2.torch.ColumnParallelLinear(K, RANKS * 8)
+        x = torch.rand(M, K)
+        with torch.autocast("cpu", torch.bfloat16):
+            y = layer(x.requires_grad_())
+        y.float().sum().backward()
+        self.assertEqual((y.dtype, x.grad.dtype, layer.weight.grad.dtype), (AUTOCAST, torch.float32, torch.float32))
+
+    def test_autocast_reaches_mixtures_of_experts(self):
+        of_ranks, w_up, w_down = self.routed(3, 2)
+        own, mine = slice(RANK * 3, (RANK + 1) * 3), of_ranks[RANK]
+        expected = self.mixture(mine["x"], mine["experts"], mine["weights"], w_up, w_down)
+
+        def layer(x, weights, w_up, w_down):
+            return mc2.torch.moe_layer(x, mine["experts"], weights, w_up, w_down)
+
+        y, *_ = self.under_autocast(layer, [mine["x"], mine["weights"], w_up[own], w_down[own]])
+        torch.testing.assert_close(y.float(), expected, rtol=0.1, atol=0.5)
 
     def test_bags_are_pooled_and_exchanged_and_so_are_their_gradients(self):
         """Against each rank's features in double precision, of which every rank takes its samples'."""

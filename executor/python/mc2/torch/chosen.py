@@ -8,7 +8,7 @@ import torch
 from torch.autograd.function import once_differentiable
 
 from ..errors import Error
-from . import _chosen, _epilogue, _grouped, _groups, _ops, _plans
+from . import _autocast, _chosen, _epilogue, _grouped, _groups, _ops, _plans
 from ._checks import refuse_gloo, require_one_type, require_tensors
 from ._chosen import Rows
 from ._problem import Experts
@@ -76,6 +76,12 @@ def _call(
     residual: _Added,
     group: typing.Any,
 ) -> torch.Tensor:
+    if _autocast.is_any_on() and (dtype := _autocast.type_for(x)) is not None:  # weights stay: sums are made in f32
+
+        def call(x: torch.Tensor, w: torch.Tensor, bias: _Added, residual: _Added) -> torch.Tensor:
+            return _call(kind, x, w, experts, weights, bias, residual, group)
+
+        return _autocast.call(dtype, call, x, w, bias, residual)
     found: Facts | _groups.Group = typing.cast(Facts, facts(group)) if is_compiling() else _groups.resolve(group)
     added = {"bias": bias, "residual": residual}
     _check(kind, x, w, experts, weights, {name: one for name, one in added.items() if one is not None}, found)

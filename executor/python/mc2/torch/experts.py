@@ -12,7 +12,7 @@ import torch.distributed as dist
 from torch.autograd.function import once_differentiable
 
 from ..errors import Error
-from . import _grouped, _groups, _layout, _native_experts, _plans, _problem
+from . import _autocast, _grouped, _groups, _layout, _native_experts, _plans, _problem
 from ._checks import refuse_gloo, require_one_type, require_tensors
 from ._groups import Group, everyones
 from ._routing import Routing, Rows, inverse
@@ -132,6 +132,8 @@ def moe_dispatch_matmul(
     """Rows of x [rows, k], packed by expert of all ranks, go to their experts' ranks, which multiply them by w
     [experts, k, n] of their own: [received rows, n], packed by expert, those of one expert by the rank that they are
     from. bias [experts, n] is added to the rows of each expert; all ranks have one or none has."""
+    if (dtype := _autocast.type_for(x)) is not None:
+        return _autocast.call(dtype, lambda x, w, bias: moe_dispatch_matmul(x, w, routing, bias=bias), x, w, bias)
     _check("x", x, w, bias, routing)
     return typing.cast(torch.Tensor, _Dispatch.apply(x, w, bias, routing))
 
@@ -146,6 +148,8 @@ def moe_matmul_combine(
 ) -> torch.Tensor:
     """Rows of y [received rows, k], as moe_dispatch_matmul gives them, times w [experts, k, n] of their experts, return
     to the ranks and places that they are from: [rows, n]. bias [experts, n] as in moe_dispatch_matmul."""
+    if (dtype := _autocast.type_for(y)) is not None:
+        return _autocast.call(dtype, lambda y, w, bias: moe_matmul_combine(y, w, routing, bias=bias), y, w, bias)
     _check("y", y, w, bias, routing)
     return typing.cast(torch.Tensor, _Combine.apply(y, w, bias, routing))
 
@@ -184,6 +188,10 @@ def moe_layer(
     that there are not and broken promises are refused on all ranks; by calls that do not wait with NaN, and NativeError
     from a later call."""
     found = _groups.resolve(group)
+    if (dtype := _autocast.type_for(x)) is not None:  # which stays on for the activation
+        x, w_up, w_down, bias_up, bias_down = (
+            _autocast.cast(one, dtype) for one in (x, w_up, w_down, bias_up, bias_down)
+        )
     _check_layer(x, experts, weights, w_up, w_down)
     if max_rows is not None:
         _check_promise(max_rows)

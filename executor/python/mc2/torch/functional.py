@@ -10,7 +10,7 @@ import torch
 import torch.distributed as dist
 
 from ..errors import Error
-from . import _groups, _ops
+from . import _autocast, _groups, _ops
 from ._checks import refuse_gloo, require_one_type, require_tensors
 from ._epilogue import NONE, USUAL_EPSILON, Epilogue, added, rms_norm
 from ._groups import Group
@@ -153,6 +153,8 @@ _checked: dict[typing.Any, Group] = {}  # arguments that were right once
 
 
 def _call(op: str, x: torch.Tensor, w: torch.Tensor, group: typing.Any, epilogue: Epilogue) -> torch.Tensor:
+    if _autocast.is_any_on() and (dtype := _autocast.type_for(x)) is not None:
+        return _autocast.call(dtype, lambda x, w, cast: _call(op, x, w, group, cast), x, w, epilogue)
     found = _checked_group(op, x, w, group, epilogue)
     if isinstance(found, Group) and op in PASSES and found.size > 1 and _are_plain(x, w, epilogue):
         return _shaped(x, w, _ops.run(op, found, _as_matrix(x), w, _of_matrices(epilogue)))
@@ -173,6 +175,8 @@ def _call_with_norm(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     if epilogue.norm_weight is None:
         raise Error("invalid_spec", "norm_weight", "is None; needs a tensor [n]")
+    if _autocast.is_any_on() and (dtype := _autocast.type_for(x)) is not None:
+        return _autocast.call(dtype, lambda x, w, cast: _call_with_norm(op, x, w, group, cast), x, w, epilogue)
     found, weight = _checked_group(op, x, w, group, epilogue), epilogue.norm_weight
     if found.size == 1:
         y = _with(torch.matmul(x, w), epilogue)
