@@ -47,7 +47,7 @@ class ExamplesTest(unittest.TestCase):
             "--layers 1 --width 128 --heads 4 --kv-heads 2 --hidden 256 --context 16 --batch 2 80 --rounds 3".split()
         )
         lines = self.run_example("decode.py", *sizes).splitlines()
-        self.assertIn("runs as torch.distributed's calls: kind: 2 rows are too few to cut", lines)
+        self.assertIn("runs as torch.distributed's calls: m: 2 rows are too few to cut", lines)
         rows = [line.split() for line in lines[-2:]]
         self.assertEqual([int(row[0]) for row in rows], [2, 80])
         self.assertTrue(all(float(row[-1]) < 1e-5 for row in rows), rows)

@@ -695,8 +695,38 @@ class RanksTest(Refusals):
         self.refused("unsupported", "w", call, x, w.to_sparse())
         self.refused("invalid_spec", "in_features", mc2.torch.RowParallelLinear, 7 * RANKS + 1, 4)
         self.refused("unknown_name", "kind", mc2.torch.tune, "matmul", m=M, n=N, k=K)
-        self.refused("unsupported", "kind", mc2.torch.tune, "matmul_all_reduce", m=M, n=N, k=K, dtype=torch.float64)
-        self.refused("unsupported", "kind", mc2.torch.tune, "matmul_all_reduce", m=1, n=N, k=K, dtype=torch.float32)
+
+    def test_what_cannot_be_tuned_is_named(self):
+        def refused(code, field, **change):
+            words = {"kind": "matmul_all_reduce", "m": M, "n": N, "k": K, "dtype": torch.float32, **change}
+            return self.refused(code, field, mc2.torch.tune, words.pop("kind"), **words)
+
+        refused("unsupported", "dtype", dtype=torch.float64)
+        refused("unsupported", "dtype", dtype="f32")
+        if torch.__version__ < "2":
+            refused("unsupported", "dtype", dtype=torch.bfloat16)  # gloo does not exchange it
+        refused("unsupported", "m", m=1)
+        refused("invalid_spec", "m", m=0)
+        refused("invalid_spec", "tables", tables=(2, 3))
+        refused("invalid_spec", "tables", kind="embedding_all_to_all")
+        refused("invalid_spec", "experts", experts=(2, 3))
+        refused("invalid_spec", "experts", kind="grouped_matmul_all_reduce")
+        refused("invalid_spec", "rounds", rounds=0)
+        refused("invalid_spec", "race_rounds", race_rounds=2.5)
+
+    def test_ranks_that_tune_something_else_are_told_of_it(self):
+        for field, values in (
+            ("m", (M, 2 * M)),
+            ("dtype", (torch.float32, torch.float16)),
+            ("rounds", (3, 4)),
+            ("kind", ("matmul_all_reduce", "matmul")),
+        ):
+            words = {"kind": "matmul_all_reduce", "m": M, "n": N, "k": K, "dtype": torch.float32}
+            words[field] = values[RANK != 0]
+            text = self.refused("mismatch", field, mc2.torch.tune, words.pop("kind"), **words)
+            self.assertIn(f"is {values[1]} on rank 1 and {values[0]} on rank 0", text)
+        words = {"m": M // RANKS, "n": N, "k": K + RANK, "dtype": torch.float32}
+        self.refused("mismatch", "k", mc2.torch.tune, "all_gather_matmul", **words)
 
     def test_ranks_that_call_with_other_shapes_are_told_of_it(self):
         x, w = matrices("matmul_all_reduce")
@@ -1014,6 +1044,14 @@ class RanksTest(Refusals):
             with torch.inference_mode(is_inferring), self.assertRaises(mc2.Error) as caught:
                 _together.lead(problem.group, torch.device("cpu"), [steps], body)
             self.assertEqual((caught.exception.code, str(caught.exception)), ("mismatch", "plan: rank is wrong"))
+
+        class Broken(Failing):
+            def verify(self, number):
+                if RANK == RANKS - 1:
+                    raise RuntimeError("a library failed")
+
+        with self.assertRaisesRegex(mc2.NativeError, "a library failed"):
+            _together.lead(problem.group, torch.device("cpu"), [Broken(tuning._Calls(problem))], body)
 
     def test_subgroups_have_plans_of_their_own(self):
         pair = dist.new_group([0, 1])

@@ -8,10 +8,10 @@ import typing
 import torch
 
 from ._epilogue import NONE, Epilogue
+from ._groups import GLOO_EXCHANGES_BFLOAT16
 
 _Result = typing.TypeVar("_Result")
 _Operand = typing.TypeVar("_Operand")
-_IS_2 = not torch.__version__.startswith("1.")
 
 
 def _is_any_on() -> bool:
@@ -22,8 +22,8 @@ is_any_on: typing.Callable[[], bool] = getattr(torch._C, "_is_any_autocast_enabl
 
 
 def type_for(x: typing.Any) -> torch.dtype | None:
-    """What operands beside x become; None where autocast is off there. On CPUs before PyTorch 2, whose gloo exchanges no
-    bfloat16, float32."""
+    """What operands beside x become; None where autocast is off there. On CPUs before PyTorch 2 it is float32, as gloo
+    exchanges no bfloat16."""
     if not isinstance(x, torch.Tensor) or x.device.type not in ("cpu", "cuda"):
         return None
     if hasattr(torch, "get_autocast_dtype"):  # from 2.4 on
@@ -31,7 +31,8 @@ def type_for(x: typing.Any) -> torch.dtype | None:
     elif x.is_cuda:
         is_on, dtype = torch.is_autocast_enabled(), torch.get_autocast_gpu_dtype()
     else:
-        is_on, dtype = torch.is_autocast_cpu_enabled(), torch.get_autocast_cpu_dtype() if _IS_2 else torch.float32
+        is_on, dtype = torch.is_autocast_cpu_enabled(), torch.get_autocast_cpu_dtype()
+        dtype = dtype if GLOO_EXCHANGES_BFLOAT16 else torch.float32
     return dtype if is_on else None
 
 

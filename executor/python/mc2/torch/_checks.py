@@ -33,6 +33,19 @@ def require_one_type(named: dict[str, torch.Tensor]) -> None:
             )
 
 
+def require_alike(
+    of_ranks: list[dict[str, typing.Any]], code: str, text: typing.Callable[[typing.Any], str] = str
+) -> None:
+    """All ranks have the same facts. Raises Error naming the first that one has otherwise."""
+    for rank, facts in enumerate(of_ranks):
+        for name, value in facts.items():
+            first = of_ranks[0].get(name)
+            if value != first:
+                raise Error(
+                    code, name, f"is {text(value)} on rank {rank} and {text(first)} on rank 0; needs to be the same"
+                )
+
+
 def refuse_gloo(tensor: torch.Tensor, backend: str) -> None:
     if tensor.is_cuda and backend == "gloo":
         raise Error("unsupported", "group", "is of backend gloo, which exchanges no tensors of a GPU; use nccl")

@@ -20,6 +20,9 @@ EAGER: Calls = "eager"  # kernel by kernel
 CAPTURED: Calls = "captured"  # in a CUDA graph that is replayed
 
 
+GLOO_EXCHANGES_BFLOAT16 = not torch.__version__.startswith("1.")
+
+
 class Group(typing.NamedTuple):
     """A process group as the operators use it."""
 

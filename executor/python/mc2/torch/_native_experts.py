@@ -10,6 +10,7 @@ import torch.distributed as dist
 from .._core import OpSpec, Variant
 from ..errors import Error, NativeError
 from . import _grouped, _hosts, _layout, _native, _settings
+from ._checks import require_alike
 from ._groups import Group, first_fault, gathered
 from ._problem import Problem
 
@@ -211,20 +212,9 @@ def layer_of(group: Group, x: torch.Tensor, up: Half, down: Half, max_rows: int)
         facts[f"bias_{name}"] = "none" if half.bias is None else "given"
     key = (group.name, x.device, *facts.items())
     if key not in _layers:
-        _require_alike(gathered(group, facts))
+        require_alike(gathered(group, facts), "invalid_spec", _text)
         _layers[key] = _new_layer(group, x, (up, down), max_rows)
     return _layers[key]
-
-
-def _require_alike(of_ranks: list[dict[str, typing.Any]]) -> None:
-    for rank, facts in enumerate(of_ranks):
-        for name, value in facts.items():
-            if value != of_ranks[0][name]:
-                raise Error(
-                    "invalid_spec",
-                    name,
-                    f"is {_text(value)} on rank {rank} and {_text(of_ranks[0][name])} on rank 0; needs to be the same",
-                )
 
 
 def _text(fact: typing.Any) -> str:

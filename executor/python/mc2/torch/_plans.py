@@ -14,7 +14,7 @@ from . import _epilogue, _hosts, _layout, _native, _native_experts, _settings, _
 from ._bags import Bags, Tables
 from ._chosen import Rows, within
 from ._epilogue import Epilogue
-from ._groups import CAPTURED, EAGER, Calls, Group, everyones
+from ._groups import CAPTURED, EAGER, GLOO_EXCHANGES_BFLOAT16, Calls, Group, everyones
 from ._passes import PASSES, Pass, unfused
 from ._problem import DTYPES, Experts, Problem
 from ._settings import log, settings, warn
@@ -277,17 +277,21 @@ def run(
     return schedule.pass_type(group, x, w, schedule.blocks, schedule.variant == BATCHED, rows).run()
 
 
-def unsupported(problem: Problem) -> str:
-    """Why a shape cannot be cut; empty where it can."""
+def unsupported(problem: Problem) -> Error | None:
+    """Why a shape cannot be cut, by the name of what it is that cannot; None where it can."""
+    backend = problem.group.backend
     if problem.dtype not in DTYPES:
-        return f"{problem.dtype} is none of {', '.join(map(str, DTYPES))}"
-    if problem.group.backend not in ("gloo", "nccl", "undefined"):
-        return f"process groups of backend '{problem.group.backend}' are not cut; gloo and nccl are"
+        return Error("unsupported", "dtype", f"is {problem.dtype}, none of {', '.join(map(str, DTYPES))}")
+    if backend == "gloo" and problem.dtype == torch.bfloat16 and not GLOO_EXCHANGES_BFLOAT16:
+        return Error("unsupported", "dtype", f"is {problem.dtype}, which gloo exchanges from PyTorch 2 on only")
+    if backend not in ("gloo", "nccl", "undefined"):
+        return Error("unsupported", "group", f"is of backend '{backend}', which is not cut; gloo and nccl are")
     try:
-        may_run = is_cut_by_rows(problem) or (problem.device.type == "cuda" and problem.group.backend == "nccl")
+        may_run = is_cut_by_rows(problem) or (problem.device.type == "cuda" and backend == "nccl")
     except Error as error:  # a shape of which there is no operator
-        return str(error)
-    return "" if may_run else _uncut(problem)
+        return error
+    field = "tables" if problem.tables else "experts" if problem.experts else "m"
+    return None if may_run else Error("unsupported", field, _uncut(problem))
 
 
 def _uncut(problem: Problem) -> str:
@@ -337,9 +341,9 @@ class Prospect(typing.NamedTuple):
 def prospect(problem: Problem, w_layout: str, calls: Calls) -> Prospect:
     """A plan for mc2's own backend has to gain more than what its eager calls cost the host: in a compiled program the
     host may be what is waited for."""
-    reason = "MC2_DISABLE is 1" if settings.is_disabled else unsupported(problem)
-    if reason:
-        return Prospect(0, "", reason)
+    refusal = unsupported(problem)
+    if settings.is_disabled or refusal:
+        return Prospect(0, "", "MC2_DISABLE is 1" if settings.is_disabled else str(refusal))
     try:
         found = _find(problem, calls)
     except (Error, NativeError) as error:
@@ -513,9 +517,9 @@ def _offer(problem: Problem, w: torch.Tensor, epilogue: Epilogue, given_k: int) 
     )
     if problem.group.rank != 0:
         return offer, ""
-    reason = unsupported(problem)
-    if reason:
-        return offer, reason
+    refusal = unsupported(problem)
+    if refusal:
+        return offer, str(refusal)
     try:
         eager, captured = _find_both(problem)
     except (Error, NativeError) as error:

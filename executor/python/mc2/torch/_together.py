@@ -15,7 +15,7 @@ import torch.distributed as dist
 
 from .. import _core
 from .._core import CostModel, Plan, Sample, Variant
-from ..errors import Error
+from ..errors import Error, NativeError
 from ._groups import Group, gathered, held
 from ._problem import Problem
 from ._settings import log
@@ -97,7 +97,7 @@ class _Line:
         return (what, which, number, detail), raw.decode()
 
     def agree(self, times_us: list[float], failure: Exception | None) -> list[float]:
-        """The slowest rank's times. Raises Error, on all ranks, where one has failed."""
+        """The slowest rank's times. Raises Error or NativeError, on all ranks, where one has failed."""
         values = (
             [float(failure is not None)]
             + [max(us, _LEAST_US) for us in times_us]
@@ -108,14 +108,20 @@ class _Line:
         failed, *slowest = tensor.cpu().tolist()
         if failed:
             failures = gathered(self._group, failure and _fields_of(failure))
-            raise Error(*next(found for found in failures if found))
+            raise _raised(next(found for found in failures if found))
         return slowest[: max(len(times_us), 1)]
 
 
 def _fields_of(error: BaseException) -> list[str]:
+    """As ranks tell one another; of what is no Error without a code."""
     if isinstance(error, Error):
         return [error.code, error.field, error.message]
-    return ["system", "", str(error) or type(error).__name__]
+    return ["", type(error).__name__, str(error) or type(error).__name__]
+
+
+def _raised(fields: list[str]) -> Error | NativeError:
+    code, field, text = fields
+    return Error(code, field, text) if code else NativeError(field, 0, text)
 
 
 def _obey(steps: Steps, what: int, number: int, detail: int, text: str) -> list[float]:
@@ -183,7 +189,7 @@ class Lead(_core.Bench):
         """On every rank."""
         try:
             self.time_us(self.prepare(plan), "fused")
-        except Error as error:
+        except (Error, NativeError) as error:
             log.info("%s does not race: %s", plan.variant, error)
             return False
         return True
@@ -198,7 +204,7 @@ def lead(
     """Runs the body on the leader, with a bench for each of the steps, and returns its text on every rank. Collective.
 
     device  where tensors lie that the ranks exchange
-    Raises what the body raises, as Error on the other ranks.
+    Raises what the body raises, as Error or NativeError on the other ranks.
     """
     line = _Line(group, device)
     if group.rank != _LEADER:
@@ -233,7 +239,7 @@ def _follow(steps: typing.Sequence[Steps], line: _Line) -> str:
         (what, which, number, detail), text = line.pass_on(None)
         if what == _Order.END:
             if detail:
-                raise Error(*json.loads(text))
+                raise _raised(json.loads(text))
             return text
         times: list[float] = []
         failure: Exception | None = None
@@ -243,5 +249,5 @@ def _follow(steps: typing.Sequence[Steps], line: _Line) -> str:
             failure = error
         try:
             line.agree(times, failure)
-        except Error:
+        except (Error, NativeError):
             pass  # the leader hears it, too, and ends or goes on

@@ -16,6 +16,7 @@ from .._core import ChosenExperts, CostModel, EmbeddingTables, Plan, Sample, Var
 from ..errors import Error, NativeError
 from . import _chosen, _grouped, _groups, _native, _plans, _symmetric, _together
 from ._bags import Bags, Tables
+from ._checks import require_alike
 from ._passes import PASSES, Pass, unfused
 from ._plans import BATCHED, LOOPED
 from ._problem import Experts, Problem
@@ -312,10 +313,33 @@ def tune(
     place = torch.device(device if device is not None else ("cuda" if found.backend == "nccl" else "cpu"))
     if place.type == "cuda" and place.index is None:
         place = torch.device("cuda", torch.cuda.current_device())
+    own = Tables(tables.table_count, tables.row_count, tables.pooling) if isinstance(tables, EmbeddingTables) else None
+    chosen = Experts(experts.count, experts.top_k) if isinstance(experts, ChosenExperts) else None
+    facts = {
+        "kind": kind,
+        "m": m,
+        "n": n,
+        "dtype": dtype,
+        "device": place.type,
+        "tables": own or tables,
+        "experts": chosen or experts,
+        "rounds": rounds,
+        "race_rounds": race_rounds,
+    }
+    if kind in PASSES and not PASSES[kind].is_compute_first:
+        facts["k"] = k  # of products that are exchanged each rank has its share, which may be another
+    require_alike(_groups.gathered(found, {name: str(value) for name, value in facts.items()}), "mismatch")
+    for name, count in (("rounds", rounds), ("race_rounds", race_rounds)):
+        if not isinstance(count, int) or count < 1:
+            raise Error("invalid_spec", name, f"is {count!r}; needs a whole number of 1 or more")
     if kind not in PASSES:
         raise Error("unknown_name", "kind", f"'{kind}' is none of {', '.join(PASSES)}")
-    if experts is not None and not isinstance(experts, ChosenExperts):
-        raise Error("invalid_spec", "experts", f"is a {type(experts).__name__}; needs mc2.ChosenExperts")
+    for name, given, read, needed in (
+        ("tables", tables, own, "mc2.EmbeddingTables"),
+        ("experts", experts, chosen, "mc2.ChosenExperts"),
+    ):
+        if given is not None and read is None:
+            raise Error("invalid_spec", name, f"is a {type(given).__name__}; needs {needed}")
     if (kind in _chosen.KINDS) != (experts is not None):
         raise Error(
             "invalid_spec",
@@ -323,12 +347,10 @@ def tune(
             f"is {'missing' if experts is None else 'given'}; of "
             f"{', '.join(_chosen.KINDS)} it is given, and of no other kind",
         )
-    own = None if tables is None else Tables(tables.table_count, tables.row_count, tables.pooling)
-    chosen = None if experts is None else Experts(experts.count, experts.top_k)
     problem = Problem(kind, found, place, dtype, m, n, k, own, chosen)
-    reason = _plans.unsupported(problem)
-    if reason:
-        raise Error("unsupported", "kind", reason)
+    refusal = _plans.unsupported(problem)
+    if refusal:
+        raise refusal
     with torch.no_grad():
         return _tune(problem, rounds, race_rounds, settings.store if store is None else store)
 
@@ -538,7 +560,7 @@ def tune_seen(seconds: float, group: typing.Any = None) -> list[Tuned]:
                     experts=problem.chosen_experts(),
                 )
             )
-        except Error as error:  # the same on all ranks
+        except (Error, NativeError) as error:  # the same on all ranks
             log.info("%s: not tuned: %s", problem.text(), error)
             _plans.give_up(problem)
     return done
