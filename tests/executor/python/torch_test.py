@@ -405,6 +405,15 @@ class RanksTest(Refusals):
         with self.assertRaises(RuntimeError):
             gradient.sum().backward()
 
+    def test_layers_say_what_they_are(self):
+        layer = mc2.torch.RowParallelLinear(RANKS * 8, 6, bias=False)
+        self.assertEqual((layer.in_features, layer.out_features, layer.weight.shape), (RANKS * 8, 6, (6, 8)))
+        self.assertEqual(
+            repr(layer),
+            f"RowParallelLinear(in_features={RANKS * 8}, out_features=6, bias=False, own_weight=(6, 8), "
+            "is_sequence_parallel=False)",
+        )
+
     def test_only_what_needs_a_gradient_gets_one(self):
         x, w = matrices("all_gather_matmul")
         w.requires_grad_()

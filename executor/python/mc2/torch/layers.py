@@ -14,7 +14,8 @@ _Layer = typing.TypeVar("_Layer", bound="_ParallelLinear")
 
 
 class _ParallelLinear(torch.nn.Module):
-    """weight [out, in] of this rank, as torch.nn.Linear lays it out, of which the ranks share one dimension."""
+    """weight [out, in] of this rank, as torch.nn.Linear lays it out, of which the ranks share one dimension.
+    in_features and out_features are the whole layer's."""
 
     _split_dim: int  # of weight
 
@@ -34,17 +35,25 @@ class _ParallelLinear(torch.nn.Module):
             raise Error("invalid_spec", name, f"{shape[split]} is not a multiple of the {ranks} ranks")
         shape[split] //= ranks
         super().__init__()
+        self.in_features, self.out_features = in_features, out_features
         self.group, self.is_sequence_parallel = group, is_sequence_parallel
         self.weight = torch.nn.Parameter(torch.empty(shape, **factory))
         self.bias = torch.nn.Parameter(torch.empty(shape[0], **factory)) if bias else None
-        self._bound = 1 / math.sqrt(in_features)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """As torch.nn.Linear of the whole layer; each rank draws its own part."""
-        torch.nn.init.uniform_(self.weight, -self._bound, self._bound)
+        """Each rank draws its part of the weight as torch.nn.Linear draws the whole; biases, which ranks may have in
+        common, are zero."""
+        bound = 1 / math.sqrt(max(self.in_features, 1))
+        torch.nn.init.uniform_(self.weight, -bound, bound)
         if self.bias is not None:
             torch.nn.init.zeros_(self.bias)
+
+    def extra_repr(self) -> str:
+        return (
+            f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}, "
+            f"own_weight={tuple(self.weight.shape)}, is_sequence_parallel={self.is_sequence_parallel}"
+        )
 
     @classmethod
     def from_linear(
