@@ -1,5 +1,6 @@
 #include <pybind11/numpy.h>
 
+#include <bit>
 #include <optional>
 #include <span>
 
@@ -44,15 +45,45 @@ class Lent {
   py::buffer_info view_;
 };
 
+/// A format of Python's module struct without the machine's own byte order, which may be named or not.
+std::string in_own_order(const std::string& format) {
+  const bool is_named = format.starts_with('@') || format.starts_with('=') ||
+                        (format.starts_with('<') && std::endian::native == std::endian::little);
+  return is_named ? format.substr(1) : format;
+}
+
+/// Whether elements of a format may be of a type: its own, bit patterns of short floats, and raw bytes.
+bool may_hold(const std::string& format, DType dtype) {
+  if (format == "B" || format == "c") return true;
+  switch (dtype) {
+    case DType::F32: return format == "f";
+    case DType::F16: return format == "e" || format == "H";
+    case DType::Bf16: return format == "H";
+    case DType::I8: return format == "b";
+    case DType::F8E4m3: return false;
+  }
+  return false;
+}
+
+/// Refuses what would be taken for something else than it is.
+void require_type(const Lent& data, const char* field, DType dtype) {
+  if (!may_hold(in_own_order(data.format()), dtype))
+    throw Failure({ErrorCode::InvalidSpec, field,
+                   "has elements of format '" + data.format() + "', which are no " + std::string(to_string(dtype)) +
+                       "; needs an array of that type, or raw bytes"});
+}
+
 /// What was named, or else what the elements say.
 DType type_of(const Lent& data, const std::optional<std::string>& name) {
   if (name) {
-    const auto found = planner::parse_dtype(*name);
-    return unwrap(found);
+    const DType named = unwrap(planner::parse_dtype(*name));
+    require_type(data, "data", named);
+    return named;
   }
-  if (data.format() == py::format_descriptor<float>::format()) return DType::F32;
-  if (data.format() == "e") return DType::F16;
-  if (data.format() == py::format_descriptor<std::int8_t>::format()) return DType::I8;
+  const std::string format = in_own_order(data.format());
+  if (format == "f") return DType::F32;
+  if (format == "e") return DType::F16;
+  if (format == "b") return DType::I8;
   throw Failure({ErrorCode::InvalidSpec, "dtype",
                  "is not given, and elements of format '" + data.format() + "' say none of f32, f16 and i8"});
 }
@@ -79,6 +110,7 @@ void all_reduce(NodeCollectives& self, const py::buffer& data, const Name& dtype
 void reduce_scatter(NodeCollectives& self, const py::buffer& data, const py::buffer& own, const Name& dtype) {
   const Lent from(data, "data", false), to(own, "own", true);
   const DType type = type_of(from, dtype);
+  require_type(to, "own", type);
   const py::gil_scoped_release released;
   unwrap(self.reduce_scatter(from.bytes(), to.bytes(), type));
 }

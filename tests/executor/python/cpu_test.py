@@ -1,5 +1,6 @@
 """mc2.torch's collectives of CPU tensors, and mc2.NodeCollectives, in the ranks of jobs of 1 to 3 processes."""
 
+import ctypes
 import os
 import unittest
 import uuid
@@ -129,6 +130,20 @@ class ArraysTest(Refusals):
         self.assertEqual(received.tolist(), [[0, 1, 10, 11], [2, 3, 12, 13]][RANK])
         self.refused("invalid_spec", "dtype", collectives.all_reduce, numpy.arange(4))
         self.refused("unknown_name", "dtype", collectives.all_reduce, numpy.arange(4), "f12")
+        for array, dtype in (
+            (numpy.ones(4, numpy.float32), "f16"),
+            (numpy.ones(4, numpy.float32), "i8"),
+            (numpy.ones(4, numpy.float16), "bf16"),
+            (numpy.ones(4, numpy.int8), "f32"),
+            (numpy.ones(4, numpy.uint16), "f32"),
+            (numpy.ones(4, ">f4"), "f32"),
+        ):
+            self.refused("invalid_spec", "data", collectives.all_reduce, array, dtype)
+        self.refused("invalid_spec", "own", collectives.reduce_scatter, numpy.ones(4, numpy.float32), numpy.ones(1))
+        raw = numpy.ones(4, numpy.float32)
+        collectives.all_reduce(raw.view(numpy.uint8), "f32")
+        collectives.all_reduce((ctypes.c_float * 4).from_buffer(raw), "f32")  # its format is '<f'
+        self.assertEqual(raw.tolist(), [4] * 4)
         self.refused("invalid_spec", "data", collectives.all_reduce, numpy.zeros((4, 4), numpy.float32).T)
         self.refused("invalid_spec", "data", collectives.all_reduce, bytes(8), "f32")
         self.refused(
