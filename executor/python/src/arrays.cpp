@@ -22,10 +22,17 @@ using planner::DType;
   throw Failure({ErrorCode::InvalidSpec, field, message});
 }
 
+/// Of the elements, e.g. "float32"; ">f4" of those whose bytes lie in another order than the machine's.
+std::string type_name(const py::array& array) {
+  const py::object type = array.dtype();
+  if (type.attr("isnative").cast<bool>()) return py::str(type.attr("name"));
+  return py::str(py::handle(type));
+}
+
 /// numpy has no bfloat16 and no float8_e4m3fn: bit patterns in uint16 and uint8, or what ml_dtypes registers under
 /// those names.
 bool fits(const py::array& array, DType dtype) {
-  const std::string name = py::str(array.dtype().attr("name"));
+  const std::string name = type_name(array);
   switch (dtype) {
     case DType::F32: return name == "float32";
     case DType::F16: return name == "float16";
@@ -52,7 +59,7 @@ struct Wanted {
   std::string field; ///< e.g. "a[1]"
   MatrixShape shape;
   DType dtype;
-  std::int64_t parts = 1; ///< matrices one below the other, which may also be an array of three dimensions
+  std::int64_t parts = 0; ///< matrices one below the other, which may also be an array of three dimensions; 0: is none
 };
 
 std::string shape_text(const py::array& array) { return py::str(array.attr("shape")).cast<std::string>(); }
@@ -63,18 +70,17 @@ const py::array& checked(const py::handle& given, const Wanted& wanted, py::arra
     refuse(wanted.field, "is " + py::repr(py::type::of(given)).cast<std::string>() + ", not a numpy array");
   array = py::reinterpret_borrow<py::array>(given);
   if (!fits(array, wanted.dtype))
-    refuse(wanted.field, "has elements of " + py::str(array.dtype()).cast<std::string>() + "; needs " +
-                             numpy_name(wanted.dtype) +
+    refuse(wanted.field, "has elements of " + type_name(array) + "; needs " + numpy_name(wanted.dtype) +
                              (wanted.dtype == DType::Bf16 ? " (bits of bf16) or bfloat16" : ""));
   const bool is_vector = wanted.shape.rows == 1 && array.ndim() == 1 && array.shape(0) == wanted.shape.columns;
   const bool is_matrix =
       array.ndim() == 2 && array.shape(0) == wanted.shape.rows && array.shape(1) == wanted.shape.columns;
-  const std::int64_t part_rows = wanted.shape.rows / wanted.parts;
-  const bool is_stack = wanted.parts > 1 && array.ndim() == 3 && array.shape(0) == wanted.parts &&
+  const std::int64_t part_rows = wanted.parts > 0 ? wanted.shape.rows / wanted.parts : 0;
+  const bool is_stack = wanted.parts > 0 && array.ndim() == 3 && array.shape(0) == wanted.parts &&
                         array.shape(1) == part_rows && array.shape(2) == wanted.shape.columns;
   if (!is_vector && !is_matrix && !is_stack)
     refuse(wanted.field, "has shape " + shape_text(array) + "; needs (" +
-                             (wanted.parts > 1 ? std::to_string(wanted.parts) + ", " + std::to_string(part_rows)
+                             (wanted.parts > 0 ? std::to_string(wanted.parts) + ", " + std::to_string(part_rows)
                                                : std::to_string(wanted.shape.rows)) +
                              ", " + std::to_string(wanted.shape.columns) + ")");
   if ((array.flags() & py::array::c_style) == 0)
@@ -100,7 +106,7 @@ std::span<const std::byte> to_numbers(const py::handle& given, const std::string
                                       const std::optional<MatrixShape>& shape = std::nullopt) {
   if (!py::isinstance<py::array>(given)) refuse(field, "is no numpy array");
   const auto array = py::reinterpret_borrow<py::array>(given);
-  const std::string name = py::str(array.dtype().attr("name"));
+  const std::string name = type_name(array);
   if (name != "int32" && name != "int64") refuse(field, "has elements of " + name + "; needs int32 or int64");
   const bool is_dense = (array.flags() & py::array::c_style) != 0;
   if (!shape && (array.ndim() != 1 || !is_dense)) refuse(field, "must be one contiguous row of numbers");
@@ -195,13 +201,13 @@ class Binder {
     const OperandShapes shapes = executor::rank_shapes(op_, buffers);
     const bool is_counted = !buffers.send_counts.empty(); // then there may be no row, which is an array, too
     const auto read = [&](const py::object& list, const char* name, const MatrixShape& shape, DType dtype,
-                          std::int64_t parts = 1) {
+                          std::int64_t parts = 0) {
       if (shape.element_count() == 0 && !(is_counted && shape.columns > 0))
         return refuse_given(list, name), std::span<const std::byte>{};
       return to_read(of_rank(list, name, rank, rank_count_), {field(name, rank), shape, dtype, parts});
     };
     buffers.a = read(arrays_.a, "a", shapes.a, op_.dtype);
-    buffers.b = read(arrays_.b, "b", shapes.b, op_.dtype, planner::matrix_count(op_));
+    buffers.b = read(arrays_.b, "b", shapes.b, op_.dtype, stacked_count());
     buffers.c = to_write(of_rank(arrays_.c, "c", rank, rank_count_), {field("c", rank), shapes.c, product});
     buffers.bias = read(arrays_.bias, "bias", shapes.bias, product);
     buffers.residual = read(arrays_.residual, "residual", shapes.residual, product);
@@ -232,6 +238,12 @@ class Binder {
   }
 
  private:
+  /// How many matrices b is that may lie in an array of three dimensions.
+  [[nodiscard]] std::int64_t stacked_count() const noexcept {
+    if (op_.tables) return op_.tables->table_count;
+    const std::int64_t count = planner::matrix_count(op_);
+    return op_.experts || count > 1 ? count : 0;
+  }
   /// None for a rank that does not want it.
   [[nodiscard]] std::span<std::byte> gathered(std::size_t rank) const {
     const py::object given = of_rank(arrays_.gathered_a, "gathered_a", rank, rank_count_);

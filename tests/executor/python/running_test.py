@@ -250,6 +250,36 @@ class NumpyTest(Refusals):
         ]:
             self.refused("invalid_spec", field, self.prepare, second, [12], hidden, down, choices=given)
 
+    def test_tables_may_be_one_array_of_three_dimensions(self):
+        tables, rows, columns, m = 3, 5, 4, 8
+        rng = np.random.default_rng(5)
+        own = [rng.standard_normal((tables, rows, columns), np.float32) for _ in range(RANKS)]
+        op = mc2.OpSpec(
+            "embedding_all_to_all", m=m, n=tables * columns, k=2, ranks=RANKS, tables=mc2.EmbeddingTables(tables, rows)
+        )
+        bags = []
+        for _ in range(RANKS):
+            offsets = np.arange(tables * m + 1) * 2
+            bags.append((offsets, rng.integers(0, rows, offsets[-1])))
+        features = [
+            np.concatenate([table[one.reshape(m, 2)].sum(1) for table, one in zip(w, indices.reshape(tables, -1))], 1)
+            for w, (_, indices) in zip(own, bags)
+        ]
+        for b in (own, [w.reshape(-1, columns) for w in own]):
+            prepared = self.prepare(op, [1, 3], None, b, bags=bags)
+            prepared.run()
+            for rank in range(RANKS):
+                share = slice(rank * m // RANKS, (rank + 1) * m // RANKS)
+                np.testing.assert_allclose(
+                    prepared.c[rank], np.concatenate([one[share] for one in features], 1), atol=1e-5
+                )
+        flat = [w.transpose(1, 0, 2).copy() for w in own]
+        text = self.refused("invalid_spec", "b[0]", self.prepare, op, [1, 3], None, flat, bags=bags)
+        self.assertIn("needs (3, 5, 4)", text)
+        swapped = [(offsets, indices.astype(">i8")) for offsets, indices in bags]
+        text = self.refused("invalid_spec", "bags[0].indices", self.prepare, op, [1, 3], None, own, bags=swapped)
+        self.assertIn(">i8", text)
+
     def test_a_is_gathered_for_the_ranks_that_want_it(self):
         op = mc2.OpSpec("all_gather_matmul", m=140, n=36, k=24, ranks=RANKS)
         a, b = operands(op)
@@ -282,6 +312,8 @@ class NumpyTest(Refusals):
         strided = np.zeros((140, 48), np.float32)[:, ::2]
         for field, change in [
             ("a[1]", {"a": [a[0], a[1].astype(np.float64)]}),
+            ("a[1]", {"a": [a[0], a[1].astype(">f4")]}),  # the other order of bytes
+            ("b[0]", {"b": [b[0][None], b[1]]}),
             ("a[0]", {"a": [a[0].T.copy(), a[1]]}),
             ("a[0]", {"a": [strided, a[1]]}),
             ("a[0]", {"a": [np.asfortranarray(a[0]), a[1]]}),
