@@ -183,6 +183,29 @@ class OneTuner(unittest.TestCase):
             mc2.tune_on(Failing(), **OPTIONS)
         self.assertEqual((caught.exception.code, str(caught.exception)), ("mismatch", "plan: is wrong"))
 
+    def test_what_returns_something_else_is_named(self):
+        for name, value in (
+            ("prepare", None),
+            ("time_us", "1"),
+            ("prepare_case", None),
+            ("prepare_case", lambda: None),
+            ("rivals", 3),
+        ):
+            bench = type("Wrong", (InventedBench,), {name: lambda *_, value=value: value})()
+            with self.subTest(name), self.assertRaisesRegex(TypeError, f"^{name}.* returned a "):
+                mc2.tune_on(bench, **OPTIONS)
+
+    def test_counts_below_one_are_named(self):
+        for name, call in (
+            ("max_count", lambda: mc2.tune_on(InventedBench(), max_count=0)),
+            ("race_rounds", lambda: mc2.tune_on(InventedBench(), race_rounds=0)),
+            ("max_count", lambda: mc2.profile_on(InventedBench(), max_count=-1)),
+            ("rounds", lambda: mc2.race_on(InventedBench(), [], rounds=0)),
+        ):
+            with self.assertRaises(mc2.Error) as caught:
+                call()
+            self.assertEqual((caught.exception.code, caught.exception.field), ("invalid_spec", name))
+
     def test_a_bench_without_functions_is_refused_by_name(self):
         with self.assertRaisesRegex(mc2.Error, "prepare"):
             mc2.tune_on(mc2.Bench(OP, MACHINE, VARIANTS), **OPTIONS)

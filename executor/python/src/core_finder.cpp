@@ -1,4 +1,3 @@
-#include <pybind11/functional.h>
 #include <pybind11/stl.h>
 
 #include <memory>
@@ -34,10 +33,13 @@ Error raised(const py::error_already_set& error) {
   return {parse_error_code(name).value_or(ErrorCode::Unsupported), "", py::str(value).cast<std::string>()};
 }
 
-/// Of a plan without the service's words about it.
-FoundPlan served(Plan plan) {
-  const bool is_stopgap = finder::is_stopgap(plan);
-  return {finder::unkept(std::move(plan)), "service", finder::Origin::Service, is_stopgap};
+/// What a service's function returned: its answer, or a plan without its words about it.
+FoundPlan served(const py::object& answer) {
+  if (py::isinstance<store::PlanAnswer>(answer))
+    return finder::served_plan(answer.cast<store::PlanAnswer>(), "service");
+  if (!py::isinstance<Plan>(answer)) throw wrong_result("service", "a mc2.Plan or mc2.PlanAnswer", answer);
+  const auto plan = answer.cast<Plan>();
+  return {finder::unkept(plan), "service", finder::Origin::Service, finder::is_stopgap(plan)};
 }
 
 /// A service, asked by a Python function of operator, machine and whether models of other operators may answer.
@@ -50,9 +52,9 @@ PlanSource service(const py::function& ask) {
   return {"service", [held](const PlanQuestion& question) -> Result<FoundPlan> {
             const py::gil_scoped_acquire acquired;
             try {
-              const py::object answer = (*held)(question.op, question.machine, question.may_transfer);
-              return py::isinstance<Plan>(answer) ? served(answer.cast<Plan>())
-                                                  : finder::served_plan(answer.cast<store::PlanAnswer>(), "service");
+              FoundPlan found = served((*held)(question.op, question.machine, question.may_transfer));
+              MC2_TRY(finder::require_asked(found.stored.plan, question));
+              return found;
             } catch (const py::error_already_set& error) {
               return raised(error);
             }

@@ -1,7 +1,8 @@
-#include <pybind11/functional.h>
 #include <pybind11/stl.h>
 
+#include <algorithm>
 #include <chrono>
+#include <cmath>
 
 #include "core.hpp"
 #include "mc2/profiler/fit.hpp"
@@ -11,21 +12,32 @@
 #include "mc2/profiler/sweep.hpp"
 
 namespace mc2::python {
+
+std::vector<planner::Sample> samples_of(const Measure& measure, const std::string& field, const std::string& name) {
+  const py::gil_scoped_acquire acquired;
+  auto samples = returned_by<std::vector<planner::Sample>>(field + ": " + name, "a list of mc2.Sample", measure());
+  if (samples.empty()) throw Failure({ErrorCode::InvalidSpec, field, name + " returned no sample"});
+  return samples;
+}
+
+int checked_count(const char* name, int count) {
+  if (count < 1) throw Failure({ErrorCode::InvalidSpec, name, "is " + std::to_string(count) + "; needs 1 or more"});
+  return count;
+}
+
 namespace {
 
 using namespace py::literals;
 using planner::Sample;
-using Measure = std::function<std::vector<Sample>()>;
 
 /// A measurement in Python, between which Ctrl-C is heard.
 profiler::SweepCase to_case(const std::pair<std::string, Measure>& named) {
   const auto& [name, measure] = named;
+  if (!measure) throw py::type_error("cases: '" + name + "' is None; needs a callable");
   return {name,
-          [measure, name] {
+          [measure = measure, name = name] {
             if (PyErr_CheckSignals() != 0) throw py::error_already_set();
-            auto samples = measure();
-            if (samples.empty()) throw Failure({ErrorCode::InvalidSpec, "cases", "'" + name + "' returned no sample"});
-            return samples;
+            return samples_of(measure, "cases", "'" + name + "'");
           },
           [](const Sample&) { return false; }};
 }
@@ -35,7 +47,7 @@ std::vector<Sample> sweep(const std::vector<std::pair<std::string, Measure>>& ca
   profiler::SweepOptions options;
   options.budget = unwrap(profiler::budget_of(budget_s));
   options.seed = seed;
-  options.stopping.limit(max_count);
+  options.stopping.limit(checked_count("max_count", max_count));
   profiler::SweepHooks hooks;
   hooks.now = [] { return std::chrono::steady_clock::now(); };
   std::vector<profiler::SweepCase> made;
@@ -176,8 +188,11 @@ std::tuple<double, double, double> paired_ratio(const std::vector<double>& numer
     throw Failure({ErrorCode::InvalidSpec, "denominators", "must be as many as numerators, at least one"});
   if (!(confidence > 0 && confidence < 1))
     throw Failure({ErrorCode::InvalidSpec, "confidence", "must lie between 0 and 1"});
-  for (const double value : denominators)
-    if (!(value > 0)) throw Failure({ErrorCode::InvalidSpec, "denominators", "must be positive"});
+  const auto is_time = [](double value) { return std::isfinite(value) && value >= 0; };
+  if (!std::ranges::all_of(numerators, is_time))
+    throw Failure({ErrorCode::InvalidSpec, "numerators", "must be finite and not negative"});
+  if (!std::ranges::all_of(denominators, is_time) || std::ranges::count(denominators, 0.0) > 0)
+    throw Failure({ErrorCode::InvalidSpec, "denominators", "must be finite and above 0"});
   const auto interval = profiler::paired_ratio(numerators, denominators, confidence);
   return {interval.value, interval.low, interval.high};
 }

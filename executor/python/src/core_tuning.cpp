@@ -1,4 +1,3 @@
-#include <pybind11/functional.h>
 #include <pybind11/stl.h>
 
 #include <chrono>
@@ -52,7 +51,7 @@ class PythonBench final : public Bench {
 
   [[nodiscard]] Result<std::size_t> prepare(const Plan& plan) override {
     const py::gil_scoped_acquire acquired;
-    return function("prepare")(plan).cast<std::size_t>();
+    return returned_by<std::size_t>("prepare", "the plan's number", function("prepare")(plan));
   }
   [[nodiscard]] Result<void> verify(const Plan& plan) override {
     const py::gil_scoped_acquire acquired;
@@ -61,28 +60,24 @@ class PythonBench final : public Bench {
   }
   [[nodiscard]] double time_us(std::size_t prepared, profiler::RunPart part) override {
     const py::gil_scoped_acquire acquired;
-    const auto us = function("time_us")(prepared, to_string(part)).cast<double>();
+    const auto us = returned_by<double>("time_us", "a time in us", function("time_us")(prepared, to_string(part)));
     if (us > 0 && us <= planner::kMaxTimeUs) return us;
     throw Failure({ErrorCode::InvalidSpec, "time_us", "returned " + std::to_string(us) + "; times are above 0 us"});
   }
   [[nodiscard]] Result<profiler::Measure> prepare_case(const profiler::ProfileCase& one,
                                                        const Variant& variant) override {
     const py::gil_scoped_acquire acquired;
-    auto measure = function("prepare_case")(to_text(one.target), one.block_rows, variant)
-                       .cast<std::function<std::vector<Sample>()>>();
-    return profiler::Measure([measure = std::move(measure)] {
-      auto samples = measure(); // takes the interpreter's lock itself
-      if (samples.empty())
-        throw Failure({ErrorCode::InvalidSpec, "prepare_case", "made something that returned no sample"});
-      return samples;
-    });
+    const py::object given = function("prepare_case")(to_text(one.target), one.block_rows, variant);
+    if (PyCallable_Check(given.ptr()) == 0) throw wrong_result("prepare_case", "a callable", given);
+    return profiler::Measure(
+        [measure = given.cast<Measure>()] { return samples_of(measure, "prepare_case", "its callable"); });
   }
   [[nodiscard]] std::chrono::steady_clock::time_point now() override {
     const py::gil_scoped_acquire acquired;
     const py::function found = py::get_override(this, "now_s");
     if (!found) return std::chrono::steady_clock::now();
     return std::chrono::steady_clock::time_point(std::chrono::duration_cast<std::chrono::steady_clock::duration>(
-        std::chrono::duration<double>(found().cast<double>())));
+        std::chrono::duration<double>(returned_by<double>("now_s", "seconds", found()))));
   }
   /// Nobody's where the clock is invented, too.
   [[nodiscard]] std::string date() override {
@@ -92,7 +87,7 @@ class PythonBench final : public Bench {
   [[nodiscard]] Result<std::vector<Plan>> rivals(const CostModel& model) override {
     const py::gil_scoped_acquire acquired;
     const py::function found = py::get_override(this, "rivals");
-    return found ? found(model).cast<std::vector<Plan>>() : std::vector<Plan>();
+    return found ? returned_by<std::vector<Plan>>("rivals", "a list of mc2.Plan", found(model)) : std::vector<Plan>();
   }
 
  private:
@@ -159,8 +154,8 @@ profiler::Tuned tune(Bench& bench, const std::shared_ptr<OpenStore>& store, cons
   profiler::TuneSettings settings;
   settings.plan_with(to_options(options, planner::default_options_on(bench.fingerprint())));
   settings.budget = unwrap(profiler::budget_of(budget_s));
-  settings.profile.sweep.stopping.limit(max_count);
-  if (race_rounds) settings.race.take_rounds(*race_rounds);
+  settings.profile.sweep.stopping.limit(checked_count("max_count", max_count));
+  if (race_rounds) settings.race.take_rounds(checked_count("race_rounds", *race_rounds));
   if (model != nullptr) settings.known_model = std::make_shared<const CostModel>(*model);
   const py::gil_scoped_release released;
   const auto keeper = keeper_of(store, bench, &settings);
@@ -175,7 +170,7 @@ planner::Profile profile(Bench& bench, std::optional<std::int64_t> alignment, do
   profiler::ProfileSettings settings;
   settings.plan_with(plan);
   settings.sweep.budget = unwrap(profiler::budget_of(budget_s));
-  settings.sweep.stopping.limit(max_count);
+  settings.sweep.stopping.limit(checked_count("max_count", max_count));
   const auto keeper = keeper_of(store, bench);
   return {bench.op(), bench.fingerprint(), unwrap(profiler::profile(bench, settings, *keeper, hooks_of({}))).samples};
 }
@@ -183,7 +178,7 @@ planner::Profile profile(Bench& bench, std::optional<std::int64_t> alignment, do
 Race race(Bench& bench, const std::vector<Plan>& plans, std::optional<int> rounds, double budget_s, bool times_parts) {
   profiler::RaceSettings settings;
   settings.budget = unwrap(profiler::budget_of(budget_s));
-  if (rounds) settings.take_rounds(*rounds);
+  if (rounds) settings.take_rounds(checked_count("rounds", *rounds));
   settings.times_parts = times_parts;
   return unwrap(profiler::race(bench, plans, settings, "race", hooks_of({})));
 }

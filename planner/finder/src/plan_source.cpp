@@ -115,16 +115,19 @@ Result<FoundPlan> find_plan(std::span<const PlanSource> places, PlanQuestion que
   return std::move(search).result();
 }
 
+Result<void> require_asked(const planner::Plan& plan, const PlanQuestion& question) {
+  if (plan.op != question.op) return Error{ErrorCode::NotFound, "", "is for " + plan.op.text()};
+  const planner::RowCounts asked = question.options ? question.options->counts : planner::RowCounts{};
+  if (plan.counts != asked) return Error{ErrorCode::NotFound, "", "is for other counts of rows between the ranks"};
+  if (plan.fingerprint != question.machine)
+    return Error{ErrorCode::Stale, "",
+                 "is for another machine (" + question.machine.differences(plan.fingerprint).front() + ")"};
+  return {};
+}
+
 PlanSource given_plan(std::string name, planner::Plan plan) {
   return {name, [stored = unkept(std::move(plan)), name](const PlanQuestion& question) -> Result<FoundPlan> {
-            if (stored.plan.op != question.op) return Error{ErrorCode::NotFound, "", "is for " + stored.plan.op.text()};
-            const planner::RowCounts asked = question.options ? question.options->counts : planner::RowCounts{};
-            if (stored.plan.counts != asked)
-              return Error{ErrorCode::NotFound, "", "is for other counts of rows between the ranks"};
-            if (stored.plan.fingerprint != question.machine)
-              return Error{
-                  ErrorCode::Stale, "",
-                  "is for another machine (" + question.machine.differences(stored.plan.fingerprint).front() + ")"};
+            MC2_TRY(require_asked(stored.plan, question));
             return FoundPlan{stored, name, Origin::Given};
           }};
 }

@@ -227,11 +227,18 @@ class FitTest(Refusals):
             mc2.sweep([("z", broken)], budget_s=1)
         self.refused("invalid_spec", "cases", mc2.sweep, [("empty", list)], budget_s=1)
         self.refused("invalid_spec", "budget_s", mc2.sweep, [], budget_s=float("nan"))
+        self.refused("invalid_spec", "max_count", mc2.sweep, [case("x")], budget_s=1, max_count=0)
+        for measure in (None, lambda: None, lambda: "samples", lambda: [1]):
+            with self.assertRaisesRegex(TypeError, "cases: 'mine'"):
+                mc2.sweep([("mine", measure)], budget_s=1)
 
     def test_a_paired_ratio_is_a_median_of_ratios(self):
         self.assertEqual(mc2.paired_ratio([1, 2, 3], [2, 2, 2])[0], 1.0)
         self.refused("invalid_spec", "denominators", mc2.paired_ratio, [1], [])
-        self.refused("invalid_spec", "denominators", mc2.paired_ratio, [1], [0])
+        for wrong in (0, -1, float("nan"), float("inf")):
+            self.refused("invalid_spec", "denominators", mc2.paired_ratio, [1], [wrong])
+        for wrong in (-1, float("nan"), float("inf")):
+            self.refused("invalid_spec", "numerators", mc2.paired_ratio, [1, wrong, 3], [1, 1, 1])
 
 
 class StoreTest(Refusals):
@@ -293,6 +300,20 @@ class FinderTest(Refusals):
         other = finder.find(OP.replace(m=2048), model.fingerprint)
         self.assertEqual(other.plan.op.m, 2048)
         self.assertEqual(len(other.misses), 2)  # the file and the store
+
+    def test_a_service_answers_what_it_was_asked(self):
+        model = mc2.CostModel.from_json(EXAMPLE)
+        plan, machine = mc2.predict(OP, model, [2048, 2048]), model.fingerprint
+        ask = lambda answer, op=OP, machine=machine: mc2.find_plan(op, machine, service=lambda *_: answer)
+        self.assertEqual(ask(plan).plan, plan)
+        other = mc2.OpSpec("matmul_reduce_scatter", m=4096, n=8192, k=3072, dtype="f16", ranks=8)
+        for op in (OP.replace(m=192), other):
+            self.assertIn("service: is for", self.refused("not_found", "", ask, plan, op))
+        text = self.refused("not_found", "", ask, plan, OP, mc2.Fingerprint({"backend": "none"}))
+        self.assertIn("service: is for another machine", text)
+        for answer in (3, None):
+            with self.assertRaisesRegex(TypeError, "service returned"):
+                ask(answer)
 
     def test_without_a_plan_every_place_says_why(self):
         finder = mc2.PlanFinder(store=self.directory() / "store.db")

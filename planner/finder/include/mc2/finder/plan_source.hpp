@@ -67,6 +67,10 @@ struct PlanSource {
 /// that held something it could not read, else of the last.
 [[nodiscard]] Result<FoundPlan> find_plan(std::span<const PlanSource> places, PlanQuestion question);
 
+/// Whether a plan is of the operator, machine and counts of rows that are asked for.
+/// Errors: NotFound for another operator or counts; Stale for another machine.
+[[nodiscard]] Result<void> require_asked(const planner::Plan& plan, const PlanQuestion& question);
+
 /// A plan at hand, for its own operator and machine.
 [[nodiscard]] PlanSource given_plan(std::string name, planner::Plan plan);
 
