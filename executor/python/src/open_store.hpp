@@ -1,20 +1,29 @@
 #pragma once
 
+#include <unistd.h>
+
 #include <filesystem>
+#include <memory>
 #include <mutex>
-#include <optional>
 
 #include "convert.hpp"
 #include "mc2/store/store.hpp"
 
 namespace mc2::python {
 
-/// A store that threads may share: calls take turns, and none goes to a closed one.
+/// A store that threads may share: calls take turns, and none goes to a closed one. A forked child leaves its parent's
+/// alone: SQLite's connections must neither be used nor closed there.
 class OpenStore {
  public:
   OpenStore(const std::filesystem::path& path, bool read_only)
-      : store_(unwrap(store::Store::open(path, read_only ? store::OpenMode::ReadOnly : store::OpenMode::ReadWrite))),
+      : store_(std::make_unique<store::Store>(
+            unwrap(store::Store::open(path, read_only ? store::OpenMode::ReadOnly : store::OpenMode::ReadWrite)))),
         path_(path) {}
+  OpenStore(const OpenStore&) = delete;
+  OpenStore& operator=(const OpenStore&) = delete;
+  ~OpenStore() {
+    if (is_inherited()) (void)store_.release(); // NOLINT: not to be closed
+  }
 
   /// What the body makes of the store, or Failure.
   template <typename Body>
@@ -24,19 +33,26 @@ class OpenStore {
   /// The same, as a Result.
   template <typename Body>
   auto ask(const Body& body) {
+    if (is_inherited()) // before the mutex, which another thread of the parent's may have held
+      throw Failure({ErrorCode::InvalidSpec, "store",
+                     path_.string() + " was opened before this process was forked; open it after the fork"});
     const std::lock_guard lock(mutex_);
     if (!store_) throw Failure({ErrorCode::InvalidSpec, "store", path_.string() + " is closed; open it anew"});
     return body(*store_);
   }
   void close() {
+    if (is_inherited()) return;
     const std::lock_guard lock(mutex_);
     store_.reset();
   }
   [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }
 
  private:
+  [[nodiscard]] bool is_inherited() const noexcept { return ::getpid() != owner_; }
+
+  const pid_t owner_ = ::getpid();
   std::mutex mutex_;
-  std::optional<store::Store> store_;
+  std::unique_ptr<store::Store> store_;
   std::filesystem::path path_;
 };
 

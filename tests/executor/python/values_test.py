@@ -261,6 +261,24 @@ class StoreTest(Refusals):
             self.refused("read_only", str(path), store.put_plan, plan)
         self.refused("invalid_spec", "store", store.stats)  # closed
 
+    def test_a_forked_child_is_refused_and_ends(self):
+        path = self.directory() / "store.db"
+        with mc2.Store(path) as store:
+            plan = mc2.plan(OP, mc2.CostModel.from_json(EXAMPLE))
+            child = os.fork()
+            if child == 0:
+                try:
+                    store.put_plan(plan)
+                except mc2.Error as error:
+                    store.close()
+                    del store
+                    with mc2.Store(path) as own:
+                        own.put_plan(plan)
+                    os._exit(0 if error.field == "store" and "forked" in str(error) else 1)
+                os._exit(2)
+            self.assertEqual(os.waitpid(child, 0)[1], 0)
+            self.assertEqual(store.stats()["plans"], 1)  # the parent's still works
+
     def test_threads_share_a_store(self):
         model = mc2.CostModel.from_json(EXAMPLE)
         with mc2.Store(self.directory() / "store.db") as store, concurrent.futures.ThreadPoolExecutor(4) as pool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import typing
 
 import torch
@@ -55,6 +56,7 @@ _untuned: dict[Problem, None] = {}  # a set in the order of the first calls
 _native_lengths: dict[tuple[typing.Any, ...], set[int]] = {}  # run by models of mc2's own backend, on rank 0
 _given_up: set[Problem] = set()  # what tuning has failed for
 _stores: dict[str, _core.Store] = {}  # opened for reading once, which takes longer than a look into them
+os.register_at_fork(after_in_child=_stores.clear)  # a child opens its own
 
 
 def forget() -> None:
