@@ -106,6 +106,10 @@ TEST(CProcesses, CollectivesOfOneMachineNeedNoPlan) {
   mc2_collectives* collectives = nullptr;
   EXPECT_EQ(mc2_collectives_open(&options, &collectives), MC2_ERROR_INVALID_SPEC);
   EXPECT_STREQ(last_error().field, "rank");
+  options.rank = 0;
+  options.key = "";
+  EXPECT_EQ(mc2_collectives_open(&options, &collectives), MC2_ERROR_INVALID_SPEC);
+  EXPECT_STREQ(last_error().field, "key");
   options.key = nullptr;
   EXPECT_EQ(mc2_collectives_open(&options, &collectives), MC2_ERROR_INVALID_SPEC);
   EXPECT_STREQ(last_error().field, "options.key");

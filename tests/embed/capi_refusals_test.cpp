@@ -52,6 +52,9 @@ TEST(CRefusals, OfOperators) {
   spec.table_rows = 10;
   spec.pooling = 3;
   EXPECT_REFUSED(sizes_of(spec), MC2_ERROR_UNKNOWN_NAME, "op.pooling", "1 to 2");
+  spec = op();
+  spec.pooling = 9;
+  EXPECT_REFUSED(sizes_of(spec), MC2_ERROR_INVALID_SPEC, "op.pooling", "is 9, but there are no tables");
 }
 
 TEST(CRefusals, OfStructsThatCannotBe) {
@@ -221,6 +224,9 @@ TEST(CRefusals, OfOperandsOfNoBytes) {
   const std::int64_t counts[] = {256, 256};
   buffers[0].receive_counts = counts;
   EXPECT_REFUSED(prepare(buffers), MC2_ERROR_INVALID_SPEC, "buffers.receive_counts", "0 counts");
+  buffers[0].receive_counts = nullptr;
+  buffers[0].count_count = 2;
+  EXPECT_REFUSED(prepare(buffers), MC2_ERROR_INVALID_SPEC, "buffers.count_count", "is 2, but send_counts");
 }
 
 TEST(CRefusals, OfPlansForAnotherMachineOrShape) {

@@ -172,6 +172,8 @@ Result<std::unique_ptr<NodeCollectives>> NodeCollectives::open(const ProcessPlac
     return illegal("world_size", "is " + std::to_string(world_size) + "; legal: 2 to " + std::to_string(kMostRanks));
   if (place.rank < 0 || place.rank >= world_size)
     return illegal("rank", "is " + std::to_string(place.rank) + "; legal: 0 to " + std::to_string(world_size - 1));
+  if (place.key.empty())
+    return illegal("key", "is empty; needs a text that the ranks have in common, and no other job");
   if (place.spans_hosts())
     return Error{ErrorCode::Unsupported, "place", "spans hosts; these collectives are for ranks of one machine"};
   if (options.threads < 1 || options.threads > kMostThreads)

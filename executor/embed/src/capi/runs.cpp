@@ -40,6 +40,9 @@ executor::RankBuffers rank_buffers(const mc2_buffers& from) {
   to.choices = {input_at(from.choice_experts, from.choice_experts_bytes, "buffers.choice_experts"),
                 input_at(from.choice_weights, from.choice_weights_bytes, "buffers.choice_weights"),
                 read_index_type(from.choice_index_type, "buffers.choice_index_type")};
+  if (from.count_count != 0 && from.send_counts == nullptr && from.receive_counts == nullptr)
+    fail(MC2_ERROR_INVALID_SPEC, "buffers.count_count",
+         "is " + std::to_string(from.count_count) + ", but send_counts and receive_counts are NULL; needs 0");
   to.send_counts = counts_at(from.send_counts, from.count_count, "buffers.send_counts");
   to.receive_counts = counts_at(from.receive_counts, from.count_count, "buffers.receive_counts");
   to.device_send_counts =

@@ -40,7 +40,12 @@ planner::OpKind read_kind(std::int32_t value) {
 }
 
 std::optional<planner::EmbeddingTables> read_tables(const mc2_op_spec& op) {
-  if (op.table_count == 0 && op.table_rows == 0) return std::nullopt;
+  if (op.table_count == 0 && op.table_rows == 0) {
+    if (op.pooling != 0)
+      fail(MC2_ERROR_INVALID_SPEC, "op.pooling",
+           "is " + std::to_string(op.pooling) + ", but there are no tables (table_count, table_rows); needs 0");
+    return std::nullopt;
+  }
   const auto pooling =
       op.pooling == 0 ? planner::Pooling::Sum : read_enum(op.pooling, planner::Pooling::Mean, "op.pooling");
   return planner::EmbeddingTables{op.table_count, op.table_rows, pooling};
