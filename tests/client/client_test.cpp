@@ -304,6 +304,25 @@ TEST(Client, AChildThatWasForkedOffHasConnectionsOfItsOwn) {
   EXPECT_EQ(status, 0);
 }
 
+TEST(Client, AChildOfAProcessThatHasAskedOverHttpIsRefusedAtOnce) {
+  const RunningService service;
+  const Client client = client_of(service.url());
+  ASSERT_TRUE(client.put_plan(examples::plan(examples::question())).ok());
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const Client own = client_of(service.url());
+    for (const Client* one : {&client, &own}) {
+      const auto answer = one->find_plan(examples::question());
+      if (answer || answer.error().text().find("child of fork()") == std::string::npos) ::_exit(1);
+    }
+    ::_exit(client_of(service.socket_url()).find_plan(examples::question()) ? 0 : 2);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
+  EXPECT_TRUE(client.find_plan(examples::question()).ok());
+}
+
 TEST(Client, AConnectionThatTheServiceHasEndedIsMadeAnew) {
   std::string answer = examples::good_answer(7);
   answer.erase(answer.find("Connection: close\r\n"), std::string_view("Connection: close\r\n").size());

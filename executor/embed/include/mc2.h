@@ -15,7 +15,8 @@
  *           does not know is 0.
  * Threads   Calls may be made by any thread at once, on the same handle, too. Exceptions are named.
  * fork()    A context, communicator, prepared run or store that was opened before it is refused in the child
- *           (MC2_ERROR_FORK), which opens its own. Plans, models and machines stay usable.
+ *           (MC2_ERROR_FORK), which opens its own. Plans, models and machines stay usable. Once a process has opened
+ *           a context with a service over http or https, its children ask none over these, but through Unix sockets.
  */
 #ifndef MC2_H
 #define MC2_H

@@ -112,6 +112,7 @@ struct Client::Impl {
   /// The body of an answer of success.
   [[nodiscard]] Result<std::string> ask(const HttpRequest& request, const AskOptions& how = {}) const {
     auto answer = transport->call(request, how.deadline.value_or(options.deadline), how.stop);
+    if (!answer && !answer.error().field.empty()) return error(kUnavailable, answer.error().message);
     if (!answer)
       return error(kUnavailable,
                    said(answer.error().message) + "; check that mc2 serve runs there" +

@@ -3,6 +3,7 @@
 #include <cpprest/containerstream.h>
 #include <cpprest/http_client.h>
 #include <pplx/threadpool.h>
+#include <unistd.h>
 
 #include <boost/asio/ssl/context.hpp>
 #include <condition_variable>
@@ -19,16 +20,18 @@ namespace {
 namespace http = web::http;
 using Bytes = std::vector<std::uint8_t>;
 
-/// The pool would have 40 threads; a few calls at a time need two.
-void size_pool_once() {
-  static std::once_flag once;
-  std::call_once(once, [] {
+/// The process that has the threads of cpprestsdk's one pool; a child of fork() has none of them, and cannot make any.
+/// The pool would have 40; a few calls at a time need two.
+pid_t pool_owner() {
+  static const pid_t owner = [] {
     try {
       crossplat::threadpool::initialize_with_threads(2);
     } catch (const std::exception&) {
       // The program has sized it already.
     }
-  });
+    return ::getpid();
+  }();
+  return owner;
 }
 
 http::client::http_client_config config_of(const Options& options) {
@@ -135,6 +138,11 @@ HttpAnswer answer_of(const http::http_response& response, const Bytes& body) {
 
 Result<HttpAnswer> NetworkTransport::call(const HttpRequest& request, std::chrono::milliseconds deadline,
                                           const std::stop_token& stop) const {
+  if (pool_owner() != ::getpid())
+    return Error{
+        kUnavailable, "process",
+        "cannot be asked over http(s) in a child of fork() whose parent has opened a client; ask through a Unix "
+        "socket (unix:PATH), or start the child anew (exec, spawn)"};
   const auto end = std::chrono::steady_clock::now() + deadline;
   const auto arrival = std::make_shared<Arrival>();
   const concurrency::streams::container_buffer<Bytes> body;
@@ -163,7 +171,7 @@ Result<HttpAnswer> NetworkTransport::call(const HttpRequest& request, std::chron
 } // namespace
 
 std::unique_ptr<Transport> network_transport(const Options& options) {
-  size_pool_once();
+  static_cast<void>(pool_owner());
   return std::make_unique<NetworkTransport>(options);
 }
 

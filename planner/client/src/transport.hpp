@@ -34,7 +34,7 @@ class Transport {
   Transport(const Transport&) = delete;
   Transport& operator=(const Transport&) = delete;
 
-  /// Errors: kUnavailable, its message saying what happened.
+  /// Errors: kUnavailable, its message saying what happened; with a field where it is not the service's doing.
   [[nodiscard]] virtual Result<HttpAnswer> call(const HttpRequest& request, std::chrono::milliseconds deadline,
                                                 const std::stop_token& stop) const = 0;
 };
@@ -46,7 +46,8 @@ inline constexpr const char* kUserAgent = "mc2/" MC2_VERSION;
 /// What a call that was not answered in time says.
 [[nodiscard]] Error too_late(std::chrono::milliseconds deadline);
 
-/// By cpprestsdk, for http and https. The only code that includes it. Options are valid.
+/// By cpprestsdk, for http and https. The only code that includes it. Options are valid. Its threads are the process's
+/// that opens the first one: calls of that one's children are refused.
 [[nodiscard]] std::unique_ptr<Transport> network_transport(const Options& options);
 /// By connections to a Unix socket that are kept for the next call. Options are valid.
 [[nodiscard]] std::unique_ptr<Transport> socket_transport(const Options& options);
