@@ -7,6 +7,7 @@ import typing
 
 import torch
 
+from ._checks import is_compiling
 from ._epilogue import NONE, Epilogue
 from ._groups import GLOO_EXCHANGES_BFLOAT16
 
@@ -18,13 +19,18 @@ def _is_any_on() -> bool:
     return torch.is_autocast_enabled() or torch.is_autocast_cpu_enabled()
 
 
-is_any_on: typing.Callable[[], bool] = getattr(torch._C, "_is_any_autocast_enabled", _is_any_on)  # from 2.0 on
+_is_any_on = getattr(torch._C, "_is_any_autocast_enabled", _is_any_on)  # from 2.0 on
+
+
+def is_any_on() -> bool:
+    """Graphs that are being compiled do not ask."""
+    return not is_compiling() and _is_any_on()
 
 
 def type_for(x: typing.Any) -> torch.dtype | None:
     """What operands beside x become; None where autocast is off there. On CPUs before PyTorch 2 it is float32, as gloo
     exchanges no bfloat16."""
-    if not isinstance(x, torch.Tensor) or x.device.type not in ("cpu", "cuda"):
+    if is_compiling() or not isinstance(x, torch.Tensor) or x.device.type not in ("cpu", "cuda"):
         return None
     if hasattr(torch, "get_autocast_dtype"):  # from 2.4 on
         is_on, dtype = torch.is_autocast_enabled(x.device.type), torch.get_autocast_dtype(x.device.type)

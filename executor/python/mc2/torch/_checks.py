@@ -9,6 +9,14 @@ import torch
 from ..errors import Error
 
 
+def is_compiling() -> bool:
+    return False
+
+
+if hasattr(getattr(torch, "compiler", None), "is_compiling"):
+    is_compiling = torch.compiler.is_compiling
+
+
 def require_tensors(named: dict[str, typing.Any], like: str) -> None:
     """All are dense, on the CPU or GPU of the one that is named by like, which comes first."""
     for name, tensor in named.items():

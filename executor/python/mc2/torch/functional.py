@@ -11,7 +11,7 @@ import torch.distributed as dist
 
 from ..errors import Error
 from . import _autocast, _groups, _ops
-from ._checks import refuse_gloo, require_one_type, require_tensors
+from ._checks import is_compiling as is_compiling, refuse_gloo, require_one_type, require_tensors
 from ._epilogue import NONE, USUAL_EPSILON, Epilogue, added, rms_norm
 from ._groups import Group
 from ._passes import PASSES
@@ -132,13 +132,6 @@ def facts(group: typing.Any) -> Facts:
 if hasattr(getattr(torch, "compiler", None), "assume_constant_result"):
     facts = torch.compiler.assume_constant_result(facts)
 
-
-def is_compiling() -> bool:
-    return False
-
-
-if hasattr(getattr(torch, "compiler", None), "is_compiling"):
-    is_compiling = torch.compiler.is_compiling
 
 _Function = typing.TypeVar("_Function", bound=typing.Callable[..., typing.Any])
 
