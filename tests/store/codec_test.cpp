@@ -6,6 +6,7 @@
 
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -497,10 +498,12 @@ TEST(Codec, TextThatIsNotUtf8IsReplacedRatherThanFatal) {
   EXPECT_EQ(decoded.value().reason, "bad \xEF\xBF\xBD byte");
 }
 
-TEST(CodecDeathTest, EncodingANumberThatIsNotFiniteAborts) {
+TEST(Codec, EncodingANumberThatIsNotFiniteThrows) {
   planner::Plan plan = examples::plan();
-  plan.serial_us = std::numeric_limits<double>::quiet_NaN();
-  EXPECT_DEATH(static_cast<void>(encode(plan)), "not finite");
+  for (const double value : {std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity()}) {
+    plan.serial_us = value;
+    EXPECT_THROW(static_cast<void>(encode(plan)), std::range_error);
+  }
 }
 
 TEST(Codec, PrettyFormReadsBackAsTheSameValue) {

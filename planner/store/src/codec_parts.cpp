@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <numeric>
+#include <stdexcept>
 
 #include "mc2/planner/text.hpp"
 #include "mc2/store/text.hpp"
@@ -21,7 +22,8 @@ int schema_number(std::string_view schema, std::string_view kind) {
 } // namespace
 
 double finite(double value) {
-  MC2_CHECK(std::isfinite(value), "a value that is not finite cannot be encoded");
+  if (!std::isfinite(value))
+    throw std::range_error("a document cannot hold " + number_text(value) + ", which is no finite number");
   return value;
 }
 

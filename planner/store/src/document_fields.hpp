@@ -110,7 +110,9 @@ constexpr Checked<Check> checked(Check check) {
   return {check};
 }
 
-/// The value itself; a NaN or infinity has no JSON form, and the planner makes none.
+/// The value itself. Throws std::range_error for a NaN or infinity, which has no JSON form. What is encoded was
+/// validated before, so that is a mistake of mc2's own; but one answer of a service fails then, not the process with
+/// all others.
 [[nodiscard]] double finite(double value);
 /// "mc2.<kind>/1".
 [[nodiscard]] std::string schema_name(std::string_view kind);

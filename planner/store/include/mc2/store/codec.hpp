@@ -51,7 +51,7 @@ struct WhatIf {
 /// Values to JSON and back. encode is canonical: keys sorted, numbers in a short form that reads back to the same
 /// bits, no white space, so equal values give equal bytes; `pretty` re-formats a document for people.
 /// decode(encode(v)) == v, to the bit, for every v that decode accepts; bytes that are not UTF-8 become U+FFFD. A NaN
-/// or infinity has no JSON form: encoding one is a programming mistake and aborts.
+/// or infinity has no JSON form: encoding one is a programming mistake and throws std::range_error.
 /// Every document carries {"schema": "mc2.<kind>/1"}; schemas/ has the JSON Schemas.
 /// decode errors: Malformed naming the JSON path and what was expected; NewerVersion for a schema number above ours;
 /// UnknownName for an enum name; InvalidSpec when the value fails its own validate() or blocks do not sum to the cut
