@@ -91,6 +91,10 @@ class BadStoreTest(ProgramTest):
             self.store.write_bytes(content[:byte_count])
             self.assert_refused_untouched(STORE, "move it away")
             self.refuse(STORE, ["db", "check", "--store", self.store], "store.db: ")
+        self.store.write_bytes(content[:1])
+        self.refuse(
+            STORE, ["db", "check", "--store", self.store], "is no mc2 store: it has 1 byte, fewer than any store"
+        )
 
     def test_what_a_truncation_leaves_is_exported(self):
         """Of a store whose pages are nearly always the same: the last ones hold notes of changes, and no document."""
@@ -114,7 +118,11 @@ class BadStoreTest(ProgramTest):
 
     def test_empty(self):
         self.store.write_bytes(b"")
-        self.refuse(NO_ANSWER, ["db", "check", "--store", self.store], "store.db: ", "empty")
+        self.refuse(
+            NO_ANSWER,
+            ["db", "check", "--store", self.store],
+            "store.db: is empty: nothing is kept in it; if something was, restore it from an export or a backup",
+        )
         self.refuse(
             NO_ANSWER, ["plan", *SHAPE, *MACHINE, "--store", self.store], "store.db", "nothing is kept there yet"
         )
@@ -166,6 +174,18 @@ class BadStoreTest(ProgramTest):
         database.close()
         self.assert_refused_untouched(STORE, "999", "newer")
         self.refuse(STORE, ["db", "check", "--store", self.store], "newer")
+
+    def test_a_wrong_schema_number(self):
+        for number, table in ((5, "replica of schema 6"), (1, "revision of schema 2")):
+            with sqlite3.connect(self.store) as database:
+                database.execute(f"PRAGMA user_version = {number}")
+            database.close()
+            wrong = f"its schema number is {number}, and table {table} is there"
+            done = self.mc2("db", "check", "--store", self.store)
+            self.assertEqual(done.returncode, NEGATIVE, done.stdout)
+            self.assertIn("DAMAGED", done.stdout)
+            self.assertIn(wrong, done.stdout)
+            self.refuse(STORE, ["plan", *SHAPE, *MACHINE, "--store", self.store], "store.db: ", wrong)
 
     def test_database_of_another_program(self):
         self.store.unlink()

@@ -59,6 +59,19 @@ TEST(Migrations, NewerDatabaseIsRefused) {
   EXPECT_EQ(require_readable(database, "mc2.db", older, 1).error().code, ErrorCode::NewerVersion);
 }
 
+TEST(Migrations, AWrongSchemaNumberIsTold) {
+  SQLite::Database database = in_memory();
+  ASSERT_TRUE(migrate(database, "mc2.db", kGoodSteps).ok());
+  EXPECT_EQ(tables_fault(database, kGoodSteps), "");
+  database.exec("PRAGMA user_version = 1");
+  EXPECT_EQ(tables_fault(database, kGoodSteps), "its schema number is 1, and table b of schema 2 is there");
+  const auto refused = migrate(database, "mc2.db", kGoodSteps);
+  EXPECT_EQ(refused.error().code, ErrorCode::Corrupt);
+  EXPECT_NE(refused.error().message.find("table b of schema 2 is there"), std::string::npos);
+  database.exec("PRAGMA user_version = 2; DROP TABLE b");
+  EXPECT_EQ(tables_fault(database, kGoodSteps), "its schema number is 2, and table b of schema 2 is missing");
+}
+
 TEST(Migrations, ForeignDatabaseIsCorrupt) {
   SQLite::Database database = in_memory();
   database.exec("CREATE TABLE t (x)");

@@ -152,6 +152,11 @@ Result<void> prepare_writable(const fs::path& path) {
   return {};
 }
 
+Error nothing_kept(const fs::path& path) {
+  return {ErrorCode::NotFound, path.string(),
+          "is empty: nothing is kept in it; if something was, restore it from an export or a backup"};
+}
+
 Result<void> require_readable(const fs::path& path) {
   MC2_TRY(require_regular(path));
   struct stat status {};
@@ -160,7 +165,7 @@ Result<void> require_readable(const fs::path& path) {
     return Error{is_missing ? ErrorCode::NotFound : ErrorCode::Unreadable, path.string(),
                  std::string("cannot be read (") + std::strerror(errno) + ")"};
   }
-  if (status.st_size == 0) return Error{ErrorCode::NotFound, path.string(), "is empty: nothing was ever kept in it"};
+  if (status.st_size == 0) return nothing_kept(path);
   return {};
 }
 

@@ -14,6 +14,9 @@ namespace mc2::store {
 /// Throws: SystemError for I/O errors and a full disk.
 [[nodiscard]] Result<void> prepare_writable(const std::filesystem::path& path);
 
+/// What is said of an empty store: NotFound.
+[[nodiscard]] Error nothing_kept(const std::filesystem::path& path);
+
 /// Errors: InvalidSpec (not a regular file), NotFound (missing or empty), Unreadable (no permission).
 [[nodiscard]] Result<void> require_readable(const std::filesystem::path& path);
 

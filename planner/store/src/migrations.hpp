@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "mc2/planner/error.hpp"
@@ -32,8 +33,13 @@ struct SchemaState {
 
 [[nodiscard]] SchemaState read_schema_state(SQLite::Database& database);
 
+/// A table that the schema's number says is there and is not, or that a later schema brings: "its schema number is 5,
+/// and table replica of schema 6 is there". Empty where the number is right.
+[[nodiscard]] std::string tables_fault(SQLite::Database& database, std::span<const Migration> steps);
+
 /// Brings the schema up to date in one transaction; two processes may do so at once.
-/// Errors: NewerVersion; Corrupt when the file holds another program's database or a damaged header.
+/// Errors: NewerVersion; Corrupt when the file holds another program's database or a damaged header, or as
+/// tables_fault().
 [[nodiscard]] Result<void> migrate(SQLite::Database& database, const std::filesystem::path& path,
                                    std::span<const Migration> steps);
 

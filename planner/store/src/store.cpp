@@ -85,8 +85,11 @@ Result<void> require_whole(SQLite::Database& database, const fs::path& path, con
   const std::int64_t expected_bytes =
       database.execAndGet("SELECT page_count * page_size FROM pragma_page_count, pragma_page_size").getInt64();
   const std::uintmax_t file_bytes = size_of(file);
-  const bool is_stub = expected_bytes == 0 && bytes_before > 0 && file_bytes > 0;
-  if (!is_stub && std::cmp_greater_equal(file_bytes, expected_bytes)) return {};
+  if (expected_bytes == 0 && bytes_before > 0 && file_bytes > 0)
+    return Error{ErrorCode::Corrupt, path.string(),
+                 "is no mc2 store: it has " + std::to_string(file_bytes) + (file_bytes == 1 ? " byte" : " bytes") +
+                     ", fewer than any store; restore it from an export or a backup, or move it away to start afresh"};
+  if (std::cmp_greater_equal(file_bytes, expected_bytes)) return {};
   return Error{ErrorCode::Corrupt, path.string(),
                "is no whole mc2 store (" + std::to_string(file_bytes) + " of " + std::to_string(expected_bytes) +
                    " bytes are there); salvage it with 'mc2 db export', or move it away to start afresh"};

@@ -242,7 +242,8 @@ CheckReport Store::check() const {
       report.damages.insert(report.damages.end(), damages.begin(), damages.end());
       report.row_count += static_cast<std::int64_t>(damages.size());
     }
-    return integrity(impl_->database);
+    const std::string fault = tables_fault(impl_->database, migrations()), said = integrity(impl_->database);
+    return fault.empty() ? said : said == "ok" ? fault : fault + "; " + said;
   });
   report.database_check = verdict ? verdict.value() : verdict.error().message;
   report.is_healthy = report.database_check == "ok" && report.damages.empty();
