@@ -154,6 +154,19 @@ TEST(Exporter, EditedTablesAreReadByValueAndTheirChangesNamed) {
   }
 }
 
+TEST(Exporter, AVariantThatWasEmptiedIsNoOther) {
+  const auto* csv = find_exporter("csv").value();
+  const std::string text = written("csv", {short_first()}), variant = short_first().plan.variant.text();
+  for (const char* empty : {",,", ",  ,"}) {
+    std::string edited = text;
+    edited.replace(edited.find("," + variant + ","), variant.size() + 2, empty);
+    const auto refused = csv->read(edited);
+    ASSERT_FALSE(refused);
+    EXPECT_THAT(refused.error().text(),
+                HasSubstr("variant: is empty where its plan has " + variant + "; restore it, or name another"));
+  }
+}
+
 TEST(Exporter, TablesHaveWhatWasMeasuredApartFromWhatWasPredicted) {
   ExportItem raced = short_first();
   raced.plan.validation = planner::Validation{.fused_us = 91.5,

@@ -49,7 +49,7 @@ bool says_the_same(std::string_view column, std::string_view one, std::string_vi
 }
 
 /// "blocks is 512 + 7 x 512 where its plan has 8 x 512; ..."; empty where nothing differs.
-/// Errors: Malformed for a prediction that differs.
+/// Errors: Malformed for a prediction that differs, and a variant that was emptied.
 Result<std::string> changes_in(const TableRow& row, const std::vector<TableColumn>& columns) {
   std::vector<std::string> changes;
   const ExportItem item{*row.plan, {}};
@@ -58,6 +58,8 @@ Result<std::string> changes_in(const TableRow& row, const std::vector<TableColum
     if (cell == row.cells.end() || column.name == kLoss) continue;
     const std::string own = column.cell(item);
     if (says_the_same(column.name, cell->second, own, *row.plan)) continue;
+    if (column.name == kVariant && trimmed(cell->second).empty())
+      return malformed(kVariant, "is empty where its plan has " + own + "; restore it, or name another");
     const std::string change =
         std::string(column.name) + " is " + one_line(cell->second, 64) + " where its plan has " + own;
     if (!is_decision(column.name))
