@@ -484,6 +484,9 @@ TEST(CContextRefusals, NameTheirReason) {
   mc2_context* context = nullptr;
   EXPECT_EQ(mc2_context_create(&options, &context), MC2_ERROR_NOT_FOUND);
   EXPECT_STREQ(last_error().field, "/nonexistent/plan.json");
+  files[0] = "/tmp";
+  EXPECT_EQ(mc2_context_create(&options, &context), MC2_ERROR_INVALID_SPEC);
+  EXPECT_STREQ(last_error().field, "/tmp");
   options.plan_files = nullptr;
   EXPECT_EQ(mc2_context_create(&options, &context), MC2_ERROR_INVALID_SPEC);
   options.plan_file_count = SIZE_MAX;

@@ -367,6 +367,10 @@ TEST_F(PlanFiles, AnswerForTheirOwnOperatorAndMachine) {
   EXPECT_EQ(file.find(elsewhere).error().code, ErrorCode::Stale);
   EXPECT_THAT(file.find(elsewhere).error().message, HasSubstr("cpu_model"));
   EXPECT_EQ(plan_file(directory_ / "none.json").error().code, ErrorCode::NotFound);
+  const auto folder = plan_file(directory_).error();
+  EXPECT_EQ(folder.code, ErrorCode::InvalidSpec);
+  EXPECT_EQ(folder.field, directory_.string());
+  EXPECT_THAT(folder.message, HasSubstr("is a directory, not a file"));
   std::ofstream(path) << "{";
   EXPECT_EQ(plan_file(path).error().field, path.string());
 }

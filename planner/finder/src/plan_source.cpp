@@ -1,5 +1,6 @@
 #include "mc2/finder/plan_source.hpp"
 
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <optional>
@@ -133,6 +134,9 @@ PlanSource given_plan(std::string name, planner::Plan plan) {
 }
 
 Result<PlanSource> plan_file(const std::filesystem::path& path) {
+  std::error_code failure;
+  if (std::filesystem::is_directory(path, failure)) // which opens, and throws when it is read
+    return Error{ErrorCode::InvalidSpec, path.string(), "is a directory, not a file; name a plan document"};
   std::ifstream file(path, std::ios::binary);
   if (!file) return Error{ErrorCode::NotFound, path.string(), "cannot be opened"};
   const std::string json{std::istreambuf_iterator<char>(file), {}};

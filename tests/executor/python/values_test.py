@@ -339,6 +339,7 @@ class FinderTest(Refusals):
             finder.find(OP, mc2.Fingerprint({"backend": "host"}))
         self.assertEqual(caught.exception.code, "not_found")
         self.refused("not_found", "/nowhere/plan.json", mc2.PlanFinder, plan_files=["/nowhere/plan.json"])
+        self.refused("invalid_spec", "/tmp", mc2.PlanFinder, plan_files=["/tmp"])
 
     def test_disabled_every_plan_is_uncut(self):
         with mc2.Communicator(2, pin_threads=False) as world:

@@ -75,7 +75,7 @@ struct PlanSource {
 [[nodiscard]] PlanSource given_plan(std::string name, planner::Plan plan);
 
 /// As given_plan(), from a document that is read now.
-/// Errors: NotFound; as store::decode_plan, naming the file.
+/// Errors: NotFound; InvalidSpec for a directory; as store::decode_plan, naming the file.
 [[nodiscard]] Result<PlanSource> plan_file(const std::filesystem::path& path);
 
 /// What tuning keeps the question's plan for (store::PlanKey): a plan of one variant, or of other options than the
