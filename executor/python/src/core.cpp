@@ -41,6 +41,24 @@ OpSpec make_op(const OpWords& words) {
   return op;
 }
 
+// What values are pickled as, in the order of their constructors.
+
+py::tuple words_of_tables(const EmbeddingTables& t) {
+  return py::make_tuple(t.table_count, t.row_count, to_string(t.pooling));
+}
+py::tuple words_of_experts(const ChosenExperts& e) { return py::make_tuple(e.count, e.top_k); }
+py::tuple words_of_op(const OpSpec& op) {
+  return py::make_tuple(to_string(op.kind), op.m, op.n, op.k, to_string(op.dtype), op.world_size,
+                        to_string(op.epilogue), op.tables, op.experts_per_rank, op.experts);
+}
+
+OpSpec op_of(const py::tuple& words) {
+  return make_op({words[0].cast<std::string>(), words[1].cast<std::int64_t>(), words[2].cast<std::int64_t>(),
+                  words[3].cast<std::int64_t>(), words[4].cast<std::string>(), words[5].cast<int>(),
+                  words[6].cast<std::string>(), words[7].cast<std::optional<EmbeddingTables>>(),
+                  words[8].cast<std::int64_t>(), words[9].cast<std::optional<ChosenExperts>>()});
+}
+
 EmbeddingTables make_tables(std::int64_t table_count, std::int64_t row_count, const std::string& pooling) {
   return {table_count, row_count, unwrap(planner::parse_pooling(pooling))};
 }
@@ -57,7 +75,12 @@ void bind_tables(py::module_& module) {
       .def(py::init(&make_tables), "table_count"_a, "row_count"_a, "pooling"_a = "sum")
       .def_readonly("table_count", &EmbeddingTables::table_count)
       .def_readonly("row_count", &EmbeddingTables::row_count)
-      .def_property_readonly("pooling", [](const EmbeddingTables& t) { return to_string(t.pooling); });
+      .def_property_readonly("pooling", [](const EmbeddingTables& t) { return to_string(t.pooling); })
+      .def(py::self == py::self)
+      .def("__hash__", [](const EmbeddingTables& t) { return py::hash(words_of_tables(t)); })
+      .def(py::pickle(&words_of_tables, [](const py::tuple& words) {
+        return make_tables(words[0].cast<std::int64_t>(), words[1].cast<std::int64_t>(), words[2].cast<std::string>());
+      }));
 }
 
 void bind_experts(py::module_& module) {
@@ -69,7 +92,12 @@ void bind_experts(py::module_& module) {
            }),
            "count"_a, "top_k"_a)
       .def_readonly("count", &ChosenExperts::count)
-      .def_readonly("top_k", &ChosenExperts::top_k);
+      .def_readonly("top_k", &ChosenExperts::top_k)
+      .def(py::self == py::self)
+      .def("__hash__", [](const ChosenExperts& e) { return py::hash(words_of_experts(e)); })
+      .def(py::pickle(&words_of_experts, [](const py::tuple& words) {
+        return ChosenExperts{words[0].cast<std::int64_t>(), words[1].cast<std::int64_t>()};
+      }));
 }
 
 /// What follows from the operator's kind.
@@ -113,6 +141,7 @@ void bind_op(py::module_& module) {
       .def("replace", &with_lengths, py::kw_only(), "m"_a = py::none(), "n"_a = py::none(), "k"_a = py::none())
       .def(py::self == py::self)
       .def("__hash__", [](const OpSpec& op) { return std::hash<std::string>{}(op.text()); })
+      .def(py::pickle(&words_of_op, &op_of))
       .def("__str__", &OpSpec::text)
       .def("__repr__", [](const OpSpec& op) { return "<mc2.OpSpec " + op.text() + ">"; });
   add_traits(type);
@@ -139,6 +168,8 @@ void bind_variant(py::module_& module) {
       .def_readonly("fields", &Variant::fields)
       .def(py::self == py::self)
       .def("__hash__", [](const Variant& v) { return std::hash<std::string>{}(v.text()); })
+      .def(py::pickle([](const Variant& v) { return v.text(); },
+                      [](const std::string& text) { return planner::parse_variant(text); }))
       .def("__str__", &Variant::text)
       .def("__repr__", [](const Variant& v) { return "<mc2.Variant " + v.text() + ">"; });
 }

@@ -22,7 +22,7 @@ void bind_tuning(py::module_& module);    ///< benches, races, the tuner
 void bind_store(py::module_& module);
 void bind_finder(py::module_& module); ///< where a plan comes from
 
-/// What every value has that is a document, too.
+/// What every value has that is a document, too. It is pickled and copied as that.
 template <typename Value>
 void add_document(py::class_<Value>& type, Result<Value> (*decode)(std::string_view)) {
   using namespace py::literals;
@@ -30,6 +30,8 @@ void add_document(py::class_<Value>& type, Result<Value> (*decode)(std::string_v
       .def("to_dict", [](const Value& value) { return to_dict(store::encode(value)); })
       .def_static(
           "from_json", [decode](const std::string& json) { return unwrap(decode(json)); }, "json"_a)
+      .def(py::pickle([](const Value& value) { return store::encode(value); },
+                      [decode](const std::string& json) { return unwrap(decode(json)); }))
       .def(py::self == py::self);
 }
 

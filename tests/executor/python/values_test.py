@@ -1,9 +1,11 @@
 """mc2's values in Python: operators, plans, models, samples, fits, the store and the service."""
 
 import concurrent.futures
+import copy
 import json
 import os
 import pathlib
+import pickle
 import subprocess
 import sys
 import tempfile
@@ -60,6 +62,29 @@ class ValuesTest(Refusals):
             OP.replace(m=128), mc2.OpSpec("matmul_all_reduce", m=128, n=8192, k=3072, dtype="f16", ranks=8)
         )
         self.assertEqual(len({OP, OP.replace(), OP.replace(m=1)}), 2)
+
+    def test_values_are_copied_and_pickled(self):
+        model = mc2.CostModel.from_json(EXAMPLE)
+        experts, tables = mc2.ChosenExperts(8, 2), mc2.EmbeddingTables(3, 100, "mean")
+        grouped = {"m": 64, "n": 64, "k": 64, "experts": experts}
+        for value in (
+            OP,
+            mc2.OpSpec("grouped_matmul_all_reduce", **grouped),
+            mc2.OpSpec("embedding_all_to_all", m=64, n=12, k=2, tables=tables),
+            experts,
+            tables,
+            mc2.Variant("nccl(ctas=8,sm_count=116)"),
+            model.fingerprint,
+            model,
+            mc2.plan(OP, model),
+            mc2.Profile(OP, model.fingerprint, [mc2.Sample("matmul", 1, 1.0)]),
+        ):
+            with self.subTest(value):
+                for other in (copy.copy(value), copy.deepcopy(value), pickle.loads(pickle.dumps(value))):
+                    self.assertEqual(other, value)
+                    self.assertIsNot(other, value)
+        self.assertEqual(len({experts, mc2.ChosenExperts(8, 2), mc2.ChosenExperts(8, 3)}), 2)
+        self.assertEqual(len({tables, mc2.EmbeddingTables(3, 100, "mean"), mc2.EmbeddingTables(3, 100)}), 2)
 
     def test_what_is_wrong_with_an_operator_is_named(self):
         words = {"m": 64, "n": 64, "k": 64}

@@ -15,7 +15,7 @@ DTYPES = {torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16"}
 
 
 class Experts(typing.NamedTuple):
-    """What rows choose among: as mc2.ChosenExperts, but equal where its fields are."""
+    """What rows choose among: mc2.ChosenExperts as ranks tell one another."""
 
     expert_count: int
     top_k: int
