@@ -284,7 +284,8 @@ def unsupported(problem: Problem) -> Error | None:
     backend = problem.group.backend
     if problem.dtype not in DTYPES:
         return Error("unsupported", "dtype", f"is {problem.dtype}, none of {', '.join(map(str, DTYPES))}")
-    if backend == "gloo" and problem.dtype == torch.bfloat16 and not GLOO_EXCHANGES_BFLOAT16:
+    is_on_gloo = backend == "gloo" and problem.device.type == "cpu"
+    if is_on_gloo and problem.dtype == torch.bfloat16 and not GLOO_EXCHANGES_BFLOAT16:
         return Error("unsupported", "dtype", f"is {problem.dtype}, which gloo exchanges from PyTorch 2 on only")
     if backend not in ("gloo", "nccl", "undefined"):
         return Error("unsupported", "group", f"is of backend '{backend}', which is not cut; gloo and nccl are")
