@@ -46,7 +46,9 @@ def cast(operand: _Operand, dtype: torch.dtype) -> _Operand:
     """As autocast does: float64 and whole numbers stay, and so does what is no tensor."""
     found: typing.Any = operand
     if isinstance(found, Epilogue):
-        return operand if found is NONE else typing.cast(_Operand, Epilogue(*(cast(one, dtype) for one in found)))
+        bias, residual, norm_weight = (cast(one, dtype) for one in found[:3])
+        added = Epilogue(bias, residual, norm_weight, found.epsilon)
+        return operand if found is NONE else typing.cast(_Operand, added)
     if not isinstance(found, torch.Tensor) or not found.is_floating_point() or found.dtype == torch.float64:
         return operand
     return typing.cast(_Operand, found.to(dtype))

@@ -189,9 +189,8 @@ def moe_layer(
     from a later call."""
     found = _groups.resolve(group)
     if (dtype := _autocast.type_for(x)) is not None:  # which stays on for the activation
-        x, w_up, w_down, bias_up, bias_down = (
-            _autocast.cast(one, dtype) for one in (x, w_up, w_down, bias_up, bias_down)
-        )
+        x, w_up, w_down = (_autocast.cast(one, dtype) for one in (x, w_up, w_down))
+        bias_up, bias_down = (_autocast.cast(one, dtype) for one in (bias_up, bias_down))
     _check_layer(x, experts, weights, w_up, w_down)
     if max_rows is not None:
         _check_promise(max_rows)
