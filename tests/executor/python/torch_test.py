@@ -225,6 +225,18 @@ class RanksTest(Refusals):
                 for mine, theirs in zip(*gradients):
                     torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=1e-4)
 
+    def test_no_rows_give_none(self):
+        for kind in (*KINDS, "replicated_matmul"):
+            x, w = (one.requires_grad_() for one in matrices(kind))
+            with self.subTest(kind):
+                y = getattr(mc2.torch, kind)(x[:0].view(0, 2, K), w, bias=torch.ones(N))
+                self.assertEqual(y.shape, (0, 2, N))
+                y.sum().backward()
+                self.assertEqual((x.grad.abs().sum(), w.grad.abs().sum()), (0, 0))
+        x, w = matrices("matmul_all_reduce")
+        y, normed = mc2.torch.matmul_all_reduce_rms_norm(x[:0], w, torch.ones(N), residual=torch.ones(0, N))
+        self.assertEqual((y.shape, normed.shape), ((0, N), (0, N)))
+
     def test_strided_operands_are_taken(self):
         for kind in KINDS:
             x, w = matrices(kind)
@@ -687,7 +699,8 @@ class RanksTest(Refusals):
         self.refused("invalid_spec", "w", call, x, w[:-1])
         self.refused("invalid_spec", "x", call, x.long(), w.long())
         self.refused("invalid_spec", "x", call, x[0], w)
-        self.refused("invalid_spec", "x", call, x[:0], w)
+        self.refused("invalid_spec", "x", call, x[:, :0], w[:0])
+        self.refused("invalid_spec", "x", call, x.view(-1, 2, K)[:, :0], w)
         self.refused("invalid_spec", "w", call, x, [1])
         self.refused("invalid_spec", "w", call, x, w.to("meta"))
         self.refused("invalid_spec", "bias", call, x, w, bias=torch.ones(N + 1))

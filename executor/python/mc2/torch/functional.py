@@ -191,11 +191,12 @@ def _with(y: torch.Tensor, epilogue: Epilogue) -> torch.Tensor:
 
 
 def _checked_group(op: str, x: torch.Tensor, w: torch.Tensor, group: typing.Any, epilogue: Epilogue) -> Group | Facts:
-    """Facts where torch.compile traces the call. Raises Error naming the argument that is wrong."""
+    """Facts where torch.compile traces the call. Ranks without rows have nothing to exchange: each is as if alone.
+    Raises Error naming the argument that is wrong."""
     if is_compiling():
         of_group = facts(group)
         _check(op, x, w, epilogue, of_group)
-        return of_group
+        return of_group if x.shape[0] > 0 else Facts(of_group.name, 1, of_group.backend)
     try:
         handle = dist.group.WORLD if group is None else group
         key = (
@@ -217,6 +218,7 @@ def _checked_group(op: str, x: torch.Tensor, w: torch.Tensor, group: typing.Any,
     if found is None:
         found = _groups.resolve(group)
         _check(op, x, w, epilogue, Facts(found.name, found.size, found.backend))
+        found = found if x.shape[0] > 0 else found._replace(size=1)
         _checked[key] = found
     return found
 
@@ -280,8 +282,10 @@ def _check(op: str, x: torch.Tensor, w: torch.Tensor, epilogue: Epilogue, group:
         _check_epsilon(epilogue.epsilon)
     require_tensors({"x": x, "w": w, **more}, "x")
     require_one_type({"x": x, "w": w, **more})
-    if x.dim() < 2 or x.numel() == 0:
-        raise Error("invalid_spec", "x", f"has shape {tuple(x.shape)}; needs [..., k], not empty")
+    if x.dim() < 2 or 0 in x.shape[1:]:
+        raise Error(
+            "invalid_spec", "x", f"has shape {tuple(x.shape)}; needs [..., k], of which only the first may be 0"
+        )
     if w.dim() != 2 or w.shape[0] != x.shape[-1] or w.shape[1] == 0:
         raise Error("invalid_spec", "w", f"has shape {tuple(w.shape)}; needs [{x.shape[-1]}, n]")
     if op in _HAS_ROW_SHARDS and x.shape[0] % group.size != 0:
