@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <string>
+#include <utility>
 
 #include "mc2/planner/text.hpp"
 #include "mc2/planner/units.hpp"
@@ -30,8 +31,19 @@ Result<void> validate_range(const CostCurve& curve) {
     return Error{
         ErrorCode::InvalidSpec, "valid_max_x",
         "is " + number_text(curve.valid_max_x) + "; must be finite, >= valid_min_x and >= " + number_text(kLeastSize)};
-  if (!std::isfinite(curve.relative_interval) || curve.relative_interval < 0)
-    return Error{ErrorCode::InvalidSpec, "relative_interval", "must be finite and >= 0"};
+  return {};
+}
+
+Result<void> validate_errors(const CostCurve& curve) {
+  if (!(curve.relative_interval >= 0 && curve.relative_interval <= kMaxCurveInterval))
+    return Error{ErrorCode::InvalidSpec, "relative_interval",
+                 "is " + number_text(curve.relative_interval) + "; legal: 0 to " + number_text(kMaxCurveInterval)};
+  const FitQuality& quality = curve.quality;
+  for (const auto& [field, error] : {std::pair{"quality.relative_rms", quality.relative_rms},
+                                     {"quality.relative_worst", quality.relative_worst},
+                                     {"quality.cross_validated_rms", quality.cross_validated_rms}})
+    if (!(std::isfinite(error) && error >= 0))
+      return Error{ErrorCode::InvalidSpec, field, "is " + number_text(error) + "; must be finite and >= 0"};
   return {};
 }
 
@@ -92,6 +104,7 @@ std::string CostCurve::formula_text() const {
 
 Result<void> CostCurve::validate() const {
   MC2_TRY(validate_range(*this));
+  MC2_TRY(validate_errors(*this));
   const auto of_family = [this](const auto& family) { return family.validate(valid_min_x, valid_max_x); };
   MC2_TRY(std::visit(of_family, shape));
   if (!std::isfinite(time_us(valid_max_x)))

@@ -5,7 +5,9 @@
 #include <optional>
 
 #include "gpu_matmul.hpp"
+#include "mc2/planner/pipeline.hpp"
 #include "mc2/planner/text.hpp"
+#include "mc2/planner/units.hpp"
 
 namespace mc2::planner {
 namespace {
@@ -35,25 +37,38 @@ Result<void> validate_lane(const LaneCost& lane, CurveAxis axis, const std::stri
   if (auto curve = lane.curve.validate(); !curve)
     return Error{curve.error().code, field + ".curve." + curve.error().field, curve.error().message};
   if (lane.curve.axis != axis) return axis_error(lane.curve.axis, axis, field + ".curve.axis");
-  if (!std::isfinite(lane.fixed_us) || lane.fixed_us < 0)
-    return Error{ErrorCode::InvalidSpec, field + ".fixed_us", "must be finite and >= 0"};
-  if (!std::isfinite(lane.slowdown) || lane.slowdown < kLeastSlowdown)
+  MC2_TRY(validate_time(field + ".fixed_us", lane.fixed_us));
+  if (!(lane.slowdown >= kLeastSlowdown && lane.slowdown <= kMaxSlowdown))
     return Error{ErrorCode::InvalidSpec, field + ".slowdown",
-                 "must be finite and at least " + number_text(kLeastSlowdown)};
+                 "is " + number_text(lane.slowdown) + "; legal: " + number_text(kLeastSlowdown) + " to 1e15"};
   if (!(lane.slowdown_interval >= 0 && lane.slowdown_interval < 1))
     return Error{ErrorCode::InvalidSpec, field + ".slowdown_interval", "must be at least 0 and below 1"};
   return {};
 }
 
-Result<void> validate_run(const VariantCost& cost, const std::string& field) {
-  if (std::isfinite(cost.run_us) && cost.run_us >= 0) return {};
-  return Error{ErrorCode::InvalidSpec, field + ".run_us", "must be finite and >= 0"};
+/// A plan of the whole operator has to have times that can be kept.
+Result<void> validate_uncut(const VariantCost& cost, const OpSpec& op, const std::string& field) {
+  for (const auto& [lane, us] : {std::pair{".compute.curve", cost.uncut_compute_us(op)},
+                                 {".communication.curve", cost.uncut_communication_us(op)}})
+    if (!(us <= kMaxTimeUs))
+      return Error{ErrorCode::InvalidSpec, field + lane,
+                   "gives " + number_text(us) + " us for all of " + op.text() + "; legal: at most 1e15"};
+  return {};
 }
 
 Result<void> validate_local(const CostCurve& local, const OpTraits& traits, const std::string& field) {
   if (!traits.has_local_part)
     return Error{ErrorCode::InvalidSpec, field, "is given, but " + std::string(traits.name) + " has no local part"};
   return validate_lane({local}, CurveAxis::Rows, field);
+}
+
+Result<void> validate_cost(const VariantCost& cost, const OpSpec& op, const std::string& field) {
+  MC2_TRY(validate_variant(cost.variant, field + ".variant"));
+  MC2_TRY(validate_lane(cost.compute, compute_axis(op), field + ".compute"));
+  MC2_TRY(validate_lane(cost.communication, CurveAxis::Bytes, field + ".communication"));
+  if (cost.local_compute) MC2_TRY(validate_local(*cost.local_compute, traits_of(op.kind), field + ".local_compute"));
+  MC2_TRY(validate_time(field + ".run_us", cost.run_us));
+  return validate_uncut(cost, op, field);
 }
 
 /// No backend says what a published variant's name alone stands for: it is the only variant of that name.
@@ -123,19 +138,20 @@ Result<void> CostModel::validate() const {
   if (variants.size() > kMaxVariantCount)
     return Error{ErrorCode::InvalidSpec, "variants",
                  "are " + std::to_string(variants.size()) + "; at most " + std::to_string(kMaxVariantCount)};
-  if (anchored_interval && !(std::isfinite(*anchored_interval) && *anchored_interval > 0))
-    return Error{ErrorCode::InvalidSpec, "anchored_interval", "must be finite and above 0"};
+  if (anchored_interval && !(*anchored_interval > 0 && *anchored_interval <= kMaxCurveInterval))
+    return Error{
+        ErrorCode::InvalidSpec, "anchored_interval",
+        "is " + number_text(*anchored_interval) + "; must be above 0 and at most " + number_text(kMaxCurveInterval)};
   if (serial) MC2_TRY(validate_variant(serial->variant, "serial.variant"));
-  if (serial && !(std::isfinite(serial->compute_us) && serial->compute_us > 0))
-    return Error{ErrorCode::InvalidSpec, "serial.compute_us", "must be finite and above 0"};
+  if (serial && !(serial->compute_us > 0 && serial->compute_us <= kMaxTimeUs))
+    return Error{ErrorCode::InvalidSpec, "serial.compute_us",
+                 "is " + number_text(serial->compute_us) + " us; must be above 0 and at most 1e15"};
   for (std::size_t i = 0; i < variants.size(); ++i) {
     const std::string field = "variants[" + std::to_string(i) + "]";
-    MC2_TRY(validate_variant(variants[i].variant, field + ".variant"));
-    MC2_TRY(validate_lane(variants[i].compute, compute_axis(op), field + ".compute"));
-    MC2_TRY(validate_lane(variants[i].communication, CurveAxis::Bytes, field + ".communication"));
-    if (variants[i].local_compute)
-      MC2_TRY(validate_local(*variants[i].local_compute, traits_of(op.kind), field + ".local_compute"));
-    MC2_TRY(validate_run(variants[i], field));
+    MC2_TRY(validate_cost(variants[i], op, field));
+    if (cost_of(variants[i].variant) != &variants[i])
+      return Error{ErrorCode::InvalidSpec, field + ".variant",
+                   "is " + variants[i].variant.text() + ", as an earlier one is; give each variant once"};
   }
   return {};
 }

@@ -70,7 +70,7 @@ Result<void> validate_intervals(const Plan& plan) {
 
 Result<void> validate_slowdown(const Plan& plan) {
   for (const double factor : {plan.slowdown.first, plan.slowdown.second})
-    if (!(factor >= 1 && factor <= kMaxTimeUs))
+    if (!(factor >= 1 && factor <= kMaxSlowdown))
       return Error{ErrorCode::InvalidSpec, "slowdown", "is " + number_text(factor) + "; legal: 1 to 1e15"};
   return {};
 }

@@ -173,7 +173,9 @@ std::vector<std::int64_t> legal_m(const OpSpec& op, std::int64_t first_m, std::i
 
 Result<void> require_finite(const std::vector<PlanRange>& ranges) {
   for (const PlanRange& range : ranges)
-    if (!std::isfinite(range.least_benefit) || !std::isfinite(range.most_benefit) || !std::isfinite(range.loss))
+    if (!std::isfinite(range.least_benefit) || !std::isfinite(range.most_benefit) || !std::isfinite(range.loss) ||
+        (range.benefit_interval &&
+         !(std::isfinite(range.benefit_interval->low) && std::isfinite(range.benefit_interval->high))))
       return Error{ErrorCode::OutOfRange, "model",
                    "gives a time that is not a finite number for m of " + m_text(range.first_m, range.last_m)};
   return {};

@@ -54,14 +54,12 @@ Error range_error(const char* field, std::int64_t value, std::int64_t low, std::
           "is " + std::to_string(value) + "; legal: " + std::to_string(low) + " to " + std::to_string(high)};
 }
 
-/// A plan is served and kept as a document, in which every number has to be finite.
-Result<Plan> require_finite(Plan plan) {
-  const auto is_finite_loser = [](const RunnerUp& loser) { return std::isfinite(loser.makespan_us); };
-  if (std::isfinite(plan.makespan.us) && std::isfinite(plan.makespan.high_us) && std::isfinite(plan.serial_us) &&
-      std::isfinite(plan.timeline.overlap_us) &&
-      std::all_of(plan.runners_up.begin(), plan.runners_up.end(), is_finite_loser))
-    return plan;
-  return Error{ErrorCode::OutOfRange, "model", "gives a time that is not a finite number for " + plan.op.text()};
+/// A plan is served and kept as a document, which has to be read again.
+Result<Plan> require_readable(Plan plan) {
+  const auto verdict = plan.validate();
+  if (verdict) return plan;
+  return Error{ErrorCode::OutOfRange, "model",
+               "gives a plan that cannot be kept for " + plan.op.text() + ": " + verdict.error().text()};
 }
 
 std::string assumptions_text(const PlanOptions& options) {
@@ -104,7 +102,7 @@ Result<Plan> predict_given(const OpSpec& op, const CostModel& model, const Varia
   options.counts = counts;
   Plan plan = strategies::predict(strategies::make_problem(op, model, options), cost, cut, "given");
   plan.reason = "blocks given by the caller";
-  return require_finite(std::move(plan));
+  return require_readable(std::move(plan));
 }
 
 /// By a model of variants that take counts.
@@ -121,7 +119,7 @@ Result<Plan> plan_over_tables(const OpSpec& op, const CostModel& model, const Pl
   }
   Plan plan = strategies::plan_over_tables(problems, options.objective_quantile);
   if (problems.front().is_stopped()) return strategies::stopped_error();
-  return require_finite(std::move(plan));
+  return require_readable(std::move(plan));
 }
 
 } // namespace
@@ -222,7 +220,7 @@ Result<Plan> make_plan(const OpSpec& op, const CostModel& model, const PlanOptio
   if (!options.counts.empty())
     plan.value().reason += "; times are of the slowest rank, where the busiest multiplies " +
                            number_text(imbalance_of(op, options.counts), 3) + " times the mean";
-  return require_finite(std::move(plan).value());
+  return require_readable(std::move(plan).value());
 }
 
 Result<Plan> predict_cut(const OpSpec& op, const CostModel& model, const Variant& variant, const Cut& cut,
@@ -289,7 +287,7 @@ Result<Plan> serial_plan(const OpSpec& op, const CostModel& model, const Variant
   serial.makespan.us = serial.serial_us;
   serial.makespan.low_us *= factor;
   serial.makespan.high_us *= factor;
-  return plan;
+  return require_readable(std::move(plan));
 }
 
 Result<Plan> predict_anchored(const OpSpec& op, const CostModel& model, const Variant& variant, const Cut& cut,
@@ -370,7 +368,7 @@ Result<LengthComparison> compare_lengths(const OpSpec& op, const CostModel& mode
   const strategies::Problem problem = strategies::make_problem(op, assumed.model, assumed.options, &is_stopped);
   std::vector<LengthChoice> choices = strategies::sweep_lengths(problem);
   if (problem.is_stopped()) return strategies::stopped_error();
-  for (const LengthChoice& choice : choices) MC2_TRY(require_finite(choice.plan));
+  for (const LengthChoice& choice : choices) MC2_TRY(require_readable(choice.plan));
   return with_best(std::move(choices), std::move(best));
 }
 

@@ -49,6 +49,9 @@ double nearness(const OpSpec& a, const OpSpec& b) {
   return std::min(length(a), length(b)) / std::max(length(a), length(b));
 }
 
+/// Of two errors that are independent of one another, as wide as a curve's interval may be.
+double joined_interval(double one, double other) { return std::min(std::hypot(one, other), kMaxCurveInterval); }
+
 /// Gives each curve with what belongs to its lane to `change`; the local part is the compute lane's.
 template <typename Change>
 void change_curves(VariantCost& cost, double compute, double communication, const Change& change) {
@@ -112,7 +115,7 @@ CostModel alone_at_speed(CostModel model, const OpSpec& op, const UncutTimes& ti
   change_curves(model.variants.front(), times.compute_interval, times.communication_interval,
                 [&](CostCurve& curve, double of_times) {
                   const double of_curve = model.anchored_interval ? 0 : curve.curve_interval();
-                  curve.relative_interval = std::hypot(of_times, of_curve);
+                  curve.relative_interval = joined_interval(of_times, of_curve);
                 });
   return model;
 }
@@ -143,7 +146,7 @@ Plan with_wider_makespan(double relative_interval, Plan plan) {
   Estimate& makespan = plan.makespan;
   const double more_us = relative_interval * makespan.us;
   makespan.low_us = std::max(0.0, makespan.us - std::hypot(makespan.us - makespan.low_us, more_us));
-  makespan.high_us = makespan.us + std::hypot(makespan.high_us - makespan.us, more_us);
+  makespan.high_us = std::min(kMaxTimeUs, makespan.us + std::hypot(makespan.high_us - makespan.us, more_us));
   return plan;
 }
 
@@ -151,7 +154,7 @@ CostModel with_spread(CostModel model, const SpeedSpread& spread) {
   model.spread = spread;
   for (VariantCost& cost : model.variants)
     change_curves(cost, spread.compute, spread.communication, [](CostCurve& curve, double half_width) {
-      if (!curve.is_analytic) curve.relative_interval = std::hypot(curve.relative_interval, half_width);
+      if (!curve.is_analytic) curve.relative_interval = joined_interval(curve.relative_interval, half_width);
     });
   return model;
 }

@@ -27,7 +27,7 @@ SizeRatios ratios_of(const OpSpec& source, const OpSpec& target) {
 
 /// What the transfer adds is an error of the curve, not of single timings, so it joins the curve's own error too.
 CostCurve widened(CostCurve curve, double spread) {
-  curve.relative_interval += spread;
+  curve.relative_interval = std::min(curve.relative_interval + spread, kMaxCurveInterval);
   curve.quality.cross_validated_rms += spread / kNormal95;
   return curve;
 }

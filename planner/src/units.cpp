@@ -28,6 +28,9 @@ Result<void> validate_time(const std::string& field, double us) {
 }
 
 Result<void> validate_interval(const std::string& field, double low, double high) {
+  for (const double end : {low, high})
+    if (!std::isfinite(end))
+      return Error{ErrorCode::InvalidSpec, field, "has the end " + number_text(end) + "; must be finite"};
   if (low <= high) return {};
   return Error{
       ErrorCode::InvalidSpec, field,

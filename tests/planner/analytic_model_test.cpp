@@ -125,7 +125,7 @@ TEST(AnalyticModel, RefusesBadQuestions) {
   EXPECT_EQ(analytic_model(bad, op_of(128, 16)).error().field, "topology.protocols[0].intra.gb_per_s");
 }
 
-TEST(AnalyticModel, ExtremeConstantsStillGiveAPlan) {
+TEST(AnalyticModel, ExtremeConstantsGiveAPlanOrATimeThatNoPlanMayHave) {
   Topology extreme = topology();
   extreme.node_count = 256;
   for (const bool is_slow : {true, false}) {
@@ -135,7 +135,12 @@ TEST(AnalyticModel, ExtremeConstantsStillGiveAPlan) {
     extreme.compute.peak_tflop_per_s_16bit = is_slow ? kMinTflopPerS : kMaxTflopPerS;
     for (const std::int64_t m : {std::int64_t{65}, std::int64_t{1'000'000}}) {
       const OpSpec op = op_of(m, 1024);
-      const Plan plan = make_plan(op, analytic_model(extreme, op).value(), {}).value();
+      const auto model = analytic_model(extreme, op);
+      if (is_slow && m > 65) { // 2 GB at 1 kB/s and 1 s a message: 63 years
+        EXPECT_EQ(model.error().field, "variants[0].communication.curve");
+        continue;
+      }
+      const Plan plan = make_plan(op, model.value(), {}).value();
       EXPECT_TRUE(std::isfinite(plan.makespan.us));
       EXPECT_LE(plan.makespan.us, plan.serial_us);
     }

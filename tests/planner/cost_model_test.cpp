@@ -12,6 +12,7 @@ namespace mc2::planner::cost_model_test {
 namespace {
 
 using ::testing::EndsWith;
+using ::testing::HasSubstr;
 
 /// Two shards of 64 rows of 512 bytes: compute 10 + 64 = 74 us, communication 20 + 0.5 us/KiB * 64 KiB = 52 us.
 CostModel example_model() {
@@ -56,8 +57,10 @@ TEST(PredictAnchored, TakesTheIntervalThatRacesTaught) {
        {0.0, -1.0, std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity()})
     EXPECT_EQ(predict_anchored(model.op, model, model.variants[0].variant, {{64}}, bad, 30).error().field,
               "uncut times");
-  model.anchored_interval = 0;
-  EXPECT_EQ(model.validate().error().field, "anchored_interval");
+  for (const double bad : {0.0, 1001.0, 1e300}) {
+    model.anchored_interval = bad;
+    EXPECT_EQ(model.validate().error().field, "anchored_interval") << bad;
+  }
 }
 
 TEST(Anchored, ScalesTheLocalPartWithTheRest) {
@@ -178,6 +181,52 @@ TEST(CostModel, RefusesWhatNoLaneCanBeNamingTheField) {
   model = example_model();
   std::swap(model.variants[0].compute.curve, model.variants[0].communication.curve);
   EXPECT_EQ(field_of(model), "variants[0].compute.curve.axis");
+}
+
+TEST(CostModel, RefusesTimesThatNoPlanMayHave) {
+  const std::pair<const char*, void (*)(CostModel&)> changes[]{
+      {"variants[0].compute.fixed_us", [](CostModel& model) { model.variants[0].compute.fixed_us = 2e15; }},
+      {"variants[0].communication.slowdown", [](CostModel& model) { model.variants[0].communication.slowdown = 2e15; }},
+      {"variants[0].run_us", [](CostModel& model) { model.variants[0].run_us = 1e300; }},
+      {"serial.compute_us",
+       [](CostModel& model) {
+         model.serial = {{"direct", {}}, 1e300};
+       }},
+      {"variants[0].compute.curve.relative_interval",
+       [](CostModel& model) { model.variants[0].compute.curve.relative_interval = 1e155; }},
+      {"variants[0].compute.curve.quality.cross_validated_rms",
+       [](CostModel& model) { model.variants[0].compute.curve.quality.cross_validated_rms = -1e308; }},
+      // 64 rows of 1 KiB: 1e17 us whatever the size, and 65536 B at 2e10 us each
+      {"variants[0].compute.curve",
+       [](CostModel& model) { model.variants[0].compute.curve = testing::affine(CurveAxis::Rows, 1e17, 0); }},
+      {"variants[0].communication.curve",
+       [](CostModel& model) { model.variants[0].communication.curve = testing::affine(CurveAxis::Bytes, 0, 2e10); }},
+      {"variants[1].variant", [](CostModel& model) { model.variants.push_back(model.variants[0]); }}};
+  for (const auto& [field, change] : changes) {
+    CostModel model = example_model();
+    change(model);
+    const auto verdict = model.validate();
+    ASSERT_FALSE(verdict.ok()) << field;
+    EXPECT_EQ(verdict.error().code, ErrorCode::InvalidSpec);
+    EXPECT_EQ(verdict.error().field, field) << verdict.error().text();
+  }
+}
+
+TEST(MakePlan, RefusesAPlanThatCouldNotBeReadAgain) {
+  // Of its own 64 rows the matmul takes 1e15 us, of 256 four times that.
+  CostModel model = example_model();
+  model.variants[0].compute.curve = testing::affine(CurveAxis::Rows, 0, 1e15 / 64);
+  ASSERT_TRUE(model.validate());
+  OpSpec longer = model.op;
+  longer.m = 512;
+  for (const auto& refused :
+       {make_plan(longer, model, {}), predict_cut(longer, model, {{128, 128}}),
+        serial_plan(longer, model, model.variants[0].variant), make_plan(longer, model, {.block_overhead_us = 1})}) {
+    ASSERT_FALSE(refused.ok());
+    EXPECT_EQ(refused.error().code, ErrorCode::OutOfRange);
+    EXPECT_EQ(refused.error().field, "model");
+    EXPECT_THAT(refused.error().message, HasSubstr("us; legal: 0 to 1e15"));
+  }
 }
 
 TEST(CostModel, RefusesSlicesThatCannotBeRead) {

@@ -155,6 +155,22 @@ TEST(SpeedSpread, OfOverlapWidensBenefitAndMakespanOfWhatOverlaps) {
   EXPECT_EQ(predict_cut(kOp, unsure, equal_blocks(kOp, 512)).value().makespan.high_us, cut.makespan.us);
 }
 
+TEST(SpeedSpread, NeverPromisesABenefitAboveAllOfTheTime) {
+  CostModel model = model_of(kOp, affine(CurveAxis::Rows, 10, 1), affine(CurveAxis::Bytes, 20, 1.0 / 4096), 1, 1);
+  for (LaneCost* lane : {&model.variants.front().compute, &model.variants.front().communication})
+    lane->curve.relative_interval = 20;
+  model = with_spread(model, {.compute = 3, .communication = 3, .overlap = 3});
+  const Plan cut = predict_cut(kOp, model, equal_blocks(kOp, 512)).value();
+  EXPECT_LT(cut.benefit_interval->low, cut.benefit());
+  EXPECT_EQ(cut.benefit_interval->high, 1);
+}
+
+TEST(SpeedSpread, WidensNoIntervalBeyondWhatAModelMayHave) {
+  CostModel model = model_of(kOp, affine(CurveAxis::Rows, 10, 1), affine(CurveAxis::Bytes, 20, 1.0 / 4096), 1, 1);
+  model.variants.front().compute.curve.relative_interval = 999.9;
+  EXPECT_TRUE(with_spread(model, {.compute = 100, .communication = 100, .overlap = 0}).validate());
+}
+
 TEST(SpeedSpread, OfMakespansIsLearnedFromRunsThatSayIt) {
   std::vector<SpeedRatio> ratios(20, {.compute = 2, .communication = 0.5, .makespan = 1.1});
   EXPECT_DOUBLE_EQ(speed_spread(ratios).makespan, std::log(1.1));

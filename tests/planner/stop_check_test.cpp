@@ -83,6 +83,7 @@ TEST(StopCheck, AnAnswerDoesNotDependOnIt) {
 TEST(StopCheck, AModelHasABoundedNumberOfVariants) {
   CostModel model = testing::worked_example_model();
   model.variants.resize(kMaxVariantCount, model.variants.front());
+  for (std::size_t i = 0; i < kMaxVariantCount; ++i) model.variants[i].variant.fields["number"] = std::to_string(i);
   EXPECT_TRUE(model.validate());
   model.variants.push_back(model.variants.front());
   EXPECT_EQ(model.validate().error().field, "variants");

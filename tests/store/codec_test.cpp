@@ -351,7 +351,7 @@ TEST(Codec, ValuesOutsideTheirRangeAreInvalid) {
   json model = json::parse(encode(examples::model()));
   model["variants"][0]["compute"]["slowdown"] = 0.01;
   expect_refused(reencoded(decode_model(model.dump())), ErrorCode::InvalidSpec, "variants[0].compute.slowdown",
-                 "at least 0.05");
+                 "is 0.01; legal: 0.05 to 1e15");
 }
 
 TEST(Codec, PlansThatCannotBeAreInvalid) {

@@ -132,9 +132,9 @@ inline planner::CostModel model(std::int64_t m = 1024, const std::string& cpu_mo
 /// A model with a curve of every family.
 inline planner::CostModel varied_model() {
   planner::CostModel varied = model();
-  varied.variants.push_back({variant(), {staircase_curve(), 0, 1}, {segments_curve(), 0, 1}});
+  varied.variants.push_back({{"ring", {}}, {staircase_curve(), 0, 1}, {segments_curve(), 0, 1}});
   varied.variants.push_back(
-      {variant(), {segments_curve(planner::CurveAxis::Rows), 0, 1}, {interpolated_curve(), 0, 1}});
+      {{"push", {}}, {segments_curve(planner::CurveAxis::Rows), 0, 1}, {interpolated_curve(), 0, 1}});
   return varied;
 }
 

@@ -148,8 +148,9 @@ inline planner::Plan any_plan() {
   return plan;
 }
 
-/// As odd as positive_double(), but sums and products with sizes stay in the range of a double.
-inline double positive_time() { return std::fmin(positive_double(), 1e200); }
+/// As odd as positive_double(), but a whole operator of as many rows or bytes as any_op() has takes no longer than a
+/// plan may.
+inline double positive_time() { return std::fmin(positive_double(), 0.1); }
 
 inline planner::CostCurve::Shape any_segments() {
   planner::SegmentsCurve curve{1 + *rc::gen::inRange(0, 9) / 7.0, {}, {{0, 0, positive_time()}}};
@@ -159,7 +160,7 @@ inline planner::CostCurve::Shape any_segments() {
     curve.pieces.push_back({0, 0, curve.pieces.back().q0 * (1 + *rc::gen::inRange(0, 9) / 7.0)});
   }
   curve.pieces.back().q1 = positive_time();
-  curve.pieces.back().q2 = positive_time();
+  curve.pieces.back().q2 = std::fmin(positive_double(), 1e-12); // of a message of some TB
   return curve;
 }
 
@@ -186,8 +187,8 @@ inline planner::CostCurve any_curve(planner::CurveAxis axis) {
     case 3: curve.shape = any_interpolated(); break;
     default: curve.shape = planner::AffineCurve{positive_time(), positive_time()};
   }
-  curve.relative_interval = positive_double();
-  curve.quality = {any_count(), any_double(), any_double(), any_double(), any_text()};
+  curve.relative_interval = std::fmin(positive_double(), planner::kMaxCurveInterval);
+  curve.quality = {any_count(), positive_double(), positive_double(), positive_double(), any_text()};
   return curve;
 }
 
@@ -201,15 +202,17 @@ inline planner::CostModel any_model() {
     model.op.m = model.op.world_size * *rc::gen::inRange<std::int64_t>(1, 1000);
   }
   model.fingerprint = {any_texts()};
-  for (int i = *rc::gen::inRange(1, 4); i > 0; --i)
+  for (int i = *rc::gen::inRange(1, 4); i > 0; --i) {
+    const planner::Variant variant{any_text() + "v" + std::to_string(i), any_texts()}; // another than those before
     model.variants.push_back(
-        {any_variant(),
-         {any_curve(planner::compute_axis(model.op)), positive_double(), 1 + *rc::gen::inRange(0, 9) / 7.0},
-         {any_curve(planner::CurveAxis::Bytes), positive_double(), 1}});
+        {variant,
+         {any_curve(planner::compute_axis(model.op)), any_time(), 1 + *rc::gen::inRange(0, 9) / 7.0},
+         {any_curve(planner::CurveAxis::Bytes), any_time(), 1}});
+  }
   if (has_local) model.variants.front().local_compute = any_curve(planner::CurveAxis::Rows);
-  if (*rc::gen::arbitrary<bool>()) model.variants.back().run_us = positive_double();
-  if (*rc::gen::arbitrary<bool>()) model.anchored_interval = 0.01 + positive_double();
-  if (*rc::gen::arbitrary<bool>()) model.serial = {any_variant(), 0.01 + positive_double()};
+  if (*rc::gen::arbitrary<bool>()) model.variants.back().run_us = any_time();
+  if (*rc::gen::arbitrary<bool>()) model.anchored_interval = 0.01 + std::fmin(positive_double(), 9);
+  if (*rc::gen::arbitrary<bool>()) model.serial = {any_variant(), std::fmax(any_time(), 0.01)};
   model.source = any_text();
   return model;
 }

@@ -232,7 +232,7 @@ BenefitInterval benefit_interval_of(const Problem& problem, const VariantCost& c
           : explained_gain_us(problem, cost, plan.cut, plan.makespan.us, best_serial_variant(problem)) / plan.serial_us;
   const double by_overlap = plan.schedule == Schedule::Serial ? 0 : problem.spread(cost).overlap * expected;
   const double half_width = std::hypot(by_speed, by_shape, by_overlap);
-  return {1 - expected - half_width, 1 - expected + half_width};
+  return {1 - expected - half_width, std::min(1.0, 1 - expected + half_width)};
 }
 
 std::string range_text(const CostCurve& curve) {

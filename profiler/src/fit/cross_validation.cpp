@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstddef>
 
+#include "mc2/planner/cost_curve.hpp"
 #include "mc2/planner/units.hpp"
 #include "mc2/profiler/statistics.hpp"
 
@@ -118,8 +119,9 @@ double relative_interval(std::span<const double> residuals, int parameter_count,
   std::vector<double> spreads;
   for (const FitPoint& point : points) spreads.push_back(point.relative_spread);
   const double spread = quantile(spreads, 0.5);
-  return student_t95(degrees) *
-         std::sqrt(std::max(variance, cross_validated_rms * cross_validated_rms) + spread * spread);
+  return std::min(
+      student_t95(degrees) * std::sqrt(std::max(variance, cross_validated_rms * cross_validated_rms) + spread * spread),
+      planner::kMaxCurveInterval);
 }
 
 } // namespace mc2::profiler::fit

@@ -10,6 +10,7 @@
 #include "fit/curve_error.hpp"
 #include "fit/second_lane.hpp"
 #include "fit/solver.hpp"
+#include "mc2/planner/cost_curve.hpp"
 #include "mc2/planner/planner.hpp"
 #include "mc2/planner/text.hpp"
 
@@ -107,7 +108,7 @@ double anchored_interval(double relative_rms, std::size_t observation_count, dou
   const double square_sum =
       kPriorObservationCount * measurement_spread * measurement_spread + count * relative_rms * relative_rms;
   const int degrees = kPriorObservationCount + static_cast<int>(observation_count);
-  return fit::student_t95(degrees) * std::sqrt(square_sum / degrees);
+  return std::min(fit::student_t95(degrees) * std::sqrt(square_sum / degrees), planner::kMaxCurveInterval);
 }
 
 double mean_block_us(std::span<const RaceObservation> observations) {

@@ -202,6 +202,10 @@ enum class Provenance : std::uint8_t { Measured = 1, Interpolated = 2, Extrapola
 /// Errors: UnknownName.
 [[nodiscard]] Result<Provenance> parse_provenance(std::string_view text);
 
+/// The widest interval of a curve, relative. Fits to a few noisy sizes come to some ten; what a topology says of itself
+/// stays within kMaxRelativeInterval.
+inline constexpr double kMaxCurveInterval = 1000;
+
 /// Cost of one block on one lane, in us, as a function of its size. Immutable value; safe to share.
 struct CostCurve {
   using Shape = std::variant<AffineCurve, PiecewiseCurve, SegmentsCurve, StaircaseCurve, InterpolatedCurve>;
@@ -210,7 +214,8 @@ struct CostCurve {
   Shape shape;
   double valid_min_x = 0; ///< smallest x measured; below it an answer is extrapolated
   double valid_max_x = 0; ///< largest x measured
-  /// Half-width of the 90 % interval relative to t(x): the measured time lies in t(x) (1 +- relative_interval).
+  /// Half-width of the 90 % interval relative to t(x): the measured time lies in t(x) (1 +- relative_interval). At most
+  /// kMaxCurveInterval.
   double relative_interval = 0;
   bool is_analytic = false; ///< from published constants, not from samples
   FitQuality quality;
@@ -237,9 +242,9 @@ struct CostCurve {
   /// The formula with its numbers, e.g. "12.4 us + 0.0231 us/row".
   [[nodiscard]] std::string formula_text() const;
 
-  /// Errors: InvalidSpec naming the field that is not finite, negative where it must not be, out of order, too many,
-  /// or makes the curve fall (kMaxKnotFall at a knot aside), go negative or leave the range of a double inside its
-  /// valid range.
+  /// Errors: InvalidSpec naming the field that is not finite, negative where it must not be, out of order, too many, an
+  /// interval above kMaxCurveInterval, or what makes the curve fall (kMaxKnotFall at a knot aside), go negative or
+  /// leave the range of a double inside its valid range.
   [[nodiscard]] Result<void> validate() const;
 
   bool operator==(const CostCurve&) const = default;

@@ -70,7 +70,7 @@ struct LaneCost {
   double fixed_us = 0; ///< added to every block of a cut plan: hand-over between the lanes
   /// Duration multiplier while the other lane is busy. Below 1: of a cut's blocks, whatever the other lane does, where
   /// it does a part of their work; the curve is what they take alone.
-  double slowdown = 1;
+  double slowdown = 1; ///< kLeastSlowdown to kMaxSlowdown
   /// Relative half-width of the 90 % interval of a slow-down that was assumed; 0 for one that was measured.
   double slowdown_interval = 0;
 
@@ -147,10 +147,11 @@ struct CostModel {
   /// is no part of the document.
   SpeedSpread spread = {};
 
-  /// Errors: InvalidSpec for no variants or too many, an invalid curve, a slow-down below kLeastSlowdown, a fixed cost
-  /// below 0, a local curve for a kind without a local part, slices that Slices::parse() does not take, or an anchored
-  /// interval or a serial matmul's time that is not finite and above 0. Stale for a compute curve over rows of an
-  /// operator whose blocks are columns: it was profiled by an earlier mc2.
+  /// Errors: InvalidSpec for no variants or too many, one that is there twice, an invalid curve, one that gives the
+  /// whole operator a time above kMaxTimeUs, other times as validate_time, a slow-down outside kLeastSlowdown to
+  /// kMaxSlowdown, a local curve for a kind without a local part, slices that Slices::parse() does not take, a serial
+  /// matmul's time of 0, or an anchored interval that is not above 0 and at most kMaxCurveInterval. Stale for a compute
+  /// curve over rows of an operator whose blocks are columns: it was profiled by an earlier mc2.
   [[nodiscard]] Result<void> validate() const;
 
   /// What the model knows of a variant; null where it knows nothing.

@@ -9,7 +9,10 @@
 
 namespace mc2::planner {
 
-/// Duration multipliers, each >= 1, that apply to a lane while the other lane is busy too.
+/// Beyond any that was ever measured, and what they multiply stays in the range of a double.
+inline constexpr double kMaxSlowdown = 1e15;
+
+/// Duration multipliers, each 1 to kMaxSlowdown, that apply to a lane while the other lane is busy too.
 struct Slowdown {
   double first = 1;
   double second = 1;

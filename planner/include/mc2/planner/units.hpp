@@ -31,7 +31,7 @@ inline constexpr double kMaxTimeUs = 1e15;
 /// Errors: InvalidSpec under `field` for a time that is negative or above kMaxTimeUs.
 [[nodiscard]] Result<void> validate_time(const std::string& field, double us);
 
-/// Errors: InvalidSpec under `field`, the lower end of an interval, where it is above the upper.
+/// Errors: InvalidSpec under `field`, the lower end of an interval, where it is above the upper or one is not finite.
 [[nodiscard]] Result<void> validate_interval(const std::string& field, double low, double high);
 
 /// Element type of A and B; the product's follows from it (product_type() in op_spec.hpp). Values are stored: never

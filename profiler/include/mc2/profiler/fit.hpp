@@ -56,7 +56,7 @@ struct FitOptions {
 ///             n sizes, p parameters (0 for interpolation, which has no residuals and rests on cv), cv the
 ///             cross-validated rms, spread the median relative_spread. Prediction interval of linear regression with
 ///             the mean leverage p/n (Draper and Smith, Applied Regression Analysis, 1998, ch. 3), widened by what a
-///             single timing varies around its size's statistic.
+///             single timing varies around its size's statistic. At most planner::kMaxCurveInterval.
 /// A fit to 30 sizes takes about 0.2 s, to 128 about 0.8 s.
 /// Errors: InvalidSpec (options). CannotFit naming the reason: too few distinct sizes, a size or time that is not
 /// finite, not positive or beyond its limit, times that fall with size beyond their noise.

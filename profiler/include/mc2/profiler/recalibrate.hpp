@@ -49,8 +49,9 @@ struct Recalibration {
 /// from their profiled values, each over its spread; bounded to factors >= VariantCost::least_slowdown() and fixed >=
 /// 0; solved with Ceres. The model's anchored_interval is the 90 % predictive interval of a further cut: the residuals
 /// are normal, and their variance has a scaled inverse chi-square prior worth kPriorObservationCount residuals of
-/// measurement_spread (Gelman et al., Bayesian Data Analysis, 2013, §2.6). docs/cost_model.md §6. Errors: CannotFit (no
-/// observations, or a time that is not positive and finite), and as planner::predict_cut.
+/// measurement_spread (Gelman et al., Bayesian Data Analysis, 2013, §2.6), at most planner::kMaxCurveInterval.
+/// docs/cost_model.md §6. Errors: CannotFit (no observations, or a time that is not positive and finite), and as
+/// planner::predict_cut.
 [[nodiscard]] Result<Recalibration> recalibrate(const planner::CostModel& model,
                                                 std::span<const RaceObservation> observations,
                                                 const RecalibrateOptions& options = {});

@@ -1,0 +1,69 @@
+"""Documents that contradict themselves: refused naming the field by every route that takes them, and never the end of
+the service, nor of anybody else's answers.
+
+bad_documents_test.py PATH_OF_MC2
+"""
+
+import copy
+import json
+
+import program
+from serving import SHAPE_QUERY, ServiceTest
+
+
+def changed(document, *changes):
+    """A copy with other values at paths such as "variants/0/compute/fixed_us"."""
+    result = copy.deepcopy(document)
+    for path, value in changes:
+        at = result
+        *way, last = [int(key) if key.isdigit() else key for key in path.split("/")]
+        for key in way:
+            at = at[key]
+        at[last] = value
+    return result
+
+
+class BadDocumentsTest(ServiceTest):
+    def setUp(self):
+        super().setUp()
+        self.service = self.start()
+
+    def kept(self, kind):
+        digest = self.service.json("GET", f"/v1/{kind}")["items"][0]["digest"]
+        return self.service.json("GET", f"/v1/{kind}/{digest}")
+
+    def refuse(self, target, document, field):
+        """`field` as JSON names it; what is refused changes nothing."""
+        status, _, body = self.service.request("POST", target, json.dumps(document))
+        problem = json.loads(body)
+        self.assertEqual((status, problem.get("field")), (400, field), body)
+        self.assertTrue(self.service.is_alive())
+
+    def tearDown(self):
+        self.assertEqual(self.service.request("GET", f"/v1/plan?{SHAPE_QUERY}")[0], 200)
+        super().tearDown()
+
+    def test_models(self):
+        model = self.kept("models")
+        request = {"op": model["op"], "schema": "mc2.request/1"}
+        curve = "variants[0].communication.curve"
+        shape = {"alpha_us": 1e17, "beta_us_per_x": 0, "family": "affine"}
+        for field, path, value in (
+            (f"{curve}.relative_interval", "variants/0/communication/curve/relative_interval", 1e300),
+            (f"{curve}.relative_interval", "variants/0/communication/curve/relative_interval", 1e155),
+            (f"{curve}.quality.relative_rms", "variants/0/communication/curve/quality/relative_rms", -1e308),
+            (curve, "variants/0/communication/curve/shape", shape),
+            ("variants[0].compute.fixed_us", "variants/0/compute/fixed_us", 1e16),
+            ("variants[0].compute.slowdown", "variants/0/compute/slowdown", 1e300),
+            ("serial.compute_us", "serial", {"compute_us": 1e300, "variant": model["variants"][0]["variant"]}),
+            ("anchored_interval", "anchored_interval", 1e300),
+            (f"variants[{len(model['variants'])}].variant", "variants", [*model["variants"], model["variants"][0]]),
+        ):
+            with self.subTest(path=path, value=value):
+                bad = changed(model, (path, value))
+                self.refuse("/v1/models", bad, field)
+                self.refuse("/v1/what-if", {"model": bad, "request": request}, f"model.{field}")
+
+
+if __name__ == "__main__":
+    program.main()
