@@ -62,7 +62,7 @@ class TerminalTest(program.ProgramTest):
     def test_the_answer_of_a_tuning_is_short(self):
         sent = self.on_terminal("tune", *SHAPE, *MACHINE, *QUICK, "--align", 16)
         answer = re.sub(r"\r\x1b\[K[^\r\n]*", "", sent).splitlines()
-        self.assertLessEqual(len(answer), 10, answer)
+        self.assertLessEqual(len(answer), 12, answer)  # an undecided race has more to say
         self.assertTrue(all(len(line) <= 80 for line in answer[1:8]), answer)
 
     def test_a_reader_that_has_read_enough_is_no_error(self):

@@ -7,8 +7,7 @@ bad_documents_test.py PATH_OF_MC2
 import copy
 import json
 
-import program
-from serving import SHAPE_QUERY, ServiceTest
+from serving import SHAPE_QUERY, ServiceTest, program
 
 
 def changed(document, *changes):
