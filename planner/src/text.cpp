@@ -31,6 +31,23 @@ std::string time_text(double us) {
   return us < 1e6 ? number(us / 1e3, "%.4g ms") : number(us / 1e6, "%.4g s");
 }
 
+std::optional<std::chrono::sys_seconds> moment_in(std::string_view text) noexcept {
+  constexpr std::string_view kForm = "0000-00-00T00:00:00Z";
+  constexpr std::size_t kDateLength = 10;
+  if (text.size() != kForm.size() && text.size() != kDateLength) return std::nullopt;
+  for (std::size_t i = 0; i < text.size(); ++i)
+    if (kForm[i] == '0' ? text[i] < '0' || text[i] > '9' : text[i] != kForm[i]) return std::nullopt;
+  const auto part = [text](std::size_t first, std::size_t length) {
+    return first < text.size() ? number_in<unsigned>(text.substr(first, length)).value_or(0) : 0;
+  };
+  const std::chrono::year_month_day date{std::chrono::year(static_cast<int>(part(0, 4))),
+                                         std::chrono::month(part(5, 2)), std::chrono::day(part(8, 2))};
+  const unsigned hour = part(11, 2), minute = part(14, 2), second = part(17, 2);
+  if (!date.ok() || hour > 23 || minute > 59 || second > 59) return std::nullopt;
+  return std::chrono::sys_days(date) + std::chrono::hours(hour) + std::chrono::minutes(minute) +
+         std::chrono::seconds(second);
+}
+
 std::string bytes_text(std::int64_t bytes) {
   constexpr std::array kUnits{"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
   auto value = static_cast<double>(bytes);

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -38,6 +39,18 @@ TEST(Text, BytesHaveTheLargestUnitThatLeavesAWholeOne) {
   EXPECT_EQ(bytes_text(std::int64_t{256} << 20), "256 MiB");
   EXPECT_EQ(bytes_text(std::int64_t{1331} << 20), "1.3 GiB"); // 1331 / 1024 = 1.2998
   EXPECT_EQ(bytes_text(std::int64_t{4096} << 50), "4096 PiB");
+}
+
+TEST(Text, MomentsHaveTheirFormAndAreThere) {
+  using std::chrono::sys_days;
+  const sys_days day = std::chrono::year(2028) / 2 / 29; // a leap year
+  EXPECT_EQ(moment_in("2028-02-29"), day);
+  EXPECT_EQ(moment_in("2028-02-29T23:59:08Z"), day + std::chrono::seconds(23 * 3600 + 59 * 60 + 8));
+  EXPECT_TRUE(moment_in("0000-01-01"));
+  for (const char* text : {"", "2027-02-29", "2028-2-29", "2028-02-29T", "2028-02-29T1:00:00Z", "2028-02-29T24:00:00Z",
+                           "2028-02-29T23:60:00Z", "2028-02-29T23:59:08", "2028-02-29t23:59:08z", " 028- 2- 9",
+                           "-999-01-01", "+028-02-29", "2028-00-01", "2028-13-01", "2028-02-29T23:59:08Z "})
+    EXPECT_FALSE(moment_in(text)) << text;
 }
 
 TEST(Text, NamesAreFoundOrTheLegalOnesTold) {

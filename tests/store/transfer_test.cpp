@@ -206,6 +206,8 @@ TEST(Transfer, BadImportChangesNothing) {
                         {"/plans/0/purpose", 7, ErrorCode::Malformed, "plans[0].purpose"},
                         {"/models/0/created_at", 7, ErrorCode::Malformed, "models[0].created_at"},
                         {"/models/0/created_at", "banana", ErrorCode::Malformed, "models[0].created_at"},
+                        {"/models/0/created_at", " 026- 1- 1", ErrorCode::Malformed, "models[0].created_at"},
+                        {"/models/0/created_at", "-999-01-01", ErrorCode::Malformed, "models[0].created_at"},
                         {"/plans/0/created_at", "2026-13-45T99:99:99Z", ErrorCode::Malformed, "plans[0].created_at"}};
   for (const Case& bad : cases) {
     json document = good;

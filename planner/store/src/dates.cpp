@@ -8,6 +8,8 @@
 #include <optional>
 #include <utility>
 
+#include "mc2/planner/text.hpp"
+
 namespace mc2::store {
 namespace {
 
@@ -29,21 +31,6 @@ std::optional<std::int64_t> duration_s(const std::string& text) {
   for (const auto& [unit, unit_s] : kUnits)
     if (*end == unit) return count * unit_s;
   return std::nullopt;
-}
-
-/// A date, with or without a time of day; nothing for another form or a day that no month has.
-std::optional<sys_seconds> moment(const std::string& text) {
-  int year = 0, length = 0;
-  unsigned month = 0, day = 0, hour = 0, minute = 0, second = 0;
-  const auto is_whole = [&] { return length > 0 && std::cmp_equal(length, text.size()); };
-  std::sscanf(text.c_str(), "%4d-%2u-%2u%n", &year, &month, &day, &length);
-  if (!is_whole()) {
-    length = 0;
-    std::sscanf(text.c_str(), "%4d-%2u-%2uT%2u:%2u:%2uZ%n", &year, &month, &day, &hour, &minute, &second, &length);
-  }
-  const std::chrono::year_month_day date{std::chrono::year(year), std::chrono::month(month), std::chrono::day(day)};
-  if (!is_whole() || !date.ok() || hour > 23 || minute > 59 || second > 59) return std::nullopt;
-  return sys_days(date) + std::chrono::hours(hour) + std::chrono::minutes(minute) + seconds(second);
 }
 
 std::string text_of(sys_seconds time) {
@@ -70,7 +57,7 @@ Result<std::int64_t> parse_duration_s(const std::string& text, const std::string
 }
 
 std::string later(const std::string& text, std::int64_t further_s) {
-  const auto at = moment(text);
+  const auto at = moment_in(text);
   return at ? text_of(std::clamp(*at + seconds(further_s), kEarliest, kLatest)) : std::string();
 }
 
@@ -78,9 +65,9 @@ Result<std::string> parse_end(const std::string& text, const std::string& field,
   const auto refuse = [&](const std::string& what) {
     return Error{ErrorCode::InvalidSpec, field, "is \"" + text.substr(0, 64) + "\"; " + what};
   };
-  const auto begin = moment(now);
+  const auto begin = moment_in(now);
   const auto from_now_s = duration_s(text);
-  const auto at = from_now_s && begin ? std::optional(*begin + seconds(*from_now_s)) : moment(text);
+  const auto at = from_now_s && begin ? std::optional(*begin + seconds(*from_now_s)) : moment_in(text);
   if (!at) return refuse("must be a time from now such as 12h or 30d, or a date such as 2027-01-31 (UTC)");
   if (begin && *at <= *begin) return refuse("that is not in the future");
   if (*at > kLatest) return refuse("must be before the year 10000; leave it out for what does not end");

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <chrono>
 #include <concepts>
 #include <cstdint>
 #include <functional>
@@ -14,7 +15,8 @@
 
 #include "mc2/planner/error.hpp"
 
-/// How numbers, shares, times and sizes read in pages, messages and notes, and are read; in every locale alike.
+/// How numbers, shares, times, sizes and moments read in pages, messages and notes, and are read; in every locale
+/// alike.
 
 #pragma GCC visibility push(default)
 
@@ -42,6 +44,10 @@ template <typename Number>
   const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
   return failure == std::errc() && end == text.data() + text.size() ? std::optional(value) : std::nullopt;
 }
+
+/// The moment that "2027-01-31T12:00:00Z" or "2027-01-31" (as it begins) is, UTC, with as many digits as there; nothing
+/// for another form, and for a day or a time of day that there is not.
+[[nodiscard]] std::optional<std::chrono::sys_seconds> moment_in(std::string_view text) noexcept;
 
 /// Without white space at either end.
 [[nodiscard]] std::string_view trimmed(std::string_view text) noexcept;
