@@ -1,5 +1,6 @@
 #include "mc2/planner/units.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 
@@ -35,6 +36,34 @@ Result<void> validate_interval(const std::string& field, double low, double high
   return Error{
       ErrorCode::InvalidSpec, field,
       "is " + number_text(low) + ", above the interval's upper end, " + number_text(high) + "; must be at most that"};
+}
+
+Result<void> validate_measured_time(const std::string& field, double us) {
+  if (us >= kMinTimeUs && us <= kMaxTimeUs) return {};
+  return Error{ErrorCode::InvalidSpec, field, "is " + number_text(us) + " us; legal: 1e-6 to 1e15"};
+}
+
+Result<void> validate_known_time(const std::string& field, double us) {
+  if (us == 0 || (us >= kMinTimeUs && us <= kMaxTimeUs)) return {};
+  return Error{ErrorCode::InvalidSpec, field, "is " + number_text(us) + " us; legal: 0, and 1e-6 to 1e15"};
+}
+
+Result<void> validate_benefit(double benefit, double low, double high) {
+  constexpr double kRounding = 1e-9, kMostLoss = kMaxTimeUs / kMinTimeUs;
+  const auto refused = [](const char* field, double value, const std::string& legal) {
+    return Error{ErrorCode::InvalidSpec, field, "is " + number_text(value) + "; " + legal};
+  };
+  if (!(benefit >= -kMostLoss && benefit <= 1))
+    return refused("benefit", benefit, "legal: -1e21 to 1, which is all of the time");
+  const double ratio = 1 - benefit, slack = kRounding * std::max(1.0, ratio);
+  MC2_TRY(validate_interval("benefit_low", low, high));
+  if (!(low >= -3 * kMostLoss)) return refused("benefit_low", low, "legal: -3e21 to 1");
+  if (!(low <= benefit + slack && benefit <= high + slack))
+    return refused("benefit", benefit, "must lie in its interval, " + number_text(low) + " to " + number_text(high));
+  // An interval that is as wide to both sides ends above 1; earlier versions kept such ones.
+  if (!(high <= 1 + 2 * ratio + slack))
+    return refused("benefit_high", high, "must be at most 1, which is all of the time");
+  return {};
 }
 
 std::int64_t size_bytes(DType dtype) noexcept {

@@ -63,6 +63,23 @@ class BadDocumentsTest(ServiceTest):
                 self.refuse("/v1/models", bad, field)
                 self.refuse("/v1/what-if", {"model": bad, "request": request}, f"model.{field}")
 
+    def test_measurements(self):
+        race = self.kept("measurements")
+        predicted = {"predicted_compute_us": 2700, "predicted_communication_us": 2700}
+        for changes in (
+            {**predicted, "predicted_us": 1e-320},
+            {"predicted_us": 1e-200},
+            {"fused_us": 0},
+            {"benefit": 7, "benefit_high": 8},
+            {"benefit": -1e300, "benefit_low": -1e300},
+            {"benefit_high": 8},
+            {"pair_count": 0},
+        ):
+            with self.subTest(changes):
+                field = [key for key in changes if key not in predicted][0]
+                self.refuse("/v1/measurements", {**race, **changes}, field)
+        self.assertEqual(self.service.request("GET", "/v1/plan?m=192&n=64&k=64")[0], 200)
+
 
 if __name__ == "__main__":
     program.main()

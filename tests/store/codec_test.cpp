@@ -409,13 +409,19 @@ TEST(Codec, SamplesThatCannotBeAreRefused) {
 TEST(Codec, MeasurementsThatCannotBeAreInvalid) {
   const MeasurementRecord good{examples::fingerprint(), examples::measurement()};
   const std::pair<const char*, json> changes[]{
-      {"fused_us", -1},     {"serial_us", 1e300}, {"compute_us", -1},        {"communication_us", -1},
-      {"predicted_us", -1}, {"benefit_low", 0.4}, {"compute_blocks_us", -1}, {"communication_blocks_us", 1e12}};
+      {"fused_us", -1},    {"fused_us", 0},          {"serial_us", 1e300},      {"serial_us", 1e-300},
+      {"compute_us", -1},  {"communication_us", -1}, {"predicted_us", -1},      {"predicted_us", 1e-320},
+      {"benefit", 7},      {"benefit", 0.1}, // of 0.2 to 0.3
+      {"benefit", -1e300}, {"benefit_low", 0.4},     {"benefit_low", -1e300},   {"benefit_high", 8},
+      {"pair_count", 0},   {"relative_error", 1},    {"compute_blocks_us", -1}, {"communication_blocks_us", 1e12}};
   for (const auto& [key, value] : changes) {
     json document = json::parse(encode(good));
     document[key] = value;
     expect_refused(reencoded(decode_measurement(document.dump())), ErrorCode::InvalidSpec, key, "");
   }
+  json wide = json::parse(encode(good)); // of runs that vary much, as earlier versions kept it
+  wide["benefit_low"] = -1.2, wide["benefit_high"] = 1.7;
+  EXPECT_TRUE(decode_measurement(wide.dump())) << decode_measurement(wide.dump()).error().text();
 }
 
 TEST(Codec, ControlCharactersAreRefusedWhereverTheyStand) {

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 
 #include <filesystem>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -450,7 +451,15 @@ TEST(Store, ValueThatCouldNotBeReadBackIsNotKept) {
   plan = examples::plan();
   plan.cut.block_rows = {1};
   expect_error(store.put_plan(plan, "tuned", kNow), ErrorCode::InvalidSpec, "blocks sum to 1");
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  Measurement measurement = examples::measurement();
+  measurement.compute_us = nan;
+  expect_error(store.add_measurement(examples::fingerprint(), measurement, kNow), ErrorCode::InvalidSpec,
+               "compute_us: is nan us");
   planner::CostModel model = examples::model();
+  model.variants[0].compute.fixed_us = nan;
+  expect_error(store.put_model(model, kNow), ErrorCode::InvalidSpec, "variants[0].compute.fixed_us: is nan us");
+  model = examples::model();
   model.variants.clear();
   expect_error(store.put_model(model, kNow), ErrorCode::InvalidSpec, "variants");
   planner::Sample sample = examples::sample();

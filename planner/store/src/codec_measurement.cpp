@@ -3,32 +3,30 @@
 #include "codec_parts.hpp"
 
 namespace mc2::store {
-namespace {
 
-Result<void> validate(const Measurement& measurement) {
-  for (const auto& [field, us] : {std::pair{"fused_us", measurement.fused_us},
-                                  {"serial_us", measurement.serial_us},
-                                  {"compute_us", measurement.compute_us},
-                                  {"communication_us", measurement.communication_us},
-                                  {"predicted_us", measurement.predicted_us},
-                                  {"predicted_compute_us", measurement.predicted_compute_us},
-                                  {"predicted_communication_us", measurement.predicted_communication_us},
-                                  {"predicted_serial_us", measurement.predicted_serial_us},
-                                  {"compute_blocks_us", measurement.compute_blocks_us},
-                                  {"communication_blocks_us", measurement.communication_blocks_us}})
-    MC2_TRY(planner::validate_time(field, us));
-  if ((measurement.predicted_compute_us > 0) != (measurement.predicted_communication_us > 0))
+Result<void> Measurement::validate() const {
+  MC2_TRY(planner::validate_measured_time("fused_us", fused_us));
+  for (const auto& [field, us] : {std::pair{"serial_us", serial_us},
+                                  {"compute_us", compute_us},
+                                  {"communication_us", communication_us},
+                                  {"predicted_us", predicted_us},
+                                  {"predicted_compute_us", predicted_compute_us},
+                                  {"predicted_communication_us", predicted_communication_us},
+                                  {"predicted_serial_us", predicted_serial_us},
+                                  {"compute_blocks_us", compute_blocks_us},
+                                  {"communication_blocks_us", communication_blocks_us}})
+    MC2_TRY(planner::validate_known_time(field, us));
+  if ((predicted_compute_us > 0) != (predicted_communication_us > 0))
     return Error{ErrorCode::InvalidSpec, "predicted_compute_us", "needs predicted_communication_us, and the reverse"};
-  if (measurement.predicted_serial_us > 0 && !(measurement.predicted_compute_us > 0))
+  if (predicted_serial_us > 0 && !(predicted_compute_us > 0))
     return Error{ErrorCode::InvalidSpec, "predicted_serial_us", "needs predicted_compute_us"};
-  if (!(measurement.relative_error >= 0 && measurement.relative_error < 1))
+  if (!(relative_error >= 0 && relative_error < 1))
     return Error{ErrorCode::InvalidSpec, "relative_error", "must be at least 0 and below 1"};
-  MC2_TRY(planner::validate_block_times(measurement.fused_us, measurement.compute_blocks_us,
-                                        measurement.communication_blocks_us));
-  return planner::validate_interval("benefit_low", measurement.benefit_low, measurement.benefit_high);
+  if (pair_count < 1)
+    return Error{ErrorCode::InvalidSpec, "pair_count", "is " + std::to_string(pair_count) + "; must be at least 1"};
+  MC2_TRY(planner::validate_block_times(fused_us, compute_blocks_us, communication_blocks_us));
+  return planner::validate_benefit(benefit, benefit_low, benefit_high);
 }
-
-} // namespace
 
 template <>
 inline constexpr auto kFields<Measurement> =
@@ -52,7 +50,7 @@ inline constexpr auto kFields<MeasurementRecord> =
                    std::tuple(field("fingerprint", &MeasurementRecord::fingerprint, Texts{})),
                    std::tuple(checked([](const MeasurementRecord& record) -> Result<void> {
                      MC2_TRY(check_cut(record.measurement.cut, record.measurement.op));
-                     return validate(record.measurement);
+                     return record.measurement.validate();
                    })));
 
 template <>

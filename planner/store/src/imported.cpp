@@ -119,10 +119,10 @@ Result<Measurement> measurement_of(const Store& store, const planner::OpSpec& op
   measured.relative_error = std::min(runs.relative_error, kMostError);
   if (!(runs.serial_us > 0)) return measured;
   const double ratio = runs.fused_us / runs.serial_us;
-  const double error = runs.relative_error > 0 ? runs.relative_error : kUntoldError;
+  const double error = measured.relative_error > 0 ? measured.relative_error : kUntoldError;
   measured.benefit = 1 - ratio;
   measured.benefit_low = 1 - ratio * (1 + kNormal95 * error);
-  measured.benefit_high = 1 - ratio * (1 - kNormal95 * error);
+  measured.benefit_high = 1 - ratio * std::max(0.0, 1 - kNormal95 * error);
   return measured;
 }
 

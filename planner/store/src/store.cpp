@@ -315,6 +315,7 @@ Result<std::int64_t> Store::remove_samples(const planner::OpSpec& op, const plan
 
 Result<std::string> Store::put_model(const planner::CostModel& model, const std::string& created_at,
                                      const MayReplace& may_replace) {
+  MC2_TRY(model.validate());
   Record record = make_record(model.op, model.fingerprint, encode(model), created_at);
   MC2_TRY(require_readable_back(model, record.document));
   return impl_->put("Store::put_model", Table::Model, model.fingerprint, std::move(record), may_replace);
@@ -332,6 +333,7 @@ Result<std::string> Store::put_plan(const planner::Plan& plan, const std::string
 
 Result<std::string> Store::add_measurement(const planner::Fingerprint& fingerprint, const Measurement& measurement,
                                            const std::string& created_at) {
+  MC2_TRY(measurement.validate());
   const MeasurementRecord value{fingerprint, measurement};
   const Record record = make_record(measurement.op, fingerprint, encode(value), created_at);
   MC2_TRY(require_readable_back(value, record.document));

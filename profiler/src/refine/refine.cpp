@@ -136,7 +136,7 @@ planner::Validation validation_of(const MeasuredCut& cut, double serial_us) {
   validation.serial_us = cut.serial_us > 0 ? cut.serial_us : serial_us;
   validation.benefit = 1 - ratio;
   validation.benefit_low = 1 - ratio - half_width;
-  validation.benefit_high = 1 - ratio + half_width;
+  validation.benefit_high = std::min(1.0, 1 - ratio + half_width);
   validation.pair_count = cut.run_count;
   return validation;
 }

@@ -31,6 +31,20 @@ inline constexpr double kMaxTimeUs = 1e15;
 /// Errors: InvalidSpec under `field` for a time that is negative or above kMaxTimeUs.
 [[nodiscard]] Result<void> validate_time(const std::string& field, double us);
 
+/// Nothing that was timed takes less than this many us (a picosecond), nor is predicted of it.
+inline constexpr double kMinTimeUs = 1e-6;
+
+/// Of what was run, which takes time. Errors: InvalidSpec under `field` for a time below kMinTimeUs or above
+/// kMaxTimeUs.
+[[nodiscard]] Result<void> validate_measured_time(const std::string& field, double us);
+
+/// The same, or 0 for what nobody knows.
+[[nodiscard]] Result<void> validate_known_time(const std::string& field, double us);
+
+/// What of serial's time was measured to be saved, as a part of it, and the ends of its interval, which holds it.
+/// Errors: InvalidSpec naming "benefit", "benefit_low" or "benefit_high" for what no two times give.
+[[nodiscard]] Result<void> validate_benefit(double benefit, double low, double high);
+
 /// Errors: InvalidSpec under `field`, the lower end of an interval, where it is above the upper or one is not finite.
 [[nodiscard]] Result<void> validate_interval(const std::string& field, double low, double high);
 

@@ -64,6 +64,11 @@ struct Measurement {
   double predicted_serial_us = 0; ///< likewise of the fastest uncut variant; 0 in what was kept before 0.2
   double relative_error = 0;      ///< standard error of fused_us where it was run elsewhere; 0 where nobody said
   double compute_blocks_us = 0, communication_blocks_us = 0; ///< the cut's blocks together; 0 where nobody timed them
+
+  /// Errors: InvalidSpec naming a time as planner::validate_measured_time (fused_us) or validate_known_time, a benefit
+  /// as validate_benefit, blocks as validate_block_times, no pair, an error that is not below 1, or a prediction of one
+  /// uncut part without the other.
+  [[nodiscard]] Result<void> validate() const;
   bool operator==(const Measurement&) const = default;
 };
 
