@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
+#include <tuple>
 #include <utility>
 
 #include "mc2/planner/text.hpp"
@@ -28,26 +30,47 @@ Result<void> validate_times(const Plan& plan) {
                                                     {"ideal_us", plan.ideal_us},
                                                     {"timeline.makespan_us", plan.timeline.makespan_us},
                                                     {"timeline.overlap_us", plan.timeline.overlap_us}};
+  if (plan.block_overhead_us) times.emplace_back("block_overhead_us", *plan.block_overhead_us);
   for (std::size_t i = 0; i < plan.runners_up.size(); ++i)
     times.emplace_back("runners_up[" + std::to_string(i) + "].makespan_us", plan.runners_up[i].makespan_us);
-  if (plan.validation) {
-    times.emplace_back("validation.fused_us", plan.validation->fused_us);
-    times.emplace_back("validation.serial_us", plan.validation->serial_us);
-  }
   for (const auto& [field, us] : times) MC2_TRY(validate_time(field, us));
+  return {};
+}
+
+bool are_equal(double one, double other) {
+  return std::abs(one - other) <= kTouching * std::max(std::abs(one), std::abs(other));
+}
+
+/// Serial is its two parts, of which the longer one is what no cut of the same variant beats. Where nothing is
+/// predicted, all are 0, and there is no timeline.
+Result<void> validate_serial(const Plan& plan) {
+  const double serial_us = plan.compute_us + plan.communication_us;
+  const double ideal_us = std::max(plan.compute_us, plan.communication_us);
+  for (const auto& [field, us, right_us, what] :
+       {std::tuple{"serial_us", plan.serial_us, serial_us, "the sum of compute_us and communication_us"},
+        std::tuple{"ideal_us", plan.ideal_us, ideal_us, "the larger one of compute_us and communication_us"}})
+    if (!are_equal(us, right_us))
+      return Error{ErrorCode::InvalidSpec, field,
+                   "is " + number_text(us) + " us; must be " + what + ", " + number_text(right_us)};
+  if (!(plan.makespan.us > 0)) return {};
+  const std::string beside = " beside a makespan of " + number_text(plan.makespan.us) + " us; ";
+  if (!(plan.serial_us > 0))
+    return Error{ErrorCode::InvalidSpec, "serial_us", "is 0" + beside + "must be what serial is predicted to take"};
+  if (!plan.has_timeline())
+    return Error{ErrorCode::InvalidSpec, "timeline", "is empty" + beside + "must tell when each block runs"};
   return {};
 }
 
 Result<void> validate_spread(const MeasuredSpread& spread) {
   for (const auto& [name, low_us, high_us] : {std::tuple{"fused", spread.fused_low_us, spread.fused_high_us},
                                               std::tuple{"serial", spread.serial_low_us, spread.serial_high_us}}) {
-    const std::string field = "validation.spread." + std::string(name);
+    const std::string field = "spread." + std::string(name);
     MC2_TRY(validate_time(field + "_low_us", low_us));
     MC2_TRY(validate_time(field + "_high_us", high_us));
     MC2_TRY(validate_interval(field + "_low_us", low_us, high_us));
   }
   if (spread.speed_range >= 1 && spread.speed_range <= kMaxTimeUs) return {};
-  return Error{ErrorCode::InvalidSpec, "validation.spread.speed_range",
+  return Error{ErrorCode::InvalidSpec, "spread.speed_range",
                "is " + number_text(spread.speed_range) + "; legal: 1 to 1e15"};
 }
 
@@ -63,9 +86,14 @@ Result<void> validate_intervals(const Plan& plan) {
   MC2_TRY(validate_makespan(plan.makespan));
   if (plan.benefit_interval)
     MC2_TRY(validate_interval("benefit_interval.low", plan.benefit_interval->low, plan.benefit_interval->high));
+  return {};
+}
+
+Result<void> validate_measured(const Plan& plan) {
   if (!plan.validation) return {};
-  MC2_TRY(validate_interval("validation.benefit_low", plan.validation->benefit_low, plan.validation->benefit_high));
-  return plan.validation->spread ? validate_spread(*plan.validation->spread) : Result<void>();
+  const auto verdict = plan.validation->validate();
+  if (verdict) return {};
+  return Error{verdict.error().code, "validation." + verdict.error().field, verdict.error().message};
 }
 
 Result<void> validate_slowdown(const Plan& plan) {
@@ -96,8 +124,46 @@ Result<void> validate_schedule(const Plan& plan) {
   return Error{ErrorCode::InvalidSpec, "is_serial", "is of plans that are not cut; this one is"};
 }
 
+/// Whether a block passes from lane to lane as one. Tiles that are stored where they are summed pass wave by wave.
+bool passes_whole(const Variant& variant) {
+  return slices_of(variant).count() == 1 && variant.name != kTileStoreVariant;
+}
+
+/// A block leaves the first lane before it is on the second, or its first slice before the second's.
 Result<void> validate_spans(const Plan& plan) {
-  return plan.has_timeline() ? validate_timeline(plan.timeline, plan.span_count()) : Result<void>();
+  if (!plan.has_timeline()) return {};
+  const auto& [first, second, makespan_us, overlap_us] = plan.timeline;
+  MC2_TRY(validate_timeline(plan.timeline, plan.span_count()));
+  const bool is_whole = passes_whole(plan.variant);
+  for (std::size_t i = 0; i < first.size(); ++i) {
+    const double least_us = is_whole ? first[i].end_us : first[i].start_us;
+    if (second[i].start_us >= least_us * (1 - kTouching) && second[i].end_us >= first[i].end_us * (1 - kTouching))
+      continue;
+    return Error{ErrorCode::InvalidSpec, "timeline.second[" + std::to_string(i) + "]",
+                 "is from " + number_text(second[i].start_us, 6) + " to " + number_text(second[i].end_us, 6) +
+                     " us; the block is on the first lane from " + number_text(first[i].start_us, 6) + " to " +
+                     number_text(first[i].end_us, 6) + " us, and comes after that"};
+  }
+  return {};
+}
+
+Result<void> validate_losers(const Plan& plan) {
+  for (std::size_t i = 0; i < plan.runners_up.size(); ++i)
+    if (const auto verdict = validate_cut(plan.op, plan.runners_up[i].cut); !verdict)
+      return Error{verdict.error().code, "runners_up[" + std::to_string(i) + "].cut", verdict.error().message};
+  return {};
+}
+
+Result<void> validate_certificate(const Plan& plan) {
+  if (!plan.certificate) return {};
+  const auto& [candidates, simulated, bounded, text, restriction_cost] = *plan.certificate;
+  if (simulated > candidates || bounded > candidates - simulated)
+    return Error{ErrorCode::InvalidSpec, "certificate.candidate_count",
+                 "is " + std::to_string(candidates) + ", fewer than the " + std::to_string(simulated) +
+                     " that were simulated and the " + std::to_string(bounded) + " that were excluded"};
+  if (restriction_cost && !std::isfinite(*restriction_cost))
+    return Error{ErrorCode::InvalidSpec, "certificate.restriction_cost", "must be finite"};
+  return {};
 }
 
 bool all_equal(std::span<const std::int64_t> rows) {
@@ -149,8 +215,21 @@ Result<void> validate_timeline(const Timeline& timeline, std::size_t block_count
   return {};
 }
 
+Result<void> Validation::validate() const {
+  MC2_TRY(validate_measured_time("fused_us", fused_us));
+  MC2_TRY(validate_measured_time("serial_us", serial_us));
+  MC2_TRY(validate_benefit(benefit, benefit_low, benefit_high));
+  if (pair_count < 1)
+    return Error{ErrorCode::InvalidSpec, "pair_count", "is " + std::to_string(pair_count) + "; must be at least 1"};
+  if (!measured_at.empty() && !moment_in(measured_at))
+    return Error{ErrorCode::InvalidSpec, "measured_at",
+                 "is '" + measured_at.substr(0, 32) + "', no moment such as 2027-01-31T12:00:00Z"};
+  return spread ? validate_spread(*spread) : Result<void>();
+}
+
 Result<void> Plan::validate() const {
-  for (const auto& check : {validate_times, validate_intervals, validate_slowdown, validate_schedule, validate_spans})
+  for (const auto& check : {validate_times, validate_serial, validate_intervals, validate_measured, validate_slowdown,
+                            validate_schedule, validate_spans, validate_losers, validate_certificate})
     MC2_TRY(check(*this));
   return counts.empty() ? Result<void>() : validate_counts(op, counts);
 }

@@ -389,6 +389,7 @@ class HostileTest(ExplainTest):
             plan["timeline"]["second"] = [{"start_us": i + 1, "end_us": i + 2} for i in range(count)]
             plan["timeline"]["makespan_us"] = count + 1
             plan["makespan"].update(us=count + 1, low_us=count, high_us=count + 2)
+            plan["runners_up"] = []  # cuts of another m
 
         file = self.changed_plan(change)
         text, _ = self.report(file, "--model", EXAMPLE_MODEL)

@@ -67,7 +67,7 @@ class MainJobTest(ProgramTest):
         self.assertNotIn("predicted", trace_file.read_text())
 
     def check_timelines(self, plan, run):
-        """A timeline fits the plan's cut, or there is none."""
+        """A timeline fits the plan's cut; where nothing is predicted, there is none."""
         edited = self.directory / "edited.json"
         blocks = len(plan["cut"]["block_rows"])
         edited.write_text(
@@ -83,7 +83,16 @@ class MainJobTest(ProgramTest):
             [*run, edited],
             f"edited.json: timeline.first: has {2 * blocks} spans; the plan has {blocks} blocks",
         )
-        edited.write_text(json.dumps({**plan, "timeline": {**plan["timeline"], "first": [], "second": []}}))
+        no_timeline = {"first": [], "second": [], "makespan_us": 0, "overlap_us": 0}
+        edited.write_text(json.dumps({**plan, "timeline": no_timeline}))
+        self.refuse(program.USAGE, [*run, edited], "edited.json: timeline: is empty beside a makespan of ")
+        blind = {
+            **plan,
+            **dict.fromkeys(("serial_us", "compute_us", "communication_us", "ideal_us"), 0),
+            "makespan": {**plan["makespan"], "us": 0, "low_us": 0, "high_us": 0},
+            "timeline": no_timeline,
+        }
+        edited.write_text(json.dumps(blind))
         self.succeed(*run, edited)
 
     def assert_trace(self, trace, block_count):

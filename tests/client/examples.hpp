@@ -27,6 +27,7 @@ inline planner::Plan plan(const PlanQuestion& asked, std::int64_t short_rows = 1
   plan.compute_us = 70;
   plan.communication_us = 50;
   plan.ideal_us = 70;
+  plan.timeline = {{{0, 20}, {20, 70}}, {{20, 40}, {70, 90}}, 90, 20};
   plan.reason = "an example";
   return plan;
 }

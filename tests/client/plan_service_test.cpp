@@ -378,7 +378,8 @@ TEST_F(PlanSources, ATunedAnswerFromBeforeIsPreferredHoweverFarItsPredictionReac
     return find_plan(places, examples::question()).value().source;
   };
   EXPECT_EQ(answer_of_a_service_that_is_gone(tuned), "own planner") << "never run";
-  tuned.validation = planner::Validation{.fused_us = 80, .serial_us = 120, .benefit = 0.3, .pair_count = 9};
+  tuned.validation = planner::Validation{
+      .fused_us = 80, .serial_us = 120, .benefit = 0.3, .benefit_low = 0.25, .benefit_high = 0.35, .pair_count = 9};
   EXPECT_THAT(answer_of_a_service_that_is_gone(tuned), HasSubstr("answered at"));
 }
 

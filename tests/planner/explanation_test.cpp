@@ -94,7 +94,7 @@ TEST(Explanation, SaysWhenTheModelHasChangedSinceThePlan) {
 TEST(Explanation, ARunnerUpThatTheModelDoesNotKnowHasNoDifference) {
   const CostModel model = small_model();
   Plan plan = two_blocks(model);
-  plan.runners_up.push_back({Cut{{1, 2, 3}}, {"elsewhere", {}}, 500, "made up"});
+  plan.runners_up.push_back({Cut{{1, 2, 253}}, {"elsewhere", {}}, 500, "made up"});
   const Explanation explanation = explain(plan, &model, {}).value();
   EXPECT_DOUBLE_EQ(explanation.losses[0].lost_us, 500 - 404);
   EXPECT_FALSE(explanation.losses[0].difference.has_value());

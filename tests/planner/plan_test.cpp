@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "mc2/planner/planner.hpp"
 #include "support/models.hpp"
 
@@ -97,6 +99,7 @@ Plan serial_plan() {
   plan.op = {OpKind::MatmulAllReduce, 128, 64, 64, DType::F32, 2};
   plan.cut = {{128}};
   plan.makespan = {30, 29, 31, Provenance::Measured, ""};
+  plan.serial_us = 30, plan.compute_us = 10, plan.communication_us = plan.ideal_us = 20;
   plan.slowdown = {1, 1};
   plan.timeline = {{{0, 10}}, {{10, 30}}, 30, 0};
   return plan;
@@ -114,12 +117,61 @@ TEST(Plan, ValidateNamesWhatCannotBe) {
        [](Plan& plan) {
          plan.runners_up = {{{{128}}, {"direct", {}}, -1, ""}};
        }},
+      {"block_overhead_us", [](Plan& plan) { plan.block_overhead_us = -1; }},
+      {"serial_us", [](Plan& plan) { plan.serial_us = 30.001; }},
+      {"serial_us", [](Plan& plan) { plan.serial_us = plan.compute_us = plan.communication_us = plan.ideal_us = 0; }},
+      {"ideal_us", [](Plan& plan) { plan.ideal_us = 10; }},
+      {"timeline", [](Plan& plan) { plan.timeline = {}; }},
+      {"benefit_interval.low",
+       [](Plan& plan) {
+         plan.benefit_interval = {0, std::numeric_limits<double>::infinity()};
+       }},
+      {"runners_up[0].cut",
+       [](Plan& plan) {
+         plan.runners_up = {{{{64, 63}}, {"direct", {}}, 1, ""}};
+       }},
+      {"certificate.candidate_count",
+       [](Plan& plan) {
+         plan.certificate = Certificate{4, 3, 2, ""};
+       }},
+      {"certificate.candidate_count",
+       [](Plan& plan) {
+         plan.certificate = Certificate{2, 3, 0, ""};
+       }},
+      {"certificate.restriction_cost",
+       [](Plan& plan) {
+         plan.certificate = Certificate{2, 2, 0, "", std::numeric_limits<double>::quiet_NaN()};
+       }},
+      {"validation.fused_us", [](Plan& plan) { plan.validation = {0, 1, 0, 0, 0, 3}; }},
+      {"validation.fused_us",
+       [](Plan& plan) { plan.validation = {std::numeric_limits<double>::quiet_NaN(), 1, 0, 0, 0, 3}; }},
       {"validation.serial_us", [](Plan& plan) { plan.validation = {1, -1, 0, 0, 0, 3}; }},
       {"validation.benefit_low", [](Plan& plan) { plan.validation = {1, 1, 0.1, 0.3, 0.2, 3}; }},
+      {"validation.benefit", [](Plan& plan) { plan.validation = {1, 1, 0.1, 0.2, 0.3, 3}; }},
+      {"validation.benefit", [](Plan& plan) { plan.validation = {1, 1, 7, 6, 8, 3}; }},
+      {"validation.benefit", [](Plan& plan) { plan.validation = {1, 1, -1e300, -1e300, 0, 3}; }},
+      {"validation.benefit_low", [](Plan& plan) { plan.validation = {1, 1, 0.1, -1e300, 0.3, 3}; }},
+      {"validation.benefit_high", [](Plan& plan) { plan.validation = {1, 1, 0.1, 0, 8, 3}; }},
+      {"validation.pair_count", [](Plan& plan) { plan.validation = {1, 1, 0, 0, 0, 0}; }},
+      {"validation.measured_at",
+       [](Plan& plan) { plan.validation = {1, 1, 0, 0, 0, 3, std::nullopt, "2999-13-45 yesterday"}; }},
+      {"validation.spread.serial_low_us",
+       [](Plan& plan) {
+         plan.validation = {1, 1, 0, 0, 0, 3, MeasuredSpread{1, 1, 2, 1, 1}};
+       }},
       {"timeline.first", [](Plan& plan) { plan.timeline.first.clear(); }},
       {"timeline.second",
        [](Plan& plan) {
          plan.timeline.second.push_back({30, 30});
+       }},
+      {"timeline.second[0]",
+       [](Plan& plan) { // on the second lane from the first's middle on
+         plan.timeline.second[0].start_us = 5;
+       }},
+      {"timeline.second[0]",
+       [](Plan& plan) { // its slices, too, come after those of the first lane
+         plan.variant.fields["slices"] = "4";
+         plan.timeline.first[0].start_us = 6, plan.timeline.second[0].start_us = 5;
        }},
       {"timeline.second[0].start_us", [](Plan& plan) { plan.timeline.second[0].start_us = -1; }}};
   for (const auto& [field, change] : changes) {
@@ -129,6 +181,34 @@ TEST(Plan, ValidateNamesWhatCannotBe) {
     ASSERT_FALSE(verdict.ok()) << field;
     EXPECT_EQ(verdict.error().code, ErrorCode::InvalidSpec);
     EXPECT_EQ(verdict.error().field, field) << verdict.error().text();
+  }
+}
+
+TEST(Plan, WhatMayDifferIsLeftAlone) {
+  const std::pair<const char*, void (*)(Plan&)> changes[]{
+      {"the digits of a document", [](Plan& plan) { plan.serial_us *= 1 + 1e-12; }},
+      {"an efficiency above 100 %, of another variant",
+       [](Plan& plan) {
+         plan.makespan = {15, 14, 16, Provenance::Measured, ""};
+       }},
+      {"a makespan that runs have taught", [](Plan& plan) { plan.timeline.makespan_us = 31; }},
+      {"slices that overlap uncut",
+       [](Plan& plan) {
+         plan.variant.fields["slices"] = "2";
+         plan.schedule = Schedule::Pipelined;
+         plan.timeline.second[0].start_us = 5;
+       }},
+      {"tiles that are stored where they are summed",
+       [](Plan& plan) {
+         plan.variant.name = "tile_store";
+         plan.timeline.second[0].start_us = 5;
+       }},
+      {"an interval of runs that vary much", [](Plan& plan) { plan.validation = {1, 1, 0.1, -0.8, 1.2, 3}; }},
+      {"what a reader measured without a date", [](Plan& plan) { plan.validation = {1, 1, 0, 0, 0, 1}; }}};
+  for (const auto& [what, change] : changes) {
+    Plan plan = serial_plan();
+    change(plan);
+    EXPECT_TRUE(plan.validate()) << what << ": " << plan.validate().error().text();
   }
 }
 

@@ -80,6 +80,32 @@ class BadDocumentsTest(ServiceTest):
                 self.refuse("/v1/measurements", {**race, **changes}, field)
         self.assertEqual(self.service.request("GET", "/v1/plan?m=192&n=64&k=64")[0], 200)
 
+    def test_plans(self):
+        plan = self.kept("plans")
+        validation = plan["validation"]
+        first = plan["timeline"]["first"][0]
+        for field, *changes in (
+            ("serial_us", ("serial_us", 0)),
+            ("serial_us", ("serial_us", 0), ("compute_us", 0), ("communication_us", 0), ("ideal_us", 0)),
+            ("ideal_us", ("ideal_us", plan["ideal_us"] / 2)),
+            ("block_overhead_us", ("block_overhead_us", -1)),
+            ("runners_up[0].cut", ("runners_up/0/cut/block_rows", [48, 47])),
+            ("timeline", ("timeline", {"first": [], "second": [], "makespan_us": 0, "overlap_us": 0})),
+            ("timeline.second[0]", ("timeline/second/0/start_us", first["end_us"] / 2)),
+            ("validation.fused_us", ("validation/fused_us", 0)),
+            ("validation.serial_us", ("validation/serial_us", 0)),
+            ("validation.pair_count", ("validation/pair_count", 0)),
+            ("validation.benefit", ("validation/benefit", 7), ("validation/benefit_high", 8)),
+            ("validation.benefit", ("validation/benefit", (validation["benefit_high"] + 1) / 2)),
+            ("validation.benefit_high", ("validation/benefit_high", 8)),
+            ("validation.measured_at", ("validation/measured_at", "2999-13-45 yesterday")),
+        ):
+            with self.subTest(changes=changes):
+                self.refuse("/v1/plans", changed(plan, *changes), field)
+        searched = self.service.json("GET", f"/v1/plan?{SHAPE_QUERY}&max_block_count=2")["plan"]
+        few = changed(searched, ("certificate/candidate_count", searched["certificate"]["candidate_count"] - 1))
+        self.refuse("/v1/plans?purpose=tuned%20max_block_count%3D2", few, "certificate.candidate_count")
+
 
 if __name__ == "__main__":
     program.main()

@@ -323,6 +323,7 @@ class RoutesTest(ServiceTest):
             "compute_us": 0,
             "communication_us": 0,
             "serial_us": 0,
+            "ideal_us": 0,
             "timeline": {"first": [], "second": [], "makespan_us": 0, "overlap_us": 0},
         }
         kept = self.ask("POST", "/v1/plans", 201, blind)["digest"]
@@ -347,7 +348,15 @@ class RoutesTest(ServiceTest):
         other = copy.deepcopy(plan)
         other["timeline"]["first"] = []
         self.ask("POST", "/v1/plans", 400, other)
-        other["timeline"]["second"] = []  # a plan without a timeline, which cannot be drawn
+        other["timeline"]["second"] = []
+        self.ask("POST", "/v1/plans", 400, other)  # what is predicted has a timeline
+        for times, keys in (
+            (other, ("serial_us", "compute_us", "communication_us", "ideal_us")),
+            (other["makespan"], ("us", "low_us", "high_us")),
+            (other["timeline"], ("makespan_us", "overlap_us")),
+        ):
+            times.update(dict.fromkeys(keys, 0))
+        other.pop("benefit_interval", None)  # a plan of which nothing is predicted, which cannot be drawn
         undrawn = self.ask("POST", "/v1/plans", 201, other)["digest"]
         self.ask("GET", f"/v1/plans/{undrawn}?format=svg", 422)
         self.assertIn("predicted", self.ask("GET", f"/v1/plans/{undrawn}?format=text", 200))

@@ -146,15 +146,15 @@ TEST(Codec, TablesStandBesideTheSizesOfTheirOperator) {
 
 TEST(Codec, SignedZeroAndExtremeDoublesSurvive) {
   planner::Plan plan = examples::plan();
-  plan.serial_us = -0.0;
-  plan.compute_us = std::numeric_limits<double>::denorm_min();
+  plan.timeline.overlap_us = -0.0;
+  plan.makespan.low_us = std::numeric_limits<double>::denorm_min();
   plan.recipe.front().value = std::numeric_limits<double>::max(); // a time of that length is refused
-  plan.ideal_us = 0.1;
+  plan.makespan.high_us = 100.1;
   const auto decoded = decode_plan(encode(plan));
   ASSERT_TRUE(decoded.ok());
-  EXPECT_TRUE(std::signbit(decoded.value().serial_us));
+  EXPECT_TRUE(std::signbit(decoded.value().timeline.overlap_us));
   EXPECT_EQ(decoded.value(), plan);
-  EXPECT_NE(encode(plan).find("\"ideal_us\":0.1,"), std::string::npos);
+  EXPECT_NE(encode(plan).find("\"high_us\":100.1,"), std::string::npos);
 }
 
 TEST(Codec, RequestWithoutOptionsMeansTheDefaults) {
@@ -185,9 +185,9 @@ TEST(Codec, UnusualOptionsAreNamedInOneOrderOnly) {
 }
 
 TEST(Codec, WholeNumbersAreAcceptedWhereDoublesAreExpected) {
-  const auto decoded = decode_plan(plan_with("/serial_us", 7));
+  const auto decoded = decode_plan(plan_with("/makespan/high_us", 91));
   ASSERT_TRUE(decoded.ok());
-  EXPECT_EQ(decoded.value().serial_us, 7.0);
+  EXPECT_EQ(decoded.value().makespan.high_us, 91.0);
 }
 
 TEST(Codec, EveryTruncationIsMalformed) {
@@ -264,7 +264,7 @@ TEST(Codec, PlansThatAreNotToBeCutSaySo) {
   plan.schedule = planner::Schedule::Serial;
   EXPECT_EQ(decode_plan(encode(plan)).error().field, "is_serial") << "it is cut";
   plan.cut = {{planner::traits_of(plan.op.kind).cut_axis_length(plan.op)}};
-  plan.timeline = {};
+  plan.timeline = {{{0, 70}}, {{70, 90.5}}, 90.5, 0};
   EXPECT_EQ(json::parse(encode(plan))["is_serial"], true);
   EXPECT_EQ(decode_plan(encode(plan)).value(), plan);
   json both = json::parse(encode(plan));

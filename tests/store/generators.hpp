@@ -112,6 +112,16 @@ inline std::vector<planner::Span> any_spans(std::size_t count) {
   return spans;
 }
 
+/// Of blocks that pass from one lane to the other, all of them when the first lane is done.
+inline planner::Timeline any_timeline(std::size_t count) {
+  planner::Timeline timeline{any_spans(count), any_spans(count), 0, any_time()};
+  for (planner::Span& span : timeline.first) span = {span.start_us / 2, span.end_us / 2};
+  const double handed_us = timeline.first.back().end_us;
+  for (planner::Span& span : timeline.second) span = {handed_us + span.start_us / 2, handed_us + span.end_us / 2};
+  timeline.makespan_us = std::fmax(any_time(), timeline.second.back().end_us);
+  return timeline;
+}
+
 inline planner::Estimate any_estimate() {
   const double us = any_time(), other_us = any_time();
   return {us, std::min(us, other_us), std::max(us, other_us),
@@ -126,17 +136,14 @@ inline planner::Plan any_plan() {
   plan.variant = any_variant();
   plan.cut = any_cut(planner::traits_of(plan.op.kind).cut_axis_length(plan.op));
   plan.makespan = any_estimate();
-  plan.serial_us = any_time();
-  plan.compute_us = any_time();
-  plan.communication_us = any_time();
-  plan.ideal_us = any_time();
+  plan.compute_us = std::fmax(any_time() / 2, 1e-9);
+  plan.communication_us = any_time() / 2;
+  plan.serial_us = plan.compute_us + plan.communication_us;
+  plan.ideal_us = std::fmax(plan.compute_us, plan.communication_us);
   plan.bound = *rc::gen::element(planner::Bound::Compute, planner::Bound::Communication);
   plan.slowdown = {std::fmax(any_time(), 1), std::fmax(any_time(), 1)};
   plan.schedule = *rc::gen::element(planner::Schedule::Pipelined, planner::Schedule::LocalFirst);
-  const std::size_t span_count = plan.span_count();
-  plan.timeline = {any_spans(span_count), any_spans(span_count), any_time(), any_time()};
-  for (const auto* lane : {&plan.timeline.first, &plan.timeline.second})
-    plan.timeline.makespan_us = std::max(plan.timeline.makespan_us, lane->back().end_us);
+  plan.timeline = any_timeline(plan.span_count());
   plan.runners_up.assign(
       *rc::gen::inRange<std::size_t>(0, 3),
       {any_cut(planner::traits_of(plan.op.kind).cut_axis_length(plan.op)), any_variant(), any_time(), any_text()});

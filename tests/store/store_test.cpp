@@ -452,6 +452,9 @@ TEST(Store, ValueThatCouldNotBeReadBackIsNotKept) {
   plan.cut.block_rows = {1};
   expect_error(store.put_plan(plan, "tuned", kNow), ErrorCode::InvalidSpec, "blocks sum to 1");
   const double nan = std::numeric_limits<double>::quiet_NaN();
+  plan = examples::plan();
+  plan.validation->fused_us = nan;
+  expect_error(store.put_plan(plan, "tuned", kNow), ErrorCode::InvalidSpec, "validation.fused_us: is nan us");
   Measurement measurement = examples::measurement();
   measurement.compute_us = nan;
   expect_error(store.add_measurement(examples::fingerprint(), measurement, kNow), ErrorCode::InvalidSpec,

@@ -259,7 +259,7 @@ Plan plan_by_free_list(const Problem& problem) {
     plan = predict(problem, *found.cost, found.cut, "free");
     plan.reason = std::string(to_string(plan.bound)) + " bound; free block lengths";
   }
-  const double restriction_cost = restricted.makespan.us / plan.makespan.us - 1;
+  const double restriction_cost = plan.makespan.us > 0 ? restricted.makespan.us / plan.makespan.us - 1 : 0;
   plan = require_significance(problem, std::move(plan),
                               predict(problem, best_uncut_variant(problem), Cut{{problem.rows}}, "free"));
   plan.runners_up = runners_up(problem, found, restricted, plan);

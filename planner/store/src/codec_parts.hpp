@@ -71,6 +71,9 @@ inline constexpr auto kFields<planner::Timeline> = std::tuple(field("first", &pl
 /// What is wrong with a cut whose blocks are legal one by one: it must sum to the operator's cut axis.
 [[nodiscard]] Result<void> check_cut(const planner::Cut& cut, const planner::OpSpec& op);
 
+/// What is wrong with a plan: its cut, or as Plan::validate.
+[[nodiscard]] Result<void> check_plan(const planner::Plan& plan);
+
 /// A whole document, "schema" included, which is checked before anything else. A document that one file alone reads is
 /// declared there.
 template <typename T>

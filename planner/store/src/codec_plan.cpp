@@ -59,10 +59,12 @@ inline constexpr auto kFields<planner::Plan> = std::tuple(
     field("slowdown", &planner::Plan::slowdown), field("block_overhead_us", &planner::Plan::block_overhead_us),
     field("timeline", &planner::Plan::timeline), field("runners_up", &planner::Plan::runners_up),
     field("recipe", &planner::Plan::recipe), field("certificate", &planner::Plan::certificate),
-    field("validation", &planner::Plan::validation), checked([](const planner::Plan& plan) -> Result<void> {
-      MC2_TRY(check_cut(plan.cut, plan.op));
-      return plan.validate();
-    }));
+    field("validation", &planner::Plan::validation), checked(&check_plan));
+
+Result<void> check_plan(const planner::Plan& plan) {
+  MC2_TRY(check_cut(plan.cut, plan.op));
+  return plan.validate();
+}
 
 std::string encode(const planner::PlanRanges& ranges) { return dump(write_described(ranges)); }
 

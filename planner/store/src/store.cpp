@@ -325,6 +325,7 @@ Result<std::string> Store::put_plan(const planner::Plan& plan, const std::string
                                     const std::string& created_at, const MayReplace& may_replace) {
   MC2_TRY(require_fit_purpose(purpose));
   MC2_TRY(require_fit_counts(plan, purpose));
+  MC2_TRY(check_plan(plan));
   Record record = make_record(plan.op, plan.fingerprint, encode(plan), created_at);
   record.key.purpose = purpose;
   MC2_TRY(require_readable_back(plan, record.document));

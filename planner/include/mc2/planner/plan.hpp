@@ -132,6 +132,10 @@ struct Validation {
   int pair_count = 0;
   std::optional<MeasuredSpread> spread = std::nullopt; ///< absent in what was kept by an mc2 before 0.2
   std::string measured_at = {};                        ///< ISO 8601 UTC; empty where no clock was asked
+
+  /// Errors: InvalidSpec naming a time as validate_measured_time, a benefit as validate_benefit, no pair, a date that
+  /// is no moment, or a spread that cannot be.
+  [[nodiscard]] Result<void> validate() const;
   bool operator==(const Validation&) const = default;
 };
 
@@ -163,7 +167,7 @@ struct Plan {
   Slowdown slowdown; ///< of the kind's first and second lane, as used
   std::optional<double> block_overhead_us =
       std::nullopt; ///< of every block on each lane, where the question assumed one
-  /// predicted; first = the kind's first lane; block 0 is the local part where it comes first; may be empty
+  /// predicted; first = the kind's first lane; block 0 is the local part where it comes first; empty where nothing is
   Timeline timeline;
   std::vector<RunnerUp> runners_up;       ///< best first; of a search, the best of each variant and number of blocks
   std::optional<Certificate> certificate; ///< strategies search and free only
@@ -189,7 +193,10 @@ struct Plan {
     return cut.block_rows.size() + (schedule == Schedule::LocalFirst ? 1 : 0);
   }
   /// Errors: InvalidSpec naming a time as validate_time, an interval as validate_interval, a slow-down below 1, counts
-  /// as validate_counts, a serial plan that is cut, or a timeline that does not fit the cut as validate_timeline.
+  /// as validate_counts, a serial plan that is cut, a timeline that does not fit the cut as validate_timeline, a block
+  /// on the second lane before the first, a serial or ideal time that is not what its parts make it, a makespan beside
+  /// no serial time or no timeline, what was measured as Validation::validate, a loser's cut as validate_cut, or a
+  /// certificate of more cuts than there are. The makespan may differ from the timeline's: runs may have taught it.
   [[nodiscard]] Result<void> validate() const;
   bool operator==(const Plan&) const = default;
 };
