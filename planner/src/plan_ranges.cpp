@@ -8,6 +8,7 @@
 #include <tuple>
 #include <utility>
 
+#include "mc2/planner/text.hpp"
 #include "strategies/range_search.hpp"
 
 namespace mc2::planner {
@@ -171,14 +172,9 @@ std::vector<std::int64_t> legal_m(const OpSpec& op, std::int64_t first_m, std::i
   return all;
 }
 
-Result<void> require_finite(const std::vector<PlanRange>& ranges) {
-  for (const PlanRange& range : ranges)
-    if (!std::isfinite(range.least_benefit) || !std::isfinite(range.most_benefit) || !std::isfinite(range.loss) ||
-        (range.benefit_interval &&
-         !(std::isfinite(range.benefit_interval->low) && std::isfinite(range.benefit_interval->high))))
-      return Error{ErrorCode::OutOfRange, "model",
-                   "gives a time that is not a finite number for m of " + m_text(range.first_m, range.last_m)};
-  return {};
+/// Of the m from first to last, those that the operator can have.
+std::int64_t legal_count(const OpSpec& op, std::int64_t first_m, std::int64_t last_m) {
+  return last_m / m_step(op) - (first_m - 1) / m_step(op);
 }
 
 /// The first m that is cut by rows.
@@ -192,8 +188,7 @@ Result<void> validate_place(const OpSpec& op, std::int64_t first_m, std::int64_t
                    std::to_string(op.m)};
 }
 
-Result<void> validate_range(const OpSpec& op, const PlanRange& range, std::int64_t after_m, const std::string& place) {
-  MC2_TRY(validate_place(op, range.first_m, range.last_m, after_m, place));
+Result<void> validate_rule(const OpSpec& op, const PlanRange& range, const std::string& place) {
   const CutRule& rule = range.rule;
   if (rule.long_rows < 0 || rule.long_rows > kMaxSize || rule.min_odd_rows < 0 || rule.min_odd_rows > kMaxSize ||
       rule.is_cut() != (rule.min_odd_rows > 0))
@@ -202,7 +197,26 @@ Result<void> validate_range(const OpSpec& op, const PlanRange& range, std::int64
                      std::to_string(rule.min_odd_rows) + "; both are 1 to 1e9, or both 0 for an uncut range"};
   if (rule.is_cut() && rule.schedule == Schedule::Serial)
     return Error{ErrorCode::InvalidSpec, place + ".schedule", "is serial, which is of plans that are not cut"};
+  const OpSpec shortest = with_m(op, ceil_div(range.first_m, m_step(op)) * m_step(op));
+  const std::int64_t axis_length = traits_of(op.kind).cut_axis_length(shortest);
+  if (rule.min_odd_rows > axis_length)
+    return Error{ErrorCode::InvalidSpec, place + ".rule.min_odd_length",
+                 "is " + std::to_string(rule.min_odd_rows) + "; must be at most the " + std::to_string(axis_length) +
+                     " " + cut_axis_text(shortest) + " that are cut at m = " + std::to_string(shortest.m)};
   return {};
+}
+
+/// Of all m of a range.
+Result<void> validate_predicted(const PlanRange& range, const std::string& place) {
+  MC2_TRY(validate_interval(place + ".least_benefit", range.least_benefit, range.most_benefit));
+  if (range.most_benefit > 1)
+    return Error{ErrorCode::InvalidSpec, place + ".most_benefit",
+                 "is " + number_text(range.most_benefit) + "; must be at most 1, which is all of the time"};
+  if (range.benefit_interval)
+    MC2_TRY(
+        validate_interval(place + ".benefit_interval.low", range.benefit_interval->low, range.benefit_interval->high));
+  if (std::isfinite(range.loss) && range.loss >= 0) return {};
+  return Error{ErrorCode::InvalidSpec, place + ".loss", "is " + number_text(range.loss) + "; must be finite and >= 0"};
 }
 
 } // namespace
@@ -252,16 +266,30 @@ Result<void> PlanRanges::validate() const {
   MC2_TRY(op.validate());
   if (first_m < 1 || first_m > op.m)
     return m_error("range starts at " + std::to_string(first_m) + " and ends at " + std::to_string(op.m));
-  std::int64_t after_m = first_m - 1;
+  std::int64_t after_m = first_m - 1, ranges_count = 0, gaps_count = 0;
   for (std::size_t i = 0; i < ranges.size(); ++i) {
-    MC2_TRY(validate_range(op, ranges[i], after_m, "ranges[" + std::to_string(i) + "]"));
-    after_m = ranges[i].last_m;
+    const PlanRange& range = ranges[i];
+    const std::string place = "ranges[" + std::to_string(i) + "]";
+    MC2_TRY(validate_place(op, range.first_m, range.last_m, after_m, place));
+    MC2_TRY(validate_rule(op, range, place));
+    MC2_TRY(validate_predicted(range, place));
+    ranges_count += legal_count(op, range.first_m, range.last_m);
+    after_m = range.last_m;
   }
   after_m = first_m - 1;
   for (std::size_t i = 0; i < gaps.size(); ++i) {
     MC2_TRY(validate_place(op, gaps[i].first_m, gaps[i].last_m, after_m, "gaps[" + std::to_string(i) + "]"));
+    gaps_count += legal_count(op, gaps[i].first_m, gaps[i].last_m);
     after_m = gaps[i].last_m;
   }
+  if (const std::int64_t all = legal_count(op, first_m, op.m); ranges_count + gaps_count != all)
+    return Error{ErrorCode::InvalidSpec, "ranges",
+                 "have " + std::to_string(ranges_count) + " m and gaps " + std::to_string(gaps_count) + " of the " +
+                     std::to_string(all) + " from " + m_text(first_m, op.m) +
+                     "; each is in a range or in a gap, and in one only"};
+  if (planned_count != ranges_count)
+    return Error{ErrorCode::InvalidSpec, "planned_count",
+                 "is " + std::to_string(planned_count) + "; the ranges have " + std::to_string(ranges_count) + " m"};
   return {};
 }
 
@@ -271,8 +299,7 @@ Result<void> check_range(const OpSpec& op, std::int64_t first_m, std::int64_t la
   if (first_m < 1 || last_m > most || first_m > last_m)
     return m_error("range is " + std::to_string(first_m) + " to " + std::to_string(last_m) +
                    "; legal: a first and a last m of 1 to " + std::to_string(most) + ", the first not above the last");
-  const std::int64_t count = last_m / m_step(op) - (first_m - 1) / m_step(op);
-  if (count < 1)
+  if (legal_count(op, first_m, last_m) < 1)
     return m_error("none from " + m_text(first_m, last_m) + " is a multiple of the " + std::to_string(m_step(op)) +
                    (op.experts_per_rank > 1 ? " experts" : " ranks") + ", which divide the rows of " +
                    std::string(to_string(op.kind)));
@@ -312,7 +339,8 @@ Result<PlanRanges> plan_ranges(const OpSpec& op, std::int64_t first_m, std::int6
   }
   result.ranges = cover.finish();
   if (strategies::says_stop(&is_stopped)) return strategies::stopped_error();
-  MC2_TRY(require_finite(result.ranges));
+  if (const auto verdict = result.validate(); !verdict)
+    return Error{ErrorCode::OutOfRange, "model", "gives plans that cannot be kept: " + verdict.error().text()};
   return result;
 }
 

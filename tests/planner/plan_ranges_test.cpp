@@ -198,6 +198,19 @@ TEST(PlanRanges, IllegalOnesAreRefused) {
   bad.ranges[0].rule.schedule = Schedule::Serial;
   EXPECT_THAT(bad.validate().error().text(), HasSubstr("ranges[0].schedule"));
   bad = good;
+  bad.ranges[0].rule.min_odd_rows = 1001; // of an axis of 1000
+  EXPECT_THAT(bad.validate().error().text(),
+              HasSubstr("ranges[0].rule.min_odd_length: is 1001; must be at most the 1000 rows"));
+  bad = good;
+  bad.ranges[0].loss = -1e-9;
+  EXPECT_THAT(bad.validate().error().text(), HasSubstr("ranges[0].loss"));
+  bad = good;
+  --bad.planned_count;
+  EXPECT_THAT(bad.validate().error().text(), HasSubstr("planned_count: is 2000; the ranges have 2001 m"));
+  bad = good;
+  bad.ranges.pop_back();
+  EXPECT_THAT(bad.validate().error().text(), HasSubstr("each is in a range or in a gap"));
+  bad = good;
   bad.first_m = 3001;
   EXPECT_EQ(bad.validate().error().field, "m");
 }

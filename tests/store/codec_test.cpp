@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "examples.hpp"
@@ -404,6 +405,28 @@ TEST(Codec, SamplesThatCannotBeAreRefused) {
   json profile = json::parse(encode(examples::profile()));
   profile["samples"][0]["variant"] = "";
   expect_refused(reencoded(decode_profile(profile.dump())), ErrorCode::InvalidSpec, "samples[0].variant", "is empty");
+}
+
+TEST(Codec, RangesThatCannotBeAreInvalid) {
+  const json good = json::parse(encode(examples::plan_ranges()));
+  const std::tuple<const char*, json, const char*> changes[]{
+      {"/ranges/1/rule/min_odd_length", 257, "ranges[1].rule.min_odd_length"}, // from m = 256 on
+      {"/ranges/1/least_benefit", 0.5, "ranges[1].least_benefit"},
+      {"/ranges/1/most_benefit", 1.5, "ranges[1].most_benefit"},
+      {"/ranges/2/benefit_interval/low", 0.5, "ranges[2].benefit_interval.low"},
+      {"/ranges/2/loss", -4, "ranges[2].loss"},
+      {"/planned_count", 4031, "planned_count"},
+      {"/gaps", json::array(), "ranges"},
+      {"/gaps/0/last_m", 65, "ranges"}};
+  for (const auto& [pointer, value, field] : changes) {
+    json document = good;
+    document[json::json_pointer(pointer)] = value;
+    expect_refused(reencoded(decode_plan_ranges(document.dump())), ErrorCode::InvalidSpec, field, "");
+  }
+  json without = good;
+  without["ranges"].erase(1);
+  expect_refused(reencoded(decode_plan_ranges(without.dump())), ErrorCode::InvalidSpec, "ranges",
+                 "have 2287 m and gaps 64 of the 4096 from 1 to 4096"); // 65..255 and 2001..4096
 }
 
 TEST(Codec, MeasurementsThatCannotBeAreInvalid) {

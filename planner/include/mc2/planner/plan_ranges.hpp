@@ -84,7 +84,9 @@ struct PlanRanges {
   [[nodiscard]] double loss() const noexcept;
   /// The weakest of any range; Analytic without ranges.
   [[nodiscard]] Provenance provenance() const noexcept;
-  /// Errors: InvalidSpec naming a range that is empty, out of order, outside what was asked or illegal as a rule.
+  /// Errors: InvalidSpec naming a range that is empty, out of order, outside what was asked or illegal as a rule, whose
+  /// odd block is longer than its first m's axis, or of benefits or a loss that cannot be; an m that the operator can
+  /// have in no range and no gap, or in both; another planned_count than the ranges have.
   [[nodiscard]] Result<void> validate() const;
   bool operator==(const PlanRanges&) const = default;
 };
