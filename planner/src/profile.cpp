@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <limits>
+#include <string>
+#include <tuple>
 #include <utility>
 
 #include "mc2/planner/text.hpp"
@@ -33,6 +35,57 @@ void Profile::add_session(std::span<const Sample> session) {
     sample.round += shift;
     samples.push_back(std::move(sample));
   }
+}
+
+namespace {
+
+Error sample_error(const char* field, std::int64_t value, const std::string& legal) {
+  return {ErrorCode::InvalidSpec, field, "is " + std::to_string(value) + "; " + legal};
+}
+
+/// What a sample says beside its operator.
+Result<void> validate_among(const Sample& sample, const OpSpec& op, std::int64_t unit_bytes) {
+  MC2_TRY(sample.validate());
+  if (sample.slowest_rank >= op.world_size)
+    return sample_error("slowest_rank", sample.slowest_rank, "the ranks are 0 to " + std::to_string(op.world_size - 1));
+  if (sample.component == Component::Matmul) return {};
+  const std::int64_t rows = std::min(sample.message_bytes / unit_bytes, kMaxSize);
+  if (sample.block_rows == rows || (sample.block_rows == 1 && rows == 0)) return {};
+  return sample_error(
+      "message_bytes", sample.message_bytes,
+      "must be those of the block, " + std::to_string(sample.block_rows) + " of " + std::to_string(unit_bytes) + " B");
+}
+
+} // namespace
+
+Result<void> Sample::validate() const {
+  if (variant.empty()) return Error{ErrorCode::InvalidSpec, "variant", "is empty; name what was timed"};
+  for (const auto& [field, value, least, most] : {std::tuple{"block_rows", block_rows, std::int64_t{0}, kMaxSize},
+                                                  {"block_count", block_count, std::int64_t{1}, kMaxSize}})
+    if (value < least || value > most)
+      return sample_error(field, value, "legal: " + std::to_string(least) + " to " + std::to_string(most));
+  if (message_bytes < 0 || (message_bytes > 0 && component == Component::Matmul))
+    return sample_error("message_bytes", message_bytes,
+                        component == Component::Matmul ? "must be 0 of a matmul" : "must be at least 0");
+  if (slowest_rank < 0) return sample_error("slowest_rank", slowest_rank, "must be at least 0");
+  if (round < 0) return sample_error("round", round, "must be at least 0");
+  constexpr auto kMostNs = static_cast<std::int64_t>(kMaxTimeUs * kNsPerUs);
+  if (time.count() < 1 || time.count() > kMostNs)
+    return sample_error("time_ns", time.count(), "legal: 1 to " + std::to_string(kMostNs));
+  return {};
+}
+
+Result<void> Profile::validate() const {
+  MC2_TRY(op.validate());
+  if (const auto ranks = fingerprint.field("ranks"); !ranks.empty() && ranks != std::to_string(op.world_size))
+    return Error{ErrorCode::InvalidSpec, "fingerprint.ranks",
+                 "is \"" + std::string(ranks) + "\"; the operator has " + std::to_string(op.world_size) + " ranks"};
+  const std::int64_t unit_bytes = traits_of(op.kind).message_bytes_per_unit(op);
+  for (std::size_t i = 0; i < samples.size(); ++i)
+    if (const auto verdict = validate_among(samples[i], op, unit_bytes); !verdict)
+      return Error{verdict.error().code, "samples[" + std::to_string(i) + "]." + verdict.error().field,
+                   verdict.error().message};
+  return {};
 }
 
 Result<void> validate_block_times(double fused_us, double compute_us, double communication_us) {

@@ -507,8 +507,8 @@ class TunedTest(ExplainTest):
         plan.write_text(json.dumps(self.document(*self.ASKED)["plan"]))
         samples = exported["samples"][0]["document"]
         self.store = self.directory / "empty.db"
-        for n, expected in ((64, "sample, alone"), (32, "another operator: not shown")):
-            samples["op"]["n"] = n
+        for k, expected in ((64, "sample, alone"), (32, "another operator: not shown")):
+            samples["op"]["k"] = k
             profile.write_text(json.dumps(samples))
             self.assertIn(expected, self.report(plan, "--model", model, "--profile", profile)[1].text)
 

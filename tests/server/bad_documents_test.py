@@ -106,6 +106,19 @@ class BadDocumentsTest(ServiceTest):
         few = changed(searched, ("certificate/candidate_count", searched["certificate"]["candidate_count"] - 1))
         self.refuse("/v1/plans?purpose=tuned%20max_block_count%3D2", few, "certificate.candidate_count")
 
+    def test_samples(self):
+        profile = self.kept("samples")
+        place = [sample["component"] for sample in profile["samples"]].index("collective")
+        sample = profile["samples"][place]
+        for field, *changes in (
+            ("message_bytes", (f"samples/{place}/message_bytes", sample["message_bytes"] // 4)),
+            ("slowest_rank", (f"samples/{place}/slowest_rank", 99)),
+            ("message_bytes", (f"samples/{place}/component", "matmul")),
+        ):
+            with self.subTest(changes=changes):
+                self.refuse("/v1/samples", changed(profile, *changes), f"samples[{place}].{field}")
+        self.refuse("/v1/samples", changed(profile, ("fingerprint/ranks", "8")), "fingerprint.ranks")
+
 
 if __name__ == "__main__":
     program.main()

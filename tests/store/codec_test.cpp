@@ -243,8 +243,7 @@ TEST(Codec, RowsOfAnOperatorThatIsCutAlongNAreStale) {
   json plan = json::parse(encode(column_plan()));
   plan["cut"] = {{"block_rows", {16}}};
   expect_refused(reencoded(decode_plan(plan.dump())), ErrorCode::Stale, "cut", "cut along n");
-  planner::Profile profile = examples::profile();
-  profile.op.m = 16;
+  const planner::Profile profile = examples::profile(16);
   json samples = json::parse(encode(profile));
   EXPECT_EQ(decode_profile(samples.dump()).value(), profile);
   samples["samples"][0]["block_rows"] = samples["samples"][0]["block_columns"];
@@ -405,6 +404,32 @@ TEST(Codec, SamplesThatCannotBeAreRefused) {
   json profile = json::parse(encode(examples::profile()));
   profile["samples"][0]["variant"] = "";
   expect_refused(reencoded(decode_profile(profile.dump())), ErrorCode::InvalidSpec, "samples[0].variant", "is empty");
+}
+
+TEST(Codec, SamplesThatContradictTheirOperatorAreInvalid) {
+  const json good = json::parse(encode(examples::profile())); // 256 rows of 512 columns: 2048 B each
+  const std::pair<const char*, json> changes[]{{"/samples/1/message_bytes", 524288 / 4},
+                                               {"/samples/1/message_bytes", 524288 + 2048},
+                                               {"/samples/1/message_bytes", 0},
+                                               {"/samples/1/slowest_rank", 2},
+                                               {"/fingerprint/ranks", "8"}};
+  for (const auto& [pointer, value] : changes) {
+    json document = good;
+    document[json::json_pointer(pointer)] = value;
+    const std::string field = std::string(pointer).starts_with("/samples")
+                                  ? "samples[1]." + json::json_pointer(pointer).back()
+                                  : "fingerprint.ranks";
+    expect_refused(reencoded(decode_profile(document.dump())), ErrorCode::InvalidSpec, field, "");
+  }
+  json matmul = good;
+  matmul["samples"][0]["component"] = "matmul";
+  expect_refused(reencoded(decode_profile(matmul.dump())), ErrorCode::InvalidSpec, "samples[0].message_bytes",
+                 "must be 0 of a matmul");
+  json whole = good; // a log's messages are of no block: the rows that fit, at least one
+  whole["samples"][0]["message_bytes"] = 524288 + 2047;
+  whole["samples"][1]["message_bytes"] = 4, whole["samples"][1]["block_rows"] = 1;
+  whole["fingerprint"]["ranks"] = "2";
+  EXPECT_TRUE(decode_profile(whole.dump())) << decode_profile(whole.dump()).error().text();
 }
 
 TEST(Codec, RangesThatCannotBeAreInvalid) {

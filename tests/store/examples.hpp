@@ -138,14 +138,15 @@ inline planner::CostModel varied_model() {
   return varied;
 }
 
-inline planner::Sample sample(int round = 0) {
+/// Of op(), or another operator of two ranks and the same number of rows or columns and more.
+inline planner::Sample sample(int round = 0, const planner::OpSpec& of = op()) {
   planner::Sample sample;
   sample.component = planner::Component::Collective;
   sample.context = planner::Context::CoRun;
   sample.variant = "direct";
   sample.block_rows = 256;
   sample.block_count = 4;
-  sample.message_bytes = 524288;
+  sample.message_bytes = 256 * planner::traits_of(of.kind).message_bytes_per_unit(of); // 524288 of op()
   sample.time = std::chrono::nanoseconds(123456789);
   sample.slowest_rank = 1;
   sample.round = round;
@@ -153,7 +154,10 @@ inline planner::Sample sample(int round = 0) {
   return sample;
 }
 
-inline planner::Profile profile(std::int64_t m = 1024) { return {op(m), fingerprint(), {sample(0), sample(1)}}; }
+inline planner::Profile profile_of(const planner::OpSpec& op) {
+  return {op, fingerprint(), {sample(0, op), sample(1, op)}};
+}
+inline planner::Profile profile(std::int64_t m = 1024) { return profile_of(op(m)); }
 
 inline PlanRequest request() {
   PlanRequest request{op(), {}};

@@ -224,16 +224,20 @@ inline planner::CostModel any_model() {
   return model;
 }
 
-inline planner::Sample any_sample() {
+inline planner::Sample any_sample(const planner::OpSpec& op) {
   planner::Sample sample;
   sample.component = *rc::gen::element(planner::Component::Matmul, planner::Component::Collective);
   sample.context = *rc::gen::element(planner::Context::Alone, planner::Context::CoRun);
   sample.variant = any_text() + "v";
   sample.block_rows = *rc::gen::inRange<std::int64_t>(0, planner::kMaxSize);
   sample.block_count = *rc::gen::inRange<std::int64_t>(1, planner::kMaxSize);
-  sample.message_bytes = *rc::gen::inRange<std::int64_t>(0, std::numeric_limits<std::int64_t>::max());
+  if (sample.component == planner::Component::Collective) {
+    const std::int64_t unit_bytes = planner::traits_of(op.kind).message_bytes_per_unit(op);
+    sample.message_bytes = *rc::gen::inRange<std::int64_t>(0, std::numeric_limits<std::int64_t>::max());
+    sample.block_rows = std::clamp<std::int64_t>(sample.message_bytes / unit_bytes, 1, planner::kMaxSize);
+  }
   sample.time = std::chrono::nanoseconds(*rc::gen::inRange<std::int64_t>(1, 1'000'000'000'000'000'000));
-  sample.slowest_rank = any_count();
+  sample.slowest_rank = *rc::gen::inRange(0, op.world_size);
   sample.round = any_count();
   sample.is_outlier = *rc::gen::arbitrary<bool>();
   return sample;
@@ -241,7 +245,7 @@ inline planner::Sample any_sample() {
 
 inline planner::Profile any_profile() {
   planner::Profile profile{any_op(), {any_texts()}, {}};
-  for (int i = *rc::gen::inRange(0, 5); i > 0; --i) profile.samples.push_back(any_sample());
+  for (int i = *rc::gen::inRange(0, 5); i > 0; --i) profile.samples.push_back(any_sample(profile.op));
   return profile;
 }
 

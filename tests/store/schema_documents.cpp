@@ -76,18 +76,16 @@ planner::CostModel column_model() {
   return model;
 }
 
-planner::Profile column_profile() {
-  planner::Profile profile = examples::profile();
-  profile.op = column_model().op;
-  return profile;
-}
+planner::Profile column_profile() { return examples::profile_of(column_model().op); }
 
 /// One profile with every enumerator of op, component and context.
 planner::Profile varied_profile() {
-  planner::Profile profile = examples::profile();
-  profile.op.dtype = planner::DType::Bf16;
+  planner::OpSpec op = examples::op();
+  op.dtype = planner::DType::Bf16;
+  planner::Profile profile = examples::profile_of(op);
   profile.samples[0].component = planner::Component::Matmul;
   profile.samples[0].context = planner::Context::Alone;
+  profile.samples[0].message_bytes = 0;
   return profile;
 }
 

@@ -51,9 +51,10 @@ TEST(Transfer, ExportThenImportGivesTheSameStore) {
 TEST(Transfer, KeepsTheCommittedPartsOfAnImportThatFails) {
   const TemporaryDirectory directory;
   Store from = open_new(directory / "from.db"), into = open_new(directory / "into.db");
-  const auto sample = examples::sample();
-  for (int m = 1; m <= 600; ++m)
+  for (int m = 1; m <= 600; ++m) {
+    const auto sample = examples::sample(0, examples::op(m));
     ASSERT_TRUE(from.append_samples(examples::op(m), examples::fingerprint(), {&sample, 1}, kNow).ok());
+  }
   const std::string exported = from.export_json().value();
   RawConnection raw(directory / "into.db");
   raw.execute(

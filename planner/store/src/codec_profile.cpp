@@ -21,10 +21,10 @@ inline constexpr auto kFields<planner::Sample> =
                field("round", &planner::Sample::round, at_least(0)), field("is_outlier", &planner::Sample::is_outlier));
 
 template <>
-inline constexpr auto kFields<planner::Profile> = std::tuple(document("profile"), field("op", &planner::Profile::op),
-                                                             field("fingerprint", &planner::Profile::fingerprint,
-                                                                   Texts{}),
-                                                             field("samples", &planner::Profile::samples));
+inline constexpr auto kFields<planner::Profile> = std::tuple(
+    document("profile"), field("op", &planner::Profile::op),
+    field("fingerprint", &planner::Profile::fingerprint, Texts{}), field("samples", &planner::Profile::samples),
+    checked([](const planner::Profile& profile) -> Result<void> { return profile.validate(); }));
 
 std::string encode(const planner::Profile& profile) { return dump(write_described(profile)); }
 

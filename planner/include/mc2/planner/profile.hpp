@@ -47,6 +47,9 @@ struct Sample {
     return component == Component::Matmul ? block_rows : message_bytes;
   }
   [[nodiscard]] double time_us() const noexcept { return to_us(time); }
+  /// Errors: InvalidSpec naming a size or number below what there can be, a time outside 1 ns to kMaxTimeUs, no
+  /// variant, or bytes of a matmul.
+  [[nodiscard]] Result<void> validate() const;
   bool operator==(const Sample&) const = default;
 };
 
@@ -61,6 +64,11 @@ struct Profile {
   /// Adds what another session took: rounds that the profile has already become later ones, so that each keeps the
   /// speed that the machine had in it.
   void add_session(std::span<const Sample> session);
+  /// Errors: InvalidSpec naming a sample as Sample::validate, a collective whose bytes are not those of its block, a
+  /// slowest rank that there is not, or a fingerprint of another number of ranks. Whole messages of a log, of which no
+  /// block has as many, count as the rows that fit, at least one. What several operators' logs say together is no such
+  /// profile: bytes count there, and rows are of the operator that was imported.
+  [[nodiscard]] Result<void> validate() const;
   bool operator==(const Profile& other) const {
     return op == other.op && fingerprint == other.fingerprint && samples == other.samples;
   }
