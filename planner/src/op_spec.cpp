@@ -47,10 +47,7 @@ Result<void> validate_tables(const OpSpec& op) {
   if (has_scales(op.dtype))
     return Error{ErrorCode::InvalidSpec, "dtype",
                  "is " + std::string(to_string(op.dtype)) + "; tables are f32, f16 or bf16"};
-  if (op.tables->table_count < 1 || op.tables->table_count > kMaxSize)
-    return size_error("tables", op.tables->table_count);
-  if (op.tables->row_count < 1 || op.tables->row_count > kMaxSize)
-    return size_error("table_rows", op.tables->row_count);
+  MC2_TRY(op.tables->validate());
   if (op.n % op.tables->table_count == 0) return {};
   const std::string count = std::to_string(op.tables->table_count);
   return Error{ErrorCode::InvalidSpec, "n",
@@ -77,12 +74,7 @@ Result<void> validate_chosen(const OpSpec& op) {
                  is_grouped ? "are missing; " + kind + " needs to know how many there are and how many a row chooses"
                             : "that rows choose belong to " + kinds_with(multiplies_groups) + ", not to " + kind};
   if (!is_grouped) return {};
-  if (op.experts->count < 1 || op.experts->count > kMaxSize) return size_error("experts", op.experts->count);
-  if (const std::int64_t most = std::min(op.experts->count, kMaxTopK);
-      op.experts->top_k < 1 || op.experts->top_k > most)
-    return Error{ErrorCode::InvalidSpec, "top_k",
-                 "is " + std::to_string(op.experts->top_k) + "; legal: 1 to " + std::to_string(most) +
-                     (most < kMaxTopK ? ", as there are no more experts" : "")};
+  MC2_TRY(op.experts->validate());
   if (has_scales(op.dtype))
     return Error{ErrorCode::InvalidSpec, "dtype",
                  "is " + std::string(to_string(op.dtype)) + "; the matrices of chosen experts are f32, f16 or bf16"};
@@ -163,6 +155,21 @@ std::int64_t m_step(const OpSpec& op) {
 std::int64_t matrix_count(const OpSpec& op) noexcept { return op.experts ? op.experts->count : op.experts_per_rank; }
 
 std::int64_t products_per_row(const OpSpec& op) noexcept { return op.experts ? op.experts->top_k : 1; }
+
+Result<void> EmbeddingTables::validate() const {
+  if (table_count < 1 || table_count > kMaxSize) return size_error("tables", table_count);
+  if (row_count < 1 || row_count > kMaxSize) return size_error("table_rows", row_count);
+  return {};
+}
+
+Result<void> ChosenExperts::validate() const {
+  if (count < 1 || count > kMaxSize) return size_error("experts", count);
+  const std::int64_t most = std::min(count, kMaxTopK);
+  if (top_k >= 1 && top_k <= most) return {};
+  return Error{ErrorCode::InvalidSpec, "top_k",
+               "is " + std::to_string(top_k) + "; legal: 1 to " + std::to_string(most) +
+                   (most < kMaxTopK ? ", as there are no more experts" : "")};
+}
 
 Result<void> OpSpec::validate() const {
   const std::array sizes{std::pair{"m", m}, std::pair{"n", n}, std::pair{"k", k}};

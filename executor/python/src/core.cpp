@@ -60,7 +60,15 @@ OpSpec op_of(const py::tuple& words) {
 }
 
 EmbeddingTables make_tables(std::int64_t table_count, std::int64_t row_count, const std::string& pooling) {
-  return {table_count, row_count, unwrap(planner::parse_pooling(pooling))};
+  const EmbeddingTables tables{table_count, row_count, unwrap(planner::parse_pooling(pooling))};
+  unwrap(tables.validate());
+  return tables;
+}
+
+ChosenExperts make_experts(std::int64_t count, std::int64_t top_k) {
+  const ChosenExperts experts{count, top_k};
+  unwrap(experts.validate());
+  return experts;
 }
 
 OpSpec with_lengths(OpSpec op, std::optional<std::int64_t> m, std::optional<std::int64_t> n,
@@ -87,16 +95,13 @@ void bind_experts(py::module_& module) {
   py::class_<ChosenExperts>(module, "ChosenExperts",
                             "The experts of a grouped matmul, of which every rank holds its part and each row chooses "
                             "top_k.")
-      .def(py::init([](std::int64_t count, std::int64_t top_k) {
-             return ChosenExperts{count, top_k};
-           }),
-           "count"_a, "top_k"_a)
+      .def(py::init(&make_experts), "count"_a, "top_k"_a)
       .def_readonly("count", &ChosenExperts::count)
       .def_readonly("top_k", &ChosenExperts::top_k)
       .def(py::self == py::self)
       .def("__hash__", [](const ChosenExperts& e) { return py::hash(words_of_experts(e)); })
       .def(py::pickle(&words_of_experts, [](const py::tuple& words) {
-        return ChosenExperts{words[0].cast<std::int64_t>(), words[1].cast<std::int64_t>()};
+        return make_experts(words[0].cast<std::int64_t>(), words[1].cast<std::int64_t>());
       }));
 }
 

@@ -8,6 +8,7 @@
 #include "core.hpp"
 #include "mc2/planner/cost_model.hpp"
 #include "mc2/planner/profile.hpp"
+#include "mc2/planner/text.hpp"
 #include "mc2/planner/transfer.hpp"
 #include "mc2/render/markup.hpp"
 #include "mc2/render/plan_page.hpp"
@@ -29,9 +30,10 @@ struct SampleWords {
 };
 
 void set_words(Sample& sample, const SampleWords& words) {
-  constexpr double kMaxUs = 1e15; // 31 years; ns fit into 64 bits
-  if (!std::isfinite(words.time_us) || words.time_us <= 0 || words.time_us > kMaxUs)
-    throw Failure({ErrorCode::InvalidSpec, "time_us", "must be finite, positive and at most 1e15 us"});
+  constexpr double kMinUs = 0.5 / planner::kNsPerUs; // the least that is a whole nanosecond, rounded
+  if (!(words.time_us >= kMinUs && words.time_us <= planner::kMaxTimeUs))
+    throw Failure({ErrorCode::InvalidSpec, "time_us",
+                   "is " + number_text(words.time_us) + "; must be finite, at least 0.001 and at most 1e15 us"});
   sample.component = unwrap(planner::parse_component(words.component));
   sample.context = unwrap(planner::parse_context(words.context));
   sample.time = std::chrono::nanoseconds(std::llround(words.time_us * planner::kNsPerUs));
@@ -64,6 +66,7 @@ void bind_sample(py::module_& module) {
              sample.variant = std::move(variant);
              sample.block_rows = block_rows, sample.block_count = block_count;
              sample.message_bytes = message_bytes, sample.round = round;
+             unwrap(sample.validate());
              return sample;
            }),
            "component"_a, "block_rows"_a, "time_us"_a, py::kw_only(), "context"_a = "alone", "variant"_a = "direct",
@@ -84,7 +87,9 @@ void bind_profile(py::module_& module) {
   py::class_<Profile> type(module, "Profile", "Every sample of one operator on one machine.");
   type.def(
           py::init([](const planner::OpSpec& op, const planner::Fingerprint& fingerprint, std::vector<Sample> samples) {
-            return Profile{op, fingerprint, std::move(samples)};
+            Profile profile{op, fingerprint, std::move(samples)};
+            unwrap(profile.validate());
+            return profile;
           }),
           "op"_a, "fingerprint"_a, "samples"_a)
       .def_readonly("op", &Profile::op)

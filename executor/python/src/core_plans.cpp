@@ -8,6 +8,7 @@
 #include "mc2/planner/text.hpp"
 #include "mc2/render/plan_page.hpp"
 #include "mc2/render/timeline_chart.hpp"
+#include "mc2/store/text.hpp"
 #include "mc2/store/topologies.hpp"
 #include "open_store.hpp"
 
@@ -112,7 +113,9 @@ void bind_validation(py::module_& module) {
   py::class_<planner::Validation>(module, "Validation", "What a race on the machine measured; medians.")
       .def(py::init([](double fused_us, double serial_us, std::tuple<double, double, double> benefit, int pair_count) {
              const auto& [value, low, high] = benefit;
-             return planner::Validation{fused_us, serial_us, value, low, high, pair_count};
+             const planner::Validation measured{fused_us, serial_us, value, low, high, pair_count};
+             unwrap(measured.validate());
+             return measured;
            }),
            "fused_us"_a, "serial_us"_a, "benefit"_a, "pair_count"_a)
       .def_readonly("fused_us", &planner::Validation::fused_us)
@@ -138,14 +141,22 @@ void bind_validation(py::module_& module) {
       .def_readonly("measured_at", &planner::Validation::measured_at);
 }
 
+/// The plan for another reason, which a document can hold.
+Plan because(Plan plan, std::string reason) {
+  if (store::has_control(reason))
+    throw Failure({ErrorCode::InvalidSpec, "reason",
+                   "has control characters where spaces stand in " + store::in_quotes(reason) + "; leave them out"});
+  plan.reason = std::move(reason);
+  return plan;
+}
+
 Plan validated(Plan plan, const planner::Validation& validation, std::string reason, std::string strategy) {
   PlanOptions options;
   options.strategy = std::move(strategy);
   unwrap(options.validate());
   plan.strategy = options.strategy;
   plan.validation = validation;
-  plan.reason = std::move(reason);
-  return plan;
+  return because(std::move(plan), std::move(reason));
 }
 
 void add_decision(py::class_<Plan>& type) {
@@ -185,8 +196,7 @@ void add_changes(py::class_<Plan>& type) {
       .def(
           "with_fingerprint",
           [](Plan p, planner::Fingerprint machine) { return p.fingerprint = std::move(machine), p; }, "fingerprint"_a)
-      .def(
-          "because", [](Plan p, std::string reason) { return p.reason = std::move(reason), p; }, "reason"_a)
+      .def("because", &because, "reason"_a)
       .def("with_validation", &validated, "validation"_a, "reason"_a, "strategy"_a = "search",
            "The plan as one that was raced, for a reason, among cuts of a strategy.");
 }

@@ -19,6 +19,13 @@ std::optional<PlanRange> find(const PlanRanges& ranges, std::int64_t m) {
   return range == nullptr ? std::nullopt : std::optional(*range);
 }
 
+std::vector<std::int64_t> blocks_of(const CutRule& rule, std::int64_t axis_length) {
+  if (axis_length < 1 || axis_length > planner::kMaxSize)
+    throw Failure({ErrorCode::InvalidSpec, "axis_length",
+                   "is " + std::to_string(axis_length) + "; legal: 1 to " + std::to_string(planner::kMaxSize)});
+  return rule.split(axis_length).cut().block_rows;
+}
+
 std::string range_table(const PlanRanges& ranges) {
   std::vector<std::vector<std::string>> rows{{"m", "plan", "variant", "predicted benefit"}};
   for (const PlanRange& range : ranges.ranges)
@@ -35,9 +42,7 @@ void bind_range(py::module_& module) {
       .def_readonly("block_length", &CutRule::long_rows)
       .def_readonly("min_odd_length", &CutRule::min_odd_rows)
       .def_readonly("is_odd_first", &CutRule::is_odd_first)
-      .def(
-          "blocks", [](const CutRule& rule, std::int64_t length) { return rule.split(length).cut().block_rows; },
-          "axis_length"_a)
+      .def("blocks", &blocks_of, "axis_length"_a)
       .def("__repr__", [](const CutRule& rule) { return "<mc2.CutRule " + rule.text() + ">"; });
   py::class_<PlanRange>(module, "PlanRange", "One rule for every m from first_m to last_m.")
       .def_readonly("first_m", &PlanRange::first_m)

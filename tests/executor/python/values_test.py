@@ -103,6 +103,38 @@ class ValuesTest(Refusals):
             with self.subTest(change), self.assertRaises(TypeError):
                 mc2.OpSpec("matmul_all_reduce", **{**words, **change})
 
+    def test_experts_and_tables_are_some(self):
+        for field, make, counts in (
+            ("experts", mc2.ChosenExperts, (0, 0)),
+            ("top_k", mc2.ChosenExperts, (8, 9)),
+            ("tables", mc2.EmbeddingTables, (0, 1)),
+            ("table_rows", mc2.EmbeddingTables, (1, -1)),
+        ):
+            with self.subTest(field):
+                self.refused("invalid_spec", field, make, *counts)
+
+    def test_what_was_measured_is_possible(self):
+        nan = float("nan")
+        for field, fused_us, serial_us, benefit, pairs in (
+            ("fused_us", nan, 2, (0.5, 0.4, 0.6), 3),
+            ("fused_us", -1, 2, (0.5, 0.4, 0.6), 3),
+            ("serial_us", 1, float("inf"), (0.5, 0.4, 0.6), 3),
+            ("benefit", 1, 2, (nan, 0.4, 0.6), 3),
+            ("benefit", 1, 2, (7, 6, 8), 3),
+            ("benefit_low", 1, 2, (0.5, 0.6, 0.4), 3),
+            ("pair_count", 1, 2, (0.5, 0.4, 0.6), 0),
+        ):
+            with self.subTest(field=field, fused_us=fused_us, benefit=benefit):
+                self.refused("invalid_spec", field, mc2.Validation, fused_us, serial_us, benefit, pairs)
+
+    def test_a_reason_is_one_that_a_document_holds(self):
+        plan = mc2.plan(OP, mc2.CostModel.from_json(EXAMPLE))
+        self.assertEqual(mc2.Plan.from_json(plan.because("aé b").to_json()).reason, "aé b")
+        measured = mc2.Validation(1, 2, (0.5, 0.4, 0.6), 3)
+        for text in ("a\nb", "\x1b[31mred"):
+            self.refused("invalid_spec", "reason", plan.because, text)
+            self.refused("invalid_spec", "reason", plan.with_validation, measured, text)
+
     def test_a_plan_carries_its_story(self):
         plan = mc2.plan(OP, mc2.CostModel.from_json(EXAMPLE))
         self.assertEqual(sum(plan.blocks), 4096)
@@ -197,9 +229,22 @@ class FitTest(Refusals):
     def test_samples_that_cannot_be_fitted_are_refused(self):
         machine = mc2.Fingerprint({"backend": "test"})
         self.assertEqual(self.refused("cannot_fit", "samples", mc2.fit, mc2.Profile(OP, machine, []))[:7], "samples")
-        for us in (float("nan"), float("inf"), 0.0, -1.0, 1e300):
+        for us in (float("nan"), float("inf"), 0.0, -1.0, 1e300, 1e-300):
             with self.subTest(us):
                 self.refused("invalid_spec", "time_us", mc2.Sample, "matmul", 1, us)
+        for field, rows, words in (
+            ("block_rows", -5, {}),
+            ("block_count", 1, {"block_count": -3}),
+            ("message_bytes", 1, {"message_bytes": 4}),  # of a matmul
+            ("round", 1, {"round": -1}),
+            ("variant", 1, {"variant": ""}),
+        ):
+            with self.subTest(field):
+                self.refused("invalid_spec", field, mc2.Sample, "matmul", rows, 1.0, **words)
+        half = mc2.Sample("collective", 64, 1.0, message_bytes=32 * OP.bytes_per_unit)
+        self.refused("invalid_spec", "samples[0].message_bytes", mc2.Profile, OP, machine, [half])
+        other = mc2.Fingerprint({"backend": "test", "ranks": "2"})
+        self.refused("invalid_spec", "fingerprint.ranks", mc2.Profile, OP, other, [])
         self.refused("unknown_name", "component", mc2.Sample, "gemm", 1, 1.0)
 
     def test_measured_cuts_say_what_to_run_next(self):
@@ -276,6 +321,9 @@ class StoreTest(Refusals):
             digest = store.put_plan(plan)
             store.put_model(model)
             self.assertGreater(store.revision(), before)
+            raced = plan.with_validation(mc2.Validation(90, 100, (0.1, 0.05, 0.15), 5), "raced")
+            self.refused("invalid_spec", "compute_us", store.add_measurement, raced, float("nan"), 1.0)
+            self.refused("invalid_spec", "communication_us", store.add_measurement, raced, 1.0, 1e300)
         with mc2.Store(str(path), read_only=True) as store:
             found = store.find_plan(OP, model.fingerprint)
             self.assertEqual((found.plan, found.digest, found.document), (plan, digest, plan.to_json()))
@@ -401,6 +449,8 @@ class PlanRangesTest(Refusals):
         self.refused("not_found", "", mc2.find_plan_ranges, OP, model.fingerprint, 100)
         ranges = mc2.find_plan_ranges(OP, model.fingerprint, 4000, models=[model])
         self.refused("not_found", "m", ranges.plan_at, 3999)
+        for length in (0, -1):
+            self.refused("invalid_spec", "axis_length", ranges.ranges[0].rule.blocks, length)
 
 
 class ClientTest(Refusals):

@@ -96,6 +96,9 @@ struct EmbeddingTables {
   std::int64_t table_count = 0;
   std::int64_t row_count = 0; ///< of every table
   Pooling pooling = Pooling::Sum;
+
+  /// Errors: InvalidSpec (tables, table_rows) for a number outside 1 to kMaxSize.
+  [[nodiscard]] Result<void> validate() const;
   auto operator<=>(const EmbeddingTables&) const = default;
 };
 
@@ -103,6 +106,9 @@ struct EmbeddingTables {
 struct ChosenExperts {
   std::int64_t count = 0; ///< B is as many matrices [k, n], one below the other
   std::int64_t top_k = 0; ///< that each row chooses; 1 to kMaxTopK, and no more than there are
+
+  /// Errors: InvalidSpec (experts, top_k) for a number outside 1 to kMaxSize, or as said.
+  [[nodiscard]] Result<void> validate() const;
   auto operator<=>(const ChosenExperts&) const = default;
 };
 inline constexpr std::int64_t kMaxTopK = 64;
