@@ -8,9 +8,11 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
+#include "mc2/planner/cost_curve.hpp"
 #include "mc2/planner/error.hpp"
 
 namespace mc2::server {
@@ -20,6 +22,8 @@ struct Answer {
   std::int64_t epoch = 0; ///< of its machine: the store's revision from which on this is the answer
   std::shared_ptr<const std::string> body;
   std::string etag;
+  std::string_view source = {};                                   ///< "stored" or "model"
+  planner::Provenance provenance = planner::Provenance::Analytic; ///< of the makespan; the weakest of several
 };
 
 /// Answers by question, least recently asked ones forgotten first. An answer holds until the store's revision moves;

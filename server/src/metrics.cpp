@@ -7,9 +7,11 @@
 #include <prometheus/text_serializer.h>
 
 #include <functional>
+#include <map>
 #include <mutex>
 #include <shared_mutex>
 #include <unordered_map>
+#include <utility>
 
 namespace mc2::server {
 namespace {
@@ -49,6 +51,9 @@ struct RequestChildren {
   Counter* count = nullptr;
   Histogram* seconds = nullptr;
 };
+
+/// Source and provenance, of texts that stay.
+using AnswerLabels = std::pair<std::string_view, std::string_view>;
 
 /// A client may send any word.
 std::string_view known_method(std::string_view method) {
@@ -98,9 +103,11 @@ struct Metrics::Impl {
                                       "Connections closed before a request was answered, by reason.");
   std::shared_mutex children_mutex;
   std::unordered_map<RequestLabels, RequestChildren, RequestLabelsHash> children; ///< under children_mutex
+  std::map<AnswerLabels, Counter*> answer_children;                               ///< likewise
 
   /// Finding them through the families takes longer than a cached answer.
   [[nodiscard]] RequestChildren children_of(const RequestLabels& labels);
+  [[nodiscard]] Counter& answers_of(const AnswerLabels& labels);
 };
 
 Metrics::Metrics() : impl_(std::make_unique<Impl>()) {}
@@ -127,8 +134,18 @@ void Metrics::count_request(std::string_view method, std::string_view route, int
   counted.seconds->Observe(std::chrono::duration<double>(took).count());
 }
 
+Counter& Metrics::Impl::answers_of(const AnswerLabels& labels) {
+  {
+    const std::shared_lock lock(children_mutex);
+    if (const auto found = answer_children.find(labels); found != answer_children.end()) return *found->second;
+  }
+  Counter& made = answers.Add({{"source", std::string(labels.first)}, {"provenance", std::string(labels.second)}});
+  const std::unique_lock lock(children_mutex);
+  return *answer_children.emplace(labels, &made).first->second;
+}
+
 void Metrics::count_answer(std::string_view source, std::string_view provenance) {
-  impl_->answers.Add({{"source", std::string(source)}, {"provenance", std::string(provenance)}}).Increment();
+  impl_->answers_of({source, provenance}).Increment();
 }
 
 void Metrics::count_cache(bool is_hit) { (is_hit ? impl_->cache_hits : impl_->cache_misses).Increment(); }

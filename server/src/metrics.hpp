@@ -19,7 +19,8 @@ class Metrics {
   /// @param route  its pattern, or "none": never what a client sent, of which there are endlessly many; of text that
   /// stays
   void count_request(std::string_view method, std::string_view route, int status, std::chrono::nanoseconds took);
-  /// @param source  "stored", "model", "what_if"; @param provenance  of the makespan
+  /// Of an answer with a plan, or with several, whether it was made for this question or known.
+  /// @param source  "stored", "model", "what_if"; @param provenance  of the makespan; both of text that stays
   void count_answer(std::string_view source, std::string_view provenance);
   void count_cache(bool is_hit);
   /// A lane of new samples that disagree with the kept model. @param component  "matmul" or "collective"

@@ -105,7 +105,7 @@ bool has_document(const store::Store& store, const PlanQuestion& question) {
 }
 
 SourcedPlan sourced(std::string_view source, const Plan& plan, std::string document, std::string created_at) {
-  return {source, std::move(document), std::string(to_string(plan.makespan.provenance)), std::move(created_at)};
+  return {source, std::move(document), plan.makespan.provenance, std::move(created_at)};
 }
 
 /// For documents, whose words are of their epoch, too: without what the store has of other machines.
@@ -235,19 +235,18 @@ Result<SourcedPlan> make(const PlacedQuestion& placed) {
   return answer;
 }
 
-/// The document itself, whose ETag has the epoch.
-Answer to_document(std::string document, std::int64_t epoch) {
+/// The document itself, whose ETag has the epoch. @param weakest  of what is predicted in it
+Answer to_document(std::string document, std::int64_t epoch, planner::Provenance weakest) {
   auto body = std::make_shared<const std::string>(std::move(document));
   const std::string digest = store::digest(*body);
-  return Answer{epoch, std::move(body), "\"" + digest + "-" + std::to_string(epoch) + "\""};
+  return Answer{epoch, std::move(body), "\"" + digest + "-" + std::to_string(epoch) + "\"", "model", weakest};
 }
 
-Result<Answer> make_ranges(Context& context, const store::Store& store, const PlanQuestion& question,
+Result<Answer> make_ranges(const store::Store& store, const PlanQuestion& question,
                            const planner::StopCheck& is_stopped) {
   MC2_ASSIGN(const auto placed, on_its_machine(store, question, is_stopped));
   MC2_ASSIGN(const auto ranges, finder::find_ranges(placed.finding(), placed.asked, *question.first_m));
-  context.metrics.count_answer("model", to_string(ranges.provenance()));
-  return to_document(store::encode(ranges), placed.epoch);
+  return to_document(store::encode(ranges), placed.epoch, ranges.provenance());
 }
 
 /// Of several machines the one that has any layer. Errors: as answer_plan.
@@ -265,7 +264,7 @@ Result<PlacedQuestion> on_the_machine_of_a_layer(const store::Store& store, cons
 }
 
 /// Errors: as answer_plan; NotFound where no layer has a plan, with the first one's reason.
-Result<Answer> make_llm_plan(Context& context, const store::Store& store, const PlanQuestion& question,
+Result<Answer> make_llm_plan(const store::Store& store, const PlanQuestion& question,
                              const planner::StopCheck& is_stopped) {
   finder::LlmQuestion asked = question.llm->question;
   MC2_ASSIGN(auto sites, finder::sites_of(asked));
@@ -277,22 +276,19 @@ Result<Answer> make_llm_plan(Context& context, const store::Store& store, const 
     if (site.ranges) weakest = std::max(weakest, site.ranges->provenance());
   }
   MC2_TRY(finder::check_any_planned(asked.name, sites));
-  context.metrics.count_answer("model", to_string(weakest));
-  return to_document(store::encode(finder::llm_plan_of(asked, std::move(sites))), placed.epoch);
+  return to_document(store::encode(finder::llm_plan_of(asked, std::move(sites))), placed.epoch, weakest);
 }
 
-Result<Answer> make_plan_answer(Context& context, const store::Store& store, const PlanQuestion& question,
+Result<Answer> make_plan_answer(const store::Store& store, const PlanQuestion& question,
                                 const planner::StopCheck& is_stopped) {
   MC2_ASSIGN(const auto placed, on_its_machine(store, question, is_stopped));
   MC2_ASSIGN(const auto plan, make(placed));
-  context.metrics.count_answer(plan.source, plan.provenance);
   return to_answer(plan, placed.epoch);
 }
 
-Result<Answer> make_any(Context& context, const store::Store& store, const PlanQuestion& question,
-                        const planner::StopCheck& is_stopped) {
+Result<Answer> make_any(const store::Store& store, const PlanQuestion& question, const planner::StopCheck& is_stopped) {
   const auto make = question.llm ? &make_llm_plan : question.first_m ? &make_ranges : &make_plan_answer;
-  return make(context, store, question, is_stopped);
+  return make(store, question, is_stopped);
 }
 
 /// Made while the store stood still: the epoch and what it is the epoch of are of one moment.
@@ -300,7 +296,7 @@ Result<Answer> make_settled(Context& context, const KeyedQuestion& keyed, const 
   return context.store.read([&](const store::Store& store) -> Result<Answer> {
     for (int attempt = 0; attempt < kMaxTries && !(is_stopped && is_stopped()); ++attempt) {
       MC2_ASSIGN(const auto before, store.revision());
-      auto answer = make_any(context, store, keyed.question, is_stopped);
+      auto answer = make_any(store, keyed.question, is_stopped);
       MC2_ASSIGN(const auto after, store.revision());
       if (after != before) continue;
       if (!answer) return answer.error();
@@ -322,10 +318,10 @@ Answer to_answer(const SourcedPlan& plan, std::int64_t epoch) {
   std::string body =
       R"({"created_at":)" + (plan.created_at.empty() ? std::string("null") : nlohmann::json(plan.created_at).dump()) +
       R"(,"digest":")" + digest + R"(","epoch":)" + std::to_string(epoch) + R"(,"plan":)" + plan.document +
-      R"(,"provenance":")" + plan.provenance + R"(","schema":"mc2.answer/1","source":")" + std::string(plan.source) +
-      '"' + (stale.empty() ? "" : R"(,"stale":)" + stale) + "}";
+      R"(,"provenance":")" + std::string(to_string(plan.provenance)) + R"(","schema":"mc2.answer/1","source":")" +
+      std::string(plan.source) + '"' + (stale.empty() ? "" : R"(,"stale":)" + stale) + "}";
   return {epoch, std::make_shared<const std::string>(std::move(body)),
-          "\"" + digest + "-" + std::to_string(epoch) + "\""};
+          "\"" + digest + "-" + std::to_string(epoch) + "\"", plan.source, plan.provenance};
 }
 
 KeyedQuestion with_key(PlanQuestion question) {
@@ -364,6 +360,11 @@ std::optional<Answer> kept_answer(Context& context, const KeyedQuestion& keyed) 
   return context.answers.find(key, revision);
 }
 
+/// Whether it was made for this question or for an earlier one.
+void count_answer(Context& context, const Answer& answer) {
+  context.metrics.count_answer(answer.source, to_string(answer.provenance));
+}
+
 bool is_of_its_epoch(const PlanQuestion& question, const Answer& answer) {
   return !question.epoch || answer.epoch == *question.epoch;
 }
@@ -374,6 +375,7 @@ std::optional<Answer> known_answer(Context& context, const KeyedQuestion& keyed)
   auto answer = kept_answer(context, keyed);
   if (!answer || !is_of_its_epoch(keyed.question, *answer)) return std::nullopt;
   context.metrics.count_cache(true);
+  count_answer(context, *answer);
   return answer;
 }
 
@@ -390,6 +392,7 @@ Result<Answer> answer_plan(Context& context, const KeyedQuestion& keyed, const p
                  "the answer of epoch " + std::to_string(*question.epoch) + " is no longer known; it is " +
                      std::to_string(answer->epoch) +
                      " now. Let every rank ask again without an epoch, or take rank 0's plan"};
+  count_answer(context, *answer);
   return *answer;
 }
 

@@ -12,7 +12,7 @@ namespace mc2::server {
 struct SourcedPlan {
   std::string_view source; ///< "stored", "model" or "what_if"
   std::string document;    ///< mc2.plan/1, canonical
-  std::string provenance;
+  planner::Provenance provenance = planner::Provenance::Analytic;
   std::string created_at;                                   ///< of a stored plan
   std::optional<store::Staleness> staleness = std::nullopt; ///< likewise
 };

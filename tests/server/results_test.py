@@ -241,6 +241,20 @@ class ResultsTest(ServiceTest):
         self.assertEqual(self.gauge("mc2_plans_covered"), 1)
         self.assertAlmostEqual(self.gauge('mc2_plan_prediction_error_ratio{quantile="0.5"}'), 0.125)
 
+    def test_an_answer_counts_whether_it_was_made_or_known(self):
+        request = {"op": self.exported()["plans"][0]["document"]["op"], "schema": "mc2.request/1"}
+        plans = [self.service.json("GET", f"/v1/plan?{SHAPE_QUERY}") for _ in range(5)]
+        self.service.json("POST", "/v1/plan/batch", {"requests": [request, request]})
+        labels = f'provenance="{plans[0]["provenance"]}",source="stored"'
+        self.assertEqual(self.gauge(f"mc2_plan_answers_total{{{labels}}}"), 5 + 2)
+        ranges = "/v1/plan/ranges?first_m=90&" + SHAPE_QUERY
+        for _ in range(3):
+            self.service.json("GET", ranges)
+        self.service.json("GET", f"/v1/plan?{SHAPE_QUERY}&epoch={plans[0]['epoch'] + 1}", status=409)  # is none
+        lines = self.service.request("GET", "/metrics")[2].decode().splitlines()
+        made = [line for line in lines if line.startswith("mc2_plan_answers_total{") and 'source="model"' in line]
+        self.assertEqual([float(line.split()[-1]) for line in made], [3])
+
     def test_samples_that_agree_raise_no_alarm(self):
         drift = self.service.json("POST", "/v1/samples", self.samples(1.0), status=201)["drift"]
         self.assertFalse(drift["has_drifted"], drift)

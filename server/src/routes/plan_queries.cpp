@@ -99,8 +99,8 @@ Result<Response> answer_what_if(Context& context, const Call& call) {
              planner::make_plan(request.op, model,
                                 request.options_with(planner::default_options_on(model.fingerprint).alignment),
                                 call.is_stopped));
-  const SourcedPlan sourced{"what_if", store::encode(plan), std::string(to_string(plan.makespan.provenance)), {}};
-  context.metrics.count_answer(sourced.source, sourced.provenance);
+  const SourcedPlan sourced{"what_if", store::encode(plan), plan.makespan.provenance, {}};
+  context.metrics.count_answer(sourced.source, to_string(sourced.provenance));
   return json_response(*to_answer(sourced, 0).body);
 }
 
