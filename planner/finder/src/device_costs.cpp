@@ -30,7 +30,7 @@ Result<std::set<std::string>> imported_devices(const Kept& kept) {
   return names;
 }
 
-/// Why nothing is known of the operator on a device that nothing is published of either.
+/// The error for an operator that is unknown on this device: neither published nor imported.
 Error unknown_costs(const std::string& device, const OpSpec& op, const std::optional<Kept>& kept, Error unpublished) {
   if (unpublished.code != ErrorCode::UnknownName || !kept) return unpublished;
   const auto imported = imported_devices(*kept);
@@ -41,7 +41,7 @@ Error unknown_costs(const std::string& device, const OpSpec& op, const std::opti
   return unpublished;
 }
 
-/// A model of samples alone, for a device that nothing is published of.
+/// A model from imported samples alone, for a device without published figures.
 Result<DeviceCosts> measured_costs(const Profile& profile) {
   MC2_ASSIGN(auto fitted, profiler::fit_cost_model(profile));
   return DeviceCosts{.model = std::move(fitted.model), .notes = std::move(fitted.notes), .is_measured = true};
@@ -55,7 +55,7 @@ void note_source(const std::string& device, DeviceCosts& costs) {
   }
 }
 
-/// Before any cut. Errors: as device_costs.
+/// The costs before measured cuts recalibrate them. Errors: as device_costs.
 Result<DeviceCosts> costs_of_parts(const std::string& device, const OpSpec& op, const planner::PlanOptions& limits,
                                    const std::optional<Kept>& kept) {
   std::vector<Profile> profiles;
@@ -86,7 +86,7 @@ Result<DeviceCosts> costs_of_parts(const std::string& device, const OpSpec& op, 
   return costs;
 }
 
-/// What was measured of the operator itself, else of the m nearest to its own.
+/// The cuts of the operator whose cut axis is nearest in length to that of `op`: of `op` itself if there are any.
 std::vector<Measurement> nearest_cuts(std::vector<Measurement> all, const OpSpec& op) {
   if (all.empty()) return all;
   const auto length = [](const OpSpec& one) { return planner::traits_of(one.kind).cut_axis_length(one); };
@@ -111,7 +111,7 @@ Result<void> learn_from_cuts(const std::vector<Measurement>& cuts, const OpSpec&
   std::vector<profiler::MeasuredCut> measured;
   const planner::Variant& variant = costs.model.variants.front().variant;
   for (const auto& cut : cuts) {
-    // Kept by an earlier mc2.
+    // An earlier mc2 kept cuts without this check.
     if (const auto fits = planner::validate_measured_cut(cut.op, variant, cut.cut, cut.fused_us, cut.serial_us); !fits)
       costs.notes.push_back("a measured run is left out, which contradicts itself: it " + fits.error().message);
     else
@@ -120,11 +120,11 @@ Result<void> learn_from_cuts(const std::vector<Measurement>& cuts, const OpSpec&
                           cut.communication_blocks_us});
   }
   if (measured.empty()) return {};
-  if (measured.size() > profiler::kMaxMeasuredCuts) // the newest
+  if (measured.size() > profiler::kMaxMeasuredCuts) // keep the newest, which come last
     measured.erase(measured.begin(), measured.end() - static_cast<std::ptrdiff_t>(profiler::kMaxMeasuredCuts));
   const OpSpec& measured_op = cuts.front().op;
   MC2_ASSIGN(auto refinement, profiler::refine(measured_op, costs.model, measured, {limits}));
-  costs.model = refinement.model; // of the m that was measured: another one may be nearer to another m
+  costs.model = refinement.model; // valid for the measured m only: for another m, other cuts may be nearer
   costs.model.op = measured_op;
   costs.is_measured = true;
   const auto believed = std::ranges::count(refinement.measured, true, &profiler::CutBelief::is_believed);
@@ -151,7 +151,7 @@ Result<DeviceCosts> device_costs(const std::string& device, const OpSpec& op, co
 
 namespace {
 
-/// Where the question leaves variant and options open: of the cuts that were measured there the best.
+/// Answers with the best measured cut if the question leaves variant and options open, else with the model's plan.
 PlanSource device_planner(DeviceCosts costs) {
   const std::string name = "costs of " + costs.model.fingerprint.label();
   PlanSource by_model = own_planner({.given = {costs.model}});
@@ -164,7 +164,7 @@ PlanSource device_planner(DeviceCosts costs) {
           }};
 }
 
-/// What a function has answered, by key, so that it need not be asked again.
+/// The answers of a function by key: each key is asked once.
 template <typename Key, typename Answer>
 class Remembered {
  public:
@@ -178,7 +178,7 @@ class Remembered {
   std::map<Key, Answer> answers_;
 };
 
-/// With each list read once.
+/// The same stores, but each list is read once.
 Kept reading_once(Kept kept) {
   using Fields = std::map<std::string, std::string>;
   auto profiles = std::make_shared<Remembered<Fields, Result<std::vector<Profile>>>>();
@@ -192,7 +192,7 @@ Kept reading_once(Kept kept) {
   return kept;
 }
 
-/// The operator whose cuts answer for another; none where none was measured.
+/// The operator whose measured cuts recalibrate the model for `op`; none if no cut was measured.
 std::optional<OpSpec> nearest_measured(const std::optional<Kept>& kept, const std::string& device, const OpSpec& op) {
   if (!kept) return std::nullopt;
   const auto cuts = kept->list_measured_cuts(device, op);
@@ -215,7 +215,7 @@ FindModel finding_on_device(std::string device, planner::PlanOptions limits, std
     MC2_ASSIGN(auto costs, device_costs(device, op, limits, kept));
     return std::move(costs.model);
   };
-  // A model that cuts are in is of their m.
+  // A model that was recalibrated by cuts answers only where those cuts are the nearest.
   const auto answers = [device, kept](const CostModel& model, const OpSpec& op) {
     const auto measured = nearest_measured(kept, device, op);
     return !measured || model.op == *measured;

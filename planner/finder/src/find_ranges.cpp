@@ -17,7 +17,7 @@ using planner::OpSpec;
 using planner::PlanRange;
 using planner::PlanRanges;
 
-/// What messages and waves of m take per row changes little up to so much more.
+/// Over m that differ by at most this factor, the time per row of messages and waves changes little.
 constexpr double kAlike = 1.06;
 constexpr std::int64_t kTileRows = 128;
 
@@ -43,7 +43,7 @@ void add_gap(PlanRanges& all, std::int64_t first_m, std::int64_t last_m, const s
     all.gaps.push_back({first_m, last_m, reason});
 }
 
-/// The nearest model answers: m is taken part by part, each by one model.
+/// Goes through the range of m in segments; one model answers for all m of a segment.
 class Segments {
  public:
   Segments(const FindModel& find, const PlanQuestion& question, std::int64_t first_m)
@@ -78,7 +78,7 @@ class Segments {
     skip_to_legal();
     return {};
   }
-  /// The last m that the model answers for, from the next one on.
+  /// The last m of the segment that begins at next_m_: up to there, questions get the answer `found`.
   [[nodiscard]] std::int64_t last_of(const FoundModel& found) const {
     const auto answers = [&](std::int64_t steps) {
       const auto there = find_(at_m(question_, steps * step_));
@@ -92,7 +92,7 @@ class Segments {
     ++result_.planned_count;
     return {};
   }
-  /// The speed of later runs is learned for each m: that of its middle stands for an octave.
+  /// The speed of later runs depends on m. The speed at the middle of each octave of m stands for the whole octave.
   Result<void> plan_rows(const FoundModel& found, std::int64_t last_m) {
     if (found.level.run_count == 0) return plan_at_one_speed(found, last_m);
     while (next_m_ <= last_m) {
@@ -114,8 +114,8 @@ class Segments {
     result_.planned_count += part.planned_count;
     return {};
   }
-  /// The model as it is for m from one on: for all, or where it depends on m for the last of some that are alike.
-  /// What was profiled stands for itself alone.
+  /// The model for the m from first_m on. If the model depends on m, it is the one for the last of a few similar m, and
+  /// is valid up to there. The m that was profiled is never grouped with others.
   [[nodiscard]] planner::ModelUntil model_until(const FoundModel& found, std::int64_t first_m,
                                                 std::int64_t last_m) const {
     const auto model_at = [&](std::int64_t m) {
@@ -127,14 +127,15 @@ class Segments {
     if (planner::depends_on_length(found.model, found.messages)) last_m = std::min(last_m, last_alike(first_m));
     return {last_m, model_at(last_m)};
   }
-  /// Where whole tiles of rows end, if any does: a kernel takes the rows of a tile at once.
+  /// The last m that is similar to first_m; the last that fills whole tiles of rows, if there is one, since a kernel
+  /// takes all rows of a tile at once.
   [[nodiscard]] std::int64_t last_alike(std::int64_t first_m) const {
     const auto last_m = static_cast<std::int64_t>(kAlike * static_cast<double>(first_m));
     const std::int64_t tile = kTileRows * step_, tiles_end = last_m / tile * tile;
     return tiles_end >= first_m ? tiles_end : last_m;
   }
 
-  /// A model that has no answer for few rows may have one for more: those up to the first that it answers are left out.
+  /// No model answers for this m, but one may for more rows. Leaves out the m up to the first that has an answer.
   Result<void> leave_out(const OpSpec& op, const Error& error) {
     if (!failure_) failure_ = error;
     if (planner::cut_axis(op) == CutAxis::Columns) {

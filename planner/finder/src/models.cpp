@@ -15,7 +15,7 @@ namespace {
 using planner::CostModel;
 using planner::OpSpec;
 
-/// Without the field, which names the store's file.
+/// The same result, but an error loses its field, which names the store's file.
 template <typename T>
 Result<T> unnamed(Result<T> found) {
   if (found) return found;
@@ -29,7 +29,7 @@ Result<CostModel> find_own(const ModelPlaces& places, const PlanQuestion& questi
   return Error{ErrorCode::NotFound, "", "no model of " + question.op.text()};
 }
 
-/// Of the question's machine.
+/// The given and kept models of the question's machine.
 std::vector<CostModel> neighbours(const ModelPlaces& places, const PlanQuestion& question) {
   std::vector<CostModel> near;
   for (const CostModel& model : places.given)
@@ -41,7 +41,7 @@ std::vector<CostModel> neighbours(const ModelPlaces& places, const PlanQuestion&
   return near;
 }
 
-/// Errors: NotFound, without words where there is no model of another n and k.
+/// Errors: NotFound; with an empty message if there is no model of another n and k.
 Result<planner::Transfer> transferred(const std::vector<CostModel>& near, const PlanQuestion& question) {
   const auto refused = [](const std::string& why) { return Error{ErrorCode::NotFound, "", why}; };
   if (near.empty()) return refused("");
@@ -124,24 +124,25 @@ std::string level_text(const planner::SpeedLevel& level) {
 }
 
 CostModel as_it_is_now(const FoundModel& found, const OpSpec& op) {
-  // The level comes last: what messages of this length took was profiled at the speed of then.
+  // Apply the level after at_length(): its message times were profiled, at the speed of that time.
   CostModel model = found.is_at_speed ? found.model : planner::at_length(found.model, found.messages, op);
   return planner::with_spread(planner::with_level(std::move(model), found.level), found.spread);
 }
 
 namespace {
 
-/// What an interval is wider for each doubling of a block's size between those that were measured and the plan's:
-/// assumed, docs/cost_model.md §14.
+/// Relative widening of an interval for each doubling of block size between the measured sizes and the plan's sizes.
+/// An assumption, docs/cost_model.md §14.
 constexpr double kBeyondSpread = 0.03;
 
-/// Doublings between the sizes that a curve was measured for and those from `least` to `most`; 0 within.
+/// By how many doublings the sizes from `least` to `most` lie outside the sizes that a curve was measured for; 0 if
+/// they lie within.
 double doublings_beyond(const planner::CostCurve& curve, double least, double most) {
   if (curve.is_analytic || !(curve.valid_max_x > 0)) return 0;
   return std::max({0.0, std::log2(curve.valid_min_x / least), std::log2(most / curve.valid_max_x)});
 }
 
-/// Of the lane whose blocks are the farther away.
+/// The same for a plan: that of the lane whose blocks lie farther outside.
 double doublings_beyond(const planner::Plan& plan, const CostModel& model) {
   const planner::VariantCost* const cost = model.cost_of(plan.variant);
   if (cost == nullptr) return 0;
@@ -205,10 +206,10 @@ Result<planner::Plan> with_prediction(planner::Plan raced, const FoundModel& fou
 
 namespace {
 
-/// A lane whose time changes by no more tells nothing of a loss above kStaleLoss.
+/// A lane whose time changed by at most this ratio does not explain a loss above kStaleLoss.
 constexpr double kSameSpeed = 0.05;
 
-/// Why another plan is preferred to the one that is kept.
+/// Why the model now prefers another plan to the kept one.
 std::string why_stale(const planner::Plan& kept, const planner::Plan& best, const planner::SpeedLevel& level) {
   const auto has_moved = [](double factor) { return std::abs(std::log(factor)) > std::log1p(kSameSpeed); };
   if (has_moved(level.compute) || has_moved(level.communication)) return level_text(level);

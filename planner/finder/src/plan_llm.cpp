@@ -55,7 +55,7 @@ Result<void> plan_site(const FindModel& find, const LlmQuestion& question, LlmSi
   site.fused = planner::fused_runs(site, question.first_tokens, question.last_tokens);
   for (const std::int64_t tokens : steps_of(question)) {
     each.op.m = rows(tokens);
-    if (site.ranges->find(each.op.m) == nullptr) continue; // a gap, which says why
+    if (site.ranges->find(each.op.m) == nullptr) continue; // a gap, which has the reason
     MC2_ASSIGN(const auto found, find(each));
     MC2_ASSIGN(const auto plan, plan_with(found, each));
     site.points.push_back(point_of(plan, tokens));

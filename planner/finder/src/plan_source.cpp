@@ -13,7 +13,7 @@
 namespace mc2::finder {
 namespace {
 
-/// What a place's failure means for the search.
+/// What the error of a place means for the search: no plan there, a document that cannot be read, or no place can help.
 enum class Failure { Miss, Unreadable, Ends };
 
 Failure meaning_of(ErrorCode code) {
@@ -27,10 +27,10 @@ Failure meaning_of(ErrorCode code) {
   }
 }
 
-/// The places' answers so far.
+/// Collects the answers of the places that were asked so far.
 class Search {
  public:
-  /// Whether the search is over.
+  /// Takes the answer of one place; returns whether the search is over.
   [[nodiscard]] bool take(const PlanSource& place, Result<FoundPlan> found) {
     if (found) {
       auto& misses = found.value().misses;
@@ -135,7 +135,7 @@ PlanSource given_plan(std::string name, planner::Plan plan) {
 
 Result<PlanSource> plan_file(const std::filesystem::path& path) {
   std::error_code failure;
-  if (std::filesystem::is_directory(path, failure)) // which opens, and throws when it is read
+  if (std::filesystem::is_directory(path, failure)) // a stream opens a directory, but throws when it reads it
     return Error{ErrorCode::InvalidSpec, path.string(), "is a directory, not a file; name a plan document"};
   std::ifstream file(path, std::ios::binary);
   if (!file) return Error{ErrorCode::NotFound, path.string(), "cannot be opened"};

@@ -19,7 +19,7 @@ FindModel finding_on_topology(planner::Topology topology, std::optional<planner:
     return topology_costs(topology, op, measured);
   });
   return [is_measured, find = std::move(find)](const PlanQuestion& question) -> Result<FoundModel> {
-    if (!is_measured) MC2_TRY(planner::check_topology_tells(question.op)); // of each m, whatever the model is made for
+    if (!is_measured) MC2_TRY(planner::check_topology_tells(question.op)); // each m: a reused model does not check it
     return find(question);
   };
 }

@@ -11,31 +11,32 @@
 
 namespace mc2::finder {
 
-/// Finds the model of one m, as find_model() does.
+/// Finds the model that answers a question with one m, as find_model() does.
 using FindModel = std::function<Result<FoundModel>(const PlanQuestion&)>;
 
-/// find_model() for questions of one machine and kind that differ in sizes: the models of other sizes, many to read,
-/// are listed once. Threads: one at a time; each makes its own.
+/// find_model() for questions about one machine and operator kind that differ in sizes. Lists the kept models once,
+/// because there can be many to read. Threads: not safe to share; each thread makes its own.
 [[nodiscard]] FindModel finding_often(ModelPlaces places);
 
-/// By models that are made when they are asked for, each for all questions of equal block costs that follow it; of
-/// their own machine. Threads: one at a time; each makes its own.
-/// @param answers  of equal block costs: whether the model answers for the operator, too; null: it does
+/// Makes a model for the first question of each block cost and reuses it for the questions that follow with the same
+/// block cost. The model answers as if the question were about the machine that the model is of.
+/// Threads: not safe to share; each thread makes its own.
+/// @param answers  whether a model also answers for an operator that has the same block cost; null: it always does
 [[nodiscard]] FindModel finding_each(
     std::function<Result<planner::CostModel>(const planner::OpSpec&)> make,
     std::function<bool(const planner::CostModel&, const planner::OpSpec&)> answers = nullptr);
 
-/// The plans of all m from first_m to the question's (planner/plan_ranges.hpp): each m by the model that answers for it
-/// alone; at the speed of later runs, where there are some, that is learned for the middle of each octave of m; waves
-/// and messages as of one m that is at most 6 % longer. m whose
-/// blocks are cut from n have a model each; those without one are a gap that says so. Plans that tuning kept do not
-/// matter: each is measured, and of one m.
-/// Errors: as planner::plan_ranges; as `find` where no m has a model; InvalidSpec for a question that has the uncut
-/// parts timed, which are of one m.
+/// The plans of all m from first_m to the question's m, as ranges (planner/plan_ranges.hpp). Each m is planned by the
+/// model that answers a question about that m alone. If the machine ran the operator after it was profiled, the speed
+/// of those runs is learned at the middle of each octave of m. Neighbouring m share the times of waves and messages of
+/// one m that is at most 6 % longer. Each m whose blocks are cut from n needs a model of its own; without one, that m
+/// is a gap with this reason. Plans that tuning kept are not used: each is a measurement of one m.
+/// Errors: those of planner::plan_ranges; those of `find` if no m has a model; InvalidSpec for a question with
+/// `time_uncut`, since the uncut parts are timed at one m.
 [[nodiscard]] Result<planner::PlanRanges> find_ranges(const FindModel& find, const PlanQuestion& question,
                                                       std::int64_t first_m);
 
-/// By finding_often().
+/// Finds the models by finding_often(places).
 [[nodiscard]] Result<planner::PlanRanges> find_ranges(const ModelPlaces& places, const PlanQuestion& question,
                                                       std::int64_t first_m);
 

@@ -24,14 +24,14 @@
 
 namespace mc2::finder {
 
-/// What one or more stores have kept, as the finder asks for it. Threads: as whoever made it says.
+/// What the finder may ask one or more stores for. Threads: as the function that made the value says.
 struct Kept {
   std::function<Result<store::StoredPlan>(const store::PlanKey&)> find_plan;
   std::function<Result<planner::CostModel>(const planner::OpSpec&, const planner::Fingerprint&)> find_model;
   std::function<std::vector<planner::CostModel>(const planner::OpSpec&, const planner::Fingerprint&)> list_models;
-  /// As store::Store::has_run; false where it cannot be read.
+  /// As store::Store::has_run; false if the store cannot be read.
   std::function<bool(const planner::OpSpec&, const planner::Fingerprint&)> has_run;
-  /// As store::Store::speed_record; empty where it cannot be read.
+  /// As store::Store::speed_record; empty if the store cannot be read.
   std::function<planner::SpeedRecord(const planner::OpSpec&, const planner::Fingerprint&)> speed_record;
   /// As store::Store::list_profiles.
   std::function<Result<std::vector<planner::Profile>>(const std::map<std::string, std::string>&)> list_profiles = {};
@@ -40,7 +40,7 @@ struct Kept {
       list_measured_cuts = {};
 };
 
-/// What was read; empty where nothing could be.
+/// The value that was read; an empty one if reading failed.
 template <typename T>
 [[nodiscard]] T or_empty(Result<T> read) {
   return read ? std::move(read).value() : T();
@@ -50,9 +50,9 @@ template <typename T>
   return read;
 }
 
-/// Of whatever store or layers `ask` has.
-/// @param ask  runs a body on its const store::Store& or store::Layers& and returns what the body does; is copied, and
-///             called each time that something is asked, so that errors, lifetime and threads are as it has them
+/// What the store or layers behind `ask` have kept.
+/// @param ask  calls a body with its const store::Store& or store::Layers& and returns the body's result. It is copied
+///             and called at each use of the Kept, so it determines errors, lifetime and threads
 template <typename Ask>
 [[nodiscard]] Kept kept_by(const Ask& ask) {
   using planner::Fingerprint;
@@ -91,51 +91,52 @@ template <typename Ask>
           }};
 }
 
-/// The layers must outlive it. Threads: may be asked by several at once.
+/// What the layers have kept. The layers must outlive the result. Threads: safe to share.
 [[nodiscard]] Kept kept_in(SharedLayers& layers);
-/// For those who serve others: its errors do not name the store's file. The store must outlive it. Threads: as the
-/// store.
+/// What the store has kept, for programs that serve others: errors do not name the store's file. The store must outlive
+/// the result. Threads: as the store.
 [[nodiscard]] Kept kept_in_unnamed(const store::Store& store);
 
 /// Where models come from, in this order.
 struct ModelPlaces {
-  std::vector<planner::CostModel> given; ///< answer on their own machine
+  std::vector<planner::CostModel> given; ///< each answers only questions about its own machine
   std::optional<Kept> kept = std::nullopt;
 };
 
 /// A model that answers a question.
 struct FoundModel {
   planner::CostModel model;
-  /// Where it was measured for another n and k: its plans are marked with it.
+  /// Set if the model was measured for another n and k. Its plans are then marked as transferred.
   std::optional<planner::Transfer> transfer = std::nullopt;
-  /// How far off the machine's earlier predictions were; its plans are less sure by that. 0 of the uncut parts where
-  /// they were timed.
+  /// How far off earlier predictions for this machine were. It widens the intervals of the plans. If the uncut parts
+  /// were timed now, only the spread of the overlap is left.
   planner::SpeedSpread spread = {};
   bool has_later_runs = true; ///< whether any run has told how far off predictions of this machine are
-  /// How fast the operator's later runs were; its plans are as fast. The model itself is as it was profiled.
+  /// The speed of the operator's later runs, which plans assume. `model` itself has the speed of its profile.
   planner::SpeedLevel level = {};
-  /// What all of the machine's models say of messages as long as the operator's.
+  /// What the uncut collectives took in all models of the machine, by message size.
   planner::MessageTimes messages = {};
-  bool is_at_speed = false; ///< by PlanQuestion::time_uncut: the uncut parts take what was timed just now
+  bool is_at_speed = false; ///< the model has the speed that PlanQuestion::time_uncut has just measured
 };
 
-/// Why no model of another n and k answers the question: "; ..."; empty where there is none, or where one does.
+/// Why no model of another n and k answers the question, as "; ...". Empty if there is no such model, or if one
+/// answers.
 [[nodiscard]] std::string why_not_transferred(const ModelPlaces& places, const PlanQuestion& question);
 
-/// The model of the question's operator and machine: a given one, else the kept one, else the nearest of another n and
-/// k (planner/transfer.hpp) unless the question rules that out; of the question's variant alone where it names one. A
-/// model that cannot be read is passed over. At the speed that the machine has now where the question has the uncut
-/// parts timed.
-/// Errors: NotFound, with every reason in one line, also where no model knows the variant; the kept one's code where it
-/// could not be read.
+/// The model for the question's operator and machine: a given model, else the kept one, else the nearest model of
+/// another n and k (planner/transfer.hpp) unless the question rules out transfer. A kept model that cannot be read is
+/// passed over. If the question names a variant, the model has that variant alone. If the question has `time_uncut`,
+/// the model has the speed that the machine has now.
+/// Errors: NotFound, with every reason in one line, if there is no model, or if the model lacks the variant; the code
+/// of the read error instead if the kept model could not be read; those of `time_uncut` and planner::at_speed.
 [[nodiscard]] Result<FoundModel> find_model(const ModelPlaces& places, const PlanQuestion& question);
 
-/// Whether both are of the same measurements. Of questions that differ in m alone, each model answers for the m between
-/// two bounds.
+/// Whether both come from the same measurements. Among questions that differ in m alone, the m that get the same answer
+/// lie between two bounds, without holes.
 [[nodiscard]] bool is_same_answer(const FoundModel& one, const FoundModel& other);
 
-/// The last of `first`, `first` + 1, ... `last` for which `holds`, which holds for the first and, once it does not, no
-/// more.
+/// The largest value from `first` to `last` for which `holds` is true. `holds` must be true for `first`, and must stay
+/// false from the first value on for which it is false.
 template <typename Holds>
 [[nodiscard]] std::int64_t last_where(std::int64_t first, std::int64_t last, const Holds& holds) {
   if (first >= last || holds(last)) return std::max(first, last);
@@ -146,44 +147,45 @@ template <typename Holds>
   return first;
 }
 
-/// The model for one length of the cut axis (planner::at_length()), as fast and as unsure as later runs say.
+/// The model for the operator's length of the cut axis (planner::at_length()), at the speed of later runs and with
+/// their spread.
 [[nodiscard]] planner::CostModel as_it_is_now(const FoundModel& found, const planner::OpSpec& op);
 
-/// What is told of a plan by that model besides what was predicted: what the model was made from, and how far off
-/// earlier predictions were.
+/// The plan with what its prediction does not say by itself: what the model was made from, at which speed, and an
+/// interval widened for blocks of sizes that were not measured.
 [[nodiscard]] planner::Plan labelled(planner::Plan plan, const FoundModel& found, const PlanQuestion& question);
 
-/// The question's options, or the machine's.
+/// The question's options; if it has none, the machine's defaults (planner::default_options_on).
 [[nodiscard]] planner::PlanOptions options_of(const PlanQuestion& question);
 
-/// The plan that a model gives, marked where the model was measured for another operator.
+/// The plan that the model gives, labelled (see labelled()).
 /// Errors: as planner::make_plan.
 [[nodiscard]] Result<planner::Plan> plan_with(const FoundModel& found, const PlanQuestion& question);
 
-/// The same for blocks that somebody chose. Errors: as planner::predict_cut.
+/// What the model predicts for a cut that the caller chose, labelled (see labelled()). Errors: as planner::predict_cut.
 [[nodiscard]] Result<planner::Plan> predict_with(const FoundModel& found, const PlanQuestion& question,
                                                  const planner::Cut& cut);
 
-/// Serial by one variant, whose uncut parts it tells. Errors: as planner::serial_plan.
+/// The serial plan by one variant, with the predicted times of its uncut parts. Errors: as planner::serial_plan.
 [[nodiscard]] Result<planner::Plan> predict_uncut_with(const FoundModel& found, const planner::OpSpec& op,
                                                        const planner::Variant& variant,
                                                        const planner::RowCounts& counts = {});
 
-/// A plan that was raced where there was no model, with what the model predicts for it. Errors: as predict_with and
-/// predict_uncut_with.
+/// A plan that was raced before there was a model, with the predictions of the model `found`. Strategy, reason and
+/// validation stay those of the race. Errors: as predict_with and predict_uncut_with.
 [[nodiscard]] Result<planner::Plan> with_prediction(planner::Plan raced, const FoundModel& found,
                                                     const PlanQuestion& question);
 
-/// "by its last 3 runs: compute 1.12x, communication 0.99x the profiled time".
+/// The level in words: "by its last 3 runs: compute 1.12x, communication 0.99x the profiled time".
 [[nodiscard]] std::string level_text(const planner::SpeedLevel& level);
 
-/// Losing more than this is worth tuning again.
+/// A kept plan that loses more than this is worth tuning again.
 inline constexpr double kStaleLoss = 0.02;
 
-/// What a kept plan is predicted to lose to another cut of its options at the speed that its operator's later runs had.
-/// None where it has not run since it was profiled, its own model is not at hand, or the loss is at most kStaleLoss.
-/// Plans anew where it has run, which takes milliseconds.
-/// @param options  that the plan was tuned with; unset: the machine's
+/// How much longer a kept plan is predicted to take than the best cut under the same options, at the speed of the
+/// operator's later runs. None if the operator has not run since it was profiled, if the plan's own model is not at
+/// hand, or if the loss is at most kStaleLoss. Makes a new plan if the operator has run, which takes milliseconds.
+/// @param options  the options that the plan was tuned with; unset: the machine's defaults
 [[nodiscard]] std::optional<store::Staleness> staleness_of(const Kept& kept, const planner::Plan& plan,
                                                            const std::optional<planner::PlanOptions>& options = {},
                                                            const planner::StopCheck& is_stopped = nullptr);

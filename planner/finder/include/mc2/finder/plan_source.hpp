@@ -20,72 +20,79 @@ namespace mc2::finder {
 /// Where a plan came from.
 enum class Origin : std::uint8_t {
   Given,   ///< a document that the caller named
-  Service, ///< a plan service, now or as it answered before
-  Kept,    ///< a store: tuned on the machine
-  Model,   ///< made here from a model
+  Service, ///< a plan service: its answer of now, or an earlier one that the client kept
+  Kept,    ///< a store: the plan was tuned on the machine
+  Model,   ///< a model: this process made the plan from it
 };
 
 [[nodiscard]] std::string_view to_string(Origin origin) noexcept;
 
-/// A plan, where it is from, and why the places asked before had none.
+/// A plan, where it came from, and why the places that were asked earlier had none.
 struct FoundPlan {
-  store::StoredPlan stored; ///< without a date unless it was kept or served as kept
+  store::StoredPlan stored; ///< has a date only if a store or service kept the plan
   std::string source;       ///< for people, e.g. "service http://plans:8471, tuned plan of epoch 12"
   Origin origin = Origin::Given;
-  /// Predicted from what was measured for another operator, or outside what was measured: any place that has a plan of
-  /// its own is preferred.
+  /// The plan is predicted from measurements of another operator, or outside the range that was measured. A plan from
+  /// any other place that is not a stopgap is preferred.
   bool is_stopgap = false;
-  std::vector<std::string> misses = {};                     ///< "NAME: reason", in the order in which they were asked
-  std::optional<store::Staleness> staleness = std::nullopt; ///< of a kept plan, where it was asked
-  bool passed_over_damage = false; ///< one of the misses is a document that could not be read: tell people
+  std::vector<std::string> misses = {};                     ///< "NAME: reason" of each place without, in order asked
+  std::optional<store::Staleness> staleness = std::nullopt; ///< of a kept plan, if the question asked for it
+  bool passed_over_damage = false; ///< one of the misses is a document that could not be read; people should know
 };
 
-/// A plan that no store holds, as one would hold it: with its document and digest, without a date.
+/// A plan that no store holds, in the form of a stored one: with its document and digest, but without a date.
 [[nodiscard]] store::StoredPlan unkept(planner::Plan plan);
 
-/// Of a plan that a service made, as far as the plan tells: predicted outside what was measured, and never run.
+/// Whether a plan that a service made is a stopgap, judged by the plan alone: it is predicted outside the measured
+/// range and was never run.
 [[nodiscard]] bool is_stopgap(const planner::Plan& plan) noexcept;
 
-/// What a service answered, which is of the operator and machine that were asked for.
+/// The answer of a service as a found plan. It must be for the operator and machine that were asked for.
 [[nodiscard]] FoundPlan served_plan(const store::PlanAnswer& answer, std::string source);
 
-/// A place where plans come from. Threads: `find` may be called by several at once.
+/// A place where plans come from. Threads: several threads may call `find` at once.
 struct PlanSource {
   std::string name;
   std::function<Result<FoundPlan>(const PlanQuestion&)> find;
 };
 
-/// THE answer to "where does a plan come from", of the program, the service, host programs and Python. The places are
-/// asked in turn: plan documents, a service, plans kept by tuning, models (given, kept, of another n and k). The first
-/// plan is the answer, but one that is only a stopgap waits until no other place has a plan of its own.
+/// Finds a plan. The one rule for where plans come from, shared by the program, the service, host programs and Python.
+/// Asks the places in the order given, usually plan documents, a service, plans kept by tuning, then models (given,
+/// kept, of another n and k). The first plan is the answer, except that a stopgap is used only if every later place
+/// lacks a plan that is not a stopgap.
 ///
-/// Options that are the machine's defaults (planner::default_options_on) are as none. A kept plan answers for the
-/// options that it was tuned with; how many runners-up are asked for is no option in this, and a kept plan has those it
-/// has. A document that is damaged, unreadable, of a newer version or stale is passed over: its place's reason stands
-/// in FoundPlan::misses, which every door shows or logs, and `mc2 db check` names it. Errors: InvalidSpec and Cancelled
-/// at once, for no other place would do better. Otherwise every place's reason in one line, with the code of the first
-/// that held something it could not read, else of the last.
+/// Options equal to the machine's defaults (planner::default_options_on) count as unset. A kept plan answers only for
+/// the options that it was tuned with. The number of runners-up that is asked for does not count as an option here: a
+/// kept plan keeps the runners-up that it has. A document that is damaged, unreadable, of a newer version or stale is
+/// passed over. The reason is in FoundPlan::misses, which every door shows or logs, and `mc2 db check` names the
+/// document.
+/// Errors: InvalidSpec and Cancelled at once unless a stopgap was found, since no other place would do better.
+/// Otherwise the reasons of all places in one line, with the code of the first place that held something it could not
+/// read, else with the code of the last place.
 [[nodiscard]] Result<FoundPlan> find_plan(std::span<const PlanSource> places, PlanQuestion question);
 
-/// Whether a plan is of the operator, machine and counts of rows that are asked for.
+/// Checks that a plan is for the operator, machine and counts of rows that the question asks for.
 /// Errors: NotFound for another operator or counts; Stale for another machine.
 [[nodiscard]] Result<void> require_asked(const planner::Plan& plan, const PlanQuestion& question);
 
-/// A plan at hand, for its own operator and machine.
+/// A place that has this one plan, and answers only for the plan's own operator and machine.
 [[nodiscard]] PlanSource given_plan(std::string name, planner::Plan plan);
 
-/// As given_plan(), from a document that is read now.
-/// Errors: NotFound; InvalidSpec for a directory; as store::decode_plan, naming the file.
+/// As given_plan(), for the document in a file, which this call reads.
+/// Errors: NotFound if the file cannot be opened; InvalidSpec for a directory; those of store::decode_plan. All name
+/// the file.
 [[nodiscard]] Result<PlanSource> plan_file(const std::filesystem::path& path);
 
-/// What tuning keeps the question's plan for (store::PlanKey): a plan of one variant, or of other options than the
-/// machine's, does not replace the best of all, and the same question finds it again.
+/// The purpose under which tuning keeps the plan for this question (store::PlanKey). A plan of one variant, or for
+/// options other than the machine's, has a purpose of its own. So it does not replace the best plan of all, and the
+/// same question finds it again.
 [[nodiscard]] std::string tuned_purpose(const PlanQuestion& question);
 
-/// Plans kept by tuning, of the question's variant and options where it names such; none for counts of rows.
+/// The plans kept by tuning. Answers with a plan of the question's variant and options if it names any. Has no plan for
+/// a question with counts of rows or with `time_uncut`.
 [[nodiscard]] PlanSource kept_plans(Kept kept);
 
-/// A plan made here, as find_model() and plan_with() do.
+/// Makes the plan itself, by find_model() and plan_with().
 [[nodiscard]] PlanSource own_planner(ModelPlaces places);
 
 } // namespace mc2::finder

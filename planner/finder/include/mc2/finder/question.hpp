@@ -20,23 +20,23 @@ namespace mc2::finder {
 struct PlanQuestion {
   planner::OpSpec op;
   planner::Fingerprint machine;
-  /// Unset: the tuned plan, or one by the defaults of the machine.
+  /// Unset: the tuned plan, else a plan made with the machine's defaults.
   std::optional<planner::PlanOptions> options = std::nullopt;
-  /// Of this variant alone. No service chooses by it: whoever asks one leaves it unset.
+  /// Set: only plans of this variant. A service cannot choose by variant, so callers that ask a service leave it unset.
   std::optional<planner::Variant> variant = std::nullopt;
-  /// Whether a model of another n and k may answer (planner/transfer.hpp), which marks the plan as extrapolated.
+  /// Whether a model of another n and k may answer (planner/transfer.hpp). The plan is then marked as extrapolated.
   bool may_transfer = true;
-  /// Times the uncut parts on the machine (profiler::time_uncut_parts): the plan is made from a model that is first
-  /// brought to the speed that the machine has now. Unset: nothing is measured.
+  /// Times the uncut parts on the machine (profiler::time_uncut_parts). The model is brought to the speed that the
+  /// machine has now before it makes the plan. Unset: nothing is measured.
   std::function<Result<std::vector<planner::UncutTimes>>(const planner::CostModel&)> time_uncut = nullptr;
-  /// Whether a kept plan says if it is worth tuning again (FoundPlan::staleness), which may take milliseconds.
+  /// Whether the answer tells if a kept plan is worth tuning again (FoundPlan::staleness). It may take milliseconds.
   bool asks_staleness = false;
-  /// Whether to give up planning: the error is Cancelled then.
+  /// Asked during planning: if it returns true, planning ends with the error Cancelled.
   planner::StopCheck is_stopped = nullptr;
 
-  /// As a document asks it: operator and options.
+  /// The question as a request document: operator and options.
   [[nodiscard]] store::PlanRequest request() const;
-  /// What the options ask that is not the machine's default (store::unusual_options); empty where that is nothing.
+  /// The options that differ from the machine's defaults (store::unusual_options); empty if none does.
   [[nodiscard]] std::string unusual_options() const;
 };
 

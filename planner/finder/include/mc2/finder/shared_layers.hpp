@@ -8,8 +8,8 @@
 
 namespace mc2::finder {
 
-/// Store layers for several places: one connection, so one thread at a time. The layers must outlive it, and nobody
-/// else may use them while a place is asked.
+/// Store layers that several places use, on several threads. The layers have one connection, so only one thread uses
+/// them at a time. The layers must outlive this object, and nobody else may use them while a place is asked.
 class SharedLayers {
  public:
   explicit SharedLayers(store::Layers& layers) : layers_(layers) {}

@@ -10,13 +10,14 @@
 
 namespace mc2::finder {
 
-/// planner::analytic_model() of a described cluster, whose matmul is that of a model which was measured on one such
-/// device, where there is one. Errors: as planner::analytic_model and planner::measured_matmul.
+/// The analytic model of a described cluster (planner::analytic_model()). If `measured` is set, a model that was
+/// measured on one such device, the matmul costs come from it. Errors: as planner::analytic_model and
+/// planner::measured_matmul.
 [[nodiscard]] Result<planner::CostModel> topology_costs(const planner::Topology& topology, const planner::OpSpec& op,
                                                         const std::optional<planner::CostModel>& measured);
 
-/// topology_costs() for questions that differ in sizes; an operator that another model answers for is not looked up
-/// again. Threads: one at a time; each makes its own.
+/// Finds models by topology_costs(), for questions that differ in sizes. Questions with equal block costs share one
+/// model. Threads: not safe to share; each thread makes its own.
 [[nodiscard]] FindModel finding_on_topology(planner::Topology topology,
                                             std::optional<planner::CostModel> measured = std::nullopt);
 
