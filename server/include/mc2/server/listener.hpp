@@ -11,7 +11,7 @@
 
 namespace mc2::server {
 
-/// What the access log says of one answer.
+/// What the access log holds about one answer.
 struct AccessRecord {
   std::string_view client, method, target, request_id, token_id;
   int status = 0;
@@ -21,35 +21,38 @@ struct AccessRecord {
 
 using AccessLog = std::function<void(const AccessRecord&)>;
 
-/// Where a listener says what happens to it; either may be empty.
+/// Where a listener reports what happens; either function may be empty.
 struct Logs {
   AccessLog access;
-  std::function<void(const std::string&)> event; ///< a line for whoever looks after the service
+  std::function<void(const std::string&)> event; ///< called with a line for the operator of the service
 };
 
 /// The wire: HTTP/1.1 by Boost.Beast on a TCP port (with TLS, if there is a certificate) and, if asked, a Unix socket.
-/// Nothing of a request reaches the service before all of it has arrived within the limits
-/// (docs/adr/0008-beast-on-the-wire.md).
+/// The service sees a request only after all of it has arrived within the limits (docs/adr/0008-beast-on-the-wire.md).
 class Listener {
  public:
-  /// Binds. Errors: InvalidSpec (address; or one that lets the network in without tokens or TLS), Unsupported (the port
-  /// is taken or not permitted, the socket cannot be made).
+  /// Binds the port and the socket. Errors: InvalidSpec (the address is none, or admits the network without tokens and
+  /// TLS; the certificate; the socket's path), Unsupported (the port is taken or not permitted; the socket is in use or
+  /// cannot be made).
   [[nodiscard]] static Result<std::unique_ptr<Listener>> open(Service& service, const Config& config, Logs logs);
   ~Listener();
   Listener(const Listener&) = delete;
   Listener& operator=(const Listener&) = delete;
 
-  /// Takes limits and certificate from `config`, for connections and requests that begin from now on, and tells the
-  /// service. Errors: as open and Config::validate; everything stays as it is then. Threads: any, one at a time.
+  /// Takes the limits, the rate limit and (where TLS was on from the start) the certificate from `config`, for
+  /// connections and requests that begin from now on, and passes `config` to Service::reload. Errors: as open and
+  /// Config::validate; on an error nothing changes. Threads: any, one at a time.
   [[nodiscard]] Result<void> reload(const Config& config);
 
-  /// Bound to; never 0.
+  /// The port that is bound; never 0.
   [[nodiscard]] std::uint16_t port() const noexcept;
 
-  /// Answers until stop(); returns when every connection has ended, at the latest Limits::drain_timeout after it.
+  /// Serves until stop(). Returns when every connection has ended, at the latest Limits::drain_timeout after stop(),
+  /// and the work that was in progress has ended.
   void run();
 
-  /// No new connections, idle ones end, requests in flight are answered. Threads: any; may be called again.
+  /// Takes no new connections, ends idle ones and lets requests in flight be answered; returns at once. Threads: any;
+  /// may be called again.
   void stop() noexcept;
 
  private:

@@ -12,41 +12,42 @@
 
 namespace mc2::server {
 
-/// What a route asks of a client, and what a client may do: each includes those before it.
+/// What a client may do, and what a route requires. Each level includes the levels before it.
 enum class Access : std::uint8_t {
-  Open,  ///< everybody may: nothing of the store is in the answer
-  Read,  ///< ask
+  Open,  ///< needs no token: the answer holds no document of the store
+  Read,  ///< ask questions and read documents
   Write, ///< add to the store
-  Admin, ///< remove from it
+  Admin, ///< remove from the store, manage tokens
 };
 
-/// What answering a request takes, and with whom it therefore shares its threads: none waits for those of another kind.
+/// The kind of work that answering a request takes. Each kind but Quick has threads of its own, so that a request waits
+/// only for requests of its own kind.
 enum class Work : std::uint8_t {
-  Quick, ///< nothing that may wait
-  Read,  ///< reads the store, which waits while another process writes to it
-  Plan,  ///< may plan; at most for the question's deadline
-  Write, ///< changes the store: one at a time
-  Copy,  ///< copies all of the store: one at a time
+  Quick, ///< never waits; done on the connection's thread
+  Read,  ///< reads the store, and so waits while another process writes to it
+  Plan,  ///< may make a plan, at most until the question's deadline
+  Write, ///< changes the store; one request at a time
+  Copy,  ///< copies the whole store; one request at a time
 };
 
 struct Needs {
   Work work = Work::Quick;
-  bool upload = false; ///< its body may have Limits::upload_bytes
-  bool log = false;    ///< its body is what another program wrote; others are JSON
-  bool own = false;    ///< changes what a replica has of its own, too
+  bool upload = false; ///< the body may have up to Limits::upload_bytes
+  bool log = false;    ///< the body is another program's log; else it is JSON
+  bool own = false;    ///< changes what a replica keeps for itself (tokens), so a replica does it, too
 };
 
 struct Route;
 
-/// The route of a request; where there is none, the methods that the path does have.
+/// The route of a request. Where there is none, the methods that the path has.
 struct Match {
   const Route* route = nullptr;
   Needs needs = {};
   std::string id;
-  std::string allowed; ///< "GET, HEAD, POST"; empty: no such path
+  std::string allowed; ///< where `route` is null: "GET, HEAD, POST"; empty: no such path
 };
 
-/// Bytes of a request, in memory or in a file that is mapped. Copies share them.
+/// Bytes of a request, in memory or in a mapped file. Copies share the bytes.
 class Body {
  public:
   Body() = default;
@@ -71,21 +72,21 @@ struct Request {
   std::string if_match, if_none_match;
   std::string accept_encoding;
   std::string user_agent;
-  std::string via;                 ///< through whom it came (RFC 9110 §7.6.3)
-  std::string last_event_id;       ///< of a stream of events that goes on
-  std::string id;                  ///< the client's X-Request-Id, or one of ours
-  Access granted = Access::Open;   ///< by Service::admit, as the next
-  std::optional<Match> match = {}; ///< unset: nobody has looked
-  std::chrono::steady_clock::time_point arrived = std::chrono::steady_clock::now(); ///< complete
-  std::function<bool()> is_given_up = {}; ///< whether nobody waits for the answer any more; empty: somebody does
-  std::optional<std::int64_t> told = {};  ///< Watch::told of the answer before, where more of it is asked for
+  std::string via;                 ///< header Via: whom the request came through (RFC 9110 §7.6.3)
+  std::string last_event_id;       ///< header Last-Event-ID, where a client resumes a stream of events
+  std::string id;                  ///< the client's X-Request-Id, or a number of this service
+  Access granted = Access::Open;   ///< from Service::admit, as is `match`
+  std::optional<Match> match = {}; ///< unset: not looked up yet
+  std::chrono::steady_clock::time_point arrived = std::chrono::steady_clock::now(); ///< when all of it was there
+  std::function<bool()> is_given_up = {}; ///< whether the client has gone; empty: it has not
+  std::optional<std::int64_t> told = {};  ///< set to have a waiting answer made anew: its Watch::told
 };
 
-/// An answer that goes on, or waits, until there is more to tell of what happens to the store.
+/// Attached to an answer that waits for the next change of the store, or goes on with each change.
 struct Watch {
-  std::int64_t told = 0;                 ///< the store's revision up to which it tells
-  bool is_stream = false;                ///< what is told later follows on this; else it takes the place of this
-  std::chrono::milliseconds patience{0}; ///< how long to wait for it, unless it is a stream
+  std::int64_t told = 0;                 ///< the revision of the store up to which the answer tells
+  bool is_stream = false;                ///< later changes are appended; else the next answer replaces this one
+  std::chrono::milliseconds patience{0}; ///< how long to wait for a change; of no use to a stream
 };
 
 using Header = std::pair<std::string, std::string>;
@@ -93,11 +94,11 @@ using Header = std::pair<std::string, std::string>;
 struct Response {
   int status = 200;
   std::string content_type = "application/json";
-  std::shared_ptr<const std::string> body; ///< shared with the cache of answers; null: none, or a file
-  std::string etag;                        ///< quoted; empty: none
+  std::shared_ptr<const std::string> body; ///< shared with the cache of answers; null: no body, or `file`
+  std::string etag;                        ///< with its quotes; empty: none
   std::vector<Header> headers = {};
   std::optional<Watch> watch = std::nullopt;
-  Body file = {}; ///< in place of `body`
+  Body file = {}; ///< the body where `body` is null
 
   [[nodiscard]] std::string_view bytes() const noexcept { return body ? std::string_view(*body) : file; }
 };

@@ -15,30 +15,30 @@
 
 namespace mc2::server {
 
-/// What is known of a request once its headers have arrived, as far as it decides who may pass.
+/// What the headers of a request say, as far as it decides whether the request may pass.
 struct RequestHead {
-  std::string_view client; ///< its address; several may share one
+  std::string_view client; ///< its address, which several clients may share
   std::string_view method, target;
   std::string_view authorization, origin, host, content_encoding, content_type, fetch_site,
       via; ///< headers; empty: absent
   std::string_view id;
 };
 
-/// Whether a request may go on, and as what.
+/// Whether a request may go on, and with which rights.
 struct Admission {
-  std::optional<Response> refusal = std::nullopt; ///< 401, 403, 415, 429
+  std::optional<Response> refusal = std::nullopt; ///< 400, 401, 403, 415, 429 or 503; unset: go on
   Access granted = Access::Open;
-  std::string token_id = {}; ///< of the token that was shown; empty: none that counts
-  Match match = {};          ///< of the request, refused or not
+  std::string token_id = {}; ///< of the token that was shown; empty: no valid token
+  Match match = {};          ///< the route, also of a refused request
 };
 
-/// What a service needs of the world.
+/// What a service needs from outside.
 struct Surroundings {
-  std::function<std::string()> utc_now;               ///< the time as ISO 8601, for what is kept
-  std::function<void(const std::string&)> event = {}; ///< told a line for whoever looks after the service; may be empty
-  std::stop_token stop = {};                          ///< gives opening up
+  std::function<std::string()> utc_now;               ///< the time as ISO 8601, for kept documents
+  std::function<void(const std::string&)> event = {}; ///< called with a line for the operator; may be empty
+  std::stop_token stop = {};                          ///< makes Service::open give up
 
-  /// A line, if there is whom to tell.
+  /// Passes a line to `event`, if that is set.
   void tell(const std::string& line) const {
     if (event) event(line);
   }
@@ -47,47 +47,50 @@ struct Surroundings {
 /// Answers requests from a store; knows nothing of sockets. schemas/openapi.yaml describes every answer.
 class Service {
  public:
-  /// Opens or creates the store.
-  /// Errors: as store::Store::open, Config::validate. Throws SystemError.
+  /// Opens or creates the store. A replica's store is made a copy of its leader's first.
+  /// Errors: as Config::validate and store::Store::open; for a replica, those of the client and as
+  /// store::Store::become_replica. Throws SystemError.
   [[nodiscard]] static Result<std::unique_ptr<Service>> open(const Config& config, Surroundings surroundings);
   ~Service();
   Service(const Service&) = delete;
   Service& operator=(const Service&) = delete;
 
-  /// Decides from the headers alone, before a body is read; the store is not asked. Threads: safe to share.
+  /// Decides from the headers alone, before a body is read and without reading the store. Threads: safe to share.
   [[nodiscard]] Admission admit(const RequestHead& head) noexcept;
 
-  /// Whether the store has tokens, whatever their state.
+  /// Whether the store has tokens: revoked, expired and damaged ones count.
   [[nodiscard]] bool has_tokens() const noexcept;
 
-  /// Takes from `config` who has to show a token. Threads: any.
+  /// Takes from `config` who has to show a token, and how many refusals an address gets. Threads: any.
   void reload(const Config& config);
 
-  /// Threads: safe to share. Every failure becomes a problem document (RFC 9457).
+  /// Makes the answer. Every failure becomes a problem document (RFC 9457). Threads: safe to share.
   [[nodiscard]] Response answer(const Request& request) noexcept;
 
-  /// The answer that is known already, made without waiting; none where answer() has to make it. Threads: as answer().
+  /// The answer, if it is known already; made without waiting. Nothing where answer() has to make it. Threads: safe to
+  /// share.
   [[nodiscard]] std::optional<Response> known(const Request& request) noexcept;
 
-  /// Counts an answer that answer() does not: what admit() refused, what could not be read, and the last of those to a
-  /// request that waits.
+  /// Counts an answer that answer() does not count: a refusal of admit(), a refusal of a request that could not be
+  /// read, or the last answer to a request that waited.
   void count_elsewhere(std::string_view method, std::string_view target, int status);
 
-  /// What /metrics says of connections. Threads: safe to share.
+  /// Counts connections for /metrics. Threads: safe to share.
   void count_connection(bool is_opened) noexcept;
-  /// @param reason  "limit", "address", "timeout", "tls": text that stays
+  /// @param reason  "limit", "address", "timeout" or "tls"
   void count_refused_connection(std::string_view reason) noexcept;
 
-  /// Whether an answer that would tell of what comes after `revision` of the store (Watch) can tell more, or ends: the
-  /// store has another revision, or the service stops. Threads: safe to share.
+  /// Whether a waiting answer (Watch) that tells up to `revision` has to go on: the store has another revision, or the
+  /// service stops. Threads: safe to share.
   [[nodiscard]] bool has_news(std::int64_t revision) const noexcept;
 
-  /// @param wake  called, on any thread, whenever has_news() may have become true, until what is returned is gone; must
-  ///              neither wait nor throw
-  /// @param most  null is returned where so many have subscribed
+  /// @param wake  called on any thread whenever has_news() may have become true, as long as the returned value lives;
+  ///              must neither wait nor throw
+  /// @param most  subscribers at a time; null is returned where there are so many already
   [[nodiscard]] std::shared_ptr<void> subscribe(std::function<void()> wake, int most);
 
-  /// From here on /readyz says no, so that no new requests are sent here, and nobody waits for changes any more.
+  /// Makes /readyz answer 503, so that load balancers send no new requests here. Ends every wait for changes, and stops
+  /// asking a replica's leader.
   void start_draining() noexcept;
 
  private:
@@ -96,8 +99,8 @@ class Service {
   std::unique_ptr<Impl> impl_;
 };
 
-/// A problem document for what is no Error: what goes wrong before a request is complete, e.g. 413, 431, 503, and what
-/// only the wire has.
+/// A problem document for a failure that is no Error, e.g. 413, 431 or 503: what goes wrong before a request is
+/// complete, and what only the wire knows.
 [[nodiscard]] Response problem(int status, std::string_view detail, std::string_view request_id,
                                std::vector<Header> headers = {});
 
