@@ -17,7 +17,7 @@ Result<void> Backend::check_rank_count(int world_size) const {
 }
 
 std::span<const Backend* const> backend_registry() noexcept {
-  // The host first: it needs no set-up and is there on every machine.
+  // Table order is preference order. The host backend is first: it needs no set-up and works on every machine.
   static const std::array<const Backend*, 3> kBackends{&host::host_backend(), &cuda::cuda_backend(),
                                                        &mpi::mpi_backend()};
   return kBackends;

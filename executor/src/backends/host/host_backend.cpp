@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::string_view kName = "host";
 
-/// Which parts of the machine are not what they would be in earnest; empty when all are real.
+/// Names the parts of the machine that are emulated; empty when all are real.
 std::string emulation_text(const CommunicatorOptions& options) {
   std::string text;
   if (options.link.is_emulated()) text = "link " + options.link.text();

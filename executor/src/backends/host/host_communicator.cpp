@@ -17,7 +17,7 @@
 namespace mc2::executor::host {
 namespace {
 
-/// What prepare() adds to the caller's own buffers.
+/// Bytes that prepare() allocates beside the caller's own buffers.
 std::int64_t prepared_bytes(const StageList& list, const HostVariant& variant, const PrepareOptions& options,
                             const Transport& transport) {
   std::int64_t longest = 0;

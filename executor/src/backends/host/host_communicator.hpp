@@ -16,12 +16,13 @@
 
 namespace mc2::executor::host {
 
-inline constexpr int kMaxHostRanks = 64; ///< two threads each, and a mesh of connections with tcp
+inline constexpr int kMaxHostRanks = 64; ///< each rank has two threads and, over tcp, a connection to every other rank
 
 /// All ranks of a world in this process, each with a compute and a communication thread.
 class HostCommunicator final : public Communicator {
  public:
-  /// Options are valid, at most kMaxHostRanks ranks. Starts, pins and sizes the lanes, connects the transport.
+  /// Starts, pins and sizes the lanes and connects the transport. The options are valid, with at most kMaxHostRanks
+  /// ranks.
   /// Throws SystemError.
   HostCommunicator(const CommunicatorOptions& options, planner::Fingerprint fingerprint, StageHook hook);
 
@@ -37,26 +38,26 @@ class HostCommunicator final : public Communicator {
 
   [[nodiscard]] const CommunicatorOptions& options() const noexcept { return options_; }
   [[nodiscard]] const StageHook& hook() const noexcept { return hook_; }
-  /// RunTurn's.
+  /// The flag for RunTurn: set while a thread runs on this communicator.
   [[nodiscard]] std::atomic_flag& turn() noexcept { return turn_; }
   [[nodiscard]] lanes::RunControl& control() noexcept { return control_; }
   [[nodiscard]] Transport& transport() noexcept { return *transport_; }
   [[nodiscard]] ProxyThreads& proxies() noexcept { return proxies_; }
 
-  /// Runs `task`, whose lanes exchange blocks through `transport`, on the lanes that `mode` uses and returns when the
-  /// last has finished. `at_start` is called with the run's start before any lane wakes. Throws the SystemError of the
-  /// first lane that failed, and of every later run.
+  /// Runs `task` on the lanes that `mode` uses and returns when the last lane has finished. The lanes exchange blocks
+  /// through `transport`. `at_start` is called with the start time of the run before any lane wakes. Throws the
+  /// SystemError of the first lane that failed. After a failure every later call throws SystemError, too.
   void execute(lanes::LaneTask& task, Transport& transport, RunMode mode,
                const std::function<void(lanes::Clock::time_point)>& at_start);
 
-  /// Runs `work(rank)` once on every rank's `lane` thread; throws what the first failing rank threw.
+  /// Runs `work(rank)` once on the `lane` thread of every rank. Throws what the first failing rank threw.
   void call_on_lanes(planner::Lane lane, const std::function<void(int rank)>& work) { threads_->call(lane, work); }
 
   /// Records a failure and wakes every lane that waits.
   void fail(const SystemError& failure) noexcept;
 
  private:
-  /// Also in a child process, which has none of the lanes.
+  /// Throws SystemError after a failure, and in a child process, because fork() does not copy the lanes' threads.
   void throw_if_failed() const;
 
   CommunicatorOptions options_;
@@ -67,9 +68,9 @@ class HostCommunicator final : public Communicator {
   std::vector<int> ranks_;
   lanes::RunControl control_;
   std::unique_ptr<Transport> transport_;
-  Transport* running_ = nullptr; ///< what the present run's lanes may wait in
+  Transport* running_ = nullptr; ///< the transport of the present run, in which its lanes may wait
   ProxyThreads proxies_;
-  // Last: the threads use everything above, and are joined first.
+  // Declared last: the threads use all members above, so they must be joined before those are destroyed.
   std::unique_ptr<lanes::LaneThreads> threads_;
 };
 

@@ -14,7 +14,7 @@ namespace {
 constexpr std::uint64_t kRandomSeed = 0x6D63327061727431ULL;
 constexpr std::size_t kHeapAlignment = 4096;
 
-/// Names the rank for failures that do not come from one of mc2's own check wrappers.
+/// Names rank and lane for exceptions that do not come from one of mc2's own check wrappers.
 SystemError lane_error(int rank, planner::Lane lane, const char* what) {
   return {"lane", 0, lanes::lane_text(rank, lane) + ": " + what};
 }
@@ -33,8 +33,8 @@ HostPrepared::HostPrepared(HostCommunicator& communicator, const StageList& stag
              .order = variant.order,
              .reads_peers = transport_.reads_peers_directly(),
              .watches_deadline = true});
-  // On the compute lanes: pages and packed weights land near the cores that use them, and the matmul library sizes
-  // its team by the building thread.
+  // Builds on the compute lanes' threads: then pages and packed weights lie near the cores that use them, and the
+  // matmul library sizes its team for the thread that builds.
   communicator_.call_on_lanes(planner::Lane::Compute, [this](int rank) { build(rank); });
 }
 
@@ -64,12 +64,13 @@ void HostPrepared::build(int rank) {
     build_device(rank);
 }
 
-/// Every page is written once: an untouched one would be read from a shared page of zeros, faster than real data.
+/// Writes every page once. Otherwise a read would hit the kernel's shared page of zeros, which is faster than real
+/// data.
 void HostPrepared::touch(int rank) {
   const lanes::RankMatrices& own = matrices_of(rank);
   std::ranges::fill(own.spare_intermediate, std::byte{0});
-  // Random where it is read before a lane has written it: products that virtual compute leaves out, and rows of A
-  // that are multiplied before any have arrived.
+  // The memory gets random values where it is read before a lane has written it: virtual compute writes no products,
+  // and a kind that communicates first can multiply rows of A before they have arrived.
   if (communicator_.options().virtual_compute || lanes::communicates_first(list_.op)) {
     fill_random(planner::exchange_type(list_.op), own.intermediate, kRandomSeed + static_cast<std::uint64_t>(rank));
   } else {

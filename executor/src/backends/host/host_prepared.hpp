@@ -10,8 +10,9 @@
 
 namespace mc2::executor::host {
 
-/// A stage list bound to buffers of all ranks: what passes between the lanes lies in a symmetric heap, so that each
-/// communication lane reads what all ranks have multiplied, or the others' A, and writes its own C or rows of A.
+/// A stage list bound to the buffers of all ranks. The memory between the two lanes is a symmetric heap: the
+/// communication lane of each rank reads every rank's product (or the other ranks' A) there and writes its own C (or
+/// its own rows of the gathered A).
 class HostPrepared final : public lanes::LanePrepared {
  public:
   /// The arguments have been checked; `communicator` and the buffers outlive *this. Throws SystemError.
@@ -33,7 +34,7 @@ class HostPrepared final : public lanes::LanePrepared {
   void fail(int rank, planner::Lane lane) noexcept override;
 
   HostCommunicator& communicator_;
-  std::unique_ptr<Transport> mechanism_; ///< null: the communicator's transport
+  std::unique_ptr<Transport> mechanism_; ///< null when the communicator's transport carries the blocks
   Transport& transport_;
   std::unique_ptr<lanes::SymmetricHeap> heap_;
   std::vector<std::vector<std::byte>> staging_; ///< by rank

@@ -14,7 +14,7 @@ class VirtualDevice final : public lanes::ComputeDevice {
 
   lanes::ComputeTimes multiply(const lanes::MatmulWork& work, lanes::Clock::time_point ready,
                                const lanes::RunControl& control) override {
-    constexpr double kLongestNs = 1e18; // longer than any deadline, and nanoseconds can still count it
+    constexpr double kLongestNs = 1e18; // longer than any deadline, and 64-bit nanoseconds can count it
     const double modelled_ns = std::min(model_.block_us(work.flop_count) * planner::kNsPerUs, kLongestNs);
     const auto start = std::max(free_at_, ready);
     if (work.runs.empty()) return {start, start};

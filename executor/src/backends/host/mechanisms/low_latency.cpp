@@ -11,9 +11,9 @@
 namespace mc2::executor::host {
 namespace {
 
-using Word = std::uint64_t; ///< low half: data; high half: the ordinal of the chunk that it belongs to
+using Word = std::uint64_t; ///< low half: data; high half: the flag, i.e. the ordinal of the chunk the word belongs to
 
-constexpr std::int64_t kDataBytes = 4; ///< of a word
+constexpr std::int64_t kDataBytes = 4; ///< data bytes in a word
 constexpr std::int64_t kChunkBytes = std::int64_t{16} << 10U;
 constexpr std::int64_t kChunkWords = kChunkBytes / kDataBytes;
 constexpr std::int64_t kPacketSlotCount = 2;
@@ -29,7 +29,8 @@ void pack(std::span<const std::byte> data, std::uint32_t flag, Word* words) {
   }
 }
 
-/// Copies data out of words as far as they have arrived, from `done` on; returns how far.
+/// Copies data out of the words that have arrived, starting at byte `done`. Returns the number of bytes that are copied
+/// now.
 std::size_t unpack(Word* words, std::uint32_t flag, std::span<std::byte> data, std::size_t done) {
   for (; done < data.size(); done += kDataBytes) {
     const Word word = std::atomic_ref<Word>(words[done / kDataBytes]).load(std::memory_order_acquire);
@@ -87,10 +88,11 @@ class LowLatency final : public Transport {
     std::int64_t byte_count = 0;
   };
   struct alignas(64) Rank {
-    std::vector<lanes::Signal> arrived; ///< by sender: chunks of this run that it has written here; for those who sleep
-    std::uint32_t chunk_count = 0;      ///< of this run; its own lane's
-    /// Of the present chunk, the same on every rank. It goes on from run to run, because mailboxes keep what an earlier
-    /// run left there.
+    std::vector<lanes::Signal>
+        arrived; ///< by sender: chunks of this run that it has written here; wakes a receiver that sleeps
+    std::uint32_t chunk_count = 0; ///< chunks of this run; only this rank's lane uses it
+    /// Flag of the present chunk, equal on all ranks. The count continues from run to run, because mailboxes still hold
+    /// the words of earlier runs.
     std::uint32_t flag = 0;
     std::vector<const std::byte*> pieces;
     std::vector<std::byte> staging;
@@ -98,8 +100,8 @@ class LowLatency final : public Transport {
 
   Rank& rank_of(int rank) noexcept { return ranks_[static_cast<std::size_t>(rank)]; }
 
-  // Two slots are enough: a rank writes chunk t + 2 when it has read every peer's chunk t + 1, which a peer writes when
-  // it has read all of chunk t.
+  // Two slots are enough: a rank writes chunk t + 2 only after it has read chunk t + 1 of every peer, and a peer writes
+  // its chunk t + 1 only after it has read every chunk t.
   [[nodiscard]] Word* mailbox(int receiver, int sender, std::uint32_t flag) const noexcept {
     const std::int64_t slot = (flag % kPacketSlotCount) * world_size_ + sender;
     return reinterpret_cast<Word*>(mailboxes_.segment(receiver).data()) + slot * kChunkWords;

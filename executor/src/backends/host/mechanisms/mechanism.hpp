@@ -10,11 +10,11 @@
 
 namespace mc2::executor::host {
 
-/// Ways to exchange blocks through plain shared memory other than reading the peers' pieces whole, which is what the
-/// shared-memory transport does. docs/mechanisms.md says how each works and why its memory order is right. Every wait
-/// ends when the run is aborted, and when its deadline passes.
+/// Ways to exchange blocks through plain shared memory. The shared-memory transport reads the peers' pieces whole; the
+/// mechanisms here work otherwise. docs/mechanisms.md explains each one and why its memory order is right. Every wait
+/// ends when the run is aborted or its deadline passes.
 
-/// What a mechanism is made for.
+/// The properties of an operator on which a mechanism depends.
 struct MechanismShape {
   int world_size = 0;
   bool is_summed = false;
@@ -22,27 +22,29 @@ struct MechanismShape {
 
 [[nodiscard]] MechanismShape mechanism_shape(const planner::OpSpec& op) noexcept;
 
-/// Memory that a mechanism takes, of all ranks together; it does not grow with the operator.
+/// Bytes that a mechanism allocates for all ranks together. The size does not grow with the operator.
 [[nodiscard]] std::int64_t mechanism_bytes(const HostVariant& variant, const MechanismShape& shape) noexcept;
 
-/// Null for the variant "direct", which every link's transport carries itself. `proxies` outlive the result and are
-/// started if the variant needs them. Throws SystemError.
+/// Makes the mechanism of a variant. Returns null for the variant "direct", which the transport of every link carries
+/// itself. Starts `proxies` if the variant needs them; they outlive the result. Throws SystemError.
 [[nodiscard]] std::unique_ptr<Transport> make_mechanism(const HostVariant& variant, const MechanismShape& shape,
                                                         ProxyThreads& proxies);
 
-/// Every rank sums a slice of the block from all ranks' pieces and copies the other slices from those who summed them.
+/// Every rank sums its own slice of the block from the pieces of all ranks, then copies the other slices from the ranks
+/// that have summed them.
 [[nodiscard]] std::unique_ptr<Transport> make_two_shot(int world_size);
 
-/// Every rank writes its pieces into the receivers' memory and raises a signal of theirs.
-/// @param proxies  who starts the transfers; null: the lane's own thread
+/// Every rank writes its pieces into the receivers' memory and raises a signal there.
+/// @param proxies  threads that carry out the transfers; null: the lane's own thread does
 [[nodiscard]] std::unique_ptr<Transport> make_push(const MechanismShape& shape, ProxyThreads* proxies);
 [[nodiscard]] std::int64_t push_bytes(int world_size) noexcept;
 
-/// Every rank writes words that are half data, half flag into the receivers' memory.
+/// Every rank writes words into the receivers' memory; half of each word is data, the other half is a flag.
 [[nodiscard]] std::unique_ptr<Transport> make_low_latency(int world_size);
 [[nodiscard]] std::int64_t low_latency_bytes(int world_size) noexcept;
 
-/// Slices of partial sums go round the ranks through bounded buffers; each lane has one slice under way.
+/// Slices of partial sums go round the ranks through bounded buffers. Each of the `lane_count` lanes has one slice
+/// under way.
 [[nodiscard]] std::unique_ptr<Transport> make_ring(int world_size, int lane_count);
 [[nodiscard]] std::int64_t ring_bytes(int world_size, int lane_count) noexcept;
 

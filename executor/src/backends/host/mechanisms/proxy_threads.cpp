@@ -25,7 +25,7 @@ ProxyThread::ProxyThread(std::uint32_t capacity) : queue_(capacity), thread_([th
 
 ProxyThread::~ProxyThread() {
   if (process_.is_inherited()) {
-    thread_.detach(); // it stayed in the parent: joining would wait for ever
+    thread_.detach(); // the thread exists in the parent process only: joining it here would block for ever
     return;
   }
   wait_idle();
@@ -56,7 +56,7 @@ void ProxyThread::loop() noexcept {
     if (!poll(is_posted)) posted_.wait(index, std::memory_order_acquire);
     if (is_stopping_.load(std::memory_order_relaxed)) return;
     const Job& job = queue_[index % queue_.size()];
-    // In a run that fails nobody waits for the transfer any more.
+    // The result is ignored: in a run that fails nobody waits for the transfer.
     static_cast<void>(carry_out(job.put, *job.control));
     taken_.store(index + 1, std::memory_order_release);
     taken_.notify_one();
@@ -65,8 +65,8 @@ void ProxyThread::loop() noexcept {
 
 void ProxyThreads::start() {
   if (!threads_.empty()) return;
-  // A lane that is ahead of its proxy soon waits for peers that wait for the proxy: at most three slices to each peer
-  // are under way.
+  // At most three slices to each peer are under way: a lane that is ahead of its proxy soon waits for peers, and those
+  // wait for the proxy.
   const auto capacity = std::bit_ceil(static_cast<std::uint32_t>(4 * world_size_));
   for (int rank = 0; rank < world_size_; ++rank) threads_.push_back(std::make_unique<ProxyThread>(capacity));
 }

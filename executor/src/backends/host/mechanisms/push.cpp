@@ -11,7 +11,7 @@ namespace mc2::executor::host {
 namespace {
 
 constexpr std::int64_t kPushSliceBytes = std::int64_t{64} << 10U;
-constexpr std::uint32_t kPushSlotCount = 2; ///< of each sender, in each receiver's memory
+constexpr std::uint32_t kPushSlotCount = 2; ///< slots that each sender has in the memory of each receiver
 
 class Push final : public Transport {
  public:
@@ -59,10 +59,10 @@ class Push final : public Transport {
 
  private:
   struct alignas(64) Rank {
-    std::vector<lanes::Signal> arrived; ///< by sender: slices of this run that it has put here
+    std::vector<lanes::Signal> arrived; ///< by sender: slices of this run that the sender has put here
     lanes::Signal consumed;             ///< slices of this run that this rank has taken from every sender
-    std::uint32_t sent = 0;             ///< slices of this run that this rank has put, to each peer; its own lane's
-    std::uint32_t received = 0;         ///< likewise taken, from each peer
+    std::uint32_t sent = 0;             ///< slices of this run that this rank has put to each peer; own lane only
+    std::uint32_t received = 0;         ///< slices of this run that this rank has taken from each peer; own lane only
     std::vector<const std::byte*> pieces;
   };
 
@@ -73,7 +73,7 @@ class Push final : public Transport {
 
   Rank& rank_of(int rank) noexcept { return ranks_[static_cast<std::size_t>(rank)]; }
 
-  /// Pieces go where they belong, so nothing has to be kept free: one slice each.
+  /// Writes each piece to its final place in one slice. No credit is needed, because no slot is used twice.
   void exchange_copies(const lanes::BlockExchange& block, const lanes::RunControl& control) {
     const auto own = static_cast<std::size_t>(block.rank);
     const auto byte_count = static_cast<std::size_t>(block.piece_bytes());
@@ -91,7 +91,7 @@ class Push final : public Transport {
     await_slice(block, control);
   }
 
-  /// Slices go to mailboxes that hold two from each sender: the second travels while the first is summed.
+  /// Sends slices to mailboxes with two slots per sender: the second slice travels while the first is summed.
   void exchange_sums(const lanes::BlockExchange& block, const lanes::RunControl& control) {
     const std::int64_t slice_elements = kPushSliceBytes / planner::size_bytes(block.dtype);
     const std::int64_t slice_count = (block.element_count + slice_elements - 1) / slice_elements;
@@ -110,7 +110,7 @@ class Push final : public Transport {
                  const lanes::RunControl& control) {
     const std::int64_t element_bytes = planner::size_bytes(block.dtype);
     Rank& own = rank_of(block.rank);
-    // The slot that this slice takes is free when the receiver has taken the slice that was in it.
+    // The slot is free when the receiver has taken the slice that was in it before.
     const std::uint32_t credit_count = ++own.sent > kPushSlotCount ? own.sent - kPushSlotCount : 0;
     for_each_peer(block, [&](int peer) {
       Rank& receiver = rank_of(peer);
@@ -164,7 +164,7 @@ class Push final : public Transport {
     for (int i = 0; i < world_size_ - 1; ++i) action(lanes::peer_at(block.order, block.rank, world_size_, i));
   }
 
-  /// Where a sender's slice number `ordinal`, from 1, lies in a receiver's memory.
+  /// Address of slice number `ordinal` (from 1) of a sender in the memory of a receiver.
   [[nodiscard]] std::byte* mailbox(int receiver, int sender, std::uint32_t ordinal) const noexcept {
     const std::int64_t slot = static_cast<std::int64_t>(ordinal % kPushSlotCount) * world_size_ + sender;
     return mailboxes_->segment(receiver).data() + slot * kPushSliceBytes;
@@ -175,7 +175,7 @@ class Push final : public Transport {
   }
 
   int world_size_;
-  ProxyThreads* proxies_; ///< null: the lane's own thread puts
+  ProxyThreads* proxies_; ///< null: the lane's own thread writes
   std::unique_ptr<lanes::SymmetricHeap> mailboxes_;
   std::vector<Rank> ranks_;
 };

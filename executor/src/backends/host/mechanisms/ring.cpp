@@ -11,13 +11,13 @@
 namespace mc2::executor::host {
 namespace {
 
-constexpr std::int64_t kPartElements = std::int64_t{8} << 10U; ///< of one rank's part of a slice
+constexpr std::int64_t kPartElements = std::int64_t{8} << 10U; ///< elements of one rank's part of a slice
 constexpr std::int64_t kRingSlotBytes = kPartElements * static_cast<std::int64_t>(sizeof(float));
 constexpr std::uint32_t kRingSlotCount =
-    4; ///< of one lane's buffer; two are enough to go on, more let a rank run ahead
+    4; ///< slots of one lane's buffer; two suffice for progress, more let a rank run ahead
 
-/// A slice is R parts, one per rank; part c is summed along the ranks c + 1, c + 2, ..., c, and for an all-reduce the
-/// sum goes on to c + 1, ..., c - 1. In step t rank r has part r - 1 - t.
+/// A slice consists of R parts, one per rank. Part c is summed along the ranks c + 1, c + 2, ..., c; in an all-reduce
+/// the finished sum then travels on to c + 1, ..., c - 1. In step t rank r handles part r - 1 - t.
 class Ring final : public Transport {
  public:
   Ring(int world_size, int lane_count)
@@ -31,7 +31,7 @@ class Ring final : public Transport {
     }
   }
 
-  // A rank starts with its own products; its neighbours' arrive through the ring.
+  // A rank starts with its own products; its neighbour's partial sums arrive through the ring.
   [[nodiscard]] bool reads_peers_directly() const noexcept override { return false; }
 
   void begin_run(lanes::Clock::time_point /*start*/) noexcept override {
@@ -72,22 +72,22 @@ class Ring final : public Transport {
   }
 
  private:
-  /// One lane's bounded buffer in front of a rank: slots are numbered on and on, slot i lies at i modulo
-  /// kRingSlotCount.
+  /// The bounded buffer of one lane in front of a rank. Slot numbers count up without end; slot i lies at place i
+  /// modulo kRingSlotCount.
   struct alignas(64) Channel {
     std::atomic<std::uint32_t> filled{0};              ///< slots that the previous rank has written in this run
     alignas(64) std::atomic<std::uint32_t> drained{0}; ///< slots that this rank has read
   };
-  /// How far a lane is with the present block.
+  /// The progress of a lane in the present block.
   struct Cursor {
     std::int64_t slice = 0;
     int step = 0;
   };
   struct alignas(64) Rank {
     std::vector<Channel> channels;         ///< by lane
-    std::vector<Cursor> cursors;           ///< by lane; this rank's own
+    std::vector<Cursor> cursors;           ///< by lane; used by this rank only
     std::atomic<std::uint32_t> entered{0}; ///< blocks of this run that this rank has begun
-    lanes::Signal activity; ///< raised whenever a slot in front of this rank, or behind it, changes hands
+    lanes::Signal activity; ///< raised when the previous rank fills a slot here or the next rank frees one
   };
   struct Job {
     const lanes::BlockExchange* block = nullptr;
@@ -106,7 +106,8 @@ class Ring final : public Transport {
   [[nodiscard]] int next(int rank) const noexcept { return (rank + 1) % world_size_; }
   [[nodiscard]] int previous(int rank) const noexcept { return (rank + world_size_ - 1) % world_size_; }
 
-  /// Who keeps a rank waiting: the rank that has begun the fewest blocks, or else its neighbour.
+  /// The rank that keeps `rank` waiting: the rank that has begun the fewest blocks, or the previous rank if all are
+  /// equal.
   [[nodiscard]] int last_to_enter(int rank) const noexcept {
     int last = previous(rank);
     const auto entered = [&](int of) {
@@ -118,7 +119,8 @@ class Ring final : public Transport {
     return last;
   }
 
-  /// All get the sum of the same elements exactly when a rank sends the same to all.
+  /// In an all-reduce a rank sends the same piece to all ranks, so its first and last outgoing addresses are equal;
+  /// otherwise the operator is a reduce-scatter.
   [[nodiscard]] Job job_of(const lanes::BlockExchange& block) const {
     Job job{.block = &block};
     job.is_all_reduce = block.pieces->outgoing.front() == block.pieces->outgoing.back();
@@ -143,7 +145,7 @@ class Ring final : public Transport {
             block.sum.first + first * element_bytes, count};
   }
 
-  /// The lane's next step, if there is something to read where it reads and room where it writes.
+  /// Makes the lane's next step. Returns false if there is nothing to read yet or no free slot to write to.
   bool try_step(const Job& job, int lane) {
     Rank& own = rank_of(job.block->rank);
     Rank& after = rank_of(next(job.block->rank));

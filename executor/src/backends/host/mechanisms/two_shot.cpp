@@ -10,7 +10,8 @@
 namespace mc2::executor::host {
 namespace {
 
-/// Of one rank's slice: what a rank has just summed is still in its cache when the others copy it.
+/// Bytes of one rank's slice. The slice is small enough that its sums are still in the cache when the other ranks copy
+/// them.
 constexpr std::int64_t kSliceBytes = std::int64_t{128} << 10U;
 
 struct Range {
@@ -18,7 +19,7 @@ struct Range {
   std::int64_t count = 0;
 };
 
-/// The part of `whole` that a rank sums.
+/// The part of `whole` that `rank` sums.
 Range share_of(const Range& whole, int rank, int world_size) {
   const std::int64_t begin = whole.count * rank / world_size;
   return {whole.first + begin, whole.count * (rank + 1) / world_size - begin};
@@ -38,13 +39,14 @@ class TwoShot final : public Transport {
     }
   }
 
-  /// Window after window: sums the own slice of one while the others may still copy that of the one before.
+  /// Goes through the block window by window: sums the own slice of a window while other ranks may still copy the
+  /// window before.
   lanes::ExchangeTimes exchange(const lanes::BlockExchange& block, const lanes::RunControl& control) override {
     control.throw_if_aborted();
     const auto start = lanes::Clock::now();
     Rank& own = rank_of(block.rank);
-    // Two blocks' addresses are enough: a rank that starts block b + 2 has copied every peer's slices of b + 1, and a
-    // peer starts b + 1 when it is done with b.
+    // The addresses of two blocks are enough: a rank that starts block b + 2 has copied every peer's slices of b + 1,
+    // and a peer starts b + 1 only after it has finished b.
     own.results[own.block_count++ % 2] = block.sum.first;
     Range window, before;
     for (std::int64_t first = 0; first < block.element_count; first += window.count) {
@@ -63,10 +65,10 @@ class TwoShot final : public Transport {
 
  private:
   struct alignas(64) Rank {
-    lanes::Signal summed;                ///< windows of this run whose slice this rank has summed
-    std::array<std::byte*, 2> results{}; ///< where the sums of the last two blocks go; published by `summed`
-    std::uint32_t window_count = 0;      ///< windows of this run that this rank has begun; its own lane's
-    std::uint32_t block_count = 0;       ///< likewise blocks
+    lanes::Signal summed;                ///< windows of this run of which this rank has summed its slice
+    std::array<std::byte*, 2> results{}; ///< where the sums of the last two blocks go; `summed` publishes it
+    std::uint32_t window_count = 0;      ///< windows of this run that this rank has begun; used by its own lane only
+    std::uint32_t block_count = 0;       ///< blocks of this run that this rank has begun; used by its own lane only
     std::vector<const std::byte*> pieces;
   };
 
@@ -86,7 +88,7 @@ class TwoShot final : public Transport {
     own.summed.add();
   }
 
-  /// @param ordinal  of the window in this run, from 1
+  /// @param ordinal  number of the window in this run, from 1
   void copy_others(const lanes::BlockExchange& block, const Range& window, std::uint32_t ordinal,
                    const lanes::RunControl& control) {
     const int world_size = static_cast<int>(ranks_.size());

@@ -24,7 +24,8 @@ bool runs_any(const OpTraits&) { return true; }
 bool runs_sums(const OpTraits& kind) { return kind.sums(); }
 bool runs_all_reduce(const OpTraits& kind) { return kind.collective == planner::Collective::AllReduce; }
 
-/// Pieces of several peers that a matmul can start on one by one. TCP carries those of one block side by side.
+/// Whether a matmul can start on the pieces of several peers one by one. TCP carries the pieces of a block side by
+/// side, so they all arrive at the end.
 bool has_slices(const OpSpec& op, const LinkSpec& link) {
   return planner::traits_of(op.kind).communicates_first() && op.world_size > 2 && link.mode != LinkSpec::Mode::Tcp;
 }
@@ -33,7 +34,7 @@ struct MechanismRow {
   std::string_view name;
   Mechanism mechanism;
   bool (*runs)(const OpTraits& kind);
-  std::string_view kinds; ///< that it runs, for messages; their names where empty
+  std::string_view kinds; ///< names the kinds that the mechanism runs, for messages; empty: the kinds are listed
   bool needs_shared_memory;
   std::span<const std::string_view> settings;
 };
@@ -51,7 +52,8 @@ constexpr std::array kMechanisms{
     MechanismRow{"push", Mechanism::Push, &runs_any, "every kind", true, kInitiatorOnly},
 };
 
-/// Sums go to rows of C as they are: no columns, bias, residual or norm. Only "direct" knows those.
+/// Whether the sums go to whole rows of C unchanged: no cut along n, no bias, residual or norm. Only "direct" does the
+/// rest.
 bool is_plain(const OpSpec& op) { return op.epilogue.is_empty() && planner::cut_axis(op) == planner::CutAxis::Rows; }
 
 bool runs(const MechanismRow& row, const OpSpec& op) {

@@ -11,30 +11,30 @@
 
 namespace mc2::executor::host {
 
-/// How a block is exchanged: a planner::Variant, read. docs/mechanisms.md.
+/// How a block is exchanged: a planner::Variant whose settings have been read. docs/mechanisms.md describes the
+/// mechanisms.
 struct HostVariant {
   enum class Mechanism : std::uint8_t {
-    Direct,     ///< reads every peer's piece ("direct"); the only one over links that are not shared memory; fields:
-                ///< slices
-    TwoShot,    ///< sums a slice, copies the others' ("two_shot"); matmul_all_reduce
-    Push,       ///< writes into the receivers' memory ("push"); fields: initiator
-    LowLatency, ///< data and flag in one word ("low_latency")
-    Ring,       ///< slices through bounded buffers ("ring"); kinds that sum; fields: lanes
+    Direct,     ///< "direct": reads every peer's piece; works over every link; fields: order, slices
+    TwoShot,    ///< "two_shot": sums one slice, copies the others; matmul_all_reduce only; field: order
+    Push,       ///< "push": writes into the receivers' memory; field: initiator
+    LowLatency, ///< "low_latency": data and flag in one word; field: order
+    Ring,       ///< "ring": slices through bounded buffers; only kinds that sum; field: lanes
   };
   Mechanism mechanism = Mechanism::Direct;
-  lanes::PeerOrder order = lanes::PeerOrder::Staggered; ///< field: order, of all but Ring
-  bool has_proxy = false;                               ///< Push: a proxy thread starts the transfers
+  lanes::PeerOrder order = lanes::PeerOrder::Staggered; ///< field: order; Ring and Push do not take it
+  bool has_proxy = false;                               ///< Push: a proxy thread carries out the transfers
   int lane_count = 2;                                   ///< Ring: slices under way at a time
-  int slice_count = 1; ///< Direct: a block is handed to the matmul at once, or as each peer's piece has come
+  int slice_count = 1; ///< Direct only; 1: the matmul gets whole blocks; R-1: one peer's piece at a time
 };
 
 inline constexpr const char* kDirectVariant = "direct";
 
-/// Every variant that runs an operator over a link, best known default first.
+/// Every variant that runs an operator over a link, in order of preference.
 [[nodiscard]] std::vector<planner::Variant> host_variants(const planner::OpSpec& op, const LinkSpec& link);
 
-/// Errors: UnknownName (variant), InvalidSpec (a setting that is unknown or out of range), Unsupported (a variant
-/// that cannot carry this operator, or not over this link).
+/// Errors: UnknownName (no such variant), InvalidSpec (a setting is unknown or out of range), Unsupported (the variant
+/// cannot carry the operator or does not run over the link, or the setting slices does not apply).
 [[nodiscard]] Result<HostVariant> read_variant(const planner::OpSpec& op, const LinkSpec& link,
                                                const planner::Variant& variant);
 

@@ -8,11 +8,11 @@
 
 namespace mc2::executor::host {
 
-/// How often a wait polls before it sleeps: about as long as falling asleep and being woken takes, some 5 us, so that a
-/// wait costs at most twice what the better of the two would have (competitive spinning; Karlin et al., SODA 1990).
+/// How often a wait polls before it sleeps. The polls take about 5 us, as long as falling asleep and being woken, so a
+/// wait costs at most twice what the better choice would have cost (competitive spinning; Karlin et al., SODA 1990).
 inline constexpr int kPollCount = 128;
 
-/// Polls `is_there()` for a moment. False when it has to be waited for.
+/// Polls `is_there()` up to kPollCount times. False when the condition still does not hold and the caller has to sleep.
 template <typename Condition>
 [[nodiscard]] bool poll(const Condition& is_there) {
   for (int i = 0; i < kPollCount; ++i) {
@@ -22,8 +22,9 @@ template <typename Condition>
   return is_there();
 }
 
-/// Waits until a signal has reached `count`: what was written before it was raised is visible then. Throws RunAborted,
-/// and SystemError past the run's deadline with what `awaited()` says, e.g. "rank 0 waited for block 3 of rank 1".
+/// Waits until a signal has reached `count`. Memory that was written before the signal was raised is visible
+/// afterwards. Throws RunAborted. Throws SystemError past the run's deadline, with the text of `awaited()`, e.g. "rank
+/// 0 waited for block 3 of rank 1".
 template <typename Awaited>
 void await(const lanes::Signal& signal, std::uint32_t count, const lanes::RunControl& control, const Awaited& awaited) {
   control.throw_if_aborted();

@@ -36,12 +36,12 @@ class EmulatedTransport final : public Transport {
   }
 
  private:
-  struct alignas(64) Lane { // a cache line each: every rank's lane writes its own
+  struct alignas(64) Lane { // one cache line each, because every rank's lane writes its own
     lanes::Clock::time_point free_at;
-    std::vector<double> piece_ns; ///< by rank: of the block that is being exchanged
+    std::vector<double> piece_ns; ///< by rank: link time of the piece in the present block
   };
 
-  /// How long each peer's piece takes on the link; false when no peer has any for this rank.
+  /// Computes the link time of each peer's piece; false when no peer has a piece for this rank.
   bool measure_pieces(const lanes::BlockExchange& block, std::span<double> piece_ns) const {
     constexpr double kBitsPerByte = 8;
     constexpr double kNsPerS = 1e9;
@@ -60,7 +60,8 @@ class EmulatedTransport final : public Transport {
     schedule_.post(block.rank, start_ns + link_.latency_us * planner::kNsPerUs, piece_ns, block.order);
   }
 
-  /// Sleeps until the rank has its pieces; others that start meanwhile may put that off.
+  /// Sleeps until the rank has its pieces. Ranks that start to pull meanwhile may delay the delivery, so the end is
+  /// checked again.
   lanes::Clock::time_point wait_for_delivery(int rank, const lanes::RunControl& control) {
     for (;;) {
       const double end_ns = projected_end_ns(rank);
@@ -77,7 +78,7 @@ class EmulatedTransport final : public Transport {
   }
 
   [[nodiscard]] lanes::Clock::time_point time_at(double ns) const {
-    // A slow link and a large block exceed what nanoseconds can count; no run lasts that long.
+    // The clamp avoids overflow: a slow link and a large block exceed what 64-bit nanoseconds can count.
     constexpr double kLongestNs = 1e18;
     return start_ + std::chrono::nanoseconds(static_cast<std::int64_t>(std::min(ns, kLongestNs)));
   }
@@ -86,7 +87,7 @@ class EmulatedTransport final : public Transport {
   lanes::Clock::time_point start_;
   std::vector<Lane> lanes_; ///< by rank
   std::mutex mutex_;
-  PullSchedule schedule_; ///< under mutex_
+  PullSchedule schedule_; ///< guarded by mutex_
 };
 
 } // namespace

@@ -70,7 +70,7 @@ Socket listen_on_loopback(int rank) {
   return listener;
 }
 
-/// Accepts exactly the connection whose other end is `expected`; a stranger's is closed.
+/// Accepts the connection whose other end is `expected` and closes any other.
 Socket accept_from(const Socket& listener, const sockaddr_in& expected, int rank) {
   for (;;) {
     sockaddr_in peer{};
@@ -87,7 +87,7 @@ void configure(const Socket& socket, std::uint64_t bytes_per_s, int rank) {
           setsockopt(socket.descriptor(), SOL_SOCKET, SO_MAX_PACING_RATE, &bytes_per_s, sizeof bytes_per_s));
 }
 
-/// How far one block has got with one peer.
+/// The progress of one block with one peer.
 struct PeerState {
   int rank = 0;
   Socket socket;
@@ -126,7 +126,8 @@ class Endpoint {
   }
 
  private:
-  /// What is moved is received where it belongs; what is summed or spread over rows waits in the staging memory.
+  /// A piece that is only moved is received at its final place. A piece that is summed, or whose rows do not lie
+  /// densely, is received in the staging memory.
   static void start_piece(PeerState& peer, std::size_t index, const lanes::BlockExchange& block) {
     const auto piece_bytes = static_cast<std::size_t>(block.piece_bytes());
     const auto rank = static_cast<std::size_t>(peer.rank);
@@ -138,7 +139,7 @@ class Endpoint {
     peer.sent = peer.received = 0;
   }
 
-  /// True when the pieces have been sent to and received from every peer.
+  /// Sends and receives what the sockets take and have. True when every piece has been sent and received.
   bool move_what_can_move(lanes::PeerOrder order) {
     bool is_finished = true;
     const int peer_count = static_cast<int>(peers_.size());
@@ -197,12 +198,13 @@ class Endpoint {
            (slow == peers_.end() ? "?" : std::to_string(slow->rank));
   }
 
-  /// What no message brings: the own piece, the sum, and the rows over which a piece is spread.
+  /// Does what the messages leave to do: places the own piece, forms the sum, and spreads staged pieces over their
+  /// rows.
   void finish_own(const lanes::BlockExchange& block) {
     const auto own = static_cast<std::size_t>(rank_);
     if (!block.is_summed()) {
       lanes::land(block, rank_, block.pieces->sources[own]);
-      if (!block.landing.is_dense()) { // else those of the peers have landed
+      if (!block.landing.is_dense()) { // dense pieces have been received in place
         for (const PeerState& peer : peers_) lanes::land(block, peer.rank, peer.incoming);
       }
       lanes::add_residuals(block);
@@ -214,7 +216,7 @@ class Endpoint {
   }
 
   int rank_;
-  std::vector<PeerState> peers_; ///< in the order of their ranks
+  std::vector<PeerState> peers_; ///< ascending by rank
   std::vector<pollfd> polls_;
   std::vector<const std::byte*> ordered_; ///< by rank: the pieces that are being summed
 };
