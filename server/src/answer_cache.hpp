@@ -17,39 +17,41 @@
 
 namespace mc2::server {
 
-/// What answers a question: the same bytes for everyone who asks in one epoch.
+/// The answer to a question. Everyone who asks within one epoch gets the same bytes.
 struct Answer {
-  std::int64_t epoch = 0; ///< of its machine: the store's revision from which on this is the answer
+  std::int64_t epoch = 0; ///< the store's revision at the last change to what it has of the machine
   std::shared_ptr<const std::string> body;
   std::string etag;
   std::string_view source = {};                                   ///< "stored" or "model"
-  planner::Provenance provenance = planner::Provenance::Analytic; ///< of the makespan; the weakest of several
+  planner::Provenance provenance = planner::Provenance::Analytic; ///< of the makespan; of several makespans the weakest
 };
 
-/// Answers by question, least recently asked ones forgotten first. An answer holds until the store's revision moves;
-/// then it is made anew, and keeps its bytes when it is of the same epoch. The last few answers to a question are kept,
-/// so that ranks that ask for an epoch get that epoch's answer also when it was replaced meanwhile. Threads: safe to
-/// share; two that miss at once both make the answer, and the first one's is kept.
+/// Keeps answers by question and forgets the least recently asked question first. An answer is valid at one revision of
+/// the store. At a later revision it is made anew; where its epoch has not changed, the kept bytes stay. The last
+/// kHistoryLength answers to a question are kept, so that ranks that ask for an epoch get the answer of that epoch
+/// although a newer answer exists. Threads: safe to share; when two threads miss at once, both make the answer and the
+/// first one is kept.
 class AnswerCache {
  public:
-  /// What an answer, and a question, takes in memory besides its texts.
+  /// What an answer and a question take in memory in addition to their texts.
   static constexpr std::size_t kAnswerBytes = 256, kQuestionBytes = 256;
 
   /// @param capacity        questions whose answers are kept
-  /// @param capacity_bytes  of all that is kept
+  /// @param capacity_bytes  of all kept answers and questions
   AnswerCache(std::size_t capacity, std::size_t capacity_bytes)
       : shard_capacity_(capacity / kShardCount + 1), shard_capacity_bytes_(capacity_bytes / kShardCount) {}
 
-  /// The answer at this revision, if it is known.
+  /// The answer that is known to be valid at this revision, if any.
   [[nodiscard]] std::optional<Answer> find(const std::string& question, std::int64_t revision);
 
-  /// Keeps what was made at this revision and returns what everyone gets for it.
+  /// Keeps an answer that was made at this revision. Returns what everyone gets: the kept answer where the epoch is the
+  /// same, else `made`.
   Answer keep(const std::string& question, std::int64_t revision, Answer made);
 
-  /// What was kept is not asked for again: it is of another store.
+  /// Forgets every answer, because the store was replaced by another one.
   void forget_all();
 
-  /// The answer of an epoch; nothing when it is unknown: too old, or of before this service started.
+  /// The answer of an epoch. Nothing when it is unknown: it is too old, or older than this service's start.
   [[nodiscard]] std::optional<Answer> find_epoch(const std::string& question, std::int64_t epoch);
 
  private:
@@ -58,23 +60,24 @@ class AnswerCache {
 
   struct Entry {
     std::string question;
-    std::int64_t revision = 0;   ///< at which the newest was last seen to be right
+    std::int64_t revision = 0;   ///< the last one at which the newest answer was valid
     std::vector<Answer> answers; ///< newest first
   };
   struct Shard {
     std::mutex mutex;
     std::list<Entry> entries;                                                     ///< most recently asked first
-    std::unordered_map<std::string_view, std::list<Entry>::iterator> by_question; ///< into the entries' texts
+    std::unordered_map<std::string_view, std::list<Entry>::iterator> by_question; ///< keys point into `entries`
     std::size_t bytes = 0;                                                        ///< of all entries
   };
 
   [[nodiscard]] Shard& shard_of(const std::string& question) {
     return shards_[std::hash<std::string>()(question) % kShardCount];
   }
-  /// Null when there is none; else it is the first now. The shard's mutex is held.
+  /// Finds an entry and moves it to the front; null when there is none. The caller holds the shard's mutex.
   [[nodiscard]] static Entry* touch(Shard& shard, const std::string& question);
 
-  /// Forgets the least recently asked, never the first. The shard's mutex is held.
+  /// Forgets the least recently asked questions until the rest fits, but never the first entry. The caller holds the
+  /// shard's mutex.
   void shrink(Shard& shard) const;
 
   std::size_t shard_capacity_, shard_capacity_bytes_;

@@ -9,13 +9,13 @@
 
 namespace mc2::server {
 
-/// Wakes those who wait for something to change. Copies are the same signal. Threads: safe to share.
+/// Wakes its subscribers when something changes. Copies share their subscribers. Threads: safe to share.
 class ChangeSignal {
  public:
   using Wake = std::function<void()>;
 
-  /// @param wake  called on any thread until what is returned is gone; must neither wait nor throw nor subscribe
-  /// @param most  null is returned where so many have subscribed
+  /// @param wake  called on any thread as long as the returned value lives; must neither wait nor throw nor subscribe
+  /// @param most  subscribers at a time; null is returned where there are so many already
   [[nodiscard]] std::shared_ptr<void> subscribe(Wake wake, std::size_t most) {
     const std::lock_guard lock(state_->mutex);
     if (state_->wakes.size() >= most) return nullptr;

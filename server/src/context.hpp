@@ -33,7 +33,7 @@ struct Context {
   DriftWatch& drift;
   PredictionGauges& predictions;
   Surroundings surroundings;
-  const Follower* follower = nullptr; ///< of a replica
+  const Follower* follower = nullptr; ///< null: this service is no replica
 };
 
 /// One request on its way through a route.
@@ -41,15 +41,16 @@ struct Call {
   const Request& request;
   const Query& query;
   std::string id;                     ///< what the route's "{id}" stands for
-  planner::StopCheck is_stopped = {}; ///< of a route that plans: whether to give up
+  planner::StopCheck is_stopped = {}; ///< whether to give up; set for routes of Work::Plan
 };
 
 /// A JSON answer.
 [[nodiscard]] Response json_response(std::string body, int status = 200);
-/// What is no UTF-8 becomes U+FFFD.
+/// A JSON answer. Bytes that are not UTF-8 become U+FFFD.
 [[nodiscard]] Response json_response(const nlohmann::json& document, int status = 200);
 
-/// 201: a document is kept, and where. @param folder  e.g. "/v1/plans/"
+/// 201 with the digest of a kept document and its path as Location.
+/// @param folder  e.g. "/v1/plans/"
 [[nodiscard]] Response kept_response(const std::string& folder, const std::string& digest);
 
 } // namespace mc2::server

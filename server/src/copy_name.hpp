@@ -7,10 +7,10 @@
 
 namespace mc2::server {
 
-/// What copies of stores are called while they are on their way.
+/// The names of copies of the store begin with this while they are sent.
 inline constexpr const char* kCopyPrefix = ".mc2-backup-";
 
-/// A name in a folder that nobody else has, and no file of it, or of the draft beside it, once it goes.
+/// A random file name in a folder. The destructor removes the file of this name and its draft, NAME.part.
 class CopyName {
  public:
   explicit CopyName(const std::filesystem::path& folder) {
@@ -30,7 +30,7 @@ class CopyName {
   std::filesystem::path path_;
 };
 
-/// Removes the copies that services which were killed have left in the store's folder.
+/// Removes copies that killed services have left in the store's folder: those that are older than an hour.
 void remove_old_backups(const std::filesystem::path& folder);
 
 } // namespace mc2::server

@@ -10,21 +10,22 @@
 
 namespace mc2::server {
 
-/// How long a question is planned: for its parameter deadline_ms, as long as somebody waits for the answer, and for
-/// kDrainTime at most once the service ends. Must not outlive the request. Threads: of one request.
+/// Says when planning for a question has to end: when its parameter deadline_ms is up, when the client has gone, or,
+/// once the service ends, kDrainTime after the request arrived. The request must outlive it. Threads: one.
 class Deadline {
  public:
   static constexpr std::chrono::milliseconds kUsual{2'000}, kLongest{60'000}, kDrainTime{500};
-  /// Some clients close their sending half with the request; what they ask quickly is answered all the same.
+  /// No look before this whether the client has gone: some clients close their sending half with the request, which
+  /// looks like leaving. They get the answers that take less time than this.
   static constexpr std::chrono::milliseconds kFirstLook{100};
 
   /// Errors: InvalidSpec for a deadline_ms that is not 1 to kLongest.
   [[nodiscard]] static Result<Deadline> read(const Query& query, const Request& request,
                                              const std::atomic<bool>& is_draining);
 
-  /// A planner::StopCheck.
+  /// Whether planning has to end; serves as a planner::StopCheck.
   [[nodiscard]] bool is_over();
-  /// What to say where planning was given up: why, and what would fit. Of Cancelled.
+  /// The error (Cancelled) where planning was given up: the reason, and what would need less time.
   [[nodiscard]] Error error() const;
 
  private:
@@ -34,10 +35,10 @@ class Deadline {
   [[nodiscard]] Reason look();
 
   const Request* request_;
-  std::chrono::milliseconds allowed_; ///< from when the request arrived
+  std::chrono::milliseconds allowed_; ///< since the request arrived
   const std::atomic<bool>* is_draining_;
   Reason reason_ = Reason::None;
-  std::chrono::steady_clock::time_point next_look_; ///< whether somebody waits, which is a system call
+  std::chrono::steady_clock::time_point next_look_; ///< when to look again for the client, by a system call
 };
 
 } // namespace mc2::server

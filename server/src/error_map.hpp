@@ -8,19 +8,20 @@
 
 namespace mc2::server {
 
-/// The status that an expected failure becomes.
+/// The HTTP status of an expected failure.
 [[nodiscard]] int to_http_status(ErrorCode code) noexcept;
 
-/// A problem document. The field is named unless it is a file's: no answer tells where the store lies.
+/// The problem document of an error. It names the error's field, unless that is a path: no answer tells where the store
+/// is.
 [[nodiscard]] Response problem_of(const Error& error, std::string_view request_id);
 
-/// One more member of a problem document (RFC 9457 §3.2).
+/// An additional member of a problem document (RFC 9457 §3.2).
 struct ProblemMember {
   std::string name;
-  std::string json; ///< its value
+  std::string json; ///< the member's value
 };
 
-/// As above, with a member that says more.
+/// The problem document of an error, with an additional member.
 [[nodiscard]] Response problem_of(const Error& error, std::string_view request_id, const ProblemMember& more);
 
 } // namespace mc2::server

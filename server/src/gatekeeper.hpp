@@ -14,28 +14,30 @@
 
 namespace mc2::server {
 
-/// Who a client is, by the token that it shows.
+/// What a client may do, by the token that it shows.
 struct Bearer {
   Access granted = Access::Open;
-  std::string token_id;    ///< empty: no token that counts was shown
-  bool has_failed = false; ///< one was shown that does not count
+  std::string token_id;    ///< empty: no valid token was shown
+  bool has_failed = false; ///< a token was shown that is not valid
 };
 
-/// Decides what clients may do. Works on tokens in memory: no client without one costs the store anything.
-/// Threads: safe to share.
+/// Decides what clients may do. Keeps the tokens in memory, so that a client without a token causes no reading of the
+/// store. Threads: safe to share.
 class Gatekeeper {
  public:
   explicit Gatekeeper(const Config& config) : failures_(config.limits.refused_tokens_per_s) { set_rules(config); }
 
-  /// Who has to show a token, from now on.
+  /// Takes from `config` who has to show a token, and how many refusals an address gets.
   void set_rules(const Config& config);
-  /// From now on these tokens count.
+  /// Replaces the tokens that are valid.
   void set_tokens(const store::TokenList& list);
 
-  /// Revoked and damaged ones included.
+  /// Whether the store has tokens: revoked, expired and damaged ones count.
   [[nodiscard]] bool has_tokens() const { return state()->has_any; }
 
-  /// @param authorization  the header; @param now  ISO 8601 UTC, asked for only where a token expires
+  /// What a client may do. Without required tokens that is everything.
+  /// @param authorization  the header of this name; empty: absent
+  /// @param now  called for the time as ISO 8601 UTC, only where the token expires
   template <typename Now>
   [[nodiscard]] Bearer identify(std::string_view authorization, const Now& now) const {
     const auto state = this->state();
@@ -46,24 +48,25 @@ class Gatekeeper {
     return {state->has_public_read ? Access::Read : Access::Open, {}, !authorization.empty()};
   }
 
-  /// Why a client may not do something: 401, 403, or 429 for one that fails too often. Sets what the standards ask for.
+  /// The refusal of a request: 403 for a token whose role is too small, else 401, or 429 for an address that gets too
+  /// many refusals. Sets WWW-Authenticate or Retry-After.
   [[nodiscard]] Response refuse(const Bearer& bearer, Access needed, const std::string& client,
                                 RateLimiter::Clock::time_point now, std::string_view request_id);
 
  private:
   struct State {
-    std::optional<bool> requires_tokens; ///< unset: where there are some
+    std::optional<bool> requires_tokens; ///< unset: required where there are tokens
     bool has_public_read = false;
     bool has_any = false;
-    std::unordered_map<std::string, store::Token> by_id; ///< that are not revoked
+    std::unordered_map<std::string, store::Token> by_id; ///< without revoked tokens
 
-    /// The one whose text this is; null: none.
+    /// The token with this text; null: none.
     [[nodiscard]] const store::Token* find(std::string_view text) const;
   };
 
   [[nodiscard]] static std::string_view bearer_text(std::string_view authorization) noexcept;
   [[nodiscard]] static Access access_of(store::Role role) noexcept;
-  /// Shared with those who are being identified while a new one is set.
+  /// Shared with calls of identify() that go on while a new state is set.
   [[nodiscard]] std::shared_ptr<const State> state() const;
 
   RateLimiter failures_;
@@ -71,15 +74,15 @@ class Gatekeeper {
   std::shared_ptr<const State> state_ = std::make_shared<const State>(); ///< under mutex_
 };
 
-/// Whether a request without a token may name this host. A service on loopback is asked as localhost or by an address:
-/// another name with a dot is one that a page of another site may have made to point here (DNS rebinding). Other
-/// services are asked by any name.
-/// @param client   "unix" for those on the Unix socket, whom no browser reaches
-/// @param address  that the service listens on
+/// Whether a request without a token may name this host. Protects a service on loopback against DNS rebinding: a page
+/// of another site can make a name of its own point to loopback. So such a service may be asked by an IP address, by a
+/// name without a dot or below .localhost. Other services may be asked by any name.
+/// @param client   address of the client; "unix" on the Unix socket, which no browser reaches
+/// @param address  the service listens on
 [[nodiscard]] bool may_be_asked_as(std::string_view host, std::string_view client, const std::string& address);
 
-/// Whether a page of another site sent this (its Origin is not the host that it asks): browsers let any page send to
-/// loopback.
+/// Whether a page of another site sent the request: its Origin is not the host that it asks. Browsers let any page send
+/// requests to loopback.
 [[nodiscard]] bool is_of_another_site(std::string_view origin, std::string_view host) noexcept;
 
 } // namespace mc2::server

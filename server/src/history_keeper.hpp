@@ -10,7 +10,7 @@
 
 namespace mc2::server {
 
-/// Keeps a point of the store's history (schemas/history.schema.json) every interval, as long as it lives.
+/// Adds a point to the store's history (schemas/history.schema.json) every interval, as long as this object lives.
 class HistoryKeeper {
  public:
   /// @param interval  0: no history is kept
@@ -27,8 +27,8 @@ class HistoryKeeper {
   Metrics& metrics_;
   const DriftWatch& drift_;
   Surroundings surroundings_;
-  Metrics::Totals before_; ///< at the point that was kept last
-  std::jthread thread_;    ///< last: it works with what stands above
+  Metrics::Totals before_; ///< at the last point that was kept
+  std::jthread thread_;    ///< last, because it uses the members above
 };
 
 } // namespace mc2::server

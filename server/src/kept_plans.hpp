@@ -7,14 +7,14 @@
 
 namespace mc2::server {
 
-/// The newest 500 kept plans, without damaged ones. Errors: as Store::list_plans.
+/// The newest 500 kept plans, without damaged plans. Errors: as Store::list_plans.
 [[nodiscard]] Result<std::vector<store::StoredPlan>> newest_plans(const store::Store& store);
 
-/// What those of them tell that were raced.
+/// Figures of those plans that were raced.
 struct PlanFigures {
   std::vector<double> errors;    ///< measured / predicted makespan - 1
   std::vector<double> gains;     ///< measured benefit over serial
-  std::size_t covered_count = 0; ///< whose measured time lies in its predicted interval
+  std::size_t covered_count = 0; ///< plans whose measured makespan lies in the predicted interval
 };
 [[nodiscard]] PlanFigures figures_of(const std::vector<store::StoredPlan>& plans);
 

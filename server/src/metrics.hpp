@@ -8,7 +8,7 @@
 
 namespace mc2::server {
 
-/// What the service counts, for Prometheus. Threads: safe to share.
+/// Counts what happens in the service, for Prometheus. Threads: safe to share.
 class Metrics {
  public:
   Metrics();
@@ -16,43 +16,49 @@ class Metrics {
   Metrics(const Metrics&) = delete;
   Metrics& operator=(const Metrics&) = delete;
 
-  /// @param route  its pattern, or "none": never what a client sent, of which there are endlessly many; of text that
-  /// stays
+  /// @param route  the route's pattern, or "none"; never text from a client, which would make endlessly many labels.
+  ///               Must outlive this object
   void count_request(std::string_view method, std::string_view route, int status, std::chrono::nanoseconds took);
-  /// Of an answer with a plan, or with several, whether it was made for this question or known.
-  /// @param source  "stored", "model", "what_if"; @param provenance  of the makespan; both of text that stays
+  /// Counts an answer with one or several plans, whether it was made now or was known.
+  /// @param source  "stored", "model" or "what_if"; must outlive this object
+  /// @param provenance  of the makespan; must outlive this object
   void count_answer(std::string_view source, std::string_view provenance);
   void count_cache(bool is_hit);
-  /// A lane of new samples that disagree with the kept model. @param component  "matmul" or "collective"
+  /// Counts a lane whose new samples disagree with the kept model.
+  /// @param component  "matmul" or "collective"
   void count_drift(std::string_view component);
   void set_drifted_models(std::size_t count);
   void set_raced_plans(std::size_t count);
-  /// Of those, whose measured makespan lies in the predicted interval.
+  /// How many of the raced plans have a measured makespan within the predicted interval.
   void set_covered_plans(std::size_t count);
-  /// @param quantile  "0.5": the median of measured / predicted makespan - 1 of the kept plans that were raced
+  /// @param quantile  which quantile `ratio` is, e.g. "0.5" for the median
+  /// @param ratio  that quantile of measured / predicted makespan - 1 over the raced plans
   void set_prediction_error(std::string_view quantile, double ratio);
   void set_watchers(std::size_t count);
-  /// @param benefit  the median of what the raced plans were measured to save
+  /// @param benefit  the median of the measured benefits of the raced plans
   void set_gain(double benefit);
-  /// Kept plans that another cut is predicted to beat at the speed that their machines have now.
+  /// @param count  kept plans that another cut is predicted to beat at the present speed of their machines
+  /// @param worst_loss  the largest predicted loss of them: kept / best - 1
   void set_stale_plans(std::size_t count, double worst_loss);
 
-  /// Of a replica. @param behind_s  since it had everything that its leader's had
+  /// The state of a replica.
+  /// @param behind_s  seconds since the store last had all that the leader's store had
   void set_replica(bool is_connected, double behind_s);
 
-  /// Since the service started.
+  /// Counts since the service started.
   struct Totals {
-    double requests = 0, failed_requests = 0; ///< answered, and of those with 500 and above
+    double requests = 0, failed_requests = 0; ///< answered; answered with a status from 500 on
     double questions = 0, questions_from_memory = 0;
   };
   [[nodiscard]] Totals totals() const;
 
   void connection_opened();
   void connection_closed();
-  /// Closed without an answer, or with 408 or 503. @param reason  "limit", "timeout", "tls"
+  /// Counts a connection that was closed without an answer, or with 408 or 503.
+  /// @param reason  "limit", "address", "timeout" or "tls"
   void connection_refused(std::string_view reason);
 
-  /// In the text exposition format, version 0.0.4.
+  /// All figures in Prometheus' text exposition format, version 0.0.4.
   [[nodiscard]] std::string text() const;
 
  private:

@@ -9,16 +9,18 @@
 
 namespace mc2::server {
 
-/// Compares samples that have just been kept with the model that is kept for them: an alarm is counted and logged.
-/// Returns what an answer says of it: as drift_json, or null where no model is kept.
+/// Compares samples that were just kept with the kept model of their operator and machine. Marks the model, and counts
+/// and logs an alarm where they disagree. Returns what the answer says about it: as drift_json, or null where no model
+/// is kept.
 [[nodiscard]] nlohmann::json check_against_model(Context& context, const planner::Profile& fresh);
 
-/// Samples that were kept after the model, of its newest batches: of any operator of equal block costs on its machine.
+/// The samples of the newest `most_batches` batches that were kept after the model. They are of the model's machine,
+/// and of any operator with the same block costs. Errors: as Store::list_samples.
 [[nodiscard]] Result<std::vector<planner::Sample>> samples_since(const store::Store& store,
                                                                  const store::StoredModel& kept, int most_batches);
 
-/// Marks the kept models that the samples which came last disagree with, as they were marked before a restart: of the
-/// newest 500. Errors: those of the store.
+/// Marks those of the newest 500 kept models that their newest batch of samples disagrees with; so the marks survive a
+/// restart. Errors: those of the store.
 [[nodiscard]] Result<void> find_drifted_models(StoreGate& store, DriftWatch& drift);
 
 /// {"has_drifted": ..., "lanes": [...]}

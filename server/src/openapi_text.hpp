@@ -4,7 +4,7 @@
 
 namespace mc2::server {
 
-/// schemas/openapi.yaml, as it was when this program was built.
+/// The text of schemas/openapi.yaml when this program was built.
 extern const std::string_view kOpenApiText;
 
 } // namespace mc2::server

@@ -7,10 +7,10 @@
 
 namespace mc2::server {
 
-/// A text of the libraries as a request's parameters name things: "--keep-good" becomes "keep_good".
+/// Rewrites the options that a library's message names as parameters of a request: "--keep-good" becomes "keep_good".
 [[nodiscard]] std::string as_parameters(std::string_view text);
 
-/// The error of a question that came as parameters, in their words.
+/// An error with its field and message rewritten that way.
 [[nodiscard]] Error as_parameters(const Error& error);
 
 } // namespace mc2::server

@@ -6,7 +6,7 @@
 
 namespace mc2::server {
 
-/// Waits, unless the thread is to end. Returns whether it is.
+/// Waits for this time, or until a stop is requested. Returns whether a stop was requested.
 template <typename Duration>
 [[nodiscard]] bool ends_within(const std::stop_token& ends, Duration time) {
   std::mutex mutex;

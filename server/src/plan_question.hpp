@@ -12,36 +12,38 @@
 
 namespace mc2::server {
 
-/// A whole model that is asked for.
+/// A question about a whole large language model.
 struct LlmAsked {
-  finder::LlmQuestion question; ///< but for the machine
-  std::string sizes;            ///< tells models of one name apart
+  finder::LlmQuestion question; ///< its member `plan` (the machine) is set when it is answered
+  std::string sizes;            ///< the model's name or its digest: tells models of one name apart
 };
 
-/// What a plan query asks.
+/// What a request for a plan asks.
 struct PlanQuestion {
   store::PlanRequest request;
-  std::string machine; ///< digest of a fingerprint, or a prefix; empty: the only one there is, or that has the operator
-  std::map<std::string, std::string> machine_fields; ///< values that its fingerprint has, in any case of letters
-  std::string topology;                              ///< name of a published cluster instead of a machine
-  std::optional<std::int64_t> epoch;                 ///< of an answer that another rank has got
-  bool may_transfer = true;                          ///< whether a model of another n and k may answer
-  /// Of a range of m that ends with the operator's, whose plans are asked for; unset: its own plan.
+  std::string machine; ///< digest, or a prefix; empty: the only machine, or the only one with the operator
+  std::map<std::string, std::string> machine_fields; ///< values of its fingerprint; case is ignored
+  std::string topology;                              ///< name of a published cluster, in place of a machine
+  std::optional<std::int64_t> epoch;                 ///< of the answer that another rank got
+  bool may_transfer = true;                          ///< a model of another n and k may answer
+  /// First m of a range that ends with the operator's m: asks for the plans of all m in it. Unset: for one plan.
   std::optional<std::int64_t> first_m = std::nullopt;
-  /// Of all layers of a model, of which the operator is one; unset: of the operator.
+  /// Asks for the plans of all layers of a model; the operator is one of them. Unset: for the operator alone.
   std::optional<LlmAsked> llm = std::nullopt;
 };
 
-/// Reads the parameters of a GET: op, m, n, k, dtype, ranks, bias, residual, norm, experts_per_rank, experts,
-/// top_k, tables, table_rows, pooling; imbalance, strategy, alignment, min_block_rows, max_block_count,
-/// runner_up_count, objective_quantile, allow_small_gain; machine, or its backend, device, link, or a topology; epoch,
-/// transfer. Errors: InvalidSpec, UnknownName, naming the parameter.
+/// Reads the parameters of a GET: op, m, n, k, dtype, ranks, bias, residual, norm, experts_per_rank, experts, top_k,
+/// tables, table_rows, pooling; imbalance, strategy, alignment, min_block_rows, max_block_count, runner_up_count,
+/// objective_quantile, allow_small_gain, contention, block_overhead_us; machine, or its backend, device, link, or a
+/// topology; epoch, transfer. Errors: InvalidSpec, UnknownName, naming the parameter.
 [[nodiscard]] Result<PlanQuestion> read_plan_question(const Query& query);
 
-/// The parameters of a GET of ranges: as above, with first_m beside m, the last one.
+/// Reads the parameters of a GET of ranges: first_m, and those of read_plan_question(), where m is the last m. Errors:
+/// as read_plan_question.
 [[nodiscard]] Result<PlanQuestion> read_ranges_question(const Query& query);
 
-/// As read_plan_question(), the request from a document; the machine, epoch and transfer are parameters.
+/// Adds to a request the parameters that say the machine or topology, epoch and transfer. Errors: InvalidSpec naming
+/// the parameter, also for one that nobody has read.
 [[nodiscard]] Result<PlanQuestion> to_plan_question(const Query& query, store::PlanRequest request);
 
 } // namespace mc2::server

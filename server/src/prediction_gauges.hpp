@@ -8,16 +8,15 @@
 
 namespace mc2::server {
 
-/// How far the kept plans' measured makespans are from the predicted ones, kept up with the store.
-/// Threads: safe to share; two that find the store changed both look.
+/// Keeps the gauges of how well the kept plans' makespans are predicted up to date with the store. Threads: safe to
+/// share; two threads that find the store changed both read it.
 class PredictionGauges {
  public:
-  /// Looks at the newest plans when the store has changed since the last time; where it cannot be read, the gauges
-  /// stay.
+  /// Reads the newest plans if the store has changed since the last call. Where they cannot be read, the gauges stay.
   void refresh(StoreGate& store, Metrics& metrics);
 
  private:
-  std::atomic<std::int64_t> revision_{-1}; ///< that the gauges show
+  std::atomic<std::int64_t> revision_{-1}; ///< of the store that the gauges show
 };
 
 } // namespace mc2::server

@@ -11,21 +11,22 @@
 
 namespace mc2::server {
 
-/// A question, and the text under which its answers are kept: equal questions have equal keys.
+/// A question and the key under which its answers are kept. Equal questions have equal keys.
 struct KeyedQuestion {
   PlanQuestion question;
   std::string key;
 };
 
-/// What requests to /v1/plan ask, so that one that comes again is not read again. What its text asks depends on nothing
-/// else: an entry holds for ever, and they take at most so many bytes. Threads: safe to share.
+/// Keeps the questions that requests to /v1/plan were read as, so that an equal request is not parsed again. A
+/// request's text alone decides its question, so an entry is valid for ever. Bounded in bytes: a shard without room
+/// forgets all its entries. Threads: safe to share.
 class QuestionCache {
  public:
-  static constexpr std::size_t kLongestText = 1024; ///< bytes; longer ones are read every time
+  static constexpr std::size_t kLongestText = 1024; ///< bytes; longer texts are parsed every time
 
   explicit QuestionCache(std::size_t capacity_bytes) : shard_capacity_bytes_(capacity_bytes / kShardCount) {}
 
-  /// Null when it is not known.
+  /// The question of a request's text; null when it is not known.
   [[nodiscard]] std::shared_ptr<const KeyedQuestion> find(const std::string& text) {
     Shard& shard = shard_of(text);
     const std::lock_guard lock(shard.mutex);
@@ -34,8 +35,8 @@ class QuestionCache {
   }
 
   void keep(const std::string& text, std::shared_ptr<const KeyedQuestion> question) {
-    if (text.empty() || text.size() > kLongestText) return;                         // a client chooses them
-    const std::size_t bytes = kEntryBytes + text.size() + 2 * question->key.size(); // its request is as long
+    if (text.empty() || text.size() > kLongestText) return; // bounded, because clients choose the texts
+    const std::size_t bytes = kEntryBytes + text.size() + 2 * question->key.size(); // key, request
     if (bytes > shard_capacity_bytes_) return;
     Shard& shard = shard_of(text);
     const std::lock_guard lock(shard.mutex);
@@ -48,13 +49,13 @@ class QuestionCache {
 
  private:
   static constexpr std::size_t kShardCount = 16;
-  static constexpr std::size_t kEntryBytes = 1024; ///< besides the texts
+  static constexpr std::size_t kEntryBytes = 1024; ///< of an entry, in addition to its texts
 
   struct Shard {
     std::mutex mutex;
-    /// shared with those who answer it now
+    /// Questions are shared with the threads that answer them now.
     std::unordered_map<std::string, std::shared_ptr<const KeyedQuestion>> by_text;
-    std::size_t bytes = 0; ///< of all
+    std::size_t bytes = 0; ///< of all entries
   };
 
   [[nodiscard]] Shard& shard_of(const std::string& text) {

@@ -8,7 +8,7 @@
 
 namespace mc2::server {
 
-/// Removes what has been kept for longer than it is to be: at once, and every hour as long as it lives.
+/// Removes documents that are older than Retention allows: at once, and then every hour as long as this object lives.
 class RetentionKeeper {
  public:
   RetentionKeeper(const Retention& retention, StoreGate& store, Surroundings surroundings);
@@ -20,7 +20,7 @@ class RetentionKeeper {
   Retention retention_;
   StoreGate& store_;
   Surroundings surroundings_;
-  std::jthread thread_; ///< last: it works with what stands above; none where everything is kept for ever
+  std::jthread thread_; ///< last, because it uses the members above; none where everything is kept for ever
 };
 
 } // namespace mc2::server

@@ -8,14 +8,14 @@
 
 namespace mc2::server {
 
-/// One row of the table of routes. No two match the same path and method.
+/// A row of the table of routes. No two rows match the same path and method.
 struct Route {
   std::string_view method;
-  std::string_view pattern; ///< at most one "{id}", a whole segment
+  std::string_view pattern; ///< a path with at most one "{id}", which is a whole segment
   Result<Response> (*answer)(Context& context, const Call& call);
-  Access access = Access::Admin; ///< what it takes; Open: nothing of the store is answered
+  Access access = Access::Admin; ///< what a client needs for this route
   Needs needs = {};
-  /// The answer without waiting; none where it is not known.
+  /// Gives the answer without waiting, or nothing where it is not known; null: the route never knows.
   std::optional<Response> (*known)(Context& context, const Request& request) = nullptr;
 };
 
@@ -25,7 +25,8 @@ struct Route {
 /// @param path  decoded
 [[nodiscard]] Match find_route(std::string_view method, std::string_view path);
 
-/// The same by a request's target, whose path may be percent-encoded: none for one that cannot be decoded.
+/// As find_route(), for a request's target, whose path may be percent-encoded. No route for a path that cannot be
+/// decoded.
 [[nodiscard]] Match route_of(std::string_view method, std::string_view target);
 
 } // namespace mc2::server

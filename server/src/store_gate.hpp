@@ -16,50 +16,53 @@
 
 namespace mc2::server {
 
-/// Which file a path leads to, whatever it is called.
+/// Identifies the file that a path leads to, independent of the path.
 struct FileIdentity {
   std::uint64_t device = 0, inode = 0; ///< 0 and 0 for no file
   bool operator==(const FileIdentity&) const = default;
 };
 
-/// What becomes of the store's file.
+/// The state of the store's file.
 enum class StoreState : std::uint8_t {
   Well,
-  Gone,       ///< another file, or none, stands in its place: open connections go on with what nobody else sees
-  Unreadable, ///< when it was last looked at
+  Gone,       ///< its path has another file or none: open connections use a file that nobody else sees
+  Unreadable, ///< at the last look
   Rewound,    ///< an earlier copy was written over it
-  DiskFull,   ///< less room than was asked for: the next document might not be kept
+  DiskFull,   ///< less free space than `least_free_bytes`: there may be no room for the next document
 };
 
-/// What to do about it; empty for Well.
+/// What an operator should do about a state; empty for Well.
 [[nodiscard]] std::string_view advice(StoreState state) noexcept;
 
-/// The one way to the store: a single writer, and a connection for everyone who reads at a time.
+/// The only access to the store: one connection for writing, and a connection for each concurrent reader. Threads: safe
+/// to share.
 class StoreGate {
  public:
-  /// Told at once and after every change of the store's tokens, on a thread of the gate's own: one call at a time.
+  /// Called by open(), and after every change of the store's tokens on the gate's own thread; one call at a time. After
+  /// an error it is called again.
   using OnTokens = std::function<Result<void>(const store::Store&)>;
-  /// Told when the state has become another one, on the same thread.
+  /// Called on the gate's own thread when the state has changed.
   using OnState = std::function<void(StoreState)>;
-  /// Told as soon as revision() rises, on whatever thread has seen it.
+  /// Called as soon as revision() rises, on the thread that has seen it.
   using OnRise = std::function<void()>;
 
-  /// @param least_free_bytes  of the file's disk, below which it counts as full
+  /// @param least_free_bytes  free space below which the file's disk counts as full
   /// Errors: as store::Store::open, and those of the first call of `on_tokens`. Throws SystemError.
   [[nodiscard]] static Result<std::unique_ptr<StoreGate>> open(const std::filesystem::path& path,
                                                                std::uint64_t least_free_bytes, OnTokens on_tokens,
                                                                OnState on_state, OnRise on_rise);
 
-  /// Runs `body` on a connection of its own. Errors: those of `body`, and of opening one.
+  /// Runs `body` on a read connection that no other thread uses meanwhile. Errors: those of `body`, and of opening a
+  /// connection.
   template <typename Body>
   auto read(const Body& body) -> decltype(body(std::declval<const store::Store&>())) {
     MC2_ASSIGN(auto lent, borrow());
     auto result = body(std::as_const(*lent));
-    give_back(std::move(lent)); // one that threw is not used again
+    give_back(std::move(lent)); // not after an exception: that connection is closed
     return result;
   }
 
-  /// Runs `body` alone. Errors: those of `body`.
+  /// Runs `body` on the write connection, one call at a time. Errors: those of `body`.
   template <typename Body>
   auto write(const Body& body) -> decltype(body(std::declval<store::Store&>())) {
     const std::lock_guard lock(writer_mutex_);
@@ -68,11 +71,11 @@ class StoreGate {
     return result;
   }
 
-  /// store::Store::revision(), at most about kStaleness old: a thread of its own asks the file, so that those who want
-  /// to know wait neither for it nor for one another. Own writes show at once.
+  /// store::Store::revision() as of at most about kStaleness ago. The gate's own thread reads the file, so that callers
+  /// neither wait for it nor for one another. Writes through this gate show at once.
   [[nodiscard]] std::int64_t revision() const noexcept { return revision_; }
 
-  /// When it was last looked at.
+  /// The state at the last look, at most about kStaleness ago.
   [[nodiscard]] StoreState state() const noexcept { return state_; }
 
   static constexpr std::chrono::milliseconds kStaleness{50};
@@ -83,9 +86,9 @@ class StoreGate {
   [[nodiscard]] Result<std::unique_ptr<store::Store>> borrow();
   void give_back(std::unique_ptr<store::Store> reader);
   void raise_revision(std::int64_t seen);
-  /// The writer's mutex is held.
+  /// Reads the revision after a write. The caller holds writer_mutex_.
   void refresh_now();
-  /// Errors: those of reading, and of `on_tokens`.
+  /// Reads the revision and, if they have changed, the tokens. Errors: those of reading, and of `on_tokens`.
   [[nodiscard]] Result<void> look();
   [[nodiscard]] StoreState look_at_file();
   void watch(const std::stop_token& ends);
@@ -102,10 +105,10 @@ class StoreGate {
   OnTokens on_tokens_;
   OnState on_state_;
   OnRise on_rise_;
-  std::int64_t told_tokens_ = -1; ///< the watcher's own, once it runs: their revision
-  int looks_behind_ = 0;          ///< likewise: in a row that saw an earlier revision than was known before
-  bool is_rewound_ = false;       ///< likewise
-  std::jthread watcher_;          ///< last, so that it ends first
+  std::int64_t told_tokens_ = -1; ///< of the tokens that on_tokens_ took; the watcher's only
+  int looks_behind_ = 0;          ///< looks in a row that saw an older revision than is known; the watcher's only
+  bool is_rewound_ = false;       ///< an earlier copy was written over the file; the watcher's only
+  std::jthread watcher_;          ///< last, so that it is destroyed first
 };
 
 } // namespace mc2::server
