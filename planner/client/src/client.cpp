@@ -20,7 +20,7 @@ using nlohmann::json;
 constexpr std::size_t kMaxDetailBytes = 400;
 constexpr int kListedModelCount = 1000;
 
-/// What a service says, fit for one line of a message.
+/// Text from a service, made fit for one line of a message.
 std::string said(std::string_view text) { return store::one_line(text, kMaxDetailBytes); }
 
 std::string text_in(const json& object, const char* key) {
@@ -28,7 +28,7 @@ std::string text_in(const json& object, const char* key) {
   return found != object.end() && found->is_string() ? said(found->get<std::string>()) : std::string();
 }
 
-/// As the value of a target's parameter.
+/// Percent-encodes a text as a query parameter's value.
 std::string escaped(std::string_view text) {
   constexpr std::string_view kDigits = "0123456789ABCDEF";
   std::string result;
@@ -64,13 +64,14 @@ Result<void> Options::validate() const {
   return {};
 }
 
-/// Lists and problems are small. Parsed, a document takes up to 80 times its bytes, so a larger one is taken for none.
+/// Parses lists and problem documents, which are small; null for a large body. Parsed JSON takes up to 80 times the
+/// memory of its text.
 json parse_small(const std::string& body) {
   constexpr std::size_t kMostBytes = 256 << 10;
   return body.size() <= kMostBytes ? json::parse(body, nullptr, false) : json();
 }
 
-/// Answers that were read before: reading one takes longer than asking for it. Threads: safe to share.
+/// Caches decoded answers by their text, because decoding takes longer than the call. Threads: safe to share.
 class KnownAnswers {
  public:
   /// Errors: as store::decode_answer.
@@ -109,7 +110,7 @@ struct Client::Impl {
 
   [[nodiscard]] Error error(ErrorCode code, const std::string& message) const { return {code, options.url, message}; }
 
-  /// The body of an answer of success.
+  /// Calls the service; returns the body of an answer with status 2xx.
   [[nodiscard]] Result<std::string> ask(const HttpRequest& request, const AskOptions& how = {}) const {
     auto answer = transport->call(request, how.deadline.value_or(options.deadline), how.stop);
     if (!answer && !answer.error().field.empty()) return error(kUnavailable, answer.error().message);
@@ -141,7 +142,7 @@ struct Client::Impl {
                  (field.empty() ? "" : field + ": ") + (detail.empty() ? "refuses with " + status : detail));
   }
 
-  /// What a service said that should have been a document.
+  /// The error for an answer that is not the document that it should be.
   [[nodiscard]] Error unreadable(const Error& fault) const {
     return error(fault.code, "its answer cannot be used (" + said(fault.text()) + "); check its address and version");
   }
@@ -152,7 +153,7 @@ struct Client::Impl {
     return document;
   }
 
-  /// A member of a small answer.
+  /// One member of a small JSON object in an answer.
   template <typename T>
   [[nodiscard]] Result<T> member(const std::string& body, const char* key,
                                  bool (json::*is_right)() const noexcept) const {
@@ -162,7 +163,7 @@ struct Client::Impl {
     return answer[key].get<T>();
   }
 
-  /// A document by its digest or a prefix.
+  /// Fetches a document by its digest or a prefix.
   [[nodiscard]] Result<std::string> document(const std::string& folder, const std::string& digest_prefix) const {
     MC2_ASSIGN(const auto digits, store::read_digest(digest_prefix));
     MC2_ASSIGN(auto body, ask({.target = folder + digits, .body = {}}));
@@ -170,7 +171,7 @@ struct Client::Impl {
     return unreadable({ErrorCode::Mismatch, "digest", "the document is not " + digits});
   }
 
-  /// @param query  what follows on the patience
+  /// @param query  the rest of the query, from '&' on
   [[nodiscard]] Result<store::Changes> changes(const std::string& query, std::chrono::milliseconds patience,
                                                const std::stop_token& stop, std::chrono::milliseconds deadline) const {
     MC2_ASSIGN(const auto body,
@@ -194,7 +195,7 @@ const std::string& Client::url() const noexcept { return impl_->options.url; }
 
 Result<store::PlanAnswer> Client::find_plan(const PlanQuestion& question, const AskOptions& ask) const {
   const std::string machine = store::digest(question.machine.canonical_text());
-  // Only where it is not the default, which services know that have never heard of it.
+  // Sent only if not the default, so that older services, which do not know the parameter, still answer the usual case.
   const std::string target = "/v1/plan?machine=" + machine + (ask.epoch ? "&epoch=" + std::to_string(*ask.epoch) : "") +
                              (question.may_transfer ? "" : "&transfer=no");
   MC2_ASSIGN(const auto body,
@@ -225,7 +226,7 @@ Result<planner::CostModel> Client::find_model(const std::string& digest_prefix) 
 
 namespace {
 
-/// How well a model of one length of the cut axis answers for another: less is better; nothing where it does not.
+/// How far the listed model's length of the cut axis is from the operator's; none if the model does not answer for it.
 std::optional<double> distance(const json& item, const planner::OpSpec& op) {
   const bool cuts_rows = planner::cut_axis(op) == planner::CutAxis::Rows;
   if (!item.is_object() || !item.contains("op")) return std::nullopt;

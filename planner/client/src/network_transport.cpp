@@ -20,14 +20,14 @@ namespace {
 namespace http = web::http;
 using Bytes = std::vector<std::uint8_t>;
 
-/// The process that has the threads of cpprestsdk's one pool; a child of fork() has none of them, and cannot make any.
-/// The pool would have 40; a few calls at a time need two.
+/// The process that has the threads of cpprestsdk's one pool. A child of fork() has no such threads and cannot make
+/// any. Sizes the pool on the first call: 2 threads instead of 40 are enough for a few calls at a time.
 pid_t pool_owner() {
   static const pid_t owner = [] {
     try {
       crossplat::threadpool::initialize_with_threads(2);
     } catch (const std::exception&) {
-      // The program has sized it already.
+      // The program has already sized the pool.
     }
     return ::getpid();
   }();
@@ -36,8 +36,8 @@ pid_t pool_owner() {
 
 http::client::http_client_config config_of(const Options& options) {
   http::client::http_client_config config;
-  config.set_timeout(options.deadline + kLongestPatience); // of silence; call() bounds the whole
-  config.set_max_redirects(0);                             // a token must not follow one
+  config.set_timeout(options.deadline + kLongestPatience); // limits each silence; call() limits the whole call
+  config.set_max_redirects(0);                             // a redirect must not lead the token elsewhere
   const std::string ca_file = options.ca_file.string();
   config.set_ssl_context_callback([ca_file](boost::asio::ssl::context& context) {
     using Context = boost::asio::ssl::context;
@@ -48,7 +48,7 @@ http::client::http_client_config config_of(const Options& options) {
   return config;
 }
 
-/// Stops an answer that grows too large, and one whose chunk has a negative size: that counts backwards.
+/// Stops an answer that grows too large. Also one with a chunk of negative size, which lowers the byte count.
 class BodyGuard {
  public:
   explicit BodyGuard(std::size_t max_bytes) : max_bytes_(max_bytes) {}
@@ -64,7 +64,7 @@ class BodyGuard {
   utility::size64_t max_bytes_, last_ = 0;
 };
 
-/// Where an answer arrives, whether or not somebody still waits for it.
+/// Takes the answer of a call, even if the caller has stopped waiting.
 class Arrival {
  public:
   void set(Result<HttpAnswer> answer) {
@@ -72,7 +72,7 @@ class Arrival {
     answer_ = std::move(answer);
     arrived_.notify_all();
   }
-  /// Nothing where none came before `end`, or `stop`.
+  /// The answer; none if none came before `end` or `stop`.
   [[nodiscard]] std::optional<Result<HttpAnswer>> wait(std::chrono::steady_clock::time_point end,
                                                        const std::stop_token& stop) {
     std::unique_lock lock(mutex_);
@@ -115,7 +115,7 @@ class NetworkTransport : public Transport {
     for (const auto& [name, value] : request.headers) message.headers().add(name, value);
     if (!request.body.empty()) {
       message.headers().set_content_type(request.content_type);
-      // Not the string itself: cpprestsdk would read it through a reference to a stream of another type.
+      // A vector, not the string: cpprestsdk would read a string through a reference to a stream of another type.
       message.set_body(Bytes(request.body.begin(), request.body.end()));
     }
     message.set_progress_handler(BodyGuard(max_answer_bytes_));
@@ -123,7 +123,7 @@ class NetworkTransport : public Transport {
   }
 
   std::shared_ptr<http::client::http_client>
-      client_; ///< shared with calls that were given up and end in the background
+      client_; ///< co-owned by calls that were given up and still end in the background
   std::string token_;
   std::size_t max_answer_bytes_;
 };
@@ -150,7 +150,7 @@ Result<HttpAnswer> NetworkTransport::call(const HttpRequest& request, std::chron
   try {
     http::http_request message = to_request(request);
     message.set_response_stream(body.create_ostream());
-    // The continuation owns all that it touches: it may run after this call has given up.
+    // The continuation owns everything it touches, because it may run after this call has given up.
     client_->request(message, cancel.get_token())
         .then([](const http::http_response& response) { return response.content_ready(); })
         .then([arrival, body, keep = client_](const pplx::task<http::http_response>& task) mutable {

@@ -18,7 +18,7 @@ using finder::Origin;
 using finder::SharedLayers;
 using Clock = std::chrono::steady_clock;
 
-/// Whether a service that is well has said no: that is its answer, and the next source's turn.
+/// Whether the code is a refusal by a working service. A refusal is an answer; the next place is then asked.
 bool is_refusal(ErrorCode code) {
   switch (code) {
     case ErrorCode::NotFound:
@@ -60,22 +60,22 @@ class ServiceSource {
  private:
   struct Entry {
     PlanQuestion question;
-    std::string machine;                             ///< its fingerprint's digest
+    std::string machine;                             ///< digest of the machine's fingerprint
     std::optional<Result<store::PlanAnswer>> answer; ///< an answer, or a refusal
     Clock::time_point answered_at;
     Clock::time_point used_at;
-    bool is_queued = false; ///< for the background
+    bool is_queued = false; ///< waits in queue_ to be asked in the background
   };
   struct Failure {
     Error error;
     Clock::time_point at;
   };
 
-  // The mutex is held for those below.
+  // The caller of the next four functions holds the mutex.
   [[nodiscard]] Entry& touch(const std::string& key, const PlanQuestion& question);
   void queue(const std::string& key, Entry& entry);
   [[nodiscard]] bool may_ask() const { return !failure_ || Clock::now() - failure_->at >= options_.retry; }
-  /// What the cache says: an answer, and why it is none of now; or the service's refusal.
+  /// The cached answer, with the service's last failure as a miss if there was one; or the service's refusal.
   [[nodiscard]] Result<FoundPlan> cached(const Entry& entry) const;
 
   [[nodiscard]] Result<FoundPlan> take(const std::string& key, const PlanQuestion& question,
@@ -86,15 +86,16 @@ class ServiceSource {
   [[nodiscard]] std::string purpose(const PlanQuestion& question) const;
 
   void work(const std::stop_token& stop);
-  /// Of the background: the question to ask next, once the service may be asked again.
+  /// Waits in the background thread until the service may be asked; returns the key of the question to ask next. None
+  /// if there are answers to keep first, or to stop.
   [[nodiscard]] std::optional<std::string> next_question(const std::stop_token& stop);
   void keep_all();
 
-  /// Follows the service's changes until it cannot be watched at all.
+  /// Follows the service's changes; ends early if the service knows no changes.
   void watch(const std::stop_token& stop);
-  /// The epoch to watch from, once there is an answer; none when it stops, or the answer was a refusal.
+  /// Waits for the first answer; returns its epoch to watch from. None if the answer was a refusal, or to stop.
   [[nodiscard]] std::optional<std::int64_t> first_epoch(const std::stop_token& stop);
-  /// Asks anew what may have another answer by these changes.
+  /// Queues the questions whose answers these changes may affect.
   void take_note(const store::Changes& changes);
   void ask_all_anew();
 
@@ -103,15 +104,15 @@ class ServiceSource {
   SharedLayers* const keeper_;
   const std::function<std::string()> utc_now_;
 
-  std::mutex mutex_; ///< of everything below
+  std::mutex mutex_; ///< guards everything below
   std::condition_variable_any changed_;
   std::map<std::string, Entry> entries_;
-  std::deque<std::string> queue_; ///< keys
+  std::deque<std::string> queue_; ///< keys of entries_
   std::deque<std::pair<PlanQuestion, store::PlanAnswer>> to_be_kept_;
-  std::optional<Failure> failure_;                   ///< the last, unless the service has answered since
-  std::optional<Result<std::int64_t>> first_answer_; ///< its epoch, or a refusal
+  std::optional<Failure> failure_;                   ///< the last failure; unset once the service answers
+  std::optional<Result<std::int64_t>> first_answer_; ///< epoch of the first answer, or the refusal
 
-  std::jthread background_, watcher_; ///< last: they work with what stands above
+  std::jthread background_, watcher_; ///< declared last: the threads use the members above
 };
 
 std::string key_of(const PlanQuestion& question) {
@@ -152,7 +153,7 @@ Result<FoundPlan> ServiceSource::cached(const Entry& entry) const {
 Result<FoundPlan> ServiceSource::find(const PlanQuestion& question) {
   if (question.variant) return Error{ErrorCode::NotFound, "variant", "no service chooses by a variant"};
   const std::string key = key_of(question);
-  std::optional<Error> refused; // to ask, for now
+  std::optional<Error> refused; // set if the service must not be asked now
   {
     const std::lock_guard lock(mutex_);
     Entry& entry = touch(key, question);
@@ -230,10 +231,10 @@ void ServiceSource::keep(const PlanQuestion& question, const store::PlanAnswer& 
       const auto known =
           layers.find_plan({question.op, store::digest(question.machine.canonical_text()), purpose(question)});
       if (known && known.value().digest == answer.digest) return;
-      // A store that cannot be written costs the memory of an answer, not the answer.
+      // If the store cannot be written, the answer is not kept, but the caller still gets it.
       static_cast<void>(layers.writable().put_plan(answer.plan, purpose(question), utc_now_()));
     } catch (const SystemError&) {
-      // Likewise.
+      // The same holds here.
     }
   });
 }
@@ -272,7 +273,7 @@ void ServiceSource::work(const std::stop_token& stop) {
     {
       const std::lock_guard lock(mutex_);
       const auto entry = entries_.find(*key);
-      if (entry == entries_.end()) continue; // forgotten meanwhile
+      if (entry == entries_.end()) continue; // dropped from the cache meanwhile
       entry->second.is_queued = false;
       question = entry->second.question;
     }
@@ -309,7 +310,7 @@ void ServiceSource::ask_all_anew() {
 void ServiceSource::watch(const std::stop_token& stop) {
   constexpr std::chrono::seconds kPatience{25};
   constexpr std::chrono::milliseconds kLongestPause{60'000};
-  std::minstd_rand random{std::random_device()()}; // so that the programs of a job do not come all at once
+  std::minstd_rand random{std::random_device()()}; // so that the programs of a job do not all ask at the same time
   std::chrono::milliseconds pause = options_.retry;
   auto epoch = first_epoch(stop);
   while (!stop.stop_requested()) {
@@ -318,18 +319,18 @@ void ServiceSource::watch(const std::stop_token& stop) {
     const auto changes = client_.changes_since(epoch, has_begun ? kPatience : std::chrono::seconds(0), stop);
     if (changes) {
       epoch = changes.value().revision;
-      has_begun ? take_note(changes.value()) : ask_all_anew(); // what came before is not known
+      has_begun ? take_note(changes.value()) : ask_all_anew(); // earlier changes are unknown
       const bool has_waited = Clock::now() - asked_at > kPatience / 2;
       if (!has_begun || !changes.value().changes.empty() || has_waited) {
         pause = options_.retry;
         continue;
       }
     } else {
-      if (changes.error().code == ErrorCode::NotFound) return; // an earlier service, which knows of no changes
+      if (changes.error().code == ErrorCode::NotFound) return; // an older service, which does not report changes
       if (changes.error().code == ErrorCode::Stale) epoch.reset();
       if (changes.error().code == ErrorCode::Stale && has_begun) continue;
     }
-    std::unique_lock lock(mutex_); // it fails, or does not wait
+    std::unique_lock lock(mutex_); // the service failed, or answered at once without changes: pause
     changed_.wait_for(lock, stop, pause + pause * (random() % 64) / 128, [] { return false; });
     pause = std::max(pause, std::min(2 * pause, kLongestPause));
   }
@@ -339,7 +340,7 @@ void ServiceSource::watch(const std::stop_token& stop) {
 
 finder::PlanSource plan_service(const Client& client, const ServiceOptions& options, SharedLayers* keeper,
                                 std::function<std::string()> utc_now) {
-  // Shared by the copies of the source.
+  // Co-owned by the copies of the place.
   auto source = std::make_shared<ServiceSource>(client, options, keeper, std::move(utc_now));
   return {"service", [source](const PlanQuestion& question) { return source->find(question); }};
 }

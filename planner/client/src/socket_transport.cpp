@@ -27,7 +27,7 @@ Error failed(const std::string& what) {
   return {kUnavailable, "", what + ": " + std::generic_category().message(errno)};
 }
 
-/// A file descriptor that is closed with it.
+/// Owns a file descriptor and closes it.
 class Socket {
  public:
   explicit Socket(int descriptor) : descriptor_(descriptor) {}
@@ -41,13 +41,13 @@ class Socket {
   }
 
   [[nodiscard]] int get() const noexcept { return descriptor_; }
-  /// Whether a service that has nothing to say just now still holds the other end.
+  /// Whether the connection is idle and the service still holds the other end.
   [[nodiscard]] bool is_open() const {
     pollfd state{.fd = descriptor_, .events = POLLIN, .revents = 0};
     return ::poll(&state, 1, 0) == 0;
   }
-  /// Looks again and again, for less time than it takes to be woken, whether there is something to read: an answer that
-  /// is known comes that soon. Others may run meanwhile, such as a service on the only processor.
+  /// Polls for something to read for less time than a wake-up takes, since a cached answer comes that soon. Yields in
+  /// between, so that a service on the same single processor can run.
   void look_out() const {
     constexpr std::chrono::microseconds kMostTime{50};
     const auto end = Clock::now() + kMostTime;
@@ -55,7 +55,7 @@ class Socket {
     while (::recv(descriptor_, &first, 1, MSG_PEEK) < 0 && errno == EAGAIN && Clock::now() < end)
       std::this_thread::yield();
   }
-  /// Waits for room to write, or for something to read. False once the time is up.
+  /// Waits until the socket can be written or read, as `events` says. False if `end` comes first.
   [[nodiscard]] bool wait(short events, Clock::time_point end) const {
     pollfd state{.fd = descriptor_, .events = events, .revents = 0};
     for (;;) {
@@ -78,25 +78,25 @@ Result<Socket> connect_to(const std::string& path, Clock::time_point end, const 
   address.sun_family = AF_UNIX;
   path.copy(static_cast<char*>(address.sun_path), sizeof address.sun_path - 1);
   while (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
-    // EAGAIN: many connect at once
+    // EAGAIN: the socket's backlog is full because many clients connect at once
     if (errno != EAGAIN || Clock::now() >= end || stop.stop_requested()) return failed("cannot connect");
     ::poll(nullptr, 0, 1);
   }
   return socket;
 }
 
-/// One request under way.
+/// One request in progress.
 struct Call {
   const std::string& bytes;
   std::chrono::milliseconds deadline;
   Clock::time_point end;
   const std::stop_token& stop;
-  bool& has_answer_begun; ///< becomes true with its first byte
+  bool& has_answer_begun; ///< becomes true with the first byte of the answer
 };
 
 struct Received {
   HttpAnswer answer;
-  bool may_go_on = false; ///< whether the connection is good for another request
+  bool may_go_on = false; ///< whether the connection may be used for another request
 };
 
 /// Errors: kUnavailable.
@@ -111,7 +111,7 @@ Result<void> send(const Socket& socket, const Call& call) {
   return {};
 }
 
-/// Parses what has been read. False where more must be read first. Errors: kUnavailable.
+/// Parses the bytes read so far. False if the parser needs more. Errors: kUnavailable.
 Result<bool> parse(Parser& parser, boost::beast::flat_buffer& buffer, std::size_t max_bytes) {
   boost::system::error_code error;
   buffer.consume(parser.put(buffer.data(), error));
@@ -120,7 +120,7 @@ Result<bool> parse(Parser& parser, boost::beast::flat_buffer& buffer, std::size_
     return Error{kUnavailable, "", "answers with more than " + std::to_string(max_bytes) + " bytes"};
   if (error && error != wire::error::need_more)
     return Error{kUnavailable, "", "answers with what is no HTTP: " + error.message()};
-  parser.eager(parser.is_header_done()); // so that the room for a body is made only for one that may come
+  parser.eager(parser.is_header_done()); // so that memory for a body is reserved only once its size was checked
   return !error;
 }
 
@@ -152,7 +152,7 @@ class SocketTransport : public Transport {
   std::size_t max_answer_bytes_;
   mutable std::mutex mutex_;
   mutable std::vector<Socket> idle_; ///< under mutex_
-  mutable pid_t owner_ = ::getpid(); ///< of those, under mutex_
+  mutable pid_t owner_ = ::getpid(); ///< the process that opened idle_; under mutex_
 };
 
 std::string SocketTransport::to_bytes(const HttpRequest& request) const {
@@ -167,7 +167,7 @@ std::string SocketTransport::to_bytes(const HttpRequest& request) const {
 
 std::optional<Socket> SocketTransport::idle_connection() const {
   const std::lock_guard lock(mutex_);
-  // A process that was forked off shares its parent's connections, on which answers would get mixed up.
+  // A forked child must not use its parent's connections: the answers of both would get mixed up.
   if (std::exchange(owner_, ::getpid()) != ::getpid()) idle_.clear();
   while (!idle_.empty()) {
     Socket socket = std::move(idle_.back());
@@ -205,7 +205,7 @@ Result<Received> SocketTransport::talk(const Socket& socket, const Call& call) c
 
 Result<HttpAnswer> SocketTransport::exchange(Socket socket, const Call& call) const {
   auto received = [&] {
-    const std::stop_callback cut(call.stop, [&socket] { ::shutdown(socket.get(), SHUT_RDWR); }); // ends waiting for it
+    const std::stop_callback cut(call.stop, [&socket] { ::shutdown(socket.get(), SHUT_RDWR); }); // ends the wait
     return talk(socket, call);
   }();
   if (!received) return received.error();
@@ -216,7 +216,7 @@ Result<HttpAnswer> SocketTransport::exchange(Socket socket, const Call& call) co
   return std::move(received).value().answer;
 }
 
-/// Whether asking twice leaves what asking once does.
+/// Whether sending the request twice has the same effect as sending it once.
 bool may_be_repeated(const HttpRequest& request) {
   return request.method == "GET" || !request.target.starts_with("/v1/measurements");
 }
@@ -230,7 +230,7 @@ Result<HttpAnswer> SocketTransport::call(const HttpRequest& request, std::chrono
     auto answer = exchange(*std::move(kept), call);
     const bool is_over = answer.ok() || stop.stop_requested() || Clock::now() >= call.end;
     if (is_over || has_answer_begun || !may_be_repeated(request)) return answer;
-  } // else the service has ended it at this very moment
+  } // otherwise the service closed the idle connection just now: connect anew
   MC2_ASSIGN(auto socket, connect_to(path_, call.end, stop));
   return exchange(std::move(socket), call);
 }

@@ -13,20 +13,20 @@ namespace mc2::client {
 
 struct HttpRequest {
   std::string method = "GET";
-  std::string target; ///< path and query, encoded, from "/v1" on
+  std::string target; ///< path from "/v1" on and query, percent-encoded
   std::string body;   ///< empty: none
   std::string content_type = "application/json";
-  std::vector<std::pair<std::string, std::string>> headers = {}; ///< others
+  std::vector<std::pair<std::string, std::string>> headers = {}; ///< further headers
 };
 
 struct HttpAnswer {
   int status = 0;
   std::string content_type;
   std::string body;
-  std::string location = {}; ///< header; empty: absent
+  std::string location = {}; ///< the Location header; empty: absent
 };
 
-/// The wire to one service. Threads: safe to share.
+/// Carries requests to one service. Threads: safe to share.
 class Transport {
  public:
   Transport() = default;
@@ -34,30 +34,30 @@ class Transport {
   Transport(const Transport&) = delete;
   Transport& operator=(const Transport&) = delete;
 
-  /// Errors: kUnavailable, its message saying what happened; with a field where it is not the service's doing.
+  /// Errors: kUnavailable; the message says what happened. The field is set if the cause is not the service.
   [[nodiscard]] virtual Result<HttpAnswer> call(const HttpRequest& request, std::chrono::milliseconds deadline,
                                                 const std::stop_token& stop) const = 0;
 };
 
-/// What every request names as its User-Agent. Services take those who name no mc2 for the clients before 0.2, which
-/// read less.
+/// The User-Agent of every request. A service takes a client without it for one before 0.2, and sends documents that
+/// such a client can read.
 inline constexpr const char* kUserAgent = "mc2/" MC2_VERSION;
 
-/// What a call that was not answered in time says.
+/// The error of a call that was not answered in time.
 [[nodiscard]] Error too_late(std::chrono::milliseconds deadline);
 
-/// By cpprestsdk, for http and https. The only code that includes it. Options are valid. Its threads are the process's
-/// that opens the first one: calls of that one's children are refused.
+/// A transport over http and https by cpprestsdk; no other code includes that library. The options must be valid.
+/// The threads of cpprestsdk belong to the process that opens the first transport: children that it forks cannot call.
 [[nodiscard]] std::unique_ptr<Transport> network_transport(const Options& options);
-/// By connections to a Unix socket that are kept for the next call. Options are valid.
+/// A transport over a Unix socket. Keeps connections open for later calls. The options must be valid.
 [[nodiscard]] std::unique_ptr<Transport> socket_transport(const Options& options);
 
-/// Why a URL of http or https names no service, or nothing.
+/// Why a URL does not name a service over http or https; empty if it does.
 [[nodiscard]] std::string network_url_fault(const std::string& url);
-/// Likewise of one that begins with kSocketScheme.
+/// Why a URL that begins with kSocketScheme does not name a socket; empty if it does.
 [[nodiscard]] std::string socket_url_fault(const std::string& url);
 
-/// The longest that a service may be silent because nothing has changed (Client::changes_since).
+/// The longest time that a service may stay silent because nothing has changed (Client::changes_since).
 inline constexpr std::chrono::seconds kLongestPatience{60};
 
 inline constexpr std::string_view kSocketScheme = "unix:";

@@ -7,7 +7,7 @@ namespace {
 
 constexpr std::string_view kFailed = "failed ";
 
-/// What rank 0 tells the others: "EPOCH DIGEST", or why it has no plan.
+/// The message of rank 0 to the others: "EPOCH DIGEST", or why it has no plan.
 std::string told_by_rank_0(const Result<store::PlanAnswer>& answer) {
   if (!answer) return std::string(kFailed) + answer.error().text();
   return std::to_string(answer.value().epoch) + " " + answer.value().digest;

@@ -28,17 +28,17 @@
 
 namespace mc2::client {
 
-/// What an Error of a service that does not answer, or not with what was asked for, carries.
+/// The code of an Error if the service does not answer, or does not answer what was asked.
 inline constexpr ErrorCode kUnavailable = ErrorCode::Unsupported;
 
-/// Where a service is and how it is spoken to.
+/// Where a service is and how to call it.
 struct Options {
-  /// "http://host:port" or "https://..."; a path before /v1 is kept. "unix:/run/mc2/mc2.sock" for a service of this
-  /// machine (mc2 serve --unix-socket), which is asked by connections that stay open: several times faster
+  /// "http://host:port" or "https://...", with a path before /v1 if there is one. Or "unix:/run/mc2/mc2.sock" for a
+  /// service on this machine (mc2 serve --unix-socket): several times faster, since connections stay open
   std::string url;
   std::string token;                           ///< bearer token; empty: none is sent
   std::filesystem::path ca_file;               ///< trusted certificates (PEM) for https; empty: those of the system
-  std::chrono::milliseconds deadline{10'000};  ///< for a whole call, from resolving the name to the last byte
+  std::chrono::milliseconds deadline{10'000};  ///< of a whole call, from resolving the name to the last byte
   std::size_t max_answer_bytes = 64ULL << 20U; ///< a longer answer is refused while it arrives
 
   /// Errors: InvalidSpec naming the option.
@@ -47,80 +47,84 @@ struct Options {
 
 using finder::PlanQuestion;
 
-/// How one question is asked.
+/// Settings of one call.
 struct AskOptions {
-  std::optional<std::int64_t> epoch = std::nullopt;                 ///< of an answer that another rank has got
-  std::optional<std::chrono::milliseconds> deadline = std::nullopt; ///< instead of Options::deadline
-  std::stop_token stop = {};                                        ///< gives the call up
+  std::optional<std::int64_t> epoch = std::nullopt;                 ///< asks for the answer of this epoch
+  std::optional<std::chrono::milliseconds> deadline = std::nullopt; ///< set: replaces Options::deadline
+  std::stop_token stop = {};                                        ///< ends the call early
 };
 
-/// A request that somebody else made.
+/// A request that another client made, to be sent on.
 struct ForwardedRequest {
   std::string method, target, content_type, body;
-  std::vector<std::pair<std::string, std::string>> headers = {}; ///< others that it depends on, e.g. If-Match
+  std::vector<std::pair<std::string, std::string>> headers = {}; ///< further headers that matter, e.g. If-Match
 };
 struct ForwardedAnswer {
   int status = 0;
   std::string content_type, body, location;
 };
 
-/// One plan service (`mc2 serve`), asked through cpprestsdk's http_client, or over its Unix socket. Documents are read
-/// by the store's codec and their digests are verified. Errors of every call, all naming the URL and what to do:
-/// kUnavailable (refused, late, cut short, too large, 5xx, not this service); InvalidSpec (the service does not take
-/// the token); Malformed, NewerVersion and Mismatch for what cannot be read; otherwise the code that the service's
-/// problem document names. Memory: a body takes at most Options::max_answer_bytes; cpprestsdk holds headers, and each
-/// chunk of a body, whole before it hands them on, so those are bounded by what arrives within the deadline only.
-/// Threads: safe to share. cpprestsdk runs its I/O on a pool that the process has once; it gets 2 threads here unless
-/// the program has sized it before.
+/// Calls one plan service (`mc2 serve`), over HTTP by cpprestsdk's http_client or over a Unix socket. The store's codec
+/// reads the documents, and their digests are verified.
+/// Errors of every call, naming the URL and what to do: kUnavailable if the connection is refused, the answer is late,
+/// cut short or too large, its status is 5xx, or the server is no plan service; InvalidSpec if the service does not
+/// accept the token; Malformed, NewerVersion and Mismatch if the answer cannot be read; otherwise the code in the
+/// service's problem document.
+/// Memory: a body takes at most Options::max_answer_bytes. cpprestsdk holds headers and each chunk of a body as a whole
+/// before it hands them on; only the deadline limits their size.
+/// Threads: safe to share. cpprestsdk runs its I/O on one pool per process. The pool gets 2 threads unless the program
+/// sized it before.
 class Client {
  public:
-  /// Connects to nothing yet. Errors: as Options::validate.
+  /// Makes a client without connecting yet. Errors: as Options::validate.
   [[nodiscard]] static Result<Client> open(const Options& options);
 
   [[nodiscard]] const std::string& url() const noexcept;
 
-  /// The service's plan for a question. With an epoch: the answer of that epoch, or Stale when it is no longer known.
-  /// Errors beside those above: Mismatch for a plan of another operator or machine.
+  /// The service's plan for a question. With AskOptions::epoch: the answer that the service had at that epoch.
+  /// Errors beside those above: Stale if the service does not know the answer of that epoch any more; Mismatch for a
+  /// plan of another operator, machine or epoch.
   [[nodiscard]] Result<store::PlanAnswer> find_plan(const PlanQuestion& question, const AskOptions& ask = {}) const;
-  /// A kept plan by its digest, or a unique prefix of at least 6 digits. Errors: NotFound; InvalidSpec for what is no
-  /// digest.
+  /// A kept plan by its digest, or a unique prefix of at least 6 digits. Errors: NotFound; InvalidSpec if the text is
+  /// not a digest or prefix.
   [[nodiscard]] Result<store::StoredPlan> find_plan(const std::string& digest_prefix) const;
   /// A kept model by its digest, or a unique prefix of at least 6 digits. Errors: as above.
   [[nodiscard]] Result<planner::CostModel> find_model(const std::string& digest_prefix) const;
-  /// The kept model of exactly this operator on this machine, or else of the length of its cut axis that
+  /// The kept model of exactly this operator on this machine, else the one for another length of the cut axis that
   /// Store::find_model would choose. Errors: NotFound.
   [[nodiscard]] Result<planner::CostModel> find_model(const planner::OpSpec& op,
                                                       const planner::Fingerprint& machine) const;
 
-  /// What became of the service's documents since its store had this epoch; where nothing has yet, waits for `patience`
-  /// (at most a minute). Without an epoch: no changes, and the epoch to begin with. Errors: Stale for an epoch that is
-  /// too long ago, or of another store: ask for everything anew.
+  /// The changes to the service's documents since its store had this epoch. If there are none yet, waits for them for
+  /// up to `patience` (at most a minute). Without an epoch: no changes, but the epoch to start from. Errors: Stale if
+  /// the epoch is too long ago or of another store; the caller must then ask for everything again.
   [[nodiscard]] Result<store::Changes> changes_since(std::optional<std::int64_t> epoch,
                                                      std::chrono::milliseconds patience,
                                                      const std::stop_token& stop = {}) const;
 
-  // What a replica of the service needs (docs/service.md). Errors of the first two: InvalidSpec for a service of
-  // another version than this mc2's.
+  // For a replica of the service (docs/service.md). Errors of rows_since() and snapshot(): InvalidSpec if the service's
+  // version of mc2 is not this one's.
 
-  /// As store::Store::rows_since, waiting as changes_since() does. Errors: likewise.
+  /// As store::Store::rows_since, with the same errors. Waits for changes as changes_since() does.
   [[nodiscard]] Result<store::Changes> rows_since(const store::Position& position, std::chrono::milliseconds patience,
                                                   const std::stop_token& stop = {}) const;
-  /// The service's documents as a store's file (store/backup.hpp): its bytes, at most Options::max_answer_bytes, within
-  /// ten minutes.
+  /// The bytes of a store file that holds the service's documents (store/backup.hpp): at most
+  /// Options::max_answer_bytes. The deadline is ten minutes.
   [[nodiscard]] Result<std::string> snapshot(const std::stop_token& stop = {}) const;
-  /// Sends another client's request on, with this one's token, and hands back whatever the service answers within a
-  /// minute.
+  /// Sends another client's request on with the token of this client. Returns the service's answer, whatever its
+  /// status. The deadline is one minute.
   [[nodiscard]] Result<ForwardedAnswer> forward(const ForwardedRequest& request,
                                                 const std::stop_token& stop = {}) const;
 
-  /// Each keeps a document at the service in place of an earlier one; returns its digest.
-  /// @param purpose  what the plan is kept for: store::PlanKey
+  /// Keeps a plan at the service in place of an earlier one with the same key. Returns its digest.
+  /// @param purpose  as store::PlanKey::purpose
   [[nodiscard]] Result<std::string> put_plan(const planner::Plan& plan,
                                              const std::string& purpose = store::PlanKey{}.purpose) const;
+  /// Keeps a model at the service in place of an earlier one. Returns its digest.
   [[nodiscard]] Result<std::string> put_model(const planner::CostModel& model) const;
-  /// Adds the result of a race, unless the service has it. Returns whether it was new.
+  /// Adds the result of a race unless the service has it already. Returns whether it was new.
   [[nodiscard]] Result<bool> add_measurement(const store::MeasurementRecord& record) const;
-  /// Adds samples to those that the service keeps; returns how many.
+  /// Adds samples to those that the service keeps. Returns their number.
   [[nodiscard]] Result<std::int64_t> add_samples(const planner::Profile& profile) const;
 
  private:
@@ -129,12 +133,14 @@ class Client {
   std::shared_ptr<const Impl> impl_; ///< shared by copies of a client
 };
 
-/// Gives every rank the text that rank 0 gives, e.g. around MPI_Bcast. Collective.
+/// Sends the text of rank 0 to every rank and returns it, e.g. by MPI_Bcast. Collective. Other ranks pass any text.
 using Broadcast = std::function<std::string(const std::string& text_of_rank_0)>;
 
-/// One plan for all ranks of a job, whatever is replaced at the service meanwhile: rank 0 asks, the others ask for its
-/// epoch, and a rank that gets another plan, or none, fails. Collective: every rank calls with the same question.
-/// Errors: as Client::find_plan; on the other ranks also what rank 0 failed with, and Mismatch.
+/// Finds the same plan on all ranks of a job, even if the service's plan is replaced meanwhile. Rank 0 asks first; the
+/// others then ask for the answer of the same epoch. A rank that gets another plan, or none, fails. Collective: all
+/// ranks call with the same question.
+/// Errors: as Client::find_plan; on the other ranks also kUnavailable (rank 0), with the text of rank 0's error, and
+/// Mismatch for another plan than rank 0's.
 [[nodiscard]] Result<store::PlanAnswer> find_plan_as_world(const Client& client, const PlanQuestion& question, int rank,
                                                            const Broadcast& broadcast);
 

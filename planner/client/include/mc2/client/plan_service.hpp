@@ -13,25 +13,30 @@
 
 namespace mc2::client {
 
-/// How long a service is waited for.
+/// How long to wait for a service, and how to cache its answers.
 struct ServiceOptions {
-  std::chrono::milliseconds patience{30};    ///< of one question: with 20 ms to plan here, 50 ms in all
-  std::chrono::milliseconds refresh{30'000}; ///< an answer of this age is asked for anew, in the background
-  std::chrono::milliseconds retry{5'000};    ///< after a failure nobody waits for the service for so long
+  std::chrono::milliseconds patience{30};    ///< per question; with 20 ms to plan locally instead, 50 ms in all
+  std::chrono::milliseconds refresh{30'000}; ///< an answer of this age is asked for again, in the background
+  std::chrono::milliseconds retry{5'000};    ///< for this time after a failure, no question waits for the service
   std::size_t cached_answer_count = 4096;
-  std::function<void()> on_change = {}; ///< told, on any thread, that an answer has taken another one's place
-  bool watches = true; ///< asks anew as soon as the service says that something has changed, by one connection more
+  std::function<void()> on_change = {}; ///< called, on any thread, after a new answer has replaced a different one
+  bool watches = true; ///< asks again as soon as the service reports a change; uses one more connection
 };
 
-/// The plans of a service. Answers are cached in memory, and in `keeper` if there is one; a cached answer is given at
-/// once, however the service is. Once there is one, the service is watched for changes, and what may have another
-/// answer by them is asked for anew, in the background; a service that cannot be watched is asked once per `refresh`. A
-/// question without one waits for `patience`; what came too late, or failed, is asked again in the background and
-/// cached for the next time. After a failure the service is waited for once per `retry` at most. Everything that a
-/// service can do wrong is a miss with its reason; so is a question that names a variant, by which no service chooses.
-/// @param keeper   keeps answers beyond the process, under the purpose "served by URL"; null or outlives the place
-/// @param utc_now  the time as ISO 8601, for what is kept
-/// Threads: safe to share; the last copy of the place ends its thread, after keeping what it has.
+/// A place that asks a service for plans. Answers are cached in memory.
+/// - A question with a cached answer gets it at once, whatever the state of the service. An answer older than `refresh`
+///   is asked for again in the background.
+/// - After the first answer, the service is watched for changes if `watches`. Questions whose answer a change may
+/// affect
+///   are asked again in the background.
+/// - A question without a cached answer waits for `patience`. If the service fails or is late, the question is asked
+///   again in the background, and the answer is cached for the next time. Meanwhile `keeper`, if there is one, answers
+///   with what the service answered an earlier process. For `retry` after a failure, no question waits.
+/// Every failure of the service is a miss with its reason. So is a question that names a variant, since a service
+/// cannot choose by variant.
+/// @param keeper   keeps answers beyond the process, under the purpose "served by URL"; null, or outlives the place
+/// @param utc_now  returns the current time as ISO 8601: the date of the answers that are kept
+/// Threads: safe to share. The last copy of the place stores what is still to be kept and ends the threads.
 [[nodiscard]] finder::PlanSource plan_service(const Client& client, const ServiceOptions& options,
                                               finder::SharedLayers* keeper = nullptr,
                                               std::function<std::string()> utc_now = {});
