@@ -15,8 +15,8 @@ namespace mc2::server {
 class Deadline {
  public:
   static constexpr std::chrono::milliseconds kUsual{2'000}, kLongest{60'000}, kDrainTime{500};
-  /// No look before this whether the client has gone: some clients close their sending half with the request, which
-  /// looks like leaving. They get the answers that take less time than this.
+  /// Whether the client has gone is not looked at before this. Some clients close their sending half with the request,
+  /// which looks like leaving; they get the answers that take less time.
   static constexpr std::chrono::milliseconds kFirstLook{100};
 
   /// Errors: InvalidSpec for a deadline_ms that is not 1 to kLongest.

@@ -36,7 +36,7 @@ class QuestionCache {
 
   void keep(const std::string& text, std::shared_ptr<const KeyedQuestion> question) {
     if (text.empty() || text.size() > kLongestText) return; // bounded, because clients choose the texts
-    const std::size_t bytes = kEntryBytes + text.size() + 2 * question->key.size(); // key, request
+    const std::size_t bytes = kEntryBytes + text.size() + 2 * question->key.size(); // the key, a request as long
     if (bytes > shard_capacity_bytes_) return;
     Shard& shard = shard_of(text);
     const std::lock_guard lock(shard.mutex);

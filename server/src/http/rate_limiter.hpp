@@ -8,7 +8,7 @@
 
 namespace mc2::server {
 
-/// How often each client may ask: a bucket of one second's requests that fills at that rate (token bucket).
+/// Limits how often each client may ask. A token bucket for each client holds the requests of one second, at least 1.
 /// Threads: safe to share.
 class RateLimiter {
  public:
@@ -24,14 +24,14 @@ class RateLimiter {
 
  private:
   struct Bucket {
-    double request_count = 0; ///< that may still pass
+    double request_count = 0; ///< requests that may still pass
     Clock::time_point filled_at;
   };
   static constexpr std::size_t kMaxClients = 65'536;
 
   std::atomic<double> requests_per_s_;
   std::mutex mutex_;
-  std::unordered_map<std::string, Bucket> buckets_; ///< of clients that asked in the last second
+  std::unordered_map<std::string, Bucket> buckets_; ///< swept at kMaxClients; under mutex_
   Clock::time_point swept_at_;
 };
 

@@ -22,10 +22,10 @@ namespace mc2::server {
 namespace net = boost::asio;
 namespace beast = boost::beast;
 
-/// Connections that are open, so that stopping can end those that wait for a request.
+/// The open connections, so that stopping can end those that wait for a request. Threads: safe to share.
 class SessionList {
  public:
-  /// Ends one connection's wait for its next request. Called on any thread.
+  /// Ends a connection's wait for its next request. Called on any thread.
   using Interrupt = std::function<void()>;
   struct Open {
     std::string client;
@@ -36,20 +36,20 @@ class SessionList {
   [[nodiscard]] Place add(std::string client, Interrupt interrupt);
   void remove(Place place);
   [[nodiscard]] std::size_t size() const;
-  /// Of one client address.
+  /// Open connections of one client address.
   [[nodiscard]] std::size_t size_of(const std::string& client) const;
   [[nodiscard]] bool is_stopping() const noexcept { return is_stopping_; }
-  /// Interrupts all, those added later included.
+  /// Interrupts every open connection; is_stopping() is true from now on.
   void stop();
 
  private:
   mutable std::mutex mutex_;
   std::list<Open> open_;
-  std::unordered_map<std::string, std::size_t> count_of_; ///< by client, none of 0
+  std::unordered_map<std::string, std::size_t> count_of_; ///< by client, without zeros
   std::atomic<bool> is_stopping_{false};
 };
 
-/// The limits that hold now. Threads: safe to share.
+/// The limits that are valid now. Threads: safe to share.
 class LiveLimits {
  public:
   explicit LiveLimits(const Limits& limits) { set(limits); }
@@ -58,7 +58,7 @@ class LiveLimits {
     const std::lock_guard lock(mutex_);
     now_ = std::move(next);
   }
-  /// Shared with the requests that began under them.
+  /// Shared with the requests that began under these limits.
   [[nodiscard]] std::shared_ptr<const Limits> get() const {
     const std::lock_guard lock(mutex_);
     return now_;
@@ -69,7 +69,7 @@ class LiveLimits {
   std::shared_ptr<const Limits> now_; ///< under mutex_
 };
 
-/// What every connection works with.
+/// What every connection uses.
 struct SessionContext {
   Service& service;
   const LiveLimits& limits;
@@ -77,21 +77,21 @@ struct SessionContext {
   SessionList& sessions;
   RateLimiter& rates;
   UploadRoom& uploads;
-  net::thread_pool& upload_pool;                 ///< reads large documents
-  net::thread_pool &writing_pool, &reading_pool; ///< change the store, and read it
+  net::thread_pool& upload_pool;                 ///< answers requests with large bodies
+  net::thread_pool &writing_pool, &reading_pool; ///< Work::Write, Work::Read
   net::thread_pool& planning_pool;
   net::thread_pool& copying_pool;
 };
 
-/// TCP or Unix: one type, because what serves it takes long to compile.
+/// A TCP or Unix socket: one type for both, because the code that serves it takes long to compile.
 using PlainStream = beast::basic_stream<net::generic::stream_protocol, net::any_io_executor>;
 using TlsStream = beast::ssl_stream<PlainStream>;
 
-/// Serves one connection to its end, on the stream's executor, which runs one handler at a time.
+/// Serves one connection to its end. The stream's executor must run one handler at a time.
 template <typename Stream>
 [[nodiscard]] net::awaitable<void> serve_connection(Stream stream, std::string client, SessionContext context);
 
-/// One of a bounded number of places, as long as it lives.
+/// Counts as one in `count` as long as it lives.
 class PlaceTaken {
  public:
   explicit PlaceTaken(std::atomic<int>& count) : count_(&count) { ++count; }
@@ -105,7 +105,8 @@ class PlaceTaken {
   std::atomic<int>* count_;
 };
 
-/// Tells one connection that there is no room for it (503, Retry-After), and lets the client hear it; 5 s at most.
+/// Answers a connection that there is no room for (503, Retry-After), and reads on so that the client gets the answer.
+/// Takes 5 s at most.
 template <typename Stream>
 [[nodiscard]] net::awaitable<void> turn_away(Stream stream, PlaceTaken place);
 

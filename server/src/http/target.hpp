@@ -10,21 +10,21 @@
 
 namespace mc2::server {
 
-/// Parameters of a query, each once. What nobody has asked for is refused in the end, so that a misspelt name is not
-/// taken for a default.
+/// The parameters of a query, each given once. require_all_known() refuses parameters that no reading function was
+/// called for, so that a misspelt name does not silently mean the default.
 class Query {
  public:
-  /// Errors: Malformed for escapes that are none; InvalidSpec for a name that comes twice.
+  /// Errors: Malformed for a '%' without two hexadecimal digits; InvalidSpec for a name that comes twice.
   [[nodiscard]] static Result<Query> parse(std::string_view text);
 
   [[nodiscard]] std::optional<std::string> text(const std::string& name) const;
-  /// Errors: InvalidSpec naming the parameter.
+  /// The value of a parameter; none where it is left out. Errors: InvalidSpec naming the parameter.
   [[nodiscard]] Result<std::optional<std::int64_t>> integer(const std::string& name) const;
   [[nodiscard]] Result<std::optional<double>> real(const std::string& name) const;
-  /// "true" or "false"; false when it is left out.
+  /// "true" or "false"; false when it is left out. Errors: InvalidSpec naming the parameter.
   [[nodiscard]] Result<bool> flag(const std::string& name) const;
 
-  /// Errors: InvalidSpec naming the first parameter that was not asked for.
+  /// Errors: InvalidSpec naming the first parameter that no function above was called for.
   [[nodiscard]] Result<void> require_all_known() const;
 
  private:
@@ -35,22 +35,22 @@ class Query {
   std::map<std::string, Value> values_;
 };
 
-/// A request target taken apart.
+/// The parts of a request target.
 struct Target {
   std::string path; ///< decoded
   Query query;
 };
 
-/// Whether a parameter is a token. There it would stand in the logs of whatever passes it on, and in the address that a
-/// browser remembers (RFC 6750 §2.3).
+/// Whether the query has a token. In a query, a token gets into the logs of proxies and into a browser's history (RFC
+/// 6750 §2.3).
 [[nodiscard]] bool has_token(std::string_view target);
-/// The target as a log may have it: where it has a token, without the query.
+/// The target for a log: without the query if that has a token.
 [[nodiscard]] std::string without_tokens(std::string_view target);
 
-/// What stands before the query, decoded. Errors: Malformed, as Query::parse.
+/// The decoded path. Errors: Malformed, as Query::parse.
 [[nodiscard]] Result<std::string> decoded_path(std::string_view target);
 
-/// Errors: Malformed, as Query::parse.
+/// Errors: as Query::parse.
 [[nodiscard]] Result<Target> parse_target(std::string_view target);
 
 } // namespace mc2::server

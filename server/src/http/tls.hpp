@@ -12,35 +12,36 @@ namespace mc2::server {
 
 namespace net = boost::asio;
 
-/// The files of a certificate, PEM: the chain, the server's own certificate first, and its key without a passphrase.
+/// A certificate as PEM files: the chain, which begins with the server's own certificate, and the key without a
+/// passphrase.
 struct TlsFiles {
   std::filesystem::path certificate, key;
 };
 
-/// What new connections are encrypted with; TLS 1.2 and later. Threads: safe to share.
+/// The certificate of new connections; TLS 1.2 and later. Threads: safe to share.
 class Tls {
  public:
-  /// Errors: InvalidSpec naming the file that is missing, unreadable, none of PEM, encrypted, or of another key.
+  /// Errors: InvalidSpec naming the file, which is missing, unreadable, not PEM, encrypted, or the key of another
+  /// certificate.
   [[nodiscard]] static Result<std::unique_ptr<Tls>> open(const TlsFiles& files);
 
-  /// For one new connection, which keeps what it needs of it.
+  /// The context for a new connection.
   [[nodiscard]] std::shared_ptr<net::ssl::context> context() const;
 
-  /// Takes these files from now on; connections that are open stay as they are. Errors: as open; all stays as it is
-  /// then.
+  /// Uses these files for new connections; open connections do not change. Errors: as open; nothing changes then.
   [[nodiscard]] Result<void> load(const TlsFiles& files);
 
-  /// Loads the files again when they have changed since they were last looked at. Returns whether they had.
-  /// Errors: as load, once for each change.
+  /// Loads the files again if they have changed since the last look. Returns whether they had. Errors: as load, once
+  /// for each change.
   [[nodiscard]] Result<bool> follow_files();
 
  private:
   Tls() = default;
 
-  mutable std::mutex mutex_; ///< of all below
+  mutable std::mutex mutex_; ///< protects all members below
   TlsFiles files_;
-  std::string state_;                          ///< of the files when they were last looked at
-  std::shared_ptr<net::ssl::context> context_; ///< shared with those who accept a connection just now
+  std::string state_;                          ///< of the files at the last look
+  std::shared_ptr<net::ssl::context> context_; ///< shared with connections that are being accepted
 };
 
 } // namespace mc2::server

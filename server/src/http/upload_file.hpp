@@ -13,7 +13,7 @@
 
 namespace mc2::server {
 
-/// A body that is too large to be held in memory while it comes: a file without a name, gone with its last user.
+/// Takes a body that is too large for memory into a file without a name, which the system removes with its last user.
 class UploadFile {
  public:
   UploadFile(UploadFile&& other) noexcept;
@@ -22,8 +22,8 @@ class UploadFile {
 
   /// Throws SystemError, e.g. for a full disk.
   void append(std::string_view bytes);
-  /// What was appended, mapped: the system may drop its pages from memory at any time and read them again.
-  /// Throws SystemError.
+  /// The appended bytes, as a mapped file: the system may drop the pages from memory and read them again. Throws
+  /// SystemError.
   [[nodiscard]] Body finish();
 
  private:
@@ -31,21 +31,21 @@ class UploadFile {
   UploadFile(int file, std::shared_ptr<void> place) : file_(file), place_(std::move(place)) {}
 
   int file_;
-  std::shared_ptr<void> place_; ///< of the room; shared with the body that comes of it
+  std::shared_ptr<void> place_; ///< in the room; shared with the body that finish() returns
 };
 
-/// The bytes of a file, which may lose its name meanwhile. @param kept  lives as long. Throws SystemError.
+/// The bytes of a file, whose name may be removed afterwards. Throws SystemError.
+/// @param kept  released with the last copy of the body
 [[nodiscard]] Body map_file(const std::filesystem::path& path, std::shared_ptr<void> kept);
 
-/// How many large bodies may be there at a time, and where they are.
-/// Threads: safe to share.
+/// Bounds the number of large bodies at a time, and says where their files are. Threads: safe to share.
 class UploadRoom {
  public:
-  /// @param directory  on a disk: the service keeps its store there
+  /// @param directory  one on a disk: the service passes the store's
   UploadRoom(std::filesystem::path directory, int most) : directory_(std::move(directory)), most_(most) {}
 
-  /// Nothing when the room is full. A place is taken until the file and the body that comes of it are gone; the room
-  /// must outlive both. Throws SystemError.
+  /// A new file; nothing when the room is full. The file and the body that comes of it take a place as long as they
+  /// live. The room must outlive both. Throws SystemError.
   [[nodiscard]] std::optional<UploadFile> enter();
   [[nodiscard]] bool is_full() const noexcept { return count_ >= most_; }
 
@@ -55,15 +55,15 @@ class UploadRoom {
   std::atomic<int> count_{0};
 };
 
-/// A body that may become large: in memory up to `small_bytes`, then in a file of the room. A client that announces
-/// much and sends little takes nobody's place.
+/// Takes a body of unknown size: in memory up to `small_bytes`, then in a file of the room. So a client that announces
+/// a large body takes no place before it sends one.
 class Upload {
  public:
   Upload(UploadRoom& room, std::size_t small_bytes) : room_(room), small_bytes_(small_bytes) {}
 
-  /// False when it is not small any more and the room is full. Throws SystemError.
+  /// False when the body has become large and the room is full. Throws SystemError.
   [[nodiscard]] bool append(std::string_view bytes);
-  /// What was appended; once. Throws SystemError.
+  /// The appended bytes; call it once. Throws SystemError.
   [[nodiscard]] Body finish();
 
  private:

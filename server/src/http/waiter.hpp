@@ -13,20 +13,20 @@
 
 namespace mc2::server {
 
-/// Lets a connection's coroutine wait until the service has more to tell. Used on one executor, which runs one handler
+/// Lets a connection's coroutine wait until the service has news. Use it on `executor` only, which must run one handler
 /// at a time.
 class Waiter {
  public:
-  /// @param most  who wait at a time
+  /// @param most  clients that may wait at a time
   Waiter(const boost::asio::any_io_executor& executor, Service& service, int most);
   ~Waiter();
   Waiter(const Waiter&) = delete;
   Waiter& operator=(const Waiter&) = delete;
 
-  /// Whether so many waited already; then this one does not.
+  /// Whether `most` clients waited already; then this one must not call wait().
   [[nodiscard]] bool is_turned_away() const noexcept { return subscription_ == nullptr; }
 
-  /// Returns once Service::has_news(told), and after `patience` at the latest.
+  /// Returns once Service::has_news(told), and after `patience` at the latest; may return earlier.
   [[nodiscard]] boost::asio::awaitable<void> wait(std::int64_t told, std::chrono::steady_clock::duration patience);
 
  private:

@@ -8,52 +8,52 @@
 
 namespace mc2::server {
 
-/// Parameters of a listing: op, m, n, k, dtype, ranks, machine (a digest, or its first digits), limit (1 to 1000),
-/// before. Errors: InvalidSpec, UnknownName, naming the parameter.
+/// Reads the parameters of a listing: op, m, n, k, dtype, ranks, machine (a digest or its first digits), limit (1 to
+/// 1000), before. Errors: InvalidSpec, UnknownName, naming the parameter.
 [[nodiscard]] Result<store::ListFilter> read_filter(const Query& query);
 
 /// Lists documents of one sort.
 using List = Result<std::vector<store::Listed>> (store::Store::*)(const store::ListFilter&) const;
-/// Finds one by its digest, or by a prefix of that.
+/// Finds a document by its digest, or by a prefix of that.
 template <typename Stored>
 using Find = Result<Stored> (store::Store::*)(const std::string&) const;
 using Remove = Result<void> (store::Store::*)(const std::string& digest);
-/// Members of an entry that one sort of documents has besides, ',"NAME":VALUE' each.
+/// Additional members of an entry, for one sort of documents: ',"NAME":VALUE' each.
 using Details = std::function<std::string(const store::Store&, const store::Listed&)>;
 
-/// {"schema": SCHEMA, "items": [...], "next": row or null} of documents that the store keeps: ask again with
-/// before=next for the page that follows. Errors: as read_filter.
+/// Lists kept documents as {"schema": SCHEMA, "items": [...], "next": row or null}. The next page is the answer to
+/// before=next. Errors: as read_filter.
 [[nodiscard]] Result<Response> list_documents(Context& context, const Call& call, std::string_view schema, List list,
                                               const Details& details = {});
 
-/// Keeps a document, 201; 412 where a precondition does not hold. Errors: as `put`.
+/// Keeps a document and answers 201; 412 where a precondition does not hold. Errors: as `put`.
 /// @param folder  e.g. "/v1/plans/"
 [[nodiscard]] Result<Response> keep_document(
     Context& context, const Call& call, const std::string& folder,
     const std::function<Result<std::string>(store::Store&, const store::MayReplace&)>& put);
 
-/// Removes a kept document, 204; 412 where a precondition does not hold. Errors: as `remove`.
+/// Removes a kept document and answers 204; 412 where a precondition does not hold. Errors: as `remove`.
 [[nodiscard]] Result<Response> remove_document(Context& context, const Call& call, const std::string& digest,
                                                Remove remove);
 
-/// A kept document with its digest as ETag.
+/// The answer with a kept document, whose digest is the ETag.
 [[nodiscard]] Response document_response(std::string document, const std::string& digest);
 
-/// Finds the document that a call names. Errors: InvalidSpec for parameters; as `find`.
+/// Finds the document that a call names. Errors: InvalidSpec for a parameter that is not known; as `find`.
 template <typename Stored>
 [[nodiscard]] Result<Stored> find_kept(Context& context, const Call& call, Find<Stored> find) {
   MC2_TRY(call.query.require_all_known());
   return context.store.read([&](const store::Store& store) { return (store.*find)(call.id); });
 }
 
-/// The route of a kept document. Errors: as find_kept.
+/// The route that gets a kept document. Errors: as find_kept.
 template <typename Stored, Find<Stored> find>
 [[nodiscard]] Result<Response> answer_kept(Context& context, const Call& call) {
   MC2_ASSIGN(auto kept, find_kept<Stored>(context, call, find));
   return document_response(std::move(kept.document), kept.digest);
 }
 
-/// The route that removes it. Errors: as find_kept and remove_document.
+/// The route that removes a kept document. Errors: as find_kept and remove_document.
 template <typename Stored, Find<Stored> find, Remove remove>
 [[nodiscard]] Result<Response> remove_kept(Context& context, const Call& call) {
   MC2_ASSIGN(const auto kept, find_kept<Stored>(context, call, find));

@@ -8,9 +8,10 @@
 
 namespace mc2::server {
 
-/// A kept plan as its document, drawn (svg), as the program prints it (text), or as a Chrome trace.
-/// @param name  of the form; where it is not given, the request's Accept chooses
-/// Errors: UnknownName (format); Infeasible for a drawing of a plan that contradicts itself.
+/// A kept plan as its document (json), a drawing (svg), the page that the program prints (text), or a Chrome trace
+/// (trace).
+/// @param name  of the form; without it, the request's Accept chooses, or 406
+/// Errors: UnknownName (format); Infeasible for a plan that contradicts itself, in every form but json.
 [[nodiscard]] Result<Response> plan_in_form(const store::StoredPlan& stored, const std::optional<std::string>& name,
                                             const Request& request);
 

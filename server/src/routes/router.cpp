@@ -78,7 +78,7 @@ constexpr std::array kRoutes{
     Route{"GET", "/v1/fingerprints", &list_fingerprints, Access::Read, kReads},
 };
 
-/// What "{id}" stands for when the path has this form.
+/// The text in place of "{id}" if the path has this pattern; none if it has not.
 std::optional<std::string> match(std::string_view pattern, std::string_view path) {
   const std::size_t at = pattern.find(kCapture);
   if (at == std::string_view::npos) return pattern == path ? std::optional<std::string>("") : std::nullopt;

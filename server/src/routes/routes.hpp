@@ -4,8 +4,8 @@
 
 #include "context.hpp"
 
-/// The answers of every route but those that only get or remove a kept document (listing.hpp), a file for each
-/// resource. What a route refuses becomes a problem document.
+/// The functions of the routes, in a file for each resource. Routes that only get or remove a kept document are in
+/// listing.hpp. The error that a function returns becomes a problem document.
 namespace mc2::server {
 
 // health.cpp
@@ -17,7 +17,7 @@ namespace mc2::server {
 
 // plan_queries.cpp
 [[nodiscard]] Result<Response> answer_plan_get(Context& context, const Call& call);
-/// Of a question that was read before, and whose answer is kept.
+/// The kept answer to a question that was read before; nothing without one. Does not wait.
 [[nodiscard]] std::optional<Response> known_plan(Context& context, const Request& request);
 [[nodiscard]] Result<Response> answer_plan_ranges(Context& context, const Call& call);
 [[nodiscard]] Result<Response> answer_plan_post(Context& context, const Call& call);
@@ -79,7 +79,7 @@ namespace mc2::server {
 // backup.cpp
 [[nodiscard]] Result<Response> answer_backup(Context& context, const Call& call);
 [[nodiscard]] Result<Response> answer_snapshot(Context& context, const Call& call);
-/// Whether who wants to be a replica is of this mc2: another one would answer otherwise. Errors: InvalidSpec naming the
+/// Refuses a replica that is another version of mc2, as it would answer otherwise. Errors: InvalidSpec naming the
 /// parameter "version".
 [[nodiscard]] Result<void> require_same_mc2(const Query& query, bool is_replica);
 
