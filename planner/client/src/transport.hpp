@@ -39,8 +39,8 @@ class Transport {
                                                 const std::stop_token& stop) const = 0;
 };
 
-/// The User-Agent of every request. A service takes a client without it for one before 0.2, and sends documents that
-/// such a client can read.
+/// The User-Agent of every request. Clients before 0.2 name only their HTTP library; by that a service knows them, and
+/// sends them documents that they can read.
 inline constexpr const char* kUserAgent = "mc2/" MC2_VERSION;
 
 /// The error of a call that was not answered in time.

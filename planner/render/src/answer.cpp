@@ -12,9 +12,9 @@ namespace {
 
 constexpr int kAnswerNameColumns = 9;
 constexpr std::size_t kAnswerFieldLines = 2;
-constexpr double kNoBenefit = 0.0005;               ///< what shows as 0.0 %
-constexpr std::string_view kGiven = "given";        ///< the strategy of blocks that the caller named
-constexpr std::string_view kNoCut = "do not cut: "; ///< begins the reasons of plans that are serial
+constexpr double kNoBenefit = 0.0005;               ///< a smaller benefit shows as 0.0 %
+constexpr std::string_view kGiven = "given";        ///< the strategy of a plan whose blocks the caller chose
+constexpr std::string_view kNoCut = "do not cut: "; ///< the reasons of serial plans may begin with this
 
 std::string work_of(const planner::Plan& plan) { return std::string(to_string(planner::traits_of(plan.op.kind).work)); }
 
@@ -27,7 +27,7 @@ std::string blocks_text(const planner::Plan& plan) {
 
 std::string interval_text(double low, double high) { return percent_text(low) + " to " + percent_text(high); }
 
-/// Of the time that serial takes.
+/// The benefit in words, as a share of the serial time.
 std::string benefit_text(const planner::Plan& plan) {
   if (plan.validation && plan.overlaps()) {
     const auto& v = *plan.validation;
@@ -75,7 +75,7 @@ std::string sure_text(const planner::Plan& plan) {
   return std::string(to_string(plan.makespan.provenance)) + ": " + plan.makespan.reason;
 }
 
-/// One field, on two lines where it is too long for one.
+/// One field, on up to kAnswerFieldLines lines; empty without text.
 std::string field(const char* label, const std::string& text, int width) {
   return text.empty() ? "" : fact_line(label, text, width, kAnswerNameColumns, kAnswerFieldLines);
 }

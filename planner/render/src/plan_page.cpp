@@ -14,7 +14,7 @@ constexpr const char* kComputeColors[] = {"\033[48;5;25m\033[97m", "\033[48;5;32
 constexpr const char* kCommunicationColors[] = {"\033[48;5;130m\033[97m", "\033[48;5;172m\033[97m"};
 constexpr const char* kReset = "\033[0m";
 
-/// Columns of one block: from its start to its end, at least one.
+/// The columns that one block takes, from its start to its end; at least one.
 struct Cells {
   int first, count;
 };
@@ -68,7 +68,7 @@ std::string benefit_interval_text(const planner::Plan& plan) {
          percent_text(plan.benefit_interval->high) + ")";
 }
 
-/// What a race measured, in one line. @param overlaps  whether the plan does anything but serial
+/// What a race measured, in one line. @param overlaps  whether the plan is anything but serial
 std::string measured_text(const planner::Validation& v, bool overlaps) {
   const auto measured = [&](double us, double low_us, double high_us) {
     return time_text(us) + (v.spread ? " (" + time_text(low_us) + " to " + time_text(high_us) + ")" : "");

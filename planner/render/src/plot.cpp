@@ -10,7 +10,7 @@ namespace {
 
 constexpr double kTickLength = 4, kTickTextHeight = 16, kAxisTextHeight = 33;
 
-/// 1, 2 or 5 times a power of ten, at least `step`.
+/// The smallest number of at least `step` that is 1, 2 or 5 times a power of ten.
 double round_step(double step) {
   const double power = std::pow(10.0, std::floor(std::log10(step)));
   for (const double factor : {1.0, 2.0, 5.0})
@@ -58,7 +58,7 @@ Unit byte_unit(double largest_bytes) {
 }
 
 std::string short_number(double value) {
-  // number_text turns to powers of ten from 10^4 on, which row counts should not.
+  // number_text writes powers of ten from 10^4 on, which is no good for row counts.
   return std::abs(value) >= 1000 && std::abs(value) < 1e7 ? number(value, "%.0f") : number_text(value);
 }
 
@@ -90,7 +90,7 @@ std::vector<double> Scale::ticks(int wanted) const {
 
 void Plot::axes(const AxisText& x, const AxisText& y, bool with_x_labels) {
   rectangle(out_, box_, "frame");
-  // Ticks are round in the unit that is shown.
+  // Compute ticks in the unit that is shown, so that the labels are round.
   const auto in_unit = [](const Scale& scale, const Unit& unit, int count) {
     const bool is_log = scale.value_at(0.5) < 0.5 * (scale.low() + scale.high()) * (1 - 1e-9);
     const double low = scale.low() / unit.size, high = scale.high() / unit.size;

@@ -7,7 +7,7 @@
 namespace mc2::render {
 
 std::string efficiency_text(double ratio) {
-  constexpr double kRounding = 0.0005; // what shows as 100.0 % is told as that
+  constexpr double kRounding = 0.0005; // a ratio that rounds to 100.0 % is not "over 100 %"
   if (ratio > 1 + kRounding) return "over 100 %";
   return ratio < 0 ? "below 0 %" : percent_text(ratio);
 }
@@ -86,13 +86,13 @@ namespace {
 constexpr std::size_t kGap = 2; ///< before each column
 
 struct ColumnWidth {
-  std::size_t now = 0;   ///< of the longest cell, then less
-  std::size_t least = 0; ///< of the longest word
+  std::size_t now = 0;   ///< starts as the longest cell's width, then shrinks
+  std::size_t least = 0; ///< width of the longest word
 };
 
 constexpr char kFixedBlank = '\0'; ///< stands for a blank at which a cell must not wrap
 
-/// Its lines. A number keeps what follows it: a unit, a percent sign, the length of a block.
+/// The lines of a wrapped cell. A number stays together with the word after it: a unit, a percent sign, a block length.
 std::vector<std::string> cell_lines(std::string text, std::size_t columns) {
   const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
   for (std::size_t i = 1; i + 1 < text.size(); ++i)

@@ -18,14 +18,14 @@ using planner::Timeline;
 
 constexpr double kWidth = 860, kLeft = 190;
 
-/// What a lane's blocks are called.
+/// The lengths of a lane's blocks, for their labels.
 struct Blocks {
   std::vector<std::int64_t> lengths;
   std::string unit; ///< "rows" or "columns"
 };
 
-/// Draws one lane's blocks. Neighbours too narrow to be told apart become one bar, which bounds the drawing for any
-/// number of blocks.
+/// Draws the blocks of one lane. Neighbouring blocks that are too narrow to tell apart become one bar, so the drawing
+/// stays small however many blocks there are.
 class LaneDrawing {
  public:
   LaneDrawing(Markup& out, const Scale& x, double top, Lane lane, const Blocks& blocks)
@@ -100,9 +100,9 @@ void timeline_group(Markup& out, const Scale& x, double top, const std::string& 
 }
 
 constexpr double kMargin = 12, kTitleHeight = 62;
-constexpr std::size_t kMaxTitle = 97, kMaxSubtitle = 117; ///< letters that fit the width, before "..."
+constexpr std::size_t kMaxTitle = 97, kMaxSubtitle = 117; ///< bytes that fit the width; the rest becomes "..."
 
-/// The charts' class names in fixed colours: a picture has no reader's scheme to follow.
+/// Fixed colours for the class names of the charts: a picture cannot follow its reader's light or dark scheme.
 constexpr const char* kStyle = R"css(
 text { font: 12px sans-serif; fill: #1d2126; }
 .page { fill: #ffffff; } .title { font-size: 15px; font-weight: 600; }
@@ -118,7 +118,7 @@ text { font: 12px sans-serif; fill: #1d2126; }
 .blocksize { stroke: #0b7a58; stroke-dasharray: 2 3; } .blocktext { fill: #0b7a58; }
 )css";
 
-/// The height that a chart's own <svg> names.
+/// The height attribute of a chart's own <svg> element.
 double height_of(const Markup& chart) {
   constexpr std::string_view kName = " height=\"";
   const std::string& text = chart.str();

@@ -10,11 +10,11 @@ using nlohmann::ordered_json;
 constexpr int kPredictedProcess = 0;
 constexpr int kComputeThread = 1, kCommunicationThread = 2;
 
-/// Appends trace events of the format described in the Trace Event Format document.
+/// Writes events as the Trace Event Format document describes them.
 class TraceWriter {
  public:
-  /// @param work  names what the compute lane does
-  /// @param unit  what block lengths count, "rows" or "columns"
+  /// @param work  the work of the compute lane
+  /// @param unit  the unit of block lengths, "rows" or "columns"
   TraceWriter(planner::Work work, std::string_view unit) : work_(to_string(work)), unit_(unit) {}
 
   void name_process(int process, const std::string& name) {
@@ -34,7 +34,7 @@ class TraceWriter {
                        {"dur", end_us - start_us},
                        {"args", {{unit_, length}}}});
   }
-  /// The rank's own shard, where the kind has a part that waits for nobody.
+  /// Adds the part of the matmul that needs no other rank, of the rank's own shard.
   void add_local(int process, std::int64_t rows, double start_us, double end_us) {
     add_block(process, kComputeThread, 0, rows, start_us, end_us);
     events_.back()["name"] = work_ + " of the own shard";
@@ -64,7 +64,7 @@ void add_predicted(TraceWriter& trace, const planner::Plan& plan) {
   const auto& compute = compute_first ? plan.timeline.first : plan.timeline.second;
   const auto& communication = compute_first ? plan.timeline.second : plan.timeline.first;
   const bool is_local_first = plan.schedule == planner::Schedule::LocalFirst;
-  const std::size_t local = is_local_first ? 1 : 0; // block 0 of the timeline
+  const std::size_t local = is_local_first ? 1 : 0; // the own shard is block 0 of the timeline
   if (is_local_first) trace.add_local(kPredictedProcess, shard_rows(plan.op), compute[0].start_us, compute[0].end_us);
   for (std::size_t i = 0; i < plan.cut.block_rows.size(); ++i) {
     const std::int64_t rows = plan.cut.block_rows[i];

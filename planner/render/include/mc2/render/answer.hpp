@@ -8,16 +8,15 @@
 
 namespace mc2::render {
 
-/// What a person wants to know of a plan, in seven lines of `width` columns, or one more for each that is too long: the
-/// operator and its machine, which blocks, how much faster, how sure that is, and `next`, what to do with it (left out
-/// when empty).
+/// A plan in seven lines of `width` columns, for people: operator, machine, blocks, benefit, time, how sure that is,
+/// and `next`, what to do with the plan. A long field takes two lines and is cut there; an empty one is left out.
 [[nodiscard]] std::string answer(const planner::Plan& plan, const std::string& next, int width);
 
-/// "; the benefit is the median of the pairs' ratios", where the two times beside it say something else: by another
-/// sign, or by more than a point; else empty.
+/// "; the benefit is the median of the pairs' ratios" if the two measured times, shown beside the benefit, give a
+/// benefit of the other sign or one that differs by more than a percentage point. Else empty.
 [[nodiscard]] std::string ratio_note(const planner::Validation& measured);
 
-/// The plan's operator, and how uneven the counts of rows are that it is for.
+/// The plan's operator and, if the plan is for counts of rows, how uneven these are.
 [[nodiscard]] std::string question_text(const planner::Plan& plan);
 
 } // namespace mc2::render
