@@ -38,7 +38,7 @@ Answer AnswerCache::keep(const std::string& question, std::int64_t revision, Ans
     shard.by_question.emplace(entry->question, shard.entries.begin());
     shard.bytes += bytes_of(question);
   }
-  const bool is_late = revision < entry->revision; // somebody else has seen a newer state of the store
+  const bool is_late = revision < entry->revision; // another thread has kept an answer of a newer revision
   if (is_late) return made;
   entry->revision = revision;
   const bool is_same = !entry->answers.empty() && entry->answers.front().epoch == made.epoch;

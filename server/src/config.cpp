@@ -25,7 +25,7 @@ Result<void> first_fault(std::initializer_list<Result<void>> checks) {
 
 Result<void> check_limits(const Limits& limits) {
   constexpr std::size_t kMaxBytes = std::size_t{1} << 30;
-  constexpr std::size_t kMaxHeaderBytes = 64 << 10; // Boost.Beast throws where one header takes more
+  constexpr std::size_t kMaxHeaderBytes = 64 << 10; // Boost.Beast throws for a longer header
   return first_fault({
       check(is_within(limits.header_bytes, 256, kMaxHeaderBytes), "header_bytes", "256 to 65536"),
       check(is_within(limits.body_bytes, 1024, kMaxBytes), "body_bytes", "1024 to 1073741824"),

@@ -6,7 +6,7 @@
 namespace mc2::server {
 
 void remove_old_backups(const std::filesystem::path& folder) {
-  constexpr std::chrono::hours kOld{1}; // a younger one may be another service's
+  constexpr std::chrono::hours kOld{1}; // another service may still need a younger copy
   std::error_code failed;
   const auto now = std::filesystem::file_time_type::clock::now();
   for (const auto& entry : std::filesystem::directory_iterator(folder, failed)) {

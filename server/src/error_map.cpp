@@ -12,7 +12,7 @@ namespace {
 
 struct Status {
   int number;
-  std::string_view code; ///< of what is no Error, whose own code is told
+  std::string_view code; ///< for problems that are no Error; an Error has its own code
   std::string_view phrase;
 };
 
@@ -34,7 +34,7 @@ constexpr std::array kStatuses{Status{400, "bad_request", "Bad Request"},
                                Status{503, "unavailable", "Service Unavailable"},
                                Status{500, "internal", "Internal Server Error"}};
 
-/// The last one for what is not in the table.
+/// The last status (500) for a number that is not in the table.
 const Status& status_of(int number) noexcept {
   const auto* const found = std::ranges::find(kStatuses, number, &Status::number);
   return found == kStatuses.end() ? kStatuses.back() : *found;
@@ -55,7 +55,7 @@ Response to_response(const Problem& problem) {
                           {"code", problem.code},     {"request_id", problem.request_id}};
   if (!problem.field.empty()) document["field"] = problem.field;
   if (problem.more != nullptr) document[problem.more->name] = nlohmann::json::parse(problem.more->json);
-  // What a client sent may not be UTF-8.
+  // Texts from a client may not be UTF-8.
   auto text = document.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   return {.status = problem.status,
           .content_type = "application/problem+json",

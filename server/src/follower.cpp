@@ -23,7 +23,7 @@ std::string random_name() {
   return "mc2-" + std::to_string(random()) + std::to_string(random());
 }
 
-/// How long the leader may be silent where nothing has changed: so old the news that it answers may be.
+/// How long the leader waits for a change before it answers. So is_connected may be outdated by this time.
 constexpr std::chrono::milliseconds kPatience{1'000};
 
 /// Errors: as client::Options::validate.
@@ -48,7 +48,7 @@ Result<void> download_snapshot(const Leader& leader, const std::filesystem::path
 
 /// Errors: as Follower::prepare.
 Result<void> begin_replica(const Config& config, store::Store& store, const std::stop_token& ends) {
-  constexpr std::chrono::seconds kMostWaiting{10}; // both may have been started at once
+  constexpr std::chrono::seconds kMostWaiting{10}; // leader and replica may have been started at the same time
   constexpr std::chrono::milliseconds kPause{250};
   const auto until = std::chrono::steady_clock::now() + kMostWaiting;
   const CopyName copy(config.store.parent_path());
@@ -122,7 +122,7 @@ void Follower::note_lost(const std::string& why) {
 
 Result<void> Follower::take_snapshot(const std::stop_token& ends) {
   const CopyName copy(config_.store.parent_path());
-  MC2_TRY(download_snapshot(config_.leader, copy.path(), ends)); // while others write
+  MC2_TRY(download_snapshot(config_.leader, copy.path(), ends)); // outside of write(): others may write
   MC2_TRY(store_.write([&](store::Store& store) { return store.become_replica(client_.url(), copy.path()); }));
   answers_.forget_all();
   return {};
@@ -133,7 +133,7 @@ Result<bool> Follower::step(const std::stop_token& ends) {
   const auto asked = client_.rows_since(since, kPatience, ends);
   if (!asked && asked.error().code == ErrorCode::Stale) {
     MC2_TRY(take_snapshot(ends));
-    return false; // a leader that tells of no changes at all is not asked for one snapshot after the other
+    return false; // pause, so that a leader that never tells changes is not asked for one snapshot after another
   }
   if (!asked) return asked.error();
   const store::Changes& changes = asked.value();
@@ -157,8 +157,8 @@ void Follower::follow(const std::stop_token& ends) {
         continue;
       }
       if (!stepped) note_lost(stepped.error().text());
-    } catch (const std::bad_alloc&) {       // and no memory to say so
-    } catch (const std::exception& fault) { // a store that is locked too long, a full disk
+    } catch (const std::bad_alloc&) {       // there is no memory for a message either
+    } catch (const std::exception& fault) { // the store was locked too long, or the disk is full
       note_lost(fault.what());
     }
     if (ends_within(ends, pause)) return;
@@ -195,7 +195,7 @@ Response Follower::send_on(const Request& request) const {
                     .body = std::make_shared<const std::string>(std::move(given.body)),
                     .etag = {}};
   if (!given.location.empty()) response.headers.emplace_back("Location", std::move(given.location));
-  // So that whoever asks for it next, and here, finds it.
+  // Waits for the change, so that a client that reads it from this replica next finds it.
   const auto now = client_.changes_since(std::nullopt, {}, ends);
   const auto until = Clock::now() + kMostWaiting;
   while (now && store_.revision() < now.value().revision && Clock::now() < until && !ends.stop_requested())

@@ -74,7 +74,7 @@ Response Gatekeeper::refuse(const Bearer& bearer, Access needed, const std::stri
 bool may_be_asked_as(std::string_view host, std::string_view client, const std::string& address) {
   boost::system::error_code error;
   const auto listening = boost::asio::ip::make_address(address, error);
-  if (error || !listening.is_loopback() || client == "unix" || host.empty()) return true; // every browser names a host
+  if (error || !listening.is_loopback() || client == "unix" || host.empty()) return true; // no host: not from a browser
   std::string name(host);
   const std::size_t colon = name.rfind(':');
   if (colon != std::string::npos && name.find(']', colon) == std::string::npos) name.resize(colon);
@@ -87,7 +87,7 @@ bool may_be_asked_as(std::string_view host, std::string_view client, const std::
 }
 
 bool is_of_another_site(std::string_view origin, std::string_view host) noexcept {
-  if (origin.empty()) return false; // no browser, or a page of ours that only reads
+  if (origin.empty()) return false; // not from a browser, or a reading request of the service's own page
   const std::size_t authority = origin.find("://");
   return authority == std::string_view::npos || !equals_ignoring_case(origin.substr(authority + 3), host);
 }

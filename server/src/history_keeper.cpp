@@ -12,11 +12,11 @@
 namespace mc2::server {
 namespace {
 
-/// Planning anew takes milliseconds a plan; what is left out is looked at the next time no sooner.
+/// Checking a plan means planning anew, which takes milliseconds. Plans beyond this time are left out.
 constexpr std::chrono::seconds kMostPlanning{2};
 
-/// What the best of all plans of their operators are predicted to lose at the speed of their machines now, of those
-/// that lose. One of a variant or of options of its own is slower from the start.
+/// The predicted losses of those plans that another cut beats at the present speed of their machines. Only plans of the
+/// usual purpose count: a plan for one variant or with its own options is slower from the start.
 std::vector<double> losses_of(const store::Store& store, const std::vector<store::StoredPlan>& plans,
                               const std::stop_token& ends) {
   const auto end = std::chrono::steady_clock::now() + kMostPlanning;
@@ -79,8 +79,8 @@ void HistoryKeeper::keep(const std::stop_token& ends) {
     const auto kept = point ? store_.write([&](store::Store& store) { return store.add_history(point.value()); })
                             : Result<void>(point.error());
     if (!kept) return tell(kept.error().text());
-    before_ = now;                        // else the next point has what this one lacks
-  } catch (const std::exception& fault) { // a store that is locked too long, a full disk
+    before_ = now;                        // only now, so that after a failure the next point counts these requests, too
+  } catch (const std::exception& fault) { // the store was locked too long, or the disk is full
     tell(fault.what());
   }
 }

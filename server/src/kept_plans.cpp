@@ -3,11 +3,11 @@
 namespace mc2::server {
 
 Result<std::vector<store::StoredPlan>> newest_plans(const store::Store& store) {
-  constexpr int kMostPlans = 500; // reading one takes tens of microseconds
+  constexpr int kMostPlans = 500; // reading a plan takes tens of microseconds
   MC2_ASSIGN(const auto listed, store.list_plans({.limit = kMostPlans}));
   std::vector<store::StoredPlan> plans;
   for (const store::Listed& item : listed)
-    if (auto found = store.find_plan(item.key)) plans.push_back(std::move(found).value()); // else just removed
+    if (auto found = store.find_plan(item.key)) plans.push_back(std::move(found).value()); // else removed or damaged
   return plans;
 }
 

@@ -21,7 +21,7 @@ using prometheus::Family;
 using prometheus::Gauge;
 using prometheus::Histogram;
 
-/// From a cached answer to a large upload, in seconds.
+/// In seconds; they range from a cached answer to a large upload.
 const Histogram::BucketBoundaries kBuckets{1e-5, 2.5e-5, 5e-5, 1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3,
                                            5e-3, 1e-2,   5e-2, 0.1,  0.5,    1,    5,    10};
 
@@ -33,9 +33,9 @@ Family<Gauge>& gauges(prometheus::Registry& registry, const char* name, const ch
   return prometheus::BuildGauge().Name(name).Help(help).Register(registry);
 }
 
-/// What is counted apart, of a request.
+/// Requests with equal labels are counted together.
 struct RequestLabels {
-  std::string_view method, route; ///< of texts that stay
+  std::string_view method, route; ///< of texts that outlive the metrics
   int status = 0;
   bool operator==(const RequestLabels&) const = default;
 };
@@ -52,10 +52,10 @@ struct RequestChildren {
   Histogram* seconds = nullptr;
 };
 
-/// Source and provenance, of texts that stay.
+/// Source and provenance, of texts that outlive the metrics.
 using AnswerLabels = std::pair<std::string_view, std::string_view>;
 
-/// A client may send any word.
+/// Bounds the number of labels: a client may send any word as its method.
 std::string_view known_method(std::string_view method) {
   for (const std::string_view known : {"GET", "POST", "HEAD", "DELETE", "PUT", "PATCH", "OPTIONS"})
     if (known == method) return known;
@@ -81,12 +81,12 @@ struct Metrics::Impl {
   Gauge& drifted_models =
       gauges(registry, "mc2_models_drifted", "Kept models that the samples which came last disagree with.").Add({});
   Gauge& gain = gauges(registry, "mc2_plan_gain_ratio", "Median measured benefit over serial of those plans.").Add({});
-  Family<Gauge>& stale_plans = // without a value until it is known
+  Family<Gauge>& stale_plans = // without a value until set_stale_plans() is called
       gauges(registry, "mc2_plans_stale", "Kept plans that another cut beats at their machines' present speed.");
   Family<Gauge>& worst_loss =
       gauges(registry, "mc2_plan_worst_loss_ratio", "What the worst of those loses, predicted: kept / best - 1.");
   Gauge& watchers = gauges(registry, "mc2_watchers", "Clients that wait for changes of the store.").Add({});
-  Family<Gauge>& replica_connected = // without a value where it is none
+  Family<Gauge>& replica_connected = // without a value where the service is no replica
       gauges(registry, "mc2_replica_connected", "Of a replica: 1 while its leader answers.");
   Family<Gauge>& replica_behind = gauges(registry, "mc2_replica_behind_seconds",
                                          "Of a replica: since it had everything that its leader's store had.");
@@ -103,9 +103,9 @@ struct Metrics::Impl {
                                       "Connections closed before a request was answered, by reason.");
   std::shared_mutex children_mutex;
   std::unordered_map<RequestLabels, RequestChildren, RequestLabelsHash> children; ///< under children_mutex
-  std::map<AnswerLabels, Counter*> answer_children;                               ///< likewise
+  std::map<AnswerLabels, Counter*> answer_children;                               ///< under children_mutex
 
-  /// Finding them through the families takes longer than a cached answer.
+  /// Finds or makes the metrics of these labels. Finding them through the families takes longer than a cached answer.
   [[nodiscard]] RequestChildren children_of(const RequestLabels& labels);
   [[nodiscard]] Counter& answers_of(const AnswerLabels& labels);
 };

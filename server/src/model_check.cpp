@@ -10,8 +10,8 @@ using nlohmann::json;
 namespace {
 
 constexpr int kMostModels = 500;
-constexpr int kMostListed = 100; ///< batches that are looked through: each is read and checked
-/// For each that is wanted: rows of an operator are listed beside those that are cut along another axis.
+constexpr int kMostListed = 100; ///< most batches listed for a model, as each is read and checked
+/// Batches listed for each wanted one: the list also holds batches that are cut along another axis and do not count.
 constexpr int kListedForOne = 8;
 
 Result<std::vector<planner::CostModel>> drifted_models(const store::Store& store) {
@@ -36,7 +36,7 @@ Result<std::vector<planner::Sample>> samples_since(const store::Store& store, co
   MC2_ASSIGN(const auto listed, store.list_samples(filter));
   std::vector<planner::Sample> samples;
   for (const store::Listed& batch : listed) {
-    if (batch.created_at <= kept.created_at || most_batches == 0) break; // newest first
+    if (batch.created_at <= kept.created_at || most_batches == 0) break; // the newest come first
     if (!planner::has_same_block_costs(batch.key.op, model.op)) continue;
     const auto found = store.find_samples(batch.digest);
     if (!found) continue; // removed meanwhile

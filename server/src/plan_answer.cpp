@@ -22,10 +22,10 @@ using planner::OpSpec;
 using planner::Plan;
 using store::StoredFingerprint;
 
-constexpr std::size_t kNamedDigits = 12; ///< of a digest, in messages
-constexpr int kMaxTries = 100;           ///< a store that is imported into changes every few milliseconds
+constexpr std::size_t kNamedDigits = 12; ///< digits of a digest that messages show
+constexpr int kMaxTries = 100;           ///< during an import the store changes every few milliseconds
 
-/// The machines whose digest begins like this; all for an empty prefix.
+/// The machines for a message: "DIGEST (LABEL), ...".
 std::string named(const std::vector<StoredFingerprint>& machines) {
   std::string names;
   for (const auto& machine : machines)
@@ -34,7 +34,7 @@ std::string named(const std::vector<StoredFingerprint>& machines) {
   return names;
 }
 
-/// Those with a plan or a model of the operator, whatever its m.
+/// The machines with a plan or a model of the operator at any m.
 Result<std::vector<StoredFingerprint>> with_operator(const store::Store& store, const OpSpec& op,
                                                      const std::vector<StoredFingerprint>& machines) {
   std::vector<StoredFingerprint> found;
@@ -62,7 +62,7 @@ bool is_asked_for(const StoredFingerprint& machine, const PlanQuestion& question
   return machine.digest.starts_with(question.machine) && std::ranges::all_of(question.machine_fields, has);
 }
 
-/// What of a machine was asked for: 'digest "0a1b", link "2.5Gbit,20us"'.
+/// What the question says about its machine, for messages: 'digest "0a1b", link "2.5Gbit,20us"'.
 std::string asked_text(const PlanQuestion& question) {
   constexpr std::size_t kShown = 64;
   std::string text = question.machine.empty() ? "" : "digest \"" + question.machine.substr(0, kShown) + "\"";
@@ -71,8 +71,8 @@ std::string asked_text(const PlanQuestion& question) {
   return text;
 }
 
-/// The machine that is asked for; where no digest is, of several the only one that has the operator. Errors: as
-/// answer_plan.
+/// The machine that the question means. If several match and the question has no digest, the only one that has the
+/// operator. Errors: as answer_plan.
 Result<StoredFingerprint> find_machine(const store::Store& store, const PlanQuestion& question) {
   MC2_ASSIGN(auto all, store.list_fingerprints());
   if (all.empty())
@@ -93,7 +93,8 @@ Result<StoredFingerprint> find_machine(const store::Store& store, const PlanQues
                    named(matching) + "; give more digits of one, or its backend, device or link"};
 }
 
-/// Whether the machine that is asked for has a plan or a model of the operator, or any that may answer for it.
+/// Whether the question's machine has a plan or a model of the operator, or a model of its kind that may be
+/// transferred.
 bool has_document(const store::Store& store, const PlanQuestion& question) {
   const auto machine = find_machine(store, question);
   if (!machine) return false;
@@ -108,7 +109,8 @@ SourcedPlan sourced(std::string_view source, const Plan& plan, std::string docum
   return {source, std::move(document), plan.makespan.provenance, std::move(created_at)};
 }
 
-/// For documents, whose words are of their epoch, too: without what the store has of other machines.
+/// What is kept, with messages that do not mention other machines. Documents contain such messages, and must depend
+/// only on their epoch.
 finder::Kept kept_of_its_machine(const store::Store& store) {
   finder::Kept kept = finder::kept_in_unnamed(store);
   kept.find_model = [find = kept.find_model](const OpSpec& op, const planner::Fingerprint& machine) {
@@ -121,16 +123,17 @@ finder::Kept kept_of_its_machine(const store::Store& store) {
   return kept;
 }
 
-/// A machine that is not here, whose costs are imported or published (finder::device_costs).
+/// A device that did not measure itself: its costs are imported or published (finder::device_costs).
 struct NamedDevice {
   std::string name;
-  std::int64_t epoch = 0; ///< of the last change to what the store has of it
+  std::int64_t epoch = 0; ///< the store's revision at the last change to what it has of the device
 };
 
-/// Nothing in the store has to do with it, so its epoch is that of no change.
+/// The epoch of a device or topology that has nothing in the store.
 constexpr std::int64_t kNoChange = 0;
 
-/// By its name alone: a backend or a link says that a machine of the store is meant.
+/// The published device that the question names. None if the question also has a backend, a link or a digest: then it
+/// means a machine of the store.
 std::optional<NamedDevice> published_device(const PlanQuestion& question) {
   const auto device = question.machine_fields.find("device");
   if (device == question.machine_fields.end() || question.machine_fields.size() > 1 || !question.machine.empty())
@@ -140,8 +143,8 @@ std::optional<NamedDevice> published_device(const PlanQuestion& question) {
   return std::nullopt;
 }
 
-/// The device that is asked for; none where a machine is that measured itself. Each log of a device has a fingerprint
-/// of its own, of what it told.
+/// The device that the question means; none where it means a machine that measured itself. A device may have several
+/// fingerprints, as each log has one of what it says.
 Result<std::optional<NamedDevice>> find_device(const store::Store& store, const PlanQuestion& question) {
   MC2_ASSIGN(const auto all, store.list_fingerprints());
   std::optional<NamedDevice> found;
@@ -153,23 +156,23 @@ Result<std::optional<NamedDevice>> find_device(const store::Store& store, const 
     found = NamedDevice{device, std::max(machine.revision, found ? found->epoch : kNoChange)};
   }
   if (!found) return published_device(question);
-  // Every log and cut of the device has a say, also those that the question does not name.
+  // Every log and cut of the device counts, also those that do not match the question.
   for (const auto& machine : all)
     if (machine.fingerprint.field("device") == found->name) found->epoch = std::max(found->epoch, machine.revision);
   return found;
 }
 
-/// As the finder takes it, and the epoch of whatever it is answered: the machine's documents alone decide that, so the
-/// answer of an epoch is the same wherever the store's documents are, in another service, too.
+/// A question for the finder, and the epoch of its answer. The machine's documents alone decide the answer and the
+/// epoch; so another service with the same documents gives the same answer for an epoch.
 struct PlacedQuestion {
   finder::PlanQuestion asked;
   std::int64_t epoch = 0;
   std::vector<finder::PlanSource> places;
-  std::function<finder::FindModel()> finding; ///< of several questions of one kind
-  bool is_measured = false;                   ///< by logs and cuts that were imported
+  std::function<finder::FindModel()> finding; ///< for several questions about one machine
+  bool is_measured = false;                   ///< the costs come from imported logs and cuts
 };
 
-/// For a machine that no store has documents of.
+/// The finder's question about a device or topology.
 finder::PlanQuestion asked_elsewhere(const PlanQuestion& question, const planner::Fingerprint& machine,
                                      const planner::StopCheck& is_stopped) {
   return {.op = question.request.op,
@@ -235,7 +238,8 @@ Result<SourcedPlan> make(const PlacedQuestion& placed) {
   return answer;
 }
 
-/// The document itself, whose ETag has the epoch. @param weakest  of what is predicted in it
+/// The answer that is a document itself, whose ETag has the epoch.
+/// @param weakest  provenance of the predictions in it
 Answer to_document(std::string document, std::int64_t epoch, planner::Provenance weakest) {
   auto body = std::make_shared<const std::string>(std::move(document));
   const std::string digest = store::digest(*body);
@@ -249,7 +253,8 @@ Result<Answer> make_ranges(const store::Store& store, const PlanQuestion& questi
   return to_document(store::encode(ranges), placed.epoch, ranges.provenance());
 }
 
-/// Of several machines the one that has any layer. Errors: as answer_plan.
+/// The machine that the question means. If several match, the only one that has some layer's operator. Errors: as
+/// answer_plan.
 Result<PlacedQuestion> on_the_machine_of_a_layer(const store::Store& store, const PlanQuestion& question,
                                                  const std::vector<planner::LlmSite>& sites,
                                                  const planner::StopCheck& is_stopped) {
@@ -263,7 +268,7 @@ Result<PlacedQuestion> on_the_machine_of_a_layer(const store::Store& store, cons
   return found;
 }
 
-/// Errors: as answer_plan; NotFound where no layer has a plan, with the first one's reason.
+/// Errors: as answer_plan; NotFound with the first layer's reason where no layer has a plan.
 Result<Answer> make_llm_plan(const store::Store& store, const PlanQuestion& question,
                              const planner::StopCheck& is_stopped) {
   finder::LlmQuestion asked = question.llm->question;
@@ -291,7 +296,7 @@ Result<Answer> make_any(const store::Store& store, const PlanQuestion& question,
   return make(store, question, is_stopped);
 }
 
-/// Made while the store stood still: the epoch and what it is the epoch of are of one moment.
+/// Makes the answer again until the store has not changed meanwhile, so that the answer belongs to its epoch.
 Result<Answer> make_settled(Context& context, const KeyedQuestion& keyed, const planner::StopCheck& is_stopped) {
   return context.store.read([&](const store::Store& store) -> Result<Answer> {
     for (int attempt = 0; attempt < kMaxTries && !(is_stopped && is_stopped()); ++attempt) {
@@ -300,7 +305,7 @@ Result<Answer> make_settled(Context& context, const KeyedQuestion& keyed, const 
       MC2_ASSIGN(const auto after, store.revision());
       if (after != before) continue;
       if (!answer) return answer.error();
-      // What was cut short may lack a part, and would be everybody's answer.
+      // An answer that was cut short may be incomplete, and must not be kept for everybody.
       if (is_stopped && is_stopped()) break;
       return context.answers.keep(keyed.key, after, std::move(answer).value());
     }
@@ -314,7 +319,7 @@ Result<Answer> make_settled(Context& context, const KeyedQuestion& keyed, const 
 Answer to_answer(const SourcedPlan& plan, std::int64_t epoch) {
   const std::string digest = store::digest(plan.document);
   const std::string stale = plan.staleness ? store::encode(*plan.staleness) : "";
-  // Canonical, as every document: keys in order, no blanks.
+  // Canonical like every document: sorted keys, no blanks.
   std::string body =
       R"({"created_at":)" + (plan.created_at.empty() ? std::string("null") : nlohmann::json(plan.created_at).dump()) +
       R"(,"digest":")" + digest + R"(","epoch":)" + std::to_string(epoch) + R"(,"plan":)" + plan.document +
@@ -340,12 +345,12 @@ KeyedQuestion with_key(PlanQuestion question) {
 
 namespace {
 
-/// A replica may be asked for what its leader has answered a moment ago.
+/// A client may ask a replica for an epoch that it got from the leader a moment ago: waits until it has arrived here.
 void wait_for_epoch(const Context& context, const PlanQuestion& question, const planner::StopCheck& is_stopped) {
   constexpr std::chrono::milliseconds kMost{250}, kLook{2};
   constexpr std::int64_t kMostAhead = 1000;
   if (context.follower == nullptr || !question.epoch) return;
-  if (*question.epoch > context.store.revision() + kMostAhead) return; // no epoch that the leader has just given out
+  if (*question.epoch > context.store.revision() + kMostAhead) return; // too far ahead to come from the leader
   const auto until = std::chrono::steady_clock::now() + kMost;
   const auto is_over = [&] { return (is_stopped && is_stopped()) || std::chrono::steady_clock::now() >= until; };
   while (context.store.revision() < *question.epoch && !is_over()) std::this_thread::sleep_for(kLook);
@@ -360,7 +365,7 @@ std::optional<Answer> kept_answer(Context& context, const KeyedQuestion& keyed) 
   return context.answers.find(key, revision);
 }
 
-/// Whether it was made for this question or for an earlier one.
+/// Counts an answer, whether it was made now or was kept.
 void count_answer(Context& context, const Answer& answer) {
   context.metrics.count_answer(answer.source, to_string(answer.provenance));
 }

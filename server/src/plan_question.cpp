@@ -9,7 +9,7 @@ namespace {
 
 using planner::OpSpec;
 
-/// Collects the first error, so that the parameters read one below the other.
+/// Reads parameters and keeps the first error, so that the callers need no check after each parameter.
 class Reader {
  public:
   explicit Reader(const Query& query) : query_(query) {}

@@ -26,7 +26,7 @@ RetentionKeeper::RetentionKeeper(const Retention& retention, StoreGate& store, S
     thread_ = std::jthread([this](const std::stop_token& ends) { watch(ends); });
 }
 
-/// In parts, between which others write.
+/// Removes in portions, so that others can write in between.
 void RetentionKeeper::remove_all(const std::stop_token& ends) {
   const std::string now = surroundings_.utc_now();
   for (const Rule& rule : {Rule{retention_.samples, &store::Store::remove_batches_before, "batches of samples"},
@@ -50,7 +50,7 @@ void RetentionKeeper::watch(const std::stop_token& ends) {
   do {
     try {
       remove_all(ends);
-    } catch (const std::exception& fault) { // a store that is locked too long, a full disk: in an hour it may be well
+    } catch (const std::exception& fault) { // the store was locked too long, or the disk is full: try again in an hour
       surroundings_.tell(std::string("old documents were not removed: ") + fault.what());
     }
   } while (!ends_within(ends, kInterval));

@@ -25,7 +25,7 @@ namespace mc2::server {
 namespace {
 
 constexpr std::size_t kShownHost = 64;        ///< characters, in messages
-constexpr std::string_view kNoRoute = "none"; ///< in what is counted
+constexpr std::string_view kNoRoute = "none"; ///< for counting
 
 bool is_reading(std::string_view method) { return method == "GET" || method == "HEAD"; }
 
@@ -35,7 +35,7 @@ struct Service::Impl {
   Config config;
   std::unique_ptr<Gatekeeper> keeper;
   ChangeSignal changes;
-  std::unique_ptr<StoreGate> store; ///< tells those above, which therefore outlive it
+  std::unique_ptr<StoreGate> store; ///< calls `keeper` and `changes`, which must therefore outlive it
   AnswerCache answers;
   QuestionCache questions;
   Compressor compressor;
@@ -44,8 +44,8 @@ struct Service::Impl {
   PredictionGauges predictions;
   std::atomic<bool> is_draining{false};
   Context context;
-  std::unique_ptr<Follower> follower; ///< of a replica
-  RetentionKeeper retention;          ///< last, as the next: they work with what stands above
+  std::unique_ptr<Follower> follower; ///< null: this service is no replica
+  RetentionKeeper retention;          ///< this and `history` come last, because they use the members above
   HistoryKeeper history;
 
   Impl(const Config& given, std::unique_ptr<Gatekeeper> gatekeeper, ChangeSignal signal,
@@ -63,15 +63,15 @@ struct Service::Impl {
         history(config.history_interval, *store, metrics, drift, context.surroundings) {}
 
   [[nodiscard]] Admission admit(const RequestHead& head);
-  /// What no answer tells, as it names files.
+  /// Tells the operator the text of an exception, which no answer holds because it may name files.
   void tell(std::string_view request_id, const std::exception& fault) const noexcept;
-  /// Throws what the store throws.
+  /// Makes the answer. Throws what the store throws.
   [[nodiscard]] Response answer(const Request& request, std::string_view& route_pattern);
   [[nodiscard]] Result<Response> answer_by(const Route& route, const Request& request, const Match& match,
                                            const Query& query);
-  /// Of what would change documents that are another service's.
+  /// Answers a request that would change the leader's documents: forwards it, or refuses with 405.
   [[nodiscard]] Response write_at_replica(const Request& request) const;
-  /// Fits an answer to what the client reads.
+  /// Fits an answer to the client: old versions, compression, 304.
   void finish(const Request& request, Response& response);
 };
 
@@ -91,7 +91,7 @@ Response kept_response(const std::string& folder, const std::string& digest) {
 
 namespace {
 
-/// Of a store that was a replica, perhaps. Errors: as store::Store::stop_following.
+/// Makes the store one of its own if it was a replica. Errors: as store::Store::stop_following.
 Result<void> stop_following(StoreGate& gate, const Surroundings& surroundings) {
   MC2_ASSIGN(const auto leader, gate.read([](const store::Store& store) { return store.leader(); }));
   if (leader.empty()) return {};
@@ -185,7 +185,7 @@ Response Service::Impl::answer(const Request& request, std::string_view& route_p
   if (match.route == nullptr)
     return problem(405, "this resource has the methods " + match.allowed, request.id, {{"Allow", match.allowed}});
   route_pattern = match.route->pattern;
-  if (request.granted < match.route->access) // admit() was not asked
+  if (request.granted < match.route->access) // only where admit() was not called
     return problem(403, "this token, or none, is not enough for this", request.id);
   auto answered = answer_by(*match.route, request, match, target.value().query);
   return answered ? std::move(answered).value() : problem_of(answered.error(), request.id);
@@ -194,7 +194,7 @@ Response Service::Impl::answer(const Request& request, std::string_view& route_p
 void Service::Impl::tell(std::string_view request_id, const std::exception& fault) const noexcept {
   try {
     context.surroundings.tell("request " + std::string(request_id) + " failed: " + fault.what());
-  } catch (const std::exception&) { // no memory to say so
+  } catch (const std::exception&) { // no memory for the message
   }
 }
 
@@ -204,7 +204,7 @@ bool takes_json(const Match& match) noexcept {
   return match.route != nullptr && match.route->method == "POST" && !match.needs.log;
 }
 
-/// Of those who may ask: because of where the request comes from, and of what its body is.
+/// Refuses a request whose client has the rights, because of the site that sent it or the form of its body.
 std::optional<Response> refuse_form(const RequestHead& head, const Match& match, Access needed) {
   if ((!is_reading(head.method) || needed == Access::Admin) &&
       (is_of_another_site(head.origin, head.host) || head.fetch_site == "cross-site"))
@@ -223,7 +223,7 @@ std::optional<Response> refuse_form(const RequestHead& head, const Match& match,
 
 Admission Service::Impl::admit(const RequestHead& head) {
   Match match = route_of(head.method, head.target);
-  // What is not there is not told to everybody either.
+  // A path without a route takes rights, too: clients without rights do not learn which paths exist.
   const Access needed = match.route != nullptr ? match.route->access : Access::Read;
   const Bearer bearer = keeper->identify(head.authorization, context.surroundings.utc_now);
   Admission admission{.granted = bearer.granted, .token_id = bearer.token_id, .match = std::move(match)};
@@ -264,7 +264,8 @@ void Service::count_elsewhere(std::string_view method, std::string_view target, 
 
 namespace {
 
-/// What If-None-Match makes of an answer whose tag it names (RFC 9110 §13.2.2).
+/// Turns an answer whose tag If-None-Match names into 304, or 412 for methods other than GET and HEAD (RFC 9110
+/// §13.2.2).
 void become_not_modified(const Request& request, Response& response) {
   if (!is_reading(request.method)) {
     response = problem(412, "the answer is the one that If-None-Match names", request.id);
@@ -296,7 +297,7 @@ std::optional<Response> Service::known(const Request& request) noexcept {
     impl_->metrics.count_request(request.method, route->pattern, response->status,
                                  std::chrono::steady_clock::now() - start);
     return response;
-  } catch (const std::exception&) { // of memory: answer() says so
+  } catch (const std::exception&) { // out of memory: answer() makes the refusal
     return std::nullopt;
   }
 }
@@ -318,7 +319,7 @@ Response Service::answer(const Request& request) noexcept {
     impl_->tell(request.id, fault);
     response = problem(500, "an internal error; the log says what", request.id);
   }
-  const bool waits = response.watch || request.told; // counted once, when it ends
+  const bool waits = response.watch || request.told; // count_elsewhere() counts these once, when the wait ends
   if (!waits)
     impl_->metrics.count_request(request.method, route, response.status, std::chrono::steady_clock::now() - start);
   return response;

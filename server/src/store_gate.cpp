@@ -17,7 +17,7 @@ FileIdentity identity_of(const std::filesystem::path& path) {
   return {status.st_dev, status.st_ino};
 }
 
-/// On the disk of an open file's path; all where nobody knows.
+/// Free bytes on the disk of a path; the largest number where they are not known.
 std::uint64_t free_bytes(const std::filesystem::path& path) {
   struct statvfs status {};
   if (::statvfs(path.c_str(), &status) != 0) return std::numeric_limits<std::uint64_t>::max();
@@ -84,7 +84,7 @@ void StoreGate::raise_revision(std::int64_t seen) {
 }
 
 void StoreGate::refresh_now() {
-  // Where the file cannot be read, answers that are kept stay what they were.
+  // Where the file cannot be read, the revision stays, and so do the cached answers.
   if (const auto found = writer_.revision()) raise_revision(found.value());
 }
 
@@ -92,13 +92,14 @@ Result<void> StoreGate::look() {
   return read([this](const store::Store& store) -> Result<void> {
     const std::int64_t known = revision_;
     MC2_ASSIGN(const auto seen, store.revision());
-    // Once: the file was read just before a write that shows here already.
+    // A single older revision is no copy: the file was read just before a write of this service, which revision_ has
+    // already.
     looks_behind_ = seen < known ? looks_behind_ + 1 : 0;
     is_rewound_ = is_rewound_ || looks_behind_ > 1;
     raise_revision(seen);
     MC2_ASSIGN(const auto tokens, store.token_revision());
     if (tokens == told_tokens_) return {};
-    MC2_TRY(on_tokens_(store)); // and again the next time
+    MC2_TRY(on_tokens_(store)); // on an error told_tokens_ stays, so the next look calls it again
     told_tokens_ = tokens;
     return {};
   });
@@ -108,10 +109,10 @@ StoreState StoreGate::look_at_file() {
   if (identity_of(path_) != opened_file_) return StoreState::Gone;
   try {
     if (!look().ok()) return StoreState::Unreadable;
-  } catch (const std::exception&) { // a file that is locked too long, e.g.; a request that reads it is told
+  } catch (const std::exception&) { // e.g. a file that is locked too long; requests that read it get their own error
     return StoreState::Unreadable;
   }
-  if (is_rewound_) return StoreState::Rewound; // answers of both are kept under the same epochs
+  if (is_rewound_) return StoreState::Rewound; // the cache may hold answers of both files under the same epochs
   return free_bytes(path_) < least_free_bytes_ ? StoreState::DiskFull : StoreState::Well;
 }
 
@@ -121,7 +122,7 @@ void StoreGate::watch(const std::stop_token& ends) {
     if (state_.exchange(seen) == seen) continue;
     try {
       on_state_(seen);
-    } catch (const std::exception&) { // no memory to say so
+    } catch (const std::exception&) { // no memory for the message
     }
   }
 }

@@ -12,14 +12,14 @@
 namespace mc2::server {
 namespace {
 
-constexpr std::size_t kLeastBytes = 1024; ///< below, one packet carries it either way
+constexpr std::size_t kLeastBytes = 1024; ///< a smaller answer fits into one packet anyway
 constexpr int kLevelOnce = 1, kLevelKept = 6;
 
 bool is_worth_it(const Response& response) {
   const std::string_view type = response.content_type;
   const bool is_text = type.starts_with("text/") || type.find("json") != type.npos || type.find("xml") != type.npos ||
                        type.find("yaml") != type.npos || type.find("javascript") != type.npos;
-  const bool goes_on = type.starts_with("text/event-stream"); // in parts, under headers that are sent already
+  const bool goes_on = type.starts_with("text/event-stream"); // later parts follow the same headers
   const bool is_coded =
       std::ranges::any_of(response.headers, [](const Header& header) { return header.first == "Content-Encoding"; });
   return response.body && response.body->size() >= kLeastBytes && is_text && !goes_on && !is_coded;
@@ -44,13 +44,13 @@ bool prefers_gzip(std::string_view accept_encoding) noexcept {
       found = weight_of(parameters);
   }
   const double of_gzip = gzip.value_or(others.value_or(0));
-  // Plain bytes, unless they are weighed, are what is taken where nothing else is.
+  // Without a weight of their own, plain bytes are only the fallback.
   return of_gzip > 0 && of_gzip >= identity.value_or(0);
 }
 
 std::string gzip(std::string_view bytes, int level) {
   z_stream stream{};
-  constexpr int kGzipWindowBits = 15 + 16; // zlib.h: 16 more for a gzip header
+  constexpr int kGzipWindowBits = 15 + 16; // 16 more for a gzip header (zlib.h)
   if (deflateInit2(&stream, level, Z_DEFLATED, kGzipWindowBits, 8, Z_DEFAULT_STRATEGY) != Z_OK) throw std::bad_alloc();
   std::string result(deflateBound(&stream, bytes.size()), '\0');
   stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(bytes.data()));
@@ -65,7 +65,7 @@ std::string gzip(std::string_view bytes, int level) {
 }
 
 Compressor::Bytes Compressor::compressed(const Bytes& plain) {
-  const bool is_kept = plain.use_count() > 1; // by a cache: it will come again
+  const bool is_kept = plain.use_count() > 1; // by a cache, so it is sent again
   if (!is_kept) return std::make_shared<const std::string>(gzip(*plain, kLevelOnce));
   {
     const std::lock_guard lock(mutex_);
@@ -92,7 +92,7 @@ void Compressor::make_room(std::size_t bytes) {
     bytes_ -= kEntryBytes + entry.second.compressed->size();
     return true;
   });
-  if (bytes_ + bytes <= capacity_bytes_ / 2) return; // else the next one would look again
+  if (bytes_ + bytes <= capacity_bytes_ / 2) return; // half: else each new answer would search again
   kept_.clear();
   bytes_ = 0;
 }

@@ -46,8 +46,8 @@ Result<void> listen_on(Acceptor<Protocol>& acceptor, const typename Protocol::en
   return Error{ErrorCode::Unsupported, "", "cannot listen on " + name + ": " + error.message()};
 }
 
-/// Connections above the limit that are told so at a time; more are closed unheard, as each costs a socket and a
-/// handshake.
+/// Connections above the limit that get a 503 at a time. Further ones are closed without an answer, as each answer
+/// costs a socket and a handshake.
 constexpr int kMostTurnedAway = 64;
 
 } // namespace
@@ -59,13 +59,14 @@ struct Listener::Impl {
   Logs logs;
   std::unique_ptr<Tls> tls; ///< null: plain HTTP
   SessionList sessions;
-  std::atomic<int> turned_away_count{0}; ///< above the limit of connections, and told so just now
+  std::atomic<int> turned_away_count{0}; ///< connections that are getting a 503 now
   RateLimiter rates;
   UploadRoom uploads;
-  net::thread_pool upload_pool{1};  // one at a time bounds the memory for what is read of them
+  net::thread_pool upload_pool{1};  // one at a time, to bound the memory for parsed bodies
   net::thread_pool writing_pool{1}; // the store has one writer
   net::thread_pool reading_pool{2};
-  net::thread_pool planning_pool{std::max(2U, std::thread::hardware_concurrency() / 2)}; // none waits for one alone
+  // Two threads at least, so that one long question does not block the others.
+  net::thread_pool planning_pool{std::max(2U, std::thread::hardware_concurrency() / 2)};
   net::thread_pool copying_pool{1};
   net::io_context io;
   Acceptor<net::ip::tcp> tcp{io};
@@ -97,7 +98,7 @@ struct Listener::Impl {
   [[nodiscard]] net::awaitable<void> wait_for_sessions();
   void begin_stop();
   void run_io();
-  /// For what is spawned: only its connection ends with it.
+  /// Ends what was spawned: an exception ends only its own connection.
   [[nodiscard]] auto ended() const {
     return [this](const std::exception_ptr& fault) {
       if (fault) tell_of_fault(fault);
@@ -109,7 +110,8 @@ struct Listener::Impl {
   }
 };
 
-/// Others than loopback are let in on purpose only. Errors: InvalidSpec.
+/// Refuses an address beyond loopback, unless there are tokens and TLS, or `wanted` allows it without. Errors:
+/// InvalidSpec.
 Result<void> Listener::Impl::require_guarded(const Config& wanted) const {
   error_code error;
   const auto address = net::ip::make_address(config.address, error);
@@ -136,7 +138,7 @@ Result<void> Listener::Impl::open_tcp() {
 
 Result<void> Listener::Impl::open_local() {
   const std::string path = config.unix_socket.string();
-  constexpr std::size_t kLongest = 107; // sockaddr_un::sun_path, without its end
+  constexpr std::size_t kLongest = 107; // sockaddr_un::sun_path without the terminating 0
   if (path.size() > kLongest) return Error{ErrorCode::InvalidSpec, "unix_socket", "is longer than 107 bytes"};
   struct stat status {};
   if (lstat(path.c_str(), &status) == 0) {
@@ -146,9 +148,9 @@ Result<void> Listener::Impl::open_local() {
     error_code error;
     probe.connect({path}, error);
     if (!error) return Error{ErrorCode::Unsupported, "unix_socket", path + " is in use by another program"};
-    unlink(path.c_str()); // left by one that was killed
+    unlink(path.c_str()); // left by a service that was killed
   }
-  const mode_t before = umask(0177); // nobody else may connect, from the first moment on
+  const mode_t before = umask(0177); // from the first moment on, no other user may connect
   auto bound = listen_on(local, net::local::stream_protocol::endpoint(path), path);
   umask(before);
   return bound;
@@ -162,20 +164,20 @@ net::awaitable<void> Listener::Impl::accept(Acceptor<Protocol>& acceptor, Name n
     typename Protocol::socket::template rebind_executor<net::any_io_executor>::other socket(strand);
     co_await acceptor.async_accept(socket, net::redirect_error(net::use_awaitable, error));
     if (is_stopping) break;
-    if (error) { // too many descriptors, or a client that has gone already: a moment later there may be room
+    if (error) { // too many descriptors, or the client has gone already: pause until there may be room
       net::steady_timer pause(io, std::chrono::milliseconds(10));
       co_await pause.async_wait(net::redirect_error(net::use_awaitable, error));
       continue;
     }
     try {
       take(strand, std::move(socket), name_of);
-    } catch (const std::exception&) { // there may be memory for the next one
+    } catch (const std::exception&) { // out of memory for this connection; the next one may succeed
       tell_of_fault(std::current_exception());
     }
   }
 }
 
-/// One that was accepted: serves it, or says that there are too many.
+/// Serves an accepted connection, or refuses it because there are too many.
 template <typename Socket, typename Name>
 void Listener::Impl::take(const net::any_io_executor& strand, Socket socket, Name name_of) {
   constexpr bool kIsTcp = std::is_same_v<typename Socket::protocol_type, net::ip::tcp>;
@@ -191,7 +193,7 @@ void Listener::Impl::take(const net::any_io_executor& strand, Socket socket, Nam
     return;
   }
   error_code ignored;
-  if constexpr (kIsTcp) socket.set_option(net::ip::tcp::no_delay(true), ignored); // answers are written at once
+  if constexpr (kIsTcp) socket.set_option(net::ip::tcp::no_delay(true), ignored); // sends small answers at once
   begin_session(strand, PlainStream(GenericSocket(std::move(socket))), std::move(client), has_tls);
 }
 
@@ -217,7 +219,7 @@ void Listener::Impl::begin_refusal(const net::any_io_executor& strand, PlainStre
   }
 }
 
-/// Certificates are renewed by programs that need not know of this one.
+/// Looks for new files every second, because the programs that renew certificates do not know this service.
 net::awaitable<void> Listener::Impl::follow_certificate() {
   constexpr std::chrono::seconds kInterval{1};
   net::steady_timer timer(io);
@@ -233,7 +235,7 @@ net::awaitable<void> Listener::Impl::follow_certificate() {
   }
 }
 
-/// Runs on until the last connection has ended, or the time for that is up.
+/// Stops `io` when the last connection has ended, or drain_timeout is up.
 net::awaitable<void> Listener::Impl::wait_for_sessions() {
   const auto deadline = std::chrono::steady_clock::now() + limits.get()->drain_timeout;
   while (sessions.size() > 0 && std::chrono::steady_clock::now() < deadline) {
@@ -250,13 +252,13 @@ void Listener::Impl::tell_of_fault(const std::exception_ptr& fault) const noexce
   } catch (const std::exception& error) {
     try {
       tell(std::string("a connection was given up: ") + error.what());
-    } catch (const std::exception&) { // no memory to say so
+    } catch (const std::exception&) { // no memory for the message
     }
   }
 }
 
-/// Until stop(). What is thrown inside of an operation comes out here, after unwinding has ended the connection that it
-/// belongs to.
+/// Runs handlers until `io` is stopped. An exception of an operation arrives here, after unwinding has ended its
+/// connection.
 void Listener::Impl::run_io() {
   while (!io.stopped()) {
     try {

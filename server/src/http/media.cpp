@@ -5,7 +5,7 @@
 namespace mc2::server {
 namespace {
 
-/// 0: does not match; the closer a range names the type, the more it counts.
+/// How precisely a range of Accept names a type: 3 the type, 2 its group, 1 any type, 0 not at all.
 int closeness(std::string_view range, std::string_view type) {
   if (equals_ignoring_case(range, type)) return 3;
   if (range == "*/*") return 1;
@@ -13,7 +13,7 @@ int closeness(std::string_view range, std::string_view type) {
   return is_group && equals_ignoring_case(range.substr(0, range.size() - 1), type.substr(0, range.size() - 1)) ? 2 : 0;
 }
 
-/// How much a client wants a type: the weight of the range that names it most closely.
+/// How much a client wants a type: the weight of the range that names it most precisely.
 double wanted(std::string_view accept, std::string_view type) {
   int closest = 0;
   double weight = 0;

@@ -14,7 +14,7 @@ bool RateLimiter::admit(const std::string& client, Clock::time_point now) {
     std::erase_if(buckets_, [&](const auto& entry) { return now - entry.second.filled_at > kForgetAfter; });
     swept_at_ = now;
   }
-  // Where there are more than can be told apart, the rest share one bucket.
+  // Clients above kMaxClients share one bucket.
   const bool has_room = buckets_.size() < kMaxClients || buckets_.contains(client);
   auto [found, is_new] = buckets_.try_emplace(has_room ? client : std::string(), Bucket{capacity, now});
   Bucket& bucket = found->second;

@@ -36,18 +36,18 @@ namespace http = beast::http;
 using boost::system::error_code;
 using Clock = std::chrono::steady_clock;
 using RequestHeader = http::request_header<http::fields>;
-using Message = http::response<http::span_body<const char>>; // of bytes that the answer holds
+using Message = http::response<http::span_body<const char>>; // a view of the bytes that the answer holds
 
-/// Reads a request, whose trailers it holds to the limit of headers, as Beast does not, and leaves out: nothing here
-/// reads them, and among the headers they would pass for some.
+/// Parses a request. Unlike Beast's parser it bounds the trailers by the limit of headers, and drops them: nothing here
+/// reads trailers, and among the headers they would be taken for headers.
 template <typename Body>
 class BodyParser : public http::request_parser<Body> {
  public:
   explicit BodyParser(std::size_t header_bytes) : trailer_room_(header_bytes) {
     this->header_limit(static_cast<std::uint32_t>(header_bytes));
-    this->body_limit(std::numeric_limits<std::uint64_t>::max()); // who may not ask is told that first
+    this->body_limit(std::numeric_limits<std::uint64_t>::max()); // admit() decides first; the limit is set afterwards
   }
-  /// Goes on behind the header that the other one has read.
+  /// Continues after the header that another parser has read.
   template <typename Other>
   BodyParser(BodyParser<Other>&& header, std::size_t header_bytes)
       : http::request_parser<Body>(static_cast<http::request_parser<Other>&&>(header)), trailer_room_(header_bytes) {}
@@ -67,18 +67,19 @@ class BodyParser : public http::request_parser<Body> {
 };
 using Parser = BodyParser<http::string_body>;
 
-/// Whether the other end sends nothing more, as clients do that have gone. Threads: any, while the socket is open.
+/// Whether the other end has closed its sending half, as a client does that has gone. Threads: any, while the socket is
+/// open.
 bool has_hung_up(int socket) {
   pollfd state{.fd = socket, .events = POLLRDHUP, .revents = 0};
   return poll(&state, 1, 0) > 0 && (state.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
 }
 
-/// Suspends the coroutine; what went wrong is in `error` afterwards.
+/// Completion token that suspends the coroutine and stores the error in `error`.
 auto into(error_code& error) { return net::redirect_error(net::use_awaitable, error); }
 
 std::string_view view(beast::string_view text) { return {text.data(), text.size()}; }
 
-/// A number of ours, where the client sent none that is fit for a log: letters, digits and "-_.", at most 64.
+/// The client's X-Request-Id if it is fit for a log (1 to 64 letters, digits and "-_."), else a number of this service.
 std::string request_id(const RequestHeader& message) {
   static std::atomic<std::uint64_t> last{0};
   const std::string_view given = view(message["X-Request-Id"]);
@@ -92,7 +93,7 @@ std::string request_id(const RequestHeader& message) {
   return {text, end};
 }
 
-/// A list that may be spread over several headers (RFC 9110 §5.3).
+/// The whole of a list that may be spread over several headers (RFC 9110 §5.3).
 std::string joined(const Parser::value_type& message, http::field name) {
   std::string list;
   const auto [first, end] = message.equal_range(name);
@@ -100,7 +101,7 @@ std::string joined(const Parser::value_type& message, http::field name) {
   return list;
 }
 
-/// The path and query of a target; proxies write it with the scheme and host (RFC 9112 §3.2.2).
+/// The path and query of a target, which proxies write with scheme and host (RFC 9112 §3.2.2).
 std::string_view origin_form(std::string_view target) {
   for (const std::string_view scheme : {"http://", "https://"}) {
     if (!target.starts_with(scheme)) continue;
@@ -110,7 +111,7 @@ std::string_view origin_form(std::string_view target) {
   return target;
 }
 
-/// All but the body.
+/// The request without its body.
 Request to_request(const Parser::value_type& message) {
   return {.method = std::string(view(message.method_string())),
           .target = std::string(origin_form(view(message.target()))),
@@ -126,7 +127,7 @@ Request to_request(const Parser::value_type& message) {
           .id = request_id(message)};
 }
 
-/// Two of them count as none: what is in front of us may have read the other one.
+/// The value of a header; empty if it is given twice, as a proxy may have read the other value.
 std::string_view only_one(const Parser::value_type& message, http::field name) {
   return message.count(name) == 1 ? view(message[name]) : std::string_view();
 }
@@ -134,7 +135,7 @@ std::string_view only_one(const Parser::value_type& message, http::field name) {
 constexpr std::size_t kShownCoding = 64; ///< characters, in messages
 constexpr std::string_view kTooManyUploads = "too many large bodies at a time; send it again in a second";
 
-/// Why there is no room for the bytes; empty when there is.
+/// Appends bytes. Returns why there is no room for them; empty on success.
 std::string_view try_append(Upload& upload, std::string_view bytes) {
   try {
     return upload.append(bytes) ? std::string_view() : kTooManyUploads;
@@ -143,8 +144,8 @@ std::string_view try_append(Upload& upload, std::string_view bytes) {
   }
 }
 
-/// Why nobody can be sure where this request ends or whom it is for (RFC 9112 §3.2, §6.1, §6.3): what is in front of us
-/// may see another one, and what follows it would be taken for a request of its own.
+/// Refuses a request whose end or host is ambiguous (RFC 9112 §3.2, §6.1, §6.3). A proxy may read it otherwise, so that
+/// a part of it is taken for another request (request smuggling).
 std::optional<Response> refuse_framing(const Parser& parser, std::string_view request_id) {
   const auto& header = parser.get();
   if (header.count(http::field::host) > 1) return problem(400, "has two headers Host; send one", request_id);
@@ -201,7 +202,7 @@ Message to_message(const Response& response, const Request& request, unsigned ve
   return message;
 }
 
-/// What a request that cannot be read is answered with; nothing where the client has gone or is too slow to be told.
+/// The answer to a request that cannot be read; nothing where the client has gone.
 std::optional<Response> refusal(const error_code& error, const Request& request, const Limits& limits) {
   const auto refuse = [&request](int status, std::string_view detail) {
     return std::optional(problem(status, detail, request.id));
@@ -216,7 +217,7 @@ std::optional<Response> refusal(const error_code& error, const Request& request,
     return refuse(413, request.match && request.match->needs.upload
                            ? too_large("the body is", limits.upload_bytes, "--upload-bytes")
                            : too_large("the body is", limits.body_bytes, "--body-bytes"));
-  // for the log: Beast has closed the connection
+  // only for the log: Beast has closed the connection
   if (error == beast::error::timeout) return refuse(408, "the request did not arrive in time");
   const bool is_of_http = error.category() == make_error_code(http::error::bad_method).category();
   if (is_of_http && error != http::error::end_of_stream && error != http::error::partial_message)
@@ -224,12 +225,12 @@ std::optional<Response> refusal(const error_code& error, const Request& request,
   return std::nullopt;
 }
 
-/// What a client is told that speaks plain HTTP where TLS is spoken.
+/// The answer to a client that speaks plain HTTP on a port with TLS.
 constexpr std::string_view kTlsOnly =
     "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nContent-Length: 36\r\nConnection: close\r\n\r\n"
     "this port speaks TLS: ask https://\r\n";
 
-/// Stands for one that could not be read, or was not.
+/// Takes the place of a request that was not read, or could not be.
 Request nameless() {
   return {.method = "-",
           .target = "-",
@@ -245,14 +246,14 @@ Request nameless() {
           .id = "-"};
 }
 
-/// What stopping may touch of a connection, on its own executor only.
+/// The part of a connection that stopping uses, on the connection's executor only.
 template <typename Socket>
 struct Idle {
   Socket* stream = nullptr; ///< null once the connection has ended
-  bool is_waiting = false;  ///< for a next request
+  bool is_waiting = false;  ///< for its next request
 };
 
-/// One connection. Each step says whether the connection goes on.
+/// One connection. Each step returns whether the connection goes on.
 template <typename Stream>
 class Connection {
   using Lowest = beast::lowest_layer_type<Stream>;
@@ -303,7 +304,7 @@ class Connection {
     co_return false;
   }
 
-  /// Without it a client could not tell the end of the answers from a connection that somebody cut.
+  /// Ends TLS properly: else a client cannot tell the end of the answers from a cut connection.
   net::awaitable<void> say_goodbye() {
     error_code ignored;
     if constexpr (kHasTls) {
@@ -319,7 +320,7 @@ class Connection {
     error_code error;
     limits_ = context_.limits.get();
     if (buffer_.size() == 0) {
-      // A new connection has to speak at once; one that was served may be kept open.
+      // A new connection has to send soon; a connection that was served may stay idle for longer.
       lowest_.expires_after(is_first ? limits_->header_timeout : limits_->idle_timeout);
       idle_->is_waiting = true;
       if (context_.sessions.is_stopping()) co_return false;
@@ -333,7 +334,7 @@ class Connection {
     lowest_.expires_after(limits_->header_timeout);
     error = co_await read(parser, Part::Header);
     if (error) {
-      const Request unread = nameless(); // named, as GCC 12 destroys temporaries of such expressions too early
+      const Request unread = nameless(); // named, because GCC 12 destroys temporaries of such expressions too early
       co_return co_await refuse(error, unread);
     }
     co_return co_await read_and_answer(parser);
@@ -341,8 +342,8 @@ class Connection {
 
   enum class Part : std::uint8_t { Header, Whole };
 
-  /// Parses what has been read, and reads on, until the part is there. Beast's own operations end the process where the
-  /// parser throws, for want of memory e.g.: Asio starts them inside of a function that is noexcept.
+  /// Reads and parses until the part is complete. Beast's own read operations are not used: where the parser throws,
+  /// e.g. without memory, they end the process, because Asio starts them inside a noexcept function.
   template <typename AnyParser>
   net::awaitable<error_code> read(AnyParser& parser, Part part) {
     constexpr std::size_t kMostAtOnce = 64 << 10;
@@ -355,7 +356,7 @@ class Connection {
         error = {};
       }
       const std::size_t room = beast::read_size(buffer_, kMostAtOnce);
-      if (room == 0) co_return http::error::header_limit; // trailers; all else is taken out of the buffer as it comes
+      if (room == 0) co_return http::error::header_limit; // of trailers: all else leaves the buffer when parsed
       buffer_.commit(co_await stream_.async_read_some(buffer_.prepare(room), into(error)));
     }
     co_return error == net::error::eof ? error_code(http::error::partial_message) : error;
@@ -379,7 +380,7 @@ class Connection {
     const bool is_small = parser.content_length() && *parser.content_length() <= limits_->body_bytes;
     const bool may_be_large = is_upload && !is_small;
     if (may_be_large && parser.content_length() && context_.uploads.is_full()) {
-      // Named: GCC 12 destroys such a temporary while the coroutine that it was handed to still runs.
+      // Named, because GCC 12 destroys such a temporary while the coroutine that got it still runs.
       const Admission full{.refusal = busy(kTooManyUploads, request.id)};
       co_return co_await turn_away(parser, request, full);
     }
@@ -422,7 +423,7 @@ class Connection {
     co_return co_await answer(parser, std::move(request), token_id, &context_.upload_pool);
   }
 
-  /// Before the body is read: one that may not ask costs no more than its headers.
+  /// Called before the body is read, so that a client without rights costs no more than its headers.
   Admission admit(const Parser::value_type& header, const Request& request) {
     if (!context_.rates.admit(client_, Clock::now()))
       return {.refusal = problem(429, "too many requests from this address; wait a second", request.id,
@@ -452,7 +453,7 @@ class Connection {
     co_return is_written&& goes_on;
   }
 
-  /// Where such work is done; null: here.
+  /// The threads for this kind of work; null: the connection's thread.
   net::thread_pool* pool_for(Work work) const {
     switch (work) {
       case Work::Read: return &context_.reading_pool;
@@ -464,7 +465,7 @@ class Connection {
     return nullptr;
   }
 
-  /// @param pool  where the answer is made, unless it is known; null: here
+  /// @param pool  makes the answer, unless it is known; null: the connection's thread
   template <typename AnyParser>
   net::awaitable<bool> answer(const AnyParser& parser, Request request, const std::string& token_id,
                               net::thread_pool* pool) {
@@ -481,7 +482,7 @@ class Connection {
       if (response.watch) response = co_await wait_for_more(parser, request, std::move(response), pool);
     }
     log(request, response, token_id, Clock::now() - request.arrived);
-    request.body = {}; // its place is free before the answer has gone
+    request.body = {}; // frees its place before the answer is sent
     const bool goes_on = keeps_alive(parser);
     co_return co_await write(to_message(response, request, parser.get().version(), goes_on)) && goes_on;
   }
@@ -489,13 +490,13 @@ class Connection {
   net::awaitable<Response> make(const Request& request, net::thread_pool* pool) {
     if (pool == nullptr) co_return context_.service.answer(request);
     const auto work = [&]() -> net::awaitable<Response> { co_return context_.service.answer(request); };
-    // Named: GCC 12 destroys temporaries of such expressions too early.
-    Response response = co_await net::co_spawn(*pool, work, net::use_awaitable); // and goes on here
+    // Named, because GCC 12 destroys temporaries of such expressions too early.
+    Response response = co_await net::co_spawn(*pool, work, net::use_awaitable); // continues here
     co_return response;
   }
 
-  /// Of a request that waits. Where it tells nothing more, as of a store that was replaced by an earlier copy, the next
-  /// look has time.
+  /// Makes the answer to a waiting request again. Pauses if it tells nothing new, as with a store that was replaced by
+  /// an earlier copy, so that the caller does not spin.
   net::awaitable<Response> make_anew(Request& request, Response before, net::thread_pool* pool) {
     constexpr std::chrono::milliseconds kPause{100};
     request.told = before.watch->told;
@@ -508,10 +509,10 @@ class Connection {
     co_return response;
   }
 
-  /// How often it is looked whether a client that waits is still there, and still may.
+  /// How often a waiting client is checked: whether it is still there, and still has its rights.
   static constexpr std::chrono::milliseconds kBetweenLooks{1'000};
 
-  /// What ends a wait before there is more to tell: a refusal, e.g. of a token that was revoked meanwhile.
+  /// A refusal that ends a wait early: too many wait, or e.g. the token was revoked meanwhile.
   std::optional<Response> refuse_to_wait(const Waiter& waiter, const Parser& parser, const Request& request) const {
     if (waiter.is_turned_away())
       return busy("too many clients wait for changes (mc2 serve --watchers); ask without waiting, or again in a second",
@@ -519,7 +520,7 @@ class Connection {
     return context_.service.admit(head_of(parser.get(), request)).refusal;
   }
 
-  /// The answer, made anew as soon as there is more to tell, or as it is once its patience has ended.
+  /// Waits until there is news and returns the answer that tells it, or the given answer once its patience has ended.
   net::awaitable<Response> wait_for_more(const Parser& parser, Request& request, Response response,
                                          net::thread_pool* pool) {
     Waiter waiter(stream_.get_executor(), context_.service, limits_->watcher_count);
@@ -539,7 +540,8 @@ class Connection {
     co_return response;
   }
 
-  /// Tells on and on, until the client goes or may no longer listen, or the service stops. The connection ends with it.
+  /// Sends changes as they come, until the client goes or loses its rights, or the service stops. The connection ends
+  /// then.
   net::awaitable<bool> stream(const Parser& parser, Request request, Response response, const std::string& token_id,
                               net::thread_pool* pool) {
     Waiter waiter(stream_.get_executor(), context_.service, limits_->watcher_count);
@@ -555,10 +557,10 @@ class Connection {
       std::string piece;
       if (context_.service.has_news(response.watch->told)) {
         response = co_await make_anew(request, std::move(response), pool);
-        if (response.status != 200) break; // the client comes again, and is told why
+        if (response.status != 200) break; // the client connects again, and then gets the reason
         piece = *response.body;
       } else if (Clock::now() - told_at >= kLongestSilence) {
-        piece = ":\n\n"; // a comment, so that nobody in between takes the connection for dead
+        piece = ":\n\n"; // a comment, so that no proxy takes the connection for dead
       }
       if (piece.empty()) continue;
       is_heard = co_await write_piece(piece, is_chunked);
@@ -571,7 +573,7 @@ class Connection {
   }
   static constexpr std::chrono::seconds kLongestSilence{15};
 
-  /// Of an answer whose end nobody knows yet.
+  /// Writes the headers of an answer of unknown length.
   net::awaitable<bool> write_head(const Response& response, const Request& request, unsigned version) {
     Message message = to_message(response, request, version, false);
     message.content_length(boost::none);
@@ -583,7 +585,7 @@ class Connection {
     co_return !error;
   }
 
-  /// @param text  empty: the end of what is chunked
+  /// @param text  empty: the end of a chunked answer
   net::awaitable<bool> write_piece(std::string_view text, bool is_chunked) {
     if (text.empty() && !is_chunked) co_return true;
     std::string bytes(text);
@@ -613,13 +615,13 @@ class Connection {
                   std::chrono::duration<double, std::micro>(took).count()});
   }
 
-  /// Of a request that the service was not asked to answer.
+  /// Counts and logs the refusal of a request that Service::answer() does not get.
   void note_refusal(const Request& request, const Response& response, const std::string& token_id) const {
     context_.service.count_elsewhere(request.method, request.target, response.status);
     log(request, response, token_id, {});
   }
 
-  /// Says why, and ends the connection: what follows on it cannot be told apart.
+  /// Answers why, and ends the connection, because the next request's start is not known.
   net::awaitable<bool> refuse(const error_code& why, const Request& request) {
     if (why == beast::error::timeout) context_.service.count_refused_connection("timeout");
     const auto response = refusal(why, request, *limits_);
@@ -634,14 +636,14 @@ class Connection {
     co_return false;
   }
 
-  /// Of a connection with bytes of the request unread.
+  /// Ends a connection that has unread bytes of the request.
   net::awaitable<void> end_early() {
     error_code ignored;
     lowest_.socket().shutdown(net::socket_base::shutdown_send, ignored);
     co_await drain();
   }
 
-  /// A part at a time, each of which has the time for an answer as a whole: a large one takes long on a slow line.
+  /// Writes in parts of kPartBytes. Each part may take body_timeout, because a large answer takes long on a slow line.
   net::awaitable<bool> write(Message message) {
     error_code error;
     http::response_serializer<http::span_body<const char>> serializer(message);
@@ -658,7 +660,8 @@ class Connection {
   }
   static constexpr std::size_t kPartBytes = 256 << 10;
 
-  /// Reads on for a moment: closing with bytes unread would take the answer from a client that is still sending.
+  /// Reads on for a moment: closing with unread bytes would destroy the answer before a client that is still sending
+  /// gets it.
   net::awaitable<void> drain() {
     constexpr std::size_t kMostBytes = 1 << 20;
     constexpr std::chrono::milliseconds kMostTime{500};
@@ -673,16 +676,16 @@ class Connection {
   static constexpr std::size_t kFirstRead = 4096;
 
   static constexpr bool kHasTls = std::is_same_v<Stream, TlsStream>;
-  static constexpr std::size_t kMaxHeaderBytes = 64 << 10; ///< Config::validate
+  static constexpr std::size_t kMaxHeaderBytes = 64 << 10; ///< as Config::validate
 
   Stream& stream_;
-  Lowest& lowest_; ///< what has a socket and deadlines
+  Lowest& lowest_; ///< the layer with the socket and the timeouts
   std::shared_ptr<Idle<Lowest>> idle_ = std::make_shared<Idle<Lowest>>();
   SessionList::Place place_;
   bool is_encrypted_ = kHasTls;
   std::string client_;
   SessionContext& context_;
-  std::shared_ptr<const Limits> limits_ = context_.limits.get(); ///< shared with whoever began under the same ones
+  std::shared_ptr<const Limits> limits_ = context_.limits.get(); ///< shared: see LiveLimits::get()
   beast::flat_buffer buffer_;
 };
 
@@ -729,7 +732,7 @@ net::awaitable<void> turn_away(Stream stream, [[maybe_unused]] PlaceTaken place)
   constexpr std::size_t kMostBytes = 64 << 10;
   error_code error;
   auto& lowest = beast::get_lowest_layer(stream);
-  lowest.expires_after(kMostTime); // all that follows
+  lowest.expires_after(kMostTime); // for all that follows
   if constexpr (std::is_same_v<Stream, TlsStream>)
     co_await stream.async_handshake(net::ssl::stream_base::server, into(error));
   const Response full = busy("too many connections; come back in a second", "-");
@@ -737,10 +740,10 @@ net::awaitable<void> turn_away(Stream stream, [[maybe_unused]] PlaceTaken place)
   if (!error) co_await http::async_write(stream, message, into(error));
   error_code ignored;
   if constexpr (std::is_same_v<Stream, TlsStream>) {
-    if (!error) co_await stream.async_shutdown(into(ignored)); // fails where a request came before it
+    if (!error) co_await stream.async_shutdown(into(ignored)); // fails if a request came in meanwhile
   }
   lowest.socket().shutdown(net::socket_base::shutdown_send, ignored);
-  // Closing with its request unread would take the answer from the client.
+  // Closing with an unread request would destroy the answer before the client gets it.
   std::vector<char> piece(4096);
   for (std::size_t count = 0; !error && count < kMostBytes;)
     count += co_await lowest.async_read_some(net::buffer(piece), into(error));

@@ -16,7 +16,7 @@ int hex_value(char c) {
   return -1;
 }
 
-/// Undoes percent-encoding (RFC 3986 §2.1), and '+' in queries as forms write blanks.
+/// Undoes percent-encoding (RFC 3986 §2.1). In queries '+' becomes a blank, as forms write it.
 Result<std::string> decoded(std::string_view text, bool is_query) {
   std::string result;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -105,7 +105,7 @@ bool has_token(std::string_view target) {
     std::string_view pair = take_part(query, '&');
     const std::string_view written = take_part(pair, '=');
     if (names_token(written)) return true;
-    if (written.find('%') == std::string_view::npos) continue; // on the way of every request
+    if (written.find('%') == std::string_view::npos) continue; // fast path: every request comes here
     const auto name = decoded(written, true);
     if (name && names_token(name.value())) return true;
   }

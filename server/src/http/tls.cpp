@@ -27,7 +27,7 @@ Result<void> require_file(const char* setting, const std::filesystem::path& file
   return refused(setting, file, "cannot be read: " + std::string(std::strerror(errno != 0 ? errno : EIO)));
 }
 
-/// Changes when a file is written or replaced.
+/// A text that changes when a file is written or replaced.
 std::string state_of(const TlsFiles& files) {
   std::string state;
   for (const auto& file : {files.certificate, files.key}) {
@@ -49,9 +49,9 @@ Result<std::shared_ptr<net::ssl::context>> load_context(const TlsFiles& files) {
   SSL_CTX* const handle = context->native_handle();
   SSL_CTX_set_min_proto_version(handle, TLS1_2_VERSION);
   SSL_CTX_set_options(handle, SSL_OP_NO_COMPRESSION | SSL_OP_NO_RENEGOTIATION | SSL_OP_CIPHER_SERVER_PREFERENCE);
-  SSL_CTX_set_mode(handle, SSL_MODE_RELEASE_BUFFERS); // idle connections hold none
+  SSL_CTX_set_mode(handle, SSL_MODE_RELEASE_BUFFERS); // idle connections keep no buffers
   error_code error;
-  // Without this OpenSSL would ask the terminal.
+  // Without this OpenSSL asks for a passphrase on the terminal.
   context->set_password_callback([](std::size_t, auto) { return std::string(); }, error);
   context->use_certificate_chain_file(files.certificate.string(), error);
   if (error)
@@ -80,7 +80,7 @@ std::shared_ptr<net::ssl::context> Tls::context() const {
 }
 
 Result<void> Tls::load(const TlsFiles& files) {
-  std::string state = state_of(files); // before reading: what is written meanwhile is looked at again
+  std::string state = state_of(files); // before reading, so that a later change is noticed by the next look
   MC2_ASSIGN(auto loaded, load_context(files));
   const std::lock_guard lock(mutex_);
   files_ = files;

@@ -28,7 +28,8 @@ int create_file(const std::filesystem::path& directory) {
   return named;
 }
 
-/// The bytes of an open file. @param kept  lives as long
+/// The bytes of an open file.
+/// @param kept  released with the last copy of the body
 Body map_whole(int file, std::shared_ptr<void> kept) {
   struct stat status {};
   if (fstat(file, &status) != 0) fail("fstat");

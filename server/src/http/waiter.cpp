@@ -17,11 +17,11 @@ Waiter::Waiter(const net::any_io_executor& executor, Service& service, int most)
     : service_(service), alarm_(std::make_shared<Alarm>(net::steady_timer(executor))) {
   const auto wake = [alarm = std::weak_ptr(alarm_), executor] {
     try {
-      // Behind whatever the coroutine is doing there: it waits already, or has yet to ask whether there are news.
+      // Posted behind what the coroutine does now: afterwards it either waits, or asks for news before it waits.
       net::post(executor, [alarm] {
         if (const auto held = alarm.lock()) held->timer.cancel();
       });
-    } catch (const std::exception&) { // no memory: it looks again when its time is up
+    } catch (const std::exception&) { // no memory: the coroutine looks again when its time is up
     }
   };
   subscription_ = service.subscribe(wake, most);

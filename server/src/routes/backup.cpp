@@ -10,12 +10,12 @@
 namespace mc2::server {
 namespace {
 
-constexpr int kMostCopies = 2; ///< of either kind, alive at a time: each is as large as the store
+constexpr int kMostCopies = 2; ///< of each kind at a time: a copy is as large as the store
 
-/// Readers take none of the admins'.
+/// Separate counts, so that snapshots of readers take no place from backups of admins.
 std::atomic<int> backup_count{0}, snapshot_count{0};
 
-/// One of them, as long as it lives; null where there are so many.
+/// A place, taken as long as the value lives; null where kMostCopies are taken.
 std::shared_ptr<void> take_place(std::atomic<int>& count) {
   if (count.fetch_add(1) >= kMostCopies) {
     --count;
@@ -30,7 +30,8 @@ Response come_again(std::string_view why, const Call& call) {
 
 using CopyFunction = Result<void> (*)(const std::filesystem::path& from, const std::filesystem::path& to);
 
-/// In the store's own folder, whose disk has room for large files; without a name as soon as it is whole.
+/// Answers with a copy of the store. The copy is made in the store's folder, as its disk is meant for large files, and
+/// loses its name as soon as it is complete.
 Result<Response> answer_copy(Context& context, const Call& call, CopyFunction copy_store, std::atomic<int>& count) {
   MC2_TRY(call.query.require_all_known());
   const auto& store = context.config.store;

@@ -12,10 +12,10 @@ constexpr int kMostChanges = 1000; ///< of one answer
 constexpr std::chrono::milliseconds kLongestWait{60'000};
 constexpr std::array kFeedForms{Form{"json", "application/json"}, Form{"events", "text/event-stream"}};
 
-/// What a client has seen so far; none: nothing, and it begins with now.
+/// Where the feed begins: after the revision that the client has seen; none: now.
 struct Start {
   std::optional<std::int64_t> revision;
-  std::string_view field; ///< that said so
+  std::string_view field; ///< the field of the request that gave it
 };
 
 /// Errors: InvalidSpec.
@@ -24,7 +24,7 @@ Result<Start> read_start(const Request& request, const Query& query) {
   if (request.told) return Start{request.told, "since"};
   if (since && *since < 0) return Error{ErrorCode::InvalidSpec, "since", "must be an epoch, such as 12, or left out"};
   if (request.last_event_id.empty()) return Start{since, "since"};
-  // Of a stream that was cut: later than what its query says.
+  // A client that resumes a cut stream sends this; it is later than `since` in its query.
   const auto last = number_in<std::int64_t>(request.last_event_id);
   if (!last || *last < 0)
     return Error{ErrorCode::InvalidSpec, "Last-Event-ID", "must be the id of an event of this stream"};
@@ -40,7 +40,8 @@ Result<std::chrono::milliseconds> read_patience(const Query& query) {
   return std::chrono::milliseconds(given.value_or(0));
 }
 
-/// As events; one says where the stream begins, so that a client that saw no change can go on from there.
+/// The changes as events. A first event says where the stream begins, so that a client can resume there before it has
+/// seen a change.
 std::string events_of(const store::Changes& changes, bool is_beginning) {
   std::string text;
   const auto add = [&text](std::int64_t id, const char* type, const std::string& data) {
@@ -53,10 +54,10 @@ std::string events_of(const store::Changes& changes, bool is_beginning) {
   return text;
 }
 
-/// What a replica asks for; none: only what became of documents.
+/// Where a replica's rows begin; none: the client wants changes without rows.
 using Rows = std::optional<store::Position>;
 
-/// Errors: InvalidSpec, also for a replica of another mc2.
+/// Errors: InvalidSpec, also for a replica of another version of mc2.
 Result<Rows> read_rows(const Start& start, const Query& query) {
   MC2_ASSIGN(const bool with_rows, query.flag("rows"));
   MC2_ASSIGN(const auto nonce, query.integer("nonce"));

@@ -14,8 +14,8 @@ using planner::CostCurve;
 using profiler::CurveSample;
 
 constexpr int kPointCount = 121;
-constexpr std::size_t kMaxSamples = 2000; ///< of one curve; more are thinned evenly
-constexpr double kUnboundedX = 1e11;      ///< an analytic curve may be valid for everything
+constexpr std::size_t kMaxSamples = 2000; ///< of a curve; more samples are thinned evenly
+constexpr double kUnboundedX = 1e11;      ///< an analytic curve may be valid for any size
 
 /// One curve of a variant with the samples that it was fitted to.
 struct LaneCurve {
@@ -40,7 +40,7 @@ std::pair<double, double> range_of(const LaneCurve& lane, double uncut_x) {
   return {low, high};
 }
 
-/// From low to high by equal ratios, so that small blocks are seen as well as large ones.
+/// Points from low to high at equal ratios, so that small blocks are as visible as large ones.
 nlohmann::json points_of(const LaneCurve& lane, double uncut_x) {
   const auto [low, high] = range_of(lane, uncut_x);
   nlohmann::json points = nlohmann::json::array();
@@ -102,7 +102,7 @@ nlohmann::json curves_of(const planner::OpSpec& op, const planner::VariantCost& 
   return curves;
 }
 
-/// The first, unless one is named by its text. Errors: NotFound.
+/// The variant with this text; the first one without a text. Errors: NotFound.
 Result<const planner::VariantCost*> find_variant(const planner::CostModel& model,
                                                  const std::optional<std::string>& text) {
   if (!text) return &model.variants.front();
@@ -121,7 +121,7 @@ Result<Response> answer_curves(Context& context, const Call& call) {
   MC2_ASSIGN(const auto kept, find_kept<store::StoredModel>(context, call, &store::Store::find_model));
   const planner::CostModel& model = kept.model;
   MC2_ASSIGN(const auto cost, find_variant(model, text));
-  // A model may be kept without the samples that it came from.
+  // A model may be kept without its samples, so this may fail.
   const auto profile =
       context.store.read([&](const store::Store& store) { return store.find_profile(model.op, model.fingerprint); });
   nlohmann::json names = nlohmann::json::array();

@@ -11,7 +11,7 @@ namespace {
 
 using Body = std::shared_ptr<const std::string>;
 
-/// Shared by all answers, so that they are compressed once.
+/// The files by name. All answers share them, so that each is compressed once.
 const std::map<std::string_view, Body>& bodies() {
   static const auto all = [] {
     std::map<std::string_view, Body> result;
@@ -22,7 +22,7 @@ const std::map<std::string_view, Body>& bodies() {
   return all;
 }
 
-/// The page may load its own files and ask this service, and nothing else.
+/// Lets the page load its own files and ask this service, and nothing else.
 constexpr std::string_view kContentPolicy =
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; "
     "form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'";
@@ -64,7 +64,7 @@ Result<Response> answer_dashboard_asset(Context&, const Call& call) {
   const DashboardFile* file = find_file(call.id);
   if (file == nullptr || file->name == kIndex)
     return problem(404, "the dashboard has no such file; GET / names those that it has", call.request.id);
-  return to_response(*file, "public, max-age=31536000, immutable"); // its name holds its hash
+  return to_response(*file, "public, max-age=31536000, immutable"); // immutable, because the name contains the hash
 }
 
 } // namespace mc2::server

@@ -7,7 +7,7 @@
 namespace mc2::server {
 namespace {
 
-constexpr int kMostBatches = 100; ///< each is at most 10000 samples
+constexpr int kMostBatches = 100; ///< of at most 10000 samples each
 
 } // namespace
 

@@ -12,7 +12,7 @@ namespace {
 
 constexpr double kMinSpeed = 0.01, kMaxSpeed = 100;
 
-/// What of a kept model's operator and machine is to be different.
+/// The wanted changes to a kept model's operator and machine.
 struct Change {
   planner::OpSpec op;
   double compute_speed = 1, link_speed = 1; ///< > 1: faster
@@ -55,7 +55,7 @@ planner::PlanOptions options_of(const planner::Fingerprint& machine, const Chang
   return options;
 }
 
-/// The choice whose length is nearest to the wanted one: lengths are steps, and what is wanted may lie between two.
+/// The choice with the length nearest to the wanted one, which may lie between two lengths.
 const planner::LengthChoice& nearest(const std::vector<planner::LengthChoice>& choices, std::int64_t wanted) {
   const auto distance = [wanted](const planner::LengthChoice& choice) {
     return wanted > choice.long_rows ? wanted - choice.long_rows : choice.long_rows - wanted;
@@ -63,7 +63,7 @@ const planner::LengthChoice& nearest(const std::vector<planner::LengthChoice>& c
   return *std::ranges::min_element(choices, {}, distance);
 }
 
-/// The blocks of another length than the long ones: [] or one number, but for plans of other families.
+/// The lengths of the blocks that are not long: none or one number for plans of the short/long family.
 nlohmann::json odd_blocks_of(const planner::LengthChoice& choice) {
   nlohmann::json odd = nlohmann::json::array();
   for (const std::int64_t rows : choice.plan.cut.block_rows)
@@ -98,7 +98,7 @@ Response to_response(const Change& change, const planner::LengthComparison& comp
   return json_response(std::move(body));
 }
 
-/// What is explored, and the model as the finder would answer from it.
+/// The question, and the model as the finder would use it for an answer.
 struct Explored {
   Change change;
   finder::PlanQuestion question;
@@ -113,11 +113,11 @@ Result<Explored> find_explored(const store::Store& store, const Call& call) {
                                 .options = options_of(kept.model.fingerprint, change),
                                 .may_transfer = false,
                                 .is_stopped = call.is_stopped};
-  finder::Kept of_runs = finder::kept_in_unnamed(store); // how fast its runs were, but no other model
+  finder::Kept of_runs = finder::kept_in_unnamed(store); // only the speed of the machine's runs, no other model
   of_runs.find_model = [](const auto&, const auto&) { return Error{ErrorCode::NotFound, "", ""}; };
   of_runs.list_models = [](const auto&, const auto&) { return std::vector<planner::CostModel>(); };
   auto found = finder::find_model({.given = {kept.model}, .kept = of_runs}, question);
-  // Of another operator than the model's the planner says best why it has no answer.
+  // Where the model does not fit the operator, the planner gives the best reason later.
   finder::FoundModel explored = found ? std::move(found).value() : finder::FoundModel{std::move(kept.model)};
   return Explored{change, std::move(question), std::move(explored)};
 }

@@ -11,7 +11,7 @@ Result<Response> answer_livez(Context&, const Call&) { return json_response(nloh
 
 Result<Response> answer_readyz(Context& context, const Call& call) {
   if (context.is_draining) return problem(503, "the service is stopping; ask another one", call.request.id);
-  // Anybody may ask, so the store itself is not asked.
+  // Anybody may ask, so this does not read the store.
   if (const StoreState state = context.store.state(); state != StoreState::Well)
     return problem(503, advice(state), call.request.id);
   nlohmann::json ready{{"status", "ready"}, {"revision", context.store.revision()}};

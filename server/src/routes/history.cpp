@@ -5,7 +5,7 @@
 namespace mc2::server {
 
 Result<Response> answer_history(Context& context, const Call& call) {
-  constexpr int kMostPoints = 8192; // all that the store keeps
+  constexpr int kMostPoints = 8192; // as many as the store keeps
   const std::string after = call.query.text("after").value_or("");
   MC2_TRY(call.query.require_all_known());
   if (!after.empty() && store::later(after, 0).empty())

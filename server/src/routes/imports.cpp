@@ -16,18 +16,18 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::size_t kMaxLines = 10'000; ///< that are named one by one
-/// A log of 64 MiB takes less than a second; one that was compressed to it may be without end.
+constexpr std::size_t kMaxLines = 10'000; ///< most lines that are listed one by one
+/// A log of 64 MiB takes less than a second, but a compressed log may expand without end.
 constexpr std::chrono::seconds kMaxTime{20};
 
-/// What a request says beside the log.
+/// What a request's parameters say about the log.
 struct ImportRequest {
   profiler::ImportTerms terms;
   std::string format;
   bool keeps_good = false, is_dry = false, names_lines = false;
 };
 
-/// What became of every line, as far as it is told one by one.
+/// The verdict on every line, up to kMaxLines.
 struct EveryLine {
   json lines = json::array();
   std::int64_t left_out_count = 0;
@@ -89,7 +89,7 @@ json report_of(const profiler::LogSummary& summary, const profiler::ImportReport
 }
 
 std::string text_of(const json& document) {
-  // What stands in a log may not be UTF-8.
+  // Texts from a log may not be UTF-8.
   return document.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
@@ -113,7 +113,8 @@ json kept_of(const planner::Profile& profile, const store::KeptImport& added) {
           {"sample_count", profile.samples.size()}};
 }
 
-/// Makes samples of what was read, and keeps them. Errors: as its steps.
+/// Makes samples of the log's timings and keeps them. Returns the status: 201 if something was kept, else 200. Errors:
+/// those of its steps.
 Result<int> finish(Context& context, const ImportRequest& request, const profiler::ImportedLogs& logs, json& report) {
   if (!logs.first_bad.empty() && !request.keeps_good)
     return Error{ErrorCode::Malformed, "", logs.first_bad + "; keep_good=true takes the good lines"};

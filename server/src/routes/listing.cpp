@@ -10,12 +10,12 @@ namespace {
 
 constexpr int kMaxPage = 1000;
 
-/// Older stores hold purposes that are not UTF-8: one of them must not take the page.
+/// Older stores hold purposes that are not UTF-8; they must not make the whole page fail.
 std::string quoted(const std::string& text) {
   return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-/// No blanks, as in every document.
+/// Without blanks, like every document.
 std::string entry_of(const store::Listed& item, const std::string& details) {
   return R"({"created_at":)" + quoted(item.created_at) + R"(,"digest":)" + quoted(item.digest) + R"(,"machine":)" +
          quoted(item.key.fingerprint_digest) + R"(,"op":)" + store::encode(item.key.op) +

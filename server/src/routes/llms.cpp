@@ -22,7 +22,7 @@ Result<std::int64_t> number_or(const Query& query, const std::string& name, std:
                "is " + std::to_string(value) + "; legal: " + std::to_string(low) + " to " + std::to_string(high)};
 }
 
-/// Ranks, steps and element type, as parameters say.
+/// The question about a model, with ranks, steps and element type from the parameters.
 Result<finder::LlmQuestion> llm_question(const Query& query, planner::LlmConfig config) {
   if (const auto dtype = query.text("dtype")) {
     MC2_ASSIGN(config.dtype, planner::parse_dtype(*dtype));
@@ -38,7 +38,7 @@ Result<finder::LlmQuestion> llm_question(const Query& query, planner::LlmConfig 
                              .last_tokens = last};
 }
 
-/// @param named  the model, so that another of the same name is another question
+/// @param named  the model's name or digest, which makes questions about different models of one name differ
 Result<Response> answer_llm(Context& context, const Call& call, planner::LlmConfig config, const std::string& named) {
   MC2_ASSIGN(auto asked, llm_question(call.query, std::move(config)));
   MC2_ASSIGN(const auto sites, finder::sites_of(asked));

@@ -16,16 +16,16 @@
 namespace mc2::server {
 namespace {
 
-constexpr int kTextWidth = 80; ///< columns; as the program writes into a file
+constexpr int kTextWidth = 80; ///< columns, as when the program writes to a file
 
-/// Errors: of a plan that contradicts itself, or has nothing that can be drawn.
+/// Errors: for a plan that contradicts itself, or has nothing to draw.
 using Draw = Result<std::string> (*)(const planner::Plan& plan);
 
 Result<std::string> draw_svg(const planner::Plan& plan) {
   MC2_ASSIGN(const auto explained, planner::explain(plan, nullptr, planner::likely_limits(plan)));
   return render::plan_drawing(explained, {});
 }
-/// Also of a plan that was raced without a model, which predicts nothing.
+/// Also draws a plan that was raced without a model, which has no predictions.
 Result<std::string> draw_text(const planner::Plan& plan) {
   MC2_TRY(plan.validate());
   return render::plan_page(plan, kTextWidth, false);
@@ -35,7 +35,7 @@ Result<std::string> draw_trace(const planner::Plan& plan) {
   return render::chrome_trace(plan, {}, plan.fingerprint);
 }
 
-/// The first is what is answered to those who do not choose.
+/// The first form is the default.
 constexpr std::array kForms{Form{"json", "application/json"}, Form{"svg", "image/svg+xml"}, Form{"text", "text/plain"},
                             Form{"trace", "application/vnd.mc2.trace+json"}};
 constexpr std::array<Draw, kForms.size()> kDraws{nullptr, &draw_svg, &draw_text, &draw_trace};
@@ -46,7 +46,7 @@ Result<Response> draw(const store::StoredPlan& stored, const Form& form) {
   if (!drawn) return Error{ErrorCode::Infeasible, drawn.error().field, drawn.error().message};
   Response response = document_response(drawn.value(), stored.digest + "-" + std::string(form.name));
   response.content_type = std::string(form.media_type) + (form.name == "text" ? "; charset=utf-8" : "");
-  // A drawing that is opened by itself may do nothing but be looked at.
+  // A drawing that a browser opens must not run or load anything.
   response.headers.emplace_back("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'");
   response.headers.emplace_back("X-Content-Type-Options", "nosniff");
   return response;

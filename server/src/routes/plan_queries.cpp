@@ -12,7 +12,8 @@ namespace {
 
 constexpr std::size_t kMaxBatchSize = 1000;
 
-/// What a question is known by before it is read: a target has no line breaks. Empty for one that is too long for that.
+/// The request's text, the key of the cache of questions. Target and body cannot be confused, because a target has no
+/// line breaks. Empty for a body that is too long.
 std::string text_of(const Request& request) {
   if (std::string_view(request.body).size() > QuestionCache::kLongestText) return {};
   return request.method == "POST" ? request.target + "\n" + std::string(request.body) : request.target;
@@ -26,7 +27,7 @@ Result<planner::CostModel> model_of(const store::WhatIf& what_if) {
   return finder::topology_costs(*what_if.topology, what_if.request.op, what_if.model);
 }
 
-/// Of a question that stands alone, so that it need not be read the next time. Errors: as answer_plan.
+/// Answers a single question and keeps it, so that it is not parsed the next time. Errors: as answer_plan.
 Result<Response> answer_and_remember(Context& context, const Call& call, PlanQuestion question) {
   const auto keyed = std::make_shared<const KeyedQuestion>(with_key(std::move(question))); // shared with the cache
   context.questions.keep(text_of(call.request), keyed);
@@ -41,7 +42,7 @@ Result<Answer> answer_request(Context& context, const Call& call, const Result<s
   return answer_plan(context, with_key(std::move(question)), call.is_stopped);
 }
 
-/// What one question of a batch gets: {"status": 200, "answer": ...} or {"status": 404, "problem": ...}.
+/// The entry of one question of a batch: {"status": 200, "answer": ...} or {"status": 404, "problem": ...}.
 std::string batch_entry(const Result<Answer>& answered, const std::string& request_id) {
   if (answered) return R"({"answer":)" + *answered.value().body + R"(,"status":200})";
   const Response refused = problem_of(answered.error(), request_id);

@@ -14,14 +14,14 @@
 namespace mc2::server {
 namespace {
 
-/// A plan, and the model that predicts it.
+/// A plan with predictions, and the model that makes them.
 struct Predicted {
   planner::Plan plan;
   std::optional<planner::CostModel> model;
 };
 
-/// By the plan's own model, if it is still kept. A plan that was raced where there was none, as the one that answers
-/// now predicts it.
+/// Finds the model of a plan, if it is still kept. A plan that was raced without a model gets its predictions from the
+/// model that the finder finds now.
 Result<Predicted> predicted(const store::Store& store, const planner::Plan& plan) {
   if (plan.makespan.us > 0) {
     auto own = store.find_model(plan.op, plan.fingerprint);
@@ -40,7 +40,7 @@ Result<planner::Explanation> explain(Context& context, const planner::Plan& kept
   return planner::explain(now.plan, now.model ? &*now.model : nullptr, planner::likely_limits(now.plan), is_stopped);
 }
 
-/// What a plan is kept as (store::PlanKey). Errors: InvalidSpec.
+/// Reads the purpose that a plan is kept for (store::PlanKey). Errors: InvalidSpec.
 Result<std::string> read_purpose(const Query& query) {
   constexpr std::size_t kMaxLength = 256;
   const std::string purpose = query.text("purpose").value_or("tuned");
@@ -53,7 +53,8 @@ Result<std::string> read_purpose(const Query& query) {
       "must be \"tuned\", \"tuned VARIANT\" where only that variant raced, or \"tuned OPTIONS\" as tuning writes them"};
 }
 
-/// What a table of plans shows of one, as measured where it was; nothing of a plan that is gone or damaged.
+/// The figures of a plan in a list: measured ones if it was raced, else predicted ones. Empty for a plan that is
+/// removed or damaged.
 std::string result_member(const store::Store& store, const store::Listed& item) {
   const auto kept = store.find_plan(item.digest);
   if (!kept) return "";

@@ -9,7 +9,7 @@ namespace mc2::server {
 bool Precondition::allows(const std::optional<std::string>& kept_digest) {
   const std::string tag = kept_digest ? "\"" + *kept_digest + "\"" : "";
   const std::string& wanted = request_.if_match;
-  const bool is_named = kept_digest && (names_tag(wanted, tag, Tags::Strong) || // as it was read, in either form
+  const bool is_named = kept_digest && (names_tag(wanted, tag, Tags::Strong) || // or the form in gzip
                                         names_tag(wanted, gzip_tag(tag), Tags::Strong));
   if (!wanted.empty() && !is_named)
     objection_ = kept_digest ? "If-Match names another one than " + tag + ", which is kept; read it anew"

@@ -26,8 +26,8 @@ nlohmann::json entry_of(const store::Measurement& race, const planner::Plan& pla
           {"pair_count", race.pair_count}};
 }
 
-/// The plan's cut as its model explains it once the uncut parts take the times that the last race measured; "null"
-/// where the cut was not raced or the model is gone.
+/// The prediction for the plan's cut, anchored at the uncut times that its last race measured; "null" where the cut was
+/// not raced or the model is not kept.
 std::string anchored_document(const store::Store& store, const planner::Plan& plan,
                               const std::vector<store::Measurement>& races) {
   const store::Measurement* last = nullptr;

@@ -17,7 +17,7 @@ Result<Response> add_samples(Context& context, const Call& call) {
   MC2_ASSIGN(const auto kept, context.store.write([&](store::Store& store) {
     return store.add_new_samples(profile.op, profile.fingerprint, profile.samples, context.surroundings.utc_now());
   }));
-  const bool is_new = kept.new_count > 0; // what is sent again raises no alarm again
+  const bool is_new = kept.new_count > 0; // samples that are sent again raise no second alarm
   const nlohmann::json answer{{"digests", kept.digests},
                               {"sample_count", profile.samples.size()},
                               {"drift", is_new ? check_against_model(context, profile) : nullptr}};

@@ -7,13 +7,13 @@
 namespace mc2::server {
 namespace {
 
-/// What a new token is to be.
+/// The token that a request wants.
 struct Wanted {
   store::Role role = store::Role::Read;
   std::string name, expires;
 };
 
-constexpr std::size_t kShownKey = 64; ///< bytes, in messages
+constexpr std::size_t kShownKey = 64; ///< bytes that messages show
 
 /// Errors: Malformed, UnknownName.
 Result<Wanted> read_wanted(std::string_view body) {
@@ -39,7 +39,7 @@ Result<Wanted> read_wanted(std::string_view body) {
   return wanted;
 }
 
-/// Who may ask is decided on the service's own machine before it can be decided from elsewhere. Errors: Mismatch.
+/// Refuses to make the first token: that is made on the service's own machine. Errors: Mismatch.
 Result<void> require_tokens_already(const store::Store& store) {
   MC2_ASSIGN(const auto tokens, store.list_tokens());
   if (!tokens.is_empty()) return {};
