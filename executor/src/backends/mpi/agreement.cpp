@@ -13,7 +13,7 @@
 namespace mc2::executor::mpi {
 namespace {
 
-constexpr std::chrono::microseconds kYieldFor{2000}; // processes that start a run together meet within this
+constexpr std::chrono::microseconds kYieldFor{2000}; // processes that start a run together arrive within this time
 constexpr std::chrono::microseconds kSleep{100};
 constexpr std::size_t kProgressBytes = 96;
 

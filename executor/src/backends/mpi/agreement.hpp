@@ -14,33 +14,35 @@
 
 namespace mc2::executor::mpi {
 
-/// FNV-1a of a text: what processes compare before they exchange anything larger.
+/// FNV-1a hash of a text. Processes compare digests before they exchange anything larger.
 [[nodiscard]] std::uint64_t digest_of(std::string_view text) noexcept;
 
-/// Small exchanges between all processes around a run, on a channel of their own. One thread at a time.
+/// Small exchanges between all processes around a run, on a communicator of their own. Used by one thread at a time.
 class Agreement {
  public:
   /// Order: collective. Throws SystemError.
   explicit Agreement(std::chrono::milliseconds deadline);
 
-  /// Whether every process says the same. A barrier, too: nobody returns before everybody has called.
-  /// Order: collective; a process that does not come within the deadline ends the job with an error that names it.
-  /// Errors: Mismatch, the same on every process, naming the first rank that does not say what rank 0 says, and both
+  /// Checks that every process passes the same `text`. Acts as a barrier: nobody returns before everybody has called.
+  /// Order: collective. If a process does not call within the deadline, the job ends with an error that names the
+  /// process.
+  /// Errors: Mismatch, the same on every process, naming the first rank whose text differs from rank 0's, and both
   /// texts. Throws SystemError.
   [[nodiscard]] Result<void> agree(std::string_view text);
 
-  /// The first error that any process has, by rank, on every process. Order: collective, as agree. Throws
-  /// SystemError.
+  /// Returns the same result on every process: the error of the lowest rank that has one. Order: collective, as agree.
+  /// Throws SystemError.
   [[nodiscard]] Result<void> share_error(const Result<void>& own);
 
-  /// Every process's numbers, by rank, as many from each. Order: collective, as agree. Throws SystemError.
+  /// The numbers of every process, by rank; every process passes equally many. Order: collective, as agree. Throws
+  /// SystemError.
   [[nodiscard]] std::vector<std::int64_t> gather(std::span<const std::int64_t> own);
 
-  /// Each value's maximum over the processes. Order: collective, as agree. Throws SystemError.
+  /// Replaces each value by its maximum over the processes. Order: collective, as agree. Throws SystemError.
   void maximum(std::span<std::int64_t> values);
 
-  /// Asks every process to answer within half a second, and names those that do not, with `own_progress` of those
-  /// that do. For the last words before abort_job.
+  /// Swaps `own_progress` with the processes that also call this within half a second. The text names each other
+  /// process with its progress, or says that it does not answer. Called just before abort_job.
   [[nodiscard]] std::string roll_call(const std::string& own_progress) noexcept;
 
  private:

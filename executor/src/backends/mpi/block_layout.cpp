@@ -33,7 +33,7 @@ std::int64_t longest_piece_bytes(const StageList& list) noexcept {
 std::int64_t staging_bytes(const StageList& list) noexcept {
   const std::int64_t piece_bytes = longest_piece_bytes(list);
   if (!lanes::landing_pitch(list.op).is_dense()) return list.op.world_size * piece_bytes;
-  const bool is_one_block = list.stages.size() == 1; // all columns of C
+  const bool is_one_block = list.stages.size() == 1; // the block has all columns of C
   return planner::cut_axis(list.op) == planner::CutAxis::Columns && !is_one_block ? piece_bytes : 0;
 }
 
@@ -48,7 +48,7 @@ std::byte* arrival_of(const BlockExchange& block, int rank) noexcept {
 }
 
 std::byte* gathered(const BlockExchange& block) noexcept {
-  const int other = block.rank == 0 ? 1 : 0; // the own piece has no landing
+  const int other = block.rank == 0 ? 1 : 0; // uses another rank's landing, because the own piece has none
   return block.pieces->landings[static_cast<std::size_t>(other)] - other * block.piece_bytes();
 }
 

@@ -10,31 +10,31 @@ namespace mc2::executor::mpi {
 
 using lanes::BlockExchange;
 
-/// Whether the collective takes a block's pieces of all ranks as one array (reduce_scatter, all_gather), so that what
-/// passes between the lanes has to be staged (lanes::RankMatrices).
+/// Whether the collective takes the pieces of all ranks in a block as one array (reduce_scatter, all_gather). Then the
+/// memory between the lanes is staged (lanes::RankMatrices).
 [[nodiscard]] bool has_joined_pieces(const planner::OpSpec& op) noexcept;
 
-/// Elements of one row, or column, of the cut axis that a rank sends another.
+/// Elements that a rank sends each other rank for one row or column of the cut axis.
 [[nodiscard]] std::int64_t exchanged_elements(const planner::OpSpec& op) noexcept;
 
-/// What a rank sends another of the longest of `stages`.
+/// Bytes that a rank sends each other rank in the longest of the stages.
 [[nodiscard]] std::int64_t longest_piece_bytes(const StageList& list) noexcept;
 
-/// Memory for what messages bring of the longest of `stages` and C takes in another shape: sums of columns, and
-/// features that lie side by side.
+/// Bytes for the messages of the longest stage whose data has another layout in C: sums of columns, and features that
+/// lie side by side. 0 where messages arrive in their final layout.
 [[nodiscard]] std::int64_t staging_bytes(const StageList& list) noexcept;
 
-/// Where a collective leaves the sum: in C, or else in the block's staging memory.
+/// Address where a collective leaves the sum: C if the sum is dense there, else the block's staging memory.
 [[nodiscard]] std::byte* sum_arrival(const BlockExchange& block) noexcept;
 
-/// Where a message leaves another rank's piece: where it lands, or else in the staging memory; null for an own piece
-/// that the local part reads where it is.
+/// Address where a message leaves the piece of `rank`: its landing if that is dense, else the staging memory. Null for
+/// an own piece that the local part reads in place.
 [[nodiscard]] std::byte* arrival_of(const BlockExchange& block, int rank) noexcept;
 
-/// Where all ranks' pieces are gathered, rank 0's first.
+/// Address where the pieces of all ranks are gathered, rank 0's first.
 [[nodiscard]] std::byte* gathered(const BlockExchange& block) noexcept;
 
-/// Brings what has arrived to its place in C and adds bias and residual, in f32, each sum or row rounded once more.
+/// Copies arrived data to its place in C and adds bias and residual in f32; each sum or row is rounded once more.
 void finish(const BlockExchange& block) noexcept;
 
 } // namespace mc2::executor::mpi

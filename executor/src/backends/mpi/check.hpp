@@ -4,7 +4,8 @@
 
 namespace mc2::executor::mpi {
 
-/// The one place where MPI's failures become exceptions. Throws SystemError naming the call and this process's rank.
+/// Turns a failed MPI call into an exception; no other code does. Throws SystemError naming the call and this process's
+/// rank.
 void check(int code, const char* call);
 
 } // namespace mc2::executor::mpi

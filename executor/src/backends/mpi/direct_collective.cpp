@@ -36,17 +36,17 @@ class DirectCollective : public Collective {
     sum(block, {.target = block.sum, .count = block.element_count});
   }
 
-  /// Returns when every rank that this one gets something from has announced its own.
+  /// Announces this rank's block and returns when every rank that has a piece for this rank has announced its own.
   void announce(const BlockExchange& block, const Pause& pause) {
     ranks_.announce();
     for (int step = 0; step + 1 < ranks_.count(); ++step) wait_for(ranks_.other(step), block, pause);
   }
 
-  /// Elements [first, first + count) of the block, added up in rank order.
+  /// Elements [first, first + count) of the block, which are to be summed in rank order.
   struct PartialSum {
     lanes::SumTarget target = {};
     std::int64_t first = 0, count = 0;
-    bool is_read_next = false; ///< by the peers: it had better stay in the caches
+    bool is_read_next = false; ///< the peers read it next, so it should stay in the caches
   };
   void sum(const BlockExchange& block, const PartialSum& part) {
     const std::int64_t offset = part.first * planner::size_bytes(block.dtype);
@@ -81,8 +81,8 @@ class DirectCollective : public Collective {
     announce(block, pause);
   }
 
-  bool pushes_;                          ///< what it sends, instead of reading what it gets
-  std::vector<const std::byte*> pieces_; ///< of the sum that is being made
+  bool pushes_;                          ///< writes to the peers instead of reading from them
+  std::vector<const std::byte*> pieces_; ///< addends of the present sum
   PieceSum sum_;
 };
 
@@ -93,7 +93,7 @@ class TwoShotCollective final : public DirectCollective {
 
  private:
   void sum_block(const BlockExchange& block, const Pause& pause) override {
-    // Also says that this rank has read the sums of the block before.
+    // This announcement also says that this rank has read the sums of the block before.
     announce(block, pause);
     const auto first = [&](int rank) { return block.element_count * rank / ranks_.count(); };
     const int own = ranks_.own();
@@ -132,7 +132,8 @@ SegmentLayout::SegmentLayout(const StageList& list, const MpiVariant& variant, b
   signals = take(variant.shares_memory() ? sizeof(Announcements) : 0);
   intermediate = take(intermediate_bytes);
   spare = take(allow_independent ? intermediate_bytes : 0);
-  // A rank's part is 1/R of the block, rounded up to an element; where nodes differ, all of it for some.
+  // "two_shot": a rank's part is 1/R of the block, rounded up to an element. "hierarchical": where nodes differ in
+  // size, some ranks have several parts, so there is room for the whole block.
   const bool is_part = variant.algorithm == MpiVariant::Algorithm::TwoShot;
   const bool is_whole = variant.algorithm == MpiVariant::Algorithm::Hierarchical &&
                         planner::collective_of(list.op.kind) == planner::Collective::AllReduce;

@@ -6,12 +6,11 @@
 
 namespace mc2::executor::mpi {
 
-/// The MPI type that carries elements: 16-bit words for the short floating-point types, which MPI does not know.
+/// The MPI type that carries elements of `dtype`; 16-bit words for the floating-point types that MPI does not know.
 [[nodiscard]] MPI_Datatype element_type(planner::DType dtype) noexcept;
 
-/// How MPI carries and adds the elements of a type. Bf16 is added by lanes::add_partial(), so that the library's
-/// collectives round after each of their additions; types other than F32 and Bf16 are carried only. Move it with its
-/// owner only.
+/// How MPI carries and adds the elements of a type. Bf16 is added by lanes::add_partial(), so the library's collectives
+/// round after each addition. Types other than F32 and Bf16 are only carried.
 class ElementSum {
  public:
   /// Throws SystemError.

@@ -15,7 +15,7 @@
 namespace mc2::executor::mpi {
 namespace {
 
-/// A process that rank 0 directs: what it has made so far, by the leader's numbers.
+/// A process that rank 0 directs. Holds the objects it has made so far, under the ids that the leader chose.
 class Follower {
  public:
   void serve() {
@@ -53,7 +53,7 @@ class Follower {
     options.pin_threads = order.number() != 0;
     options.deadline = std::chrono::milliseconds{order.number()};
     auto opened = MpiCommunicator::open(options);
-    if (opened) communicators_[id] = std::move(opened).value(); // otherwise rank 0 has the same error
+    if (opened) communicators_[id] = std::move(opened).value(); // on failure rank 0 gets the same error
   }
 
   [[nodiscard]] std::span<std::byte> first_bytes(std::int64_t id, Message& order) const {
@@ -68,7 +68,7 @@ class Follower {
     return memory_.at(id)->segment(0).subspan(offset, byte_count);
   }
 
-  /// All but the counts, which nobody owns here.
+  /// Reads all operands except the send and receive counts: those are views, and the caller owns the numbers.
   [[nodiscard]] RankBuffers operands(Message& order) const {
     RankBuffers own;
     visit_operands(own, [&](auto& operand, const char*, OperandUse) { operand = place(order); });
@@ -86,7 +86,7 @@ class Follower {
     own.send_counts = send_counts;
     own.receive_counts = receive_counts;
     auto prepared = communicator.prepare_stages(request.stages, request.variant, {&own, 1}, request.options);
-    if (prepared) prepared_[id] = std::move(prepared).value(); // otherwise rank 0 has the same error
+    if (prepared) prepared_[id] = std::move(prepared).value(); // on failure rank 0 gets the same error
   }
 
   void run(std::int64_t id, Message& order) {
@@ -99,7 +99,7 @@ class Follower {
 
   std::map<std::int64_t, std::unique_ptr<lanes::SymmetricHeap>> memory_;
   std::map<std::int64_t, std::unique_ptr<MpiCommunicator>> communicators_;
-  std::map<std::int64_t, std::unique_ptr<Prepared>> prepared_; ///< last: goes before what it was made from
+  std::map<std::int64_t, std::unique_ptr<Prepared>> prepared_; ///< last: destroyed before the communicators
   std::vector<std::int64_t> numbers_;
 };
 

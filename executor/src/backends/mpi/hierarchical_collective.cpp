@@ -15,10 +15,10 @@
 namespace mc2::executor::mpi {
 namespace {
 
-constexpr int kNeverSent = 100;                  // a tag
-constexpr std::chrono::microseconds kSleep{100}; // while waiting for memory, between two calls of MPI
+constexpr int kNeverSent = 100;                  // a tag that no message has
+constexpr std::chrono::microseconds kSleep{100}; // between two calls of MPI in waits for memory
 
-/// What all of them have: the own node's memory, and messages to other nodes' ranks.
+/// What the four collectives share: the memory of the own node, and messages to ranks of other nodes.
 class HierarchicalCollective : public Collective {
  public:
   HierarchicalCollective(const Channel& channel, Neighbours neighbours, const Pause& check_run)
@@ -26,8 +26,9 @@ class HierarchicalCollective : public Collective {
         rank_(World::get().rank()),
         node_(placement_.node_of(rank_)),
         neighbours_(std::move(neighbours)),
-        // A message that MPI calls complete may still have to leave, and one that is under way goes on only while MPI
-        // is called. This looks for a message that there never is: one that is there would end the look at once.
+        // MPI moves messages only while it is called, and a message that it calls complete may still have to leave. So
+        // waits for memory call MPI, too: they probe for a message that never comes, because a probe that found one
+        // would return at once.
         progress_([this, check_run] {
           int is_there = 0;
           check(MPI_Iprobe(MPI_ANY_SOURCE, kNeverSent, comm_, &is_there, MPI_STATUS_IGNORE), "MPI_Iprobe");
@@ -40,14 +41,15 @@ class HierarchicalCollective : public Collective {
   }
 
  protected:
-  /// The nodes but the own one: at every step each node is another's.
+  /// The other nodes, one for each `step`. In the same step different nodes get different ones.
   [[nodiscard]] int other_node(int step) const noexcept { return (node_ + 1 + step) % placement_.node_count(); }
   [[nodiscard]] int other_node_count() const noexcept { return placement_.node_count() - 1; }
-  /// Of another node, whose messages to this node this rank takes, and whom it sends this node's.
+  /// Whether this rank is the partner of `rank`, a rank of another node: it takes the messages of `rank` to this node
+  /// and sends it this node's.
   [[nodiscard]] bool is_partner(int rank) const noexcept { return placement_.partner_of(rank, node_) == rank_; }
   [[nodiscard]] int partner_on(int node) const noexcept { return placement_.partner_of(rank_, node); }
 
-  // Pieces have at most INT_MAX elements. What is sent comes first (point_to_point.hpp says why).
+  // Pieces have at most INT_MAX elements. Callers start sends before receives (point_to_point.hpp says why).
   void send(const std::byte* piece, std::int64_t byte_count, planner::DType dtype, int to) {
     if (byte_count == 0) return;
     check(MPI_Isend(piece, count_of(byte_count, dtype), element_type(dtype), to, 0, comm_, &requests_.emplace_back()),
@@ -63,14 +65,14 @@ class HierarchicalCollective : public Collective {
     requests_.clear();
   }
 
-  /// Adds up what every rank of the node has of something; `address_at(place)` says where.
+  /// Adds up `count` elements of every rank of the node; `address_at(place)` says where they are.
   template <typename AddressAt>
   void sum_over_node(planner::DType dtype, std::int64_t count, std::byte* sum, const AddressAt& address_at) {
     pieces_.clear();
     for (int place = 0; place < neighbours_.count(); ++place) pieces_.push_back(address_at(place));
     sum_(dtype, pieces_, {.first = sum, .columns = count, .row_stride = count}, count, /*is_read_next=*/true);
   }
-  /// Where a rank of the node has what this one gets of it.
+  /// Address of the piece that the rank at `place` has for this rank.
   [[nodiscard]] const std::byte* source_at(const BlockExchange& block, int place) const noexcept {
     return block.pieces->sources[static_cast<std::size_t>(neighbours_.rank_at(place))];
   }
@@ -78,8 +80,8 @@ class HierarchicalCollective : public Collective {
   const Placement& placement_;
   int rank_, node_;
   Neighbours neighbours_;
-  Pause progress_;                       ///< of waits for memory, which sleep by themselves
-  std::vector<const std::byte*> pieces_; ///< of the sum that is being made
+  Pause progress_;                       ///< for waits for memory, which sleep between its calls
+  std::vector<const std::byte*> pieces_; ///< addends of the present sum
   PieceSum sum_;
 
  private:
@@ -91,7 +93,8 @@ class HierarchicalCollective : public Collective {
   std::vector<MPI_Request> requests_;
 };
 
-/// The parts of a block, each of which one rank of a node sums, and nodes add up round a ring; all ranks read the sums.
+/// Each part of a block is summed over a node by one of its ranks and over the nodes by a ring; then all ranks read the
+/// sums.
 class HierarchicalAllReduce final : public HierarchicalCollective {
  public:
   HierarchicalAllReduce(const Channel& channel, Neighbours neighbours, const Pause& check_run,
@@ -113,7 +116,7 @@ class HierarchicalAllReduce final : public HierarchicalCollective {
 
   void exchange(const BlockExchange& block, const Pause& pause) override {
     neighbours_.begin_block();
-    neighbours_.announce(); // also that this rank has read the sums of the block before
+    neighbours_.announce(); // also says that this rank has read the sums of the block before
     neighbours_.wait_for_all(progress_);
     for (std::size_t i = 0; i < parts_.size(); ++i) {
       const Part part = part_of(block, parts_[i]);
@@ -148,10 +151,10 @@ class HierarchicalAllReduce final : public HierarchicalCollective {
     }
   }
 
-  std::byte* own_sums_; ///< in memory that the neighbours read: each part of a block in its place
+  std::byte* own_sums_; ///< in memory that the neighbours read; each part of a block lies at its place
   int part_count_;
-  std::vector<int> parts_; ///< that this rank sums
-  std::deque<Ring> rings_; ///< which do not move
+  std::vector<int> parts_; ///< the parts that this rank sums
+  std::deque<Ring> rings_; ///< a deque, because a Ring cannot be moved
   std::vector<std::byte> node_sum_;
 };
 
@@ -184,9 +187,9 @@ class HierarchicalReduceScatter final : public HierarchicalCollective {
   }
 
  private:
-  /// A node's sum.
+  /// A piece that is the sum over one node.
   struct Piece {
-    int rank = 0; ///< that it is for, or from
+    int rank = 0; ///< the rank it is sent to or received from
     std::vector<std::byte> bytes;
   };
 
@@ -223,7 +226,7 @@ class HierarchicalAllGather final : public HierarchicalCollective {
   }
   template <typename Work>
   void for_each_partner(const Work& work) {
-    for (int step = other_node_count() - 1; step >= 0; --step) { // as they send
+    for (int step = other_node_count() - 1; step >= 0; --step) { // in the order in which the partners send
       for (const int rank : placement_.ranks_of(other_node(step)))
         if (is_partner(rank)) work(rank);
     }
@@ -273,11 +276,12 @@ class HierarchicalAllToAll final : public HierarchicalCollective {
   }
 
   void land_messages(const BlockExchange& block) {
-    if (block.landing.is_dense()) return; // they are where they belong
+    if (block.landing.is_dense()) return; // they have arrived at their final place
     for_each_elsewhere([&](int rank) { lanes::land(block, rank, arrival_of(block, rank)); });
   }
 
-  /// The ranks of other nodes, so that no two ranks begin with the same.
+  /// Calls `work` for the ranks of other nodes, each rank in an order of its own, so that no two ranks begin with the
+  /// same peer.
   template <typename Work>
   void for_each_elsewhere(const Work& work) {
     const int count = World::get().size();
@@ -285,7 +289,7 @@ class HierarchicalAllToAll final : public HierarchicalCollective {
       if (const int rank = (rank_ + step) % count; placement_.node_of(rank) != node_) work(rank);
   }
 
-  bool pushes_; ///< what it sends, instead of reading what it gets
+  bool pushes_; ///< writes to the neighbours instead of reading from them
 };
 
 } // namespace
@@ -297,7 +301,7 @@ std::int64_t hierarchical_bytes(const StageList& list) noexcept {
     case planner::Collective::AllReduce: return 2 * piece_bytes;
     case planner::Collective::ReduceScatter: {
       const int own = placement.node_of(World::get().rank()), count = placement.size_of(own);
-      int most_for = 0; // ranks elsewhere
+      int most_for = 0; // most ranks of other nodes with the same partner here
       for (int node = 0; node < placement.node_count(); ++node)
         if (node != own) most_for += (placement.size_of(node) + count - 1) / count;
       return (most_for + placement.node_count() - 1) * piece_bytes;

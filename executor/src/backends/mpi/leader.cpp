@@ -23,11 +23,11 @@ namespace {
 constexpr std::chrono::seconds kDismissalDeadline{60};
 
 std::int64_t next_id() {
-  static std::int64_t last = 0; // rank 0 directs with one thread
+  static std::int64_t last = 0; // not atomic: rank 0 directs with one thread
   return ++last;
 }
 
-/// Rank 0's line to the processes that it directs.
+/// Sends rank 0's orders to the processes that it directs.
 class Orders {
  public:
   explicit Orders(std::chrono::milliseconds deadline) : deadline_(deadline) {}
@@ -36,7 +36,7 @@ class Orders {
   void tell_all(const Message& message) const {
     for (int rank = 1; rank < World::get().size(); ++rank) tell(rank, message);
   }
-  /// From a destructor, which may not throw.
+  /// Calls `tell` from a destructor, which may not throw: an error ends the job.
   template <typename Tell>
   void tell_last(Tell&& tell) const noexcept {
     try {
@@ -49,10 +49,10 @@ class Orders {
   void receive(std::span<std::byte> bytes, int rank) const { receive_bytes(bytes, rank, order_channel(), deadline_); }
 
  private:
-  std::chrono::milliseconds deadline_; ///< of one message
+  std::chrono::milliseconds deadline_; ///< for one message
 };
 
-/// Of another process.
+/// Memory of another process.
 class RemoteMemory final : public RankMemory {
  public:
   RemoteMemory(const Orders& orders, AddressBook& book, int rank, std::size_t byte_count)
@@ -81,7 +81,7 @@ class RemoteMemory final : public RankMemory {
   std::int64_t id_;
 };
 
-/// Every rank's part of a plan: here the own one, elsewhere under the same number.
+/// The prepared plan on every rank: rank 0's own, and one under the same id in every other process.
 class LeaderPrepared final : public Prepared {
  public:
   LeaderPrepared(const Orders& orders, std::unique_ptr<Prepared> own, std::int64_t id, std::size_t stage_count)
@@ -123,7 +123,7 @@ class LeaderCommunicator final : public Communicator {
     std::iota(ranks_.begin(), ranks_.end(), 0);
   }
   ~LeaderCommunicator() override {
-    // Before the own one goes: freeing channels is collective.
+    // Tells the others before own_ is destroyed, because freeing channels is collective.
     orders_.tell_last([this](const Orders& orders) { orders.tell_all(Message(Command::Close).put(id_)); });
   }
 
@@ -151,7 +151,7 @@ class LeaderCommunicator final : public Communicator {
   std::vector<int> ranks_;
 };
 
-/// Where a rank's operands are in its memory. Errors: as AddressBook::find.
+/// Puts the places of a rank's operands in its memory into an order. Errors: as AddressBook::find.
 Result<void> put_operands(Message& order, const AddressBook& book, int rank, const RankBuffers& own) {
   MC2_TRY(try_operands(own, [&](std::span<const std::byte> bytes, const char* name) -> Result<void> {
     MC2_ASSIGN(const auto place, bytes.empty() ? Result<Place>(Place{}) : book.find(rank, bytes, name));

@@ -6,13 +6,14 @@
 
 namespace mc2::executor::mpi {
 
-/// All ranks of the world as rank 0 sees them while it directs the other processes: their memory is theirs, and what
-/// is called here each of them calls on its own MpiCommunicator. Only for rank 0 inside lead_processes(). Options are
-/// valid and fit the world. Errors: as MpiCommunicator::open. Throws SystemError.
+/// Opens a communicator for all ranks of the world on rank 0, which directs the other processes. The matrices of
+/// another rank lie in that rank's process, and each call here makes that process call the same function of its own
+/// MpiCommunicator. Only for rank 0 inside lead_processes(). The options are valid and fit the world. Errors: as
+/// MpiCommunicator::open. Throws SystemError.
 [[nodiscard]] Result<std::unique_ptr<Communicator>> open_as_leader(const CommunicatorOptions& options);
 
-/// On every rank but 0: does what rank 0 says until it says that it has finished.
-/// Anything that fails here ends the job, naming this rank.
+/// On every rank but 0: carries out rank 0's orders until rank 0 says that it has finished. Any failure here ends the
+/// job, naming this rank.
 void follow() noexcept;
 
 /// On rank 0: lets every other process return from follow().

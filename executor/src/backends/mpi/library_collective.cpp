@@ -9,16 +9,17 @@
 namespace mc2::executor::mpi {
 namespace {
 
-/// How one direction of an all-to-all lies, counted in rows: whole rows fit MPI's int where elements would not.
+/// The layout of one direction of an all-to-all, counted in rows: a number of rows fits MPI's int where a number of
+/// elements would not.
 template <typename Byte>
 struct PieceRows {
-  Byte* first = nullptr; ///< of the first piece that is not empty
+  Byte* first = nullptr; ///< address of the first piece that is not empty
   std::vector<int> counts, offsets;
 
   explicit PieceRows(std::size_t rank_count) : counts(rank_count), offsets(rank_count) {}
 
   void begin() noexcept { first = nullptr; }
-  /// Ranks in order, whose pieces lie in that order too.
+  /// Called for the ranks in order; their pieces lie in memory in the same order.
   void add(std::size_t rank, Byte* piece, std::int64_t bytes, std::int64_t row_bytes) noexcept {
     if (first == nullptr && bytes > 0) first = piece;
     counts[rank] = static_cast<int>(bytes / row_bytes);
@@ -26,7 +27,7 @@ struct PieceRows {
   }
 };
 
-/// What the library's collectives are called with, blocking or not.
+/// The arguments that the blocking and the nonblocking collectives of the library share.
 class LibraryCollective : public Collective {
  public:
   LibraryCollective(MPI_Comm comm, const planner::OpSpec& op)
@@ -40,7 +41,7 @@ class LibraryCollective : public Collective {
         received_(counts_.size()) {}
 
  protected:
-  /// The count of every rank's piece, in the form that MPI_Reduce_scatter takes.
+  /// `count` for every rank, as MPI_Reduce_scatter takes it.
   const int* same_counts(int count) {
     counts_.assign(counts_.size(), count);
     return counts_.data();
@@ -52,7 +53,7 @@ class LibraryCollective : public Collective {
     sent_.begin();
     received_.begin();
     for (std::size_t rank = 0; rank < counts_.size(); ++rank) {
-      const bool stays = pieces.landings[rank] == nullptr; // the local part reads it where it is
+      const bool stays = pieces.landings[rank] == nullptr; // the local part reads the piece in place
       const bool is_own = rank == static_cast<std::size_t>(block.rank);
       sent_.add(rank, pieces.outgoing[rank], is_own && stays ? 0 : pieces.outgoing_bytes[rank], row_bytes_);
       received_.add(rank, arrival_of(block, static_cast<int>(rank)), pieces.incoming_bytes[rank], row_bytes_);

@@ -13,12 +13,12 @@ namespace mc2::executor::mpi {
 namespace {
 
 constexpr std::size_t kFirstBytes = std::size_t{64} << 10U, kMostBytes = std::size_t{1} << 20U;
-constexpr double kLongEnoughUs = 4'000;             // switches and buckets let a short burst through at another rate
-constexpr int kLeastRepeats = 3, kMostRepeats = 50; // of which the fastest counts
+constexpr double kLongEnoughUs = 4'000; // a shorter burst may pass switches and token buckets at another rate
+constexpr int kLeastRepeats = 3, kMostRepeats = 50; // the fastest counts
 constexpr double kTimedUs = 10'000;
 constexpr std::chrono::seconds kDeadline{20};
 
-/// One node's first rank and another's, exchanging messages.
+/// The first ranks of two nodes, which exchange messages.
 class Pair {
  public:
   Pair(int rank, int peer, MPI_Comm comm) : rank_(rank), peer_(peer), link_(comm) {}
@@ -32,7 +32,8 @@ class Pair {
   }
 
  private:
-  /// Of some exchanges, of more where they are short: one that a busy core held up must not make a link slow.
+  /// The shortest of several exchanges; there are more of them if they are short. An exchange that a busy core delayed
+  /// must not make the link look slow.
   double least_us(std::size_t bytes) {
     double least = agreed_us(bytes), sum = least;
     for (int i = 1; i < kLeastRepeats || (sum < kTimedUs && i < kMostRepeats); ++i) {
@@ -43,7 +44,7 @@ class Pair {
     return least;
   }
 
-  /// The longer of both ranks', so that both go on alike.
+  /// The longer of the two ranks' times, so that both ranks take the same decisions.
   double agreed_us(std::size_t bytes) {
     const auto start = Clock::now();
     exchange(bytes);
@@ -76,8 +77,8 @@ class Pair {
   std::vector<std::byte> outgoing_, incoming_;
 };
 
-/// Whom a node meets in a round, each once in as many rounds as there are others: a round-robin tournament's. The
-/// node itself, or one that there is not, where it rests.
+/// The node that `node` is paired with in a round of a round-robin tournament: with `even_count` nodes, each meets
+/// every other once in even_count - 1 rounds. A result of at least the real number of nodes means that the node rests.
 int opponent(int node, int round, int even_count) {
   const int last = even_count - 1;
   if (node == last) return round;

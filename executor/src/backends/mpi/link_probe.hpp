@@ -7,9 +7,10 @@
 
 namespace mc2::executor::mpi {
 
-/// Measures every pair of three nodes and more, several pairs that share no node at a time: messages of up to 1 MiB in
-/// both directions between the first ranks, some 20 ms a pair at 1 Gbit/s. Two nodes have nothing to compare.
-/// Order: collective. Throws SystemError, which names both ranks where one hears nothing of the other for 20 s.
+/// Measures the link between every pair of nodes if there are three or more; two nodes have nothing to compare. The
+/// first ranks of a pair exchange messages of up to 1 MiB in both directions, about 20 ms a pair at 1 Gbit/s. Pairs
+/// that share no node are measured at the same time.
+/// Order: collective. Throws SystemError naming both ranks if one hears nothing of the other for 20 s.
 [[nodiscard]] Links measured_links(const Placement& placement, int rank, MPI_Comm comm);
 
 } // namespace mc2::executor::mpi

@@ -8,7 +8,7 @@
 namespace mc2::executor::mpi {
 namespace {
 
-constexpr int kMostTriedNodes = 8; // 5040 orders; more nodes go to the nearest one next
+constexpr int kMostTriedNodes = 8; // 5040 orders; with more nodes the ring goes to the nearest node next
 
 int power_of_two_below(double ratio) {
   int power = 1;
@@ -57,7 +57,7 @@ std::vector<int> Links::ring() const {
     return std::pair(worst, sum);
   };
   std::vector<int> best = order;
-  while (std::next_permutation(order.begin() + 1, order.end())) // node 0 stays first: a ring has no beginning
+  while (std::next_permutation(order.begin() + 1, order.end())) // node 0 stays first, because a ring has no beginning
     if (cost(order) < cost(best)) best = order;
   return best;
 }

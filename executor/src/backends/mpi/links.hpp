@@ -5,23 +5,24 @@
 
 namespace mc2::executor::mpi {
 
-/// How fast messages travel between nodes, one pair against another.
+/// How fast messages travel between nodes, relative to the fastest pair.
 class Links {
  public:
-  /// Of two nodes, or of many that are all alike.
+  /// For two nodes, or for nodes whose links are all alike.
   explicit Links(int node_count);
-  /// @param byte_us by node and node, symmetric: microseconds that a byte takes; the diagonal is not looked at
+  /// @param byte_us us per byte, by node and node, symmetric; the diagonal is ignored
   explicit Links(const std::vector<std::vector<double>>& byte_us);
 
-  /// How many times as long as the fastest pair's messages this pair's take, to the power of two below: 1 for less than
-  /// twice, which noise and the way through switches make.
+  /// How many times longer this pair's messages take than the fastest pair's, rounded down to a power of two. Below 2
+  /// the result is 1: noise and different ways through switches cause such differences.
   [[nodiscard]] int slowness(int node, int other) const {
     return slowness_[static_cast<std::size_t>(node)][static_cast<std::size_t>(other)];
   }
-  /// "0-2:8x,1-2:8x", the pairs that are slower than the fastest; empty where none is.
+  /// The pairs that are slower than the fastest, e.g. "0-2:8x,1-2:8x"; empty if there is none.
   [[nodiscard]] std::string text() const;
-  /// The nodes in the order in which a ring had better pass them: none of its links is slower than need be, and as few
-  /// as slow as that as can be. 0, 1, 2, ... where all links are alike.
+  /// The best order of the nodes in a ring: its slowest link is as fast as possible, and then the sum of its slownesses
+  /// is least. With more than 8 nodes a heuristic that goes to the nearest node next. 0, 1, 2, ... if all links are
+  /// alike.
   [[nodiscard]] std::vector<int> ring() const;
 
  private:

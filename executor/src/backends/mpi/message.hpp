@@ -10,10 +10,10 @@
 
 namespace mc2::executor::mpi {
 
-/// What rank 0 has a directed process do. Both are the same program, so that nothing here is kept or versioned.
+/// An order of rank 0 to a process that it directs. Both run the same program, so the format has no version.
 enum class Command : std::int64_t { Open = 1, Close, Allocate, Free, Upload, Download, Prepare, Run, Drop, Quit };
 
-/// Numbers and texts in the order in which they were put.
+/// A message of numbers and texts, which are read in the order in which they were put.
 class Message {
  public:
   Message() = default;
@@ -21,14 +21,14 @@ class Message {
 
   Message& put(std::int64_t value);
   Message& put(const std::string& text);
-  /// The next one. What is not there is a programming error.
+  /// Reads the next number or text. Reading past the end is a programming error.
   [[nodiscard]] std::int64_t number();
   [[nodiscard]] std::string text();
 
   /// Errors: as send_bytes.
   void send(int rank, MPI_Comm comm, std::chrono::milliseconds deadline) const;
-  /// Sleeps between looks until a message of that rank has come: a process that waits for work leaves the core to
-  /// those that have some.
+  /// Waits for a message of `rank`. Sleeps between looks, so that a process that waits for work leaves its core to
+  /// others.
   [[nodiscard]] static Message receive(int rank, MPI_Comm comm);
 
  private:
@@ -38,8 +38,8 @@ class Message {
 
 inline constexpr std::chrono::milliseconds kNoDeadline = std::chrono::milliseconds::max();
 
-/// Any number of bytes, in pieces of 1 MiB. A piece that outlasts the deadline ends the job, naming the other rank.
-/// Throws SystemError.
+/// Sends or receives any number of bytes, in pieces of 1 MiB. If a piece takes longer than the deadline, the job ends
+/// with an error that names the other rank. Throws SystemError.
 void send_bytes(std::span<const std::byte> bytes, int rank, MPI_Comm comm, std::chrono::milliseconds deadline);
 void receive_bytes(std::span<std::byte> bytes, int rank, MPI_Comm comm, std::chrono::milliseconds deadline);
 

@@ -18,7 +18,7 @@ namespace mc2::executor {
 namespace mpi {
 namespace {
 
-constexpr std::chrono::seconds kOpeningDeadline{60}; // where the options have no legal one
+constexpr std::chrono::seconds kOpeningDeadline{60}; // used where the deadline in the options is not legal
 
 class MpiBackend final : public Backend {
  public:
@@ -47,7 +47,7 @@ class MpiBackend final : public Backend {
     return {};
   }
 
-  // The matmul is the host backend's.
+  // All variants use the host backend's matmul.
   [[nodiscard]] bool variants_share_matmul() const noexcept override { return true; }
 
   [[nodiscard]] Result<void> supports(const planner::OpSpec& op) const override {
@@ -62,7 +62,7 @@ class MpiBackend final : public Backend {
 
   [[nodiscard]] Result<std::unique_ptr<Communicator>> open(const CommunicatorOptions& options) const override {
     const auto own = check_options(options);
-    // One process alone, or the one that all others follow, has nobody to tell.
+    // A process on its own, or rank 0 while it directs the others, has no peer to tell of its error.
     const bool is_alone = launched_process_count() < 2 || World::get().is_led;
     if (is_alone && !own) return own.error();
     if (is_alone) return open_as_leader(options);

@@ -4,9 +4,9 @@
 
 namespace mc2::executor::mpi {
 
-/// CPUs of one or several machines, one process per rank: matmul through oneDNN, collectives through MPI. Every
-/// process calls the same functions, or rank 0 directs the others (mc2/executor/processes.hpp). In a build without
-/// MPI it is listed too and says what is missing.
+/// The CPUs of one or several machines, with one process per rank: matmul through oneDNN, collectives through MPI.
+/// Either every process calls the same functions, or rank 0 directs the others (mc2/executor/processes.hpp). A build
+/// without MPI lists the backend, too, and says what is missing.
 [[nodiscard]] const Backend& mpi_backend() noexcept;
 
 } // namespace mc2::executor::mpi

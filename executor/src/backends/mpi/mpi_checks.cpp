@@ -36,7 +36,7 @@ Result<void> check_options(const CommunicatorOptions& options) {
 }
 
 Result<void> check_memory(const planner::OpSpec& op) {
-  // Rank 0 of a directed job also holds every rank's matrices, to check the results.
+  // Rank 0 of a directed job also holds the matrices of every rank, to check the results.
   const std::int64_t one_rank = lanes::operator_bytes(op) / op.world_size;
   return lanes::check_memory(one_rank * (World::get().most_on_a_node() + op.world_size));
 }

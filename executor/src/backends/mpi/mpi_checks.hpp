@@ -5,21 +5,22 @@
 
 namespace mc2::executor::mpi {
 
-/// Errors: Unsupported when the launcher started another number of processes than `world_size`, saying how to start.
+/// Errors: Unsupported (world_size) if the launcher started another number of processes; the text says how to start.
 [[nodiscard]] Result<void> check_world_size(int world_size);
 
-/// Errors: as check_world_size, and Unsupported for a link or compute that only the host backend emulates.
+/// Errors: as check_world_size, and Unsupported for an emulated link or virtual compute, which only the host backend
+/// has.
 [[nodiscard]] Result<void> check_options(const CommunicatorOptions& options);
 
-/// Whether the node with most ranks has the memory. Errors: Unsupported.
+/// Checks that the node with the most ranks has memory for the operator. Errors: Unsupported.
 [[nodiscard]] Result<void> check_memory(const planner::OpSpec& op);
 
-/// Whether the node with most ranks has the memory for what prepare() adds to the callers' own buffers; within a few
+/// Checks that the node with the most ranks has memory for what prepare() adds to the callers' buffers, to within a few
 /// megabytes. Errors: Unsupported.
 [[nodiscard]] Result<void> check_prepared_memory(const StageList& list, const MpiVariant& variant,
                                                  bool allow_independent);
 
-/// Whether MPI can count the elements of every block's collective. Errors: Unsupported.
+/// Checks that the elements of every block's collective fit MPI's int. Errors: Unsupported (blocks[i]).
 [[nodiscard]] Result<void> check_message_sizes(const StageList& list);
 
 } // namespace mc2::executor::mpi

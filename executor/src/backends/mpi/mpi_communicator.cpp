@@ -17,7 +17,7 @@
 namespace mc2::executor::mpi {
 namespace {
 
-/// How many rows every rank has for each other: once all ranks know what all say, where the kind takes counts.
+/// How many rows every rank has for every other. If the kind takes counts, the ranks exchange theirs first.
 /// Order: collective. Errors: as check_splits_agree, the same on every rank. Throws SystemError.
 Result<RowSplits> agree_on_splits(Agreement& agreement, const planner::OpSpec& op, const RankBuffers& own) {
   if (!planner::traits_of(op.kind).takes_counts) return RowSplits(op);

@@ -14,12 +14,12 @@
 
 namespace mc2::executor::mpi {
 
-/// This process's rank, with a compute and a communication thread; the other ranks are other processes, which call
-/// the same functions in the same order. What they call is compared before anything is exchanged.
+/// This process's rank, with a compute and a communication thread. The other ranks are other processes, which call the
+/// same functions in the same order. The arguments of a call are compared over all ranks before any data is exchanged.
 class MpiCommunicator final : public Communicator {
  public:
-  /// Options are valid and fit the world. Order: collective.
-  /// Errors: Mismatch when ranks differ in options or machine. Throws SystemError.
+  /// The options are valid and fit the world. Order: collective.
+  /// Errors: Mismatch if ranks differ in options or machine. Throws SystemError.
   [[nodiscard]] static Result<std::unique_ptr<MpiCommunicator>> open(const CommunicatorOptions& options);
 
   [[nodiscard]] int world_size() const noexcept override { return options_.world_size; }
@@ -28,8 +28,8 @@ class MpiCommunicator final : public Communicator {
   [[nodiscard]] bool uses_host_memory() const noexcept override { return true; }
   [[nodiscard]] std::unique_ptr<RankMemory> allocate(int rank, std::size_t byte_count) override;
   [[nodiscard]] Result<void> share_error(const Result<void>& own) override { return agreement_.share_error(own); }
-  /// Order: collective. Errors: as Communicator::prepare, the same on every rank: a rank's own with its number in
-  /// front, Mismatch when ranks differ in operator, blocks, variant or options.
+  /// Order: collective. Errors: as Communicator::prepare, the same on every rank: the error of one rank, with its
+  /// number in front, or Mismatch if ranks differ in operator, blocks, variant or options.
   [[nodiscard]] Result<std::unique_ptr<Prepared>> prepare_stages(const StageList& stages,
                                                                  const planner::Variant& variant,
                                                                  std::span<const RankBuffers> buffers,
@@ -41,35 +41,35 @@ class MpiCommunicator final : public Communicator {
   [[nodiscard]] const std::vector<Rail>& rails() const noexcept { return rails_; }
   [[nodiscard]] const RingOrder& ring_order() const noexcept { return ring_order_; }
   [[nodiscard]] Agreement& agreement() noexcept { return agreement_; }
-  /// RunTurn's.
+  /// The flag for RunTurn: set while a thread runs on this communicator.
   [[nodiscard]] std::atomic_flag& turn() noexcept { return turn_; }
 
-  /// Runs `task` on the lanes that `mode` uses, once every rank has come with the same `call`, and returns when both
-  /// have finished. A lane that fails or outlasts the deadline ends the job, naming this rank and, by roll call, what
-  /// the others were at. Throws SystemError when the ranks come with different calls.
+  /// Runs `task` on the lanes that `mode` uses and returns when both lanes have finished. Starts once every rank has
+  /// come with the same `call`; throws SystemError if the calls differ. A lane that fails or passes the deadline ends
+  /// the job; the message names this rank. Past the deadline it also says, by roll call, how far the other ranks are.
   void execute(lanes::LaneTask& task, RunMode mode, const std::string& call,
                const std::function<std::string()>& progress);
 
-  /// Runs `work` once on the compute lane's thread; throws what it threw.
+  /// Runs `work` once on the compute lane's thread and throws what `work` throws.
   void call_on_compute_lane(const std::function<void()>& work) {
     threads_->call(planner::Lane::Compute, [&](int /*rank*/) { work(); });
   }
 
  private:
   explicit MpiCommunicator(const CommunicatorOptions& options);
-  /// Memory that the ranks of a node share. Order: collective. Errors: Unsupported, the same on every rank.
+  /// Makes memory that the ranks of a node share. Order: collective. Errors: Unsupported, the same on every rank.
   [[nodiscard]] Result<std::unique_ptr<node::NodeHeap>> make_node_heap(std::size_t bytes_per_rank);
 
   CommunicatorOptions options_;
   std::atomic_flag turn_;
   int rank_;
   planner::Fingerprint fingerprint_;
-  Channel channel_; ///< the communication lane's
+  Channel channel_; ///< used by the communication lane
   std::vector<Rail> rails_;
   RingOrder ring_order_;
   Agreement agreement_;
   lanes::RunControl control_;
-  // Last: the threads use everything above, and are joined first.
+  // Declared last: the threads use all members above, so they must be joined before those are destroyed.
   std::unique_ptr<lanes::LaneThreads> threads_;
 };
 

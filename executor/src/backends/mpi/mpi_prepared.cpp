@@ -26,10 +26,10 @@ MpiPrepared::MpiPrepared(MpiCommunicator& communicator, const StageList& stages,
   for (std::size_t mode = 0; mode < calls_.size(); ++mode)
     calls_[mode] = std::string("run ") + kModeNames[mode] + " of " + settings_.call;
   place_matrices(buffers);
-  plan_work({}); // the thread that calls run() watches the deadline and ends the job
+  plan_work({}); // no deadline here: the thread that calls run() watches it and ends the job
   collective_ = make_collective();
-  // On the compute lane: pages and packed weights land near the core that uses them, and the matmul library sizes its
-  // team by the building thread.
+  // Builds on the compute lane's thread: then pages and packed weights lie near the core that uses them, and the matmul
+  // library sizes its team for the thread that builds.
   communicator_.call_on_compute_lane([this] { build(); });
 }
 
@@ -44,7 +44,7 @@ void MpiPrepared::place_matrices(const RankBuffers& buffers) {
     place_intermediates(matrices_of(neighbours[place]), settings_.node_heap->segment(static_cast<int>(place)));
   lanes::RankMatrices& own = matrices_of(communicator_.rank());
   own.buffers = buffers;
-  own.buffers.send_counts = own.buffers.receive_counts = {}; // the caller's for prepare() only
+  own.buffers.send_counts = own.buffers.receive_counts = {}; // valid during prepare() only
   place_intermediates(own, segment);
 }
 
@@ -75,7 +75,8 @@ std::unique_ptr<Collective> MpiPrepared::make_collective() const {
   return make_library_collective(channel, variant, list_.op);
 }
 
-/// Every page is written once: an untouched one would be read from a shared page of zeros, faster than real data.
+/// Writes every page once. Otherwise a read would hit the kernel's shared page of zeros, which is faster than real
+/// data.
 void MpiPrepared::build() {
   const int rank = communicator_.rank();
   const auto seed = kRandomSeed + static_cast<std::uint64_t>(rank);
@@ -104,7 +105,7 @@ void MpiPrepared::begin_stage(int /*rank*/, planner::Lane lane, std::size_t /*st
   if (lane == planner::Lane::Compute) local_is_done_.store(true, std::memory_order_relaxed);
 }
 
-/// At once: the other ranks wait for this lane, and a collective of this rank may be waiting for them.
+/// Ends the job at once: the other ranks wait for this lane, and a collective of this rank may be waiting for them.
 void MpiPrepared::fail(int rank, planner::Lane lane) noexcept {
   try {
     throw;
@@ -115,7 +116,8 @@ void MpiPrepared::fail(int rank, planner::Lane lane) noexcept {
   }
 }
 
-/// While it runs, and while it is about to: yielding to it gives away a whole slice of the scheduler's.
+/// Whether the matmul runs or is about to run. Beside it the lane should sleep: a yield would give the core away for a
+/// whole time slice of the scheduler.
 bool MpiPrepared::matmul_has_work() const noexcept {
   const RunMode mode = control_.mode();
   if (mode != RunMode::Fused && mode != RunMode::Independent) return false;
@@ -142,7 +144,7 @@ std::string MpiPrepared::progress() const {
 
 void MpiPrepared::finish_record(std::chrono::nanoseconds wall) {
   const LaneSpan own = lane_span();
-  // The earliest start is the largest of the negated ones.
+  // Start times are negated: the maximum of the negated ones is the earliest start.
   std::array<std::int64_t, 3> slowest{-own.first.count(), own.last.count(), wall.count()};
   communicator_.agreement().maximum(slowest);
   record_.makespan = std::chrono::nanoseconds{slowest[1] + slowest[0]};

@@ -9,14 +9,14 @@
 namespace mc2::executor::mpi {
 
 MPI_Comm order_channel() {
-  static_cast<void>(World::get()); // made first, so that it goes last
+  static_cast<void>(World::get()); // constructs the World first, so that it is destroyed after the channel
   static const Channel channel;
   return channel.get();
 }
 
 namespace {
 
-/// Puts what it is called with into a message.
+/// Puts its argument into a message.
 struct Putting {
   void operator()(const std::string& text) const { message.put(text); }
   template <typename Number>
@@ -40,7 +40,7 @@ struct Putting {
   Message& message;
 };
 
-/// Takes it from there.
+/// Reads its argument from a message.
 struct Taking {
   void operator()(std::string& text) const { text = message.text(); }
   template <typename Number>

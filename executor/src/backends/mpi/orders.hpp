@@ -13,12 +13,12 @@
 
 namespace mc2::executor::mpi {
 
-/// What rank 0 and the processes that it directs both know of the messages between them.
+/// The messages between rank 0 and the processes that it directs.
 
-/// Made by the first use. Order: the first call is collective.
+/// The communicator for orders, made at the first call. Order: the first call is collective.
 [[nodiscard]] MPI_Comm order_channel();
 
-/// What every rank is to prepare.
+/// The part of a prepare order that is equal for all ranks.
 struct PrepareRequest {
   StageList stages;
   planner::Variant variant;
@@ -30,7 +30,7 @@ void put_request(Message& message, const PrepareRequest& request);
 void put_numbers(Message& message, std::span<const std::int64_t> numbers);
 [[nodiscard]] std::vector<std::int64_t> get_numbers(Message& message);
 
-/// Numbers that a rank's times are sent as.
+/// How many numbers a rank's times are sent as.
 [[nodiscard]] constexpr std::size_t time_count(std::size_t stage_count) noexcept { return 4 * stage_count + 2; }
 void pack_times(const RankTimes& times, std::span<std::int64_t> numbers) noexcept;
 void unpack_times(std::span<const std::int64_t> numbers, RankTimes& times) noexcept;

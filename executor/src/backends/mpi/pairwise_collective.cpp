@@ -15,7 +15,7 @@ class PairwiseCollective final : public Collective {
       const int to = (rank_ + step) % size_, from = (rank_ + size_ - step) % size_;
       steps_.pass({outgoing(block, to), to}, {incoming(block, from), from}, block.dtype, pause);
     }
-    const auto own = incoming(block, rank_); // empty where the local part multiplies it where it is
+    const auto own = incoming(block, rank_); // empty if the local part reads the own piece in place
     if (!own.empty()) std::memcpy(own.data(), outgoing(block, rank_).data(), own.size());
     finish(block);
   }

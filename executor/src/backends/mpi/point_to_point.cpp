@@ -8,7 +8,7 @@
 namespace mc2::executor::mpi {
 
 void PointToPoint::pass(const Outgoing& out, const Incoming& in, planner::DType dtype, const Pause& pause) const {
-  // Elements, not bytes: MPI counts in int.
+  // Counts elements instead of bytes, because MPI counts in int.
   const MPI_Datatype type = element_type(dtype);
   const auto count = [&](std::size_t bytes) {
     return static_cast<int>(bytes / static_cast<std::size_t>(planner::size_bytes(dtype)));

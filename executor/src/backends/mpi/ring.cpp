@@ -12,7 +12,7 @@ constexpr std::int64_t kLeastSliceBytes = std::int64_t{64} << 10U; // of a piece
 
 } // namespace
 
-/// Part `index` of `count` parts that differ by one element at most.
+/// Part `index` of `count` parts whose sizes differ by at most one element.
 Ring::Range Ring::part_of(const Range& whole, std::int64_t index, std::int64_t count) {
   const std::int64_t first = whole.count * index / count;
   return {whole.first + first, whole.count * (index + 1) / count - first};
@@ -38,7 +38,7 @@ void Ring::run(const std::byte* send, std::byte* receive, std::int64_t count, co
   piece_count_ = count;
   send_ = send;
   receive_ = receive;
-  // The same on every rank, although pieces differ by an element.
+  // This quotient is equal on every rank, although pieces differ by an element.
   const std::int64_t piece_bytes = bytes(piece_count_) / (is_split_ ? size_ : 1);
   slice_count_ = static_cast<int>(std::clamp<std::int64_t>(piece_bytes / kLeastSliceBytes, 1, most_slices_));
   unfinished_count_ = slice_count_;
@@ -53,8 +53,9 @@ void Ring::run(const std::byte* send, std::byte* receive, std::int64_t count, co
   });
 }
 
-/// For sums that are passed on. A slice has at most 1/most_slices_ of a piece, or less than two least slices where
-/// the piece is cut in fewer; and an element for each time that something did not divide evenly.
+/// Makes room for sums that are passed on. A slice has at most 1/most_slices_ of a piece or, if the piece is cut in
+/// fewer slices, less than 2 * kLeastSliceBytes. One more element is needed for each of the two divisions that may
+/// leave a rest.
 void Ring::make_room(std::int64_t longest_piece_bytes) {
   const std::int64_t piece_bytes = longest_piece_bytes / (is_split_ ? size_ : 1);
   const std::int64_t room =
@@ -64,7 +65,8 @@ void Ring::make_room(std::int64_t longest_piece_bytes) {
   }
 }
 
-/// The pieces of all ranks are one block cut in R parts, or the whole block each, or R blocks of the same size.
+/// The piece of a rank: one of R parts of a block (split), the whole block (all_reduce on two ranks), or one of R
+/// blocks of equal size.
 Ring::Range Ring::piece(int rank) const noexcept {
   const int of = (rank % size_ + size_) % size_;
   if (is_split_) return part_of({0, piece_count_}, of, size_);
@@ -72,7 +74,8 @@ Ring::Range Ring::piece(int rank) const noexcept {
   return {is_all_reduce_ ? 0 : place * piece_count_, piece_count_};
 }
 
-/// Reducing, the piece of rank q starts at rank q + 1 and ends at q; gathering, it starts at q.
+/// The piece that this rank sends in a step. While reducing, the piece of rank q starts at rank q + 1 and ends at rank
+/// q; while gathering it starts at rank q.
 int Ring::sent_piece(int step) const noexcept {
   return reduces(step) ? rank_ - 1 - step : rank_ - (step - reduce_step_count_);
 }
@@ -81,7 +84,7 @@ std::span<MPI_Request> Ring::requests() noexcept {
   return std::span(requests_).first(2 * static_cast<std::size_t>(slice_count_));
 }
 
-/// Where this rank's part of its own sum goes.
+/// Where the slice of this rank's own sum goes.
 std::byte* Ring::own_sum(int slice) const noexcept {
   const Range own = part(rank_, slice);
   return receive_ + bytes(is_split_ ? own.first : own.first - piece(rank_).first);
@@ -89,7 +92,7 @@ std::byte* Ring::own_sum(int slice) const noexcept {
 
 const std::byte* Ring::first_outgoing(int slice) const noexcept {
   const Range out = part(sent_piece(0), slice);
-  // Gathering alone, every rank gets the same piece from this one.
+  // In an all_gather `send_` is the own piece alone, which every rank gets.
   return send_ + bytes(reduces(0) ? out.first : out.first - piece(rank_).first);
 }
 
@@ -99,7 +102,7 @@ std::byte* Ring::landing(Slice& slice, int index) const noexcept {
   return is_last ? own_sum(index) : slice.sums[static_cast<std::size_t>(slice.step % 2)].data();
 }
 
-// A step sends first (point_to_point.hpp says why).
+// Sends before it receives (point_to_point.hpp says why).
 void Ring::start_step(int index) {
   start_sending(index);
   start_receiving(index);
@@ -123,7 +126,7 @@ void Ring::start_receiving(int index) {
         "MPI_Irecv");
 }
 
-/// Ends the slice's step if its messages have gone and come, and starts the next.
+/// If both messages of the slice's step are complete, ends the step and starts the next.
 void Ring::advance(int index) {
   Slice& slice = slices_[static_cast<std::size_t>(index)];
   const MPI_Request* pair = &requests_[2 * static_cast<std::size_t>(index)];

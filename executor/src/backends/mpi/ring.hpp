@@ -14,7 +14,7 @@
 
 namespace mc2::executor::mpi {
 
-/// Pieces that go round the ranks of a communicator, each step one to the right. Used by one thread at a time.
+/// Pieces go round the ranks of a communicator, each step one rank to the right. Used by one thread at a time.
 class Ring {
  public:
   static constexpr int kMaxSlices = 4;
@@ -22,17 +22,19 @@ class Ring {
   struct Job {
     planner::Collective collective = planner::Collective::AllReduce; ///< not all-to-all
     planner::DType dtype = planner::DType::F32;
-    std::int64_t longest_piece_bytes = 0; ///< all_reduce: of the whole block
-    int most_slices = 1;                  ///< that a long piece is cut in, which go round by themselves
-    /// Whose piece is whose, by rank of the communicator, where pieces lie in another order than its; empty: the same.
+    std::int64_t longest_piece_bytes = 0; ///< all_reduce: bytes of the whole block
+    int most_slices = 1;                  ///< most slices that a long piece is cut in; they go round independently
+    /// By rank of the communicator: the index of its piece where pieces lie one behind the other; empty: the rank
+    /// itself.
     std::vector<int> piece_of_rank{};
   };
 
   Ring(MPI_Comm comm, const Job& job);
 
-  /// @param send    all_reduce: the whole block; reduce_scatter: all ranks' pieces, one behind the other; all_gather:
-  ///                the own one
-  /// @param receive the whole sum; the own piece's sum; all ranks' pieces. Does not overlap `send`
+  /// @param send    all_reduce: the whole block; reduce_scatter: the pieces for all ranks, one behind the other;
+  /// all_gather: the own piece
+  /// @param receive all_reduce: the sum of the block; reduce_scatter: the sum of the own piece; all_gather: the pieces
+  /// of all ranks. Must not overlap `send`
   /// @param count   elements of a piece; all_reduce: of the block
   /// Order: collective. Throws SystemError.
   void run(const std::byte* send, std::byte* receive, std::int64_t count, const Pause& pause);
@@ -44,13 +46,13 @@ class Ring {
     std::int64_t count = 0;
   };
 
-  /// A part of every rank's piece that goes round by itself, so that the link carries one slice while another's numbers
-  /// are added up or its next message is announced.
+  /// The same part of every rank's piece. Slices go round independently, so that the link carries one slice while
+  /// another is added up or its next message is announced.
   struct Slice {
-    int step = 0;                               ///< under way; the block's step count when it is done
-    const std::byte* outgoing = nullptr;        ///< what the next step passes on
-    std::byte* incoming = nullptr;              ///< what the present step brings
-    std::array<std::vector<std::byte>, 2> sums; ///< those that are passed on, in turn
+    int step = 0;                               ///< the present step; the block's step count when the slice is done
+    const std::byte* outgoing = nullptr;        ///< what the present step sends
+    std::byte* incoming = nullptr;              ///< where the present step receives
+    std::array<std::vector<std::byte>, 2> sums; ///< sums that are passed on; used alternately
   };
 
   [[nodiscard]] static Range part_of(const Range& whole, std::int64_t index, std::int64_t count);
@@ -76,14 +78,13 @@ class Ring {
   ElementSum sum_;
   int rank_ = 0, size_ = 1;
   bool is_all_reduce_;
-  bool is_split_ =
-      false; ///< whether a block is cut in pieces, one for each rank: two ranks swap the whole block instead
+  bool is_split_ = false; ///< a block is cut in one piece per rank: all_reduce on more than 2 ranks
   int step_count_ = 0, reduce_step_count_ = 0;
 
-  // Of the block that is being exchanged.
-  std::int64_t piece_count_ = 0;    ///< elements of a rank's piece; split: of the whole block
-  const std::byte* send_ = nullptr; ///< the piece for rank 0, or for all
-  std::byte* receive_ = nullptr;    ///< where the piece of rank 0, or of all, arrives
+  // The present block:
+  std::int64_t piece_count_ = 0;    ///< elements of a rank's piece; if is_split_, of the whole block
+  const std::byte* send_ = nullptr; ///< address of the piece for rank 0, or of the one piece for all
+  std::byte* receive_ = nullptr;    ///< where the piece of rank 0 arrives, or the one piece
   int slice_count_ = 0, unfinished_count_ = 0;
   std::array<Slice, kMaxSlices> slices_;
   std::array<MPI_Request, std::size_t{2} * kMaxSlices> requests_{};

@@ -8,7 +8,7 @@
 
 namespace mc2::executor::mpi {
 
-/// One row as an MPI type, so that counts and offsets can be given in rows.
+/// One row as an MPI type, so that counts and offsets are given in rows.
 class RowType {
  public:
   /// Throws SystemError.

@@ -17,7 +17,8 @@ using planner::Variant;
 
 constexpr const char* kSleepUs = "sleep_us";
 constexpr int kMaxSleepUs = 10'000;
-// What each look costs beside a matmul, about 20 us of its core, and how long what has come waits (docs/mpi.md).
+// The interval balances two costs: beside a matmul each look takes about 20 us of its core, and data that has arrived
+// waits for the next look (docs/mpi.md).
 constexpr const char* kShortSleepUs = "50";
 constexpr const char* kLongSleepUs = "400";
 
@@ -27,8 +28,8 @@ struct NamedAlgorithm {
   bool has_sleep;
 };
 
-// In the order in which they are offered. Reading memory beats messages where it can be done. Our own leave the matmul
-// its core and are the faster of those that do; blocking needs a core to spin on.
+// In order of preference. Reading memory beats messages where it is possible. Our own algorithms leave the matmul its
+// core and are faster than the library's nonblocking ones, which do so, too. "blocking" needs a core to spin on.
 constexpr std::array kAlgorithms{NamedAlgorithm{"direct", MpiVariant::Algorithm::Direct, false},
                                  NamedAlgorithm{"two_shot", MpiVariant::Algorithm::TwoShot, false},
                                  NamedAlgorithm{"hierarchical", MpiVariant::Algorithm::Hierarchical, true},
@@ -38,7 +39,7 @@ constexpr std::array kAlgorithms{NamedAlgorithm{"direct", MpiVariant::Algorithm:
                                  NamedAlgorithm{"blocking", MpiVariant::Algorithm::Blocking, false},
                                  NamedAlgorithm{"nonblocking", MpiVariant::Algorithm::Nonblocking, true}};
 
-/// Without a launcher MPI is not even asked.
+/// Does not start MPI in a program without a launcher.
 bool shares_memory() { return launched_process_count() > 1 && World::get().shares_memory(); }
 bool is_hierarchy() {
   return launched_process_count() > 1 && World::get().placement().is_hierarchy() && World::get().shares_node_memory();
@@ -49,7 +50,7 @@ bool runs(MpiVariant::Algorithm algorithm, const planner::OpSpec& op) {
   const bool is_all_to_all = collective == planner::Collective::AllToAll;
   switch (algorithm) {
     case MpiVariant::Algorithm::Direct: return shares_memory();
-    case MpiVariant::Algorithm::TwoShot: // on 2 ranks it moves as much as "direct", in two steps
+    case MpiVariant::Algorithm::TwoShot: // on 2 ranks it moves as many bytes as "direct", but in two steps
       return collective == planner::Collective::AllReduce && op.world_size > 2 && shares_memory();
     case MpiVariant::Algorithm::Hierarchical: return is_hierarchy();
     case MpiVariant::Algorithm::Ring:
@@ -68,14 +69,15 @@ std::vector<Variant> mpi_variants(const planner::OpSpec& op) {
   std::vector<Variant> variants;
   for (const auto& [name, algorithm, has_sleep] : kAlgorithms) {
     if (!runs(algorithm, op)) continue;
-    // Slices keep a link busy between the steps of a ring: where memory is shared there is none, and 2 ranks need one
-    // step.
+    // Slices keep a link busy between the steps of a ring. They are not offered where ranks share memory, which has no
+    // such link, or on 2 ranks, which need one step only.
     if (algorithm == SlicedRing && (shares_memory() || op.world_size == 2)) continue;
     if (!has_sleep) {
       variants.push_back({.name = name, .fields = {}});
       continue;
     }
-    // Links between nodes carry a block for milliseconds; the library's own go through more steps, each of which waits.
+    // Links between nodes carry a block for milliseconds, so a long sleep delays it little. The library's nonblocking
+    // collectives take more steps, each of which would wait for a look.
     const bool may_sleep_long = !shares_memory() && algorithm != Nonblocking;
     if (may_sleep_long) variants.push_back({.name = name, .fields = {{kSleepUs, kLongSleepUs}}});
     variants.push_back({.name = name, .fields = {{kSleepUs, kShortSleepUs}}});

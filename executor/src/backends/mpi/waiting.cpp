@@ -9,10 +9,10 @@
 namespace mc2::executor::mpi {
 namespace {
 
-// A test moves what the sockets hold of one message and costs a system call even where that is nothing, so a look goes
-// on while tests move something and ends soon after. MPI does not say whether a test has, but the time it took does:
-// copying the least that is worth a test takes several times as long as finding nothing, which is what the quickest
-// test so far did. The limit lets pause() be called while data comes without end.
+// A test moves the data that the sockets hold of one message, and costs a system call even if they hold none. So a look
+// goes on while tests move data, and ends soon after. MPI does not say whether a test has moved data, but its duration
+// does: the quickest test so far has found nothing, and copying the least data worth a test takes several times as
+// long. kMostTests lets pause() be called even while data comes without end.
 constexpr int kMovedFactor = 3;
 constexpr int kEmptyTests = 2, kMostTests = 256;
 

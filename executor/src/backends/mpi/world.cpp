@@ -19,7 +19,7 @@
 namespace mc2::executor::mpi {
 namespace {
 
-constexpr int kSystemExitCode = 6; // what mc2 ends with when a library or device failed
+constexpr int kSystemExitCode = 6; // mc2's exit code when a library or device has failed
 
 std::string library_name() {
   char text[MPI_MAX_LIBRARY_VERSION_STRING] = {};
@@ -30,7 +30,7 @@ std::string library_name() {
   return std::string(whole.substr(0, whole.find_first_of(",\n")));
 }
 
-/// What the host of each rank calls itself.
+/// The name that the host of each rank gives itself.
 std::vector<std::string> host_names(int rank_count) {
   std::array<char, MPI_MAX_PROCESSOR_NAME> own{};
   int length = 0;
@@ -121,8 +121,8 @@ void World::find_cores(MPI_Comm node) {
   cores_ = lanes::allowed_cores();
   MPI_Comm_rank(node, &node_rank_);
   MPI_Comm_size(node, &node_size_);
-  // Two lists that differ have a smallest core that differs, or share some: then the launcher has bound the
-  // processes.
+  // Compares only the smallest core of each process. If these differ, the launcher has bound the processes. Lists with
+  // the same smallest core are equal or overlap, so the processes share cores.
   int range[2] = {cores_.front(), -cores_.front()};
   check(MPI_Allreduce(MPI_IN_PLACE, range, 2, MPI_INT, MPI_MIN, node), "MPI_Allreduce");
   shares_cores_ = range[0] == -range[1];
@@ -154,7 +154,7 @@ std::vector<bool> World::ranks_that_map(const std::vector<int>& firsts) const {
   const std::vector<std::string> hosts = host_names(size_);
   const auto own = static_cast<std::size_t>(rank_);
   const node::SharedFile file(sizeof(std::int64_t));
-  // The time tells this job's page from others where processes of several namespaces have the same numbers.
+  // The time tells this job's page from others: in several PID namespaces processes may have the same numbers.
   const std::array<std::int64_t, 2> mine{file.address(), std::chrono::steady_clock::now().time_since_epoch().count()};
   file.write(mine[1]);
   std::vector<std::array<std::int64_t, 2>> all(static_cast<std::size_t>(size_));
@@ -205,7 +205,7 @@ planner::Fingerprint mpi_fingerprint(const CommunicatorOptions& options) {
                                 {"pinning", std::string(lanes::to_string(layout.pinning()))},
                                 {"ranks", std::to_string(options.world_size)},
                                 {"transports", transport_settings()}}};
-  // Which of a ring's steps leave a node, and what ranks can sum before something does.
+  // The placement decides which steps of a ring leave a node and what ranks can sum before data leaves it.
   if (world.placement().is_hierarchy()) machine.fields["node_of_ranks"] = world.placement().text();
   if (const std::string slow = world.links().text(); !slow.empty()) machine.fields["slow_links"] = slow;
   if (world.pretends_nodes()) machine.fields["emulation"] = "nodes";

@@ -13,11 +13,11 @@
 
 namespace mc2::executor::mpi {
 
-/// Processes that the launcher started together with this one, by what it left in the environment; 1 without a
-/// launcher. Asks MPI nothing, so that a program that never uses it is not part of its job.
+/// How many processes the launcher started in this job, from its environment variables; 1 without a launcher. Does not
+/// call MPI, so that a program that never uses MPI does not join its job.
 [[nodiscard]] int launched_process_count();
 
-/// MPI, started. One per process, made by the first use and ended with the process.
+/// MPI in this process. The only object is made at the first use, which starts MPI, and ends with the process.
 class World {
  public:
   /// Order: the first call is collective over the job's processes. Throws SystemError.
@@ -28,27 +28,28 @@ class World {
   [[nodiscard]] int rank() const noexcept { return rank_; }
   [[nodiscard]] int size() const noexcept { return size_; }
   [[nodiscard]] const Placement& placement() const noexcept { return *placement_; }
-  /// Between the nodes; all alike where the placement is the environment's.
+  /// The links between nodes. They count as all alike if the placement comes from the environment.
   [[nodiscard]] const Links& links() const noexcept { return *links_; }
-  /// The ranks in the order in which they had better stand in a ring: node by node in the order of links().ring(), or
-  /// by number where all links are alike.
+  /// The best order of the ranks in a ring: node by node in the order of links().ring(), or by number if all links are
+  /// alike.
   [[nodiscard]] std::vector<int> ring_of_ranks() const;
-  /// Whether the placement is the environment's and not the machine's: for tests, on one machine.
+  /// Whether the placement comes from the environment (MC2_PRETENDED_NODES) and not from the machine: for tests on one
+  /// machine.
   [[nodiscard]] bool pretends_nodes() const noexcept { return pretends_nodes_; }
-  /// What is wrong with the environment's. The placement is the machine's then.
+  /// The error in the environment's placement, if any. The placement is the machine's then.
   [[nodiscard]] const Result<void>& pretence() const noexcept { return pretence_; }
-  /// Whether every process can map the memory of every other of its node.
+  /// Whether every process can map the memory of every other process on its node.
   [[nodiscard]] bool shares_node_memory() const noexcept { return shares_node_memory_; }
-  /// The same, and all are on one node.
+  /// Whether shares_node_memory() holds and all processes are on one node.
   [[nodiscard]] bool shares_memory() const noexcept { return shares_node_memory_ && placement_->node_count() == 1; }
-  /// Most processes on one node.
+  /// The number of processes on the largest node.
   [[nodiscard]] int most_on_a_node() const noexcept { return most_on_a_node_; }
-  /// "Open MPI 4.1.4".
+  /// Name and version of the library, e.g. "Open MPI v4.1.4".
   [[nodiscard]] const std::string& library() const noexcept { return library_; }
-  /// The cores of this process's lanes: its own when the launcher bound it to some, otherwise its share of the
-  /// node's.
+  /// The cores of this process's lanes: its own cores if the launcher bound it to some, else its share of the node's
+  /// cores.
   [[nodiscard]] lanes::CoreLayout core_layout(bool pin_threads) const;
-  /// Which of core_layout()'s ranks this process is.
+  /// The index of this process among the ranks of core_layout().
   [[nodiscard]] int layout_rank() const noexcept { return shares_cores_ ? node_rank_ : 0; }
   [[nodiscard]] std::size_t core_count() const noexcept { return cores_.size(); }
 
@@ -61,14 +62,16 @@ class World {
   void find_cores(MPI_Comm node);
   void place(MPI_Comm node);
   [[nodiscard]] std::vector<int> first_ranks_of_nodes(MPI_Comm node) const;
-  /// Each process opens a page of every other's of its node or of its host's name, and looks for what that wrote there.
+  /// By rank: whether this process can map that rank's memory. Each process writes a page of its own, opens the pages
+  /// of the ranks that are on its node or whose host has the same name, and looks for what they wrote.
   [[nodiscard]] std::vector<bool> ranks_that_map(const std::vector<int>& firsts) const;
-  /// Of this node: ranks whose memory maps are on it, too. Open MPI 4.1.6 takes the ranks of another host for as many
-  /// nodes where the list of hosts has an address instead of the name that the host has itself.
+  /// The lowest rank of this process's node. Ranks whose memory can be mapped count as being on the same node. Open MPI
+  /// 4.1.6 needs that: if the list of hosts has an address instead of the name that a host gives itself, it counts each
+  /// rank of that host as a node of its own.
   [[nodiscard]] int first_of_mapped(const std::vector<int>& firsts, const std::vector<bool>& mapped) const;
   [[nodiscard]] bool all_neighbours_are(const std::vector<bool>& mapped) const;
 
-  bool is_owner_ = false; ///< of MPI: it was not running before
+  bool is_owner_ = false; ///< started MPI, because it was not running before
   int rank_ = 0, size_ = 1;
   int node_rank_ = 0, node_size_ = 1, most_on_a_node_ = 1;
   bool shares_cores_ = true, shares_node_memory_ = false, pretends_nodes_ = false;
@@ -79,19 +82,20 @@ class World {
   std::string library_;
 };
 
-/// What makes measurements comparable: `options` need not fit this world. Order: as World::get for the first call.
+/// The fingerprint of this world. `options` need not fit the world. Order: the first call is collective, as for
+/// World::get.
 [[nodiscard]] planner::Fingerprint mpi_fingerprint(const CommunicatorOptions& options);
 
-/// Ends every process of the job: a process cannot go on alone once a peer is gone or waits for it in vain. Says why
-/// on standard error, naming this rank; safe on any thread.
+/// Ends every process of the job, because a process cannot go on alone when a peer is gone or waits for it in vain.
+/// Says why on standard error, naming this rank. Safe on any thread.
 [[noreturn]] void abort_job(const std::string& reason) noexcept;
 
-/// A communicator of our own, so that no message of the program's meets ours. Errors are returned.
+/// A communicator of our own, so that the program's messages never match ours. MPI returns errors on it.
 class Channel {
  public:
   /// Over all processes. Order: collective. Throws SystemError.
   Channel();
-  /// Over some, in this order. Order: collective over them. Throws SystemError.
+  /// Over `ranks`, in this order. Order: collective over these ranks. Throws SystemError.
   explicit Channel(const std::vector<int>& ranks);
   ~Channel();
   Channel(const Channel&) = delete;
