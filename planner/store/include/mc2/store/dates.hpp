@@ -7,22 +7,23 @@
 
 #pragma GCC visibility push(default)
 
-/// Moments as documents have them: ISO 8601, UTC, in whole seconds ("2027-01-31T12:00:00Z"), which sort as they follow.
+/// Moments as text in documents: ISO 8601, UTC, whole seconds ("2027-01-31T12:00:00Z"). The texts sort by time.
 namespace mc2::store {
 
-/// Now, which callers hand to what keeps something; the store itself reads no clock.
+/// The current moment. Callers pass it to functions that keep documents; the store itself reads no clock.
 [[nodiscard]] std::string utc_now();
 
-/// A time above 0 as people write it: "90s", "15m", "12h", "30d" or "52w". Errors: InvalidSpec naming `field`.
+/// Reads a duration above 0 as people write it: "90s", "15m", "12h", "30d" or "52w". Errors: InvalidSpec naming
+/// `field`.
 [[nodiscard]] Result<std::int64_t> parse_duration_s(const std::string& text, const std::string& field);
 
-/// So many seconds later, or earlier, at most at an end of the years 0 to 9999, outside of which moments do not sort;
-/// empty where `moment` is none.
+/// The moment `further_s` seconds after `moment`, or before if negative. Limited to 0000-01-01 to 9999-12-31, since
+/// texts of other years do not sort by time. Empty if `moment` is not a moment.
 [[nodiscard]] std::string later(const std::string& moment, std::int64_t further_s);
 
-/// When something ends that people write as a time from now ("30d"), a date ("2027-01-31": as it begins, UTC) or a
-/// moment. Errors: InvalidSpec naming `field` for another form, a date that is none, a time that has passed, or one
-/// after the year 9999.
+/// Reads when something ends: a duration from now ("30d"), a date ("2027-01-31", its first second in UTC) or a moment.
+/// Errors: InvalidSpec naming `field` for another form, a date that does not exist, a time not in the future, or a
+/// time after the start of 9999-12-31.
 [[nodiscard]] Result<std::string> parse_end(const std::string& text, const std::string& field, const std::string& now);
 
 } // namespace mc2::store

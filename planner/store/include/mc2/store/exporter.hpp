@@ -14,35 +14,36 @@
 
 namespace mc2::store {
 
-/// A plan on its way out.
+/// A plan to be exported.
 struct ExportItem {
   planner::Plan plan;
-  /// In a table of several m: the largest relative loss that the model predicts for an m to which this entry is the
-  /// nearest, against that m's own best plan. Empty where nobody computed it.
+  /// For a table of plans for several m. Among the m that have this entry as their nearest: the largest loss that the
+  /// model predicts against the m's own best plan, relative. Unset if it was not computed.
   std::optional<double> neighbour_loss{};
   bool operator==(const ExportItem&) const = default;
 };
 
-/// What a plan does not know and some formats need.
+/// Facts that some formats need and a plan does not have.
 struct ExportOptions {
   std::string algorithm; ///< NCCL's ("ring", "nvls", ...), or HCCL's engine:executor:template ("aicpu:sole:nhr")
   std::string protocol;  ///< NCCL's: ll, ll128 or simple
-  std::optional<int> channels = std::nullopt; ///< NCCL's, where a plan does not say; 1 to 64
+  std::optional<int> channels = std::nullopt; ///< NCCL's, 1 to 64, for plans that do not name them
 };
 
 /// One row of the table in src/exporters/exporter_registry.cpp.
 struct Exporter {
   std::string_view name;
   std::string_view description;
-  bool takes_many; ///< a table of plans rather than one
-  /// Errors: InvalidSpec naming what must be said beside the plan; Infeasible for a plan that the format cannot
-  /// express.
+  bool takes_many; ///< whether the format holds a table of plans rather than one plan
+  /// Writes plans. Errors: InvalidSpec, naming the option that the format needs; Infeasible for a plan that the format
+  /// cannot express.
   Result<std::string> (*write)(std::span<const ExportItem> items, const ExportOptions& options);
-  /// Reads back what `write` wrote, the same to the byte; null where the format does not hold the plan.
-  /// Of what was edited or written by hand the blocks are read; the reason of the plan says what was changed.
-  /// Errors: Malformed where that makes no plan.
+  /// Reads a text of `write` back into plans that are equal to the byte; null if the format does not hold the plan. If
+  /// the text was edited or written by hand, reads its blocks, and Plan::reason says what was changed.
+  /// Errors: Malformed if the text does not give a plan.
   Result<std::vector<ExportItem>> (*read)(std::string_view text);
-  /// The plans of all m of a range; null where the format has no place for rules. Errors: Infeasible as `write`.
+  /// Writes the plans of all m of a range as rules; null if the format cannot hold rules. Errors: Infeasible as
+  /// `write`.
   Result<std::string> (*write_ranges)(const planner::PlanRanges& ranges) = nullptr;
 };
 

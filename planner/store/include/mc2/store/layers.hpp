@@ -12,45 +12,47 @@
 
 namespace mc2::store {
 
-/// Where stores are looked for, weakest first; a later layer overrides an earlier one.
+/// The files of a stack of stores.
 struct LayerPaths {
-  std::vector<std::filesystem::path> read_only; ///< system stores; missing files are skipped
-  std::filesystem::path writable;               ///< the user's store, or the one named with --store
-  bool may_be_read_only = false;                ///< opens `writable` to be read where it may not be written
+  std::vector<std::filesystem::path> read_only; ///< system stores, weakest first; missing files are skipped
+  std::filesystem::path writable;               ///< the user's store or the one of --store; stronger than the others
+  bool may_be_read_only = false;                ///< opens `writable` read-only if it may not be written
 };
 
-/// Several stores seen as one: reads ask the writable layer first, then the read-only ones; writes go to the
-/// writable. A damaged document in one layer is a miss there, with its reason, and the next layer is asked.
+/// Several stores seen as one. A read asks the writable layer first, then the read-only ones, strongest first. Writes
+/// go to the writable layer. A damaged document in one layer is a miss, with its reason, and the next layer is asked.
 class Layers {
  public:
-  /// Errors: as Store::open, for the first layer. A read-only layer that cannot be opened is skipped with a note.
+  /// Opens all layers. A read-only layer that cannot be opened is skipped with a note. Errors: as Store::open, for the
+  /// writable layer.
   [[nodiscard]] static Result<Layers> open(const LayerPaths& paths);
 
-  /// The layer that is written to; its writes fail with ReadOnly where it may only be read.
+  /// The layer for writes. Its writes fail with ReadOnly if it was opened read-only.
   [[nodiscard]] Store& writable() noexcept { return stores_.front(); }
   [[nodiscard]] const std::vector<std::string>& notes() const noexcept { return notes_; }
 
-  /// First match. Errors: NotFound with each layer's reason, joined into one line; Corrupt and the like when a layer
-  /// could not be read.
+  /// The plan of the first layer that has one. Errors: the reasons of all layers in one line, with NotFound, or with
+  /// the code of the first layer that failed otherwise, e.g. Corrupt.
   [[nodiscard]] Result<StoredPlan> find_plan(const PlanKey& key) const;
-  /// As above; InvalidSpec as Store::find_plan.
+  /// As find_plan(key), by digest; also InvalidSpec, as Store::find_plan.
   [[nodiscard]] Result<StoredPlan> find_plan(const std::string& digest_prefix) const;
-  /// As above.
+  /// The model of the first layer that has one. Errors: as find_plan(key).
   [[nodiscard]] Result<planner::CostModel> find_model(const planner::OpSpec& op,
                                                       const planner::Fingerprint& fingerprint) const;
-  /// Of every layer that can be read, stronger layers first. As Store::list_models.
+  /// Store::list_models() of every layer that can be read, stronger layers first.
   [[nodiscard]] std::vector<planner::CostModel> list_models(const planner::OpSpec& op,
                                                             const planner::Fingerprint& fingerprint) const;
-  /// As Store::has_run, of any store that can be read.
+  /// Whether Store::has_run() is true for any layer that can be read.
   [[nodiscard]] bool has_run(const planner::OpSpec& op, const planner::Fingerprint& fingerprint) const;
-  /// Of every layer that can be read, stronger layers first. As Store::speed_record.
+  /// Store::speed_record() of every layer that can be read, stronger layers first.
   [[nodiscard]] planner::SpeedRecord speed_record(const planner::OpSpec& op,
                                                   const planner::Fingerprint& fingerprint) const;
-  /// Of the plans for a machine, of every layer that can be read, stronger layers first; several may be alike.
+  /// The keys of all plans for a machine in every layer that can be read, stronger layers first. Keys may repeat.
   [[nodiscard]] std::vector<PlanKey> list_plan_keys(const std::string& fingerprint_digest) const;
-  /// Of every layer that can be read, stronger layers first. As Store::list_profiles.
+  /// Store::list_profiles() of every layer that can be read, stronger layers first.
   [[nodiscard]] std::vector<planner::Profile> list_profiles(const std::map<std::string, std::string>& fields) const;
-  /// Of every layer that can be read, the strongest last. As store::list_measured_cuts of the writable one.
+  /// store::list_measured_cuts() of every layer that can be read, the strongest layer last. Errors: as there, for the
+  /// writable layer.
   [[nodiscard]] Result<std::vector<Measurement>> list_measured_cuts(const std::string& device,
                                                                     const planner::OpSpec& op) const;
 

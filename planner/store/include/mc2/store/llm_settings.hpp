@@ -12,20 +12,21 @@
 
 namespace mc2::store {
 
-/// A program that runs models, and what it is told of where to fuse.
+/// The settings by which a program that runs language models is told where to fuse.
 struct LlmSettings {
-  std::string_view name; ///< "vllm"
-  std::string_view text; ///< of what settings, in a few words
-  bool is_of_one_step;   ///< whether they are of one number of tokens
-  /// What has to be planned: the model's layers, or some of them and others that training adds.
+  std::string_view name; ///< of the program, e.g. "vllm"
+  std::string_view text; ///< which settings they are, in a few words
+  bool is_of_one_step;   ///< whether they hold for one number of tokens only
+  /// The layers to plan: those of the model, or some of them together with layers that training adds.
   std::vector<planner::LayerShape> (*layers)(const std::vector<planner::LayerShape>& of_model);
-  /// Errors: Infeasible where the plan has no answer for that program, naming the layer.
+  /// Writes the settings as the program reads them. Errors: Infeasible, naming the layer or the model, if the settings
+  /// cannot be derived from the plan.
   Result<std::string> (*write)(const planner::LlmPlan& plan);
 };
 
-/// All of them.
+/// The settings of all programs.
 [[nodiscard]] std::span<const LlmSettings> llm_settings() noexcept;
-/// Errors: UnknownName with the legal ones.
+/// Errors: UnknownName, listing the legal names.
 [[nodiscard]] Result<const LlmSettings*> find_llm_settings(std::string_view name);
 
 } // namespace mc2::store

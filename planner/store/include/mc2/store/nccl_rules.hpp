@@ -12,20 +12,21 @@
 
 namespace mc2::store {
 
-/// NCCL's names of collectives, in the order of its numbers.
+/// NCCL's names of collectives, algorithms and protocols, each in the order of NCCL's enum values.
 inline constexpr std::array<std::string_view, 5> kNcclFunctions{"broadcast", "reduce", "allgather", "reducescatter",
                                                                 "allreduce"};
 inline constexpr std::array<std::string_view, 7> kNcclAlgorithms{
     "tree", "ring", "collnet_direct", "collnet_chain", "nvls", "nvls_tree", "pat"};
 inline constexpr std::array<std::string_view, 3> kNcclProtocols{"ll", "ll128", "simple"};
 
-/// What NCCL is told of messages, in the words of its tuner interface. -1: any, or left to NCCL.
+/// One rule for NCCL's tuner: for which messages it holds and what NCCL uses for them, in the tuner interface's words.
+/// -1: any value matches, or NCCL chooses.
 struct NcclRule {
-  int function = 0;           ///< of kNcclFunctions
+  int function = 0;           ///< index in kNcclFunctions
   std::int64_t min_bytes = 0; ///< of the full array
   std::int64_t max_bytes = 0;
-  int algorithm = -1; ///< of kNcclAlgorithms
-  int protocol = -1;  ///< of kNcclProtocols
+  int algorithm = -1; ///< index in kNcclAlgorithms
+  int protocol = -1;  ///< index in kNcclProtocols
   int channels = -1;
   int nodes = -1;
   int ranks = -1;
@@ -34,14 +35,14 @@ struct NcclRule {
   bool operator==(const NcclRule&) const = default;
 };
 
-/// The messages of a plan's blocks with the channels that it was tuned with: those of an NCCL variant that says so, on
-/// one node. Empty for every other plan.
+/// One rule per message size of a plan's blocks, with the channels that the plan was tuned with, for one node. Empty
+/// unless the plan has an NCCL variant that names its channels and a collective that NCCL tunes.
 [[nodiscard]] std::vector<NcclRule> nccl_rules(const planner::Plan& plan);
 
-/// A file of NCCL's example tuner plugin, lines of
-/// collective,min bytes,max bytes,algorithm,protocol,channels,nodes,ranks[,grouped operations[,registered buffers]];
-/// what begins with # is left out. Its first matching line holds.
-/// Errors: Malformed naming the line.
+/// Reads a file of NCCL's example tuner plugin. Each line is
+/// collective,min bytes,max bytes,algorithm,protocol,channels,nodes,ranks[,grouped operations[,registered buffers]]
+/// Empty lines and lines that begin with # are skipped. NCCL uses the first line that matches.
+/// Errors: Malformed, naming the line.
 [[nodiscard]] Result<std::vector<NcclRule>> read_nccl_rules(std::string_view text);
 
 } // namespace mc2::store

@@ -12,7 +12,7 @@
 
 namespace mc2::store {
 
-/// What a token lets its bearer do: each may do what those before it may.
+/// What the bearer of a token may do. Each role includes the roles before it.
 enum class Role : std::uint8_t {
   Read,  ///< ask for plans, models and the like
   Write, ///< add to the store
@@ -20,62 +20,62 @@ enum class Role : std::uint8_t {
 };
 
 [[nodiscard]] std::string_view to_string(Role role) noexcept;
-/// Errors: UnknownName naming the legal ones.
+/// Errors: UnknownName, listing the legal names.
 [[nodiscard]] Result<Role> parse_role(std::string_view name);
 
-/// A bearer token as the store keeps it: without the secret.
+/// A bearer token as the store keeps it, without the secret.
 struct Token {
   std::string id; ///< 8 hexadecimal digits
   std::string name;
   Role role = Role::Read;
-  std::string created_at; ///< ISO 8601 UTC, as the other times
-  std::string expires_at; ///< the first moment at which it no longer counts; empty: never
-  std::string revoked_at; ///< empty: it is not
-  std::string hash;       ///< BLAKE2b-256 of the text, in hexadecimal
+  std::string created_at; ///< ISO 8601 UTC, as the other two times
+  std::string expires_at; ///< the first moment at which the token is not valid; empty: it does not expire
+  std::string revoked_at; ///< empty: not revoked
+  std::string hash;       ///< token_hash() of the token's text
   bool operator==(const Token&) const = default;
 };
 
-/// Every token, revoked and expired ones included, oldest first.
+/// All tokens, also revoked and expired ones, oldest first.
 struct TokenList {
   std::vector<Token> tokens;
-  std::int64_t damaged_count = 0; ///< rows that fail their checksum: they let nobody in
+  std::int64_t damaged_count = 0; ///< rows that fail their checksum; the service does not accept them
   [[nodiscard]] bool is_empty() const noexcept { return tokens.empty() && damaged_count == 0; }
 };
 
-/// A token that was just made, with what its bearer shows: kept nowhere.
+/// A token that was just made, and its text, which the bearer shows and which is kept nowhere.
 struct NewToken {
   std::string text;
   Token token;
 };
 
-/// Makes one from the system's randomness, to be kept by Store::add_token.
+/// Makes a token from the system's randomness. The caller keeps it by Store::add_token.
 /// @param expires  as parse_end() takes it; empty: never
 /// @param now      ISO 8601 UTC
 /// Errors: those of parse_end(), with the field "expires".
 [[nodiscard]] Result<NewToken> make_token(Role role, std::string name, const std::string& expires,
                                           const std::string& now);
 
-/// As schemas/token_list.schema.json has it.
+/// The list as JSON, by schemas/token_list.schema.json. @param now  decides which tokens are valid
 [[nodiscard]] std::string encode(const TokenList& list, const std::string& now);
 
 /// 4 bytes for the identifier, 32 for the secret.
 using TokenRandomness = std::array<std::uint8_t, 36>;
 
-/// A new token's text, "mc2_<id>_<64 hexadecimal digits>". The secret is 256 random bits, so that a fast hash of it
-/// withstands guessing as well as a slow one (docs/adr/0009-tokens.md).
+/// The text of a new token, "mc2_<id>_<64 hexadecimal digits>". The secret has 256 random bits, so a fast hash resists
+/// guessing as well as a slow one would (docs/adr/0009-tokens.md).
 /// @param random  from a cryptographic source
 [[nodiscard]] std::string token_text(const TokenRandomness& random);
 
-/// The identifier within a token's text; empty when the text has another form.
+/// The identifier within a token's text; empty if the text has another form.
 [[nodiscard]] std::string_view token_id(std::string_view text) noexcept;
 
 /// BLAKE2b-256 in hexadecimal.
 [[nodiscard]] std::string token_hash(std::string_view text);
 
-/// Whether the text is the token's own, whatever its state. Takes equally long however much of it is right.
+/// Whether the text is that of the token, even if it is revoked or expired. Compares hashes in constant time.
 [[nodiscard]] bool is_text_of(const Token& token, std::string_view text);
 
-/// Whether it counts. @param now  ISO 8601 UTC
+/// Whether the token is neither revoked nor expired at `now` (ISO 8601 UTC).
 [[nodiscard]] bool is_valid_at(const Token& token, std::string_view now) noexcept;
 
 } // namespace mc2::store

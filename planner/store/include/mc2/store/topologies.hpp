@@ -12,17 +12,18 @@ namespace mc2::store {
 
 /// A published cluster that is part of the library.
 struct BuiltInTopology {
-  std::string_view name; ///< of its file in data/topologies/, e.g. "dgx_h100"
+  std::string_view name; ///< the name of its file in data/topologies/, e.g. "dgx_h100"
   std::string_view json;
 };
 
-/// In the order of their names.
+/// All of them, sorted by name.
 [[nodiscard]] std::span<const BuiltInTopology> built_in_topologies() noexcept;
 
-/// Errors: UnknownName (topology), listing those that there are.
+/// Errors: UnknownName (topology), listing the names that exist.
 [[nodiscard]] Result<planner::Topology> find_built_in_topology(std::string_view name);
 
-/// The name of a published cluster, which begins with a letter or digit, or a document.
+/// The topology of a document, or of the published cluster that `document_or_name` names. A text that begins with a
+/// letter or digit is a name.
 /// Errors: as decode_topology and find_built_in_topology.
 [[nodiscard]] Result<planner::Topology> topology_of(std::string_view document_or_name);
 
