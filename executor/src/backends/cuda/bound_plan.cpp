@@ -59,7 +59,7 @@ BoundPlan::BoundPlan(CudaCommunicator& communicator, const StageList& stages, co
       ranks(buffers.size()) {
   for (std::size_t i = 0; i < ranks.size(); ++i) {
     ranks[i].buffers = buffers[i];
-    ranks[i].buffers.send_counts = ranks[i].buffers.receive_counts = {}; // the caller's for prepare() only
+    ranks[i].buffers.send_counts = ranks[i].buffers.receive_counts = {}; // valid during prepare() only
     ranks[i].prepared_with = ranks[i].buffers;
   }
 }
@@ -123,7 +123,7 @@ BlockExchange BoundPlan::row_exchange_of(std::size_t stage, RunMode mode) const 
   }
   for (const int rank : communicator.local_ranks()) {
     RowCopies& copies = exchange.row_copies[static_cast<std::size_t>(rank)] = state_of(rank).row_copies[stage];
-    // Of as many experts as there are, the rank's own last.
+    // The list has an entry for every expert of all ranks; the rank's own experts are last.
     if (reads_device_counts && !copies_own) copies.count -= static_cast<int>(list.op.experts_per_rank);
   }
   return exchange;
@@ -137,11 +137,11 @@ BlockExchange BoundPlan::exchange_of(std::size_t stage, RunMode mode) const {
   const std::int64_t columns = gathers_first ? op.k : op.n;
   const planner::OpTraits& traits = planner::traits_of(op.kind);
   const std::int64_t shards = traits.has_row_shards ? op.world_size : 1;
-  const std::int64_t unit_elements = cuts_columns ? op.m : columns; // of a row or column of the exchange memory
+  const std::int64_t unit_elements = cuts_columns ? op.m : columns; // elements per row or column of exchange memory
   const std::int64_t piece_offset = block.first_row * unit_elements * element_bytes;
   const std::int64_t shard_elements = op.m / op.world_size * columns;
   const bool is_last = block.first_row + block.row_count == whole(list).row_count;
-  // What peers write to C must be there before it is worked on.
+  // Peers' writes to C must have arrived before the epilogue works on it.
   const bool is_finished =
       finishes_blocks(mode) && transport->writes_to_peers() && !result_epilogue(list.op).is_empty();
   BlockExchange exchange{.element_count = block.row_count * unit_elements,
@@ -150,8 +150,8 @@ BlockExchange BoundPlan::exchange_of(std::size_t stage, RunMode mode) const {
                          .is_last = is_last && mode != RunMode::Independent,
                          .leaves_sum = variant.stores_tiles && mode == RunMode::Independent,
                          .copies_own = traits.moves_products() || (gathers_first && mode == RunMode::Serial)};
-  // In the exchange memory a block's pieces touch, unless it holds all tiles' products; in A and C they are a shard
-  // apart.
+  // In the exchange memory the pieces of a block touch, unless the memory holds the products of all tiles. In A and C
+  // they are a shard apart.
   if (gathers_first && !traits.gathers_a) exchange.send_stride = shard_elements;
   if (shards > 1 && !gathers_first)
     exchange.send_stride = variant.stores_tiles ? shard_elements : exchange.element_count;
@@ -169,11 +169,11 @@ BlockExchange BoundPlan::exchange_of(std::size_t stage, RunMode mode) const {
   }
   for (std::size_t rank = 0; rank < places.size(); ++rank) {
     const Places& at = places[rank];
-    if (at.exchange == nullptr) continue; // of another process, and not reached for
+    if (at.exchange == nullptr) continue; // a rank of another process whose memory is not reached
     std::byte* shared =
         (mode == RunMode::Independent ? at.spare : at.exchange) + (variant.stores_tiles ? 1 : shards) * piece_offset;
     exchange.send[rank] = gathers_first ? at.a + piece_offset : shared;
-    // offsets are right where C is not reached, too
+    // if C is null because it is not reached, the differences between blocks' addresses are still right
     exchange.receive[rank] = gathers_first ? shared : at.c + landing_offset;
     if (at.staging != nullptr) exchange.staging[rank] = at.staging + (shards - 1) * piece_offset;
   }

@@ -18,7 +18,7 @@
 namespace mc2::executor::cuda {
 namespace {
 
-/// Of a rank among those of its host.
+/// Checks the rank's number among the ranks of its host. Errors: InvalidSpec (process).
 Result<void> check_place(const CommunicatorOptions& options) {
   if (!spans_hosts(options)) return {};
   const ProcessPlace& place = *options.process;
@@ -44,7 +44,7 @@ Result<void> check_options(const CommunicatorOptions& options) {
   return check_native_communicators(options.native_communicators, local_ranks_of(options), options.world_size);
 }
 
-/// The kernel that a process runs on.
+/// Identifies the running operating system kernel, and so the host, of this process.
 std::string host_identity() {
   std::ifstream file("/proc/sys/kernel/random/boot_id");
   std::string identity;
@@ -52,7 +52,8 @@ std::string host_identity() {
   return identity;
 }
 
-/// Blocks of ranks are one host's: their memory is mapped. Errors, the same on every rank: Mismatch.
+/// Checks that consecutive ranks are on one host, as the mapping of memory needs. Errors, the same on every rank:
+/// Mismatch.
 Result<void> check_hosts(ProcessGroup& group, const CommunicatorOptions& options) {
   if (!spans_hosts(options)) return {};
   const int here = devices_here(options);
@@ -75,7 +76,7 @@ Result<void> check_hosts(ProcessGroup& group, const CommunicatorOptions& options
   return {};
 }
 
-/// Every process holds one rank: what one of them is refused, all are.
+/// Opens a communicator of which every process holds one rank. If one process gets an error, all get it.
 Result<std::unique_ptr<Communicator>> open_between_processes(const CommunicatorOptions& options) {
   MC2_TRY(check_meeting(*options.process, options.world_size));
   auto group = open_process_group(*options.process, options.world_size, options.deadline);
@@ -115,8 +116,6 @@ class CudaBackend final : public Backend {
     MC2_ASSIGN(const auto read, read_variant(op, variant, gpu_traits()));
     return check_reach(read, options);
   }
-
-  // One tile of the matmul library: a shorter block leaves part of every tile empty.
 
   [[nodiscard]] Result<void> takes(const planner::OpSpec& op, const CommunicatorOptions& options) const override {
     MC2_TRY(check_operator(op));

@@ -34,10 +34,10 @@
 namespace mc2::executor::cuda {
 namespace {
 
-constexpr std::uint32_t kBiasBytes = 16; ///< that the matmul's kernels read of a bias at a time
-constexpr std::int64_t kF8Multiple = 16; ///< of n and k, and of addresses in bytes, for cuBLASLt
+constexpr std::uint32_t kBiasBytes = 16; ///< bytes of a bias that the matmul's kernels read at a time
+constexpr std::int64_t kF8Multiple = 16; ///< n, k and addresses (in bytes) must be multiples of it for cuBLASLt
 
-/// Errors: InvalidSpec when the bytes are not in memory of the rank's device.
+/// Checks that the bytes are in memory of the rank's device. Errors: InvalidSpec.
 Result<void> check_place(LocalRank rank, const char* matrix, std::span<const std::byte> bytes) {
   if (bytes.empty()) return {};
   cudaPointerAttributes found{};
@@ -51,7 +51,8 @@ Result<void> check_place(LocalRank rank, const char* matrix, std::span<const std
                name + " is in " + place + "; it must be in memory of device " + std::to_string(rank.device)};
 }
 
-/// @param who needs so much, e.g. "f8e4m3 needs". Errors: InvalidSpec naming rank and matrix.
+/// @param who says who needs the alignment, e.g. "f8e4m3 needs"
+/// Errors: InvalidSpec naming rank and matrix.
 Result<void> check_alignment(int rank, const char* matrix, const void* address, std::uint32_t needed_bytes,
                              const std::string& who) {
   if (alignment_of(address) >= needed_bytes) return {};
@@ -60,7 +61,7 @@ Result<void> check_alignment(int rank, const char* matrix, const void* address, 
                    std::to_string(alignment_of(address)) + " bytes; " + who + " " + std::to_string(needed_bytes)};
 }
 
-/// What cuBLASLt needs of f8e4m3. Errors: InvalidSpec naming rank and matrix, Unsupported naming the block.
+/// Checks what cuBLASLt requires for f8e4m3. Errors: InvalidSpec naming rank and matrix, Unsupported naming the block.
 Result<void> check_f8(const StageList& stages, std::span<const int> ranks, std::span<const RankBuffers> buffers) {
   if (stages.op.dtype != planner::DType::F8E4m3) return {};
   for (std::size_t i = 0; i < buffers.size(); ++i) {
@@ -81,7 +82,7 @@ Result<void> check_f8(const StageList& stages, std::span<const int> ranks, std::
   return {};
 }
 
-/// Of memory that cudaMalloc made the driver has no allocation handle to give.
+/// Whether the driver has an allocation handle for the memory. It has none for memory of cudaMalloc.
 bool has_allocation_handle(const std::byte* address) {
   using Retain = CUresult (*)(CUmemGenericAllocationHandle*, void*);
   using Release = CUresult (*)(CUmemGenericAllocationHandle);
@@ -92,7 +93,7 @@ bool has_allocation_handle(const std::byte* address) {
   return kRelease(handle) == CUDA_SUCCESS;
 }
 
-/// What a device may do with memory of pools or with a mapping of the driver's; nothing for memory that is neither.
+/// The access that a device has to memory of a pool or to a mapping of the driver's; nothing for other memory.
 std::optional<unsigned long long> access_of(const std::byte* address, int device) {
   static const auto kAttributes =
       reinterpret_cast<decltype(&cuPointerGetAttributes)>(driver_function("cuPointerGetAttributes"));
@@ -116,7 +117,8 @@ std::optional<unsigned long long> access_of(const std::byte* address, int device
   return flags;
 }
 
-/// @param bytes none for a rank without rows; @param needed CUmemAccess_flags
+/// @param bytes  empty for a rank without rows
+/// @param needed CUmemAccess_flags
 Result<void> check_access(int rank, const char* matrix, std::span<const std::byte> bytes, unsigned long long needed,
                           std::span<const int> ranks) {
   for (const int device : ranks) {
@@ -174,7 +176,8 @@ Result<void> check_device_types(const planner::OpSpec& op, int device_count) {
 
 namespace {
 
-/// What our own kernels take, as no library's serve. Errors: Unsupported naming the field.
+/// Checks what our own kernels take where tokens choose experts; no library has such kernels. Errors: Unsupported
+/// naming the field.
 Result<void> check_chosen_experts(const planner::OpSpec& op) {
   if (!op.experts) return {};
   const std::string kind = " of " + std::string(to_string(op.kind));
@@ -196,7 +199,7 @@ Result<void> check_chosen_experts(const planner::OpSpec& op) {
   return {};
 }
 
-/// Those of several experts lie one below the other.
+/// Checks the row length of biases of several experts, which lie one below the other. Errors: Unsupported (n).
 Result<void> check_bias_rows(const planner::OpSpec& op) {
   const std::int64_t element_bytes = planner::size_bytes(planner::product_type(op));
   if (!matmul_epilogue(op).has_bias || planner::matrix_count(op) == 1 || op.n * element_bytes % kBiasBytes == 0)
@@ -213,7 +216,7 @@ Result<void> check_operator(const planner::OpSpec& op) {
   if (op.dtype == planner::DType::I8)
     return Error{ErrorCode::Unsupported, "dtype", "the cuda backend does not run i8; the host backend may"};
   MC2_TRY(check_chosen_experts(op));
-  constexpr std::int64_t kMostExperts = 65536; // of all ranks: every rank has tables of all
+  constexpr std::int64_t kMostExperts = 65536; // in all: every rank has tables of all ranks' experts
   if (op.experts_per_rank > kMostExperts / op.world_size)
     return Error{ErrorCode::Unsupported, "experts_per_rank",
                  "is " + std::to_string(op.experts_per_rank) + "; the cuda backend takes at most " +
@@ -324,7 +327,7 @@ std::int64_t exchange_bytes(const planner::OpSpec& op) noexcept {
 }
 
 std::int64_t staging_bytes(const planner::OpSpec& op) noexcept {
-  if (planner::cut_axis(op) == planner::CutAxis::Columns) return exchange_bytes(op); // a block's sum
+  if (planner::cut_axis(op) == planner::CutAxis::Columns) return exchange_bytes(op); // staging holds a block's sum
   return rank_share_bytes(exchange_bytes(op), op.world_size) * (op.world_size - 1);
 }
 
@@ -362,9 +365,9 @@ Result<void> check_streams(std::span<void* const> streams, std::span<const Local
                        " is cudaStreamPerThread, which is another one in each thread; it must be one that "
                        "cudaStreamCreate makes, or the default one"};
     }
-    // The default stream is that of whatever device is current.
+    // The default stream belongs to whatever device is current.
     if (stream == nullptr || stream == cudaStreamLegacy) continue;
-    if (is_capturing(stream)) continue; // it says no device then, and the capture fails if it is another one
+    if (is_capturing(stream)) continue; // a captured stream tells no device, and a wrong one makes the capture fail
     int device = 0;
     MC2_CUDA(cudaStreamGetDevice(stream, &device));
     if (device == own_device) continue;
@@ -390,7 +393,7 @@ Result<void> check_window_memory(const planner::OpSpec& op, std::span<const Rank
   return {};
 }
 
-/// Of what is put down row by row: a 2D copy's pitch has 31 bits.
+/// Checks operators whose pieces are put down row by row: the pitch of a 2D copy has 31 bits. Errors: Unsupported (n).
 Result<void> check_pitch(const planner::OpSpec& op) {
   const bool is_side_by_side = planner::traits_of(op.kind).lands_side_by_side;
   if (!is_side_by_side && planner::cut_axis(op) != planner::CutAxis::Columns) return {};
@@ -565,7 +568,7 @@ Result<void> check_resident_bags(const planner::OpSpec& op, int rank, const Rank
 
 namespace {
 
-/// Errors: InvalidSpec naming a matrix that is aligned worse than the one before.
+/// Checks that no matrix is aligned worse than the one before. Errors: InvalidSpec naming the matrix.
 Result<void> check_alignments(int rank, const RankBuffers& now, const RankBuffers& next) {
   using Bytes = std::span<const std::byte>;
   const auto is_worse = [](Bytes before, Bytes after) {
@@ -599,19 +602,20 @@ Result<void> check_replacement(int rank, const RankBuffers& now, const RankBuffe
   if (reach.c && has_moved(now.c, next.c)) return refuse("C", must_stay);
   if (now.b_is_transposed != next.b_is_transposed)
     return refuse("B", "is stored the other way round than the plan was prepared for");
-  // Scales are part of a matmul's description, and f8e4m3's B of [k, n] was transposed while preparing.
+  // Scales are part of a matmul's description, and prepare() has transposed a B of f8e4m3 that is [k, n].
   if (now.a_scales.data() != next.a_scales.data() || now.b_scales.data() != next.b_scales.data())
     return refuse("scales", "must stay where the plan was prepared with them");
   if (!now.b_scales.empty() && !now.b_is_transposed && now.b.data() != next.b.data())
     return refuse("B", "was packed by prepare(); bring it as [n, k], or prepare the plan for another");
-  if (now.choices.type != next.choices.type) // likewise a parameter of captured kernels
+  if (now.choices.type != next.choices.type) // a parameter of captured kernels
     return refuse("chosen experts", "must be numbers of as many bits as the plan was prepared with");
   if (!now.normed.empty() && now.norm_epsilon != next.norm_epsilon) // a parameter of captured kernels
     return refuse("norm_epsilon", "must stay what the plan was prepared with");
   return check_alignments(rank, now, next);
 }
 
-/// Errors: InvalidSpec naming the rank: the matmul's kernels read a bias 16 bytes at a time.
+/// Checks the alignment of biases: the matmul's kernels read a bias 16 bytes at a time. Errors: InvalidSpec naming the
+/// rank.
 Result<void> check_added_bias(const planner::OpSpec& op, std::span<const int> ranks,
                               std::span<const RankBuffers> buffers) {
   for (std::size_t i = 0; i < buffers.size() && matmul_epilogue(op).has_bias; ++i)

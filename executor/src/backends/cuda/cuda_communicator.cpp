@@ -24,7 +24,7 @@
 namespace mc2::executor::cuda {
 namespace {
 
-/// Does something unless it goes before the deadline.
+/// Calls `work` on a thread of its own when the deadline passes, unless *this is destroyed before.
 class AfterDeadline {
  public:
   AfterDeadline(std::chrono::milliseconds deadline, std::function<void()> work)
@@ -36,7 +36,7 @@ class AfterDeadline {
  private:
   std::mutex mutex_;
   std::condition_variable_any changed_;
-  std::jthread thread_; ///< last: it uses the others
+  std::jthread thread_; ///< declared last: it uses the members above
 };
 
 ncclUniqueId new_nccl_id() {
@@ -45,12 +45,12 @@ ncclUniqueId new_nccl_id() {
   return id;
 }
 
-/// Ranks do not meet where some say what others are to read.
+/// Part of the call text: ranks must agree on whether counts are in device memory.
 const char* counts_text(std::span<const RankBuffers> buffers) {
   return reads_device_counts(buffers) ? ", counts on the devices" : "";
 }
 
-/// Every rank's numbers, by rank. As ProcessGroup::all_gather.
+/// Every rank's numbers, by rank. Errors and order as ProcessGroup::all_gather.
 std::vector<std::int64_t> gathered(ProcessGroup& group, const std::vector<std::int64_t>& own) {
   std::vector<std::int64_t> all;
   for (const std::string& bytes :
@@ -66,7 +66,7 @@ std::vector<std::int64_t> gathered(ProcessGroup& group, const std::vector<std::i
 
 template <typename Work>
 auto CudaCommunicator::together(const Work& work) {
-  // Another process's failure has ended the kernels of this one, too, and what they leave is no result.
+  // Another process's failure has ended this process's kernels, too, and what they have written is no result.
   if (!failure_ && group_ && abort_word_ && abort_word_->get() != 0) {
     failure_ = group_->failure().value_or("a rank has failed");
     abort(); // NCCL's kernels do not look at the word
@@ -90,7 +90,7 @@ CudaCommunicator::CudaCommunicator(const CommunicatorOptions& options, planner::
       workers_(ranks_),
       devices_(static_cast<std::size_t>(options.world_size)),
       signals_(devices_.size()) {
-  // The process's one device. Page-locked memory belongs to the current one: another process's would be opened for it.
+  // Selects the process's only device: page-locked memory is opened on the current device.
   if (group_) check(cudaSetDevice(local_ranks_.front().device), "cudaSetDevice", group_->rank());
   run([this](int rank) { open_device(rank); });
   if (group_)
@@ -127,7 +127,7 @@ HostsPlace CudaCommunicator::hosts_place() {
 
 void CudaCommunicator::enqueue_meeting(int rank, cudaStream_t stream) {
   if (!crosses_hosts()) return cuda::enqueue_meeting(signals_of(rank), stream);
-  auto* const word = reinterpret_cast<float*>(device(rank).mail->bytes().data()); // which no variant uses here
+  auto* const word = reinterpret_cast<float*>(device(rank).mail->bytes().data()); // no variant uses mail between hosts
   check(ncclAllReduce(word, word, 1, ncclFloat32, ncclSum, meetings_[static_cast<std::size_t>(rank)], stream),
         "ncclAllReduce", rank);
 }
@@ -153,7 +153,7 @@ CudaCommunicator::~CudaCommunicator() {
   watch_ = {};
   const auto synchronize = [](int /*rank*/) { log_failure(cudaDeviceSynchronize(), "cudaDeviceSynchronize"); };
   try {
-    { // kernels may read other ranks' memory; those that wait for runs that never come end when they are aborted
+    { // kernels may still read other ranks' memory; kernels that wait for runs that never come end when aborted
       const AfterDeadline guard(options_.deadline,
                                 [this] { fail("closed while runs were under way that other ranks have not joined"); });
       workers_.run(synchronize);
@@ -172,7 +172,7 @@ CudaCommunicator::~CudaCommunicator() {
       device.signals.reset();
       device.second_gemm.reset();
       device.gemm.reset();
-      if (!is_closed) (void)device.pool.release(); // what such a graph uses
+      if (!is_closed) (void)device.pool.release(); // memory that such a graph uses
       device.pool.reset();
     });
   } catch (const std::exception& error) {
@@ -180,19 +180,20 @@ CudaCommunicator::~CudaCommunicator() {
   }
 }
 
-/// NCCL's helpers may still be sending what this rank's kernels have left to them, and closing ends them.
+/// Waits for the other processes before NCCL is closed: its helper threads may still be sending data that this rank's
+/// kernels have handed to them, and closing ends the threads.
 void CudaCommunicator::meet_before_closing() noexcept {
   if (!crosses_hosts() || failure_ || group_->failure() || group_->departure()) return;
   try {
     group_->leave();
-  } catch (const std::exception&) { // without memory, say
+  } catch (const std::exception&) { // e.g. out of memory
   }
 }
 
 void CudaCommunicator::open_device(int rank) {
   const int own_device = device_number(rank);
   check(cudaSetDevice(own_device), "cudaSetDevice", rank);
-  for (const int peer : ranks_) { // that are this process's own; others' memory is mapped when it is shared
+  for (const int peer : ranks_) { // of this process only; memory of other processes is mapped when it is shared
     if (peer == rank) continue;
     const cudaError_t code = cudaDeviceEnablePeerAccess(peer, 0);
     if (code == cudaErrorPeerAccessAlreadyEnabled) {
@@ -249,7 +250,7 @@ NcclCommunicator CudaCommunicator::open_nccl_between_hosts(const ncclUniqueId& i
     bool is_over = false;
   };
   const auto opening = std::make_shared<Opening>();
-  // NCCL waits for the others without end, and cannot be told to stop: a thread that nobody joins does it.
+  // NCCL waits for the other ranks without limit and cannot be stopped, so a detached thread makes the call.
   std::thread([opening, id, rank, world_size, settings, device = local_ranks_.front().device, named = group_->rank()] {
     NcclCommunicator opened;
     std::string error;
@@ -311,7 +312,7 @@ std::vector<ncclComm_t> CudaCommunicator::nccl(const NcclSettings& settings) {
           static_cast<ncclComm_t>(options_.native_communicators[local_index(rank)]);
     return handles;
   }
-  if (!nccl_.contains(settings)) { // no other thread inserts
+  if (!nccl_.contains(settings)) { // needs no lock: no other thread inserts
     std::vector<NcclCommunicator> opened(devices_.size());
     const ncclUniqueId id = agree_on_nccl_id(settings.is_rail);
     const int here = devices_here(options_);
@@ -345,7 +346,7 @@ std::string CudaCommunicator::nccl_fault() {
 void CudaCommunicator::watch_for_nccl() {
   watch_ = std::jthread([this](const std::stop_token& stop) {
     constexpr std::chrono::milliseconds kBetweenLooks{100};
-    constexpr int kLooksAfterFailure = 10; // for the rank's own thread to notice, so that none is inside NCCL
+    constexpr int kLooksAfterFailure = 10; // gives the rank's own thread time to notice, so that it is not inside NCCL
     std::mutex mutex;
     std::condition_variable_any never;
     int looks = 0, looks_after_departure = 0;
@@ -448,7 +449,7 @@ Result<std::unique_ptr<Prepared>> CudaCommunicator::prepare_stages(const StageLi
   auto transport = make_transport(exchanged_as(stages.op), read.value());
   const PeerReach reach = reach_of(*transport, stages.first_lane);
   const auto is_reached = [&] {
-    if (crosses_hosts()) return Result<void>{}; // nothing of the caller's is
+    if (crosses_hosts()) return Result<void>{}; // peers reach no matrix of the caller
     return group_ ? check_shareable(group_->rank(), buffers.front(), reach) : check_peer_access(ranks_, buffers, reach);
   };
   MC2_TRY(share_error(together(is_reached)));
@@ -506,7 +507,7 @@ Result<void> CudaCommunicator::check_free_memory(std::span<const std::int64_t> s
 
 void CudaCommunicator::run_while_connecting(const std::function<void(int)>& work) {
   std::optional<AfterDeadline> guard;
-  if (crosses_hosts()) { // NCCL connects ranks when they first exchange, and waits without end
+  if (crosses_hosts()) { // NCCL connects ranks at their first exchange and waits without limit
     guard.emplace(options_.deadline, [this] {
       fail(
           "did not end within the deadline; where NCCL cannot connect the hosts, NCCL_SOCKET_IFNAME and NCCL_IB_HCA "
@@ -535,7 +536,7 @@ Result<void> CudaCommunicator::attempt(const std::function<void(int)>& work) {
         work(rank);
       } catch (const SystemError& error) {
         failures[local_index(rank)] = error.what();
-        (void)cudaGetLastError(); // clears it: what this thread launches next has nothing to do with it
+        (void)cudaGetLastError(); // clears the error, which has nothing to do with this thread's next launch
       }
     });
     for (const int rank : ranks_) {
@@ -568,11 +569,12 @@ void CudaCommunicator::settle() noexcept {
       while (cudaStreamQuery(stream->get()) == cudaErrorNotReady && Clock::now() < end)
         std::this_thread::sleep_for(std::chrono::microseconds(50));
     }
-    (void)cudaGetLastError(); // what has failed is told already
+    (void)cudaGetLastError(); // the failure has been reported already
   }
 }
 
-/// NCCL's kernels end at once, its communicators when their plans are gone: when the caller has the error.
+/// Ends NCCL's kernels at once. NCCL's communicators are destroyed in the background, since that waits for graphs of
+/// plans that the caller destroys only after it has got the error.
 void CudaCommunicator::abort() noexcept {
   if (abort_word_) abort_word_->set(1);
   close_nccl();
@@ -607,7 +609,7 @@ void CudaCommunicator::wait_until(int rank, const char* call, const std::functio
   const auto start = Clock::now();
   const auto deadline = start + options_.deadline;
   constexpr std::chrono::milliseconds kSpin{5}; // most runs end sooner, and a sleep would cost more than it saves
-  constexpr std::chrono::milliseconds kBetweenLooks{20}; // at the other processes
+  constexpr std::chrono::milliseconds kBetweenLooks{20}; // between looks at the other processes
   constexpr std::chrono::seconds kWithoutPeers{1};
   auto next_look = start + kBetweenLooks;
   auto last_with_all = start;
@@ -625,7 +627,7 @@ void CudaCommunicator::wait_until(int rank, const char* call, const std::functio
       if (const auto failure = group_->failure()) throw SystemError("run", ECANCELED, *failure);
       const auto departure = group_->departure();
       if (!departure) last_with_all = now;
-      // Who leaves has waited for its runs, so that all ranks have met in them: what is left to do of them is short.
+      // A process that leaves has waited for its runs, so all ranks have met in them and what is left of them is short.
       if (now - last_with_all > kWithoutPeers) throw SystemError("run", ECANCELED, *departure);
       next_look = now + kBetweenLooks;
     }

@@ -22,7 +22,8 @@ namespace {
 
 std::size_t index_of(RunMode mode) { return static_cast<std::size_t>(mode); }
 
-/// Whether a caller is capturing the stream, then of the rank's device. @param entry  of the rank
+/// Whether a caller is capturing the stream. If so, the stream must be of the rank's device.
+/// @param entry  an event of the rank
 /// Errors: InvalidSpec.
 Result<bool> is_in_legal_capture(LocalRank rank, cudaStream_t stream, const Event& entry) {
   const OnDevice on_device(rank.device);
@@ -31,7 +32,7 @@ Result<bool> is_in_legal_capture(LocalRank rank, cudaStream_t stream, const Even
     return Error{ErrorCode::InvalidSpec, "streams",
                  "the capture of " + rank_text(rank.number) + "'s has failed; end it first"};
   if (status != cudaStreamCaptureStatusActive) return false;
-  // A stream that is captured does not tell its device, but takes no event of another.
+  // A captured stream does not tell its device, but refuses events of another device.
   if (cudaEventRecord(entry.get(), stream) == cudaSuccess) return true;
   (void)cudaGetLastError(); // clears it
   return Error{ErrorCode::InvalidSpec, "streams",
@@ -60,7 +61,7 @@ Result<void> CudaPrepared::make_ready(const PrepareOptions& options) {
     build(rank);
   };
   MC2_TRY(communicator_.attempt(make));
-  // Every rank's exchange memory exists before any rank captures a pointer to it.
+  // All ranks' exchange memory must exist before any rank captures a pointer to it.
   if (plan_.transport->has_windows()) communicator_.run([this](int rank) { register_windows(rank); });
   share_places();
   plan_.span_length = shortest_span();
@@ -92,11 +93,11 @@ void CudaPrepared::make_memory(int rank, const PrepareOptions& options) {
         make_exchange(rank, static_cast<std::size_t>(tile_memory_bytes(plan_.list, plan_.variant.tile_columns)));
 }
 
-/// Zeros, so that a run of one lane alone works on finite numbers.
+/// Fills the memory with zeros, so that a run of one lane alone works on finite numbers.
 std::unique_ptr<DeviceMemory> CudaPrepared::make_exchange(int rank, std::size_t byte_count) {
   auto memory = std::make_unique<DeviceMemory>(*plan_.device(rank).pool, byte_count);
   MC2_CUDA(cudaMemset(memory->bytes().data(), 0, byte_count));
-  MC2_CUDA(cudaStreamSynchronize(nullptr)); // peers and other streams do not wait for it
+  MC2_CUDA(cudaStreamSynchronize(nullptr)); // needed because peers and other streams do not wait for the null stream
   return memory;
 }
 
@@ -128,7 +129,7 @@ void CudaPrepared::share_places() {
   const PeerReach reach = peer_reach();
   std::vector<std::vector<std::byte*>> own;
   for (const RankState& state : plan_.ranks) {
-    // Collectives only read A. A rank may have no rows.
+    // The cast is safe because collectives only read A. A rank may have no rows.
     auto* const a = state.buffers.a.empty() ? nullptr : const_cast<std::byte*>(state.buffers.a.data());
     auto* const c = state.buffers.c.empty() ? nullptr : state.buffers.c.data();
     own.push_back({a, c, address(state.exchange), address(state.spare), address(state.staging),
@@ -148,14 +149,15 @@ void CudaPrepared::share_places() {
   mappings_ = std::move(all.mappings);
 }
 
-/// The same on all ranks, although each knows only its own matrices' alignment where peers do not reach them.
+/// The minimum over all ranks, so that all use the same span. Each rank knows only its own matrices' alignment if peers
+/// do not reach them.
 std::size_t CudaPrepared::shortest_span() {
   const auto own = static_cast<std::int64_t>(
       plan_.transport->span_length(plan_.exchanges(plan_.list.stages.size(), RunMode::Fused)));
   return static_cast<std::size_t>(-communicator_.maximum(-own));
 }
 
-/// What the collectives read and write, in the same order on every rank.
+/// Registers the memory that collectives read and write, in the same order on every rank.
 void CudaPrepared::register_windows(int rank) {
   RankState& state = plan_.state_of(rank);
   plan_.transport->register_memory(rank, state.exchange->bytes());
@@ -174,7 +176,7 @@ void CudaPrepared::capture_enqueued(int rank) {
   plan_.state_of(rank).enqueued_graph = capture_run(plan_, enqueued_run(plan_, rank));
 }
 
-/// What is under way on the callers' streams still uses them.
+/// Drops all graphs, after the runs under way on the callers' streams, which still use them.
 void CudaPrepared::forget_graphs() {
   communicator_.run([&](int rank) {
     communicator_.wait(rank, plan_.state_of(rank).last_use);
@@ -186,13 +188,13 @@ void CudaPrepared::forget_graphs() {
 }
 
 CudaPrepared::~CudaPrepared() {
-  std::optional<RunTurn> turn; // in prepare() it is taken
+  std::optional<RunTurn> turn; // a failed prepare() still holds the turn
   if (is_ready_) turn.emplace(communicator_.turn(), RunTurn::Waits{});
   bool is_over = !communicator_.has_failed();
-  try { // the memory of runs under way is another plan's next
+  try { // another plan may get the memory next, so runs under way must end first
     for (const int rank : communicator_.local_ranks())
       if (plan_.state_of(rank).last_use) communicator_.wait(rank, plan_.state_of(rank).last_use);
-  } catch (const std::exception& error) { // of an aborted communicator, or of a caller's stream that is held up
+  } catch (const std::exception& error) { // the communicator is aborted, or a caller's stream is held up
     is_over = false;
     executor::log_failure("text=\"closing a plan: " + std::string(error.what()) + "\"");
   }
@@ -203,7 +205,7 @@ CudaPrepared::~CudaPrepared() {
   for (const int rank : communicator_.local_ranks()) {
     const OnDevice on_device(communicator_.device_number(rank));
     if (plan_.device(rank).last_use == plan_.state_of(rank).last_use.get()) plan_.device(rank).last_use = nullptr;
-    plan_.state_of(rank).graphs = {}; // before the memory that they use
+    plan_.state_of(rank).graphs = {}; // destroyed before the memory that they use
     plan_.state_of(rank).enqueued_graph = {};
     plan_.state_of(rank).moved_graphs.clear();
   }
@@ -220,8 +222,8 @@ Result<void> CudaPrepared::rebind(std::span<const RankBuffers> buffers) {
   if (plan_.transport->has_windows())
     return Error{ErrorCode::Unsupported, "variant",
                  "NCCL's windows are registered for the matrices that they were prepared with"};
-  // NCCL wants one capture replayed by all ranks, or none: also where this rank's matrices are refused and others' are
-  // taken.
+  // NCCL needs all ranks to replay one capture, or none. So graphs are stale even if this rank's matrices are refused
+  // below, because other ranks' may be accepted.
   if (plan_.transport->uses_nccl()) has_stale_graphs_ = true;
   const auto ranks = communicator_.local_ranks();
   MC2_TRY(check_buffers(plan_.list.op, ranks, buffers));
@@ -235,7 +237,7 @@ Result<void> CudaPrepared::rebind(std::span<const RankBuffers> buffers) {
   return {};
 }
 
-/// Errors: InvalidSpec naming the rank whose counts are others than the plan's.
+/// Checks that the counts are those of the plan. Errors: InvalidSpec naming the rank.
 Result<void> CudaPrepared::check_counts(int rank, const RankBuffers& next) const {
   const bool reads_device = !next.device_send_counts.empty(), has_counts = reads_device || !next.send_counts.empty();
   if (reads_device == plan_.reads_device_counts &&
@@ -250,11 +252,11 @@ void CudaPrepared::replace(int rank, const RankBuffers& next) {
   RankState& state = plan_.state_of(rank);
   const RankBuffers now = std::exchange(state.buffers, next);
   state.buffers.send_counts = state.buffers.receive_counts = {};
-  const bool may_be_same = !plan_.transport->uses_nccl() && !plan_.list.op.tables; // and bags in one place differ
+  const bool may_be_same = !plan_.transport->uses_nccl() && !plan_.list.op.tables; // bags at one address may differ
   if (may_be_same && addresses_of(now) == addresses_of(next)) return;
   has_stale_graphs_ = true;
   Places& places = plan_.places[static_cast<std::size_t>(rank)];
-  places.a = const_cast<std::byte*>(next.a.data()); // collectives only read it
+  places.a = const_cast<std::byte*>(next.a.data()); // collectives only read A
   places.c = next.c.data();
   rebind_matmuls(plan_, rank, now);
 }
@@ -273,7 +275,7 @@ const RunRecord& CudaPrepared::run(RunMode asked, RunDetail detail) {
   communicator_.run([&](int rank) {
     const RankState& state = plan_.state_of(rank);
     const cudaStream_t stream = plan_.device(rank).compute.get();
-    // What was enqueued uses the same memory, and of other plans the same signals.
+    // Earlier enqueued runs use the same memory, and those of other plans the same signals.
     for (const cudaEvent_t use : {state.last_use.get(), plan_.device(rank).last_use})
       if (use != nullptr) MC2_CUDA(cudaStreamWaitEvent(stream, use, 0));
     if (launches_stages) {
@@ -305,13 +307,13 @@ Result<void> CudaPrepared::enqueue(std::span<void* const> streams, Submission su
                  "rank " + std::to_string(*captured_rank) + "'s is being captured and rank " +
                      std::to_string(*free_rank) + "'s is not; capture all of them, or none"};
   communicator_.run([&](int rank) {
-    require_legal_input(plan_, rank); // of the runs before, which nobody has waited for here
+    require_legal_input(plan_, rank); // checks the runs before this one, since no other call waits for them
     enqueue_behind(rank, static_cast<cudaStream_t>(streams[communicator_.local_index(rank)]), submission);
   });
   return {};
 }
 
-/// Null where what enqueue() submits is launched one by one.
+/// The graph that enqueue() launches; null if the run is launched piece by piece.
 cudaGraphExec_t CudaPrepared::graph_to_launch(int rank) {
   return has_stale_graphs_ ? graph_of_moved_matrices(plan_, rank) : plan_.state_of(rank).enqueued_graph.get();
 }

@@ -7,10 +7,10 @@
 
 namespace mc2::executor::cuda {
 
-/// A stage list bound to device buffers. Each rank's whole pipeline is one CUDA graph per run mode, captured when the
-/// mode first runs (Fused while preparing) and replayed after. What enqueue() submits takes no times and has a graph of
-/// its own; of matrices that come by rebind() there is one for each that come again. Where single stages that wait for
-/// one another are timed, they are launched one by one instead.
+/// A stage list bound to device buffers. Each rank's whole pipeline is one CUDA graph per run mode. The graph is
+/// captured when the mode first runs (Fused: in prepare()) and replayed afterwards. enqueue() has a graph of its own,
+/// which takes no times; after rebind() there is one such graph for each set of matrices that comes repeatedly. Where
+/// the times of single stages that wait for one another are asked for, the stages are launched one by one instead.
 class CudaPrepared final : public Prepared {
  public:
   /// The arguments have been checked; `communicator` and the buffers outlive *this.
@@ -19,9 +19,9 @@ class CudaPrepared final : public Prepared {
                std::optional<RowRuns> row_runs);
   ~CudaPrepared() override;
 
-  /// Before all else, once: memory, matmuls, graphs. Order: *collective*.
-  /// Errors: Unsupported, naming the rank and what its device refused; the communicator goes on. Throws SystemError
-  /// where that cannot be.
+  /// Makes memory, matmuls and graphs. Called once, before all other functions. Order: *collective*.
+  /// Errors: Unsupported, naming the rank and what its device refused; the communicator stays usable. Throws
+  /// SystemError if it cannot stay usable.
   [[nodiscard]] Result<void> make_ready(const PrepareOptions& options);
 
   using Prepared::run;
@@ -50,8 +50,8 @@ class CudaPrepared final : public Prepared {
   CudaCommunicator& communicator_;
   BoundPlan plan_;
   bool is_ready_ = false;
-  bool has_stale_graphs_ = false; ///< captured with matrices that have been replaced since
-  /// shared with all that use the same allocations: other processes' places
+  bool has_stale_graphs_ = false; ///< the graphs were captured with matrices that have been replaced since
+  /// other processes' memory in plan_.places; co-owned by all users of the same allocations
   std::vector<std::shared_ptr<std::byte>> mappings_;
   RunRecord record_;
 };

@@ -15,25 +15,29 @@
 
 namespace mc2::executor::cuda {
 
-/// A rank's counts of rows where runs read them on the device: told to all ranks, and made into the lists of which rows
-/// its kernels copy and which tiles they multiply. The host knows none of them.
+/// The counts of rows of a rank in a plan whose runs read them on the device. Tells them to all ranks, and makes from
+/// all ranks' counts the lists of rows that the rank's kernels copy and of tiles that they multiply. The host does not
+/// know the counts.
 class DeviceRouting {
  public:
-  /// @param pool of the rank's device, outlives *this. Throws SystemError.
+  /// @param pool pool of the rank's device, outlives *this
+  /// Throws SystemError.
   DeviceRouting(const planner::OpSpec& op, int rank, DevicePool& pool);
 
-  /// Memory that peers write: addresses of every rank's are set before anything is enqueued.
+  /// Memory that peers write. set_tables() must be called with every rank's table before anything is enqueued.
   [[nodiscard]] std::byte* table() const noexcept { return table_->bytes().data(); }
   void set_tables(std::span<std::byte* const> of_rank) noexcept;
   void set_lists(std::span<const RoutedList> lists, DevicePool& pool);
 
-  /// Before the ranks meet. @param own  counts, [to, expert]
+  /// Enqueues the telling of this rank's counts, before the ranks meet.
+  /// @param own  counts, [to, expert]
   void enqueue_telling(std::span<const std::byte> own, cudaStream_t stream) const;
-  /// After. @param c  becomes NaN where a count is illegal
+  /// Enqueues the making of the lists, after the ranks have met.
+  /// @param c  becomes NaN if a count is illegal
   void enqueue_lists(std::span<std::byte> c, cudaStream_t stream) const;
-  /// Throws SystemError naming ranks, expert and value where a run has met illegal counts.
+  /// Throws SystemError naming ranks, expert and value if a run has met illegal counts.
   void require_legal() const;
-  /// From all plans to come, as runs under way may use it.
+  /// Releases the memory without giving it back to the pool, because runs under way may still use it.
   void keep_memory() noexcept;
 
  private:
@@ -45,10 +49,10 @@ class DeviceRouting {
   int list_count_ = 0;
 };
 
-/// Whether runs read counts on the device: said by the first rank's buffers, as by all.
+/// Whether runs read counts on the device. The first rank's buffers decide; all ranks agree.
 [[nodiscard]] bool reads_device_counts(std::span<const RankBuffers> buffers) noexcept;
 
-/// What DeviceRouting takes of a device's memory.
+/// Bytes of each piece of device memory that a DeviceRouting takes, without its lists.
 [[nodiscard]] std::vector<std::int64_t> device_routing_bytes(const planner::OpSpec& op);
 
 } // namespace mc2::executor::cuda

@@ -10,7 +10,7 @@ namespace {
 
 using planner::Lane;
 
-/// In a graph that is being captured: a node that takes the time, rather than an edge.
+/// Records an event that takes the time. In a captured graph it is a node of its own instead of an edge.
 void take_time(const Event& event, cudaStream_t stream) {
   MC2_CUDA(cudaEventRecordWithFlags(event.get(), stream,
                                     is_capturing(stream) ? cudaEventRecordExternal : cudaEventRecordDefault));
@@ -26,7 +26,7 @@ class RunStreams {
     const cudaStream_t compute = device_.compute.get();
     const RankBuffers& buffers = state_.buffers;
     if (state_.routing) state_.routing->enqueue_telling(buffers.device_send_counts, compute);
-    // Ranks begin together, so that a rank's times hold no wait for a peer that was launched later.
+    // Ranks begin together, so that a rank's times include no wait for a peer that was launched later.
     plan_.communicator.enqueue_meeting(run_.rank, compute);
     if (run_.is_timed) take_time(state_.begin, compute);
     if (state_.routing) enqueue_routing();
@@ -38,14 +38,15 @@ class RunStreams {
   }
 
  private:
-  /// A peer may tell the counts of its next run as soon as its own part of this one is over.
+  /// Without a communication lane the ranks meet here: a peer may tell the counts of its next run as soon as its own
+  /// part of this run is over.
   void enqueue_routing() {
     const cudaStream_t compute = device_.compute.get();
     state_.routing->enqueue_lists(state_.buffers.c, compute);
     if (!runs_lane(run_.mode, Lane::Communication)) plan_.communicator.enqueue_meeting(run_.rank, compute);
   }
 
-  /// What takes more than one stream.
+  /// Enqueues a run that uses several streams.
   void enqueue_streams() {
     const cudaStream_t compute = device_.compute.get();
     const cudaStream_t communication = device_.communication.get();
@@ -73,7 +74,7 @@ class RunStreams {
     if (plan_.variant.stores_tiles && runs_lane(run_.mode, Lane::Compute)) enqueue_products();
     for (std::size_t i = 0; i < plan_.list.stages.size(); ++i) {
       for (int slice = 0; slice < plan_.transport->slice_count(); ++slice) {
-        // In the order of dependence: an event must be recorded before a stream can wait for it.
+        // Enqueues in the order of dependence, because an event must be recorded before a stream can wait for it.
         if (plan_.gathers_first) enqueue_communication(i, slice);
         if (i == 0 && slice == 0) enqueue_local();
         enqueue_compute(i, slice);
@@ -82,7 +83,7 @@ class RunStreams {
     }
   }
 
-  /// Blocks of one kernel leave no times of their own: each has the whole run's, in both lanes.
+  /// Blocks of one kernel have no times of their own: each gets the time of the whole run, in both lanes.
   void enqueue_tiles() {
     const NamedRange range("mc2 tiles", run_.rank);
     take_kernel_times(&StageEvents::start);
@@ -161,7 +162,7 @@ class RunStreams {
     if (!runs_lane(run_.mode, Lane::Compute) || plan_.variant.stores_tiles) return;
     const NamedRange range(block_range_name(Lane::Compute), static_cast<std::int64_t>(stage));
     const auto index = static_cast<std::size_t>(slice);
-    const bool is_timed = run_.detail == RunDetail::Stages; // one after the other, as the lane's stages are told
+    const bool is_timed = run_.detail == RunDetail::Stages; // timed stages run one after the other, on one stream
     const cudaStream_t stream =
         (plan_.is_on_second_stream(stage, slice) && !is_timed ? device_.second_compute : device_.compute).get();
     const bool ends = slice + 1 == plan_.transport->slice_count();
@@ -219,14 +220,15 @@ class RunStreams {
     enqueue_epilogue({.first_row = 0, .row_count = plan_.c_rows(run_.rank)}, stream);
   }
 
-  /// Of so many rows of C.
+  /// Enqueues the epilogue of these rows of C.
   void enqueue_epilogue(const Stage& rows, cudaStream_t stream) {
     if (!has_epilogue()) return;
     const NamedRange range("mc2 epilogue", run_.rank);
     cuda::enqueue_epilogue(plan_.epilogue_of(run_.rank, rows), sm_count(), stream);
   }
 
-  /// Behind all exchanges, beside the last matmuls: the rows lie block after block, and in a block shard after shard.
+  /// Copies the gathered A to the caller, after all exchanges and beside the last matmuls. In the exchange memory the
+  /// rows lie block after block, and within a block shard after shard.
   void enqueue_gathered_a() {
     const RankBuffers& buffers = state_.buffers;
     if (buffers.gathered_a.empty() || !runs_lane(run_.mode, Lane::Communication)) return;
@@ -239,7 +241,7 @@ class RunStreams {
       const std::size_t piece_bytes = static_cast<std::size_t>(stage.row_count) * row_bytes;
       std::byte* to = buffers.gathered_a.data() + static_cast<std::size_t>(stage.first_row) * row_bytes;
       for (int shard = 0; shard < op.world_size; ++shard, from += piece_bytes, to += shard_bytes)
-        // no pitch: it may be above 2^31
+        // not a 2D copy, because the pitch may be above 2^31
         MC2_CUDA(cudaMemcpyAsync(to, from, piece_bytes, cudaMemcpyDeviceToDevice, stream));
     }
     MC2_CUDA(cudaMemcpyAsync(buffers.gathered_a.data() + static_cast<std::size_t>(run_.rank) * shard_bytes,

@@ -7,7 +7,7 @@ namespace {
 
 using planner::Lane;
 
-/// Whether the next stage has another length.
+/// Whether the next stage has another number of rows.
 bool ends_length(const std::vector<Stage>& stages, std::size_t stage) {
   return stage + 1 < stages.size() && stages[stage].row_count != stages[stage + 1].row_count;
 }
@@ -20,12 +20,12 @@ std::chrono::nanoseconds between(const Event& start, const Event& end) {
 
 /// Whether a graph of this mode takes times between stages.
 bool stamps_lengths(const BoundPlan& plan, RunMode mode) noexcept {
-  if (plan.variant.stores_tiles) return false; // each lane does all blocks at once
+  if (plan.variant.stores_tiles) return false; // because each lane does all blocks at once
   return mode == RunMode::ComputeOnly || mode == RunMode::CommunicationOnly;
 }
 
-/// Gives every stage of a lane that never waited its part of the lane's time, by rows, between the times that were
-/// taken.
+/// Divides the time of a lane that never waits among its stages, in proportion to their rows, between the times that
+/// were taken.
 void share_lane_time(const BoundPlan& plan, Lane lane, RunMode mode, std::chrono::nanoseconds start,
                      RankTimes& shared) {
   const RankState& state = plan.state_of(shared.rank);
@@ -53,15 +53,17 @@ void share_lane_time(const BoundPlan& plan, Lane lane, RunMode mode, std::chrono
   }
 }
 
-/// Whether the own rows and the others, of equal pieces, were multiplied side by side, as on two streams they are where
-/// the device has room for both. In a plan's run the others come later: few own rows end before they arrive.
+/// Whether the matmuls of the own rows and of the other ranks' rows, in equal pieces, ran side by side on the two
+/// streams. They do if the device has room for both. In a fused run they do not: the few own rows end before the other
+/// rows arrive.
 bool ran_side_by_side(const BoundPlan& plan, const RankState& state, RunMode mode, std::chrono::nanoseconds local_end) {
   if (mode != RunMode::ComputeOnly || !plan.gathers_first || !plan.uses_two_streams() || plan.row_runs) return false;
   const std::chrono::nanoseconds others = between(state.begin, state.compute_end) - local_end;
   return 2 * others < (plan.list.op.world_size - 1) * local_end;
 }
 
-/// What the other ranks' rows would take behind the own ones: at their speed, and no longer than both took together.
+/// Sets the times of the stages as if the other ranks' rows had been multiplied after the own rows: at the own rows'
+/// speed, but in no more time than the whole lane took.
 void follow_own_rows(const BoundPlan& plan, const RankState& state, RankTimes& times) {
   const Stage& last = plan.list.stages.back();
   const double own_rows = static_cast<double>(last.first_row + last.row_count);
@@ -111,7 +113,8 @@ void read_times(BoundPlan& plan, int rank, RunMode mode, bool has_stages, RankTi
   }
 }
 
-/// Ranks begin together and the slowest counts. All on the devices' clocks: launching and waking are the host's.
+/// Ranks begin together, and the slowest one counts. All times are on the devices' clocks; the host's launching and
+/// waking are not included.
 void finish_record(BoundPlan& plan, bool has_stages, RunRecord& record) {
   auto last = std::ranges::max_element(plan.ranks, {}, &RankState::elapsed)->elapsed;
   record.wall = std::chrono::nanoseconds(plan.communicator.maximum(last.count()));
@@ -121,7 +124,7 @@ void finish_record(BoundPlan& plan, bool has_stages, RunRecord& record) {
   auto first = std::chrono::nanoseconds::max();
   last = std::chrono::nanoseconds{0};
   const auto count = [&](const StageTime& time) {
-    if (time == StageTime{}) return; // a lane that did not run
+    if (time == StageTime{}) return; // the lane did not run
     first = std::min(first, time.start);
     last = std::max(last, time.end);
   };

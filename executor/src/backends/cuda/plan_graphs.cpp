@@ -19,7 +19,7 @@ int count_kernels(cudaGraph_t graph) {
   for (cudaGraphNode_t node : nodes) {
     cudaGraphNodeType type{};
     const cudaError_t code = cudaGraphNodeGetType(node, &type);
-    if (code != cudaSuccess) (void)cudaGetLastError(); // the runtime has no name for batches of memory operations
+    if (code != cudaSuccess) (void)cudaGetLastError(); // batches of memory operations have no type in the runtime
     if (code == cudaSuccess && type == cudaGraphNodeTypeKernel) ++kernel_count;
   }
   return kernel_count;
@@ -39,9 +39,9 @@ GraphExec capture_run(BoundPlan& plan, const RankRun& run) {
 
 cudaGraphExec_t graph_of_moved_matrices(BoundPlan& plan, int rank) {
   constexpr int kUsesBeforeCapture = 2;
-  constexpr std::size_t kMostMatrices = 256; // of a program that never comes round: it stays without graphs
+  constexpr std::size_t kMostMatrices = 256; // for programs that never reuse matrices: further matrices get no graph
   RankState& state = plan.state_of(rank);
-  if (plan.transport->uses_nccl() || plan.list.op.tables) return nullptr; // bags have another length in each run
+  if (plan.transport->uses_nccl() || plan.list.op.tables) return nullptr; // bags differ in length from run to run
   const MatrixAddresses addresses = addresses_of(state.buffers);
   if (state.moved_graphs.size() >= kMostMatrices && !state.moved_graphs.contains(addresses)) return nullptr;
   MovedGraph& moved = state.moved_graphs[addresses];

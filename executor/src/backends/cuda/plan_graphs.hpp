@@ -4,18 +4,19 @@
 
 namespace mc2::executor::cuda {
 
-/// Each rank's whole run is one CUDA graph. All on the rank's own thread. Throw SystemError.
+/// Each rank's whole run is one CUDA graph. All functions are called on the rank's own thread and throw SystemError.
 
-/// A run, captured; nothing of it runs.
+/// Captures a run without running it.
 [[nodiscard]] GraphExec capture_run(BoundPlan& plan, const RankRun& run);
 
-/// What enqueue() launches where matrices have been replaced since its graph was captured: a graph of theirs, or null
-/// for matrices that have not come often enough to be worth a capture. NCCL wants all ranks to replay one capture or
-/// none, and what the others' matrices are is not known here: its plans are launched one by one once they have other
-/// matrices.
+/// The graph that enqueue() launches if matrices have been replaced since its own graph was captured. Null if these
+/// matrices have not come often enough to be worth a capture. Always null with NCCL, which needs all ranks to replay
+/// one capture, or none, and other ranks' matrices are not known here; such plans are launched one by one once their
+/// matrices have changed.
 [[nodiscard]] cudaGraphExec_t graph_of_moved_matrices(BoundPlan& plan, int rank);
 
-/// A transport's promise, checked on its graph: that of the collectives alone holds no kernel but our meetings.
+/// Checks the transport's promise to take no SM: the graph of its collectives alone must hold no kernel but our
+/// meetings. Throws SystemError.
 void check_takes_no_sm(const BoundPlan& plan, int rank);
 
 } // namespace mc2::executor::cuda

@@ -33,7 +33,7 @@ BagTables tables_of(const planner::OpSpec& op, const RankState& state) {
 
 bool is_b_transposed(const RankState& state) { return state.transposed_b || state.buffers.b_is_transposed; }
 
-/// Makes one rank's.
+/// Builds the matmuls of one rank.
 class MatmulBuilder {
  public:
   MatmulBuilder(BoundPlan& plan, int rank)
@@ -62,7 +62,7 @@ class MatmulBuilder {
     state_.tables = tables_of(plan_.list.op, state_);
   }
 
-  /// Every matmul has its place in the scratch memory of its stream.
+  /// Gives every matmul of chosen experts its place in the scratch memory of its stream.
   void place_chosen() {
     const planner::OpSpec& op = plan_.list.op;
     const bool adds_up = planner::traits_of(op.kind).sums();
@@ -80,7 +80,7 @@ class MatmulBuilder {
     });
   }
 
-  /// After upload_grouped().
+  /// Called after upload_grouped().
   void build_sorter() {
     std::vector<ChosenMatmul*> all;
     for_each_chosen([&](ChosenMatmul& matmul, bool /*is_second*/) { all.push_back(&matmul); });
@@ -97,7 +97,7 @@ class MatmulBuilder {
     if (state_.local_matmuls.chosen) work(*state_.local_matmuls.chosen, false);
   }
 
-  /// Whose shards a slice of chosen experts has.
+  /// The ranks whose shards a slice of chosen experts covers.
   [[nodiscard]] std::vector<RankRange> handed_over(int slice) const {
     const int world_size = plan_.list.op.world_size;
     if (plan_.transport->slice_count() > 1) return {plan_.transport->slice_ranks(rank_, slice)};
@@ -112,7 +112,7 @@ class MatmulBuilder {
     state_.local_matmuls = make_chosen(tokens, operands_of(state_.buffers.a.data(), 0, state_.buffers.c.data()));
   }
 
-  /// The block's tokens of such shards.
+  /// The matmul of the block's tokens in these shards.
   Matmuls make_block_chosen(const Stage& block, const std::vector<RankRange>& shards) {
     const planner::OpSpec& op = plan_.list.op;
     const bool has_shards = planner::traits_of(op.kind).has_row_shards;
@@ -166,7 +166,7 @@ class MatmulBuilder {
                           .b_is_transposed = is_b_transposed(state_),
                           .sm_count = plan_.variant.gemm_sm_count,
                           .tile = plan_.variant.gemm_tile};
-    const bool holds_all_rows = !planner::traits_of(op.kind).gathers_a; // of A; else the rank's own only
+    const bool holds_all_rows = !planner::traits_of(op.kind).gathers_a; // A has all ranks' rows, else its own only
     const std::byte* own_a =
         state_.buffers.a.data() + (holds_all_rows ? rank_ * shard_rows * op.k * planner::size_bytes(op.dtype) : 0);
     std::byte* own_c =
@@ -174,7 +174,7 @@ class MatmulBuilder {
     state_.local_matmuls.gemms.emplace_back(*device_.gemm, shape, operands_of(own_a, 0, own_c));
   }
 
-  /// cuBLASLt multiplies f8e4m3 by a B of [n, k] only.
+  /// cuBLASLt multiplies f8e4m3 only by a B stored as [n, k], so another B is transposed.
   void transpose_b() {
     const planner::OpSpec& op = plan_.list.op;
     if (op.dtype != planner::DType::F8E4m3 || state_.buffers.b_is_transposed) return;
@@ -182,7 +182,7 @@ class MatmulBuilder {
     enqueue_transpose(state_.buffers.b.data(), state_.transposed_b->bytes().data(), op.k, op.n, device_.compute.get());
   }
 
-  /// The matmuls between which a slice's rows are handed over.
+  /// The matmuls of the rows of one slice.
   Matmuls make_slice_matmuls(std::size_t stage, int slice) {
     const int world_size = plan_.list.op.world_size;
     if (plan_.list.op.experts) return make_block_chosen(plan_.list.stages[stage], handed_over(slice));
@@ -193,13 +193,13 @@ class MatmulBuilder {
       return make_matmuls(context, block, plan_.transport->slice_ranks(rank_, slice));
     if (!plan_.gathers_first) return make_matmuls(context, block, {0, world_size});
     if (plan_.row_runs) return make_row_matmuls(context, block, {0, world_size}, RowRuns::Own::Left);
-    Matmuls made; // the rank's own shard is the local part, and lies between the others
+    Matmuls made; // leaves out the rank's own shard, the local part, which lies between the others
     if (rank_ > 0) made.gemms.push_back(make_block_gemm(context, block, 0, rank_));
     if (rank_ + 1 < world_size) made.gemms.push_back(make_block_gemm(context, block, rank_ + 1, world_size));
     return made;
   }
 
-  /// All that a rank multiplies for the ranks.
+  /// The matmuls of all rows of a block that belong to `ranks`.
   Matmuls make_matmuls(GemmContext& context, const Stage& block, RankRange ranks) {
     if (plan_.list.op.experts) return make_block_chosen(block, {ranks});
     if (plan_.row_runs) return make_row_matmuls(context, block, ranks, RowRuns::Own::Taken);
@@ -213,7 +213,7 @@ class MatmulBuilder {
     return make_expert_matmuls(context, plan_.row_runs->multiplied(rank_, block, ranks, own), {first_operand(), rows});
   }
 
-  /// A matrix of so many rows.
+  /// A matrix by its address and number of rows.
   struct RowPlace {
     const std::byte* first;
     std::int64_t row_count;
@@ -228,7 +228,7 @@ class MatmulBuilder {
     return made;
   }
 
-  /// With any counts: as many as with equal ones, which fill a block.
+  /// Most rows of a block with any counts. Equal counts fill a block, so they give the maximum.
   static std::int64_t most_rows(const std::vector<ExpertRun>& runs) {
     std::int64_t count = 0;
     for (const ExpertRun& run : runs) count += run.rows.row_count;
@@ -268,7 +268,8 @@ class MatmulBuilder {
     return Gemm(context, shape, operands);
   }
 
-  /// What the lanes' matmuls read and write: A or the exchange memory, the exchange memory or C.
+  /// The first operand of the lanes' matmuls: the exchange memory if the kind gathers first, else A. product() is where
+  /// they write: C if the kind gathers first, else the exchange memory.
   [[nodiscard]] const std::byte* first_operand() const {
     return plan_.gathers_first ? state_.exchange->bytes().data() : state_.buffers.a.data();
   }
@@ -276,7 +277,7 @@ class MatmulBuilder {
     return plan_.gathers_first ? state_.buffers.c.data() : state_.exchange->bytes().data();
   }
 
-  /// The block's rows of the shards [first_shard, last_shard).
+  /// The matmul of the block's rows in the shards [first_shard, last_shard).
   Gemm make_block_gemm(GemmContext& context, const Stage& stage, int first_shard, int last_shard) {
     const planner::OpSpec& op = plan_.list.op;
     const bool has_shards = planner::traits_of(op.kind).has_row_shards;
@@ -292,7 +293,7 @@ class MatmulBuilder {
                     .batch_count = shard_count,
                     .a_stride = a_row_stride * op.k,
                     .c_stride = c_row_stride * op.n};
-    if (stage.row_count == shard_rows) { // the shards touch on both sides: one matmul
+    if (stage.row_count == shard_rows) { // shards touch in A and in C, so one matmul does
       shape.rows *= shard_count;
       shape.batch_count = 1;
     }
@@ -300,7 +301,8 @@ class MatmulBuilder {
                      plan_.gathers_first ? in_place_row : packed_row);
   }
 
-  /// All rows times the block's columns of B, dense in the exchange memory: the collective's message.
+  /// Multiplies all rows by the block's columns of B. The product is dense in the exchange memory: it is the
+  /// collective's message.
   Gemm make_column_gemm(GemmContext& context, const Stage& stage) {
     const planner::OpSpec& op = plan_.list.op;
     const bool is_transposed = is_b_transposed(state_);
@@ -319,7 +321,7 @@ class MatmulBuilder {
                             state_.exchange->bytes().data() + c_offset));
   }
 
-  /// A matmul of rows of A or the exchange memory into rows of the exchange memory or C, whichever the kind has.
+  /// A matmul from rows of first_operand() to rows of product().
   Gemm make_gemm(GemmContext& context, GemmShape shape, std::int64_t from_row, std::int64_t to_row) {
     const planner::OpSpec& op = plan_.list.op;
     shape.dtype = op.dtype;
@@ -333,8 +335,8 @@ class MatmulBuilder {
                             product() + to_row * op.n * planner::size_bytes(planner::product_type(op))));
   }
 
-  /// @param b_offset bytes from the start of B as it is multiplied
-  /// @param c in C where the kind gathers first
+  /// @param b_offset bytes from the start of B, transposed_b if there is one
+  /// @param c an address in C if the kind gathers first
   GemmOperands operands_of(const std::byte* a, std::int64_t b_offset, std::byte* c) const {
     const std::byte* const b = state_.transposed_b ? state_.transposed_b->bytes().data() : state_.buffers.b.data();
     const planner::Epilogue added = matmul_epilogue(plan_.list.op);
@@ -353,7 +355,7 @@ class MatmulBuilder {
   RankDevice& device_;
 };
 
-/// A block's samples of the slice's shard, or of all.
+/// The pooling of a block's samples in the slice's shard, or in all shards if the block is one slice.
 PoolingRun pooling_of(const BoundPlan& plan, int rank, std::size_t stage, int slice) {
   const planner::OpSpec& op = plan.list.op;
   const Stage& block = plan.list.stages[stage];
@@ -412,7 +414,7 @@ std::array<std::int64_t, 2> row_run_bytes(const StageList& stages) noexcept {
   const planner::OpSpec& op = stages.op;
   const std::int64_t run_count = std::ssize(stages.stages) * op.world_size * op.experts_per_rank;
   const std::int64_t row_tiles = planner::ceil_div(op.m, std::int64_t{kTileRows}) + run_count;
-  constexpr std::int64_t kLists = 3; // of all blocks one by one, of the run that does not overlap, of the own rows
+  constexpr std::int64_t kLists = 3; // all blocks one by one, the run that does not overlap, the own rows
   const std::int64_t tile_count = kLists * row_tiles * planner::ceil_div(op.n, std::int64_t{kNarrowTile});
   return {run_count * static_cast<std::int64_t>(sizeof(RowCopy)),
           tile_count * static_cast<std::int64_t>(sizeof(GroupedTile))};
@@ -426,7 +428,7 @@ std::vector<std::int64_t> chosen_bytes(const StageList& stages, const CudaVarian
   std::int64_t most_tokens = gathers_first ? op.m / op.world_size : 0;
   for (const Stage& block : stages.stages)
     most_tokens = std::max(most_tokens, block.row_count * (traits.has_row_shards ? op.world_size : 1));
-  const std::int64_t runs_of_all = gathers_first ? 2 : 1; // the run that does not overlap has its own matmuls
+  const std::int64_t runs_of_all = gathers_first ? 2 : 1; // serial runs have matmuls of their own
   const std::int64_t slice_count = variant.transport == CudaVariant::Transport::CopyEngine ? op.world_size : 1;
   const std::int64_t matmul_count = std::ssize(stages.stages) * (slice_count + runs_of_all - 1) + runs_of_all - 1;
   const auto [sorted, tiles] =
@@ -457,7 +459,7 @@ void build_row_copies(BoundPlan& plan, int rank) {
 
 namespace {
 
-/// Kernels make what other kernels' descriptions only read.
+/// The casts are needed because these kernels write what the descriptions of other kernels only read.
 RoutedList tile_list(const GroupedMatmul& matmul, RoutedList::Of of, const Stage& block) {
   return {.of = of,
           .first_row = block.first_row,
@@ -514,7 +516,7 @@ void rebind_matmuls(BoundPlan& plan, int rank, const RankBuffers& had) {
   RankState& state = plan.state_of(rank);
   if (plan.list.op.tables) state.tables = tables_of(plan.list.op, state);
   const RankBuffers& has = state.buffers;
-  // Operands lie in the caller's matrices or in the exchange memory, which stays.
+  // Operands lie in the caller's matrices, or in the exchange memory, which does not move.
   const auto moved = [](const std::byte* address, std::span<const std::byte> from, std::span<const std::byte> to) {
     const bool is_inside = address >= from.data() && address < from.data() + from.size();
     return is_inside ? to.data() + (address - from.data()) : address;
