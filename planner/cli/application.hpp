@@ -8,7 +8,7 @@
 
 namespace mc2::cli {
 
-/// The command line of `mc2`: what its commands are called, take and do. Help, man pages and completions are made of
+/// The command line of `mc2`: names, options and actions of its commands. Help, man pages and completions are made from
 /// it.
 struct Application {
   Application();

@@ -26,7 +26,7 @@ namespace mc2::cli {
 
 using store::utc_now;
 
-/// What a program ends with; documented in `mc2 --help`.
+/// Exit codes of the programs; documented in `mc2 --help`.
 enum class ExitCode : int {
   Success = 0,
   Negative = 1,    ///< a check failed: wrong result, damaged store
@@ -40,29 +40,29 @@ enum class ExitCode : int {
 
 [[nodiscard]] ExitCode to_exit_code(ErrorCode code) noexcept;
 
-/// What the command line has of one group of options.
+/// Says which options of a group the command line has.
 class GivenOptions {
  public:
-  /// @param first_option  how many options `app` had before those of the group
+  /// @param first_option  number of options that `app` had before the group was added
   void set(const CLI::App& app, std::size_t first_option);
-  /// That none is given beside `field`, a document which names `what`. Errors: InvalidSpec naming `field` and those
-  /// that are.
+  /// Checks that no option of the group is given together with `field`, a document that names `what` already. Errors:
+  /// InvalidSpec naming `field` and the given options.
   [[nodiscard]] Result<void> none_beside(const char* field, const char* what) const;
-  /// @param name  of one of the group, e.g. "--dtype"
+  /// @param name  of an option of the group, e.g. "--dtype"
   [[nodiscard]] bool has(const char* name) const;
 
  private:
-  /// "--dtype, --ranks"; empty when none is given.
+  /// The given options as "--dtype, --ranks"; empty when none is given.
   [[nodiscard]] std::string text() const;
 
-  std::vector<const CLI::Option*> options_; ///< the app's
+  std::vector<const CLI::Option*> options_; ///< owned by the app
 };
 
-/// The operator as options name it.
+/// The options that name an operator.
 struct OpOptions {
   std::string kind = "matmul_all_reduce";
   std::optional<std::int64_t> m, n, k; ///< unset until given
-  std::optional<std::int64_t> first_m; ///< of a range that ends with m; unset: m alone
+  std::optional<std::int64_t> first_m; ///< first m of a range that ends with m; unset: m alone
   std::string dtype = "f32";
   int ranks = 2;
   std::optional<std::int64_t> experts_per_rank;   ///< of all-to-all kinds
@@ -70,29 +70,30 @@ struct OpOptions {
   std::optional<std::int64_t> tables, table_rows; ///< of embedding_all_to_all
   std::optional<std::string> pooling;
   planner::Epilogue epilogue = {};
-  std::optional<std::string> norm = {}; ///< instead of the epilogue's
+  std::optional<std::string> norm = {}; ///< overrides the epilogue's
   GivenOptions given;
 
   /// @param is_required  whether --m, --n and --k must be given
   /// @param takes_range  whether --m may be first:last
   void add_to(CLI::App& app, bool is_required, bool takes_range = false);
   [[nodiscard]] bool is_given() const noexcept { return m || n || k; }
-  /// What was left out becomes as in `op`.
+  /// Takes the options that are not given from `op`; those that belong to a kind only if the kind is the same.
   void complete_with(const planner::OpSpec& op);
   /// Errors: UnknownName, InvalidSpec.
   [[nodiscard]] Result<planner::OpSpec> spec() const;
 
  private:
   void add_types_to(CLI::App& app);
-  /// Errors: InvalidSpec for tables or experts that are given of a kind without them.
+  /// Errors: InvalidSpec for options of tables or experts that the kind does not have.
   [[nodiscard]] Result<void> check_kind_takes_them(planner::OpKind of) const;
-  /// Errors: UnknownName; InvalidSpec for table options that stand alone.
+  /// Errors: UnknownName; InvalidSpec unless --tables and --table-rows are both given or all table options are left
+  /// out.
   [[nodiscard]] Result<std::optional<planner::EmbeddingTables>> embedding_tables() const;
-  /// Errors: InvalidSpec for one of the two options alone.
+  /// Errors: InvalidSpec for one of --experts and --top-k without the other.
   [[nodiscard]] Result<std::optional<planner::ChosenExperts>> chosen_experts() const;
 };
 
-/// The machine as options name it.
+/// The options that name a machine.
 struct MachineOptions {
   std::string backend = "host";
   std::string link = "shm";
@@ -106,77 +107,81 @@ struct MachineOptions {
   [[nodiscard]] Result<const executor::Backend*> find() const;
   /// Errors: InvalidSpec naming the part that cannot be read.
   [[nodiscard]] Result<executor::CommunicatorOptions> communicator_options(int ranks) const;
-  /// Errors: as the two above.
+  /// Errors: as find and communicator_options.
   [[nodiscard]] Result<planner::Fingerprint> fingerprint(int ranks) const;
 };
 
-/// Planning options as the command line names them.
+/// The planning options of the command line.
 struct PlanningOptions {
   planner::PlanOptions values;
-  std::optional<std::int64_t> alignment;      ///< the machine's when not given
-  std::optional<std::int64_t> min_block_rows; ///< the alignment when not given
-  std::optional<std::string> short_block;     ///< the largest when not given
-  std::optional<std::string> contention;      ///< as the model has it when not given
+  std::optional<std::int64_t> alignment;      ///< unset: the machine's default
+  std::optional<std::int64_t> min_block_rows; ///< unset: the alignment
+  std::optional<std::string> short_block;     ///< unset: the largest
+  std::optional<std::string> contention;      ///< unset: the model's
   GivenOptions given;
 
   void add_to(CLI::App& app);
-  /// What is asked of the operator; what was not given is as the machine has it. Errors: InvalidSpec, UnknownName.
+  /// The request for a plan of the operator. Notes whether --align and --min-block are given, as the machine decides
+  /// about them otherwise. Errors: InvalidSpec, UnknownName.
   [[nodiscard]] Result<store::PlanRequest> request(planner::OpSpec op) const;
-  /// Errors: InvalidSpec for --allow-small-gain, which changes nothing where planner::has_analytic_curve().
+  /// Errors: InvalidSpec for --allow-small-gain if the costs are analytic (planner::has_analytic_curve()), where it
+  /// changes nothing.
   [[nodiscard]] Result<void> check_gain_rule(bool is_analytic) const;
 };
 
-/// Dates say which model and which run is the newest. Empty where none lies further ahead of `now` than clocks of
-/// several machines differ.
+/// A note about wrong clocks, as dates decide which model and which run is the newest. Empty unless the store has a
+/// date more than 2 minutes ahead of `now`, which clocks of several machines may differ by.
 [[nodiscard]] std::string note_of_clock(const store::Store& store, const std::string& now);
 
 /// What a command does with the store.
 enum class StoreUse : std::uint8_t {
-  Write, ///< it is created where it is missing
-  Keep,  ///< as Write; where it may not be written, to read it will do
-  Read,  ///< as Keep, but none is made: it has to be there
+  Write, ///< writes; a missing store is created
+  Keep,  ///< as Write, but a store that may not be written is only read
+  Read,  ///< reads; the store must exist
 };
 
 struct StoreOptions {
   std::string path;
 
   void add_to(CLI::App& app);
-  /// Where the user's own store lives: $MC2_STORE, else $XDG_DATA_HOME/mc2/store.db, else ~/.local/share/mc2/store.db.
+  /// The path of the user's own store: $MC2_STORE, else $XDG_DATA_HOME/mc2/store.db, else ~/.local/share/mc2/store.db.
   /// Errors: InvalidSpec when none of them is set.
   [[nodiscard]] static Result<std::filesystem::path> user_path();
-  /// System stores that are read when present.
+  /// Paths of the system's stores, which are read where they exist.
   [[nodiscard]] static std::vector<std::filesystem::path> system_paths();
-  /// Errors: as user_path and Layers::open; NotFound for a store that is to be read and missing or nowhere. Notes about
-  /// skipped layers go to standard error, each once however often this is called.
+  /// Opens the store and the system's stores below it. Notes about skipped layers and wrong clocks go to standard
+  /// error, each only once for this object. Errors: as user_path and Layers::open; NotFound if StoreUse::Read finds no
+  /// store.
   [[nodiscard]] Result<store::Layers> open(StoreUse use) const;
-  /// --store, or the user's store. Errors: as user_path.
+  /// The path that --store names, or that of the user's store. Errors: as user_path.
   [[nodiscard]] Result<std::filesystem::path> writable_path() const;
-  /// That store alone. Errors: as user_path and store::Store::open.
+  /// Opens the store of writable_path() alone. Errors: as user_path and store::Store::open.
   [[nodiscard]] Result<store::Store> open_own(store::OpenMode mode) const;
-  [[nodiscard]] bool is_named() const; ///< with --store or MC2_STORE
+  [[nodiscard]] bool is_named() const; ///< by --store or MC2_STORE
 
  private:
-  mutable std::set<std::string> told_; ///< notes that were printed
+  mutable std::set<std::string> told_; ///< notes that open() has printed
 };
 
-/// A seed from the system's random source, for data that should be new in every run.
+/// A seed from the system's random source, for data that differ in every run.
 [[nodiscard]] std::uint64_t fresh_seed();
 
-/// Errors: InvalidSpec naming a file that cannot be read; Malformed above 64 MiB.
+/// The content of a file. Errors: InvalidSpec naming a file that cannot be read; Malformed above 64 MiB; Cancelled on
+/// an interrupt.
 [[nodiscard]] Result<std::string> read_file(const std::filesystem::path& path);
-/// Whether a name that may be that of something built in is a file's: it has a folder, ends with .json, or is there.
+/// Whether a name means a file rather than something built in: it has a folder, ends with .json, or such a file exists.
 [[nodiscard]] bool names_a_file(const std::string& name);
-/// What is wrong with a document, under its file's name: Malformed, whatever the reason.
+/// The error of a document that came from a file: always Malformed, with the file as its field.
 [[nodiscard]] Error document_error(const std::filesystem::path& path, const Error& error);
-/// Before any work: whether the option's file, if one is named, can be written. Digests of kept plans among what is
-/// read name no file. Errors: InvalidSpec, naming the option, where the command reads that file. Throws as
-/// OutputFile::check().
+/// Checks before any work that an option's output file can be written; without a file it does nothing. Errors:
+/// InvalidSpec, naming the option, where the command reads the same file. Throws as OutputFile::check().
+/// @param read  files that the command reads; may also hold digests of kept plans
 [[nodiscard]] Result<void> check_output(const char* option, const std::filesystem::path& written,
                                         const std::vector<std::string>& read);
-/// As an OutputFile. Throws SystemError.
+/// Writes the pieces through an OutputFile. Throws SystemError.
 void write_file(const std::filesystem::path& path, std::span<const std::string> pieces);
 void write_file(const std::filesystem::path& path, const std::string& content);
-/// As write_file; to standard output where no file is named.
+/// Writes to a file as write_file, or to standard output if the path is empty.
 void print_or_write(const std::filesystem::path& path, std::span<const std::string> pieces);
 void print_or_write(const std::filesystem::path& path, const std::string& content);
 

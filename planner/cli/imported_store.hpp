@@ -10,20 +10,20 @@
 
 namespace mc2::cli {
 
-/// What every layer holds of a machine that `--device` names.
+/// What all layers together hold of the machine that `--device` names.
 /// Errors: Stale when logs of the machine contradict each other, naming the field.
 [[nodiscard]] Result<store::ImportedMachine> find_imported(const store::Layers& layers, const std::string& device);
 
-/// What was imported for machines that are not here, if there is a store.
+/// The imported timings of machines other than this one; there may be no store.
 class ImportedStore {
  public:
-  /// Errors: as StoreOptions::open, but a store that nobody named may be missing.
+  /// Errors: as StoreOptions::open; but a missing store is an error only if it was named.
   [[nodiscard]] static Result<ImportedStore> open(const StoreOptions& store);
 
-  /// For one thread at a time. The store must outlive it.
+  /// What the store holds, for one thread at a time; none without a store. This object must outlive it.
   [[nodiscard]] std::optional<finder::Kept> kept() const;
 
-  /// finder::device_costs().
+  /// Costs as finder::device_costs() finds them in this store. Errors: as there.
   [[nodiscard]] Result<finder::DeviceCosts> costs(const std::string& device, const planner::OpSpec& op,
                                                   const planner::PlanOptions& limits) const;
 

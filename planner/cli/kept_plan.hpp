@@ -10,45 +10,49 @@
 
 namespace mc2::cli {
 
-/// Reads a plan document, or finds the kept plan with that digest or unique prefix, here or else at the service. A plan
-/// from a file has no key and no date. Errors: Malformed naming the file; NotFound and the like under `option`; as
-/// client::Client.
+/// Reads a plan from a document, or finds the kept plan with that digest or unique prefix in the store, else at the
+/// service. A plan from a file has no key and no date. Errors: Malformed naming the file; NotFound and the like with
+/// the field `option`; as client::Client.
 [[nodiscard]] Result<store::StoredPlan> load_plan(const std::string& name, const char* option,
                                                   const StoreOptions& store, const ServerOptions& server = {});
 
-/// As load_plan. Errors: InvalidSpec under `option` for a plan without predictions.
+/// As load_plan, for a plan with predictions. Errors: as load_plan; InvalidSpec with the field `option` for a plan
+/// without them.
 [[nodiscard]] Result<store::StoredPlan> load_predicted_plan(const std::string& name, const char* option,
                                                             const StoreOptions& store,
                                                             const ServerOptions& server = {});
 
-/// Errors: InvalidSpec for a plan that was raced without a model. @param name  of the plan, for people
+/// Checks that a plan has predictions. Errors: InvalidSpec with the field `option` for a plan that was raced without a
+/// model.
+/// @param name  of the plan, for the message
 [[nodiscard]] Result<void> check_predicted(const planner::Plan& plan, const std::string& name, const char* option);
 
-/// What looking something up does with the store: what a service answers is kept.
+/// How to open the store to look something up: with a service, the service's answers are kept in it.
 [[nodiscard]] StoreUse look_up_use(const ServerOptions& server);
 
-/// The store, to look this operator up for this machine. Errors: as StoreOptions::open.
+/// Opens the store to look an operator up. Errors: as StoreOptions::open; no_plan() where there is no store yet.
 [[nodiscard]] Result<store::Layers> open_to_look_up(const StoreOptions& store, const ServerOptions& server,
                                                     const planner::OpSpec& op, const planner::Fingerprint& here);
 
-/// Why what is kept does not answer: no_plan() where no model of any variant does; other errors as they are.
+/// Adds advice to an error of the finder: NotFound becomes no_plan(), unless a model of another variant would answer.
+/// Other errors stay as they are.
 [[nodiscard]] Error with_advice(const Error& missing, const finder::PlanQuestion& question, store::Layers& layers);
 
-/// What is asked of this operator on this machine, of the variant that is named: with options as the machine has them
-/// where the request does not say. Errors: as VariantOption::chosen.
+/// The question that a request asks on this machine, for the chosen variant if there is one. Options that the request
+/// leaves open are the machine's. Errors: as VariantOption::chosen.
 [[nodiscard]] Result<finder::PlanQuestion> plan_question(const store::PlanRequest& request,
                                                          const planner::Fingerprint& here, const VariantOption& variant,
                                                          bool may_transfer);
 
-/// finder::find_model() in these layers, else the service's, if there is one. Errors: as finder::find_model, with both
-/// reasons.
+/// Finds a model in the layers by finder::find_model(), else at the service if a server is given. Errors: as
+/// finder::find_model, with the service's reason added.
 [[nodiscard]] Result<finder::FoundModel> find_kept_model(const finder::PlanQuestion& question, store::Layers& layers,
                                                          const ServerOptions& server = {});
 
-/// finder::find_plan() among the service, if a server is given, the plans and the models of these layers. Standard
-/// error says where the plan is from where that matters: with a server, from another n and k, or where something
-/// damaged was passed over. Errors: as with_advice; NotFound with the reasons of the service and of all places, where
-/// one was asked; InvalidSpec for a variant beside a server that was named.
+/// Finds a plan by finder::find_plan(): at the service if a server is given, then among the plans and models of the
+/// layers. Tells on standard error where the plan is from if a service was asked, a model of another n and k answered
+/// or a damaged document was passed over, and also that a plan is stale. Errors: as with_advice; NotFound with the
+/// reasons of all places if a service was asked; InvalidSpec for a variant together with --server.
 [[nodiscard]] Result<finder::FoundPlan> find_plan_for(const finder::PlanQuestion& question, store::Layers& layers,
                                                       const ServerOptions& server);
 

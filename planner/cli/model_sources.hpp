@@ -14,44 +14,45 @@
 
 namespace mc2::cli {
 
-/// What a source answers with, and where it came from.
+/// The answer of a source, and where it came from.
 struct SourcedModel {
-  /// Shared by the source and whoever plans with it: finder::plan_with.
+  /// Shared by the source and its users, who plan by finder::plan_with.
   std::shared_ptr<const finder::FoundModel> found;
   std::string source;          ///< for people, e.g. "document model.json (Ascend, 8 ranks, HCCS)"
-  std::int64_t valid_to_m = 0; ///< the source gives the same answer for every m from the asked one to this one
-  /// What tuning kept for this very operator, which is the answer; there is no model then.
+  std::int64_t valid_to_m = 0; ///< the answer is the same for every m from the asked one to this one
+  /// If set, the answer is this plan, which tuning kept for the operator itself, and `found` is null.
   std::shared_ptr<const planner::Plan> tuned = nullptr;
 };
 
-/// A place where cost models come from. Threads: may be asked by several at once.
-/// Errors: NotFound and the like, naming the source and why it has no answer.
+/// A place that cost models come from. Threads: several may call it at once. Errors: NotFound and the like, with the
+/// source and why it has no answer.
 using ModelSource = std::function<Result<SourcedModel>(const planner::OpSpec& op)>;
 using ModelSources = std::vector<ModelSource>;
 
-/// The first source that answers; where its model was measured for another n and k, the first with a measured model of
-/// the operator itself comes before it. Errors: every source's reason, joined into one line: NotFound, or the code of
-/// the first source that could not be read.
+/// Asks the sources in order and returns the first answer. If that is a model of another n and k, a later source with a
+/// measured model of the operator itself takes precedence. Errors: NotFound, or the code of the first source that could
+/// not be read, with the reasons of all sources in one line.
 [[nodiscard]] Result<SourcedModel> find_model(const ModelSources& sources, const planner::OpSpec& op);
 
-/// Model documents; the first that describes an operator answers for every length of its cut axis.
-/// @param may_transfer  whether those of another n and k answer for the rest (planner/transfer.hpp)
+/// A source of model documents. The first document that describes an operator answers for every length of its cut axis.
+/// @param may_transfer  whether models of another n and k answer for other operators (planner/transfer.hpp)
 /// Errors: InvalidSpec for a file that cannot be read, Malformed naming the file.
 [[nodiscard]] Result<ModelSource> open_document_source(const std::vector<std::string>& files, bool may_transfer);
 
-/// Analytic models from topology files, for machines that nobody can measure; the first that answers.
+/// A source of analytic models from topology files, for machines that cannot be measured. The first file with an answer
+/// gives it.
 /// Errors: as read_topology.
 [[nodiscard]] Result<ModelSource> open_topology_source(const std::vector<std::string>& files);
 
-/// One operator of which several m are asked.
+/// An operator at several m.
 struct OpFamily {
   planner::OpSpec op;              ///< m is ignored
   std::vector<std::int64_t> all_m; ///< ascending
 };
 
-/// What the finder finds in the store for `families`, tuned plans and models, read now, because one connection serves
-/// one thread. Asked for anything else it finds nothing.
-/// @param options  which plans will be made with: tuned ones answer for those that they were tuned with
+/// A source of the tuned plans and models that the finder finds in the store for `families`; for other operators it has
+/// no answer. Reads all of them now, because a connection to the store serves one thread only.
+/// @param options  that plans will be made with; only plans tuned with the same options answer
 /// Errors: as StoreOptions::open; Cancelled on an interrupt.
 [[nodiscard]] Result<ModelSource> open_store_source(const StoreOptions& store, const MachineOptions& machine,
                                                     std::span<const OpFamily> families,

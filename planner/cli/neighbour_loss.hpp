@@ -9,13 +9,13 @@
 
 namespace mc2::cli {
 
-/// A cut made for another length of the cut axis: its blocks from the front while they last, then more of its
-/// longest; the last takes the rest. What a program does that looks the nearest m up in a table.
+/// A cut for another length of the cut axis, as a program makes it that looks up the nearest m in a table: the blocks
+/// of `cut` in order, then more blocks like its longest one. The last block takes what is left.
 [[nodiscard]] planner::Cut stretched(const planner::Cut& cut, std::int64_t length);
 
-/// Fills every item's neighbour_loss: of eight m between it and the middle to each neighbour, the largest predicted
-/// loss of its stretched cut against that m's own best plan. Items of one operator, ascending m; none with fewer than
-/// two. Errors: as planner::make_plan and predict_cut.
+/// Fills every item's neighbour_loss: the largest predicted loss of its stretched cut against the best plan, over eight
+/// m between the item's m and the middle to each neighbour. The items must be of one operator, with ascending m. With
+/// fewer than two items nothing is filled. Errors: as planner::make_plan and predict_cut.
 [[nodiscard]] Result<void> add_neighbour_losses(std::vector<store::ExportItem>& items, const planner::CostModel& model,
                                                 const planner::PlanOptions& options);
 

@@ -10,8 +10,8 @@ class Option;
 
 namespace mc2::cli {
 
-/// The words that an option of the command takes, or that may stand where its argument does; empty where they are not a
-/// few that the program has a list of. Of one that takes a file, too, the names of what is built in.
+/// The words that an option or positional argument of the command takes. Empty where the program has no list of them.
+/// For one that takes a file or a built-in name, the built-in names.
 [[nodiscard]] std::vector<std::string> values_of(const CLI::App& command, const CLI::Option& option);
 
 } // namespace mc2::cli

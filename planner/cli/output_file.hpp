@@ -6,34 +6,34 @@
 
 namespace mc2::cli {
 
-/// A file that a command writes. What is at the path stays until keep(): a temporary file beside it is written and
-/// takes its place, and its permissions. A symbolic link stays, and what it names is replaced; devices and pipes are
-/// written as they are.
+/// A file that a command writes. An existing file stays until keep(): a temporary file in the same folder is written,
+/// which then replaces it and has its permissions. A symbolic link stays; the file that it names is replaced. Devices
+/// and pipes are written directly.
 class OutputFile {
  public:
-  /// Before the work whose result is written. Throws SystemError where the path names a directory, a store, which would
-  /// be lost, or nothing that can be written.
+  /// For use before the work whose result is written. Throws SystemError if the path names a directory, a store (which
+  /// would be lost), or a place that cannot be written.
   static void check(const std::filesystem::path& path);
-  /// Throws as check().
+  /// Opens the file. Throws as check().
   explicit OutputFile(const std::filesystem::path& path);
-  /// Leaves what was at the path, unless it was kept.
+  /// Without keep(), removes the temporary file, so that the path has what it had before.
   ~OutputFile();
   OutputFile(const OutputFile&) = delete;
   OutputFile& operator=(const OutputFile&) = delete;
 
   /// Throws SystemError.
   void write(std::string_view text);
-  /// Throws SystemError; what was at the path is unchanged then.
+  /// Completes the file and puts it in place. Throws SystemError; the path is unchanged then.
   void keep();
 
  private:
   void flush();
 
   std::filesystem::path path_;      ///< as it was named
-  std::filesystem::path target_;    ///< without links
-  std::filesystem::path temporary_; ///< empty: the target itself is written
+  std::filesystem::path target_;    ///< with links resolved
+  std::filesystem::path temporary_; ///< empty: the target is written directly
   int file_ = -1;
-  std::string unwritten_; ///< so that many short texts are few calls
+  std::string unwritten_; ///< buffers short texts, to save system calls
 };
 
 } // namespace mc2::cli
