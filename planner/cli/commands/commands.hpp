@@ -10,24 +10,24 @@
 
 namespace mc2::cli {
 
-/// What a subcommand does once its options are parsed.
+/// Runs a subcommand once its options are parsed.
 using Action = std::function<Result<ExitCode>()>;
 
-/// Each adds one subcommand to `app` and returns its action.
+/// A subcommand. Each function below adds one to `app`.
 struct Command {
   CLI::App* app;
   Action action;
-  bool takes_server = false; ///< --server means something to it
+  bool takes_server = false; ///< the command uses --server
 };
 
-/// Adds the options of each, in this order.
+/// Adds groups of options to a command, in this order.
 template <typename... Options>
 void add_all(CLI::App& command, Options&... options) {
   (options.add_to(command), ...);
 }
 
-/// Adds one of the things that a command does with the store, such as `mc2 db check`.
-/// @param example  of what follows `mc2 db `
+/// Adds a subcommand of a command that works on the store, such as `mc2 db check`.
+/// @param example  what follows `mc2 db ` in an example
 template <typename T>
 CLI::App* add_part(CLI::App& whole, const std::shared_ptr<T>& command, const char* name, const char* help,
                    const std::string& example, Result<ExitCode> (T::*member)() const) {
@@ -40,7 +40,7 @@ CLI::App* add_part(CLI::App& whole, const std::shared_ptr<T>& command, const cha
 
 inline constexpr const char* kNoTransferHelp = "refuse rather than answer from a model of another n and k";
 
-/// That mc2 export writes.
+/// The formats that mc2 export writes.
 [[nodiscard]] std::vector<std::string> export_formats();
 
 struct ServerOptions;

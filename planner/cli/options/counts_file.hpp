@@ -9,35 +9,35 @@
 
 namespace mc2::cli {
 
-/// Rows that every rank sends every other, as RankBuffers::send_counts has them.
+/// The rows that every rank sends to every rank, as in RankBuffers::send_counts.
 struct ExchangeCounts {
   int ranks = 0;
   std::int64_t experts_per_rank = 1;
-  std::vector<std::int64_t> rows; ///< [from, to, expert of who multiplies], row-major
+  std::vector<std::int64_t> rows; ///< [from, to, expert of the rank that multiplies], row-major
 
-  /// Rows from one rank to another, of all experts.
+  /// The most rows from one rank to another, over all its experts.
   [[nodiscard]] std::int64_t largest() const;
   [[nodiscard]] std::int64_t total() const noexcept;
-  /// The least m of an operator that exchanges them.
+  /// The least m of an operator that exchanges these rows.
   [[nodiscard]] std::int64_t least_m() const;
-  /// As a plan is made for them: those of all experts of a rank together.
+  /// The rows that a plan is made for: summed over the experts of a rank.
   [[nodiscard]] planner::RowCounts by_rank() const;
-  /// An operator's m and experts, where they are not given, become what the counts need. Errors: InvalidSpec for those
-  /// that cannot be theirs.
+  /// Sets an operator's m and experts to what the counts need, unless they are given. Errors: InvalidSpec for a kind
+  /// without counts, other ranks or experts, or a too small m.
   [[nodiscard]] Result<void> complete(OpOptions& op) const;
 };
 
 inline constexpr const char* kCountsHelp =
     "rows that ranks exchange: a CSV file, line r for what rank r sends each rank, or each expert (all-to-all kinds)";
 
-/// Reads as many lines as there are ranks, of as many whole numbers each, separated by commas, as there are experts;
-/// empty lines and lines that begin with '#' are skipped. Errors: InvalidSpec for a file that cannot be read; Malformed
-/// with "file:line" for what is no number from 0 to planner::kMaxSize, for lines of another length than the first, a
-/// length that is no multiple of the number of lines, counts that m would be too large for, and no row at all.
+/// Reads a file with one line for each rank. A line has whole numbers, separated by commas: one for each expert of all
+/// ranks. Empty lines and lines that begin with '#' are skipped. Errors: as read_file; Malformed with "file:line" for a
+/// cell that is no number from 0 to planner::kMaxSize, a line of another length than the first, or a length that is no
+/// multiple of the number of lines; Malformed with the file for counts that need a too large m, or that name no row.
 [[nodiscard]] Result<ExchangeCounts> read_counts(const std::filesystem::path& path);
 
-/// Those that a plan was made for; empty for one of full pairs. Errors: InvalidSpec where ranks have several experts,
-/// for each of which it does not say them.
+/// The counts that a plan was made for; no rows for a plan without counts. Errors: InvalidSpec where ranks have several
+/// experts, as a plan does not hold the rows of each expert.
 [[nodiscard]] Result<ExchangeCounts> counts_of(const planner::Plan& plan);
 
 } // namespace mc2::cli

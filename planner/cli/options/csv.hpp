@@ -23,36 +23,36 @@ struct CsvColumn {
 /// What a CSV file holds.
 struct CsvFormat {
   std::span<const CsvColumn> columns;
-  std::string_view noun; ///< what a line holds, for the messages, e.g. "shape"
+  std::string_view noun; ///< what a line describes, for messages, e.g. "shape"
   std::size_t max_row_count = 0;
-  bool has_other_columns = false; ///< columns that are not listed are skipped rather than refused
+  bool has_other_columns = false; ///< skips columns that are not listed; else refuses them
 };
 
-/// One cell and where it stands.
+/// A cell and its place in the line.
 struct CsvCell {
   std::string text;
-  std::size_t offset = 0; ///< bytes from the line's start, from 0
+  std::size_t offset = 0; ///< in bytes from the line's start
 };
 
-/// One line below the heading. Valid during the visit.
+/// A line below the heading. Valid only during the call of `visit`.
 class CsvRow {
  public:
   CsvRow(const std::string& file, int line, const std::vector<int>& cell_of, const std::vector<CsvCell>& cells)
       : file_(file), line_(line), cell_of_(cell_of), cells_(cells) {}
 
   [[nodiscard]] int line() const noexcept { return line_; }
-  /// @param column  index into the columns that the file may have
+  /// @param column  index into CsvFormat::columns
   [[nodiscard]] bool has(std::size_t column) const { return cell_of_[column] >= 0; }
-  /// The cell, empty when the file has no such column.
+  /// The text of a cell; empty if the file has no such column.
   [[nodiscard]] std::string text(std::size_t column) const;
-  /// "file:line:column", of a cell or, without such a column, of the line.
+  /// The place of a cell as "file:line:column"; that of the line if the file has no such column.
   [[nodiscard]] std::string place(std::size_t column) const;
   /// Errors: Malformed unless the cell is a whole number within low..high.
   [[nodiscard]] Result<std::int64_t> whole_number(std::size_t column, std::string_view name, std::int64_t low,
                                                   std::int64_t high) const;
   /// Errors: Malformed unless the cell is a finite number.
   [[nodiscard]] Result<double> number(std::size_t column, std::string_view name) const;
-  /// Malformed at a cell.
+  /// The error Malformed with the cell's place as its field.
   [[nodiscard]] Error error(std::size_t column, std::string_view name, const std::string& message) const;
 
  private:

@@ -8,8 +8,8 @@
 
 namespace mc2::cli {
 
-/// What `decode`, e.g. store::decode_plan, makes of a file's text. Errors: as read_file; those of the document, naming
-/// the file.
+/// Reads a file and decodes it by `decode`, e.g. store::decode_plan. Errors: as read_file; those of `decode` as
+/// document_error.
 template <typename Decode>
 [[nodiscard]] std::invoke_result_t<Decode, std::string_view> read_document(const std::filesystem::path& path,
                                                                            Decode decode) {

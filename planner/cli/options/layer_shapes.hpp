@@ -10,10 +10,11 @@ namespace mc2::cli {
 
 using planner::LayerShape;
 
-/// As help texts name the columns, but for those of experts: one line of a screen.
+/// The columns for help texts, in one line; without those of experts.
 inline constexpr const char* kLayerColumns = "model,layer,parallel,n,k[,units,dtype,count]";
 
-/// Of an option that gives all layers another type than "the file's".
+/// The help of an option that sets the element type of all layers.
+/// @param whose  the type that it replaces, e.g. "the file's"
 [[nodiscard]] std::string dtype_help(const std::string& whose);
 
 /// Reads named layers: CSV with columns model, layer, parallel (row, column, dispatch or combine), n, k and

@@ -9,10 +9,10 @@
 
 namespace mc2::cli {
 
-/// A model document. Errors: as read_document.
+/// Reads a model document. Errors: as read_document.
 [[nodiscard]] Result<planner::CostModel> read_model(const std::filesystem::path& path);
 
-/// None where no file is named. Errors: as read_model.
+/// Reads a model document; none if `path` is empty. Errors: as read_model.
 [[nodiscard]] Result<std::optional<planner::CostModel>> read_model_if_named(const std::string& path);
 
 } // namespace mc2::cli

@@ -9,10 +9,10 @@
 
 namespace mc2::cli {
 
-/// What the numbers of a list may be.
+/// Bounds on the numbers of a list.
 struct NumberListLimits {
   std::int64_t low = 1, high = 1;
-  std::int64_t max_count = 1; ///< more are refused before any is made
+  std::int64_t max_count = 1; ///< longer lists are refused before they are expanded
 };
 
 /// Reads whole numbers and ranges, e.g. "128,1024:8192:1024" (first:last:step, both ends included), into ascending

@@ -10,20 +10,20 @@
 
 namespace mc2::cli {
 
-/// Of an option that read_topology() reads.
+/// The help of an option whose value read_topology() takes.
 inline constexpr const char* kTopologyHelp =
     "plan without measurements for the cluster that this document describes, or for a published one by its name, "
     "e.g. dgx_h100; a name that is none lists them";
 
-/// A topology document, or a published cluster by its name (store::built_in_topologies).
+/// Reads a topology document, or finds a published cluster by its name (store::built_in_topologies).
 /// Errors: as read_file; Malformed for a document that is no legal topology; UnknownName for a name.
 [[nodiscard]] Result<planner::Topology> read_topology(const std::string& name);
 
-/// Errors: InvalidSpec naming --device where a document of --model or --topology is given beside it.
+/// Errors: InvalidSpec naming --device if it is given together with a document (--model or --topology).
 [[nodiscard]] Result<void> check_device(const std::string& device, bool has_document);
 
-/// Measured points: CSV with the columns collective, ranks, bytes and us, in any order.
-/// Errors: as read_file and read_csv; Malformed for a cell that is no number of its kind, or not legal on the topology.
+/// Reads measured points from CSV with the columns collective, ranks, bytes and us, in any order.
+/// Errors: as read_file and read_csv; Malformed for a cell with an illegal value, also on this topology.
 [[nodiscard]] Result<std::vector<profiler::CollectivePoint>> read_points(const std::filesystem::path& path,
                                                                          const planner::Topology& topology);
 

@@ -10,7 +10,7 @@
 
 namespace mc2::cli {
 
-/// `--variant NAME[(field=value,...)]`: nothing but this variant is profiled, planned with, raced and run. Without it,
+/// `--variant NAME[(field=value,...)]`: only this variant is profiled, planned with, raced and run. Without the option,
 /// every variant that the backend offers.
 struct VariantOption {
   std::optional<std::string> text;
@@ -18,12 +18,13 @@ struct VariantOption {
   void add_to(CLI::App& app);
   [[nodiscard]] bool is_given() const noexcept { return text.has_value(); }
 
-  /// What to measure. Errors: as Backend::check_variant, naming --variant; InvalidSpec for a text that is no variant's.
+  /// The variants to measure. Errors: as Backend::check_variant, naming --variant; InvalidSpec for a text that names no
+  /// variant.
   [[nodiscard]] Result<std::vector<planner::Variant>> choose(const executor::Backend& backend,
                                                              const executor::CommunicatorOptions& options,
                                                              const planner::OpSpec& op) const;
 
-  /// The variant asked for, if any. Errors: InvalidSpec for a text that is no variant's.
+  /// The variant asked for, if any. Errors: InvalidSpec for a text that names no variant.
   [[nodiscard]] Result<std::optional<planner::Variant>> chosen() const;
 
  private:

@@ -15,8 +15,8 @@ namespace mc2::cli {
 enum class Comparison : std::uint8_t { Better, Worse, Indistinguishable };
 [[nodiscard]] std::string_view to_string(Comparison comparison) noexcept;
 
-/// One time of both sides. The verdict is on B: better when even the upper end of the ratio's 90 % interval is below
-/// 1, worse when even the lower end is above 1.
+/// A time of both sides, A and B. The verdict is on B: better if the ratio's whole 90 % interval is below 1, worse if
+/// it is above 1.
 struct ComparedRow {
   std::string what;
   double a_us = 0, b_us = 0;
@@ -24,8 +24,8 @@ struct ComparedRow {
   Comparison verdict = Comparison::Indistinguishable;
 };
 
-/// The row of two times whose 90 % intervals are known; the errors are independent, so the ratio's logarithm adds
-/// their squares. Times and ends above 0.
+/// A time with its 90 % interval. All three must be above 0 for compared_row(), which takes the errors of A and B to be
+/// independent, and so adds the squares of their logarithms.
 struct TimeInterval {
   double us = 0, low_us = 0, high_us = 0;
 };
@@ -34,15 +34,17 @@ struct TimeInterval {
 /// "1.032"
 [[nodiscard]] std::string ratio_text(double ratio);
 
-/// Medians of each size that both sides measured, with their order statistics' intervals; sizes of fewer than six
-/// samples are taken to be known to 10 % only. Errors: NotFound when they share no size.
+/// Compares the medians of each size that both sides measured. Their intervals come from order statistics; a size with
+/// fewer than six samples counts as known to 10 %. Errors: NotFound when they share no size.
 [[nodiscard]] Result<std::vector<ComparedRow>> compare_profiles(const planner::Profile& a, const planner::Profile& b);
 
-/// Both curves of each variant that both sides have, at sizes that both know, with the curves' own intervals.
+/// Compares both curves of each variant that both sides have, at sizes within both valid ranges, with the curves' own
+/// intervals.
 /// Errors: NotFound when they share no variant, or no size.
 [[nodiscard]] Result<std::vector<ComparedRow>> compare_models(const planner::CostModel& a, const planner::CostModel& b);
 
-/// Makespan and its parts, predicted, and measured where both were. Errors: InvalidSpec for different operators.
+/// Compares the predicted makespans and their parts, and the measured makespans if both plans have one. Errors:
+/// InvalidSpec for different operators or counts of rows.
 [[nodiscard]] Result<std::vector<ComparedRow>> compare_plans(const planner::Plan& a, const planner::Plan& b);
 
 } // namespace mc2::cli

@@ -5,13 +5,13 @@
 
 namespace mc2::cli {
 
-/// How the makespan adds up on the lane that bounds it, above the serial time.
+/// Shows how the makespan adds up on the lane that bounds it, above the serial time.
 [[nodiscard]] render::Markup account_chart(const planner::Explanation& explanation);
 
-/// How much slower each runner-up is predicted.
+/// Shows how much slower each runner-up is predicted to be.
 [[nodiscard]] render::Markup loss_chart(const planner::Explanation& explanation);
 
-/// How far each parameter may move before the decision changes. The explanation must have a sensitivity.
+/// Shows how far each parameter may move before the decision changes.
 [[nodiscard]] render::Markup sensitivity_chart(const planner::Sensitivity& sensitivity);
 
 } // namespace mc2::cli

@@ -13,34 +13,34 @@
 
 namespace mc2::cli {
 
-/// Everything that a report shows beside the explanation itself.
+/// What a report shows in addition to the explanation itself.
 struct Evidence {
   std::string digest;                            ///< of the plan as a document
   std::string kept_at;                           ///< empty for a plan that is not kept
   std::optional<planner::CostModel> model;       ///< as it was profiled
-  planner::SpeedLevel level = {};                ///< that the plan was made at
+  planner::SpeedLevel level = {};                ///< speed of the machine that the plan was made for
   std::optional<planner::Profile> profile;       ///< of the model's operator
   std::optional<store::Measurement> measurement; ///< the last race of this cut
-  std::vector<std::string> notes;                ///< what was looked for and not found
+  std::vector<std::string> notes;                ///< what was not found, and why
 };
 
-/// Digest and date of a plan, before anything is looked up.
+/// Evidence with the plan's digest and date only.
 [[nodiscard]] Evidence evidence_of(const store::StoredPlan& stored);
 
-/// The model at the speed that the plan was made at.
+/// The model at the speed that the plan was made for.
 [[nodiscard]] std::optional<planner::CostModel> model_of_plan(const Evidence& evidence);
 
-/// Fills what `evidence` does not have yet from the store: model, samples and the last race of the plan's cut.
+/// Looks up in the store what `evidence` does not have yet: model, samples and the last race of the plan's cut.
 void look_up(Evidence& evidence, const planner::Plan& plan, store::Layers& layers);
 
-/// Says of all that `evidence` does not have that it is not in the store, and why.
+/// Adds notes that what `evidence` does not have is not in the store, and why.
 void note_missing(Evidence& evidence, const std::string& why);
 
-/// Leaves out a model or samples of another operator, and says so, as it says of a model that does not know the plan's
-/// variant; another m of the same operator is fine.
+/// Removes a model or samples of another operator, and adds a note about it. Also notes a model that does not know the
+/// plan's variant. Another m of the same operator is fine.
 void drop_foreign(Evidence& evidence, const planner::Plan& plan);
 
-/// Both lanes' curves of the plan's variant, compute first; empty without a model that knows the variant.
+/// The curves of both lanes for the plan's variant, compute first; empty without a model that knows the variant.
 [[nodiscard]] std::vector<CurveEvidence> curve_evidence(const planner::Plan& plan, const Evidence& evidence);
 
 } // namespace mc2::cli

@@ -7,8 +7,8 @@
 
 namespace mc2::cli {
 
-/// One self-contained HTML page: no script, font, image or link from elsewhere, light or dark as the reader's system
-/// is. Nothing that stands in a document can become markup.
+/// One self-contained HTML page, without scripts, fonts, images or links from elsewhere; light or dark as the reader's
+/// system is. All text from documents is escaped.
 [[nodiscard]] std::string explain_html(const planner::Explanation& explanation, const Evidence& evidence);
 
 } // namespace mc2::cli

@@ -16,17 +16,17 @@ struct Swatch {
   const char* meaning;
 };
 
-/// A page up to its title and machine; html_text() ends it.
+/// Begins a page with its title and machine; html_text() ends it.
 [[nodiscard]] render::Markup html_report(const std::string& title, const planner::Fingerprint& machine);
 [[nodiscard]] std::string html_text(render::Markup report);
 
 void paragraph(render::Markup& out, const std::string& text);
 void plot(render::Markup& out, const render::Markup& chart);
-/// What the colours of the chart above mean.
+/// Says what the colours of the chart above mean.
 void legend(render::Markup& out, std::initializer_list<Swatch> swatches);
 void html_table(render::Markup& out, const Cells& cells);
 void facts_table(render::Markup& out, const Facts& facts);
-/// A number that stands out, with what it is and a few words.
+/// Shows a number in large type, with its name and a few words.
 void card(render::Markup& out, const std::string& name, const std::string& value, const std::string& detail);
 
 } // namespace mc2::cli

@@ -2,7 +2,7 @@
 
 namespace mc2::cli {
 
-/// Style sheet of HTML reports: colours of the page and class names of the charts, light and dark.
+/// Style sheet of HTML reports: the colours of page and charts, light and dark, by class name.
 inline constexpr const char* kReportStyle = R"css(
 :root { color-scheme: light dark;
   --page: #fbfbfa; --card: #ffffff; --ink: #1d2126; --soft: #5b636d; --edge: #d9dde2; --grid: #e8ebee;

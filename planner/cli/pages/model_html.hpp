@@ -6,7 +6,7 @@
 
 namespace mc2::cli {
 
-/// The page of `mc2 model` as one HTML file, with a chart of what fusing saves and every range of every layer.
+/// The page of `mc2 model` as one HTML file. Adds a chart of what fusing saves, and every range of every layer.
 [[nodiscard]] std::string model_html(const planner::LlmPlan& plan);
 
 } // namespace mc2::cli

@@ -10,11 +10,11 @@
 
 namespace mc2::cli {
 
-/// What the page and the HTML report share.
+/// The parts that the page and the HTML report share.
 inline constexpr const char* kStepsTitle =
     "time of these layers, all of them, in one step of m tokens, and what fusing saves";
 struct LlmNotes {
-  std::vector<std::string> layers, steps, all; ///< below the table of layers, of steps, and at the end
+  std::vector<std::string> layers, steps, all; ///< below the table of layers, below that of steps, at the end
 };
 [[nodiscard]] std::string model_title(const planner::LlmPlan& plan);
 [[nodiscard]] std::string model_facts(const planner::LlmPlan& plan);
@@ -22,14 +22,14 @@ struct LlmNotes {
 [[nodiscard]] Cells step_cells(const planner::LlmPlan& plan);
 [[nodiscard]] LlmNotes model_notes(const planner::LlmPlan& plan);
 
-/// Layers with the m that they are fused at, then the time of steps in both forms.
+/// The readable page: layers with the m at which to fuse them, then the time of steps in both forms.
 [[nodiscard]] std::string model_page(const planner::LlmPlan& plan, int width);
 
-/// One row for each range of each layer (RFC 4180), and for each layer without one its reason.
+/// A table (RFC 4180) with a row for each range of each layer, and for a layer without ranges a row with the reason.
 [[nodiscard]] std::string model_csv(const planner::LlmPlan& plan);
 
-/// As mc2 tune --shapes reads it: every legal site's operator at the longest step, and at each step of few rows that
-/// are cut by columns; equal ones once.
+/// A table of shapes for mc2 tune --shapes: the operator of every legal site at the longest step, and at each step with
+/// so few rows that columns are cut. Equal operators appear once.
 [[nodiscard]] std::string model_shapes(const finder::LlmQuestion& asked, std::span<const planner::LlmSite> sites);
 
 } // namespace mc2::cli

@@ -6,15 +6,16 @@
 
 namespace mc2::cli {
 
-/// The command that makes a plan for the operator on a machine of this kind, without what is the default anyway.
+/// The command that makes a plan for the operator on a machine of this kind, without options that have their default.
 [[nodiscard]] std::string tune_command(const planner::OpSpec& op, const planner::Fingerprint& machine);
 
 /// "make one: " and tune_command(), or why this machine's backend cannot tune the operator.
 [[nodiscard]] std::string how_to_make_one(const planner::OpSpec& op, const planner::Fingerprint& machine);
 
-/// "No plan" as people read it, in three lines: what is missing, the nearest that is kept and what is different there,
-/// and the command that makes one, or why there is none. @param store  nullptr where there is none yet
-/// @param why  "; ..." that is not enough for a plan
+/// The error for a missing plan, in three lines: what is missing, the nearest kept plan or model and how it differs,
+/// and the command that makes a plan or why none can.
+/// @param store  nullptr: there is no store yet
+/// @param why  empty, or "; ..." with a reason why what is kept is not enough
 [[nodiscard]] Error no_plan(const planner::OpSpec& op, const planner::Fingerprint& machine, const store::Store* store,
                             const std::string& why = {});
 

@@ -18,30 +18,32 @@ enum class TableFormat : std::uint8_t {
   Json = 2,
 };
 
-/// One cell of a grid and what became of it. Views: everything must outlive the row.
+/// A cell of a grid and its outcome. Holds references, whose objects must outlive the row.
 struct PlanRow {
   const LayerShape& layer;
   planner::OpKind kind;
   std::int64_t m;
   int ranks;
-  const Result<planner::OpSpec>& op; ///< an error where the layer cannot be divided so
-  const Result<planner::Plan>& plan; ///< an error where there is none
-  std::string_view source;           ///< of the model, empty without one
+  const Result<planner::OpSpec>& op; ///< an error: the layer cannot be divided this way
+  const Result<planner::Plan>& plan; ///< an error: there is no plan
+  std::string_view source;           ///< of the model; empty without a model
 };
 
-/// What the rows of a table add up to.
+/// The totals of a table's rows.
 struct PlanCounts {
   std::int64_t cut = 0, uncut = 0, refused = 0;
   [[nodiscard]] std::int64_t total() const noexcept { return cut + uncut + refused; }
   void add(const PlanCounts& other) noexcept;
 };
 
-/// Appends one row, unless the format is None. As CSV (RFC 4180) a cell is empty where the JSON row has no such key.
+/// Appends one row, unless the format is None. A cell of CSV (RFC 4180) is empty where the JSON row would not have the
+/// key.
 void append_row(TableFormat format, const PlanRow& row, std::string& text);
 
-/// The table of all rows, not of format None: CSV with a heading line, or one JSON document (schemas/sweep.schema.json)
-/// with one row per line. Rows and table come in pieces, because a large one would not fit into memory twice.
-/// @param asked  of every operator; its own does not matter
+/// The table of all rows, as CSV with a heading line or as one JSON document (schemas/sweep.schema.json) with one row
+/// per line. The format must not be None. Rows and table come in pieces, because a large table would not fit into
+/// memory twice.
+/// @param asked  the options for every operator; its own operator is not used
 /// @param rows  at least one row, as append_row wrote them
 [[nodiscard]] std::vector<std::string> make_table(TableFormat format, const store::PlanRequest& asked,
                                                   std::vector<std::string> rows, const PlanCounts& counts);

@@ -16,8 +16,8 @@ namespace mc2::cli {
 /// One row per contender: measured, benefit with interval, overlap efficiency, predicted.
 [[nodiscard]] std::string race_table(const profiler::Race& race, const std::vector<planner::Plan>& plans);
 
-/// The readable page of `mc2 run`, and the same as mc2.run/1.
-/// @param here  where it was measured, which need not be where the plan was made
+/// The readable page of `mc2 run`, and the same content as mc2.run/1.
+/// @param here  the machine of the race, which need not be that of the plan
 [[nodiscard]] std::string run_page(const planner::Plan& plan, const profiler::Race& race,
                                    const executor::Verification& verification, const executor::RunRecord& record,
                                    const planner::Fingerprint& here, int width, bool color);

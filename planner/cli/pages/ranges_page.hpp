@@ -8,18 +8,19 @@
 
 namespace mc2::cli {
 
-/// The plans of a range of m: one row per range, what no range covers, and how much the ranges cost.
+/// The readable page of the plans for a range of m: a row for each range, the m that no range covers, and what the
+/// ranges cost.
 [[nodiscard]] std::string ranges_page(const planner::PlanRanges& ranges, int width);
 
-/// One row per range.
+/// A table with a row for each range.
 [[nodiscard]] Cells range_cells(const planner::PlanRanges& ranges);
-/// Which settings of variants the rows leave out; empty where they have all.
+/// The settings of variants that the rows leave out; empty if they leave out none.
 [[nodiscard]] std::string range_settings_text(const planner::PlanRanges& ranges);
 
-/// As --m takes it: "512", "512:1024".
+/// A range as --m takes it: "512", "512:1024".
 [[nodiscard]] std::string m_text(std::int64_t first, std::int64_t last);
 
-/// "3 to 21 %": whole per cent, as a range says no more.
+/// "3 to 21 %", in whole per cent, as an interval is no more exact.
 [[nodiscard]] std::string span_text(double low, double high);
 
 } // namespace mc2::cli

@@ -14,13 +14,13 @@ using render::draw_timeline;
 using render::model_page;
 using render::plan_page;
 
-/// As wide as the terminal at most.
+/// A table that is at most as wide as the terminal.
 [[nodiscard]] std::string table(const std::vector<std::vector<std::string>>& rows);
 
-/// One after the other, each wrapped to the terminal.
+/// The notes one below the other, each wrapped to the terminal's width.
 [[nodiscard]] std::string notes_text(const std::vector<std::string>& notes);
 
-/// What a sweep measured, one row per case; all that is known of each where it is full.
+/// What a sweep measured, with one row for each case; `is_full` adds all that is known of a case.
 [[nodiscard]] std::string sweep_page(const profiler::SweepSummary& summary, bool is_full);
 
 } // namespace mc2::cli

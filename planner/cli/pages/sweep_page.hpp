@@ -6,9 +6,9 @@
 
 namespace mc2::cli {
 
-/// What a sweep shows to people: one table for each model and kind, a line for each layer and ranks, a column for each
-/// m, and in it the time that the plan saves. Columns that do not fit into `width`, and lines beyond a screen, are left
-/// out and counted; every refusal's reason stands once.
+/// The readable page of a sweep: a table for each model and kind, with a line for each layer and number of ranks and a
+/// column for each m. A cell shows the time that the plan saves. Columns that do not fit into `width` and lines beyond
+/// a screen are left out and counted. The reason of each kind of refusal appears once.
 [[nodiscard]] std::string sweep_page(const PlanGrid& grid, const PlannedGrid& planned, int width);
 
 } // namespace mc2::cli

@@ -10,13 +10,13 @@ namespace mc2::cli {
 using Facts = std::vector<std::pair<std::string, std::string>>; ///< name, value
 using Cells = std::vector<std::vector<std::string>>;            ///< rows of a table, heading first
 
-/// How wide pages are that do not ask for the terminal's width.
+/// Width of pages that do not depend on the terminal.
 inline constexpr int kPageColumns = 80;
 
-/// Without the mark with which spreadsheets begin a UTF-8 file.
+/// The text without the byte order mark that spreadsheets write at the start of a UTF-8 file.
 [[nodiscard]] std::string_view without_byte_order_mark(std::string_view text) noexcept;
 
-/// A paragraph two columns in: what a page says beside its tables.
+/// A paragraph of text for a page, indented by two columns.
 [[nodiscard]] std::string remark(const std::string& text, int width);
 
 } // namespace mc2::cli

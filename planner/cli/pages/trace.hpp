@@ -8,10 +8,11 @@
 
 namespace mc2::cli {
 
-/// When each of its stages was on its lane.
+/// When each stage of a rank ran on its lane.
 [[nodiscard]] render::MeasuredLanes measured_lanes(const planner::OpSpec& op, const executor::RankTimes& rank);
 
-/// render::chrome_trace of a run. @param here  where `record` was measured
+/// The trace of a run, as render::chrome_trace.
+/// @param here  the machine that `record` was measured on
 [[nodiscard]] std::string chrome_trace(const planner::Plan& plan, const executor::RunRecord& record,
                                        const planner::Fingerprint& here);
 

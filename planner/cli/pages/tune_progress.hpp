@@ -8,10 +8,11 @@
 
 namespace mc2::cli {
 
-/// Shows a tuning on standard error: a progress line for each of its steps, and lines of text between. Ctrl-C stops it.
+/// Shows the progress of tuning on standard error: a progress line for each step, and lines of text between. Ctrl-C
+/// stops the tuning.
 class TuneProgressLine {
  public:
-  /// *this outlives them. Where nothing is tuned any more, clear() takes the last line away.
+  /// Hooks that refer to this object, which must outlive them. After the tuning, clear() removes the last line.
   [[nodiscard]] profiler::TuneHooks hooks();
   void clear() { line_.reset(); }
 
@@ -20,7 +21,7 @@ class TuneProgressLine {
   void tell(const std::string& text);
 
   std::string label_;
-  std::optional<ProgressLine> line_; ///< of the step that label_ names
+  std::optional<ProgressLine> line_; ///< the line of the step that label_ names
 };
 
 } // namespace mc2::cli
