@@ -20,8 +20,8 @@
 namespace mc2::cli {
 namespace {
 
-/// Gathers lines and writes many at once, from a thread of its own: a system call and a woken thread for each line
-/// would cost more than the answer that it tells of.
+/// Collects lines, which a thread of its own writes many at a time. A system call and a woken thread for each line
+/// would cost more than the answer that the line is about.
 class GatheringSink final : public spdlog::sinks::base_sink<std::mutex> {
  public:
   GatheringSink() : writer_([this](const std::stop_token& ends) { write_until(ends); }) {}
@@ -32,7 +32,7 @@ class GatheringSink final : public spdlog::sinks::base_sink<std::mutex> {
   }
 
  private:
-  static constexpr std::size_t kMostBytes = 4 << 20; ///< waiting; a terminal that is stopped must not cost more
+  static constexpr std::size_t kMostBytes = 4 << 20; ///< of waiting lines, e.g. for a stopped terminal
   static constexpr std::chrono::milliseconds kInterval{100};
 
   void sink_it_(const spdlog::details::log_msg& message) override {
@@ -50,7 +50,7 @@ class GatheringSink final : public spdlog::sinks::base_sink<std::mutex> {
     return std::exchange(lines_, {});
   }
 
-  /// Standard error that is closed or full loses lines, not answers.
+  /// If standard error is closed or full, lines are lost, but no answers.
   static void write(const std::string& lines) {
     for (std::size_t written = 0; written < lines.size();) {
       const ssize_t count = ::write(STDERR_FILENO, lines.data() + written, lines.size() - written);
@@ -68,10 +68,10 @@ class GatheringSink final : public spdlog::sinks::base_sink<std::mutex> {
 
   std::string lines_;              ///< under the base's mutex
   std::int64_t dropped_count_ = 0; ///< under the base's mutex
-  std::jthread writer_;            ///< last: it uses the others
+  std::jthread writer_;            ///< last, because it uses the members above
 };
 
-/// What most texts are: nothing in them has to be escaped.
+/// Whether nothing in a text has to be escaped, as in most texts.
 bool is_plain(std::string_view text) {
   for (const char c : text)
     if (c < 0x20 || c > 0x7E || c == '"' || c == '\\') return false;
@@ -93,7 +93,7 @@ void append_number(std::string& line, std::string_view key, Number number) {
   line.append(",\"").append(key).append("\":").append(digits.data(), end);
 }
 
-/// utc_now(), made once a second.
+/// utc_now(), made anew only once a second.
 const std::string& this_second() {
   thread_local std::time_t second = 0;
   thread_local std::string text;
@@ -123,7 +123,7 @@ std::string to_json_line(const server::AccessRecord& record, std::string_view ti
 }
 
 server::AccessLog make_access_log() {
-  // shared by the copies of the log
+  // the copies of the log share it
   auto logger = std::make_shared<spdlog::logger>("access", std::make_shared<GatheringSink>());
   return [logger](const server::AccessRecord& record) { logger->info(to_json_line(record, this_second())); };
 }

@@ -17,7 +17,8 @@ Exit codes:
   2  an argument or input is wrong     130  interrupted; nothing kept is lost
   3  no plan, model or sample answers)";
 
-/// Lets a command that asks no service say so, wherever the option stands.
+/// Adds the hidden --server to a command and its subcommands, so that a command that asks no service can say so
+/// wherever the option is given.
 void hide_server_option(CLI::App& command, ServerOptions& server) {
   server.add_hidden_to(command);
   for (CLI::App* below : command.get_subcommands(nullptr)) hide_server_option(*below, server);

@@ -31,7 +31,7 @@ Result<void> set_size(const char* field, const std::optional<std::int64_t>& give
   return {};
 }
 
-/// Not so for a path that leads through a file, which is another mistake.
+/// Whether nothing exists at the path. False for a path that leads through a file: that is another error.
 bool is_missing(const std::filesystem::path& path) {
   std::error_code failure;
   const auto status = std::filesystem::status(path, failure);
@@ -372,7 +372,7 @@ Result<store::Layers> StoreOptions::open(StoreUse use) const {
   std::filesystem::path writable = own.value();
   auto below = system_paths();
   if (use == StoreUse::Read && is_missing(writable)) {
-    // Who only reads makes no store: without one of the user's, those of the system are asked.
+    // A reader creates no store. Without a store of the user, the system's stores are read.
     std::erase_if(below, is_missing);
     if (is_named() || below.empty())
       return Error{
@@ -399,7 +399,7 @@ std::uint64_t fresh_seed() {
 
 namespace {
 
-/// A pipe's may be long in coming; Ctrl-C ends the wait.
+/// Reads a file to its end. A pipe may take long to deliver; Ctrl-C ends the wait.
 Result<std::string> read_all(int file, const std::filesystem::path& path) {
   constexpr int kLookMs = 100;
   std::string content;

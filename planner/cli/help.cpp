@@ -20,13 +20,13 @@ constexpr std::string_view kOperator = "Operator", kMachine = "Machine", kPlanni
 constexpr std::array kGroups{kOperator, kMachine, kPlanning, kMeasuring, kInput,    kNetwork, kAccess,
                              kReplica,  kLimits,  kOutput,   kService,   kAdvanced, kOther};
 
-/// Where help shows an option, and what its value is called; flags have none.
+/// The group in which help shows an option, and the name of its value. A flag has no value.
 struct OptionPage {
   std::string_view name;
   std::string_view group;
   std::string_view value = {};
   bool is_most_used = false;     ///< the short help shows it
-  std::string_view command = {}; ///< only there, in front of the entry for all
+  std::string_view command = {}; ///< for this command only; must come before the entry for all
 };
 constexpr bool kMostUsed = true;
 
@@ -192,7 +192,7 @@ const OptionPage* page_of(const CLI::App& command, const CLI::Option& option) {
   return found == kOptions.end() ? nullptr : &*found;
 }
 
-/// Of the command and all below it.
+/// Sets the groups and names of values of a command and its subcommands.
 void set_groups(CLI::App& command, const std::shared_ptr<CLI::FormatterBase>& format) {
   command.formatter(format);
   for (CLI::Option* option : command.get_options()) {
@@ -204,7 +204,7 @@ void set_groups(CLI::App& command, const std::shared_ptr<CLI::FormatterBase>& fo
   for (CLI::App* below : command.get_subcommands(nullptr)) set_groups(*below, format);
 }
 
-/// "  name            text", the text wrapped in its column.
+/// "  name            text", with the text wrapped in its column.
 std::string entry(const std::string& name, const std::string& text) {
   std::string first = "  " + name;
   if (first.size() + 2 > kTextColumn) {
@@ -262,7 +262,7 @@ std::string help_page(const CLI::App& app, const std::string& name, bool is_whol
   return footer.empty() ? page : page + (footer.front() == '\n' ? "" : "\n") + footer + "\n";
 }
 
-/// Everything where it fits a screen or is asked for, else what is used most.
+/// Shows all options if they fit on a screen or --help-all asks for them, else those that are used most.
 class HelpFormat : public CLI::Formatter {
  public:
   std::string make_help(const CLI::App* app, std::string name, CLI::AppFormatMode mode) const override {

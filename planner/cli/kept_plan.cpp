@@ -15,7 +15,7 @@
 namespace mc2::cli {
 namespace {
 
-/// Errors: NotFound and the like under `option`.
+/// Errors: NotFound and the like with the field `option`.
 Result<store::StoredPlan> find_by_digest(const std::string& name, const char* option, const StoreOptions& store,
                                          const ServerOptions& server) {
   const auto refused = [&](const Error& error) {
@@ -109,7 +109,8 @@ void tell_where_from(const finder::FoundPlan& found, bool asked_service) {
               << "; intervals are wider, mc2 profile measures it\n";
 }
 
-/// The same blocks may overlap by themselves, or be run one lane after the other.
+/// What the best plan does better. It may have the same blocks: one block may overlap by itself, and any blocks may be
+/// run one lane after the other.
 std::string best_text(const store::Staleness& stale, const planner::Plan& plan) {
   if (stale.best_blocks == plan.cut.text() && stale.best_variant == plan.variant.text())
     return plan.overlaps() ? "without overlap" : "as one block that overlaps by itself";
@@ -123,7 +124,7 @@ void tell_staleness(const finder::FoundPlan& found) {
               << best_text(*stale, found.stored.plan) << "; mc2 tune --fresh with the same options measures again\n";
 }
 
-/// The source, whose last error is kept without its name.
+/// The source, which also stores its last error in `error`, without the source's name.
 finder::PlanSource remembering(finder::PlanSource source, std::optional<Error>& error) {
   return {source.name, [find = std::move(source.find), &error](const finder::PlanQuestion& question) {
             auto found = find(question);
@@ -158,7 +159,7 @@ Result<finder::FoundPlan> find_plan_for(const finder::PlanQuestion& question, st
   const Error& failed = found.error();
   if (asks_service && failed.code == ErrorCode::NotFound)
     return Error{failed.code, failed.field, failed.message + "; " + how_to_make_one(question.op, question.machine)};
-  // That no plan is kept goes without saying, but not that one cannot be read.
+  // The planner's reason is enough where simply no plan is kept, but not where a kept plan cannot be read.
   const bool is_planners = !asks_service && planner_error && planner_error->code == failed.code;
   return with_advice(is_planners ? *planner_error : failed, question, layers);
 }

@@ -9,7 +9,7 @@ namespace {
 
 using mc2::cli::ExitCode;
 
-/// What a bare `mc2` says.
+/// What `mc2` without arguments prints.
 constexpr const char* kStart =
     R"(mc2 cuts a matmul and the collective after (or before) it into blocks, so that the two overlap.
 
@@ -20,7 +20,7 @@ constexpr const char* kStart =
 mc2 --help lists every command; mc2 help COMMAND explains one.
 )";
 
-/// `mc2 help plan` is `mc2 plan --help`.
+/// Turns `mc2 help plan` into `mc2 plan --help`.
 std::vector<char*> without_help(int argc, char** argv) {
   static char option[] = "--help";
   std::vector<char*> arguments{argv[0]};

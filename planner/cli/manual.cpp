@@ -21,7 +21,7 @@ struct NamedCommand {
   const CLI::App* app;
 };
 
-/// The program and all below it, parents first.
+/// The program and all its subcommands, parents first.
 std::vector<NamedCommand> all_commands(const CLI::App& app, const std::string& words = "") {
   std::vector<NamedCommand> result{{words, &app}};
   for (const CLI::App* below : commands_below(app)) {
@@ -54,7 +54,7 @@ std::string replaced(std::string text, std::string_view from, std::string_view t
 
 // Man pages (man-pages(7), groff_man(7)).
 
-/// Text that is no request and keeps its hyphens and backslashes.
+/// Escapes text so that no line is taken for a roff request, and hyphens and backslashes stay.
 std::string roff(const std::string& text) {
   std::string result = replaced(replaced(text, "\\", "\\e"), "-", "\\-");
   result = replaced(result, "\n.", "\n\\&.");
@@ -111,7 +111,7 @@ std::string man_page(const NamedCommand& command) {
 
 std::string shell_quoted(const std::string& text) { return "'" + replaced(text, "'", "'\\''") + "'"; }
 
-/// Of the arguments that follow the command.
+/// The words that the command's positional arguments take.
 std::vector<std::string> values_of_arguments(const CLI::App& command) {
   std::vector<std::string> words;
   for (const CLI::Option* argument : arguments_of(command))
@@ -119,12 +119,13 @@ std::vector<std::string> values_of_arguments(const CLI::App& command) {
   return words;
 }
 
-/// What bash completes.
+/// The words that bash completes.
 struct BashWords {
-  std::vector<std::string> names;                                     ///< of commands
-  std::set<std::string> files, others;                                ///< options that take a file, and another value
-  std::map<std::string, std::vector<std::string>> options_of_a_value; ///< by what it may be: 'plan --op'
-  std::string words_of_commands;                                      ///< cases of a `case` statement
+  std::vector<std::string> names;      ///< of commands
+  std::set<std::string> files, others; ///< options that take a file; options that take another value
+  std::map<std::string, std::vector<std::string>>
+      options_of_a_value;        ///< e.g. 'plan --op', by the words that the value may be
+  std::string words_of_commands; ///< cases of a `case` statement
 };
 
 void add_value(const NamedCommand& command, const CLI::Option& option, BashWords& result) {
@@ -180,7 +181,7 @@ std::string bash_completion(const std::vector<NamedCommand>& commands) {
          "}\ncomplete -F _mc2 mc2\n";
 }
 
-/// What zsh's _arguments does for a value: files and words, or nothing.
+/// The action of zsh's _arguments for a value: completes files and words, or nothing.
 std::string zsh_action(bool is_file, const std::vector<std::string>& values) {
   if (values.empty()) return is_file ? "_files" : "";
   return is_file ? "{_files; compadd " + list_text(values, " ") + "}" : "(" + list_text(values, " ") + ")";

@@ -19,14 +19,15 @@ namespace {
 
 using planner::OpSpec;
 
-/// Where columns are cut, another m is another operator.
+/// Makes the answer of a source. Where columns are cut, a model is valid for its own m only.
 SourcedModel sourced(finder::FoundModel found, const std::string& origin, std::int64_t valid_to_m) {
   if (planner::cut_axis(found.model.op) == planner::CutAxis::Columns) valid_to_m = found.model.op.m;
   const std::string label = found.model.fingerprint.label();
   return {std::make_shared<const finder::FoundModel>(std::move(found)), origin + " (" + label + ")", valid_to_m};
 }
 
-/// What the finder finds in the store for one m, and up to which of `all_m`, which ascend, it is the answer.
+/// The model that the finder finds for the first of `all_m`, which ascend. Its valid_to_m is the last of them with the
+/// same answer.
 Result<SourcedModel> kept_model(const finder::Kept& kept, const finder::PlanQuestion& asked,
                                 std::span<const std::int64_t> all_m) {
   const auto find = [&](std::int64_t m) {
@@ -50,13 +51,13 @@ std::string any_length(const OpSpec& op) {
   return planner::cut_axis(op) == planner::CutAxis::Rows ? "for any m: " : "for any n: ";
 }
 
-/// A machine, and what was tuned on it.
+/// A machine, and the operators that were tuned on it.
 struct TunedMachine {
   Result<planner::Fingerprint> fingerprint;
   std::set<OpSpec> operators;
 };
 
-/// What of it was tuned with these options.
+/// The machine with the operators that were tuned with these options.
 TunedMachine tuned_machine(finder::SharedLayers& layers, Result<planner::Fingerprint> fingerprint,
                            const planner::PlanOptions& options) {
   TunedMachine result{std::move(fingerprint), {}};
@@ -71,7 +72,7 @@ TunedMachine tuned_machine(finder::SharedLayers& layers, Result<planner::Fingerp
 
 class StoreSource {
  public:
-  /// Asks the store for the plans of one operator that tuning kept.
+  /// Reads the plans that tuning kept for one operator.
   void load_tuned(const finder::Kept& stores, const TunedMachine& machine, const OpFamily& family,
                   const planner::PlanOptions& options) {
     const std::vector<finder::PlanSource> places{finder::kept_plans(stores)};
@@ -80,7 +81,7 @@ class StoreSource {
       op.m = m;
       if (!machine.operators.contains(op)) continue;
       auto answer = finder::find_plan(places, {.op = op, .machine = machine.fingerprint.value(), .options = options});
-      if (!answer) continue; // damaged: the model answers
+      if (!answer) continue; // damaged, so the model answers
       SourcedModel& found = kept_[planner::of_any_length(op)].tuned[m];
       found.source = "tuned " + answer.value().stored.created_at;
       found.valid_to_m = m;
@@ -88,7 +89,7 @@ class StoreSource {
     }
   }
 
-  /// Asks the store for one operator's models, as rarely as its answers allow.
+  /// Reads the models of one operator. Does not ask again for an m that an earlier answer is valid for.
   void load_models(const finder::Kept& stores, const Result<planner::Fingerprint>& machine, const OpFamily& family,
                    bool may_transfer) {
     std::vector<std::int64_t> all_m = family.all_m;
@@ -96,9 +97,9 @@ class StoreSource {
     for (std::size_t i = 0; i < all_m.size(); ++i) {
       OpSpec op = family.op;
       op.m = all_m[i];
-      Kept& kept = kept_[planner::of_any_length(op)]; // layers of equal shape are one operator
+      Kept& kept = kept_[planner::of_any_length(op)]; // layers of equal shape have one entry
       const bool is_known = !kept.models.empty() && op.m <= kept.models.back().valid_to_m;
-      // Which length is asked decides which model answers, but not whether one does.
+      // The m decides which model answers, but not whether one does: after a failure no other m is asked for.
       if (is_known || kept.failure) continue;
       auto answer = machine ? kept_model(stores, {.op = op, .machine = machine.value(), .may_transfer = may_transfer},
                                          std::span(all_m).subspan(i))
@@ -113,7 +114,7 @@ class StoreSource {
   [[nodiscard]] Result<SourcedModel> operator()(const OpSpec& op) const {
     const auto kept = kept_.find(planner::of_any_length(op));
     if (kept != kept_.end()) {
-      const auto tuned = kept->second.tuned.lower_bound(op.m); // this or the next longer
+      const auto tuned = kept->second.tuned.lower_bound(op.m); // at this m or the next larger one
       const bool is_followed = tuned != kept->second.tuned.end();
       if (is_followed && tuned->first == op.m) return tuned->second;
       for (SourcedModel model : kept->second.models) {
@@ -142,11 +143,11 @@ bool is_described(const SourcedModel& answer) {
 
 } // namespace
 
-/// A source that could not be read outweighs those that hold nothing.
+/// The code of a source that could not be read takes precedence over NotFound.
 Result<SourcedModel> find_model(const ModelSources& sources, const OpSpec& op) {
   std::string reasons;
   ErrorCode code = ErrorCode::NotFound;
-  std::optional<SourcedModel> transferred; // waits for a model of the operator itself that was measured
+  std::optional<SourcedModel> transferred; // used unless a measured model of the operator itself follows
   for (const auto& source : sources) {
     auto answer = source(op);
     if (!answer) {
@@ -173,7 +174,7 @@ Result<ModelSource> open_document_source(const std::vector<std::string>& files, 
     if (std::ranges::find(machines, model.fingerprint) == machines.end()) machines.push_back(model.fingerprint);
     all.given.push_back(std::move(model));
   }
-  // The document of the operator, else what the finder makes of those of another n and k, machine by machine.
+  // The operator's own document answers; else the finder transfers documents of another n and k, machine by machine.
   return ModelSource([models = std::move(models), all = std::move(all), machines = std::move(machines),
                       may_transfer](const OpSpec& op) -> Result<SourcedModel> {
     const auto kept = models.find(planner::of_any_length(op));

@@ -51,7 +51,7 @@ Result<void> add_neighbour_losses(std::vector<store::ExportItem>& items, const p
                                   const planner::PlanOptions& options) {
   for (std::size_t i = 0; items.size() > 1 && i < items.size(); ++i) {
     double worst = 0;
-    for (const std::size_t neighbour : {i - 1, i + 1}) { // i - 1 of the first wraps around and is out of range
+    for (const std::size_t neighbour : {i - 1, i + 1}) { // for the first item, i - 1 wraps around to out of range
       if (neighbour >= items.size()) continue;
       MC2_ASSIGN(const auto loss, loss_towards(items[neighbour].plan.op.m, items[i].plan, model, options));
       worst = std::max(worst, loss);

@@ -22,7 +22,8 @@ namespace {
 
 using Names = std::vector<std::string>;
 
-/// Of each item: a function or a member.
+/// The names of items.
+/// @param name_of  a function or a member
 template <typename Items, typename NameOf>
 Names names(const Items& items, NameOf name_of) {
   Names result;
@@ -46,10 +47,10 @@ Names collectives() {
 Names llms() { return names(store::built_in_llms(), &store::BuiltInLlm::name); }
 Names topologies() { return names(store::built_in_topologies(), &store::BuiltInTopology::name); }
 
-/// Of one command, or of all that have the option.
+/// The words of an option, for one command or for all commands that have it.
 struct OptionValues {
   std::string_view command;
-  std::string_view name; ///< "--op", or that of an argument
+  std::string_view name; ///< "--op", or the name of a positional argument
   Names (*list)();
 };
 
@@ -63,7 +64,7 @@ constexpr auto kValues = std::to_array<OptionValues>({
     {kAnyCommand, "--topology", topologies},
     {"topology", "FILE", topologies},
     {"model", "model", llms},
-    {"sweep", "--models", llms}, // mc2 db prune takes an age
+    {"sweep", "--models", llms}, // not for all: mc2 db prune --models takes an age
     {"export", "--format", export_formats},
     {"import", "--format", [] { return names(profiler::importer_registry(), &profiler::Importer::name); }},
     {kAnyCommand, "--settings", [] { return names(store::llm_settings(), &store::LlmSettings::name); }},

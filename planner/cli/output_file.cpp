@@ -20,15 +20,15 @@ namespace fs = std::filesystem;
   throw SystemError("write " + path.string(), code, what + "; nothing was changed");
 }
 
-/// A device or a pipe, which is written as it is.
+/// Whether the path is a device or a pipe, which is written directly.
 bool is_special(const fs::path& path) {
   std::error_code failure;
   const fs::file_status status = fs::status(path, failure);
   return fs::exists(status) && !fs::is_regular_file(status) && !fs::is_directory(status);
 }
 
-/// What is written: where links lead, also to a file that is not there yet, but for a special file, which need have no
-/// name: /dev/stdout may lead to a pipe.
+/// The file to write: follows links, also to a file that does not exist yet. A special file keeps its path, because its
+/// target may have no name: /dev/stdout may lead to a pipe.
 fs::path target_of(fs::path path) {
   if (is_special(path)) return path;
   constexpr int kMostLinks = 40; // as many as Linux follows
@@ -41,7 +41,7 @@ fs::path target_of(fs::path path) {
 }
 
 bool is_store(const fs::path& path) {
-  constexpr std::string_view kSqliteHeader("SQLite format 3", 16); // with the zero at its end
+  constexpr std::string_view kSqliteHeader("SQLite format 3", 16); // with its terminating 0
   std::array<char, kSqliteHeader.size()> start{};
   std::ifstream(path, std::ios::binary).read(start.data(), start.size());
   return std::string_view(start.data(), start.size()) == kSqliteHeader;
@@ -77,7 +77,7 @@ OutputFile::~OutputFile() {
   if (file_ >= 0) ::close(file_);
   if (temporary_.empty()) return;
   std::error_code ignored;
-  fs::remove(temporary_, ignored); // not there any more when it was kept
+  fs::remove(temporary_, ignored); // it is gone if the file was kept
 }
 
 void OutputFile::write(std::string_view text) {

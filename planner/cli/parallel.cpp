@@ -13,7 +13,7 @@ namespace {
 
 constexpr auto kWatchInterval = std::chrono::milliseconds(100);
 
-/// What the threads share.
+/// The state that the threads share.
 class Crew {
  public:
   Crew(std::size_t count, int thread_count) : count_(count), busy_(thread_count) {}
@@ -51,7 +51,7 @@ class Crew {
   std::size_t count_;
   std::atomic<std::size_t> next_{0}, done_{0};
   std::atomic<bool> has_failed_{false};
-  std::mutex mutex_; ///< of busy_ and failure_
+  std::mutex mutex_; ///< protects busy_ and failure_
   std::condition_variable ended_;
   int busy_;
   std::exception_ptr failure_;

@@ -15,7 +15,7 @@ namespace {
 using planner::OpSpec;
 using planner::Plan;
 
-/// Rows that one thread takes at a time: few enough to share out a small grid, many enough to use a model again.
+/// Rows that a thread takes at a time: few enough to divide a small grid between threads, many enough to reuse a model.
 constexpr std::size_t kChunkRows = 128;
 
 std::vector<planner::OpKind> wanted_kinds(const LayerShape& layer, const std::vector<planner::OpKind>& wanted) {
@@ -25,7 +25,7 @@ std::vector<planner::OpKind> wanted_kinds(const LayerShape& layer, const std::ve
   return kinds;
 }
 
-/// Rows that one thread has planned.
+/// Rows that a thread has planned at a time.
 struct Chunk {
   std::string text;
   std::vector<GridCell> cells;
@@ -48,7 +48,7 @@ struct Chunk {
     if (!plan.is_cut() && !plan.overlaps()) return {GridCell::Status::Serial};
     return {plan.is_cut() ? GridCell::Status::Cut : GridCell::Status::OneBlock, static_cast<float>(benefit_of(plan))};
   }
-  /// Measured where it was raced.
+  /// The benefit: measured if the plan was raced, else predicted.
   static double benefit_of(const Plan& plan) { return plan.validation ? plan.validation->benefit : plan.benefit(); }
 };
 

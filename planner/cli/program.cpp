@@ -27,7 +27,7 @@
 namespace mc2::cli {
 namespace {
 
-/// The option behind a field that the other rooms name in their own words.
+/// The option for the field of an error, which the libraries name in their own words.
 std::string option_of(const std::string& field) {
   constexpr std::array kOptions{std::pair{"world_size", "--ranks"},
                                 std::pair{"virtual_compute", "--virtual-compute"},
@@ -50,7 +50,7 @@ std::string option_of(const std::string& field) {
   return std::find(kSameNames.begin(), kSameNames.end(), field) == kSameNames.end() ? field : "--" + field;
 }
 
-/// The innermost command that was named, and its full name, e.g. "mc2 db import".
+/// The innermost command of the command line, and its full name, e.g. "mc2 db import".
 std::pair<const CLI::App*, std::string> parsed_command(const CLI::App& app) {
   const CLI::App* command = &app;
   std::string name = app.get_name();
@@ -61,7 +61,7 @@ std::pair<const CLI::App*, std::string> parsed_command(const CLI::App& app) {
   return {command, name};
 }
 
-/// Letters to insert, delete or replace to make one word of the other (Levenshtein).
+/// The number of letters to insert, delete or replace to turn one word into the other (Levenshtein).
 std::size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> row(b.size() + 1);
   std::iota(row.begin(), row.end(), std::size_t{0});
@@ -75,7 +75,7 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
   return row.back();
 }
 
-/// "; did you mean --budget?" for a word that is nearly one of those that there are; else empty.
+/// "; did you mean --budget?" for a word that is close to a known word; else empty.
 std::string suggestion(const std::string& word, const std::vector<std::string>& known) {
   const auto distance = [&](const std::string& name) { return edit_distance(word, name); };
   const auto nearest = std::ranges::min_element(known, {}, distance);
@@ -83,7 +83,7 @@ std::string suggestion(const std::string& word, const std::vector<std::string>& 
   return is_near ? "; did you mean " + *nearest + "?" : "";
 }
 
-/// What is wrong, in our words: CLI11's speak of types and lists.
+/// The message of an error in this program's words; CLI11's messages speak of types and lists.
 std::string complaint(const CLI::ParseError& error) {
   static const std::pair<std::regex, const char*> kWords[] = {
       {std::regex("(.*): 1 required .* missing"), "$1: needs a value"},
@@ -97,8 +97,8 @@ std::string complaint(const CLI::ParseError& error) {
   return text;
 }
 
-/// CLI11 2.4 passes over the value of an environment variable that the option refuses; 2.3 tells of it. Throws
-/// CLI::ParseError.
+/// Reports environment variables whose value their option refuses. CLI11 2.4 ignores such a value silently; 2.3 reports
+/// it. Throws CLI::ParseError.
 void refuse_passed_over_variables(CLI::App& app) {
   for (CLI::Option* option : app.get_options([](const CLI::Option*) { return true; })) {
     const char* value = option->get_envname().empty() ? nullptr : std::getenv(option->get_envname().c_str());
@@ -109,8 +109,8 @@ void refuse_passed_over_variables(CLI::App& app) {
   for (CLI::App* command : app.get_subcommands()) refuse_passed_over_variables(*command);
 }
 
-/// CLI11 prints help itself, unless that of a command is asked for that there is not; its usage errors become one line
-/// with the documented exit code.
+/// Ends after a failed or finished parse. CLI11 prints help itself, except for a command that does not exist; usage
+/// errors become one line with the documented exit code.
 int exit_parse(const CLI::App& app, const CLI::ParseError& error) {
   const auto [command, name] = parsed_command(app);
   const auto commands = command_names(*command);
@@ -130,16 +130,17 @@ int exit_parse(const CLI::App& app, const CLI::ParseError& error) {
   return report(ExitCode::Usage, wrong + "; legal: " + list_text(commands) + hint);
 }
 
-/// What a shell tells of a program that SIGPIPE has ended.
+/// The exit code that a shell reports for a program that SIGPIPE has ended.
 constexpr int kBrokenPipe = 128 + SIGPIPE;
 
-/// A pipe whose reader has read enough, such as `head`: no fault of anybody's, and nothing to be told.
+/// Whether the stream is a pipe whose reader has ended, e.g. `head`. That is no error, and needs no message.
 bool has_lost_its_reader(int stream) {
   pollfd state{stream, POLLOUT, 0};
   return poll(&state, 1, 0) == 1 && (state.revents & POLLERR) != 0;
 }
 
-/// Without this a file could be opened as the standard output that the caller closed, and receive what is printed.
+/// Opens standard streams that the caller has closed. Otherwise the next opened file would become e.g. standard output,
+/// and receive what is printed.
 void open_standard_streams() {
   for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
     if (fcntl(stream, F_GETFD) == -1 && open("/dev/null", O_RDONLY) != stream)
@@ -163,7 +164,7 @@ int run_action(const Action& action) {
   return report(to_exit_code(error.code), error.text());
 }
 
-/// Under Open MPI's mpirun a command of another backend runs as often as there are processes, each on its own.
+/// Warns that Open MPI's mpirun runs a command of another backend as independent copies, one for each process.
 void warn_of_copies() {
   const char* count = std::getenv("OMPI_COMM_WORLD_SIZE");
   const char* rank = std::getenv("OMPI_COMM_WORLD_RANK");
@@ -172,14 +173,14 @@ void warn_of_copies() {
                    " copies of this command, each on its own; --backend mpi makes them one job\n";
 }
 
-/// With the backend "mpi" every process of the job is started with the same request.
+/// Runs the program. With the backend "mpi" every process of the job has the same command line; they run it as one job.
 int run_as_one(const std::string& name, int argc, char** argv, int (*run)(int, char**)) {
   const std::span<char* const> arguments(argv, static_cast<std::size_t>(argc));
   if (!uses_processes(arguments)) {
     warn_of_copies();
     return run(argc, argv);
   }
-  setenv("NO_COLOR", "1", 0); // mpirun gives its processes a terminal, whatever its own output goes to
+  setenv("NO_COLOR", "1", 0); // mpirun gives its processes a terminal even if its own output is none
   std::string request = name + " " MC2_VERSION;
   for (const char* argument : arguments.subspan(1)) request += std::string(" ") + argument;
   try {
@@ -195,10 +196,10 @@ int run_as_one(const std::string& name, int argc, char** argv, int (*run)(int, c
 } // namespace
 
 int report(ExitCode code, std::string text) {
-  // A path may hold a line break, and a library's message may too; ours are followed by two blanks.
+  // Line breaks from paths and library messages become blanks. Those of this program are followed by two blanks.
   for (std::size_t at = text.find('\n'); at != std::string::npos; at = text.find('\n', at + 1))
     if (text.compare(at + 1, 2, "  ") != 0) text[at] = ' ';
-  std::cerr << "mc2: " + text + "\n"; // in one write: other processes of a job share the stream
+  std::cerr << "mc2: " + text + "\n"; // in one write, as other processes of a job share the stream
   return static_cast<int>(code);
 }
 

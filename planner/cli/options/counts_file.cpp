@@ -11,7 +11,7 @@
 namespace mc2::cli {
 namespace {
 
-constexpr std::size_t kMostNumbers = 1'000'000; ///< of a line
+constexpr std::size_t kMostNumbers = 1'000'000; ///< most numbers of a line
 
 Error line_error(const std::filesystem::path& path, int line, const std::string& message) {
   return {ErrorCode::Malformed, path.string() + ":" + std::to_string(line), message};

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t kMaxLineBytes = 64 << 10;
 constexpr std::string_view kSpace = " \t\r";
-constexpr std::size_t kQuotedBytes = 32; ///< of foreign text in a message
+constexpr std::size_t kQuotedBytes = 32; ///< of the file's text that a message quotes
 
 std::string place_text(const std::string& file, int line, std::size_t offset) {
   return file + ":" + std::to_string(line) + ":" + std::to_string(offset + 1);
@@ -23,13 +23,14 @@ Error malformed(std::string place, std::string message) {
   return {ErrorCode::Malformed, std::move(place), std::move(message)};
 }
 
-/// What keeps a line from being split into cells.
+/// Why a line cannot be split into cells.
 struct LineFault {
   std::size_t offset;
   std::string message;
 };
 
-/// The end of the quoted cell that begins at `start`, its quotes removed; npos when nothing closes it.
+/// Appends the text of the quoted cell that begins at `start` to `cell`, without its quotes. Returns where the cell
+/// ends; npos if no quote closes it.
 std::size_t take_quoted(std::string_view line, std::size_t start, std::string& cell) {
   for (std::size_t i = start + 1; i < line.size(); ++i) {
     if (line[i] != '"') {
@@ -78,7 +79,7 @@ std::optional<LineFault> fault_in(std::string_view line) {
 
 std::string listed(std::span<const CsvColumn> columns) { return list_text(columns, &CsvColumn::name); }
 
-/// The index of every known column's cell, -1 for one that the heading leaves out.
+/// The index of the cell of every known column; -1 for a column that the heading leaves out.
 Result<std::vector<int>> match_heading(const std::string& file, int line, const std::vector<CsvCell>& heading,
                                        const CsvFormat& format) {
   const auto columns = format.columns;
@@ -103,7 +104,7 @@ Result<std::vector<int>> match_heading(const std::string& file, int line, const 
 
 struct Heading {
   std::size_t size = 0;     ///< 0 until it is read
-  std::vector<int> cell_of; ///< by column; -1 for one that the heading leaves out
+  std::vector<int> cell_of; ///< by column; -1: the heading leaves it out
 
   [[nodiscard]] std::optional<LineFault> compare(const std::vector<CsvCell>& cells) const {
     if (cells.size() == size) return std::nullopt;
@@ -112,7 +113,7 @@ struct Heading {
   }
 };
 
-/// The first line, without its end, which is taken off the text.
+/// Removes the first line from the text and returns it without its line end.
 std::string_view take_line(std::string_view& text) {
   const std::size_t end = std::min(text.find('\n'), text.size());
   std::string_view line = text.substr(0, end);

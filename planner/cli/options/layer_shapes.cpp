@@ -34,14 +34,14 @@ Result<std::string> read_name(const CsvRow& row, std::size_t column) {
                        : "has " + std::to_string(name.size()) + " bytes; legal: 1 to " + std::to_string(kMaxNameBytes));
 }
 
-/// The parser's error at its place in the file.
+/// What a parser returned, with its error at the cell's place in the file.
 template <typename T>
 Result<T> at_place(const CsvRow& row, std::size_t column, Result<T> parsed) {
   if (parsed) return parsed;
   return Error{parsed.error().code, row.place(column), parsed.error().text()};
 }
 
-/// Errors: Malformed where the parts could not be equally long, or nothing is divided into parts.
+/// Errors: Malformed if the units do not divide the axis equally, or are given for a layer without a divided axis.
 Result<std::int64_t> read_units(const CsvRow& row, const LayerShape& shape) {
   if (!planner::divides_an_axis(shape.parallelism)) {
     if (row.text(kUnits).empty()) return std::int64_t{0};
@@ -65,7 +65,8 @@ Result<void> read_sizes(const CsvRow& row, LayerShape& shape) {
   return {};
 }
 
-/// Of a line that tells both. Errors: Malformed for one of them, or beside a layer that is divided.
+/// The experts and experts_per_token of a line; none if it has neither. Errors: Malformed if only one is given, or the
+/// layer is divided.
 Result<std::optional<planner::ExpertCount>> read_experts(const CsvRow& row, Parallelism parallelism) {
   if (row.text(kExperts).empty() && row.text(kPerToken).empty()) return std::optional<planner::ExpertCount>();
   if (planner::divides_an_axis(parallelism))

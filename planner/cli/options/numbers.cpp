@@ -14,7 +14,7 @@ std::string limit_text(std::int64_t value) { return std::to_string(value); }
 
 std::string limit_text(double value) { return number_text(value, 6); }
 
-/// Empty when `text` is a number within low..high.
+/// As complaint_about(), for any type of number.
 template <typename Number>
 std::string complaint_of(const std::string& text, Number low, Number high, const char* kind) {
   Number value{};

@@ -34,7 +34,7 @@ std::string reason_against(const std::string& command) {
   return "asks no service; leave it out";
 }
 
-/// A loopback address or name: what is sent there stays on this machine.
+/// Whether the URL has a loopback address or name, so that what is sent there stays on this machine.
 bool is_local(const std::string& url) {
   const std::size_t begin = url.find("://");
   if (begin == std::string::npos) return false;
@@ -113,7 +113,7 @@ Result<finder::PlanSource> ServerOptions::source(finder::SharedLayers& layers) c
   MC2_ASSIGN(const auto client, open());
   client::ServiceOptions options;
   options.patience = planner::to_ms(wait_s);
-  options.watches = false; // a command asks once
+  options.watches = false; // a command asks only once
   return client::plan_service(client, options, &layers, &utc_now);
 }
 

@@ -17,7 +17,7 @@ enum Column : std::size_t { kCollective, kRanks, kBytes, kUs };
 constexpr std::array kColumns{CsvColumn{"collective", true}, CsvColumn{"ranks", true}, CsvColumn{"bytes", true},
                               CsvColumn{"us", true}};
 
-/// The cell behind a field of planner::CollectiveSpec.
+/// The column of a field of planner::CollectiveSpec.
 std::size_t column_of(const std::string& field) { return field == "bytes" ? kBytes : kRanks; }
 
 Result<CollectivePoint> read_point(const CsvRow& row, const planner::Topology& topology) {
