@@ -10,7 +10,7 @@ __device__ void gather(const BlockExchange& block, const SignalMemory& signals, 
   constexpr int kUnroll = 4;
   const std::int64_t step = std::int64_t{gridDim.x} * blockDim.x;
   for (int distance = 1; distance < signals.world_size; ++distance) {
-    const int peer = (signals.rank + distance) % signals.world_size; // another one on every rank at a time
+    const int peer = (signals.rank + distance) % signals.world_size; // at any time each rank reads another peer
     const P* from = packs<P>(block.send[peer]) + signals.rank * (block.send_stride / kCount);
     P* to = packs<P>(block.receive[signals.rank]) + peer * (block.receive_stride / kCount);
     for (std::int64_t i = blockIdx.x * blockDim.x + threadIdx.x; i < pack_count; i += step * kUnroll) {
@@ -27,7 +27,7 @@ __device__ void gather(const BlockExchange& block, const SignalMemory& signals, 
   }
 }
 
-/// Packs of a block: where it begins in the ranks' memory, and how many there are.
+/// The packs of a block: where they start in the ranks' memory, and how many there are.
 struct PackRun {
   std::int64_t send_first = 0;
   std::int64_t receive_first = 0;
@@ -84,7 +84,7 @@ __global__ void __launch_bounds__(kThreads, 1) direct_kernel(const BlockExchange
   if (threadIdx.x == 0) *counter = turn;
 }
 
-/// Returns when every rank has announced so many blocks since the last meeting.
+/// Returns when every rank has announced `count` blocks since the last meeting.
 __device__ void await_announcements(const SignalMemory& signals, std::uint32_t count) {
   if (threadIdx.x < signals.world_size)
     wait_until(signals.words[signals.rank] + kAnnouncements + threadIdx.x, count, signals.abort);
@@ -109,7 +109,7 @@ __global__ void __launch_bounds__(kThreads, 1) span_kernel(const BlockSpan span,
   if (threadIdx.x == 0) *counter = turn;
 }
 
-/// By a warp.
+/// Copies a row. Called by all threads of a warp.
 template <typename Word>
 __device__ void copy_row(const Word* from, Word* to, std::int64_t row_words) {
   constexpr int kWarp = 32, kUnroll = 4;
@@ -124,14 +124,14 @@ __device__ void copy_row(const Word* from, Word* to, std::int64_t row_words) {
   }
 }
 
-/// Row by row, a warp each: neighbouring warps read neighbouring rows, of the same peer mostly.
+/// Each warp copies rows of its own. Neighbouring warps read neighbouring rows, mostly of the same peer.
 template <typename Word>
 __device__ void copy_rows(const BlockExchange& block, int rank, std::int64_t row_words) {
   constexpr int kWarp = 32;
   const RowCopies copies = block.row_copies[rank];
   const std::int64_t warps = std::int64_t{gridDim.x} * blockDim.x / kWarp;
-  std::int64_t row = (std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x) / kWarp; // of all that are left
-  __shared__ RowCopy near[kThreads]; // one that is fetched from memory takes a quarter of a microsecond
+  std::int64_t row = (std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x) / kWarp; // among all rows left
+  __shared__ RowCopy near[kThreads]; // in shared memory, because fetching one from global memory takes 0.25 us
   for (int first = 0; first < copies.count; first += kThreads) {
     const int count = min(kThreads, copies.count - first);
     __syncthreads();
@@ -181,8 +181,8 @@ SpanKernel span_kernel_for(DirectCollective collective) {
   return span_kernel<T, kCount, kRanks, DirectCollective::ReduceScatter>;
 }
 
-/// In clusters of two thread blocks, which take neighbouring SMs: matmuls of Hopper run in clusters too, and every pair
-/// that is broken up costs them two SMs (docs/gpu_lab_notes.md).
+/// Launches the kernel in clusters of two thread blocks, which take neighbouring SMs. Hopper's matmuls run in clusters,
+/// too, and every pair of SMs that is broken up costs them both (docs/gpu_lab_notes.md).
 template <typename... Parameters>
 void launch_in_pairs(void (*kernel)(Parameters...), int cta_count, cudaStream_t stream,
                      const Parameters&... arguments) {
@@ -203,7 +203,7 @@ void launch_in_pairs(void (*kernel)(Parameters...), int cta_count, cudaStream_t 
   MC2_CUDA(cudaLaunchKernelEx(&config, kernel, arguments...));
 }
 
-/// The blocks from `first` on that fit one kernel.
+/// Puts all blocks, at most kMaxSpanBlocks, in one span.
 BlockSpan make_span(const std::vector<BlockExchange>& blocks, planner::DType dtype) {
   const std::int64_t element_bytes = planner::size_bytes(dtype);
   BlockSpan span{.base = blocks.front()};
@@ -217,7 +217,8 @@ BlockSpan make_span(const std::vector<BlockExchange>& blocks, planner::DType dty
   return span;
 }
 
-/// Words of a row and, where there are any, of the matrices' addresses.
+/// The largest power of two, at most 16, that divides the length of a row in bytes and all non-null addresses of the
+/// matrices.
 std::int64_t row_alignment(const BlockExchange& block, std::int64_t row_bytes, const SignalMemory& signals) {
   std::uint64_t places = static_cast<std::uint64_t>(row_bytes) | kVectorBytes;
   for (int rank = 0; rank < signals.world_size; ++rank)

@@ -6,11 +6,11 @@
 namespace mc2::executor::cuda {
 namespace {
 
-constexpr int kRowThreads = 256, kHeldPacks = 4; ///< rows of 16 KiB are read once
-/// Above, a second kernel is as fast.
+constexpr int kRowThreads = 256, kHeldPacks = 4; ///< threads hold rows of up to 16 KiB in registers and read them once
+/// For larger results a second kernel is as fast.
 constexpr std::int64_t kMostFinishedBytes = std::int64_t{32} << 20U;
 
-/// A thread block has every gridDim.x-th row, on all ranks the same ones; each rank sums its share of their columns.
+/// Sums this rank's share of the columns. A thread block has every gridDim.x-th row, the same rows on all ranks.
 template <typename T, int kRanks>
 __device__ void sum_own_columns(const BlockExchange& block, const SignalMemory& signals, std::int64_t columns) {
   constexpr int kCount = kVectorElements<T>;
@@ -40,13 +40,13 @@ __device__ void sum_own_columns(const BlockExchange& block, const SignalMemory& 
   });
 }
 
-/// An all-reduce of whole rows, and what follows it. A thread block finishes the rows that it has met its peers for: it
-/// waits for no other, and reads the residual while they arrive.
+/// An all-reduce of whole rows and the epilogue. A thread block meets the same thread block of its peers and then
+/// finishes its rows: it waits for no other thread block, and reads the residual during the meeting.
 template <typename T, int kRanks>
 __global__ void __launch_bounds__(kThreads, 1)
     direct_rows_kernel(const BlockExchange block, const SignalMemory signals, const RowEpilogue epilogue) {
   using Pass = RowPass<Pack<T, kVectorElements<T>>, kRowThreads, kHeldPacks, true>;
-  constexpr int kGroups = kThreads / kRowThreads; // each has a row at a time
+  constexpr int kGroups = kThreads / kRowThreads; // each group handles one row at a time
   std::uint32_t* counter = signals.words[signals.rank] + kKernelCounters + blockIdx.x;
   const std::uint32_t turn = *counter + 1;
   if (block.meets_before) meet(signals, kStartFlags, turn);
@@ -86,8 +86,8 @@ void enqueue_direct_and_finish(const BlockExchange& block, const RowEpilogue& ep
       return direct_rows_kernel<decltype(element), decltype(ranks)::value>;
     });
   });
-  // Nothing is multiplied beside the last block of a run, so it may have most SMs. The rest leaves room for kernels of
-  // other communicators, which ranks may start in another order.
+  // Nothing is multiplied beside the last block of a run, so the kernel may take most SMs. It leaves some for kernels
+  // of other communicators, which ranks may start in another order.
   constexpr int kSparedSms = 4;
   const auto cta_count = static_cast<unsigned>(
       std::min<std::int64_t>(epilogue.row_count, std::clamp(sm_count - kSparedSms, 1, kMaxDirectCtas)));

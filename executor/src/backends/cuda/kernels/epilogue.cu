@@ -9,7 +9,7 @@ namespace mc2::executor::cuda {
 namespace {
 
 constexpr int kBlocksPerSm = 8;
-constexpr int kRowThreads = 128; ///< few, so that many rows are under way on an SM
+constexpr int kRowThreads = 128; ///< few threads per row, so that many rows are under way on an SM
 constexpr int kHeldPacks = 8;
 
 template <typename T, int kCount>

@@ -9,23 +9,23 @@
 
 namespace mc2::executor::cuda {
 
-/// What is done to dense rows of C that are whole: C += bias + residual, and beside it the rows normalised. Null: not
-/// done.
+/// The epilogue on dense rows of C that are whole: C += bias + residual, and the normalised rows are written to
+/// `normed`. A null operand is left out.
 struct RowEpilogue {
   std::byte* c = nullptr;
   const std::byte* bias = nullptr;        ///< [columns]
-  const std::byte* residual = nullptr;    ///< as c
+  const std::byte* residual = nullptr;    ///< shape of c
   const std::byte* norm_weight = nullptr; ///< [columns]
-  std::byte* normed = nullptr;            ///< as c, written; null without a norm
+  std::byte* normed = nullptr;            ///< shape of c; written; null without a norm
   float norm_epsilon = 0;
   std::int64_t row_count = 0;
   std::int64_t columns = 0;
   planner::DType dtype = planner::DType::Bf16;
 };
 
-/// Enqueues one pass over the rows by at most eight thread blocks an SM; can be captured. Additions and squares in f32;
-/// C and what is normalised are rounded once each, and the squares are those of the rounded C. 16-byte accesses where
-/// addresses and columns allow it, single elements otherwise. Throws SystemError.
+/// Enqueues one pass over the rows by at most eight thread blocks per SM; can be captured. Additions and squares are in
+/// f32. C and the normalised rows are rounded once each, and the squares are those of the rounded C. Uses 16-byte
+/// accesses if addresses and columns allow them, else single elements. Throws SystemError.
 void enqueue_epilogue(const RowEpilogue& epilogue, int sm_count, cudaStream_t stream);
 
 } // namespace mc2::executor::cuda

@@ -3,12 +3,12 @@
 #include "backends/cuda/kernels/epilogue.hpp"
 #include "backends/cuda/kernels/kernels.cuh"
 
-// What is done to rows of C that are whole, for the kernels that do it.
+// The epilogue on rows of C that are whole, shared by the kernels that carry it out.
 namespace mc2::executor::cuda {
 
-inline constexpr int kMostThreads = 1024; ///< of a thread block
+inline constexpr int kMostThreads = 1024; ///< most threads of a thread block
 
-/// One row of the operands, in packs.
+/// One row of each operand, in packs.
 template <typename P>
 struct Row {
   P* c;
@@ -26,8 +26,8 @@ __device__ Row<P> row_of(const RowEpilogue& epilogue, std::int64_t index) {
           at(epilogue.normed)};
 }
 
-/// Rounds what `value`, the row's bias and `residual` sum up to, and puts it into C, which has `value` where there is
-/// nothing to add if `is_in_c`; returns the sum of its squares.
+/// Sums `value`, the row's bias and `residual`, rounds the sum and stores it in `value` and in C. If there is nothing
+/// to add and C holds `value` already (`is_in_c`), nothing is stored. Returns the sum of the squares.
 template <typename P>
 __device__ float add(const Row<P>& row, std::int64_t i, P& value, const P& residual, bool is_in_c) {
   float elements[P::kElements] = {};
@@ -42,17 +42,18 @@ __device__ float add(const Row<P>& row, std::int64_t i, P& value, const P& resid
   return squares;
 }
 
-/// Waits for the kThreadCount threads that have a row in common: the thread block, or a part of it.
+/// Waits for the kThreadCount threads that share a row: the whole thread block, or a part of it.
 template <int kThreadCount>
 __device__ void wait_for_row() {
   asm volatile("bar.sync %0, %1;" ::"r"(threadIdx.x / kThreadCount + 1), "n"(kThreadCount) : "memory");
 }
 
-/// What a row is multiplied by, of the squares of all its threads, which all call it; the same in all of them.
+/// The factor of a row's norm, 1/sqrt(mean of squares + epsilon). All threads of the row call it, each with the squares
+/// of its own elements, and all get the same factor.
 template <int kThreadCount>
 __device__ float norm_factor(float squares, const RowEpilogue& epilogue) {
   constexpr int kWarp = 32, kRowWarps = kThreadCount / kWarp;
-  __shared__ float sums[kMostThreads / kWarp]; // of warps
+  __shared__ float sums[kMostThreads / kWarp]; // by warp
 #pragma unroll
   for (int distance = kWarp / 2; distance > 0; distance /= 2) squares += __shfl_xor_sync(~0U, squares, distance);
   const float* row_sums = sums + threadIdx.x / kThreadCount * kRowWarps;
@@ -61,7 +62,7 @@ __device__ float norm_factor(float squares, const RowEpilogue& epilogue) {
   float sum = 0;
 #pragma unroll
   for (int warp = 0; warp < kRowWarps; ++warp) sum += row_sums[warp];
-  wait_for_row<kThreadCount>(); // before the next row's sums
+  wait_for_row<kThreadCount>(); // before `sums` is used for the next row
   return 1.0F / sqrtf(sum / static_cast<float>(epilogue.columns) + epilogue.norm_epsilon);
 }
 
@@ -75,9 +76,9 @@ __device__ P normalised(const P& value, const P& weight, float factor) {
   return P::rounded(elements);
 }
 
-/// A row, by kThreadCount threads. Each keeps up to kHeldCount packs in registers until the row's squares are known,
-/// and reads what is beyond them twice. The residual is read when the pass is made, while the sum is waited for;
-/// kReadsWeightToo: and the weight, which takes more registers.
+/// The epilogue of one row by kThreadCount threads. Each thread holds up to kHeldCount packs in registers until the
+/// row's squares are known, and reads further packs twice. The constructor reads the residual, so that this overlaps
+/// with waiting for the sum. kReadsWeightToo: it reads the weight, too, which takes more registers.
 template <typename P, int kThreadCount, int kHeldCount, bool kReadsWeightToo>
 class RowPass {
  public:
@@ -91,10 +92,11 @@ class RowPass {
     }
   }
 
-  /// `sum_at(i)`: pack i before anything is added to it. is_in_c: that is what C holds.
+  /// @param sum_at  sum_at(i) is pack i before anything is added to it
+  /// @param is_in_c whether C holds these packs
   template <typename Sum>
   __device__ void finish(const RowEpilogue& epilogue, const Sum& sum_at, bool is_in_c) {
-    P held[kHeldCount]; // all loads before the first store, which might be of the same memory
+    P held[kHeldCount]; // all loads come before the first store, which may be to the same memory
 #pragma unroll
     for (int u = 0; u < kHeldCount; ++u)
       if (place(u) < pack_count_) held[u] = sum_at(place(u));
@@ -119,14 +121,14 @@ class RowPass {
       row_.normed[i] = normalised(row_.c[i], row_.norm_weight[i], factor);
   }
 
-  /// Of what C holds.
+  /// Finishes the row that C holds.
   __device__ void finish(const RowEpilogue& epilogue) {
     finish(
         epilogue, [&](int i) { return row_.c[i]; }, true);
   }
 
  private:
-  /// Takes the residual's registers where it is read after that was added.
+  /// Where the weight is read after the residual has been added, it takes the residual's registers.
   __device__ P& weight(int u) { return kReadsWeightToo ? weight_[u] : residual_[u]; }
   __device__ static int place(int u) { return u * kThreadCount + static_cast<int>(threadIdx.x) % kThreadCount; }
 
@@ -136,7 +138,7 @@ class RowPass {
   P weight_[kReadsWeightToo ? kHeldCount : 1];
 };
 
-/// Whether the matrices begin at whole units of so many bytes, and their rows are of such.
+/// Whether all matrices start at a multiple of `unit_bytes` and their rows are a multiple of `unit_bytes` long.
 inline bool is_in_whole(std::int64_t unit_bytes, const RowEpilogue& epilogue) {
   const auto begins_at_one = [&](const std::byte* address) {
     return reinterpret_cast<std::uintptr_t>(address) % static_cast<std::uintptr_t>(unit_bytes) == 0;

@@ -7,13 +7,14 @@
 
 #include "backends/cuda/kernels/direct.hpp"
 
-// What the kernels share, that of tiles/ too.
+// Shared by the kernels of this folder and of tiles/.
 namespace mc2::executor::cuda {
 
 inline constexpr int kThreads = 512;
 inline constexpr int kVectorBytes = 16;
 
-// Signal memory: arrival flags of starts, of ends and of meetings by [cta][peer], then the counters of each.
+// Layout of the signal memory: arrival flags of starts, ends and meetings by [cta][peer], then the counters of kernels,
+// meetings and mail.
 inline constexpr int kFlagsPerRegion = kMaxDirectCtas * kMaxCudaRanks;
 inline constexpr int kStartFlags = 0;
 inline constexpr int kEndFlags = kFlagsPerRegion;
@@ -21,7 +22,7 @@ inline constexpr int kMeetingFlags = 2 * kFlagsPerRegion;
 inline constexpr int kKernelCounters = 3 * kFlagsPerRegion;
 inline constexpr int kMeetingCounters = kKernelCounters + kMaxDirectCtas;
 inline constexpr int kMailCounters = kMeetingCounters + kMaxDirectCtas;
-// How many blocks each peer has announced since the last meeting, and the rank itself.
+// The numbers of blocks announced since the last meeting: by each peer, then by the rank itself.
 inline constexpr int kAnnouncements = kMailCounters + kMaxDirectCtas;
 inline constexpr int kAnnouncementCounter = kAnnouncements + kMaxCudaRanks;
 
@@ -35,7 +36,7 @@ __device__ inline std::uint32_t look(const std::uint32_t* flag) {
   return value;
 }
 
-/// Returns when the flag has reached `value`, or the run is aborted: its results are then thrown away by the host.
+/// Returns when the flag has reached `value`, or when the run is aborted; then the host discards the results.
 __device__ inline void wait_until(const std::uint32_t* flag, std::uint32_t value, const std::uint32_t* abort) {
   constexpr unsigned kSpinsPerLook = 4096; // the abort word lies in host memory, microseconds away
   for (unsigned spin = 1; static_cast<std::int32_t>(look(flag) - value) < 0; ++spin) {
@@ -43,7 +44,8 @@ __device__ inline void wait_until(const std::uint32_t* flag, std::uint32_t value
   }
 }
 
-/// Meets the same thread block of every rank. What a rank wrote before is visible to all after it.
+/// Meets the same thread block of every rank. Afterwards everything that any of these ranks has written before is
+/// visible.
 __device__ inline void meet(const SignalMemory& signals, int region, std::uint32_t value) {
   __syncthreads();
   if (threadIdx.x < signals.world_size) {
@@ -62,7 +64,7 @@ __device__ inline void from_f32(float value, float& out) { out = value; }
 __device__ inline void from_f32(float value, __half& out) { out = __float2half_rn(value); }
 __device__ inline void from_f32(float value, __nv_bfloat16& out) { out = __float2bfloat16_rn(value); }
 
-/// Elements that one access moves: 16 or 8 bytes of them, or a single one.
+/// The elements that one access moves: 16 or 8 bytes, or a single element.
 template <typename T, int kCount>
 struct Pack;
 
@@ -83,7 +85,7 @@ struct Pack {
   static constexpr int kElements = kCount;
   using Word = std::conditional_t<sizeof(T) * kCount == kVectorBytes, uint4, uint2>;
   static_assert(sizeof(T) * kCount == sizeof(Word));
-  Word word; ///< of several registers together, so that the compiler cannot split the access
+  Word word; ///< a vector of registers, so that the compiler cannot split the access
   __device__ void add_to(float* sum) const {
     const T* elements = reinterpret_cast<const T*>(&word);
 #pragma unroll
@@ -113,7 +115,7 @@ __device__ P* packs(std::byte* bytes) {
   return reinterpret_cast<P*>(bytes);
 }
 
-/// Where pack i of a piece is put down. kByRows: row by row.
+/// The place, in packs, where pack i of a piece is put down. kByRows: row by row.
 template <int kCount, bool kByRows>
 __device__ std::int64_t landing(const BlockExchange& block, std::int64_t i) {
   if constexpr (!kByRows) return i;
@@ -121,18 +123,18 @@ __device__ std::int64_t landing(const BlockExchange& block, std::int64_t i) {
   return i / row_packs * (block.receive_pitch / kCount) + i % row_packs;
 }
 
-/// Loads that a thread has in flight at a time.
+/// Number of packs per rank that a thread loads at a time.
 __host__ __device__ constexpr int unroll_of(int ranks) { return ranks == 0 || ranks > 4 ? 2 : (ranks > 2 ? 4 : 8); }
 
-/// What a thread takes of a range: every step-th.
+/// The elements of a range that a thread takes: every step-th.
 struct Walk {
   std::int64_t first;
   std::int64_t last;
   std::int64_t step;
 };
 
-/// Calls `finish(at(i), sum over ranks of pack at(i) + offset)` along a walk. Peers are read from `first_rank` on,
-/// round robin, and summed in that order. kRanks 0: known at run time only.
+/// Calls `finish(at(i), sum over ranks of pack at(i) + offset)` along a walk. Reads the ranks from `first_rank` on,
+/// round robin, and sums in that order. kRanks 0: the number of ranks is known at run time only.
 template <typename T, int kCount, int kRanks, typename Place, typename Finish>
 __device__ void sum_along(const BlockExchange& block, int ranks, int first_rank, Walk walk, std::int64_t offset,
                           const Place& at, const Finish& finish) {
@@ -167,7 +169,7 @@ __device__ void sum_along(const BlockExchange& block, int ranks, int first_rank,
   }
 }
 
-/// The same of a range, by all thread blocks.
+/// sum_along() over a range, divided among all thread blocks.
 template <typename T, int kCount, int kRanks, typename Finish>
 __device__ void sum_range(const BlockExchange& block, int ranks, int first_rank, Range range, std::int64_t offset,
                           const Finish& finish) {
@@ -177,7 +179,7 @@ __device__ void sum_range(const BlockExchange& block, int ranks, int first_rank,
       block, ranks, first_rank, walk, offset, [](std::int64_t i) { return i; }, finish);
 }
 
-/// `make(T{})` for T of elements that are summed; null for others, whose products are bf16 (exchanged_as()).
+/// Returns `make(T{})` for a type that is summed; null for other types, whose products are bf16 (exchanged_as()).
 template <typename Make>
 auto of_float_type(planner::DType dtype, const Make& make) -> decltype(make(float{})) {
   switch (dtype) {
@@ -190,7 +192,7 @@ auto of_float_type(planner::DType dtype, const Make& make) -> decltype(make(floa
   return nullptr;
 }
 
-/// `make(kRanks)` as a constant; 0 for numbers of ranks that have no kernel of their own.
+/// Returns `make(kRanks)` with the number of ranks as a constant; 0 for numbers that have no kernel of their own.
 template <typename Make>
 auto of_rank_count(int world_size, const Make& make) {
   switch (world_size) {

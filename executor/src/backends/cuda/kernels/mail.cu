@@ -4,17 +4,18 @@
 namespace mc2::executor::cuda {
 namespace {
 
-/// Thread blocks of a low-latency all-reduce: always the same, so that their counters agree on whose turn it is.
+/// Thread blocks of a low-latency all-reduce: always the same number, so that their counters agree on the turn.
 constexpr int kMailCtas = 16;
 constexpr int kPacketDataBytes = 8;
 constexpr std::int64_t kMaxPackets = kMaxLowLatencyBytes / kPacketDataBytes;
-/// Of a row that a thread keeps in registers: rows of 32 KiB at most.
+/// Packets of a row that a thread holds in registers. So rows have at most 32 KiB.
 constexpr int kHeldPackets = 4;
 constexpr int kRowThreads = kMostThreads;
-/// A thread block takes its rows one after the other; many short ones would leave most of its threads idle.
+/// A thread block takes its rows one after the other; many short rows would leave most of its threads idle.
 constexpr std::int64_t kMostFinishedRows = std::int64_t{4} * kMailCtas;
 
-/// Data and flag of one packet arrive together: 16-byte accesses are not torn (NCCL's LL protocol rests on it too).
+/// Data and flag of a packet arrive together, because 16-byte accesses are not torn (NCCL's LL protocol relies on that,
+/// too).
 __device__ void post(uint4* slot, uint2 data, std::uint32_t turn) {
   asm volatile("st.volatile.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(slot), "r"(data.x), "r"(turn), "r"(data.y),
                "r"(turn)
@@ -38,7 +39,7 @@ __device__ uint2 receive(const uint4* slot, std::uint32_t turn, const std::uint3
 template <typename T>
 using Packet = Pack<T, kPacketDataBytes / static_cast<int>(sizeof(T))>;
 
-/// One all-reduce's, on a rank.
+/// The mail of one all-reduce on a rank.
 template <typename T>
 struct Mail {
   __device__ void post_to_all(std::int64_t packet, uint2 data) const {
@@ -48,7 +49,7 @@ struct Mail {
     }
   }
 
-  /// Over all ranks, in the same order everywhere, so with the same bits.
+  /// Sums a packet over all ranks, in the same order on every rank, so the bits are equal.
   __device__ Packet<T> sum(std::int64_t packet) const {
     float elements[Packet<T>::kElements] = {};
     for (int rank = 0; rank < signals.world_size; ++rank) {
@@ -63,8 +64,8 @@ struct Mail {
   std::int64_t half = static_cast<std::int64_t>(turn % 2) * kMaxCudaRanks * kMaxPackets;
 };
 
-/// A peer that is one all-reduce ahead writes the other half of the mail, and none can be two ahead: it would need this
-/// rank's packets of the one between.
+/// An all-reduce by mail. Two halves of mail are enough: a peer that is one all-reduce ahead writes the other half, and
+/// no peer can be two ahead, because it would need this rank's packets of the all-reduce between.
 template <typename T>
 __global__ void __launch_bounds__(kThreads, 1) mail_kernel(const BlockExchange block, const SignalMemory signals) {
   constexpr int kElements = Packet<T>::kElements;
@@ -98,9 +99,9 @@ __global__ void __launch_bounds__(kThreads, 1) mail_kernel(const BlockExchange b
   if (threadIdx.x == 0) *counter = mail.turn;
 }
 
-/// The same of whole rows, and what follows a sum (enqueue_epilogue()) while they are in registers: a launch less, and
-/// C is read and written once. A thread block has every 16th row, of which all thread blocks mail a share: all 16 have
-/// to find room on the GPU at a time.
+/// mail_kernel for whole rows, followed by the epilogue (enqueue_epilogue()) while the rows are in registers: this
+/// saves a launch, and C is written once only. A thread block finishes every 16th row. All thread blocks mail a share
+/// of every row, so all 16 must be on the GPU at the same time.
 template <typename T>
 __global__ void __launch_bounds__(kRowThreads, 1)
     mail_rows_kernel(const BlockExchange block, const SignalMemory signals, const RowEpilogue epilogue) {
@@ -110,7 +111,7 @@ __global__ void __launch_bounds__(kRowThreads, 1)
   const auto row_packets = static_cast<int>(epilogue.columns / P::kElements);
   const auto* mine = reinterpret_cast<const uint2*>(block.send[signals.rank]);
   const std::int64_t packet_count = epilogue.row_count * row_packets;
-  const std::int64_t step = std::int64_t{gridDim.x} * kRowThreads; // all thread blocks, few as the rows may be
+  const std::int64_t step = std::int64_t{gridDim.x} * kRowThreads; // all thread blocks, even for few rows
   for (std::int64_t i = std::int64_t{blockIdx.x} * kRowThreads + threadIdx.x; i < packet_count; i += step)
     mail.post_to_all(i, mine[i]);
   for (std::int64_t index = blockIdx.x; index < epilogue.row_count; index += gridDim.x)

@@ -7,7 +7,7 @@ namespace {
 __global__ void meeting_kernel(const SignalMemory signals) {
   std::uint32_t* counter = signals.words[signals.rank] + kMeetingCounters;
   const std::uint32_t turn = *counter + 1;
-  // No peer announces anything before it has met this rank here.
+  // Resets the announcements. This is safe, because no peer announces anything before it has met this rank here.
   std::uint32_t* announcements = signals.words[signals.rank] + kAnnouncements;
   if (threadIdx.x < signals.world_size) announcements[threadIdx.x] = 0;
   if (threadIdx.x == 0) signals.words[signals.rank][kAnnouncementCounter] = 0;

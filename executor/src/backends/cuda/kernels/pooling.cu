@@ -9,12 +9,12 @@ namespace mc2::executor::cuda {
 namespace {
 
 constexpr int kPoolingThreads = 256;
-// all threads that an SM holds: only many loads at a time fill its memory's pipes
+// as many threads as an SM holds: only many loads at a time saturate its memory
 constexpr int kBlocksPerSm = 2048 / kPoolingThreads;
-constexpr int kResidentBlocks = 4; ///< of 64 registers a thread, which are all that an SM has
+constexpr int kResidentBlocks = 4; ///< with 64 registers a thread, these take all registers of an SM
 constexpr int kWarp = 32;
 
-/// Rows of one table that a bag names.
+/// The rows of one table that a bag names.
 template <typename Index>
 struct Bag {
   const Index* indices;
@@ -34,7 +34,7 @@ __device__ Bag<Index> bag_at(const BagTables& tables, std::int64_t table, std::i
           is_legal};
 }
 
-/// Of several threads the first.
+/// Reports an illegal bag to the host. Of several threads only the first one does.
 template <typename Index>
 __device__ void tell(std::uint32_t* fault, std::int64_t number, const Bag<Index>& bag, std::int64_t row_count) {
   const auto none = static_cast<std::uint32_t>(BagFault::None);
@@ -53,7 +53,7 @@ __device__ void tell(std::uint32_t* fault, std::int64_t number, const Bag<Index>
   words[0] = static_cast<std::uint32_t>(bag.is_legal ? BagFault::Row : BagFault::Offsets);
 }
 
-/// Adds up pack `place` of the rows. Returns whether the table has them all.
+/// Adds up pack `place` of the rows. Returns whether the table has all these rows.
 template <typename T, int kCount, typename Index>
 __device__ bool add_rows(const Pack<T, kCount>* table, std::int64_t row_packs, std::int64_t row_count,
                          const Bag<Index>& bag, std::int64_t place, float* sum) {
@@ -78,8 +78,8 @@ __device__ bool add_rows(const Pack<T, kCount>* table, std::int64_t row_packs, s
   return is_legal;
 }
 
-/// `group` neighbouring threads, a power of two, pool a bag. Table after table, so that rows which several samples name
-/// are still in the cache.
+/// `group` neighbouring threads pool a bag; `group` is a power of two. The tables are handled one after the other, so
+/// that rows which several samples name are still in the cache.
 template <typename T, int kCount, typename Index>
 __global__ void __launch_bounds__(kPoolingThreads, kResidentBlocks)
     pool_kernel(const BagTables tables, const PoolingRun run, int group) {

@@ -7,8 +7,8 @@
 
 namespace mc2::executor::cuda {
 
-/// Enqueues `to` [columns, rows] = the transpose of `from` [rows, columns], row-major, elements of one byte. Throws
-/// SystemError.
+/// Enqueues `to` [columns, rows] = the transpose of `from` [rows, columns]; both are row-major, with elements of one
+/// byte. Throws SystemError.
 void enqueue_transpose(const std::byte* from, std::byte* to, std::int64_t rows, std::int64_t columns,
                        cudaStream_t stream);
 

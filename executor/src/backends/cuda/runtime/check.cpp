@@ -25,7 +25,7 @@ void check(cudaError_t code, const char* call, int rank) {
 
 void check(CUresult code, const char* call, int rank) {
   if (code == CUDA_SUCCESS) return;
-  const char* name = nullptr; // of codes that the driver does not know it stays so
+  const char* name = nullptr; // stays null for codes that the driver does not know
   (void)reinterpret_cast<decltype(&cuGetErrorName)>(driver_function("cuGetErrorName"))(code, &name);
   fail(call, code, name == nullptr ? "an unknown error" : name, rank);
 }

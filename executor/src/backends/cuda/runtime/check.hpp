@@ -7,7 +7,8 @@
 
 namespace mc2::executor::cuda {
 
-/// Throw SystemError with the call's text, the library's code and what it says; `rank` is named unless negative.
+/// Throw SystemError with the call's text, the library's code and the library's message. Name `rank` unless it is
+/// negative.
 void check(cudaError_t code, const char* call, int rank = -1);
 void check(CUresult code, const char* call, int rank = -1);
 void check(ncclResult_t code, const char* call, int rank = -1);
@@ -18,5 +19,5 @@ void log_failure(cudaError_t code, const char* call) noexcept;
 
 } // namespace mc2::executor::cuda
 
-/// Every CUDA, NCCL and cuBLASLt call goes through this.
+/// Makes a call of CUDA, NCCL or cuBLASLt and checks its result.
 #define MC2_CUDA(call) ::mc2::executor::cuda::check((call), #call)

@@ -11,7 +11,7 @@ namespace {
 
 #define MC2_TEXT_OF(value) #value
 #define MC2_TEXT(value) MC2_TEXT_OF(value)
-/// The interface changes with the major version, so no other will do.
+/// The interface changes with the major version, so only the version of the headers will do.
 constexpr const char* kLibrary = "libcublasLt.so." MC2_TEXT(CUBLAS_VER_MAJOR);
 
 void* found(void* symbol, const char* call, const std::string& advice) {
@@ -23,7 +23,7 @@ void* found(void* symbol, const char* call, const std::string& advice) {
 } // namespace
 
 void* cublas_lt_address(const char* name) {
-  // Never unloaded: handles of other threads may outlive any owner.
+  // Never unloaded, because handles of other threads may outlive any owner.
   static void* const library =
       found(dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL), "dlopen",
             "; install cuBLAS " MC2_TEXT(CUBLAS_VER_MAJOR) " or put its folder into LD_LIBRARY_PATH");

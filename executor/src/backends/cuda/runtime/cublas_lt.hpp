@@ -6,14 +6,14 @@
 
 namespace mc2::executor::cuda {
 
-/// The address of a function of cuBLASLt, which is loaded by the first call: it takes 0.1 s and 200 MB, too much for
-/// a command that multiplies nothing. Throws SystemError where the library or the function is missing. Threads: any.
+/// The address of a function of cuBLASLt. The first call loads the library: that takes 0.1 s and 200 MB, too much for a
+/// command that multiplies nothing. Throws SystemError if the library or the function is missing. Threads: any.
 [[nodiscard]] void* cublas_lt_address(const char* name);
 
 template <typename Signature>
 class LateFunction;
 
-/// Called like the function it names.
+/// A function of cuBLASLt that is looked up at its first call.
 template <typename R, typename... Arguments>
 class LateFunction<R(Arguments...)> {
  public:
@@ -30,7 +30,7 @@ class LateFunction<R(Arguments...)> {
   mutable std::atomic<void*> address_{nullptr};
 };
 
-// In this namespace a call of cuBLASLt finds these, not the library's own functions, which are not linked.
+// In this namespace a call of cuBLASLt finds these objects and not the library's functions, which are not linked.
 #define MC2_LATE(name) \
   inline constinit const LateFunction<decltype(::name)> name { #name }
 MC2_LATE(cublasLtCreate);

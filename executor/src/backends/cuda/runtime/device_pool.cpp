@@ -10,7 +10,7 @@ namespace mc2::executor::cuda {
 namespace {
 
 constexpr std::size_t kGranularityBytes = std::size_t{2} << 20U;
-/// A block this many times larger than asked for is better kept for a request of its size.
+/// An idle block that is more than this many times larger than the request is kept for a request of its size.
 constexpr std::size_t kMostWaste = 2;
 
 std::size_t rounded_up(std::size_t byte_count) {
@@ -85,7 +85,7 @@ void DeviceMemory::upload(std::span<const std::byte> from) {
   MC2_CHECK(from.size() <= byte_count_, "more bytes than the memory has");
   const OnDevice on_device(pool_.device());
   MC2_CUDA(cudaMemcpy(base_, from.data(), from.size(), cudaMemcpyHostToDevice));
-  MC2_CUDA(cudaStreamSynchronize(nullptr)); // of pageable memory the copy above may return before it is there
+  MC2_CUDA(cudaStreamSynchronize(nullptr)); // from pageable memory, cudaMemcpy may return before the data has arrived
 }
 
 void DeviceMemory::download(std::span<std::byte> to) const {

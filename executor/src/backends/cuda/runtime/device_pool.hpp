@@ -10,13 +10,14 @@
 
 namespace mc2::executor::cuda {
 
-/// Memory of one device, kept until the pool goes: NCCL remembers the buffers of captured graphs by their address, for
-/// some time after graph and buffer are gone, so an address must go on meaning the same memory.
+/// Memory of one device, which stays allocated until the pool is destroyed. NCCL remembers the buffers of captured
+/// graphs by address, even for some time after graph and buffer are gone, so an address must keep meaning the same
+/// memory.
 class DevicePool {
  public:
   enum class Source : std::uint8_t {
-    Nccl, ///< ncclMemAlloc: NCCL's symmetric kernels take no other memory, and threads' devices map it alike
-    Cuda, ///< cudaMalloc: what other processes can map (cudaIpcGetMemHandle takes no other memory)
+    Nccl, ///< ncclMemAlloc: the only memory that NCCL's symmetric kernels take; all devices of the process can reach it
+    Cuda, ///< cudaMalloc: the only memory that other processes can map (cudaIpcGetMemHandle)
   };
 
   DevicePool(int device, Source source) : device_(device), source_(source) {}
@@ -24,25 +25,25 @@ class DevicePool {
   DevicePool(const DevicePool&) = delete;
   DevicePool& operator=(const DevicePool&) = delete;
 
-  /// At least `byte_count` bytes, aligned to 2 MiB and readable by every peer; contents undefined.
-  /// Throws SystemError when the device has not enough memory.
+  /// Returns at least `byte_count` bytes, aligned to 2 MiB and readable by every peer; contents undefined.
+  /// Throws SystemError if the device has not enough memory.
   [[nodiscard]] std::byte* take(std::size_t byte_count);
   void give_back(std::byte* base) noexcept;
   [[nodiscard]] int device() const noexcept { return device_; }
-  /// What a request of so many bytes takes of the device.
+  /// Bytes of the device that a request of `byte_count` bytes takes.
   [[nodiscard]] static std::int64_t block_bytes(std::int64_t byte_count) noexcept;
-  /// How much of the blocks of such requests, one after the other, the pool has.
+  /// Bytes of the blocks that the pool could serve from idle memory if these requests came one after the other.
   [[nodiscard]] std::int64_t reusable_bytes(std::span<const std::int64_t> byte_counts) const;
 
  private:
   int device_;
   Source source_;
   mutable std::mutex mutex_;
-  std::map<std::byte*, std::size_t> sizes_;     ///< of all blocks
-  std::multimap<std::size_t, std::byte*> idle_; ///< by size
+  std::map<std::byte*, std::size_t> sizes_;     ///< sizes of all blocks
+  std::multimap<std::size_t, std::byte*> idle_; ///< idle blocks by size
 };
 
-/// A block of a pool, which must outlive it.
+/// A block of a pool; the pool must outlive it.
 class DeviceMemory final : public RankMemory {
  public:
   DeviceMemory(DevicePool& pool, std::size_t byte_count);

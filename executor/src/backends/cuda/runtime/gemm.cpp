@@ -75,7 +75,7 @@ int tile_of(const cublasLtMatmulAlgo_t& algorithm) {
   return static_cast<int>(tile);
 }
 
-/// Those that were the fastest of some of the matmuls in docs/gpu_lab_notes.md.
+/// Tiles that were the fastest for some of the matmuls in docs/gpu_lab_notes.md.
 constexpr std::array kTiles{
     std::pair{"64x128", CUBLASLT_MATMUL_TILE_64x128},   std::pair{"64x256", CUBLASLT_MATMUL_TILE_64x256},
     std::pair{"96x128", CUBLASLT_MATMUL_TILE_96x128},   std::pair{"128x64", CUBLASLT_MATMUL_TILE_128x64},
@@ -84,8 +84,8 @@ constexpr std::array kTiles{
     std::pair{"192x128", CUBLASLT_MATMUL_TILE_192x128}, std::pair{"256x64", CUBLASLT_MATMUL_TILE_256x64},
     std::pair{"256x128", CUBLASLT_MATMUL_TILE_256x128}, std::pair{"320x64", CUBLASLT_MATMUL_TILE_320x64},
     std::pair{"320x128", CUBLASLT_MATMUL_TILE_320x128}};
-/// The library chooses them for some matmuls of few rows, which its next choice mostly multiplies 1.3 to 2 times as
-/// fast: docs/cost_model.md §12.
+/// Tiles that the library chooses for some matmuls of few rows, although its next choice is mostly 1.3 to 2 times as
+/// fast (docs/cost_model.md §12).
 constexpr std::array kSlowTiles{CUBLASLT_MATMUL_TILE_448x64, CUBLASLT_MATMUL_TILE_512x64, CUBLASLT_MATMUL_TILE_64x512};
 
 bool is_slow(int tile) {
@@ -170,7 +170,7 @@ void Gemm::set_operands(const GemmOperands& operands) {
 
 void Gemm::enqueue(cudaStream_t stream) const {
   const float one = 1;
-  const float added = operands_.residual == nullptr ? 0 : 1; // times the library's C; its result is our C
+  const float added = operands_.residual == nullptr ? 0 : 1; // factor of the library's C; the library's D is our C
   const std::byte* const added_to = operands_.residual == nullptr ? operands_.c : operands_.residual;
   MC2_CUDA(cublasLtMatmul(context_->library.get(), descriptor_.get(), &one, operands_.b, b_.get(), operands_.a,
                           a_.get(), &added, added_to, c_.get(), operands_.c, c_.get(), &algorithm_,

@@ -12,11 +12,12 @@
 
 namespace mc2::executor::cuda {
 
-/// Of a GemmContext: cuBLAS recommends 32 MiB on Hopper.
+/// Scratch memory of a GemmContext, in bytes; cuBLAS recommends 32 MiB on Hopper.
 inline constexpr std::size_t kGemmScratchBytes = std::size_t{32} << 20U;
 
-/// C_i = A_i B for i < batch_count, row-major; A_i is [rows, k] and follows A_(i-1) by a_stride elements, C_i likewise.
-/// B is [k, n], or [n, k] where it is stored transposed, as f8e4m3 must be. C is of planner::product_type().
+/// C_i = A_i B for i < batch_count, row-major. A_i is [rows, k] and starts a_stride elements after A_(i-1); C_i is
+/// [rows, n] and starts c_stride elements after C_(i-1). B is [k, n], or [n, k] if it is stored transposed, as f8e4m3
+/// must be. The type of C is planner::product_type().
 struct GemmShape {
   planner::DType dtype = planner::DType::Bf16;
   std::int64_t rows = 0;
@@ -26,33 +27,34 @@ struct GemmShape {
   std::int64_t a_stride = 0;
   std::int64_t c_stride = 0;
   bool b_is_transposed = false;
-  std::int64_t b_pitch = 0; ///< elements from a row of [k, n] to the next, where B is part of a wider matrix; 0: n
-  int sm_count = 0;         ///< SMs that the matmul may count on; 0 for all
-  /// The library's first algorithm with this tile, by its cublasLtMatmulTile_t; where it has none, its first of all. 0:
-  /// its first but for tiles that are known to be slow.
+  std::int64_t b_pitch = 0; ///< elements between rows of a [k, n] that is part of a wider matrix; 0: n
+  int sm_count = 0;         ///< SMs that the matmul may count on; 0: all
+  /// The tile as a cublasLtMatmulTile_t: selects the library's first algorithm with this tile, or its first of all if
+  /// none has it. 0: its first algorithm whose tile is not known to be slow.
   int tile = 0;
 };
 
-/// The library's number of a tile of its product by name, e.g. "128x256"; its rows are columns of ours. Errors:
-/// InvalidSpec, listing the legal names.
+/// The library's number of a tile, by name, e.g. "128x256". The tile is one of the library's product; its rows are our
+/// columns. Errors: InvalidSpec, listing the legal names.
 [[nodiscard]] Result<int> read_tile(std::string_view name);
-/// Those that read_tile() takes.
+/// The names that read_tile() accepts.
 [[nodiscard]] std::vector<std::string_view> tile_names();
 
 struct GemmOperands {
   const std::byte* a = nullptr;
   const std::byte* b = nullptr;
   std::byte* c = nullptr;
-  const std::byte* bias = nullptr;     ///< [n], added to every row of C; null without
-  const std::byte* residual = nullptr; ///< as C, added to it; null without
-  const std::byte* a_scale = nullptr;  ///< f8e4m3: one f32 each, on the device, read by every run
+  const std::byte* bias = nullptr;     ///< [n], added to every row of C; null: no bias
+  const std::byte* residual = nullptr; ///< shape of C, added to it; null: no residual
+  const std::byte* a_scale = nullptr;  ///< f8e4m3: one f32 for A and one for B, on the device, read by every run
   const std::byte* b_scale = nullptr;
 };
 
-/// The largest power of two that divides the address, at most 256: what an algorithm was chosen for.
+/// The largest power of two, at most 256, that divides the address. An algorithm is chosen for such alignments.
 [[nodiscard]] std::uint32_t alignment_of(const void* address) noexcept;
 
-/// What the matmuls of one rank share. One stream at a time uses the scratch memory.
+/// The library handle and scratch memory that matmuls of one rank share. Only one stream at a time may use the scratch
+/// memory.
 struct GemmContext {
   BlasLibrary library;
   DeviceMemory scratch;
@@ -60,17 +62,18 @@ struct GemmContext {
   explicit GemmContext(DevicePool& pool);
 };
 
-/// One matmul through cuBLASLt, bound to its operands: products of short types accumulate in f32; f32 stays f32.
+/// One matmul through cuBLASLt, bound to its operands. Products of short types accumulate in f32; f32 stays f32.
 class Gemm {
  public:
   /// Picks one of the library's algorithms for this shape, these alignments, this number of SMs and this tile.
-  /// `context` must outlive *this. Throws SystemError, also when the library has no algorithm.
+  /// `context` must outlive *this. Throws SystemError, also if the library has no algorithm.
   Gemm(GemmContext& context, const GemmShape& shape, const GemmOperands& operands);
 
-  /// Replaces all but the scales by others that are aligned as well; what is null stays null. Throws SystemError.
+  /// Replaces all operands except the scales. The new ones must be aligned as well; null operands stay null. Throws
+  /// SystemError.
   void set_operands(const GemmOperands& operands);
   [[nodiscard]] const GemmOperands& operands() const noexcept { return operands_; }
-  /// Its cublasLtMatmulTile_t.
+  /// The chosen algorithm's cublasLtMatmulTile_t.
   [[nodiscard]] int tile() const;
   /// Enqueues on `stream` and returns; can be captured.
   void enqueue(cudaStream_t stream) const;

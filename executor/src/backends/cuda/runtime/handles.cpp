@@ -54,7 +54,7 @@ StreamCapture::StreamCapture(cudaStream_t stream) : stream_(stream) {
 StreamCapture::~StreamCapture() {
   if (stream_ == nullptr) return;
   cudaGraph_t graph = nullptr;
-  (void)cudaStreamEndCapture(stream_, &graph); // why it is given up is told already
+  (void)cudaStreamEndCapture(stream_, &graph); // the reason for giving up has been reported already
   if (graph != nullptr) log_failure(cudaGraphDestroy(graph), "cudaGraphDestroy");
   (void)cudaGetLastError();
 }

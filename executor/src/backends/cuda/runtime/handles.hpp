@@ -12,7 +12,7 @@
 
 namespace mc2::executor::cuda {
 
-/// Owner of one native handle; `kDestroy` releases it and only ever sees valid ones. Move-only.
+/// Owner of one native handle. `kDestroy` releases the handle and is called for valid handles only. Move-only.
 template <typename Handle, void (*kDestroy)(Handle) noexcept>
 class Owned {
  public:
@@ -51,19 +51,20 @@ using BlasLibrary = Owned<cublasLtHandle_t, &destroy>;
 using MatmulDescriptor = Owned<cublasLtMatmulDesc_t, &destroy>;
 using MatrixLayout = Owned<cublasLtMatrixLayout_t, &destroy>;
 
-/// A stream of the current device that runs beside the legacy default stream. `is_urgent`: its kernels get free SMs
-/// first.
+/// A stream of the current device that is not ordered with the legacy default stream. Throws SystemError.
+/// @param is_urgent its kernels get free SMs first
 [[nodiscard]] Stream make_stream(bool is_urgent);
-/// Throws SystemError, as all of these.
+/// An event of the current device. Throws SystemError.
 [[nodiscard]] Event make_event(bool has_timing);
-/// What runs the graph, which is destroyed. An error names `rank` unless negative.
+/// Makes the graph executable and destroys it. Throws SystemError, which names `rank` unless it is negative.
 [[nodiscard]] GraphExec instantiate(cudaGraph_t graph, int rank = -1);
-/// Whether what a stream is given becomes part of a graph.
+/// Whether work that is given to the stream becomes part of a graph. Throws SystemError.
 [[nodiscard]] bool is_capturing(cudaStream_t stream);
-/// Invalidated: a capture of the stream has gone wrong and waits to be ended.
+/// The capture status of the stream. Invalidated: a capture of it has failed and has to be ended. Throws SystemError.
 [[nodiscard]] cudaStreamCaptureStatus capture_status(cudaStream_t stream);
 
-/// A capture of a stream, which is given up with all streams that have joined it unless it is ended.
+/// A capture of a stream. The destructor gives it up, with all streams that have joined it, unless end() has been
+/// called.
 class StreamCapture {
  public:
   /// Throws SystemError.
@@ -71,14 +72,15 @@ class StreamCapture {
   ~StreamCapture();
   StreamCapture(const StreamCapture&) = delete;
   StreamCapture& operator=(const StreamCapture&) = delete;
-  /// The caller destroys it. Throws SystemError.
+  /// Ends the capture and returns its graph, which the caller destroys. Throws SystemError.
   [[nodiscard]] cudaGraph_t end();
 
  private:
-  cudaStream_t stream_; ///< null once it has ended
+  cudaStream_t stream_; ///< null after end()
 };
 
-/// The calling thread works on `device` until *this goes: host programs keep the device that they have chosen.
+/// Makes `device` the calling thread's current device until *this is destroyed, and then restores the one before: host
+/// programs must keep the device that they have chosen.
 class OnDevice {
  public:
   explicit OnDevice(int device) noexcept;
@@ -90,12 +92,12 @@ class OnDevice {
   int before_ = 0;
 };
 
-/// Page-locked host memory that the devices read and write through `device()`.
+/// Words of page-locked host memory that the devices read and write through `device()`.
 class MappedWord {
  public:
-  /// 0, and so are those behind it.
+  /// Allocates `word_count` words, all 0. Throws SystemError.
   explicit MappedWord(std::size_t word_count = 1);
-  /// One that is there already, at the start of a page; it outlives *this.
+  /// Maps the existing page that starts at `word`; it outlives *this. Throws SystemError.
   explicit MappedWord(std::uint32_t* word, std::size_t page_bytes);
   ~MappedWord();
   MappedWord(const MappedWord&) = delete;

@@ -9,7 +9,7 @@
 namespace mc2::executor::cuda {
 namespace {
 
-/// 13010 as "13.1": CUDA's way of writing versions.
+/// CUDA's version number as text, e.g. 13010 as "13.1".
 std::string cuda_version_text(int version) {
   return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
 }
@@ -39,8 +39,8 @@ std::string nccl_version() {
          std::to_string(version % 100);
 }
 
-/// Of so many devices the slowest pair's class as the driver ranks it: 0 is the fastest path between two devices of the
-/// machine.
+/// The link between the first `count` devices, with the class of the slowest pair as the driver ranks it: 0 is the
+/// fastest path between two devices of the machine.
 std::string link_text(int count) {
   int slowest = 0;
   bool has_atomics = true;
@@ -62,7 +62,7 @@ std::string link_text(int count) {
 /// Why no device was counted.
 std::string missing_text(cudaError_t code) {
   if (code == cudaSuccess || code == cudaErrorNoDevice) return "this machine has no CUDA device";
-  // The runtime says the same where there is no driver at all.
+  // The runtime returns this code, too, if there is no driver at all.
   if (code == cudaErrorInsufficientDriver)
     return "there is no NVIDIA driver, or it is older than CUDA " + runtime_version() + " needs";
   return cudaGetErrorString(code);

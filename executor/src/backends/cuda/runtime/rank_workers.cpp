@@ -12,7 +12,7 @@ RankWorkers::RankWorkers(std::span<const int> ranks) {
       Worker& worker = *workers_.emplace_back(std::make_unique<Worker>(rank));
       worker.thread = std::jthread([this, &worker](const std::stop_token& stop) { serve(worker, stop); });
     }
-  } catch (...) { // no more threads: those that have begun wait for their start
+  } catch (...) { // a thread could not be started: the started ones wait for their semaphores
     end_all();
     throw;
   }

@@ -11,8 +11,8 @@
 
 namespace mc2::executor::cuda {
 
-/// One thread per local rank, on which the rank's device stays current: each talks to its own communicator and captures
-/// its own graphs.
+/// One thread per local rank. The rank's device stays current on its thread, which talks to the rank's communicator and
+/// captures its graphs.
 class RankWorkers {
  public:
   explicit RankWorkers(std::span<const int> ranks);
@@ -20,9 +20,9 @@ class RankWorkers {
   RankWorkers(const RankWorkers&) = delete;
   RankWorkers& operator=(const RankWorkers&) = delete;
 
-  /// Runs `work(rank)` on every rank's thread at once and returns when all have finished; throws what the rank that
-  /// failed first threw: what follows on others comes of it. `on_failure` is called on that rank's thread at once, so
-  /// that it can wake the others.
+  /// Runs `work(rank)` on all ranks' threads at once and returns when all have finished. Throws the exception of the
+  /// rank that failed first, because failures of other ranks follow from it. That rank's thread calls `on_failure` at
+  /// once, so that it can wake the others.
   void run(const std::function<void(int)>& work, const std::function<void()>& on_failure = {});
 
  private:
