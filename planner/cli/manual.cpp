@@ -123,9 +123,8 @@ std::vector<std::string> values_of_arguments(const CLI::App& command) {
 struct BashWords {
   std::vector<std::string> names;      ///< of commands
   std::set<std::string> files, others; ///< options that take a file; options that take another value
-  std::map<std::string, std::vector<std::string>>
-      options_of_a_value;        ///< e.g. 'plan --op', by the words that the value may be
-  std::string words_of_commands; ///< cases of a `case` statement
+  std::map<std::string, std::vector<std::string>> options_of_a_value; ///< 'plan --op', by the value's words
+  std::string words_of_commands;                                      ///< cases of a `case` statement
 };
 
 void add_value(const NamedCommand& command, const CLI::Option& option, BashWords& result) {

@@ -24,9 +24,9 @@ struct CompareCommand {
   [[nodiscard]] Result<ExitCode> run() const;
 };
 
-constexpr std::string_view kKinds[] = {"mc2.profile/1", "mc2.cost_model/1", "mc2.plan/1"}; ///< that can be compared
+constexpr std::string_view kKinds[] = {"mc2.profile/1", "mc2.cost_model/1", "mc2.plan/1"}; ///< of comparable files
 
-/// The kind of document in a file, e.g. "mc2.plan/1"; empty for what is no JSON document of ours.
+/// The kind of document in a file, e.g. "mc2.plan/1"; empty for a file that is no document of mc2.
 std::string kind_of(const std::string& content) {
   constexpr std::string_view kKey = "\"schema\"";
   const std::size_t key = content.rfind(kKey);
@@ -36,7 +36,7 @@ std::string kind_of(const std::string& content) {
   return close == std::string::npos ? "" : content.substr(open + 1, close - open - 1);
 }
 
-/// Of another version, or no document that can be compared.
+/// The error for a document of another version, or of a kind that cannot be compared.
 Error unknown_document(const std::string& name, const std::string& content) {
   const std::string kind = kind_of(content);
   if (kind.starts_with("mc2.profile/")) return document_error(name, store::decode_profile(content).error());
@@ -45,7 +45,7 @@ Error unknown_document(const std::string& name, const std::string& content) {
   return {ErrorCode::InvalidSpec, name, "is no profile, model or plan of mc2"};
 }
 
-/// Decodes both. Errors: Malformed naming the file.
+/// Decodes and compares both documents. Errors: Malformed naming the file; those of `compare`.
 template <typename T>
 Result<std::vector<ComparedRow>> compared(const std::pair<std::string, std::string>& left,
                                           const std::pair<std::string, std::string>& right,
@@ -58,7 +58,7 @@ Result<std::vector<ComparedRow>> compared(const std::pair<std::string, std::stri
   return compare(a.value(), b.value());
 }
 
-/// A plan that is named by its digest as a document.
+/// The document in a file, or that of the kept plan with this digest.
 /// @param argument  "A" or "B"
 Result<std::string> content_of(const std::string& name, const char* argument, const StoreOptions& store) {
   if (std::filesystem::exists(name)) return read_file(name);

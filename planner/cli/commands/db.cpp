@@ -31,7 +31,7 @@ struct DbCommand {
   StoreOptions store;
   std::string file;
   std::optional<std::int64_t> since;
-  std::string samples_age, models_age, measurements_age; ///< of what is removed, e.g. "180d"; empty: nothing is
+  std::string samples_age, models_age, measurements_age; ///< removes older documents, e.g. "180d"; empty: none
   bool is_json = false;
   Action action; ///< of the subcommand that was parsed
 
@@ -99,7 +99,7 @@ Result<ExitCode> DbCommand::stats() const {
   return ExitCode::Success;
 }
 
-/// By machine, in the order in which each first kept one.
+/// Prints plans by machine, in the order in which the machines appear.
 void print_plans(const std::vector<store::StoredPlan>& plans) {
   constexpr std::size_t kPurposeBytes = 80;
   using Rows = std::vector<std::vector<std::string>>;
@@ -181,7 +181,7 @@ Result<ExitCode> DbCommand::report_merge(const Result<store::MergeReport>& merge
 Result<ExitCode> DbCommand::import_from() const {
   MC2_ASSIGN(const auto content, read_file(file));
   MC2_ASSIGN(const auto path, store.writable_path());
-  if (std::error_code none; !std::filesystem::exists(path, none)) // what is refused leaves no empty store behind
+  if (std::error_code none; !std::filesystem::exists(path, none)) // so that a refusal leaves no empty store behind
     if (const auto read = store::plans_of_export(content); !read) return document_error(file, read.error());
   MC2_ASSIGN(auto opened, store.open_own(store::OpenMode::ReadWrite));
   const auto merged = opened.import_json(content);
@@ -210,7 +210,7 @@ Result<ExitCode> DbCommand::back_up_to() const {
   return report.is_healthy ? ExitCode::Success : ExitCode::Negative;
 }
 
-/// A line at a time, so that a program that reads them has each at once.
+/// Prints a change and flushes, so that a program that reads the output gets it at once.
 void print_change(const store::Change& change, bool is_json) {
   if (is_json) {
     std::cout << store::encode(change) << std::endl;
@@ -223,7 +223,7 @@ void print_change(const store::Change& change, bool is_json) {
             << (change.purpose.empty() ? "" : "  " + store::one_line(change.purpose, 24)) << std::endl;
 }
 
-/// 0 where there is no file.
+/// The inode of a file; 0 if there is none.
 ino_t inode_of(const std::filesystem::path& path) {
   struct stat status {};
   return ::stat(path.c_str(), &status) == 0 ? status.st_ino : 0;
@@ -265,7 +265,7 @@ Result<ExitCode> DbCommand::prune() const {
       Pruned{measurements_age, "measurements", "measurements", &store::Store::remove_measurements_before}};
   if (std::ranges::all_of(kinds, [](const Pruned& kind) { return kind.age.empty(); }))
     return Error{ErrorCode::InvalidSpec, "--samples", "is missing: say what to remove, e.g. --samples 180d"};
-  std::vector<std::pair<const Pruned*, std::string>> moments; // all are read before anything is removed
+  std::vector<std::pair<const Pruned*, std::string>> moments; // checks all ages before anything is removed
   for (const Pruned& kind : kinds) {
     if (kind.age.empty()) continue;
     MC2_ASSIGN(const auto age_s, store::parse_duration_s(kind.age, std::string("--") + kind.name));
@@ -317,7 +317,7 @@ Command add_db(CLI::App& app) {
       ->required();
   add(*db, command, "watch", "tell of every change, as it happens", "watch --since 120", &DbCommand::watch)
       ->add_option("--since", command->since, "begin with what came after this epoch; default: with the next change")
-      ->check(whole_number(1, std::numeric_limits<std::int64_t>::max())); // that of a store without any document
+      ->check(whole_number(1, std::numeric_limits<std::int64_t>::max())); // 1 is the epoch of an empty store
   auto* prune =
       add(*db, command, "prune", "remove documents that were kept long ago", "prune --samples 180d", &DbCommand::prune);
   prune->add_option("--samples", command->samples_age, "batches of samples that are older than this, e.g. 180d");

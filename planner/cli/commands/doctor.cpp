@@ -96,7 +96,7 @@ nlohmann::ordered_json DoctorCommand::examine_store() const {
   return result;
 }
 
-/// Operators by element types; a "no" has the number of its reason, which stands once below.
+/// A table of operators by element types. A "no" has the number of its reason; each reason is listed once below.
 std::string dtype_matrix(const nlohmann::ordered_json& kinds) {
   constexpr int kDtypeColumns = 9;
   std::size_t longest = 0;

@@ -30,25 +30,24 @@ struct ExplainCommand {
   StoreOptions store;
   const ServerOptions* server = nullptr;
   std::string plan_name, model_file, profile_file, html_file;
-  planner::CutLimits limits;             ///< but for the contention
-  std::optional<std::string> contention; ///< that the plan assumed
+  planner::CutLimits limits;             ///< without the contention
+  std::optional<std::string> contention; ///< the factors that the plan assumed
   bool is_json = false, is_full = false, is_measuring = false, accept_other_machine = false, no_transfer = false;
 
   [[nodiscard]] Result<planner::CutLimits> made_with() const;
-  /// @param made_with  what the plan is looked for by
+  /// @param made_with  limits that the plan was made within
   [[nodiscard]] Result<store::StoredPlan> find(const planner::CutLimits& made_with) const;
   [[nodiscard]] Result<store::StoredPlan> predicted(store::StoredPlan kept) const;
   [[nodiscard]] Result<Evidence> gather(const store::StoredPlan& stored) const;
-  /// Of the device with published or imported costs that the plan is for.
+  /// Adds the model of the plan's device from its published or imported costs.
   void add_device_model(Evidence& evidence, const planner::Plan& plan) const;
-  /// The service's model, where there is none here.
+  /// Adds the service's model if there is no other.
   void add_served_model(Evidence& evidence, const planner::Plan& plan) const;
   [[nodiscard]] Result<planner::MeasuredRun> measure(const planner::Plan& plan) const;
   [[nodiscard]] Result<ExitCode> run() const;
 };
 
-/// A plan that was raced where no model could be fitted, as the model says that has been kept since; any other as it
-/// is.
+/// Adds predictions to a plan that was raced without a model, if a model was kept since. Any other plan stays as it is.
 Result<store::StoredPlan> ExplainCommand::predicted(store::StoredPlan kept) const {
   const planner::Plan& raced = kept.plan;
   const std::string name = plan_name.empty() ? "the kept plan" : plan_name;
@@ -74,7 +73,7 @@ Result<planner::CutLimits> ExplainCommand::made_with() const {
   return result;
 }
 
-/// The question that a plan made within these limits answers.
+/// The request that a plan made within these limits answers.
 store::PlanRequest question_of(const planner::OpSpec& op, const planner::CutLimits& made_with) {
   auto request = store::PlanRequest::usual(op);
   planner::PlanOptions& options = request.options;
@@ -108,7 +107,7 @@ void ExplainCommand::add_device_model(Evidence& evidence, const planner::Plan& p
   const std::string device(plan.fingerprint.field("device"));
   if (evidence.model || device.empty() || !plan.fingerprint.is_elsewhere()) return;
   const auto imported = ImportedStore::open(store);
-  if (!imported) return; // look_up() tells of it
+  if (!imported) return; // look_up() reports this
   auto costs = imported.value().costs(device, plan.op, planner::PlanOptions());
   if (costs) evidence.model = std::move(costs).value().model;
 }
@@ -143,7 +142,7 @@ Result<Evidence> ExplainCommand::gather(const store::StoredPlan& stored) const {
   return evidence;
 }
 
-/// The measured lanes, moved so that the first of them starts at 0.
+/// The timeline, moved so that the earlier of its lanes starts at 0.
 planner::Timeline from_zero(planner::Timeline timeline) {
   const double start_us = std::min(timeline.first.front().start_us, timeline.second.front().start_us);
   timeline.makespan_us = 0;
@@ -156,7 +155,7 @@ planner::Timeline from_zero(planner::Timeline timeline) {
   return timeline;
 }
 
-/// A run of middling time out of a few, after some that warm the caches.
+/// Measures a few runs after some that warm the caches, and returns the one with the median time.
 Result<planner::MeasuredRun> ExplainCommand::measure(const planner::Plan& plan) const {
   constexpr int kWarmupCount = 2, kRunCount = 5;
   MC2_ASSIGN(const auto backend, machine.find());
@@ -168,7 +167,7 @@ Result<planner::MeasuredRun> ExplainCommand::measure(const planner::Plan& plan) 
                      "); pass the same --link, or add --accept-other-machine"};
   MC2_ASSIGN(const auto counts, counts_of(plan));
   MC2_ASSIGN(auto bench, embed::Workbench::open(*backend, options, plan.op, {fresh_seed(), counts.rows}));
-  if (!counts.rows.empty()) bench->keep_variants({plan.variant}); // others may take equal splits only
+  if (!counts.rows.empty()) bench->keep_variants({plan.variant}); // other variants may take equal splits only
   MC2_TRY(bench->check(plan));
   MC2_ASSIGN(auto prepared, bench->ready(plan));
   std::vector<planner::Timeline> runs;
@@ -211,7 +210,7 @@ Result<ExitCode> ExplainCommand::run() const {
   return ExitCode::Success;
 }
 
-/// The bounds that a plan was made within.
+/// Adds the options for the limits that a plan was made within.
 void add_limits(ExplainCommand& command, CLI::App& sub) {
   sub.add_option("--align", command.limits.alignment, "alignment that the plan was made with (default: the backend's)")
       ->check(whole_number(1, planner::kMaxSize));

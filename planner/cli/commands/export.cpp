@@ -38,9 +38,9 @@ struct ExportCommand {
   bool reads_back = false;
 
   [[nodiscard]] Result<std::vector<store::ExportItem>> load_items(const std::optional<planner::CostModel>& model) const;
-  /// The document of `mc2 plan --m first:last`, where it is what is to be exported.
+  /// The document of `mc2 plan --m first:last`, if the named file holds one.
   [[nodiscard]] Result<std::optional<planner::PlanRanges>> load_ranges() const;
-  /// The only plan of a format that takes one.
+  /// The plan for a format that takes exactly one.
   [[nodiscard]] Result<store::StoredPlan> load_one(const std::optional<planner::CostModel>& model) const;
   [[nodiscard]] Error not_one(std::size_t count) const;
   [[nodiscard]] Result<ExitCode> write_text(const std::string& text) const;
@@ -51,7 +51,7 @@ struct ExportCommand {
   [[nodiscard]] Result<ExitCode> run() const;
 };
 
-/// A plan of the model for every m. Errors: as finder::plan_with.
+/// Plans made from the model, one for every m. Errors: as finder::plan_with.
 Result<std::vector<store::ExportItem>> plans_for(const planner::CostModel& model,
                                                  const std::vector<std::int64_t>& all_m) {
   std::vector<store::ExportItem> items;
@@ -103,7 +103,7 @@ Result<ExitCode> ExportCommand::write_text(const std::string& text) const {
 Result<std::optional<planner::PlanRanges>> ExportCommand::load_ranges() const {
   if (plans.size() != 1 || !std::filesystem::exists(plans.front())) return std::optional<planner::PlanRanges>();
   MC2_ASSIGN(const auto content, read_file(plans.front()));
-  // Any other document is read as a plan.
+  // Any other document is read as a plan later.
   if (content.find("mc2.plan_ranges/") == std::string::npos) return std::optional<planner::PlanRanges>();
   auto ranges = store::decode_plan_ranges(content);
   if (!ranges) return document_error(plans.front(), ranges.error());
@@ -144,7 +144,7 @@ Result<ExitCode> ExportCommand::write_picture() const {
   if (format == "trace") return write_text(render::chrome_trace(plan, {}, plan.fingerprint));
   if (format == "html") return write_text(explain_html(explained, evidence));
   const auto curves = curve_evidence(plan, evidence);
-  // A report holds its notes; an image has no place to say why a model's curves are not in it.
+  // A report shows its notes. An image cannot, so standard error says why a model's curves are missing.
   if (!model_file.empty() && curves.empty())
     for (const auto& note : evidence.notes) std::cerr << "mc2: note: " << note << "\n";
   std::vector<render::Markup> charts;
@@ -178,7 +178,7 @@ Result<ExitCode> ExportCommand::read_back() const {
                "is missing: the file holds " + std::to_string(items.value().size()) + " plans"};
 }
 
-/// Errors: InvalidSpec naming an option that says nothing to this format or way.
+/// Errors: InvalidSpec naming an option that this format, or --read, does not use.
 Result<void> ExportCommand::check_options() const {
   const bool is_nccl = format == "nccl-tuner", has_algorithm = is_nccl || format == "hccl-tuner";
   const std::string made =

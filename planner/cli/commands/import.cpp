@@ -20,7 +20,7 @@
 namespace mc2::cli {
 namespace {
 
-/// The options, as mc2 import names them.
+/// Adds the options that describe the logs.
 void add_terms(CLI::App& app, profiler::ImportTerms& terms) {
   app.add_option("--op", terms.op, "operator kind that the timings are for, as for mc2 plan");
   const auto add_size = [&](const char* name, std::optional<std::int64_t>& size, const char* help) {
@@ -43,7 +43,7 @@ void add_terms(CLI::App& app, profiler::ImportTerms& terms) {
                  "name of the machine, for mc2 fit and plan --device (default: as the logs say)");
 }
 
-/// The option that a refused term came from.
+/// The error of a term, with its option as the field.
 Error as_option(const Error& error) { return {error.code, "--" + error.field, error.message}; }
 
 struct ImportCommand {
@@ -79,7 +79,7 @@ std::string report_text(const profiler::ImportReport& report) {
   return table(rows);
 }
 
-/// @param every_line  where each line is named, or null
+/// @param every_line  file for the verdict on each line, or null
 profiler::ImportHooks hooks_of(profiler::ImportReport& report, const std::string& file, OutputFile* every_line,
                                ProgressLine& progress) {
   const auto start = std::chrono::steady_clock::now();
@@ -93,7 +93,7 @@ profiler::ImportHooks hooks_of(profiler::ImportReport& report, const std::string
   hooks.is_cancelled = is_interrupted;
   hooks.on_progress = [&progress, start](std::int64_t done, std::int64_t total) {
     const double fraction = total > 0 ? static_cast<double>(done) / static_cast<double>(total) : 0;
-    // Short logs are read before anyone could look.
+    // No progress for short logs.
     if (std::chrono::steady_clock::now() - start < std::chrono::milliseconds(500) || fraction <= 0) return;
     progress.update(fraction, std::to_string(done >> 20) + " MiB");
   };
@@ -169,7 +169,7 @@ std::string profile_page(const planner::Profile& profile) {
   return head + table(rows);
 }
 
-/// One line for each cut.
+/// A table with a row for each cut.
 std::string cuts_page(const std::vector<planner::CutRuns>& cuts) {
   if (cuts.empty()) return {};
   std::vector<std::vector<std::string>> rows{

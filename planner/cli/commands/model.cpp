@@ -34,10 +34,10 @@ using finder::FindModel;
 using finder::LlmQuestion;
 using planner::LlmSite;
 
-/// Finds models for each operator, and the machine that they are of.
+/// Makes functions that find an operator's model, and names the machine of the models.
 struct CostsOfLayers {
   planner::Fingerprint machine;
-  std::function<FindModel()> find_for_one; ///< thread at a time
+  std::function<FindModel()> find_for_one; ///< called for each site; what it returns serves one thread
 };
 
 struct ModelCommand {
@@ -51,19 +51,20 @@ struct ModelCommand {
   bool no_transfer = false, is_csv = false, is_json = false;
 
   [[nodiscard]] bool is_csv_file() const { return name.size() > 4 && name.ends_with(".csv"); }
-  /// The model's layers, and its name.
+  /// The question with the model's layers and name.
   [[nodiscard]] Result<LlmQuestion> layers() const;
   [[nodiscard]] Result<LlmQuestion> described_layers() const;
   [[nodiscard]] Result<LlmQuestion> question() const;
-  /// As the program that settings are for needs it.
+  /// Adapts the question to the program that --settings writes for.
   [[nodiscard]] Result<void> ask_for_settings(LlmQuestion& asked) const;
-  /// Of the one place that the options name. Errors: InvalidSpec for several, or documents of two machines.
+  /// The costs from the place that the options name. Errors: InvalidSpec for several places, or for documents of two
+  /// machines.
   [[nodiscard]] Result<CostsOfLayers> described_costs(const std::vector<LlmSite>& sites) const;
   [[nodiscard]] Result<CostsOfLayers> document_costs() const;
   [[nodiscard]] Result<CostsOfLayers> topology_costs() const;
-  /// Errors: the first site's, where nothing is known of any.
+  /// Errors: that of the first site, if no site has costs.
   [[nodiscard]] Result<CostsOfLayers> device_costs(const std::vector<LlmSite>& sites) const;
-  /// Plans every site, on all cores. Errors: the first site's.
+  /// Plans every site, on all cores. Errors: that of the first site which fails; Cancelled on an interrupt.
   [[nodiscard]] Result<void> plan(const CostsOfLayers& costs, LlmQuestion& asked, std::vector<LlmSite>& sites) const;
   [[nodiscard]] Result<void> plan_here(LlmQuestion& asked, std::vector<LlmSite>& sites) const;
   [[nodiscard]] Result<std::string> text_of(const planner::LlmPlan& plan) const;
@@ -128,7 +129,7 @@ Result<void> ModelCommand::ask_for_settings(LlmQuestion& asked) const {
                  "is " + tokens + ", which " + std::to_string(ranks) +
                      " ranks do not divide; the next that they do is " +
                      std::to_string(planner::ceil_div(asked.first_tokens, std::int64_t{ranks}) * ranks)};
-  constexpr int kDenseSteps = 8; // to within 9 % of where a decision changes
+  constexpr int kDenseSteps = 8; // finds where a decision changes to within 9 %
   if (!program->is_of_one_step) asked.steps_per_doubling = kDenseSteps;
   asked.layers = program->layers(asked.layers);
   if (!asked.layers.empty()) return {};
@@ -182,7 +183,7 @@ Result<CostsOfLayers> ModelCommand::described_costs(const std::vector<LlmSite>& 
   return model_files.empty() ? topology_costs() : document_costs();
 }
 
-/// Sites with the most m to plan first, so that no thread ends long after the others.
+/// The order of planning: sites with the most m to plan come first, so that no thread ends long after the others.
 std::vector<std::size_t> longest_first(const std::vector<LlmSite>& sites) {
   std::vector<std::size_t> order(sites.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
@@ -208,7 +209,7 @@ Result<void> ModelCommand::plan(const CostsOfLayers& costs, LlmQuestion& asked, 
   return {};
 }
 
-/// With what to do next, where nothing is kept.
+/// The error where nothing is kept, with what to do next.
 Error with_next_step(const std::string& missing) {
   return {ErrorCode::NotFound, "",
           missing +

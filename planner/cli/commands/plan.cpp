@@ -32,10 +32,10 @@
 namespace mc2::cli {
 namespace {
 
-/// What a person should know beside a plan.
+/// What the page says in addition to the plan.
 struct About {
   std::vector<std::string> notes;
-  bool is_tuned = false; ///< here, or where a service has it from
+  bool is_tuned = false; ///< the plan was tuned, here or on the service's machine
 };
 
 struct PlanCommand {
@@ -53,60 +53,62 @@ struct PlanCommand {
   bool no_transfer = false;
   bool is_anchored = false;
 
-  /// @param model what is left out of the operator is as in it
+  /// @param model its operator completes the options
   [[nodiscard]] Result<store::PlanRequest> request(const std::optional<planner::CostModel>& model) const;
-  /// The operator with room for what --imbalance or --counts say, and what its ranks then send each other.
+  /// The operator with the rows that --imbalance or --counts ask for, and the counts that its ranks send each other.
   [[nodiscard]] Result<planner::RoutedOp> routing(OpOptions asked) const;
-  /// Whether a document or a device answers, whose machine need not be this one.
+  /// Whether the costs come from a document or a device, whose machine need not be this one.
   [[nodiscard]] bool is_elsewhere() const { return !model_file.empty() || !topology_file.empty() || !device.empty(); }
-  /// Which of them names the machine.
+  /// The option that names the machine then.
   [[nodiscard]] const char* document_option() const {
     return !device.empty() ? "--device" : !topology_file.empty() ? "--topology" : "--model";
   }
-  /// The model that --model and --topology name. @param model  --model's
+  /// The model that --topology or --model names.
+  /// @param model  that of --model
   [[nodiscard]] Result<planner::CostModel> described_model(const store::PlanRequest& request,
                                                            const std::optional<planner::CostModel>& model) const;
-  /// For the machine of that model: what the finder makes of it.
+  /// The plan for the machine of that model, made by the finder.
   [[nodiscard]] Result<planner::Plan> plan_described(const store::PlanRequest& request,
                                                      const std::optional<planner::CostModel>& model) const;
-  /// For the machine that --device names.
+  /// The plan for the machine that --device names.
   [[nodiscard]] Result<planner::Plan> plan_on_device(const store::PlanRequest& request, About& about) const;
-  /// As plan_question, with what --anchor measures.
+  /// As plan_question(), with the times that --anchor measures.
   [[nodiscard]] Result<finder::PlanQuestion> question_on(const planner::Fingerprint& machine,
                                                          const store::PlanRequest& request) const;
-  /// On the machine of a model that the store does not have. Errors: as PlanningOptions::check_gain_rule.
+  /// The question on the machine of a model that is not from the store. Errors: as PlanningOptions::check_gain_rule.
   [[nodiscard]] Result<finder::PlanQuestion> question_of(const planner::CostModel& model,
                                                          const store::PlanRequest& request) const;
-  /// What --anchor measures. Errors: InvalidSpec for a model of no backend; Stale for one of another machine; as
-  /// profiler::time_uncut_parts.
+  /// Measures the uncut parts for --anchor. Errors: InvalidSpec for a model that is of no backend; Stale for a model of
+  /// another machine; as profiler::time_uncut_parts.
   [[nodiscard]] Result<std::vector<planner::UncutTimes>> time_uncut(const planner::OpSpec& spec,
                                                                     const planner::CostModel& model) const;
   /// The plan, or the prediction of the blocks that the user named.
   [[nodiscard]] Result<planner::Plan> plan_with(const finder::FoundModel& found,
                                                 const finder::PlanQuestion& question) const;
-  /// For this machine: what the finder finds, or these blocks by the model that it finds.
+  /// The plan for this machine that the finder finds; with --blocks, the prediction by the model that it finds.
   [[nodiscard]] Result<planner::Plan> plan_here(const store::PlanRequest& request, About& about) const;
-  /// Errors: InvalidSpec when a server was named beside what answers without one.
+  /// Errors: InvalidSpec for --server together with an option that answers without a server.
   [[nodiscard]] Result<void> check_server() const;
-  /// That the backend has the variant asked for. Errors: as MachineOptions and VariantOption::choose.
+  /// Checks that the backend has the variant. Errors: as MachineOptions and VariantOption::choose.
   [[nodiscard]] Result<void> check_variant(const planner::OpSpec& spec) const;
-  /// The plans of the range of m that --m names. Errors: InvalidSpec beside what is of one m; as finder::find_ranges.
+  /// The plans for the range of m that --m names. Errors: InvalidSpec for options that need a single m; as
+  /// finder::find_ranges.
   [[nodiscard]] Result<planner::PlanRanges> ranges(const store::PlanRequest& request,
                                                    const std::optional<planner::CostModel>& model) const;
   [[nodiscard]] Result<planner::PlanRanges> ranges_here(const store::PlanRequest& request) const;
   [[nodiscard]] Result<planner::PlanRanges> ranges_on_device(const store::PlanRequest& request) const;
   [[nodiscard]] Result<planner::PlanRanges> ranges_described(const store::PlanRequest& request,
                                                              const std::optional<planner::CostModel>& model) const;
-  /// What to do with the plan, for people.
+  /// What the reader can do with the plan.
   [[nodiscard]] std::string next_step(const planner::Plan& plan, bool is_tuned) const;
-  /// The plan of as many rows, where all ranks have equally many for each other.
+  /// The plan for as many rows, spread equally over all pairs of ranks.
   [[nodiscard]] Result<planner::Plan> plan_balanced(const planner::Plan& skewed, const store::PlanRequest& request,
                                                     const std::optional<planner::CostModel>& model) const;
-  /// What the plan's counts cost.
+  /// Notes on what the unequal counts cost.
   [[nodiscard]] std::vector<std::string> skew_notes(const planner::Plan& found, const store::PlanRequest& request,
                                                     const std::optional<planner::CostModel>& model) const;
   [[nodiscard]] std::string page(planner::Plan plan, const About& about) const;
-  /// Prints and writes what was asked for.
+  /// Prints the document or the page, and writes --out.
   [[nodiscard]] ExitCode show(const std::string& document, const std::string& page) const;
   [[nodiscard]] Result<planner::Plan> plan(const store::PlanRequest& request,
                                            const std::optional<planner::CostModel>& model, About& about) const;
@@ -125,7 +127,7 @@ Result<store::PlanRequest> PlanCommand::request(const std::optional<planner::Cos
   }
   OpOptions asked = op;
   if (model && topology_file.empty()) asked.complete_with(model->op);
-  if (!counts_files.empty()) asked.m = op.m; // which the counts say, not the model
+  if (!counts_files.empty()) asked.m = op.m; // the counts decide m, not the model
   MC2_ASSIGN(const auto routing, this->routing(asked));
   MC2_ASSIGN(auto request, planning.request(routing.op));
   request.options.counts = routing.counts;
@@ -240,7 +242,7 @@ Result<planner::Plan> PlanCommand::plan_balanced(const planner::Plan& skewed, co
   counts = skewed.counts;
   const auto all = std::reduce(counts.begin(), counts.end(), std::int64_t{0}), pairs = std::ssize(counts);
   const std::int64_t ranks = request.op.world_size;
-  for (std::int64_t i = 0; i < pairs; ++i) { // what is left over along diagonals, so that ranks stay alike
+  for (std::int64_t i = 0; i < pairs; ++i) { // the remainder goes along diagonals, so that ranks stay alike
     const std::int64_t from = i % ranks, to = (from + i / ranks) % ranks;
     counts[static_cast<std::size_t>(from * ranks + to)] = all / pairs + (i < all % pairs ? 1 : 0);
   }
@@ -250,7 +252,7 @@ Result<planner::Plan> PlanCommand::plan_balanced(const planner::Plan& skewed, co
 
 std::vector<std::string> PlanCommand::skew_notes(const planner::Plan& found, const store::PlanRequest& request,
                                                  const std::optional<planner::CostModel>& model) const {
-  if (is_anchored) return {}; // the machine would be timed once more
+  if (is_anchored) return {}; // else the machine would be measured again
   const auto balanced = plan_balanced(found, request, model);
   if (!balanced || !(balanced.value().makespan.us > 0)) return {};
   const double cost = found.makespan.us / balanced.value().makespan.us - 1;
@@ -259,7 +261,7 @@ std::vector<std::string> PlanCommand::skew_notes(const planner::Plan& found, con
           " times the mean, take " + percent_text(std::abs(cost)) + (cost < 0 ? " less" : " more")};
 }
 
-/// What the published recipe would cut, beside what was chosen.
+/// A note with the cut that the published recipe would choose.
 std::string recipe_note(finder::PlanQuestion question, const finder::FoundModel& model) {
   question.options->strategy = "formula";
   const auto recipe = finder::plan_with(model, question);
@@ -352,7 +354,7 @@ std::string PlanCommand::next_step(const planner::Plan& plan, bool is_tuned) con
            std::to_string(std::accumulate(blocks.begin(), blocks.end(), std::int64_t{0})) + " plans that";
   }
   if (is_elsewhere()) return "--verbose shows the timeline and the runners-up, --out keeps the plan";
-  const bool names_experts = plan.op.experts_per_rank > 1; // whose rows a plan's counts do not tell apart
+  const bool names_experts = plan.op.experts_per_rank > 1; // the plan's counts do not hold each expert's rows
   if (!plan.counts.empty() && names_experts && counts_files.empty())
     return "--out keeps the plan; running it takes a file of counts for each expert (--counts)";
   if (!plan.counts.empty())
@@ -360,7 +362,7 @@ std::string PlanCommand::next_step(const planner::Plan& plan, bool is_tuned) con
            " checks and times it with these counts";
   if (!blocks.empty()) {
     std::string named = blocks;
-    std::erase(named, ' '); // which a shell would take apart
+    std::erase(named, ' '); // a shell would split the argument there
     return "mc2 run --blocks " + render::clipped(named, kMaxShownBlocks) +
            ", with operator and machine as here, checks and times it; --verbose shows more";
   }
@@ -368,7 +370,7 @@ std::string PlanCommand::next_step(const planner::Plan& plan, bool is_tuned) con
   return "mc2 tune races it on this machine; --verbose shows why it was chosen";
 }
 
-/// Of a kept plan, whose document is as it was kept, at most as many runners-up as were asked for.
+/// The page of a plan. A kept plan may have more runners-up than --runners-up asks for; the rest is left out.
 std::string PlanCommand::page(planner::Plan plan, const About& about) const {
   const auto most = static_cast<std::size_t>(planning.values.runner_up_count);
   if (planning.given.has("--runners-up") && plan.runners_up.size() > most) plan.runners_up.resize(most);
@@ -435,7 +437,7 @@ Command add_plan(CLI::App& app, ServerOptions& server) {
   sub->add_option("--blocks", command->blocks, "predict these blocks instead of choosing, e.g. 512,4x896")
       ->check(
           {[](std::string& text) { return std::string(text.empty() ? "is empty; legal: such as 512,4x896" : ""); }, ""})
-      ->excludes("--strategy"); // there is nothing left to choose
+      ->excludes("--strategy"); // the blocks leave no choice
   sub->add_option("--imbalance", command->imbalance,
                   "plan for experts of one rank that get so many times the mean, which --m is (all-to-all kinds)")
       ->check(real_number(1, planner::kMaxWorldSize));

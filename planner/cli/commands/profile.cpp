@@ -36,7 +36,7 @@ void ProfileCommand::print(const planner::Profile& profile, const profiler::Swee
   std::cout << profile.op.text() << "\n"
             << render::hanging("", profile.fingerprint.label(), terminal_width()) << "\n"
             << sweep_page(summary, is_verbose) << "\n";
-  // The fixed cost per block and the slow-down factors come out of the fit; `mc2 fit` keeps them.
+  // Only a fit gives the fixed cost per block and the slow-down factors. This fit is for the page; `mc2 fit` keeps one.
   const auto fitted = profiler::fit_cost_model(profile);
   if (!fitted) std::cout << notes_text({"no cost model fits these samples yet: " + fitted.error().text()});
   if (fitted && is_verbose) std::cout << model_page(fitted.value().model, terminal_width()) << "\n";
@@ -50,7 +50,7 @@ Result<ExitCode> ProfileCommand::run() const {
   MC2_ASSIGN(const auto options, machine.communicator_options(spec.world_size));
   MC2_ASSIGN(auto variants, variant.choose(*backend, options, spec));
   MC2_ASSIGN(auto bench, embed::Workbench::open(*backend, options, spec, sweep.seed, std::move(variants)));
-  // what is refused above leaves no empty store behind
+  // opened here, so that a refusal above leaves no empty store behind
   MC2_ASSIGN(auto layers, store.open(StoreUse::Write));
   store::Store& writable = layers.writable();
 

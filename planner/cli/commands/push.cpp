@@ -14,9 +14,9 @@
 namespace mc2::cli {
 namespace {
 
-constexpr std::size_t kNamedDigits = 12; ///< of a digest, in messages
+constexpr std::size_t kNamedDigits = 12; ///< digits of a digest that messages show
 
-/// What the store has, or nothing where it has none of that. Errors: every other one.
+/// Turns NotFound into nothing. Errors: all others.
 template <typename T>
 Result<std::optional<T>> if_kept(Result<T> found) {
   if (found) return std::optional<T>(std::move(found).value());
@@ -24,7 +24,7 @@ Result<std::optional<T>> if_kept(Result<T> found) {
   return found.error();
 }
 
-/// The model of this very operator. Errors: as Store::find_model.
+/// The model of the operator itself, including its m. Errors: as Store::find_model.
 Result<std::optional<planner::CostModel>> own_model(const store::Store& store, const planner::OpSpec& op,
                                                     const planner::Fingerprint& machine) {
   auto model = if_kept(store.find_model(op, machine));
@@ -48,7 +48,7 @@ Result<void> push_model(const client::Client& client, const store::Store& store,
   return {};
 }
 
-/// The races before the plan that won one of them.
+/// Sends the plan, and before it the races, one of which it has won.
 Result<void> push_plan(const client::Client& client, const store::Store& store, const store::StoredPlan& plan,
                        Pushed& pushed) {
   pushed.plan_digest = plan.digest;

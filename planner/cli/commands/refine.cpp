@@ -25,15 +25,15 @@ struct RefineCommand {
 
   [[nodiscard]] Result<void> check() const;
   [[nodiscard]] planner::PlanOptions limits(const store::PlanRequest& request) const;
-  /// From the model document and the table of cuts, of which nothing is kept.
+  /// Refines from the model document and the table of cuts. Keeps nothing.
   [[nodiscard]] Result<profiler::Refinement> refine_files(const planner::CostModel& model,
                                                           const store::PlanRequest& request) const;
-  /// From what was imported for the device.
+  /// Refines from the timings that were imported for the device.
   [[nodiscard]] Result<profiler::Refinement> refine_device(const store::PlanRequest& request,
                                                            std::string& machine) const;
   [[nodiscard]] Result<std::vector<profiler::MeasuredCut>> read_cuts(const planner::CostModel& model,
                                                                      const planner::OpSpec& spec) const;
-  /// With the times of the cuts to run next.
+  /// What to do with the times of the cuts to run next.
   [[nodiscard]] std::string next_step() const;
   [[nodiscard]] Result<ExitCode> run() const;
 };

@@ -32,7 +32,7 @@ struct RunCommand {
   VariantOption variant;
   const ServerOptions* server = nullptr;
   std::string plan_name, blocks, trace_file, counts_file;
-  ExchangeCounts counts; ///< of counts_file, else empty
+  ExchangeCounts counts; ///< from counts_file; else empty
   bool accept_other_machine = false;
   bool no_transfer = false;
   bool is_json = false;
@@ -46,13 +46,14 @@ struct RunCommand {
                                                      std::span<const planner::Variant> variants) const;
   [[nodiscard]] Result<finder::FoundModel> model_of_blocks(const finder::PlanQuestion& question,
                                                            store::Layers* layers) const;
-  /// Reads the file of counts, from which m follows unless it is given. Errors: as read_counts, InvalidSpec.
+  /// Reads the file of counts. Without --plan, completes the operator from it. Errors: as read_counts and
+  /// ExchangeCounts::complete.
   [[nodiscard]] Result<void> take_counts();
-  /// For the operator of the options, which are legal.
+  /// Opens the store to look up the operator, whose options must be legal.
   [[nodiscard]] Result<store::Layers> open_asked(const planner::Fingerprint& here) const;
   [[nodiscard]] Error with_advice_on_counts(const Error& missing) const;
-  /// The plan with what is predicted of it for the counts, where its model is at hand. A prediction for other counts
-  /// goes.
+  /// The plan with predictions for the counts that are exchanged now. Without its model, the plan without predictions:
+  /// those for other counts are dropped.
   [[nodiscard]] planner::Plan with_counts(planner::Plan plan, store::Layers* layers) const;
   /// Errors: as finder::find_model and finder::with_prediction.
   [[nodiscard]] Result<planner::Plan> predict_for(const planner::RowCounts& wanted, const planner::Plan& plan,
@@ -72,14 +73,15 @@ Result<void> RunCommand::take_counts() {
   return plan_name.empty() ? counts.complete(op) : Result<void>();
 }
 
-/// Errors: NotFound without one; as find_kept_model.
+/// Errors: NotFound without a store; as find_kept_model.
 Result<finder::FoundModel> RunCommand::model_of_blocks(const finder::PlanQuestion& question,
                                                        store::Layers* layers) const {
   if (layers == nullptr) return Error{ErrorCode::NotFound, "store", "there is none"};
   return find_kept_model(question, *layers, *server);
 }
 
-/// Without a kept model nothing is predicted, and the first of the variants runs them.
+/// The plan of the blocks that --blocks names. Without a kept model it has no predictions, and the first variant runs
+/// it.
 Result<planner::Plan> RunCommand::plan_of_blocks(const finder::PlanQuestion& question, store::Layers* layers,
                                                  std::span<const planner::Variant> variants) const {
   MC2_ASSIGN(const auto cut, planner::parse_cut(blocks));
@@ -89,7 +91,7 @@ Result<planner::Plan> RunCommand::plan_of_blocks(const finder::PlanQuestion& que
     return planner::unpredicted_plan(question.op, question.machine, variants.front(), cut);
   }
   if (!model) return model.error();
-  // Variants behind the first may exchange equal splits only.
+  // Only the first variant is sure to exchange unequal splits.
   if (!counts.rows.empty()) model.value().model.variants.resize(1);
   return finder::predict_with(model.value(), question, cut);
 }
@@ -98,7 +100,8 @@ Result<store::Layers> RunCommand::open_asked(const planner::Fingerprint& here) c
   return open_to_look_up(store, *server, op.spec().value(), here);
 }
 
-/// The blocks given, the plan that was tuned for this operator, machine and options, or one from the kept model.
+/// The plan of the given blocks; else the plan that was tuned for this operator, machine and options; else one from the
+/// kept model.
 Result<planner::Plan> RunCommand::find_plan(store::Layers* layers, const planner::Fingerprint& here,
                                             std::span<const planner::Variant> variants) const {
   MC2_ASSIGN(const auto spec, op.spec());
@@ -109,7 +112,7 @@ Result<planner::Plan> RunCommand::find_plan(store::Layers* layers, const planner
   return std::move(found).stored.plan;
 }
 
-/// What makes a store is to be asked for equal splits.
+/// Completes the advice: the command that makes a plan takes --m, as it measures equal splits.
 Error RunCommand::with_advice_on_counts(const Error& missing) const {
   if (counts.rows.empty() || missing.code != ErrorCode::NotFound) return missing;
   const std::string experts =
@@ -123,7 +126,7 @@ planner::Plan RunCommand::with_counts(planner::Plan plan, store::Layers* layers)
   if (plan.counts == wanted) return plan;
   auto predicted = predict_for(wanted, plan, layers);
   if (predicted && predicted.value().schedule == plan.schedule) {
-    predicted.value().validation.reset(); // of other rows
+    predicted.value().validation.reset(); // it is for other rows
     predicted.value().reason = "the plan's blocks, foretold for the rows that are exchanged now";
     return std::move(predicted).value();
   }
@@ -147,7 +150,7 @@ Result<planner::Plan> RunCommand::predict_for(const planner::RowCounts& wanted, 
   return finder::with_prediction(plan, found, question);
 }
 
-/// Beside what is predicted of the uncut parts now, where the operator's model is at hand.
+/// The measurement to keep, with the model's present prediction of the uncut parts if there is a model.
 store::Measurement RunCommand::measurement_of(const profiler::Contender& raced, const planner::Plan& plan,
                                               store::Layers& layers) const {
   finder::SharedLayers shared(layers);
@@ -171,7 +174,7 @@ Result<ExitCode> RunCommand::measure(embed::Workbench& bench, const planner::Pla
     std::cerr << "mc2: note: " << counts.total() << " of at most " << plan.op.m * plan.op.world_size
               << " rows were exchanged" << (counts_file.empty() ? ", as the plan says; " : "; ")
               << (plan.makespan.us > 0 ? "" : "nothing is predicted of them, and ") << "the measurement was not kept\n";
-  else if (plan.makespan.us > 0 && layers != nullptr) // a measurement is kept beside its prediction
+  else if (plan.makespan.us > 0 && layers != nullptr) // a measurement is kept only with its prediction
     if (auto kept = layers->writable().add_measurement(
             bench.fingerprint(), measurement_of(raced.value().contenders.front(), plan, *layers), utc_now());
         !kept)
@@ -186,7 +189,7 @@ Result<ExitCode> RunCommand::measure(embed::Workbench& bench, const planner::Pla
   return ExitCode::Success;
 }
 
-/// The plan that --plan names; none where the operator is asked for by its options.
+/// The plan that --plan names; none if options name the operator.
 Result<std::optional<planner::Plan>> RunCommand::named_plan() const {
   if (plan_name.empty()) {
     MC2_TRY(op.spec());
@@ -240,7 +243,7 @@ Result<ExitCode> RunCommand::run() {
   const planner::Plan predicted = with_counts(plan.value(), kept);
   MC2_ASSIGN(auto bench,
              embed::Workbench::open(*backend, options, plan.value().op, {seed, counts.rows}, std::move(variants)));
-  if (!counts.rows.empty()) bench->keep_variants({plan.value().variant}); // others may take equal splits only
+  if (!counts.rows.empty()) bench->keep_variants({plan.value().variant}); // other variants may take equal splits only
   return measure(*bench, predicted, kept);
 }
 
@@ -250,7 +253,7 @@ void add_options(RunCommand& command, CLI::App& sub) {
       ->check([](const std::string& text) {
         return text.empty() ? std::string("is empty; name the rows of each block") : std::string();
       })
-      ->excludes("--strategy"); // there is nothing left to choose
+      ->excludes("--strategy"); // the blocks leave no choice
   sub.add_flag("--no-transfer", command.no_transfer, kNoTransferHelp);
   sub.add_option(
       "--counts", command.counts_file,

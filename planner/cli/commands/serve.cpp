@@ -34,7 +34,7 @@
 namespace mc2::cli {
 namespace {
 
-/// Seconds and bytes as people type them; the rest of a server::Config as it is.
+/// The settings as people type them; those of `config` that need no conversion go there directly.
 struct ServeSettings {
   server::Config config;
   StoreOptions store;
@@ -46,26 +46,26 @@ struct ServeSettings {
 
 struct ServeCommand {
   ServeSettings settings;
-  std::optional<ServeSettings> given; ///< by command line and environment, once the file was read for the first time
+  std::optional<ServeSettings> given; ///< from command line and environment; set before the file is first read
   std::string config_file;
   CLI::App* options = nullptr;
   std::vector<CLI::Option*> from_file;
-  std::map<std::string, std::string> in_force; ///< what every option is set to
+  std::map<std::string, std::string> in_force; ///< the value of every option
 
   void add_to(CLI::App& app);
   void add_limits_to(CLI::App& app);
   void add_access_to(CLI::App& app);
   void add_replica_to(CLI::App& app);
-  /// Takes from the file what neither the command line nor the environment says. Errors: Malformed naming file and
-  /// setting.
+  /// Takes from the file the settings that neither the command line nor the environment has. Errors: Malformed naming
+  /// file and setting.
   [[nodiscard]] Result<void> read_config_file();
-  /// What holds now; reads the file, each time it is called.
+  /// The settings that are valid now. Reads the file each time it is called.
   [[nodiscard]] Result<server::Config> complete();
   void reload(server::Listener& listener);
   [[nodiscard]] Result<ExitCode> run();
 };
 
-/// The variable of the environment for an option: MC2_SERVE_PORT for "port".
+/// The environment variable of an option: MC2_SERVE_PORT for "port".
 std::string variable_of(const std::string& option) {
   std::string variable = "MC2_SERVE_" + option;
   for (char& c : variable) c = c == '-' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
@@ -77,7 +77,7 @@ CLI::Option* add(CLI::App& app, const std::string& name, Value& value, const std
   return app.add_option("--" + name, value, help)->envname(variable_of(name))->capture_default_str();
 }
 
-/// CLI11 lets what is no such word out as an exception of the standard library.
+/// Refuses words that are no truth value. CLI11 would throw an exception of the standard library for them.
 CLI::Validator true_or_false() {
   return {[](std::string& text) {
             static const std::set<std::string> kLegal{"true", "on", "yes", "1", "false", "off", "no", "0"};
@@ -182,7 +182,7 @@ Result<void> ServeCommand::read_config_file() {
     CLI::Option* option = key == "config" || key == "help" ? nullptr : options->get_option_no_throw("--" + key);
     if (option == nullptr)
       return Error{ErrorCode::Malformed, config_file, "\"" + key.substr(0, 64) + "\" is no option of mc2 serve"};
-    if (option->count() > 0) continue; // the command line or the environment has said
+    if (option->count() > 0) continue; // given by the command line or the environment
     try {
       from_file.push_back(option);
       option->add_result(value.is_string() ? value.get<std::string>() : value.dump());
@@ -222,7 +222,7 @@ Result<server::Config> ServeCommand::complete() {
   return result;
 }
 
-/// What every option is set to, by its name.
+/// The value of every option, by name.
 std::map<std::string, std::string> texts_of(const CLI::App& app) {
   std::map<std::string, std::string> texts;
   for (const CLI::Option* option : app.get_options())
@@ -253,7 +253,7 @@ void ServeCommand::reload(server::Listener& listener) {
                    (later.empty() ? "" : "; only a restart changes" + later) + "\n";
 }
 
-/// Tells systemd how the service is, where it asks to be told (sd_notify(3)).
+/// Tells systemd the state of the service, if systemd has asked for it (sd_notify(3)).
 void notify_supervisor(const std::string& state) {
   const char* path = std::getenv("NOTIFY_SOCKET");
   sockaddr_un address{.sun_family = AF_UNIX, .sun_path = {}};
@@ -268,8 +268,8 @@ void notify_supervisor(const std::string& state) {
   close(socket);
 }
 
-/// Keeps the signals that end a service from this thread and those that it starts, so that one thread can wait for
-/// them.
+/// Blocks the signals that end or reload a service in this thread and the threads that it starts, so that one thread
+/// can wait for them.
 class BlockedSignals {
  public:
   BlockedSignals() {
@@ -281,7 +281,7 @@ class BlockedSignals {
   BlockedSignals(const BlockedSignals&) = delete;
   BlockedSignals& operator=(const BlockedSignals&) = delete;
 
-  /// Calls `stop` for each that ends the service, and `reload` for SIGHUP, until `ends` says so.
+  /// Calls `stop` for SIGTERM and SIGINT, and `reload` for SIGHUP. Returns when `ends` is requested.
   void wait(const std::stop_token& ends, const std::function<void()>& stop, const std::function<void()>& reload) const {
     while (!ends.stop_requested()) {
       const timespec moment{.tv_sec = 0, .tv_nsec = 100'000'000};
@@ -295,7 +295,8 @@ class BlockedSignals {
   sigset_t signals_{}, before_{};
 };
 
-/// Every connection takes a descriptor, and the usual soft limit is as many as there may be connections.
+/// Raises the limit of open files, as every connection takes a descriptor and the usual soft limit is no higher than
+/// --connections.
 void raise_descriptor_limit(int connection_count) {
   constexpr rlim_t kOthers = 128; // the store's readers, the log, the program's own
   rlimit limit{};
@@ -319,7 +320,7 @@ std::string monotonic_us() {
           .count());
 }
 
-/// Ends the listener or reloads its settings as signals ask, until `ends`.
+/// Stops the listener or reloads its settings as signals ask, until `ends` is requested.
 void obey(const BlockedSignals& signals, const std::stop_token& ends, server::Listener& listener,
           const std::function<void()>& reload) {
   const auto stop = [&] {
@@ -330,7 +331,7 @@ void obey(const BlockedSignals& signals, const std::stop_token& ends, server::Li
     notify_supervisor("RELOADING=1\nMONOTONIC_USEC=" + monotonic_us());
     try {
       reload();
-    } catch (const std::exception& error) { // what runs is not ended by what cannot be read
+    } catch (const std::exception& error) { // a failed reload does not end the service
       std::cerr << std::string("mc2: not reloaded: ") + error.what() + "\n";
     }
     notify_supervisor("READY=1");
@@ -339,7 +340,7 @@ void obey(const BlockedSignals& signals, const std::stop_token& ends, server::Li
 
 void tell(const std::string& event) { std::cerr << "mc2: " + event + "\n"; }
 
-/// @param opening  is stopped where a signal ends the service before it is open
+/// @param opening  a stop is requested if a signal ends the service before it is open
 Result<std::unique_ptr<server::Service>> open_service(const server::Config& config, const BlockedSignals& signals,
                                                       std::stop_source& opening) {
   std::jthread waiter;

@@ -43,11 +43,11 @@ struct SweepCommand {
   [[nodiscard]] Result<std::vector<planner::OpKind>> wanted_kinds() const;
   [[nodiscard]] Result<PlanGrid> grid() const;
   [[nodiscard]] bool is_foreign() const { return !model_files.empty() || !topology_files.empty(); }
-  /// Plans for another machine must not mix with this machine's unless that is asked for.
+  /// Whether kept models and plans of this machine answer: for another machine only if --store is given.
   [[nodiscard]] bool asks_store() const { return !is_foreign() || !store.path.empty(); }
   [[nodiscard]] Result<ModelSources> sources(const PlanGrid& grid) const;
   [[nodiscard]] Result<GridRun> settings() const;
-  /// What was asked for: a page, a table, or a file of it. Errors: NotFound where a page would be empty.
+  /// Prints the page or the table, or writes the table to a file. Errors: NotFound where the page would be empty.
   [[nodiscard]] Result<void> show(const PlanGrid& grid, PlannedGrid planned, const GridRun& settled) const;
   [[nodiscard]] Result<ExitCode> run() const;
 };
@@ -58,7 +58,7 @@ Result<std::vector<LayerShape>> read_layers(const std::string& file) {
   return parse_layer_shapes(content, file);
 }
 
-/// Errors: UnknownName for a model that no layer names, listing those that are.
+/// Keeps the layers of the wanted models. Errors: UnknownName for a model that no layer has, with the known ones.
 Result<void> keep_models(const std::vector<std::string>& wanted, std::vector<LayerShape>& layers) {
   if (wanted.empty()) return {};
   std::vector<std::string> known;
@@ -120,7 +120,7 @@ Result<ModelSources> SweepCommand::sources(const PlanGrid& grid) const {
     MC2_ASSIGN(auto kept, open_store_source(store, machine, grid.families(), options, !no_transfer));
     result.push_back(std::move(kept));
   }
-  MC2_TRY(planning.check_gain_rule(result.empty())); // topologies alone
+  MC2_TRY(planning.check_gain_rule(result.empty())); // empty: only topologies are left
   if (!topology_files.empty()) {
     MC2_ASSIGN(auto topologies, open_topology_source(topology_files));
     result.push_back(std::move(topologies));
@@ -131,7 +131,7 @@ Result<ModelSources> SweepCommand::sources(const PlanGrid& grid) const {
 Result<GridRun> SweepCommand::settings() const {
   GridRun result;
   MC2_ASSIGN(result.asked, planning.request({}));
-  result.asked.options.runner_up_count = 0; // a row has no place for them
+  result.asked.options.runner_up_count = 0; // a row does not show them
   const bool is_table = is_csv || !out.empty();
   result.format = is_json ? TableFormat::Json : is_table ? TableFormat::Csv : TableFormat::None;
   result.thread_count = thread_count;
@@ -141,7 +141,7 @@ Result<GridRun> SweepCommand::settings() const {
 
 constexpr std::size_t kMostReasonLines = 4;
 
-/// With the reason that most rows have.
+/// The error if no row has a plan, with the most frequent reason.
 Error nothing_planned(const PlannedGrid& planned) {
   const auto most = std::ranges::max_element(planned.refusals, {}, [](const auto& each) { return each.second.count; });
   return {ErrorCode::NotFound, "",

@@ -24,7 +24,7 @@ using planner::Topology;
 struct TopologyCommand {
   std::string file, points_file, out;
   std::string collective = "all_reduce";
-  std::optional<int> ranks; ///< all of the cluster when not given
+  std::optional<int> ranks; ///< unset: all ranks of the cluster
   bool is_json = false;
 
   [[nodiscard]] Result<ExitCode> run() const;
@@ -34,7 +34,7 @@ std::string bandwidth_text(const CollectiveSpec& spec, double us) {
   return number(spec.message_bytes * bus_factor(spec.collective, spec.world_size) / us / 1e3, "%.2f");
 }
 
-/// One message size: every algorithm, and the fastest.
+/// The times of one message size: of every algorithm, and the best.
 struct SizeTimes {
   CollectiveSpec spec;
   std::vector<CollectiveTime> times;
@@ -42,7 +42,7 @@ struct SizeTimes {
   double interval = 0; ///< half-width of best's 90 % interval, relative
 };
 
-/// Sizes from 1 KiB to 4 GiB; at least one.
+/// Times for sizes from 1 KiB to 4 GiB; at least one.
 Result<std::vector<SizeTimes>> times_by_size(const Topology& topology, CollectiveSpec spec) {
   std::vector<SizeTimes> result;
   for (spec.message_bytes = 1024; spec.message_bytes <= 4.0 * 1024 * 1024 * 1024; spec.message_bytes *= 4) {

@@ -21,11 +21,11 @@
 namespace mc2::cli {
 namespace {
 
-/// Where plans come from and go to.
+/// The store and service that plans come from and go to, and the printer.
 struct Surroundings {
   store::Layers& layers;
   const std::optional<client::Client>& service;
-  DocumentPrinter& documents; ///< with --json
+  DocumentPrinter& documents; ///< used with --json
 };
 
 struct TuneCommand {
@@ -46,7 +46,7 @@ struct TuneCommand {
   [[nodiscard]] Result<profiler::TuneSettings> settings() const;
   [[nodiscard]] Result<ExitCode> tune(const planner::OpSpec& spec, const profiler::TuneSettings& settings,
                                       const Surroundings& around) const;
-  /// Keeps and prints what another machine of this kind has tuned, if the service has it.
+  /// Keeps and prints the plan that another machine of this kind has tuned. Returns whether the service has one.
   [[nodiscard]] Result<bool> take_served(const finder::PlanQuestion& question, const Surroundings& around) const;
   [[nodiscard]] profiler::TuneSettings with_kept_model(profiler::TuneSettings settings, store::Layers& layers,
                                                        const planner::Fingerprint& here,
@@ -55,21 +55,21 @@ struct TuneCommand {
     if (is_verbose) return plan_page(plan, terminal_width(), has_color());
     return render::answer(plan, "mc2 run with the same options checks and times it", terminal_width());
   }
-  /// A plan that was kept before.
+  /// Prints a plan that was kept before.
   void print(const planner::Plan& kept, const std::string& document, DocumentPrinter& documents) const;
   void print(const profiler::Tuned& tuned, const std::string& digest, const Surroundings& around) const;
-  /// The client of the service that is sent what was tuned; none without a server. Errors: as ServerOptions::open.
+  /// The client of the service that gets what was tuned; none without a server. Errors: as ServerOptions::open.
   [[nodiscard]] Result<std::optional<client::Client>> receiver() const;
   [[nodiscard]] Result<void> send(const client::Client& client, const planner::OpSpec& spec,
                                   const profiler::TuneSettings& settings, store::Layers& layers) const;
   [[nodiscard]] Result<ExitCode> run() const;
 };
 
-/// What finds again what is tuned on these terms.
+/// The question that finds a plan which was tuned with these settings.
 finder::PlanQuestion question_of(const planner::OpSpec& op, const profiler::TuneSettings& settings,
                                  const planner::Fingerprint& here) {
   finder::PlanQuestion question{.op = op, .machine = here, .options = settings.plan, .variant = settings.only};
-  if (question.unusual_options().empty()) question.options.reset(); // services ask such questions without them
+  if (question.unusual_options().empty()) question.options.reset(); // a service is asked without usual options
   return question;
 }
 
@@ -135,7 +135,7 @@ profiler::TuneSettings TuneCommand::with_kept_model(profiler::TuneSettings setti
             << "\n";
   if (!found) return settings;
   auto known = std::make_shared<planner::CostModel>(std::move(found.value().model));
-  known->op = spec; // races are of its cuts; the curves answer for every length of the cut axis
+  known->op = spec; // the race is for this operator; the curves are valid for every length of the cut axis
   settings.known_model = std::move(known);
   return settings;
 }
@@ -161,7 +161,7 @@ void TuneCommand::print(const profiler::Tuned& tuned, const std::string& digest,
 
 Result<bool> TuneCommand::take_served(const finder::PlanQuestion& question, const Surroundings& around) const {
   const auto served = around.service->find_plan(question);
-  if (!served || served.value().source != "stored") return false; // away or without one: it is measured here
+  if (!served || served.value().source != "stored") return false; // no service or no tuned plan: measure here
   const store::PlanAnswer& answer = served.value();
   MC2_TRY(around.layers.writable().put_plan(answer.plan, finder::tuned_purpose(question), answer.created_at));
   std::cerr << "mc2: already tuned at " << answer.created_at << ", says " << around.service->url()
@@ -179,7 +179,7 @@ Result<ExitCode> TuneCommand::tune(const planner::OpSpec& spec, const profiler::
   const finder::PlanQuestion question = question_of(spec, settings, here);
   const std::string purpose = finder::tuned_purpose(question);
   store::Store& writable = around.layers.writable();
-  std::string damage; // of the plan that was kept
+  std::string damage; // why the kept plan cannot be read
   if (!is_fresh) {
     const auto kept = writable.find_plan({spec, store::digest(here.canonical_text()), purpose});
     if (kept) {

@@ -14,7 +14,7 @@ namespace mc2::cli {
 namespace {
 
 constexpr double kConfidence = 0.9;
-constexpr std::size_t kKnownSamples = 6; ///< from here on order statistics bound the median at 90 %
+constexpr std::size_t kKnownSamples = 6; ///< from so many on, order statistics give the median's 90 % interval
 constexpr double kUnknownNoise = 0.1;
 constexpr int kModelSizes = 5;
 
@@ -48,7 +48,7 @@ TimeInterval curve_time(const planner::CostCurve& curve, double x) {
   return {us, us / (1 + spread), us * (1 + spread)};
 }
 
-/// Sizes that both curves know, evenly in log size.
+/// Sizes within both curves' valid ranges, at equal ratios.
 std::vector<double> shared_sizes(const planner::CostCurve& a, const planner::CostCurve& b, double largest) {
   const double low = std::max({a.valid_min_x, b.valid_min_x, 1.0}),
                high = std::min({a.valid_max_x, b.valid_max_x, largest});
@@ -75,7 +75,7 @@ TimeInterval predicted(const planner::Estimate& time) {
   return {time.us, std::clamp(time.low_us, time.us * 1e-3, time.us), std::max(time.high_us, time.us)};
 }
 
-/// The benefit's interval is that of fused / serial; the serial times stand beside it as they are.
+/// The measured fused time. Its interval comes from that of the benefit, which is the interval of fused / serial.
 TimeInterval measured(const planner::Validation& run) {
   const double ratio = std::max(1 - run.benefit, 1e-6);
   return {run.fused_us, run.fused_us * std::clamp((1 - run.benefit_high) / ratio, 1e-3, 1.0),
@@ -139,7 +139,7 @@ Result<std::vector<ComparedRow>> compare_models(const planner::CostModel& a, con
 
 namespace {
 
-/// None of a plan whose pairs are all full.
+/// The counts of a plan; none if all pairs of ranks send the same full count.
 planner::RowCounts unequal_counts(const planner::Plan& plan) {
   const auto is_full = [&](std::int64_t count) { return count == plan.op.m / plan.op.world_size; };
   return std::ranges::all_of(plan.counts, is_full) ? planner::RowCounts() : plan.counts;
@@ -157,7 +157,7 @@ Result<std::vector<ComparedRow>> compare_plans(const planner::Plan& a, const pla
                                 predicted(b.makespan)));
   if (a.validation && b.validation && a.validation->fused_us > 0 && b.validation->fused_us > 0)
     rows.push_back(compared_row("measured, fused", measured(*a.validation), measured(*b.validation)));
-  // A plan holds no interval for its uncut parts: they are known as well as its makespan.
+  // A plan has no interval for its uncut parts; their relative interval is taken to be that of its makespan.
   const auto as_well = [](double us, const planner::Plan& plan) {
     const TimeInterval known = predicted(plan.makespan);
     return TimeInterval{us, us * known.low_us / known.us, us * known.high_us / known.us};

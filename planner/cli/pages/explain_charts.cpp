@@ -24,14 +24,14 @@ using render::time_unit;
 constexpr double kWidth = 860, kLeft = 190, kRight = 110;
 constexpr double kRowHeight = 30, kBarHeight = 18, kLossTextWidth = 150;
 constexpr std::size_t kMaxDrawnLosers = 12;
-constexpr double kVariantLeft = 340; ///< of rows that name variants
+constexpr double kVariantLeft = 340; ///< left edge of bars in rows that name variants
 constexpr std::size_t kMaxBarCut = 30, kMaxBarVariant = 50;
 
 /// A chart with one row per bar: names on the left, texts on the right.
 struct Rows {
   Scale x;
   double top = 0;
-  const planner::Cut* today = nullptr; ///< of rows of parameters: what the decision is now
+  const planner::Cut* today = nullptr; ///< the present decision; set in rows of parameters
 
   [[nodiscard]] double middle(std::size_t row) const { return top + kRowHeight * (static_cast<double>(row) + 0.5); }
   [[nodiscard]] Box bar(std::size_t row, double from, double to) const {
@@ -46,14 +46,14 @@ using planner::FlipKind;
 using planner::Parameter;
 using planner::ParameterSensitivity;
 
-/// Where a flip of at least this kind lies, or the end of what was tried.
+/// The value of the first flip of at least this kind, or the end of the tried range.
 double reach(const Excursion& excursion, FlipKind kind) {
   for (const Flip& flip : excursion.flips)
     if (flip.kind >= kind) return flip.value;
   return excursion.end_value;
 }
 
-/// The new decision in a word.
+/// The new decision in a word or two.
 std::string flip_word(const Flip& flip, const planner::Cut& today) {
   if (has_same_blocks(flip.cut, today)) return "other variant";
   const std::size_t count = flip.cut.block_rows.size();
@@ -68,7 +68,8 @@ const Flip* notable(const Excursion& excursion) {
 
 constexpr double kWordWidth = 74;
 
-/// Beside the flip, or beyond the mark of 1 % where that would run through the word.
+/// The end of the flip's word that is next to the flip: beside the flip, or beyond the 1 % mark if that would cross the
+/// word.
 double word_place(const Scale& x, const Flip& flip, const Excursion& excursion, bool is_lower, double base) {
   constexpr double kGap = 4;
   const double at = x.at(flip.value / base);
@@ -97,7 +98,7 @@ void sensitivity_row(Markup& out, const Rows& rows, std::size_t row, const Param
     if (flip == nullptr) continue;
     const bool is_lower = excursion == &p.lower;
     const double at = word_place(rows.x, *flip, *excursion, is_lower, base);
-    // At the axis' end there is no room left of a bar: the row's name stands there.
+    // At the left end of the axis the row's name leaves no room for the word.
     if (is_lower && at - kWordWidth < kLeft) continue;
     label(out, at, rows.middle(row) + 4, is_lower ? "end" : "start", "flip", flip_word(*flip, *rows.today));
   }
@@ -107,11 +108,11 @@ void sensitivity_row(Markup& out, const Rows& rows, std::size_t row, const Param
 
 double ratio_base(const ParameterSensitivity& p) { return p.value; }
 
-/// Parameters as multiples of today's value.
+/// The panel of parameters that are shown as multiples of today's value.
 void ratio_panel(Markup& out, double top, const std::vector<ParameterSensitivity>& parameters,
                  const planner::Cut& today) {
   const double bottom = top + kRowHeight * static_cast<double>(parameters.size());
-  constexpr double kMost = planner::kMaxSensitivityFactor * 1.6; // room for words beside the bars
+  constexpr double kMost = planner::kMaxSensitivityFactor * 1.6; // leaves room for words beside the bars
   const Rows rows{Scale::logarithmic(1 / kMost, kMost, kLeft, kWidth - 20), top, &today};
   for (const double tick : {0.25, 0.5, 1.0, 2.0, 4.0}) {
     segment(out, {rows.x.at(tick), top}, {rows.x.at(tick), bottom + 4}, "grid");
@@ -122,7 +123,8 @@ void ratio_panel(Markup& out, double top, const std::vector<ParameterSensitivity
     sensitivity_row(out, rows, i, parameters[i], ratio_base(parameters[i]));
 }
 
-/// The furthest thing worth showing of an added time: twice its nearest important flip, or all that was tried.
+/// The largest added time to show: beyond today's values, the notable flips and the 1 % marks, or the end of the tried
+/// range if there is no flip.
 double shown_us(const std::vector<ParameterSensitivity>& parameters) {
   double most = 0;
   for (const auto& p : parameters) {

@@ -23,7 +23,7 @@ constexpr double kHeight = 508;
 constexpr int kLinePoints = 240;
 constexpr std::size_t kMaxDrawnSamples = 3000, kMaxMarkedBlocks = 40, kMaxLabelledBlocks = 6;
 
-/// Which points of a curve's plot are drawn.
+/// The range of a curve's plot.
 struct Range {
   double low_x = 0, high_x = 1, high_us = 1;
 };
@@ -31,7 +31,7 @@ struct Range {
 Range range_of(const CurveEvidence& e) {
   std::vector<double> sizes = e.block_x;
   for (const auto& sample : e.samples) sizes.push_back(sample.x);
-  // An analytic curve's range may be "everything"; then the plan's blocks say what matters.
+  // An analytic curve may be valid for any size; then the plan's blocks decide the range.
   const bool is_bounded = e.cost.curve.valid_max_x < 1e11;
   if (is_bounded || sizes.empty()) sizes.insert(sizes.end(), {e.cost.curve.valid_min_x, e.cost.curve.valid_max_x});
   std::erase_if(sizes, [](double x) { return !(x > 0); });
@@ -44,7 +44,7 @@ Range range_of(const CurveEvidence& e) {
   return range;
 }
 
-/// Sizes over decades are drawn by their logarithm, and so are their times.
+/// Whether the sizes span decades, so that both axes are logarithmic.
 bool spans_decades(const Range& range) { return range.high_x / range.low_x > 15; }
 
 Scale x_scale(const Range& range, const Box& box) {
@@ -65,7 +65,7 @@ Unit x_unit(const planner::CostCurve& curve, const Range& range) {
                                                  : Unit{1, std::string(to_string(curve.axis))};
 }
 
-/// Where curves are evaluated: evenly along the axis, and just around the sizes that blocks have.
+/// The sizes at which curves are evaluated: evenly along the axis.
 std::vector<double> line_sizes(const Scale& x) {
   std::vector<double> sizes;
   for (int i = 0; i <= kLinePoints; ++i) sizes.push_back(x.value_at(static_cast<double>(i) / kLinePoints));
@@ -79,7 +79,8 @@ std::vector<Point> curve_points(const planner::CostCurve& curve, const std::vect
   return points;
 }
 
-/// Value of a sample in the plot: its time, or its residual.
+/// Draws samples.
+/// @param value  of a sample in the plot: its time, or its residual
 template <typename Value>
 void draw_samples(Plot& plot, const std::vector<CurveSample>& samples, Value value) {
   std::vector<Point> alone, co_run, outliers;
@@ -117,7 +118,7 @@ void draw_curve(Markup& out, const CurveEvidence& e, const Range& range, const s
   const planner::CostCurve& curve = e.cost.curve;
   const Unit unit = x_unit(curve, range), time = time_unit(range.high_us);
   Plot plot(out, kCurveBox, x_scale(range, kCurveBox), y_scale(e, range));
-  // With residuals below, they carry the labels of the axis that both share.
+  // If there are residuals below, their plot has the labels of the common axis.
   plot.axes({"size of a block, " + unit.name, unit, 8}, {"time of a block, " + time.name, time, 6}, samples.empty());
   shade_outside(plot, curve, range);
   const auto sizes = line_sizes(plot.x());
@@ -134,7 +135,7 @@ double residual_percent(const CurveEvidence& e, const CurveSample& sample) {
   return 100 * profiler::relative_residual(e.cost.curve, e.cost.slowdown, sample);
 }
 
-/// Half the height of the residual plot: most samples and the interval fit, outliers are drawn at the edge.
+/// The largest residual of the plot: the interval and most samples fit, and outliers are drawn at the edge.
 double residual_limit(const CurveEvidence& e, const std::vector<CurveSample>& samples) {
   std::vector<double> sizes{100 * e.cost.curve.relative_interval * 1.3, 1};
   std::vector<double> residuals;

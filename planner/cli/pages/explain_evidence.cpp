@@ -46,13 +46,13 @@ void note_missing(Evidence& evidence, const std::string& why) {
 
 void look_up(Evidence& evidence, const planner::Plan& plan, store::Layers& layers) {
   if (!evidence.model) {
-    // A plan that was transferred is explained by what it was transferred from.
+    // A transferred plan is explained by the model that it was transferred from.
     const bool is_transferred = plan.makespan.provenance == planner::Provenance::Extrapolated;
     finder::SharedLayers shared(layers);
     auto model = finder::find_model({.given = {}, .kept = finder::kept_in(shared)},
                                     {.op = plan.op, .machine = plan.fingerprint, .may_transfer = is_transferred});
     if (model) {
-      if (!plan.validation) evidence.level = model.value().level; // a raced plan was made as the model was
+      if (!plan.validation) evidence.level = model.value().level; // a raced plan was made for the model's speed
       evidence.model = std::move(model.value().model);
     } else
       note_missing_model(evidence, model.error().message);
@@ -66,8 +66,8 @@ void look_up(Evidence& evidence, const planner::Plan& plan, store::Layers& layer
       note_missing_samples(evidence, profile.error().message);
   }
   auto measurements = layers.writable().list_measurements(plan.op, plan.fingerprint);
-  if (!measurements || !plan.overlaps()) return; // what raced uncut overlapped
-  if (!plan.counts.empty()) return;              // kept ones are of full pairs
+  if (!measurements || !plan.overlaps()) return; // kept races overlapped, even uncut ones
+  if (!plan.counts.empty()) return;              // kept races are of equal counts
   for (auto& measurement : measurements.value())
     if (measurement.cut == plan.cut && measurement.variant == plan.variant) evidence.measurement = measurement;
 }

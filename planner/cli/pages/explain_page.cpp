@@ -30,7 +30,7 @@ using render::clipped;
 constexpr std::size_t kMaxText = 300, kMaxCutText = 60, kMaxVariantText = 64, kMaxShownLosers = 20, kMaxNotes = 20;
 
 std::string short_cut(const planner::Cut& cut) {
-  // A free list can be long; its text would be cut off anyway.
+  // A free list of blocks can be so long that its text would be clipped.
   if (cut.block_rows.size() > kMaxCutText && cut.order() == planner::BlockOrder::Free)
     return std::to_string(cut.block_rows.size()) + " blocks of different lengths";
   return clipped(cut.text(), kMaxCutText);
@@ -48,7 +48,7 @@ std::string value_text(const ParameterSensitivity& p, double value, int digits) 
   return "x" + number_text(value, digits);
 }
 
-/// A value of a parameter as people say it, with as many digits as it takes to differ from today's.
+/// A parameter's value for people, with enough digits to differ from today's value.
 std::string value_text(const ParameterSensitivity& p, double value) {
   for (int digits = 3; digits < 6; ++digits)
     if (value == p.value || value_text(p, value, digits) != value_text(p, p.value, digits))
@@ -56,7 +56,7 @@ std::string value_text(const ParameterSensitivity& p, double value) {
   return value_text(p, value, 6);
 }
 
-/// A flip that keeps the cut of today's decision is one to another variant.
+/// The text of a flip. A flip that keeps the present cut changes only the variant.
 std::string flip_text(const ParameterSensitivity& p, const Flip& flip, const Sensitivity& today) {
   const std::size_t count = flip.cut.block_rows.size();
   const std::string decision = count == 1 ? "uncut" : short_cut(flip.cut);
@@ -97,7 +97,7 @@ std::string account_text(const Explanation& explanation) {
   return table(cells);
 }
 
-/// Of the fused operator, where it was ever raced.
+/// The measured time of the fused operator, if it was raced.
 std::optional<double> measured_us(const planner::Plan& plan, const Evidence& evidence) {
   if (plan.validation) return plan.validation->fused_us;
   if (evidence.measurement) return evidence.measurement->fused_us;
@@ -109,7 +109,7 @@ std::string title_text(const planner::Plan& plan, int width, bool color) {
          render::hanging("", clipped(plan.fingerprint.label(), kMaxText), width) + "\n";
 }
 
-/// The predicted one and, where there is one, the measured one above it.
+/// The predicted timeline, and above it the measured one if there is one.
 std::string timelines_text(const Explanation& explanation, int width, bool color) {
   const auto drawn = [&](const planner::Timeline& timeline) {
     return draw_timeline(timeline, planner::traits_of(explanation.plan.op.kind).first_lane, width, color);
@@ -119,12 +119,13 @@ std::string timelines_text(const Explanation& explanation, int width, bool color
   return "  measured, slowest rank\n" + drawn(explanation.measured->timeline) + "  predicted\n" + predicted;
 }
 
-/// Of the facts, those that a screen shows.
+/// The facts that the short page shows.
 constexpr std::array<std::string_view, 6> kFewFacts{"cut", "predicted", "provenance", "measured", "serial", "why"};
 constexpr std::size_t kFewLosers = 4, kFewNotes = 2, kFewFactLines = 2;
-constexpr int kFewFactColumns = 12; ///< of their names
+constexpr int kFewFactColumns = 12; ///< width of the column of names
 
-/// "0.74 to 2 or more": how many times as fast as today, until the plan costs 1 % more than the best.
+/// "0.74 to 2 or more": the speeds, relative to today's, between which the plan costs less than 1 % more than the best
+/// plan.
 std::string speed_range_text(const ParameterSensitivity& p) {
   const auto speed = [&](const Excursion& excursion) {
     return p.value / excursion.one_percent_value.value_or(excursion.end_value);
@@ -191,7 +192,7 @@ Facts summary_facts(const Explanation& explanation, const Evidence& evidence) {
   if (const auto& m = evidence.measurement; m && m->serial_us > 0 && !plan.validation)
     plan.validation = {m->fused_us, m->serial_us, m->benefit, m->benefit_low, m->benefit_high, m->pair_count};
   Facts facts = render::plan_facts(plan);
-  // Neither a long list of blocks nor a variant's many fields hides the other.
+  // Both texts are clipped, so that neither many blocks nor a variant's many fields hide the other.
   facts.front().second = short_cut(plan.cut) + (plan.is_cut() ? " " + planner::cut_axis_text(plan.op) : "") +
                          ", variant " + short_variant(plan.variant);
   if (!plan.validation) facts.emplace_back("measured", "not yet; mc2 run times it");
@@ -218,7 +219,7 @@ Cells lane_cells(const Explanation& explanation) {
   return cells;
 }
 
-/// The parts of what a runner-up lost, without those that are nothing; their sum is the loss.
+/// The parts of a runner-up's loss, without those that are 0. Their sum is the loss.
 std::string parts_text(const Account& difference) {
   std::string text;
   for (const auto& [name, us] : {std::pair{"cutting", difference.cutting_us},
@@ -302,7 +303,7 @@ std::string robustness_text(const Sensitivity& sensitivity) {
          " times as fast as here. The same holds while the link is " + link + " times as fast.";
 }
 
-/// Of kinds whose ranks may have unequally many rows for each other.
+/// What unequal counts of rows would change; empty for kinds that have none.
 std::string skew_text(const Sensitivity& sensitivity) {
   const auto found = std::ranges::find(sensitivity.parameters, Parameter::Imbalance, &ParameterSensitivity::parameter);
   if (found == sensitivity.parameters.end()) return {};

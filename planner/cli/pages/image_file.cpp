@@ -18,7 +18,7 @@ namespace {
 
 constexpr const char* kConverter = "rsvg-convert";
 
-/// Runs the converter with its output dropped: 0, its exit status, or -errno when it did not start.
+/// Runs the converter without its output. Returns its exit status, or -errno when it did not start.
 int run_converter(std::vector<std::string> arguments) {
   arguments.insert(arguments.begin(), kConverter);
   std::vector<char*> words;
@@ -38,7 +38,7 @@ int run_converter(std::vector<std::string> arguments) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-/// A file that disappears with this object.
+/// Removes a file when this object is destroyed.
 class Temporary {
  public:
   explicit Temporary(std::filesystem::path path) : path_(std::move(path)) {}

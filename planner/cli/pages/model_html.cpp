@@ -24,7 +24,7 @@ using render::Scale;
 constexpr double kChartWidth = 860, kChartHeight = 300;
 constexpr render::Box kChartBox{60, 12, kChartWidth - 12, kChartHeight - 46};
 
-/// What one form saves, per cent by tokens.
+/// What a form saves, in per cent, at each number of tokens.
 struct Savings {
   std::vector<Point> points, low, high;
 };
@@ -42,7 +42,7 @@ Savings savings_of(const LlmPlan& plan, LlmForm form) {
   return result;
 }
 
-/// From the lowest to the highest end of any interval, with 0 between.
+/// A scale that holds all intervals and 0.
 Scale percent_scale(const Savings& one, const Savings& other) {
   double low = 0, high = 1;
   for (const Savings* savings : {&one, &other}) {

@@ -23,7 +23,7 @@ using planner::Provenance;
 
 using Lines = std::vector<std::string>;
 
-constexpr std::size_t kMostParts = 3; ///< runs of m that a line names
+constexpr std::size_t kMostParts = 3; ///< most runs of m that a line names
 
 std::string runs_text(const std::vector<LlmRun>& runs) {
   if (runs.empty()) return "nowhere";
@@ -44,7 +44,7 @@ std::string size_text(const LlmSite& site) { return std::to_string(site.op->n) +
 
 std::string form_title(LlmForm form) { return form == LlmForm::AllReduce ? "all-reduce" : "sequence parallel"; }
 
-/// "3.2 % (2 to 5 %)", of nothing to save "0 %".
+/// "3.2 % (2 to 5 %)", or "0 %" if nothing is saved.
 std::string saved_text(const LlmStep& step) {
   const auto& interval = step.benefit_interval;
   return percent_text(step.benefit()) + (interval ? " (" + span_text(interval->low, interval->high) + ")" : "");
@@ -68,7 +68,7 @@ std::string faster_text(const LlmPlan& plan) {
   std::vector<Run> runs;
   bool is_going_on = false;
   for (const LlmStep& step : plan.steps) {
-    if (step.form != LlmForm::AllReduce) continue; // once for each number of tokens
+    if (step.form != LlmForm::AllReduce) continue; // so that each number of tokens comes once
     const auto faster = planner::faster_form(plan.steps, step.tokens);
     if (faster && is_going_on && runs.back().form == *faster)
       runs.back().last = step.tokens;
@@ -99,7 +99,7 @@ std::string provenance_text(Provenance provenance) {
   }
 }
 
-/// Layers without a plan by their reason, each reason once.
+/// The layers without a plan, with each reason once.
 Lines refusals(const LlmPlan& plan) {
   std::vector<std::pair<std::string, std::string>> by_reason;
   for (const LlmSite& site : plan.sites) {
@@ -122,7 +122,7 @@ std::string missing_text(const LlmPlan& plan) {
   return names.empty() ? "" : "* without layers that have no plan there or are none of that form: " + list_text(names);
 }
 
-/// Of the first layer of the form that has one at these tokens.
+/// The reason of the first layer of the form that has a gap at these tokens.
 std::string gap_reason(const LlmPlan& plan, LlmForm form, std::int64_t tokens) {
   for (const LlmSite& site : plan.sites) {
     if (!site.ranges || !planner::has_kind(form, site.kind)) continue;
@@ -133,7 +133,7 @@ std::string gap_reason(const LlmPlan& plan, LlmForm form, std::int64_t tokens) {
   return "";
 }
 
-/// Steps of a form that no layer was planned for, with the reason of the first one.
+/// The steps that have no time in this form, with the reason of the first one.
 std::string untimed_text(const LlmPlan& plan, LlmForm form) {
   std::string all_m, reason;
   for (const std::int64_t tokens : planner::steps_between(plan.first_tokens, plan.last_tokens)) {
@@ -151,7 +151,7 @@ Lines without_empty(Lines lines) {
   return lines;
 }
 
-/// "first,last," of a range in tokens.
+/// The range as cells "first,last,", in tokens.
 std::string tokens_cells(const LlmPlan& plan, const LlmSite& site, const PlanRange& range) {
   const LlmRun run = planner::tokens_of(site, range, plan.first_tokens, plan.last_tokens);
   return std::to_string(run.first_tokens) + "," + std::to_string(run.last_tokens) + ",";
@@ -268,7 +268,7 @@ std::string model_shapes(const finder::LlmQuestion& asked, std::span<const LlmSi
     for (const std::int64_t tokens : planner::steps_between(asked.first_tokens, asked.last_tokens)) {
       planner::OpSpec op = *site.op;
       op.m = site.layer.rows_of(tokens, site.kind, asked.ranks);
-      if (planner::cut_axis(op) == planner::CutAxis::Columns) add(op); // each such m has a model of its own
+      if (planner::cut_axis(op) == planner::CutAxis::Columns) add(op); // each such m needs its own model
     }
   }
   return text;

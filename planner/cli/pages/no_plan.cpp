@@ -14,7 +14,7 @@ namespace {
 constexpr int kMostSeen = 1000;
 constexpr const char* kTheMachine = "the machine";
 
-/// What is different in a kept plan, by the options' names, and how far that is from the question.
+/// The options in which a kept plan differs from the question, and how far it is from the question.
 struct Distance {
   std::vector<std::string> options;
   double value = 0;
@@ -51,7 +51,7 @@ std::string listed(const std::vector<std::string>& words) {
   return text;
 }
 
-/// In place of "the machine": the option that makes one of it, or the first fact that differs.
+/// How to name the machine: the option that selects it, or "the machine" with the first fact that differs.
 std::string machine_option(const planner::Fingerprint& here, const planner::Fingerprint& there) {
   for (const char* name : {"backend", "link"})
     if (here.field(name) != there.field(name)) return "--" + std::string(name) + " " + std::string(there.field(name));
@@ -59,7 +59,7 @@ std::string machine_option(const planner::Fingerprint& here, const planner::Fing
   return "the machine" + (differences.empty() ? "" : " (" + differences.front() + ")");
 }
 
-/// Plans and models; what cannot be read is none.
+/// The kept plans and models; none where they cannot be read.
 std::vector<store::Listed> kept_in(const store::Store& store) {
   const store::ListFilter filter{.limit = kMostSeen};
   auto kept = store.list_plans(filter);

@@ -14,7 +14,7 @@ namespace {
 
 using planner::Plan;
 
-/// Digits of a time: finer than any clock, and no longer than a person wants to read.
+/// Digits of a time: finer than any clock, but still readable.
 constexpr int kTimeDigits = 9;
 constexpr int kRatioDecimals = 6;
 
@@ -32,7 +32,7 @@ std::string ratio_cell(double ratio) {
   return {text.data(), end};
 }
 
-/// One column of the table. A cell is empty where a row has no such value.
+/// A column of the table. A cell is empty where a row has no such value.
 struct Column {
   const char* name;
   bool is_number;
@@ -44,7 +44,7 @@ std::string of_plan(const PlanRow& row) {
   return row.plan ? std::string(Cell(row.plan.value())) : "";
 }
 
-/// Plans that were raced without a model have none.
+/// A cell of predictions; empty for a plan that was raced without a model.
 template <auto Cell>
 std::string of_prediction(const PlanRow& row) {
   return row.plan && row.plan.value().makespan.us > 0 ? std::string(Cell(row.plan.value())) : "";
@@ -87,7 +87,7 @@ constexpr std::array kColumns{
     Column{"refusal", false,
            [](const PlanRow& row) { return row.plan ? "" : std::string(to_string(row.plan.error().code)); }},
     Column{"reason", false, reason},
-    Column{"experts_per_rank", true, [](const PlanRow& row) { // one goes without saying
+    Column{"experts_per_rank", true, [](const PlanRow& row) { // left out if it is 1
              return row.op && row.op.value().experts_per_rank > 1 ? std::to_string(row.op.value().experts_per_rank)
                                                                   : "";
            }}};
@@ -124,7 +124,7 @@ std::string csv_heading() {
   return text + "\n";
 }
 
-/// With the options as a request document has them.
+/// The head of the document, with the options as in a request document.
 std::string json_head(const store::PlanRequest& asked) {
   const auto request = nlohmann::json::parse(store::encode(asked));
   return "{\n  \"schema\": \"mc2.sweep/1\",\n  \"options\": " + request.at("options").dump() + ",\n  \"rows\": [\n";

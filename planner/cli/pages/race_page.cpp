@@ -24,7 +24,7 @@ std::string verdict(const planner::Validation& measured) {
   return "not distinguishable from serial";
 }
 
-/// What was measured and, where it was, predicted.
+/// The measured times, and the predicted ones if there are any.
 std::string times_table(const planner::Plan& plan, const profiler::Race& race) {
   const planner::Validation measured = race.contenders.front().validation();
   const double compute_us = profiler::median(race.compute_us),
@@ -40,7 +40,7 @@ std::string times_table(const planner::Plan& plan, const profiler::Race& race) {
   return table(rows);
 }
 
-/// What the race says of the cut: names and texts.
+/// What the race says about the cut, as names and texts.
 std::vector<std::pair<std::string, std::string>> findings(const planner::Plan& plan, const profiler::Race& race) {
   const planner::Validation measured = race.contenders.front().validation();
   const std::string pairs = "; medians of " + std::to_string(measured.pair_count) + " interleaved pairs";
@@ -74,7 +74,7 @@ planner::Timeline measured_timeline(const planner::OpSpec& op, const executor::R
   planner::Timeline timeline;
   timeline.first = compute_first ? lanes.compute : lanes.communication;
   timeline.second = compute_first ? lanes.communication : lanes.compute;
-  if (lanes.local) { // as block 0, the way predicted timelines show it
+  if (lanes.local) { // shown as block 0, as in predicted timelines
     timeline.first.insert(timeline.first.begin(), planner::Span{});
     timeline.second.insert(timeline.second.begin(), *lanes.local);
   }

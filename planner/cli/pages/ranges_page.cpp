@@ -24,7 +24,7 @@ std::string interval_text(const PlanRange& range) {
   return interval ? span_text(interval->low, interval->high) : "-";
 }
 
-/// "65:360, 8192:16384": the m whose blocks lie outside what was measured; empty where there are none.
+/// "65:360, 8192:16384": the ranges of m whose predictions are extrapolated; empty if there are none.
 std::string extrapolated_text(const PlanRanges& ranges) {
   std::string text;
   for (const PlanRange& range : ranges.ranges)

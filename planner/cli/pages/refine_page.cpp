@@ -35,16 +35,16 @@ std::string measured_table(const Refinement& refinement) {
 
 using What = LearnedFactor::What;
 
-/// Whether the cuts say more of it than was assumed.
+/// Whether the measured cuts determine this factor.
 bool is_told(const Refinement& refinement, What what) {
   const auto factor = std::ranges::find(refinement.factors, what, &LearnedFactor::what);
   return factor != refinement.factors.end() && factor->is_determined;
 }
 
-/// A part that a factor stands for, which may be a mere assumption.
+/// The time of a part, marked if its factor is only assumed.
 std::string part_text(double us, bool is_known) { return time_text(us) + (is_known || us == 0 ? "" : ", assumed"); }
 
-/// One column for each lane.
+/// A table of where the time of each lane goes, with a column for each lane.
 std::string account_table(const Refinement& refinement) {
   std::vector<std::vector<std::string>> rows{{"  where its time goes"},
                                              {"  all rows at once"},
@@ -106,7 +106,7 @@ std::string next_table(const Refinement& refinement) {
   return table(rows);
 }
 
-/// Whether it is in another unit than us: as many of those are about what was expected.
+/// Asks whether a time is in another unit than us, if in that unit it would be about as expected.
 std::string unit_text(const CutBelief& cut) {
   constexpr double kAlike = 3;
   for (const auto& [us, unit] : {std::pair{1e3, "ms"}, {1e6, "s"}})
@@ -115,7 +115,7 @@ std::string unit_text(const CutBelief& cut) {
   return "; time it again";
 }
 
-/// Of the first cut, where all were set aside.
+/// Why nothing could be used, by the example of the first cut.
 std::string unusable_text(const Refinement& refinement) {
   const CutBelief& cut = refinement.measured.front();
   const planner::Plan& uncut = refinement.plan;

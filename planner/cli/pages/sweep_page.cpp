@@ -13,9 +13,9 @@ namespace mc2::cli {
 namespace {
 
 constexpr std::size_t kCellColumns = 8;
-constexpr std::size_t kReasonLines = 3; ///< of each
+constexpr std::size_t kReasonLines = 3; ///< of each reason
 
-/// Of tables; with what is noted below them, a screen of 40.
+/// The most lines of tables, so that tables and the notes below them fit on a screen of 40 lines.
 std::size_t most_lines(std::size_t reason_count) {
   constexpr std::size_t kWithoutReasons = 38, kLeast = 8;
   const std::size_t noted = kReasonLines * std::max<std::size_t>(reason_count, 2);
@@ -38,9 +38,9 @@ std::string cell_text(const GridCell& cell) {
   return "-";
 }
 
-/// The lines of one model and kind, by their place in PlanGrid::divided_layers().
+/// The lines of one model and kind, as indices into PlanGrid::divided_layers().
 struct Section {
-  const LayerShape* layer; ///< the first
+  const LayerShape* layer; ///< the first layer
   planner::OpKind kind;
   std::vector<std::size_t> lines;
 };

@@ -28,10 +28,10 @@ std::string_view text_of(const char* variable) {
   return text == nullptr ? std::string_view() : std::string_view(text);
 }
 
-/// A terminal that takes more than plain text.
+/// Whether the stream is a terminal that takes more than plain text.
 bool can_draw(int stream) { return isatty(stream) && text_of("TERM") != "dumb"; }
 
-/// Of a terminal; 80 of anything else.
+/// The width of a terminal; 80 for anything else.
 int columns_of(int stream) {
   winsize size{};
   if (!isatty(stream) || ioctl(stream, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return 80;
@@ -74,7 +74,7 @@ void ProgressLine::update(double fraction, std::chrono::milliseconds remaining, 
   const auto interval = is_terminal_ ? std::chrono::milliseconds(100) : std::chrono::milliseconds(5000);
   if (now - last_line_ < interval) return;
   last_line_ = now;
-  // The line disappears when the work is done, so it never shows all of it.
+  // At most 99 %, because the line disappears when the work is done.
   const int percent = static_cast<int>(std::clamp(fraction, 0.0, 0.99) * 100);
   if (!is_terminal_) {
     std::fprintf(stderr, "%s: %d %%, about %s left, %s\n", label_.c_str(), percent, seconds_text(remaining).c_str(),
@@ -86,7 +86,7 @@ void ProgressLine::update(double fraction, std::chrono::milliseconds remaining, 
   const auto elapsed = std::chrono::duration_cast<std::chrono::milliseconds>(now - start_);
   std::string line = label_ + " [" + bar + "] " + std::to_string(percent) + " %, " + seconds_text(elapsed) + ", " +
                      seconds_text(remaining) + " left; " + detail;
-  // A line that wraps could not be drawn over.
+  // Clipped, because a line that wraps cannot be overwritten.
   line.resize(std::min(line.size(), static_cast<std::size_t>(std::max(columns_of(STDERR_FILENO) - 1, 1))));
   std::fprintf(stderr, "\r\033[K%s", line.c_str());
   std::fflush(stderr);
