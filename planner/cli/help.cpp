@@ -25,7 +25,7 @@ struct OptionPage {
   std::string_view name;
   std::string_view group;
   std::string_view value = {};
-  bool is_most_used = false;     ///< the short help shows it
+  bool is_most_used = false;     ///< shown in the short help
   std::string_view command = {}; ///< for this command only; must come before the entry for all
 };
 constexpr bool kMostUsed = true;

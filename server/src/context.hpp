@@ -21,7 +21,7 @@ namespace mc2::server {
 
 class Follower;
 
-/// What every route works with.
+/// What every route uses.
 struct Context {
   const Config& config;
   StoreGate& store;

@@ -27,7 +27,7 @@ enum class StoreState : std::uint8_t {
   Well,
   Gone,       ///< its path has another file or none: open connections use a file that nobody else sees
   Unreadable, ///< at the last look
-  Rewound,    ///< an earlier copy was written over it
+  Rewound,    ///< an earlier copy was written over the file
   DiskFull,   ///< less free space than `least_free_bytes`: there may be no room for the next document
 };
 

@@ -53,7 +53,7 @@ Result<void> RefineCommand::check() const {
 
 planner::PlanOptions RefineCommand::limits(const store::PlanRequest& request) const {
   planner::PlanOptions options = request.options_with(planner::PlanOptions().alignment);
-  options.require_significant_gain = false; // a measurement decides
+  options.require_significant_gain = false; // measurements decide later
   return options;
 }
 

@@ -298,7 +298,7 @@ class BlockedSignals {
 /// Raises the limit of open files, as every connection takes a descriptor and the usual soft limit is no higher than
 /// --connections.
 void raise_descriptor_limit(int connection_count) {
-  constexpr rlim_t kOthers = 128; // the store's readers, the log, the program's own
+  constexpr rlim_t kOthers = 128; // for the store's readers, the log and the program itself
   rlimit limit{};
   const rlim_t wanted = static_cast<rlim_t>(connection_count) + kOthers;
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= wanted) return;
@@ -344,7 +344,7 @@ void tell(const std::string& event) { std::cerr << "mc2: " + event + "\n"; }
 Result<std::unique_ptr<server::Service>> open_service(const server::Config& config, const BlockedSignals& signals,
                                                       std::stop_source& opening) {
   std::jthread waiter;
-  if (config.is_replica()) // its first snapshot may take long
+  if (config.is_replica()) // the first snapshot may take long
     waiter = std::jthread([&](const std::stop_token& ends) {
       signals.wait(
           ends, [&] { opening.request_stop(); }, [] {});

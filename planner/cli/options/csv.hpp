@@ -20,7 +20,7 @@ struct CsvColumn {
   bool is_required = false;
 };
 
-/// What a CSV file holds.
+/// The format of a CSV file.
 struct CsvFormat {
   std::span<const CsvColumn> columns;
   std::string_view noun; ///< what a line describes, for messages, e.g. "shape"

@@ -7,10 +7,10 @@
 #include "mc2/render/markup.hpp"
 #include "pages/text.hpp"
 
-/// What HTML reports are made of: one file each, that opens in any browser, offline, light and dark.
+/// The parts of HTML reports. A report is one file that opens in any browser, offline, light and dark.
 namespace mc2::cli {
 
-/// What a class of the style sheet means in a chart.
+/// A class of the style sheet, and what it means in a chart.
 struct Swatch {
   const char* style;
   const char* meaning;

@@ -193,7 +193,7 @@ Message to_message(const Response& response, const Request& request, unsigned ve
   message.set("X-Request-Id", request.id);
   if (!response.content_type.empty()) message.set(http::field::content_type, response.content_type);
   if (!response.etag.empty()) message.set(http::field::etag, response.etag);
-  for (const auto& [name, value] : response.headers) message.insert(name, value); // Vary may come twice
+  for (const auto& [name, value] : response.headers) message.insert(name, value); // not set(): Vary may come twice
   message.keep_alive(keeps_alive);
   const bool has_no_body = response.status == 204 || response.status == 304;
   const std::string_view bytes = response.bytes();
@@ -249,7 +249,7 @@ Request nameless() {
 /// The part of a connection that stopping uses, on the connection's executor only.
 template <typename Socket>
 struct Idle {
-  Socket* stream = nullptr; ///< null once the connection has ended
+  Socket* stream = nullptr; ///< null after the end of the connection
   bool is_waiting = false;  ///< for its next request
 };
 

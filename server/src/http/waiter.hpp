@@ -1,6 +1,6 @@
 #pragma once
 
-#include <utility> // Asio 1.74 forgets it
+#include <utility> // Asio 1.74 lacks this include
 
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/awaitable.hpp>

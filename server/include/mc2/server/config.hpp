@@ -34,7 +34,7 @@ struct Retention {
   std::optional<std::chrono::seconds> samples, models, measurements;
 };
 
-/// The service whose replica this one is.
+/// The service that this one is a replica of.
 struct Leader {
   std::string url;                ///< as client::Options::url; empty: this service is no replica
   std::string token;              ///< shown to the leader; empty: none is sent
@@ -51,7 +51,7 @@ struct Config {
   int thread_count = 0; ///< threads that serve connections; 0: one for each core
   std::size_t cached_answer_count = 65'536;
   std::size_t cached_answer_bytes = 256 << 20;    ///< of answers (1/2), compressed copies (1/4) and questions (1/4)
-  bool has_access_log = true;                     ///< JSON lines on standard error
+  bool has_access_log = true;                     ///< writes JSON lines to standard error
   std::filesystem::path tls_certificate, tls_key; ///< PEM; both or neither
   std::optional<bool> requires_tokens;            ///< unset: as soon as the store has a token
   bool has_public_read = false;                   ///< reading (Access::Read) needs no token

@@ -44,7 +44,7 @@ struct Surroundings {
   }
 };
 
-/// Answers requests from a store; knows nothing of sockets. schemas/openapi.yaml describes every answer.
+/// Answers requests from a store. It does not know about sockets. schemas/openapi.yaml describes every answer.
 class Service {
  public:
   /// Opens or creates the store. A replica's store is made a copy of its leader's first.
