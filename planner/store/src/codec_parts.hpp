@@ -13,7 +13,7 @@
 #include "mc2/store/codec.hpp"
 #include "mc2/store/store.hpp"
 
-/// The parts that documents share, and the documents that stand within others.
+/// The parts that several documents share, and the documents that are parts of other documents.
 namespace mc2::store {
 
 inline constexpr WholeNumber kSize{1, planner::kMaxSize}, kCount{0, planner::kMaxSize};
@@ -29,7 +29,7 @@ inline constexpr auto kFields<planner::ChosenExperts> =
     std::tuple(field("count", &planner::ChosenExperts::count, kSize),
                field("top_k", &planner::ChosenExperts::top_k, WholeNumber{1, planner::kMaxTopK}));
 
-/// What an operator has beside kind, sizes, type and ranks: none of it for most.
+/// The optional fields of an operator. Most operators have none of them.
 inline constexpr auto kOpOptionFields =
     std::tuple(field_if_set("epilogue", &planner::OpSpec::epilogue, &planner::parse_epilogue),
                field_if_set("experts_per_rank", &planner::OpSpec::experts_per_rank, kSize),
@@ -52,7 +52,7 @@ inline constexpr auto kFields<planner::Variant> = std::tuple(field("name", &plan
 template <>
 inline constexpr auto kFields<planner::Cut> = std::tuple(field(kBlockKey, &planner::Cut::block_rows, kSize));
 
-/// Part of a document as its texts alone; kFields<Fingerprint> is the document.
+/// A fingerprint as part of another document: its fields alone. kFields<Fingerprint> is the document of its own.
 struct Texts {
   [[nodiscard]] Json write(const planner::Fingerprint& fingerprint) const { return fingerprint.fields; }
   void read(const Node& node, planner::Fingerprint& fingerprint) const { fingerprint.fields = read_texts(node); }
@@ -68,14 +68,13 @@ inline constexpr auto kFields<planner::Timeline> = std::tuple(field("first", &pl
                                                               field("makespan_us", &planner::Timeline::makespan_us),
                                                               field("overlap_us", &planner::Timeline::overlap_us));
 
-/// What is wrong with a cut whose blocks are legal one by one: it must sum to the operator's cut axis.
+/// Checks that the blocks, each of which is legal, sum to the operator's cut axis.
 [[nodiscard]] Result<void> check_cut(const planner::Cut& cut, const planner::OpSpec& op);
 
-/// What is wrong with a plan: its cut, or as Plan::validate.
+/// Checks a plan's cut, and the plan by Plan::validate.
 [[nodiscard]] Result<void> check_plan(const planner::Plan& plan);
 
-/// A whole document, "schema" included, which is checked before anything else. A document that one file alone reads is
-/// declared there.
+/// Reads a whole document; checks "schema" first. Documents that only one file reads are declared there.
 template <typename T>
 [[nodiscard]] T read_document(const Node& node);
 template <>
@@ -92,15 +91,15 @@ template <>
 MeasurementRecord read_document(const Node& node);
 [[nodiscard]] Json write_plan(const planner::Plan& plan);
 
-/// Canonical bytes.
+/// The canonical text of a JSON value.
 [[nodiscard]] std::string dump(const Json& json);
 
-/// Comes before libsodium's other calls; all but the first call of it do nothing.
+/// Must be called before any other function of libsodium. Calls after the first do nothing.
 void initialise_sodium();
 /// Lower-case hexadecimal digits.
 [[nodiscard]] std::string to_hex(std::span<const std::uint8_t> bytes);
 
-/// Errors: as decode_plan in codec.hpp.
+/// Parses and reads a whole document. Errors: as decode_plan in codec.hpp.
 template <typename T>
 [[nodiscard]] Result<T> decode_document(std::string_view text) {
   MC2_ASSIGN(const auto json, parse_json(text));

@@ -9,7 +9,7 @@
 namespace mc2::store {
 namespace {
 
-/// Errors: NotFound; InvalidSpec when several begin like this.
+/// The only digest that begins with `prefix`. Errors: NotFound; InvalidSpec if there are several.
 Result<std::string> whole_digest(const SQLite::Database& database, Table table, const std::string& prefix) {
   const TableTraits& traits = traits_of(table);
   // 'g' follows the last hexadecimal digit, so the range holds exactly the digests with this prefix.

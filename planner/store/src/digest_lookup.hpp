@@ -9,8 +9,8 @@
 
 namespace mc2::store {
 
-/// The newest plan or model whose digest begins like this. Errors: InvalidSpec for what is no prefix of 6 to 64 digits,
-/// and when several digests begin like this; NotFound; Corrupt.
+/// The newest document of a table whose digest begins with `prefix`. Errors: InvalidSpec if the prefix does not have 6
+/// to 64 hexadecimal digits, or if several digests begin with it; NotFound; Corrupt.
 [[nodiscard]] Result<Record> find_by_digest(const SQLite::Database& database, Table table, const std::string& prefix);
 
 } // namespace mc2::store

@@ -19,8 +19,8 @@
 #include "mc2/planner/error.hpp"
 #include "mc2/planner/op_spec.hpp"
 
-/// A document is described once: kFields<T> lists the keys of a value's object, and that list writes it, reads it and
-/// refuses other keys. An operator stands before what is cut.
+/// Each type is described once: kFields<T> lists the keys of its JSON object. The list is used to write a value, to
+/// read it and to refuse other keys. A list must name the operator before any blocks, since it determines the cut axis.
 namespace mc2::store {
 
 using planner::CutAxis;
@@ -32,8 +32,8 @@ inline constexpr NotDescribed kFields;
 template <typename T>
 concept Described = !std::is_same_v<std::remove_cv_t<decltype(kFields<T>)>, NotDescribed>;
 
-/// How a value stands under its key. A form of its own has `write(value)` and `read(node, value)`, and `is_written`
-/// where its key may be absent.
+/// The form of a value under its key. Other forms are types with `write(value)` and `read(node, value)`, and with
+/// `is_written(value)` if their key may be absent.
 struct AsItIs {};
 struct Name {}; ///< a text that is not empty
 struct WholeNumber {
@@ -45,22 +45,22 @@ template <typename Enum>
 using Parser = Result<Enum> (*)(std::string_view);
 
 enum class Presence : std::uint8_t {
-  Always = 1, ///< but for a std::optional without a value
-  IfSet = 2,  ///< where the value differs from a new object's
-  Given = 3,  ///< written always; where it is absent, the value stays what it was
+  Always = 1, ///< required and always written, except for a std::optional without a value
+  IfSet = 2,  ///< written if the value differs from that of a new object
+  Given = 3,  ///< always written, but may be absent when read; the value then stays as it was
 };
 
-/// Stands for "block_rows" or "block_columns", by what is cut.
+/// Placeholder in a list for "block_rows" or "block_columns"; the cut axis decides.
 inline constexpr std::string_view kBlockKey = "<block lengths>";
 /// @returns "block_rows" or "block_columns"
 [[nodiscard]] std::string_view block_key(CutAxis axis) noexcept;
-/// Fails as Stale where an object counts rows although its blocks are columns: an earlier mc2 wrote it.
+/// Records Stale if an object has "block_rows" although its operator is cut by columns: an older mc2 wrote it.
 void refuse_rows_for_columns(const Node& node, CutAxis axis);
 
 template <typename Access, typename Form>
 struct DocumentField {
   std::string_view key;
-  Access access; ///< the value of an object that it is invoked with
+  Access access; ///< std::invoke(access, object) is the value
   Form form;
   Presence presence = Presence::Always;
 
@@ -81,7 +81,7 @@ constexpr auto field_if_set(std::string_view key, Access access, Form form = {})
   return field(key, access, form, Presence::IfSet);
 }
 
-/// The fields of a member, which stand in the object itself.
+/// The fields of a member, written directly into the object instead of an object of their own.
 template <typename T, typename Member, typename... Fields>
 constexpr auto within(Member T::*member, const std::tuple<Fields...>& fields) {
   return std::apply(
@@ -94,13 +94,13 @@ constexpr auto within(Member T::*member, const std::tuple<Fields...>& fields) {
       fields);
 }
 
-/// Stands first in a whole document: its schema's name, "plan" of "mc2.plan/1". A part of others has none.
+/// First in the list of a whole document: its schema's name, "plan" for "mc2.plan/1". Parts of documents have none.
 struct Document {
   std::string_view kind;
 };
 constexpr Document document(std::string_view kind) { return {kind}; }
 
-/// Stands last: says what is wrong with a value whose fields are legal one by one.
+/// Last in a list: validates a value after each field was found legal by itself.
 template <typename Check>
 struct Checked {
   Check check;
@@ -110,13 +110,12 @@ constexpr Checked<Check> checked(Check check) {
   return {check};
 }
 
-/// The value itself. Throws std::range_error for a NaN or infinity, which has no JSON form. What is encoded was
-/// validated before, so that is a mistake of mc2's own; but one answer of a service fails then, not the process with
-/// all others.
+/// The value itself. Throws std::range_error for a NaN or infinity, which has no JSON form. Values are validated before
+/// they are encoded, so this is a mistake in mc2. An exception, not an abort: only one answer of a service then fails.
 [[nodiscard]] double finite(double value);
 /// "mc2.<kind>/1".
 [[nodiscard]] std::string schema_name(std::string_view kind);
-/// Errors: NewerVersion when the number in "mc2.<kind>/<number>" is above 1, Malformed for another kind or none.
+/// Records NewerVersion if the number in "mc2.<kind>/<number>" is above 1, and Malformed for another kind or none.
 void check_schema(const Node& node, std::string_view kind);
 [[nodiscard]] std::map<std::string, std::string> read_texts(const Node& node);
 
@@ -194,7 +193,7 @@ template <const auto& kList, typename T>
 template <const auto& kList, typename T>
 void read_object(const Node& node, T& value, CutAxis axis);
 
-/// Within the limits of its type, too.
+/// A whole number within the limits of both the form and the type.
 template <typename T>
 [[nodiscard]] T whole_number(const Node& node, const WholeNumber& form) {
   using Limits = std::numeric_limits<T>;
@@ -236,7 +235,7 @@ void read_value(const Node& node, T& value, CutAxis axis, const Form& form = {})
     value = node.name(Parser<T>(form));
 }
 
-/// The keys of a list in the order of the alphabet.
+/// The keys of a list, sorted.
 struct KeyList {
   std::vector<std::string_view> required, optional;
 };
@@ -293,7 +292,7 @@ template <Described T>
   return write_object<kFields<T>>(value, CutAxis::Rows);
 }
 
-/// The schema's name is checked before anything else.
+/// Reads a whole value. The schema's name is checked first.
 template <Described T>
 [[nodiscard]] T read_described(const Node& node) {
   T value{};

@@ -24,7 +24,7 @@ struct NetworkMagic {
   std::string_view name;
 };
 
-/// From statfs(2) and linux/magic.h. Parallel file systems with working POSIX locks (GPFS, Lustre, Ceph) are absent.
+/// From statfs(2) and linux/magic.h. Parallel file systems whose POSIX locks work (GPFS, Lustre, Ceph) are left out.
 constexpr std::array kNetworkMagics{NetworkMagic{0x6969, "NFS"},      NetworkMagic{0x517B, "SMB"},
                                     NetworkMagic{0xFF534D42, "CIFS"}, NetworkMagic{0xFE534D42, "SMB"},
                                     NetworkMagic{0x01021997, "9p"},   NetworkMagic{0x5346414F, "AFS"},
@@ -33,7 +33,7 @@ constexpr long kFuseMagic = 0x65735546;
 constexpr std::array<std::string_view, 6> kNetworkFuseTypes{"fuse.sshfs",   "fuse.rclone",    "fuse.s3fs",
                                                             "fuse.gcsfuse", "fuse.glusterfs", "fuse.davfs"};
 
-/// The one refusal for a place that cannot be written; anything but a lack of permission is the world's failure.
+/// The error for a place that cannot be written, if permission is missing or the path is wrong. Throws otherwise.
 Error not_writable(const char* call, const fs::path& path, int code) {
   if (code == EACCES || code == EPERM || code == EROFS)
     return {ErrorCode::ReadOnly, path.string(),
@@ -57,11 +57,11 @@ class Descriptor {
   int fd_;
 };
 
-/// A directory entry is durable only after its directory was flushed.
+/// Makes new entries of a directory durable.
 Result<void> flush_directory(const fs::path& directory) {
   const Descriptor descriptor(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (descriptor.get() < 0) return not_writable("open", directory, errno);
-  // Some file systems cannot flush a directory and need no such thing.
+  // EINVAL, EROFS: the file system cannot flush directories and does not need to.
   if (::fsync(descriptor.get()) != 0 && errno != EINVAL && errno != EROFS)
     return not_writable("fsync", directory, errno);
   return {};
@@ -78,15 +78,15 @@ Result<void> create_missing(const fs::path& directory) {
   return flush_directory(directory.parent_path());
 }
 
-/// mknod, unlike open, leaves no descriptor: closing one would drop the POSIX locks that another connection of this
-/// process holds on the file (sqlite.org/howtocorrupt.html §2.2).
+/// Creates an empty file unless it exists. Uses mknod, because open() gives a descriptor, and closing that would drop
+/// the POSIX locks of another connection of this process to the file (sqlite.org/howtocorrupt.html §2.2).
 Result<void> create_file(const fs::path& path) {
   if (::mknod(path.c_str(), S_IFREG | 0600, 0) == 0) return flush_directory(path.parent_path());
   if (errno == EEXIST) return {};
   return not_writable("mknod", path, errno);
 }
 
-/// Type of the mount that a device belongs to, e.g. "ext4" or "fuse.sshfs"; empty when it is not listed.
+/// The type of the mount that a device belongs to, e.g. "ext4" or "fuse.sshfs"; empty if it is not listed.
 std::string mount_type(dev_t device) {
   const std::string wanted = std::to_string(major(device)) + ":" + std::to_string(minor(device));
   std::ifstream mounts("/proc/self/mountinfo");
@@ -129,7 +129,7 @@ Result<void> require_regular(const fs::path& path) {
 } // namespace
 
 std::string_view network_file_system(long magic) noexcept {
-  // f_type is signed where long has 32 bits; magics are compared as the 32-bit patterns they are.
+  // Compare 32-bit patterns: where long has 32 bits, f_type can be negative.
   const auto same = [magic](const NetworkMagic& each) { return (each.magic & 0xFFFFFFFFL) == (magic & 0xFFFFFFFFL); };
   const auto found = std::find_if(kNetworkMagics.begin(), kNetworkMagics.end(), same);
   return found == kNetworkMagics.end() ? std::string_view() : found->name;

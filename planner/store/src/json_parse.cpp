@@ -10,7 +10,7 @@
 namespace mc2::store {
 namespace {
 
-/// "line 3, column 14" and the rest of nlohmann's text, which reads
+/// An error with the field "line 3, column 14" and the rest of nlohmann's text, which reads
 /// "[json.exception.parse_error.101] parse error at line 3, column 14: syntax error while ...".
 Error syntax_error(std::string_view text) {
   if (const auto end = text.find("] "); end != std::string_view::npos) text.remove_prefix(end + 2);
@@ -22,7 +22,7 @@ Error syntax_error(std::string_view text) {
   return {ErrorCode::Malformed, std::string(text.substr(0, colon)), "is no JSON: " + one_line(text.substr(colon + 2))};
 }
 
-/// Builds a document while enforcing what nlohmann's own builder does not: unique keys, depth and counts.
+/// Builds a document and enforces unique keys and the limits, which nlohmann's own builder does not.
 class BoundedBuilder final : public nlohmann::json_sax<Json> {
  public:
   explicit BoundedBuilder(const JsonLimits& limits) : limits_(limits) {}
@@ -60,11 +60,11 @@ class BoundedBuilder final : public nlohmann::json_sax<Json> {
  private:
   struct Frame {
     Json* container = nullptr;
-    Json* slot = nullptr; ///< where an object's next value goes
-    std::string key = {}; ///< of that value
+    Json* slot = nullptr; ///< in an object: the place of the next value
+    std::string key = {}; ///< in an object: the key of the next value
   };
 
-  /// The new value's place in the document, or nullptr when a limit refuses it.
+  /// Adds a value; returns its place in the document, or nullptr if a limit refuses it.
   template <typename Value>
   Json* add(Value&& value) {
     if (++value_count_ > limits_.max_value_count)
@@ -97,7 +97,7 @@ class BoundedBuilder final : public nlohmann::json_sax<Json> {
     return false;
   }
 
-  /// Where the next value would go: the containers on the way hold their child already, the innermost does not.
+  /// The JSON path of the next value. The outer containers already hold their child; the innermost does not yet.
   [[nodiscard]] std::string path() const {
     std::string result;
     for (const Frame& frame : open_) {
@@ -125,7 +125,7 @@ Result<Json> parse_json(std::string_view text, const JsonLimits& limits) {
                  "the document has " + std::to_string(text.size()) + " bytes; legal: at most " +
                      std::to_string(limits.max_bytes)};
   BoundedBuilder builder(limits);
-  // False means that the builder refused or met a syntax error; it keeps the reason either way.
+  // The result may be ignored: the builder keeps the error.
   static_cast<void>(Json::sax_parse(text.begin(), text.end(), &builder));
   return builder.take();
 }

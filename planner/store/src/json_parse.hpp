@@ -18,8 +18,9 @@ struct JsonLimits {
   int max_depth = 32;
 };
 
-/// Parses RFC 8259 JSON and nothing else: no comments, NaN, Infinity, overflowing numbers or invalid UTF-8.
-/// Errors: Malformed with the line and column, or with the JSON path of a repeated key or an exceeded limit.
+/// Parses strict RFC 8259 JSON: refuses comments, NaN, Infinity, overflowing numbers and invalid UTF-8.
+/// Errors: Malformed with line and column for a syntax error, or with the JSON path for a repeated key or an exceeded
+/// limit.
 [[nodiscard]] Result<Json> parse_json(std::string_view text, const JsonLimits& limits = {});
 
 } // namespace mc2::store

@@ -21,7 +21,7 @@ std::string found_text(const Json& value) {
   return value.dump();
 }
 
-/// Nothing for a fraction, and for numbers above int64, which are kept as uint64.
+/// None for a fraction, and for a number above the range of int64, which nlohmann keeps as uint64.
 std::optional<std::int64_t> as_int64(const Json& value) {
   if (!value.is_number_integer()) return std::nullopt;
   if (value.is_number_unsigned() && !std::in_range<std::int64_t>(value.get<std::uint64_t>())) return std::nullopt;

@@ -15,13 +15,14 @@
 
 namespace mc2::store {
 
-/// The first thing wrong with a document; later ones follow from it and are dropped.
+/// The first error in a document. Later errors are dropped, since they may follow from the first.
 struct ReadStatus {
   std::optional<Error> error;
 };
 
-/// One value of a document and where it stands. A read that fails records its Error in the status and returns a zero
-/// value, so that a reader is one straight list of fields. Valid while the document and the parent nodes are.
+/// One value of a document and its place there. A read that fails records its Error in the status and returns a zero
+/// value, so that callers can read all fields in a row without checks. The document and the parent nodes must outlive
+/// the node.
 class Node {
  public:
   Node(const Json& root, ReadStatus& status) : value_(&root), status_(&status) {}
@@ -34,12 +35,12 @@ class Node {
   [[nodiscard]] std::int64_t integer(std::int64_t low = std::numeric_limits<std::int64_t>::min(),
                                      std::int64_t high = std::numeric_limits<std::int64_t>::max()) const;
   [[nodiscard]] bool boolean() const;
-  /// Without control characters: a terminal would obey them.
+  /// A text. Fails for control characters, which a terminal would obey.
   [[nodiscard]] std::string text() const;
   /// A text that is not empty.
   [[nodiscard]] std::string name() const;
 
-  /// An enumerator through the planner's own parser.
+  /// An enumerator, read by the planner's own parser.
   template <typename T>
   [[nodiscard]] T name(Result<T> (*parse)(std::string_view)) const {
     const std::string spelled = text();
@@ -50,7 +51,7 @@ class Node {
     return T{};
   }
 
-  /// Every element of an array, each read by `read(Node)`; stops at the first failure.
+  /// All elements of an array, each read by `read(Node)`. Stops at the first failure.
   template <typename Read>
   [[nodiscard]] auto list(Read read) const {
     std::vector<decltype(read(*this))> result;
@@ -60,14 +61,14 @@ class Node {
     return result;
   }
 
-  /// The same place, whose failures are recorded in a status of its own.
+  /// A node for the same place that records its failures in `status` instead.
   [[nodiscard]] Node apart(ReadStatus& status) const;
-  /// A value of this object, standing under `key`; both must outlive the node.
+  /// A node for the value that this object has under `key`. Key and value must outlive the node.
   [[nodiscard]] Node member(std::string_view key, const Json& value) const;
 
   /// Records an Error at this place.
   void fail(ErrorCode code, std::string message) const;
-  /// Records a value's own verdict, its field under this node's path.
+  /// Records the Error of a validation, if any. Its field is put behind the path of this node.
   void check(const Result<void>& verdict) const;
   /// Records "expected `what`, found ..." unless the condition holds.
   bool require(bool condition, std::string_view what) const;
@@ -78,11 +79,12 @@ class Node {
   const Json* value_;
   ReadStatus* status_;
   const Node* parent_ = nullptr;
-  std::string_view key_;  ///< under an object
-  std::size_t index_ = 0; ///< under an array
+  std::string_view key_;  ///< if the parent is an object
+  std::size_t index_ = 0; ///< if the parent is an array
 };
 
-/// An object whose keys are known: required ones must be there, optional ones may, others are refused by name.
+/// An object with known keys. Required keys must be there, optional ones may. Records an Error that names any other
+/// key.
 class Fields {
  public:
   using Keys = std::span<const std::string_view>;
@@ -91,7 +93,8 @@ class Fields {
          std::initializer_list<std::string_view> optional = {})
       : Fields(node, Keys(required.begin(), required.size()), Keys(optional.begin(), optional.size())) {}
 
-  /// The value under a key, or a null whose reads fail (the missing key was already recorded).
+  /// The value under a key. If the key is missing, a null, whose reads fail (the constructor has recorded the missing
+  /// key).
   [[nodiscard]] Node operator[](std::string_view key) const;
   [[nodiscard]] bool has(std::string_view key) const;
 

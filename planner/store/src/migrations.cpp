@@ -11,7 +11,7 @@
 namespace mc2::store {
 namespace {
 
-/// Errors: as migrate.
+/// Errors: NewerVersion; Corrupt if the file is not an undamaged mc2 store.
 Result<void> validate(const SchemaState& state, const std::filesystem::path& path, int latest) {
   const bool is_fresh = !state.has_tables && state.version == 0 && state.application_id == 0;
   if (is_fresh) return {};
@@ -62,7 +62,7 @@ Result<void> migrate(SQLite::Database& database, const std::filesystem::path& pa
   SchemaState state = read_schema_state(database);
   if (auto valid = validate(state, path, latest); !valid || state.version == latest) return valid;
   SQLite::Transaction transaction(database, SQLite::TransactionBehavior::IMMEDIATE);
-  state = read_schema_state(database); // another process may have been faster
+  state = read_schema_state(database); // another process may have migrated meanwhile
   MC2_TRY(validate(state, path, latest));
   if (const std::string fault = state.has_tables ? tables_fault(database, steps) : ""; !fault.empty())
     return Error{

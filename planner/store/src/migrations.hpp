@@ -24,7 +24,7 @@ inline constexpr int kApplicationId = 0x6D633273;
 /// Every migration, by ascending version; the build generates it from schemas/sql/.
 [[nodiscard]] std::span<const Migration> migrations() noexcept;
 
-/// What a database file claims to be.
+/// What a database file says about its schema.
 struct SchemaState {
   int version = 0;
   int application_id = 0;
@@ -33,25 +33,27 @@ struct SchemaState {
 
 [[nodiscard]] SchemaState read_schema_state(SQLite::Database& database);
 
-/// A table that the schema's number says is there and is not, or that a later schema brings: "its schema number is 5,
-/// and table replica of schema 6 is there". Empty where the number is right.
+/// Names a table that contradicts the schema's number, because it is missing or belongs to a later schema: "its schema
+/// number is 5, and table replica of schema 6 is there". Empty if there is none.
 [[nodiscard]] std::string tables_fault(SQLite::Database& database, std::span<const Migration> steps);
 
-/// Brings the schema up to date in one transaction; two processes may do so at once.
-/// Errors: NewerVersion; Corrupt when the file holds another program's database or a damaged header, or as
+/// Brings the schema up to date in one transaction. Several processes may do so at the same time.
+/// Errors: NewerVersion; Corrupt if the file is another program's database, has a damaged header, or has a
 /// tables_fault().
 [[nodiscard]] Result<void> migrate(SQLite::Database& database, const std::filesystem::path& path,
                                    std::span<const Migration> steps);
 
-/// Stores of this version are read as they are: later migrations only added what nobody who reads asks for.
+/// The oldest schema that can be read without migration: later ones only add tables and columns that reading can do
+/// without.
 inline constexpr int kOldestReadable = 1;
 
-// From which schema on a store has it.
+// The first schema version that has each feature.
 inline constexpr int kNotesChanges = 4; ///< 004_change.sql
 inline constexpr int kHasHistory = 5;   ///< 005_history.sql
 inline constexpr int kHasReplicas = 6;  ///< 006_replica.sql
 
-/// For a file that is not written: as migrate, and ReadOnly for one older than `oldest_readable`.
+/// Checks a file that is only read. Errors: NewerVersion and Corrupt as migrate(), but without tables_fault(); NotFound
+/// for an empty store; ReadOnly for a schema older than `oldest_readable`.
 [[nodiscard]] Result<void> require_readable(SQLite::Database& database, const std::filesystem::path& path,
                                             std::span<const Migration> steps, int oldest_readable);
 

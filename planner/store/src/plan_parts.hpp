@@ -5,7 +5,7 @@
 #include "codec_parts.hpp"
 #include "mc2/planner/plan_ranges.hpp"
 
-/// What plans share with ranges of them, and these with plans of whole models.
+/// The parts that documents of plans, plan ranges and plans of language models share.
 namespace mc2::store {
 
 template <>
@@ -20,7 +20,7 @@ template <>
 inline constexpr auto kFields<planner::BenefitInterval> = std::tuple(field("low", &planner::BenefitInterval::low),
                                                                      field("high", &planner::BenefitInterval::high));
 
-/// Documents name a schedule by one flag or none, as the first ones did.
+/// A document names a schedule by one flag, or by none for Pipelined. Kept for compatibility with the first documents.
 struct ScheduleFlag {
   planner::Schedule schedule;
   [[nodiscard]] bool is_written(planner::Schedule found) const noexcept { return found == schedule; }

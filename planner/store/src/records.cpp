@@ -31,7 +31,7 @@ constexpr std::array<TableTraits, 4> kTables{{
 
 constexpr int kKeyColumnCount = 7; ///< without purpose
 
-/// A row as the file has it, which may be anything once it is damaged.
+/// A row exactly as the file has it. If it is damaged, the values can be anything.
 struct RawRow {
   std::int64_t id = 0;
   std::string fingerprint_digest, kind;
@@ -41,8 +41,8 @@ struct RawRow {
   std::string purpose, created_at, digest, document, checksum;
 };
 
-/// What stands in the column `kind`: the kind's name, followed by the operator's options as canonical JSON where it has
-/// any, so that they are part of every key.
+/// The value of the column `kind`: the kind's name and, if the operator has options, these as canonical JSON. So the
+/// options are part of every key.
 std::string kind_column(const planner::OpSpec& op) {
   const Json options = write_object<kOpOptionFields>(op, planner::CutAxis::Rows);
   return std::string(to_string(op.kind)) + (options.empty() ? "" : " " + dump(options));
@@ -65,7 +65,7 @@ Result<planner::OpSpec> read_kind_column(const std::string& column) {
 
 namespace {
 
-/// The digest stands for the document, so a caller checks that one first.
+/// Covers the document by its digest alone, so callers must check the digest first.
 std::string checksum(Table table, const RawRow& row) {
   return hashed({traits_of(table).name, row.fingerprint_digest, row.kind, std::to_string(row.m), std::to_string(row.n),
                  std::to_string(row.k), row.dtype, std::to_string(row.world_size), row.purpose, row.created_at,
@@ -91,7 +91,7 @@ RawRow to_row(Table table, const Record& record) {
   return row;
 }
 
-/// A row's values from left to right.
+/// Reads the values of a row from left to right.
 class Columns {
  public:
   explicit Columns(const SQLite::Statement& statement) : statement_(statement) {}
@@ -103,7 +103,7 @@ class Columns {
   int index_ = 0;
 };
 
-/// Of its number and key.
+/// Reads the row's number and key only.
 RawRow read_key(Columns& columns) {
   RawRow row;
   row.id = columns.number();
@@ -134,7 +134,7 @@ Error damaged(Table table, std::int64_t row_id, const std::string& why) {
               "); make it anew, or restore the store from an export"};
 }
 
-/// Nothing for an operator that this mc2 does not know.
+/// The key of a row; none for an operator that this mc2 does not know.
 std::optional<PlanKey> key_in(const RawRow& row) {
   auto op = read_kind_column(row.kind);
   const auto dtype = planner::parse_dtype(row.dtype);
@@ -147,7 +147,7 @@ std::optional<PlanKey> key_in(const RawRow& row) {
   return PlanKey{op.value(), row.fingerprint_digest, row.purpose};
 }
 
-/// Errors: Corrupt.
+/// Checks digest and checksum of a row. Errors: Corrupt.
 Result<Record> verified(Table table, RawRow&& row) {
   if (digest(row.document) != row.digest) return damaged(table, row.id, "its document fails its checksum");
   if (checksum(table, row) != row.checksum) return damaged(table, row.id, "its key fails its checksum");
@@ -156,7 +156,7 @@ Result<Record> verified(Table table, RawRow&& row) {
   return Record{row.id, *std::move(key), std::move(row.created_at), std::move(row.digest), std::move(row.document)};
 }
 
-/// What SQLite says of damage that stops it in `read`; nothing where none does.
+/// Runs `read`; returns SQLite's message if damage stops it, else none.
 std::optional<std::string> damage_met(const std::function<void()>& read) {
   try {
     read();
@@ -178,12 +178,12 @@ std::vector<Damage> collect(std::string_view table, const std::function<void(std
 void add_ids(const SQLite::Database& database, std::string_view table, std::string_view order,
              std::set<std::int64_t>& ids) {
   SQLite::Statement statement(database, "SELECT id FROM " + std::string(table) + " ORDER BY id " + std::string(order));
-  // From the end it goes back to where the way from the start was blocked; a sound table is not read twice.
+  // Stops at a known row: a second pass, from the end, only has to reach the damage that ended the first.
   while (statement.executeStep() && ids.insert(statement.getColumn(0).getInt64()).second) {
   }
 }
 
-/// Rows of a table; where damage blocks the way, those before the first and behind the last of it.
+/// The rows of a table. If damage stops a scan, the rows before the first and after the last damaged place.
 std::set<std::int64_t> ids_of(const SQLite::Database& database, std::string_view table, std::vector<Damage>& damages) {
   std::set<std::int64_t> ids;
   const auto blocked = damage_met([&] { add_ids(database, table, "ASC", ids); });
@@ -193,9 +193,10 @@ std::set<std::int64_t> ids_of(const SQLite::Database& database, std::string_view
   return ids;
 }
 
-/// Visits the row, which a select_sql statement looks up by its id, if it is undamaged. Errors: what is wrong with it.
+/// Looks a row up by its id and visits it if it is undamaged. Errors: what is wrong with the row.
+/// @param statement  from select_sql, with the id as its parameter
 Result<void> visit_row(SQLite::Statement& statement, Table table, std::int64_t id, const VisitRecord& visit) {
-  static_cast<void>(statement.tryReset()); // it repeats what the row before failed with
+  static_cast<void>(statement.tryReset()); // a reset returns the error of the row before again
   statement.bind(1, id);
   if (!statement.executeStep()) return damaged(table, id, "its number leads nowhere");
   MC2_ASSIGN(const auto record, current_record(statement, table));
@@ -247,7 +248,7 @@ void put_fingerprint(SQLite::Database& database, const planner::Fingerprint& fin
 
 namespace {
 
-/// @param row  its number is 0 for the next one
+/// @param row  with the number 0, the row gets the next free number
 void insert(SQLite::Database& database, Table table, const PlanKey& key, const RawDocument& row,
             const std::string& document_digest) {
   const TableTraits& traits = traits_of(table);
@@ -354,7 +355,7 @@ Changes read_changes(const SQLite::Database& database, std::int64_t since, std::
     const std::int64_t row_id = columns.number();
     result.changes.back().row = RawDocument{row_id, columns.number(), {}, {}, {}};
   }
-  if (row_count < limit) result.revision = newest; // tokens are no documents, but raised it before schema 6
+  if (row_count < limit) result.revision = newest; // above the last change if tokens raised it, before schema 6
   return result;
 }
 
@@ -381,7 +382,7 @@ std::vector<Damage> scan_records(const SQLite::Database& database, Table table, 
       Result<void> readable;
       if (const auto said = damage_met([&] { readable = visit_row(statement, table, id, visit); }))
         readable = damaged(table, id, *said);
-      if (!readable && readable.error().code != ErrorCode::Stale) // sound, but of other blocks than today's
+      if (!readable && readable.error().code != ErrorCode::Stale) // Stale: sound, but its blocks are along another axis
         damages.push_back({std::string(traits.name), id, readable.error().text()});
     }
   });

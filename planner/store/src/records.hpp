@@ -15,27 +15,27 @@
 #include "mc2/planner/error.hpp"
 #include "mc2/store/store.hpp"
 
-/// Rows of schemas/sql/: one document under a key, with its checksum.
+/// Rows of the tables in schemas/sql/. A row is one document under a key, with a checksum.
 namespace mc2::store {
 
 enum class Table : std::uint8_t { SampleBatch, Model, Plan, Measurement };
 
 struct TableTraits {
   Table table;
-  std::string_view name;       ///< in SQL
-  std::string_view noun;       ///< for people
-  std::string_view export_key; ///< in an exported document
+  std::string_view name;       ///< of the table in SQL
+  std::string_view noun;       ///< what a document is called, for people and in Change::document
+  std::string_view export_key; ///< the key of the table in an exported document
   bool has_purpose;
-  bool has_unique_key; ///< one document per key; the other tables collect
-  /// Of a document, which is read to its end. Errors: as the decoder.
+  bool has_unique_key; ///< whether there is at most one document per key
+  /// Decodes a document and returns its fingerprint. Errors: as the decoder.
   Result<planner::Fingerprint> (*read_fingerprint)(std::string_view document);
 };
 
-/// In the order of schemas/sql/001_initial.sql.
+/// All tables, in the order of schemas/sql/001_initial.sql.
 [[nodiscard]] const std::array<TableTraits, 4>& all_tables() noexcept;
 [[nodiscard]] const TableTraits& traits_of(Table table);
 
-/// What is kept, before and after it is a row. `purpose` is empty outside the plan table.
+/// The content of a row, before it is inserted or after it was read. `key.purpose` is empty except for plans.
 struct Record {
   std::int64_t row_id = 0;
   PlanKey key;
@@ -44,26 +44,27 @@ struct Record {
   std::string document;
 };
 
-/// Whether a plan may answer everybody, as "tuned" and "tuned VARIANT" do. Errors: InvalidSpec for one of counts.
+/// Checks that the plan may have the purpose. Plans whose purpose begins with "tuned" answer any counts of rows.
+/// Errors: InvalidSpec (counts) if such a plan is for particular counts.
 [[nodiscard]] Result<void> require_fit_counts(const planner::Plan& plan, std::string_view purpose);
 
-/// A record of a value that was just encoded. `purpose` stays empty outside the plan table.
+/// A record of a value that was just encoded. The caller sets `key.purpose` for plans.
 [[nodiscard]] Record make_record(const planner::OpSpec& op, const planner::Fingerprint& fingerprint,
                                  std::string document, const std::string& created_at);
 
-/// SHA-256 over what a row holds, each part length-prefixed so that no two rows share a text.
+/// SHA-256 over the parts of a row. Each part is prefixed with its length, so that different rows give different texts.
 [[nodiscard]] std::string hashed(std::initializer_list<std::string_view> parts);
 /// hashed() over table, key, creation time and document.
 [[nodiscard]] std::string checksum(Table table, const Record& record);
 
 [[nodiscard]] std::string fingerprint_digest(const planner::Fingerprint& fingerprint);
 
-/// Keeps the fingerprint that documents refer to, or repairs its row.
+/// Inserts the fingerprint that documents refer to, or repairs its row.
 void put_fingerprint(SQLite::Database& database, const planner::Fingerprint& fingerprint);
-/// Inserts, replacing the row under the same key where a table has unique keys.
+/// Inserts a record. Replaces the row under the same key if the table has unique keys.
 void put_record(SQLite::Database& database, Table table, const Record& record);
 
-/// An operator without its sizes, from the column `kind`. Errors: whatever is wrong with the text.
+/// Reads the column `kind`: an operator without sizes, element type and ranks. Errors: as parse_op_kind and parse_json.
 [[nodiscard]] Result<planner::OpSpec> read_kind_column(const std::string& column);
 
 /// "SELECT <columns> FROM <table> " + tail, for next_record.
@@ -73,45 +74,45 @@ void put_record(SQLite::Database& database, Table table, const Record& record);
 void bind_key(SQLite::Statement& statement, Table table, const PlanKey& key);
 
 /// The current row of a select_sql statement.
-/// Errors: Corrupt when the checksum does not cover what the row holds.
+/// Errors: Corrupt if the checksum does not match the row, or the operator is unknown.
 [[nodiscard]] Result<Record> current_record(const SQLite::Statement& statement, Table table);
 
-/// As above, and Corrupt when the row stands under another key than the one that was asked for: an index is damaged.
+/// As current_record(statement, table). Also Corrupt if the row has another key than `key`: an index is damaged.
 [[nodiscard]] Result<Record> current_record(const SQLite::Statement& statement, Table table, const PlanKey& key);
 
-/// Changes after `since`, of a store that has the revision `newest`; without those of operators that this mc2 does not
-/// know.
+/// The changes after revision `since` in a store at revision `newest`. Leaves out changes of operators that this mc2
+/// does not know.
 /// @param with_rows  whether to name each change's row, as RawDocument::row_id
 [[nodiscard]] Changes read_changes(const SQLite::Database& database, std::int64_t since, std::int64_t newest, int limit,
                                    bool with_rows);
-/// The table whose documents a Change calls this; none for another word.
+/// The table whose noun this is (see Change::document); none for another word.
 [[nodiscard]] std::optional<Table> table_of(std::string_view noun) noexcept;
 
-/// The row that a change names, as it stands there; without a document where it is gone, damaged or another's.
+/// The row that a change names, exactly as kept. Without a document if the row is gone, damaged or holds another one.
 [[nodiscard]] RawDocument read_raw(const SQLite::Database& database, Table table, const Change& change);
-/// Inserts, replacing the rows of the same number and key.
+/// Inserts the row of a change. Replaces a row with the same number, and one with the same key if keys are unique.
 void put_raw(SQLite::Database& database, Table table, const Change& change);
 
-/// Whether a select_sql statement gives a row that is as it was kept.
+/// Whether a select_sql statement gives at least one undamaged row.
 [[nodiscard]] bool has_sound_row(SQLite::Statement& rows, Table table);
 
-/// The row under a key of a table with unique keys; nothing when there is none. Errors: Corrupt.
+/// The row under a key of a table with unique keys; none if there is no such row. Errors: Corrupt.
 [[nodiscard]] Result<std::optional<Record>> find_record(const SQLite::Database& database, Table table,
                                                         const PlanKey& key);
 
-/// SQL for the number of samples in the documents of sample_batch, whatever state they are in.
+/// SQL for the number of samples in the documents of sample_batch. Counts 0 for a document that is not JSON.
 inline constexpr std::string_view kSampleCountSql =
     "coalesce(sum(CASE WHEN json_valid(document) THEN json_array_length(document, '$.samples') END), 0)";
 
-/// Handed a record whose document can be read, and the fingerprint in it.
+/// Called with a record whose document can be read, and the fingerprint in the document.
 using VisitRecord = std::function<void(const Record&, const planner::Fingerprint&)>;
-/// Visits every undamaged record by ascending row and returns what is damaged, however badly the file is.
+/// Visits every undamaged record by ascending row and returns the damage, also in a badly damaged file.
 [[nodiscard]] std::vector<Damage> scan_records(const SQLite::Database& database, Table table, const VisitRecord& visit);
 
-/// Rows of the fingerprint table whose checksum or digest does not match. Adds the rows seen to `row_count`.
+/// Rows of the fingerprint table whose checksum does not match. Adds the number of rows seen to `row_count`.
 [[nodiscard]] std::vector<Damage> scan_fingerprints(const SQLite::Database& database, std::int64_t& row_count);
 
-/// Rows of the token table whose checksum does not match. Adds the rows seen to `row_count`.
+/// Rows of the token table whose checksum does not match. Adds the number of rows seen to `row_count`.
 [[nodiscard]] std::vector<Damage> scan_tokens(SQLite::Database& database, std::int64_t& row_count);
 
 } // namespace mc2::store

@@ -21,8 +21,8 @@ const char* advice(int primary_code) {
 } // namespace
 
 bool is_damage(const SQLite::Exception& exception) noexcept {
-  // SQLITE_ERROR from statements that are fixed at build time means that the file's schema is not the one they were
-  // written for; a broken index shows as a constraint that cannot fail otherwise.
+  // mc2's statements are fixed, so SQLITE_ERROR means that the file does not have the schema that they expect. A
+  // failed constraint means a broken index, since the constraints cannot fail otherwise.
   switch (exception.getErrorCode() & 0xFF) {
     case SQLITE_CORRUPT:
     case SQLITE_NOTADB:

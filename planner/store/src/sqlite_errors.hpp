@@ -8,15 +8,15 @@
 
 namespace mc2::store {
 
-/// True for the codes by which SQLite reports a damaged file, rather than one that it cannot reach.
+/// Whether SQLite reports a damaged file, rather than a file that it cannot access.
 [[nodiscard]] bool is_damage(const SQLite::Exception& exception) noexcept;
 
-/// The Error that an SQLite failure amounts to: Corrupt for damage, ReadOnly for a refused write.
-/// Throws: SystemError for everything else: a full disk, I/O errors, a lock held too long.
+/// Turns a failure of SQLite into an Error: Corrupt for damage, ReadOnly for a refused write.
+/// Throws: SystemError for all other failures: a full disk, I/O errors, a lock held too long.
 [[nodiscard]] Error to_error(const SQLite::Exception& exception, const std::filesystem::path& path, const char* call);
 
-/// The one wrapper around calls into SQLite. `body` returns a Result; a transaction in it is rolled back on the way
-/// out.
+/// The one wrapper around calls into SQLite. Runs `body`, which returns a Result, and turns SQLite's exceptions into
+/// Errors by to_error(). An exception rolls back a transaction in `body`.
 template <typename Body>
 auto guarded(const std::filesystem::path& path, const char* call, Body&& body) -> decltype(body()) {
   try {

@@ -22,11 +22,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A batch of samples stays far below the codec's limit of 64 MiB per document.
+/// Keeps a batch of samples far below the codec's limit of 64 MiB per document.
 constexpr std::size_t kSamplesPerBatch = 10'000;
 constexpr int kMaxValueBytes = 80 << 20;
 
-/// The file that a path leads to. SQLite keeps its journal beside that file, and an absolute path is never a URI.
+/// The absolute path of the file, symbolic links followed, since SQLite keeps its journal beside the file itself.
+/// SQLite never takes an absolute path for a URI.
 fs::path resolved(const fs::path& path) {
   std::error_code failed;
   fs::path result = fs::weakly_canonical(fs::absolute(path, failed), failed);
@@ -42,12 +43,12 @@ SQLite::Database connect(const fs::path& file, OpenMode mode) {
   database.check(sqlite3_db_config(handle, SQLITE_DBCONFIG_DEFENSIVE, is_salvage ? 0 : 1, nullptr));
   sqlite3_limit(handle, SQLITE_LIMIT_LENGTH, kMaxValueBytes);
   database.exec("PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON; PRAGMA foreign_keys = ON");
-  // SQLite reads a file with fewer pages than its header counts only for those who might mend its schema.
+  // Only with a writable schema does SQLite read a file that has fewer pages than its header says.
   if (is_salvage) database.exec("PRAGMA writable_schema = ON");
   return database;
 }
 
-/// A writer that was killed leaves a journal, which only a connection that may write can roll back.
+/// Rolls back the journal of a writer that was killed. Only a connection that may write can do so.
 void recover(const fs::path& file) {
   SQLite::Database database = connect(file, OpenMode::ReadWrite);
   static_cast<void>(read_schema_state(database));
@@ -57,13 +58,13 @@ bool needs_recovery(const SQLite::Exception& exception) {
   return exception.getExtendedErrorCode() == SQLITE_READONLY_ROLLBACK;
 }
 
-/// WAL mode is a property of the file, which another program may have set.
+/// Whether the file is in WAL mode, which another program may have set.
 bool is_wal(SQLite::Database& database) { return database.execAndGet("PRAGMA journal_mode").getString() == "wal"; }
 
-/// Errors: Unsupported.
+/// Switches the file back to a rollback journal. Errors: Unsupported if another program uses the file in WAL mode.
 Result<void> leave_wal(SQLite::Database& database, const fs::path& path) {
   if (!is_wal(database)) return {};
-  // Fails when the file is in use; the mode afterwards tells.
+  // Fails if the file is in use; so check the mode afterwards.
   static_cast<void>(database.tryExec("PRAGMA journal_mode = DELETE"));
   if (!is_wal(database)) return {};
   return Error{ErrorCode::Unsupported, path.string(),
@@ -76,9 +77,10 @@ std::uintmax_t size_of(const fs::path& file) {
   return failed ? 0 : bytes;
 }
 
-/// SQLite takes a last page that is cut short for one full of zeros, and a file of a few bytes for an empty one.
-/// In WAL mode some pages may rightly be elsewhere.
-/// @param bytes_before  of the file before it was opened: another process may be filling an empty one meanwhile
+/// Checks that the file is not truncated. SQLite does not: it reads a shortened last page as zeros, and a file of a few
+/// bytes as an empty one. Not checked in WAL mode, where pages may be in another file.
+/// @param bytes_before  size of the file before it was opened: another process may fill an empty file meanwhile
+/// Errors: Corrupt.
 Result<void> require_whole(SQLite::Database& database, const fs::path& path, const fs::path& file,
                            std::uintmax_t bytes_before) {
   if (is_wal(database)) return {};
@@ -114,9 +116,9 @@ Result<SQLite::Database> open_read_write(const fs::path& path, const fs::path& f
   MC2_TRY(prepare_writable(file));
   const std::uintmax_t bytes_before = size_of(file);
   SQLite::Database database = connect(file, OpenMode::ReadWrite);
-  // EXTRA also flushes the directory when the journal goes, without which a power cut could bring it back.
+  // EXTRA also flushes the directory after the journal is deleted. Otherwise a power cut could bring the journal back.
   database.exec("PRAGMA synchronous = EXTRA");
-  // A transaction that outgrows the cache would shut readers out from there to its end; now only its commit does.
+  // A transaction that spills from the cache locks out readers until its end. Without spilling, only the commit does.
   database.exec("PRAGMA cache_spill = OFF");
   MC2_TRY(leave_wal(database, path));
   MC2_TRY(require_whole(database, path, file, bytes_before));
@@ -124,7 +126,7 @@ Result<SQLite::Database> open_read_write(const fs::path& path, const fs::path& f
   return database;
 }
 
-/// Errors: InvalidSpec when the document would not come back as the value, e.g. for text that is not UTF-8.
+/// Checks that the document reads back as the value. Errors: InvalidSpec, e.g. for text that is not UTF-8.
 template <typename T>
 Result<void> require_readable_back(const T& value, const std::string& document) {
   const auto decoded = decode_document<T>(document);
@@ -134,7 +136,7 @@ Result<void> require_readable_back(const T& value, const std::string& document) 
   return {};
 }
 
-/// By what reading an export back takes. Errors: InvalidSpec.
+/// Checks that an export with this purpose can be read back. Errors: InvalidSpec (purpose).
 Result<void> require_fit_purpose(const std::string& purpose) {
   ReadStatus status;
   const auto json = parse_json(dump(purpose));
@@ -172,8 +174,8 @@ Result<std::vector<Record>> sample_records(const planner::OpSpec& op, const plan
 
 constexpr std::int64_t kDay_s = 24 * 60 * 60;
 
-/// The newest date in a table among documents that a model of the key may have to do with: of the same m or n. Later
-/// ones than a day after `now` are no clock's that stepped back, but wrong. Empty: there are none.
+/// The newest date in a table among documents that may belong with a model of the key: of the same m or n. Dates more
+/// than a day after `now` are ignored, since no clock steps back so far: they are wrong. Empty if there are none.
 std::string newest_date(SQLite::Database& database, Table table, const PlanKey& key, const std::string& now) {
   SQLite::Statement newest(database, "SELECT coalesce(max(created_at), '') FROM " + std::string(traits_of(table).name) +
                                          " WHERE fingerprint_digest = ?1 AND kind = ?2 AND (m = ?3 OR n = ?4) AND "
@@ -184,7 +186,7 @@ std::string newest_date(SQLite::Database& database, Table table, const PlanKey& 
   return newest.getColumn(0).getString();
 }
 
-/// Whether a sound row holds the same samples.
+/// Whether an undamaged row holds the same samples.
 bool is_kept(SQLite::Database& database, const Record& record) {
   const auto where = "WHERE " + key_condition(Table::SampleBatch) + " AND digest = ?9";
   SQLite::Statement same(database, select_sql(Table::SampleBatch, where));
@@ -193,8 +195,8 @@ bool is_kept(SQLite::Database& database, const Record& record) {
   return has_sound_row(same, Table::SampleBatch);
 }
 
-/// Dated after the models that they come after, also where the clock stepped back meanwhile: drift is looked for among
-/// samples that are newer than a model.
+/// Keeps samples with a date after that of the newest model, even if the clock has stepped back meanwhile: drift is
+/// searched for in samples that are newer than the model.
 void put_samples(SQLite::Database& database, const planner::Fingerprint& fingerprint, std::vector<Record> records) {
   if (records.empty()) return;
   put_fingerprint(database, fingerprint);
@@ -218,7 +220,7 @@ void delete_samples(SQLite::Database& database, const PlanKey& key) {
   remove.exec();
 }
 
-/// A file that could not even be salvaged needs other advice than to salvage it.
+/// The error for a file that cannot even be salvaged: its advice must not be to salvage it.
 Error nothing_left(const Error& error, const fs::path& path) {
   if (error.code != ErrorCode::Corrupt) return error;
   return {ErrorCode::Corrupt, path.string(),
@@ -258,7 +260,7 @@ Result<std::string> Store::Impl::put(const char* call, Table table, const planne
                                      Record record, const MayReplace& may_replace) {
   return write_documents(call, [&]() -> Result<std::string> {
     MC2_TRY(require_replaceable(table, record.key, may_replace));
-    if (table == Table::Model) // not older than the samples that it was made from, whatever the clock says
+    if (table == Table::Model) // must not be older than its samples, even if the clock stepped back
       record.created_at =
           std::max(record.created_at, newest_date(database, Table::SampleBatch, record.key, record.created_at));
     put_fingerprint(database, fingerprint);

@@ -11,13 +11,13 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// SQLite calls this where a lock is taken. @param attempt  from 0, of this wait. Returns whether to try again.
+/// SQLite calls this while a lock is taken. @param attempt  counts from 0 in each wait. @returns 1 to try again, else 0
 int pause_before_next(void*, int attempt) {
   thread_local Clock::time_point start;
   thread_local std::minstd_rand random(std::random_device{}());
   if (attempt == 0) start = Clock::now();
   if (Clock::now() - start > kLongestWait) return 0;
-  // Different lengths, or those that collided once would collide again.
+  // Random lengths, because waiters that collided once would otherwise collide again.
   constexpr int kLongestPauseUs = 8'000;
   const int most_us = std::min(1'000 + attempt * 100, kLongestPauseUs);
   std::this_thread::sleep_for(std::chrono::microseconds(std::uniform_int_distribution(most_us / 2, most_us)(random)));

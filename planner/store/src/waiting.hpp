@@ -9,15 +9,15 @@
 
 namespace mc2::store {
 
-/// How long a call waits for others that use the same file.
+/// The longest time that a call waits for other users of the same file.
 inline constexpr std::chrono::seconds kLongestWait{10};
 
-/// Makes a connection wait for those that hold the file, asking again after a millisecond or a few. SQLite's own
-/// handler asks every 100 ms in the end: among many writers some then wait for ever.
+/// Makes a connection wait if others have locked the file. It tries again every few milliseconds. SQLite's own handler
+/// slows down to every 100 ms, so that among many writers some never get the lock.
 void wait_for_others(sqlite3* connection);
 
-/// Held by whoever writes a file, so that of all threads of this process one at a time competes with other processes.
-/// @param file  canonical
+/// The mutex to hold while writing a file. So only one thread of this process at a time competes with other processes.
+/// @param file  canonical path
 [[nodiscard]] std::shared_ptr<std::timed_mutex> write_turn(const std::filesystem::path& file);
 
 } // namespace mc2::store
