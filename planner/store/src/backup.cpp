@@ -16,7 +16,7 @@
 #include "sqlite_errors.hpp"
 #include "waiting.hpp"
 
-/// A copy of a store that is in use.
+/// Copies of a store that is in use.
 namespace mc2::store {
 namespace {
 
@@ -24,7 +24,7 @@ namespace fs = std::filesystem;
 
 enum class Contents : std::uint8_t { All, Documents };
 
-/// A copy under way, beside its name; gone unless it is finished.
+/// An unfinished copy, in a file beside the target. The file is removed unless finish() succeeds.
 class Draft {
  public:
   explicit Draft(const fs::path& target) : target_(target), path_(target.string() + ".part") {}
@@ -37,7 +37,7 @@ class Draft {
 
   [[nodiscard]] const fs::path& path() const noexcept { return path_; }
 
-  /// Gives it its name, unless somebody else has taken that meanwhile. Throws SystemError.
+  /// Gives the copy the target's name. Errors: InvalidSpec if the name was taken meanwhile. Throws: SystemError.
   [[nodiscard]] Result<void> finish() {
     flush(path_, O_RDONLY);
     if (::link(path_.c_str(), target_.c_str()) != 0) {
@@ -75,7 +75,7 @@ void copy_database(const fs::path& from, const fs::path& to, Contents contents) 
   wait_for_others(source.getHandle());
   SQLite::Database copy(to.string(), SQLite::OPEN_READWRITE);
   SQLite::Backup backup(copy, source);
-  // In one step: a writer that comes between two would make it start all over again.
+  // In one step: with several, a writer in between would make the copy start again.
   if (const int code = backup.executeStep(-1); code != SQLITE_DONE)
     throw SQLite::Exception("the store is locked", code);
   if (contents == Contents::Documents)
@@ -84,13 +84,13 @@ void copy_database(const fs::path& from, const fs::path& to, Contents contents) 
 
 Result<void> copy(const fs::path& from, const fs::path& to, Contents contents) {
   if (to.empty()) return Error{ErrorCode::InvalidSpec, "FILE", "the path is empty; name a file, e.g. backup.db"};
-  // Rolls back what a killed writer has left, and refuses what is no store.
+  // Opening rolls back the journal of a killed writer, and refuses a file that is no store.
   MC2_TRY(Store::open(from, OpenMode::ReadOnly));
   const fs::path target = fs::absolute(to);
   std::error_code ignored;
   if (fs::exists(fs::symlink_status(target, ignored))) return Draft::taken(to);
   Draft draft(target);
-  fs::remove(draft.path(), ignored); // left by one that was killed
+  fs::remove(draft.path(), ignored); // may be left by a copy that was killed
   MC2_TRY(prepare_writable(draft.path()));
   return guarded(to, "back_up", [&]() -> Result<void> {
     copy_database(fs::absolute(from), draft.path(), contents);

@@ -5,7 +5,7 @@
 namespace mc2::store {
 namespace {
 
-/// A required value of an object whose other keys are no concern.
+/// A required value of an object whose other keys are ignored.
 Node required(const Node& object, std::string_view key) {
   static const Json kNull;
   const auto found = object.json().find(key);

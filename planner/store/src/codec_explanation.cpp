@@ -1,7 +1,7 @@
 #include "codec_parts.hpp"
 #include "mc2/planner/explanation.hpp"
 
-/// Written for people and programs, never read back.
+/// Explanations are written for people and other programs; mc2 does not read them back.
 namespace mc2::store {
 
 template <>

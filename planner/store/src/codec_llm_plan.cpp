@@ -1,7 +1,7 @@
 #include "mc2/planner/llm_plan.hpp"
 #include "plan_parts.hpp"
 
-/// Written for people and programs, never read back.
+/// Plans of language models are written for people and other programs; mc2 does not read them back.
 namespace mc2::store {
 
 using planner::LlmConfig;

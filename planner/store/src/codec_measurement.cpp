@@ -43,7 +43,7 @@ inline constexpr auto kFields<Measurement> =
                field_if_set("compute_blocks_us", &Measurement::compute_blocks_us),
                field_if_set("communication_blocks_us", &Measurement::communication_blocks_us));
 
-/// One object: the measurement's own fields, and the machine.
+/// One object with the fields of the measurement and the machine.
 template <>
 inline constexpr auto kFields<MeasurementRecord> =
     std::tuple_cat(std::tuple(document("measurement")), within(&MeasurementRecord::measurement, kFields<Measurement>),

@@ -16,7 +16,7 @@ concept HasParameters = requires {
   Value::parameters();
 };
 
-/// A curve says its family, by which it was chosen before it is read.
+/// Writes the family's name of a curve. read() does nothing: the name has already chosen the family.
 template <typename Family>
 struct FamilyName {
   [[nodiscard]] Json write(const Family&) const { return Family::kFamily; }
@@ -25,7 +25,7 @@ struct FamilyName {
 
 } // namespace
 
-/// Curves and their pieces list their own parameters.
+/// The fields of curves and their pieces are the parameters that these types list themselves.
 template <HasParameters Value>
 inline constexpr auto kFields<Value> = std::apply(
     [](const auto&... parameter) {
@@ -39,7 +39,7 @@ inline constexpr auto kFields<Value> = std::apply(
 
 namespace {
 
-/// The family of that name among the alternatives of a shape.
+/// Reads a curve of the named family, one of the alternatives of `shape`.
 template <typename... Families>
 void read_family(const Node& node, const Node& family, std::variant<Families...>& shape) {
   const std::string name = family.text();

@@ -12,7 +12,7 @@ namespace {
 
 constexpr int kSchemaNumber = 1;
 
-/// The number of "mc2.<kind>/<number>", or 0.
+/// The number in "mc2.<kind>/<number>"; 0 if the text has another form or kind.
 int schema_number(std::string_view schema, std::string_view kind) {
   const std::string prefix = "mc2." + std::string(kind) + "/";
   if (!schema.starts_with(prefix)) return 0;
@@ -51,7 +51,7 @@ void check_schema(const Node& node, std::string_view kind) {
 Result<void> check_operator(const planner::OpSpec& op) {
   auto verdict = op.validate();
   if (verdict || verdict.error().field != "ranks") return verdict;
-  // People and the planner say "ranks" where the document's key is world_size.
+  // The planner's field is "ranks"; the document's key is world_size.
   return Error{verdict.error().code, "world_size", verdict.error().message};
 }
 

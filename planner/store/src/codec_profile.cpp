@@ -3,7 +3,7 @@
 namespace mc2::store {
 namespace {
 
-/// Of one block. A clock that shows no time passing has measured nothing.
+/// The legal time of one sample. 0 is refused: a clock that shows no time has measured nothing.
 constexpr WholeNumber kSampleNs{1, static_cast<std::int64_t>(planner::kMaxTimeUs* planner::kNsPerUs)};
 
 } // namespace

@@ -15,7 +15,7 @@ namespace {
 
 using planner::PlanOptions;
 
-/// An option that is the machine's where a request does not say it.
+/// An option whose default is the machine's value. The request notes whether it is given.
 struct MachinesOption {
   bool PlanRequest::*is_given;
   std::int64_t PlanOptions::*option;
@@ -27,7 +27,7 @@ struct MachinesOption {
   }
 };
 
-/// Absent: all pairs are full.
+/// Counts of rows between the ranks. Absent: the blocks between all pairs are full.
 struct Counts {
   [[nodiscard]] bool is_written(const PlanRequest& request) const { return !request.options.counts.empty(); }
   [[nodiscard]] Json write(const PlanRequest& request) const { return request.options.counts; }
@@ -42,7 +42,7 @@ constexpr auto option(std::string_view key, Member PlanOptions::*member, Form fo
       key, [member](auto& request) -> auto& { return request.options.*member; }, form, Presence::Given);
 }
 
-/// Every option may be left out: a request says only what differs from the defaults.
+/// Every option may be left out of a request; its default then holds.
 constexpr auto kOptionFields = std::tuple(
     field("alignment", std::identity{}, MachinesOption{&PlanRequest::has_alignment, &PlanOptions::alignment}),
     field("min_block_rows", std::identity{},

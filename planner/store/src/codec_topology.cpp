@@ -30,7 +30,7 @@ inline constexpr auto kFields<planner::ConstantSpread> =
 
 namespace {
 
-/// An object of the algorithms that the library offers for each collective.
+/// An object with the algorithms that the communication library has for each collective.
 struct OfferedAlgorithms {
   using Offered = std::map<planner::Collective, std::vector<planner::Algorithm>>;
 

@@ -20,11 +20,11 @@ using std::chrono::sys_seconds;
 constexpr sys_seconds kEarliest = sys_days(std::chrono::year(0) / 1 / 1);
 constexpr sys_seconds kLatest = sys_days(std::chrono::year(9999) / 12 / 31);
 
-/// "30d" as a number of seconds; nothing for another form.
+/// "30d" as a number of seconds; none for a text of another form.
 std::optional<std::int64_t> duration_s(const std::string& text) {
   constexpr std::array kUnits{std::pair{'s', 1}, std::pair{'m', 60}, std::pair{'h', 3600}, std::pair{'d', 86'400},
                               std::pair{'w', 604'800}};
-  constexpr std::int64_t kMost = 1'000'000'000; // of any unit: beyond the last year, and far from overflowing
+  constexpr std::int64_t kMost = 1'000'000'000; // of any unit, so that the number of seconds cannot overflow
   std::int64_t count = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
   if (error != std::errc() || end + 1 != text.data() + text.size() || count < 0 || count > kMost) return std::nullopt;

@@ -8,11 +8,11 @@
 #include "migrations.hpp"
 #include "store_impl.hpp"
 
-/// How a service did over time.
+/// The history of a service's figures.
 namespace mc2::store {
 namespace {
 
-/// What is there of a row that somebody else may have written: numbers alone.
+/// The numbers in a row's document. Anything else is ignored, since other programs may have written the row.
 std::map<std::string, double> numbers_in(const std::string& document) {
   std::map<std::string, double> numbers;
   const auto json = parse_json(document);

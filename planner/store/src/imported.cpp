@@ -14,7 +14,7 @@ using planner::Fingerprint;
 using planner::Profile;
 using planner::Sample;
 
-/// Rounds of refining add a few each.
+/// The most cuts of a machine that are read. Each round of refining adds a few.
 constexpr int kMostListedCuts = 1000;
 
 bool answers_for(const Profile& profile, const Sample& sample, const planner::OpSpec& op) {
@@ -23,7 +23,7 @@ bool answers_for(const Profile& profile, const Sample& sample, const planner::Op
          planner::collective_of(profile.op.kind) == planner::collective_of(op.kind);
 }
 
-/// Both fingerprints' fields. Errors: Stale naming a field that they disagree in.
+/// A fingerprint with the fields of both. Errors: Stale (device), naming a field in which they disagree.
 Result<Fingerprint> joined(const Fingerprint& left, const Fingerprint& right) {
   Fingerprint both = left;
   for (const auto& [key, value] : right.fields) {
@@ -36,7 +36,7 @@ Result<Fingerprint> joined(const Fingerprint& left, const Fingerprint& right) {
   return both;
 }
 
-/// Whether every sample is kept already.
+/// Whether every fresh sample is kept already; equal samples count as often as they occur.
 bool is_known(const Profile& kept, const Profile& fresh) {
   const auto key = [](const Sample& sample) {
     return std::tuple(sample.component, sample.block_rows, sample.message_bytes, sample.time);
@@ -82,14 +82,14 @@ Result<ImportedMachine> join_imported(const std::string& device, std::vector<Pro
 
 namespace {
 
-/// Of a normal error: half-width of a 95 % interval over its standard deviation.
+/// Half-width of a 95 % interval of a normal distribution, in standard deviations.
 constexpr double kNormal95 = 1.96;
-/// Of a time that few runs tell.
+/// The relative error assumed for a time whose runs do not tell their error.
 constexpr double kUntoldError = 0.01;
-/// Runs that vary by more tell nothing.
+/// Larger relative errors are limited to this: such runs carry no information.
 constexpr double kMostError = 0.9;
 
-/// The cut of that text, or of the kept plan of that digest. Errors: NotFound, InvalidSpec.
+/// The cut that a text describes, or that of the kept plan with this digest. Errors: NotFound, InvalidSpec.
 Result<planner::Cut> named_cut(const Store& store, const planner::OpSpec& op, const std::string& blocks) {
   if (auto cut = planner::parse_cut(blocks)) return cut;
   const auto stored_plan = store.find_plan(blocks);
@@ -142,7 +142,7 @@ Result<std::vector<Measurement>> to_measurements(const Store& store, const plann
   return measured;
 }
 
-/// Returns the digests of those that were not known.
+/// Keeps the cuts that are not kept yet. Returns the digests of these.
 Result<std::vector<std::string>> keep_measured_cuts(Store& store, const std::string& device,
                                                     std::span<const Measurement> cuts, const std::string& created_at) {
   std::vector<std::string> digests;

@@ -10,8 +10,8 @@
 namespace mc2::store {
 namespace {
 
-/// Asks every store in turn. `InvalidSpec` is the question's fault, so no other layer is asked then. When no layer
-/// answers, a layer that could not be read outweighs those that hold nothing.
+/// Asks every store in turn. Ends at `InvalidSpec`, since the question itself is wrong. If no layer answers, the code
+/// is that of the first layer that failed for another reason than NotFound.
 template <typename Find>
 auto first_match(const std::vector<Store>& stores, Find find) -> decltype(find(stores.front())) {
   std::string reasons;
@@ -25,7 +25,7 @@ auto first_match(const std::vector<Store>& stores, Find find) -> decltype(find(s
   return Error{code, "", reasons};
 }
 
-/// A layer that nobody may write to must not keep the writable one from working, whatever is wrong with it.
+/// Opens a read-only layer. Returns every failure as an Error, so that the writable layer works in any case.
 Result<Store> open_read_only(const std::filesystem::path& path) {
   try {
     return Store::open(path, OpenMode::ReadOnly);

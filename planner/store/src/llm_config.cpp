@@ -17,15 +17,15 @@ namespace {
 using planner::ExpertLayers;
 using planner::LlmConfig;
 
-/// By which keys a configuration tells its layers with experts.
+/// The families of keys by which configurations describe layers with experts.
 enum class ExpertKeys : std::uint8_t { None, Mixtral, Qwen, DeepSeek, Llama4 };
 
-/// What an architecture's name says that its keys do not. Sizes: what transformers takes where the key is missing;
-/// 0 where it takes none, or hidden / heads for a head's columns.
+/// Facts that an architecture's name implies and its keys do not state. The sizes are the defaults of transformers for
+/// missing keys; 0: there is no default, or, for head_columns, the default is hidden / heads.
 struct Architecture {
   std::string_view name;
   ExpertKeys experts = ExpertKeys::None;
-  bool is_nested = false; ///< the sizes stand under text_config, beside those of an image encoder
+  bool is_nested = false; ///< the sizes are under text_config, beside those of an image encoder
   bool has_gate = true;
   bool is_latent = false;
   std::int64_t head_columns = 0, heads = 0, key_value_heads = 0;
@@ -64,14 +64,14 @@ constexpr std::size_t kMaxLlmNameBytes = 128;
 constexpr std::size_t kMaxConfigBytes = std::size_t{1} << 20U;
 
 struct ElementType {
-  std::string_view name; ///< PyTorch's
+  std::string_view name; ///< in PyTorch
   planner::DType dtype;
 };
 constexpr std::array kElementTypes{ElementType{"bfloat16", planner::DType::Bf16},
                                    ElementType{"float16", planner::DType::F16},
                                    ElementType{"float32", planner::DType::F32}};
 
-/// An object of which some keys are read. A null is a missing key.
+/// An object of which some keys are read. A key with the value null counts as missing.
 class Keys {
  public:
   explicit Keys(const Node& node) : node_(node) { node.require(node.json().is_object(), "an object"); }
@@ -82,34 +82,34 @@ class Keys {
     return found == node_.json().end() || found->is_null() ? nullptr : &*found;
   }
   [[nodiscard]] bool has(std::string_view key) const { return find(key) != nullptr; }
-  /// A missing one is an error.
+  /// A size; a missing key is an error.
   [[nodiscard]] std::int64_t size(std::string_view key, std::int64_t low = 1,
                                   std::int64_t high = planner::kMaxLlmSize) const {
     const Json* value = find(key);
     if (value != nullptr)
-      return std::max(node_.member(key, *value).integer(low, high), low); // to go on after a failure
+      return std::max(node_.member(key, *value).integer(low, high), low); // a legal size even after a failure
     node_.fail(ErrorCode::Malformed, "has no key '" + std::string(key) + "', which this architecture needs");
     return low;
   }
   [[nodiscard]] std::int64_t size_or(std::string_view key, std::int64_t fallback, std::int64_t low = 1) const {
     return has(key) ? size(key, low) : fallback;
   }
-  /// A null is 0; a missing one is an error, as for transformers it is another size in each version.
+  /// A size, 0 for null. A missing key is an error, since the versions of transformers have different defaults for it.
   [[nodiscard]] std::int64_t size_or_null(std::string_view key) const {
     const bool is_null = node_.json().is_object() && node_.json().contains(key) && !has(key);
     return is_null ? 0 : size(key);
   }
-  /// Of the first key that is there.
+  /// The size under the first of these keys that exists.
   [[nodiscard]] std::int64_t size_of(std::initializer_list<std::string_view> keys) const {
     const auto known = std::ranges::find_if(keys, [&](std::string_view key) { return has(key); });
     return size(known == keys.end() ? *keys.begin() : *known);
   }
-  /// Empty where it is missing.
+  /// A text; empty if the key is missing.
   [[nodiscard]] std::string text(std::string_view key) const {
     const Json* value = find(key);
     return value == nullptr ? std::string() : node_.member(key, *value).text();
   }
-  /// Numbers of layers, from 0.
+  /// A list of layer numbers, which count from 0; empty if the key is missing.
   [[nodiscard]] std::set<std::int64_t> layers(std::string_view key) const {
     const Json* value = find(key);
     if (value == nullptr) return {};
@@ -123,7 +123,7 @@ class Keys {
   Node node_;
 };
 
-/// Null after a failure, which is recorded.
+/// Reads the architecture's name. Null if it is missing or unknown, which is recorded.
 const Architecture* read_architecture(const Keys& keys) {
   const Json* names = keys.find("architectures");
   if (names == nullptr || !names->is_array() || names->empty() || !names->front().is_string()) {
@@ -212,7 +212,7 @@ ExpertLayers read_deep_seek(const Keys& keys, std::int64_t layer_count) {
 }
 
 ExpertLayers read_llama_4(const Keys& keys, std::int64_t layer_count) {
-  const std::int64_t inner = keys.size("intermediate_size"); // of the one shared expert, too
+  const std::int64_t inner = keys.size("intermediate_size"); // also the size of the one shared expert
   const std::set<std::int64_t> listed = keys.layers("moe_layers");
   const std::int64_t step = keys.size_or("interleave_moe_layer_step", 1);
   return {listed.empty() ? layer_count / step

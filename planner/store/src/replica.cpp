@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::size_t kMostRowBytes = 32U << 20U;
 
-/// Empty for none.
+/// The URL of the leader; empty if the store is not a replica.
 std::string leader_in(SQLite::Database& database) {
   if (read_schema_state(database).version < kHasReplicas) return {};
   SQLite::Statement statement(database, "SELECT leader FROM replica WHERE id = 1");
@@ -62,7 +62,7 @@ void remove_row(SQLite::Database& database, Table table, const Change& change) {
   remove.exec();
 }
 
-/// What a document has replaced that is gone itself by now.
+/// Removes the row that a document had replaced, for a change whose own document is gone by now.
 void remove_replaced(SQLite::Database& database, Table table, const Change& change) {
   if (!traits_of(table).has_unique_key) return;
   SQLite::Statement remove(database,
@@ -71,7 +71,7 @@ void remove_replaced(SQLite::Database& database, Table table, const Change& chan
   remove.exec();
 }
 
-/// Notes a change as its leader did, in place of what a trigger has noted.
+/// Records a change exactly as the leader did, in place of the record that a trigger has made.
 void note(SQLite::Database& database, Table table, const Change& change) {
   SQLite::Statement statement(
       database,
@@ -88,7 +88,7 @@ void note(SQLite::Database& database, Table table, const Change& change) {
   statement.exec();
 }
 
-/// Errors: Malformed.
+/// Checks that the machines of all changes are there. Errors: Malformed.
 Result<void> require_machines(const Changes& changes) {
   std::set<std::string> known;
   for (const RawFingerprint& machine : changes.machines) known.insert(machine.digest);
@@ -98,13 +98,13 @@ Result<void> require_machines(const Changes& changes) {
   return {};
 }
 
-/// Errors: Malformed.
+/// Applies one change. @param before  the revision of the change before it. Errors: Malformed.
 Result<void> apply_one(SQLite::Database& database, std::int64_t before, const Change& change) {
   const auto table = table_of(change.document);
   if (!table || !change.row || change.revision <= before)
     return Error{ErrorCode::Malformed, "changes",
                  "change " + std::to_string(change.revision) + " names no row, or does not come after the one before"};
-  set_revision(database, change.revision - 1); // so that triggers note it under its leader's
+  set_revision(database, change.revision - 1); // so that triggers record the change under the leader's revision
   if (change.is_removal)
     remove_row(database, *table, change);
   else if (change.row->document.empty())
@@ -115,7 +115,7 @@ Result<void> apply_one(SQLite::Database& database, std::int64_t before, const Ch
   return {};
 }
 
-/// Triggers would note what is taken over as changes of this store's own.
+/// Turns triggers off while it lives. They would record the copied documents as changes of this store.
 class TriggersOff {
  public:
   explicit TriggersOff(SQLite::Database& database) : handle_(database.getHandle()) { set(0); }
@@ -128,7 +128,7 @@ class TriggersOff {
   sqlite3* handle_;
 };
 
-/// A snapshot, as "snapshot" beside the store, under the same rules.
+/// Attaches a snapshot to the store's connection, as "snapshot", while it lives.
 class Attached {
  public:
   Attached(SQLite::Database& database, const std::filesystem::path& snapshot) : database_(database) {
@@ -148,7 +148,7 @@ std::int64_t number(SQLite::Database& database, const std::string& query) {
   return database.execAndGet(query).getInt64();
 }
 
-/// With nothing in its schema that this store's has not, such as a trigger of somebody else's.
+/// Whether the snapshot has exactly this store's schema, without e.g. foreign triggers.
 bool is_of_this_mc2(SQLite::Database& database) {
   const std::string differ =
       "SELECT count(*) FROM (SELECT type, name, tbl_name, sql FROM %1 EXCEPT SELECT type, name, tbl_name, sql FROM %2)";
@@ -162,7 +162,7 @@ bool is_of_this_mc2(SQLite::Database& database) {
          count("snapshot.sqlite_master", "main.sqlite_master") == 0;
 }
 
-/// Documents, changes and revision; triggers are off.
+/// Copies documents, recorded changes and revision of the snapshot. Triggers must be off.
 void copy_documents(SQLite::Database& database) {
   for (const char* table : {"plan", "model", "sample_batch", "measurement", "fingerprint", "change"})
     database.exec("DELETE FROM main." + std::string(table));
@@ -244,7 +244,7 @@ Result<std::string> Store::leader() const {
 }
 
 Result<void> Store::become_replica(const std::string& leader, const std::filesystem::path& snapshot) {
-  MC2_TRY(Store::open(snapshot, OpenMode::ReadOnly)); // refuses what is no store, or not whole
+  MC2_TRY(Store::open(snapshot, OpenMode::ReadOnly)); // refuses a file that is no store or not whole
   return guarded(impl_->path, "Store::become_replica", [&]() -> Result<void> {
     const Attached attached(impl_->database, snapshot);
     const TriggersOff off(impl_->database);

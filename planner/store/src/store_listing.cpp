@@ -15,13 +15,13 @@
 namespace mc2::store {
 namespace {
 
-/// What a filter asks of a row, and the values of its parameters in their order.
+/// The SQL condition of a filter, and the values of its parameters in their order.
 class Conditions {
  public:
   explicit Conditions(const ListFilter& filter) {
-    // Options of an operator follow its kind's name in the column.
+    // In the column, the options of an operator follow the name of its kind.
     if (filter.kind) add("(kind = ? OR kind LIKE ? || ' %')", std::string(to_string(*filter.kind)), 2);
-    // 'g' follows the last hexadecimal digit.
+    // 'g' sorts after the last hexadecimal digit, so the range holds the digests that begin with the digits.
     if (!filter.fingerprint_digest.empty())
       add("fingerprint_digest >= ? AND fingerprint_digest < ? || 'g'", filter.fingerprint_digest, 2);
     if (filter.dtype) add("dtype = ?", std::string(to_string(*filter.dtype)));
@@ -83,7 +83,7 @@ Result<std::vector<Listed>> list(const Impl& store, const char* call, Table tabl
   });
 }
 
-/// A document and the row that it stands in.
+/// A decoded document and its row.
 template <typename T>
 struct Found {
   T value;
@@ -165,7 +165,7 @@ Result<std::vector<StoredFingerprint>> Store::list_fingerprints() const {
     while (statement.executeStep()) {
       std::string digest_text = statement.getColumn(0).getString();
       auto fingerprint = decode_fingerprint(statement.getColumn(1).getString());
-      // The digest is of the content: what does not match is damaged.
+      // The digest is computed from the content, so a row that does not match is damaged.
       if (fingerprint && fingerprint_digest(fingerprint.value()) == digest_text)
         listed.push_back({std::move(digest_text), std::move(fingerprint).value(), statement.getColumn(2).getInt64()});
     }
@@ -175,7 +175,7 @@ Result<std::vector<StoredFingerprint>> Store::list_fingerprints() const {
 
 namespace {
 
-/// Errors: Stale.
+/// Checks that all changes after `since` are still recorded. Errors: Stale (since).
 Result<void> require_told(SQLite::Database& database, std::int64_t since, std::int64_t newest) {
   if (since > newest)
     return Error{ErrorCode::Stale, "since",

@@ -18,11 +18,11 @@
 namespace mc2::store {
 namespace {
 
-constexpr int kColumnOfM = 3, kColumnOfN = 4; ///< of select_sql
-constexpr std::size_t kListedCount = 5;       ///< what a message lists before it says "and N more"
+constexpr int kColumnOfM = 3, kColumnOfN = 4; ///< in the result of select_sql
+constexpr std::size_t kListedCount = 5;       ///< operators that a message lists before "and N more"
 
-/// Errors: Corrupt, where a document that passes its checksum was kept by an mc2 with other rules; Stale where those
-/// cut along another axis.
+/// Decodes a record whose checksum is right. Errors: Corrupt if it was kept by an mc2 with other rules and cannot be
+/// read; Stale if its blocks are along another axis than today's.
 Result<StoredPlan> to_stored_plan(const Record& record) {
   auto plan = decode_plan(record.document);
   if (!plan)
@@ -31,15 +31,15 @@ Result<StoredPlan> to_stored_plan(const Record& record) {
   return StoredPlan{record.key, std::move(plan).value(), record.document, record.digest, record.created_at};
 }
 
-/// Whose blocks cost what the operator's do (planner::has_same_block_costs).
+/// The SQL condition for rows whose operators have the same block costs (planner::has_same_block_costs).
 std::string same_block_costs(const planner::OpSpec& op) {
   const std::string same = "WHERE fingerprint_digest = ?1 AND kind = ?2 AND k = ?5 AND dtype = ?6 AND world_size = ?7 ";
   if (planner::cut_axis(op) == planner::CutAxis::Columns) return same + "AND m = ?3 ";
   return same + "AND n = ?4 AND m > " + std::to_string(planner::traits_of(op.kind).max_column_cut_m) + " ";
 }
 
-/// Which models answer for an operator, the one to prefer first: of the nearest length of the cut axis, in proportion.
-/// A shorter one is twice as far, as the longest blocks lie beyond what it measured.
+/// The query for the models that answer for an operator, the nearest first. The distance is the ratio of the lengths of
+/// the cut axis, squared for a shorter model, because the longest blocks lie beyond what that model measured.
 std::string model_query(const planner::OpSpec& op) {
   const bool is_by_columns = planner::cut_axis(op) == planner::CutAxis::Columns;
   const std::string nearest = is_by_columns ? "iif(n >= ?4, 1.0 * n / ?4, 1.0 * ?4 / n * ?4 / n)"
@@ -47,7 +47,7 @@ std::string model_query(const planner::OpSpec& op) {
   return select_sql(Table::Model, same_block_costs(op) + "ORDER BY " + nearest + ", created_at DESC, id DESC");
 }
 
-/// The operator that "kind, m, n, k, dtype, world_size" are of, as people read it; as they stand where it is unknown.
+/// The operator in the columns "kind, m, n, k, dtype, world_size", for people. The plain columns if it is unknown.
 std::string op_text(const SQLite::Statement& statement) {
   const auto text = [&](int index) { return statement.getColumn(index).getString(); };
   const auto number = [&](int index) { return statement.getColumn(index).getInt64(); };
@@ -64,7 +64,7 @@ std::string op_text(const SQLite::Statement& statement) {
   return op.text();
 }
 
-/// The operator names of a query over "kind, m, n, k, dtype, world_size", without repetition.
+/// The first operators of a query over "kind, m, n, k, dtype, world_size", and how many more there are.
 std::string listed_ops(SQLite::Statement& statement) {
   std::vector<std::string> names;
   while (statement.executeStep()) names.push_back(op_text(statement));
@@ -74,7 +74,7 @@ std::string listed_ops(SQLite::Statement& statement) {
   return result;
 }
 
-/// "; it has <noun>s for ..." of this machine, or of others where this one has none.
+/// "; for this machine it has ...": the operators that the table has for this machine, else those for others.
 std::string alternatives(const SQLite::Database& database, Table table, const std::string& fingerprint) {
   const TableTraits& traits = traits_of(table);
   const std::string query = "SELECT DISTINCT kind, m, n, k, dtype, world_size FROM " + std::string(traits.name) +
@@ -91,7 +91,8 @@ std::string alternatives(const SQLite::Database& database, Table table, const st
   return "; it has none at all";
 }
 
-/// "; one was made elsewhere (cpu_model: here 'x', there 'y')" when only the fingerprint stands in the way.
+/// "; one was made elsewhere (cpu_model: here 'x', there 'y')" if there is a model that differs in the fingerprint
+/// only.
 std::string other_machine(const SQLite::Database& database, const planner::OpSpec& op,
                           const planner::Fingerprint& fingerprint) {
   SQLite::Statement statement(database, select_sql(Table::Model,
@@ -108,7 +109,7 @@ std::string other_machine(const SQLite::Database& database, const planner::OpSpe
   return "; one was made elsewhere (" + (differences.empty() ? "" : one_line(differences.front())) + ")";
 }
 
-/// Of a measurement with predictions of the uncut parts.
+/// The ratios of a measurement that has predictions of its uncut parts.
 planner::SpeedRatio ratios_of(const Measurement& one) {
   const double serial_us =
       one.predicted_serial_us > 0 ? one.predicted_serial_us : one.predicted_compute_us + one.predicted_communication_us;
@@ -118,11 +119,12 @@ planner::SpeedRatio ratios_of(const Measurement& one) {
           one.predicted_us > 0 ? one.fused_us / one.predicted_us : 0};
 }
 
-/// Rows of runs of plans that a model had made before; the race that made a model says nothing of its speed later.
+/// The SQL condition for measurements with predictions of a model made before. The race that a model was made from has
+/// none, and says nothing about the speed at a later time.
 const std::string kIsPredicted =
     "json_valid(document) AND json_extract(document, '$.predicted_compute_us') IS NOT NULL ";
 
-/// The newest of a machine, among its last rows: older ones are not searched for predictions.
+/// The newest measurements of a machine with predictions. Only the last rows are searched for them.
 const std::string kPredictedOnMachine =
     "WHERE id IN (SELECT id FROM measurement WHERE fingerprint_digest = ?1 ORDER BY id DESC LIMIT " +
     std::to_string(10 * kMostSpeedRatios) + ") AND " + kIsPredicted + "ORDER BY id DESC LIMIT " +
@@ -136,7 +138,7 @@ void each_measurement(SQLite::Statement& statement, const std::function<void(con
   }
 }
 
-/// Whether a batch is of the session that the one before it is of: a long session is kept in several.
+/// Whether a batch continues the session of the batch before. A long session is kept in several batches.
 bool goes_on(std::span<const planner::Sample> session, std::span<const planner::Sample> batch) {
   if (session.empty() || batch.empty()) return true;
   const int first = std::ranges::min(batch, {}, &planner::Sample::round).round;
@@ -157,7 +159,7 @@ Result<planner::Profile> Store::find_profile(const planner::OpSpec& op, const pl
       const auto record = current_record(statement, Table::SampleBatch, key);
       if (!record) return impl_->located(record.error());
       const auto batch = decode_profile(record.value().document);
-      if (!batch && batch.error().code == ErrorCode::Stale) continue; // of other blocks than today's
+      if (!batch && batch.error().code == ErrorCode::Stale) continue; // its blocks are along another axis than today's
       if (!batch) return impl_->error(ErrorCode::Corrupt, "samples cannot be read (" + batch.error().text() + ")");
       if (!goes_on(session, batch.value().samples)) profile.add_session(std::exchange(session, {}));
       session.insert(session.end(), batch.value().samples.begin(), batch.value().samples.end());
@@ -181,7 +183,7 @@ Result<planner::CostModel> Store::find_model(const planner::OpSpec& op, const pl
       const auto record = current_record(statement, Table::Model, key);
       if (!record) return impl_->located(record.error());
       auto model = decode_model(record.value().document);
-      if (!model && model.error().code == ErrorCode::Stale) continue; // of other blocks than today's
+      if (!model && model.error().code == ErrorCode::Stale) continue; // its blocks are along another axis than today's
       if (!model) return impl_->error(ErrorCode::Corrupt, "a model cannot be read (" + model.error().text() + ")");
       return model;
     }
@@ -204,7 +206,7 @@ Result<std::vector<planner::CostModel>> Store::list_models(const planner::OpSpec
       const auto record = current_record(statement, Table::Model);
       if (!record) continue;
       auto model = decode_model(record.value().document);
-      // An index that is damaged may lead to a model of something else.
+      // A damaged index may lead to a model of another machine.
       if (model && model.value().fingerprint == fingerprint) models.push_back(std::move(model).value());
     }
     return models;
@@ -262,7 +264,7 @@ Result<StoredPlan> Store::find_plan(const std::string& digest_prefix) const {
 Result<std::vector<StoredPlan>> Store::list_plans() const {
   return impl_->read("Store::list_plans", [&]() -> Result<std::vector<StoredPlan>> {
     std::vector<std::pair<std::int64_t, StoredPlan>> plans;
-    // Damaged plans are check()'s to report.
+    // check() reports damaged plans.
     static_cast<void>(scan_records(impl_->database, Table::Plan, [&](const Record& record, const auto&) {
       if (auto plan = to_stored_plan(record)) plans.emplace_back(record.row_id, std::move(plan).value());
     }));

@@ -9,12 +9,12 @@ bool is_utf8_continuation(char c) { return (static_cast<unsigned char>(c) & 0xC0
 
 bool is_control(char c) { return static_cast<unsigned char>(c) < 0x20U || c == 0x7F; }
 
-/// Whether a C1 control character (U+0080 to U+009F) begins here: terminals obey some of them as they obey ESC.
+/// Whether a C1 control character (U+0080 to U+009F) begins here. Terminals obey some of them like ESC sequences.
 bool is_c1(std::string_view text, std::size_t at) {
   return text[at] == '\xC2' && at + 1 < text.size() && static_cast<unsigned char>(text[at + 1]) < 0xA0U;
 }
 
-/// Each becomes one space.
+/// The text with each C1 control character replaced by one space.
 std::string without_c1(std::string text) {
   for (std::size_t at = text.find('\xC2'); at != std::string::npos; at = text.find('\xC2', at + 1))
     if (is_c1(text, at)) text.replace(at, 2, " ");

@@ -15,18 +15,18 @@
 #include "migrations.hpp"
 #include "store_impl.hpp"
 
-/// Whole stores: checked, counted, exported, imported and merged.
+/// Functions for whole stores: check, count, export, import and merge.
 namespace mc2::store {
 namespace {
 
-/// An export may be far larger than one document, but not without bound.
+/// Limits of an export, which may be far larger than one document.
 constexpr JsonLimits kExportLimits{.max_bytes = std::size_t{1} << 30U,
                                    .max_value_count = 100'000'000,
                                    .max_array_length = 10'000'000,
                                    .max_depth = 32};
 constexpr std::size_t kShownDigits = 12;
 
-/// A record and what it takes to keep it.
+/// A record, with its table and fingerprint.
 struct Entry {
   Table table;
   planner::Fingerprint fingerprint;
@@ -36,7 +36,7 @@ struct Entry {
 struct Contents {
   std::vector<Entry> entries;
   std::vector<Damage> damages;
-  std::vector<std::string> refused; ///< documents of an export, and why
+  std::vector<std::string> refused; ///< invalid documents of an export, with the reason
 };
 
 Contents read_contents(const SQLite::Database& database) {
@@ -63,7 +63,7 @@ std::string conflict_text(Table table, const Record& ours, const Record& theirs)
          ", left theirs " + shown(theirs);
 }
 
-/// Whether a sound row of a collecting table already holds exactly this record.
+/// Whether an undamaged row of a table without unique keys already holds exactly this record.
 bool has_same_row(const SQLite::Database& database, Table table, const Record& record) {
   SQLite::Statement statement(database, select_sql(table, "WHERE checksum = ?1"));
   statement.bind(1, checksum(table, record));
@@ -93,11 +93,11 @@ void add(SQLite::Database& database, const Entry& entry, MergeReport& report) {
   ++report.added_count;
 }
 
-/// Documents are added in transactions of so many of them, or bytes, whichever is less: who reads, or writes a single
-/// one, waits no longer than for one of them. What an end in between leaves out is added the next time.
+/// Documents are added in several transactions, each with at most so many documents or bytes, so that other users of
+/// the store wait for one transaction at most. If the program ends in between, the next call adds the rest.
 constexpr std::size_t kEntriesPerWrite = 256, kBytesPerWrite = 8U << 20U;
 
-/// Where the transaction ends that begins with this entry.
+/// The end of the transaction that begins with entry `first`.
 std::size_t end_of_part(const std::vector<Entry>& entries, std::size_t first) {
   std::size_t end = first, bytes = 0;
   while (end < entries.size() && end - first < kEntriesPerWrite && bytes < kBytesPerWrite)
@@ -105,7 +105,7 @@ std::size_t end_of_part(const std::vector<Entry>& entries, std::size_t first) {
   return end;
 }
 
-/// Of what one part came to.
+/// Adds the report of one transaction to that of all.
 void append(MergeReport& report, MergeReport part) {
   report.added_count += part.added_count;
   report.same_count += part.same_count;
@@ -124,7 +124,7 @@ Result<MergeReport> add_all(Impl& store, const char* call, const Contents& conte
   for (const Damage& damage : contents.damages) report.damaged.push_back(damage_text(damage));
   report.refused = contents.refused;
   std::size_t next = 0;
-  do { // also where there is nothing, so that a store that cannot be written is told
+  do { // runs once even without entries, to report a store that cannot be written
     const std::size_t end = end_of_part(contents.entries, next);
     auto part = store.write_documents(call, [&]() -> Result<MergeReport> {
       MergeReport added;
@@ -138,7 +138,7 @@ Result<MergeReport> add_all(Impl& store, const char* call, const Contents& conte
   return report;
 }
 
-/// The document is spliced in as it is kept: no value passes through a second encoding.
+/// An entry of an export. The document is copied as it is kept, not encoded again.
 std::string entry_json(const Entry& entry) {
   std::string result = "{\"created_at\":" + dump(entry.record.created_at) + ",\"document\":" + entry.record.document;
   if (traits_of(entry.table).has_purpose) result += ",\"purpose\":" + dump(entry.record.key.purpose);
@@ -159,7 +159,8 @@ std::string moment_at(const Node& node) {
   return text;
 }
 
-/// Errors: those of the document, which is refused alone; what is wrong around it fails the whole export.
+/// Reads one entry of an export. Returns the errors of its document, which alone is then refused. Errors around the
+/// document are recorded in the status of `fields` and fail the whole export.
 template <typename T>
 Result<Entry> read_entry(const Fields& fields, Table table) {
   ReadStatus status;
@@ -304,7 +305,7 @@ Result<std::vector<StoredPlan>> plans_of_export(std::string_view json) {
   for (Entry& entry : contents.entries) {
     if (entry.table != Table::Plan) continue;
     Record& record = entry.record;
-    auto plan = decode_document<planner::Plan>(record.document).value(); // read before
+    auto plan = decode_document<planner::Plan>(record.document).value(); // decode_export() has read it before
     plans.push_back({record.key, std::move(plan), std::move(record.document), record.digest, record.created_at});
   }
   return plans;
@@ -316,7 +317,7 @@ Result<MergeReport> Store::import_json(std::string_view json) {
 }
 
 Result<MergeReport> Store::merge(const Store& other) {
-  // Read to the end before writing: both may be the same file.
+  // Read everything before writing: both stores may be the same file.
   MC2_ASSIGN(const auto contents, other.impl_->read("Store::merge", [&]() -> Result<Contents> {
     return read_contents(other.impl_->database);
   }));

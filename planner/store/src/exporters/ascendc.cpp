@@ -17,7 +17,7 @@ constexpr std::string_view kMarker = "// mc2-plan: ";
 
 struct Field {
   const char* name;
-  std::string value; ///< an expression of C++
+  std::string value; ///< a C++ expression
 };
 
 Field field(const char* name, std::int64_t value) { return {name, std::to_string(value)}; }
@@ -26,7 +26,7 @@ bool gathers_rows(const planner::OpSpec& op) {
   return planner::traits_of(op.kind).first_lane == planner::Lane::Communication;
 }
 
-/// What both forms say of the operator.
+/// The fields for the operator, which both forms have.
 std::vector<Field> operator_fields(const planner::OpSpec& op) {
   return {field("rankDim", op.world_size),
           field("rankN", op.n),
@@ -36,28 +36,27 @@ std::vector<Field> operator_fields(const planner::OpSpec& op) {
           field("dataType", hccl_type_code(op.dtype).value_or(0))};
 }
 
-/// Rows of A that one rank holds.
+/// The rows of A that one rank holds.
 std::int64_t rank_rows(const planner::OpSpec& op) { return gathers_rows(op) ? op.m / op.world_size : op.m; }
 
-/// The samples' kernels of these collectives run at most one block of the second group: their arrays of handles end
-/// there.
+/// Whether the sample's kernel runs at most one block of the second group. Its array of handles has room for no more.
 bool has_one_tail(const planner::OpSpec& op) {
   const auto collective = planner::collective_of(op.kind);
   return collective == planner::Collective::AllGather || collective == planner::Collective::ReduceScatter;
 }
 
-/// Rows of all ranks that the samples' tileM and tailM count for one row of a block.
+/// By how much the samples' tileM and tailM grow for each row of a block: reduce-scatter counts the rows of all ranks.
 std::int64_t sample_rows(const planner::OpSpec& op) {
   return planner::collective_of(op.kind) == planner::Collective::ReduceScatter ? op.world_size : 1;
 }
 
-/// What the documentation's tuning case and the samples set beside the cut.
+/// Further fields that the tuning case in the documentation and the samples set.
 std::vector<Field> sample_settings(const planner::OpSpec& op) {
   if (planner::collective_of(op.kind) != planner::Collective::AllReduce) return {field("determinism", 0)};
   return {field("cToFloatLen", 0), field("nd2NzWorkLen", 1), field("determinism", 0), field("useBufferType", 1)};
 }
 
-/// HcclCMDType of HCCL's headers; 0 for what the library has in another struct.
+/// The value of HcclCMDType in HCCL's headers; 0 for a collective that the library has in another struct.
 int hccl_command(planner::Collective collective) {
   switch (collective) {
     case planner::Collective::AllReduce: return 2;
@@ -70,9 +69,9 @@ int hccl_command(planner::Collective collective) {
 
 constexpr std::int64_t aligned(std::int64_t value, std::int64_t step) { return planner::ceil_div(value, step) * step; }
 
-/// Bytes of the library's workspaces, as its host code reckons them for operands in rows
-/// (all_gather_matmul_tiling_base, matmul_reduce_scatter_tiling and matmul_all_reduce_tiling_base of ops-transformer,
-/// commit 3a280bc).
+/// Further fields of the library's form: its command, and bytes of its workspaces as its host code computes them for
+/// row-major operands. Source: all_gather_matmul_tiling_base, matmul_reduce_scatter_tiling and
+/// matmul_all_reduce_tiling_base of ops-transformer, commit 3a280bc.
 std::vector<Field> library_settings(const planner::OpSpec& op) {
   const auto collective = planner::collective_of(op.kind);
   if (hccl_command(collective) == 0) return {};
@@ -94,7 +93,7 @@ std::vector<Field> library_settings(const planner::OpSpec& op) {
   return fields;
 }
 
-/// Errors: Infeasible for what the tiling's fields cannot say.
+/// Checks that the tiling can express the operator. Errors: Infeasible.
 Result<void> check_fields(const planner::OpSpec& op) {
   if (planner::traits_of(op.kind).work != planner::Work::Matmul)
     return Error{ErrorCode::Infeasible, "op",
@@ -110,7 +109,8 @@ Result<void> check_fields(const planner::OpSpec& op) {
   return {};
 }
 
-/// The two groups of a plan: what runs first, and the rest. Errors: Infeasible for more of them.
+/// The two groups of equal blocks of a plan, in their order; the second may be empty. Errors: Infeasible for more
+/// groups, blocks of columns, and as check_fields.
 Result<std::array<BlockGroup, 2>> two_groups(const planner::Plan& plan) {
   const auto groups = block_groups(plan.cut);
   if (planner::cut_axis(plan.op) != planner::CutAxis::Rows)
@@ -133,7 +133,7 @@ Result<const planner::Plan*> only_plan(std::span<const ExportItem> items) {
 constexpr std::string_view kFieldNote =
     "// dataType is HCCL's HcclDataType: 0 int8, 3 fp16, 4 fp32, 11 bfp16. rankM counts the rows of A of one rank.\n";
 
-/// How a member of a struct is set that others of the same purpose may lack. The samples compile as C++ 17.
+/// C++ 17 code that sets a member if the struct has it. Structs of the same purpose differ in their members.
 constexpr std::string_view kMembers =
     "#pragma once\n#include <cstdint>\n#include <type_traits>\n#include <utility>\n\n"
     "// Structs of this purpose differ: a member that yours has is set, others are left out.\n"
@@ -174,7 +174,7 @@ std::string assignments(const std::vector<Field>& fields) {
   return text;
 }
 
-/// Of the samples: both names of the two counts, and what else they set.
+/// The fields of the samples' form. Each of the two counts is set under both of its names.
 std::vector<Field> sample_fields(const planner::OpSpec& op, const std::array<std::string, 4>& tile_and_tail,
                                  const std::string& rank_m) {
   const auto& [tile_m, tile_count, tail_m, tail_count] = tile_and_tail;
@@ -186,7 +186,7 @@ std::vector<Field> sample_fields(const planner::OpSpec& op, const std::array<std
   return fields;
 }
 
-/// One line of the table: first and last m, block length, shortest odd block, and whether that is the first one.
+/// One line of the table of ranges: first and last m, block length, least odd block, whether the odd block is first.
 std::string table_row(const planner::PlanRange& range) {
   const planner::CutRule& rule = range.rule;
   return "      {" + std::to_string(range.first_m) + ", " + std::to_string(range.last_m) + ", " +
@@ -195,7 +195,7 @@ std::string table_row(const planner::PlanRange& range) {
          percent_text(range.least_benefit) + " to " + percent_text(range.most_benefit) + "\n";
 }
 
-/// Those that are cut by rows: the tiling knows no other blocks.
+/// The lines of the ranges that are cut by rows, since the tiling has no other blocks.
 std::string row_cut_table(const planner::PlanRanges& ranges) {
   std::string text;
   planner::OpSpec op = ranges.op;
@@ -206,7 +206,7 @@ std::string row_cut_table(const planner::PlanRanges& ranges) {
   return text;
 }
 
-/// Code that finds the range of an m, and the tiles that its rule gives it.
+/// C++ code that finds the range of an m and computes the tiles by its rule.
 std::string tiles_of_range(const std::string& table_rows, const std::string& shards) {
   return "  struct Range {\n    std::uint32_t first_m, last_m, block, least_odd;\n    bool is_odd_first;\n  };\n"
          "  static constexpr Range kRanges[] = {\n" +
@@ -226,7 +226,7 @@ std::string tiles_of_range(const std::string& table_rows, const std::string& sha
          "  const std::uint32_t tail_count = count == 0 ? 0 : is_odd_first ? count : 1;\n";
 }
 
-/// "tailNum is 5 where the plan in the file has 4; ..."; empty where nothing differs.
+/// "tailNum is 5 where the plan in the file has 4; ..."; empty if nothing differs.
 std::string changes_text(const TilingValues& values, const TilingValues& of_plan) {
   std::string text;
   for (const auto& [name, value] : values)
@@ -236,7 +236,7 @@ std::string changes_text(const TilingValues& values, const TilingValues& of_plan
   return text;
 }
 
-/// A count has two names; who edits one means both.
+/// Each count has two names. If only one of them was edited, the other gets the same value.
 void follow_edits(TilingValues& values, const TilingValues& of_plan) {
   for (const auto& [one, other] : {std::pair{"tileNum", "tileCnt"}, {"tailNum", "tailCnt"}})
     for (const auto& [edited, follower] : {std::pair{one, other}, {other, one}}) {
@@ -245,18 +245,18 @@ void follow_edits(TilingValues& values, const TilingValues& of_plan) {
       const bool is_edited = value != values.end() && before != of_plan.end() && value->second != before->second;
       if (is_edited && same != values.end() && same->second == before->second) same->second = value->second;
     }
-  // The constant says what tileM does.
+  // The constant repeats tileM, so an edited tileM overrides it.
   if (values.contains("tileM") && of_plan.contains("tileM") && values["tileM"] != of_plan.at("tileM"))
     values.erase("kMc2TileRows");
 }
 
 constexpr std::array<std::string_view, 5> kOperatorMembers{"rankDim", "rankM", "rankN", "rankK", "dataType"};
 
-/// What somebody made of an exported plan. Errors: Malformed naming what was changed.
+/// The plan of an exported file that was edited. Errors: Malformed, naming the changes.
 Result<planner::Plan> edited_plan(const planner::Plan& plan, TilingValues values, const TilingValues& of_plan,
                                   std::int64_t unit) {
   const std::string changes = changes_text(values, of_plan);
-  if (changes.empty()) return plan; // comments, or how it is laid out
+  if (changes.empty()) return plan; // only comments or layout were edited
   for (const std::string_view name : kOperatorMembers)
     if (const auto value = values.find(name); value != values.end() && of_plan.at(std::string(name)) != value->second)
       return Error{ErrorCode::Malformed, "",
@@ -270,7 +270,7 @@ Result<planner::Plan> edited_plan(const planner::Plan& plan, TilingValues values
   return edited;
 }
 
-/// Errors: Malformed.
+/// The plan of a tiling that was written by hand. Errors: Malformed.
 Result<planner::Plan> plan_by_hand(std::string_view text, const TilingValues& values, bool counts_all_ranks) {
   MC2_ASSIGN(const auto op, tiling_operator(text, values));
   MC2_ASSIGN(auto cut, tiling_cut(op, values, counts_all_ranks ? sample_rows(op) : 1));
@@ -279,7 +279,7 @@ Result<planner::Plan> plan_by_hand(std::string_view text, const TilingValues& va
   return plan;
 }
 
-/// By the plan in its comment, and by its values where there is none or they were edited.
+/// Reads the plan in the comment of a file. Reads the values instead if there is no such plan or they were edited.
 Result<std::vector<ExportItem>> read_snippet(std::string_view text, std::string_view format, bool counts_all_ranks) {
   MC2_ASSIGN(auto values, tiling_values(text));
   if (text.find(kMarker) == std::string_view::npos) {

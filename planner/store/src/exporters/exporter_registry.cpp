@@ -17,7 +17,7 @@ WriteRanges write_ascendc_ranges, write_csv_ranges, write_markdown_ranges;
 
 namespace {
 
-// In the order in which they are listed.
+// The order is that of listings.
 constexpr std::array kExporters{
     Exporter{"ascendc", "C++ that sets the tiling of the Ascend C sample", false, write_ascendc, read_ascendc,
              write_ascendc_ranges},

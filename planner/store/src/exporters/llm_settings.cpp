@@ -26,10 +26,10 @@ std::vector<LayerShape> as_they_are(const std::vector<LayerShape>& of_model) { r
 
 constexpr double kMib = 1 << 20;
 
-/// Sizes up to which vLLM by itself fuses an all-reduce with the norm behind it, in MiB. Source:
+/// The size up to which vLLM by default fuses an all-reduce with the norm after it, in MiB. Source:
 /// vllm/compilation/passes/fusion/allreduce_rms_fusion.py of commit 0052812.
 struct NormFusionLimit {
-  std::string_view gpu; ///< part of the model's name
+  std::string_view gpu; ///< part of the GPU model's name
   int ranks;
   double mib;
 };
@@ -45,7 +45,7 @@ std::optional<double> norm_fusion_limit_mib(const LlmPlan& plan) {
   return std::nullopt;
 }
 
-/// A message of that many tokens, between layers.
+/// The size of the message between two layers for this number of tokens.
 double hidden_mib(const LlmPlan& plan, std::int64_t tokens) {
   for (const LlmSite& site : plan.sites)
     if (site.kind == OpKind::MatmulAllReduce)
@@ -74,9 +74,9 @@ Result<std::string> write_vllm(const LlmPlan& plan) {
 // Transformer Engine. Source: initialize_ub() in transformer_engine/pytorch/module/base.py of commit d0067d0.
 
 struct Gemm {
-  std::string_view name;  ///< Transformer Engine's
-  std::string_view layer; ///< ours
-  bool is_gradient;       ///< of the layer's input
+  std::string_view name;  ///< Transformer Engine's name
+  std::string_view layer; ///< mc2's name
+  bool is_gradient;       ///< whether it computes the gradient of the layer's input
   OpKind kind;
 };
 constexpr std::array kGemms{Gemm{"qkv_fprop", "attention_qkv", false, OpKind::AllGatherMatmul},
@@ -88,7 +88,8 @@ constexpr std::array kGemms{Gemm{"qkv_fprop", "attention_qkv", false, OpKind::Al
                             Gemm{"fc2_dgrad", "mlp_down", true, OpKind::AllGatherMatmul}};
 constexpr std::string_view kGradient = " (gradient)";
 
-/// With the gradients of the input of layers divided by rows: the gathered gradient of their output times the weight.
+/// The layers that Transformer Engine overlaps. For each one divided by rows, adds the matmul for the gradient of its
+/// input: the gathered gradient of its output times the weight.
 std::vector<LayerShape> with_gradients(const std::vector<LayerShape>& of_model) {
   std::vector<LayerShape> layers;
   for (const LayerShape& layer : of_model) {
@@ -104,19 +105,20 @@ std::vector<LayerShape> with_gradients(const std::vector<LayerShape>& of_model) 
   return layers;
 }
 
-/// Columns of a part that Transformer Engine's pipeline multiplies, whose address its GEMM wants aligned.
+/// The columns of each part in Transformer Engine's pipeline must be a multiple of this, since its GEMM needs aligned
+/// addresses.
 constexpr std::int64_t kColumnStep = 16;
 
-/// The most parts, of those that are no more than asked for, that the columns divide into. Transformer Engine computes
-/// nothing of a remainder. Source: split_overlap_rs() in comm_gemm_overlap.cpp.
+/// The largest number of equal parts, at most `parts`, into which the columns divide. Transformer Engine does not
+/// compute a remainder. Source: split_overlap_rs() in comm_gemm_overlap.cpp.
 std::int64_t even_parts(std::int64_t columns, std::int64_t parts) {
   while (parts > 1 && columns % (parts * kColumnStep) != 0) --parts;
   return parts;
 }
 
-/// A plan that scatters in several blocks is the pipeline with as many parts. All else of a plan that fuses is the
-/// ring, whose parts are the ranks' shards, as Transformer Engine has it, or by as many SMs as the plan's variant
-/// names.
+/// The settings for a plan that fuses. A reduce-scatter in several blocks becomes the pipeline with as many parts.
+/// Other plans become the ring, whose parts are the ranks' shards: with the SMs that the plan's variant names, else by
+/// copy engine.
 std::string overlap_text(const LlmSite& site, const LlmPoint& point) {
   const int sms = exchanging_sms(point.variant);
   const std::int64_t parts = even_parts(site.layer.n, std::ssize(point.cut.block_rows));

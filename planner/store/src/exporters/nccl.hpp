@@ -9,16 +9,17 @@
 #include "mc2/planner/plan.hpp"
 #include "mc2/store/nccl_rules.hpp"
 
-/// NCCL's words, which the exporter and the tuner plug-in share.
+/// What the exporter and the tuner plug-in share about NCCL.
 namespace mc2::store {
 
 inline constexpr int kMostNcclChannels = 64;
-/// What NCCL has kernels of: its table of functions, src/device/generate.py of commit 081eafa.
+/// The kernels that NCCL has for one algorithm. Source: its table of functions, src/device/generate.py of commit
+/// 081eafa.
 struct NcclKernels {
-  std::array<planner::Collective, 3> collectives; ///< the first again where there are fewer
-  bool has_all_protocols = false;
+  std::array<planner::Collective, 3> collectives; ///< filled up by repetition if there are fewer
+  bool has_all_protocols = false;                 ///< false: only simple
 };
-/// Of each of kNcclAlgorithms.
+/// In the order of kNcclAlgorithms.
 inline constexpr auto kNcclKernels = [] {
   using enum planner::Collective;
   return std::array<NcclKernels, kNcclAlgorithms.size()>{{{{AllReduce, AllReduce, AllReduce}, true},
@@ -30,15 +31,15 @@ inline constexpr auto kNcclKernels = [] {
                                                           {{ReduceScatter, AllGather, AllGather}}}};
 }();
 
-/// NCCL's name; empty for a collective that it does not tune.
+/// NCCL's name of a collective; empty for a collective that NCCL does not tune.
 [[nodiscard]] std::string_view nccl_name(planner::Collective collective);
 
-/// Blocks of threads, each on an SM, that a variant exchanges with. 0: it does not say.
+/// The number of thread blocks, each on one SM, by which a variant communicates. 0: the variant does not name it.
 [[nodiscard]] int exchanging_sms(const planner::Variant& variant);
-/// That an NCCL variant was tuned with. 0: it does not say.
+/// The channels that an NCCL variant was tuned with. 0: it does not name them, or is not an NCCL variant.
 [[nodiscard]] int own_nccl_channels(const planner::Variant& variant);
 
-/// Full-array bytes of every block length of the plan, ascending.
+/// The message sizes of the plan's blocks, in bytes of the full array, ascending and without repetition.
 [[nodiscard]] std::set<std::int64_t> message_sizes(const planner::Plan& plan);
 
 } // namespace mc2::store

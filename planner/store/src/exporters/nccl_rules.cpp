@@ -22,7 +22,7 @@ std::vector<std::string_view> fields_of(std::string_view line) {
   }
 }
 
-/// Reads one field after another; the first that is wrong is the error.
+/// Reads one field after another, and keeps the first error.
 class Fields {
  public:
   explicit Fields(std::string_view line) : fields_(fields_of(line)) {
@@ -38,7 +38,7 @@ class Fields {
     return fail(std::string(what) + " is " + in_quotes(text) + "; legal: " + list_text(names));
   }
 
-  /// -1: any. Fields that a line may leave out are that.
+  /// A number. -1, any, for a field that the line leaves out.
   template <typename T>
   T number(T first, T last, const char* what) {
     if (at_ == fields_.size()) return -1;
@@ -62,7 +62,7 @@ class Fields {
   std::string error_;
 };
 
-/// Errors: what is wrong with the line.
+/// Reads one line. Errors: Malformed.
 Result<NcclRule> read_rule(std::string_view line) {
   constexpr std::int64_t kMostBytes = INT64_MAX;
   constexpr int kMost = 1 << 20;

@@ -13,7 +13,8 @@ namespace {
 
 constexpr std::size_t kLineBytes = 200;
 
-/// A comment may not end in a backslash: the next line would belong to it.
+/// The text of one comment line. Backslashes become slashes: one at the end would continue the comment on the next
+/// line.
 std::string comment_line(const std::string& text) {
   std::string line = one_line(text, kLineBytes);
   std::replace(line.begin(), line.end(), '\\', '/');
@@ -25,7 +26,7 @@ std::string interval_text(const char* level, double low, double high) {
   return " (" + std::string(level) + " interval " + percent_text(low) + " to " + percent_text(high) + ")";
 }
 
-/// What a plan of an mc2 before 0.2 lacks is left out, so that what that one exported still reads back.
+/// Leaves out what plans of an mc2 before 0.2 lack, so that exports of these still read back.
 std::string measured_line(const planner::Validation& v) {
   std::string line = "measured: fused " + time_text(v.fused_us);
   if (v.spread) line += " (" + time_text(v.spread->fused_low_us) + " to " + time_text(v.spread->fused_high_us) + ")";

@@ -13,12 +13,12 @@
 namespace mc2::store {
 namespace {
 
-/// What a row decides; all else follows from it.
+/// The columns that a row must have: they determine the plan.
 constexpr std::array<std::string_view, 7> kNeeded{"kind", "m", "n", "k", "dtype", "ranks", "blocks"};
 constexpr std::string_view kVariant = "variant", kExpertsPerRank = "experts_per_rank", kEpilogue = "epilogue",
                            kExperts = "experts", kTopK = "top_k";
 constexpr std::array kIfSaid{kVariant, kExpertsPerRank, kEpilogue, kExperts, kTopK};
-constexpr std::string_view kLoss = "neighbour_loss"; ///< of the row, not of its plan
+constexpr std::string_view kLoss = "neighbour_loss"; ///< belongs to the row, not to its plan
 
 Error malformed(std::string_view column, std::string message) {
   return {ErrorCode::Malformed, std::string(column), std::move(message)};
@@ -35,7 +35,7 @@ Result<planner::Cut> cut_of(std::string_view blocks, const planner::OpSpec& op) 
   return blocks == kUncut ? planner::uncut(op) : planner::parse_cut(blocks);
 }
 
-/// Programs that save a table write its predictions in their own way.
+/// Whether two cells mean the same. Predictions may differ in the last digits: programs save numbers in their own way.
 bool says_the_same(std::string_view column, std::string_view one, std::string_view other, const planner::Plan& plan) {
   constexpr double kDigits = 1e-6;
   if (one == other) return true;
@@ -48,8 +48,8 @@ bool says_the_same(std::string_view column, std::string_view one, std::string_vi
   return a && b && std::abs(*a - *b) <= kDigits * std::max(std::abs(*a), std::abs(*b));
 }
 
-/// "blocks is 512 + 7 x 512 where its plan has 8 x 512; ..."; empty where nothing differs.
-/// Errors: Malformed for a prediction that differs, and a variant that was emptied.
+/// "blocks is 512 + 7 x 512 where its plan has 8 x 512; ..."; empty if nothing differs.
+/// Errors: Malformed for a prediction that differs, and for a variant that was deleted.
 Result<std::string> changes_in(const TableRow& row, const std::vector<TableColumn>& columns) {
   std::vector<std::string> changes;
   const ExportItem item{*row.plan, {}};
@@ -114,7 +114,7 @@ class RowReader {
   const TableRow& row_;
 };
 
-/// Errors: as plan_of_row, under any code.
+/// The plan without predictions that the cells describe. Errors: as plan_of_row, but with any code.
 Result<planner::Plan> plan_by_value(const TableRow& row, const std::string& reason) {
   const RowReader reader(row);
   MC2_ASSIGN(const auto op, reader.op());

@@ -10,7 +10,7 @@
 #include "mc2/planner/plan.hpp"
 #include "mc2/store/exporter.hpp"
 
-/// Rows of tables of plans, which somebody may have edited.
+/// Reads rows of tables of plans, which people may have edited.
 namespace mc2::store {
 
 /// A column of a table of plans.
@@ -20,15 +20,15 @@ struct TableColumn {
 };
 
 struct TableRow {
-  std::optional<planner::Plan> plan;                     ///< that mc2 wrote into the row; none: written by hand
-  std::map<std::string, std::string, std::less<>> cells; ///< by column: those that the row has
+  std::optional<planner::Plan> plan;                     ///< the plan that mc2 wrote into the row; none: a row by hand
+  std::map<std::string, std::string, std::less<>> cells; ///< the row's cells by column name
 };
 
-/// The row's own plan where its cells say the same. Else one without predictions, of the operator, blocks and variant
-/// that they say, whose reason names what was changed. Other cells are predictions, which nobody can edit.
-/// @param columns  of the table
-/// Errors: Malformed for a row by hand that lacks what a plan needs, for cells that make no plan and for predictions
-/// that are not the plan's.
+/// The row's own plan if the cells agree with it. Else a plan without predictions, with the operator, blocks and
+/// variant of the cells, whose reason names the changes. The other cells are predictions, which must not be edited.
+/// @param columns  all columns of the table
+/// Errors: Malformed for a row by hand that lacks a cell that a plan needs, for cells that do not give a plan, and for
+/// predictions that differ from those of the plan.
 [[nodiscard]] Result<planner::Plan> plan_of_row(TableRow row, const std::vector<TableColumn>& columns);
 
 /// The cells of a line of CSV. Errors: Malformed for a quote that is not closed.

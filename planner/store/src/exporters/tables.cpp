@@ -19,25 +19,25 @@ namespace {
 using nlohmann::json;
 using planner::Plan;
 
-/// Empty for a plan that no race has measured.
+/// A value that the race measured; empty for a plan without a race.
 template <double planner::Validation::*kValue>
 std::string measured_cell(const ExportItem& item) {
   return item.plan.validation ? number_cell(item.plan.validation.value().*kValue) : std::string();
 }
 
-/// Empty where rows choose no experts.
+/// A field of OpSpec::experts; empty if the operator has none.
 template <std::int64_t planner::ChosenExperts::*kField>
 std::string expert_cell(const ExportItem& item) {
   return item.plan.op.experts ? std::to_string(item.plan.op.experts.value().*kField) : std::string();
 }
 
-/// Empty for a plan that an earlier mc2 made.
+/// An end of the benefit's interval; empty for a plan without one, which an earlier mc2 made.
 template <double planner::BenefitInterval::*kEnd>
 std::string benefit_cell(const ExportItem& item) {
   return item.plan.benefit_interval ? number_cell(item.plan.benefit_interval.value().*kEnd) : std::string();
 }
 
-/// What was predicted, then what was measured.
+/// The columns of a table of plans: the decision, predictions, measurements, then optional parts of the operator.
 constexpr std::array kColumns{
     TableColumn{"kind", [](const ExportItem& item) { return std::string(to_string(item.plan.op.kind)); }},
     TableColumn{"m", [](const ExportItem& item) { return std::to_string(item.plan.op.m); }},
@@ -129,7 +129,7 @@ const std::vector<TableColumn>& columns() {
   return kAll;
 }
 
-/// Errors: Malformed.
+/// The row's neighbour_loss; none if it is empty. Errors: Malformed.
 Result<std::optional<double>> loss_in(const TableRow& row) {
   const auto cell = row.cells.find("neighbour_loss");
   if (cell == row.cells.end() || cell->second.empty()) return std::optional<double>();
@@ -137,7 +137,7 @@ Result<std::optional<double>> loss_in(const TableRow& row) {
   return Error{ErrorCode::Malformed, "neighbour_loss", in_quotes(cell->second) + " is no number"};
 }
 
-/// Errors: Malformed, at that place.
+/// The item of a row. Errors: Malformed, with the field `place`.
 Result<ExportItem> item_of(const TableRow& row, const std::string& place) {
   auto plan = plan_of_row(row, columns());
   if (!plan) return Error{ErrorCode::Malformed, place, plan.error().text()};
@@ -166,7 +166,7 @@ Result<TableRow> csv_row(const std::vector<std::string>& names, std::string_view
   return row;
 }
 
-/// An entry of the table by m, as people read it; the document behind it is what is read back.
+/// An entry of the table by m: values for people, and the plan's document, which is read back.
 json m_table_entry(const ExportItem& item) {
   const Plan& plan = item.plan;
   json blocks = json::array();
@@ -303,7 +303,7 @@ std::string cell_of(const json& value) {
                                    : value.dump();
 }
 
-/// "1x512+4x896", of groups of equal blocks. Errors: Malformed.
+/// "1x512+4x896", from a list of groups of equal blocks. Errors: Malformed.
 Result<std::string> blocks_in(const json& groups) {
   std::vector<std::string> parts;
   for (const json& group : groups) {
@@ -315,7 +315,7 @@ Result<std::string> blocks_in(const json& groups) {
   return list_text(parts, "+");
 }
 
-/// Of one m, with what the table says of all. Errors: Malformed.
+/// The row of one m, with the cells that the table has for all m. Errors: Malformed.
 Result<TableRow> m_table_row(const json& table, const std::string& m, const json& entry) {
   if (!entry.is_object()) return Error{ErrorCode::Malformed, "", "is no object"};
   TableRow row;

@@ -26,7 +26,7 @@ std::string_view without_blanks(std::string_view text) {
   return first == std::string_view::npos ? std::string_view() : text.substr(first);
 }
 
-/// What a line sets from behind a member's name; nothing where it sets nothing.
+/// The text of the value that a line sets a member to; none if it sets none. @param behind  what follows the name
 std::optional<std::string_view> set_to(std::string_view behind) {
   std::string_view rest = without_blanks(behind);
   if (rest.starts_with('=') && !rest.starts_with("==")) return without_blanks(rest.substr(1));
@@ -46,7 +46,7 @@ std::optional<std::int64_t> whole_number(std::string_view text) {
                                                                                                 : std::nullopt;
 }
 
-/// Errors: as tiling_values.
+/// Reads the values that a line sets the member to. Errors: as tiling_values.
 Result<void> read_member(std::string_view name, std::string_view line, std::int64_t number, TilingValues& values) {
   const std::size_t comment = line.find("//");
   for (std::size_t at = line.find(name); at != std::string_view::npos; at = line.find(name, at + 1)) {
@@ -69,7 +69,7 @@ std::optional<std::int64_t> value_of(const TilingValues& values, std::string_vie
   return found == values.end() ? std::nullopt : std::optional(found->second);
 }
 
-/// Of two names for one count. Errors: Malformed where they differ.
+/// A number of blocks that has two names; 0 if neither is set. Errors: Malformed if they differ or exceed the limit.
 Result<std::int64_t> block_count_of(const TilingValues& values, std::string_view one, std::string_view other) {
   const auto first = value_of(values, one), second = value_of(values, other);
   if (first && second && *first != *second)
@@ -88,7 +88,7 @@ std::optional<planner::DType> dtype_of(std::int64_t hccl_code) {
   return std::nullopt;
 }
 
-/// The only kind that the text names. Errors: Malformed.
+/// The kind that the text names. Errors: Malformed if it names none or several.
 Result<planner::OpKind> kind_in(std::string_view text) {
   using planner::OpKind;
   std::optional<OpKind> found;

@@ -16,8 +16,8 @@ namespace {
 
 using planner::Collective;
 
-/// Algorithms that HCCL registers under one template, which alone a rule can choose: an engine, an executor, templates
-/// (REGISTER_EXEC* of HCCL, commit 09300b7).
+/// Algorithms of HCCL: an engine, an executor and one of the templates. Only those registered under a single template,
+/// since a rule can choose no others. Source: REGISTER_EXEC* of HCCL, commit 09300b7.
 struct HcclAlgorithms {
   Collective collective;
   std::string_view engine, executor;
@@ -45,7 +45,7 @@ const std::vector<HcclAlgorithms>& hccl_algorithms() {
   return kAll;
 }
 
-/// Errors: InvalidSpec listing what the collective has.
+/// Errors: InvalidSpec, listing the algorithms of the collective.
 Result<void> require_hccl_algorithm(Collective collective, const std::array<std::string, 3>& named) {
   std::string legal;
   for (const HcclAlgorithms& row : hccl_algorithms()) {
@@ -70,19 +70,20 @@ Result<void> require_name(const std::array<std::string_view, N>& legal, std::str
                    "; legal: " + list_text(legal)};
 }
 
-/// The plan's, of an NCCL variant that says so; else as asked. 0: neither says.
+/// The channels of the plan's NCCL variant, else those of the options. 0: neither names them.
 int nccl_channels(const planner::Variant& variant, const ExportOptions& options) {
   const int own = own_nccl_channels(variant);
   return own > 0 ? own : options.channels.value_or(0);
 }
 
-/// mc2's other backends, and its own kernels on GPUs, exchange blocks themselves.
+/// Whether the plan calls no vendor library: mc2's other backends and its own kernels on GPUs exchange blocks
+/// themselves.
 bool is_exchanged_by_mc2(const planner::Plan& plan) {
   const std::string_view backend = plan.fingerprint.field("backend");
   return !plan.variant.name.starts_with("nccl") && (backend == "cuda" || backend == "mpi" || backend == "host");
 }
 
-/// Devices with published costs are NPUs.
+/// Whether the plan is for NPUs: all devices with published costs are NPUs.
 bool is_of_npus(const planner::Plan& plan) { return plan.fingerprint.field("backend") == "published"; }
 
 std::string_view hccl_name(Collective collective) {
@@ -98,7 +99,7 @@ std::string_view hccl_name(Collective collective) {
 std::string_view hccl_type(planner::DType dtype) {
   switch (dtype) {
     case planner::DType::I8: return "int8";
-    case planner::DType::F8E4m3: break; // the plugin has none
+    case planner::DType::F8E4m3: break; // the plugin has no name for it
     case planner::DType::F16: return "fp16";
     case planner::DType::F32: return "fp32";
     case planner::DType::Bf16: return "bfp16";
@@ -106,12 +107,12 @@ std::string_view hccl_type(planner::DType dtype) {
   return "";
 }
 
-/// What HCCL's plugin sees of a message: one rank's input, which in all-gather is its shard.
+/// The message size that HCCL's plugin gets: one rank's input, which in all-gather is its shard.
 std::int64_t hccl_bytes(Collective collective, std::int64_t full_bytes, int world_size) {
   return collective == Collective::AllGather ? planner::ceil_div(full_bytes, world_size) : full_bytes;
 }
 
-/// "aicpu:sole:nhr" in its three parts. Errors: InvalidSpec.
+/// The three parts of a name such as "aicpu:sole:nhr". Errors: InvalidSpec.
 Result<std::array<std::string, 3>> hccl_algorithm(const std::string& text) {
   const std::size_t first = text.find(':'), second = text.find(':', first + 1);
   if (first == std::string::npos || second == std::string::npos || second + 1 == text.size())
@@ -121,7 +122,7 @@ Result<std::array<std::string, 3>> hccl_algorithm(const std::string& text) {
   return std::array{text.substr(0, first), text.substr(first + 1, second - first - 1), text.substr(second + 1)};
 }
 
-/// Errors: InvalidSpec naming the option.
+/// Checks that NCCL has kernels for the algorithm and protocol of the options. Errors: InvalidSpec naming the option.
 Result<void> require_kernels(Collective collective, const ExportOptions& options) {
   MC2_TRY(require_name(kNcclAlgorithms, options.algorithm, "--algorithm"));
   MC2_TRY(require_name(kNcclProtocols, options.protocol, "--protocol"));
@@ -137,7 +138,7 @@ Result<void> require_kernels(Collective collective, const ExportOptions& options
   return {};
 }
 
-/// What NCCL's plugin tells messages apart by: collective, ranks and bytes of the full array.
+/// The properties by which NCCL's plugin tells messages apart: collective, ranks and bytes of the full array.
 using NcclMessage = std::tuple<std::string_view, int, std::int64_t>;
 using NcclLines = std::map<NcclMessage, const planner::Plan*>;
 
@@ -171,8 +172,8 @@ Result<void> add_nccl_lines(const planner::Plan& plan, const ExportOptions& opti
   return {};
 }
 
-/// Errors: InvalidSpec for a plan that HCCL does not run, Infeasible for an element type or a collective that no rule
-/// is for.
+/// Errors: InvalidSpec for a plan that does not call HCCL; Infeasible for an element type or a collective for which
+/// there can be no rule.
 Result<void> require_hccl(const planner::Plan& plan) {
   const planner::OpSpec& op = plan.op;
   if (is_exchanged_by_mc2(plan) || plan.variant.name.starts_with("nccl"))
@@ -189,7 +190,7 @@ Result<void> require_hccl(const planner::Plan& plan) {
 
 } // namespace
 
-/// The file of NCCL's example tuner plugin:
+/// Writes the file of NCCL's example tuner plugin:
 /// collective,min,max,algorithm,protocol,channels,nNodes,nRanks,numPipeOps,regBuff.
 Result<std::string> write_nccl_tuner(std::span<const ExportItem> items, const ExportOptions& options) {
   std::string text =
@@ -212,11 +213,11 @@ Result<std::string> write_nccl_tuner(std::span<const ExportItem> items, const Ex
   return text;
 }
 
-/// The configuration of HCCL's example tuner plugin, version 1.
+/// Writes the configuration of HCCL's example tuner plugin, version 1.
 Result<std::string> write_hccl_tuner(std::span<const ExportItem> items, const ExportOptions& options) {
   MC2_ASSIGN(const auto algorithm, hccl_algorithm(options.algorithm));
   nlohmann::json op_types = nlohmann::json::object();
-  std::set<std::tuple<Collective, int, std::string_view, std::int64_t>> known; ///< messages that have a rule
+  std::set<std::tuple<Collective, int, std::string_view, std::int64_t>> known; ///< messages that already have a rule
   for (const ExportItem& item : items) {
     MC2_TRY(require_hccl(item.plan));
     const planner::OpSpec& op = item.plan.op;
