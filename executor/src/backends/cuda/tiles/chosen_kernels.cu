@@ -8,24 +8,24 @@
 #include "backends/cuda/runtime/check.hpp"
 #include "backends/cuda/tiles/tile_lists.cuh"
 
-// A grouped matmul of what tokens chose, in four kernels: choices are sorted by expert, rows of A gathered in that
-// order, multiplied by grouped_kernel.cu, which puts the products in the order of the tokens again, or added up, which
-// finds them.
+// A grouped matmul for tokens that choose experts, in four kernels. One sorts the choices by expert, one gathers rows
+// of A in that order, and one multiplies them (grouped_kernel.cu). Where products are not added up, that kernel puts
+// them back in the order of the tokens. Where they are, the fourth kernel finds each token's products and adds them up.
 namespace mc2::executor::cuda {
 namespace {
 
 constexpr int kWarp = 32;
 constexpr unsigned kAllLanes = 0xFFFFFFFFU;
 constexpr int kSortThreads = 1024;
-constexpr int kSortBlocks = 8; ///< of a list: a cluster
+constexpr int kSortBlocks = 8; ///< thread blocks of a list, which form a cluster
 
-/// A list in shared memory of each of its thread blocks. Behind the experts comes one more: illegal choices are its
-/// own.
+/// The counts of a list, in shared memory of each of its thread blocks. Illegal choices count as those of one more
+/// expert behind the last.
 struct ExpertCounts {
-  std::int32_t own[kMaxSortedExperts + 1];         ///< how many rows the block has counted
-  std::int32_t next[kMaxSortedExperts + 1];        ///< how many blocks before it have; then where its next one goes
-  std::int32_t first_rows[kMaxSortedExperts + 1];  ///< where an expert's begin
-  std::int32_t first_tiles[kMaxSortedExperts + 1]; ///< and its tiles
+  std::int32_t own[kMaxSortedExperts + 1];        ///< rows that this thread block has counted
+  std::int32_t next[kMaxSortedExperts + 1];       ///< rows of the blocks before; then the place of the block's next row
+  std::int32_t first_rows[kMaxSortedExperts + 1]; ///< where an expert's rows begin
+  std::int32_t first_tiles[kMaxSortedExperts + 1]; ///< where an expert's tiles begin
 };
 
 __device__ std::int64_t expert_at(const DeviceChoices& choices, std::int64_t place) {
@@ -33,7 +33,7 @@ __device__ std::int64_t expert_at(const DeviceChoices& choices, std::int64_t pla
                                   : reinterpret_cast<const std::int64_t*>(choices.experts)[place];
 }
 
-/// Of several threads the first.
+/// Reports an illegal choice to the host. Of several threads only the first one does.
 __device__ void tell(const DeviceChoices& choices, std::int64_t place, std::int64_t expert, float weight) {
   const auto none = static_cast<std::uint32_t>(ChoiceFault::None);
   if (atomicCAS_system(choices.fault, none, static_cast<std::uint32_t>(ChoiceFault::BeingTold)) != none) return;
@@ -47,7 +47,7 @@ __device__ void tell(const DeviceChoices& choices, std::int64_t place, std::int6
   words[0] = static_cast<std::uint32_t>(ChoiceFault::Illegal);
 }
 
-/// The expert, or what stands behind all of them.
+/// The expert, or the one behind the last for an illegal choice, which is reported.
 __device__ int checked(const DeviceChoices& choices, std::int64_t place, std::int64_t expert) {
   const float weight = choices.weights == nullptr ? 1.0F : choices.weights[place];
   if (expert >= 0 && expert < choices.expert_count && isfinite(weight)) return static_cast<int>(expert);
@@ -55,7 +55,7 @@ __device__ int checked(const DeviceChoices& choices, std::int64_t place, std::in
   return choices.expert_count;
 }
 
-/// Calls `work(expert, run, choice of the run)` for every choice of a list that is the thread block's.
+/// Calls `work(expert, run, choice of the run)` for every choice of the list that this thread block handles.
 template <typename Work>
 __device__ void for_each_choice(const DeviceChoices& choices, const ChosenTokens& tokens, const Work& work) {
   constexpr int kUnroll = 8; // loads in flight
@@ -81,7 +81,7 @@ __device__ void for_each_choice(const DeviceChoices& choices, const ChosenTokens
   }
 }
 
-/// What the threads before in the warp have, and this one.
+/// The sum of `own` over this thread and the threads before it in the warp.
 __device__ std::int32_t sum_until(std::int32_t own) {
 #pragma unroll
   for (int distance = 1; distance < kWarp; distance *= 2) {
@@ -91,7 +91,7 @@ __device__ std::int32_t sum_until(std::int32_t own) {
   return own;
 }
 
-/// What all thread blocks of a list have counted, and those before this one: a thread for each expert.
+/// Adds up the counts of all thread blocks of the list, and those of the blocks before this one. One thread per expert.
 __device__ void add_up_counts(ExpertCounts& counts, int expert_count) {
   const auto cluster = cooperative_groups::this_cluster();
   for (int expert = static_cast<int>(threadIdx.x); expert <= expert_count; expert += kSortThreads) {
@@ -107,7 +107,7 @@ __device__ void add_up_counts(ExpertCounts& counts, int expert_count) {
   }
 }
 
-/// From how many rows each has to where they begin: by one warp.
+/// Turns the number of rows of each expert into the places where its rows and tiles begin. Called by one warp.
 __device__ void find_firsts(ExpertCounts& counts, const SortedChoices& list, int expert_count) {
   std::int32_t rows_before = 0, tiles_before = 0;
   for (int first = 0; first <= expert_count; first += kWarp) {
@@ -126,9 +126,9 @@ __device__ void find_firsts(ExpertCounts& counts, const SortedChoices& list, int
   }
 }
 
-/// By all thread blocks of the list.
+/// Lists the tiles. Called by all thread blocks of the list.
 __device__ void list_tiles(const ExpertCounts& counts, const SortedChoices& list, int expert_count) {
-  const std::int32_t tile_count = counts.first_tiles[expert_count]; // behind the experts stands what is illegal
+  const std::int32_t tile_count = counts.first_tiles[expert_count]; // illegal choices come last and have none
   const auto place = static_cast<int>(blockIdx.x % kSortBlocks * kSortThreads + threadIdx.x);
   if (place == 0) {
     *list.row_count = counts.first_rows[expert_count];
@@ -144,13 +144,13 @@ __device__ void list_tiles(const ExpertCounts& counts, const SortedChoices& list
 
 __device__ void list_row(const SortedChoices& list, const TokenRun& run, std::int32_t choice, std::int32_t row) {
   const std::int32_t top_k = list.tokens.top_k, c_row = run.c_token * top_k + choice;
-  // Choices that are refilled meanwhile make nonsense, but no write beyond the list.
+  // Choices that change meanwhile give wrong results, but no write beyond the list.
   if (row >= list.tokens.token_count * top_k) return;
   list.rows[row] = {list.tokens.is_wide ? run.a_token * top_k + choice : run.a_token + choice / top_k, c_row};
   if (list.places != nullptr) list.places[c_row] = row;
 }
 
-/// A cluster for each list.
+/// Sorts the choices; one cluster for each list.
 __global__ void __cluster_dims__(kSortBlocks) __launch_bounds__(kSortThreads)
     sort_choices_kernel(const DeviceChoices choices, const ChoiceLists lists) {
   __shared__ ExpertCounts counts;
@@ -171,7 +171,7 @@ __global__ void __cluster_dims__(kSortBlocks) __launch_bounds__(kSortThreads)
   for_each_choice(choices, list.tokens, [&](int expert, const TokenRun& run, std::int32_t choice) {
     list_row(list, run, choice, atomicAdd(counts.next + expert, 1));
   });
-  cluster.sync(); // others may still be reading the counts
+  cluster.sync(); // other blocks may still be reading this block's counts
 }
 
 __global__ void __launch_bounds__(kThreads) gather_rows_kernel(const GatheredRows run) {
@@ -187,7 +187,7 @@ __global__ void __launch_bounds__(kThreads) gather_rows_kernel(const GatheredRow
       auto* const product =
           packs<uint4>(run.products) + (run.keeps_order ? row : std::int64_t{chosen.c_row}) * product_vectors;
       for (std::int64_t i = lane; i < product_vectors; i += kWarp)
-        product[i] = {kAllLanes, kAllLanes, kAllLanes, kAllLanes}; // no number in f16 or bf16
+        product[i] = {kAllLanes, kAllLanes, kAllLanes, kAllLanes}; // NaN in f16 and in bf16
       continue;
     }
     const uint4* const from = packs<uint4>(run.a) + chosen.a_row * vectors;
@@ -204,7 +204,7 @@ __global__ void __launch_bounds__(kThreads) gather_rows_kernel(const GatheredRow
   }
 }
 
-/// Weights of the token at a place in the sums.
+/// The weights of the token at row `row` of the sums.
 __device__ const float* weights_of(const WeightedSums& run, std::int64_t row) {
   int r = 0;
   for (; r + 1 < run.tokens.run_count && row >= run.tokens.runs[r].token_count; ++r)
@@ -244,7 +244,7 @@ __global__ void __launch_bounds__(kThreads) weighted_sums_kernel(const WeightedS
   }
 }
 
-/// As many as have something to do, and no more than the SMs hold.
+/// As many thread blocks as have work, but no more than the SMs hold.
 unsigned block_count(std::int64_t threads, int sm_count) {
   constexpr std::int64_t kBlocksPerSm = 2048 / kThreads;
   return static_cast<unsigned>(std::min((threads + kThreads - 1) / kThreads, kBlocksPerSm * sm_count));

@@ -17,9 +17,9 @@ namespace {
 using planner::ceil_div;
 
 constexpr std::int64_t kElementBytes = 2;                                         ///< bf16, f16
-constexpr std::size_t kListedRowBytes = sizeof(ChosenRow) + sizeof(std::int32_t); ///< with its place
+constexpr std::size_t kListedRowBytes = sizeof(ChosenRow) + sizeof(std::int32_t); ///< a row and its place
 
-/// As if every expert were chosen equally often: what tells which tiles are the best.
+/// Runs as if every expert were chosen equally often. They decide which width of tiles is best.
 std::vector<ExpertRun> equal_runs(std::int64_t row_count, std::int64_t expert_count) {
   std::vector<ExpertRun> runs;
   const std::int64_t each = std::max<std::int64_t>(1, row_count / expert_count);
@@ -96,7 +96,7 @@ ChoiceSorter::ChoiceSorter(std::span<ChosenMatmul* const> matmuls, int rank, con
   for (const ChosenMatmul* matmul : matmuls) row_count += matmul->row_count();
   const auto bytes = static_cast<std::size_t>(row_count) * kListedRowBytes + matmuls.size() * sizeof(std::int32_t);
   row_memory_ = std::make_unique<DeviceMemory>(pool, bytes);
-  // Rows that no run has sorted are some of A and C all the same.
+  // Zeros, so that rows which no run has sorted are valid rows of A and C.
   row_memory_->upload(std::vector<std::byte>(bytes));
   auto* rows = reinterpret_cast<ChosenRow*>(row_memory_->bytes().data());
   auto* places = reinterpret_cast<std::int32_t*>(rows + row_count);
@@ -104,7 +104,7 @@ ChoiceSorter::ChoiceSorter(std::span<ChosenMatmul* const> matmuls, int rank, con
   std::vector<SortedChoices> lists;
   for (ChosenMatmul* matmul : matmuls) {
     const GroupedMatmul& grouped = matmul->grouped_;
-    // Kernels make what other kernels' descriptions only read.
+    // The casts are needed because the sorting kernel writes what the descriptions of other kernels only read.
     matmul->sorted_ = {
         .tokens = matmul->tokens_,
         .rows = rows,

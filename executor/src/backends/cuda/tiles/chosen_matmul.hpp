@@ -17,31 +17,31 @@
 
 namespace mc2::executor::cuda {
 
-/// Tokens times the matrices of the experts that they choose, by kernels of our own: a Hopper GPU's.
+/// Multiplies tokens by the matrices of the experts that they choose, with kernels of our own for Hopper GPUs.
 class ChosenMatmul {
  public:
-  /// @param shape   its rows of A are found out, those of C are those of the products' matrix: only where they are not
-  ///                added up
-  /// @param adds_up each token's products into one row, else the products have the rows of C
-  /// @param operands the caller's matrices: A, B, bias, and C, or where the sums go
+  /// @param shape    a_rows, and c_rows if adds_up, are replaced by the number of gathered rows
+  /// @param adds_up  each token's weighted products are added into one row of C; false: each product is a row of C
+  /// @param operands the caller's matrices: A, B, bias and C
   ChosenMatmul(GroupedShape shape, const ChosenTokens& tokens, bool adds_up, const GemmOperands& operands);
 
-  /// What is multiplied in the end; upload_tiles() gives it memory.
+  /// The matmul of the gathered rows; upload_tiles() gives it memory.
   [[nodiscard]] GroupedMatmul& grouped() noexcept { return grouped_; }
-  /// Rows for every choice of its tokens.
+  /// The number of gathered rows: one for every choice of its tokens.
   [[nodiscard]] std::int64_t row_count() const noexcept { return std::int64_t{tokens_.token_count} * tokens_.top_k; }
 
-  /// Bytes of a scratch memory for so many rows, which matmuls that follow one another share.
+  /// Bytes of scratch memory for so many rows. Matmuls that run one after the other share it.
   [[nodiscard]] static std::int64_t scratch_bytes(std::int64_t rows, std::int64_t n, std::int64_t k, bool adds_up);
-  /// Before anything is enqueued. @param memory  scratch_bytes() of no fewer rows than its own. Throws SystemError.
+  /// Must be called before anything is enqueued. Throws SystemError.
+  /// @param memory  scratch_bytes() for at least row_count() rows
   void set_scratch(std::byte* memory);
-  /// Other ones. Throws SystemError.
+  /// Replaces the operands. Throws SystemError.
   void set_operands(const GemmOperands& operands);
   [[nodiscard]] const GemmOperands& operands() const noexcept { return operands_; }
-  /// [m, top_k], where it adds up.
+  /// Sets the weights, [m, top_k]; they are used if adds_up.
   void set_weights(const std::byte* weights) noexcept { weights_ = reinterpret_cast<const float*>(weights); }
 
-  /// Can be captured; a ChoiceSorter has been before. Throws SystemError.
+  /// Enqueues the matmul; can be captured. A ChoiceSorter must have been enqueued before. Throws SystemError.
   void enqueue(cudaStream_t stream) const;
 
  private:
@@ -53,24 +53,26 @@ class ChosenMatmul {
   bool adds_up_;
   GroupedMatmul grouped_;
   SortedChoices sorted_{};
-  std::byte* scratch_ = nullptr; ///< the gathered rows of A, then the products that are added up
+  std::byte* scratch_ = nullptr; ///< gathered rows of A, then the products if they are added up
   GemmOperands operands_;
   const float* weights_ = nullptr;
 };
 
-/// Sorts choices by expert for the matmuls of a rank.
+/// Sorts choices by expert for all matmuls of a rank.
 class ChoiceSorter {
  public:
-  /// @param matmuls after upload_tiles(); outlive their runs only. @param pool of the rank's device, outlives *this.
+  /// @param matmuls upload_tiles() has been called for them; they need not outlive *this
+  /// @param pool    pool of the rank's device, outlives *this
   /// Throws SystemError.
   ChoiceSorter(std::span<ChosenMatmul* const> matmuls, int rank, const planner::ChosenExperts& experts,
                DevicePool& pool);
 
-  /// Can be captured. @param choices in memory of the device. Throws SystemError.
+  /// Enqueues the sorting; can be captured. Throws SystemError.
+  /// @param choices in memory of the device
   void enqueue(const ExpertChoices& choices, cudaStream_t stream) const;
-  /// Throws SystemError naming rank, row, choice and value where a run has met an illegal choice; C has NaN there.
+  /// Throws SystemError naming rank, row, choice and value if a run has met an illegal choice. C is NaN there.
   void require_legal() const;
-  /// From all plans to come, as runs under way may use it.
+  /// Releases the memory without giving it back to the pool, because runs under way may still use it.
   void keep_memory() noexcept;
 
  private:
@@ -81,7 +83,8 @@ class ChoiceSorter {
   int list_count_ = 0;
 };
 
-/// Device memory of a ChoiceSorter and its matmuls' tiles, at most. @param row_count of all matmuls
+/// Most bytes of device memory of a ChoiceSorter, and of its matmuls' tiles.
+/// @param row_count rows of all matmuls together
 [[nodiscard]] std::array<std::int64_t, 2> sorted_choice_bytes(std::int64_t row_count, std::int64_t matmul_count,
                                                               std::int64_t expert_count, std::int64_t n);
 

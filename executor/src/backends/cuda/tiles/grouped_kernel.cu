@@ -3,11 +3,11 @@
 #include "backends/cuda/tiles/grouped_kernel.hpp"
 #include "backends/cuda/tiles/tile_pipeline.cuh"
 
-// One kernel multiplies the rows of all experts, each by its own B. Whole tiles are stored in boxes, by one thread; of
-// tiles of fewer rows, or whose rows go here and there, a warp stores what is there.
+// One kernel multiplies the rows of all experts, each by its own B. One thread stores whole tiles in boxes. A warp
+// stores tiles that have fewer rows, or whose rows are scattered in C.
 namespace mc2::executor::cuda {
 
-/// Of a tile's rows of A, in boxes of kBitRows, how many are the expert's. What else the products hold is not stored.
+/// How many boxes of kBitRows rows of A belong to the tile's expert. The products of other rows are not stored.
 __device__ inline int a_bit_count(const GroupedRun& /*run*/, const GroupedTile& tile) {
   return (tile.row_count + kBitRows - 1) / kBitRows;
 }
@@ -22,7 +22,7 @@ namespace {
 constexpr int kWarp = 32;
 constexpr int kVector = 16; ///< bytes
 
-/// Stores tiles as the workers put them down: a warp.
+/// One warp that stores tiles as the workers put them down.
 template <typename Shape>
 class TileStorer {
  public:
@@ -60,7 +60,8 @@ class TileStorer {
     hopper::wait_until_stores_read();
   }
 
-  /// 16 bytes each, which change places by row as CU_TENSOR_MAP_SWIZZLE_128B has them.
+  /// Stores the tile's rows, 16 bytes per thread at a time. In shared memory these vectors are swizzled by row, as in
+  /// CU_TENSOR_MAP_SWIZZLE_128B.
   __device__ void store_rows(const GroupedTile& tile) const {
     constexpr int kBoxVectors = kBoxColumns * 2 / kVector, kRowVectors = Shape::kTileBoxes * kBoxVectors;
     constexpr int kRowsAtOnce = kWarp / kRowVectors, kVectorElements = kVector / 2;
@@ -101,8 +102,8 @@ class ExpertWorker : TileWorker<T, Shape, kIsBTransposed, GroupedRun> {
   }
 
  private:
-  /// Calls `add(sums, row in the tile, column)` for the thread's neighbouring pairs of sums, hopper::add_product()'s,
-  /// that are the expert's.
+  /// Calls `add(sums, row in the tile, column)` for each pair of neighbouring sums of the thread (hopper::add_product()
+  /// says which) that belongs to the expert.
   template <typename Add>
   __device__ void for_each_pair(const GroupedTile& tile, const Add& add) {
     const int first_row = this->number_ * kTileRows / kWorkers + this->thread_ / kWarp * 16 + this->thread_ % kWarp / 4;
@@ -140,7 +141,7 @@ __global__ void __launch_bounds__(kTileThreads, 1) grouped_kernel(const __grid_c
   extern __shared__ std::uint8_t dynamic[];
   if (threadIdx.x == kWarp) {
     for (const CUtensorMap* tensor : {&run.a, &run.b, &run.c}) hopper::prefetch(tensor);
-    hopper::prefetch(run.tiles + blockIdx.x); // most likely the first
+    hopper::prefetch(run.tiles + blockIdx.x); // most likely this block's first tile
   }
   __shared__ Barriers<Shape> barriers;
   __shared__ int tickets[kTickets + 1];

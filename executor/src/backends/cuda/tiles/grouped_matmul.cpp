@@ -10,7 +10,7 @@ namespace {
 
 using planner::ceil_div;
 
-/// The rows of a column one after the other: an expert's B is read once, and its A stays in the L2 cache.
+/// Orders tiles by expert, then by column, then by row: so an expert's B is read once, and its A stays in the L2 cache.
 std::vector<GroupedTile> tiles_of(std::span<const ExpertRun> runs, std::int64_t n, int tile_columns) {
   std::vector<GroupedTile> tiles;
   for (const auto& [expert, rows] : runs) {
@@ -27,14 +27,14 @@ std::vector<GroupedTile> tiles_of(std::span<const ExpertRun> runs, std::int64_t 
   return tiles;
 }
 
-/// Wide tiles need fewer loads; narrow ones fill the last wave better.
+/// The width of tiles that ends earlier: wide tiles need fewer loads, narrow ones fill the last wave better.
 int best_tile_columns(std::span<const ExpertRun> runs, const GroupedShape& shape) {
   std::int64_t row_tiles = 0;
   for (const ExpertRun& run : runs) row_tiles += ceil_div(run.rows.row_count, kTileRows);
   const auto wave_count = [&](int columns) {
     return ceil_div(row_tiles * ceil_div(shape.n, columns), std::max(1, shape.cta_count));
   };
-  constexpr double kNarrowCost = 0.56; // of a wide tile's time
+  constexpr double kNarrowCost = 0.56; // time of a narrow tile / time of a wide tile
   const bool is_narrow_better =
       static_cast<double>(wave_count(kNarrowTile)) * kNarrowCost < static_cast<double>(wave_count(kWideTile));
   return is_narrow_better ? kNarrowTile : kWideTile;
@@ -87,7 +87,7 @@ void GroupedMatmul::set_operands(const GemmOperands& operands) {
   run_.c_first = operands.c;
   run_.bias = operands.bias;
   run_.residual = operands.residual;
-  if (tiles_.empty()) return; // nor are there matrices, perhaps
+  if (tiles_.empty()) return; // then the matrices may be null
   run_.a = tensor_map({operands.a, shape_.a_rows, shape_.k, kTileRows}, shape_.is_half);
   run_.a_bits = tensor_map({operands.a, shape_.a_rows, shape_.k, kBitRows}, shape_.is_half);
   const BoxedMatrix b = shape_.b_is_transposed ? BoxedMatrix{operands.b, shape_.n, shape_.k, kTileRows}

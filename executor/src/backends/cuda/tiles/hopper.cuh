@@ -7,9 +7,9 @@
 #include <cstdint>
 #include <type_traits>
 
-// Hopper's own instructions, of target sm_90a: barriers in shared memory, bulk copies, matrix products of a warpgroup.
-// Names and layouts are those of NVIDIA's PTX ISA: "mbarrier", "cp.async.bulk", "Asynchronous Warpgroup Level Matrix
-// Multiply-Accumulate". Shared memory is given by its 32-bit address.
+// Hopper's own instructions (target sm_90a): barriers in shared memory, bulk copies, and matrix products of a
+// warpgroup. Names and layouts are those of NVIDIA's PTX ISA: "mbarrier", "cp.async.bulk", "Asynchronous Warpgroup
+// Level Matrix Multiply-Accumulate". Shared memory is given by its 32-bit address.
 namespace mc2::executor::cuda::hopper {
 
 inline constexpr int kWarpgroup = 128; ///< threads
@@ -18,7 +18,7 @@ __device__ inline std::uint32_t shared_address(const void* pointer) {
   return static_cast<std::uint32_t>(__cvta_generic_to_shared(pointer));
 }
 
-// Barriers complete a phase when all have arrived and all bytes that were announced have been copied. Phases count
+// A barrier completes a phase when all arrivals have come and all announced bytes have been copied. Phases are counted
 // modulo 2.
 __device__ inline void init_barrier(std::uint32_t barrier, int arrival_count) {
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrival_count));
@@ -38,7 +38,7 @@ __device__ inline void wait(std::uint32_t barrier, std::uint32_t phase) {
       : "memory");
 }
 
-/// Asks for a tensor's description before it is used, or for memory.
+/// Prefetches a tensor's description, or global memory.
 __device__ inline void prefetch(const CUtensorMap* tensor) {
   asm volatile("prefetch.tensormap [%0];" ::"l"(tensor) : "memory");
 }
@@ -46,8 +46,8 @@ __device__ inline void prefetch(const void* address) {
   asm volatile("prefetch.global.L2 [%0];" ::"l"(address) : "memory");
 }
 
-/// One thread's copy of a tensor's box from column and row on into shared memory; what is outside of the tensor becomes
-/// zero.
+/// Copies a tensor's box that starts at (column, row) into shared memory; called by one thread. Elements outside the
+/// tensor become zero.
 __device__ inline void load_box(std::uint32_t to, const CUtensorMap* tensor, int column, int row,
                                 std::uint32_t barrier) {
   asm volatile(
@@ -56,7 +56,7 @@ __device__ inline void load_box(std::uint32_t to, const CUtensorMap* tensor, int
       "l"(tensor), "r"(column), "r"(row), "r"(barrier)
       : "memory");
 }
-/// Of one of several matrices.
+/// Copies a box of one of several matrices.
 __device__ inline void load_box(std::uint32_t to, const CUtensorMap* tensor, int column, int row, int matrix,
                                 std::uint32_t barrier) {
   asm volatile(
@@ -65,7 +65,7 @@ __device__ inline void load_box(std::uint32_t to, const CUtensorMap* tensor, int
       "l"(tensor), "r"(column), "r"(row), "r"(matrix), "r"(barrier)
       : "memory");
 }
-/// Into one of several matrices; what is outside of it is not stored.
+/// Stores a box to one of several matrices; elements outside the matrix are not stored.
 __device__ inline void store_box(const CUtensorMap* tensor, int column, int row, int matrix, std::uint32_t from) {
   asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.tile.bulk_group [%0, {%1, %2, %3}], [%4];" ::"l"(tensor),
                "r"(column), "r"(row), "r"(matrix), "r"(from)
@@ -81,16 +81,17 @@ __device__ inline void store_bytes(void* to, std::uint32_t from, int byte_count)
                : "memory");
 }
 __device__ inline void commit_stores() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
-/// Until the thread's stores have read shared memory, or have been written.
+/// The two waits: until the thread's stores have read shared memory, and until they have been written.
 __device__ inline void wait_until_stores_read() { asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory"); }
 __device__ inline void wait_until_stored() { asm volatile("cp.async.bulk.wait_group 0;" ::: "memory"); }
 
-/// Between a thread's own accesses and bulk copies or matrix products of the same memory.
+/// Orders a thread's own accesses and bulk copies or matrix products of the same memory.
 __device__ inline void order_with_bulk_copies() { asm volatile("fence.proxy.async;" ::: "memory"); }
 __device__ inline void order_shared_with_bulk_copies() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
-// A warp's four matrices of 8 x 8 elements of 2 bytes ("stmatrix", "ldmatrix"): thread t says where row t % 8 of matrix
-// t / 8 is, 16 bytes, and has, as pairs, columns 2 (t % 4) and the next of row t / 4 of each.
+// Four 8 x 8 matrices of 2-byte elements, stored or loaded by a warp ("stmatrix", "ldmatrix"). Thread t passes the
+// address of row t % 8 of matrix t / 8, 16 bytes long. As pairs[i] it holds columns 2 (t % 4) and 2 (t % 4) + 1 of row
+// t / 4 of matrix i.
 __device__ inline void store_matrices(std::uint32_t row, const std::uint32_t (&pairs)[4]) {
   asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(row), "r"(pairs[0]),
                "r"(pairs[1]), "r"(pairs[2]), "r"(pairs[3])
@@ -103,7 +104,7 @@ __device__ inline void load_matrices(std::uint32_t row, std::uint32_t (&pairs)[4
                : "memory");
 }
 
-/// 16 bytes.
+/// Loads 16 bytes.
 __device__ inline uint4 load_vector(std::uint32_t from) {
   uint4 vector;
   asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
@@ -122,9 +123,10 @@ __device__ void take_registers() {
   asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kCount));
 }
 
-/// How a matrix of 2-byte elements lies in shared memory for wgmma: rows of 128 bytes, swizzled, in groups of 8.
-/// @param next_128_bytes where the following 64 elements of a row lie; only for matrices that are contiguous along m or
-/// n
+/// Describes to wgmma how a matrix of 2-byte elements lies in shared memory: rows of 128 bytes, swizzled, in groups of
+/// 8.
+/// @param next_128_bytes distance to the following 64 elements of a row; only for matrices that are contiguous along m
+/// or n
 __device__ inline std::uint64_t matrix_descriptor(std::uint32_t address, std::uint32_t next_128_bytes) {
   constexpr std::uint64_t kSwizzled128 = 1;
   constexpr std::uint64_t kNext8Rows = 1024;
@@ -134,7 +136,7 @@ __device__ inline std::uint64_t matrix_descriptor(std::uint32_t address, std::ui
 
 __device__ inline void begin_products() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 __device__ inline void end_products() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
-/// Until no more than so many that were begun and ended are under way.
+/// Waits until at most kCount groups of products that have been begun and ended are under way.
 template <int kCount>
 __device__ void wait_for_products() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kCount) : "memory");
@@ -165,8 +167,8 @@ __device__ void wait_for_products() {
       : MC2_16(0), MC2_16(16), MC2_16(32), MC2_16(48)                                                                \
       : "l"(a), "l"(b), "r"(static_cast<int>(adds)), "n"(kIsBContiguousAlongN ? 1 : 0))
 
-/// Starts sum (+)= A B of 64 x 16 by 16 x 256, or 16 x 128, by a warpgroup. Of thread t, sum[4 j + 2 h + i] is row
-/// 16 (t / 32) + t % 32 / 4 + 8 h and column 8 j + 2 (t % 4) + i.
+/// Starts sum = A B, or sum += A B if `adds`, of 64 x 16 by 16 x 256 or 16 x 128, by a warpgroup. In thread t,
+///   sum[4 j + 2 h + i] is row 16 (t / 32) + t % 32 / 4 + 8 h and column 8 j + 2 (t % 4) + i
 template <typename T, bool kIsBContiguousAlongN, int kSums>
 __device__ inline void add_product(float (&sum)[kSums], std::uint64_t a, std::uint64_t b, bool adds) {
   static_assert(kSums == 128 || kSums == 64);

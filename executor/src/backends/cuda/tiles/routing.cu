@@ -16,13 +16,13 @@ __global__ void tell_kernel(const ToldCounts told) {
   }
 }
 
-/// Rows that an expert of `holder` multiplies for a peer.
+/// The number of rows that an expert of `holder` multiplies for a peer.
 __device__ std::int64_t count_of(const RoutedCounts& counts, int holder, int peer, int expert) {
   const int from = counts.gathers_first ? peer : holder, to = counts.gathers_first ? holder : peer;
   return counts.table[(from * counts.world_size + to) * counts.expert_count + expert];
 }
 
-/// The rows of a pair, or -1 where they are illegal: 1 + which count, in `fault`.
+/// The number of rows between a pair of ranks. If a count is illegal, returns -1 and sets `fault` to 1 + its place.
 __device__ std::int64_t pair_rows_of(const RoutedCounts& counts, int pair, std::uint32_t& fault) {
   std::int64_t sum = 0;
   for (int expert = 0; expert < counts.expert_count; ++expert) {
@@ -46,7 +46,7 @@ __device__ void tell_host(const RoutedCounts& counts, std::uint32_t fault) {
   *counts.host_fault[0] = fault;
 }
 
-/// How many rows ranks have for each other: one thread each. @return whether that is legal
+/// Counts the rows between each pair of ranks, with one thread per pair. @return whether all counts are legal
 __device__ bool count_pairs(const RoutedCounts& counts) {
   __shared__ std::uint32_t first_fault;
   constexpr std::uint32_t kNone = ~0U;
@@ -66,7 +66,8 @@ __device__ bool count_pairs(const RoutedCounts& counts) {
   return fault == 0;
 }
 
-/// Of who multiplies for a peer: one thread for each two.
+/// Sets first and count of each expert's rows, for one pair of a rank that multiplies and its peer. One thread per
+/// pair.
 __device__ void set_firsts(const RoutedCounts& counts, int pair) {
   std::int64_t first = 0;
   for (int expert = 0; expert < counts.expert_count; ++expert) {
@@ -77,9 +78,9 @@ __device__ void set_firsts(const RoutedCounts& counts, int pair) {
   }
 }
 
-/// By one thread block, the rows of all who multiply: a thread for each expert of all ranks.
+/// One thread block computes the rows of all ranks that multiply, with a thread for each expert of all ranks.
 __global__ void __launch_bounds__(kRoutingThreads) routed_rows_kernel(const RoutedCounts counts) {
-  __shared__ std::int64_t rows_of_expert[kMaxAllRoutedExperts]; // [who multiplies, expert]
+  __shared__ std::int64_t rows_of_expert[kMaxAllRoutedExperts]; // [rank that multiplies, expert]
   const int ranks = counts.world_size, experts = counts.expert_count, thread = static_cast<int>(threadIdx.x);
   const int holder = thread / experts, expert = thread % experts;
   if (!count_pairs(counts)) return;
@@ -99,8 +100,8 @@ __global__ void __launch_bounds__(kRoutingThreads) routed_rows_kernel(const Rout
   }
 }
 
-/// The part of a pair's rows of an expert that lies in a block: where it starts on the side of who multiplies, and from
-/// which row of the pair on. Empty parts lie where the others would continue.
+/// The part of a pair's rows of one expert that lies in a block: the row where it starts on the side that multiplies,
+/// its first row among the pair's rows, and its length. An empty part has the place where rows would continue.
 struct Part {
   std::int64_t row, first, count;
 };
@@ -115,7 +116,7 @@ __device__ const RoutedRows& rows_of(const RoutedCounts& counts, int holder, int
   return counts.rows[(holder * counts.world_size + peer) * counts.expert_count + expert];
 }
 
-/// The pair's first row on the other side than that of who multiplies.
+/// The pair's first row on the side that does not multiply.
 __device__ std::int64_t pair_row_of(const RoutedCounts& counts, int from, int to) {
   std::int64_t row = 0;
   if (counts.gathers_first)
@@ -135,7 +136,7 @@ __device__ RowCopy copy_of(const RoutedCounts& counts, const RoutedList& list, i
   return {from, {part.row, pair_row, part.count}};
 }
 
-/// An expert's runs in a list, for which there is room for as many as ranks.
+/// Finds an expert's runs of rows in a list. `runs` has room for one run per rank.
 __device__ void find_runs(const RoutedCounts& counts, const RoutedList& list, int expert, TiledRun* runs) {
   int used = 0;
   for (int peer = 0; peer < counts.world_size; ++peer) {
@@ -155,14 +156,14 @@ __device__ void find_runs(const RoutedCounts& counts, const RoutedList& list, in
   }
 }
 
-/// Of a list, in shared memory.
+/// The runs of a list, in shared memory.
 struct ListedRuns {
-  TiledRun runs[kMaxAllRoutedExperts];       ///< [expert, which]
-  std::int32_t firsts[kMaxAllRoutedExperts]; ///< of a run's tiles
+  TiledRun runs[kMaxAllRoutedExperts];       ///< [expert, number of the run]
+  std::int32_t firsts[kMaxAllRoutedExperts]; ///< number of a run's first tile
   std::int32_t expert_tiles[kMaxRoutedExperts];
 };
 
-/// A thread for each expert. @return how many tiles there are
+/// Finds the runs of all experts, with a thread for each expert. @return the number of tiles
 __device__ int find_all_runs(const RoutedCounts& counts, const RoutedList& list, int column_tiles, ListedRuns& all) {
   const int ranks = counts.world_size, expert = static_cast<int>(threadIdx.x);
   TiledRun* const own = all.runs + expert * ranks;
@@ -198,7 +199,7 @@ __device__ void list_tiles(const RoutedCounts& counts, const RoutedLists& lists,
   }
 }
 
-/// Lists without anything, and NaN in C: by all thread blocks.
+/// Empties the list and fills C with NaN. Called by all thread blocks.
 __device__ void list_nothing(const RoutedCounts& counts, const RoutedLists& lists, const RoutedList& list) {
   const int thread = static_cast<int>(threadIdx.x);
   if (thread == 0 && list.tile_count != nullptr) *list.tile_count = 0;
@@ -212,7 +213,7 @@ __device__ void list_nothing(const RoutedCounts& counts, const RoutedLists& list
     halves[i] = kNotANumber;
 }
 
-/// A list each.
+/// One thread block for each list.
 __global__ void __launch_bounds__(kListThreads)
     routed_lists_kernel(const RoutedCounts counts, const RoutedLists lists) {
   const RoutedList list = lists.lists[blockIdx.x];

@@ -4,15 +4,17 @@
 #include "backends/cuda/tiles/tile_kernel.hpp"
 #include "backends/cuda/tiles/tile_pipeline.cuh"
 
-// One kernel multiplies all tiles, hands over those that other ranks sum, sums the others with what the peers hand
-// over, and stores the sums in the rank's own C or in everybody's: by a storing thread.
+// One kernel multiplies all tiles. It hands over the tiles that other ranks sum, sums the others with the pieces of its
+// peers, and stores the sums in the rank's own C or in every rank's C. One thread does the storing.
 //
-// Other ranks' tiles of a block wait for nothing and precede the own tiles of the block before, so whatever thread
-// blocks of each rank have an SM make all that peers wait for, be other kernels in the way or not.
+// Other ranks' tiles of a block wait for nothing and come before the own tiles of the block before. So the thread
+// blocks of a rank that have an SM, however few they are, make everything that peers wait for, even if other kernels
+// take the rest.
 namespace mc2::executor::cuda {
 
-/// Of a tile's rows of A, in boxes of kBitRows, how many are there. Rows beyond A's last are not loaded: a box of them
-/// takes longer than one of rows that are there, and than the products of a narrow tile. What they give is not stored.
+/// How many boxes of kBitRows rows of A the tile has. Rows beyond A's last are not loaded: a box of them takes longer
+/// than a box of rows that exist, and longer than the products of a narrow tile. The products of missing rows are not
+/// stored.
 __device__ inline int a_bit_count(const TileRun& run, const Tile& tile) {
   return min(kABits, (run.a_row_count - tile.a_row + kBitRows - 1) / kBitRows);
 }
@@ -24,7 +26,7 @@ __device__ inline void load_b(std::uint32_t to, const TileRun& run, const Tile& 
 
 namespace {
 
-/// The peers' pieces of an own tile, box by box and peer by peer, as many as fit a slot at a time.
+/// Loads the peers' pieces of an own tile, box by box and in each box peer by peer, as many at a time as fit a slot.
 template <typename Shape>
 __device__ void load_pieces(const TileRun& run, const Tile& tile, const Shared<Shape>& shared,
                             typename Shared<Shape>::Slot& at, bool& is_aborted) {
@@ -40,7 +42,7 @@ __device__ void load_pieces(const TileRun& run, const Tile& tile, const Shared<S
         std::uint32_t* flag = run.arrived_flags + place + tile.index;
         if (!is_aborted) wait_until(flag, 1, run.abort);
         is_aborted = is_aborted || look(flag) == 0;
-        *flag = 0; // the peer raises it in the next run, after the ranks have met
+        *flag = 0; // the peer raises the flag again in the next run, after the ranks have met
         hopper::order_with_bulk_copies();
       }
       hopper::load_bytes(shared.slot(at) + i * kBoxBytes,
@@ -50,7 +52,7 @@ __device__ void load_pieces(const TileRun& run, const Tile& tile, const Shared<S
   }
 }
 
-/// Stores tiles as the workers put them down.
+/// The thread that stores tiles as the workers put them down.
 template <typename Shape>
 class Storer {
  public:
@@ -81,7 +83,8 @@ class Storer {
  private:
   static constexpr int kBits = Shape::kTileBytes / kBitBytes;
 
-  /// Piece by piece. Each takes 0.2 us, whatever its size up to kBitBytes, and a box as much as two bits.
+  /// Stores `count` pieces one after the other, spread over 4/5 of `clocks`. A piece takes 0.2 us whatever its size up
+  /// to kBitBytes; a box takes as long as two bits.
   template <typename StorePiece>
   __device__ void store_pieces(int count, long long clocks, const StorePiece& store_piece) const {
     const long long start = clock64(), pace = clocks * 4 / 5 / count;
@@ -95,8 +98,8 @@ class Storer {
     hopper::arrive(shared_.tile_empty());
   }
 
-  /// In bits within most of `clocks`: all tiles of a wave at once would fill the links, and whatever waits for them, or
-  /// for memory, holds up the loads of all SMs. The last has nothing beside it.
+  /// Stores a tile in bits over most of `clocks`. All tiles of a wave at once would fill the links, and whatever waits
+  /// for links or memory delays the loads of all SMs. The last tile is stored in boxes, because nothing runs beside it.
   __device__ void store(const Tile& tile, bool is_last, long long clocks) const {
     const int rows = is_last ? kTileRows : kBitRows, pieces_per_box = kTileRows / rows;
     store_pieces(is_last ? Shape::kTileBoxes : kBits, clocks, [&](int piece) {
@@ -119,7 +122,8 @@ class Storer {
     raise(run_.sent_flags[tile.distance - 1] + tile.index, 1);
   }
 
-  /// The rank's last thread block tells the peers that it has stored all of its tiles in their C, and waits for theirs.
+  /// The rank's last thread block tells the peers that the rank has stored all its tiles in their C, and waits for the
+  /// same from them.
   __device__ void meet_peers() const {
     hopper::order_with_bulk_copies();
     __threadfence_system();
@@ -136,7 +140,7 @@ class Storer {
   const TileRun& run_;
   const Shared<Shape>& shared_;
   Tickets<Shape, TileRun> tickets_;
-  long long tile_clocks_ = kLongest; ///< the shortest time that a tile has taken so far
+  long long tile_clocks_ = kLongest; ///< shortest time of a tile so far
   static constexpr long long kLongest = 1LL << 40;
 };
 
@@ -190,7 +194,7 @@ __global__ void __launch_bounds__(kTileThreads, 1) tile_kernel(const __grid_cons
   extern __shared__ std::uint8_t dynamic[];
   if (threadIdx.x == 32) {
     for (const CUtensorMap* tensor : {&run.a, &run.b, &run.c[0].bits}) hopper::prefetch(tensor);
-    hopper::prefetch(run.tiles + blockIdx.x); // most likely the first
+    hopper::prefetch(run.tiles + blockIdx.x); // most likely this block's first tile
   }
   __shared__ Barriers<Shape> barriers;
   __shared__ int tickets[kTickets + 1];

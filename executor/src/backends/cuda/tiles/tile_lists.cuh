@@ -4,17 +4,17 @@
 
 #include "backends/cuda/tiles/grouped_kernel.hpp"
 
-// What kernels that make lists of tiles share.
+// Shared by the kernels that make lists of tiles.
 namespace mc2::executor::cuda {
 
-/// Rows of an expert that touch on both sides.
+/// Rows of an expert that are contiguous at their source and at their destination.
 struct TiledRun {
   std::int64_t from_row, to_row, row_count;
 };
 
 __device__ inline std::int64_t row_tiles_of(std::int64_t row_count) { return (row_count + kTileRows - 1) / kTileRows; }
 
-/// The last place whose first is not beyond `number`; firsts ascend.
+/// The last place whose first number is at most `number`; `firsts` ascends.
 __device__ inline int place_of(const std::int32_t* firsts, int count, int number) {
   int low = 0;
   for (int high = count; high - low > 1;) {
@@ -24,7 +24,7 @@ __device__ inline int place_of(const std::int32_t* firsts, int count, int number
   return low;
 }
 
-/// The rows of a column one after the other, as tiles_of() in grouped_matmul.cpp has them.
+/// Tile `number` of a run. Tiles are ordered by column, then by row, as in tiles_of() in grouped_matmul.cpp.
 __device__ inline GroupedTile tile_of(const TiledRun& run, int expert, int number, int tile_columns) {
   const int row_tiles = static_cast<int>(row_tiles_of(run.row_count));
   const std::int64_t row = std::int64_t{number % row_tiles} * kTileRows;

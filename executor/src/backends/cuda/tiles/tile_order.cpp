@@ -10,7 +10,7 @@ namespace {
 
 using planner::ceil_div;
 
-constexpr std::size_t kRasterRows = 16; ///< of tiles
+constexpr std::size_t kRasterRows = 16; ///< rows of tiles in a group
 static_assert(kTileRows == planner::TileWaves::kTileRows);
 
 } // namespace
@@ -23,7 +23,7 @@ std::int64_t most_summed_tiles(const StageList& stages, int tile_columns) noexce
   const planner::OpSpec& op = stages.op;
   const std::int64_t tiles = ceil_div(summed_rows(op), kTileRows) * ceil_div(op.n, tile_columns);
   if (!is_dealt(op)) return tiles;
-  return tiles / op.world_size + static_cast<std::int64_t>(stages.stages.size()); // each block's share, rounded
+  return tiles / op.world_size + static_cast<std::int64_t>(stages.stages.size()); // each block's share is rounded up
 }
 
 TileOrder::TileOrder(const StageList& stages, int tile_columns, int cta_count)
@@ -38,7 +38,8 @@ TileOrder::TileOrder(const StageList& stages, int tile_columns, int cta_count)
   if (is_dealt(op_)) deal();
 }
 
-/// In groups of rows, so that the tiles of a time share rows of A and columns of B in the L2 cache.
+/// Orders tiles in groups of rows, column by column in a group, so that tiles that are multiplied at the same time
+/// share rows of A and columns of B in the L2 cache.
 std::vector<Tile> TileOrder::raster(std::span<const Row> rows) const {
   const std::int64_t columns = ceil_div(op_.n, tile_columns_);
   std::vector<Tile> tiles;
@@ -58,8 +59,8 @@ std::vector<Tile> TileOrder::raster(std::span<const Row> rows) const {
   return tiles;
 }
 
-/// Those that begin in the block's rows of the shards at these distances, side by side, as they need the same columns
-/// of B.
+/// The tiles that begin in the block's rows of the shards at these distances. The shards' rows alternate, because they
+/// need the same columns of B.
 std::vector<Tile> TileOrder::shard_tiles(int rank, std::size_t block, int first_distance, int end_distance) const {
   const std::int64_t first_row = blocks_[block].first_row, end_row = first_row + blocks_[block].row_count;
   std::vector<Row> rows;
@@ -71,13 +72,13 @@ std::vector<Tile> TileOrder::shard_tiles(int rank, std::size_t block, int first_
   return raster(rows);
 }
 
-/// Without shards, a block is a part of all tiles, as large as its rows are, and is dealt out to the ranks. Blocks of
-/// whole rows would read all of B each.
+/// Deals out tiles to ranks where there are no shards. A block is a range of the list of all tiles, in proportion to
+/// its rows; blocks of whole rows would each read all of B.
 void TileOrder::deal() {
   std::vector<Row> rows;
   for (std::int64_t row = 0; row < op_.m; row += kTileRows) rows.push_back({.distance = 0, .a_row = row, .c_row = row});
   dealt_ = raster(rows);
-  std::vector<std::int32_t> counts(static_cast<std::size_t>(op_.world_size)); // by owner
+  std::vector<std::int32_t> counts(static_cast<std::size_t>(op_.world_size)); // next index, by owner
   for (std::size_t block = 0; block < blocks_.size(); ++block) {
     for (int owner = 0; owner < op_.world_size; ++owner) {
       const Part part = part_of(owner, block);

@@ -10,25 +10,27 @@
 
 namespace mc2::executor::cuda {
 
-/// Who sums which tiles of a matmul_reduce_scatter or matmul_all_reduce, and in which order each rank multiplies them:
-/// block by block, first the tiles that other ranks sum, the next rank's and on; the own tiles of a block come behind
-/// the others of the next block, so that what peers have of them has arrived. Blocks of less than a wave of tiles are
-/// taken together: their own tiles would wait for what peers have begun a moment before.
+/// Which rank sums which tiles of a matmul_reduce_scatter or matmul_all_reduce, and in which order each rank multiplies
+/// tiles. A rank goes block by block and starts a block with the tiles that other ranks sum, from the next rank on. The
+/// own tiles of a block come after the other ranks' tiles of the next block, so that the peers' pieces of them have
+/// arrived. Blocks of less than a wave of tiles are joined: their own tiles would wait for pieces that peers have begun
+/// only a moment before.
 class TileOrder {
  public:
-  /// @param cta_count thread blocks that multiply: tiles of a wave
+  /// @param cta_count thread blocks that multiply, i.e. tiles of a wave
   TileOrder(const StageList& stages, int tile_columns, int cta_count);
 
-  /// Of all tiles, as that rank multiplies them; Tile::index is the same on every rank and below most_summed_tiles().
+  /// All tiles in the order in which `rank` multiplies them. Tile::index is the same on every rank and below
+  /// most_summed_tiles().
   [[nodiscard]] std::vector<Tile> of(int rank) const;
 
  private:
-  /// A row of tiles.
+  /// The place of a row of tiles.
   struct Row {
     int distance;
     std::int64_t a_row, c_row;
   };
-  /// Of dealt_.
+  /// A range of dealt_.
   struct Part {
     std::size_t first, count;
   };
@@ -41,16 +43,16 @@ class TileOrder {
   planner::OpSpec op_;
   int tile_columns_;
   std::vector<Stage> blocks_;
-  std::vector<Tile> dealt_; ///< all of is_dealt()
+  std::vector<Tile> dealt_; ///< all tiles if is_dealt()
 };
 
-/// Whether ranks share the tiles, for sums that all get. Else each sums those of its shard.
+/// Whether the ranks share all tiles, because all get the sums. Otherwise each rank sums the tiles of its shard.
 [[nodiscard]] bool is_dealt(const planner::OpSpec& op) noexcept;
 
-/// Rows that ranks divide or each has for its own: of C, whose sums they store.
+/// The rows of C whose tiles are summed: all rows if is_dealt(), else those of a rank's shard.
 [[nodiscard]] std::int64_t summed_rows(const planner::OpSpec& op) noexcept;
 
-/// Tiles that a rank sums, at most.
+/// Most tiles that a rank sums.
 [[nodiscard]] std::int64_t most_summed_tiles(const StageList& stages, int tile_columns) noexcept;
 
 } // namespace mc2::executor::cuda

@@ -9,21 +9,23 @@
 #include "backends/cuda/tiles/hopper.cuh"
 #include "backends/cuda/tiles/tile_shape.hpp"
 
-// How a thread block multiplies tile after tile, whatever becomes of them: a loading thread, and two warpgroups that
-// multiply 64 rows of the tile each. They meet at a ring of buffers for what is loaded, and, with whoever stores, at
-// one for the tile that is stored while the next is multiplied. Thread blocks take tiles as they come.
+// How a thread block multiplies tile after tile, independent of what becomes of them. One thread loads, and two
+// warpgroups multiply 64 rows of the tile each. They exchange data through a ring of buffers for loads. They pass tiles
+// to the thread or warp that stores through one more buffer: a tile is stored while the next one is multiplied. A
+// thread block takes its next tile when it is ready for it.
 //
-// A Run has tiles, depth_steps, taken and the tensors a and a_bits; with it go load_b() and a_bit_count().
+// A Run has the members tiles, depth_steps, taken, a and a_bits (tensors); functions load_b() and a_bit_count() exist
+// for it.
 namespace mc2::executor::cuda {
 
 inline constexpr int kABytes = kTileRows * kDepth * 2;
 inline constexpr int kBoxBytes = kTileRows * kBoxColumns * 2;
 inline constexpr int kBitBytes = kBitRows * kBoxColumns * 2;
-inline constexpr int kAlignment = 1024; ///< of swizzled memory
+inline constexpr int kAlignment = 1024; ///< alignment of swizzled memory
 inline constexpr int kWorkers = 2;      ///< warpgroups that multiply
 inline constexpr int kTileThreads = (1 + kWorkers) * hopper::kWarpgroup;
 
-/// What depends on the tile's width.
+/// The sizes that depend on the tile's width.
 template <int kColumns>
 struct TileShape {
   static constexpr int kTileColumns = kColumns;
@@ -31,15 +33,16 @@ struct TileShape {
   static constexpr int kTileBoxes = kColumns / kBoxColumns;
   static constexpr int kBBytes = kColumns * kDepth * 2;
   static constexpr int kSlotBytes = kABytes + kBBytes;
-  static constexpr int kSlots = kColumns == kWideTile ? 3 : 6; ///< what fits beside the tile
+  static constexpr int kSlots = kColumns == kWideTile ? 3 : 6; ///< as many as fit beside the tile
   static constexpr int kBoxesPerSlot = kSlotBytes / kBoxBytes;
   static constexpr int kDynamicBytes = kSlots * kSlotBytes + kTileBytes + kAlignment;
-  static constexpr int kSums = kColumns / 2; ///< of a thread: kTileRows / kWorkers rows by kColumns, of a warpgroup
-  /// Steps whose products may be under way while the next begins: those of a narrow tile are short.
+  static constexpr int kSums = kColumns / 2; ///< sums of a thread; a warpgroup has kTileRows / kWorkers x kColumns
+  /// Number of earlier steps whose products may still be under way when a step begins; the products of narrow tiles are
+  /// short.
   static constexpr int kStepsBehind = kColumns == kWideTile ? 0 : 1;
 };
 
-inline constexpr int kTickets = 2; ///< tiles that have been taken and not been done with
+inline constexpr int kTickets = 2; ///< tiles that may be taken and not yet finished
 
 template <typename Shape>
 struct Barriers {
@@ -49,7 +52,7 @@ struct Barriers {
   std::uint64_t ticket_full[kTickets], ticket_empty[kTickets];
 };
 
-/// A place in a ring.
+/// A place in a ring, and the phase of its barriers.
 template <int kLength>
 struct Place {
   int index = 0;
@@ -61,15 +64,15 @@ struct Place {
   }
 };
 
-/// Addresses in shared memory.
+/// Addresses of what lies in shared memory.
 template <typename Shape>
 struct Shared {
   using Slot = Place<Shape::kSlots>;
   std::uint32_t ring;
   std::uint32_t tile;
   const Barriers<Shape>* barriers;
-  volatile int* tickets;                                          ///< [kTickets], and how many tiles there are
-  __device__ int tile_count() const { return tickets[kTickets]; } // no register to spare
+  volatile int* tickets;                                          ///< [kTickets] tickets, then the number of tiles
+  __device__ int tile_count() const { return tickets[kTickets]; } // read each time: no register is left for it
   __device__ std::uint32_t slot(const Slot& at) const { return ring + at.index * Shape::kSlotBytes; }
   __device__ std::uint32_t full(const Slot& at) const { return hopper::shared_address(&barriers->full[at.index]); }
   __device__ std::uint32_t empty(const Slot& at) const { return hopper::shared_address(&barriers->empty[at.index]); }
@@ -77,14 +80,14 @@ struct Shared {
   __device__ std::uint32_t tile_empty() const { return hopper::shared_address(&barriers->tile_empty); }
 };
 
-/// What the loading thread takes and all others follow.
+/// The numbers of tiles that the loading thread takes and that all other threads follow.
 template <typename Shape, typename Run>
 class Tickets {
  public:
   __device__ Tickets(const Run& run, const Shared<Shape>& shared) : run_(run), shared_(shared) {}
 
-  /// The loading thread's next tile, or one that is none. Whoever takes the last of all number that is none leaves the
-  /// counter at 0.
+  /// Takes the loading thread's next tile. A result of at least tile_count() means that none is left. Each thread block
+  /// takes one such number; the one that takes the last resets the counter to 0.
   __device__ int take() {
     hopper::wait(empty(), at_.phase ^ 1U);
     const auto number = atomicAdd(run_.taken, 1U);
@@ -94,7 +97,7 @@ class Tickets {
     at_.next();
     return static_cast<int>(number);
   }
-  /// The tile that was taken next.
+  /// The next of these numbers, for a thread that follows the loading thread.
   __device__ int follow() {
     hopper::wait(full(), at_.phase);
     const int number = shared_.tickets[at_.index];
@@ -114,13 +117,14 @@ class Tickets {
 
 inline constexpr int kABits = kTileRows / kBitRows, kABitBytes = kABytes / kABits;
 
-/// Where a box begins.
+/// The first element of a box.
 struct BoxPlace {
   int x, y;
 };
 
-/// A and B of one step. B of [n, k] comes in two boxes of kTileRows rows, else in columns of boxes.
-/// @param a_bits  looked at only where not all rows are there: whole tiles have no time to ask
+/// Loads A and B of one step. A B of [n, k] comes in boxes of kTileRows rows, a B of [k, n] in boxes of kBoxColumns
+/// columns.
+/// @param a_bits  used only if !kIsWhole: whole tiles have no time for a check
 template <typename Shape, bool kIsBTransposed, bool kIsWhole, typename Run, typename Tile>
 __device__ void load_step(const Run& run, const Tile& tile, int a_bits, int step, const Shared<Shape>& shared,
                           const typename Shared<Shape>::Slot& at) {
@@ -155,7 +159,7 @@ __device__ void load_steps(const Run& run, const Tile& tile, int a_bits, bool is
   }
 }
 
-/// Calls `load_more(tile, at)` behind the loads of each tile.
+/// Loads tile after tile, and calls `load_more(tile, at)` after the loads of each tile.
 template <typename Shape, bool kIsBTransposed, typename Run, typename LoadMore>
 __device__ void load_tiles(const Run& run, const Shared<Shape>& shared, const LoadMore& load_more) {
   typename Shared<Shape>::Slot at;
@@ -163,7 +167,7 @@ __device__ void load_tiles(const Run& run, const Shared<Shape>& shared, const Lo
   for (int i = tickets.take(); i < shared.tile_count(); i = tickets.take()) {
     const auto tile = run.tiles[i];
     const int a_bits = a_bit_count(run, tile);
-    // what the wave before has read of A and B last is still in the L2 cache
+    // what the wave before has read last of A and B is still in the L2 cache
     const bool is_backwards = i / gridDim.x % 2 == 1;
     if (a_bits == kABits)
       load_steps<Shape, kIsBTransposed, true>(run, tile, a_bits, is_backwards, shared, at);
@@ -188,7 +192,7 @@ __device__ inline std::uint32_t pack(float first, float second, __half /*type*/)
   return *reinterpret_cast<const std::uint32_t*>(&both);
 }
 
-/// A warpgroup that multiplies rows of a tile; what is added to them is up to those who derive from it.
+/// A warpgroup that multiplies rows of tiles. Derived classes decide what is added to the products.
 template <typename T, typename Shape, bool kIsBTransposed, typename Run>
 class TileWorker {
  protected:
@@ -199,7 +203,7 @@ class TileWorker {
         thread_(threadIdx.x % hopper::kWarpgroup),
         row_(number * kTileRows / kWorkers + thread_ / 32 * 16 + thread_ % 16) {}
 
-  /// `add_to(tile)` works on the products, sum_.
+  /// Multiplies all tiles. `add_to(tile)` may change the products, sum_, before they are put down.
   template <typename AddTo>
   __device__ void multiply_tiles(const AddTo& add_to) {
     std::uint32_t tile_phase = 1;
@@ -230,8 +234,8 @@ class TileWorker {
     hopper::wait(shared_.full(at_), at_.phase);
     const std::uint32_t a = shared_.slot(at_) + number_ * kABytes / kWorkers, b = shared_.slot(at_) + kABytes;
     constexpr int kProductDepth = 16;
-    constexpr std::uint32_t kAlongK = kProductDepth * 2;                // in rows that are contiguous along k
-    constexpr std::uint32_t kAcrossK = kProductDepth * kBoxColumns * 2; // in boxes whose rows are k
+    constexpr std::uint32_t kAlongK = kProductDepth * 2;                // step in rows that are contiguous along k
+    constexpr std::uint32_t kAcrossK = kProductDepth * kBoxColumns * 2; // step in boxes whose rows run along k
     hopper::begin_products();
 #pragma unroll
     for (int i = 0; i < kDepth / kProductDepth; ++i) {
@@ -254,8 +258,9 @@ class TileWorker {
     asm volatile("bar.sync %0, %1;" ::"r"(1 + number_), "n"(hopper::kWarpgroup) : "memory");
   }
 
-  /// Where in a box the thread's row of the four matrices from column 8 j on lies: 8 rows, the 8 below them, and the
-  /// same 8 columns further. 16 bytes each change places by row, as CU_TENSOR_MAP_SWIZZLE_128B has them.
+  /// The offset in a box of the row whose address this thread passes to store_matrices() or load_matrices() for the
+  /// four matrices from column 8 j on: 8 rows, the 8 rows below, and both again 8 columns further. Vectors of 16 bytes
+  /// are swizzled by row, as in CU_TENSOR_MAP_SWIZZLE_128B.
   __device__ std::uint32_t row_offset(int j) const {
     return row_ * kBoxColumns * 2 + (((j + thread_ % 32 / 16) ^ (row_ & 7)) << 4);
   }
@@ -280,7 +285,7 @@ class TileWorker {
   float sum_[Shape::kSums];
 };
 
-/// Makes a thread block's barriers, before anything else.
+/// Initialises a thread block's barriers. All threads call it before anything else.
 template <typename Shape>
 __device__ Shared<Shape> set_up(std::uint8_t* dynamic, Barriers<Shape>& barriers, int* tickets, int tile_count) {
   const std::uint32_t base = (hopper::shared_address(dynamic) + kAlignment - 1) / kAlignment * kAlignment;
@@ -295,7 +300,7 @@ __device__ Shared<Shape> set_up(std::uint8_t* dynamic, Barriers<Shape>& barriers
     hopper::init_barrier(shared.tile_empty(), 1);
     for (int i = 0; i < kTickets; ++i) {
       hopper::init_barrier(hopper::shared_address(&barriers.ticket_full[i]), 1);
-      // and the storing thread
+      // all threads of the workers, and the storing thread
       hopper::init_barrier(hopper::shared_address(&barriers.ticket_empty[i]), kWorkers * hopper::kWarpgroup + 1);
     }
     hopper::order_shared_with_bulk_copies();
@@ -304,8 +309,9 @@ __device__ Shared<Shape> set_up(std::uint8_t* dynamic, Barriers<Shape>& barriers
   return shared;
 }
 
-/// The kernel of a type, f16 or bf16, a tile's width and a B of [n, k] or [k, n], for the current device.
-/// @tparam Family  its instance<type, shape, whether B is of [n, k]>(). Throws SystemError.
+/// The kernel for f16 or bf16, a width of tiles, and a B of [n, k] or [k, n], on the current device. Throws
+/// SystemError.
+/// @tparam Family  its instance<T, Shape, kIsBTransposed>() returns the kernel
 template <typename Run, typename Family, typename T, typename Shape>
 MatmulKernel<Run> kernel_of(bool b_is_transposed) {
   const auto function =
@@ -325,7 +331,7 @@ MatmulKernel<Run> kernel_of(bool is_half, int tile_columns, bool b_is_transposed
                  : kernel_of<Run, Family, __nv_bfloat16, Narrow>(b_is_transposed);
 }
 
-/// By thread blocks of an SM each. Throws SystemError.
+/// Launches the kernel with `cta_count` thread blocks, each of which fills an SM. Throws SystemError.
 template <typename Run>
 void launch(const MatmulKernel<Run>& kernel, const Run& run, int cta_count, cudaStream_t stream) {
   Run argument = run;

@@ -13,8 +13,8 @@ namespace {
 
 using planner::ceil_div;
 
-/// A rank's memory: pieces that arrive, their flags, those of the end, and how many tiles have been taken and thread
-/// blocks have ended.
+/// The layout of a rank's memory: pieces that arrive, their flags, the end flags, the number of tiles that have been
+/// taken, and the number of thread blocks that have ended.
 struct Layout {
   std::int64_t tile_count;
   std::int64_t piece_bytes;
@@ -60,7 +60,7 @@ std::int64_t tile_memory_bytes(const StageList& stages, int tile_columns) {
 }
 
 std::int64_t tile_list_bytes(const StageList& stages, int tile_columns) {
-  constexpr std::int64_t kLists = 2; // of the run and of the products alone
+  constexpr std::int64_t kLists = 2; // one for the run, one for the products alone
   return kLists * stages.op.world_size * most_summed_tiles(stages, tile_columns) *
          static_cast<std::int64_t>(sizeof(Tile));
 }
@@ -86,7 +86,7 @@ TileReduction::TileReduction(const StageList& stages, int rank, const Options& o
   run_.abort = abort;
   for (int distance = 1; distance < world_size; ++distance) {
     const auto index = static_cast<std::size_t>(distance - 1);
-    const int from_there = world_size - 1 - distance; // this rank's place among that one's peers
+    const int from_there = world_size - 1 - distance; // this rank's place among that rank's peers
     std::byte* const peer = memory[static_cast<std::size_t>((rank + distance) % world_size)];
     run_.sent[index] = peer + layout.piece(from_there);
     run_.sent_flags[index] = flags_at(peer + layout.flags(from_there));
@@ -95,7 +95,7 @@ TileReduction::TileReduction(const StageList& stages, int rank, const Options& o
   upload_tiles(TileOrder(stages, options.tile_columns, options.cta_count).of(rank), pool);
 }
 
-/// Behind them, those of the products alone.
+/// Uploads the run's tiles and, behind them, those of the products alone.
 void TileReduction::upload_tiles(std::vector<Tile> tiles, DevicePool& pool) {
   const std::size_t count = tiles.size();
   for (std::size_t i = 0; i < count; ++i) {
