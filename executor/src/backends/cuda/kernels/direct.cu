@@ -10,7 +10,7 @@ __device__ void gather(const BlockExchange& block, const SignalMemory& signals, 
   constexpr int kUnroll = 4;
   const std::int64_t step = std::int64_t{gridDim.x} * blockDim.x;
   for (int distance = 1; distance < signals.world_size; ++distance) {
-    const int peer = (signals.rank + distance) % signals.world_size; // at any time each rank reads another peer
+    const int peer = (signals.rank + distance) % signals.world_size; // different ranks read different peers
     const P* from = packs<P>(block.send[peer]) + signals.rank * (block.send_stride / kCount);
     P* to = packs<P>(block.receive[signals.rank]) + peer * (block.receive_stride / kCount);
     for (std::int64_t i = blockIdx.x * blockDim.x + threadIdx.x; i < pack_count; i += step * kUnroll) {

@@ -16,7 +16,7 @@ struct GpuTraits {
   int compute_capability = 0; ///< 10 major + minor
 };
 
-/// 10 major + minor, e.g. 90. Throws SystemError.
+/// A device's compute capability as 10 major + minor, e.g. 90. Throws SystemError.
 [[nodiscard]] int compute_capability(int device);
 inline constexpr int kHopper = 90; ///< tiles/ uses instructions that only Hopper has
 /// A compute capability as text, e.g. 90 as "9.0".

@@ -29,7 +29,7 @@ void NcclClosing::start(NcclCommunicator communicator) noexcept {
   }
   try {
     std::thread(close).detach();
-  } catch (const std::system_error&) { // no more threads
+  } catch (const std::system_error&) { // no thread could be started
     close();
   }
 }

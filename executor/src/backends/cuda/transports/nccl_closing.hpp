@@ -7,19 +7,19 @@
 
 namespace mc2::executor::cuda {
 
-/// Destroys NCCL's communicators without waiting for them: NCCL returns only when no captured graph holds one, and a
-/// program may destroy its graphs later, or never.
+/// Destroys NCCL's communicators without waiting for them. NCCL returns only when no captured graph holds the
+/// communicator, and a program may destroy its graphs later, or never.
 class NcclClosing {
  public:
   NcclClosing();
-  /// Its kernels end at once. Threads: any.
+  /// Destroys the communicator on a thread of its own. Its kernels end at once. Threads: any.
   void start(NcclCommunicator communicator) noexcept;
-  /// Waits until all that have been started are gone. @return whether they are, after at most so long
+  /// Waits until all started destructions have ended, but no longer than `at_most`. @return whether they have
   [[nodiscard]] bool wait(std::chrono::milliseconds at_most);
 
  private:
   struct State;
-  std::shared_ptr<State> state_; ///< outlives *this for communicators that are never gone
+  std::shared_ptr<State> state_; ///< shared with the destroying threads, which may outlive *this
 };
 
 } // namespace mc2::executor::cuda

@@ -13,7 +13,7 @@
 namespace mc2::executor::cuda {
 namespace {
 
-/// A handle means the whole allocation.
+/// A handle stands for a whole allocation, so the offset of the address is sent with it.
 struct Offer {
   cudaIpcMemHandle_t allocation;
   std::size_t offset;
@@ -59,7 +59,7 @@ std::shared_ptr<std::byte> PeerMemory::open(std::string_view text) {
     int device = 0;
     MC2_CUDA(cudaGetDevice(&device));
     allocation = {static_cast<std::byte*>(base), [device](std::byte* mapped) {
-                    const OnDevice on_device(device); // whoever drops the last use may be on another
+                    const OnDevice on_device(device); // the last owner may be on another device
                     log_failure(cudaIpcCloseMemHandle(mapped), "cudaIpcCloseMemHandle");
                   }};
     known = allocation;

@@ -2,7 +2,7 @@
 
 namespace mc2::executor::cuda {
 
-/// The ranks from `first` to before `last`.
+/// The ranks [first, last).
 struct RankRange {
   int first = 0, last = 0;
 };

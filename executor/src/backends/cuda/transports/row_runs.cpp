@@ -7,7 +7,7 @@
 namespace mc2::executor::cuda {
 namespace {
 
-/// The part of a pair's rows of one expert that lies in a block: from which row of the pair on, and how many.
+/// The part of a pair's rows of one expert that lies in a block: its first row among the pair's rows, and its length.
 struct PairPart {
   std::int64_t first = 0, count = 0;
 };

@@ -23,25 +23,25 @@ DirectCollective direct_collective(const planner::OpSpec& op) {
   return DirectCollective::Gather;
 }
 
-/// Where a rank's staging memory has what a peer pushes: in the order of next rank, next but one, ...
+/// The place of a peer's piece in a rank's staging memory: the next rank's is first, then that of the next but one, ...
 int stage_place(int from, int to, int world_size) { return (from - to - 1 + world_size) % world_size; }
 
-/// A matrix of another process, and of a rank without rows, is null.
+/// The address of a row; null for a null matrix, i.e. one of another process or of a rank without rows.
 template <typename Byte>
 Byte* at_row(Byte* matrix, std::int64_t offset) {
   return matrix == nullptr ? nullptr : matrix + offset;
 }
 
-/// Where a piece lies and goes, of elements of one size.
+/// Where pieces lie and go, in a block of elements of one size.
 class Pieces {
  public:
   Pieces(const BlockExchange& block, planner::DType dtype)
       : block_(&block), element_bytes_(planner::size_bytes(dtype)) {}
 
-  /// Of a piece, or of a row where pieces are rows here and there.
+  /// Bytes of a piece, or of a row if the block has row_runs.
   [[nodiscard]] std::size_t bytes() const { return static_cast<std::size_t>(block_->element_count * element_bytes_); }
-  /// Calls `work(source, landing, element count)` for what of a piece is dense on both sides, in the same order on both
-  /// ranks.
+  /// Calls `work(source, landing, element count)` for each part of a piece that is dense on both sides, in the same
+  /// order on both ranks.
   template <typename Work>
   void for_each_part(int from, int to, const Work& work) const {
     if (block_->row_runs == nullptr) return work(source(from, to), landing(from, to), block_->element_count);
@@ -72,7 +72,7 @@ class Pieces {
   void copy(std::byte* to, const std::byte* from, cudaStream_t stream) const {
     MC2_CUDA(cudaMemcpyAsync(to, from, bytes(), cudaMemcpyDefault, stream));
   }
-  /// To its place at the receiver, which may be row by row.
+  /// Copies a piece to its place at the receiver, row by row if it does not stay dense there.
   void put_down(int sender, int receiver, const std::byte* piece, cudaStream_t stream) const {
     if (block_->row_runs != nullptr) return copy_parts(sender, receiver, stream);
     std::byte* to = landing(sender, receiver);
@@ -168,13 +168,13 @@ class PersistentTransport final : public Transport {
 
  private:
   static constexpr int kLastCtas = 32;
-  static constexpr int kEnoughCtas = 8; ///< to fill the links of a Hopper GPU
+  static constexpr int kEnoughCtas = 8; ///< enough to fill the links of a Hopper GPU
 
   DirectSettings settings_;
   std::vector<SignalMemory> signals_; ///< by rank
 };
 
-/// A slice for each rank, the next one's first.
+/// The rank of a slice, if there is one slice per rank: slice 0 is the next rank's.
 RankRange one_rank(int rank, int slice, int world_size) {
   const int other = (rank + 1 + slice) % world_size;
   return {other, other + 1};
@@ -214,7 +214,7 @@ class PullTransport final : public Transport {
   }
 
  private:
-  /// Steps 1, 2, ... go through the peers.
+  /// The first step of a slice. Steps 1, 2, ... go through the peers.
   [[nodiscard]] int first_step(int slice) const noexcept {
     if (slicing_ == Slicing::Doubling) return 1 << slice;
     return slice == slice_count() ? world_size_ : slice + 1;
@@ -265,10 +265,10 @@ class PushTransport final : public Transport {
   planner::DType dtype_;
   bool sums_;
   std::vector<SignalMemory> signals_; ///< by rank
-  int cta_count_;                     ///< of a sum, which is as fast as memory
+  int cta_count_;                     ///< thread blocks of a sum; these suffice to use all memory bandwidth
 };
 
-/// Each rank sums its share of a block and pushes the sum to all.
+/// Each rank sums its share of a block and pushes the sum to all ranks.
 class PushAllReduceTransport final : public Transport {
  public:
   PushAllReduceTransport(planner::DType dtype, std::vector<SignalMemory> signals, int sm_count)
@@ -300,7 +300,7 @@ class PushAllReduceTransport final : public Transport {
     }
     for_each_peer(
         [&](int peer) { copy(block.receive[static_cast<std::size_t>(peer)] + own.offset, sum, own.bytes, stream); });
-    enqueue_meeting(signals, stream); // peers may use their staging memory again, and have the sums
+    enqueue_meeting(signals, stream); // now peers may reuse the staging memory, and all have the sums
   }
 
  private:
@@ -327,7 +327,7 @@ class PushAllReduceTransport final : public Transport {
 
   planner::DType dtype_;
   std::vector<SignalMemory> signals_; ///< by rank
-  int cta_count_;                     ///< of a sum, which is as fast as memory
+  int cta_count_;                     ///< thread blocks of a sum; these suffice to use all memory bandwidth
 };
 
 ncclDataType_t nccl_type(planner::DType dtype) {
@@ -336,7 +336,7 @@ ncclDataType_t nccl_type(planner::DType dtype) {
     case planner::DType::F16: return ncclFloat16;
     case planner::DType::Bf16: return ncclBfloat16;
     case planner::DType::I8:
-    case planner::DType::F8E4m3: break; // travels as bf16 (exchanged_as())
+    case planner::DType::F8E4m3: break; // these travel as bf16 (exchanged_as())
   }
   return ncclFloat32;
 }
@@ -401,8 +401,8 @@ class NcclTransport final : public Transport {
     if (block.row_elements != 0) Pieces(block, dtype_).put_down(rank, rank, sum, stream);
   }
 
-  // Not ncclAlltoAll: the pieces of a block of a cut do not touch one another. Those that are put down row by row
-  // arrive dense first.
+  // Does not use ncclAlltoAll, because the pieces of a block of a cut do not touch. Pieces that are put down row by row
+  // arrive dense in staging memory first.
   void all_to_all(int rank, const BlockExchange& block, cudaStream_t stream) const {
     const ncclComm_t communicator = communicators_[static_cast<std::size_t>(rank)];
     const auto world_size = static_cast<int>(communicators_.size());
@@ -432,8 +432,8 @@ class NcclTransport final : public Transport {
   ncclDataType_t type_;
   bool has_windows_;
   bool takes_no_sm_;
-  bool arrives_dense_;                             ///< and is put down row by row from there
-  std::vector<ncclComm_t> communicators_;          ///< by rank
+  bool arrives_dense_;                    ///< pieces arrive dense in staging memory and are then put down row by row
+  std::vector<ncclComm_t> communicators_; ///< by rank
   std::vector<std::vector<ncclWindow_t>> windows_; ///< by rank
 };
 
@@ -461,7 +461,7 @@ class HierarchicalTransport final : public Transport {
  private:
   [[nodiscard]] int number() const noexcept { return place_.inside.rank; }
   [[nodiscard]] int first_of_host(int rank) const noexcept { return rank - number(); }
-  /// Ranks of this host by distance, the next one's first.
+  /// Calls `work` for the other ranks of this host by distance, the next rank first.
   template <typename Work>
   void for_each_neighbour(int rank, const Work& work) const {
     for (int distance = 1; distance < place_.ranks_per_host; ++distance)
@@ -470,11 +470,11 @@ class HierarchicalTransport final : public Transport {
   static void copy(std::byte* to, const std::byte* from, std::int64_t bytes, cudaStream_t stream) {
     if (bytes > 0) MC2_CUDA(cudaMemcpyAsync(to, from, static_cast<std::size_t>(bytes), cudaMemcpyDefault, stream));
   }
-  /// Sums what this host's ranks have from element `first` on, as many as `element_count`.
+  /// Sums `element_count` elements of this host's ranks, from element `first` on.
   void sum_inside(int rank, const BlockExchange& block, std::int64_t first, std::int64_t element_count, std::byte* sum,
                   bool meets_before, cudaStream_t stream) const {
     BlockExchange inside{.element_count = element_count, .meets_before = meets_before};
-    const std::int64_t passed_over = number() * element_count; // by the kernel, for whom pieces touch
+    const std::int64_t passed_over = number() * element_count; // the kernel adds this offset again
     for (int local = 0; local < place_.ranks_per_host; ++local)
       inside.send[static_cast<std::size_t>(local)] =
           block.send[static_cast<std::size_t>(first_of_host(rank) + local)] + (first - passed_over) * element_bytes_;
@@ -482,7 +482,7 @@ class HierarchicalTransport final : public Transport {
     enqueue_direct(settings_, inside, place_.inside, stream);
   }
 
-  /// The sums of a rank's share take the place of its own products there, which no other rank reads.
+  /// The sums of a rank's share replace its own products there, which no other rank reads.
   void all_reduce(int rank, const BlockExchange& block, cudaStream_t stream) const {
     const auto index = static_cast<std::size_t>(rank);
     const std::int64_t all_bytes = block.element_count * element_bytes_;
@@ -504,7 +504,7 @@ class HierarchicalTransport final : public Transport {
     });
   }
 
-  /// A host's sums for each of the ranks that this one stands for, then over the hosts.
+  /// First sums over the host the pieces of each rank of this number, then over the hosts.
   void reduce_scatter(int rank, const BlockExchange& block, cudaStream_t stream) const {
     const auto index = static_cast<std::size_t>(rank);
     const std::int64_t piece_bytes = block.element_count * element_bytes_;
@@ -516,7 +516,7 @@ class HierarchicalTransport final : public Transport {
           "ncclReduceScatter", rank);
   }
 
-  /// Every rank's piece lies at its place in the exchange memory of those that have it.
+  /// In the exchange memory of every rank that has it, a piece lies at the same place.
   void all_gather(int rank, const BlockExchange& block, cudaStream_t stream) const {
     const std::int64_t piece_bytes = block.element_count * element_bytes_;
     const auto place_at = [&](int holder, int of) {
@@ -534,7 +534,7 @@ class HierarchicalTransport final : public Transport {
     }
     check(ncclGroupEnd(), "ncclGroupEnd", rank);
     copy(place_at(rank, rank), own, piece_bytes, stream);
-    enqueue_meeting(place_.inside, stream); // all rails have brought theirs
+    enqueue_meeting(place_.inside, stream); // all rails have brought their pieces
     for_each_neighbour(rank, [&](int peer) {
       for (int host = 0; host < place_.host_count; ++host) {
         const int of = host * place_.ranks_per_host + peer % place_.ranks_per_host;
@@ -544,7 +544,7 @@ class HierarchicalTransport final : public Transport {
   }
 
   Collective collective_;
-  DirectSettings settings_; ///< of the sums
+  DirectSettings settings_; ///< for the sums over a host
   std::int64_t element_bytes_;
   HostsPlace place_;
 };
@@ -573,7 +573,7 @@ void Transport::announce(int /*rank*/, cudaStream_t /*stream*/) const {
 bool stages_pieces(const planner::OpSpec& op, const CudaVariant& variant) noexcept {
   switch (variant.transport) {
     case CudaVariant::Transport::CopyEngine: return planner::sums_over_ranks(op.kind);
-    case CudaVariant::Transport::Nccl: // what is put down row by row arrives dense
+    case CudaVariant::Transport::Nccl: // pieces that are put down row by row arrive dense
       return planner::traits_of(op.kind).lands_side_by_side || planner::cut_axis(op) == planner::CutAxis::Columns;
     case CudaVariant::Transport::Hierarchical:
       return planner::collective_of(op.kind) == planner::Collective::ReduceScatter;

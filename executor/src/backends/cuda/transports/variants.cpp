@@ -33,9 +33,9 @@ int rank_slice_count(const planner::OpSpec& op) {
   return is_own_included ? op.world_size : op.world_size - 1;
 }
 
-/// "1+2+4": a slice of one peer's rows, then of two, of four. Matmuls of few rows leave SMs idle, so they are fewer and
-/// longer towards the end. Of kinds that communicate first; for other numbers of ranks the peers of a slice would not
-/// touch in C.
+/// The setting "1+2+4": a slice of one peer's rows, then of two, of four. Matmuls of few rows leave SMs idle, so later
+/// slices are fewer and longer. Only for kinds with a local part, and for 4, 8, ... ranks: otherwise the peers of a
+/// slice would not be adjacent in C.
 std::optional<std::string> doubling_slices(const planner::OpSpec& op) {
   constexpr int kLeastRanks = 4;
   if (!planner::traits_of(op.kind).has_local_part || op.world_size < kLeastRanks ||
@@ -67,11 +67,11 @@ bool has_tiles(const planner::OpSpec& op) {
          planner::traits_of(op.kind).work == planner::Work::Matmul;
 }
 
-/// Of tile_store, by cuBLASLt's names, whose rows are our columns.
+/// The tiles of tile_store, by cuBLASLt's names, in which rows are our columns.
 constexpr const char* kWide = "256x128";
 constexpr const char* kNarrow = "128x128";
 
-/// Its instructions are Hopper's alone.
+/// Checks that tile_store can run: its instructions exist on Hopper only. Errors: Unsupported.
 Result<void> check_tiles(const planner::OpSpec& op, const GpuTraits& gpu) {
   if (gpu.compute_capability == kHopper) return check_tile_shape(op);
   return Error{ErrorCode::Unsupported, "variant",
@@ -79,16 +79,16 @@ Result<void> check_tiles(const planner::OpSpec& op, const GpuTraits& gpu) {
                    capability_text(gpu.compute_capability) + "; choose another variant"};
 }
 
-/// NCCL has one call for them, so its kernels for symmetric windows may take part.
+/// Whether NCCL has one call for the collective, so that its kernels for symmetric windows can carry it.
 bool has_windows(const planner::OpSpec& op) { return planner::collective_of(op.kind) != planner::Collective::AllToAll; }
 
-/// NCCL's copy engines gather and exchange dense pieces.
+/// Whether NCCL's copy engines can carry the collective: they gather and exchange dense pieces.
 bool has_nccl_copies(const planner::OpSpec& op) {
   const planner::OpTraits& traits = planner::traits_of(op.kind);
   return !traits.sums() && !traits.lands_side_by_side;
 }
 
-/// Dense pieces of equal size, of rows.
+/// Whether "hierarchical" carries the operator: it needs dense pieces of equal size that consist of rows.
 bool has_hierarchy(const planner::OpSpec& op) {
   const planner::OpTraits& traits = planner::traits_of(op.kind);
   return traits.work == planner::Work::Matmul && !op.experts && planner::cut_axis(op) == planner::CutAxis::Rows &&
@@ -100,8 +100,8 @@ Variant with_slices(Variant variant, const std::string& slices) {
   return variant;
 }
 
-/// Copies that are handed over rank by rank. Where the matmul comes first there are no others: one slice per rank, its
-/// own included; else one per peer.
+/// Copies that are handed over rank by rank: a slice per rank if the matmul comes first, the own one included; else one
+/// per peer. If the matmul comes first there are no other copies.
 Variant make_sliced(const planner::OpSpec& op, int gemm_sms, const char* name = kCopyEngine) {
   return with_slices(make(name, 0, gemm_sms), std::to_string(rank_slice_count(op)));
 }
@@ -148,9 +148,9 @@ Variant with_tile(Variant variant, const char* tile) {
   return variant;
 }
 
-/// Other tiles than the matmul library's first choice, which is not always the fastest (docs/gpu_lab_notes.md): with
-/// what wins most races, and with what is mostly the fastest where nothing overlaps, so that serial, too, has its best
-/// matmul.
+/// Adds variants with tiles other than the matmul library's first choice, which is not always the fastest
+/// (docs/gpu_lab_notes.md). They belong to the variant that wins most comparisons, and to the variant that is mostly
+/// the fastest without overlap, so that serial has its best matmul, too.
 void add_tiles(const planner::OpSpec& op, int sm_count, std::vector<Variant>& variants) {
   if (planner::traits_of(op.kind).work != planner::Work::Matmul || op.experts_per_rank > 1) return;
   const Variant fused = variants.front();
@@ -159,7 +159,7 @@ void add_tiles(const planner::OpSpec& op, int sm_count, std::vector<Variant>& va
   for (const char* tile : {"128x128", "128x160"}) variants.push_back(with_tile(serial, tile));
 }
 
-/// They take no SM and are nearly as fast as kernels.
+/// Adds copies by copy engines, which take no SM and are nearly as fast as kernels.
 void add_copies(const planner::OpSpec& op, int sm_count, std::vector<Variant>& variants) {
   if (!has_copies(op)) return;
   const bool is_compute_first = planner::traits_of(op.kind).first_lane == planner::Lane::Compute;
@@ -168,7 +168,8 @@ void add_copies(const planner::OpSpec& op, int sm_count, std::vector<Variant>& v
   if (!is_compute_first) variants.push_back(make(kCopyEngine, 0, sm_count));
 }
 
-/// Where only NCCL reaches all ranks, its thread blocks are worth choosing.
+/// Adds variants for ranks on several hosts. Only NCCL reaches all ranks there, so several numbers of its thread blocks
+/// are proposed.
 void add_between_hosts(const planner::OpSpec& op, int sm_count, std::vector<Variant>& variants) {
   for (const int ctas : {4, 8, 16}) variants.push_back(make(kNccl, ctas, sm_count - ctas));
   if (!has_hierarchy(op)) return;
@@ -180,7 +181,7 @@ Variant make_tile_store(const planner::OpSpec& op, int sm_count) {
   return has_copies(op) ? make_sliced(op, sm_count, kTileStore) : make(kTileStore, 0, sm_count);
 }
 
-/// The width of its tiles.
+/// The width of tile_store's tiles. Errors: InvalidSpec.
 Result<int> read_tile_columns(const Variant& variant) {
   const auto named = variant.fields.find(kTile);
   if (named == variant.fields.end() || named->second == kWide) return kWideTile;
@@ -195,36 +196,36 @@ std::vector<Variant> cuda_variants(const planner::OpSpec& op, const GpuTraits& g
   const int sm_count = gpu.sm_count;
   std::vector<Variant> variants;
   add_copies(op, sm_count, variants);
-  // A few thread blocks fill the links; how many SMs the matmul can spare depends on where its waves end.
+  // A few thread blocks fill the links. How many SMs the matmul can spare depends on where its waves end.
   if (has_persistent(op)) {
     for (const int ctas : {8, 4, 12}) variants.push_back(make(kPersistent, ctas, sm_count - ctas));
     variants.push_back(make(kDirect, 8, sm_count - 8));
   } else {
     for (const int ctas : {8, 4, 16}) variants.push_back(make(kDirect, ctas, sm_count - ctas));
   }
-  // For what nothing overlaps with: everything takes all SMs.
+  // For runs without overlap: the collective and the matmul take all SMs they can use.
   variants.push_back(make(kDirect, 32, sm_count));
   if (is_all_reduce(op)) variants.push_back(make(kLowLatency, 32, sm_count));
   variants.push_back(make(kNccl, 0, sm_count));
   if (crosses_hosts) add_between_hosts(op, sm_count, variants);
   add_tiles(op, sm_count, variants);
-  if (has_tiles(op) && check_tiles(op, gpu) && op.n >= kNarrowTile) { // else tiles are mostly padding
+  if (has_tiles(op) && check_tiles(op, gpu) && op.n >= kNarrowTile) { // for less, tiles are mostly padding
     const Variant wide = make_tile_store(op, sm_count);
     variants.push_back(wide);
     variants.push_back(with_tile(wide, kNarrow));
   }
-  // Legal, not proposed: nccl_window and nccl_copy_engine, which were nowhere faster (docs/gpu_lab_notes.md).
+  // nccl_window and nccl_copy_engine are legal but not proposed: they were nowhere faster (docs/gpu_lab_notes.md).
   return variants;
 }
 
 namespace {
 
-/// What a variant is by its name, where the operator allows it.
+/// What a variant is by its name, if the operator allows it.
 struct NamedAs {
   bool is_direct, sums_tiles, is_copy, is_persistent, is_window, is_nccl_copy, is_hierarchical;
 };
 
-/// Errors: UnknownName.
+/// Reads the name of a variant. Errors: UnknownName.
 Result<NamedAs> named_as(const planner::OpSpec& op, const Variant& variant) {
   const bool sums_tiles = is_tiled(variant) && has_tiles(op);
   const NamedAs read{.is_direct = variant.name == kDirect || (variant.name == kLowLatency && is_all_reduce(op)),
@@ -273,7 +274,7 @@ Result<CudaVariant> read_variant(const planner::OpSpec& op, const Variant& varia
   if (read.has_windows || variant.name == kNccl) read.transport = CudaVariant::Transport::Nccl;
   if (is_hierarchical) read.transport = CudaVariant::Transport::Hierarchical;
   if (is_nccl_copy || (is_hierarchical && !has_persistent(op))) return read;
-  // Its kernel holds its SMs until all matmuls have ended, which need some, too: whole clusters of two, twice.
+  // The persistent kernel holds its SMs until all matmuls have ended, and these need SMs, too: two clusters of two.
   const int most_ctas = is_persistent ? std::max(1, sm_count - 4) : sm_count;
   MC2_ASSIGN(read.cta_count, is_direct || is_persistent || is_hierarchical
                                  ? whole_setting(variant, kCtas, 1, std::min(kMaxDirectCtas, most_ctas), std::nullopt)

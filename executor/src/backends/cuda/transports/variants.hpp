@@ -11,43 +11,45 @@
 
 namespace mc2::executor::cuda {
 
-/// How blocks are exchanged, and which SMs the matmul may count on meanwhile: a planner::Variant, read.
+/// How blocks are exchanged, and how many SMs the matmul may count on meanwhile: a planner::Variant whose settings have
+/// been read.
 struct CudaVariant {
   enum class Transport : std::uint8_t {
-    Direct,     ///< our kernels reach into peers' memory ("direct", "low_latency"); fields: ctas
-    Persistent, ///< one such kernel for all blocks ("persistent"), of kinds whose collective sums; fields: ctas
-    Nccl,       ///< NCCL with a budget of thread blocks ("nccl", "nccl_window", "nccl_copy_engine"); fields: ctas
-    /// peer copies that take no SM ("copy_engine"), of matmul_all_reduce only for "tile_store"; fields: slices
+    Direct,     ///< "direct", "low_latency": our kernels access peers' memory; field: ctas
+    Persistent, ///< "persistent": one such kernel for all blocks, in kinds whose collective sums; field: ctas
+    Nccl,       ///< NCCL: "nccl" and "nccl_window" (field: ctas), "nccl_copy_engine" (no such field)
+    /// "copy_engine": peer copies, which take no SM; in a matmul_all_reduce only for "tile_store"; field: slices
     CopyEngine,
-    /// our kernels and copies inside a host, NCCL between hosts ("hierarchical"); fields: ctas where it sums
+    /// "hierarchical": our kernels and copies inside a host, NCCL between hosts; field, in kinds that sum: ctas
     Hierarchical,
   };
-  /// What of a block the lanes hand over at a time.
+  /// The parts of a block that the lanes hand over at a time.
   enum class Slicing : std::uint8_t {
     Whole,
-    ByRank,   ///< a rank's rows; where the matmul comes first the own ones, too
+    ByRank,   ///< the rows of one rank; if the matmul comes first, the own rows are a slice, too
     Doubling, ///< the rows of 1, 2, 4, ... peers
   };
   Transport transport = Transport::Direct;
-  /// fused runs and all matmuls are TileReduction's ("tile_store"); the transport carries the collective alone
+  /// "tile_store": TileReduction carries out fused runs and all matmuls; the transport only carries collectives by
+  /// themselves
   bool stores_tiles = false;
-  int tile_columns = kWideTile; ///< of those ("tile")
-  bool has_windows = false;     ///< Nccl: memory registered as symmetric windows ("nccl_window", "nccl_copy_engine")
-  bool takes_no_sm = false;     ///< Nccl: CTA policy zero ("nccl_copy_engine"), all-gather, and all-to-all kinds uncut
-  bool is_low_latency = false;  ///< Direct all-reduce: small pieces by mail, which crosses the links once
-  int cta_count = 0;            ///< thread blocks of the collective, each on an SM; 0: NCCL's own choice, or none
-  int gemm_sm_count = 0;        ///< SMs that the matmul counts on; 0 for all
-  int gemm_tile = 0;            ///< the matmul's tile, as GemmShape::tile ("tile")
+  int tile_columns = kWideTile; ///< width of the tiles of stores_tiles ("tile")
+  bool has_windows = false;     ///< Nccl: memory is registered as symmetric windows ("nccl_window", "nccl_copy_engine")
+  bool takes_no_sm = false; ///< Nccl: CTA policy zero ("nccl_copy_engine"), for all-gather, and all-to-all kinds uncut
+  bool is_low_latency = false;      ///< Direct all-reduce: small pieces go by mail, which crosses the links once
+  int cta_count = 0;                ///< thread blocks of the collective, each on an SM; 0: NCCL's own choice, or none
+  int gemm_sm_count = 0;            ///< SMs that the matmul counts on; 0: all
+  int gemm_tile = 0;                ///< the matmul's tile, see GemmShape::tile ("tile")
   Slicing slicing = Slicing::Whole; ///< CopyEngine ("slices")
 };
 
-/// Every variant of an operator that is proposed on such devices, best known default first.
-/// @param crosses_hosts  only NCCL reaches all ranks, so its thread blocks are worth choosing
+/// Every variant of an operator that is proposed on such devices, in order of preference.
+/// @param crosses_hosts  only NCCL reaches all ranks then, so more numbers of its thread blocks are proposed
 [[nodiscard]] std::vector<planner::Variant> cuda_variants(const planner::OpSpec& op, const GpuTraits& gpu,
                                                           bool crosses_hosts = false);
 
-/// Errors: UnknownName (variant), InvalidSpec (a setting that is missing, unknown, not a number or out of range),
-/// Unsupported (a transport that cannot carry this operator, or that such devices have not).
+/// Errors: UnknownName (no such variant for the operator), InvalidSpec (a setting is missing, unknown, not a number or
+/// out of range), Unsupported (the transport cannot carry this operator or needs other devices).
 [[nodiscard]] Result<CudaVariant> read_variant(const planner::OpSpec& op, const planner::Variant& variant,
                                                const GpuTraits& gpu);
 
