@@ -227,14 +227,14 @@ Result<FoundPlan> ServiceSource::recall(const PlanQuestion& question, const Erro
 
 void ServiceSource::keep(const PlanQuestion& question, const store::PlanAnswer& answer) {
   keeper_->use([&](store::Layers& layers) {
+    // If the store cannot be written, the answer is not kept, but the caller still gets it: ignore Errors and throws.
     try {
       const auto known =
           layers.find_plan({question.op, store::digest(question.machine.canonical_text()), purpose(question)});
       if (known && known.value().digest == answer.digest) return;
-      // If the store cannot be written, the answer is not kept, but the caller still gets it.
       static_cast<void>(layers.writable().put_plan(answer.plan, purpose(question), utc_now_()));
     } catch (const SystemError&) {
-      // The same holds here.
+      // Ignored, as said above.
     }
   });
 }

@@ -19,8 +19,7 @@ struct JsonLimits {
 };
 
 /// Parses strict RFC 8259 JSON: refuses comments, NaN, Infinity, overflowing numbers and invalid UTF-8.
-/// Errors: Malformed with line and column for a syntax error, or with the JSON path for a repeated key or an exceeded
-/// limit.
+/// Errors: Malformed with line and column for a syntax error, with the JSON path for a repeated key or broken limit.
 [[nodiscard]] Result<Json> parse_json(std::string_view text, const JsonLimits& limits = {});
 
 } // namespace mc2::store

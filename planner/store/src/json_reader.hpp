@@ -83,8 +83,7 @@ class Node {
   std::size_t index_ = 0; ///< if the parent is an array
 };
 
-/// An object with known keys. Required keys must be there, optional ones may. Records an Error that names any other
-/// key.
+/// An object with known keys. Required keys must be there, optional ones may. Any other key is an Error that names it.
 class Fields {
  public:
   using Keys = std::span<const std::string_view>;
@@ -93,8 +92,7 @@ class Fields {
          std::initializer_list<std::string_view> optional = {})
       : Fields(node, Keys(required.begin(), required.size()), Keys(optional.begin(), optional.size())) {}
 
-  /// The value under a key. If the key is missing, a null, whose reads fail (the constructor has recorded the missing
-  /// key).
+  /// The value under a key. If the key is missing, a null, whose reads fail; the constructor has recorded that already.
   [[nodiscard]] Node operator[](std::string_view key) const;
   [[nodiscard]] bool has(std::string_view key) const;
 

@@ -43,8 +43,7 @@ struct SchemaState {
 [[nodiscard]] Result<void> migrate(SQLite::Database& database, const std::filesystem::path& path,
                                    std::span<const Migration> steps);
 
-/// The oldest schema that can be read without migration: later ones only add tables and columns that reading can do
-/// without.
+/// The oldest schema that can be read without migration: reading does not need what later schemas add.
 inline constexpr int kOldestReadable = 1;
 
 // The first schema version that has each feature.

@@ -91,8 +91,7 @@ std::string alternatives(const SQLite::Database& database, Table table, const st
   return "; it has none at all";
 }
 
-/// "; one was made elsewhere (cpu_model: here 'x', there 'y')" if there is a model that differs in the fingerprint
-/// only.
+/// "; one was made elsewhere (cpu_model: here 'x', there 'y')" if there is a model of the operator for another machine.
 std::string other_machine(const SQLite::Database& database, const planner::OpSpec& op,
                           const planner::Fingerprint& fingerprint) {
   SQLite::Statement statement(database, select_sql(Table::Model,

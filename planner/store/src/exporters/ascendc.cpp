@@ -36,7 +36,7 @@ std::vector<Field> operator_fields(const planner::OpSpec& op) {
           field("dataType", hccl_type_code(op.dtype).value_or(0))};
 }
 
-/// The rows of A that one rank holds.
+/// Number of rows of A that one rank holds.
 std::int64_t rank_rows(const planner::OpSpec& op) { return gathers_rows(op) ? op.m / op.world_size : op.m; }
 
 /// Whether the sample's kernel runs at most one block of the second group. Its array of handles has room for no more.

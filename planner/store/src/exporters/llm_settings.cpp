@@ -105,8 +105,7 @@ std::vector<LayerShape> with_gradients(const std::vector<LayerShape>& of_model) 
   return layers;
 }
 
-/// The columns of each part in Transformer Engine's pipeline must be a multiple of this, since its GEMM needs aligned
-/// addresses.
+/// The columns of each part in Transformer Engine's pipeline are a multiple of this: its GEMM needs aligned addresses.
 constexpr std::int64_t kColumnStep = 16;
 
 /// The largest number of equal parts, at most `parts`, into which the columns divide. Transformer Engine does not

@@ -13,8 +13,7 @@
 namespace mc2::store {
 
 inline constexpr int kMostNcclChannels = 64;
-/// The kernels that NCCL has for one algorithm. Source: its table of functions, src/device/generate.py of commit
-/// 081eafa.
+/// The kernels that NCCL has for one algorithm. Source: table of functions, src/device/generate.py, commit 081eafa.
 struct NcclKernels {
   std::array<planner::Collective, 3> collectives; ///< filled up by repetition if there are fewer
   bool has_all_protocols = false;                 ///< false: only simple

@@ -13,8 +13,7 @@ namespace {
 
 constexpr std::size_t kLineBytes = 200;
 
-/// The text of one comment line. Backslashes become slashes: one at the end would continue the comment on the next
-/// line.
+/// The text of one comment line. Backslashes become slashes: one at the end would make the next line part of it.
 std::string comment_line(const std::string& text) {
   std::string line = one_line(text, kLineBytes);
   std::replace(line.begin(), line.end(), '\\', '/');

@@ -76,8 +76,7 @@ int nccl_channels(const planner::Variant& variant, const ExportOptions& options)
   return own > 0 ? own : options.channels.value_or(0);
 }
 
-/// Whether the plan calls no vendor library: mc2's other backends and its own kernels on GPUs exchange blocks
-/// themselves.
+/// Whether mc2's own kernels on GPUs or its CPU backends exchange the blocks, so that NCCL and HCCL are never called.
 bool is_exchanged_by_mc2(const planner::Plan& plan) {
   const std::string_view backend = plan.fingerprint.field("backend");
   return !plan.variant.name.starts_with("nccl") && (backend == "cuda" || backend == "mpi" || backend == "host");

@@ -88,7 +88,7 @@ class Client {
   /// A kept plan by its digest, or a unique prefix of at least 6 digits. Errors: NotFound; InvalidSpec if the text is
   /// not a digest or prefix.
   [[nodiscard]] Result<store::StoredPlan> find_plan(const std::string& digest_prefix) const;
-  /// A kept model by its digest, or a unique prefix of at least 6 digits. Errors: as above.
+  /// A kept model by its digest, or a unique prefix of at least 6 digits. Errors: as find_plan(digest_prefix).
   [[nodiscard]] Result<planner::CostModel> find_model(const std::string& digest_prefix) const;
   /// The kept model of exactly this operator on this machine, else the one for another length of the cut axis that
   /// Store::find_model would choose. Errors: NotFound.

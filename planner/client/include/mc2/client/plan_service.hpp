@@ -26,9 +26,8 @@ struct ServiceOptions {
 /// A place that asks a service for plans. Answers are cached in memory.
 /// - A question with a cached answer gets it at once, whatever the state of the service. An answer older than `refresh`
 ///   is asked for again in the background.
-/// - After the first answer, the service is watched for changes if `watches`. Questions whose answer a change may
-/// affect
-///   are asked again in the background.
+/// - After the first answer, the service is watched for changes if `watches`. Questions that a change may affect are
+///   asked again in the background.
 /// - A question without a cached answer waits for `patience`. If the service fails or is late, the question is asked
 ///   again in the background, and the answer is cached for the next time. Meanwhile `keeper`, if there is one, answers
 ///   with what the service answered an earlier process. For `retry` after a failure, no question waits.

@@ -119,8 +119,7 @@ struct FoundModel {
   bool is_at_speed = false; ///< the model has the speed that PlanQuestion::time_uncut has just measured
 };
 
-/// Why no model of another n and k answers the question, as "; ...". Empty if there is no such model, or if one
-/// answers.
+/// Why no model of another n and k answers the question, as "; ...". Empty if there is no such model or one answers.
 [[nodiscard]] std::string why_not_transferred(const ModelPlaces& places, const PlanQuestion& question);
 
 /// The model for the question's operator and machine: a given model, else the kept one, else the nearest model of
@@ -147,8 +146,7 @@ template <typename Holds>
   return first;
 }
 
-/// The model for the operator's length of the cut axis (planner::at_length()), at the speed of later runs and with
-/// their spread.
+/// The model for the operator's length of the cut axis (planner::at_length()), with speed and spread of later runs.
 [[nodiscard]] planner::CostModel as_it_is_now(const FoundModel& found, const planner::OpSpec& op);
 
 /// The plan with what its prediction does not say by itself: what the model was made from, at which speed, and an

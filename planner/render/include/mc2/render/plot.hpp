@@ -98,8 +98,7 @@ void label(Markup& out, double x, double y, const char* anchor, const char* styl
 void segment(Markup& out, Point from, Point to, const char* style);
 /// Draws a rectangle, with a tooltip unless `tooltip` is empty.
 void rectangle(Markup& out, const Box& box, const char* style, std::string_view tooltip = {});
-/// Draws a time axis for rows of bars: grid lines from `top` to `bottom`, tick labels below, and "name, unit" below
-/// those.
+/// Draws a time axis for rows of bars: grid lines from `top` to `bottom`, then tick labels, then "name, unit".
 void time_axis(Markup& out, const Scale& x, double top, double bottom, const Unit& unit, const std::string& name);
 /// Opens an <svg> element of this size, with a name for screen readers. The caller closes it.
 void open_svg(Markup& out, double width, double height, std::string_view name);

@@ -13,8 +13,7 @@ namespace mc2::store {
 /// The current moment. Callers pass it to functions that keep documents; the store itself reads no clock.
 [[nodiscard]] std::string utc_now();
 
-/// Reads a duration above 0 as people write it: "90s", "15m", "12h", "30d" or "52w". Errors: InvalidSpec naming
-/// `field`.
+/// Reads a duration above 0: "90s", "15m", "12h", "30d" or "52w". Errors: InvalidSpec naming `field`.
 [[nodiscard]] Result<std::int64_t> parse_duration_s(const std::string& text, const std::string& field);
 
 /// The moment `further_s` seconds after `moment`, or before if negative. Limited to 0000-01-01 to 9999-12-31, since

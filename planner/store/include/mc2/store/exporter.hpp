@@ -42,8 +42,7 @@ struct Exporter {
   /// the text was edited or written by hand, reads its blocks, and Plan::reason says what was changed.
   /// Errors: Malformed if the text does not give a plan.
   Result<std::vector<ExportItem>> (*read)(std::string_view text);
-  /// Writes the plans of all m of a range as rules; null if the format cannot hold rules. Errors: Infeasible as
-  /// `write`.
+  /// Writes the plans of all m of a range as rules; null if the format has no rules. Errors: Infeasible as `write`.
   Result<std::string> (*write_ranges)(const planner::PlanRanges& ranges) = nullptr;
 };
 

@@ -11,8 +11,7 @@
 namespace mc2::store {
 
 /// Reads the configuration that is published beside a model's weights, `config.json` as Hugging Face's transformers
-/// writes it. Ignores keys that it does not need. For a missing size, takes the default of transformers if there is
-/// one.
+/// writes it. Ignores keys that it does not need. For a missing size, takes the default of transformers, if any.
 /// @param name  the name to give the model: 1 to 128 bytes without control characters
 /// Errors: InvalidSpec for another name; Malformed, naming the JSON path and what was expected; UnknownName for an
 /// architecture that is not in llm_architectures(), or for an unknown element type; InvalidSpec as LlmConfig::validate.

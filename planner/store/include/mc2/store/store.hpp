@@ -174,8 +174,8 @@ struct RawFingerprint {
   bool operator==(const RawFingerprint&) const = default;
 };
 
-/// A point in a store's history. Two stores with the same position have the same documents: one is a replica or backup
-/// of the other.
+/// A point in a store's history. Two stores with the same position have the same documents, e.g. a store and its
+/// backup.
 struct Position {
   std::int64_t revision = 0;
   std::int64_t nonce = 0; ///< random number of the change that made the revision
