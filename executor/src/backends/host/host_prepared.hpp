@@ -10,9 +10,9 @@
 
 namespace mc2::executor::host {
 
-/// A stage list bound to the buffers of all ranks. The memory between the two lanes is a symmetric heap: the
-/// communication lane of each rank reads every rank's product (or the other ranks' A) there and writes its own C (or
-/// its own rows of the gathered A).
+/// A stage list bound to the buffers of all ranks. A symmetric heap holds what passes between the lanes. In kinds that
+/// compute first each communication lane reads every rank's product there and writes its own C. In kinds that
+/// communicate first it reads the other ranks' A and writes the rows of A that its own rank multiplies there.
 class HostPrepared final : public lanes::LanePrepared {
  public:
   /// The arguments have been checked; `communicator` and the buffers outlive *this. Throws SystemError.

@@ -20,7 +20,7 @@ class Collective {
   virtual void exchange(const BlockExchange& block, const Pause& pause) = 0;
 };
 
-/// MPI_(I)allreduce, MPI_(I)reduce_scatter, MPI_(I)allgather and MPI_(I)alltoallv.
+/// The library's own collectives: MPI_(I)allreduce, MPI_(I)reduce_scatter, MPI_(I)allgather and MPI_(I)alltoallv.
 [[nodiscard]] std::unique_ptr<Collective> make_library_collective(const Channel& channel, const MpiVariant& variant,
                                                                   const planner::OpSpec& op);
 

@@ -6,7 +6,7 @@
 namespace mc2::executor::mpi {
 namespace {
 
-/// An MPI_User_function.
+/// Adds bf16 elements, as an MPI_User_function.
 void add_bf16_words(void* addend, void* sum, int* count, MPI_Datatype* /*type*/) {
   lanes::add_partial(planner::DType::Bf16, static_cast<const std::byte*>(addend), static_cast<std::byte*>(sum), *count);
 }

@@ -25,7 +25,7 @@ class Message {
   [[nodiscard]] std::int64_t number();
   [[nodiscard]] std::string text();
 
-  /// Errors: as send_bytes.
+  /// Sends the message to `rank`. Errors: as send_bytes.
   void send(int rank, MPI_Comm comm, std::chrono::milliseconds deadline) const;
   /// Waits for a message of `rank`. Sleeps between looks, so that a process that waits for work leaves its core to
   /// others.

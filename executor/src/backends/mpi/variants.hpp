@@ -30,7 +30,7 @@ struct MpiVariant {
   }
 };
 
-/// Every variant that runs an operator on this world, in order of preference.
+/// Every variant that runs an operator on this world, in order of preference; the first is the best known default.
 [[nodiscard]] std::vector<planner::Variant> mpi_variants(const planner::OpSpec& op);
 
 /// Errors: UnknownName (no such variant, or it does not run the operator here), InvalidSpec (a setting is missing,

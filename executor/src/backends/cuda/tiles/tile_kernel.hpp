@@ -31,7 +31,7 @@ struct TileRun {
   /// A destination of the rank's sums: one or several matrices with equally many rows. c has the rank's own first.
   struct Target {
     CUtensorMap bits;  ///< in boxes of kBitRows rows
-    CUtensorMap boxes; ///< of kTileRows
+    CUtensorMap boxes; ///< in boxes of kTileRows rows
   };
   std::array<Target, kMaxCudaRanks> c;
   int c_count = 1; ///< more than one in an all-reduce: the C of every rank

@@ -43,7 +43,8 @@ struct CudaVariant {
   Slicing slicing = Slicing::Whole; ///< CopyEngine ("slices")
 };
 
-/// Every variant of an operator that is proposed on such devices, in order of preference.
+/// Every variant of an operator that is proposed on such devices, in order of preference; the first is the best known
+/// default.
 /// @param crosses_hosts  only NCCL reaches all ranks then, so more numbers of its thread blocks are proposed
 [[nodiscard]] std::vector<planner::Variant> cuda_variants(const planner::OpSpec& op, const GpuTraits& gpu,
                                                           bool crosses_hosts = false);

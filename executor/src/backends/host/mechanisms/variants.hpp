@@ -30,7 +30,7 @@ struct HostVariant {
 
 inline constexpr const char* kDirectVariant = "direct";
 
-/// Every variant that runs an operator over a link, in order of preference.
+/// Every variant that runs an operator over a link, in order of preference; the first is the best known default.
 [[nodiscard]] std::vector<planner::Variant> host_variants(const planner::OpSpec& op, const LinkSpec& link);
 
 /// Errors: UnknownName (no such variant), InvalidSpec (a setting is unknown or out of range), Unsupported (the variant

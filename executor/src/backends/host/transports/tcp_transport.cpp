@@ -18,7 +18,7 @@
 namespace mc2::executor::host {
 namespace {
 
-/// The one place where a failed socket call becomes a SystemError.
+/// Turns a failed socket call into a SystemError; no other code does.
 long checked(const char* call, int rank, long rc) {
   if (rc >= 0) return rc;
   const int code = errno;
