@@ -133,7 +133,7 @@ class Client {
   std::shared_ptr<const Impl> impl_; ///< shared by copies of a client
 };
 
-/// Sends the text of rank 0 to every rank and returns it, e.g. by MPI_Bcast. Collective. Other ranks pass any text.
+/// Returns the text of rank 0 on every rank, e.g. by MPI_Bcast; the texts of other ranks are ignored. Collective.
 using Broadcast = std::function<std::string(const std::string& text_of_rank_0)>;
 
 /// Finds the same plan on all ranks of a job, even if the service's plan is replaced meanwhile. Rank 0 asks first; the

@@ -70,7 +70,7 @@ struct WhatIf {
 [[nodiscard]] std::string encode(const Changes& changes);
 /// A change is part of a document of Changes, so it has no "schema" member.
 [[nodiscard]] std::string encode(const Change& change);
-/// By schemas/history.schema.json.
+/// The document of schemas/history.schema.json.
 [[nodiscard]] std::string encode(const std::vector<HistoryPoint>& points);
 /// For people and other programs. mc2 does not read the next two back, since they follow from plans and models.
 [[nodiscard]] std::string encode(const planner::Explanation& explanation);

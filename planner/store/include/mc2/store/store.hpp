@@ -426,8 +426,8 @@ class Store {
   /// Errors: Malformed and NewerVersion for the export as a whole, and ReadOnly; nothing is kept then.
   [[nodiscard]] Result<MergeReport> import_json(std::string_view json);
   /// Adds every undamaged document of another store. A damaged document of this store is replaced by theirs.
-  /// Adds documents in several transactions, never part of one. If the program ends in between, the next merge adds the
-  /// rest. Errors: ReadOnly.
+  /// Adds the documents in several transactions, each of whole documents. If the program ends in between, the next
+  /// merge adds the rest. Errors: ReadOnly.
   [[nodiscard]] Result<MergeReport> merge(const Store& other);
 
  private:
