@@ -12,7 +12,8 @@ namespace mc2::executor::host {
 
 /// A stage list bound to the buffers of all ranks. A symmetric heap holds what passes between the lanes. In kinds that
 /// compute first each communication lane reads every rank's product there and writes its own C. In kinds that
-/// communicate first it reads the other ranks' A and writes the rows of A that its own rank multiplies there.
+/// communicate first it reads the other ranks' A and writes the rows of A that its own rank multiplies to the heap, or
+/// to the caller's gathered_a if there is one.
 class HostPrepared final : public lanes::LanePrepared {
  public:
   /// The arguments have been checked; `communicator` and the buffers outlive *this. Throws SystemError.

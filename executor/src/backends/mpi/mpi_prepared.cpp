@@ -144,7 +144,7 @@ std::string MpiPrepared::progress() const {
 
 void MpiPrepared::finish_record(std::chrono::nanoseconds wall) {
   const LaneSpan own = lane_span();
-  // Start times are negated: the maximum of the negated ones is the earliest start.
+  // The start is negated: the maximum over ranks is then the negated earliest start.
   std::array<std::int64_t, 3> slowest{-own.first.count(), own.last.count(), wall.count()};
   communicator_.agreement().maximum(slowest);
   record_.makespan = std::chrono::nanoseconds{slowest[1] + slowest[0]};
