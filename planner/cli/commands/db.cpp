@@ -265,7 +265,7 @@ Result<ExitCode> DbCommand::prune() const {
       Pruned{measurements_age, "measurements", "measurements", &store::Store::remove_measurements_before}};
   if (std::ranges::all_of(kinds, [](const Pruned& kind) { return kind.age.empty(); }))
     return Error{ErrorCode::InvalidSpec, "--samples", "is missing: say what to remove, e.g. --samples 180d"};
-  std::vector<std::pair<const Pruned*, std::string>> moments; // checks all ages before anything is removed
+  std::vector<std::pair<const Pruned*, std::string>> moments; // first, so that a wrong age removes nothing
   for (const Pruned& kind : kinds) {
     if (kind.age.empty()) continue;
     MC2_ASSIGN(const auto age_s, store::parse_duration_s(kind.age, std::string("--") + kind.name));

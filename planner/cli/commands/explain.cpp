@@ -47,7 +47,8 @@ struct ExplainCommand {
   [[nodiscard]] Result<ExitCode> run() const;
 };
 
-/// Adds predictions to a plan that was raced without a model, if a model was kept since. Any other plan stays as it is.
+/// Adds the predictions of the kept model to a plan that was raced without a model. Any other plan stays as it is.
+/// Errors: as check_predicted where no model is kept.
 Result<store::StoredPlan> ExplainCommand::predicted(store::StoredPlan kept) const {
   const planner::Plan& raced = kept.plan;
   const std::string name = plan_name.empty() ? "the kept plan" : plan_name;

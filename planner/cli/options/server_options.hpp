@@ -35,7 +35,7 @@ struct ServerOptions {
   [[nodiscard]] Result<void> refuse_beside(const char* option, const std::string& reason) const;
 
  private:
-  /// MC2_SERVER_TOKEN, or the first line of --token-file; empty when neither is given. Errors: as read_token.
+  /// The first line of --token-file, else MC2_SERVER_TOKEN; empty when neither is given. Errors: as read_token.
   [[nodiscard]] Result<std::string> token() const;
 };
 
