@@ -11,29 +11,29 @@ namespace mc2::planner {
 
 /// The best cut whose long blocks have one length.
 struct LengthChoice {
-  std::int64_t long_rows = 0; ///< rows or columns of the cut axis; all of it: uncut
-  Plan plan;                  ///< strategy "given", no runners-up; the best plan itself at its length
+  std::int64_t long_rows = 0; ///< rows or columns of the cut axis; the whole axis means uncut
+  Plan plan;                  ///< has strategy "given" and no runners-up; at best_index it is make_plan()'s plan
   bool operator==(const LengthChoice&) const = default;
 };
 
-/// What the length of the blocks is worth.
+/// The best cut for each of several block lengths.
 struct LengthComparison {
   std::vector<LengthChoice> choices; ///< ascending; at most kMaxLengthCount + 2
-  std::size_t best_index = 0;        ///< of the choice that is make_plan()'s plan
+  std::size_t best_index = 0;        ///< index of the choice that holds make_plan()'s plan
   [[nodiscard]] const Plan& best() const { return choices[best_index].plan; }
 };
 
-/// The length that names a cut: of most of its blocks; of the longest among lengths that are as frequent.
+/// The most frequent block length of a cut; of equally frequent lengths, the longest.
 [[nodiscard]] std::int64_t long_rows_of(const Cut& cut);
 
-/// Longer axes are compared in coarser steps than the alignment.
+/// Most lengths that are compared. An axis with more multiples of the alignment is compared in coarser steps.
 inline constexpr std::int64_t kMaxLengthCount = 128;
 
-/// For every multiple of the alignment, the cut that is expected to be fastest - variant, number of such blocks, and
-/// place of the block that takes the rest - of those whose long blocks take at least half of the axis; last the uncut
-/// plan. Lengths that need more than max_block_count blocks are left out. The plan that make_plan() chooses is the
-/// choice of its length, whatever else is true of it.
-/// Errors: as make_plan.
+/// For every multiple of the alignment, the cut with long blocks of that length that is expected to be fastest, over
+/// all variants, numbers of long blocks and places of the block that takes the rest. The long blocks take at least half
+/// of the axis. The uncut plan comes last. Lengths that need more than max_block_count blocks are left out.
+/// make_plan()'s plan is always the choice for its own length, even where another cut of that length is predicted
+/// faster. Errors: as make_plan, and InvalidSpec for options with counts.
 [[nodiscard]] Result<LengthComparison> compare_lengths(const OpSpec& op, const CostModel& model,
                                                        const PlanOptions& options, const StopCheck& is_stopped = {});
 

@@ -27,14 +27,14 @@ struct CollectiveSpec {
   int world_size = 0;
 
   /// Errors: InvalidSpec for bytes that are not finite and >= 0 or above kMaxOperandBytes, ranks outside
-  /// 2..kMaxWorldSize or beyond the topology, or more than a node but no multiple of ranks_per_node.
+  /// 2..kMaxWorldSize or beyond the topology, or ranks that exceed one node and are no multiple of ranks_per_node.
   [[nodiscard]] Result<void> validate(const Topology& topology) const;
 };
 
-/// What one algorithm takes with the protocol that suits the size best.
+/// Time of one algorithm with the protocol that is fastest at the size.
 struct CollectiveTime {
   Algorithm algorithm = Algorithm::Ring;
-  std::string_view protocol; ///< of the topology that was asked, and valid as long as that
+  std::string_view protocol; ///< points into the topology that was passed, and is valid as long as that
   double us = 0;
 };
 
@@ -46,14 +46,14 @@ struct CollectiveTime {
 [[nodiscard]] Result<std::vector<CollectiveTime>> collective_times(const Topology& topology,
                                                                    const CollectiveSpec& spec);
 
-/// Half-width of the 90 % interval of what an algorithm takes, relative to it: how much longer it takes with each
-/// constant worse by its spread (Topology::uncertainty) alone, and Topology::relative_interval, as errors that are
-/// independent of one another. At most kMaxRelativeInterval.
+/// Half-width of the 90 % interval of an algorithm's time, relative to that time. For each constant it takes how much
+/// longer the algorithm runs when that constant alone is worse by its spread (Topology::uncertainty). These errors and
+/// Topology::relative_interval count as independent and are added as squares. At most kMaxRelativeInterval.
 /// Errors: as collective_times, and Infeasible for an algorithm that the topology does not offer for the collective.
 [[nodiscard]] Result<double> collective_interval(const Topology& topology, const CollectiveSpec& spec,
                                                  Algorithm algorithm);
 
-/// The fastest of collective_times; the first in the topology's order where two are equal. Errors: the same.
+/// The fastest of collective_times(); of equal times, the first in the topology's order. Errors: as collective_times.
 [[nodiscard]] Result<CollectiveTime> best_collective_time(const Topology& topology, const CollectiveSpec& spec);
 
 } // namespace mc2::planner

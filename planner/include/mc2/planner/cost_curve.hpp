@@ -23,7 +23,8 @@ enum class CurveAxis : std::uint8_t { Rows = 1, Bytes = 2, Columns = 3 };
 /// Errors: UnknownName.
 [[nodiscard]] Result<CurveAxis> parse_curve_axis(std::string_view text);
 
-/// What a block's cost depends on, target over source: where columns are cut, n only says how many.
+/// Ratios of the sizes that a block's cost depends on, target over source. Where columns are cut, n is 1, because n is
+/// then only the length of the cut axis.
 struct SizeRatios {
   double n = 1;
   double k = 1;
@@ -31,13 +32,13 @@ struct SizeRatios {
 };
 
 // A family of curves is a type with these members, and an alternative of CostCurve::Shape:
-//   kFamily, parameters()  its name and its parameters' in documents
-//   time_us(x)             of a block of size x > 0; below 0 counts as 0
+//   kFamily, parameters()  names of the family and of its parameters in documents
+//   time_us(x)             time of a block of size x > 0; CostCurve raises a negative one to 0
 //   formula_text(axis)     the formula with its numbers
 //   validate(min, max)     errors: InvalidSpec, as CostCurve::validate()
-//   fall_points()          the only sizes beyond which the curve may be cheaper than at them
+//   fall_points()          the only sizes at which the curve may fall: just beyond one, a block may cost less
 //   scale_times(factor)    multiplies every time
-//   scale_rows(ratios)     the same curve with each row flops() times as dear
+//   scale_rows(ratios)     makes each row cost flops() times as much
 
 /// t(x) = alpha_us + beta_us_per_x * x.
 struct AffineCurve {
@@ -103,10 +104,10 @@ struct CurvePiece {
   bool operator==(const CurvePiece&) const = default;
 };
 
-/// Several knots: pieces[i] holds for knots_x[i-1] < x <= knots_x[i], the first from 0 and the last without end.
-/// knots_x ascend; pieces has one entry more. Pieces rise or stay level; at a knot the cost may jump up, or down by
-/// kMaxKnotFall. The floor of a matmul, max(128, rows) c, is knots_x {128}, pieces {{0, 0, 128 c}, {0, c, 0}}.
-/// Evaluated by binary search.
+/// A curve with several knots. pieces[i] holds for knots_x[i-1] < x <= knots_x[i]; the first piece starts at 0 and the
+/// last one has no end. knots_x ascend, and pieces has one entry more than knots_x. Pieces rise or stay level; at a
+/// knot the cost may jump up by any amount, or down by kMaxKnotFall. Example: max(128, rows) c, a matmul whose cost has
+/// a floor, is knots_x {128} and pieces {{0, 0, 128 c}, {0, c, 0}}. time_us() finds the piece by binary search.
 struct SegmentsCurve {
   static constexpr std::string_view kFamily = "segments";
   double scale_x = 1; ///< keeps the coefficients readable: 2^20 turns bytes into MiB
@@ -128,14 +129,14 @@ struct SegmentsCurve {
 
 /// Tile and wave quantisation on an affine base: t(x) = alpha_us + beta_us_per_x x + step_us ceil(x / period_x).
 /// A matmul of x rows has ceil(x / tile_rows) ceil(n / tile_columns) tiles, executed unit_count at a time; a wave
-/// therefore holds period_x = tile_rows unit_count / ceil(n / tile_columns) rows. Exact at every
-/// multiple of tile_rows; between two of them, off by the part of a tile that is not filled.
-/// Source: docs/cost_model.md §2.
+/// therefore holds period_x = tile_rows unit_count / ceil(n / tile_columns) rows. The formula is exact at every
+/// multiple of tile_rows; between two multiples it is off by the unfilled part of a tile. Source: docs/cost_model.md
+/// §2.
 struct StaircaseCurve {
   static constexpr std::string_view kFamily = "staircase";
   double alpha_us = 0;
   double beta_us_per_x = 0;
-  double step_us = 0;        ///< of each wave begun
+  double step_us = 0;        ///< cost of each wave begun
   double period_x = 1;       ///< x per wave, >= 1
   std::string period_source; ///< how the period was found, e.g. "fitted" or "132 units, tiles of 128 x 256, n = 8192"
   static constexpr auto parameters() {
@@ -154,7 +155,8 @@ struct StaircaseCurve {
   bool operator==(const StaircaseCurve&) const = default;
 };
 
-/// Waves begun by x: ceil(x / period_x), where a size at a multiple of the period within 1e-12 begins no further one.
+/// Number of waves that a size x begins: ceil(x / period_x). A size that exceeds a multiple of the period by a relative
+/// 1e-12 or less begins no further wave.
 [[nodiscard]] double wave_count(double x, double period_x) noexcept;
 
 /// A size with its time.
@@ -167,10 +169,10 @@ struct CurveKnot {
   bool operator==(const CurveKnot&) const = default;
 };
 
-/// Monotone cubic interpolation: through every knot, never rising or falling between two of equal time. Beyond the
-/// end knots the end secants go on, never below 0. knots ascend in x, do not fall in time; at least 2.
-/// Source: Fritsch and Carlson, SIAM J. Numer. Anal. 17, 1980; slopes by the weighted harmonic mean of Fritsch and
-/// Butland, SIAM J. Sci. Stat. Comput. 5, 1984 (PCHIP); end slopes are the end secants.
+/// Monotone cubic interpolation. The curve passes through every knot and is level between two knots of equal time. It
+/// continues along the end secants beyond the end knots, never below 0. There are at least 2 knots; they ascend in x
+/// and do not fall in time. Source: Fritsch and Carlson, SIAM J. Numer. Anal. 17, 1980; slopes by the weighted harmonic
+/// mean of Fritsch and Butland, SIAM J. Sci. Stat. Comput. 5, 1984 (PCHIP); end slopes are the end secants.
 struct InterpolatedCurve {
   static constexpr std::string_view kFamily = "interpolated";
   std::vector<CurveKnot> knots;
@@ -202,8 +204,8 @@ enum class Provenance : std::uint8_t { Measured = 1, Interpolated = 2, Extrapola
 /// Errors: UnknownName.
 [[nodiscard]] Result<Provenance> parse_provenance(std::string_view text);
 
-/// The widest interval of a curve, relative. Fits to a few noisy sizes come to some ten; what a topology says of itself
-/// stays within kMaxRelativeInterval.
+/// Largest CostCurve::relative_interval. Fits to a few noisy sizes reach about ten. The interval that a topology states
+/// for itself has a lower limit, kMaxRelativeInterval.
 inline constexpr double kMaxCurveInterval = 1000;
 
 /// Cost of one block on one lane, in us, as a function of its size. Immutable value; safe to share.
@@ -217,34 +219,34 @@ struct CostCurve {
   /// Half-width of the 90 % interval relative to t(x): the measured time lies in t(x) (1 +- relative_interval). At most
   /// kMaxCurveInterval.
   double relative_interval = 0;
-  bool is_analytic = false; ///< from published constants, not from samples
+  bool is_analytic = false; ///< computed from published constants, not fitted to samples
   FitQuality quality;
 
   /// Time of a block of size x in us; never negative, and 0 for x <= 0. Allocates nothing.
   [[nodiscard]] double time_us(double x) const noexcept;
 
-  /// Smallest x >= 0 with time_us(x) >= t, within a relative 1e-12: where a block of that cost lies. Monotone in t. A
-  /// time inside a jump belongs to the first size beyond it.
-  /// Errors: OutOfRange when the curve does not reach t below `max_x`.
+  /// Smallest x >= 0 with time_us(x) >= t_us, within a relative 1e-12: the size of a block that costs t_us. The result
+  /// is monotone in t_us. For a time inside a jump of the curve it is the first size beyond the jump.
+  /// Errors: OutOfRange when the curve does not reach t_us up to `max_x`.
   [[nodiscard]] Result<double> inverse(double t_us, double max_x) const;
 
   /// Interpolated inside [valid_min_x, valid_max_x], Extrapolated outside, Analytic for an analytic curve.
   [[nodiscard]] Provenance provenance(double x) const noexcept;
 
-  /// kFamily of its shape, e.g. "affine".
+  /// kFamily of the shape, e.g. "affine".
   [[nodiscard]] std::string_view family() const noexcept;
 
-  /// Half-width of the 90 % interval of the curve itself, relative: what its residuals and its cross-validated error
-  /// leave open, without the spread of single timings that relative_interval holds too. kNormal95 times the larger of
-  /// the two errors, at most relative_interval; relative_interval for a curve that was not fitted.
+  /// Half-width of the 90 % interval of the curve itself, relative to t(x). Unlike relative_interval, it leaves out the
+  /// spread of single timings. It is kNormal95 times the larger of quality.relative_rms and
+  /// quality.cross_validated_rms, at most relative_interval. For a curve that was not fitted it is relative_interval.
   [[nodiscard]] double curve_interval() const noexcept;
 
   /// The formula with its numbers, e.g. "12.4 us + 0.0231 us/row".
   [[nodiscard]] std::string formula_text() const;
 
-  /// Errors: InvalidSpec naming the field that is not finite, negative where it must not be, out of order, too many, an
-  /// interval above kMaxCurveInterval, or what makes the curve fall (kMaxKnotFall at a knot aside), go negative or
-  /// leave the range of a double inside its valid range.
+  /// Errors: InvalidSpec naming a field that is not finite, negative where it must not be, out of order or too long, an
+  /// interval above kMaxCurveInterval, or the field that makes the curve fall (at a knot: by more than kMaxKnotFall),
+  /// go negative or leave the range of a double inside its valid range.
   [[nodiscard]] Result<void> validate() const;
 
   bool operator==(const CostCurve&) const = default;
