@@ -13,34 +13,35 @@
 
 namespace mc2::planner {
 
-/// What blocks on one kind of machine should be multiples of.
+/// The alignment of block lengths on one backend.
 struct BackendAlignment {
   std::string_view backend; ///< Fingerprint's field `backend`
   std::int64_t alignment;   ///< rows or columns of the cut axis
 };
 
-/// Every backend of mc2, whether or not a build has it.
+/// A row for every backend of mc2, including those that this build lacks.
 [[nodiscard]] std::span<const BackendAlignment> default_alignments() noexcept;
 
-/// Planning starts from it unless the user says otherwise. PlanOptions' own for a backend that is not in the table.
+/// The alignment that planning uses unless the user gives one. PlanOptions' default for a backend outside the table.
 [[nodiscard]] std::int64_t default_alignment(std::string_view backend);
 
-/// The options for planning on the machine of a fingerprint where nobody has chosen: blocks of its backend's default
-/// alignment; of PyTorch's process groups ("torch/..."), of 128 rows on GPUs and 32 elsewhere, 16 at most. PlanOptions'
-/// own for a fingerprint without a backend that is known.
+/// The options for planning on a machine where the user has chosen none. Alignment and shortest block are the backend's
+/// default alignment. For PyTorch's process groups ("torch/...") they are 128 rows on GPUs and 32 elsewhere, with at
+/// most 16 blocks. PlanOptions' defaults for an unknown backend.
 [[nodiscard]] PlanOptions default_options_on(const Fingerprint& machine);
 
-/// Whether a variant of a machine's backend exchanges unequal splits of an operator; of one that is not known: yes.
+/// Whether a variant of the machine's backend can exchange unequal splits of an operator. True for unknown backends.
 [[nodiscard]] bool takes_counts(const Fingerprint& machine, const OpSpec& op, const Variant& variant);
 
-/// What somebody says of the cuts that a plan was chosen from.
+/// What the caller knows of the limits within which a plan was chosen, and of its assumptions.
 struct CutLimits {
   std::optional<std::int64_t> alignment, min_block_rows, max_block_count;
-  std::optional<LaneContention> contention = std::nullopt; ///< that it assumed
-  std::optional<double> block_overhead_us = std::nullopt;  ///< likewise; the plan says it where it did
+  std::optional<LaneContention> contention = std::nullopt; ///< slow-downs that the plan assumed
+  std::optional<double> block_overhead_us = std::nullopt;  ///< overhead that it assumed; unset: as the plan says
 };
 
-/// The cuts that a plan was probably chosen from: as said, else as its own backend cuts, else as its blocks show.
+/// The options that a plan was probably made with. A limit that `said` leaves unset gets its default, relaxed until the
+/// plan's own blocks are legal; the default alignment is that of the plan's backend.
 [[nodiscard]] PlanOptions likely_limits(const Plan& plan, const CutLimits& said = {});
 
 } // namespace mc2::planner

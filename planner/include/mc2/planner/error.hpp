@@ -94,7 +94,7 @@ class [[nodiscard]] Result<void> {
   std::optional<Error> error_;
 };
 
-/// The world broke: a library, device or file call failed. Thrown at the call, never for bad user input.
+/// A library, device or file call failed. Thrown at the call, never for bad user input.
 class SystemError : public std::runtime_error {
  public:
   /// @param call         the call that failed, e.g. "dnnl::matmul::execute"
@@ -113,7 +113,7 @@ class SystemError : public std::runtime_error {
   int native_code_;
 };
 
-/// What a store is kept on failed: a disk that is full, a lock that is not given up.
+/// The storage under a store failed: the disk is full, or another process does not release a lock.
 class StorageError : public SystemError {
  public:
   using SystemError::SystemError;
@@ -123,19 +123,19 @@ class StorageError : public SystemError {
 
 #pragma GCC visibility pop
 
-/// Aborts, in release builds too, when an invariant of mc2 itself is broken. User input must never reach one.
+/// Aborts, in release builds too, when an invariant of mc2 itself is broken. User input must never make one fail.
 #define MC2_CHECK(condition, message) \
   ((condition) ? void(0) : ::mc2::check_failed(#condition, __FILE__, __LINE__, message))
 
-/// Declares a variable with the value of a Result, or assigns the value to one; an error is returned from the function
-/// around it, which returns a Result of any type or an Error.
+/// Declares a variable with the value of a Result, or assigns the value to a variable. If the Result is an error, the
+/// enclosing function returns that error; it must return a Result of any type or an Error.
 ///   MC2_ASSIGN(const auto plan, finder.find(op, fingerprint));
 ///   MC2_ASSIGN(options.link, parse_link(text));
-/// The expression is evaluated once and the value moved out of it. These are several statements, so that an `if` needs
-/// braces; what is declared or assigned to has no comma.
+/// The expression is evaluated once and its value is moved out. The macro expands to several statements, so an `if`
+/// before it needs braces. The text before the first comma is the declaration, so a declaration has no comma.
 #define MC2_ASSIGN(declaration, ...) MC2_ASSIGN_FROM(MC2_NAME_OF_LINE(__LINE__), declaration, __VA_ARGS__)
 
-/// Returns the error of a Result, if it is one, from the function around it; a value is dropped.
+/// If a Result is an error, the enclosing function returns that error; a value is dropped.
 ///   MC2_TRY(op.validate());
 /// The expression is evaluated once. This is one statement.
 #define MC2_TRY(...)                                                                  \

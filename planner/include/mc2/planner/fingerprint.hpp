@@ -19,7 +19,8 @@ struct Fingerprint {
   /// Empty where the machine has no such field.
   [[nodiscard]] std::string_view field(std::string_view key) const;
 
-  /// Whether it is a machine that nothing was measured on by mc2: of published constants, or of other tools' logs.
+  /// Whether the costs come from published constants (device_model()) or other tools' logs, not from mc2's own
+  /// measurements on the machine.
   [[nodiscard]] bool is_elsewhere() const;
 
   /// True when any part of the machine was emulated or virtual.
