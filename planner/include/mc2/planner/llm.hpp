@@ -16,9 +16,9 @@ namespace mc2::planner {
 struct LatentAttention {
   std::int64_t query_rank = 0; ///< 0: queries are made from the hidden state
   std::int64_t key_value_rank = 0;
-  std::int64_t query_columns = 0; ///< of a head, with those that turn with the position
-  std::int64_t key_columns = 0;   ///< of a head, made from the latent vector
-  std::int64_t value_columns = 0; ///< of a head
+  std::int64_t query_columns = 0; ///< per head, those that are rotated by position included
+  std::int64_t key_columns = 0;   ///< per head, only those made from the latent vector
+  std::int64_t value_columns = 0; ///< per head
   bool operator==(const LatentAttention&) const = default;
 };
 
@@ -26,37 +26,39 @@ struct LatentAttention {
 struct ExpertLayers {
   std::int64_t layer_count = 0;
   ExpertCount experts;
-  std::int64_t inner = 0;        ///< of one expert's MLP
-  std::int64_t shared_inner = 0; ///< of the MLP that every token passes besides; 0: there is none
+  std::int64_t inner = 0;        ///< inner size of one expert's MLP
+  std::int64_t shared_inner = 0; ///< inner size of the MLP that every token passes too; 0: there is none
   bool operator==(const ExpertLayers&) const = default;
 };
 
-/// Of any size: far above any published model, and low enough that no product of two overflows.
+/// Largest legal size: far above any published model, and low enough that no product of two sizes overflows.
 inline constexpr std::int64_t kMaxLlmSize = 10'000'000;
 
 /// Sizes of a decoder-only language model, as its configuration publishes them.
 struct LlmConfig {
-  std::string name;         ///< what it is called here, e.g. "Llama-3-70B"
-  std::string architecture; ///< as it names itself, e.g. "LlamaForCausalLM"
+  std::string name;         ///< mc2's name of the model, e.g. "Llama-3-70B"
+  std::string architecture; ///< the configuration's own name of it, e.g. "LlamaForCausalLM"
   DType dtype = DType::Bf16;
   std::int64_t layer_count = 0;
   std::int64_t hidden = 0;
   std::int64_t heads = 0, key_value_heads = 0; ///< of attention
   std::int64_t head_columns = 0;
   std::optional<LatentAttention> latent = std::nullopt; ///< in place of key_value_heads and head_columns
-  std::int64_t dense_layer_count = 0;                   ///< with one MLP
-  std::int64_t mlp_inner = 0;                           ///< of that MLP
-  bool has_gate = true;                                 ///< whether an MLP multiplies two projections up
+  std::int64_t dense_layer_count = 0;                   ///< layers with one MLP, without experts
+  std::int64_t mlp_inner = 0;                           ///< inner size of that MLP
+  bool has_gate = true; ///< whether an MLP has a gate projection beside its up projection
   std::optional<ExpertLayers> experts = std::nullopt;
 
   /// Errors: InvalidSpec naming the first size outside its legal range, heads that are no multiple of the key-value
-  /// heads, or more layers with an MLP or experts than there are.
+  /// heads, more experts of a token than experts, or a layer_count that is not the number of layers with an MLP plus
+  /// the number with experts.
   [[nodiscard]] Result<void> validate() const;
 
-  /// The layers whose weights ranks share, in the order of a pass, with how often the model has each. The keys and
-  /// values of a few heads are held by several ranks where there are more ranks than heads. Weights that every rank
-  /// holds whole have no collective and are left out. How each layer's sizes follow: docs/common_tasks.md, "A whole
-  /// model". `*this` is valid.
+  /// The layers whose weights the ranks share, in the order of a forward pass, each with its count in the model. If
+  /// there are more ranks than key-value heads, several ranks hold the same keys and values. Weights that every rank
+  /// holds whole have no collective and are left out. docs/common_tasks.md, "A whole model", derives each layer's
+  /// sizes.
+  /// `*this` must be valid.
   [[nodiscard]] std::vector<LayerShape> layers() const;
 
   /// "80 layers, hidden 8192, 64 heads of 128 (8 of keys and values), MLP 28672".

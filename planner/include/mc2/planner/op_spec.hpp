@@ -14,8 +14,8 @@
 
 namespace mc2::planner {
 
-/// A fused matmul + collective operator. Values are stored and served: never renumber or reuse one. What a kind is says
-/// the table in src/kinds.cpp; code asks for a trait, not for a kind.
+/// A fused matmul + collective operator. Values are stored and served: never renumber or reuse one. The table in
+/// src/kinds.cpp says what each kind is; code asks for a trait, not for a kind.
 enum class OpKind : std::uint8_t {
   MatmulAllReduce = 1,
   MatmulReduceScatter = 2,
@@ -56,19 +56,19 @@ enum class Norm : std::uint8_t {
 /// Errors: UnknownName, listing the legal names.
 [[nodiscard]] Result<Norm> parse_norm(std::string_view text);
 
-/// What is done to the product: C = op(A, B) + bias + residual, and beside it C's rows normalised
+/// What is done to the product: C = op(A, B) + bias + residual, and optionally a second result, C with normalised rows
 /// (docs/operators.md).
 struct Epilogue {
   bool has_bias = false;     ///< one number per column, [n]
   bool has_residual = false; ///< a matrix of C's shape
-  Norm norm = Norm::None;    ///< of kinds that sum
+  Norm norm = Norm::None;    ///< only for kinds that sum over ranks
   [[nodiscard]] bool is_empty() const noexcept { return *this == Epilogue{}; }
   /// Whether C is more than the product.
   [[nodiscard]] bool adds() const noexcept { return has_bias || has_residual; }
   auto operator<=>(const Epilogue&) const = default;
 };
 
-/// "none", or what it has in this order: "bias+residual+rms_norm".
+/// "none", or the parts that it has, in the order of "bias+residual+rms_norm".
 [[nodiscard]] std::string_view to_string(const Epilogue& epilogue) noexcept;
 /// Errors: UnknownName, listing the legal names.
 [[nodiscard]] Result<Epilogue> parse_epilogue(std::string_view name);
@@ -102,12 +102,13 @@ struct EmbeddingTables {
   auto operator<=>(const EmbeddingTables&) const = default;
 };
 
-/// Experts of which every rank holds its part, and of which each of the m rows - tokens - chooses some.
+/// The experts of a grouped matmul. Every rank holds a part of each expert, and each of the m rows (tokens) chooses
+/// some of the experts.
 struct ChosenExperts {
-  std::int64_t count = 0; ///< B is as many matrices [k, n], one below the other
-  std::int64_t top_k = 0; ///< that each row chooses; 1 to kMaxTopK, and no more than there are
+  std::int64_t count = 0; ///< experts; B is this many matrices [k, n], one below the other
+  std::int64_t top_k = 0; ///< experts that each row chooses: 1 to kMaxTopK, and at most `count`
 
-  /// Errors: InvalidSpec (experts, top_k) for a number outside 1 to kMaxSize, or as said.
+  /// Errors: InvalidSpec (experts) for a count outside 1 to kMaxSize, (top_k) outside its range.
   [[nodiscard]] Result<void> validate() const;
   auto operator<=>(const ChosenExperts&) const = default;
 };
@@ -123,24 +124,29 @@ struct OpSpec {
                       ///< embedding_all_to_all: rows that a bag names on average; costs follow it, results do not
   DType dtype = DType::F32;
   int world_size = 0;                      ///< ranks that take part
-  std::optional<EmbeddingTables> tables{}; ///< of embedding_all_to_all, and of no other kind
+  std::optional<EmbeddingTables> tables{}; ///< embedding_all_to_all has them, and no other kind
   Epilogue epilogue = {};                  ///< not of embedding_all_to_all
-  /// Experts that a rank holds, of kinds that take counts: B is as many matrices [k, n], one below the other, and every
-  /// row is multiplied by its expert's. docs/operators.md says in which order rows lie
+  /// Whole experts that a rank holds; above 1 only for kinds that take counts. B is this many matrices [k, n], one
+  /// below the other, and each row is multiplied by its expert's matrix. docs/operators.md gives the order of the rows
   std::int64_t experts_per_rank = 1;
-  std::optional<ChosenExperts> experts{}; ///< of grouped matmuls, and of no other kind
+  std::optional<ChosenExperts> experts{}; ///< grouped matmuls have them, and no other kind
 
-  /// Errors: InvalidSpec naming the first field outside its legal range (sizes 1..kMaxSize, ranks 2..kMaxWorldSize),
-  /// m when the ranks hold shards of rows, or their experts, and do not divide it, experts_per_rank when the kind has
-  /// none and there are several, n when the tables do not divide it, tables when the
-  /// kind needs them and has none or the reverse, experts and top_k likewise, epilogue or dtype when the kind pools or
-  /// has none such for its grouped matmuls, norm when the kind does not sum, or when an operand would exceed
-  /// kMaxOperandBytes, or k when sums of i8 products could exceed 32 bits (kMaxI8K).
+  /// Errors: InvalidSpec naming the first field that is illegal:
+  ///   a size outside 1..kMaxSize, or ranks outside 2..kMaxWorldSize;
+  ///   experts_per_rank above 1 for a kind that takes no counts;
+  ///   m that is no multiple of m_step();
+  ///   tables or experts that are missing for a kind that needs them, or present for another kind, or not valid;
+  ///   n that is no multiple of the number of tables;
+  ///   an epilogue of a kind that pools, or a residual of a grouped matmul that does not sum over ranks;
+  ///   a dtype with scales of a kind that pools or of a grouped matmul;
+  ///   a norm of a kind that does not sum over ranks;
+  ///   k above kMaxI8K for i8, where sums of products could exceed 32 bits;
+  ///   "m, n, k" for an operand above kMaxOperandBytes.
   [[nodiscard]] Result<void> validate() const;
 
   /// Flops of one rank: 2 m n k of a matmul, that times top_k of a grouped one, m n k of pooling.
   [[nodiscard]] double flop_count() const noexcept { return flop_count(m); }
-  /// Flops of so many rows of the product.
+  /// Flops of `rows` rows of the product.
   [[nodiscard]] double flop_count(std::int64_t rows) const noexcept;
 
   /// "matmul_all_reduce m=4096 n=8192 k=3072 bf16 x8 bias+residual", for people and logs.
@@ -151,32 +157,32 @@ struct OpSpec {
 
 inline constexpr std::int64_t kMaxSize = 1'000'000'000;
 inline constexpr int kMaxWorldSize = 65536;
-inline constexpr std::int64_t kMaxI8K = ((std::int64_t{1} << 31) - 1) / (128 * 128); ///< of products of -128 and -128
+inline constexpr std::int64_t kMaxI8K = ((std::int64_t{1} << 31) - 1) / (128 * 128); ///< for products of -128 and -128
 inline constexpr std::int64_t kMaxOperandBytes = std::int64_t{1} << 46;
 
-/// One tile of rows: a matmul reads all of B for any number of rows up to it, and waits for memory.
+/// Rows of one tile. A matmul of up to this many rows reads all of B whatever their number, so memory sets its time.
 inline constexpr std::int64_t kFewRows = 64;
 
-/// All that is known of an operator kind, in planner and executor: one row of the table in src/kinds.cpp.
+/// All that planner and executor know of an operator kind: one row of the table in src/kinds.cpp.
 struct OpTraits {
   OpKind kind;
   std::string_view name; ///< served name, e.g. "matmul_all_reduce"
   Work work;             ///< what the compute lane does
   Collective collective; ///< what the communication lane does
   Lane first_lane;       ///< the lane that a block passes first
-  /// The m rows are divided into m / ranks rows by which rank they come from or go to, and blocks are cut from those:
-  /// a block of b rows takes b rows of every shard.
+  /// The m rows form a shard of m / ranks rows for each rank that they come from or go to. Blocks are cut along the
+  /// shards: a block of b rows takes b rows of every shard.
   bool has_row_shards;
-  /// Part of the matmul needs no communication: a rank's own shard. It runs before the first block arrives.
+  /// A rank's own shard needs no communication: its matmul runs before the first block arrives.
   bool has_local_part;
-  /// A rank brings m / ranks rows of A and gets those of all, which it may keep.
+  /// A rank brings m / ranks rows of A and receives the rows of all ranks, which it may keep.
   bool gathers_a = false;
-  /// Ranks may have any number of rows for one another, up to m / ranks, and hold several experts.
+  /// Ranks may send one another any number of rows up to m / ranks, and may hold several experts.
   bool takes_counts = false;
-  /// What the ranks sent lies side by side in C, [m / ranks, ranks n], not one below the other.
+  /// The received parts lie side by side in C, [m / ranks, ranks n], not one below the other.
   bool lands_side_by_side = false;
-  /// With at most so many rows of product blocks are cut from n: too few rows to cut, and columns stored block after
-  /// block keep a message contiguous. 0: never.
+  /// If the product has at most this many rows, blocks are cut from n: there are too few rows to cut, and columns
+  /// stored block after block keep a message contiguous. 0: never.
   std::int64_t max_column_cut_m = 0;
   /// Length of the axis that blocks are cut from: m, m / ranks with row shards, or n.
   std::int64_t (*cut_axis_length)(const OpSpec&);
@@ -189,7 +195,7 @@ struct OpTraits {
   [[nodiscard]] bool sums() const noexcept {
     return collective == Collective::AllReduce || collective == Collective::ReduceScatter;
   }
-  /// What the compute lane makes travels, and ends as it was made.
+  /// Whether the collective moves the compute lane's products and leaves their values as they are.
   [[nodiscard]] bool moves_products() const noexcept { return !communicates_first() && !sums(); }
 };
 
@@ -199,40 +205,40 @@ struct OpTraits {
 /// The traits of a kind; every OpKind has them.
 [[nodiscard]] const OpTraits& traits_of(OpKind kind);
 
-/// "matmul_all_to_all and all_to_all_matmul": the kinds of which something is true, for messages.
+/// The kinds that have a trait, for messages: "matmul_all_to_all and all_to_all_matmul".
 [[nodiscard]] std::string kinds_with(bool (*has_trait)(const OpTraits&));
 
-/// Every m is a multiple of it: the number of ranks where they hold shards of the rows, of all experts where they hold
-/// several, else 1. The operator may be illegal.
+/// The number of which every legal m is a multiple: 1 for kinds without row shards, otherwise ranks times
+/// experts_per_rank. `op` may be illegal.
 [[nodiscard]] std::int64_t m_step(const OpSpec& op);
 
-/// Matrices [k, n] in one rank's B: one for each expert that it has, or has a part of.
+/// Matrices [k, n] in one rank's B: one for each expert of which the rank holds all or a part.
 [[nodiscard]] std::int64_t matrix_count(const OpSpec& op) noexcept;
 
-/// Products of a row with B: one for each expert that it chooses.
+/// Products of one row with matrices of B: one for each expert that the row chooses, 1 if rows choose none.
 [[nodiscard]] std::int64_t products_per_row(const OpSpec& op) noexcept;
 
-/// Element type of the product, C, bias and residual: the operator's, bf16 for i8, whose products are sums of 32 bits
-/// times scales.
+/// Element type of the product, C, bias and residual: the operator's, or bf16 for types with scales (i8, f8e4m3).
 [[nodiscard]] DType product_type(const OpSpec& op) noexcept;
 
-/// Element type of what the ranks exchange: A's where they communicate first, else the product's.
+/// Element type of what the ranks exchange: A's if the kind communicates first, otherwise the product's.
 [[nodiscard]] DType exchange_type(const OpSpec& op);
 
-/// What the blocks of an operator are cut from, and what their lengths therefore count.
+/// The axis that the blocks of an operator are cut from: their lengths count rows or columns.
 [[nodiscard]] CutAxis cut_axis(const OpSpec& op);
 
 /// "rows" or "columns".
 [[nodiscard]] std::string_view to_string(CutAxis axis) noexcept;
 
-/// What a block's length counts, for people: the axis, with row shards "rows of each rank's m / ranks".
+/// What a block's length counts, for people: "rows", "columns" or, with row shards, "rows of each rank's m / ranks".
 [[nodiscard]] std::string cut_axis_text(const OpSpec& op);
 
-/// Whether block costs of `profiled` are block costs of `op`: all but the length of the cut axis is the same, i.e. all
-/// but m where rows are cut, all but n where columns are.
+/// Whether block costs of `profiled` hold for `op`: both have the same cut axis, and differ at most in its length, i.e.
+/// in m where rows are cut and in n where columns are cut.
 [[nodiscard]] bool has_same_block_costs(const OpSpec& profiled, const OpSpec& op);
 
-/// The operator with 0 as the length of its cut axis: the same for all that have the same block costs.
+/// The operator with m = 0 where rows are cut, or n = 0 where columns are cut. Operators with the same block costs give
+/// equal results.
 [[nodiscard]] OpSpec of_any_length(OpSpec op);
 
 [[nodiscard]] std::string_view to_string(OpKind kind);

@@ -9,7 +9,7 @@
 
 namespace mc2::planner {
 
-/// Beyond any that was ever measured, and what they multiply stays in the range of a double.
+/// Largest slow-down. It is beyond any measured one, and times multiplied by it stay in the range of a double.
 inline constexpr double kMaxSlowdown = 1e15;
 
 /// Duration multipliers, each 1 to kMaxSlowdown, that apply to a lane while the other lane is busy too.
@@ -29,7 +29,7 @@ struct Span {
 struct Timeline {
   std::vector<Span> first;  ///< one per block, in order
   std::vector<Span> second; ///< one per block, in order
-  double makespan_us = 0;   ///< end of the last block on the second lane, and what a run takes besides its blocks
+  double makespan_us = 0;   ///< end of the last block on the second lane, plus what a run takes besides its blocks
   double overlap_us = 0;    ///< time during which both lanes were busy
   bool operator==(const Timeline&) const = default;
 };
@@ -38,7 +38,9 @@ struct Timeline {
 /// as block i has left the first and block i-1 the second. While both lanes are busy each runs slower by its factor.
 /// Exact for these assumptions: rates are piecewise constant and every change of rate is an event.
 /// Source: docs/cost_model.md §4. Both spans have the same length; times in us, >= 0.
-/// @param slices each block passes as so many blocks one behind the other; of all blocks, or one for each
+/// @param slices the slices of each block, which pass like blocks one behind the other: one entry for each block, or
+/// one
+///               for all
 [[nodiscard]] Timeline simulate(std::span<const double> first_us, std::span<const double> second_us,
                                 const Slowdown& slowdown, std::span<const Slices> slices);
 [[nodiscard]] Timeline simulate(std::span<const double> first_us, std::span<const double> second_us,
@@ -67,26 +69,26 @@ struct PipelineState {
   double first_path_us = 0;
   double second_path_us = 0;
 
-  /// Before the first block, all `later_us` later, when the second lane already has `second_us` of work of
-  /// its own.
+  /// The state before the first block. The second lane already has `second_us` of work of its own; everything starts
+  /// `later_us` late.
   [[nodiscard]] static PipelineState start(double second_us, const Contention& contention,
                                            double later_us = 0) noexcept {
     return {later_us + contention.kappa * second_us, later_us + second_us};
   }
 
-  /// The next block: `first_us` and `second_us` >= 0 of undisturbed work.
+  /// Adds the next block: `first_us` and `second_us` >= 0 of undisturbed work.
   void pass(double first_us, double second_us, const Contention& contention) noexcept {
     const double busy_us = second_path_us + contention.gamma * first_us, idle_us = first_path_us + first_us;
     second_path_us = (contention.is_overlap_useful == (busy_us >= idle_us) ? busy_us : idle_us) + second_us;
     first_path_us = idle_us + contention.kappa * second_us;
   }
-  /// The next block in slices.
+  /// Adds the next block, which passes in slices.
   void pass(double first_us, double second_us, const Contention& contention, const Slices& slices) noexcept {
     for (const double share : slices.shares()) pass(first_us * share, second_us * share, contention);
   }
 };
 
-/// simulate(...).makespan_us without recording the blocks: allocates nothing. Equal to it but for rounding.
+/// simulate(...).makespan_us, equal but for rounding, without recording the blocks. Allocates nothing.
 [[nodiscard]] double makespan_us(std::span<const double> first_us, std::span<const double> second_us,
                                  const Slowdown& slowdown, const Slices& slices = Slices::whole()) noexcept;
 
