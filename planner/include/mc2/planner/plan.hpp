@@ -30,15 +30,15 @@ struct Cut {
   bool operator==(const Cut&) const = default;
 };
 
-/// "512,4x896", also as Cut::text() writes it. Errors: InvalidSpec (blocks) for what is no list of 1 to 1024 positive
-/// lengths.
+/// Reads "512,4x896" and what Cut::text() writes, but for "uncut". Errors: InvalidSpec (blocks) for a text that is no
+/// list of 1 to 1024 positive lengths.
 [[nodiscard]] Result<Cut> parse_cut(std::string_view text);
 
 /// The whole cut axis as one block. `op` is legal.
 [[nodiscard]] Cut uncut(const OpSpec& op);
 
-/// The whole cut axis in blocks of one length, the last one shorter where they do not fill it. `op` is legal, the
-/// length at least 1 and no longer than the axis.
+/// The whole cut axis in blocks of one length; the last block is shorter if the length does not divide the axis. `op`
+/// is legal, and the length is at least 1 and at most the axis.
 [[nodiscard]] Cut equal_blocks(const OpSpec& op, std::int64_t length);
 
 /// Errors: InvalidSpec for blocks that are not positive or do not sum to the length of the operator's cut axis.
@@ -46,8 +46,8 @@ struct Cut {
 
 /// How the blocks of a plan pass its two lanes.
 enum class Schedule : std::uint8_t {
-  Serial,     ///< uncut: all of it passes one lane, then the other, even where the variant could overlap them
-  Pipelined,  ///< a block's second lane runs beside the next blocks' first lane, or its slices do
+  Serial,     ///< uncut: the operator passes one lane, then the other, even if the variant could overlap them
+  Pipelined,  ///< a block is on the second lane while the next blocks, or its own next slices, are on the first
   LocalFirst, ///< pipelined, and a rank's own shard, which waits for nobody, is multiplied first
 };
 
@@ -55,12 +55,14 @@ enum class Schedule : std::uint8_t {
 /// Errors: UnknownName.
 [[nodiscard]] Result<Schedule> parse_schedule(std::string_view text);
 
-/// The schedule that overlaps as much as the cut lets it: uncut, a local part hides behind the collective, and a
-/// variant may hand its block over in slices; without either, nothing overlaps and it is Serial.
+/// The schedule that overlaps as much as the cut allows: LocalFirst for kinds with a local part, even uncut; Pipelined
+/// for several blocks, or for one that the variant passes in slices; otherwise Serial.
 [[nodiscard]] Schedule overlapping_schedule(const OpSpec& op, const Variant& variant, const Cut& cut);
 
-/// Of a cut that was measured: validate_cut(), and what does not overlap is serial itself, so that a time of serial
-/// beside it (0: none) is about the same, within a factor of 3: other kernels may have run it. Errors: InvalidSpec.
+/// Checks a cut that was measured: validate_cut(), and that the two times agree if nothing overlaps, because the cut is
+/// then the serial operator itself. They must agree within a factor of 3, because other kernels may have run serial.
+/// @param serial_us  0: not measured
+/// Errors: InvalidSpec.
 [[nodiscard]] Result<void> validate_measured_cut(const OpSpec& op, const Variant& variant, const Cut& cut,
                                                  double fused_us, double serial_us);
 
@@ -117,20 +119,20 @@ struct RecipeStep {
 /// How sure the measured medians are, and how steady the machine was meanwhile.
 struct MeasuredSpread {
   double fused_low_us = 0, fused_high_us = 0;   ///< 95 % interval of the median
-  double serial_low_us = 0, serial_high_us = 0; ///< likewise
+  double serial_low_us = 0, serial_high_us = 0; ///< 95 % interval of the median
   double speed_range = 1;                       ///< 0.9 quantile of serial's runs over their 0.1 quantile
   bool operator==(const MeasuredSpread&) const = default;
 };
 
-/// What was measured when the plan was run on the machine. A plan that is serial is measured by serial's own runs, and
-/// its benefit is 0.
+/// What was measured when the plan was run on the machine. For a serial plan, these are serial's own runs, and the
+/// benefit is 0.
 struct Validation {
   double fused_us = 0;                      ///< median of the plan as it runs
   double serial_us = 0;                     ///< median
   double benefit = 0;                       ///< 1 - median of paired fused/serial ratios
   double benefit_low = 0, benefit_high = 0; ///< 95 % interval
   int pair_count = 0;
-  std::optional<MeasuredSpread> spread = std::nullopt; ///< absent in what was kept by an mc2 before 0.2
+  std::optional<MeasuredSpread> spread = std::nullopt; ///< absent in plans kept by mc2 before 0.2
   std::string measured_at = {};                        ///< ISO 8601 UTC; empty where no clock was asked
 
   /// Errors: InvalidSpec naming a time as validate_measured_time, a benefit as validate_benefit, no pair, a date that
@@ -145,34 +147,36 @@ inline constexpr std::string_view kUndecided = "undecided: ";
 /// The decision for one operator on one machine, and everything needed to understand it.
 struct Plan {
   OpSpec op;
-  Fingerprint fingerprint; ///< of the model it was made from
+  Fingerprint fingerprint; ///< of the model that the plan was made from
   /// "search", "free", "formula", "wave_groups", "given" for blocks that the user named, or "raced" for the fastest of
-  /// a few cuts that were tried where nothing could be predicted
+  /// a few cuts that were run because nothing could be predicted
   std::string strategy;
   Variant variant;
   Cut cut;
   Schedule schedule = Schedule::Pipelined;
-  /// What the ranks send each other, where the plan was made for that; its times are of the rank that takes longest
+  /// Rows that the ranks send each other, if the plan was made for such counts. Its times are then those of the rank
+  /// that takes longest
   RowCounts counts = {};
   Estimate makespan; ///< predicted, fused
-  /// Of benefit(). It is narrower than the makespan's interval: most of what changes a machine's speed changes serial,
-  /// too. Absent where nothing was predicted, or by an mc2 that did not say.
+  /// 90 % interval of benefit(). It is narrower than the makespan's interval, because most of what changes a machine's
+  /// speed changes serial, too. Absent if nothing was predicted, and in plans of an mc2 that did not compute it.
   std::optional<BenefitInterval> benefit_interval;
   double serial_us = 0;        ///< uncut matmul and uncut collective one after the other, predicted
   double compute_us = 0;       ///< uncut matmul, local part included, predicted
   double communication_us = 0; ///< uncut collective, predicted
-  /// max(compute_us, communication_us), serial's longer part: only a faster variant of that part can beat it
+  /// max(compute_us, communication_us), the longer part of serial. Only a faster variant of that part can beat it
   double ideal_us = 0;
   Bound bound = Bound::Compute;
-  Slowdown slowdown; ///< of the kind's first and second lane, as used
+  Slowdown slowdown; ///< of the kind's first and second lane, as the prediction used them
   std::optional<double> block_overhead_us =
-      std::nullopt; ///< of every block on each lane, where the question assumed one
-  /// predicted; first = the kind's first lane; block 0 is the local part where it comes first; empty where nothing is
+      std::nullopt; ///< time added to every block on each lane, if the question assumed one
+  /// predicted; first = the kind's first lane. With LocalFirst, block 0 is the local part. Empty if nothing is
+  /// predicted
   Timeline timeline;
-  std::vector<RunnerUp> runners_up;       ///< best first; of a search, the best of each variant and number of blocks
+  std::vector<RunnerUp> runners_up;       ///< best first; a search lists the best of each variant and block count
   std::optional<Certificate> certificate; ///< strategies search and free only
   std::vector<RecipeStep> recipe;         ///< strategy formula only
-  std::optional<Validation> validation;   ///< apart from what was predicted, which it never replaces
+  std::optional<Validation> validation;   ///< kept beside the predicted values, which it never replaces
   std::string reason;                     ///< why this cut, one or two sentences
 
   /// (serial - fused) / serial.
@@ -182,27 +186,31 @@ struct Plan {
     return serial_us > ideal_us ? (serial_us - makespan.us) / (serial_us - ideal_us) : 0;
   }
   [[nodiscard]] bool is_cut() const noexcept { return cut.block_rows.size() > 1; }
-  /// Whether its run has both lanes busy at once anywhere.
+  /// Whether both lanes are busy at once at any time of its run.
   [[nodiscard]] bool overlaps() const;
-  /// Whether another race may find a cut that is faster.
+  /// Whether another race may find a faster cut.
   [[nodiscard]] bool is_undecided() const noexcept { return reason.starts_with(kUndecided); }
-  /// Without one, nothing was predicted of the blocks: a plan that was made by hand.
+  /// False for a plan that was made by hand: nothing was predicted of its blocks.
   [[nodiscard]] bool has_timeline() const noexcept { return !timeline.first.empty() || !timeline.second.empty(); }
-  /// Of each lane of its timeline.
+  /// Number of spans on each lane of its timeline: the blocks and, with LocalFirst, the local part.
   [[nodiscard]] std::size_t span_count() const noexcept {
     return cut.block_rows.size() + (schedule == Schedule::LocalFirst ? 1 : 0);
   }
-  /// Errors: InvalidSpec naming a time as validate_time, an interval as validate_interval, a slow-down below 1, counts
-  /// as validate_counts, a serial plan that is cut, a timeline that does not fit the cut as validate_timeline, a block
-  /// on the second lane before the first, a serial or ideal time that is not what its parts make it, a makespan beside
-  /// no serial time or no timeline, what was measured as Validation::validate, a loser's cut as validate_cut, or a
-  /// certificate of more cuts than there are. The makespan may differ from the timeline's: runs may have taught it.
+  /// Errors: InvalidSpec naming a field:
+  ///   times as validate_time, intervals as validate_interval, counts as validate_counts, the timeline as
+  ///   validate_timeline, the validation as Validation::validate, a runner-up's cut as validate_cut;
+  ///   a slow-down outside 1 to kMaxSlowdown, or a makespan outside its interval;
+  ///   a serial plan that is cut, or a block that is on the second lane before it has left the first;
+  ///   serial_us or ideal_us that is not the sum or the maximum of compute_us and communication_us;
+  ///   a makespan above 0 without a serial time or without a timeline;
+  ///   a certificate whose simulated and bounded cuts exceed its candidates.
+  /// The makespan may differ from the timeline's, because runs may have corrected it.
   [[nodiscard]] Result<void> validate() const;
   bool operator==(const Plan&) const = default;
 };
 
-/// Errors: InvalidSpec naming the time that is negative or above kMaxTimeUs, spans that overlap, or a lane with
-/// more or fewer spans than `block_count`: the cut's blocks, and the local part where it comes first.
+/// Errors: InvalidSpec naming a time that is negative or above kMaxTimeUs, spans that overlap, a makespan that ends
+/// before a block does, or a lane with another number of spans than `block_count` (Plan::span_count()).
 [[nodiscard]] Result<void> validate_timeline(const Timeline& timeline, std::size_t block_count);
 
 } // namespace mc2::planner

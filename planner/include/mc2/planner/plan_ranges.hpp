@@ -12,8 +12,8 @@
 
 namespace mc2::planner {
 
-/// A cut of the short/long family without its list of blocks: `long_count` blocks of `long_rows` and one odd block,
-/// before or behind them, or none of length 0.
+/// A cut of the short/long family without its list of blocks: `long_count` blocks of `long_rows` and at most one odd
+/// block before or behind them.
 struct BlockSplit {
   std::int64_t long_rows = 0;
   std::int64_t long_count = 0;
@@ -35,7 +35,8 @@ struct CutRule {
   bool is_odd_first = false;
 
   [[nodiscard]] bool is_cut() const noexcept { return long_rows > 0; }
-  /// Of an axis that is long enough for two blocks; uncut, and where it is not, one block of the whole length.
+  /// How the rule cuts an axis. One block of the whole length if the rule is uncut or the axis is too short for two
+  /// blocks.
   [[nodiscard]] BlockSplit split(std::int64_t axis_length) const noexcept {
     const std::int64_t long_count = is_cut() ? (axis_length - min_odd_rows) / long_rows : 0;
     if (long_count < 1) return {axis_length, 1, 0, false};
@@ -50,13 +51,13 @@ struct CutRule {
 struct PlanRange {
   std::int64_t first_m = 0, last_m = 0;
   CutRule rule;
-  double least_benefit = 0, most_benefit = 0; ///< predicted, of all m of the range
+  double least_benefit = 0, most_benefit = 0; ///< predicted; the extremes over all m of the range
   /// From the lowest to the highest end of the benefit's 90 % interval at any m of the range.
   std::optional<BenefitInterval> benefit_interval = std::nullopt;
-  Provenance provenance = Provenance::Analytic; ///< the weakest of any m
-  double loss = 0; ///< how much longer at most than each m's best cut by the same model, relative
+  Provenance provenance = Provenance::Analytic; ///< the weakest over all m
+  double loss = 0; ///< how much longer the cut takes than the m's best cut by the same model, relative; worst m
 
-  /// By the next range, of the same rule.
+  /// Appends the next range, which has the same rule.
   void extend(const PlanRange& next) noexcept;
   bool operator==(const PlanRange&) const = default;
 };
@@ -70,72 +71,75 @@ struct PlanGap {
 
 /// The decision for one operator as a function of m: what a program whose m changes from call to call looks up.
 struct PlanRanges {
-  OpSpec op; ///< m is the last m asked for
+  OpSpec op; ///< m is the last legal m that was asked for
   Fingerprint fingerprint;
-  std::int64_t first_m = 0; ///< asked for
-  /// Ascending. Between two of them lie the m of a gap, or m that the operator cannot have.
+  std::int64_t first_m = 0; ///< the first m that was asked for
+  /// Ascending. Every m between two ranges is in a gap, or is illegal for the operator.
   std::vector<PlanRange> ranges = {};
   std::vector<PlanGap> gaps = {}; ///< ascending
-  std::int64_t planned_count = 0; ///< m that were planned alone, to compare with; all of the ranges
+  std::int64_t planned_count = 0; ///< how many m were also planned alone, to compare with: all m of the ranges
 
-  /// The range of an m; null in a gap and outside. A binary search that allocates nothing.
+  /// The range that covers m; null in a gap, outside, and for an illegal m. A binary search that allocates nothing.
   [[nodiscard]] const PlanRange* find(std::int64_t m) const noexcept;
-  /// How much longer at most any m of any range takes than its best cut by the same model, relative.
+  /// The largest PlanRange::loss.
   [[nodiscard]] double loss() const noexcept;
-  /// The weakest of any range; Analytic without ranges.
+  /// The weakest provenance of any range; Analytic without ranges.
   [[nodiscard]] Provenance provenance() const noexcept;
-  /// Errors: InvalidSpec naming a range that is empty, out of order, outside what was asked or illegal as a rule, whose
-  /// odd block is longer than its first m's axis, or of benefits or a loss that cannot be; an m that the operator can
-  /// have in no range and no gap, or in both; another planned_count than the ranges have.
+  /// Errors: as OpSpec::validate; InvalidSpec naming
+  ///   a range that is empty, out of order or outside the m that were asked for, or a gap that is;
+  ///   a rule with illegal lengths, or whose odd block is longer than the axis at the range's first m;
+  ///   benefits above 1 or in the wrong order, or a loss that is negative or not finite;
+  ///   ranges and gaps that do not hold each legal m once;
+  ///   a planned_count that is not the number of m in the ranges.
   [[nodiscard]] Result<void> validate() const;
   bool operator==(const PlanRanges&) const = default;
 };
 
-/// The longest cut axis that ranges are planned to: block times are tabulated for every length up to it.
+/// Ranges reach up to this many steps of m (m_step()). Block times are tabulated for every length of the cut axis.
 inline constexpr std::int64_t kMaxRangeAxis = 65'536;
 
-/// A range's plan may take so much longer than the m's own by the same model.
+/// How much longer a range's cut may take than the plan of the m alone, by the same model, relative.
 inline constexpr double kRangeTolerance = 0.01;
 
-/// Whether ranges can be asked for, whatever the model. Errors: InvalidSpec for the operator, whose m does not matter,
-/// for m below 1, first above last, a last m whose cut axis is longer than kMaxRangeAxis, no m that the operator can
-/// have, options, another strategy than search.
+/// Checks everything but the model of a question for ranges. The m of `op` does not matter.
+/// Errors: as OpSpec::validate and PlanOptions::validate; InvalidSpec for a first m below 1 or above the last, a last m
+/// above kMaxRangeAxis * m_step(), no legal m between them, counts, or another strategy than search.
 [[nodiscard]] Result<void> check_range(const OpSpec& op, std::int64_t first_m, std::int64_t last_m,
                                        const PlanOptions& options);
 
-/// A model, and the last m that it is to be asked for.
+/// A model and the last m that it answers for.
 struct ModelUntil {
   std::int64_t last_m = 0;
   CostModel model;
 };
 
-/// The model from an m on. All have the same variants, and are of one machine.
+/// Returns the model to use from an m on. All models have the same variants and are of one machine.
 using ModelFrom = std::function<ModelUntil(std::int64_t first_m)>;
 
-/// Few ranges of m with one rule each, so that at every m the rule's cut is predicted to take at most kRangeTolerance
-/// longer than make_plan()'s, and is uncut wherever that one is uncut. Every legal m is planned alone to compare with;
-/// pure, and below a second for 16,384 m and ten variants by one model, twice that by one for each 6 % of m. Kinds
-/// whose few rows are cut by columns have no range there: a model answers for one such m alone.
+/// Few ranges of m with one rule each. At every m the rule's cut is predicted to take at most kRangeTolerance longer
+/// than make_plan()'s cut, and it is uncut wherever make_plan() does not cut. For that, every legal m is planned alone.
+/// Pure. Takes below a second for 16,384 m and ten variants with one model, and twice that with a new model for each 6
+/// % of m. The m at which a kind is cut by columns form a gap, because each such m has a model of its own.
 /// @param op       its m does not matter
-/// @param options  of strategy search
-/// @param label    what is told of a plan besides what was predicted: widens its intervals
-/// Errors: as check_range and make_plan.
+/// @param options  their strategy is search
+/// @param label    changes each predicted plan before it enters a range, e.g. widens its intervals; null: nothing does
+/// Errors: as check_range and make_plan; InvalidSpec (model) when a later model has other variants.
 [[nodiscard]] Result<PlanRanges> plan_ranges(const OpSpec& op, std::int64_t first_m, std::int64_t last_m,
                                              const ModelFrom& model_from, const PlanOptions& options,
                                              const std::function<Plan(Plan)>& label = nullptr,
                                              const StopCheck& is_stopped = {});
 
-/// By one model for every m.
+/// As above, with one model for every m.
 [[nodiscard]] Result<PlanRanges> plan_ranges(const OpSpec& op, std::int64_t first_m, std::int64_t last_m,
                                              const CostModel& model, const PlanOptions& options,
                                              const std::function<Plan(Plan)>& label = nullptr,
                                              const StopCheck& is_stopped = {});
 
-/// A plan as the range of its own m alone.
+/// The range that holds a plan's m alone.
 [[nodiscard]] PlanRange range_of(const Plan& plan);
 
-/// The plan of one m, as a range has it: without times. Errors: NotFound in a gap and outside; InvalidSpec for an m
-/// that the operator cannot have.
+/// The plan of one m by the rule of its range, without predicted times. Errors: NotFound in a gap and outside;
+/// InvalidSpec for an m that the operator cannot have.
 [[nodiscard]] Result<Plan> plan_at(const PlanRanges& ranges, std::int64_t m);
 
 } // namespace mc2::planner

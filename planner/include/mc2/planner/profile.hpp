@@ -42,13 +42,13 @@ struct Sample {
   int round = 0;           ///< samples of one round were taken within moments of each other
   bool is_outlier = false; ///< kept and reported, but not fitted
 
-  /// What its curve is a function of: rows of a matmul, bytes of a collective.
+  /// The x of this sample on its curve: rows for a matmul, bytes for a collective.
   [[nodiscard]] std::int64_t size() const noexcept {
     return component == Component::Matmul ? block_rows : message_bytes;
   }
   [[nodiscard]] double time_us() const noexcept { return to_us(time); }
-  /// Errors: InvalidSpec naming a size or number below what there can be, a time outside 1 ns to kMaxTimeUs, no
-  /// variant, or bytes of a matmul.
+  /// Errors: InvalidSpec naming an empty variant, a size or number outside its range, a matmul with bytes, or a time
+  /// outside 1 ns to kMaxTimeUs.
   [[nodiscard]] Result<void> validate() const;
   bool operator==(const Sample&) const = default;
 };
@@ -58,36 +58,38 @@ struct Profile {
   OpSpec op; ///< m is the uncut size
   Fingerprint fingerprint;
   std::vector<Sample> samples;
-  /// The first round of each session but the first, ascending, as add_session() found them; no part of the document.
+  /// The first round of each session after the first one, ascending; add_session() fills it. Not part of the document.
   std::vector<int> later_sessions = {};
 
-  /// Adds what another session took: rounds that the profile has already become later ones, so that each keeps the
-  /// speed that the machine had in it.
+  /// Adds the samples of another session. If its rounds are not all later than the profile's, they are renumbered to
+  /// follow them, so that samples of two sessions never share a round: each round has a machine speed of its own.
   void add_session(std::span<const Sample> session);
-  /// Errors: InvalidSpec naming a sample as Sample::validate, a collective whose bytes are not those of its block, a
-  /// slowest rank that there is not, or a fingerprint of another number of ranks. Whole messages of a log, of which no
-  /// block has as many, count as the rows that fit, at least one. What several operators' logs say together is no such
-  /// profile: bytes count there, and rows are of the operator that was imported.
+  /// Errors: as OpSpec::validate; InvalidSpec naming a sample as Sample::validate, a collective whose bytes are not
+  /// those of its block, a slowest rank that is not one of the ranks, or a fingerprint with another number of ranks. A
+  /// message in a log need not be a whole number of rows: its block has the rows that fit into it, at least one.
+  /// Samples from logs of several operators do not form a profile that is valid here: only their bytes count, because
+  /// their rows are those of the operator that each was imported for.
   [[nodiscard]] Result<void> validate() const;
   bool operator==(const Profile& other) const {
     return op == other.op && fingerprint == other.fingerprint && samples == other.samples;
   }
 };
 
-/// A lane's blocks follow each other, so that they take no longer together than the cut, but for 5 %: medians may be of
-/// other runs. Errors: InvalidSpec naming the lane's field. @param compute_us, communication_us  all blocks of the lane
+/// A lane's blocks run one after the other, so together they take no longer than the cut. This check allows 5 % more,
+/// because the medians may come from different runs. Errors: InvalidSpec naming the lane's field.
+/// @param compute_us, communication_us  all blocks of the lane
 [[nodiscard]] Result<void> validate_block_times(double fused_us, double compute_us, double communication_us);
 
-/// All runs of one cut of a fused operator, as somebody's executor took them. Medians in us, of which only the first is
-/// always there: others are 0 where no run says.
+/// All runs of one cut of a fused operator, as the user's own executor timed them. Times are medians. Only fused_us is
+/// always known; the others are 0 if no run tells them.
 struct CutRuns {
   std::string blocks; ///< as parse_cut() reads them, or the digest of a kept plan
   double fused_us = 0;
   double serial_us = 0, compute_us = 0, communication_us = 0; ///< uncut
   double compute_blocks_us = 0,
-         communication_blocks_us = 0; ///< the cut's blocks together, as they ran beside the others
+         communication_blocks_us = 0; ///< all blocks of the cut on the lane, timed within the fused run
   int run_count = 1;
-  double relative_error = 0; ///< standard error of fused_us; 0 where the runs do not tell
+  double relative_error = 0; ///< standard error of fused_us; 0 if the runs do not tell it
 };
 
 } // namespace mc2::planner
