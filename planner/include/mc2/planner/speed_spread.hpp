@@ -13,15 +13,15 @@
 
 namespace mc2::planner {
 
-/// What was measured over what a model had predicted, some time after it was profiled. 0 where it is not known.
+/// Measured over predicted, for one run some time after the model was profiled. A ratio that is not known is 0.
 struct SpeedRatio {
-  double compute = 0, communication = 0; ///< times of the uncut parts
-  double overlap = 0;                    ///< fused / serial of a plan that overlaps
-  double serial_us = 0;                  ///< what the uncut parts took together
-  double makespan = 0;                   ///< time of the plan that ran
+  double compute = 0, communication = 0; ///< ratios of the uncut parts' times
+  double overlap = 0;                    ///< ratio of fused / serial, for a plan that overlaps
+  double serial_us = 0;                  ///< not a ratio: the time that the uncut parts took together
+  double makespan = 0;                   ///< ratio of the time of the plan that ran
 };
 
-/// What the uncut parts of an operator took in an earlier run, each alone.
+/// Times of an operator's uncut parts in an earlier run, each alone.
 struct UncutRun {
   OpSpec op;
   Variant variant;
@@ -34,35 +34,35 @@ struct SpeedRecord {
   std::vector<UncutRun> runs;     ///< of the operator that is asked about, at any length of the cut axis
 };
 
-/// The speed of an operator's lanes over what its model says: factors on times.
+/// Factors on the times that a model predicts for an operator's lanes, derived from later runs.
 struct SpeedLevel {
   double compute = 1, communication = 1;
-  int run_count = 0; ///< that it is from
+  int run_count = 0; ///< number of runs that the factors come from
   bool operator==(const SpeedLevel&) const = default;
 };
 
-/// A profile is taken within seconds, at the speed of that moment; later runs of the operator tell of others. The mean
-/// of their log ratios to the model, where a run counts half as much as the next newer one, and as much less as its cut
-/// axis is longer or shorter than the one that is asked about; the profile itself counts half as much as the newest run
-/// at the same length. Runs of other operators and of variants that the model does not know are left out. Source:
-/// docs/cost_model.md §14.
-/// @param model     without at_length(), which each run has its own of
-/// @param messages  for that
-/// @param op        one that the model answers for
+/// Estimates the lanes' speed level from later runs, because a profile is taken within seconds, at the speed of that
+/// moment. It is the weighted mean of the runs' log ratios of measured to predicted times. A run weighs half as much as
+/// the next newer one, times the ratio of the shorter to the longer cut axis (the run's and op's). The profile itself,
+/// whose log ratio is 0, weighs half as much as the newest run at the same length. Runs of other operators and of
+/// variants that the model does not have are left out. Source: docs/cost_model.md §14.
+/// @param model     a model before at_length(), which is applied for the length of each run
+/// @param messages  passed to at_length()
+/// @param op        an operator that the model answers for
 [[nodiscard]] SpeedLevel speed_level(const CostModel& model, const MessageTimes& messages, const OpSpec& op,
                                      std::span<const UncutRun> runs);
 
-/// The model with every measured curve's times multiplied by its lane's level.
+/// The model with the times of every measured curve, and of the serial run, multiplied by their lane's level.
 [[nodiscard]] CostModel with_level(CostModel model, const SpeedLevel& level);
 
-/// Of the machine's earlier predictions, those ratios': a quantile of their absolute log ratios, at a level that adapts
-/// so that nine of ten of them were covered by what was known before, whatever their distribution and however the
-/// machine changes (adaptive conformal inference: Gibbs and Candes, NeurIPS 2021). A prior stands in for the ratios
-/// that are not there yet: ten of a normal distribution with the deviation kPriorSpeedDeviation, or
-/// kPriorOverlapDeviation. Source: docs/cost_model.md §14.
+/// Half-widths of 90 % intervals, from how far off earlier predictions on the machine were. Each is a quantile of the
+/// absolute log ratios. The quantile's level adapts so that nine of ten ratios were covered by the ratios known before
+/// them, whatever their distribution and however the machine changes (adaptive conformal inference: Gibbs and Candes,
+/// NeurIPS 2021). Ten values of a normal distribution with the deviation kPriorSpeedDeviation, or
+/// kPriorOverlapDeviation, are added as a prior. Source: docs/cost_model.md §14.
 /// @param ratios     newest first
-/// @param serial_us  what the operator that is asked about takes: only runs within kSpreadReach of it tell of it, as a
-///                   short run's start is not the machine's speed; 0: all do
+/// @param serial_us  serial time of the operator that is asked about. Only runs with a serial time within a factor of
+///                   kSpreadReach count, because a short run's start is not the machine's speed; 0: all runs count
 [[nodiscard]] SpeedSpread speed_spread(std::span<const SpeedRatio> ratios, double serial_us = 0);
 
 inline constexpr double kSpreadReach = 4;
@@ -70,26 +70,26 @@ inline constexpr double kSpreadReach = 4;
 inline constexpr double kPriorSpeedDeviation = 0.03;
 inline constexpr double kPriorOverlapDeviation = 0.01; ///< what disturbs one lane disturbs serial, too
 
-/// The model as it holds whenever it is asked: it has the spread, which the intervals of whole runs follow from, and
-/// the interval of each measured curve is joined with its lane's, as squares. What a curve leaves open
-/// (CostCurve::curve_interval) stays: a change of speed does not bend it.
-/// @param model  without a spread
+/// The model with intervals that hold at any later time. It stores the spread, from which the intervals of whole runs
+/// follow, and joins the interval of each measured curve with its lane's spread, as squares. CostCurve::curve_interval
+/// stays, because a change of speed does not bend the curve.
+/// @param model  a model without a spread
 [[nodiscard]] CostModel with_spread(CostModel model, const SpeedSpread& spread);
 
-/// What the uncut parts of an operator take now, with a variant, each alone.
+/// Present times of an operator's uncut parts with one variant, each alone.
 struct UncutTimes {
   std::string variant;                                     ///< Variant::text()
   double compute_us = 0, communication_us = 0;             ///< medians
   double compute_interval = 0, communication_interval = 0; ///< half-widths of their 90 % intervals, relative
 };
 
-/// The model at the speed that the machine has now: each variant's curves scaled so that its uncut parts take what was
-/// timed, without variants that were not. Intervals are those of the times, joined with what the curves leave open -
-/// or, of a model with an anchored interval, with nothing: its plans are widened by that.
-/// Errors: NotFound where none was timed; InvalidSpec for a time that is not positive and finite.
+/// The model at the present speed of the machine: each variant's curves are scaled so that its uncut parts take the
+/// timed values. Variants that were not timed are left out. The interval of a curve is that of its time, joined with
+/// curve_interval() unless the model has an anchored interval, which widens its plans instead.
+/// Errors: NotFound if no variant of the model was timed; InvalidSpec for a time that is not positive and finite.
 [[nodiscard]] Result<CostModel> at_speed(const CostModel& model, const OpSpec& op, std::span<const UncutTimes> times);
 
-/// The plan with its makespan's interval joined with another one, relative to the makespan, as squares.
+/// The plan with its makespan's interval joined, as squares, with another one that is relative to the makespan.
 [[nodiscard]] Plan with_wider_makespan(double relative_interval, Plan plan);
 
 } // namespace mc2::planner

@@ -15,20 +15,20 @@
 
 #include "mc2/planner/error.hpp"
 
-/// How numbers, shares, times, sizes and moments read in pages, messages and notes, and are read; in every locale
-/// alike.
+/// Writes and reads numbers, shares, times, sizes and moments of pages, messages and notes. All locales give the same
+/// text.
 
 #pragma GCC visibility push(default)
 
 namespace mc2 {
 
-/// By a format of printf for one double, such as "%.2f us"; formats are the program's own.
+/// The value in a printf format for one double, such as "%.2f us". The format must not come from a user.
 [[nodiscard]] std::string number(double value, const char* format);
 
-/// So many significant digits.
+/// The value with `digits` significant digits.
 [[nodiscard]] std::string number_text(double value, int digits = 4);
 
-/// "21.8 %" of 0.218; errors and widths of intervals, which are small, have two decimals.
+/// "21.8 %" for 0.218. Errors and widths of intervals, which are small, are written with two decimals.
 [[nodiscard]] std::string percent_text(double ratio, int decimals = 1);
 
 /// "803.0 us", "12.34 ms", "1.5 s": the unit that reads best.
@@ -37,7 +37,7 @@ namespace mc2 {
 /// "17 B", "640 KiB", "12.34 GiB": four significant digits of the largest unit that leaves a whole one.
 [[nodiscard]] std::string bytes_text(std::int64_t bytes);
 
-/// The number that the whole text is, as std::from_chars reads it.
+/// The number that std::from_chars reads from the whole text; nothing if it leaves a rest.
 template <typename Number>
 [[nodiscard]] std::optional<Number> number_in(std::string_view text) noexcept {
   Number value{};
@@ -45,20 +45,20 @@ template <typename Number>
   return failure == std::errc() && end == text.data() + text.size() ? std::optional(value) : std::nullopt;
 }
 
-/// The moment that "2027-01-31T12:00:00Z" or "2027-01-31" (as it begins) is, UTC, with as many digits as there; nothing
-/// for another form, and for a day or a time of day that there is not.
+/// The UTC moment of a text like "2027-01-31T12:00:00Z", or the start of a day like "2027-01-31", with exactly these
+/// numbers of digits. Nothing for another form, and for a day or a time of day that does not exist.
 [[nodiscard]] std::optional<std::chrono::sys_seconds> moment_in(std::string_view text) noexcept;
 
-/// Without white space at either end.
+/// The text without white space at either end.
 [[nodiscard]] std::string_view trimmed(std::string_view text) noexcept;
 
-/// The part up to `separator`, trimmed, which is taken off the text together with it.
+/// Removes the part up to `separator`, and the separator, from the text. Returns the part, trimmed.
 [[nodiscard]] std::string_view take_part(std::string_view& text, char separator) noexcept;
 
 template <typename T>
 concept NoText = !std::convertible_to<T, std::string_view>;
 
-/// "a, b, c" of what is the text of each item: a function or a member.
+/// "a, b, c" from the text of each item, which `text_of`, a function or a member, gives.
 template <typename Items, NoText TextOf>
 [[nodiscard]] std::string list_text(const Items& items, TextOf text_of, std::string_view between = ", ") {
   std::string all;
@@ -70,13 +70,13 @@ template <typename Items, NoText TextOf>
   return all;
 }
 
-/// "a, b, c" of texts.
+/// "a, b, c" from texts.
 template <typename Texts>
 [[nodiscard]] std::string list_text(const Texts& texts, std::string_view between = ", ") {
   return list_text(texts, std::identity(), between);
 }
 
-/// The item of that name, which is what `text_of`, a function or a member, gives. The items outlive the answer.
+/// A pointer to the item for which `text_of`, a function or a member, gives `name`. It points into `items`.
 /// Errors: UnknownName for `field`: "unknown <what> 'x'; legal: a, b, c".
 template <typename Items, NoText TextOf>
 [[nodiscard]] auto find_named(const Items& items, std::string_view name, TextOf text_of, std::string_view field,

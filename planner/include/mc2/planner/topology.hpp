@@ -52,19 +52,20 @@ struct LinkCost {
   bool operator==(const LinkCost&) const = default;
 };
 
-/// One way in which a library moves bytes: low latency at part of the bandwidth, or all of it later. A collective uses
-/// the one that is fastest at its size.
+/// One way in which a library moves bytes, e.g. low latency at a part of the bandwidth, or high latency at all of it. A
+/// collective uses the protocol that is fastest at its size.
 struct Protocol {
   std::string name;
-  double launch_us = 0;           ///< of every collective, whatever its size and ranks
+  double launch_us = 0;           ///< time added to every collective, whatever its size and ranks
   LinkCost intra;                 ///< one rank to others of its node
   LinkCost inter;                 ///< one rail of a node to other nodes
-  bool reduces_in_switch = false; ///< of Algorithm::SwitchTree, which uses no other
+  bool reduces_in_switch = false; ///< true: only Algorithm::SwitchTree uses it, and no other protocol
   bool operator==(const Protocol&) const = default;
 };
 
-/// How far off constants may be that were published for other machines, or assumed: on nine machines of ten each of
-/// them, of all protocols alike, is within a factor of 1 + x of the topology's, either way. 0: it is known.
+/// How far off constants may be that were assumed or published for other machines. A spread of x means: on nine of ten
+/// machines, the constant is within a factor of 1 + x of the topology's, either way, in all protocols alike. 0: the
+/// constant is known.
 struct ConstantSpread {
   double launch_us = 0;
   double intra_alpha_us = 0;
@@ -75,7 +76,7 @@ struct ConstantSpread {
   bool operator==(const ConstantSpread&) const = default;
 };
 
-/// A constant of every protocol, which intervals and calibration scale in all of them alike.
+/// A constant that every protocol has. Intervals and calibration scale it in all protocols alike.
 struct ProtocolConstant {
   std::string_view name; ///< in a topology's document, below the protocol
   double& (*of)(Protocol&);
@@ -125,18 +126,19 @@ struct Topology {
   int ranks_per_node = 1;
   int rails_per_node = 1; ///< network ports that a node's ranks share
   Transport transport = Transport::HostProxy;
-  /// largest message on one rail, 1 B..1 TiB; longer ones go in pieces of it
+  /// largest message on one rail, 1 B..1 TiB; longer messages are sent in pieces of this size
   double chunk_bytes = 0;
   std::vector<Protocol> protocols; ///< at least one
-  /// What the library offers; a collective that is not named cannot be computed.
+  /// The algorithms that the library offers for each collective. A collective without an entry has no times.
   std::map<Collective, std::vector<Algorithm>> algorithms;
   ComputeRate compute;
   double compute_slowdown = 1;       ///< >= 1; of the matmul while the collective runs
   double communication_slowdown = 1; ///< >= 1; of the collective while the matmul runs
   ConstantSpread uncertainty;        ///< each 0..kMaxConstantSpread
-  /// >= 0; half-width of the 90 % interval of a collective's time, relative, where every constant is known
+  /// 0..kMaxRelativeInterval; half-width of the 90 % interval of a collective's time, relative, if all constants are
+  /// known
   double relative_interval = 0;
-  std::string calibration; ///< what its constants were fitted to; empty: published constants only
+  std::string calibration; ///< what the constants were fitted to; empty: published constants only
 
   /// Errors: InvalidSpec naming the first field that is outside its legal range or not finite, a protocol or algorithm
   /// named twice, or an algorithm that cannot do its collective or has no protocol that it can use.
@@ -145,7 +147,7 @@ struct Topology {
   bool operator==(const Topology&) const = default;
 };
 
-/// The topology with a constant of all protocols multiplied by `factor`, as far as it stays legal.
+/// The topology with a constant of all protocols multiplied by `factor` and clamped to its legal range.
 [[nodiscard]] Topology with_scaled(Topology topology, const ProtocolConstant& constant, double factor);
 
 } // namespace mc2::planner

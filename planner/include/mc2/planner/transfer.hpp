@@ -14,88 +14,100 @@
 
 namespace mc2::planner {
 
-/// n, k and n k of the target are each within 1/16 to 16 of the source's. Beyond, a row's FLOPs and bytes no longer
-/// say what it costs: other kernels and caches take over. Source: docs/cost_model.md §12.
+/// n, k and n k of the target must each be 1/16 to 16 times the source's. Beyond that, a row's FLOPs and bytes no
+/// longer say what it costs, because other kernels and caches take over. Source: docs/cost_model.md §12.
 inline constexpr double kMaxTransferRatio = 16;
-/// Below it a matmul is limited by memory or call overhead rather than FLOPs, so neither n nor k may cross it.
+/// Below this n or k a matmul is limited by memory or call overhead rather than FLOPs. Source and target must be on the
+/// same side of it in n (where rows are cut) and in k.
 inline constexpr std::int64_t kMinTransferLength = 64;
-/// Added to the relative interval of a transferred compute curve, for each doubling or halving of n k and for each
-/// of the aspect n / k. Held against leave-one-shape-out errors, `mc2-bench transfer`, docs/benchmarks.md.
+/// Added to the relative interval of a transferred compute curve: once for each doubling or halving of n k, half for
+/// each of the aspect n / k, and once at least. Compared with leave-one-shape-out errors: `mc2-bench transfer`,
+/// docs/benchmarks.md.
 inline constexpr double kComputeTransferSpread = 0.06;
-/// The same for GPUs whose waves are known, whatever the distance: 90 % of the matmuls of docs/cost_model.md §12 are
-/// within it.
+/// Added instead on GPUs whose rates are known, whatever the distance: 90 % of the matmuls of docs/cost_model.md §12
+/// are within it.
 inline constexpr double kWaveTransferSpread = 0.18;
-/// Added to the relative interval of a transferred communication curve: its bytes were measured in other blocks.
+/// Added to the relative interval of a transferred communication curve, because its bytes were measured in other
+/// blocks.
 inline constexpr double kCommunicationTransferSpread = 0.06;
 
-/// A model of one (n, k) made to answer for another.
+/// A model of one (n, k), transferred to another.
 struct Transfer {
-  CostModel model; ///< op is the target's; intervals are wider than the source's
-  OpSpec source;   ///< what was measured
-  /// same block costs (has_same_block_costs): nothing was transferred, intervals are the source's
+  CostModel model; ///< its op is the target; its intervals are wider than the source's
+  OpSpec source;   ///< the operator that was measured
+  /// the two operators have the same block costs: nothing was transferred, and intervals are the source's
   bool is_same = false;
   std::string reason; ///< "transferred from n=1024 k=1024: a row has 2 x the FLOPs and 1 x the bytes"
 };
 
-/// The model with its compute curve asked at equal FLOPs and its communication curve at equal bytes:
-///   compute'(rows) = compute(rows n'k' / (n k)), a staircase with its wave shortened by n'/n and its step scaled by
-///   k'/k; on a GPU whose rates are known compute(rows) W(rows, n', k') / L(rows), W by waves of tiles
+/// The model for a target operator with another n and k. The compute curve is read at equal FLOPs and the communication
+/// curve at equal bytes:
+///   compute'(rows) = compute(rows n'k' / (n k)); a staircase has its wave shortened by n'/n and its step scaled by
+///   k'/k compute'(rows) = compute(rows) W(rows, n', k') / L(rows) on a GPU whose rates are known: W is the time by
+///   waves of
+///                    tiles, and L the curve's reference, W(rows, n, k) or a straight line through it
 ///   communication'(bytes) = communication(bytes)
 /// Slow-downs and fixed costs stay. Fixed parts of a curve are kept, parts per row are scaled. Where blocks are
-/// columns, a column has k'/k times the FLOPs and bytes of B, and n does not matter. Errors: Stale (another machine),
-/// OutOfRange naming what makes it unsound: another kind, element type or number of ranks, another cut axis, another m
-/// where columns are cut, a ratio beyond kMaxTransferRatio, or n or k on the other side of kMinTransferLength.
-/// InvalidSpec (model or target).
+/// columns, a column has k'/k times the FLOPs and bytes of B, and n does not matter.
+/// Errors: InvalidSpec (model or target), Stale (another machine), OutOfRange naming the reason: another kind, element
+/// type or number of ranks, another cut axis, another m where columns are cut, a ratio beyond kMaxTransferRatio, n or k
+/// on the other side of kMinTransferLength, or a result that CostModel::validate refuses.
 [[nodiscard]] Result<Transfer> transfer(const CostModel& model, const OpSpec& target, const Fingerprint& fingerprint);
 
-/// How far a model that was profiled at one length of the cut axis is from another, in doublings; where it is shorter,
-/// twice as far: the longest blocks lie beyond what it measured. Both above 0.
+/// Distance in doublings from the length of the cut axis that was profiled to the one that is asked for. A profiled
+/// length that is shorter counts twice as far, because the longest blocks then lie beyond what was measured. Both
+/// lengths are above 0.
 [[nodiscard]] double length_distance(std::int64_t profiled, std::int64_t asked);
 
-/// transfer() from the nearest model that is sound: in log n, log k and half of length_distance(); of equally near ones
-/// the first.
-/// Errors: NotFound without models; the nearest one's refusal when none is sound.
+/// transfer() from the nearest model for which it succeeds. Distance is Euclidean over the doublings of n and of k and
+/// half of length_distance(); of equally near models, the first one is taken.
+/// Errors: InvalidSpec (target); NotFound without models; the nearest model's error if no transfer succeeds.
 [[nodiscard]] Result<Transfer> transfer_from_nearest(std::span<const CostModel> models, const OpSpec& target,
                                                      const Fingerprint& fingerprint);
-/// The model for one length of the cut axis, on a GPU whose rates are known. A compute curve that is a straight line is
-/// bent by waves of tiles, which it has lost; so is every curve below the fewest rows that were measured; where all
-/// blocks lie there, intervals grow. A kernel that multiplies all blocks takes whole waves for them together: its
-/// curve, a share of a run of the model's operator, is stretched by what they make of `op` over that. Elsewhere the
-/// model as it was.
-/// @param op  one that the model answers for
+/// The model for one length of the cut axis, on a GPU whose rates are known; unchanged on other machines. Waves of
+/// tiles bend a compute curve that is a straight line, because it has lost where waves end; that is read below the
+/// fewest rows that were measured; or whose rank holds several experts at another m. Its interval grows if all blocks
+/// lie below the fewest measured rows. A kernel that multiplies all blocks takes whole waves for all of them together;
+/// its curve is scaled by TileWaves::whole_waves_ratio() of `op` over that of the model's operator.
+/// @param op  an operator that the model answers for
 [[nodiscard]] CostModel with_waves(CostModel model, const OpSpec& op);
 
-/// What a kind's uncut collectives took on one machine, at every message that a model of it has: the same bytes take as
-/// long whatever n and k are, and a profile's blocks, taken back to back, do not say what a shorter message takes
-/// alone.
+/// Times of a kind's uncut collectives on one machine, one for each message that a model of the kind has. They correct
+/// a model for other messages: equally many bytes take equally long whatever n and k are, but a profile's blocks, which
+/// run back to back, do not tell how long a shorter message takes alone.
 struct MessageTimes {
   struct Point {
     double bytes = 0, us = 0;
   };
-  OpSpec profiled;                                      ///< what the model to be corrected is from
-  std::map<std::string, std::vector<Point>> by_variant; ///< Variant::text(); sizes ascend
-  /// Of variants that share their collective: the start of a pass of its own that a cut's does not take, the median of
-  /// models whose communication has a factor clearly below 1.
+  OpSpec profiled;                                      ///< the operator of the model to be corrected
+  std::map<std::string, std::vector<Point>> by_variant; ///< by Variant::text(); bytes ascend
+  /// For variants with shares_collective(), by Variant::text(): the start of a separate pass, which the collective of a
+  /// cut saves. The median over the models whose communication slow-down is clearly below 1.
   std::map<std::string, double> saved_us_by_variant = {};
-  std::map<double, Variant> serial_by_bytes = {}; ///< the fastest at a serial run, of each message
+  std::map<double, Variant> serial_by_bytes = {}; ///< by message, the variant with the fastest serial run
 };
 
-/// Of those that differ from what was profiled in m, n and k alone. Analytic curves say nothing.
-/// @param models  of one machine
+/// The times in those models whose operators differ from `profiled` in m, n and k alone. Analytic curves are left out.
+/// @param models  models of one machine
 [[nodiscard]] MessageTimes message_times(std::span<const CostModel> models, OpSpec profiled);
 
-/// Whether at_length() gives different curves for different lengths, but for what was profiled.
+/// Whether at_length() may give different curves for different lengths.
 [[nodiscard]] bool depends_on_length(const CostModel& model, const MessageTimes& messages);
 
-/// The model for one length of the cut axis: with_waves(), and each variant's communication times the
-/// ratio of what messages took to what its curve says of them, between the nearest two messages on a line in the
-/// message's logarithm, beyond the last as there; on a GPU whose rates are known, on the line through the last two that
-/// are clearly apart. A factor below 1 saves as much time of each message; one of about 1, where the variant
-/// shares its collective, what its other models save. A serial run is of the variant that was the fastest at the
-/// nearest message. As it was for the operator that was profiled. Source: docs/cost_model.md §12.
+/// The model for one length of the cut axis. Source: docs/cost_model.md §12.
+/// Compute: with_waves(); and no variant's blocks multiply faster than the model's serial run multiplies all rows.
+/// For another operator than the one that was profiled, also:
+/// - Each communication curve is multiplied by the ratio of measured to computed time of op's message. Between two
+/// known
+///   messages the ratio's logarithm is interpolated over the message's logarithm. Beyond the outermost message it is
+///   that message's ratio or, on a GPU whose rates are known, the time is on the line through that message and another
+///   one that is clearly apart.
+/// - A communication slow-down below 1 is set so that a cut saves the same time of every message. For a variant with
+///   shares_collective() and a slow-down of about 1, it saves MessageTimes::saved_us_by_variant.
+/// - The serial run has the variant whose serial run was the fastest at the nearest message.
 [[nodiscard]] CostModel at_length(CostModel model, const MessageTimes& messages, const OpSpec& op);
 
-/// The plan, marked Extrapolated with the transfer's reason (Analytic stays Analytic). Unchanged for the same n and k.
+/// The plan, marked Extrapolated with the transfer's reason (Analytic stays Analytic). Unchanged if transfer.is_same.
 [[nodiscard]] Plan as_transferred(Plan plan, const Transfer& transfer);
 
 } // namespace mc2::planner

@@ -19,7 +19,8 @@ inline constexpr double kNsPerUs = 1000.0;
   return static_cast<double>(time.count()) / kNsPerUs;
 }
 
-/// Whole milliseconds, rounded up: a short time is not none. `seconds` is at least 0 and at most some years.
+/// Whole milliseconds, rounded up so that a short time does not become 0. `seconds` is at least 0 and at most some
+/// years.
 [[nodiscard]] std::chrono::milliseconds to_ms(double seconds) noexcept;
 
 /// The normal distribution's 95 % quantile: half a 90 % interval's width in standard deviations.
@@ -31,21 +32,21 @@ inline constexpr double kMaxTimeUs = 1e15;
 /// Errors: InvalidSpec under `field` for a time that is negative or above kMaxTimeUs.
 [[nodiscard]] Result<void> validate_time(const std::string& field, double us);
 
-/// Nothing that was timed takes less than this many us (a picosecond), nor is predicted of it.
+/// Smallest time of something that ran, in us: a picosecond.
 inline constexpr double kMinTimeUs = 1e-6;
 
-/// Of what was run, which takes time. Errors: InvalidSpec under `field` for a time below kMinTimeUs or above
+/// Checks the time of something that ran. Errors: InvalidSpec under `field` for a time below kMinTimeUs or above
 /// kMaxTimeUs.
 [[nodiscard]] Result<void> validate_measured_time(const std::string& field, double us);
 
-/// The same, or 0 for what nobody knows.
+/// As validate_measured_time(), but 0 is legal too: the time is not known.
 [[nodiscard]] Result<void> validate_known_time(const std::string& field, double us);
 
-/// What of serial's time was measured to be saved, as a part of it, and the ends of its interval, which holds it.
-/// Errors: InvalidSpec naming "benefit", "benefit_low" or "benefit_high" for what no two times give.
+/// Checks a measured benefit, the saved part of serial's time, and its interval, which must contain it.
+/// Errors: InvalidSpec naming "benefit", "benefit_low" or "benefit_high" for a value that no two times give.
 [[nodiscard]] Result<void> validate_benefit(double benefit, double low, double high);
 
-/// Errors: InvalidSpec under `field`, the lower end of an interval, where it is above the upper or one is not finite.
+/// Errors: InvalidSpec under `field`, which names the lower end, if low is above high or either is not finite.
 [[nodiscard]] Result<void> validate_interval(const std::string& field, double low, double high);
 
 /// Element type of A and B; the product's follows from it (product_type() in op_spec.hpp). Values are stored: never
@@ -60,10 +61,10 @@ inline constexpr std::array kDTypes{DType::F32, DType::F16, DType::Bf16, DType::
 /// Errors: UnknownName, listing the legal spellings.
 [[nodiscard]] Result<DType> parse_dtype(std::string_view text);
 
-/// Whether elements stand for numbers only with f32 scales, which are operands of their own: i8, f8e4m3.
+/// Whether elements stand for numbers only together with f32 scales, which are separate operands: i8, f8e4m3.
 [[nodiscard]] constexpr bool has_scales(DType dtype) noexcept { return dtype == DType::I8 || dtype == DType::F8E4m3; }
 
-/// Type of products of elements of `dtype`: bf16 for types with scales, else the same.
+/// Type of products of elements of `dtype`: bf16 for types with scales, otherwise `dtype`.
 [[nodiscard]] constexpr DType product_type(DType dtype) noexcept { return has_scales(dtype) ? DType::Bf16 : dtype; }
 
 /// Bytes of one element.
