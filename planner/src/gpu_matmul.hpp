@@ -11,46 +11,46 @@
 
 namespace mc2::planner {
 
-/// What sets the time of a matmul of 16-bit numbers on a GPU, in us. Source: docs/cost_model.md §12.
+/// The rates that set the time of a matmul of 16-bit numbers on a GPU, in us. Source: docs/cost_model.md §12.
 struct GpuRates {
-  double launch_us = 0;          ///< of a matmul, whatever its size
-  double multiply_us = 0;        ///< of an SM, for each element of its tile and 64 of k
-  double load_us = 0;            ///< of an SM, for each row of A and column of B of its tile and 64 of k
-  double element_us = 0;         ///< of a tile's element, once
-  double wave_us = 0;            ///< of a wave, whatever its tiles
-  double memory_us_per_byte = 0; ///< of what is read and written once
-  double cache_us_per_byte = 0;  ///< where all of it stays in the L2 cache from one matmul to the next
-  double cached_bytes = 0;       ///< which so much does, and of twice as much nothing
+  double launch_us = 0;          ///< per matmul, whatever its size
+  double multiply_us = 0;        ///< of an SM, for each element of its tile and 64 steps of k
+  double load_us = 0;            ///< of an SM, for each row of A and column of B of its tile and 64 steps of k
+  double element_us = 0;         ///< per element of a tile, once
+  double wave_us = 0;            ///< per wave, whatever its tiles
+  double memory_us_per_byte = 0; ///< of operands and product, each byte counted once
+  double cache_us_per_byte = 0;  ///< likewise, if all bytes stay in the L2 cache from one matmul to the next
+  double cached_bytes = 0;       ///< up to this many bytes all stay in the cache; from twice as many on, none do
   int sm_count = 0;
-  /// of mc2's own kernel, which multiplies several experts' rows at once, not of the library's
+  /// the rates are those of mc2's own kernel, which multiplies the rows of several experts at once
   bool is_grouped = false;
 };
 
-/// Of the devices that were measured; empty for others, for what multiplies nothing, for blocks of columns, for other
+/// The rates of a device that was measured. Empty for other devices, for pooling, for blocks of columns, for other
 /// types than f16 and bf16, and for experts whose n or k is no multiple of 8.
 [[nodiscard]] std::optional<GpuRates> gpu_rates(const Fingerprint& fingerprint, const OpSpec& op);
 
-/// 0 where it does not say.
+/// Number of SMs of the device; 0 if the fingerprint does not say.
 [[nodiscard]] int sm_count_of(const Fingerprint& fingerprint);
 
-/// Whether a variant's matmul is the one that the rates are of: with a tile of the library's, experts are multiplied
-/// one by one.
+/// Whether the rates describe a variant's matmul. Grouped rates do not describe a variant that names a tile of the
+/// library, because it multiplies experts one by one.
 [[nodiscard]] bool are_rates_of(const GpuRates& rates, const Variant& variant);
 
-/// What a variant leaves to the matmul of a GPU's so many.
+/// Number of SMs that a variant's matmul uses, of the GPU's `sm_count`.
 [[nodiscard]] int matmul_sms(const Variant& variant, int sm_count);
 
-/// Of each tile; of kTileStoreVariant.
+/// Columns of each tile of kTileStoreVariant.
 [[nodiscard]] int tile_store_columns(const Variant& variant);
 
-/// Rows that one kernel multiplies, each by its expert's matrix. Expected numbers, where rows choose.
+/// Rows that one kernel multiplies, each by its expert's matrix. If rows choose experts, the numbers are expected ones.
 struct ExpertRows {
   double rows = 0;
-  double row_tiles = 0; ///< of 128 rows of one expert, or what it has of them
-  double experts = 0;   ///< that have any rows
+  double row_tiles = 0; ///< tiles of up to 128 rows, each of one expert
+  double experts = 0;   ///< experts that have any rows
 };
 
-/// Of rows that choose as they do where a plan is profiled: expert floor(E u u) of E, u uniform (docs/operators.md).
+/// Rows that choose experts as they do in a profile: expert floor(E u u) of E, u uniform (docs/operators.md).
 [[nodiscard]] ExpertRows rows_of_choices(const ChosenExperts& experts, double token_count);
 
 /// Rows and columns of C that an SM multiplies at once.
@@ -58,23 +58,24 @@ struct TileSize {
   int rows = 0, columns = 0;
 };
 
-/// The same of a matmul with a given tile: a tile that suits no better than others is not as fast as the best of many
-/// is said to be.
+/// The rates of a matmul with a tile that a variant names. They differ, because `rates` are fitted to the best of many
+/// tiles for each shape.
 [[nodiscard]] GpuRates of_named_tile(const GpuRates& rates);
 
-/// The one that a variant names, "columns x rows" of the library's product, which is the transposed one.
+/// The tile that a variant names. Its setting gives columns x rows, because the library computes the transposed
+/// product.
 [[nodiscard]] std::optional<TileSize> named_tile(const Variant& variant);
 
-/// The matmul with the tile that suits the shape best, or a given one: waves of tiles, one tile to an SM, or what
-/// memory takes, whichever is longer. Never falls with rows.
+/// Time of a matmul with the tile that suits the shape best, or with a given tile. It is the longer of two times: that
+/// of the waves of tiles, one tile to an SM, and that of memory. Never falls with rows.
 class MatmulTimes {
  public:
   MatmulTimes(const GpuRates& rates, double n, double k, int sm_count);
   /// @param rates  of_named_tile()
   MatmulTimes(const GpuRates& rates, double n, double k, int sm_count, const TileSize& tile);
-  /// Of `batch` products of the same B, of so many rows each.
+  /// `batch` products with the same B, of `rows` rows each.
   [[nodiscard]] double us(double rows, double batch) const;
-  /// Of experts, each with its own B.
+  /// Products of experts, each with its own B.
   [[nodiscard]] double us(const ExpertRows& experts) const;
 
  private:
@@ -83,7 +84,7 @@ class MatmulTimes {
   };
   MatmulTimes(const GpuRates& rates, double n, double k, int sm_count, std::span<const TileSize> tiles);
   [[nodiscard]] double move_us(double bytes) const;
-  /// @param row_tiles  how many there are of a tile
+  /// @param row_tiles  gives the number of tiles below one another for a Tile
   template <typename RowTiles>
   [[nodiscard]] double us_of(const RowTiles& row_tiles, double rows, double matrices) const;
 
@@ -92,13 +93,14 @@ class MatmulTimes {
   std::vector<Tile> tiles_;
 };
 
-/// What a variant multiplies for a block of the cut axis: all other shards' rows at once or, where it hands a block
-/// over in slices, each slice's by itself. Where rows choose experts, with gathering and adding up.
+/// Time that a variant's matmul takes for a block of the cut axis. It multiplies the rows of all shards (with a local
+/// part: of all other ranks' shards) at once or, if the variant passes a block in slices, slice by slice. If rows
+/// choose experts, gathering rows and adding up products is included.
 class BlockWaves {
  public:
   BlockWaves(const GpuRates& rates, const OpSpec& op, const Variant& variant);
   [[nodiscard]] double us(double block_rows) const;
-  /// Of rows that touch, such as the own shard's.
+  /// Time of one matmul of contiguous rows, such as those of the own shard.
   [[nodiscard]] double at_once_us(double rows) const;
 
  private:
@@ -108,7 +110,7 @@ class BlockWaves {
   OpSpec op_;
   bool is_grouped_;
   MatmulTimes times_;
-  std::map<double, int> slices_; ///< how many there are of each number of shards
+  std::map<double, int> slices_; ///< by number of shards in a slice: how many such slices
 };
 
 } // namespace mc2::planner

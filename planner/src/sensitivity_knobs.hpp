@@ -7,7 +7,7 @@
 
 namespace mc2::planner {
 
-/// What a plan is asked for.
+/// A question for the planner.
 struct Question {
   OpSpec op;
   CostModel model;
@@ -17,16 +17,16 @@ struct Question {
 /// One parameter of a model that can be turned to another value.
 struct Knob {
   Parameter parameter = Parameter::ComputeTime;
-  double value = 1;             ///< today's
-  double reach = 0;             ///< by which an added time, in us, or an imbalance grows at most; others ignore it
-  std::int64_t step = 1;        ///< between values of m or n
-  double relative_interval = 0; ///< of the curve whose times it scales
+  double value = 1;             ///< today's value
+  double reach = 0;             ///< largest growth of an added time, in us, or an imbalance; others ignore it
+  std::int64_t step = 1;        ///< step between values of m or n
+  double relative_interval = 0; ///< of the curve whose times the parameter scales
   std::string unit;
-  double least = 1; ///< size below which the operator is another one to the model
+  double least = 1; ///< smallest m or n for which the model answers
 
   /// The value after a relative change of 0 .. kMaxSensitivityFactor - 1, upwards or downwards; never an illegal one.
   [[nodiscard]] double at(double change, bool is_up) const;
-  /// Changes every variant alike. Errors: as with_imbalance().
+  /// Sets the parameter to `value`, in every variant alike. Errors: as with_imbalance().
   [[nodiscard]] Result<void> turn(Question& question, double value) const;
   /// "1.32x slower", "26.8 us".
   [[nodiscard]] std::string value_text(double value) const;
@@ -39,7 +39,7 @@ struct Knob {
   return parameter == Parameter::Rows || parameter == Parameter::Columns;
 }
 
-/// Whether another value is of an operator whose blocks have other lengths.
+/// Whether another value of the parameter gives an operator whose blocks have other lengths.
 [[nodiscard]] constexpr bool changes_lengths(Parameter parameter) noexcept {
   return is_size(parameter) || parameter == Parameter::Imbalance;
 }

@@ -30,7 +30,7 @@ namespace mc2::planner::collectives {
 /// All-reduce in the node's switch and through a double binary tree over nodes, in pieces as above.
 [[nodiscard]] double switch_tree_us(const Fabric& fabric, Collective collective, double bytes) noexcept;
 
-/// A piece that passes two parts which use different links.
+/// Cost of a piece that passes two stages one after the other, over different links.
 [[nodiscard]] PieceCost chained(const PieceCost& first, const PieceCost& second) noexcept;
 
 } // namespace mc2::planner::collectives

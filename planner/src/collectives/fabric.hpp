@@ -23,10 +23,11 @@ struct Fabric {
   [[nodiscard]] double message_count(double bytes) const noexcept;
   /// Bytes that all rails together carry in one message each.
   [[nodiscard]] double stage_bytes() const noexcept { return chunk_bytes * rail_count; }
-  /// Of the slowest kind of hop.
+  /// Latency of the slowest kind of hop.
   [[nodiscard]] double hop_us() const noexcept { return node_count > 1 ? inter_alpha_us : intra_alpha_us; }
-  /// One node of it alone; its nodes alone, as if each were one rank with all rails.
+  /// The links inside one node only.
   [[nodiscard]] Fabric inside() const noexcept;
+  /// The links between nodes only, as if each node were one rank with all rails.
   [[nodiscard]] Fabric across() const noexcept;
 };
 
@@ -36,13 +37,13 @@ struct Fabric {
 /// One piece of a message on its way through an algorithm.
 struct PieceCost {
   double latency_us = 0; ///< of all hops, whatever the size
-  double fill_us = 0;    ///< from the first byte sent to the last one received, latency aside
-  double period_us = 0;  ///< after which the next piece follows: the busiest link
+  double fill_us = 0;    ///< from the first byte sent to the last one received, without latency
+  double period_us = 0;  ///< time until the next piece can follow, set by the busiest link
   double hop_us = 0;     ///< latency of a hop
 
-  /// Of `count` >= 1 such pieces one after the other, and what it costs that a library sends them in parts of its own:
-  /// k parts wait k - 1 times for room at the next rank, a hop's latency each, and the links stand idle for a k-th of
-  /// the transfer while the first part is on its way. Libraries choose k by the size; it is taken to be the best one.
+  /// Time of `count` >= 1 such pieces one after the other. It includes the cost of a library's own parts: with k parts,
+  /// the sender waits k - 1 times for room at the next rank, a hop's latency each, and the links are idle for a k-th of
+  /// the transfer while the first part is on its way. Libraries choose k by the size; the best k is assumed.
   [[nodiscard]] double total_us(double count) const noexcept;
 };
 

@@ -6,11 +6,11 @@
 
 namespace mc2::planner {
 
-/// Beyond these no size or time is real, and their products leave the range of a double.
+/// Largest size and time of a knot. Larger ones are not real, and their products leave the range of a double.
 inline constexpr double kMaxKnotX = 1e18;
 inline constexpr double kMaxKnotTimeUs = 1e15;
 
-/// Sizes in a formula: bytes scaled to MiB read as MiB, anything else as it is counted.
+/// Writes sizes in a formula: bytes that are scaled to MiB in MiB, all other sizes in the unit that they count.
 class XText {
  public:
   XText(CurveAxis axis, double scale_x) noexcept;
@@ -27,7 +27,7 @@ class XText {
   bool is_mib_;
 };
 
-/// What is wrong with a curve that is cheaper just beyond a knot than at it.
+/// The message about a curve that costs less just beyond a knot than at it.
 [[nodiscard]] std::string fall_text(double before_us, double after_us);
 
 } // namespace mc2::planner

@@ -7,8 +7,8 @@
 
 namespace mc2::planner::strategies {
 
-/// Most steps that long blocks are tried in. Longer axes are searched in coarser steps, which bounds time and memory
-/// for any m while a step stays below 0.1 % of the axis.
+/// Largest number of steps in which an axis is divided to try lengths of long blocks. Longer axes are searched in
+/// coarser steps, which bounds time and memory for any m while a step stays below 0.1 % of the axis.
 inline constexpr std::int64_t kMaxUnitCount = 1024;
 
 /// The smallest multiple of the alignment that divides an axis into at most `max_unit_count` steps.
@@ -23,7 +23,7 @@ inline constexpr std::int64_t kMaxUnitCount = 1024;
 }
 
 /// Calls visit(BlockSplit) for every member but the uncut one, in a fixed order.
-/// @param is_hopeless  members with a block of such a length are left out
+/// @param is_hopeless  true for a block length whose members are left out
 template <typename Visit, typename IsHopeless>
 void for_each_member(std::int64_t rows, const PlanOptions& options, const Visit& visit, const IsHopeless& is_hopeless) {
   const std::int64_t step = family_step(rows, options);
@@ -37,11 +37,11 @@ void for_each_member(std::int64_t rows, const PlanOptions& options, const Visit&
         visit(BlockSplit{long_rows, count, 0, false});
         continue;
       }
-      // Of two blocks either may be the long one: the longer is.
+      // Either of two blocks could be the long one. The cut is visited once, with the longer block as the long one.
       const bool is_met_later = count == 1 && odd > long_rows && odd % step == 0;
       if (!is_met_later && odd >= options.min_block_rows && odd != long_rows && count + 1 <= options.max_block_count &&
           !is_hopeless(odd)) {
-        visit(BlockSplit{long_rows, count, odd, true}); // an odd block as long as the others is one more of them
+        visit(BlockSplit{long_rows, count, odd, true}); // odd == long_rows would be count + 1 long blocks
         visit(BlockSplit{long_rows, count, odd, false});
       }
     }

@@ -7,7 +7,7 @@
 
 namespace mc2::planner::strategies {
 
-/// compare_lengths()' choices but for the best plan, for a question that was checked.
+/// The choices of compare_lengths() before make_plan()'s plan is put among them. The question has been checked.
 [[nodiscard]] std::vector<LengthChoice> sweep_lengths(const Problem& problem);
 
 } // namespace mc2::planner::strategies

@@ -13,7 +13,8 @@
 
 namespace mc2::planner::strategies {
 
-/// Times of every length that a family member of the problem can have, so that scoring one reads four numbers.
+/// Block times for every length that a family member of the problem can have, so that scoring a member reads four
+/// numbers.
 class CostTable {
  public:
   /// @param step    divides the long blocks' lengths; with 1 the table answers for every shorter axis, too
@@ -46,7 +47,7 @@ class CostTable {
     first.push_back(problem.lane_us(cost, true, rows, true));
     second.push_back(problem.lane_us(cost, false, rows, true));
   }
-  /// Without a remainder odd blocks have the lengths of long ones.
+  /// If rows has no remainder, odd blocks have lengths that the table of long blocks holds.
   [[nodiscard]] static const Times& odd(const Times& own, const Times& of_long) { return own.empty() ? of_long : own; }
   [[nodiscard]] std::size_t index(std::int64_t rows) const { return static_cast<std::size_t>(rows / step_); }
 
@@ -54,7 +55,7 @@ class CostTable {
   Times long_first_us_, long_second_us_, odd_first_us_, odd_second_us_;
 };
 
-/// The objective of any member of one variant. The table must outlive it.
+/// Computes the objective of family members of one variant. The table must outlive it.
 class MemberScore {
  public:
   MemberScore(const Problem& problem, const VariantCost& cost, const CostTable& table)
@@ -85,7 +86,7 @@ class MemberScore {
         share(m.odd_rows, first * table_.odd_first_us(m.odd_rows), second * table_.odd_second_us(m.odd_rows)));
   }
 
-  /// The same by the shares of a long block and of the odd one.
+  /// The makespan from the path shares of a long block and of the odd one.
   [[nodiscard]] double makespan_us(const BlockSplit& m, double local_us, const PathShare& each,
                                    const PathShare& odd) const noexcept {
     const auto others = static_cast<double>(m.long_count - 1);
@@ -102,7 +103,7 @@ class MemberScore {
     return extreme(all_behind_us, change_us + extreme(extreme(early_us, late_us) + odd.behind, before_us + odd.change));
   }
 
-  /// The part of a long block in the length of a path.
+  /// The path share of a long block.
   [[nodiscard]] PathShare long_share(std::int64_t rows) const noexcept {
     return share(rows, table_.long_first_us(rows), table_.long_second_us(rows));
   }

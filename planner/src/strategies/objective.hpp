@@ -6,9 +6,9 @@
 
 namespace mc2::planner::strategies {
 
-/// What is minimised of cuts, whose lanes overlap: the makespan, or the quantile of it that PlanOptions names. A lane's
-/// curve is off by one random factor, normal with the curve's interval as its 5 and 95 % points, and independent of the
-/// other lane's and of what the overlap takes besides. docs/cost_model.md §5.
+/// What is minimised over cuts, whose lanes overlap: the makespan, or the quantile of it that PlanOptions names. Each
+/// lane's curve is off by one random factor, normal with the curve's interval as its 5 and 95 % points. The two factors
+/// and the error of the overlap itself are independent of one another. docs/cost_model.md §5.
 class Objective {
  public:
   Objective(const Problem& problem, const VariantCost& cost) noexcept
@@ -27,22 +27,24 @@ class Objective {
   HalfWidth half_width_;
 };
 
-/// The same of a plan that is already predicted.
+/// The objective of a predicted plan.
 [[nodiscard]] double objective_us(const Problem& problem, const Plan& plan);
 
-/// The same of any cut of a variant.
+/// The objective of any cut of a variant.
 [[nodiscard]] double objective_us(const Problem& problem, const VariantCost& cost, const Cut& cut);
 
-/// The same of a variant's uncut plan; without end where that is serial and may not be of this variant.
+/// The objective of a variant's uncut plan. Infinite if that plan is serial and the variant may not be serial's
+/// (Problem::may_be_serial()).
 [[nodiscard]] double uncut_objective_us(const Problem& problem, const VariantCost& cost, const BlockPassing& passing);
 
 /// The variant whose uncut plan has the best objective: it need not be the best cut's.
 [[nodiscard]] const VariantCost& best_uncut_variant(const Problem& problem);
 
-/// `plan`, or `uncut` with the reason when the plan is a cut whose gain is explained (explained_gain_us).
+/// `plan`; or `uncut` with the reason, if `plan` is a cut whose gain the model's errors explain (explained_gain_us).
 [[nodiscard]] Plan require_significance(const Problem& problem, Plan plan, Plan uncut);
 
-/// Why a plan is not the best cut. @param gain, explained  shares of the time without a cut
+/// Says why the plan is uncut although the best cut is predicted faster.
+/// @param gain, explained  shares of the uncut plan's time
 [[nodiscard]] std::string unsure_reason(const Plan& uncut, const Cut& best, double gain, double explained);
 
 } // namespace mc2::planner::strategies

@@ -6,11 +6,12 @@
 
 namespace mc2::planner::strategies {
 
-/// A block's part in the length of a path: before the block at which the path changes lanes, there, and behind it.
-/// docs/cost_model.md §4.
+/// What a block adds to the length of a path if it lies before the block in which the path changes lanes, is that
+/// block, or lies behind it. docs/cost_model.md §4.
 struct PathShare {
   double before, change, behind;
-  /// A path changes lanes in one of a block's slices, the best of them.
+  /// The path changes lanes in one of the block's slices: the one that makes the path longest or, where overlap gains
+  /// nothing, shortest.
   PathShare(double first_us, double second_us, const Contention& contention, const Slices& slices) noexcept
       : before(first_us + contention.kappa * second_us), behind(contention.gamma * first_us + second_us) {
     const double inside = first_us + second_us;

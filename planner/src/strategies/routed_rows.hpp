@@ -8,27 +8,30 @@
 
 namespace mc2::planner::strategies {
 
-/// How many rows each rank has in a block where ranks have unequally many for each other, in rows of the cut axis: so
-/// many rows of every pair would be as many. A block [first, first + length) takes those rows of every pair, as far as
-/// the pair has them. Ranks that have the same rows are one here. docs/cost_model.md §4.
+/// How many rows each rank has in a block if the ranks send each other unequal numbers of rows. A block
+/// [first, first + length) takes these rows of every pair of ranks, as far as the pair has them. Results are in rows of
+/// the cut axis: the block length that has as many rows if every pair is full. Ranks with the same rows are merged into
+/// one. docs/cost_model.md §4.
 class RoutedRows {
  public:
-  /// Legal ones, not empty.
+  /// @param counts  legal and not empty
   RoutedRows(const OpSpec& op, std::span<const std::int64_t> counts);
 
   [[nodiscard]] int rank_count() const noexcept { return static_cast<int>(ranks_.size()); }
-  /// What the rank multiplies, without its local part.
+  /// Rows that the rank multiplies, without its local part.
   [[nodiscard]] double compute_rows(int rank, std::int64_t first, std::int64_t length) const noexcept;
-  /// Of the rank's own, where they need no communication.
+  /// Rows of the rank's local part; 0 for kinds without one.
   [[nodiscard]] double local_rows(int rank) const noexcept;
-  /// As many as the rank receives; or as the busiest sender sends, whom it waits for.
+  /// Rows that set the time of the rank's exchange: those that it receives or, if more, those of the busiest sender,
+  /// for which it waits. 0 if it receives none.
   /// @param most_sent most_sent_rows() of the block
   [[nodiscard]] double exchange_rows(int rank, std::int64_t first, std::int64_t length,
                                      double most_sent) const noexcept;
+  /// Rows that the busiest sender sends to other ranks.
   [[nodiscard]] double most_sent_rows(std::int64_t first, std::int64_t length) const noexcept;
 
  private:
-  /// Some pairs' counts. Their rows up to x are the sum of min(count, x).
+  /// The counts of some pairs. Their number of rows up to x is the sum of min(count, x).
   class Pairs {
    public:
     void add(std::int64_t count) { counts_.push_back(count); }
@@ -41,7 +44,7 @@ class RoutedRows {
    private:
     [[nodiscard]] double up_to(std::int64_t x) const noexcept;
     std::vector<std::int64_t> counts_; ///< ascending
-    std::vector<double> sums_;         ///< of so many of the smallest
+    std::vector<double> sums_;         ///< [i] is the sum of the i smallest counts
   };
   struct Rank {
     Pairs multiplied, received, sent;
@@ -50,7 +53,7 @@ class RoutedRows {
   };
 
   std::vector<Rank> ranks_;
-  double compute_shards_, exchange_shards_; ///< full pairs whose rows a row of the cut axis stands for
+  double compute_shards_, exchange_shards_; ///< number of full pairs that a row of the cut axis stands for
 };
 
 } // namespace mc2::planner::strategies
