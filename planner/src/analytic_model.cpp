@@ -15,7 +15,7 @@ constexpr int kOctaveCount = 46;
 static_assert((std::int64_t{1} << kOctaveCount) == kMaxOperandBytes);
 static_assert(kSamplesPerOctave * kOctaveCount + 1 <= static_cast<int>(kMaxCurveKnots));
 
-/// Of a block of about so many rows a curve has the interval: one for all sizes, so that a model answers for every m.
+/// A curve has one interval for all sizes, so that a model answers for every m: that of a block of this many rows.
 constexpr double kBlockRows = 1024;
 
 double sample_bytes(int index) { return std::exp2(static_cast<double>(index) / kSamplesPerOctave); }
@@ -64,8 +64,7 @@ Result<std::map<Algorithm, std::vector<CurveKnot>>> sample_times(const Topology&
   return samples;
 }
 
-/// 2 m n k flops at the topology's rate, in proportion to the rows; less a rank's own shard where that is a local
-/// part.
+/// 2 m n k flops at the topology's rate, in proportion to the rows, without a rank's own shard if that is a local part.
 CostCurve compute_curve(const Topology& topology, const OpSpec& op) {
   const ComputeRate& rate = topology.compute;
   const double peak = op.dtype == DType::F32 ? rate.peak_tflop_per_s_f32 : rate.peak_tflop_per_s_16bit;
@@ -137,8 +136,7 @@ Result<CostModel> analytic_model(const Topology& topology, const OpSpec& op, con
   model.source = "topology " + topology.name + ": " + topology.source + "; " + basis(topology);
   const OpTraits& traits = traits_of(op.kind);
   const std::int64_t message_bytes = traits.cut_axis_length(op) * traits.message_bytes_per_unit(op);
-  const double row_bytes =
-      static_cast<double>(message_bytes) / static_cast<double>(op.m); // whole: the same for every m
+  const double row_bytes = static_cast<double>(message_bytes) / static_cast<double>(op.m); // the same for every m
   for (const Algorithm algorithm : topology.algorithms.at(collective)) {
     const std::string name(to_string(algorithm));
     MC2_ASSIGN(const double interval,

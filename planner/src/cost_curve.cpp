@@ -20,7 +20,8 @@ constexpr std::array kProvenanceNames{
     Name<Provenance>{Provenance::Extrapolated, "extrapolated"}, Name<Provenance>{Provenance::Analytic, "analytic"}};
 
 constexpr double kInverseTolerance = 1e-12;
-/// A curve transferred from another n and k counts in rows of that one, which may be shorter than one row here.
+/// Smallest valid_max_x, and smallest valid_min_x above 0. Sizes of a curve that was transferred from a smaller n k may
+/// be below one row.
 constexpr double kLeastSize = 1e-6;
 
 Result<void> validate_range(const CostCurve& curve) {

@@ -12,7 +12,7 @@
 namespace mc2::planner {
 namespace {
 
-/// What the variant says of its slices; nothing when it cannot be read.
+/// The slices that the variant's setting names; nothing if the setting cannot be read.
 std::optional<Slices> read_slices(const Variant& variant) {
   const auto found = variant.fields.find(std::string(kSlicesSetting));
   return found == variant.fields.end() ? Slices() : Slices::parse(found->second);
@@ -46,7 +46,7 @@ Result<void> validate_lane(const LaneCost& lane, CurveAxis axis, const std::stri
   return {};
 }
 
-/// A plan of the whole operator has to have times that can be kept.
+/// A plan must be able to store the times of the whole operator.
 Result<void> validate_uncut(const VariantCost& cost, const OpSpec& op, const std::string& field) {
   for (const auto& [lane, us] : {std::pair{".compute.curve", cost.uncut_compute_us(op)},
                                  {".communication.curve", cost.uncut_communication_us(op)}})
@@ -71,7 +71,7 @@ Result<void> validate_cost(const VariantCost& cost, const OpSpec& op, const std:
   return validate_uncut(cost, op, field);
 }
 
-/// No backend says what a published variant's name alone stands for: it is the only variant of that name.
+/// A published variant has no backend that completes a name without settings, so the name means its only variant.
 Variant meant_by(const Variant& asked, const CostModel& model) {
   if (!asked.fields.empty() || model.cost_of(asked) != nullptr) return asked;
   const auto is_named = [&](const VariantCost& cost) { return cost.variant.name == asked.name; };

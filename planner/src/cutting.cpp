@@ -9,8 +9,8 @@ namespace {
 
 constexpr std::array<BackendAlignment, 3> kDefaultAlignments{{{"host", 64}, {"cuda", 128}, {"mpi", 64}}};
 
-/// PyTorch's process groups, "torch/gloo" and the like: multiples of the tiles of the device's matmuls, and few blocks,
-/// because each is several calls of the framework.
+/// PyTorch's process groups, "torch/gloo" and the like. Blocks are multiples of the tiles of the device's matmuls, and
+/// few, because each block is several calls of the framework.
 constexpr std::string_view kTorchPrefix = "torch/";
 constexpr std::int64_t kTorchGpuAlignment = 128, kTorchCpuAlignment = 32, kTorchMaxBlockCount = 16;
 
@@ -20,11 +20,12 @@ const BackendAlignment* find_alignment(std::string_view backend) noexcept {
   return found == kDefaultAlignments.end() ? nullptr : found;
 }
 
-/// Where blocks may be cut: as the plan's own backend does, else as the plan's blocks show.
+/// The alignment of the plan's backend or, if the plan's blocks are no multiples of it, its largest common divisor with
+/// them.
 std::int64_t likely_alignment(const Plan& plan) {
   const std::int64_t alignment = default_options_on(plan.fingerprint).alignment;
   if (!plan.is_cut()) return alignment;
-  // One block may be ragged: the one that takes the rest.
+  // The first or the last block may be ragged: it takes the rest.
   const auto& rows = plan.cut.block_rows;
   const auto common = [&](std::size_t first, std::size_t last) {
     return std::accumulate(rows.begin() + static_cast<std::ptrdiff_t>(first),

@@ -13,13 +13,13 @@ namespace {
 
 // Sources: ops-transformer, commit 3a280bc, mc2/common/op_host/op_tiling (T below): hccl_performance.cpp,
 // hccl_performance_arch35.cpp, matmul_performance.{h,cpp}; cores of a chip from CANN's runtime, commit 681ef76,
-// src/platform/platform_config. Rates are two operations times products a cycle and core, cycles, cores, utilisation.
+// src/platform/platform_config. A rate is 2 operations x products per cycle and core x cycles x cores x utilisation.
 
 /// Half-width of 90 % intervals where nothing published was compared with a measurement.
 constexpr double kUnconfirmed = 0.3;
-// Of the 910B: 803 us published where 669 us are computed; 1071 us where the fit gives 931 us.
+// For the 910B: a matmul published with 803 us is computed as 669 us, a collective with 1071 us as 931 us by the fit.
 constexpr double kAscend910bMatmulInterval = 0.25, kAscend910bCollectiveInterval = 0.2;
-constexpr double kLeastRows = 128; ///< fewer rows of product cost as much
+constexpr double kLeastRows = 128; ///< fewer rows of product cost as much as these
 
 /// Time in us over MiB of the full array, up to each knot and beyond the last.
 struct CollectiveFit {
@@ -31,7 +31,7 @@ struct PublishedCollective {
   Collective collective;
   std::vector<int> ranks;
   CollectiveFit fit;
-  double (*factor)(int ranks); ///< of the fit's time
+  double (*factor)(int ranks); ///< on the fit's time
   double interval;
   std::string_view reason;
 };
@@ -49,15 +49,15 @@ struct DeviceTable {
   std::vector<DType> dtypes;
   PublishedMatmul matmul;
   std::vector<PublishedCollective> collectives;
-  std::string_view ranks_note; ///< who answers for other ranks
+  std::string_view ranks_note; ///< ends messages about numbers of ranks that have no fit
 };
 
 double one(int) { return 1; }
 double fully(std::int64_t) { return 1; }
 /// T/hccl_performance.cpp 56-62.
 double by_quarter(int ranks) { return 4.0 / ranks; }
-/// A ring over eight dies stretched to so many, in both directions at once (T/hccl_performance.cpp). The code also
-/// multiplies by 0.6 and does not say why: midway between that and none.
+/// Converts the fit of a ring over eight dies to `ranks` dies, in both directions at once (T/hccl_performance.cpp).
+/// That code also multiplies by 0.6 and does not say why; 0.8 is midway between 0.6 and no factor.
 double by_double_ring(int ranks) { return 0.8 * 0.5 * (ranks - 1) / ranks / (7.0 / 8); }
 /// T/matmul_performance.h 22, 37-40.
 double of_310p(std::int64_t k) { return (k % 128 == 0 ? 1 : 0.8) / (1.5 + 0.5 * 1024 / static_cast<double>(k)); }
@@ -74,7 +74,7 @@ const CollectiveFit& ascend_910b_fit() {
   return kFit;
 }
 
-/// @param is_compared  with published cases
+/// @param is_compared  whether the device was compared with published cases
 DeviceTable ascend_910b(std::string_view name, std::string_view confidence, double tflop_per_s,
                         std::string_view rate_reason, bool is_compared) {
   const double matmul_interval = is_compared ? kAscend910bMatmulInterval : kUnconfirmed;
@@ -124,7 +124,7 @@ PublishedCollective ascend_950_line(Collective collective, int ranks, double us_
           one,        kUnconfirmed, "fit of the CANN ops library; confidence low: compared with no measurement"};
 }
 
-/// @param cores  of the chips whose peak its makers state for these servers
+/// @param cores  cores of the chip whose peak its makers state for these servers
 DeviceTable ascend_950(std::string_view name, double cores, std::vector<PublishedCollective> collectives) {
   // us = 0.1792226 m k n / (cores 2^20) + 15.095 (allto_all_matmul_fit_balance_tiling.cpp 26-33).
   const double tflop_per_s = 2 * cores * 1048576 / 0.1792226 / 1e6;
@@ -194,7 +194,7 @@ CostCurve published(CurveAxis axis, CostCurve::Shape shape, double interval, std
   return curve;
 }
 
-/// max(128, rows of product) 2 n k / rate, and what a launch costs.
+/// max(128, rows of product) 2 n k / rate, plus the cost of a launch.
 CostCurve matmul_curve(const PublishedMatmul& matmul, const OpSpec& op) {
   const OpTraits& traits = traits_of(op.kind);
   // A block of the cut axis takes as many rows of every shard; with a local part, of every other rank's.
@@ -264,8 +264,8 @@ Result<CostModel> model_of(const DeviceTable& table, const OpSpec& op) {
   CostModel model;
   model.op = op;
   model.source = std::string(table.device.source);
-  // The recipe's factor of 1.15 chooses block lengths; its own cases take the fit's times, not stretched ones. So it is
-  // what a slow-down may be, not what is expected.
+  // The recipe uses its factor of 1.15 to choose block lengths, but its own cases take the fit's times, not stretched
+  // ones. So the expected slow-down is 1, and 1.15 is within its interval.
   const auto lane = [](CostCurve curve) { return LaneCost{std::move(curve), 0, 1, kContentionInterval}; };
   model.variants.push_back(
       {{"published", {}}, lane(matmul_curve(table.matmul, op)), lane(collective_curve(*collective, op.world_size))});

@@ -12,21 +12,21 @@
 namespace mc2::planner {
 namespace {
 
-constexpr double kDepth = 64; ///< of k that a tile takes at a time
-/// Rows and columns of the tiles that cuBLASLt 13 chooses most on Hopper. With rare ones, too, the best of so many is
-/// faster than what the library chooses.
+constexpr double kDepth = 64; ///< steps of k that a tile multiplies at a time
+/// Rows and columns of the tiles that cuBLASLt 13 chooses most on Hopper. With rare tiles added, the best of them all
+/// would be faster than the library's choice.
 constexpr std::array<TileSize, 20> kTiles{{{16, 64},   {16, 128},  {32, 64},   {48, 64},   {48, 128},
                                            {64, 64},   {64, 96},   {64, 128},  {64, 320},  {80, 128},
                                            {104, 64},  {128, 96},  {128, 128}, {128, 192}, {128, 256},
                                            {128, 320}, {160, 128}, {192, 128}, {192, 192}, {256, 128}}};
 
-/// Of mc2's own kernel for several experts.
+/// Tiles of mc2's own kernel for several experts.
 constexpr std::array<TileSize, 2> kGroupedTiles{{{128, 128}, {128, 256}}};
 constexpr double kGroupedTileRows = 128;
-constexpr std::int64_t kGroupedStep = 8; ///< of n and k, which others are multiplied without it
+constexpr std::int64_t kGroupedStep = 8; ///< the kernel takes only multiples as n and k
 
-/// By tests/bench/matmul_rates.py from data/gpu/matmuls_h100.csv, of an H200 all but its memory is the same; and of
-/// several experts from data/gpu/grouped_matmuls_h200.csv, of an H100 likewise.
+/// Fitted by tests/bench/matmul_rates.py: for one matrix to data/gpu/matmuls_h100.csv, for several experts to
+/// data/gpu/grouped_matmuls_h200.csv. H100 and H200 differ in their memory's rate alone.
 struct MeasuredGpu {
   std::string_view model; ///< how "gpu_model" starts
   double memory_us_per_byte;
@@ -35,24 +35,24 @@ struct MeasuredGpu {
 constexpr std::array kMeasuredGpus{MeasuredGpu{"NVIDIA H100 80GB HBM3", 3.59e-7, 3.65e-7},
                                    MeasuredGpu{"NVIDIA H200", 2.51e-7, 2.55e-7}};
 
-/// What a block does beside a matmul whose rows choose experts: copying the rows of A by expert, and adding up a
-/// token's products. The choices are sorted once a run. By matmul_rates.py from data/gpu/chosen_matmul_h200.csv.
+/// Costs of a block beside a matmul whose rows choose experts: copying the rows of A by expert, and adding up a token's
+/// products. The choices are sorted once a run. Fitted by matmul_rates.py to data/gpu/chosen_matmul_h200.csv.
 constexpr double kGatherUsPerByte = 4.7e-7, kSumUsPerByte = 2.3e-7;
 
-/// A tile's two limits: neither hides the other wholly near where they meet.
+/// Joins a tile's two limits: near where they are equal, neither hides the other wholly.
 double blended(double a, double b) { return std::sqrt(std::sqrt(a * a * a * a + b * b * b * b)); }
 
-/// The same of compute and memory, which meet more sharply.
+/// Joins the times of compute and memory likewise, with a sharper bend.
 double longer_of(double a, double b) { return std::cbrt(std::sqrt(std::pow(a, 6) + std::pow(b, 6))); }
 
-/// 0 where it is none.
+/// The number at the start of a text; 0 without one.
 int number_in(std::string_view text) {
   int number = 0;
   std::from_chars(text.data(), text.data() + text.size(), number);
   return number;
 }
 
-/// 0 where there is none.
+/// The number at the start of a field; 0 without one.
 int count_in(const std::map<std::string, std::string>& fields, std::string_view key) {
   const auto found = fields.find(std::string(key));
   return found == fields.end() ? 0 : number_in(found->second);
@@ -97,7 +97,7 @@ ExpertRows rows_of_choices(const ChosenExperts& experts, double token_count) {
   const double products = token_count * static_cast<double>(experts.top_k);
   const auto count = static_cast<double>(experts.count);
   ExpertRows result{.rows = products};
-  // The e-th and the next few have about as many rows: of a great number of experts some stand for all.
+  // Neighbouring experts have about equally many rows, so of a great number of experts a few stand for all.
   constexpr double kMostLookedAt = 256;
   const double step = std::max(1.0, count / kMostLookedAt);
   for (double first = 0; first < count; first += step) {
@@ -120,7 +120,7 @@ std::optional<TileSize> named_tile(const Variant& variant) {
 }
 
 GpuRates of_named_tile(const GpuRates& rates) {
-  constexpr double kMemoryShare = 0.973; // of the best tile's time of a byte
+  constexpr double kMemoryShare = 0.973; // of the best tile's time per byte
   GpuRates named = rates;
   named.launch_us = 1.77;
   named.multiply_us = 2.235e-5;
@@ -214,8 +214,8 @@ double BlockWaves::chosen_us(double token_count) const {
   return us;
 }
 
-/// Rows of each shard lie by expert, so that a block is of few of them. What several shards have for an expert lies
-/// together, where the block has all of it.
+/// The rows of each shard are sorted by expert, so a block has rows of few experts. The rows of several shards for one
+/// expert are contiguous only if the block has all of that expert's rows.
 double BlockWaves::held_us(double block_rows, double shards) const {
   const auto most = static_cast<double>(op_.experts_per_rank);
   const double of_expert = std::max(1.0, static_cast<double>(op_.m) / op_.world_size / most);

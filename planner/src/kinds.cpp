@@ -14,11 +14,11 @@ std::int64_t row_or_column_bytes(const OpSpec& op) {
 }
 
 std::int64_t shard_rows(const OpSpec& op) { return op.m / op.world_size; }
-/// The same row of every shard, of A or of the product.
+/// Bytes of the same row of every shard, of A or of the product.
 std::int64_t sharded_a_bytes(const OpSpec& op) { return op.world_size * op.k * size_bytes(op.dtype); }
 std::int64_t sharded_product_bytes(const OpSpec& op) { return op.world_size * op.n * size_bytes(product_type(op)); }
 
-/// Every operator kind; docs/contributing.md says what else names one. R is the number of ranks.
+/// Every operator kind; docs/contributing.md lists the other places that name a kind. R is the number of ranks.
 constexpr std::array kKinds{
     // Blocks are rows of the product, or its columns where it has few rows (GEMV, decode). The collective's message is
     // the product itself.
@@ -30,7 +30,7 @@ constexpr std::array kKinds{
         .first_lane = Lane::Compute,
         .has_row_shards = false,
         .has_local_part = false,
-        .max_column_cut_m = kFewRows, // there is nothing to gain from rows
+        .max_column_cut_m = kFewRows, // cutting so few rows gains nothing
         .cut_axis_length = rows_or_columns,
         .message_bytes_per_unit = row_or_column_bytes,
     },
@@ -61,8 +61,8 @@ constexpr std::array kKinds{
         .cut_axis_length = shard_rows,
         .message_bytes_per_unit = sharded_a_bytes,
     },
-    // Rows [q m/R, (q+1) m/R) of the product go to rank q, which puts what it gets one below the other in the order of
-    // the senders: a mixture of experts' combine. Blocks as with matmul_reduce_scatter.
+    // Rows [q m/R, (q+1) m/R) of the product go to rank q, which stores what it receives one below the other in the
+    // order of the senders: a mixture of experts' combine. Blocks are as with matmul_reduce_scatter.
     OpTraits{
         .kind = OpKind::MatmulAllToAll,
         .name = "matmul_all_to_all",
@@ -75,8 +75,8 @@ constexpr std::array kKinds{
         .cut_axis_length = shard_rows,
         .message_bytes_per_unit = sharded_product_bytes,
     },
-    // Rows [q m/R, (q+1) m/R) of A go to rank q, which multiplies what it gets, one below the other in the order of the
-    // senders: a mixture of experts' dispatch. Blocks as with all_gather_matmul.
+    // Rows [q m/R, (q+1) m/R) of A go to rank q, which multiplies what it receives, one below the other in the order of
+    // the senders: a mixture of experts' dispatch. Blocks are as with all_gather_matmul.
     OpTraits{
         .kind = OpKind::AllToAllMatmul,
         .name = "all_to_all_matmul",
@@ -105,7 +105,7 @@ constexpr std::array kKinds{
         .message_bytes_per_unit = sharded_product_bytes,
     },
     // A tensor-parallel mixture of experts, first half: every rank has some columns of each expert's B. C has a row for
-    // every choice, a token's choices one below the other. Blocks as with all_gather_matmul.
+    // every choice, a token's choices one below the other. Blocks are as with all_gather_matmul.
     OpTraits{
         .kind = OpKind::AllGatherGroupedMatmul,
         .name = "all_gather_grouped_matmul",
@@ -118,8 +118,9 @@ constexpr std::array kKinds{
         .cut_axis_length = shard_rows,
         .message_bytes_per_unit = sharded_a_bytes,
     },
-    // Second half: every rank has some rows of each expert's B, and in A a row for every choice. A token's products are
-    // weighted and added up before they travel, so that a message has one row for a token. Blocks as with
+    // Its second half: every rank has some rows of each expert's B, and A has a row for every choice. A token's
+    // products
+    // are weighted and added up before they are sent, so that a message has one row for a token. Blocks are as with
     // matmul_reduce_scatter.
     OpTraits{
         .kind = OpKind::GroupedMatmulReduceScatter,

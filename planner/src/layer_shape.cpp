@@ -29,7 +29,7 @@ Error not_divided(int ranks, const std::string& axis, std::int64_t units, bool h
               "; give a number of ranks that divides " + std::to_string(units)};
 }
 
-/// Of one rank: its part, or where there are fewer parts than ranks the one that several ranks hold.
+/// Shared columns of one rank: its own parts or, if there are fewer parts than ranks, one part that several ranks hold.
 Result<std::int64_t> columns_of_a_rank(const SharedColumns& shared, int ranks) {
   if (shared.units % ranks == 0) return shared.n / ranks;
   if (ranks % shared.units == 0) return shared.n / shared.units;
@@ -69,7 +69,7 @@ std::int64_t LayerShape::experts_of_a_rank(int ranks) const { return experts ? e
 Result<OpSpec> LayerShape::op(OpKind kind, std::int64_t m, int ranks) const {
   const bool is_row = parallelism == Parallelism::Row, is_column = parallelism == Parallelism::Column;
   const std::int64_t axis = is_row ? k : n - (shared ? shared->n : 0);
-  if (units % ranks != 0) // 0 where nothing is divided
+  if (units % ranks != 0) // units is 0 if nothing is divided
     return not_divided(ranks, (is_row ? "k = " : "n = ") + std::to_string(axis) + (shared ? " of queries" : ""), units,
                        units != axis);
   if (experts && experts->total % ranks != 0)

@@ -94,7 +94,7 @@ class Layers {
         latent.key_value_rank, heads, count);
     add_output(latent.value_columns);
   }
-  /// Gate and up side by side.
+  /// Columns of the up projection, with those of the gate beside them.
   [[nodiscard]] std::int64_t up_columns(std::int64_t inner) const { return config_.has_gate ? 2 * inner : inner; }
   [[nodiscard]] std::string up_name(const std::string& what) const {
     return what + (config_.has_gate ? "_gate_up" : "_up");

@@ -39,7 +39,8 @@ class Sum {
     saved_low_us_ += count * point->serial_us * interval->low;
     saved_high_us_ += count * point->serial_us * interval->high;
   }
-  /// A matmul that has no collective in this form: no time is saved. Its part of the operator's time is as unsure.
+  /// Adds a matmul that has no collective in this form, so that no time is saved. Its relative interval is that of the
+  /// whole operator.
   void add_matmul(const LlmSite& site) {
     const LlmPoint* point = point_at(site, step_.tokens);
     if (point == nullptr) return miss(site);
@@ -53,7 +54,7 @@ class Sum {
     add(count, matmul);
   }
   void miss(const LlmSite& site) { step_.missing.push_back(site.layer.layer); }
-  /// Nothing where no layer of the form was planned.
+  /// The sum; nothing if no layer of the form was planned.
   std::optional<LlmStep> step() && {
     if (!has_any_) return std::nullopt;
     if (has_interval_)
@@ -80,7 +81,7 @@ std::optional<LlmStep> step_of(std::span<const LlmSite> sites, std::int64_t toke
   for (const LlmSite& site : sites) {
     if (has_kind(form, site.kind))
       sum.add(site);
-    else if (site.layer.parallelism == Parallelism::Column) // whose only kind is the other form's
+    else if (site.layer.parallelism == Parallelism::Column) // its only kind belongs to the other form
       sum.add_matmul(site);
     else if (!divides_an_axis(site.layer.parallelism))
       sum.miss(site);
@@ -88,7 +89,7 @@ std::optional<LlmStep> step_of(std::span<const LlmSite> sites, std::int64_t toke
   return std::move(sum).step();
 }
 
-/// One that has all layers.
+/// The step if it has all layers, otherwise null.
 const LlmStep* whole_step(std::span<const LlmStep> steps, std::int64_t tokens, LlmForm form) {
   const LlmStep* step = find_step(steps, tokens, form);
   return step != nullptr && step->missing.empty() ? step : nullptr;
@@ -113,7 +114,8 @@ bool has_kind(LlmForm form, OpKind kind) {
 
 LlmRun tokens_of(const LlmSite& site, const PlanRange& range, std::int64_t first_tokens, std::int64_t last_tokens) {
   const std::int64_t ranks = site.op->world_size, step = m_step(*site.op);
-  const std::int64_t per_token = site.layer.experts ? site.layer.experts->per_token : ranks; // rows: per_token / ranks
+  const std::int64_t per_token =
+      site.layer.experts ? site.layer.experts->per_token : ranks; // per_token / ranks rows each
   const std::int64_t first = (range.first_m - step) * ranks / per_token + 1, last = range.last_m * ranks / per_token;
   return {std::clamp(first, first_tokens, last_tokens), std::clamp(last, first_tokens, last_tokens),
           range.least_benefit, range.most_benefit};

@@ -113,7 +113,7 @@ Result<void> validate_bytes(const Operand& operand) {
 
 Result<void> validate_operands(const OpSpec& op) {
   const std::int64_t bytes = size_bytes(op.dtype);
-  const bool is_wide = op.experts && traits_of(op.kind).sums(); // a row of A for every choice, else one of C
+  const bool is_wide = op.experts && traits_of(op.kind).sums(); // then A has a row for every choice; otherwise C has
   const std::int64_t choices = products_per_row(op);
   const Operand matmul[] = {{is_wide ? "A [m top_k, k]" : "A [m, k]", is_wide ? op.m * choices : op.m, op.k, bytes},
                             {"B [k, n] of all experts of a rank", matrix_count(op) * op.k, op.n, bytes}};

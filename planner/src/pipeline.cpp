@@ -52,7 +52,7 @@ void advance(LaneState& lane, int index, double elapsed_us, double rate, bool is
   ++lane.next;
 }
 
-/// Of all blocks, or one for each.
+/// The slices of a block, from one entry for each block or one for all.
 const Slices& slices_at(std::span<const Slices> slices, std::size_t block) {
   return slices.size() == 1 ? slices.front() : slices[block];
 }

@@ -41,8 +41,8 @@ bool are_equal(double one, double other) {
   return std::abs(one - other) <= kTouching * std::max(std::abs(one), std::abs(other));
 }
 
-/// Serial is its two parts, of which the longer one is what no cut of the same variant beats. Where nothing is
-/// predicted, all are 0, and there is no timeline.
+/// serial_us is the sum of its two parts, and ideal_us the longer part, which no cut of the same variant beats. If
+/// nothing is predicted, all are 0 and there is no timeline.
 Result<void> validate_serial(const Plan& plan) {
   const double serial_us = plan.compute_us + plan.communication_us;
   const double ideal_us = std::max(plan.compute_us, plan.communication_us);
@@ -124,12 +124,13 @@ Result<void> validate_schedule(const Plan& plan) {
   return Error{ErrorCode::InvalidSpec, "is_serial", "is of plans that are not cut; this one is"};
 }
 
-/// Whether a block passes from lane to lane as one. Tiles that are stored where they are summed pass wave by wave.
+/// Whether a block passes from lane to lane as a whole. Blocks of kTileStoreVariant pass wave by wave.
 bool passes_whole(const Variant& variant) {
   return slices_of(variant).count() == 1 && variant.name != kTileStoreVariant;
 }
 
-/// A block leaves the first lane before it is on the second, or its first slice before the second's.
+/// A block that passes whole leaves the first lane before it enters the second. A block that passes in slices enters
+/// and leaves the first lane before the second.
 Result<void> validate_spans(const Plan& plan) {
   if (!plan.has_timeline()) return {};
   const auto& [first, second, makespan_us, overlap_us] = plan.timeline;
@@ -182,7 +183,7 @@ std::string list_text(const std::vector<std::int64_t>& rows) {
 
 constexpr std::size_t kMaxParsedBlockCount = 1024;
 
-/// White space around it is left out.
+/// A positive number; white space around it is ignored.
 std::optional<std::int64_t> parse_positive(std::string_view text) {
   const auto value = number_in<std::int64_t>(trimmed(text));
   return value && *value >= 1 ? value : std::nullopt;

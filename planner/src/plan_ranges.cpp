@@ -17,7 +17,7 @@ namespace {
 using strategies::Choice;
 using strategies::RangeSearch;
 
-/// Neighbouring m have nearly the same best cut: rules are taken from every m that is so much larger than the last.
+/// Neighbouring m have nearly the same best cut, so rules are taken only from m that differ by this factor.
 constexpr double kRuleSpacing = 1.005;
 /// In bytes; larger tables are given back to the system after each search.
 constexpr std::size_t kLargestTable = std::size_t{1} << 20;
@@ -33,21 +33,21 @@ std::string m_text(std::int64_t first, std::int64_t last) {
   return first == last ? std::to_string(first) : std::to_string(first) + " to " + std::to_string(last);
 }
 
-/// A rule, and which of a model's variants it is of.
+/// A rule, and the index of its variant in each model.
 struct PricedRule {
   CutRule rule;
   std::size_t variant = 0;
 };
 
-/// Covers m from the first on by ranges, each as long as any rule lets it be that m so far and those of the same model
-/// gave.
+/// Covers ascending m by ranges. Each range is as long as any one rule allows, of the rules that earlier m and all m of
+/// the same model gave.
 class Cover {
  public:
   /// @param label  as of plan_ranges()
   Cover(const PlanOptions& options, const std::function<Plan(Plan)>& label, const StopCheck& is_stopped)
       : options_(options), label_(label), is_stopped_(is_stopped) {}
 
-  /// The next m, ascending, of operators that one model answers for; it has the variants of the models before.
+  /// Adds the next m, ascending, for which `model` answers. It must have the variants of the earlier models.
   Result<void> add(OpSpec op, CostModel model, const std::vector<std::int64_t>& all_m) {
     op.m = all_m.back();
     MC2_TRY(strategies::check_question(op, model));
@@ -75,13 +75,13 @@ class Cover {
   /// A rule that covers the open range so far.
   struct Standing {
     PricedRule priced;
-    double loss = 0; ///< the most of any m
+    double loss = 0; ///< the largest of any m of the range
   };
 
   [[nodiscard]] static bool has_same_variants(const CostModel& one, const CostModel& other) {
     return std::ranges::equal(one.variants, other.variants, {}, &VariantCost::variant, &VariantCost::variant);
   }
-  /// Every m planned, unless it is stopped, and their rules known.
+  /// Plans every m, unless stopped, and adds rules from them.
   std::vector<Choice> best_of(const RangeSearch& search, const CostModel& model,
                               const std::vector<std::int64_t>& all_m) {
     std::vector<Choice> best;
@@ -106,7 +106,7 @@ class Cover {
     if (known_.insert(key).second) rules_.push_back(priced);
   }
 
-  /// How much longer the rule's choice takes than the best one, where it may stand for that.
+  /// How much longer the rule's choice takes than the best one, relative; nothing if it may not replace the best one.
   [[nodiscard]] static std::optional<double> loss_of(const PricedRule& priced, const Asked& asked,
                                                      const RangeSearch& search, const Choice& best) {
     if (priced.rule.is_cut() && !best.is_cut()) return std::nullopt;
@@ -114,7 +114,7 @@ class Cover {
     if (!choice || choice->score_us > best.score_us * (1 + kRangeTolerance)) return std::nullopt;
     return std::max(0.0, choice->score_us / best.score_us - 1);
   }
-  /// The open range takes the next m if any rule that covers it does; else the next range begins there.
+  /// Adds the next m to the open range if a rule covers both; otherwise begins the next range with this m.
   void go_on(const Asked& asked, const RangeSearch& search, const Choice& best) {
     std::vector<Standing> left;
     for (const Standing& standing : standing_)
@@ -122,7 +122,7 @@ class Cover {
         left.push_back({standing.priced, std::max(standing.loss, *loss)});
     if (left.empty()) {
       close();
-      add_rules(search, *asked.model, best); // covers its own m
+      add_rules(search, *asked.model, best); // they cover this m
       for (const PricedRule& priced : rules_)
         if (const auto loss = loss_of(priced, asked, search, best)) left.push_back({priced, *loss});
     }
@@ -135,7 +135,7 @@ class Cover {
     const auto& [priced, loss] = standing_.front();
     std::optional<PlanRange> range;
     for (const Asked& asked : open_) {
-      if (strategies::says_stop(&is_stopped_)) return; // what is made is thrown away
+      if (strategies::says_stop(&is_stopped_)) return; // the result is thrown away
       const PlanRange one = range_of(planned(priced, asked));
       range ? range->extend(one) : void(range = one);
     }
@@ -155,16 +155,16 @@ class Cover {
   const PlanOptions& options_;
   const std::function<Plan(Plan)>& label_;
   const StopCheck& is_stopped_;
-  std::pmr::unsynchronized_pool_resource tables_memory_{{0, kLargestTable}}; ///< of one search after the other
+  std::pmr::unsynchronized_pool_resource tables_memory_{{0, kLargestTable}}; ///< reused by one search after the other
   std::deque<CostModel> models_;
   std::vector<PricedRule> rules_;
   std::set<std::tuple<std::size_t, Schedule, std::int64_t, std::int64_t, bool>> known_;
-  std::vector<Asked> open_;        ///< every m of the range that is not ended
-  std::vector<Standing> standing_; ///< as old as rules_; none where nothing is open
+  std::vector<Asked> open_;        ///< every m of the open range
+  std::vector<Standing> standing_; ///< in the order of rules_; empty if no range is open
   std::vector<PlanRange> ranges_;
 };
 
-/// All m from first to last that the operator can have and whose blocks are rows.
+/// All m from first to last that the operator can have.
 std::vector<std::int64_t> legal_m(const OpSpec& op, std::int64_t first_m, std::int64_t last_m) {
   const std::int64_t step = m_step(op);
   std::vector<std::int64_t> all;
@@ -172,7 +172,7 @@ std::vector<std::int64_t> legal_m(const OpSpec& op, std::int64_t first_m, std::i
   return all;
 }
 
-/// Of the m from first to last, those that the operator can have.
+/// How many m from first to last the operator can have.
 std::int64_t legal_count(const OpSpec& op, std::int64_t first_m, std::int64_t last_m) {
   return last_m / m_step(op) - (first_m - 1) / m_step(op);
 }
@@ -206,7 +206,7 @@ Result<void> validate_rule(const OpSpec& op, const PlanRange& range, const std::
   return {};
 }
 
-/// Of all m of a range.
+/// Checks what is predicted for a range.
 Result<void> validate_predicted(const PlanRange& range, const std::string& place) {
   MC2_TRY(validate_interval(place + ".least_benefit", range.least_benefit, range.most_benefit));
   if (range.most_benefit > 1)
@@ -294,7 +294,7 @@ Result<void> PlanRanges::validate() const {
 }
 
 Result<void> check_range(const OpSpec& op, std::int64_t first_m, std::int64_t last_m, const PlanOptions& options) {
-  MC2_TRY(with_m(op, m_step(op)).validate()); // m itself is not asked for
+  MC2_TRY(with_m(op, m_step(op)).validate()); // op's own m does not matter
   const std::int64_t most = kMaxRangeAxis * m_step(op);
   if (first_m < 1 || last_m > most || first_m > last_m)
     return m_error("range is " + std::to_string(first_m) + " to " + std::to_string(last_m) +

@@ -54,7 +54,7 @@ Error range_error(const char* field, std::int64_t value, std::int64_t low, std::
           "is " + std::to_string(value) + "; legal: " + std::to_string(low) + " to " + std::to_string(high)};
 }
 
-/// A plan is served and kept as a document, which has to be read again.
+/// A plan is served and kept as a document, and readers refuse one that is not valid.
 Result<Plan> require_readable(Plan plan) {
   const auto verdict = plan.validate();
   if (verdict) return plan;
@@ -80,7 +80,7 @@ Result<void> check_counts(const OpSpec& op, const RowCounts& counts) {
   return counts.empty() ? Result<void>() : validate_counts(op, counts);
 }
 
-/// The model with those of its variants that exchange unequal splits. Errors: Infeasible where none does.
+/// The model without variants that cannot exchange unequal splits. Errors: Infeasible if none is left.
 Result<CostModel> with_counted_variants(const OpSpec& op, CostModel model) {
   std::erase_if(model.variants,
                 [&](const VariantCost& cost) { return !takes_counts(model.fingerprint, op, cost.variant); });
@@ -95,7 +95,7 @@ Result<void> validate_given(const OpSpec& op, const CostModel& model, const Cut&
   return validate_cut(op, cut);
 }
 
-/// After validate_given().
+/// The arguments must have passed validate_given().
 Result<Plan> predict_given(const OpSpec& op, const CostModel& model, const VariantCost& cost, const Cut& cut,
                            const RowCounts& counts = {}) {
   PlanOptions options;
@@ -105,16 +105,16 @@ Result<Plan> predict_given(const OpSpec& op, const CostModel& model, const Varia
   return require_readable(std::move(plan));
 }
 
-/// By a model of variants that take counts.
+/// Plans for several tables of counts. All variants of the model must take counts.
 Result<Plan> plan_over_tables(const OpSpec& op, const CostModel& model, const PlanOptions& options,
                               const StopCheck& is_stopped) {
   const auto size = std::ssize(options.counts) / static_cast<std::ptrdiff_t>(table_count(op, options.counts));
-  std::deque<PlanOptions> of_tables; // which problems refer to
+  std::deque<PlanOptions> of_tables; // the problems refer to them
   std::vector<strategies::Problem> problems;
   for (auto table = options.counts.begin(); table != options.counts.end(); table += size) {
     PlanOptions& own = of_tables.emplace_back(options);
     own.counts.assign(table, table + size);
-    own.objective_quantile = kMinObjectiveQuantile; // the quantile is one of the tables
+    own.objective_quantile = kMinObjectiveQuantile; // the quantile is taken over the tables
     problems.push_back(strategies::make_problem(op, model, own, &is_stopped));
   }
   Plan plan = strategies::plan_over_tables(problems, options.objective_quantile);
@@ -179,7 +179,7 @@ Result<void> PlanOptions::validate() const {
 Assumed assume(CostModel model, PlanOptions options) {
   for (VariantCost& cost : model.variants) {
     if (options.contention) {
-      // A factor below 1 is of another kind: what the other lane does of this one's work.
+      // A factor below 1 is no contention: it says that the other lane does a part of this lane's work.
       if (cost.compute.slowdown >= 1) cost.compute.slowdown = options.contention->compute;
       if (cost.communication.slowdown >= 1) cost.communication.slowdown = options.contention->communication;
       cost.compute.slowdown_interval = cost.communication.slowdown_interval = 0;
@@ -346,8 +346,8 @@ std::int64_t long_rows_of(const Cut& cut) {
 
 namespace {
 
-/// In place of its length's choice, which has the same cut, a slower one or a less certain one, or between two lengths
-/// that were compared.
+/// Puts the best plan in place of the choice for its length, which has the same cut, a slower one or a less certain
+/// one. If its length was not compared, inserts the plan between two lengths.
 LengthComparison with_best(std::vector<LengthChoice> choices, Plan best) {
   const std::int64_t long_rows = long_rows_of(best.cut);
   auto place = std::ranges::lower_bound(choices, long_rows, {}, &LengthChoice::long_rows);

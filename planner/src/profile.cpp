@@ -30,7 +30,7 @@ void Profile::add_session(std::span<const Sample> session) {
   const std::int64_t had = samples.empty() ? -1 : std::ranges::max(samples, {}, &Sample::round).round;
   const std::int64_t most = std::int64_t{std::numeric_limits<int>::max()} - last.round;
   const auto shift = static_cast<int>(std::clamp<std::int64_t>(had + 1 - first.round, 0, most));
-  if (shift > 0) later_sessions.push_back(first.round + shift); // what begins after the last round goes on with it
+  if (shift > 0) later_sessions.push_back(first.round + shift); // unshifted rounds continue the last session
   for (Sample sample : session) {
     sample.round += shift;
     samples.push_back(std::move(sample));
@@ -43,7 +43,7 @@ Error sample_error(const char* field, std::int64_t value, const std::string& leg
   return {ErrorCode::InvalidSpec, field, "is " + std::to_string(value) + "; " + legal};
 }
 
-/// What a sample says beside its operator.
+/// Checks a sample together with its operator.
 Result<void> validate_among(const Sample& sample, const OpSpec& op, std::int64_t unit_bytes) {
   MC2_TRY(sample.validate());
   if (sample.slowest_rank >= op.world_size)

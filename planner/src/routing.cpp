@@ -20,7 +20,7 @@ Result<void> check_kind(const OpSpec& op, const char* field, const std::string& 
                value + "; only " + counted_kinds() + " are routed, not " + std::string(to_string(op.kind))};
 }
 
-/// Of the rank that multiplies what travels between two.
+/// The one of two ranks that multiplies the rows sent from one to the other.
 std::size_t holder_of(const OpSpec& op, std::size_t from, std::size_t to) {
   return traits_of(op.kind).communicates_first() ? to : from;
 }
@@ -100,7 +100,7 @@ Result<RoutedOp> with_imbalance(const OpSpec& balanced, double imbalance) {
   const std::int64_t most = std::min(balanced.m, wanted);
   RoutedOp routed{balanced, RowCounts(ranks * ranks)};
   for (std::size_t token_rank = 0; token_rank < ranks; ++token_rank) {
-    std::int64_t left = balanced.m - most; // of the token's rank, for all but rank 0's experts
+    std::int64_t left = balanced.m - most; // rows of token_rank for the experts of ranks > 0
     for (std::size_t holder = 0; holder < ranks; ++holder) {
       const std::int64_t count = holder == 0 ? most : left / static_cast<std::int64_t>(ranks - holder);
       if (holder > 0) left -= count;

@@ -7,7 +7,7 @@
 namespace mc2::planner {
 namespace {
 
-/// The whole numbers, 1 to kMaxSliceCount in all, between the signs; none for another text.
+/// The whole numbers >= 1 between plus signs, whose sum is at most kMaxSliceCount; none for another text.
 std::vector<int> parse_sum(std::string_view text) {
   std::vector<int> numbers;
   int total = 0;

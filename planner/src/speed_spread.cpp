@@ -13,15 +13,15 @@ namespace mc2::planner {
 namespace {
 
 constexpr double kMissShare = 0.1;
-/// How fast the share that is left out adapts, and the largest one (Gibbs and Candes try 0.005 to 0.05).
+/// Step by which the share of missed ratios adapts (Gibbs and Candes try 0.005 to 0.05), and the largest share.
 constexpr double kMissStep = 0.05, kMostMissShare = 0.3;
-/// Of the absolute value of a standard normal variable, at 5, 15, ... 95 %.
+/// Quantiles of the absolute value of a standard normal variable, at 5, 15, ... 95 %.
 constexpr std::array kHalfNormalQuantiles{0.0627, 0.1891, 0.3186, 0.4538, 0.5978,
                                           0.7554, 0.9346, 1.1503, 1.4395, 1.9600};
-/// What a run counts beside the next newer one, and the profile beside the newest run.
+/// Weight of a run relative to the next newer one, and of the profile relative to the newest run.
 constexpr double kOlderWeight = 0.5, kProfileWeight = 0.5;
 
-/// Of ascending values, the smallest that covers its share of them and of one more to come.
+/// The smallest of ascending values that covers all but `miss_share` of these values and one more to come.
 double conformal_quantile(std::span<const double> ascending, double miss_share) {
   const auto rank = static_cast<std::size_t>(std::ceil((1 - miss_share) * static_cast<double>(ascending.size() + 1)));
   return ascending[std::min(rank, ascending.size()) - 1];
@@ -49,10 +49,10 @@ double nearness(const OpSpec& a, const OpSpec& b) {
   return std::min(length(a), length(b)) / std::max(length(a), length(b));
 }
 
-/// Of two errors that are independent of one another, as wide as a curve's interval may be.
+/// The interval of two independent errors together, at most as wide as a curve's may be.
 double joined_interval(double one, double other) { return std::min(std::hypot(one, other), kMaxCurveInterval); }
 
-/// Gives each curve with what belongs to its lane to `change`; the local part is the compute lane's.
+/// Calls change(curve, value) for each curve, with the value of its lane; the local part belongs to the compute lane.
 template <typename Change>
 void change_curves(VariantCost& cost, double compute, double communication, const Change& change) {
   change(cost.compute.curve, compute);
@@ -109,7 +109,7 @@ CostModel with_level(CostModel model, const SpeedLevel& level) {
 
 namespace {
 
-/// Of one variant.
+/// at_speed() for a model of one variant.
 CostModel alone_at_speed(CostModel model, const OpSpec& op, const UncutTimes& times) {
   model = anchored(std::move(model), op, times.compute_us, times.communication_us);
   change_curves(model.variants.front(), times.compute_interval, times.communication_interval,

@@ -16,8 +16,8 @@
 namespace mc2::planner {
 namespace {
 
-/// Knots of a curve that follows waves: each tile's rows, up to a length beyond which a wave is a small part of a
-/// block.
+/// Distances between the knots of a curve that follows waves: a tile's rows up to kFineRows; beyond that, where a wave
+/// is a small part of a block, a share of the length.
 constexpr double kTileStep = 128, kFineRows = 8192, kCoarseShare = 1.0 / 16;
 
 SizeRatios ratios_of(const OpSpec& source, const OpSpec& target) {
@@ -25,7 +25,7 @@ SizeRatios ratios_of(const OpSpec& source, const OpSpec& target) {
           static_cast<double>(target.k) / static_cast<double>(source.k)};
 }
 
-/// What the transfer adds is an error of the curve, not of single timings, so it joins the curve's own error too.
+/// The transfer adds an error of the curve, not of single timings, so the curve's own error grows too.
 CostCurve widened(CostCurve curve, double spread) {
   curve.relative_interval = std::min(curve.relative_interval + spread, kMaxCurveInterval);
   curve.quality.cross_validated_rms += spread / kNormal95;
@@ -41,13 +41,14 @@ CostCurve with_dearer_rows(CostCurve curve, const SizeRatios& ratios) {
   return widened(std::move(curve), kComputeTransferSpread * std::max(size_doublings + aspect_doublings, 1.0));
 }
 
-/// Of blocks of any rows, in us.
+/// Time of a block in us, by its rows.
 using TimesOfRows = std::function<double(double)>;
 
-/// A straight line through waves' times at the sizes that a profile takes, relative errors being alike.
+/// The straight line that a fit with relative errors finds through the times by waves, at the sizes that a profile
+/// takes.
 AffineCurve line_through(const TimesOfRows& waves_us, double first_x, double last_x) {
-  constexpr double kLeastDeterminant = 1e-9; // of the products in it; a single size says nothing of a slope
-  double ones = 0, xs = 0, squares = 0, left = 0, right = 0; // of 1/t, x/t and their products
+  constexpr double kLeastDeterminant = 1e-9;                 // over its products; a single size tells no slope
+  double ones = 0, xs = 0, squares = 0, left = 0, right = 0; // sums of 1/t, x/t and their products
   const auto add = [&](double x) {
     const double one = 1 / waves_us(x), slope = x * one;
     ones += one * one, xs += one * slope, squares += slope * slope, left += one, right += slope;
@@ -72,10 +73,10 @@ std::vector<double> wave_knots(double first_x, double last_x) {
   return knots;
 }
 
-/// The curve bent by waves of tiles: at the sizes that were measured it holds their waves, but a straight line through
-/// them has lost where waves end. What a size takes over that line, or over waves where the curve is none, goes on as
-/// it is beyond what was measured. `source_us` and `target_us` are what waves say of the operator that was measured and
-/// of the one that is asked for.
+/// The curve bent by waves of tiles. The measured times include waves, but a straight line fitted to them has lost
+/// where waves end, so the reference for a line is the line through the times by waves; for another curve, it is these
+/// times. The ratio of curve to reference stays constant beyond the measured sizes. `source_us` and `target_us` are the
+/// times by waves of the operator that was measured and of the one that is asked for.
 CostCurve with_rows_of_waves(const CostCurve& curve, const TimesOfRows& source_us, const TimesOfRows& target_us,
                              double last_x) {
   const bool is_line = std::holds_alternative<AffineCurve>(curve.shape);
@@ -90,18 +91,18 @@ CostCurve with_rows_of_waves(const CostCurve& curve, const TimesOfRows& source_u
   }
   CostCurve result = curve;
   result.shape = std::move(shape);
-  return result.validate() ? result : curve; // of no cost, or of one beyond all bounds
+  return result.validate() ? result : curve; // if all costs are 0, or one is beyond all bounds
 }
 
-/// What waves say of a variant's blocks, or of the own shard.
+/// Times by waves of a variant's blocks, or of the own shard.
 TimesOfRows times_of_rows(const GpuRates& rates, const OpSpec& op, const Variant& variant, bool is_local) {
   return [times = BlockWaves(rates, op, variant), is_local](double rows) {
     return is_local ? times.at_once_us(rows) : times.us(rows);
   };
 }
 
-/// What whole waves make of one operator over what they made of the one that was profiled, whose times hold them: a
-/// run's time is shared among its blocks.
+/// TileWaves::whole_waves_ratio() of `op` over that of the profiled operator. The profiled block times include the
+/// latter, because a run's time in whole waves was shared among its blocks.
 double waves_over(const GpuRates& rates, const OpSpec& op, const OpSpec& profiled, const Variant& variant) {
   const auto ratio = [&](const OpSpec& of) {
     return TileWaves(of, tile_store_columns(variant), matmul_sms(variant, rates.sm_count))
@@ -127,7 +128,8 @@ Result<void> check_length(const char* field, std::int64_t source, std::int64_t t
                    std::to_string(kMinTransferLength) + ", where FLOPs stop to decide, profile this operator"};
 }
 
-/// Rows and columns cost different things, and columns of another m too: what reads B, not FLOPs, decides.
+/// A block of rows and one of columns cost different amounts, and so do columns of different m: reading B, not FLOPs,
+/// decides there.
 Result<void> check_axis(const OpSpec& source, const OpSpec& target) {
   const CutAxis axis = cut_axis(source);
   if (axis == cut_axis(target) && (axis == CutAxis::Rows || source.m == target.m)) return {};
@@ -163,19 +165,19 @@ Result<void> check_soundness(const CostModel& model, const OpSpec& target, const
   return check_length("k", model.op.k, target.k);
 }
 
-/// In doublings. A length counts half, because curves answer for many.
+/// Distance in doublings. The length of the cut axis counts half, because curves answer for many lengths.
 double distance(const OpSpec& source, const OpSpec& target) {
   const SizeRatios ratios = ratios_of(source, target);
   const auto length = [](const OpSpec& op) { return traits_of(op.kind).cut_axis_length(op); };
   return std::hypot(std::log2(ratios.n), std::log2(ratios.k), length_distance(length(source), length(target)) / 2);
 }
 
-/// What a model of `a` answers for: the same n and k where rows are cut, the same m and k where columns are.
+/// Whether a model of `a` answers for `b` as it is: n and k are equal where rows are cut, m and k where columns are.
 bool has_same_shape(const OpSpec& a, const OpSpec& b) {
   return cut_axis(a) == cut_axis(b) && a.k == b.k && (cut_axis(a) == CutAxis::Rows ? a.n == b.n : a.m == b.m);
 }
 
-/// The matmul's curve for `target`; `rates` where the device's are known.
+/// The matmul's curve for `target`. `rates` are empty if those of the device are not known.
 CostCurve transferred_matmul(const CostCurve& curve, const Variant& variant, const OpSpec& profiled,
                              const OpSpec& target, const std::optional<GpuRates>& rates, bool is_local) {
   const SizeRatios ratios = ratios_of(profiled, target);
@@ -223,7 +225,7 @@ Result<Transfer> transfer(const CostModel& model, const OpSpec& target, const Fi
   if (result.is_same) return result;
   result.model.anchored_interval.reset(); // raced cuts of one shape say nothing of another's
   auto rates = gpu_rates(fingerprint, target);
-  if (!gpu_rates(fingerprint, model.op)) rates.reset(); // of experts whose n or k the grouped matmul does not take
+  if (!gpu_rates(fingerprint, model.op)) rates.reset(); // the grouped matmul does not take the profiled n or k
   for (auto& variant : result.model.variants) transfer_variant(variant, model.op, target, rates);
   result.reason = transfer_reason(model.op, target) + (rates ? ", by waves of this GPU's tiles" : "");
   result.model.source = result.reason + "; " + model.source;
@@ -261,7 +263,7 @@ CostModel with_waves(CostModel model, const OpSpec& op) {
   const OpTraits& traits = traits_of(op.kind);
   const auto rows = static_cast<double>(traits.cut_axis_length(op));
   const double fewest_rows = traits.has_local_part ? rows / (op.world_size - 1) : rows;
-  // Of experts that a rank holds a block of so many rows is of more of them the fewer rows each has.
+  // If a rank holds several experts, a block has rows of more of them the fewer rows each has, i.e. it depends on m.
   const bool has_others = op.experts_per_rank > 1 && op.m != model.op.m;
   const auto waved = [&](CostCurve curve, const Variant& variant, bool is_local) {
     if (curve.is_analytic || !(curve.valid_min_x > 0) || !are_rates_of(*rates, variant)) return curve;
@@ -292,11 +294,11 @@ double geometric_mean(const std::vector<double>& values) {
   return std::exp(std::accumulate(values.begin(), values.end(), 0.0, add_log) / static_cast<double>(values.size()));
 }
 
-/// Messages less far apart tell no start from noise.
+/// Two messages whose sizes differ by a smaller factor do not tell a fixed start from noise.
 constexpr double kLeastMessageRatio = 1.5;
 
-/// Time beyond the outermost message that is known, on the line through it and one that is clearly longer or shorter:
-/// a start, and so much for a byte. Nothing where no line of both signs goes through them.
+/// Time of a message beyond the outermost known one, on the line through that and another message: a start plus a time
+/// per byte. Nothing if either of the two would be negative.
 std::optional<double> time_beyond(const MessageTimes::Point& outermost, const MessageTimes::Point& other,
                                   double bytes) {
   const double us_per_byte = (other.us - outermost.us) / (other.bytes - outermost.bytes);
@@ -305,8 +307,8 @@ std::optional<double> time_beyond(const MessageTimes::Point& outermost, const Me
   return start_us + us_per_byte * bytes;
 }
 
-/// Of messages whose times are known, over the curve's; at least one of them.
-/// @param is_steady  whether times are sure enough to draw a line through two of them and go on along it
+/// Measured over computed time of a message of `bytes`, from the known messages, of which there is at least one.
+/// @param is_steady  whether times are reliable enough to extrapolate along a line through two of them
 double time_ratio(std::span<const MessageTimes::Point> known, const CostCurve& curve, double bytes, bool is_steady) {
   const auto ratio = [&](const MessageTimes::Point& point) { return point.us / curve.time_us(point.bytes); };
   const auto after = std::ranges::lower_bound(known, bytes, {}, &MessageTimes::Point::bytes);
@@ -329,8 +331,8 @@ double time_ratio(std::span<const MessageTimes::Point> known, const CostCurve& c
 
 } // namespace
 
-/// A factor that is clearly below 1 tells what a cut saves of the collective; one that is clearly above it, that the
-/// lanes disturb each other more than that.
+/// A slow-down below kTellsSaving tells what a cut saves of the collective. From kTellsContention on, the lanes disturb
+/// each other by more than a cut saves.
 constexpr double kTellsSaving = 0.99, kTellsContention = 1.05;
 
 MessageTimes message_times(std::span<const CostModel> models, OpSpec profiled) {
@@ -367,8 +369,8 @@ bool depends_on_length(const CostModel& model, const MessageTimes& messages) {
 
 namespace {
 
-/// Blocks multiply no faster than all rows at once: where the time of a serial run says that they would, each variant's
-/// compute curves are stretched to what its waves make of that time.
+/// Blocks multiply no faster than all rows at once. The time of the serial run, converted by a variant's waves, is the
+/// least that the variant's uncut blocks take: if its compute curves are faster, they are stretched to that.
 CostModel no_faster_than_at_once(CostModel model, const OpSpec& op) {
   const auto rates = gpu_rates(model.fingerprint, op);
   const auto serial = serial_run(model, op);
@@ -388,7 +390,7 @@ CostModel no_faster_than_at_once(CostModel model, const OpSpec& op) {
   return model;
 }
 
-/// Which variant sends a whole message the fastest depends on its length. Its matmul is taken to be as long.
+/// Which variant sends a whole message the fastest depends on the message's length. The matmul's time is kept.
 void choose_serial_variant(CostModel& model, const MessageTimes& messages, double bytes) {
   if (!model.serial || messages.serial_by_bytes.empty()) return;
   const auto distance = [bytes](double known) { return std::abs(std::log(known / bytes)); };
@@ -399,9 +401,9 @@ void choose_serial_variant(CostModel& model, const MessageTimes& messages, doubl
     model.serial->variant = std::move(variant);
 }
 
-/// What a cut does not pay of the collective is the start of a pass of its own: as long, whatever the message. Where
-/// the matmul took longest, the model's race could not tell it, but others' could. @param profiled_us  of its own
-/// message
+/// Time of the collective that a cut saves: the start of a separate pass, equally long for every message. If the matmul
+/// took longest, the model's own race could not measure it, but races of other models could.
+/// @param profiled_us  time of the profiled operator's message
 std::optional<double> saved_us(const VariantCost& cost, const MessageTimes& messages, double profiled_us) {
   const double factor = cost.communication.slowdown;
   const auto others = messages.saved_us_by_variant.find(cost.variant.text());
@@ -433,7 +435,7 @@ CostModel at_length(CostModel model, const MessageTimes& messages, const OpSpec&
 
 Plan as_transferred(Plan plan, const Transfer& transfer) {
   if (transfer.is_same) return plan;
-  if (plan.makespan.provenance == Provenance::Analytic) { // weaker still
+  if (plan.makespan.provenance == Provenance::Analytic) { // weaker than Extrapolated
     plan.makespan.reason = transfer.reason + "; " + plan.makespan.reason;
     return plan;
   }

@@ -60,7 +60,7 @@ Result<void> validate_benefit(double benefit, double low, double high) {
   if (!(low >= -3 * kMostLoss)) return refused("benefit_low", low, "legal: -3e21 to 1");
   if (!(low <= benefit + slack && benefit <= high + slack))
     return refused("benefit", benefit, "must lie in its interval, " + number_text(low) + " to " + number_text(high));
-  // An interval that is as wide to both sides ends above 1; earlier versions kept such ones.
+  // An interval that is equally wide to both sides may end above 1; documents of earlier versions have such intervals.
   if (!(high <= 1 + 2 * ratio + slack))
     return refused("benefit_high", high, "must be at most 1, which is all of the time");
   return {};

@@ -5,8 +5,8 @@
 namespace mc2::planner::collectives {
 namespace {
 
-/// After the exchange inside a node each rank holds, for every other node, what all ranks of its own have for the
-/// ranks of its rail: N - 1 messages of B / N instead of n - p of B / n.
+/// After the exchange inside a node, each rank holds what all ranks of its node have for the ranks of its rail on every
+/// other node: it sends N - 1 messages of B / N instead of n - p messages of B / n.
 PieceCost all_to_all_across(const Fabric& fabric, double bytes) noexcept {
   const int nodes = fabric.node_count;
   const double peer_bytes = bytes / nodes;

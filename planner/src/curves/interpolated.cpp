@@ -20,8 +20,8 @@ double secant(Knots knots, std::size_t i) noexcept {
   return (knots[i + 1].time_us - knots[i].time_us) / (knots[i + 1].x - knots[i].x);
 }
 
-/// Weighted harmonic mean of the two secants that meet at a knot (Fritsch and Butland, 1984, eq. 4); an end knot has
-/// one.
+/// Weighted harmonic mean of the two secants that meet at a knot (Fritsch and Butland, 1984, eq. 4); at an end knot,
+/// the only secant.
 double slope_at(Knots knots, std::size_t i) noexcept {
   if (i == 0) return secant(knots, 0);
   if (i + 1 == knots.size()) return secant(knots, i - 1);

@@ -9,7 +9,7 @@
 namespace mc2::planner {
 namespace {
 
-/// Beyond it, neighbouring whole sizes are no longer distinct.
+/// 2^53. Above it, a double does not distinguish neighbouring whole sizes.
 constexpr double kMaxPeriod = 9007199254740992.0;
 
 } // namespace
@@ -42,7 +42,7 @@ void StaircaseCurve::scale_times(double factor) noexcept {
   step_us *= factor;
 }
 
-/// A wave covers fewer rows of a wider product, and lasts as long as its k.
+/// A wave covers fewer rows of a wider product, and its time is proportional to k.
 void StaircaseCurve::scale_rows(const SizeRatios& ratios) {
   beta_us_per_x *= ratios.flops();
   step_us *= ratios.k;
