@@ -11,7 +11,7 @@ namespace {
 
 constexpr double kSamePrediction = 0.001; ///< relative
 
-/// Time during which a span of each lane is running; both lists are in order.
+/// Time during which both lanes have a running span; both lists are in order.
 double overlap_us(std::span<const Span> first, std::span<const Span> second) {
   double sum_us = 0;
   for (std::size_t i = 0, j = 0; i < first.size() && j < second.size();) {
@@ -67,12 +67,12 @@ std::string bound_text(const Plan& plan, const TimelineUse& use) {
          " after the first lane ends";
 }
 
-/// A race decided against an overlap that the model still sees.
+/// Whether a race decided against an overlap that the model still predicts.
 bool is_serial_by_race(const Plan& plan, const Plan& predicted) {
   return plan.schedule == Schedule::Serial && predicted.overlaps();
 }
 
-/// The plan's cut, in its order, by the model.
+/// The model's prediction of the plan's cut with the plan's schedule.
 Result<Plan> predicted_again(const Plan& plan, const CostModel& model) {
   auto predicted = predict_cut(plan.op, model, plan.variant, plan.cut, plan.counts);
   return predicted && is_serial_by_race(plan, predicted.value())
@@ -80,7 +80,7 @@ Result<Plan> predicted_again(const Plan& plan, const CostModel& model) {
              : predicted;
 }
 
-/// A model that was fitted again since predicts something else for the same cut.
+/// Notes where the model predicts another time for the same cut, e.g. because it was fitted again since.
 void compare_with_model(Explanation& explanation, const CostModel& model) {
   const Plan& plan = explanation.plan;
   const auto predicted = predicted_again(plan, model);
@@ -98,7 +98,8 @@ void compare_with_model(Explanation& explanation, const CostModel& model) {
                               time_text(plan.makespan.us) + ": the model has changed since, or is another one");
 }
 
-/// By the model, so that both sides of the difference come from the same numbers; none of a cut of too many blocks.
+/// The account by the model, so that both sides of a difference come from the same model; none for a cut of too many
+/// blocks.
 template <typename Predict>
 std::optional<Account> model_account(const Cut& cut, const Predict& predict) {
   if (std::ssize(cut.block_rows) > kMaxBlockCount) return std::nullopt;

@@ -28,9 +28,9 @@ constexpr std::array kFlipNames{Name<FlipKind>{FlipKind::OtherLengths, "other_le
                                 Name<FlipKind>{FlipKind::CutOrUncut, "cut_or_uncut"}};
 constexpr std::array kFlipKinds{FlipKind::OtherLengths, FlipKind::OtherCount, FlipKind::CutOrUncut};
 constexpr double kFirstChange = 0.001;
-constexpr double kBisectedTo = 0.01; ///< of the change itself
+constexpr double kBisectedTo = 0.01; ///< relative to the change itself
 
-/// The decision with a parameter changed, and what today's plan would take.
+/// The decision with a changed parameter, and the makespan of today's plan there.
 struct Answer {
   Cut cut;
   Variant variant;
@@ -92,7 +92,8 @@ class Study {
   const StopCheck& is_stopped_;
 };
 
-/// 0: the same decision. For another m, n or counts the lengths cannot stay, so only their number counts.
+/// The FlipKind between two decisions as a number, or 0 for the same decision. With another m, n or counts the lengths
+/// cannot stay the same, so only their number counts.
 int strength(const Answer& today, const Answer& there, Parameter parameter) {
   const std::size_t was = today.cut.block_rows.size(), is = there.cut.block_rows.size();
   if ((was > 1) != (is > 1)) return static_cast<int>(FlipKind::CutOrUncut);
@@ -112,7 +113,7 @@ std::string decision_text(const Answer& today, const Flip& flip) {
   return text;
 }
 
-/// One parameter moved one way: every step's answer, then the places between them where it changes.
+/// Moves one parameter in one direction: takes the answer at every step, then finds where it changes between two steps.
 class Walk {
  public:
   Walk(const Study& study, const Knob& knob, bool is_up, const Answer& today)
@@ -177,7 +178,7 @@ class Walk {
         best = {middle, std::move(*answer)};
       else
         low = middle;
-      if (best.change < kFirstChange / 100) break; // a tie today: any change decides it
+      if (best.change < kFirstChange / 100) break; // today is a tie, which any change decides
     }
     return best;
   }
@@ -231,7 +232,7 @@ Result<Sensitivity> analyse_sensitivity(const Plan& plan, const CostModel& model
   result.kept_us = today.kept_us.value_or(0);
   for (const Knob& knob : knobs_of(plan, model, options))
     result.parameters.push_back(study_parameter(study, knob, today));
-  // An answer that was not waited for looks like a question without one.
+  // A question that was stopped looks like one that has no answer.
   if (strategies::says_stop(&is_stopped)) return strategies::stopped_error();
   return result;
 }

@@ -11,7 +11,7 @@
 namespace mc2::planner {
 namespace {
 
-/// The curve with `us` added to every time, where its family says what a block of size 0 costs.
+/// Adds `us` to every time of a curve. False for a family that does not say what a block of size 0 costs.
 template <typename Shape>
 bool add_latency(Shape& shape, double us) {
   if constexpr (requires { shape.alpha_us; }) {
@@ -33,7 +33,7 @@ bool has_latency(CostCurve curve) {
   return std::visit([](auto& shape) { return add_latency(shape, 0); }, curve.shape);
 }
 
-/// Time of an empty message: time_us counts a size of 0 as no message at all.
+/// Time of an empty message. It is read at a tiny size, because time_us() counts a size of 0 as no message at all.
 double latency_us(const CostCurve& curve) { return curve.time_us(std::numeric_limits<double>::min()); }
 
 const char* subject(Parameter parameter) {
@@ -69,7 +69,7 @@ bool is_slowdown(Parameter parameter) {
 
 void turn_variant(VariantCost& cost, Parameter parameter, double today, double value) {
   const double added = value - today;
-  // A factor below 1 is of another kind: what the other lane does of this one's work.
+  // A factor below 1 is no contention: it says that the other lane does a part of this lane's work.
   const auto slow = [&](LaneCost& lane) {
     if (lane.slowdown >= 1) lane.slowdown = std::max(1.0, lane.slowdown * (value / today));
   };
@@ -96,7 +96,7 @@ void turn_variant(VariantCost& cost, Parameter parameter, double today, double v
 Knob size_knob(const OpSpec& op, std::int64_t alignment) {
   if (cut_axis(op) == CutAxis::Columns)
     return {Parameter::Columns, static_cast<double>(op.n), 0, alignment, 0, "columns"};
-  // Where blocks are cut from one rank's shard, m moves by an aligned step of every rank's shard.
+  // If blocks are cut from one rank's shard, m changes by an aligned step of every rank's shard.
   const OpTraits& traits = traits_of(op.kind);
   const std::int64_t axis = std::max<std::int64_t>(1, traits.cut_axis_length(op));
   const std::int64_t step = alignment * std::max<std::int64_t>(1, op.m / axis);
@@ -115,7 +115,7 @@ double Knob::at(double change, bool is_up) const {
   }
   if (is_time_factor(parameter)) return is_up ? value * (1 + change) : value / (1 + change);
   if (is_slowdown(parameter)) return is_up ? value * (1 + change) : value - (value - 1) * portion;
-  if (parameter == Parameter::Imbalance && !is_up) return value; // it is the least
+  if (parameter == Parameter::Imbalance && !is_up) return value; // 1 is the least
   return is_up ? value + reach * portion : value * (1 - portion);
 }
 

@@ -6,10 +6,10 @@
 namespace mc2::planner::strategies {
 namespace {
 
-/// Blocks of more waves pass in as many slices: each is a small part of the block.
+/// Largest number of slices of a block. A block of more waves passes in this many, each a small part of the block.
 constexpr int kMostWaves = 60;
 
-/// Of 1, 2, ... equal slices.
+/// Divisions into 1, 2, ... equal slices.
 const std::vector<Slices>& equal_slices() {
   static const std::vector<Slices> all = [] {
     std::vector<Slices> slices;

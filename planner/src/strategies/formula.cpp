@@ -13,7 +13,7 @@ constexpr double kMinTraffic = 6.0 * 1024 * 1024;                  ///< b * k * 
 constexpr std::int64_t kMinRows = 3 * 128;                         ///< c
 constexpr std::int64_t kRecipeAlignment = 128;
 
-/// The numbers of the recipe as they come up, with the trace that people check by hand.
+/// Collects the numbers of the recipe as they are computed: the trace that people check by hand.
 struct Recipe {
   std::vector<RecipeStep> steps;
   void add(const char* name, double value, const char* unit, std::string text) {
@@ -59,7 +59,7 @@ Result<std::int64_t> balanced_rows(const Problem& problem, const VariantCost& co
   return aligned;
 }
 
-/// The recipe knows no such limits; a plan keeps to them.
+/// The recipe itself has no such limits, but a plan must keep them.
 Result<void> check_limits(const PlanOptions& options, std::int64_t block_count, std::int64_t shortest_rows) {
   if (block_count > options.max_block_count)
     return infeasible("cuts into " + std::to_string(block_count) + " blocks, and max_block_count is " +
@@ -73,7 +73,7 @@ Result<void> check_limits(const PlanOptions& options, std::int64_t block_count, 
 /// Step 4: how many long blocks, and their final length.
 Result<Cut> divide(const Problem& problem, Bound bound, std::int64_t short_rows, std::int64_t long_rows,
                    Recipe& recipe) {
-  // With m1 longer than what m0 leaves, floor((m - m0) / m1) is 0: the recipe has no answer there, one block has.
+  // If m1 is longer than m - m0, floor((m - m0) / m1) is 0. The recipe has no answer then; one long block is one.
   const std::int64_t count = std::max<std::int64_t>(1, (problem.rows - short_rows) / long_rows);
   recipe.add("count", static_cast<double>(count), "blocks", "floor((m - m0) / m1), at least 1");
   const std::int64_t final_long = align_down((problem.rows - short_rows) / count, kRecipeAlignment);

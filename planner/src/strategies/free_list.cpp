@@ -20,7 +20,7 @@ std::int64_t free_step(const Problem& problem) noexcept {
   return coarsened_step(problem.rows, problem.options.alignment, kMaxFreeUnitCount);
 }
 
-/// Blocks up to a cut point, as far as the future depends on them, and the way back.
+/// A list of blocks up to a cut point: what later blocks depend on, and where the list came from.
 struct State {
   PipelineState paths;
   std::int32_t count = 0;  ///< blocks so far
@@ -28,13 +28,14 @@ struct State {
   std::int32_t parent = 0; ///< index of the state there
 };
 
-/// Which states may replace others: with a cap on the number of blocks, a longer list never replaces a shorter one.
+/// Whether state a makes state b superfluous. With a cap on the number of blocks, a longer list never replaces a
+/// shorter one.
 bool dominates(const State& a, const State& b, bool is_count_capped) noexcept {
   return a.paths.first_path_us <= b.paths.first_path_us && a.paths.second_path_us <= b.paths.second_path_us &&
          (!is_count_capped || a.count <= b.count);
 }
 
-/// One variant, one place of the ragged rest.
+/// The search for one variant and one place of the ragged rest.
 class FreeListSearch {
  public:
   FreeListSearch(const Problem& problem, const VariantCost& cost, bool is_rest_first)
@@ -56,7 +57,7 @@ class FreeListSearch {
     tabulate();
     bound_rests();
     Cut cut = search(limit_us, false);
-    // Most lists stay below the cap by themselves; only those that do not are searched again with the cap.
+    // Most searches end with a list within the cap. Only if this one does not, it is repeated with the cap.
     if (static_cast<std::int64_t>(cut.block_rows.size()) > problem_.options.max_block_count)
       cut = search(limit_us, true);
     return cut;
@@ -81,7 +82,7 @@ class FreeListSearch {
     return rows >= min_block_rows_ && rows < problem_.rows;
   }
 
-  /// Block times between any two cut points. Lengths repeat, so each is priced once.
+  /// Tabulates the time of the block between any two cut points. Lengths repeat, so each is computed once.
   void tabulate() {
     const std::size_t count = points_.size();
     first_us_.resize(count * count);
@@ -98,8 +99,8 @@ class FreeListSearch {
     return problem_.lane_us(cost_, is_first_lane, points_[to] - points_[from], true);
   }
 
-  /// The least that any list of the rest adds to a path, from every cut point on: a path that changes lanes in the
-  /// list's last block, one that changes in its first, and one that has already changed.
+  /// Computes, for every cut point, the least that any list of blocks behind it adds to a path: to one that changes
+  /// lanes in the last block (late_us_), in the next block (early_us_), or has already changed (behind_us_).
   void bound_rests() {
     constexpr double kNever = std::numeric_limits<double>::infinity();
     late_us_.assign(points_.size(), kNever);
@@ -116,8 +117,8 @@ class FreeListSearch {
       }
   }
 
-  /// No continuation ends sooner: the makespan is the longest of these paths and others. Where overlap gains nothing
-  /// it is the shortest path, and this says nothing.
+  /// No continuation ends sooner, because the makespan is the longest of these and other paths. Where overlap gains
+  /// nothing, it is the shortest path, and the bound is 0.
   [[nodiscard]] double lower_bound_us(const PipelineState& paths, std::size_t at) const {
     const double stay_us = paths.second_path_us + behind_us_[at];
     const double early_us = paths.first_path_us + early_us_[at], late_us = paths.first_path_us + late_us_[at];
@@ -193,10 +194,10 @@ class FreeListSearch {
   std::int64_t kept_count_ = 0, excluded_count_ = 0;
 };
 
-/// Two ways of adding the same times differ by rounding; a list must be faster by more than that.
+/// Sums of the same times in another order differ by rounding; a list must be faster by more than that.
 constexpr double kRounding = 1e-12;
 
-/// The best free list so far, and what it took to find it.
+/// The best free list so far, and how many partial lists were kept and excluded to find it.
 struct Found {
   Cut cut;
   const VariantCost* cost = nullptr;
@@ -227,7 +228,7 @@ std::string certificate_text(const Certificate& family, const Found& found, cons
          percent_text(restricted.makespan.us / found.us - 1) + " longer";
 }
 
-/// The free list, the best short/long cut and what that one left behind, best first, as far as they are wanted.
+/// The free list, the best short/long cut and its runners-up, best first, up to the wanted number; without the plan.
 std::vector<RunnerUp> runners_up(const Problem& problem, const Found& found, const Plan& restricted, const Plan& plan) {
   const auto wanted = static_cast<std::size_t>(problem.options.runner_up_count);
   std::vector<RunnerUp> losers;

@@ -31,7 +31,7 @@ class Fastest {
   std::map<std::int64_t, Candidate> by_length_;
 };
 
-/// Whether its long blocks are what it is made of.
+/// Whether the long blocks take at least half of the axis.
 bool is_named_by_length(const BlockSplit& member) { return member.long_count * member.long_rows >= member.odd_rows; }
 
 Plan predict_choice(const Problem& problem, std::int64_t long_rows, const Candidate& candidate) {
@@ -51,7 +51,7 @@ std::vector<LengthChoice> sweep_lengths(const Problem& problem) {
     fastest.offer(problem.rows, cost, Cut{{problem.rows}});
     const BlockPassing passing(problem, cost);
     PlanOptions options = passing.options();
-    // Of the lengths that the search tries, so that none of these beats it.
+    // The steps are multiples of the search's, so that no length here beats the search's plan.
     options.alignment = coarsened_step(problem.rows, family_step(problem.rows, options), kMaxLengthCount);
     for_each_member(problem.rows, options, [&](const BlockSplit& member) {
       if (is_named_by_length(member)) fastest.offer(member.long_rows, cost, member.cut());

@@ -15,13 +15,13 @@ namespace {
 /// Both lanes' undisturbed times of the blocks that pass.
 struct BlockTimes {
   std::vector<std::int64_t> rows;
-  std::vector<double> first_us; ///< with the local part one more than there are blocks
+  std::vector<double> first_us; ///< one more than there are blocks if the local part is block 0
   std::vector<double> second_us;
-  std::vector<Slices> slices;           ///< one for each
+  std::vector<Slices> slices;           ///< one entry for each block
   Schedule schedule = Schedule::Serial; ///< LocalFirst: the local part is block 0
-  double run_us = 0;                    ///< besides the blocks
+  double run_us = 0;                    ///< time of the run besides its blocks
 
-  /// Makespan with every block of a lane stretched.
+  /// Makespan with every block of a lane stretched by the lane's factor.
   [[nodiscard]] double stretched_us(double first, double second, const Slowdown& slowdown) const noexcept {
     const Contention contention(slowdown);
     PipelineState state = PipelineState::start(0, contention, run_us);
@@ -31,11 +31,11 @@ struct BlockTimes {
   }
 };
 
-/// A rank's blocks where ranks have unequally many rows for each other. Of kinds that compute first, a block is there
-/// once its slowest sender has made it.
+/// Block times of each rank if the ranks send each other unequal numbers of rows. For kinds that compute first, a block
+/// is ready for the exchange when its slowest sender has computed it.
 class RoutedBlocks {
  public:
-  /// @param hands_over as Problem::lane_us, of each block
+  /// @param hands_over for each block, as in Problem::lane_us
   RoutedBlocks(const Problem& problem, const VariantCost& cost, const std::vector<std::int64_t>& rows,
                const std::vector<bool>& hands_over)
       : problem_(problem), cost_(cost), rows_(rows), hands_over_(hands_over) {
@@ -52,7 +52,7 @@ class RoutedBlocks {
     });
   }
 
-  /// Replaces the times of the blocks that begin at `local_count`, and of the local part before them.
+  /// Replaces the times of a rank's blocks, which begin at index `local_count`, and of the local part before them.
   void fill(int rank, std::size_t local_count, BlockTimes& times) const {
     if (local_count > 0) times.second_us.front() = problem_.local_us(cost_, rank);
     for_each_block([&](std::size_t block, std::int64_t first) {
@@ -84,10 +84,10 @@ class RoutedBlocks {
   const std::vector<std::int64_t>& rows_;
   const std::vector<bool>& hands_over_;
   std::vector<double> most_sent_rows_; ///< by block
-  std::vector<double> made_us_;        ///< how much later than the block before
+  std::vector<double> made_us_;        ///< by block: how much later than the block before it is computed
 };
 
-/// The times of the rank that takes longest.
+/// Replaces the times by those of the rank that takes longest.
 void fill_slowest(const Problem& problem, const VariantCost& cost, const std::vector<bool>& hands_over,
                   BlockTimes& times) {
   const RoutedBlocks blocks(problem, cost, times.rows, hands_over);
@@ -125,7 +125,7 @@ BlockTimes block_times(const Problem& problem, const VariantCost& cost, const Bl
     times.first_us.push_back(problem.lane_us(cost, true, rows, hands_over.back()));
     times.second_us.push_back(problem.lane_us(cost, false, rows, hands_over.back()));
   }
-  if (!overlaps) { // all rows at once, those of a local part too
+  if (!overlaps) { // all rows at once, a local part's included
     const SerialParts parts = problem.serial_parts(cost);
     const Slowdown lanes = problem.in_lane_order(parts.compute_us, parts.communication_us);
     times.first_us.front() = lanes.first, times.second_us.front() = lanes.second;
@@ -138,7 +138,7 @@ BlockTimes block_times(const Problem& problem, const VariantCost& cost, const Cu
   return block_times(problem, cost, BlockPassing(problem, cost), cut);
 }
 
-/// When each of the cut's blocks is on each lane.
+/// When each of the cut's blocks is on each lane, also of blocks that pass together.
 Timeline timeline_of(const Problem& problem, const VariantCost& cost, const BlockPassing& passing,
                      const BlockTimes& times, const Cut& cut) {
   Timeline timeline = simulate(times.first_us, times.second_us, problem.slowdown(cost), times.slices);
@@ -149,7 +149,8 @@ Timeline timeline_of(const Problem& problem, const VariantCost& cost, const Bloc
   return timeline;
 }
 
-/// @param sign +1 for what both lanes' intervals may add, -1 for what they may take away
+/// How far the makespan moves when each lane is off by `interval`.
+/// @param sign +1 for slower lanes, -1 for faster ones
 double effect_us(const Problem& problem, const VariantCost& cost, const BlockTimes& times, const Slowdown& interval,
                  double sign) {
   const auto stretched_us = [&, slowdown = problem.slowdown(cost)](double first, double second) {
@@ -158,7 +159,7 @@ double effect_us(const Problem& problem, const VariantCost& cost, const BlockTim
   return stretch_effect_us(stretched_us, stretched_us(1, 1), interval, sign);
 }
 
-/// How far assumed slow-downs move the makespan when they are off by their intervals, both together.
+/// How far the makespan moves when both assumed slow-downs are off by their intervals at once.
 double contention_effect_us(const Problem& problem, const VariantCost& cost, const BlockTimes& times, double sign) {
   const auto moved = [sign](const LaneCost& lane) {
     return std::max(1.0, lane.slowdown * (1 + sign * lane.slowdown_interval));
@@ -181,7 +182,7 @@ void fill_interval(const Problem& problem, const VariantCost& cost, const BlockT
   estimate.high_us = estimate.us + half_width_us(problem, cost, times, +1);
 }
 
-/// The uncut plan with its lanes overlapped, of the rank that takes longest.
+/// Makespan of the uncut plan with overlapped lanes if the problem has counts: that of the rank that takes longest.
 double routed_overlapped_us(const Problem& problem, const VariantCost& cost, const Slices& slices) {
   const bool has_local_part = problem.traits.has_local_part;
   BlockTimes times;
@@ -194,7 +195,7 @@ double routed_overlapped_us(const Problem& problem, const VariantCost& cost, con
   return times.stretched_us(1, 1, problem.slowdown(cost));
 }
 
-/// The uncut plan with its lanes overlapped; without end where nothing can.
+/// Makespan of the uncut plan with overlapped lanes; infinite if nothing can overlap.
 double overlapped_us(const Problem& problem, const VariantCost& cost, const BlockPassing& passing) {
   const Slices& slices = passing.slices(problem.rows);
   if (!problem.traits.has_local_part && slices.count() == 1) return std::numeric_limits<double>::infinity();
@@ -207,14 +208,14 @@ double overlapped_us(const Problem& problem, const VariantCost& cost, const Bloc
   return state.second_path_us;
 }
 
-/// What a lane's interval holds beyond the curve's own error: noise, and how the machine's speed changes.
+/// The part of a lane's interval beyond the curve's own error: noise, and changes of the machine's speed.
 double speed_part(const CostCurve& curve) {
   const double curve_part = curve.curve_interval();
   return std::sqrt(std::max(0.0, curve.relative_interval * curve.relative_interval - curve_part * curve_part));
 }
 
-/// A lane that is slower than it was makes serial slower, too; what the curves leave open of the blocks does not.
-/// docs/cost_model.md §4.
+/// A lane that has become slower makes serial slower, too, so its effect on the ratio counts. The curves' errors at the
+/// lengths of the blocks do not change serial; they count in full. docs/cost_model.md §4.
 BenefitInterval benefit_interval_of(const Problem& problem, const VariantCost& cost, const BlockTimes& times,
                                     const Plan& plan) {
   const bool computes_first = problem.traits.first_lane == Lane::Compute;
@@ -240,7 +241,7 @@ std::string range_text(const CostCurve& curve) {
          std::string(to_string(curve.axis));
 }
 
-/// The weaker of two provenances wins; the enumeration is ordered from strong to weak.
+/// The weaker of two provenances wins. The enumeration is ordered from strong to weak.
 void weaken(Estimate& estimate, Provenance provenance, const std::string& reason) {
   if (provenance <= estimate.provenance) return;
   estimate.provenance = provenance;
@@ -252,7 +253,7 @@ std::string analytic_basis(const CostCurve& curve) {
   return " is analytic, not measured: " + curve.quality.reason;
 }
 
-/// Both lanes may be analytic, each for its own reason.
+/// If both lanes are analytic, the estimate gives the reasons of both.
 void weaken_to_analytic(Estimate& estimate, const std::string& reason) {
   const bool is_known = estimate.reason.find(reason) != std::string::npos;
   if (estimate.provenance == Provenance::Analytic && !is_known) estimate.reason += "; " + reason;
@@ -274,7 +275,7 @@ void judge_lane(Estimate& estimate, const CostCurve& curve, const char* lane, do
   }
 }
 
-/// Lengths at which a lane's curve is read, without those that take a small part of its time.
+/// Smallest and largest length at which a lane's curve is read, without lengths that take a small part of its time.
 struct ReadLengths {
   double smallest = std::numeric_limits<double>::infinity(), largest = 0;
   void add(double rows, double least_rows) {
@@ -284,7 +285,7 @@ struct ReadLengths {
   }
 };
 
-/// Of the compute and the communication lane, by rows of the ranks in the blocks.
+/// Lengths of the compute and of the communication lane, from the rows of each rank in each block.
 std::pair<ReadLengths, ReadLengths> routed_lengths(const RoutedRows& routed, const Cut& cut) {
   constexpr double kSmallPart = 0.02;
   std::vector<double> computed, exchanged;
@@ -298,7 +299,7 @@ std::pair<ReadLengths, ReadLengths> routed_lengths(const RoutedRows& routed, con
     first += length;
   }
   const double all_sent = routed.most_sent_rows(0, first);
-  double all_computed = 0, all_exchanged = 0; // by one rank
+  double all_computed = 0, all_exchanged = 0; // the most of one rank
   for (int rank = 0; rank < routed.rank_count(); ++rank) {
     all_computed = std::max(all_computed, routed.compute_rows(rank, 0, first));
     all_exchanged = std::max(all_exchanged, routed.exchange_rows(rank, 0, first, all_sent));
@@ -312,7 +313,7 @@ std::pair<ReadLengths, ReadLengths> routed_lengths(const RoutedRows& routed, con
   return {read(computed, all_computed), read(exchanged, all_exchanged)};
 }
 
-/// Of the compute and the communication lane.
+/// Lengths of the compute and of the communication lane.
 std::pair<ReadLengths, ReadLengths> read_lengths(const Problem& problem, const Cut& cut) {
   if (problem.routed) return routed_lengths(*problem.routed, cut);
   ReadLengths lengths;
@@ -387,7 +388,7 @@ double Problem::local_us(const VariantCost& cost, int rank) const {
 }
 
 SerialParts Problem::routed_serial_parts(const VariantCost& cost) const {
-  // A serial run whose time is known was one of full pairs: unequal ones change it as the curves say.
+  // A serial run was measured with equal splits. Its time with unequal splits changes in proportion to the curves.
   const double known_ratio = full_compute_us(cost) / (cost.local_us(op) + compute_us(cost, rows));
   SerialParts slowest;
   double made_us = 0;
@@ -501,7 +502,8 @@ LaneTimes lane_times(const Problem& problem, const VariantCost& cost, const Cut&
   const BlockTimes times = block_times(problem, cost, passing, cut);
   const Slowdown slowdown = problem.slowdown(cost);
   const Timeline timeline = timeline_of(problem, cost, passing, times, cut);
-  // A lane s times slower during the overlap O takes O (1 - 1/s) longer; slices of a block may lie apart.
+  // A lane that is s times slower during the overlap O takes O (1 - 1/s) longer. Spans do not tell busy times, because
+  // slices of a block may lie apart.
   const auto busy_us = [&](const std::vector<double>& blocks_us, double factor) {
     return std::accumulate(blocks_us.begin(), blocks_us.end(), timeline.overlap_us * (1 - 1 / factor));
   };

@@ -7,9 +7,10 @@
 namespace mc2::planner::strategies {
 namespace {
 
-/// A bound that rounding alone lifts above the best must not leave it out.
+/// A candidate must not be excluded because rounding alone lifts its bound above the best.
 constexpr double kBoundRounding = 1 + 1e-9;
-/// Lengths of blocks that a floor is taken from, each so much longer than the last; and what curves may fall between.
+/// Ratio of neighbouring block lengths from which floor_us_per_row() is computed, and a margin for curves that fall
+/// between them.
 constexpr double kFloorSpacing = 1.03, kFloorMargin = 1.05;
 
 } // namespace
@@ -40,8 +41,9 @@ RangeSearch::Candidate::Candidate(const Problem& problem, const VariantCost& var
   }
 }
 
-// Every path through a cut is no longer than its makespan: the one that follows one lane as far as it can, and the one
-// that changes lanes in a given block. Before and behind that block each row takes what the best block's row takes.
+// No path through a cut is longer than its makespan: neither one that stays on a lane as far as it can, nor one that
+// changes lanes in a given block. Before and behind that block, each row takes at least what a row of the best block
+// takes.
 double RangeSearch::Candidate::least_us_per_row(std::int64_t rows) const {
   if (!score.is_overlap_useful()) return 0;
   return std::min(before_us_per_row[static_cast<std::size_t>(rows)], behind_us_per_row[static_cast<std::size_t>(rows)]);
@@ -75,7 +77,7 @@ RangeSearch::RangeSearch(const OpSpec& longest, const CostModel& model, const Pl
   for (const VariantCost& cost : model.variants) floors_us_per_row_.push_back(floor_us_per_row(cost));
 }
 
-// A path that stays on a lane passes every block there. Blocks between two lengths take no less than the shorter one.
+// A path that stays on a lane passes every block on it. A block between two lengths takes no less than the shorter one.
 double RangeSearch::floor_us_per_row(const VariantCost& cost) const {
   const Contention contention(longest_problem_.slowdown(cost));
   if (!contention.is_overlap_useful || !is_expected_) return 0;
@@ -101,14 +103,15 @@ Choice RangeSearch::best(std::int64_t m, const Choice* near) const {
     const auto here = apply(near->rule(near->odd_length()), *near->cost, m);
     if (here && here->score_us < best.score_us) {
       best = *here;
-      // Of equal ones the first that is met stands, as it does where nothing is near: its gain may not be significant.
+      // Of equal cuts, the first one that the search visits must win, as it does without `near`, because the test of
+      // significance may differ between them. So `near` counts as slightly slower than it is.
       best.score_us = std::nextafter(best.score_us, std::numeric_limits<double>::infinity());
     }
   }
   for (std::size_t i = 0; i < floors_us_per_row_.size(); ++i) {
     offer_halves(at.problem, model_.variants[i], best);
     if (static_cast<double>(at.problem.rows) * floors_us_per_row_[i] > best.score_us) continue;
-    if (!candidates_[i] && is_stopped()) break; // before tables that take long; what is found is thrown away
+    if (!candidates_[i] && is_stopped()) break; // tables take long, and the result is thrown away
     offer_cuts(at.problem, candidate_of(model_.variants[i]), best);
   }
   if (!best.is_cut()) return uncut;
@@ -148,7 +151,7 @@ void RangeSearch::offer_cuts(const Problem& problem, const Candidate& candidate,
     const double score_us = candidate.score_us(split, local_us, is_expected_);
     if (score_us < best.score_us) best = {candidate.cost, Schedule::Pipelined, split, score_us};
   };
-  // No cut with a block of such a length is faster.
+  // Whether no cut with a block of this length can be faster than the best.
   const double other_us_per_row = candidate.least_us_per_row(problem.rows);
   const auto is_hopeless = [&](std::int64_t block_rows) {
     const double bound_us =

@@ -35,7 +35,7 @@ RoutedRows::RoutedRows(const OpSpec& op, std::span<const std::int64_t> counts)
   }
   for (Rank& rank : ranks_)
     for (Pairs* pairs : {&rank.multiplied, &rank.received, &rank.sent}) pairs->sort();
-  std::ranges::sort(ranks_, std::less{}); // all but NaN have an order, and no count is
+  std::ranges::sort(ranks_, std::less{}); // a total order, because no count is NaN
   ranks_.erase(std::unique(ranks_.begin(), ranks_.end()), ranks_.end());
 }
 

@@ -24,8 +24,8 @@ bool is_better(const Scored& a, const Scored& b) {
   return a.member.block_count() < b.member.block_count();
 }
 
-/// The best few candidates so far, one of each variant and number of blocks: what differs from another in a few rows
-/// tells nobody anything.
+/// The best few candidates so far, at most one of each variant and number of blocks: candidates that differ in a few
+/// rows would tell the reader nothing.
 class Shortlist {
  public:
   explicit Shortlist(std::size_t size) : size_(size) { entries_.reserve(size); }
@@ -50,7 +50,7 @@ class Shortlist {
   std::vector<Scored> entries_;
 };
 
-/// As search_variant, where blocks of a length do not all take the same time.
+/// search_variant() for a problem with counts, where blocks of equal length may take different times.
 std::int64_t search_routed(const Problem& problem, const VariantCost& cost, Shortlist& shortlist) {
   std::int64_t count = 0;
   for_each_member(problem.rows, BlockPassing(problem, cost).options(), [&](const BlockSplit& member) {
@@ -82,7 +82,7 @@ Cut cut_of(const Problem& problem, const Scored& scored) {
   return scored.member.long_count == 0 ? Cut{{problem.rows}} : scored.member.cut();
 }
 
-/// Time before the second lane starts and after the first lane ends: what a cut leaves exposed.
+/// The exposed time of a plan: before the second lane starts, and after the first lane ends.
 struct Exposure {
   double head_us, tail_us;
 };
@@ -140,7 +140,7 @@ Certificate certify(const Problem& problem, std::int64_t candidate_count) {
   return {candidate_count, candidate_count, 0, std::move(text)};
 }
 
-/// The mean, or a quantile other than the middle one.
+/// The mean at quantile 0.5, otherwise the quantile.
 double combined_us(std::vector<double> makespans_us, double quantile) {
   const auto count = static_cast<double>(makespans_us.size());
   if (quantile == kMinObjectiveQuantile) return std::reduce(makespans_us.begin(), makespans_us.end()) / count;

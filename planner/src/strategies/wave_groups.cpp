@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::int64_t kMostGroups = 10; ///< FlashOverlap's smallest group is a tenth of the waves, rounded up
 
-/// FlashOverlap's view of a variant.
+/// FlashOverlap's prediction of a variant's times.
 class Predictor {
  public:
   Predictor(const Problem& problem, const VariantCost& cost)
@@ -47,7 +47,7 @@ struct Grouping {
   double predicted_us = 0;
 };
 
-/// The smallest groups, in rows; the last one takes the rest.
+/// Rows of each of the smallest groups; the last group takes the rest.
 std::vector<std::int64_t> smallest_groups(const Problem& problem) {
   const std::int64_t step = family_step(problem.rows, problem.options);
   const std::int64_t group_rows = coarsened_step(problem.rows, step, kMostGroups);
