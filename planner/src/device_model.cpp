@@ -197,7 +197,7 @@ CostCurve published(CurveAxis axis, CostCurve::Shape shape, double interval, std
 /// max(128, rows of product) 2 n k / rate, plus the cost of a launch.
 CostCurve matmul_curve(const PublishedMatmul& matmul, const OpSpec& op) {
   const OpTraits& traits = traits_of(op.kind);
-  // A block of the cut axis takes as many rows of every shard; with a local part, of every other rank's.
+  // A block of b rows of the cut axis takes b rows of every shard; with a local part, b rows of every other rank's.
   const double shards = traits.has_row_shards ? op.world_size - (traits.has_local_part ? 1 : 0) : 1;
   const double us_per_row = 2.0 * static_cast<double>(op.n) * static_cast<double>(op.k) /
                             (matmul.tflop_per_s * matmul.utilisation(op.k) * 1e6);

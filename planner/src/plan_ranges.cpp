@@ -19,7 +19,7 @@ using strategies::RangeSearch;
 
 /// Neighbouring m have nearly the same best cut, so rules are taken only from m that differ by this factor.
 constexpr double kRuleSpacing = 1.005;
-/// In bytes; larger tables are given back to the system after each search.
+/// Largest table, in bytes, that is kept for the next search; larger ones are given back to the system.
 constexpr std::size_t kLargestTable = std::size_t{1} << 20;
 
 OpSpec with_m(OpSpec op, std::int64_t m) {

@@ -22,7 +22,7 @@ namespace mc2::planner::collectives {
 
 /// Times in us without the launch.
 [[nodiscard]] double ring_us(const Fabric& fabric, Collective collective, double bytes) noexcept;
-/// In pieces of two messages per rail, one for each tree.
+/// The tree works in pieces of two messages per rail, one for each of its two trees.
 [[nodiscard]] double tree_us(const Fabric& fabric, Collective collective, double bytes) noexcept;
 [[nodiscard]] double direct_us(const Fabric& fabric, Collective collective, double bytes) noexcept;
 /// Inside the nodes, then among the nodes rail by rail, in pieces of a message per rail that overlap the two.

@@ -10,7 +10,8 @@ PieceCost tree_piece(const Fabric& fabric, double bytes) noexcept {
   const auto depth = static_cast<int>(std::bit_width(static_cast<unsigned>(fabric.node_count - 1)));
   // The chains of different rails start at different ranks, so all links of a node work at once.
   const double intra_hop_us = std::max(fabric.intra_message_us, bytes / p * fabric.intra_us_per_byte);
-  // Each tree carries half. Beyond two nodes an inner node receives from two children through the same rails.
+  // Each tree carries half of the message. Beyond two nodes an inner node receives from two children through the same
+  // rails.
   const double share = fabric.node_count == 2 ? 0.5 : 1;
   const double inter_hop_us = std::max(fabric.rail_message_us, share * bytes * fabric.node_us_per_byte);
   const double intra_us = 2 * (p - 1) * intra_hop_us;

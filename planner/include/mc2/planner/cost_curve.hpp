@@ -129,9 +129,8 @@ struct SegmentsCurve {
 
 /// Tile and wave quantisation on an affine base: t(x) = alpha_us + beta_us_per_x x + step_us ceil(x / period_x).
 /// A matmul of x rows has ceil(x / tile_rows) ceil(n / tile_columns) tiles, executed unit_count at a time; a wave
-/// therefore holds period_x = tile_rows unit_count / ceil(n / tile_columns) rows. The formula is exact at every
-/// multiple of tile_rows; between two multiples it is off by the unfilled part of a tile. Source: docs/cost_model.md
-/// §2.
+/// therefore holds period_x = tile_rows unit_count / ceil(n / tile_columns) rows. The formula is exact at multiples of
+/// tile_rows; between two multiples it is off by the unfilled part of a tile. Source: docs/cost_model.md §2.
 struct StaircaseCurve {
   static constexpr std::string_view kFamily = "staircase";
   double alpha_us = 0;
@@ -204,8 +203,8 @@ enum class Provenance : std::uint8_t { Measured = 1, Interpolated = 2, Extrapola
 /// Errors: UnknownName.
 [[nodiscard]] Result<Provenance> parse_provenance(std::string_view text);
 
-/// Largest CostCurve::relative_interval. Fits to a few noisy sizes reach about ten. The interval that a topology states
-/// for itself has a lower limit, kMaxRelativeInterval.
+/// Largest CostCurve::relative_interval. Fits to a few noisy sizes reach about ten. A topology's own interval has the
+/// stricter limit kMaxRelativeInterval.
 inline constexpr double kMaxCurveInterval = 1000;
 
 /// Cost of one block on one lane, in us, as a function of its size. Immutable value; safe to share.

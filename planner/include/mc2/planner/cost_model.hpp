@@ -36,7 +36,7 @@ struct Variant {
 /// the form that Slices::parse() reads.
 inline constexpr std::string_view kSlicesSetting = "slices";
 
-/// Number of SMs that a variant's matmul uses on a GPU. Without the setting it uses all of them.
+/// The setting for the number of SMs that a variant's matmul uses on a GPU. Without it, the matmul uses all SMs.
 inline constexpr std::string_view kMatmulSmsSetting = "gemm_sms";
 
 /// The variant whose blocks share waves: one kernel multiplies the tiles of all blocks. A tile has 128 rows; its

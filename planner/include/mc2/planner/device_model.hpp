@@ -20,10 +20,10 @@ struct PublishedDevice {
 
 [[nodiscard]] std::span<const PublishedDevice> published_devices() noexcept;
 
-/// A cost model of `op` on ranks of a device that nobody measured here, from published constants; every curve is
-/// analytic and names its source and how far it is to be trusted. Formulas: docs/cost_model.md, "Published devices".
+/// A cost model of `op` on ranks of a device that nobody measured here, from published constants. Every curve is
+/// analytic and names its source and how far to trust it. Formulas: docs/cost_model.md, "Published devices".
 /// Errors: UnknownName listing the devices; InvalidSpec (op); Infeasible for an element type, kind or number of ranks
-/// that nothing is published for.
+/// without published costs, for several experts on a rank, and for few rows that are cut along n.
 [[nodiscard]] Result<CostModel> device_model(std::string_view device, const OpSpec& op);
 
 } // namespace mc2::planner

@@ -17,7 +17,7 @@ enum class ErrorCode : std::uint8_t {
   InvalidSpec = 1,   ///< a size, type or option outside its legal values
   UnknownName = 2,   ///< a kind, type, backend, strategy or format that is in no registry
   Infeasible = 3,    ///< the request is legal but no plan satisfies it
-  OutOfRange = 4,    ///< a cost model was asked outside what it was fitted for
+  OutOfRange = 4,    ///< a question that a cost model was not fitted to answer
   Stale = 5,         ///< a measurement or plan belongs to another machine, driver or library version
   NotFound = 6,      ///< nothing stored under that key
   Malformed = 7,     ///< a document or log that cannot be parsed or violates its schema
@@ -99,7 +99,7 @@ class SystemError : public std::runtime_error {
  public:
   /// @param call         the call that failed, e.g. "dnnl::matmul::execute"
   /// @param native_code  that library's own code (errno, dnnl_status_t, SQLite result code, ...)
-  /// @param detail       what it said, with the rank where there is one
+  /// @param detail       the library's message, with the rank if there is one
   SystemError(std::string call, int native_code, const std::string& detail)
       : std::runtime_error(call + " failed (" + std::to_string(native_code) + "): " + detail),
         call_(std::move(call)),

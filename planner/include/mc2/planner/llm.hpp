@@ -56,9 +56,8 @@ struct LlmConfig {
 
   /// The layers whose weights the ranks share, in the order of a forward pass, each with its count in the model. If
   /// there are more ranks than key-value heads, several ranks hold the same keys and values. Weights that every rank
-  /// holds whole have no collective and are left out. docs/common_tasks.md, "A whole model", derives each layer's
-  /// sizes.
-  /// `*this` must be valid.
+  /// holds whole have no collective and are left out. `*this` must be valid. Source of each layer's sizes:
+  /// docs/common_tasks.md, "A whole model".
   [[nodiscard]] std::vector<LayerShape> layers() const;
 
   /// "80 layers, hidden 8192, 64 heads of 128 (8 of keys and values), MLP 28672".

@@ -33,7 +33,7 @@ inline constexpr std::array kLlmForms{LlmForm::AllReduce, LlmForm::SequenceParal
 /// One layer's operator in one step.
 struct LlmPoint {
   std::int64_t tokens = 0; ///< tokens of the step
-  OpSpec op;               ///< its m is LayerShape::rows_of() the tokens
+  OpSpec op;               ///< its m is LayerShape::rows_of(tokens, ...)
   Cut cut;
   Variant variant;
   double serial_us = 0;

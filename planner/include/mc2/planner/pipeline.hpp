@@ -38,9 +38,7 @@ struct Timeline {
 /// as block i has left the first and block i-1 the second. While both lanes are busy each runs slower by its factor.
 /// Exact for these assumptions: rates are piecewise constant and every change of rate is an event.
 /// Source: docs/cost_model.md §4. Both spans have the same length; times in us, >= 0.
-/// @param slices the slices of each block, which pass like blocks one behind the other: one entry for each block, or
-/// one
-///               for all
+/// @param slices the slices of a block pass like blocks, one behind the other; one entry for each block, or one for all
 [[nodiscard]] Timeline simulate(std::span<const double> first_us, std::span<const double> second_us,
                                 const Slowdown& slowdown, std::span<const Slices> slices);
 [[nodiscard]] Timeline simulate(std::span<const double> first_us, std::span<const double> second_us,

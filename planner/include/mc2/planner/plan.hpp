@@ -99,8 +99,8 @@ struct RunnerUp {
 /// How the search knows that nothing better was overlooked.
 struct Certificate {
   std::int64_t candidate_count = 0; ///< legal cuts in the family, all variants
-  std::int64_t simulated_count = 0; ///< of those, simulated in full
-  std::int64_t bounded_count = 0;   ///< of those, excluded because their lower bound already exceeds the best
+  std::int64_t simulated_count = 0; ///< candidates that were simulated in full
+  std::int64_t bounded_count = 0;   ///< candidates excluded because their lower bound already exceeds the best
   std::string text;                 ///< one sentence
   /// How much longer the best short/long cut takes than the best free list, relative; strategy free only.
   std::optional<double> restriction_cost = std::nullopt;

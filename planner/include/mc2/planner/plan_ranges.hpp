@@ -55,7 +55,7 @@ struct PlanRange {
   /// From the lowest to the highest end of the benefit's 90 % interval at any m of the range.
   std::optional<BenefitInterval> benefit_interval = std::nullopt;
   Provenance provenance = Provenance::Analytic; ///< the weakest over all m
-  double loss = 0; ///< how much longer the cut takes than the m's best cut by the same model, relative; worst m
+  double loss = 0; ///< relative excess over an m's best cut by the same model; the largest of all m
 
   /// Appends the next range, which has the same rule.
   void extend(const PlanRange& next) noexcept;
@@ -118,8 +118,8 @@ using ModelFrom = std::function<ModelUntil(std::int64_t first_m)>;
 
 /// Few ranges of m with one rule each. At every m the rule's cut is predicted to take at most kRangeTolerance longer
 /// than make_plan()'s cut, and it is uncut wherever make_plan() does not cut. For that, every legal m is planned alone.
-/// Pure. Takes below a second for 16,384 m and ten variants with one model, and twice that with a new model for each 6
-/// % of m. The m at which a kind is cut by columns form a gap, because each such m has a model of its own.
+/// Pure. 16,384 m and ten variants take below a second with one model, and twice that with one model for each 6 % of m.
+/// The m at which a kind is cut by columns form a gap, because each such m has a model of its own.
 /// @param op       its m does not matter
 /// @param options  their strategy is search
 /// @param label    changes each predicted plan before it enters a range, e.g. widens its intervals; null: nothing does

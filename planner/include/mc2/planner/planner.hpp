@@ -132,8 +132,7 @@ struct LengthSensitivity {
 [[nodiscard]] Result<Plan> serial_plan(const OpSpec& op, const CostModel& model, const Variant& variant,
                                        const RowCounts& counts = {});
 
-/// A plan with the caller's blocks for which there is no model to predict from. It has no timeline, and its times are
-/// 0.
+/// A plan with the caller's blocks where there is no model to predict them. It has no timeline, and its times are 0.
 /// @param schedule  unset: overlapping_schedule()
 /// Errors: InvalidSpec as validate_cut, for an illegal op, and for a serial schedule of several blocks.
 [[nodiscard]] Result<Plan> unpredicted_plan(const OpSpec& op, const Fingerprint& machine, const Variant& variant,

@@ -32,7 +32,7 @@ enum class Parameter : std::uint8_t {
 
 /// How much a changed decision differs from today's, from the least to the most. Values are served: never renumber.
 enum class FlipKind : std::uint8_t {
-  OtherLengths = 1, ///< as many blocks, of other lengths or in another order
+  OtherLengths = 1, ///< equally many blocks, of other lengths or in another order
   OtherCount = 2,   ///< another number of blocks, or another variant
   CutOrUncut = 3,   ///< cut instead of uncut, or the reverse
 };
@@ -42,7 +42,7 @@ enum class FlipKind : std::uint8_t {
 /// The nearest value of a parameter at which another plan is best.
 struct Flip {
   FlipKind kind = FlipKind::OtherLengths;
-  double value = 0;              ///< of the parameter, in its own unit
+  double value = 0;              ///< value of the parameter, in its own unit
   Cut cut;                       ///< the best cut at `value`
   Variant variant;               ///< the variant of that cut
   double best_us = 0;            ///< makespan of that cut at `value`
@@ -55,7 +55,7 @@ struct Flip {
 struct Excursion {
   double end_value = 0;    ///< the furthest value that was tried
   std::vector<Flip> flips; ///< nearest first, each of a stronger kind than the one before; empty: the plan stays best
-  std::optional<double> one_percent_value; ///< first value at which keeping the plan costs 1 %; none if it does today
+  std::optional<double> one_percent_value; ///< where keeping the plan begins to cost 1 %; none if today or never
   std::optional<double> end_loss;          ///< kept / best - 1 at end_value
   bool operator==(const Excursion&) const = default;
 };

@@ -42,10 +42,10 @@ struct SpeedLevel {
 };
 
 /// Estimates the lanes' speed level from later runs, because a profile is taken within seconds, at the speed of that
-/// moment. It is the weighted mean of the runs' log ratios of measured to predicted times. A run weighs half as much as
-/// the next newer one, times the ratio of the shorter to the longer cut axis (the run's and op's). The profile itself,
-/// whose log ratio is 0, weighs half as much as the newest run at the same length. Runs of other operators and of
-/// variants that the model does not have are left out. Source: docs/cost_model.md §14.
+/// moment. A factor is the weighted geometric mean of the runs' ratios of measured to predicted times. A run weighs
+/// half as much as the next newer one, times the ratio of the shorter to the longer cut axis (the run's and op's). The
+/// profile itself, with a ratio of 1, weighs half as much as the newest run at the same length. Runs of other operators
+/// and of variants that the model does not have are left out. Source: docs/cost_model.md §14.
 /// @param model     a model before at_length(), which is applied for the length of each run
 /// @param messages  passed to at_length()
 /// @param op        an operator that the model answers for

@@ -15,8 +15,7 @@
 
 #include "mc2/planner/error.hpp"
 
-/// Writes and reads numbers, shares, times, sizes and moments of pages, messages and notes. All locales give the same
-/// text.
+/// Writes and reads numbers, shares, times, sizes and moments of pages, messages and notes, alike in every locale.
 
 #pragma GCC visibility push(default)
 

@@ -28,8 +28,7 @@ class TileWaves {
   /// The fewest rows for which is_wave() holds.
   [[nodiscard]] std::int64_t least_rows() const noexcept;
   /// Time of a run of `rows` rows in whole waves, over the time of its rows at the rate of full waves of full tiles.
-  /// The last wave takes as long as a full one, and a ragged tile as long as a full one. Source: docs/cost_model.md
-  /// §12.
+  /// A last wave takes as long as a full one, a ragged tile as long as a full tile. Source: docs/cost_model.md §12.
   [[nodiscard]] double whole_waves_ratio(std::int64_t rows) const noexcept;
   /// Blocks as the kernel takes them. A block that is no wave is merged with the blocks behind it until together they
   /// are one. A rest that is no wave is merged with the last.

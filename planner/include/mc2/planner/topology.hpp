@@ -120,7 +120,7 @@ inline constexpr double kMaxConstantSpread = 100;
 /// A cluster of equal nodes, each with equal ranks and rails, and what its communication library can do on it.
 struct Topology {
   std::string name;
-  std::string source;                         ///< what it describes and where that is published, one sentence
+  std::string source;                         ///< what the topology describes and where that is published, one sentence
   std::map<std::string, std::string> sources; ///< citation of each constant, keyed by its field
   int node_count = 1;
   int ranks_per_node = 1;

@@ -27,8 +27,7 @@ inline constexpr double kComputeTransferSpread = 0.06;
 /// Added instead on GPUs whose rates are known, whatever the distance: 90 % of the matmuls of docs/cost_model.md §12
 /// are within it.
 inline constexpr double kWaveTransferSpread = 0.18;
-/// Added to the relative interval of a transferred communication curve, because its bytes were measured in other
-/// blocks.
+/// Added to the relative interval of a transferred communication curve: its bytes were measured in other blocks.
 inline constexpr double kCommunicationTransferSpread = 0.06;
 
 /// A model of one (n, k), transferred to another.
@@ -42,11 +41,11 @@ struct Transfer {
 
 /// The model for a target operator with another n and k. The compute curve is read at equal FLOPs and the communication
 /// curve at equal bytes:
-///   compute'(rows) = compute(rows n'k' / (n k)); a staircase has its wave shortened by n'/n and its step scaled by
-///   k'/k compute'(rows) = compute(rows) W(rows, n', k') / L(rows) on a GPU whose rates are known: W is the time by
-///   waves of
-///                    tiles, and L the curve's reference, W(rows, n, k) or a straight line through it
+///   compute'(rows) = compute(rows n'k' / (n k))
 ///   communication'(bytes) = communication(bytes)
+/// A staircase has its wave shortened by n'/n and its step scaled by k'/k. On a GPU whose rates are known:
+///   compute'(rows) = compute(rows) W(rows, n', k') / L(rows)
+/// W is the time by waves of tiles. L is W(rows, n, k) or, for a curve that is a straight line, a line through it.
 /// Slow-downs and fixed costs stay. Fixed parts of a curve are kept, parts per row are scaled. Where blocks are
 /// columns, a column has k'/k times the FLOPs and bytes of B, and n does not matter.
 /// Errors: InvalidSpec (model or target), Stale (another machine), OutOfRange naming the reason: another kind, element
@@ -65,10 +64,10 @@ struct Transfer {
 [[nodiscard]] Result<Transfer> transfer_from_nearest(std::span<const CostModel> models, const OpSpec& target,
                                                      const Fingerprint& fingerprint);
 /// The model for one length of the cut axis, on a GPU whose rates are known; unchanged on other machines. Waves of
-/// tiles bend a compute curve that is a straight line, because it has lost where waves end; that is read below the
-/// fewest rows that were measured; or whose rank holds several experts at another m. Its interval grows if all blocks
-/// lie below the fewest measured rows. A kernel that multiplies all blocks takes whole waves for all of them together;
-/// its curve is scaled by TileWaves::whole_waves_ratio() of `op` over that of the model's operator.
+/// tiles bend a compute curve in three cases: it is a straight line, which has lost where waves end; blocks may be
+/// shorter than the fewest measured rows; or a rank holds several experts and op.m is not the profiled m. The interval
+/// grows if all blocks are shorter than the fewest measured rows. kTileStoreVariant's kernel takes whole waves for all
+/// blocks together: its curve is scaled by TileWaves::whole_waves_ratio() of `op` over that of the model's operator.
 /// @param op  an operator that the model answers for
 [[nodiscard]] CostModel with_waves(CostModel model, const OpSpec& op);
 
@@ -97,13 +96,12 @@ struct MessageTimes {
 /// The model for one length of the cut axis. Source: docs/cost_model.md §12.
 /// Compute: with_waves(); and no variant's blocks multiply faster than the model's serial run multiplies all rows.
 /// For another operator than the one that was profiled, also:
-/// - Each communication curve is multiplied by the ratio of measured to computed time of op's message. Between two
-/// known
-///   messages the ratio's logarithm is interpolated over the message's logarithm. Beyond the outermost message it is
+/// - Each communication curve is multiplied by the ratio of measured to computed time of op's message. Between known
+///   messages, the ratio's logarithm is interpolated over the message's logarithm. Beyond the outermost message it is
 ///   that message's ratio or, on a GPU whose rates are known, the time is on the line through that message and another
 ///   one that is clearly apart.
 /// - A communication slow-down below 1 is set so that a cut saves the same time of every message. For a variant with
-///   shares_collective() and a slow-down of about 1, it saves MessageTimes::saved_us_by_variant.
+///   shares_collective() and a slow-down of about 1, the cut saves MessageTimes::saved_us_by_variant.
 /// - The serial run has the variant whose serial run was the fastest at the nearest message.
 [[nodiscard]] CostModel at_length(CostModel model, const MessageTimes& messages, const OpSpec& op);
 
