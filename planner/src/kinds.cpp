@@ -118,8 +118,7 @@ constexpr std::array kKinds{
         .cut_axis_length = shard_rows,
         .message_bytes_per_unit = sharded_a_bytes,
     },
-    // Its second half: every rank has some rows of each expert's B, and A has a row for every choice. A token's
-    // products
+    // Second half: every rank has some rows of each expert's B, and A has a row for every choice. A token's products
     // are weighted and added up before they are sent, so that a message has one row for a token. Blocks are as with
     // matmul_reduce_scatter.
     OpTraits{

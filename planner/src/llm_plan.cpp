@@ -114,8 +114,8 @@ bool has_kind(LlmForm form, OpKind kind) {
 
 LlmRun tokens_of(const LlmSite& site, const PlanRange& range, std::int64_t first_tokens, std::int64_t last_tokens) {
   const std::int64_t ranks = site.op->world_size, step = m_step(*site.op);
-  const std::int64_t per_token =
-      site.layer.experts ? site.layer.experts->per_token : ranks; // per_token / ranks rows each
+  // A token gives a rank per_token / ranks rows.
+  const std::int64_t per_token = site.layer.experts ? site.layer.experts->per_token : ranks;
   const std::int64_t first = (range.first_m - step) * ranks / per_token + 1, last = range.last_m * ranks / per_token;
   return {std::clamp(first, first_tokens, last_tokens), std::clamp(last, first_tokens, last_tokens),
           range.least_benefit, range.most_benefit};

@@ -73,7 +73,7 @@ Result<void> check_limits(const PlanOptions& options, std::int64_t block_count, 
 /// Step 4: how many long blocks, and their final length.
 Result<Cut> divide(const Problem& problem, Bound bound, std::int64_t short_rows, std::int64_t long_rows,
                    Recipe& recipe) {
-  // If m1 is longer than m - m0, floor((m - m0) / m1) is 0. The recipe has no answer then; one long block is one.
+  // If m1 is longer than m - m0, floor((m - m0) / m1) is 0. The recipe has no answer then; here it is one long block.
   const std::int64_t count = std::max<std::int64_t>(1, (problem.rows - short_rows) / long_rows);
   recipe.add("count", static_cast<double>(count), "blocks", "floor((m - m0) / m1), at least 1");
   const std::int64_t final_long = align_down((problem.rows - short_rows) / count, kRecipeAlignment);
