@@ -82,7 +82,7 @@ Result<finder::PlanQuestion> plan_question(const store::PlanRequest& request, co
   MC2_ASSIGN(auto chosen, variant.chosen());
   return finder::PlanQuestion{.op = request.op,
                               .machine = here,
-                              .options = request.options_with(planner::default_options_on(here).alignment),
+                              .options = request.options_with(planner::default_options_on(here)),
                               .variant = std::move(chosen),
                               .may_transfer = may_transfer};
 }

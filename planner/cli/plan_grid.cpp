@@ -77,7 +77,7 @@ class RowPlanner {
     if (model_->value().tuned) return *model_->value().tuned;
     const finder::FoundModel& found = *model_->value().found;
     const auto usual = planner::default_options_on(found.model.fingerprint);
-    return finder::plan_with(found, {.op = op, .machine = {}, .options = run_.asked.options_with(usual.alignment)});
+    return finder::plan_with(found, {.op = op, .machine = {}, .options = run_.asked.options_with(usual)});
   }
 
   const DividedLayer& divided_;

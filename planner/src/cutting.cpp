@@ -65,7 +65,7 @@ bool takes_counts(const Fingerprint& machine, const OpSpec& op, const Variant& v
 }
 
 PlanOptions likely_limits(const Plan& plan, const CutLimits& said) {
-  PlanOptions options;
+  PlanOptions options = default_options_on(plan.fingerprint);
   options.alignment = said.alignment.value_or(likely_alignment(plan));
   const auto shortest = *std::ranges::min_element(plan.cut.block_rows);
   options.min_block_rows = said.min_block_rows.value_or(std::min(options.alignment, shortest));

@@ -177,7 +177,7 @@ finder::PlanQuestion asked_elsewhere(const PlanQuestion& question, const planner
                                      const planner::StopCheck& is_stopped) {
   return {.op = question.request.op,
           .machine = machine,
-          .options = question.request.options_with(planner::default_options_on(machine).alignment),
+          .options = question.request.options_with(planner::default_options_on(machine)),
           .may_transfer = false,
           .is_stopped = is_stopped};
 }
@@ -186,7 +186,7 @@ finder::PlanQuestion asked_elsewhere(const PlanQuestion& question, const planner
 Result<PlacedQuestion> on_device(const store::Store& store, const PlanQuestion& question, const NamedDevice& device,
                                  const planner::StopCheck& is_stopped) {
   const finder::Kept kept = finder::kept_in_unnamed(store);
-  const planner::PlanOptions limits = question.request.options_with(planner::PlanOptions().alignment);
+  const planner::PlanOptions limits = question.request.options_with({});
   MC2_ASSIGN(auto costs, finder::device_costs(device.name, question.request.op, limits, kept));
   auto asked = asked_elsewhere(question, costs.model.fingerprint, is_stopped);
   const bool is_measured = costs.is_measured;
@@ -219,7 +219,7 @@ Result<PlacedQuestion> on_its_machine(const store::Store& store, const PlanQuest
   const finder::Kept kept = finder::kept_in_unnamed(store);
   return PlacedQuestion{{.op = question.request.op,
                          .machine = std::move(machine.fingerprint),
-                         .options = question.request.options_with(usual.alignment),
+                         .options = question.request.options_with(usual),
                          .may_transfer = question.may_transfer,
                          .asks_staleness = true,
                          .is_stopped = is_stopped},

@@ -56,6 +56,10 @@ TEST(LikelyLimits, HoldAsManyBlocksAsThePlanHas) {
   EXPECT_EQ(likely_limits(plan_on("host", std::vector<std::int64_t>(100, 64))).max_block_count, 100);
 }
 
+TEST(LikelyLimits, AreOfSixteenBlocksForPyTorchsGroups) {
+  EXPECT_EQ(likely_limits(plan_on("torch/nccl", {128, 128})).max_block_count, 16);
+}
+
 TEST(LikelyLimits, AreWhatIsSaid) {
   const PlanOptions limits =
       likely_limits(plan_on("host", {128, 128}), {.alignment = 16, .min_block_rows = 48, .max_block_count = 7});

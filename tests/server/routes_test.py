@@ -498,6 +498,23 @@ class RoutesTest(ServiceTest):
             self.assertEqual(cut(posted), cut(self.service.json("GET", question + "&alignment=128")))
             self.assertTrue(all(rows % 128 == 0 for rows in sorted(cut(posted)["block_rows"])[1:-1]), cut(posted))
 
+    def test_a_plan_of_pytorchs_groups_answers_who_names_no_number_of_blocks(self):
+        """Their plans have at most 16 blocks, other machines' 64. Clients write the 64 into every request."""
+        plan = self.stored_plan()
+        plan["fingerprint"]["backend"] = "torch/gloo"
+        digest = self.service.json("POST", "/v1/plans", plan, status=201)["digest"]
+        (machine,) = [
+            item["digest"]
+            for item in self.service.json("GET", "/v1/fingerprints")["items"]
+            if item["fields"]["backend"] == "torch/gloo"
+        ]
+        request = {"schema": "mc2.request/1", "op": plan["op"]}
+        for options in ({}, {"options": {"max_block_count": 64}}):
+            answer = self.service.json("POST", f"/v1/plan?machine={machine}", {**request, **options})
+            self.assertEqual((answer["source"], answer["digest"]), ("stored", digest), options)
+        answer = self.service.json("GET", f"/v1/plan?{SHAPE_QUERY}&machine={machine}")
+        self.assertEqual((answer["source"], answer["digest"]), ("stored", digest))
+
     def test_equal_questions_get_equal_bytes_until_the_plan_is_replaced(self):
         first = self.service.request("GET", f"/v1/plan?{SHAPE_QUERY}")
         for _ in range(100):

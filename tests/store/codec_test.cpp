@@ -13,6 +13,7 @@
 
 #include "examples.hpp"
 #include "generators.hpp"
+#include "mc2/planner/cutting.hpp"
 #include "support/topologies.hpp"
 
 namespace mc2::store::codec_test {
@@ -126,6 +127,15 @@ TEST(Codec, CanonicalFormIsSortedAndWithoutWhiteSpace) {
       "\"max_block_count\":64,\"min_block_rows\":128,\"objective_quantile\":0.5,\"require_significant_gain\":true,"
       "\"runner_up_count\":5,\"strategy\":\"search\"},"
       "\"schema\":\"mc2.request/1\"}");
+}
+
+TEST(PlanRequest, LeavesToTheMachineWhatItDoesNotName) {
+  const planner::PlanOptions usual = planner::default_options_on({{{"backend", "torch/gloo"}}});
+  EXPECT_EQ(PlanRequest::usual(examples::op()).options_with(usual), usual);
+  PlanRequest request{examples::op(), {}};
+  request.options.alignment = request.options.min_block_rows = 8;
+  request.options.max_block_count = 4;
+  EXPECT_EQ(request.options_with(usual), request.options);
 }
 
 TEST(Codec, TablesStandBesideTheSizesOfTheirOperator) {

@@ -160,7 +160,7 @@ Result<CostsOfLayers> ModelCommand::device_costs(const std::vector<LlmSite>& sit
   MC2_ASSIGN(auto opened, ImportedStore::open(store));
   const auto imported = std::make_shared<const ImportedStore>(std::move(opened));
   MC2_ASSIGN(const auto request, planning.request({}));
-  const planner::PlanOptions limits = request.options_with(planner::PlanOptions().alignment);
+  const planner::PlanOptions limits = request.options_with({});
   std::optional<Error> refused;
   for (const LlmSite& site : sites) {
     if (!site.op) continue;
@@ -195,7 +195,7 @@ std::vector<std::size_t> longest_first(const std::vector<LlmSite>& sites) {
 Result<void> ModelCommand::plan(const CostsOfLayers& costs, LlmQuestion& asked, std::vector<LlmSite>& sites) const {
   MC2_ASSIGN(const auto request, planning.request({}));
   asked.plan.machine = costs.machine;
-  asked.plan.options = request.options_with(planner::default_options_on(costs.machine).alignment);
+  asked.plan.options = request.options_with(planner::default_options_on(costs.machine));
   std::vector<Result<void>> done(sites.size());
   const std::vector<std::size_t> order = longest_first(sites);
   const auto plan_one = [&](std::size_t place) {

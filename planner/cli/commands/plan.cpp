@@ -271,7 +271,7 @@ std::string recipe_note(finder::PlanQuestion question, const finder::FoundModel&
 }
 
 planner::PlanOptions limits_on_device(const store::PlanRequest& request) {
-  return request.options_with(planner::PlanOptions().alignment);
+  return request.options_with({});
 }
 
 Result<planner::CostModel> PlanCommand::described_model(const store::PlanRequest& request,

@@ -52,7 +52,7 @@ Result<void> RefineCommand::check() const {
 }
 
 planner::PlanOptions RefineCommand::limits(const store::PlanRequest& request) const {
-  planner::PlanOptions options = request.options_with(planner::PlanOptions().alignment);
+  planner::PlanOptions options = request.options_with({});
   options.require_significant_gain = false; // measurements decide later
   return options;
 }

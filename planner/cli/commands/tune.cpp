@@ -112,7 +112,7 @@ Result<profiler::TuneSettings> TuneCommand::settings() const {
   profiler::TuneSettings result;
   MC2_ASSIGN(const auto backend, machine.find());
   MC2_ASSIGN(const auto request, planning.request({}));
-  result.plan = request.options_with(planner::default_alignment(backend->name()));
+  result.plan = request.options_with(planner::default_options_on({{{"backend", std::string(backend->name())}}}));
   result.profile = sweep.settings(result.plan.alignment);
   result.profile.plan = result.plan;
   MC2_ASSIGN(result.only, variant.chosen());

@@ -70,10 +70,11 @@ template <>
 inline constexpr auto kFields<PlanRequest> = std::tuple(document("request"), field("op", &PlanRequest::op),
                                                         field("options", std::identity{}, Options{}, Presence::Given));
 
-PlanOptions PlanRequest::options_with(std::int64_t alignment) const {
+PlanOptions PlanRequest::options_with(const PlanOptions& usual) const {
   PlanOptions result = options;
-  if (!has_alignment) result.alignment = alignment;
+  if (!has_alignment) result.alignment = usual.alignment;
   if (!has_min_block_rows) result.min_block_rows = result.alignment;
+  if (result.max_block_count == PlanOptions().max_block_count) result.max_block_count = usual.max_block_count;
   return result;
 }
 

@@ -33,8 +33,10 @@ struct PlanRequest {
   [[nodiscard]] static PlanRequest usual(planner::OpSpec op) {
     return {.op = std::move(op), .options = {}, .has_alignment = false, .has_min_block_rows = false};
   }
-  /// The options, with what the request leaves open filled in. @param alignment  the machine's
-  [[nodiscard]] planner::PlanOptions options_with(std::int64_t alignment) const;
+  /// The options, with the machine's own where the request leaves them open. A max_block_count that is PlanOptions' own
+  /// counts as left open, because earlier clients write it into every request.
+  /// @param usual  the machine's options (planner::default_options_on)
+  [[nodiscard]] planner::PlanOptions options_with(const planner::PlanOptions& usual) const;
 };
 
 /// The options that differ from `usual`, by their names in a request: "max_block_count=4, objective_quantile=0.9".
