@@ -13,15 +13,15 @@
 
 namespace mc2::profiler {
 
-/// Each part of each variant runs until both are reached.
+/// Each part of each variant runs until both limits are reached.
 struct AnchorSettings {
   std::chrono::milliseconds least_time{50};
   int least_runs = 5;
 };
 
-/// Medians of what the uncut parts of the bench's operator take now, of every variant that the model and the bench
-/// know; the parts take turns. What planner::at_speed() is given.
-/// Errors: NotFound where they share no variant; as Bench::prepare; Cancelled. Throws as the bench.
+/// Times the uncut parts (compute, communication) of the bench's operator for every variant that both the model and the
+/// bench know. The parts take turns. Returns the median of each part, for planner::at_speed().
+/// Errors: NotFound where model and bench share no variant; as Bench::prepare; Cancelled. Throws as the bench.
 [[nodiscard]] Result<std::vector<planner::UncutTimes>> time_uncut_parts(Bench& bench, const planner::CostModel& model,
                                                                         const AnchorSettings& settings = {},
                                                                         const TuneHooks& hooks = {});

@@ -12,7 +12,7 @@
 
 namespace mc2::profiler {
 
-/// How long a collective took, e.g. a line of an nccl-tests log.
+/// One measured time of a collective, e.g. a line of an nccl-tests log.
 struct CollectivePoint {
   planner::CollectiveSpec spec;
   double us = 0;
@@ -21,21 +21,22 @@ struct CollectivePoint {
 inline constexpr std::size_t kMaxCalibrationPoints = 10'000;
 
 struct CalibrateOptions {
-  /// Expected error of the model itself, relative: alpha-beta sums know no congestion and no protocol switch.
+  /// Standard deviation of log(predicted / measured). It covers the error of the model itself: alpha-beta sums ignore
+  /// congestion and protocol switches.
   double measurement_spread = 0.1;
-  /// Of a topology that does not say how far off its constants may be. Published latencies are of other machines: a
-  /// factor of e either way is one standard deviation.
+  /// Standard deviation of a latency's logarithm, for a topology that does not state the uncertainty of its constants.
+  /// Published latencies come from other machines, hence a factor of e either way.
   double latency_log_spread = 1;
-  /// Published bandwidths are of the same hardware, and large messages reach them within about this.
+  /// The same for a bandwidth. Published bandwidths are of the same hardware; large messages come about this close.
   double bandwidth_log_spread = 0.1;
 };
 
-/// One factor on a constant of all protocols alike.
+/// The factor on one constant. It applies to all protocols.
 struct CalibratedFactor {
   std::string name; ///< e.g. "inter.alpha_us"
   double factor = 1;
   double low = 1, high = 1;   ///< 90 % interval
-  bool is_determined = false; ///< the points narrowed it to less than half of what was assumed beforehand
+  bool is_determined = false; ///< whether the points narrowed its spread to less than half of the assumed one
 };
 
 struct TopologyCalibration {
@@ -47,17 +48,22 @@ struct TopologyCalibration {
 };
 
 /// Scales the launch cost, latencies, bandwidths and network message time of a topology so that the fastest algorithm
-/// takes what was measured. Maximum a posteriori: squared log residuals plus squared log factors, each over its
-/// spread, which is the topology's uncertainty where it has one; solved with Ceres. A constant that the points say
-/// nothing about keeps its published value and its spread; the result's uncertainty says what is left of the others'.
-/// Its relative_interval is planner::kNormal95 times the rms log residual, and never narrower than what was measured
-/// suggests: at least measurement_spread. Errors: CannotFit (no points, too many, or a time that is not finite and
-/// positive), InvalidSpec and Infeasible as planner::collective_times, with the point's number in the field.
+/// takes the measured times.
+///   method    maximum a posteriori with Ceres: minimises the squared log residuals plus the squared log factors, each
+///             divided by its spread. A factor's spread is the topology's uncertainty where it states one, else that of
+///             the options.
+///   result    a constant that the points do not determine keeps its published value and its spread; the topology's
+///             uncertainty holds the spreads that remain.
+///   interval  relative_interval is planner::kNormal95 times the rms log residual, at least measurement_spread and at
+///             most planner::kMaxRelativeInterval.
+/// Errors: CannotFit (no points, more than kMaxCalibrationPoints, or a time that is not finite and positive),
+/// InvalidSpec and Infeasible as planner::collective_times, with the point's number in the field.
 [[nodiscard]] Result<TopologyCalibration> calibrate_topology(const planner::Topology& topology,
                                                              std::span<const CollectivePoint> points,
                                                              const CalibrateOptions& options = {});
 
-/// Predicted by the fastest algorithm over measured, minus 1, of each point. Errors: as calibrate_topology.
+/// Predicted / measured - 1 for each point; the prediction is that of the fastest algorithm.
+/// Errors: as calibrate_topology.
 [[nodiscard]] Result<std::vector<double>> relative_errors(const planner::Topology& topology,
                                                           std::span<const CollectivePoint> points);
 

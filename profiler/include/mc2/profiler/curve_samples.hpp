@@ -11,25 +11,25 @@
 
 namespace mc2::profiler {
 
-/// One timing that a curve was fitted to, or that was left out.
+/// One timing of a lane, whether the fit used it or left it out.
 struct CurveSample {
   double x = 0;       ///< rows, columns or bytes of the block
-  double time_us = 0; ///< corrected for drift, as the fit does
+  double time_us = 0; ///< corrected for drift as in the fit
   bool is_co_run = false;
   bool is_outlier = false;
 };
 
-/// The samples of one lane of one variant as its curve sees them, in their order; without those that cannot be fitted:
-/// times or sizes that are not positive.
+/// The samples of one lane of one variant as the fit of its curve sees them, in their order. Samples with a time or
+/// size that is not positive are left out, because they cannot be fitted.
 /// @param variant  planner::Variant::text()
 [[nodiscard]] std::vector<CurveSample> curve_samples(const planner::Profile& profile, planner::Component component,
                                                      const std::string& variant);
 
-/// How much longer a sample took than the model expects, relative: than the curve, slowed where the other lane was
-/// busy, too. 0 where nothing is expected.
+/// Measured / expected - 1. The expected time is the curve's, times `slowdown` for a co-run sample. 0 where the
+/// expected time is not above 0.
 [[nodiscard]] double relative_residual(const planner::CostCurve& curve, double slowdown, const CurveSample& sample);
 
-/// Every n-th, so that there are at most `most` (above 0).
+/// Every n-th sample, with n such that at most `most` (above 0) are left.
 [[nodiscard]] std::vector<CurveSample> thinned(const std::vector<CurveSample>& samples, std::size_t most);
 
 } // namespace mc2::profiler

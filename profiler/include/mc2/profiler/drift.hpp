@@ -10,7 +10,7 @@ namespace mc2::profiler {
 /// One timing as a cell of a two-way table.
 struct DriftCell {
   int row = 0;        ///< what was timed: one size of one component
-  int round = 0;      ///< when: cells of one round were timed within moments of each other
+  int round = 0;      ///< when it was timed: cells of one round were timed within moments of each other
   double time_us = 0; ///< > 0
 };
 
@@ -18,7 +18,7 @@ struct DriftCell {
 struct Drift {
   struct Round {
     double factor = 1;         ///< times of this round / times of the median round
-    bool is_estimated = false; ///< false: too few rows; the factor is the nearest estimated round's
+    bool is_estimated = false; ///< false where the round has too few rows: `factor` is the nearest estimated round's
   };
   std::map<int, Round> rounds;
 
@@ -29,14 +29,14 @@ struct Drift {
   [[nodiscard]] double range() const;
 };
 
-/// Rows that a round needs before its factor is trusted: with fewer, the factor would follow the noise of the very
-/// times it is to correct.
+/// Rows that a round needs before its factor is trusted. With fewer, the factor would follow the noise of the times
+/// that it has to correct.
 inline constexpr int kMinDriftRows = 4;
 
-/// Separates what was timed from when: log time = row + round + noise, by alternating medians, so that a row timed
-/// only in slow rounds compares fairly with one timed in fast rounds.
-/// Source: median polish, Tukey, Exploratory Data Analysis, 1977, ch. 11; docs/cost_model.md. A median ignores the
-/// occasional interrupted sample.
+/// Separates the effect of the row from that of the round: log time = row + round + noise, by alternating medians. A
+/// row timed only in slow rounds then compares fairly with a row timed in fast rounds, and a median ignores the
+/// occasional interrupted sample. Source: median polish, Tukey, Exploratory Data Analysis, 1977, ch. 11;
+/// docs/cost_model.md.
 [[nodiscard]] Drift estimate_drift(std::span<const DriftCell> cells);
 
 } // namespace mc2::profiler

@@ -16,21 +16,21 @@ namespace mc2::profiler {
 
 [[nodiscard]] std::string_view to_string(Verdict verdict) noexcept;
 
-/// Lines of a log that met the same fate.
+/// Lines of a log with the same verdict and text.
 struct LineGroup {
   std::int64_t count = 0;
-  std::vector<std::pair<std::int64_t, std::int64_t>> runs; ///< first and last of consecutive lines; the first few
-  std::int64_t last_line = 0;                              ///< of the last run, shown or not
+  std::vector<std::pair<std::int64_t, std::int64_t>> runs; ///< first and last line of each run; at most kMaxRuns runs
+  std::int64_t last_line = 0;                              ///< the last line added, whether in `runs` or not
 };
 
 /// What became of every line of one log, in bounded memory.
 class ImportReport {
  public:
-  using Key = std::pair<Verdict, std::string>; ///< and what the lines are, or why they were not taken
+  using Key = std::pair<Verdict, std::string>; ///< the text says what the lines are, or why they were not taken
   using Groups = std::map<Key, LineGroup>;
 
-  static constexpr std::size_t kMaxGroups = 256; ///< lines of further kinds share one group
-  static constexpr std::size_t kMaxRuns = 4;     ///< of a group
+  static constexpr std::size_t kMaxGroups = 256; ///< further texts share one group for each verdict
+  static constexpr std::size_t kMaxRuns = 4;     ///< runs that a group keeps
 
   void add(const LineVerdict& verdict);
   /// Bad lines come last.
@@ -42,22 +42,23 @@ class ImportReport {
   Key last_key_{};
 };
 
-/// Everything that the logs of one import gave, and what they still ask.
+/// All results of the logs of one import, and the questions that are still open.
 struct ImportedLogs {
   TimingSet timings;
   std::map<std::string, std::string> facts;
   std::vector<std::string> questions;
-  std::vector<std::string> notes; ///< what may be wrong with them, or count twice
+  std::vector<std::string> notes; ///< what may be wrong with the logs, or count twice
   std::int64_t took_count = 0;
   std::string first_bad;                     ///< "op_summary.csv:7: why (and 1 more)"; empty when no line was bad
-  std::map<std::int64_t, std::string> ranks; ///< the first log of each rank that logs call themselves
+  std::map<std::int64_t, std::string> ranks; ///< for each rank that a log names as its own: the first such log
 
-  /// Joins what a log gave; its timings are there already.
-  /// @param name  of the log, for messages
-  /// @param device  that the user says the logs are of; they may then name several
-  /// Errors: InvalidSpec where logs contradict each other.
+  /// Adds a log's summary. Its timings are already in `timings`.
+  /// @param name  the log's name, for messages
+  /// @param device  the device that the user names for all logs; the logs may then name different ones. May be empty
+  /// Errors: InvalidSpec where the facts of two logs contradict each other.
   [[nodiscard]] Result<void> add(const std::string& name, const LogSummary& summary, const std::string& device);
-  /// Errors: InvalidSpec with what must be said before anything can be taken; CannotFit when nothing could.
+  /// Succeeds when at least one timing was taken. Errors: InvalidSpec with the open questions, or CannotFit when there
+  /// are none.
   [[nodiscard]] Result<void> require_timings() const;
 };
 

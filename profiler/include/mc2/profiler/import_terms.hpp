@@ -11,13 +11,13 @@
 
 namespace mc2::profiler {
 
-/// What is said of a log in words, as options of a program or parameters of a request carry it. What is left empty is
-/// not said.
+/// The user's statements about a log as text, from the options of a program or the parameters of a request. An empty
+/// member states nothing.
 struct ImportTerms {
   std::string op = {}, dtype = {}, collective = {};
-  std::string bytes = {};               ///< a number up to 2^50, or "neighbour"
+  std::string bytes = {};               ///< a number up to 2^50, or "neighbour", also spelled "neighbor"
   std::string buffers = "out-of-place"; ///< or "in-place", "both"
-  std::string blocks = {};              ///< of the fused operators in a log
+  std::string blocks = {};              ///< the cut that the fused operators in a log ran
   std::string device = {};
   std::optional<std::int64_t> m = std::nullopt, n = std::nullopt, k = std::nullopt; ///< up to planner::kMaxSize
   std::optional<std::int64_t> ranks = std::nullopt;                                 ///< up to planner::kMaxWorldSize

@@ -29,32 +29,32 @@ class ByteSource {
   virtual ~ByteSource() = default;
   /// Reads up to `into.size()` bytes; 0 at the end. Throws SystemError.
   [[nodiscard]] virtual std::size_t read(std::span<char> into) = 0;
-  /// The file behind it, for formats that need to seek; empty where there is none.
+  /// Path of the file that is read, for formats that need to seek; empty where the source is no file.
   [[nodiscard]] virtual std::filesystem::path path() const { return {}; }
-  /// 0 where it is not known.
+  /// Size of the source in bytes; 0 where unknown.
   [[nodiscard]] virtual std::int64_t total_bytes() const { return 0; }
 };
 
-/// Errors: InvalidSpec for a path that is no readable file.
+/// Opens a log. Errors: InvalidSpec for a path that cannot be opened or is a directory.
 [[nodiscard]] Result<std::unique_ptr<ByteSource>> open_log(const std::filesystem::path& path);
-/// Errors: InvalidSpec where two of the files have the same bytes, so that what they tell would count twice.
+/// Errors: InvalidSpec where two of the files have the same bytes, because their timings would count twice.
 [[nodiscard]] Result<void> require_different(std::span<const std::string> files);
-/// @param bytes  must outlive the source
+/// A source that reads `bytes`, which must outlive it.
 [[nodiscard]] std::unique_ptr<ByteSource> memory_log(std::string_view bytes);
 
-/// Which timings of nccl-tests are taken.
+/// Which timings of an nccl-tests row are taken.
 enum class Buffers : std::uint8_t { OutOfPlace, InPlace, Both };
 
-/// What a log cannot know, as far as the user has said it.
+/// The user's answers to what a log does not say. An empty member is no answer.
 struct ImportAnswers {
-  std::optional<planner::Collective> collective{}; ///< of a log that does not name it
+  std::optional<planner::Collective> collective{}; ///< for a log that does not name its collective
   std::optional<planner::DType> dtype{};
   std::optional<int> world_size{};
-  std::optional<std::int64_t> message_bytes{}; ///< full array, of communication rows that carry no size
-  bool bytes_from_neighbour = false;           ///< those rows' size is the product or the A of the matmul beside them
-  std::optional<std::int64_t> m{}, n{}, k{};   ///< of matmul rows that carry no shape (statistics)
+  std::optional<std::int64_t> message_bytes{}; ///< full array, for communication rows without a size
+  bool bytes_from_neighbour = false; ///< rows without a size move the product, or the A, of the matmul beside them
+  std::optional<std::int64_t> m{}, n{}, k{}; ///< for matmul rows without a shape (statistics)
   Buffers buffers = Buffers::OutOfPlace;
-  std::string blocks{}; ///< that the fused operators of a log ran; empty: they are left out
+  std::string blocks{}; ///< the cut that the fused operators of a log ran; empty: these operators are left out
 };
 
 /// One timing of a log. Bytes are normalised to the full array (docs/importing.md).
@@ -66,13 +66,13 @@ struct Timing {
   std::optional<planner::DType> dtype{};                           ///< of a matmul
   int world_size = 0;                                              ///< of a collective; 0: the log does not say
   std::chrono::nanoseconds time{0};
-  /// Names one run of a collective in the logs of all its ranks, each of which may have waited for the others in
-  /// `time`; 0: the times of its ranks are one already.
+  /// Name of one run of a collective, equal in the logs of all its ranks. `time` is then one rank's and may include
+  /// waiting for the others. 0: `time` already stands for all ranks.
   std::uint64_t event = 0;
-  int rank = 0; ///< that timed the event
+  int rank = 0; ///< the rank that timed the event
 };
 
-/// What equal timings share.
+/// The fields of Timing that timings of one group have in common.
 struct TimingKey {
   planner::Component component = planner::Component::Collective;
   planner::Collective collective = planner::Collective::AllReduce;
@@ -82,40 +82,42 @@ struct TimingKey {
   auto operator<=>(const TimingKey&) const = default;
 };
 
-/// One run of a fused operator. What the log leaves open is 0; times in us.
+/// One run of a fused operator. Numbers that the log does not state are 0. Times in us.
 struct FusedTiming {
   std::string blocks; ///< as planner::parse_cut reads it, or the digest of a plan
   std::optional<planner::Collective> collective{};
   std::optional<planner::Lane> first_lane{};
-  std::int64_t m = 0, n = 0, k = 0; ///< of its matmul, as for planner::OpSpec
-  std::int64_t shards = 0;          ///< that the rows of one rank's A or result are of m
+  std::int64_t m = 0, n = 0, k = 0; ///< as in planner::OpSpec
+  std::int64_t shards = 0;          ///< m / the rows of one rank's A or result, whichever has fewer
   std::optional<planner::DType> dtype{};
   double fused_us = 0;
-  double serial_us = 0, compute_us = 0, communication_us = 0; ///< uncut, beside it
-  double compute_blocks_us = 0, communication_blocks_us = 0;  ///< its own blocks together
+  double serial_us = 0, compute_us = 0, communication_us = 0; ///< uncut, timed beside the fused run
+  double compute_blocks_us = 0, communication_blocks_us = 0;  ///< sums over the run's own blocks
 };
 
+/// One time and the round in which it was taken.
 struct TimedRound {
   std::chrono::nanoseconds time{0};
   int round = 0;
 };
 
-/// One run of a collective, as its ranks timed it.
+/// One run of a collective with the times of its ranks.
 struct TimedEvent {
   std::uint64_t event = 0;
-  TimedRound shortest; ///< of the rank that came last and waited for nobody, if all ranks are there
-  std::vector<std::pair<int, std::chrono::nanoseconds>> ranks; ///< that timed it, ascending
-  bool is_torn = false; ///< one rank has two times: the logs number their runs differently
+  TimedRound shortest; ///< shortest time; with all ranks there, that of the rank that came last and did not wait
+  std::vector<std::pair<int, std::chrono::nanoseconds>> ranks; ///< ranks and their times, ascending
+  bool is_torn = false; ///< one rank has two different times: the logs number their runs differently
+  /// Whether all ranks have a time and the event is not torn.
   [[nodiscard]] bool is_complete(int world_size) const noexcept;
 };
 
-/// All timings of one size: every one counted, at most kMaxTimingsPerSize kept, drawn evenly (reservoir sampling;
-/// Vitter, ACM Trans. Math. Software 11, 1985, algorithm R), events by the smallest names, which are the same in the
-/// logs of all ranks.
+/// All timings with one key. Each is counted; of timings without an event and of events, at most kMaxTimingsPerSize are
+/// kept each. Timings without an event are drawn evenly (reservoir sampling; Vitter, ACM Trans. Math. Software 11,
+/// 1985, algorithm R). Of events, those with the smallest names stay, so that the logs of all ranks keep the same ones.
 struct TimingGroup {
   std::int64_t count = 0;
   std::vector<TimedRound> kept;
-  std::vector<TimedEvent> events; ///< by name
+  std::vector<TimedEvent> events; ///< sorted by name
 };
 
 inline constexpr std::size_t kMaxTimingsPerSize = 512;
@@ -125,9 +127,9 @@ inline constexpr std::size_t kMaxFusedTimings = 65536;
 /// Timings of any number of logs in bounded memory.
 class TimingSet {
  public:
-  /// False when it is of a new size beyond kMaxTimingSizes.
+  /// False when the timing has a new key and there are kMaxTimingSizes already.
   [[nodiscard]] bool add(const Timing& timing);
-  /// False beyond kMaxFusedTimings.
+  /// False when there are kMaxFusedTimings already.
   [[nodiscard]] bool add(FusedTiming timing);
   /// Timings added from now on were taken at another time than those before.
   void next_round() noexcept { ++round_; }
@@ -150,26 +152,26 @@ enum class Verdict : std::uint8_t { Took, Skipped, Bad };
 struct LineVerdict {
   std::int64_t line = 0; ///< from 1
   Verdict verdict = Verdict::Skipped;
-  std::string_view text; ///< what it was, or why it was not taken; valid during the call
+  std::string_view text; ///< what the line is, or why it was not taken; valid during the call
 };
 
-/// What an import tells while it runs; each may be empty.
+/// Callbacks of a running import. Each may be empty.
 struct ImportHooks {
   std::function<void(const LineVerdict&)> on_line;
   std::function<void(std::int64_t bytes_read, std::int64_t total_bytes)> on_progress; ///< bytes of the file
   std::function<bool()> is_cancelled;
 };
 
-/// What one log gave.
+/// The result of reading one log, apart from its timings.
 struct LogSummary {
   std::string format; ///< an importer's name
   std::int64_t took_count = 0, skipped_count = 0, bad_count = 0;
   std::string first_bad;                    ///< "line 12: why"
   std::int64_t first_bad_line = 0;          ///< 0 when nothing was bad
   std::map<std::string, std::string> facts; ///< for the fingerprint: device, library versions, ...
-  std::vector<std::string> questions;       ///< what must be said before more of it can be taken
-  std::optional<std::int64_t> rank;         ///< that the log calls itself, where it is of one rank
-  std::vector<std::string> notes;           ///< what may be wrong with all of it
+  std::vector<std::string> questions;       ///< what the user must answer before more of the log can be taken
+  std::optional<std::int64_t> rank;         ///< the rank that the log names as its own, where it is of one rank
+  std::vector<std::string> notes;           ///< what may be wrong with the whole log
 };
 
 class LogReader;
@@ -179,29 +181,29 @@ class LogSink;
 struct Importer {
   std::string_view name;
   std::string_view description;
-  /// Whether a log that begins like this is of the format. @param head  up to 64 KiB, decoded
+  /// Whether a log that begins with `head` has this format. @param head  up to 1 MiB, decoded
   bool (*detect)(std::string_view head);
-  /// Errors: Malformed for what spoils the whole log; single lines are told to the sink.
+  /// Reads the log into the sink, bad lines included. Errors: Malformed where the whole log is unusable.
   Result<void> (*read)(LogReader& reader, const ImportAnswers& answers, LogSink& sink);
 };
 
-/// In order of detection.
+/// All importers, in order of detection.
 [[nodiscard]] std::span<const Importer> importer_registry() noexcept;
 
-/// Reads one log, whatever its encoding (UTF-8 or UTF-16, with or without a byte order mark; gzip, xz, zstd), in
-/// bounded memory. Bad lines are counted, reported and left out; whether that will do is the caller's decision.
-/// @param format  an importer's name, or empty to detect it
-/// Errors: UnknownName (format), Malformed (no importer knows it, or the whole log is spoilt), Cancelled.
+/// Reads one log in bounded memory. It may be UTF-8 or UTF-16, with or without a byte order mark, and compressed with
+/// gzip, xz or zstd. Bad lines are counted, reported and left out; the caller decides whether to accept the rest.
+/// @param format  an importer's name, or empty to detect the format
+/// Errors: UnknownName (format), Malformed (no importer recognises the log, or all of it is unusable), Cancelled.
 [[nodiscard]] Result<LogSummary> import_log(ByteSource& source, std::string_view format, const ImportAnswers& answers,
                                             TimingSet& into, const ImportHooks& hooks = {});
 
-/// The operator that timings are imported for, as far as the user has said it.
+/// The operator that timings are imported for, as far as the user states it.
 struct ImportQuestion {
   std::optional<planner::OpKind> kind{};
   std::optional<planner::DType> dtype{};
   std::optional<int> world_size{};
   std::optional<std::int64_t> m{}, n{}, k{};
-  std::string device{}; ///< names the machine in the fingerprint; the log's own where empty
+  std::string device{}; ///< device name for the fingerprint; empty: the name in the log
 };
 
 struct ImportedProfile {
@@ -210,19 +212,21 @@ struct ImportedProfile {
   std::vector<std::string> notes;     ///< what was left out and why
 };
 
-/// The name that imported samples give their variant: both lanes of a plan may come from different logs.
+/// The variant of all imported samples: the two lanes of a plan may come from different logs.
 inline constexpr std::string_view kImportedVariant = "imported";
 
-/// Turns timings into samples of one operator: matmuls of its n, k and element type, and its collective. What the
-/// logs say of shapes, type and ranks needs not be asked; nothing is guessed. Outliers of a size are kept and marked.
-/// @param facts  of the logs; joined with the device into the fingerprint, which carries backend=imported
-/// Errors: InvalidSpec naming everything that must still be said, or what contradicts the logs; CannotFit when
-/// nothing is of this operator, and for samples under a published device's name that cannot be of it.
+/// Turns timings into samples of one operator: matmuls of its n, k and element type, and its collective. Shapes,
+/// element type and ranks that the question leaves open are taken from the logs where these name only one; nothing is
+/// guessed. Outliers of a size are kept and marked.
+/// @param facts  facts of the logs; with the device they make the fingerprint, which carries backend=imported
+/// Errors: InvalidSpec with all questions that the user must still answer, or with an answer that contradicts the logs.
+/// CannotFit when no timing is of this operator, or when samples named after a published device cannot be of it.
 [[nodiscard]] Result<ImportedProfile> assemble_profile(const TimingSet& timings,
                                                        const std::map<std::string, std::string>& facts,
                                                        const ImportQuestion& question);
 
-/// Whether the cuts that were read are of the operator, as far as both are known. Errors: InvalidSpec.
+/// Checks that the cuts that were read can be cuts of the operator; succeeds where the operator is not known yet.
+/// Errors: as planner::validate_measured_cut, in the field "blocks".
 [[nodiscard]] Result<void> check_cuts(const TimingSet& timings, const ImportQuestion& question);
 
 } // namespace mc2::profiler

@@ -10,7 +10,7 @@
 
 namespace mc2::profiler {
 
-/// What one measurement times: a lane alone, or both at once (which gives both slow-downs).
+/// The lanes that one measurement times: one lane alone, or both at once (which gives both slow-downs).
 enum class CaseTarget : std::uint8_t { Matmul = 1, Collective = 2, BothLanes = 3 };
 
 /// One possible measurement: the whole cut axis in blocks of `block_rows`.
@@ -23,9 +23,9 @@ struct ProfileCase {
   auto operator<=>(const ProfileCase&) const = default;
 };
 
-/// What one round of a profile times of an operator with so many rows or columns to cut, the most telling lengths
-/// first: each lane alone, and both at once where typical plans of 4 to 16 blocks lie (sweep_block_rows(),
-/// coarse_to_fine()).
+/// The measurements of one round of a profile, for a cut axis of `rows` rows or columns. The lengths are those of
+/// sweep_block_rows() in the order of coarse_to_fine(), the most informative first. Each length times each lane alone;
+/// lengths of rows / 17 to rows / 3, which typical plans of 4 to 16 blocks use, also time both lanes at once.
 [[nodiscard]] std::vector<ProfileCase> grid_cases(std::int64_t rows, std::int64_t alignment);
 
 } // namespace mc2::profiler

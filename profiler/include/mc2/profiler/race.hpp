@@ -16,29 +16,29 @@
 
 namespace mc2::profiler {
 
-/// A cut that races, and its times in us; entry i of every list was taken within moments of the others.
+/// A cut that races, with its times in us. The entries i of all lists were measured within moments of each other.
 struct Contender {
   planner::Cut cut;
   planner::Variant variant;
   std::vector<double> fused_us;
-  std::vector<double> serial_us;        ///< of the run next to each fused one
+  std::vector<double> serial_us;        ///< the serial run next to each fused run
   std::vector<double> compute_us;       ///< the variant's uncut matmul alone, local part included
   std::vector<double> communication_us; ///< the variant's uncut collective alone
-  bool is_serial = false;               ///< its runs are serial's own: what has one lane at a time cannot win
+  bool is_serial = false;               ///< its schedule is itself serial, so it cannot win
   std::string measured_at = {};         ///< Bench::date()
 
   [[nodiscard]] planner::Validation validation() const;
 };
 
 struct RaceSettings {
-  int min_rounds = 6; ///< whatever the budget: the fewest pairs whose median has a 95 % interval
+  int min_rounds = 6; ///< run whatever the budget. Default: the fewest pairs whose median has a 95 % interval
   int max_rounds = 61;
-  double relative_half_width = 0.01; ///< of every contender's fused/serial interval
-  /// after which no round starts; finding the serial variant and warm-up count
+  double relative_half_width = 0.01; ///< the race ends when every contender's fused/serial interval is this narrow
+  /// No round starts after this time, except the first min_rounds. Finding the serial variant and warming up count.
   std::chrono::milliseconds budget{60'000};
-  bool times_parts = true; ///< whether the uncut parts are timed, too, which recalibration needs
+  bool times_parts = true; ///< whether the uncut parts are timed as well; recalibration needs them
 
-  /// So many, however wide the intervals are then.
+  /// Runs exactly this many rounds, whatever the width of the intervals.
   void take_rounds(int count) {
     min_rounds = max_rounds = count;
     relative_half_width = 0;
@@ -48,42 +48,42 @@ struct RaceSettings {
   [[nodiscard]] Result<void> validate() const;
 };
 
-/// Everything that one race measured; entry i of every list was taken within moments of the others.
+/// Everything that one race measured. The entries i of all lists were measured within moments of each other.
 struct Race {
   std::vector<Contender> contenders;
-  planner::Variant serial_variant;      ///< the fastest uncut
-  std::vector<double> compute_us;       ///< its matmul alone, of all rows
+  planner::Variant serial_variant;      ///< the variant with the fastest serial run
+  std::vector<double> compute_us;       ///< its matmul alone, all rows
   std::vector<double> communication_us; ///< its collective alone
   int round_count = 0;
-  double timed_us = 0; ///< all that was timed, in sum
+  double timed_us = 0; ///< sum of all timed runs, warm-up rounds included
 
   /// Median over rounds of (serial - fused) / (serial - max(compute, communication)) with its 95 % interval.
   [[nodiscard]] Interval overlap_efficiency(const Contender& contender) const;
 
-  /// Of serial itself: the median of all its runs, which is no faster than itself.
+  /// The validation of serial itself: fused and serial time are both the median of all its runs, so the benefit is 0.
   [[nodiscard]] planner::Validation serial_validation() const;
 };
 
-/// Runs every contender next to a serial run, in rounds of alternating order, with the uncut parts alone in between.
-/// Serial is what one has without mc2, with the variant that is fastest at it: the uncut operator, whose lanes follow
-/// each other; where a local part would overlap, its collective and then its matmul, each on its own.
-/// Errors: InvalidSpec (settings); as Bench::prepare; Cancelled. Throws SystemError.
+/// Runs every contender next to a serial run, in rounds of alternating order. Each round also times the uncut parts
+/// alone, unless settings say otherwise. Serial is the uncut operator as it runs without mc2, one lane after the other,
+/// with the variant that is fastest at it. A local part does not overlap there: the collective runs first, then the
+/// whole matmul. Errors: InvalidSpec (settings); as Bench::prepare; Cancelled. Throws SystemError.
 [[nodiscard]] Result<Race> race(Bench& bench, std::span<const planner::Plan> plans, const RaceSettings& settings,
                                 const std::string& label, const TuneHooks& hooks = {});
 
-/// What recalibration learns from: the contender as it ran, beside its variant's uncut parts.
+/// The observation that recalibration learns from: medians of the contender's times and of its variant's uncut parts.
 [[nodiscard]] RaceObservation observation_of(const Contender& contender);
 
-/// Rounds that a race will still take if they go on like this: until every interval should be narrow, which falls with
-/// the square root of their number, or the budget ends.
-/// @param round_time  of one round, above 0
+/// Estimate of the rounds that a race still takes: until every interval should be narrow enough or the budget ends. The
+/// width of an interval falls with the square root of the number of rounds.
+/// @param round_time  duration of one round, above 0
 [[nodiscard]] int missing_rounds(const Race& race, const RaceSettings& settings, std::chrono::nanoseconds round_time,
                                  std::chrono::nanoseconds budget_left);
 
-/// The contender that is kept: the whole 95 % interval of its benefit in the first race is above zero, and no race
-/// shows it to be slower than serial beyond the noise; of several, the one whose worst benefit over the races is
-/// largest. -1 when there is none.
-/// @param races  at least one, all of the same contenders: the same calls timed in other ways
+/// Index of the contender to keep, or -1 when there is none. The whole 95 % interval of its benefit in the first race
+/// is above zero, and in no race the whole interval is below zero. Of several such contenders, the one with the largest
+/// worst benefit over the races wins.
+/// @param races  at least one. All have the same contenders, but may time them in different ways
 [[nodiscard]] int winner_of(std::span<const Race> races);
 
 } // namespace mc2::profiler

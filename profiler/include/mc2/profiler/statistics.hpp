@@ -20,30 +20,30 @@ struct Interval {
 /// q lies in [0, 1].
 [[nodiscard]] double quantile(std::span<const double> values, double q);
 
-/// quantile() at 0.5. Not empty.
+/// quantile() at 0.5. `values` must not be empty.
 [[nodiscard]] double median(std::span<const double> values);
 
-/// 1.4826 times the median distance from the median: of normal noise the standard deviation, unmoved by outliers
-/// (Rousseeuw and Croux, 1993). Not empty.
+/// 1.4826 times the median distance from the median. For normal noise this is the standard deviation; outliers hardly
+/// change it (Rousseeuw and Croux, 1993). `values` must not be empty.
 [[nodiscard]] double robust_deviation(std::span<const double> values);
 
 /// Distribution-free confidence interval of a quantile from order statistics: the number of values below the true
-/// quantile is binomial (Conover, Practical Nonparametric Statistics, 1999, §3.2), (1 - confidence) / 2 in each tail.
-/// A side with too few values for the confidence asked ends at the smallest or the largest value.
-/// `values` as for quantile; 0 < confidence < 1.
+/// quantile is binomial (Conover, Practical Nonparametric Statistics, 1999, §3.2). Each tail holds (1 - confidence)
+/// / 2. Where the values are too few for that, the side ends at the smallest or the largest value. `values` as for
+/// quantile; 0 < confidence < 1.
 [[nodiscard]] Interval quantile_interval(std::span<const double> values, double q, double confidence);
 
-/// Marks values further than `limit` scaled median absolute deviations from the median, on the slow AND the fast
-/// side, but never one within 10 % of the median. Where the deviation is unknown (fewer than 5 values) or 0, only
-/// values beyond a factor of 2 of the median are marked. Default: 6 deviations keep every value of a long-tailed,
-/// uninterrupted series.
+/// Marks values further than `limit` times robust_deviation() from the median, on the slow AND the fast side, but never
+/// a value within 10 % of the median. With fewer than 5 values or a deviation of 0, only values beyond a factor of 2 of
+/// the median are marked. Default: 6 deviations keep every value of a long-tailed, uninterrupted series.
 [[nodiscard]] std::vector<bool> find_outliers(std::span<const double> values, double limit = 6.0);
 
-/// Standard deviation (n - 1) / mean; 0 for fewer than 2 values or a mean of 0.
+/// Standard deviation (with n - 1) / mean; 0 for fewer than 2 values or a mean of 0.
 [[nodiscard]] double relative_deviation(std::span<const double> values) noexcept;
 
-/// Median of the ratios numerator[i] / denominator[i] with its interval: pairs were taken moments apart, so that the
-/// machine's drift cancels. Same length, not empty, denominators > 0.
+/// Median of the ratios numerators[i] / denominators[i] with its interval. The two times of a pair were measured
+/// moments apart, so that the machine's drift cancels. Both lists have the same length and are not empty; denominators
+/// > 0.
 [[nodiscard]] Interval paired_ratio(std::span<const double> numerators, std::span<const double> denominators,
                                     double confidence);
 

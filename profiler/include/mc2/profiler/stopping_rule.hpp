@@ -11,11 +11,11 @@
 
 namespace mc2::profiler {
 
-/// At most this part of a budget, an eighth, is spent on warming up.
+/// At most 1 / kWarmUpShare of a budget is spent on warming up.
 inline constexpr int kWarmUpShare = 8;
 
-/// A budget in seconds, in whole milliseconds, rounded up: a short time is not none. Errors: InvalidSpec ("budget_s")
-/// outside 0 to 1e6.
+/// Converts a budget in seconds to whole milliseconds, rounded up so that a short budget does not become 0.
+/// Errors: InvalidSpec ("budget_s") outside 0 to 1e6.
 [[nodiscard]] Result<std::chrono::milliseconds> budget_of(double seconds);
 
 struct StoppingOptions {
@@ -25,7 +25,7 @@ struct StoppingOptions {
   double confidence = 0.90;
   double relative_half_width = 0.02; ///< stop when the quantile's interval is this narrow
 
-  /// No more than so many, and fewer than min_count where these are fewer.
+  /// Sets max_count to `count`, and lowers min_count to it where min_count is larger.
   void limit(int count) {
     max_count = count;
     min_count = std::min(min_count, count);
@@ -36,25 +36,25 @@ struct StoppingOptions {
   [[nodiscard]] Result<void> validate() const;
 };
 
-/// Decides when one size has been timed often enough: the confidence interval of its low quantile is narrow, or the
-/// maximum is reached.
+/// Decides when one size has been timed often enough: when the confidence interval of its low quantile is narrow, or
+/// max_count samples are there.
 class StoppingRule {
  public:
   explicit StoppingRule(const StoppingOptions& options) : options_(options) {}
 
   void add(double time_us);
   [[nodiscard]] bool is_finished() const;
-  /// Whether the interval is narrow, rather than the maximum reached.
+  /// Whether the interval is narrow.
   [[nodiscard]] bool is_settled() const;
   [[nodiscard]] int count() const noexcept { return static_cast<int>(times_us_.size()); }
-  /// Samples after which the interval should be narrow: its width falls with the square root of their number.
-  /// Between the minimum (or what is there already) and the maximum.
+  /// Number of samples after which the interval should be narrow, at least count() and min_count, at most max_count.
+  /// The width falls with the square root of the number of samples.
   [[nodiscard]] int expected_count() const;
-  /// Why it stopped or what it is waiting for, e.g. "interval 1.4 % after 11 samples".
+  /// Why the rule is finished, or what it still waits for, e.g. "interval 1.4 % after 11 samples".
   [[nodiscard]] std::string reason() const;
 
  private:
-  /// Of the quantile; infinite before the minimum.
+  /// Relative half-width of the quantile's interval; infinite with fewer than min_count samples.
   [[nodiscard]] double relative_half_width() const;
 
   StoppingOptions options_;

@@ -23,12 +23,13 @@ namespace mc2::profiler {
 struct ProfileSettings {
   SweepOptions sweep;
   std::int64_t alignment = 128; ///< shortest block worth timing
-  /// Timed visits for each variant, in all as many times that, earlier ones included: the longest, the shortest and the
-  /// middle length of all variants first, then the middles of what is left. 0 for no limit.
+  /// Timed visits to cases per variant, earlier ones included; the profile ends after this times the number of
+  /// variants. The longest, the shortest and the middle length of all variants come first, then the middles of the
+  /// remaining gaps. 0 for no limit.
   int max_measurement_count = 0;
-  planner::PlanOptions plan; ///< of the plan whose own block lengths are timed, too
+  planner::PlanOptions plan; ///< for the plans whose own block lengths are timed as well
 
-  /// Sets `plan`, and `alignment` to its.
+  /// Sets `plan` to these options and `alignment` to theirs.
   void plan_with(const planner::PlanOptions& options) {
     plan = options;
     alignment = options.alignment;
@@ -36,56 +37,62 @@ struct ProfileSettings {
 };
 
 struct TuneSettings {
-  /// Of profiling and races together, by the bench's clock. No round starts after it but those that are always needed:
-  /// one of the profile, RaceSettings::min_rounds of each race. The budgets of `profile` and `race` follow from it.
+  /// Budget for profiling and races together, by the bench's clock. After it, only rounds start that are always needed:
+  /// one round of the profile and RaceSettings::min_rounds of each race. It replaces the budgets in `profile` and
+  /// `race`.
   std::chrono::milliseconds budget{60'000};
   ProfileSettings profile;
   RaceSettings race;
   planner::PlanOptions plan;
-  std::optional<planner::Variant> only; ///< plan with this variant, whatever others the model knows
-  int contender_count = 4;              ///< cuts that race in one round
-  std::shared_ptr<const planner::CostModel> known_model = nullptr; ///< taken instead of profiling
+  std::optional<planner::Variant> only; ///< plan with this variant alone, even if the model knows others
+  int contender_count = 4;              ///< how many cuts choose_contenders() picks by block count
+  std::shared_ptr<const planner::CostModel> known_model =
+      nullptr; ///< used instead of profiling; shared with the caller
 
-  /// Sets `plan`, and `profile` to what serves it.
+  /// Sets `plan` to these options and adapts `profile` to them.
   void plan_with(const planner::PlanOptions& options) {
     plan = options;
     profile.plan_with(options);
   }
 };
 
-/// The fewest measurements that a model can be fitted to: three lengths of two lanes, and both lanes together.
+/// The fewest measurements that a model can be fitted to: three lengths of each lane, and both lanes together once.
 inline constexpr int kMinMeasurementCount = 7;
 
-/// What tuning one operator found.
+/// The result of tuning one operator.
 struct Tuned {
   planner::Plan plan; ///< the winner, with its validation; "do not cut" when no cut was faster beyond noise
   std::optional<planner::CostModel> model; ///< recalibrated; none where the samples could not be fitted
   Race race;                               ///< the last race
   std::vector<planner::Plan> contenders;   ///< plans in the order of race.contenders
-  std::vector<planner::Sample> samples;    ///< of the profile, earlier ones included; none with a known model
-  std::vector<std::string> notes;          ///< what the fit and the recalibration had to say
+  std::vector<planner::Sample> samples;    ///< samples of the profile, earlier ones included; none with a known model
+  std::vector<std::string> notes;          ///< notes of the fit, the recalibration and the races
 };
 
-/// Leaves out variants that a few runs show to be dominated, then times both lanes of the others, alone and together,
-/// over a sweep of block lengths, and then at those lengths of the plan they lead to that were not among them, while it
-/// has such, at most eight times. Samples go to `keeper` after every round, and earlier ones count. Errors: as Bench,
-/// Keeper and run_sweep; Cancelled keeps what was measured.
+/// Profiles an operator. First leaves out variants that a few runs show to be dominated. Then times both lanes of the
+/// other variants, alone and together, over a grid of block lengths. Then, at most eight times, adds lengths: those of
+/// the plan that the samples lead to, or lengths between the timed ones where a fitted curve does not follow them.
+/// Samples go to `keeper` after every round; the keeper's earlier samples count.
+/// Errors: as Bench, Keeper and run_sweep; Cancelled keeps what was measured.
 [[nodiscard]] Result<SweepSummary> profile(Bench& bench, const ProfileSettings& settings, Keeper& keeper,
                                            const TuneHooks& hooks = {});
 
-/// The best cuts that differ enough to be worth racing: the best plan, the best of other block counts, and the best cut
-/// of every variant that has none among them and is not far behind. Errors: as planner::make_plan.
+/// The best cuts that differ enough to be worth racing: the best plan and the best cuts of clearly different block
+/// counts, together at most `count`, and the best cut of every other variant that is not far behind.
+/// Errors: as planner::make_plan.
 [[nodiscard]] Result<std::vector<planner::Plan>> choose_contenders(const planner::OpSpec& op,
                                                                    const planner::CostModel& model,
                                                                    const planner::PlanOptions& options, int count);
 
-/// THE tuner, of the program, host programs, Python and PyTorch. Profiles (or reuses kept samples) and fits, unless it
-/// is given a model, which it does not keep; then plans, checks the contenders' results, races them and the bench's
-/// rivals against serial, recalibrates the factors, races again when the recalibrated model prefers another cut, and
-/// keeps model, measurements and the winner. A cut is kept only when the whole 95 % interval of its benefit is above
-/// zero. Where the samples cannot be fitted, a few plain cuts race without a model, and the winner predicts nothing.
-/// Errors: as its steps, but for CannotFit; NotFound when the model knows nothing of settings.only; Cancelled keeps
-/// samples and models that were complete. Throws SystemError as the bench.
+/// THE tuner for the program, host programs, Python and PyTorch. Its steps:
+///   model  profiles (earlier samples of `keeper` count) and fits, unless settings.known_model is given.
+///   race   plans, checks the contenders' results, and races them and the bench's rivals against serial.
+///   learn  recalibrates the model, and races again when the recalibrated model prefers another cut.
+///   keep   keeps the model (not a known one), the measurements and the winner. A cut wins only when the whole 95 %
+///          interval of its benefit is above zero.
+/// Where the samples cannot be fitted, a few plain cuts race without a model, and the winner carries no prediction.
+/// Errors: as its steps, except CannotFit of the profile's fit; NotFound when the model does not know settings.only;
+/// Cancelled keeps samples and models that were complete. Throws SystemError as the bench.
 [[nodiscard]] Result<Tuned> tune(Bench& bench, const TuneSettings& settings, Keeper& keeper,
                                  const TuneHooks& hooks = {});
 

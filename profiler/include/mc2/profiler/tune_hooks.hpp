@@ -16,17 +16,17 @@
 
 namespace mc2::profiler {
 
-/// How far a step of the tuning is.
+/// Progress of one step of the tuning.
 struct TuneProgress {
-  std::string label;                      ///< of the step, "profile matmul_all_reduce m=1024 ..."
-  double fraction = 0;                    ///< of the step's expected work, 0..1
-  std::chrono::milliseconds remaining{0}; ///< estimate
-  std::string detail;                     ///< "12 of 48 cases settled"
-  /// Until the budget of the whole tuning is spent; not of a step by itself.
+  std::string label;                      ///< names the step, e.g. "profile matmul_all_reduce m=1024 ..."
+  double fraction = 0;                    ///< share of the step's expected work that is done, 0..1
+  std::chrono::milliseconds remaining{0}; ///< estimate for the step
+  std::string detail;                     ///< e.g. "12 of 48 cases settled"
+  /// Time until the budget of the whole tuning is spent; empty when a step runs outside tune().
   std::optional<std::chrono::milliseconds> budget_left = std::nullopt;
 };
 
-/// Whom tuning tells, and who may stop it. Each may be empty. Called on the tuner's thread.
+/// Callbacks that report the tuning's progress and may cancel it. Each may be empty. Called on the tuner's thread.
 struct TuneHooks {
   std::function<void(const TuneProgress&)> on_progress;
   std::function<void(const std::string&)> on_line; ///< one line for people: what was decided, and why
@@ -35,16 +35,16 @@ struct TuneHooks {
 
 struct Race;
 
-/// Keeps what tuning finds, as soon as it is complete; the one below keeps nothing. What cannot be kept ends the
-/// tuning with that error.
+/// Keeps the results of tuning as soon as each is complete. This base class keeps nothing. An error of a function ends
+/// the tuning with that error.
 class Keeper {
  public:
   virtual ~Keeper() = default;
 
-  /// Samples of the operator and machine from interrupted or earlier work; they count.
+  /// Samples of this operator and machine from interrupted or earlier work. The profile counts them as measured.
   [[nodiscard]] virtual std::vector<planner::Sample> earlier_samples();
   [[nodiscard]] virtual Result<void> append_samples(std::span<const planner::Sample> samples);
-  /// All of them, outliers marked.
+  /// Replaces all kept samples by these, whose outliers are marked.
   [[nodiscard]] virtual Result<void> replace_samples(std::span<const planner::Sample> samples);
   [[nodiscard]] virtual Result<void> keep_model(const planner::CostModel& model);
   /// @param contenders  in the order of race.contenders
