@@ -10,7 +10,7 @@ namespace {
 using planner::Component;
 using planner::Sample;
 
-/// Samples beyond these are neither fitted nor drawn.
+/// Whether a sample of this lane and variant has a time and size above 0. Others are neither fitted nor drawn.
 bool is_drawable(const Sample& sample, Component component, const std::string& variant) {
   return sample.component == component && sample.variant == variant && sample.time.count() > 0 && sample.size() > 0;
 }
@@ -19,7 +19,7 @@ bool is_drawable(const Sample& sample, Component component, const std::string& v
 
 std::vector<CurveSample> curve_samples(const planner::Profile& profile, planner::Component component,
                                        const std::string& variant) {
-  // As fit_cost_model corrects times.
+  // The same drift correction as in fit_cost_model.
   const Drift drift = fit::drift_of(profile, component);
   const double level = fit::reference_factor(drift, FitOptions{}.quantile);
   std::vector<CurveSample> result;

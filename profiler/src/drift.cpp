@@ -60,8 +60,8 @@ Table make_table(std::span<const DriftCell> cells) {
   return table;
 }
 
-/// Sets each effect to the median of what its cells show beyond the other direction's effects; returns the largest
-/// change.
+/// Sets each effect of one direction (rows or rounds) to the median of its cells' log times minus the other direction's
+/// effects. Returns the largest change.
 template <typename OtherEffect>
 double polish(const Table& table, const std::vector<std::vector<std::size_t>>& cells_of, OtherEffect other_effect,
               std::vector<double>& effects) {

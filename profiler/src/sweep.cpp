@@ -38,7 +38,7 @@ void shuffle(std::vector<std::size_t>& order, std::mt19937_64& random) {
 struct CaseState {
   std::vector<std::size_t> watched;                           ///< indices of the first sample of every iteration
   std::map<Component, std::vector<std::size_t>> of_component; ///< indices of all its samples
-  Clock::duration busy{0};                                    ///< spent in `measure`, warm-up included
+  Clock::duration busy{0};                                    ///< time spent in `measure`, warm-up included
   int run_count = 0;
   int expected_count = 0; ///< samples after which it should be settled
   bool is_finished = false;
@@ -78,7 +78,7 @@ class Sweep {
   [[nodiscard]] bool is_cancelled() const { return hooks_.is_cancelled && hooks_.is_cancelled(); }
   [[nodiscard]] bool is_budget_spent() const { return hooks_.now() - start_ >= options_.budget; }
   [[nodiscard]] int measurement_count() const;
-  /// Visits that are left.
+  /// Timed visits to cases that the limit still allows.
   [[nodiscard]] std::size_t measurements_left() const;
   [[nodiscard]] bool is_warm_up_spent() const { return hooks_.now() - start_ >= options_.budget / kWarmUpShare; }
   [[nodiscard]] std::ptrdiff_t finished_count() const {
@@ -101,7 +101,8 @@ class Sweep {
   double fraction_ = 0;
 };
 
-/// Of every earlier round, the case's first sample stands for the watched one: samples are kept in measured order.
+/// Takes over earlier samples. A case's first sample of each round counts as the watched one, because samples are kept
+/// in measured order.
 void Sweep::adopt(std::span<const Sample> earlier) {
   samples_.assign(earlier.begin(), earlier.end());
   for (std::size_t i = 0; i < samples_.size(); ++i) {
@@ -153,7 +154,7 @@ bool Sweep::warm_up() {
   return true;
 }
 
-/// False when cancelled. Whatever was measured is handed over in any case.
+/// False when cancelled. The samples measured so far are handed to on_samples in any case.
 bool Sweep::run_round() {
   const std::size_t first_new = samples_.size();
   try {
@@ -222,8 +223,8 @@ std::vector<double> Sweep::steady_times(const std::vector<std::size_t>& samples,
   return times;
 }
 
-/// Asks every unfinished case's stopping rule. The rule starts afresh each time, because a new round sharpens the
-/// drift of the earlier ones.
+/// Asks every unfinished case's stopping rule. The rule starts afresh each time, because a new round improves the drift
+/// estimates of earlier rounds.
 void Sweep::judge() {
   const std::map<Component, Drift> drifts = estimate_drifts();
   for (CaseState& state : states_) {
@@ -252,7 +253,8 @@ double Sweep::mean_cost_s(const CaseState& state) const {
   return std::chrono::duration<double>(state.busy).count() / state.run_count;
 }
 
-/// The cheapest finished cases that time one component alone, for every component that an unfinished case waits for.
+/// The reference cases: for every component of an unfinished case, the cheapest finished cases that time that component
+/// alone.
 std::vector<std::size_t> Sweep::references() const {
   std::map<Component, std::vector<std::pair<double, std::size_t>>> finished;
   std::map<Component, bool> is_wanted;
@@ -295,7 +297,7 @@ std::size_t Sweep::measurements_left() const {
   return static_cast<std::size_t>(std::max(options_.max_measurement_count - measurement_count(), 0));
 }
 
-/// A case that has not run yet is expected to cost what the others do on average.
+/// Estimate of the remaining time. A case that has not run yet is assumed to cost as much as the others on average.
 double Sweep::remaining_s() const {
   const double budget_left_s = std::chrono::duration<double>(options_.budget - (hooks_.now() - start_)).count();
   double known_s = 0, needed_s = 0;

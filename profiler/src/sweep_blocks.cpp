@@ -22,7 +22,7 @@ struct Fraction {
 constexpr std::array<Fraction, 5> kFractions{Fraction{1, 8}, Fraction{1, 4}, Fraction{1, 3}, Fraction{1, 2},
                                              Fraction{3, 4}};
 
-/// A length within an eighth of one that is there already would cost its time and teach little.
+/// Whether a chosen length lies within an eighth of this one, which would then cost time and teach little.
 bool is_near(const std::set<std::int64_t>& lengths, std::int64_t length) {
   return std::any_of(lengths.begin(), lengths.end(), [&](std::int64_t other) {
     return std::max(length, other) - std::min(length, other) < std::max(length, other) / 8;

@@ -11,7 +11,7 @@ namespace {
 
 constexpr int kWarmUpRuns = 2;
 
-/// One part of one variant, and its runs so far in us.
+/// One part of one variant with its times so far, in us.
 struct PartTimes {
   std::size_t prepared;
   RunPart part;
@@ -21,7 +21,7 @@ struct PartTimes {
   [[nodiscard]] bool is_enough(const AnchorSettings& settings) const {
     return std::ssize(us) >= settings.least_runs && total_us >= planner::to_us(settings.least_time);
   }
-  /// Of the median: half the width of its 90 % interval, relative.
+  /// Relative distance from the median to the farther end of its 90 % interval.
   [[nodiscard]] double interval() const {
     const Interval found = quantile_interval(us, 0.5, 0.9);
     return std::max(found.high - found.value, found.value - found.low) / found.value;

@@ -7,20 +7,20 @@
 
 namespace mc2::profiler {
 
-/// A case of a variant as a sweep takes it, named for people. Errors: as Bench::prepare_case.
+/// Makes the sweep case of one profile case and variant, named for people. Errors: as Bench::prepare_case.
 [[nodiscard]] Result<SweepCase> make_case(Bench& bench, const ProfileCase& one, const planner::Variant& variant);
 
-/// What a sample is of.
+/// The profile case that a sample belongs to.
 [[nodiscard]] ProfileCase case_of(const planner::Sample& sample);
 
-/// Hands samples to a keeper while a sweep runs, which ends when one could not be kept.
+/// Hands samples to a keeper while a sweep runs. is_cancelled() ends the sweep when the keeper refused some.
 class KeepingSamples {
  public:
   KeepingSamples(Keeper& keeper, const TuneHooks& hooks) : keeper_(keeper), hooks_(hooks) {}
 
   void append(std::span<const planner::Sample> samples);
   [[nodiscard]] bool is_cancelled() const;
-  /// The first that the keeper answered.
+  /// The keeper's first error; empty while there is none.
   [[nodiscard]] const std::optional<Error>& error() const noexcept { return error_; }
 
  private:

@@ -7,11 +7,11 @@ namespace {
 
 using planner::Plan;
 
-/// A gain that a race has not ruled out, of a cut that may lose as well.
+/// While a losing cut's interval still reaches above this gain, the race has not decided.
 constexpr double kWorthAnotherRace = 0.02;
 
-/// As the model predicts what ran now that it has learned from the race; as it was raced where the model knows nothing
-/// of the variant, or would run it on another schedule.
+/// The raced plan as the recalibrated model predicts it. Returns the plan as it was raced where the model does not know
+/// the variant or would choose another schedule.
 Result<Plan> predicted(const planner::OpSpec& op, const planner::CostModel& model, const Plan& raced) {
   if (model.cost_of(raced.variant) == nullptr) return raced;
   auto plan = planner::predict_cut(op, model, raced.variant, raced.cut);

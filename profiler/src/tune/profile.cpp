@@ -20,15 +20,16 @@ namespace {
 
 using planner::Sample;
 
-/// How often what the samples lead to may ask for lengths of its own.
+/// How often the samples so far may add lengths.
 constexpr int kMostFollowUps = 8;
-/// A curve that is further off lengths that were left out does not follow the lane between them: stairs that are finer
-/// than the grid, for one. Several times what is left of a settled length's noise.
+/// A curve with a larger cross-validated error does not follow the lane between the timed lengths, e.g. because its
+/// stairs are finer than the grid. This is several times the remaining noise of a settled length.
 constexpr double kMisfit = 0.04;
 constexpr int kMostBetween = 8; ///< lengths that one misfit adds
 
-/// One profile: a round over a grid of lengths, rounds with those of the plan that this leads to while it has others,
-/// rounds until all are settled, and the same with more lengths while a curve does not follow them.
+/// One profile: first a round over a grid of lengths. Then single rounds, each with added lengths, while the plan so
+/// far uses lengths that were not timed or a curve does not follow its lane between lengths. Last, rounds until all
+/// cases are settled; these are repeated if they lead to further lengths.
 class Profiling {
  public:
   Profiling(Bench& bench, const ProfileSettings& settings, Keeper& keeper, const TuneHooks& hooks)
@@ -61,27 +62,29 @@ class Profiling {
   [[nodiscard]] bool is_offered(const planner::Variant& variant) const {
     return std::ranges::find(bench_.variants(), variant) != bench_.variants().end();
   }
-  /// Behind the others. Errors: as Bench::prepare_case.
+  /// Appends a case. Errors: as Bench::prepare_case.
   [[nodiscard]] Result<void> add(const Timed& one);
   [[nodiscard]] Result<void> add_grid();
-  /// Those of earlier samples that the grid lacks, so that they count where measurements are limited.
+  /// Appends cases of earlier samples that the grid lacks, so that these samples count where measurements are limited.
   [[nodiscard]] Result<void> add_earlier(std::span<const Sample> earlier);
   struct SoFar {
     planner::CostModel model;
     planner::Plan plan;
   };
 
-  /// What the samples lead to, by the variants that are offered; nothing where that is no plan.
+  /// The model fitted to the samples, restricted to the variants that the bench offers, and its plan. Nothing where
+  /// the samples cannot be fitted or allow no plan.
   [[nodiscard]] std::optional<SoFar> so_far(std::span<const Sample> samples) const;
-  /// Those of the plan's blocks that are not there yet, in front of the others. False where there are none.
+  /// Adds the lengths of the plan's first and last block that are not timed yet, in front of the other cases. False
+  /// where there are none.
   [[nodiscard]] Result<bool> add_lengths_of_plan(const planner::Plan& plan, std::span<const Sample> samples);
-  /// Those in the middle of the widest gaps of the plan's variant, of each lane whose curve does not follow what was
-  /// timed. False where there are none.
+  /// For each lane of the plan's variant whose curve has an error above kMisfit: adds the middles of the widest gaps
+  /// between timed lengths. False where there are none.
   [[nodiscard]] Result<bool> add_lengths_between(const SoFar& found);
-  /// Of the one sort, or else of the other.
+  /// add_lengths_of_plan(), or add_lengths_between() where the plan has no new lengths.
   [[nodiscard]] Result<bool> add_lengths(std::span<const Sample> samples);
   [[nodiscard]] std::vector<std::int64_t> middles_of_gaps(const planner::Variant& variant, CaseTarget target) const;
-  /// Those that were timed, by variant and length.
+  /// The cases that were timed, sorted by variant and length.
   [[nodiscard]] std::vector<CaseSummary> in_order(std::vector<CaseSummary> cases) const;
   /// @param max_round_count  0 for no limit
   [[nodiscard]] Result<SweepSummary> sweep(int max_round_count, std::span<const Sample> earlier);

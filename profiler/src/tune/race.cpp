@@ -13,7 +13,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// Intervals of fewer pairs may be narrow by chance.
+/// Rounds before the width of intervals can end a race: with fewer pairs they may be narrow by chance.
 constexpr int kSettlingRounds = 11;
 constexpr int kWarmupRounds = 2;
 constexpr double kConfidence = 0.95;
@@ -26,7 +26,7 @@ int fewest_to_settle(const RaceSettings& settings) {
   return std::min(std::max(settings.min_rounds, kSettlingRounds), settings.max_rounds);
 }
 
-/// Of the least certain contender's fused/serial interval.
+/// Relative half-width of the least certain contender's fused/serial interval.
 double widest_interval(const Race& race) {
   double widest = 0;
   for (const Contender& c : race.contenders) widest = std::max(widest, fused_to_serial(c).relative_half_width());
@@ -71,7 +71,7 @@ class Track {
   const std::string& label_;
   const TuneHooks& hooks_;
   Clock::time_point start_;
-  std::vector<std::size_t> contenders_, uncut_; ///< by contender: itself, and the whole axis with its variant
+  std::vector<std::size_t> contenders_, uncut_; ///< prepared numbers: each contender, and uncut with its variant
   std::size_t serial_ = 0;
   Race race_;
 };
@@ -82,7 +82,7 @@ double Track::time_us(std::size_t prepared, RunPart part) {
   return us;
 }
 
-/// The fastest variant at running the operator uncut, by a few rounds over all of them.
+/// Finds the variant with the fastest serial run by a few rounds over all variants.
 Result<planner::Variant> Track::find_serial_variant() {
   if (bench_.variants().size() == 1) return bench_.variants().front();
   const auto times_us = time_in_turn(bench_, whole(), RunPart::Serial, warm_up_end(), hooks_);
@@ -109,7 +109,7 @@ Result<void> Track::prepare(std::span<const planner::Plan> plans) {
   return {};
 }
 
-/// The parts of serial, and those of every uncut variant that races, each once.
+/// Times the parts of serial and the uncut parts of every contender's variant, each once.
 void Track::time_parts() {
   race_.compute_us.push_back(time_us(serial_, RunPart::SerialCompute));
   race_.communication_us.push_back(time_us(serial_, RunPart::Communication));
@@ -206,7 +206,7 @@ Interval Race::overlap_efficiency(const Contender& contender) const {
   std::vector<double> gained, possible;
   for (std::size_t i = 0; i < contender.fused_us.size(); ++i) {
     const double possible_us = contender.serial_us[i] - std::max(compute_us[i], communication_us[i]);
-    // Where a round's parts took as long as the whole there was nothing to gain; such rounds say nothing.
+    // A round whose longer part took as long as serial had nothing to gain, so it is left out.
     if (possible_us <= 0) continue;
     gained.push_back(contender.serial_us[i] - contender.fused_us[i]);
     possible.push_back(possible_us);

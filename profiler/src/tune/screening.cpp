@@ -12,9 +12,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// Of the budget for profiling.
+/// Screening takes at most 1 / kBudgetShare of the budget for profiling.
 constexpr int kBudgetShare = 4;
-/// Variants this near to the fastest are as good: a few runs on a machine with other work tell no finer.
+/// Variants within this factor of the fastest count as equal: a few runs on a busy machine cannot tell finer.
 constexpr double kTie = 1.03;
 
 struct Trial {
@@ -22,7 +22,7 @@ struct Trial {
   RunPart part = RunPart::Fused;
 };
 
-/// Uncut, and equal blocks of about a quarter and a sixteenth of the cut axis.
+/// The uncut axis, and equal blocks of about a quarter and a sixteenth of it.
 std::vector<planner::Cut> trial_cuts(const planner::OpSpec& op, std::int64_t alignment) {
   const std::int64_t rows = planner::traits_of(op.kind).cut_axis_length(op);
   std::vector<planner::Cut> cuts{planner::uncut(op)};
@@ -35,7 +35,7 @@ std::vector<planner::Cut> trial_cuts(const planner::OpSpec& op, std::int64_t ali
   return cuts;
 }
 
-/// The fused operator first: it is what a variant is wanted for.
+/// The fused operator comes first, because it is the purpose of a variant.
 std::vector<Trial> make_trials(const planner::OpSpec& op, std::int64_t alignment) {
   const auto cuts = trial_cuts(op, alignment);
   std::vector<Trial> trials{{cuts[std::min<std::size_t>(1, cuts.size() - 1)], RunPart::Fused}};

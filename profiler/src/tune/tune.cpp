@@ -15,22 +15,22 @@ namespace {
 using planner::CostModel;
 using planner::Plan;
 
-/// Enough runners-up that plans of several block counts are among them.
+/// Number of runners-up to ask for: enough that several block counts are among them.
 constexpr int kSearchDepth = 40;
 /// A contender predicted this much slower than the best is not worth the machine's time.
 constexpr double kContenderMargin = 1.05;
-/// Numbers of blocks closer than this tell much the same in a race; what a block costs besides is what models know
-/// least.
+/// Contenders differ in their number of blocks by at least this factor. Closer numbers would teach little about the
+/// additional cost of a block, which models know least.
 constexpr double kBlockCountStep = 1.25;
 constexpr double kVariantMargin = 1.2;
-/// Of what is left, for trying cuts that the model does not prefer: each a few runs, so that a budget of many runs
-/// tries many. What is tried is predicted at most so much slower than the best, and joins the race if it is about as
-/// fast.
+/// 1 / kTrialShare of the remaining budget goes to trying cuts that the model does not prefer, a few runs each. A tried
+/// cut is predicted at most kTrialMargin slower than the best, and joins the race if it is within kAsFast of the
+/// fastest.
 constexpr int kTrialShare = 20;
 constexpr double kTrialMargin = 1.3, kAsFast = 1.03;
-constexpr int kTrialRuns = 8, kMostTrials = 32, kMostTried = 3; ///< runs with the one that warms up
+constexpr int kTrialRuns = 8, kMostTrials = 32, kMostTried = 3; ///< kTrialRuns includes the warm-up run
 constexpr int kMaxRaceCount = 3;
-constexpr double kProfileShare = 0.6; ///< of the budget, at most
+constexpr double kProfileShare = 0.6; ///< largest share of the budget for profiling
 
 std::vector<RaceObservation> observations(const Race& race, const CostModel& model) {
   std::vector<RaceObservation> result;
@@ -46,8 +46,8 @@ bool has_raced(std::span<const Plan> raced, const Plan& one) {
                              [&](const Plan& plan) { return plan.cut == one.cut && plan.variant == one.variant; });
 }
 
-/// The best cut of every variant that has none among the contenders and is not far behind: how two lanes disturb each
-/// other is what a profile knows least, and it is what tells variants apart.
+/// Adds the best cut of every variant without a contender, unless it is far behind. Variants differ mostly in how their
+/// lanes disturb each other, which a profile knows least.
 Result<void> add_other_variants(const planner::OpSpec& op, const CostModel& model, const planner::PlanOptions& options,
                                 std::vector<Plan>& contenders) {
   const double limit_us = kVariantMargin * contenders.front().makespan.us;
@@ -64,8 +64,8 @@ bool is_near(double block_count, double other) {
   return std::max(block_count, other) < kBlockCountStep * std::min(block_count, other);
 }
 
-/// Of every variant cuts of clearly different numbers of blocks, those that are predicted fastest first; none that has
-/// been chosen, and none far slower than the best. At most `count`.
+/// Cuts of every variant with clearly different numbers of blocks, at most `count`, the fastest prediction first.
+/// Leaves out cuts that are already chosen or far slower than the best.
 Result<std::vector<Plan>> other_cuts(const planner::OpSpec& op, const CostModel& model,
                                      const planner::PlanOptions& options, std::span<const Plan> chosen, int count) {
   planner::PlanOptions deep = options;
@@ -112,13 +112,13 @@ class Tuner {
     return std::max(std::chrono::duration_cast<std::chrono::milliseconds>(end_ - bench_.now()),
                     std::chrono::milliseconds(0));
   }
-  /// Of one race: half of what is left, because another may follow; the last one has all.
+  /// Each race gets half of the remaining budget, because another may follow; the last possible race gets all of it.
   [[nodiscard]] RaceSettings race_settings(int round) const {
     RaceSettings result = settings_.race;
     result.budget = round == kMaxRaceCount ? budget_left() : budget_left() / 2;
     return result;
   }
-  /// Afterwards there is a model, or the reason why there is none.
+  /// Sets the model, or no_model_ where the samples cannot be fitted.
   [[nodiscard]] Result<void> find_model();
   [[nodiscard]] Result<CostModel> offered() const;
   [[nodiscard]] Result<void> choose();
@@ -127,9 +127,10 @@ class Tuner {
   void add_as_fast(std::span<const Plan> tried, std::span<const double> us);
   [[nodiscard]] Result<void> check_new();
   [[nodiscard]] Result<void> learn();
-  /// Races until the model that has learned from them prefers a cut that has raced; once without a model.
+  /// Races until the recalibrated model prefers a cut that has raced, at most kMaxRaceCount times; once without a
+  /// model.
   [[nodiscard]] Result<void> race_and_learn();
-  /// Adds what the model prefers now to the contenders. False when it has raced.
+  /// Adds the cut that the model prefers now to the contenders. False when that cut has raced or does not overlap.
   [[nodiscard]] Result<bool> add_preferred();
   [[nodiscard]] Result<Plan> judged() const;
   [[nodiscard]] Result<void> keep();
@@ -140,9 +141,9 @@ class Tuner {
   TuneHooks hooks_;
   std::chrono::steady_clock::time_point end_; ///< of the budget
   Tuned tuned_;
-  std::string no_model_;          ///< why
-  std::size_t checked_count_ = 0; ///< of the contenders: an oracle of a large operator takes seconds
-  double timed_us_ = 0;           ///< in all races
+  std::string no_model_;          ///< why there is no model
+  std::size_t checked_count_ = 0; ///< contenders already verified: the oracle of a large operator takes seconds
+  double timed_us_ = 0;           ///< sum over all races
 };
 
 Result<void> Tuner::find_model() {
@@ -166,7 +167,7 @@ Result<void> Tuner::find_model() {
   return keeper_.keep_model(*tuned_.model);
 }
 
-/// What may be planned with.
+/// The model restricted to the variants that may be planned with.
 Result<CostModel> Tuner::offered() const {
   if (!settings_.only) return *tuned_.model;
   return planner::restricted_to(*settings_.only, *tuned_.model);
@@ -204,7 +205,7 @@ Result<void> Tuner::try_others() {
   for (const Plan& plan : others) {
     if (bench_.now() > end_of_preparing) break;
     const auto ready = bench_.prepare(plan);
-    if (!ready) continue; // a mere trial: what cannot be run here is not tried
+    if (!ready) continue; // a cut that cannot run here is no error, because it is only a trial
     prepared.push_back(ready.value());
     tried.push_back(plan);
   }
@@ -214,7 +215,7 @@ Result<void> Tuner::try_others() {
   return {};
 }
 
-/// @param us  of the contenders, then of what was tried
+/// @param us  times of the contenders, then of the tried cuts
 void Tuner::add_as_fast(std::span<const Plan> tried, std::span<const double> us) {
   const double limit_us = kAsFast * *std::ranges::min_element(us);
   const auto own_us = us.subspan(tuned_.contenders.size());
@@ -232,8 +233,8 @@ Result<void> Tuner::check_new() {
   return {};
 }
 
-/// Adjusts the model's factors to what the race measured, of which there is nothing to learn where nothing overlapped,
-/// and takes over what a serial run's matmul takes.
+/// Stores the measured time of the serial run's matmul in a model of this operator, then recalibrates the model with
+/// the race. Without a contender that overlapped there is nothing to recalibrate.
 Result<void> Tuner::learn() {
   if (!tuned_.model) return {};
   if (tuned_.model->op == bench_.op())
@@ -278,9 +279,9 @@ Result<Plan> Tuner::judged() const {
 }
 
 Result<void> Tuner::keep() {
-  // A model of another shape says nothing that was measured on this one.
+  // A known model may be of another shape, so it is not kept as this operator's.
   if (!settings_.known_model && tuned_.model) MC2_TRY(keeper_.keep_model(*tuned_.model));
-  if (tuned_.model) // a race is kept beside what was predicted of it
+  if (tuned_.model) // a race is kept together with the predictions of its contenders
     MC2_TRY(keeper_.keep_race(tuned_.race, tuned_.contenders));
   return keeper_.keep_plan(tuned_.plan);
 }

@@ -9,17 +9,19 @@
 
 namespace mc2::profiler {
 
-/// The blocks that nobody planned, ready to run on their overlapping schedule. Errors: as Bench::prepare.
+/// Prepares a cut that no planner predicted, on its overlapping schedule. Returns the number that Bench::prepare gives.
+/// Errors: as Bench::prepare.
 [[nodiscard]] Result<std::size_t> prepare_blocks(Bench& bench, const planner::Cut& cut,
                                                  const planner::Variant& variant);
 
-/// Median time in us of each of some prepared plans, which take turns until `deadline`: two to seven runs each after
-/// one to warm up. Errors: Cancelled.
+/// Median time in us of each prepared plan. The plans take turns until `deadline`: one run each to warm up, then two to
+/// seven timed runs. Errors: Cancelled.
 [[nodiscard]] Result<std::vector<double>> time_in_turn(Bench& bench, std::span<const std::size_t> prepared,
                                                        RunPart part, std::chrono::steady_clock::time_point deadline,
                                                        const TuneHooks& hooks);
 
-/// The same of each of the bench's variants. Errors: as Bench::prepare; Cancelled.
+/// Median time in us of one cut with each of the bench's variants, timed in turns as above.
+/// Errors: as Bench::prepare; Cancelled.
 [[nodiscard]] Result<std::vector<double>> time_in_turn(Bench& bench, const planner::Cut& cut, RunPart part,
                                                        std::chrono::steady_clock::time_point deadline,
                                                        const TuneHooks& hooks);

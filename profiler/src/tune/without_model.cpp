@@ -13,7 +13,7 @@ using planner::Plan;
 constexpr int kBlockCounts[] = {2, 4, 8, 16};
 constexpr int kBlockCountOfOthers = 4;
 
-/// Of legal cuts, that whose number of blocks is nearest to `count`; of equals, the one with the most equal blocks.
+/// The cut whose number of blocks is nearest to `count`; among equally near cuts, the one with the most equal blocks.
 const planner::Cut& nearest(const std::vector<planner::Cut>& cuts, int count) {
   const auto distance = [&](const planner::Cut& cut) {
     const double ratio = std::abs(std::log(static_cast<double>(cut.block_rows.size()) / count));
