@@ -21,7 +21,7 @@ using planner::Topology;
 
 constexpr int kCount = static_cast<int>(kProtocolConstants.size());
 constexpr double kMaxLogFactor = 6.9;    ///< a factor of 1000: beyond it the topology is another one
-constexpr double kKnownLogSpread = 1e-3; ///< of a constant that is known where others are not
+constexpr double kKnownLogSpread = 1e-3; ///< least spread, for a constant that the topology states as exact
 
 using Factors = std::array<double, kCount>;
 
@@ -66,7 +66,7 @@ struct PublishedResidual {
 
 struct Solution {
   Factors log_factors{};
-  Factors priors{}, spreads{}; ///< standard deviation of each, before and after
+  Factors priors{}, spreads{}; ///< standard deviations of the log factors, before and after
 };
 
 void add_residuals(ceres::Problem& problem, const Topology& topology, std::span<const CollectivePoint> points,
@@ -96,7 +96,7 @@ Solution solve(const Topology& topology, std::span<const CollectivePoint> points
   covariance_options.algorithm_type = ceres::DENSE_SVD;
   ceres::Covariance covariance(covariance_options);
   std::array<double, kCount * kCount> values{};
-  // The prior makes it regular; if it fails all the same, nothing counts as determined.
+  // The prior makes the covariance regular. If computing it fails nevertheless, no constant counts as determined.
   if (covariance.Compute(std::vector<const double*>{parameters}, &problem) &&
       covariance.GetCovarianceBlock(parameters, parameters, values.data()))
     for (int i = 0; i < kCount; ++i)

@@ -26,9 +26,9 @@ using planner::Sample;
 constexpr double kFactorConfidence = 0.90;
 constexpr double kNotableDrift = 1.1;
 constexpr std::size_t kFewSamples = 3;
-constexpr std::int64_t kFewLengths = 2; ///< a cut axis so short has fewer block lengths than a fit needs
+constexpr std::int64_t kFewLengths = 2; ///< a cut axis up to this length has fewer block lengths than a fit needs
 
-/// One curve to be: a component of a variant.
+/// The samples of one curve: one component of one variant.
 struct Series {
   std::string variant;
   Component component = Component::Matmul;
@@ -61,10 +61,10 @@ Result<void> check_samples(const Profile& profile) {
 
 /// Times of one size at the reference level.
 struct SizeTimes {
-  std::vector<double> steady_us; ///< of rounds whose drift is known
+  std::vector<double> steady_us; ///< times in rounds whose drift factor is estimated
   std::vector<double> all_us;
 
-  /// A round whose factor is borrowed from a neighbour adds error, so it counts only where nothing better is there.
+  /// A round whose factor is borrowed from a neighbour adds error, so it counts only where steady_us has too few times.
   [[nodiscard]] const std::vector<double>& best() const { return steady_us.size() >= kFewSamples ? steady_us : all_us; }
 };
 
@@ -107,7 +107,8 @@ void note_samples(const Profile& profile, const Series& series, std::span<const 
   }
 }
 
-/// What is assumed where nothing was paired: logs of other tools never time the lanes side by side.
+/// Assumes a slow-down where there are no pairs. Logs of other tools never time the lanes side by side, so an imported
+/// profile gets the published recipe's contention.
 void assume_slowdown(const Profile& profile, const Series& series, planner::LaneCost& lane,
                      std::vector<std::string>& notes) {
   if (profile.fingerprint.field("backend") != "imported") {
@@ -121,11 +122,12 @@ void assume_slowdown(const Profile& profile, const Series& series, planner::Lane
                   std::string(kUntilACutIsMeasured));
 }
 
-/// The same work is not done faster beside another lane: where co-run is surely below this share of alone, the other
-/// lane does a part of it. Where the variant says so, any share below 1 will do.
+/// A lane does not do the same work faster beside another lane. Where the collective's co-run time is surely below this
+/// share of its time alone, the other lane does a part of its work. For a variant with planner::shares_collective(),
+/// any share surely below 1 means that.
 constexpr double kSurelyLess = 0.9;
 
-/// Co-run over alone, median, at least 1 unless it is surely less.
+/// Sets the slow-down to the median of co-run / alone, at least 1 unless the collective's ratio is surely less.
 void fit_slowdown(const Profile& profile, const Series& series, planner::LaneCost& lane,
                   std::vector<std::string>& notes) {
   std::map<std::pair<std::int64_t, int>, std::vector<double>> alone;
@@ -154,8 +156,8 @@ void fit_slowdown(const Profile& profile, const Series& series, planner::LaneCos
   lane.slowdown = std::max(ratio.value, is_less ? planner::kLeastSlowdown : 1.0);
 }
 
-/// Whether the operator has fewer block lengths than a fit needs: a short cut axis, or columns on a backend that does
-/// not cut them.
+/// Whether the operator has fewer block lengths than a fit needs: its cut axis is short, or it would be cut in columns
+/// and all samples are of the uncut axis because the backend does not cut columns.
 bool has_few_lengths(const Profile& profile) {
   const std::int64_t length = planner::traits_of(profile.op.kind).cut_axis_length(profile.op);
   const bool is_uncut =
@@ -184,8 +186,8 @@ Result<planner::VariantCost> fit_variant(const Profile& profile, const std::stri
   return planner::VariantCost{planner::parse_variant(name), std::move(compute), std::move(communication)};
 }
 
-/// How fast the machine was in each session, over its median round; empty for one session, and for none of which a
-/// round is known.
+/// The drift factor of each session: the median over its estimated rounds. Empty for a single session, or where a
+/// session has no estimated round.
 std::vector<double> session_factors(const Profile& profile, const Drift& drift) {
   std::vector<std::vector<double>> of_rounds(profile.later_sessions.size() + 1);
   for (const auto& [number, round] : drift.rounds) {
@@ -198,7 +200,7 @@ std::vector<double> session_factors(const Profile& profile, const Drift& drift) 
   return factors.size() == of_rounds.size() && factors.size() > 1 ? factors : std::vector<double>();
 }
 
-/// Times of several sessions are told apart before they are used together.
+/// Adds a note where the speed of the sessions differs notably.
 void note_sessions(const Profile& profile, Component component, const Drift& drift, std::vector<std::string>& notes) {
   const std::vector<double> factors = session_factors(profile, drift);
   if (factors.empty()) return;

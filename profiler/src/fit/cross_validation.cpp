@@ -20,7 +20,7 @@ constexpr double kLeastFreedom = 0.25;
 constexpr std::array kStudentT95{6.314, 2.920, 2.353, 2.132, 2.015, 1.943, 1.895, 1.860, 1.833, 1.812,
                                  1.796, 1.782, 1.771, 1.761, 1.753, 1.746, 1.740, 1.734, 1.729, 1.725};
 
-/// rms of the residuals of a fold under the fit to all other points.
+/// rms of a fold's residuals under the fit to all other points.
 std::optional<double> left_out_error(const Family& family, const FamilyInput& input, const Fold& fold) {
   std::vector<FitPoint> rest(input.points.begin(), input.points.end());
   rest.erase(rest.begin() + static_cast<std::ptrdiff_t>(fold.begin),
@@ -66,7 +66,7 @@ double root_mean_square(std::span<const double> values) noexcept {
 }
 
 double student_t99(int degrees) noexcept {
-  constexpr double z = 2.326; // of the normal distribution
+  constexpr double z = 2.326; // 0.99 quantile of the normal distribution
   constexpr double first = (z * z * z + z) / 4, second = (5 * z * z * z * z * z + 16 * z * z * z + 3 * z) / 96;
   const double inverse = 1.0 / std::max(degrees, 1);
   return z + (first + second * inverse) * inverse;

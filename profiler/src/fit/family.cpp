@@ -5,7 +5,7 @@
 
 namespace mc2::profiler::fit {
 
-// Each in a file of its own.
+// Each function is defined in a file of its own.
 std::optional<planner::CostCurve::Shape> fit_affine(const FamilyInput& input);
 std::optional<planner::CostCurve::Shape> fit_piecewise(const FamilyInput& input);
 std::optional<planner::CostCurve::Shape> fit_staircase(const FamilyInput& input);

@@ -24,10 +24,10 @@ constexpr double kClockError = 0.001;
 constexpr double kQuantileError = 1.36;
 constexpr double kNoiseMargin = 1.5;
 
-/// An error this much smaller needs no test: where a misfit shows at few sizes, the differences vary too much for
-/// one.
+/// A family whose error is at most this share of affine's needs no t test. Where a misfit shows at few sizes only, the
+/// differences vary too much for the test.
 constexpr double kPlainGain = 0.5;
-/// Beside cross_validation_gain: interpolation carries the noise of every sample into the plan.
+/// Additional factor on cross_validation_gain for interpolation, which carries the noise of every sample into the plan.
 constexpr double kLastResortGain = 0.75;
 
 struct Candidate {
@@ -65,8 +65,8 @@ struct Split {
   }
 };
 
-/// Marks the points that no family explains: they are wrong, whatever the right family is. None when they are too
-/// many for that.
+/// Marks the points that no family explains: they are wrong, whatever the right family is. Marks none when they are
+/// more than kMaxOutlierShare of the points.
 std::vector<bool> find_unexplained(std::span<const FitPoint> points, CurveAxis axis, const FitOptions& options) {
   std::vector<bool> unexplained(points.size(), true);
   for (const fit::Family& family : fit::families()) {
@@ -84,7 +84,7 @@ std::vector<bool> find_unexplained(std::span<const FitPoint> points, CurveAxis a
   return unexplained;
 }
 
-/// At most one point in five is left out, by both rules together.
+/// Leaves out contradicting and unexplained points, together at most one in five.
 Split split_points(std::vector<FitPoint> points, CurveAxis axis, const FitOptions& options) {
   const auto limit = static_cast<std::size_t>(fit::kMaxOutlierShare * static_cast<double>(points.size()));
   Split split{std::move(points), {}};
@@ -110,7 +110,7 @@ std::vector<Candidate> fit_families(std::span<const FitPoint> points, CurveAxis 
   return candidates;
 }
 
-/// Error below which a misfit cannot be told from the noise of the points, so that no richer family is called for.
+/// Error below which a misfit cannot be told from the noise of the points, so that no richer family is needed.
 double noise_floor(std::span<const FitPoint> points) {
   std::vector<double> errors;
   for (const FitPoint& point : points) {
@@ -119,9 +119,10 @@ double noise_floor(std::span<const FitPoint> points) {
   return std::max(kNoiseMargin * quantile(errors, 0.5), kClockError);
 }
 
-/// Whether the errors fell by more than chance explains: the cross-validated paired t test, one-sided. Folds share
-/// their data, which makes it optimistic (Dietterich, Neural Computation 10, 1998), and each family has several
-/// richer ones: hence 1 %. Absolute errors rather than squares, so that one bad fold does not decide.
+/// Whether the errors of the richer family are smaller by more than chance explains: the cross-validated paired t test,
+/// one-sided. The level is 1 %, because folds share their data, which makes the test optimistic (Dietterich, Neural
+/// Computation 10, 1998), and because each family has several richer ones. The test compares absolute errors rather
+/// than squares, so that one bad fold does not decide.
 bool has_evidence(const Candidate& richer, const Candidate& simpler) {
   const auto& rich = richer.validation.errors;
   const auto& simple = simpler.validation.errors;
@@ -136,7 +137,9 @@ bool has_evidence(const Candidate& richer, const Candidate& simpler) {
   return mean > fit::student_t99(static_cast<int>(count) - 1) * std::sqrt(square_sum / (n - 1) / n);
 }
 
-/// That there is any structure beyond the simplest family takes evidence; which structure it is, the errors tell.
+/// Whether a richer family clearly beats a simpler one. Against the simplest family, a smaller error alone is not
+/// enough: structure needs has_evidence() or an error of at most kPlainGain. Between richer families the errors alone
+/// decide.
 bool is_clearly_better(const Candidate& richer, const Candidate& simpler, const FitOptions& options, double floor) {
   const double simple_rms = simpler.validation.rms * (richer.family->is_last_resort() ? kLastResortGain : 1);
   if (simpler.validation.rms <= floor || richer.validation.rms > options.cross_validation_gain * simple_rms)
@@ -145,7 +148,7 @@ bool is_clearly_better(const Candidate& richer, const Candidate& simpler, const 
   return !is_simplest || richer.validation.rms <= kPlainGain * simple_rms || has_evidence(richer, simpler);
 }
 
-/// The simplest family that none of the richer ones clearly beats. A last resort must beat all others.
+/// Index of the simplest family that no richer one clearly beats. A last resort must beat all others.
 std::size_t choose(std::span<const Candidate> candidates, const FitOptions& options, double floor) {
   const auto beaten_by = [&](std::size_t simpler, bool is_last_resort) {
     for (std::size_t i = simpler + 1; i < candidates.size(); ++i) {
@@ -176,7 +179,7 @@ std::string rivals_text(std::span<const Candidate> candidates, std::size_t chose
   return text;
 }
 
-/// Why the chosen family won: the floor, its simplicity or its error.
+/// Why the chosen family won, for example for its simplicity or its error.
 std::string why_text(std::span<const Candidate> candidates, std::size_t chosen, double floor) {
   if (candidates.size() == 1) return "; no other family could be fitted";
   if (candidates[chosen].family->is_last_resort()) return "; chosen because every other family is clearly worse";

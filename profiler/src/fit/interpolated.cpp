@@ -6,7 +6,7 @@
 namespace mc2::profiler::fit {
 namespace {
 
-/// Neighbouring sizes with one time between them.
+/// Neighbouring sizes that share one time, the mean of their times.
 struct Pool {
   double time_sum = 0;
   std::size_t count = 0;

@@ -23,7 +23,7 @@ struct NormalEquations {
   LinearCoefficients target;
 };
 
-/// Least squares over the free columns, the others 0.
+/// Least squares over the free columns; the other coefficients are 0.
 LinearCoefficients solve_free(const NormalEquations& equations, const Flags& is_free) {
   std::array<Index, kMaxLinearCoefficients> columns{};
   Index count = 0;
@@ -43,7 +43,7 @@ LinearCoefficients solve_free(const NormalEquations& equations, const Flags& is_
   return all;
 }
 
-/// Moves from `from` towards `to` until the first free coefficient reaches 0, and fixes it there.
+/// Moves `from` towards `to` until the first free coefficient reaches 0, and fixes that coefficient there.
 void step_to_boundary(LinearCoefficients& from, const LinearCoefficients& to, Flags& is_free) {
   double step = 1;
   for (Index i = 0; i < from.size(); ++i)

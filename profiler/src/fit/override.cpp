@@ -20,12 +20,12 @@ using planner::CurveKnot;
 
 constexpr std::size_t kFittedSizes = 3;
 constexpr double kFadeOctaves = 2;
-/// Published and measured times of one device differ by less.
+/// Published and measured times of one device differ by less than this factor.
 constexpr double kMostRatio = 4;
 constexpr double kKnotsPerOctave = 8;
-constexpr double kLeastBytes = 1 << 14, kMostBytes = 1 << 30; ///< of the knots that a corrected curve has at least
+constexpr double kLeastBytes = 1 << 14, kMostBytes = 1 << 30; ///< a corrected curve has knots at least over this range
 
-/// One point per size: the low quantile that fits use.
+/// One point per size, with the low quantile that fits use.
 std::vector<FitPoint> points_of(const planner::Profile& profile, Component component) {
   std::map<std::int64_t, std::vector<double>> sizes;
   for (const auto& sample : profile.samples) {
@@ -52,7 +52,7 @@ CostCurve scaled_to(const CostCurve& curve, const std::vector<FitPoint>& points)
   return result;
 }
 
-/// log(measured / published) at a size; points ascend.
+/// log(measured / published) at size x, interpolated between the points and fading beyond them. Points ascend.
 double log_ratio_at(const CostCurve& curve, const std::vector<FitPoint>& points, double x) {
   const auto ratio = [&](const FitPoint& point) { return std::log(point.time_us / curve.time_us(point.x)); };
   const auto faded = [&](const FitPoint& point) {
@@ -85,7 +85,7 @@ CostCurve corrected_near(const CostCurve& curve, const std::vector<FitPoint>& po
   return result;
 }
 
-/// Errors: CannotFit for samples that are not of what is published.
+/// Errors: CannotFit for a point that differs from the published time by more than kMostRatio.
 Result<void> check_against(const CostCurve& curve, const std::vector<FitPoint>& points) {
   for (const FitPoint& point : points) {
     const double published_us = curve.time_us(point.x), ratio = point.time_us / published_us;
@@ -103,7 +103,7 @@ Result<void> check_against(const CostCurve& curve, const std::vector<FitPoint>& 
   return {};
 }
 
-/// The lane's curve with the samples' word on it, and a note.
+/// The lane's curve fitted or corrected to the points. Adds a note about it.
 CostCurve overridden(const CostCurve& curve, const std::vector<FitPoint>& points, std::vector<std::string>& notes) {
   const bool is_compute = curve.axis != CurveAxis::Bytes;
   const std::string lane = is_compute ? "matmul" : "collective";

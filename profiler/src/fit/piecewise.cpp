@@ -18,13 +18,13 @@ namespace {
 using planner::PiecewiseCurve;
 
 constexpr std::size_t kMinLeftCount = 3;  // a quadratic has three coefficients
-constexpr std::size_t kMinRightCount = 3; // two would be met exactly whatever they are
+constexpr std::size_t kMinRightCount = 3; // a line meets any two points exactly
 constexpr std::size_t kMinRightCountInFold = 2;
 constexpr std::size_t kMaxGapCount = 24;
 constexpr std::size_t kRefinedCount = 3;
 constexpr int kKnotStepCount = 16;
-/// The samples alone leave the knot free within its gap; this slight cost of a jump, relative to one sample's
-/// residual, puts it where the pieces meet.
+/// The samples alone leave the knot free within its gap. This small weight of the jump, relative to one sample's
+/// residual, puts the knot where the pieces meet.
 constexpr double kJumpWeight = 0.1;
 constexpr double kBelowNextSample = 1 - 1e-3;
 
@@ -58,7 +58,7 @@ struct PiecewiseResidual {
 };
 
 struct JumpResidual {
-  double time; ///< of the sample before the knot
+  double time; ///< time of the last sample at or before the knot
 
   template <typename T>
   bool operator()(const T* parameters, T* residual) const {
@@ -97,7 +97,7 @@ double gap_end(const ScaledPoints& scaled, std::size_t last_left) {
   return from + (scaled.x[last_left + 1] - from) * kBelowNextSample;
 }
 
-/// Moves the knot through its gap to where the pieces come closest while the left one still rises.
+/// Moves the knot through its gap to the place where the two pieces are closest and the left one does not fall.
 PiecewiseParameters join_pieces(const ScaledPoints& scaled, std::size_t last_left, const Coefficients& left,
                                 const Coefficients& right) {
   const double from = scaled.x[last_left];
@@ -117,7 +117,7 @@ PiecewiseParameters join_pieces(const ScaledPoints& scaled, std::size_t last_lef
   return best;
 }
 
-/// Closed-form pieces for one gap, each robust on its own.
+/// Fits both pieces for one gap in closed form, each robustly and on its own.
 std::optional<Candidate> start(const ScaledPoints& scaled, std::size_t last_left, double robust_scale) {
   const std::size_t left_count = last_left + 1;
   const std::size_t right_count = scaled.x.size() - left_count;
@@ -168,7 +168,8 @@ bool refine(const ScaledPoints& scaled, double robust_scale, Candidate& candidat
   return true;
 }
 
-/// Every gap when there are few; otherwise a coarse grid, then every gap around its best. The cheapest first.
+/// Starts for the gaps from `first` to `last`, the cheapest first: every gap when there are few, otherwise a coarse
+/// grid of gaps and then every gap around the best.
 std::vector<Candidate> starts(const ScaledPoints& scaled, std::size_t first, std::size_t last, double robust_scale) {
   std::vector<Candidate> candidates;
   const auto add = [&](std::size_t gap) {

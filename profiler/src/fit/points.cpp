@@ -49,7 +49,7 @@ Result<void> check_values(std::span<const FitPoint> points) {
 
 bool is_faster(const FitPoint& a, const FitPoint& b) { return a.time_us < b.time_us; }
 
-/// The point of median time stands for all: one wrong member does not move it.
+/// Merges a group into its point of median time, which a single wrong point does not change.
 FitPoint merge(std::span<const FitPoint> group) {
   std::vector<FitPoint> sorted(group.begin(), group.end());
   const auto middle = sorted.begin() + static_cast<std::ptrdiff_t>((sorted.size() - 1) / 2);
@@ -92,7 +92,8 @@ bool falls(const FitPoint& smaller, const FitPoint& larger) {
   return larger.time_us < smaller.time_us * (1 - tolerance);
 }
 
-/// Logarithm of how far two sizes exceed the factor by which they may contradict each other; 0 when they agree.
+/// Logarithm of the factor by which two sizes contradict each other, less that of the tolerated factor; 0 when they
+/// agree.
 double contradiction(const FitPoint& a, const FitPoint& b) {
   const FitPoint& smaller = a.x < b.x ? a : b;
   const FitPoint& larger = a.x < b.x ? b : a;
@@ -101,7 +102,7 @@ double contradiction(const FitPoint& a, const FitPoint& b) {
   return std::max(excess - std::log(kContradictionRatio), 0.0);
 }
 
-/// How much each point contradicts all others.
+/// The sum of each point's contradictions with all others: its blame.
 class Blame {
  public:
   explicit Blame(std::span<const FitPoint> points) : points_(points), blames_(points.size(), 0) {
@@ -116,7 +117,8 @@ class Blame {
     return static_cast<std::size_t>(std::max_element(blames_.begin(), blames_.end()) - blames_.begin());
   }
 
-  /// Whether another point might as well be the wrong one: it is to blame as much, mostly for contradicting this one.
+  /// Whether another point might as well be the wrong one: its blame is about as large, and more than half of it comes
+  /// from contradicting this point.
   [[nodiscard]] bool is_tied(std::size_t point) const {
     for (std::size_t i = 0; i < blames_.size(); ++i) {
       if (i == point || blames_[i] < kTiedShare * blames_[point]) continue;

@@ -19,16 +19,16 @@ namespace {
 
 using planner::CostModel;
 
-/// Parameters: compute slow-down, communication slow-down, fixed us per block, us of a run besides.
+/// Parameters: compute slow-down, communication slow-down, fixed us per block, us of a run besides its blocks.
 constexpr int kParameterCount = 4;
 constexpr double kMaxSlowdown = 20;
-constexpr double kMostPart = 0.999; ///< of a factor below 1
+constexpr double kMostPart = 0.999; ///< upper bound of a slow-down that was profiled below 1
 
-/// The anchored model of one observation, with the parameters put in.
+/// The model with the parameters set in the costs of this variant.
 CostModel with_parameters(CostModel model, const planner::Variant& variant, const double* parameters) {
   for (auto& cost : model.variants) {
     if (cost.variant != variant) continue;
-    // Numeric differentiation steps over the bounds, where the model is not defined.
+    // Numeric differentiation steps beyond the bounds, where the model is not defined.
     cost.compute.slowdown = std::max(parameters[0], cost.least_slowdown(planner::Lane::Compute));
     cost.communication.slowdown = std::max(parameters[1], cost.least_slowdown(planner::Lane::Communication));
     cost.compute.slowdown_interval = cost.communication.slowdown_interval = 0;
@@ -44,10 +44,10 @@ Result<planner::LaneTimes> predicted(const CostModel& model, const RaceObservati
   return planner::predict_lane_times(model.op, anchored, seen.variant, seen.cut);
 }
 
-/// Of the cut, and of its blocks on each lane.
+/// Residuals per observation: the time of the cut, and the sum over its blocks on each lane.
 constexpr int kTimeCount = 3;
 
-/// log(predicted / measured) / spread of one raced cut; 0 for what was not timed.
+/// log(predicted / measured) / spread for the times of one raced cut; 0 for times that were not measured.
 struct RaceResidual {
   const CostModel& model;
   const RaceObservation& seen;
@@ -66,7 +66,7 @@ struct RaceResidual {
   }
 };
 
-/// Deviation of the parameters from what was profiled.
+/// Deviation of the parameters from their profiled values.
 struct PriorResidual {
   double profiled[kParameterCount];
   double slowdown_spread;

@@ -75,7 +75,7 @@ std::vector<double> errors_of(const Basis& relative, const Coefficients& coeffic
   return errors;
 }
 
-/// At most kSubsetPointCount rows, evenly spread, both ends among them.
+/// At most kSubsetPointCount rows, evenly spread, including both ends.
 Indices spread_rows(Index count) {
   const Index chosen = std::min(count, kSubsetPointCount);
   Indices rows;
@@ -106,7 +106,7 @@ std::optional<Coefficients> best_exact_fit(const Basis& relative, double scale) 
   return best;
 }
 
-/// Non-negative least squares over the given rows, by trying every set of columns: there are at most 7.
+/// Non-negative least squares over the given rows. Tries every set of columns, of which there are at most 7.
 std::optional<Coefficients> nonnegative_least_squares(const Basis& relative, const Indices& rows) {
   std::optional<Coefficients> best;
   double best_sum = std::numeric_limits<double>::infinity();

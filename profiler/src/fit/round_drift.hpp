@@ -5,11 +5,12 @@
 
 namespace mc2::profiler::fit {
 
-/// Drift of one component over all its sizes, contexts and variants: they share the machine. Without outliers, and
-/// without times and sizes that are not positive.
+/// Drift of one component, estimated from all its sizes, contexts and variants, because they share the machine.
+/// Outliers and samples with a time or size that is not positive are left out.
 [[nodiscard]] Drift drift_of(const planner::Profile& profile, planner::Component component);
 
-/// The level of drift that times are brought to: the low quantile q of the rounds, as of the samples.
+/// The level of drift that times are brought to: quantile q of the estimated rounds' factors, with the q of the
+/// samples; 1 where no round is estimated.
 [[nodiscard]] double reference_factor(const Drift& drift, double q);
 
 } // namespace mc2::profiler::fit

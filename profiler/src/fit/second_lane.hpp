@@ -4,8 +4,8 @@
 
 namespace mc2::profiler {
 
-/// The lane that a kind's blocks pass second: what handing a block over costs is counted there. @param cost  a
-/// planner::VariantCost, which may be const
+/// The lane that a kind's blocks pass second. The cost of handing a block over is counted there.
+/// @param cost  a planner::VariantCost, which may be const
 template <typename Cost>
 [[nodiscard]] auto& second_lane(Cost& cost, planner::OpKind kind) {
   return planner::traits_of(kind).first_lane == planner::Lane::Compute ? cost.communication : cost.compute;

@@ -18,9 +18,9 @@ namespace {
 using planner::SegmentsCurve;
 
 constexpr int kMaxExchangeCount = 3;
-constexpr std::size_t kMaxTriedCount = 32;  ///< samples that a knot is tried at
-constexpr std::size_t kMinKnotDistance = 2; ///< in samples: a segment has one strictly inside, or it fits anything
-/// Part of the gap to the next sample that a knot may move through, so that two knots never meet.
+constexpr std::size_t kMaxTriedCount = 32;  ///< most samples that a knot is tried at
+constexpr std::size_t kMinKnotDistance = 2; ///< in samples: a segment without a sample strictly inside fits anything
+/// Share of the gap to the next sample that a knot may move through, so that two knots never meet.
 constexpr double kKnotFreedom = 0.9;
 
 /// Knots at samples, by index, and the line pieces between them.
@@ -29,7 +29,7 @@ struct Knots {
   LinearFit pieces; ///< time at 0, then each segment's slope
 };
 
-/// Part of x that lies in a segment.
+/// Length of the part of [0, x] that lies in a segment.
 template <typename T>
 T part_inside(double x, const T& begin, const T& end) {
   if (T(x) <= begin) return T(0);
@@ -60,7 +60,7 @@ bool is_free(std::size_t sample, std::span<const std::size_t> at, std::size_t ex
   return true;
 }
 
-/// Puts one knot where the loss is least, the others fixed; false when it already was there.
+/// Moves one knot to the sample with the least loss; the others stay. False when the knot does not move.
 bool place_best(const ScaledPoints& scaled, std::size_t knot, double robust_scale, Knots& knots) {
   const std::size_t before = knots.at[knot];
   std::optional<Knots> best;
@@ -78,11 +78,12 @@ bool place_best(const ScaledPoints& scaled, std::size_t knot, double robust_scal
   return std::find(knots.at.begin(), knots.at.end(), before) == knots.at.end();
 }
 
-/// One knot after the other where it helps most, then each in turn moved to where it helps most given the others.
+/// Adds one knot after the other where it reduces the loss most. After each, moves every knot in turn to its best
+/// sample given the others.
 std::optional<Knots> search(const ScaledPoints& scaled, std::size_t knot_count, double robust_scale) {
   Knots knots;
   while (knots.at.size() < knot_count) {
-    // A new knot is not at any sample yet; place_best then looks at all of them.
+    // A new knot starts far from all samples, so place_best may put it at any.
     knots.at.push_back(scaled.x.size() * 4);
     place_best(scaled, knots.at.size() - 1, robust_scale, knots);
     if (knots.at.back() >= scaled.x.size()) return std::nullopt;
@@ -96,7 +97,7 @@ std::optional<Knots> search(const ScaledPoints& scaled, std::size_t knot_count, 
   return knots;
 }
 
-/// time at 0, slopes, knots.
+/// Time at 0, then slopes, then knots.
 template <std::size_t kKnots>
 using SegmentsParameters = std::array<double, 2 + 2 * kKnots>;
 
@@ -138,7 +139,7 @@ SegmentsParameters<kKnots> start_from(const ScaledPoints& scaled, const Knots& k
   return parameters;
 }
 
-/// Lets the knots leave their samples.
+/// Fits all parameters with Ceres, so that the knots may lie between samples. Keeps the start unless the loss falls.
 template <std::size_t kKnots>
 SegmentsParameters<kKnots> refine(const ScaledPoints& scaled, const Knots& knots, double robust_scale) {
   const SegmentsParameters<kKnots> start = start_from<kKnots>(scaled, knots);

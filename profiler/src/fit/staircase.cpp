@@ -14,7 +14,7 @@ using planner::StaircaseCurve;
 
 constexpr double kMaxWaveCount = 32;    ///< steps in the range; finer ones cannot be told from a slope
 constexpr double kMinWaveCount = 1.25;  ///< the largest size must lie well inside the second wave
-constexpr double kMinGapsPerWave = 1.5; ///< shorter waves than the closest sizes show look like any other (aliasing)
+constexpr double kMinGapsPerWave = 1.5; ///< in gaps of the closest sizes: shorter waves cannot be told apart (aliasing)
 constexpr std::size_t kMaxPeriodCount = 1024;
 struct Staircase {
   LinearFit base; ///< alpha, beta, step
@@ -32,8 +32,8 @@ std::optional<LinearFit> fit_base(const ScaledPoints& scaled, double period, dou
   return fit_nonnegative(design, robust_scale, reweighting_count);
 }
 
-/// The wave of a size changes only where the period passes size / count, so the loss is constant between two such
-/// values: trying each interval's middle tries every period.
+/// The wave count of a size changes only where the period passes size / count, so the loss is constant between two such
+/// values. Trying the middle of each interval therefore tries every period.
 std::vector<double> periods_to_try(const ScaledPoints& scaled) {
   double smallest_gap = std::numeric_limits<double>::infinity();
   for (std::size_t i = 1; i < scaled.x.size(); ++i)

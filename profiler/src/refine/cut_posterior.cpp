@@ -16,11 +16,12 @@ using planner::CostModel;
 using planner::Cut;
 using planner::Variant;
 
-/// What no factor explains: relative, and over which distance of number and shape of blocks it stays alike.
+/// Relative size of the error that no factor explains, and the distance in number and shape of blocks over which this
+/// error stays similar.
 constexpr double kDiscrepancy = 0.015, kShapeDistance = 0.7;
-/// Block lengths within this of each other, in logarithms, share most of their curve's error.
+/// Block lengths within this distance in logarithms share most of their curve's error.
 constexpr double kLengthDistance = 0.06;
-/// How much faster than its lanes' curves a cut may be.
+/// How much faster a cut may be than undisturbed lanes allow, because the lanes' curves have errors.
 constexpr double kLaneError = 0.05;
 constexpr double kSlopeStep = 0.1;
 
@@ -28,7 +29,7 @@ double square_kernel(double squared_distance, double scale) {
   return std::exp(-squared_distance / (2 * scale * scale));
 }
 
-/// Number of blocks, and how long the first and the last are against the mean.
+/// Logarithms of the number of blocks, and of the first and the last block's length over the mean.
 Eigen::Vector3d shape_of(const Cut& cut) {
   double rows = 0;
   for (const auto block : cut.block_rows) rows += static_cast<double>(block);
@@ -46,12 +47,12 @@ Result<Eigen::VectorXd> log_makespans(const planner::OpSpec& op, const CostModel
   return logs;
 }
 
-/// The variant's cost, in a model that has it.
+/// The variant's cost. The model must know the variant.
 planner::VariantCost& cost_in(CostModel& model, const Variant& variant) {
   return *std::ranges::find(model.variants, variant, &planner::VariantCost::variant);
 }
 
-/// Lanes that do not disturb each other, and hand over for nothing.
+/// The model with lanes of this variant that do not disturb each other and hand over blocks at no cost.
 CostModel undisturbed(CostModel model, const Variant& variant) {
   auto& cost = cost_in(model, variant);
   cost.compute.slowdown = cost.compute.block_factor();
@@ -61,7 +62,7 @@ CostModel undisturbed(CostModel model, const Variant& variant) {
   return model;
 }
 
-/// Of each cut, then of one lane of each of some cuts: its blocks together.
+/// Logarithms of the cuts' predicted times, then of the sums over the blocks of `lanes`.
 Result<Eigen::VectorXd> log_times(const planner::OpSpec& op, const CostModel& model, const Variant& variant,
                                   std::span<const Cut> cuts, std::span<const TimedLane> lanes) {
   MC2_ASSIGN(auto logs, log_makespans(op, model, variant, cuts));
@@ -73,7 +74,7 @@ Result<Eigen::VectorXd> log_times(const planner::OpSpec& op, const CostModel& mo
   return logs;
 }
 
-/// Few block lengths carry a cut's time; of the others there may be hundreds.
+/// Keeps the block lengths that matter most. Few lengths carry a cut's time, but a cut may have hundreds.
 template <typename Weights>
 void keep_heaviest(Weights& weights) {
   constexpr std::size_t kMostLengths = 8;
@@ -149,7 +150,7 @@ Result<std::vector<CutPosterior::LengthWeight>> CutPosterior::lengths_of(const p
 double CutPosterior::covariance(std::size_t a, std::size_t b) const {
   const Time &left = times_[a], &right = times_[b];
   double result = left.slopes.dot(right.slopes);
-  // What no factor explains of a cut is another thing than of its lanes.
+  // The unexplained error of a cut is independent of the unexplained errors of its lanes.
   if (left.lane == right.lane)
     result += kDiscrepancy * kDiscrepancy * square_kernel((left.shape - right.shape).squaredNorm(), kShapeDistance);
   for (const LengthWeight& one : left.lengths)
@@ -187,7 +188,7 @@ std::vector<CutPosterior::Surprise> CutPosterior::surprises() const {
   const Eigen::MatrixXd inverse = factored_.solve(Eigen::MatrixXd::Identity(count, count));
   for (Eigen::Index i = 0; i < count; ++i) {
     const Observation& seen = seen_[static_cast<std::size_t>(i)];
-    if (seen.time >= cuts_.size()) continue; // of a lane
+    if (seen.time >= cuts_.size()) continue; // blocks of a lane
     const double precision = inverse(i, i), log_us = times_[seen.time].log_us + seen.log_ratio;
     result.push_back({seen.time, weights_[i] / precision, weights_[i] / std::sqrt(precision),
                       log_us - least_log_us_[static_cast<Eigen::Index>(seen.time)]});

@@ -19,27 +19,29 @@ using planner::CostModel;
 using planner::Cut;
 using planner::Variant;
 
-constexpr double kNormal95 = 1.96;   ///< of a 95 % interval
+constexpr double kNormal95 = 1.96;   ///< half-width of a 95 % interval in standard deviations
 constexpr double kNormal90 = 1.6449; ///< half-width of a 90 % interval in standard deviations
-/// Standard deviations of a slow-down's logarithm, and of the fixed cost of a block relative to a block's time.
+/// Prior standard deviations of a slow-down's logarithm, and of the fixed cost of a block relative to a block's time.
 constexpr double kSlowdownSpread = 0.15, kFixedSpread = 0.03;
-constexpr double kRunSpreadUs = 1e-3; ///< stays as it is: the posterior has no factor for it
-/// What recalibration leaves to the process over cuts beside the measurement's own error.
+constexpr double kRunSpreadUs = 1e-3; ///< so small that run_us stays: the posterior has no factor for it
+/// Relative error that recalibration leaves to the process over cuts, besides the measurement's own error.
 constexpr double kResidualSpread = 0.015;
-/// A factor is told to be determined when its deviation has shrunk to this share of what was assumed.
+/// A factor counts as determined when its deviation has shrunk to this share of the assumed one.
 constexpr double kDeterminedShare = 0.7;
-/// Of a measurement's error: an expected gain below it is not worth a run.
+/// An expected gain below this share of a measurement's error is not worth a run.
 constexpr double kSettledShare = 0.05;
-/// Serial beside a cut tells of another speed of the machine when it is off by more than so many errors.
+/// The machine had another speed when uncut times beside a cut are off by more than this many errors.
 constexpr double kDriftErrors = 4;
-/// Of what the blocks of a lane take: where a profiler lets them begin and end.
+/// Relative error of the time of a lane's blocks: it depends on where a profiler lets them begin and end.
 constexpr double kBlockTimeSpread = 0.015;
-/// A fit's error against another's that is taken instead.
+/// A fit replaces another one when its error is at most this share of the other's.
 constexpr double kClearlyBetter = 0.5;
-/// A cut is set aside when all others together contradict it by more than so many deviations, and it is off by more
-/// than this factor's logarithm; or when it is so much faster than undisturbed lanes allow.
+/// A cut is set aside when all others together contradict it by more than kSurpriseDeviations and it is off by more
+/// than kSurpriseLogRatio; or when the logarithm of its time is kFarBelowLeast below the shortest time that is
+/// believed.
 constexpr double kSurpriseDeviations = 6, kSurpriseLogRatio = 0.2, kFarBelowLeast = 0.1;
-/// The others are at least so many times as many as those that they contradict.
+/// A contradicted cut is set aside only while there are more than this many believed cuts for each cut that would then
+/// be set aside.
 constexpr std::size_t kOthersPerSurprise = 3;
 constexpr int kMaxNextCount = 64;
 constexpr std::size_t kMostForetold = 12;
@@ -67,7 +69,7 @@ Result<void> validate(const MeasuredCut& cut) {
   return {};
 }
 
-/// Runs of one cut as one, weighted by how sure they are.
+/// Merges two measurements of one cut into one, weighted by the inverse squares of their errors.
 MeasuredCut merged(const MeasuredCut& left, const MeasuredCut& right) {
   const double left_weight = 1 / std::pow(relative_error(left), 2),
                right_weight = 1 / std::pow(relative_error(right), 2);
@@ -80,7 +82,7 @@ MeasuredCut merged(const MeasuredCut& left, const MeasuredCut& right) {
   both.serial_us = mean(left.serial_us, right.serial_us);
   both.compute_us = mean(left.compute_us, right.compute_us);
   both.communication_us = mean(left.communication_us, right.communication_us);
-  // Of a run without block times nothing is known but that they were as large a part of it.
+  // A measurement without block times is assumed to have the same share of block time as the other one.
   const auto blocks = [&](double MeasuredCut::*us) {
     return both.fused_us * mean(left.*us / left.fused_us, right.*us / right.fused_us);
   };
@@ -91,21 +93,21 @@ MeasuredCut merged(const MeasuredCut& left, const MeasuredCut& right) {
   return both;
 }
 
-/// The uncut lanes of a variant, each alone, and one after the other, by the model.
+/// Times of a variant's uncut lanes, each alone and one after the other, predicted by the model.
 struct UncutParts {
   double compute_us = 0, communication_us = 0, serial_us = 0;
 };
 
-/// How much slower the uncut parts ran beside a cut than the model has them; 0 where that was not timed.
+/// Measured over predicted times of the uncut parts, timed beside a cut; 0 where they were not timed.
 struct SpeedRatios {
   double compute = 0, communication = 0;
 };
 
-/// A measured cut with what it is compared by.
+/// A measured cut with the numbers that it is compared with.
 struct Observed {
   MeasuredCut given;
-  UncutParts parts;  ///< by the model
-  SpeedRatios drift; ///< of its own uncut parts against those of the others
+  UncutParts parts;  ///< predicted by the model
+  SpeedRatios drift; ///< ratios of its own uncut parts over the usual ratios; 1 where they differ no more than by noise
   RaceObservation race;
   bool is_believed = true;
 };
@@ -116,7 +118,7 @@ SpeedRatios speed_ratios(const MeasuredCut& cut, const UncutParts& parts) {
           cut.communication_us > 0 ? cut.communication_us / parts.communication_us : serial};
 }
 
-/// The model with every lane's times at another speed.
+/// The model with the times of every lane multiplied by these ratios.
 CostModel at_speed(CostModel model, const SpeedRatios& ratios) {
   return planner::scaled(std::move(model), ratios.compute, ratios.communication);
 }
@@ -150,14 +152,14 @@ class Refiner {
   [[nodiscard]] Result<Refinement> run(std::span<const MeasuredCut> measured);
 
  private:
-  /// One variant's process, and its candidates' times before anything was measured.
+  /// The process over the cuts of one variant: first the measured cuts, then other candidates.
   struct Family {
     Variant variant;
     CutPosterior posterior;
-    std::vector<double> profiled_us;
+    std::vector<double> profiled_us; ///< prediction for each cut before any was measured
     FactorScale scale;
-    std::vector<TimedLane> lanes;   ///< of the cuts that were measured
-    std::size_t measured_count = 0; ///< its first cuts are those that were measured
+    std::vector<TimedLane> lanes;   ///< timed lanes of the measured cuts
+    std::size_t measured_count = 0; ///< number of measured cuts
   };
 
   [[nodiscard]] Result<void> take(std::span<const MeasuredCut> measured);
@@ -187,7 +189,7 @@ class Refiner {
   [[nodiscard]] Result<void> decide();
   [[nodiscard]] Result<void> add_accounts(const CutBelief& best);
   void choose_next();
-  /// The best so far: of what was measured, and serial.
+  /// Time of the best measured cut, or of serial where no cut is faster.
   [[nodiscard]] double best_us() const;
   [[nodiscard]] double expected_gain(const CutPosterior::Belief& belief) const;
 
@@ -195,10 +197,10 @@ class Refiner {
   const CostModel& model_; ///< as profiled
   const RefineSettings& settings_;
   std::vector<Observed> seen_;
-  std::vector<double> serial_ratios_; ///< of serial as it was measured, over the model's
+  std::vector<double> serial_ratios_; ///< measured serial times over the model's
   std::vector<Family> families_;
-  SpeedRatios usual_{1, 1}; ///< of the uncut parts as they were measured
-  CostModel now_;           ///< the model with its blocks at the speed that was measured
+  SpeedRatios usual_{1, 1}; ///< median ratios of the measured uncut parts
+  CostModel now_;           ///< the profiled model at the measured speed
   const CutBelief* best_ = nullptr;
   Refinement result_;
 };
@@ -224,8 +226,9 @@ Result<void> Refiner::take(std::span<const MeasuredCut> measured) {
   return {};
 }
 
-/// The usual speed is the median; a cut is taken at its own where that differs by more than measuring explains, else
-/// the error of one timing of serial would join the error of the cut's.
+/// Finds the usual speed, which is the median over all cuts, and each cut's drift from it. A cut gets a speed of its
+/// own only where that differs from the usual one by more than measurement errors explain. Otherwise the error of a
+/// single timing of serial would add to the cut's own error.
 Result<void> Refiner::find_speeds() {
   std::vector<double> compute = serial_ratios_, communication = serial_ratios_;
   for (Observed& seen : seen_) {
@@ -251,7 +254,7 @@ Result<void> Refiner::find_speeds() {
   return {};
 }
 
-/// The model's blocks, and each cut's uncut parts, at this speed.
+/// Sets the model and each cut's uncut parts to this speed.
 void Refiner::take_speed(const SpeedRatios& speed) {
   now_ = at_speed(model_, speed);
   now_.op = op_; // recalibration asks the model about its own operator
@@ -271,14 +274,15 @@ Result<void> Refiner::take_serial(const Variant& variant, double us) {
   return {};
 }
 
-/// A lane's speed as its uncut part tells it, or as the model has it, where these differ.
+/// The speeds of a lane to try: that of its measured uncut part and, where it differs, the model's.
 std::vector<double> either(double told) {
   constexpr double kSame = 1e-3;
   return std::abs(told - 1) < kSame ? std::vector{told} : std::vector{told, 1.0};
 }
 
-/// Uncut parts that ran slower than the model has them mean a slower machine, whose blocks are as much slower, or a
-/// curve that is wrong at the whole length alone: the cuts decide, for each lane, in doubt for the machine.
+/// Recalibrates for each combination of lane speeds and keeps the best. Uncut parts that ran slower than predicted have
+/// two explanations: the machine, and so its blocks, are slower; or the curve is wrong at the whole length alone. The
+/// fit to the cuts decides for each lane. In doubt, the machine is slower.
 Result<void> Refiner::recalibrate_model() {
   if (seen_.empty()) {
     result_.model = now_;
@@ -317,7 +321,8 @@ Result<Recalibration> Refiner::recalibrated(std::span<const Observed> all) const
                       .measurement_spread = std::hypot(kResidualSpread, noise)});
 }
 
-/// From the cuts before it, at the speed that all of them tell; 0 behind the first kMostForetold.
+/// Prediction of a cut's time from the cuts before it, at the speed found from all cuts; 0 for indices above
+/// kMostForetold.
 double Refiner::foretold_us(std::size_t at) const {
   if (at > kMostForetold) return 0;
   const Observed& seen = seen_[at];
@@ -327,7 +332,8 @@ double Refiner::foretold_us(std::size_t at) const {
   return us ? us.value().front() : 0;
 }
 
-/// The fastest variant's: as it was timed beside its cuts, else of its parts at the speed that was measured.
+/// Sets serial_us to that of the fastest variant: the median of the serial times beside its cuts, or else the sum of
+/// its predicted parts at the measured speed.
 void Refiner::find_serial() {
   double serial_us = 0;
   for (const auto& cost : model_.variants)
@@ -358,7 +364,7 @@ FactorScale Refiner::scale_of(const Variant& variant) const {
           kFixedSpread * block_us};
 }
 
-/// What was measured of a variant, then the cuts that are predicted fastest.
+/// The variant's measured cuts, then other legal cuts, the fastest prediction first.
 Result<std::vector<Cut>> Refiner::candidates(const Variant& variant) const {
   std::vector<Cut> result;
   for (const Observed& seen : seen_)
@@ -390,7 +396,7 @@ double blocks_us(const MeasuredCut& cut, planner::Lane lane) {
   return lane == planner::Lane::Compute ? cut.compute_blocks_us : cut.communication_blocks_us;
 }
 
-/// In the order of candidates().
+/// The lanes whose blocks were timed, in the order of candidates().
 std::vector<TimedLane> Refiner::timed_lanes(const Variant& variant) const {
   std::vector<TimedLane> lanes;
   std::size_t cut = 0;
@@ -403,7 +409,8 @@ std::vector<TimedLane> Refiner::timed_lanes(const Variant& variant) const {
   return lanes;
 }
 
-/// Each beside what the recalibrated model predicts at the speed that its uncut parts had.
+/// Gives every believed measurement to the family's process, as a ratio to the prediction of the recalibrated model at
+/// the speed of the cut's own uncut parts.
 Result<void> Refiner::observe_all(Family& family) const {
   std::vector<CutPosterior::Observation> observed;
   std::size_t lane_count = 0;
@@ -427,8 +434,8 @@ Result<void> Refiner::observe_all(Family& family) const {
   return {};
 }
 
-/// Sets aside what undisturbed lanes do not allow, else what the others of its variant speak most against; whether
-/// there was anything.
+/// Sets aside all cuts that are faster than undisturbed lanes allow. Where there are none, sets aside the cut that the
+/// others of its variant contradict most. Returns whether a cut was set aside.
 bool Refiner::set_aside() {
   std::optional<std::size_t> worst;
   double worst_deviations = kSurpriseDeviations;
@@ -453,7 +460,7 @@ bool Refiner::set_aside() {
   return is_any_too_fast || worst;
 }
 
-/// Without what is not believed: a wrong row would bend what is thought of all cuts.
+/// Learns again after each cut that is set aside, because a wrong measurement would distort the beliefs about all cuts.
 Result<void> Refiner::learn() {
   while (true) {
     MC2_TRY(recalibrate_model());
@@ -464,7 +471,7 @@ Result<void> Refiner::learn() {
   }
 }
 
-/// Of every variant that was measured, and of the one that the model prefers.
+/// Adds a family for every measured variant and for the variant that the model prefers.
 Result<void> Refiner::add_families() {
   std::vector<Variant> variants;
   for (const Observed& seen : seen_)
@@ -479,7 +486,7 @@ Result<void> Refiner::add_families() {
   return {};
 }
 
-/// Of the variant that was measured first.
+/// Reports the factors before and after. run() asks for those of the variant that was measured first.
 void Refiner::learn_factors(const Family& family) {
   const FactorVector after = family.scale.standard(result_.model, family.variant);
   const FactorVector deviations = family.posterior.factor_deviations();
@@ -538,7 +545,7 @@ void Refiner::judge_measured() {
   const auto best = std::ranges::min_element(result_.measured, {}, [](const CutBelief& one) {
     return one.is_believed ? one.us : std::numeric_limits<double>::infinity();
   });
-  // A cut has to be faster than serial by more than what measuring it is wrong by.
+  // A cut must be faster than serial by more than its measurement error.
   if (best != result_.measured.end() && best->is_believed && best->us * (1 + error_of(*best)) < result_.serial_us)
     best_ = &*best;
 }
@@ -575,7 +582,7 @@ Result<void> Refiner::add_accounts(const CutBelief& best) {
   return {};
 }
 
-/// The best cut that was measured as a plan, or "do not cut".
+/// Sets the plan: the best measured cut, or "do not cut".
 Result<void> Refiner::decide() {
   if (best_ == nullptr) {
     MC2_ASSIGN(const auto preferred, planner::make_plan(op_, result_.model, settings_.plan));
