@@ -137,7 +137,8 @@ void solve(const CostModel& model, std::span<const RaceObservation> observations
       nullptr, parameters);
   const auto bound = [&](int slowdown, const planner::LaneCost& lane, planner::Lane name) {
     problem.SetParameterLowerBound(parameters, slowdown, cost.least_slowdown(name));
-    // One below 1 stays so: it is of another kind. But where the variant says that it may be, it may be above, too.
+    // A slow-down below 1 stays below 1, because there one lane does a part of the other's work. For a variant that
+    // shares its collective it may also rise above 1.
     const bool stays_below = lane.slowdown < 1 && !planner::shares_collective(cost.variant);
     problem.SetParameterUpperBound(parameters, slowdown, stays_below ? kMostPart : kMaxSlowdown);
   };

@@ -22,12 +22,13 @@ using planner::OpSpec;
 using planner::Sample;
 
 constexpr std::size_t kMaxListedShapes = 6;
-/// Runs of a cut that tell how much they vary.
+/// Fewest runs of a cut from which its error is estimated.
 constexpr std::size_t kFewestForError = 5;
-/// Of normal runs: standard error of their median over that of their mean, standard deviation over median deviation.
+/// For normal times: standard error of the median over that of the mean, and standard deviation over the median
+/// absolute deviation.
 constexpr double kMedianError = 1.2533, kMadToDeviation = 1.4826;
 
-/// What the logs say of themselves.
+/// Shapes, types and ranks that the logs state.
 struct Seen {
   std::set<std::array<std::int64_t, 2>> shapes; ///< n, k
   std::set<planner::DType> dtypes;
@@ -70,7 +71,7 @@ std::string ranks_text(const std::set<int>& world_sizes) {
   return list_text(world_sizes, [](int ranks) { return std::to_string(ranks); });
 }
 
-/// What must still be said, as one list.
+/// The list of what the user must still say.
 class Missing {
  public:
   void add(const std::string& what) { text_ += (text_.empty() ? "" : "; ") + what; }
@@ -120,7 +121,7 @@ Result<OpSpec> find_operator(const TimingSet& timings, const ImportQuestion& que
   return op;
 }
 
-/// Length on the cut axis of the block that a matmul multiplies; nothing when it is of no block of the operator.
+/// Length on the cut axis of the block that a matmul multiplies; nothing when the matmul is no block of the operator.
 std::optional<std::int64_t> block_length(const OpSpec& op, const TimingKey& matmul) {
   if (matmul.k != op.k || matmul.dtype != op.dtype) return std::nullopt;
   if (planner::cut_axis(op) == planner::CutAxis::Columns)
@@ -128,12 +129,12 @@ std::optional<std::int64_t> block_length(const OpSpec& op, const TimingKey& matm
   if (matmul.n != op.n) return std::nullopt;
   const planner::OpTraits& traits = planner::traits_of(op.kind);
   if (!traits.has_row_shards) return matmul.m;
-  // With a local part the curve is over the other ranks' rows: the own shard is multiplied apart.
+  // With a local part, the curve is over the other ranks' rows, because a rank multiplies its own shard separately.
   const std::int64_t shards = op.world_size - (traits.has_local_part ? 1 : 0);
   return matmul.m % shards == 0 ? std::optional(matmul.m / shards) : std::nullopt;
 }
 
-/// The sample that a group's timings become, without time; nothing when it is of another operator.
+/// The sample for a group's timings, still without a time; nothing when the group is of another operator.
 std::optional<Sample> sample_of(const OpSpec& op, const TimingKey& key) {
   Sample sample;
   sample.component = key.component;
@@ -172,17 +173,18 @@ void append_samples(const Sample& shape, const std::vector<TimedRound>& rounds, 
   }
 }
 
-/// Runs of a collective that not all of its ranks' logs tell, whose times say nothing but that they waited.
+/// Runs that some ranks' logs lack count as waiting where the slowest takes more than this times the fastest.
 constexpr double kMostWaiting = 3;
 
-/// What became of the runs of collectives that ranks timed one by one.
+/// Counts of the runs of collectives that ranks timed separately and that were left out or are doubtful.
 struct EventCount {
   std::int64_t left_out = 0, waiting_sizes = 0, torn = 0;
   bool may_have_waited = false;
   std::string waited; ///< the first size whose ranks evidently waited
 };
 
-/// Runs that all ranks tell, if there are any; else those of some ranks, unless they evidently waited.
+/// The runs with times of all ranks. Where there are none, the runs with times of some ranks, unless these evidently
+/// waited for others.
 std::vector<TimedRound> usable_rounds(const TimingKey& key, const TimingGroup& group, int world_size,
                                       EventCount& count) {
   std::vector<TimedRound> complete, others;
@@ -222,14 +224,14 @@ std::vector<std::string> event_notes(const EventCount& count) {
   return notes;
 }
 
-/// What did not become samples.
+/// The timings that did not become samples.
 struct Unused {
-  std::size_t group_count = 0; ///< of another operator
-  std::string group;           ///< the first of them
+  std::size_t group_count = 0; ///< groups of another operator
+  std::string group;           ///< the first of these groups
   EventCount events;
 };
 
-/// Adds those of the profile's operator, and notes of what was not kept of them.
+/// Adds the samples of the profile's operator, and notes where only a part of their timings was kept.
 Unused add_samples(const TimingSet& timings, ImportedProfile& imported) {
   const OpSpec& op = imported.profile.op;
   Unused unused;
@@ -261,7 +263,7 @@ bool is_run_of(const OpSpec& op, const FusedTiming& timing) {
   return timing.n == 0 || (timing.m == op.m && timing.n == op.n && timing.k == op.k);
 }
 
-/// Median of those that are not 0.
+/// Median of the times that are not 0; 0 where all are.
 double median_us(const std::vector<const FusedTiming*>& runs, double FusedTiming::*time_us) {
   std::vector<double> times;
   for (const FusedTiming* run : runs)
@@ -287,7 +289,7 @@ planner::CutRuns cut_of(const std::string& blocks, const std::vector<const Fused
   return cut;
 }
 
-/// Of the operator; `other` is how many were of another one.
+/// The measured cuts of the operator. @param other_count  grows by the number of runs of another operator
 std::vector<planner::CutRuns> cuts_of(const OpSpec& op, const TimingSet& timings, std::size_t& other_count) {
   std::vector<std::pair<std::string, std::vector<const FusedTiming*>>> groups;
   std::map<std::string, std::size_t> places;
@@ -305,7 +307,7 @@ std::vector<planner::CutRuns> cuts_of(const OpSpec& op, const TimingSet& timings
   return cuts;
 }
 
-/// Errors: CannotFit for samples that are not of the published device that they are named after.
+/// Errors: CannotFit for samples that cannot be of the published device after which they are named.
 Result<void> check_against_published(const planner::Profile& profile) {
   auto published = planner::device_model(profile.fingerprint.fields.at("device"), profile.op);
   if (!published || profile.samples.empty()) return {};
@@ -319,7 +321,7 @@ planner::Fingerprint fingerprint_of(const std::map<std::string, std::string>& fa
   fingerprint.fields = facts;
   fingerprint.fields["backend"] = "imported";
   if (!device.empty()) {
-    // What the log calls its device stays beside the name that the user gives the machine.
+    // The device's name in the log is kept beside the name that the user gives the machine.
     if (const auto known = facts.find("device"); known != facts.end() && known->second != device)
       fingerprint.fields["device_model"] = known->second;
     fingerprint.fields["device"] = device;
@@ -361,7 +363,7 @@ Result<void> check_cuts(const TimingSet& timings, const ImportQuestion& question
   if (!op) return {};
   std::size_t other_count = 0;
   for (const auto& runs : cuts_of(op.value(), timings, other_count)) {
-    const auto cut = planner::parse_cut(runs.blocks); // else the digest of a plan
+    const auto cut = planner::parse_cut(runs.blocks); // an error where it is the digest of a plan
     const auto fits = cut ? planner::validate_measured_cut(op.value(), {std::string(kImportedVariant), {}}, cut.value(),
                                                            runs.fused_us, runs.serial_us)
                           : Result<void>();

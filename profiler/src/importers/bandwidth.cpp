@@ -7,7 +7,7 @@
 namespace mc2::profiler {
 namespace {
 
-/// Beyond what digits allow: the tool's own time may have been rounded before it was printed.
+/// Tolerance besides the printed digits: the tool may have rounded its time before it divided.
 constexpr double kBandwidthSlack = 0.03;
 constexpr double kBytesPerUsOfGbPerS = 1e3;
 
@@ -26,7 +26,7 @@ PrintedNumber printed_number(std::string_view text) {
 
 std::string bandwidth_fault(std::string_view column, std::int64_t least_bytes, std::int64_t most_bytes,
                             PrintedNumber time_us, PrintedNumber gb_per_s) {
-  constexpr double kRoundingsOfTwoDigits = 20; // 10 of its last digit
+  constexpr double kRoundingsOfTwoDigits = 20; // at least 10 units of the last digit, each of 2 roundings
   if (time_us.value <= time_us.rounding || gb_per_s.value < kRoundingsOfTwoDigits * gb_per_s.rounding ||
       gb_per_s.value <= 0)
     return {};

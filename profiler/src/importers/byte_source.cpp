@@ -55,7 +55,7 @@ class MemorySource : public ByteSource {
   std::int64_t total_bytes_;
 };
 
-/// 0 where it is none of a regular file that could be asked.
+/// Size in bytes; 0 where the file is not regular or its size cannot be read.
 std::uintmax_t size_of(const std::string& file) {
   std::error_code failed;
   const bool is_regular = std::filesystem::is_regular_file(file, failed);

@@ -8,8 +8,8 @@
 namespace mc2::profiler {
 namespace {
 
-/// What is wrong with a heading's word that is a time's name and another unit than us: "serial_ms" where the column is
-/// "serial" or "serial_us"; empty for any other word.
+/// The error text for a heading's word that joins a time's name with another unit than us, e.g. "serial_ms" where the
+/// column is "serial" or "serial_us"; empty for any other word.
 std::string other_unit_fault(std::string_view name, const std::string& word, const WantedColumn& column) {
   if (!column.is_time) return {};
   for (const std::string_view unit : {"ms", "ns", "s"})
@@ -86,7 +86,7 @@ std::optional<std::string> CsvColumns::read_row(const Line& line) {
   if (!is_closed || count != slot_of_.size())
     return "the row has " + std::to_string(count) + " cells where the heading has " + std::to_string(slot_of_.size()) +
            ", or a quote that is not closed";
-  // Where a file is cut inside the last cell, a number may lack digits.
+  // Where a file is truncated inside the last cell, a number may lack digits.
   const bool wants_last_cell = !slot_of_.empty() && slot_of_.back() >= 0;
   if (!line.is_terminated && wants_last_cell) return "the log ends inside this row: it has no line break";
   return std::nullopt;

@@ -26,7 +26,7 @@ const std::vector<WantedColumn>& columns() {
   return kColumns;
 }
 
-/// Blank, or a comment.
+/// Whether the line is blank or a comment.
 bool is_remark(std::string_view line) { return trimmed(line).empty() || trimmed(line).front() == '#'; }
 
 bool is_digest(std::string_view text) {
@@ -59,7 +59,7 @@ class CutTable {
   }
 
  private:
-  /// False where the cell is bad, which the sink is told.
+  /// Reads the time of a cell. False, and the line is bad, where the cell is no time above 0.
   [[nodiscard]] bool read_time(std::int64_t line, Column column, double& us) {
     const std::string_view cell = bare(row_.cell(column));
     if (column != kFused && is_missing(cell)) return true;

@@ -20,14 +20,14 @@ constexpr std::string_view kGzipMagic = "\x1f\x8b",
 class GzipDecoder : public Decoder {
  public:
   GzipDecoder() {
-    constexpr int kGzipWindow = 15 + 16; // 16 more than the window asks for a gzip header
+    constexpr int kGzipWindow = 15 + 16; // adding 16 to the window bits makes zlib expect a gzip header
     if (inflateInit2(&stream_, kGzipWindow) != Z_OK) throw std::bad_alloc();
   }
   ~GzipDecoder() override { inflateEnd(&stream_); }
 
   [[nodiscard]] std::string_view name() const noexcept override { return "gzip"; }
   [[nodiscard]] Step decode(std::span<const char>& from, std::span<char>& into) override {
-    stream_.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(from.data())); // which it only reads
+    stream_.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(from.data())); // zlib only reads it
     stream_.avail_in = static_cast<uInt>(from.size());
     stream_.next_out = reinterpret_cast<Bytef*>(into.data());
     stream_.avail_out = static_cast<uInt>(into.size());
@@ -61,7 +61,7 @@ class XzDecoder : public Decoder {
     return code == LZMA_OK || code == LZMA_BUF_ERROR ? Step::GoesOn : Step::Damaged;
   }
   void begin_member() override {
-    constexpr std::uint64_t kMostMemory = std::uint64_t{96} << 20U; // xz -9 takes 65 MiB
+    constexpr std::uint64_t kMostMemory = std::uint64_t{96} << 20U; // xz -9 needs 65 MiB
     if (lzma_stream_decoder(&stream_, kMostMemory, 0) != LZMA_OK) throw std::bad_alloc();
   }
 
@@ -72,7 +72,7 @@ class XzDecoder : public Decoder {
 class ZstdDecoder : public Decoder {
  public:
   ZstdDecoder() : stream_(ZSTD_createDStream(), &ZSTD_freeDStream) {
-    constexpr int kMostWindowBits = 26; // 64 MiB; zstd -19 takes 8
+    constexpr int kMostWindowBits = 26; // 64 MiB; zstd -19 needs 8 MiB
     if (!stream_) throw std::bad_alloc();
     ZSTD_DCtx_setParameter(stream_.get(), ZSTD_d_windowLogMax, kMostWindowBits);
   }

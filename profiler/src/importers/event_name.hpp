@@ -7,7 +7,7 @@
 
 namespace mc2::profiler {
 
-/// Names a group of ranks: FNV-1a over what the logs of all of them call it.
+/// Names a group of ranks: FNV-1a over the text by which the logs of all its ranks name it.
 [[nodiscard]] inline std::uint64_t group_name(std::string_view text) {
   std::uint64_t hash = 0xCBF29CE484222325ULL;
   for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001B3ULL;
@@ -22,15 +22,16 @@ namespace mc2::profiler {
   return z ^ (z >> 31);
 }
 
-/// Names the n-th run of a group, the same in the logs of all its ranks; never 0.
+/// Names the n-th run of a group; never 0. The name is the same in the logs of all its ranks.
 [[nodiscard]] inline std::uint64_t event_name(std::uint64_t group, std::uint64_t number) {
   return spread_number(group, number) | 1;
 }
 
-/// Names the runs of one log, several of which may have one name: a graph's operators have theirs in every step.
+/// Gives the runs of one log different event names, although the log may give several runs the same text: an operator
+/// of a graph has the same name in every step.
 class RunNames {
  public:
-  /// @param name  group_name() of what all ranks' logs call the run
+  /// Event name of the next run. @param name  group_name() of the run's name, which is the same in all ranks' logs
   [[nodiscard]] std::uint64_t next(std::uint64_t name) {
     if (counts_.size() == kMaxKept && !counts_.contains(name)) return event_name(name, 0);
     return event_name(name, counts_[name]++);

@@ -12,7 +12,7 @@ namespace {
 using planner::Collective;
 using planner::DType;
 
-/// Inlined, a comparison for each character: std::string_view::find_first_of() calls memchr() for each.
+/// Inlined comparisons. std::string_view::find_first_of() would call memchr() for each character.
 constexpr auto is_space = [](char c) noexcept { return c == ' ' || (c >= '\t' && c <= '\r'); };
 constexpr auto is_digit = [](char c) noexcept { return c >= '0' && c <= '9'; };
 constexpr std::size_t kShownBytes = 48;
@@ -80,7 +80,8 @@ std::string_view bare(std::string_view text) noexcept {
 
 namespace {
 
-/// Without the "[pod/worker-0/nccl] " and the "2026-11-21T00:18:30.123456789Z " of kubectl logs --prefix --timestamps.
+/// The text without the "[pod/worker-0/nccl] " and "2026-11-21T00:18:30.123456789Z " of kubectl logs --prefix
+/// --timestamps.
 std::string_view without_kubectl_tag(std::string_view text) noexcept {
   constexpr std::string_view kDate = "0000-00-00T00:00:00";
   if (text.starts_with("[pod/"))
@@ -93,7 +94,7 @@ std::string_view without_kubectl_tag(std::string_view text) noexcept {
   return end == std::string_view::npos ? text : text.substr(end + 1);
 }
 
-/// "[2026-11-24 10:00:00.123] row".
+/// "row" of "[2026-11-24 10:00:00.123] row".
 std::string_view without_bracketed_time(std::string_view text) noexcept {
   const std::size_t end = text.find_first_not_of("0123456789-:/., TZ+", 1);
   if (end == std::string_view::npos || text[end] != ']' || end + 1 == text.size() || text[end + 1] != ' ') return text;
@@ -172,7 +173,7 @@ std::optional<std::chrono::nanoseconds> parse_us(std::string_view text) noexcept
   if (is_negative) rest.remove_prefix(1);
   if (rest.empty() || rest == ".") return std::nullopt;
   std::int64_t ns = 0;
-  int decimals = -1; ///< behind the point; -1 before it
+  int decimals = -1; ///< digits after the point so far; -1 before the point
   bool rounds_up = false;
   for (const char c : rest) {
     if (c == '.' && decimals < 0) {
@@ -224,7 +225,7 @@ using Words = std::string_view[];
 constexpr std::string_view kSlurm = "srun";
 constexpr Words kLaunchers{"mpirun",  "mpiexec", "mpiexec.hydra", "mpirun_rsh", "orterun",
                            "prterun", "prun",    "ibrun",         "aprun",      kSlurm};
-/// Programs that bind the one behind them to cores, by options of their own.
+/// Programs that bind the command after them to cores and have options of their own.
 constexpr Words kBinders{"taskset", "numactl"};
 constexpr Words kOptionsOfTwoValues{"--mca", "-mca", "--gmca", "-gmca", "-env", "-genv"};
 
@@ -242,10 +243,10 @@ bool counts_ranks(std::string_view option, std::string_view launcher) {
   return option == "-n" || option == "-np" || option == "--np" || (option == "-c" && launcher != kSlurm);
 }
 
-/// What a launcher is told before the command that it starts, whose options are none of its own: "-np 8 -x A=1 taskset
-/// -c 3 ./test". Nothing where no number of ranks is among it.
+/// The number of ranks among a launcher's own options, which end at the command that it starts: 8 of "-np 8 -x A=1
+/// taskset -c 3 ./test". Nothing where the options do not state it.
 std::optional<std::int64_t> ranks_of(std::span<const std::string_view> context, std::string_view launcher) {
-  int value_count = 0; ///< that the option before may still have
+  int value_count = 0; ///< values that the last option may still have
   for (std::size_t i = 0; i + 1 < context.size(); ++i) {
     const std::string_view word = context[i];
     const bool is_option = word.starts_with('-');
@@ -260,7 +261,7 @@ std::optional<std::int64_t> ranks_of(std::span<const std::string_view> context, 
   return std::nullopt;
 }
 
-/// Of all contexts: "-np 4 ./test : -np 4 ./test". Nothing where one does not say.
+/// The sum of ranks over all contexts: 8 of "-np 4 ./test : -np 4 ./test". Nothing where a context does not state it.
 std::optional<int> told_ranks(std::span<const std::string_view> told, std::string_view launcher) {
   constexpr std::int64_t kMostRanks = 1'000'000;
   std::int64_t sum = 0;
@@ -287,13 +288,13 @@ std::optional<Collective> find_program(std::string_view word) {
 }
 
 std::optional<LaunchLine> read_launch_line(std::string_view line) {
-  if (line.find('_') == std::string_view::npos) return std::nullopt; // asked of every row
+  if (line.find('_') == std::string_view::npos) return std::nullopt; // a quick test, because every row comes here
   const auto parts = words(line);
   const auto program =
       std::find_if(parts.begin(), parts.end(), [](std::string_view word) { return find_program(word).has_value(); });
   if (program == parts.end()) return std::nullopt;
   LaunchLine launch{find_program(*program), {}, {}};
-  // The last one: it may have been started by another.
+  // The last launcher before the program: another launcher may have started it.
   const auto launcher = std::find_if(std::make_reverse_iterator(program), parts.rend(), is_launcher);
   if (launcher != parts.rend())
     launch.world_size = told_ranks(std::span(launcher.base(), parts.end()), file_name(bare(*launcher)));

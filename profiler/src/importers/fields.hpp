@@ -14,36 +14,37 @@
 
 namespace mc2::profiler {
 
-/// A message larger than 1 PiB, full array, is a wrong number or unit.
+/// 1 PiB, full array. A larger message means a wrong number or unit.
 inline constexpr std::int64_t kMaxMessageBytes = std::int64_t{1} << 50;
 
-/// Without white space (and tabs that msprof puts behind numbers) and quotes at either end.
+/// The text without white space and quotes at either end. msprof writes tabs after numbers.
 [[nodiscard]] std::string_view bare(std::string_view text) noexcept;
-/// Without what a launcher writes before every line: "[1,0]<stdout>:" of mpirun --tag-output, "0: " of srun -l, pod and
-/// time stamp of kubectl logs, "[2026-11-24 10:00:00] ".
+/// The line without the prefix of a launcher: "[1,0]<stdout>:" of mpirun --tag-output, "0: " of srun -l, pod and time
+/// stamp of kubectl logs, "[2026-11-24 10:00:00] ".
 [[nodiscard]] std::string_view without_launcher_tag(std::string_view line) noexcept;
 /// Whether the part stands anywhere in the text.
 [[nodiscard]] inline bool has(std::string_view text, std::string_view part) noexcept {
   return text.find(part) != std::string_view::npos;
 }
-/// Words between white space.
+/// The words of the text, which white space separates.
 [[nodiscard]] std::vector<std::string_view> words(std::string_view text);
 /// Parts between separators, trimmed; at least one.
 [[nodiscard]] std::vector<std::string_view> split(std::string_view text, char separator);
-/// Lower-case letters and digits, nothing else.
+/// The letters, in lower case, and digits of the text; everything else is left out.
 [[nodiscard]] std::string plain(std::string_view text);
-/// Text of a log for a message: printable, at most 48 characters.
+/// Text of a log for a message: printable, cut after 48 characters.
 [[nodiscard]] std::string shown(std::string_view text);
 
-/// A whole number, nothing before or behind it.
+/// A whole number that is all of the text.
 [[nodiscard]] std::optional<std::int64_t> parse_whole(std::string_view text) noexcept;
-/// Microseconds in decimal notation as nanoseconds: exact with up to three decimals, rounded beyond, however large,
-/// so that a time stamp of 16 digits keeps its last. Nothing for anything else, NaN and infinities included.
+/// Parses microseconds in decimal notation as nanoseconds. Exact for up to three decimals, so that a time stamp of 16
+/// digits keeps its last one; further decimals are rounded. Nothing for any other text, NaN and infinities included.
 [[nodiscard]] std::optional<std::chrono::nanoseconds> parse_us(std::string_view text) noexcept;
-/// Of a finite number of us; nothing beyond the range of nanoseconds.
+/// Converts us; nothing for a number that is not finite or beyond the range of nanoseconds.
 [[nodiscard]] std::optional<std::chrono::nanoseconds> from_us(double us) noexcept;
 
-/// float, float32, half, fp16, bfloat16, bfp16, DT_BF16, MPI_FLOAT, ...; nothing for types that mc2 does not plan.
+/// The element type by any tool's name for it: float, float32, half, fp16, bfloat16, bfp16, DT_BF16, MPI_FLOAT, ...
+/// Nothing for types that mc2 does not plan.
 [[nodiscard]] std::optional<planner::DType> find_dtype(std::string_view text);
 /// Bytes of an element of any type that one of the tools names; nothing for an unknown one.
 [[nodiscard]] std::optional<std::int64_t> find_element_bytes(std::string_view text);
@@ -52,20 +53,21 @@ inline constexpr std::int64_t kMaxMessageBytes = std::int64_t{1} << 50;
 /// A collective by any spelling of its name: allReduce, all-gather, Reduce_scatter, alltoall.
 [[nodiscard]] std::optional<planner::Collective> find_collective(std::string_view name);
 
-/// What a command line that a log repeats says of its test.
+/// The facts about a test in a command line that the log repeats.
 struct LaunchLine {
   std::optional<planner::Collective> collective;
   std::optional<int> world_size;
   std::optional<std::string> element_type;
 };
-/// Reads "mpirun -n 8 ./bin/all_reduce_test -d fp32 ..."; nothing for lines that name no such program. The ranks are
-/// what the launcher is told, of all its contexts (":") together; of another program's line they are not known.
+/// Reads "mpirun -n 8 ./bin/all_reduce_test -d fp32 ...". Nothing for lines that name no program of find_program(). The
+/// number of ranks is the sum over all contexts (":") of the launcher; it is unknown where a context does not state it,
+/// or the line has no known launcher.
 [[nodiscard]] std::optional<LaunchLine> read_launch_line(std::string_view line);
 
-/// The error text of a column whose unit is another than `legal`; empty when it is right or absent.
+/// The error text for a column with another unit than `legal`; empty when the unit is right or absent.
 /// @param column  e.g. "Task Duration(us)"
 [[nodiscard]] std::string unit_fault(std::string_view column, std::string_view legal);
-/// The error text of the first of a heading's columns that stands there twice; empty where none does.
+/// The error text for the first column that occurs twice in a heading; empty where none does.
 [[nodiscard]] std::string twin_fault(std::span<const std::string> columns);
 
 } // namespace mc2::profiler

@@ -8,14 +8,14 @@
 
 namespace mc2::profiler {
 
-/// What a tool's size counts for a collective.
+/// What a tool counts as the size of a collective.
 enum class SizeMeaning : std::uint8_t {
-  FullArray, ///< what mc2 calls message_bytes
+  FullArray, ///< the full array, as mc2's message_bytes
   PerRank,   ///< one rank's shard (all-gather, reduce-scatter) or one peer's part (all-to-all)
 };
 
-/// The full array's bytes; nothing when ranks are unknown and matter, or out of range. docs/importing.md has the
-/// table.
+/// Bytes of the full array. Nothing for a PerRank size when the ranks are unknown or the result is out of range.
+/// docs/importing.md has the table.
 [[nodiscard]] inline std::optional<std::int64_t> full_array_bytes(std::int64_t bytes, SizeMeaning meaning,
                                                                   int world_size) {
   if (meaning == SizeMeaning::FullArray) return bytes;

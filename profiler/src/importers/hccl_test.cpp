@@ -19,7 +19,7 @@ enum Column : std::size_t { kSize, kTime, kBandwidth, kCheck, kColumnCount };
 constexpr std::array<std::string_view, kColumnCount> kUnits{"Bytes", "us", "GB/s", "none"};
 constexpr std::size_t kMaxCommandBytes = 8192;
 
-/// The column that a heading's cell names: "aveg_time(us):" as the tool writes it, "avg_time(us)" as its manual does.
+/// The column that a heading's cell names. The tool writes "aveg_time(us):", its manual "avg_time(us)".
 std::optional<Column> find_column(std::string_view cell) {
   const std::string_view name = trimmed(cell.substr(0, cell.find('(')));
   const std::string word = plain(name);
@@ -43,7 +43,7 @@ class HcclTestLog {
 
   void read(const Line& line) {
     std::string_view text = trimmed(without_launcher_tag(line.text));
-    // A command that goes on in the next line.
+    // A command may continue in the next line.
     const bool goes_on = text.ends_with('\\') && command_.size() < kMaxCommandBytes;
     if (goes_on || !command_.empty()) {
       if (goes_on) text.remove_suffix(1);
@@ -51,7 +51,7 @@ class HcclTestLog {
       if (goes_on) return sink_.skip(line.number, "a line that goes on in the next");
       const std::string command = std::exchange(command_, {});
       const auto launch = read_launch_line(command);
-      const bool is_of_table = has(text, "|"); // the command ended before it
+      const bool is_of_table = has(text, "|"); // a line of the table; the command ended before it
       if (launch && !is_of_table) return take_launch(line.number, *launch);
       if (launch) next_launch_ = *launch;
     }
@@ -66,7 +66,7 @@ class HcclTestLog {
   }
 
  private:
-  /// A row that was cut begins with a number.
+  /// Whether the cells are a row. A truncated row must begin with a number.
   [[nodiscard]] bool is_row(const std::vector<std::string_view>& cells) const {
     const bool begins_below_zero = cells.size() > 1 && cells.front().starts_with('-');
     return parse_whole(cells.front()) || begins_below_zero || (cells.size() > 1 && cells.size() == cell_count_);
@@ -112,8 +112,8 @@ class HcclTestLog {
     take(line.number, {*size, *time, printed(kTime), printed(kBandwidth), check != "null"});
   }
 
-  /// The tool rounds its counts up to whole elements, and to the same number for every rank where the ranks share one
-  /// array.
+  /// The bytes that ran. The tool rounds its counts up to whole elements and, where the ranks share one array, to the
+  /// same number for every rank.
   [[nodiscard]] static std::int64_t executed_bytes(std::int64_t size, std::int64_t element_bytes, std::int64_t parts) {
     if (size < 1 || size > kMaxMessageBytes) return size;
     const std::int64_t count = planner::ceil_div(size, element_bytes);
@@ -143,8 +143,8 @@ class HcclTestLog {
                name + (row.is_checked ? ", results checked" : ", results not checked"));
   }
 
-  /// The bandwidth is of the bytes that ran. Newer versions round counts of many parts up further, to blocks of their
-  /// own, less than twice as many.
+  /// The error text where the bandwidth contradicts size and time. The bandwidth counts the bytes that ran. Where ranks
+  /// share one array, newer versions round counts up further, to less than twice as many.
   [[nodiscard]] static std::string bandwidth_contradiction(const Row& row, std::int64_t bytes, std::int64_t parts) {
     if (row.size < 1 || row.size > kMaxMessageBytes) return {}; // no size of a message
     const std::int64_t most = parts == 1 ? bytes : std::max(bytes, 2 * row.size);
@@ -153,12 +153,12 @@ class HcclTestLog {
 
   const ImportAnswers& answers_;
   LogSink& sink_;
-  LaunchLine next_launch_; ///< of the table that follows
-  LaunchLine launch_;      ///< of the table that is read; another one's says nothing of it
-  std::string command_;    ///< until now, of one in several lines
+  LaunchLine next_launch_; ///< launch line of the table that follows
+  LaunchLine launch_;      ///< launch line of the current table
+  std::string command_;    ///< the lines so far of a command in several lines
   bool has_table_ = false;
   std::size_t cell_count_ = 0;
-  std::array<std::size_t, kColumnCount> place_{}; ///< cell of a column; cell_count_ where there is none
+  std::array<std::size_t, kColumnCount> place_{}; ///< cell index of each column; cell_count_ where there is none
 };
 
 } // namespace

@@ -15,14 +15,14 @@ using planner::Collective;
 
 constexpr std::string_view kTitle = " MPI Benchmarks ";
 
-/// A benchmark's name, and what it counts as bytes (IMB_reduce_scatter.c, IMB_reduce_scatter_block.c, IMB_allgather.c,
-/// IMB_alltoall.c).
+/// The collective of a benchmark, and what the benchmark counts as bytes (IMB_reduce_scatter.c,
+/// IMB_reduce_scatter_block.c, IMB_allgather.c, IMB_alltoall.c).
 struct Benchmark {
   std::optional<Collective> collective;
   SizeMeaning meaning = SizeMeaning::FullArray;
 };
 
-/// Non-blocking ones begin with I, and those without work beside them end with _pure.
+/// Names of non-blocking benchmarks begin with I; they end with _pure where no computation runs beside.
 Benchmark benchmark_of(std::string_view text) {
   std::string name = plain(text);
   if (name.ends_with("pure")) name.resize(name.size() - 4);
@@ -54,7 +54,7 @@ class ImbLog {
       sink_.fact("imb", version.substr(0, version.find(',')));
     }
     if (parts.size() >= 3 && parts[1] == "Benchmarking") return begin_test(line, parts[2]);
-    // "# #processes = 4", of old versions "# ( #processes = 4 )".
+    // "# #processes = 4"; in old versions "# ( #processes = 4 )".
     if (const auto at = std::ranges::find(parts, "#processes"); parts.end() - at > 2 && at[1] == "=") {
       const auto count = parse_whole(at[2]);
       if (!count || *count < 1) return sink_.bad(line, "is no number of processes");
@@ -72,7 +72,8 @@ class ImbLog {
     sink_.skip(line, "title of a test");
   }
 
-  /// The slowest rank's time where the table has it; of a non-blocking one without the work beside it.
+  /// Chooses the time column: t_max, the slowest rank's time; or else t_pure, the time of a non-blocking benchmark
+  /// without computation beside it.
   void begin_table(std::int64_t line, const std::vector<std::string_view>& parts) {
     columns_.assign(parts.begin(), parts.end());
     if (const std::string fault = twin_fault(columns_); !fault.empty()) {
@@ -119,7 +120,7 @@ class ImbLog {
   std::size_t time_column_ = 0;
   Benchmark benchmark_;
   std::string name_;
-  int world_size_ = 0; ///< of the table; 0: not said yet
+  int world_size_ = 0; ///< ranks of the table; 0: not stated yet
 };
 
 } // namespace

@@ -38,7 +38,7 @@ void ImportReport::add(const LineVerdict& verdict) {
 Result<void> ImportedLogs::add(const std::string& name, const LogSummary& summary, const std::string& device) {
   for (const auto& [key, value] : summary.facts) {
     const auto [known, is_new] = facts.try_emplace(key, value);
-    const bool is_named = key == "device" && !device.empty(); // the user says which machine they stand for
+    const bool is_named = key == "device" && !device.empty(); // the user's name stands for all devices
     if (is_new || known->second == value || is_named) continue;
     return Error{ErrorCode::InvalidSpec, "files",
                  "the logs disagree in " + key + ": '" + known->second + "' and '" + value +

@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::size_t kShownText = 32;
 
-/// Nothing for an empty text. Errors: those of `parse`, under this name.
+/// Sets the value unless the text is empty. Errors: as `parse`, with `name` as the field.
 template <typename T, typename Parse>
 Result<void> read_name(const char* name, const std::string& text, const Parse& parse, std::optional<T>& value) {
   if (text.empty()) return {};

@@ -20,7 +20,7 @@ Result<const Importer*> find_importer(LogReader& reader, std::string_view format
                "is no log that mc2 knows; name its format with --format: " + list_text(table, &Importer::name)};
 }
 
-/// Passes what was read on to the caller's hooks and stops when the caller wants to.
+/// Reports progress to the caller's hooks and ends the source when the caller cancels.
 class WatchedSource : public ByteSource {
  public:
   WatchedSource(ByteSource& source, const ImportHooks& hooks) : source_(source), hooks_(hooks) {}

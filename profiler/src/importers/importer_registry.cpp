@@ -5,7 +5,7 @@
 
 namespace mc2::profiler {
 
-// Each format in files of its own.
+// Each format has files of its own.
 using Detect = bool(std::string_view head);
 using Read = Result<void>(LogReader& reader, const ImportAnswers& answers, LogSink& sink);
 Detect detect_cuts, detect_hccl_test, detect_imb, detect_msprof_db, detect_msprof_kernels, detect_msprof_statistic,
@@ -16,7 +16,7 @@ Read read_cuts, read_hccl_test, read_imb, read_msprof_db, read_msprof_kernels, r
 
 namespace {
 
-// In order of detection: what can be told from its first bytes comes before what needs a look at its lines.
+// In order of detection: formats with distinctive first bytes come before those that are recognised by their lines.
 constexpr std::array kImporters{
     Importer{"msprof_db", "msprof_*.db, table COMMUNICATION_OP", detect_msprof_db, read_msprof_db},
     Importer{"msprof_trace", "msprof_*.json, blocks of fused operators", detect_msprof_trace, read_msprof_trace},

@@ -28,7 +28,7 @@ void Inflater::fill() {
 
 std::size_t Inflater::copy(std::span<char> into) {
   if (begin_ == end_ && !is_at_end_) {
-    const std::size_t got = source_.read(into); // nothing left over: no copy
+    const std::size_t got = source_.read(into); // input_ is empty, so no copy is needed
     source_bytes_ += static_cast<std::int64_t>(got);
     is_at_end_ = got == 0;
     return got;

@@ -16,7 +16,7 @@
 
 namespace mc2::profiler {
 
-/// Of the values of a JSON log, which is never held whole: what is common to all such logs.
+/// Base of the SAX handlers for JSON logs, which are never held in memory as a whole. Counts the nesting depth.
 class JsonHandler : public nlohmann::json_sax<nlohmann::json> {
  public:
   bool null() override { return true; }
@@ -34,14 +34,14 @@ class JsonHandler : public nlohmann::json_sax<nlohmann::json> {
     if (fault_.empty()) fault_ = "the JSON document ends or breaks here; the log is cut or damaged";
     return false;
   }
-  /// What is known only at the end.
+  /// Called after the last value, for what can be decided only then.
   virtual void finish() {}
 
-  /// Why reading ended before the log did.
+  /// Why reading ended before the log did; empty when it did not.
   [[nodiscard]] const std::string& fault() const noexcept { return fault_; }
 
  protected:
-  /// A whole number; larger ones are passed over.
+  /// Called for a whole number. Numbers beyond std::int64_t are ignored.
   virtual bool whole(std::int64_t) { return true; }
 
   bool open() {
@@ -61,11 +61,12 @@ class JsonHandler : public nlohmann::json_sax<nlohmann::json> {
   std::string fault_;
 };
 
-/// Of an event of a trace, in ns.
+/// Start and duration of an event of a trace, in ns.
 struct TraceTimes {
   std::optional<std::int64_t> start, time;
 
-  /// The value of a key, "ts" or "dur": none where it is out of range, or no number.
+  /// Sets the value of the key "ts" or "dur"; other keys are ignored. Pass nothing for a value that is out of range or
+  /// no number.
   void set(std::string_view key, std::optional<std::chrono::nanoseconds> value) {
     const auto count = value ? std::optional(value->count()) : std::nullopt;
     if (key == "ts") start = count;
@@ -75,7 +76,7 @@ struct TraceTimes {
     const bool is_in_range = us > INT64_MIN / 1000 && us < INT64_MAX / 1000;
     set(key, is_in_range ? std::optional(std::chrono::nanoseconds(us * 1000)) : std::nullopt);
   }
-  /// Nothing where either is missing, the time is not above 0, or it ends out of range.
+  /// The end of the event. Nothing where start or time is missing, the time is not above 0, or the end is out of range.
   [[nodiscard]] std::optional<std::int64_t> end() const {
     std::int64_t end = 0;
     if (!start || !time || *time <= 0 || __builtin_add_overflow(*start, *time, &end)) return std::nullopt;
@@ -83,15 +84,15 @@ struct TraceTimes {
   }
 };
 
-/// A log that breaks is read up to there, and the sink told.
+/// Reads a log into the handler. Where the JSON breaks, reading ends and the line counts as bad.
 inline void read_json(JsonPieces& pieces, const LogReader& reader, JsonHandler& handler, LogSink& sink) {
   const bool is_whole = nlohmann::json::sax_parse(pieces.begin(), JsonPieces::end(), &handler);
   handler.finish();
-  if (is_whole || !reader.fault().empty()) return; // the reader's own fault is told with the log's end
+  if (is_whole || !reader.fault().empty()) return; // import_log() reports the reader's own fault
   sink.bad(pieces.line(), handler.fault().empty() ? "is no JSON document" : handler.fault());
 }
 
-/// The whole log. @param arguments  of the handler, before the pieces and the sink
+/// Reads the whole log with a new Handler. @param arguments  the handler's arguments before the pieces and the sink
 template <typename Handler, typename... Arguments>
 [[nodiscard]] Result<void> read_json_log(LogReader& reader, LogSink& sink, const Arguments&... arguments) {
   JsonPieces pieces(reader);

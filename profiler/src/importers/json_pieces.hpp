@@ -9,12 +9,12 @@
 
 namespace mc2::profiler {
 
-/// Characters of a log for a JSON parser, which says no line numbers itself, with the line that it has come to.
+/// The characters of a log for a JSON parser. Counts lines, because the parser reports no line numbers.
 class JsonPieces {
  public:
-  /// In bounded memory.
+  /// Reads from a log in bounded memory.
   explicit JsonPieces(LogReader& reader) : reader_(&reader) { advance(); }
-  /// Of a text, which must outlive it.
+  /// Reads from a text, which must outlive this object.
   explicit JsonPieces(std::string_view text)
       : place_(text.empty() ? nullptr : text.data()), end_(text.data() + text.size()) {}
   JsonPieces(const JsonPieces&) = delete;
@@ -39,7 +39,7 @@ class JsonPieces {
       return *this;
     }
     void operator++(int) { ++*this; }
-    /// Only ever with the end.
+    /// Correct only where one side is the end.
     bool operator==(const Iterator& other) const {
       const auto is_end = [](const Iterator& it) { return it.pieces_ == nullptr || it.pieces_->place_ == nullptr; };
       return is_end(*this) == is_end(other);
@@ -60,7 +60,7 @@ class JsonPieces {
     end_ = has_more ? piece.data() + piece.size() : nullptr;
   }
 
-  LogReader* reader_ = nullptr; ///< null: all is there
+  LogReader* reader_ = nullptr; ///< null where the whole text is given
   const char* place_ = nullptr;
   const char* end_ = nullptr;
   std::int64_t line_ = 1;

@@ -6,7 +6,7 @@
 namespace mc2::profiler {
 namespace {
 
-constexpr std::size_t kFirstChunkBytes = 4 << 10; ///< short logs are many
+constexpr std::size_t kFirstChunkBytes = 4 << 10; ///< small, because many logs are short
 constexpr std::size_t kMaxChunkBytes = 64 << 10;
 constexpr unsigned kReplacement = 0xFFFD;
 
@@ -40,7 +40,7 @@ void LogReader::find_encoding() {
     encoding_ = Encoding::Utf16Little, bytes.remove_prefix(2);
   else if (bytes.starts_with("\xFE\xFF"))
     encoding_ = Encoding::Utf16Big, bytes.remove_prefix(2);
-  // Text without a mark: Latin letters in UTF-16 have every other byte 0, which no text in UTF-8 has.
+  // No byte order mark: Latin letters in UTF-16 have every other byte 0, which text in UTF-8 never has.
   else if (bytes.size() >= 4 && bytes[1] == '\0' && bytes[3] == '\0' && bytes[0] != '\0')
     encoding_ = Encoding::Utf16Little;
   else if (bytes.size() >= 4 && bytes[0] == '\0' && bytes[2] == '\0' && bytes[1] != '\0')
@@ -78,7 +78,7 @@ void LogReader::decode_utf16(std::string_view bytes) {
   end_ += decoded_.size();
 }
 
-/// Adds a chunk behind what is not consumed yet; false when there is nothing more.
+/// Appends a chunk to the text that is not consumed yet; false when there is no more.
 bool LogReader::fill() {
   if (encoding_ == Encoding::Unknown) {
     find_encoding();
@@ -91,7 +91,8 @@ bool LogReader::fill() {
     begin_ = 0;
   }
   const std::size_t before = end_;
-  // Decoding may make a chunk longer by half. Grows with the longest line, up to kMaxLogLineBytes and two chunks.
+  // Decoding may make a chunk longer by half. The buffer grows with the longest line, up to kMaxLogLineBytes plus two
+  // chunks.
   chunk_bytes_ = std::min(2 * chunk_bytes_, kMaxChunkBytes);
   if (buffer_.size() - end_ < 2 * chunk_bytes_) buffer_.resize(end_ + 2 * chunk_bytes_);
   if (encoding_ != Encoding::Utf8) raw_.resize(chunk_bytes_);
@@ -100,7 +101,7 @@ bool LogReader::fill() {
     end_ += got;
     is_at_end_ = got == 0;
   } else {
-    const std::size_t got = inflater_.read(std::span(raw_).first(chunk_bytes_ / 2)); // grows by half at most
+    const std::size_t got = inflater_.read(std::span(raw_).first(chunk_bytes_ / 2));
     is_at_end_ = got == 0;
     decode_utf16({raw_.data(), got});
   }

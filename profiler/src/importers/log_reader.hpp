@@ -14,10 +14,10 @@
 
 namespace mc2::profiler {
 
-/// How an SQLite database begins.
+/// The first bytes of an SQLite database.
 inline constexpr std::string_view kSqliteHeader = "SQLite format 3";
 
-/// A byte stream with gzip, xz or zstd undone.
+/// A byte stream, decompressed where it is gzip, xz or zstd.
 class Inflater {
  public:
   explicit Inflater(ByteSource& source);
@@ -27,37 +27,38 @@ class Inflater {
   [[nodiscard]] std::size_t read(std::span<char> into);
   [[nodiscard]] std::int64_t source_bytes() const noexcept { return source_bytes_; }
   [[nodiscard]] bool is_compressed() const noexcept { return decoder_ != nullptr; }
-  /// Why the stream ended before its time; empty when it did not.
+  /// Why the stream ended too early; empty when it did not.
   [[nodiscard]] const std::string& fault() const noexcept { return fault_; }
 
  private:
   void fill();
   [[nodiscard]] std::size_t copy(std::span<char> into);
-  /// False where none follows.
+  /// Begins the next member of the same format; false where none follows.
   [[nodiscard]] bool begin_next_member();
 
   ByteSource& source_;
   std::vector<char> input_;
   std::size_t begin_ = 0, end_ = 0;
   std::int64_t source_bytes_ = 0;
-  std::unique_ptr<Decoder> decoder_; ///< null for what is not compressed
+  std::unique_ptr<Decoder> decoder_; ///< null where the source is not compressed
   bool is_at_end_ = false;
   bool is_member_open_ = false;
   std::string fault_;
 };
 
-/// One line without its end.
+/// One line without its line break.
 struct Line {
   std::string_view text;
   std::int64_t number = 0;   ///< from 1
-  bool is_terminated = true; ///< false for a last line without a line break: it may have been cut
+  bool is_terminated = true; ///< false for a last line without a line break: it may be truncated
 };
 
-/// What is wrong with a row of a table: other than as many `items` as the heading has, or an end inside it.
+/// What is wrong with a row of a table: it has not as many `items` as the heading, or the log ends inside it.
 [[nodiscard]] std::optional<std::string> row_fault(const Line& line, std::size_t count, std::size_t heading_count,
                                                    std::string_view items = "numbers");
 
-/// By which a format is told: launchers of thousands of ranks say a line of each before the program speaks.
+/// Bytes from which a format is detected. Launchers of thousands of ranks may print a line for each rank before the
+/// program prints anything.
 inline constexpr std::size_t kHeadBytes = 1 << 20;
 inline constexpr std::size_t kMaxLogLineBytes = 1 << 20;
 
@@ -66,23 +67,24 @@ class LogReader {
  public:
   explicit LogReader(ByteSource& source);
 
-  /// The beginning, decoded; nothing is consumed.
+  /// The beginning of the log, decoded, at most kHeadBytes; nothing is consumed.
   [[nodiscard]] std::string_view head();
   /// False at the end. The text is valid until the next call. A line above kMaxLogLineBytes ends the log with a
   /// fault.
   [[nodiscard]] bool next(Line& line);
-  /// The next piece of the text, whatever its lines; false at the end. Valid until the next call.
+  /// Gives the next piece of the text, regardless of lines; false at the end. The piece is valid until the next call.
   [[nodiscard]] bool next_piece(std::string_view& piece);
-  /// The rest as one text. Errors: Malformed above `max_bytes`.
+  /// The rest of the log as one text. Errors: Malformed above `max_bytes`.
   [[nodiscard]] Result<std::string> rest(std::size_t max_bytes);
-  /// The bytes as they are, before decoding; only before any other call but head().
+  /// Whether the log is an SQLite database. Only head() may have been called before.
   [[nodiscard]] bool is_database();
 
   [[nodiscard]] ByteSource& source() noexcept { return source_; }
   [[nodiscard]] bool is_compressed() const noexcept { return inflater_.is_compressed(); }
   [[nodiscard]] std::int64_t source_bytes() const noexcept { return inflater_.source_bytes(); }
   [[nodiscard]] std::int64_t line_number() const noexcept { return line_number_; }
-  /// What spoilt the stream: a cut compressed file, a line without end. Empty when nothing did.
+  /// What is wrong with the stream: a truncated or damaged compressed file, or a line that is too long. Empty when
+  /// nothing is.
   [[nodiscard]] std::string fault() const { return fault_.empty() ? inflater_.fault() : fault_; }
 
  private:
@@ -98,8 +100,8 @@ class LogReader {
   Encoding encoding_ = Encoding::Unknown;
   std::vector<char> buffer_; ///< decoded; [begin_, end_) is not consumed yet
   std::size_t begin_ = 0, end_ = 0;
-  std::size_t chunk_bytes_; ///< of the next read
-  std::vector<char> raw_;   ///< of UTF-16, before decoding
+  std::size_t chunk_bytes_; ///< size of the next read
+  std::vector<char> raw_;   ///< UTF-16 before decoding
   std::string odd_byte_;    ///< half a code unit at the end of a chunk
   unsigned high_surrogate_ = 0;
   std::string decoded_;
@@ -108,7 +110,7 @@ class LogReader {
   std::string fault_;
 };
 
-/// Gives `log` every line.
+/// Passes every line to `log.read`.
 template <typename Log>
 [[nodiscard]] Result<void> read_lines(LogReader& reader, Log log) {
   for (Line line; reader.next(line);) log.read(line);

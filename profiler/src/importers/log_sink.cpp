@@ -12,11 +12,11 @@ namespace {
 using planner::Component;
 
 constexpr std::size_t kMaxFactBytes = 256;
-constexpr std::size_t kMaxTextCount = 8; ///< questions, or notes
+constexpr std::size_t kMaxTextCount = 8; ///< of questions, and of notes
 
 bool is_size(std::int64_t size) { return size >= 1 && size <= planner::kMaxSize; }
 
-/// Empty when the timing can be used.
+/// Why the timing cannot be used; empty when it can.
 std::string_view fault_of(const Timing& timing) {
   if (timing.time.count() <= 0) return "its time is not above 0";
   if (timing.time.count() > kMaxTimeNs) return "its time is above 11 days";
@@ -47,7 +47,7 @@ void TimingSet::add_event(TimingGroup& group, const Timing& timing) const {
   if (known == at->ranks.end() || known->first != timing.rank)
     at->ranks.emplace(known, timing.rank, timing.time);
   else
-    at->is_torn = at->is_torn || known->second != timing.time; // else the same log again
+    at->is_torn = at->is_torn || known->second != timing.time; // an equal time is the same log read again
   at->shortest.time = std::min(at->shortest.time, timing.time);
 }
 

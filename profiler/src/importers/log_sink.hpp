@@ -9,33 +9,35 @@
 
 namespace mc2::profiler {
 
-/// 11 days: of a longer time the unit or the number is wrong.
+/// 11 days. A longer time means that its unit or number is wrong.
 inline constexpr std::int64_t kMaxTimeNs = 1'000'000'000'000'000;
 
 inline constexpr std::string_view kAskCollective = "which collective was timed (--collective)";
 inline constexpr std::string_view kAskRanks = "how many ranks took part (--ranks)";
 
-/// Where an importer puts what it reads.
+/// Receives what an importer reads: timings, skipped and bad lines, facts and questions.
 class LogSink {
  public:
   LogSink(TimingSet& timings, const ImportHooks& hooks, LogSummary& summary)
       : timings_(timings), hooks_(hooks), summary_(summary) {}
 
-  /// A timing; `text` says what it is. Bad instead when it has no positive time or size.
+  /// Takes a timing; `text` says what it is. The line counts as bad instead when time or size are not positive or too
+  /// large, and as skipped beyond kMaxTimingSizes.
   void take(std::int64_t line, const Timing& timing, std::string_view text);
-  /// Bad where its time is not usable.
+  /// Takes a fused run. The line counts as bad instead when a time is not usable, and as skipped beyond
+  /// kMaxFusedTimings.
   void take(std::int64_t line, FusedTiming timing, std::string_view text);
   void skip(std::int64_t line, std::string_view why);
   void bad(std::int64_t line, std::string_view why);
-  /// For the fingerprint; a second value of the same key joins the first.
+  /// Adds a fact for the fingerprint; a second value of the same key is appended to the first.
   void fact(const std::string& key, std::string_view value);
-  /// The rank that the log calls itself.
+  /// Sets the rank that the log names as its own.
   void rank(std::int64_t rank) noexcept { summary_.rank = rank; }
-  /// What must be said before more of the log can be taken.
+  /// Adds a question that the user must answer before more of the log can be taken.
   void ask(std::string_view question);
-  /// That the log may be of a form whose meaning has changed; once for each text.
+  /// Notes, once for each text, that the log's format is newer than the newest one known, so its meaning may differ.
   void note_newer_format(std::string_view format, std::string_view newest_known);
-  /// The collective that the log or the caller names. Where neither does, it is asked for and the line skipped.
+  /// The collective that the log or the caller names. Where neither does, asks for it and skips the line.
   [[nodiscard]] std::optional<planner::Collective> collective_of(std::int64_t line,
                                                                  std::optional<planner::Collective> logged,
                                                                  const ImportAnswers& answers);

@@ -16,7 +16,7 @@ struct Tensor {
   std::vector<std::int64_t> sizes;
   std::int64_t element_count = 1;
 
-  /// Rows and columns with all but the last dimension taken as rows.
+  /// Columns are the last dimension; all others together are rows.
   [[nodiscard]] std::int64_t columns() const { return sizes.back(); }
   [[nodiscard]] std::int64_t rows() const { return element_count / sizes.back(); }
 };
@@ -34,7 +34,7 @@ std::optional<Tensor> read_tensor(std::string_view text) {
   return tensor.sizes.size() < 2 ? std::nullopt : std::optional(tensor);
 }
 
-/// The inner length, from A alone.
+/// The inner length k of a product with m rows, from the shape of A alone.
 std::optional<std::int64_t> inner_length(const Tensor& a, std::int64_t m) {
   if (a.rows() == m) return a.columns();
   if (a.sizes.size() == 2 && a.columns() == m) return a.rows(); // transposed

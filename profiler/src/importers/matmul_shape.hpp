@@ -8,16 +8,16 @@ namespace mc2::profiler {
 
 struct MatmulShape {
   std::int64_t m = 0, n = 0, k = 0;
-  std::int64_t shards = 1; ///< that the whole product's rows are of those of A, or of the product's
+  std::int64_t shards = 1; ///< m / the rows of one rank's A or product, whichever has fewer
 };
 
-/// What the shapes of a matmul row say: tensors between ';', sizes between ','. Leading dimensions of a product of
-/// more than two are rows; either input may be transposed or, the second, in a tiled format that keeps its size.
-/// Nothing when the shapes do not multiply.
+/// The shape of a matmul row. Its texts separate tensors by ';' and sizes by ','. All dimensions of the product but the
+/// last count as rows. Either input may be transposed; the second may be in a tiled format of the same number of
+/// elements. Nothing when the shapes do not multiply.
 [[nodiscard]] std::optional<MatmulShape> find_matmul_shape(std::string_view inputs, std::string_view outputs);
 
-/// The same of a fused matmul and collective, whose A or product may be one rank's shard: rows of the whole product.
-/// A is not transposed.
+/// The shape of a fused matmul and collective, in the same form. Its A or product may be one rank's shard; m counts the
+/// rows of the whole product. A is not transposed.
 [[nodiscard]] std::optional<MatmulShape> find_fused_shape(std::string_view inputs, std::string_view outputs);
 
 } // namespace mc2::profiler

@@ -22,7 +22,7 @@ namespace {
 
 using planner::Collective;
 
-constexpr std::size_t kMaxDatabaseBytes = 256 << 20; ///< of one that is compressed or not in a file
+constexpr std::size_t kMaxDatabaseBytes = 256 << 20; ///< limit for a database that is compressed or not in a file
 constexpr std::size_t kMaxTypeCode = 12;
 
 /// ENUM_HCCL_DATA_TYPE of the msprof manual: element bytes by code.
@@ -30,7 +30,7 @@ constexpr std::array<std::int64_t, kMaxTypeCode + 1> kTypeBytes{1, 2, 4, 2, 4, 8
 
 Error unreadable(const std::string& what) { return {ErrorCode::Malformed, "", what}; }
 
-/// A folder of its own, removed with what is in it.
+/// A temporary folder; the destructor removes it with its contents.
 class TemporaryFolder {
  public:
   TemporaryFolder() {
@@ -43,21 +43,21 @@ class TemporaryFolder {
   }
   TemporaryFolder(const TemporaryFolder&) = delete;
   TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  /// Empty where none could be made.
+  /// Path of the folder; empty where it could not be made.
   [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }
 
  private:
   std::filesystem::path path_;
 };
 
-/// Whether the database keeps changes in a file beside it, where who reads it leaves files, too (SQLite's file format,
-/// 1.3: read version 2).
+/// Whether the database keeps changes in a file beside it (SQLite's file format, 1.3: read version 2). Reading such a
+/// database also creates files beside it.
 bool has_side_files(std::string_view head) {
   constexpr std::size_t kReadVersionAt = 19;
   return head.size() > kReadVersionAt && head[kReadVersionAt] == 2;
 }
 
-/// With its side file. Errors: Malformed where there is no room for it.
+/// Copies a database with its side file. Errors: Malformed where there is no room for the copy.
 Result<std::filesystem::path> copy_with_side_file(const std::filesystem::path& from, const TemporaryFolder& to) {
   const auto copy = to.path() / "log.db";
   std::error_code failure;
@@ -70,14 +70,14 @@ Result<std::filesystem::path> copy_with_side_file(const std::filesystem::path& f
                     " for the copy that is read instead");
 }
 
-/// Opens the file itself, or a copy of its bytes in memory, read-only and with nothing of the file's own run.
+/// Opens the file itself read-only, or a copy of its bytes in memory.
 std::unique_ptr<SQLite::Database> open_database(LogReader& reader, std::string& copy) {
   if (const auto path = reader.source().path(); !path.empty() && !reader.is_compressed())
     return std::make_unique<SQLite::Database>(path.string(), SQLite::OPEN_READONLY);
   auto bytes = reader.rest(kMaxDatabaseBytes);
   if (!bytes) return nullptr;
   copy = std::move(bytes).value();
-  // Without its side file it is as it was when that was last taken in.
+  // The copy has no side file, so it shows the state when the side file was last merged.
   if (has_side_files(copy)) copy[18] = copy[19] = 1;
   auto database = std::make_unique<SQLite::Database>(":memory:", SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE);
   const int code = sqlite3_deserialize(database->getHandle(), "main", reinterpret_cast<unsigned char*>(copy.data()),
@@ -86,7 +86,7 @@ std::unique_ptr<SQLite::Database> open_database(LogReader& reader, std::string& 
   return code == SQLITE_OK ? std::move(database) : nullptr;
 }
 
-/// A view or a virtual table would run what the file says.
+/// Whether the name is a plain table. A view or a virtual table would run SQL or modules that the file names.
 bool is_plain_table(SQLite::Database& database, const std::string& name) {
   SQLite::Statement query(database, "SELECT sql FROM sqlite_master WHERE type = 'table' AND name = ?");
   query.bind(1, name);
@@ -100,7 +100,7 @@ bool has_column(SQLite::Database& database, const std::string& table, const std:
   return query.executeStep();
 }
 
-/// The rank whose profile this is; none where the table does not say one.
+/// The rank whose profile this is; nothing where the table does not name exactly one.
 std::optional<int> profiled_rank(SQLite::Database& database) {
   if (!is_plain_table(database, "RANK_DEVICE_MAP") || !has_column(database, "RANK_DEVICE_MAP", "rankId"))
     return std::nullopt;
@@ -114,7 +114,7 @@ std::optional<int> profiled_rank(SQLite::Database& database) {
   return rank;
 }
 
-/// Which of a database's tables and columns there are: they differ between versions and levels.
+/// Which tables and columns a database has. They differ between versions and profiling levels.
 struct Layout {
   bool has_strings = false, has_type = false, has_types = false, has_ranks = false, has_groups = false;
   std::optional<int> rank; ///< profiled_rank()
@@ -145,26 +145,28 @@ std::optional<std::int64_t> element_bytes(const SQLite::Column& code, const SQLi
   return kTypeBytes[static_cast<std::size_t>(number)];
 }
 
-/// Of the group, where the profiler knew it; else 0.
+/// The number of ranks of the group; 0 where the profiler does not state it.
 int group_ranks(const SQLite::Column& column) {
   const std::int64_t ranks = column.isInteger() ? column.getInt64() : 0;
   return ranks >= 2 && ranks <= planner::kMaxWorldSize ? static_cast<int>(ranks) : 0;
 }
 
-/// At profiling level 0 count and type are -1 and 65534; the operator's name still says the collective.
+/// Whether the row was profiled at level 0. Count and type are then -1 and 65534; the operator's name still names the
+/// collective.
 bool is_level_0(SQLite::Statement& row) {
   constexpr std::int64_t kNoType = 65534;
   return row.getColumn(5).getInt64() == -1 || (row.getColumn(6).isInteger() && row.getColumn(6).getInt64() == kNoType);
 }
 
-/// What the databases of all ranks call a run: the profiler numbers the runs of a group, "hcom_allReduce__568_0_1".
+/// A name that a run has in the databases of all ranks. The profiler numbers the runs of a group, as in
+/// "hcom_allReduce__568_0_1".
 std::optional<std::uint64_t> run_name(SQLite::Statement& row, const std::string& name) {
   const std::string group = row.getColumn(9).isNull() ? "N/A" : row.getColumn(9).getString();
   if (name.find("__") == std::string::npos || group == "N/A") return std::nullopt;
   return group_name(group + " " + name);
 }
 
-/// Takes a run whose time is known with the size of its message, where it can be told.
+/// Takes a run, whose time is set already, with the size of its message, or skips it where the size is unknown.
 void take_sized(SQLite::Statement& row, Timing timing, const ImportAnswers& answers, LogSink& sink) {
   const std::int64_t line = row.getColumn(0).getInt64();
   const std::string_view collective = planner::to_string(timing.collective);
@@ -198,7 +200,7 @@ void read_row(SQLite::Statement& row, const ImportAnswers& answers, std::optiona
   const MsprofOperator found = find_msprof_operator(type, name);
   if (found.work != MsprofWork::Collective) return sink.skip(line, "no collective that mc2 plans");
   const auto run = run_name(row, name);
-  const std::uint64_t event = rank && run ? runs.next(*run) : 0; // counted though its time may be bad
+  const std::uint64_t event = rank && run ? runs.next(*run) : 0; // before the time check: bad rows count as runs
   if (!row.getColumn(3).isInteger() || !row.getColumn(4).isInteger() || !row.getColumn(5).isInteger())
     return sink.bad(line, "startNs, endNs or count is no whole number");
   std::int64_t time = 0;
@@ -218,8 +220,8 @@ std::string us_text(std::int64_t ns) {
          std::to_string(1000 + std::abs(ns % 1000)).substr(1);
 }
 
-/// Matmuls and fused operators as op_summary has them, by the tables of the manual of msprof_*.db: texts are numbers of
-/// STRING_IDS.
+/// Reads matmuls and fused operators in the form of op_summary. The tables are those of the msprof_*.db manual, where
+/// texts are numbers of STRING_IDS.
 void read_kernels(SQLite::Database& database, const ImportAnswers& answers, LogSink& sink) {
   SQLite::Statement rows(
       database,

@@ -41,25 +41,25 @@ const std::vector<WantedColumn>& columns() {
 }
 
 constexpr std::size_t kMaxDevices = 1024;
-/// A collective more rows behind a matmul than this is of another operator.
+/// A collective that follows a matmul by more rows than this belongs to another operator.
 constexpr std::int64_t kMaxNeighbourRows = 64;
-/// No link of a device moves more of a full array: a size that says so is of another operator.
+/// No device's links move a full array faster. A size that implies a higher rate belongs to another operator.
 constexpr double kMostBytesPerUs = 2e6;
 constexpr const char* kNoShapes = "has no shapes and element type that give its size";
 constexpr const char* kUnreadable = "may be on a row that cannot be read";
 
-/// What stands beside a communication row on its device.
+/// The rows of one device that are neighbours of its next communication row.
 struct Neighbours {
-  std::int64_t row_count = 0;                                       ///< of the device until now
-  std::int64_t before_row = 0;                                      ///< where `before` stands
-  std::optional<Timing> before;                                     ///< the matmul before it
-  std::string why_none = "no matmul stands before this collective"; ///< where `before` is empty
-  std::vector<std::pair<std::int64_t, Timing>> waiting_gathers;     ///< by line: their matmul comes behind them
-  std::int64_t last_line = 0;                                       ///< of a matmul or collective with a start
-  std::chrono::nanoseconds last_start{0};                           ///< of that row
+  std::int64_t row_count = 0;                                       ///< rows of the device so far
+  std::int64_t before_row = 0;                                      ///< row of `before`
+  std::optional<Timing> before;                                     ///< the last matmul, if its size is known
+  std::string why_none = "no matmul stands before this collective"; ///< why `before` is empty
+  std::vector<std::pair<std::int64_t, Timing>> waiting_gathers;     ///< lines of all-gathers, whose matmul comes later
+  std::int64_t last_line = 0;                                       ///< last matmul or collective with a start
+  std::chrono::nanoseconds last_start{0};                           ///< start of that row
 };
 
-/// Bytes of a collective's full array that the matmul beside it multiplies or makes.
+/// Bytes of a collective's full array: the A of the matmul beside an all-gather, else its product.
 std::optional<std::int64_t> bytes_beside(Collective collective, const Timing& matmul) {
   if (!matmul.dtype) return std::nullopt;
   const bool is_a = collective == Collective::AllGather;
@@ -73,7 +73,7 @@ std::optional<std::int64_t> bytes_beside(Collective collective, const Timing& ma
 
 class KernelLog {
  public:
-  /// @param log  names it, so that another log's runs are others
+  /// @param log  names the log, so that runs of other logs get other names
   KernelLog(const ImportAnswers& answers, std::uint64_t log, LogSink& sink)
       : answers_(answers), log_(log), sink_(sink), row_(columns()) {}
 
@@ -87,13 +87,13 @@ class KernelLog {
     read_kernel(line.number);
   }
 
-  /// Collectives have a table of their own there.
+  /// Reads a kernel of a database, where collectives have a table of their own.
   void read(const MsprofKernel& kernel) {
     std::ranges::copy(kernel.cells, cells_.begin());
     read_kernel(kernel.line, true);
   }
 
-  /// Errors: Malformed where neighbours are asked for and rows do not stand in the order of their start.
+  /// Errors: Malformed where neighbours are asked for and the rows are not in the order of their start.
   [[nodiscard]] Result<void> finish() {
     leave_waiting();
     if (disorder_) return *disorder_;
@@ -107,7 +107,7 @@ class KernelLog {
         sink_.skip(line, "no matmul follows this all-gather");
   }
 
-  /// @param has_own_collectives  whether they stand somewhere else, too
+  /// @param has_own_collectives  whether collectives are also in a table of their own
   void read_kernel(std::int64_t line, bool has_own_collectives = false) {
     ++neighbours().row_count;
     const std::string_view type = is_missing(cells_[kType]) ? std::string_view() : cells_[kType];
@@ -129,7 +129,7 @@ class KernelLog {
     }
   }
 
-  /// Rows of another file are no neighbours of those before them.
+  /// Begins the next of several concatenated files, whose rows are no neighbours of earlier rows.
   void begin_again(std::int64_t line) {
     leave_waiting();
     neighbours_.clear();
@@ -143,7 +143,8 @@ class KernelLog {
            work == MsprofWork::Collective;
   }
 
-  /// The matmul before a collective is the one of the row before only where rows stand in the order of their start.
+  /// Remembers an error where rows are not in the order of their start: then the row before a collective need not be
+  /// the matmul that ran before it.
   void check_order(std::int64_t line) {
     const auto start = is_missing(cells_[kStart]) ? std::nullopt : parse_us(cells_[kStart]);
     if (!start) return;
@@ -158,7 +159,7 @@ class KernelLog {
     beside.last_start = *start;
   }
 
-  /// The row's time; tells the sink when it has none.
+  /// The row's time. Nothing, and the line is bad, where it has none above 0.
   [[nodiscard]] std::optional<std::chrono::nanoseconds> duration(std::int64_t line) {
     const std::string_view cell = cells_[kDuration];
     const auto time = is_missing(cell) ? std::nullopt : parse_us(cell);
@@ -167,7 +168,8 @@ class KernelLog {
     return time && time->count() > 0 ? time : std::nullopt;
   }
 
-  /// Profilers that merge files write an event more than once: same stream, task and start.
+  /// Whether the row repeats the event of the row before: same device, stream, task, start and name. Profilers that
+  /// merge files write such rows.
   [[nodiscard]] bool is_repeated() {
     if (is_missing(cells_[kStart])) return false;
     std::string event;
@@ -177,7 +179,7 @@ class KernelLog {
     return is_same;
   }
 
-  /// Any device may have been that row's.
+  /// A row that cannot be read may be of any device, so all devices forget their matmul.
   void read_no_row(std::int64_t line, const std::string& fault) {
     for (auto& [device, neighbours] : neighbours_) forget(neighbours, kUnreadable);
     sink_.bad(line, fault);
@@ -186,7 +188,7 @@ class KernelLog {
   void read_matmul(std::int64_t line) {
     if (is_repeated()) return sink_.skip(line, "the same event as the row before");
     auto matmul = find_matmul();
-    // Its size is right even where its time is not.
+    // The size is right even where the time is not.
     if (matmul)
       remember(*matmul);
     else
@@ -200,7 +202,7 @@ class KernelLog {
                    std::string(planner::to_string(*matmul->dtype)));
   }
 
-  /// Its parts cannot be told apart: it is the run of a whole cut, which only the user knows.
+  /// Reads a fused operator as one run of a whole cut. Its blocks are not visible here, so only the user knows the cut.
   void read_fused(std::int64_t line, const MsprofOperator& found) {
     if (is_repeated()) return sink_.skip(line, "the same event as the row before");
     if (answers_.blocks.empty()) {
@@ -225,7 +227,8 @@ class KernelLog {
     sink_.take(line, std::move(timing), "a fused operator, as a run of the cut that was named");
   }
 
-  /// Of A's type; weights alone may be quantised: what is multiplied and exchanged is of A's type then.
+  /// Whether the second input has A's type, or is quantised to i8 beside a floating A. In both cases the product and
+  /// the messages are of A's type.
   [[nodiscard]] bool has_planned_weights(planner::DType dtype) const {
     const auto types = split(bare(cells_[kInputTypes]), ';');
     if (types.size() < 2 || bare(types[1]) == element_type()) return true;
@@ -246,7 +249,7 @@ class KernelLog {
     return Timing{.component = Component::Matmul, .m = shape->m, .n = shape->n, .k = shape->k, .dtype = dtype};
   }
 
-  /// find_matmul_shape(), once for each pair of texts: a model has few, and a log a row of each in every step.
+  /// find_matmul_shape(), cached by the two texts: a model has few shapes, and a log repeats them in every step.
   [[nodiscard]] std::optional<MatmulShape> shape_of_cells() {
     constexpr std::size_t kMaxKept = 1024, kMaxBytes = 256;
     const std::string_view inputs = cells_[kInputShapes], outputs = cells_[kOutputShapes];
@@ -258,7 +261,7 @@ class KernelLog {
     return shape;
   }
 
-  /// Says why find_matmul() found none.
+  /// Tells the sink why find_matmul() found none.
   void refuse_matmul(std::int64_t line) {
     if (is_missing(cells_[kInputShapes]) || is_missing(cells_[kOutputShapes]))
       return sink_.skip(line, "a matmul without shapes: profile with --task-time=l1");
@@ -280,7 +283,8 @@ class KernelLog {
     beside.before_row = beside.row_count;
   }
 
-  /// Where the matmul that is met does not tell its size: an earlier or a later one's would be wrong.
+  /// Forgets the last matmul when one of unknown size follows: the size of an earlier or later one would be wrong for
+  /// the collectives beside it.
   void forget(Neighbours& beside, const char* fault) {
     for (const auto& [line, gather] : beside.waiting_gathers)
       sink_.skip(line, "the matmul behind this all-gather " + std::string(fault));
@@ -289,7 +293,7 @@ class KernelLog {
     beside.why_none = "the matmul before this collective " + std::string(fault);
   }
 
-  /// Asked of every row, and most are of the same device as the one before.
+  /// The neighbours of the row's device. Cached, because most rows are of the same device as the row before.
   [[nodiscard]] Neighbours& neighbours() {
     const std::string_view device = cells_[kDevice];
     if (last_neighbours_ != nullptr && device == last_device_) return *last_neighbours_;
@@ -302,7 +306,7 @@ class KernelLog {
   void read_collective(std::int64_t line, Collective collective) {
     if (is_repeated()) return sink_.skip(line, "the same event as the row before");
     Timing timing{.collective = collective};
-    name_run(timing); // counted though its time may be bad
+    name_run(timing); // before the time is checked, so that a bad row counts as a run
     const auto time = duration(line);
     if (!time) return;
     timing.time = *time;
@@ -321,7 +325,8 @@ class KernelLog {
     take_collective(line, timing, bytes_beside(collective, *beside.before));
   }
 
-  /// "hcom_allReduce__568_0_1": all ranks' logs number the runs of a group. Other names tell of no other rank's run.
+  /// Sets the event. With a numbered name, as "hcom_allReduce__568_0_1", the logs of all ranks number the runs of a
+  /// group alike. A run with another name cannot be matched with those of other ranks, so it gets an event of its own.
   void name_run(Timing& timing) {
     const std::string_view name = bare(cells_[kName]);
     const bool is_numbered = has(name, "__");
@@ -351,22 +356,22 @@ class KernelLog {
   std::uint64_t log_;
   LogSink& sink_;
   CsvColumns row_;
-  std::array<std::string_view, kCellCount> cells_; ///< of the kernel that is read
+  std::array<std::string_view, kCellCount> cells_; ///< cells of the current kernel
   RunNames runs_;
   std::uint64_t run_count_ = 0;
-  std::unordered_map<std::string, std::optional<MatmulShape>> shapes_; ///< by the texts of both cells
+  std::unordered_map<std::string, std::optional<MatmulShape>> shapes_; ///< keyed by the texts of both cells
   std::string shape_key_;
   std::string last_event_;
-  std::map<std::string, Neighbours> neighbours_; ///< by device
+  std::map<std::string, Neighbours> neighbours_; ///< keyed by device
   std::string last_device_;
-  Neighbours* last_neighbours_ = nullptr; ///< of last_device_; a map's values stay where they are
-  std::optional<Error> disorder_;         ///< what was found of rows that do not stand in the order of their start
+  Neighbours* last_neighbours_ = nullptr; ///< entry of last_device_; std::map never moves its values
+  std::optional<Error> disorder_;         ///< the first row that is not in the order of starts
 };
 
 } // namespace
 } // namespace msprof_kernels
 
-/// By two of its columns, so that a file that lacks one is still told what it lacks.
+/// Two of the format's columns suffice, so that a file without a required column gets an error that names it.
 bool detect_msprof_kernels(std::string_view head) {
   using namespace msprof_kernels;
   const std::string_view first = head.substr(0, head.find('\n'));
@@ -392,7 +397,7 @@ void read_msprof_kernels(const ImportAnswers& answers, LogSink& sink,
                          const std::function<std::optional<MsprofKernel>()>& next) {
   msprof_kernels::KernelLog log(answers, 0, sink);
   while (const auto kernel = next()) log.read(*kernel);
-  static_cast<void>(log.finish()); // collectives have a table of their own there: no neighbour is asked for
+  static_cast<void>(log.finish()); // never an error: collectives have their own table, so rows need no order
 }
 
 } // namespace mc2::profiler

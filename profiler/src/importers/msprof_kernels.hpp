@@ -10,7 +10,7 @@
 
 namespace mc2::profiler {
 
-/// What is read of a kernel, as op_summary has it; empty where it is not known.
+/// The cells of a kernel that are read, as texts of the form that op_summary has; empty where unknown.
 struct MsprofKernel {
   enum Cell : std::size_t {
     kName,
@@ -29,7 +29,7 @@ struct MsprofKernel {
   std::array<std::string, kCellCount> cells;
 };
 
-/// Reads kernels that a database has instead of a table, until there is none.
+/// Reads kernels of a database instead of a table. @param next  gives one kernel after the other, then nothing
 void read_msprof_kernels(const ImportAnswers& answers, LogSink& sink,
                          const std::function<std::optional<MsprofKernel>()>& next);
 

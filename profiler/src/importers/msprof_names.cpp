@@ -12,7 +12,7 @@ namespace {
 
 using planner::Collective;
 
-/// Cheap: most rows of a log are other operators, and this is asked of each.
+/// A cheap test before classify(): most rows of a log are other operators.
 bool can_matter(std::string_view text) {
   if (text.empty()) return false;
   return has(text, "at") || has(text, "emm") || has(text, "com") || has(text, "AT") || has(text, "Kernel");
@@ -45,7 +45,7 @@ MsprofOperator classify(std::string_view text) {
 } // namespace
 
 MsprofOperator find_msprof_operator(std::string_view type, std::string_view name) {
-  // A name goes on behind two underscores with numbers of the group and the call.
+  // After two underscores, a name ends with numbers of the group and the call.
   const std::string_view stem = name.substr(0, name.find("__"));
   if (!can_matter(type) && !can_matter(stem)) return {};
   if (has(name, "AivKernel") || has(name, "AicpuKernel") || has(type, "AicpuKernel"))

@@ -8,9 +8,8 @@
 
 namespace mc2::profiler {
 
-/// What an operator of an msprof log is, by its type or, where that is missing, its name.
-/// A fused operator has a kernel on the stream that computes, and one of the AI CPU that communicates beside it, which
-/// is KernelOfCollective.
+/// The work of an operator in an msprof log, found from its type or, where that is missing, its name. A fused operator
+/// has two kernels: FusedMatmul on the stream that computes, and KernelOfCollective on the AI CPU, which communicates.
 enum class MsprofWork : std::uint8_t {
   Other,
   Matmul,
@@ -27,16 +26,18 @@ struct MsprofOperator {
   planner::Lane first_lane = planner::Lane::Compute; ///< of a fused operator
 };
 
-/// What must be said before runs of fused operators can be taken, and why one is left out until then.
+/// The question that must be answered before runs of fused operators can be taken, and why they are left out until
+/// then.
 inline constexpr std::string_view kAskBlocks =
     "which blocks the fused operators ran (--blocks 512,4x896), to take them as measured cuts";
 inline constexpr std::string_view kUnknownCut = "a fused operator whose cut is not known";
 
-/// @param type  e.g. "MatMulV3", "hcom_allReduce_"; may be empty  @param name  e.g. "hcom_allReduce__428_0_1"
+/// @param type  e.g. "MatMulV3", "hcom_allReduce_"; may be empty
+/// @param name  e.g. "hcom_allReduce__428_0_1"
 [[nodiscard]] MsprofOperator find_msprof_operator(std::string_view type, std::string_view name);
 
-/// Whether an operator's count or size is one rank's part: HCCL counts what one rank sends in all-gather, receives in
-/// reduce-scatter, and sends to one peer in all-to-all.
+/// Whether HCCL counts one rank's part as the size: what one rank sends in all-gather, what it receives in
+/// reduce-scatter, what it sends to one peer in all-to-all.
 [[nodiscard]] constexpr bool hccl_counts_part(planner::Collective collective) noexcept {
   return collective != planner::Collective::AllReduce;
 }

@@ -15,9 +15,9 @@ namespace {
 using planner::Component;
 
 enum Column : std::size_t { kType, kCount, kTotal, kMin, kAvg, kMax };
-/// Calls of one shape vary by less between the fastest and the slowest, unless they wait for peers.
+/// Slowest over fastest call. Calls of one shape vary less, unless they wait for other ranks.
 constexpr double kMixedShapes = 3;
-constexpr double kRoundingError = 0.01; ///< of total / count against the mean: the tool rounds both
+constexpr double kRoundingError = 0.01; ///< tolerance of total / count against the mean: the tool rounds both
 
 const std::vector<WantedColumn>& columns() {
   static const std::vector<WantedColumn> kColumns{{{"optype"}, "'OP Type'", true},
@@ -29,7 +29,7 @@ const std::vector<WantedColumn>& columns() {
   return kColumns;
 }
 
-/// One line: how often an operator ran and how long it took on average, whatever its sizes were.
+/// A log with one line for each operator: how often it ran and how long it took on average, over all its sizes.
 class StatisticLog {
  public:
   StatisticLog(const ImportAnswers& answers, LogSink& sink) : answers_(answers), sink_(sink), row_(columns()) {}
@@ -47,7 +47,7 @@ class StatisticLog {
   }
 
  private:
-  /// The mean; nothing, and the sink told, when the line contradicts itself.
+  /// The mean time. Nothing, and the line is bad, when the line contradicts itself.
   [[nodiscard]] std::optional<std::chrono::nanoseconds> check_times(std::int64_t line) {
     const auto count = parse_whole(row_.cell(kCount));
     const auto total = parse_us(row_.cell(kTotal)), low = parse_us(row_.cell(kMin)), mean = parse_us(row_.cell(kAvg)),

@@ -20,40 +20,40 @@ namespace msprof_trace {
 namespace {
 
 constexpr std::size_t kMaxTextBytes = 512;
-/// Kept of one trace.
+/// Most runs and turns that are kept of one trace.
 constexpr std::size_t kMaxRuns = std::size_t{1} << 18, kMaxTurns = std::size_t{1} << 20;
-/// Third over first quartile of the times of one operator: beyond that they are of several shapes.
+/// Third over first quartile of the times of one operator. Where it is larger, the runs are of several shapes.
 constexpr double kMostSpread = 1.25;
 
-/// What mc2 reads of one event of the trace.
+/// The fields of one event of the trace that mc2 reads.
 struct Event {
   std::string phase, name;
   TraceTimes times;
   std::int64_t device = 0;
-  bool is_task = false; ///< of the device, not a call of the host
+  bool is_task = false; ///< a task of the device, not a call of the host
 };
 
 struct Interval {
   std::int64_t device = 0, start = 0, end = 0;
 };
 
-/// Work of a turn; all else in it is waiting, or once for the operator.
+/// The phases of a turn that are work. All other phases are waiting, or happen once per operator.
 enum class Phase : std::uint8_t { Compute, Prepare, Launch, Execute };
 
-/// "TaskExecute 3".
+/// One phase of the work on one block, e.g. the event "TaskExecute 3".
 struct Turn {
   Phase phase = Phase::Compute;
-  std::int64_t number = 0; ///< of the block
+  std::int64_t number = 0; ///< number of the block
   Interval interval = {};
 };
 
-/// One run of a fused operator, on the stream that computes.
+/// One run of a fused operator, timed on the stream that computes.
 struct FusedRun {
   planner::Collective collective = planner::Collective::AllReduce;
   planner::Lane first_lane = planner::Lane::Compute;
   Interval interval;
   std::int64_t line = 0;
-  std::set<std::int64_t> computed = {}, sent = {}; ///< numbers of its blocks
+  std::set<std::int64_t> computed = {}, sent = {}; ///< numbers of the blocks with such a turn
   std::int64_t compute_ns = 0, communication_ns = 0;
 };
 
@@ -104,7 +104,7 @@ class Handler final : public JsonHandler {
     if (depth() == kInList) take_event();
     return true;
   }
-  /// Turns may stand before the run that they are of.
+  /// Assigns turns to runs only now, because a turn may precede its run in the trace.
   void finish() override {
     std::ranges::stable_sort(runs_, {},
                              [](const FusedRun& run) { return std::pair(run.interval.device, run.interval.start); });
@@ -120,7 +120,7 @@ class Handler final : public JsonHandler {
   }
 
  private:
-  /// The events stand in one list, and their arguments in an object of theirs.
+  /// Depths: the events are in one list, and each event has an object with its arguments.
   static constexpr std::size_t kInList = 1, kInEvent = 2, kInArguments = 3;
 
   bool whole(std::int64_t value) override {
@@ -156,7 +156,7 @@ class Handler final : public JsonHandler {
 
   static std::int64_t time_of(const FusedRun& run) { return run.interval.end - run.interval.start; }
 
-  /// To the run on its device during which its middle is.
+  /// Adds a turn to the run on its device that contains the turn's middle.
   void add_turn(const Turn& turn) {
     const std::pair middle(turn.interval.device, turn.interval.start + (turn.interval.end - turn.interval.start) / 2);
     const auto after = std::ranges::upper_bound(
@@ -169,10 +169,10 @@ class Handler final : public JsonHandler {
     if (turn.phase == Phase::Compute) run.computed.insert(turn.number);
     if (turn.phase == Phase::Execute) run.sent.insert(turn.number);
     std::int64_t& sum_ns = turn.phase == Phase::Compute ? run.compute_ns : run.communication_ns;
-    sum_ns = std::min(sum_ns + turn_ns, 2 * time_of(run)); // beyond the run it is refused
+    sum_ns = std::min(sum_ns + turn_ns, 2 * time_of(run)); // a sum above the run's time is refused later
   }
 
-  /// @param block_count  of the cut that was named
+  /// @param block_count  blocks of the cut that the user named
   void take_run(const FusedRun& run, bool is_mixed, std::size_t block_count) {
     if (answers_.blocks.empty()) {
       sink_.ask(kAskBlocks);

@@ -55,7 +55,7 @@ void read_numbers(std::int64_t line, const json& header, const json& run, Collec
   if (!full || *time_us > INT64_MAX / 1000) return sink.bad(line, "its size or time is out of range");
   NcclRow row;
   row.size_bytes = *full;
-  row.time_us = {static_cast<double>(*time_us), 1};           // the tool leaves out what is below 1 us
+  row.time_us = {static_cast<double>(*time_us), 1};           // the tool cuts fractions of 1 us off
   row.alg_bandwidth = {number(run, "coll_algobw_gbs"), 5e-7}; // printed with six decimals
   row.bus_bandwidth = number(run, "coll_busbw_gbs");
   if (const std::string why = contradiction(collective, world_size, row); !why.empty())
@@ -73,13 +73,13 @@ void read_run(std::int64_t line, const json& header, const json& run, LogSink& s
   if (!collective) return sink.skip(line, shown(name) + " is no collective that mc2 plans");
   if (*collective == Collective::AllToAll)
     return sink.skip(line, "an all-to-all, of which NCCL Inspector does not say what its size counts");
-  // What the host saw ends before the collective does. Older versions do not say.
+  // A time taken by the host ends before the collective does. Older versions do not name the source.
   if (const std::string source = text(run, "coll_timing_source"); !source.empty() && source != "kernel_gpu")
     return sink.skip(line, "timed by the host, not by the kernel");
   read_numbers(line, header, run, *collective, sink);
 }
 
-/// Of "v4.0" 4 and 0; nothing for another form.
+/// 4 and 0 for "v4.0"; nothing for text of another form.
 std::optional<std::pair<int, int>> version_in(std::string_view text) {
   if (!text.starts_with('v')) return std::nullopt;
   text.remove_prefix(1);

@@ -12,9 +12,9 @@ using planner::Collective;
 
 /// The tool prints two decimals of bandwidths that may be below 1 GB/s.
 constexpr double kBandwidthError = 0.03, kLeastBandwidth = 1, kRounding = 0.005;
-constexpr int kMostDerivedRanks = 16; ///< beyond, (R - 1)/R tells them no longer apart
+constexpr int kMostDerivedRanks = 16; ///< for more ranks, (R - 1)/R hardly differs
 
-/// Bus over algorithm bandwidth, as far as two printed decimals tell it.
+/// The range of busbw / algbw that two printed decimals allow.
 struct FactorRange {
   double low = 0, high = 0;
 };
@@ -55,7 +55,7 @@ std::string contradiction(Collective collective, int ranks, const NcclRow& row) 
     return "its " + why;
   const auto factor = bandwidth_factor(row);
   if (!factor) return {};
-  const double least = collective == Collective::AllReduce ? 1 : 0.5, most = 2 * least; // of 2 and of many ranks
+  const double least = collective == Collective::AllReduce ? 1 : 0.5, most = 2 * least; // for 2 and for many ranks
   const auto reaches = [&](double low, double high) {
     return factor->high > low * (1 - kBandwidthError) && factor->low < high * (1 + kBandwidthError);
   };

@@ -27,18 +27,18 @@ struct Row {
   NcclRow says; ///< without redop
 };
 
-/// Where a table has what.
+/// The cell index of each column of a table.
 struct Table {
-  std::size_t cell_count = 0; ///< of a row without its time stamp
+  std::size_t cell_count = 0; ///< cells of a row without its time stamp
   bool has_time_stamp = false;
   std::size_t size = kNone, count = kNone, type = kNone, redop = kNone, root = kNone;
   std::size_t alg_bandwidth[2] = {kNone, kNone}, bus_bandwidth[2] = {kNone, kNone};
   std::size_t time[2] = {kNone, kNone};  ///< out of place, in place
   std::size_t wrong[2] = {kNone, kNone}; ///< number of wrong elements
-  std::size_t error[2] = {kNone, kNone}; ///< of old versions: largest error, with an asterisk where it is too large
+  std::size_t error[2] = {kNone, kNone}; ///< in old versions: largest error, with an asterisk where it is too large
 };
 
-/// Where a heading's columns are; of those that stand for both sides, out of place comes first.
+/// The columns of a heading. Of two columns with one name, the first is out of place, the second in place.
 Table table_of(const std::vector<std::string_view>& names) {
   Table table;
   std::size_t times = 0, wrongs = 0, errors = 0, algs = 0, buses = 0;
@@ -58,8 +58,9 @@ Table table_of(const std::vector<std::string_view>& names) {
   return table;
 }
 
-/// A row that was cut begins with two numbers; one that is whole, whatever its numbers, has an element type in its
-/// place. Lines that libraries write between rows may have as many words.
+/// Whether the words are a row: as many as there are columns, with an element type in its place; or beginning with two
+/// whole numbers, as a truncated row does. The number of words alone is not enough, because lines that libraries write
+/// between rows may have as many.
 bool is_row(const std::vector<std::string_view>& parts, const Table& table) {
   if (parts.size() == table.cell_count && table.type != kNone && find_element_bytes(parts[table.type])) return true;
   return parse_whole(parts.front()) && (parts.size() < 2 || parse_whole(parts[1]));
@@ -83,9 +84,9 @@ class NcclTestsLog {
   void finish(std::int64_t last_line) { end_test(last_line, false); }
 
  private:
-  /// Old all-to-all logs leave the operation's column empty.
+  /// The row without its time stamp, and with an empty operation where old all-to-all logs leave that column blank.
   [[nodiscard]] std::vector<std::string_view> whole_row(std::vector<std::string_view> parts) const {
-    // "2026-11-27 05:15:21" behind the numbers.
+    // "2026-11-27 05:15:21" after the numbers.
     const bool has_stamp = table_.has_time_stamp && parts.size() > 2 && has(parts.back(), ":") &&
                            parts[parts.size() - 2].find('-', 1) != std::string_view::npos;
     if (has_stamp) parts.resize(parts.size() - 2);
@@ -104,7 +105,7 @@ class NcclTestsLog {
     const bool is_blocking = text.starts_with("Blocking Enabled") && has(text, "barrier");
     if (is_blocking && !has(text, "no barrier") && !has(text, "excludes barrier"))
       why_untimed_ = "its time contains a barrier (-z 1)";
-    if (text.starts_with("Using devices") && is_after_verdict_) { // another test's list follows
+    if (text.starts_with("Using devices") && is_after_verdict_) { // the list of another test follows
       ranks_.clear();
       has_twin_ranks_ = is_after_verdict_ = false;
     }
@@ -257,8 +258,8 @@ class NcclTestsLog {
     return row;
   }
 
-  /// Where the ranks are not listed: the size is that of all ranks, the count of one, unless the collective is
-  /// all-reduce.
+  /// Derives the ranks where they are not listed: size / (count * element bytes), because the size is that of all ranks
+  /// and the count that of one. This does not hold for all-reduce.
   void find_ranks(const std::vector<std::string_view>& parts, std::int64_t size) {
     if (!collective_ || *collective_ == Collective::AllReduce || table_.count == kNone || table_.type == kNone) return;
     const auto count = parse_whole(parts[table_.count]);
@@ -270,7 +271,7 @@ class NcclTestsLog {
     if (ranks <= planner::kMaxWorldSize) derived_ranks_ = static_cast<int>(ranks);
   }
 
-  /// @param has_verdict  whether "Out of bounds values" was read; without it the log was cut
+  /// @param has_verdict  whether "Out of bounds values" was read; without it the log is truncated
   void end_test(std::int64_t line, bool has_verdict, bool has_failed = false) {
     if ((is_open_ || is_headed_) && !has_verdict)
       sink_.bad(line, "the test before this line has no end ('# Out of bounds values'): the log is cut");
@@ -286,7 +287,7 @@ class NcclTestsLog {
     is_open_ = is_headed_ = false;
     derived_ranks_ = 0;
     if (!has_verdict) return;
-    collective_.reset(); // the next test has a name of its own, or none
+    collective_.reset(); // the name does not hold for the next test
     is_named_ = false;
   }
 
@@ -309,15 +310,15 @@ class NcclTestsLog {
   const ImportAnswers& answers_;
   LogSink& sink_;
   std::optional<Collective> collective_;
-  bool is_named_ = false; ///< by the log, planned or not
+  bool is_named_ = false; ///< whether the log names the collective, planned or not
   std::string name_;
   std::string why_untimed_; ///< why the test's times are not those of one collective; empty where they are
   std::set<std::int64_t> ranks_;
   int derived_ranks_ = 0;
   bool has_twin_ranks_ = false;
-  bool is_after_verdict_ = false; ///< of a test whose ranks were listed
+  bool is_after_verdict_ = false; ///< the verdict of a test with listed ranks was read
   bool is_open_ = false;          ///< a table's verdict is still to come
-  bool is_headed_ = false;        ///< what precedes the table was read: the table and its verdict are still to come
+  bool is_headed_ = false;        ///< the lines before a table were read; the table and its verdict are still to come
   Table table_;
   std::vector<Row> rows_;
 };

@@ -24,14 +24,15 @@ constexpr std::size_t kMaxJsonBytes = 64 << 20;
 constexpr std::size_t kMaxScalarBytes = 4096;
 constexpr std::int64_t kNewestVersion = 3;
 
-/// Settings of NCCL that change times. Nothing else of the environment is ever looked at: it may hold secrets.
+/// Settings of NCCL that change times. No other variable of the logged environment is read, because it may hold
+/// secrets.
 constexpr std::array<std::string_view, 19> kSettings{
     "NCCL_ALGO",          "NCCL_BUFFSIZE",    "NCCL_COLLNET_ENABLE", "NCCL_CROSS_NIC",     "NCCL_CTA_POLICY",
     "NCCL_CUMEM_ENABLE",  "NCCL_IB_DISABLE",  "NCCL_MAX_CTAS",       "NCCL_MAX_NCHANNELS", "NCCL_MIN_CTAS",
     "NCCL_MIN_NCHANNELS", "NCCL_NTHREADS",    "NCCL_NVLS_ENABLE",    "NCCL_P2P_DISABLE",   "NCCL_P2P_LEVEL",
     "NCCL_PROTO",         "NCCL_SHM_DISABLE", "NCCL_LAUNCH_MODE",    "NCCL_NET_GDR_LEVEL"};
 
-/// The tool prints numbers as C does, and JSON has no nan and no inf: null stands for them here.
+/// Replaces nan and inf by null. The tool prints numbers as C does, but JSON has neither.
 std::string without_nan(std::string_view text) {
   std::string result;
   result.reserve(text.size());
@@ -57,13 +58,13 @@ std::string without_nan(std::string_view text) {
   return result;
 }
 
-/// A scalar as text, with its kind.
+/// A scalar as text.
 struct Scalar {
   std::string text;
   bool is_null = false;
 };
 
-/// Timings of one size, as far as they have been read.
+/// The timings of one size that have been read so far.
 struct Entry {
   std::optional<std::int64_t> size, count;
   std::string type;
@@ -72,13 +73,13 @@ struct Entry {
   Scalar time[2], wrong[2], alg_bandwidth[2], bus_bandwidth[2];
   bool has_time[2] = {false, false};
   bool has_host_time = false;
-  std::set<std::string> fields; ///< that were read
-  std::string twin;             ///< one that stands there twice
+  std::set<std::string> fields; ///< names of the fields read so far
+  std::string twin;             ///< a field that occurs twice; empty where none does
 };
 
 class Handler final : public JsonHandler {
  public:
-  /// @param line  where the parser is
+  /// @param line  current line of the parser; must outlive the handler
   Handler(const ImportAnswers& answers, LogSink& sink, const std::int64_t& line)
       : answers_(answers), sink_(sink), line_(line) {}
 
@@ -116,7 +117,7 @@ class Handler final : public JsonHandler {
     return close();
   }
 
-  /// Keys from the root; the last `without` levels left out.
+  /// The keys from the root, without the last `without` levels.
   [[nodiscard]] std::string path_text(std::size_t without = 0) const {
     std::string text;
     for (std::size_t i = 0; i + without < path_.size(); ++i) text += (i ? "/" : "") + path_[i];
@@ -155,7 +156,7 @@ class Handler final : public JsonHandler {
     if (field == "devices/[]/device_info") sink_.fact("device", text);
   }
 
-  /// The program, whether mc2 plans its collective or not.
+  /// Finds the program among the arguments, whether mc2 plans its collective or not.
   void read_argument(const std::string& text) {
     if (collective_ || !other_program_.empty()) return;
     collective_ = find_program(text);
@@ -163,7 +164,8 @@ class Handler final : public JsonHandler {
     if (!collective_ && (name.ends_with("_perf") || name.ends_with("_perf_mpi"))) other_program_ = name;
   }
 
-  /// Processes times threads times GPUs; a short list of devices names some of them only. 0: not known.
+  /// The number of ranks: processes times threads times GPUs, or the number of listed ranks if larger, because a short
+  /// list of devices names only some. 0 where unknown.
   [[nodiscard]] int world_size() const {
     if (rccl_.world_size > 0)
       return rccl_.world_size <= planner::kMaxWorldSize ? static_cast<int>(rccl_.world_size) : 0;
@@ -183,7 +185,7 @@ class Handler final : public JsonHandler {
     sink_.fact(key, text.substr(equals + 1));
   }
 
-  /// Of two fields of one name none is known to be the right one.
+  /// Remembers a field. Of two fields with one name it is unknown which is right, so the entry is marked.
   void see(std::string_view field) {
     if (!has(field, "[]") && !entry_.fields.emplace(field).second) entry_.twin = field;
   }
@@ -205,7 +207,7 @@ class Handler final : public JsonHandler {
     if (field.ends_with("/bus_bw")) entry_.bus_bandwidth[side] = value;
   }
 
-  /// rccl-tests -Z json: one object for each row and side.
+  /// Reads a field of rccl-tests -Z json, which writes one object for each row and side.
   void read_rccl(std::string_view field, const Scalar& value) {
     see(field);
     const auto number = parse_whole(value.text);
@@ -217,7 +219,7 @@ class Handler final : public JsonHandler {
     if (field == "type") entry_.type = value.text;
     if (field == "redop") entry_.redop = value.text;
     if (field == "root") entry_.root = parse_whole(trimmed(value.text)).value_or(-1);
-    for (const std::size_t side : {std::size_t{0}, std::size_t{1}}) { // which one it is may stand behind
+    for (const std::size_t side : {std::size_t{0}, std::size_t{1}}) { // the field that tells the side may come later
       if (field == "time") entry_.time[side] = value, entry_.has_time[side] = true;
       if (field == "wrong") entry_.wrong[side] = value;
       if (field == "algBw") entry_.alg_bandwidth[side] = value;
@@ -226,7 +228,7 @@ class Handler final : public JsonHandler {
   }
 
   void take_rccl_entry() {
-    flush(); // entries need not be of one collective
+    flush(); // entries may be of different collectives
     const Entry entry = std::exchange(entry_, {});
     const RcclEntry row = std::exchange(rccl_, {});
     const std::string name = "[" + std::to_string(entry_count_++) + "]";
@@ -279,7 +281,7 @@ class Handler final : public JsonHandler {
     if (pending_.size() == 1000) flush();
   }
 
-  /// Ranks and program may stand behind the results of a short file only, so that few wait for them.
+  /// Takes the pending timings. They wait for ranks and program, which come after the results only in short files.
   void flush() {
     for (auto& [line, timing, text, row, redop] : pending_) {
       if (!other_program_.empty()) {
@@ -335,11 +337,11 @@ class Handler final : public JsonHandler {
   const std::int64_t& line_;
   std::vector<std::string> path_;
   std::optional<Collective> collective_;
-  std::string other_program_; ///< that mc2 does not plan
+  std::string other_program_; ///< a program whose collective mc2 does not plan
   std::set<std::string> ranks_, processes_;
-  std::string pid_; ///< of the device that is read
+  std::string pid_; ///< process of the current device
   std::int64_t thread_count_ = 0, gpu_count_ = 0;
-  std::int64_t launched_count_ = 1; ///< collectives of one launch
+  std::int64_t launched_count_ = 1; ///< collectives in one launch
   bool is_blocking_ = false;
   RcclEntry rccl_;
   Entry entry_;

@@ -29,22 +29,23 @@ const std::vector<WantedColumn>& columns() {
   return kColumns;
 }
 
-/// The heading of a report that names each kernel's start, or each kernel's statistics, as CSV.
+/// The CSV heading of a report with each kernel's start (trace), or with each kernel's statistics (summary).
 bool is_trace(std::string_view line) {
   return line.find("Start (") == 0 && has(line, ",Duration (") && has(line, ",Name");
 }
 bool is_summary(std::string_view line) { return has(line, "Total Time (") && has(line, "Instances"); }
-/// The same report as a table for people, whose columns are parted by blanks.
+/// The heading of the trace report printed as a table for people, with blanks between the columns.
 bool is_printed(std::string_view line) { return has(line, "Start (") && has(line, "Duration (") && !has(line, ","); }
 
-/// What the tool says before a report.
+/// Whether the line is one of those that the tool prints before a report.
 bool is_preamble(std::string_view line) {
   constexpr std::array<std::string_view, 6> kBegin{"NOTICE",      "It is assumed ", "Consider using ",
                                                    "Generating ", "Processing ",    "**"};
   return line.empty() || std::ranges::any_of(kBegin, [&](std::string_view begin) { return line.starts_with(begin); });
 }
 
-/// Whether the text begins with such a heading, behind the preamble: other programs' output may have reports behind it.
+/// Whether the text begins with a heading after at most the preamble. Output of other programs may contain reports,
+/// too, but only later.
 template <typename Holds>
 bool begins_with(std::string_view text, Holds holds) {
   while (!text.empty()) {
@@ -57,7 +58,7 @@ bool begins_with(std::string_view text, Holds holds) {
   return false;
 }
 
-/// Nanoseconds of the unit that the heading gives a column, "Duration (" say; 0 for another.
+/// Nanoseconds per unit that the heading states after `column`, e.g. "Duration ("; 0 for an unknown unit.
 double unit_ns(std::string_view heading, std::string_view column) {
   const std::size_t at = heading.find(column) + column.size();
   const std::string_view unit = heading.substr(at, heading.find(')', at) - at);
@@ -67,8 +68,8 @@ double unit_ns(std::string_view heading, std::string_view column) {
   return 0;
 }
 
-/// "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(...)", since NCCL 2.19; "ncclKernel_AllReduce_RING_LL_Sum_float(...)".
-/// A range's name and a slash may stand before it.
+/// The collective's name in a kernel's name: "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(...)" since NCCL 2.19,
+/// "ncclKernel_AllReduce_RING_LL_Sum_float(...)" before. A range's name and a slash may precede it.
 std::optional<std::string_view> nccl_function(std::string_view name) {
   if (const std::size_t range = name.find("/nccl"); range != std::string_view::npos) name.remove_prefix(range + 1);
   for (const std::string_view begin : {"ncclDevKernel_", "ncclKernel_"})
@@ -79,17 +80,17 @@ std::optional<std::string_view> nccl_function(std::string_view name) {
   return std::nullopt;
 }
 
-/// The operator of PyTorch whose range a kernel was launched in.
+/// The PyTorch operator in whose range a kernel was launched.
 struct RangedOperator {
   std::string_view name;
-  std::optional<std::int64_t> number;              ///< tells it from others of the same shapes
-  std::vector<std::vector<std::int64_t>> operands; ///< dimensions, where they are said
+  std::optional<std::int64_t> number;              ///< tells operators of equal shapes apart
+  std::vector<std::vector<std::int64_t>> operands; ///< dimensions of each operand; empty where not stated
 };
 
 constexpr std::size_t kMaxDevices = 4096;
-constexpr std::size_t kMaxListed = 16; ///< operands of an operator, dimensions of an operand
+constexpr std::size_t kMaxListed = 16; ///< most operands of an operator, most dimensions of an operand
 
-/// "[[4096, 3072], [3072, 8192]]", what follows it left unread; operands that are no tensors are "[]".
+/// Parses "[[4096, 3072], [3072, 8192]]" and ignores the rest of the text. Operands that are no tensors are "[]".
 std::vector<std::vector<std::int64_t>> parse_operands(std::string_view text) {
   std::vector<std::vector<std::int64_t>> operands;
   if (!text.starts_with('[')) return operands;
@@ -107,7 +108,7 @@ std::vector<std::vector<std::int64_t>> parse_operands(std::string_view text) {
   return operands;
 }
 
-/// What stands behind `key` up to a comma, a slash or the end.
+/// The text after `key` up to a comma, a slash or the end.
 std::string_view value_behind(std::string_view text, std::string_view key) {
   const std::size_t at = text.find(key);
   if (at == std::string_view::npos) return {};
@@ -115,8 +116,8 @@ std::string_view value_behind(std::string_view text, std::string_view key) {
   return trimmed(text.substr(0, text.find_first_of(",/")));
 }
 
-/// "aten::mm, op_id = 12, sizes = [[4096, 3072], [3072, 8192]], input_op_ids = [(10,0)]/nvjet_tst_128x256(...)", as
-/// PyTorch writes its ranges and the report joins them to kernels.
+/// Reads a range as PyTorch names it, joined by the report with a kernel's name:
+/// "aten::mm, op_id = 12, sizes = [[4096, 3072], [3072, 8192]], input_op_ids = [(10,0)]/nvjet_tst_128x256(...)".
 RangedOperator read_range(std::string_view name) {
   RangedOperator found{.name = trimmed(name.substr(0, name.find_first_of(",/"))), .number = {}, .operands = {}};
   found.number = parse_whole(value_behind(name, ", op_id = "));
@@ -128,7 +129,7 @@ RangedOperator read_range(std::string_view name) {
 
 class KernelTrace {
  public:
-  /// @param log  names it, so that another log's runs are others
+  /// @param log  names the log, so that runs of other logs get other names
   KernelTrace(const ImportAnswers& answers, std::uint64_t log, LogSink& sink)
       : answers_(answers), log_(log), sink_(sink), row_(columns()) {}
 
@@ -153,7 +154,7 @@ class KernelTrace {
   }
 
  private:
-  /// Of the row that is read. Times in ns.
+  /// The kernel of the current row. Times in ns.
   struct Kernel {
     std::int64_t line = 0, start = 0, end = 0;
   };
@@ -165,7 +166,7 @@ class KernelTrace {
   };
   struct Lane {
     std::optional<Matmul> matmul;
-    std::int64_t last_number = -1;                                   ///< of the last matmul that has ended
+    std::int64_t last_number = -1;                                   ///< number of the last matmul that has ended
     std::int64_t collective_end = INT64_MIN, matmul_end = INT64_MIN; ///< the latest so far
   };
 
@@ -190,7 +191,7 @@ class KernelTrace {
                          : "a kernel of another operator");
   }
 
-  /// Nothing, and the row is bad, without a start and a duration above 0.
+  /// The kernel of the current row. Nothing, and the row is bad, without a start and a duration above 0.
   [[nodiscard]] std::optional<Kernel> read_kernel(std::int64_t line) {
     const auto start = nanoseconds(row_.cell(kStart), start_unit_ns_);
     const auto time = nanoseconds(row_.cell(kDuration), duration_unit_ns_);
@@ -224,14 +225,14 @@ class KernelTrace {
     take_collective(kernel, *collective);
   }
 
-  /// All kernels of an operator are its time.
+  /// Adds a kernel to its matmul. The time of a matmul is the sum over all its kernels.
   void read_matmul(const Kernel& kernel, const RangedOperator& ranged, std::size_t first) {
     Lane& lane = lanes_[device()];
     const bool is_alone = kernel.start >= lane.collective_end;
     if (lane.matmul && ranged.number == lane.matmul->number) {
       Matmul& matmul = *lane.matmul;
       const std::int64_t time_ns = matmul.timing.time.count() + (kernel.end - kernel.start);
-      matmul.timing.time = std::chrono::nanoseconds(std::min(time_ns, 2 * kMaxTimeNs)); // what is too long stays so
+      matmul.timing.time = std::chrono::nanoseconds(std::min(time_ns, 2 * kMaxTimeNs)); // no overflow; still refused
       matmul.is_alone = matmul.is_alone && is_alone && kernel.start >= matmul.end;
       matmul.end = std::max(matmul.end, kernel.end);
     } else if (ranged.number && *ranged.number == lane.last_number) {
@@ -281,7 +282,8 @@ class KernelTrace {
     return from_us(*value * unit_ns / planner::kNsPerUs);
   }
 
-  /// Each with an event of its own: a kernel that waits for other ranks runs, and nothing tells which runs are one.
+  /// Takes a collective with an event of its own. The kernel's time includes waiting for other ranks, and nothing tells
+  /// which kernels of other ranks belong to the same run.
   void take_collective(const Kernel& kernel, planner::Collective collective) {
     if (!answers_.message_bytes) {
       sink_.ask("the collectives' bytes (--bytes), which kernels do not tell");
@@ -302,7 +304,7 @@ class KernelTrace {
   bool has_heading_ = false;
   std::uint64_t run_count_ = 0;
   std::int64_t last_start_ = INT64_MIN;
-  std::map<std::string, Lane> lanes_; ///< by device
+  std::map<std::string, Lane> lanes_; ///< keyed by device
 };
 
 } // namespace

@@ -28,7 +28,7 @@ std::string_view without_hash(std::string_view text) {
   return text.starts_with('#') ? trimmed(text.substr(1)) : text;
 }
 
-/// Cells of a heading stand two or more blanks apart: "Avg Latency(us)" is one.
+/// The cells of a heading, which two or more blanks separate: "Avg Latency(us)" is one cell.
 std::vector<std::string> heading_cells(std::string_view text) {
   std::vector<std::string> cells;
   bool joins = false;
@@ -63,8 +63,8 @@ class OsuLog {
   }
 
  private:
-  /// A row that was cut begins with a whole number; one that is whole may have anything for its size that begins like a
-  /// number.
+  /// Whether the words may be a row of the table. A truncated row must begin with a whole number. In a row with all its
+  /// cells, the size need only begin like a number.
   [[nodiscard]] bool looks_like_row(const std::vector<std::string_view>& parts) const {
     const auto begins_like_number = [](std::string_view text) {
       return (text[0] >= '0' && text[0] <= '9') || text[0] == '-';
@@ -89,7 +89,7 @@ class OsuLog {
     if (name.starts_with("nonblocking")) name.erase(0, 11);
     if (name.ends_with("persistent")) name.resize(name.size() - 10);
     if (name == "alltoallpersonalizedexchange") name = "alltoall";
-    if (name == "reducescatterblock") name = "reducescatter"; // of as many bytes in all
+    if (name == "reducescatterblock") name = "reducescatter"; // both count the same total bytes
     collective_ = find_collective(name);
     is_latency_ = has(text, "Latency");
     title_ = "'" + shown(text) + "' ";
@@ -120,7 +120,7 @@ class OsuLog {
     sink_.skip(line, "heading of a table");
   }
 
-  /// The slowest rank's time where the table has it: a collective ends when its last rank does.
+  /// The column of the slowest rank's time where the table has one: a collective ends when its last rank does.
   [[nodiscard]] std::size_t find_time_column() const {
     for (const std::string_view name :
          {"Max Latency(us)", "Max Comm.(us)", "Pure Comm.(us)", "Avg Latency(us)", "Latency(us)", "Latency (us)"})
@@ -165,7 +165,7 @@ class OsuLog {
   std::optional<std::ptrdiff_t> validation_column_;
   std::optional<Collective> collective_;
   bool is_latency_ = true;
-  int world_size_ = 0; ///< as a command line in the log says
+  int world_size_ = 0; ///< ranks stated by a command line in the log
   std::string title_;
 };
 

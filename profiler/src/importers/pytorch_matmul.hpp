@@ -8,14 +8,14 @@
 
 namespace mc2::profiler {
 
-/// Place of A among the operands of an operator of PyTorch; nothing for what multiplies no two matrices.
+/// Index of A among the operands of a PyTorch operator; nothing for an operator that does not multiply two matrices.
 [[nodiscard]] std::optional<std::size_t> find_first_operand(std::string_view operator_name);
 
 struct OperandsFault {
   std::string_view why;
-  bool is_bad = false; ///< rather than left out
+  bool is_bad = false; ///< true: the line is bad; false: the line is skipped
 };
-/// Why A and B of such dimensions are no matmul that can be taken; nothing when m, k and k, n are above 0.
+/// Why A and B of these dimensions are no matmul that can be taken; nothing when A is [m, k] and B [k, n], all above 0.
 [[nodiscard]] std::optional<OperandsFault> find_operands_fault(std::span<const std::int64_t> a,
                                                                std::span<const std::int64_t> b);
 

@@ -19,18 +19,18 @@ namespace {
 using planner::Collective;
 
 constexpr std::size_t kMaxTextBytes = 4096;
-/// Matmuls, and kernels, of one trace.
+/// Most matmuls, kernels of matmuls and kernels of collectives that are kept of one trace.
 constexpr std::size_t kMaxKept = std::size_t{1} << 18;
-constexpr std::size_t kMaxListed = 16; ///< dimensions of an operand, operands of an operator
+constexpr std::size_t kMaxListed = 16; ///< most dimensions of an operand, most operands of an operator
 
-/// What mc2 reads of one event of the trace.
+/// The fields of one event of the trace that mc2 reads.
 struct Event {
   std::string phase, category, name;
   TraceTimes times;
   std::optional<std::int64_t> external; ///< the operator that launched the kernel
   std::int64_t device = 0;
-  std::optional<std::int64_t> correlation;         ///< of the kernel's launch
-  std::vector<std::vector<std::int64_t>> operands; ///< dimensions
+  std::optional<std::int64_t> correlation;         ///< number of the kernel's launch
+  std::vector<std::vector<std::int64_t>> operands; ///< dimensions of each operand
   std::vector<std::string> types;
   std::string collective, element, in_splits, out_splits, group, group_ranks;
   std::optional<std::int64_t> in_elements, out_elements, group_size;
@@ -39,7 +39,7 @@ struct Event {
 struct Matmul {
   std::int64_t m = 0, n = 0, k = 0;
   std::optional<planner::DType> dtype;
-  bool is_twice = false; ///< two operators have its number
+  bool is_twice = false; ///< two operators have this number
 };
 
 struct Interval {
@@ -56,12 +56,12 @@ struct CollectiveKernel {
   Interval interval;
   Timing timing;
   std::int64_t device = 0, line = 0;
-  std::uint64_t group = 0;       ///< of ranks
-  std::optional<int> place = {}; ///< of the trace's rank among them
+  std::uint64_t group = 0;       ///< name of the group of ranks
+  std::optional<int> place = {}; ///< index of the trace's rank in the group
   bool is_planned = false;
 };
 
-/// Intervals of one kind, asked whether another one crosses any.
+/// A set of intervals that can be asked whether another interval crosses any of them. Call sort() before cross().
 class Intervals {
  public:
   void add(std::int64_t device, Interval interval) { all_[device].push_back(interval); }
@@ -80,10 +80,10 @@ class Intervals {
   }
 
  private:
-  std::unordered_map<std::int64_t, std::vector<Interval>> all_; ///< by device; ends are the latest so far
+  std::unordered_map<std::int64_t, std::vector<Interval>> all_; ///< by device; sort() makes each end the latest so far
 };
 
-/// "c10::BFloat16" as other tools say it.
+/// A PyTorch type, e.g. "c10::BFloat16", under a name that find_dtype() knows.
 std::string_view bare_type(std::string_view type) {
   if (type.starts_with("c10::")) type.remove_prefix(5);
   if (type == "signed char" || type == "Char") return "int8";
@@ -93,7 +93,7 @@ std::string_view bare_type(std::string_view type) {
   return type;
 }
 
-/// Names of PyTorch's process groups.
+/// The collective by the name that PyTorch's process groups give it.
 std::optional<Collective> collective_named(const std::string& name) {
   if (name == "allreduce") return Collective::AllReduce;
   if (name == "_reduce_scatter_base" || name == "reduce_scatter") return Collective::ReduceScatter;
@@ -221,9 +221,9 @@ class Handler final : public JsonHandler {
     if (!end) return sink_.bad(pieces_.line(), "a kernel without a start and a time above 0");
     interval_ = {*event_.times.start, *end};
     if (is_nccl) return take_collective_kernel();
-    // Copies around a collective carry its fields, too.
+    // Copies around a collective carry the collective's fields, too.
     if (!event_.collective.empty()) return sink_.skip(pieces_.line(), "kernel beside a collective");
-    // Until 2023 the number was that of the launch, and says nothing of an operator.
+    // In traces until 2023 the number is that of the launch and identifies no operator.
     if (event_.external == event_.correlation)
       return sink_.skip(pieces_.line(), "kernel of an operator that was not profiled");
     if (kernels_.size() == kMaxKept) return leave_behind("behind the first 262144 kernels of matmuls");
@@ -235,7 +235,7 @@ class Handler final : public JsonHandler {
     if (!first || !event_.external) return sink_.skip(pieces_.line(), "operator without a matmul of two matrices");
     if (event_.operands.size() < *first + 3)
       return sink_.skip(pieces_.line(), "matmul without shapes; profile with record_shapes=True");
-    // The list of operands stands before its elements.
+    // operands[0] is the list itself; its elements follow.
     const auto& a = event_.operands[*first + 1];
     const auto& b = event_.operands[*first + 2];
     if (const auto fault = find_operands_fault(a, b))
@@ -282,7 +282,8 @@ class Handler final : public JsonHandler {
     return contradiction_of(*collective, ranks);
   }
 
-  /// A gather receives what all send, a scatter the other way round. Fields of grouped collectives do not agree.
+  /// The error text where the elements sent and received do not fit the collective: all-gather receives what all ranks
+  /// send, reduce-scatter sends what all ranks receive. They also do not fit for grouped collectives.
   [[nodiscard]] std::string contradiction_of(Collective collective, std::int64_t ranks) const {
     const std::int64_t in = event_.in_elements.value_or(0), out = event_.out_elements.value_or(0);
     const bool agrees = collective == Collective::AllGather       ? in <= out && in * ranks == out
@@ -291,7 +292,8 @@ class Handler final : public JsonHandler {
     return agrees ? "" : "what it sends is not what it receives among so many ranks";
   }
 
-  /// Of the ranks "[0, 4, 8]" that the event names; nothing where a long list is cut, or the trace's rank is not known.
+  /// Index of the trace's rank in the event's list of ranks, e.g. "[0, 4, 8]". Nothing where a long list is truncated
+  /// or the trace's rank is unknown.
   [[nodiscard]] std::optional<int> place_in_group() const {
     std::string_view rest = event_.group_ranks;
     if (!rest.starts_with('[') || !rest.ends_with(']') || rank_ < 0) return std::nullopt;
@@ -301,16 +303,17 @@ class Handler final : public JsonHandler {
     return own == ranks.end() ? std::nullopt : std::optional(static_cast<int>(own - ranks.begin()));
   }
 
-  /// What ran beside it can no longer be told.
+  /// Skips a kernel that is not kept. From its start on it is unknown which kernels run beside others.
   void leave_behind(std::string_view why) {
     horizon_ = std::min(horizon_, interval_.start);
     sink_.skip(pieces_.line(), why);
   }
 
-  /// All kernels of a matmul are its time; operators stand before their kernels.
+  /// Takes the matmuls. The time of a matmul is the sum over all its kernels. An operator precedes its kernels in the
+  /// trace.
   void take_matmuls() {
     while_collective_.sort();
-    std::unordered_map<std::int64_t, std::pair<Kernel, bool>> taken; // whether it ran alone
+    std::unordered_map<std::int64_t, std::pair<Kernel, bool>> taken; // bool: whether all its kernels ran alone
     std::vector<std::int64_t> order;
     for (const Kernel& kernel : kernels_) {
       while_matmul_.add(kernel.device, kernel.interval);
@@ -347,7 +350,7 @@ class Handler final : public JsonHandler {
 
   void take_collectives() {
     std::ranges::stable_sort(collectives_, {}, [](const CollectiveKernel& each) { return each.interval.start; });
-    std::unordered_map<std::uint64_t, std::uint64_t> numbers; // of runs so far, by group
+    std::unordered_map<std::uint64_t, std::uint64_t> numbers; // runs so far of each group
     for (CollectiveKernel& kernel : collectives_) {
       const std::uint64_t number = ++numbers[kernel.group];
       if (!kernel.is_planned) continue;
@@ -365,8 +368,8 @@ class Handler final : public JsonHandler {
   LogSink& sink_;
   bool is_in_events_ = false;
   std::string root_key_, key_, argument_;
-  std::int64_t rank_ = -1;           ///< of the trace; -1: it has not said yet
-  Interval interval_;                ///< of the kernel that is read
+  std::int64_t rank_ = -1;           ///< rank of the trace; -1: not stated yet
+  Interval interval_;                ///< interval of the current kernel
   std::int64_t horizon_ = INT64_MAX; ///< start of the first kernel that was left out
   std::size_t nccl_count_ = 0;
   Event event_;

@@ -32,7 +32,7 @@ std::set<std::int64_t> ranks_in(const std::string& key) {
   return ranks;
 }
 
-/// The document's objects by their names, and of the innermost one that says a run's times these.
+/// Keeps the names of the open objects. Where the innermost object holds the times of a run, keeps these times as well.
 class Handler final : public JsonHandler {
  public:
   Handler(const ImportAnswers& answers, const JsonPieces& pieces, LogSink& sink)
@@ -68,7 +68,7 @@ class Handler final : public JsonHandler {
     return open();
   }
 
-  /// Whether the value at hand is the times of a run.
+  /// Whether the current object holds the times of a run.
   [[nodiscard]] bool is_times() const { return !keys_.empty() && keys_.back() == kTimes; }
 
   bool number(double value) {
@@ -78,7 +78,7 @@ class Handler final : public JsonHandler {
     return true;
   }
 
-  /// A run's times stand under its name, or under a rank's under its name.
+  /// Reads a run. Its times are in an object under the run's name, or under a rank's number under the run's name.
   void read_run() {
     const std::int64_t line = pieces_.line();
     std::span<const std::string> path(keys_.data(), keys_.size() - 1);
@@ -97,7 +97,8 @@ class Handler final : public JsonHandler {
     take(line, found.collective, path, rank);
   }
 
-  /// Of a rank: with the times of the others, of which one came last. Else less what it waited before it began.
+  /// Takes a run. With times of several ranks, each rank's whole time is taken: one rank came last and did not wait.
+  /// Otherwise the time is taken without the waiting before the run began.
   void take(std::int64_t line, planner::Collective collective, std::span<const std::string> path,
             std::optional<std::int64_t> rank) {
     const auto ranks = ranks_in(path.front());
@@ -117,7 +118,7 @@ class Handler final : public JsonHandler {
   const ImportAnswers& answers_;
   const JsonPieces& pieces_;
   LogSink& sink_;
-  std::vector<std::string> keys_; ///< of the objects that are open, each the last that was read
+  std::vector<std::string> keys_; ///< for each open object, the last key that was read
   std::optional<double> elapsed_us_, waited_us_;
 };
 
